@@ -28,8 +28,12 @@ func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log 
 	if cfg.Centre.Postgres == "" {
 		return nil, nil //nolint:nilnil // the centre's memory is its store
 	}
-	if cfg.Retention.MaxBytes > 0 {
-		return nil, errors.New("memory in Postgres is not bounded by its size: take retention.max_bytes away, or centre.postgres")
+	switch cfg.Retention.MaxBytes {
+	case 0:
+	case config.Default().Retention.MaxBytes:
+		log.Info("memory in Postgres is bounded by its age alone; retention.max_bytes holds for the data directory")
+	default:
+		return nil, errors.New("memory in Postgres is not bounded by its size: take retention.max_bytes away, and set retention.max_age")
 	}
 	id, err := m.Arrivals().ID(ctx)
 	if err != nil {

@@ -56,9 +56,10 @@ type Catalog struct {
 }
 
 const (
-	openTimeout = 30 * time.Second
-	idleLook    = 2 * time.Second // how often another centre's work is looked for
-	failedRest  = time.Second     // after the database failed
+	openTimeout = 5 * time.Minute  // the tables are some hundred files, each synced when they are made
+	dialTimeout = 10 * time.Second // unless the URL has a connect_timeout
+	idleLook    = 2 * time.Second  // how often another centre's work is looked for
+	failedRest  = time.Second      // after the database failed
 	readTimeout = 30 * time.Second
 )
 
@@ -74,6 +75,9 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	config.ConnConfig.RuntimeParams["search_path"] = schemaName
 	config.ConnConfig.RuntimeParams["application_name"] = "mneme"
 	config.ConnConfig.RuntimeParams["default_transaction_isolation"] = "read committed" // statements see what a lock has waited for
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = dialTimeout
+	}
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	pool, err := pgxpool.NewWithConfig(ctx, config)
@@ -195,7 +199,7 @@ func unreadable(err error) error {
 	if err == nil || errors.As(err, &known) {
 		return err
 	}
-	e := codec.Errorf(codec.KindStorage, "the memory cannot be read at present: its database or its bucket is not to be had; the log of the centre says why")
+	e := codec.Errorf(codec.KindStorage, "the memory cannot be read at present: its database or its bucket cannot be reached; the log of the centre says why")
 	e.Cause, e.RetryAfter = err, failedRest
 	return e
 }

@@ -36,7 +36,7 @@ const bounded = 2 * time.Minute
 // acknowledged survives the end of the process all the same, and not that of the machine.
 func Start(t testing.TB, fsync bool) *Server {
 	t.Helper()
-	if program("initdb") == "" || program("postgres") == "" {
+	if !Installed() {
 		t.Skip("NOT TESTED: Postgres is not installed; install Debian's postgresql, or put initdb and postgres into PATH")
 	}
 	dir, err := os.MkdirTemp("", "mneme-postgres-") // the test's own directory is not for nobody
@@ -48,10 +48,8 @@ func Start(t testing.TB, fsync bool) *Server {
 		s.Kill()
 		_ = os.RemoveAll(dir)
 	})
-	if os.Getuid() == 0 {
-		if err := os.Chown(dir, nobody, nobody); err != nil {
-			t.Fatal(err)
-		}
+	if err := HandOver(dir); err != nil {
+		t.Fatal(err)
 	}
 	if out, err := s.command("initdb", "--no-sync", "--auth=trust", "--username=mneme", "--encoding=UTF8", "--locale=C", s.dir).CombinedOutput(); err != nil {
 		t.Fatalf("initdb: %v\n%s", err, out)
@@ -64,6 +62,17 @@ func Start(t testing.TB, fsync bool) *Server {
 	_ = free.Close()
 	s.Run(t)
 	return s
+}
+
+// Installed reports whether the programs of Postgres are there.
+func Installed() bool { return program("initdb") != "" && program("postgres") != "" }
+
+// HandOver gives a directory to the user that [Command] has programs run by.
+func HandOver(dir string) error {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	return os.Chown(dir, nobody, nobody)
 }
 
 // program gives the path of one of Postgres' programs; Debian keeps them out of PATH.
@@ -79,14 +88,19 @@ func program(name string) string {
 }
 
 func (s *Server) command(name string, arguments ...string) *exec.Cmd {
+	c := Command(name, arguments...)
+	c.Dir = filepath.Dir(s.dir)
+	return c
+}
+
+// Command is one of Postgres' programs, run by nobody where this one is run by root.
+func Command(name string, arguments ...string) *exec.Cmd {
 	arguments = append([]string{program(name)}, arguments...)
 	if os.Getuid() == 0 {
 		user := strconv.Itoa(nobody)
 		arguments = append([]string{"setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--"}, arguments...)
 	}
-	c := exec.CommandContext(context.Background(), arguments[0], arguments[1:]...) // [Server.Kill] ends it, after the test's context
-	c.Dir = filepath.Dir(s.dir)
-	return c
+	return exec.CommandContext(context.Background(), arguments[0], arguments[1:]...) // [Server.Kill] ends it, after the test's context
 }
 
 // Run starts the server again, after [Server.Kill].

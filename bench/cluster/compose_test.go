@@ -44,7 +44,7 @@ func TestTheContainersAreTheNodesOfTheCommand(t *testing.T) {
 		if _, kept := file.Volumes[name]; !kept {
 			t.Errorf("there is no volume for %s", name)
 		}
-		if strings.HasPrefix(name, "nats-") {
+		if strings.HasPrefix(name, "nats-") || name == "postgres" {
 			continue
 		}
 		cfg, err := config.Load(config.Sources{File: filepath.Join(composed, "mneme.yaml"), LookupEnv: func(variable string) (string, bool) {
@@ -67,6 +67,9 @@ func TestTheContainersAreTheNodesOfTheCommand(t *testing.T) {
 			t.Errorf("%s holds everything on %d brokers", name, cfg.Cluster.Replicas)
 		}
 		asked = cfg.Cluster.NATS
+		if host := "@postgres/"; !strings.Contains(cfg.Centre.Postgres.Reveal(), host) || file.Services["postgres"].Volumes == nil {
+			t.Errorf("%s keeps memory in %s, and the database is that of %s", name, cfg.Centre.Postgres, host)
+		}
 	}
 	if len(numbers) != 3 {
 		t.Errorf("the nodes are %v", numbers)

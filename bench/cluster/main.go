@@ -1,4 +1,4 @@
-// Command cluster runs a whole cluster on this machine, for trying it out: three brokers, a centre and two edges, each a
+// Command cluster runs a whole cluster on this machine, for trying it out: three brokers, Postgres, a centre and two edges, each a
 // process, and an address at which each request goes to another edge.
 // It writes cluster.json into its directory once all of them take requests, and ends them on SIGTERM or an interrupt.
 package main
@@ -47,7 +47,7 @@ func run(program, dir string, edges int, b *broker) error {
 }
 
 // timeout is how long a node may take to start, or to end.
-const timeout = time.Minute
+const timeout = 3 * time.Minute
 
 // node is a process of the cluster, as cluster.json names it.
 type node struct {
@@ -100,6 +100,10 @@ func runCluster(ctx context.Context, program, dir string, edges int) (err error)
 	if err != nil {
 		return err
 	}
+	database, err := cluster.startPostgres(ctx, dir)
+	if err != nil {
+		return err
+	}
 	nodes := [][]string{{"centre", "centre"}}
 	for n := range edges {
 		nodes = append(nodes, []string{fmt.Sprintf("edge-%d", n+1), "serve", "--edge", "--simulate"})
@@ -108,6 +112,9 @@ func runCluster(ctx context.Context, program, dir string, edges int) (err error)
 		name := args[0]
 		settings := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\ncluster: {nats: [%s], node: %d, replicas: %d}\n",
 			filepath.Join(dir, name), strings.Join(urls, ", "), number+1, brokers)
+		if name == "centre" && database != "" {
+			settings += fmt.Sprintf("centre: {postgres: %q}\n", database)
+		}
 		file := filepath.Join(dir, name+".yaml")
 		if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
 			return err
@@ -206,7 +213,11 @@ func (c *installation) write(file string) error {
 func (c *installation) stop() (err error) {
 	for i := len(c.Nodes) - 1; i >= 0; i-- {
 		n := c.Nodes[i]
-		if n.process.Process.Signal(syscall.SIGTERM) != nil {
+		ending := os.Signal(syscall.SIGTERM)
+		if n.Name == postgresName {
+			ending = os.Interrupt // SIGTERM would wait for connections
+		}
+		if n.process.Process.Signal(ending) != nil {
 			_ = n.process.Process.Kill() // Windows has no such signal
 		}
 		select {

@@ -311,7 +311,7 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 		w.part = blob.EncodeAnswer(c.buffer, frames)
 	}
 	frames.Release()
-	w.captured = c.handOver()
+	w.captured = c.handOver(w.part)
 	c.info = nil
 	c.digestAtOnce(w)
 	if err := c.store.queue.send(context.WithoutCancel(ctx), w); err != nil {

@@ -378,7 +378,7 @@ func (c *checker) turn(item *badger.Item) error {
 	x.turn = true
 	c.exchanges[id] = x
 	err := item.Value(func(value []byte) error {
-		_, err := decodeTurn(value)
+		_, err := decodeTurn(value, id, textSources(c.tx, c.account, id))
 		return err
 	})
 	if err != nil {

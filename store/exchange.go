@@ -254,4 +254,8 @@ type Exchange struct {
 
 	// Reader has read RawResponse already, from its front to the last whole event; nil if nobody has.
 	Reader StreamReader `json:"-"`
+
+	// Stored is the first part of RawResponse as it is kept before it is compressed, where an exchange is digested whose events are
+	// taken apart there; nil: the part itself.
+	Stored []byte `json:"-"`
 }

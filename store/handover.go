@@ -6,6 +6,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
+	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
@@ -43,10 +44,11 @@ func (d *digester) release(x *Exchange) {
 	if x == nil {
 		return
 	}
-	d.held.Add(-int64(cap(x.RawRequest) + heldAnswer(x.RawResponse, x.Reader)))
+	d.held.Add(-int64(cap(x.RawRequest) + heldAnswer(x)))
 	buffer.Put(x.RawRequest)
 	buffer.Put(x.RawResponse)
-	x.RawRequest, x.RawResponse, x.Reader, x.Items = nil, nil, nil, nil
+	buffer.Put(x.Stored)
+	x.RawRequest, x.RawResponse, x.Reader, x.Items, x.Stored = nil, nil, nil, nil, nil
 }
 
 // keepRequest keeps for the digester what it does not know of a request, if that is small and there is room. chain is that
@@ -75,13 +77,21 @@ func (c *Capture) keepRequest(o *Opening, chain []kv.Hash) {
 	c.request = append(buffer.Get(len(unread)), unread...)
 }
 
-// handOver gives the exchange that has ended with its bytes, or puts these back: then it has to be read back.
-func (c *Capture) handOver() *Exchange {
+// handOver gives the exchange that has ended with its bytes, or puts these back: then it has to be read back. part is the last
+// part of its answer as it goes to the store.
+func (c *Capture) handOver(part []byte) *Exchange {
 	request, items, answer, reader := c.request, c.items, c.buffer, c.answer.reader()
 	c.request, c.items, c.buffer, c.answer = nil, nil, nil, nil
 	d := &c.store.digester
-	if request != nil && c.part == 0 && d.hold(heldAnswer(answer, reader)) {
-		return &Exchange{ExchangeInfo: *c.info, RawRequest: request, RawResponse: answer, Reader: reader, Items: items, Derived: c.derived}
+	if request != nil && c.part == 0 {
+		x := &Exchange{ExchangeInfo: *c.info, RawRequest: request, RawResponse: answer, Reader: reader, Items: items, Derived: c.derived}
+		if blob.IsFrames(part) {
+			x.Stored, _ = blob.AppendStored(buffer.Get(len(part)), part) // encoded a moment ago
+		}
+		if d.hold(heldAnswer(x)) {
+			return x
+		}
+		buffer.Put(x.Stored)
 	}
 	d.held.Add(int64(-cap(request)))
 	buffer.Put(request)
@@ -122,9 +132,10 @@ func unreadAnswer(x *Exchange) int {
 }
 
 // heldAnswer is the size that an answer counts for: a reader keeps its text beside it, which is no longer.
-func heldAnswer(answer []byte, reader StreamReader) int {
-	if reader != nil {
-		return cap(answer) + len(answer)
+func heldAnswer(x *Exchange) int {
+	held := cap(x.RawResponse) + cap(x.Stored)
+	if x.Reader != nil {
+		held += len(x.RawResponse)
 	}
-	return cap(answer)
+	return held
 }

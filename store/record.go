@@ -31,13 +31,31 @@ func appendFields(dst []byte, r fieldRecord) []byte {
 
 var fieldWriters = sync.Pool{New: func() any { return new(fieldWriter) }}
 
+// newFieldWriter gives a writer of fields that are not kept: it and they are used again once it is released.
+func newFieldWriter(size int) *fieldWriter {
+	w := fieldWriters.Get().(*fieldWriter)
+	w.record = buffer.Get(size)
+	return w
+}
+
+func (w *fieldWriter) release() {
+	buffer.Put(w.record)
+	w.record = nil
+	fieldWriters.Put(w)
+}
+
 // decodeRecord reads a record of either kind.
 func decodeRecord(record []byte, v any) error {
 	target, ok := v.(fieldTarget)
 	if !ok || len(record) == 0 || record[0] != kv.RecordFields {
 		return kv.DecodeRecord(record, v)
 	}
-	r := newFieldReader(record[1:])
+	return decodeFields(record[1:], target)
+}
+
+// decodeFields reads numbered fields.
+func decodeFields(fields []byte, target fieldTarget) error {
+	r := newFieldReader(fields)
 	for r.next() {
 		target.readField(&r)
 	}

@@ -275,7 +275,7 @@ func getTurn(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (*Turn,
 	if err != nil {
 		return nil, err
 	}
-	r, err := decodeTurn(value)
+	r, err := decodeTurn(value, id, textSources(tx, account, id))
 	if err != nil {
 		return nil, err
 	}

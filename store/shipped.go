@@ -349,7 +349,7 @@ func (x *ExchangeInfo) Describe(d Description, redactor *redact.Redactor) (recor
 
 // ReadTurn reads a turn's record, and gives the histories that it has noted.
 func ReadTurn(record []byte) (turn *Turn, histories [][]byte, err error) {
-	t, err := decodeTurn(record)
+	t, err := decodeTurn(record, kv.ExchangeID{}, wholeTurns)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -412,7 +412,7 @@ func (t *Turns) Add(x *Exchange) (turn *Turn, reply string) {
 		t.look(&read)
 		placeTurn(t, id, made, placeOf(t, id, &read), &read)
 	}
-	t.putTurn(id, encodeTurn(made))
+	t.putTurn(id, encodeTurn(made, nil, 0))
 	return &made.Turn, read.Reply
 }
 
@@ -455,6 +455,11 @@ func (t *Turns) turn(id kv.ExchangeID) []byte {
 	t.turns[id] = record
 	return record
 }
+
+func (t *Turns) sources(kv.ExchangeID) func(textSource) ([]byte, error) { return wholeTurns }
+
+// wholeTurns is for turns that hold all of their text.
+func wholeTurns(textSource) ([]byte, error) { return nil, errTurnText }
 
 func (t *Turns) putTurn(id kv.ExchangeID, record []byte) {
 	t.turns[id] = record

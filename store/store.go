@@ -26,7 +26,7 @@ var ErrInUse = files.ErrInUse
 
 // formatVersion is the version of the layout that FORMAT.md describes.
 // An older one is read as it is: what is written again is written as this one has it.
-const formatVersion = 4
+const formatVersion = 5
 
 const (
 	defaultQueueBytes  = 64 << 20

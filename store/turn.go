@@ -171,7 +171,7 @@ func (s *core) digestOf(p place, read reading, whole func() reading) change {
 		g.sessionGrew(w, ref)
 		if read.failure != nil {
 			turn.Error = read.failure.Error()
-			g.putTurn(w, account, id, turn)
+			placed.putTurn(id, encodeTurn(turn, nil, 0))
 			return nil //nolint:nilerr // the turn says what failed
 		}
 		placeTurn(placed, id, turn, at, &read)
@@ -184,7 +184,7 @@ func (s *core) digestOf(p place, read reading, whole func() reading) change {
 		}
 		changed.Turn, changed.Fresh, changed.size = &TimelineEntry{Exchange: *read.info, Turn: &turn.Turn}, read.fresh, read.size
 		changed.Turn.Exchange.Session = changed.Session
-		g.putTurn(w, account, id, turn)
+		placed.putTurn(id, encodeTurn(turn, read.text, at.known-read.before))
 		return nil
 	}
 }
@@ -201,6 +201,8 @@ type reading struct {
 	before  int           // messages of the request in front of Messages, which were not read
 	history []historyHash // behind the messages in front, and behind each of Messages
 	end     historyHash   // behind the answer
+
+	text *turnText // of Messages and Answer; nil: it is kept in the turn itself
 }
 
 // readCaptured reads an exchange that was handed over, as far as what its request says is not known from those read before,
@@ -221,6 +223,7 @@ func (s *core) readCaptured(account kv.AccountNumber, x *Exchange) (r reading, o
 	}
 	if r.failure == nil {
 		s.digester.prefixes.remember(account, x, &r)
+		r.text = textOver(x, &r)
 	}
 	r.info = new(ExchangeInfo)
 	*r.info = x.ExchangeInfo
@@ -236,7 +239,9 @@ func (s *core) readBack(ctx context.Context, p place) (r reading) {
 		if info, err = getInfo(tx, p.account, p.id); err != nil {
 			return err
 		}
-		x, err = getExchange(ctx, tx, p.account, p.id, info, mostDigested)
+		if x, err = getExchange(ctx, tx, p.account, p.id, info, mostDigested); err == nil && len(x.RawResponse) > 0 {
+			x.Stored, err = appendFirstPart(nil, tx, p.account, p.id)
+		}
 		return err
 	})
 	switch {
@@ -248,6 +253,9 @@ func (s *core) readBack(ctx context.Context, p place) (r reading) {
 	default:
 		r = s.runDigest(x, prefix{})
 		r.unread = max(info.ResponseSize-mostDigested, 0)
+		if r.failure == nil {
+			r.text = textOver(x, &r)
+		}
 	}
 	if r.info = info; info != nil {
 		r.size = info.RequestSize + info.ResponseSize - r.unread
@@ -298,7 +306,8 @@ type turnPlace struct {
 type turns interface {
 	history(h historyHash) []byte // a note as [historyNote.value] gives it; nil: none
 	putHistory(h historyHash, note []byte)
-	turn(id kv.ExchangeID) []byte // as [encodeTurn] gives it; nil: none
+	turn(id kv.ExchangeID) []byte                              // as [encodeTurn] gives it; nil: none
+	sources(id kv.ExchangeID) func(textSource) ([]byte, error) // what the text of a turn is kept over
 	putTurn(id kv.ExchangeID, value []byte)
 }
 
@@ -319,6 +328,11 @@ func (s storedTurns) putHistory(h historyHash, note []byte) {
 
 func (s storedTurns) turn(id kv.ExchangeID) []byte {
 	return s.g.get(kv.ExchangeKey(kv.SpaceTurn, s.ref.account, id))
+}
+
+// sources reads what was committed before the group.
+func (s storedTurns) sources(id kv.ExchangeID) func(textSource) ([]byte, error) {
+	return textSources(s.g.read(), s.ref.account, id)
 }
 
 func (s storedTurns) putTurn(id kv.ExchangeID, value []byte) {
@@ -424,9 +438,9 @@ func (t *turnRecord) noteHistory(in turns, history historyHash, note historyNote
 	t.Histories = append(t.Histories, history)
 }
 
-// turn gives a turn that has been digested, nil if there is none that can be read.
+// turn gives a turn that has been digested, perhaps without its text; nil if there is none that can be read.
 func (g *gathering) turn(account kv.AccountNumber, id kv.ExchangeID) *turnRecord {
-	t, err := decodeTurn(g.get(kv.ExchangeKey(kv.SpaceTurn, account, id)))
+	t, err := decodeTurn(g.get(kv.ExchangeKey(kv.SpaceTurn, account, id)), id, nil)
 	if err != nil {
 		return nil
 	}

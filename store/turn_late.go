@@ -35,7 +35,7 @@ func holding(in turns, id kv.ExchangeID, h historyHash, messages int) *laterTurn
 	if !ok || !note.inside || bytes.Compare(note.id[:], id[:]) <= 0 {
 		return nil
 	}
-	turn, err := decodeTurn(in.turn(note.id))
+	turn, err := decodeTurn(in.turn(note.id), note.id, in.sources(note.id))
 	if err != nil || messages <= turn.Known || messages >= turn.Known+len(turn.Messages) {
 		return nil
 	}
@@ -48,14 +48,14 @@ func (l *laterTurn) goOnFrom(in turns, turn *turnRecord) {
 	l.turn.Messages = l.turn.Messages[l.known-l.turn.Known:]
 	l.turn.Known, l.turn.Parent, l.turn.Branch = l.known, turn.Exchange, false
 	l.turn.Histories = slices.DeleteFunc(l.turn.Histories, func(h historyHash) bool { return slices.Contains(turn.Histories, h) })
-	in.putTurn(l.id, encodeTurn(l.turn))
+	in.putTurn(l.id, encodeTurn(l.turn, nil, 0))
 }
 
 // continueInstead makes turn the one that goes on from parent, in the place of one that goes on from it now.
 func continueInstead(in turns, parent kv.ExchangeID, turn *turnRecord) {
-	before, err := decodeTurn(in.turn(parent))
+	before, err := decodeTurn(in.turn(parent), parent, in.sources(parent))
 	if err == nil {
 		before.Continued = turn.Exchange
-		in.putTurn(parent, encodeTurn(before))
+		in.putTurn(parent, encodeTurn(before, nil, 0))
 	}
 }

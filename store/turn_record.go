@@ -5,6 +5,23 @@ import "google.golang.org/protobuf/encoding/protowire"
 // The numbers of the fields are FORMAT.md's. New fields take the next number.
 
 func (t *turnRecord) writeFields(w *fieldWriter) {
+	t.writeHead(w)
+	for i := range t.Messages {
+		t.Messages[i].write(w, fieldMessage)
+	}
+	for i := range t.Answer {
+		t.Answer[i].write(w, fieldAnswer)
+	}
+}
+
+// Where the text of a turn stands.
+const (
+	fieldMessage = 9
+	fieldAnswer  = 10
+)
+
+// writeHead writes all but the text.
+func (t *turnRecord) writeHead(w *fieldWriter) {
 	w.text(1, t.Exchange)
 	w.time(2, t.Started)
 	w.number(3, int64(t.Outcome))
@@ -13,12 +30,6 @@ func (t *turnRecord) writeFields(w *fieldWriter) {
 	w.flag(6, t.Branch)
 	w.text(7, t.Continued)
 	w.number(8, int64(t.Known))
-	for i := range t.Messages {
-		t.Messages[i].write(w, 9)
-	}
-	for i := range t.Answer {
-		t.Answer[i].write(w, 10)
-	}
 	w.number(11, t.AnswerUnread)
 	w.text(12, t.Error)
 	for i := range t.Histories {
@@ -44,10 +55,10 @@ func (t *turnRecord) readField(r *fieldReader) {
 		t.Continued = r.string()
 	case 8:
 		t.Known = int(r.number())
-	case 9:
+	case fieldMessage:
 		t.Messages = append(t.Messages, Message{})
 		r.into(&t.Messages[len(t.Messages)-1])
-	case 10:
+	case fieldAnswer:
 		t.Answer = append(t.Answer, Message{})
 		r.into(&t.Answer[len(t.Answer)-1])
 	case 11:

@@ -16,8 +16,15 @@ const (
 	encodingContinued = 5 // the id of the turn that goes on from it stands behind this byte
 )
 
-// encodeTurn encodes a turn. One that is said to be continued is encoded as in earlier formats.
-func encodeTurn(t *turnRecord) []byte {
+// The first byte of an encoded record whose text is kept over the bytes of the exchange, beside those of [blob.Encode].
+const encodingText = 6
+
+// encodeTurn encodes a turn, whose messages are those of its text from one on; text may be nil. One that is said to be
+// continued is encoded as in earlier formats.
+func encodeTurn(t *turnRecord, text *turnText, from int) []byte {
+	if text != nil && t.Continued == "" {
+		return appendTurnText([]byte{encodingTurn, encodingText}, t, text, from)
+	}
 	fields := appendFields(buffer.Get(4<<10), t)
 	defer buffer.Put(fields)
 	if t.Continued != "" {
@@ -26,7 +33,8 @@ func encodeTurn(t *turnRecord) []byte {
 	return blob.AppendEncoded([]byte{encodingTurn}, fields)
 }
 
-func decodeTurn(value []byte) (*turnRecord, error) {
+// decodeTurn reads a turn. sources gives what its text is kept over; nil: the text is not needed.
+func decodeTurn(value []byte, id kv.ExchangeID, sources func(textSource) ([]byte, error)) (*turnRecord, error) {
 	const behindID = 1 + len(kv.ExchangeID{})
 	continued := ""
 	switch {
@@ -36,13 +44,20 @@ func decodeTurn(value []byte) (*turnRecord, error) {
 		continued = kv.ExchangeID(value[1:behindID]).String()
 		value = value[behindID:]
 	}
-	fields, err := blob.AppendDecoded(nil, value)
-	if err != nil {
-		return nil, err
-	}
 	t := new(turnRecord)
-	if err := decodeRecord(fields, t); err != nil {
-		return nil, err
+	if len(value) > 1 && value[0] == encodingText {
+		t.Exchange = id.String()
+		if err := decodeTurnText(value[1:], t, sources); err != nil {
+			return nil, err
+		}
+	} else {
+		fields, err := blob.AppendDecoded(nil, value)
+		if err != nil {
+			return nil, err
+		}
+		if err := decodeRecord(fields, t); err != nil {
+			return nil, err
+		}
 	}
 	if continued != "" {
 		t.Continued = continued
@@ -63,17 +78,13 @@ func continueTurn(in turns, parent kv.ExchangeID, turn *turnRecord, id kv.Exchan
 
 // continueDecoded is continueTurn for a turn that another goes on from already, or of an earlier format.
 func continueDecoded(in turns, parent kv.ExchangeID, value []byte, turn *turnRecord) {
-	before, err := decodeTurn(value)
+	before, err := decodeTurn(value, parent, nil) // one that has to be put again has its text in the record
 	switch {
 	case err != nil:
 	case before.Continued == "":
 		before.Continued = turn.Exchange
-		in.putTurn(parent, encodeTurn(before))
+		in.putTurn(parent, encodeTurn(before, nil, 0))
 	case before.Continued != turn.Exchange:
 		turn.Branch = true
 	}
-}
-
-func (g *gathering) putTurn(w *write, account kv.AccountNumber, id kv.ExchangeID, t *turnRecord) {
-	g.put(w, kv.ExchangeKey(kv.SpaceTurn, account, id), encodeTurn(t))
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // The first byte of a block or of an answer's part says how the rest is encoded. What else is encoded with [Encode] has
-// first bytes of its own, from 4 on.
+// first bytes of its own, from 4 to 15.
 const (
 	EncodingRaw    = 0
 	encodingZstd   = 1
@@ -65,3 +65,15 @@ func AppendDecoded(dst, value []byte) ([]byte, error) {
 	}
 	return nil, fmt.Errorf("unknown encoding %d", value[0])
 }
+
+// AppendStored appends what a part of an answer is kept as before it is compressed: its bytes, or its frames taken apart, in
+// which the text of many events stands together.
+func AppendStored(dst, value []byte) ([]byte, error) {
+	if IsFrames(value) {
+		value = value[1:]
+	}
+	return AppendDecoded(dst, value)
+}
+
+// IsFrames reports whether a part of an answer is kept as frames that were taken apart.
+func IsFrames(value []byte) bool { return len(value) > 0 && value[0] == EncodingFrames }

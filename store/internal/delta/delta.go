@@ -1,0 +1,135 @@
+// Package delta encodes bytes by where they stand in others, the source: as steps that are bytes of their own, or a stretch of
+// the source. Who has the source gets them back.
+//
+// It is for a few KiB whose source is at hand, and takes a nanosecond or two for each byte. What is left has no repetition
+// of the source in it, and can be compressed.
+package delta
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/bits"
+	"sync"
+)
+
+const (
+	width  = 8 // bytes that are looked up; shorter stretches are not found
+	stride = 4 // of the source, every so many bytes are noted: stretches of width+stride-1 bytes are found in any case
+
+	// MaxSource is how many bytes a source may have.
+	MaxSource = 1 << 20
+)
+
+// Index is a source in which stretches can be found.
+type Index struct {
+	source []byte
+	table  []uint32 // by the hash of bytes: where they stand, and 1
+	shift  int
+}
+
+var indexes = sync.Pool{New: func() any { return new(Index) }}
+
+// NewIndex notes what stands where in a source, which must stay as it is until the index is released. Of one that is longer
+// than [MaxSource] only the front is noted.
+func NewIndex(source []byte) *Index {
+	x := indexes.Get().(*Index)
+	x.source = source[:min(len(source), MaxSource)]
+	size := max(bits.Len(uint(len(x.source)/stride)), 4)
+	x.shift = 64 - size
+	if cap(x.table) < 1<<size {
+		x.table = make([]uint32, 1<<size)
+	}
+	x.table = x.table[:1<<size]
+	clear(x.table)
+	for i := 0; i+width <= len(x.source); i += stride {
+		x.table[x.slot(x.source[i:])] = uint32(i + 1)
+	}
+	return x
+}
+
+// Release gives the index up.
+func (x *Index) Release() {
+	x.source = nil
+	indexes.Put(x)
+}
+
+func (x *Index) slot(b []byte) uint64 {
+	return binary.LittleEndian.Uint64(b) * 0x9e3779b97f4a7c15 >> x.shift
+}
+
+// Append appends the steps that target is made of. Steps may stand behind those of other targets of the same source.
+func (x *Index) Append(dst, target []byte) []byte {
+	from := 0 // of what has no step yet
+	for at := 0; at+width <= len(target); {
+		start := int(x.table[x.slot(target[at:])]) - 1
+		if start < 0 {
+			at++
+			continue
+		}
+		n := common(target[at:], x.source[start:])
+		if n < width {
+			at++
+			continue
+		}
+		for at > from && start > 0 && target[at-1] == x.source[start-1] {
+			at, start, n = at-1, start-1, n+1
+		}
+		dst = appendBytes(dst, target[from:at])
+		dst = binary.AppendUvarint(dst, uint64(n)<<1|1)
+		dst = binary.AppendUvarint(dst, uint64(start))
+		at += n
+		from = at
+	}
+	return appendBytes(dst, target[from:])
+}
+
+func appendBytes(dst, b []byte) []byte {
+	if len(b) == 0 {
+		return dst
+	}
+	return append(binary.AppendUvarint(dst, uint64(len(b))<<1), b...)
+}
+
+// common is how many bytes a and b begin with alike.
+func common(a, b []byte) (n int) {
+	for len(a)-n >= 8 && len(b)-n >= 8 {
+		if differ := binary.LittleEndian.Uint64(a[n:]) ^ binary.LittleEndian.Uint64(b[n:]); differ != 0 {
+			return n + bits.TrailingZeros64(differ)/8
+		}
+		n += 8
+	}
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+var errSteps = errors.New("malformed steps, or steps of another source")
+
+// AppendDecoded appends what steps stand for: at most so many bytes.
+func AppendDecoded(dst, steps, source []byte, most int) ([]byte, error) {
+	for len(steps) > 0 {
+		n, size := binary.Uvarint(steps)
+		if size <= 0 || n>>1 > uint64(most) {
+			return dst, errSteps
+		}
+		steps = steps[size:]
+		length, from := int(n>>1), steps
+		if n&1 != 0 {
+			start, size := binary.Uvarint(steps)
+			if size <= 0 || start > uint64(len(source)) {
+				return dst, errSteps
+			}
+			steps, from = steps[size:], source[start:]
+		}
+		if length > len(from) {
+			return dst, errSteps
+		}
+		dst = append(dst, from[:length]...)
+		if n&1 == 0 {
+			steps = steps[length:]
+		}
+		most -= length
+	}
+	return dst, nil
+}

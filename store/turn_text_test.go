@@ -1,0 +1,96 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+)
+
+// What an exchange says is in its request and its answer. Its turn only points there.
+func TestATurnDoesNotRepeatWhatItsExchangeSays(t *testing.T) {
+	const question = "Which lease was lost?\nThe log says: \"shard 7, holder paused\"\tand nothing else.\n"
+	const answer = "That of shard 7: its holder was paused by the collector for eleven seconds, while a lease lasts ten."
+	c := newConversation(t)
+	key := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
+	first, session := c.exchange(key(say(question)), OutcomeComplete, answer)
+	second, _ := c.exchange(key(say(question, answer, "And who has it now, after that one came back and asked?")), OutcomeComplete, answer+" Now shard 9 has it.")
+	c.exchange(key(say(question, answer, "A branch: who else had asked for it in these eleven seconds?")), OutcomeComplete, "Nobody else, "+answer)
+	want := c.timeline(session)
+	for _, id := range []string{first, second} {
+		_, value := turnValue(t, c.s, id)
+		if text := strings.Fields("lease shard holder collector paused nobody"); containsAny(value, text) {
+			t.Errorf("the turn of %s repeats words: %q", id, value)
+		}
+	}
+	for _, text := range []string{question, answer, "who has it now", "shard 9", "A branch"} {
+		if !strings.Contains(want, text) {
+			t.Errorf("the timeline does not say %q: %s", text, want)
+		}
+	}
+	c.reopen(Options{Dir: c.s.opts.Dir, Digest: digestTest})
+	if got := c.timeline(session); got != want {
+		t.Errorf("after another start the timeline is\n%s\nnot\n%s", got, want)
+	}
+	mustBeSound(t, c.s)
+}
+
+func containsAny(value []byte, words []string) bool {
+	for _, word := range words {
+		if strings.Contains(string(value), word) {
+			return true
+		}
+	}
+	return false
+}
+
+// A request that is too large to be read with each turn, and an answer in several parts, leave the text in the turn.
+func TestTheTextOfALargeExchangeIsWhole(t *testing.T) {
+	c := newConversation(t)
+	for _, size := range []int{mostSource / 2, mostSource, 2 * mostSource, 2 * responsePart} {
+		question, answer := numbered("question", size), numbered("answer", size)
+		_, session := c.exchange(with(say(question), func(o *Opening) { o.ChatKey = fmt.Sprint(size) }), OutcomeComplete, answer)
+		if got, want := c.timeline(session), "0 u:"+question+" a:"+answer; got != want {
+			t.Errorf("of %d bytes the timeline has %d, want %d", size, len(got), len(want))
+		}
+	}
+	mustBeSound(t, c.s)
+}
+
+func numbered(word string, size int) string {
+	var b strings.Builder
+	for i := 0; b.Len() < size; i++ {
+		fmt.Fprintf(&b, "%s %d\n", word, i)
+	}
+	return b.String()
+}
+
+// The text of a turn is lost with the answer that has it. The check finds both, and the rest is served.
+func TestATurnWhoseAnswerIsDamagedIsFound(t *testing.T) {
+	c := newConversation(t)
+	answer := numbered("it is said in the answer", 500)
+	id, session := c.exchange(with(say("hi"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, answer)
+	_, other := c.exchange(with(say("hello"), func(o *Opening) { o.ChatKey = "l" }), OutcomeComplete, answer)
+	number, _ := c.s.accounts.Find("acme")
+	exchange, _ := kv.ParseExchangeID(id)
+	damage(t, c.s, kv.PartKey(kv.SpaceResponse, number, exchange, 0), []byte{0, 'x'})
+	page, err := c.s.Archive().Timeline("acme", session, TimelineQuery{})
+	if err != nil || len(page.Data) != 1 || page.Data[0].Turn == nil || page.Data[0].Turn.Error == "" {
+		t.Errorf("the timeline is %+v (%v)", page.Data, err)
+	}
+	if got := c.timeline(other); got != "0 u:hello a:"+answer {
+		t.Errorf("the other session says %s", got)
+	}
+	var problems []string
+	if _, err := c.s.Upkeep().Check(t.Context(), false, func(f Finding) {
+		if f.Subject == id {
+			problems = append(problems, f.Problem)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if found := strings.Join(problems, "; "); !strings.Contains(found, "its turn cannot be read") {
+		t.Errorf("the check finds %q of it", found)
+	}
+}

@@ -456,7 +456,9 @@ func (t *Turns) turn(id kv.ExchangeID) []byte {
 	return record
 }
 
-func (t *Turns) sources(kv.ExchangeID) func(textSource) ([]byte, error) { return wholeTurns }
+func (t *Turns) whole(id kv.ExchangeID) (*turnRecord, error) {
+	return decodeTurn(t.turn(id), id, wholeTurns)
+}
 
 // wholeTurns is for turns that hold all of their text.
 func wholeTurns(textSource) ([]byte, error) { return nil, errTurnText }

@@ -306,8 +306,8 @@ type turnPlace struct {
 type turns interface {
 	history(h historyHash) []byte // a note as [historyNote.value] gives it; nil: none
 	putHistory(h historyHash, note []byte)
-	turn(id kv.ExchangeID) []byte                              // as [encodeTurn] gives it; nil: none
-	sources(id kv.ExchangeID) func(textSource) ([]byte, error) // what the text of a turn is kept over
+	turn(id kv.ExchangeID) []byte                // as [encodeTurn] gives it; nil: none
+	whole(id kv.ExchangeID) (*turnRecord, error) // with its text
 	putTurn(id kv.ExchangeID, value []byte)
 }
 
@@ -330,9 +330,23 @@ func (s storedTurns) turn(id kv.ExchangeID) []byte {
 	return s.g.get(kv.ExchangeKey(kv.SpaceTurn, s.ref.account, id))
 }
 
-// sources reads what was committed before the group.
-func (s storedTurns) sources(id kv.ExchangeID) func(textSource) ([]byte, error) {
-	return textSources(s.g.read(), s.ref.account, id)
+// whole takes the text of a turn from its change where the exchange, which that is kept over, is committed with the group only.
+func (s storedTurns) whole(id kv.ExchangeID) (*turnRecord, error) {
+	value, account := s.turn(id), s.ref.account
+	turn, err := decodeTurn(value, id, textSources(s.g.read(), account, id))
+	if err == nil {
+		return turn, nil
+	}
+	for _, c := range s.g.changes {
+		if c.place != (place{account, id}) || c.Turn == nil {
+			continue
+		}
+		if turn, err = decodeTurn(value, id, nil); err == nil {
+			turn.Messages, turn.Answer = c.Turn.Turn.Messages, c.Turn.Turn.Answer
+		}
+		return turn, err
+	}
+	return nil, err
 }
 
 func (s storedTurns) putTurn(id kv.ExchangeID, value []byte) {
@@ -360,7 +374,7 @@ func placeTurn(in turns, id kv.ExchangeID, turn *turnRecord, at turnPlace, r *re
 	switch {
 	case at.onward == nil:
 	case later != nil && later.turn.Parent == at.parent: // it went on from there for want of this one
-		continueInstead(in, *at.onward, turn)
+		continueInstead(in, *at.onward, turn, id)
 	default:
 		continueTurn(in, *at.onward, turn, id)
 	}

@@ -35,7 +35,7 @@ func holding(in turns, id kv.ExchangeID, h historyHash, messages int) *laterTurn
 	if !ok || !note.inside || bytes.Compare(note.id[:], id[:]) <= 0 {
 		return nil
 	}
-	turn, err := decodeTurn(in.turn(note.id), note.id, in.sources(note.id))
+	turn, err := in.whole(note.id)
 	if err != nil || messages <= turn.Known || messages >= turn.Known+len(turn.Messages) {
 		return nil
 	}
@@ -52,8 +52,17 @@ func (l *laterTurn) goOnFrom(in turns, turn *turnRecord) {
 }
 
 // continueInstead makes turn the one that goes on from parent, in the place of one that goes on from it now.
-func continueInstead(in turns, parent kv.ExchangeID, turn *turnRecord) {
-	before, err := decodeTurn(in.turn(parent), parent, in.sources(parent))
+func continueInstead(in turns, parent kv.ExchangeID, turn *turnRecord, id kv.ExchangeID) {
+	value := in.turn(parent)
+	switch {
+	case len(value) > behindID && value[0] == encodingContinued:
+		in.putTurn(parent, continuedBy(id, value[behindID:]))
+		return
+	case len(value) > 1 && value[0] == encodingTurn: // it was digested again since
+		in.putTurn(parent, continuedBy(id, value[1:]))
+		return
+	}
+	before, err := decodeTurn(value, parent, nil) // all others have their text in the record
 	if err == nil {
 		before.Continued = turn.Exchange
 		in.putTurn(parent, encodeTurn(before, nil, 0))

@@ -14,6 +14,8 @@ import (
 const (
 	encodingTurn      = 4
 	encodingContinued = 5 // the id of the turn that goes on from it stands behind this byte
+
+	behindID = 1 + len(kv.ExchangeID{}) // where the record stands then
 )
 
 // The first byte of an encoded record whose text is kept over the bytes of the exchange, beside those of [blob.Encode].
@@ -35,7 +37,6 @@ func encodeTurn(t *turnRecord, text *turnText, from int) []byte {
 
 // decodeTurn reads a turn. sources gives what its text is kept over; nil: the text is not needed.
 func decodeTurn(value []byte, id kv.ExchangeID, sources func(textSource) ([]byte, error)) (*turnRecord, error) {
-	const behindID = 1 + len(kv.ExchangeID{})
 	continued := ""
 	switch {
 	case len(value) > 1 && value[0] == encodingTurn:
@@ -70,10 +71,16 @@ func continueTurn(in turns, parent kv.ExchangeID, turn *turnRecord, id kv.Exchan
 	switch before := in.turn(parent); {
 	case len(before) == 0:
 	case before[0] == encodingTurn:
-		in.putTurn(parent, append(append(append(make([]byte, 0, len(before)+len(id)), encodingContinued), id[:]...), before[1:]...))
+		in.putTurn(parent, continuedBy(id, before[1:]))
 	default:
 		continueDecoded(in, parent, before, turn)
 	}
+}
+
+// continuedBy gives a turn that another one goes on from, whose record is encoded already.
+func continuedBy(id kv.ExchangeID, record []byte) []byte {
+	value := append(make([]byte, 0, behindID+len(record)), encodingContinued)
+	return append(append(value, id[:]...), record...)
 }
 
 // continueDecoded is continueTurn for a turn that another goes on from already, or of an earlier format.

@@ -373,7 +373,7 @@ func placeTurn(in turns, id kv.ExchangeID, turn *turnRecord, at turnPlace, r *re
 	later := at.later
 	switch {
 	case at.onward == nil:
-	case later != nil && later.turn.Parent == at.parent: // it went on from there for want of this one
+	case later != nil && later.turn.Parent == at.parent && !later.turn.Branch: // it went on from there for want of this one
 		continueInstead(in, *at.onward, turn, id)
 	default:
 		continueTurn(in, *at.onward, turn, id)

@@ -132,3 +132,33 @@ func TestTurnsThatEndTogetherShowEachMessageOnce(t *testing.T) {
 	}
 	mustBeSound(t, c.s)
 }
+
+// A branch does not stop being one when the turn that it goes on from comes late: that is the branch then.
+func TestALateTurnOfABranchIsABranch(t *testing.T) {
+	centre := newConversation(t)
+	var edges []*conversation
+	for _, o := range []*Opening{say("1"), say("1", "2", "a"), say("1", "2", "b"), say("1", "2", "b", "4", "5")} {
+		edge := newConversation(t)
+		beginShipping(t, edge.s)
+		o.ChatKey = "k"
+		edge.session(o, map[bool]string{true: "2", false: "4"}[len(edges) == 0])
+		edges = append(edges, edge)
+	}
+	for _, turn := range []int{0, 1, 3, 2} {
+		carry(t, edges[turn].s, centre.s)
+		centre.settle()
+	}
+	page, err := centre.s.Archive().Sessions("acme", SessionQuery{})
+	if err != nil || len(page.Data) != 1 {
+		t.Fatalf("the sessions are %+v (%v)", page.Data, err)
+	}
+	want := "0 u:1 a:2\n1 after 0 u:a a:4\n2 after 0 branch u:b a:4\n3 after 2 u:5 a:4"
+	if got := centre.timeline(page.Data[0].ID); got != want {
+		t.Errorf("the timeline is\n%s\nnot\n%s", got, want)
+	}
+	timeline, err := centre.s.Archive().Timeline("acme", page.Data[0].ID, TimelineQuery{})
+	if err != nil || len(timeline.Data) != 4 || timeline.Data[0].Turn.Continued != timeline.Data[1].Exchange.ID {
+		t.Errorf("another one goes on from the first: %+v (%v)", timeline.Data, err)
+	}
+	mustBeSound(t, centre.s)
+}

@@ -21,6 +21,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mnemeproxy/mneme/store/catalog/pack/s3test"
+	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 )
 
 // The test's program is the command, too.
@@ -35,7 +38,14 @@ func TestMain(m *testing.M) {
 const commandVariable = "MNEME_TEST_CLUSTER_COMMAND"
 
 func TestTheClusterServesAndEndsCleanly(t *testing.T) {
-	dir := t.TempDir()
+	dir, err := os.MkdirTemp("", "mneme-cluster-") // the test's own directory is not for who runs Postgres where root runs this
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // its files are not to be read
+		t.Fatal(err)
+	}
 	program := filepath.Join(dir, "mneme")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../..").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -58,7 +68,7 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 		if t.Failed() {
 			_ = cluster.Process.Signal(syscall.SIGTERM)
 			<-ended
-			for _, name := range []string{"broker-1", "broker-2", "broker-3", "centre", "edge-1", "edge-2"} {
+			for _, name := range []string{"broker-1", "broker-2", "broker-3", postgresName, s3Name, "centre", "edge-1", "edge-2"} {
 				log, _ := os.ReadFile(filepath.Join(dir, "cluster", name+".log"))
 				t.Logf("%s:\n%s", name, log)
 			}
@@ -87,6 +97,7 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 		_, text := call(t, http.MethodPost, url["centre"]+"/v1/memory/search", found.Key, `{"query":"sesame"}`)
 		return strings.Contains(text, "at edge-1") && strings.Contains(text, "at edge-2")
 	})
+	bodies(t, filepath.Join(dir, "cluster"), url, found.Key)
 	secret := createKey(t, program, dir, "--name", "revoked")
 	for _, edge := range []string{"edge-1", "edge-2"} {
 		eventually(t, "a key made at the centre opens "+edge, func() bool {
@@ -149,6 +160,32 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 	for _, n := range found.Nodes {
 		if syscall.Kill(n.PID, 0) == nil {
 			t.Errorf("%s, process %d, is still there", n.Name, n.PID)
+		}
+	}
+}
+
+// bodies sees that the centre keeps bodies in the bucket where there can be one, and reads them from there.
+func bodies(t *testing.T, dir string, url map[string]string, key string) {
+	t.Helper()
+	if !postgrestest.Installed() || s3test.Program() == "" {
+		t.Log("NOT TESTED: bodies in a bucket; install Postgres, and have make s3-server build an S3 service")
+		return
+	}
+	if url[s3Name] == "" {
+		t.Error("no S3 service is named")
+	}
+	packs, err := filepath.Glob(filepath.Join(dir, s3Name, bucketName, "*", "*", "*.pack"))
+	if err != nil || len(packs) == 0 {
+		t.Errorf("nothing is in the bucket: %v", err)
+	}
+	var page struct{ Data []struct{ ID string } }
+	if _, text := call(t, http.MethodGet, url["centre"]+"/v1/memory/exchanges", key, ""); json.Unmarshal([]byte(text), &page) != nil || len(page.Data) != 2 {
+		t.Fatalf("the centre has the exchanges %s", text)
+	}
+	for _, x := range page.Data {
+		_, text := call(t, http.MethodGet, url["centre"]+"/v1/memory/exchanges/"+x.ID+"?include=raw_request,raw_response", key, "")
+		if !strings.Contains(text, "is sesame") || !strings.Contains(text, "chat.completion") {
+			t.Errorf("the centre gives %s without its bodies: %s", x.ID, text)
 		}
 	}
 }

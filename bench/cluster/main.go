@@ -1,5 +1,5 @@
-// Command cluster runs a whole cluster on this machine, for trying it out: three brokers, Postgres, a centre and two edges, each a
-// process, and an address at which each request goes to another edge.
+// Command cluster runs a whole cluster on this machine, for trying it out: three brokers, Postgres, an S3 service, a centre and two
+// edges, each a process, and an address at which each request goes to another edge.
 // It writes cluster.json into its directory once all of them take requests, and ends them on SIGTERM or an interrupt.
 package main
 
@@ -12,10 +12,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -86,15 +88,15 @@ func runCluster(ctx context.Context, program, dir string, edges int) (err error)
 	}
 	cluster := installation{Key: secrets["MNEME_API_KEY"]}
 	defer func() { err = errors.Join(err, cluster.stop(), os.RemoveAll(filepath.Join(dir, "cluster.json"))) }()
-	start := func(name, program string, args ...string) error {
-		n, err := startNode(ctx, dir, name, secrets, program, args...)
+	start := func(name string, environment map[string]string, program string, args ...string) error {
+		n, err := startNode(ctx, dir, name, environment, program, args...)
 		if n != nil {
 			cluster.Nodes = append(cluster.Nodes, n)
 		}
 		return err
 	}
 	urls, err := startBrokers(dir, func(name string, args ...string) (string, error) {
-		err := start(name, self, args...)
+		err := start(name, secrets, self, args...)
 		return cluster.Nodes[len(cluster.Nodes)-1].URL, err
 	})
 	if err != nil {
@@ -104,6 +106,15 @@ func runCluster(ctx context.Context, program, dir string, edges int) (err error)
 	if err != nil {
 		return err
 	}
+	var (
+		bodies string            // where they are, as centre.bodies has it
+		bucket map[string]string // environment by which the centre finds it
+	)
+	if database != "" {
+		if bodies, bucket, err = cluster.startS3(ctx, dir); err != nil {
+			return err
+		}
+	}
 	nodes := [][]string{{"centre", "centre"}}
 	for n := range edges {
 		nodes = append(nodes, []string{fmt.Sprintf("edge-%d", n+1), "serve", "--edge", "--simulate"})
@@ -112,14 +123,16 @@ func runCluster(ctx context.Context, program, dir string, edges int) (err error)
 		name := args[0]
 		settings := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\ncluster: {nats: [%s], node: %d, replicas: %d}\n",
 			filepath.Join(dir, name), strings.Join(urls, ", "), number+1, brokers)
+		environment := maps.Clone(secrets)
 		if name == "centre" && database != "" {
-			settings += fmt.Sprintf("centre: {postgres: %q}\n", database)
+			settings += fmt.Sprintf("centre: {postgres: %q, bodies: %q}\n", database, bodies)
+			maps.Copy(environment, bucket)
 		}
 		file := filepath.Join(dir, name+".yaml")
 		if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
 			return err
 		}
-		if err := start(name, program, append(args[1:], "--quiet", "--config", file)...); err != nil {
+		if err := start(name, environment, program, append(args[1:], "--quiet", "--config", file)...); err != nil {
 			return err
 		}
 	}
@@ -153,7 +166,7 @@ func secret(file string) (string, error) {
 }
 
 // startNode starts a process and waits until it says where it listens. What it says besides goes into a file beside its data.
-func startNode(ctx context.Context, dir, name string, secrets map[string]string, program string, args ...string) (*node, error) {
+func startNode(ctx context.Context, dir, name string, environment map[string]string, program string, args ...string) (*node, error) {
 	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
@@ -161,7 +174,7 @@ func startNode(ctx context.Context, dir, name string, secrets map[string]string,
 	defer log.Close()
 	process := exec.Command(program, args...) //nolint:noctx // it is ended in order, see stop
 	process.Env, process.Stderr = os.Environ(), log
-	for variable, value := range secrets {
+	for variable, value := range environment {
 		process.Env = append(process.Env, variable+"="+value)
 	}
 	out, err := process.StdoutPipe()
@@ -211,22 +224,27 @@ func (c *installation) write(file string) error {
 
 // stop ends the processes, the last one first: edges ship to the end, the broker takes it.
 func (c *installation) stop() (err error) {
-	for i := len(c.Nodes) - 1; i >= 0; i-- {
-		n := c.Nodes[i]
-		ending := os.Signal(syscall.SIGTERM)
-		if n.Name == postgresName {
-			ending = os.Interrupt // SIGTERM would wait for connections
-		}
-		if n.process.Process.Signal(ending) != nil {
-			_ = n.process.Process.Kill() // Windows has no such signal
-		}
-		select {
-		case <-n.ended:
-		case <-time.After(timeout):
-			_ = n.process.Process.Kill()
-			<-n.ended
-			err = errors.Join(err, fmt.Errorf("%s did not end by itself", n.Name))
-		}
+	for _, n := range slices.Backward(c.Nodes) {
+		err = errors.Join(err, n.stop())
 	}
 	return err
+}
+
+// stop ends the process, and returns when it has ended.
+func (n *node) stop() error {
+	ending := os.Signal(syscall.SIGTERM)
+	if n.Name == postgresName {
+		ending = os.Interrupt // SIGTERM would wait for connections
+	}
+	if n.process.Process.Signal(ending) != nil {
+		_ = n.process.Process.Kill() // Windows has no such signal
+	}
+	select {
+	case <-n.ended:
+		return nil
+	case <-time.After(timeout):
+		_ = n.process.Process.Kill()
+		<-n.ended
+		return fmt.Errorf("%s did not end by itself", n.Name)
+	}
 }

@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -27,7 +24,7 @@ func (c *installation) startPostgres(ctx context.Context, dir string) (url strin
 	case exists(data):
 	case begun:
 		return "", nil
-	case !postgrestest.Installed() && installPostgres(ctx) != nil:
+	case !postgrestest.Installed() && !installPostgres(ctx):
 		fmt.Println("no Postgres is installed, and only root can install Debian's postgresql: the centre keeps its memory in its data directory")
 		return "", nil
 	default:
@@ -36,30 +33,20 @@ func (c *installation) startPostgres(ctx context.Context, dir string) (url strin
 			return "", os.RemoveAll(data)
 		}
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := freePorts(1)
 	if err != nil {
 		return "", err
 	}
-	_, port, _ := net.SplitHostPort(free.Addr().String())
-	_ = free.Close()
-	log, err := os.OpenFile(filepath.Join(dir, postgresName+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return "", err
-	}
-	defer log.Close()
-	process := postgrestest.Command("postgres", "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=")
-	process.Dir, process.Stdout, process.Stderr = data, log, log
-	if err := process.Start(); err != nil {
-		return "", err
-	}
-	url = fmt.Sprintf("postgres://mneme@127.0.0.1:%s/postgres?sslmode=disable", port)
-	n := &node{Name: postgresName, PID: process.Process.Pid, URL: url, process: process, ended: make(chan struct{})}
-	c.Nodes = append(c.Nodes, n)
-	go func() {
-		_ = process.Wait()
-		close(n.ended)
-	}()
-	return url, n.awaitPostgres(ctx, log.Name())
+	process := postgrestest.Command("postgres", "-D", data, "-p", ports[0], "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=")
+	process.Dir = data
+	url = fmt.Sprintf("postgres://mneme@127.0.0.1:%s/postgres?sslmode=disable", ports[0])
+	return url, c.startEngine(ctx, dir, &node{Name: postgresName, URL: url, process: process}, func(ctx context.Context) error {
+		connection, err := pgx.Connect(ctx, url)
+		if err == nil {
+			err = connection.Close(ctx)
+		}
+		return err
+	})
 }
 
 func exists(path string) bool {
@@ -67,20 +54,18 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// installPostgres installs Debian's package, as root alone can.
-func installPostgres(ctx context.Context) error {
+// installPostgres installs Debian's package, as root alone can, and reports whether Postgres is there then.
+func installPostgres(ctx context.Context) bool {
 	if os.Getuid() != 0 {
-		return os.ErrPermission
+		return false
 	}
 	for _, arguments := range [][]string{{"update", "-q"}, {"install", "-qy", "--no-install-recommends", "postgresql"}} {
 		install := exec.CommandContext(ctx, "apt-get", arguments...)
 		install.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		install.Stderr = os.Stderr
-		if err := install.Run(); err != nil && !postgrestest.Installed() { // a service of the package that does not start is no matter
-			return err
-		}
+		_ = install.Run() // a service of the package that does not start is no matter
 	}
-	return nil
+	return postgrestest.Installed()
 }
 
 // initPostgres makes the files of a database. They are nobody's where root runs this, who has to reach them.
@@ -102,23 +87,4 @@ func initPostgres(dir, data string) error {
 		return fmt.Errorf("initdb: %w: %s", err, out)
 	}
 	return nil
-}
-
-// awaitPostgres waits until the database takes connections.
-func (n *node) awaitPostgres(ctx context.Context, log string) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	for {
-		connection, err := pgx.Connect(ctx, n.URL)
-		if err == nil {
-			return connection.Close(ctx)
-		}
-		select {
-		case <-n.ended:
-			return fmt.Errorf("postgres has ended; %s says why", log)
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
 }

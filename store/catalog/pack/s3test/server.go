@@ -35,7 +35,7 @@ const (
 // address and its credentials from then on.
 func Start(t *testing.T) *Server {
 	t.Helper()
-	if program() == "" {
+	if Program() == "" {
 		t.Skip("NOT TESTED: there is no S3 service; make s3-server builds one")
 	}
 	s := &Server{dir: t.TempDir()}
@@ -45,10 +45,7 @@ func Start(t *testing.T) *Server {
 	}
 	s.address = free.Addr().String()
 	_ = free.Close()
-	for name, value := range map[string]string{
-		"AWS_ENDPOINT_URL_S3": "http://" + s.address, "AWS_REGION": "us-east-1",
-		"AWS_ACCESS_KEY_ID": accessKey, "AWS_SECRET_ACCESS_KEY": secretKey, "AWS_SESSION_TOKEN": "",
-	} {
+	for name, value := range Environment(s.address, secretKey) {
 		t.Setenv(name, value)
 	}
 	t.Cleanup(s.Kill)
@@ -56,8 +53,23 @@ func Start(t *testing.T) *Server {
 	return s
 }
 
-// program gives the path of the server: of PATH, or what make has built for this module.
-func program() string {
+// Environment is what a client of the service at an address finds it by.
+func Environment(address, secret string) map[string]string {
+	return map[string]string{
+		"AWS_ENDPOINT_URL_S3": "http://" + address, "AWS_REGION": "us-east-1",
+		"AWS_ACCESS_KEY_ID": accessKey, "AWS_SECRET_ACCESS_KEY": secret, "AWS_SESSION_TOKEN": "",
+	}
+}
+
+// Command is a service at an address, over a directory whose folders are its buckets.
+func Command(address, dir, secret string) *exec.Cmd {
+	c := exec.CommandContext(context.Background(), Program(), "--quiet", "--port", address, "posix", dir) // [Server.Kill] ends it, after the test's context
+	c.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+accessKey, "ROOT_SECRET_KEY="+secret)
+	return c
+}
+
+// Program gives the path of the service: of PATH, or what make has built for this module; "" where there is none.
+func Program() string {
 	if path, err := exec.LookPath("versitygw"); err == nil {
 		return path
 	}
@@ -76,8 +88,7 @@ func program() string {
 // Run starts the server again, after [Server.Kill].
 func (s *Server) Run(t testing.TB) {
 	t.Helper()
-	s.process, s.log = exec.CommandContext(context.WithoutCancel(t.Context()), program(), "--quiet", "--port", s.address, "posix", s.dir), new(bytes.Buffer)
-	s.process.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+accessKey, "ROOT_SECRET_KEY="+secretKey)
+	s.process, s.log = Command(s.address, s.dir, secretKey), new(bytes.Buffer)
 	s.process.Stdout, s.process.Stderr = s.log, s.log
 	if err := s.process.Start(); err != nil {
 		t.Fatal(err)

@@ -368,7 +368,8 @@ func (c *checker) belongsToExchange(item *badger.Item) error {
 	return nil
 }
 
-// turn checks that a turn can be read. One that cannot is digested again.
+// turn checks that a turn can be read. One that cannot is digested again, unless that would have to read what the turn lacks: when
+// that is back, the turn is, too.
 func (c *checker) turn(item *badger.Item) error {
 	_, id, ok := kv.SplitExchangeKey(item.Key())
 	x, there := c.exchanges[id]
@@ -381,9 +382,11 @@ func (c *checker) turn(item *badger.Item) error {
 		_, err := decodeTurn(value, id, textSources(c.tx, c.account, id))
 		return err
 	})
-	if err != nil {
-		c.find(id.String(), "its turn cannot be read: "+err.Error(),
-			drop(item.KeyCopy(nil)))
+	switch {
+	case errors.Is(err, errTurnSource):
+		c.find(id.String(), "its turn cannot be read: "+err.Error())
+	case err != nil:
+		c.find(id.String(), "its turn cannot be read: "+err.Error(), drop(item.KeyCopy(nil)))
 	}
 	return nil
 }

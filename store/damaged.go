@@ -37,9 +37,13 @@ func (s *core) listedEntry(tx *badger.Txn, account kv.AccountNumber, id kv.Excha
 	}
 	var err error
 	if entry.Turn, err = getTurn(tx, account, id); err != nil {
+		problem := "the turn cannot be read; rebuild it with: mneme check --repair"
+		if errors.Is(err, errTurnSource) {
+			problem = "the turn cannot be read, since its request or its answer is damaged; see: mneme check"
+		}
 		entry.Turn = &Turn{
 			Exchange: entry.Exchange.ID, Started: entry.Exchange.Started, Outcome: entry.Exchange.Outcome, Model: entry.Exchange.ModelAsked,
-			Error: "the turn cannot be read; rebuild it with: mneme check --repair",
+			Error: problem,
 		}
 	}
 	return entry

@@ -107,9 +107,13 @@ func appendTurnText(dst []byte, turn *turnRecord, t *turnText, from int) []byte 
 	return blob.AppendEncoded(append(dst, byte(t.source)), t.steps[t.offsets[from]:])
 }
 
-var errTurnText = errors.New("malformed turn")
+var (
+	errTurnText   = errors.New("malformed turn")
+	errTurnSource = errors.New("its text cannot be read from the exchange")
+)
 
-// decodeTurnText reads what appendTurnText gives. Without sources only the head is read.
+// decodeTurnText reads what appendTurnText gives. Without sources only the head is read. The error is errTurnSource where the
+// turn may be sound, and what its text is kept over is not there.
 func decodeTurnText(value []byte, turn *turnRecord, sources func(textSource) ([]byte, error)) error {
 	n, size := binary.Uvarint(value)
 	if size <= 0 || n >= uint64(len(value)-size) {
@@ -119,9 +123,13 @@ func decodeTurnText(value []byte, turn *turnRecord, sources func(textSource) ([]
 	if err := decodeFields(head, turn); err != nil || sources == nil {
 		return err
 	}
-	source, err := sources(textSource(rest[0]))
+	of := textSource(rest[0])
+	if of&^(fromRequest|fromAnswer) != 0 {
+		return errTurnText
+	}
+	source, err := sources(of)
 	if err != nil {
-		return fmt.Errorf("what its text is kept over: %w", err)
+		return fmt.Errorf("%w: %w", errTurnSource, err)
 	}
 	steps, err := blob.AppendDecoded(nil, rest[1:])
 	if err != nil {
@@ -137,9 +145,6 @@ func decodeTurnText(value []byte, turn *turnRecord, sources func(textSource) ([]
 // textSources reads what the text of a turn is kept over.
 func textSources(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) func(textSource) ([]byte, error) {
 	return func(of textSource) (source []byte, err error) {
-		if of&^(fromRequest|fromAnswer) != 0 {
-			return nil, errTurnText
-		}
 		if of&fromRequest != 0 {
 			skeleton, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceRequest, account, id))
 			if err != nil {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dgraph-io/badger/v4"
+
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -93,4 +95,36 @@ func TestATurnWhoseAnswerIsDamagedIsFound(t *testing.T) {
 	if found := strings.Join(problems, "; "); !strings.Contains(found, "its turn cannot be read") {
 		t.Errorf("the check finds %q of it", found)
 	}
+}
+
+// A repair does not take a turn away that cannot be made again: it is read again when its request is.
+func TestATurnOutlivesDamageOfItsRequest(t *testing.T) {
+	c := newConversation(t)
+	id, session := c.exchange(with(say(numbered("question", 1<<10)), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, numbered("answer", 1<<10))
+	want := c.timeline(session)
+	number, _ := c.s.accounts.Find("acme")
+	exchange, _ := kv.ParseExchangeID(id)
+	key := kv.ExchangeKey(kv.SpaceRequest, number, exchange)
+	var skeleton []byte
+	if err := c.s.view(func(tx *badger.Txn) (err error) {
+		skeleton, err = kv.Get(tx, key)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	damage(t, c.s, key, []byte("damaged"))
+	report, err := c.s.Upkeep().Check(t.Context(), true, func(Finding) {})
+	if err != nil || report.Findings < 2 {
+		t.Errorf("the check finds %+v (%v)", report, err)
+	}
+	c.settle()
+	page, err := c.s.Archive().Timeline("acme", session, TimelineQuery{})
+	if err != nil || len(page.Data) != 1 || page.Data[0].Turn == nil || !strings.Contains(page.Data[0].Turn.Error, "is damaged") {
+		t.Errorf("the timeline is %+v (%v)", page.Data, err)
+	}
+	damage(t, c.s, key, skeleton)
+	if got := c.timeline(session); got != want {
+		t.Errorf("with its request the timeline is\n%s\nnot\n%s", got, want)
+	}
+	mustBeSound(t, c.s)
 }

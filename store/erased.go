@@ -120,7 +120,7 @@ func (g *gathering) askedFor(x *arrival) (asked *kv.TimeID) {
 		if e.Created.After(last) {
 			last = e.Created
 		}
-		if x.info.Started.Before(e.Created) && e.Selection.matches(&x.info) && g.names(&e.Selection, x) {
+		if e.means(x, storedSessions{g: g, account: x.account}) {
 			asked = &id
 		}
 		return asked == nil && x.info.Started.Before(e.Created)
@@ -146,8 +146,13 @@ func (g *gathering) eachAsked(account kv.AccountNumber, visit func(kv.TimeID, *E
 	}
 }
 
+// means reports whether an erasure is to erase an exchange that arrives after it.
+func (e *Erasure) means(x *arrival, in sessions) bool {
+	return x.info.Started.Before(e.Created) && e.Selection.matches(&x.info) && e.Selection.names(x, in)
+}
+
 // names reports whether a selection means an exchange that arrives, or its session, as far as it names any.
-func (g *gathering) names(sel *Selection, x *arrival) bool {
+func (sel *Selection) names(x *arrival, in sessions) bool {
 	if len(sel.Exchanges)+len(sel.Sessions) == 0 || slices.Contains(sel.Exchanges, x.Exchange) {
 		return true
 	}
@@ -159,7 +164,7 @@ func (g *gathering) names(sel *Selection, x *arrival) bool {
 		if slices.Contains(sel.Sessions, id.String()) {
 			return true
 		}
-		r := g.sessionAt(sessionRef{x.account, id})
+		r := in.at(id)
 		if r == nil {
 			break
 		}
@@ -211,11 +216,11 @@ func (e Erased) After(mark ship.ErasedMark, most int) (page []ship.ErasedExchang
 }
 
 // Latest is when the last erasure by request was done; zero: there was none.
-func (e Erased) Latest() time.Time {
+func (e Erased) Latest() (time.Time, error) {
 	if millis := e.erased.latest.Load(); millis > 0 {
-		return time.UnixMilli(millis)
+		return time.UnixMilli(millis), nil
 	}
-	return time.Time{}
+	return time.Time{}, nil
 }
 
 // EdgeErased is what a centre knows of the erasures at an edge.

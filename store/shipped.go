@@ -519,6 +519,9 @@ func (x *Shipped) Evidence() (session string, keys [][]byte) {
 	return x.session.ID, keys
 }
 
+// MeantBy reports whether an erasure is to erase the exchange, which arrives after it.
+func (x *Shipped) MeantBy(e *Erasure, in *Sessions) bool { return e.means(&x.arrival, in) }
+
 // Why exchanges were erased, as [Erasure.Reason] has it.
 const (
 	ErasedByRequest   = byRequest
@@ -530,6 +533,11 @@ var erasureIDs kv.IDSource
 
 // NewErasureID gives an erasure outside of a store its id.
 func NewErasureID(now time.Time) string { return erasureIDs.Next(now).Text(erasurePrefix) }
+
+// FirstErasureID is below the ids of all erasures that are asked for at a time or after it.
+func FirstErasureID(t time.Time) string {
+	return kv.TimeIDAt(time.UnixMilli(max(t.UnixMilli(), 0))).Text(erasurePrefix)
+}
 
 // IsErasureID reports whether a text is an id of an erasure.
 func IsErasureID(text string) bool {

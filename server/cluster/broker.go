@@ -32,7 +32,7 @@ type Options struct {
 	Quorum      bool          // on an edge: exchanges wait for the brokers, see [Shipper.Brokered]
 	Lender      *quota.Lender // at a centre: of the limits of all; nil: each node has its own
 	Erasures    Erasures      // at a centre: what its edges are to erase, too; nil: each node erases for itself
-	Carrier     Carrier       // on an edge: carries that out; nil: nothing does
+	Carrier     Carrier       // on an edge, and at a centre with Own: carries that out there; nil: nothing does
 	Log         *slog.Logger
 	Own         Log // of what a centre records itself, which its archive keeps as well; nil: its archive is where it does
 }

@@ -137,6 +137,9 @@ func Gather(ctx context.Context, archive Archive, answers Answers, roster Roster
 	c.running.Go(func() { c.retry(ctx) })
 	if o.Own != nil {
 		c.running.Go(func() { c.deliver(ctx, o.Own) })
+		if o.Erasures != nil && o.Carrier != nil {
+			c.running.Go(func() { c.carryHere(ctx) })
+		}
 	}
 	c.running.Go(func() {
 		select {

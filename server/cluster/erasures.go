@@ -31,7 +31,7 @@ const (
 // Erasures are what was erased by request at a centre, and what it knows of its edges.
 type Erasures interface {
 	After(mark ship.ErasedMark, most int) (page []ship.ErasedExchange, upTo ship.ErasedMark, err error)
-	Latest() time.Time
+	Latest() (time.Time, error) // when the last of them was done; zero: there was none
 	Edges() ([]store.EdgeErased, error)
 	NoteEdge(ctx context.Context, edge store.EdgeErased) error
 }
@@ -135,6 +135,7 @@ type edges struct {
 
 	mu    sync.Mutex
 	known map[uint16]*knownEdge
+	here  time.Time // as [store.EdgeErased.Clean], of what the centre records itself beside its archive
 }
 
 type knownEdge struct {
@@ -181,14 +182,14 @@ func (e *edges) heard(ctx context.Context, node uint16, clean time.Time) error {
 }
 
 // wanted is when the last erasure was done that an edge is not known to have carried out; zero: there is none.
-func (e *edges) wanted(node uint16) time.Time {
-	latest := e.erasures.Latest()
+func (e *edges) wanted(node uint16) (time.Time, error) {
+	latest, err := e.erasures.Latest()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if edge := e.known[node]; edge != nil && edge.Clean.After(latest) {
-		return time.Time{}
+		return time.Time{}, err
 	}
-	return latest
+	return latest, err
 }
 
 func (e *edges) list() (edges []store.EdgeErased) {
@@ -229,12 +230,64 @@ func (c *Centre) answerErased(ctx context.Context, q *ship.ErasedQuestion, m *na
 	if err := c.edges.heard(ctx, q.Node, clean); err != nil {
 		return err
 	}
-	reply := ship.Erased{Nonce: q.Nonce, Exchanges: page, UpTo: upTo, Wanted: c.edges.wanted(q.Node)}
+	reply := ship.Erased{Nonce: q.Nonce, Exchanges: page, UpTo: upTo}
+	if reply.Wanted, err = c.edges.wanted(q.Node); err != nil {
+		return err
+	}
 	sealed, err := reply.Seal(c.options.Key)
 	if err != nil {
 		return err
 	}
 	return m.Respond(sealed)
+}
+
+func (e *edges) cleanHere() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.here
+}
+
+// carryHere carries out in the centre's own store what was erased in the archive beside it, until ctx is done.
+func (c *Centre) carryHere(ctx context.Context) {
+	said := ""
+	for ctx.Err() == nil {
+		err := c.carryAllHere(ctx)
+		if err != nil && ctx.Err() == nil && err.Error() != said {
+			said = err.Error()
+			c.options.Log.Warn("what was erased is not erased in what this centre records itself; it is tried again", "cause", err)
+		}
+		if err == nil {
+			said = ""
+		}
+		sleep(ctx, erasedEach)
+	}
+}
+
+func (c *Centre) carryAllHere(ctx context.Context) error {
+	latest, err := c.options.Erasures.Latest()
+	if err != nil || c.edges.cleanHere().After(latest) {
+		return err
+	}
+	carrier := c.options.Carrier
+	clean, err := carrier.Clean()
+	for err == nil {
+		var upTo ship.ErasedMark
+		if upTo, err = carrier.UpTo(); err != nil {
+			return err
+		}
+		var page []ship.ErasedExchange
+		if page, upTo, err = c.options.Erasures.After(upTo, erasedMost); err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			c.edges.mu.Lock()
+			c.edges.here = clean
+			c.edges.mu.Unlock()
+			return nil
+		}
+		err = carrier.Carry(ctx, page, upTo)
+	}
+	return err
 }
 
 // Places are all places that had what an erasure was to erase, by what is known now. Of one that was not asked for there are none.
@@ -251,7 +304,7 @@ func (c *Centre) Places(ctx context.Context, e *store.Erasure) (places []store.E
 		places = append(places, p)
 		return &places[len(places)-1]
 	}
-	add("centre", true)
+	add("centre", c.options.Own == nil || c.edges.cleanHere().After(e.Completed))
 	for _, edge := range c.edges.list() {
 		p := add("edge "+strconv.Itoa(int(edge.Node)), edge.Clean.After(e.Completed))
 		p.Seen = edge.Seen

@@ -1,29 +1,34 @@
-package cluster
+package cluster_test
 
 import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/cluster"
+	"github.com/mnemeproxy/mneme/server/cluster/clustertest"
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// holds reports whether a store has an exchange.
-func holds(t *testing.T, s *store.Store, id string) bool {
+// reader reads exchanges, at a centre or an edge.
+type reader interface {
+	Exchange(account, id string) (*store.Exchange, error)
+}
+
+// holds reports whether an exchange is there.
+func holds(t *testing.T, in reader, id string) bool {
 	t.Helper()
-	_, err := s.Archive().Exchange("acme", id)
+	_, err := in.Exchange("acme", id)
 	if err != nil && codec.AsError(err, "").Kind != codec.KindNotFound {
 		t.Error(err)
 	}
 	return err == nil
 }
 
-func holdsAny(t *testing.T, s *store.Store, ids ...string) bool {
+func holdsAny(t *testing.T, in reader, ids ...string) bool {
 	t.Helper()
 	for _, id := range ids {
-		if holds(t, s, id) {
+		if holds(t, in, id) {
 			return true
 		}
 	}
@@ -31,67 +36,76 @@ func holdsAny(t *testing.T, s *store.Store, ids ...string) bool {
 }
 
 // eraseConversation erases at a centre what it knows of a conversation, and gives the receipt.
-func eraseConversation(t *testing.T, centre *store.Store, chatKey string) (receipt func() *store.Erasure) {
+func eraseConversation(t *testing.T, centre clustertest.Archive, chatKey string) (receipt func() *store.Erasure) {
 	t.Helper()
-	page, err := centre.Archive().Sessions("acme", store.SessionQuery{ChatKey: chatKey})
+	page, err := centre.Sessions("acme", store.SessionQuery{ChatKey: chatKey})
 	if err != nil || len(page.Data) != 1 {
 		t.Fatalf("the conversation is %+v (%v)", page.Data, err)
 	}
-	asked, err := centre.Archive().Erase(t.Context(), "acme", store.Selection{Sessions: []string{page.Data[0].ID}}, false)
+	asked, err := centre.Erase(t.Context(), "acme", store.Selection{Sessions: []string{page.Data[0].ID}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	receipt = func() *store.Erasure {
-		e, err := centre.Archive().Erasure("acme", asked.ID)
+		e, err := centre.Erasure("acme", asked.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return e
 	}
-	eventually(t, "the centre has erased it", func() bool { return receipt().State == store.ErasureDone })
+	cluster.Eventually(t, "the centre has erased it", func() bool { return receipt().State == store.ErasureDone })
 	return receipt
 }
 
-func TestAnErasureReachesEveryEdgeAndNothingComesBack(t *testing.T) {
-	broker, dir := startBroker(t, t.TempDir(), server.RANDOM_PORT), t.TempDir()
-	centre, one, two := openStore(t, dir), openStore(t, t.TempDir()), openStore(t, t.TempDir())
-	central := options(t, 1, broker.ClientURL())
-	central.Erasures = centre.Erased()
-	gathering := gatherIn(t, centre, dir, central)
-	join := func(s *store.Store, node uint16) *Edge {
-		own := options(t, 1, broker.ClientURL())
-		own.Carrier = s.Erased()
-		return joinFrom(t, s, node, 0, own)
+// placeIn gives what the receipt says of a place.
+func placeIn(t *testing.T, c *cluster.Centre, receipt *store.Erasure, name string) store.ErasurePlace {
+	t.Helper()
+	places := c.Places(t.Context(), receipt)
+	for _, p := range places {
+		if p.Place == name {
+			return p
+		}
 	}
-	shipped := func(e *Edge) func() bool { return func() bool { return e.Status().Waiting == 0 } }
+	t.Fatalf("the receipt names no %s: %+v", name, places)
+	return store.ErasurePlace{}
+}
+
+func TestAnErasureReachesEveryEdgeAndNothingComesBack(t *testing.T) {
+	for name, prepare := range centres {
+		t.Run(name, func(t *testing.T) { testErasureReachesEveryEdge(t, prepare(t)(t)) })
+	}
+}
+
+func testErasureReachesEveryEdge(t *testing.T, c clustertest.Centre) {
+	o, dir := cluster.StartBroker(t), t.TempDir()
+	one, two, centre := cluster.OpenStore(t, t.TempDir()), cluster.OpenStore(t, t.TempDir()), c.Archive
+	gathering := c.Gather(t, dir, o)
+	join := func(s *store.Store, node uint16) *cluster.Edge {
+		own := o
+		own.Carrier = s.Erased()
+		return cluster.JoinFrom(t, s, node, 0, own)
+	}
+	shipped := func(e *cluster.Edge) func() bool { return func() bool { return e.Status().Waiting == 0 } }
 	first, second := join(one, 1), join(two, 2)
 
-	onOne := capture(t, one, "acme", "erased", 0, "an answer")
-	eventually(t, "the first edge is through", shipped(first))
-	onTwo := capture(t, two, "acme", "erased", 1, "an answer")
-	kept := capture(t, one, "acme", "kept", 0, "an answer")
-	eventually(t, "both edges are through", func() bool { return shipped(first)() && shipped(second)() })
+	onOne := cluster.Capture(t, one, "acme", "erased", 0, "an answer")
+	cluster.Eventually(t, "the first edge is through", shipped(first))
+	onTwo := cluster.Capture(t, two, "acme", "erased", 1, "an answer")
+	kept := cluster.Capture(t, one, "acme", "kept", 0, "an answer")
+	cluster.Eventually(t, "both edges are through", func() bool { return shipped(first)() && shipped(second)() })
 
 	second.Close() // and goes on alone
-	alone := capture(t, two, "acme", "erased", 2, "an answer that the centre has never seen")
-	slow, err := begin(t.Context(), two, "acme", "erased", 3, "an answer that goes on meanwhile")
+	alone := cluster.Capture(t, two, "acme", "erased", 2, "an answer that the centre has never seen")
+	slow, err := cluster.Begin(t.Context(), two, "acme", "erased", 3, "an answer that goes on meanwhile")
 	if err != nil {
 		t.Fatal(err)
 	}
 	receipt := eraseConversation(t, centre, "erased")
-	place := func(name string) store.ErasurePlace {
-		for _, p := range gathering.Places(t.Context(), receipt()) {
-			if p.Place == name {
-				return p
-			}
-		}
-		t.Fatalf("the receipt names no %s: %+v", name, gathering.Places(t.Context(), receipt()))
-		return store.ErasurePlace{}
-	}
-	eventually(t, "the edge that is there has erased it, and the receipt says so", func() bool {
-		return !holds(t, one, onOne) && place("edge 1").State == store.PlaceErased
+	place := func(name string) store.ErasurePlace { return placeIn(t, gathering, receipt(), name) }
+	cluster.Eventually(t, "the edge that is there has erased it, and the receipt says so", func() bool {
+		return !holds(t, one.Archive(), onOne) && place("edge 1").State == store.PlaceErased
 	})
-	if !holds(t, one, kept) || !holds(t, centre, kept) {
+	if !holds(t, one.Archive(), kept) || !holds(t, centre, kept) {
 		t.Error("another conversation is erased as well")
 	}
 	if p := place("edge 2"); p.State != store.PlaceWaiting || p.Seen.IsZero() {
@@ -105,37 +119,78 @@ func TestAnErasureReachesEveryEdgeAndNothingComesBack(t *testing.T) {
 	}
 
 	second = join(two, 2)
-	later := capture(t, two, "acme", "erased", 4, "an answer since")
-	eventually(t, "the edge that was away has erased what it had", func() bool {
-		return shipped(second)() && !holdsAny(t, two, onTwo, alone)
+	later := cluster.Capture(t, two, "acme", "erased", 4, "an answer since")
+	cluster.Eventually(t, "the edge that was away has erased what it had", func() bool {
+		return shipped(second)() && !holdsAny(t, two.Archive(), onTwo, alone)
 	})
 	if place("edge 2").State == store.PlaceErased {
 		t.Error("the receipt says that an edge has erased what goes on there")
 	}
-	if err := finish(t.Context(), slow); err != nil {
+	if err := cluster.Finish(t.Context(), slow); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it has erased all of it, and the receipt says so", func() bool {
-		return shipped(second)() && !holds(t, two, slow.ID()) && place("edge 2").State == store.PlaceErased
+	cluster.Eventually(t, "it has erased all of it, and the receipt says so", func() bool {
+		return shipped(second)() && !holds(t, two.Archive(), slow.ID()) && place("edge 2").State == store.PlaceErased
 	})
 	if holdsAny(t, centre, onOne, onTwo, alone, slow.ID()) {
 		t.Error("the edge has brought back what was erased")
 	}
-	if !holds(t, two, later) || !holds(t, centre, later) {
+	if !holds(t, two.Archive(), later) || !holds(t, centre, later) {
 		t.Error("the conversation does not go on")
 	}
 	if e := receipt(); e.Exchanges != 2 || e.Late != 2 {
 		t.Errorf("the receipt is %+v", e)
 	}
-	eventually(t, "the brokers have nothing of it", func() bool { return place("brokers").State == store.PlaceErased })
-	if place("centre").State != store.PlaceErased || place("backups").State != store.PlaceNotReached || place("reasoning state").Until.Before(time.Now()) {
+	cluster.Eventually(t, "brokers and centre have nothing of it", func() bool {
+		return place("brokers").State == store.PlaceErased && place("centre").State == store.PlaceErased
+	})
+	if place("backups").State != store.PlaceNotReached || place("reasoning state").Until.Before(time.Now()) {
 		t.Errorf("the receipt says %+v", gathering.Places(t.Context(), receipt()))
 	}
 
 	// A centre that is started again knows all of it.
 	gathering.Close()
-	gathering = gatherIn(t, centre, dir, central)
+	gathering = c.Gather(t, dir, o)
 	if place("edge 1").State != store.PlaceErased || place("edge 2").State != store.PlaceErased {
 		t.Errorf("after a restart the receipt says %+v", gathering.Places(t.Context(), receipt()))
+	}
+}
+
+// The centre answers a request itself, and keeps that beside its archive.
+func TestAnErasureReachesWhatTheCentreIsRecording(t *testing.T) {
+	c := centres["Postgres"](t)(t)
+	gathering := c.Gather(t, t.TempDir(), cluster.StartBroker(t))
+	begin := func(turn int) store.Recording {
+		r, err := c.Recorder.Begin(t.Context(), cluster.Opening("acme", "erased", turn))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	finish := func(r store.Recording) {
+		if err := cluster.Finish(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := begin(0)
+	finish(before)
+	cluster.Eventually(t, "the archive has it", func() bool {
+		page, err := c.Archive.Sessions("acme", store.SessionQuery{ChatKey: "erased"})
+		return err == nil && len(page.Data) == 1
+	})
+	slow := begin(1)
+	receipt := eraseConversation(t, c.Archive, "erased")
+	if p := placeIn(t, gathering, receipt(), "centre"); p.State != store.PlaceWaiting {
+		t.Errorf("of a centre that is recording the receipt says %+v", p)
+	}
+	finish(slow)
+	cluster.Eventually(t, "it has erased that, too, and the receipt says so", func() bool {
+		return placeIn(t, gathering, receipt(), "centre").State == store.PlaceErased
+	})
+	if holdsAny(t, c.Archive, before.ID(), slow.ID()) {
+		t.Error("the centre has kept what was erased")
+	}
+	if e := receipt(); e.Exchanges != 1 || e.Late != 1 {
+		t.Errorf("the receipt is %+v", e)
 	}
 }

@@ -12,6 +12,23 @@ type (
 	Process = process
 )
 
+// Helpers of tests inside, which say there what they do.
+var (
+	OpenStore  = openStore
+	Capture    = capture
+	Begin      = begin
+	Opening    = opening
+	Finish     = finish
+	JoinFrom   = joinFrom
+	Eventually = eventually
+)
+
+// StartBroker runs a broker, and gives options of nodes that use it.
+func StartBroker(t *testing.T) Options {
+	t.Helper()
+	return options(t, 1, startBroker(t, t.TempDir(), server.RANDOM_PORT).ClientURL())
+}
+
 // Do has an edge carry out an order; ok is false where it was killed before it said so.
 func (p *process) Do(asked Order) (answer report, ok bool) { return p.do(asked) }
 

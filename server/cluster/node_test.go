@@ -208,22 +208,27 @@ func record(ctx context.Context, s *store.Store, account, chatKey string, turn i
 
 // begin is record for a turn whose answer goes on.
 func begin(ctx context.Context, s *store.Store, account, chatKey string, turn int, answer string) (*store.Capture, error) {
-	var messages []string
-	for n := range turn {
-		messages = append(messages, fmt.Sprintf(`{"role":"user","content":"question %d"},{"role":"assistant","content":"answer %d"}`, n, n))
-	}
-	messages = append(messages, fmt.Sprintf(`{"role":"user","content":"question %d"}`, turn))
-	c, err := s.Begin(ctx, &store.Opening{
-		Account: account, Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: chatKey,
-		ContentType: "application/json", Body: []byte(`{"model":"m","messages":[` + strings.Join(messages, ",") + `]}`),
-	})
+	c, err := s.Begin(ctx, opening(account, chatKey, turn))
 	if err == nil {
 		_, err = c.Write([]byte(answer))
 	}
 	return c, err
 }
 
-func finish(ctx context.Context, c *store.Capture) error {
+// opening is how a turn of a conversation begins.
+func opening(account, chatKey string, turn int) *store.Opening {
+	var messages []string
+	for n := range turn {
+		messages = append(messages, fmt.Sprintf(`{"role":"user","content":"question %d"},{"role":"assistant","content":"answer %d"}`, n, n))
+	}
+	messages = append(messages, fmt.Sprintf(`{"role":"user","content":"question %d"}`, turn))
+	return &store.Opening{
+		Account: account, Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: chatKey,
+		ContentType: "application/json", Body: []byte(`{"model":"m","messages":[` + strings.Join(messages, ",") + `]}`),
+	}
+}
+
+func finish(ctx context.Context, c store.Recording) error {
 	return c.Finish(ctx, &store.Closing{Outcome: store.OutcomeComplete, Status: 200})
 }
 

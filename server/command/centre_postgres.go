@@ -86,7 +86,8 @@ func (c inPostgres) Close() {
 
 func (c inPostgres) keep(own *server.Engine, managed *admin.Engine) {
 	archive := newPostgresArchive(c.catalog, own.Archive)
-	own.Archive, managed.Archive = archive, archive
+	own.Archive = receipts{archive, c.Centre}
+	managed.Archive = own.Archive
 	own.Index, managed.Searcher = c.catalog, c.catalog
 	own.Accounts = postgresLedger{own.Accounts, c.catalog}
 	managed.Accounts = postgresAccounts{managed.Accounts, c.catalog, c.own}

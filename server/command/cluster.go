@@ -294,7 +294,7 @@ func joinAsCentre(ctx context.Context, cfg *config.Config, m *engine.Engine, ver
 		o.Erasures = m.Erased()
 		return gather(ctx, cfg, m, m.Arrivals(), m.Archive(), m.Accounts(), o, observed)
 	}
-	o.Own = m.Shipping()
+	o.Own, o.Erasures, o.Carrier = m.Shipping(), kept.Erased(), m.Erased()
 	gathering, err := gather(ctx, cfg, m, kept, newPostgresArchive(kept, m.Archive()), kept, o, observed)
 	if err != nil {
 		kept.Close()

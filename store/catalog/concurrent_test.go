@@ -132,7 +132,7 @@ func openCatalog(t *testing.T, accounts *engine.Engine, url string) *catalog.Cat
 }
 
 // record has an edge record a turn of a conversation that names itself.
-func record(t *testing.T, e *engine.Engine, turn int) {
+func record(t *testing.T, e *engine.Engine, turn int) (id string) {
 	t.Helper()
 	r, err := e.Begin(t.Context(), &store.Opening{
 		Account: "acme", Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: "a", ContentType: "application/json",
@@ -147,4 +147,5 @@ func record(t *testing.T, e *engine.Engine, turn int) {
 	if err := r.Finish(context.Background(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200}); err != nil {
 		t.Fatal(err)
 	}
+	return r.ID()
 }

@@ -80,7 +80,9 @@ func (c *Catalog) Erasure(account, id string) (*store.Erasure, error) {
 		return nil, codec.Errorf(codec.KindNotFound, "no erasure %q", id)
 	}
 	var receipt string
-	err = c.pool.QueryRow(ctx, "select receipt from erasures where account = $1 and id = $2", number, id).Scan(&receipt)
+	var late int64
+	err = c.pool.QueryRow(ctx, `select receipt, (select count(*) from erased where account = $1 and late = $2)
+		from erasures where account = $1 and id = $2`, number, id).Scan(&receipt, &late)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, codec.Errorf(codec.KindNotFound, "no erasure %q", id)
 	}
@@ -88,6 +90,7 @@ func (c *Catalog) Erasure(account, id string) (*store.Erasure, error) {
 	if err == nil {
 		err = json.Unmarshal([]byte(receipt), e)
 	}
+	e.Late = late
 	return e, unreadable(err)
 }
 
@@ -107,6 +110,10 @@ func (c *Catalog) eraseSome(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	account := store.AccountNumber(number)
+	// What was being kept when this was asked for is there afterwards; what is kept later is held against it.
+	if err := c.update(ctx, func(tx pgx.Tx) error { return arriveAlone(ctx, tx, account) }); err != nil {
+		return false, err
+	}
 	for after, first := "", true; first || after != ""; first = false {
 		infos, next, err := c.selected(ctx, number, &e.Selection, after)
 		if err == nil && len(infos) > 0 {
@@ -217,16 +224,20 @@ func (c *Catalog) eraseBatch(ctx context.Context, tx pgx.Tx, account store.Accou
 	if err := c.eraseTurns(ctx, tx, account, infos); err != nil {
 		return err
 	}
-	if e.Reason == store.ErasedByRequest {
-		batch.Queue("insert into tombs select $1, unnest($2::text[]) on conflict do nothing", int64(account), ids)
-	}
 	if err := queueReceipt(batch, account, e, false); err != nil {
 		return err
 	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return err
 	}
-	return putSessions(ctx, tx, account, in)
+	if err := putSessions(ctx, tx, account, in); err != nil || e.Reason != store.ErasedByRequest {
+		return err
+	}
+	erased := make([]buried, len(ids))
+	for i, id := range ids {
+		erased[i].exchange = id
+	}
+	return bury(ctx, tx, map[store.AccountNumber][]buried{account: erased})
 }
 
 // eraseTurns takes the turns of exchanges away, with the histories that lead to them.
@@ -307,7 +318,12 @@ func (c *Catalog) finishErasure(ctx context.Context, tx pgx.Tx, account store.Ac
 	if err != nil || e == nil {
 		return err
 	}
-	e.State, e.Completed = store.ErasureDone, time.Now().UTC()
+	e.State, e.Completed = store.ErasureDone, time.Now().UTC().Truncate(time.Microsecond) // as noteLatest keeps it
+	if e.Reason == store.ErasedByRequest {
+		if err := noteLatest(ctx, tx, e.Completed); err != nil {
+			return err
+		}
+	}
 	return putReceipt(ctx, tx, account, e, true)
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// schemaVersion is that of the tables below. A later program changes those of an earlier one; an earlier one leaves those of
-// a later one alone.
-const schemaVersion = 1
+// schemaVersion is that of the tables below, with what was added to them. A later program adds to those of an earlier one; an
+// earlier one leaves those of a later one alone.
+const schemaVersion = 1 + len(additions)
 
 // partitions is how many tables hold the rows of one kind: accounts are spread over them by their numbers.
 const partitions = 16
@@ -22,6 +22,7 @@ const (
 	lockSchema  = 0x6d6e656d // while the tables are made
 	lockAccount = 0x6d6e6561 // shared: objects of the account may be named; alone: unnamed ones are freed
 	lockPacks   = 0x6d6e6570 // while packs of the account are written again, or rows that name them are erased
+	lockErased  = 0x6d6e656c // while the log of what was erased is added to, until that is committed
 	lockArrival = 0x6d6e6572 // while exchanges of the account are kept, one transaction at a time
 )
 
@@ -146,6 +147,24 @@ create table erasures (
 create index on erasures (id) where not done;
 `
 
+// additions are what each version after the first one adds to the tables.
+var additions = [...]string{
+	// 2: the log of what was erased, and what is known of the edges that carry it out. late is the erasure that an exchange was
+	// erased by when it arrived. What was erased before is in the log, too.
+	`
+create table erased (
+	number bigint primary key,
+	account bigint not null,
+	exchange text collate "C" not null,
+	late text collate "C"
+);
+create index on erased (account, late) where late is not null;
+create table edges (node int primary key, seen timestamptz not null, clean timestamptz, gone timestamptz);
+insert into erased select row_number() over (order by account, exchange), account, exchange from tombs;
+insert into meta select 'erased', (extract(epoch from now()) * 1000000)::bigint::text where exists (select from tombs);
+`,
+}
+
 // partitioned are the tables that have partitions.
 var partitioned = []string{"exchanges", "objects", "sessions", "links", "turns", "histories", "rollups", "tombs"}
 
@@ -155,7 +174,7 @@ var perAccount = append([]string{"erasures"}, partitioned...)
 // schemaName is where the tables are; a database may hold others.
 const schemaName = "mneme"
 
-// prepare makes the tables where there are none, and sees that they are of this version and this centre's.
+// prepare makes the tables where there are none, adds to those of an earlier version, and sees that they are this centre's.
 func (c *Catalog) prepare(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, 0)", lockSchema); err != nil {
@@ -176,11 +195,20 @@ func (c *Catalog) prepare(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if version != strconv.Itoa(schemaVersion) {
+		number, err := strconv.Atoi(version)
+		if err != nil || number < 1 || number > schemaVersion {
 			return fmt.Errorf("the tables are of version %s, and this program knows %d: use a later one", version, schemaVersion)
 		}
 		if centre != c.centre {
 			return fmt.Errorf("the tables are those of another centre (%s): their accounts are numbered by its data directory; give this one that directory, or another database", centre)
+		}
+		for _, addition := range additions[number-1:] {
+			if _, err := tx.Exec(ctx, addition); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.Exec(ctx, "update meta set value = $1 where name = 'version'", strconv.Itoa(schemaVersion)); err != nil {
+			return err
 		}
 		return c.checkBucket(ctx, tx)
 	})
@@ -215,6 +243,6 @@ func (c *Catalog) create(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, b.String()); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, "insert into meta values ('version', $1), ('centre', $2)", strconv.Itoa(schemaVersion), c.centre)
+	_, err := tx.Exec(ctx, "insert into meta values ('version', '1'), ('centre', $1)", c.centre)
 	return err
 }

@@ -91,6 +91,7 @@ func (c *Catalog) Retry(ctx context.Context, e *ship.Entry) error {
 
 // keep keeps the entries that can be kept, and gives the others.
 func (c *Catalog) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry, to writings) (refused []store.Refused, err error) {
+	late := make(map[store.AccountNumber][]buried)
 	byAccount := make(map[store.AccountNumber][]*ship.Entry)
 	for i := range entries {
 		number, err := c.Accounts.Number(entries[i].Account)
@@ -117,8 +118,11 @@ func (c *Catalog) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry, to 
 			return nil, err
 		}
 		refused = append(refused, k.refused...)
+		if len(k.late) > 0 {
+			late[number] = k.late
+		}
 	}
-	return refused, nil
+	return refused, bury(ctx, tx, late)
 }
 
 // keeping is the entries of one account on their way into the database.
@@ -135,25 +139,36 @@ type keeping struct {
 	inner   store.Objects                         // of kept: blocks that blocks of the frame are made of
 	known   map[string]bool                       // exchanges that are there, or were and were erased
 	refused []store.Refused
+	late    []buried // arrived after an erasure that was to erase them
 }
 
 func (k *keeping) run(ctx context.Context) error {
 	if err := k.look(ctx); err != nil {
 		return err
 	}
-	var arrived []*store.Shipped
+	var sound, arrived []*store.Shipped
 	frame := make(store.Objects)
 	fresh := make(store.Objects)
 	for _, e := range k.entries {
 		x, err := store.ReadShipped(k.account, e, frame, k.inner)
-		if err == nil && !k.known[e.Exchange] && !k.reach(e, fresh) {
-			err = store.ErrIncomplete
-		}
 		switch {
 		case err != nil:
 			k.refused = append(k.refused, store.Refused{Entry: *e, Reason: err})
 		case !k.known[e.Exchange]:
-			k.known[e.Exchange] = true // should the frame name it twice
+			sound = append(sound, x)
+		}
+	}
+	sound, err := k.sortOutLate(ctx, sound)
+	if err != nil {
+		return err
+	}
+	for _, x := range sound {
+		switch e := x.Entry; {
+		case k.known[e.Exchange]: // the frame names it twice
+		case !k.reach(e, fresh):
+			k.refused = append(k.refused, store.Refused{Entry: *e, Reason: store.ErrIncomplete})
+		default:
+			k.known[e.Exchange] = true
 			arrived = append(arrived, x)
 		}
 	}

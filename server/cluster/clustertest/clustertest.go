@@ -35,12 +35,33 @@ type Archive interface {
 	cluster.Answers
 }
 
+// Recorder records exchanges.
+type Recorder interface {
+	Begin(ctx context.Context, o *store.Opening) (store.Recording, error)
+}
+
 // Centre is what stands behind the brokers. It has the accounts of package storetest.
 type Centre struct {
 	Arrivals cluster.Archive
 	Archive  Archive
 	Roster   cluster.Roster
-	Own      cluster.Log // of what the centre records itself beside its archive; nil: its archive is where it does
+	Erasures cluster.Erasures
+
+	// Recorder is where the centre records beside its archive, Own is the log of that, and Carrier erases there; nil: its archive is
+	// where it does.
+	Recorder Recorder
+	Own      cluster.Log
+	Carrier  cluster.Carrier
+}
+
+// Gather has the centre begin to take what edges ship. It ends with the test, if it is not closed before.
+func (c *Centre) Gather(t *testing.T, dir string, o cluster.Options) *cluster.Centre {
+	t.Helper()
+	o.Erasures, o.Own, o.Carrier = c.Erasures, c.Own, c.Carrier
+	gathering, err := cluster.Gather(t.Context(), c.Arrivals, c.Archive, c.Roster, dir, o)
+	check(t, err)
+	t.Cleanup(gathering.Close)
+	return gathering
 }
 
 // edges is how many there are: turns of a conversation alternate between them.
@@ -81,15 +102,14 @@ func over(t *testing.T, c Centre) *Memory {
 	key, err := ship.NewKey(bytes.Repeat([]byte{1}, ship.KeySize))
 	check(t, err)
 	o := cluster.Options{NATS: []string{startBroker(t)}, Key: key, Log: logOf(t)}
-	o.Own = c.Own
-	gathering, err := cluster.Gather(t.Context(), c.Arrivals, c.Archive, c.Roster, t.TempDir(), o)
-	check(t, err)
-	t.Cleanup(gathering.Close)
+	c.Gather(t, t.TempDir(), o)
 	m := &Memory{Archive: c.Archive, own: c.Own, t: t, open: make(map[string]int)}
 	for n := range edges {
 		number := uint16(n + 1)
 		e := openEngine(t, number)
-		joined, err := cluster.Join(t.Context(), e.Shipping(), e.Archive(), e.Roster(), number, 0, o)
+		on := o
+		on.Carrier = e.Erased()
+		joined, err := cluster.Join(t.Context(), e.Shipping(), e.Archive(), e.Roster(), number, 0, on)
 		check(t, err)
 		t.Cleanup(joined.Close)
 		m.engines, m.joined = append(m.engines, e), append(m.joined, joined)
@@ -110,7 +130,7 @@ func Embedded(t *testing.T) Centre {
 		_, err := e.Accounts().Create(account)
 		check(t, err)
 	}
-	return Centre{e.Arrivals(), embedded{e.Archive(), e.Index()}, e.Roster(), nil}
+	return Centre{Arrivals: e.Arrivals(), Archive: embedded{e.Archive(), e.Index()}, Roster: e.Roster(), Erasures: e.Erased()}
 }
 
 // embedded is what the embedded store reads and finds.

@@ -34,5 +34,8 @@ func Postgres(t *testing.T, server *postgrestest.Server, bucket string) Centre {
 	})
 	check(t, err)
 	t.Cleanup(c.Close)
-	return Centre{c, catalog.Beside{Catalog: c, Own: e.Archive()}, e.Roster(), e.Shipping()}
+	return Centre{
+		Arrivals: c, Archive: catalog.Beside{Catalog: c, Own: e.Archive()}, Roster: e.Roster(), Erasures: c.Erased(),
+		Recorder: e, Own: e.Shipping(), Carrier: e.Erased(),
+	}
 }

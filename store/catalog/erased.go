@@ -1,0 +1,204 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// buried is an exchange that stays erased, here and at the edges.
+type buried struct {
+	exchange string
+	late     *string // the erasure that it has arrived after; nil: it was here
+}
+
+// bury puts exchanges into the log of what was erased. Numbers of the log are in the order of commits, so that no reader goes
+// past one that is yet to come: a transaction calls it last.
+func bury(ctx context.Context, tx pgx.Tx, erased map[store.AccountNumber][]buried) error {
+	if len(erased) == 0 {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, 0)", lockErased); err != nil {
+		return err
+	}
+	for _, account := range slices.Sorted(maps.Keys(erased)) {
+		var ids []string
+		var late []*string
+		for _, b := range erased[account] {
+			ids, late = append(ids, b.exchange), append(late, b.late)
+		}
+		_, err := tx.Exec(ctx, `
+			with gone as (insert into tombs select $1, unnest($2::text[]) on conflict do nothing returning exchange)
+			insert into erased (number, account, exchange, late)
+			select (select coalesce(max(number), 0) from erased) + row_number() over (order by exchange), $1, exchange, b.late
+			from gone join unnest($2::text[], $3::text[]) b (exchange, late) using (exchange)`, int64(account), ids, late)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sortOutLate takes those exchanges away that arrive after an erasure which was to erase them.
+func (k *keeping) sortOutLate(ctx context.Context, arriving []*store.Shipped) (rest []*store.Shipped, err error) {
+	asked, err := askedSince(ctx, k.tx, k.account, arriving)
+	if err != nil || len(asked) == 0 {
+		return arriving, err
+	}
+	in, err := openSessions(ctx, k.tx, k.account, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range arriving {
+		meant := slices.IndexFunc(asked, func(e *store.Erasure) bool { return x.MeantBy(e, in) })
+		switch id := x.Entry.Exchange; {
+		case meant < 0:
+			rest = append(rest, x)
+		case !k.known[id]:
+			k.known[id] = true
+			k.late = append(k.late, buried{id, &asked[meant].ID})
+		}
+	}
+	_, _, err = in.Changed() // nothing was, and all could be read
+	return rest, err
+}
+
+// askedSince gives the erasures by request that were asked for after the first of the exchanges began, the last one first.
+func askedSince(ctx context.Context, tx pgx.Tx, account store.AccountNumber, exchanges []*store.Shipped) (asked []*store.Erasure, err error) {
+	if len(exchanges) == 0 {
+		return nil, nil
+	}
+	first := slices.MinFunc(exchanges, func(a, b *store.Shipped) int { return a.Info().Started.Compare(b.Info().Started) })
+	rows, err := tx.Query(ctx, "select receipt from erasures where account = $1 and id >= $2 and receipt::json->>'reason' = $3 order by id desc",
+		int64(account), store.FirstErasureID(first.Info().Started), store.ErasedByRequest)
+	if err != nil {
+		return nil, err
+	}
+	var receipt string
+	_, err = pgx.ForEachRow(rows, []any{&receipt}, func() error {
+		e := new(store.Erasure)
+		asked = append(asked, e)
+		return json.Unmarshal([]byte(receipt), e)
+	})
+	return asked, err
+}
+
+// Erased is what was erased by request, for the edges to erase it, too.
+type Erased struct{ catalog *Catalog }
+
+// Erased gives the part that has erasures reach the edges.
+func (c *Catalog) Erased() Erased { return Erased{c} }
+
+// After gives what was erased by request after an entry of the log, in the order of that: most exchanges at most, and the entry
+// to go on after. An entry that the log does not have, since the database was set back, counts as its beginning.
+func (e Erased) After(mark ship.ErasedMark, most int) (page []ship.ErasedExchange, upTo ship.ErasedMark, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	var at string
+	err = e.catalog.pool.QueryRow(ctx, "select exchange from erased where number = $1", int64(mark.Number)).Scan(&at)
+	if err := unlessMissing(err); err != nil {
+		return nil, mark, unreadable(err)
+	}
+	if id, ok := kv.ParseExchangeID(at); !ok || ship.Tail(id) != mark.Tail {
+		mark = ship.ErasedMark{}
+	}
+	rows, err := e.catalog.pool.Query(ctx, "select number, account, exchange from erased where number > $1 order by number limit $2", int64(mark.Number), most)
+	if err != nil {
+		return nil, mark, unreadable(err)
+	}
+	names := make(map[int64]string)
+	var number, account int64
+	upTo = mark
+	_, err = pgx.ForEachRow(rows, []any{&number, &account, &at}, func() error {
+		id, ok := kv.ParseExchangeID(at)
+		if !ok {
+			return kv.ErrRecord
+		}
+		name, known := names[account]
+		if !known {
+			name = e.catalog.nameOf(store.AccountNumber(account))
+			names[account] = name
+		}
+		upTo = ship.ErasedMark{Number: uint64(number), Tail: ship.Tail(id)}
+		page = append(page, ship.ErasedExchange{Account: name, Exchange: at})
+		return nil
+	})
+	return page, upTo, unreadable(err)
+}
+
+// latestName is the row of meta that says when the last erasure by request was done, in microseconds since 1970.
+const latestName = "erased"
+
+func noteLatest(ctx context.Context, tx pgx.Tx, done time.Time) error {
+	_, err := tx.Exec(ctx, `insert into meta values ($1, $2::bigint::text) on conflict (name) do update
+		set value = greatest(meta.value::bigint, excluded.value::bigint)::text`, latestName, done.UnixMicro())
+	return err
+}
+
+// Latest is when the last erasure by request was done; zero: there was none.
+func (e Erased) Latest() (time.Time, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	var value string
+	err := e.catalog.pool.QueryRow(ctx, "select value from meta where name = $1", latestName).Scan(&value)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, unreadable(err)
+	}
+	micros, err := strconv.ParseInt(value, 10, 64)
+	return time.UnixMicro(micros), err
+}
+
+// Edges gives the edges that were ever heard.
+func (e Erased) Edges() (edges []store.EdgeErased, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	rows, err := e.catalog.pool.Query(ctx, "select node, seen, clean, gone from edges order by node")
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	var node int32
+	var seen time.Time
+	var clean, gone *time.Time
+	_, err = pgx.ForEachRow(rows, []any{&node, &seen, &clean, &gone}, func() error {
+		edges = append(edges, store.EdgeErased{Node: uint16(node), Seen: seen.UTC(), Clean: known(clean), Gone: known(gone)})
+		return nil
+	})
+	return edges, unreadable(err)
+}
+
+// NoteEdge keeps what is known of an edge.
+func (e Erased) NoteEdge(ctx context.Context, edge store.EdgeErased) error {
+	_, err := e.catalog.pool.Exec(ctx, `insert into edges values ($1, $2, $3, $4) on conflict (node) do update
+		set seen = excluded.seen, clean = excluded.clean, gone = excluded.gone`,
+		int32(edge.Node), edge.Seen, unlessZero(edge.Clean), unlessZero(edge.Gone))
+	return err
+}
+
+// A time that is not known is null.
+
+func known(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+func unlessZero(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

@@ -113,7 +113,7 @@ func (s *core) noteAsked(account kv.AccountNumber, last time.Time) {
 // askedFor gives the last erasure that was to erase an exchange which arrives after it; nil: none was.
 func (g *gathering) askedFor(x *arrival) (asked *kv.TimeID) {
 	last, known := g.store.asked[x.account]
-	if known && !x.info.Started.Before(last) {
+	if known && !x.info.KeptSince().Before(last) {
 		return nil
 	}
 	g.eachAsked(x.account, func(id kv.TimeID, e *Erasure) bool {
@@ -123,7 +123,7 @@ func (g *gathering) askedFor(x *arrival) (asked *kv.TimeID) {
 		if e.means(x, storedSessions{g: g, account: x.account}) {
 			asked = &id
 		}
-		return asked == nil && x.info.Started.Before(e.Created)
+		return asked == nil && x.info.KeptSince().Before(e.Created)
 	})
 	g.store.noteAsked(x.account, last)
 	return asked
@@ -148,7 +148,7 @@ func (g *gathering) eachAsked(account kv.AccountNumber, visit func(kv.TimeID, *E
 
 // means reports whether an erasure is to erase an exchange that arrives after it.
 func (e *Erasure) means(x *arrival, in sessions) bool {
-	return x.info.Started.Before(e.Created) && e.Selection.matches(&x.info) && e.Selection.names(x, in)
+	return x.info.KeptSince().Before(e.Created) && e.Selection.matches(&x.info) && e.Selection.names(x, in)
 }
 
 // names reports whether a selection means an exchange that arrives, or its session, as far as it names any.

@@ -156,6 +156,38 @@ func testErasureReachesEveryEdge(t *testing.T, c clustertest.Centre) {
 	}
 }
 
+// An import brings back on purpose what began before.
+func TestWhatIsImportedAfterAnErasureArrives(t *testing.T) {
+	for name, prepare := range centres {
+		t.Run(name, func(t *testing.T) {
+			c, o := prepare(t)(t), cluster.StartBroker(t)
+			c.Gather(t, t.TempDir(), o)
+			old, s := cluster.OpenStore(t, t.TempDir()), cluster.OpenStore(t, t.TempDir())
+			edge := cluster.JoinFrom(t, s, 1, 0, o)
+			id := cluster.Capture(t, old, "acme", "old", 0, "an answer")
+			asked, err := c.Archive.Erase(t.Context(), "acme", store.Selection{All: true}, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for e, err := range old.Archive().Export(t.Context(), "acme", store.Selection{All: true}) {
+				if err == nil {
+					_, err = s.Archive().Import(t.Context(), "acme", e)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			cluster.Eventually(t, "the edge is through", func() bool { return edge.Status().Waiting == 0 })
+			if !holds(t, c.Archive, id) {
+				t.Error("it is not at the centre")
+			}
+			if e, err := c.Archive.Erasure("acme", asked.ID); err != nil || e.Late != 0 {
+				t.Errorf("the receipt is %+v (%v)", e, err)
+			}
+		})
+	}
+}
+
 // The centre answers a request itself, and keeps that beside its archive.
 func TestAnErasureReachesWhatTheCentreIsRecording(t *testing.T) {
 	c := centres["Postgres"](t)(t)

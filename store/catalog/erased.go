@@ -78,9 +78,9 @@ func askedSince(ctx context.Context, tx pgx.Tx, account store.AccountNumber, exc
 	if len(exchanges) == 0 {
 		return nil, nil
 	}
-	first := slices.MinFunc(exchanges, func(a, b *store.Shipped) int { return a.Info().Started.Compare(b.Info().Started) })
+	first := slices.MinFunc(exchanges, func(a, b *store.Shipped) int { return a.Info().KeptSince().Compare(b.Info().KeptSince()) })
 	rows, err := tx.Query(ctx, "select receipt from erasures where account = $1 and id >= $2 and receipt::json->>'reason' = $3 order by id desc",
-		int64(account), store.FirstErasureID(first.Info().Started), store.ErasedByRequest)
+		int64(account), store.FirstErasureID(first.Info().KeptSince()), store.ErasedByRequest)
 	if err != nil {
 		return nil, err
 	}

@@ -134,9 +134,15 @@ func openCatalog(t *testing.T, accounts *engine.Engine, url string) *catalog.Cat
 // record has an edge record a turn of a conversation that names itself.
 func record(t *testing.T, e *engine.Engine, turn int) (id string) {
 	t.Helper()
+	return ask(t, e, fmt.Sprint("question ", turn))
+}
+
+// ask puts a turn on record that asks a question.
+func ask(t *testing.T, e *engine.Engine, question string) (id string) {
+	t.Helper()
 	r, err := e.Begin(t.Context(), &store.Opening{
 		Account: "acme", Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: "a", ContentType: "application/json",
-		Body: fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":"question %d"}]}`, turn),
+		Body: fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":%q}]}`, question),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -244,7 +244,7 @@ func (k *keeping) look(ctx context.Context) error {
 
 // lookAtObjects notes which of the refs are there, and reads the inner ones of them.
 func (k *keeping) lookAtObjects(ctx context.Context, refs, inner [][]byte) error {
-	rows, err := k.tx.Query(ctx, `select ref, ref = any($3), case when ref = any($3) then value end, pack, at, size
+	rows, err := k.tx.Query(ctx, `select ref, coalesce(ref = any($3), false), case when ref = any($3) then value end, pack, at, size
 		from objects where account = $1 and ref = any($2)`, int64(k.account), refs, inner)
 	if err != nil {
 		return err

@@ -178,3 +178,61 @@ func TestTurnsOfFormat4StandBesideThoseThatPointToTheirExchanges(t *testing.T) {
 		t.Errorf("the store says that it is of format %d (%v)", version, err)
 	}
 }
+
+// Wherever an exchange goes, with or without those beside it, its turn can be read.
+func TestTheTextOfATurnGoesWhereItsExchangeGoes(t *testing.T) {
+	c := newConversation(t)
+	beginShipping(t, c.s)
+	key := func(k string) func(o *Opening) { return func(o *Opening) { o.ChatKey = k } }
+	text := func(n int) string { return numbered(fmt.Sprintf("message %d, line", n), 1<<10) }
+	first, session := c.exchange(with(say(text(1)), key("k")), OutcomeComplete, text(2))
+	second, _ := c.exchange(with(say(text(1), text(2), text(3)), key("k")), OutcomeComplete, text(4))
+	c.exchange(with(say(text(1), text(2), text(3), text(4), text(5)), key("k")), OutcomeComplete, text(6))
+	_, other := c.exchange(with(say(text(7)), key("l")), OutcomeComplete, text(8))
+
+	reads := func(when string, s *Store, messages ...int) {
+		t.Helper()
+		in := &conversation{t, s}
+		in.settle()
+		page, err := s.Archive().Sessions("acme", SessionQuery{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said strings.Builder
+		for _, session := range page.Data {
+			said.WriteString(in.timeline(session.ID))
+		}
+		for _, n := range messages {
+			if !strings.Contains(said.String(), text(n)) {
+				t.Errorf("%s message %d cannot be read", when, n)
+			}
+		}
+		mustBeSound(t, s)
+	}
+	reads("at first", c.s, 1, 2, 3, 4, 5, 6, 7, 8)
+
+	centre := newConversation(t)
+	carry(t, c.s, centre.s)
+	reads("at a centre", centre.s, 1, 2, 3, 4, 5, 6, 7, 8)
+
+	elsewhere := newConversation(t)
+	for _, e := range exported(t, c.s, "acme", Selection{All: true}) {
+		if _, err := elsewhere.s.Archive().Import(t.Context(), "acme", e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reads("after an import", elsewhere.s, 1, 2, 3, 4, 5, 6, 7, 8)
+
+	if _, err := c.s.Archive().SplitSession(t.Context(), "acme", session, second); err != nil {
+		t.Fatal(err)
+	}
+	reads("after a split", c.s, 1, 2, 3, 4, 5, 6, 7, 8)
+	if _, err := c.s.Archive().MergeSession(t.Context(), "acme", other, session); err != nil {
+		t.Fatal(err)
+	}
+	reads("after a merge", c.s, 1, 2, 3, 4, 5, 6, 7, 8)
+	erase(t, c.s, "acme", Selection{Exchanges: []string{first}})
+	reads("after an erasure", c.s, 3, 4, 5, 6, 7, 8)
+	c.reopen(Options{Dir: c.s.opts.Dir, Digest: digestTest})
+	reads("after another start", c.s, 3, 4, 5, 6, 7, 8)
+}

@@ -89,7 +89,7 @@ cluster-clients: build ## Have real Claude Code, Codex and the Responses SDK con
 
 FIRE ?= 5m
 .PHONY: fire
-fire: ## Kill brokers, edges and centre of a cluster at random for FIRE (5m), empty disks of brokers, and see that nothing is lost or doubled
+fire: ## Kill brokers, edges, centre, database and S3 service of a cluster at random for FIRE (5m) with each kind of centre (below 1m not with Postgres alone), empty disks of brokers, and see that nothing is lost or doubled
 	MNEME_TEST_FIRE=$(FIRE) go test ./server/cluster -count=1 -v -timeout 24h -run '^TestNothingAcknowledgedIsLostUnderFire$$'
 
 SOAK ?= 10m

@@ -2,15 +2,21 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog/pack/s3test"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 )
 
@@ -22,15 +28,21 @@ const turns = 6
 
 // fire is a cluster under fire, and what was acknowledged of it.
 type fire struct {
-	t        *testing.T
-	dir      string
-	brokers  []*process
-	centre   *process
-	postgres *postgrestest.Server // of the centre; nil: its memory is in its data directory
-	edges    []*process
+	t       *testing.T
+	dir     string
+	brokers []*process
+	centre  *process
+	engines map[string]engine // by name, what the centre keeps its memory in; empty: its data directory
+	edges   []*process
 
 	mu           sync.Mutex
 	acknowledged []acknowledged
+}
+
+// engine is a database or a service that can be killed, and runs again with all that it has acknowledged.
+type engine interface {
+	Kill()
+	Run(t testing.TB)
 }
 
 // acknowledged is a turn that an edge has said to be on record.
@@ -40,28 +52,37 @@ type acknowledged struct {
 	local bool // the brokers did not have it then
 }
 
-// TestNothingAcknowledgedIsLostUnderFire kills brokers, edges, the centre and its database at random, all brokers and the
-// centre at once in between, and then empties the disks of one broker, of two, and of an edge while the centre is away. Conversations go on over
-// all edges meanwhile.
+// TestNothingAcknowledgedIsLostUnderFire kills brokers, edges, the centre, its database and its bucket at random, all brokers and
+// the centre at once in between, and then empties the disks of one broker, of two, and of an edge while the centre is away.
+// Conversations go on over all edges meanwhile.
 // MNEME_TEST_FIRE says for how long nodes are killed; see make fire.
 func TestNothingAcknowledgedIsLostUnderFire(t *testing.T) {
 	length, err := time.ParseDuration(os.Getenv("MNEME_TEST_FIRE"))
 	if err != nil {
 		t.Skip("set MNEME_TEST_FIRE to how long nodes are to be killed, such as 30s")
 	}
-	t.Run("embedded", func(t *testing.T) { (&fire{t: t, dir: t.TempDir()}).run(length, "") })
+	t.Run("embedded", func(t *testing.T) { (&fire{t: t, dir: t.TempDir()}).run(length, "", "") })
 	t.Run("Postgres", func(t *testing.T) {
+		if length < time.Minute && s3test.Program() != "" {
+			t.Skip("left to the run with a bucket, which has a database as well; set MNEME_TEST_FIRE to a minute or more")
+		}
 		server := postgrestest.Start(t, false)
-		(&fire{t: t, dir: t.TempDir(), postgres: server}).run(length, server.Database(t))
+		f := &fire{t: t, dir: t.TempDir(), engines: map[string]engine{"postgres": server}}
+		f.run(length, server.Database(t), "")
+	})
+	t.Run("Postgres and S3", func(t *testing.T) {
+		server, service := postgrestest.Start(t, false), s3test.Start(t)
+		f := &fire{t: t, dir: t.TempDir(), engines: map[string]engine{"postgres": server, "s3": service}}
+		f.run(length, server.Database(t), service.Bucket(t))
 	})
 }
 
-// run has a cluster under fire for some time. database is the URL of the centre's, "" for none.
-func (f *fire) run(length time.Duration, database string) {
+// run has a cluster under fire for some time. The URLs are of the centre's database and of the bucket of its bodies, "" for none.
+func (f *fire) run(length time.Duration, database, bodies string) {
 	t := f.t
 	var urls []string
 	f.brokers, urls = startBrokers(t, f.dir)
-	f.centre = startNode(t, role{Kind: "centre", Dir: filepath.Join(f.dir, "centre"), NATS: urls, Postgres: database})
+	f.centre = startNode(t, role{Kind: "centre", Dir: filepath.Join(f.dir, "centre"), NATS: urls, Postgres: database, Bodies: bodies})
 	for n := range 3 {
 		f.edges = append(f.edges, startNode(t, role{Kind: "edge", Dir: filepath.Join(f.dir, fmt.Sprintf("edge-%d", n+1)), Node: uint16(n + 1), NATS: urls}))
 	}
@@ -146,6 +167,26 @@ func (f *fire) loseAnEdge() {
 	lost.start()
 	f.centre.start()
 	f.confirmed()
+	f.drained()
+}
+
+// drained waits until the centre has freed all that the brokers hold. The frames of an edge that has lost its disk are confirmed
+// to nobody.
+func (f *fire) drained() {
+	f.t.Helper()
+	conn, err := nats.Connect(strings.Join(f.centre.role.NATS, ","))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	eventually(f.t, "the brokers hold nothing any more", func() bool {
+		stream, err := js.Stream(f.t.Context(), streamName)
+		return err == nil && stream.CachedInfo().State.Msgs == 0
+	})
 }
 
 // converse has a conversation whose turns go to edges at random. A turn of which nobody hears that it is on record is sent
@@ -174,11 +215,14 @@ func (f *fire) killFor(length time.Duration) map[string]int {
 	pause := func(least, most time.Duration) { time.Sleep(least + time.Duration(chance.Int64N(int64(most-least)))) }
 	for end := time.Now().Add(length); time.Now().Before(end); {
 		pause(200*time.Millisecond, 1500*time.Millisecond)
-		if f.postgres != nil && chance.IntN(5) == 0 {
-			f.postgres.Kill()
-			kills["postgres"]++
+		for _, name := range slices.Sorted(maps.Keys(f.engines)) {
+			if chance.IntN(5) > 0 {
+				continue
+			}
+			f.engines[name].Kill()
+			kills[name]++
 			pause(0, 2*time.Second)
-			f.postgres.Run(f.t)
+			f.engines[name].Run(f.t)
 		}
 		var struck []*process
 		switch n := chance.IntN(20); {
@@ -228,10 +272,10 @@ func (f *fire) confirmed() {
 // archive is what the centre has, once that has ended.
 func (f *fire) archive() answering {
 	s := openStore(f.t, f.centre.role.Dir)
-	if f.postgres == nil {
+	if f.centre.role.Postgres == "" {
 		return s.Archive()
 	}
-	kept, err := openCatalog(s, f.centre.role.Postgres)
+	kept, err := openCatalog(s, f.centre.role.Postgres, f.centre.role.Bodies)
 	if err != nil {
 		f.t.Fatal(err)
 	}

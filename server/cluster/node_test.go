@@ -23,6 +23,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
+	"github.com/mnemeproxy/mneme/store/catalog/pack"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
@@ -38,6 +39,7 @@ type role struct {
 
 	Node     uint16 // of an edge
 	Postgres string // URL of a centre's database; "": its archive is its store
+	Bodies   string // bucket of a centre with a database, "" for none; the environment says where it is
 
 	Name        string // of a broker
 	Port        int    // where it listens
@@ -121,7 +123,7 @@ func (r *role) centre() error {
 	var archive Archive = s.Arrivals()
 	var answers Answers = s.Archive()
 	if r.Postgres != "" {
-		kept, err := openCatalog(s, r.Postgres)
+		kept, err := openCatalog(s, r.Postgres, r.Bodies)
 		if err != nil {
 			return err
 		}
@@ -138,14 +140,20 @@ func (r *role) centre() error {
 	return s.Close()
 }
 
-// openCatalog opens the memory in Postgres of a centre whose accounts are in s.
-func openCatalog(s *store.Store, url string) (*catalog.Catalog, error) {
+// openCatalog opens the memory in Postgres of a centre whose accounts are in s, with its bodies in a bucket if one is named.
+func openCatalog(s *store.Store, url, bodies string) (*catalog.Catalog, error) {
 	id, err := s.Arrivals().ID(context.Background())
 	if err != nil {
 		return nil, err
 	}
+	var packs *pack.Packs
+	if bodies != "" {
+		if packs, err = pack.Open(context.Background(), bodies, id, 1<<20); err != nil {
+			return nil, err
+		}
+	}
 	return catalog.Open(context.Background(), catalog.Options{
-		URL: url, Centre: id, Accounts: s.Accounts(), Retention: s.Archive().RetentionOf, Digest: digest.Exchange,
+		URL: url, Centre: id, Packs: packs, Accounts: s.Accounts(), Retention: s.Archive().RetentionOf, Digest: digest.Exchange,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 }

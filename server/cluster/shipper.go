@@ -220,7 +220,7 @@ func (s *Shipper) shipNext(ctx context.Context) (more bool, err error) {
 		s.packets = s.packets[1:]
 		s.first++
 	}
-	s.sent = s.last
+	s.sent = max(s.sent, s.last) // a mark may have come meanwhile for what was shipped before the last start
 	s.update(func(status *Shipping) { status.Frames++ })
 	s.quorum.advance(s.sent)
 	return true, nil

@@ -39,16 +39,20 @@ func streamed(t *testing.T, m *engine.Engine, account, message string, redactor 
 	if err := capture.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200, ContentType: "text/event-stream"}); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); m.Stats().Undigested > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the stream is not digested")
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		page, err := m.Archive().Timeline(account, capture.SessionID(), store.TimelineQuery{})
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("the stream is not digested (%v): %+v", err, page.Data)
 		}
+		if len(page.Data) != 1 || page.Data[0].Turn == nil {
+			continue
+		}
+		turn := page.Data[0].Turn
+		if len(turn.Messages) != 1 || len(turn.Answer) != 1 {
+			t.Fatalf("the turn is %+v", turn)
+		}
+		return turn
 	}
-	page, err := m.Archive().Timeline(account, capture.SessionID(), store.TimelineQuery{})
-	if err != nil || len(page.Data) != 1 || page.Data[0].Turn == nil || len(page.Data[0].Turn.Messages) != 1 || len(page.Data[0].Turn.Answer) != 1 {
-		t.Fatalf("the timeline is %+v (%v)", page.Data, err)
-	}
-	return page.Data[0].Turn
 }
 
 // The words of a stream lie apart, a few in each event. The record has them together, and the turn does not repeat them.

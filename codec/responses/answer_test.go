@@ -203,13 +203,13 @@ func TestAnswersAreValidatedWhereTheyAreRead(t *testing.T) {
 		body string
 		good bool
 	}{
-		"whole":                          {answer(`a\n`, long+`{}`, `b\u00e9`), true},
-		"an escape that is none, unread": {answer(`a\q`, long+`{}`, `b`), true},
-		"an escape that is none":         {answer(`a`, long+`{}`, `b\q`), false},
-		"a line feed in a string":        {answer(`a`, long+`{}`, "b\n"), false},
-		"tools with a comma too many":    {answer(`a`, long, `b`), false},
-		"tools without an end":           {answer(`a`, long+`{"a":[}`, `b`), false},
-		"no UTF-8":                       {answer("\xff", long+`{}`, `b`), false},
+		"whole":                       {answer(`a\n`, long+`{}`, `b\u00e9`), true},
+		"an invalid escape, unread":   {answer(`a\q`, long+`{}`, `b`), true},
+		"an invalid escape":           {answer(`a`, long+`{}`, `b\q`), false},
+		"a line feed in a string":     {answer(`a`, long+`{}`, "b\n"), false},
+		"tools with a comma too many": {answer(`a`, long, `b`), false},
+		"tools without an end":        {answer(`a`, long+`{"a":[}`, `b`), false},
+		"no UTF-8":                    {answer("\xff", long+`{}`, `b`), false},
 	} {
 		for _, way := range []string{"complete", "streamed"} {
 			var a codec.Answer

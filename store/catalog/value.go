@@ -94,7 +94,7 @@ func (c *Catalog) load(ctx context.Context, q querier, account store.AccountNumb
 			return nil, err
 		}
 		if err := errors.Join(damage...); first && errors.Is(err, pack.ErrMissing) {
-			continue // its pack was written anew between the two
+			continue // its pack was rewritten between the two reads
 		}
 		for _, err := range damage {
 			c.Log.Error("a part of the memory can no longer be read", "cause", err)

@@ -180,6 +180,29 @@ func (sel *Selection) names(x *arrival, in sessions) bool {
 	return false
 }
 
+// Asked visits the receipts of what was asked for by request, of every account that is there, until visit fails.
+func (e Erased) Asked(visit func(account string, asked *Erasure) error) error {
+	var failed error
+	err := kv.EachRecord(e.db, []byte{kv.SpaceErasure}, func(key, record []byte) error {
+		number, _, ok := kv.SplitExchangeKey(key)
+		asked := new(Erasure)
+		if err := decodeRecord(record, asked); err != nil || !ok {
+			return kv.ErrRecord
+		}
+		if account := e.accounts.Name(number); account != "" && asked.Reason == byRequest {
+			failed = visit(account, asked)
+		}
+		return failed
+	})
+	if failed != nil {
+		return failed
+	}
+	if err != nil {
+		return kv.StorageError(err, "the receipts of erasures cannot be read; run mneme check")
+	}
+	return nil
+}
+
 // After gives what was erased at a centre after an entry of its log, in the order of that: most exchanges at most, and the entry to
 // go on after. An entry that the log does not have, since the centre was set back, counts as its beginning.
 func (e Erased) After(mark ship.ErasedMark, most int) (page []ship.ErasedExchange, upTo ship.ErasedMark, err error) {

@@ -45,11 +45,19 @@ func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log 
 			return nil, fmt.Errorf("centre.bodies: %w", err)
 		}
 	}
-	return catalog.Open(ctx, catalog.Options{
+	kept, err := catalog.Open(ctx, catalog.Options{
 		URL: cfg.Centre.Postgres.Reveal(), Centre: id, Packs: packs, Accounts: m.Accounts(), Retention: m.Archive().RetentionOf,
 		Redactor: func(account string) *redact.Redactor { return m.Credentials().Redactor(account) },
 		Digest:   digest.Exchange, Forget: forget(m), Log: log,
 	})
+	if err != nil {
+		return nil, err
+	}
+	if err := kept.Erased().TakeOver(ctx, m.Erased(), m.Archive()); err != nil {
+		kept.Close()
+		return nil, err
+	}
+	return kept, nil
 }
 
 // forget erases what a store has of an account, and returns when it is gone.

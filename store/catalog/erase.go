@@ -90,7 +90,7 @@ func (c *Catalog) Erasure(account, id string) (*store.Erasure, error) {
 	if err == nil {
 		err = json.Unmarshal([]byte(receipt), e)
 	}
-	e.Late = late
+	e.Late += late // to what a former store has counted
 	return e, unreadable(err)
 }
 

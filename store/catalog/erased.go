@@ -31,22 +31,30 @@ func bury(ctx context.Context, tx pgx.Tx, erased map[store.AccountNumber][]burie
 	if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, 0)", lockErased); err != nil {
 		return err
 	}
+	var accounts []int64
+	var ids []string
+	var late []*string
 	for _, account := range slices.Sorted(maps.Keys(erased)) {
-		var ids []string
-		var late []*string
 		for _, b := range erased[account] {
-			ids, late = append(ids, b.exchange), append(late, b.late)
-		}
-		_, err := tx.Exec(ctx, `
-			with gone as (insert into tombs select $1, unnest($2::text[]) on conflict do nothing returning exchange)
-			insert into erased (number, account, exchange, late)
-			select (select coalesce(max(number), 0) from erased) + row_number() over (order by exchange), $1, exchange, b.late
-			from gone join unnest($2::text[], $3::text[]) b (exchange, late) using (exchange)`, int64(account), ids, late)
-		if err != nil {
-			return err
+			accounts, ids, late = append(accounts, int64(account)), append(ids, b.exchange), append(late, b.late)
 		}
 	}
-	return nil
+	return buryInOrder(ctx, tx, accounts, ids, late)
+}
+
+// buryInOrder is bury for a transaction that has the lock of the log.
+func buryInOrder(ctx context.Context, tx pgx.Tx, accounts []int64, ids []string, late []*string) error {
+	_, err := tx.Exec(ctx, `
+		with asked as (
+			select distinct on (account, exchange) * from unnest($1::bigint[], $2::text[], $3::text[]) with ordinality a (account, exchange, late, place)
+			order by account, exchange, place
+		), gone as (
+			insert into tombs select account, exchange from asked on conflict do nothing returning account, exchange
+		)
+		insert into erased (number, account, exchange, late)
+		select (select coalesce(max(number), 0) from erased) + row_number() over (order by place), account, exchange, late
+		from gone join asked using (account, exchange)`, accounts, ids, late)
+	return err
 }
 
 // sortOutLate takes those exchanges away that arrive after an erasure which was to erase them.

@@ -35,6 +35,15 @@ type Options struct {
 	Carrier     Carrier       // on an edge, and at a centre with Own: carries that out there; nil: nothing does
 	Log         *slog.Logger
 	Own         Log // of what a centre records itself, which its archive keeps as well; nil: its archive is where it does
+
+	clock func() time.Time // nil: [time.Now]
+}
+
+func (o *Options) now() time.Time {
+	if o.clock == nil {
+		return time.Now()
+	}
+	return o.clock()
 }
 
 // Names at the brokers. An edge publishes below shipSubject, and asks questions; a centre publishes below markSubject, and

@@ -65,7 +65,6 @@ func reasonOf(err error) string {
 }
 
 const (
-	heldBytes = 512 << 20        // of frames that are not whole yet, of all edges together; the largest exchange has 128 MiB
 	retryEach = 15 * time.Second // what was put aside
 
 	purgeMessages = 256             // that the brokers hold although they were taken
@@ -91,15 +90,9 @@ type Centre struct {
 	status Arriving
 	stream jetstream.Stream // nil: not opened yet
 
-	opened  chan struct{}           // closed once the stream was opened
-	joining map[ship.LogID]*joining // the goroutine's
-	waiting together                // likewise
-}
-
-// joining is a frame of which parts have come.
-type joining struct {
-	ship.Joiner
-	began uint64 // where its first part stands in the stream
+	opened   chan struct{} // closed once the stream was opened
+	partials partials      // the goroutine's
+	waiting  together      // likewise
 }
 
 // Gather begins to take what edges ship, and keeps what it refuses in a folder below dir. It gives the roster to the edges, and
@@ -123,7 +116,7 @@ func Gather(ctx context.Context, archive Archive, answers Answers, roster Roster
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Centre{
 		options: o, archive: archive, id: id, aside: aside{filepath.Join(dir, asideDir)}, broker: b, stop: stop, edges: known,
-		opened: make(chan struct{}), joining: make(map[ship.LogID]*joining), status: Arriving{Refused: make(map[string]int64)},
+		opened: make(chan struct{}), partials: newPartials(o.now), status: Arriving{Refused: make(map[string]int64)},
 	}
 	if err := c.listen(ctx, answers); err != nil {
 		stop()
@@ -248,7 +241,7 @@ func (c *Centre) read(ctx context.Context, again <-chan struct{}) error {
 		c.status.Problem = ""
 	}
 	c.mu.Unlock()
-	clear(c.joining)
+	clear(c.partials.logs)
 	c.waiting = together{}
 	c.position.Store(0)
 	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
@@ -279,12 +272,13 @@ func (c *Centre) read(ctx context.Context, again <-chan struct{}) error {
 		purged  time.Time
 		handled int    // messages since
 		last    uint64 // message that was looked at
+		freed   uint64 // message up to which the brokers were told that nothing is needed
 	)
 	for {
 		waiting, waited := reading, context.CancelFunc(func() {})
 		if len(c.waiting.frames) > 0 {
 			waiting, waited = context.WithTimeout(reading, togetherWait)
-		} else if handled > 0 {
+		} else if handled > 0 || freed < c.position.Load() {
 			waiting, waited = context.WithTimeout(reading, purgeRest)
 		}
 		m, err := messages.Next(jetstream.NextContext(waiting))
@@ -300,7 +294,7 @@ func (c *Centre) read(ctx context.Context, again <-chan struct{}) error {
 			continue
 		}
 		if errors.Is(err, context.DeadlineExceeded) { // nothing came for a while: brokers are not to keep what was taken until more does
-			if err := c.purge(ctx, stream, c.position.Load()); err != nil {
+			if freed, err = c.purge(ctx, stream, freed); err != nil {
 				return err
 			}
 			purged, handled = time.Now(), 0
@@ -326,7 +320,7 @@ func (c *Centre) read(ctx context.Context, again <-chan struct{}) error {
 		}
 		c.position.Store(last)
 		if handled >= purgeMessages || at.NumPending == 0 && time.Since(purged) > purgeRest {
-			if err := c.purge(ctx, stream, last); err != nil {
+			if freed, err = c.purge(ctx, stream, freed); err != nil {
 				return err
 			}
 			purged, handled = time.Now(), 0
@@ -334,17 +328,20 @@ func (c *Centre) read(ctx context.Context, again <-chan struct{}) error {
 	}
 }
 
-// purge frees the messages up to one, but for parts of frames that are not whole.
-func (c *Centre) purge(ctx context.Context, stream jetstream.Stream, upTo uint64) error {
-	for _, j := range c.joining {
-		upTo = min(upTo, j.began-1)
+// purge frees the messages that were looked at, but for parts of frames that are not whole, and gives the last one that is free.
+// Those up to before were freed.
+func (c *Centre) purge(ctx context.Context, stream jetstream.Stream, before uint64) (freed uint64, err error) {
+	c.partials.giveUp()
+	freed = c.partials.freed(c.position.Load())
+	if freed <= before {
+		return before, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, reach)
 	defer cancel()
-	if err := stream.Purge(ctx, jetstream.WithPurgeSequence(upTo+1)); err != nil {
-		return fmt.Errorf("free the stream: %w", err)
+	if err := stream.Purge(ctx, jetstream.WithPurgeSequence(freed+1)); err != nil {
+		return before, fmt.Errorf("free the stream: %w", err)
 	}
-	return nil
+	return freed, nil
 }
 
 // keep takes the frames that wait, and has the status say so as long as that fails.
@@ -365,41 +362,14 @@ func (c *Centre) handle(message []byte, at uint64) error {
 	if err != nil {
 		return c.refuseMessage(message, err)
 	}
-	j := c.joining[p.Log]
-	if j == nil || p.Part == 0 {
-		j = &joining{began: at}
-		c.joining[p.Log] = j
-	}
-	f, err := j.Add(&p)
-	if j.Held() == 0 {
-		delete(c.joining, p.Log)
-	}
+	f, err := c.partials.add(&p, at)
 	if err != nil {
 		return c.refuseMessage(message, err)
 	}
-	if f == nil {
-		c.boundJoining(p.Log)
-		return nil
+	if f != nil {
+		c.waiting.add(f)
 	}
-	c.waiting.add(f)
 	return nil
-}
-
-// boundJoining drops the frames of others while too much is held: their edges find that they have not arrived.
-func (c *Centre) boundJoining(of ship.LogID) {
-	held := 0
-	for _, j := range c.joining {
-		held += j.Held()
-	}
-	for log := range c.joining {
-		if held > heldBytes && log != of {
-			held -= c.joining[log].Held()
-			delete(c.joining, log)
-		}
-	}
-	if held > heldBytes {
-		delete(c.joining, of)
-	}
 }
 
 // take keeps a frame, however long that takes, and tells its edge.

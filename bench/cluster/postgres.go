@@ -28,7 +28,7 @@ func (c *installation) startPostgres(ctx context.Context, dir string) (url strin
 		fmt.Println("no Postgres is installed, and only root can install Debian's postgresql: the centre keeps its memory in its data directory")
 		return "", nil
 	default:
-		if err := initPostgres(dir, data); err != nil {
+		if err := initPostgres(data); err != nil {
 			fmt.Println("no Postgres, the centre keeps its memory in its data directory:", err)
 			return "", os.RemoveAll(data)
 		}
@@ -68,13 +68,8 @@ func installPostgres(ctx context.Context) bool {
 	return postgrestest.Installed()
 }
 
-// initPostgres makes the files of a database. They are nobody's where root runs this, who has to reach them.
-func initPostgres(dir, data string) error {
-	if os.Getuid() == 0 {
-		if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // its files are not to be read
-			return err
-		}
-	}
+// initPostgres makes the files of a database. They are nobody's where root runs this.
+func initPostgres(data string) error {
 	if err := os.Mkdir(data, 0o700); err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func Start(t testing.TB, fsync bool) *Server {
 	if !Installed() {
 		t.Skip("NOT TESTED: Postgres is not installed; install Debian's postgresql, or put initdb and postgres into PATH")
 	}
-	dir, err := os.MkdirTemp("", "mneme-postgres-") // the test's own directory is not for nobody
+	dir, err := os.MkdirTemp("", "mneme-postgres-") // not the test's own: what Kill leaves may still write into it for a moment
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,11 @@ func Command(name string, arguments ...string) *exec.Cmd {
 	arguments = append([]string{program(name)}, arguments...)
 	if os.Getuid() == 0 {
 		user := strconv.Itoa(nobody)
-		arguments = append([]string{"setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--"}, arguments...)
+		// The capability lets nobody reach files in directories that are closed to it, such as one that root has made for itself.
+		arguments = append([]string{
+			"setpriv", "--reuid", user, "--regid", user, "--clear-groups",
+			"--inh-caps", "+dac_override", "--ambient-caps", "+dac_override", "--",
+		}, arguments...)
 	}
 	return exec.CommandContext(context.Background(), arguments[0], arguments[1:]...) // [Server.Kill] ends it, after the test's context
 }

@@ -11,7 +11,7 @@ import (
 type Command struct {
 	Run     Run     `cmd:"" default:"withargs" help:"Run lanes against targets and write a report."`
 	Lanes   Lanes   `cmd:"" help:"List the lanes."`
-	Compare Compare `cmd:"" help:"Compare two binaries side by side, or two reports; fail where a figure grew."`
+	Compare Compare `cmd:"" help:"Compare two binaries side by side, or two reports; fail if a figure grew."`
 	Check   Check   `cmd:"" help:"Check a report against the budgets."`
 	Readme  Readme  `cmd:"" help:"Print a report as the table of docs/benchmarks.md."`
 	Target  Target  `cmd:"" hidden:""`

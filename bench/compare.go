@@ -17,7 +17,7 @@ type Compare struct {
 	Before string   `arg:"" help:"The earlier mneme binary, or the report.json of its run."`
 	After  string   `arg:"" help:"The later one."`
 	Lanes  []string `arg:"" optional:"" help:"Lanes to run with two binaries; none: the short set."`
-	AtMost float64  `default:"1.1" help:"Fail when a figure is more than so many times what it was, and the noise does not explain it."`
+	AtMost float64  `default:"1.1" help:"Fail if a figure has grown by more than this factor and noise does not explain it."`
 	Rounds int      `default:"5" help:"Measured rounds per lane with two binaries."`
 	Scale  float64  `default:"0.35" help:"Multiplies the requests of a round."`
 	Out    string   `placeholder:"DIR" help:"Directory for the report of the run with two binaries."`

@@ -19,10 +19,10 @@ import (
 type Account struct {
 	List       AccountList       `cmd:"" help:"List accounts and the providers each has a credential for."`
 	Create     AccountCreate     `cmd:"" help:"Create an account."`
-	Update     AccountUpdate     `cmd:"" help:"Set what an account may spend."`
+	Update     AccountUpdate     `cmd:"" help:"Set the budgets of an account."`
 	Delete     AccountDelete     `cmd:"" help:"Delete an account with everything it owns."`
 	Credential AccountCredential `cmd:"" help:"Manage an account's own provider credentials."`
-	Retention  AccountRetention  `cmd:"" help:"Set how long and how much of an account is kept."`
+	Retention  AccountRetention  `cmd:"" help:"Set how long and how much is kept of an account."`
 }
 
 // AccountList is "mneme account list".
@@ -205,7 +205,7 @@ type AccountRetention struct {
 	Account  string          `arg:"" help:"Name of the account."`
 	MaxAge   config.Duration `placeholder:"TIME" help:"How long exchanges are kept, such as 720h (default: forever)."`
 	MaxBytes config.Size     `placeholder:"SIZE" help:"How much the account may take in the database, such as 10GiB; the oldest exchanges go first (default: no limit)."`
-	Default  bool            `help:"Use the server's rule again."`
+	Default  bool            `help:"Use the server's retention again."`
 }
 
 // Run gives the account a rule of its own, in place of the server's.

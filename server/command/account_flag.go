@@ -14,7 +14,7 @@ import (
 
 // AccountFlag selects the account of a command.
 type AccountFlag struct {
-	Account string `env:"MNEME_ACCOUNT" placeholder:"NAME" help:"The account (default: $MNEME_ACCOUNT; else all, or where it can only be one, the only one, or account default)."`
+	Account string `env:"MNEME_ACCOUNT" placeholder:"NAME" help:"The account (default: $MNEME_ACCOUNT; else all accounts, or for commands on a single one, the only account or 'default')."`
 }
 
 // accounts are the selected accounts: the named one, else all.

@@ -12,13 +12,13 @@ import (
 
 // Audit is the noun for the record of administration.
 type Audit struct {
-	List AuditList `cmd:"" help:"List acts of administration, newest first."`
+	List AuditList `cmd:"" help:"List the audit record, newest first."`
 }
 
 // AuditList is "mneme audit list".
 type AuditList struct {
 	Target  `embed:""`
-	Account string `placeholder:"NAME" help:"Only acts on this account."`
+	Account string `placeholder:"NAME" help:"Only entries about this account."`
 	Limit   int    `placeholder:"N" default:"50" help:"Show at most N (default: ${default})."`
 	JSON    bool   `help:"Write a JSON array."`
 }

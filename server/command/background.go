@@ -20,8 +20,8 @@ import (
 type Up struct {
 	StoreFlags `embed:""`
 	Listen     string `placeholder:"ADDRESS,…" help:"Where to serve: HOST:PORT (port 0 takes any free one), tls:HOST:PORT, unix:PATH ($MNEME_LISTEN)."`
-	Simulate   bool   `help:"Answer for built-in providers without a key with a simulated provider, which is not a model."`
-	Process    bool   `help:"Start a plain process, also where a service manager is there."`
+	Simulate   bool   `help:"Use a simulated provider, which is not a model, for built-in providers without a key."`
+	Process    bool   `help:"Start a plain process even if there is a service manager."`
 }
 
 // How long a server may take to start or to end, and how often it is looked for.

@@ -17,7 +17,7 @@ import (
 type Backup struct {
 	Target `embed:""`
 	File   string `arg:"" help:"File to write; - is standard output."`
-	On     string `placeholder:"FILE" help:"Write only what has changed since this backup."`
+	On     string `placeholder:"FILE" help:"Write an incremental backup on this one."`
 
 	Overwrite bool `help:"Replace FILE if it is there."`
 }

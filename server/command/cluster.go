@@ -24,16 +24,16 @@ import (
 
 // Centre is "mneme centre" and what belongs to it.
 type Centre struct {
-	Serve    CentreServe    `cmd:"" default:"withargs" help:"Take and serve what the edges of a cluster record."`
-	Adopt    CentreAdopt    `cmd:"" help:"Ship an existing store to the centre, as an edge on it would."`
-	WriteOff CentreWriteOff `cmd:"" help:"Declare an edge destroyed that will not return, so that no erasure waits for it."`
+	Serve    CentreServe    `cmd:"" default:"withargs" help:"Run the centre of a cluster: collect and serve what its edges record."`
+	Adopt    CentreAdopt    `cmd:"" help:"Ship an existing store to the centre."`
+	WriteOff CentreWriteOff `cmd:"" help:"Declare a lost edge destroyed, so that no erasure waits for it."`
 }
 
 // CentreServe is "mneme centre".
 type CentreServe struct {
 	StoreFlags `embed:""`
 	Listen     string `placeholder:"ADDRESS,…" help:"Where to serve the memory: HOST:PORT (port 0 takes any free one), tls:HOST:PORT, unix:PATH ($MNEME_LISTEN)."`
-	Quiet      bool   `help:"Write no greeting and make no first key, as where nobody looks on."`
+	Quiet      bool   `help:"Print no greeting and make no first key, as without a terminal."`
 }
 
 // Run serves like "mneme serve", and takes what edges ship.

@@ -55,7 +55,7 @@ func (c *Completion) Run(s *Env) error {
 
 // Complete is "mneme complete -- WORD…", which the scripts run.
 type Complete struct {
-	Words []string `arg:"" optional:"" passthrough:"" help:"The words before the one that is typed."`
+	Words []string `arg:"" optional:"" passthrough:"" help:"The words before the one being typed."`
 }
 
 // Run lists what may come next: commands, values, and flags.

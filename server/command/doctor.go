@@ -34,7 +34,7 @@ import (
 type Doctor struct {
 	StoreFlags `embed:""`
 	JSON       bool `help:"Write the findings as a JSON array."`
-	Cluster    bool `help:"Check every node of the cluster, too: clock, version, master key, and what waits for the centre."`
+	Cluster    bool `help:"Also check every node of the cluster: clock, version, master key, and what waits for the centre."`
 }
 
 // finding is the outcome of one check.

@@ -166,7 +166,7 @@ type ExchangeShow struct {
 	Target `embed:""`
 	ID     string `arg:"" name:"id" help:"The exchange's id, exch_..., as exchange list and the X-Service-Exchange-ID header show it."`
 	JSON   bool   `xor:"form" help:"Write the record as JSON, with raw_request and raw_response; bytes that are not UTF-8 are base64, as raw_request_encoding and raw_response_encoding say."`
-	Raw    bool   `xor:"form" help:"Write the bytes of the request and then of the answer, and nothing else."`
+	Raw    bool   `xor:"form" help:"Write only the bytes of the request, then those of the answer."`
 	Part   string `enum:"both,request,response" default:"both" placeholder:"PART" help:"With --raw: only the request, or only the response."`
 }
 

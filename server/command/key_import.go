@@ -21,7 +21,7 @@ import (
 type KeyImport struct {
 	Target `embed:""`
 	File   string `arg:"" placeholder:"FILE" help:"CSV with a line of column names: account, and any of label, scopes, models, expires, requests_per_minute, tokens_per_minute, concurrent, tokens_per_month, budget_usd_day, budget_usd_month."`
-	Out    string `placeholder:"FILE" help:"Write the keys to this new file, which you alone can read, instead of standard output."`
+	Out    string `placeholder:"FILE" help:"Write the keys to this new file, which only you can read, instead of standard output."`
 	DryRun bool   `help:"Show what would be created, and create nothing."`
 }
 

@@ -9,7 +9,7 @@ import (
 
 // MasterKey is the noun for the key that accounts' own provider credentials are sealed under.
 type MasterKey struct {
-	Rotate MasterKeyRotate `cmd:"" help:"Make a new master key and reseal every credential with it."`
+	Rotate MasterKeyRotate `cmd:"" help:"Make a new master key and reseal every credential."`
 }
 
 // MasterKeyRotate is "mneme master-key rotate".

@@ -24,10 +24,10 @@ type Recall struct {
 	Target       `embed:""`
 	AccountFlag  `embed:""`
 	Prompt       []string `arg:"" optional:"" help:"The question, or the text of an error."`
-	Project      string   `placeholder:"DIR" help:"The directory that is meant (default: this one); \"all\" for every one."`
-	MaxTokens    int      `placeholder:"N" help:"How long the text may be (default: 400)."`
-	SessionStart bool     `help:"Show what was done last in the directory instead."`
-	Hook         bool     `help:"Serve as a hook of an agent: read the event from standard input, and write what the agent is to know. Uses $$MNEME_KEY and $$MNEME_URL where they are set. Fails silently."`
+	Project      string   `placeholder:"DIR" help:"The project's directory (default: this one); \"all\" for every one."`
+	MaxTokens    int      `placeholder:"N" help:"Limit of the text, in tokens (default: 400)."`
+	SessionStart bool     `help:"Show recent work in the directory instead."`
+	Hook         bool     `help:"Serve as an agent's hook: read the event from standard input, and write what the agent should know. Uses $$MNEME_KEY and $$MNEME_URL where they are set. Fails silently."`
 	JSON         bool     `help:"Write the answer as JSON."`
 }
 

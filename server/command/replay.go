@@ -24,8 +24,8 @@ type ExchangeReplay struct {
 	Target `embed:""`
 	ID     string `arg:"" name:"id" help:"The exchange whose request is sent again."`
 	Model  string `placeholder:"NAME" help:"Ask this model instead."`
-	Text   bool   `xor:"form" help:"Write the answer as text, and how it differs from the recorded one; as at a terminal."`
-	Raw    bool   `xor:"form" help:"Write the bytes of the answer as they come; as where standard output is no terminal."`
+	Text   bool   `xor:"form" help:"Write the answer as text with a diff against the recorded one; the default at a terminal."`
+	Raw    bool   `xor:"form" help:"Write the bytes of the answer as they come; the default elsewhere."`
 }
 
 // replayPaths are the paths of the surfaces.

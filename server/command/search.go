@@ -28,16 +28,16 @@ type Search struct {
 	Model       string   `placeholder:"PREFIX" help:"Only turns of models with this prefix."`
 	Provider    string   `placeholder:"NAME" help:"Only turns of this provider."`
 	Client      string   `placeholder:"NAME" help:"Only turns of this client program."`
-	Project     string   `placeholder:"DIR" help:"Only turns of this project: the directory that an agent worked in, or what X-Service-Project said."`
-	Kind        string   `placeholder:"KIND" help:"Only turns that hold this: said (words of a person or a model), tool (calls and results), error (failures)."`
+	Project     string   `placeholder:"DIR" help:"Only turns of this project: an agent's working directory, or the value of X-Service-Project."`
+	Kind        string   `placeholder:"KIND" help:"Only turns of this kind: said (words of a person or a model), tool (calls and results), error (failures)."`
 	Tool        string   `placeholder:"NAME" help:"Only turns in which this tool was called."`
 	Outcome     string   `placeholder:"NAME" help:"Only turns with this outcome: complete, upstream_error, client_closed, …"`
 	Tag         string   `placeholder:"TAG" help:"Only turns of sessions with this tag."`
 	Recency     float64  `placeholder:"SHARE" help:"Share of recency in the score, from 0 to 1."`
 	Limit       int      `default:"10" placeholder:"N" help:"Show at most N, up to 100."`
-	Sessions    bool     `help:"Find whole sessions, by their turns."`
+	Sessions    bool     `help:"Search for whole sessions instead of turns."`
 	Facets      bool     `help:"List the values of the facets: tool:, model:, client: and the others."`
-	Group       bool     `help:"Only the best turn of each session."`
+	Group       bool     `help:"Show only the best turn of each session."`
 	Explain     bool     `help:"Show how each score is made up, and a summary of each turn."`
 	JSON        bool     `help:"Write the answer as JSON, with the parts of each score."`
 }

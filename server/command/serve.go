@@ -35,9 +35,9 @@ import (
 type Serve struct {
 	StoreFlags `embed:""`
 	Listen     string `placeholder:"ADDRESS,…" help:"Where to serve: HOST:PORT (port 0 takes any free one), tls:HOST:PORT, unix:PATH ($MNEME_LISTEN)."`
-	Quiet      bool   `help:"Write no greeting and make no first key, as where nobody looks on."`
-	Simulate   bool   `help:"Answer for built-in providers without a key with a simulated provider, which is not a model."`
-	Edge       bool   `help:"Ship every exchange to the centre of a cluster, too; see cluster in the configuration."`
+	Quiet      bool   `help:"Print no greeting and make no first key, as without a terminal."`
+	Simulate   bool   `help:"Use a simulated provider, which is not a model, for built-in providers without a key."`
+	Edge       bool   `help:"Also ship every exchange to the centre of a cluster; see cluster in the configuration."`
 }
 
 // Run serves until ctx is done, and drains; asked to restart, it drains and becomes the program that is installed by then.

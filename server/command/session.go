@@ -24,7 +24,7 @@ type Session struct {
 	Merge   SessionMerge   `cmd:"" help:"Merge a session into another: one conversation was taken for two."`
 	Split   SessionSplit   `cmd:"" help:"Split a session: two conversations were taken for one."`
 	Erase   SessionErase   `cmd:"" help:"Erase a session with all of its exchanges."`
-	Receipt SessionReceipt `cmd:"" help:"Show how far an erasure is, and in a cluster where."`
+	Receipt SessionReceipt `cmd:"" help:"Show the progress of an erasure, in a cluster for every place."`
 }
 
 // SessionList is "mneme session list".
@@ -38,7 +38,7 @@ type SessionList struct {
 	Model       string `placeholder:"NAME" help:"Only sessions that asked for this model."`
 	Client      string `placeholder:"NAME" help:"Only sessions of this program, such as claude-code."`
 	Project     string `placeholder:"DIR" help:"Only sessions in this directory, or of this project."`
-	Outcome     string `placeholder:"OUTCOME" enum:",complete,incomplete" default:"" help:"Only sessions whose exchanges were all answered to the end (complete), or were not (incomplete)."`
+	Outcome     string `placeholder:"OUTCOME" enum:",complete,incomplete" default:"" help:"Only sessions whose exchanges all completed (complete), or did not (incomplete)."`
 	Tag         string `placeholder:"TAG" help:"Only sessions with this tag."`
 	JSON        bool   `help:"Write a JSON array."`
 }

@@ -21,10 +21,10 @@ import (
 // Setup is "mneme setup AGENT".
 type Setup struct {
 	Target   `embed:""`
-	Account  string `default:"default" placeholder:"NAME" help:"Account to make a key for where there is none yet (default: ${default})."`
-	Memory   bool   `default:"true" negatable:"" help:"Give the agent the memory as tools (default: yes)."`
-	OwnLogin bool   `help:"Leave the agent's own login in place: the provider bills it, and mneme keeps no copy (claude)."`
-	Undo     bool   `help:"Take a setup back: files become what they were, byte for byte; of those that were changed since, what setup wrote goes."`
+	Account  string `default:"default" placeholder:"NAME" help:"Account to make a first key for if it has none (default: ${default})."`
+	Memory   bool   `default:"true" negatable:"" help:"Offer the memory to the agent as tools (default: yes)."`
+	OwnLogin bool   `help:"Keep the agent's own login: the provider bills it, and mneme keeps no copy (claude)."`
+	Undo     bool   `help:"Undo a setup: files are restored byte for byte; from files changed since, only what setup wrote is removed."`
 	Agent    string `arg:"" enum:"claude,codex,opencode,cursor,vscode" help:"The agent: claude, codex, opencode, cursor or vscode."`
 }
 

@@ -19,8 +19,8 @@ import (
 type Tail struct {
 	Target      `embed:""`
 	AccountFlag `embed:""`
-	Session     string `placeholder:"ID" help:"Only what happens in this session."`
-	Key         string `placeholder:"ID" help:"Only what comes with this service key."`
+	Session     string `placeholder:"ID" help:"Only exchanges of this session."`
+	Key         string `placeholder:"ID" help:"Only exchanges with this service key."`
 	JSON        bool   `help:"Write one JSON object per line."`
 
 	titles sessionTitles

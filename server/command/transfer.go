@@ -26,7 +26,7 @@ type Export struct {
 	ExternalID  string   `placeholder:"ID" help:"Only exchanges with this external session id."`
 	Since       When     `placeholder:"TIME" help:"Only what began at or after this time: a date (2026-11-20, UTC), a time (2026-11-20T08:00:00Z), how long ago (1d, 12h), yesterday."`
 	Until       When     `placeholder:"TIME" help:"Only what began before this time."`
-	As          string   `placeholder:"FORM" enum:",openai-chat,sharegpt,markdown" default:"" help:"Write whole conversations as openai-chat, sharegpt or markdown, which others read, instead of what mneme import reads."`
+	As          string   `placeholder:"FORM" enum:",openai-chat,sharegpt,markdown" default:"" help:"Write whole conversations for other programs: openai-chat, sharegpt or markdown (default: JSON lines for mneme import)."`
 	Where       string   `placeholder:"QUERY" help:"With --as: only conversations with a turn that mneme search finds by this query."`
 }
 

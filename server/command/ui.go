@@ -14,7 +14,7 @@ import (
 type UI struct {
 	Target  `embed:""`
 	Account string `default:"default" placeholder:"NAME" help:"The account to show (default: ${default})."`
-	Print   bool   `help:"Print the link, which is good once and for a minute, and open nothing."`
+	Print   bool   `help:"Print the link, which works once, within a minute, and open nothing."`
 }
 
 // Run opens the page of the running server in a browser, signed in.

@@ -21,7 +21,7 @@ import (
 type Usage struct {
 	Target  `embed:""`
 	Account string   `placeholder:"NAME" help:"Only this account (default: all)."`
-	By      []string `default:"day,model" placeholder:"NAMES" help:"What to tell apart, with commas between: hour, day, month, account, key, project, client, provider, model."`
+	By      []string `default:"day,model" placeholder:"NAMES" help:"What to group by, separated by commas: hour, day, month, account, key, project, client, provider, model."`
 	Since   When     `default:"30d" placeholder:"TIME" help:"From when on: a date (2026-11-01, UTC), a time, how long ago (30d, 12h), yesterday, \"last month\"."`
 	Until   When     `placeholder:"TIME" help:"Until when, exclusive."`
 	CSV     bool     `xor:"form" help:"Write comma-separated values, amounts in US dollars."`

@@ -23,10 +23,10 @@ import (
 // Wrap is "mneme wrap AGENT -- ARG...".
 type Wrap struct {
 	Target   `embed:""`
-	Account  string   `default:"default" placeholder:"NAME" help:"Account to make a key for where there is none yet (default: ${default})."`
-	Memory   bool     `help:"Give the agent the memory as tools (claude, codex, opencode)."`
-	Recall   bool     `help:"Tell the agent what earlier sessions say, by hooks (claude, codex)."`
-	OwnLogin bool     `help:"Leave the agent's own login in place: the provider bills it, and mneme keeps no copy (claude)."`
+	Account  string   `default:"default" placeholder:"NAME" help:"Account to make a first key for if it has none (default: ${default})."`
+	Memory   bool     `help:"Offer the memory to the agent as tools (claude, codex, opencode)."`
+	Recall   bool     `help:"Set hooks that recall earlier sessions (claude, codex)."`
+	OwnLogin bool     `help:"Keep the agent's own login: the provider bills it, and mneme keeps no copy (claude)."`
 	Agent    string   `arg:"" help:"The agent: claude, codex, opencode, qwen, aider; or any program that reads OPENAI_BASE_URL or ANTHROPIC_BASE_URL."`
 	Args     []string `arg:"" optional:"" passthrough:"" help:"Arguments for the agent."`
 }

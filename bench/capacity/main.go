@@ -1,5 +1,5 @@
 // Command capacity measures what a store can take in, what that costs, and how a large one behaves: it fills a store with
-// exchanges, many at a time, lists and shows them, and opens it again.
+// exchanges, many at a time, lists and shows them, and opens it again, also as a process leaves it that is killed.
 //
 //	go run ./bench/capacity [-shape small] [-exchanges 100000] [-remember index]
 //
@@ -37,9 +37,10 @@ func main() {
 	profile := flag.String("cpuprofile", "", "write a CPU profile of the filling there")
 	heap := flag.String("memprofile", "", "write a profile of what is in use after the filling there")
 	keys := flag.Bool("keys", false, "list what is written under each kind of key")
+	killed := flag.Bool("killed", false, "capture into the store until killed; for the process that is")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, &plan{shape: *shape, exchanges: *exchanges, remember: *remember, writers: *writers, dir: *dir, profile: *profile, heap: *heap, keys: *keys})
+	err := run(ctx, &plan{shape: *shape, exchanges: *exchanges, remember: *remember, writers: *writers, dir: *dir, profile: *profile, heap: *heap, keys: *keys, killed: *killed})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "capacity:", err)
@@ -52,13 +53,16 @@ type plan struct {
 	shape, remember, dir string
 	profile, heap        string // files
 	exchanges, writers   int
-	keys                 bool
+	keys, killed         bool
 }
 
 func run(ctx context.Context, p *plan) (err error) {
 	shape, ok := shapes[p.shape]
 	if !ok {
 		return fmt.Errorf("no shape %q (known: %s)", p.shape, shapeNames())
+	}
+	if p.killed {
+		return captureUntilKilled(ctx, &shape, p)
 	}
 	if p.dir == "" {
 		if p.dir, err = os.MkdirTemp("", "capacity"); err != nil {
@@ -81,14 +85,15 @@ func run(ctx context.Context, p *plan) (err error) {
 		return errors.Join(err, st.Close())
 	}
 	before := now()
-	err = p.profiled(func() error { return fill(ctx, st, &shape, p) })
+	var by tenths
+	err = p.profiled(func() error { return fill(ctx, st, &shape, p, &by) })
 	spent := now().since(before)
 	if err = errors.Join(err, writeHeap(p.heap)); err != nil {
 		return errors.Join(err, st.Close())
 	}
 	fmt.Printf("%-8s %d exchanges, %d at a time, remember %s: %s\n", p.shape, p.exchanges, p.writers, p.remember,
 		spent.per(p.exchanges, shape.bytes()))
-	fmt.Printf("         while filling: %s\n", memory.peak())
+	fmt.Printf("         while filling: %s; CPU each, by tenths: %s\n", memory.peak(), by.since(before.cpu, p.exchanges))
 	if err := read(st); err != nil {
 		return errors.Join(err, st.Close())
 	}
@@ -102,14 +107,30 @@ func run(ctx context.Context, p *plan) (err error) {
 		}
 	}
 
-	before = now()
-	if st, err = engine.Open(opts, index); err != nil {
+	if err := p.openAgain("again"); err != nil {
+		return err
+	}
+	if err := p.leaveKilled(ctx); err != nil {
+		return err
+	}
+	return p.openAgain("after a kill")
+}
+
+// openAgain opens the store, and says how long that takes and what of it is in memory then.
+func (p *plan) openAgain(when string) error {
+	opts, index, err := p.options()
+	if err != nil {
+		return err
+	}
+	before := now()
+	st, err := engine.Open(opts, index)
+	if err != nil {
 		return err
 	}
 	opening := now().since(before)
-	fmt.Printf("         opened again in %v, %v CPU\n", opening.wall.Round(100_000), opening.cpu.Round(100_000))
+	fmt.Printf("         opened %s in %v, %v CPU; %s\n", when, opening.wall.Round(100_000), opening.cpu.Round(100_000), liveHeap())
 	err = read(st)
-	fmt.Printf("         opened again, after reading: %s\n", memory.now())
+	fmt.Printf("         after reading: %s, %s\n", resident(), liveHeap())
 	return errors.Join(err, st.Close())
 }
 

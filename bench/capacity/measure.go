@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mnemeproxy/mneme/bench/cputime"
@@ -41,6 +42,29 @@ func (s spending) per(exchanges, size int) string {
 	n := float64(exchanges)
 	return fmt.Sprintf("%.0f/s, %.1f MB/s, %.0f µs CPU, %.0f allocations and %.1f KB allocated each",
 		n/s.wall.Seconds(), n*float64(size)/1e6/s.wall.Seconds(), float64(s.cpu.Microseconds())/n, float64(s.allocs)/n, float64(s.bytes)/n/1e3)
+}
+
+// tenths is the CPU time that had been used when each tenth of the exchanges had been captured. Work behind the answers may
+// count for the tenth after.
+type tenths struct {
+	done atomic.Int64
+	used [10]time.Duration // of cputime.Used; each is written once
+}
+
+func (t *tenths) count(of int) {
+	done := int(t.done.Add(1))
+	for tenth := (done - 1) * 10 / of; tenth < done*10/of; tenth++ {
+		t.used[tenth] = cputime.Used()
+	}
+}
+
+func (t *tenths) since(before time.Duration, of int) string {
+	var b strings.Builder
+	for _, used := range t.used {
+		fmt.Fprintf(&b, "%d ", (used-before).Microseconds()*10/int64(of))
+		before = used
+	}
+	return b.String() + "µs"
 }
 
 type durations []time.Duration
@@ -121,7 +145,13 @@ func (w *memoryWatch) peak() string {
 	return "at most " + w.highest.String()
 }
 
-func (w *memoryWatch) now() string { return resident().String() }
+// liveHeap is what is in use of the heap.
+func liveHeap() string {
+	runtime.GC()
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	return fmt.Sprintf("%d MB of heap in use", mem.HeapAlloc>>20)
+}
 
 // diskUse is what the files under dir take on the volume; they have holes.
 func diskUse(dir string) (size int64) {

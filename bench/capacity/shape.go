@@ -37,6 +37,11 @@ type writer struct {
 	start, end      int // the message in request
 }
 
+// newWriter gives the n-th writer; each makes up other exchanges.
+func newWriter(s *shape, n int, text string) *writer {
+	return &writer{shape: s, random: rand.New(rand.NewPCG(1, uint64(n))), text: text}
+}
+
 // corpus is text of words as frequent as those of a language: a few often, most of them seldom.
 func corpus(size int) string {
 	random := rand.New(rand.NewPCG(1, 1))
@@ -94,7 +99,7 @@ func (w *writer) spans() []codec.Span { return []codec.Span{{Start: w.start, End
 
 // bytes is how long a request and its answer are together.
 func (s *shape) bytes() int {
-	w := writer{shape: s, random: rand.New(rand.NewPCG(1, 1)), text: corpus(s.prompt + s.answer + 1000)}
+	w := newWriter(s, 1, corpus(s.prompt+s.answer+1000))
 	w.next()
 	return len(w.request) + len(w.answer)
 }

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+
+	"github.com/mnemeproxy/mneme/store/engine"
+)
+
+// A process that is to be killed has captured untilKilled exchanges before. It ends by itself after mostUnkilled, in case the
+// one that should kill it is gone.
+const (
+	untilKilled  = 1000
+	mostUnkilled = 100 * untilKilled
+)
+
+// captureUntilKilled opens the store, says so on standard output when untilKilled exchanges are on record, and captures more
+// until it is killed.
+func captureUntilKilled(ctx context.Context, s *shape, p *plan) error {
+	opts, index, err := p.options()
+	if err != nil {
+		return err
+	}
+	st, err := engine.Open(opts, index)
+	if err != nil {
+		return err
+	}
+	w := newWriter(s, p.writers, corpus(max(1<<20, 4*(s.prompt+s.answer))))
+	for i := 1; i <= mostUnkilled && err == nil; i++ {
+		if err = capture(ctx, st, w, fmt.Sprintf("chat until killed %d", i/perSession)); i == untilKilled {
+			fmt.Println("capturing")
+		}
+	}
+	return errors.Join(err, st.Close())
+}
+
+// leaveKilled has a process capture into the store, and kills it meanwhile.
+func (p *plan) leaveKilled(ctx context.Context) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, program, "-killed", "-dir", p.dir, "-shape", p.shape, "-remember", p.remember)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	_, err = bufio.NewReader(out).ReadString('\n')
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait() // it was killed
+	if err != nil {
+		return fmt.Errorf("the process that was to be killed ended before: %w", err)
+	}
+	return nil
+}

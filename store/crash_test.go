@@ -171,9 +171,23 @@ func verifyOne(t *testing.T, s *Store, info ExchangeInfo, ended map[string]uint6
 		t.Errorf("%s is open in a store that has just been opened", info.ID)
 	}
 	entry, err := s.Feed().TurnAt(1, info.ID)
-	if gone := codec.AsError(err, "").Kind == codec.KindNotFound; !gone && (err != nil || entry.Turn == nil) {
+	switch gone := codec.AsError(err, "").Kind == codec.KindNotFound; {
+	case gone:
+	case err != nil || entry.Turn == nil:
 		t.Errorf("%s has no turn (%v)", info.ID, err)
+	case info.Outcome == OutcomeComplete && answerText(entry.Turn) != string(answer):
+		t.Errorf("the turn of %s has another answer (%s)", info.ID, entry.Turn.Error)
 	}
+}
+
+func answerText(turn *Turn) string {
+	var b strings.Builder
+	for i := range turn.Answer {
+		for j := range turn.Answer[i].Parts {
+			b.WriteString(turn.Answer[i].Parts[j].Text)
+		}
+	}
+	return b.String()
 }
 
 // crashExchange gives the bytes of the exchange with a seed: histories share their fronts, answers are of all sizes.

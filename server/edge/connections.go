@@ -29,6 +29,8 @@ type connections struct {
 	open    sync.Map // *connection → struct{}
 	count   atomic.Int64
 	over    atomic.Bool // all are closed, and so is every one that still opens
+	resting atomic.Bool // nobody has asked for a while, and the next look is a restInterval away
+	wake    chan struct{}
 
 	mu      sync.Mutex
 	clients map[netip.Prefix]int // connections of each address
@@ -45,6 +47,11 @@ type connectionLimits struct {
 const (
 	// sweepInterval bounds what a flood can bring in between two looks: some 25 MB over loopback.
 	sweepInterval = 50 * time.Millisecond
+	// restInterval is how often we look while no connection has anything of a request: all that it can do then is grow old. A
+	// look wakes a thread, and costs an idle server more than everything else.
+	restInterval = time.Second
+	// looksBeforeRest is how many looks in a row have to find no request: to rest and be woken between any two would cost more.
+	looksBeforeRest = 20
 	// readAhead is how much a client may send after the request that is being handled, until its answer is on its way.
 	readAhead = 1 << 20
 )
@@ -56,7 +63,7 @@ func startConnections(ctx context.Context, o *Options) *connections {
 			total: o.Connections, perClient: o.ConnectionsPerAddress, head: o.HeaderBytes, body: o.BodyBytes, unread: o.UnreadBytes,
 		},
 		timeout: o.ReadTimeout, refused: o.Refused, surface: o.Surface, single: append([]string{"Host"}, o.Single...),
-		done: make(chan struct{}), clients: make(map[netip.Prefix]int),
+		done: make(chan struct{}), wake: make(chan struct{}, 1), clients: make(map[netip.Prefix]int),
 	}
 	go c.run(ctx)
 	return c
@@ -66,17 +73,35 @@ func (c *connections) wait() { <-c.done }
 
 func (c *connections) run(ctx context.Context) {
 	defer close(c.done)
-	tick := time.NewTicker(sweepInterval)
-	defer tick.Stop()
-	for {
+	next := time.NewTimer(sweepInterval)
+	defer next.Stop()
+	for quiet := 0; ; {
 		select {
 		case <-ctx.Done():
 			c.abortAll(context.Cause(ctx))
 			return
-		case now := <-tick.C:
-			c.sweep(now)
+		case <-c.wake:
+			quiet = 0
+		case <-next.C:
 		}
+		if quiet++; c.sweep(time.Now()) {
+			quiet = 0
+		}
+		next.Reset(c.pause(quiet))
 	}
+}
+
+// pause is for how long nobody has to look, after quiet looks that have found no request.
+func (c *connections) pause(quiet int) time.Duration {
+	if quiet < looksBeforeRest {
+		c.resting.Store(false)
+		return sweepInterval
+	}
+	if !c.resting.Swap(true) && c.sweep(time.Now()) { // it began before Start could know that it has to wake us
+		c.resting.Store(false)
+		return sweepInterval
+	}
+	return restInterval
 }
 
 // held is how many bytes of clients all connections hold unread.
@@ -88,8 +113,8 @@ func (c *connections) held() (bytes int64) {
 	return bytes
 }
 
-// sweep closes the connections that have broken a limit.
-func (c *connections) sweep(now time.Time) {
+// sweep closes the connections that have broken a limit, and reports whether any of the others has something of a request.
+func (c *connections) sweep(now time.Time) (asked bool) {
 	total := int64(0)
 	c.open.Range(func(key, _ any) bool {
 		conn := key.(*connection)
@@ -101,11 +126,13 @@ func (c *connections) sweep(now time.Time) {
 			return true
 		}
 		total += held
+		asked = asked || held > 0 || conn.handling.Load()
 		return true
 	})
 	if total > c.limits.unread {
 		c.shed()
 	}
+	return asked
 }
 
 // shed closes the connections that hold the most, until the others are within the limit together. It looks once at
@@ -272,6 +299,12 @@ func (c *connections) Start(ctx context.Context, rc *app.RequestContext) context
 		conn.request, conn.response = Request{rc: rc, conn: conn}, Response{rc: rc, conn: conn}
 		conn.rc, conn.surface, conn.chunk, conn.version, conn.fault = rc, codec.FormatUnknown, chunkLine{}, false, ""
 		conn.inHead, conn.lines = true, 0
+		if c.resting.Load() {
+			select {
+			case c.wake <- struct{}{}:
+			default: // somebody else has
+			}
+		}
 	}
 	return ctx
 }

@@ -112,7 +112,7 @@ func TestABrowserAtTheWindow(t *testing.T) {
 			{"/ui/sessions/" + session + "?tab=raw", "characters"},
 			{"/ui/sessions/" + session + "?tab=translated", "provider got"},
 			{"/ui/sessions/" + session + "?tab=attempts", "tokens a second"},
-			{"/ui/sessions/" + session + "?tab=replay", "Nothing was sent yet"},
+			{"/ui/sessions/" + session + "?tab=replay", "Nothing sent yet"},
 			{"/ui/sessions/sess_00000000000000000000000000", "Not found"},
 			{"/ui/usage", "caches saved"},
 			{"/ui/live", "Live"},
@@ -135,7 +135,7 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		b.open(h, h.invite())
 		b.shows("Nothing is on record yet")
 		b.visit("/ui/live")
-		b.shows("Nothing happens yet")
+		b.shows("No exchanges yet")
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()
 		r := h.request(ctx, http.MethodPost, messages.path, messages.body(`events 1000; delay 1h first=1ms`, true), "Authorization", "Bearer "+h.key)
@@ -310,7 +310,7 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		b.open(h, h.invite())
 		b.shows("Why?")
 		b.visit("/ui/sessions/" + a.header.Get("X-Service-Session-ID") + "?tab=replay")
-		b.shows("Nothing was sent yet")
+		b.shows("Nothing sent yet")
 		evaluate[bool](b, `(() => {
 			const ask = fetch;
 			window.fetch = async (path, o) => {
@@ -458,7 +458,7 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		b.signIn(h.createKey("acme", store.ScopeWrite))
 		b.shows("This needs a key of scope read")
 		b.visit("/ui/keys")
-		b.shows("Keys are managed with a key of scope admin")
+		b.shows("Managing keys needs the scope admin")
 	})
 	b.story("a request is sent again to another model, beside the first answer", func(t *testing.T) {
 		h := windowed(t)
@@ -538,7 +538,7 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		b.press("erase…")
 		b.write("word", "ease")
 		b.press("Erase")
-		b.shows("Type “erase” to go on.")
+		b.shows("Type “erase” to continue.")
 		h.record(a.exchange())
 		b.write("word", "erase")
 		b.press("Erase")
@@ -601,12 +601,12 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		var own *plan
 		h := windowed(t, func(p *plan) { own = p })
 		b.mu.Lock()
-		b.forgive = []string{"ERR_"}
+		b.forgive = []string{"ERR_", "status of 503"} // away, or draining
 		b.mu.Unlock()
 		b.open(h, h.invite())
 		b.shows("Nothing is on record yet")
 		b.visit("/ui/live")
-		b.shows("Nothing happens yet")
+		b.shows("No exchanges yet")
 		b.finds(`Boolean(document.querySelector('.state.live'))`, "a live tail")
 		ok(t, h.stop())
 		b.shows("The server cannot be reached")
@@ -656,7 +656,7 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		b.mu.Unlock()
 		b.openAt(p.url, "/ui/live")
 		b.signIn(programsKey)
-		b.shows("Nothing happens yet")
+		b.shows("No exchanges yet")
 		b.finds(`Boolean(document.querySelector('.state.live'))`, "a live tail")
 		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 		response, err := p.begin(client, messages, messages.body(`events 1000; delay 1h first=1ms`, true))

@@ -40,5 +40,5 @@ func private(check, path string, info fs.FileInfo) finding {
 			fmt.Sprintf("Take that away with: chmod go= %s", path),
 		}
 	}
-	return finding{check, good, path + " is this user's alone", ""}
+	return finding{check, good, path + " belongs to this user only", ""}
 }

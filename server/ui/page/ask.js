@@ -12,7 +12,7 @@ export function Ask({ title, word, yes, act, close, children }) {
   useEffect(() => box.current.showModal(), []);
   const submit = async (e) => {
     e.preventDefault();
-    if (word && typed.trim() !== word) return setError('Type “' + word + '” to go on.');
+    if (word && typed.trim() !== word) return setError('Type “' + word + '” to continue.');
     setBusy(true);
     try {
       await act();
@@ -25,7 +25,7 @@ export function Ask({ title, word, yes, act, close, children }) {
   return html`<dialog ref=${box} onClose=${close} aria-labelledby="ask-title"><form onSubmit=${submit}>
     <h2 id="ask-title">${title}</h2>
     ${children}
-    ${word && html`<label>Type “${word}” to go on<input name="word" value=${typed} autocomplete="off" onInput=${(e) => setTyped(e.target.value)} /></label>`}
+    ${word && html`<label>Type “${word}” to continue<input name="word" value=${typed} autocomplete="off" onInput=${(e) => setTyped(e.target.value)} /></label>`}
     <p class="error" role="alert">${error}</p>
     <p class="ends"><button type="button" onClick=${close}>Cancel</button><button class="primary danger" disabled=${busy}>${yes}</button></p>
   </form></dialog>`;

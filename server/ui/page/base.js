@@ -149,7 +149,7 @@ export function cost(spending) {
 }
 
 export function costTitle(spending) {
-  if (!spending) return 'no price is known';
+  if (!spending) return 'no known price';
   const parts = ['$' + ((spending.usd || 0) + (spending.notional_usd || 0))];
   if (spending.notional_usd || spending.notional === true) parts.push('list price: the caller’s own credential paid');
   if (spending.saved_usd) parts.push('caches saved $' + spending.saved_usd);
@@ -242,7 +242,7 @@ export function project(path) {
 
 export function Problem({ error, again }) {
   if (!error) return null;
-  if (error.kind === 'permission_error' || error.status === 403) return html`<div class="note" role="status"><h2>Not with this key</h2><p>${error.message}</p></div>`;
+  if (error.kind === 'permission_error' || error.status === 403) return html`<div class="note" role="status"><h2>Not allowed with this key</h2><p>${error.message}</p></div>`;
   if (error.status === 404) return html`<div class="note" role="status"><h2>Not found</h2><p>There is nothing of that name in this account. It may have been erased, or belong to another account.</p></div>`;
   if (error.status === 401) return null;
   return html`<div class="note" role="alert"><h2>That did not work</h2><p>${error.message}</p>${again && html`<button onClick=${again}>Try again</button>`}</div>`;

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import { ago, api, clean, Copy, Empty, full, html, money, Problem, useLoad } from './base.js';
 import { Ask } from './ask.js';
 
-const limitNames = [['requests_per_minute', 'requests a minute'], ['tokens_per_minute', 'tokens a minute'], ['concurrent', 'at a time'], ['tokens_per_month', 'tokens a month'], ['budget_usd_day', 'USD a day'], ['budget_usd_month', 'USD a month']];
+const limitNames = [['requests_per_minute', 'requests/minute'], ['tokens_per_minute', 'tokens/minute'], ['concurrent', 'concurrent'], ['tokens_per_month', 'tokens/month'], ['budget_usd_day', 'USD/day'], ['budget_usd_month', 'USD/month']];
 
 // Keys manages the account's service keys.
 export function Keys({ who }) {
@@ -16,7 +16,7 @@ export function Keys({ who }) {
   const today = new Date().toISOString().slice(0, 10) + 'T00:00:00Z';
   const { data: spentToday } = useLoad('/v1/memory/usage?by=key&since=' + today, tick);
   const [made, setMade] = useState(null);
-  if (!may) return html`<${Empty} title="Not with this key"><p>Keys are managed with a key of scope <b>admin</b>, and you signed in with one of scope ${who.scopes.join(', ')}. On the server’s own machine, <code>mneme ui</code> opens this page with every scope.</p><//>`;
+  if (!may) return html`<${Empty} title="This key cannot manage keys"><p>Managing keys needs the scope <b>admin</b>; you signed in with ${who.scopes.join(', ')}. On the server’s own machine, <code>mneme ui</code> opens this page with every scope.</p><//>`;
   if (error) return html`<${Problem} error=${error} again=${() => again((n) => n + 1)} />`;
   const of = (list, id) => ((list && list.data) || []).find((l) => l.key === id);
   const account = ((accounts && accounts.data) || []).find((a) => a.name === who.account);
@@ -30,12 +30,12 @@ export function Keys({ who }) {
   return html`<section class="keys" aria-busy=${!keys}>
     <div class="bar-top"><h1>Keys of ${who.account}</h1></div>
     ${made && html`<div class="note made" role="status"><p>This key is shown once:</p><p><code class="secret">${made.key}</code> <${Copy} text=${made.key} /> <button onClick=${() => setMade(null)}>Done</button></p></div>`}
-    ${account && (account.budget_usd_day > 0 || account.budget_usd_month > 0) && html`<p>Budget of the account: <${Budget} spent=${spent && spent.total} limit=${account.budget_usd_month} name="month" /><${Budget} spent=${spentToday && spentToday.total} limit=${account.budget_usd_day} name="day" /></p>`}
-    <div class="scroll" tabindex="0" role="region" aria-label="Keys"><table><thead><tr><th>key</th><th>scopes</th><th>limits</th><th>spent this month</th><th>last used</th><th>state</th><th><span class="sr">acts</span></th></tr></thead>
+    ${account && (account.budget_usd_day > 0 || account.budget_usd_month > 0) && html`<p>Account budget: <${Budget} spent=${spent && spent.total} limit=${account.budget_usd_month} name="month" /><${Budget} spent=${spentToday && spentToday.total} limit=${account.budget_usd_day} name="day" /></p>`}
+    <div class="scroll" tabindex="0" role="region" aria-label="Keys"><table><thead><tr><th>key</th><th>scopes</th><th>limits</th><th>spent this month</th><th>last used</th><th>state</th><th><span class="sr">actions</span></th></tr></thead>
       <tbody>${live.map((k) => html`<${Row} k=${k} spent=${of(spent, k.id)} today=${of(spentToday, k.id)} done=${done} own=${k.id === who.key} key=${k.id} />`)}</tbody></table></div>
     <${NewKey} account=${who.account} done=${done} />
     ${gone.length > 0 && html`<details><summary>${gone.length} revoked or expired</summary><ul>${gone.map((k) => html`<li><code>${k.id}</code> ${clean(k.label || '')} <small>${k.revoked ? 'revoked ' + ago(k.revoked) : 'expired ' + ago(k.expires)}</small></li>`)}</ul></details>`}
-    ${audit && audit.data.length > 0 && html`<h2>Who administered what</h2><div class="scroll" tabindex="0" role="region" aria-label="Audit"><table><tbody>${audit.data.map((e) => html`<tr><td title=${full(e.time)}>${ago(e.time)}</td><td>${e.action}</td><td><code>${clean(e.subject || '')}</code></td><td><small>by ${clean(e.actor)}</small></td></tr>`)}</tbody></table></div>`}
+    ${audit && audit.data.length > 0 && html`<h2>Audit record</h2><div class="scroll" tabindex="0" role="region" aria-label="Audit"><table><tbody>${audit.data.map((e) => html`<tr><td title=${full(e.time)}>${ago(e.time)}</td><td>${e.action}</td><td><code>${clean(e.subject || '')}</code></td><td><small>by ${clean(e.actor)}</small></td></tr>`)}</tbody></table></div>`}
   </section>`;
 }
 
@@ -81,11 +81,11 @@ function Row({ k, spent, today, done, own }) {
       <td class="acts"><button class="quiet" aria-expanded=${editing} onClick=${() => setEditing(!editing)}>limits</button><button class="quiet" onClick=${() => setAsking('rotate')}>rotate</button>${!own && html`<button class="quiet bad" onClick=${() => setAsking('revoke')}>revoke</button>`}</td></tr>
     ${asking && html`<tr><td colspan="7">${
       asking === 'rotate'
-        ? html`<${Ask} title="Rotate this key?" yes="Rotate" act=${rotate} close=${() => setAsking('')}><p>A new key like <b>${clean(k.label) || k.id}</b> is made and shown once. This one expires in 24 hours.</p><//>`
+        ? html`<${Ask} title="Rotate this key?" yes="Rotate" act=${rotate} close=${() => setAsking('')}><p>This creates a new key like <b>${clean(k.label) || k.id}</b> and shows it once. The old one expires in 24 hours.</p><//>`
         : html`<${Ask} title="Revoke this key?" yes="Revoke" act=${revoke} close=${() => setAsking('')}><p>Requests with <b>${clean(k.label) || k.id}</b> are refused from now on. This cannot be undone.</p><//>`
     }</td></tr>`}
     ${error && html`<tr><td colspan="7"><p class="error" role="alert">${error}</p></td></tr>`}
-    ${editing && html`<tr><td colspan="7"><form class="inline" onSubmit=${save}><label>label<input name="label" defaultValue=${k.label || ''} /></label>${limitNames.map(([n, name]) => html`<label>${name}<input name=${n} type="number" min="-1" step="any" defaultValue=${l[n] || ''} placeholder="server’s" /></label>`)}<button class="primary">Save</button><button type="button" onClick=${() => setEditing(false)}>Cancel</button><small>Empty leaves a limit to the server, −1 is none.</small></form></td></tr>`}`;
+    ${editing && html`<tr><td colspan="7"><form class="inline" onSubmit=${save}><label>label<input name="label" defaultValue=${k.label || ''} /></label>${limitNames.map(([n, name]) => html`<label>${name}<input name=${n} type="number" min="-1" step="any" defaultValue=${l[n] || ''} placeholder="server’s" /></label>`)}<button class="primary">Save</button><button type="button" onClick=${() => setEditing(false)}>Cancel</button><small>Empty: the server’s limit. −1: no limit.</small></form></td></tr>`}`;
 }
 
 function NewKey({ account, done }) {
@@ -102,7 +102,7 @@ function NewKey({ account, done }) {
       setError(failure.message);
     }
   };
-  return html`<details class="new"><summary>New key</summary><form class="inline" onSubmit=${make}><label>label<input name="label" required placeholder="whose or what for" /></label>
+  return html`<details class="new"><summary>New key</summary><form class="inline" onSubmit=${make}><label>label<input name="label" required placeholder="who or what it is for" /></label>
     <fieldset><legend>scopes</legend>${['write', 'read', 'erase', 'admin'].map((s) => html`<label class="check"><input type="checkbox" name=${s} checked=${s === 'write' || s === 'read'} />${s}</label>`)}</fieldset>
-    <button class="primary">Make it</button></form><p class="error" role="alert">${error}</p></details>`;
+    <button class="primary">Create</button></form><p class="error" role="alert">${error}</p></details>`;
 }

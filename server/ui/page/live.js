@@ -94,11 +94,11 @@ export function Live() {
       <h1>Live <span class=${'state ' + state}>${state === 'live' ? (paused ? 'paused' : 'on') : state === 'lost' ? 'away' : state}</span></h1>
       <div class="filters">
         <label class="wide">filter<input value=${filter} placeholder="outcome:error model:gpt key:key_… text" onInput=${(e) => setQuery({ filter: e.target.value })} /></label>
-        <button onClick=${() => setPaused(!paused)} aria-pressed=${paused}>${paused ? 'Go on' : 'Pause'}</button>
+        <button onClick=${() => setPaused(!paused)} aria-pressed=${paused}>${paused ? 'Resume' : 'Pause'}</button>
       </div>
     </div>
     ${!rows.length && problem && html`<${Problem} error=${problem} />`}
-    ${!shown.length && !problem && html`<${Empty} title=${rows.length ? 'Nothing fits the filter' : 'Nothing happens yet'}><p>${rows.length ? 'Filters are key:, model:, client:, project:, outcome:, or words of a name.' : 'Exchanges show here as they begin, before they end.'}</p><//>`}
+    ${!shown.length && !problem && html`<${Empty} title=${rows.length ? 'Nothing matches the filter' : 'No exchanges yet'}><p>${rows.length ? 'Filters are key:, model:, client:, project:, outcome:, or words of a name.' : 'Exchanges appear here as soon as they begin.'}</p><//>`}
     <ol class="list">${shown.map(draw)}</ol>
   </section>`;
 }

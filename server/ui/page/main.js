@@ -81,7 +81,7 @@ function App() {
 // Away says that the server cannot be reached, in every view.
 function Away() {
   useTail(() => {});
-  return useTailState() === 'lost' && html`<p class="banner away" role="status">The server cannot be reached. This page goes on where it stopped when it is back.</p>`;
+  return useTailState() === 'lost' && html`<p class="banner away" role="status">The server cannot be reached. This page continues when it is back.</p>`;
 }
 
 function viewOf(name, who) {
@@ -101,7 +101,7 @@ function viewOf(name, who) {
     case 'health':
       return html`<${Health} />`;
     default:
-      return html`<div class="note"><h1>Not found</h1><p>There is no page of that name. <${Link} to="/ui/">See the sessions<//>.</p></div>`;
+      return html`<div class="note"><h1>Not found</h1><p>There is no such page. <${Link} to="/ui/">See the sessions<//>.</p></div>`;
   }
 }
 
@@ -127,7 +127,7 @@ function SignIn({ problem, refused, again, done }) {
   return html`<${box} class="signin">
     <form onSubmit=${submit} aria-labelledby="signin-title">
       <h1 id="signin-title">${again ? 'Sign in again' : 'mneme'}</h1>
-      <p>${again ? 'Your sign-in is over, or its key was revoked. The page stays where it is.' : html`On the server’s own machine, <code>mneme ui</code> opens this page signed in. Elsewhere, give a service key once.`}</p>
+      <p>${again ? 'Your sign-in expired, or its key was revoked. You will return to this page.' : html`On the server’s own machine, <code>mneme ui</code> opens this page signed in. Elsewhere, enter a service key.`}</p>
       <label for="key">Service key</label>
       <input id="key" ref=${field} type="password" autocomplete="off" placeholder="mnm_…" required aria-describedby="signin-error" />
       <p id="signin-error" class="error" role="alert">${error || (openID && openID.problem)}</p>

@@ -64,7 +64,7 @@ export function Replay({ x, who }) {
           <button class="primary" disabled=${busy}>${busy ? 'asking…' : 'Send it again'}</button><small>It is recorded in a session of its own, and costs what it costs.</small></form>`
       : html`<p class="hint">To send it from here, sign in with a key of the scopes write and admin; or use <code>mneme exchange replay ${x.id} --model NAME</code>.</p>`}
     <${Problem} error=${error} />
-    <div class="pair"><${Answer} id=${x.id} name="then" />${other ? html`<${Answer} id=${other} name="replay" key=${other} />` : html`<figure><figcaption>replay</figcaption><p class="hint">Nothing was sent yet.</p></figure>`}</div>
+    <div class="pair"><${Answer} id=${x.id} name="then" />${other ? html`<${Answer} id=${other} name="replay" key=${other} />` : html`<figure><figcaption>replay</figcaption><p class="hint">Nothing sent yet.</p></figure>`}</div>
   </div>`;
 }
 

@@ -210,7 +210,7 @@ function Head({ session: s, turns, who, changed }) {
   return html`<header class="session-head">
     <div>
       ${editing
-        ? html`<form class="inline" onSubmit=${save}><label>Title<input name="title" defaultValue=${s.title || ''} maxlength="200" /></label><label>Tags<input name="tags" defaultValue=${(s.tags || []).join(', ')} placeholder="commas between" /></label><label class="wide">Note<textarea name="note" rows="3" maxlength="1000">${s.note || ''}</textarea></label><button class="primary">Save</button><button type="button" onClick=${() => setEditing(false)}>Cancel</button></form>`
+        ? html`<form class="inline" onSubmit=${save}><label>Title<input name="title" defaultValue=${s.title || ''} maxlength="200" /></label><label>Tags<input name="tags" defaultValue=${(s.tags || []).join(', ')} placeholder="separated by commas" /></label><label class="wide">Note<textarea name="note" rows="3" maxlength="1000">${s.note || ''}</textarea></label><button class="primary">Save</button><button type="button" onClick=${() => setEditing(false)}>Cancel</button></form>`
         : html`<h1 title=${name}>${name}</h1>`}
       <p class="sub">
         ${[s.project && html`<span title=${s.project}>${clean(project(s.project))}</span>`, s.client, s.agent && 'agent ' + s.agent, full(s.created)].filter(Boolean).map((t, i) => html`${i ? ' · ' : ''}${t}`)}
@@ -237,7 +237,7 @@ function Head({ session: s, turns, who, changed }) {
     html`<${Ask} title="Erase this session?" word="erase" yes="Erase" close=${() => setErasing(false)} act=${async () => {
       await api('/v1/memory/sessions/' + s.id, { method: 'DELETE' });
       go('/ui/');
-    }}><p>Its ${s.exchanges} ${s.exchanges === 1 ? 'exchange goes' : 'exchanges go'} for good, from the record and from searches. What it cost stays in the reports.</p><//>`}
+    }}><p>Its ${s.exchanges} ${s.exchanges === 1 ? 'exchange is' : 'exchanges are'} deleted from the record and from searches. This cannot be undone. The cost stays in the reports.</p><//>`}
   </header>`;
 }
 
@@ -285,7 +285,7 @@ function Transcript({ path, numbers, chosen, at, who }) {
     }
     return { results, calls };
   }, [path]);
-  if (!path.length) return html`<${Empty} title="No turns yet"><p>They show here as they happen.</p><//>`;
+  if (!path.length) return html`<${Empty} title="No turns yet"><p>They appear here as they happen.</p><//>`;
   const draw = (step, i) => {
     const x = step.entry.exchange;
     // The turn that is marked stays so where it stands in front of the fork.
@@ -517,8 +517,8 @@ function Attempts({ x }) {
     </dl>
     <h2>Cost</h2>
     <dl class="facts">${x.cost
-      ? html`<div><dt>cost</dt><dd>$${x.cost.usd}${x.cost.estimated ? ' (estimate)' : ''}</dd></div><div><dt>by price</dt><dd><code>${x.cost.price}</code></dd></div><div><dt>caches saved</dt><dd>${money(x.cost.saved_usd || 0)}</dd></div>${x.cost.notional ? html`<div><dt>paid by</dt><dd>the caller’s own credential</dd></div>` : ''}`
-      : html`<div><dt>cost</dt><dd>no price is known</dd></div>`}
+      ? html`<div><dt>cost</dt><dd>$${x.cost.usd}${x.cost.estimated ? ' (estimate)' : ''}</dd></div><div><dt>price</dt><dd><code>${x.cost.price}</code></dd></div><div><dt>caches saved</dt><dd>${money(x.cost.saved_usd || 0)}</dd></div>${x.cost.notional ? html`<div><dt>paid by</dt><dd>the caller’s own credential</dd></div>` : ''}`
+      : html`<div><dt>cost</dt><dd>no known price</dd></div>`}
       ${['input_uncached', 'cache_read', 'cache_write', 'output', 'reasoning'].map((k) => html`<div><dt>${k.replace('_', ' ')}</dt><dd>${((x.usage || {})[k] || 0).toLocaleString('en-US')}</dd></div>`)}</dl>
     <h2>Identity</h2>
     <dl class="facts wide"><div><dt>exchange</dt><dd><code>${x.id}</code> <${Copy} text=${x.id} /></dd></div><div><dt>provider’s request id</dt><dd><code>${clean(x.provider_request_id) || '–'}</code></dd></div><div><dt>key</dt><dd><code>${x.key_id || '–'}</code></dd></div><div><dt>asked, sent, served</dt><dd>${[x.model_asked, x.model_sent, x.model_served].map((m) => clean(m) || '–').join(' → ')}</dd></div></dl>

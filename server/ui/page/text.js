@@ -117,7 +117,7 @@ export function Body({ text, name }) {
   const value = clean(laid ? json : text);
   return html`<figure class="body">
     <figcaption>${name} <small>${text.length.toLocaleString('en-US')} characters</small>
-      <span class="tools">${json !== text && html`<button class="quiet" aria-pressed=${!laid} onClick=${() => set(!laid)}>${laid ? 'as it came' : 'laid out'}</button>`}<${Copy} text=${text} /></span></figcaption>
+      <span class="tools">${json !== text && html`<button class="quiet" aria-pressed=${!laid} onClick=${() => set(!laid)}>${laid ? 'original' : 'formatted'}</button>`}<${Copy} text=${text} /></span></figcaption>
     <pre tabindex="0" aria-label=${name}>${all ? value : value.slice(0, longText * 5)}</pre>
     ${value.length > longText * 5 && !all && html`<button class="quiet" onClick=${() => setAll(true)}>show all</button>`}
   </figure>`;

@@ -15,11 +15,7 @@ import (
 func TestReceiptsMoveWithTheMemoryIntoTheDatabase(t *testing.T) {
 	cfg := config.Default()
 	cfg.Centre.Postgres = config.Secret(postgrestest.Start(t, false).Database(t))
-	m, err := engine.Open(store.Options{Dir: t.TempDir(), MinFreeDisk: -1, MasterKey: bytes.Repeat([]byte{1}, 32)}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = m.Close() }()
+	m := engineForAccounts(t)
 	if _, err := m.Accounts().Create("acme"); err != nil {
 		t.Fatal(err)
 	}
@@ -35,4 +31,15 @@ func TestReceiptsMoveWithTheMemoryIntoTheDatabase(t *testing.T) {
 	if _, err := kept.Erasure("acme", asked.ID); err != nil {
 		t.Error(err)
 	}
+}
+
+// engineForAccounts is the store of a centre whose memory is elsewhere.
+func engineForAccounts(t *testing.T) *engine.Engine {
+	t.Helper()
+	m, err := engine.Open(store.Options{Dir: t.TempDir(), MinFreeDisk: -1, MasterKey: bytes.Repeat([]byte{1}, 32)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() })
+	return m
 }

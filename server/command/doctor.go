@@ -102,9 +102,13 @@ func (c *Doctor) examine(ctx context.Context) []finding {
 	keys, known := c.examineAccounts(ctx)
 	findings = append(findings, keys)
 	findings = append(findings, c.examineIndex(ctx)...)
-	findings = append(findings, c.examineCluster(ctx)...)
+	part, edge := c.examineCluster(ctx)
+	findings = append(findings, part...)
 	if c.Cluster {
 		findings = append(findings, examineNodes(ctx, &cfg)...)
+		if !edge { // which has neither the password nor the credentials
+			findings = append(findings, examineMemory(ctx, &cfg)...)
+		}
 	}
 	routes, err := router.New(cfg.Router())
 	if err != nil {

@@ -9,11 +9,12 @@ import (
 	"github.com/mnemeproxy/mneme/server/cluster"
 )
 
-// examineCluster looks at the part that the running server has in a cluster; nothing where it has none.
-func (c *Doctor) examineCluster(ctx context.Context) (findings []finding) {
+// examineCluster looks at the part that the running server has in a cluster; nothing where it has none. It reports whether that
+// is an edge.
+func (c *Doctor) examineCluster(ctx context.Context) (findings []finding, edge bool) {
 	_ = c.manage(ctx, mustExist, func(client *admin.Client) error {
 		part, err := client.Cluster(ctx)
-		if part.Edge != nil {
+		if edge = part.Edge != nil; edge {
 			findings = append(findings, edgeFindings(part.Edge, time.Now())...)
 		}
 		if part.Centre != nil {
@@ -21,7 +22,7 @@ func (c *Doctor) examineCluster(ctx context.Context) (findings []finding) {
 		}
 		return err
 	})
-	return findings
+	return findings, edge
 }
 
 // lateShipping is how long the oldest exchange may wait for the centre before that is worth a warning: it is shipped within a

@@ -105,6 +105,17 @@ func (p *Packs) Check(ctx context.Context) error {
 	return nil
 }
 
+// KeepsVersions reports whether the bucket keeps what is deleted in it, or has kept it once: as a version of its own.
+func (p *Packs) KeepsVersions(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	kept, err := p.bucket.client.GetBucketVersioning(ctx, p.bucket.name)
+	if err != nil {
+		return false, fmt.Errorf("bucket %s does not say whether it keeps former versions: %w", p.bucket.name, err)
+	}
+	return kept.Status != "", nil
+}
+
 // owned is the name of an object that says of which centre the packs are.
 const owned = "centre"
 

@@ -17,9 +17,9 @@ var version string
 
 type commands struct {
 	Serve      command.Serve      `cmd:"" help:"Serve the proxy."`
-	Centre     command.Centre     `cmd:"" help:"Serve the centre of a cluster, or take a store in."`
+	Centre     command.Centre     `cmd:"" help:"Run the centre of a cluster, ship a store to it, or write off an edge."`
 	Up         command.Up         `cmd:"" help:"Run the server in the background."`
-	Down       command.Down       `cmd:"" help:"End the server in the background."`
+	Down       command.Down       `cmd:"" help:"Stop the background server."`
 	Status     command.Status     `cmd:"" help:"Show whether the server runs, where, and on which data."`
 	Key        command.Key        `cmd:"" help:"Manage service keys."`
 	Account    command.Account    `cmd:"" help:"Manage accounts and their own provider credentials."`

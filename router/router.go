@@ -1,17 +1,17 @@
-// Package router decides which provider answers for a model, with which credential and in which format, and makes the
+// Package router decides which provider serves a model, with which credential and in which format, and makes the
 // upstream call.
 //
-// [New] turns a [Config] into a [Router]. [Router.Place] leads from a model name to a [Placement]: aliases first, then
-// configured routes, then the routes every family brings along, longest prefix first. [Provider.FormatFor] says which
-// wire format to write, [Router.Target] what the model takes in it, and [Provider.Do] sends the request: to the endpoint
-// and with the credential that suit the session, and to others when these fail. [Router.Fallbacks] are the models that may
-// stand in for one whose provider cannot answer.
+// [New] turns a [Config] into a [Router]. [Router.Place] maps a model name to a [Placement]: aliases first, then
+// configured routes, then the built-in routes of every family, longest prefix first. [Provider.FormatFor] returns the
+// wire format to write, [Router.Target] what the model accepts in it. [Provider.Do] sends the request to the session's
+// endpoint with the session's credential, and to others when these fail. [Router.Fallbacks] returns the models that may
+// replace one whose provider cannot answer.
 //
-// What is known about hosts is one [Dialect] row per family (dialect.go); what is known about models is models.yaml,
-// which is dated and can be overridden by an operator ([Config.ModelsFile]). Nothing about single models is in code.
+// Facts about hosts are in one [Dialect] row per family (dialect.go). Facts about models are in models.yaml, which is
+// dated and can be overridden by an operator ([Config.ModelsFile]). No code is about single models.
 //
 // Errors that reach clients are *codec.Error. They name the provider and its host and port, never a credential and
-// never the text of a library's error, which is kept as their Cause.
+// never the text of a library's error, which they keep as their Cause.
 package router
 
 import (

@@ -1,10 +1,10 @@
 // Package server is the HTTP side of mneme: the four surfaces that clients speak, authentication, and the pump that
-// moves answers from providers to clients while they are put on record.
+// relays answers from providers to clients while they are recorded.
 //
-// The way of an exchange can be read in serve.go from top to bottom: admit, read, place, record, answer, finish. Each step
-// makes one part of the exchange, in the file of its name: request.go, route.go, recording.go, attempt.go and call.go,
-// answer.go. An answer passes (pass.go) or is translated (cross.go), and moves as a stream (pump.go) or complete
-// (buffered.go). What stands before all that is in package edge.
+// Read an exchange's path in serve.go from top to bottom: admit, read, place, record, answer, finish. Each step makes
+// one part of the exchange, in the file of its name: request.go, route.go, recording.go, attempt.go and call.go,
+// answer.go. An answer passes (pass.go) or is translated (cross.go), as a stream (pump.go) or complete (buffered.go).
+// Package edge handles everything before that.
 package server
 
 import (

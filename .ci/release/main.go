@@ -1,5 +1,5 @@
-// Command release makes packages of the binaries that "make release" has built: archives, a Homebrew formula, npm packages,
-// deb and rpm, and an image as an OCI layout. Equal binaries and an equal version give equal bytes.
+// Command release packages the binaries that "make release" has built: archives, a Homebrew formula, npm packages, deb
+// and rpm, and an image as an OCI layout. Equal binaries and an equal version produce equal bytes.
 package main
 
 import (

@@ -1,10 +1,10 @@
-// Command capacity measures what a store can take in, what that costs, and how a large one behaves: it fills a store with
-// exchanges, many at a time, lists and shows them, and opens it again, also as a process leaves it that is killed.
+// Command capacity measures the write throughput of a store, its cost, and the behaviour of a large store: it fills a
+// store with exchanges, many at a time, lists and shows them, and reopens it, also as a killed process leaves it.
 //
 //	go run ./bench/capacity [-shape small] [-exchanges 100000] [-remember index]
 //
-// Costs are CPU time and allocations of the whole process until everything is digested and can be found; what the load
-// takes to make up its texts is in them (about 2 µs an exchange). One process measures one shape, so that memory is that
+// Costs are CPU time and allocations of the whole process until everything is digested and searchable, including the
+// generation of the load's texts (about 2 µs per exchange). One process measures one shape, so its memory is that
 // shape's. It needs Linux, because memory is read from /proc.
 package main
 

@@ -1,6 +1,6 @@
-// Package clouds has the faces that clouds put before models: Azure OpenAI, Vertex AI and Amazon Bedrock, with their
-// paths, credentials and framing of streams. They check a request as the real ones do, and have an origin that speaks the
-// vendors' own APIs, such as the simulated provider, answer it.
+// Package clouds simulates the APIs that clouds put in front of models: Azure OpenAI, Vertex AI and Amazon Bedrock,
+// with their paths, credentials and stream framing. They check a request as the real ones do, and forward it to an
+// origin that speaks the vendors' own APIs, such as the simulated provider.
 package clouds
 
 import (

@@ -1,6 +1,6 @@
-// Command cluster runs a whole cluster on this machine, for trying it out: three brokers, Postgres, an S3 service, a centre and two
-// edges, each a process, and an address at which each request goes to another edge.
-// It writes cluster.json into its directory once all of them take requests, and ends them on SIGTERM or an interrupt.
+// Command cluster runs a whole cluster on this machine, for trying it out: three brokers, Postgres, an S3 service, a
+// centre and two edges, each a process, and an address that sends each request to the next edge in turn. It writes
+// cluster.json into its directory once all of them accept requests, and stops them on SIGTERM or an interrupt.
 package main
 
 import (

@@ -1,2 +1,2 @@
-// Package cputime measures in processor time, which other work on the machine does not change.
+// Package cputime measures processor time, which other work on the machine does not affect.
 package cputime

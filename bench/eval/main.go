@@ -1,10 +1,10 @@
-// Command eval measures search quality: it replays the documents of retrieval datasets through a proxy as exchanges, asks
-// the questions through the HTTP API, and compares the answers with the judgements.
+// Command eval measures search quality: it replays the documents of retrieval datasets through a proxy as exchanges,
+// asks the questions through the HTTP API, and compares the results with the judgements.
 //
 //	go run ./bench/eval [-sets DIR] [-only NAME,NAME]
 //
-// Each folder in DIR is a set (see set.go for its form). Without one only the sets that are generated here are run. It ends
-// with code 1 if a set falls below its gate.
+// Each folder in DIR is a set (set.go describes its form). Without DIR only the generated sets are run. The exit code
+// is 1 if a set falls below its gate.
 package main
 
 import (

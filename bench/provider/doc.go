@@ -1,9 +1,9 @@
 // Package provider is a simulated provider: it speaks the wire formats of the real ones (Chat Completions, Responses,
-// Messages, generateContent, Embeddings) on one listener and answers by a script that stands in the prompt. It is not
-// a model, and every answer says so in the header [MarkHeader].
+// Messages, generateContent, Embeddings) on one listener and answers according to a script in the prompt. It is not a
+// model, and every answer says so in the header [MarkHeader].
 //
-// Tests, load runs and a first try without provider keys share it. With [Options.Strict] it also refuses what the
-// real providers refuse, in their words, so that a wrong request fails here and not only in production.
+// Tests, load runs and a first try without provider keys share it. With [Options.Strict] it refuses what the real
+// providers refuse, in their words, so that a wrong request fails in tests, not in production.
 //
 // # Scripts
 //
@@ -13,18 +13,18 @@
 //
 // A directive is a name and its arguments: words, strings in JSON notation, JSON objects, or key=value. The directives
 // between two "then" make one answer; the first answers the prompt, the next the tool results that follow, and so on.
-// When the script is over, or when there is none, a short text answers. The same script has the same meaning in every
-// format, streamed and complete; what a format cannot express is left out or takes the form that the real provider
-// gives it. A script that cannot be read is answered with 400 and the reason.
+// Without a script, or after its end, the answer is a short text. A script has the same meaning in every format,
+// streamed and complete. What a format cannot express is left out, or takes the form that the real provider uses. A
+// script that cannot be parsed is answered with 400 and the reason.
 //
-// What the answer holds, in this order:
+// The content of the answer, in this order:
 //
 //	text "…" [size=N]           text, in deltas of N characters (default: size, or 8)
 //	events N                    N deltas of made-up text
 //	size N                      characters per delta, of everything after it (of "events": in the whole answer)
 //	empty                       nothing
 //	reasoning "…"               visible reasoning, with a signature where the format has one
-//	redacted                    reasoning that shows nothing but its opaque state
+//	redacted                    reasoning with only its opaque state
 //	call NAME {…}               a function call; without {…} a call without arguments; with "…" instead of {…} a
 //	                            call whose arguments are that text, valid JSON or not
 //	call NAME {…} namespace=NS  a call into a namespace
@@ -36,10 +36,10 @@
 //	block                       the prompt is blocked: no answer
 //	then                        the next answer of a tool loop
 //
-// A call names the tool as the user knows it. Where the request declares it in another form (a freeform tool as a
-// function with one string, a namespaced tool under a joined name), the call takes that form, as a model would.
+// A call names the tool as the user knows it. If the request declares it in another form (a freeform tool as a function
+// with one string, a namespaced tool under a joined name), the call takes that form, as a model would.
 //
-// Why it ends (default: the end of the turn, or a wait for tool results):
+// The reason it ends (default: the end of the turn, or a wait for tool results):
 //
 //	stop length                 the output limit
 //	stop call                   the output limit, in the middle of the last call's arguments
@@ -47,11 +47,11 @@
 //	stop sequence "…"           a stop sequence
 //	stop filter                 a content filter
 //	stop pause                  the turn goes on in another request (messages, gemini)
-//	stop malformed              the call that the model made cannot be read (gemini, responses)
+//	stop malformed              the model's call cannot be parsed (gemini, responses)
 //	usage [input=N] [cached=N] [written=N] [output=N] [reasoning=N]
 //	                            token counts; input includes cached and written, output includes reasoning. What is
-//	                            left out is estimated at four bytes per token. With [Options.Cache] the cached and the
-//	                            written are those of a prompt cache, counted over the requests before.
+//	                            left out is estimated at four bytes per token. With [Options.Cache], cached and
+//	                            written are those of a prompt cache over the earlier requests.
 //
 // "stop-at" is the same as "stop".
 //
@@ -59,7 +59,7 @@
 //
 //	delay [D] [header=D] [first=D]  time between two writes, before the status line, before the first event
 //	burst N                     N events per write (default: as many as fit 32 KiB; one with a delay between writes)
-//	stamped                     every twentieth delta of "events" tells when it was written, see [ReadStamp]; where the terminal
+//	stamped                     every twentieth delta of "events" has the time of its write, see [ReadStamp]; if the terminal
 //	                            events repeat the text (responses), the repetition has later times
 //	queue N [D]                 N keep-alives, D apart, before the answer begins; before a complete answer empty lines
 //	ping [every=N]              a keep-alive in the format's own form after every N events (gemini has none)

@@ -1,9 +1,9 @@
-// Package published holds answers to what providers publish of their formats: the types of the official SDKs, which are
-// generated from the published descriptions. Tests alone use it.
+// Package published checks answers against the types of the official SDKs, which are generated from the descriptions
+// that providers publish. Only tests use it.
 //
-// A member that the types do not have is a problem, and so are one that is required and missing, a value of another kind, and
-// a constant with another value. The types of Gemini are written by hand and require nothing: of them the first and the third
-// are found.
+// It reports an unknown member, a required member that is missing, a value of the wrong kind, and a constant with the
+// wrong value. The Gemini types are written by hand and require nothing, so for them it finds only the first and the
+// third.
 package published
 
 import (

@@ -1,7 +1,7 @@
-// Command recallclients measures what recall costs real clients at the provider's prompt cache. Claude Code and Codex have the
-// same conversations without recall, with recall in their requests, and with recall by hooks, each with a provider, a server
-// and a home of its own. It prints which share of the prompts' tokens the provider read from its cache, and fails where that
-// is more than half a point away from the share without recall, or where a question was not answered from memory.
+// Command recallclients measures what recall costs real clients in the provider's prompt cache. Claude Code and Codex
+// run the same conversations without recall, with recall in their requests, and with recall by hooks, each with its own
+// provider, server and home. It prints the share of prompt tokens that the provider read from its cache. It fails if
+// that share is more than half a point from the share without recall, or if a question was not answered from memory.
 package main
 
 import (

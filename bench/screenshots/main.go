@@ -1,8 +1,8 @@
-// Command screenshots takes the pictures of docs/window.md: it plays conversations of made-up agents through mneme to the
-// simulated provider, opens the page in Chromium, and saves its views.
+// Command screenshots takes the pictures of docs/window.md: it plays conversations of made-up agents through mneme to
+// the simulated provider, opens the page in Chromium, and saves its views.
 //
 //	make screenshots
-//	make screenshots ARGS="-every -to /tmp/look"    every view, light and dark, on three widths of screen
+//	make screenshots ARGS="-every -to /tmp/look"    every view, light and dark, in three screen widths
 package main
 
 import (

@@ -1,11 +1,11 @@
-// Command searchspeed measures how fast searches are in a large account while exchanges pass, through the real program:
-// it fills a store, lets mneme build its index and its vectors, and asks while exchanges are captured.
+// Command searchspeed measures search latency in a large account under load, with the real program: it fills a store,
+// lets mneme build its index and vectors, and searches while exchanges are captured.
 //
 //	make search-speed [ARGS="-documents 10000"]
 //	make recall-speed [ARGS="-documents 10000"]
 //
-// With -recall it measures the decisions of recall instead, in one project that has all exchanges, without vectors.
-// The vectors come from the simulated provider, over HTTP: their number and size count here, not what they mean.
+// With -recall it measures recall decisions instead, in one project with all exchanges, without vectors. The vectors
+// come from the simulated provider over HTTP; only their number and size matter here, not their meaning.
 package main
 
 import (

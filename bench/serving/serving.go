@@ -1,4 +1,4 @@
-// Package serving runs mneme for the programs that measure it or take its pictures.
+// Package serving runs mneme for the programs that measure it or take screenshots of it.
 package serving
 
 import (

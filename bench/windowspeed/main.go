@@ -1,5 +1,5 @@
-// Command windowspeed measures the page at /ui in Chromium: the first paint, opening the list of a large account, scrolling
-// through a long session, and a tail of many events. The figures of docs/window.md are its.
+// Command windowspeed measures the page at /ui in Chromium: the first paint, opening the list of a large account,
+// scrolling through a long session, and a tail of many events. The figures in docs/window.md come from it.
 //
 //	make window-speed
 //	make window-speed ARGS="-exchanges 100000"

@@ -1,13 +1,13 @@
-// Package chat is both sides of the Chat Completions format: what its clients send and expect, and what its providers
-// expect and send. "Its providers" are OpenAI and every host that took the format over, each with habits of its own:
-// on the way out a [codec.Dialect] says which members a host takes and how it names them; on the way in all habits are
-// read at once, because they do not contradict each other.
+// Package chat is both sides of the Chat Completions format: the client side and the provider side. The providers are
+// OpenAI and every host that adopted the format, each with its own deviations. For requests, a [codec.Dialect] says
+// which members a host accepts and how it names them. For answers, all deviations are read at once, because they do not
+// contradict each other.
 //
-// Beyond OpenAI's own members both sides speak what has become common among hosts and clients:
+// Besides OpenAI's own members, both sides support the extensions that are common among hosts and clients:
 //
 //	reasoning_content, reasoning      visible reasoning as one string
 //	thinking_blocks                   visible reasoning with Anthropic's signatures, and redacted blocks
-//	reasoning_details                 the same with each house's state (read only)
+//	reasoning_details                 the same with each vendor's state (read only)
 //	content chunks of type thinking   Mistral's form
 //	extra_content.google              thought signatures of Google's own chat endpoint
 //	cache_control                     cache breakpoints on content parts and tools

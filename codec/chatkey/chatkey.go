@@ -1,15 +1,15 @@
-// Package chatkey identifies conversations by their opening messages, for clients that send no id of their own.
+// Package chatkey identifies conversations by their opening messages, for clients that send no conversation id.
 //
-// A conversation has two keys. The opening key stands for the instructions and the first user turn; it is there from the
-// first request on. The reply key also stands for the first answer, so that two conversations that open with the same
-// words are told apart; it is there once a request repeats that answer, and before that to code that has seen the answer.
+// A conversation has two keys. The opening key covers the instructions and the first user turn, and is known from the
+// first request on. The reply key also covers the first answer, to distinguish conversations that open with the same
+// words. It is known once a request repeats that answer, or earlier to code that has seen the answer.
 //
-// The keys stay the same when a client writes the same conversation another way, and on whatever surface it goes on:
-// they cover texts, calls and a trace of media, without white space, ids, reasoning, or how texts are cut into blocks.
-// Left out is also what clients put into the opening themselves and change while the conversation lasts: reminders, notes
-// on the environment, dates and times (see stable.go).
+// The keys do not depend on the surface or on how a client writes the conversation. They cover texts, calls and a trace
+// of media, but not white space, ids, reasoning, or how texts are cut into blocks. They also leave out what clients add
+// to the opening themselves and change during the conversation: reminders, notes on the environment, dates and times
+// (see stable.go).
 //
-// Keys know nothing of accounts: store them per account.
+// Keys are independent of accounts: store them per account.
 package chatkey
 
 import (

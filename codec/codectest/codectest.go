@@ -1,14 +1,14 @@
-// Package codectest runs the tests of the formats that are told in files: testdata/FOLDER/NAME.txt holds what goes in and
-// what comes out, line by line, in one notation for all formats.
+// Package codectest runs the fixture tests of the formats: testdata/FOLDER/NAME.txt holds input and output, line by
+// line, in one notation for all formats.
 //
 //	# what the fixture is about
 //	# provenance: by hand after docs/wire/translation.md#p24
-//	> what goes in: a frame of a stream, a body, or an event
-//	= what it means: an event as [Line] writes it, or a word about a request
-//	< what comes out
+//	> input: a frame of a stream, a body, or an event
+//	= meaning: an event as [Line] writes it, or a word about a request
+//	< output
 //
-// A frame is its data; "@name" before it is the name of its event. "EOF", "BROKEN" and "CANCELLED" end a stream, with what
-// is left of it after them.
+// A frame is written as its data; "@name" before it names its event. "EOF", "BROKEN" and "CANCELLED" end a stream; the
+// rest of it follows them.
 package codectest
 
 import (

@@ -1,11 +1,11 @@
-// Package crossing joins any client codec to any provider codec. It has the one table of formats, and outside of that
-// table it asks a format for its facts ([codec.Traits]), never for its name.
+// Package crossing joins any client codec to any provider codec. It holds the only table of formats; everywhere else it
+// asks a format for its facts ([codec.Traits]), never for its name.
 //
-// Equal formats never get here for their bytes: those pass through untouched, but for what [CleanHistory] takes out of a
-// conversation that another provider took part in, and an [Observer] only notes what the record wants to know of them. For
-// different formats the way is: decode the client's body to the canonical request, adapt it to the target (adapt.go lists
-// the steps), encode it for the provider; then, frame by frame, decode the provider's answer to events, take back what the
-// adaptation did (restore.go), and encode it for the client.
+// Exchanges with equal formats are not translated. Their bytes pass through untouched, except that [CleanHistory]
+// removes foreign state from a conversation that another provider took part in, and an [Observer] notes what the record
+// needs. For different formats, the client's body is decoded to the canonical request, adapted to the target (adapt.go
+// lists the steps), and encoded for the provider. Then, frame by frame, the provider's answer is decoded to events, the
+// adaptation is undone (restore.go), and the events are encoded for the client.
 package crossing
 
 import (

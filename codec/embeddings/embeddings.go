@@ -1,8 +1,8 @@
 // Package embeddings reads requests of the Embeddings surface, writes them for the hosts that make vectors, and joins
-// what those answer.
+// their answers.
 //
-// Hosts differ in the names of a few members, in how much they take at once and in whether vectors come as numbers or
-// as base64; Google's API differs in shape too. A request therefore goes upstream as one or more batches:
+// Hosts differ in the names of a few members, in how much they accept at once, and in whether vectors are numbers or
+// base64. Google's API also differs in shape. A request therefore goes upstream as one or more batches:
 //
 //	r, err := embeddings.Decode(body)
 //	plan, err := embeddings.NewPlan(r, model, dialect)
@@ -12,8 +12,8 @@
 //	}
 //	answer, err = plan.AppendAnswer(nil)
 //
-// Errors of hosts have the shapes of the chat and gemini formats, and errors to clients that of chat: their codecs read
-// and write them.
+// Hosts' errors have the shapes of the chat and gemini formats; errors to clients have the shape of chat. Those codecs
+// read and write them.
 package embeddings
 
 // Model is what the router's data say of a model. The zero value means that nothing is known: then the host judges.

@@ -1,7 +1,6 @@
-// Package failure reads what is common to the error answers of all providers. An error answer can have any shape,
-// whatever the format that its provider speaks: relays, load balancers and validators answer with their own. So the
-// statuses and words of all of them are in one table each, and a format adds only those that mean something else, or more,
-// in its format.
+// Package failure reads the error answers of all providers. An error answer can have any shape, whatever format its
+// provider speaks: relays, load balancers and validators answer in their own. So one table lists the statuses of all
+// providers and another their wording. A format adds only entries that are specific to it.
 package failure
 
 import (

@@ -1,10 +1,10 @@
 // Package gemini is the provider codec of Google's generateContent: it writes requests for the Gemini API and reads its
-// answers, streamed and complete, and its errors. There is no client codec: no surface speaks this format.
+// answers, streamed and complete, and its errors. There is no client codec, because no surface speaks this format.
 //
-// What is peculiar about the format: roles alternate, so neighbours of one role are joined into one content; results of
-// tools stand alone in a content of role "user"; arguments are objects where other formats carry strings; a stream is a
-// sequence of whole answers without event names and without a terminal event, so that only a finish reason tells a
-// finished answer from a cut connection; a turn that calls tools finishes with the same word as one that does not.
+// The format has these peculiarities. Roles alternate, so neighbouring contents of one role are joined. Tool results
+// are in a content of their own, with role "user". Arguments are objects; other formats carry strings. A stream is a
+// sequence of whole answers with neither event names nor a terminal event, so only a finish reason distinguishes a
+// finished answer from a cut connection. A turn that calls tools has the same finish reason as one that does not.
 package gemini
 
 import (

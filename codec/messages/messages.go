@@ -1,14 +1,14 @@
-// Package messages speaks the Messages format (POST /v1/messages): the codec that reads and answers its clients, and the
-// half that asks and reads its providers.
+// Package messages implements the Messages format (POST /v1/messages): the codec that reads requests and writes
+// answers, and the codec that writes requests and reads answers.
 //
-// What the format demands of a stream, and what its clients do with one that breaks the rules, is in
-// docs/wire/messages.md#4. The rules this package relies on:
+// docs/wire/messages.md#4 lists what the format demands of a stream, and how clients react to violations. The rules
+// this package relies on:
 //
 //   - every frame has an event line, because clients drop frames without one;
 //   - blocks are numbered 0, 1, 2 in the order of their start, one is open at a time, and each is closed before the
 //     next starts and before message_delta;
 //   - a signature is sent in one delta right before its block closes: some clients assign it, others append it;
-//   - message_delta with the final usage, then message_stop, and nothing after it;
+//   - message_delta with the final usage comes next, then message_stop, and nothing after it;
 //   - an error event replaces everything that would have followed.
 package messages
 

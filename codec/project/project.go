@@ -1,5 +1,5 @@
-// Package project finds out which project a request is about: the directory that an agent works in, as agents state it in
-// their instructions and reminders (docs/wire/clients.md#1).
+// Package project finds the project of a request: the directory that an agent works in, as agents state it in their
+// instructions and reminders (docs/wire/clients.md#1).
 package project
 
 import (

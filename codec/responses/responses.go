@@ -1,9 +1,8 @@
-// Package responses is the Responses format: what clients send to POST /v1/responses and expect back, and what a
-// provider that serves it takes and sends.
+// Package responses implements both sides of the Responses format (POST /v1/responses).
 //
 // An answer of this format is a list of items (messages, reasoning, calls), and a request's history is the same list.
-// The vocabulary of package codec knows messages with parts instead; the decoder of requests therefore gathers
-// neighbouring items into turns, and the encoder spreads turns into items.
+// Package codec has messages with parts instead, so the request decoder gathers neighbouring items into turns, and the
+// encoder spreads turns into items.
 package responses
 
 import "github.com/mnemeproxy/mneme/codec"

@@ -1,9 +1,9 @@
-// Package scan walks JSON as bytes: members, elements and strings come out as views, nothing is copied or decoded.
+// Package scan walks JSON as bytes. It returns members, elements and strings as views; nothing is copied or decoded.
 //
-// It exists beside a JSON library because translation needs what libraries hide: the still-escaped body of a string,
-// the exact bytes of a number or an object, the offsets of a member, every duplicate. All functions are safe on any
-// input: on bytes that are not JSON they stop early, they never panic. [Valid] reports whether a document is JSON;
-// callers run it once at the edge, and after it a walk that stops early has seen everything.
+// Translation needs what JSON libraries hide: the escaped body of a string, the exact bytes of a number or an object,
+// the offsets of a member, every duplicate. All functions are safe on any input: on bytes that are not JSON they stop
+// early and never panic. [Valid] reports whether a document is JSON. Callers run it once at the edge; after that, a
+// walk that stops early has seen everything.
 //
 // Nothing in this package allocates except where a doc comment says so.
 package scan

@@ -1,7 +1,4 @@
-// Package scrub makes fixtures of streams that providers sent: it keeps their form and lets nobody read what they say.
-//
-// Letters become x, digits 0; lengths, punctuation, types, names of models and counts of tokens stay, and ids stay different
-// from each other. Arguments of calls stay the JSON that they are, in however many fragments they come.
+// Package scrub makes fixtures from streams that providers sent. It keeps their form and removes their content.
 package scrub
 
 import (

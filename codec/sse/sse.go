@@ -1,7 +1,7 @@
 // Package sse splits and writes event streams (WHATWG HTML, section 9.2) without allocating per frame.
 //
-// The stream is read into a buffer that the [Splitter] owns. Frames are views into it, so an event of a hundred bytes
-// costs a search for its end and nothing else.
+// The stream is read into a buffer that the [Splitter] owns. Frames are views into it, so a short event costs no more
+// than finding its end.
 package sse
 
 import (

@@ -1,6 +1,6 @@
-// Package statetoken carries reasoning state of one provider's model in the slot that another format has for its own: a
-// signature or encrypted content. Clients keep and send back such values without reading them. When the conversation
-// returns to the family that made the state, the token is opened again; any other provider never sees it
+// Package statetoken carries the reasoning state of one provider's model inside the slot that another format has for
+// its own state: a signature or encrypted content. Clients store and resend such values without reading them. The token
+// is opened again when the conversation returns to the family that made the state; no other provider ever sees it
 // (docs/wire/translation.md#5).
 package statetoken
 

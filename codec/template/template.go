@@ -1,6 +1,5 @@
-// Package template recognises the frames that a stream is made of: those that differ from a frame before them in a few
-// strings or numbers and nowhere else. What was learnt about one of them then holds for all, and only what differs
-// is read, in a tenth of the time.
+// Package template recognises stream frames that differ from an earlier frame only in a few strings or numbers. What
+// was learnt about the earlier frame holds for all of them, so only the differences are read, in a tenth of the time.
 package template
 
 import (

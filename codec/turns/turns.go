@@ -1,5 +1,5 @@
-// Package turns finds the places in a request at which a person opened a turn, and puts text behind what the person said
-// there. A place is known by all that the conversation said up to it, however clients write it.
+// Package turns finds the places in a request where a person opened a turn, and inserts text after that person's words.
+// A place is identified by everything that the conversation said up to it, however clients write it.
 package turns
 
 import (

@@ -1,6 +1,6 @@
-// Package mutant lets a fuzz target fuzz a little in every test run, always in the same way: `go test` changes each input
-// of its corpus some times at random, from a seed that is made of the input. A finding is then a finding on every machine.
-// What `go test -fuzz` does is not changed.
+// Package mutant makes every `go test` run of a fuzz target fuzz a little, deterministically: it mutates each input of
+// the corpus a few times, seeded by the input itself. So a finding reproduces on every machine. `go test -fuzz` is
+// unaffected.
 package mutant
 
 import (

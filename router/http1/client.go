@@ -1,10 +1,9 @@
-// Package http1 is an HTTP/1.1 client for the way of a streamed answer (RFC 9112): one request at a time on each
-// connection, sent and read by the caller's own goroutine.
+// Package http1 is an HTTP/1.1 client for streamed answers (RFC 9112): one request at a time on each connection, sent
+// and read by the caller's own goroutine.
 //
-// A request and its answer cost two system calls to write and read, no hand-over between goroutines and a few
-// allocations; a read of the body costs none. Bodies are read from the socket into the caller's buffer and freed of
-// their chunk framing in place. What is not for that way is left out: redirects, cookies, proxies, HTTP/2, upgrades,
-// compression.
+// A request and its answer cost two system calls, no hand-over between goroutines and a few allocations; a read of the
+// body allocates nothing. Bodies are read from the socket into the caller's buffer, and their chunk framing is removed
+// in place. There is no support for redirects, cookies, proxies, HTTP/2, upgrades or compression.
 package http1
 
 import (

@@ -1,5 +1,5 @@
-// Package neterr names the failures of sockets that callers tell apart. Windows has numbers of its own for them, which
-// are not those that package syscall has under the names of Unix.
+// Package neterr has the socket errors that callers distinguish. Windows has its own numbers for them, which differ
+// from those that package syscall has under the Unix names.
 //
-// Each is for errors.Is.
+// Use them with errors.Is.
 package neterr

@@ -1,12 +1,11 @@
-// Package admin is the management of a store: accounts, service keys, provider credentials, and a look at exchanges.
+// Package admin manages a store: accounts, service keys and provider credentials. It also shows exchanges.
 //
 // It is an HTTP and JSON interface with one [Handler]. A running server offers it on a unix socket in its data
-// directory, which only the owner of the directory can open, so a caller that reaches the socket is the operator and sees
-// every account. [Open] gives the command line a client of it: over the socket when a server runs, and on
-// the store itself, through the same handler, when none does. Over TCP the callers are holders of a key with scope
-// admin, and each is confined to the account of that key ([AccountHandler]). What was said there is for those whose key
-// has the scope for it as well: read for exchanges and the memory, write and erase to change and erase of it. A key of
-// scope admin may make another with any scope, of which the audit record tells.
+// directory, which only the owner of the directory can open, so a caller that reaches the socket is the operator and
+// sees every account. [Open] returns a client for the command line: over the socket if a server runs, otherwise on the
+// store itself, through the same handler. Over TCP, callers hold a key with scope admin and are confined to the account
+// of that key ([AccountHandler]). Conversations also need the scope for them: read for exchanges and the memory, write
+// to change it, erase to erase from it. A key of scope admin may make another with any scope; the audit record says so.
 //
 //	GET    /accounts                                  every account, with the providers it has a credential for
 //	POST   /accounts                                  {"name"}
@@ -15,36 +14,37 @@
 //	GET    /keys?account=                             revoked ones included
 //	POST   /keys                                      {"account", "scopes": "write,read", "label", "expires", "limits", "models", "recall", "trust_trace"}
 //	POST   /keys/import                               {"keys": [...]}: all of them or none, in one commit
-//	PATCH  /keys/{id}                                 {"label", "expires", "limits", "models", "recall", "trust_trace"}, each of them as far as it is to change
+//	PATCH  /keys/{id}                                 {"label", "expires", "limits", "models", "recall", "trust_trace"}, each optional
 //	POST   /keys/{id}/rotate                          {"overlap" in nanoseconds}: a new key like it, which then expires
 //	DELETE /keys/{id}                                 revoke
-//	GET    /audit?account=&after=&limit=              acts of administration, newest first; of an admin key: of its account
-//	GET    /exchanges?account=&after=&limit=          newest first; after is the last id of the page before
+//	GET    /audit?account=&after=&limit=              acts of administration, newest first; an admin key sees its own account's
+//	GET    /exchanges?account=&after=&limit=          newest first; after is the last id of the previous page
 //	GET    /usage?account=&by=&since=&until=          tokens and costs, see package memory
 //	PATCH  /accounts/{account}                        {"budget_usd_day", "budget_usd_month"}, operator only
 //	POST   /reindex                                   rebuild the search index of all accounts; operator only
 //	GET    /exchanges/{id}                            with the raw bytes of request and answer
 //	*      /v1/memory/...?account=                    the memory of one account, see package memory
 //
-// For the operator alone:
+// For the operator only:
 //
-//	PUT    /accounts/{account}/retention              {"max_age" in nanoseconds, "max_bytes"}; 0 does not bound
-//	DELETE /accounts/{account}/retention              the server's rule again
-//	POST   /keys/{id}/hold                            keep it valid until the caller is gone, and then revoke it
+//	PUT    /accounts/{account}/retention              {"max_age" in nanoseconds, "max_bytes"}; 0 means no bound
+//	DELETE /accounts/{account}/retention              back to the server's rule
+//	POST   /keys/{id}/hold                            keep it valid while the caller is connected, then revoke it
 //	POST   /check?repair=                             lines of {"finding"}, and at the end {"report"}
-//	GET    /backup?since=                             a backup, full or on top of the one with that mark
+//	GET    /backup?since=                             a backup, full or incremental to the one with that mark
 //	POST   /compact
-//	POST   /master-key/rotate                         a new one, under which every credential is sealed
+//	POST   /master-key/rotate                         replace it, and seal every credential under the new one
 //
-// Over TCP alone:
+// Over TCP only:
 //
-//	GET    /key                                       whose key the request has: {"key", "account", "scopes"}
+//	GET    /key                                       the request's own key: {"key", "account", "scopes"}
 //
 // A key of scope operator does over TCP everything that can be done on the socket. The server's main address has all of
-// it below [Prefix], too.
+// it below [Prefix].
 //
-// Keys are in the answers that make them, and in no other. Limits are {"requests_per_minute", "tokens_per_minute",
-// "concurrent", "tokens_per_month", "budget_usd_day", "budget_usd_month"}; 0 leaves one to the server, -1 is none.
+// A key is shown only in the answer that creates it. Limits are {"requests_per_minute", "tokens_per_minute",
+// "concurrent", "tokens_per_month", "budget_usd_day", "budget_usd_month"}; 0 means the server's limit, -1 means no
+// limit.
 //
 // Lists come as {"data": [...], "has_more": bool}, errors as {"error": {"kind", "message", "code", "param"}}.
 package admin

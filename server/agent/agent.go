@@ -1,4 +1,4 @@
-// Package agent knows how the programs that talk to models are led to a server: for one run ([Agent.Launch]), or for good by
+// Package agent connects the programs that talk to models to a server: for one run ([Agent.Launch]), or permanently in
 // their configuration files ([Setup]).
 package agent
 

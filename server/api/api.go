@@ -1,7 +1,7 @@
-// Package api has the requests and answers of the memory (/v1/memory) and of the management (/v1/admin), as
-// docs/api/openapi.yaml describes them. The handlers answer with these types, and the command line and other clients
-// decode into them, so that each shape is written down once. Times are RFC 3339, durations nanoseconds, sizes bytes. What the store
-// records is embedded as it is.
+// Package api defines the requests and answers of the memory API (/v1/memory) and the management API (/v1/admin), as
+// docs/api/openapi.yaml describes them. Handlers encode these types, and the command line and other clients decode
+// them, so each shape is defined once. Times are RFC 3339, durations nanoseconds, sizes bytes. The store's record types
+// are embedded unchanged.
 package api
 
 import "github.com/mnemeproxy/mneme/store"

@@ -1,8 +1,8 @@
-// Package background calls models for what mneme does in the background: the vectors of its index, and the summaries of
-// sessions. The calls take the way that requests take: the account's credential or the server's opens the provider, and the
-// router's timeouts and retries hold.
+// Package background calls models on mneme's own behalf: for the vectors of its index, and for summaries of sessions. A
+// call runs like a client's request, with the account's or the server's credential and the router's timeouts and
+// retries.
 //
-// These calls are nobody's exchange: they are not put on record, and what they say is on record already.
+// These calls are not exchanges and are not recorded; their content is on record already.
 package background
 
 import (

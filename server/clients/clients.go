@@ -1,6 +1,6 @@
-// Package clients is what is known of the programs that send requests: how each names its conversations and its
-// subagents, which of its requests are no turns, and what it reads in a way of its own. A program has one file. The facts
-// and their sources are in docs/wire/clients.md.
+// Package clients knows the programs that send requests: how each names its conversations and subagents, which of its
+// requests are not turns, and which answers it reads in its own way. Each program has one file. docs/wire/clients.md
+// has the facts and their sources.
 package clients
 
 import (

@@ -1,7 +1,8 @@
-// Package command is the command line: one file a noun, one type a command. Package main puts the types together.
+// Package command implements the command line: one file per noun, one type per command. Package main composes the
+// types.
 //
-// Standard output carries what programs read, and nothing else; messages for people go to standard error. Exit codes are
-// [ExitOK], [ExitFailure] and [ExitUsage].
+// Standard output carries only what programs read; messages for people go to standard error. Exit codes are [ExitOK],
+// [ExitFailure] and [ExitUsage].
 package command
 
 import (

@@ -1,8 +1,8 @@
-// Package config reads what an operator sets: one YAML file, the environment, command-line flags.
+// Package config reads the operator's settings: one YAML file, the environment, command-line flags.
 //
-// The stronger layer wins: flags, then the environment, then the file, then [Default]. A mistake is never
-// passed over: unknown fields, bad values and missing variables come back together as [Problems], each with
-// the file and line (or the variable, or the flag) and what to do about it.
+// Flags override the environment, which overrides the file, which overrides [Default]. No mistake is ignored: unknown
+// fields, bad values and missing variables are returned together as [Problems], each with its file and line (or
+// variable, or flag) and what to do about it.
 package config
 
 import (

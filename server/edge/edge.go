@@ -1,9 +1,9 @@
-// Package edge is where mneme meets its clients: listeners, TLS, HTTP/1.1 framing, the limits on what clients may send and
-// hold, the drain, and the writers of answers. It alone imports hertz and netpoll. The rest of the server sees a [Handler]
-// with a [Request] and a [Response].
+// Package edge is where mneme meets its clients: listeners, TLS, HTTP/1.1 framing, the limits on what clients may send
+// and hold, the drain, and the writers of answers. Only this package imports hertz and netpoll. The rest of the server
+// sees a [Handler] with a [Request] and a [Response].
 //
 // A request passes three steps before its handler: recoverPanics, rejectAmbiguous (hygiene.go) and limitConcurrency
-// (admission.go). What hertz would answer by itself before that is replaced on the connection (refusal.go).
+// (admission.go). Answers that hertz writes itself before these steps are replaced on the connection (refusal.go).
 package edge
 
 import (

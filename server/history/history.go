@@ -1,6 +1,6 @@
-// Package history reads what other programs have kept of their conversations, as steps of an export of mneme. A program has
-// one file here. Formats that nobody promised change, so a line counts for what it holds, and what is not known is counted
-// by its name. The shapes are those of docs/import.md.
+// Package history reads the conversation histories of other programs as steps of a mneme export, one file per program.
+// Their formats are undocumented and change, so each line is read for what it holds, and unknown kinds are counted by
+// name. docs/import.md describes the shapes.
 package history
 
 import (

@@ -1,5 +1,5 @@
-// Package listen opens what the surfaces are served on: TCP addresses, with TLS or without, and unix sockets; and it
-// keeps the certificates of those with TLS.
+// Package listen opens the listeners of the surfaces: TCP addresses, with or without TLS, and unix sockets. It also
+// loads and reloads the certificates.
 package listen
 
 import (

@@ -1,6 +1,6 @@
 // Package mcp offers an account's memory to its agents as tools of the Model Context Protocol, over its streamable HTTP
-// transport (revision 2025-11-25, sections "Transports" and "Tools"). All but memory_note and memory_forget only read.
-// There are no protocol sessions: each request stands alone.
+// transport (revision 2025-11-25, sections "Transports" and "Tools"). All tools except memory_note and memory_forget
+// are read-only. There are no protocol sessions: each request is independent.
 package mcp
 
 import (

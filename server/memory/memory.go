@@ -1,25 +1,25 @@
 // Package memory is the HTTP API to an account's memory: sessions and turns, exchanges, search, erasures, a live tail,
-// export and import. The server offers it to holders of service keys, the management socket to the operator; both serve
+// export and import. Holders of service keys reach it on the server, the operator on the management socket; both serve
 // the same [Handler].
 //
 //	GET    /v1/memory/sessions                  newest first; filters chat_key, external_id, model, client, project, outcome,
-//	                                            tag, parent, since, until. A page may be short, or empty, with "has_more":
-//	                                            go on after its last_id
+//	                                            tag, parent, since, until. A page with "has_more" may be short or empty:
+//	                                            continue after its last_id
 //	GET    /v1/memory/sessions/{id}
 //	PATCH  /v1/memory/sessions/{id}             {"title", "tags", "note"}
 //	GET    /v1/memory/sessions/{id}/timeline    what each exchange added, oldest first
 //	POST   /v1/memory/sessions/{id}/merge       {"into"}
-//	POST   /v1/memory/sessions/{id}/split       {"exchange"}: this one and all later ones leave for a new session
+//	POST   /v1/memory/sessions/{id}/split       {"exchange"}: moves it and all later ones to a new session
 //	DELETE /v1/memory/sessions/{id}
 //	GET    /v1/memory/exchanges                 newest first
 //	GET    /v1/memory/exchanges/{id}            ?include=raw_request,raw_response,normalized
-//	                                            "redactions" names what was masked in the raw members before they were stored
+//	                                            "redactions" lists what was masked before the raw members were stored
 //	PATCH  /v1/memory/exchanges/{id}            {"tags", "note"}
-//	GET    /v1/memory/exchanges/{id}/translation  the request as its provider got it, with what was dropped and emulated
-//	GET    /v1/memory/exchanges/{id}/context      what fills the request, and where its prefix differs from the turn before
+//	GET    /v1/memory/exchanges/{id}/translation  the request as sent to its provider, with what was dropped and emulated
+//	GET    /v1/memory/exchanges/{id}/context      what fills the request, and where its prefix differs from the previous turn
 //	GET    /v1/memory/exchanges/{id}/messages/{message}/parts/{part}
 //	GET    /v1/memory/exchanges/{id}/answer/parts/{part}
-//	                                            the bytes of a picture; both count from 0, as in "normalized"
+//	                                            the bytes of an image; both count from 0, as in "normalized"
 //	DELETE /v1/memory/exchanges/{id}
 //	POST   /v1/memory/erasures                  a selection, and "dry_run"
 //	GET    /v1/memory/erasures/{id}
@@ -29,10 +29,11 @@
 //	GET    /v1/memory/usage                     tokens and costs, by=day,key,model and the like; since, until
 //	GET    /v1/memory/events                    server-sent events; filters session, key; resumes after Last-Event-ID
 //	GET    /v1/memory/export.jsonl              filters session, exchange, chat_key, external_id, since, until
-//	POST   /v1/memory/imports                   what export.jsonl gave
+//	POST   /v1/memory/imports                   the output of export.jsonl
 //
-// Lists come as {"object": "list", "data", "first_id", "last_id", "has_more"}; after and before take ids of the list, limit
-// 1 to 100 (20), order asc or desc. Times are RFC 3339. Scope read reads, erase erases, and write changes the rest.
+// Lists come as {"object": "list", "data", "first_id", "last_id", "has_more"}; after and before take ids of the list,
+// limit 1 to 100 (20), order asc or desc. Times are RFC 3339. Scope read reads, erase erases, and write changes the
+// rest.
 package memory
 
 import (

@@ -1,20 +1,19 @@
-// Package quota keeps the callers of each service key within its limits: requests and tokens a minute, exchanges at a time,
-// and tokens a month.
+// Package quota enforces the limits of service keys: requests and tokens per minute, concurrent exchanges, and tokens
+// per month.
 //
-// The limits of a minute are buckets that fill evenly and begin full. A request is let in when its own token and the tokens
-// that its prompt is estimated at are there; when it has ended, the estimate gives way to what was really used, which may put
-// the bucket below zero.
+// The per-minute limits are token buckets that start full and refill evenly. A request is admitted when the buckets
+// hold one request and its estimated prompt tokens. When it ends, the estimate is replaced by the actual use, which may
+// take the bucket below zero.
 //
-// Of a month's budget a request reserves what it may use, and is let in while there is anything left that is neither used nor
-// reserved. So the budget is exceeded by less than the reservation of one request, as far as requests use no more than they
-// have reserved.
+// A request reserves what it may use of the month's budget, and is admitted while anything is left that is neither used
+// nor reserved. So the budget is exceeded by less than one request's reservation, provided that no request uses more
+// than it reserved.
 //
-// All of this lives in memory and starts again with the process, but for the tokens that were used in the month, which
-// [store.KeyUse] counts.
+// All of this is in memory and lost with the process, except the tokens used in the month, which [store.KeyUse] counts.
 //
-// Servers that share limits have a [Lender] between them. Each lets in what it has on lease, see [Leases].
+// Servers that share limits have a common [Lender]. Each admits what it has on lease, see [Leases].
 //
-// There is no clock in here: callers say what time it is.
+// The package reads no clock: callers pass the time.
 package quota
 
 import (

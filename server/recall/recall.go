@@ -1,5 +1,5 @@
-// Package recall offers what earlier sessions say about a question, without being asked for it. It speaks only when it is
-// sure: most questions get silence, with a reason. What it gives are quoted records, never conclusions of its own.
+// Package recall offers what earlier sessions say about a question, without being asked. It speaks only when it is
+// sure: most questions get silence, with a reason. It returns quoted records, never conclusions of its own.
 package recall
 
 import (

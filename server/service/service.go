@@ -1,5 +1,5 @@
-// Package service keeps the server running behind its user's back: by systemd, launchd or the Windows task scheduler where
-// one of them is there, else as a plain process.
+// Package service runs the server in the background: under systemd, launchd or the Windows task scheduler if one of
+// them is available, else as a plain process.
 package service
 
 import (

@@ -1,8 +1,8 @@
-// Package telemetry tells operators what the proxy does: metrics for Prometheus, spans for OpenTelemetry, and one line of
-// the log for each exchange.
+// Package telemetry reports what the proxy does: metrics for Prometheus, spans for OpenTelemetry, and one log line per
+// exchange.
 //
-// Everything is said once, when an exchange has ended, from what the exchange has noted anyway; nothing happens per event
-// of a stream. None of it holds a conversation or a credential: the id of the exchange leads to both who may see them.
+// An exchange is reported once, when it has ended, from what it noted anyway; nothing is done per stream event. No
+// report holds a conversation or a credential; those who may see them find them by the exchange id.
 //
 // The names of all metrics, labels and attributes are in names.go.
 package telemetry

@@ -1,4 +1,4 @@
-// Package transcript writes conversations in forms that other programs read. A form has one file.
+// Package transcript writes conversations in formats that other programs read, one file per format.
 package transcript
 
 import (

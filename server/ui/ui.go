@@ -1,24 +1,24 @@
-// Package ui is the window: a page at /ui that shows what agents said, what it cost and what is remembered.
+// Package ui serves the window: a page at /ui that shows conversations, costs and the memory.
 //
-// The page is a program of its own in the browser. It uses the APIs that everybody has, mounted below /ui, where the cookie
-// of a sign-in stands for a service key:
+// The page is a program of its own in the browser. It uses the public APIs, mounted below /ui, where a sign-in cookie
+// takes the place of a service key:
 //
-//	GET    /ui/...              the page, whatever it shows
-//	GET    /ui/assets/...       its parts
+//	GET    /ui/...              the page, in every view
+//	GET    /ui/assets/...       its assets
 //	POST   /ui/session          sign in with {"code"} or {"key"}
 //	GET    /ui/session          who is signed in
 //	DELETE /ui/session          sign out
-//	GET    /ui/oidc             how people sign in with an OpenID provider
-//	GET    /ui/oidc/start       begin to; GET /ui/oidc/callback ends it
-//	GET    /ui/v1/health        how the server is
-//	GET    /ui/v1/histories     what agents have kept on this machine
+//	GET    /ui/oidc             the sign-in with an OpenID provider
+//	GET    /ui/oidc/start       start it; GET /ui/oidc/callback completes it
+//	GET    /ui/v1/health        the server's health
+//	GET    /ui/v1/histories     the histories that agents keep on this machine
 //	POST   /ui/v1/histories     import it: {"client", "dry_run"}; answers with lines of JSON
 //	*      /ui/v1/memory/...    package memory
 //	*      /ui/v1/admin/...     package admin
 //
-// What a page of another site may have sent is refused: Host and Origin are checked before (listen.Names), requests that the
-// browser says come from elsewhere are turned away, and everything but reading a tail or a picture needs a header of ours,
-// which other sites cannot set.
+// Requests that a page of another site may have sent are refused. Host and Origin are checked first (listen.Names),
+// cross-site requests are rejected by what the browser says of them, and everything except reading a tail or a picture
+// needs a header of ours, which other sites cannot set.
 package ui
 
 import (

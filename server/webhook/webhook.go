@@ -1,8 +1,8 @@
-// Package webhook tells other programs what happened here: a budget that runs out, a request that failed, an erasure.
+// Package webhook notifies other programs of events: a budget that runs out, a request that failed, an erasure.
 //
-// Messages are those of Standard Webhooks (standardwebhooks.com): a JSON object of type, timestamp and data, with an id, a
-// time and a signature in the header. Each waits in an outbox on disk until its receiver has taken it, and is sent again
-// under the same id until then, for about a day.
+// Messages follow Standard Webhooks (standardwebhooks.com): a JSON object of type, timestamp and data, with an id, a
+// time and a signature in the header. Each stays in an outbox on disk until its receiver accepts it, and is resent
+// under the same id for about a day.
 package webhook
 
 import (

@@ -1,4 +1,4 @@
-// Package digest reads captured exchanges of any surface: it makes of them what the store keeps as turns.
+// Package digest derives turns, as the store keeps them, from captured exchanges of any surface.
 package digest
 
 import (

@@ -1,6 +1,6 @@
-// Package engine is a memory as a whole: the store, and the search index that follows it. It opens both in order, closes
-// them in the reverse, and answers what needs the two of them. What records and reads takes it through interfaces of its
-// own; another engine is whatever passes package storetest.
+// Package engine combines the store and the search index that follows it. It opens and closes them in order, and
+// answers requests that need both. Consumers use it through interfaces of their own; any implementation that passes
+// package storetest can replace it.
 package engine
 
 import (

@@ -1,4 +1,4 @@
-// Package filelock lets one process at a time hold a file.
+// Package filelock locks a file for one process at a time.
 package filelock
 
 import (

@@ -1,12 +1,13 @@
-// Package redact finds credentials in what is about to be stored, and masks them. It sees bytes and gives bytes.
+// Package redact finds and masks credentials before bodies are stored. It works on bytes.
 //
-// A mask has the length of what it covers, and leaves quotes and escapes alone: offsets stay true and JSON stays JSON.
-// What makes a credential recognisable (sk-ant-api03-, AKIA, -----BEGIN PRIVATE KEY-----) stays too, so that a reader
-// sees what stood there. The same bytes are always masked the same way, and masking twice changes nothing.
+// A mask is as long as what it covers and leaves quotes and escapes alone, so offsets stay valid and JSON stays JSON.
+// The part that identifies a kind of credential (sk-ant-api03-, AKIA, -----BEGIN PRIVATE KEY-----) stays too, so that a
+// reader sees what was there. The same bytes are always masked the same way, and masking twice changes nothing.
 //
-// What is found is known by its value, where it is a credential that this installation works with, or else by its shape:
-// a prefix that its issuer chose, or the words around it: a name such as DB_PASSWORD or x-api-key, a sign, and a value that
-// is no placeholder, no code and no plain word. A password with neither is not found; [Options.Patterns] are for those. Letters that are written as \u00XX are read as if they were not, also in JSON inside strings of JSON.
+// Credentials of this installation are recognised by value. Others are recognised by shape: a prefix that their issuer
+// chose, or the words around them, which are a name such as DB_PASSWORD or x-api-key, a sign, and a value that is no
+// placeholder, no code and no plain word. A password with neither is not found; [Options.Patterns] are for those.
+// Letters written as \u00XX are recognised too, also in JSON inside strings of JSON.
 package redact
 
 import (

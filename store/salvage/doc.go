@@ -1,8 +1,9 @@
-// Package salvage reads the files of a Badger database without opening it: to see whether they are whole before the
-// database trusts them, and to get out what can be read where they are not. It changes nothing but what [Mend] is given.
+// Package salvage reads the files of a Badger database without opening it: to check that they are whole before the
+// database trusts them, and to extract what is readable if they are not. It changes only the files that [Mend] is
+// given.
 //
-// Badger itself stops at the first record of a log that is wrong and cuts the log there, deletes tables that its manifest
-// does not list, and trusts the blocks of tables. So damage of one bit can cost all that stands behind it.
+// Badger itself truncates a log at the first bad record, deletes tables that its manifest does not list, and trusts the
+// blocks of tables. So one flipped bit can cost everything after it.
 package salvage
 
 import (

@@ -1,3 +1,3 @@
-// Package search finds turns again: by words and names over a lexical index, by likeness over vectors, or by both. All
-// it keeps is derived from the store's turns and follows their changes; if it is lost, it is built again.
+// Package search finds turns: by words and names in a lexical index, by similarity of vectors, or by both. All its data
+// is derived from the store's turns and follows their changes; if it is lost, it is rebuilt.
 package search

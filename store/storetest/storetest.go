@@ -1,6 +1,6 @@
-// Package storetest holds every engine of memory to what package store promises: what is recorded is read as it came, in
-// order, by its own account alone, and not any more once it is erased. An engine passes [Run]; a search engine over it
-// passes [RunSearch]. What a server stands on passes [RunWhole] and [RunRanking].
+// Package storetest holds every memory engine to what package store promises: exchanges are read as they were recorded,
+// in order, by their own account only, and not after they are erased. An engine passes [Run]; a search engine over it
+// passes [RunSearch]. What a server builds on passes [RunWhole] and [RunRanking].
 package storetest
 
 import (

@@ -1,4 +1,4 @@
-// Package volume looks at the disk that files are on, in the way of the operating system.
+// Package volume reports the free space of the disk that a file is on.
 package volume
 
 // Space is the size of a volume and what an ordinary user may still write to it, in bytes.

@@ -1,5 +1,5 @@
-// Command goproxy lays the module of a checkout's last commit out as a module proxy does, so that "go install MODULE@VERSION"
-// can be tried before the version is published: GOPROXY=file://DIR.
+// Command goproxy writes the module at a checkout's last commit in the layout of a module proxy, so that "go install
+// MODULE@VERSION" can be tried before the version is published: GOPROXY=file://DIR.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package schemacache keeps what was made of the schemas of tools. Agents send the same tens of tools with every turn, so that
-// making it is a look-up from the second turn on.
+// Package schemacache caches the translated schemas of tools. Agents send the same dozens of tools with every turn, so
+// from the second turn on a schema is a lookup.
 package schemacache
 
 import "sync"

@@ -1,4 +1,4 @@
-// Package templatetest checks that a decoder which uses templates gives the same events as one that does not.
+// Package templatetest checks that a decoder that uses templates returns the same events as one that does not.
 package templatetest
 
 import (

@@ -1,7 +1,6 @@
-// Package embedding makes the vectors of the search index. They come by the way that requests of the embeddings surface
-// take: the router places the model, package background calls it, and the request is cut into the batches that the host
-// takes and checked on the way back. So a client that embeds a text with the same model gets the vector that the index has
-// of it.
+// Package embedding makes the vectors of the search index. It works like the embeddings surface: the router places the
+// model, the request is cut into batches that the host accepts, package background makes the calls, and the answers are
+// checked. So a client that embeds a text with the same model gets the same vector as the index.
 package embedding
 
 import (

@@ -1,7 +1,6 @@
-// Package summary has a model write what happened in sessions, in the background and within a budget. Its calls take the
-// way that requests of the chat surface take: the router places the model, the request is crossed to the format that the
-// provider speaks, and package background makes the call. A session whose summary cannot be had is found by its own words,
-// as without this package.
+// Package summary has a model summarise sessions, in the background and within a budget. A call runs like a request of
+// the chat surface: the router places the model, the request is crossed to the provider's format, and package
+// background makes the call. A session without a summary is still found by its own words.
 package summary
 
 import (

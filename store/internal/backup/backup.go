@@ -1,8 +1,8 @@
-// Package backup writes the state of a database, and makes databases of what it wrote.
+// Package backup writes backups of a database and restores them.
 //
-// A backup is one line of JSON, and then a zstd stream of every key of the store in order, as of one moment. A full
-// backup has a value with each key. An incremental one has values only with keys that were written since the backup it
-// builds on; the others are named without, and what is not named is gone. FORMAT.md describes the bytes.
+// A backup is one line of JSON followed by a zstd stream of every key of the store, in order, from one snapshot. A full
+// backup has a value for each key. An incremental one has values only for keys written since the backup it builds on.
+// It lists the other keys without a value; a key that is not listed was deleted. FORMAT.md describes the bytes.
 package backup
 
 import (

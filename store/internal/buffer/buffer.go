@@ -1,4 +1,4 @@
-// Package buffer has the pools of the bytes on their way to the store and back.
+// Package buffer pools the byte buffers on their way to the store and back.
 package buffer
 
 import (

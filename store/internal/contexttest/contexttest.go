@@ -1,4 +1,4 @@
-// Package contexttest ends work at a point of its own that a test names: no clock decides where that is.
+// Package contexttest cancels a context at a point that a test names, not by a clock.
 package contexttest
 
 import (

@@ -1,8 +1,8 @@
-// Package delta encodes bytes by where they stand in others, the source: as steps that are bytes of their own, or a stretch of
-// the source. Who has the source gets them back.
+// Package delta encodes bytes relative to a source, as steps that are either literal bytes or a range of the source.
+// The source is needed to decode them.
 //
-// It is for a few KiB whose source is at hand, and takes a nanosecond or two for each byte. What is left has no repetition
-// of the source in it, and can be compressed.
+// It is for a few KiB whose source is at hand, and takes a nanosecond or two per byte. The result repeats nothing of
+// the source and can be compressed.
 package delta
 
 import (

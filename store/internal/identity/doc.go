@@ -1,6 +1,6 @@
-// Package identity knows who calls, and what they may do: accounts, the service keys that speak for them, the credentials that
-// they have at providers, and the record of administration.
+// Package identity keeps callers and their rights: accounts, their service keys, their provider credentials, and the
+// audit record.
 //
-// Of keys the hash of the secret is kept, credentials are sealed under the master key, and neither is ever in an error or a
-// log. What has changed is durable before a method returns, and only then in effect.
+// Keys are stored as hashes of their secrets, credentials sealed under the master key; neither is ever in an error or a
+// log. A change is durable before its method returns, and takes effect only then.
 package identity

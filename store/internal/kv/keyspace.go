@@ -1,5 +1,5 @@
-// Package kv is the ground floor of the store: what its keys look like, the ids in them, and how records are looked up and
-// walked in Badger. It knows what each key is of and nothing of what the records say. FORMAT.md describes both.
+// Package kv is the lowest layer of the store: its keys, the ids in them, and how records are looked up and walked in
+// Badger. It knows what each key is for, but not what the records say. FORMAT.md describes both.
 package kv
 
 import "encoding/binary"

@@ -1,7 +1,7 @@
-// Package localhash turns texts into vectors by their spelling alone: the words of a text and the letters next to each
-// other in them, hashed. It matches spelling, not meaning: "car" and "cars" are alike, "car" and "automobile" are not.
-// It needs no model, no network and no state, and gives the same vector for the same text for ever. It is meant for
-// work offline, for tests, for finding near-duplicates, and as a small help to a search by words.
+// Package localhash makes vectors from the spelling of texts alone: it hashes their words and the letters next to each
+// other. It matches spelling, not meaning: "car" and "cars" are alike, "car" and "automobile" are not. It needs no
+// model, no network and no state, and always returns the same vector for the same text. It is meant for offline use,
+// for tests, for finding near-duplicates, and as a small help to a search by words.
 package localhash
 
 import (

@@ -1,3 +1,3 @@
-// Package vector finds the vectors that are most like another one, among those of one account. A vector takes a byte for
-// each dimension; a scan goes over one bit of each first and then looks at the best in full.
+// Package vector finds the nearest vectors of a vector among those of one account. A vector takes a byte per dimension.
+// A scan compares one bit per dimension first, then the best candidates in full.
 package vector

@@ -1,4 +1,4 @@
-// Package kvtest has a database for the tests of the floors that stand on kv.
+// Package kvtest provides a database for the tests of packages built on kv.
 package kvtest
 
 import (

@@ -10,7 +10,7 @@ import (
 // MaxContinuity is the longest chat key or external session id, in bytes.
 const MaxContinuity = 256
 
-// Names of the members that belong to us: they are read, kept with the capture, and never sent to a provider.
+// Names of our own members: they are read, kept with the capture, and never sent to a provider.
 const (
 	memberChatKey         = "service_chat_key"
 	memberExternalSession = "service_external_session_id"
@@ -19,14 +19,14 @@ const (
 // Span is a byte range of a body: body[Start:End].
 type Span struct{ Start, End int }
 
-// Of is the range's bytes.
+// Of returns the bytes of the range.
 func (s Span) Of(body []byte) []byte { return body[s.Start:s.End:s.End] }
 
-// Envelope is what a request says about itself at the top level: all that is needed to place it, to pass it through
-// and to put it on record. It is read in one pass and holds positions, not copies.
+// Envelope is the top level of a request: all that is needed to place it, to pass it through and to record it. It is
+// read in one pass and holds positions, not copies.
 type Envelope struct {
 	Model            string
-	OtherModels      string // the member by which some hosts ask other models than Model; "": none
+	OtherModels      string // the member by which some hosts ask models other than Model; "": none
 	Stream           bool
 	ChatKey          string // member service_chat_key
 	ExternalSession  string // member service_external_session_id
@@ -34,8 +34,8 @@ type Envelope struct {
 	Conversation     string // responses: conversation, or its id
 	PromptCacheKey   string // prompt_cache_key
 	StoreOff         bool   // "store": false
-	MaxTokens        int64  // how long the answer may become, by whatever name the surface has for it; 0: it does not say
-	Metadata         Span   // metadata; empty where there is none
+	MaxTokens        int64  // limit on the length of the answer, under any of the surface's names for it; 0: none given
+	Metadata         Span   // metadata; empty if there is none
 
 	Opening []Span // system text outside the messages: one per block, or one for a string
 	Items   []Span // messages or input items, one each; one for an input that is a string
@@ -43,9 +43,9 @@ type Envelope struct {
 
 	blocks []Span // all of Opening, Items and Tools, ascending
 	model  Span   // value of the member model
-	cuts   []Span // what splicing leaves out, ascending, commas included
+	cuts   []Span // left out by Splice, ascending, commas included
 
-	usage    Span // where usage of a stream can be asked for; empty at 0 where it was
+	usage    Span // where usage of a stream can be asked for; empty at 0 if it already was
 	askUsage bool
 }
 
@@ -56,8 +56,8 @@ func (e *Envelope) Reset() {
 
 // Read reads the top level of a request body of any surface. The error is an *[Error] for the client.
 //
-// A body whose model, stream or continuity members occur twice is refused: readers disagree on which of two counts, and
-// a request must not be placed by one and answered by the other.
+// A body with duplicate model, stream or continuity members is refused: readers disagree on which one counts, and a
+// request must not be placed by one and answered by the other.
 func (e *Envelope) Read(body []byte) error {
 	if !scan.WellFormed(body) {
 		return malformed(body)
@@ -65,12 +65,12 @@ func (e *Envelope) Read(body []byte) error {
 	return e.members(body, nil)
 }
 
-// ReadPieces is [Envelope.Read] for a large body of an account, and gives the fingerprints of its [Envelope.Blocks]. What
-// came before in the same order is known not to need a second look.
+// ReadPieces is [Envelope.Read] for a large body of an account, and returns the fingerprints of its [Envelope.Blocks].
+// Blocks that came before in the same order are not checked again.
 func (e *Envelope) ReadPieces(body []byte, account string, known *Succession) ([]Fingerprint, error) {
 	p := newPieceReader(body, account, known)
 	defer p.release()
-	err := e.members(body, p) // safe on what is not well-formed, too, and then of no use
+	err := e.members(body, p) // safe on malformed input, too, but then useless
 	if !p.wellFormed() {
 		return nil, malformed(body)
 	}
@@ -84,7 +84,7 @@ func malformed(body []byte) error {
 	return Invalid("", "the body cannot be read: it %s", scan.Explain(body))
 }
 
-// members reads the top level; pieces takes in those of the body on the way, unless it is nil.
+// members reads the top level. pieces collects the blocks on the way, unless it is nil.
 func (e *Envelope) members(body []byte, pieces *pieceReader) error {
 	if !scan.IsObject(body) {
 		return Invalid("", "the body must be a JSON object")
@@ -111,7 +111,7 @@ func (e *Envelope) members(body []byte, pieces *pieceReader) error {
 	return nil
 }
 
-// memberSet remembers which of the members that must be single have been seen.
+// memberSet records which single members have been seen.
 type memberSet uint8
 
 const (
@@ -130,7 +130,7 @@ func (s *memberSet) once(member memberSet, name string) error {
 	return nil
 }
 
-// readList takes in the positions of a list that agents send, without looking at it twice. It reports whether the member
+// readList records the positions of a list that agents resend, without scanning it twice. It reports whether the member
 // is one.
 func (e *Envelope) readList(m *scan.Members, pieces *pieceReader) bool {
 	var list *[]Span
@@ -165,12 +165,12 @@ func (e *Envelope) readList(m *scan.Members, pieces *pieceReader) bool {
 	if read := e.blocks[from:len(e.blocks):len(e.blocks)]; len(*list) == 0 {
 		*list = read
 	} else {
-		*list = append(*list, read...) // a member that occurs twice
+		*list = append(*list, read...) // a duplicate member
 	}
 	return true
 }
 
-// readString takes in the position of a list that is a string.
+// readString records the position of a list that is a string.
 func (e *Envelope) readString(m *scan.Members) bool {
 	if !m.Skip() || !scan.IsString(m.Value) {
 		return false
@@ -179,8 +179,8 @@ func (e *Envelope) readString(m *scan.Members) bool {
 	return true
 }
 
-// gatewayModels reports whether options of providers name models for a gateway. A member that occurs twice counts both times,
-// since hosts differ in which one they take.
+// gatewayModels reports whether provider options name models for a gateway. A duplicate member counts both times, since
+// hosts differ in which one they read.
 func gatewayModels(options []byte) bool {
 	for provider := scan.Object(options); provider.Next(); {
 		if string(provider.Key) != "gateway" {
@@ -195,7 +195,7 @@ func gatewayModels(options []byte) bool {
 	return false
 }
 
-// readMember takes in one member; ours reports whether it must not go upstream.
+// readMember reads one member; ours reports whether it must not go upstream.
 func (e *Envelope) readMember(m *scan.Members, seen *memberSet) (ours bool, err error) {
 	switch string(m.Key) {
 	case "models", "fallbacks", "context_window_fallbacks", "content_policy_fallbacks", "context_window_fallback_dict", "route", "preset":
@@ -272,7 +272,8 @@ func continuityMember(name string, value []byte) (string, error) {
 	return text, CheckContinuity(name, text)
 }
 
-// CheckContinuity reports whether a chat key or external session id may be kept; the name is the member's or header's.
+// CheckContinuity returns an error unless a chat key or external session id may be kept; name is that of the member or
+// header.
 func CheckContinuity(name, text string) error {
 	if len(text) > MaxContinuity {
 		return Invalid(name, "%s has %d bytes; at most %d are kept", name, len(text), MaxContinuity)
@@ -285,8 +286,8 @@ func CheckContinuity(name, text string) error {
 	return nil
 }
 
-// cutter works out which bytes to leave out so that the object stays well-formed: a member goes with the comma before
-// it, or, while nothing is kept yet, with everything up to the next member.
+// cutter computes which bytes to leave out so that the object stays well-formed: a member goes with the comma before
+// it, or, if nothing is kept yet, with everything up to the next member.
 type cutter struct {
 	kept    bool
 	open    bool // a cut waits for the start of the next member
@@ -323,22 +324,22 @@ func (e *Envelope) Untouched(model string) bool {
 	return len(e.cuts) == 0 && model == e.Model && !e.askUsage
 }
 
-// AskForUsage has Splice ask a host of the chat format for the counts of tokens at the end of a stream, and reports whether
-// that changes anything: the client may have asked itself, or wants no stream.
+// AskForUsage has Splice ask a host of the chat format for token counts at the end of a stream. It reports whether that
+// changes anything: the client may have asked itself, or wants no stream.
 func (e *Envelope) AskForUsage() bool {
 	e.askUsage = e.Stream && e.usage != (Span{})
 	return e.askUsage
 }
 
-// edit is something that Splice puts in the place of a range.
+// edit replaces a range in Splice.
 type edit struct {
 	Span
 	with []byte
 }
 
-// Splice writes the body as it goes upstream in the client's own format: without our members, with model in the
-// place of the model the client named, and asking for usage if that was wanted. Every other byte is the client's. When
-// there is nothing to change it returns body and leaves dst alone.
+// Splice appends the body as it goes upstream in the client's own format: without our members, with model replacing the
+// client's model, and asking for usage if that was wanted. Every other byte is the client's. If nothing changes, it
+// returns body and leaves dst alone.
 func (e *Envelope) Splice(dst, body []byte, model string) []byte {
 	if e.Untouched(model) {
 		return body
@@ -362,7 +363,7 @@ func (e *Envelope) Splice(dst, body []byte, model string) []byte {
 	return append(dst, body[at:]...)
 }
 
-// usageAsked is what asks for usage in the place of a range: the range behind the member stream, which is empty, or the
+// usageAsked returns the text that asks for usage in place of a range: the empty range after the member stream, or the
 // value of stream_options.
 func usageAsked(body []byte, at Span) []byte {
 	const asked = `"include_usage":true`
@@ -378,6 +379,6 @@ func usageAsked(body []byte, at Span) []byte {
 	return append(options, '}')
 }
 
-// Blocks appends the positions of everything that agents send again every turn (opening text, items, tools), in the
-// order of the body and without overlap: where a store may cut the body to keep each block once.
+// Blocks appends the positions of everything that agents send again every turn (opening text, items, tools), in body
+// order and without overlap: where a store may cut the body to keep each block once.
 func (e *Envelope) Blocks(dst []Span) []Span { return append(dst, e.blocks...) }

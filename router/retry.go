@@ -15,32 +15,32 @@ import (
 	"github.com/mnemeproxy/mneme/router/http1"
 )
 
-// Retries are for what clients cannot do: go to another credential or another endpoint at once. What only waiting can
-// heal is left to them, since agents send a failed request again up to seven times, and some thirty (docs/wire/clients.md):
-// whatever is retried here besides would be multiplied by that.
+// Retries do what clients cannot: go to another credential or endpoint at once. Errors that only back-off can fix are
+// left to clients, since agents resend a failed request up to seven times, some up to thirty (docs/wire/clients.md),
+// and every further retry here would multiply that.
 const (
 	defaultRetries = 2 // as many as the official SDKs take
 
-	// Before the one retry at the same place, of what never reached it. A server that restarts is back by then.
+	// Before the one retry at the same place, of a request that never reached it. A restarting server is back by then.
 	shortestPause = 100 * time.Millisecond
 	longestPause  = 300 * time.Millisecond
 )
 
-// A Failure says why an attempt gave no answer that is worth having, as far as it matters to where the next one goes.
+// A Failure says why an attempt gave no useful answer, as far as it decides where the next one goes.
 type Failure uint8
 
 const (
 	FailureNone              Failure = iota
-	FailureRateLimited               // 429: the credential has used up what it may
-	FailureNoCredit                  // 402: nobody pays for the credential any more
+	FailureRateLimited               // 429: the credential has used up its allowance
+	FailureNoCredit                  // 402: the credential has no credit
 	FailureCredentialRefused         // 401
-	FailureOverloaded                // 503, 529: the endpoint asks to be left alone
+	FailureOverloaded                // 503, 529: the endpoint is overloaded
 	FailureServerError               // another 5xx
 	FailureUnreachable               // no connection, or one that ended before anything was sent
 	FailureCut                       // the connection ended before an answer
 	FailureNoFirstByte               // the first-byte limit
 	FailureUnreadable                // no HTTP, or a redirect
-	FailureBreakerOpen               // it was not asked
+	FailureBreakerOpen               // not asked, because the breaker is open
 )
 
 var failureNames = [...]string{
@@ -48,7 +48,7 @@ var failureNames = [...]string{
 	"unreadable", "breaker_open",
 }
 
-// String is the name used in records and metrics; "" for none.
+// String returns the name used in records and metrics; "" for none.
 func (f Failure) String() string { return failureNames[f] }
 
 // An Attempt is one try to get an answer.
@@ -59,7 +59,7 @@ type Attempt struct {
 	Resends  int    // attempts of the same call that began before it
 	Status   int    // HTTP status; 0: there was no answer
 	Failure  Failure
-	CoolDown time.Duration // for which the endpoint or the credential is passed over from now on
+	CoolDown time.Duration // how long the endpoint or the credential is skipped from then on
 	Retried  bool          // another attempt follows at this provider
 	Started  time.Time
 	Took     time.Duration // until the header of the answer
@@ -67,14 +67,14 @@ type Attempt struct {
 
 // Do sends a call and returns once the header of the answer is there. The caller closes the reply's body.
 //
-// Where an attempt fails for a reason that does not lie with the request, another is made at once with another
-// credential of the server's or at another endpoint, if one is well, up to the configured number; at the same place only once,
-// and only where nothing was answered. A request that was sent and got no answer is sent a second time, at any place, only
-// where it cannot have been read, does not generate, or has been given an Idempotency-Key by the client; never a third time. Every
-// attempt is reported to [Call.Observe]. The last reply or error is the result. Nothing of an answer has been read by then.
+// If an attempt fails through no fault of the request, another is made at once with another credential of the server or
+// at another healthy endpoint, up to the configured number. The same place is tried again only once, and only if it did
+// not answer. A request that was sent and not answered is sent a second time, at any place, only if it cannot have been
+// read, does not generate, or has an Idempotency-Key from the client; never a third time. Every attempt is reported to
+// [Call.Observe]. The result is the last reply or error; nothing of the answer's body has been read.
 //
-// Cancelling ctx ends the call at once in every phase: while it connects, waits, or while the body is read. The error
-// then wraps context.Cause(ctx), or is the cause where that is a *codec.Error.
+// Cancelling ctx ends the call at once in every phase: while it connects, while it waits, and while the body is read.
+// The error then wraps context.Cause(ctx), or is the cause where that is a *codec.Error.
 func (p *Provider) Do(ctx context.Context, c *Call) (*Reply, *codec.Error) {
 	if err := p.check(c); err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (p *Provider) Do(ctx context.Context, c *Call) (*Reply, *codec.Error) {
 	}
 }
 
-// check finds what makes a call impossible at any place.
+// check returns an error for a call that is impossible at any place.
 func (p *Provider) check(c *Call) *codec.Error {
 	switch {
 	case p.endpoints[0].urlOf(c) == nil:
@@ -120,7 +120,7 @@ func (p *Provider) check(c *Call) *codec.Error {
 	}
 }
 
-// sending is a call on its way, at one place after the other.
+// sending is a call in progress, at one place after the other.
 type sending struct {
 	*Provider
 	call   *Call
@@ -133,7 +133,7 @@ func (s *sending) observe(a Attempt) {
 	}
 }
 
-// outcome is an attempt with what came of it.
+// outcome is an attempt and its result.
 type outcome struct {
 	Attempt
 	at    destination
@@ -141,7 +141,7 @@ type outcome struct {
 	fault *codec.Error
 }
 
-// try makes one attempt, after so many others of the call, and notes what it says of the endpoint.
+// try makes one attempt, after resends earlier ones of the call, and updates the health of the endpoint.
 func (s *sending) try(ctx context.Context, at destination, resends int) outcome {
 	o := outcome{Attempt: Attempt{Provider: s.Provider, Address: at.endpoint.address, Resends: resends, Started: s.clock.Now()}, at: at}
 	credential := s.call.Credential
@@ -208,8 +208,9 @@ func neverSent(err error) bool {
 		errors.As(err, &netErr) && netErr.Timeout() // of the handshake: a call's own limits cancel it
 }
 
-// health is what the attempt says of its endpoint. A 500 says nothing: providers answer it to requests that they cannot
-// digest, and one client's must not shut out the others. Neither does a call to rest, which a cool-down heeds.
+// health returns what the attempt says about its endpoint. A 500 says nothing: providers answer it to requests that
+// they cannot process, and one client's must not lock out the others. Neither does a request to back off, which becomes
+// a cool-down.
 func (o *outcome) health(ctx context.Context) callResult {
 	switch {
 	case ctx.Err() != nil && o.reply == nil || o.unread():
@@ -227,8 +228,8 @@ func (o *outcome) health(ctx context.Context) callResult {
 	}
 }
 
-// coolDown lets what has to wait be passed over, and gives the time. A credential that is not the server's is its owner's
-// affair.
+// coolDown has the endpoint or the credential skipped for a time, and returns the time. A client's or an account's
+// credential is not affected.
 func (at *destination) coolDown(o *outcome, now time.Time) time.Duration {
 	var cooling *coolDown
 	wait := time.Duration(0)
@@ -256,16 +257,16 @@ func (at *destination) coolDown(o *outcome, now time.Time) time.Duration {
 	return cooling.rest(now)
 }
 
-// failedPlaces are those that a call is not to be tried again at.
+// failedPlaces are the places where a call must not be tried again.
 type failedPlaces struct {
 	endpoints  []*endpoint
 	keys       []*apiKey
 	unanswered bool // a request of the call was sent, and not answered
 }
 
-// add notes where an attempt failed. It is false where the failure is no reason to try again: it lies with the request, or the
-// request may have been read, and may be at work and paid for. Such a one is sent again only where that is harmless, and
-// once: what has made one worker fall over would do so to the next.
+// add records where an attempt failed. It returns false if the failure is no reason to try again: the request is at
+// fault, or it may have been read, so it may be running and paid for. Such a request is resent only if that is
+// harmless, and once: whatever crashed one worker would crash the next.
 func (f *failedPlaces) add(c *Call, o *outcome) bool {
 	switch {
 	case o.Failure == FailureNone:
@@ -288,7 +289,7 @@ func (f *failedPlaces) add(c *Call, o *outcome) bool {
 	return true
 }
 
-// unanswered reports whether the request was sent, and may have been read, without an answer that says so.
+// unanswered reports whether the request was sent, and may have been read, without an answer to tell.
 func (o *outcome) unanswered() bool {
 	switch o.Failure {
 	case FailureCut, FailureNoFirstByte:
@@ -300,18 +301,18 @@ func (o *outcome) unanswered() bool {
 	}
 }
 
-// unread reports whether the request is known not to have been read: it crossed the end of a connection on its way. That says
-// nothing of the place, where connections simply end after a while.
+// unread reports whether the request is known not to have been read: it crossed the end of a connection. That says
+// nothing about the place, since connections simply end after a while.
 func (o *outcome) unread() bool {
 	return o.Failure == FailureCut && errors.Is(o.fault.Cause, http1.ErrUnread)
 }
 
-// repeatable reports whether a call may be sent twice: where it does not generate, or the client says so.
+// repeatable reports whether a call may be sent twice: it does not generate, or the client allows it.
 func (c *Call) repeatable() bool {
 	return c.Operation != Generate || c.Header.Get("Idempotency-Key") != ""
 }
 
-// next says where another attempt is to be made, if one is. It has waited where that is needed.
+// next returns where to make another attempt, if any, after the wait that it needs.
 func (s *sending) next(ctx context.Context, o *outcome) (next destination, again bool) {
 	if ctx.Err() != nil || !s.failed.add(s.call, o) {
 		return destination{}, false
@@ -325,7 +326,7 @@ func (s *sending) next(ctx context.Context, o *outcome) (next destination, again
 	return s.sameAgain(ctx, o)
 }
 
-// spend pays for an attempt that another has been chosen for, or lets the place know that it does not come.
+// spend charges the retry budget for an attempt, or releases the place if the budget is empty.
 func (s *sending) spend(at destination) bool {
 	if s.budget.spend() {
 		return true
@@ -352,20 +353,20 @@ func (s *sending) sameAgain(ctx context.Context, o *outcome) (destination, bool)
 	return at, admitted
 }
 
-// passes reports whether a failure to connect may be over in a moment, without anybody mending it.
+// passes reports whether a failure to connect may end by itself in a moment.
 func passes(err error) bool {
 	var dns *net.DNSError
 	return !isTLS(err) && (!errors.As(err, &dns) || !dns.IsNotFound)
 }
 
-// retryBudget keeps retries a fraction of the calls, so that a provider that is down, or turns everything away, is not
-// asked several times as often as if it were well. It counts in tenths of a retry.
+// retryBudget keeps retries to a fraction of the calls, so that a provider that is down, or refuses everything, does
+// not get several times its normal load. It counts in tenths of a retry.
 type retryBudget struct{ tenths atomic.Int64 }
 
 const (
 	oneRetry      = 10
 	earnedPerCall = 2             // a retry for every five calls
-	fullBudget    = 20 * oneRetry // what may be saved up for a bad moment
+	fullBudget    = 20 * oneRetry // the most that is saved up
 )
 
 func (b *retryBudget) fill() { b.tenths.Store(fullBudget) }

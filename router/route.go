@@ -25,12 +25,12 @@ type route struct {
 	prefix     string
 	provider   *Provider
 	configured bool
-	vendor     bool   // the prefix is a host's name with a slash
+	vendor     bool   // the prefix is a host name with a slash
 	strip      bool   // the prefix is not sent
-	to         string // what is sent; "" for what was asked
+	to         string // the model name to send; "" for the one that was asked for
 }
 
-// sent is the name that a model is sent by; "" where nothing is left of it.
+// sent returns the model name to send; "" if nothing is left of it.
 func (r *route) sent(model string) string {
 	switch {
 	case r.to != "":
@@ -41,7 +41,7 @@ func (r *route) sent(model string) string {
 	return model
 }
 
-// buildRoutes puts the rules in the order they are tried: configured before built-in, longer before shorter.
+// buildRoutes sorts the rules in the order they are tried: configured before built-in, longer before shorter.
 func (r *Router) buildRoutes(rules []RouteRule) ([]route, error) {
 	var routes []route
 	seen := make(map[string]bool, len(rules))
@@ -81,13 +81,13 @@ func (r *Router) buildRoutes(rules []RouteRule) ([]route, error) {
 	return routes, nil
 }
 
-// aliases are names that stand for others.
+// aliases maps names to other names.
 type aliases struct {
 	exact    map[string]string
 	patterns []Alias // without their stars, the longest first
 }
 
-// of is the name that a model stands for.
+// of returns the name that a model is an alias for.
 func (a *aliases) of(model string) (to string, ok bool) {
 	if to, ok = a.exact[model]; ok {
 		return to, true
@@ -130,12 +130,12 @@ func (r *Router) buildAliases(list []Alias) (aliases, error) {
 	return all, nil
 }
 
-// Place finds the provider of a model: an alias is followed once, then configured routes are tried before built-in
-// ones, the longest prefix first; VENDOR/MODEL goes to the family of that vendor, as MODEL. Names are compared byte by byte, because the hosts that serve open weights tell
-// upper from lower case.
+// Place finds the provider of a model. It follows an alias once, then tries configured routes before built-in ones, the
+// longest prefix first. VENDOR/MODEL goes to the family of that vendor, as MODEL. Names are case-sensitive, because
+// they are to the hosts of open weights.
 //
-// Errors: [codec.KindInvalidRequest] for a name that cannot be one, [codec.KindNotFound] with code "model_not_found"
-// for one that no route knows.
+// Errors: [codec.KindInvalidRequest] for an invalid name, [codec.KindNotFound] with code "model_not_found" for one
+// without a route.
 func (r *Router) Place(model string) (Placement, *codec.Error) {
 	if err := checkModelName(model); err != nil {
 		return Placement{}, err
@@ -151,13 +151,13 @@ func (r *Router) Place(model string) (Placement, *codec.Error) {
 	return Placement{Provider: p, Asked: model, Model: sent, Aliased: aliased}, nil
 }
 
-// vendors are the families that names of the form VENDOR/MODEL lead to, by the name of their provider.
+// vendors maps the VENDOR of names VENDOR/MODEL to the name of its family's provider.
 var vendors = map[string]string{
 	"anthropic": "anthropic", "openai": "openai", "google": "gemini", "gemini": "gemini", "deepseek": "deepseek",
 }
 
-// match finds the provider of a model, nil where no route leads to one, and the name that it is sent by. A name with a
-// vendor is never told by its first letters: ollama/llama3 is no model of OpenAI's, and may be meant not to leave the house.
+// match finds the provider of a model, nil if no route leads to one, and the model name to send. A name with a vendor
+// is never matched by its first letters: ollama/llama3 is not a model of OpenAI, and may be meant to stay local.
 func (r *Router) match(model string) (p *Provider, sent string) {
 	vendor, name, vendored := strings.Cut(model, "/")
 	for i := range r.routes {
@@ -174,7 +174,7 @@ func (r *Router) match(model string) (p *Provider, sent string) {
 	return nil, model
 }
 
-// provides is the provider of a model.
+// provides returns the provider of a model.
 func (r *Router) provides(model string) *Provider {
 	p, _ := r.match(model)
 	return p
@@ -211,7 +211,7 @@ func (r *Router) unknownModel(model string) *codec.Error {
 	return err
 }
 
-// prefixes lists what is routed, for messages to people.
+// prefixes lists the routed prefixes, for messages to people.
 func (r *Router) prefixes() string {
 	all := make([]string, len(r.routes))
 	for i := range r.routes {

@@ -8,8 +8,8 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// generate lets the model answer, or where its provider cannot, and nothing has reached the client yet, the first fallback
-// that can. When none of them can either, the client gets the error of the model that it asked for.
+// generate has the model answer. If its provider cannot, and nothing has reached the client yet, it asks the first
+// fallback that can. If none can, the client gets the error of the model that it asked for.
 func (x *exchange) generate() error {
 	x.route.fallbacks = x.router.Fallbacks(x.route.placement)
 	failed := x.ask()
@@ -19,8 +19,8 @@ func (x *exchange) generate() error {
 	return x.fallBack(failed)
 }
 
-// fallBack asks the fallbacks, one after the other. It is apart from generate because that one's frame lies on the stack for
-// as long as a stream lasts.
+// fallBack asks the fallbacks in turn. It is separate from generate, whose frame stays on the stack for as long as a
+// stream lasts.
 func (x *exchange) fallBack(failed error) error {
 	asked, replied := x.route.placement, x.attempts.replied
 	x.recordFailure(asError(failed))
@@ -42,7 +42,7 @@ func (x *exchange) fallBack(failed error) error {
 	return failed
 }
 
-// ask has the placed model answer, in whatever format it speaks.
+// ask has the placed model answer, in its own format.
 func (x *exchange) ask() error {
 	if x.route.format != x.request.surface {
 		return x.cross()
@@ -50,7 +50,7 @@ func (x *exchange) ask() error {
 	return x.passThrough()
 }
 
-// mayFallBack reports whether another model could still answer: nothing has reached the client, who is still there.
+// mayFallBack reports whether another model could still answer: nothing has reached the client, who is still connected.
 func (x *exchange) mayFallBack() bool {
 	if x.route.fallback || x.answer.begun || x.ctx.Err() != nil {
 		return false
@@ -63,8 +63,8 @@ func (x *exchange) mayFallBack() bool {
 	return false
 }
 
-// mayAsk reports whether a provider may be asked in place of another. A client that brought a credential of its own is
-// served with that, which is for one provider alone, and on nobody else's account.
+// mayAsk reports whether a provider may replace another. A client's own credential is for one provider only, and its
+// request is never charged to anyone else's account.
 func (x *exchange) mayAsk(other, asked *router.Provider) bool { return !x.route.own || other == asked }
 
 // reset clears the state of the failed attempt.
@@ -74,8 +74,8 @@ func (x *exchange) reset(placement router.Placement) {
 	x.answer.out.Del(headerTranslation)
 }
 
-// shouldFallBack reports whether status triggers a fallback, or already has: the client would read an error of a model that it
-// does not know.
+// shouldFallBack reports whether status triggers a fallback, or already has: the client would otherwise see an error of
+// a model that it does not know.
 func (x *exchange) shouldFallBack(status int) bool {
 	if x.route.fallback {
 		return status >= http.StatusBadRequest

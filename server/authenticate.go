@@ -14,7 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Headers of ours. None of them goes upstream.
+// Our headers. None of them goes upstream.
 const (
 	headerServiceKey      = "X-Service-API-Key"
 	headerChatKey         = "X-Service-Chat-Key"
@@ -31,10 +31,10 @@ const (
 	headerRecall          = "X-Service-Recall"
 )
 
-// caller is who sent a request, and what provider credential they brought along.
+// caller is the sender of a request, with the provider credentials that it brought.
 type caller struct {
 	store.Identity
-	authorization string // whole Authorization header, only where the service key came in a header of its own
+	authorization string // whole Authorization header, only if the service key came in a header of its own
 	apiKey        string // X-Api-Key
 	googleKey     string // X-Goog-Api-Key
 }
@@ -80,8 +80,8 @@ func (s *Server) readCaller(in *edge.Request) (caller, error) {
 	return c, nil
 }
 
-// keepServiceKeys takes service keys out of the headers that would carry them to a provider: clients that are given
-// one as their API key may send it in several headers at once.
+// keepServiceKeys removes service keys from the headers that would carry them to a provider: clients that use one as
+// their API key may send it in several headers at once.
 func (c *caller) keepServiceKeys(secret string) {
 	for _, value := range []*string{&c.authorization, &c.apiKey, &c.googleKey} {
 		_, bare, found := strings.Cut(*value, " ")
@@ -94,7 +94,7 @@ func (c *caller) keepServiceKeys(secret string) {
 	}
 }
 
-// brought are the provider credentials that the caller brought along.
+// brought returns the provider credentials that the caller sent.
 func (c *caller) brought() (credentials []string) {
 	for _, value := range [...]string{c.authorization, c.apiKey, c.googleKey} {
 		if value == "" {
@@ -125,7 +125,7 @@ func bearer(authorization, apiKey string) (string, error) {
 	}
 }
 
-// requireScope reports whether the caller may do what needs scope.
+// requireScope returns an error unless the caller has the scope.
 func (c *caller) requireScope(scope store.Scopes) error {
 	if c.Scopes.Has(scope) {
 		return nil
@@ -136,8 +136,8 @@ func (c *caller) requireScope(scope store.Scopes) error {
 	return e
 }
 
-// requireModel reports whether the caller's key may ask for a model, by the name that the client gives. What answers in its
-// place is the operator's choice.
+// requireModel returns an error unless the caller's key may ask for the model, by the client's name for it. Which model
+// replaces it is the operator's choice.
 func (c *caller) requireModel(name string) error {
 	if c.Models.Allows(name) {
 		return nil
@@ -148,7 +148,7 @@ func (c *caller) requireModel(name string) error {
 	return e
 }
 
-// requireModels is requireModel for all that a request may have its host ask.
+// requireModels is requireModel for every model that a request may have its host ask.
 func (c *caller) requireModels(e *codec.Envelope, body []byte) error {
 	if len(c.Models) == 0 {
 		return nil
@@ -166,8 +166,8 @@ func (c *caller) requireModels(e *codec.Envelope, body []byte) error {
 	return c.requireModel(e.Model)
 }
 
-// requireToolModels is requireModel for the models that a tool of the host asks: an advisor, or one that makes pictures. Some
-// hosts have it among the parameters. A member that occurs twice counts both times, since hosts differ in which one they take.
+// requireToolModels is requireModel for the models that a hosted tool asks: an advisor, or an image model. Some hosts
+// have it among the parameters. A duplicate member counts both times, since hosts differ in which one they read.
 func (c *caller) requireToolModels(tool []byte) error {
 	for m := scan.Object(tool); m.Next(); {
 		if err := c.requireNamed(&m); err != nil {
@@ -193,7 +193,7 @@ func (c *caller) requireNamed(m *scan.Members) error {
 	return c.requireModel(scan.String(m.Value))
 }
 
-// mostNamed is how many models an error names.
+// mostNamed is how many models an error lists.
 const mostNamed = 10
 
 func namesOf(models store.Models) string {
@@ -203,9 +203,9 @@ func namesOf(models store.Models) string {
 	return strings.Join(models, ", ")
 }
 
-// credential is what opens the provider in that format: the client's own where they sent one that fits, else the
-// account's own, else none, which stands for the server default. own reports whether the client is the one to be told
-// when the provider refuses it.
+// credential returns the credential for the provider in that format: the client's own if it sent one that fits, else
+// the account's, else none, which means the server's default. own reports whether a refusal by the provider is for the
+// client to see.
 func (s *Server) credential(c *caller, p *router.Provider, format codec.Format) (credential router.Credential, own bool, err error) {
 	header := p.CredentialHeader(format)
 	switch {
@@ -223,19 +223,19 @@ func (s *Server) credential(c *caller, p *router.Provider, format codec.Format) 
 	return p.Credential(format, secret), false, nil
 }
 
-// refusals remembers what was logged of late, so that a client that asks again and again does not fill the log.
+// refusals remembers recently logged refusals, so that a client that asks again and again does not fill the log.
 type refusals struct {
 	mu     sync.Mutex
 	logged map[string]time.Time
-	swept  time.Time // when what is old was last forgotten
+	swept  time.Time // when old entries were last removed
 }
 
 const (
-	refusalRest  = time.Minute // between two lines of the same
-	mostRefusals = 1024        // that are remembered; what is more is not logged
+	refusalRest  = time.Minute // between two log lines about the same refusal
+	mostRefusals = 1024        // that are remembered; more are not logged
 )
 
-// first reports whether nothing of the same has been logged for some time.
+// first reports whether the same refusal has not been logged for some time.
 func (r *refusals) first(what string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,14 +9,14 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// attempts are what providers were asked.
+// attempts are the calls to providers.
 type attempts struct {
 	made    []store.Attempt
-	first   [1]store.Attempt // room for made, where there is one as mostly
-	replied http.Header      // of the newest reply; nil where a provider was asked and none came
+	first   [1]store.Attempt // storage for made; mostly there is one
+	replied http.Header      // header of the newest reply; nil if a provider was asked and none came
 }
 
-// call asks the provider. The caller closes the reply's body. A refusal of a credential of ours is an error.
+// call asks the provider. The caller closes the reply's body. A refusal of one of our credentials is an error.
 func (x *exchange) call(operation router.Operation, body []byte) (*router.Reply, error) {
 	credential, own, err := x.server.credential(&x.request.caller, x.route.placement.Provider, x.route.format)
 	if err != nil {
@@ -51,8 +51,8 @@ func requestID(h http.Header) string {
 	return ""
 }
 
-// ownCredentialRefused hides a provider's refusal of a credential that is the account's or the server's: the caller's
-// own key is fine, and providers quote parts of the key they refuse.
+// ownCredentialRefused hides a provider's refusal of the account's or the server's credential: the caller's own key is
+// fine, and providers quote parts of the key that they refuse.
 func (x *exchange) ownCredentialRefused(status int) error {
 	if x.route.own || (status != http.StatusUnauthorized && status != http.StatusForbidden) {
 		return nil
@@ -64,7 +64,7 @@ func (x *exchange) ownCredentialRefused(status int) error {
 	return e
 }
 
-// providersError reads the error answer of a provider that is spoken to in the surface's own format.
+// providersError reads the error answer of a provider that speaks the surface's own format.
 func (x *exchange) providersError(reply *router.Reply) error {
 	body, err := x.readComplete(reply)
 	if err != nil {
@@ -78,7 +78,7 @@ func (x *exchange) fromProvider(e *codec.Error) *codec.Error {
 	return e
 }
 
-// recordAttempt keeps a provider's attempt for the record, and counts what follows from it.
+// recordAttempt keeps a provider's attempt for the record and counts it.
 func (x *exchange) recordAttempt(a router.Attempt) {
 	if x.attempts.made == nil {
 		x.attempts.made = x.attempts.first[:0]
@@ -96,7 +96,7 @@ func (x *exchange) recordAttempt(a router.Attempt) {
 	}
 }
 
-// recordFailure says of the newest call why it was not enough, and of its last attempt where that was known only after the
+// recordFailure records why the newest call was not enough, and its last attempt if that was known only after the
 // header.
 func (x *exchange) recordFailure(e *codec.Error) {
 	x.trace.CallFailed(e.Kind)
@@ -105,7 +105,7 @@ func (x *exchange) recordFailure(e *codec.Error) {
 	}
 }
 
-// attemptsToRecord are all of them, but for the one that gave the answer at once: the record tells of that anyway.
+// attemptsToRecord returns all attempts, or none if the first one gave the answer: the record has that anyway.
 func (x *exchange) attemptsToRecord() []store.Attempt {
 	if len(x.attempts.made) == 1 && x.attempts.made[0].Failure == "" {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// upstreamBodies are buffers for bodies that go up in another form than they came, and for the answers to them. A call that is over
-// has let go of its bodies, so that they serve other requests then.
+// upstreamBodies pools buffers for translated request bodies and for the answers to them. A finished call no longer
+// uses its bodies, so other requests can.
 var upstreamBodies = sync.Pool{New: func() any { return new([]byte) }}
 
 // cross serves a client whose format the provider does not speak.
@@ -47,7 +47,8 @@ func (x *exchange) cross() error {
 	}
 }
 
-// describeTranslation tells the client and the record what the translation does. What it does to an answer shows with that.
+// describeTranslation tells the client and the record what the translation does to the request. What it does to the
+// answer is added with the answer.
 func (x *exchange) describeTranslation(crossed *crossing.Exchange) {
 	x.recording.closing.Translation = crossed.NoteNames()
 	x.answer.out.Set(headerTranslation, crossed.Notes())
@@ -66,7 +67,7 @@ func (x *exchange) crossingSettings() *crossing.Settings {
 	}
 }
 
-// translated is the relay of a stream that goes to the client in another format.
+// translated relays a stream that goes to the client in another format.
 type translated struct {
 	x      *exchange
 	stream *crossing.Stream
@@ -94,7 +95,7 @@ func (r *translated) fail(dst []byte, e *codec.Error, _ int64) []byte { return r
 func (r *translated) next() int64             { return r.stream.Next() }
 func (r *translated) seen() *crossing.Seen    { return r.stream.Seen() }
 func (r *translated) announce()               { r.x.describeTranslation(r.stream.Exchange()) }
-func (r *translated) answersWithStatus() bool { return true } // it says more than a stream that fails at once
+func (r *translated) answersWithStatus() bool { return true } // a status says more than a stream that fails at once
 func (r *translated) release()                {}
 
 func (r *translated) record() {
@@ -109,8 +110,8 @@ func formatNames(formats []codec.Format) string {
 	return strings.Join(names, ", ")
 }
 
-// shortTranslation is how many bytes are set aside for the translation of an answer. A provider's answer may repeat the tools and
-// instructions of its request, and be many times as long.
+// shortTranslation is how many bytes are set aside for the translation of an answer. A provider's answer may repeat the
+// tools and instructions of its request, and be many times as long.
 const shortTranslation = 4 << 10
 
 // crossBuffered translates a complete answer.
@@ -121,7 +122,7 @@ func (x *exchange) crossBuffered(reply *router.Reply, crossed *crossing.Exchange
 	if err != nil {
 		return err
 	}
-	if cap(*buffer) < cap(body) && cap(body) <= completeAnswer { // a longer one is too rare to be kept for
+	if cap(*buffer) < cap(body) && cap(body) <= completeAnswer { // a longer one is too rare to keep
 		*buffer = body
 	}
 	if err := x.hold(int64(len(body))); err != nil { // the translation is at most about as long
@@ -139,7 +140,7 @@ func (x *exchange) crossBuffered(reply *router.Reply, crossed *crossing.Exchange
 	return x.sendBuffered(http.StatusOK, answer, store.OutcomeComplete)
 }
 
-// crossedError is a provider's error answer as the surface's own error.
+// crossedError returns a provider's error answer as the surface's own error.
 func (x *exchange) crossedError(reply *router.Reply, crossed *crossing.Exchange) error {
 	body, err := x.readComplete(reply)
 	if err != nil {

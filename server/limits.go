@@ -12,8 +12,8 @@ import (
 // LimitKeys sets the limits of keys that have none of their own, from the next request on.
 func (s *Server) LimitKeys(l store.Limits) { s.keyLimits.Store(&l) }
 
-// keepWithinLimits lets the exchange in as far as the limits of the caller's key go. What they turn away is counted and not
-// put on record, so that callers who do not wait cost little.
+// keepWithinLimits admits the exchange within the limits of the caller's key. Refused requests are counted but not
+// recorded, so that impatient callers cost little.
 func (x *exchange) keepWithinLimits() error {
 	limits := x.request.caller.Limits.Or(*x.server.keyLimits.Load())
 	return x.unlessRefused(func() (refusal *quota.Refusal) {
@@ -22,11 +22,11 @@ func (x *exchange) keepWithinLimits() error {
 	})
 }
 
-// firstLease is how long a request waits for the first lease of a limit that it would exceed without one. The centre of a cluster
-// gives it within some 20 ms.
+// firstLease is how long a request waits for the first lease of a limit that it would exceed without one. The centre of
+// a cluster grants it within some 20 ms.
 const firstLease = 250 * time.Millisecond
 
-// unlessRefused lets the exchange go on if enter does, now or once the lease has come that a refusal is for want of.
+// unlessRefused runs enter, and runs it again if it was refused only for lack of a lease that then arrived.
 func (x *exchange) unlessRefused(enter func() *quota.Refusal) error {
 	refusal := enter()
 	if refusal != nil && refusal.Coming != nil {
@@ -48,7 +48,7 @@ func (x *exchange) unlessRefused(enter func() *quota.Refusal) error {
 // unknownOutput is how many tokens are reserved for an answer whose length the request does not bound. Few are longer.
 const unknownOutput = 4096
 
-// reserveTokens sets aside what the request may use of the key's month.
+// reserveTokens reserves the tokens that the request may use of the key's month.
 func (x *exchange) reserveTokens() error {
 	tokens := x.request.estimatedTokens()
 	switch {
@@ -72,7 +72,7 @@ func (x *exchange) turnAway(refusal *quota.Refusal) error {
 	return refusal.Error
 }
 
-// leaveLimits counts what the exchange has used.
+// leaveLimits counts the tokens that the exchange has used.
 func (x *exchange) leaveLimits() {
 	now, used := x.server.opts.Clock(), x.usedTokens()
 	x.server.budgets.Settle(now, &x.request.claim, x.spent())
@@ -83,8 +83,8 @@ func (x *exchange) leaveLimits() {
 	x.request.pass.Leave(now, used)
 }
 
-// usedTokens is what is on record: what the provider says, else the estimate. The prompt counts, too, where nothing
-// came of the answer because the client left or the server was shut down: the provider reads it all the same.
+// usedTokens returns the recorded tokens: the provider's count, else the estimate. The prompt also counts if there was
+// no answer because the client left or the server was shut down: the provider reads it all the same.
 func (x *exchange) usedTokens() int64 {
 	switch {
 	case !x.recording.closing.Usage.IsZero():
@@ -97,8 +97,8 @@ func (x *exchange) usedTokens() int64 {
 	return x.request.estimatedTokens()
 }
 
-// leftTheProvider reports whether the exchange was ended from this side while a provider had the request. A request whose
-// connection was still being made counts as sent: that cannot be told apart.
+// leftTheProvider reports whether this side ended the exchange while a provider had the request. A request whose
+// connection was still being made counts as sent: the two cannot be told apart.
 func (x *exchange) leftTheProvider() bool {
 	ended := x.recording.closing.Outcome == store.OutcomeClientClosed || x.recording.closing.Outcome == store.OutcomeInterrupted
 	last := len(x.attempts.made) - 1

@@ -8,8 +8,8 @@ import (
 	"github.com/mnemeproxy/mneme/router"
 )
 
-// passThrough serves a client in the provider's own format: bytes up, bytes down, but for reasoning state in the history
-// that the provider would refuse.
+// passThrough serves a client in the provider's own format: bytes pass both ways unchanged, except for reasoning state
+// in the history that the provider would refuse.
 func (x *exchange) passThrough() error {
 	body, err := x.spliced()
 	if err != nil {
@@ -29,8 +29,8 @@ func (x *exchange) passThrough() error {
 	return x.passBuffered(reply)
 }
 
-// spliced is the client's body as it goes to a provider of its own format. It is apart from passThrough because that one's
-// frame lies on the stack for as long as a stream lasts.
+// spliced returns the client's body for a provider of its own format. It is separate from passThrough, whose frame
+// stays on the stack for as long as a stream lasts.
 func (x *exchange) spliced() ([]byte, error) {
 	body, resolved, err := x.resolveOwn()
 	if err != nil {
@@ -47,7 +47,7 @@ func (x *exchange) spliced() ([]byte, error) {
 		x.route.askedUsage = envelope.AskForUsage()
 	}
 	if !envelope.Untouched(x.route.placement.Model) {
-		body, blocks = envelope.Splice(nil, body, x.route.placement.Model), nil // they stand elsewhere in it
+		body, blocks = envelope.Splice(nil, body, x.route.placement.Model), nil // their positions in it differ
 	}
 	body, dropped := crossing.CleanHistory(body, x.route.format, &crossing.Settings{
 		Target: x.router.Target(x.route.placement), Pieces: blocks, Prints: x.request.prints,
@@ -60,11 +60,11 @@ func (x *exchange) spliced() ([]byte, error) {
 	return body, nil
 }
 
-// passed is the relay of a stream whose bytes go to the client as they come.
+// passed relays a stream whose bytes go to the client unchanged.
 type passed struct {
 	x        *exchange
-	observer *crossing.Observer // notes what passes
-	out      []byte             // where usage was asked for on this side
+	observer *crossing.Observer // observes the frames
+	out      []byte             // if usage was asked for on this side
 }
 
 func (r *passed) frames(p *pump) []byte {
@@ -77,8 +77,8 @@ func (r *passed) frames(p *pump) []byte {
 	return r.bytes(p)
 }
 
-// bytes are what the client gets of the frames that were passed on. Where usage was asked for on this side, the provider's
-// chunks say that they have none, which they would not without.
+// bytes returns the client's bytes of the frames that passed. If usage was asked for on this side, the provider's
+// chunks say that they have none, which is removed.
 func (r *passed) bytes(p *pump) []byte {
 	passed := p.splitter.Passed()
 	if !r.x.route.askedUsage {
@@ -98,7 +98,7 @@ func (r *passed) bytes(p *pump) []byte {
 // noUsage is the member of a chunk without counts. In text its quotes would be escaped.
 var noUsage = []byte(`,"usage":null`)
 
-// passRoutine passes frames on of which nothing has to be known but that they are content.
+// passRoutine passes frames that are known to be mere content.
 func (r *passed) passRoutine(p *pump) {
 	for n := r.observer.Routine(p.splitter.Rest()); n > 0; n = r.observer.Routine(p.splitter.Rest()) {
 		p.splitter.Pass(n)
@@ -122,8 +122,8 @@ func (r *passed) fail(dst []byte, e *codec.Error, next int64) []byte {
 
 func (r *passed) next() int64             { return r.observer.Next() }
 func (r *passed) seen() *crossing.Seen    { return &r.observer.Seen }
-func (r *passed) announce()               {} // spliced has, of what was done to the request
-func (r *passed) record()                 {} // likewise
+func (r *passed) announce()               {} // spliced has reported the changes to the request
+func (r *passed) record()                 {} // as above
 func (r *passed) answersWithStatus() bool { return false }
 func (r *passed) release()                { r.observer.Release() }
 
@@ -142,7 +142,7 @@ func entryName(key crossing.LedgerKey) string {
 	return key.Family.String() + " " + key.Kind + " " + key.ID
 }
 
-// reasoningMemory is where the reasoning of an answer is kept that passes through, for hosts that want it back.
+// reasoningMemory returns where the reasoning of a passed-through answer is kept, for hosts that want it back.
 func (x *exchange) reasoningMemory() crossing.Memory {
 	family, replays := x.router.ReplaysReasoning(x.route.placement, x.route.format)
 	if !replays {

@@ -17,10 +17,10 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// pump moves one stream from a provider to a client, in the handler's own goroutine: read, note, translate where the
-// formats differ, write, flush once per read. No event is held back while there is nothing else to read, and events
-// that come together leave together, which is where the cost of a stream lies (system calls, not bytes). Only whole
-// frames leave, so that whatever has to be said next, an error or a sign of life, is understood.
+// pump relays one stream from a provider to a client, in the handler's own goroutine: read, note, translate if the
+// formats differ, write, flush once per read. No event is held back while there is nothing else to read. Events that
+// arrive together leave together, because the cost of a stream is in system calls, not bytes. Only whole frames leave,
+// so whatever follows, an error or a heartbeat, is understood.
 type pump struct {
 	x        *exchange
 	reply    *router.Reply
@@ -30,28 +30,28 @@ type pump struct {
 	out      []byte
 	lingers  *time.Timer // ends the provider's stream some time after its terminal event
 
-	alive  bool // the newest read brought nothing but signs of life
+	alive  bool // the newest read brought only heartbeats
 	ended  bool // a terminal or error event has been seen
 	failed bool // it was an error event
 
-	mu        sync.Mutex // guards what follows against the heartbeat; held while a write waits for the client
+	mu        sync.Mutex // guards the fields below against the heartbeat; held while a write waits for the client
 	writer    *edge.Stream
 	lastWrite time.Time
-	next      int64 // number of the event after those that the client has
+	next      int64 // number of the event after the last one sent
 	gaps      telemetry.Gaps
 	answered  bool // the head of the answer has been written
-	over      bool // nothing may be written any more but by the loop
+	over      bool // only the loop may still write
 }
 
-// streamBuffer is the size in which a stream is read: what a burst leaves in a socket is taken with one or two reads,
-// and five thousand open streams hold 80 MB.
+// streamBuffer is the read size of a stream: one or two reads empty a burst from a socket, and five thousand open
+// streams take 80 MB.
 const streamBuffer = 16 << 10
 
 // afterTerminal is how long a provider may keep a stream open after its terminal event. The client has its answer by
-// then; what still comes is passed on, and the connection is used again if its end comes in time.
+// then. Later bytes are passed on, and the connection is reused if its end comes in time.
 const afterTerminal = time.Second
 
-// buffers are what a stream needs for its time and hands on to the next.
+// buffers are borrowed by a stream while it lasts.
 type buffers struct {
 	splitter *sse.Splitter
 	out      []byte
@@ -77,7 +77,7 @@ func (x *exchange) pump(reply *router.Reply, by relay) error {
 	return p.run()
 }
 
-// release gives back what the stream borrowed. The writer stays with the response, which hertz finalizes later.
+// release returns what the stream borrowed. The writer stays with the response, which hertz finalizes later.
 func (p *pump) release(b *buffers) {
 	p.mu.Lock()
 	p.over = true
@@ -124,7 +124,7 @@ func (p *pump) run() error {
 	}
 }
 
-// take notes the frames that are whole by now and returns what the client is to get for them.
+// take notes the complete frames and returns the client's bytes for them.
 func (p *pump) take() []byte {
 	p.alive = true
 	out := p.relay.frames(p)
@@ -134,9 +134,9 @@ func (p *pump) take() []byte {
 	return out
 }
 
-// refusal is the provider's error that a stream began with. While nothing has been sent to the client, that of a
-// translated stream is answered with a status, which says more to a client than a stream that fails at once, or by
-// another model; in the provider's own format only the latter.
+// refusal returns the provider's error that a stream began with. While nothing has been sent to the client, a
+// translated stream is then answered with a status, which says more to a client than a stream that fails at once, or by
+// another model. In the provider's own format only the latter is done.
 func (p *pump) refusal() error {
 	if !p.failed || !p.relay.answersWithStatus() && !p.x.mayFallBack() {
 		return nil
@@ -153,7 +153,7 @@ func (p *pump) refusal() error {
 	return p.x.fromProvider(failure)
 }
 
-// note takes in what a frame is.
+// note records the kind of a frame.
 func (p *pump) note(sign codec.FrameKind) {
 	if sign != codec.FrameKeepAlive {
 		p.alive = false
@@ -163,7 +163,7 @@ func (p *pump) note(sign codec.FrameKind) {
 	}
 }
 
-// send hands bytes to the client. Before the first of them the request is on record; before the terminal event the
+// send writes bytes to the client. Before the first of them the request is on record; before the terminal event the
 // whole exchange is.
 func (p *pump) send(out []byte) error {
 	if len(out) == 0 && !p.ended {
@@ -188,7 +188,7 @@ func (p *pump) send(out []byte) error {
 	return p.write(out)
 }
 
-// commit puts the end of an answer on record that the provider has ended itself.
+// commit records the end of an answer that the provider has ended itself.
 func (p *pump) commit() error {
 	p.lingers = time.AfterFunc(afterTerminal, p.reply.Body.Cut)
 	if p.failed {
@@ -203,7 +203,7 @@ func (p *pump) finish(outcome store.Outcome) error {
 	return p.x.commit(outcome)
 }
 
-// write sends bytes at once, the head of the answer before the first of them.
+// write sends bytes at once, preceded by the head of the answer the first time.
 func (p *pump) write(out []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -239,10 +239,10 @@ func (x *exchange) streamHeader(reply *router.Reply) {
 	x.answer.out.SetStatus(http.StatusOK)
 	x.answer.out.SetContentType(eventStream)
 	x.answer.out.Set("Cache-Control", "no-cache")
-	x.answer.out.Set("X-Accel-Buffering", "no") // reverse proxies in front are not to collect events
+	x.answer.out.Set("X-Accel-Buffering", "no") // tells reverse proxies not to buffer events
 }
 
-// silent reports whether a sign of life is due.
+// silent reports whether a heartbeat is due.
 func (p *pump) silent() bool {
 	if !p.mu.TryLock() {
 		return false
@@ -255,8 +255,8 @@ func (p *pump) silentLocked() bool {
 	return !p.over && time.Since(p.lastWrite) >= p.x.server.opts.Heartbeat
 }
 
-// beat writes a sign of life if the stream is still silent. A failure to write is left for the loop to find. When the
-// loop is writing, or waits for a slow client, the stream is not silent.
+// beat writes a heartbeat if the stream is still silent. The loop will notice a failed write. A stream whose loop is
+// writing, or waits for a slow client, is not silent.
 func (p *pump) beat() {
 	if !p.mu.TryLock() {
 		return
@@ -272,7 +272,7 @@ func (p *pump) beat() {
 	_ = p.writeLocked(crossing.AppendHeartbeat(nil, p.x.request.surface, p.next))
 }
 
-// end handles the end of a body after its terminal event. What follows without a blank line is passed on too. An
+// end handles the end of a body after its terminal event. Trailing bytes without a blank line are passed on too. An
 // answer that ended with an error gets no clean end.
 func (p *pump) end() error {
 	if p.failed {
@@ -315,8 +315,9 @@ func (p *pump) stopIf(err error) error {
 	return p.stop(err)
 }
 
-// stop ends a stream that cannot go on: in the surface's own words and with a connection that is visibly cut, so that
-// it never looks like a finished answer. With nothing sent yet the error goes back to be answered with a status.
+// stop ends a stream that cannot continue: with an error in the surface's format and a connection that is visibly cut,
+// so that it never looks like a finished answer. If nothing has been sent yet, the error is returned and answered with
+// a status.
 func (p *pump) stop(err error) error {
 	p.mu.Lock()
 	p.over = true // no heartbeat into what follows
@@ -343,7 +344,7 @@ func (p *pump) stop(err error) error {
 	return recorded
 }
 
-// recorded logs a record that could not be completed; the client has nothing to hear of it any more.
+// recorded logs a record that could not be completed; it is too late to tell the client.
 func (p *pump) recorded(err error) error {
 	if err != nil {
 		p.x.server.log.Error("an exchange could not be put on record", "exchange", p.x.recording.capture.ID(), "error", err)

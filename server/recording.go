@@ -10,20 +10,20 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// recording is what is put on record of an exchange: its opening when it has been placed, its closing before the client has
-// the last byte of the answer.
+// recording is the durable record of an exchange: its opening is written when it has been placed, its closing before
+// the client has the last byte of the answer.
 type recording struct {
 	capture  store.Recording // nil: the request has not been put on record
 	off      bool            // the capture records nothing
 	closing  store.Closing
 	cost     store.Cost        // of closing, where it is known
-	written  int64             // about how many tokens of the answer have come
+	written  int64             // estimated tokens of the answer so far
 	recalled *store.RecallInfo // nil: nothing was to be recalled
 	finished bool              // the closing is committed
-	lag      time.Duration     // for which the end of the answer waited for that
+	lag      time.Duration     // how long the end of the answer waited for that
 }
 
-// record puts the request on record. It does not wait for the commit.
+// record records the request. It does not wait for the commit.
 func (x *exchange) record() error {
 	r := &x.recording
 	if r.off = x.server.opts.CaptureOff || x.request.offRecord(x.server.opts.OptOut); r.off {
@@ -38,7 +38,7 @@ func (x *exchange) record() error {
 	return err
 }
 
-// opening is what is known of the exchange before a provider is asked.
+// opening returns what is known of the exchange before a provider is asked.
 func (x *exchange) opening() *store.Opening {
 	x.request.split()
 	body, redacted := x.request.redactor.Body(x.request.body, x.request.blocks, x.request.prints)
@@ -63,11 +63,11 @@ func (x *exchange) opening() *store.Opening {
 	return o
 }
 
-// hints fills in what tells the session of an exchange, beyond the service's own fields: the client's own ids where there are
-// any (docs/wire/clients.md#1), else keys that are derived from its opening messages.
+// hints sets the fields that identify the session of an exchange, besides the service's own fields: the client's own
+// ids if there are any (docs/wire/clients.md#1), else keys derived from its opening messages.
 func (r *request) hints(o *store.Opening) {
 	if r.in.HasHeader(headerReplay) {
-		o.Auxiliary = store.AuxiliaryReplay // what the request says of its conversation is true of the original alone
+		o.Auxiliary = store.AuxiliaryReplay // the request's facts about its conversation hold for the original only
 		return
 	}
 	client := r.client()
@@ -84,8 +84,8 @@ func (r *request) hints(o *store.Opening) {
 	o.DerivedOpening, o.DerivedReply = keys.Opening, keys.Reply
 }
 
-// recordRefusal begins the record of a request that was turned away before it was placed. Only requests of
-// authenticated callers are kept, and nothing is kept where keeping it is what failed.
+// recordRefusal begins the record of a request that was refused before it was placed. Only requests of authenticated
+// callers are recorded, and not if recording itself failed.
 func (x *exchange) recordRefusal(e *codec.Error) {
 	if x.recording.capture != nil || x.request.caller.Account == "" || x.request.limited || e.Kind == codec.KindStorage {
 		return
@@ -95,19 +95,19 @@ func (x *exchange) recordRefusal(e *codec.Error) {
 	}
 }
 
-// recordError keeps a provider's error answer.
+// recordError records a provider's error answer.
 func (x *exchange) recordError(status int, body []byte) {
 	x.recording.closing.Error = x.fromProvider(crossing.ProviderCodec(x.route.format).DecodeError(status, 0, body))
 }
 
 func (x *exchange) recordFirstByte() { x.recording.closing.FirstByte = time.Now() }
 
-// recordSeen keeps what an answer says of itself.
+// recordSeen records the answer's facts about itself.
 func (x *exchange) recordSeen(seen *crossing.Seen) {
 	c := &x.recording.closing
 	c.ModelServed = seen.Model
 	c.ResponseID = seen.ID
-	if x.route.format != x.request.surface { // the client has been given an id of ours, and will come back with that
+	if x.route.format != x.request.surface { // the client has an id of ours, and will send that
 		c.ResponseID = crossing.Traits(x.request.surface).AnswerID(x.answerOptions())
 	}
 	c.Usage, x.recording.written = seen.Usage, seen.Written
@@ -120,7 +120,7 @@ func (x *exchange) recordSeen(seen *crossing.Seen) {
 	}
 }
 
-// commit puts the end of the exchange on record, once.
+// commit records the end of the exchange, once.
 func (x *exchange) commit(outcome store.Outcome) error {
 	r := &x.recording
 	if r.finished {
@@ -150,17 +150,17 @@ func (x *exchange) commit(outcome store.Outcome) error {
 	return err
 }
 
-// tryCommit is commit where the client has nothing to hear of a failure any more.
+// tryCommit is commit for when it is too late to tell the client of a failure.
 func (x *exchange) tryCommit(outcome store.Outcome) {
 	if err := x.commit(outcome); err != nil {
 		x.server.log.Error("an exchange could not be put on record", "exchange", x.recording.id(), "error", err)
 	}
 }
 
-// closeRecord ends the record of an exchange that ended in no other way, after a panic for instance.
+// closeRecord ends the record of an exchange that nothing else ended, after a panic for instance.
 func (x *exchange) closeRecord() { x.tryCommit(store.OutcomeInterrupted) }
 
-// id is the exchange's, "" before it is put on record.
+// id returns the exchange's id, "" before it is on record.
 func (r *recording) id() string {
 	if r.capture == nil {
 		return ""

@@ -22,34 +22,34 @@ import (
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-// request is what a client asks. It is made by admit and read, and does not change afterwards, but for what is worked out
-// from it once, and for what is recalled for it.
+// request is a client's request. admit and read make it; after that only lazily derived values and recalled text change
+// it.
 type request struct {
 	in        *edge.Request
 	surface   codec.Format
-	auxiliary string // why this is no turn, where the path says so; see hints
+	auxiliary string // why this is not a turn, if the path says so; see hints
 	started   time.Time
 
 	caller   caller
-	redactor *redact.Redactor // masks the credentials of the caller and of the account, too; nil where nothing is masked
-	pass     *quota.Pass      // nil where the key has no limits
+	redactor *redact.Redactor // also masks the credentials of the caller and of the account; nil if nothing is masked
+	pass     *quota.Pass      // nil if the key has no limits
 	claim    quota.Claim      // on the budgets of the key and the account
-	previous *store.Exchange  // that it goes on from, if another node of the cluster has it; nil: not asked
-	limited  bool             // the limits of the key turned it away
+	previous *store.Exchange  // that it continues, if another node of the cluster has it; nil: not asked
+	limited  bool             // refused by the limits of the key
 
 	body     []byte  // decompressed; valid until the handler returns
-	buffer   *[]byte // of body, where something is recalled; from upstreamBodies
-	reserved int64   // bytes of the budget of bodies
+	buffer   *[]byte // of body, if something is recalled; from upstreamBodies
+	reserved int64   // bytes taken from the budget of bodies
 	envelope codec.Envelope
-	blocks   []codec.Span        // of body: its messages, tools and the like; nil until split
+	blocks   []codec.Span        // of body: its messages, tools and so on; nil until split
 	prints   []codec.Fingerprint // of blocks
 
-	openings     *chatkey.Memory // of requests before
+	openings     *chatkey.Memory // of earlier requests
 	conversation chatkey.Keys    // derived from the opening messages, see keys
 	derived      bool            // conversation is known
 }
 
-// release gives back what the body takes. Nobody may read it any more.
+// release returns the memory of the body, which must not be read any more.
 func (r *request) release() {
 	if r.buffer != nil {
 		upstreamBodies.Put(r.buffer)
@@ -57,7 +57,7 @@ func (r *request) release() {
 	}
 }
 
-// preferHeaders lets the headers win over the body's members.
+// preferHeaders lets the headers override the body's members.
 func (r *request) preferHeaders() error {
 	for _, field := range []struct {
 		header string
@@ -75,13 +75,13 @@ func (r *request) preferHeaders() error {
 	return nil
 }
 
-// readBody is the request's body, decompressed. It is valid until the handler returns, and not to be changed. Its size
-// has been taken from the byte budget; the caller gives it back.
+// readBody returns the decompressed request body. It is valid until the handler returns and must not be changed. Its
+// size has been taken from the byte budget; the caller returns it.
 func (s *Server) readBody(in *edge.Request) ([]byte, error) {
 	if contentType := in.ContentType(); !isJSON(contentType) {
 		return nil, codec.Errorf(codec.KindUnsupportedMedia, "The body must be JSON and say so: send it with Content-Type: application/json, not %s.", edge.Printable(contentType))
 	}
-	body := in.Body() // within the limit, beyond which hertz reads none
+	body := in.Body() // within the limit; hertz reads no larger body
 	encoding := strings.ToLower(strings.TrimSpace(in.Header("Content-Encoding")))
 	if encoding == "" || encoding == "identity" {
 		return body, s.reserve(int64(len(body)))
@@ -89,7 +89,7 @@ func (s *Server) readBody(in *edge.Request) ([]byte, error) {
 	return s.decompress(encoding, body)
 }
 
-// isJSON reports whether a content type is JSON, parameters aside. No content type at all is taken as JSON: some
+// isJSON reports whether a content type is JSON, ignoring parameters. A missing content type counts as JSON: some
 // clients leave it out.
 func isJSON(contentType string) bool {
 	media, _, _ := strings.Cut(contentType, ";")
@@ -97,7 +97,7 @@ func isJSON(contentType string) bool {
 	return media == "" || media == "application/json" || strings.HasSuffix(media, "+json")
 }
 
-// reserve takes n bytes from the budget of request bodies, or gives the error for the client.
+// reserve takes n bytes from the budget of request bodies, or returns the error for the client.
 func (s *Server) reserve(n int64) error {
 	if s.bodies.Take(n) {
 		return nil
@@ -107,11 +107,11 @@ func (s *Server) reserve(n int64) error {
 	return e
 }
 
-// smallestWindow is added for zstd, which has to be allowed a window even where the limit is tiny.
+// smallestWindow is added for zstd, which needs a window even if the limit is tiny.
 const smallestWindow = 64 << 10
 
-// decompress unpacks a body up to the limit. The room is reserved first, all of it: what a compressed body unpacks to
-// is not known before it is done.
+// decompress unpacks a body up to the limit. It reserves the limit first, because the unpacked size is unknown until
+// the end.
 func (s *Server) decompress(encoding string, packed []byte) ([]byte, error) {
 	var from io.Reader
 	switch encoding {
@@ -148,10 +148,10 @@ func (s *Server) decompress(encoding string, packed []byte) ([]byte, error) {
 	return body, s.reserve(int64(len(body)))
 }
 
-// splitFrom is the size in bytes from which a body is split as it is read: even where nothing is recorded, time is gained by it.
+// splitFrom is the size in bytes from which a body is split as it is read: that saves time even if nothing is recorded.
 const splitFrom = 8 << 10
 
-// readEnvelope reads the top level of the body. known are pieces of requests that came before.
+// readEnvelope reads the top level of the body. known are blocks of earlier requests.
 func (r *request) readEnvelope(known *codec.Succession) (err error) {
 	if len(r.body) < splitFrom {
 		return r.envelope.Read(r.body)
@@ -162,7 +162,7 @@ func (r *request) readEnvelope(known *codec.Succession) (err error) {
 	return err
 }
 
-// splitLarge gives the blocks of a large body.
+// splitLarge returns the blocks of a large body.
 func (r *request) splitLarge() []codec.Span {
 	if len(r.body) >= splitFrom {
 		r.split()
@@ -170,7 +170,7 @@ func (r *request) splitLarge() []codec.Span {
 	return r.blocks
 }
 
-// split finds the blocks of the body, which are what an agent sends again with every turn, if they have not been found.
+// split finds the blocks of the body, which an agent sends again with every turn, unless it already has.
 func (r *request) split() {
 	if r.blocks == nil {
 		r.blocks = r.envelope.Blocks(nil)
@@ -178,7 +178,7 @@ func (r *request) split() {
 	}
 }
 
-// estimatedTokens is what the prompt is thought to be before the provider has counted it. Counting tokens uses none.
+// estimatedTokens estimates the prompt's tokens before the provider has counted them. Counting tokens uses none.
 func (r *request) estimatedTokens() int64 {
 	if r.auxiliary == store.AuxiliaryTokens {
 		return 0
@@ -187,26 +187,26 @@ func (r *request) estimatedTokens() int64 {
 	return int64(size/bytesPerToken + 1)
 }
 
-// bytesPerToken is the rule of thumb for the size of a prompt before the provider has counted it.
+// bytesPerToken is the rule of thumb for prompts that no provider has counted yet.
 const bytesPerToken = 4
 
-// asksOffRecord reports whether the caller says in so many words that the exchange is to be kept off the record.
+// asksOffRecord reports whether the caller explicitly asks to keep the exchange off the record.
 func (r *request) asksOffRecord() bool {
 	return strings.EqualFold(r.in.Header(headerCapture), "off")
 }
 
-// offRecord reports whether the caller wants the exchange to be kept off the record, and is one of the accounts that may. A
-// provider's store: false is taken as a wish that nobody stores the exchange.
+// offRecord reports whether the caller wants the exchange off the record and its account is allowed that. A provider's
+// store: false also counts as the wish.
 func (r *request) offRecord(mayOptOut []string) bool {
 	return (r.asksOffRecord() || r.envelope.StoreOff) && slices.Contains(mayOptOut, r.caller.Account)
 }
 
-// client is what the request says of the program that sent it.
+// client returns what the request says about the program that sent it.
 func (r *request) client() *clients.Request {
 	return &clients.Request{Headers: r.in, Surface: r.surface, Body: r.body, Envelope: &r.envelope}
 }
 
-// clientHeaders are the headers that are kept with the record.
+// clientHeaders returns the headers that are kept with the record.
 func (r *request) clientHeaders() []store.HeaderField {
 	var fields []store.HeaderField
 	for _, name := range clients.KeptHeaders {
@@ -217,7 +217,7 @@ func (r *request) clientHeaders() []store.HeaderField {
 	return fields
 }
 
-// project names what the request is about: what a header says, else the directory that the client states.
+// project returns the project of the request: from a header, else the directory that the client states.
 func (r *request) project() string {
 	if name := project.Clean(r.in.Header(headerProject)); name != "" {
 		return name
@@ -228,8 +228,9 @@ func (r *request) project() string {
 	return project.Of(r.body, &r.envelope)
 }
 
-// keys are derived from the opening messages, for conversations that nothing else names. body is the request's as it is
-// stored, so that the digest derives the same; where nothing is stored, as it came. The first call decides.
+// keys are derived from the opening messages, for conversations that nothing else identifies. body is the request's as
+// it is stored, so that the digest derives the same keys; if nothing is stored, it is the original. The first call
+// decides.
 func (r *request) keys(body []byte) chatkey.Keys {
 	if !r.derived {
 		r.conversation, r.derived = r.openings.Derive(r.caller.Account, r.surface, body, &r.envelope), true
@@ -237,9 +238,9 @@ func (r *request) keys(body []byte) chatkey.Keys {
 	return r.conversation
 }
 
-// affinity is the key of the conversation for what is to be served in one place: the session, by what the client says of
-// it, else by its opening messages. It is "", which stands for all sessions of the account, where the provider keeps the
-// conversation and a later request can name it without repeating it.
+// affinity returns the key that keeps a conversation in one place: the session, if the client identifies it, else the
+// opening messages. It is "", for all sessions of the account, if the provider keeps the conversation and a later
+// request can name it without repeating it.
 func (r *request) affinity() string {
 	session := cmp.Or(r.envelope.ChatKey, r.envelope.ExternalSession, r.client().Hints().Session, r.envelope.Conversation)
 	if session != "" || r.envelope.PreviousResponse != "" || storesAnswers(r.surface) && !r.envelope.StoreOff {

@@ -7,20 +7,20 @@ import (
 	"github.com/mnemeproxy/mneme/router"
 )
 
-// route is where a request goes. It changes as a whole, when a fallback is asked.
+// route is where a request goes. A fallback replaces it as a whole.
 type route struct {
 	placement router.Placement
-	format    codec.Format // spoken with the provider
+	format    codec.Format // spoken to the provider
 	header    http.Header  // the client's headers that may go upstream
 	own       bool         // the provider credential is the client's own
-	fallback  bool         // placement is asked in place of another
+	fallback  bool         // placement replaces another model
 
-	askedUsage bool // of the provider, by this side: the chunk that comes for it is not for the client
+	askedUsage bool // of the provider, by this side: the client does not get the usage chunk
 
-	fallbacks []router.Placement // that may be
+	fallbacks []router.Placement // models that may be asked instead
 }
 
-// place finds the provider and the format to speak with it.
+// place finds the provider and the format to speak to it.
 func (x *exchange) place() error {
 	if err := x.request.caller.requireModels(&x.request.envelope, x.request.body); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (x *exchange) upstreamHeader() http.Header {
 	header := make(http.Header)
 	provider := x.route.placement.Provider
 	x.request.in.EachHeader(func(name, value []byte) { // hertz has made the names canonical
-		if provider.PassesUpstream(string(name)) { // most do not, and cost no copy
+		if provider.PassesUpstream(string(name)) { // most do not pass, and cost no copy
 			key := string(name)
 			header[key] = append(header[key], string(value))
 		}
@@ -52,7 +52,8 @@ func (x *exchange) upstreamHeader() http.Header {
 	return header
 }
 
-// affinity names what is to be served in one place, see request.affinity; 0 where there is no choice.
+// affinity returns a hash of the key that keeps a conversation in one place, see request.affinity; 0 if there is no
+// choice.
 func (x *exchange) affinity() uint64 {
 	if x.request.surface == codec.Embeddings || !x.route.placement.Provider.Pooled() {
 		return 0

@@ -11,7 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// serve serves one surface. This is the way of every exchange; each step makes one part of it, which later steps read.
+// serve serves one surface. This is the path of every exchange; each step makes one part of it, which later steps read.
 func (s *Server) serve(surface codec.Format) edge.Handler {
 	return func(ctx context.Context, in *edge.Request, out *edge.Response) {
 		x := s.newExchange(ctx, in, out, surface)
@@ -22,7 +22,7 @@ func (s *Server) serve(surface codec.Format) edge.Handler {
 	}
 }
 
-// run takes the request the whole way. An error that it returns is for the client, who has not been answered yet.
+// run handles the request. A returned error is for the client, who has not been answered yet.
 func (x *exchange) run() error {
 	if err := x.accept(); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (x *exchange) run() error {
 	return x.generate()
 }
 
-// accept takes the request up to where it is on record and a provider is to be asked.
+// accept runs every step before a provider is asked, up to recording the request.
 func (x *exchange) accept() error {
 	if err := x.admit(); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (x *exchange) accept() error {
 	return x.record()
 }
 
-// finish ends what the exchange has begun: its record, what it holds of budgets and limits, its telemetry.
+// finish releases what the exchange holds: its record, its share of budgets and limits, its telemetry.
 func (x *exchange) finish() {
 	x.server.bodies.Give(x.request.reserved)
 	x.answer.out.GiveWhenSent(x.server.answers, x.answer.held)
@@ -65,14 +65,14 @@ func (x *exchange) finish() {
 type exchange struct {
 	server *Server
 	ctx    context.Context  // ends when the client leaves, or when the server aborts what is still open
-	router *router.Router   // the one in use when the exchange began
+	router *router.Router   // in use when the exchange began
 	trace  *telemetry.Trace // nil without tracing
 
-	request   request   // what the client asks
-	route     route     // where that goes
-	attempts  attempts  // what providers were asked
-	answer    answer    // what the client gets
-	recording recording // what is put on record
+	request   request   // the client's request
+	route     route     // where it goes
+	attempts  attempts  // the calls to providers
+	answer    answer    // the client's answer
+	recording recording // the durable record
 }
 
 func (s *Server) newExchange(ctx context.Context, in *edge.Request, out *edge.Response, surface codec.Format) *exchange {
@@ -83,7 +83,7 @@ func (s *Server) newExchange(ctx context.Context, in *edge.Request, out *edge.Re
 	}
 }
 
-// admit finds out who asks, and whether they may.
+// admit authenticates the caller and checks permissions.
 func (x *exchange) admit() error {
 	var err error
 	x.request.caller, err = x.server.authenticate(x.request.in, x.answer.out)
@@ -98,7 +98,7 @@ func (x *exchange) admit() error {
 	return x.keepWithinLimits()
 }
 
-// read takes in the body.
+// read reads the body.
 func (x *exchange) read() (err error) {
 	r := &x.request
 	if r.body, err = x.server.readBody(r.in); err != nil {

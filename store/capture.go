@@ -14,11 +14,11 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// responsePart is how much of an answer is held in memory before it goes to the store.
+// responsePart is how many bytes of an answer are held in memory before they go to the store.
 const responsePart = 256 << 10
 
-// Recording is the record of one exchange in the making, as a server sees it. Its methods are called one at a time, but for
-// ID, Shed and Recorded.
+// Recording is the record of one exchange in progress, as a server sees it. Its methods are called one at a time,
+// except ID, Shed and Recorded.
 type Recording interface {
 	ID() string                                         // of the exchange
 	SessionID() string                                  // once the opening is on record; "" before
@@ -28,27 +28,26 @@ type Recording interface {
 	Finish(ctx context.Context, closing *Closing) error // waits until the whole exchange is on record
 }
 
-// Capture is the record of one exchange in the making. The goroutine that pumps the answer calls its methods, one at
-// a time; ID, Shed and Recorded may be called from others.
+// Capture is the record of one exchange in progress. The goroutine that pumps the answer calls its methods, one at a
+// time; ID, Shed and Recorded may be called from others.
 type Capture struct {
 	recorded
 	store   *core // nil: passes without a record
 	shed    bool
-	info    *ExchangeInfo // until it is handed to the writer with the end
+	info    *ExchangeInfo // until the end of the exchange is handed to the writer
 	opening *write
 	buffer  []byte          // answer bytes not yet handed to the writer, from the buffer pool
 	part    uint32          // number of the next part
 	size    int64           // answer bytes recorded so far
-	beyond  int64           // answer bytes that were not, because there are too many
+	beyond  int64           // answer bytes not recorded, because the answer is too long
 	request []byte          // kept for the digester, from the buffer pool; nil: it reads the exchange back
 	items   *RequestItems   // of request, may be nil
-	derived *chatkey.Keys   // of request, nil: not known
+	derived *chatkey.Keys   // of request; nil: unknown
 	answer  *answerRedactor // nil: nothing is masked
 }
 
-// recorded is a capture as the writer sees it. Nothing of it is changed by the goroutine that pumps the answer, which may
-// be at the end of the exchange before the writer is at its opening: what that and the end say of the exchange comes with
-// the write that it is for.
+// recorded is a capture as the writer sees it. The goroutine that pumps the answer changes none of it, because that may
+// finish the exchange before the writer is at its opening. Each write brings what it says about the exchange.
 type recorded struct {
 	id      kv.ExchangeID
 	name    string // id as text
@@ -57,28 +56,28 @@ type recorded struct {
 
 	session kv.SessionID // set before the opening is acknowledged
 	begun   bool         // the opening is on record
-	noted   *openNote    // among those that are open
-	failed  error        // first failure to write
+	noted   *openNote    // its note of open exchanges
+	failed  error        // the first write error
 }
 
-// counters add up to the requests the store was asked to take.
+// counters add up to the requests that the store was asked to record.
 type counters struct {
 	captured, shed, off, refused, failed atomic.Int64
 }
 
-// Stats are counts since the store was opened: every exchange that was let through is one of Captured, Shed and Off.
+// Stats are counts since the store was opened: every admitted exchange is one of Captured, Shed and Off.
 type Stats struct {
 	Captured int64 // openings on record
 	Shed     int64 // passed without a record under pressure
 	Off      int64 // passed without a record because capture is off
-	Refused  int64 // turned away for lack of disk space or room
-	Failed   int64 // turned away because the opening could not be committed
+	Refused  int64 // refused for lack of disk space or queue room
+	Failed   int64 // refused because the opening could not be committed
 
-	Queued     int64 // operations that wait for the writer now
-	Undigested int64 // exchanges that wait to be digested now
+	Queued     int64 // operations in the writer's queue
+	Undigested int64 // exchanges waiting to be digested
 }
 
-// Stats gives the counts so far, and what waits.
+// Stats returns the counts so far and the lengths of the queues.
 func (s *Store) Stats() Stats {
 	undigested, _ := s.Feed().Lag(StageDigest)
 	return Stats{
@@ -88,7 +87,7 @@ func (s *Store) Stats() Stats {
 	}
 }
 
-// Off gives a capture that records nothing, for exchanges that are not to be captured, and counts it.
+// Off returns a capture that records nothing, for exchanges that are not to be captured, and counts it.
 func (s *Store) Off() *Capture {
 	s.count.off.Add(1)
 	return newCapture(nil, kv.ExchangeID(s.ids.Next(time.Now())))
@@ -98,8 +97,8 @@ func newCapture(s *core, id kv.ExchangeID) *Capture {
 	return &Capture{store: s, recorded: recorded{id: id, name: id.String()}}
 }
 
-// Begin hands the opening of an exchange to the writer, without waiting for the commit. It waits for room in the
-// queue, or with [Shed] gives a capture that records nothing. Errors are [codec.Error]s of kind storage.
+// Begin hands the opening of an exchange to the writer, without waiting for the commit. If the queue is full it waits,
+// or with [Shed] returns a capture that records nothing. Errors are [codec.Error]s of kind storage.
 func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	account, ok := s.accounts.Find(o.Account)
 	if !ok {
@@ -132,7 +131,7 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 		evidence: evidenceOf(o, c.info), done: make(chan struct{}),
 	}
 	c.opening = w
-	chain := w.body.Conversation // the plan is the writer's from where it is sent
+	chain := w.body.Conversation // the plan belongs to the writer once it is sent
 	if s.opts.OnPressure == Shed {
 		if sent, err := s.queue.trySend(w); err != nil || !sent {
 			return s.passOrRefuse(c, err)
@@ -141,7 +140,7 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 		return c, nil
 	}
 	if err := s.queue.send(ctx, w); err != nil {
-		if ctx.Err() == nil { // else the client has left, and nobody was turned away
+		if ctx.Err() == nil { // otherwise the client has left, and nobody was refused
 			s.count.refused.Add(1)
 		}
 		return nil, kv.AsStorageError(err, "the store did not take the exchange in time; try again in a moment")
@@ -150,7 +149,7 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	return c, nil
 }
 
-// bodyOf says how the body of an opening may be taken apart.
+// bodyOf returns the body of an opening with the places where it may be cut.
 func bodyOf(o *Opening) *blob.Body {
 	body := &blob.Body{Bytes: o.Body, Blocks: o.Spans, Prints: o.Prints}
 	if len(o.Body) >= prefixesFrom {
@@ -159,7 +158,7 @@ func bodyOf(o *Opening) *blob.Body {
 	return body
 }
 
-// passOrRefuse ends the Begin of an exchange that cannot be taken.
+// passOrRefuse ends Begin for an exchange that cannot be recorded.
 func (s *core) passOrRefuse(c *Capture, cause error) (*Capture, error) {
 	if s.opts.OnPressure == Shed {
 		s.count.shed.Add(1)
@@ -191,11 +190,11 @@ func openingInfo(id string, o *Opening, started time.Time) *ExchangeInfo {
 	return info
 }
 
-// maxModelName is how many bytes of a model's name are kept. Longer ones are routed nowhere, but their refusal is on record,
-// and the record of the session, which names its models, is written with each of its exchanges.
+// maxModelName is how many bytes of a model's name are kept. Longer names have no route, but their refusal is recorded,
+// and the session record, which lists its models, is written with each exchange.
 const maxModelName = 256
 
-// modelName is a copy of what is kept of a model's name.
+// modelName returns a copy of the part of a model's name that is kept.
 func modelName(name string) string {
 	if len(name) <= maxModelName {
 		return strings.Clone(name)
@@ -203,11 +202,11 @@ func modelName(name string) string {
 	return strings.ToValidUTF8(name[:maxModelName], "")
 }
 
-// ID is the exchange's id. Ids ascend with the time the exchange began.
+// ID returns the exchange's id. Ids ascend with the time the exchange began.
 func (c *Capture) ID() string { return c.name }
 
-// SessionID is the id of the exchange's session, once [Capture.Recorded] has returned without an error; "" otherwise,
-// and for an exchange that is not recorded.
+// SessionID returns the id of the exchange's session once [Capture.Recorded] has returned without an error; "" before
+// that, and for an exchange that is not recorded.
 func (c *Capture) SessionID() string {
 	if c.store == nil {
 		return ""
@@ -239,9 +238,9 @@ func (c *Capture) Recorded(ctx context.Context) error {
 	}
 }
 
-// Write notes bytes of the answer as they pass, and counts those beyond [Options.AnswerBytes]. It copies p; a full part goes
-// to the writer. The error is of kind storage and means that the answer can no longer be recorded; [Capture.Finish] will say
-// so again.
+// Write records bytes of the answer, and counts those beyond [Options.AnswerBytes]. It copies p; a full part goes to
+// the writer. The error is of kind storage and means that the answer can no longer be recorded; [Capture.Finish]
+// returns it again.
 func (c *Capture) Write(p []byte) (int, error) {
 	if c.store == nil {
 		return len(p), nil
@@ -273,8 +272,7 @@ func (c *Capture) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// spill hands a full part to the writer. Parts are encoded here, where many can be at it at once, and not by the one
-// writer.
+// spill hands a full part to the writer. Parts are encoded here, in parallel, not by the one writer.
 func (c *Capture) spill() error {
 	part, frames, rest := c.buffer, (*template.Frames)(nil), []byte(nil)
 	if c.answer != nil {
@@ -291,9 +289,9 @@ func (c *Capture) spill() error {
 	return c.store.queue.send(context.Background(), w)
 }
 
-// Finish commits the end of the exchange and returns after the commit. It must be called exactly once. It does not
-// heed the cancellation of ctx: the client may be gone. An error means that the end is not on record; the exchange
-// then is, or becomes when the store is next opened, [OutcomeInterrupted].
+// Finish commits the end of the exchange and returns after the commit. It must be called exactly once. It ignores the
+// cancellation of ctx, since the client may be gone. An error means that the end is not on record; the exchange then
+// is, or becomes when the store is next opened, [OutcomeInterrupted].
 func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 	if c.store == nil {
 		return nil
@@ -322,7 +320,7 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 	return w.err
 }
 
-// event tells of the exchange's present state.
+// event describes the exchange's present state.
 func (c *recorded) event(kind EventKind, outcome Outcome) Event {
 	e := Event{Kind: kind, Exchange: c.name, KeyID: c.key, Time: time.Now().UTC(), account: c.account, Outcome: outcome}
 	if c.session != (kv.SessionID{}) {
@@ -338,7 +336,7 @@ func closeInfo(info *ExchangeInfo, c *Closing) {
 	info.ModelServed = c.ModelServed
 	info.Usage = UsageInfo(c.Usage)
 	if c.Cost != nil {
-		cost := *c.Cost // the record outlives what the caller has of the exchange
+		cost := *c.Cost // the record outlives the caller's data
 		info.Cost = &cost
 	}
 	info.FinishReason = c.FinishReason

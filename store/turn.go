@@ -19,14 +19,14 @@ import (
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-// Digest is what an exchange says, in no format's shape: what [Options.Digest] makes of it.
+// Digest is the content of an exchange, independent of its format, made by [Options.Digest].
 type Digest struct {
 	Messages []Message // the request's whole history, oldest first, without the opening text
-	Answer   []Message // what the model answered, as far as it came
+	Answer   []Message // the model's answer, as far as it arrived
 	Reply    string    // derived key of the opening messages and the first answer, "" if there is no answer
 
-	// Starts says for each of Messages with which of the request's items it begins, counted from the first of all. What
-	// is said from there on must depend on nothing in front of it. nil: nobody knows, or it does depend.
+	// Starts holds for each of Messages the index of the request's item with which it begins. Messages from that item
+	// on must not depend on anything before it. nil: unknown, or they do depend.
 	Starts []int
 }
 
@@ -45,8 +45,8 @@ type Part struct {
 	Arguments string `json:"arguments,omitempty"` // of a call: JSON
 	Failed    bool   `json:"failed,omitempty"`    // a result that is an error
 	MediaType string `json:"media_type,omitempty"`
-	Bytes     int64  `json:"bytes,omitempty"` // of media; the bytes themselves are in the raw request
-	URL       string `json:"url,omitempty"`   // of media that the request only names
+	Bytes     int64  `json:"bytes,omitempty"` // of media; the bytes are in the raw request
+	URL       string `json:"url,omitempty"`   // of media that the request only refers to
 }
 
 // Turn is what an exchange added to its session: the messages not seen before, and the answer.
@@ -55,14 +55,14 @@ type Turn struct {
 	Started   time.Time `json:"started"`
 	Outcome   Outcome   `json:"outcome"`
 	Model     string    `json:"model,omitempty"`
-	Parent    string    `json:"parent,omitempty"`    // the exchange whose history this one goes on from, or, as a branch, from inside
-	Branch    bool      `json:"branch,omitempty"`    // another exchange goes on from the same place and came first
-	Continued string    `json:"continued,omitempty"` // the first exchange that goes on from here
+	Parent    string    `json:"parent,omitempty"`    // the exchange whose history this one continues, or, for a branch, from inside
+	Branch    bool      `json:"branch,omitempty"`    // another exchange continued from the same place first
+	Continued string    `json:"continued,omitempty"` // the first exchange that continues from here
 	Known     int       `json:"known,omitempty"`     // messages of the request that were seen before
 	Messages  []Message `json:"messages,omitempty"`
 	Answer    []Message `json:"answer,omitempty"`
 
-	// AnswerUnread is how many bytes at the end of the recorded answer Answer does not tell of: it is too long.
+	// AnswerUnread is how many bytes at the end of the recorded answer are not in Answer, because it is too long.
 	AnswerUnread int64 `json:"answer_unread,omitempty"`
 
 	Error string `json:"error,omitempty"` // why the exchange could not be digested, or the turn not be read
@@ -71,10 +71,10 @@ type Turn struct {
 // turnRecord is a turn as it is stored.
 type turnRecord struct {
 	Turn
-	Histories []historyHash `json:"histories,omitempty"` // that lead to this exchange, see kv.SpaceHistory
+	Histories []historyHash `json:"histories,omitempty"` // of histories that lead to this exchange, see kv.SpaceHistory
 }
 
-// historyHash stands for a sequence of messages from the start of a conversation.
+// historyHash identifies a sequence of messages from the start of a conversation.
 type historyHash [16]byte
 
 // MarshalText writes the hash in hexadecimal digits.
@@ -89,8 +89,8 @@ func (h *historyHash) UnmarshalText(text []byte) error {
 	return err
 }
 
-// then gives the hash of the history with one more message. It covers what clients send back unchanged: roles, texts,
-// calls and results, but not reasoning, which many leave out, and no pictures that the assistant made.
+// then returns the hash of the history with one more message. It covers what clients send back unchanged: roles, texts,
+// calls and results. It does not cover reasoning, which many leave out, nor images that the assistant made.
 func (h historyHash) then(m *Message) historyHash {
 	size := 64
 	for i := range m.Parts {
@@ -116,7 +116,7 @@ func (h historyHash) then(m *Message) historyHash {
 	return historyHash(sum[:16])
 }
 
-// compactJSON takes white space out of JSON, so that arguments written another way are the same call.
+// compactJSON removes white space from JSON, so that differently formatted arguments are the same call.
 func compactJSON(text string) string {
 	var b bytes.Buffer
 	if text == "" || json.Compact(&b, []byte(text)) != nil {
@@ -125,12 +125,12 @@ func compactJSON(text string) string {
 	return b.String()
 }
 
-// mostDigested is how many bytes of an answer are digested. Of a stream that sends every token in an event of its own, with
-// 300 bytes around it, that is 110,000 tokens.
+// mostDigested is how many bytes of an answer are digested: 110,000 tokens of a stream that sends every token in an
+// event of its own, with 300 bytes around it.
 const mostDigested = 32 << 20
 
-// digestExchange works out the turn of an exchange that has been committed, from memory if it was captured there. Doing it again
-// gives the same turn; what came of it is of no use when ctx has ended. size is how many bytes were read for it.
+// digestExchange derives the turn of a committed exchange, from memory if it was captured there. Repeating it gives the
+// same turn. The result is useless if ctx has ended. size is how many bytes were read.
 func (s *core) digestExchange(ctx context.Context, p place, captured *Exchange) (_ change, size int64) {
 	read, ok := s.readCaptured(p.account, captured)
 	if !ok {
@@ -140,17 +140,17 @@ func (s *core) digestExchange(ctx context.Context, p place, captured *Exchange) 
 	return s.digestOf(p, read, whole), read.size
 }
 
-// errUnread says that what was read of an exchange does not suffice: more of its request has to be read.
+// errUnread means that what was read of an exchange does not suffice: more of its request has to be read.
 var errUnread = errors.New("more of the request has to be read")
 
-// digestOf gives what puts the turn of an exchange. whole reads all of the exchange; it is nil before the exchange is
-// committed, and then the change fails with errUnread, before it has put anything, where that would be needed.
+// digestOf returns the change that puts the turn of an exchange. whole reads all of the exchange. It is nil before the
+// exchange is committed; if it is needed then, the change fails with errUnread before it has put anything.
 func (s *core) digestOf(p place, read reading, whole func() reading) change {
 	account, id := p.account, p.id
 	return func(g *gathering, w *write) error {
 		r, ref := g.belongs(account, id)
 		if read.info == nil || r == nil || r.Merged != "" || read.info.Outcome == OutcomeOpen || read.info.Auxiliary != "" {
-			return nil // erased meanwhile, on its way to another session, where it is digested again, or it has no turn
+			return nil // erased in the meantime, or moving to another session, where it is digested again, or it has no turn
 		}
 		placed := storedTurns{g, w, ref}
 		at := placeOf(placed, id, &read)
@@ -194,20 +194,20 @@ type reading struct {
 	Digest
 	info    *ExchangeInfo // nil: it is gone
 	size    int64         // bytes of it that were read
-	fresh   bool          // it has just ended, and was never digested before
+	fresh   bool          // just ended, and never digested before
 	failure error         // why it could not be digested
-	unread  int64         // bytes of the answer that were not read: it has more than mostDigested
+	unread  int64         // bytes of the answer that were not read: it is longer than mostDigested
 
-	before  int           // messages of the request in front of Messages, which were not read
-	history []historyHash // behind the messages in front, and behind each of Messages
-	end     historyHash   // behind the answer
+	before  int           // messages of the request before Messages, which were not read
+	history []historyHash // after the messages before, and after each of Messages
+	end     historyHash   // after the answer
 
-	text *turnText // of Messages and Answer; nil: it is kept in the turn itself
+	text *turnText // of Messages and Answer; nil: stored in the turn itself
 }
 
-// readCaptured reads an exchange that was handed over, as far as what its request says is not known from those read before,
-// and gives up its bytes. ok is false if it was not handed over, or all of it is needed and was not: what is wrong with a
-// request is said of the whole one.
+// readCaptured reads the part of a handed-over exchange that is not known from earlier requests, and releases its
+// bytes. ok is false if the exchange was not handed over, or not completely when all of it is needed: errors in a
+// request are reported for the whole request.
 func (s *core) readCaptured(account kv.AccountNumber, x *Exchange) (r reading, ok bool) {
 	if x == nil {
 		return reading{}, false
@@ -231,7 +231,7 @@ func (s *core) readCaptured(account kv.AccountNumber, x *Exchange) (r reading, o
 	return r, true
 }
 
-// readBack reads an exchange from the store: all of its request, and mostDigested bytes of its answer.
+// readBack reads an exchange from the store: its whole request, and mostDigested bytes of its answer.
 func (s *core) readBack(ctx context.Context, p place) (r reading) {
 	var info *ExchangeInfo
 	var x *Exchange
@@ -263,7 +263,7 @@ func (s *core) readBack(ctx context.Context, p place) (r reading) {
 	return r
 }
 
-// runDigest hands an exchange to [Options.Digest]; known is what is in front of the items that it is to read.
+// runDigest calls [Options.Digest]; known is the part before the items that it has to read.
 func (s *core) runDigest(x *Exchange, known prefix) reading {
 	return runDigest(x, known, s.opts.Digest, s.credentials.Redactor(x.Account), s.log)
 }
@@ -293,20 +293,20 @@ func runDigest(x *Exchange, known prefix, run func(*Exchange) (Digest, error), r
 	return r
 }
 
-// turnPlace is where in its session's history a turn goes on.
+// turnPlace is where a turn continues its session's history.
 type turnPlace struct {
-	known  int    // messages of the request, whose histories lead to other exchanges
+	known  int    // messages of the request whose histories lead to other exchanges
 	parent string // as in [Turn]
 	branch bool
-	onward *kv.ExchangeID // the parent, where the turn goes on from its end
-	later  *laterTurn     // that goes on from this one, and was placed before it; nil: none was
+	onward *kv.ExchangeID // the parent, if the turn continues from its end
+	later  *laterTurn     // that continues from this one and was placed before it; nil: none
 }
 
-// turns are the histories of a session and its turns, as they are stored. What is put is there from then on.
+// turns are the stored histories and turns of a session. What is put is visible from then on.
 type turns interface {
-	history(h historyHash) []byte // a note as [historyNote.value] gives it; nil: none
+	history(h historyHash) []byte // a note as [historyNote.value] returns it; nil: none
 	putHistory(h historyHash, note []byte)
-	turn(id kv.ExchangeID) []byte                // as [encodeTurn] gives it; nil: none
+	turn(id kv.ExchangeID) []byte                // as [encodeTurn] returns it; nil: none
 	whole(id kv.ExchangeID) (*turnRecord, error) // with its text
 	putTurn(id kv.ExchangeID, value []byte)
 }
@@ -330,7 +330,8 @@ func (s storedTurns) turn(id kv.ExchangeID) []byte {
 	return s.g.get(kv.ExchangeKey(kv.SpaceTurn, s.ref.account, id))
 }
 
-// whole takes the text of a turn from its change where the exchange, which that is kept over, is committed with the group only.
+// whole takes the text of a turn from its change if its exchange, which the text is stored relative to, is committed
+// only with the group.
 func (s storedTurns) whole(id kv.ExchangeID) (*turnRecord, error) {
 	value, account := s.turn(id), s.ref.account
 	turn, err := decodeTurn(value, id, textSources(s.g.read(), account, id))
@@ -353,7 +354,7 @@ func (s storedTurns) putTurn(id kv.ExchangeID, value []byte) {
 	s.g.put(s.w, kv.ExchangeKey(kv.SpaceTurn, s.ref.account, id), value)
 }
 
-// placeOf finds where in the session's history an exchange goes on.
+// placeOf finds where an exchange continues the session's history.
 func placeOf(in turns, id kv.ExchangeID, r *reading) turnPlace {
 	later := overtaking(in, id, r)
 	known, from := knownHistory(in, id, r, later)
@@ -367,22 +368,22 @@ func placeOf(in turns, id kv.ExchangeID, r *reading) turnPlace {
 	}
 }
 
-// placeTurn puts a turn where it goes on, and notes the histories that lead to it.
+// placeTurn puts a turn in its place, and notes the histories that lead to it.
 func placeTurn(in turns, id kv.ExchangeID, turn *turnRecord, at turnPlace, r *reading) {
 	turn.Known, turn.Parent, turn.Branch = at.known, at.parent, at.branch
 	later := at.later
 	switch {
 	case at.onward == nil:
-	case later != nil && later.turn.Parent == at.parent && !later.turn.Branch: // it went on from there for want of this one
+	case later != nil && later.turn.Parent == at.parent && !later.turn.Branch: // it continued from there because this one was missing
 		continueInstead(in, *at.onward, turn, id)
 	default:
 		continueTurn(in, *at.onward, turn, id)
 	}
 	turn.Messages, turn.Answer = r.Messages[at.known-r.before:], r.Answer
 	end := len(r.Messages)
-	// Most turns note two: behind the request, and behind its answer.
+	// Most turns note two: after the request, and after its answer.
 	turn.Histories = make([]historyHash, 0, 2)
-	for i := max(at.known-r.before+1, end-historiesInside); i < end; i++ { // placeOf has found nobody else there
+	for i := max(at.known-r.before+1, end-historiesInside); i < end; i++ { // placeOf has found no other exchange there
 		turn.noteHistory(in, r.history[i], historyNote{id, true})
 	}
 	turn.endHistory(in, r.history[end], id, later)
@@ -394,17 +395,17 @@ func placeTurn(in turns, id kv.ExchangeID, turn *turnRecord, at turnPlace, r *re
 	}
 }
 
-// historiesInside is how many histories inside one request are noted at most, those that end last.
+// historiesInside is how many histories inside one request are noted at most: the last ones.
 const historiesInside = 256
 
-// historyNote is what is noted for a history: an exchange whose request or answer it ends with, or inside: one whose
-// request goes on behind it.
+// historyNote is the note of a history: the exchange whose request or answer it ends with, or, if inside, one whose
+// request continues after it.
 type historyNote struct {
 	id     kv.ExchangeID
 	inside bool
 }
 
-// noteInside stands behind the id where a history is inside a request.
+// noteInside follows the id if a history is inside a request.
 const noteInside = 1
 
 func (n historyNote) value() []byte {
@@ -426,9 +427,9 @@ func readHistoryNote(value []byte) (n historyNote, ok bool) {
 	return n, true
 }
 
-// knownHistory finds the longest history of a request that leads to another exchange of the session: known messages, 0 if
-// none is known. Inside another request it is not the whole one: a turn holds at least the last message of its own.
-// Inside that of a later turn it does not count: that one goes on from this one.
+// knownHistory finds the longest history of a request that leads to another exchange of the session. It has known
+// messages, 0 if none is known. Inside another request the whole request does not count: a turn has at least its own
+// last message. Inside a later turn's request it does not count at all: that turn continues this one.
 func knownHistory(in turns, id kv.ExchangeID, r *reading, later *laterTurn) (known int, from historyNote) {
 	for i := len(r.history) - 1; i >= 0 && r.before+i > 0; i-- {
 		note, ok := readHistoryNote(in.history(r.history[i]))
@@ -452,7 +453,7 @@ func (t *turnRecord) noteHistory(in turns, history historyHash, note historyNote
 	t.Histories = append(t.Histories, history)
 }
 
-// turn gives a turn that has been digested, perhaps without its text; nil if there is none that can be read.
+// turn returns a digested turn, perhaps without its text; nil if there is none that can be read.
 func (g *gathering) turn(account kv.AccountNumber, id kv.ExchangeID) *turnRecord {
 	t, err := decodeTurn(g.get(kv.ExchangeKey(kv.SpaceTurn, account, id)), id, nil)
 	if err != nil {

@@ -13,7 +13,7 @@ const (
 	groupBytes  = 4 << 20 // bytes committed together
 )
 
-// change is an operation that looks records up in the gathering and puts others in their place, on the writer.
+// change is an operation of the writer that looks up records in the gathering and replaces them.
 type change func(g *gathering, w *write) error
 
 // write is one operation for the writer: either the next step of a capture, or a change.
@@ -24,34 +24,34 @@ type write struct {
 	part    []byte        // of the answer, encoded
 	number  uint32        // of part
 	ended   *ExchangeInfo // with the closing: the whole exchange
-	noted   bool          // the note of open exchanges counts it out
+	noted   bool          // the note of open exchanges no longer counts it
 
 	evidence *evidence // of the session, with the opening
 
-	skeleton   []byte    // of body, once the writer has gathered it
-	records    []record  // that go with the exchange's record, or that change puts
+	skeleton   []byte    // of body, once the writer has built it
+	records    []record  // put with the exchange's record, or by change
 	captured   *Exchange // with the closing, until the feed has it; may be nil
-	digest     change    // with the closing: of its exchange; nil: the digester makes one
-	undigested *Change   // with the closing: that the digester makes one; may be nil
+	digest     change    // with the closing: the digest of its exchange; nil: the digester makes one
+	undigested *Change   // with the closing: the change for the digester to work on; may be nil
 	event      Event     // published after the commit, if it has a kind
-	digested   Event     // likewise
+	digested   Event     // as above
 	from, to   int       // the operation's range of the batch's objects
 
 	change change
-	frees  bool // change makes room, and may use what is kept back for that
+	frees  bool // change frees space, and may use the reserve for that
 
-	weight int64         // of the bytes that may wait
+	weight int64         // in the byte budget of the queue
 	done   chan struct{} // closed when the operation is committed or has failed
 	err    error         // valid once done is closed
 }
 
-// abandoned reports whether the operation belongs to an exchange whose opening could not be committed: there is nothing
-// that it could be added to.
+// abandoned reports whether the operation belongs to an exchange whose opening could not be committed, so that there is
+// nothing to add it to.
 func (w *write) abandoned() bool {
 	return w.capture != nil && w.capture.failed != nil && !w.capture.begun
 }
 
-// runWriter commits what has gathered in the queue, group by group, until the queue is closed and empty.
+// runWriter commits queued operations, group by group, until the queue is closed and empty.
 func (s *core) runWriter() {
 	defer close(s.queue.drained)
 	group := make([]*write, 0, groupLength)
@@ -63,7 +63,7 @@ func (s *core) runWriter() {
 			if !ok && yielded {
 				break
 			}
-			if !ok { // who is about to hand something over joins: with 16 connections busy, 5 % less CPU time
+			if !ok { // lets goroutines that are about to enqueue join: 5 % less CPU time with 16 busy connections
 				runtime.Gosched()
 				yielded = true
 				continue
@@ -97,7 +97,7 @@ func (s *core) commit(g *gathering, group []*write) {
 	}
 }
 
-// affordable fails the operations of a group that the volume has no room for, and gives the others.
+// affordable fails the operations of a group that the volume has no room for, and returns the others.
 func (s *core) affordable(group []*write) []*write {
 	err := s.disk.allows()
 	if err == nil {
@@ -117,10 +117,10 @@ func (s *core) affordable(group []*write) []*write {
 	return afforded
 }
 
-// write gathers what a group adds, encodes it, and commits it in the order of the operations.
+// write builds what a group adds, encodes it, and commits it in the order of the operations.
 func (s *core) write(g *gathering, group []*write) error {
 	defer func() {
-		if g.erased { // or some of it is, where the commit failed
+		if g.erased { // or part of it, if the commit failed
 			s.recollected.forget()
 		}
 	}()
@@ -256,12 +256,12 @@ func (s *core) apply(b *batch, w *write, objects []blob.Object) {
 		return
 	}
 	b.set(kv.ExchangeKey(kv.SpaceRequest, c.account, c.id), w.skeleton)
-	if c.noted.first == c.id { // the first of a note to be committed, so that none is noted later than it is there
+	if c.noted.first == c.id { // the first of a note to be committed, so that the note exists before any exchange it covers
 		b.set(c.noted.key(), c.noted.others)
 	}
 }
 
-// stayOpen takes back that the exchange has ended, which could not be committed: its note stays until the store is opened again.
+// stayOpen undoes the end of an exchange that could not be committed: its note stays until the store is reopened.
 func (w *write) stayOpen() {
 	if w.noted {
 		w.capture.noted.running++

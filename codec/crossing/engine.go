@@ -10,7 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/sse"
 )
 
-// Exchange is one crossing: made from a client's request, it serves the answer to it. It belongs to one goroutine.
+// Exchange is one crossing. It is made from a client's request and translates the answer. It belongs to one goroutine.
 type Exchange struct {
 	surface  codec.Format
 	format   codec.Format
@@ -22,16 +22,16 @@ type Exchange struct {
 	restorer restorer
 }
 
-// Settings is what a crossing has to know beyond the two formats and the body.
+// Settings is what a crossing needs besides the two formats and the body.
 type Settings struct {
 	Target   codec.Target
 	Strict   bool                // refuse what would otherwise be dropped
-	Read     bool                // an envelope was read from the body, which therefore is well-formed
-	Pieces   []codec.Span        // of the body, as [codec.Envelope.Blocks] gives them; nil: not known
+	Read     bool                // an envelope was read from the body, which is therefore well-formed
+	Pieces   []codec.Span        // of the body, as [codec.Envelope.Blocks] returns them; nil: unknown
 	Prints   []codec.Fingerprint // of Pieces
 	Ledger   Ledger              // reasoning state that clients lost; nil for none
 	Account  string              // owner of the ledger's entries and of carriers
-	Resolved []string            // members that were replaced in the body by what they refer to, for the notes
+	Resolved []string            // members of the body that were replaced by what they refer to, for the notes
 	Answer   codec.AnswerOptions
 }
 
@@ -82,11 +82,11 @@ func Prepare(dst []byte, surface, format codec.Format, body []byte, s *Settings)
 	return x, dst, nil
 }
 
-// validText are pieces of requests whose text is valid. Pieces are whole values: what stands between them holds whole
-// strings, too.
+// validText has blocks of requests whose text is valid. Blocks are whole values, so the bytes between them hold whole
+// strings too.
 var validText codec.FingerprintSet
 
-// Release gives back the request. The exchange must not be used afterwards.
+// Release frees the request. The exchange must not be used afterwards.
 func (x *Exchange) Release() {
 	if x.request != nil {
 		requests.Put(x.request)
@@ -94,19 +94,19 @@ func (x *Exchange) Release() {
 	}
 }
 
-// maxNotes is the longest value of the header that tells what a translation did.
+// maxNotes is the longest value of the header with the notes of a translation.
 const maxNotes = 1 << 10
 
-// Notes says what was done beyond carrying over, as the value of the header X-Service-Translation.
+// Notes returns the notes of the translation, as the value of the header X-Service-Translation.
 func (x *Exchange) Notes() string { return NotesHeader(x.surface, x.format, &x.request.Notes) }
 
-// RequestNotes are what was done to the request.
+// RequestNotes returns the notes about the request.
 func (x *Exchange) RequestNotes() codec.Notes {
 	n := &x.request.Notes
 	return codec.Notes{Emulated: slices.Clone(n.Emulated), Dropped: slices.Clone(n.Dropped)}
 }
 
-// NotesHeader is that value for what was done between two formats, which may be the same.
+// NotesHeader returns that value for notes between two formats, which may be the same.
 func NotesHeader(surface, format codec.Format, n *codec.Notes) string {
 	notes := []byte(surface.String() + "->" + format.String())
 	for _, list := range []struct {
@@ -129,7 +129,7 @@ func NotesHeader(surface, format codec.Format, n *codec.Notes) string {
 	return string(notes)
 }
 
-// appendToken writes a name as it can stand in a header: names hold types that clients have made up.
+// appendToken writes a name so that it is valid in a header: names may contain client-defined types.
 func appendToken(dst []byte, name string) []byte {
 	for i := range len(name) {
 		switch c := name[i]; {
@@ -147,7 +147,7 @@ func (x *Exchange) NoteNames() []string {
 	return append([]string{x.surface.String() + "->" + x.format.String()}, NoteList(&x.request.Notes)...)
 }
 
-// NoteList is a note in each string.
+// NoteList returns each note as a string.
 func NoteList(n *codec.Notes) []string {
 	names := make([]string, 0, len(n.Emulated)+len(n.Dropped))
 	for _, name := range n.Emulated {
@@ -175,13 +175,13 @@ func (x *Exchange) Stream() *Stream {
 	return &Stream{x: x, decoder: x.provider.NewDecoder(), encoder: x.client.NewEncoder(&x.options)}
 }
 
-// Exchange is the one whose answer this is.
+// Exchange returns the exchange that this answers.
 func (s *Stream) Exchange() *Exchange { return s.x }
 
-// Seen is what the record wants to know so far.
+// Seen returns what the record needs, so far.
 func (s *Stream) Seen() *Seen { return &s.seen }
 
-// Frame appends what one frame means to the client.
+// Frame appends the translation of one frame.
 func (s *Stream) Frame(dst []byte, f *sse.Frame) ([]byte, codec.FrameKind) {
 	if s.ended {
 		return dst, codec.FrameKeepAlive
@@ -193,7 +193,7 @@ func (s *Stream) Frame(dst []byte, f *sse.Frame) ([]byte, codec.FrameKind) {
 	return s.encode(dst)
 }
 
-// encode runs the events of one frame through the way back to the client.
+// encode restores the events of one frame and encodes them for the client.
 func (s *Stream) encode(dst []byte) ([]byte, codec.FrameKind) {
 	s.seen.note(s.events)
 	sign := codec.FrameKeepAlive
@@ -219,8 +219,8 @@ func (s *Stream) encode(dst []byte) ([]byte, codec.FrameKind) {
 	return dst, sign
 }
 
-// End appends what the end of the body means, and reports whether the answer is complete. An answer that is not gets its
-// error from [Stream.Fail].
+// End appends the translation of the body's end, and reports whether the answer is complete. If it is not,
+// [Stream.Fail] writes the error.
 func (s *Stream) End(dst []byte, end codec.End, residue []byte) ([]byte, bool) {
 	if s.ended {
 		return dst, !s.failed
@@ -236,10 +236,10 @@ func (s *Stream) End(dst []byte, end codec.End, residue []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// Next is the number of the surface's next event, 0 where events have none.
+// Next returns the number of the surface's next event, 0 if events have none.
 func (s *Stream) Next() int64 { return s.encoder.Next() }
 
-// Fail appends the surface's own way of saying that the answer broke off.
+// Fail appends the surface's own error event for a broken answer.
 func (s *Stream) Fail(dst []byte, e *codec.Error) []byte {
 	s.ended, s.failed = true, true
 	return s.encoder.Append(dst, &codec.Event{Kind: codec.EventError, Err: e})
@@ -281,16 +281,16 @@ func Fold(format codec.Format, body []byte) *codec.Answer {
 	return answer
 }
 
-// Error reads a provider's error answer. The member that the provider blames is one of its own format and would lead the
-// client astray.
+// Error reads a provider's error answer. It drops the blamed member, which is one of the provider's format and would
+// mislead the client.
 func (x *Exchange) Error(status int, retryAfter time.Duration, body []byte) *codec.Error {
 	e := x.provider.DecodeError(status, retryAfter, body)
 	e.Param = ""
 	return e
 }
 
-// eventList is the events of a complete answer. Lists are used again: a short answer has half a dozen events, and an event
-// is a long value, so that a list that grows from nothing costs more than reading the answer.
+// eventList holds the events of a complete answer. Lists are pooled: a short answer has half a dozen events, and an
+// event is a large value, so growing a list from nothing costs more than reading the answer.
 type eventList struct{ list []codec.Event }
 
 var eventLists = sync.Pool{New: func() any { return new(eventList) }}
@@ -300,7 +300,7 @@ const maxEvents = 256
 
 func takeEvents() *eventList { return eventLists.Get().(*eventList) }
 
-// release gives the list back. Its events, which are views, must not be used any more.
+// release returns the list to the pool. Its events are views and must not be used any more.
 func (l *eventList) release() {
 	if cap(l.list) > maxEvents {
 		return

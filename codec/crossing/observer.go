@@ -13,23 +13,23 @@ import (
 	"github.com/mnemeproxy/mneme/codec/template"
 )
 
-// Seen is what a record wants to know of an answer.
+// Seen is what a record needs to know about an answer.
 type Seen struct {
-	ID     string // the answer's id as the provider gave it
+	ID     string // the answer's id from the provider
 	Model  string // the model that served
 	Usage  codec.Usage
 	Finish codec.FinishReason
 	Err    *codec.Error // a failure that the provider reported inside the answer
 
-	// Written is about how many tokens of text, reasoning and calls the answer has, for answers without Usage: four bytes
-	// make one, and a streamed piece is at least one.
+	// Written estimates the tokens of text, reasoning and calls in the answer, for answers without Usage: four bytes
+	// per token, and at least one token per streamed piece.
 	Written int64
 }
 
 // bytesPerToken is the usual rule of thumb.
 const bytesPerToken = 4
 
-// note takes in the events that matter to a record.
+// note reads the events that matter to a record.
 func (s *Seen) note(events []codec.Event) {
 	for i := range events {
 		switch ev := &events[i]; ev.Kind {
@@ -52,7 +52,7 @@ func (s *Seen) note(events []codec.Event) {
 	}
 }
 
-// infer takes in why the answer ended where the provider left that open, from the events that the client gets.
+// infer sets the reason the answer ended, from the client's events, if the provider left it open.
 func (s *Seen) infer(restored []codec.Event) {
 	for i := range restored {
 		if ev := &restored[i]; ev.Kind == codec.EventFinish && s.Finish == codec.FinishUnknown {
@@ -61,8 +61,8 @@ func (s *Seen) infer(restored []codec.Event) {
 	}
 }
 
-// Observe reads a complete answer, and keeps its reasoning as [NewObserver] says. sound tells that it was found to be JSON
-// on the way; where it is false that is open.
+// Observe reads a complete answer, and keeps its reasoning as [NewObserver] does. sound reports whether the answer was
+// found to be JSON on the way; false means not checked.
 func Observe(format codec.Format, body []byte, memory Memory) (seen Seen, sound bool) {
 	if Traits(format).Vectors {
 		return observeVectors(body), false
@@ -75,7 +75,7 @@ func Observe(format codec.Format, body []byte, memory Memory) (seen Seen, sound 
 		kept := thoughts{Memory: memory}
 		kept.note(events.list)
 	}
-	// What is no JSON is a failure to every decoder but those that also read answers one after the other.
+	// Decoders report invalid JSON as a failure, except those that also read series of answers.
 	return seen, seen.Err == nil && (!Traits(format).Stream.AnswerSeries || scan.Valid(body))
 }
 
@@ -91,31 +91,31 @@ func observeVectors(body []byte) (seen Seen) {
 	return seen
 }
 
-// Observer watches a stream that passes through and notes what a record wants to know. It decodes only the few frames
-// that carry it: the rest costs a search for a handful of member names.
+// Observer watches a stream that passes through and notes what a record needs. It decodes only the few frames that
+// carry it; any other frame costs a search for a handful of member names.
 type Observer struct {
 	Seen    Seen
 	format  *row
 	decoder codec.StreamDecoder
 	events  []codec.Event
 	matcher template.Matcher
-	name    []byte // of the frames that matcher is learned from: the event field
-	kind    []byte // and what they are
+	name    []byte // of the frames that matcher learns from: the event field
+	kind    []byte // and their kinds
 	slots   []codec.Span
 	started bool
 	ended   bool
 
-	thoughts thoughts // kept where the host wants them back
+	thoughts thoughts // kept if the host wants them back
 
 	// Of a Responses stream:
 	created int64
-	store   codec.Tristate // whether the response is kept, where it says so
-	next    int64          // the number after that of the newest event that was read
-	newest  []byte         // an event after that one, whose number has not been read
+	store   codec.Tristate // whether the response is kept, if it says so
+	next    int64          // the number after that of the newest event read
+	newest  []byte         // a later event, whose number has not been read
 }
 
-// NewObserver starts watching a stream of that format. Release it when done. The reasoning text that led to calls is kept
-// in memory, for a host that wants it back from clients that drop it; the zero value is for others.
+// NewObserver starts watching a stream of that format. Release it when done. Reasoning text that led to calls is kept
+// in memory, for hosts that want it back from clients that drop it; pass the zero value for other hosts.
 func NewObserver(format codec.Format, memory Memory) *Observer {
 	d := definition(format)
 	o, ok := d.observers.Get().(*Observer)
@@ -126,7 +126,7 @@ func NewObserver(format codec.Format, memory Memory) *Observer {
 	return o
 }
 
-// Release gives the observer back. It must not be used afterwards.
+// Release returns the observer, which must not be used afterwards.
 func (o *Observer) Release() {
 	o.decoder.Reset()
 	*o = Observer{
@@ -137,8 +137,8 @@ func (o *Observer) Release() {
 	o.format.observers.Put(o)
 }
 
-// Routine is how many bytes a frame has that stream begins with, if it is one of those that the stream is made of: it is
-// content, and says nothing to the record. 0: the frame has to be looked at.
+// Routine returns the length in bytes of the frame at the start of stream if it is a routine one, which is content and
+// has nothing for the record. It returns 0 if the frame has to be examined.
 func (o *Observer) Routine(stream []byte) int {
 	slots, n, ok := o.matcher.Match(o.slots[:0], stream)
 	o.slots = slots
@@ -153,8 +153,8 @@ func (o *Observer) Routine(stream []byte) int {
 	return n
 }
 
-// Next is the number that goes on after the events so far, 0 where they have none. It is to be called before the memory of
-// the newest is used again.
+// Next returns the number of the next event, or 0 if events have none. Call it before the memory of the newest event is
+// reused.
 func (o *Observer) Next() int64 {
 	if at := bytes.IndexByte(o.newest, '{'); at >= 0 {
 		o.readType(o.newest[at:])
@@ -163,7 +163,7 @@ func (o *Observer) Next() int64 {
 	return o.next
 }
 
-// readType gives the type of an event, a string body, and takes in its number where the format has them.
+// readType returns the type of an event, a string body, and reads its number if the format has them.
 func (o *Observer) readType(data []byte) (kind []byte) {
 	if !o.format.Traits.Stream.Numbered {
 		return scan.Body(scan.Get(data, "type"))
@@ -188,7 +188,7 @@ func (o *Observer) readType(data []byte) (kind []byte) {
 // maxNumber is beyond what a client can count: numbers in JavaScript are exact up to it.
 const maxNumber = 1 << 53
 
-// Frame looks at one frame.
+// Frame examines one frame.
 func (o *Observer) Frame(f *sse.Frame) codec.FrameKind {
 	if f.Comment {
 		return codec.FrameKeepAlive
@@ -212,7 +212,7 @@ func (o *Observer) Frame(f *sse.Frame) codec.FrameKind {
 	return sign
 }
 
-// kindOf is what a frame with these events means.
+// kindOf returns the kind of a frame with these events.
 func kindOf(events []codec.Event) codec.FrameKind {
 	kind := codec.FrameContent
 	for i := range events {
@@ -231,7 +231,7 @@ func (o *Observer) note() {
 	o.thoughts.note(o.events)
 }
 
-// begin keeps what the first event of a Responses stream says beyond what the record wants.
+// begin keeps what the first event of a Responses stream says beyond the record's needs.
 func (o *Observer) begin(data []byte) {
 	if !o.format.Traits.Stream.Numbered {
 		return
@@ -244,8 +244,8 @@ func (o *Observer) begin(data []byte) {
 	}
 }
 
-// Fail appends the format's own way of saying that the answer broke off, as a part of the answer that the provider has
-// begun. next is the number of this event, and body is the request.
+// Fail appends the format's own error event for a broken answer, as a part of the answer that the provider has begun.
+// next is the number of this event, and body is the request.
 func (o *Observer) Fail(dst []byte, e *codec.Error, next int64, body []byte, options *codec.AnswerOptions) []byte {
 	client, own := ClientCodec(o.format.Traits.Format), *options
 	if o.format.Traits.Stream.Numbered {
@@ -259,7 +259,7 @@ func (o *Observer) Fail(dst []byte, e *codec.Error, next int64, body []byte, opt
 		own.Request = requests.Get().(*codec.Request)
 		defer requests.Put(own.Request)
 		own.Request.Reset()
-		_ = client.DecodeRequest(own.Request, body) // what has been read by then is repeated
+		_ = client.DecodeRequest(own.Request, body) // repeats what has been read by then
 		if o.store != codec.Unset {
 			own.Request.Echo = append([]codec.Member{{Name: []byte("store"), Value: strconv.AppendBool(nil, o.store == codec.True)}}, own.Request.Echo...)
 		}
@@ -267,7 +267,7 @@ func (o *Observer) Fail(dst []byte, e *codec.Error, next int64, body []byte, opt
 	return client.NewEncoder(&own).Append(dst, &codec.Event{Kind: codec.EventError, Err: e})
 }
 
-// judge says what a frame means and whether it has something for the record.
+// judge returns the kind of a frame and whether it has something for the record.
 func (o *Observer) judge(f *sse.Frame) (sign codec.FrameKind, matters bool) {
 	switch traits := &o.format.Traits.Stream; {
 	case traits.Plain():
@@ -294,8 +294,8 @@ func (o *Observer) judge(f *sse.Frame) (sign codec.FrameKind, matters bool) {
 	}
 }
 
-// learn takes in a frame that says nothing to the record. In two of the same kind the type is the same: what differs
-// between them changes nothing about that. It has to end where every reader sees it end.
+// learn adds a frame that has nothing for the record to the templates. Frames of one template have the same type, so
+// their other differences do not matter. The frame has to end where every reader sees it end.
 func (o *Observer) learn(f *sse.Frame, kind []byte) {
 	if !bytes.Equal(f.Name, o.name) || !bytes.Equal(kind, o.kind) {
 		o.matcher = o.matcher.Emptied()
@@ -311,7 +311,7 @@ func (o *Observer) judgeChunk(data []byte) (sign codec.FrameKind, matters bool) 
 	if string(data) == "[DONE]" {
 		return codec.FrameTerminal, true
 	}
-	// Members of that name stand elsewhere, too: in a filter's results, or in arguments that a host sends as an object.
+	// The member may also be elsewhere: in a filter's results, or in arguments that a host sends as an object.
 	if holds(data, errorMember, '{') && scan.IsObject(scan.Get(failure.Element(data), "error")) {
 		return codec.FrameError, true
 	}
@@ -327,8 +327,8 @@ var (
 	usageMember = []byte(`"usage"`)
 )
 
-// IsUsageChunk reports whether a frame of a chat stream is the one that comes for include_usage alone: it has counts of
-// tokens and no choice.
+// IsUsageChunk reports whether a frame of a chat stream exists only for include_usage: it has token counts and no
+// choice.
 func IsUsageChunk(data []byte) bool {
 	if !holds(data, usageMember, '{') {
 		return false
@@ -337,8 +337,8 @@ func IsUsageChunk(data []byte) bool {
 	return scan.IsArray(scan.Get(data, "choices")) && !choices.Next() && scan.IsObject(scan.Get(data, "usage"))
 }
 
-// holds reports whether data has a member of that quoted name whose value begins with first. Inside text the name could
-// only stand with escaped quotes, so a plain search is enough.
+// holds reports whether data has a member of that quoted name whose value begins with first. In text, the quotes of the
+// name would be escaped, so a plain search is enough.
 func holds(data, name []byte, first byte) bool {
 	for {
 		i := bytes.Index(data, name)
@@ -356,8 +356,8 @@ func holds(data, name []byte, first byte) bool {
 	}
 }
 
-// End is called when the body has ended, with what was left after the last frame. It reports whether the answer is
-// complete: whether the terminal event was seen, or what the format takes for one.
+// End is called at the end of the body, with the bytes after the last frame. It reports whether the answer is complete:
+// whether the terminal event, or its equivalent in the format, was seen.
 func (o *Observer) End(end codec.End, residue []byte) bool {
 	if o.ended {
 		return true

@@ -10,10 +10,10 @@ import (
 	"io"
 )
 
-// MaxFrame is the default limit for one frame: the largest request that any of the providers takes.
+// MaxFrame is the default limit for one frame: the largest request that any of the providers accepts.
 const MaxFrame = 32 << 20
 
-// ErrFrameTooLong says that a frame passed the limit without an end.
+// ErrFrameTooLong means that a frame exceeded the limit.
 var ErrFrameTooLong = errors.New("sse: frame over the limit")
 
 // Frame is one event of a stream. Its slices are valid until the next call of Read or Reset on the splitter.
@@ -28,27 +28,28 @@ type Frame struct {
 // Splitter cuts a byte stream into frames. Line ends may be LF, CRLF or CR, in any mix and cut anywhere.
 // The zero value is not ready; use [NewSplitter] or [Split].
 type Splitter struct {
-	buf     []byte // buf[head:tail] is read and not yet given out
+	buf     []byte // buf[head:tail] is read and not yet returned
 	head    int
 	tail    int
-	passed  int  // buf[:passed] has been told of by Passed
+	passed  int  // buf[:passed] has been returned by Passed
 	scanned int  // no frame ends before buf[scanned]
-	size    int  // to which buf grows when there is more to read than it has room for
-	limit   int  // to which it grows for a long frame
+	size    int  // the size buf grows to if there is more to read than room
+	limit   int  // the size it grows to for a long frame
 	filled  bool // the newest read left less than a quarter of the buffer free
 	started bool // a byte order mark can no longer come
 	returns bool // a CR was read: line ends are not all LF, as they are with nearly every provider
 	joined  []byte
 }
 
-// NewSplitter makes a splitter that reads up to size bytes at a time, and more, up to limit, where a frame is longer. Its
-// buffer is smaller until a read has nearly filled it: most streams say a little now and then, and thousands may be open.
+// NewSplitter returns a splitter that reads up to size bytes at a time, and up to limit if a frame is longer. Its
+// buffer stays smaller until a read has nearly filled it: most streams send little at a time, and thousands may be
+// open.
 func NewSplitter(size, limit int) *Splitter {
 	size = max(size, 512)
 	return &Splitter{buf: make([]byte, min(size, firstBuffer)), size: size, limit: limit}
 }
 
-// Split makes a splitter of a stream, or a stretch of one that begins with a frame, that is in memory: it is neither
+// Split returns a splitter for a stream in memory, or for a part of one that starts with a frame. The stream is neither
 // copied nor changed, and Read must not be called.
 func Split(stream []byte) Splitter {
 	return Splitter{buf: stream, tail: len(stream), returns: bytes.IndexByte(stream, '\r') >= 0}
@@ -60,7 +61,7 @@ const firstBuffer = 2 << 10
 // keepBuffer is the largest buffer that Reset keeps: one long frame must not hold its memory for the life of a pool.
 const keepBuffer = 64 << 10
 
-// Reset forgets everything read, for another stream.
+// Reset discards everything read, for another stream.
 func (s *Splitter) Reset() {
 	if len(s.buf) > keepBuffer {
 		s.buf = make([]byte, keepBuffer/4)
@@ -68,8 +69,8 @@ func (s *Splitter) Reset() {
 	*s = Splitter{buf: s.buf, size: s.size, limit: s.limit, joined: s.joined[:0]}
 }
 
-// Read reads once from r, as much as there is room for, and returns the bytes that came (a view valid until the next
-// Read). Frames still in the buffer stay; those given out before are gone.
+// Read reads once from r, as much as there is room for, and returns the bytes (a view valid until the next Read).
+// Frames still in the buffer stay; those already returned are gone.
 func (s *Splitter) Read(r io.Reader) ([]byte, error) {
 	if err := s.makeRoom(); err != nil {
 		return nil, err
@@ -77,7 +78,7 @@ func (s *Splitter) Read(r io.Reader) ([]byte, error) {
 	n, err := r.Read(s.buf[s.tail:])
 	got := s.buf[s.tail : s.tail+n]
 	s.tail += n
-	s.filled = len(s.buf)-s.tail < len(s.buf)/4 // a reader that takes the framing of chunks out in place never fills all of it
+	s.filled = len(s.buf)-s.tail < len(s.buf)/4 // a reader that removes chunk framing in place never fills all of it
 	s.returns = s.returns || bytes.IndexByte(got, '\r') >= 0
 	return got, err
 }
@@ -102,7 +103,7 @@ func (s *Splitter) makeRoom() error {
 	return nil
 }
 
-// Next gives out the next whole frame of what has been read, and false when more has to be read first.
+// Next sets f to the next whole frame that has been read, and returns false if more has to be read first.
 func (s *Splitter) Next(f *Frame) bool {
 	if !s.skipMark() {
 		return false
@@ -122,18 +123,18 @@ func (s *Splitter) Next(f *Frame) bool {
 	}
 }
 
-// Rest is what has been read and not been given out; it begins with a frame, or with blank lines. It is valid until the
-// next Read.
+// Rest returns what has been read and not yet returned; it begins with a frame or with blank lines. It is valid until
+// the next Read.
 func (s *Splitter) Rest() []byte { return s.buf[s.head:s.tail] }
 
-// Pass goes past whole frames that were found in Rest, n bytes of it, as Next does.
+// Pass skips n bytes of whole frames that were found in Rest, as Next does.
 func (s *Splitter) Pass(n int) {
 	s.head += n
 	s.scanned = s.head
 }
 
-// Residue is what has been read and belongs to no whole frame, parsed as if its end had come: a stream that breaks off
-// may leave a complete data line, or a bare JSON object, after its last frame.
+// Residue returns the bytes after the last whole frame, parsed as a frame: a stream that breaks off may leave a
+// complete data line, or a bare JSON object, after its last frame.
 func (s *Splitter) Residue(f *Frame) bool {
 	raw := s.buf[s.head:s.tail]
 	s.head, s.scanned = s.tail, s.tail
@@ -144,27 +145,27 @@ func (s *Splitter) Residue(f *Frame) bool {
 	return true
 }
 
-// Passed is the bytes that Next and Residue have gone past since the last call of Passed or Read, just as they came:
-// the frames, and the blank lines and the byte order mark between them. It is valid until the next Read.
+// Passed returns the raw bytes that Next and Residue have passed since the last call of Passed or Read: the frames, and
+// the blank lines and the byte order mark between them. It is valid until the next Read.
 func (s *Splitter) Passed() []byte {
 	passed := s.buf[s.passed:s.head]
 	s.passed = s.head
 	return passed
 }
 
-// Drop takes the frame that Next gave out last back out of what Passed returns.
+// Drop removes the frame that Next returned last from what Passed returns.
 func (s *Splitter) Drop(f *Frame) {
 	size := len(f.Raw)
 	copy(s.buf[s.passed+size:s.head], s.buf[s.passed:s.head-size])
 	s.passed += size
 }
 
-// Buffered reports whether bytes were read that Next has not given out.
+// Buffered reports whether bytes were read that Next has not returned.
 func (s *Splitter) Buffered() bool { return s.head < s.tail }
 
 var mark = []byte("\xEF\xBB\xBF")
 
-// skipMark drops one byte order mark at the start; false means that it cannot be told yet.
+// skipMark drops one byte order mark at the start; it returns false if more bytes are needed to decide.
 func (s *Splitter) skipMark() bool {
 	if s.started {
 		return true
@@ -180,8 +181,8 @@ func (s *Splitter) skipMark() bool {
 	return true
 }
 
-// frameEnd is the offset after the blank line that ends the first frame. A CR at the very end may be half of a CRLF:
-// then the frame is given out only when the next byte is there, unless the CR is itself the blank line's start.
+// frameEnd returns the offset after the blank line that ends the first frame. A CR at the very end may be half of a
+// CRLF, so the frame is returned only when the next byte has arrived, unless the CR starts the blank line.
 func (s *Splitter) frameEnd() (int, bool) {
 	i := max(s.scanned, s.head)
 	for i < s.tail {
@@ -231,7 +232,7 @@ func endOf(from, n, tail int) int {
 	return from + n
 }
 
-// lineEnd is the offset after the line end at i; false means that a CR is the last byte and its LF may follow.
+// lineEnd returns the offset after the line end at i; false means that a CR is the last byte and its LF may follow.
 func lineEnd(buf []byte, i int) (int, bool) {
 	if buf[i] == '\n' {
 		return i + 1, true

@@ -40,9 +40,9 @@ type Serve struct {
 	Edge       bool   `help:"Also ship every exchange to the centre of a cluster; see cluster in the configuration."`
 }
 
-// Run serves until ctx is done, and drains; asked to restart, it drains and becomes the program that is installed by then.
-// Standard output gets one line for each address, "listening on http://HOST:PORT", once requests are taken; what people are to
-// know, the first key included, goes to standard error before it.
+// Run serves until ctx is done, then drains. On a restart request it drains and then executes the installed program.
+// Standard output gets one line per address, "listening on http://HOST:PORT", once requests are accepted; messages for
+// people, including the first key, go to standard error before that.
 func (c *Serve) Run(ctx context.Context, s *Env) error {
 	if c.Edge {
 		return c.serve(ctx, s, joinAsEdge)
@@ -50,7 +50,7 @@ func (c *Serve) Run(ctx context.Context, s *Env) error {
 	return c.serve(ctx, s, stayAlone)
 }
 
-// serve is Run as that member of a cluster.
+// serve is Run for that member of a cluster.
 func (c *Serve) serve(ctx context.Context, s *Env, join join) error {
 	inherited, err := listen.Inherit()
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *Serve) serve(ctx context.Context, s *Env, join join) error {
 	var restart restart
 	err = c.run(ctx, s, inherited, &restart, join)
 	cut := errors.Is(err, server.ErrAborted)
-	if err != nil && !cut || !restart.begun() || ctx.Err() != nil { // told to end meanwhile
+	if err != nil && !cut || !restart.begun() || ctx.Err() != nil { // stopped in the meantime
 		return err
 	}
 	if cut {
@@ -221,7 +221,7 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 	}
 	defer restart.await(ctx, service, c.Config, log, drain)()
 	return serve(ctx, service, management, func() (err error) {
-		if c.Quiet || inherited.Continues() || c.Edge { // the keys of an edge are those of its centre
+		if c.Quiet || inherited.Continues() || c.Edge { // an edge uses the keys of its centre
 			return announce(s.Out, service.Addresses())
 		}
 		if g.firstKey, err = firstKey(memory); err != nil {
@@ -234,8 +234,8 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 	})
 }
 
-// serve runs the surfaces and the management side by side until ctx is done. It announces first: the port is open
-// already, and who connects is served. Management lasts until the surfaces have drained.
+// serve runs the surfaces and the management side by side until ctx is done. It announces first: the port is already
+// open, so whoever connects is served. Management lasts until the surfaces have drained.
 func serve(ctx context.Context, service *server.Server, management management, announce func() error) error {
 	group, running := errgroup.WithContext(context.WithoutCancel(ctx))
 	serving, drain := context.WithCancel(running)
@@ -256,7 +256,7 @@ func serve(ctx context.Context, service *server.Server, management management, a
 	return group.Wait()
 }
 
-// spanTimeout is how long the end of the process may wait for the receiver of traces.
+// spanTimeout is how long shutdown may wait for the trace receiver.
 const spanTimeout = 5 * time.Second
 
 // endTracing sends pending spans.
@@ -268,14 +268,14 @@ func endTracing(tracing *telemetry.Tracing, log *slog.Logger) {
 	}
 }
 
-// How long a start waits for a command that has the store open, and how often it looks; commands hold it for
+// How long a start waits for a command that has the store open, and how often it checks; commands hold it for
 // milliseconds.
 const (
 	storeTimeout  = 5 * time.Second
 	storeInterval = 50 * time.Millisecond
 )
 
-// openEngine opens the memory, whose index is started by [startIndex].
+// openEngine opens the memory; [startIndex] starts its index.
 func openEngine(ctx context.Context, cfg *config.Config, redactor *redact.Redactor, log *slog.Logger) (*engine.Engine, error) {
 	opts, err := storeOptions(cfg, log)
 	if err != nil {
@@ -298,7 +298,7 @@ func openEngine(ctx context.Context, cfg *config.Config, redactor *redact.Redact
 	}
 }
 
-// prepareAccounts makes the account of a first start, and the operator's own key valid.
+// prepareAccounts creates the account of a first start and makes the operator's own key valid.
 func prepareAccounts(m *engine.Engine, cfg *config.Config) error {
 	if err := admin.EnsureAccount(m.Accounts()); err != nil {
 		return err
@@ -309,8 +309,8 @@ func prepareAccounts(m *engine.Engine, cfg *config.Config) error {
 	return m.Keys().AddStatic(cfg.ServiceKey.Reveal(), admin.DefaultAccount, store.AllScopes)
 }
 
-// firstKey makes a key where there is none yet, so that a first start can be used at once; else, or without the account
-// that a first start makes, it gives "".
+// firstKey makes a key if there is none yet, so that a first start is usable at once. It returns "" if there is one, or
+// no account of a first start.
 func firstKey(m *engine.Engine) (secret string, err error) {
 	isDefault := func(a store.Account) bool { return a.Name == admin.DefaultAccount }
 	if len(m.Keys().List("")) > 0 || !slices.ContainsFunc(m.Accounts().List(), isDefault) {
@@ -325,8 +325,8 @@ func firstKey(m *engine.Engine) (secret string, err error) {
 	return secret, err
 }
 
-// simulate starts the simulated provider and points the built-in providers at it that nobody has given a key, a URL
-// or an account's own credential. It names them.
+// simulate starts the simulated provider and points all built-in providers at it that have no key, no URL and no
+// account credential. It returns their names.
 func simulate(routing *router.Config, m *engine.Engine, start Simulator) (names []string, err error) {
 	keyed := map[string]bool{}
 	for _, account := range m.Accounts().List() {
@@ -356,14 +356,14 @@ func simulate(routing *router.Config, m *engine.Engine, start Simulator) (names 
 	return names, nil
 }
 
-// management is where administration is listened for.
+// management has the listeners for administration.
 type management []struct {
 	listener net.Listener
 	handler  http.Handler
 }
 
-// openManagement opens the socket beside the data, and the address for admin keys if one is configured. What it
-// returns is to be closed also when there is an error.
+// openManagement opens the socket beside the data, and the address for admin keys if one is configured. The caller
+// closes the result, also after an error.
 func openManagement(
 	cfg *config.Config, memory admin.Engine, metrics http.Handler, live admin.Live, log *slog.Logger,
 ) (m management, err error) {
@@ -395,13 +395,13 @@ func openManagement(
 	return m, nil
 }
 
-// running is the server as the management tells of it. It is asked only once the service is there.
+// running describes the server to the management, which asks only once the service exists.
 type running struct {
 	service *server.Server
 	member
 }
 
-// Providers are those that the service leads to now.
+// Providers returns the providers that the service routes to.
 func (r *running) Providers() []api.Provider {
 	providers := r.service.Router().Providers()
 	all := make([]api.Provider, len(providers))
@@ -411,7 +411,7 @@ func (r *running) Providers() []api.Provider {
 	return all
 }
 
-// Origins are the URLs of its addresses for clients of this machine.
+// Origins returns the URLs of its addresses for clients on this machine.
 func (r *running) Origins() []string {
 	origins := []string{}
 	for _, address := range r.service.Addresses() {
@@ -422,17 +422,17 @@ func (r *running) Origins() []string {
 	return origins
 }
 
-// Invite gives a code for the page.
+// Invite returns a sign-in code for the page.
 func (r *running) Invite(account string) (string, error) { return r.service.Invite(account) }
 
-// close is for a start that failed; a listener that was served is closed already.
+// close is for a failed start; a listener that was served is already closed.
 func (m management) close() {
 	for _, one := range m {
 		_ = one.listener.Close()
 	}
 }
 
-// announce prints where requests are accepted.
+// announce prints the addresses that accept requests.
 func announce(w io.Writer, addresses []listen.Address) error {
 	for _, address := range addresses {
 		if _, err := fmt.Fprintf(w, "listening on %s\n", cmp.Or(address.Origin(), address.String())); err != nil {
@@ -442,7 +442,7 @@ func announce(w io.Writer, addresses []listen.Address) error {
 	return nil
 }
 
-// mainOrigin is the URL for clients on this machine: that of the first TCP address, or "" where there is none.
+// mainOrigin returns the URL of the first TCP address for clients on this machine, or "" if there is none.
 func mainOrigin(addresses []listen.Address) string {
 	for _, address := range addresses {
 		if origin := address.Origin(); origin != "" {
@@ -452,7 +452,7 @@ func mainOrigin(addresses []listen.Address) string {
 	return ""
 }
 
-// socketOf is the path of the first unix socket, or "".
+// socketOf returns the path of the first unix socket, or "".
 func socketOf(addresses []listen.Address) string {
 	for _, address := range addresses {
 		if address.Network == "unix" {
@@ -462,7 +462,7 @@ func socketOf(addresses []listen.Address) string {
 	return ""
 }
 
-// configuredOrigin is where the server is reached from this machine, "" if the configuration does not say it.
+// configuredOrigin returns the server's URL on this machine, or "" if the configuration does not say.
 func configuredOrigin(cfg *config.Config) string {
 	addresses := make([]listen.Address, len(cfg.Listen))
 	for i, text := range cfg.Listen {
@@ -471,7 +471,7 @@ func configuredOrigin(cfg *config.Config) string {
 	return mainOrigin(addresses)
 }
 
-// provisions says for each provider whether something real answers.
+// provisions reports for each provider whether it is real or simulated.
 func provisions(routing *router.Config, simulated []string) []provision {
 	names := config.BuiltInProviders()
 	for name := range routing.Providers {

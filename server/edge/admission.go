@@ -10,20 +10,21 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// RetrySoon is the wait that is asked of clients when the proxy itself is full.
+// RetrySoon is the wait that clients are asked for when the proxy itself is full.
 const RetrySoon = time.Second
 
-// admission counts the requests that are being handled. It lets in no more than its limit, and none once it is closed.
+// admission counts the requests being handled. It admits at most its limit, and none once it is closed.
 type admission struct {
 	limit  int
 	mu     sync.Mutex
 	open   int
 	closed bool
-	ending bool          // closes once nothing is open
-	idle   chan struct{} // closed when the last one has left after close
+	ending bool          // closes once no request is open
+	idle   chan struct{} // closed when the last request has left after close
 }
 
-// enter lets a request in, or gives the error to answer it with; one that is let in leaves when its answer has been sent.
+// enter admits a request, or returns the error to answer it with. An admitted request leaves when its answer has been
+// sent.
 func (a *admission) enter() *codec.Error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -49,14 +50,14 @@ func (a *admission) leave() {
 	}
 }
 
-// count is how many requests are being handled.
+// count returns how many requests are being handled.
 func (a *admission) count() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.open
 }
 
-// close lets no more requests in, and gives a channel that is closed when the last one has left.
+// close stops admission and returns a channel that is closed when the last request has left.
 func (a *admission) close() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -64,7 +65,7 @@ func (a *admission) close() <-chan struct{} {
 	return a.end()
 }
 
-// closeOnceIdle lets requests in as long as others are open, and none after. The channel is that of close.
+// closeOnceIdle admits requests while others are open, and none after that. The channel is that of close.
 func (a *admission) closeOnceIdle() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -83,20 +84,20 @@ func (a *admission) end() <-chan struct{} {
 	return a.idle
 }
 
-// ErrDraining is the answer to new requests during the drain, and the cause that open ones are aborted with when its time is
+// ErrDraining answers new requests during the drain, and is the cause with which open ones are aborted when its time is
 // over.
 var ErrDraining = &codec.Error{
 	Kind: codec.KindOverloaded, Message: "The proxy is shutting down; send the request again.", RetryAfter: RetrySoon,
 }
 
-// errFull is the answer to requests over the limit.
+// errFull answers requests over the limit.
 var errFull = &codec.Error{
 	Kind: codec.KindOverloaded, Message: "The proxy is handling as many requests as it takes at a time. Try again in a second.", RetryAfter: RetrySoon,
 }
 
-// limitConcurrency counts a request for the drain, and turns new ones away then. The request counts until its answer has
-// been sent, not only until its handler returns. Its context is that of its connection, which ends when the client leaves
-// and when the server aborts what is still open.
+// limitConcurrency counts a request for the limit and the drain, and refuses new ones during the drain. A request
+// counts until its answer has been sent, not only until its handler returns. Its context is its connection's, which
+// ends when the client leaves and when the server aborts open requests.
 func (s *Server) limitConcurrency(ctx context.Context, rc *app.RequestContext) {
 	conn := connectionOf(ctx)
 	if refused := s.admission.enter(); refused != nil {

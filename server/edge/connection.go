@@ -19,51 +19,50 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// connection is one client's connection, between hertz and its transport. It counts what a request takes while it is
-// being read, lets memory grow with what has come and not with what a client announces, and gives the answers that
-// hertz gives by itself the shape of the surface (see refusal.go). hertz tells when a request on it begins and ends
-// (see Start and Finish).
+// connection is one client's connection, between hertz and its transport. It counts the memory of a request while it is
+// read, allocates for what has arrived rather than for what a client announces, and gives hertz's own answers the shape
+// of the surface (see refusal.go). hertz reports when a request on it begins and ends (see Start and Finish).
 type connection struct {
 	network.Conn
 	all    *connections
-	client netip.Prefix            // whom it counts for; invalid for a unix socket
-	cancel context.CancelFunc      // ends the context of the connection, and with it that of the request being handled
-	abort  context.CancelCauseFunc // ends the context of requests alone
+	client netip.Prefix            // the client it counts for; invalid for a unix socket
+	cancel context.CancelFunc      // ends the context of the connection, and so that of the current request
+	abort  context.CancelCauseFunc // ends only the context of requests
 
-	closed    atomic.Bool  // by us; what netpoll still has of it is not to be read
-	asked     atomic.Bool  // a request has come on it
+	closed    atomic.Bool  // by us; what netpoll still has of it must not be read
+	asked     atomic.Bool  // a request has arrived on it
 	handling  atomic.Bool  // a handler runs, or its answer is being sent; otherwise the connection waits for a request or reads one
-	answering atomic.Bool  // the handler has returned: the client may have its answer, and send the next request
-	since     atomic.Int64 // when it began to wait or to read, in Unix nanoseconds
-	consumed  atomic.Int64 // bytes of the request being read that hertz has taken out of the buffer
-	answers   *Budget      // of which the answer being sent takes room; nil for none
+	answering atomic.Bool  // the handler has returned: the client may have its answer and send the next request
+	since     atomic.Int64 // when it started to wait or read, in Unix nanoseconds
+	consumed  atomic.Int64 // bytes of the request being read that hertz has consumed
+	answers   *Budget      // the budget that the answer being sent holds room of; nil for none
 	room      int64        // in bytes
-	admitted  *admission   // which the request being handled leaves once its answer has been sent; nil for none
+	admitted  *admission   // left by the current request once its answer has been sent; nil for none
 
 	// What follows belongs to the goroutine that serves the connection.
 	rc       *app.RequestContext
 	request  Request
 	response Response
 	chunk    chunkLine
-	surface  codec.Format // of the request being read, once that is known
-	version  bool         // the request line names another version than HTTP/1.1 and HTTP/1.0
-	fault    string       // what is wrong with the head, or the trailers, of the request being read; "" for nothing
+	surface  codec.Format // of the request being read, once known
+	version  bool         // the request line names a version other than HTTP/1.1 and HTTP/1.0
+	fault    string       // the fault in the head or the trailers of the request being read; "" for none
 	refused  bool
-	inHead   bool // hertz reads the head of a request
-	lines    int  // bytes of it that judgeLines has seen
+	inHead   bool // hertz is reading the head of a request
+	lines    int  // bytes of it that judgeLines has checked
 
-	watch *watch // nil on netpoll, which tells by itself when a client has left
+	watch *watch // nil on netpoll, which itself reports when a client has left
 }
 
 type connectionKey struct{}
 
-// connectionOf is the connection that a request came on.
+// connectionOf returns the connection of a request.
 func connectionOf(ctx context.Context) *connection {
 	conn, _ := ctx.Value(connectionKey{}).(*connection)
 	return conn
 }
 
-// forHertz is what hertz reads and writes.
+// forHertz returns the connection that hertz reads and writes.
 func (c *connection) forHertz() network.Conn {
 	if c.watch == nil {
 		return c
@@ -71,16 +70,16 @@ func (c *connection) forHertz() network.Conn {
 	return &blockingConnection{c}
 }
 
-// close ends the connection. The request that is being handled is cancelled first: netpoll closes a connection for
-// good, and stops reading from it, only when its handler has returned.
+// close ends the connection. It cancels the current request first: netpoll only really closes a connection, and stops
+// reading from it, when its handler has returned.
 func (c *connection) close() {
 	c.closed.Store(true)
 	c.cancel()
 	_ = c.Close()
 }
 
-// closeWrite ends our side: the client sees the end of what is sent to it, and may go on sending. It is for the
-// goroutine that serves the connection, while which runs netpoll keeps the file open.
+// closeWrite ends our side: the client sees the end of the answer and may go on sending. Only the goroutine that serves
+// the connection may call it; while that runs, netpoll keeps the file open.
 func (c *connection) closeWrite() {
 	if c.watch != nil {
 		_ = c.watch.socket.CloseWrite()
@@ -89,7 +88,7 @@ func (c *connection) closeWrite() {
 	closeWritePolled(c.Conn)
 }
 
-// held is how much memory the client's bytes take that no handler has asked for yet.
+// held returns how much memory the client's bytes take that no handler has asked for yet.
 func (c *connection) held() int64 {
 	var waiting int64
 	if c.watch != nil {
@@ -103,8 +102,8 @@ func (c *connection) held() int64 {
 	return waiting + c.consumed.Load()
 }
 
-// ahead is how much the client may send, in bytes, after the request that is being handled. The client that has its answer
-// may come with another request before we are done with this one.
+// ahead returns how many bytes the client may send after the current request. A client that has its answer may send
+// another request before we are done with this one.
 func (c *connection) ahead() int64 {
 	if c.answering.Load() {
 		return max(readAhead, int64(c.all.limits.head)+c.all.limits.body)
@@ -115,7 +114,7 @@ func (c *connection) ahead() int64 {
 // HandleSpecificError keeps hertz from logging how connections end.
 func (c *connection) HandleSpecificError(error, string) bool { return true }
 
-// Peek tells of a time-out in the same way on both transports, so that hertz answers it as one.
+// Peek reports a time-out the same way on both transports, so that hertz answers it as one.
 func (c *connection) Peek(n int) ([]byte, error) {
 	if c.closed.Load() {
 		return nil, net.ErrClosed
@@ -134,7 +133,7 @@ func (c *connection) Peek(n int) ([]byte, error) {
 	case err != nil:
 	case c.chunk.last:
 		if err = c.judgeTrailers(); err != nil {
-			return nil, err // hertz looks on at what it is given
+			return nil, err // hertz uses the bytes it gets
 		}
 	case c.inHead:
 		if err = c.judgeLines(); err != nil {
@@ -147,8 +146,8 @@ func (c *connection) Peek(n int) ([]byte, error) {
 	return p, err
 }
 
-// Len shows hertz no more of a head and of trailers than has been judged. Of trailers that is no more than a head may have:
-// it would otherwise read any amount, each time from the start.
+// Len shows hertz only what has been judged of a head or of trailers. For trailers that is at most the limit of a head:
+// hertz would read any amount, each time from the start.
 func (c *connection) Len() int {
 	if c.chunk.last {
 		return c.chunk.judged
@@ -159,8 +158,8 @@ func (c *connection) Len() int {
 	return c.Conn.Len()
 }
 
-// judgeLines looks for folded lines in what has come of a head. hertz unfolds them where they stand, and then takes the
-// head of a request whose last line is folded for shorter than it was.
+// judgeLines looks for folded lines in the received part of a head. hertz unfolds them in place, and then misjudges the
+// length of a head whose last line is folded.
 func (c *connection) judgeLines() error {
 	if c.lines == c.Conn.Len() {
 		return nil
@@ -177,10 +176,10 @@ func (c *connection) judgeLines() error {
 	return nil
 }
 
-// errMalformedHead ends the reading of a request after its head; refusal says why.
+// errMalformedHead stops reading a request after its head; refusal says why.
 var errMalformedHead = errors.New("the head is malformed")
 
-// Skip is called by hertz for what it has parsed: first the head, then the body, the trailers last.
+// Skip is called by hertz for what it has parsed: the head first, then the body, then the trailers.
 func (c *connection) Skip(n int) error {
 	switch {
 	case c.consumed.Add(int64(n)) == int64(n):
@@ -193,17 +192,17 @@ func (c *connection) Skip(n int) error {
 	return c.Conn.Skip(n)
 }
 
-// chunkedLength is what hertz calls the length of a body in chunks.
+// chunkedLength is hertz's value for the length of a chunked body.
 const chunkedLength = -1
 
-// noteSurface keeps the surface that was asked, before hertz forgets the head of a request whose body is malformed.
+// noteSurface saves the requested surface before hertz discards the head of a request with a malformed body.
 func (c *connection) noteSurface() {
 	if c.surface == codec.FormatUnknown {
 		c.surface = c.surfaceAsked()
 	}
 }
 
-// judgeHead notes what is wrong with a head of n bytes, so that nothing after it is waited for.
+// judgeHead notes the faults of a head of n bytes, so that nothing after it is waited for.
 func (c *connection) judgeHead(n int) {
 	head := &c.rc.Request.Header
 	if !head.IsHTTP11() {
@@ -220,8 +219,8 @@ func (c *connection) judgeHead(n int) {
 	}
 }
 
-// judgeTrailers notes what is wrong with the trailers that have come, before hertz sees them: it takes more of them than
-// of heads, and unfolds lines where they stand.
+// judgeTrailers notes the faults of the received trailers before hertz sees them: it accepts more in them than in
+// heads, and unfolds lines in place.
 func (c *connection) judgeTrailers() error {
 	c.chunk.judged = min(c.Conn.Len(), c.all.limits.head)
 	text, err := c.Conn.Peek(c.chunk.judged)
@@ -234,8 +233,7 @@ func (c *connection) judgeTrailers() error {
 	return nil
 }
 
-// checkVersion looks at the request line of a head that hertz is done with, and takes for HTTP/1.0 whatever version it
-// names.
+// checkVersion checks the request line of a head that hertz has parsed: hertz takes any other version for HTTP/1.0.
 func (c *connection) checkVersion(head int) {
 	text, err := c.Conn.Peek(head)
 	if err != nil {
@@ -245,8 +243,8 @@ func (c *connection) checkVersion(head int) {
 	c.version = !bytes.HasSuffix(bytes.TrimRight(line, "\r"), []byte(" HTTP/1.0"))
 }
 
-// ReadByte is what hertz reads the rest of the line before a chunk with, after the digits. The end of the line is held
-// back until the chunk has come: hertz makes room for the whole of it then.
+// ReadByte is how hertz reads the rest of a chunk's size line after the digits. The end of the line is held back until
+// the chunk has arrived, because hertz allocates room for all of it then.
 func (c *connection) ReadByte() (byte, error) {
 	if c.closed.Load() {
 		return 0, net.ErrClosed
@@ -263,7 +261,7 @@ func (c *connection) ReadByte() (byte, error) {
 	return b, err
 }
 
-// chunkLine follows hertz through the line before a chunk: digits are peeked and skipped one by one, the rest is read
+// chunkLine follows hertz through the size line of a chunk: digits are peeked and skipped one by one, the rest is read
 // byte by byte.
 type chunkLine struct {
 	peeked byte
@@ -273,12 +271,12 @@ type chunkLine struct {
 	judged int  // bytes of the trailers
 }
 
-// mostBlanks is how many blanks may follow a size; some senders pad it.
+// mostBlanks is how many blanks may follow a chunk size; some senders pad it.
 const mostBlanks = 64
 
 var errChunkLine = errors.New("the line before a chunk does not end")
 
-// digit takes the byte that was peeked. hertz has seen that it is one, and stops at the sixteenth.
+// digit consumes the peeked byte. hertz has checked that it is a digit, and stops at the sixteenth.
 func (l *chunkLine) digit() {
 	value, err := strconv.ParseUint(string(l.peeked), 16, 4)
 	if err == nil && l.size < 1<<40 {
@@ -286,7 +284,7 @@ func (l *chunkLine) digit() {
 	}
 }
 
-// next takes a byte after the digits. At the end of the line it gives the size of the chunk, else 0.
+// next consumes a byte after the digits. At the end of the line it returns the chunk size, else 0.
 func (l *chunkLine) next(b byte) (size int64, err error) {
 	if b == '\n' {
 		size = l.size
@@ -299,8 +297,8 @@ func (l *chunkLine) next(b byte) (size int64, err error) {
 	return 0, nil
 }
 
-// peek gives bytes that have come, waiting for as many. On the standard transport room for all of them would be made
-// before the first has come; there it grows with what comes.
+// peek waits for n bytes and returns them. The standard transport would allocate room for all of them before the first
+// has arrived; here the room grows with what arrives.
 func (c *connection) peek(n int) ([]byte, error) {
 	if c.watch == nil {
 		return c.Conn.Peek(n)
@@ -316,18 +314,18 @@ func (c *connection) peek(n int) ([]byte, error) {
 	return p, err
 }
 
-// firstRoom is how much room a request gets on its client's word.
+// firstRoom is how many bytes a request gets on its client's word.
 const firstRoom = 64 << 10
 
-// blockingConnection is a connection of the standard transport, where nobody reads while a request is handled, so that
-// nobody would see its client leave. hertz calls DetectConnectionClose when a handler begins and AbortBlockingRead when
-// its answer is written.
+// blockingConnection is a connection of the standard transport, on which nothing reads while a request is handled, so
+// that nothing would notice its client leave. hertz calls DetectConnectionClose when a handler begins and
+// AbortBlockingRead when its answer is written.
 type blockingConnection struct{ *connection }
 
-// closeWriter is a connection of which one direction can be ended.
+// closeWriter is a connection whose write side can be closed alone.
 type closeWriter interface{ CloseWrite() error }
 
-// watch is what reads while a request is handled.
+// watch reads while a request is handled.
 type watch struct {
 	socket  closeWriter
 	waiting atomic.Int64 // bytes in the connection's buffer
@@ -335,8 +333,8 @@ type watch struct {
 	ended   chan struct{}
 }
 
-// DetectConnectionClose reads on after the request that is being handled, to the end of the connection, which cancels
-// the request, or until there is more than a client may send ahead. What is read stays in the buffer for later.
+// DetectConnectionClose reads on after the current request, until the end of the connection, which cancels the request,
+// or until the client has sent as much as it may send ahead. The bytes stay in the buffer for later.
 func (c *blockingConnection) DetectConnectionClose() {
 	_ = c.SetReadDeadline(time.Time{})
 	c.watch.on, c.watch.ended = true, make(chan struct{})
@@ -362,7 +360,7 @@ func (c *blockingConnection) await(ended chan<- struct{}) {
 	}
 }
 
-// AbortBlockingRead ends the reading.
+// AbortBlockingRead stops the reading.
 func (c *blockingConnection) AbortBlockingRead() {
 	if !c.watch.on {
 		return
@@ -372,14 +370,14 @@ func (c *blockingConnection) AbortBlockingRead() {
 	<-c.watch.ended
 }
 
-// Release frees what was read; nobody may be reading then. hertz comes here without AbortBlockingRead where an answer
-// was cut.
+// Release frees what was read; nothing may be reading then. If an answer was cut, hertz calls it without
+// AbortBlockingRead.
 func (c *blockingConnection) Release() error {
 	c.AbortBlockingRead()
 	return c.connection.Release()
 }
 
-// Flush gives the client as long as a read gives it: the standard transport knows no time-out for writing.
+// Flush applies the read timeout to writes: the standard transport has no write timeout.
 func (c *blockingConnection) Flush() error {
 	_ = c.SetWriteTimeout(c.all.timeout)
 	return c.connection.Flush()

@@ -15,15 +15,15 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// recoverPanics keeps a panic to the request that caused it. An answer that had begun is cut, never ended cleanly.
+// recoverPanics confines a panic to the request that caused it. An answer that had begun is cut, never ended cleanly.
 func (s *Server) recoverPanics(ctx context.Context, rc *app.RequestContext) {
 	conn := connectionOf(ctx)
 	conn.handling.Store(true)
 	conn.asked.Store(true)
-	rc.Response.Header.Set("X-Content-Type-Options", "nosniff") // no answer is anything but what it says
+	rc.Response.Header.Set("X-Content-Type-Options", "nosniff") // the declared content type is always right
 	defer conn.answering.Store(true)
 	if s.Draining() {
-		rc.SetConnectionClose() // what comes next finds another server, or this one's successor
+		rc.SetConnectionClose() // the next request reaches another server, or this one's successor
 	}
 	defer func() {
 		fault := recover()
@@ -43,7 +43,7 @@ func (s *Server) recoverPanics(ctx context.Context, rc *app.RequestContext) {
 	rc.Next(ctx)
 }
 
-// rejectAmbiguous turns away what must not get further: requests whose framing two readers could see differently.
+// rejectAmbiguous refuses requests whose framing two readers could see differently.
 func (s *Server) rejectAmbiguous(ctx context.Context, rc *app.RequestContext) {
 	conn := connectionOf(ctx)
 	if conn.version {
@@ -53,7 +53,7 @@ func (s *Server) rejectAmbiguous(ctx context.Context, rc *app.RequestContext) {
 	fault := conn.fault
 	switch {
 	case fault != "":
-	case rc.Response.StatusCode() == consts.StatusBadRequest: // set by hertz for what it has no route for
+	case rc.Response.StatusCode() == consts.StatusBadRequest: // set by hertz for requests without a route
 		fault = "there is no Host, or no path"
 	default:
 		fault = misdirected(rc)
@@ -84,7 +84,7 @@ func malformedHead(fault string) *codec.Error {
 	return codec.Errorf(codec.KindInvalidRequest, "The request's headers are malformed: %s.", fault)
 }
 
-// malformedTarget says what is wrong with a target that a front proxy could lead elsewhere than hertz does, or "". Dots,
+// malformedTarget returns the fault of a target that a front proxy could resolve differently from hertz, or "". Dots,
 // repeated slashes and escapes of other characters are resolved before a path is looked up (RFC 3986, section 6.2.2).
 func malformedTarget(target []byte) string {
 	path, _, _ := bytes.Cut(target, []byte{'?'})
@@ -119,7 +119,7 @@ func hasEscapedSlash(path []byte) bool {
 	}
 }
 
-// misdirected says what is wrong with a target that names another host than the header, or "" (RFC 9112, section 3.2.2).
+// misdirected returns the fault of a target that names another host than the header, or "" (RFC 9112, section 3.2.2).
 func misdirected(rc *app.RequestContext) string {
 	target := rc.Request.Header.RequestURI()
 	if len(target) > 0 && target[0] == '/' {
@@ -133,7 +133,7 @@ func misdirected(rc *app.RequestContext) string {
 	return ""
 }
 
-// asksToClose finds close among the options of a Connection header, in any case, where hertz looks for that very text.
+// asksToClose reports whether a Connection header has the option close, in any case; hertz looks for the exact text.
 func asksToClose(options []byte) bool {
 	for option := range bytes.SplitSeq(options, []byte{','}) {
 		if bytes.EqualFold(trimBlanks(option), []byte("close")) {
@@ -143,8 +143,8 @@ func asksToClose(options []byte) bool {
 	return false
 }
 
-// ambiguous says what is wrong with a request head that hertz accepted but that another reader could frame
-// differently (RFC 9112, sections 2.2, 5.2, 6.1, 6.3, 11.2), or "". Of two credentials nobody knows which is meant.
+// ambiguous returns the fault of a request head that hertz accepted but another reader could frame differently (RFC
+// 9112, sections 2.2, 5.2, 6.1, 6.3, 11.2), or "". Two credentials are ambiguous too.
 func ambiguous(head []byte, http11 bool, single []string) string {
 	var lengths, encodings int
 	var seen uint64 // those of single
@@ -186,7 +186,7 @@ func ambiguous(head []byte, http11 bool, single []string) string {
 	return ""
 }
 
-// malformedTrailers says what is wrong with the trailers after a body in chunks, as far as whole lines of them have come,
+// malformedTrailers returns the fault of the trailers after a chunked body, as far as whole lines of them have arrived,
 // or "" (RFC 9112, section 7.1.2). hertz takes a zero before them for another chunk.
 func malformedTrailers(text []byte) string {
 	if bytes.HasPrefix(text, []byte{'0'}) {
@@ -211,9 +211,9 @@ func malformedTrailers(text []byte) string {
 
 const foldedLine = "a line is folded"
 
-// hasFoldedLine reports whether a line of a head begins with a blank, as far as the head has come.
+// hasFoldedLine reports whether a line of a head begins with a blank, in the part that has arrived.
 func hasFoldedLine(text []byte) bool {
-	text = bytes.TrimLeft(text, "\r\n") // what may stand before a request line
+	text = bytes.TrimLeft(text, "\r\n") // allowed before a request line
 	for {
 		end := bytes.IndexByte(text, '\n')
 		if end < 0 || end+1 == len(text) {
@@ -229,7 +229,7 @@ func hasFoldedLine(text []byte) bool {
 	}
 }
 
-// nextField takes the first line of a head or of trailers apart. The empty line at the end has no name.
+// nextField splits off the first line of a head or of trailers. The empty line at the end has no name.
 func nextField(text []byte) (name, value, rest []byte, fault string) {
 	line, rest, ended := bytes.Cut(text, []byte{'\n'})
 	if !ended || len(line) == 0 || line[len(line)-1] != '\r' {
@@ -249,10 +249,10 @@ func nextField(text []byte) (name, value, rest []byte, fault string) {
 	return name, value, rest, ""
 }
 
-// trimBlanks cuts off what may stand around a value, which no other kind of space may (RFC 9110, section 5.6.3).
+// trimBlanks removes spaces and tabs around a value; no other white space is allowed there (RFC 9110, section 5.6.3).
 func trimBlanks(value []byte) []byte { return bytes.Trim(value, " \t") }
 
-// tokenBytes are the characters of a header's name (RFC 9110, section 5.6.2).
+// tokenBytes are the characters of a header name (RFC 9110, section 5.6.2).
 var tokenBytes = func() (set [256]bool) {
 	for _, c := range []byte("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
 		set[c] = true

@@ -9,21 +9,21 @@ import (
 	"github.com/cloudwego/hertz/pkg/protocol/http1/resp"
 )
 
-// Stream writes an answer of unknown length in chunks. It takes the place of hertz's own writer for two reasons:
-// that one carries a finalizer per stream, and it ends every stream cleanly, even one that failed. Here an aborted
-// stream has no last chunk and its connection is closed, so that the client sees that something is missing.
+// Stream writes an answer of unknown length in chunks. It replaces hertz's own writer, which has a finalizer per stream
+// and ends every stream cleanly, even a failed one. Here an aborted stream has no last chunk and its connection is
+// closed, so the client can see that it is incomplete.
 type Stream struct {
 	rc      *app.RequestContext
 	conn    network.Writer
-	chunked bool // false for HTTP/1.0, which knows no chunks: the end of the connection ends the answer
-	taken   bool // it stands in the place of the writer of hertz
+	chunked bool // false for HTTP/1.0, which has no chunks: the end of the connection ends the answer
+	taken   bool // it has replaced hertz's writer
 	started bool
 	aborted bool
 }
 
 var errAborted = errors.New("the stream was aborted")
 
-// Write buffers p as one chunk, the response head before it where it is the first. p may be reused at once.
+// Write buffers p as one chunk, after the response head the first time. p may be reused at once.
 func (w *Stream) Write(p []byte) (int, error) {
 	if err := w.start(); err != nil || len(p) == 0 {
 		return 0, err
@@ -59,7 +59,7 @@ func (w *Stream) start() error {
 	return resp.WriteHeader(header, w.conn)
 }
 
-// take puts the stream in the place of hertz's own writer.
+// take replaces hertz's own writer with the stream.
 func (w *Stream) take() {
 	if !w.taken {
 		w.taken = true
@@ -70,10 +70,10 @@ func (w *Stream) take() {
 // Flush sends what is buffered.
 func (w *Stream) Flush() error { return w.conn.Flush() }
 
-// Abort ends the answer visibly cut: it gets no clean end, and its connection is closed.
+// Abort cuts the answer visibly: there is no last chunk, and the connection is closed.
 func (w *Stream) Abort() {
 	w.aborted = true
-	w.take() // Finalize fails then, so that hertz closes the connection
+	w.take() // Finalize then fails, so hertz closes the connection
 	w.rc.SetConnectionClose()
 }
 

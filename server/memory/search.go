@@ -14,7 +14,7 @@ const headerWait = "X-Service-Memory-Wait"
 const (
 	waitIndexed  = "indexed"
 	longestWait  = 2 * time.Second
-	notYetAnswer = "index:behind" // the wait was over before all was indexed
+	notYetAnswer = "index:behind" // the wait ended before everything was indexed
 )
 
 func (h *handler) search(c *call) (any, error) {

@@ -16,12 +16,12 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 )
 
-// Exchange gives the history and the answer of a captured exchange as messages that no longer show which format they came
-// in. It is what [store.Options] wants to have as Digest.
+// Exchange returns the history and the answer of a captured exchange as messages independent of their format. It is
+// meant as the Digest of [store.Options].
 //
-// The same message becomes the same bytes in every later request that repeats it, and in the answer that said it first:
-// that is how the store finds out what an exchange added. Reminders that clients weave into a message are left out,
-// because they come and go.
+// A message becomes the same bytes in the answer that first said it and in every later request that repeats it: so the
+// store finds what an exchange added. Reminders that clients insert into a message are left out, because they come and
+// go.
 func Exchange(x *store.Exchange) (store.Digest, error) {
 	surface, err := codec.ParseFormat(x.Surface)
 	if err != nil || surface == codec.Embeddings {
@@ -53,7 +53,7 @@ func Exchange(x *store.Exchange) (store.Digest, error) {
 	return d, nil
 }
 
-// derivedKeys gives the keys of the request, which is well-formed if there is no error.
+// derivedKeys returns the keys of the request, which is well-formed if there is no error.
 func derivedKeys(surface codec.Format, x *store.Exchange) (chatkey.Keys, error) {
 	if x.Derived != nil {
 		return *x.Derived, nil
@@ -65,7 +65,7 @@ func derivedKeys(surface codec.Format, x *store.Exchange) (chatkey.Keys, error) 
 	return chatkey.Derive(surface, x.RawRequest, &envelope), nil
 }
 
-// unread is the request, or where its first items need not be read, one that holds nothing but the others.
+// unread returns the request, or one with only the unknown items if its first items need not be read.
 func unread(surface codec.Format, x *store.Exchange) []byte {
 	if x.Items == nil || x.Items.From == 0 {
 		return x.RawRequest
@@ -78,7 +78,7 @@ func unread(surface codec.Format, x *store.Exchange) []byte {
 
 var requests = sync.Pool{New: func() any { return new(codec.Request) }}
 
-// readAnswer folds the answer as the client got it, a stream or a complete body. Of an error nothing is left.
+// readAnswer folds the answer that the client got, a stream or a complete body. Nothing of an error is kept.
 func readAnswer(surface codec.Format, x *store.Exchange) *codec.Answer {
 	if x.Status >= 300 {
 		return new(codec.Answer)
@@ -100,8 +100,8 @@ func fold(answer *codec.Answer, events []codec.Event) {
 	}
 }
 
-// history gives a request's messages without the instructions that open it, and with which item each begins. The first
-// message of r is that of the item from; only the request's first one can be an instruction that opens it.
+// history returns a request's messages without the opening instructions, and the item with which each begins. The first
+// message of r belongs to the item from; only the request's first message can be an opening instruction.
 func history(r *codec.Request, from int) (messages []store.Message, starts []int) {
 	messages = make([]store.Message, 0, len(r.Messages))
 	starts = make([]int, 0, len(r.Messages))
@@ -121,7 +121,7 @@ func history(r *codec.Request, from int) (messages []store.Message, starts []int
 	return messages, starts
 }
 
-// spoken are a request's messages without the instructions that open it.
+// spoken returns a request's messages without the opening instructions.
 func spoken(r *codec.Request, from int) iter.Seq2[int, *codec.Message] {
 	return func(yield func(int, *codec.Message) bool) {
 		opening := from == 0
@@ -148,12 +148,12 @@ const (
 	partMedia     = "media"
 )
 
-// partList gathers the parts of a message. Texts that stand side by side become one, because formats cut them in
-// different places: a model's anywhere, everybody else's between lines.
+// partList collects the parts of a message. Adjacent texts are joined, because formats cut them in different places: a
+// model's anywhere, all others between lines.
 type partList struct {
 	parts  []store.Part
 	joint  string          // between texts
-	joined strings.Builder // the text of the last part, where it was joined: each is copied once, however many there are
+	joined strings.Builder // the text of the last part, if it was joined: each is copied once, however many there are
 }
 
 func partsOf(assistant bool) *partList {
@@ -184,7 +184,7 @@ func (l *partList) text(kind, text string) {
 	l.append(store.Part{Kind: kind, Text: text})
 }
 
-// add takes in a part of a message. What an assistant said is kept as it is.
+// add adds a part of a message. An assistant's text is kept unchanged.
 func (l *partList) add(p *codec.Part, assistant bool) {
 	switch p.Kind {
 	case codec.PartText, codec.PartRefusal:
@@ -212,7 +212,7 @@ func (l *partList) add(p *codec.Part, assistant bool) {
 	}
 }
 
-// said is a text without what clients write into it on their own.
+// said returns a text without what clients insert on their own.
 func said(body []byte) string {
 	plain := scan.Unescape(buffer.Get(len(body)), body)
 	text := chatkey.AppendSaid(buffer.Get(len(plain)), plain)
@@ -254,7 +254,7 @@ func textOf(p *codec.Part) string {
 }
 
 func (l *partList) media(p *codec.Part) {
-	if len(p.Text) > 0 { // a document of plain text
+	if len(p.Text) > 0 { // a plain-text document
 		l.append(store.Part{Kind: partText, Name: scan.Text(p.Filename), Text: scan.Text(p.Text)})
 		return
 	}
@@ -268,10 +268,10 @@ func (l *partList) media(p *codec.Part) {
 	l.append(medium)
 }
 
-// maxURL is how long the address of a medium is, in bytes, at most: a longer one is left out.
+// maxURL is the longest kept URL of a medium, in bytes; longer ones are left out.
 const maxURL = 2048
 
-// result takes in what a call came to: its text in one part, pictures behind it.
+// result adds the result of a call: its text in one part, images after it.
 func (l *partList) result(p *codec.Part) {
 	result := store.Part{Kind: partResult, CallID: scan.Text(p.CallID), Name: scan.Text(p.Name), Failed: p.Failed}
 	inside := partsOf(false)
@@ -290,7 +290,7 @@ func (l *partList) result(p *codec.Part) {
 	l.parts = append(l.parts, behind...)
 }
 
-// answered gives an answer in the form it has in the history of the next request.
+// answered returns an answer in the form it has in the history of the next request.
 func answered(a *codec.Answer) store.Message {
 	list := partsOf(true)
 	for i := range a.Items {

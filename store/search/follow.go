@@ -15,14 +15,14 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// Large batches are cheaper, small ones sooner found and smaller in memory.
+// Large batches are cheaper; small ones are searchable sooner and take less memory.
 const (
-	batchSize  = 1024    // changes that are indexed together at most
-	batchBytes = 4 << 20 // of text, likewise
+	batchSize  = 1024    // changes indexed together at most
+	batchBytes = 4 << 20 // bytes of text indexed together at most
 )
 
-// gatherTime is how long turns gather after a batch: each batch has the log of changes looked through once. An idle index
-// takes up each turn at once.
+// gatherTime is how long turns collect after a batch, because each batch scans the log of changes once. An idle index
+// takes each turn at once.
 const gatherTime = 10 * time.Millisecond
 
 func (x *Index) run(ctx context.Context) {
@@ -46,7 +46,7 @@ func (x *Index) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		x.awaitRoom(ctx)
 		select {
-		case asked := <-x.rebuild: // also of an index that is never idle
+		case asked := <-x.rebuild: // even if the index is never idle
 			asked <- x.startAnew(ctx)
 		default:
 		}
@@ -72,7 +72,7 @@ func (x *Index) run(ctx context.Context) {
 	}
 }
 
-// follow begins to read what has happened.
+// follow opens the feed of changes.
 func (x *Index) follow(ctx context.Context) error {
 	_, err := x.feed.Follow(ctx, store.StageWords)
 	if err == nil {
@@ -81,7 +81,7 @@ func (x *Index) follow(ctx context.Context) error {
 	return err
 }
 
-// gather lets turns come together for the next batch, unless somebody waits.
+// gather lets turns collect for the next batch, unless somebody waits.
 func (x *Index) gather(ctx context.Context) {
 	timer := time.NewTimer(gatherTime)
 	defer timer.Stop()
@@ -92,7 +92,7 @@ func (x *Index) gather(ctx context.Context) {
 	}
 }
 
-// retryIndexing is how long to leave an index alone that could not be written: a full disk, for one.
+// retryIndexing is the pause after an index could not be written, because the disk is full for instance.
 const retryIndexing = 2 * time.Second
 
 // await waits for something to do.
@@ -115,7 +115,7 @@ func lexicalDir(dir string) string {
 	return filepath.Join(dir, fmt.Sprintf("lexical-%d", lexical.Version))
 }
 
-// takeUp indexes the next changes, so that they can be found; full says that there may be more of them.
+// takeUp indexes the next changes, so that they can be found; full reports that there may be more of them.
 func (x *Index) takeUp(ctx context.Context) (taken int, full bool, err error) {
 	b, err := x.feed.Next(store.StageWords, math.MaxUint64, batchSize)
 	if err != nil {
@@ -149,7 +149,7 @@ func (x *Index) takeUp(ctx context.Context) (taken int, full bool, err error) {
 	return len(b.Changes), len(b.Changes) >= batchSize, nil
 }
 
-// size is how many bytes of texts documents are found by.
+// size returns the bytes of text in documents.
 func size(documents []lexical.Document) (bytes int) {
 	for i := range documents {
 		bytes += len(documents[i].Text) + len(documents[i].Names)
@@ -157,13 +157,13 @@ func size(documents []lexical.Document) (bytes int) {
 	return bytes
 }
 
-// turnRef names a turn.
+// turnRef identifies a turn.
 type turnRef struct {
 	account  store.AccountNumber
 	exchange string
 }
 
-// latest gives the last change of each turn.
+// latest returns the last change of each turn.
 func latest(changes []*store.Change) []*store.Change {
 	last := make(map[turnRef]*store.Change, len(changes))
 	for _, c := range changes {
@@ -174,8 +174,8 @@ func latest(changes []*store.Change) []*store.Change {
 	})
 }
 
-// read gives what the index is to hold for turns, for as many as a batch has room for. Those that are damaged hold no other up,
-// and are tried again at the next start. Only the end of ctx is an error.
+// read returns the documents for as many turns as a batch has room for. Damaged turns do not block others, and are
+// tried again at the next start. The only error is the end of ctx.
 func (x *Index) read(ctx context.Context, b *store.Batch, turns []*store.Change) (documents []lexical.Document, gone []lexical.Key, read int, err error) {
 	size := 0
 	for i, c := range turns {
@@ -196,7 +196,7 @@ func (x *Index) read(ctx context.Context, b *store.Batch, turns []*store.Change)
 			entry = &stored
 		}
 		d := newDocument(entry)
-		if c.Turn != nil && x.vectors != nil { // what it says is enough for the vectors
+		if c.Turn != nil && x.vectors != nil { // its content is enough for the vectors
 			c.Derived = textOf(entry, d)
 		}
 		c.Turn = nil
@@ -216,7 +216,7 @@ func isNotFound(err error) bool {
 	return errors.As(err, &e) && e.Kind == codec.KindNotFound
 }
 
-// Status gives the state of the index for an account.
+// Status returns the state of the index for an account.
 func (x *Index) Status(ctx context.Context, account string) (Status, error) {
 	number, err := x.store.Accounts().Number(account)
 	if err != nil {

@@ -49,7 +49,7 @@ func (x *Index) Search(ctx context.Context, account string, r *Request) (*Answer
 	return answer, err
 }
 
-// errTooLong is what a search gets that does not come to an end.
+// errTooLong is the error of a search that takes too long.
 var errTooLong = codec.Errorf(codec.KindTimeout, "the search took more than %s; ask with rarer words, or with filters", searchTimeout)
 
 func (x *Index) search(ctx context.Context, account string, number store.AccountNumber, r *Request, query *lexical.Query) (*Answer, error) {
@@ -69,10 +69,10 @@ func (x *Index) search(ctx context.Context, account string, number store.Account
 	return s.run(ctx)
 }
 
-// turnSource gives what a search finds.
+// turnSource reads the turns that a search finds.
 type turnSource interface {
 	turn(exchange string) (store.TimelineEntry, error) // [codec.KindNotFound] for one that is gone
-	session(id string) (*store.Session, error)         // likewise
+	session(id string) (*store.Session, error)         // as above
 }
 
 // indexedTurns are those of an account that an index follows.
@@ -92,7 +92,7 @@ func (t indexedTurns) session(id string) (*store.Session, error) {
 
 // searching is one search.
 type searching struct {
-	index    *Index   // nil: none follows what is searched
+	index    *Index   // nil: no index follows the searched documents
 	vectors  *vectors // nil: there are none
 	turns    turnSource
 	request  *Request
@@ -102,31 +102,31 @@ type searching struct {
 	searcher *lexical.Searcher
 	now      time.Time
 
-	like     *likeness             // nil: the search goes by words alone
-	spelling bool                  // turns that are spelled like the query follow the hits by words
+	like     *likeness             // nil: search by words only
+	spelling bool                  // turns spelled like the query follow the hits by words
 	after    float64               // the score of the last hit by words
-	fused    []*candidate          // of the present pool, the best first
+	fused    []*candidate          // of the current pool, the best first
 	seen     map[string]*candidate // of all pools
 
-	exact   bool // the index has decided about the filter
+	exact   bool // the index has decided the filter exactly
 	best    float64
 	skip    int
-	looked  int // candidates
+	looked  int // candidates examined
 	seed    maphash.Seed
-	folded  map[uint64]int  // hits by the hash of what they say, and leftOut
+	folded  map[uint64]int  // hits by the hash of their content, and leftOut
 	grouped map[string]bool // sessions that have a hit
 	tags    map[string][]string
 	answer  Answer
-	taken   []*candidate // what the hits were
+	taken   []*candidate // the hits
 }
 
 // candidate is a document on its way to becoming a hit.
 type candidate struct {
 	id     string
 	number uint32  // in the searcher
-	found  bool    // number is known: the index has it
+	found  bool    // number is known: it is in the index
 	bm25   float64 // of the turn itself
-	words  float64 // bm25 with what is around the turn
+	words  float64 // bm25 including the turn's context
 	match  string
 	cosine *float64 // nil: it has no vector, or it does not matter
 	like   *float64 // as a share of the best
@@ -184,11 +184,11 @@ func facetsIn(s *lexical.Searcher) (map[string][]lexical.FacetValue, error) {
 	return facets, nil
 }
 
-// sure is the BM25 at which a hit that covers the whole query has half of the relevance there can be. On dialogues, the
-// product of BM25 and coverage tells right first hits from those of an account that cannot answer better than either.
+// sure is the BM25 score at which a hit that covers the whole query has half of the maximum relevance. On dialogues,
+// BM25 times coverage separates right first hits from those of an account without an answer better than either factor.
 const sure = 10
 
-// cover says how good the hits are.
+// cover sets how relevant the hits are.
 func (s *searching) cover(ranking *lexical.Ranking) error {
 	numbers := make([]uint32, 0, len(s.taken))
 	for _, c := range s.taken {
@@ -220,8 +220,8 @@ func (s *searching) cover(ranking *lexical.Ranking) error {
 
 func relevance(coverage, bm25 float64) float64 { return coverage * bm25 / (bm25 + sure) }
 
-// rank finds what the search goes by: hits by words, and beside that a vector of the query, which the embedder may take
-// longer for.
+// rank finds the rankings of the search: hits by words and, in parallel, a vector of the query, which may take the
+// embedder longer.
 func (s *searching) rank(ctx context.Context) (*lexical.Ranking, error) {
 	var comparing sync.WaitGroup
 	var note string
@@ -246,7 +246,7 @@ func (s *searching) rank(ctx context.Context) (*lexical.Ranking, error) {
 	return ranking, nil
 }
 
-// rankWords ranks the turns by their words; by their age where there are none.
+// rankWords ranks the turns by their words, or by age if the query has none.
 func (s *searching) rankWords(allowed *lexical.Set) (*lexical.Ranking, error) {
 	if s.request.listing() {
 		return s.searcher.Newest(allowed)
@@ -290,7 +290,7 @@ func (s *searching) takeInOrder(ctx context.Context, ranking *lexical.Ranking) e
 	}
 }
 
-// nextLooked is next, as long as not too many have been looked at.
+// nextLooked is next, up to a limit on examined candidates.
 func (s *searching) nextLooked(ctx context.Context, ranking *lexical.Ranking) (*candidate, error) {
 	c, err := s.next(ctx, ranking)
 	if c == nil || err != nil {
@@ -306,8 +306,8 @@ func (s *searching) nextLooked(ctx context.Context, ranking *lexical.Ranking) (*
 	return c, nil
 }
 
-// reordered is how many candidates recency moves among each other: the best ones, then those that follow, and so on, wherever
-// a page begins.
+// reordered is how many candidates recency reorders at a time: the best ones, then the following ones, and so on,
+// independent of pages.
 const reordered = 500
 
 func (s *searching) takeReordered(ctx context.Context, ranking *lexical.Ranking) error {
@@ -324,7 +324,7 @@ func (s *searching) takeReordered(ctx context.Context, ranking *lexical.Ranking)
 	}
 }
 
-// nextReordered gives the best candidates that are left and pass the filter, by words, likeness and recency.
+// nextReordered returns the best remaining candidates that pass the filter, by words, similarity and recency.
 func (s *searching) nextReordered(ctx context.Context, ranking *lexical.Ranking) (candidates []*candidate, err error) {
 	weight := s.request.Ranking.RecencyWeight
 	for len(candidates) < reordered {
@@ -340,14 +340,14 @@ func (s *searching) nextReordered(ctx context.Context, ranking *lexical.Ranking)
 		}
 		c.recent = s.recency(c.doc.time)
 		c.score = (1-weight)*c.score + weight*c.recent
-		c.doc, c.entry = nil, store.TimelineEntry{} // hundreds of turns may be large; what becomes a hit is read again
+		c.doc, c.entry = nil, store.TimelineEntry{} // hundreds of turns may be large; hits are read again
 		candidates = append(candidates, c)
 	}
 	slices.SortStableFunc(candidates, func(a, b *candidate) int { return cmp.Compare(b.score, a.score) })
 	return candidates, nil
 }
 
-// next gives the best candidate that is left; nil if none is.
+// next returns the best remaining candidate; nil if there is none.
 func (s *searching) next(ctx context.Context, ranking *lexical.Ranking) (*candidate, error) {
 	for len(s.fused) == 0 && s.like != nil && !s.like.over() {
 		if err := s.fuse(ctx, ranking); err != nil {
@@ -382,7 +382,7 @@ func (s *searching) next(ctx context.Context, ranking *lexical.Ranking) (*candid
 	}
 }
 
-// nextLexical gives the best candidate that is left by its words.
+// nextLexical returns the best remaining candidate by words.
 func (s *searching) nextLexical(ctx context.Context, ranking *lexical.Ranking) (*candidate, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -406,8 +406,7 @@ func (s *searching) nextLexical(ctx context.Context, ranking *lexical.Ranking) (
 	return c, nil
 }
 
-// load reads the turn of a candidate. It may have been erased, or changed so that it is none any more, or be damaged; doc is
-// nil then.
+// load reads the turn of a candidate. doc is nil if the turn was erased, is no longer one, or is damaged.
 func (s *searching) load(c *candidate) {
 	if c.doc != nil {
 		return
@@ -424,7 +423,7 @@ func (s *searching) load(c *candidate) {
 	c.doc = newDocument(&c.entry)
 }
 
-// take makes a candidate a hit if it is one; full tells that no more are wanted.
+// take makes a candidate a hit if it qualifies; full reports that no more are wanted.
 func (s *searching) take(c *candidate) (full bool) {
 	if !s.passes(c) || s.fold(c) {
 		return false
@@ -452,7 +451,7 @@ func (s *searching) take(c *candidate) (full bool) {
 	return false
 }
 
-// passes reports whether a candidate is a turn still, and one that is asked for. It reads the turn.
+// passes reports whether a candidate still is a turn that matches the request. It reads the turn.
 func (s *searching) passes(c *candidate) bool {
 	if s.load(c); c.doc == nil {
 		return false
@@ -460,7 +459,7 @@ func (s *searching) passes(c *candidate) bool {
 	return s.exact || s.wanted(c)
 }
 
-// wanted decides what the index is not certain of.
+// wanted decides the conditions that the index cannot.
 func (s *searching) wanted(c *candidate) bool {
 	if s.query.Exact() && !s.query.Matches(c.doc.said) {
 		return false
@@ -498,10 +497,10 @@ func (s *searching) hash(c *candidate) uint64 {
 	return maphash.Comparable(s.seed, c.doc.said)
 }
 
-// leftOut stands for a hit that is on a page before.
+// leftOut marks a hit that is on an earlier page.
 const leftOut = -1
 
-// fold reports whether a better hit says the very same, and counts it there.
+// fold reports whether a better hit has the same content, and counts it there.
 func (s *searching) fold(c *candidate) bool {
 	i, known := s.folded[s.hash(c)]
 	if !known || !c.doc.spoken() {

@@ -16,38 +16,39 @@ import (
 // answer is what the client gets.
 type answer struct {
 	out   *edge.Response
-	begun bool  // bytes of it have been handed to the client
-	sent  int64 // bytes of one that is sent as it comes
-	held  int64 // bytes of the budget of answers, until it has been sent
+	begun bool  // some of it has been handed to the client
+	sent  int64 // bytes sent of an answer that is passed on as it arrives
+	held  int64 // bytes taken from the budget of answers until it has been sent
 	gaps  *telemetry.Gaps
 }
 
-// relay makes of a provider's stream what the client gets: the very bytes (pass.go), or their translation (cross.go). It knows
-// the id of the answer and the number of its events, so that whatever is said in the provider's place goes on from there.
+// relay turns a provider's stream into the client's: the same bytes (pass.go), or their translation (cross.go). It
+// knows the id of the answer and the number of its events, so that anything written in the provider's place continues
+// from there.
 type relay interface {
-	// frames takes in the frames that have come whole, tells p what each is, and gives what the client gets for them. That
-	// is valid until the next call.
+	// frames reads the complete frames, tells p the kind of each, and returns the client's bytes for them, valid until
+	// the next call.
 	frames(p *pump) []byte
-	// end takes in the end of a body without a terminal event, with what was left after the last frame. It reports whether
+	// end handles the end of a body without a terminal event, with the bytes after the last frame. It reports whether
 	// the answer is complete by the format's own rules.
 	end(p *pump, residue []byte) (out []byte, complete bool)
-	// rest is what follows the terminal event without a blank line.
+	// rest returns what follows the terminal event without a blank line.
 	rest(p *pump) []byte
-	// fail appends the error that the answer ends with; next is the number of that event.
+	// fail appends the error that ends the answer; next is the number of that event.
 	fail(dst []byte, e *codec.Error, next int64) []byte
-	// next is the number that goes on after the events so far, 0 where they have none.
+	// next returns the number of the next event, 0 if events have none.
 	next() int64
-	// seen is what the answer has said of itself so far.
+	// seen returns what the answer has said about itself so far.
 	seen() *crossing.Seen
-	// announce tells the client, in the head of the answer, what is done to it; record tells the record.
+	// announce describes in the head of the answer what is done to it; record puts the same on record.
 	announce()
 	record()
-	// answersWithStatus reports whether an error that the stream begins with becomes an answer with a status.
+	// answersWithStatus reports whether an error at the start of the stream becomes an answer with a status.
 	answersWithStatus() bool
 	release()
 }
 
-// answerOptions is what an encoder has to know of this exchange.
+// answerOptions returns what an encoder needs to know about this exchange.
 func (x *exchange) answerOptions() *codec.AnswerOptions {
 	return &codec.AnswerOptions{
 		ID:             strings.TrimPrefix(x.recording.capture.ID(), "exch_"),
@@ -60,7 +61,7 @@ func (x *exchange) answerOptions() *codec.AnswerOptions {
 	}
 }
 
-// hold takes room for n bytes of an answer from the budget of all answers, until they have been sent.
+// hold reserves n bytes for an answer in the budget of all answers, until they have been sent.
 func (x *exchange) hold(n int64) error {
 	if !x.server.answers.Take(n) {
 		e := codec.Errorf(codec.KindOverloaded, "The proxy is holding as many bytes of answers as it has room for. Try again in a second.")
@@ -71,17 +72,17 @@ func (x *exchange) hold(n int64) error {
 	return nil
 }
 
-// letGo gives room back before the answer has been sent.
+// letGo releases the reservation before the answer has been sent.
 func (x *exchange) letGo(n int64) {
 	x.server.answers.Give(n)
 	x.answer.held -= n
 }
 
-// refuse answers with an error. Nothing of an answer has been sent.
+// refuse answers with an error. Nothing of the answer may have been sent.
 func (x *exchange) refuse(e *codec.Error) {
 	e = x.discreet(x.orDraining(e))
 	x.recordRefusal(e)
-	if e.Provider != "" && e.Kind != codec.KindUpstreamAuth { // what is said to a credential of ours is not for the caller
+	if e.Provider != "" && e.Kind != codec.KindUpstreamAuth { // errors about our own credential are not for the caller
 		x.providerHeader(x.attempts.replied)
 	}
 	x.ourHeader()
@@ -100,7 +101,7 @@ func (x *exchange) refuse(e *codec.Error) {
 	}
 }
 
-// answerError answers with e in the shape and with the status of the surface.
+// answerError answers with e in the surface's shape and status.
 func (s *Server) answerError(out *edge.Response, surface codec.Format, e *codec.Error, exchange string) {
 	if e.Kind == codec.KindInternal {
 		s.log.Error("request failed", "error", e.Message, "cause", e.Cause, "exchange", exchange)
@@ -117,18 +118,18 @@ func (s *Server) answerError(out *edge.Response, surface codec.Format, e *codec.
 	out.SetBody(client.AppendError(nil, e, &codec.AnswerOptions{ID: exchange}))
 }
 
-// asError is the error for the client that err is, or stands for.
+// asError returns err as an error for the client.
 func asError(err error) *codec.Error {
 	return codec.AsError(err, "The proxy failed on this request. It is logged.")
 }
 
-// isForClient tells errors of ours and of the provider's from a connection to the client that failed.
+// isForClient reports whether an error is ours or the provider's, not a failed connection to the client.
 func isForClient(err error) bool {
 	var e *codec.Error
 	return errors.As(err, &e)
 }
 
-// orDraining is e, or what stands for it when the exchange failed because the server is shutting down.
+// orDraining returns e, or the draining error if the exchange failed because the server is shutting down.
 func (x *exchange) orDraining(e *codec.Error) *codec.Error {
 	if context.Cause(x.ctx) == error(edge.ErrDraining) { //nolint:errorlint // the very value that contexts are aborted with
 		return edge.ErrDraining
@@ -136,7 +137,7 @@ func (x *exchange) orDraining(e *codec.Error) *codec.Error {
 	return e
 }
 
-// discreet is e without the credentials that are in use here: providers quote what they refuse.
+// discreet returns e without the credentials in use: providers quote what they refuse.
 func (x *exchange) discreet(e *codec.Error) *codec.Error {
 	masked := *e
 	for _, text := range []*string{&masked.Message, &masked.Code, &masked.Param} {
@@ -153,7 +154,7 @@ func (x *exchange) clientGone() bool {
 	return x.ctx.Err() != nil && context.Cause(x.ctx) != error(edge.ErrDraining) //nolint:errorlint // as above
 }
 
-// outcomeOf is how an exchange that failed with e ended.
+// outcomeOf returns the outcome of an exchange that failed with e.
 func outcomeOf(ctx context.Context, e *codec.Error, placed bool) store.Outcome {
 	switch {
 	case context.Cause(ctx) == error(edge.ErrDraining): //nolint:errorlint // as above

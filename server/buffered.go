@@ -17,17 +17,17 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// completeAnswer is the size in bytes up to which a good answer is held to be sent in one piece.
+// completeAnswer is the size in bytes up to which a successful answer is held and sent in one piece.
 const completeAnswer = 64 << 10
 
-// isEventStream reports whether a reply is to be pumped.
+// isEventStream reports whether a reply is a stream.
 func isEventStream(reply *router.Reply) bool {
 	media, _, _ := strings.Cut(reply.Header.Get("Content-Type"), ";")
 	return reply.Status < 300 && strings.EqualFold(strings.TrimSpace(media), "text/event-stream")
 }
 
-// passBuffered hands on a complete answer, whatever its status: read, recorded, and only then sent. A good one that is too long for
-// that is passed on as it comes.
+// passBuffered passes on a complete answer of any status: it is read, recorded, and only then sent. A successful one
+// that is too long for that is passed on as it arrives.
 func (x *exchange) passBuffered(reply *router.Reply) error {
 	most := x.server.opts.AnswerBytes
 	if reply.Status < http.StatusMultipleChoices {
@@ -57,7 +57,7 @@ func (x *exchange) passBuffered(reply *router.Reply) error {
 	return x.sendBuffered(reply.Status, body, x.outcomeOfStatus(reply.Status))
 }
 
-// readAnswer notes what an answer says of itself for the record.
+// readAnswer records what an answer says about itself.
 func (x *exchange) readAnswer(reply *router.Reply, body []byte) error {
 	if reply.Status >= http.StatusBadRequest {
 		if !sonic.Valid(body) {
@@ -76,12 +76,12 @@ func (x *exchange) readAnswer(reply *router.Reply, body []byte) error {
 	return nil
 }
 
-// notJSON is what the client gets instead of what no provider says: the page of a proxy in between, or an answer that
-// lost its end. Every format's answers are JSON, errors included.
+// notJSON returns the error for a body that no provider sends: the page of a proxy in between, or a truncated answer.
+// Every format's answers are JSON, including errors.
 func (x *exchange) notJSON(reply *router.Reply, body []byte) error {
 	if reply.Status >= http.StatusBadRequest {
 		if bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) {
-			body = nil // a page says nothing in a line of text
+			body = nil // a page is no use in a line of text
 		}
 		return x.fromProvider(crossing.ProviderCodec(x.route.format).DecodeError(reply.Status, reply.RetryAfter, body))
 	}
@@ -94,7 +94,7 @@ func (x *exchange) readComplete(reply *router.Reply) ([]byte, error) {
 	return x.readCompleteInto(nil, reply)
 }
 
-// readCompleteInto is readComplete into the memory of a buffer, as far as that goes.
+// readCompleteInto is readComplete into the memory of a buffer, as far as it fits.
 func (x *exchange) readCompleteInto(buffer []byte, reply *router.Reply) ([]byte, error) {
 	body, ended, err := x.readUpTo(reply, buffer, x.server.opts.AnswerBytes)
 	if err == nil && !ended {
@@ -107,8 +107,8 @@ func (x *exchange) tooLong() *codec.Error {
 	return x.fromProvider(codec.Errorf(codec.KindUpstream, "%s answered with more than %d bytes.", x.route.placement.Provider.Name(), x.server.opts.AnswerBytes))
 }
 
-// readUpTo reads an answer to its end, or until it has more than most bytes; with an error it gives what had arrived. Its room
-// is held as it grows. Where it fits into the memory of a buffer it is read there.
+// readUpTo reads an answer to its end, or until it has more than most bytes; with an error it returns what had arrived.
+// It reserves memory as the answer grows, and uses the memory of buffer if that suffices.
 func (x *exchange) readUpTo(reply *router.Reply, buffer []byte, most int64) (body []byte, ended bool, err error) {
 	room := answerRoom(reply.Body.Length())
 	if err := x.hold(room); err != nil {
@@ -137,7 +137,7 @@ func (x *exchange) readUpTo(reply *router.Reply, buffer []byte, most int64) (bod
 	return body, false, nil
 }
 
-// grow doubles the room of an answer that is thought to come to length bytes, -1 where nobody knows.
+// grow doubles the room of an answer whose expected length is length bytes, -1 if unknown.
 func (x *exchange) grow(body []byte, length int64) ([]byte, error) {
 	before := int64(cap(body))
 	room := 2 * before
@@ -152,14 +152,14 @@ func (x *exchange) grow(body []byte, length int64) ([]byte, error) {
 	return body, nil
 }
 
-// answerRoom is how much is set aside for an answer of so many bytes, -1 where nobody knows: the provider may say what it
-// wants, and long answers grow as they come.
+// answerRoom returns the initial room for an answer of length bytes, -1 if unknown. It is bounded, because the provider
+// may state any length; long answers grow as they arrive.
 func answerRoom(length int64) int64 {
 	const least, most = 4 << 10, 256 << 10
 	if length < 0 {
 		return least
 	}
-	return min(length+1, most) // one more, so that the end is met without growing
+	return min(length+1, most) // one more, so that reading the end needs no growth
 }
 
 func (x *exchange) outcomeOfStatus(status int) store.Outcome {
@@ -169,7 +169,7 @@ func (x *exchange) outcomeOfStatus(status int) store.Outcome {
 	return store.OutcomeComplete
 }
 
-// sendBuffered records the answer and hands it to the client.
+// sendBuffered records the answer and sends it to the client.
 func (x *exchange) sendBuffered(status int, body []byte, outcome store.Outcome) error {
 	if x.ctx.Err() != nil {
 		outcome = outcomeOf(x.ctx, nil, true)
@@ -188,14 +188,15 @@ func (x *exchange) sendBuffered(status int, body []byte, outcome store.Outcome) 
 	return nil
 }
 
-// passBuffer is the size of the pieces in which a long answer is passed on.
+// passBuffer is the read size for a long answer.
 const passBuffer = 64 << 10
 
-// mostBehind is how many bytes, all of them white space, may follow an answer.
+// mostBehind is how many bytes of white space may follow an answer.
 const mostBehind = 4 << 10
 
-// passLong passes on a complete answer that is too long to be held, in the provider's own format, while it is recorded. front has
-// been read of it. The last byte of its JSON waits until the answer is on record; one that breaks off is visibly cut.
+// passLong passes on a complete answer that is too long to hold, in the provider's own format, while it is recorded.
+// front is its part that has been read. The last byte of its JSON is held back until the answer is on record; an answer
+// that breaks off is visibly cut.
 //
 // Its error means that nothing has been sent and the client can still be answered with a status.
 func (x *exchange) passLong(reply *router.Reply, front []byte) error {
@@ -223,7 +224,7 @@ func (x *exchange) passLong(reply *router.Reply, front []byte) error {
 	return nil
 }
 
-// passOn moves the answer: a piece is read when the client has taken the one before.
+// passOn relays the answer: a piece is read once the client has taken the one before.
 func (x *exchange) passOn(reply *router.Reply, writer *edge.Stream, piece []byte) error {
 	outline := crossing.NewOutline(x.route.format)
 	var buffer, last []byte
@@ -249,7 +250,7 @@ func (x *exchange) passOn(reply *router.Reply, writer *edge.Stream, piece []byte
 		}
 		if buffer == nil {
 			buffer = make([]byte, passBuffer)
-			x.letGo(x.answer.held - passBuffer) // the front has been sent
+			x.letGo(x.answer.held - passBuffer) // front has been sent
 		}
 		n, err := reply.Body.Read(buffer)
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -276,7 +277,7 @@ func send(w *edge.Stream, p []byte) error {
 	return w.Flush()
 }
 
-// breakOff records an answer that could not be passed on to its end.
+// breakOff records an answer that could not be passed on completely.
 func (x *exchange) breakOff(err error) {
 	e := x.orDraining(asError(err))
 	outcome := outcomeOf(x.ctx, e, true)

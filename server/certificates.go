@@ -6,10 +6,11 @@ import (
 	"github.com/mnemeproxy/mneme/server/listen"
 )
 
-// errNoTLS says that a certificate came for a server without TLS.
+// errNoTLS is the error for a certificate for a server without TLS.
 var errNoTLS = errors.New("a listener with TLS needs a restart")
 
-// UseCertificates takes other files into use, or the same ones read again. With an error the ones before stay in use.
+// UseCertificates switches to other files, or reloads the same ones. After an error the previous certificates stay in
+// use.
 func (s *Server) UseCertificates(files listen.Files) error {
 	if s.certificates == nil || files == (listen.Files{}) {
 		if s.certificates == nil && files == (listen.Files{}) {
@@ -21,8 +22,8 @@ func (s *Server) UseCertificates(files listen.Files) error {
 	return err
 }
 
-// RenewCertificates reads the files in use again, and reports whether they hold another certificate than before. With an
-// error, as from a pair of which one file is written, the one before stays in use.
+// RenewCertificates rereads the files in use, and reports whether the certificate has changed. After an error, for
+// instance from a pair of which only one file is written yet, the previous one stays in use.
 func (s *Server) RenewCertificates() (renewed bool, err error) {
 	if s.certificates == nil {
 		return false, nil

@@ -9,8 +9,8 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// reserveBudget sets aside what the request may cost, where its key or account has a budget. What the caller's own credential
-// pays counts on none, and a model without a price costs nothing that could be counted.
+// reserveBudget reserves what the request may cost, if its key or account has a budget. Requests with the caller's own
+// credential count towards no budget, and a model without a price has no cost to count.
 func (x *exchange) reserveBudget() error {
 	s := x.server
 	x.request.claim = quota.NewClaim(x.request.caller.Account, s.engine.Keys.Origin(x.request.caller.KeyID), x.request.caller.Limits.Or(*s.keyLimits.Load()).Budget, s.engine.Accounts.Budget(x.request.caller.Account))
@@ -36,7 +36,7 @@ func (x *exchange) reserveBudget() error {
 	return err
 }
 
-// longestAnswer is how many tokens the answer may have: what the client allows, else what the model gives by itself.
+// longestAnswer returns how many tokens the answer may have: the client's limit, else the model's default.
 func (x *exchange) longestAnswer() int64 {
 	if x.request.envelope.MaxTokens > 0 {
 		return x.request.envelope.MaxTokens
@@ -47,8 +47,8 @@ func (x *exchange) longestAnswer() int64 {
 	return unknownOutput
 }
 
-// recordCost works out what the exchange cost, once, from the provider's own counts; where it was ended from this side before
-// they came, from what is known.
+// recordCost computes the cost of the exchange, once, from the provider's own counts, or from estimates if this side
+// ended the exchange before they arrived.
 func (x *exchange) recordCost() {
 	usage := &x.recording.closing.Usage
 	if x.leftTheProvider() {
@@ -73,8 +73,8 @@ func (x *exchange) recordCost() {
 	x.recording.closing.Cost = &x.recording.cost
 }
 
-// completeUsage completes the usage of an answer that the client did not wait for: the provider charges for the prompt, and for
-// what it had written.
+// completeUsage estimates the usage of an answer that the client did not wait for: the provider charges for the prompt
+// and for what it has written.
 func (x *exchange) completeUsage(usage *codec.Usage) {
 	if usage.TotalInput() == 0 {
 		usage.InputUncached, usage.Estimated = x.request.estimatedTokens(), true
@@ -84,7 +84,7 @@ func (x *exchange) completeUsage(usage *codec.Usage) {
 	}
 }
 
-// spent is what counts on budgets.
+// spent returns the cost that counts towards budgets.
 func (x *exchange) spent() store.USD {
 	if cost := x.recording.closing.Cost; cost != nil && !cost.Notional {
 		return cost.USD
@@ -106,10 +106,10 @@ func (s *Server) loadBudgets(ctx context.Context) error {
 	})
 }
 
-// cacheLoss is what tokens of a recorded exchange's prompt cost more than they would have from a cache.
+// cacheLoss returns what prompt tokens of a recorded exchange cost more than they would have from a cache.
 func (s *Server) cacheLoss(info *store.ExchangeInfo, tokens int64) store.USD {
 	price := s.router.Load().Price(info.Provider, info.ModelSent, info.Started)
-	if price == nil || info.Usage.CacheRead >= tokens { // a cache had them all the same
+	if price == nil || info.Usage.CacheRead >= tokens { // they came from a cache after all
 		return 0
 	}
 	paid := price.Bill(&codec.Usage{InputUncached: tokens}, info.Started)

@@ -11,8 +11,8 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// countTokens answers POST /v1/messages/count_tokens: by the provider where it speaks Messages, else by the rule of
-// thumb, so that clients that ask before they send get an answer for every family.
+// countTokens answers POST /v1/messages/count_tokens: by the provider if it speaks Messages, else by an estimate, so
+// that clients that count before they send get an answer for every family.
 func (s *Server) countTokens(ctx context.Context, in *edge.Request, out *edge.Response) {
 	x := s.newExchange(ctx, in, out, codec.Messages)
 	x.request.auxiliary = store.AuxiliaryTokens
@@ -50,7 +50,7 @@ func (x *exchange) countTokens() error {
 	return x.sendBuffered(reply.Status, body, x.outcomeOfStatus(reply.Status))
 }
 
-// estimateTokens counts what the model would read: opening text, messages and tools, without the rest of the body.
+// estimateTokens estimates what the model would read: opening text, messages and tools, without the rest of the body.
 func (x *exchange) estimateTokens() error {
 	size := 0
 	for _, block := range x.request.envelope.Blocks(nil) {

@@ -11,9 +11,9 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// embed serves the embeddings surface. What the model cannot do is refused before anything is sent. The client's bytes
-// go through where the host reads them as they are; else the request is written for the host, in as many parts as it
-// wants, and the answers are joined.
+// embed serves the embeddings surface. It refuses what the model cannot do before anything is sent. The client's bytes
+// pass through if the host reads them as they are; else the request is rewritten for the host, in as many parts as it
+// needs, and the answers are joined.
 func (x *exchange) embed() error {
 	embedder, refused := x.router.Embedder(x.route.placement)
 	if refused != nil {
@@ -33,7 +33,7 @@ func (x *exchange) embed() error {
 	return x.embedInParts(request, plan)
 }
 
-// readsAsIs tells hosts that take the surface's own members under their own names.
+// readsAsIs reports whether a host accepts the surface's own members under their own names.
 func readsAsIs(e *router.Embedder) bool {
 	d := &e.Dialect
 	return !d.Batch && d.DimensionsMember == "dimensions" && d.EncodingFormat && d.TruncationMember == ""

@@ -14,7 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-// Engine is the memory that a server works with. [Over] makes one of the engine of this repository.
+// Engine is the memory that a server uses. [Over] makes one from the engine of this repository.
 type Engine struct {
 	Recorder    Recorder
 	Keys        Keys
@@ -25,12 +25,12 @@ type Engine struct {
 	Notes       Notes
 	Recall      recall.Engine
 
-	// Elsewhere gives an exchange that another node of the cluster has, and this one has not; nil: none has. It is nil itself
-	// where there are no other nodes.
+	// Elsewhere returns an exchange that another node of the cluster has and this one has not; nil if none has. The
+	// function itself is nil if there are no other nodes.
 	Elsewhere func(account, id string) *store.Exchange
 }
 
-// Over lets a server work with an engine.
+// Over returns the Engine of an engine.
 func Over(e *engine.Engine) Engine {
 	return Engine{
 		Recorder: e, Keys: e.Keys(), Credentials: e.Credentials(), Accounts: e.Accounts(),
@@ -38,57 +38,57 @@ func Over(e *engine.Engine) Engine {
 	}
 }
 
-// Recorder puts exchanges on record.
+// Recorder records exchanges.
 type Recorder interface {
-	// Begin does not wait for the opening to be on record.
+	// Begin does not wait for the commit of the opening.
 	Begin(ctx context.Context, o *store.Opening) (store.Recording, error)
-	Off() store.Recording // counts an exchange, and records nothing of it
-	Ready() error         // why nothing can be put on record
+	Off() store.Recording // counts an exchange and records nothing of it
+	Ready() error         // why nothing can be recorded; nil if it can
 	Stats() store.Stats
 }
 
-// Keys know callers.
+// Keys authenticates callers.
 type Keys interface {
 	ui.Keys
-	Origin(key string) string // the key that it was made from by rotations
+	Origin(key string) string // the key that it goes back to by rotations
 }
 
-// Credentials are what providers are asked with for an account.
+// Credentials are an account's credentials at providers.
 type Credentials interface {
 	ui.Sealer
 	Get(account, provider string) (secret string, found bool, err error)
 	Redactor(account string, brought ...string) *redact.Redactor // masks them; brought are the caller's own
-	Guard(credentials ...string)                                 // lets every redactor mask these, too
+	Guard(credentials ...string)                                 // has every redactor mask these too
 }
 
-// Accounts know what may be spent, and what was.
+// Accounts has the budgets and spending of accounts.
 type Accounts interface {
 	ui.Accounts
 	Budget(account string) store.Budget
 	memory.Ledger
 }
 
-// Archive is what was recorded.
+// Archive reads the record.
 type Archive interface {
 	memory.Archive
 	mcp.Archive
 	Answers
 }
 
-// Answers finds what an account was answered before.
+// Answers finds an account's earlier answers.
 type Answers interface {
 	Exchange(account, id string) (*store.Exchange, error)
 	Exchanges(account string, q store.ExchangeQuery) (store.ExchangePage, error)
-	AnsweredAs(account, response string) (exchange string, err error) // by the id that the provider gave its answer
+	AnsweredAs(account, response string) (exchange string, err error) // by the provider's id of its answer
 }
 
-// Index finds what was recorded.
+// Index searches the record.
 type Index interface {
 	memory.Searcher
-	Lag() (words, vectors uint64) // changes that cannot be found yet
+	Lag() (words, vectors uint64) // changes that are not searchable yet
 }
 
-// Notes keep small values beside the record.
+// Notes stores small values beside the record.
 type Notes interface {
 	ReasoningCache
 	Recollections
@@ -96,18 +96,18 @@ type Notes interface {
 
 // ReasoningCache keeps, for some days, what a provider wants back and the client's format cannot carry.
 type ReasoningCache interface {
-	Recall(account, name string) (value []byte) // nil: it is not there
+	Recall(account, name string) (value []byte) // nil: not found
 	Keep(account, name string, value []byte)
 }
 
-// Recollections keeps what was recalled at a place of a conversation, to put it there again.
+// Recollections stores what was recalled at a place of a conversation, so that it can be inserted there again.
 type Recollections interface {
-	Recollections(account string, keys []store.RecollectionKey) ([]*store.Recollection, error) // nil where nothing was decided
+	Recollections(account string, keys []store.RecollectionKey) ([]*store.Recollection, error) // nil if nothing was decided
 	RecollectionOf(account, exchange string) (*store.Recollection, error)                      // nil: nothing was
 	Recollect(ctx context.Context, account string, keys []store.RecollectionKey, r store.Recollection) (*store.Recollection, error)
 }
 
-// Limiter holds callers within the limits of their keys.
+// Limiter enforces the limits of keys.
 type Limiter interface {
 	Enter(now time.Time, key string, limits store.Limits, use *store.KeyUse, tokens int64) (*quota.Pass, *quota.Refusal)
 }

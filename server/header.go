@@ -14,7 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/quota"
 )
 
-// answerHeader sets the headers of an answer of either kind.
+// answerHeader sets the headers of complete and streamed answers.
 func (x *exchange) answerHeader(reply *router.Reply) {
 	x.providerHeader(reply.Header)
 	if reply.RetryAfter > 0 && reply.Header.Get("Retry-After") == "" { // not every client looks for it in the body
@@ -34,7 +34,7 @@ func (x *exchange) ourHeader() {
 		case x.recording.off:
 			x.answer.out.Set(headerCapture, "off")
 		case x.request.asksOffRecord():
-			x.answer.out.Set(headerCapture, "on") // it was asked for otherwise
+			x.answer.out.Set(headerCapture, "on") // the caller asked for another value
 		}
 	}
 	if x.route.placement.Provider != nil && x.route.placement.Provider.Simulated() {
@@ -45,15 +45,15 @@ func (x *exchange) ourHeader() {
 	}
 }
 
-// sessionHeader names the session, which is known once the opening is committed.
+// sessionHeader sets the session's id, which is known once the opening is committed.
 func (x *exchange) sessionHeader() {
 	if id := x.recording.capture.SessionID(); id != "" {
 		x.answer.out.Set(headerSessionID, id)
 	}
 }
 
-// Bounds of what is handed on of a provider's header. Providers send some twenty fields that clients read; clients give up
-// at a hundred in all (Python's http.client) or at 16 KB (Node.js).
+// Bounds on relayed provider headers. Providers send some twenty fields that clients read; clients fail at a hundred
+// fields in all (Python's http.client) or at 16 KB (Node.js).
 const (
 	mostRelayed  = 64
 	relayedBytes = 8 << 10 // names and values
@@ -62,7 +62,8 @@ const (
 // relayedField is one field of a provider's header.
 type relayedField struct{ name, value string }
 
-// providerHeader hands on what clients read of a provider's header. Where that is too much, what clients act on goes first.
+// providerHeader relays the fields of a provider's header that clients read. If they are too many, those that clients
+// act on go first.
 func (x *exchange) providerHeader(header http.Header) {
 	fields, size := make([]relayedField, 0, 24), 0 // on the stack
 	for name, values := range header {
@@ -82,7 +83,7 @@ func (x *exchange) providerHeader(header http.Header) {
 	}
 }
 
-// withinBounds are the fields that are handed on of too many.
+// withinBounds returns the fields to relay if there are too many.
 func withinBounds(fields []relayedField) (kept []relayedField) {
 	slices.SortFunc(fields, func(a, b relayedField) int {
 		return cmp.Or(importance(a.name)-importance(b.name), strings.Compare(a.name, b.name), strings.Compare(a.value, b.value))
@@ -111,11 +112,12 @@ func importance(name string) int {
 	return 2
 }
 
-// jsonType is the type of an answer that is JSON: the provider's own where it says so, in the encoding that JSON has.
+// jsonType returns the content type of a JSON answer: the provider's own if it is JSON, in the encoding that JSON
+// requires.
 func jsonType(header http.Header) string {
 	said := header.Get("Content-Type")
 	if said == "application/json" || said == "application/json; charset=utf-8" {
-		return said // what providers say, as a rule
+		return said // the usual value
 	}
 	media, parameters, err := mime.ParseMediaType(said)
 	if err != nil || media != "application/json" {
@@ -129,14 +131,14 @@ func jsonType(header http.Header) string {
 	return said
 }
 
-// What limits are of, as headers name it.
+// The quantities that limits are of, as headers name them.
 const (
 	limitedRequests = "Requests"
 	limitedTokens   = "Tokens"
 )
 
-// limitAsRead gives a header of a provider as clients of the surface read it, if it tells of a limit in the way of the
-// provider's format and has a twin; else it gives it as it is. What Anthropic says of input and output apart has none.
+// limitAsRead converts a provider's limit header to the one that clients of the surface read, if there is an
+// equivalent; else it returns it unchanged. Anthropic's separate limits for input and output have none.
 func (x *exchange) limitAsRead(name, value string) (twin, converted string) {
 	from, to := &crossing.Traits(x.route.format).HTTP.Limits, &crossing.Traits(x.request.surface).HTTP.Limits
 	if *from == *to || to.Limit == "" || !strings.Contains(name, "Ratelimit") {
@@ -157,7 +159,7 @@ func (x *exchange) limitAsRead(name, value string) (twin, converted string) {
 	return name, value
 }
 
-// convertReset writes a duration as a moment, or the other way round.
+// convertReset converts a duration to a time, or the reverse.
 func convertReset(value string, isMoment, wanted bool, now time.Time) (string, bool) {
 	switch {
 	case isMoment == wanted:
@@ -168,7 +170,7 @@ func convertReset(value string, isMoment, wanted bool, now time.Time) (string, b
 	return resetDuration(value, now)
 }
 
-// resetTime is when a limit is whole again (RFC 3339) that is so after a duration, such as "6m0s" or "12ms". It is not early.
+// resetTime returns the time (RFC 3339) after a duration such as "6m0s" or "12ms", rounded up.
 func resetTime(duration string, now time.Time) (string, bool) {
 	d, err := time.ParseDuration(duration)
 	if err != nil || d < 0 {
@@ -177,7 +179,7 @@ func resetTime(duration string, now time.Time) (string, bool) {
 	return now.Add(d + time.Second - 1).UTC().Format(time.RFC3339), true
 }
 
-// resetDuration is the time left until a limit is whole again.
+// resetDuration returns the time left until a limit is reset.
 func resetDuration(at string, now time.Time) (string, bool) {
 	t, err := time.Parse(time.RFC3339, at)
 	if err != nil {
@@ -186,7 +188,7 @@ func resetDuration(at string, now time.Time) (string, bool) {
 	return max(t.Sub(now), 0).Round(time.Millisecond).String(), true
 }
 
-// limitHeader tells the caller how far it is from its limits, in place of what the provider says of ours.
+// limitHeader tells the caller how much of its limits is left, in place of the provider's limits for our credential.
 func (x *exchange) limitHeader() {
 	if x.request.pass == nil {
 		return

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// heartbeats sends signs of life on streams that have been silent for too long. One goroutine serves all streams, so
-// that a stream costs no timer; it wakes four times per interval, which makes the interval exact to a quarter. Each sign
-// is sent by a goroutine of its own, because a client that does not read can hold it up.
+// heartbeats sends heartbeats on streams that have been silent for too long. One goroutine serves all streams, so that
+// a stream costs no timer. It wakes four times per interval, so the interval is exact to a quarter. Each heartbeat is
+// sent by its own goroutine, because a client that does not read can block it.
 type heartbeats struct {
 	interval time.Duration
 	done     chan struct{}
@@ -66,7 +66,7 @@ func (h *heartbeats) add(p *pump) {
 	h.streams[p] = struct{}{}
 }
 
-// open counts the streams.
+// open returns the number of streams.
 func (h *heartbeats) open() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// memoryRoutes mounts the memory of accounts: the same handler that the management socket has, for holders of keys.
+// memoryRoutes mounts the memory API for holders of keys, with the same handler as the management socket.
 func (s *Server) memoryRoutes() {
 	handler := memory.Handler(memory.Options{
 		Archive: s.engine.Archive, Searcher: s.engine.Index, Recaller: s.recaller, Closing: s.edge.Closing(),
@@ -26,7 +26,7 @@ func (s *Server) memoryRoutes() {
 	s.edge.Handle("", "/v1/memory/*path", s.refuseOtherSites(s.serveHTTP(handler)))
 }
 
-// toolRoutes mounts the memory of accounts as tools for agents.
+// toolRoutes mounts the memory as tools for agents.
 func (s *Server) toolRoutes() {
 	handler := mcp.Handler(mcp.Options{
 		Archive: s.engine.Archive, Recorder: s.engine.Recorder, Searcher: s.engine.Index, Recaller: s.recaller,
@@ -37,7 +37,7 @@ func (s *Server) toolRoutes() {
 	s.edge.Handle("", "/mcp", s.refuseOtherSites(s.serveHTTP(handler)))
 }
 
-// ManagementPrefix is where the management is mounted.
+// ManagementPrefix is where the management API is mounted.
 const ManagementPrefix = "/v1/admin"
 
 // managementRoutes mounts the management.
@@ -48,8 +48,8 @@ func (s *Server) managementRoutes() {
 	s.edge.Handle("", ManagementPrefix+"/*path", s.refuseOtherSites(s.serveHTTP(http.StripPrefix(ManagementPrefix, s.opts.Management))))
 }
 
-// refuseOtherSites turns away what the page of another site may have sent (MCP, revision 2025-11-25, section "Security
-// Warning" of its transports).
+// refuseOtherSites refuses requests that a page of another site may have sent (MCP, revision 2025-11-25, section
+// "Security Warning" of its transports).
 func (s *Server) refuseOtherSites(next edge.Handler) edge.Handler {
 	return func(ctx context.Context, in *edge.Request, out *edge.Response) {
 		fault := s.opts.PublicNames.Refuse(s.edge.OnLoopback(in), in.Host(), in.Header("Origin"))
@@ -62,7 +62,7 @@ func (s *Server) refuseOtherSites(next edge.Handler) edge.Handler {
 	}
 }
 
-// identify gives the account of a request that a net/http handler serves, if its caller has the scope.
+// identify returns the account of a request to a net/http handler, if its caller has the scope.
 func (s *Server) identify(r *http.Request, scope store.Scopes) (string, error) {
 	c, err := s.authenticate(edge.RequestOf(r.Context()), edge.ResponseOf(r.Context()))
 	if err != nil {
@@ -71,12 +71,12 @@ func (s *Server) identify(r *http.Request, scope store.Scopes) (string, error) {
 	return c.Account, c.requireScope(scope)
 }
 
-// failHTTP answers a request that a net/http handler serves with an error.
+// failHTTP answers a request to a net/http handler with an error.
 func (s *Server) failHTTP(_ http.ResponseWriter, r *http.Request, err error) {
 	s.answerError(edge.ResponseOf(r.Context()), codec.Chat, asError(err), "")
 }
 
-// serveHTTP lets a net/http handler answer. The request's body counts against the budget of bodies meanwhile.
+// serveHTTP adapts a net/http handler. Meanwhile the request's body counts against the budget of bodies.
 func (s *Server) serveHTTP(handler http.Handler) edge.Handler {
 	return func(ctx context.Context, in *edge.Request, out *edge.Response) {
 		size := int64(len(in.Body()))

@@ -18,7 +18,7 @@ type openAIModel struct {
 	Created int64  `json:"created"`
 	OwnedBy string `json:"owned_by"`
 
-	ContextLength int64 `json:"context_length,omitempty"` // tokens of a prompt, as hosts of many models tell it
+	ContextLength int64 `json:"context_length,omitempty"` // tokens of a prompt, as hosts of many models name it
 }
 
 // anthropicModel is an entry of Anthropic's list.
@@ -27,7 +27,7 @@ type anthropicModel struct {
 	ID          string `json:"id"`
 	DisplayName string `json:"display_name"`
 	CreatedAt   string `json:"created_at"`
-	MaxInput    int64  `json:"max_input_tokens,omitempty"` // where the provider says it, as the next
+	MaxInput    int64  `json:"max_input_tokens,omitempty"` // if the provider says it; so is the next
 	MaxOutput   int64  `json:"max_tokens,omitempty"`
 }
 
@@ -54,7 +54,7 @@ func toAnthropic(m *router.ListedModel) anthropicModel {
 	}
 }
 
-// wantsAnthropic tells which shape a client reads: only Anthropic's clients name a version.
+// wantsAnthropic reports whether the client reads Anthropic's shape: only Anthropic's clients send a version.
 func wantsAnthropic(in *edge.Request) bool {
 	return in.Header("Anthropic-Version") != ""
 }
@@ -92,7 +92,7 @@ func (s *Server) listModels(ctx context.Context, in *edge.Request, out *edge.Res
 	answerJSON(out, list)
 }
 
-// showModel answers GET /v1/models/{model}. A model that routes but is on no list is shown all the same.
+// showModel answers GET /v1/models/{model}. A model that has a route but is on no list is shown too.
 func (s *Server) showModel(ctx context.Context, in *edge.Request, out *edge.Response) {
 	c, models, err := s.models(ctx, in, out)
 	id := in.Param("model")
@@ -122,7 +122,7 @@ func (s *Server) showModel(ctx context.Context, in *edge.Request, out *edge.Resp
 	answerJSON(out, toOpenAI(&found))
 }
 
-// models are those that the caller may ask for.
+// models returns the models that the caller may ask for.
 func (s *Server) models(ctx context.Context, in *edge.Request, out *edge.Response) (caller, []router.ListedModel, error) {
 	c, err := s.authenticate(in, out)
 	if err != nil {

@@ -14,12 +14,13 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// What is recalled in requests stands behind what a person said when a turn began. It is decided once, is on record before
-// the request goes up, and is put back at its place, with the same bytes, in every later request of the conversation: so
-// each request begins with all of the one before, and the provider's prompt cache goes on hitting. The client never sees
-// it, and neither does the index: the record has the request as it came.
+// Recalled text is inserted after a person's words at the start of a turn. It is decided once, is on record before the
+// request goes upstream, and is inserted again at its place, with the same bytes, in every later request of the
+// conversation. So each request begins with all of the previous one, and the provider's prompt cache keeps hitting.
+// Neither the client nor the index ever sees it: the record has the original request.
 
-// recalls reports whether anything is recalled for the request. An "off" wins, be it of the configuration, the key or the header.
+// recalls reports whether anything is recalled for the request. An "off" in the configuration, the key or the header
+// wins.
 func (x *exchange) recalls() bool {
 	o, key := &x.server.opts.Recall, x.request.caller.Recall
 	if o.Requests == recall.RequestsOff || key == store.KeyRecallOff || crossing.Traits(x.request.surface).Client.TextBlock == "" || x.route.placement.Provider == nil {
@@ -35,7 +36,7 @@ func (x *exchange) recalls() bool {
 	return o.Requests == recall.RequestsOn || key == store.KeyRecallOn || slices.Contains(o.Accounts, x.request.caller.Account)
 }
 
-// tokensAsked is how much may be recalled, if the client says so.
+// tokensAsked returns how many tokens may be recalled, if the client says so.
 func (x *exchange) tokensAsked() int {
 	text, _ := strings.CutPrefix(x.request.in.Header(headerRecall), "tokens=")
 	n, err := strconv.Atoi(text)
@@ -45,11 +46,11 @@ func (x *exchange) tokensAsked() int {
 	return min(n, recall.MaxTokens)
 }
 
-// recall puts what was recalled into the request, and says so in the answer's header and on the record. Where anything
-// fails, the request goes on as it came.
+// recall inserts what is recalled into the request, and reports it in the answer's header and on the record. If
+// anything fails, the request goes on unchanged.
 func (x *exchange) recall(o *store.Opening) {
 	if o.Auxiliary != "" && o.Auxiliary != store.AuxiliaryTokens || o.NativeAgent != "" || x.recording.capture.Shed() {
-		return // a client's own request, a subagent's, or one that is not on record
+		return // the client's own request, a subagent's, or one that is not recorded
 	}
 	x.recording.recalled = x.recollect(o)
 	x.answer.out.Set(headerRecall, recallHeader(x.recording.recalled))
@@ -66,9 +67,9 @@ func recallHeader(r *store.RecallInfo) string {
 	return text
 }
 
-// Reasons of silence that only requests have.
+// Reasons for silence that only requests have.
 const (
-	reasonLate   = "late"    // something followed on the turn before anything was decided
+	reasonLate   = "late"    // the turn has continued before anything was decided
 	reasonNoTurn = "no_turn" // no person says anything
 	reasonFormat = "format"  // the answer has to be JSON of a schema
 )
@@ -76,7 +77,7 @@ const (
 func (x *exchange) recollect(o *store.Opening) *store.RecallInfo {
 	failed := &store.RecallInfo{Reason: string(recall.ReasonFailed)}
 	q := turns.Request{Body: o.Body, Envelope: &x.request.envelope, Scope: recallScope(o.Account, o.Project), Pieces: x.request.blocks, Prints: x.request.prints}
-	if len(o.Redacted) > 0 { // places are those of the record, which has less
+	if len(o.Redacted) > 0 { // places are positions in the record, which is shorter
 		q.Envelope, q.Pieces, q.Prints = new(codec.Envelope), nil, nil
 		if q.Envelope.Read(o.Body) != nil || len(q.Envelope.Items) != len(x.request.envelope.Items) {
 			return failed
@@ -118,10 +119,10 @@ func (x *exchange) recollect(o *store.Opening) *store.RecallInfo {
 	return info
 }
 
-// recallScope keeps the conversations of accounts and projects apart: the same words open turns in many.
+// recallScope separates the conversations of accounts and projects: the same words open turns in many.
 func recallScope(account, project string) string { return account + "\x00" + project }
 
-// conversation is what the client calls the conversation, "" where it calls it nothing.
+// conversation returns the client's id for the conversation, or "".
 func (x *exchange) conversation(o *store.Opening) string {
 	for _, id := range []string{o.ChatKey, o.ExternalSession, o.NativeSession, o.Conversation} {
 		if id != "" {
@@ -131,8 +132,8 @@ func (x *exchange) conversation(o *store.Opening) string {
 	return ""
 }
 
-// decided gives what was decided at places: by all that was said up to them, else by the session, which never decides for
-// the newest one.
+// decided returns what was decided at places: by everything said up to them, else by the session, which never decides
+// for the newest one.
 func (x *exchange) decided(places []turns.Place, session string) ([]*store.Recollection, error) {
 	keys := make([]store.RecollectionKey, len(places))
 	for i := range places {
@@ -162,7 +163,7 @@ func (x *exchange) decided(places []turns.Place, session string) ([]*store.Recol
 	return found, err
 }
 
-// decide asks what is to be recalled at the newest place, and gives what is kept of that: silence where nothing can be.
+// decide asks what to recall at the newest place, and returns what is stored of that: silence if nothing can be.
 func (x *exchange) decide(places []turns.Place, session string, item []byte, project string, before []*store.Recollection) *store.Recollection {
 	q := recall.Query{Account: x.request.caller.Account, Prompt: x.server.places.Said(item), Project: project, Tokens: x.tokensAsked()}
 	spent := 0
@@ -200,13 +201,13 @@ func (x *exchange) decide(places []turns.Place, session string, item []byte, pro
 	return holds
 }
 
-// wantsSchema reports whether a chat client wants JSON of a schema, to which more text in the question does no good.
+// wantsSchema reports whether a chat client wants JSON of a schema; more text in the question does not help there.
 func (x *exchange) wantsSchema() bool {
 	format := scan.Get(x.request.body, "response_format")
 	return scan.String(scan.Get(format, "type")) == "json_schema"
 }
 
-// insertions put texts at their places in a body.
+// insertions returns the texts to insert, with their places in a body.
 func (x *exchange) insertions(body []byte, e *codec.Envelope, places []turns.Place, found []*store.Recollection) (all []codec.Insertion) {
 	for i, r := range found {
 		if r != nil && r.Text != "" {
@@ -216,7 +217,7 @@ func (x *exchange) insertions(body []byte, e *codec.Envelope, places []turns.Pla
 	return all
 }
 
-// insert puts text into the body; false, and nothing is changed, where there is no room for it.
+// insert inserts text into the body. It returns false, and changes nothing, if there is no room for it.
 func (x *exchange) insert(insertions []codec.Insertion) bool {
 	if len(insertions) == 0 {
 		return true
@@ -229,14 +230,14 @@ func (x *exchange) insert(insertions []codec.Insertion) bool {
 		return false
 	}
 	x.request.reserved += size
-	whole := len(x.request.envelope.Items) == 1 && x.request.envelope.Items[0].Start == insertions[0].At // an input that was a string
+	whole := len(x.request.envelope.Items) == 1 && x.request.envelope.Items[0].Start == insertions[0].At // the input was a string
 	buffer := upstreamBodies.Get().(*[]byte)
 	*buffer = x.request.envelope.Insert((*buffer)[:0], x.request.body, insertions)
 	x.request.body, x.request.buffer = *buffer, buffer
 	if whole {
 		chatKey, external := x.request.envelope.ChatKey, x.request.envelope.ExternalSession
 		x.request.envelope.Reset()
-		_ = x.request.envelope.Read(x.request.body) // it was well-formed, and is
+		_ = x.request.envelope.Read(x.request.body) // the body was and stays well-formed
 		x.request.envelope.ChatKey, x.request.envelope.ExternalSession = chatKey, external
 		x.request.blocks, x.request.prints = nil, nil
 		return true
@@ -251,7 +252,8 @@ func (x *exchange) insert(insertions []codec.Insertion) bool {
 	return true
 }
 
-// asSent gives recorded requests as they were sent, with what was recalled for them; nil where nothing is recalled.
+// asSent returns a function that restores recorded requests as they were sent, with what was recalled for them; nil if
+// nothing is recalled.
 func (x *exchange) asSent() func(*store.Exchange) []byte {
 	if x.recording.recalled == nil {
 		return nil

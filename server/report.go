@@ -8,7 +8,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/telemetry"
 )
 
-// watch lets the metrics show what the server holds at any moment.
+// watch lets the metrics observe what the server currently holds.
 func (s *Server) watch() {
 	s.telemetry.Watch(telemetry.Levels{
 		RequestsOpen:  s.edge.Requests,
@@ -23,7 +23,7 @@ func (s *Server) watch() {
 	})
 }
 
-// beginTrace opens the span of the request. It is known by then whether the caller's own trace is to be continued.
+// beginTrace opens the span of the request, once it is known whether the caller's own trace is to be continued.
 func (x *exchange) beginTrace() {
 	if !x.server.telemetry.Traces() {
 		return
@@ -34,7 +34,7 @@ func (x *exchange) beginTrace() {
 	})
 }
 
-// endpoints are those of the router in use.
+// endpoints returns the endpoints of the router in use.
 func (s *Server) endpoints() []telemetry.Endpoint {
 	health := s.router.Load().Health()
 	all := make([]telemetry.Endpoint, len(health))
@@ -56,7 +56,7 @@ func (x *exchange) traceCall(operation router.Operation) {
 	})
 }
 
-// traceAttempt makes the span of an attempt at the provider, if it was asked at all.
+// traceAttempt makes the span of an attempt, if the provider was asked at all.
 func (x *exchange) traceAttempt(a router.Attempt) {
 	if x.trace == nil || a.Failure == router.FailureBreakerOpen {
 		return
@@ -72,13 +72,13 @@ var operationNames = map[router.Operation]string{
 	router.Generate: "chat", router.Embed: "embeddings", router.CountTokens: "count_tokens",
 }
 
-// masked is a text of a client's or a provider's as operators may see it.
+// masked returns a client's or provider's text as operators may see it.
 func (x *exchange) masked(text string) string {
 	text, _ = x.request.redactor.Text(text)
 	return text
 }
 
-// report tells operators how the exchange ended.
+// report reports how the exchange ended.
 func (x *exchange) report() {
 	r := telemetry.Report{
 		Account: x.request.caller.Account, KeyID: x.request.caller.KeyID, ChatKey: x.masked(x.request.envelope.ChatKey),

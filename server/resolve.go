@@ -13,13 +13,13 @@ import (
 // storesAnswers reports whether requests of a surface may refer to earlier answers by their ids.
 func storesAnswers(surface codec.Format) bool { return crossing.Traits(surface).Client.StoredAnswers }
 
-// recordsAnswers is [storesAnswers] by a surface's name on record.
+// recordsAnswers is [storesAnswers] by a surface's recorded name.
 func recordsAnswers(surface string) bool {
 	format, err := codec.ParseFormat(surface)
 	return err == nil && storesAnswers(format)
 }
 
-// follow finds the session that the request goes on with where another node of the cluster has answered it.
+// follow finds the session that the request continues if another node of the cluster answered in it.
 func (x *exchange) follow(o *store.Opening) {
 	if x.server.engine.Elsewhere == nil || !isOwnAnswer(o.PreviousResponse) {
 		return
@@ -30,8 +30,8 @@ func (x *exchange) follow(o *store.Opening) {
 	}
 }
 
-// prepare translates the client's body. Where a client of Responses counts on its answers being kept, and refers to them
-// by their ids, they are taken from the record.
+// prepare translates the client's body. If a client of Responses refers to stored answers by their ids, they are read
+// from the record.
 func (x *exchange) prepare(dst []byte) (*crossing.Exchange, []byte, error) {
 	settings := x.crossingSettings()
 	crossed, body, err := crossing.Prepare(dst, x.request.surface, x.route.format, x.request.body, settings)
@@ -46,12 +46,12 @@ func (x *exchange) prepare(dst []byte) (*crossing.Exchange, []byte, error) {
 		return nil, nil, err
 	}
 	settings.Pieces, settings.Prints, settings.Resolved = nil, nil, names
-	settings.Read = false // an answer that broke off may be anything
+	settings.Read = false // an incomplete answer may be malformed
 	return crossing.Prepare(dst, x.request.surface, x.route.format, resolved, settings)
 }
 
-// resolve puts into the body what it refers to. Room for as much as may be read of the record is reserved meanwhile, and then
-// for what came of it.
+// resolve inserts into the body what it refers to. It reserves room for as much as may be read of the record, and then
+// only for the result.
 func (x *exchange) resolve(record *recorded) (body []byte, names []string, err error) {
 	most := x.server.opts.BodyBytes
 	if err := x.server.reserve(most); err != nil {
@@ -69,9 +69,8 @@ func (x *exchange) resolve(record *recorded) (body []byte, names []string, err e
 	return body, names, nil
 }
 
-// resolveOwn gives the client's body as a provider of its own format can take it: ids that translated answers gave out
-// name nothing there, and what they name is put in their place. Everything else stays as it is; names are nil where that is
-// all of the body.
+// resolveOwn returns the client's body for a provider of its own format: ids from translated answers mean nothing there
+// and are replaced by what they name. Everything else is unchanged; names is nil if there was nothing to replace.
 func (x *exchange) resolveOwn() (body []byte, names []string, err error) {
 	if !storesAnswers(x.request.surface) || !isOwnAnswer(x.request.envelope.PreviousResponse) && !x.mayReferToOwn() {
 		return x.request.body, nil, nil
@@ -89,7 +88,7 @@ var (
 )
 
 // mayReferToOwn reports whether the body may refer to an item of a translated answer. References need no type; a client
-// that has nothing kept sends items themselves, ids and all.
+// that stores nothing sends the items themselves, with ids.
 func (x *exchange) mayReferToOwn() bool {
 	if x.request.envelope.StoreOff {
 		return bytes.Contains(x.request.body, itemReference)
@@ -107,15 +106,15 @@ func (x *exchange) mayReferToOwn() bool {
 	}
 }
 
-// recorded finds what an account was answered: by the ids that translated answers get, of which those of an exchange and
-// of its items hold the exchange's own, and by the ids that a provider of Responses gave its answers.
+// recorded finds an account's answers by id: ids of translated answers and their items contain the id of their
+// exchange; other ids are a Responses provider's own.
 type recorded struct {
 	answers  Answers
 	account  string
-	previous *store.Exchange              // one that was found already; nil: none was
-	leaves   bool                         // the provider knows its own ids: a request that goes on from one of these keeps it
-	asSent   func(*store.Exchange) []byte // the request with what was recalled for it; nil: as it came
-	within   bool                         // the conversation is being followed back, and has to be found whole
+	previous *store.Exchange              // one that was found earlier; nil: none was
+	leaves   bool                         // the provider knows its own ids: a request that continues one of these keeps it
+	asSent   func(*store.Exchange) []byte // returns the request with what was recalled for it; nil: unchanged
+	within   bool                         // the conversation is being followed back and must be found whole
 }
 
 func (r *recorded) Response(id string) (request, answer []byte, err error) {
@@ -141,7 +140,7 @@ func (r *recorded) Response(id string) (request, answer []byte, err error) {
 	return x.RawRequest, x.RawResponse, nil
 }
 
-// sooner gives the first of two errors if it says when to try again, else the other.
+// sooner returns the first of two errors if it says when to try again, else the other.
 func sooner(first, other error) error {
 	if codec.AsError(first, "").RetryAfter > 0 {
 		return first
@@ -149,7 +148,7 @@ func sooner(first, other error) error {
 	return other
 }
 
-// newestAnswers is in how many of an account's newest exchanges an item of a provider's is looked for.
+// newestAnswers is how many of an account's newest exchanges are searched for a provider's item.
 const newestAnswers = 200
 
 func (r *recorded) Item(id string) (answer []byte, err error) {
@@ -178,26 +177,27 @@ func (r *recorded) Item(id string) (answer []byte, err error) {
 	return nil, sooner(unknown, codec.Errorf(codec.KindNotFound, "no answer has that item"))
 }
 
-// The length of an exchange's id after its prefix, and of the longest id of an item, which ends with its place in the
-// answer. Ids of OpenAI's are longer by half.
+// The length of an exchange's id after its prefix, and of the longest item id, which ends with the item's place in the
+// answer. OpenAI's ids are longer by half.
 const (
 	exchangeIDLength = 26
 	itemIDLength     = exchangeIDLength + 6
 	longestPrefix    = 32
 )
 
-// isOwnID reports whether an id has the form of those that translated answers and their items get. Other providers' may, too.
+// isOwnID reports whether an id has the form of ids of translated answers and their items. Other providers' ids may
+// have it too.
 func isOwnID(id string) bool {
 	_, ok := exchangeOf(id)
 	return ok
 }
 
-// isOwnAnswer reports whether an id has the form of those that translated answers get.
+// isOwnAnswer reports whether an id has the form of ids of translated answers.
 func isOwnAnswer(id string) bool {
 	return strings.HasPrefix(id, "resp_") && len(id) == len("resp_")+exchangeIDLength
 }
 
-// exchangeOf is the exchange that an id of that form names.
+// exchangeOf returns the exchange in an id of that form.
 func exchangeOf(id string) (exchange string, ok bool) {
 	_, own, _ := strings.Cut(id, "_")
 	if len(own) != exchangeIDLength && (len(own) < exchangeIDLength+2 || len(own) > itemIDLength) {
@@ -206,7 +206,7 @@ func exchangeOf(id string) (exchange string, ok bool) {
 	return "exch_" + own[:exchangeIDLength], true
 }
 
-// own gives the exchange that an id of ours names.
+// own returns the exchange of one of our ids.
 func (r *recorded) own(id string) (*store.Exchange, error) {
 	exchange, ok := exchangeOf(id)
 	if !ok {

@@ -45,49 +45,49 @@ type Options struct {
 	Log     *slog.Logger // nil: discard
 	Version string
 
-	PublicNames listen.Names // that clients reach the memory by, see [listen.Names]
+	PublicNames listen.Names // by which clients reach the memory, see [listen.Names]
 
-	OpenID openid.Options // how people sign in to the page at /ui with an OpenID provider; the zero value: not at all
+	OpenID openid.Options // sign-in to the page at /ui with an OpenID provider; the zero value: disabled
 
-	Home    string              // of the user whose agents' histories can be imported from the page at /ui; "": nobody's
+	Home    string              // of the user whose agents' histories can be imported from the page at /ui; "": no import
 	Examine func() []ui.Finding // checks this machine for the page at /ui, within milliseconds; nil: nothing is checked
 
-	Webhooks *webhook.Sender // sends webhooks for budgets that are reached and exchanges that failed; nil: none are sent
+	Webhooks *webhook.Sender // sends webhooks for reached budgets and failed exchanges; nil: none are sent
 
 	Management http.Handler // below [ManagementPrefix], for holders of keys, whom it authenticates; nil: none
 
-	Telemetry *telemetry.Telemetry // of this server alone; nil: one that nobody looks at
+	Telemetry *telemetry.Telemetry // of this server only; nil: discarded
 
 	CaptureOff bool     // pass exchanges without a record
 	OptOut     []string // accounts whose callers may keep an exchange off the record
 
 	Recall   recall.Options
-	Memory   *recall.Memory  // what answers questions, where others share it; nil: one by Recall
-	Recaller recall.Recaller // of what is recalled in requests; nil: one that recalls from Engine
+	Memory   *recall.Memory  // shared with others; nil: one made from Recall
+	Recaller recall.Recaller // for recall in requests; nil: one that recalls from Engine
 
 	Connections           int // open at a time; 10,000
-	ConnectionsPerAddress int // of one client address; 0: no limit but the one before
+	ConnectionsPerAddress int // of one client address; 0: only the limit above
 	Requests              int // handled at a time; 10,000
 
-	Limiter   Limiter          // nil: one of this process alone, or by Leases
-	Leases    *quota.Leases    // of limits and budgets that other servers share; nil: none do
+	Limiter   Limiter          // nil: one of this process, or by Leases
+	Leases    *quota.Leases    // for limits and budgets shared with other servers; nil: none are
 	KeyLimits store.Limits     // of keys that have none of their own
-	Clock     func() time.Time // by which the limits of keys go; nil: time.Now
+	Clock     func() time.Time // for the limits of keys; nil: time.Now
 
-	AskUsage bool // of providers that count a stream only when asked, where the client does not ask
+	AskUsage bool // request usage from providers that count a stream only on request, if the client does not
 
 	BodyBytes     int64         // largest request body, decompressed; 64 MiB
 	HeaderBytes   int           // largest request head; 64 KiB
-	AnswerBytes   int64         // largest answer that is not streamed; 256 MiB, above any that is known: batches of embeddings
+	AnswerBytes   int64         // largest answer that is not streamed; 256 MiB, above any known one: batches of embeddings
 	InFlightBytes int64         // sum of all request bodies being handled; 1 GiB
-	AnswerMemory  int64         // sum of all answers that are held, which those that pass as they come are not; 192 MiB
-	ReadTimeout   time.Duration // for a client to send its request, or to take a piece of the answer; 3 min
+	AnswerMemory  int64         // sum of all answers held in memory, not counting those passed on as they arrive; 192 MiB
+	ReadTimeout   time.Duration // for a client to send its request, or to read a piece of the answer; 3 min
 	DrainDelay    time.Duration // between readiness going down and the drain; 0
 	DrainTimeout  time.Duration // for open exchanges to end after Run's context is done; 30 s
-	Heartbeat     time.Duration // silence on a stream before a sign of life is sent to the client; 15 s
+	Heartbeat     time.Duration // silence on a stream before a heartbeat is sent to the client; 15 s
 
 	blocking     bool          // serve every listener on the standard transport, as on Windows
-	abortTimeout time.Duration // for requests to end that were aborted; 0: the default of package edge
+	abortTimeout time.Duration // for aborted requests to end; 0: the default of package edge
 }
 
 func (o Options) withDefaults() Options {
@@ -142,13 +142,13 @@ type Server struct {
 
 	recaller *recall.Memory
 	places   turns.Reader     // of recollections
-	pieces   codec.Succession // of requests that agents sent
+	pieces   codec.Succession // of agents' requests
 	openings chatkey.Memory   // of their conversations
 
-	bodies  *edge.Budget // of the request bodies that are being handled
-	answers *edge.Budget // of the answers that are held
+	bodies  *edge.Budget // of the request bodies being handled
+	answers *edge.Budget // of the answers held in memory
 	beat    *heartbeats
-	life    context.Context // of what runs beside the requests
+	life    context.Context // of background work
 	end     context.CancelFunc
 
 	certificates *listen.Certificates // nil without TLS
@@ -163,7 +163,7 @@ type Server struct {
 }
 
 // New opens the listeners, so that the addresses are known and a taken port is an error here. Clients that connect
-// before [Server.Run] wait in a queue. A server that is made has to be run.
+// before [Server.Run] wait in a queue. A server that was made must be run.
 func New(o Options) (*Server, error) {
 	o = o.withDefaults()
 	s := &Server{
@@ -194,7 +194,7 @@ func New(o Options) (*Server, error) {
 		Connections: o.Connections, ConnectionsPerAddress: o.ConnectionsPerAddress, Requests: o.Requests,
 		BodyBytes: o.BodyBytes, HeaderBytes: o.HeaderBytes, UnreadBytes: o.InFlightBytes, ReadTimeout: o.ReadTimeout,
 		DrainDelay: o.DrainDelay, DrainTimeout: o.DrainTimeout, AbortTimeout: o.abortTimeout,
-		Single:  []string{"Authorization", headerServiceKey}, // of two credentials nobody knows which is meant
+		Single:  []string{"Authorization", headerServiceKey}, // two credentials are ambiguous
 		Surface: func(path []byte) codec.Format { return surfaceOfPath(string(path)) },
 		Fail: func(in *edge.Request, out *edge.Response, e *codec.Error) {
 			s.answerError(out, errorShape(in), e, "")
@@ -214,38 +214,38 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Addr is the address of the first listener.
+// Addr returns the address of the first listener.
 func (s *Server) Addr() net.Addr { return s.edge.Addr() }
 
-// Addresses are those of all listeners, with the ports that were left to the system.
+// Addresses returns those of all listeners, with the ports that the system chose.
 func (s *Server) Addresses() []listen.Address { return s.edge.Addresses() }
 
-// Reroute sends the requests that come from now on by another router. Those that are open keep the one they began with,
-// which may be closed: that does not abort its calls.
+// Reroute sends subsequent requests through another router. Open ones keep theirs, which may be closed: that does not
+// abort its calls.
 func (s *Server) Reroute(r *router.Router) {
-	if r != nil { // a server that is only started and ended has none
+	if r != nil { // a server that is only started and stopped has none
 		s.engine.Credentials.Guard(r.Credentials()...)
 	}
 	s.router.Store(r)
 }
 
-// Router is the one in use.
+// Router returns the router in use.
 func (s *Server) Router() *router.Router { return s.router.Load() }
 
 // Draining reports whether the server has begun to shut down.
 func (s *Server) Draining() bool { return s.edge.Draining() }
 
-// ErrAborted says that the drain time ended before all requests had.
+// ErrAborted means that the drain time ended before all requests had.
 var ErrAborted = edge.ErrAborted
 
-// HandOver has the end of [Server.Run] leave the listening sockets open for the program that replaces this one, and turn no
-// client away: new connections wait in the queues of the sockets, requests on open ones are answered. It is for use before
-// Run's context is done.
+// HandOver makes the end of [Server.Run] leave the listening sockets open for the program that replaces this one, so
+// that no client is refused: new connections wait in the queues of the sockets, requests on open ones are answered.
+// Call it before Run's context is done.
 func (s *Server) HandOver() (*listen.Handover, error) { return s.edge.HandOver() }
 
-// Run serves until ctx is done, then drains: readiness goes down, after the drain delay the listeners are closed, open
-// requests finish within the drain time, the rest is ended in the surface's own way. It returns nil when every request
-// ended by itself. A ctx that has ended already drains at once.
+// Run serves until ctx is done, then drains: readiness goes down, the listeners are closed after the drain delay, open
+// requests finish within the drain time, and the rest is ended in the surface's own way. It returns nil if every
+// request ended by itself. A ctx that has already ended drains at once.
 func (s *Server) Run(ctx context.Context) error {
 	err := s.edge.Run(ctx)
 	s.end()

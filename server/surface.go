@@ -39,8 +39,8 @@ var surfaces = map[string]codec.Format{
 	"/v1/embeddings":       codec.Embeddings,
 }
 
-// errorShape is the surface in whose shape an error is written: the path's own, that of Messages for other paths that
-// Anthropic's clients ask, else that of chat, which most clients read.
+// errorShape returns the surface in whose shape an error is written: the path's own, Messages for other paths that
+// Anthropic's clients use, else chat, which most clients read.
 func errorShape(in *edge.Request) codec.Format {
 	path := in.Path()
 	if _, served := surfaces[path]; !served && wantsAnthropic(in) {
@@ -49,7 +49,7 @@ func errorShape(in *edge.Request) codec.Format {
 	return surfaceOfPath(path)
 }
 
-// surfaceOfPath is the surface that a path belongs to, or chat.
+// surfaceOfPath returns the surface of a path, or chat.
 func surfaceOfPath(path string) codec.Format {
 	if format, ok := surfaces[path]; ok {
 		return format
@@ -71,8 +71,8 @@ func (s *Server) notAllowed(in *edge.Request, out *edge.Response) {
 	s.answerError(out, errorShape(in), e, "")
 }
 
-// refuseUpgrade answers Codex, which first asks for a websocket: with 426 it changes to plain HTTP at once, with any
-// other refusal it tries for seconds (docs/wire/clients.md#3).
+// refuseUpgrade answers Codex, which first asks for a websocket: after a 426 it changes to plain HTTP at once, after
+// any other refusal it keeps trying for seconds (docs/wire/clients.md#3).
 func (s *Server) refuseUpgrade(_ context.Context, in *edge.Request, out *edge.Response) {
 	e := codec.Errorf(codec.KindInvalidRequest, "Responses are served over plain HTTP here: POST to this path.")
 	s.answerError(out, codec.Responses, e, "")
@@ -87,7 +87,7 @@ func (s *Server) healthy(_ context.Context, in *edge.Request, out *edge.Response
 	out.SetText(http.StatusOK, "ok\n")
 }
 
-// refusing says why exchanges are refused because they cannot be put on record.
+// refusing returns why exchanges are refused because they cannot be recorded.
 func (s *Server) refusing() error {
 	if s.opts.CaptureOff {
 		return nil
@@ -95,7 +95,7 @@ func (s *Server) refusing() error {
 	return s.engine.Recorder.Ready()
 }
 
-// ready goes down as soon as the drain begins, so that no new work is sent here, and while exchanges are refused.
+// ready fails as soon as the drain begins, so that no new work is sent here, and while exchanges are refused.
 func (s *Server) ready(_ context.Context, in *edge.Request, out *edge.Response) {
 	if s.Draining() {
 		out.SetText(http.StatusServiceUnavailable, "draining\n")
@@ -112,7 +112,7 @@ func (s *Server) ready(_ context.Context, in *edge.Request, out *edge.Response) 
 	out.SetText(http.StatusOK, "ready\n")
 }
 
-// hasVerbose finds the parameter verbose in a query.
+// hasVerbose reports whether a query has the parameter verbose.
 func hasVerbose(query string) bool {
 	for pair := range strings.SplitSeq(query, "&") {
 		if name, _, _ := strings.Cut(pair, "="); name == "verbose" {
@@ -122,8 +122,8 @@ func hasVerbose(query string) bool {
 	return false
 }
 
-// providersNow has a line for each provider that the server has a key for: how many of its endpoints take calls. It names
-// no address and no credential, because nobody is asked for a key here.
+// providersNow returns a line for each provider that the server has a key for: how many of its endpoints accept calls.
+// It names no address and no credential, because this endpoint needs no key.
 func (s *Server) providersNow() string {
 	var b strings.Builder
 	all := s.Router().Health()

@@ -6,15 +6,15 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// tellBudget tells webhooks that a budget is reached.
+// tellBudget sends a webhook about a reached budget.
 func (s *Server) tellBudget(m quota.Mark) {
 	s.opts.Webhooks.Tell(webhook.Budget, s.opts.Clock(), webhook.BudgetReached{
 		Account: m.Account, Key: m.Key, Limit: string(m.Limit), Percent: m.Percent, Spent: m.Spent, Budget: m.Budget, Reset: m.Reset,
 	})
 }
 
-// tellFailure tells webhooks of an exchange that failed on the provider's side or on this one. What callers got wrong, and
-// refusals, are theirs to know.
+// tellFailure sends a webhook about an exchange that failed on the provider's side or on ours. Callers' own errors and
+// refusals are theirs to handle.
 func (x *exchange) tellFailure() {
 	closing := &x.recording.closing
 	if closing.Outcome != store.OutcomeUpstreamError && closing.Outcome != store.OutcomeInterrupted {

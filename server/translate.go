@@ -8,7 +8,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// translate makes the provider's body of a recorded request again, by the rules and for the provider of today.
+// translate rebuilds the provider's body of a recorded request, by today's rules and for today's provider.
 func (s *Server) translate(x *store.Exchange) (body []byte, notes codec.Notes, err error) {
 	surface, err := codec.ParseFormat(x.Surface)
 	if err != nil {

@@ -28,13 +28,13 @@ func (s *Server) windowRoutes() {
 	})
 }
 
-// UseOpenID says how people sign in to the page with an OpenID provider from now on.
+// UseOpenID changes how people sign in to the page with an OpenID provider.
 func (s *Server) UseOpenID(o openid.Options) { s.window.UseOpenID(o) }
 
-// Invite gives a code with which a browser signs in to the page.
+// Invite returns a code with which a browser signs in to the page.
 func (s *Server) Invite(account string) (code string, err error) { return s.window.Invite(account) }
 
-// health is what the page shows of the server.
+// health returns what the page shows about the server.
 func (s *Server) health() ui.Health {
 	r := s.router.Load()
 	h := ui.Health{

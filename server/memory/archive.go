@@ -9,13 +9,14 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// Archive is the recorded memory of accounts. What is of another account, or not there, is [codec.KindNotFound].
+// Archive is the recorded memory of accounts. The error for an object that does not exist, or belongs to another
+// account, is [codec.KindNotFound].
 type Archive interface {
 	Reader
 	Editor
 }
 
-// Reader gives what is on record.
+// Reader reads the record.
 type Reader interface {
 	Sessions(account string, q store.SessionQuery) (store.SessionPage, error)
 	Session(account, id string) (*store.Session, error)
@@ -31,7 +32,7 @@ type Reader interface {
 	Subscribe(account string, after uint64) (*store.Subscription, error) // to the events after that one
 }
 
-// Editor changes what is on record.
+// Editor changes the record.
 type Editor interface {
 	DescribeSession(account, id string, d store.Description) (*store.Session, error)
 	DescribeExchange(account, id string, d store.Description) (*store.ExchangeInfo, error)
@@ -39,24 +40,24 @@ type Editor interface {
 	SplitSession(ctx context.Context, account, session, exchange string) (*store.Session, error)
 	Erase(ctx context.Context, account string, sel store.Selection, dryRun bool) (*store.Erasure, error)
 	Import(ctx context.Context, account string, e store.Exported) (taken bool, err error)
-	Audited(e store.AuditEntry, act func(*store.AuditEntry) error) error // puts act, and how it ended, on the audit record
+	Audited(e store.AuditEntry, act func(*store.AuditEntry) error) error // records act and its result in the audit record
 }
 
-// Searcher finds what is on record.
+// Searcher searches the record.
 type Searcher interface {
 	Search(ctx context.Context, account string, r *search.Request) (*search.Answer, error)
-	Wait(ctx context.Context, account string) error                     // until what has ended by now can be found
+	Wait(ctx context.Context, account string) error                     // until everything that has ended by now is searchable
 	Status(ctx context.Context, account string) (*search.Status, error) // nil: there is no index
 }
 
-// Recaller says what earlier sessions tell of a question, and of a directory.
+// Recaller returns what earlier sessions say about a question or a directory.
 type Recaller interface {
 	Offer(ctx context.Context, q *recall.Query) recall.Recalled
 	Digest(ctx context.Context, account, directory, session string) recall.Recalled
 	Counts(account string) recall.Counts // since the start
 }
 
-// Ledger gives what exchanges used and cost.
+// Ledger has the usage and cost of exchanges.
 type Ledger interface {
 	Rollups(ctx context.Context, q store.RollupQuery, visit func(store.RollupOf, *store.Rollup)) error
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/digest"
 )
 
-// excerptBytes is how much of a difference is shown.
+// excerptBytes is how many bytes of a difference are shown.
 const excerptBytes = 400
 
 const estimatedTokenBytes = 4
@@ -48,8 +48,8 @@ func (h *handler) contextOf(c *call) (any, error) {
 	return answer, nil
 }
 
-// before gives the exchange that an exchange goes on from: as its turn says, or else the one before it in its session; nil if
-// it is the first.
+// before returns the exchange that an exchange continues: by its turn, or else the previous one in its session; nil for
+// the first.
 func (h *handler) before(account string, x *store.Exchange) (*store.Exchange, error) {
 	if x.Session == "" {
 		return nil, nil
@@ -77,7 +77,7 @@ func (h *handler) before(account string, x *store.Exchange) (*store.Exchange, er
 	return nil, nil
 }
 
-// block is a part of a request in the order in which caches of prompts take it: tools, system, messages.
+// block is a part of a request, in the order in which prompt caches read it: tools, system, messages.
 type block struct {
 	kind  string
 	index int
@@ -100,7 +100,7 @@ func prefixOf(body []byte) (blocks []block) {
 	return blocks
 }
 
-// fill says what the request is made of.
+// fill sums up the parts of the request.
 func fill(answer *api.Context, x *store.Exchange, blocks []block) {
 	parts, files, woven := make(map[string]*api.ContextPart), make(map[string]*api.ContextPart), make(map[string]*api.ContextPart)
 	count := func(in map[string]*api.ContextPart, name string, n int) {
@@ -115,7 +115,7 @@ func fill(answer *api.Context, x *store.Exchange, blocks []block) {
 		p.Count++
 		p.Bytes += int64(n)
 	}
-	opening := true // system messages that open a conversation, which digests leave out
+	opening := true // opening system messages, which digests leave out
 	for _, b := range blocks {
 		switch b.kind {
 		case "tools":
@@ -135,7 +135,7 @@ func fill(answer *api.Context, x *store.Exchange, blocks []block) {
 	if err != nil {
 		return
 	}
-	of := make(map[string]string) // the file that a call is about
+	of := make(map[string]string) // call id → file
 	for i := range d.Messages {
 		m := &d.Messages[i]
 		for j := range m.Parts {
@@ -174,12 +174,12 @@ func fill(answer *api.Context, x *store.Exchange, blocks []block) {
 	answer.Tools = answer.Tools[:min(len(answer.Tools), mostFiles)]
 }
 
-// wholeNotes are how texts begin that clients put before what a user says, and that stay in the conversation.
+// wholeNotes are the beginnings of texts that clients insert before a user's words and that stay in the conversation.
 var wholeNotes = [...]struct{ kind, beginning string }{
 	{"user_instructions", "<user_instructions>"}, {"INSTRUCTIONS", "<INSTRUCTIONS>"}, {"permissions", "<permissions"}, {"AGENTS.md", "# AGENTS.md"},
 }
 
-// wholeNote is the kind of a text that a client put there on its own, "" for one that a person wrote.
+// wholeNote returns the kind of a text that a client inserted, "" for one that a person wrote.
 func wholeNote(text string) string {
 	text = strings.TrimSpace(text)
 	for _, note := range wholeNotes {
@@ -201,7 +201,7 @@ func largest(of map[string]*api.ContextPart) []api.ContextPart {
 	return parts[:min(len(parts), mostFiles)]
 }
 
-// fileOf is the file that a call of a tool names, by the members that agents' tools have for it.
+// fileOf returns the file that a tool call names, by the members that agents' tools use for it.
 func fileOf(arguments string) string {
 	var named struct {
 		FilePath     string `json:"file_path"`
@@ -219,8 +219,8 @@ func fileOf(arguments string) string {
 	return path.Clean(file)
 }
 
-// compare finds the first block that is another one than in the request before. A marker of a cache moves with the end of the
-// conversation, and is no difference.
+// compare finds the first block that differs from the previous request. Cache markers move with the end of the
+// conversation and do not count.
 func compare(answer *api.Context, now, before []block) {
 	for i, b := range before {
 		if i < len(now) && b.kind == now[i].kind && bytes.Equal(unmarked(b.text), unmarked(now[i].text)) {
@@ -255,7 +255,7 @@ func unmarked(text []byte) []byte {
 	return text
 }
 
-// difference is where two texts part.
+// difference returns the offset where two texts diverge.
 func difference(a, b []byte) int {
 	n := min(len(a), len(b))
 	for i := range n {
@@ -266,7 +266,7 @@ func difference(a, b []byte) int {
 	return n
 }
 
-// excerpt is what stands around an offset.
+// excerpt returns the text around an offset.
 func excerpt(text []byte, at int) string {
 	from := max(at-excerptBytes/4, 0)
 	for from < len(text) && !utf8.RuneStart(text[from]) {

@@ -16,7 +16,7 @@ func (h *handler) erase(c *call) (any, error) {
 	return h.eraseSelected(c, asked.Selection, asked.DryRun)
 }
 
-// eraseSelected answers with a receipt to follow the erasure by, or with what a dry run counted.
+// eraseSelected answers with a receipt for following the erasure, or with the counts of a dry run.
 func (h *handler) eraseSelected(c *call, selection store.Selection, dryRun bool) (any, error) {
 	if dryRun {
 		e, err := h.Archive.Erase(c.ctx(), c.account, selection, dryRun)

@@ -14,16 +14,16 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Event ids are the number of the event in this run of the server, with the run's own name before it: numbers start
-// again with each run, and neither run knows what happened between them.
+// An event id is the run's name and the number of the event in that run of the server: numbers restart with each run,
+// and no run knows what happened between two.
 
 // newEpoch names a run by its start time.
 func newEpoch() string { return strconv.FormatInt(time.Now().UnixMilli(), 36) }
 
-// eventMissed reports to a returning caller that it has missed events and has to list again.
+// eventMissed tells a returning caller that it has missed events and has to list again.
 const eventMissed = "missed"
 
-// signOfLife is the interval of keep-alives on a silent tail, and of checks that the caller may still read.
+// signOfLife is the interval of keep-alives on a silent tail, and of checks that the caller is still authorized.
 const signOfLife = 15 * time.Second
 
 // events streams what is committed for the account until the caller leaves or the server closes.
@@ -80,7 +80,7 @@ func (h *handler) resume(last string) (after uint64, missed bool, err error) {
 	return after, false, nil
 }
 
-// onlyEvents are those that a caller wants: of any of the sessions and with any of the keys. None given are all.
+// onlyEvents selects events by session and by key. An empty list selects all.
 type onlyEvents struct{ sessions, keys []string }
 
 func (o *onlyEvents) have(e *store.Event) bool {

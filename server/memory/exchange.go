@@ -31,7 +31,7 @@ func (h *handler) exchange(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
-	if len(include) == 0 { // most callers want the record alone, and its answer may be long
+	if len(include) == 0 { // most callers want only the record, and its answer may be long
 		info, err := h.Archive.ExchangeInfo(c.account, c.id())
 		if err != nil {
 			return nil, err
@@ -44,7 +44,7 @@ func (h *handler) exchange(c *call) (any, error) {
 	}
 	shown := api.NewExchange(&x.ExchangeInfo)
 	slices.Sort(include)
-	for _, part := range slices.Compact(include) { // asking twice must not cost twice
+	for _, part := range slices.Compact(include) { // duplicates must not cost twice
 		switch part {
 		case "raw_request":
 			shown.SetRequest(x.RawRequest)
@@ -90,7 +90,7 @@ func (h *handler) eraseExchange(c *call) (any, error) {
 	if _, ok := store.ParseExchangeID(c.id()); !ok {
 		return nil, codec.Errorf(codec.KindNotFound, "no exchange %q", c.id())
 	}
-	there, err := h.Archive.Erase(c.ctx(), c.account, selection, true) // also finds one that cannot be read
+	there, err := h.Archive.Erase(c.ctx(), c.account, selection, true) // also finds an unreadable one
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ import (
 type Options struct {
 	Archive  Archive
 	Searcher Searcher
-	Ledger   Ledger // nil: usage is not told
+	Ledger   Ledger // nil: no usage is reported
 	// Identify returns the account of a caller with the scope. It may be called again during a long answer.
 	Identify func(r *http.Request, scope store.Scopes) (account string, err error)
 	// Actor names the sender of an identified request for the audit record.
@@ -65,11 +65,11 @@ type Options struct {
 	// Fail answers with an error.
 	Fail     func(w http.ResponseWriter, r *http.Request, err error)
 	Recaller Recaller // nil: nothing is recalled
-	// Translate makes the provider's body of a recorded request again; nil: nobody can.
+	// Translate rebuilds the provider's body of a recorded request; nil: not available.
 	Translate Translate
-	// CacheLoss is what tokens of an exchange's prompt cost more than they would have from a cache; nil: nobody knows.
+	// CacheLoss is what prompt tokens of an exchange cost more than they would have from a cache; nil: unknown.
 	CacheLoss func(info *store.ExchangeInfo, tokens int64) store.USD
-	// Closing ends the tails of events; nil: they end with their callers.
+	// Closing ends the tails of events when closed; nil: they end with their callers.
 	Closing <-chan struct{}
 }
 
@@ -105,7 +105,7 @@ var routes = []struct {
 	{"POST /v1/memory/imports", store.ScopeWrite, (*handler).importAll},
 }
 
-// Patterns are the methods and paths that a [Handler] serves, as [http.ServeMux] writes them.
+// Patterns returns the methods and paths that a [Handler] serves, as [http.ServeMux] writes them.
 func Patterns() []string {
 	patterns := make([]string, len(routes))
 	for i := range routes {
@@ -135,7 +135,8 @@ type handler struct {
 	epoch string
 }
 
-// endpoint answers one request for an account. The answer becomes JSON; nil means that the endpoint wrote it itself.
+// endpoint answers one request for an account. The answer is encoded as JSON; nil means that the endpoint wrote it
+// itself.
 type endpoint func(c *call) (answer any, err error)
 
 // call is one request.
@@ -205,7 +206,7 @@ func (c *call) read(v any) error {
 	return malformed(err)
 }
 
-// decodeStrictly reads one JSON value that has no members but those of v.
+// decodeStrictly reads one JSON value without unknown members.
 func decodeStrictly(r io.Reader, v any) error {
 	decoder := json.NewDecoder(r)
 	decoder.DisallowUnknownFields()
@@ -218,11 +219,11 @@ func decodeStrictly(r io.Reader, v any) error {
 	return nil
 }
 
-// malformed describes what is wrong with a body.
+// malformed describes the fault of a body.
 func malformed(err error) *codec.Error {
 	var invalid *codec.Error
 	var mistyped *json.UnmarshalTypeError
-	switch member, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); { // which encoding/json has no type for
+	switch member, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); { // encoding/json has no type for it
 	case unknown:
 		invalid = codec.Errorf(codec.KindInvalidRequest, "There is no member %.60s here: look at how it is spelt, and at what it belongs to.", member)
 	case errors.As(err, &mistyped) && mistyped.Field != "":

@@ -10,11 +10,11 @@ import (
 	"github.com/mnemeproxy/mneme/store/digest"
 )
 
-// maxPicture bounds a picture, in bytes: providers take less.
+// maxPicture is the largest image, in bytes: providers accept less.
 const maxPicture = 20 << 20
 
-// pictureTypes are what every browser shows, and none of them runs. The first bytes of a picture say which it is, whatever
-// the client calls it.
+// pictureTypes are shown by every browser, and none of them runs code. The first bytes of an image decide its type,
+// whatever the client calls it.
 var pictureTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 func (h *handler) requestPicture(c *call) (any, error) {
@@ -40,7 +40,7 @@ func (h *handler) answerPicture(c *call) (any, error) {
 	return h.picture(c, func(x *store.Exchange) ([]byte, error) { return digest.AnswerMedia(x, part, maxPicture) })
 }
 
-// picture gives the picture that is found in an exchange.
+// picture serves the image that find returns.
 func (h *handler) picture(c *call, find func(*store.Exchange) ([]byte, error)) (any, error) {
 	x, err := h.Archive.Exchange(c.account, c.id())
 	if err != nil {
@@ -59,7 +59,7 @@ func (h *handler) picture(c *call, find func(*store.Exchange) ([]byte, error)) (
 	header.Set("Content-Length", strconv.Itoa(len(picture)))
 	header.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Cache-Control", "no-store") // it may be erased, and the next one to sign in be of another account
+	header.Set("Cache-Control", "no-store") // it may be erased, and the next user of the browser may be of another account
 	c.w.WriteHeader(http.StatusOK)
 	_, _ = c.w.Write(picture) // fails only when the caller is gone
 	return nil, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// query hands out a request's parameters one by one. A parameter that nobody asked for is an error: a filter with a typo in
-// its name would otherwise select everything.
+// query returns a request's parameters one by one. An unused parameter is an error: a filter with a typo in its name
+// would otherwise select everything.
 type query struct {
 	values url.Values
 	err    error
@@ -27,7 +27,7 @@ func (q *query) text(name string) string {
 	return value
 }
 
-// list is a parameter that may be repeated, or hold several values separated by commas.
+// list returns a parameter that may be repeated, or hold several values separated by commas.
 func (q *query) list(name string) (values []string) {
 	for _, text := range q.values[name] {
 		for value := range strings.SplitSeq(text, ",") {
@@ -57,7 +57,7 @@ const (
 	maxPage     = 100
 )
 
-// page is the parameters that every list has.
+// page returns the parameters that every list has.
 func (q *query) page(ascendingByDefault bool) (after, before string, limit int, ascending bool) {
 	after, before, limit, ascending = q.text("after"), q.text("before"), defaultPage, ascendingByDefault
 	if text := q.text("limit"); text != "" {

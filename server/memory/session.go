@@ -7,7 +7,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// includeBeginning asks a list of sessions for how each began, which reads a turn of each.
+// includeBeginning asks a list of sessions for how each began; that reads one turn of each.
 const includeBeginning = "beginning"
 
 func showSession(s *store.Session, err error) (any, error) {
@@ -51,7 +51,7 @@ func (h *handler) sessions(c *call) (any, error) {
 		if include != "" && page.Data[i].Error == nil {
 			b, err := search.ReadBeginning(h.Archive, c.account, page.Data[i].ID)
 			if err != nil {
-				continue // the session changed meanwhile, or is damaged: it is listed without
+				continue // the session changed in the meantime, or is damaged: it is listed without
 			}
 			shown[i].Beginning = &b
 		}

@@ -15,10 +15,10 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// An export is lines of JSON: first a header, then sessions and exchanges, each session before its exchanges, and with what
-// a model has written about it where all of its exchanges follow. Nothing is lost on the way: an import into an empty
-// account gives an export with the same lines. Lines may get further members, which a reader that does not know them leaves
-// out; whatever else changes is another version.
+// An export is lines of JSON: first a header, then sessions and exchanges, each session before its exchanges. A session
+// has its model-written summary if all of its exchanges follow. Nothing is lost: an import into an empty account
+// exports the same lines. Lines may get further members, which older readers ignore; any other change is another
+// version.
 
 const (
 	exportObject  = "memory.export"
@@ -36,7 +36,7 @@ func (h *handler) export(c *call) (any, error) {
 		Sessions: c.query.list("session"), Exchanges: c.query.list("exchange"),
 		ChatKey: c.query.text("chat_key"), ExternalSession: c.query.text("external_id"),
 		Since: c.query.time("since"), Until: c.query.time("until"),
-		All: true, // where nothing narrows it down
+		All: true, // if no filter is set
 	}
 	if err := c.query.end(); err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (w *ExportWriter) Write(step *store.Exported) error {
 	return w.lines.Encode(exportLine(step))
 }
 
-// Flush writes what is buffered; of an export of nothing, its first line.
+// Flush writes what is buffered; for an empty export, its first line.
 func (w *ExportWriter) Flush() error {
 	if err := w.begin(); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (w *ExportWriter) Flush() error {
 
 const ndjson = "application/x-ndjson"
 
-// damagedObject is a line about what could not be exported.
+// damagedObject is a line about an object that could not be exported.
 const damagedObject = "memory.damaged"
 
 func exportLine(step *store.Exported) any {
@@ -132,14 +132,14 @@ func exportLine(step *store.Exported) any {
 	return x
 }
 
-// maxLine bounds a line of an import where nothing else does: a request and an answer of the largest size there is, in base64.
+// maxLine is the default bound on a line of an import: a request and an answer of the largest size, in base64.
 const maxLine = 1 << 30
 
 func (h *handler) importAll(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
-	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // an import has no time limit, where that can be set
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // an import has no time limit, if the transport allows that
 	done := api.Import{Object: "memory.import"}
 	lines := bufio.NewScanner(c.r.Body)
 	lines.Buffer(make([]byte, 0, 64<<10), h.LineBytes)
@@ -192,7 +192,7 @@ func (h *handler) importLine(c *call, line []byte, first bool, done *api.Import)
 		return nil
 	}
 	if head.Object == damagedObject {
-		return nil // there is nothing to take
+		return nil // nothing to import
 	}
 	step, count, err := readStep(head.Object, line, done)
 	if err != nil {
@@ -211,7 +211,7 @@ func (h *handler) importLine(c *call, line []byte, first bool, done *api.Import)
 	return nil
 }
 
-// readStep reads a line and returns the count that it belongs to.
+// readStep reads a line and returns the counter for its kind.
 func readStep(object string, line []byte, done *api.Import) (step store.Exported, count *int64, err error) {
 	switch object {
 	case "memory.session":

@@ -35,5 +35,5 @@ func (h *handler) translation(c *call) (any, error) {
 	return t, nil
 }
 
-// Translate makes the provider's body of a recorded request.
+// Translate rebuilds the provider's body of a recorded request.
 type Translate func(x *store.Exchange) (body []byte, notes codec.Notes, err error)

@@ -11,13 +11,13 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// usageID is what lines are told apart by.
+// usageID identifies a line.
 type usageID struct {
 	hour                                                 int64
 	span, account, key, project, client, provider, model string
 }
 
-// usageBy are the names that usage can be asked for by, and what each of them takes over into a line.
+// usageBy are the names that usage can be grouped by, and what each copies into a line.
 var usageBy = map[string]func(line *api.UsageLine, of *store.RollupOf){
 	"hour":     func(l *api.UsageLine, of *store.RollupOf) { l.Hour = of.Hour },
 	"day":      func(l *api.UsageLine, of *store.RollupOf) { l.Day = of.Hour.Format(time.DateOnly) },
@@ -33,10 +33,10 @@ var usageBy = map[string]func(line *api.UsageLine, of *store.RollupOf){
 // UsageQuery asks for usage.
 type UsageQuery struct {
 	store.RollupQuery
-	By []string // names of [api.UsageBy]; none: the total alone
+	By []string // names of [api.UsageBy]; none: only the total
 }
 
-// ReadUsage adds up what exchanges used and cost. It reads rollups, and no exchange.
+// ReadUsage sums up the usage and cost of exchanges. It reads rollups, not exchanges.
 func ReadUsage(ctx context.Context, ledger Ledger, q *UsageQuery) (*api.Usage, error) {
 	for _, name := range q.By {
 		if usageBy[name] == nil {
@@ -86,7 +86,7 @@ func ReadUsage(ctx context.Context, ledger Ledger, q *UsageQuery) (*api.Usage, e
 	return u, nil
 }
 
-// derive works out what follows from the counts.
+// derive computes the values that follow from the counts.
 func derive(l *api.UsageLine) {
 	if input := l.Usage.InputUncached + l.Usage.CacheRead + l.Usage.CacheWrite; input > 0 {
 		l.CacheShare = float64(l.Usage.CacheRead) / float64(input)

@@ -219,6 +219,9 @@ type TimelinePage struct {
 	HasMore bool
 }
 
+// mostlyListed is room for the exchanges of most sessions. An entry has 700 bytes.
+const mostlyListed = 16
+
 // Timeline lists the exchanges of a session, each with what it added. A damaged one is [OutcomeDamaged], and a turn that is
 // damaged says so as its error.
 func (s Archive) Timeline(account, session string, q TimelineQuery) (TimelinePage, error) {
@@ -230,7 +233,7 @@ func (s Archive) Timeline(account, session string, q TimelineQuery) (TimelinePag
 	if err != nil {
 		return TimelinePage{}, err
 	}
-	page := TimelinePage{Data: make([]TimelineEntry, 0, w.Limit)}
+	page := TimelinePage{Data: make([]TimelineEntry, 0, min(w.Limit, mostlyListed))}
 	err = s.view(func(tx *badger.Txn) error {
 		if _, err := tx.Get(kv.SessionKey(number, key)); err != nil {
 			return err

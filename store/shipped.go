@@ -461,7 +461,7 @@ func (t *Turns) whole(id kv.ExchangeID) (*turnRecord, error) {
 }
 
 // wholeTurns is for turns that hold all of their text.
-func wholeTurns(textSource) ([]byte, error) { return nil, errTurnText }
+func wholeTurns([]byte, textSource) ([]byte, error) { return nil, errTurnText }
 
 func (t *Turns) putTurn(id kv.ExchangeID, record []byte) {
 	t.turns[id] = record

@@ -114,7 +114,7 @@ var (
 
 // decodeTurnText reads what appendTurnText gives. Without sources only the head is read. The error is errTurnSource where the
 // turn may be sound, and what its text is kept over is not there.
-func decodeTurnText(value []byte, turn *turnRecord, sources func(textSource) ([]byte, error)) error {
+func decodeTurnText(value []byte, turn *turnRecord, sources appendSources) error {
 	n, size := binary.Uvarint(value)
 	if size <= 0 || n >= uint64(len(value)-size) {
 		return errTurnText
@@ -127,31 +127,38 @@ func decodeTurnText(value []byte, turn *turnRecord, sources func(textSource) ([]
 	if of&^(fromRequest|fromAnswer) != 0 {
 		return errTurnText
 	}
-	source, err := sources(of)
+	source, err := sources(buffer.Get(4<<10), of)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errTurnSource, err)
 	}
-	steps, err := blob.AppendDecoded(nil, rest[1:])
+	defer buffer.Put(source)
+	steps, err := blob.AppendDecoded(buffer.Get(1<<10), rest[1:])
 	if err != nil {
 		return err
 	}
-	text, err := delta.AppendDecoded(nil, steps, source, blob.MaxDecoded)
+	defer buffer.Put(steps)
+	text, err := delta.AppendDecoded(buffer.Get(len(source)), steps, source, blob.MaxDecoded)
 	if err != nil {
 		return err
 	}
-	return decodeFields(text, turn)
+	defer buffer.Put(text)
+	return decodeFields(text, turn) // copies it
 }
 
+// appendSources appends what the text of a turn is kept over.
+type appendSources func(dst []byte, of textSource) ([]byte, error)
+
 // textSources reads what the text of a turn is kept over.
-func textSources(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) func(textSource) ([]byte, error) {
-	return func(of textSource) (source []byte, err error) {
+func textSources(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) appendSources {
+	return func(dst []byte, of textSource) (source []byte, err error) {
+		source = dst
 		if of&fromRequest != 0 {
 			skeleton, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceRequest, account, id))
 			if err != nil {
 				return nil, fmt.Errorf("skeleton of the request: %w", err)
 			}
 			r := blob.Reader{From: blob.Stored{Tx: tx}, Account: account, Limit: mostSource}
-			if source, err = r.AppendBody(nil, skeleton); err != nil {
+			if source, err = r.AppendBody(source, skeleton); err != nil {
 				return nil, fmt.Errorf("request: %w", err)
 			}
 		}

@@ -36,7 +36,7 @@ func encodeTurn(t *turnRecord, text *turnText, from int) []byte {
 }
 
 // decodeTurn reads a turn. sources gives what its text is kept over; nil: the text is not needed.
-func decodeTurn(value []byte, id kv.ExchangeID, sources func(textSource) ([]byte, error)) (*turnRecord, error) {
+func decodeTurn(value []byte, id kv.ExchangeID, sources appendSources) (*turnRecord, error) {
 	continued := ""
 	switch {
 	case len(value) > 1 && value[0] == encodingTurn:

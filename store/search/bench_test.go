@@ -110,3 +110,21 @@ func (scattered) Embed(_ context.Context, _ string, _ Use, texts []string) ([][]
 }
 
 var scatterSeed = maphash.MakeSeed()
+
+// BenchmarkReadSession makes the document of a session of ten turns of 600 bytes.
+func BenchmarkReadSession(b *testing.B) {
+	m := openMemory(b, b.TempDir())
+	words := newWriter()
+	var turns []script
+	for range 10 {
+		turns = append(turns, talk(words.text(200), words.text(400)))
+	}
+	session, _ := m.said("acme", "one", turns...)
+	number, err := m.store.Accounts().Number("acme")
+	m.ok(err)
+	b.ReportAllocs()
+	for b.Loop() {
+		_, err := readSession(m.store, number, session)
+		m.ok(err)
+	}
+}

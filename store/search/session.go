@@ -95,6 +95,7 @@ func newSessionDocument(session *store.Session, entries []store.TimelineEntry) *
 	d := &sessionDocument{session: session, entries: entries}
 	named := make(map[string]int)
 	facets := make(map[lexical.Facet]bool)
+	var user, assistant strings.Builder
 	for i := range entries {
 		e := &entries[i]
 		turn := newDocument(e)
@@ -107,8 +108,10 @@ func newSessionDocument(session *store.Session, entries []store.TimelineEntry) *
 		s := summarize(e.Turn, turn)
 		if step := strings.TrimSpace(s.Goal + "\n" + s.Done); step != "" {
 			d.steps = append(d.steps, step)
-			d.spoken.User += s.Goal + "\n"
-			d.spoken.Assistant += s.Done + "\n"
+			user.WriteString(s.Goal)
+			user.WriteByte('\n')
+			assistant.WriteString(s.Done)
+			assistant.WriteByte('\n')
 		}
 		d.summary.Goal = cmp.Or(d.summary.Goal, s.Goal)
 		d.summary.Done = cmp.Or(s.Done, d.summary.Done)
@@ -125,6 +128,7 @@ func newSessionDocument(session *store.Session, entries []store.TimelineEntry) *
 	if len(facets) == 0 {
 		return nil
 	}
+	d.spoken = lexical.Said{User: user.String(), Assistant: assistant.String()}
 	d.summary.Errors = d.summary.Errors[max(len(d.summary.Errors)-maxErrors, 0):]
 	names := byCount(named)
 	d.names = strings.Join(names[:min(len(names), 10*maxNames)], "\n")

@@ -20,13 +20,13 @@ const perSession = 10
 // fill captures exchanges and returns when everything after them is done, too. tenths gets the CPU time used up to the end of
 // each tenth of them.
 func fill(ctx context.Context, st *engine.Engine, s *shape, p *plan, tenths *tenths) error {
-	text := corpus(max(1<<20, 4*(s.prompt+s.answer)))
+	text, run := corpus(max(1<<20, 4*(s.prompt+s.answer))), time.Now().UnixNano()
 	group, capturing := errgroup.WithContext(ctx)
 	for n := range p.writers {
 		group.Go(func() error {
 			w := newWriter(s, n, text)
 			for i := n; i < p.exchanges; i += p.writers {
-				if err := capture(capturing, st, w, fmt.Sprintf("chat %d/%d", n, i/p.writers/perSession)); err != nil {
+				if err := capture(capturing, st, w, fmt.Sprintf("chat %x %d/%d", run, n, i/p.writers/perSession)); err != nil {
 					return err
 				}
 				tenths.count(p.exchanges)

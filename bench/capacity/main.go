@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"runtime/pprof"
 
+	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
@@ -33,14 +34,14 @@ func main() {
 	exchanges := flag.Int("exchanges", 100_000, "how many")
 	remember := flag.String("remember", "index", "what is done after the answers: record (nothing), turns, or index")
 	writers := flag.Int("writers", 32, "exchanges at a time")
-	dir := flag.String("dir", "", "directory of the store, kept; it must be empty (default: a temporary one)")
+	dir := flag.String("dir", "", "directory of the store, kept; what is in it stays (default: a temporary one)")
 	profile := flag.String("cpuprofile", "", "write a CPU profile of the filling there")
 	heap := flag.String("memprofile", "", "write a profile of what is in use after the filling there")
 	keys := flag.Bool("keys", false, "list what is written under each kind of key")
-	killed := flag.Bool("killed", false, "capture into the store until killed; for the process that is")
+	part := flag.String("part", "", "of processes that this one starts: open (the store in dir), or capture (into it, until killed)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, &plan{shape: *shape, exchanges: *exchanges, remember: *remember, writers: *writers, dir: *dir, profile: *profile, heap: *heap, keys: *keys, killed: *killed})
+	err := run(ctx, &plan{shape: *shape, exchanges: *exchanges, remember: *remember, writers: *writers, dir: *dir, profile: *profile, heap: *heap, keys: *keys, part: *part})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "capacity:", err)
@@ -53,7 +54,8 @@ type plan struct {
 	shape, remember, dir string
 	profile, heap        string // files
 	exchanges, writers   int
-	keys, killed         bool
+	keys                 bool
+	part                 string
 }
 
 func run(ctx context.Context, p *plan) (err error) {
@@ -61,7 +63,10 @@ func run(ctx context.Context, p *plan) (err error) {
 	if !ok {
 		return fmt.Errorf("no shape %q (known: %s)", p.shape, shapeNames())
 	}
-	if p.killed {
+	switch p.part {
+	case partOpen:
+		return p.open()
+	case partCapture:
 		return captureUntilKilled(ctx, &shape, p)
 	}
 	if p.dir == "" {
@@ -74,6 +79,7 @@ func run(ctx context.Context, p *plan) (err error) {
 	if err != nil {
 		return err
 	}
+	kept := diskUse(p.dir)
 	memory := watchMemory()
 	defer memory.stop()
 
@@ -81,7 +87,7 @@ func run(ctx context.Context, p *plan) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := st.Accounts().Create(account); err != nil {
+	if _, err := st.Accounts().Create(account); err != nil && codec.AsError(err, "").Kind != codec.KindConflict {
 		return errors.Join(err, st.Close())
 	}
 	before := now()
@@ -100,38 +106,22 @@ func run(ctx context.Context, p *plan) (err error) {
 	if err := st.Close(); err != nil {
 		return err
 	}
-	fmt.Printf("         on disk: %.0f bytes per exchange\n", float64(diskUse(p.dir))/float64(p.exchanges))
+	fmt.Printf("         on disk: %.0f bytes per exchange\n", float64(diskUse(p.dir)-kept)/float64(p.exchanges))
 	if p.keys {
 		if err := listKeys(p.dir, p.exchanges); err != nil {
 			return err
 		}
 	}
 
-	if err := p.openAgain("again"); err != nil {
+	fmt.Println("         opened again:")
+	if err := p.process(ctx, partOpen).Run(); err != nil {
 		return err
 	}
 	if err := p.leaveKilled(ctx); err != nil {
 		return err
 	}
-	return p.openAgain("after a kill")
-}
-
-// openAgain opens the store, and says how long that takes and what of it is in memory then.
-func (p *plan) openAgain(when string) error {
-	opts, index, err := p.options()
-	if err != nil {
-		return err
-	}
-	before := now()
-	st, err := engine.Open(opts, index)
-	if err != nil {
-		return err
-	}
-	opening := now().since(before)
-	fmt.Printf("         opened %s in %v, %v CPU; %s\n", when, opening.wall.Round(100_000), opening.cpu.Round(100_000), liveHeap())
-	err = read(st)
-	fmt.Printf("         after reading: %s, %s\n", resident(), liveHeap())
-	return errors.Join(err, st.Close())
+	fmt.Println("         opened after a kill:")
+	return p.process(ctx, partOpen).Run()
 }
 
 func (p *plan) options() (opts store.Options, index *search.Options, err error) {

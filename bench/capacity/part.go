@@ -11,6 +11,37 @@ import (
 	"github.com/mnemeproxy/mneme/store/engine"
 )
 
+// What processes of their own do, so that neither the memory nor the time of another store counts.
+const (
+	partOpen    = "open"
+	partCapture = "capture"
+)
+
+// process is one that does a part of the plan in the same store.
+func (p *plan) process(ctx context.Context, part string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, os.Args[0], "-part", part, "-dir", p.dir, "-shape", p.shape, "-remember", p.remember)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	return cmd
+}
+
+// open opens the store, and says how long that takes, how long reading, and what is in memory before and after.
+func (p *plan) open() error {
+	opts, index, err := p.options()
+	if err != nil {
+		return err
+	}
+	before := now()
+	st, err := engine.Open(opts, index)
+	if err != nil {
+		return err
+	}
+	opening := now().since(before)
+	fmt.Printf("         in %v, %v CPU; %s, %s\n", opening.wall.Round(100_000), opening.cpu.Round(100_000), resident(), liveHeap())
+	err = read(st)
+	fmt.Printf("         after reading: %s, %s\n", resident(), liveHeap())
+	return errors.Join(err, st.Close())
+}
+
 // A process that is to be killed has captured untilKilled exchanges before. It ends by itself after mostUnkilled, in case the
 // one that should kill it is gone.
 const (
@@ -40,12 +71,8 @@ func captureUntilKilled(ctx context.Context, s *shape, p *plan) error {
 
 // leaveKilled has a process capture into the store, and kills it meanwhile.
 func (p *plan) leaveKilled(ctx context.Context) error {
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(ctx, program, "-killed", "-dir", p.dir, "-shape", p.shape, "-remember", p.remember)
-	cmd.Stderr = os.Stderr
+	cmd := p.process(ctx, partCapture)
+	cmd.Stdout = nil
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

@@ -51,7 +51,7 @@ func (d *decoder) Decode(dst []codec.Event, name, data []byte) []codec.Event {
 	if d.over {
 		return dst
 	}
-	if ev, ok := d.template.Match(nil, data); ok {
+	if ev := d.template.Match(nil, data); ev != nil {
 		return d.repeat(dst, ev)
 	}
 	trimmed := bytes.TrimSpace(data)
@@ -89,14 +89,14 @@ func (d *decoder) repeatable(ev *codec.Event) bool {
 
 // repeat appends the event of a chunk whose template is known. Only its item may have changed: something else may have come
 // between.
-func (d *decoder) repeat(dst []codec.Event, ev codec.Event) []codec.Event {
+func (d *decoder) repeat(dst []codec.Event, ev *codec.Event) []codec.Event {
 	switch ev.Kind {
 	case codec.EventText:
 		return d.text(dst, codec.ItemText, ev.Raw)
 	case codec.EventReasoning:
 		return d.text(dst, codec.ItemReasoning, ev.Raw)
 	}
-	return append(dst, ev) // arguments: a call stays open to the end
+	return append(dst, *ev) // arguments: a call stays open to the end
 }
 
 // chunk is the top level of one frame; the views are nil where the member is absent.

@@ -95,7 +95,7 @@ func conversationHash(r *codec.Request, account string) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// restore rewrites the events of one frame. The result is valid until the next call.
+// restore rewrites the events of one frame, which it may change. The result is valid until the next call.
 func (r *restorer) restore(events []codec.Event) []codec.Event {
 	if r.stopped {
 		return nil
@@ -107,8 +107,8 @@ func (r *restorer) restore(events []codec.Event) []codec.Event {
 		case codec.EventItemOpen:
 			r.open(ev, events[i+1:])
 		case codec.EventText, codec.EventReasoning, codec.EventRefusal, codec.EventArguments, codec.EventCustomInput:
-			if joined := *ev; r.pairs.join(&joined, &r.out) {
-				r.delta(&joined)
+			if r.pairs.join(ev, &r.out) {
+				r.delta(ev)
 			}
 		case codec.EventAnnotation:
 			r.pass(ev)

@@ -51,8 +51,8 @@ func (d *decoder) Decode(dst []codec.Event, name, data []byte) []codec.Event {
 	if d.ended || d.failed || len(data) == 0 || bytes.Equal(data, doneMark) {
 		return dst
 	}
-	if ev, ok := d.delta.Match(name, data); ok {
-		return append(dst, ev)
+	if ev := d.delta.Match(name, data); ev != nil {
+		return append(dst, *ev)
 	}
 	if !scan.Valid(data) || !scan.IsObject(data) {
 		return d.fail(dst, codec.Errorf(codec.KindUpstream, "the provider sent an event that is not JSON"))

@@ -147,8 +147,8 @@ func (d *streamDecoder) Decode(dst []codec.Event, name, data []byte) []codec.Eve
 	if d.ended {
 		return dst
 	}
-	if ev, ok := d.delta.Match(name, data); ok {
-		return append(dst, ev)
+	if ev := d.delta.Match(name, data); ev != nil {
+		return append(dst, *ev)
 	}
 	if len(data) == 0 {
 		return append(dst, codec.Event{Kind: codec.EventPing})

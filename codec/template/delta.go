@@ -105,27 +105,26 @@ func (d *Delta) Emptied() Delta {
 	return Delta{template: d.template.emptied(), name: d.name[:0], spans: d.spans[:0]}
 }
 
-// Match gives the event of a frame that has the template. Its Raw is a view into data.
-func (d *Delta) Match(name, data []byte) (codec.Event, bool) {
+// Match gives the event of a frame that has the template, or nil. It is valid until the next call; its Raw is a view into data.
+func (d *Delta) Match(name, data []byte) *codec.Event {
 	d.fits = false
 	spans, n, ok := d.template.Match(d.spans[:0], data)
 	d.spans = spans
 	if !ok || n != len(data) || !bytes.Equal(name, d.name) {
-		return codec.Event{}, false
+		return nil
 	}
 	for i, span := range spans {
 		if !d.template.slots[i].valid(span.Of(data)) {
-			return codec.Event{}, false
+			return nil
 		}
 	}
 	text := spans[d.text]
 	if text.Start == text.End {
-		return codec.Event{}, false
+		return nil
 	}
 	d.fits, d.wasted = true, 0
-	ev := d.event
-	ev.Raw = data[text.Start:text.End:text.End]
-	return ev, true
+	d.event.Raw = data[text.Start:text.End:text.End]
+	return &d.event
 }
 
 // valid reports whether what fills a slot is surely JSON.

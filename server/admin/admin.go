@@ -49,13 +49,13 @@
 // Lists come as {"data": [...], "has_more": bool}, errors as {"error": {"kind", "message", "code", "param"}}.
 package admin
 
-// Prefix is where the server's main address has the management; package server knows it as ManagementPrefix.
+// Prefix is where the server's main address serves the management API; package server calls it ManagementPrefix.
 const Prefix = "/v1/admin"
 
 // DefaultAccount is the account of a new store.
 const DefaultAccount = "default"
 
-// EnsureAccount makes the [DefaultAccount] where there is no account.
+// EnsureAccount creates the [DefaultAccount] if there is no account.
 func EnsureAccount(a Accounts) error {
 	if len(a.List()) > 0 {
 		return nil

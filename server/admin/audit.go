@@ -13,13 +13,13 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// act is an endpoint that changes something, and of which an entry is kept.
+// act is an endpoint that changes something and is recorded in the audit log.
 type act struct {
 	name   string // noun and verb
-	secret bool   // the body holds a secret, and is not kept
+	secret bool   // the body holds a secret and is not kept
 }
 
-// acts are the endpoints of which entries are kept.
+// acts are the audited endpoints.
 var acts = map[string]act{
 	"POST /accounts":                                    {name: "account.create"},
 	"PATCH /accounts/{account}":                         {name: "account.update"},
@@ -35,7 +35,7 @@ var acts = map[string]act{
 	"DELETE /keys/{id}":                                 {name: "key.revoke"},
 }
 
-// audited is the endpoint with an entry kept of each of its calls.
+// audited wraps an endpoint so that each call is recorded.
 func (e endpoints) audited(a act, serve endpoint) endpoint {
 	return func(c caller, r *http.Request) (answer any, err error) {
 		entry := store.AuditEntry{
@@ -60,7 +60,7 @@ func (e endpoints) audited(a act, serve endpoint) endpoint {
 	}
 }
 
-// auditedKeys keeps an entry of each key that one act makes.
+// auditedKeys records an entry for each key that one act creates.
 func (e endpoints) auditedKeys(c caller, asked []api.NewKey, act func() ([]api.CreatedKey, error)) (made []api.CreatedKey, err error) {
 	if len(asked) == 0 {
 		return act()
@@ -80,7 +80,7 @@ func (e endpoints) auditedKeys(c caller, asked []api.NewKey, act func() ([]api.C
 	return made, err
 }
 
-// readAsked gives the body, which can be read again. What is no JSON is left for the endpoint to refuse.
+// readAsked returns the body, which can be read again. The endpoint refuses invalid JSON.
 func readAsked(r *http.Request) (json.RawMessage, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -99,12 +99,12 @@ func complete(e *store.AuditEntry, answer any) {
 	switch made := answer.(type) {
 	case api.CreatedKey:
 		e.Account = made.Account
-		e.Subject = cmp.Or(e.Subject, made.ID) // of a rotation: the key that was replaced; its successor names it
+		e.Subject = cmp.Or(e.Subject, made.ID) // of a rotation: the replaced key; its successor names it
 	case api.Account:
 		e.Account = made.Name
 	case store.AccountDeletion:
 		if made.DryRun {
-			e.Asked = json.RawMessage(`{"dry_run":true}`) // else it would read as if the account were gone
+			e.Asked = json.RawMessage(`{"dry_run":true}`) // otherwise it would look as if the account were gone
 		}
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Client manages a store: in a server on this machine, in this process, or in a server elsewhere.
+// Client manages a store: in a server on this machine, in this process, or in a remote server.
 type Client struct{ *connection }
 
 // AccountClient manages accounts.
@@ -35,7 +35,7 @@ type KeyClient struct{ *connection }
 // MemoryClient reads and edits what was recorded.
 type MemoryClient struct{ *connection }
 
-// UpkeepClient looks after the store as a whole.
+// UpkeepClient maintains the store as a whole.
 type UpkeepClient struct{ *connection }
 
 // Accounts manages accounts.
@@ -47,32 +47,32 @@ func (c *Client) Keys() KeyClient { return KeyClient{c.connection} }
 // Memory reads and edits what was recorded.
 func (c *Client) Memory() MemoryClient { return MemoryClient{c.connection} }
 
-// Upkeep looks after the store.
+// Upkeep maintains the store.
 func (c *Client) Upkeep() UpkeepClient { return UpkeepClient{c.connection} }
 
-// connection is the way to a store.
+// connection is a connection to a store.
 type connection struct {
 	http   http.Client
 	origin string
-	engine *Engine     // nil when a server has it open
-	local  *inProcess  // likewise
-	key    string      // sent to a server elsewhere
+	engine *Engine     // nil if a server has it open
+	local  *inProcess  // as above
+	key    string      // sent to a remote server
 	holder *api.Holder // of key; nil on this machine
 }
 
 // localOrigin stands for the store of this machine.
 const localOrigin = "http://mneme"
 
-// How long Open waits for a server that is starting or stopping, or for another command, and how often it looks.
-// Every command but the server itself holds the store for milliseconds.
+// How long Open waits for a server that is starting or stopping, or for another command, and how often it checks. Every
+// command except the server holds the store for milliseconds.
 const (
 	openTimeout  = 10 * time.Second
 	openInterval = 50 * time.Millisecond
 )
 
-// Open reaches the memory in a data directory: through the server that has it open, else by open, which may be called
-// again while it gives [store.ErrInUse]. A directory that is not there is an error that wraps fs.ErrNotExist, unless create
-// is set.
+// Open connects to the memory in a data directory: through the server that has it open, else by open, which is called
+// again while it returns [store.ErrInUse]. If the directory does not exist, the error wraps fs.ErrNotExist, unless
+// create is set.
 func Open(ctx context.Context, dataDir string, open func() (Engine, error), create bool) (*Client, error) {
 	if !create {
 		if _, err := os.Stat(dataDir); errors.Is(err, fs.ErrNotExist) {
@@ -106,12 +106,12 @@ func inProcessClient(m Engine, create bool) (*Client, error) {
 			return nil, errors.Join(err, m.Close())
 		}
 	}
-	log := slog.New(slog.DiscardHandler) // the error itself reaches the person at the command line
+	log := slog.New(slog.DiscardHandler) // the person at the command line gets the error itself
 	local := &inProcess{handler: Handler(m, log)}
 	return &Client{&connection{http: http.Client{Transport: local}, origin: localOrigin, engine: &m, local: local}}, nil
 }
 
-// dialClient gives nil and no error when nobody listens.
+// dialClient returns nil and no error if no server listens.
 func dialClient(ctx context.Context, dataDir string) (*Client, error) {
 	conn, err := dial(ctx, dataDir)
 	switch {
@@ -152,24 +152,24 @@ func (c AccountClient) List(ctx context.Context) ([]api.Account, error) {
 	return list.Data, err
 }
 
-// Create makes an account.
+// Create creates an account.
 func (c AccountClient) Create(ctx context.Context, name string) (api.Account, error) {
 	var account api.Account
 	err := c.call(ctx, http.MethodPost, "/accounts", api.NewAccount{Name: name}, &account)
 	return account, err
 }
 
-// SetCredential gives an account its own credential for a provider.
+// SetCredential sets an account's own credential for a provider.
 func (c AccountClient) SetCredential(ctx context.Context, account, provider, secret string) error {
 	return c.call(ctx, http.MethodPut, credentialPath(account, provider), api.Credential{Secret: secret}, nil)
 }
 
-// RemoveCredential takes it away.
+// RemoveCredential removes it.
 func (c AccountClient) RemoveCredential(ctx context.Context, account, provider string) error {
 	return c.call(ctx, http.MethodDelete, credentialPath(account, provider), nil, nil)
 }
 
-// SetRetention gives an account a rule of its own; nil gives it the server's again.
+// SetRetention sets an account's own retention rule; nil restores the server's.
 func (c AccountClient) SetRetention(ctx context.Context, account string, r *store.Retention) error {
 	path := "/accounts/" + url.PathEscape(account) + "/retention"
 	if r == nil {
@@ -178,20 +178,20 @@ func (c AccountClient) SetRetention(ctx context.Context, account string, r *stor
 	return c.call(ctx, http.MethodPut, path, r, nil)
 }
 
-// Update sets what an account may spend.
+// Update sets an account's budgets.
 func (c AccountClient) Update(ctx context.Context, account string, asked api.BudgetChange) (store.Account, error) {
 	var a store.Account
 	err := c.call(ctx, http.MethodPatch, "/accounts/"+url.PathEscape(account), asked, &a)
 	return a, err
 }
 
-// Usage gives what exchanges used and cost. The query is that of GET /usage.
+// Usage returns the usage and cost of exchanges. The query is that of GET /usage.
 func (c MemoryClient) Usage(ctx context.Context, query url.Values) (u api.Usage, err error) {
 	err = c.call(ctx, http.MethodGet, "/usage?"+query.Encode(), nil, &u)
 	return u, err
 }
 
-// Delete deletes an account with all that it owns; with dryRun it says what would go.
+// Delete deletes an account with everything it owns; with dryRun it reports what would be deleted.
 func (c AccountClient) Delete(ctx context.Context, account string, dryRun bool) (store.AccountDeletion, error) {
 	path := "/accounts/" + url.PathEscape(account)
 	if dryRun {
@@ -206,21 +206,21 @@ func credentialPath(account, provider string) string {
 	return "/accounts/" + url.PathEscape(account) + "/credentials/" + url.PathEscape(provider)
 }
 
-// List lists the service keys of an account, or of all with account "".
+// List lists the service keys of an account, or of all accounts if account is "".
 func (c KeyClient) List(ctx context.Context, account string) ([]store.Key, error) {
 	var list api.Page[store.Key]
 	err := c.call(ctx, http.MethodGet, "/keys?"+url.Values{"account": {account}}.Encode(), nil, &list)
 	return list.Data, err
 }
 
-// Create makes a service key.
+// Create creates a service key.
 func (c KeyClient) Create(ctx context.Context, asked api.NewKey) (api.CreatedKey, error) {
 	var created api.CreatedKey
 	err := c.call(ctx, http.MethodPost, "/keys", asked, &created)
 	return created, err
 }
 
-// Import makes all keys or none.
+// Import creates all keys or none.
 func (c KeyClient) Import(ctx context.Context, asked []api.NewKey) ([]api.CreatedKey, error) {
 	var made api.Page[api.CreatedKey]
 	err := c.call(ctx, http.MethodPost, "/keys/import", api.KeyImport{Keys: asked}, &made)
@@ -234,7 +234,7 @@ func (c KeyClient) Update(ctx context.Context, id string, asked api.KeyUpdate) (
 	return key, err
 }
 
-// Rotate makes a successor to a service key.
+// Rotate creates a successor of a service key.
 func (c KeyClient) Rotate(ctx context.Context, id string, asked api.Rotation) (api.CreatedKey, error) {
 	var created api.CreatedKey
 	err := c.call(ctx, http.MethodPost, "/keys/"+url.PathEscape(id)+"/rotate", asked, &created)
@@ -246,7 +246,7 @@ func (c KeyClient) Revoke(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodDelete, "/keys/"+url.PathEscape(id), nil, nil)
 }
 
-// Audit gives a page of at most limit acts of administration, newest first, that are older than the one with the id after.
+// Audit returns a page of at most limit audit entries, newest first, older than the one with the id after.
 func (c *Client) Audit(ctx context.Context, account, after string, limit int) (api.Page[store.AuditEntry], error) {
 	query := url.Values{"account": {account}, "after": {after}, "limit": {strconv.Itoa(limit)}}
 	var page api.Page[store.AuditEntry]
@@ -254,7 +254,7 @@ func (c *Client) Audit(ctx context.Context, account, after string, limit int) (a
 	return page, err
 }
 
-// Exchanges gives a page of at most limit exchanges, newest first, that follow the one with the id after.
+// Exchanges returns a page of at most limit exchanges, newest first, that follow the one with the id after.
 func (c MemoryClient) Exchanges(ctx context.Context, account, after string, limit int) (api.Page[store.ExchangeInfo], error) {
 	if c.confined() {
 		return c.ownExchanges(ctx, account, after, limit)
@@ -265,7 +265,7 @@ func (c MemoryClient) Exchanges(ctx context.Context, account, after string, limi
 	return page, err
 }
 
-// Exchange gives one exchange with its bytes.
+// Exchange returns one exchange with its bytes.
 func (c MemoryClient) Exchange(ctx context.Context, id string) (api.Exchange, error) {
 	var x api.Exchange
 	path := "/exchanges/" + url.PathEscape(id)
@@ -276,7 +276,8 @@ func (c MemoryClient) Exchange(ctx context.Context, id string) (api.Exchange, er
 	return x, err
 }
 
-// call sends one request; the answer goes into answer unless that is nil. What the server refuses is a *codec.Error.
+// call sends one request and decodes the answer into answer unless that is nil. A refusal by the server is a
+// *codec.Error.
 func (c *connection) call(ctx context.Context, method, path string, body, answer any) error {
 	var sent io.Reader
 	if body != nil {
@@ -300,7 +301,7 @@ func (c *connection) call(ctx context.Context, method, path string, body, answer
 	return nil
 }
 
-// open sends one request and gives the body of the answer as it comes; the caller closes it.
+// open sends one request and returns the body of the answer as a stream; the caller closes it.
 func (c *connection) open(ctx context.Context, method, path string, body io.Reader) (io.ReadCloser, error) {
 	if body == nil {
 		body = http.NoBody
@@ -331,10 +332,10 @@ func (c *connection) open(ctx context.Context, method, path string, body io.Read
 	return nil, readError(response.StatusCode, text)
 }
 
-// mostOfError is as much of an error's body as is read.
+// mostOfError is how much of an error's body is read.
 const mostOfError = 1 << 20
 
-// lost is the error for a request that has no whole answer.
+// lost returns the error for a request without a complete answer.
 func lost(cause error) error {
 	if errors.Is(cause, context.Canceled) {
 		return cause

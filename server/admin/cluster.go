@@ -10,13 +10,13 @@ import (
 	"github.com/mnemeproxy/mneme/server/cluster"
 )
 
-// Cluster is the part that a running server has in a cluster. Both members are nil for one that is in none.
+// Cluster is the role of a running server in a cluster. Both members are nil if it is in none.
 type Cluster struct {
 	Edge   *cluster.Shipping `json:"edge,omitempty"`
 	Centre *cluster.Arriving `json:"centre,omitempty"`
 }
 
-// WriteOff declares an edge of the running centre destroyed: erasures wait for it no longer.
+// WriteOff tells the running centre that an edge is destroyed, so that erasures no longer wait for it.
 func (c *Client) WriteOff(ctx context.Context, node uint16) error {
 	if c.InProcess() || c.holder != nil {
 		return codec.Errorf(codec.KindConflict, "no server runs here; run this at the centre of the cluster while it runs")
@@ -24,7 +24,7 @@ func (c *Client) WriteOff(ctx context.Context, node uint16) error {
 	return c.call(ctx, http.MethodPost, fmt.Sprintf("/cluster/edges/%d/write-off", node), nil, nil)
 }
 
-// Cluster is the part of the running server; none where no server runs on this machine.
+// Cluster returns the role of the running server; none if no server runs on this machine.
 func (c *Client) Cluster(ctx context.Context) (part Cluster, err error) {
 	if c.InProcess() || c.holder != nil {
 		return part, nil

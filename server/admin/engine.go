@@ -11,7 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/engine"
 )
 
-// Engine is a memory as an operator manages it. [Over] makes one of the engine of this repository.
+// Engine is a memory as an operator manages it. [Over] makes one from the engine of this repository.
 type Engine struct {
 	Archive     memory.Archive
 	Searcher    memory.Searcher
@@ -24,7 +24,7 @@ type Engine struct {
 	Close       func() error
 }
 
-// Over manages an engine.
+// Over returns the Engine of an engine.
 func Over(e *engine.Engine) Engine {
 	return Engine{
 		Archive: e.Archive(), Searcher: e.Index(), Accounts: e.Accounts(), Keys: e.Keys(), Credentials: e.Credentials(),
@@ -32,7 +32,7 @@ func Over(e *engine.Engine) Engine {
 	}
 }
 
-// Accounts are who owns memory.
+// Accounts manages the owners of memory.
 type Accounts interface {
 	List() []store.Account
 	Create(name string) (store.Account, error)
@@ -42,14 +42,14 @@ type Accounts interface {
 	memory.Ledger
 }
 
-// Credentials are what providers are asked with for an account.
+// Credentials manages the accounts' credentials at providers.
 type Credentials interface {
 	List(account string) (providers []string, err error)
 	Set(account, provider, secret string) error
 	Remove(account, provider string) error
 }
 
-// Keys are what callers present.
+// Keys manages service keys.
 type Keys interface {
 	Authenticate(secret string) (store.Identity, error)
 	List(account string) []store.Key // "" for all accounts
@@ -60,13 +60,13 @@ type Keys interface {
 	Hold(id string) (release func(), err error)
 }
 
-// AuditLog is the record of administration.
+// AuditLog is the audit record.
 type AuditLog interface {
 	Audit(q store.AuditQuery) (store.AuditPage, error)
-	Audited(e store.AuditEntry, act func(*store.AuditEntry) error) error // puts act, and how it ended, on the record
+	Audited(e store.AuditEntry, act func(*store.AuditEntry) error) error // records act and its result
 }
 
-// Upkeep looks after all accounts together.
+// Upkeep maintains the store of all accounts.
 type Upkeep interface {
 	Check(ctx context.Context, repair bool, tell func(store.Finding)) (store.CheckReport, error)
 	Compact(ctx context.Context) error

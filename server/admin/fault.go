@@ -21,7 +21,7 @@ type faultDetail struct {
 	Param   string `json:"param,omitempty"`
 }
 
-// Kinds that the store and this package give, and their HTTP status. Others are 500.
+// Kinds returned by the store and this package, and their HTTP status. Others are 500.
 var statusOf = map[codec.Kind]int{
 	codec.KindAuthentication: http.StatusUnauthorized,
 	codec.KindPermission:     http.StatusForbidden,
@@ -50,7 +50,7 @@ func writeError(w http.ResponseWriter, log *slog.Logger, err error) {
 	writeJSON(w, status, fault{faultDetail{known.Kind.String(), known.Message, known.Code, known.Param}})
 }
 
-// readError turns an error body back into the error it was made of.
+// readError returns the error that an error body was made from.
 func readError(status int, body []byte) error {
 	var f fault
 	if err := json.Unmarshal(body, &f); err != nil || f.Error.Message == "" {

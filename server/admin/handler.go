@@ -18,13 +18,13 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Bounds of what a caller may send, in bytes. A credential is the longest thing there is, but for an import of keys.
+// Bounds on requests, in bytes. Except for an import of keys, a credential is the longest thing in one.
 const (
 	maxBody   = 64 << 10
 	maxImport = 4 << 20
 )
 
-// importPattern is where many keys are made at once.
+// importPattern creates many keys at once.
 const importPattern = "POST /keys/import"
 
 // Handler serves an operator: every account, without further authentication.
@@ -32,9 +32,10 @@ func Handler(m Engine, log *slog.Logger) http.Handler {
 	return routes(m, log, 0, func(*http.Request) (caller, error) { return caller{}, nil })
 }
 
-// AccountHandler serves the holders of a service key with scope admin, sent as Authorization: Bearer KEY or as
-// X-Service-API-Key: KEY, each inside the key's account. Conversations there need the same scopes as elsewhere.
-// A key of scope operator is served as the operator is on the socket. lineBytes bounds a line of an import.
+// AccountHandler serves holders of a service key with scope admin, sent as Authorization: Bearer KEY or as
+// X-Service-API-Key: KEY, each confined to the key's account. Conversations need the same scopes there as elsewhere.
+// The holder of a key of scope operator is served like the operator on the socket. lineBytes bounds a line of an
+// import.
 func AccountHandler(m Engine, log *slog.Logger, lineBytes int) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc(holderPattern, func(w http.ResponseWriter, r *http.Request) {
@@ -49,7 +50,7 @@ func AccountHandler(m Engine, log *slog.Logger, lineBytes int) http.Handler {
 	return mux
 }
 
-// byKey gives callers by the service keys that they show.
+// byKey identifies callers by their service keys.
 func byKey(m Engine) func(*http.Request) (caller, error) {
 	return func(r *http.Request) (caller, error) {
 		identity, err := authenticate(m, r)
@@ -64,10 +65,10 @@ func byKey(m Engine) func(*http.Request) (caller, error) {
 	}
 }
 
-// holderPattern is where the holder of a key learns what it is good for.
+// holderPattern tells the holder of a key what it is valid for.
 const holderPattern = "GET /key"
 
-// authenticate gives the holder of the service key of a request.
+// authenticate returns the identity of the service key of a request.
 func authenticate(m Engine, r *http.Request) (store.Identity, error) {
 	key := r.Header.Get("X-Service-API-Key")
 	if key == "" {
@@ -76,17 +77,17 @@ func authenticate(m Engine, r *http.Request) (store.Identity, error) {
 	return m.Keys.Authenticate(key)
 }
 
-// caller is who asks: the operator, or the holder of a key of an account.
+// caller is the operator, or the holder of an account's key.
 type caller struct {
 	account string       // "": the operator
 	key     string       // "" on the socket
-	scopes  store.Scopes // of a key that is not the operator's
-	models  store.Models // that it may ask for; none: all
+	scopes  store.Scopes // of a key that is not an operator's
+	models  store.Models // that it may ask for; empty: all
 }
 
 func (c caller) isOperator() bool { return c.account == "" }
 
-// require reports whether the caller may do what needs scope. The operator may do everything.
+// require returns an error unless the caller has the scope. The operator has every scope.
 func (c caller) require(scope store.Scopes) error {
 	if c.isOperator() || c.scopes.Has(scope) {
 		return nil
@@ -97,8 +98,8 @@ func (c caller) require(scope store.Scopes) error {
 	return e
 }
 
-// requireModels reports whether the caller's key may ask for all of these models. A key that was held to a few would
-// otherwise reach the rest with one that it makes.
+// requireModels returns an error unless the caller's key may ask for all of these models. Otherwise a restricted key
+// could make an unrestricted one.
 func (c caller) requireModels(models store.Models) error {
 	if c.models.Includes(models) {
 		return nil
@@ -116,7 +117,7 @@ func (c caller) actor() string {
 	return c.key
 }
 
-// within gives the account that a request is about. Asking for none means all of the operator's, or the caller's own.
+// within returns the account of a request. Without one it is all of the operator's, or the caller's own.
 func (c caller) within(asked string) (string, error) {
 	switch {
 	case c.isOperator(), asked == c.account:
@@ -129,7 +130,7 @@ func (c caller) within(asked string) (string, error) {
 
 type endpoints struct{ engine Engine }
 
-// endpoint answers one request. The answer becomes JSON; nil becomes 204.
+// endpoint answers one request. The answer is encoded as JSON; nil becomes 204.
 type endpoint func(c caller, r *http.Request) (answer any, err error)
 
 func routes(m Engine, log *slog.Logger, lineBytes int, identify func(*http.Request) (caller, error)) http.Handler {
@@ -173,7 +174,7 @@ func routes(m Engine, log *slog.Logger, lineBytes int, identify func(*http.Reque
 	return mux
 }
 
-// table is what is answered with JSON, or with nothing.
+// table has the endpoints that answer with JSON, or with nothing.
 func (e endpoints) table() map[string]endpoint {
 	return map[string]endpoint{
 		"GET /accounts":              e.accounts,
@@ -204,7 +205,7 @@ func (e endpoints) table() map[string]endpoint {
 	}
 }
 
-// streams is what writes its answer as it goes, for operators.
+// streams has the operator's endpoints that write their answers as streams.
 func (e endpoints) streams() map[string]func(http.ResponseWriter, *http.Request) error {
 	return map[string]func(http.ResponseWriter, *http.Request) error{
 		"POST /keys/{id}/hold": e.hold,
@@ -213,7 +214,7 @@ func (e endpoints) streams() map[string]func(http.ResponseWriter, *http.Request)
 	}
 }
 
-// Patterns are the methods and paths that are served beside the memory, as [http.ServeMux] writes them.
+// Patterns returns the methods and paths besides those of the memory, as [http.ServeMux] writes them.
 func Patterns() []string {
 	var e endpoints
 	all := append(slices.Collect(maps.Keys(e.table())), holderPattern)
@@ -303,7 +304,7 @@ func (e endpoints) removeCredential(c caller, r *http.Request) (any, error) {
 	return nil, e.engine.Credentials.Remove(account, r.PathValue("provider"))
 }
 
-// updateAccount sets what the account may spend.
+// updateAccount sets the account's budgets.
 func (e endpoints) updateAccount(c caller, r *http.Request) (any, error) {
 	if err := requireOperator(c); err != nil {
 		return nil, err
@@ -315,7 +316,7 @@ func (e endpoints) updateAccount(c caller, r *http.Request) (any, error) {
 	return e.engine.Accounts.SetBudget(r.Context(), r.PathValue("account"), asked.Apply)
 }
 
-// usage is of one account, or for the operator of all.
+// usage reports on one account, or for the operator on all.
 func (e endpoints) usage(c caller, r *http.Request) (any, error) {
 	if err := c.require(store.ScopeRead); err != nil {
 		return nil, err
@@ -342,7 +343,7 @@ func (e endpoints) usage(c caller, r *http.Request) (any, error) {
 	return memory.ReadUsage(r.Context(), e.engine.Accounts, &q)
 }
 
-// deleteAccount deletes the account, or says what would go with ?dry_run=true.
+// deleteAccount deletes the account, or with ?dry_run=true reports what would be deleted.
 func (e endpoints) deleteAccount(c caller, r *http.Request) (any, error) {
 	if err := requireOperator(c); err != nil {
 		return nil, err
@@ -392,7 +393,7 @@ func (e endpoints) createKey(c caller, r *http.Request) (any, error) {
 	return made[0], nil
 }
 
-// importKeys makes all keys or none. The audit record has an entry of each, as of one that is made alone.
+// importKeys creates all keys or none. Each gets an entry in the audit record, like a key that is created alone.
 func (e endpoints) importKeys(c caller, r *http.Request) (any, error) {
 	var asked api.KeyImport
 	if err := readJSON(r, &asked); err != nil {
@@ -408,7 +409,7 @@ func (e endpoints) importKeys(c caller, r *http.Request) (any, error) {
 	return api.Page[api.CreatedKey]{Data: made}, nil
 }
 
-// createKeys makes all keys or none.
+// createKeys creates all keys or none.
 func (e endpoints) createKeys(c caller, asked []api.NewKey) ([]api.CreatedKey, error) {
 	keys := make([]store.NewKey, len(asked))
 	for i := range asked {
@@ -475,8 +476,8 @@ func (e endpoints) revokeKey(c caller, r *http.Request) (any, error) {
 	return nil, e.engine.Keys.Revoke(key.ID)
 }
 
-// keyOf is the key that a request is about. A key of another account is as one that does not exist, and that of an operator is
-// for operators: a caller that could rotate it would hold it.
+// keyOf returns the key of a request. A key of another account counts as missing. An operator's key is for operators
+// only: a caller that rotated it would hold it.
 func (e endpoints) keyOf(c caller, r *http.Request) (store.Key, error) {
 	id := r.PathValue("id")
 	keys := e.engine.Keys.List(c.account)

@@ -11,22 +11,22 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// A program that is given a key of its own has it held by the process that started it. The key is then valid for as long as the
-// holder's connection to the server is open, and is revoked when that closes, as it does however the holder ends. It has
-// an expiry besides, for a server that ends first: the holder comes back to the next one.
+// A program with a key of its own has it held by the process that started it. The key is valid while the holder's
+// connection to the server is open, and is revoked when that closes, however the holder ends. It also has an expiry, in
+// case the server ends first: the holder then reconnects to the next one.
 
-// HeldKeyLasts is for how long a key that is held stays valid when the server ends, and heldKeyRenewed how often that is
-// counted again.
+// HeldKeyLasts is how long a held key stays valid after the server ends, and heldKeyRenewed is how often its expiry is
+// extended.
 const (
 	HeldKeyLasts   = time.Hour
 	heldKeyRenewed = HeldKeyLasts / 4
 )
 
-// holdAgain is how long a holder waits before it looks for a server that went away.
+// holdAgain is how long a holder waits before it looks for a lost server again.
 const holdAgain = 250 * time.Millisecond
 
-// Hold holds a key until ctx is done, over any number of servers, or until it is revoked. Then the key is revoked,
-// unless ctx ended while there was no server.
+// Hold holds a key until ctx is done or the key is revoked, across server restarts. Then the key is revoked, unless
+// there was no server when ctx ended.
 func (c KeyClient) Hold(ctx context.Context, id string) {
 	for ctx.Err() == nil {
 		held, err := c.open(ctx, http.MethodPost, "/keys/"+id+"/hold", nil)
@@ -45,7 +45,7 @@ func (c KeyClient) Hold(ctx context.Context, id string) {
 	}
 }
 
-// hold answers at once, and the answer lasts for as long as the key is held.
+// hold answers at once, and its answer lasts as long as the key is held.
 func (e endpoints) hold(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
 	release, err := e.engine.Keys.Hold(id)
@@ -57,13 +57,13 @@ func (e endpoints) hold(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.WriteHeader(http.StatusOK)
-	_ = http.NewResponseController(w).Flush() // a holder that is gone by now ends the context
+	_ = http.NewResponseController(w).Flush() // if the holder is already gone, the context ends
 	renewal := time.NewTicker(heldKeyRenewed)
 	defer renewal.Stop()
 	for {
 		select {
 		case <-renewal.C:
-			_ = e.putOffExpiry(id) // while the disk is full, it is valid for being held
+			_ = e.putOffExpiry(id) // while the disk is full, being held keeps it valid
 		case <-closing(r):
 			return e.putOffExpiry(id)
 		case <-r.Context().Done():
@@ -81,7 +81,7 @@ func (e endpoints) putOffExpiry(id string) error {
 	return err
 }
 
-// letGo revokes a key that nobody holds any more. What cannot be revoked expires.
+// letGo revokes a key that is no longer held. If that fails, the key expires.
 func (e endpoints) letGo(id string) {
 	key, found := e.key(id)
 	if !found || !key.Revoked.IsZero() {

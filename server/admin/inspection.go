@@ -12,12 +12,12 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// WithInspection puts two views of the whole process before a handler of the management: /metrics for Prometheus, and
-// the profiles of net/http/pprof under /debug/pprof/. Neither shows conversations, but both show the work of every
-// account, so a key for them has to be an admin key of account default, which is the operator's.
+// WithInspection adds two views of the whole process to a management handler: /metrics for Prometheus, and the profiles
+// of net/http/pprof under /debug/pprof/. Neither shows conversations, but both cover every account, so they need an
+// admin key of account default, which is the operator's.
 //
-// openMetrics lets metrics be read without a key, for listeners that only this machine can reach. Profiles, which also
-// slow the process down, always need one.
+// openMetrics serves metrics without a key, for listeners that only this machine can reach. Profiles, which also slow
+// the process down, always need one.
 func WithInspection(next http.Handler, keys Keys, log *slog.Logger, metrics http.Handler, openMetrics bool) http.Handler {
 	operator := func(view http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -58,7 +58,7 @@ func requireOperatorKey(keys Keys, r *http.Request) error {
 	return nil
 }
 
-// WithNames refuses what the page of another site may have sent to a listener.
+// WithNames refuses requests that a page of another site may have sent to a listener.
 func WithNames(next http.Handler, log *slog.Logger, names listen.Names, address net.Addr) http.Handler {
 	loopback := listen.IsLoopback(address)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

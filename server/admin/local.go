@@ -9,14 +9,14 @@ import (
 	"sync"
 )
 
-// inProcess answers requests by a handler in this process: one code path with and without a server. Answers are read
-// while they are written, so that a backup of any size passes.
+// inProcess answers requests with a handler in this process, so that there is one code path with and without a server.
+// Answers are read while they are written, so a backup can have any size.
 type inProcess struct {
 	handler http.Handler
 	running sync.WaitGroup
 }
 
-// wait returns when no handler runs any more. A handler whose answer was closed ends at its next write.
+// wait returns when no handler is running. A handler whose answer was closed ends at its next write.
 func (t *inProcess) wait() { t.running.Wait() }
 
 func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -29,7 +29,7 @@ func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 			switch {
 			case fault == http.ErrAbortHandler: //nolint:errorlint // the very value that handlers give up with
 				_ = writer.CloseWithError(errors.New("the answer was cut short"))
-			case fault != nil: // as the server does: the answer breaks off, and the process goes on
+			case fault != nil: // as in the server: the answer breaks off, and the process goes on
 				line, _, _ := strings.Cut(strings.TrimSpace(fmt.Sprint(fault)), "\n")
 				_ = writer.CloseWithError(fmt.Errorf("the store cannot do this (%s): look at it with mneme check, or get out what can be read with mneme recover", line))
 			default:
@@ -73,7 +73,7 @@ func (w *pipeWriter) Write(p []byte) (int, error) {
 	return w.body.Write(p)
 }
 
-// FlushError begins the answer; what is written is read at once anyway.
+// FlushError begins the answer; writes are readable at once anyway.
 func (w *pipeWriter) FlushError() error {
 	w.WriteHeader(http.StatusOK)
 	return nil

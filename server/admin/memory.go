@@ -16,14 +16,14 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// The client's side of the memory of an account, and of the upkeep of the store.
+// The client side of the memory API and of the store's maintenance.
 
 const (
 	memoryRoot       = "/v1/memory/"
 	accountParameter = "account"
 )
 
-// memoryPath is a path of the memory of an account; ids in it are escaped.
+// memoryPath returns a path in the memory of an account; ids in it are escaped.
 func memoryPath(account string, query url.Values, parts ...string) string {
 	for i, part := range parts {
 		parts[i] = url.PathEscape(part)
@@ -35,57 +35,57 @@ func memoryPath(account string, query url.Values, parts ...string) string {
 	return memoryRoot + strings.Join(parts, "/") + "?" + asked.Encode()
 }
 
-// Sessions gives a page of an account's sessions. The query is that of GET /v1/memory/sessions.
+// Sessions returns a page of an account's sessions. The query is that of GET /v1/memory/sessions.
 func (c MemoryClient) Sessions(ctx context.Context, account string, query url.Values) (page api.List[api.Session], err error) {
 	err = c.call(ctx, http.MethodGet, memoryPath(account, query, "sessions"), nil, &page)
 	return page, err
 }
 
-// Session gives one session.
+// Session returns one session.
 func (c MemoryClient) Session(ctx context.Context, account, id string) (s api.Session, err error) {
 	err = c.call(ctx, http.MethodGet, memoryPath(account, nil, "sessions", id), nil, &s)
 	return s, err
 }
 
-// Timeline gives a page of a session's turns, oldest first.
+// Timeline returns a page of a session's turns, oldest first.
 func (c MemoryClient) Timeline(ctx context.Context, account, id, after string) (page api.List[api.Turn], err error) {
 	query := url.Values{"after": {after}, "limit": {"100"}}
 	err = c.call(ctx, http.MethodGet, memoryPath(account, query, "sessions", id, "timeline"), nil, &page)
 	return page, err
 }
 
-// MergeSession moves the exchanges of a session into another one, and gives that.
+// MergeSession moves the exchanges of a session into another one, and returns that.
 func (c MemoryClient) MergeSession(ctx context.Context, account, id, into string) (s api.Session, err error) {
 	err = c.call(ctx, http.MethodPost, memoryPath(account, nil, "sessions", id, "merge"), api.SessionMerge{Into: into}, &s)
 	return s, err
 }
 
-// SplitSession moves an exchange of a session and all that began after it into a new session, and gives that.
+// SplitSession moves an exchange of a session and all later ones into a new session, and returns that.
 func (c MemoryClient) SplitSession(ctx context.Context, account, id, exchange string) (s api.Session, err error) {
 	err = c.call(ctx, http.MethodPost, memoryPath(account, nil, "sessions", id, "split"), api.SessionSplit{Exchange: exchange}, &s)
 	return s, err
 }
 
-// Erase begins an erasure, or counts with DryRun what it would erase.
+// Erase starts an erasure, or with DryRun counts what it would erase.
 func (c MemoryClient) Erase(ctx context.Context, account string, asked api.NewErasure) (e api.Erasure, err error) {
 	err = c.call(ctx, http.MethodPost, memoryPath(account, nil, "erasures"), asked, &e)
 	return e, err
 }
 
-// Erasure gives the receipt of an erasure as it stands.
+// Erasure returns the current receipt of an erasure.
 func (c MemoryClient) Erasure(ctx context.Context, account, id string) (e api.Erasure, err error) {
 	err = c.call(ctx, http.MethodGet, memoryPath(account, nil, "erasures", id), nil, &e)
 	return e, err
 }
 
-// Stats says what an account's memory takes.
+// Stats returns the size of an account's memory.
 func (c MemoryClient) Stats(ctx context.Context, account string) (s api.Stats, err error) {
 	err = c.call(ctx, http.MethodGet, memoryPath(account, nil, "stats"), nil, &s)
 	return s, err
 }
 
-// Tail gives an account's events to tell as they happen, until ctx ends or tell gives an error. The query is that of
-// GET /v1/memory/events.
+// Tail calls tell with an account's events as they happen, until ctx ends or tell returns an error. The query is that
+// of GET /v1/memory/events.
 func (c MemoryClient) Tail(ctx context.Context, account string, query url.Values, tell func(store.Event) error) error {
 	received, err := c.open(ctx, http.MethodGet, memoryPath(account, query, "events"), nil)
 	if err != nil {
@@ -112,12 +112,13 @@ func (c MemoryClient) Tail(ctx context.Context, account string, query url.Values
 	return lost(errors.Join(lines.Err(), io.ErrUnexpectedEOF))
 }
 
-// Export gives an account's export as it comes; the caller closes it. The query is that of GET /v1/memory/export.jsonl.
+// Export returns an account's export as a stream; the caller closes it. The query is that of GET
+// /v1/memory/export.jsonl.
 func (c MemoryClient) Export(ctx context.Context, account string, query url.Values) (io.ReadCloser, error) {
 	return c.open(ctx, http.MethodGet, memoryPath(account, query, "export.jsonl"), nil)
 }
 
-// Import takes an export into an account.
+// Import imports an export into an account.
 func (c MemoryClient) Import(ctx context.Context, account string, export io.Reader) (done api.Import, err error) {
 	received, err := c.open(ctx, http.MethodPost, memoryPath(account, nil, "imports"), export)
 	if err != nil {
@@ -130,7 +131,7 @@ func (c MemoryClient) Import(ctx context.Context, account string, export io.Read
 	return done, nil
 }
 
-// Check verifies the store's invariants and tells each finding; with repair it corrects what can be worked out.
+// Check verifies the store's invariants and calls tell with each finding; with repair it corrects what can be derived.
 func (c UpkeepClient) Check(ctx context.Context, repair bool, tell func(store.Finding)) (report store.CheckReport, err error) {
 	received, err := c.open(ctx, http.MethodPost, "/check?repair="+strconv.FormatBool(repair), nil)
 	if err != nil {
@@ -151,22 +152,23 @@ func (c UpkeepClient) Check(ctx context.Context, repair bool, tell func(store.Fi
 	}
 }
 
-// Backup gives a backup as it comes; the caller closes it. Since is the mark of the backup it builds on, 0 for a full one.
+// Backup returns a backup as a stream; the caller closes it. since is the mark of the backup it builds on, 0 for a full
+// one.
 func (c UpkeepClient) Backup(ctx context.Context, since uint64) (io.ReadCloser, error) {
 	return c.open(ctx, http.MethodGet, "/backup?since="+strconv.FormatUint(since, 10), nil)
 }
 
-// Compact gives back to the volume what the store no longer needs.
+// Compact returns unused space of the store to the volume.
 func (c UpkeepClient) Compact(ctx context.Context) error {
 	return c.call(ctx, http.MethodPost, "/compact", nil, nil)
 }
 
-// RotateMasterKey makes a new master key.
+// RotateMasterKey replaces the master key.
 func (c UpkeepClient) RotateMasterKey(ctx context.Context) error {
 	return c.call(ctx, http.MethodPost, "/master-key/rotate", nil, nil)
 }
 
-// Answer gives what an exchange answered, independent of its format.
+// Answer returns the answer of an exchange, independent of its format.
 func (c MemoryClient) Answer(ctx context.Context, account, id string) ([]store.Message, error) {
 	var x api.Exchange
 	err := c.call(ctx, http.MethodGet, memoryPath(account, url.Values{"include": {"normalized"}}, "exchanges", id), nil, &x)
@@ -181,7 +183,7 @@ func (c MemoryClient) Answer(ctx context.Context, account, id string) ([]store.M
 	return x.Normalized.Answer, nil
 }
 
-// ExchangeInfo gives what lists show of an exchange.
+// ExchangeInfo returns what lists show of an exchange.
 func (c MemoryClient) ExchangeInfo(ctx context.Context, account, id string) (x store.ExchangeInfo, err error) {
 	err = c.call(ctx, http.MethodGet, memoryPath(account, nil, "exchanges", id), nil, &x)
 	return x, err

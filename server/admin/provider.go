@@ -9,26 +9,26 @@ import (
 	"github.com/mnemeproxy/mneme/server/api"
 )
 
-// Live is what only a running server knows.
+// Live is known only to a running server.
 type Live interface {
-	// Origins are the URLs of its addresses for clients of the same machine.
+	// Origins returns the URLs of its addresses for clients on the same machine.
 	Origins() []string
 	Providers() []api.Provider
-	// Cluster is its part in a cluster.
+	// Cluster returns its role in a cluster.
 	Cluster() Cluster
 	// WriteOff declares one of a centre's edges destroyed.
 	WriteOff(ctx context.Context, node uint16) error
-	// Invite gives a code with which a browser signs in to the page at /ui, for an account.
+	// Invite returns a code with which a browser signs in to the page at /ui, for an account.
 	Invite(account string) (code string, err error)
 }
 
-// WithLive puts before the handler of the socket what only a running server knows: GET /providers, GET /origins, GET /process
-// and GET /cluster, POST /cluster/edges/{node}/write-off, and POST /ui/codes.
+// WithLive adds the endpoints of a running server to the handler of the socket: GET /providers, GET /origins, GET
+// /process and GET /cluster, POST /cluster/edges/{node}/write-off, and POST /ui/codes.
 func WithLive(next http.Handler, live Live, log *slog.Logger) http.Handler {
 	return withLive(next, live, log, func(serve http.HandlerFunc) http.Handler { return serve })
 }
 
-// WithLiveForOperators puts the same before a handler for holders of keys, for those whose key has scope operator.
+// WithLiveForOperators adds the same to a handler for holders of keys, for keys of scope operator.
 func WithLiveForOperators(next http.Handler, m Engine, live Live, log *slog.Logger) http.Handler {
 	return withLive(next, live, log, func(serve http.HandlerFunc) http.Handler {
 		return operatorOnly(byKey(m), log, func(w http.ResponseWriter, r *http.Request) error {
@@ -85,8 +85,8 @@ func liveRoutes(live Live, log *slog.Logger) map[string]http.HandlerFunc {
 	}
 }
 
-// Origins are the URLs at which the server that has the store open takes requests of this machine; none where no server
-// runs, and of a server elsewhere the one that the client was given.
+// Origins returns the URLs at which the server that has the store open accepts requests from this machine: none if no
+// server runs. For a remote server it returns the URL that the client was given.
 func (c *Client) Origins(ctx context.Context) ([]string, error) {
 	switch {
 	case c.InProcess():
@@ -99,7 +99,7 @@ func (c *Client) Origins(ctx context.Context) ([]string, error) {
 	return list.Data, err
 }
 
-// Process is that of the server that has the store open; the zero value where no server runs on this machine.
+// Process returns the process that has the store open; the zero value if no server runs on this machine.
 func (c *Client) Process(ctx context.Context) (p api.Process, err error) {
 	if c.InProcess() || c.holder != nil {
 		return p, nil
@@ -108,7 +108,7 @@ func (c *Client) Process(ctx context.Context) (p api.Process, err error) {
 	return p, err
 }
 
-// Providers lists those of the running server; none where no server runs on this machine.
+// Providers lists those of the running server; none if no server runs on this machine.
 func (c *Client) Providers(ctx context.Context) ([]api.Provider, error) {
 	if c.InProcess() || c.holder != nil {
 		return nil, nil
@@ -118,7 +118,7 @@ func (c *Client) Providers(ctx context.Context) ([]api.Provider, error) {
 	return list.Data, err
 }
 
-// Invite gives a code with which a browser signs in to the page of the running server.
+// Invite returns a code with which a browser signs in to the page of the running server.
 func (c *Client) Invite(ctx context.Context, account string) (string, error) {
 	var invited api.Invited
 	err := c.call(ctx, http.MethodPost, "/ui/codes", api.Invitation{Account: account}, &invited)

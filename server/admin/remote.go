@@ -14,14 +14,14 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// remoteTimeout is how long a server elsewhere may take to say whose key it was shown.
+// remoteTimeout is how long a remote server may take to identify the key.
 const remoteTimeout = 10 * time.Second
 
-// Remote reaches the server at origin, "http://host:port", as the holder of a service key. What the key may not do, the
-// server refuses.
+// Remote connects to the server at origin, "http://host:port", as the holder of a service key. The server enforces the
+// key's rights.
 func Remote(ctx context.Context, origin, key string) (*Client, error) {
 	c := &connection{origin: strings.TrimRight(origin, "/"), key: key, holder: &api.Holder{}}
-	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the key is for this server alone
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the key is for this server only
 	if u, err := url.Parse(c.origin); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("%q is no URL of a server; write it like http://127.0.0.1:7788", origin)
 	}
@@ -42,16 +42,16 @@ func Remote(ctx context.Context, origin, key string) (*Client, error) {
 	return nil, fmt.Errorf("%s: %w", c.origin, err)
 }
 
-// Holder is who holds the key that the client shows; nil for a client of this machine's store.
+// Holder returns the holder of the client's key; nil for a client of this machine's store.
 func (c *Client) Holder() *api.Holder { return c.holder }
 
-// confined reports whether the client shows a key that sees one account alone.
+// confined reports whether the client's key sees only one account.
 func (c *connection) confined() bool {
 	return c.holder != nil && !c.holder.Scopes.Has(store.ScopeOperator)
 }
 
-// target is the URL of a path. Below [Prefix] is the management, and for operators the memory of every account; the
-// holder of another key has the account's own at the path of its surface.
+// target returns the URL of a path. The management is below [Prefix], and so is the memory of every account for
+// operators; for other keys the account's own memory is at the path of its surface.
 func (c *connection) target(path string) (string, error) {
 	if c.holder == nil {
 		return c.origin + path, nil
@@ -71,12 +71,12 @@ func (c *connection) target(path string) (string, error) {
 	return c.origin + bare + "?" + asked.Encode(), nil
 }
 
-// ownExchanges is [Client.Exchanges] for a key that sees one account.
+// ownExchanges is [MemoryClient.Exchanges] for a key that sees one account.
 func (c *connection) ownExchanges(ctx context.Context, account, after string, limit int) (page api.Page[store.ExchangeInfo], err error) {
 	if account == "" {
 		account = c.holder.Account
 	}
-	const most = 100 // that the memory lists at a time
+	const most = 100 // the largest page of the memory
 	query := url.Values{"limit": {fmt.Sprint(min(limit, most))}}
 	if after != "" {
 		query.Set("after", after)

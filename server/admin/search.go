@@ -12,7 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// Search finds turns of an account. Where the store is open in this process the index is first let catch up.
+// Search finds turns of an account. If the store is open in this process, the index catches up first.
 func (c MemoryClient) Search(ctx context.Context, account string, r *search.Request) (answer search.Answer, err error) {
 	if c.engine != nil {
 		if err := c.engine.Searcher.Wait(ctx, account); err != nil {
@@ -23,8 +23,8 @@ func (c MemoryClient) Search(ctx context.Context, account string, r *search.Requ
 	return answer, err
 }
 
-// Recall asks what earlier sessions say about a question. Where the store is open in this process the index is first let
-// catch up.
+// Recall asks what earlier sessions say about a question. If the store is open in this process, the index catches up
+// first.
 func (c MemoryClient) Recall(ctx context.Context, account string, r *api.RecallRequest) (answer api.Recalled, err error) {
 	if c.engine != nil {
 		if err := c.engine.Searcher.Wait(ctx, account); err != nil {
@@ -35,7 +35,7 @@ func (c MemoryClient) Recall(ctx context.Context, account string, r *api.RecallR
 	return answer, err
 }
 
-// RecallHook hands on the body of a client's hook, and gives the answer for the client.
+// RecallHook forwards the body of a client's hook, and returns the answer for the client.
 func (c MemoryClient) RecallHook(ctx context.Context, account string, body json.RawMessage) (answer json.RawMessage, err error) {
 	err = c.call(ctx, http.MethodPost, memoryPath(account, nil, "recall"), body, &answer)
 	return answer, err
@@ -48,7 +48,7 @@ const (
 	All     = "all"
 )
 
-// Reindex begins to rebuild the search index of all accounts.
+// Reindex starts to rebuild the search index of all accounts.
 func (c UpkeepClient) Reindex(ctx context.Context, what string) error {
 	return c.call(ctx, http.MethodPost, "/reindex?what="+url.QueryEscape(what), nil, nil)
 }

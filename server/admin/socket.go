@@ -16,12 +16,12 @@ import (
 // SocketName is the socket's name in the data directory.
 const SocketName = "admin.sock"
 
-// maxSocketPath is the length of a path that every system takes for a socket: macOS has 104 bytes with the
-// closing zero, Linux 108.
+// maxSocketPath is the longest socket path that every system accepts: macOS has 104 bytes with the closing zero, Linux
+// 108.
 const maxSocketPath = 103
 
-// Listen opens the socket in the data directory, with mode 0600, in place of one that a killed server left behind.
-// The caller holds the store's lock, so no other server can be using it. Closing the listener removes the socket.
+// Listen opens the socket in the data directory, with mode 0600, replacing one that a killed server left behind. The
+// caller holds the store's lock, so no other server can be using it. Closing the listener removes the socket.
 func Listen(dataDir string) (net.Listener, error) {
 	final := filepath.Join(dataDir, SocketName)
 	fresh := listen.FreshName(final)
@@ -81,8 +81,8 @@ func dial(ctx context.Context, dataDir string) (net.Conn, error) {
 	return d.DialContext(ctx, "unix", address)
 }
 
-// shorten gives a path of a socket that fits into a socket address. A long directory is reached through a
-// symbolic link in a directory of its own, which is needed only until the socket is bound or connected; release removes both.
+// shorten returns a socket path that fits into a socket address. A long directory is reached through a symbolic link in
+// a temporary directory, which is needed only until the socket is bound or connected; release removes both.
 func shorten(path string) (short string, release func(), err error) {
 	if len(path) <= maxSocketPath {
 		return path, func() {}, nil
@@ -110,7 +110,7 @@ func shorten(path string) (short string, release func(), err error) {
 	return short, release, nil
 }
 
-// unsniffed has browsers take every answer for nothing but what it says it is.
+// unsniffed stops browsers from guessing the content type of answers.
 func unsniffed(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -118,8 +118,8 @@ func unsniffed(handler http.Handler) http.Handler {
 	})
 }
 
-// Serve answers on the listener until ctx is done, and closes it. Requests that are running then have a second to
-// finish. The error is nil when ctx ended it.
+// Serve answers on the listener until ctx is done, and closes it. Running requests then have a second to finish. The
+// error is nil if ctx ended it.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{
 		Handler:           unsniffed(handler),
@@ -151,7 +151,7 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 
 type closingKey struct{}
 
-// closing is closed when the server of the request is to end, for answers that would last longer.
+// closing returns a channel that is closed when the request's server stops, for answers that would last longer.
 func closing(r *http.Request) <-chan struct{} {
 	c, _ := r.Context().Value(closingKey{}).(<-chan struct{})
 	return c

@@ -11,7 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// What looks after the whole store is the operator's alone, because it passes over every account.
+// Maintenance of the whole store is for the operator only, because it covers every account.
 
 func requireOperator(c caller) error {
 	if c.isOperator() {
@@ -20,7 +20,7 @@ func requireOperator(c caller) error {
 	return codec.Errorf(codec.KindPermission, "this is about the whole store, and is done on the server itself, with the mneme command")
 }
 
-// operatorOnly serves answers that are written as they come. An error is for before the first byte.
+// operatorOnly serves streamed answers. serve may return an error only before the first byte.
 func operatorOnly(identify func(*http.Request) (caller, error), log *slog.Logger, serve func(http.ResponseWriter, *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := identify(r)
@@ -59,7 +59,7 @@ func (e endpoints) check(w http.ResponseWriter, r *http.Request) error {
 	lines := json.NewEncoder(w)
 	report, err := e.engine.Upkeep.Check(r.Context(), repair, func(f store.Finding) { _ = lines.Encode(api.CheckLine{Finding: &f}) })
 	if err != nil {
-		panic(http.ErrAbortHandler) // the missing report tells that the check has not been finished
+		panic(http.ErrAbortHandler) // the missing report shows that the check is incomplete
 	}
 	_ = lines.Encode(api.CheckLine{Report: &report})
 	return nil
@@ -73,7 +73,7 @@ func (e endpoints) backup(w http.ResponseWriter, r *http.Request) error {
 	return e.engine.AuditLog.Audited(store.AuditEntry{Actor: store.Operator, Action: "backup.take"}, func(*store.AuditEntry) error {
 		w.Header().Set("Content-Type", "application/octet-stream")
 		if _, err := e.engine.Upkeep.Backup(r.Context(), w, since); err != nil {
-			panic(http.ErrAbortHandler) // a backup that lacks its end is not to look whole
+			panic(http.ErrAbortHandler) // a backup without its end must not look complete
 		}
 		return nil
 	})

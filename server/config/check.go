@@ -15,7 +15,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-// check finds what a single value cannot show: addresses, URLs, and names that refer to other entries.
+// check finds what a single value cannot show: addresses, URLs, and references to other entries.
 func (l *loader) check(cfg *Config) {
 	l.checkListen(cfg)
 	for i, name := range cfg.PublicNames {
@@ -179,7 +179,7 @@ func BuiltInProviders() []string {
 	return names
 }
 
-// checkBaseURL returns what is wrong, or "". URLs are quoted only without their user part.
+// checkBaseURL returns the fault of a URL, or "". URLs are quoted only without their user part.
 func checkBaseURL(provider, text string) string {
 	u, err := url.Parse(text)
 	switch {
@@ -235,7 +235,7 @@ func (l *loader) checkRedact(r Redact) {
 			l.fail(fmt.Sprintf("capture.redact.patterns.%d", i), "capture.redact.patterns: entry %d: %v", i+1, err)
 		}
 	}
-	if _, err := redact.New(r.Options()); err != nil && !found { // what only shows when they are taken together
+	if _, err := redact.New(r.Options()); err != nil && !found { // faults that show only in combination
 		l.fail("capture.redact.patterns", "capture.redact.patterns: %v", err)
 	}
 }

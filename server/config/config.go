@@ -18,14 +18,14 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/localhash"
 )
 
-// DefaultListen is where mneme serves when nothing else is said: on this machine only.
+// DefaultListen is the default address: this machine only.
 const DefaultListen = "127.0.0.1:7788"
 
-// DefaultData is the data directory where there is no user to have one, relative to the directory mneme is started in. See
+// DefaultData is the data directory if there is no user to have one, relative to the directory mneme is started in. See
 // [StandardData].
 const DefaultData = "data"
 
-// Config is everything that can be set. The json tags are the names used in the file.
+// Config is every setting. The json tags are the names used in the file.
 type Config struct {
 	Listen      Addresses           `json:"listen"`
 	TLS         TLS                 `json:"tls"`
@@ -59,11 +59,11 @@ type Config struct {
 	// digits; empty means the file master.key in the data directory, created on first start.
 	MasterKey Secret `json:"-"`
 
-	// PreviousMasterKey is the one before, for the start that changes it. It comes from MNEME_PREVIOUS_MASTER_KEY only, in
-	// the same form.
+	// PreviousMasterKey is the previous master key, for the start that changes it. It comes from
+	// MNEME_PREVIOUS_MASTER_KEY only, in the same form.
 	PreviousMasterKey Secret `json:"-"`
 
-	// ClusterKey signs what the nodes of a cluster send each other. It comes from MNEME_CLUSTER_KEY only, in the same form;
+	// ClusterKey signs messages between the nodes of a cluster. It comes from MNEME_CLUSTER_KEY only, in the same form;
 	// empty: the server is in no cluster.
 	ClusterKey Secret `json:"-"`
 }
@@ -71,13 +71,13 @@ type Config struct {
 // MinServiceKey is the shortest MNEME_API_KEY that is accepted, in characters: 32 hex digits carry 128 bits.
 const MinServiceKey = 32
 
-// MasterKeyBytes gives the 32 bytes of MasterKey, nil when it is empty.
+// MasterKeyBytes returns the 32 bytes of MasterKey, nil if it is empty.
 func (c *Config) MasterKeyBytes() []byte { return keyBytes(c.MasterKey) }
 
-// PreviousMasterKeyBytes gives the 32 bytes of PreviousMasterKey, nil when it is empty.
+// PreviousMasterKeyBytes returns the 32 bytes of PreviousMasterKey, nil if it is empty.
 func (c *Config) PreviousMasterKeyBytes() []byte { return keyBytes(c.PreviousMasterKey) }
 
-// ClusterKeyBytes gives the 32 bytes of ClusterKey, nil when it is empty.
+// ClusterKeyBytes returns the 32 bytes of ClusterKey, nil if it is empty.
 func (c *Config) ClusterKeyBytes() []byte { return keyBytes(c.ClusterKey) }
 
 func keyBytes(text Secret) []byte {
@@ -92,13 +92,13 @@ func keyBytes(text Secret) []byte {
 // built-in value.
 type Provider struct {
 	BaseURL   string     `json:"base_url"`
-	Endpoints []Endpoint `json:"endpoints"` // in place of BaseURL
+	Endpoints []Endpoint `json:"endpoints"` // instead of BaseURL
 	APIKey    Secret     `json:"api_key"`
-	APIKeys   []APIKey   `json:"api_keys"` // in place of APIKey
-	Formats   []string   `json:"formats"`  // names as codec.ParseFormat reads them
+	APIKeys   []APIKey   `json:"api_keys"` // instead of APIKey
+	Formats   []string   `json:"formats"`  // names that codec.ParseFormat reads
 	Dialect   string     `json:"dialect"`
 
-	Preset     string `json:"preset"` // a host that is known, see router.Presets; "": the one of the provider's name
+	Preset     string `json:"preset"` // a known host, see router.Presets; "": the one of the provider's name
 	APIVersion string `json:"api_version"`
 	Project    string `json:"project"`
 	Region     string `json:"region"`
@@ -107,7 +107,7 @@ type Provider struct {
 // Endpoint is one of several addresses of a provider.
 type Endpoint struct {
 	BaseURL string `json:"base_url"`
-	APIKey  Secret `json:"api_key"` // for this endpoint alone
+	APIKey  Secret `json:"api_key"` // for this endpoint only
 	Weight  Count  `json:"weight"`  // 0: 1
 }
 
@@ -135,41 +135,41 @@ type Alias struct {
 type TLS struct {
 	Certificate string `json:"certificate"`
 	Key         string `json:"key"`
-	ClientCA    string `json:"client_ca"` // who has signed the certificates that clients have to show; "": they need none
+	ClientCA    string `json:"client_ca"` // the authority of client certificates; "": clients need none
 }
 
-// Files are the same for the package that reads them.
+// Files returns the same for the package that reads them.
 func (t TLS) Files() listen.Files {
 	return listen.Files{Certificate: t.Certificate, Key: t.Key, ClientCA: t.ClientCA}
 }
 
-// Fallback names the models that may answer for Model when its provider cannot.
+// Fallback lists the models that may answer for Model if its provider cannot.
 type Fallback struct {
 	Model string   `json:"model"`
 	To    []string `json:"to"`
 }
 
-// Upstream says what becomes of calls to providers that fail.
+// Upstream configures retries and the breaker.
 type Upstream struct {
-	Retries         Times    `json:"retries"`          // attempts behind the first
-	BreakerFailures Times    `json:"breaker_failures"` // in a row, after which an endpoint is left alone; 0: never
-	BreakerPause    Duration `json:"breaker_pause"`    // for which it first is
+	Retries         Times    `json:"retries"`          // attempts after the first
+	BreakerFailures Times    `json:"breaker_failures"` // in a row that take an endpoint out; 0: never
+	BreakerPause    Duration `json:"breaker_pause"`    // for the first time it is out
 }
 
-// Limits bound what one request may bring, and what the callers of one key may use.
+// Limits bound requests, connections and memory, and the use of one key.
 type Limits struct {
 	BodyBytes   Size      `json:"body_bytes"`
 	HeaderBytes Size      `json:"header_bytes"`
 	PerKey      KeyLimits `json:"per_key"`
 
 	Connections           Count `json:"connections"`
-	ConnectionsPerAddress Count `json:"connections_per_address"` // 0: no limit but the one before
+	ConnectionsPerAddress Count `json:"connections_per_address"` // 0: only the limit above
 	Requests              Count `json:"requests"`                // handled at a time
 
-	AnswerMemory Size `json:"answer_memory"` // of all answers that are held at a time
+	AnswerMemory Size `json:"answer_memory"` // of all answers held at a time
 }
 
-// KeyLimits are for service keys that have none of their own; 0 is none.
+// KeyLimits are for service keys without their own; 0 is none.
 type KeyLimits struct {
 	RequestsPerMinute Count `json:"requests_per_minute"`
 	TokensPerMinute   Count `json:"tokens_per_minute"`
@@ -187,47 +187,47 @@ type Timeouts struct {
 	DrainDelay Duration `json:"drain_delay"` // from readiness going down to the drain
 }
 
-// Cache steers the provider's prompt cache.
+// Cache configures the provider's prompt cache.
 type Cache struct {
 	AnthropicBreakpoints bool `json:"anthropic_breakpoints"`
 }
 
-// Recall is what requests are given of earlier sessions.
+// Recall configures what requests get from earlier sessions.
 type Recall struct {
 	Requests string   `json:"requests" oneof:"ask,on,off"`
-	Accounts []string `json:"accounts"` // whose requests are given it without asking
+	Accounts []string `json:"accounts"` // whose requests get it without asking
 	Deadline Duration `json:"deadline"` // for one decision
 	MaxAge   Duration `json:"max_age"`  // of what is recalled
 }
 
-// Capture says what becomes of exchanges on record.
+// Capture configures the recording of exchanges.
 type Capture struct {
 	Mode       string `json:"mode" oneof:"on,off"`
 	Durability string `json:"durability" oneof:"process,power"`
 	OnPressure string `json:"on_pressure" oneof:"wait,shed"`
 
-	AnswerBytes Size `json:"answer_bytes"` // of one answer that are recorded
+	AnswerBytes Size `json:"answer_bytes"` // recorded of one answer
 
-	AskUsage bool `json:"ask_usage"` // of providers that count a stream only when asked, where the client does not ask
+	AskUsage bool `json:"ask_usage"` // request usage from providers that count a stream only on request, if the client does not
 
 	OptOut []string `json:"opt_out"` // accounts whose callers may keep an exchange off the record
 
 	Redact Redact `json:"redact"`
 }
 
-// Redact says what is masked before an exchange is stored.
+// Redact configures what is masked before an exchange is stored.
 type Redact struct {
-	Builtin  bool            `json:"builtin"`  // the shapes of credentials that are known
-	Patterns []RedactPattern `json:"patterns"` // what else
+	Builtin  bool            `json:"builtin"`  // the known shapes of credentials
+	Patterns []RedactPattern `json:"patterns"` // the operator's own
 }
 
-// RedactPattern is something of the operator's own that is masked.
+// RedactPattern is a pattern of the operator's own to mask.
 type RedactPattern struct {
 	Name  string `json:"name"`
 	Regex string `json:"regex"`
 }
 
-// Options gives the same as package redact takes it.
+// Options returns the same as package redact takes it.
 func (r Redact) Options() redact.Options {
 	o := redact.Options{Builtin: r.Builtin}
 	for _, p := range r.Patterns {
@@ -236,14 +236,14 @@ func (r Redact) Options() redact.Options {
 	return o
 }
 
-// Webhook is a receiver of what happens.
+// Webhook is a receiver of events.
 type Webhook struct {
 	URL    string   `json:"url"`
 	Secret Secret   `json:"secret"`
 	Events []string `json:"events"`
 }
 
-// Hook gives the same as package webhook takes it.
+// Hook returns the same as package webhook takes it.
 func (w Webhook) Hook() webhook.Hook {
 	return webhook.Hook{URL: w.URL, Secret: w.Secret.Reveal(), Events: w.Events}
 }
@@ -253,17 +253,17 @@ type UI struct {
 	OIDC OIDC `json:"oidc"`
 }
 
-// OIDC lets people sign in to the page with an OpenID provider.
+// OIDC configures sign-in to the page with an OpenID provider.
 type OIDC struct {
 	Issuer       string      `json:"issuer"`
 	ClientID     string      `json:"client_id"`
 	ClientSecret Secret      `json:"client_secret"`
 	Redirect     string      `json:"redirect"`
-	Scopes       []string    `json:"scopes"` // asked of the provider, besides openid
+	Scopes       []string    `json:"scopes"` // requested from the provider, besides openid
 	Grants       []OIDCGrant `json:"grants"`
 }
 
-// OIDCGrant says what a claim opens.
+// OIDCGrant maps a claim to rights.
 type OIDCGrant struct {
 	Claim   string `json:"claim"`
 	Value   string `json:"value"`
@@ -271,7 +271,7 @@ type OIDCGrant struct {
 	Scopes  string `json:"scopes"` // as store.ParseScopes reads them
 }
 
-// Options gives the same as package openid takes it, or what is wrong with it.
+// Options returns the same as package openid takes it, or an error about its fault.
 func (c *OIDC) Options() (o openid.Options, err error) {
 	o = openid.Options{Issuer: c.Issuer, ClientID: c.ClientID, ClientSecret: c.ClientSecret.Reveal(), Redirect: c.Redirect, Scopes: c.Scopes}
 	for i, g := range c.Grants {
@@ -285,38 +285,38 @@ func (c *OIDC) Options() (o openid.Options, err error) {
 	return o, err
 }
 
-// Retention bounds what is kept of an account that has no rules of its own.
+// Retention bounds what is kept for an account without rules of its own.
 type Retention struct {
 	MaxAge   Duration `json:"max_age"`
 	MaxBytes Size     `json:"max_bytes"`
-	Audit    Duration `json:"audit"` // of acts of administration, whosoever's they are
+	Audit    Duration `json:"audit"` // of audit entries of all accounts
 }
 
-// Search says how what is on record is found again.
+// Search configures the search index.
 type Search struct {
 	Embedder  Embedder  `json:"embedder"`
 	Summaries Summaries `json:"summaries"`
 }
 
-// Summaries has a model write what happened in sessions. Without a model they are found by their own words alone.
+// Summaries has a model summarise sessions. Without a model they are found by their own words only.
 type Summaries struct {
-	Model        string   `json:"model"`          // any that routes; empty: none
-	TokensPerDay Count    `json:"tokens_per_day"` // of each account, input and output
-	Quiet        Duration `json:"quiet"`          // how long a session is left alone before it is written about
+	Model        string   `json:"model"`          // any model with a route; empty: none
+	TokensPerDay Count    `json:"tokens_per_day"` // of each account, input and output together
+	Quiet        Duration `json:"quiet"`          // how long a session must be idle before it is summarised
 }
 
-// Embedder makes the vectors by which turns are found that say the same in other words.
+// Embedder makes the vectors for finding turns that say the same in other words.
 type Embedder struct {
-	Model          string `json:"model"`           // any that routes, [LocalHash], or [NoEmbedder]
+	Model          string `json:"model"`           // any model with a route, [LocalHash], or [NoEmbedder]
 	Dimensions     Count  `json:"dimensions"`      // 0: the model's own, or [localhash.DefaultDimensions]
-	DocumentPrefix string `json:"document_prefix"` // put before what is to be found, for models that want it
-	QueryPrefix    string `json:"query_prefix"`    // put before what is looked for
-	TextBytes      Size   `json:"text_bytes"`      // of a turn that are embedded
+	DocumentPrefix string `json:"document_prefix"` // put before indexed texts, for models that want it
+	QueryPrefix    string `json:"query_prefix"`    // put before queries
+	TextBytes      Size   `json:"text_bytes"`      // embedded of a turn
 	BatchTexts     Count  `json:"batch_texts"`     // in one call at most
 	Calls          Count  `json:"calls"`           // at a time
 }
 
-// Embedding models that are not asked for at a provider.
+// Embedding models that need no provider.
 const (
 	LocalHash  = localhash.Model // the built-in one
 	NoEmbedder = "none"          // searches use words alone
@@ -327,33 +327,33 @@ type Admin struct {
 	Listen string `json:"listen"`
 }
 
-// Telemetry steers traces. Whether there are any, and where they go, is said by the OTEL_* variables.
+// Telemetry configures traces. The OTEL_* variables decide whether there are any, and where they go.
 type Telemetry struct {
 	TrustTraceparent bool `json:"trust_traceparent"` // continue the traces of callers instead of linking them
-	SendTraceparent  bool `json:"send_traceparent"`  // tell providers which trace a call belongs to
+	SendTraceparent  bool `json:"send_traceparent"`  // send the trace context to providers
 }
 
-// Cluster is where edges and their centre meet, see docs/cluster.md.
+// Cluster configures how edges and their centre communicate, see docs/cluster.md.
 type Cluster struct {
 	NATS        []string `json:"nats"`        // URLs of the brokers
-	Credentials string   `json:"credentials"` // file of a user of the brokers; "": the URLs have it, or none is needed
-	CA          string   `json:"ca"`          // file of who has signed the brokers' certificates; "": as the system says
+	Credentials string   `json:"credentials"` // credentials file of a broker user; "": the URLs have it, or none is needed
+	CA          string   `json:"ca"`          // file of the authority of the brokers' certificates; "": the system's
 	Node        Count    `json:"node"`        // number of this edge, at most [MaxNode]
-	Replicas    Count    `json:"replicas"`    // of what the brokers hold
+	Replicas    Count    `json:"replicas"`    // of the brokers' data
 
-	Commit   string `json:"commit" oneof:"local,quorum"`    // when an answer may end: when it is on record here, or when the brokers have it, too
-	OnOutage string `json:"on_outage" oneof:"local,refuse"` // what the brokers do not take in time, with Commit quorum
+	Commit   string `json:"commit" oneof:"local,quorum"`    // when an answer may end: when it is on record here, or when the brokers have it too
+	OnOutage string `json:"on_outage" oneof:"local,refuse"` // if the brokers do not accept it in time, with Commit quorum
 
-	IdentityMaxAge Duration `json:"identity_max_age"` // that an edge believes the centre's keys without hearing of it; 0: for ever
+	IdentityMaxAge Duration `json:"identity_max_age"` // for which an edge trusts the centre's keys without hearing from it; 0: forever
 }
 
-// Centre is where a centre keeps the memory of its cluster.
+// Centre configures where a centre keeps the memory of its cluster.
 type Centre struct {
 	Postgres Secret `json:"postgres"` // URL of a database; "": the data directory
-	Bodies   string `json:"bodies"`   // with Postgres: "postgres", or the bucket that has them: s3://BUCKET/PREFIX
+	Bodies   string `json:"bodies"`   // with Postgres: "postgres", or the bucket for bodies: s3://BUCKET/PREFIX
 }
 
-// InPostgres is the value of [Centre.Bodies] for bodies that are in the database.
+// InPostgres is the value of [Centre.Bodies] for bodies in the database.
 const InPostgres = "postgres"
 
 // MaxNode is the highest number of an edge.
@@ -377,10 +377,10 @@ func Default() Config {
 		Cache:   Cache{AnthropicBreakpoints: true},
 		Recall:  Recall{Requests: "ask", Deadline: Duration(50 * time.Millisecond), MaxAge: Duration(90 * 24 * time.Hour)},
 		Capture: Capture{Mode: "on", Durability: "process", OnPressure: "wait", AnswerBytes: 64 << 20, Redact: Redact{Builtin: true}},
-		// Bounds, so that a server nobody looks after does not fill its volume.
+		// Bounds, so that an unattended server does not fill its volume.
 		Retention: Retention{MaxAge: Duration(365 * 24 * time.Hour), MaxBytes: 32 << 30, Audit: Duration(2 * 365 * 24 * time.Hour)},
-		// Two calls at a time keep a local model busy and leave most of a provider's rate to the clients. 32 texts are
-		// what the smallest of the known hosts takes at once.
+		// Two calls at a time keep a local model busy and leave most of a provider's rate to the clients. The smallest
+		// of the known hosts takes 32 texts at once.
 		Search: Search{Embedder: Embedder{Model: NoEmbedder, TextBytes: 8 << 10, BatchTexts: 32, Calls: 2}, Summaries: Summaries{
 			// Some fifty summaries. Two minutes are longer than most people take for their next question.
 			TokensPerDay: 200_000, Quiet: Duration(2 * time.Minute),

@@ -15,7 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// document is the file while it is read: the line of each value, and what is wrong with it.
+// document is the file while it is read: the line of each value, and its problems.
 type document struct {
 	name     string
 	env      func(string) (string, bool)
@@ -23,8 +23,8 @@ type document struct {
 	problems Problems
 }
 
-// readDocument walks the YAML tree beside the shape of [Config], sets what the file says, and names what does not fit with
-// its line. The depth of the walk is that of the shape, whatever the file nests or aliases.
+// readDocument walks the YAML tree alongside the shape of [Config], sets what the file says, and reports what does not
+// fit with its line. The depth of the walk is that of the shape, whatever the file nests or aliases.
 func readDocument(name string, text []byte, env func(string) (string, bool), into *Config) *document {
 	d := &document{name: name, env: env, origins: map[string]origin{}}
 	root, err := parseYAML(text)
@@ -39,7 +39,7 @@ func readDocument(name string, text []byte, env func(string) (string, bool), int
 	return d
 }
 
-// parseYAML gives the top node of the only document, nil when there is nothing but comments.
+// parseYAML returns the top node of the only document, nil if there are only comments.
 func parseYAML(text []byte) (*yaml.Node, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var root, second yaml.Node
@@ -116,7 +116,7 @@ func (d *document) structure(node *yaml.Node, into reflect.Value, path string) b
 	return true
 }
 
-// providerName keeps names usable as part of a path, a metric label and a command-line argument.
+// providerName keeps names usable in a path, a metric label and a command-line argument.
 var providerName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
 func (d *document) named(node *yaml.Node, into reflect.Value, path string) bool {
@@ -173,7 +173,7 @@ func (d *document) scalar(node *yaml.Node, into reflect.Value, path string, oneo
 	return true
 }
 
-// assign sets a value to what text says, or leaves it as it is. Secrets are plain strings here: no error quotes one.
+// assign sets a value to the one in text, or leaves it unchanged. Secrets are plain strings here: no error quotes one.
 func assign(text string, into reflect.Value, oneof []string) error {
 	fresh := reflect.New(into.Type())
 	switch v := fresh.Interface().(type) {
@@ -222,7 +222,7 @@ func (d *document) isMapping(node *yaml.Node, path string, names []string) bool 
 	return false
 }
 
-// members yields the keys and values of a mapping, reporting keys that are no plain text or come twice.
+// members yields the keys and values of a mapping, and reports keys that are not plain text or occur twice.
 func (d *document) members(node *yaml.Node) func(yield func(key, value *yaml.Node) bool) {
 	return func(yield func(key, value *yaml.Node) bool) {
 		first := map[string]int{}

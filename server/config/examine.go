@@ -1,12 +1,12 @@
 package config
 
-// Mistake is one that only a look outside can find.
+// Mistake is one that only a look outside the configuration can find.
 type Mistake struct {
 	Setting string // where: "aliases.2.to"; list items are counted from 0
 	Text    string
 }
 
-// Examine is [Load], with the mistakes that a look finds in a configuration which has none by itself.
+// Examine is [Load], plus the mistakes that look finds in an otherwise valid configuration.
 func Examine(sources Sources, look func(*Config) []Mistake) (Config, error) {
 	l := readAll(sources)
 	if len(l.problems) > 0 {

@@ -8,8 +8,8 @@ import (
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// expand replaces each ${NAME} by the variable's value, once: what a variable holds is not expanded again and
-// never read as YAML. "$${" stands for "${" itself. Errors name the variable and never quote a value.
+// expand replaces each ${NAME} with the variable's value, once: values are not expanded again and never read as YAML.
+// "$${" stands for "${". Errors name the variable and never quote a value.
 func expand(text string, env func(string) (string, bool)) (string, error) {
 	var out strings.Builder
 	for {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// fieldNames lists the names that may be written in a group, in the order of the struct.
+// fieldNames lists the names allowed in a group, in the order of the struct.
 func fieldNames(group reflect.Type) []string {
 	var names []string
 	for i := range group.NumField() {
@@ -41,13 +41,13 @@ func within(path string) string {
 	return " in " + path
 }
 
-// removed are fields that there were once, with what became of them.
+// removed maps former fields to what became of them.
 var removed = map[string]string{
 	"upstream.hedge_after": "there is no such setting any more, because it asked two places at once and paid both; take the line out",
 }
 
-// remedy says what to do about a name that the group at path does not have: take it out, move it to the group that has it, write the
-// nearest name of this group, or choose from all of them.
+// remedy says what to do about a name that the group at path does not have: remove it, move it to the group that has
+// it, use the nearest name of this group, or choose from all of them.
 func remedy(group reflect.Type, path, name string) string {
 	if text, ok := removed[join(path, name)]; ok {
 		return text
@@ -67,7 +67,7 @@ func remedy(group reflect.Type, path, name string) string {
 	return "known here: " + strings.Join(known, ", ")
 }
 
-// groupOf finds the group of the top level that has a field of this name.
+// groupOf finds the top-level group that has a field of this name.
 func groupOf(root reflect.Type, name string) string {
 	for i := range root.NumField() {
 		field := root.Field(i)

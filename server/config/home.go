@@ -6,8 +6,9 @@ import (
 	"runtime"
 )
 
-// StandardData is the data directory when nothing else is said: that of the user who starts the program. A store in
-// [DefaultData], where earlier versions kept it, still goes first. Without a user, as in many containers, it is DefaultData.
+// StandardData is the default data directory, in the home of the user who starts the program. An existing store in
+// [DefaultData], where earlier versions kept it, takes precedence. Without a user, as in many containers, it is
+// DefaultData.
 func StandardData(lookup func(string) (string, bool)) string {
 	home := dataHome(runtime.GOOS, lookup)
 	if home == "" || holdsStore(DefaultData) {
@@ -16,7 +17,7 @@ func StandardData(lookup func(string) (string, bool)) string {
 	return home
 }
 
-// dataHome is where programs keep the data of a user, for this program; "" where the environment names no user.
+// dataHome returns the user's data directory for this program; "" if the environment names no user.
 func dataHome(system string, lookup func(string) (string, bool)) string {
 	variable := func(name string) string {
 		value, _ := lookup(name)
@@ -40,7 +41,7 @@ func dataHome(system string, lookup func(string) (string, bool)) string {
 	return below(variable("HOME"), ".local", "share", "mneme")
 }
 
-// configHome is where a user's configuration file is looked for; "" where the environment names no user.
+// configHome returns the directory of a user's configuration file; "" if the environment names no user.
 func configHome(system string, lookup func(string) (string, bool)) string {
 	variable := func(name string) string {
 		value, _ := lookup(name)
@@ -67,10 +68,10 @@ func configHome(system string, lookup func(string) (string, bool)) string {
 	return filepath.Join(base, "mneme")
 }
 
-// Home is the directory of a user's own settings of this program; "" where the environment names no user.
+// Home returns the directory of a user's own settings of this program; "" if the environment names no user.
 func Home() string { return configHome(runtime.GOOS, os.LookupEnv) }
 
-// userFile is the configuration file of the user, or "" where there is none.
+// userFile returns the user's configuration file, or "" if there is none.
 func userFile(lookup func(string) (string, bool)) string {
 	home := configHome(runtime.GOOS, lookup)
 	if home == "" {
@@ -83,7 +84,7 @@ func userFile(lookup func(string) (string, bool)) string {
 	return name
 }
 
-// holdsStore reports whether a directory is a store, and not one that bears its name by chance.
+// holdsStore reports whether a directory is a store, and does not merely have its name.
 func holdsStore(dir string) bool {
 	info, err := os.Stat(filepath.Join(dir, "badger"))
 	return err == nil && info.IsDir()

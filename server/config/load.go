@@ -14,9 +14,9 @@ import (
 
 // Sources are the layers above the defaults.
 type Sources struct {
-	File   string // "": the file that MNEME_CONFIG names, else the user's own (see [Home]), if there is one
-	Listen string // the flag of that name; "" when not given
-	Data   string // the flag of that name; "" when not given
+	File   string // "": the file in MNEME_CONFIG, else the user's own (see [Home]), if it exists
+	Listen string // the flag of that name; "" if not given
+	Data   string // the flag of that name; "" if not given
 
 	// LookupEnv reads the environment; nil means os.LookupEnv.
 	LookupEnv func(name string) (string, bool)
@@ -34,8 +34,8 @@ const (
 	EnvClusterKey        = "MNEME_CLUSTER_KEY"
 )
 
-// providerKeys are the usual variables of the built-in providers. They stand below the file: a key written
-// there is meant.
+// providerKeys are the usual variables of the built-in providers. The file overrides them, because a key written there
+// is deliberate.
 var providerKeys = []struct{ provider, variable string }{
 	{"anthropic", "ANTHROPIC_API_KEY"},
 	{"openai", "OPENAI_API_KEY"},
@@ -43,7 +43,7 @@ var providerKeys = []struct{ provider, variable string }{
 	{"deepseek", "DEEPSEEK_API_KEY"},
 }
 
-// ProviderKeyVariable is the variable that a built-in provider's key is taken from, or "".
+// ProviderKeyVariable returns the variable of a built-in provider's key, or "".
 func ProviderKeyVariable(provider string) string {
 	for _, key := range providerKeys {
 		if key.provider == provider {
@@ -62,7 +62,7 @@ func Load(sources Sources) (Config, error) {
 	return *l.cfg, nil
 }
 
-// readAll reads and checks everything; the loader has the problems that it has found.
+// readAll reads and checks everything; the loader has the problems.
 func readAll(sources Sources) *loader {
 	lookup := sources.LookupEnv
 	if lookup == nil {
@@ -94,7 +94,7 @@ func readAll(sources Sources) *loader {
 	return l
 }
 
-// preferLists lets several keys that the file gives stand over the one of the usual variable, as a single one does.
+// preferLists has several keys in the file override the usual variable, as a single one does.
 func (l *loader) preferLists(cfg *Config) {
 	for name, p := range cfg.Providers {
 		if len(p.APIKeys) > 0 && l.at("providers."+name+".api_key").source == ProviderKeyVariable(name) {
@@ -104,7 +104,7 @@ func (l *loader) preferLists(cfg *Config) {
 	}
 }
 
-// findKeys takes the key of a host that is known from the variable of its own tools, where the file gives none.
+// findKeys takes the key of a known host from the variable of its own tools, if the file has none.
 func (l *loader) findKeys(cfg *Config) {
 	for name, p := range cfg.Providers {
 		variable := router.KeyVariable(name, p.Preset)
@@ -119,7 +119,7 @@ func (l *loader) findKeys(cfg *Config) {
 	}
 }
 
-// FileName is the file that [Load] will read, or "" for none.
+// FileName returns the file that [Load] will read, or "" for none.
 func FileName(sources Sources) string {
 	if sources.LookupEnv == nil {
 		sources.LookupEnv = os.LookupEnv
@@ -128,7 +128,7 @@ func FileName(sources Sources) string {
 	return name
 }
 
-// file also tells who named the file, for the error when there is none.
+// file also returns what named the file, for the error if it is missing.
 func (s Sources) file(lookup func(string) (string, bool)) (name, namedBy string) {
 	if s.File != "" {
 		return s.File, "--config"
@@ -139,23 +139,23 @@ func (s Sources) file(lookup func(string) (string, bool)) (name, namedBy string)
 	return userFile(lookup), "the user's configuration"
 }
 
-// loader gathers the layers, from the weakest to the strongest.
+// loader collects the layers, from the weakest to the strongest.
 type loader struct {
 	env      func(string) (string, bool)
 	cfg      *Config
 	origins  map[string]origin // by path in the file, such as "routes.0.prefix"
 	problems Problems
-	taken    Problems // those of the layers themselves
+	taken    Problems // problems of the layers themselves
 }
 
-// variable is the trimmed value of an environment variable: a newline at the end of a secret that was read from
-// a file is a common slip. A variable that is set and empty counts as not set.
+// variable returns the trimmed value of an environment variable: secrets read from files often end with a newline. An
+// empty variable counts as unset.
 func (l *loader) variable(name string) string {
 	value, _ := l.env(name)
 	return strings.TrimSpace(value)
 }
 
-// set puts one value of a layer in place; "" is a value that was not given.
+// set sets one value of a layer; "" means not given.
 func (l *loader) set(path string, into any, value, source string) {
 	if value == "" {
 		return
@@ -204,7 +204,7 @@ func (l *loader) file(name, namedBy string) {
 	}
 }
 
-// at finds where the value under path was set.
+// at returns where the value under path was set.
 func (l *loader) at(path string) origin {
 	if at, ok := l.origins[path]; ok {
 		return at
@@ -212,7 +212,7 @@ func (l *loader) at(path string) origin {
 	return origin{source: path}
 }
 
-// fail adds a problem. Where a layer has some of its own, one on the same line, or on none, may follow from those.
+// fail adds a problem. If a layer has problems of its own, one on the same line, or on none, may follow from those.
 func (l *loader) fail(path, format string, args ...any) {
 	if _, known := l.origins[path]; !known && len(l.taken) > 0 {
 		return

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Problem is one thing that is wrong, and what to do about it.
+// Problem is one fault and what to do about it.
 type Problem struct {
 	Source  string `json:"source"`         // the file as it was named, a variable, or a flag
 	Line    int    `json:"line,omitempty"` // in the file, from 1; 0 when Source is not a file or the file cannot be read
@@ -22,7 +22,7 @@ func (p Problem) String() string {
 // Problems is the error that [Load] returns: everything found, in the order of the file. Never empty as an error.
 type Problems []Problem
 
-// Error has one problem on each line.
+// Error returns one problem per line.
 func (p Problems) Error() string {
 	lines := make([]string, len(p))
 	for i, problem := range p {

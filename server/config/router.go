@@ -14,7 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/localhash"
 )
 
-// Router is the part of the configuration that package router takes.
+// Router returns the configuration of package router.
 func (c *Config) Router() router.Config {
 	r := router.Config{
 		Providers:   make(map[string]router.ProviderConfig, len(c.Providers)),
@@ -48,7 +48,7 @@ func (c *Config) Router() router.Config {
 	return r
 }
 
-// Embedding is the part of the configuration that package embedding takes; ok is false when no provider is to embed.
+// Embedding returns the configuration of package embedding; ok is false if no provider is to embed.
 func (c *Config) Embedding() (s embedding.Settings, ok bool) {
 	e := &c.Search.Embedder
 	return embedding.Settings{
@@ -57,7 +57,7 @@ func (c *Config) Embedding() (s embedding.Settings, ok bool) {
 	}, e.Model != LocalHash && e.Model != NoEmbedder
 }
 
-// Summarizing is the part of the configuration that package summary takes; ok is false when no model is to write.
+// Summarizing returns the configuration of package summary; ok is false if no model is to write.
 func (c *Config) Summarizing() (s summary.Settings, ok bool) {
 	m := &c.Search.Summaries
 	return summary.Settings{
@@ -89,10 +89,10 @@ func (p *Provider) apiKeys() []router.APIKey {
 	return list
 }
 
-// settingName is how the router's errors begin: with the setting they are about.
+// settingName matches how the router's errors begin: with the setting they are about.
 var settingName = regexp.MustCompile(`^[a-z_]+(?:\.[a-z0-9_-]+|\[\d+\])*`)
 
-// checkRouter finds what only the router knows: dialects, the hosts that need a URL, the file of models.
+// checkRouter finds faults that only the router knows: dialects, hosts that need a URL, the file of models.
 func (l *loader) checkRouter(cfg *Config) {
 	r, err := router.New(cfg.Router())
 	if err == nil {
@@ -105,7 +105,7 @@ func (l *loader) checkRouter(cfg *Config) {
 	l.fail(l.nearest(path), "%v", err)
 }
 
-// Local is the built-in embedder; nil where another one or none is configured.
+// Local returns the built-in embedder; nil if another one or none is configured.
 func (e *Embedder) Local() (search.Embedder, error) {
 	if e.Model != LocalHash {
 		return nil, nil //nolint:nilnil // an absent embedder is a nil one, everywhere
@@ -118,7 +118,7 @@ func (e *Embedder) Local() (search.Embedder, error) {
 	return localhash.Embedder{Hasher: hasher}, err
 }
 
-// checkEmbedder finds a model that cannot embed, or not so.
+// checkEmbedder finds a model that cannot embed, or not with these settings.
 func (l *loader) checkEmbedder(cfg *Config, r *router.Router) {
 	settings, byProvider := cfg.Embedding()
 	if !byProvider {
@@ -137,7 +137,7 @@ func (l *loader) checkEmbedder(cfg *Config, r *router.Router) {
 	}
 }
 
-// checkSummaries finds a model that writes nothing, or a budget that allows for nothing.
+// checkSummaries finds a model that cannot write, or a budget too small for anything.
 func (l *loader) checkSummaries(cfg *Config, r *router.Router) {
 	settings, ok := cfg.Summarizing()
 	if !ok {
@@ -153,7 +153,7 @@ func (l *loader) checkSummaries(cfg *Config, r *router.Router) {
 	}
 }
 
-// nearest is the innermost part of a path that was set somewhere: what is missing is missing there.
+// nearest returns the innermost part of a path that was set somewhere: what is missing is missing there.
 func (l *loader) nearest(path string) string {
 	for inner := path; inner != ""; {
 		if _, ok := l.origins[inner]; ok {

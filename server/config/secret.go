@@ -6,16 +6,16 @@ import (
 	"reflect"
 )
 
-// Secret is a credential. Every way of printing it gives [Redacted]; only [Secret.Reveal] gives the text.
+// Secret is a credential. It always prints as [Redacted]; only [Secret.Reveal] returns the text.
 type Secret string
 
 // Redacted stands for a secret that is set.
 const Redacted = "[secret]"
 
-// Reveal gives the credential itself, for the one place that sends or compares it.
+// Reveal returns the credential itself, for the one place that sends or compares it.
 func (s Secret) Reveal() string { return string(s) }
 
-// String is [Redacted], or empty when no secret is set.
+// String returns [Redacted], or "" if no secret is set.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -23,7 +23,7 @@ func (s Secret) String() string {
 	return Redacted
 }
 
-// Format prints the redacted form under every verb, %#v and %x included.
+// Format prints the redacted form under every verb, including %#v and %x.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.String())) }
 
 // LogValue keeps the secret out of logs.
@@ -32,7 +32,7 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // MarshalText keeps the secret out of JSON and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Secrets are all credentials that are set anywhere in the configuration.
+// Secrets returns all credentials in the configuration.
 func (c *Config) Secrets() (secrets []string) {
 	eachSecret(reflect.ValueOf(c).Elem(), func(s Secret) {
 		if s != "" {
@@ -42,7 +42,7 @@ func (c *Config) Secrets() (secrets []string) {
 	return secrets
 }
 
-// eachSecret visits the secrets in a value, in whatever it is made of.
+// eachSecret visits the secrets in a value of any type.
 func eachSecret(v reflect.Value, visit func(Secret)) {
 	if s, ok := v.Interface().(Secret); ok {
 		visit(s)

@@ -45,7 +45,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 // MarshalText writes the largest binary unit that divides the size.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// String is the text form.
+// String returns the text form.
 func (s Size) String() string {
 	for i := 2; i >= 0; i-- {
 		if unit := sizeUnits[i]; s != 0 && int64(s)%unit.bytes == 0 {
@@ -78,7 +78,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // MarshalText writes the text form.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// String is the text form without trailing zero units: "5m", not "5m0s".
+// String returns the text form without trailing zero units: "5m", not "5m0s".
 func (d Duration) String() string {
 	s := time.Duration(d).String()
 	if strings.HasSuffix(s, "m0s") {
@@ -106,7 +106,7 @@ func (c *Count) UnmarshalText(text []byte) error {
 // MarshalText writes decimal digits.
 func (c Count) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int64(c), 10), nil }
 
-// Times is how often something may happen; 0 is never.
+// Times is how often something may happen; 0 means never.
 type Times int
 
 // UnmarshalText reads decimal digits.
@@ -122,11 +122,11 @@ func (t *Times) UnmarshalText(text []byte) error {
 // MarshalText writes decimal digits.
 func (t Times) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int64(t), 10), nil }
 
-// Addresses are where to listen, each as [listen.Parse] reads it. In the file they are a list, or one text with commas
-// between them, as in the environment and on the command line.
+// Addresses are the addresses to listen on, each as [listen.Parse] reads it. In the file they are a list, or one text
+// separated by commas, as in the environment and on the command line.
 type Addresses []string
 
-// UnmarshalText reads the one text.
+// UnmarshalText reads the comma-separated form.
 func (a *Addresses) UnmarshalText(text []byte) error {
 	*a = nil
 	for address := range strings.SplitSeq(string(text), ",") {

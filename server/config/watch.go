@@ -5,16 +5,15 @@ import (
 	"slices"
 )
 
-// Watch polls files for changes. It looks at the files that names lead to, so that a file
-// written in place, one put in its place and one behind a link that is turned elsewhere are all noticed, on every file
-// system.
+// Watch polls files for changes. It follows links, so it notices a file that is rewritten, replaced, or behind a
+// changed link, on every file system.
 type Watch struct {
 	names []string
-	taken []os.FileInfo // nil for a file that was not there
+	taken []os.FileInfo // nil for a file that did not exist
 	last  []os.FileInfo
 }
 
-// NewWatch takes the files as they are now. Empty names are left out.
+// NewWatch starts from the files' present state. Empty names are ignored.
 func NewWatch(names ...string) *Watch {
 	w := &Watch{names: slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "" })}
 	w.taken = w.look()
@@ -22,14 +21,14 @@ func NewWatch(names ...string) *Watch {
 	return w
 }
 
-// Files are the files that the configuration was read from, and the ones it names.
+// Files returns the files that the configuration was read from, and the ones it names.
 func (c *Config) Files(sources Sources) []string {
 	tls := c.TLS.Files()
 	return []string{FileName(sources), c.ModelsFile, tls.Certificate, tls.Key, tls.ClientCA}
 }
 
-// Changed reports whether the files are others than those that were taken, once: it takes them. One that is still being
-// written is not: files count when two looks found them the same.
+// Changed reports, once, whether the files have changed since they were last taken, and takes them. A file that is
+// still being written does not count until two checks have found it the same.
 func (w *Watch) Changed() bool {
 	now := w.look()
 	settled := same(now, w.last)
@@ -44,7 +43,7 @@ func (w *Watch) Changed() bool {
 func (w *Watch) look() []os.FileInfo {
 	infos := make([]os.FileInfo, len(w.names))
 	for i, name := range w.names {
-		infos[i], _ = os.Stat(name) // what cannot be looked at is said when it is read
+		infos[i], _ = os.Stat(name) // the error shows when the file is read
 	}
 	return infos
 }

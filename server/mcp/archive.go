@@ -19,18 +19,18 @@ type Archive interface {
 	Erase(ctx context.Context, account string, sel store.Selection, dryRun bool) (*store.Erasure, error)
 }
 
-// Recorder puts notes on record.
+// Recorder records notes.
 type Recorder interface {
 	Begin(ctx context.Context, o *store.Opening) (store.Recording, error)
 }
 
-// Recaller says what earlier sessions tell of a question, and of a directory.
+// Recaller returns what earlier sessions say about a question or a directory.
 type Recaller interface {
 	Recall(ctx context.Context, q *recall.Query) recall.Recalled
 	Digest(ctx context.Context, account, directory, session string) recall.Recalled
 }
 
-// Searcher finds what is on record.
+// Searcher searches the record.
 type Searcher interface {
 	Search(ctx context.Context, account string, r *search.Request) (*search.Answer, error)
 	Status(ctx context.Context, account string) (*search.Status, error) // nil: there is no index

@@ -28,7 +28,7 @@ type Options struct {
 	Fail func(w http.ResponseWriter, r *http.Request, err error)
 }
 
-// maxBody bounds a request, in bytes: a call of a tool is a query and a few ids.
+// maxBody bounds a request, in bytes: a tool call is a query and a few ids.
 const maxBody = 1 << 20
 
 type toolsKey struct{}
@@ -54,7 +54,7 @@ func Handler(o Options) http.Handler {
 	})
 }
 
-// instructions say to an agent what the tools are for.
+// instructions tell an agent what the tools are for.
 const instructions = "The recorded conversations of this account, your own earlier ones among them. Find with memory_search, " +
 	"read around a hit with memory_timeline, and read single exchanges whole with memory_get. memory_recall gives what is worth knowing about a question in " +
 	"this project, or nothing; memory_note keeps something for later."
@@ -101,7 +101,7 @@ func addTool[In any](s *sdk.Server, t *tools, tool *sdk.Tool, read func(context.
 	})
 }
 
-// told words an error for the agent; errors that the agent cannot mend go to the log.
+// told words an error for the agent; errors that the agent cannot fix go to the log.
 func (t *tools) told(tool string, err error) error {
 	e := codec.AsError(err, "the memory failed on this; the proxy's log says why")
 	if e.Kind == codec.KindInternal || e.Kind == codec.KindStorage {

@@ -51,10 +51,10 @@ type noteInput struct {
 // maxNote is the longest note, in bytes.
 const maxNote = 8 << 10
 
-// notesKey is the chat key of the session that notes are kept in.
+// notesKey is the chat key of the session for notes.
 const notesKey = "notes"
 
-// note keeps a note as an exchange of its own: what a person or an agent said, without an answer.
+// note records a note as an exchange of its own: a person's or an agent's words, without an answer.
 func (t *tools) note(ctx context.Context, in *noteInput, p *page) error {
 	p.bound(0)
 	if err := t.permit(store.ScopeWrite); err != nil {
@@ -124,7 +124,8 @@ func (t *tools) forget(ctx context.Context, in *forgetInput, p *page) error {
 	return nil
 }
 
-// confirmation stands for one choice of what to erase. It keeps an agent from erasing in one step; it is no secret.
+// confirmation is the token for one choice of what to erase. It keeps an agent from erasing in one step; it is not a
+// secret.
 func confirmation(account string, in *forgetInput) string {
 	ids := slices.Clone(in.IDs)
 	slices.Sort(ids)
@@ -132,7 +133,7 @@ func confirmation(account string, in *forgetInput) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// addDigest offers what was done last in a directory as a prompt.
+// addDigest offers the latest work in a directory as a prompt.
 func addDigest(s *sdk.Server, t *tools) {
 	s.AddPrompt(&sdk.Prompt{
 		Name: "project_digest", Description: "What was done last in a directory: questions, files that were edited most, open failures.",

@@ -8,8 +8,8 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// showTurn writes what an exchange added to its session, at most most bytes of each text; 0: as much as fits. session is
-// "" where the reader knows it.
+// showTurn writes what an exchange added to its session, at most most bytes of each text; 0: as much as fits. session
+// is "" if the reader knows it.
 func showTurn(p *page, t *store.TimelineEntry, session string, most int) {
 	x := &t.Exchange
 	p.line("%s %s%s %s%s", x.ID, minute(x.Started), behind(" ", x.ModelAsked), x.Outcome, behind(" in ", session))
@@ -69,7 +69,7 @@ func showSession(p *page, s *store.Session) {
 // minute formats a time to the minute.
 func minute(t time.Time) string { return t.UTC().Format("2006-01-02T15:04Z") }
 
-// behind prefixes a name, unless it is empty.
+// behind returns front and name, or "" if name is empty.
 func behind(front, name string) string {
 	if name == "" {
 		return ""
@@ -77,7 +77,7 @@ func behind(front, name string) string {
 	return front + inLine(name)
 }
 
-// other is the id, or "" if it is the one already shown.
+// other returns id, or "" if it is the one already shown.
 func other(id, shown string) string {
 	if shown == "" {
 		return ""

@@ -244,7 +244,7 @@ func (t *tools) stats(ctx context.Context, _ *statsInput, p *page) error {
 	return nil
 }
 
-// count is the number that an agent gave, or the default.
+// count returns the agent's number, or the default.
 func count(name string, n, usual, most int) (int, error) {
 	if n < 0 || n > most {
 		return 0, codec.Invalid(name, "%s is a number from 1 to %d", name, most)
@@ -276,7 +276,7 @@ func period(from, to string) (since, until time.Time, err error) {
 	return since, until, err
 }
 
-// moment reads a time as people write it, dates as those of UTC; "" is none.
+// moment reads a time as people write it, dates in UTC; "" is none.
 func moment(name, text string) (at time.Time, err error) {
 	if text == "" {
 		return at, nil

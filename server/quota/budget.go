@@ -10,17 +10,17 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// Budgets keeps what is spent with keys and by accounts within their budgets, by day and month of UTC. The zero Budgets is
-// ready.
+// Budgets enforces the budgets of keys and accounts per day and month, in UTC. The zero Budgets is ready to use.
 //
-// A request reserves what it may cost, and is let in while every budget that it counts on has anything left that is neither
-// spent nor reserved. So a budget is exceeded by less than the reservation of one request, as far as requests cost no more
-// than they have reserved. What it did cost takes the place of the reservation when it ends.
+// A request reserves what it may cost, and is admitted while every budget that applies has anything left that is
+// neither spent nor reserved. So a budget is exceeded by less than one request's reservation, provided that no request
+// costs more than it reserved. When the request ends, its cost replaces the reservation.
 type Budgets struct {
-	// Notify is called when a budget is spent to [WarnAt], and when it is used up, once each in its day or month. It must not block.
+	// Notify is called when a budget reaches [WarnAt], and when it is used up, once each per day or month. It must not
+	// block.
 	Notify func(Mark)
 
-	Leases *Leases // of budgets that other servers share; nil: none do
+	Leases *Leases // of budgets shared with other servers; nil: none are
 
 	mu     sync.Mutex
 	purses map[Owner]*purse
@@ -29,10 +29,10 @@ type Budgets struct {
 // WarnAt is the share of a budget at which its owner is warned, in percent.
 const WarnAt = 80
 
-// Owner is whose budget it is: a key's, or with no key that of the account.
+// Owner is the owner of a budget: a key, or without a key the account.
 type Owner struct{ Account, Key string }
 
-// Mark says that a share of a budget has been spent.
+// Mark reports that a share of a budget has been spent.
 type Mark struct {
 	Owner
 	Limit   Limit // [BudgetDay] or [BudgetMonth]
@@ -42,17 +42,17 @@ type Mark struct {
 	Reset   time.Time // when the next day or month begins
 }
 
-// purse is what an owner has spent and set aside.
+// purse is what an owner has spent and reserved.
 type purse struct {
 	day, month span
-	reserved   store.USD // by requests that are open
+	reserved   store.USD // by open requests
 }
 
 // span is a day or a month.
 type span struct {
 	number int // of the day or month
 	spent  store.USD
-	told   int // percent of the budget that Notify was told of
+	told   int // percent of the budget that Notify was called for
 }
 
 // at resets the span if it has ended.
@@ -88,7 +88,7 @@ func (b *Budgets) purse(o Owner, now time.Time) *purse {
 	return p
 }
 
-// Spent counts what was spent in the hour that begins at a time, before the process began.
+// Spent counts what was spent in the hour starting at hour, before the process began.
 func (b *Budgets) Spent(now time.Time, o Owner, hour time.Time, amount store.USD) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -101,7 +101,7 @@ func (b *Budgets) Spent(now time.Time, o Owner, hour time.Time, amount store.USD
 	}
 }
 
-// Standing is what an owner has spent in the day and in the month of now.
+// Standing returns what an owner has spent in the day and in the month of now.
 func (b *Budgets) Standing(now time.Time, o Owner) (day, month store.USD) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,7 +112,7 @@ func (b *Budgets) Standing(now time.Time, o Owner) (day, month store.USD) {
 	return p.day.spent, p.month.spent
 }
 
-// Claim is a request's claim on the purses of its key and its account.
+// Claim is a request's claim on the budgets of its key and its account.
 type Claim struct {
 	owners   [2]Owner
 	budgets  [2]store.Budget
@@ -120,7 +120,7 @@ type Claim struct {
 	at       time.Time // when that was
 }
 
-// NewClaim is that of a request with a key that may spend so much, of an account that may spend so much.
+// NewClaim returns the claim of a request, with the budgets of its key and its account.
 func NewClaim(account, key string, ofKey, ofAccount store.Budget) Claim {
 	return Claim{
 		owners:  [2]Owner{{Account: account, Key: key}, {Account: account}},
@@ -128,10 +128,10 @@ func NewClaim(account, key string, ofKey, ofAccount store.Budget) Claim {
 	}
 }
 
-// Bounded reports whether there is any budget that the request counts on.
+// Bounded reports whether any budget applies to the request.
 func (c *Claim) Bounded() bool { return c.budgets != [2]store.Budget{} }
 
-// Reserve sets aside what the request may cost, or says why it is not let in. A claim reserves once.
+// Reserve reserves what the request may cost, or returns why it is not admitted. A claim reserves once.
 func (b *Budgets) Reserve(now time.Time, c *Claim, amount store.USD) *Refusal {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -151,7 +151,7 @@ func (b *Budgets) Reserve(now time.Time, c *Claim, amount store.USD) *Refusal {
 	return nil
 }
 
-// Settle ends the request: what it cost takes the place of what was reserved for it.
+// Settle ends the request: its cost replaces its reservation.
 func (b *Budgets) Settle(now time.Time, c *Claim, cost store.USD) {
 	if c.owners == [2]Owner{} || cost == 0 && c.reserved == 0 {
 		return
@@ -176,7 +176,7 @@ func (b *Budgets) Settle(now time.Time, c *Claim, cost store.USD) {
 	}
 }
 
-// lease counts on what is on lease.
+// lease counts cost and reservation on the leases.
 func (b *Budgets) lease(c *Claim, at time.Time, cost, reserved store.USD) {
 	if b.Leases == nil {
 		return
@@ -188,12 +188,12 @@ func (b *Budgets) lease(c *Claim, at time.Time, cost, reserved store.USD) {
 	}
 }
 
-// budgetOf is a budget as servers share it.
+// budgetOf returns a budget's identity among servers.
 func budgetOf(now time.Time, o Owner, limit Limit) ship.Share {
 	return ship.Share{Limit: string(limit), Account: o.Account, Key: o.Key, Period: periodOf(now, limit)}
 }
 
-// windows are the spans of a purse with their budgets.
+// windows returns the spans of a purse with their budgets.
 func (p *purse) windows(now time.Time, budget store.Budget) [2]window {
 	midnight := time.Unix(int64(p.day.number+1)*86400, 0).UTC()
 	return [...]window{
@@ -210,7 +210,7 @@ type window struct {
 	each   string
 }
 
-// spent is what was spent in a window, on all servers as far as is known.
+// spent returns what was spent in a window, on all servers as far as known.
 func (b *Budgets) spent(now time.Time, o Owner, w *window) store.USD {
 	return max(w.span.spent, store.USD(b.Leases.spent(budgetOf(now, o, w.limit), int64(w.budget))))
 }
@@ -249,7 +249,7 @@ func flagOf(l Limit) string {
 	return "budget-usd-month"
 }
 
-// marks appends what the owner is to be told of, each once.
+// marks appends the marks that the owner has not been notified of.
 func (b *Budgets) marks(marks []Mark, now time.Time, o Owner, budget store.Budget) []Mark {
 	p := b.purse(o, now)
 	for _, w := range p.windows(now, budget) {

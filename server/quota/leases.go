@@ -7,29 +7,30 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// Leases are a server's parts of limits that it shares with others. A request is let in by what the server has on lease, and
-// asks nobody; what it used is reported afterwards, and the lease renewed. Until the first lease of a limit comes, a server lets
-// in on credit. While the lender is away, what is on lease holds, and after [leaseHolds] its even part of the limit.
+// Leases are a server's parts of limits that it shares with other servers. A request is admitted by the server's lease,
+// without a remote call; its use is reported afterwards, and the lease renewed. Until the first lease of a limit
+// arrives, a server admits on credit. While the lender is unreachable the lease holds, and after [leaseHolds] the
+// server's even part of the limit.
 //
-// A nil *Leases leaves limits to the server alone.
+// With a nil *Leases nothing is shared.
 type Leases struct {
 	mu      sync.Mutex
 	parts   map[ship.Share]*part
-	servers int64     // that share limits, as the lender said last
-	heard   time.Time // when it did
+	servers int64     // that share limits, as the lender last said
+	heard   time.Time // when it last answered
 	wake    chan struct{}
 }
 
 const (
 	leaseHolds = 10 * time.Second // without the lender
 	leaseRenew = time.Second      // that a lease stays as it is
-	leaseIdle  = 5 * time.Second  // without a request, until a lease is given back
+	leaseIdle  = 5 * time.Second  // without a request, before a lease is returned
 
-	// creditShare is the part of a limit that all servers together let in before they have heard of the lender.
+	// creditShare is the part of a limit that all servers together admit before they have heard from the lender.
 	creditShare = 4
 
-	// forgetAfter is how long what was left of a limit of a minute is remembered after its lease was given back. By then it is
-	// whole again, however far it was exceeded.
+	// forgetAfter is how long the rest of a per-minute limit is remembered after its lease was returned. By then the
+	// limit is full again, however far it was exceeded.
 	forgetAfter = 2 * time.Minute
 )
 
@@ -38,16 +39,16 @@ type part struct {
 	ship.Use
 	ship.Lease
 	leased   bool  // there is a lease
-	returned bool  // there was one, and Left is what was left of the limit when it was given back
-	base     int64 // Used when that was made, or given back
-	whole    int64 // Most likewise
+	returned bool  // the lease was returned, and Left is what was left of the limit then
+	base     int64 // Used when that lease was made or returned
+	whole    int64 // Most at that time
 	asked    bool  // a report is on its way
 	touched  time.Time
 	renewed  time.Time
-	coming   chan struct{} // closed when the lender has answered, or has not; nil: nothing waits for it
+	coming   chan struct{} // closed when the lender has answered, or failed to; nil: nothing waits for it
 }
 
-// answered lets go what waits for the lender.
+// answered releases the waiters.
 func (p *part) answered() {
 	p.asked = false
 	if p.coming != nil {
@@ -56,12 +57,12 @@ func (p *part) answered() {
 	}
 }
 
-// NewLeases gives leases of nothing.
+// NewLeases returns leases of nothing.
 func NewLeases() *Leases {
 	return &Leases{parts: make(map[ship.Share]*part), servers: 1, wake: make(chan struct{}, 1)}
 }
 
-// Wake is signalled when a limit is first used, or has no room.
+// Wake is signalled when a limit is first used or has no room.
 func (l *Leases) Wake() <-chan struct{} { return l.wake }
 
 func (l *Leases) signal() {
@@ -71,17 +72,17 @@ func (l *Leases) signal() {
 	}
 }
 
-// Servers is how many servers share limits, as the lender said last.
+// Servers returns how many servers share limits, as the lender last said.
 func (l *Leases) Servers() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.servers
 }
 
-// away reports whether the lender was not heard for too long.
+// away reports whether the lender has been silent for too long.
 func (l *Leases) away(now time.Time) bool { return now.Sub(l.heard) > leaseHolds }
 
-// evenly is a limit, or while the lender is away, an even part of it.
+// evenly returns a limit or, while the lender is away, the server's even part of it.
 func (l *Leases) evenly(now time.Time, most int64) int64 {
 	if l == nil || most <= 0 {
 		return most
@@ -94,7 +95,7 @@ func (l *Leases) evenly(now time.Time, most int64) int64 {
 	return max(most/l.servers, 1)
 }
 
-// at gives the part of a limit. A request that ends late changes neither when it was last used nor how much it is.
+// at returns the part of a limit. A request that ends late changes neither its time of last use nor its size.
 func (l *Leases) at(now time.Time, of ship.Share, most int64) *part {
 	p := l.parts[of]
 	if p == nil {
@@ -110,7 +111,7 @@ func (l *Leases) at(now time.Time, of ship.Share, most int64) *part {
 	return p
 }
 
-// room is how much more may be used or held.
+// room returns how much more may be used or held.
 func (l *Leases) room(now time.Time, p *part) (room int64) {
 	switch {
 	case l.away(now) && (p.leased || p.returned):
@@ -125,8 +126,8 @@ func (l *Leases) room(now time.Time, p *part) (room int64) {
 	return room - (p.Used - p.base) - p.Held
 }
 
-// credit is what may be used of a limit without a lease. Where one was given back, it is no more than was left of the limit: a
-// server that pauses ever again would else exceed it each time.
+// credit returns what may be used of a limit without a lease. If a lease was returned, that is at most what was left of
+// the limit: otherwise a server that pauses repeatedly would exceed it each time.
 func (l *Leases) credit(now time.Time, p *part) int64 {
 	credit := max(p.Most/(creditShare*l.servers), 1)
 	if !p.returned {
@@ -139,8 +140,9 @@ func (l *Leases) credit(now time.Time, p *part) int64 {
 	return min(credit, left)
 }
 
-// admits reports whether a limit has room for an amount. A limit of 0 always has. Limits without a period hold while the lender
-// is away by [Leases.evenly] alone. Where there is no room and no lease yet, coming is closed when it may have come.
+// admits reports whether a limit has room for an amount. A limit of 0 always has. While the lender is away, limits
+// without a period hold only by [Leases.evenly]. If there is no room and no lease yet, coming is closed when one may
+// have arrived.
 func (l *Leases) admits(now time.Time, of ship.Share, most, amount int64) (admits bool, coming <-chan struct{}) {
 	if l == nil || most <= 0 {
 		return true, nil
@@ -153,7 +155,7 @@ func (l *Leases) admits(now time.Time, of ship.Share, most, amount int64) (admit
 	p := l.at(now, of, most)
 	room := l.room(now, p)
 	if !p.leased {
-		amount = min(amount, 1) // on credit, any request while there is some
+		amount = min(amount, 1) // on credit, any request is admitted while some is left
 	}
 	if room >= max(amount, 1) {
 		return true, nil
@@ -169,7 +171,7 @@ func (l *Leases) admits(now time.Time, of ship.Share, most, amount int64) (admit
 	return false, p.coming
 }
 
-// add counts on a limit what was used and what is held.
+// add counts use and held amounts on a limit.
 func (l *Leases) add(now time.Time, of ship.Share, most, used, held int64) {
 	if l == nil || most <= 0 || used == 0 && held == 0 {
 		return
@@ -181,7 +183,7 @@ func (l *Leases) add(now time.Time, of ship.Share, most, used, held int64) {
 	p.Held += held
 }
 
-// spent is how much of a limit was used on all servers, as far as is known.
+// spent returns how much of a limit was used on all servers, as far as known.
 func (l *Leases) spent(of ship.Share, most int64) int64 {
 	if l == nil || most <= 0 {
 		return 0
@@ -195,7 +197,7 @@ func (l *Leases) spent(of ship.Share, most int64) int64 {
 	return p.whole - p.Left + p.Used - p.base
 }
 
-// Report gives at most so many uses that the lender is to hear of now. They are asked for once until [Leases.Renew] or
+// Report returns at most most uses to report to the lender. Each is returned once until [Leases.Renew] or
 // [Leases.Unheard].
 func (l *Leases) Report(now time.Time, most int) (uses []ship.Use) {
 	l.mu.Lock()
@@ -214,7 +216,7 @@ func (l *Leases) Report(now time.Time, most int) (uses []ship.Use) {
 		}
 		p.asked = true
 		u := p.Use
-		if p.Held == 0 && p.Used == p.Counted && now.Sub(p.touched) > leaseIdle { // else one that is sent twice would count twice
+		if p.Held == 0 && p.Used == p.Counted && now.Sub(p.touched) > leaseIdle { // otherwise a report sent twice would count twice
 			u.Want = ship.GiveBack
 		}
 		p.Want = 0
@@ -223,13 +225,13 @@ func (l *Leases) Report(now time.Time, most int) (uses []ship.Use) {
 	return uses
 }
 
-// isRest reports whether nothing of the part is to be remembered any more.
+// isRest reports whether the part has nothing left to remember.
 func (p *part) isRest(now time.Time) bool {
 	return p.returned && !p.asked && p.Held == 0 && p.Used == p.Counted && now.Sub(p.touched) > forgetAfter &&
 		(p.Period == 0 || isOver(now, p.Share))
 }
 
-// Renew takes the lender's answer to a report.
+// Renew applies the lender's answer to a report.
 func (l *Leases) Renew(now time.Time, uses []ship.Use, leases []ship.Lease, servers int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -243,13 +245,13 @@ func (l *Leases) Renew(now time.Time, uses []ship.Use, leases []ship.Lease, serv
 		p.answered()
 		p.Counted, p.base, p.whole, p.Lease, p.renewed = u.Used, u.Used, u.Most, leases[i], now
 		p.leased, p.returned = u.Want != ship.GiveBack, u.Want == ship.GiveBack
-		if p.returned && (p.Used != u.Used || p.Held > 0) { // it was used meanwhile
+		if p.returned && (p.Used != u.Used || p.Held > 0) { // used in the meantime
 			l.signal()
 		}
 	}
 }
 
-// Unheard says that nobody has answered a report.
+// Unheard tells that a report was not answered.
 func (l *Leases) Unheard(uses []ship.Use) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

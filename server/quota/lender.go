@@ -8,41 +8,41 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// Lender lends parts of limits to servers, so that together they stay within the whole. All of it lives in memory: what the
-// limits of a minute have left begins again with the process, and what was spent in a day or month is what
-// [Lender.Spent] says, and what is reported from then on.
+// Lender lends parts of limits to servers, so that together they stay within the whole. All of it is in memory:
+// per-minute limits start full with the process, and use in a day or month is what [Lender.Spent] says plus what is
+// reported from then on.
 type Lender struct {
 	mu      sync.Mutex
 	pools   map[ship.Share]*pool
-	servers map[string]time.Time // when they asked last
+	servers map[string]time.Time // when they last asked
 	swept   time.Time
 }
 
 // pool is a limit that is lent.
 type pool struct {
 	most   int64
-	bucket bucket // of a limit a minute
-	used   int64  // of the day or month
+	bucket bucket // for a per-minute limit
+	used   int64  // in the day or month
 	lent   map[string]*lent
 }
 
-// lent is the part of one server.
+// lent is one server's part.
 type lent struct {
-	used int64 // as it said last
-	out  int64 // that it may use beyond that
+	used int64 // as it last reported
+	out  int64 // that it may use on top
 	at   time.Time
 }
 
-// lentFor is how long a part stays with a server that is not heard. The server has given up on the lender by then.
+// lentFor is how long a silent server keeps its part. By then the server has given up on the lender.
 const lentFor = leaseHolds + 5*time.Second
 
-// NewLender gives a lender of limits that nothing was used of.
+// NewLender returns a lender of unused limits.
 func NewLender() *Lender {
 	return &Lender{pools: make(map[ship.Share]*pool), servers: make(map[string]time.Time)}
 }
 
-// Spent counts what was used with a key, which was first made under another id, in the hour that begins at a time, before the
-// lender began.
+// Spent counts what was used with a key, whose id before rotations is origin, in the hour starting at hour, before the
+// lender started.
 func (l *Lender) Spent(now time.Time, account, key, origin string, hour time.Time, cost store.USD, tokens int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +69,7 @@ func (l *Lender) pool(of ship.Share) *pool {
 	return p
 }
 
-// Lend takes what a server has used, and gives it a lease for each.
+// Lend counts what a server has used, and returns a lease for each.
 func (l *Lender) Lend(now time.Time, server string, uses []ship.Use) (leases []ship.Lease, servers int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +81,7 @@ func (l *Lender) Lend(now time.Time, server string, uses []ship.Use) (leases []s
 	return leases, int64(len(l.servers))
 }
 
-// sweep forgets servers that have gone, and limits that nobody uses and nothing is to be remembered of.
+// sweep drops servers that are gone, and unused limits with nothing to remember.
 func (l *Lender) sweep(now time.Time) {
 	if now.Sub(l.swept) < lentFor {
 		return
@@ -109,7 +109,7 @@ func isOver(now time.Time, of ship.Share) bool {
 	return of.Period < periodOf(before, Limit(of.Limit))
 }
 
-// periodOf is the number of the day or month that a limit counts in; 0: it counts in none.
+// periodOf returns the number of the day or month that a limit counts in; 0 for none.
 func periodOf(now time.Time, limit Limit) int64 {
 	switch limit {
 	case BudgetDay:
@@ -120,7 +120,7 @@ func periodOf(now time.Time, limit Limit) int64 {
 	return 0
 }
 
-// expire takes parts back from servers that are not heard. Of a limit a minute they count as used.
+// expire takes back the parts of silent servers. Parts of per-minute limits count as used.
 func (p *pool) expire(now time.Time, of ship.Share) {
 	for server, part := range p.lent {
 		if now.Sub(part.at) > lentFor {
@@ -136,7 +136,7 @@ func isRate(of ship.Share) bool {
 	return of.Limit == string(RequestsPerMinute) || of.Limit == string(TokensPerMinute)
 }
 
-// left is what nobody has used of the whole limit.
+// left returns the unused rest of the whole limit.
 func (p *pool) left(of ship.Share) int64 {
 	switch {
 	case isRate(of):

@@ -37,33 +37,33 @@ const (
 	BudgetMonth       Limit = "budget_usd_month"
 )
 
-// All are all limits.
+// All lists all limits.
 var All = []Limit{RequestsPerMinute, TokensPerMinute, Concurrent, TokensPerMonth, BudgetDay, BudgetMonth}
 
-// Table holds the state of every key that limits apply to. The zero Table is ready.
+// Table holds the state of every key with limits. The zero Table is ready to use.
 type Table struct {
-	Leases *Leases // of limits that other servers share; nil: none do
+	Leases *Leases // of limits shared with other servers; nil: none are
 
 	mu   sync.Mutex
 	keys map[string]*state // by key id
 }
 
-// state is one key's.
+// state is the state of one key.
 type state struct {
 	mu       sync.Mutex
 	requests bucket
 	tokens   bucket
 	open     int64
-	reserved int64 // of the month, by requests that are open
+	reserved int64 // of the month, by open requests
 }
 
-// Refusal says why a request is not let in.
+// Refusal says why a request is not admitted.
 type Refusal struct {
 	Limit Limit
 	Error *codec.Error
 
-	// Coming is closed when the first lease of the limit may have come, with which the request may be let in; nil: there is no
-	// such thing to wait for. The channel may never be closed.
+	// Coming is closed when the first lease of the limit may have arrived and the request may be admitted; nil: there
+	// is no lease to wait for. The channel may never be closed.
 	Coming <-chan struct{}
 }
 
@@ -72,8 +72,8 @@ func (r *Refusal) until(coming <-chan struct{}) *Refusal {
 	return r
 }
 
-// Enter lets a request in, or says why not. Limits are those that hold for the key, joined; estimate is what the prompt is
-// thought to be in tokens. The pass of a key without limits is nil.
+// Enter admits a request or returns why not. limits are the key's own joined with the server's; estimate is the
+// estimated tokens of the prompt. The pass of a key without limits is nil.
 func (t *Table) Enter(now time.Time, key string, limits store.Limits, use *store.KeyUse, estimate int64) (*Pass, *Refusal) {
 	limits.Budget = store.Budget{} // see [Budgets]
 	if limits == (store.Limits{}) {
@@ -118,7 +118,7 @@ func (t *Table) of(key string) *state {
 // retrySoon is the wait when a place may become free at any moment.
 const retrySoon = time.Second
 
-// refusal says why a request is not let in with a key of which so many tokens were used this month.
+// refusal returns why a request is not admitted, with used tokens of the month.
 func (s *state) refusal(now time.Time, limits store.Limits, used, estimate int64) *Refusal {
 	switch most := limits.TokensPerMonth; {
 	case most > 0 && used >= most:
@@ -140,7 +140,7 @@ func (s *state) refusal(now time.Time, limits store.Limits, used, estimate int64
 	return nil
 }
 
-// usedUp is of a month's budget of so many tokens.
+// usedUp returns the refusal for a month's budget of most tokens.
 func usedUp(now time.Time, most int64) *Refusal {
 	next := store.NextMonth(now)
 	e := codec.Errorf(codec.KindQuota, "The budget of this service key, %d tokens a month, is used up. It begins again on %s; an operator can raise it with: mneme key update",
@@ -155,24 +155,24 @@ func tooMuch(limit Limit, wait time.Duration, format string, most int64) *Refusa
 	return &Refusal{Limit: limit, Error: e}
 }
 
-// Pass is a request that was let in. The methods of a nil Pass do nothing.
+// Pass is an admitted request. The methods of a nil Pass do nothing.
 type Pass struct {
 	state    *state
 	shared   shared
 	use      *store.KeyUse
-	budget   int64 // tokens a month; 0: no limit
+	budget   int64 // tokens per month; 0: no limit
 	estimate int64
 	reserved int64 // of the budget
-	refused  bool  // for want of budget
+	refused  bool  // for lack of budget
 
-	Standing Standing // as it was when the request was let in
+	Standing Standing // when the request was admitted
 }
 
-// mostReserved bounds what one request reserves: clients may ask for any length of an answer.
+// mostReserved bounds one request's reservation: clients may ask for any answer length.
 const mostReserved = 1 << 40
 
-// Reserve sets aside the tokens of the month that the request may use, or says why it is not let in after all. It then takes
-// nothing of the minute, from [Pass.Leave] on. A pass reserves once.
+// Reserve reserves the tokens of the month that the request may use, or returns why it is not admitted after all. In
+// that case [Pass.Leave] takes nothing of the minute. A pass reserves once.
 func (p *Pass) Reserve(now time.Time, tokens int64) *Refusal {
 	if p == nil || p.budget == 0 {
 		return nil
@@ -195,7 +195,7 @@ func (p *Pass) Reserve(now time.Time, tokens int64) *Refusal {
 	return nil
 }
 
-// Leave ends the request, which used so many tokens: they count on the key's month in place of what was reserved.
+// Leave ends the request: the used tokens replace its reservation in the key's month.
 func (p *Pass) Leave(now time.Time, used int64) {
 	if p == nil {
 		return
@@ -213,24 +213,24 @@ func (p *Pass) Leave(now time.Time, used int64) {
 	p.use.AddTokens(now, used)
 }
 
-// Standing is how far a key is from its limits.
+// Standing is what is left of a key's limits.
 type Standing struct{ Requests, Tokens Window }
 
-// Window is one limit of a minute.
+// Window is one per-minute limit.
 type Window struct {
 	Limit     int64 // 0: there is none
 	Remaining int64
-	Reset     time.Duration // until all of it is there again
+	Reset     time.Duration // until it is full again
 }
 
-// bucket holds what may be used at once. It fills at the rate of its limit a minute, up to the limit.
+// bucket holds what may be used at once. It refills at the limit per minute, up to the limit.
 type bucket struct {
 	level float64 // may be below zero
 	at    time.Time
 }
 
-// fill brings the level up to date. Without a limit it begins again, so that what was used without one is not held against
-// the key when it gets one.
+// fill brings the level up to date. Without a limit it starts over, so that earlier unlimited use does not count
+// against the key when it gets a limit.
 func (b *bucket) fill(now time.Time, limit int64) {
 	switch passed := now.Sub(b.at); {
 	case limit == 0:
@@ -245,9 +245,9 @@ func (b *bucket) fill(now time.Time, limit int64) {
 	b.at = now
 }
 
-// wait is how long it takes until the level is at least want.
+// wait returns how long it takes until the level is at least want.
 func (b *bucket) wait(limit int64, want float64) time.Duration {
-	const rounding = 1e-9 // a share of the limit; a wait that was served is not to be asked for again
+	const rounding = 1e-9 // a share of the limit, so that a wait that was served is not asked for again
 	missing := want - b.level
 	if missing <= rounding*float64(limit) {
 		return 0
@@ -255,7 +255,7 @@ func (b *bucket) wait(limit int64, want float64) time.Duration {
 	return time.Duration(min(missing/float64(limit), longestWait.Minutes()) * float64(time.Minute))
 }
 
-// longestWait is the longest wait that callers get; a time.Duration ends at 292 years.
+// longestWait is the longest wait that callers are told; a time.Duration ends at 292 years.
 const longestWait = 365 * 24 * time.Hour
 
 func (b *bucket) window(limit int64) Window {

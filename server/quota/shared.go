@@ -7,7 +7,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// shared is a request's part in the limits of its key, where other servers share them. Without leases its methods do nothing.
+// shared is a request's part in its key's limits if other servers share them. Without leases its methods do nothing.
 type shared struct {
 	leases *Leases
 	key    string
@@ -15,7 +15,7 @@ type shared struct {
 	began  time.Time
 }
 
-// here is what of the limits holds on this server.
+// here returns the limits that apply on this server alone.
 func (s *shared) here() store.Limits {
 	here := s.limits
 	for _, most := range []*int64{&here.RequestsPerMinute, &here.TokensPerMinute, &here.Concurrent} {
@@ -53,7 +53,7 @@ func (s *shared) add(limit Limit, used, held int64) {
 	}
 }
 
-// tokens are those of the month, on all servers as far as is known.
+// tokens returns those of the month, on all servers as far as known.
 func (s *shared) tokens(use *store.KeyUse) int64 {
 	here := use.Tokens(s.began)
 	if s.leases == nil {
@@ -62,7 +62,7 @@ func (s *shared) tokens(use *store.KeyUse) int64 {
 	return max(here, s.leases.spent(s.share(TokensPerMonth), s.most(TokensPerMonth)))
 }
 
-// refusal says why what is on lease does not let a request in.
+// refusal returns why the leases do not admit a request.
 func (s *shared) refusal(estimate int64) *Refusal {
 	if admits, coming := s.admits(Concurrent, 1); !admits {
 		return tooMuch(Concurrent, retrySoon, "of the %d exchanges that may be open with this service key none is left on this server", s.limits.Concurrent).until(coming)

@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// Counts are what became of questions since the start.
+// Counts are the results of questions since the start.
 type Counts struct {
 	Spoke  int64 `json:"spoke"`
 	Silent int64 `json:"silent"` // for any reason but lack of time
-	Late   int64 `json:"late"`   // silence because the search was not done in time
+	Late   int64 `json:"late"`   // silence because the search took too long
 	Tokens int64 `json:"tokens"` // of the texts, estimated
 }
 
@@ -20,7 +20,7 @@ func (c *Counts) add(o Counts) {
 	c.Tokens += o.Tokens
 }
 
-// tallies are the counts of each account that has asked.
+// tallies has the counts of each account that has asked.
 type tallies struct {
 	mu       sync.Mutex
 	accounts map[string]*Counts
@@ -43,12 +43,12 @@ func (t *tallies) add(account string, r *Recalled) {
 			t.accounts = make(map[string]*Counts)
 		}
 		c = new(Counts)
-		t.accounts[strings.Clone(account)] = c // it may be a view of a request that ends first
+		t.accounts[strings.Clone(account)] = c // it may be a view of a request that ends earlier
 	}
 	c.add(one)
 }
 
-// Counts gives the counts of an account.
+// Counts returns the counts of an account.
 func (m *Memory) Counts(account string) (c Counts) {
 	m.counts.mu.Lock()
 	defer m.counts.mu.Unlock()
@@ -58,7 +58,7 @@ func (m *Memory) Counts(account string) (c Counts) {
 	return c
 }
 
-// Total gives the counts of all accounts.
+// Total returns the counts of all accounts.
 func (m *Memory) Total() (c Counts) {
 	m.counts.mu.Lock()
 	defer m.counts.mu.Unlock()

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// given is what a session was given so far. It is kept where reasoning state is: an entry that is lost costs a
-// repetition, nothing else.
+// given is what a session has been given so far. It is kept with reasoning state; losing an entry costs only a
+// repetition.
 type given struct {
 	Tokens    int      `json:"tokens"`
 	Exchanges []string `json:"exchanges"`
 }
 
-const mostGiven = 64 // exchanges that are remembered of one session
+const mostGiven = 64 // exchanges remembered per session
 
 func givenName(session string) string { return "recalled in " + session }
 
@@ -24,8 +24,8 @@ func (m *Memory) givenIn(account, session string) (g given) {
 	return g
 }
 
-// Offer is Recall for clients that keep what they are given themselves: a session is given nothing twice, and all in all no
-// more than its share.
+// Offer is Recall for clients that keep what they are given themselves: a session is given nothing twice, and in total
+// no more than its share.
 func (m *Memory) Offer(ctx context.Context, q *Query) Recalled {
 	before := m.givenIn(q.Account, q.Session)
 	if before.Tokens >= SessionTokens {

@@ -20,7 +20,7 @@ type Recaller interface {
 	Recall(ctx context.Context, q *Query) Recalled
 }
 
-// Engine is the memory that is recalled from.
+// Engine is the memory to recall from.
 type Engine interface {
 	Search(ctx context.Context, account string, r *search.Request) (*search.Answer, error)
 	Beside(work func(ctx context.Context)) bool // see [search.Index.Beside]
@@ -31,7 +31,7 @@ type Engine interface {
 	Keep(account, name string, value []byte)
 }
 
-// Over lets a [Memory] recall from an engine.
+// Over returns the Engine of an engine.
 func Over(e *engine.Engine) Engine { return over{e.Index(), e.Archive(), e.Notes()} }
 
 type over struct {
@@ -40,27 +40,27 @@ type over struct {
 	store.Notes
 }
 
-// Query is a question and what is known of where it is asked.
+// Query is a question and where it is asked.
 type Query struct {
 	Account string
 	Prompt  string
-	Project string   // the directory, or what stands for it; "": not known, and then nothing is recalled but by Wide
-	Wide    bool     // recall from other projects, too
-	Session string   // the session that asks, by any of its ids: it is not told what it said itself
-	Given   []string // exchanges that the session was given before
-	Tokens  int      // that the text may have; 0: the default
+	Project string   // the directory, or its substitute; "": unknown, and then only Wide recalls anything
+	Wide    bool     // recall from other projects too
+	Session string   // the session that asks, by any of its ids: its own words are not recalled
+	Given   []string // exchanges already given to the session
+	Tokens  int      // limit on the text; 0: the default
 }
 
 // Recalled is what was found, or why there is nothing.
 type Recalled struct {
 	Text     string  `json:"text"` // "": silence
 	Hits     []Hit   `json:"hits"`
-	Coverage float64 `json:"coverage"` // of the best hit, in silence of the closest turn: the share of the question's words that it holds, by how rare they are
+	Coverage float64 `json:"coverage"` // of the best hit, or in silence of the closest turn: the share of the question's words that it holds, weighted by rarity
 	Tokens   int     `json:"tokens"`   // of the text, estimated
 	Reason   Reason  `json:"reason,omitempty"`
 }
 
-// Hit is an exchange that is quoted.
+// Hit is a quoted exchange.
 type Hit struct {
 	Exchange string    `json:"exchange_id"`
 	Session  string    `json:"session_id"`
@@ -68,7 +68,7 @@ type Hit struct {
 	Client   string    `json:"client,omitempty"`
 	Project  string    `json:"project,omitempty"`
 	Coverage float64   `json:"coverage"`
-	Solved   string    `json:"solved_by,omitempty"` // the exchange in which what failed here passed later
+	Solved   string    `json:"solved_by,omitempty"` // the later exchange in which the failed command passed
 }
 
 // Reason says why there is silence.
@@ -76,18 +76,18 @@ type Reason string
 
 // Reasons.
 const (
-	ReasonShort    Reason = "short"    // the question has hardly a word to search for
-	ReasonScope    Reason = "scope"    // the project is not known
+	ReasonShort    Reason = "short"    // the question has too few words to search for
+	ReasonScope    Reason = "scope"    // the project is unknown
 	ReasonCoverage Reason = "coverage" // nothing holds enough of the question
-	ReasonGiven    Reason = "given"    // all of it was given before
-	ReasonBudget   Reason = "budget"   // the session has had as much as it may have
-	ReasonDeadline Reason = "deadline" // the search was not done in time
+	ReasonGiven    Reason = "given"    // all of it was already given
+	ReasonBudget   Reason = "budget"   // the session has used up its budget
+	ReasonDeadline Reason = "deadline" // the search took too long
 	ReasonPrivate  Reason = "private"  // the question is marked as private
 	ReasonFailed   Reason = "failed"   // the search failed
 	ReasonNoIndex  Reason = "no_index" // the memory has no index, or is being closed
 )
 
-// Sentence is the reason in words, without a full stop; that of none is "".
+// Sentence returns the reason in words, without a full stop; "" for none.
 func (r Reason) Sentence() string {
 	switch r {
 	case ReasonShort:
@@ -115,53 +115,53 @@ func (r Reason) Sentence() string {
 // Defaults and bounds.
 const (
 	DefaultTokens   = 400  // of one text
-	MaxTokens       = 2000 // that may be asked for
+	MaxTokens       = 2000 // the most that may be asked for
 	SessionTokens   = 2000 // of all texts of one session
 	defaultDeadline = 50 * time.Millisecond
 	defaultCoverage = 0.7
 	defaultAge      = 90 * 24 * time.Hour
 	maxEntries      = 3
 	entryBytes      = 600
-	leastWords      = 3 // of a question without a name in it
-	leastHeld       = 2 // words that a hit holds which holds no name
+	leastWords      = 3 // of a question without a name
+	leastHeld       = 2 // question words in a hit without a name
 	candidates      = 12
-	searchTime      = 5 * time.Second // for a search that nobody waits for any more: the next one finds the index warm
+	searchTime      = 5 * time.Second // for a search whose caller has given up: the next one finds the index warm
 	atOnce          = 4               // searches
 	maxPrompt       = 8 << 10
 )
 
 // Options configure a [Memory]. Zero members take the defaults.
 type Options struct {
-	Requests Requests // whether requests are given what is recalled
-	Accounts []string // whose requests are, without asking for it
+	Requests Requests // whether requests get recalled text
+	Accounts []string // whose requests get it without asking
 
 	Coverage float64       // least coverage of a hit
 	Deadline time.Duration // for a decision
-	Age      time.Duration // of the oldest exchange that is recalled
+	Age      time.Duration // of the oldest recalled exchange
 	Clock    func() time.Time
 }
 
-// Requests says whether requests are given what is recalled for them.
+// Requests decides which requests get recalled text.
 type Requests string
 
-// Ways.
+// Policies.
 const (
-	RequestsAsk Requests = "ask" // where they ask for it; also ""
+	RequestsAsk Requests = "ask" // those that ask; also ""
 	RequestsOn  Requests = "on"  // all
-	RequestsOff Requests = "off" // none, even if they ask
+	RequestsOff Requests = "off" // none, even those that ask
 )
 
 // Memory recalls from a store.
 type Memory struct {
 	engine  Engine
 	opts    Options
-	running chan struct{} // a place for each search
+	running chan struct{} // a slot per search
 	counts  tallies
 }
 
 var _ Recaller = (*Memory)(nil)
 
-// New makes a recaller. It has nothing to close: searches that nobody waits for any more end with the index.
+// New returns a recaller. It needs no closing: abandoned searches end with the index.
 func New(e Engine, o Options) *Memory {
 	if o.Coverage == 0 {
 		o.Coverage = defaultCoverage
@@ -178,7 +178,7 @@ func New(e Engine, o Options) *Memory {
 	return &Memory{engine: e, opts: o, running: make(chan struct{}, atOnce)}
 }
 
-// Recall decides about a question, within the deadline. It never fails: where something is wrong there is silence.
+// Recall decides about a question within the deadline. It never fails: on any error it is silent.
 func (m *Memory) Recall(ctx context.Context, q *Query) (r Recalled) {
 	defer func() {
 		r.Hits = slices.Clip(append([]Hit{}, r.Hits...))
@@ -199,7 +199,7 @@ func (m *Memory) Recall(ctx context.Context, q *Query) (r Recalled) {
 	}
 	decided := make(chan Recalled, 1)
 	asked := *q
-	asked.Prompt, asked.Given = strings.Clone(q.Prompt), slices.Clone(q.Given) // they may be views of a request that ends first
+	asked.Prompt, asked.Given = strings.Clone(q.Prompt), slices.Clone(q.Given) // they may be views of a request that ends earlier
 	asked.Account, asked.Project, asked.Session = strings.Clone(q.Account), strings.Clone(q.Project), strings.Clone(q.Session)
 	open := m.engine.Beside(func(life context.Context) {
 		defer func() { <-m.running }()
@@ -221,7 +221,7 @@ func (m *Memory) Recall(ctx context.Context, q *Query) (r Recalled) {
 
 func (m *Memory) decide(ctx context.Context, q *Query) (r Recalled) {
 	defer func() {
-		if fault := recover(); fault != nil { // of an index whose files are damaged
+		if fault := recover(); fault != nil { // from an index with damaged files
 			r = Recalled{Reason: ReasonFailed}
 		}
 	}()
@@ -291,9 +291,9 @@ func (a *question) answer(ctx context.Context) Recalled {
 	return r
 }
 
-// sure is the rule of silence. A question that names something is about that: where all of it is held, the words around it
-// matter less, and where nothing of it is held, they do not matter. Of other questions a memory of something else holds the
-// common words; there coverage has to be higher, and one word decides nothing.
+// sure is the rule of silence. A question that contains names is about them: a hit that holds all of them needs fewer
+// of the other words, and a hit that holds none never counts. For other questions, even an unrelated memory holds the
+// common words, so coverage has to be higher, and one word alone never decides.
 func (a *question) sure(c lexical.Covered) bool {
 	switch {
 	case a.names == 0:
@@ -304,7 +304,7 @@ func (a *question) sure(c lexical.Covered) bool {
 	return c.Names > 0 && c.Share >= a.opts.Coverage
 }
 
-// scope narrows a search to what may be recalled.
+// scope restricts a search to what may be recalled.
 func (a *question) scope() []search.Filter {
 	filters := search.Within(a.opts.Clock().Add(-a.opts.Age), time.Time{})
 	if !a.query.Wide {
@@ -324,7 +324,7 @@ func (a *question) search(ctx context.Context) (*search.Answer, error) {
 	})
 }
 
-// quote makes an entry of a hit; nil where nobody said it.
+// quote makes an entry from a hit; nil if nobody said it.
 func (a *question) quote(h *search.Hit) *entry {
 	turn, err := a.turn(h.Exchange)
 	if err != nil || turn.Turn == nil {

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	mostFailures = 3  // turns that are looked at for one question
-	stepsAfter   = 40 // turns after a failure in which it may be solved
-	maxEdited    = 5  // files that are named
+	mostFailures = 3  // turns examined per question
+	stepsAfter   = 40 // turns after a failure in which to look for its solution
+	maxEdited    = 5  // files listed
 )
 
-// solved finds the failures that the question quotes among those that tools met before, and how each ended.
+// solved finds earlier tool failures that the question quotes, and how each was solved.
 func (a *question) solved(ctx context.Context) (entries []entry, err error) {
 	signatures := search.Signatures(a.prompt)
 	if len(signatures) == 0 {
@@ -38,13 +38,13 @@ func (a *question) solved(ctx context.Context) (entries []entry, err error) {
 		}
 		if e := a.solution(h.Exchange, signatures); e != nil {
 			entries = append(entries, *e)
-			break // the newest one is enough
+			break // the newest one suffices
 		}
 	}
 	return entries, nil
 }
 
-// solution tells of a failure: the line, what was run, whether it passed later, and which files were edited until then.
+// solution describes a failure: the line, the command, whether it passed later, and which files were edited in between.
 func (a *question) solution(exchange string, signatures []string) *entry {
 	turn, err := a.turn(exchange)
 	if err != nil || turn.Turn == nil {
@@ -86,7 +86,7 @@ func (a *question) solution(exchange string, signatures []string) *entry {
 	return e
 }
 
-// failureIn gives the line of a failure and the command that met it.
+// failureIn returns the line of a failure and the command that caused it.
 func failureIn(t *store.Turn, signatures []string) (line, command string) {
 	for _, list := range [][]store.Message{t.Messages, t.Answer} {
 		for i := range list {
@@ -107,7 +107,7 @@ func failureIn(t *store.Turn, signatures []string) (line, command string) {
 	return "", ""
 }
 
-// commandOf is what a call ran.
+// commandOf returns the command of a call.
 func commandOf(t *store.Turn, call string) string {
 	for _, list := range [][]store.Message{t.Messages, t.Answer} {
 		for i := range list {
@@ -141,7 +141,7 @@ func commandIn(p *store.Part) string {
 	return strings.TrimSpace(text)
 }
 
-// passedIn reports whether a command ran without a failure. Its call may stand in the turn before its result.
+// passedIn reports whether a command ran without a failure. Its call may be in the turn before its result.
 func passedIn(before, t *store.Turn, command string) bool {
 	calls := make(map[string]bool)
 	for _, of := range []*store.Turn{before, t} {
@@ -161,7 +161,7 @@ func passedIn(before, t *store.Turn, command string) bool {
 	return false
 }
 
-// editedIn adds the files that a turn's calls edited.
+// editedIn appends the files that a turn's calls edited.
 func editedIn(files []string, t *store.Turn) []string {
 	for _, list := range [][]store.Message{t.Messages, t.Answer} {
 		for i := range list {
@@ -203,7 +203,7 @@ func filesIn(p *store.Part) (files []string) {
 			break
 		}
 	}
-	for line := range strings.Lines(arguments.Input + "\n" + p.Text) { // a patch of Codex
+	for line := range strings.Lines(arguments.Input + "\n" + p.Text) { // a Codex patch
 		for _, mark := range [...]string{"*** Update File: ", "*** Add File: "} {
 			if file, ok := strings.CutPrefix(strings.TrimSpace(line), mark); ok && len(file) < 512 && len(files) < maxEdited {
 				files = append(files, path.Clean(file))

@@ -13,15 +13,15 @@ import (
 type Attempt struct {
 	Address    string // host:port
 	Credential int    // number of the server's credential in the configuration, from 1; 0: the caller's own
-	Resends    int    // attempts of the same call before it
-	Status     int    // HTTP; 0: there was no answer
-	Failure    string // why it gave no answer worth having, of a fixed list; "": it did
+	Resends    int    // earlier attempts of the same call
+	Status     int    // HTTP; 0: no answer
+	Failure    string // why it gave no useful answer, from a fixed list; "": it did
 	Started    time.Time
 	Took       time.Duration // until the header of the answer
 }
 
-// Attempt makes the span of an attempt that has ended, below that of its call and by the conventions for HTTP clients. An
-// attempt that gave the answer at once has none: the call's tells all of it.
+// Attempt makes the span of a finished attempt, as a child of its call's and by the conventions for HTTP clients. A
+// first attempt that succeeds has none: the call's span says it all.
 func (x *Trace) Attempt(a *Attempt) {
 	if x == nil || x.call == nil {
 		return

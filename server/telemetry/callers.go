@@ -8,14 +8,14 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// mostCallers bounds the keys that have series of their own: the first that are seen since the start. The others are
-// counted together, as account and key "other".
+// mostCallers bounds the keys with series of their own: the first ones seen since the start. The others are counted
+// together, as account and key "other".
 const mostCallers = 500
 
-// caller is whom exchanges are counted by. Both names are this server's own.
+// caller is the account and key that exchanges are counted by. Both names are this server's own.
 type caller struct{ account, key string }
 
-// callers count what keys use.
+// callers counts the use of keys.
 type callers struct {
 	requests *prometheus.CounterVec
 	tokens   *prometheus.CounterVec
@@ -51,7 +51,7 @@ func (c *callers) report(r *Report) {
 	}
 }
 
-// name is what a caller is counted as.
+// name returns the caller under which who is counted.
 func (c *callers) name(who caller) caller {
 	c.mu.Lock()
 	defer c.mu.Unlock()

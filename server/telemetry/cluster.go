@@ -21,8 +21,8 @@ var (
 	clusterAside     = prometheus.NewDesc(metricClusterAside, "Exchanges that this centre refused and keeps aside.", nil, nil)
 )
 
-// WatchCluster adds the part that a server has in a cluster to the metrics: how far an edge is, or what comes to a centre. One
-// of them is nil.
+// WatchCluster adds metrics about a server's role in a cluster: the progress of an edge, or the arrivals at a centre.
+// One of the functions is nil.
 func (t *Telemetry) WatchCluster(edge func() cluster.Shipping, centre func() cluster.Arriving) {
 	t.metrics.registry.MustRegister(&clusterLevels{edge, centre})
 }

@@ -56,7 +56,7 @@ type AccountCreate struct {
 	JSON   bool   `help:"Write the account as JSON."`
 }
 
-// Run creates the account; a name that is taken is an error.
+// Run creates the account; an existing name is an error.
 func (c *AccountCreate) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, create, func(client *admin.Client) error {
 		account, err := client.Accounts().Create(ctx, c.Name)
@@ -88,7 +88,7 @@ func (c *AccountUpdate) Run(ctx context.Context, s *Env) error {
 	}
 	for _, amount := range []*store.USD{asked.Day, asked.Month} {
 		if amount != nil && *amount < 0 {
-			*amount = 0 // there is no budget of the server's that it would be an exception from
+			*amount = 0 // the server has no budgets that this could be an exception from
 		}
 	}
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
@@ -137,7 +137,7 @@ func (c *AccountDelete) Run(ctx context.Context, s *Env) error {
 	})
 }
 
-// AccountCredential is the noun for the secrets that an account brings for providers.
+// AccountCredential is the noun for an account's own secrets for providers.
 type AccountCredential struct {
 	Set    CredentialSet    `cmd:"" help:"Set a credential; the secret is read from standard input."`
 	Remove CredentialRemove `cmd:"" help:"Remove a credential."`
@@ -150,7 +150,7 @@ type CredentialSet struct {
 	Provider string `arg:"" help:"Name of the provider: anthropic, openai, gemini, deepseek or a configured one."`
 }
 
-// Run reads the secret, without showing it on a terminal, and stores it in place of an earlier one.
+// Run reads the secret, without showing it on a terminal, and replaces an earlier one.
 func (c *CredentialSet) Run(ctx context.Context, s *Env) error {
 	if err := warnOfUnknownProvider(c.StoreFlags, c.Provider, s.Err); err != nil {
 		return err
@@ -168,7 +168,7 @@ func (c *CredentialSet) Run(ctx context.Context, s *Env) error {
 	})
 }
 
-// warnOfUnknownProvider only warns: the running server may have another configuration than this command.
+// warnOfUnknownProvider only warns, because the running server may have another configuration than this command.
 func warnOfUnknownProvider(place StoreFlags, provider string, w io.Writer) error {
 	cfg, err := place.load()
 	if err != nil {
@@ -188,7 +188,7 @@ type CredentialRemove struct {
 	Provider string `arg:"" help:"Name of the provider."`
 }
 
-// Run removes the credential; one that is not there is an error.
+// Run removes the credential; a missing one is an error.
 func (c *CredentialRemove) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		if err := client.Accounts().RemoveCredential(ctx, c.Account, c.Provider); err != nil {
@@ -208,7 +208,7 @@ type AccountRetention struct {
 	Default  bool            `help:"Use the server's retention again."`
 }
 
-// Run gives the account a rule of its own, in place of the server's.
+// Run sets the account's own rule, which overrides the server's.
 func (c *AccountRetention) Run(ctx context.Context, s *Env) error {
 	rule := &store.Retention{MaxAge: time.Duration(c.MaxAge), MaxBytes: int64(c.MaxBytes)}
 	bounded := *rule != store.Retention{}

@@ -17,7 +17,7 @@ type AccountFlag struct {
 	Account string `env:"MNEME_ACCOUNT" placeholder:"NAME" help:"The account (default: $MNEME_ACCOUNT; else all accounts, or for commands on a single one, the only account or 'default')."`
 }
 
-// accounts are the selected accounts: the named one, else all.
+// accounts returns the selected accounts: the named one, else all.
 func (o AccountFlag) accounts(ctx context.Context, client *admin.Client) ([]string, error) {
 	if o.Account != "" {
 		return []string{o.Account}, nil
@@ -30,7 +30,8 @@ func (o AccountFlag) accounts(ctx context.Context, client *admin.Client) ([]stri
 	return names, err
 }
 
-// one is the account that is meant where it can only be one: without a name account default, if there are several.
+// one returns the selected account for commands that take only one: without a name it is the only one, or account
+// default if there are several.
 func (o AccountFlag) one(ctx context.Context, client *admin.Client) (string, error) {
 	names, err := o.accounts(ctx, client)
 	if len(names) > 1 && slices.Contains(names, admin.DefaultAccount) {

@@ -10,7 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Audit is the noun for the record of administration.
+// Audit is the noun for the audit record.
 type Audit struct {
 	List AuditList `cmd:"" help:"List the audit record, newest first."`
 }
@@ -23,10 +23,10 @@ type AuditList struct {
 	JSON    bool   `help:"Write a JSON array."`
 }
 
-// auditPage is how many entries are asked for at a time.
+// auditPage is how many entries are requested at a time.
 const auditPage = 500
 
-// Run lists entries; secrets are in none.
+// Run lists entries; none contains a secret.
 func (c *AuditList) Run(ctx context.Context, s *Env) error {
 	if c.Limit < 1 {
 		return fmt.Errorf("--limit %d: give a number above 0", c.Limit)

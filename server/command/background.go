@@ -24,19 +24,19 @@ type Up struct {
 	Process    bool   `help:"Start a plain process even if there is a service manager."`
 }
 
-// How long a server may take to start or to end, and how often it is looked for.
+// How long a server may take to start or stop, and how often it is checked.
 const (
 	backgroundTimeout  = time.Minute
 	backgroundInterval = 50 * time.Millisecond
 )
 
-// logName is the file in the data directory that a server in the background writes to.
+// logName is the log file of a background server, in the data directory.
 const logName = "server.log"
 
-// Run has the server run from now on, and waits until it takes requests.
+// Run starts the server in the background, and waits until it accepts requests.
 func (c *Up) Run(ctx context.Context, s *Env) error {
 	keepFilesPrivate()
-	cfg, err := c.load() // with its mistakes, which nobody would see later
+	cfg, err := c.load() // reports mistakes here, because nobody sees them in the background
 	if err != nil {
 		return err
 	}
@@ -79,8 +79,8 @@ func (c *Up) keeper(ctx context.Context) service.Keeper {
 	return service.Find(ctx, run, home, startProcess)
 }
 
-// program is this program, with the settings of this start: those of the environment too, which a service manager does not
-// pass on.
+// program returns this program with the settings of this start, including those of the environment, which a service
+// manager does not pass on.
 func (c *Up) program(cfg *config.Config) (p service.Program, err error) {
 	if p.Executable, err = os.Executable(); err != nil {
 		return p, err
@@ -114,7 +114,7 @@ func (c *Up) program(cfg *config.Config) (p service.Program, err error) {
 	return p, nil
 }
 
-// startProcess begins a process that outlives this one.
+// startProcess starts a process that outlives this one.
 func startProcess(p service.Program) error {
 	if err := os.MkdirAll(filepath.Dir(p.Log), 0o700); err != nil {
 		return err
@@ -138,7 +138,7 @@ type Down struct {
 	StoreFlags `embed:""`
 }
 
-// Run ends the server, which drains first, and waits for that.
+// Run stops the server, which drains first, and waits until it has ended.
 func (c *Down) Run(ctx context.Context, s *Env) error {
 	cfg, err := c.load()
 	if err != nil {
@@ -174,7 +174,7 @@ func (c *Down) Run(ctx context.Context, s *Env) error {
 	return nil
 }
 
-// end asks the process that has the data open to end.
+// end asks the process that has the data open to stop.
 func (c *Down) end(ctx context.Context) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		id, err := client.Process(ctx)
@@ -194,7 +194,7 @@ type Status struct {
 	StoreFlags `embed:""`
 }
 
-// Run says what runs; the exit code is 1 where nothing does.
+// Run shows the running server; the exit code is 1 if none runs.
 func (c *Status) Run(ctx context.Context, s *Env) error { return showStatus(ctx, s, c.StoreFlags) }
 
 func showStatus(ctx context.Context, s *Env, place StoreFlags) error {

@@ -22,7 +22,7 @@ type Backup struct {
 	Overwrite bool `help:"Replace FILE if it is there."`
 }
 
-// Run writes the state of this moment, while the server goes on.
+// Run writes a snapshot of the store while the server keeps running.
 func (c *Backup) Run(ctx context.Context, s *Env) error {
 	if _, err := os.Lstat(c.File); err == nil && c.File != "-" && !c.Overwrite {
 		return fmt.Errorf("%s is there already, and later backups may stand on it; name another file, or say --overwrite", c.File)
@@ -68,7 +68,7 @@ type Restore struct {
 	File       []string `arg:"" help:"A full backup, then its incremental ones in order."`
 }
 
-// Run makes a store out of backups, in a data directory that has none.
+// Run restores backups into a data directory without a store.
 func (c *Restore) Run(ctx context.Context, s *Env) error {
 	cfg, err := c.load()
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *Restore) Run(ctx context.Context, s *Env) error {
 	if admin.Running(ctx, cfg.Data) {
 		return fmt.Errorf("a server runs on the data in %s; stop it, or restore into another directory with --data", cfg.Data)
 	}
-	removeIndex := func() error { // one that was left behind is of other turns
+	removeIndex := func() error { // one left behind would index other turns
 		if err := os.RemoveAll(indexDir(&cfg)); err != nil {
 			return fmt.Errorf("remove the search index of the data before: %w", err)
 		}

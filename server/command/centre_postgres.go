@@ -19,11 +19,11 @@ import (
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-// rememberedBodies is how many bytes of what is in a bucket are remembered: what was taken a moment ago is digested from there.
+// rememberedBodies is how many bytes of bodies in a bucket are cached: the digest reads recent ones from there.
 const rememberedBodies = 64 << 20
 
-// openCatalog opens the centre's memory in Postgres; nil where none is configured. Accounts, keys and what the centre
-// records itself stay in the data directory, and what it records comes into the catalog as well.
+// openCatalog opens the centre's memory in Postgres; nil if none is configured. Accounts, keys and the centre's own
+// records stay in the data directory, and the latter are also copied to the catalog.
 func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log *slog.Logger) (*catalog.Catalog, error) {
 	if cfg.Centre.Postgres == "" {
 		return nil, nil //nolint:nilnil // the centre's memory is its store
@@ -60,7 +60,7 @@ func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log 
 	return kept, nil
 }
 
-// forget erases what a store has of an account, and returns when it is gone.
+// forget erases an account's data in a store, and returns when it is gone.
 func forget(m *engine.Engine) func(context.Context, string, store.Selection) error {
 	return func(ctx context.Context, account string, sel store.Selection) error {
 		e, err := m.Archive().Erase(ctx, account, sel, false)
@@ -73,7 +73,7 @@ func forget(m *engine.Engine) func(context.Context, string, store.Selection) err
 			e, err = m.Archive().Erasure(account, e.ID)
 		}
 		if codec.AsError(err, "").Kind == codec.KindNotFound {
-			return nil // the account is gone, and all that it had
+			return nil // the account is gone with everything it had
 		}
 		return err
 	}
@@ -86,7 +86,7 @@ type inPostgres struct {
 	own     *engine.Engine
 }
 
-// Close ends the taking before what is taken into is closed.
+// Close stops the intake before it closes the catalog.
 func (c inPostgres) Close() {
 	c.centre.Close()
 	c.catalog.Close()
@@ -102,7 +102,7 @@ func (c inPostgres) keep(own *server.Engine, managed *admin.Engine) {
 	managed.Upkeep = postgresUpkeep{managed.Upkeep, c.catalog}
 }
 
-// postgresArchive is the memory in Postgres, with what the centre's own store knows beside it.
+// postgresArchive is the memory in Postgres, combined with the centre's own store.
 type postgresArchive struct {
 	catalog.Beside
 	own server.Archive
@@ -120,13 +120,13 @@ func (a postgresArchive) Audited(e store.AuditEntry, act func(*store.AuditEntry)
 	return a.own.Audited(e, act)
 }
 
-// SessionSummary gives none: models write none of what is in Postgres.
+// SessionSummary returns none: models summarise nothing in Postgres.
 func (a postgresArchive) SessionSummary(account, session string) (*store.SessionSummary, error) {
 	_, err := a.Session(account, session)
 	return nil, err
 }
 
-// notInPostgres is the error of what memory in Postgres cannot do.
+// notInPostgres returns the error for what memory in Postgres does not support.
 func notInPostgres(what string) error {
 	return codec.Errorf(codec.KindUnsupported, "This centre keeps its memory in Postgres (centre.postgres), where %s.", what)
 }
@@ -135,7 +135,7 @@ func (a postgresArchive) Subscribe(string, uint64) (*store.Subscription, error) 
 	return nil, notInPostgres("there are no events")
 }
 
-// postgresLedger gives what the exchanges in Postgres used and cost.
+// postgresLedger has the usage and cost of the exchanges in Postgres.
 type postgresLedger struct {
 	server.Accounts
 	catalog *catalog.Catalog
@@ -156,7 +156,7 @@ func (a postgresAccounts) Rollups(ctx context.Context, q store.RollupQuery, visi
 	return a.catalog.Rollups(ctx, q, visit)
 }
 
-// SetRetention refuses rules that are not kept.
+// SetRetention refuses rules that would not be enforced.
 func (a postgresAccounts) SetRetention(ctx context.Context, account string, r *store.Retention) error {
 	if r != nil && r.MaxBytes > 0 {
 		return notInPostgres("memory is not bounded by its size: give the account a max_age alone")
@@ -164,7 +164,7 @@ func (a postgresAccounts) SetRetention(ctx context.Context, account string, r *s
 	return a.Accounts.SetRetention(ctx, account, r)
 }
 
-// Delete deletes an account with its memory: first what is there, then the account, then what has arrived between.
+// Delete deletes an account with its memory: first the memory, then the account, then what has arrived in between.
 func (a postgresAccounts) Delete(ctx context.Context, name string, dryRun bool) (store.AccountDeletion, error) {
 	number, err := a.own.Accounts().Number(name)
 	if err != nil {
@@ -185,13 +185,13 @@ func (a postgresAccounts) Delete(ctx context.Context, name string, dryRun bool) 
 	return d, err
 }
 
-// postgresUpkeep looks after a memory in Postgres.
+// postgresUpkeep maintains a memory in Postgres.
 type postgresUpkeep struct {
 	admin.Upkeep
 	catalog *catalog.Catalog
 }
 
-// RebuildWords has everything digested again.
+// RebuildWords digests everything again.
 func (u postgresUpkeep) RebuildWords(ctx context.Context) error {
 	if err := u.catalog.Rebuild(ctx); err != nil {
 		return fmt.Errorf("begin the digest again: %w", err)

@@ -15,7 +15,7 @@ type Check struct {
 	JSON   bool `help:"Write the findings and the report as JSON."`
 }
 
-// Run verifies every invariant of the store (store/FORMAT.md). What is wrong and not repaired is a failure.
+// Run verifies every invariant of the store (store/FORMAT.md). Faults that are not repaired make it fail.
 func (c *Check) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		findings := []store.Finding{}

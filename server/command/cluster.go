@@ -22,7 +22,7 @@ import (
 	frames "github.com/mnemeproxy/mneme/store/ship"
 )
 
-// Centre is "mneme centre" and what belongs to it.
+// Centre is "mneme centre" and its subcommands.
 type Centre struct {
 	Serve    CentreServe    `cmd:"" default:"withargs" help:"Run the centre of a cluster: collect and serve what its edges record."`
 	Adopt    CentreAdopt    `cmd:"" help:"Ship an existing store to the centre."`
@@ -36,7 +36,7 @@ type CentreServe struct {
 	Quiet      bool   `help:"Print no greeting and make no first key, as without a terminal."`
 }
 
-// Run serves like "mneme serve", and takes what edges ship.
+// Run serves like "mneme serve", and accepts what edges ship.
 func (c *CentreServe) Run(ctx context.Context, s *Env) error {
 	serve := Serve{StoreFlags: c.StoreFlags, Listen: c.Listen, Quiet: c.Quiet}
 	return serve.serve(ctx, s, joinAsCentre)
@@ -47,8 +47,8 @@ type CentreAdopt struct {
 	StoreFlags `embed:""`
 }
 
-// Run ships all that a store holds, and returns when the centre has confirmed it. It can be interrupted, and goes on where it
-// was. What the centre has already it keeps once.
+// Run ships everything that a store holds, and returns when the centre has confirmed it. It can be interrupted and
+// resumed. The centre keeps no exchange twice.
 func (c *CentreAdopt) Run(ctx context.Context, s *Env) (err error) {
 	cfg, err := c.load()
 	if err != nil {
@@ -91,7 +91,7 @@ type CentreWriteOff struct {
 	Node   uint16 `arg:"" help:"The edge's number, its cluster.node."`
 }
 
-// Run notes at the running centre that the edge's disk is no more. Receipts of erasures say so.
+// Run tells the running centre that the edge's disk is lost. Receipts of erasures say so.
 func (c *CentreWriteOff) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		if err := client.WriteOff(ctx, c.Node); err != nil {
@@ -102,20 +102,20 @@ func (c *CentreWriteOff) Run(ctx context.Context, s *Env) error {
 	})
 }
 
-// member is a server's part in a cluster.
+// member is a server's role in a cluster.
 type member interface {
 	Cluster() admin.Cluster
-	keep(own *server.Engine, managed *admin.Engine) // puts the memory in place that is more than the node's own
-	widen(own *server.Engine)                       // by what other nodes have
+	keep(own *server.Engine, managed *admin.Engine) // replaces the node's own memory by the one that has more
+	widen(own *server.Engine)                       // adds what other nodes have
 	WriteOff(ctx context.Context, node uint16) error
-	leases() *quota.Leases // of limits that other nodes share; nil: none do
+	leases() *quota.Leases // of limits shared with other nodes; nil: none are
 	Close()
 }
 
 // join makes a server a member of its cluster.
 type join func(ctx context.Context, cfg *config.Config, m *engine.Engine, version string, observed *telemetry.Telemetry, log *slog.Logger) (member, error)
 
-// alone is the part of a server that is in no cluster.
+// alone is the role of a server in no cluster.
 type alone struct{}
 
 func (alone) Cluster() admin.Cluster { return admin.Cluster{} }
@@ -128,7 +128,7 @@ func (alone) widen(*server.Engine) {}
 
 func (alone) WriteOff(context.Context, uint16) error { return errNoCentre }
 
-// errNoCentre is the error of a server that knows no edges.
+// errNoCentre is the error of a server without edges.
 var errNoCentre = codec.Errorf(codec.KindConflict, "this server is not the centre of a cluster")
 
 func (alone) leases() *quota.Leases { return nil }
@@ -168,7 +168,7 @@ func joinAsEdge(ctx context.Context, cfg *config.Config, m *engine.Engine, versi
 	return e, nil
 }
 
-// edgeOptions are what the configuration says of the cluster, for an edge.
+// edgeOptions returns the cluster options of an edge's configuration.
 func edgeOptions(cfg *config.Config, log *slog.Logger) (o cluster.Options, err error) {
 	o, err = clusterOptions(cfg, log)
 	if err == nil && cfg.Cluster.Node == 0 {
@@ -193,14 +193,14 @@ func (e edge) widen(own *server.Engine) {
 		}
 		x, err := e.Edge.Exchange(account, id)
 		if err != nil {
-			return nil // a caller that cannot go on without it asks again, and reports the error
+			return nil // a caller that needs it asks again, and reports the error
 		}
 		return x
 	}
 	own.Notes = wideNotes{own.Notes, own.Credentials, e.Edge}
 }
 
-// wideNotes share reasoning state with the other edges of the cluster.
+// wideNotes shares reasoning state with the other edges of the cluster.
 type wideNotes struct {
 	server.Notes
 	credentials server.Credentials
@@ -221,7 +221,7 @@ func (n wideNotes) Keep(account, name string, value []byte) {
 	}
 }
 
-// wideArchive finds single exchanges on other nodes of the cluster, too.
+// wideArchive also finds single exchanges on other nodes of the cluster.
 type wideArchive struct {
 	server.Archive
 	cluster *cluster.Edge
@@ -261,7 +261,7 @@ func (c centre) WriteOff(ctx context.Context, node uint16) error {
 	return c.DeclareDestroyed(ctx, node)
 }
 
-// receipts name all places of the cluster that had what was erased.
+// receipts lists all places in the cluster that held what was erased.
 type receipts struct {
 	server.Archive
 	centre *cluster.Centre
@@ -303,7 +303,7 @@ func joinAsCentre(ctx context.Context, cfg *config.Config, m *engine.Engine, ver
 	return inPostgres{gathering, kept, m}, nil
 }
 
-// gather begins to take what edges ship into an archive, whose ledger says what was spent.
+// gather starts to accept what edges ship into an archive, whose ledger has the spending.
 func gather(ctx context.Context, cfg *config.Config, m *engine.Engine, archive cluster.Archive, answers cluster.Answers, ledger memory.Ledger,
 	o cluster.Options, observed *telemetry.Telemetry,
 ) (c centre, err error) {
@@ -318,7 +318,7 @@ func gather(ctx context.Context, cfg *config.Config, m *engine.Engine, archive c
 	return centre{gathering, o.Leases}, nil
 }
 
-// lender lends limits of which so much is left as is not on record in this month.
+// lender returns a lender of limits, reduced by what is on record for this month.
 func lender(ctx context.Context, m *engine.Engine, ledger memory.Ledger) (*quota.Lender, error) {
 	l, now, keys := quota.NewLender(), time.Now(), m.Keys()
 	year, month, _ := now.UTC().Date()
@@ -331,7 +331,7 @@ func lender(ctx context.Context, m *engine.Engine, ledger memory.Ledger) (*quota
 	return l, err
 }
 
-// clusterOptions are what the configuration says of the cluster, for who is to be a member.
+// clusterOptions returns the cluster options of a member's configuration.
 func clusterOptions(cfg *config.Config, log *slog.Logger) (o cluster.Options, err error) {
 	if len(cfg.Cluster.NATS) == 0 {
 		return o, errors.New("name the brokers of the cluster in cluster.nats, such as [nats://127.0.0.1:4222]")

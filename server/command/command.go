@@ -27,28 +27,28 @@ import (
 // Exit codes of every command.
 const (
 	ExitOK      = 0 // done
-	ExitFailure = 1 // understood, and could not be done; standard error says why
+	ExitFailure = 1 // understood but failed; standard error says why
 	ExitUsage   = 2 // the command line itself is wrong
 )
 
-// Env is what a command reads from and writes to, and what only the main package can know.
+// Env is a command's input and output, and what only the main package knows.
 type Env struct {
 	In       io.Reader
 	Out, Err io.Writer
-	Program  string    // how this program was called
-	Version  string    // as the build named it; "" when it did not
+	Program  string    // the path this program was called by
+	Version  string    // set by the build; "" if it was not
 	Simulate Simulator // starts the simulated provider; nil: not built in
 
 	grammar *kong.Kong   // of the command line
-	long    bytes.Buffer // what is shown page by page when the command has ended
+	long    bytes.Buffer // shown in the pager when the command has ended
 }
 
-// Simulator starts the simulated provider on a free port of this machine and gives its origin, "http://host:port".
+// Simulator starts the simulated provider on a free port of this machine and returns its origin, "http://host:port".
 // The caller stops it.
 type Simulator func() (origin string, stop func() error, err error)
 
-// Main runs the command that args name, out of the kong grammar in commands, and gives the exit code. The first
-// SIGINT or SIGTERM cancels the command's context; a second one ends the process.
+// Main runs the command in args by the kong grammar in commands, and returns the exit code. The first SIGINT or SIGTERM
+// cancels the command's context; a second one ends the process.
 func Main(commands any, args []string, s *Env) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -87,7 +87,7 @@ func Main(commands any, args []string, s *Env) int {
 	return ExitOK
 }
 
-// asTyped puts the words of this command line in place of what people type out of habit.
+// asTyped replaces words that people type out of habit with those of this command line.
 func asTyped(args []string) []string {
 	switch args[0] {
 	case "help":
@@ -98,7 +98,7 @@ func asTyped(args []string) []string {
 	return args
 }
 
-// commandLine is how far args were understood: "mneme key create".
+// commandLine returns the part of args that was understood: "mneme key create".
 func commandLine(err error) string {
 	var wrong *kong.ParseError
 	if errors.As(err, &wrong) && wrong.Context.Command() != "" {
@@ -110,17 +110,17 @@ func commandLine(err error) string {
 	return "mneme"
 }
 
-// misuse says what is wrong with a command line: the flag and the sentence, without the kind that programs look at.
+// misuse describes the fault of a command line: the flag and the sentence, without the kind, which is for programs.
 func misuse(err error) string {
 	text := err.Error()
 	var known *codec.Error
 	if errors.As(err, &known) {
 		text = strings.Replace(text, known.Error(), known.Message, 1)
 	}
-	return strings.Replace(text, `one of "",`, "one of ", 1) // "" stands for a flag that is left out
+	return strings.Replace(text, `one of "",`, "one of ", 1) // "" means that the flag is left out
 }
 
-// explain writes an error for a person: one sentence each, without the kinds and types that programs look at.
+// explain writes an error for a person: one sentence each, without kinds and types, which are for programs.
 func explain(err error) string {
 	var problems config.Problems
 	if errors.As(err, &problems) {

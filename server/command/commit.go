@@ -11,16 +11,16 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// quorumRecorder has exchanges end when the brokers of the cluster have them, too.
+// quorumRecorder lets exchanges end only when the cluster's brokers have them too.
 type quorumRecorder struct {
 	server.Recorder
 	cluster *cluster.Edge
 	log     *slog.Logger
-	refuse  bool // what they do not take
+	refuse  bool // refuse what they do not accept
 	mark    func(ctx context.Context, account, exchange string) error
 }
 
-// outageRetry is when to try again where brokers are away: a lost one is replaced within seconds.
+// outageRetry is the wait while brokers are unreachable: a lost one is replaced within seconds.
 const outageRetry = 5 * time.Second
 
 func (q *quorumRecorder) refusal() error {
@@ -29,7 +29,7 @@ func (q *quorumRecorder) refusal() error {
 	return e
 }
 
-// Begin refuses exchanges at once while the brokers are away.
+// Begin refuses exchanges at once while the brokers are unreachable.
 func (q *quorumRecorder) Begin(ctx context.Context, o *store.Opening) (store.Recording, error) {
 	if q.refuse && q.cluster.Away() {
 		return nil, q.refusal()
@@ -47,7 +47,7 @@ type quorumRecording struct {
 	account  string
 }
 
-// Finish waits for the brokers after the commit on this machine.
+// Finish waits for the brokers after the local commit.
 func (r *quorumRecording) Finish(ctx context.Context, closing *store.Closing) error {
 	q := r.recorder
 	err := r.Recording.Finish(ctx, closing)

@@ -15,7 +15,7 @@ type Compact struct {
 	Target `embed:""`
 }
 
-// Run gives back to the volume what erasures have freed, at the cost of rewriting most of the store.
+// Run returns the space of erased data to the volume, at the cost of rewriting most of the store.
 func (c *Compact) Run(ctx context.Context, s *Env) error {
 	cfg, err := c.load()
 	if err != nil {

@@ -21,7 +21,7 @@ type ConfigCheck struct {
 	JSON   bool   `help:"Write the settings in effect, or the problems, as JSON."`
 }
 
-// checked is the outcome for programs. Secrets in Settings are redacted.
+// checked is the result for programs. Secrets in Settings are redacted.
 type checked struct {
 	OK       bool            `json:"ok"`
 	File     string          `json:"file,omitempty"`

@@ -16,10 +16,10 @@ import (
 // listTimeout is how long a provider may take to list its models.
 const listTimeout = 15 * time.Second
 
-// named is a model that the configuration names.
+// named is a model name in the configuration.
 type named struct{ setting, model string }
 
-// group is the first word of the setting.
+// group returns the first word of the setting.
 func (n named) group() string {
 	group, _, _ := strings.Cut(n.setting, ".")
 	return group
@@ -29,7 +29,8 @@ func (n named) mistake(format string, args ...any) config.Mistake {
 	return config.Mistake{Setting: n.setting, Text: n.group() + ": " + fmt.Sprintf(format, args...)}
 }
 
-// namedModels are those that are named whole, in the order of the file. Beginnings, as of routes, name none.
+// namedModels returns the full model names in the configuration, in the order of the file. Prefixes, as of routes, are
+// not names.
 func namedModels(cfg *config.Config) (all []named) {
 	for i, a := range cfg.Aliases {
 		if a.To[len(a.To)-1] != '*' {
@@ -55,8 +56,8 @@ func namedModels(cfg *config.Config) (all []named) {
 	return all
 }
 
-// askProviders asks every provider that has a credential for its models. It finds providers that cannot be reached or refuse
-// the credential, and names that lead to models which they do not list. Where a name leads to a provider without a credential,
+// askProviders asks every provider that has a credential for its models. It finds providers that are unreachable or
+// refuse the credential, and names of models that they do not list. If a name leads to a provider without a credential,
 // which accounts and callers may have, it says so and goes on.
 func askProviders(ctx context.Context, s *Env, cfg *config.Config) (mistakes []config.Mistake) {
 	routes, err := router.New(cfg.Router())
@@ -88,13 +89,13 @@ func askProviders(ctx context.Context, s *Env, cfg *config.Config) (mistakes []c
 	return mistakes
 }
 
-// listing is what a provider answered.
+// listing is a provider's answer.
 type listing struct {
-	models []router.ListedModel // none of a host that has no list
+	models []router.ListedModel // none for a host without a list
 	err    error
 }
 
-// listAll asks all providers that have a credential of the server's, at once.
+// listAll asks all providers for which the server has a credential, at once.
 func listAll(ctx context.Context, routes *router.Router) map[*router.Provider]listing {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()

@@ -37,7 +37,7 @@ type Doctor struct {
 	Cluster    bool `help:"Also check every node of the cluster: clock, version, master key, and what waits for the centre."`
 }
 
-// finding is the outcome of one check.
+// finding is the result of one check.
 type finding struct {
 	Check string `json:"check"`
 	State string `json:"state"` // good, warning or problem
@@ -85,7 +85,7 @@ func (c *Doctor) examine(ctx context.Context) []finding {
 		for i, p := range wrong {
 			findings[i] = finding{"configuration", problem, p.String(), ""}
 		}
-		return findings // nothing else can be known
+		return findings // nothing else can be checked
 	}
 	if err != nil {
 		return []finding{{"configuration", problem, err.Error(), ""}}
@@ -121,7 +121,7 @@ func (c *Doctor) examine(ctx context.Context) []finding {
 	return append(findings, examineLocalHosts(ctx, routes)...)
 }
 
-// examineHere makes the checks that a running server can make of its own machine at any moment.
+// examineHere runs the checks that a running server can make on its own machine at any time.
 func examineHere(cfg *config.Config) []ui.Finding {
 	found := append(examineData(cfg, false), examineCertificate(cfg)...)
 	shown := make([]ui.Finding, len(found))
@@ -131,7 +131,7 @@ func examineHere(cfg *config.Config) []ui.Finding {
 	return shown
 }
 
-// localHosts serve models on this machine, where their own tools put them.
+// localHosts are servers of models on this machine, at the default addresses of their tools.
 var localHosts = []struct{ preset, name, variable, address, path string }{
 	{"ollama", "Ollama", "OLLAMA_HOST", "127.0.0.1:11434", "/api/version"},
 	{"lmstudio", "LM Studio", "LMSTUDIO_HOST", "127.0.0.1:1234", "/v1/models"},
@@ -140,7 +140,7 @@ var localHosts = []struct{ preset, name, variable, address, path string }{
 // localTimeout is how long a host on this machine may take to answer.
 const localTimeout = 500 * time.Millisecond
 
-// examineLocalHosts finds hosts that serve models on this machine and that no provider leads to.
+// examineLocalHosts finds model servers on this machine that no provider uses.
 func examineLocalHosts(ctx context.Context, routes *router.Router) (findings []finding) {
 	for _, h := range localHosts {
 		address := cmp.Or(os.Getenv(h.variable), h.address)
@@ -163,7 +163,7 @@ func examineLocalHosts(ctx context.Context, routes *router.Router) (findings []f
 	return findings
 }
 
-// answers reports whether something answers a request at once, and well.
+// answers reports whether a request to url succeeds at once.
 func answers(ctx context.Context, url string) bool {
 	ctx, cancel := context.WithTimeout(ctx, localTimeout)
 	defer cancel()
@@ -179,7 +179,7 @@ func answers(ctx context.Context, url string) bool {
 	return response.StatusCode == http.StatusOK
 }
 
-// examineModels tells how old the knowledge of models is: of newer ones mneme assumes what holds for any.
+// examineModels reports how old the facts about models are: for newer models mneme uses general assumptions.
 func examineModels(cfg *config.Config, routes *router.Router) finding {
 	found := "what this mneme knows of them is of " + routes.ModelsAsOf()
 	if cfg.ModelsFile != "" {
@@ -188,7 +188,7 @@ func examineModels(cfg *config.Config, routes *router.Router) finding {
 	return finding{"models", good, found, ""}
 }
 
-// examineEmbedder has one word embedded, with the credential of the server.
+// examineEmbedder embeds one word, with the server's credential.
 func examineEmbedder(ctx context.Context, cfg *config.Config, routes *router.Router) finding {
 	settings, byProvider := cfg.Embedding()
 	switch {
@@ -208,7 +208,7 @@ func examineEmbedder(ctx context.Context, cfg *config.Config, routes *router.Rou
 	return finding{"embedder", good, embedder.Identity() + " gives vectors", ""}
 }
 
-// messageOf is what of an error is for people.
+// messageOf returns the part of an error that is for people.
 func messageOf(err error) string {
 	var e *codec.Error
 	if errors.As(err, &e) {
@@ -224,11 +224,11 @@ func examineServer(cfg *config.Config, running bool) finding {
 	return finding{"server", good, "a server runs on the data in " + cfg.Data, ""}
 }
 
-// renewBefore is how long before its end a certificate should have been renewed: automatic renewals come at a third of
-// its life, which is a month of the usual three.
+// renewBefore is how long before its end a certificate should have been renewed: automatic renewals happen with a third
+// of its life left, a month of the usual three.
 const renewBefore = 14 * 24 * time.Hour
 
-// examineCertificate looks at the server's own certificate, where there is one.
+// examineCertificate checks the server's own certificate, if any.
 func examineCertificate(cfg *config.Config) []finding {
 	file := cfg.TLS.Certificate
 	if file == "" {
@@ -236,7 +236,7 @@ func examineCertificate(cfg *config.Config) []finding {
 	}
 	const check = "certificate"
 	leaf, err := listen.Leaf(cfg.TLS.Files())
-	if err != nil { // which config.Load would have said
+	if err != nil { // config.Load would have reported it
 		return []finding{{check, problem, err.Error(), "Correct tls"}}
 	}
 	until, left := leaf.NotAfter.Format(time.DateTime), time.Until(leaf.NotAfter)
@@ -252,11 +252,11 @@ func examineCertificate(cfg *config.Config) []finding {
 	return []finding{{check, good, fmt.Sprintf("%s is good until %s", file, until), ""}}
 }
 
-// scarceDisk is where there is not much left to the reserve, of 1 GiB at most, below which the store takes nothing new.
+// scarceDisk is little more than the reserve, of at most 1 GiB, below which the store accepts nothing.
 const scarceDisk = 3 << 30
 
-// examineData looks at the data directory, who can read it, the key in it and the room around it. Another process that serves
-// it has a master key, which may have come from its own environment.
+// examineData checks the data directory, its permissions, its key and its free space. Another process that serves it
+// has a master key, which may come from its own environment.
 func examineData(cfg *config.Config, served bool) []finding {
 	info, err := os.Stat(cfg.Data)
 	switch {
@@ -295,11 +295,11 @@ func examineData(cfg *config.Config, served bool) []finding {
 	return append(findings, disk)
 }
 
-// examineStore reads the files of the store, where no server has it open.
+// examineStore reads the files of the store unless a server has it open.
 func examineStore(ctx context.Context, cfg *config.Config) []finding {
 	const check = "store"
 	if _, err := os.Stat(cfg.Data); err != nil {
-		return nil // as the check of the data says
+		return nil // reported by the check of the data
 	}
 	damage, err := store.Examine(cfg.Data)
 	if err != nil {
@@ -325,13 +325,13 @@ func examineStore(ctx context.Context, cfg *config.Config) []finding {
 	return findings
 }
 
-// provided is what is known of providers beside the configuration, by name.
+// provided is what else is known of providers besides the configuration, by name.
 type provided struct {
 	byAccounts map[string]bool // an account has a credential of its own
-	simulated  map[string]bool // the running server has the simulated provider answer
+	simulated  map[string]bool // the running server simulates the provider
 }
 
-// examineAccounts also tells what the installation knows of providers.
+// examineAccounts also returns what the installation knows about providers.
 func (c *Doctor) examineAccounts(ctx context.Context) (keys finding, known provided) {
 	known = provided{byAccounts: map[string]bool{}, simulated: map[string]bool{}}
 	valid, accounts := 0, 0
@@ -370,8 +370,8 @@ func (c *Doctor) examineAccounts(ctx context.Context) (keys finding, known provi
 	return finding{"keys", good, counted(valid, "valid service key") + " in " + counted(accounts, "account"), ""}, known
 }
 
-// examineIndex looks at the search index, which is one for all accounts. There is nothing to say where the data cannot be
-// read, as the keys tell, or where no account is.
+// examineIndex checks the search index, which all accounts share. It reports nothing if the data cannot be read, as the
+// check of the keys says, or if there is no account.
 func (c *Doctor) examineIndex(ctx context.Context) (findings []finding) {
 	_ = c.manage(ctx, mustExist, func(client *admin.Client) error {
 		accounts, err := client.Accounts().List(ctx)
@@ -401,7 +401,7 @@ func indexFinding(s *search.Status) finding {
 // reachTimeout is how long a provider may take to accept a connection.
 const reachTimeout = 5 * time.Second
 
-// examineProviders looks at all providers at once, and compares this clock with theirs.
+// examineProviders checks all providers at once, and compares this clock with theirs.
 func examineProviders(ctx context.Context, routes *router.Router, known *provided) []finding {
 	providers := routes.Providers()
 	findings := make([]finding, len(providers), len(providers)+1)
@@ -422,15 +422,15 @@ func examineProviders(ctx context.Context, routes *router.Router, known *provide
 	return append(findings, examineClock(skews))
 }
 
-// examineProvider asks for nothing but a header, without a credential. skew is how far this clock is ahead of the
-// provider's; nil when it did not say the time.
+// examineProvider requests only a header, without a credential. skew is how far this clock is ahead of the provider's;
+// nil if the provider did not send the time.
 func examineProvider(ctx context.Context, p *router.Provider) (f finding, skew *time.Duration) {
 	check := "provider " + p.Name()
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	scheme := "https://"
 	if _, port, _ := net.SplitHostPort(p.Address()); port != "443" {
-		scheme = "http://" // also brings a server that speaks TLS to answer, if with a refusal
+		scheme = "http://" // a TLS server answers too, if only with a refusal
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodHead, scheme+p.Address()+"/", http.NoBody)
 	if err != nil {
@@ -466,7 +466,7 @@ func whyUnreachable(err error) string {
 	return ""
 }
 
-// mostSkew is how far clocks may be apart: ids and the order of exchanges hang on ours, and certificates on both.
+// mostSkew is how far clocks may differ: ids and the order of exchanges depend on ours, and certificates on both.
 const mostSkew = time.Minute
 
 // examineClock trusts the provider that agrees best with this machine.

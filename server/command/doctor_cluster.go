@@ -25,11 +25,11 @@ func (c *Doctor) examineCluster(ctx context.Context) (findings []finding, edge b
 	return findings, edge
 }
 
-// lateShipping is how long the oldest exchange may wait for the centre before that is worth a warning: it is shipped within a
-// second.
+// lateShipping is how long the oldest exchange may wait for the centre without a warning: it is normally shipped within
+// a second.
 const lateShipping = time.Minute
 
-// maxSkew is how far apart the clocks of two nodes may be: ids, and so lists, are in the order of the clocks.
+// maxSkew is how far the clocks of two nodes may differ: ids, and so lists, are in the order of the clocks.
 const maxSkew = time.Second
 
 func edgeFindings(s *cluster.Shipping, now time.Time) (findings []finding) {
@@ -57,7 +57,7 @@ func edgeFindings(s *cluster.Shipping, now time.Time) (findings []finding) {
 	return findings
 }
 
-// lateBeat is how long the centre may not be heard: it says every two seconds that it is there.
+// lateBeat is how long the centre may be silent: it sends a beat every two seconds.
 const lateBeat = 10 * time.Second
 
 func identityFinding(i *cluster.Identity, now time.Time) finding {

@@ -13,10 +13,10 @@ import (
 	"github.com/mnemeproxy/mneme/server/config"
 )
 
-// surveyTime is how long nodes may take to say how they are. They answer within milliseconds.
+// surveyTime is how long nodes may take to report. They answer within milliseconds.
 const surveyTime = 2 * time.Second
 
-// examineNodes asks every node of the cluster how it is, over the brokers.
+// examineNodes asks every node of the cluster for its state, over the brokers.
 func examineNodes(ctx context.Context, cfg *config.Config) []finding {
 	const check = "cluster"
 	o, err := clusterOptions(cfg, slog.New(slog.DiscardHandler))
@@ -30,7 +30,7 @@ func examineNodes(ctx context.Context, cfg *config.Config) []finding {
 	return nodeFindings(nodes, time.Now())
 }
 
-// nodeFindings say what nodes have said of themselves, and where they differ.
+// nodeFindings reports what nodes say about themselves, and where they differ.
 func nodeFindings(nodes []cluster.Node, now time.Time) (findings []finding) {
 	const check = "cluster"
 	if len(nodes) == 0 {
@@ -69,7 +69,7 @@ func nodeFindings(nodes []cluster.Node, now time.Time) (findings []finding) {
 	return findings
 }
 
-// nodeFinding is how one node is: the worst of what is to be said of it.
+// nodeFinding returns the worst finding about one node.
 func nodeFinding(n *cluster.Node, now time.Time) finding {
 	var all []finding
 	if n.Edge != nil {

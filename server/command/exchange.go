@@ -35,10 +35,10 @@ type ExchangeList struct {
 
 const (
 	listedByDefault = 50
-	exchangePage    = 500 // exchanges asked for at a time
+	exchangePage    = 500 // exchanges requested at a time
 )
 
-// Run lists exchanges; with --json as they come, so that memory does not grow with their number.
+// Run lists exchanges; with --json it streams them, so that memory does not grow with their number.
 func (c *ExchangeList) Run(ctx context.Context, s *Env) error {
 	if c.Limit < 0 {
 		return fmt.Errorf("--limit %d: give a number above 0", c.Limit)
@@ -51,7 +51,7 @@ func (c *ExchangeList) Run(ctx context.Context, s *Env) error {
 	})
 }
 
-// each visits the newest exchanges, at most limit of them; 0 is all. more reports whether there are others.
+// each visits the newest exchanges, at most limit of them; 0 means all. more reports whether there are others.
 func (c *ExchangeList) each(ctx context.Context, client *admin.Client, limit int, visit func(*store.ExchangeInfo) error) (more bool, err error) {
 	after := ""
 	for seen := 0; ; {
@@ -69,7 +69,7 @@ func (c *ExchangeList) each(ctx context.Context, client *admin.Client, limit int
 			switch {
 			case x.Started.IsZero(): // damaged
 			case x.KeptSince().Before(c.Since.Time):
-				return false, nil // and so are those that follow
+				return false, nil // and so are the following ones
 			case x.Started.Before(c.Since.Time), !c.Until.IsZero() && !x.Started.Before(c.Until.Time):
 				continue
 			}
@@ -141,7 +141,7 @@ func status(x *store.ExchangeInfo) string {
 
 func tokens(x *store.ExchangeInfo) string { return tokenCounts(x.Usage) }
 
-// tokenCounts are those that went in and came out. ~ marks an estimate, or a sum with one in it.
+// tokenCounts returns input and output tokens. ~ marks an estimate, or a sum that contains one.
 func tokenCounts(u store.UsageInfo) string {
 	in := u.InputUncached + u.CacheRead + u.CacheWrite
 	if in+u.Output == 0 {
@@ -170,7 +170,7 @@ type ExchangeShow struct {
 	Part   string `enum:"both,request,response" default:"both" placeholder:"PART" help:"With --raw: only the request, or only the response."`
 }
 
-// Run shows the exchange in one of three forms: for a person, for a program, or its very bytes.
+// Run shows the exchange in one of three forms: for a person, for a program, or as raw bytes.
 func (c *ExchangeShow) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		x, err := client.Memory().Exchange(ctx, c.ID)
@@ -209,7 +209,7 @@ func (c *ExchangeShow) writeRaw(w io.Writer, x *api.Exchange) error {
 	return err
 }
 
-// describe writes what a person wants to know first, then the two bodies.
+// describe writes a summary for a person, then the two bodies.
 func describe(w io.Writer, x *api.Exchange) error {
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, value string) {
@@ -259,7 +259,7 @@ func describe(w io.Writer, x *api.Exchange) error {
 	return nil
 }
 
-// attempt says where one went, and what came of it.
+// attempt describes where an attempt went, and its result.
 func attempt(a *store.Attempt) string {
 	where := a.Model + " at " + a.Provider + " (" + a.Endpoint
 	if a.Key > 0 {
@@ -275,7 +275,7 @@ func attempt(a *store.Attempt) string {
 	return where + "): " + what + ", after " + lasted(time.Duration(a.Took)*time.Millisecond)
 }
 
-// masked says what was masked before the exchange was stored: "github_token (2 in the request)".
+// masked lists what was masked before the exchange was stored: "github_token (2 in the request)".
 func masked(redactions []store.Redaction) string {
 	kinds := make([]string, len(redactions))
 	for i, r := range redactions {

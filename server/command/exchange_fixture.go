@@ -18,7 +18,7 @@ type ExchangeExportFixture struct {
 	ID     string `arg:"" name:"id" help:"The exchange's id, exch_...; its answer is a stream of a real provider, in the client's own format."`
 }
 
-// Run writes what a provider streamed as a fixture of the tests, without its contents.
+// Run writes a provider's stream as a test fixture, without its contents.
 func (c *ExchangeExportFixture) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		x, err := client.Memory().Exchange(ctx, c.ID)

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// writeFile writes what from gives to a new file under its name once it is whole; "-" is standard output.
+// writeFile writes the output of from to a new file, which gets its name once it is complete; "-" is standard output.
 func (s *Env) writeFile(ctx context.Context, name, what string, from io.Reader) (size int64, err error) {
 	if name == "-" {
 		return s.copyShown(ctx, s.Out, from, what, -1)
@@ -31,7 +31,7 @@ func (s *Env) writeFile(ctx context.Context, name, what string, from io.Reader) 
 	return size, nil
 }
 
-// shownReader opens a file to be read with a progress bar; "-" is standard input.
+// shownReader opens a file for reading with a progress bar; "-" is standard input.
 func (s *Env) shownReader(name, what string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(s.In), nil

@@ -11,13 +11,13 @@ import (
 	"github.com/mnemeproxy/mneme/server/config"
 )
 
-// greeting is the text a person sees when the server starts: who answers for which provider, and lines to paste.
+// greeting is the text shown when the server starts: the state of each provider, and lines to paste.
 type greeting struct {
-	version, program string // program: how to call this binary from where it was started
-	origin, socket   string // where clients of this machine reach it; either may be ""
+	version, program string // program: the path of this binary from where it was started
+	origin, socket   string // where clients on this machine reach it; either may be ""
 	data             string
 	retention        string // what is kept
-	firstKey         string // shown once; "" when there are keys already
+	firstKey         string // shown once; "" if there are keys already
 	providers        []provision
 }
 
@@ -82,7 +82,7 @@ func (g *greeting) providerLines() []string {
 	return lines
 }
 
-// kept says how long and how much is kept.
+// kept describes how long and how much is kept.
 func kept(r config.Retention) string {
 	age := r.MaxAge.String()
 	if days := time.Duration(r.MaxAge) / (24 * time.Hour); days > 1 {
@@ -91,7 +91,7 @@ func kept(r config.Retention) string {
 	return fmt.Sprintf("of each account %s and at most %s are kept (retention)", age, r.MaxBytes)
 }
 
-// dataFlag is what commands need to find the data from the same directory.
+// dataFlag returns the flag that commands need to find the data from the same directory.
 func dataFlag(data string) string {
 	if data == config.StandardData(os.LookupEnv) {
 		return ""

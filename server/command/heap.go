@@ -9,17 +9,16 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// The store's database allocates in bursts, and a heap that may double before it is collected holds 300 MB of which
-// 60 MB are in use. heapSize is what the process may take before the collector works harder, which costs 3 % of its CPU
-// time at 7,000 exchanges a second. A process that needs more gets half as much again as is in use, so that the collector
-// is never busy with a limit that cannot be kept, unless its container allows less: the kernel would kill it.
+// The store's database allocates in bursts, and a heap that may double between collections takes 300 MB of which 60 MB
+// are in use. heapSize is what the process may take before the collector works harder, which costs 3 % of its CPU time
+// at 7,000 exchanges per second. A process that needs more gets 1.5 times what is in use, so that the collector is
+// never busy with a limit that it cannot keep, unless its container allows less: the kernel would kill it.
 const (
 	heapSize = 160 << 20
 	heapLook = time.Second
 )
 
-// boundHeap keeps the memory of the process small until end is called. A limit that the operator has set (GOMEMLIMIT)
-// stays.
+// boundHeap keeps the memory of the process small until end is called. A limit set by the operator (GOMEMLIMIT) stays.
 func boundHeap() (end func()) {
 	if debug.SetMemoryLimit(-1) != math.MaxInt64 {
 		return func() {}
@@ -47,18 +46,18 @@ func boundHeap() (end func()) {
 	}
 }
 
-// containerAllows gives the bytes that the collector may let the process have in its control group: nine tenths of the group's
-// limit, since the kernel counts its own buffers for the process too, and pages of files that it is about to write.
+// containerAllows returns how many bytes the collector may let the process use in its control group: nine tenths of the
+// group's limit, because the kernel also counts its own buffers and dirty pages.
 func containerAllows() int64 {
 	limit, err := memlimit.FromCgroup()
-	if err != nil || limit > math.MaxInt64 { // there is none, as a rule
+	if err != nil || limit > math.MaxInt64 { // usually there is none
 		return math.MaxInt64
 	}
 	return int64(limit / 10 * 9)
 }
 
-// followHeap sets the limit for what is in use, no higher than most. Setting it stops the program for a moment, so small changes
-// are skipped.
+// followHeap sets the limit for what is in use, at most most. Setting it stops the program for a moment, so small
+// changes are skipped.
 func followHeap(heap, beside, most int64) {
 	limit := min(max(heapSize, heap*3/2+beside), most)
 	if now := debug.SetMemoryLimit(-1); limit < now-now/8 || limit > now+now/8 {
@@ -66,7 +65,7 @@ func followHeap(heap, beside, most int64) {
 	}
 }
 
-// inUse gives the bytes of the heap that the last collection found in use, and what the runtime takes beside the heap:
+// inUse returns the bytes of the heap that were in use at the last collection, and what the runtime takes besides:
 // stacks and its own tables.
 func inUse() (heap, beside int64) {
 	samples := [...]metrics.Sample{

@@ -19,7 +19,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// runHistory imports what another program has kept of its conversations.
+// runHistory imports the conversation history of another program.
 func (c *Import) runHistory(ctx context.Context, s *Env) error {
 	home, err := os.UserHomeDir()
 	if err != nil && c.File == "" {
@@ -64,7 +64,7 @@ func (c *Import) runHistory(ctx context.Context, s *Env) error {
 	return nil
 }
 
-// show says what was found, before it is imported.
+// show shows what was found, before it is imported.
 func (c *Import) show(s *Env, found *history.History) error {
 	all := found.Projects()
 	sessions, exchanges := 0, 0
@@ -107,7 +107,7 @@ func (c *Import) show(s *Env, found *history.History) error {
 	return nil
 }
 
-// give writes the history as an export, and has it imported.
+// give writes the history as an export and imports it.
 func (c *Import) give(ctx context.Context, s *Env, client *admin.Client, account string, found *history.History) (done api.Import, err error) {
 	recorded, err := found.RecordedIn(&accountSessions{ctx, client, account})
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *Import) give(ctx context.Context, s *Env, client *admin.Client, account
 		read <- err
 	}()
 	done, err = client.Memory().Import(ctx, account, export)
-	_ = export.CloseWithError(io.ErrClosedPipe) // nobody reads on after an error
+	_ = export.CloseWithError(io.ErrClosedPipe) // nothing reads on after an error
 	if unread := <-read; unread != nil && !errors.Is(unread, io.ErrClosedPipe) {
 		err = unread
 	}
@@ -134,7 +134,7 @@ func (c *Import) give(ctx context.Context, s *Env, client *admin.Client, account
 	return done, err
 }
 
-// accountSessions are those of an account, as the server tells of them.
+// accountSessions are the sessions of an account, as the server reports them.
 type accountSessions struct {
 	ctx     context.Context
 	client  *admin.Client

@@ -17,11 +17,11 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// indexDir is where the search index is, in the data directory. It can be removed at any time.
+// indexDir returns the directory of the search index, in the data directory. It can be removed at any time.
 func indexDir(cfg *config.Config) string { return filepath.Join(cfg.Data, "index") }
 
-// startIndex starts the index of a memory with the embedder that is configured; byProvider is nil where no provider embeds.
-// With changeOver it may be another one than the one that made the vectors which are there.
+// startIndex starts the index of a memory with the configured embedder; byProvider is nil if no provider embeds. With
+// changeOver the embedder may differ from the one that made the stored vectors.
 func startIndex(ctx context.Context, m *engine.Engine, cfg *config.Config, routes *router.Router, changeOver bool, log *slog.Logger) (byProvider *embedding.Embedder, err error) {
 	opts := search.Options{Dir: indexDir(cfg), Log: log}
 	settings, ok := cfg.Embedding()
@@ -45,8 +45,8 @@ func startIndex(ctx context.Context, m *engine.Engine, cfg *config.Config, route
 	return byProvider, nil
 }
 
-// agree refuses an embedder whose vectors are not those of the store: to change over is to embed every turn again, which
-// takes time and may cost money, and is for a person to decide.
+// agree refuses an embedder that does not match the stored vectors: changing over means embedding every turn again,
+// which takes time and may cost money, so a person has to decide it.
 func agree(ctx context.Context, m *engine.Engine, embedder search.Embedder) error {
 	generations, err := m.Vectors().Generations()
 	if err != nil || embedder == nil {
@@ -54,7 +54,7 @@ func agree(ctx context.Context, m *engine.Engine, embedder search.Embedder) erro
 	}
 	for _, g := range generations {
 		if !g.Retired && g.Identity == embedder.Identity() {
-			return nil // it has made vectors, or has been told to
+			return nil // it made the vectors, or was chosen explicitly
 		}
 	}
 	live := slices.IndexFunc(generations, func(g store.Generation) bool { return g.Live })

@@ -63,7 +63,7 @@ type KeyList struct {
 	JSON    bool   `help:"Write a JSON array."`
 }
 
-// Run lists keys from the oldest on, revoked ones included.
+// Run lists keys, oldest first, including revoked ones.
 func (c *KeyList) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		keys, err := client.Keys().List(ctx, c.Account)
@@ -84,7 +84,7 @@ func (c *KeyList) Run(ctx context.Context, s *Env) error {
 	})
 }
 
-// boundsLine writes what a key is held to.
+// boundsLine describes the restrictions of a key.
 func boundsLine(k *store.Key) string {
 	var parts []string
 	if limits := limitsLine(k.Limits); limits != "" {
@@ -128,7 +128,7 @@ type KeyUpdate struct {
 	KeySettings `embed:""`
 }
 
-// Run changes what the flags name and nothing else, from the next request on.
+// Run changes only what the flags name, from the next request on.
 func (c *KeyUpdate) Run(ctx context.Context, s *Env) error {
 	asked := api.KeyUpdate{Label: c.Name, KeySettings: c.asked(time.Now())}
 	if asked == (api.KeyUpdate{}) {
@@ -155,7 +155,7 @@ type KeyRotate struct {
 	JSON    bool     `help:"Write the new key and its settings as JSON."`
 }
 
-// Run makes the new key and lets the old one expire.
+// Run makes the new key and sets the old one to expire.
 func (c *KeyRotate) Run(ctx context.Context, s *Env) error {
 	if c.Overlap == 0 {
 		return errors.New("--overlap never would keep the old key valid; make a second key with: mneme key create")
@@ -176,7 +176,7 @@ type KeyRevoke struct {
 	ID     string `arg:"" name:"id" help:"The key's id, key_..., as key list shows it."`
 }
 
-// Run revokes the key. Revoking it again is no error.
+// Run revokes the key. Revoking it again is not an error.
 func (c *KeyRevoke) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		if err := client.Keys().Revoke(ctx, c.ID); err != nil {

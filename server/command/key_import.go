@@ -25,10 +25,10 @@ type KeyImport struct {
 	DryRun bool   `help:"Show what would be created, and create nothing."`
 }
 
-// mostImported bounds a file, in bytes; a line has some hundred.
+// mostImported bounds a file, in bytes; a line has about a hundred.
 const mostImported = 1 << 20
 
-// Run makes all keys in one commit, or none. Accounts that are missing are created before. The keys are written as CSV:
+// Run creates all keys in one commit, or none. Missing accounts are created first. The keys are written as CSV:
 // account, label, id, key.
 func (c *KeyImport) Run(ctx context.Context, s *Env) error {
 	text, err := readBounded(c.File, mostImported)
@@ -60,7 +60,7 @@ func (c *KeyImport) Run(ctx context.Context, s *Env) error {
 			write = func(lines [][]string) error { return errors.Join(csv.NewWriter(file).WriteAll(lines), file.Close()) }
 			defer func() {
 				if failed != nil {
-					_ = file.Close() // once more where it was written
+					_ = file.Close() // again, after a successful write
 					_ = os.Remove(c.Out)
 				}
 			}()
@@ -87,7 +87,8 @@ func readBounded(name string, limit int64) ([]byte, error) {
 	return text, err
 }
 
-// importKeys makes the keys and has them written as lines of CSV. Keys that cannot be written, and that nobody could use, are revoked.
+// importKeys creates the keys and writes them as lines of CSV. If they cannot be written, so that nobody could use
+// them, they are revoked.
 func importKeys(ctx context.Context, keys admin.KeyClient, asked []api.NewKey, write func(lines [][]string) error) error {
 	made, err := keys.Import(ctx, asked)
 	if err != nil {
@@ -106,7 +107,7 @@ func importKeys(ctx context.Context, keys admin.KeyClient, asked []api.NewKey, w
 	return err
 }
 
-// missingAccounts are those that the keys need and nobody has created.
+// missingAccounts returns the accounts that the keys need and that do not exist.
 func missingAccounts(ctx context.Context, client *admin.Client, asked []api.NewKey) (missing []string, err error) {
 	there, err := client.Accounts().List(ctx)
 	if err != nil {
@@ -121,9 +122,9 @@ func missingAccounts(ctx context.Context, client *admin.Client, asked []api.NewK
 	return missing, nil
 }
 
-// readKeys reads a CSV of keys. The error names every mistake with its line.
+// readKeys reads a CSV of keys. The error lists every mistake with its line.
 func readKeys(name string, text []byte, now time.Time) (asked []api.NewKey, err error) {
-	reader := csv.NewReader(strings.NewReader(strings.TrimPrefix(string(text), "\ufeff"))) // which spreadsheets write
+	reader := csv.NewReader(strings.NewReader(strings.TrimPrefix(string(text), "\ufeff"))) // written by spreadsheets
 	reader.TrimLeadingSpace = true
 	columns, err := reader.Read()
 	if err != nil {
@@ -138,7 +139,7 @@ func readKeys(name string, text []byte, now time.Time) (asked []api.NewKey, err 
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil { // it has the line
+		if err != nil { // it includes the line
 			return nil, errors.Join(append(mistakes, fmt.Errorf("%s: %w", name, err))...)
 		}
 		line, _ := reader.FieldPos(0)
@@ -154,7 +155,7 @@ func readKeys(name string, text []byte, now time.Time) (asked []api.NewKey, err 
 	return asked, errors.Join(mistakes...)
 }
 
-// readKey reads the fields of a line; an empty one leaves the setting as it is where none is given.
+// readKey reads the fields of a line; an empty field means that none is given.
 func readKey(columns, fields []string, now time.Time) (api.NewKey, error) {
 	key := api.NewKey{Scopes: store.ScopeWrite | store.ScopeRead}
 	var settings KeySettings

@@ -11,7 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// KeySettings are the flags for the settings of a key that may change.
+// KeySettings are the flags for the changeable settings of a key.
 type KeySettings struct {
 	Expires           *Lifetime        `placeholder:"TIME" help:"When it expires, from now, such as 90d or 12h, or never."`
 	RequestsPerMinute *Limit           `placeholder:"N" help:"Requests per minute; none: no limit; default: the server's limit."`
@@ -25,7 +25,7 @@ type KeySettings struct {
 	TrustTrace        *bool            `negatable:"" help:"Continue the traces of its callers."`
 }
 
-// asked is what the flags ask for, counted from now.
+// asked returns the settings in the flags, with lifetimes counted from now.
 func (s *KeySettings) asked(now time.Time) api.KeySettings {
 	asked := api.KeySettings{Models: (*store.Models)(s.Models), Recall: s.Recall, TrustTrace: s.TrustTrace}
 	if s.Expires != nil {
@@ -43,10 +43,10 @@ func (s *KeySettings) asked(now time.Time) api.KeySettings {
 	return asked
 }
 
-// Lifetime is how long something lasts from now on; 0 is forever.
+// Lifetime is how long something lasts from now; 0 is forever.
 type Lifetime time.Duration
 
-// UnmarshalText reads whole days, as "90d", what [time.ParseDuration] reads, and "never".
+// UnmarshalText reads whole days such as "90d", anything that [time.ParseDuration] reads, and "never".
 func (l *Lifetime) UnmarshalText(text []byte) error {
 	if string(text) == "never" {
 		*l = 0
@@ -68,10 +68,10 @@ func (l *Lifetime) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// maxDays is a century, which a time.Duration holds.
+// maxDays is a century, which fits a time.Duration.
 const maxDays = 36500
 
-// from is when the lifetime ends if it begins at now; zero for never.
+// from returns when a lifetime that begins at now ends; zero for never.
 func (l Lifetime) from(now time.Time) time.Time {
 	if l == 0 {
 		return time.Time{}
@@ -100,17 +100,17 @@ func (l *Limit) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Models are those that a key may ask for.
+// Models are the models that a key may ask for.
 type Models store.Models
 
-// UnmarshalText reads names with a comma between, or "all".
+// UnmarshalText reads names separated by commas, or "all".
 func (m *Models) UnmarshalText(text []byte) error {
 	models, err := store.ParseModels(string(text))
 	*m = Models(models)
 	return err
 }
 
-// limitsLine writes the limits that a key has of its own.
+// limitsLine writes a key's own limits.
 func limitsLine(l store.Limits) string {
 	var parts []string
 	for _, limit := range []struct {

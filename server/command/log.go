@@ -13,8 +13,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-// newLog writes lines for people on a terminal, and JSON everywhere else, where the lines of exchanges are gathered.
-// The caller flushes it in the end. Credentials are masked in every line.
+// newLog writes text lines to a terminal, and JSON anywhere else, where the lines of exchanges are batched. The caller
+// flushes it in the end. Credentials are masked in every line.
 func newLog(w io.Writer, redactor *redact.Redactor) (log *slog.Logger, flush func()) {
 	masked := &maskedLines{to: w, redactor: redactor}
 	if isTerminal(w) {
@@ -24,13 +24,13 @@ func newLog(w io.Writer, redactor *redact.Redactor) (log *slog.Logger, flush fun
 	return slog.New(urgent{slog.NewJSONHandler(gathered, nil), gathered}), gathered.flush
 }
 
-// maskedLines masks credentials in what is written. Errors of libraries quote what they could not read.
+// maskedLines masks credentials in log lines. Errors of libraries quote what they could not read.
 type maskedLines struct {
 	to       io.Writer
 	redactor *redact.Redactor
 }
 
-// Write takes one line or several.
+// Write writes one or several lines.
 func (m *maskedLines) Write(lines []byte) (int, error) {
 	out := lines
 	if m.redactor.Holds(lines) {
@@ -40,18 +40,18 @@ func (m *maskedLines) Write(lines []byte) (int, error) {
 	return m.to.Write(out)
 }
 
-// libraryLog takes what libraries write to the standard logger of Go. It leaves out what they quote: net/http quotes the
-// beginning of bytes that a provider sends unasked, which may belong to anyone's answer.
+// libraryLog logs what libraries write to Go's standard logger, without what they quote: net/http quotes bytes that a
+// provider sends unasked, which may belong to anyone's answer.
 type libraryLog struct{ log *slog.Logger }
 
-// Write takes one line.
+// Write logs one line.
 func (l libraryLog) Write(line []byte) (int, error) {
 	text, _, _ := bytes.Cut(bytes.TrimSpace(line), []byte(` starting with "`))
 	l.log.Warn(string(text))
 	return len(line), nil
 }
 
-// takeStandardLog has libraries write to log; giveBack ends that.
+// takeStandardLog redirects Go's standard logger to log until giveBack is called.
 func takeStandardLog(log *slog.Logger) (giveBack func()) {
 	former, flags := standard.Writer(), standard.Flags()
 	standard.SetOutput(libraryLog{log})
@@ -62,8 +62,8 @@ func takeStandardLog(log *slog.Logger) (giveBack func()) {
 	}
 }
 
-// gatheredLines writes the lines of a tenth of a second at once: a write for each exchange would cost a system call and wake
-// the log's reader. Writers wait for the reader only when more lines gather than there is room for.
+// gatheredLines batches the lines of a tenth of a second: a write for each exchange would cost a system call and wake
+// the log's reader. Writers wait for the reader only when the buffer is full.
 type gatheredLines struct {
 	to io.Writer
 
@@ -77,7 +77,7 @@ const (
 	roomOfLines = 64 << 10
 )
 
-// Write takes one line.
+// Write buffers one line.
 func (g *gatheredLines) Write(line []byte) (int, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -110,11 +110,11 @@ func (g *gatheredLines) write() {
 		return
 	}
 	g.timer.Stop()
-	_, _ = g.to.Write(g.pending) // there is nowhere left to tell of a failure
+	_, _ = g.to.Write(g.pending) // there is nowhere to report a failure
 	g.pending = g.pending[:0]
 }
 
-// urgent writes warnings, errors and whatever is not the line of an exchange at once, with all that has gathered before.
+// urgent writes warnings, errors and everything except the lines of exchanges at once, with all pending lines.
 type urgent struct {
 	slog.Handler
 	lines *gatheredLines

@@ -22,13 +22,13 @@ type Login struct {
 	URL string `arg:"" optional:"" placeholder:"URL" help:"The server, such as https://mneme.example.com (default: http://127.0.0.1:7788)."`
 }
 
-// login is what is kept of a login.
+// login is a saved login.
 type login struct {
 	URL string `json:"url"`
 	Key string `json:"key"`
 }
 
-// Run keeps the server and a key of it for the commands that come, once the server has accepted the key.
+// Run saves the server and a key for later commands, once the server has accepted the key.
 func (c *Login) Run(ctx context.Context, s *Env) error {
 	file, err := loginFile()
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *Login) Run(ctx context.Context, s *Env) error {
 	return nil
 }
 
-// unprotected reports whether a URL leads over a network without TLS.
+// unprotected reports whether a URL uses a network without TLS.
 func unprotected(origin string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme == "https" || u.Hostname() == "localhost" {
@@ -69,7 +69,7 @@ func unprotected(origin string) bool {
 // Logout is "mneme logout".
 type Logout struct{}
 
-// Run forgets the login. The key stays valid.
+// Run removes the login. The key stays valid.
 func (*Logout) Run(s *Env) error {
 	file, err := loginFile()
 	if err != nil {
@@ -86,7 +86,7 @@ func (*Logout) Run(s *Env) error {
 	return nil
 }
 
-// loginFile is where the login is kept.
+// loginFile returns the path of the saved login.
 func loginFile() (string, error) {
 	home := config.Home()
 	if home == "" {
@@ -95,7 +95,7 @@ func loginFile() (string, error) {
 	return filepath.Join(home, "login.json"), nil
 }
 
-// readLogin gives the login; an empty one where there is none.
+// readLogin returns the login; an empty one if there is none.
 func readLogin() (kept login, err error) {
 	if config.Home() == "" {
 		return kept, nil
@@ -114,7 +114,7 @@ func readLogin() (kept login, err error) {
 	return kept, nil
 }
 
-// writeLogin keeps the login from other users, and from being half there.
+// writeLogin saves the login atomically, hidden from other users.
 func writeLogin(file string, kept login) error {
 	text, err := json.MarshalIndent(kept, "", "  ")
 	if err != nil {
@@ -129,7 +129,7 @@ func writeLogin(file string, kept login) error {
 	return nil
 }
 
-// writePrivately puts a file that only this user may read in the place of the one before it.
+// writePrivately atomically replaces a file by one that only this user may read.
 func writePrivately(file string, text []byte) error {
 	fresh, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*") // mode 0600
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/admin"
 )
 
-// MasterKey is the noun for the key that accounts' own provider credentials are sealed under.
+// MasterKey is the noun for the key that seals accounts' own provider credentials.
 type MasterKey struct {
 	Rotate MasterKeyRotate `cmd:"" help:"Make a new master key and reseal every credential."`
 }

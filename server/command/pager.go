@@ -10,11 +10,11 @@ import (
 	"runtime"
 )
 
-// envPager names the user's pager; empty, there is none.
+// envPager names the user's pager; empty means none.
 const envPager = "PAGER"
 
-// pages takes what may be long: for the user's pager at a terminal, which shows it when the command has let go of the store, and
-// standard output elsewhere.
+// pages returns the writer for output that may be long: at a terminal it goes to the user's pager, which shows it once
+// the command has released the store, elsewhere to standard output.
 func (s *Env) pages() io.Writer {
 	if pagerCommand() == "" || !isTerminal(s.In) || !isTerminal(s.Out) {
 		return s.Out
@@ -30,7 +30,7 @@ func pagerCommand() string {
 	return command
 }
 
-// showPages shows what was put aside for the pager.
+// showPages shows the collected output in the pager.
 func (s *Env) showPages() error {
 	if s.long.Len() == 0 {
 		return nil
@@ -38,7 +38,7 @@ func (s *Env) showPages() error {
 	return s.through(pagerCommand(), &s.long)
 }
 
-// through shows a text by a command line, until the user ends it.
+// through pipes a text to a command line, until the user ends it.
 func (s *Env) through(command string, text *bytes.Buffer) error {
 	shell := exec.CommandContext(context.Background(), "sh", "-c", command)
 	if runtime.GOOS == "windows" {
@@ -47,10 +47,10 @@ func (s *Env) through(command string, text *bytes.Buffer) error {
 	shell.Stdout, shell.Stderr = s.Out, s.Err
 	shell.Env = os.Environ()
 	if _, set := os.LookupEnv("LESS"); !set {
-		shell.Env = append(shell.Env, "LESS=FRX") // ends by itself where all fits on the screen, and leaves it there
+		shell.Env = append(shell.Env, "LESS=FRX") // exits by itself if everything fits on the screen, and leaves it there
 	}
 	shell.Stdin = text
-	if err := shell.Run(); err != nil { // none where the user has seen enough
+	if err := shell.Run(); err != nil { // not an error if the user has seen enough
 		return fmt.Errorf("the pager %q failed: %w; set %s to another one, or to nothing for none", command, err, envPager)
 	}
 	return nil

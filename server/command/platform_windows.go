@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// platformNotice says at the start what works differently on this system than on Linux; "" for nothing.
+// platformNotice says at the start what differs on this system from Linux; "" for nothing.
 const platformNotice = "Windows has no SIGHUP and no file modes: a changed configuration is taken when its file is saved, " +
 	"and only the access list of the data directory keeps other users out"
 
@@ -17,12 +17,12 @@ func keepFilesPrivate() {}
 // terminate ends a process: Windows has no way to ask one.
 func terminate(process *os.Process) error { return process.Kill() }
 
-// restartSignals are none: Windows lets no process become another program.
+// restartSignals is empty: a Windows process cannot become another program.
 var restartSignals []os.Signal
 
 func become(string, []string, []string) error { return errors.ErrUnsupported }
 
-// detach has a process outlive this one and its console.
+// detach lets a process outlive this one and its console.
 func detach(c *exec.Cmd) {
 	c.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP, HideWindow: true}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// ShowsProgress reports whether a person watches standard error: progress is drawn nowhere else.
+// ShowsProgress reports whether standard error is a terminal; progress is drawn nowhere else.
 func (s *Env) ShowsProgress() bool { return isTerminal(s.Err) }
 
 // progress shows a progress bar for size bytes, or -1 if the size is unknown.
@@ -52,7 +52,7 @@ func (s *Env) waiting(what string) (done func()) {
 	}
 }
 
-// copyShown copies with a progress bar, and ends when ctx does.
+// copyShown copies with a progress bar until ctx ends.
 func (s *Env) copyShown(ctx context.Context, to io.Writer, from io.Reader, what string, size int64) (int64, error) {
 	bar := s.progress(what, size)
 	n, err := io.Copy(io.MultiWriter(to, bar), from)

@@ -8,13 +8,13 @@ import (
 	"github.com/mnemeproxy/mneme/server/config"
 )
 
-// provision says who answers for a provider.
+// provision is what serves a provider.
 type provision struct {
 	provider         string
 	simulated, keyed bool // keyed: the server has a key
 }
 
-// String is what people are told, at the start and by the doctor.
+// String returns the text for people, at the start and in the doctor.
 func (p provision) String() string {
 	key := cmp.Or(config.ProviderKeyVariable(p.provider), router.KeyVariable(p.provider, ""), "providers."+p.provider+".api_key")
 	switch {
@@ -27,7 +27,7 @@ func (p provision) String() string {
 	}
 }
 
-// state is the doctor's word for it.
+// state returns the doctor's word for it.
 func (p provision) state() string {
 	if p.simulated {
 		return warning

@@ -31,14 +31,14 @@ type Recall struct {
 	JSON         bool     `help:"Write the answer as JSON."`
 }
 
-// maxEvent bounds the event that a hook reads, in bytes.
+// maxEvent bounds the event on a hook's input, in bytes.
 const maxEvent = 1 << 20
 
-// Run asks what is to be recalled and writes it, or says why there is silence.
+// Run recalls and writes what it finds, or the reason for silence.
 func (c *Recall) Run(ctx context.Context, s *Env) error {
 	if c.Hook {
 		answer, err := c.hook(ctx, s.In)
-		if err != nil { // a person's prompt must not wait for, or fail with, its memory
+		if err != nil { // a prompt must neither wait for the memory nor fail with it
 			fmt.Fprintln(s.Err, "mneme: recall:", err)
 			return nil
 		}
@@ -94,7 +94,7 @@ func (c *Recall) request() (*api.RecallRequest, error) {
 	return asked, nil
 }
 
-// digest asks as the hook of a session that starts.
+// digest asks like the hook of a starting session.
 func (c *Recall) digest(ctx context.Context, s *Env, client *admin.Client, account, directory string) error {
 	event, err := json.Marshal(api.RecallRequest{Event: "SessionStart", Source: "startup", Directory: directory})
 	if err != nil {
@@ -123,7 +123,7 @@ func (c *Recall) digest(ctx context.Context, s *Env, client *admin.Client, accou
 // hookTime is how long a hook waits for the server.
 const hookTime = 2 * time.Second
 
-// hook hands an event on: with a key by one request to the server, without one over the management socket.
+// hook forwards an event: with a key by one request to the server, without one over the management socket.
 func (c *Recall) hook(ctx context.Context, in io.Reader) (answer json.RawMessage, err error) {
 	event, err := io.ReadAll(io.LimitReader(in, maxEvent+1))
 	if err != nil {
@@ -177,7 +177,7 @@ func (c *Recall) post(ctx context.Context, key string, event []byte) (json.RawMe
 	return bytes.TrimSpace(answer), err
 }
 
-// recaller is the command by which an agent's hooks recall; "" where they do not.
+// recaller returns the command that an agent's hooks run for recall; "" if they do not.
 func (c *Wrap) recaller() string {
 	if !c.Recall {
 		return ""

@@ -15,7 +15,7 @@ type Recover struct {
 	JSON       bool   `help:"Write the report as JSON."`
 }
 
-// Run makes a new store out of all that can be read of a damaged one. What is lost makes the exit code 1.
+// Run makes a new store from everything readable in a damaged one. If anything is lost, the exit code is 1.
 func (c *Recover) Run(ctx context.Context, s *Env) error {
 	cfg, err := c.load()
 	if err != nil {
@@ -61,7 +61,7 @@ func describeRecovery(s *Env, report *store.RecoverReport) error {
 	return err
 }
 
-// describeDamage writes what is wrong with files, and the first of what was lost by it.
+// describeDamage describes the damage to files, and the first losses from it.
 func describeDamage(s *Env, damage []store.Damage) error {
 	if len(damage) == 0 {
 		return nil

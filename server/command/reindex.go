@@ -18,12 +18,12 @@ type Reindex struct {
 	What   string `arg:"" optional:"" default:"words" enum:"words,vectors,all" help:"What to rebuild: words, vectors or all (default: ${default})."`
 }
 
-// progressInterval is how often a command looks how far the server is.
+// progressInterval is how often a command checks the server's progress.
 const progressInterval = 100 * time.Millisecond
 
-// Run rebuilds the search index from the record and shows its progress. A running server keeps serving; searches find what is
-// indexed so far and use the former vectors until the new ones are complete. It may be interrupted: the server continues
-// with it, at once or at its next start.
+// Run rebuilds the search index from the record and shows its progress. A running server keeps serving; searches find
+// what is indexed so far and use the old vectors until the new ones are complete. If it is interrupted, the server
+// continues, at once or at its next start.
 func (c *Reindex) Run(ctx context.Context, s *Env) error {
 	vectors := c.What != admin.Words
 	return c.manageIndex(ctx, vectors, func(client *admin.Client) error {
@@ -31,7 +31,7 @@ func (c *Reindex) Run(ctx context.Context, s *Env) error {
 		if err != nil || len(accounts) == 0 {
 			return err
 		}
-		account := accounts[0].Name // how far the index is is the same for every account
+		account := accounts[0].Name // the index makes the same progress for every account
 		if err := client.Upkeep().Reindex(ctx, c.What); err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func (c *Reindex) Run(ctx context.Context, s *Env) error {
 	})
 }
 
-// watchIndex shows how far the index is, and the vectors if they are asked for, until both have caught up.
+// watchIndex shows the progress of the index, and of the vectors if wanted, until both have caught up.
 func (s *Env) watchIndex(ctx context.Context, client *admin.Client, account string, vectors bool) (*search.Status, error) {
 	var words, embedded steps
 	defer words.end()
@@ -81,13 +81,13 @@ func (s *Env) watchIndex(ctx context.Context, client *admin.Client, account stri
 	}
 }
 
-// steps is a progress bar of things that are counted.
+// steps is a progress bar that counts things.
 type steps struct {
 	most uint64
 	bar  *progressbar.ProgressBar // nil until there is something to show
 }
 
-// show says how many are done. Where standard error is no terminal it shows nothing.
+// show shows how many are done; without a terminal on standard error it shows nothing.
 func (p *steps) show(s *Env, what string, done uint64) {
 	if !s.ShowsProgress() || p.most == 0 {
 		return

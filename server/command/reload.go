@@ -23,19 +23,19 @@ import (
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-// routing makes routers from configurations, in the same way at the start and at every reload.
+// routing makes routers from configurations, at the start and at every reload.
 type routing struct {
 	sources   config.Sources
 	engine    *engine.Engine
 	log       *slog.Logger
-	traceable bool                // spans are made
+	traceable bool                // spans are enabled
 	redactor  *redact.Redactor    // of the store and the log
 	simulator Simulator           // nil: no providers are simulated
 	embedder  *embedding.Embedder // of the index; nil: no provider embeds
 	summaries *summary.Writer     // nil: no model writes summaries
 }
 
-// router also gives what it was made of, and the names of the providers that are simulated.
+// router also returns the configuration that the router was made from, and the names of simulated providers.
 func (r *routing) router(cfg *config.Config) (made *router.Router, from router.Config, simulated []string, err error) {
 	from = cfg.Router()
 	from.TraceParent = r.traceable && cfg.Telemetry.SendTraceparent
@@ -48,20 +48,20 @@ func (r *routing) router(cfg *config.Config) (made *router.Router, from router.C
 	return made, from, simulated, err
 }
 
-// lookEvery is how often the files of the configuration are polled. A change is taken once two polls agree.
+// lookEvery is how often the configuration files are polled. A change is applied once two polls agree.
 const lookEvery = time.Second
 
-// reloads takes changes of the configuration while the service runs.
+// reloads applies changes of the configuration while the service runs.
 type reloads struct {
 	routing
 	service   *server.Server
 	telemetry *telemetry.Telemetry
 	started   *config.Config
-	routes    *router.Router // in use; nobody else closes it
+	routes    *router.Router // in use; only reloads closes it
 }
 
-// run reads the configuration again at every SIGHUP and whenever one of its files has changed, until ctx is done, and lets
-// the service use it. What cannot be used leaves the old one in place.
+// run rereads the configuration at every SIGHUP and whenever one of its files has changed, until ctx is done, and
+// applies it to the service. An invalid configuration changes nothing.
 func (r *reloads) run(ctx context.Context) {
 	defer func() { r.routes.Close() }()
 	hangup := make(chan os.Signal, 1)
@@ -89,7 +89,7 @@ func (r *reloads) run(ctx context.Context) {
 	}
 }
 
-// renewCertificates takes certificates that were renewed into use, whatever else the configuration says by now.
+// renewCertificates applies renewed certificates, even if the configuration has become invalid.
 func (r *reloads) renewCertificates() {
 	renewed, err := r.service.RenewCertificates()
 	switch {
@@ -100,7 +100,7 @@ func (r *reloads) renewCertificates() {
 	}
 }
 
-// reload returns the files of the configuration that it has put in use, or nil.
+// reload returns the files of the configuration that it has applied, or nil.
 func (r *reloads) reload(by string) (files []string) {
 	err := r.engine.AuditLog().Audited(store.AuditEntry{Actor: store.Operator, Action: "config.reload", Subject: by}, func(*store.AuditEntry) error {
 		fresh, made, err := r.read()
@@ -130,7 +130,7 @@ func (r *reloads) read() (config.Config, *router.Router, error) {
 
 func (r *reloads) use(fresh *config.Config, made *router.Router) {
 	r.service.LimitKeys(keyLimits(fresh))
-	if people, err := fresh.UI.OIDC.Options(); err == nil { // Load has checked it
+	if people, err := fresh.UI.OIDC.Options(); err == nil { // checked by Load
 		r.service.UseOpenID(people)
 	}
 	if err := r.service.UseCertificates(fresh.TLS.Files()); err != nil {
@@ -160,7 +160,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// keyLimits are those of keys that have none of their own.
+// keyLimits returns the limits of keys that have none of their own.
 func keyLimits(cfg *config.Config) store.Limits {
 	l := cfg.Limits.PerKey
 	return store.Limits{
@@ -169,9 +169,9 @@ func keyLimits(cfg *config.Config) store.Limits {
 	}
 }
 
-// waitsForRestart names the groups that were changed since the start and are read at the start alone. Providers, routes,
-// aliases, the file of models, the cache, the limits of keys and who signs in to the page are taken at once, and so are the
-// timeouts that concern providers.
+// waitsForRestart names the groups that have changed since the start and are read only at the start. These are applied
+// at once: providers, routes, aliases, the file of models, the cache, the limits of keys, sign-in to the page, and the
+// timeouts of providers.
 func waitsForRestart(started, fresh *config.Config) []string {
 	names := []string{}
 	for name, pair := range map[string][2]any{
@@ -196,7 +196,7 @@ func waitsForRestart(started, fresh *config.Config) []string {
 	return names
 }
 
-// once starts a simulator when it is first needed, and gives the same one from then on.
+// once starts a simulator when it is first needed, and returns the same one from then on.
 func once(start Simulator) (simulator Simulator, stop func() error) {
 	origin, end := "", func() error { return nil }
 	simulator = func() (string, func() error, error) {

@@ -33,14 +33,15 @@ var replayPaths = map[string]string{
 	"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages", "embeddings": "/v1/embeddings",
 }
 
-// replayHeaders are those of the captured request that say how it is to be read.
+// replayHeaders are the headers of the captured request that decide how it is read.
 var replayHeaders = []string{"Anthropic-Version", "Anthropic-Beta"}
 
-// replayKeyLife is how long the key of a replay is valid at most: one that is killed does not revoke it. The key is looked at
+// replayKeyLife is the longest life of a replay's key, because a killed replay does not revoke it. The key is checked
 // once, when the server has the request; the answer may take longer.
 const replayKeyLife = 5 * time.Minute
 
-// Run sends the request through the running server, with a key made for it and revoked afterwards, and shows the answer. It is recorded as an exchange of its own, in a session for the replays of this one.
+// Run sends the request through the running server, with a key made for it and revoked afterwards, and shows the
+// answer. It is recorded as an exchange of its own, in a session for replays of this one.
 func (c *ExchangeReplay) Run(ctx context.Context, s *Env) error {
 	origin, err := c.origin(ctx)
 	if err != nil {
@@ -48,7 +49,7 @@ func (c *ExchangeReplay) Run(ctx context.Context, s *Env) error {
 	}
 	manage := c.manage
 	if _, key, err := c.elsewhere(); err == nil && key == "" {
-		manage = c.StoreFlags.manage // --url alone says where the server of this machine's data listens
+		manage = c.StoreFlags.manage // only --url says where the server of this machine's data listens
 	}
 	return manage(ctx, mustExist, func(client *admin.Client) (err error) {
 		if client.InProcess() {
@@ -84,7 +85,7 @@ func (c *ExchangeReplay) Run(ctx context.Context, s *Env) error {
 	})
 }
 
-// key is one for the replay alone, with the way to revoke it; on a server elsewhere it is the caller's.
+// key returns a key for the replay and a function that revokes it; on a remote server it is the caller's own key.
 func (c *ExchangeReplay) key(ctx context.Context, client *admin.Client, x *api.Exchange) (secret string, revoke func() error, err error) {
 	if client.Holder() != nil {
 		_, secret, err = c.elsewhere()
@@ -100,7 +101,7 @@ func (c *ExchangeReplay) key(ctx context.Context, client *admin.Client, x *api.E
 	return key.Secret, func() error { return client.Keys().Revoke(context.WithoutCancel(ctx), key.ID) }, nil
 }
 
-// request is the captured one, without its continuity fields, which would put it into the old conversation.
+// request returns the captured request without its continuity fields, which would add it to the old conversation.
 func (c *ExchangeReplay) request(ctx context.Context, x *api.Exchange, origin, key string) (*http.Request, error) {
 	path, ok := replayPaths[x.Surface]
 	if !ok || x.Auxiliary == store.AuxiliaryTokens {
@@ -133,8 +134,8 @@ func (c *ExchangeReplay) request(ctx context.Context, x *api.Exchange, origin, k
 	return request, nil
 }
 
-// send streams the answer to out, and gives the id of the exchange. An error answer goes to standard output in any case, and is
-// a failure.
+// send streams the answer to out, and returns the id of the exchange. An error answer always goes to standard output,
+// and is a failure.
 func send(request *http.Request, s *Env, out io.Writer) (id string, err error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}} // no proxy: this is our own server
 	response, err := client.Do(request)
@@ -160,7 +161,7 @@ func send(request *http.Request, s *Env, out io.Writer) (id string, err error) {
 	return id, nil
 }
 
-// compareAnswers writes the second answer as text, and how it differs from the first.
+// compareAnswers writes the second answer as text, and its differences from the first.
 func compareAnswers(ctx context.Context, client *admin.Client, w io.Writer, account, first, second string) error {
 	before, err := answerText(ctx, client, account, first)
 	if err != nil {
@@ -180,7 +181,7 @@ func compareAnswers(ctx context.Context, client *admin.Client, w io.Writer, acco
 	return err
 }
 
-// answerText is what an exchange answered, a line for each line of text and for each call of a tool.
+// answerText returns an exchange's answer, with a line for each line of text and for each tool call.
 func answerText(ctx context.Context, client *admin.Client, account, id string) (string, error) {
 	answer, err := client.Memory().Answer(ctx, account, id)
 	if err != nil {

@@ -16,19 +16,19 @@ import (
 	"github.com/mnemeproxy/mneme/server/listen"
 )
 
-// restart has the server drain and start the installed program in its place: the same process and the same listening
-// sockets, on which new clients wait meanwhile. One process at a time can have the store, so the former ends before the next
-// begins.
+// restart has the server drain and then become the installed program: the same process and the same listening sockets,
+// on which new clients wait meanwhile. Only one process at a time can have the store, so the old one ends before the
+// new one starts.
 type restart struct {
 	program string           // "" until a restart has begun
-	sockets *listen.Handover // which it goes on with
+	sockets *listen.Handover // passed on to it
 }
 
-// checkTime is how long the program that is to go on may take to check the configuration.
+// checkTime is how long the new program may take to check the configuration.
 const checkTime = 30 * time.Second
 
-// await begins the drain at the signal, once the next program has found no mistake in the configuration. stop ends the
-// waiting; after it, r says whether there is a program to become.
+// await starts the drain at the signal, once the new program has found no mistake in the configuration. stop ends the
+// waiting; after it, r.begun reports whether there is a program to become.
 func (r *restart) await(ctx context.Context, service *server.Server, config string, log *slog.Logger, drain func()) (stop func()) {
 	if len(restartSignals) == 0 {
 		return func() {}
@@ -54,7 +54,7 @@ func (r *restart) await(ctx context.Context, service *server.Server, config stri
 			log.Error("the restart was refused; this server goes on", "reason", err.Error())
 		}
 	}()
-	return func() { // the signal stays caught: a second one is not to end the process
+	return func() { // the signal stays caught: a second one must not end the process
 		cancel()
 		<-ended
 	}
@@ -75,7 +75,7 @@ func (r *restart) begin(ctx context.Context, service *server.Server, config stri
 	return nil
 }
 
-// installedProgram is what the name of this program leads to now: another file, after an upgrade.
+// installedProgram returns the file that this program's name leads to now: another one, after an upgrade.
 func installedProgram() (string, error) {
 	program, err := exec.LookPath(os.Args[0])
 	if errors.Is(err, exec.ErrNotFound) {
@@ -105,7 +105,7 @@ func checkBy(ctx context.Context, program, config string) error {
 // begun reports whether there is a program to become.
 func (r *restart) begun() bool { return r.program != "" }
 
-// become replaces this process. It returns only what prevents that.
+// become replaces this process. It returns only on failure.
 func (r *restart) become() error {
 	sockets, err := r.sockets.Environment()
 	if err != nil {

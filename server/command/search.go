@@ -42,7 +42,7 @@ type Search struct {
 	JSON        bool     `help:"Write the answer as JSON, with the parts of each score."`
 }
 
-// Run searches and shows the hits, the best first.
+// Run searches and shows the hits, best first.
 func (c *Search) Run(ctx context.Context, s *Env) error {
 	asked := c.request()
 	return c.manageIndex(ctx, false, func(client *admin.Client) error {
@@ -173,7 +173,7 @@ func showHit(out io.Writer, now time.Time, h *search.Hit) {
 	fmt.Fprintln(out)
 }
 
-// parts says what a score is made of.
+// parts lists the components of a score.
 func parts(s *search.Scores) string {
 	text := fmt.Sprintf("words %.2f, bm25 %.2f", s.Lexical, s.BM25)
 	if s.Context != 0 {
@@ -188,7 +188,7 @@ func parts(s *search.Scores) string {
 	return text
 }
 
-// gist is a summary on one line.
+// gist returns a summary on one line.
 func gist(s *search.Summary) string {
 	if s == nil {
 		return ""
@@ -204,7 +204,7 @@ func gist(s *search.Summary) string {
 	return strings.Join(list, "; ")
 }
 
-// marked is a hit's snippet, safe to print, with signs around what was looked for.
+// marked returns a hit's snippet, safe to print, with markers around the matches.
 func marked(h *search.Hit, from, to string) string {
 	var b strings.Builder
 	snippet, end := []rune(h.Snippet), 0

@@ -11,11 +11,11 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// shownValues is how many values of a field a hint lists, the most frequent.
+// shownValues is how many values of a field a hint lists, the most frequent first.
 const shownValues = 8
 
-// searchHints say of a search that found nothing which of its fields and values the account does not have, and name some that
-// it has. The facets are those of [search.Answer], the most frequent values first.
+// searchHints says, for a search without hits, which of its fields and values the account does not have, and names some
+// that it has. The facets are those of [search.Answer], the most frequent values first.
 func searchHints(asked *search.Request, facets map[string][]lexical.FacetValue) (hints []string) {
 	terms := slices.Clone(asked.Filter.And)
 	if asked.Syntax != search.Plain {
@@ -34,8 +34,8 @@ func searchHints(asked *search.Request, facets map[string][]lexical.FacetValue) 
 	return hints
 }
 
-// fieldTerms are the words of a query of the form field:value, as filters without an operator. Those that must not be there
-// are left out, and so are URLs and names with two colons.
+// fieldTerms returns the words of a query that have the form field:value, as filters without an operator. It skips
+// excluded words, URLs and names with two colons.
 func fieldTerms(query string) (terms []search.Filter) {
 	for word := range strings.FieldsSeq(query) {
 		name, value, found := strings.Cut(strings.TrimLeft(word, "+("), ":")

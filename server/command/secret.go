@@ -14,8 +14,8 @@ import (
 // maxSecret bounds what is read as a secret, in bytes.
 const maxSecret = 16 << 10
 
-// readSecret reads one secret from standard input and trims the space and line end around it. On a terminal it asks
-// with prompt and does not show what is typed.
+// readSecret reads one secret from standard input and trims the white space around it. On a terminal it prompts and
+// does not echo.
 func readSecret(ctx context.Context, s *Env, prompt string) (string, error) {
 	text, err := readInput(ctx, s, prompt)
 	secret := strings.TrimSpace(string(text))

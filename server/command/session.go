@@ -43,9 +43,9 @@ type SessionList struct {
 	JSON        bool   `help:"Write a JSON array."`
 }
 
-const sessionPage = 100 // sessions asked for at a time, the most there is
+const sessionPage = 100 // sessions requested at a time, the maximum
 
-// Run lists sessions; with --json as they come, account by account.
+// Run lists sessions; with --json it streams them, account by account.
 func (c *SessionList) Run(ctx context.Context, s *Env) error {
 	if c.Limit < 0 {
 		return fmt.Errorf("--limit %d: give a number above 0", c.Limit)
@@ -62,8 +62,8 @@ func (c *SessionList) Run(ctx context.Context, s *Env) error {
 	})
 }
 
-// each visits the newest sessions of each account that is meant, at most limit of each; 0 is all. more reports whether there
-// are others.
+// each visits the newest sessions of each selected account, at most limit of each; 0 means all. more reports whether
+// there are others.
 func (c *SessionList) each(ctx context.Context, client *admin.Client, limit int, visit func(*api.Session) error) (more bool, err error) {
 	accounts, err := c.accounts(ctx, client)
 	if err != nil {
@@ -117,7 +117,7 @@ func (c *SessionList) eachOf(ctx context.Context, client *admin.Client, account 
 	}
 }
 
-// newestFirst compares sessions of several accounts. Ids of a cluster's sessions say nothing of when they began.
+// newestFirst compares sessions of several accounts. Ids of a cluster's sessions do not tell when they began.
 func newestFirst(a, b api.Session) int {
 	return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(b.ID, a.ID))
 }
@@ -157,7 +157,7 @@ func (c *SessionList) writeTable(ctx context.Context, client *admin.Client, s *E
 	return nil
 }
 
-// nameOf is the name by which a person knows a session.
+// nameOf returns the name by which a person knows a session.
 func nameOf(m *store.Session) string {
 	if m.Error != nil {
 		return "damaged: run mneme check"
@@ -290,7 +290,7 @@ func (c *SessionShow) describeTurn(w io.Writer, t *api.Turn) {
 	}
 }
 
-// shownText is how much of a text is shown where not all of it is asked for.
+// shownText is how much of a text is shown by default.
 const shownText = 500
 
 func (c *SessionShow) describePart(w io.Writer, role string, p *store.Part) {
@@ -321,7 +321,7 @@ type SessionMerge struct {
 	JSON        bool   `help:"Write the merged session as JSON."`
 }
 
-// Run merges; what led to the first session leads to the other one from then on.
+// Run merges; whatever led to the first session then leads to the other one.
 func (c *SessionMerge) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		_, m, err := ownerOf(ctx, client, c.AccountFlag, func(account string) (api.Session, error) {
@@ -347,7 +347,7 @@ type SessionSplit struct {
 	JSON        bool   `help:"Write the new session as JSON."`
 }
 
-// Run splits, and says what the new session is.
+// Run splits, and shows the new session.
 func (c *SessionSplit) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		_, m, err := ownerOf(ctx, client, c.AccountFlag, func(account string) (api.Session, error) {
@@ -373,7 +373,7 @@ type SessionErase struct {
 	JSON        bool   `help:"Write the receipt as JSON."`
 }
 
-// Run erases the session and waits until nothing of it is left.
+// Run erases the session and waits until nothing is left of it.
 func (c *SessionErase) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		account, _, err := sessionOwner(ctx, client, c.AccountFlag, c.ID)
@@ -394,7 +394,7 @@ func (c *SessionErase) Run(ctx context.Context, s *Env) error {
 	})
 }
 
-// eraseInterval is how often it is looked whether an erasure is done.
+// eraseInterval is how often the progress of an erasure is checked.
 const eraseInterval = 20 * time.Millisecond
 
 func untilErased(ctx context.Context, client *admin.Client, account string, e api.Erasure) (api.Erasure, error) {
@@ -433,7 +433,7 @@ type SessionReceipt struct {
 	JSON        bool   `help:"Write the receipt as JSON."`
 }
 
-// Run shows the receipt as it stands.
+// Run shows the current receipt.
 func (c *SessionReceipt) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		_, e, err := ownerOf(ctx, client, c.AccountFlag, func(account string) (api.Erasure, error) {
@@ -449,7 +449,7 @@ func (c *SessionReceipt) Run(ctx context.Context, s *Env) error {
 	})
 }
 
-// reportErasure says what was erased, and in a cluster where.
+// reportErasure reports what was erased, and in a cluster where.
 func reportErasure(s *Env, e *api.Erasure) error {
 	if e.State == store.ErasureDone {
 		fmt.Fprintf(s.Out, "erased %d exchanges, %s; the receipt is %s\n", e.Exchanges, amount(e.Bytes), e.ID)

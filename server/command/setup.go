@@ -28,7 +28,7 @@ type Setup struct {
 	Agent    string `arg:"" enum:"claude,codex,opencode,cursor,vscode" help:"The agent: claude, codex, opencode, cursor or vscode."`
 }
 
-// Run writes the agent's configuration files, or takes that back.
+// Run writes the agent's configuration files, or undoes that.
 func (c *Setup) Run(ctx context.Context, s *Env) error {
 	file, err := c.recordFile()
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *Setup) Run(ctx context.Context, s *Env) error {
 	return nil
 }
 
-// key is the caller's, or a new one that lasts until the setup is taken back, with its id.
+// key returns the caller's key, or a new one, with its id, that lasts until the setup is undone.
 func (c *Setup) key(ctx context.Context) (secret, id string, err error) {
 	_, secret, err = c.elsewhere()
 	if secret = cmp.Or(strings.TrimSpace(os.Getenv(envKey)), secret); err != nil || secret != "" {
@@ -114,7 +114,7 @@ func (c *Setup) undo(ctx context.Context, s *Env, file string, record agent.Reco
 	return os.Remove(file)
 }
 
-// recordFile is where what a setup has done is kept.
+// recordFile returns the file that records what a setup has changed.
 func (c *Setup) recordFile() (string, error) {
 	home := config.Home()
 	if home == "" {

@@ -59,7 +59,7 @@ func (c *Stats) Run(ctx context.Context, s *Env) error {
 	})
 }
 
-// writeRecalls shows what became of questions since the server started, of accounts that had any.
+// writeRecalls shows the results of recall since the server started, for accounts that had any.
 func writeRecalls(out io.Writer, all []api.Stats) error {
 	var rows [][]string
 	for i := range all {

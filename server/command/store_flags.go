@@ -27,7 +27,7 @@ func (f StoreFlags) load() (config.Config, error) {
 	return config.Load(config.Sources{File: f.Config, Data: f.Data})
 }
 
-// storeOptions open the store that is configured.
+// storeOptions returns the options of the configured store.
 func storeOptions(cfg *config.Config, log *slog.Logger) (store.Options, error) {
 	durability, err := store.ParseDurability(cfg.Capture.Durability)
 	if err != nil {
@@ -53,7 +53,7 @@ func storeOptions(cfg *config.Config, log *slog.Logger) (store.Options, error) {
 	}, nil
 }
 
-// newRedactor masks credentials in everything stored and logged, including those of the configuration.
+// newRedactor returns a redactor for everything stored and logged, including the credentials of the configuration.
 func newRedactor(cfg *config.Config) (*redact.Redactor, error) {
 	r, err := redact.New(cfg.Capture.Redact.Options())
 	if err != nil {
@@ -63,7 +63,7 @@ func newRedactor(cfg *config.Config) (*redact.Redactor, error) {
 	return r, nil
 }
 
-// What a command does about an installation that does not exist yet.
+// What a command does if the installation does not exist yet.
 const (
 	mustExist = false
 	create    = true
@@ -76,17 +76,17 @@ func (f StoreFlags) manage(ctx context.Context, create bool, do func(*admin.Clie
 		return err
 	}
 	return manage(ctx, &cfg, create, func() (*engine.Engine, error) {
-		return engine.Open(opts, &search.Options{Dir: indexDir(&cfg), LeaveVectors: true}) // words are what most commands need
+		return engine.Open(opts, &search.Options{Dir: indexDir(&cfg), LeaveVectors: true}) // most commands need only words
 	}, do)
 }
 
-// managed gives the configuration, and how a command opens the store.
+// managed returns the configuration and the options with which a command opens the store.
 func (f StoreFlags) managed() (cfg config.Config, opts store.Options, err error) {
 	if cfg, err = f.load(); err != nil {
 		return cfg, opts, err
 	}
 	opts, err = storeOptions(&cfg, nil)
-	opts.Durability = store.Power // what an operator changed stays changed
+	opts.Durability = store.Power // an operator's changes must survive a power loss
 	return cfg, opts, err
 }
 

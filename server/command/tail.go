@@ -61,7 +61,7 @@ func (c *Tail) Run(ctx context.Context, s *Env) error {
 	})
 }
 
-// selected gives the accounts to follow, and the events of them that are wanted.
+// selected returns the accounts to follow and the query for their events.
 func (c *Tail) selected(ctx context.Context, client *admin.Client) (accounts []string, query url.Values, err error) {
 	query = make(url.Values)
 	if c.Key != "" {
@@ -76,13 +76,13 @@ func (c *Tail) selected(ctx context.Context, client *admin.Client) (accounts []s
 	return []string{owner}, query, err
 }
 
-// tailed is an event as programs read it.
+// tailed is an event in the form for programs.
 type tailed struct {
 	store.Event
 	Account string `json:"account"`
 }
 
-// line is what is written for an event; "" for events that only concern the store.
+// line returns the text for an event; "" for events that only concern the store.
 func (c *Tail) line(ctx context.Context, client *admin.Client, account string, e *store.Event) (string, error) {
 	if c.JSON {
 		text, err := json.Marshal(tailed{*e, account})
@@ -110,7 +110,7 @@ func (c *Tail) line(ctx context.Context, client *admin.Client, account string, e
 	return strings.Join(words, "  "), nil
 }
 
-// sessionTitles are the titles of sessions that events were about.
+// sessionTitles caches the titles of sessions in events.
 type sessionTitles struct {
 	mu    sync.Mutex
 	known map[string]string // by session
@@ -119,7 +119,7 @@ type sessionTitles struct {
 // mostTitles is how many titles are remembered.
 const mostTitles = 1000
 
-// of gives what a person knows a session by: its title, or what was asked first in it.
+// of returns the name by which a person knows a session: its title, or its first question.
 func (t *sessionTitles) of(ctx context.Context, client *admin.Client, account, session string) string {
 	if session == "" {
 		return ""

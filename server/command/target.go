@@ -12,20 +12,20 @@ import (
 	"github.com/mnemeproxy/mneme/server/config"
 )
 
-// Variables that say where the server is, and who calls it.
+// Variables for the server's address and the caller's key.
 const (
 	envURL = "MNEME_URL"
 	envKey = agent.EnvKey
 )
 
-// Target is the flags of commands that work on this machine's data as well as on a server elsewhere. What names either of
-// them goes first: flags, then the environment, then the login. Else it is this machine.
+// Target has the flags of commands that work on this machine's data or on a remote server. A choice of either in the
+// flags wins, then in the environment, then in the login. The default is this machine.
 type Target struct {
 	StoreFlags `embed:""`
 	URL        string `name:"url" placeholder:"URL" help:"Server to work on, with the key in $MNEME_KEY or of mneme login ($MNEME_URL; default: the data of this machine)."`
 }
 
-// elsewhere is the server that is meant, "" for this machine, and the key for it, "" where there is none.
+// elsewhere returns the remote server, "" for this machine, and the key for it, "" if there is none.
 func (t Target) elsewhere() (origin, key string, err error) {
 	saved, err := readLogin()
 	if err != nil {
@@ -50,7 +50,7 @@ func (t Target) elsewhere() (origin, key string, err error) {
 	return origin, key, nil
 }
 
-// remote is a client of the server elsewhere that is meant; nil where it is this machine.
+// remote returns a client of the remote server; nil for this machine.
 func (t Target) remote(ctx context.Context) (*admin.Client, error) {
 	origin, key, err := t.elsewhere()
 	switch {
@@ -64,7 +64,7 @@ func (t Target) remote(ctx context.Context) (*admin.Client, error) {
 	return nil, nil //nolint:nilnil // MNEME_URL alone also says where agents of this machine find its server
 }
 
-// manage runs do with a client of what is meant.
+// manage runs do with a client of the target.
 func (t Target) manage(ctx context.Context, create bool, do func(*admin.Client) error) error {
 	client, err := t.remote(ctx)
 	if err != nil {
@@ -88,7 +88,7 @@ func (t Target) manageIndex(ctx context.Context, changeOver bool, do func(*admin
 	return t.StoreFlags.manageIndex(ctx, changeOver, do)
 }
 
-// origin is where agents and other clients of this machine find the server.
+// origin returns the URL at which agents and other clients on this machine find the server.
 func (t Target) origin(ctx context.Context) (string, error) {
 	origin, _, err := t.elsewhere()
 	if err != nil || origin != "" {

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// table writes rows under headings, in columns as wide as they need to be. Cells are made safe to print.
+// table writes rows under headings, with columns as wide as necessary. Cells are made safe to print.
 func table(w io.Writer, headings []string, rows [][]string) error {
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(columns, strings.Join(headings, "\t"))
@@ -24,7 +24,7 @@ func table(w io.Writer, headings []string, rows [][]string) error {
 	return columns.Flush()
 }
 
-// counted is a number with a noun that takes an s in the plural.
+// counted returns a number with a noun that takes an s in the plural.
 func counted[N int | int64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -51,7 +51,7 @@ func printableLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// ago formats how long ago t was, or its date where that is more useful.
+// ago formats how long ago t was, or its date if that is more useful.
 func ago(now, t time.Time) string {
 	switch since := now.Sub(t); {
 	case t.IsZero():
@@ -66,7 +66,7 @@ func ago(now, t time.Time) string {
 	return t.Local().Format("2006-01-02 15:04")
 }
 
-// lasted writes a duration with three digits at most.
+// lasted formats a duration with at most three digits.
 func lasted(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -79,7 +79,7 @@ func lasted(d time.Duration) string {
 	return fmt.Sprintf("%d min", int(d.Minutes()))
 }
 
-// amount writes a number of bytes in the largest unit that leaves at least one.
+// amount formats a number of bytes in the largest unit that leaves at least one.
 func amount(bytes int64) string {
 	if bytes < 1000 {
 		return fmt.Sprintf("%d B", bytes)
@@ -94,7 +94,7 @@ func amount(bytes int64) string {
 	return fmt.Sprintf("%.1f %s", value, unit)
 }
 
-// orDash replaces an empty cell by a dash.
+// orDash replaces an empty cell with a dash.
 func orDash(s string) string {
 	if s == "" {
 		return "-"

@@ -13,7 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// runTranscript writes whole conversations in a form that others read.
+// runTranscript writes whole conversations in formats for other programs.
 func (c *Export) runTranscript(ctx context.Context, s *Env) error {
 	manage := c.manage
 	if c.Where != "" {
@@ -88,7 +88,7 @@ func (c *Export) writeTranscripts(ctx context.Context, client *admin.Client, acc
 	return nil
 }
 
-// sessionsWhere gives the sessions of the turns that a query finds, the best first.
+// sessionsWhere returns the sessions of the turns that a query finds, the best first.
 func sessionsWhere(ctx context.Context, client *admin.Client, account, query string) (ids []string, err error) {
 	const page = 100
 	for more := true; more; {
@@ -129,8 +129,8 @@ func writeTranscript(ctx context.Context, client *admin.Client, account string, 
 	return err
 }
 
-// keptTurns gives the turns of a conversation that it went on from. Where somebody went back and asked otherwise, what was
-// said last counts.
+// keptTurns returns the turns on the branch that the conversation continued on. If somebody went back and asked
+// something else, the newest branch counts.
 func keptTurns(ctx context.Context, client *admin.Client, account, session string) (map[string]bool, error) {
 	parents := make(map[string]string)
 	root := make(map[string]string)

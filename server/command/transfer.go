@@ -60,10 +60,10 @@ func (c *Export) Run(ctx context.Context, s *Env) error {
 	})
 }
 
-// damagedLine begins the lines of an export about what could not be read.
+// damagedLine begins a line of an export about something unreadable.
 const damagedLine = `{"object":"memory.damaged",`
 
-// damagedLines counts them while an export is read.
+// damagedLines counts those lines while an export is read.
 type damagedLines struct {
 	from  io.Reader
 	count int

@@ -44,7 +44,7 @@ func (c *UI) Run(ctx context.Context, s *Env) error {
 	})
 }
 
-// openBrowser hands a link to whatever opens links on this system.
+// openBrowser opens a link with the system's program for links.
 func openBrowser(ctx context.Context, link string) error {
 	name, args := "xdg-open", []string{link}
 	switch runtime.GOOS {

@@ -28,7 +28,7 @@ type Usage struct {
 	JSON    bool     `xor:"form" help:"Write JSON."`
 }
 
-// Run tells what was used and what it cost.
+// Run shows usage and cost.
 func (c *Usage) Run(ctx context.Context, s *Env) error {
 	for _, name := range c.By {
 		if !slices.Contains(api.UsageBy(), name) {
@@ -141,7 +141,7 @@ func (c *Usage) writeCSV(s *Env, u *api.Usage) error {
 	return w.Error()
 }
 
-// inert keeps a spreadsheet from taking what a client sent for a formula.
+// inert keeps a spreadsheet from reading a client's text as a formula.
 func inert(cell string) string {
 	if cell != "" && strings.ContainsAny(cell[:1], "=+-@\t\r") {
 		return "'" + cell
@@ -156,7 +156,7 @@ func countedOf(n int64, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// dollars writes what exchanges cost; a ~ marks what is partly estimated, or not all that it cost.
+// dollars formats the cost of exchanges; ~ marks a cost that is partly estimated or incomplete.
 func dollars(s *store.Spending) string {
 	amount := s.USD + s.Notional
 	switch {
@@ -168,7 +168,7 @@ func dollars(s *store.Spending) string {
 	return dollarText(amount)
 }
 
-// dollarText rounds to cents, and small amounts to two digits that say something.
+// dollarText rounds to cents, and small amounts to two significant digits.
 func dollarText(u store.USD) string {
 	value := float64(u) / float64(store.Dollar)
 	switch {

@@ -11,7 +11,7 @@ type Version struct {
 	JSON bool `help:"Write the version as JSON."`
 }
 
-// build is what a binary knows about itself.
+// build is the build information of a binary.
 type build struct {
 	Version  string `json:"version"`
 	Go       string `json:"go"`
@@ -28,7 +28,7 @@ func (c *Version) Run(s *Env) error {
 	return nil
 }
 
-// version prefers what the build named, then the module version that go install notes.
+// version prefers the version set by the build, then the module version recorded by go install.
 func (s *Env) version() string {
 	if s.Version != "" {
 		return s.Version

@@ -12,7 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// startWebhooks sends what happens to the receivers of the configuration; nil without any.
+// startWebhooks starts the sender of webhooks for the configured receivers; nil if there are none.
 func startWebhooks(cfg *config.Config, log *slog.Logger) (*webhook.Sender, error) {
 	if len(cfg.Webhooks) == 0 {
 		return nil, nil
@@ -24,7 +24,7 @@ func startWebhooks(cfg *config.Config, log *slog.Logger) (*webhook.Sender, error
 	return webhook.Start(webhook.Options{Hooks: hooks, Dir: filepath.Join(cfg.Data, "webhooks"), Log: log})
 }
 
-// tellingArchive tells webhooks what is erased.
+// tellingArchive sends webhooks about erasures.
 type tellingArchive struct {
 	server.Archive
 	hooks *webhook.Sender

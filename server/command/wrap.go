@@ -31,13 +31,13 @@ type Wrap struct {
 	Args     []string `arg:"" optional:"" passthrough:"" help:"Arguments for the agent."`
 }
 
-// agentEnded carries the exit code of an agent that did not end with 0.
+// agentEnded carries the exit code of an agent that failed.
 type agentEnded struct{ code int }
 
 func (e agentEnded) Error() string { return fmt.Sprintf("the agent ended with exit code %d", e.code) }
 
-// Run starts the agent on this terminal, with the server as its only provider, and ends with the agent's exit code. A
-// key that had to be made for it is revoked when it ends, or when this process does.
+// Run starts the agent on this terminal, with the server as its only provider, and exits with the agent's code. A key
+// that was made for it is revoked when it ends, or when this process does.
 func (c *Wrap) Run(ctx context.Context, s *Env) error {
 	known, ok := agent.Find(c.Agent)
 	path, err := exec.LookPath(c.Agent)
@@ -106,8 +106,8 @@ func ready(ctx context.Context, url string) error {
 	return nil
 }
 
-// key is the one in the environment, or a new one that may write and read, as the tools of the memory need, with the way to revoke it. The new one is held until
-// then, so that it does not outlast this process.
+// key returns the key in the environment, or a new one that may write and read, as the memory tools need, and a
+// function that revokes it. The new key is held until then, so that it does not outlast this process.
 func (c *Wrap) key(ctx context.Context, url string) (secret string, revoke func() error, err error) {
 	_, key, err := c.elsewhere()
 	if err != nil {
@@ -144,7 +144,7 @@ func (c *Wrap) key(ctx context.Context, url string) (secret string, revoke func(
 	}, nil
 }
 
-// runAgent waits for the agent. An interrupt from the terminal reaches the agent too, and is the agent's to heed; SIGTERM
+// runAgent waits for the agent. An interrupt from the terminal reaches the agent too, which decides what to do; SIGTERM
 // is passed on.
 func runAgent(process *exec.Cmd) error {
 	if err := process.Start(); err != nil {
@@ -172,7 +172,7 @@ func runAgent(process *exec.Cmd) error {
 	<-passed
 	var failed *exec.ExitError
 	if errors.As(err, &failed) {
-		return agentEnded{max(failed.ExitCode(), ExitFailure)} // -1 stands for a signal
+		return agentEnded{max(failed.ExitCode(), ExitFailure)} // -1 means a signal
 	}
 	return err
 }

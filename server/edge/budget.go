@@ -2,13 +2,13 @@ package edge
 
 import "sync/atomic"
 
-// Budget bounds the memory of many: the request bodies that are being handled, or the answers that are held.
+// Budget bounds the memory of a set of things: the request bodies being handled, or the answers held.
 type Budget struct {
 	limit int64
 	used  atomic.Int64
 }
 
-// NewBudget makes one of that many bytes.
+// NewBudget returns a budget of limit bytes.
 func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
 
 // Take reserves n bytes and reports whether there was room.
@@ -20,8 +20,8 @@ func (b *Budget) Take(n int64) bool {
 	return true
 }
 
-// Give gives n bytes back.
+// Give returns n bytes.
 func (b *Budget) Give(n int64) { b.used.Add(-n) }
 
-// Used is how many bytes are taken.
+// Used returns how many bytes are taken.
 func (b *Budget) Used() int64 { return b.used.Load() }

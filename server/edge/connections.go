@@ -16,9 +16,9 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// connections watches the clients' connections for what hertz and its transports do not bound: how many there are, how
-// long a request may take to arrive, and how much of it is held in memory before anybody has asked for it. netpoll reads
-// whatever comes, also after a request that is being handled.
+// connections enforces limits on clients' connections that hertz and its transports lack: their number, the time for a
+// request to arrive, and how much of it is buffered before a handler has asked for it. netpoll reads whatever arrives,
+// also after the current request.
 type connections struct {
 	limits  connectionLimits
 	timeout time.Duration // for a whole request to arrive
@@ -28,8 +28,8 @@ type connections struct {
 	done    chan struct{}
 	open    sync.Map // *connection → struct{}
 	count   atomic.Int64
-	over    atomic.Bool // all are closed, and so is every one that still opens
-	resting atomic.Bool // nobody has asked for a while, and the next look is a restInterval away
+	over    atomic.Bool // all are closed, and so is every one that opens later
+	resting atomic.Bool // no request for a while: the next sweep is a restInterval away
 	wake    chan struct{}
 
 	mu      sync.Mutex
@@ -40,23 +40,24 @@ type connectionLimits struct {
 	total     int   // connections
 	perClient int   // of one address; 0: no limit
 	head      int   // bytes of one request
-	body      int64 // likewise
-	unread    int64 // bytes that all connections together may hold unread
+	body      int64 // as above
+	unread    int64 // bytes that all connections together may buffer unread
 }
 
 const (
-	// sweepInterval bounds what a flood can bring in between two looks: some 25 MB over loopback.
+	// sweepInterval bounds what a flood can deliver between two sweeps: some 25 MB over loopback.
 	sweepInterval = 50 * time.Millisecond
-	// restInterval is how often we look while no connection has anything of a request: all that it can do then is grow old. A
-	// look wakes a thread, and costs an idle server more than everything else.
+	// restInterval is the sweep interval while no connection has any part of a request: such connections can only age.
+	// A sweep wakes a thread, which costs an idle server more than everything else.
 	restInterval = time.Second
-	// looksBeforeRest is how many looks in a row have to find no request: to rest and be woken between any two would cost more.
+	// looksBeforeRest is how many sweeps in a row must find no request: resting and being woken between any two would
+	// cost more.
 	looksBeforeRest = 20
-	// readAhead is how much a client may send after the request that is being handled, until its answer is on its way.
+	// readAhead is how many bytes a client may send after the current request, until its answer is on its way.
 	readAhead = 1 << 20
 )
 
-// startConnections sweeps until ctx ends, which also ends the requests that are being handled, with its cause.
+// startConnections sweeps until ctx ends, which also ends the current requests, with its cause.
 func startConnections(ctx context.Context, o *Options) *connections {
 	c := &connections{
 		limits: connectionLimits{
@@ -91,20 +92,20 @@ func (c *connections) run(ctx context.Context) {
 	}
 }
 
-// pause is for how long nobody has to look, after quiet looks that have found no request.
+// pause returns the time until the next sweep, after quiet sweeps that have found no request.
 func (c *connections) pause(quiet int) time.Duration {
 	if quiet < looksBeforeRest {
 		c.resting.Store(false)
 		return sweepInterval
 	}
-	if !c.resting.Swap(true) && c.sweep(time.Now()) { // it began before Start could know that it has to wake us
+	if !c.resting.Swap(true) && c.sweep(time.Now()) { // it began before Start could know that it has to wake the sweeper
 		c.resting.Store(false)
 		return sweepInterval
 	}
 	return restInterval
 }
 
-// held is how many bytes of clients all connections hold unread.
+// held returns how many client bytes all connections buffer unread.
 func (c *connections) held() (bytes int64) {
 	c.open.Range(func(key, _ any) bool {
 		bytes += key.(*connection).held()
@@ -113,7 +114,8 @@ func (c *connections) held() (bytes int64) {
 	return bytes
 }
 
-// sweep closes the connections that have broken a limit, and reports whether any of the others has something of a request.
+// sweep closes the connections that have exceeded a limit, and reports whether any of the others has a part of a
+// request.
 func (c *connections) sweep(now time.Time) (asked bool) {
 	total := int64(0)
 	c.open.Range(func(key, _ any) bool {
@@ -135,8 +137,8 @@ func (c *connections) sweep(now time.Time) (asked bool) {
 	return asked
 }
 
-// shed closes the connections that hold the most, until the others are within the limit together. It looks once at
-// each: what a flood held that has ended by now is nobody else's.
+// shed closes the connections that buffer the most, until the others are within the limit together. It measures each
+// once: bytes of a flood that ends meanwhile are not charged to others.
 func (c *connections) shed() {
 	type holder struct {
 		*connection
@@ -174,7 +176,7 @@ func noteSocket(conn net.Conn) context.Context {
 	return context.WithValue(context.Background(), socketKey{}, conn)
 }
 
-// acceptBlocking is acceptPolled for the standard transport. Nothing there ends ctx but ourselves.
+// acceptBlocking is acceptPolled for the standard transport. Only we end ctx there.
 func (c *connections) acceptBlocking(ctx context.Context, conn network.Conn) context.Context {
 	socket, _ := ctx.Value(socketKey{}).(closeWriter)
 	return c.accept(ctx, conn, &watch{socket: socket})
@@ -192,19 +194,19 @@ func (c *connections) accept(ctx context.Context, conn network.Conn, w *watch) c
 		return requests
 	}
 	context.AfterFunc(ctx, func() { c.remove(opened) })
-	if c.over.Load() { // closeAll may have come before it was added
+	if c.over.Load() { // closeAll may have run before it was added
 		opened.close()
 	}
 	return requests
 }
 
-// The limits that a new connection can break, as metrics name them.
+// The limits that a new connection can exceed, as metrics name them.
 const (
 	refusedTotal     = "connections"
 	refusedPerClient = "connections_per_address"
 )
 
-// add counts a connection, or says which limit is in its way.
+// add counts a connection, or returns the limit that it exceeds.
 func (c *connections) add(opened *connection) (refused string) {
 	if c.count.Add(1) > int64(c.limits.total) {
 		c.count.Add(-1)
@@ -236,8 +238,8 @@ func (c *connections) remove(opened *connection) {
 	}
 }
 
-// clientOf is whom a connection counts for: its address, or the /64 of an IPv6 address, which is what one subscriber
-// has. Invalid for a unix socket.
+// clientOf returns what a connection counts for: its address, or the /64 of an IPv6 address, which is what one
+// subscriber has. Invalid for a unix socket.
 func clientOf(remote net.Addr) netip.Prefix {
 	tcp, ok := remote.(*net.TCPAddr)
 	if !ok {
@@ -252,11 +254,11 @@ func clientOf(remote net.Addr) netip.Prefix {
 	return prefix
 }
 
-// firstRequestTime is how long the client of a connection that was just accepted gets to send its first request before the
-// listeners are handed over. Clients connect in order to ask; one that does not holds up a restart no longer.
+// firstRequestTime is how long a newly accepted client gets to send its first request before the listeners are handed
+// over. Clients connect in order to ask; one that does not no longer delays a restart.
 const firstRequestTime = time.Second
 
-// awaitFirstRequests returns when a request has come on every connection that was accepted, coming ones included, or after
+// awaitFirstRequests returns when a request has arrived on every accepted connection, including coming ones, or after
 // [firstRequestTime]. No more are accepted meanwhile.
 func (c *connections) awaitFirstRequests(coming *atomic.Int64) {
 	for deadline := time.Now().Add(firstRequestTime); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
@@ -275,7 +277,7 @@ func (c *connections) anyUnasked() (found bool) {
 	return found
 }
 
-// abortAll ends the requests that are being handled. Those of a connection that is only just opening are turned away.
+// abortAll aborts the current requests, and those of connections that are just opening.
 func (c *connections) abortAll(cause error) {
 	c.open.Range(func(key, _ any) bool {
 		key.(*connection).abort(cause)
@@ -283,7 +285,8 @@ func (c *connections) abortAll(cause error) {
 	})
 }
 
-// closeAll is for the end. The listeners may take connections a little longer, which nobody would serve or close.
+// closeAll closes everything at the end. The listeners may still accept connections for a moment, which nothing would
+// serve or close.
 func (c *connections) closeAll() {
 	c.over.Store(true)
 	c.open.Range(func(key, _ any) bool {
@@ -292,7 +295,7 @@ func (c *connections) closeAll() {
 	})
 }
 
-// Start is called by hertz when the first byte of a request is there.
+// Start is called by hertz when the first byte of a request has arrived.
 func (c *connections) Start(ctx context.Context, rc *app.RequestContext) context.Context {
 	if conn := connectionOf(ctx); conn != nil {
 		conn.since.Store(time.Now().UnixNano())
@@ -302,7 +305,7 @@ func (c *connections) Start(ctx context.Context, rc *app.RequestContext) context
 		if c.resting.Load() {
 			select {
 			case c.wake <- struct{}{}:
-			default: // somebody else has
+			default: // already woken
 			}
 		}
 	}

@@ -31,7 +31,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/listen"
 )
 
-// Options configure a [Server]. All of them are required unless they say otherwise.
+// Options configure a [Server]. All are required unless marked otherwise.
 type Options struct {
 	Listen       []string             // addresses, as [listen.Parse] reads them; at least one
 	Certificates *listen.Certificates // nil without TLS
@@ -40,26 +40,26 @@ type Options struct {
 	Log          *slog.Logger
 
 	Connections           int           // open at a time
-	ConnectionsPerAddress int           // of one client address; 0: no limit but the one before
+	ConnectionsPerAddress int           // of one client address; 0: only the limit above
 	Requests              int           // handled at a time
 	BodyBytes             int64         // largest request body as it is sent
 	HeaderBytes           int           // largest request head
-	UnreadBytes           int64         // that all connections together may hold before a handler asks for them
-	ReadTimeout           time.Duration // for a client to send its request, or to take a piece of the answer
-	DrainDelay            time.Duration // between the beginning of a shutdown and the closing of the listeners
+	UnreadBytes           int64         // that all connections together may buffer before a handler asks for them
+	ReadTimeout           time.Duration // for a client to send its request, or to read a piece of the answer
+	DrainDelay            time.Duration // between the start of a shutdown and the closing of the listeners
 	DrainTimeout          time.Duration // for open requests to end by themselves
-	AbortTimeout          time.Duration // for requests to end that were aborted; 0: 5 s
+	AbortTimeout          time.Duration // for aborted requests to end; 0: 5 s
 
 	Single    []string                                // headers that may occur only once in a request
-	Surface   func(path []byte) codec.Format          // in whose shape errors of a path are written
-	Fail      func(*Request, *Response, *codec.Error) // answers a request that gets no further than the edge
-	Refused   func(limit string)                      // gets the limit that turned a connection away
+	Surface   func(path []byte) codec.Format          // returns the surface in whose shape errors of a path are written
+	Fail      func(*Request, *Response, *codec.Error) // answers a request that is refused before its handler
+	Refused   func(limit string)                      // called with the limit that refused a connection
 	NotFound  Handler                                 // for paths that are not served
-	NotServed func(*Request, *Response)               // answers a method that a path does not take
+	NotServed func(*Request, *Response)               // answers a method that a path does not have
 }
 
-// Handler answers a request. The request and the response are valid until it returns. ctx ends when the client leaves, or
-// with the cause [ErrDraining] when the server aborts what is still open.
+// Handler answers a request. The request and the response are valid until it returns. ctx ends when the client leaves,
+// or with the cause [ErrDraining] when the server aborts open requests.
 type Handler func(ctx context.Context, in *Request, out *Response)
 
 // Server serves handlers on its listeners.
@@ -69,7 +69,7 @@ type Server struct {
 	listeners []*listener
 	engine    *hertz.Hertz
 
-	// closing ends when the drain begins: what would never end by itself ends then.
+	// closing ends when the drain begins, for whatever would never end by itself.
 	closing      context.Context
 	beginClosing context.CancelFunc
 
@@ -82,9 +82,9 @@ type Server struct {
 	connections *connections
 }
 
-// prepareLibraries sets what hertz and netpoll keep for the whole process. hertz does not log on its own: what matters is
-// logged here. A connection begins with small buffers, which grow with what comes: thousands of clients may wait for
-// streams that say nothing, and netpoll's own sizes are 8 KiB to read into and 4 KiB to write from.
+// prepareLibraries sets the process-wide options of hertz and netpoll. hertz does not log on its own: what matters is
+// logged here. A connection starts with small buffers that grow as needed, because thousands of clients may wait on
+// silent streams, and netpoll's own sizes are 8 KiB for reading and 4 KiB for writing.
 var prepareLibraries = sync.OnceFunc(func() {
 	hlog.SetLevel(hlog.LevelFatal)
 	netpoll.LinkBufferCap = 1 << 10
@@ -95,7 +95,7 @@ var prepareLibraries = sync.OnceFunc(func() {
 const abortTimeout = 5 * time.Second
 
 // New opens the listeners, so that the addresses are known and a taken port is an error here. Clients that connect
-// before [Server.Run] wait in a queue. A server that is made has to be run.
+// before [Server.Run] wait in a queue. A server that was made must be run.
 func New(o *Options) (*Server, error) {
 	s := &Server{opts: *o, log: o.Log}
 	if s.opts.AbortTimeout == 0 {
@@ -118,7 +118,7 @@ func New(o *Options) (*Server, error) {
 		hertz.WithTransport(func(options *config.Options) network.Transporter {
 			return newTransport(options, s.listeners, secure, s.connections, s.log)
 		}),
-		hertz.WithMaxRequestBodySize(clampInt(o.BodyBytes)), // what is over these limits is answered by refusal.go
+		hertz.WithMaxRequestBodySize(clampInt(o.BodyBytes)), // refusal.go answers requests over these limits
 		hertz.WithMaxHeaderBytes(o.HeaderBytes),
 		hertz.WithReadTimeout(o.ReadTimeout),
 		hertz.WithIdleTimeout(o.ReadTimeout),
@@ -130,7 +130,7 @@ func New(o *Options) (*Server, error) {
 		hertz.WithDisableDefaultContentType(true),
 		hertz.WithHandleMethodNotAllowed(true),
 		hertz.WithTracer(s.connections),
-		hertz.WithTraceLevel(stats.LevelDisabled), // only for the beginnings and ends
+		hertz.WithTraceLevel(stats.LevelDisabled), // only for starts and ends
 	)
 	s.engine.Use(s.recoverPanics, s.rejectAmbiguous)
 	s.engine.NoRoute(handled(o.NotFound))
@@ -144,13 +144,13 @@ func New(o *Options) (*Server, error) {
 
 func clampInt(n int64) int { return int(min(n, 1<<31-1)) }
 
-// Handle serves a path for a method, "" for any, within the limit of requests. A segment of the path that begins with a
-// colon stands for any segment, a last one that begins with a star for any rest. It is for use before [Server.Run].
+// Handle serves a path for a method, "" for any, within the limit of requests. A path segment with a leading colon
+// matches any segment, a last one with a leading star matches any rest. Call it before [Server.Run].
 func (s *Server) Handle(method, path string, handler Handler) {
 	s.mount(method, path, s.limitConcurrency, handled(handler))
 }
 
-// HandleProbe serves a path beyond the limit of requests, and during the drain.
+// HandleProbe serves a path outside the limit of requests, and during the drain.
 func (s *Server) HandleProbe(method, path string, handler Handler) {
 	s.mount(method, path, handled(handler))
 }
@@ -170,7 +170,7 @@ func handled(handler Handler) app.HandlerFunc {
 	}
 }
 
-// methodsOf lists what a path takes (RFC 9110, section 10.2.1).
+// methodsOf lists the methods of a path (RFC 9110, section 10.2.1).
 func (s *Server) methodsOf(path string) string {
 	var methods []string
 	for _, route := range s.engine.Routes() {
@@ -182,7 +182,7 @@ func (s *Server) methodsOf(path string) string {
 	return strings.Join(methods, ", ")
 }
 
-// leadsTo reports whether a route, in which a segment that begins with a colon stands for any, covers a path.
+// leadsTo reports whether a route, in which a segment with a leading colon matches any, covers a path.
 func leadsTo(route, path string) bool {
 	segments := strings.Split(path, "/")
 	for i, segment := range strings.Split(route, "/") {
@@ -193,7 +193,7 @@ func leadsTo(route, path string) bool {
 	return strings.Count(route, "/") == strings.Count(path, "/")
 }
 
-// Addresses are those of all listeners, with the ports that were left to the system.
+// Addresses returns those of all listeners, with the ports that the system chose.
 func (s *Server) Addresses() []listen.Address {
 	addresses := make([]listen.Address, len(s.listeners))
 	for i, l := range s.listeners {
@@ -202,7 +202,7 @@ func (s *Server) Addresses() []listen.Address {
 	return addresses
 }
 
-// Addr is the address of the first listener.
+// Addr returns the address of the first listener.
 func (s *Server) Addr() net.Addr { return s.listeners[0].Addr() }
 
 // OnTLS reports whether a request came under TLS.
@@ -217,8 +217,8 @@ func (s *Server) OnLoopback(in *Request) bool {
 	return l != nil && listen.IsLoopback(l.Addr())
 }
 
-// listenerOf gives the listener that took the connection of a request; nil for those of sockets. Listeners on several
-// addresses may share a port.
+// listenerOf returns the listener of a request's connection; nil for unix sockets. Listeners on several addresses may
+// share a port.
 func (s *Server) listenerOf(in *Request) (found *listener) {
 	local, ok := in.conn.LocalAddr().(*net.TCPAddr)
 	if !ok {
@@ -243,21 +243,21 @@ func (s *Server) Draining() bool { return s.draining.Load() }
 // Closing is closed when the drain begins.
 func (s *Server) Closing() <-chan struct{} { return s.closing.Done() }
 
-// Requests counts those that are being handled or answered.
+// Requests returns the number of requests being handled or answered.
 func (s *Server) Requests() int { return s.admission.count() }
 
-// Connections counts those that are open.
+// Connections returns the number of open connections.
 func (s *Server) Connections() int { return int(s.connections.count.Load()) }
 
-// UnreadBytes is how much of the clients' bytes is held that no handler has asked for.
+// UnreadBytes returns how many client bytes are buffered that no handler has asked for.
 func (s *Server) UnreadBytes() int64 { return s.connections.held() }
 
-// ErrAborted says that the drain time ended before all requests had.
+// ErrAborted means that the drain time ended before all requests had.
 var ErrAborted = errors.New("open requests were cut after the drain time")
 
-// Run serves until ctx is done, then drains: [Server.Draining] is true, after the drain delay the listeners are closed, open
-// requests finish within the drain time, the rest is aborted. It returns nil when every request ended by itself. A ctx
-// that has ended already drains at once.
+// Run serves until ctx is done, then drains: [Server.Draining] is true, the listeners are closed after the drain delay,
+// open requests finish within the drain time, and the rest is aborted. It returns nil if every request ended by itself.
+// A ctx that has already ended drains at once.
 func (s *Server) Run(ctx context.Context) error {
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.engine.Engine.Run() }()
@@ -274,7 +274,7 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.draining.Store(true)
-	if s.opts.DrainDelay > 0 && !s.handedOver.Load() { // with a successor on the same sockets no client has to go elsewhere
+	if s.opts.DrainDelay > 0 && !s.handedOver.Load() { // with a successor on the same sockets, no client has to move
 		time.Sleep(s.opts.DrainDelay)
 	}
 	err := s.drain()
@@ -284,7 +284,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// drain ends what is open and all that the server has started. A request is open until its answer has been sent.
+// drain ends what is open and everything the server has started. A request is open until its answer has been sent.
 func (s *Server) drain() error {
 	s.draining.Store(true)
 	s.beginClosing()
@@ -302,14 +302,14 @@ func (s *Server) drain() error {
 	<-idle
 	giveUp()
 	<-shut
-	closeListeners(s.listeners) // if hertz never came to serve them
+	closeListeners(s.listeners) // in case hertz never served them
 	s.connections.wait()
 	return err
 }
 
-// closeAdmission turns requests away from now on. Where another program goes on with the sockets, those that come on open
-// connections are served first: their clients have been accepted and cannot be sent on. shut is closed when hertz has shut
-// down.
+// closeAdmission refuses requests from then on. If another program takes over the sockets, requests that arrive on open
+// connections are served first: their clients have been accepted and cannot be redirected. shut is closed when hertz
+// has shut down.
 func (s *Server) closeAdmission(shut <-chan struct{}) (idle <-chan struct{}) {
 	if !s.handedOver.Load() {
 		return s.admission.close()
@@ -323,8 +323,8 @@ func (s *Server) closeAdmission(shut <-chan struct{}) (idle <-chan struct{}) {
 	return s.admission.closeOnceIdle()
 }
 
-// HandOver keeps the sockets open beyond the drain, for the program that replaces this one. It is for use before the drain:
-// that leaves new connections in the queues of the sockets, and answers every request that comes on the others.
+// HandOver keeps the sockets open beyond the drain, for the program that replaces this one. Call it before the drain,
+// which then leaves new connections in the queues of the sockets and answers every request that arrives on the others.
 func (s *Server) HandOver() (*listen.Handover, error) {
 	var kept listen.Handover
 	for _, l := range s.listeners {
@@ -351,7 +351,7 @@ func (s *Server) endRequests(idle <-chan struct{}) error {
 	s.abort(ErrDraining)
 	select {
 	case <-idle:
-	case <-time.After(s.opts.AbortTimeout): // a client that does not even take its error
+	case <-time.After(s.opts.AbortTimeout): // a client that does not even read its error
 	}
 	return ErrAborted
 }

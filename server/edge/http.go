@@ -7,13 +7,13 @@ import (
 	"net/url"
 )
 
-// RequestOf is the request that a net/http handler serves under [ServeHTTP].
+// RequestOf returns the request of a net/http handler under [ServeHTTP].
 func RequestOf(ctx context.Context) *Request { return &connectionOf(ctx).request }
 
-// ResponseOf is the response that a net/http handler serves under [ServeHTTP].
+// ResponseOf returns the response of a net/http handler under [ServeHTTP].
 func ResponseOf(ctx context.Context) *Response { return &connectionOf(ctx).response }
 
-// ServeHTTP lets a net/http handler answer.
+// ServeHTTP runs a net/http handler.
 func ServeHTTP(ctx context.Context, in *Request, out *Response, handler http.Handler) {
 	r := in.asHTTP()
 	r.URL = &url.URL{Path: in.Path(), RawQuery: in.Query()}
@@ -32,9 +32,9 @@ func (readCloser) Close() error { return nil }
 // completeAnswer is the size up to which an answer of a net/http handler is sent in one piece, with its length.
 const completeAnswer = 64 << 10
 
-// responseWriter is the response for a net/http handler: collected while it is small, streamed once it is flushed or
-// grows. Of an answer to HEAD the body is dropped: the client would take it for the next answer. A handler that panics
-// leaves an answer that is visibly cut, see recoverPanics.
+// responseWriter is the response for a net/http handler: buffered while it is small, streamed once it is flushed or
+// grows. The body of an answer to HEAD is dropped, because the client would read it as the next answer. If the handler
+// panics, the answer is visibly cut, see recoverPanics.
 type responseWriter struct {
 	out     *Response
 	head    bool // the request's method is HEAD
@@ -71,7 +71,7 @@ func (w *responseWriter) Write(p []byte) (int, error) {
 	return len(p), w.stream.Flush()
 }
 
-// FlushError sends what has been collected, and what comes as it comes.
+// FlushError sends what is buffered, and streams the rest.
 func (w *responseWriter) FlushError() error {
 	if w.head {
 		return nil

@@ -13,15 +13,15 @@ import (
 	"github.com/mnemeproxy/mneme/server/listen"
 )
 
-// listener is one address that the surfaces are served on.
+// listener is one address of the surfaces.
 type listener struct {
 	net.Listener
 	configured listen.Address
 	address    listen.Address // with the port that the system chose
 	once       sync.Once
 	polled     *polledListener // for netpoll; nil for the standard transport
-	served     chan struct{}   // closed once a shutdown will be heard; one before that moment would stop nothing
-	coming     atomic.Int64    // connections that were accepted and are not in [connections] yet
+	served     chan struct{}   // closed once a shutdown takes effect; an earlier one would stop nothing
+	coming     atomic.Int64    // accepted connections that are not in [connections] yet
 
 	closing sync.Once
 	closed  chan struct{}
@@ -85,15 +85,14 @@ func closeListeners(opened []*listener) {
 
 func (l *listener) serving() { l.once.Do(func() { close(l.served) }) }
 
-// blockingListener is a listener for the standard transport. It begins TLS on each connection where the address has it;
-// the handshake is made by the first read.
+// blockingListener is a listener for the standard transport. It starts TLS on each connection if the address has it;
+// the first read does the handshake.
 type blockingListener struct {
 	*listener
 	config *tls.Config
 }
 
-// acceptPause is how long nothing is accepted after a failure to, of a process that has no more files to open for
-// instance.
+// acceptPause is the pause after a failed accept, in a process without free file descriptors for instance.
 const acceptPause = 50 * time.Millisecond
 
 func (l *blockingListener) Accept() (net.Conn, error) {
@@ -118,8 +117,7 @@ func (l *blockingListener) Accept() (net.Conn, error) {
 // secureConn is a connection with TLS.
 type secureConn struct{ *tls.Conn }
 
-// Read also tells a client that speaks plain HTTP what is the matter: to most of them a handshake that fails says
-// nothing.
+// Read also answers a client that speaks plain HTTP: a failed handshake says nothing to most of them.
 func (c *secureConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	var wrong tls.RecordHeaderError
@@ -130,7 +128,7 @@ func (c *secureConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// looksLikeHTTP tells the first five bytes of a request from those of a TLS record.
+// looksLikeHTTP distinguishes the first five bytes of a request from those of a TLS record.
 func looksLikeHTTP(head [5]byte) bool {
 	switch string(head[:]) {
 	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PATCH":

@@ -17,22 +17,22 @@ import (
 	"github.com/mnemeproxy/mneme/server/listen"
 )
 
-// polledListener is a listener for netpoll, which reads sockets itself and therefore cannot speak TLS. The one that netpoll
-// makes closes its file twice: the second time now and then what somebody else has opened under the same number meanwhile,
-// a client's connection or a file of the store.
+// polledListener is a listener for netpoll, which reads sockets itself and so cannot speak TLS. netpoll's own listener
+// closes its file twice; the second close can hit another file that has got the same number in the meantime: a client's
+// connection or a file of the store.
 type polledListener struct {
 	*listener
-	socket syscall.RawConn // which is not closed while it is used
+	socket syscall.RawConn // stays open while in use
 	fd     int
 }
 
-// keepAlive is how many seconds a connection is silent before the kernel asks whether the client's machine is still there.
+// keepAlive is how many seconds a connection is silent before the kernel probes the client's machine.
 const keepAlive = 60
 
 // canPoll reports whether this system has netpoll.
 const canPoll = true
 
-// poll hands the listener to netpoll.
+// poll hands the listener over to netpoll.
 func (l *listener) poll() (*polledListener, error) {
 	inner := listen.Unwrap(l.Listener)
 	file, ok := inner.(syscall.Conn)
@@ -47,13 +47,13 @@ func (l *listener) poll() (*polledListener, error) {
 	return p, socket.Control(func(fd uintptr) { p.fd = int(fd) })
 }
 
-// Fd is asked for by netpoll's event loop when it begins to serve the listener, under the lock that a shutdown takes.
+// Fd is called by netpoll's event loop when it starts to serve the listener, under the lock that a shutdown takes.
 func (p *polledListener) Fd() int {
 	p.serving()
 	return p.fd
 }
 
-// Accept gives nil where nobody is waiting any more.
+// Accept returns nil if no connection is waiting.
 func (p *polledListener) Accept() (net.Conn, error) {
 	var (
 		fd     int
@@ -75,14 +75,14 @@ func (p *polledListener) Accept() (net.Conn, error) {
 		return nil, failed
 	}
 	unix.CloseOnExec(fd)
-	if p.address.Network == "tcp" { // a connection that is gone by now tells so when it is read
+	if p.address.Network == "tcp" { // if the connection is already gone, reading it will tell
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 		_ = netpoll.SetKeepAlive(fd, keepAlive)
 	}
 	return &accepted{fd: fd, local: p.Addr(), remote: addressOf(from)}, nil
 }
 
-// accepted is a connection for netpoll, which takes no more from it than it has.
+// accepted is a connection for netpoll, which uses only these methods.
 type accepted struct {
 	net.Conn // nil
 	fd       int
@@ -92,7 +92,7 @@ type accepted struct {
 
 func (a *accepted) Fd() int { return a.fd }
 
-// newPollingTransporter is for listeners that were handed to netpoll.
+// newPollingTransporter serves listeners that were handed to netpoll.
 func newPollingTransporter(o *config.Options) network.Transporter { return polling.NewTransporter(o) }
 
 // closeWritePolled ends our side of a connection that netpoll serves.

@@ -8,8 +8,8 @@ import (
 	"github.com/cloudwego/hertz/pkg/network"
 )
 
-// canPoll reports whether this system has netpoll, which Windows has not: every listener is served by hertz's standard
-// transport, with a goroutine for each connection.
+// canPoll reports whether this system has netpoll. Windows does not: every listener uses hertz's standard transport,
+// with a goroutine per connection.
 const canPoll = false
 
 type polledListener struct{ net.Listener }

@@ -11,9 +11,9 @@ import (
 	"github.com/mnemeproxy/mneme/codec/crossing"
 )
 
-// hertz answers by itself, in plain text, what it cannot read as a request: it is over a limit, malformed, or does not
-// come. Nothing in hertz lets us say this in other words, so its answer is replaced where it is written, which is on
-// the connection, before any handler has begun.
+// hertz itself answers requests that it cannot read, in plain text: those over a limit, malformed, or too slow. It has
+// no option to change that text, so its answer is replaced where it is written, on the connection, before any handler
+// has begun.
 
 // WriteBinary is how hertz writes heads and bodies.
 func (c *connection) WriteBinary(b []byte) (int, error) {
@@ -21,15 +21,15 @@ func (c *connection) WriteBinary(b []byte) (int, error) {
 		return c.Conn.WriteBinary(b)
 	}
 	if c.refused || c.closed.Load() {
-		return len(b), nil // the rest of hertz's own words; or what it takes a request for that we have cut
+		return len(b), nil // the rest of hertz's own text, or its answer to a request that we have cut
 	}
 	c.refused = true
 	_, err := c.Conn.WriteBinary(c.refusal(statusOf(b)))
 	return len(b), err
 }
 
-// Flush sends a refusal and lets the client finish: it may still be sending, and closing on it would take the answer
-// away from it.
+// Flush sends a refusal and lets the client finish: it may still be sending, and closing the connection then would
+// discard the answer.
 func (c *connection) Flush() error {
 	err := c.Conn.Flush()
 	if c.refused && err == nil {
@@ -38,10 +38,10 @@ func (c *connection) Flush() error {
 	return err
 }
 
-// continueLine is the answer to "Expect: 100-continue", after which the request goes on.
+// continueLine answers "Expect: 100-continue", after which the request goes on.
 var continueLine = []byte("HTTP/1.1 100 ")
 
-// statusOf is the status of a response head.
+// statusOf returns the status of a response head.
 func statusOf(head []byte) int {
 	_, rest, _ := bytes.Cut(head, []byte{' '})
 	text, _, _ := bytes.Cut(rest, []byte{' '})
@@ -52,12 +52,12 @@ func statusOf(head []byte) int {
 	return status
 }
 
-// refusal is a whole response, in the shape of the surface that was asked.
+// refusal returns a whole response, in the shape of the requested surface.
 func (c *connection) refusal(status int) []byte {
 	if c.fault != "" {
 		status = consts.StatusBadRequest
 	} else if status == consts.StatusBadRequest && time.Since(time.Unix(0, c.since.Load())) >= c.all.timeout {
-		status = consts.StatusRequestTimeout // hertz does not tell a body in chunks that does not come from a malformed one
+		status = consts.StatusRequestTimeout // hertz cannot distinguish a chunked body that does not arrive from a malformed one
 	}
 	e := codec.Errorf(codec.KindInvalidRequest, "This is not a request that can be read: its head or the framing of its body is malformed.")
 	if c.fault != "" {
@@ -81,13 +81,13 @@ func (c *connection) refusal(status int) []byte {
 	return append(out, body...)
 }
 
-// TooLarge says that a body is over the limit.
+// TooLarge returns the error for a body over the limit.
 func TooLarge(limit int64) *codec.Error {
 	return codec.Errorf(codec.KindTooLarge, "The body has more than %d bytes, the limit of this proxy (limits.body_bytes).", limit)
 }
 
-// surfaceAsked is the surface of a request of which hertz has read the head or nothing at all. hertz does not let its
-// own parts be asked at this time, but for the target as it stands on the wire.
+// surfaceAsked returns the surface of a request of which hertz has read the head or nothing at all. At this point
+// hertz's own request cannot be used, except for the raw target.
 func (c *connection) surfaceAsked() codec.Format {
 	target := c.rc.Request.Header.RequestURI()
 	if len(target) <= 1 {
@@ -102,10 +102,10 @@ func (c *connection) surfaceAsked() codec.Format {
 	return c.all.surface(path)
 }
 
-// mostOfLine is as much of a request line as is looked at for the surface.
+// mostOfLine is how much of a request line is examined for the surface.
 const mostOfLine = 64
 
-// linger reads what the client is still sending, which nobody wants any more, for some time.
+// linger reads and discards what the client is still sending, for some time.
 func (c *connection) linger() {
 	c.closeWrite()
 	deadline := time.Now().Add(lingerTime)
@@ -122,5 +122,5 @@ func (c *connection) linger() {
 	}
 }
 
-// lingerTime is long enough for a client to notice an answer that comes while it is sending.
+// lingerTime is long enough for a client to notice an answer while it is sending.
 const lingerTime = 5 * time.Second

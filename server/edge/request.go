@@ -9,31 +9,31 @@ import (
 	"github.com/cloudwego/hertz/pkg/app"
 )
 
-// Request is what a client asks. It is valid until its handler returns, and so are the bytes that it gives.
+// Request is a client's request. It and the bytes it returns are valid until its handler returns.
 type Request struct {
 	rc   *app.RequestContext
 	conn *connection
 }
 
-// Method is the request's method.
+// Method returns the request's method.
 func (r *Request) Method() string { return string(r.rc.Method()) }
 
-// Path is the path that was asked, with its dots, repeated slashes and escapes resolved.
+// Path returns the requested path, with its dots, repeated slashes and escapes resolved.
 func (r *Request) Path() string { return string(r.rc.Path()) }
 
-// Route is the path as it was given to [Server.Handle].
+// Route returns the path as it was given to [Server.Handle].
 func (r *Request) Route() string { return r.rc.FullPath() }
 
-// Param is the segment of the path that a name of the route stands for.
+// Param returns the path segment that matches a name in the route.
 func (r *Request) Param(name string) string { return r.rc.Param(name) }
 
-// Query is the query of the target as it was sent.
+// Query returns the raw query of the target.
 func (r *Request) Query() string { return string(r.rc.URI().QueryString()) }
 
-// Host is the host that was asked.
+// Host returns the requested host.
 func (r *Request) Host() string { return string(r.rc.Host()) }
 
-// Header is the value of a header, "" where there is none.
+// Header returns the value of a header, "" if there is none.
 func (r *Request) Header(name string) string { return r.rc.Request.Header.Get(name) }
 
 // HasHeader reports whether a header has a value.
@@ -42,13 +42,13 @@ func (r *Request) HasHeader(name string) bool { return len(r.rc.Request.Header.P
 // EachHeader calls f with each header; the names are canonical.
 func (r *Request) EachHeader(f func(name, value []byte)) { r.rc.Request.Header.VisitAll(f) }
 
-// ContentType is the type of the body.
+// ContentType returns the type of the body.
 func (r *Request) ContentType() string { return string(r.rc.Request.Header.ContentType()) }
 
-// Body is the body as it was sent, within the limit. It is not to be changed.
+// Body returns the body as it was sent, within the limit. It must not be changed.
 func (r *Request) Body() []byte { return r.rc.Request.Body() }
 
-// Client is what a connection counts for, as logs name it: the client's address, or its /64 of IPv6.
+// Client returns what a connection counts for, as logs name it: the client's address, or its /64 of IPv6.
 func (r *Request) Client() string { return clientName(r.rc.RemoteAddr()) }
 
 func clientName(remote net.Addr) string {
@@ -58,7 +58,7 @@ func clientName(remote net.Addr) string {
 	return "unix socket"
 }
 
-// Response is what the client gets. It is sent when the handler has returned, or as a [Stream].
+// Response is the client's response. It is sent when the handler has returned, or as a [Stream].
 type Response struct {
 	rc   *app.RequestContext
 	conn *connection
@@ -70,16 +70,16 @@ func (r *Response) Set(name, value string) { r.rc.Response.Header.Set(name, valu
 // Add adds a value to a header.
 func (r *Response) Add(name, value string) { r.rc.Response.Header.Add(name, value) }
 
-// Del takes a header away.
+// Del removes a header.
 func (r *Response) Del(name string) { r.rc.Response.Header.Del(name) }
 
-// Status is the status, 200 if none has been set.
+// Status returns the status, 200 if none has been set.
 func (r *Response) Status() int { return r.rc.Response.StatusCode() }
 
 // SetStatus sets the status.
 func (r *Response) SetStatus(status int) { r.rc.Response.SetStatusCode(status) }
 
-// ContentType is the type that was set.
+// ContentType returns the type that was set.
 func (r *Response) ContentType() string { return string(r.rc.Response.Header.ContentType()) }
 
 // SetContentType sets the type.
@@ -87,14 +87,14 @@ func (r *Response) SetContentType(contentType string) {
 	r.rc.Response.Header.SetContentType(contentType)
 }
 
-// SetRetryAfter tells the client how long to wait, in whole seconds: of the forms that the header may have, the one that
-// every client reads (docs/wire/clients.md).
+// SetRetryAfter sets the client's wait in whole seconds: the one form of the header that every client reads
+// (docs/wire/clients.md).
 func (r *Response) SetRetryAfter(wait time.Duration) {
 	seconds := int64((wait + time.Second - 1) / time.Second)
 	r.Set("Retry-After", strconv.FormatInt(seconds, 10))
 }
 
-// SetBody sets the whole body, in place of any before. It is not copied, and must not change until it has been sent.
+// SetBody sets the whole body, replacing any earlier one. It is not copied, and must not change until it has been sent.
 func (r *Response) SetBody(body []byte) {
 	r.rc.Response.ResetBody()
 	r.rc.Response.SetBodyRaw(body)
@@ -107,23 +107,23 @@ func (r *Response) SetText(status int, text string) {
 	r.SetBody([]byte(text))
 }
 
-// Body is the body that was set.
+// Body returns the body that was set.
 func (r *Response) Body() []byte { return r.rc.Response.Body() }
 
 // CloseConnection ends the connection after the answer.
 func (r *Response) CloseConnection() { r.rc.SetConnectionClose() }
 
-// GiveWhenSent gives n bytes back to a budget when the client has taken the answer, which may be long after the handler has
-// returned. It is for one budget of a request.
+// GiveWhenSent returns n bytes to a budget when the client has received the answer, which may be long after the handler
+// has returned. A request can use one budget.
 func (r *Response) GiveWhenSent(b *Budget, n int64) { r.conn.answers, r.conn.room = b, n }
 
-// Stream begins an answer of unknown length. Nothing is sent, and the response can still become another, before the first
-// call of Write or [Stream.Abort].
+// Stream begins an answer of unknown length. Until the first call of Write or [Stream.Abort] nothing is sent, and the
+// response can still be replaced.
 func (r *Response) Stream() *Stream {
 	return &Stream{rc: r.rc, conn: r.rc.GetWriter(), chunked: r.rc.Request.Header.IsHTTP11()}
 }
 
-// Printable cuts and cleans text of the client's for an error message.
+// Printable truncates and cleans a client's text for an error message.
 func Printable(text string) string {
 	const most = 100
 	out := make([]byte, 0, most)
@@ -140,7 +140,7 @@ func Printable(text string) string {
 	return string(out)
 }
 
-// asHTTP is the request as net/http has it, but for its body.
+// asHTTP returns the request for net/http, without its body.
 func (r *Request) asHTTP() *http.Request {
 	h := &http.Request{
 		Method: r.Method(), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

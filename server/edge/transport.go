@@ -14,9 +14,10 @@ import (
 	"github.com/cloudwego/hertz/pkg/network/standard"
 )
 
-// transport lets one hertz engine serve all listeners: those without TLS on netpoll, where an idle connection needs no
-// goroutine, those with TLS, and all on Windows, where there is no netpoll, on hertz's standard transport. What the two do differently, and what neither bounds, is in
-// [connection], so that a request meets the same rules wherever it comes in.
+// transport lets one hertz engine serve all listeners. Those without TLS run on netpoll, where an idle connection needs
+// no goroutine. Those with TLS, and all on Windows, which has no netpoll, run on hertz's standard transport.
+// [connection] has what the two do differently and the limits that neither has, so a request meets the same rules on
+// either.
 type transport struct {
 	parts []network.Transporter
 	log   *slog.Logger
@@ -43,7 +44,7 @@ func newTransport(o *config.Options, listeners []*listener, tlsConfig *tls.Confi
 
 type onConnect func(context.Context, network.Conn) context.Context
 
-// counted takes a connection from those that are still coming.
+// counted removes an accepted connection from those that are still coming.
 func counted(l *listener, accept onConnect) onConnect {
 	return func(ctx context.Context, conn network.Conn) context.Context {
 		defer l.coming.Add(-1)
@@ -51,7 +52,7 @@ func counted(l *listener, accept onConnect) onConnect {
 	}
 }
 
-// ListenAndServe returns when all listeners have ended. One that fails ends the others.
+// ListenAndServe returns when all listeners have ended. If one fails, the others are closed.
 func (t *transport) ListenAndServe(onData network.OnData) error {
 	ended := make(chan error)
 	for _, part := range t.parts {
@@ -67,7 +68,7 @@ func (t *transport) ListenAndServe(onData network.OnData) error {
 	return errors.Join(errs...)
 }
 
-// serve turns the panics that hertz's transports end with into errors.
+// serve turns panics at the end of hertz's transports into errors.
 func (t *transport) serve(part network.Transporter, onData network.OnData) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -80,8 +81,8 @@ func (t *transport) serve(part network.Transporter, onData network.OnData) (err 
 	})
 }
 
-// connection serves one connection to its end. A panic ends nothing else; only hertz's own reading can bring one here,
-// which knows no connection that ends between two looks at it.
+// connection serves one connection to its end. A panic ends nothing else. Only hertz's own reading can cause one here,
+// because it does not expect a connection to end between two looks at it.
 func (t *transport) connection(ctx context.Context, onData network.OnData) error {
 	ours := connectionOf(ctx)
 	if ours == nil {
@@ -96,7 +97,7 @@ func (t *transport) connection(ctx context.Context, onData network.OnData) error
 	return onData(ctx, ours.forHertz())
 }
 
-// Close closes the listeners and waits for nobody.
+// Close closes the listeners without waiting.
 func (t *transport) Close() error {
 	var errs []error
 	for _, part := range t.parts {
@@ -105,7 +106,7 @@ func (t *transport) Close() error {
 	return errors.Join(errs...)
 }
 
-// Shutdown closes the listeners and waits for connections to end, at most as long as ctx.
+// Shutdown closes the listeners and waits for connections to end, at most until ctx ends.
 func (t *transport) Shutdown(ctx context.Context) error {
 	var waiting sync.WaitGroup
 	for _, part := range t.parts {

@@ -17,18 +17,18 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// TracingOptions configure [StartTracing]. Where spans go, how they are sampled and by what name the service goes is
-// said by the standard variables: OTEL_EXPORTER_OTLP_*, OTEL_TRACES_SAMPLER, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES.
+// TracingOptions configure [StartTracing]. The standard variables set the receiver, the sampling and the service name:
+// OTEL_EXPORTER_OTLP_*, OTEL_TRACES_SAMPLER, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES.
 type TracingOptions struct {
 	Version string
 	Log     *slog.Logger
 
 	TrustTraceParent bool // continue traces of callers instead of linking them
-	SendTraceParent  bool // tell providers the context of the trace
+	SendTraceParent  bool // send the trace context to providers
 }
 
-// StartTracing gives nil when no receiver is named by OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT,
-// or when OTEL_SDK_DISABLED or OTEL_TRACES_EXPORTER=none turn spans off. It does not wait for the receiver.
+// StartTracing returns nil if neither OTEL_EXPORTER_OTLP_ENDPOINT nor OTEL_EXPORTER_OTLP_TRACES_ENDPOINT names a
+// receiver, or if OTEL_SDK_DISABLED or OTEL_TRACES_EXPORTER=none disable spans. It does not wait for the receiver.
 func StartTracing(ctx context.Context, o TracingOptions) (*Tracing, error) {
 	if !tracingWanted() {
 		return nil, nil
@@ -56,8 +56,8 @@ func newTracing(exporter sdk.SpanExporter, service *resource.Resource, o Tracing
 	}
 }
 
-// Shutdown sends what is waiting and ends the goroutines. A receiver that does not answer costs the time that ctx gives,
-// and what is then still waiting is lost.
+// Shutdown sends pending spans and ends the goroutines. It waits for a silent receiver until ctx ends; spans that are
+// still pending then are lost.
 func (t *Tracing) Shutdown(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -87,8 +87,8 @@ func newExporter(ctx context.Context) (sdk.SpanExporter, error) {
 // queueSize is how many spans may wait for the receiver: those of some 5,000 exchanges, at about 2 KB a span.
 const queueSize = 16384
 
-// pipeline hands spans to the SDK's batches, and drops those that would not fit: the SDK would drop them too, but without
-// a word. It counts what becomes of each.
+// pipeline hands spans to the SDK's batches, and drops those that would not fit: the SDK would drop them silently. It
+// counts the results.
 type pipeline struct {
 	exporter sdk.SpanExporter
 	log      *slog.Logger
@@ -126,7 +126,7 @@ func (p *pipeline) ForceFlush(ctx context.Context) error { return p.batches.Forc
 // received is the exporter as the batches see it.
 type received struct{ *pipeline }
 
-// ExportSpans gives no error: what failed is counted, and logged once per outage.
+// ExportSpans returns no error: failures are counted, and logged once per outage.
 func (r received) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := r.exporter.ExportSpans(ctx, spans)
 	r.waiting.Add(-int64(len(spans)))

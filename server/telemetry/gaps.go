@@ -7,9 +7,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Gaps counts the times between the pieces of one answer as its client was sent them, in the buckets of their metric. One
-// goroutine at a time uses it; it is added to what others counted when the answer has ended, so that a piece costs no
-// more than a few comparisons.
+// Gaps counts the times between the pieces of one answer as sent to its client, in the buckets of their metric. It is
+// used by one goroutine at a time and added to the totals when the answer has ended, so a piece costs no more than a
+// few comparisons.
 type Gaps struct {
 	counts [gapBucketCount + 1]uint32
 	sum    time.Duration
@@ -35,13 +35,13 @@ func (g *Gaps) Note(gap time.Duration) {
 	g.sum += gap
 }
 
-// gapCounts are the gaps of all answers. It is a [prometheus.Collector].
+// gapCounts has the gaps of all answers. It is a [prometheus.Collector].
 type gapCounts struct {
 	counts [gapBucketCount + 1]atomic.Uint64
 	sum    atomic.Int64 // nanoseconds
 }
 
-// add takes nil for an answer that was not streamed.
+// add adds the gaps of an answer; nil for one that was not streamed.
 func (c *gapCounts) add(g *Gaps) {
 	if g == nil {
 		return

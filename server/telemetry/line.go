@@ -6,10 +6,10 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// ExchangeLine is the message of the one line of the log that each exchange has.
+// ExchangeLine is the message of the one log line per exchange.
 const ExchangeLine = "exchange"
 
-// attributes are what a line says, in its order.
+// attributes are the attributes of a line, in order.
 type attributes struct {
 	all [mostAttributes]slog.Attr // no allocation
 	n   int
@@ -18,7 +18,7 @@ type attributes struct {
 // mostAttributes is how many [attributes.describe] adds at most.
 const mostAttributes = 20
 
-// describe tells of an exchange what an operator wants to see at once.
+// describe returns what an operator wants to see first about an exchange.
 func (a *attributes) describe(r *Report, trace *Trace) []slog.Attr {
 	a.text("exchange", r.ID)
 	a.text("session", r.Session)
@@ -60,7 +60,7 @@ func (a *attributes) add(attr slog.Attr) {
 	a.n++
 }
 
-// text leaves out what is empty.
+// text omits empty values.
 func (a *attributes) text(key, value string) {
 	if value != "" {
 		a.add(slog.String(key, value))

@@ -40,7 +40,7 @@ type metrics struct {
 	adding sync.Mutex
 }
 
-// kind is what the metrics of exchanges are told apart by, most of them by its first two.
+// kind has the labels of the exchange metrics; most use the first two.
 type kind struct {
 	surface  codec.Format
 	provider string
@@ -48,7 +48,7 @@ type kind struct {
 	class    string // of the status
 }
 
-// series are the held children of one kind.
+// series are the children of one kind.
 type series struct {
 	requests  prometheus.Counter
 	duration  prometheus.Observer
@@ -135,7 +135,7 @@ func eachTokens(u *codec.Usage, visit func(kind int, n float64)) {
 		tokensInput: u.InputUncached, tokensCacheRead: u.CacheRead, tokensCacheWrite: u.CacheWrite,
 		tokensOutput: u.Output, tokensReasoning: u.Reasoning,
 	} {
-		if n > 0 { // a counter panics when it is to go down, and a provider may say what it wants
+		if n > 0 { // a counter panics if it goes down, and a provider may send any value
 			visit(kind, float64(n))
 		}
 	}
@@ -238,7 +238,7 @@ func (l *levels) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// modelCalls collects the calls that mneme makes of its own accord: those of the index's embedder, and of the writer of
+// modelCalls collects the calls that mneme makes on its own behalf: those of the index's embedder, and of the writer of
 // summaries.
 type modelCalls struct {
 	calls, tokens *prometheus.Desc

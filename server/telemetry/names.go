@@ -2,8 +2,8 @@ package telemetry
 
 import "go.opentelemetry.io/otel/attribute"
 
-// Metrics, by name. Labels take their values from configuration, from the server's own accounts and keys, and from
-// fixed lists, never from what clients send: a model's name is on spans and in the log, and in no label.
+// Metrics, by name. Label values come from configuration, from the server's own accounts and keys, and from fixed
+// lists, never from what clients send: a model's name is on spans and in the log, but in no label.
 const (
 	metricBuild          = "mneme_build_info"
 	metricRequests       = "mneme_requests_total"
@@ -59,10 +59,10 @@ const (
 
 const (
 	labelSurface   = "surface"   // chat, responses, messages, embeddings
-	labelFormat    = "format"    // spoken with the provider
+	labelFormat    = "format"    // spoken to the provider
 	labelProvider  = "provider"  // name in the configuration; "none" for requests that were not placed
 	labelOutcome   = "outcome"   // as in records
-	labelStatus    = "status"    // 2xx, 4xx, 5xx …; "none" when the client left before it was answered
+	labelStatus    = "status"    // 2xx, 4xx, 5xx …; "none" if the client left before it was answered
 	labelKind      = "kind"      // of tokens, or of an error (codec.Kind)
 	labelTreatment = "treatment" // emulated, dropped
 	labelDirection = "direction" // of bytes: in, from clients; out, to them
@@ -83,8 +83,8 @@ const (
 	other = "other"
 )
 
-// Kinds of tokens. Input is what was neither read from nor written to a cache, so that the input kinds add up; reasoning
-// is a part of output.
+// Kinds of tokens. Input was neither read from nor written to a cache, so that the input kinds add up; reasoning is a
+// part of output.
 const (
 	tokensInput = iota
 	tokensCacheRead
@@ -96,8 +96,8 @@ const (
 
 var tokenKindNames = [tokenKinds]string{"input", "cache_read", "cache_write", "output", "reasoning"}
 
-// Upper bounds of buckets, in seconds: an answer that is not streamed has its first byte when the model has finished,
-// and an agent's turn may take the ten minutes that SDKs wait.
+// Upper bounds of buckets, in seconds: a complete answer has its first byte when the model has finished, and an agent's
+// turn may take the ten minutes that SDKs wait.
 var (
 	firstByteBuckets = []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180, 600}
 	gapBuckets       = []float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 15, 60}
@@ -105,8 +105,8 @@ var (
 	durationBuckets  = []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640}
 )
 
-// Attributes of spans, by the GenAI semantic conventions of OpenTelemetry, which are in development and not in a
-// released schema. That is why they stand here, and why spans name no schema URL.
+// Attributes of spans, by OpenTelemetry's GenAI semantic conventions, which are in development and not in a released
+// schema. So they are defined here, and spans name no schema URL.
 const (
 	attrOperation       = attribute.Key("gen_ai.operation.name")
 	attrProvider        = attribute.Key("gen_ai.provider.name")
@@ -131,7 +131,7 @@ const (
 	attrServerAddress = attribute.Key("server.address")
 	attrServerPort    = attribute.Key("server.port")
 
-	// Ours. What was said is in the store under the exchange's id, and never on a span.
+	// Ours. The conversation is in the store under the exchange's id, and never on a span.
 	attrExchange       = attribute.Key("mneme.exchange.id")
 	attrSession        = attribute.Key("mneme.session.id")
 	attrAccount        = attribute.Key("mneme.account")
@@ -142,7 +142,7 @@ const (
 	attrOutcome        = attribute.Key("mneme.outcome")
 )
 
-// providerNames are the values of gen_ai.provider.name for the dialects whose names differ from them.
+// providerNames has the values of gen_ai.provider.name for the dialects whose names differ from them.
 var providerNames = map[string]string{
 	"gemini":  "gcp.gemini",
 	"xai":     "x_ai",

@@ -19,8 +19,8 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Tracing makes spans: one for the request, one for each call to a provider with one for each attempt unless the first gave
-// the answer, one for the end of the record. Its user shuts it down.
+// Tracing makes spans: one for the request, one for each call to a provider, with one for each attempt unless the first
+// succeeded, and one for the end of the record. Its user shuts it down.
 type Tracing struct {
 	pipeline *pipeline
 	provider *sdk.TracerProvider
@@ -29,8 +29,8 @@ type Tracing struct {
 	send     bool
 }
 
-// Trace is the spans of one exchange, which one goroutine uses. Every method of a nil Trace does nothing, so that an
-// exchange without tracing costs a comparison.
+// Trace has the spans of one exchange, and is used by one goroutine. Every method of a nil Trace does nothing, so that
+// an exchange without tracing costs a comparison.
 type Trace struct {
 	tracing *Tracing
 	ctx     context.Context // carries the server span
@@ -43,8 +43,8 @@ type Trace struct {
 	attempts      int // of call, so far
 }
 
-// attributeRoom is where the attributes of a span are put together. Each span is given all of them at once, when it ends, and
-// copies them: lists that grow would cost as much as the rest of it.
+// attributeRoom pools the lists in which the attributes of a span are built. A span gets all of them at once, when it
+// ends, and copies them; growing lists would cost as much as the rest of it.
 var attributeRoom = sync.Pool{New: func() any { return new([]attribute.KeyValue) }}
 
 // Options that every span of a kind shares.
@@ -53,22 +53,22 @@ var (
 	serverKind = trace.WithSpanKind(trace.SpanKindServer)
 )
 
-// w3c is the one way in which the context of a trace travels (W3C Trace Context). Baggage does not.
+// w3c is the only supported format of trace contexts (W3C Trace Context). Baggage is not passed on.
 var w3c = propagation.TraceContext{}
 
 // Request is a request as its span shows it.
 type Request struct {
 	Method, Route string
 	Started       time.Time
-	Header        func(name string) string // gives a header of the client's, for its trace context
+	Header        func(name string) string // returns a header of the client, for its trace context
 	Trusted       bool                     // the caller's own trace is continued, whatever the server does with others
 }
 
 // Traces reports whether spans are made.
 func (t *Telemetry) Traces() bool { return t.tracing != nil }
 
-// Begin opens the span of a request. Unless its caller, or callers at all, are trusted, a trace of theirs is only linked:
-// a caller that may continue one decides what is sampled.
+// Begin opens the span of a request. Unless its caller, or callers at all, are trusted, their trace is only linked: a
+// caller whose trace is continued decides what is sampled.
 func (t *Telemetry) Begin(ctx context.Context, r *Request) *Trace {
 	if t.tracing == nil {
 		return nil
@@ -96,7 +96,7 @@ func (c carrier) Get(name string) string { return strings.Clone(c(name)) }
 func (carrier) Set(string, string)       {}
 func (carrier) Keys() []string           { return nil }
 
-// ID is the id of the trace, as hexadecimal digits; "" without one.
+// ID returns the id of the trace in hexadecimal digits; "" without one.
 func (x *Trace) ID() string {
 	if x == nil {
 		return ""
@@ -114,8 +114,8 @@ type Call struct {
 	Stream    bool
 }
 
-// Call opens the span of a call to a provider, which lasts until the next one or the end of the exchange. It sets in
-// header what tells the provider of the trace, where it is to be told, and removes what the client said of its own.
+// Call opens the span of a call to a provider, which lasts until the next one or the end of the exchange. It sets the
+// trace context in header if it is to be sent, and removes the client's own.
 func (x *Trace) Call(header http.Header, c *Call) {
 	if x == nil {
 		return
@@ -132,14 +132,14 @@ func (x *Trace) Call(header http.Header, c *Call) {
 	}
 }
 
-// CallFailed says of the newest call to a provider why another follows it.
+// CallFailed records why another call follows the newest one.
 func (x *Trace) CallFailed(kind codec.Kind) {
 	if x != nil && x.call != nil {
 		fail(x.call, kind.String())
 	}
 }
 
-// endEarlierCall ends the span of a call that another one follows.
+// endEarlierCall ends the span of a call that is followed by another.
 func (x *Trace) endEarlierCall() {
 	if x.call == nil {
 		return
@@ -171,7 +171,7 @@ func appendAddress(attrs []attribute.KeyValue, address string) []attribute.KeyVa
 	return attrs
 }
 
-// Capture opens the span of the commit that ends a record. The caller calls what it returns when the commit is over.
+// Capture opens the span of the commit that ends a record. The caller calls ended when the commit is over.
 func (x *Trace) Capture() (ended func(error)) {
 	if x == nil {
 		return func(error) {}
@@ -213,7 +213,7 @@ func (x *Trace) end(r *Report) {
 	attributeRoom.Put(room)
 }
 
-// attributes appends what the answer to a call has told.
+// attributes appends what the answer to a call has said.
 func (r *Report) attributes(attrs []attribute.KeyValue) []attribute.KeyValue {
 	attrs = append(attrs, attrExchange.String(r.ID), attrFormat.String(r.Format.String()))
 	for _, text := range [...]struct {
@@ -237,7 +237,7 @@ func (r *Report) attributes(attrs []attribute.KeyValue) []attribute.KeyValue {
 	return attrs
 }
 
-// markError says on a span why the exchange failed: the class, never the message, which may name what a client sent.
+// markError records on a span why the exchange failed: the class, never the message, which may quote a client.
 func markError(span trace.Span, r *Report) {
 	if r.Outcome == store.OutcomeComplete {
 		return
@@ -249,7 +249,7 @@ func markError(span trace.Span, r *Report) {
 	fail(span, kind)
 }
 
-// fail marks what a span stands for as failed, for a reason of a fixed list.
+// fail marks a span as failed, for a reason from a fixed list.
 func fail(span trace.Span, reason string) {
 	span.SetAttributes(attrErrorType.String(reason))
 	span.SetStatus(codes.Error, "")

@@ -12,7 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// AccountDeletion says what goes with an account.
+// AccountDeletion reports what is deleted with an account.
 type AccountDeletion struct {
 	Account     string    `json:"account"`
 	DryRun      bool      `json:"dry_run,omitempty"`
@@ -21,12 +21,12 @@ type AccountDeletion struct {
 	Bytes       int64     `json:"bytes"` // in the database
 	Keys        int       `json:"keys"`
 	Credentials int       `json:"credentials"`
-	Deleted     time.Time `json:"deleted,omitzero"` // since when nothing of it can be read
+	Deleted     time.Time `json:"deleted,omitzero"` // since when none of it can be read
 }
 
-// Delete deletes an account with all that it owns: exchanges, sessions, keys, credentials, receipts. With the
-// commit nothing of it can be read or called any more, and the name is free; its data is freed behind the requests, what
-// is still running when it has ended. With dryRun it counts, and deletes nothing.
+// Delete deletes an account with everything it owns: exchanges, sessions, keys, credentials, receipts. From the commit
+// on, none of it can be read or called, and the name is free. Its data is freed in the background, that of running
+// exchanges when they have ended. With dryRun it only counts.
 func (s Accounts) Delete(ctx context.Context, name string, dryRun bool) (AccountDeletion, error) {
 	usage, err := Archive{s.core}.Usage(ctx, name)
 	if err != nil {
@@ -43,7 +43,7 @@ func (s Accounts) Delete(ctx context.Context, name string, dryRun bool) (Account
 	if dryRun {
 		return d, nil
 	}
-	// With the commit the name is free: a key of this account must not open another one of the name.
+	// The commit frees the name: a key of this account must not open another account of that name.
 	err = s.keys.Without(name, func(keys []string) error {
 		account, ok := s.withdrawAccount(name)
 		if !ok {
@@ -60,14 +60,14 @@ func (s Accounts) Delete(ctx context.Context, name string, dryRun bool) (Account
 	return d, err
 }
 
-// withdrawAccount takes an account out of the table. What has found it there before is in the writer's queue.
+// withdrawAccount removes an account from the table. Operations that found it there before are in the writer's queue.
 func (s *core) withdrawAccount(name string) (identity.AccountRecord, bool) {
 	s.planning.Lock()
 	defer s.planning.Unlock()
 	return s.accounts.Remove(name)
 }
 
-// commitDeletion takes away what makes an account one, and notes that its data has to go.
+// commitDeletion deletes the records of the account itself, and notes that its data has to go.
 func (s *core) commitDeletion(ctx context.Context, account identity.AccountRecord, keys []string, d AccountDeletion) error {
 	record, err := kv.EncodeRecord(d)
 	if err != nil {
@@ -87,10 +87,10 @@ func (s *core) commitDeletion(ctx context.Context, account identity.AccountRecor
 	})
 }
 
-// errStillRunning says that exchanges of a deleted account have yet to end.
+// errStillRunning means that exchanges of a deleted account have not ended yet.
 var errStillRunning = errors.New("exchanges of a deleted account are still running")
 
-// finishDeletion frees the data of a deleted account, from wherever it stands.
+// finishDeletion frees the data of a deleted account, resuming where it stopped.
 func (s *core) finishDeletion(ctx context.Context, account kv.AccountNumber) error {
 	e := new(Erasure)
 	everything := Selection{All: true}
@@ -111,8 +111,8 @@ func (s *core) finishDeletion(ctx context.Context, account kv.AccountNumber) err
 	})
 }
 
-// ownedSpaces are the kinds of records that belong to an account. Exchanges are erased one by one before, so that their
-// turns leave the indexes.
+// ownedSpaces are the kinds of records that belong to an account. Exchanges are erased one by one before that, so that
+// their turns leave the indexes.
 var ownedSpaces = [...]byte{
 	kv.SpaceExchange, kv.SpaceOpen, kv.SpaceRequest, kv.SpaceResponse, kv.SpaceBlock, kv.SpaceNode, kv.SpaceSession, kv.SpaceMember, kv.SpaceBelongs,
 	kv.SpaceLink, kv.SpaceOutbox, kv.SpaceTurn, kv.SpaceHistory, kv.SpaceMove, kv.SpaceLedger, kv.SpaceSessionChange, kv.SpaceVector, kv.SpaceErasure,
@@ -150,7 +150,7 @@ func (s *core) deleteRange(ctx context.Context, prefix []byte) error {
 	return errors.Join(err, flush())
 }
 
-// unfinishedDeletions finds the accounts whose data a former process did not free.
+// unfinishedDeletions finds the accounts whose data an earlier process did not free.
 func (s *core) unfinishedDeletions() (accounts []kv.AccountNumber) {
 	err := kv.EachRecord(s.db, []byte{kv.SpaceDeletion}, func(key, _ []byte) error {
 		if number, ok := kv.SplitAccountKey(key); ok {
@@ -164,7 +164,7 @@ func (s *core) unfinishedDeletions() (accounts []kv.AccountNumber) {
 	return accounts
 }
 
-// runDeletions frees the data of deleted accounts. What cannot be freed yet is tried again later.
+// runDeletions frees the data of deleted accounts. What cannot be freed yet is retried later.
 func (s *core) runDeletions(ctx context.Context) {
 	for ctx.Err() == nil {
 		account, ok := s.keeper.takeDeletion()
@@ -182,5 +182,5 @@ func (s *core) runDeletions(ctx context.Context) {
 	}
 }
 
-// retryDeletion is how long after a failure, or while exchanges are running, a deletion goes on.
+// retryDeletion is the wait before a deletion is retried, after a failure or while exchanges are running.
 const retryDeletion = time.Second

@@ -17,14 +17,14 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// Arrivals takes in what other stores ship, each frame of a log once and in order. One goroutine takes; Mark may be called by
-// any.
+// Arrivals applies what other stores ship, each frame of a log once and in order. One goroutine applies frames; Mark
+// may be called by any.
 type Arrivals struct{ *core }
 
-// Arrivals gives the part that others ship to.
+// Arrivals returns the part that other stores ship to.
 func (s *Store) Arrivals() Arrivals { return Arrivals{s.core} }
 
-// ID names the store among all that others may ship to. It is made when it is first asked for, and stays.
+// ID identifies the store as a receiver. It is generated on first use and never changes.
 func (a Arrivals) ID(ctx context.Context) (id string, err error) {
 	key := kv.NameKey(kv.SpaceMeta, "centre")
 	err = a.update(ctx, func(g *gathering, w *write) error {
@@ -43,7 +43,7 @@ func (a Arrivals) ID(ctx context.Context) (id string, err error) {
 	return id, nil
 }
 
-// Refused is an entry that cannot be kept, and why.
+// Refused is an entry that cannot be kept, with the reason.
 type Refused struct {
 	Entry  ship.Entry
 	Reason error
@@ -54,8 +54,8 @@ var (
 	ErrForeign  = errors.New("it is of an account that this store does not have, or of another one than its record says")
 	ErrUnusable = errors.New("what it holds is not what it says")
 
-	// ErrIncomplete is also the error of a frame from which blocks or nodes were left out that are not in the store: the
-	// node that has shipped it has to send it again with all of them.
+	// ErrIncomplete is also the error of a frame that lacks blocks or nodes that are not in the store: the shipping
+	// node has to send it again with all of them.
 	ErrIncomplete = errors.New("it names blocks or nodes that are not there")
 )
 
@@ -63,7 +63,7 @@ var arrivedPrefix = kv.NameKey(kv.SpaceMeta, "arrived-")
 
 func arrivedKey(log ship.LogID) []byte { return append(bytes.Clone(arrivedPrefix), log[:]...) }
 
-// openArrivals sees whether anything has ever arrived.
+// openArrivals finds out whether anything has ever arrived.
 func (s *core) openArrivals() error {
 	return s.view(func(tx *badger.Txn) error {
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: arrivedPrefix})
@@ -74,14 +74,14 @@ func (s *core) openArrivals() error {
 	})
 }
 
-// Mark is the number up to which the entries of a log have arrived, 0 where none has, and the last one's exchange.
+// Mark returns the number up to which the entries of a log have arrived, 0 if none has, and the last entry's exchange.
 func (a Arrivals) Mark(log ship.LogID) (mark uint64, tail ship.Tail, err error) {
 	err = a.view(func(tx *badger.Txn) error {
 		value, err := kv.Get(tx, arrivedKey(log))
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return nil
 		}
-		if err == nil && len(value) != 8+len(tail) && len(value) != 8 { // before there were tails
+		if err == nil && len(value) != 8+len(tail) && len(value) != 8 { // written before there were tails
 			err = kv.ErrRecord
 		}
 		if err == nil {
@@ -96,9 +96,9 @@ func (a Arrivals) Mark(log ship.LogID) (mark uint64, tail ship.Tail, err error) 
 	return mark, tail, nil
 }
 
-// Take keeps the entries of a frame that follows what has arrived of its log, and moves the log's mark, in one commit;
-// taken is false for any other frame. Entries that are there already stay as they are, and what was erased here does not
-// come back. Those that cannot be kept are given to aside before the commit, which it prevents with an error.
+// Take applies a frame that directly follows what has arrived of its log, and moves the log's mark, in one commit;
+// taken is false for any other frame. Existing entries stay unchanged, and erased ones do not come back. Entries that
+// cannot be kept are passed to aside before the commit; an error from it prevents the commit.
 func (a Arrivals) Take(ctx context.Context, f *ship.Frame, aside func([]Refused) error) (taken bool, err error) {
 	mark, _, err := a.Mark(f.Log)
 	if err != nil || mark != f.After {
@@ -117,14 +117,14 @@ func (a Arrivals) Take(ctx context.Context, f *ship.Frame, aside func([]Refused)
 		if !errors.Is(err, ErrIncomplete) || !f.Whole {
 			return err == nil, err
 		}
-		// To send it again would change nothing.
+		// Sending it again would change nothing.
 		if arrivals, refused, err = a.keepable(arrivals); err != nil || len(refused) == 0 {
 			return false, err
 		}
 	}
 }
 
-// Retry keeps an entry that was refused before; the error is nil, [ErrIncomplete], or why it is refused again.
+// Retry applies an entry that was refused before. The error is nil, [ErrIncomplete], or the reason for another refusal.
 func (a Arrivals) Retry(ctx context.Context, e *ship.Entry) error {
 	arrivals, refused := a.readArrivals([]ship.Entry{*e})
 	if len(refused) > 0 {
@@ -133,7 +133,7 @@ func (a Arrivals) Retry(ctx context.Context, e *ship.Entry) error {
 	return a.keepArrivals(ctx, arrivals)
 }
 
-// keepable tells the entries that are complete from the others.
+// keepable separates the complete entries from the others.
 func (s *core) keepable(arrivals []*arrival) (complete []*arrival, refused []Refused, err error) {
 	err = s.update(context.Background(), func(g *gathering, _ *write) error {
 		for _, x := range arrivals {
@@ -158,9 +158,9 @@ type arrival struct {
 	objects map[kv.ObjectRef][]byte
 }
 
-// readArrivals tells the entries that can be kept from the others.
+// readArrivals separates the entries that can be kept from the others.
 func (s *core) readArrivals(entries []ship.Entry) (arrivals []*arrival, refused []Refused) {
-	objects := make(map[kv.ObjectRef][]byte) // of the frame so far: later entries leave out what earlier ones have
+	objects := make(map[kv.ObjectRef][]byte) // of the frame so far: later entries omit what earlier ones have
 	for i := range entries {
 		x := &arrival{Entry: &entries[i], objects: objects}
 		if err := s.readArrival(x); err != nil {
@@ -186,7 +186,7 @@ func (s *core) readArrival(x *arrival) (err error) {
 	return x.read()
 }
 
-// read reads all of an entry but its objects.
+// read reads everything of an entry except its objects.
 func (x *arrival) read() (err error) {
 	var ok bool
 	if x.id, ok = kv.ParseExchangeID(x.Exchange); !ok {
@@ -224,7 +224,7 @@ func (x *arrival) readSession() error {
 	return nil
 }
 
-// hasAnswer reports whether the parts are the answer that the record speaks of.
+// hasAnswer reports whether the parts are the answer in the record.
 func (x *arrival) hasAnswer() bool {
 	var (
 		size int64
@@ -241,8 +241,8 @@ func (x *arrival) hasAnswer() bool {
 	return size == x.info.ResponseSize || !ended(x.info.Outcome)
 }
 
-// addObjects adds the objects of the entry to those of its frame, if every block is what its hash says. kept gives what is
-// there already, [badger.ErrKeyNotFound] for what is not.
+// addObjects adds the objects of the entry to those of its frame, if every block matches its hash. kept returns stored
+// objects, or [badger.ErrKeyNotFound].
 func (x *arrival) addObjects(kept func(kv.ObjectRef) ([]byte, error)) error {
 	own := make(map[kv.ObjectRef][]byte, len(x.Objects))
 	for i := range x.Objects {
@@ -270,7 +270,7 @@ func (x *arrival) addObjects(kept func(kv.ObjectRef) ([]byte, error)) error {
 			continue
 		}
 		err := blob.CheckBlock(ref, value, look)
-		if err != nil && !errors.Is(err, badger.ErrKeyNotFound) { // what it names is missing: the frame is incomplete, which its keeping finds
+		if err != nil && !errors.Is(err, badger.ErrKeyNotFound) { // an object it names is missing; keeping the frame reports that as incomplete
 			return ErrUnusable
 		}
 	}
@@ -280,12 +280,12 @@ func (x *arrival) addObjects(kept func(kv.ObjectRef) ([]byte, error)) error {
 	return nil
 }
 
-// keepArrivals puts entries on record, and further records in the same commit.
+// keepArrivals writes entries, and further records in the same commit.
 func (s *core) keepArrivals(ctx context.Context, arrivals []*arrival, more ...record) error {
 	if err := s.disk.admits(); err != nil {
 		return err
 	}
-	s.planning.RLock() // no account is deleted, and no object freed, between the look at them and the commit
+	s.planning.RLock() // prevents deletion of accounts and sweeps of objects between this check and the commit
 	defer s.planning.RUnlock()
 	for _, x := range arrivals {
 		if now, ok := s.accounts.Find(x.Account); !ok || now != x.account {
@@ -329,15 +329,15 @@ func (s *core) keepArrivals(ctx context.Context, arrivals []*arrival, more ...re
 	return nil
 }
 
-// knows reports whether an exchange is there already, or was, and was erased.
+// knows reports whether an exchange exists, or existed and was erased.
 func (g *gathering) knows(x *arrival) bool {
 	return g.has(kv.ExchangeKey(kv.SpaceExchange, x.account, x.id)) || g.has(kv.ExchangeKey(kv.SpaceTomb, x.account, x.id))
 }
 
-// reach visits what the skeleton of an entry reaches that is not stored, and reports whether all of it comes with the frame.
-// Behind an object that is stored everything is.
+// reach visits everything that an entry's skeleton reaches and that is not stored, and reports whether the frame has
+// all of it. Everything that a stored object reaches is stored too.
 func (g *gathering) reach(x *arrival, visit func(kv.ObjectRef, []byte)) bool {
-	todo, _ := blob.References(nil, x.account, x.Skeleton) // read before
+	todo, _ := blob.References(nil, x.account, x.Skeleton) // already read without an error
 	seen := make(map[kv.ObjectRef]struct{})
 	for len(todo) > 0 {
 		ref := todo[len(todo)-1]
@@ -350,13 +350,13 @@ func (g *gathering) reach(x *arrival, visit func(kv.ObjectRef, []byte)) bool {
 		if !comes {
 			return false
 		}
-		todo, _ = blob.ReferencesOf(todo, ref, value) // likewise
+		todo, _ = blob.ReferencesOf(todo, ref, value) // as above
 		visit(ref, value)
 	}
 	return true
 }
 
-// keepArrival puts an exchange on record as it was where it was captured, and digests it as if it had ended here.
+// keepArrival records an exchange as it was where it was captured, and digests it as if it had ended here.
 func (g *gathering) keepArrival(w *write, x *arrival) {
 	g.reach(x, g.blobs.AddEncoded)
 	g.put(w, kv.ExchangeKey(kv.SpaceRequest, x.account, x.id), x.Skeleton)

@@ -7,11 +7,11 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// sessions are the sessions of one account, and what leads to them. What is put is there from then on.
+// sessions are the sessions of one account, with their links. What is put is visible from then on.
 type sessions interface {
-	at(id kv.SessionID) *sessionRecord // the very one; nil: none. Who changes it puts it
+	at(id kv.SessionID) *sessionRecord // the exact session; nil: none. Whoever changes it puts it
 	put(id kv.SessionID, r *sessionRecord)
-	link(key []byte) (kv.SessionID, bool) // key as [linkKey] gives it
+	link(key []byte) (kv.SessionID, bool) // key as [linkKey] returns it
 	putLink(key []byte, id kv.SessionID)
 	unlink(key []byte)
 }
@@ -43,7 +43,7 @@ func (s storedSessions) putLink(key []byte, id kv.SessionID) { s.g.put(s.w, key,
 
 func (s storedSessions) unlink(key []byte) { s.g.put(s.w, key, nil) }
 
-// followed gives a session, or where it was merged into another, that one; nil if there is none.
+// followed returns a session, or the one that it was merged into; nil if there is none.
 func followed(in sessions, id kv.SessionID) (*sessionRecord, kv.SessionID) {
 	for range maxMerges {
 		r := in.at(id)
@@ -59,14 +59,13 @@ func followed(in sessions, id kv.SessionID) (*sessionRecord, kv.SessionID) {
 	return nil, id
 }
 
-// join puts an exchange into the session that it had where it was captured; ok is false where it had none. The same
-// conversation may have been begun by several stores, each under an id of its own: the first one to arrive stays, and the
-// others lead to it.
+// join puts an exchange into the session that it had where it was captured; ok is false if it had none. Several stores
+// may have begun the same conversation under different ids: the first to arrive stays, and the others lead to it.
 func (x *arrival) join(in sessions) (id kv.SessionID, ok bool) {
 	if x.session == nil {
 		return id, false
 	}
-	own, _ := kv.ParseSessionID(x.session.ID) // read before
+	own, _ := kv.ParseSessionID(x.session.ID) // already read without an error
 	r, id := followed(in, own)
 	if r == nil {
 		if r, id = x.known(in); r != nil {
@@ -99,10 +98,10 @@ func (x *arrival) join(in sessions) (id kv.SessionID, ok bool) {
 	return id, true
 }
 
-// sessionKinds are the kinds of evidence that a session's record names, strongest first.
+// sessionKinds are the kinds of evidence in a session's record, strongest first.
 var sessionKinds = [...]byte{byChatKey, byExternal, byNative, byConversation}
 
-// known finds the session that an entry's belongs together with, as [gathering.findSession] would.
+// known finds the session that matches an entry's session, as [gathering.findSession] would.
 func (x *arrival) known(in sessions) (*sessionRecord, kv.SessionID) {
 	var stronger []clue
 	for _, kind := range sessionKinds {
@@ -122,7 +121,7 @@ func (x *arrival) known(in sessions) (*sessionRecord, kv.SessionID) {
 		kinds = kinds[:1]
 	}
 	keys := x.session.Links
-	if key := answerLink(x.account, &x.info); key != nil { // a turn that goes on from this one may have come first
+	if key := answerLink(x.account, &x.info); key != nil { // a turn that continues this one may have arrived first
 		keys = append(slices.Clone(keys), key)
 	}
 	for _, link := range keys {
@@ -139,7 +138,7 @@ func (x *arrival) known(in sessions) (*sessionRecord, kv.SessionID) {
 	return nil, kv.SessionID{}
 }
 
-// answerLink is the key of an answer that requests may name; nil for any other.
+// answerLink returns the key of an answer that requests may refer to; nil for any other.
 func answerLink(account kv.AccountNumber, info *ExchangeInfo) []byte {
 	if info.ResponseID == "" || !refersToAnswers(info.Surface) {
 		return nil
@@ -147,13 +146,13 @@ func answerLink(account kv.AccountNumber, info *ExchangeInfo) []byte {
 	return linkKey(account, clue{byResponse, info.ResponseID})
 }
 
-// linkHash is how many bytes of a hash stand at the end of a link's key.
+// linkHash is the length of the hash at the end of a link's key, in bytes.
 const linkHash = 16
 
-// linkKind is the kind of evidence that a link is.
+// linkKind returns the kind of evidence in a link.
 func linkKind(key []byte) byte { return key[len(key)-linkHash-1] }
 
-// linkOf gives the key of another store's link in this one, where the account has another number.
+// linkOf returns the key of another store's link in this one, where the account has another number.
 func linkOf(account kv.AccountNumber, link []byte) (key []byte, ok bool) {
 	own := kv.SpaceKeyOf(kv.SpaceLink, account)
 	if len(link) != len(own)+1+linkHash || link[0] != kv.SpaceLink {
@@ -162,7 +161,7 @@ func linkOf(account kv.AccountNumber, link []byte) (key []byte, ok bool) {
 	return append(own, link[len(own):]...), true
 }
 
-// linkTo has what led to the entry's session where it was begun lead to r, as far as it does not lead elsewhere.
+// linkTo points the links of the entry's original session to r, unless they lead elsewhere.
 func (x *arrival) linkTo(in sessions, id kv.SessionID, r *sessionRecord) {
 	from := x.session
 	for _, kind := range sessionKinds {
@@ -199,13 +198,13 @@ func (x *arrival) linkTo(in sessions, id kv.SessionID, r *sessionRecord) {
 			r.Replied = r.Replied || len(r.Links) < maxSessionLinks
 		case byOpening, byResponse:
 		default:
-			continue // those that have a value were linked above
+			continue // those with a value were linked above
 		}
 		r.addLink(in, id, key)
 	}
 }
 
-// addLink has a key lead to the session, unless it has too many.
+// addLink points a key to the session, unless the session has too many.
 func (r *sessionRecord) addLink(in sessions, id kv.SessionID, key []byte) {
 	if len(r.Links) >= maxSessionLinks {
 		return

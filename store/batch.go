@@ -7,22 +7,22 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/files"
 )
 
-// batch is a sequence of writes that is committed in order, in one transaction as far as the database allows. The
-// first error sticks. Keys and values must stay unchanged until commit.
+// batch is a sequence of writes that is committed in order, in one transaction if the database allows. The first error
+// sticks. Keys and values must stay unchanged until commit.
 type batch struct {
 	db    *files.Database
 	tx    *badger.Txn
 	count int64 // writes in tx
-	size  int64 // bytes in tx, as the database counts them at most
+	size  int64 // bytes in tx, by the database's upper estimate
 	err   error
 
-	entries []badger.Entry // that the next writes take: the database wants a pointer to each
+	entries []badger.Entry // for the next writes: the database wants a pointer to each
 }
 
 // entriesTogether are allocated at a time: about as many as two exchanges write.
 const entriesTogether = 32
 
-// together begins a new transaction unless n small writes still fit into the present one.
+// together starts a new transaction unless n small writes still fit into the current one.
 func (b *batch) together(n int64) {
 	if b.count+n > b.db.MaxBatchCount()/2 || b.size+n*valueThreshold > b.db.MaxBatchSize()/2 {
 		b.flush()
@@ -87,7 +87,7 @@ func (b *batch) flush() {
 	if b.tx == nil || b.err != nil {
 		return
 	}
-	version := b.tx.ReadTs() + 1 // nobody commits but the writer, one transaction after the other
+	version := b.tx.ReadTs() + 1 // only the writer commits, one transaction after the other
 	if b.err = b.tx.Set(files.CommitKey, []byte{}); b.err == nil {
 		b.err = b.tx.Commit()
 	}

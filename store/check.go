@@ -15,7 +15,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Finding is one thing that [Upkeep.Check] found to be wrong.
+// Finding is one fault that [Upkeep.Check] found.
 type Finding struct {
 	Account  string `json:"account"`
 	Subject  string `json:"subject"` // exch_…, sess_…, "block" and "node" with a hash, or a file in the store directory
@@ -23,21 +23,21 @@ type Finding struct {
 	Repaired bool   `json:"repaired,omitempty"`
 }
 
-// CheckReport counts what [Upkeep.Check] has seen.
+// CheckReport has the counts of [Upkeep.Check].
 type CheckReport struct {
 	Exchanges    int64 `json:"exchanges"`
 	Sessions     int64 `json:"sessions"`
 	Blocks       int64 `json:"blocks"`
 	Nodes        int64 `json:"nodes"`
-	Unreferenced int64 `json:"unreferenced"` // blocks and nodes that the next sweep frees; no fault
+	Unreferenced int64 `json:"unreferenced"` // blocks and nodes that the next sweep frees; not a fault
 	Findings     int64 `json:"findings"`
 	Repaired     int64 `json:"repaired"`
 }
 
-// Check verifies the invariants of FORMAT.md, account by account, on a snapshot: the store may be in use. It tells each
-// finding as it comes upon it. With repair it corrects what can be worked out from the exchanges: counts of sessions,
-// and entries that lead nowhere. It never takes an exchange away. A session that has changed since the snapshot keeps its
-// counts, and the next check finds them again.
+// Check verifies the invariants of FORMAT.md, account by account, on a snapshot: the store may be in use. It calls tell
+// with each finding at once. With repair it corrects what can be derived from the exchanges: counts of sessions, and
+// dangling entries. It never deletes an exchange. A session that has changed since the snapshot keeps its counts, and
+// the next check finds them again.
 func (s Upkeep) Check(ctx context.Context, repair bool, tell func(Finding)) (CheckReport, error) {
 	var report CheckReport
 	if err := s.db.Check(ctx, func(d Damage) {
@@ -59,7 +59,7 @@ func (s Upkeep) Check(ctx context.Context, repair bool, tell func(Finding)) (Che
 	return report, nil
 }
 
-// whole makes a panic a finding: what the database does with a damaged table is not for us to say.
+// whole turns a panic into a finding: the database's reaction to a damaged table is not ours to predict.
 func (c *checker) whole(subject string, check func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -83,30 +83,30 @@ type checker struct {
 	blobs     *blob.Checker
 	exchanges map[kv.ExchangeID]checkedExchange
 	sessions  map[kv.SessionID]*sessionCounts
-	live      map[kv.SessionID]struct{} // that can be read and were not merged into others
+	live      map[kv.SessionID]struct{} // readable and not merged into others
 	fixes     []fix
 
 	rollups rollupCheck
 }
 
-// fix is a record that puts something right.
+// fix is a record that repairs a fault.
 type fix struct {
 	record
-	while record // what the fix follows from; where that is another by now, nothing is done. No key: nothing in particular
+	while record // the basis of the fix; if it has changed, nothing is done. No key: none
 }
 
-// checkedExchange is what the rest of the check needs of an exchange.
+// checkedExchange is what later checks need about an exchange.
 type checkedExchange struct {
 	session kv.SessionID
 	member  bool // its session names it
 	open    bool // its record says so
 	noted   bool // it is among the open exchanges
-	damaged bool // its record cannot be read, so that nothing is known of it but its session
-	speaks  bool // it has ended, and is to have a turn
+	damaged bool // its record cannot be read, so that only its session is known
+	speaks  bool // it has ended and should have a turn
 	turn    bool // it has one
 }
 
-// sessionCounts is what a session's counts should be.
+// sessionCounts are the expected counts of a session.
 type sessionCounts struct {
 	Session
 	unknown bool // one of its exchanges cannot be read
@@ -168,10 +168,10 @@ func (c *checker) run(ctx context.Context) error {
 	return c.fix(ctx)
 }
 
-// againSession makes a session that is gone again, without what only its record said.
+// againSession restores a lost session, without the fields that only its record had.
 func (c *checker) againSession(id kv.SessionID, counts *sessionCounts) []fix {
 	r := &sessionRecord{Session: counts.Session}
-	r.ID, r.Account, r.Created = id.String(), c.name, kv.ExchangeID(id).Time().UTC() // ids of all kinds are made alike
+	r.ID, r.Account, r.Created = id.String(), c.name, kv.ExchangeID(id).Time().UTC() // ids of all kinds have the same form
 	if id.IsNamed() {
 		r.Created = c.firstOf(id)
 	}
@@ -184,7 +184,7 @@ func (c *checker) againSession(id kv.SessionID, counts *sessionCounts) []fix {
 	return []fix{{record: record{kv.SessionKey(c.account, id), encodeFields(r)}, while: record{kv.SessionKey(c.account, id), nil}}}
 }
 
-// firstOf is when the first exchange of a session began.
+// firstOf returns when the first exchange of a session began.
 func (c *checker) firstOf(id kv.SessionID) (began time.Time) {
 	for exchange, x := range c.exchanges {
 		if at := exchange.Time().UTC(); x.session == id && (began.IsZero() || at.Before(began)) {
@@ -194,10 +194,10 @@ func (c *checker) firstOf(id kv.SessionID) (began time.Time) {
 	return began
 }
 
-// drop takes a record away.
+// drop deletes a record.
 func drop(key []byte) fix { return fix{record: record{key, nil}} }
 
-// find tells of a fault; fixes are what puts it right.
+// find reports a fault; fixes repair it.
 func (c *checker) find(subject, problem string, fixes ...fix) {
 	f := Finding{Account: c.name, Subject: subject, Problem: problem, Repaired: c.repair && len(fixes) > 0}
 	c.report.Findings++
@@ -229,8 +229,8 @@ func (c *checker) fix(ctx context.Context) error {
 	return nil
 }
 
-// repaired tells those who follow turns and sessions that a record has been repaired. Of a turn that was taken away nothing is
-// left that was derived of it.
+// repaired notifies the followers of turns and sessions that a record was repaired. For a deleted turn, everything
+// derived from it goes too.
 func (g *gathering) repaired(w *write, key []byte) {
 	switch key[0] {
 	case kv.SpaceTurn:
@@ -291,8 +291,8 @@ func (c *checker) exchange(item *badger.Item) error {
 	return nil
 }
 
-// damagedExchange keeps in mind that there is an exchange, so that nothing is taken from it or its session for what cannot be
-// read now: a newer mneme may be able to.
+// damagedExchange remembers that an exchange exists, so that nothing of it or its session is deleted because it is
+// unreadable: a newer mneme may be able to read it.
 func (c *checker) damagedExchange(id kv.ExchangeID) error {
 	x := checkedExchange{damaged: true}
 	c.rollups.hour(hourOf(id.Time())).unknown = true
@@ -354,7 +354,7 @@ func (c *checker) response(id kv.ExchangeID, info *ExchangeInfo) {
 	}
 }
 
-// belongsToExchange checks records that stand beside an exchange's.
+// belongsToExchange checks records that belong to an exchange.
 func (c *checker) belongsToExchange(item *badger.Item) error {
 	key := item.Key()
 	if len(key) < 1+4+len(kv.ExchangeID{}) {
@@ -368,8 +368,8 @@ func (c *checker) belongsToExchange(item *badger.Item) error {
 	return nil
 }
 
-// turn checks that a turn can be read. One that cannot is digested again, unless that would have to read what the turn lacks: when
-// that is back, the turn is, too.
+// turn checks that a turn can be read. An unreadable one is digested again, unless that would have to read what the
+// turn lacks: when that is back, the turn is, too.
 func (c *checker) turn(item *badger.Item) error {
 	_, id, ok := kv.SplitExchangeKey(item.Key())
 	x, there := c.exchanges[id]
@@ -419,7 +419,7 @@ func (c *checker) summary(item *badger.Item) error {
 	return err
 }
 
-// openNote checks that one of the exchanges that are noted as open is.
+// openNote checks that one of the exchanges noted as open is open.
 func (c *checker) openNote(item *badger.Item) error {
 	return item.Value(func(value []byte) error {
 		_, ids, err := readOpenNote(item.Key(), value)
@@ -481,7 +481,7 @@ func (c *checker) session(item *badger.Item) error {
 		return nil
 	}
 	want := c.countsOf(id)
-	delete(c.sessions, id) // what is left in the end is of sessions that are gone
+	delete(c.sessions, id) // what remains belongs to lost sessions
 	return item.Value(func(value []byte) error {
 		r := new(sessionRecord)
 		if err := decodeRecord(value, r); err != nil {
@@ -513,7 +513,7 @@ func (c *checker) session(item *badger.Item) error {
 	})
 }
 
-// sessionMark checks that a mark is of a session; what else it says is found out by who reads it.
+// sessionMark checks that a mark belongs to a session; its readers check the rest.
 func (c *checker) sessionMark(item *badger.Item) error {
 	if _, _, ok := kv.SplitSessionKey(item.Key()); !ok {
 		c.find("session", fmt.Sprintf("malformed key %x", item.Key()), drop(item.KeyCopy(nil)))

@@ -13,22 +13,22 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// The log of changes is of all accounts together, and is checked once. What it leads to is checked with each account.
+// The log of changes covers all accounts, and is checked once. What its entries refer to is checked with each account.
 
-// feedCheck verifies the log of changes, what stages have put aside, and their cursors.
+// feedCheck verifies the log of changes, the changes put aside by stages, and their cursors.
 type feedCheck struct {
 	*checker
-	last   uint64 // number given out, at least
+	last   uint64 // highest number assigned, at least
 	logged uint64 // the last number in the log so far
 }
 
-// logSubject is what findings in the log of changes are about.
+// logSubject is the subject of findings in the log of changes.
 const logSubject = "log of changes"
 
 func (c *checker) checkFeed(ctx context.Context) error {
 	c.tx = c.store.db.NewTransaction(false)
 	defer c.tx.Discard()
-	f := &feedCheck{checker: c, last: c.store.feed.coming.Load()} // what a commit under way has brought can be seen
+	f := &feedCheck{checker: c, last: c.store.feed.coming.Load()} // the effects of a commit in progress are visible
 	err := kv.EachItem(ctx, c.tx, []byte{kv.SpaceChange}, f.record)
 	if err == nil {
 		err = kv.EachItem(ctx, c.tx, cursorPrefix, f.cursor)
@@ -40,7 +40,7 @@ func (c *checker) checkFeed(ctx context.Context) error {
 	return errors.Join(err, c.fix(ctx))
 }
 
-// record checks a record of the log, or of what a stage has put aside. One that cannot be read keeps its stage from going on.
+// record checks a record of the log or of changes put aside. An unreadable one blocks its stage.
 func (c *feedCheck) record(item *badger.Item) error {
 	key := item.KeyCopy(nil)
 	const build = "; repaired, it is taken away: then build the index again with mneme reindex"
@@ -68,7 +68,7 @@ func (c *feedCheck) record(item *badger.Item) error {
 	})
 }
 
-// cursor checks how far a stage is said to be.
+// cursor checks the cursor of a stage.
 func (c *feedCheck) cursor(item *badger.Item) error {
 	key := item.KeyCopy(nil)
 	name := string(bytes.TrimPrefix(key, cursorPrefix))
@@ -79,7 +79,7 @@ func (c *feedCheck) cursor(item *badger.Item) error {
 	return item.Value(func(value []byte) error {
 		if len(value) != 8 {
 			c.find(logSubject, fmt.Sprintf("the cursor of stage %s has %d bytes, not 8", name, len(value)),
-				fix{record: cursorRecord(Stage(name[0]), 0)}) // from the beginning: twice is once
+				fix{record: cursorRecord(Stage(name[0]), 0)}) // from the beginning: repeating is harmless
 		} else if at := binary.BigEndian.Uint64(value); at > c.last {
 			c.find(logSubject, fmt.Sprintf("the cursor of stage %s is at %d, and the last number given out is %d; the next start corrects that, then build the index again with mneme reindex", name, at, c.last))
 		}
@@ -87,7 +87,7 @@ func (c *feedCheck) cursor(item *badger.Item) error {
 	})
 }
 
-// compareTurns finds the exchanges that have ended without a turn and that the stage of digests does not know of.
+// compareTurns finds the ended exchanges that have no turn and that the digest stage does not know of.
 func (c *checker) compareTurns(ctx context.Context) error {
 	missing := make(map[kv.ExchangeID]struct{})
 	for id, x := range c.exchanges {

@@ -13,11 +13,11 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// rollupsKey holds the time from which on every exchange is rolled up, in nanoseconds since 1970: 0 but in stores that are
-// older than rollups.
+// rollupsKey holds the time from which every exchange is rolled up, in nanoseconds since 1970: 0 except in stores older
+// than rollups.
 var rollupsKey = kv.NameKey(kv.SpaceMeta, "rollups")
 
-// noteRollups notes since when exchanges are rolled up, in a store that does not say.
+// noteRollups records since when exchanges are rolled up, in a store without that record.
 func noteRollups(tx *badger.Txn, since time.Time) error {
 	_, err := kv.Get(tx, rollupsKey)
 	if !errors.Is(err, badger.ErrKeyNotFound) {
@@ -30,16 +30,16 @@ func noteRollups(tx *badger.Txn, since time.Time) error {
 	return tx.Set(rollupsKey, binary.BigEndian.AppendUint64(nil, nanoseconds))
 }
 
-// rollupCheck compares what is rolled up of an account with its exchanges, hour by hour.
+// rollupCheck compares the rollups of an account with its exchanges, hour by hour.
 type rollupCheck struct {
-	since time.Time // hours that began before are left out; zero: none
+	since time.Time // earlier hours are skipped; zero: none
 	hours map[int64]*checkedHour
 }
 
 type checkedHour struct {
 	made, erased, there Rollup
-	rows                map[string]*Rollup // what the rollups should be, where nothing was erased
-	stored              [][]byte           // keys of those that are
+	rows                map[string]*Rollup // the expected rollups, if nothing was erased
+	stored              [][]byte           // keys of the stored ones
 	unknown             bool               // an exchange, or a rollup, cannot be read
 }
 
@@ -50,7 +50,7 @@ func (c *rollupCheck) open(tx *badger.Txn) error {
 	value, err := kv.Get(tx, rollupsKey)
 	switch {
 	case errors.Is(err, badger.ErrKeyNotFound):
-		c.since = time.Now().Add(24 * time.Hour) // of no hour
+		c.since = time.Now().Add(24 * time.Hour) // skip every hour
 		return nil
 	case err != nil:
 		return err
@@ -71,7 +71,7 @@ func (c *rollupCheck) hour(hour int64) *checkedHour {
 	return h
 }
 
-// add takes in an exchange that has ended.
+// add adds an ended exchange.
 func (c *rollupCheck) add(account kv.AccountNumber, info *ExchangeInfo) {
 	h, r := c.hour(hourOf(info.Started)), exchangeRollup(info)
 	h.there.Add(&r)
@@ -83,7 +83,7 @@ func (c *rollupCheck) add(account kv.AccountNumber, info *ExchangeInfo) {
 	h.rows[key] = &r
 }
 
-// rollup takes in what is rolled up.
+// rollup adds a stored rollup.
 func (c *checker) rollup(item *badger.Item) error {
 	of, kind, ok := splitRollupKey(item.Key())
 	if !ok {
@@ -95,7 +95,7 @@ func (c *checker) rollup(item *badger.Item) error {
 		r, err := decodeRollup(value)
 		switch {
 		case err != nil:
-			h.made.Requests = -1 // so that it is found
+			h.made.Requests = -1 // makes the comparison fail
 		case kind == rollupErased:
 			h.erased.Add(&r)
 			return nil
@@ -107,7 +107,7 @@ func (c *checker) rollup(item *badger.Item) error {
 	})
 }
 
-// compareRollups finds the hours whose rollups do not add up to the exchanges that are there and those that were erased.
+// compareRollups finds the hours whose rollups do not add up to the existing and the erased exchanges.
 func (c *checker) compareRollups() {
 	for _, number := range slices.Sorted(maps.Keys(c.rollups.hours)) {
 		h, hour := c.rollups.hours[number], time.Unix(number*3600, 0).UTC()
@@ -134,7 +134,7 @@ func sameRollup(a, b *Rollup) bool {
 	return a.FirstByte == b.FirstByte
 }
 
-// fixes rolls the hour up again. It is not known of erased exchanges who they were of, so that theirs cannot be.
+// fixes rolls up the hour again. That is impossible with erased exchanges, whose owners are unknown.
 func (h *checkedHour) fixes() (fixes []fix) {
 	if h.erased.Requests > 0 {
 		return nil

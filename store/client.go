@@ -2,7 +2,7 @@ package store
 
 import "strings"
 
-// clientNames are the names that people use for programs, by the product names in their User-Agent headers.
+// clientNames maps the product names in User-Agent headers to the names that people use for programs.
 var clientNames = map[string]string{
 	"claude-cli":     "claude-code",
 	"claude":         "claude-code",
@@ -17,7 +17,7 @@ var clientNames = map[string]string{
 	"asyncanthropic": "anthropic",
 }
 
-// ClientName gives the stable name of a program by a product name or by what people call it.
+// ClientName returns the stable name of a program, by its product name or the name that people use.
 func ClientName(product string) string {
 	if len(product) > maxClientName {
 		product = strings.ToValidUTF8(product[:maxClientName], "")
@@ -32,7 +32,7 @@ func ClientName(product string) string {
 // maxClientName is how many bytes of a product's name are kept.
 const maxClientName = 64
 
-// Client names the program that sent the request, without its version; "" if it did not say.
+// Client returns the name of the program that sent the request, without its version; "" if it did not say.
 func (x *ExchangeInfo) Client() string {
 	for _, h := range x.Header {
 		if strings.EqualFold(h.Name, "User-Agent") {

@@ -10,10 +10,10 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// A list gives what is damaged with what is known of it without its record, and with an error that says so: one broken
-// record hides no other, and pages go on behind it.
+// Lists include damaged records, with an error and what is known without the record: a broken record never hides
+// others, and pages continue after it.
 
-// listedExchange gives an exchange as lists show it.
+// listedExchange returns an exchange as lists show it.
 func (s *core) listedExchange(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) ExchangeInfo {
 	info, err := getInfo(tx, account, id)
 	if err == nil {
@@ -29,7 +29,7 @@ func (s *core) listedExchange(tx *badger.Txn, account kv.AccountNumber, id kv.Ex
 	return damaged
 }
 
-// listedEntry gives an exchange and its turn as timelines show them.
+// listedEntry returns an exchange and its turn as timelines show them.
 func (s *core) listedEntry(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) TimelineEntry {
 	entry := TimelineEntry{Exchange: s.listedExchange(tx, account, id)}
 	if entry.Exchange.Outcome == OutcomeDamaged {
@@ -49,7 +49,7 @@ func (s *core) listedEntry(tx *badger.Txn, account kv.AccountNumber, id kv.Excha
 	return entry
 }
 
-// listedSession gives a session as lists show it.
+// listedSession returns a session as lists show it.
 func (s *core) listedSession(account kv.AccountNumber, id kv.SessionID, item *badger.Item) Session {
 	var r sessionRecord
 	if err := item.Value(func(value []byte) error { return decodeRecord(value, &r) }); err == nil {
@@ -57,7 +57,7 @@ func (s *core) listedSession(account kv.AccountNumber, id kv.SessionID, item *ba
 	}
 	var began time.Time
 	if !id.IsNamed() {
-		began = kv.ExchangeID(id).Time().UTC() // ids of all kinds are made alike
+		began = kv.ExchangeID(id).Time().UTC() // ids of all kinds have the same form
 	}
 	return Session{
 		ID: id.String(), Account: s.accounts.Name(account), Created: began, Updated: began,
@@ -69,5 +69,5 @@ func errDamaged(message string) *ErrorInfo {
 	return &ErrorInfo{Kind: codec.KindStorage.String(), Message: message}
 }
 
-// errNoOutcome is of a record that says of itself what only lists say.
+// errNoOutcome is the error for a record with an outcome that only lists use.
 var errNoOutcome = errors.New("the record has no outcome")

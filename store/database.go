@@ -8,7 +8,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// database is the store as the floors below it see it.
+// database is the store as seen by the packages it is built on.
 type database struct{ core *core }
 
 func (d database) View(read func(tx *badger.Txn) error) error { return d.core.view(read) }
@@ -21,7 +21,7 @@ func (d database) UpdateOf(ctx context.Context, account kv.AccountNumber, do fun
 	return d.core.updateOf(ctx, account, func(g *gathering, w *write) error { return do(changing{g, w}) })
 }
 
-// changing is a change on the writer.
+// changing is a change in progress on the writer.
 type changing struct {
 	g *gathering
 	w *write

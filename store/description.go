@@ -15,7 +15,8 @@ const (
 	maxTag   = 100
 )
 
-// Description is what people say of a session or an exchange; nil leaves a part of it as it is. An exchange has no title.
+// Description is a person's title, tags and note for a session or an exchange; a nil part stays unchanged. An exchange
+// has no title.
 type Description struct {
 	Title *string
 	Tags  []string
@@ -35,7 +36,7 @@ func (d *Description) check() error {
 	return nil
 }
 
-// set changes the parts of a record that something is said of.
+// set changes the parts that are given.
 func (d *Description) set(title *string, tags *[]string, note *string) {
 	if d.Title != nil {
 		*title = *d.Title
@@ -48,7 +49,7 @@ func (d *Description) set(title *string, tags *[]string, note *string) {
 	}
 }
 
-// DescribeSession sets what people say of a session.
+// DescribeSession sets a person's description of a session.
 func (s Archive) DescribeSession(account, id string, d Description) (*Session, error) {
 	number, key, err := s.sessionOf(account, id)
 	if err != nil {
@@ -76,7 +77,7 @@ func (s Archive) DescribeSession(account, id string, d Description) (*Session, e
 	return &described, nil
 }
 
-// DescribeExchange sets what people say of an exchange that has ended.
+// DescribeExchange sets a person's description of an exchange that has ended.
 func (s Archive) DescribeExchange(account, id string, d Description) (*ExchangeInfo, error) {
 	number, known := s.accounts.Find(account)
 	key, ok := kv.ParseExchangeID(id)
@@ -97,7 +98,7 @@ func (s Archive) DescribeExchange(account, id string, d Description) (*ExchangeI
 			return errNoExchange(id)
 		case !readable:
 			return codec.Errorf(codec.KindStorage, "exchange %s cannot be read; run mneme check", id)
-		case info.Outcome == OutcomeOpen: // its end would be written over it
+		case info.Outcome == OutcomeOpen: // its end would overwrite it
 			return codec.Errorf(codec.KindConflict, "exchange %s is still running; describe it when it has ended", id)
 		}
 		d.set(nil, &info.Tags, &info.Note)

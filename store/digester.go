@@ -12,10 +12,11 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// digester is the goroutine of the stage of digests: it makes the turns of the exchanges that [Capture.digestAtOnce] has left.
+// digester is the goroutine of the digest stage: it makes the turns of the exchanges that [Capture.digestAtOnce] has
+// left.
 type digester struct {
-	// Of the exchanges that have ended with a change after counted, those whose digest the writer does not have yet; with the mu
-	// of the feed held.
+	// Exchanges that ended with a change after counted and whose digest the writer does not have yet; guarded by the
+	// feed's mu.
 	counted uint64
 	ahead   map[sessionRef]int
 	count   int
@@ -24,7 +25,7 @@ type digester struct {
 
 	prefixes prefixMemory // of the requests read last
 
-	signal chan struct{} // holds one token when there may be something to do
+	signal chan struct{} // holds one token if there may be work
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -47,8 +48,8 @@ func (d *digester) start(s *core) {
 	}()
 }
 
-// stop ends the goroutine after what it is at: reading a part of an answer, or digesting what has been read. What is left is for
-// the next start.
+// stop ends the goroutine after its current step: reading a part of an answer, or digesting what has been read. The
+// rest is left for the next start.
 func (d *digester) stop() {
 	if d.cancel != nil {
 		d.cancel()
@@ -63,7 +64,7 @@ func (d *digester) wake() {
 	}
 }
 
-// expect counts an exchange, or with -1 that the writer has its digest; with the mu of the feed held.
+// expect counts an exchange, or with -1 that the writer has its digest; the caller holds the feed's mu.
 func (d *digester) expect(c *Change, exchanges int) {
 	if c.Seq <= d.counted {
 		return
@@ -78,30 +79,30 @@ func (d *digester) expect(c *Change, exchanges int) {
 	}
 }
 
-// countFrom begins to count after a change; with the mu of the feed held.
+// countFrom starts to count after a change; the caller holds the feed's mu.
 func (d *digester) countFrom(change uint64) {
 	clear(d.ahead)
 	d.count, d.counted = 0, change
 }
 
-// digests gives the state of the stage; with mu held.
+// digests returns the state of the stage; the caller holds mu.
 func (f Feed) digests() *stageState { return &f.feed.stages[0] }
 
-// digestsCounted reports whether all exchanges that wait to be digested are counted; with mu held.
+// digestsCounted reports whether all exchanges waiting for their digest are counted; the caller holds mu.
 func (f Feed) digestsCounted() bool {
 	st := f.digests()
 	return st.drained && st.position >= f.digester.counted
 }
 
-// digested reports whether no exchange of the session that ended before is yet to be handed to the writer with its digest.
+// digested reports whether the writer has the digests of all exchanges of the session that ended earlier.
 func (f Feed) digested(ref sessionRef) bool {
 	f.feed.mu.Lock()
 	defer f.feed.mu.Unlock()
 	return f.digestsCounted() && f.digester.ahead[ref] == 0
 }
 
-// announceDigests counts what a commit leaves to be digested, and reports whether the digester has to look; with mu held. Where
-// nothing is left the stage has done the changes of the commit, which came after the one with the number before.
+// announceDigests counts what a commit leaves to be digested, and reports whether the digester has to look; the caller
+// holds mu. If nothing is left, the stage has done the changes of the commit, which follow the number before.
 func (f Feed) announceDigests(before uint64, changes []*Change, whole bool) (look bool) {
 	st := f.digests()
 	for _, c := range changes {
@@ -120,21 +121,21 @@ func (f Feed) announceDigests(before uint64, changes []*Change, whole bool) (loo
 	return look || st.reading && st.position < f.feed.last
 }
 
-// take hands the captured exchange over for digesting; nil if it is not in memory. The caller holds the feed's mu.
+// take hands over the captured exchange for digesting; nil if it is not in memory. The caller holds the feed's mu.
 func (c *Change) take() (x *Exchange) {
 	x, c.captured = c.captured, nil
 	return x
 }
 
-// Digests are handed to the writer without waiting for each to be committed, so that they are committed together.
+// Digests are handed to the writer without waiting for each commit, so that they are committed together.
 const (
 	digestsAhead = 64
-	bytesAhead   = 4 << 20 // of requests and answers that the digests are of
+	bytesAhead   = 4 << 20 // of the requests and answers digested
 
-	digestBatch = 1024 // changes that are looked at together at most
+	digestBatch = 1024 // changes examined together at most
 )
 
-// digestWaiting works until nothing waits; false means that the digester has been stopped.
+// digestWaiting works until nothing is left; it returns false if the digester has been stopped.
 func (s *core) digestWaiting(ctx context.Context) bool {
 	err := s.beginDigests(ctx)
 	for more := true; more && err == nil && ctx.Err() == nil; {
@@ -149,7 +150,7 @@ func (s *core) digestWaiting(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// beginDigests begins to read what has ended, once.
+// beginDigests opens the feed, once.
 func (s *core) beginDigests(ctx context.Context) error {
 	f := Feed{s}
 	f.feed.mu.Lock()
@@ -167,7 +168,7 @@ func (s *core) beginDigests(ctx context.Context) error {
 	return err
 }
 
-// digestNext digests what has ended in the next batch, if there is one. What cannot be put on record is put aside.
+// digestNext digests the ended exchanges in the next batch, if there is one. What cannot be recorded is put aside.
 func (s *core) digestNext(ctx context.Context) (more bool, err error) {
 	f, ahead := Feed{s}, digestsUnderWay{}
 	b, err := f.Next(StageDigest, math.MaxUint64, digestBatch)
@@ -186,11 +187,11 @@ func (s *core) digestNext(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
-	f.Done(StageDigest, b) // last, since other stages confirm what is done of this one
+	f.Done(StageDigest, b) // last, because other stages confirm what this one has done
 	return true, nil
 }
 
-// digestsUnderWay are digests that the writer has.
+// digestsUnderWay are digests handed to the writer.
 type digestsUnderWay struct {
 	writes  []*write
 	changes []*Change
@@ -214,7 +215,7 @@ func (s *core) handDigest(ctx context.Context, c *Change, ahead *digestsUnderWay
 	turn := kv.ExchangeKey(kv.SpaceTurn, c.place.account, c.place.id)
 	w := &write{done: make(chan struct{}), change: func(g *gathering, w *write) error {
 		if g.has(turn) {
-			return nil // it came twice
+			return nil // a duplicate
 		}
 		return digest(g, w)
 	}}
@@ -232,7 +233,7 @@ func (s *core) handDigest(ctx context.Context, c *Change, ahead *digestsUnderWay
 	return nil
 }
 
-// hasTurn reports whether an exchange has been digested. Where that cannot be read, it is tried.
+// hasTurn reports whether an exchange has been digested. If that cannot be read, the answer is no.
 func (s *core) hasTurn(p place) bool {
 	return s.view(func(tx *badger.Txn) error {
 		_, err := tx.Get(kv.ExchangeKey(kv.SpaceTurn, p.account, p.id))
@@ -240,7 +241,7 @@ func (s *core) hasTurn(p place) bool {
 	}) == nil
 }
 
-// await returns when all are committed.
+// await waits until all are committed.
 func (d *digestsUnderWay) await(s *core) {
 	for i, w := range d.writes {
 		if <-w.done; w.err != nil && !errors.Is(w.err, errClosed) {

@@ -14,19 +14,19 @@ import (
 
 const (
 	// Records are in a memory table, and in its log, before they are in the tree. Tables of 16 MiB instead of 4 save a
-	// twelfth of the CPU time of a small exchange and hold 20 MB more. Twice the size are the files of their logs.
+	// twelfth of the CPU time of a small exchange and take 20 MB more. The files of their logs are twice the size.
 	memTableSize      = 16 << 20
 	smallMemTableSize = 4 << 20
 	memTables         = 2
 
-	// Values of this size lie in the value log, which is written once. What lies in the tree is written to its log, to a
-	// table and to another one whenever that is compacted, and each table is synced: records in the tree cost a third of
-	// all CPU time per exchange.
+	// Values of this size are in the value log, which is written once. Values in the tree are written to its log, to a
+	// table, and to another table whenever that is compacted, and each table is synced: records in the tree cost a
+	// third of all CPU time per exchange.
 	valueThreshold = 256
 
-	compactionRoom = 64 << 20 // for new tables while the old ones still stand
+	compactionRoom = 64 << 20 // for new tables while the old ones exist
 
-	smallVolume   = 4 << 30 // on volumes below this size files are small, so that space comes back in small steps
+	smallVolume   = 4 << 30 // on smaller volumes files are small, so that space is freed in small steps
 	smallValueLog = 16 << 20
 	valueLog      = 128 << 20
 
@@ -34,7 +34,7 @@ const (
 	diskLookEvery  = 50 * time.Millisecond
 )
 
-// valueLogSize is the size of value log files for the volume that holds dir.
+// valueLogSize returns the size of value log files for the volume that holds dir.
 func valueLogSize(dir string) int64 {
 	if onSmallVolume(dir) {
 		return smallValueLog
@@ -42,8 +42,8 @@ func valueLogSize(dir string) int64 {
 	return valueLog
 }
 
-// memoryTableSize is the size of memory tables for the store in dir. After a crash they have to be as large as those that
-// the logs which are left were written with, so it is the small one only where all logs are those of small tables.
+// memoryTableSize returns the size of memory tables for the store in dir. After a crash they must be at least as large
+// as those that the remaining logs were written with, so it is the small size only if all logs are of small tables.
 func memoryTableSize(dir string) int64 {
 	logs, err := filepath.Glob(filepath.Join(dir, files.DatabaseDir, "*.mem"))
 	if err != nil || !onSmallVolume(dir) {
@@ -70,14 +70,14 @@ func volumeSize(dir string) int64 {
 	return space.Total
 }
 
-// defaultReserve is what the database may need beyond what it is given: room for two value log files and for
+// defaultReserve returns what the database may need on top of the data: room for two value log files and for
 // compaction; on larger volumes a twentieth, up to 1 GiB.
 func defaultReserve(dir string) int64 {
 	least := 2*valueLogSize(dir) + compactionRoom
 	return max(least, min(volumeSize(dir)/20, maxDiskReserve))
 }
 
-// Ready says why no exchange is put on record now; nil: it is.
+// Ready returns why no exchange can be recorded; nil if it can.
 func (s *Store) Ready() error {
 	if s.opts.OnPressure == Shed {
 		return nil
@@ -85,14 +85,14 @@ func (s *Store) Ready() error {
 	return s.disk.admits()
 }
 
-// diskGate keeps the database away from a full volume: Badger writes through memory maps, and a write that finds
-// no space left kills the process (SIGBUS). New exchanges stop at the mark; what is under way may use half the reserve.
+// diskGate keeps the database away from a full volume: Badger writes through memory maps, and a write without space
+// kills the process (SIGBUS). New exchanges stop at the mark; those in progress may use half the reserve.
 type diskGate struct {
 	dir  string
-	mark int64 // bytes free below which nothing new is begun; 0: no gate
+	mark int64 // free bytes below which nothing new starts; 0: no gate
 
-	looked atomic.Int64 // unix nanoseconds of the last look
-	free   atomic.Int64 // bytes free at that look
+	looked atomic.Int64 // unix nanoseconds of the last check
+	free   atomic.Int64 // bytes free at that check
 }
 
 func newDiskGate(dir string, mark int64) diskGate {
@@ -102,13 +102,13 @@ func newDiskGate(dir string, mark int64) diskGate {
 	return diskGate{dir: dir, mark: max(mark, 0)}
 }
 
-// admits reports whether a new exchange may begin.
+// admits returns an error unless a new exchange may begin.
 func (g *diskGate) admits() error { return g.above(g.mark, false) }
 
-// allows reports whether what has begun may be written. It always looks.
+// allows returns an error unless an exchange in progress may be written. It always checks.
 func (g *diskGate) allows() error { return g.above(g.mark/2, true) }
 
-// allowsFreeing reports whether there is room for what makes more of it. It always looks.
+// allowsFreeing returns an error unless there is room for an operation that frees space. It always checks.
 func (g *diskGate) allowsFreeing() error { return g.above(g.mark/4, true) }
 
 func (g *diskGate) above(mark int64, look bool) error {

@@ -12,9 +12,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Selection says which exchanges of an account are meant. Exchanges and Sessions name them; the other members narrow
-// the choice down, or choose among all exchanges where nothing is named. The zero Selection means nothing; All has to
-// be said.
+// Selection selects exchanges of an account. Exchanges and Sessions name them; the other members narrow the choice, or
+// select among all exchanges if none is named. The zero Selection selects nothing; for everything, All must be set.
 type Selection struct {
 	Exchanges []string `json:"exchanges,omitempty"`
 	Sessions  []string `json:"sessions,omitempty"`
@@ -25,14 +24,14 @@ type Selection struct {
 	Until           time.Time `json:"until,omitzero"` // begun before
 	All             bool      `json:"all,omitempty"`
 
-	// ByAge lets Until go by when the store got an exchange, as retention does: see [ExchangeInfo.KeptSince].
+	// ByAge compares Until with the time the store got an exchange, as retention does: see [ExchangeInfo.KeptSince].
 	ByAge bool `json:"by_age,omitempty"`
 
-	inOrder bool // ids may be taken to say, within clockSlack, when exchanges began: the walk ends behind Until
+	inOrder bool // ids tell, within clockSlack, when exchanges began, so the walk can end after Until
 }
 
-// clockSlack is how far the clock may have been set back without an exchange escaping a walk that ends early. What
-// escapes is found by the next one: retention comes again.
+// clockSlack is how far the clock may have been set back without an exchange escaping a walk that ends early. The next
+// walk of retention finds the ones that escape.
 const clockSlack = 24 * time.Hour
 
 // errWalked ends a walk over exchanges.
@@ -66,11 +65,11 @@ func (sel *Selection) matches(info *ExchangeInfo) bool {
 		!info.Started.Before(sel.Since) && (sel.Until.IsZero() || began.Before(sel.Until))
 }
 
-// selected is an exchange that is selected.
+// selected is a selected exchange.
 type selected struct {
 	id      kv.ExchangeID
 	info    *ExchangeInfo
-	damaged error // the record cannot be read, and info holds only what the id says
+	damaged error // the record is unreadable, and info holds only what the id says
 }
 
 // open reports whether the exchange is still running.
@@ -81,8 +80,8 @@ func (x *selected) open(tx *badger.Txn, account kv.AccountNumber) (bool, error) 
 	return notedOpen(tx, account, x.id)
 }
 
-// each visits the exchanges that are selected. An exchange named twice may be visited twice. One whose record cannot be read
-// counts as begun when its id says, and as having none of the keys that can be asked for.
+// each visits the selected exchanges. An exchange named twice may be visited twice. If its record is unreadable, its id
+// tells when it began, and it matches no key or other filter.
 func (sel *Selection) each(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, visit func(selected) error) error {
 	one := func(id kv.ExchangeID) error {
 		info, err := getInfo(tx, account, id)
@@ -135,24 +134,24 @@ type Erasure struct {
 	Selection Selection    `json:"selection"`
 	Reason    string       `json:"reason"` // request, retention, or on an edge, centre
 	DryRun    bool         `json:"dry_run,omitempty"`
-	Exchanges int64        `json:"exchanges"`       // erased, or with DryRun: would be
-	Sessions  int64        `json:"sessions"`        // left without an exchange, and gone with the last one
-	Open      int64        `json:"open"`            // selected, but still running, and so left alone
-	Late      int64        `json:"late,omitempty"`  // at a centre: begun before it at an edge, arrived after it, and not taken
-	Objects   int64        `json:"objects"`         // blocks and nodes that nothing refers to any more
+	Exchanges int64        `json:"exchanges"`       // erased, or with DryRun: would be erased
+	Sessions  int64        `json:"sessions"`        // gone with their last exchange
+	Open      int64        `json:"open"`            // selected, but left alone because they are still running
+	Late      int64        `json:"late,omitempty"`  // at a centre: began before the erasure at an edge, arrived after it, and were not kept
+	Objects   int64        `json:"objects"`         // blocks and nodes that are no longer referenced
 	Bytes     int64        `json:"bytes"`           // freed in the database; the volume gets them back at the next compaction
-	Packs     int64        `json:"packs,omitempty"` // deleted in the bucket of a centre that has one, after what else they held was written again
+	Packs     int64        `json:"packs,omitempty"` // deleted in a centre's bucket, after the other contents were rewritten
 	Created   time.Time    `json:"created"`
 	Completed time.Time    `json:"completed,omitzero"`
 
-	Places []ErasurePlace `json:"places,omitempty"` // at a centre: all places that had it, by what is known now; not on record
+	Places []ErasurePlace `json:"places,omitempty"` // at a centre: all places that had it, as far as known; not recorded
 }
 
-// ErasureState says how far an erasure is.
+// ErasureState is the progress of an erasure.
 type ErasureState string
 
-// States of an erasure. What is erased can no longer be read once its exchange is gone, while the erasure runs; done
-// means that the blocks are freed too.
+// States of an erasure. Erased data is unreadable as soon as its exchange is gone, while the erasure still runs; done
+// means that its blocks are freed too.
 const (
 	ErasureQueued  ErasureState = "queued"
 	ErasureRunning ErasureState = "running"
@@ -171,10 +170,10 @@ func erasureKey(account kv.AccountNumber, id kv.TimeID) []byte {
 	return append(kv.SpaceKeyOf(kv.SpaceErasure, account), id[:]...)
 }
 
-// Erase erases the selected exchanges of an account behind the requests, and gives the receipt to follow it by. With
-// dryRun it counts at once and erases nothing. An exchange that is still running is left alone and counted.
+// Erase erases the selected exchanges of an account in the background, and returns a receipt for following it. With
+// dryRun it counts at once and erases nothing. A running exchange is left alone and counted.
 //
-// What an exchange said may also stand in the requests of later exchanges, which repeat the history; to erase a
+// The content of an exchange may also be in the requests of later exchanges, which repeat the history; to erase a
 // conversation, erase its session.
 func (s Archive) Erase(ctx context.Context, account string, sel Selection, dryRun bool) (*Erasure, error) {
 	number, err := s.accounts.Number(account)
@@ -255,7 +254,7 @@ func (s *core) eraseDryRun(ctx context.Context, account kv.AccountNumber, sel Se
 	return e, nil
 }
 
-// Erasure gives the receipt of an erasure of the account.
+// Erasure returns the receipt of an erasure of the account.
 func (s Archive) Erasure(account, id string) (*Erasure, error) {
 	key, ok := kv.ParseID(erasurePrefix, id)
 	number, known := s.accounts.Find(account)
@@ -279,7 +278,7 @@ func (s Archive) Erasure(account, id string) (*Erasure, error) {
 	return e, nil
 }
 
-// erasureRef names an erasure of an account.
+// erasureRef identifies an erasure of an account.
 type erasureRef struct {
 	account kv.AccountNumber
 	id      kv.TimeID
@@ -293,8 +292,8 @@ func (g *gathering) putErasure(w *write, ref erasureRef, e *Erasure) error {
 	return err
 }
 
-// runErasure does the work of a receipt, from wherever it stands. The receipt is written with each batch, so that what
-// it counts is what was erased, also when the process ends on the way.
+// runErasure carries out a receipt, resuming where it stopped. The receipt is written with each batch, so that it
+// counts what was erased even if the process ends in between.
 func (s *core) runErasure(ctx context.Context, ref erasureRef) error {
 	e := new(Erasure)
 	err := s.view(func(tx *badger.Txn) error {
@@ -334,7 +333,7 @@ func (s *core) runErasure(ctx context.Context, ref erasureRef) error {
 	})
 }
 
-// eraseSelection erases the selected exchanges and counts them in e, which note puts on record with each batch.
+// eraseSelection erases the selected exchanges and counts them in e, which note records with each batch.
 func (s *core) eraseSelection(ctx context.Context, account kv.AccountNumber, sel *Selection, e *Erasure, note change) error {
 	var batch []kv.ExchangeID
 	flush := func() error {
@@ -361,8 +360,9 @@ func (s *core) eraseSelection(ctx context.Context, account kv.AccountNumber, sel
 	return errors.Join(err, flush())
 }
 
-// eraseExchange takes an exchange and all that hangs on it out of the store, and counts it in e. Blocks stay for the
-// sweep. An exchange that is open, or gone, is left alone. Of one whose record cannot be read its session keeps the counts.
+// eraseExchange removes an exchange and everything that belongs to it from the store, and counts it in e. Blocks are
+// left to the sweep. An open or missing exchange is left alone. If the record is unreadable, the session keeps its
+// counts.
 func (g *gathering) eraseExchange(w *write, account kv.AccountNumber, id kv.ExchangeID, e *Erasure) {
 	info, readable := g.info(account, id)
 	if info == nil {
@@ -379,7 +379,7 @@ func (g *gathering) eraseExchange(w *write, account kv.AccountNumber, id kv.Exch
 		g.bury(w, account, id)
 	}
 	e.Bytes += g.eraseResponse(w, account, id)
-	if info.ResponseID != "" { // whatever the surface: stores of earlier versions link all of them
+	if info.ResponseID != "" { // for every surface: earlier versions linked all of them
 		g.put(w, linkKey(account, clue{byResponse, info.ResponseID}), nil)
 	}
 	g.eraseRecollections(w, account, id)
@@ -400,7 +400,7 @@ func (g *gathering) eraseExchange(w *write, account kv.AccountNumber, id kv.Exch
 	}
 }
 
-// info gives an exchange's record, nil if it is gone. Of one that cannot be read it is empty.
+// info returns an exchange's record, nil if it is gone. An unreadable record is empty.
 func (g *gathering) info(account kv.AccountNumber, id kv.ExchangeID) (info *ExchangeInfo, readable bool) {
 	value := g.get(kv.ExchangeKey(kv.SpaceExchange, account, id))
 	if value == nil {
@@ -423,7 +423,7 @@ func (g *gathering) eraseResponse(w *write, account kv.AccountNumber, id kv.Exch
 	return size
 }
 
-// eraseTurn takes the turn of an exchange away, with its vectors and the histories that lead to it.
+// eraseTurn removes the turn of an exchange, with its vectors and the histories that lead to it.
 func (g *gathering) eraseTurn(w *write, ref sessionRef, id kv.ExchangeID) {
 	if turn := g.turn(ref.account, id); turn != nil {
 		for _, history := range turn.Histories {
@@ -434,7 +434,7 @@ func (g *gathering) eraseTurn(w *write, ref sessionRef, id kv.ExchangeID) {
 	g.put(w, kv.ExchangeKey(kv.SpaceTurn, ref.account, id), nil)
 }
 
-// leaveSession takes an exchange out of its session's counts; gone tells that it was the last one, and that the
+// leaveSession subtracts an exchange from its session's counts; gone reports that it was the last one, and that the
 // session went with it.
 func (g *gathering) leaveSession(w *write, ref sessionRef, r *sessionRecord, info *ExchangeInfo) (gone bool) {
 	r.Exchanges--

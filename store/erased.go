@@ -17,39 +17,40 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// What is erased by request at a centre is to be erased at its edges, too, and is not to come back from them. The centre keeps a
-// log of the exchanges that were erased, which each edge carries out in its order and at its time. An exchange that had begun
-// before an erasure and arrives after it is held against what that asked for: an edge may have been away.
+// Data erased by request at a centre has to be erased at its edges too, and must not come back from them. The centre
+// keeps a log of erased exchanges, which each edge applies in order and at its own pace. An exchange that began before
+// an erasure and arrives after it is checked against the erasure's selection, because an edge may have been
+// disconnected.
 
-// ErasurePlace is one of the places of a cluster that had what was erased.
+// ErasurePlace is one of the places in a cluster that held erased data.
 type ErasurePlace struct {
 	Place string     `json:"place"` // "centre", "edge" and its number, "brokers", "reasoning state", "backups"
 	State PlaceState `json:"state"`
-	Seen  time.Time  `json:"seen,omitzero"`  // an edge: when it was last heard
-	Until time.Time  `json:"until,omitzero"` // when it will be gone there by itself
+	Seen  time.Time  `json:"seen,omitzero"`  // an edge: when it was last heard from
+	Until time.Time  `json:"until,omitzero"` // when it will expire there by itself
 }
 
-// PlaceState says whether something is erased at a place.
+// PlaceState is the state of an erasure at a place.
 type PlaceState string
 
 // States of a place.
 const (
 	PlaceErased     PlaceState = "erased"
-	PlaceWaiting    PlaceState = "waiting"     // it is yet to be erased there, or nobody can say: it is away
-	PlaceDestroyed  PlaceState = "destroyed"   // so an operator has declared
-	PlaceNotReached PlaceState = "not_reached" // nothing is erased there by this
+	PlaceWaiting    PlaceState = "waiting"     // not erased yet, or unknown because the place is unreachable
+	PlaceDestroyed  PlaceState = "destroyed"   // declared so by an operator
+	PlaceNotReached PlaceState = "not_reached" // this erasure erases nothing there
 )
 
-// Erased is what was erased by request, at a centre and at its edges.
+// Erased tracks what was erased by request, at a centre and at its edges.
 type Erased struct{ *core }
 
-// Erased gives the part that has erasures reach all nodes of a cluster.
+// Erased returns the part that propagates erasures through a cluster.
 func (s *Store) Erased() Erased { return Erased{s.core} }
 
 // erasedLog is the centre's log.
 type erasedLog struct {
-	last   atomic.Uint64 // number given out last
-	latest atomic.Int64  // when the last erasure by request was done, in milliseconds since 1970; 0: there was none
+	last   atomic.Uint64 // highest number assigned
+	latest atomic.Int64  // when the last erasure by request was done, in milliseconds since 1970; 0: never
 }
 
 func (l *erasedLog) open(s *core) error {
@@ -63,7 +64,7 @@ func (l *erasedLog) open(s *core) error {
 	})
 }
 
-// done notes that an erasure was done, also by a former process.
+// done records that an erasure was done, perhaps by an earlier process.
 func (l *erasedLog) done(e *Erasure) {
 	if e.Reason == byRequest && e.State == ErasureDone {
 		l.latest.Store(max(l.latest.Load(), e.Completed.UnixMilli()))
@@ -74,29 +75,29 @@ func erasedKey(number uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{kv.SpaceErased}, number)
 }
 
-// bury has an exchange stay erased, here and at the edges.
+// bury keeps an exchange erased, here and at the edges.
 func (g *gathering) bury(w *write, account kv.AccountNumber, id kv.ExchangeID) {
 	g.put(w, kv.ExchangeKey(kv.SpaceTomb, account, id), []byte{})
 	at := append(binary.BigEndian.AppendUint32(nil, uint32(account)), id[:]...)
 	g.put(w, erasedKey(g.store.erased.last.Add(1)), at)
 }
 
-// buryLate is bury for an exchange that has arrived after the erasure that asked for it.
+// buryLate is bury for an exchange that has arrived after the erasure that selects it.
 func (g *gathering) buryLate(w *write, x *arrival, asked kv.TimeID) {
 	g.bury(w, x.account, x.id)
 	ref := erasureRef{x.account, asked}
 	e := new(Erasure)
 	if decodeRecord(g.get(erasureKey(ref.account, ref.id)), e) != nil || e.State != ErasureDone {
-		return // the count of one that is under way is the keeper's
+		return // the keeper counts in a running one
 	}
 	e.Late++
-	_ = g.putErasure(w, ref, e) // it is on record as it was
+	_ = g.putErasure(w, ref, e) // it was valid when it was recorded
 }
 
-// lastAsked is when the last erasure by request was asked for, as far as that has been looked up. The writer owns it.
+// lastAsked is when the last erasure by request was requested, as far as looked up. The writer owns it.
 type lastAsked map[kv.AccountNumber]time.Time
 
-// ask notes an erasure that is about to be put on record.
+// ask notes an erasure that is about to be recorded.
 func (g *gathering) ask(account kv.AccountNumber, e *Erasure) {
 	if e.Reason == byRequest && g.store.arriving.Load() && e.Created.After(g.store.asked[account]) {
 		g.store.noteAsked(account, e.Created)
@@ -110,7 +111,7 @@ func (s *core) noteAsked(account kv.AccountNumber, last time.Time) {
 	s.asked[account] = last
 }
 
-// askedFor gives the last erasure that was to erase an exchange which arrives after it; nil: none was.
+// askedFor returns the last erasure that selects an exchange which arrives after it; nil if there is none.
 func (g *gathering) askedFor(x *arrival) (asked *kv.TimeID) {
 	last, known := g.store.asked[x.account]
 	if known && !x.info.KeptSince().Before(last) {
@@ -129,7 +130,7 @@ func (g *gathering) askedFor(x *arrival) (asked *kv.TimeID) {
 	return asked
 }
 
-// eachAsked visits the erasures of an account by request, the last one first, until visit says no.
+// eachAsked visits the erasures of an account by request, newest first, until visit returns false.
 func (g *gathering) eachAsked(account kv.AccountNumber, visit func(kv.TimeID, *Erasure) bool) {
 	end := kv.TimeID(bytes.Repeat([]byte{0xff}, len(kv.TimeID{})))
 	it := g.read().NewIterator(badger.IteratorOptions{Reverse: true, Prefix: kv.SpaceKeyOf(kv.SpaceErasure, account)})
@@ -138,7 +139,7 @@ func (g *gathering) eachAsked(account kv.AccountNumber, visit func(kv.TimeID, *E
 		_, id, ok := kv.SplitExchangeKey(it.Item().Key())
 		var e Erasure
 		if err := it.Item().Value(func(value []byte) error { return decodeRecord(value, &e) }); err != nil || !ok || e.Reason != byRequest {
-			continue // of retention, or a check finds it
+			continue // by retention, or a check finds it
 		}
 		if !visit(kv.TimeID(id), &e) {
 			return
@@ -146,12 +147,12 @@ func (g *gathering) eachAsked(account kv.AccountNumber, visit func(kv.TimeID, *E
 	}
 }
 
-// means reports whether an erasure is to erase an exchange that arrives after it.
+// means reports whether an erasure selects an exchange that arrives after it.
 func (e *Erasure) means(x *arrival, in sessions) bool {
 	return x.info.KeptSince().Before(e.Created) && e.Selection.matches(&x.info) && e.Selection.names(x, in)
 }
 
-// names reports whether a selection means an exchange that arrives, or its session, as far as it names any.
+// names reports whether a selection names an arriving exchange or its session, or names none at all.
 func (sel *Selection) names(x *arrival, in sessions) bool {
 	if len(sel.Exchanges)+len(sel.Sessions) == 0 || slices.Contains(sel.Exchanges, x.Exchange) {
 		return true
@@ -159,7 +160,7 @@ func (sel *Selection) names(x *arrival, in sessions) bool {
 	if len(sel.Sessions) == 0 || x.session == nil {
 		return false
 	}
-	id, _ := kv.ParseSessionID(x.session.ID) // read before
+	id, _ := kv.ParseSessionID(x.session.ID) // already read without an error
 	for range maxMerges {
 		if slices.Contains(sel.Sessions, id.String()) {
 			return true
@@ -180,7 +181,7 @@ func (sel *Selection) names(x *arrival, in sessions) bool {
 	return false
 }
 
-// Asked visits the receipts of what was asked for by request, of every account that is there, until visit fails.
+// Asked visits the receipts of erasures by request, of every existing account, until visit fails.
 func (e Erased) Asked(visit func(account string, asked *Erasure) error) error {
 	var failed error
 	err := kv.EachRecord(e.db, []byte{kv.SpaceErasure}, func(key, record []byte) error {
@@ -203,8 +204,8 @@ func (e Erased) Asked(visit func(account string, asked *Erasure) error) error {
 	return nil
 }
 
-// After gives what was erased at a centre after an entry of its log, in the order of that: most exchanges at most, and the entry to
-// go on after. An entry that the log does not have, since the centre was set back, counts as its beginning.
+// After returns the exchanges erased at a centre after an entry of its log, in log order: at most most, and the entry
+// to continue after. An entry that is not in the log, because the centre was restored, counts as its beginning.
 func (e Erased) After(mark ship.ErasedMark, most int) (page []ship.ErasedExchange, upTo ship.ErasedMark, err error) {
 	err = e.view(func(tx *badger.Txn) error {
 		number := mark.Number
@@ -238,7 +239,7 @@ func (e Erased) After(mark ship.ErasedMark, most int) (page []ship.ErasedExchang
 	return page, upTo, nil
 }
 
-// Latest is when the last erasure by request was done; zero: there was none.
+// Latest returns when the last erasure by request was done; zero: never.
 func (e Erased) Latest() (time.Time, error) {
 	if millis := e.erased.latest.Load(); millis > 0 {
 		return time.UnixMilli(millis), nil
@@ -246,17 +247,17 @@ func (e Erased) Latest() (time.Time, error) {
 	return time.Time{}, nil
 }
 
-// EdgeErased is what a centre knows of the erasures at an edge.
+// EdgeErased is what a centre knows about erasures at an edge.
 type EdgeErased struct {
 	Node  uint16    `json:"node"`
-	Seen  time.Time `json:"seen"`           // when it was last heard
-	Clean time.Time `json:"clean,omitzero"` // what was erased before is erased there, and all that had begun there before has arrived
+	Seen  time.Time `json:"seen"`           // when it was last heard from
+	Clean time.Time `json:"clean,omitzero"` // data erased before then is erased there, and everything that began there before then has arrived
 	Gone  time.Time `json:"gone,omitzero"`  // when it was declared destroyed
 }
 
 var edgePrefix = kv.NameKey(kv.SpaceMeta, "edge-")
 
-// Edges gives the edges that a centre has ever heard.
+// Edges returns the edges that a centre has ever heard from.
 func (e Erased) Edges() (edges []EdgeErased, err error) {
 	err = kv.EachRecord(e.db, edgePrefix, func(_, record []byte) error {
 		var edge EdgeErased
@@ -272,7 +273,7 @@ func (e Erased) Edges() (edges []EdgeErased, err error) {
 	return edges, nil
 }
 
-// NoteEdge puts on record what is known of an edge.
+// NoteEdge records the state of an edge.
 func (e Erased) NoteEdge(ctx context.Context, edge EdgeErased) error {
 	value, err := kv.EncodeRecord(edge)
 	if err == nil {
@@ -287,7 +288,7 @@ func (e Erased) NoteEdge(ctx context.Context, edge EdgeErased) error {
 	return nil
 }
 
-// erasedMark is how far an edge is in the centre's log, on record.
+// erasedMark is an edge's recorded position in the centre's log.
 type erasedMark struct {
 	Number   uint64 `json:"number"`
 	Exchange []byte `json:"exchange"`
@@ -295,7 +296,7 @@ type erasedMark struct {
 
 var erasedMarkKey = kv.NameKey(kv.SpaceMeta, "erased")
 
-// UpTo is how far an edge has carried out the centre's log.
+// UpTo returns how far an edge has applied the centre's log.
 func (e Erased) UpTo() (mark ship.ErasedMark, err error) {
 	err = e.view(func(tx *badger.Txn) error {
 		value, err := kv.Get(tx, erasedMarkKey)
@@ -316,8 +317,8 @@ func (e Erased) UpTo() (mark ship.ErasedMark, err error) {
 	return mark, nil
 }
 
-// Carry erases at an edge what was erased at the centre, and notes how far that is in its log. It returns when nothing of it is
-// left here. An edge of which Carry was interrupted carries out the same again.
+// Carry erases at an edge what was erased at the centre, and records its position in the log. It returns when nothing
+// of it is left here. After an interruption the edge applies the same entries again.
 func (e Erased) Carry(ctx context.Context, page []ship.ErasedExchange, upTo ship.ErasedMark) error {
 	for account, exchanges := range e.here(page) {
 		r, id, err := e.newErasure(ctx, account, Selection{Exchanges: exchanges}, byCentre)
@@ -342,7 +343,7 @@ func (e Erased) Carry(ctx context.Context, page []ship.ErasedExchange, upTo ship
 	return nil
 }
 
-// here gives those of the exchanges that are in this store, by their account.
+// here returns the exchanges that are in this store, by account.
 func (e Erased) here(page []ship.ErasedExchange) map[kv.AccountNumber][]string {
 	here := make(map[kv.AccountNumber][]string)
 	for _, x := range page {
@@ -354,7 +355,7 @@ func (e Erased) here(page []ship.ErasedExchange) map[kv.AccountNumber][]string {
 	return here
 }
 
-// erasureLook is how often it is looked whether an erasure is done.
+// erasureLook is how often the progress of an erasure is checked.
 const erasureLook = 50 * time.Millisecond
 
 func (e Erased) untilDone(ctx context.Context, account, id string) error {
@@ -373,18 +374,18 @@ func (e Erased) untilDone(ctx context.Context, account, id string) error {
 	}
 }
 
-// mostLookedThrough is how many exchanges may wait for the centre for Clean to look when they began.
+// mostLookedThrough is how many exchanges may wait for the centre before Clean gives up on reading when they began.
 const mostLookedThrough = 10_000
 
-// Clean is a time before which everything that began at an edge has ended, and was confirmed by the centre; zero: too much is on its
-// way to say.
+// Clean returns a time before which everything that began at an edge has ended and been confirmed by the centre; zero:
+// too much is waiting to tell.
 func (e Erased) Clean() (clean time.Time, err error) {
 	clean = time.Now()
 	if e.shipping.Waiting() > mostLookedThrough {
 		return time.Time{}, nil
 	}
 	began := func(id kv.ExchangeID) {
-		if at := id.Time().Add(-time.Second); at.Before(clean) { // ids may be later than what they are of
+		if at := id.Time().Add(-time.Second); at.Before(clean) { // an id may be later than its exchange
 			clean = at
 		}
 	}

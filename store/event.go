@@ -7,13 +7,13 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Event tells that something was committed.
+// Event reports a commit.
 type Event struct {
 	Seq      uint64    `json:"seq"` // ascending over all accounts, from 1 when the store is opened
 	Kind     EventKind `json:"kind"`
 	Exchange string    `json:"exchange,omitempty"`
 	Session  string    `json:"session,omitempty"`
-	KeyID    string    `json:"key_id,omitempty"` // the service key that the exchange came with
+	KeyID    string    `json:"key_id,omitempty"` // the service key of the exchange
 	Outcome  Outcome   `json:"outcome"`
 	Erasure  string    `json:"erasure,omitempty"`
 	Time     time.Time `json:"time"`
@@ -21,20 +21,20 @@ type Event struct {
 	account kv.AccountNumber
 }
 
-// EventKind says what happened.
+// EventKind is the kind of an event.
 type EventKind string
 
 // Kinds of events.
 const (
 	ExchangeCreated   EventKind = "exchange.created"
-	ExchangeCompleted EventKind = "exchange.completed" // it ended, whatever its outcome
+	ExchangeCompleted EventKind = "exchange.completed" // it ended, with any outcome
 	TurnDigested      EventKind = "turn.digested"
 	ErasureCompleted  EventKind = "erasure.done"
 )
 
 const (
-	eventHistory = 4096 // events that a subscriber who comes back can still get
-	eventBacklog = 256  // events that a subscriber may be behind
+	eventHistory = 4096 // events kept for returning subscribers
+	eventBacklog = 256  // events that a subscriber may lag behind
 )
 
 // eventHub passes events on to subscribers. It never waits for them.
@@ -46,19 +46,19 @@ type eventHub struct {
 	closed      bool
 }
 
-// Subscription gives the events of one account as they are committed.
+// Subscription receives the events of one account as they are committed.
 type Subscription struct {
-	Events <-chan Event // closed when the subscriber fell too far behind, or the store or the subscription was closed
-	Missed bool         // events after the one asked for are no longer known
+	Events <-chan Event // closed if the subscriber fell too far behind, or when the store or the subscription is closed
+	Missed bool         // events after the requested one are no longer known
 
 	hub     *eventHub
 	events  chan Event
 	account kv.AccountNumber
-	ended   bool // hub.mu
+	ended   bool // guarded by hub.mu
 }
 
-// Subscribe gives the events of an account that come after the event with number after; with 0 those that come from now
-// on. The subscriber closes it.
+// Subscribe subscribes to the events of an account after the one with number after; 0 means from now on. The subscriber
+// closes it.
 func (s Archive) Subscribe(account string, after uint64) (*Subscription, error) {
 	number, err := s.accounts.Number(account)
 	if err != nil {

@@ -13,52 +13,52 @@ import (
 // [Store.Begin] keeps no reference to any of its slices or strings.
 type Opening struct {
 	Account string // must exist
-	KeyID   string // the service key that was presented
+	KeyID   string // the caller's service key
 
-	Surface    codec.Format // what the client speaks
-	Format     codec.Format // what the provider is spoken to in; [codec.FormatUnknown] when the request is refused
+	Surface    codec.Format // the client's format
+	Format     codec.Format // the provider's format; [codec.FormatUnknown] if the request is refused
 	Provider   string
 	ModelAsked string
-	ModelSent  string // differs from ModelAsked when an alias applied
+	ModelSent  string // differs from ModelAsked if an alias applied
 	Stream     bool
 	Simulated  bool // the built-in simulated provider answers
 
-	ChatKey         string // service chat key as the client sent it, header before body
-	ExternalSession string // service external session id, likewise
+	ChatKey         string // service chat key from the client; the header overrides the body
+	ExternalSession string // service external session id, as above
 
-	// What the client's own fields and the history say about the session; all optional. See session.go for how they
+	// What the client's own fields and the history say about the session; all optional. session.go describes how they
 	// are weighed.
 	NativeSession    string // the client's own conversation id
-	NativeAgent      string // the subagent inside NativeSession that speaks; "" for the main one
+	NativeAgent      string // the subagent inside NativeSession; "" for the main one
 	NativeParent     string // the agent that NativeAgent works for; "" for the main one
 	PreviousResponse string // id of the response that the request continues
-	Follows          string // session of that response, where another node of a cluster has answered it; "": see PreviousResponse
-	Conversation     string // id of the conversation object that the request names
+	Follows          string // session of that response, if another node of the cluster answered it; "": see PreviousResponse
+	Conversation     string // id of the conversation object in the request
 	DerivedOpening   string // key of the normalised opening messages; like DerivedReply, of Body as it is stored
 	DerivedReply     string // key of the opening messages and the first answer; "" while the history holds no answer
-	Auxiliary        string // why the request is no turn, such as [AuxiliaryTokens]; "" for a turn
-	Project          string // the directory that the client works in, or what it says its project is; "": not known
+	Auxiliary        string // why the request is not a turn, such as [AuxiliaryTokens]; "" for a turn
+	Project          string // the client's working directory or stated project; "": unknown
 
-	Header      []HeaderField // the fields that identify the client, chosen by the server; never a credential
+	Header      []HeaderField // fields that identify the client, chosen by the server; never a credential
 	ContentType string
-	Body        []byte              // the request as the client sent it, decompressed; masked by Redactor
-	Spans       []codec.Span        // where Body may be cut, as [codec.Envelope.Blocks] gives them; nil: nowhere
-	Items       []codec.Span        // those of Spans that are its messages or input items; nil: not known
-	Prints      []codec.Fingerprint // of Spans in Body; nil: not known
+	Body        []byte              // the client's request, decompressed; masked by Redactor
+	Spans       []codec.Span        // where Body may be cut, as [codec.Envelope.Blocks] returns them; nil: nowhere
+	Items       []codec.Span        // those of Spans that are messages or input items; nil: unknown
+	Prints      []codec.Fingerprint // of Spans in Body; nil: unknown
 
-	Redactor *redact.Redactor // of [Credentials.Redactor], which masked Body, and masks all else; nil: the account's
+	Redactor *redact.Redactor // from [Credentials.Redactor]; it masked Body, and masks everything else; nil: the account's
 	Redacted redact.Tally     // what was masked in Body
 
 	Started time.Time // zero: now
 }
 
-// Why a request is no turn of its conversation.
+// Why a request is not a turn of its conversation.
 const (
 	AuxiliaryTokens  = "count_tokens"
 	AuxiliaryTitle   = "title"
 	AuxiliarySummary = "summary"
 	AuxiliaryPrewarm = "prewarm"
-	AuxiliaryReplay  = "replay" // a recorded request was sent again
+	AuxiliaryReplay  = "replay" // a recorded request sent again
 )
 
 // HeaderField is one header line.
@@ -70,21 +70,21 @@ type HeaderField struct {
 // Closing is how an exchange ended.
 type Closing struct {
 	Outcome       Outcome
-	Status        int       // HTTP status that the client was given
+	Status        int       // HTTP status sent to the client
 	FirstByte     time.Time // first byte of the answer; zero: none came
 	LastByte      time.Time
-	ModelServed   string // as the provider names it
+	ModelServed   string // the provider's name for it
 	Usage         codec.Usage
-	Cost          *Cost // nil: not known
+	Cost          *Cost // nil: unknown
 	FinishReason  string
 	ResponseID    string       // id of the answer in the client's format
-	Error         *codec.Error // what the client was told, when Outcome is not complete; Cause is not kept
+	Error         *codec.Error // as told to the client, if Outcome is not complete; Cause is not kept
 	Translation   []string     // what the crossing dropped or emulated
 	ContentType   string       // of the answer
 	ProviderReqID string       // the provider's own request id
-	Attempts      []Attempt    // at providers; none when there was one, which gave the answer
-	Recall        *RecallInfo  // what was recalled for the request; nil: nothing was to be
-	StandIn       *StandIn     // who was asked last, when that is not who the opening names
+	Attempts      []Attempt    // at providers; none if the only one succeeded
+	Recall        *RecallInfo  // what was recalled for the request; nil: nothing to recall
+	StandIn       *StandIn     // the model asked last, if it is not the one in the opening
 }
 
 // Attempt is one try to get an answer from a provider.
@@ -98,7 +98,7 @@ type Attempt struct {
 	Took     int64  `json:"ms"`                // until the header of the answer
 }
 
-// StandIn is the model that was asked in place of another, and how.
+// StandIn is the model that was asked instead of another, and how.
 type StandIn struct {
 	Provider  string
 	Format    codec.Format
@@ -106,22 +106,22 @@ type StandIn struct {
 	Simulated bool
 }
 
-// Outcome says how an exchange ended.
+// Outcome is how an exchange ended.
 type Outcome uint8
 
 const (
 	OutcomeOpen          Outcome = iota // still running
-	OutcomeComplete                     // the whole answer was there
+	OutcomeComplete                     // with the whole answer
 	OutcomeClientClosed                 // the client left before the end; the answer is what had arrived
-	OutcomeUpstreamError                // the provider failed, before or inside the answer
+	OutcomeUpstreamError                // the provider failed, before or during the answer
 	OutcomeInterrupted                  // the process ended before the exchange did
-	OutcomeRefused                      // an authenticated caller's request was turned down; no provider was called
-	OutcomeDamaged                      // in lists: the record cannot be read, Error says so; no record has this outcome
+	OutcomeRefused                      // an authenticated caller's request was refused; no provider was called
+	OutcomeDamaged                      // only in lists: the record is unreadable, see Error
 )
 
 var outcomeNames = [...]string{"open", "complete", "client_closed", "upstream_error", "interrupted", "refused", "damaged"}
 
-// String is the name used in records, logs and metrics.
+// String returns the name used in records, logs and metrics.
 func (o Outcome) String() string {
 	if int(o) < len(outcomeNames) {
 		return outcomeNames[o]
@@ -148,7 +148,7 @@ func (o *Outcome) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// ExchangeInfo is what lists show of an exchange, and what its record holds as JSON.
+// ExchangeInfo is what lists show of an exchange, and what its record holds.
 type ExchangeInfo struct {
 	ID        string    `json:"id"`
 	Account   string    `json:"account"`
@@ -156,7 +156,7 @@ type ExchangeInfo struct {
 	KeyID     string    `json:"key_id,omitempty"`
 	Outcome   Outcome   `json:"outcome"`
 	Started   time.Time `json:"started"`
-	Imported  time.Time `json:"imported,omitzero"` // into this store; zero: it passed here
+	Imported  time.Time `json:"imported,omitzero"` // into this store; zero: it was captured here
 	FirstByte time.Time `json:"first_byte,omitzero"`
 	LastByte  time.Time `json:"last_byte,omitzero"`
 	Status    int       `json:"status,omitempty"`
@@ -178,7 +178,7 @@ type ExchangeInfo struct {
 	Project         string `json:"project,omitempty"`
 
 	Usage         UsageInfo  `json:"usage,omitzero"`
-	Cost          *Cost      `json:"cost,omitempty"` // nil: not known, such as of a model without a price
+	Cost          *Cost      `json:"cost,omitempty"` // nil: unknown, for instance of a model without a price
 	FinishReason  string     `json:"finish_reason,omitempty"`
 	ResponseID    string     `json:"response_id,omitempty"`
 	ProviderReqID string     `json:"provider_request_id,omitempty"`
@@ -186,7 +186,7 @@ type ExchangeInfo struct {
 	Translation   []string   `json:"translation,omitempty"`
 	Attempts      []Attempt  `json:"attempts,omitempty"`
 
-	PreviousResponse string `json:"previous_response,omitempty"` // id of the response that the request goes on from
+	PreviousResponse string `json:"previous_response,omitempty"` // id of the response that the request continues
 
 	Recall *RecallInfo `json:"recall,omitempty"`
 
@@ -194,23 +194,23 @@ type ExchangeInfo struct {
 	RequestType  string        `json:"request_content_type,omitempty"`
 	ResponseType string        `json:"response_content_type,omitempty"`
 	RequestSize  int64         `json:"request_bytes"`
-	ResponseSize int64         `json:"response_bytes"` // that are recorded
+	ResponseSize int64         `json:"response_bytes"` // recorded
 
-	// ResponseUnrecorded is how many more bytes of the answer passed than are recorded, see [Options.AnswerBytes].
+	// ResponseUnrecorded is how many bytes of the answer were not recorded, see [Options.AnswerBytes].
 	ResponseUnrecorded int64 `json:"response_bytes_unrecorded,omitempty"`
 
 	Redactions []Redaction `json:"redactions,omitempty"` // by name
 
-	Tags []string `json:"tags,omitempty"` // that people gave it
+	Tags []string `json:"tags,omitempty"` // set by people
 	Note string   `json:"note,omitempty"`
 
-	Committed string `json:"committed,omitempty"` // [CommittedLocal]: it was to be with the brokers of the cluster before it ended, and was not
+	Committed string `json:"committed,omitempty"` // [CommittedLocal]: it should have been with the cluster's brokers before it ended, and was not
 }
 
-// CommittedLocal is of an exchange that was on record at its edge alone when it ended.
+// CommittedLocal marks an exchange that only its edge had when it ended.
 const CommittedLocal = "local"
 
-// KeptSince is when the store got the exchange. Its age counts from then.
+// KeptSince returns when the store got the exchange. Its age counts from then.
 func (x *ExchangeInfo) KeptSince() time.Time {
 	if x.Imported.IsZero() {
 		return x.Started
@@ -223,14 +223,14 @@ type UsageInfo struct {
 	InputUncached int64      `json:"input_uncached,omitempty"`
 	CacheRead     int64      `json:"cache_read,omitempty"`
 	CacheWrite    int64      `json:"cache_write,omitempty"`
-	CacheLong     int64      `json:"cache_write_long,omitempty"` // the part of CacheWrite that is kept longer, and costs more
+	CacheLong     int64      `json:"cache_write_long,omitempty"` // the part of CacheWrite that is kept longer and costs more
 	Output        int64      `json:"output,omitempty"`
 	Reasoning     int64      `json:"reasoning,omitempty"`
 	Tier          codec.Tier `json:"tier,omitempty"`      // of service; not in a session
-	Estimated     bool       `json:"estimated,omitempty"` // the provider did not say; in a session: of one of its exchanges or more
+	Estimated     bool       `json:"estimated,omitempty"` // the provider did not say; in a session: for at least one exchange
 }
 
-// ErrorInfo is the part of a [codec.Error] that clients were told.
+// ErrorInfo is the part of a [codec.Error] that clients see.
 type ErrorInfo struct {
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
@@ -241,21 +241,21 @@ type ErrorInfo struct {
 // Exchange is one exchange with its bytes.
 type Exchange struct {
 	ExchangeInfo
-	RawRequest  []byte `json:"-"` // as the client sent it, but for redactions
-	RawResponse []byte `json:"-"` // as the client was sent it, or the part of it that had arrived; but for redactions
+	RawRequest  []byte `json:"-"` // as the client sent it, except for redactions
+	RawResponse []byte `json:"-"` // as the client got it, or the part that had arrived; except for redactions
 
-	// Items is only there while a large exchange is digested right behind its answer. It says whether RawRequest is all of
-	// the request.
+	// Items is set only while a large exchange is digested right after its answer. It says whether RawRequest is
+	// complete.
 	Items *RequestItems `json:"-"`
 
-	// Derived are the keys of the request from when it came in, and was well-formed; none where it did not need any. nil:
-	// nobody knows.
+	// Derived are the keys of the request from when it was well-formed on arrival; empty if it did not need any. nil:
+	// unknown.
 	Derived *chatkey.Keys `json:"-"`
 
-	// Reader has read RawResponse already, from its front to the last whole event; nil if nobody has.
+	// Reader has already read RawResponse up to the last whole event; nil: not read.
 	Reader StreamReader `json:"-"`
 
-	// Stored is the first part of RawResponse as it is kept before it is compressed, where an exchange is digested whose events are
-	// taken apart there; nil: the part itself.
+	// Stored is the first part of RawResponse in its stored form before compression, while an exchange is digested
+	// whose events are separated there; nil: the part itself.
 	Stored []byte `json:"-"`
 }

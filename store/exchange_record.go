@@ -6,7 +6,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// The numbers of the fields are FORMAT.md's. New fields take the next number.
+// FORMAT.md has the field numbers. New fields take the next number.
 
 func (x *ExchangeInfo) writeFields(w *fieldWriter) {
 	w.text(1, x.ID)
@@ -157,7 +157,7 @@ func (x *ExchangeInfo) readField(r *fieldReader) {
 	}
 }
 
-// exchangeSizes is how large the bodies of an exchange are, of all that its record says.
+// exchangeSizes are the sizes of an exchange's bodies, read from its record without the rest.
 type exchangeSizes struct {
 	Request  int64 `json:"request_bytes"`
 	Response int64 `json:"response_bytes"`

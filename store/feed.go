@@ -15,24 +15,24 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Feed tells the stages after an answer what has happened: one log of the exchanges that have ended and of the turns and sessions
-// that have changed, which each stage reads at its own pace. A stage has a cursor up to which it has done the log, and a list of what it has put aside. Both
-// are in the store, so after a crash at any point it goes on from there: nothing is lost, and what was not confirmed comes
-// again. What all stages have done leaves the log.
+// Feed tells the stages after an answer what has happened. It is one log of ended exchanges and of changed turns and
+// sessions, which each stage reads at its own pace. A stage has a cursor, up to which it has done the log, and a list
+// of changes that it has put aside. Both are in the store, so after a crash the stage resumes there: nothing is lost,
+// and unconfirmed changes come again. What all stages have done is removed from the log.
 type Feed struct{ *core }
 
-// feed is what of it is in memory.
+// feed is the in-memory state of the feed.
 type feed struct {
-	last      uint64        // number given out; only the writer's goroutine uses it
-	coming    atomic.Uint64 // the last one of the commit that is under way; committed otherwise
+	last      uint64        // highest number assigned; only the writer's goroutine uses it
+	coming    atomic.Uint64 // the last number of the commit in progress; otherwise equal to committed
 	committed atomic.Uint64 // the last one that is committed
-	trimmed   atomic.Uint64 // what has a number up to this one has left the log
+	trimmed   atomic.Uint64 // changes up to this number have been removed from the log
 	wake      chan struct{}
 
 	work [len(stages)]stageWork
 
 	mu     sync.Mutex
-	logged uint64 // the last number in the log; those after it are of what was put aside
+	logged uint64 // the last number in the log; later numbers are of changes put aside
 	stages [len(stages)]stageState
 	recent recentChanges
 }
@@ -40,73 +40,74 @@ type feed struct {
 // Stage derives something from exchanges, turns or sessions.
 type Stage byte
 
-// Stages. All but that of vectors always follow; that does from [Feed.Follow] to [Feed.Leave].
+// Stages. All except vectors always follow; that one from [Feed.Follow] to [Feed.Leave].
 const (
-	StageDigest   Stage = 'd' // the turns, made of the exchanges that have ended
+	StageDigest   Stage = 'd' // turns, from ended exchanges
 	StageWords    Stage = 'l' // the index of words
 	StageVectors  Stage = 'v' // the vectors, after the words
-	StageSessions Stage = 's' // what the index has of whole sessions
+	StageSessions Stage = 's' // the index of whole sessions
 )
 
 var stages = [...]Stage{StageDigest, StageWords, StageVectors, StageSessions}
 
-// stageState is how far a stage is.
+// stageState is the progress of a stage.
 type stageState struct {
 	following bool   // the log is kept for it
-	reading   bool   // it has begun to read in this process
+	reading   bool   // it reads in this process
 	cursor    uint64 // the log up to here is done and confirmed
 	position  uint64 // the log up to here is done
 
-	aside   uint64         // records of what was put aside are done up to here
-	drained bool           // no further record is to be read
-	behind  int            // changes in those that are to be read
-	parked  map[uint64]int // records that are not to be read before [Feed.Retry], and how many changes they hold
+	aside   uint64         // records of changes put aside are done up to here
+	drained bool           // no further record to read
+	behind  int            // changes in the records to read
+	parked  map[uint64]int // records not to be read before [Feed.Retry], with the number of their changes
 }
 
-// Change says that an exchange has ended, that a turn was added, has changed or is gone, or that a session has. It does not say
-// which: [Feed.TurnAt] gives what is there now. One exchange may be in the log many times.
+// Change reports that an exchange has ended, that a turn was added, changed or removed, or that a session changed. It
+// does not say which: [Feed.TurnAt] returns the present state. One exchange may be in the log many times.
 type Change struct {
-	Seq      uint64 // ascending in the order of commits; 0: it had been put aside
+	Seq      uint64 // ascending in commit order; 0: it had been put aside
 	Account  AccountNumber
-	Exchange string // "": the session alone has changed
-	Session  string // "": not known
+	Exchange string // "": only the session has changed
+	Session  string // "": unknown
 
-	// Turn is the turn as it was digested, where it is in memory still; nil: it has to be read. A stage that takes it leaves
-	// Derived to the stage after it.
+	// Turn is the turn as digested, if it is still in memory; nil: it has to be read. A stage that takes it leaves
+	// Derived to the next stage.
 	Turn    *TimelineEntry
 	Fresh   bool // the turn was never digested before
 	Derived any
 
 	place   place
 	session kv.SessionID
-	size    int64 // bytes that Turn keeps in memory
+	size    int64 // memory held by Turn, in bytes
 
-	undigested bool      // known to be of an exchange without a turn: the stage of digests makes one, which is another change
-	captured   *Exchange // of it, while that is in memory still
+	undigested bool      // known to be of an exchange without a turn: the digest stage makes one, which is another change
+	captured   *Exchange // the exchange, while it is still in memory
 }
 
-// AccountNumber stands for an account in what stages keep. A number is given out once and never again.
+// AccountNumber identifies an account in the data of stages. A number is assigned once and never reused.
 type AccountNumber = kv.AccountNumber
 
 // Batch is changes that a stage reads together: the next ones of the log, or some that were put aside.
 type Batch struct {
 	Changes []*Change
-	Later   []*Change // of Changes; the stage puts those here that it cannot do now, before it confirms the batch
+	Later   []*Change // of Changes: those that the stage cannot do now; it sets this before it confirms the batch
 
-	through uint64   // in the log; 0: these were put aside
-	records []uint64 // that they were put aside in
+	through uint64   // in the log; 0: these had been put aside
+	records []uint64 // that hold them
 }
 
-// A record of the log holds consecutive changes of one commit: each is the account, the exchange and the session, with zeros
-// where there is none. A record of what a stage has put aside has the account and the exchange, or of the stage of sessions the
-// session; all zeros is what mneme before format 3 has left of what was done. The number in the key is that of the last change.
+// A record of the log holds consecutive changes of one commit: each is the account, the exchange and the session, with
+// zeros where there is none. A record of changes put aside has the account and the exchange, or for the session stage
+// the session; all zeros is what mneme before format 3 left of finished ones. The number in the key is that of the last
+// change.
 const (
-	logRecords = 'e' // in the place of a stage
+	logRecords = 'e' // instead of a stage
 
 	changeSize      = 4 + len(kv.ExchangeID{}) + len(kv.SessionID{})
 	asideSize       = 4 + len(kv.ExchangeID{})
 	asidePerRecord  = 64
-	changesTogether = 1000 // that are put aside in one operation, or are in one record of the log at most
+	changesTogether = 1000 // put aside in one operation, or in one record of the log, at most
 	mostTrimmed     = 10_000
 )
 
@@ -120,10 +121,10 @@ func cursorRecord(s Stage, cursor uint64) record {
 	return record{append(bytes.Clone(cursorPrefix), byte(s)), binary.BigEndian.AppendUint64(nil, cursor)}
 }
 
-// formerFollowKey is there in stores before format 3 while the vectors follow.
+// formerFollowKey exists in stores before format 3 while the vectors follow.
 var formerFollowKey = kv.NameKey(kv.SpaceMeta, "follow-v")
 
-// open finds the cursors, and the last number in use.
+// open finds the cursors and the highest number in use.
 func (f Feed) open() error {
 	f.feed.wake = make(chan struct{}, 1)
 	f.feed.recent.forget = func(c *Change) { f.digester.release(c.take()) }
@@ -152,13 +153,13 @@ func (f Feed) open() error {
 	})
 }
 
-// of gives the state of a stage and holds mu until done is called.
+// of returns the state of a stage and holds mu until done is called.
 func (f Feed) of(s Stage) (st *stageState, done func()) {
 	f.feed.mu.Lock()
 	return &f.feed.stages[slices.Index(stages[:], s)], f.feed.mu.Unlock
 }
 
-// announce tells of a commit. whole is false of one that failed, of which some changes may be there all the same.
+// announce reports a commit. whole is false for a failed one, whose changes may partly exist.
 func (f Feed) announce(changes []*Change, whole bool) {
 	before := f.feed.committed.Load()
 	if before == f.feed.last {
@@ -171,11 +172,11 @@ func (f Feed) announce(changes []*Change, whole bool) {
 	switch {
 	case !whole:
 		f.feed.logged = f.feed.last
-	case len(changes) > 0: // the commit may also have given out numbers for what was put aside
+	case len(changes) > 0: // the commit may also have assigned numbers to changes put aside
 		f.feed.logged = changes[len(changes)-1].Seq
 	}
-	f.feed.recent.add(f.feed.last, changes, whole && f.slowest() < f.feed.last) // else nobody reads
-	if f.digests().position < f.feed.recent.from {                              // what is not in memory may come twice
+	f.feed.recent.add(f.feed.last, changes, whole && f.slowest() < f.feed.last) // otherwise nothing reads
+	if f.digests().position < f.feed.recent.from {                              // changes that are not in memory may come twice
 		f.digester.countFrom(f.feed.last)
 	}
 	f.feed.mu.Unlock()
@@ -191,15 +192,14 @@ func (f Feed) announce(changes []*Change, whole bool) {
 // Changed is signalled when changes may have been committed since it was last read. It is for the stage of words.
 func (f Feed) Changed() <-chan struct{} { return f.feed.wake }
 
-// Last is the number of the last change that is committed.
+// Last returns the number of the last committed change.
 func (f Feed) Last() uint64 { return f.feed.committed.Load() }
 
-// Coming is Last, or the number of the last change of a commit that is under way: what can be seen in the store has changed by
-// then at the latest. It is Last's soon, whether the commit succeeds or not.
+// Coming returns Last, or the last number of a commit in progress: every change visible in the store has at most this
+// number. Last soon reaches it, whether the commit succeeds or not.
 func (f Feed) Coming() uint64 { return f.feed.coming.Load() }
 
-// Position is the number of the last change that a stage has done, with all before; 0 as long as it has to do some that were
-// put aside.
+// Position returns the number up to which a stage has done all changes; 0 while it has to do some that were put aside.
 func (f Feed) Position(s Stage) uint64 {
 	st, done := f.of(s)
 	defer done()
@@ -212,8 +212,8 @@ func (f Feed) Position(s Stage) uint64 {
 	return 0
 }
 
-// Lag is how many changes a stage has yet to do, about, or that of digests how many exchanges, and how many come again after a
-// crash because they are not confirmed or were put aside.
+// Lag returns roughly how many changes a stage has yet to do (for the digest stage: exchanges), and how many come again
+// after a crash because they are unconfirmed or put aside.
 func (f Feed) Lag(s Stage) (lag, unconfirmed uint64) {
 	st, done := f.of(s)
 	defer done()
@@ -225,7 +225,7 @@ func (f Feed) Lag(s Stage) (lag, unconfirmed uint64) {
 		if f.digestsCounted() {
 			lag = uint64(f.digester.count)
 		}
-		unconfirmed = lag // a turn is on disk when it is made
+		unconfirmed = lag // a turn is on disk as soon as it is made
 	}
 	for _, changes := range st.parked {
 		unconfirmed += uint64(changes)
@@ -233,7 +233,7 @@ func (f Feed) Lag(s Stage) (lag, unconfirmed uint64) {
 	return lag, unconfirmed
 }
 
-// Follow begins to read for a stage, at what it has put aside and then at its cursor. It reports whether the stage has
+// Follow opens the feed for a stage, at the changes put aside and then at its cursor. It reports whether the stage has
 // followed since before the store was opened, so that nothing is missing.
 func (f Feed) Follow(ctx context.Context, s Stage) (since bool, err error) {
 	st, done := f.of(s)
@@ -243,7 +243,7 @@ func (f Feed) Follow(ctx context.Context, s Stage) (since bool, err error) {
 		err = f.update(ctx, func(g *gathering, w *write) error {
 			st, done := f.of(s)
 			defer done()
-			st.following, st.cursor = true, f.feed.last // before anything comes that could be trimmed
+			st.following, st.cursor = true, f.feed.last // before any change that could be trimmed
 			w.records = append(w.records, cursorRecord(s, f.feed.last))
 			return nil
 		})
@@ -265,7 +265,7 @@ func (f Feed) Follow(ctx context.Context, s Stage) (since bool, err error) {
 	return since, nil
 }
 
-// begin has a stage read all that it has put aside, and from its cursor on.
+// begin makes a stage read everything that it has put aside, then from its cursor on.
 func (f Feed) begin(s Stage) error {
 	behind := 0
 	err := f.eachAside(s, 0, func(_ uint64, value []byte) error {
@@ -278,7 +278,7 @@ func (f Feed) begin(s Stage) error {
 	return err
 }
 
-// Leave ends what is kept for a stage that is not there any more.
+// Leave drops what is kept for a stage that no longer exists.
 func (f Feed) Leave(ctx context.Context, s Stage) error {
 	err := f.update(ctx, func(_ *gathering, w *write) error {
 		st, done := f.of(s)
@@ -293,8 +293,8 @@ func (f Feed) Leave(ctx context.Context, s Stage) error {
 	return nil
 }
 
-// Next gives what a stage is to do next, at most limit changes about and none of the log after upTo; nil if there is nothing.
-// It gives the same again until that is done.
+// Next returns the next changes for a stage, roughly limit at most and none of the log after upTo; nil if there is
+// nothing. It returns the same ones until they are done.
 func (f Feed) Next(s Stage, upTo uint64, limit int) (b *Batch, err error) {
 	st, done := f.of(s)
 	drained, position, last := st.drained, st.position, min(f.feed.committed.Load(), upTo)
@@ -312,7 +312,7 @@ func (f Feed) Next(s Stage, upTo uint64, limit int) (b *Batch, err error) {
 	return b, nil
 }
 
-// slowest is the position of the last of the stages that read turns, the last number if none does; with mu held.
+// slowest returns the lowest position of the stages that read turns, the last number if none does; the caller holds mu.
 func (f Feed) slowest() uint64 {
 	least := f.feed.committed.Load()
 	for i := range f.feed.stages {
@@ -323,7 +323,7 @@ func (f Feed) slowest() uint64 {
 	return least
 }
 
-// Done notes that a stage has done a batch. Before it is confirmed that holds for this process alone.
+// Done notes that a stage has done a batch. Until it is confirmed, that holds only for this process.
 func (f Feed) Done(s Stage, b *Batch) {
 	st, done := f.of(s)
 	defer done()
@@ -335,8 +335,8 @@ func (f Feed) Done(s Stage, b *Batch) {
 	f.feed.recent.release(f.slowest())
 }
 
-// Confirm takes batches, in the order in which [Feed.Next] gave them, off what a stage has to do, and puts aside until
-// [Feed.Retry] or the next start what it could not do. What it made of them has to survive a crash first.
+// Confirm removes batches, in the order of [Feed.Next], from a stage's work, and puts aside what it could not do until
+// [Feed.Retry] or the next start. The stage's results must be durable first.
 func (f Feed) Confirm(ctx context.Context, s Stage, batches ...*Batch) error {
 	var all Batch
 	parked := make(map[uint64]int)

@@ -11,10 +11,10 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// formerMarks are where a stage finds what stores of before format 3, or 4, have noted for it in another way.
+// formerMarks are where stores before format 3, or 4, have a stage's work in another form.
 var formerMarks = map[Stage]byte{StageDigest: kv.SpaceOutbox, StageSessions: kv.SpaceSessionChange}
 
-// nextAside gives changes that were put aside, whole records of them; nil if there are none.
+// nextAside returns changes that were put aside, in whole records; nil if there are none.
 func (f Feed) nextAside(s Stage, limit int) (*Batch, error) {
 	st, done := f.of(s)
 	from := st.aside
@@ -52,12 +52,12 @@ func (f Feed) nextAside(s Stage, limit int) (*Batch, error) {
 	return nil, nil
 }
 
-// eachAside visits the records of what a stage has put aside, after the one with that number.
+// eachAside visits the records of changes that a stage has put aside, after the record with that number.
 func (f Feed) eachAside(s Stage, after uint64, visit func(number uint64, value []byte) error) error {
 	return f.each(byte(s), after, asideSize, visit)
 }
 
-// putAside puts changes into records of a stage, and notes these with how many changes they hold.
+// putAside writes changes to records of a stage, and adds the records with their number of changes to into.
 func (f Feed) putAside(w *write, s Stage, changes []*Change, into map[uint64]int) {
 	for some := range slices.Chunk(changes, asidePerRecord) {
 		value := make([]byte, 0, len(some)*asideSize)
@@ -74,7 +74,7 @@ func (f Feed) putAside(w *write, s Stage, changes []*Change, into map[uint64]int
 	}
 }
 
-// Retry has a stage do again what it has put aside.
+// Retry makes a stage try again what it has put aside.
 func (f Feed) Retry(s Stage) {
 	st, done := f.of(s)
 	defer done()
@@ -84,8 +84,8 @@ func (f Feed) Retry(s Stage) {
 	st.aside, st.parked, st.drained = 0, nil, false
 }
 
-// Repeat has the stage of words or of sessions do every turn or session of the store, in the place of what it had to do,
-// as it starts again with nothing. It gives how many there are.
+// Repeat makes the stage of words or of sessions process every turn or session of the store, replacing its earlier
+// work, as it starts over with nothing. It returns their number.
 func (f Feed) Repeat(ctx context.Context, s Stage) (many int, err error) {
 	space := byte(kv.SpaceTurn)
 	if s == StageSessions {
@@ -110,8 +110,8 @@ func (f Feed) Repeat(ctx context.Context, s Stage) (many int, err error) {
 	return many, nil
 }
 
-// putAsideAll puts aside what the records of a kind are about, an exchange or a session each, and takes these away if they are
-// not needed any more.
+// putAsideAll puts aside the exchanges or sessions of all records of a kind, and deletes the records if they are no
+// longer needed.
 func (f Feed) putAsideAll(ctx context.Context, s Stage, space byte, takeAway bool) (many int, err error) {
 	var changes []*Change
 	flush := func() error {

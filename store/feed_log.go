@@ -19,7 +19,7 @@ func lastNumber(tx *badger.Txn, of byte) (last uint64) {
 	return last
 }
 
-// changed notes that the turn of an exchange is another one now, or, of the zero exchange, that the session is.
+// changed notes that the turn of an exchange has changed or, for the zero exchange, the session.
 func (g *gathering) changed(ref sessionRef, id kv.ExchangeID) *Change {
 	g.store.feed.last++
 	c := newChange(g.store.feed.last, ref.account, id, ref.id)
@@ -27,10 +27,10 @@ func (g *gathering) changed(ref sessionRef, id kv.ExchangeID) *Change {
 	return c
 }
 
-// sessionChanged notes that a session is another one now.
+// sessionChanged notes that a session has changed.
 func (g *gathering) sessionChanged(ref sessionRef) { g.changed(ref, kv.ExchangeID{}) }
 
-// ended notes that an exchange has ended and has yet to be digested.
+// ended notes that an exchange has ended and has to be digested.
 func (g *gathering) ended(ref sessionRef, id kv.ExchangeID) *Change {
 	c := g.changed(ref, id)
 	c.undigested = true
@@ -48,8 +48,8 @@ func newChange(seq uint64, account kv.AccountNumber, id kv.ExchangeID, session k
 	return c
 }
 
-// logRecords gives what the group adds to the log. It is to be committed before the changes themselves: then a crash between
-// leaves a log that tells of too much, and what was not committed is done and noted again.
+// logRecords returns the group's additions to the log. They must be committed before the changes themselves: a crash in
+// between leaves a log that reports too much, and what was not committed is done and noted again.
 func (g *gathering) logRecords() (records []record) {
 	for rest := g.changes; len(rest) > 0; {
 		n := 1
@@ -67,8 +67,8 @@ func (g *gathering) logRecords() (records []record) {
 	return records
 }
 
-// nextOfLog gives changes of the log, from memory where they are there. Then those are left out that are not for the stage:
-// of an exchange without a turn for all but that of digests, and all others for that.
+// nextOfLog returns changes of the log, from memory if they are there, without those that are not for the stage: the
+// digest stage gets exchanges without a turn, the other stages all other changes.
 func (f Feed) nextOfLog(s Stage, after, last uint64, limit int) (*Batch, error) {
 	for {
 		f.feed.mu.Lock()
@@ -94,11 +94,11 @@ func (f Feed) nextOfLog(s Stage, after, last uint64, limit int) (*Batch, error) 
 	}
 }
 
-// readLog gives changes of the log that is on disk.
+// readLog returns changes of the log on disk.
 func (f Feed) readLog(after, last uint64, limit int) (changes []*Change, err error) {
 	err = f.each(logRecords, after, changeSize, func(number uint64, value []byte) error {
 		for seq := number - uint64(len(value)/changeSize) + 1; seq <= number; seq++ {
-			if len(changes) == limit || seq > last { // a part of what is noted may be committed alone
+			if len(changes) == limit || seq > last { // a part of the notes may be committed alone
 				return errWalked
 			}
 			if seq > after {
@@ -114,7 +114,7 @@ func (f Feed) readLog(after, last uint64, limit int) (changes []*Change, err err
 
 var errMalformedChange = errors.New("malformed entry in the log of changes")
 
-// each visits records after the one with that number, of entries of a size.
+// each visits records after the one with that number, with entries of the given size.
 func (f Feed) each(of byte, after uint64, size int, visit func(number uint64, value []byte) error) error {
 	err := f.view(func(tx *badger.Txn) error {
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceChange, of}, PrefetchValues: true, PrefetchSize: 16})
@@ -139,17 +139,17 @@ func (f Feed) each(of byte, after uint64, size int, visit func(number uint64, va
 	return err
 }
 
-// trim takes out of the log what all stages have done, with one of them at a cursor.
+// trim removes from the log what all stages have done, given the new cursor of one of them.
 func (f Feed) trim(g *gathering, w *write, s Stage, cursor uint64) (upTo uint64) {
 	st, done := f.of(s)
-	if upTo = cursor; cursor <= st.cursor { // nothing of the log is confirmed, or the stage has begun again meanwhile
+	if upTo = cursor; cursor <= st.cursor { // nothing of the log is confirmed, or the stage has started over in the meantime
 		upTo = 0
 	} else {
 		w.records = append(w.records, cursorRecord(s, cursor))
 	}
 	for i := range f.feed.stages {
 		other := &f.feed.stages[i]
-		if stages[i] == StageDigest && other != st && other.position > other.cursor { // turns are in the store when they are done
+		if stages[i] == StageDigest && other != st && other.position > other.cursor { // turns are in the store as soon as they are done
 			other.cursor = other.position
 			w.records = append(w.records, cursorRecord(StageDigest, other.cursor))
 		}

@@ -7,9 +7,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A record of numbered fields is a Protocol Buffers message: who has not got this package reads it with "protoc --decode_raw".
-// FORMAT.md has the numbers. A field that has its zero value is absent; a number that the reader does not know is skipped, so
-// that fields can be added. A number is never given to another field.
+// A record of numbered fields is a Protocol Buffers message, so "protoc --decode_raw" reads it without this package.
+// FORMAT.md has the numbers. A field with its zero value is absent. Readers skip unknown numbers, so fields can be
+// added. A number is never reused for another field.
 
 // fieldRecord is a record of numbered fields.
 type fieldRecord interface {
@@ -17,7 +17,7 @@ type fieldRecord interface {
 	writeFields(w *fieldWriter)
 }
 
-// fieldTarget takes the fields of a record one by one.
+// fieldTarget receives the fields of a record one by one.
 type fieldTarget interface {
 	readField(r *fieldReader)
 }
@@ -53,7 +53,7 @@ func (w *fieldWriter) texts(field protowire.Number, list []string) {
 	}
 }
 
-// element writes a text even if it is empty. What is no UTF-8 is repaired as encoding/json does it, each byte for itself:
+// element writes a text even if it is empty. Invalid UTF-8 is repaired byte by byte, as encoding/json does it, because
 // clients see records as JSON.
 func (w *fieldWriter) element(field protowire.Number, s string) {
 	w.record = protowire.AppendTag(w.record, field, protowire.BytesType)
@@ -68,7 +68,7 @@ func (w *fieldWriter) bytes(field protowire.Number, b []byte) {
 	w.record = protowire.AppendBytes(w.record, b)
 }
 
-// time writes what protobuf calls a Timestamp.
+// time writes a protobuf Timestamp.
 func (w *fieldWriter) time(field protowire.Number, t time.Time) {
 	if t.IsZero() {
 		return
@@ -79,9 +79,9 @@ func (w *fieldWriter) time(field protowire.Number, t time.Time) {
 	w.end(at)
 }
 
-// begin begins an embedded message, which goes to the end that is called with what begin has given.
+// begin starts an embedded message, which extends until end is called with the returned offset.
 func (w *fieldWriter) begin(field protowire.Number) (at int) {
-	w.record = append(protowire.AppendTag(w.record, field, protowire.BytesType), 0) // the length of most
+	w.record = append(protowire.AppendTag(w.record, field, protowire.BytesType), 0) // one byte of length suffices for most
 	return len(w.record)
 }
 
@@ -94,10 +94,10 @@ func (w *fieldWriter) end(at int) {
 	protowire.AppendVarint(w.record[:at-1], uint64(length))
 }
 
-// fieldReader goes over the fields of a record, and of messages embedded in it.
+// fieldReader iterates over the fields of a record and of embedded messages.
 type fieldReader struct {
 	record []byte
-	text   string // the same bytes: what the fields say stays valid
+	text   string // the same bytes: the returned texts stay valid
 	at     int
 	end    int // of the message
 	failed bool
@@ -112,7 +112,7 @@ func newFieldReader(record []byte) fieldReader {
 	return fieldReader{record: record, text: string(record), end: len(record)}
 }
 
-// next goes to the next field; false: there is none, or the record is malformed.
+// next advances to the next field; false: there is none, or the record is malformed.
 func (r *fieldReader) next() bool {
 	if r.failed || r.at == r.end {
 		return false
@@ -146,7 +146,7 @@ func (r *fieldReader) fail() bool {
 	return false
 }
 
-// is reports whether the field is of a kind; one that is not is malformed.
+// is reports whether the field is of a kind; if not, the record is malformed.
 func (r *fieldReader) is(kind protowire.Type) bool {
 	return r.kind == kind || r.fail()
 }
@@ -160,7 +160,7 @@ func (r *fieldReader) number() int64 {
 
 func (r *fieldReader) flag() bool { return r.number() != 0 }
 
-// string gives a text. It shares its memory with all texts of the record.
+// string returns a text. It shares its memory with all texts of the record.
 func (r *fieldReader) string() string {
 	if !r.is(protowire.BytesType) {
 		return ""
@@ -179,7 +179,7 @@ func (r *fieldReader) bytes() []byte {
 	return []byte(r.text[r.start:r.stop])
 }
 
-// enter goes into an embedded message, whose fields next gives until leave is called with what enter has given.
+// enter descends into an embedded message, whose fields next returns until leave is called with the result of enter.
 func (r *fieldReader) enter() (outer int) {
 	outer = r.end
 	if r.is(protowire.BytesType) {
@@ -190,7 +190,7 @@ func (r *fieldReader) enter() (outer int) {
 
 func (r *fieldReader) leave(outer int) { r.end = outer }
 
-// into has a target take the fields of an embedded message.
+// into passes the fields of an embedded message to a target.
 func (r *fieldReader) into(t fieldTarget) {
 	outer := r.enter()
 	for r.next() {
@@ -217,7 +217,7 @@ func (r *fieldReader) time() time.Time {
 	return time.Unix(seconds, nanos).UTC()
 }
 
-// Times are of the years 1 to 9999, as in JSON.
+// Times are in the years 1 to 9999, as in JSON.
 var (
 	firstSecond = time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 	lastSecond  = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC).Unix() - 1

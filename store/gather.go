@@ -6,18 +6,18 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 )
 
-// gathering is what a group of operations adds to the store. The writer owns it and uses it again.
+// gathering collects what a group of operations adds to the store. The writer owns and reuses it.
 type gathering struct {
 	store   *core
-	tx      *badger.Txn // for looking up what is stored
+	tx      *badger.Txn // for lookups of stored records
 	blobs   *blob.Batch
-	recent  recentRecords // put by the group's operations so far, and by groups before
+	recent  recentRecords // records put by the group's operations so far, and by earlier groups
 	changes []*Change     // for the feed
-	notes   []*openNote   // of the exchanges that begin, one for an account
-	err     error         // first failure of a look-up
-	erased  bool          // an exchange is
+	notes   []*openNote   // of the exchanges that begin, one per account
+	err     error         // the first lookup error
+	erased  bool          // the group erases an exchange
 
-	uncertain bool // recent holds what was not written
+	uncertain bool // recent holds records that were not written
 }
 
 func newGathering(s *core) *gathering {
@@ -45,7 +45,7 @@ func (g *gathering) reset() {
 	g.err, g.erased = nil, false
 }
 
-// read is a view of the store as it was before the group.
+// read returns a view of the store from before the group.
 func (g *gathering) read() *badger.Txn {
 	if g.tx == nil {
 		g.tx = g.store.db.NewTransaction(false)

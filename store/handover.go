@@ -11,22 +11,24 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// An exchange is digested from the bytes that its capture has in memory anyway, and only read back from the store when
-// it was too large for that, when too much waits, or when it is from before the last start.
+// An exchange is digested from the bytes that its capture has in memory anyway. It is read back from the store only if
+// it was too large for that, if too many wait, or if it is from before the last start.
 const (
-	handoverRequest = 1 << 20  // bytes of a request that is kept until its exchange is digested
-	handoverTotal   = 16 << 20 // bytes of all that are kept
+	handoverRequest = 1 << 20  // bytes of a request kept until its exchange is digested
+	handoverTotal   = 16 << 20 // bytes of all requests kept
 
-	// Requests and answers of so many bytes together are read in some 20 µs, before their end is committed. A stream that was
-	// read while it passed has its text ready, which is less than an eighth of it: what frames a token takes 100 bytes and more.
+	// Requests and answers of up to this size together are read in some 20 µs, before their end is committed. A stream
+	// that was read as it passed has its text ready, which is less than an eighth of it: the frame of a token takes 100
+	// bytes and more.
 	digestedAtOnce = 8 << 10
 	framing        = 8
 
-	// Requests from handoverLarge on may take half of that: a few dozen agents with long answers leave room for the rest.
+	// Requests from handoverLarge on may take half of handoverTotal: a few dozen agents with long answers leave room
+	// for the rest.
 	handoverLarge = 64 << 10
 )
 
-// hold reports whether n more bytes may be kept. What is held is given up by release.
+// hold reports whether n more bytes may be kept. release frees what is held.
 func (d *digester) hold(n int) bool {
 	most := int64(handoverTotal)
 	if n >= handoverLarge {
@@ -39,7 +41,7 @@ func (d *digester) hold(n int) bool {
 	return false
 }
 
-// release gives up the bytes of an exchange that was handed over, if it was. Nobody may look at them afterwards.
+// release frees the bytes of an exchange that was handed over, if it was. They must not be read afterwards.
 func (d *digester) release(x *Exchange) {
 	if x == nil {
 		return
@@ -51,9 +53,9 @@ func (d *digester) release(x *Exchange) {
 	x.RawRequest, x.RawResponse, x.Reader, x.Items, x.Stored = nil, nil, nil, nil, nil
 }
 
-// keepRequest keeps for the digester what it does not know of a request, if that is small and there is room. chain is that
-// of the request's items, nil if it was not cut along them: then reading all of it again costs little. A request that is
-// refused may be malformed, and its keys are not derived.
+// keepRequest keeps the unknown part of a request for the digester, if that is small and there is room. chain has the
+// hashes of the request's items, nil if it was not cut along them: then rereading it all is cheap. A refused request
+// may be malformed, so its keys are not derived.
 func (c *Capture) keepRequest(o *Opening, chain []kv.Hash) {
 	d := &c.store.digester
 	if c.store.opts.Digest == nil || o.Auxiliary != "" {
@@ -71,14 +73,14 @@ func (c *Capture) keepRequest(o *Opening, chain []kv.Hash) {
 		}
 	}
 	if len(unread) > handoverRequest || !d.hold(buffer.SizeOf(len(unread))) {
-		c.items, c.derived = nil, nil // streams may be open for long
+		c.items, c.derived = nil, nil // streams may stay open for long
 		return
 	}
 	c.request = append(buffer.Get(len(unread)), unread...)
 }
 
-// handOver gives the exchange that has ended with its bytes, or puts these back: then it has to be read back. part is the last
-// part of its answer as it goes to the store.
+// handOver returns the ended exchange with its bytes, or frees them, in which case it has to be read back. part is the
+// last part of its answer as it goes to the store.
 func (c *Capture) handOver(part []byte) *Exchange {
 	request, items, answer, reader := c.request, c.items, c.buffer, c.answer.reader()
 	c.request, c.items, c.buffer, c.answer = nil, nil, nil, nil
@@ -86,7 +88,7 @@ func (c *Capture) handOver(part []byte) *Exchange {
 	if request != nil && c.part == 0 {
 		x := &Exchange{ExchangeInfo: *c.info, RawRequest: request, RawResponse: answer, Reader: reader, Items: items, Derived: c.derived}
 		if blob.IsFrames(part) {
-			x.Stored, _ = blob.AppendStored(buffer.Get(len(part)), part) // encoded a moment ago
+			x.Stored, _ = blob.AppendStored(buffer.Get(len(part)), part) // it was just encoded
 		}
 		if d.hold(heldAnswer(x)) {
 			return x
@@ -99,10 +101,10 @@ func (c *Capture) handOver(part []byte) *Exchange {
 	return nil
 }
 
-// digestAtOnce has an exchange of which little need be read digested in the commit of its end, which saves a commit of its
-// own, another change in the log and a third record of the session. Exchanges of a session are digested in the order they
-// ended, so it is for the digester while any of its session wait there. The writer looks again whether any wait: it alone
-// knows the session of an exchange that ends before its opening is committed.
+// digestAtOnce digests an exchange with little to read in the commit of its end, which saves a separate commit, another
+// change in the log and a third record of the session. Exchanges of a session are digested in the order they ended, so
+// this one is left to the digester while others of its session wait there. The writer checks that again: only it knows
+// the session of an exchange that ends before its opening is committed.
 func (c *Capture) digestAtOnce(w *write) {
 	x := w.captured
 	if x == nil || len(x.RawRequest)+unreadAnswer(x) > digestedAtOnce {
@@ -123,7 +125,7 @@ func (c *Capture) digestAtOnce(w *write) {
 	}
 }
 
-// unreadAnswer is how many bytes of an answer digesting it has to read, about.
+// unreadAnswer estimates how many bytes of an answer the digest has to read.
 func unreadAnswer(x *Exchange) int {
 	if x.Reader != nil && strings.HasPrefix(x.ResponseType, "text/event-stream") {
 		return len(x.RawResponse) / framing
@@ -131,7 +133,7 @@ func unreadAnswer(x *Exchange) int {
 	return len(x.RawResponse)
 }
 
-// heldAnswer is the size that an answer counts for: a reader keeps its text beside it, which is no longer.
+// heldAnswer returns the size that an answer counts for: a reader also keeps its text, which is no longer than it.
 func heldAnswer(x *Exchange) int {
 	held := cap(x.RawResponse) + cap(x.Stored)
 	if x.Reader != nil {

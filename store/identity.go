@@ -10,51 +10,51 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// The names of package identity, which knows who calls and what they may do.
+// The names of package identity, which keeps callers and their rights.
 type (
 	// Account owns exchanges, sessions, service keys and provider credentials.
 	Account = identity.Account
-	// Retention bounds what is kept of an account. Zero members do not bound.
+	// Retention bounds what is kept of an account. A zero member is no bound.
 	Retention = identity.Retention
 
-	// Keys are the service keys that callers present.
+	// Keys manages service keys.
 	Keys = identity.Keys
-	// Key is what is known of a service key; its secret is not kept.
+	// Key describes a service key; its secret is not kept.
 	Key = identity.Key
 	// NewKey asks for a service key.
 	NewKey = identity.NewKey
-	// CreatedKey is a new service key. The secret is given this once; the store keeps its hash.
+	// CreatedKey is a new service key. The secret is returned only this once; the store keeps its hash.
 	CreatedKey = identity.CreatedKey
-	// KeyRecall says whether requests of a key are given what is recalled for them.
+	// KeyRecall decides whether requests of a key get recalled text.
 	KeyRecall = identity.KeyRecall
-	// KeyUse is what has been done with a key.
+	// KeyUse counts the use of a key.
 	KeyUse = identity.KeyUse
-	// Identity is who a service key speaks for.
+	// Identity is the caller that a service key identifies.
 	Identity = identity.Identity
 	// Scopes are what a service key may do.
 	Scopes = identity.Scopes
 	// Models are the names that a key may ask for.
 	Models = identity.Models
-	// Limits bound what callers with one key may use.
+	// Limits bound the use of one key.
 	Limits = identity.Limits
-	// Budget bounds what may be spent in a day and in a month of UTC.
+	// Budget bounds the spending per day and per month, in UTC.
 	Budget = identity.Budget
 	// USD is an amount of money in billionths of a US dollar.
 	USD = identity.USD
 
-	// Credentials are what accounts are known by at providers. They are never on record.
+	// Credentials are the accounts' credentials at providers. They are never recorded.
 	Credentials = identity.Credentials
 
-	// Roster is who may use a store, and on which terms.
+	// Roster lists who may use a store, and on which terms.
 	Roster = identity.Roster
 	// RosterEntry is one account, key or credential.
 	RosterEntry = identity.RosterEntry
 
-	// AuditLog is the record of administration.
+	// AuditLog is the audit record.
 	AuditLog = identity.AuditLog
-	// AuditEntry is one act of administration.
+	// AuditEntry is one administrative act.
 	AuditEntry = identity.AuditEntry
-	// AuditOutcome says what became of an act.
+	// AuditOutcome is the result of an act.
 	AuditOutcome = identity.AuditOutcome
 	// AuditQuery asks for entries, newest first.
 	AuditQuery = identity.AuditQuery
@@ -72,20 +72,20 @@ const (
 	AllScopes     = identity.AllScopes
 )
 
-// What a key says of recall.
+// Values of KeyRecall.
 const (
 	KeyRecallDefault = identity.KeyRecallDefault
 	KeyRecallOn      = identity.KeyRecallOn
 	KeyRecallOff     = identity.KeyRecallOff
 )
 
-// MostCreated is how many keys are made at once at most.
+// MostCreated is the largest number of keys created at once.
 const MostCreated = identity.MostCreated
 
-// LastOfRoster is the name of the entry of a roster that stands last.
+// LastOfRoster is the name of the last entry of a roster.
 const LastOfRoster = identity.LastOfRoster
 
-// ErrOtherMasterKey is the error of a roster whose credentials this store cannot open.
+// ErrOtherMasterKey is the error for a roster whose credentials this store cannot open.
 var ErrOtherMasterKey = identity.ErrOtherMasterKey
 
 // Limits and budgets.
@@ -95,7 +95,7 @@ const (
 	Dollar    = identity.Dollar
 )
 
-// The record of administration.
+// The audit record.
 const (
 	Operator     = identity.Operator
 	AuditBegun   = identity.AuditBegun
@@ -106,7 +106,7 @@ const (
 // ParseScopes reads a list as [Scopes.String] writes it; spaces around commas are allowed.
 func ParseScopes(text string) (Scopes, error) { return identity.ParseScopes(text) }
 
-// ParseModels reads names with a comma between; "all" is the empty list.
+// ParseModels reads names separated by commas; "all" is the empty list.
 func ParseModels(text string) (Models, error) { return identity.ParseModels(text) }
 
 // ParseUSD reads a decimal number of dollars. Digits beyond a billionth of a dollar are cut off.
@@ -115,18 +115,17 @@ func ParseUSD(text string) (USD, error) { return identity.ParseUSD(text) }
 // LooksLikeKey reports whether text has the shape of a service key, whole or damaged, without looking it up.
 func LooksLikeKey(text string) bool { return identity.LooksLikeKey(text) }
 
-// NextMonth is when the count of a month's tokens starts again.
+// NextMonth returns when the count of a month's tokens restarts.
 func NextMonth(now time.Time) time.Time { return identity.NextMonth(now) }
 
-// RotateMasterKey makes a new master key and seals every credential under it. Requests go on meanwhile. Until every
-// credential is sealed with the new key, both keys are kept, so that whatever interrupts it, nothing is lost: it then comes to its end
-// when the store is next opened. A key that was given from outside is changed from outside, with
-// [Options.PreviousMasterKey].
+// RotateMasterKey makes a new master key and seals every credential under it, while requests go on. Both keys are kept
+// until every credential is sealed with the new one, so an interruption loses nothing: the rotation is completed when
+// the store is next opened. A key from [Options.MasterKey] is changed there, with [Options.PreviousMasterKey].
 //
-// Backups are not touched: they need the key of their time.
+// Backups are unchanged: they need the key of their time.
 func (s Upkeep) RotateMasterKey() error { return s.master.Rotate(s.rotation()) }
 
-// identities are who may use the store, and the key that their secrets are sealed with.
+// identities are the users of the store, and the key that seals their secrets.
 type identities struct {
 	master      *identity.MasterKey
 	accounts    *identity.AccountTable
@@ -140,7 +139,7 @@ func openMasterKey(opts *Options) (*identity.MasterKey, error) {
 	return identity.OpenMasterKey(opts.Dir, filepath.Join(opts.Dir, files.DatabaseDir), opts.MasterKey, opts.PreviousMasterKey)
 }
 
-// open reads all but the master key, which is there already.
+// open opens everything except the master key, which is already there.
 func (i *identities) open(db kv.DB, opts *Options) (err error) {
 	if i.accounts, err = identity.LoadAccounts(db); err != nil {
 		return fmt.Errorf("load the accounts: %w", err)
@@ -156,7 +155,7 @@ func (i *identities) open(db kv.DB, opts *Options) (err error) {
 	return nil
 }
 
-// rotation is what a change of the master key needs of the store.
+// rotation returns what a change of the master key needs from the store.
 func (s *core) rotation() identity.Rotation {
 	return identity.Rotation{DB: database{s}, Accounts: s.accounts, Sync: s.db.Sync, Note: s.db.NoteKey}
 }

@@ -38,7 +38,7 @@ func (s *core) markInterrupted() error {
 	return err
 }
 
-// leftOpen is a note that a former process has left.
+// leftOpen is a note left by an earlier process.
 type leftOpen struct {
 	key     []byte
 	account kv.AccountNumber
@@ -54,8 +54,8 @@ func (s *core) openNotes() (notes []leftOpen, err error) {
 	return notes, err
 }
 
-// interrupt ends an exchange with what has arrived of its answer, unless it has ended. One that is damaged keeps no store
-// from being opened: what cannot be read of it is left as it is, for a check to find.
+// interrupt ends an exchange with what has arrived of its answer, unless it has ended. A damaged exchange does not keep
+// the store from opening: it stays unchanged for a check to find.
 func (g *gathering) interrupt(w *write, at place) error {
 	info, err := getInfo(g.read(), at.account, at.id)
 	if errors.Is(err, badger.ErrKeyNotFound) || err == nil && info.Outcome != OutcomeOpen {

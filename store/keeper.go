@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	keepEvery    = 10 * time.Minute // how often retention and space are looked after
+	keepEvery    = 10 * time.Minute // interval of retention and space reclamation
 	rewriteAbove = 0.5              // share of a value log file that must be dead for it to be rewritten
-	compactAbove = 0.05             // the same when somebody asks for space
-	retryErasure = time.Minute      // how long after a failure an erasure goes on
+	compactAbove = 0.05             // the same on request
+	retryErasure = time.Minute      // wait before a failed erasure is retried
 )
 
-// keeper is the goroutine that erases, keeps to the retention rules, and gives space back.
+// keeper is the goroutine that erases, enforces retention, and reclaims space.
 type keeper struct {
 	mu    sync.Mutex
 	queue []erasureRef
-	gone  []kv.AccountNumber // deleted accounts whose data has yet to go
+	gone  []kv.AccountNumber // deleted accounts whose data is not freed yet
 
-	signal chan struct{} // holds one token when the queue has got something
+	signal chan struct{} // holds one token if the queue is not empty
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -41,13 +41,13 @@ func (k *keeper) start(s *core) {
 	}()
 }
 
-// stop ends the goroutine. An erasure under way goes on at the next start.
+// stop ends the goroutine. A running erasure resumes at the next start.
 func (k *keeper) stop() {
 	k.cancel()
 	<-k.done
 }
 
-// add queues an erasure. Once the goroutine has ended it changes nothing: the erasure goes on at the next start.
+// add queues an erasure. After the goroutine has ended it does nothing: the erasure resumes at the next start.
 func (k *keeper) add(ref erasureRef) {
 	k.mu.Lock()
 	k.queue = append(k.queue, ref)
@@ -128,7 +128,7 @@ func (s *core) tidy(ctx context.Context) {
 	s.giveBack(ctx, rewriteAbove)
 }
 
-// runErasures works the queue off. What fails is tried again later, and keeps nothing else waiting.
+// runErasures works off the queue. A failed erasure is retried later, and does not block others.
 func (s *core) runErasures(ctx context.Context) {
 	for ctx.Err() == nil {
 		ref, ok := s.keeper.take()
@@ -144,7 +144,7 @@ func (s *core) runErasures(ctx context.Context) {
 	}
 }
 
-// unfinishedErasures finds the erasures that a former process did not finish.
+// unfinishedErasures finds the erasures that an earlier process did not finish.
 func (s *core) unfinishedErasures() (refs []erasureRef) {
 	err := kv.EachRecord(s.db, []byte{kv.SpaceErasure}, func(key, value []byte) error {
 		var e Erasure
@@ -165,7 +165,7 @@ func (s *core) unfinishedErasures() (refs []erasureRef) {
 	return refs
 }
 
-// giveBack rewrites value log files of which more than a share is dead, so that their space returns to the volume.
+// giveBack rewrites value log files of which more than a share is dead, so that the volume gets their space back.
 func (s *core) giveBack(ctx context.Context, share float64) {
 	for ctx.Err() == nil && s.disk.allowsFreeing() == nil && s.db.SoundToRewrite(share) {
 		if err := s.db.RunValueLogGC(share); err != nil {
@@ -177,8 +177,8 @@ func (s *core) giveBack(ctx context.Context, share float64) {
 	}
 }
 
-// Compact gives back as much space as can be had, at the cost of rewriting most of the store. It may run while
-// requests are served. Where a table is damaged it changes nothing: what stands behind the damage would be lost.
+// Compact reclaims as much space as possible, at the cost of rewriting most of the store. It may run while requests are
+// served. If a table is damaged it changes nothing: everything after the damage would be lost.
 func (s Upkeep) Compact(ctx context.Context) error {
 	if err := s.disk.allowsFreeing(); err != nil {
 		return err

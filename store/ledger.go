@@ -12,20 +12,20 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// The ledger keeps what models hand out with their answers and want back with the next request (signatures, reasoning
-// text), for clients whose format has no place for it. It is not part of the record of an exchange: an entry is worth
-// something for as long as a conversation goes on, and a lost one costs a model some of its thread, not the conversation.
+// The ledger keeps what models send with their answers and want back with the next request (signatures, reasoning
+// text), for clients whose format has no place for it. It is not part of the record of an exchange. An entry is useful
+// while its conversation goes on, and losing one costs the model some reasoning, not the conversation.
 //
-// An account has a fixed number of slots, and the hash of a name says which one is its own: an entry goes when another one
-// takes its slot, or when it is too old. That bounds the ledger without counting, and makes each access one point read or
+// An account has a fixed number of slots, and the hash of a name selects one. An entry is lost when another one takes
+// its slot, or when it is too old. That bounds the ledger without counting, and makes each access one point read or
 // write.
 const (
-	ledgerSlots = 1 << 14            // per account; far more than the calls of an account's running conversations
+	ledgerSlots = 1 << 14            // per account; far more than the calls in an account's running conversations
 	ledgerAge   = 7 * 24 * time.Hour // since it was kept
-	ledgerValue = 64 << 10           // bytes of the largest value that is kept
+	ledgerValue = 64 << 10           // bytes of the largest value kept
 )
 
-// ledgerHead is what stands in front of a value: when it was kept (milliseconds since 1970), and the hash of its name.
+// ledgerHead precedes a value: the time it was kept (milliseconds since 1970), and the hash of its name.
 const ledgerHead = 8 + 16
 
 func ledgerHash(name string) (h [16]byte) {
@@ -38,9 +38,9 @@ func ledgerKey(account kv.AccountNumber, h [16]byte) []byte {
 	return binary.BigEndian.AppendUint16(kv.SpaceKeyOf(kv.SpaceLedger, account), slot)
 }
 
-// Keep remembers a value under a name in the account's ledger. It does not wait for the commit; the end of an exchange
-// that is finished afterwards is committed after it, or with it. Under pressure, and while the store is closing, the value
-// is let go. So is one that holds a credential: masked, it would be of no use to the model.
+// Keep stores a value under a name in the account's ledger. It does not wait for the commit; the end of an exchange
+// that finishes later is committed with or after it. The value is dropped under pressure and while the store is
+// closing, and if it holds a credential: masked, it would be useless to the model.
 func (s Notes) Keep(account, name string, value []byte) {
 	number, ok := s.accounts.Find(account)
 	if !ok || len(value) == 0 || len(value) > ledgerValue || s.credentials.Redactor(account).Holds(value) {
@@ -62,7 +62,7 @@ func (s Notes) Keep(account, name string, value []byte) {
 	}
 }
 
-// Recall gives what was kept under a name in the account's ledger; nil when there is nothing, or nothing any more.
+// Recall returns the value under a name in the account's ledger; nil if there is none.
 func (s Notes) Recall(account, name string) (value []byte) {
 	number, ok := s.accounts.Find(account)
 	if !ok {
@@ -92,7 +92,7 @@ func ledgerExpired(record []byte, now time.Time) bool {
 	return now.Sub(time.UnixMilli(int64(binary.BigEndian.Uint64(record)))) > ledgerAge
 }
 
-// expireLedger frees what is too old to be recalled.
+// expireLedger frees entries that are too old to be recalled.
 func (s *core) expireLedger(ctx context.Context, account kv.AccountNumber, now time.Time) error {
 	var expired [][]byte
 	err := s.view(func(tx *badger.Txn) error {

@@ -8,12 +8,12 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Operations see what the operations before them have put, those of their own group included, and then what is stored.
+// Operations see what earlier operations have put, including those of their own group, and then what is stored.
 
 // record is a key and its value on their way to the store; a nil value deletes.
 type record struct{ key, value []byte }
 
-// get looks a key up among what was put lately and then in the store; nil if it is in neither. The value must not be
+// get looks up a key among the recent records and then in the store; nil if it is in neither. The value must not be
 // changed.
 func (g *gathering) get(key []byte) []byte {
 	if value, ok := g.recent.get(key); ok {
@@ -26,7 +26,7 @@ func (g *gathering) get(key []byte) []byte {
 	return value
 }
 
-// getOf is get for the records of a session: those whose keys have its id in front.
+// getOf is get for records of a session, whose keys begin with its id.
 func (g *gathering) getOf(ref sessionRef, key []byte) []byte {
 	if value, ok := g.recent.get(key); ok || g.recent.whole(ref) {
 		return value
@@ -34,7 +34,7 @@ func (g *gathering) getOf(ref sessionRef, key []byte) []byte {
 	return g.get(key)
 }
 
-// has reports whether get would give anything.
+// has reports whether get would find a value.
 func (g *gathering) has(key []byte) bool {
 	if value, ok := g.recent.get(key); ok {
 		return value != nil
@@ -46,11 +46,11 @@ func (g *gathering) has(key []byte) bool {
 	return err == nil
 }
 
-// put adds a record to an operation and makes it visible to the operations after it.
+// put adds a record to an operation and makes it visible to later operations.
 func (g *gathering) put(w *write, key, value []byte) {
 	g.recent.put(key, value)
 	if w.records == nil {
-		w.records = make([]record, 0, 8) // an exchange that begins or ends puts some seven
+		w.records = make([]record, 0, 8) // an exchange that begins or ends puts about seven
 	}
 	w.records = append(w.records, record{key, value})
 }

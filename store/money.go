@@ -1,24 +1,24 @@
 package store
 
-// Cost is what one exchange cost, worked out when it ended.
+// Cost is the cost of one exchange, computed when it ended.
 type Cost struct {
 	USD       USD    `json:"usd"`
-	Saved     USD    `json:"saved_usd,omitempty"` // by caches: what reading cost less than the full price would have, less what writing cost more
+	Saved     USD    `json:"saved_usd,omitempty"` // by caches: the discount on reads minus the surcharge on writes
 	Price     string `json:"price"`               // the row of the price list and its date, "claude-opus-5-5@2026-09-22"
-	Estimated bool   `json:"estimated,omitempty"` // the tokens are estimated, or the price list does not have the tier
-	Notional  bool   `json:"notional,omitempty"`  // the caller's own credential pays, which may be a subscription: this is the list price
+	Estimated bool   `json:"estimated,omitempty"` // the tokens are estimated, or the price list lacks the tier
+	Notional  bool   `json:"notional,omitempty"`  // paid by the caller's own credential, which may be a subscription: this is the list price
 }
 
-// Spending is what a number of exchanges cost.
+// Spending is the cost of a number of exchanges.
 type Spending struct {
-	USD       USD   `json:"usd"`                    // spent with credentials of the account's or the server's
+	USD       USD   `json:"usd"`                    // with credentials of the account or the server
 	Notional  USD   `json:"notional_usd,omitempty"` // the list price of what callers' own credentials paid
 	Saved     USD   `json:"saved_usd,omitempty"`    // by caches
-	Unpriced  int64 `json:"unpriced,omitempty"`     // exchanges with tokens and no price
+	Unpriced  int64 `json:"unpriced,omitempty"`     // exchanges with tokens but no price
 	Estimated int64 `json:"estimated,omitempty"`    // exchanges whose cost is an estimate
 }
 
-// count adds the end of an exchange, or with sign -1 takes it out again.
+// count adds an ended exchange, or subtracts it if sign is -1.
 func (s *Spending) count(info *ExchangeInfo, sign int64) {
 	cost := info.Cost
 	switch {
@@ -47,5 +47,5 @@ func (s *Spending) add(other *Spending) {
 	s.Estimated += other.Estimated
 }
 
-// tokens are all that were counted.
+// tokens returns the sum of all counts.
 func (u *UsageInfo) tokens() int64 { return u.InputUncached + u.CacheRead + u.CacheWrite + u.Output }

@@ -9,21 +9,21 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Exchanges that are open have to be found when their process is gone. Those of an account that began in one commit are
-// noted together, under the key of the first of them, and the note goes in the commit in which the last of them ends: most
-// exchanges of a busy store cost neither an entry when they begin nor one when they end.
+// Open exchanges have to be found after their process is gone. Those of an account that began in one commit share a
+// note, under the key of the first of them. The note is deleted in the commit in which the last of them ends. So most
+// exchanges of a busy store cost no entry when they begin or end.
 
 // openNote is such a note. The writer owns it.
 type openNote struct {
 	account kv.AccountNumber
 	first   kv.ExchangeID
-	others  []byte // their ids; not used any more once the note is committed
+	others  []byte // their ids; unused once the note is committed
 	running int    // exchanges of the note that have not ended
 }
 
 func (n *openNote) key() []byte { return kv.ExchangeKey(kv.SpaceOpen, n.account, n.first) }
 
-// noteOpen adds an exchange to the note of its account in this group.
+// noteOpen adds an exchange to its account's note in this group.
 func (g *gathering) noteOpen(account kv.AccountNumber, id kv.ExchangeID) *openNote {
 	i := slices.IndexFunc(g.notes, func(n *openNote) bool { return n.account == account })
 	if i < 0 {
@@ -37,7 +37,7 @@ func (g *gathering) noteOpen(account kv.AccountNumber, id kv.ExchangeID) *openNo
 	return n
 }
 
-// readOpenNote gives the exchanges that a note names.
+// readOpenNote returns the exchanges in a note.
 func readOpenNote(key, value []byte) (account kv.AccountNumber, ids []kv.ExchangeID, err error) {
 	account, first, ok := kv.SplitExchangeKey(key)
 	if !ok {
@@ -50,8 +50,8 @@ func readOpenNote(key, value []byte) (account kv.AccountNumber, ids []kv.Exchang
 	return account, ids, nil
 }
 
-// notedOpen reports whether an exchange whose record cannot be read may be open: a note names it. It may have ended, too, and
-// another one of the note not.
+// notedOpen reports whether an exchange with an unreadable record may be open because a note names it. It may also have
+// ended while another one of the note is open.
 func notedOpen(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (noted bool, err error) {
 	it := tx.NewIterator(badger.IteratorOptions{Prefix: kv.SpaceKeyOf(kv.SpaceOpen, account)})
 	defer it.Close()

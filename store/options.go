@@ -8,54 +8,55 @@ import (
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-// Options configure [Open]. The zero value of every field but Dir is the default.
+// Options configure [Open]. The zero value of every field except Dir is the default.
 type Options struct {
 	Dir        string       // store directory, created with mode 0700
 	Durability Durability   // what an acknowledged exchange survives
-	OnPressure Pressure     // what happens when the store cannot take more
+	OnPressure Pressure     // what happens if the store cannot keep up
 	MasterKey  []byte       // 32 bytes; nil: read from, or created in, Dir/master.key (mode 0600)
 	Log        *slog.Logger // nil: discard
-	Node       uint16       // number in a cluster, which the ids of exchanges name; 0: in none
+	Node       uint16       // number in a cluster, contained in exchange ids; 0: none
 
-	// PreviousMasterKey opens what was sealed before MasterKey was changed, and is sealed under that at the opening.
-	// nil: it was not. Without MasterKey it means nothing.
+	// PreviousMasterKey opens what was sealed before MasterKey was changed, and is resealed on opening. nil: unchanged.
+	// It has no effect without MasterKey.
 	PreviousMasterKey []byte
 
-	// Digest says what an exchange says, in no format's shape. It runs in the goroutine that finishes a small exchange, and for
-	// the others behind the requests, one at a time in the order they ended; and may be called again for the same one.
-	// The exchange's session is not set, and its bytes are valid during the call. Of an exchange with Items.From above 0
-	// it says what the request's items from there on say, and has nothing but those. nil: nothing is digested.
+	// Digest returns the content of an exchange, independent of its format. Small exchanges are digested in the
+	// goroutine that finishes them, others in the background, one at a time in the order they ended. It may be called
+	// again for the same exchange. The exchange's session is not set, and its bytes are valid only during the call. If
+	// Items.From is above 0, the exchange has only the request's items from there on, and Digest returns the content of
+	// those. nil: nothing is digested.
 	Digest func(*Exchange) (Digest, error)
 
-	// Summaries says that somebody writes summaries of sessions: those that grow are noted for it.
+	// Summaries says that sessions are summarised, so those that grow are noted for that.
 	Summaries bool
 
 	Retention Retention     // for accounts without rules of their own
-	AuditAge  time.Duration // how long acts of administration are kept, the newest 100,000 at most; 0: two years
+	AuditAge  time.Duration // how long audit entries are kept, at most the newest 100,000; 0: two years
 
-	Clock func() time.Time // for the life and use of service keys, and for how long usage is given again; nil: time.Now
+	Clock func() time.Time // for the life and use of service keys, and for how long usage is kept; nil: time.Now
 
-	// Redact masks credentials in everything that is stored. nil: bytes are stored as they came.
+	// Redact masks credentials in everything that is stored. nil: bytes are stored unchanged.
 	Redact *redact.Redactor
 
-	// Stream begins to read a streamed answer of a surface, so that Redact finds what is spread over its events.
-	// nil: only what stands in one piece is found.
+	// Stream returns a reader for a streamed answer of a surface, so that Redact finds credentials that are spread over
+	// its events. nil: it finds only contiguous ones.
 	Stream func(surface string) StreamReader
 
-	AnswerBytes int64 // of one answer that are recorded, what is beyond them passes only; 0: 64 MiB
-	QueueBytes  int64 // bytes that may wait for the writer before OnPressure applies; 0: 64 MiB
-	MinFreeDisk int64 // free bytes on the volume below which nothing new is begun; 0: what the database may need, see FORMAT.md; negative: no gate
+	AnswerBytes int64 // recorded of one answer; the rest only passes; 0: 64 MiB
+	QueueBytes  int64 // bytes in the writer's queue above which OnPressure applies; 0: 64 MiB
+	MinFreeDisk int64 // free bytes on the volume below which nothing new starts; 0: what the database may need, see FORMAT.md; negative: no gate
 }
 
-// Durability says what an acknowledged exchange survives.
+// Durability is what an acknowledged exchange survives.
 type Durability uint8
 
 const (
-	Process Durability = iota // the end of the process, kill -9 included
+	Process Durability = iota // the end of the process, including kill -9
 	Power                     // the loss of power: every commit is synced
 )
 
-// String is the name used in configuration.
+// String returns the name used in configuration.
 func (d Durability) String() string {
 	if d == Power {
 		return "power"
@@ -74,15 +75,15 @@ func ParseDurability(name string) (Durability, error) {
 	return Process, fmt.Errorf("unknown durability %q (known: process, power)", name)
 }
 
-// Pressure says what happens to an exchange when the store cannot take it now.
+// Pressure is what happens to an exchange that the store cannot record now.
 type Pressure uint8
 
 const (
-	Wait Pressure = iota // a full queue slows the request down; a full disk refuses it
+	Wait Pressure = iota // a full queue delays the request; a full disk refuses it
 	Shed                 // the exchange passes without a record, and is counted
 )
 
-// String is the name used in configuration.
+// String returns the name used in configuration.
 func (p Pressure) String() string {
 	if p == Shed {
 		return "shed"

@@ -6,48 +6,48 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Agents send their whole history again every turn. The store remembers where messages began in the requests that it has
-// read last: under the hash of a request's items up to and with the one that a message begins with, what is in front of
-// that message. A later request that begins with the same items is kept and read from there on.
+// Agents send their whole history again every turn. The store remembers where messages began in the requests that it
+// read last: the hash of a request's items, up to and including the one that a message begins with, leads to what
+// precedes that message. A later request that begins with the same items is kept and read only from there on.
 
-// RequestItems is what is known of a request's messages or input items from when it came in.
+// RequestItems is what is known about a request's messages or input items from its arrival.
 type RequestItems struct {
-	// From is how many of them need not be read, since what they say is known. Where it is above 0, the request is kept from
-	// there on: [Exchange.RawRequest] is the other items and what stands between them, and nothing else.
+	// From is how many of them need not be read, because their content is known. If it is above 0,
+	// [Exchange.RawRequest] has only the other items and the bytes between them.
 	From int
 
-	known prefix    // the messages in front of From
-	chain []kv.Hash // of the items up to and with each
+	known prefix    // the messages before From
+	chain []kv.Hash // of the items up to and including each
 }
 
 const (
-	prefixesFrom       = 8 << 10 // bytes of a request from which its prefixes are remembered
-	prefixesPerRequest = 8       // of its last messages: clients go on behind them, and change the last few once more
-	prefixesTried      = 64      // items that a request may have behind a prefix that is known
+	prefixesFrom       = 8 << 10 // bytes of a request from which on its prefixes are remembered
+	prefixesPerRequest = 8       // of its last messages: clients continue after them, and change the last few once more
+	prefixesTried      = 64      // items that a request may have after a known prefix
 	prefixGeneration   = 4 << 10 // prefixes in a generation; one takes about 150 bytes
 )
 
-// prefix is the messages in front of a place in a request.
+// prefix is the messages before a place in a request.
 type prefix struct {
 	messages int // above 0: what follows is not the opening text
 	history  historyHash
 }
 
-// prefixRef names a prefix: items up to and with the one behind it, of an account's requests on a surface.
+// prefixRef identifies a prefix: the items up to and including the next one, in an account's requests on a surface.
 type prefixRef struct {
 	account kv.AccountNumber
 	surface string
 	items   kv.Hash
 }
 
-// prefixMemory is filled by those who read requests, and asked by those who keep them. Like the set of known blocks it holds what was
-// used last, in two generations.
+// prefixMemory is filled by readers of requests and queried when requests are kept. Like the set of known blocks it
+// holds what was used last, in two generations.
 type prefixMemory struct {
 	mu           sync.Mutex
 	young, older map[prefixRef]prefix
 }
 
-// get is for a caller that holds mu, like put.
+// get requires mu, like put.
 func (m *prefixMemory) get(ref prefixRef) (prefix, bool) {
 	if p, ok := m.young[ref]; ok {
 		return p, true
@@ -66,7 +66,7 @@ func (m *prefixMemory) put(ref prefixRef, p prefix) {
 	m.young[ref] = p
 }
 
-// find gives the longest prefix of items that is known, and where it ends; 0 if none is.
+// find returns the longest known prefix of items, and where it ends; 0 if none is known.
 func (m *prefixMemory) find(account kv.AccountNumber, surface string, chain []kv.Hash) (p prefix, from int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,7 +78,7 @@ func (m *prefixMemory) find(account kv.AccountNumber, surface string, chain []kv
 	return prefix{}, 0
 }
 
-// remember takes in the prefixes of a request that was read.
+// remember adds the prefixes of a request that was read.
 func (m *prefixMemory) remember(account kv.AccountNumber, x *Exchange, r *reading) {
 	if x.Items == nil || len(r.Starts) != len(r.Messages) {
 		return

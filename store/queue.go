@@ -10,28 +10,28 @@ import (
 )
 
 const (
-	queueLength   = 1024    // operations that may wait for the writer
-	perWriteBytes = 1 << 10 // what an operation counts for beside its bytes
+	queueLength   = 1024    // operations in the writer's queue
+	perWriteBytes = 1 << 10 // the fixed weight of an operation, besides its bytes
 )
 
-// errClosed is what operations on a closed store get.
+// errClosed is the error of operations on a closed store.
 var errClosed = codec.Errorf(codec.KindStorage, "the store is shutting down; try again in a moment")
 
-// queue is the operations that wait for the writer. Senders wait while there are too many of them, or too many bytes.
+// queue holds the operations for the writer. Senders wait while there are too many of them, or too many bytes.
 type queue struct {
 	writes  chan *write
-	room    *semaphore.Weighted // in bytes; the writer releases what it has acknowledged
+	room    *semaphore.Weighted // in bytes; the writer releases the weight of what it has acknowledged
 	size    int64               // of room
-	sending sync.RWMutex        // held for reading while an operation is put into writes, for writing to close it
+	sending sync.RWMutex        // read-locked while an operation is put into writes, write-locked to close it
 	closed  bool
-	drained chan struct{} // closed by the writer when it has done all
+	drained chan struct{} // closed by the writer when everything is done
 }
 
 func newQueue(bytes int64) queue {
 	return queue{writes: make(chan *write, queueLength), room: semaphore.NewWeighted(bytes), size: bytes, drained: make(chan struct{})}
 }
 
-// close lets nothing more in. The writer still takes what is there. It reports whether the queue was open.
+// close admits no more operations. The writer still takes the queued ones. It reports whether the queue was open.
 func (q *queue) close() bool {
 	q.sending.Lock()
 	defer q.sending.Unlock()
@@ -93,10 +93,10 @@ func (q *queue) trySend(w *write) (sent bool, err error) {
 	}
 }
 
-// release makes room for what an operation weighed.
+// release frees the weight of an operation.
 func (q *queue) release(w *write) { q.room.Release(w.weight) }
 
-// poll takes the next operation if one is there.
+// poll takes the next operation if there is one.
 func (q *queue) poll() (*write, bool) {
 	select {
 	case w, ok := <-q.writes:

@@ -17,8 +17,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Exchange gives one exchange with its bytes. An exchange of another account is as unknown as one that never was:
-// [codec.KindNotFound]. Account "" looks in every account; only the operator's command line may ask that.
+// Exchange returns one exchange with its bytes. If it does not exist or belongs to another account, the error is
+// [codec.KindNotFound]. Account "" searches every account; only the operator's command line may do that.
 func (s Archive) Exchange(account, id string) (found *Exchange, err error) {
 	return found, s.lookUp(account, id, func(tx *badger.Txn, number kv.AccountNumber, key kv.ExchangeID, info *ExchangeInfo) (err error) {
 		found, err = getExchange(context.Background(), tx, number, key, info, math.MaxInt64)
@@ -26,7 +26,7 @@ func (s Archive) Exchange(account, id string) (found *Exchange, err error) {
 	})
 }
 
-// ExchangeInfo gives the record of one exchange, without reading its bytes; else it is like [Archive.Exchange].
+// ExchangeInfo returns the record of one exchange without reading its bytes; otherwise it is like [Archive.Exchange].
 func (s Archive) ExchangeInfo(account, id string) (found *ExchangeInfo, err error) {
 	return found, s.lookUp(account, id, func(_ *badger.Txn, _ kv.AccountNumber, _ kv.ExchangeID, info *ExchangeInfo) error {
 		found = info
@@ -34,7 +34,7 @@ func (s Archive) ExchangeInfo(account, id string) (found *ExchangeInfo, err erro
 	})
 }
 
-// lookUp finds one exchange in the account and has it read.
+// lookUp finds one exchange in the account and calls read.
 func (s *core) lookUp(account, id string, read func(*badger.Txn, kv.AccountNumber, kv.ExchangeID, *ExchangeInfo) error) error {
 	key, ok := kv.ParseExchangeID(id)
 	if !ok {
@@ -68,7 +68,7 @@ func (s *core) lookUp(account, id string, read func(*badger.Txn, kv.AccountNumbe
 	return nil
 }
 
-// getExchange reads the request of an exchange, and at most so many bytes of its answer.
+// getExchange reads the request of an exchange, and at most most bytes of its answer.
 func getExchange(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID, info *ExchangeInfo, most int64) (*Exchange, error) {
 	x := &Exchange{ExchangeInfo: *info}
 	skeleton, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceRequest, account, id))
@@ -91,10 +91,10 @@ func getExchange(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, 
 	return x, nil
 }
 
-// maxAhead is how many bytes are set aside for an answer before any of it has been read: the record may be wrong.
+// maxAhead bounds the bytes allocated for an answer before any of it has been read, because the record may be wrong.
 const maxAhead = 64 << 20
 
-// getResponse joins the parts of an answer, up to so many bytes. Its record says that it has size bytes.
+// getResponse joins the parts of an answer, up to most bytes. Its record says that it has size bytes.
 func getResponse(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID, size, most int64) ([]byte, error) {
 	joined := make([]byte, 0, max(min(size, most, maxAhead), 0))
 	err := eachPart(ctx, tx, account, id, func(_ uint32, part []byte) error {
@@ -111,7 +111,7 @@ func getResponse(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, 
 	return joined, nil
 }
 
-// answerSize is how many bytes of an answer are stored, whatever its record says.
+// answerSize returns how many bytes of an answer are stored, whatever its record says.
 func answerSize(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (size int64, err error) {
 	return size, eachPart(ctx, tx, account, id, func(_ uint32, part []byte) error {
 		size += int64(len(part))
@@ -119,8 +119,8 @@ func answerSize(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, i
 	})
 }
 
-// eachPart visits the parts of an answer, decoded, with their numbers. A part is valid during the call only. However long the
-// answer is, it takes the memory of one part.
+// eachPart visits the decoded parts of an answer, with their numbers. A part is valid only during the call. Only one
+// part is in memory at a time.
 func eachPart(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID, visit func(number uint32, part []byte) error) error {
 	part := buffer.Get(0)
 	defer func() { buffer.Put(part) }()
@@ -139,8 +139,8 @@ func eachPart(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, id 
 
 // ExchangeQuery asks for a page of exchanges.
 type ExchangeQuery struct {
-	After     string // only exchanges that come after this id in the order asked for; the last id of the previous page
-	Before    string // only exchanges that come before this id in the order asked for
+	After     string // only exchanges after this id in the requested order; the last id of the previous page
+	Before    string // only exchanges before this id in the requested order
 	Limit     int    // 1 to 1000; 0: 20
 	Ascending bool   // oldest first; otherwise newest first
 }
@@ -151,8 +151,8 @@ type ExchangePage struct {
 	HasMore bool // there is at least one more in the same direction
 }
 
-// Exchanges lists exchanges by time, damaged ones as [OutcomeDamaged]. Pages neither repeat nor skip while others write. Account "" lists every
-// account; only the operator's command line may ask that.
+// Exchanges lists exchanges by time, damaged ones as [OutcomeDamaged]. Pages neither repeat nor skip exchanges during
+// concurrent writes. Account "" lists every account; only the operator's command line may do that.
 func (s Archive) Exchanges(account string, q ExchangeQuery) (ExchangePage, error) {
 	w, err := kv.NewWindow(q.After, q.Before, q.Limit, q.Ascending, kv.ExchangePrefix)
 	if err != nil {
@@ -188,7 +188,7 @@ type place struct {
 	id      kv.ExchangeID
 }
 
-// listPlaces gives the exchanges of the accounts in the window, and one more if there is one, in the order of the walk.
+// listPlaces returns the exchanges of the accounts in the window, and one more if there is one, in walk order.
 func listPlaces(tx *badger.Txn, accounts []kv.AccountNumber, w *kv.Window) []place {
 	var places []place
 	for _, account := range accounts {
@@ -209,7 +209,7 @@ func listPlaces(tx *badger.Txn, accounts []kv.AccountNumber, w *kv.Window) []pla
 	return places[:min(w.Limit+1, len(places))]
 }
 
-// readable gives the numbers of the accounts that a look-up for account may touch.
+// readable returns the numbers of the accounts that a lookup for account may touch.
 func (s *core) readable(account string) ([]kv.AccountNumber, error) {
 	if account == "" {
 		return s.accounts.Numbers(), nil
@@ -221,5 +221,5 @@ func (s *core) readable(account string) ([]kv.AccountNumber, error) {
 	return []kv.AccountNumber{number}, nil
 }
 
-// ended reports whether the record's size of the answer is what is stored of it.
+// ended reports whether the record's answer size must match the stored answer.
 func ended(o Outcome) bool { return o != OutcomeOpen && o != OutcomeInterrupted }

@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// What the feed holds in memory of the newest changes, at most: so many, and turns from requests and answers of so many bytes,
-// whose texts can be parts of these, and keep all of them in memory.
+// Limits on the newest changes in the feed's memory: their number, and the bytes of requests and answers behind their
+// turns, whose texts can be parts of these and keep all of them in memory.
 const (
 	mostRecent      = 8 << 10
 	mostRecentBytes = 8 << 20
 )
 
-// recentChanges are the newest changes, from their commit until the stages of digests, words and vectors have done them. A stage
-// that is further behind reads the log, and what it is about.
+// recentChanges holds the newest changes, from their commit until the stages of digests, words and vectors have done
+// them. A stage that is further behind reads the log and the records.
 type recentChanges struct {
 	list   []*Change
 	from   uint64 // all after the change with this number are in list
 	size   int64
-	forget func(*Change) // gives up what a change holds that leaves the list
+	forget func(*Change) // releases what a removed change holds
 }
 
-// add takes in the changes up to a number, unless these are not all.
+// add adds the changes up to a number, unless they are incomplete.
 func (r *recentChanges) add(last uint64, changes []*Change, whole bool) {
 	if !whole {
 		r.release(last)
@@ -54,7 +54,7 @@ func (r *recentChanges) drop() {
 	r.forget(c)
 }
 
-// after gives changes; false if it does not have them all.
+// after returns changes; false if some are missing.
 func (r *recentChanges) after(position, last uint64, limit int) ([]*Change, bool) {
 	if position < r.from {
 		return nil, false

@@ -6,9 +6,9 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// recollected remembers recollections of the conversations that go on, because each request asks for those of all its
-// earlier turns. It holds what was used last, in two generations: when the younger is full, the older is forgotten. All is
-// forgotten when an exchange is erased.
+// recollected caches the recollections of running conversations, because each request asks for those of all its earlier
+// turns. It holds what was used last, in two generations: when the younger is full, the older is dropped. Every erasure
+// of an exchange empties it.
 type recollected struct {
 	mu           sync.Mutex
 	young, older map[recollectedPlace]*Recollection
@@ -23,10 +23,10 @@ type recollectedPlace struct {
 
 const (
 	recollectedGeneration = 4 << 20 // bytes
-	recollectedEntry      = 256     // bytes beside the text
+	recollectedEntry      = 256     // bytes besides the text
 )
 
-// find fills in the recollections that are known, and gives the places of those that are not. They are to be read, and added
+// find fills in the known recollections, and returns the indexes of the others. The caller reads those and adds them
 // with the number of erasures.
 func (m *recollected) find(account kv.AccountNumber, keys []RecollectionKey, found []*Recollection) (missing []int, erasures uint64) {
 	m.mu.Lock()
@@ -46,7 +46,7 @@ func (m *recollected) find(account kv.AccountNumber, keys []RecollectionKey, fou
 	return missing, m.erasures
 }
 
-// add remembers what was read, unless something was erased meanwhile.
+// add caches what was read, unless something was erased in the meantime.
 func (m *recollected) add(account kv.AccountNumber, key RecollectionKey, r *Recollection, erasures uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

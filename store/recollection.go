@@ -15,9 +15,9 @@ import (
 // RecollectionKey identifies a place in a conversation by all text before it.
 type RecollectionKey [16]byte
 
-// Recollection is what was recalled at a place in a conversation, or that there was silence. It is decided once, and its
-// text stands in every later request at the same place. It goes with the exchange that it was decided for, and with each
-// exchange that it quotes.
+// Recollection is what was recalled at a place in a conversation, or silence. It is decided once, and its text is in
+// every later request at the same place. It is erased with the exchange that it was decided for, and with each exchange
+// that it quotes.
 type Recollection struct {
 	Exchange string   `json:"exchange"`
 	Text     string   `json:"text,omitempty"` // "": silence
@@ -34,13 +34,13 @@ func recollectionKey(account kv.AccountNumber, key RecollectionKey) []byte {
 	return append(kv.SpaceKeyOf(kv.SpaceRecollection, account), key[:]...)
 }
 
-// quotedKey leads from an exchange to a recollection that goes with it.
+// quotedKey returns the key that leads from an exchange to a recollection that quotes it.
 func quotedKey(account kv.AccountNumber, id kv.ExchangeID, key RecollectionKey) []byte {
 	return append(kv.ExchangeKey(kv.SpaceQuoted, account, id), key[:]...)
 }
 
-// Recollections gives what was decided at places of an account's conversations, nil for those where nothing was. They are
-// not to be changed.
+// Recollections returns what was decided at places of an account's conversations, nil for those without a decision.
+// They must not be changed.
 func (s Notes) Recollections(account string, keys []RecollectionKey) ([]*Recollection, error) {
 	number, err := s.accounts.Number(account)
 	if err != nil {
@@ -81,8 +81,8 @@ func (s Notes) Recollections(account string, keys []RecollectionKey) ([]*Recolle
 	return found, nil
 }
 
-// allThere gives the recollection, or silence where an exchange that it quotes is gone: it may have been erased in the very
-// commit that kept the recollection.
+// allThere returns the recollection, or silence if an exchange that it quotes is gone: it may have been erased in the
+// very commit that kept the recollection.
 func (r *Recollection) allThere(tx *badger.Txn, account kv.AccountNumber) (*Recollection, error) {
 	for _, text := range r.Quotes {
 		id, _ := kv.ParseExchangeID(text)
@@ -97,10 +97,10 @@ func (r *Recollection) allThere(tx *badger.Txn, account kv.AccountNumber) (*Reco
 	return r, nil
 }
 
-// reasonErased is the reason of silence where something was recalled that is erased.
+// reasonErased is the reason for silence if the recalled text was erased.
 const reasonErased = "erased"
 
-// RecollectionOf gives what was decided for an exchange; nil where nothing was.
+// RecollectionOf returns what was decided for an exchange; nil if nothing was.
 func (s Notes) RecollectionOf(account, exchange string) (r *Recollection, err error) {
 	number, err := s.accounts.Number(account)
 	if err != nil {
@@ -133,8 +133,9 @@ func (s Notes) RecollectionOf(account, exchange string) (r *Recollection, err er
 	return r, nil
 }
 
-// Recollect keeps what was decided at a place, under each of its keys, and gives what holds there: the first decision,
-// where there was one before. What quotes an exchange that is gone meanwhile is kept as silence. It returns after the commit.
+// Recollect stores what was decided at a place, under each of its keys, and returns the valid decision: the first one,
+// if there was one before. If a quoted exchange is gone in the meantime, silence is stored. It returns after the
+// commit.
 func (s Notes) Recollect(ctx context.Context, account string, keys []RecollectionKey, r Recollection) (*Recollection, error) {
 	number, err := s.accounts.Number(account)
 	if err != nil {
@@ -181,7 +182,7 @@ func (s Notes) Recollect(ctx context.Context, account string, keys []Recollectio
 	return holds, nil
 }
 
-// eraseRecollections takes away what was recalled for an exchange, and what quotes it.
+// eraseRecollections removes what was recalled for an exchange, and what quotes it.
 func (g *gathering) eraseRecollections(w *write, account kv.AccountNumber, id kv.ExchangeID) {
 	prefix := kv.ExchangeKey(kv.SpaceQuoted, account, id)
 	it := g.read().NewIterator(badger.IteratorOptions{Prefix: prefix})
@@ -195,13 +196,13 @@ func (g *gathering) eraseRecollections(w *write, account kv.AccountNumber, id kv
 	}
 }
 
-// RecallInfo is what an exchange's record says of recalling.
+// RecallInfo is what an exchange's record says about recall.
 type RecallInfo struct {
-	Exchanges []string `json:"exchanges,omitempty"` // that were quoted
+	Exchanges []string `json:"exchanges,omitempty"` // quoted
 	Tokens    int      `json:"tokens,omitempty"`
 	Coverage  float64  `json:"coverage,omitempty"`
 	Reason    string   `json:"reason,omitempty"`   // of silence
-	Replayed  int      `json:"replayed,omitempty"` // earlier places of the conversation whose texts were put back
+	Replayed  int      `json:"replayed,omitempty"` // earlier places of the conversation whose texts were inserted again
 }
 
 func (r *RecallInfo) write(w *fieldWriter, field protowire.Number) {

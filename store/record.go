@@ -12,7 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// encodeFields gives a record of numbered fields.
+// encodeFields encodes a record of numbered fields.
 func encodeFields(r fieldRecord) []byte {
 	scratch := appendFields(buffer.Get(4<<10), r)
 	record := bytes.Clone(scratch)
@@ -31,7 +31,7 @@ func appendFields(dst []byte, r fieldRecord) []byte {
 
 var fieldWriters = sync.Pool{New: func() any { return new(fieldWriter) }}
 
-// newFieldWriter gives a writer of fields that are not kept: it and they are used again once it is released.
+// newFieldWriter returns a pooled writer; neither it nor its bytes may be used after release.
 func newFieldWriter(size int) *fieldWriter {
 	w := fieldWriters.Get().(*fieldWriter)
 	w.record = buffer.Get(size)

@@ -21,19 +21,18 @@ import (
 	"github.com/mnemeproxy/mneme/store/salvage"
 )
 
-// RecoverReport says what [Recover] has found, and what it could not get out.
+// RecoverReport says what [Recover] found, and what it could not recover.
 type RecoverReport struct {
-	Damage   []Damage    `json:"damage"`   // of the store that was read, what was noted before included
-	Records  int64       `json:"records"`  // entries that were read, older versions of a key included
-	Lost     int64       `json:"lost"`     // records whose value cannot be read
-	Check    CheckReport `json:"check"`    // of the store that was made
-	Findings []Finding   `json:"findings"` // what that lacks, exchange by exchange
+	Damage   []Damage    `json:"damage"`   // of the source store, including recorded damage
+	Records  int64       `json:"records"`  // entries read, including older versions of keys
+	Lost     int64       `json:"lost"`     // records with unreadable values
+	Check    CheckReport `json:"check"`    // of the new store
+	Findings []Finding   `json:"findings"` // what the new store lacks, exchange by exchange
 }
 
-// Recover makes a new store in opts.Dir, which must be empty or not there, out of all that can be read of the one in from.
-// That is left as it is, and must not be in use. What was derived is put right, and the search index is built when the
-// store is first served. Where a table or the manifest is lost, what was erased shortly before may be there again; the
-// report says so.
+// Recover makes a new store in opts.Dir, which must be empty or missing, from everything readable in the store in from.
+// That store stays unchanged and must not be in use. Derived data is repaired, and the search index is built when the
+// new store is first served. If a table or the manifest is lost, recently erased data may be back; the report says so.
 func Recover(ctx context.Context, opts Options, from string) (*RecoverReport, error) {
 	unlock, err := files.LockExisting(from)
 	if err != nil {
@@ -72,8 +71,8 @@ func Recover(ctx context.Context, opts Options, from string) (*RecoverReport, er
 	return r.report, errors.Join(err, s.Close())
 }
 
-// losesDeletions reports whether entries that delete others can have been lost: tables hold them, and without the manifest
-// nobody knows which tables were replaced.
+// losesDeletions reports whether entries that delete others may have been lost: tables hold them, and without the
+// manifest it is unknown which tables were replaced.
 func losesDeletions(d Damage) bool {
 	return filepath.Ext(d.File) == ".sst" || filepath.Base(d.File) == badger.ManifestFilename
 }
@@ -87,12 +86,12 @@ type recovery struct {
 	batch    *badger.WriteBatch
 	accounts map[kv.AccountNumber]bool // that have data
 	newest   uint64                    // version
-	unkeyed  bool                      // the master key is lost, and what was sealed with it
+	unkeyed  bool                      // the master key is lost, and so is what it sealed
 	files    map[uint32]*os.File       // value logs; nil: missing
 	lost     []lostValue
 }
 
-// lostValue is an entry whose value cannot be read.
+// lostValue is an entry with an unreadable value.
 type lostValue struct {
 	key     []byte
 	version uint64
@@ -105,7 +104,7 @@ func (r *recovery) close() {
 	}
 }
 
-// copyKey takes the master key along. Without it the credentials of providers are lost, and nothing else.
+// copyKey copies the master key. Only the credentials of providers are lost without it.
 func (r *recovery) copyKey() error {
 	if r.opts.MasterKey != nil {
 		return nil
@@ -143,7 +142,7 @@ func (r *recovery) copyDatabase(ctx context.Context, found *files.Survey) error 
 	return errors.Join(err, db.Close())
 }
 
-// copyFiles reads tables and the logs of memory tables. The versions of keys are kept, so that their order does not matter.
+// copyFiles reads tables and the logs of memory tables. The versions of keys are kept, so their order does not matter.
 func (r *recovery) copyFiles(ctx context.Context, found *files.Survey) error {
 	unsure := slices.ContainsFunc(found.Fatal, func(d Damage) bool { return filepath.Base(d.File) == badger.ManifestFilename })
 	entries, err := os.ReadDir(filepath.Join(r.from, files.DatabaseDir))
@@ -178,8 +177,9 @@ func (r *recovery) copyFiles(ctx context.Context, found *files.Survey) error {
 	return nil
 }
 
-// copy takes an entry over. Where its value is lost the key is deleted in its version, so that no older one comes back: a
-// key that was revoked is not to be valid again. Of sessions the older one is better than none, and a check counts again.
+// copy copies an entry. If its value is lost, the key is deleted at that version, so that no older value comes back: a
+// revoked key must not become valid again. For sessions an older record is better than none, and a check corrects the
+// counts.
 func (r *recovery) copy(e *salvage.Entry) error {
 	if len(e.Key) == 0 || e.Key[0] == '!' || r.dropped(e.Key) {
 		return nil
@@ -211,7 +211,7 @@ func (r *recovery) copy(e *salvage.Entry) error {
 	return r.batch.SetEntryAt(badger.NewEntry(key, value).WithMeta(e.UserMeta), e.Version)
 }
 
-// dropped reports whether a record is of the old store alone.
+// dropped reports whether a record belongs to the old store only.
 func (r *recovery) dropped(key []byte) bool {
 	if key[0] == kv.SpaceMeta {
 		name := string(key[1:])
@@ -220,7 +220,7 @@ func (r *recovery) dropped(key []byte) bool {
 	return r.unkeyed && key[0] == kv.SpaceCredential
 }
 
-// accountOf gives the account whose data a key belongs to.
+// accountOf returns the account whose data a key belongs to.
 func accountOf(key []byte) (kv.AccountNumber, bool) {
 	switch key[0] {
 	case kv.SpaceMeta, kv.SpaceAccount, kv.SpaceKey, kv.SpaceKeyUse, kv.SpaceChange, kv.SpaceAudit:
@@ -248,7 +248,7 @@ func (r *recovery) value(p salvage.Pointer) (*salvage.Record, error) {
 	return salvage.ReadRecord(file, p)
 }
 
-// complete counts what is lost and puts back what nothing else could be found by: accounts of which there is data.
+// complete counts what is lost and restores records without which data cannot be found: accounts that have data.
 func (r *recovery) complete(db *badger.DB) error {
 	tx := db.NewTransactionAt(r.newest, false)
 	defer tx.Discard()
@@ -274,18 +274,18 @@ func (r *recovery) complete(db *badger.DB) error {
 		r.report.Damage = append(r.report.Damage, Damage{
 			File: filepath.Join(files.DatabaseDir, file), Problem: fmt.Sprintf("%d values are lost", n), Lost: subjects,
 		})
-		subjects = nil // they are named once
+		subjects = nil // each is named once
 	}
 	return errors.Join(r.completeAccounts(db, tx), r.replaceWrongKey(db, tx))
 }
 
-// replaceWrongKey makes a new master key where the file holds one that the store was not made with. Credentials of
-// providers, which nobody can read then, are left out. A key that was given is the caller's to put right: opening the
-// recovered store says so.
+// replaceWrongKey makes a new master key if the file holds one that does not match the store. The credentials of
+// providers, which are unreadable then, are left out. A key that was passed in is for the caller to correct: opening
+// the recovered store says so.
 func (r *recovery) replaceWrongKey(db *badger.DB, tx *badger.Txn) error {
 	proof, err := kv.Get(tx, identity.ProofKey)
 	if r.opts.MasterKey != nil || r.unkeyed || err != nil {
-		return nil // without a proof the key is taken as it is, as by a new store
+		return nil // without a proof the key is accepted, as in a new store
 	}
 	master, err := openMasterKey(&r.opts)
 	if err != nil || master.Check(proof) == nil {
@@ -315,7 +315,7 @@ func (r *recovery) replaceWrongKey(db *badger.DB, tx *badger.Txn) error {
 
 const newKeyMade = "a new one is made, and credentials of providers have to be set again"
 
-// deletedSince reports whether the key was deleted after the version that cannot be read.
+// deletedSince reports whether the key was deleted after the unreadable version.
 func (r *recovery) deletedSince(tx *badger.Txn, d lostValue) bool {
 	it := tx.NewKeyIterator(d.key, badger.IteratorOptions{AllVersions: true})
 	defer it.Close()
@@ -323,8 +323,8 @@ func (r *recovery) deletedSince(tx *badger.Txn, d lostValue) bool {
 	return it.Valid() && it.Item().Version() > d.version
 }
 
-// completeAccounts gives accounts whose record is lost one again, so that their data can be reached and deleted, and sees
-// to it that no number is given out twice.
+// completeAccounts makes a record for accounts whose record is lost, so that their data can be reached and deleted, and
+// prevents any number from being assigned twice.
 func (r *recovery) completeAccounts(db *badger.DB, tx *badger.Txn) error {
 	known := make(map[kv.AccountNumber]bool)
 	names := make(map[string]bool)
@@ -381,8 +381,8 @@ func (r *recovery) completeAccounts(db *badger.DB, tx *badger.Txn) error {
 	return b.Flush()
 }
 
-// noteOpen notes the exchanges of an account that are open, so that they are ended as interrupted ones are: the record of
-// their end is lost, or the note.
+// noteOpen notes the open exchanges of an account, so that they are ended as interrupted: the record of their end is
+// lost, or the note.
 func (r *recovery) noteOpen(b *badger.WriteBatch, tx *badger.Txn, number kv.AccountNumber) error {
 	return eachItemOf(tx, kv.SpaceKeyOf(kv.SpaceExchange, number), func(key, value []byte) error {
 		var info ExchangeInfo
@@ -394,7 +394,7 @@ func (r *recovery) noteOpen(b *badger.WriteBatch, tx *badger.Txn, number kv.Acco
 	})
 }
 
-// accountFromExchanges makes the record of an account out of what its exchanges say; false: there are none.
+// accountFromExchanges makes the record of an account from its exchanges; false: there are none.
 func accountFromExchanges(tx *badger.Txn, number kv.AccountNumber) (a identity.AccountRecord, there bool) {
 	a.Number = number
 	_ = eachItemOf(tx, kv.SpaceKeyOf(kv.SpaceExchange, number), func(key, value []byte) error {
@@ -412,7 +412,7 @@ func accountFromExchanges(tx *badger.Txn, number kv.AccountNumber) (a identity.A
 	return a, there
 }
 
-// eachItemOf visits records, and passes over those that cannot be read.
+// eachItemOf visits records, and skips unreadable ones.
 func eachItemOf(tx *badger.Txn, prefix []byte, visit func(key, value []byte) error) error {
 	it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()

@@ -11,7 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-// Redaction says that credentials of one kind were masked in a record before it was stored.
+// Redaction reports that credentials of one kind were masked before a record was stored.
 type Redaction struct {
 	Name     string `json:"name"` // of the shape, or of the operator's own pattern
 	Request  int    `json:"request,omitempty"`
@@ -20,14 +20,14 @@ type Redaction struct {
 
 // StreamReader reads one streamed answer.
 type StreamReader interface {
-	// Read takes the answer from at on, taken apart, and passes over what it has read before. Where at is behind the end
-	// of the last whole event, the rest of a long one is not waited for: that is passed over, too. It visits the fragments
-	// of texts in the events that are whole: which text each goes on with, where in the answer it lies, and its bytes,
-	// which are the body of a JSON string, still escaped. It gives where in the answer the last whole event ends.
+	// Read takes the answer from offset at on, split into frames, and skips what it has read before. If at is after the
+	// end of the last whole event, the rest of a long event is not waited for and is skipped too. It visits the text
+	// fragments in whole events: which text each continues, its offset in the answer, and its bytes, which are the body
+	// of a JSON string, still escaped. It returns the offset of the end of the last whole event.
 	Read(p []byte, at int64, frames *template.Frames, visit func(text int32, start int64, fragment []byte)) (whole int64)
 }
 
-// redactOpening masks what an opening says beside its body.
+// redactOpening masks an opening, except for its body.
 func redactOpening(o *Opening, r *redact.Redactor) *Opening {
 	if r == nil {
 		return o
@@ -63,7 +63,7 @@ func redactAttempts(r *redact.Redactor, attempts []Attempt, tally *redact.Tally)
 	return masked
 }
 
-// redactInfo masks what the record of an exchange says that was imported.
+// redactInfo masks the record of an imported exchange.
 func redactInfo(r *redact.Redactor, info *ExchangeInfo, tally *redact.Tally) {
 	for _, id := range []*string{&info.ChatKey, &info.ExternalSession, &info.NativeSession, &info.NativeAgent, &info.PreviousResponse} {
 		redactID(r, id, tally)
@@ -86,9 +86,9 @@ func redactInfo(r *redact.Redactor, info *ExchangeInfo, tally *redact.Tally) {
 	}
 }
 
-// redactSession masks what a session is called by.
+// redactSession masks the names of a session.
 func redactSession(r *redact.Redactor, session *Session) {
-	var tally redact.Tally // a session's record says nothing of it
+	var tally redact.Tally // a session's record has no list of redactions
 	for _, id := range []*string{&session.ChatKey, &session.ExternalSession, &session.NativeSession, &session.Conversation, &session.Agent} {
 		redactID(r, id, &tally)
 	}
@@ -98,9 +98,9 @@ func redactSession(r *redact.Redactor, session *Session) {
 	session.Models = redactTexts(r, session.Models, &tally)
 }
 
-// redactDescription gives a description with what people wrote masked.
+// redactDescription returns a description with its texts masked.
 func redactDescription(r *redact.Redactor, d Description) Description {
-	var tally redact.Tally // records say nothing of it
+	var tally redact.Tally // records do not list these redactions
 	for _, text := range []**string{&d.Title, &d.Note} {
 		if *text != nil {
 			masked := **text
@@ -126,7 +126,7 @@ func redactText(r *redact.Redactor, text *string, tally *redact.Tally) {
 	tally.Add(matches)
 }
 
-// redactID replaces an id in which there is a credential by a hash: it goes on telling conversations apart.
+// redactID replaces an id that contains a credential with a hash, which still distinguishes conversations.
 func redactID(r *redact.Redactor, id *string, tally *redact.Tally) {
 	_, matches := r.Text(*id)
 	if len(matches) == 0 {
@@ -137,7 +137,7 @@ func redactID(r *redact.Redactor, id *string, tally *redact.Tally) {
 	tally.Add(matches)
 }
 
-// redactions is what a record says of what was masked.
+// redactions returns the list of redactions for a record.
 func redactions(request, response redact.Tally) (list []Redaction) {
 	for _, name := range request.Names() {
 		list = append(list, Redaction{Name: name, Request: request[name], Response: response[name]})
@@ -151,7 +151,7 @@ func redactions(request, response redact.Tally) (list []Redaction) {
 	return list
 }
 
-// tallies is what a record says of what was masked, as counts.
+// tallies returns the counts in a record's list of redactions.
 func tallies(list []Redaction) (request, response redact.Tally) {
 	request, response = redact.Tally{}, redact.Tally{}
 	for _, r := range list {
@@ -161,17 +161,17 @@ func tallies(list []Redaction) (request, response redact.Tally) {
 	return request, response
 }
 
-// answerRedactor masks an answer on its way to the store. What is still in the capture's buffer can be masked; what has
-// been handed to the writer is settled.
+// answerRedactor masks an answer on its way to the store. Bytes in the capture's buffer can still be masked; bytes
+// handed to the writer are final.
 type answerRedactor struct {
 	store    *core
 	redactor *redact.Redactor
 	surface  string
 	begun    bool
-	stream   *redact.Stream // nil: the answer is no event stream
+	stream   *redact.Stream // nil: the answer is not an event stream
 	events   StreamReader
-	offset   int64 // where in the answer the buffer begins
-	whole    int64 // where in the answer the last event ends that events has read
+	offset   int64 // offset of the buffer in the answer
+	whole    int64 // offset of the end of the last event that events has read
 	found    redact.Tally
 }
 
@@ -182,9 +182,9 @@ func (s *core) newAnswerRedactor(surface string, r *redact.Redactor) *answerReda
 	return &answerRedactor{store: s, redactor: r, surface: surface}
 }
 
-// settle masks what there is of the answer in the buffer, and gives how many bytes of it need not be seen again: all of
-// them with final, else at least one. The rest has to stand at the front of the next buffer. What is settled of an event
-// stream comes taken apart, too; that is to be released.
+// settle masks the part of the answer in the buffer, and returns how many of its bytes are final: all if final is set,
+// else at least one. The rest must be at the front of the next buffer. The final part of an event stream is also
+// returned as frames, which the caller releases.
 func (a *answerRedactor) settle(buffer []byte, final bool) (settled int, frames *template.Frames) {
 	if !a.begun && len(buffer) > 0 {
 		a.begin(buffer)
@@ -201,8 +201,8 @@ func (a *answerRedactor) settle(buffer []byte, final bool) (settled int, frames 
 	return settled, nil
 }
 
-// enough is how much of a buffer is settled, or all of it where that is less than half: one event, or one credential, as
-// long as this is not waited for.
+// enough returns how many bytes of a buffer are final, or all of it if that is less than half: it does not wait for one
+// long event or credential.
 func enough(settled int, buffer []byte) int {
 	if settled < len(buffer)/2 {
 		return len(buffer)
@@ -210,7 +210,7 @@ func enough(settled int, buffer []byte) int {
 	return settled
 }
 
-// begin tells an event stream by its first byte: every other answer is a JSON object.
+// begin recognises an event stream by its first byte: every other answer is a JSON object.
 func (a *answerRedactor) begin(buffer []byte) {
 	a.begun = true
 	if first := bytes.TrimLeft(buffer, " \t\r\n"); len(first) > 0 && first[0] != '{' && a.store.opts.Stream != nil {
@@ -218,13 +218,13 @@ func (a *answerRedactor) begin(buffer []byte) {
 	}
 }
 
-// settleStream is settle for an event stream, where there is also to be masked what is spread over events.
+// settleStream is settle for an event stream, in which credentials spread over events are masked too.
 func (a *answerRedactor) settleStream(buffer []byte, final bool) (settled int, frames *template.Frames) {
 	frames = template.Cut(buffer)
 	masked := false
 	settled = a.settleTexts(buffer, frames, final, func(name string, start, end int64, first bool) {
 		if start -= a.offset; start < 0 {
-			return // of an event that was too long to be waited for
+			return // of an event that was too long to wait for
 		}
 		masked = true
 		redact.Mask(buffer, []redact.Match{{Start: int(start), End: int(end - a.offset), Name: name}})
@@ -248,13 +248,13 @@ func (a *answerRedactor) settleStream(buffer []byte, final bool) (settled int, f
 	return settled, frames
 }
 
-// recut takes a part apart in which something has changed.
+// recut splits a changed part again.
 func recut(frames *template.Frames, part []byte) *template.Frames {
 	frames.Release()
 	return template.Cut(part)
 }
 
-// settleTexts follows the texts that events go on with, and gives how much of the buffer is settled.
+// settleTexts follows the texts that continue over events, and returns how many bytes of the buffer are final.
 func (a *answerRedactor) settleTexts(buffer []byte, frames *template.Frames, final bool, mask func(name string, start, end int64, first bool)) int {
 	a.whole = a.events.Read(buffer, a.offset, frames, a.stream.Add)
 	if final {
@@ -268,7 +268,7 @@ func (a *answerRedactor) settleTexts(buffer []byte, frames *template.Frames, fin
 	return enough(int(open-a.offset), buffer)
 }
 
-// reader is who has read the answer, if that is stored as it was read.
+// reader returns the reader of the answer, if the answer is stored as it was read.
 func (a *answerRedactor) reader() StreamReader {
 	if a == nil || len(a.found) > 0 {
 		return nil
@@ -276,7 +276,7 @@ func (a *answerRedactor) reader() StreamReader {
 	return a.events
 }
 
-// redactClosing masks what a closing says beside the answer.
+// redactClosing masks a closing, except for the answer.
 func (a *answerRedactor) redactClosing(c *Closing) *Closing {
 	masked := *c
 	for _, text := range []*string{&masked.ModelServed, &masked.ResponseID, &masked.ProviderReqID, &masked.ContentType} {
@@ -298,7 +298,8 @@ func (a *answerRedactor) redactClosing(c *Closing) *Closing {
 	return &masked
 }
 
-// redactDigest masks the texts of a digest once more: what was cut or escaped in the exchange's bytes is whole and plain here.
+// redactDigest masks the texts of a digest again: what was split or escaped in the exchange's bytes is whole and plain
+// here.
 func redactDigest(r *redact.Redactor, d *Digest) {
 	if r == nil {
 		return
@@ -316,7 +317,7 @@ func redactDigest(r *redact.Redactor, d *Digest) {
 	}
 }
 
-// redactions joins what was masked in the answer to what the opening's record says.
+// redactions adds what was masked in the answer to the opening's list.
 func (a *answerRedactor) redactions(opening []Redaction) []Redaction {
 	request, _ := tallies(opening)
 	return redactions(request, a.found)

@@ -10,7 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// RetentionOf is the rule that an account is kept by.
+// RetentionOf returns the retention rule of an account.
 func (s Archive) RetentionOf(account string) Retention {
 	if a, ok := s.accounts.Get(account); ok && a.Retention != nil {
 		return *a.Retention
@@ -18,7 +18,7 @@ func (s Archive) RetentionOf(account string) Retention {
 	return s.opts.Retention
 }
 
-// retain erases what the rules no longer let stand.
+// retain erases what the rules no longer allow.
 func (s *core) retain(ctx context.Context, now time.Time) error {
 	var failed error
 	for _, a := range s.accounts.All() {
@@ -37,7 +37,7 @@ func (s *core) retain(ctx context.Context, now time.Time) error {
 	return failed
 }
 
-// expire erases what the store got before a time. It looks first, because an erasure leaves a receipt.
+// expire erases what the store got before until. It checks first, because an erasure leaves a receipt.
 func (s *core) expire(ctx context.Context, account kv.AccountNumber, until time.Time) error {
 	if found, err := s.hasBefore(ctx, account, until); err != nil || !found {
 		return err
@@ -54,10 +54,10 @@ func (s *core) expire(ctx context.Context, account kv.AccountNumber, until time.
 	return s.eraseNow(ctx, account, expired(shipped))
 }
 
-// expired selects what the store got before a time.
+// expired selects what the store got before until.
 func expired(until time.Time) Selection { return Selection{Until: until, ByAge: true, inOrder: true} }
 
-// hasBefore reports whether there is anything that expire would erase.
+// hasBefore reports whether expire would erase anything.
 func (s *core) hasBefore(ctx context.Context, account kv.AccountNumber, until time.Time) (found bool, err error) {
 	sel := expired(until)
 	err = s.view(func(tx *badger.Txn) error {
@@ -73,7 +73,7 @@ func (s *core) hasBefore(ctx context.Context, account kv.AccountNumber, until ti
 	return found, err
 }
 
-// beforeUnshipped is until, or when the first exchange began that a centre is yet to have, if that was before.
+// beforeUnshipped returns the earlier of until and the start of the first exchange that a centre does not have yet.
 func (s *core) beforeUnshipped(ctx context.Context, account kv.AccountNumber, until time.Time) (time.Time, error) {
 	since, err := s.unshippedSince(ctx, account)
 	if err == nil && !since.IsZero() && (until.IsZero() || since.Before(until)) {
@@ -82,7 +82,7 @@ func (s *core) beforeUnshipped(ctx context.Context, account kv.AccountNumber, un
 	return until, err
 }
 
-// rule names the setting that an erasure by retention follows.
+// rule names the setting behind an erasure by retention.
 func (sel *Selection) rule() string {
 	if sel.ByAge {
 		return "retention.max_age"
@@ -90,9 +90,9 @@ func (sel *Selection) rule() string {
 	return "retention.max_bytes"
 }
 
-// shrink erases the oldest exchanges until the account takes no more than limit bytes. How much an exchange frees is
-// known only afterwards, because blocks are shared: each round erases the share of the exchanges by which the account
-// is too large.
+// shrink erases the oldest exchanges until the account takes at most limit bytes. How much an exchange frees is known
+// only afterwards, because blocks are shared: each round erases the share of exchanges by which the account is too
+// large.
 func (s *core) shrink(ctx context.Context, account kv.AccountNumber, limit int64) error {
 	for {
 		used, exchanges, err := s.sizeOf(ctx, account)
@@ -114,7 +114,7 @@ func (s *core) shrink(ctx context.Context, account kv.AccountNumber, limit int64
 			return err
 		}
 		if _, left, err := s.sizeOf(ctx, account); err != nil || left == exchanges {
-			return err // what is left is running
+			return err // the rest is running
 		}
 	}
 }
@@ -127,7 +127,7 @@ func (s *core) eraseNow(ctx context.Context, account kv.AccountNumber, sel Selec
 	return s.runErasure(ctx, erasureRef{account, id})
 }
 
-// oldest gives when the exchange began that has skip older ones; zero if there are not so many.
+// oldest returns the start of the exchange that has skip older ones; zero if there are not that many.
 func (s *core) oldest(account kv.AccountNumber, skip int64) (began time.Time, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: kv.SpaceKeyOf(kv.SpaceExchange, account)})
@@ -138,7 +138,7 @@ func (s *core) oldest(account kv.AccountNumber, skip int64) (began time.Time, er
 				continue
 			}
 			info, err := getInfo(tx, account, id)
-			if began = id.Time(); err == nil { // one that cannot be read goes by its id, see [Selection.each]
+			if began = id.Time(); err == nil { // for an unreadable one the id counts, see [Selection.each]
 				began = info.Started
 			}
 			return nil

@@ -15,51 +15,51 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// What exchanges use and cost is rolled up when they end: into one record for each hour, key, project, client and model of an
-// account, written with the commit of the end. Reports add these up and look at no exchange. The records hold no content,
-// and stay when exchanges are erased; what was erased is counted beside them, so that [Upkeep.Check] can compare them with
-// the exchanges that are there.
+// The usage and cost of exchanges are rolled up when they end: into one record per hour, key, project, client and model
+// of an account, written with the commit of the end. Reports sum these up without reading exchanges. The records hold
+// no content, and stay when exchanges are erased; erased exchanges are counted beside them, so that [Upkeep.Check] can
+// compare them with the existing exchanges.
 
-// Rollup is what a number of exchanges used and cost.
+// Rollup is the usage and cost of a number of exchanges.
 type Rollup struct {
 	Requests int64     `json:"requests"`
-	Errors   int64     `json:"errors,omitempty"` // that ended in no complete answer, but for clients that left
+	Errors   int64     `json:"errors,omitempty"` // that ended without a complete answer, except for clients that left
 	Usage    UsageInfo `json:"usage"`
 	Cost     Spending  `json:"cost"`
 
-	// FirstByte counts answers by how long their first byte took: up to 50 ms, up to 100 ms, and so on, doubling.
+	// FirstByte counts answers by the time to their first byte: up to 50 ms, up to 100 ms, and so on, doubling.
 	FirstByte [firstByteSteps]int64 `json:"-"`
 }
 
-// The first step of Rollup.FirstByte, and how many there are. The last has no upper end, and begins at 51 s.
+// The first step of Rollup.FirstByte, and the number of steps. The last has no upper end, and begins at 51 s.
 const (
 	firstByteStep  = 50 * time.Millisecond
 	firstByteSteps = 12
 )
 
-// RollupOf says what a rollup is of.
+// RollupOf identifies what a rollup counts.
 type RollupOf struct {
 	Account  string    `json:"account"`
 	Hour     time.Time `json:"hour"`
-	KeyID    string    `json:"key,omitempty"` // [ImportedKey]: exchanges that did not pass here
+	KeyID    string    `json:"key,omitempty"` // [ImportedKey]: exchanges that were imported
 	Project  string    `json:"project,omitempty"`
 	Client   string    `json:"client,omitempty"`
 	Provider string    `json:"provider,omitempty"`
 	Model    string    `json:"model,omitempty"`
 }
 
-// ImportedKey stands for a key in the rollups of exchanges that were imported: nothing was spent on them here.
+// ImportedKey replaces a key in the rollups of imported exchanges: nothing was spent on them here.
 const ImportedKey = "imported"
 
 // Kinds of rollups, in the byte after the hour in their keys.
 const (
 	rollupMade   = 0
-	rollupErased = 1 // of all erased exchanges that began in the hour, however they are rolled up
+	rollupErased = 1 // of all erased exchanges that began in the hour
 )
 
 const rollupVersion = 1
 
-// exchangeRollup is the part of one exchange.
+// exchangeRollup returns the rollup of one exchange.
 func exchangeRollup(info *ExchangeInfo) Rollup {
 	r := Rollup{Requests: 1}
 	switch info.Outcome {
@@ -89,7 +89,8 @@ func (r *Rollup) Add(other *Rollup) {
 	}
 }
 
-// FirstByteQuantile is about how long the first byte took in a share q of the answers; 0 if there are none.
+// FirstByteQuantile estimates the time to the first byte that a share q of the answers stayed within; 0 if there are
+// none.
 func (r *Rollup) FirstByteQuantile(q float64) time.Duration {
 	var all int64
 	for _, n := range r.FirstByte {
@@ -122,7 +123,7 @@ func (u *UsageInfo) add(other *UsageInfo) {
 	u.Estimated = u.Estimated || other.Estimated
 }
 
-// numbers are the counters in the order in which they are stored.
+// numbers returns the counters in storage order.
 func (r *Rollup) numbers() [13]*int64 {
 	return [...]*int64{
 		&r.Requests, &r.Errors,
@@ -179,13 +180,13 @@ func decodeRollup(value []byte) (r Rollup, err error) {
 	return r, nil
 }
 
-// hourPrefix is in front of the keys of an hour's rollups.
+// hourPrefix is the prefix of the keys of an hour's rollups.
 func hourPrefix(account kv.AccountNumber, hour time.Time, kind byte) []byte {
 	key := binary.BigEndian.AppendUint32(kv.SpaceKeyOf(kv.SpaceRollup, account), uint32(hour.Unix()/3600))
 	return append(key, kind)
 }
 
-// rollupKey is where an exchange is rolled up.
+// rollupKey returns the key of an exchange's rollup.
 func rollupKey(account kv.AccountNumber, info *ExchangeInfo) []byte {
 	key := hourPrefix(account, info.Started, rollupMade)
 	who := info.KeyID
@@ -203,7 +204,7 @@ func rollupKey(account kv.AccountNumber, info *ExchangeInfo) []byte {
 	return key
 }
 
-// splitRollupKey takes a key of a rollup apart.
+// splitRollupKey parses a key of a rollup.
 func splitRollupKey(key []byte) (of RollupOf, kind byte, ok bool) {
 	const front = 1 + 4 + 4
 	if len(key) <= front {
@@ -226,13 +227,13 @@ func splitRollupKey(key []byte) (of RollupOf, kind byte, ok bool) {
 	return of, kind, true
 }
 
-// rollUp counts the end of an exchange.
+// rollUp counts an ended exchange.
 func (g *gathering) rollUp(w *write, account kv.AccountNumber, info *ExchangeInfo) {
 	r := exchangeRollup(info)
 	g.addRollup(w, rollupKey(account, info), &r)
 }
 
-// rollUpErased counts an exchange that is erased.
+// rollUpErased counts an erased exchange.
 func (g *gathering) rollUpErased(w *write, account kv.AccountNumber, info *ExchangeInfo) {
 	r := exchangeRollup(info)
 	g.addRollup(w, hourPrefix(account, info.Started, rollupErased), &r)
@@ -240,7 +241,7 @@ func (g *gathering) rollUpErased(w *write, account kv.AccountNumber, info *Excha
 
 func (g *gathering) addRollup(w *write, key []byte, r *Rollup) {
 	if stored := g.get(key); stored != nil {
-		if before, err := decodeRollup(stored); err == nil { // else it begins again, and a check says so
+		if before, err := decodeRollup(stored); err == nil { // otherwise it starts over, and a check says so
 			r.Add(&before)
 		}
 	}
@@ -253,7 +254,7 @@ type RollupQuery struct {
 	Since, Until time.Time // hours that begin in this range; Until is exclusive; zero: no bound
 }
 
-// Rollups gives what was rolled up, account by account and hour by hour.
+// Rollups visits the rollups, account by account and hour by hour.
 func (s Accounts) Rollups(ctx context.Context, q RollupQuery, visit func(RollupOf, *Rollup)) error {
 	accounts := s.accounts.All()
 	if q.Account != "" {
@@ -307,7 +308,7 @@ func eachRollup(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, q
 			continue
 		}
 		if err := it.Item().Value(func(value []byte) error {
-			if r, err := decodeRollup(value); err == nil { // else a check says so
+			if r, err := decodeRollup(value); err == nil { // otherwise a check says so
 				visit(of, &r)
 			}
 			return nil

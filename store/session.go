@@ -14,23 +14,23 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Session is the exchanges of one conversation thread. Which session an exchange belongs to is decided when its
-// opening is committed, from the evidence it brings, strongest first:
+// Session is the exchanges of one conversation thread. The session of an exchange is decided when its opening is
+// committed, from its evidence, strongest first:
 //
 //  1. the service chat key,
 //  2. the service external session id,
 //  3. the client's own conversation id,
-//  4. the conversation object or the previous response that the request names,
-//  5. keys derived from the opening messages, only where there is none of the above.
+//  4. the conversation object or the previous response in the request,
+//  5. keys derived from the opening messages, only if there is none of the above.
 //
-// The first piece of evidence that leads to a session decides, unless that session is known by another value of a
-// stronger kind: two chat keys are two sessions even with one external id. What an exchange brings is then linked to
-// its session, so that a chat key and an external id seen together stay together. A subagent of a client is a session
-// of its own with the session it works for as parent.
+// The first piece of evidence that leads to a session decides, unless that session has another value of a stronger
+// kind: two chat keys are two sessions even with one external id. The exchange's evidence is then linked to its
+// session, so that a chat key and an external id seen together stay together. A subagent of a client has its own
+// session, whose parent is the session it works for.
 //
-// Auxiliary exchanges join the session that their evidence leads to. They open one only under an id, which the turns that
-// follow bring as well; counts of tokens open none. Requests that were refused before a provider was chosen join
-// likewise. They open no session and link no evidence, so nothing joins them.
+// Auxiliary exchanges join the session that their evidence leads to. They open one only under an id, which the
+// following turns have too; token counts open none. Requests that were refused before a provider was chosen also join,
+// but open no session and link no evidence, so nothing joins them.
 type Session struct {
 	ID      string    `json:"id"`
 	Account string    `json:"account"`
@@ -38,10 +38,10 @@ type Session struct {
 	Updated time.Time `json:"updated"` // start of the last exchange
 	Title   string    `json:"title,omitempty"`
 	Tags    []string  `json:"tags,omitempty"`
-	Note    string    `json:"note,omitempty"`        // what somebody wrote about it
+	Note    string    `json:"note,omitempty"`        // a person's note
 	Parent  string    `json:"parent,omitempty"`      // the session that this subagent works for
 	Merged  string    `json:"merged_into,omitempty"` // where its exchanges went; the session is empty
-	Derived bool      `json:"derived,omitempty"`     // found by its opening messages alone
+	Derived bool      `json:"derived,omitempty"`     // found only by its opening messages
 
 	ChatKey         string `json:"chat_key,omitempty"`
 	ExternalSession string `json:"external_session,omitempty"`
@@ -49,19 +49,19 @@ type Session struct {
 	Conversation    string `json:"conversation,omitempty"`
 	Agent           string `json:"agent,omitempty"`
 
-	Exchanges int64     `json:"exchanges"` // all, auxiliary ones and failed ones included
+	Exchanges int64     `json:"exchanges"` // all, including auxiliary and failed ones
 	Completed int64     `json:"completed"`
 	Auxiliary int64     `json:"auxiliary,omitempty"`
 	Usage     UsageInfo `json:"usage,omitzero"`
 	Cost      Spending  `json:"cost,omitzero"`
-	Models    []string  `json:"models,omitempty"`  // asked for, in order of first use, the first few
-	Prompts   []int64   `json:"prompts,omitempty"` // tokens of the prompts of the last turns, at most maxPrompts, without auxiliary exchanges
+	Models    []string  `json:"models,omitempty"`  // requested, in order of first use, the first few
+	Prompts   []int64   `json:"prompts,omitempty"` // prompt tokens of the last turns, at most maxPrompts, without auxiliary exchanges
 
-	// The first program and the first directory that its exchanges name. Records of earlier versions have none.
+	// The first program and the first directory in its exchanges. Records of earlier versions have none.
 	Client  string `json:"-"`
 	Project string `json:"-"`
 
-	Error *ErrorInfo `json:"error,omitempty"` // in lists: the record cannot be read, and only what stands in front of Title is known; in no record
+	Error *ErrorInfo `json:"error,omitempty"` // in lists: the record is unreadable, and only the fields before Title are known; in no record
 }
 
 // sessionRecord is a session as it is stored.
@@ -69,19 +69,19 @@ type sessionRecord struct {
 	Session
 	Replied bool     `json:"replied,omitempty"` // a derived reply key is linked
 	Links   [][]byte `json:"links,omitempty"`   // keys under kv.SpaceLink that lead here
-	Former  string   `json:"former,omitempty"`  // the session that the id led to until that was erased
+	Former  string   `json:"former,omitempty"`  // the session that the id led to until it was erased
 
-	unheard bool // nobody had opened with the same words when it began; not kept
+	unheard bool // no other session had the same opening when it began; not stored
 }
 
 const (
 	maxSessionModels = 8
-	maxPrompts       = 24 // as many as a small picture shows
-	maxMerges        = 8  // sessions that are followed from one that was merged to where its exchanges are
+	maxPrompts       = 24 // as many as a small chart shows
+	maxMerges        = 8  // merges followed to the session that has the exchanges
 	maxSessionLinks  = 64 // further evidence is not linked: a session has a handful
 )
 
-// Kinds of evidence, as they stand in link keys.
+// Kinds of evidence in link keys.
 const (
 	byChatKey      = 'k'
 	byExternal     = 'x'
@@ -101,13 +101,13 @@ type clue struct {
 
 // evidence is what an opening says about its session.
 type evidence struct {
-	explicit                  []clue // ids, strongest first; an agent's are told apart from those of the session it works in
+	explicit                  []clue // ids, strongest first; an agent's differ from those of the session it works in
 	parent                    []clue // the same for the session that the agent works for
 	agent                     string
 	response, opening, reply  string
-	follows                   kv.SessionID // that another node has the answer in which the request goes on from; zero: none
+	follows                   kv.SessionID // of another node's answer that the request continues; zero: none
 	auxiliary                 bool
-	refused                   bool // no provider was chosen: the request is sent to none
+	refused                   bool // no provider was chosen
 	chatKey, external, native string
 	conversation              string
 
@@ -120,7 +120,7 @@ type sessionFacts struct {
 	started                                             time.Time
 }
 
-// evidenceOf takes what an opening says, and its record. It keeps no reference to either.
+// evidenceOf collects the evidence of an opening and its record. It keeps no reference to either.
 func evidenceOf(o *Opening, info *ExchangeInfo) *evidence {
 	e := &evidence{
 		of:    sessionFacts{info.Account, info.Surface, info.ModelAsked, info.Auxiliary, info.Client(), info.Project, info.Started},
@@ -158,13 +158,13 @@ func (e *evidence) none() bool {
 	return len(e.explicit) == 0 && e.response == "" && e.opening == "" && e.reply == ""
 }
 
-// linkKey is where a clue leads from. Values are hashed: they are of any length, and some are secret-like.
+// linkKey returns the key of a clue. Values are hashed: they have any length, and some are secret-like.
 func linkKey(account kv.AccountNumber, c clue) []byte {
 	h := blake3.Sum256([]byte(c.value))
 	return append(append(kv.SpaceKeyOf(kv.SpaceLink, account), c.kind), h[:16]...)
 }
 
-// known gives the session's own value for a kind of clue.
+// known returns the session's own value for a kind of clue.
 func (r *sessionRecord) known(kind byte) string {
 	value := ""
 	switch kind {
@@ -183,7 +183,7 @@ func (r *sessionRecord) known(kind byte) string {
 	return value
 }
 
-// accepts reports whether no stronger clue speaks against the session.
+// accepts reports whether no stronger clue contradicts the session.
 func (r *sessionRecord) accepts(stronger []clue) bool {
 	for _, c := range stronger {
 		if value := r.known(c.kind); value != "" && value != c.value {
@@ -193,7 +193,7 @@ func (r *sessionRecord) accepts(stronger []clue) bool {
 	return true
 }
 
-// sessionRef names a session of an account.
+// sessionRef identifies a session of an account.
 type sessionRef struct {
 	account kv.AccountNumber
 	id      kv.SessionID
@@ -207,7 +207,7 @@ func (g *gathering) link(account kv.AccountNumber, c clue) (sessionRef, bool) {
 	return sessionRef{account, kv.SessionID(value)}, true
 }
 
-// sessionAt gives the record of the very session; nil if there is none that can be read. Who changes it puts it.
+// sessionAt returns the record of the exact session; nil if none is readable. Whoever changes it puts it.
 func (g *gathering) sessionAt(ref sessionRef) *sessionRecord {
 	if r, ok := g.recent.sessions[ref]; ok {
 		return r
@@ -224,7 +224,7 @@ func (g *gathering) sessionAt(ref sessionRef) *sessionRecord {
 	return r
 }
 
-// session gives a session's record, or where it was merged into another, that one's; nil if there is none.
+// session returns a session's record, or that of the session it was merged into; nil if there is none.
 func (g *gathering) session(ref sessionRef) (*sessionRecord, sessionRef) {
 	for range maxMerges {
 		r := g.sessionAt(ref)
@@ -240,7 +240,7 @@ func (g *gathering) session(ref sessionRef) (*sessionRecord, sessionRef) {
 	return nil, ref
 }
 
-// belongs gives the session that an exchange belongs to, also while it is on its way to another.
+// belongs returns the session of an exchange, even while it is being moved to another.
 func (g *gathering) belongs(account kv.AccountNumber, id kv.ExchangeID) (*sessionRecord, sessionRef) {
 	value := g.get(kv.ExchangeKey(kv.SpaceBelongs, account, id))
 	if len(value) != len(kv.SessionID{}) {
@@ -255,7 +255,7 @@ func (g *gathering) putSession(w *write, ref sessionRef, r *sessionRecord) {
 	g.recent.sessions[ref] = r
 }
 
-// openSession finds or makes the session of an opening, and adds the exchange to it.
+// openSession finds or creates the session of an opening, and adds the exchange to it.
 func (g *gathering) openSession(w *write) {
 	var (
 		c       = w.capture
@@ -263,7 +263,7 @@ func (g *gathering) openSession(w *write) {
 		account = c.account
 	)
 	if e.none() && e.of.surface == codec.Embeddings.String() {
-		return // vectors are no conversation
+		return // embeddings are not a conversation
 	}
 	r, ref, unheard := g.findSession(account, e)
 	if r == nil && (e.refused || e.of.auxiliary == AuxiliaryTokens || e.auxiliary && len(e.explicit) == 0) {
@@ -304,20 +304,20 @@ func (g *gathering) openSession(w *write) {
 	g.put(w, kv.ExchangeKey(kv.SpaceBelongs, account, c.id), ref.id[:])
 }
 
-// addModel notes a model that was asked for.
+// addModel notes a requested model.
 func (s *Session) addModel(model string) {
 	if model != "" && len(s.Models) < maxSessionModels && !slices.Contains(s.Models, model) {
 		s.Models = append(s.Models, model)
 	}
 }
 
-// comesFrom notes the program and the directory of an exchange, if none was named before.
+// comesFrom notes the program and the directory of an exchange, unless there already is one.
 func (s *Session) comesFrom(client, project string) {
 	s.Client, s.Project = cmp.Or(s.Client, client), cmp.Or(s.Project, project)
 }
 
-// findSession weighs the evidence; nil means a new session. unheard tells that no session of the account opens with the
-// same words.
+// findSession weighs the evidence; nil means a new session. unheard reports that no session of the account has the same
+// opening.
 func (g *gathering) findSession(account kv.AccountNumber, e *evidence) (r *sessionRecord, ref sessionRef, unheard bool) {
 	for i, c := range e.explicit {
 		if r, ref := g.follow(account, c, e.explicit[:i]); r != nil {
@@ -367,7 +367,7 @@ func (g *gathering) follow(account kv.AccountNumber, c clue, stronger []clue) (*
 	return r, ref
 }
 
-// linkSession links what an opening brings to its session, as far as it does not lead elsewhere already.
+// linkSession links an opening's evidence to its session, unless it leads elsewhere already.
 func (g *gathering) linkSession(w *write, ref sessionRef, r *sessionRecord) {
 	e := w.evidence
 	for _, c := range e.explicit {
@@ -401,7 +401,7 @@ func (g *gathering) linkSession(w *write, ref sessionRef, r *sessionRecord) {
 // linkReply links the key of a conversation's opening and first answer, once there is one.
 func (g *gathering) linkReply(w *write, ref sessionRef, r *sessionRecord, reply string) {
 	c := clue{byReply, reply}
-	if !r.unheard || r.Replied { // else nobody had the same words answered before, and what is not there is dear to look for
+	if !r.unheard || r.Replied { // otherwise the same opening had never been answered before, and looking for what does not exist is expensive
 		if _, taken := g.link(ref.account, c); taken {
 			return
 		}
@@ -421,7 +421,7 @@ func (g *gathering) addLink(w *write, ref sessionRef, r *sessionRecord, c clue) 
 	g.put(w, key, slices.Clone(ref.id[:]))
 }
 
-// closeSession counts the end of an exchange in its session, and adds its digest or leaves that to the digester.
+// closeSession counts an ended exchange in its session, and adds its digest or leaves that to the digester.
 func (g *gathering) closeSession(w *write, account kv.AccountNumber, id kv.ExchangeID, info *ExchangeInfo) {
 	g.ship(w, account, id)
 	g.rollUp(w, account, info)
@@ -447,15 +447,15 @@ func refersToAnswers(surface string) bool {
 	return err == nil && crossing.Traits(format).Client.StoredAnswers
 }
 
-// linkResponse has the id of an answer lead to its session, where requests name the answer that they go on from: clients
-// of the other formats have no field for it.
+// linkResponse links the id of an answer to its session, on the surface whose requests name the answer that they
+// continue: the other formats have no field for it.
 func (g *gathering) linkResponse(w *write, ref sessionRef, info *ExchangeInfo) {
 	if key := answerLink(ref.account, info); key != nil {
 		g.put(w, key, slices.Clone(ref.id[:]))
 	}
 }
 
-// count adds the end of an exchange to the session's counts, or with sign -1 takes it out again.
+// count adds an ended exchange to the session's counts, or subtracts it if sign is -1.
 func (s *Session) count(info *ExchangeInfo, sign int64) {
 	if info.Outcome == OutcomeComplete {
 		s.Completed += sign
@@ -473,7 +473,7 @@ func (s *Session) count(info *ExchangeInfo, sign int64) {
 	s.Cost.count(info, sign)
 }
 
-// sketch adds a turn to the picture of the session's prompts, or with sign -1 takes it out again.
+// sketch adds a turn to the session's chart of prompts, or removes it if sign is -1.
 func (s *Session) sketch(info *ExchangeInfo, sign int64) {
 	size := info.Usage.InputUncached + info.Usage.CacheRead + info.Usage.CacheWrite
 	if info.Auxiliary != "" || size <= 0 {
@@ -486,5 +486,5 @@ func (s *Session) sketch(info *ExchangeInfo, sign int64) {
 		return
 	}
 	last := s.Prompts[max(len(s.Prompts)-maxPrompts+1, 0):]
-	s.Prompts = append(slices.Clone(last), size) // others may read the former one
+	s.Prompts = append(slices.Clone(last), size) // others may read the old slice
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// SessionKnownAs finds the session of an account that has an id: its own, or one that a client gave it; "" if none has.
+// SessionKnownAs returns the session of an account that has an id, its own or one from a client; "" if none has.
 func (s Archive) SessionKnownAs(account, id string) (session string) {
 	number, ok := s.accounts.Find(account)
 	if !ok || id == "" {

@@ -13,24 +13,24 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Where the evidence led astray, a person can put sessions together or take them apart. Exchanges move in batches. What
-// is to move is on record before the first one does. From then on it goes on to its end, whether or not the caller waits;
-// one that the process does not outlive goes on when the store is next opened.
+// Where the evidence misleads, a person can merge or split sessions. Exchanges move in batches. The move is on record
+// before the first one moves. From then on it runs to its end, whether or not the caller waits, and resumes after a
+// restart.
 
 const moveBatch = 50 // exchanges moved in one operation
 
-// move is a record of exchanges on their way to another session.
+// move is the record of exchanges that are being moved to another session.
 type move struct {
 	Into  string `json:"into"`
-	First string `json:"first,omitempty"` // the first exchange that moves; "": all
+	First string `json:"first,omitempty"` // the first exchange to move; "": all
 }
 
 func moveKey(ref sessionRef) []byte {
 	return append(kv.SpaceKeyOf(kv.SpaceMove, ref.account), ref.id[:]...)
 }
 
-// MergeSession moves all exchanges of a session into another one of the same account and gives that. Whatever led to
-// the first now leads there.
+// MergeSession moves all exchanges of a session into another one of the same account and returns that. Links to the
+// first then lead there.
 func (s Archive) MergeSession(ctx context.Context, account, from, into string) (*Session, error) {
 	number, fromID, err := s.sessionOf(account, from)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s Archive) MergeSession(ctx context.Context, account, from, into string) (
 	return s.Session(account, into)
 }
 
-// beginMerge merges a session into another one, and notes that its exchanges are to move.
+// beginMerge merges a session into another one, and records that its exchanges have to move.
 func (g *gathering) beginMerge(w *write, source sessionRef, into kv.SessionID) error {
 	target, err := mergeSession(storedSessions{g, w, source.account}, source.id, into)
 	if err != nil {
@@ -66,8 +66,8 @@ func (g *gathering) beginMerge(w *write, source sessionRef, into kv.SessionID) e
 	return err
 }
 
-// mergeSession leaves of a session no more than where it went, and gives what was known of it to the target, whose id it gives.
-// The exchanges have to move yet.
+// mergeSession reduces a session to a reference to the target, and moves what was known of it to the target, whose id
+// it returns. The exchanges still have to move.
 func mergeSession(in sessions, from, into kv.SessionID) (kv.SessionID, error) {
 	target, intoID := followed(in, into)
 	if target == nil {
@@ -86,7 +86,7 @@ func mergeSession(in sessions, from, into kv.SessionID) (kv.SessionID, error) {
 		led, ok := in.link(link)
 		switch {
 		case !ok || led != source:
-		case isBeginLink(link): // the target has a place of its own
+		case isBeginLink(link): // the target has its own place
 			in.unlink(link)
 		default:
 			in.putLink(link, intoID)
@@ -114,8 +114,8 @@ func mergeSession(in sessions, from, into kv.SessionID) (kv.SessionID, error) {
 	return intoID, nil
 }
 
-// SplitSession moves an exchange of a session, and all that began after it, into a new session and gives that. What
-// led to the session still leads there; only the ids of moved responses lead to the new one.
+// SplitSession moves an exchange of a session, and all that began after it, into a new session and returns that. Links
+// to the session stay; only the ids of moved responses lead to the new one.
 func (s Archive) SplitSession(ctx context.Context, account, session, exchange string) (*Session, error) {
 	number, sourceID, err := s.sessionOf(account, session)
 	if err != nil {
@@ -155,7 +155,7 @@ func (s Archive) SplitSession(ctx context.Context, account, session, exchange st
 	return s.Session(account, target.id.String())
 }
 
-// splitOff is a session to which some of r's exchanges are to move.
+// splitOff returns a session for some of r's exchanges.
 func (r *sessionRecord) splitOff(id kv.SessionID) *sessionRecord {
 	return &sessionRecord{Session: Session{
 		ID: id.String(), Account: r.Account, Created: time.Now().UTC(), Updated: r.Updated,
@@ -172,7 +172,7 @@ func (g *gathering) firstMember(ref sessionRef) (id kv.ExchangeID) {
 	return id
 }
 
-// finishMove moves what a move's record says, batch by batch, and then forgets the record.
+// finishMove carries out a move's record, batch by batch, and then deletes the record.
 func (s *core) finishMove(ctx context.Context, source sessionRef) error {
 	for {
 		m, members, err := s.movable(source)
@@ -196,7 +196,7 @@ func (s *core) finishMove(ctx context.Context, source sessionRef) error {
 	}
 }
 
-// movable gives a session's move and the next exchanges that it concerns; nil if there is no move.
+// movable returns a session's move and the next exchanges of it; nil if there is no move.
 func (s *core) movable(source sessionRef) (m *move, members []kv.ExchangeID, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		value, err := kv.Get(tx, moveKey(source))
@@ -225,12 +225,12 @@ func (s *core) movable(source sessionRef) (m *move, members []kv.ExchangeID, err
 	return m, members, err
 }
 
-// moveExchange takes an exchange from one session to another. Its turn is digested again, for it depends on what the
-// session said before.
+// moveExchange moves an exchange from one session to another. Its turn is digested again, because it depends on the
+// session's earlier messages.
 func (g *gathering) moveExchange(w *write, id kv.ExchangeID, from, to sessionRef) {
 	account := from.account
 	g.put(w, kv.MemberKey(account, from.id, id), nil)
-	info, _ := g.info(account, id) // of one that cannot be read no more moves than where it belongs
+	info, _ := g.info(account, id) // for an unreadable one, only its membership moves
 	if info == nil || !bytes.Equal(g.get(kv.ExchangeKey(kv.SpaceBelongs, account, id)), from.id[:]) {
 		return
 	}
@@ -248,7 +248,7 @@ func (g *gathering) moveExchange(w *write, id kv.ExchangeID, from, to sessionRef
 	}
 }
 
-// recount adds an exchange to the counts of a session, or takes it out with sign -1.
+// recount adds an exchange to the counts of a session, or subtracts it if sign is -1.
 func recount(in sessions, id kv.SessionID, info *ExchangeInfo, sign int64) {
 	r := in.at(id)
 	if r == nil {
@@ -262,7 +262,7 @@ func recount(in sessions, id kv.SessionID, info *ExchangeInfo, sign int64) {
 	in.put(id, r)
 }
 
-// unfinishedMoves finds the moves that a former process did not finish.
+// unfinishedMoves finds the moves that an earlier process did not finish.
 func (s *core) unfinishedMoves() (sources []sessionRef) {
 	err := kv.EachRecord(s.db, []byte{kv.SpaceMove}, func(key, _ []byte) error {
 		if account, id, ok := kv.SplitSessionKey(key); ok {

@@ -9,17 +9,17 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Ids of sessions are in the order in which these began, as far as they have a time. The nodes of a cluster give a session
-// that is known by an id of its client's one that has none, so that all of them give it the same. A link of the kind
-// byBegin, whose evidence is a [kv.SessionID.Position], has such sessions in their order.
+// Session ids that contain a time are in the order in which the sessions began. In a cluster, a session that its client
+// identifies gets an id without a time, so that all nodes give it the same one. A link of the kind byBegin, whose
+// evidence is a [kv.SessionID.Position], keeps those sessions in order.
 
-// sessionName is the id that every node of a cluster gives the session that a clue leads to.
+// sessionName returns the id that every node of a cluster gives the session of a clue.
 func sessionName(account string, c clue) kv.SessionID {
 	return kv.NamedSessionID(account, string(c.kind), c.value)
 }
 
-// sharedSession names the session that an opening begins on a node of a cluster, and gives its record if there is one after all.
-// The id is zero where other nodes could not know it.
+// sharedSession returns the id for a session that begins on a node of a cluster, and its record if there is one after
+// all. The id is zero if other nodes could not derive it.
 func (g *gathering) sharedSession(account kv.AccountNumber, e *evidence) (*sessionRecord, sessionRef) {
 	ref := sessionRef{account, e.follows}
 	switch {
@@ -33,13 +33,13 @@ func (g *gathering) sharedSession(account kv.AccountNumber, e *evidence) (*sessi
 	if r, at := g.session(ref); r != nil {
 		return r, at
 	}
-	if g.sessionAt(ref) != nil { // it was merged into one that is gone
+	if g.sessionAt(ref) != nil { // it was merged into a session that is gone
 		return nil, sessionRef{}
 	}
 	return nil, ref
 }
 
-// linkUnheard links the answer that a request goes on from, where another node of the cluster gave it: the centre finds by it
+// linkUnheard links the answer that a request continues, if another node of the cluster gave it: by it the centre finds
 // what belongs together.
 func (g *gathering) linkUnheard(w *write, ref sessionRef, r *sessionRecord) {
 	c := clue{byResponse, w.evidence.response}
@@ -51,7 +51,7 @@ func (g *gathering) linkUnheard(w *write, ref sessionRef, r *sessionRecord) {
 	}
 }
 
-// beginLink is where a session stands among the others.
+// beginLink returns the key for a session's place among the others.
 func beginLink(account kv.AccountNumber, position kv.TimeID) []byte {
 	return append(append(kv.SpaceKeyOf(kv.SpaceLink, account), byBegin), position[:]...)
 }
@@ -62,7 +62,7 @@ func isBeginLink(key []byte) bool {
 	return len(key) == at+1+len(kv.TimeID{}) && key[at] == byBegin
 }
 
-// order notes where a new session stands among the others, if its id does not say so.
+// order records a new session's place among the others, if its id does not contain it.
 func (g *gathering) order(w *write, ref sessionRef, r *sessionRecord) {
 	r.order(storedSessions{g, w, ref.account}, ref.account, ref.id)
 }
@@ -76,7 +76,7 @@ func (r *sessionRecord) order(in sessions, account kv.AccountNumber, id kv.Sessi
 	in.putLink(key, id)
 }
 
-// place gives the cursor that stands for a session in the order of all; text that is no such id stays as it is.
+// place returns the cursor of a session in the order of all; any other text is returned unchanged.
 func (s *core) place(tx *badger.Txn, account kv.AccountNumber, text string) (string, error) {
 	id, ok := kv.ParseSessionID(text)
 	if !ok || !id.IsNamed() {
@@ -94,7 +94,7 @@ func (s *core) place(tx *badger.Txn, account kv.AccountNumber, text string) (str
 	return id.Position(r.Created).Text(kv.SessionPrefix), nil
 }
 
-// named are the sessions whose ids have no time, within a window.
+// named returns the sessions whose ids have no time, within a window.
 func (s *core) named(tx *badger.Txn, w *kv.Window, account kv.AccountNumber) iter.Seq2[kv.TimeID, kv.SessionID] {
 	return func(yield func(kv.TimeID, kv.SessionID) bool) {
 		w.Walk(tx, append(kv.SpaceKeyOf(kv.SpaceLink, account), byBegin), func(position kv.TimeID, item *badger.Item) bool {
@@ -107,8 +107,8 @@ func (s *core) named(tx *badger.Txn, w *kv.Window, account kv.AccountNumber) ite
 	}
 }
 
-// eachSession visits the sessions within a window in the order in which they began, until visit says no. The item is valid
-// during the call only.
+// eachSession visits the sessions within a window in the order in which they began, until visit returns false. The item
+// is valid only during the call.
 func (s *core) eachSession(tx *badger.Txn, w *kv.Window, account kv.AccountNumber, visit func(kv.SessionID, *badger.Item) bool) {
 	next, stop := iter.Pull2(s.named(tx, w, account))
 	defer stop()

@@ -21,22 +21,22 @@ type SessionQuery struct {
 	// Filters; the zero value does not filter.
 	ChatKey         string
 	ExternalSession string
-	Model           string // asked for in one of the session's exchanges, in whatever case
+	Model           string // requested in one of the session's exchanges, case-insensitive
 	Tag             string
-	Client          string // as [ExchangeInfo.Client] names it
+	Client          string // as [ExchangeInfo.Client] returns it
 	Project         string
 	State           SessionState
 	Parent          string    // only the subagents of this session
 	Since, Until    time.Time // the last exchange began in this range; Until is exclusive
 }
 
-// SessionState says how the exchanges of a session ended.
+// SessionState is how the exchanges of a session ended.
 type SessionState uint8
 
 const (
 	AnyState   SessionState = iota
-	Complete                // all of them were answered to the end
-	Incomplete              // some were not, or are open
+	Complete                // all have complete answers
+	Incomplete              // some do not, or are open
 )
 
 // SessionPage is an answer to a [SessionQuery].
@@ -44,20 +44,20 @@ type SessionPage struct {
 	Data    []Session
 	HasMore bool
 
-	// Reached is the session at which the search for others stopped before the page was full; "" if it did not. It is the
-	// cursor to go on from: After, or Before where the query had that alone.
+	// Reached is the session at which a filtered search stopped before the page was full; "" if it did not. Continue
+	// with it as After, or as Before if the query had only that.
 	Reached string
 }
 
-// mostLooked bounds how many sessions are looked at for one page, so that a filter that few of them fit does not read the
-// whole memory at once. One whose record does not name its client and project counts for lookOfExchanges.
+// mostLooked bounds how many sessions are examined for one page, so that a filter with few matches does not read the
+// whole memory. A session whose record lacks its client and project counts for lookOfExchanges.
 const (
 	mostLooked      = 10_000
 	lookOfExchanges = 20
 )
 
-// Sessions lists the sessions of an account, damaged ones by what is known of them. Sessions that were merged into another
-// are left out. With filters a page may have fewer than Limit, or none, and more behind it: see Reached.
+// Sessions lists the sessions of an account, including damaged ones. Merged sessions are left out. With filters a page
+// may have fewer than Limit, or none, although more follow: see Reached.
 func (s Archive) Sessions(account string, q SessionQuery) (SessionPage, error) {
 	number, err := s.accounts.Number(account)
 	if err != nil {
@@ -101,9 +101,9 @@ func (s Archive) Sessions(account string, q SessionQuery) (SessionPage, error) {
 	return page, nil
 }
 
-// readOrigin has a session say what its first exchanges do of their client and project.
+// readOrigin takes a session's client and project from its first exchanges.
 func readOrigin(tx *badger.Txn, account kv.AccountNumber, id kv.SessionID, session *Session) {
-	const first = 5 // clients begin with requests of their own
+	const first = 5 // clients start with requests of their own
 	w, left := kv.Window{Limit: first}, first
 	w.Walk(tx, kv.MemberPrefix(account, id), func(exchange kv.TimeID, _ *badger.Item) bool {
 		if info, err := getInfo(tx, account, kv.ExchangeID(exchange)); err == nil {
@@ -146,8 +146,8 @@ func (q *SessionQuery) matches(s *Session) bool {
 		!s.Updated.Before(q.Since) && (q.Until.IsZero() || s.Updated.Before(q.Until))
 }
 
-// Session gives one session of the account; [codec.KindNotFound] if it has none of that id. A session that was merged
-// into another says so in Merged.
+// Session returns one session of the account; [codec.KindNotFound] if there is none. A session that was merged into
+// another says so in Merged.
 func (s Archive) Session(account, id string) (*Session, error) {
 	number, key, err := s.sessionOf(account, id)
 	if err != nil {
@@ -181,7 +181,7 @@ func errNoExchange(id string) error {
 	return codec.Errorf(codec.KindNotFound, "no exchange %q", id)
 }
 
-// sessionOf reads the names of an account and a session.
+// sessionOf parses the ids of an account and a session.
 func (s *core) sessionOf(account, id string) (kv.AccountNumber, kv.SessionID, error) {
 	key, ok := kv.ParseSessionID(id)
 	number, known := s.accounts.Find(account)
@@ -269,7 +269,7 @@ func getTimelineEntry(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID
 	return entry, err
 }
 
-// getTurn gives the turn of an exchange, nil if there is none.
+// getTurn returns the turn of an exchange, nil if there is none.
 func getTurn(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (*Turn, error) {
 	value, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceTurn, account, id))
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -285,11 +285,11 @@ func getTurn(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (*Turn,
 	return &r.Turn, nil
 }
 
-// longestSearch is in how many of a session's newest exchanges an answer is looked for.
+// longestSearch is how many of a session's newest exchanges are searched for an answer.
 const longestSearch = 10_000
 
-// AnsweredAs gives the exchange whose answer the provider gave that id, of the surface on which requests name the answer
-// that they go on from; [codec.KindNotFound] if the account has none.
+// AnsweredAs returns the exchange whose answer has that provider's id, on the surface whose requests name the answer
+// that they continue; [codec.KindNotFound] if the account has none.
 func (s Archive) AnsweredAs(account, response string) (exchange string, err error) {
 	number, err := s.accounts.Number(account)
 	if err != nil {
@@ -335,7 +335,7 @@ func (s Archive) AnsweredAs(account, response string) (exchange string, err erro
 	return exchange, nil
 }
 
-// SessionAt gives a session by the number of its account; [codec.KindNotFound] if it is gone or was merged into another.
+// SessionAt returns a session by the number of its account; [codec.KindNotFound] if it is gone or was merged.
 func (f Feed) SessionAt(account AccountNumber, id string) (*Session, error) {
 	key, ok := kv.ParseSessionID(id)
 	if !ok {
@@ -355,7 +355,7 @@ func (f Feed) SessionAt(account AccountNumber, id string) (*Session, error) {
 	return &r.Session, nil
 }
 
-// TurnAt gives an exchange and its turn. Turn is nil for an exchange that has none, and the error is
+// TurnAt returns an exchange and its turn. Turn is nil for an exchange without one, and the error is
 // [codec.KindNotFound] for one that is gone.
 func (f Feed) TurnAt(account AccountNumber, exchange string) (TimelineEntry, error) {
 	var entry TimelineEntry

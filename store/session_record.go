@@ -1,6 +1,6 @@
 package store
 
-// The numbers of the fields are FORMAT.md's. New fields take the next number.
+// FORMAT.md has the field numbers. New fields take the next number.
 
 func (r *sessionRecord) writeFields(w *fieldWriter) {
 	w.text(1, r.ID)

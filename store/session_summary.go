@@ -15,16 +15,16 @@ import (
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-// SessionSummary is what a model has written about a session. It goes with every exchange that leaves the session, because
-// what is erased may be told in it.
+// SessionSummary is a model's summary of a session. It is deleted with every exchange that leaves the session, because
+// it may repeat what is erased.
 type SessionSummary struct {
 	Text    string    `json:"text"`
 	By      string    `json:"by"`      // "model NAME"
 	Written time.Time `json:"written"` // UTC
-	Through string    `json:"through"` // the last exchange that it tells of
+	Through string    `json:"through"` // the last exchange it covers
 }
 
-// maxSummary is the longest summary that is kept, in bytes.
+// maxSummary is the longest summary kept, in bytes.
 const maxSummary = 8 << 10
 
 func summaryKey(ref sessionRef) []byte {
@@ -35,14 +35,14 @@ func unsummarizedKey(ref sessionRef) []byte {
 	return append(kv.SpaceKeyOf(kv.SpaceUnsummarized, ref.account), ref.id[:]...)
 }
 
-// sessionGrew marks a session for [Summaries.UnsummarizedSessions], where somebody writes summaries.
+// sessionGrew marks a session for [Summaries.UnsummarizedSessions], if sessions are summarised.
 func (g *gathering) sessionGrew(w *write, ref sessionRef) {
 	if g.store.opts.Summaries {
 		g.put(w, unsummarizedKey(ref), binary.BigEndian.AppendUint64(nil, uint64(time.Now().UnixNano())))
 	}
 }
 
-// dropSummary takes the summary of a session away; what is left of the session may get another one.
+// dropSummary deletes the summary of a session; the rest of the session may get another one.
 func (g *gathering) dropSummary(w *write, ref sessionRef) {
 	if g.has(summaryKey(ref)) {
 		g.put(w, summaryKey(ref), nil)
@@ -50,7 +50,7 @@ func (g *gathering) dropSummary(w *write, ref sessionRef) {
 	}
 }
 
-// SessionSummary gives what a model has written about a session of the account; nil if none has.
+// SessionSummary returns the summary of a session of the account; nil if there is none.
 func (s Archive) SessionSummary(account, session string) (*SessionSummary, error) {
 	number, id, err := s.sessionOf(account, session)
 	if err != nil {
@@ -79,7 +79,7 @@ func getSummary(tx *badger.Txn, ref sessionRef) (*SessionSummary, error) {
 	return m, decodeRecord(value, m)
 }
 
-// encodeSummary makes the record of a summary. Credentials in it are masked, and what is too long is cut off.
+// encodeSummary encodes a summary. Credentials in it are masked, and it is truncated if too long.
 func (s *core) encodeSummary(account string, m SessionSummary) ([]byte, error) {
 	r := s.credentials.Redactor(account)
 	for _, text := range []*string{&m.Text, &m.By} {
@@ -89,9 +89,9 @@ func (s *core) encodeSummary(account string, m SessionSummary) ([]byte, error) {
 	return kv.EncodeRecord(m)
 }
 
-// KeepSessionSummary puts a summary on record that was made of the named exchanges, and of the former summary unless that
-// is nil. Where one of them is gone meanwhile it is a [codec.KindConflict], and nothing is kept: what was erased does not
-// come back as a summary. Credentials in the text are masked, and what is too long is cut off.
+// KeepSessionSummary stores a summary that was made from the named exchanges, and from the former summary unless that
+// is nil. If one of them is gone in the meantime, it stores nothing and returns [codec.KindConflict]: erased content
+// does not come back as a summary. Credentials in the text are masked, and it is truncated if too long.
 func (s Summaries) KeepSessionSummary(ctx context.Context, account, session string, m SessionSummary, former *SessionSummary, exchanges []string) error {
 	number, id, err := s.sessionOf(account, session)
 	if err != nil {
@@ -131,7 +131,7 @@ func (g *gathering) stillThere(ref sessionRef, former *SessionSummary, exchanges
 	return decodeRecord(g.get(summaryKey(ref)), &m) == nil && m.Text == former.Text && m.Written.Equal(former.Written)
 }
 
-// UnsummarizedSession is a session that has grown, or has lost its summary, since somebody looked at it.
+// UnsummarizedSession is a session that has grown, or has lost its summary, since it was last checked.
 type UnsummarizedSession struct {
 	Account AccountNumber
 	Session string
@@ -139,13 +139,13 @@ type UnsummarizedSession struct {
 	key, mark []byte // the time of the last change, in nanoseconds
 }
 
-// UnsummarizedSessions gives of each account the first session that was left alone since a time, if it has one. Accounts
-// for which skip is true are passed over at once, however many sessions they have.
+// UnsummarizedSessions returns, for each account, the first session that has been idle since a time, if any. Accounts
+// for which skip returns true are skipped at once, however many sessions they have.
 func (s Summaries) UnsummarizedSessions(ctx context.Context, since time.Time, skip func(AccountNumber) bool) (sessions []UnsummarizedSession, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceUnsummarized}})
 		defer it.Close()
-		passed := kv.AccountNumber(0) // nothing more is wanted of it; numbers begin at 1
+		passed := kv.AccountNumber(0) // skip the rest of its sessions; numbers begin at 1
 		for it.Rewind(); it.Valid(); {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -177,7 +177,7 @@ func (s Summaries) UnsummarizedSessions(ctx context.Context, since time.Time, sk
 	return sessions, nil
 }
 
-// ConfirmSummarized takes the mark of a session away, unless it has grown again.
+// ConfirmSummarized removes the mark of a session, unless it has grown again.
 func (s Summaries) ConfirmSummarized(ctx context.Context, u UnsummarizedSession) error {
 	err := s.update(ctx, func(g *gathering, w *write) error {
 		if bytes.Equal(g.get(u.key), u.mark) {
@@ -191,13 +191,13 @@ func (s Summaries) ConfirmSummarized(ctx context.Context, u UnsummarizedSession)
 	return nil
 }
 
-// summarySpending is what summaries of an account have cost on one day.
+// summarySpending is the tokens of an account's summaries on one day.
 type summarySpending struct {
-	Day    string `json:"day"` // of UTC, as in [time.DateOnly]
+	Day    string `json:"day"` // in UTC, as in [time.DateOnly]
 	Tokens int64  `json:"tokens"`
 }
 
-// SummaryTokens gives how many tokens summaries of an account have used on the day of now, in UTC.
+// SummaryTokens returns how many tokens summaries of an account have used on the day of now, in UTC.
 func (s Summaries) SummaryTokens(account AccountNumber, now time.Time) (int64, error) {
 	var spent summarySpending
 	err := s.view(func(tx *badger.Txn) error {

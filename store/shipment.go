@@ -12,14 +12,15 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// How much goes into one frame: brokers and the centre work by frames, and one exchange alone may be larger.
+// Limits on one frame: brokers and the centre work by frames, and one exchange alone may be larger.
 const (
 	frameEntries = 256
 	frameBytes   = 512 << 10
 )
 
-// Next gives the entries after a number, as many as make a frame; Last is 0 where there are none. Blocks and nodes that were
-// shipped before are left out, see [Shipping.Forget]. What was erased meanwhile, or cannot be read, is no entry; numbers go on.
+// Next returns the entries after a number, as many as make a frame; Last is 0 if there are none. Blocks and nodes that
+// were shipped before are left out, see [Shipping.Forget]. Exchanges that were erased or are unreadable have no entry;
+// numbers continue.
 func (p *Shipping) Next(ctx context.Context, after uint64) (f ship.Frame, err error) {
 	f = ship.Frame{Log: p.log, After: after, Whole: p.sent.Empty()}
 	err = p.store.view(func(tx *badger.Txn) error {
@@ -61,10 +62,10 @@ func (p *Shipping) Next(ctx context.Context, after uint64) (f ship.Frame, err er
 	return f, nil
 }
 
-// Forget has blocks and nodes shipped again that were shipped before, since the receiver may not have them.
+// Forget makes blocks and nodes be shipped again, since the receiver may not have them.
 func (p *Shipping) Forget() { p.sent.Clear() }
 
-// entry reads an exchange. One that is gone is nil, with [badger.ErrKeyNotFound].
+// entry reads an exchange. For one that is gone it returns nil and [badger.ErrKeyNotFound].
 func (p *Shipping) entry(tx *badger.Txn, at place) (*ship.Entry, error) {
 	record, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceExchange, at.account, at.id))
 	if err != nil {
@@ -79,7 +80,7 @@ func (p *Shipping) entry(tx *badger.Txn, at place) (*ship.Entry, error) {
 	if e.Skeleton, err = kv.Get(tx, kv.ExchangeKey(kv.SpaceRequest, at.account, at.id)); err != nil {
 		return e, err
 	}
-	for number := uint32(0); ; number++ { // an iterator costs more than the few look-ups
+	for number := uint32(0); ; number++ { // an iterator costs more than the few lookups
 		part, err := kv.Get(tx, kv.PartKey(kv.SpaceResponse, at.account, at.id, number))
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			break
@@ -95,8 +96,7 @@ func (p *Shipping) entry(tx *badger.Txn, at place) (*ship.Entry, error) {
 	return e, p.addObjects(tx, at.account, e)
 }
 
-// sessionOfEntry gives the record of the session that an exchange belongs to, or where that was merged into another one, of
-// that; nil: it belongs to none.
+// sessionOfEntry returns the record of an exchange's session, or of the one it was merged into; nil: it has none.
 func sessionOfEntry(tx *badger.Txn, at place) (record []byte, err error) {
 	id, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceBelongs, at.account, at.id))
 	for range maxMerges {
@@ -107,7 +107,7 @@ func sessionOfEntry(tx *badger.Txn, at place) (record []byte, err error) {
 			return nil, err
 		}
 		if record, err = kv.Get(tx, kv.SessionKey(at.account, kv.SessionID(id))); err != nil {
-			continue // to see what it is
+			continue // needed to follow it
 		}
 		var r sessionRecord
 		if err := decodeRecord(record, &r); err != nil {
@@ -122,8 +122,8 @@ func sessionOfEntry(tx *badger.Txn, at place) (record []byte, err error) {
 	return nil, nil
 }
 
-// addObjects adds the blocks and nodes that a skeleton reaches and that were not sent before. Behind one that was sent
-// everything was.
+// addObjects adds the blocks and nodes that a skeleton reaches and that were not sent before. Everything that a sent
+// one reaches was sent too.
 func (p *Shipping) addObjects(tx *badger.Txn, account kv.AccountNumber, e *ship.Entry) error {
 	todo, err := blob.References(nil, account, e.Skeleton)
 	if err != nil {

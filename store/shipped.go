@@ -16,16 +16,16 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// What stores ship can be kept elsewhere than in a [Store]. The rules are the same wherever it is kept, and stand here: which
-// entries are sound, to which session one belongs, and what it adds to that. Records are encoded as in a store.
+// Shipped exchanges can be kept in something other than a [Store]. The rules are the same and are defined here: which
+// entries are sound, which session they belong to, and what they add to it. Records are encoded as in a store.
 
-// ObjectRef names a block or node of an account.
+// ObjectRef identifies a block or node of an account.
 type ObjectRef = kv.ObjectRef
 
-// Objects are blocks and nodes, as they are stored.
+// Objects are blocks and nodes in their stored form.
 type Objects map[ObjectRef][]byte
 
-// Use hands a value to read.
+// Use passes a value to read.
 func (o Objects) Use(ref ObjectRef, read func(value []byte) error) error {
 	value, err := o.get(ref)
 	if err != nil {
@@ -42,7 +42,7 @@ func (o Objects) get(ref kv.ObjectRef) ([]byte, error) {
 	return value, nil
 }
 
-// ObjectsOf gives the blocks and nodes of an entry.
+// ObjectsOf returns the blocks and nodes of an entry.
 func ObjectsOf(account AccountNumber, e *ship.Entry) Objects {
 	own := make(Objects, len(e.Objects))
 	for i := range e.Objects {
@@ -56,19 +56,19 @@ func ObjectsOf(account AccountNumber, e *ship.Entry) Objects {
 	return own
 }
 
-// Named appends what a skeleton, a node, or a block names; an error for what is none of them.
+// Named appends the references in a skeleton, a node, or a block; it returns an error for anything else.
 func Named(dst []ObjectRef, ref ObjectRef, value []byte) ([]ObjectRef, error) {
 	return blob.ReferencesOf(dst, ref, value)
 }
 
-// Skeleton is how [Named] is asked about the skeleton of a request.
+// Skeleton returns the reference under which [Named] reads the skeleton of a request.
 func Skeleton(account AccountNumber) ObjectRef { return kv.Node(account, kv.Hash{}) }
 
-// Shipped is an entry that is sound.
+// Shipped is a sound entry.
 type Shipped struct{ arrival }
 
-// ReadShipped reads an entry of an account. frame holds the objects of the entries before it in the same frame, and gets
-// this one's; kept holds what these name beside that, as far as it is there. The error is [ErrForeign] or [ErrUnusable].
+// ReadShipped reads an entry of an account. frame holds the objects of earlier entries in the same frame, and gets this
+// one's; kept holds what these refer to besides, as far as it is stored. The error is [ErrForeign] or [ErrUnusable].
 func ReadShipped(account AccountNumber, e *ship.Entry, frame, kept Objects) (*Shipped, error) {
 	x := &Shipped{arrival{Entry: e, account: account, objects: frame}}
 	if err := x.addObjects(kept.get); err != nil {
@@ -80,10 +80,10 @@ func ReadShipped(account AccountNumber, e *ship.Entry, frame, kept Objects) (*Sh
 	return x, nil
 }
 
-// Info is the record of the exchange.
+// Info returns the record of the exchange.
 func (x *Shipped) Info() *ExchangeInfo { return &x.info }
 
-// Join puts the exchange into its session, and counts it there; "": it belongs to none.
+// Join puts the exchange into its session, and counts it there; "": it has none.
 func (x *Shipped) Join(in *Sessions) (session string) {
 	id, ok := x.join(in)
 	if !ok {
@@ -99,8 +99,7 @@ func (x *Shipped) Join(in *Sessions) (session string) {
 	return id.String()
 }
 
-// AnswerKey stands for the id that a provider gave an answer, where requests name the answer that they go on from; nil
-// elsewhere.
+// AnswerKey identifies an answer by the provider's id, if requests name the answer that they continue; nil otherwise.
 func AnswerKey(info *ExchangeInfo) []byte {
 	if info.ResponseID == "" || !refersToAnswers(info.Surface) {
 		return nil
@@ -108,7 +107,7 @@ func AnswerKey(info *ExchangeInfo) []byte {
 	return AnswerKeyOf(info.ResponseID)
 }
 
-// AnswerKeyOf is [AnswerKey] for an answer of that id.
+// AnswerKeyOf is [AnswerKey] for an answer with that id.
 func AnswerKeyOf(response string) []byte {
 	key := linkKey(0, clue{byResponse, response})
 	return key[len(key)-linkHash:]
@@ -118,7 +117,7 @@ func AnswerKeyOf(response string) []byte {
 type Sessions struct {
 	account  kv.AccountNumber
 	read     func(id string) (record []byte, err error)   // nil: there is none
-	readLink func(key []byte) (session string, err error) // "": it leads nowhere
+	readLink func(key []byte) (session string, err error) // "": no session
 
 	sessions map[kv.SessionID]*sessionRecord // nil: there is none
 	links    map[string]kv.SessionID
@@ -127,8 +126,8 @@ type Sessions struct {
 	err      error
 }
 
-// NewSessions gives the sessions of an account. read gives the record of one, nil where there is none; readLink gives the
-// session that a key leads to, "" for none. Their first error is that of [Sessions.Changed].
+// NewSessions returns the sessions of an account. read returns the record of one, nil if there is none; readLink
+// returns the session that a key leads to, "" for none. [Sessions.Changed] returns their first error.
 func NewSessions(account AccountNumber, read func(id string) ([]byte, error), readLink func(key []byte) (string, error)) *Sessions {
 	return &Sessions{
 		read: read, readLink: readLink, account: account,
@@ -187,20 +186,20 @@ func (s *Sessions) fail(err error) {
 	}
 }
 
-// SessionChange is a session that was changed.
+// SessionChange is a changed session.
 type SessionChange struct {
 	ID     string
-	Place  string // where it stands among the others, in the form of an id
+	Place  string // its place among the others, in the form of an id
 	Record []byte // nil: it is gone
 }
 
-// LinkChange is something that leads to a session from now on.
+// LinkChange is a changed link to a session.
 type LinkChange struct {
 	Key     []byte
-	Session string // "": it leads nowhere any more
+	Session string // "": the link is gone
 }
 
-// Changed gives what is to be kept of it.
+// Changed returns the changes to store.
 func (s *Sessions) Changed() (sessions []SessionChange, links []LinkChange, err error) {
 	for _, id := range s.changed {
 		c := SessionChange{ID: id.String()}
@@ -223,8 +222,8 @@ func (s *Sessions) Changed() (sessions []SessionChange, links []LinkChange, err 
 	return sessions, links, s.err
 }
 
-// Replied has the opening and the first answer of a conversation lead to its session, where that is known by its opening
-// messages alone.
+// Replied links the opening and the first answer of a conversation to its session, if that is known only by its opening
+// messages.
 func (s *Sessions) Replied(session, reply string) {
 	id, _ := kv.ParseSessionID(session)
 	r := s.at(id)
@@ -240,7 +239,7 @@ func (s *Sessions) Replied(session, reply string) {
 	s.put(id, r)
 }
 
-// Describe sets what people say of a session; nil if there is none. The texts are masked first.
+// Describe sets a person's description of a session; nil if there is none. The texts are masked first.
 func (s *Sessions) Describe(id string, d Description, redactor *redact.Redactor) (*Session, error) {
 	if err := d.check(); err != nil {
 		return nil, err
@@ -259,8 +258,8 @@ func (s *Sessions) Describe(id string, d Description, redactor *redact.Redactor)
 	return &r.Session, nil
 }
 
-// Merge gives what is known of a session to another one, or where that was merged into a third, to that one, whose id it
-// gives. Whatever led to the first leads there; its exchanges have to [Sessions.Move] yet.
+// Merge merges a session into another one, or into the one that was merged into, and returns its id. Links to the first
+// then lead there; its exchanges still have to [Sessions.Move].
 func (s *Sessions) Merge(from, into string) (target string, err error) {
 	source, ok := kv.ParseSessionID(from)
 	if !ok {
@@ -274,7 +273,7 @@ func (s *Sessions) Merge(from, into string) (target string, err error) {
 	return id.String(), err
 }
 
-// Split makes a session to which exchanges of another one have to [Sessions.Move].
+// Split creates a session to which exchanges of another one have to [Sessions.Move].
 func (s *Sessions) Split(from string, now time.Time) (target string, err error) {
 	id, ok := kv.ParseSessionID(from)
 	r := s.at(id)
@@ -286,10 +285,10 @@ func (s *Sessions) Split(from string, now time.Time) (target string, err error) 
 	return fresh.String(), nil
 }
 
-// splitIDs gives ids of sessions outside of a store.
+// splitIDs generates ids of sessions outside of a store.
 var splitIDs kv.IDSource
 
-// Move counts an exchange in another session than before, to which the id of its answer leads from now on.
+// Move counts an exchange in another session, to which the id of its answer then leads.
 func (s *Sessions) Move(from, into string, info *ExchangeInfo) {
 	source, _ := kv.ParseSessionID(from)
 	target, _ := kv.ParseSessionID(into)
@@ -300,8 +299,8 @@ func (s *Sessions) Move(from, into string, info *ExchangeInfo) {
 	}
 }
 
-// Leave takes an exchange out of the counts of its session. keys are what leads there no more: the id of its answer, and where
-// it was the last one and the session is gone with it, all else.
+// Leave subtracts an exchange from the counts of its session. keys no longer lead there: the id of its answer, and if
+// it was the last one and the session is gone with it, all others.
 func (s *Sessions) Leave(session string, info *ExchangeInfo) (gone bool, keys [][]byte) {
 	id, _ := kv.ParseSessionID(session)
 	r := s.at(id)
@@ -334,7 +333,7 @@ func ReadInfo(record []byte) (*ExchangeInfo, error) {
 	return info, decodeRecord(record, info)
 }
 
-// Describe sets what people say of the exchange, masked, and gives its record.
+// Describe sets a person's description of the exchange, masked, and returns its record.
 func (x *ExchangeInfo) Describe(d Description, redactor *redact.Redactor) (record []byte, err error) {
 	if d.Title != nil {
 		return nil, codec.Invalid("title", "an exchange has no title; its session has one")
@@ -347,7 +346,7 @@ func (x *ExchangeInfo) Describe(d Description, redactor *redact.Redactor) (recor
 	return encodeFields(x), nil
 }
 
-// ReadTurn reads a turn's record, and gives the histories that it has noted.
+// ReadTurn reads a turn's record, and returns the histories that it has noted.
 func ReadTurn(record []byte) (turn *Turn, histories [][]byte, err error) {
 	t, err := decodeTurn(record, kv.ExchangeID{}, wholeTurns)
 	if err != nil {
@@ -359,8 +358,8 @@ func ReadTurn(record []byte) (turn *Turn, histories [][]byte, err error) {
 	return &t.Turn, histories, nil
 }
 
-// Assemble puts an exchange together from what an entry had: its record, the skeleton of its request and the parts of its
-// answer. from has all that the skeleton reaches.
+// Assemble rebuilds an exchange from the parts of an entry: its record, the skeleton of its request and the parts of
+// its answer. from has everything that the skeleton reaches.
 func Assemble(account AccountNumber, info *ExchangeInfo, skeleton []byte, parts [][]byte, from Objects) (*Exchange, error) {
 	x := &Exchange{ExchangeInfo: *info}
 	r := blob.Reader{From: from, Account: account, Limit: int(min(info.RequestSize, math.MaxInt32))}
@@ -382,10 +381,10 @@ func Assemble(account AccountNumber, info *ExchangeInfo, skeleton []byte, parts 
 // Turns are the turns of one session that are digested together, in the order in which their exchanges ended.
 type Turns struct {
 	Digest   func(*Exchange) (Digest, error)
-	Redactor *redact.Redactor // masks what is digested once more; may be nil
+	Redactor *redact.Redactor // masks digests once more; may be nil
 	Log      *slog.Logger
 
-	// What is kept of the session; nil where there is nothing. The first error is that of [Turns.Changed].
+	// Stored data of the session; nil if there is none. [Turns.Changed] returns the first error.
 	ReadHistories func(hashes [][]byte) (notes map[string][]byte, err error) // by hash
 	ReadTurn      func(exchange string) (record []byte, err error)
 
@@ -396,7 +395,7 @@ type Turns struct {
 	err       error
 }
 
-// Add digests an exchange, and puts its turn where it goes on. reply is what [Sessions.Replied] takes; "" for nothing.
+// Add digests an exchange, and puts its turn in its place. reply is for [Sessions.Replied]; "" for nothing.
 func (t *Turns) Add(x *Exchange) (turn *Turn, reply string) {
 	if t.histories == nil {
 		t.histories, t.turns = make(map[historyHash][]byte), make(map[kv.ExchangeID][]byte)
@@ -416,7 +415,7 @@ func (t *Turns) Add(x *Exchange) (turn *Turn, reply string) {
 	return &made.Turn, read.Reply
 }
 
-// look reads the histories that a request may go on from together.
+// look reads together the histories that a request may continue.
 func (t *Turns) look(r *reading) {
 	var hashes [][]byte
 	for _, h := range append(slices.Clone(r.history), r.end) {
@@ -476,7 +475,7 @@ func (t *Turns) fail(err error) {
 	}
 }
 
-// Changed gives what is to be kept: records of turns by exchange, and notes by history.
+// Changed returns what to store: records of turns by exchange, and notes by history.
 func (t *Turns) Changed() (turns, histories map[string][]byte, err error) {
 	turns, histories = make(map[string][]byte), make(map[string][]byte)
 	for _, id := range t.placed {
@@ -488,20 +487,19 @@ func (t *Turns) Changed() (turns, histories map[string][]byte, err error) {
 	return turns, histories, t.err
 }
 
-// Check reports an error for a selection that selects nothing, or names what is no id.
+// Check returns an error for a selection that selects nothing or has an invalid id.
 func (sel *Selection) Check() error { return sel.check() }
 
-// Matches reports whether an exchange is within the filters of the selection, whatever ids it names.
+// Matches reports whether an exchange passes the filters of the selection, whatever ids it names.
 func (sel *Selection) Matches(info *ExchangeInfo) bool { return sel.matches(info) }
 
 // Matches reports whether a session passes the filters.
 func (q *SessionQuery) Matches(s *Session) bool { return q.matches(s) }
 
-// IsNode reports whether an object is a node, and not a block.
+// IsNode reports whether an object is a node, not a block.
 func IsNode(ref ObjectRef) bool { return ref.Space == kv.SpaceNode }
 
-// Evidence is what [Shipped.Join] looks up at first: the session that the exchange had where it was captured, and the keys
-// that led there.
+// Evidence returns what [Shipped.Join] looks up first: the exchange's original session, and the keys that led there.
 func (x *Shipped) Evidence() (session string, keys [][]byte) {
 	if x.session == nil {
 		return "", nil
@@ -519,22 +517,22 @@ func (x *Shipped) Evidence() (session string, keys [][]byte) {
 	return x.session.ID, keys
 }
 
-// MeantBy reports whether an erasure is to erase the exchange, which arrives after it.
+// MeantBy reports whether an erasure selects the exchange, which arrives after it.
 func (x *Shipped) MeantBy(e *Erasure, in *Sessions) bool { return e.means(&x.arrival, in) }
 
-// Why exchanges were erased, as [Erasure.Reason] has it.
+// Reasons of erasures, as in [Erasure.Reason].
 const (
 	ErasedByRequest   = byRequest
 	ErasedByRetention = byRetention
 )
 
-// erasureIDs gives ids of erasures outside of a store.
+// erasureIDs generates ids of erasures outside of a store.
 var erasureIDs kv.IDSource
 
-// NewErasureID gives an erasure outside of a store its id.
+// NewErasureID returns an id for an erasure outside of a store.
 func NewErasureID(now time.Time) string { return erasureIDs.Next(now).Text(erasurePrefix) }
 
-// FirstErasureID is below the ids of all erasures that are asked for at a time or after it.
+// FirstErasureID returns an id below those of all erasures requested at or after a time.
 func FirstErasureID(t time.Time) string {
 	return kv.TimeIDAt(time.UnixMilli(max(t.UnixMilli(), 0))).Text(erasurePrefix)
 }
@@ -545,8 +543,8 @@ func IsErasureID(text string) bool {
 	return ok
 }
 
-// RollUp adds exchanges of an account to what is rolled up. read gives the records that there are under keys; the result has
-// those that are to be kept in their place.
+// RollUp adds exchanges of an account to the rollups. read returns the records under keys; the result has the records
+// that replace them.
 func RollUp(account AccountNumber, infos []*ExchangeInfo, read func(keys [][]byte) (records map[string][]byte, err error)) (map[string][]byte, error) {
 	sums := make(map[string]*Rollup)
 	var keys [][]byte
@@ -576,7 +574,7 @@ func RollUp(account AccountNumber, infos []*ExchangeInfo, read func(keys [][]byt
 	return changed, nil
 }
 
-// ReadRollup reads what [RollUp] has given, but for the name of the account.
+// ReadRollup reads a record of [RollUp], without the name of the account.
 func ReadRollup(key, record []byte) (of RollupOf, r Rollup, err error) {
 	of, kind, ok := splitRollupKey(key)
 	if !ok || kind != rollupMade {
@@ -586,7 +584,7 @@ func ReadRollup(key, record []byte) (of RollupOf, r Rollup, err error) {
 	return of, r, err
 }
 
-// Keys are between which keys of an account the rollups are that the query asks for; end is not among them.
+// Keys returns the key range of the query's rollups of an account; end is exclusive.
 func (q *RollupQuery) Keys(account AccountNumber) (first, end []byte) {
 	first = kv.SpaceKeyOf(kv.SpaceRollup, account)
 	end = kv.SpaceKeyOf(kv.SpaceRollup, account+1)

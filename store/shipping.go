@@ -16,35 +16,35 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// Shipping is the log of the exchanges that another store is to have as well, a centre. It is kept from [Shipping.Begin] on,
-// and holds what the centre has not confirmed, in the order in which it ended. Each ended exchange enters it in the commit
-// that ends it. What stands in it is not erased by retention.
+// Shipping is the log of the exchanges to be shipped to another store, a centre. It is kept from [Shipping.Begin] on,
+// and holds what the centre has not confirmed, in the order in which it ended. Each exchange enters it in the commit
+// that ends it. Retention does not erase what is in it.
 //
 // One goroutine reads and confirms; Waiting and Oldest may be called by any.
 type Shipping struct {
 	store *core
 
 	kept      atomic.Bool
-	last      atomic.Uint64 // number given out last, to an exchange that is committed, or about to be
+	last      atomic.Uint64 // highest number assigned, to an exchange that is committed or about to be
 	confirmed atomic.Uint64
-	before    atomic.Uint64 // number that the log's entries begin behind
+	before    atomic.Uint64 // the log's entries begin after this number
 	wake      chan struct{}
 
 	log  ship.LogID
-	sent blob.Known // blocks and nodes that were shipped since the log was last gone back in
+	sent blob.Known // blocks and nodes shipped since the log was last rewound
 }
 
-// shippingRecord is what is noted of the log.
+// shippingRecord is the stored state of the log.
 type shippingRecord struct {
 	Log       []byte `json:"log"`
 	Confirmed uint64 `json:"confirmed,omitempty"`
-	Whole     bool   `json:"whole,omitempty"` // everything that had ended when it was begun is in it, or confirmed
+	Whole     bool   `json:"whole,omitempty"` // everything that had ended when it was started is in it, or confirmed
 }
 
 // shippedSize is the size of an entry: account and exchange.
 const shippedSize = 4 + len(kv.ExchangeID{})
 
-// shipBatch is how many entries are put into the log, or taken out of it, in one operation.
+// shipBatch is how many entries are added to or removed from the log in one operation.
 const shipBatch = 1000
 
 var errMalformedShip = errors.New("malformed entry in the log of what is shipped")
@@ -55,10 +55,10 @@ func shipKey(number uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{kv.SpaceShip}, number)
 }
 
-// Shipping gives the log, whether or not it is kept.
+// Shipping returns the log, whether or not it is kept.
 func (s *Store) Shipping() *Shipping { return &s.shipping }
 
-// open reads how far the log was.
+// open reads the state of the log.
 func (p *Shipping) open(s *core) error {
 	p.store, p.wake = s, make(chan struct{}, 1)
 	return s.view(func(tx *badger.Txn) error {
@@ -85,7 +85,7 @@ func (p *Shipping) open(s *core) error {
 	})
 }
 
-// readShipping gives what is noted; nil: no log is kept.
+// readShipping returns the stored state; nil: no log is kept.
 func readShipping(tx *badger.Txn) (*shippingRecord, error) {
 	value, err := kv.Get(tx, shippingKey)
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -104,7 +104,7 @@ func readShipping(tx *badger.Txn) (*shippingRecord, error) {
 	return note, nil
 }
 
-// ship notes an exchange that ends.
+// ship adds an ended exchange to the log.
 func (g *gathering) ship(w *write, account kv.AccountNumber, id kv.ExchangeID) {
 	if p := &g.store.shipping; p.kept.Load() {
 		g.put(w, shipKey(p.last.Add(1)), append(binary.BigEndian.AppendUint32(nil, uint32(account)), id[:]...))
@@ -122,8 +122,8 @@ func (p *Shipping) announce() {
 	}
 }
 
-// Begin keeps the log from now on. Where none was kept before, all that has ended so far is put into it, oldest first; a
-// Begin that was interrupted goes on with that.
+// Begin starts to keep the log. If none was kept before, it adds everything that has ended so far, oldest first; an
+// interrupted Begin resumes with that.
 func (p *Shipping) Begin(ctx context.Context) error {
 	var note *shippingRecord
 	err := p.store.view(func(tx *badger.Txn) (err error) {
@@ -139,8 +139,8 @@ func (p *Shipping) Begin(ctx context.Context) error {
 	return nil
 }
 
-// Repeat begins a new log with everything that has ended, for a centre that has lost what it had confirmed, or that has been
-// sent something that this store no longer knows of. What the centre still has it passes over.
+// Repeat starts a new log with everything that has ended, for a centre that has lost what it had confirmed, or that has
+// got something that this store no longer has. The centre skips what it still has.
 func (p *Shipping) Repeat(ctx context.Context) error {
 	if err := p.repeat(ctx); err != nil {
 		return kv.AsStorageError(err, "the log of what is shipped could not be begun again")
@@ -175,7 +175,7 @@ func (p *Shipping) repeat(ctx context.Context) error {
 			account, id, ok := kv.SplitExchangeKey(key)
 			var info ExchangeInfo
 			if !ok || decodeRecord(value, &info) == nil && info.Outcome == OutcomeOpen {
-				return nil // what is open is noted when it ends
+				return nil // an open exchange is added when it ends
 			}
 			if batch = append(batch, place{account, id}); len(batch) < shipBatch {
 				return nil
@@ -190,8 +190,8 @@ func (p *Shipping) repeat(ctx context.Context) error {
 	return p.note(ctx, note, nil)
 }
 
-// drop takes the entries from one number up to another out of the log, and puts the note in the place of the one before. It
-// begins where there are entries: what was deleted before is slow to go over.
+// drop removes a range of entries from the log, and replaces the note. It starts at the first existing entry: iterating
+// over deleted ones is slow.
 func (p *Shipping) drop(ctx context.Context, from, upTo uint64, note shippingRecord) error {
 	for {
 		var keys [][]byte
@@ -212,7 +212,7 @@ func (p *Shipping) drop(ctx context.Context, from, upTo uint64, note shippingRec
 	}
 }
 
-// note puts the note, and takes entries away with it.
+// note stores the note, and removes entries with it.
 func (p *Shipping) note(ctx context.Context, note shippingRecord, keys [][]byte) error {
 	value, err := kv.EncodeRecord(note)
 	if err != nil {
@@ -228,7 +228,7 @@ func (p *Shipping) note(ctx context.Context, note shippingRecord, keys [][]byte)
 	})
 }
 
-// Confirm takes the entries up to a number out of the log: the centre has them, and keeps them whatever happens to it.
+// Confirm removes the entries up to a number from the log: the centre has them durably.
 func (p *Shipping) Confirm(ctx context.Context, upTo uint64) error {
 	if upTo <= p.confirmed.Load() {
 		return nil
@@ -241,7 +241,7 @@ func (p *Shipping) Confirm(ctx context.Context, upTo uint64) error {
 	return nil
 }
 
-// CommittedHere notes of an exchange that nobody else had it when it ended.
+// CommittedHere records that only this store had an exchange when it ended.
 func (p *Shipping) CommittedHere(ctx context.Context, account, exchange string) error {
 	number, known := p.store.accounts.Find(account)
 	id, ok := kv.ParseExchangeID(exchange)
@@ -261,22 +261,22 @@ func (p *Shipping) CommittedHere(ctx context.Context, account, exchange string) 
 	return nil
 }
 
-// Log is the log's id.
+// Log returns the log's id.
 func (p *Shipping) Log() ship.LogID { return p.log }
 
-// Last is the number of the last exchange that has entered the log.
+// Last returns the number of the last exchange that has entered the log.
 func (p *Shipping) Last() uint64 { return p.last.Load() }
 
-// Confirmed is the number up to which the centre has confirmed.
+// Confirmed returns the number up to which the centre has confirmed.
 func (p *Shipping) Confirmed() uint64 { return p.confirmed.Load() }
 
-// Waiting is how many exchanges the centre has not confirmed.
+// Waiting returns how many exchanges the centre has not confirmed.
 func (p *Shipping) Waiting() uint64 {
-	before := p.before.Load() // read first: the difference is not negative
+	before := p.before.Load() // read first, so that the difference is not negative
 	return p.last.Load() - before
 }
 
-// Oldest is when the first exchange began that the centre has not confirmed; zero: it has confirmed all.
+// Oldest returns when the first unconfirmed exchange began; zero: all are confirmed.
 func (p *Shipping) Oldest() (began time.Time, err error) {
 	err = p.store.view(func(tx *badger.Txn) error {
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceShip}})
@@ -299,7 +299,7 @@ func (p *Shipping) Oldest() (began time.Time, err error) {
 	return began, nil
 }
 
-// Holds reports whether the entry of a number is that exchange. The number is not confirmed.
+// Holds reports whether the unconfirmed entry with a number is that exchange.
 func (p *Shipping) Holds(number uint64, tail ship.Tail) (holds bool, err error) {
 	err = p.store.view(func(tx *badger.Txn) error {
 		value, err := kv.Get(tx, shipKey(number))
@@ -319,7 +319,7 @@ func (p *Shipping) Holds(number uint64, tail ship.Tail) (holds bool, err error) 
 	return holds, nil
 }
 
-// Changed is signalled when something may have entered the log since it was last read.
+// Changed is signalled when the log may have grown since it was last read.
 func (p *Shipping) Changed() <-chan struct{} { return p.wake }
 
 func readShipped(value []byte) (at place, ok bool) {
@@ -329,7 +329,7 @@ func readShipped(value []byte) (at place, ok bool) {
 	return place{kv.AccountNumber(binary.BigEndian.Uint32(value)), kv.ExchangeID(value[4:])}, true
 }
 
-// unshippedSince is from when on an account has exchanges that the centre has not confirmed; zero: it has none.
+// unshippedSince returns when an account's first unconfirmed exchange began; zero: it has none.
 func (s *core) unshippedSince(ctx context.Context, account kv.AccountNumber) (since time.Time, err error) {
 	if !s.shipping.kept.Load() {
 		return since, nil

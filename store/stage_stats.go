@@ -9,13 +9,13 @@ import (
 // StageStats is what a stage has yet to do, and what it has done since the store was opened, for all accounts.
 type StageStats struct {
 	Stage       string  `json:"stage"`       // digest, words, vectors or sessions
-	Lag         uint64  `json:"lag"`         // changes, or exchanges to be digested, that it has yet to do
-	Unconfirmed uint64  `json:"unconfirmed"` // that come again after a crash: done and not on disk yet, or put aside
+	Lag         uint64  `json:"lag"`         // changes, or exchanges to be digested, still to do
+	Unconfirmed uint64  `json:"unconfirmed"` // that come again after a crash: not durable yet, or put aside
 	Done        int64   `json:"done"`
-	BusyMillis  float64 `json:"busy_ms"` // that Done took
+	BusyMillis  float64 `json:"busy_ms"` // spent on Done
 }
 
-// stageWork adds up what a stage has done.
+// stageWork sums up a stage's work.
 type stageWork struct{ done, nanoseconds atomic.Int64 }
 
 func (w *stageWork) add(done int, began time.Time) {
@@ -23,12 +23,12 @@ func (w *stageWork) add(done int, began time.Time) {
 	w.nanoseconds.Add(int64(time.Since(began)))
 }
 
-// Worked counts changes that a stage has done since it began.
+// Worked counts changes that a stage has done since began.
 func (f Feed) Worked(s Stage, done int, began time.Time) {
 	f.feed.work[slices.Index(stages[:], s)].add(done, began)
 }
 
-// Stats says how far the stages are that there are.
+// Stats returns the state of the existing stages.
 func (f Feed) Stats() (all []StageStats) {
 	for i, name := range [...]string{"digest", "words", "vectors", "sessions"} {
 		f.feed.mu.Lock()

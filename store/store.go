@@ -21,11 +21,11 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// ErrInUse is returned by [Open] when another process has the store open.
+// ErrInUse is returned by [Open] if another process has the store open.
 var ErrInUse = files.ErrInUse
 
-// formatVersion is the version of the layout that FORMAT.md describes.
-// An older one is read as it is: what is written again is written as this one has it.
+// formatVersion is the version of the layout that FORMAT.md describes. Older stores are readable; whatever is rewritten
+// gets this version's form.
 const formatVersion = 5
 
 const (
@@ -36,7 +36,7 @@ const (
 // Store is an open store. All methods may be called from any goroutine, those of its parts as well.
 type Store struct{ *core }
 
-// core is what all parts of a store work with.
+// core is shared by all parts of a store.
 type core struct {
 	opts  Options
 	log   *slog.Logger

@@ -9,8 +9,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/crossing"
 )
 
-// azure is Azure OpenAI. Without an api-version it is the v1 API, which has OpenAI's paths; with one, models are named by
-// their deployment in the path (docs/wire/hosts.md#azure).
+// azure is Azure OpenAI. Without an api-version it is the v1 API, which has OpenAI's paths; with one, the path names
+// the model's deployment (docs/wire/hosts.md#azure).
 type azure struct {
 	base    *url.URL
 	version string // "" for the v1 API
@@ -44,16 +44,16 @@ func (a *azure) url(c *Call) *url.URL {
 	switch {
 	case a.version == "":
 		return under(a.base, "/openai/v1"+path, "")
-	case c.Operation == ListModels || t.Client.StoredAnswers: // answers that are kept belong to no deployment
+	case c.Operation == ListModels || t.Client.StoredAnswers: // stored answers belong to no deployment
 		return under(a.base, "/openai"+path, "api-version="+url.QueryEscape(a.version))
 	}
 	return under(a.base, "/openai/deployments/"+url.PathEscape(c.Model)+path, "api-version="+url.QueryEscape(a.version))
 }
 
-// request moves a key to the header that Azure reads it in; a token of Entra stays where it is.
+// request moves a key to the header that Azure reads; an Entra token stays where it is.
 func (*azure) request(_ context.Context, _ *Call, out *outgoing, body []byte) ([]byte, error) {
 	key, bearer := strings.CutPrefix(out.header.Get("Authorization"), "Bearer ")
-	if bearer && !strings.HasPrefix(key, "eyJ") { // as every token begins: a JSON object in base64
+	if bearer && !strings.HasPrefix(key, "eyJ") { // how every token begins: a JSON object in base64
 		out.header.Del("Authorization")
 		out.header["Api-Key"] = []string{key}
 	}

@@ -24,7 +24,7 @@ import (
 )
 
 // bedrock is Claude on Amazon Bedrock: bodies in Anthropic's format, signed by AWS's rules, streams in AWS's framing
-// (docs/wire/hosts.md#bedrock). Credentials are those that AWS's own tools would find.
+// (docs/wire/hosts.md#bedrock). It finds credentials as AWS's own tools do.
 type bedrock struct {
 	base   *url.URL
 	region string
@@ -35,9 +35,9 @@ type bedrock struct {
 	credentials aws.CredentialsProvider // nil until the first call
 }
 
-const bedrockAnthropic = "bedrock-2023-05-31" // the version of the Messages format that is spoken there
+const bedrockAnthropic = "bedrock-2023-05-31" // the version of the Messages format there
 
-// bedrockBetas begin the features that Bedrock knows; it refuses a request that names another one.
+// bedrockBetas are prefixes of the features that Bedrock knows; it refuses a request that names any other.
 var bedrockBetas = []string{
 	"computer-use-", "token-efficient-tools-", "interleaved-thinking-", "output-128k-", "dev-full-thinking-", "context-1m-",
 	"context-management-", "effort-", "tool-search-tool-", "tool-examples-",
@@ -55,7 +55,7 @@ func (b *bedrock) url(c *Call) *url.URL {
 	if c.Stream {
 		method = "/invoke-with-response-stream"
 	}
-	// AWS writes what is no letter of a name as it signs it: a colon too.
+	// AWS's signature escapes everything in a name except letters, including a colon.
 	model := strings.ReplaceAll(url.PathEscape(c.Model), ":", "%3A")
 	return under(b.base, "/model/"+model+method, "")
 }
@@ -107,7 +107,7 @@ func knownBetas(headers []string) (betas []string) {
 	return betas
 }
 
-// retrieve gives credentials, which the official library finds, keeps and renews.
+// retrieve returns credentials, which the official library finds, caches and renews.
 func (b *bedrock) retrieve(ctx context.Context) (aws.Credentials, error) {
 	b.mu.Lock()
 	if b.credentials == nil {
@@ -116,7 +116,7 @@ func (b *bedrock) retrieve(ctx context.Context) (aws.Credentials, error) {
 			b.mu.Unlock()
 			return aws.Credentials{}, err
 		}
-		b.credentials = found.Credentials // behind a cache
+		b.credentials = found.Credentials // cached
 	}
 	provider := b.credentials
 	b.mu.Unlock()
@@ -138,12 +138,13 @@ func (*bedrock) answer(c *Call, in *incoming) {
 	in.header.Del("Content-Length")
 }
 
-// eventStream reads AWS's frames as server-sent events. A frame is checked by its checksums before anything of it is given.
+// eventStream reads AWS's frames as server-sent events. It verifies the checksums of a frame before it returns any of
+// it.
 type eventStream struct {
 	from    io.ReadCloser
 	decoder *eventstream.Decoder
 	payload []byte // room for the next frame
-	out     []byte // what the next reads give
+	out     []byte // the output of the next reads
 	ended   bool   // an exception has ended the stream
 }
 
@@ -163,7 +164,7 @@ func (s *eventStream) Read(p []byte) (int, error) {
 
 func (s *eventStream) Close() error { return s.from.Close() }
 
-// counted says how much was read.
+// counted counts the bytes read.
 type counted struct {
 	from  io.Reader
 	bytes int
@@ -175,7 +176,7 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// next takes in one frame. The end between two frames is io.EOF.
+// next reads one frame. At the end between two frames it returns io.EOF.
 func (s *eventStream) next() error {
 	begun := counted{from: s.from}
 	message, err := s.decoder.Decode(&begun, s.payload[:0])
@@ -193,7 +194,7 @@ func (s *eventStream) next() error {
 		return nil
 	}
 	if headerOf(&message, ":event-type") != "chunk" {
-		return nil // one that is not known yet
+		return nil // an unknown event
 	}
 	var chunk struct {
 		Bytes string `json:"bytes"`
@@ -223,7 +224,7 @@ func (s *eventStream) next() error {
 	return nil
 }
 
-// exceptionTypes are the errors of the Messages format for AWS's exceptions in streams.
+// exceptionTypes maps AWS's exceptions in streams to error types of the Messages format.
 var exceptionTypes = map[string]string{
 	"throttlingException": "rate_limit_error", "validationException": "invalid_request_error",
 	"modelTimeoutException": "timeout_error", "serviceUnavailableException": "overloaded_error",

@@ -12,8 +12,8 @@ type Body struct {
 	payload  payload
 	from     io.ReadCloser // nil until there is an answer
 	length   int64         // -1: unknown
-	ahead    []byte        // read already, and to be given first
-	err      error         // sticky; reported once ahead has been read
+	ahead    []byte        // already read, returned first
+	err      error         // sticky; returned after ahead
 }
 
 // Read waits for the provider, but never longer than the first-byte or the idle limit, and not after the call's
@@ -41,8 +41,8 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, b.err
 }
 
-// readAhead gives the first bytes of the body, at most limit, before anything else has been read. The body still begins
-// with them, and ends with what has come where its end keeps people waiting for longer than timeout.
+// readAhead returns the first bytes of the body, at most limit, before any other read. The body still begins with them,
+// and ends with what has arrived if the rest takes longer than timeout.
 func (b *Body) readAhead(limit int64, timeout time.Duration) []byte {
 	cut := time.AfterFunc(timeout, b.Cut)
 	ahead, _ := io.ReadAll(io.LimitReader(b, limit)) // b keeps the error
@@ -53,20 +53,21 @@ func (b *Body) readAhead(limit int64, timeout time.Duration) []byte {
 	return ahead
 }
 
-// KeptAlive says that the bytes of the newest Read were only a provider's sign of life, such as a comment or a ping.
-// The idle limit then runs on as if they had not come, so that a provider that is stuck but polite is noticed.
+// KeptAlive says that the newest Read brought only a provider's keep-alive, such as a comment or a ping. The idle limit
+// then continues as if nothing had arrived, so that a stuck provider that still sends keep-alives is noticed.
 func (b *Body) KeptAlive() { b.watch.keptAlive() }
 
-// Length is that of the body in bytes, as the provider has announced it; -1 where it has not.
+// Length returns the body's length in bytes, as announced by the provider; -1 if it was not.
 func (b *Body) Length() int64 { return b.length }
 
-// Cut ends the call, and a Read that waits. Unlike the other methods it may be called by any goroutine; Close is still needed.
+// Cut ends the call and any waiting Read. Unlike the other methods it may be called by any goroutine; Close is still
+// needed.
 func (b *Body) Cut() { b.watch.end() }
 
-// Close ends the call. A connection whose answer was read to io.EOF is used again, any other is closed. It never
-// waits for the provider and may be called more than once.
+// Close ends the call. A connection whose answer was read to io.EOF is reused, any other is closed. Close never waits
+// for the provider and may be called more than once.
 func (b *Body) Close() error {
-	b.watch.end() // first: with its context gone, nothing below waits for the network
+	b.watch.end() // first: once its context is gone, nothing below waits for the network
 	b.payload.release()
 	if b.from == nil {
 		return nil

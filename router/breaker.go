@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// BreakerState says whether an endpoint is asked.
+// BreakerState says whether an endpoint gets calls.
 type BreakerState uint8
 
 const (
-	BreakerClosed   BreakerState = iota // it is
-	BreakerHalfOpen                     // one call tries whether it is well again
-	BreakerOpen                         // it is left alone
+	BreakerClosed   BreakerState = iota // it gets calls
+	BreakerHalfOpen                     // one call tests whether it has recovered
+	BreakerOpen                         // it gets none
 )
 
 var breakerStateNames = [...]string{"closed", "half_open", "open"}
 
-// String is the name used in metrics.
+// String returns the name used in metrics.
 func (s BreakerState) String() string { return breakerStateNames[s] }
 
-// Breaker says when an endpoint that fails is left alone. Zero fields take the defaults.
+// Breaker configures when a failing endpoint is taken out. Zero fields take the defaults.
 type Breaker struct {
-	Failures int           // in a row, of an account or of several, that open it for those; 10; below 0: never
-	Pause    time.Duration // until the first trial, twice as long after every trial that fails, up to a minute; 5 s
+	Failures int           // in a row, of one or several accounts, that open it for them; 10; below 0: never
+	Pause    time.Duration // until the first trial; doubles after every failed trial, up to a minute; 5 s
 }
 
 const (
@@ -32,7 +32,7 @@ const (
 	defaultBreakerPause    = 5 * time.Second
 	maxBreakerPause        = time.Minute
 
-	breakerWindow = 30 * time.Second // over which the share of failures is looked at
+	breakerWindow = 30 * time.Second // the window for the share of failures
 )
 
 func (b Breaker) withDefaults() Breaker {
@@ -45,7 +45,7 @@ func (b Breaker) withDefaults() Breaker {
 	return b
 }
 
-// callResult is what a call says of the endpoint's health.
+// callResult is what a call says about the endpoint's health.
 type callResult uint8
 
 const (
@@ -54,13 +54,13 @@ const (
 	resultFailed                   // it did not, or is out of service
 )
 
-// A breaker keeps calls from an endpoint that fails: a circuit for each account that has failures, and one for all. Requests
-// can be what an endpoint fails at, prompts that take too long for instance, and nobody is to be shut out for those of
-// another. So the circuit for all counts a part of each account's failures only, opens on those of two accounts at least, and
-// stays open only for as long as trials of different accounts fail. An account's own heeds all of its failures, and is all
-// there is where there is one account.
+// A breaker keeps calls from a failing endpoint. It has a circuit for each account with failures, and one for all
+// accounts. Requests themselves can cause failures, prompts that take too long for instance, and one account's failures
+// must not lock out the others. So the circuit for all counts only a part of each account's failures, opens on those of
+// at least two accounts, and stays open only while trials of different accounts fail. An account's own circuit counts
+// all of its failures, and is the only one if there is one account.
 //
-// An endpoint without a failure costs one atomic load a call.
+// An endpoint without failures costs one atomic load per call.
 type breaker struct {
 	settings Breaker
 
@@ -68,25 +68,25 @@ type breaker struct {
 
 	mu     sync.Mutex
 	all    circuit
-	row    map[string]int // failures counted for all, by account: of those in a row
-	window map[string]int // and of those in the window
-	tried  string         // whose trial was the last to fail for all
+	row    map[string]int // failures counted for all, by account: consecutive ones
+	window map[string]int // and those in the window
+	tried  string         // the account of the last failed trial for all
 	own    map[string]*circuit
 }
 
-// maxOwnCircuits bounds the accounts with a circuit of their own. It is far above those with failures at the same time.
+// maxOwnCircuits bounds the accounts with their own circuit. It is far above the number with failures at the same time.
 const maxOwnCircuits = 1024
 
-// trial says of which circuits a call is the one that tries them.
+// trial says for which circuits a call is the trial.
 type trial struct{ all, own bool }
 
-// ofAll is how many failures in a row open the circuit for all, and how many of one account are counted.
+// ofAll returns how many consecutive failures open the circuit for all, and how many of one account count.
 func (b *breaker) ofAll() (failures, ofOne int) {
 	failures = max(b.settings.Failures, 2)
 	return failures, (failures + 1) / 2
 }
 
-// admit reports whether a call of an account may be made. What is admitted has to be reported.
+// admit reports whether a call of an account may be made. An admitted call must be reported.
 func (b *breaker) admit(now time.Time, account string) (trial, bool) {
 	if !b.troubled.Load() {
 		return trial{}, true
@@ -105,7 +105,7 @@ func (b *breaker) admit(now time.Time, account string) (trial, bool) {
 	return t, true
 }
 
-// report notes how a call ended. Calls that began before a circuit opened say nothing about how things are now.
+// report records how a call ended. Calls that began before a circuit opened say nothing about the present.
 func (b *breaker) report(now time.Time, account string, t trial, r callResult) {
 	if b.settings.Failures < 0 || !b.troubled.Load() && r != resultFailed {
 		return
@@ -146,7 +146,7 @@ func (b *breaker) reportOwn(now time.Time, account string, tried bool, r callRes
 	}
 }
 
-// newOwn makes the circuit of an account; nil where too many have one.
+// newOwn makes the circuit of an account; nil if too many have one.
 func (b *breaker) newOwn(now time.Time, account string) *circuit {
 	if len(b.own) >= maxOwnCircuits {
 		maps.DeleteFunc(b.own, func(_ string, c *circuit) bool { return c.over(now) })
@@ -184,8 +184,8 @@ func (b *breaker) countForAll(now time.Time, account string, r callResult) {
 	}
 }
 
-// endTrial ends the trial of the circuit for all. One account that fails again and again does not hold it open: another one may
-// try at once, and the pause is not longer for it.
+// endTrial ends the trial of the circuit for all. One account that keeps failing does not hold it open: another one may
+// try at once, without a longer pause.
 func (b *breaker) endTrial(now time.Time, account string, r callResult) {
 	if r == resultFailed && b.tried == account && account != "" {
 		b.all.trying = false
@@ -201,7 +201,7 @@ func (b *breaker) endTrial(now time.Time, account string, r callResult) {
 	}
 }
 
-// openOwn keeps an account from being the next to try for all.
+// openOwn keeps an account from making the next trial for all.
 func (b *breaker) openOwn(now time.Time, account string) {
 	own := b.own[account]
 	if own == nil {
@@ -212,14 +212,14 @@ func (b *breaker) openOwn(now time.Time, account string) {
 	}
 }
 
-// forget begins to count for all from nothing.
+// forget restarts the counts for all.
 func (b *breaker) forget() {
 	clear(b.row)
 	clear(b.window)
 	b.tried = ""
 }
 
-// look gives the state for an account, and how long the endpoint is left alone by it from now on.
+// look returns the state for an account, and how long the endpoint is still out for it.
 func (b *breaker) look(now time.Time, account string) (BreakerState, time.Duration) {
 	if !b.troubled.Load() {
 		return BreakerClosed, 0
@@ -234,7 +234,7 @@ func (b *breaker) look(now time.Time, account string) (BreakerState, time.Durati
 	return state, rest
 }
 
-// worst is the state for whichever account it is worst for.
+// worst returns the worst state for any account.
 func (b *breaker) worst() BreakerState {
 	if !b.troubled.Load() {
 		return BreakerClosed
@@ -248,8 +248,8 @@ func (b *breaker) worst() BreakerState {
 	return state
 }
 
-// A circuit opens when so many calls in a row have failed, or when, of at least twice as many calls in breakerWindow, half
-// have. Once its pause is over it lets one call through, whose result closes it or opens it for longer.
+// A circuit opens when enough consecutive calls have failed, or half of at least twice as many calls in breakerWindow.
+// After its pause it lets one call through, whose result closes it or opens it for longer.
 type circuit struct {
 	state     BreakerState
 	since     time.Time // start of the window, which is a failure
@@ -258,7 +258,7 @@ type circuit struct {
 	inARow    int
 	openUntil time.Time
 	pause     time.Duration
-	trying    bool // the one call of the half-open state is under way
+	trying    bool // the one call of the half-open state is in progress
 }
 
 // admits reports whether a call may be made.
@@ -269,7 +269,7 @@ func (c *circuit) admits(now time.Time) bool {
 	return c.state == BreakerClosed || c.state == BreakerHalfOpen && !c.trying
 }
 
-// begin begins a call that was admitted, and reports whether it is a trial.
+// begin starts an admitted call, and reports whether it is a trial.
 func (c *circuit) begin() (tries bool) {
 	c.trying = c.state == BreakerHalfOpen
 	return c.trying
@@ -309,7 +309,7 @@ func (c *circuit) open(now time.Time, pause time.Duration) {
 	c.state, c.pause, c.openUntil, c.trying = BreakerOpen, pause, now.Add(pause), false
 }
 
-// well reports whether there is nothing to remember.
+// well reports whether the circuit has no failures to remember.
 func (c *circuit) well() bool { return *c == circuit{} }
 
 // over reports whether the window has passed.

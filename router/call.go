@@ -12,34 +12,33 @@ import (
 // A Call is one request to a provider.
 type Call struct {
 	Operation Operation
-	Format    codec.Format // to be spoken upstream
-	Model     string       // as sent; format Gemini and some hosts have it in the path
+	Format    codec.Format // the upstream format
+	Model     string       // as sent; in format Gemini and on some hosts it is in the path
 	Stream    bool
 	Body      []byte      // the caller's again once Do has failed or the reply's body is closed; never changed
-	Header    http.Header // the client's headers in canonical form, from which an allow-list picks; may be nil
-	Query     string      // the client's raw query; of it only beta=true goes upstream
-	// Credential is the caller's or the account's own, which is never swapped for another. The zero Credential means
-	// the server's.
+	Header    http.Header // the client's canonical headers, filtered by an allow-list; may be nil
+	Query     string      // the client's raw query; only beta=true goes upstream
+	// Credential is the caller's or the account's own, and never replaced. The zero Credential means the server's.
 	Credential Credential
-	Account    string        // whose call it is: an account's failures keep no other from an endpoint
-	Affinity   uint64        // calls of the same [Affinity] go to the same place while that is well; 0: to any
-	Observe    func(Attempt) // gets every attempt when it has ended, within Do; may be nil
+	Account    string        // the caller's account: its failures do not affect others
+	Affinity   uint64        // calls with the same [Affinity] go to the same healthy place; 0: to any
+	Observe    func(Attempt) // called with every finished attempt, within Do; may be nil
 }
 
-// A Reply is the answer of a provider: any final status but a redirect, whose body is still on its way.
+// A Reply is the answer of a provider with any final status except a redirect. Its body has yet to be read.
 type Reply struct {
 	Status int
-	Header http.Header // as received; [PassesDownstream] tells what a client may see
-	// RetryAfter is how long an error answer asks to wait before the next request, by its header, or by its body where a
-	// limit or want of capacity is the reason; 0: it names no time. At most a day.
+	Header http.Header // as received; [PassesDownstream] reports what a client may see
+	// RetryAfter is how long an error answer asks to wait before the next request, by its header, or by its body if the
+	// cause is a limit or lack of capacity; 0: no time given. At most a day.
 	RetryAfter time.Duration
-	// Body ends with io.EOF where the answer ended as HTTP wants it; whether the format was complete is for the
-	// format's decoder to say. Any other error is a *[codec.Error], final, and wraps the context's error where the
-	// caller had given up. Close never blocks and is needed after the end, too.
+	// Body ends with io.EOF if the answer ended properly in HTTP; the format's decoder decides whether it is complete.
+	// Any other error is a *[codec.Error], final, and wraps the context's error if the caller had given up. Close never
+	// blocks and is needed after the end, too.
 	Body *Body
 }
 
-// call sends c to the endpoint, once. Only a stale pooled connection is replaced unseen (see transport.do).
+// call sends c to the endpoint, once. Only a stale pooled connection is silently replaced (see transport.do).
 func (e *endpoint) call(ctx context.Context, c *Call, credential Credential) (*Reply, *codec.Error) {
 	method := http.MethodPost
 	if c.Operation == ListModels {
@@ -58,7 +57,7 @@ func (e *endpoint) call(ctx context.Context, c *Call, credential Credential) (*R
 		cutoff: &body.watch.cutoff,
 	}
 	if e.wire != nil {
-		wired, call := out, *c // of their own, so that other calls need no memory
+		wired, call := out, *c // separate, so that other calls need no memory
 		data, err := e.wire.request(ctx, &call, &wired, c.Body)
 		if err != nil {
 			_ = body.Close()
@@ -99,7 +98,7 @@ func (p *Provider) missingCredential() *codec.Error {
 	return err
 }
 
-// unusable is the reason why an answer cannot be handed on, or nil.
+// unusable returns why an answer cannot be passed on, or nil.
 func (e *endpoint) unusable(in *incoming) *codec.Error {
 	switch {
 	case in.status >= 300 && in.status < 400:
@@ -116,7 +115,7 @@ func (e *endpoint) unusable(in *incoming) *codec.Error {
 	}
 }
 
-// redirectTarget names the host of a Location header; the rest of it may hold secrets.
+// redirectTarget returns the host of a Location header; the rest of it may hold secrets.
 func redirectTarget(h http.Header) string {
 	u, err := url.Parse(h.Get("Location"))
 	if err != nil || u.Host == "" {

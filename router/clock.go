@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A Clock is the time that cool-downs, breakers and the pauses before retries use. Timeouts of a call do not use it.
+// A Clock is the clock of cool-downs, breakers and pauses before retries. Timeouts of a call do not use it.
 type Clock interface {
 	Now() time.Time
-	// Sleep waits for d. It fails with the context's error when that ends first.
+	// Sleep waits for d. It returns the context's error if that ends first.
 	Sleep(ctx context.Context, d time.Duration) error
 }
 

@@ -10,23 +10,23 @@ import (
 	"github.com/mnemeproxy/mneme/codec/failure"
 )
 
-// Of cool-downs, where the provider does not say how long: the first lasts shortCoolDown, each that follows twice as
-// long as the one before, until a call succeeds.
+// Cool-downs for which the provider gives no time: the first lasts shortCoolDown, each following one twice as long,
+// until a call succeeds.
 const (
 	shortCoolDown   = time.Second
 	longestDoubling = time.Minute
-	refusedCoolDown = time.Minute // of a credential that was refused: somebody has to set another
-	longestCoolDown = time.Hour   // longer waits are not believed
+	refusedCoolDown = time.Minute // of a refused credential: somebody has to replace it
+	longestCoolDown = time.Hour   // longer waits are ignored
 )
 
-// A coolDown is the time for which something is passed over because the provider asked for it. It never keeps a request
-// from being sent: where everything cools, what is ready first is asked.
+// A coolDown is the time for which something is skipped because the provider asked for it. It never keeps a request
+// from being sent: if everything is cooling down, the first to be ready is used.
 type coolDown struct {
 	until   atomic.Int64 // Unix nanoseconds; 0: none
-	doubled atomic.Int32 // cool-downs without a time of the provider's since the last success
+	doubled atomic.Int32 // cool-downs without a given time since the last success
 }
 
-// begin starts it; a wait of 0 stands for an unknown one. It never shortens one that is under way.
+// begin starts a cool-down; a wait of 0 means unknown. It never shortens a running one.
 func (c *coolDown) begin(now time.Time, wait time.Duration) {
 	if wait <= 0 {
 		wait = min(shortCoolDown<<min(c.doubled.Add(1)-1, 6), longestDoubling)
@@ -40,14 +40,14 @@ func (c *coolDown) begin(now time.Time, wait time.Duration) {
 	}
 }
 
-// succeeded says that a call went through. It leaves a cool-down under way alone, which may have begun since.
+// succeeded records a successful call. It leaves a running cool-down alone, which may have begun since.
 func (c *coolDown) succeeded() {
 	if c.doubled.Load() != 0 {
 		c.doubled.Store(0)
 	}
 }
 
-// rest is how much of it is left; 0 for none.
+// rest returns how much of it is left; 0 for none.
 func (c *coolDown) rest(now time.Time) time.Duration {
 	until := c.until.Load()
 	if until == 0 {
@@ -56,19 +56,19 @@ func (c *coolDown) rest(now time.Time) time.Duration {
 	return max(time.Duration(until-now.UnixNano()), 0)
 }
 
-// maxRetryAfter is the longest wait that is handed on.
+// maxRetryAfter is the longest wait that is passed on.
 const maxRetryAfter = 24 * time.Hour
 
-// What is read of the body of an error for the time to wait: Google's, with every quota that was exceeded, have some 2 KiB
-// and come with their header. Who keeps the rest back for longer has nothing more to say, so that an attempt elsewhere
-// does not wait for it.
+// Limits on reading an error body for the time to wait: Google's, with every exceeded quota, have some 2 KiB and arrive
+// with their header. A provider that holds the rest back for longer is not waited for, so that an attempt elsewhere is
+// not delayed.
 const (
 	maxWaitBody     = 32 << 10
 	waitBodyTimeout = 2 * time.Second
 )
 
-// wait is how long an answer asks to wait before the next request, 0 when it asks for none. Where it is turned away by a
-// limit or for want of capacity, and the header does not say, the body may: Google puts it there
+// wait returns how long an answer asks to wait before the next request, 0 if it does not. If a limit or lack of
+// capacity is the cause and the header does not say, the body may: Google puts it there
 // (docs/wire/generate-content.md#5).
 func (r *Reply) wait(why Failure, now time.Time) time.Duration {
 	if r.Status < http.StatusBadRequest {
@@ -81,8 +81,8 @@ func (r *Reply) wait(why Failure, now time.Time) time.Duration {
 	return wait
 }
 
-// retryAfter is the wait that a header asks for, 0 when it asks for none: retry-after-ms, else Retry-After as seconds or
-// as a date (RFC 9110, section 10.2.3).
+// retryAfter returns the wait in a header, 0 if there is none: retry-after-ms, else Retry-After as seconds or as a date
+// (RFC 9110, section 10.2.3).
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
 		return believed(time.Duration(min(ms, float64(maxRetryAfter/time.Millisecond)) * float64(time.Millisecond)))
@@ -99,8 +99,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 
 func believed(d time.Duration) time.Duration { return min(max(d, 0), maxRetryAfter) }
 
-// spentLimits is the wait until the limit is whole again that is used up for longest, by the rate-limit headers, 0 when
-// none is: Anthropic's name the time (RFC 3339), OpenAI's how long that takes ("6m0s", "20ms").
+// spentLimits returns the wait until the last of the used-up limits is reset, by the rate-limit headers, 0 if none is
+// used up: Anthropic's give the time (RFC 3339), OpenAI's the duration ("6m0s", "20ms").
 func spentLimits(h http.Header, now time.Time) (wait time.Duration) {
 	for _, limit := range []string{"Requests", "Tokens", "Input-Tokens", "Output-Tokens"} {
 		if h.Get("Anthropic-Ratelimit-"+limit+"-Remaining") != "0" {

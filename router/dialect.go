@@ -8,18 +8,19 @@ import (
 	"github.com/mnemeproxy/mneme/codec/embeddings"
 )
 
-// A Dialect is what is known about a family of hosts: where it lives, what it speaks, how it wants its credential and
-// how its flavour of the Chat format differs from OpenAI's own. One row per family; a provider refers to one by name.
+// A Dialect is what is known about a family of hosts: its address, its formats, how it takes its credential, and how
+// its flavour of the Chat format differs from OpenAI's own. There is one row per family; a provider refers to one by
+// name.
 type Dialect struct {
 	Name   string
-	Family codec.Family // whose reasoning state its models read
+	Family codec.Family // the family whose reasoning state its models read
 
-	BaseURL  string         // of the vendor's own endpoint; "" when there is none and an operator has to give it
+	BaseURL  string         // of the vendor's own endpoint; "" if there is none and an operator has to set it
 	Formats  []codec.Format // spoken at BaseURL
 	Prefixes []string       // of model names that belong to the family
 
 	MessagesBelow string // path between the base URL and /v1/messages
-	KeyHeader     string // header of a credential in every format but Messages: "Authorization", "X-Goog-Api-Key"
+	KeyHeader     string // credential header in every format except Messages: "Authorization", "X-Goog-Api-Key"
 
 	Chat       codec.Dialect
 	Embeddings embeddings.Dialect // Batch is left to the format
@@ -47,8 +48,9 @@ var dialects = []Dialect{
 		Family:  codec.FamilyOpenAI,
 		BaseURL: "https://api.openai.com/v1",
 		Formats: []codec.Format{codec.Chat, codec.Responses, codec.Embeddings},
-		// Names with a vendor (ollama/llama3) are not told by these. "o" stands for o1, o3, o4-mini and what follows them. "text-embedding-" alone would take the names of
-		// other vendors (text-embedding-004 is Google's, text-embedding-v4 Alibaba's).
+		// These do not apply to names with a vendor (ollama/llama3). "o" covers o1, o3, o4-mini and their successors.
+		// "text-embedding-" alone would match names of other vendors (text-embedding-004 is Google's, text-embedding-v4
+		// Alibaba's).
 		Prefixes:  []string{"gpt", "o", "chatgpt-", "codex-", "computer-use-", "text-embedding-3", "text-embedding-ada"},
 		KeyHeader: "Authorization",
 		Chat: codec.Dialect{
@@ -137,7 +139,7 @@ var dialects = []Dialect{
 		Formats:   []codec.Format{codec.Chat, codec.Embeddings},
 		Prefixes:  []string{"mistral", "codestral", "devstral", "magistral", "ministral", "pixtral", "open-mistral", "open-mixtral", "voxtral"},
 		KeyHeader: "Authorization",
-		// The host refuses every member it does not know with 422.
+		// The host refuses every unknown member with 422.
 		Chat: codec.Dialect{
 			Name:            "mistral",
 			MaxTokensMember: "max_tokens",
@@ -152,7 +154,7 @@ var dialects = []Dialect{
 			Penalties:       true,
 			ImagesInUser:    true,
 		},
-		// 32 is what the AI SDK allows itself; the vendor names no figure.
+		// 32 is the AI SDK's own limit; the vendor gives no figure.
 		Embeddings: embeddings.Dialect{DimensionsMember: "output_dimension", EncodingFormat: true, MaxInputs: 32},
 	},
 	{
@@ -198,7 +200,7 @@ var dialects = []Dialect{
 		Embeddings: embeddings.Dialect{DimensionsMember: "dimensions"},
 	},
 	{
-		// Any host that speaks Chat the way OpenAI's older models do: vLLM, SGLang, llama.cpp, Ollama, gateways.
+		// Any host that speaks Chat like OpenAI's older models: vLLM, SGLang, llama.cpp, Ollama, gateways.
 		Name:      compatibleDialect,
 		Family:    codec.FamilyOther,
 		Formats:   []codec.Format{codec.Chat, codec.Embeddings},
@@ -209,7 +211,7 @@ var dialects = []Dialect{
 			SeedMember:      "seed",
 			UserMember:      "user",
 			StreamOptions:   true,
-			// The chat templates of many open models want strings, and a string is understood everywhere.
+			// The chat templates of many open models need strings, and every host accepts a string.
 			SystemAsString:   true,
 			ToolTextAsString: true,
 			RequiredWord:     "required",
@@ -236,8 +238,8 @@ func lookupDialect(name string) *Dialect {
 	return &dialects[i]
 }
 
-// dialectFor is the row of a provider: the one it asks for, else the one of its own name, else the compatible one.
-// It is nil when it asks for one that does not exist.
+// dialectFor returns the row of a provider: the one it asks for, else the one of its own name, else the compatible one.
+// It is nil if the provider asks for one that does not exist.
 func dialectFor(provider, dialect string) *Dialect {
 	if dialect != "" {
 		return lookupDialect(dialect)
@@ -256,7 +258,7 @@ func dialectNames() []string {
 	return names
 }
 
-// basePath is the path that the family's SDKs expect in a base URL: "/v1" for OpenAI, "/v1beta" for Gemini, "" for
+// basePath returns the path that the family's SDKs expect in a base URL: "/v1" for OpenAI, "/v1beta" for Gemini, "" for
 // Anthropic and DeepSeek.
 func (d *Dialect) basePath() string {
 	if d == nil || d.BaseURL == "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/router/http1"
 )
 
-// direct is the upstream over connections of our own, for every provider that needs neither a proxy nor HTTP/2.
+// direct is the upstream over our own connections, for every provider that needs neither a proxy nor HTTP/2.
 type direct struct{ client *http1.Client }
 
 func newDirect(base *url.URL, t Timeouts) *direct {
@@ -26,7 +26,7 @@ func newDirect(base *url.URL, t Timeouts) *direct {
 	return &direct{client: http1.NewClient(o)}
 }
 
-// requests are used again for the room of their fields.
+// requests are pooled to reuse the memory of their fields.
 var requests = sync.Pool{New: func() any { return new(http1.Request) }}
 
 func (d *direct) do(ctx context.Context, out outgoing) (incoming, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Requests ask for identity. Some hosts and the proxies before them compress all the same, errors most of all;
-// nothing outside this package has to know.
+// Requests ask for identity. Some hosts and the proxies before them compress anyway, errors most of all; only this
+// package has to know.
 
 // maxZstdWindow bounds the memory of one decoder (RFC 9659 allows HTTP senders 8 MiB).
 const maxZstdWindow = 8 << 20
@@ -24,8 +24,8 @@ func contentEncoding(h http.Header) string {
 
 func readable(h http.Header) bool { return slices.Contains(readableEncodings, contentEncoding(h)) }
 
-// decoded returns the body of an answer without its content encoding, and takes the headers that described the encoded
-// form away.
+// decoded returns the body of an answer without its content encoding, and removes the headers that described the
+// encoding.
 func decoded(in *incoming) io.ReadCloser {
 	encoding := contentEncoding(in.header)
 	if encoding == "" || encoding == "identity" {
@@ -40,7 +40,7 @@ func decoded(in *incoming) io.ReadCloser {
 	return &gzipBody{from: in.body}
 }
 
-// gzipBody begins with the first Read, so that nothing waits for the body while the header is handed on.
+// gzipBody starts with the first Read, so that nothing waits for the body while the header is passed on.
 type gzipBody struct {
 	from io.ReadCloser
 	gzip *gzip.Reader

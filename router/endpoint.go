@@ -12,7 +12,7 @@ import (
 // An APIKey is one of several credentials that the server has for a provider.
 type APIKey struct {
 	Key    string
-	Weight int // share of the sessions that are served with it; 0 means 1
+	Weight int // share of the sessions served with it; 0 means 1
 }
 
 // String keeps the key out of logs.
@@ -24,8 +24,8 @@ func (k APIKey) GoString() string { return k.String() }
 // An Endpoint is one of several addresses at which a provider serves the same models.
 type Endpoint struct {
 	BaseURL string
-	APIKey  string // opens this endpoint alone; "" for the provider's keys
-	Weight  int    // share of the sessions that are served there; 0 means 1
+	APIKey  string // for this endpoint only; "" for the provider's keys
+	Weight  int    // share of the sessions served there; 0 means 1
 }
 
 // String keeps the key out of logs.
@@ -34,7 +34,7 @@ func (e Endpoint) String() string { return "endpoint at " + e.BaseURL }
 // GoString keeps the key out of logs.
 func (e Endpoint) GoString() string { return e.String() }
 
-// endpoint is one address of a provider, and what is known of its health.
+// endpoint is one address of a provider, with its health.
 type endpoint struct {
 	provider *Provider
 	address  string // host:port, for messages to people
@@ -47,7 +47,7 @@ type endpoint struct {
 	cooling  coolDown
 }
 
-// apiKey is a credential of the server's, and what is known of it.
+// apiKey is one of the server's credentials, with its state.
 type apiKey struct {
 	secret  string
 	number  int // in the configuration, from 1: the provider's first, then those of its endpoints
@@ -55,22 +55,22 @@ type apiKey struct {
 	cooling coolDown
 }
 
-// share says how many of the sessions something serves, and which.
+// share decides which sessions something serves, and how many.
 type share struct {
 	seed   uint64
 	weight float64
 }
 
-// newShare makes the share of what is known by name, which decides: sessions stay where they are when something else is
-// added, taken away or put in another order.
+// newShare makes the share of something, identified by its name: sessions stay where they are when something else is
+// added, removed or reordered.
 func newShare(name string, weight int) share {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))
 	return share{seed: h.Sum64(), weight: float64(max(weight, 1))}
 }
 
-// distance is how far the share is from a session. Of several, the nearest one serves it: over all sessions, each is
-// the nearest as often as its weight says (weighted rendezvous hashing).
+// distance returns how far the share is from a session. The nearest of several serves it: over all sessions, each is
+// the nearest in proportion to its weight (weighted rendezvous hashing).
 func (s share) distance(affinity uint64) float64 {
 	// 53 bits fill a float64's mantissa; 1 keeps the logarithm away from 0.
 	u := (float64(mixed(affinity^s.seed)>>11) + 1) / (1<<53 + 1)
@@ -86,8 +86,8 @@ func mixed(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Affinity is a name for what is served in one place as long as that is well, so that a provider's prompt cache, which
-// is kept by credential and host, keeps hitting. It is the same in every process. It is never 0.
+// Affinity returns a hash for what is served in one healthy place, so that a provider's prompt cache, which is per
+// credential and host, keeps hitting. It is the same in every process, and never 0.
 func Affinity(account, session string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(account))
@@ -96,7 +96,7 @@ func Affinity(account, session string) uint64 {
 	return max(h.Sum64(), 1)
 }
 
-// keyConfig is all keys that may open any endpoint.
+// keyConfig returns all keys that may open any endpoint.
 func (c *ProviderConfig) keyConfig() ([]APIKey, error) {
 	switch {
 	case len(c.APIKeys) == 0 && c.APIKey == "":
@@ -124,8 +124,8 @@ func newKeys(list []APIKey) ([]*apiKey, error) {
 	return keys, nil
 }
 
-// newPlaces makes the endpoints of the provider with a name, of which there is at least one. at makes one without keys and
-// URLs. The errors begin with the setting.
+// newPlaces makes the endpoints of a provider, at least one. at makes one without keys and URLs. Errors begin with the
+// setting.
 func newPlaces(name string, row *Dialect, c *ProviderConfig, at func(*url.URL) *endpoint) (p places, err error) {
 	list, err := c.keyConfig()
 	if err != nil {

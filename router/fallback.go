@@ -6,13 +6,13 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// A Fallback names the models that may answer for Model when its provider cannot, in the order in which they are asked.
+// A Fallback lists the models that may answer for Model if its provider cannot, in the order in which they are asked.
 type Fallback struct {
 	Model string
 	To    []string
 }
 
-// buildFallbacks places every model of every chain, so that a chain that leads nowhere is found at the start.
+// buildFallbacks places every model of every chain, so that a chain without a route is found at the start.
 func (r *Router) buildFallbacks(list []Fallback) (map[string][]Placement, error) {
 	chains := make(map[string][]Placement, len(list))
 	for i, f := range list {
@@ -38,8 +38,8 @@ func (r *Router) buildFallbacks(list []Fallback) (map[string][]Placement, error)
 	return chains, nil
 }
 
-// Fallbacks are the placements that may answer in place of p, by the model's name as the client gave it, else as it was
-// sent. Not to be changed.
+// Fallbacks returns the placements that may answer instead of p, by the client's name of the model, else by the name as
+// sent. They must not be changed.
 func (r *Router) Fallbacks(p Placement) []Placement {
 	if chain := r.fallbacks[p.Asked]; chain != nil {
 		return chain
@@ -47,8 +47,8 @@ func (r *Router) Fallbacks(p Placement) []Placement {
 	return r.fallbacks[p.Model]
 }
 
-// FallsBack reports whether an error of a provider is one for which another model may be asked: not when the request is at
-// fault, which would be so everywhere, or the caller.
+// FallsBack reports whether another model may be asked after a provider's error: not if the request or the caller is at
+// fault, which would fail everywhere.
 func FallsBack(e *codec.Error) bool {
 	if e.Provider == "" {
 		return false

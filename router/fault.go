@@ -15,7 +15,7 @@ import (
 	"github.com/mnemeproxy/mneme/router/neterr"
 )
 
-// phase is how far a call had come when it failed.
+// phase is how far a call had got when it failed.
 type phase uint8
 
 const (
@@ -23,8 +23,8 @@ const (
 	phaseBody
 )
 
-// fault turns the failure of a call into an error for the client. What is said names the provider and host:port, or
-// the proxy; the text of err is only kept as the cause.
+// fault turns the failure of a call into an error for the client. The message names the provider and host:port, or the
+// proxy; the text of err is kept only as the cause.
 func (e *endpoint) fault(w *watch, err error, at phase) *codec.Error {
 	cause := w.cause()
 	var callers *codec.Error
@@ -88,7 +88,7 @@ func (e *endpoint) headerFault(err error) *codec.Error {
 		return e.faultf(codec.KindUpstream, err, "%s (%s) closed the connection before it answered.", e.provider.name, e.address)
 	case errors.As(err, &netErr) && netErr.Timeout():
 		return e.faultf(codec.KindTimeout, err, "%s (%s) did not finish the TLS handshake in time.", e.provider.name, e.address)
-	case errors.Is(err, http1.ErrHeadTooLarge), strings.Contains(err.Error(), "headers exceeded"): // the latter by net/http
+	case errors.Is(err, http1.ErrHeadTooLarge), strings.Contains(err.Error(), "headers exceeded"): // the latter from net/http
 		return e.faultf(codec.KindUpstream, err, "%s (%s) answered with a header of more than %d KiB.", e.provider.name, e.address, maxResponseHeader>>10)
 	case errors.Is(err, http1.ErrMalformed), strings.Contains(err.Error(), "malformed"):
 		return e.faultf(codec.KindUpstream, err, "%s (%s) answered with something that is not HTTP: check providers.%s.base_url.", e.provider.name, e.address, e.provider.name)
@@ -111,7 +111,7 @@ func (e *endpoint) dialFault(err error) *codec.Error {
 	}
 }
 
-// proxyOf is the address of the proxy that failed, or "" when the failure is not a proxy's.
+// proxyOf returns the address of the proxy that failed, or "" if the failure is not a proxy's.
 func proxyOf(err error) string {
 	var op *net.OpError
 	if !errors.As(err, &op) || op.Op != "proxyconnect" {

@@ -5,10 +5,10 @@ import (
 	"github.com/mnemeproxy/mneme/codec/crossing"
 )
 
-// formatList is the formats that a provider speaks.
+// formatList is the formats of a provider.
 type formatList []codec.Format
 
-// only is the one format of an author in which a model answers, if it is spoken.
+// only returns the one format of an author in which a model answers, if the provider has it.
 func (l formatList) only(m *Model, author codec.Family) codec.Format {
 	if !m.ResponsesOnly && !m.SearchModel {
 		return codec.FormatUnknown
@@ -22,7 +22,7 @@ func (l formatList) only(m *Model, author codec.Family) codec.Format {
 	return codec.FormatUnknown
 }
 
-// best is the format with the highest score; those without any are out of the question.
+// best returns the format with the highest score; formats without a score are excluded.
 func (l formatList) best(score func(*codec.HTTPTraits) int) codec.Format {
 	best, highest := codec.FormatUnknown, 0
 	for _, f := range l {
@@ -33,7 +33,7 @@ func (l formatList) best(score func(*codec.HTTPTraits) int) codec.Format {
 	return best
 }
 
-// forVectors is the format in which to ask for embeddings.
+// forVectors returns the format for embeddings.
 func (l formatList) forVectors() codec.Format {
 	return l.best(func(t *codec.HTTPTraits) int {
 		switch {
@@ -46,7 +46,7 @@ func (l formatList) forVectors() codec.Format {
 	})
 }
 
-// forListing is the format in which to ask for the list of models.
+// forListing returns the format for the list of models.
 func (l formatList) forListing() codec.Format {
 	return l.best(func(t *codec.HTTPTraits) int { return t.ListRank })
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/mnemeproxy/mneme/codec/crossing"
 )
 
-// Headers that go upstream whatever the provider, by canonical name. Everything else a client sends stays here unless
-// the provider's family reads it: hop-by-hop headers, our own (X-Service-*), cookies, credentials, forwarding headers.
+// Headers that go upstream to any provider, by canonical name. All others stay here unless the provider's family reads
+// them: hop-by-hop headers, our own (X-Service-*), cookies, credentials, forwarding headers.
 var passesToAll = []string{"User-Agent", "Idempotency-Key"}
 
-// Headers that go upstream only to the vendor that made them: they identify its customers, turn on its features or
+// Headers that go upstream only to the vendor that defines them: they identify its customers, turn on its features or
 // report its SDK. An entry that ends in "-" is a prefix.
 var passesToFamily = map[codec.Family][]string{
 	codec.FamilyAnthropic: {
-		"Anthropic-", // version, beta (never judged), user-profile-id, workspace-id, dangerous-direct-browser-access
+		"Anthropic-", // version, beta (passed unchecked), user-profile-id, workspace-id, dangerous-direct-browser-access
 		"X-App", "X-Claude-Code-", "X-Stainless-",
 	},
 	codec.FamilyOpenAI: {
@@ -27,14 +27,14 @@ var passesToFamily = map[codec.Family][]string{
 		"Originator", "Session-Id", "Thread-Id", "Conversation-Id", "Version", "X-Codex-", "X-Openai-", "X-Oai-", // Codex
 	},
 	codec.FamilyOther: {
-		// Hosts with a Messages endpoint of their own tell SDK versions apart by these.
+		// Hosts with their own Messages endpoint distinguish SDK versions by these.
 		"Anthropic-Version", "Anthropic-Beta",
 	},
 }
 
 var traceHeaders = []string{"Traceparent", "Tracestate"}
 
-// Headers that come back to the client, by canonical name: what SDKs and agents read from an answer.
+// Headers that are passed back to the client, by canonical name: those that SDKs and agents read.
 var passesDownstream = newHeaderNames([]string{
 	"Request-Id", "X-Request-Id", "X-Ds-Trace-Id",
 	"Retry-After", "Retry-After-Ms", "X-Should-Retry",
@@ -44,11 +44,12 @@ var passesDownstream = newHeaderNames([]string{
 // headerPolicy builds the headers of a request from an allow-list.
 type headerPolicy struct {
 	passing   headerNames
-	userAgent []string        // where the client has none; shared by all requests
+	userAgent []string        // if the client has none; shared by all requests
 	formats   []formatHeaders // by the format's number
 }
 
-// formatHeaders are what a format adds to a request that lacks it, and those of other formats that it must not have.
+// formatHeaders are headers that a format adds to a request that lacks them, and those of other formats that it
+// removes.
 type formatHeaders struct {
 	added   map[string][]string
 	foreign []string
@@ -84,7 +85,7 @@ func newHeaderPolicy(family codec.Family, c *Config) headerPolicy {
 	return headerPolicy{passing: newHeaderNames(names), userAgent: []string{agent}, formats: headersByFormat()}
 }
 
-// Values that every request shares. net/http does not change them.
+// Values shared by all requests. net/http does not change them.
 var (
 	jsonType        = []string{"application/json"}
 	eventStreamType = []string{"text/event-stream"}
@@ -103,8 +104,8 @@ func (h *headerPolicy) build(c *Call, credential Credential) http.Header {
 		out["Content-Type"] = jsonType
 	}
 	if c.Operation == Embed {
-		// A list that is split into several requests must not get the first one's answer for all of them; and there is
-		// nothing in making vectors twice that the key would have to prevent.
+		// A list that is split into several requests must not get the first one's answer for all of them; and making
+		// vectors twice is harmless.
 		delete(out, "Idempotency-Key")
 	}
 	out["Accept"] = jsonType
@@ -138,13 +139,13 @@ func (p *Provider) PassesUpstream(name string) bool { return p.headers.passing.h
 // PassesDownstream reports whether a provider's header may reach the client. name is in canonical form.
 func PassesDownstream(name string) bool { return passesDownstream.has(name) }
 
-// headerNames are canonical names of headers, and beginnings of names.
+// headerNames are canonical header names and prefixes.
 type headerNames struct {
 	whole      map[string]bool
 	beginnings []string
 }
 
-// newHeaderNames takes an entry that ends in "-" for a beginning.
+// newHeaderNames treats an entry that ends in "-" as a prefix.
 func newHeaderNames(entries []string) headerNames {
 	n := headerNames{whole: make(map[string]bool)}
 	for _, entry := range entries {
@@ -169,7 +170,7 @@ func (n *headerNames) has(name string) bool {
 	return false
 }
 
-// validHeaderValue reports whether v can stand in a header (RFC 9110, section 5.5).
+// validHeaderValue reports whether v is a valid header value (RFC 9110, section 5.5).
 func validHeaderValue(v string) bool {
 	for i := range len(v) {
 		if c := v[i]; c < ' ' && c != '\t' || c == 0x7f {

@@ -1,16 +1,16 @@
 package router
 
-// Health is what is known of an endpoint.
+// Health is the state of an endpoint.
 type Health struct {
 	Provider string
-	BaseURL  string // no two of a provider's are alike
+	BaseURL  string // unique within a provider
 	Breaker  BreakerState
-	Cooling  bool // it is passed over for a while
-	Keys     int  // credentials of the server's that open it
-	Ready    int  // of them, those that are not cooling down
+	Cooling  bool // it is skipped for a while
+	Keys     int  // the server's credentials for it
+	Ready    int  // those of them that are not cooling down
 }
 
-// Health is that of every endpoint now, in the order of the providers' names and of the configuration.
+// Health returns the present state of every endpoint, in the order of the providers' names and of the configuration.
 func (r *Router) Health() []Health {
 	var all []Health
 	for _, p := range r.Providers() {

@@ -18,30 +18,30 @@ import (
 
 const (
 	listDeadline  = 3 * time.Second  // for one provider's list: Claude Code waits 3 s for all of them
-	listFresh     = 5 * time.Minute  // how long a list is used again
-	listRetry     = 15 * time.Second // how long a provider that failed is left alone
+	listFresh     = 5 * time.Minute  // how long a list is reused
+	listRetry     = 15 * time.Second // how long a failed provider is not asked
 	maxListBytes  = 8 << 20
 	maxCachedList = 1024 // lists kept, one per provider and credential
 )
 
 // A ListedModel is one model on offer.
 type ListedModel struct {
-	ID          string // as clients name it
+	ID          string // the client's name for it
 	Provider    string
-	OwnedBy     string    // "" when the provider does not say
-	DisplayName string    // "" when the provider does not say
-	Created     time.Time // zero when the provider does not say
-	MaxInput    int64     // tokens; 0 when the provider does not say
-	MaxOutput   int64     // tokens; 0 when the provider does not say
+	OwnedBy     string    // "" if the provider does not say
+	DisplayName string    // "" if the provider does not say
+	Created     time.Time // zero if the provider does not say
+	MaxInput    int64     // tokens; 0 if the provider does not say
+	MaxOutput   int64     // tokens; 0 if the provider does not say
 }
 
-// CredentialFunc finds the credential for a provider's list in the format that Do will speak; zero for none.
+// CredentialFunc returns the credential for a provider's list in the format that Do will use; zero for none.
 type CredentialFunc func(p *Provider, f codec.Format) Credential
 
-// Models is the union of what the providers list, in the order of the providers' names and then as each lists them,
-// preceded by the aliases. Providers without a credential, and those that fail, are left out. Lists are asked for
-// concurrently with a deadline of their own and used again for some minutes; they are kept apart by credential, so
-// that no caller sees names that only another's credential opens.
+// Models returns the union of the providers' lists, in the order of the providers' names and then of each list,
+// preceded by the aliases. Providers without a credential, and those that fail, are left out. Lists are requested
+// concurrently with a deadline of their own and reused for some minutes. They are kept per credential, so that no
+// caller sees names that only another's credential opens.
 func (r *Router) Models(ctx context.Context, credential CredentialFunc) []ListedModel {
 	lists := make([][]ListedModel, len(r.names))
 	var wait sync.WaitGroup
@@ -56,7 +56,7 @@ func (r *Router) Models(ctx context.Context, credential CredentialFunc) []Listed
 	return r.union(slices.Concat(r.listedAliases(), slices.Concat(lists...)))
 }
 
-// union lists every name once: of several providers that list it, the one to which it leads.
+// union lists every name once: for a name in several lists, from the provider that it leads to.
 func (r *Router) union(all []ListedModel) []ListedModel {
 	at := make(map[string]int, len(all))
 	union := all[:0]
@@ -82,7 +82,7 @@ func (r *Router) listedAliases() []ListedModel {
 	return list
 }
 
-// reachable names the models of a host by names that lead there.
+// reachable renames the models of a host so that the names lead there.
 func (r *Router) reachable(p *Provider, list []ListedModel) []ListedModel {
 	if p.vendor == "" {
 		return list
@@ -96,7 +96,7 @@ func (r *Router) reachable(p *Provider, list []ListedModel) []ListedModel {
 	return named
 }
 
-// modelLists keeps the providers' lists.
+// modelLists caches the providers' lists.
 type modelLists struct {
 	deadline time.Duration // listDeadline
 	mu       sync.Mutex
@@ -108,7 +108,7 @@ type listKey struct {
 	credential [sha256.Size]byte
 }
 
-// modelList is one list, there or on its way.
+// modelList is one list, complete or being requested.
 type modelList struct {
 	done   chan struct{} // closed when models and until are set
 	models []ListedModel
@@ -119,8 +119,8 @@ func newModelLists() *modelLists {
 	return &modelLists{deadline: listDeadline, entries: make(map[listKey]*modelList)}
 }
 
-// get returns a provider's list, from the cache or by the one request that all who ask meanwhile share. It returns
-// nil when ctx ends first; the request goes on for the others.
+// get returns a provider's list, from the cache or from one request shared by all concurrent callers. It returns nil if
+// ctx ends first; the request goes on for the others.
 func (l *modelLists) get(ctx context.Context, r *Router, p *Provider, c Credential) []ListedModel {
 	key := listKey{provider: p.name, credential: sha256.Sum256([]byte(c.Header + "\x00" + c.Value))}
 	list := l.find(key, func(list *modelList) {
@@ -134,7 +134,7 @@ func (l *modelLists) get(ctx context.Context, r *Router, p *Provider, c Credenti
 	}
 }
 
-// find returns the entry for key, beginning a new one when there is none or it is out of date.
+// find returns the entry for key, and starts a new one if there is none or it is out of date.
 func (l *modelLists) find(key listKey, begin func(*modelList)) *modelList {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,7 +148,7 @@ func (l *modelLists) find(key listKey, begin func(*modelList)) *modelList {
 	return list
 }
 
-// makeRoom drops what is out of date, and everything when that is not enough.
+// makeRoom drops outdated lists, and all lists if that is not enough.
 func (l *modelLists) makeRoom() {
 	if len(l.entries) < maxCachedList {
 		return
@@ -184,10 +184,10 @@ func (m *modelList) fetch(ctx context.Context, deadline time.Duration, p *Provid
 	m.models, m.until = models, time.Now().Add(listFresh)
 }
 
-// ErrNoList is what [Provider.List] returns for a host that has no list of models.
+// ErrNoList is returned by [Provider.List] for a host that has no list of models.
 var ErrNoList = errors.New("this host has no list of models")
 
-// List asks a provider for its models, by the names that it gives them itself.
+// List requests a provider's models, by its own names for them.
 func (p *Provider) List(ctx context.Context, c Credential) ([]ListedModel, error) {
 	if p.endpoints[0].urlOf(&Call{Operation: ListModels, Format: p.formats.forListing()}) == nil {
 		return nil, ErrNoList

@@ -19,7 +19,7 @@ var (
 	builtInPrices []byte
 )
 
-// modelFile is the form of models.yaml, of prices.yaml, and of an operator's file, which may have both in it.
+// modelFile is the form of models.yaml, of prices.yaml, and of an operator's file, which may contain both.
 type modelFile struct {
 	AsOf    string            `yaml:"as_of"`
 	Models  []modelRow        `yaml:"models"`
@@ -43,13 +43,13 @@ func parseModelFile(data []byte) (*modelFile, error) {
 	return &file, nil
 }
 
-// modelFacts are what is known of models, and what they cost.
+// modelFacts are the facts about models, with prices.
 type modelFacts struct {
 	models *catalogue
 	prices *priceList
 }
 
-// builtInFacts are parsed once: a configuration is checked with a router of its own before one is run.
+// builtInFacts are parsed once: a configuration is checked with a separate router before one is run.
 var builtInFacts = sync.OnceValues(func() (modelFacts, error) {
 	models, err := parseModelFile(builtInModels)
 	if err != nil {
@@ -68,7 +68,7 @@ var builtInFacts = sync.OnceValues(func() (modelFacts, error) {
 	return facts, nil
 })
 
-// loadModelFacts lays the operator's file over what is built in. Without a path there is none.
+// loadModelFacts overlays the operator's file on the built-in facts. "" means no file.
 func loadModelFacts(path string) (modelFacts, error) {
 	own, err := builtInFacts()
 	if err != nil || path == "" {

@@ -14,10 +14,10 @@ import (
 	"github.com/mnemeproxy/mneme/codec/embeddings"
 )
 
-// A Model is what is known about one model; the fields are explained at the top of models.yaml.
+// A Model is what is known about one model; models.yaml explains the fields.
 type Model struct {
 	Thinking         codec.ThinkingForm
-	Efforts          []string // weakest first; not to be changed
+	Efforts          []string // weakest first; must not be changed
 	MinBudget        int64    // tokens
 	MaxBudget        int64    // tokens; 0 when unknown
 	CanDisable       bool
@@ -39,20 +39,21 @@ type Model struct {
 	Embedding        embeddings.Model
 }
 
-// catalogue is the model data, in the order in which rows are laid over one another. It does not change.
+// catalogue is the model data, in the order in which rows override one another. It is immutable.
 type catalogue struct {
 	asOf string
 	rows []modelRow
 
-	// Two looks at every row are a fiftieth of a small request. Clients choose the names, so only the first are kept.
+	// Matching every row twice takes a fiftieth of a small request. Clients choose the names, so only the first ones
+	// are cached.
 	known  atomic.Pointer[map[string]*Model] // replaced, never changed; nil at first
 	adding sync.Mutex
 }
 
-// knownModels is how many names are kept: more than one installation uses, and at most some 300 KB.
+// knownModels is how many names are cached: more than one installation uses, and at most some 300 KB.
 const knownModels = 512
 
-// modelRow says what differs from the rows below it: nil is unsaid.
+// modelRow has what differs from the rows below it: nil means unset.
 type modelRow struct {
 	Match            *string       `yaml:"match"`
 	Thinking         *string       `yaml:"thinking"`
@@ -75,7 +76,7 @@ type modelRow struct {
 	BoundThinking    *bool         `yaml:"bound_thinking"`
 	Embedding        *embeddingRow `yaml:"embedding"`
 
-	parts []string // of Match, cut at its stars
+	parts []string // of Match, split at its stars
 }
 
 type span struct {
@@ -109,20 +110,20 @@ var thinkingForms = map[string]codec.ThinkingForm{
 	"level":    codec.ThinkingLevel,
 }
 
-// with is the catalogue with the rows of an operator's file laid over it.
+// with returns the catalogue with the rows of an operator's file on top.
 func (c *catalogue) with(over []modelRow) *catalogue {
 	both := &catalogue{asOf: c.asOf, rows: slices.Concat(c.rows, over)}
 	both.sort()
 	return both
 }
 
-// sort puts the rows in the order in which they are laid over one another. Of rows with the same match the operator's,
-// which come later, end up on top.
+// sort puts the rows in the order in which they override one another. Of rows with the same match the operator's, which
+// come later, win.
 func (c *catalogue) sort() {
 	slices.SortStableFunc(c.rows, func(a, b modelRow) int { return cmp.Compare(literals(*a.Match), literals(*b.Match)) })
 }
 
-// completeModels checks the rows of a file and cuts what they match into parts.
+// completeModels checks the rows of a file and splits their matches into parts.
 func completeModels(rows []modelRow) error {
 	seen := make(map[string]bool, len(rows))
 	for i := range rows {
@@ -186,10 +187,11 @@ func (s *span) check(name string) error {
 	return nil
 }
 
-// ModelsAsOf is the date of the built-in model data, as YYYY-MM-DD.
+// ModelsAsOf returns the date of the built-in model data, as YYYY-MM-DD.
 func (r *Router) ModelsAsOf() string { return r.models.asOf }
 
-// model is everything known about a model name. An unknown one gets what holds for any. It is shared, and not to be changed.
+// model returns everything known about a model name. An unknown one gets the general facts. The result is shared, and
+// must not be changed.
 func (c *catalogue) model(name string) *Model {
 	known := c.known.Load()
 	if known != nil {
@@ -218,7 +220,7 @@ func (c *catalogue) keep(name string, m *Model) {
 // maxKnownName is above the length of any real name, in bytes.
 const maxKnownName = 128
 
-// look goes through the rows.
+// look combines the matching rows.
 func (c *catalogue) look(name string) Model {
 	var m Model
 	for i := range c.rows {
@@ -298,8 +300,8 @@ func set[T any](to *T, said *T) {
 	}
 }
 
-// fits reports whether a row's match, cut at its stars, applies to a model name: as a prefix where there is no star, else
-// as a pattern in which each star stands for any characters.
+// fits reports whether a row's match, split at its stars, applies to a model name: as a prefix if there is no star,
+// else as a pattern in which each star matches any characters.
 func fits(match []string, name string) bool {
 	if !strings.HasPrefix(name, match[0]) {
 		return false
@@ -319,5 +321,5 @@ func fits(match []string, name string) bool {
 	return strings.HasSuffix(name, match[last])
 }
 
-// literals counts what a match demands of a name.
+// literals counts the literal characters of a match.
 func literals(match string) int { return len(match) - strings.Count(match, "*") }

@@ -9,29 +9,28 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// places are the endpoints of a provider, and the keys of the server's that open them.
+// places are the endpoints of a provider, and the server's keys for them.
 type places struct {
-	endpoints []*endpoint // one at least
-	keys      []*apiKey   // that open every endpoint without a key of its own
+	endpoints []*endpoint // at least one
+	keys      []*apiKey   // for every endpoint without a key of its own
 }
 
-// destination is where a call goes, and with what.
+// destination is an endpoint and a key for a call.
 type destination struct {
 	endpoint *endpoint
 	key      *apiKey // nil: the caller's own credential
 	trial    trial   // of the endpoint's breaker
 }
 
-// candidate is a place with what decides between them.
+// candidate is a place with the criteria for choosing it.
 type candidate struct {
 	destination
-	rest              time.Duration // until it is out of its cool-downs
+	rest              time.Duration // until its cool-downs end
 	toEndpoint, toKey float64       // distances from the session
 }
 
-// first chooses the place of a first attempt: of those that are well, the one that is nearest to the session. Where all
-// of them cool down it is the one that is ready first, since the caller has no other. There is none only where breakers
-// are open everywhere.
+// first chooses the place of a first attempt: the nearest healthy one to the session. If all are cooling down it is the
+// one that is ready first, since the caller has no other. There is none only if breakers are open everywhere.
 func (p *places) first(c *Call, now time.Time) (at destination, ok bool) {
 	if at, ok = p.only(c); ok {
 		at.trial, ok = at.endpoint.breaker.admit(now, c.Account)
@@ -44,7 +43,7 @@ func (p *places) first(c *Call, now time.Time) (at destination, ok bool) {
 	return admitted(c, candidates, now)
 }
 
-// another chooses the place of a further attempt, which has to be well and untried.
+// another chooses the place of a further attempt, which has to be healthy and untried.
 func (p *places) another(c *Call, now time.Time, failed *failedPlaces) (destination, bool) {
 	candidates := slices.DeleteFunc(p.candidates(c, now), func(x candidate) bool {
 		return x.rest > 0 || slices.Contains(failed.endpoints, x.endpoint) || slices.Contains(failed.keys, x.key)
@@ -66,7 +65,7 @@ func admitted(c *Call, candidates []candidate, now time.Time) (destination, bool
 	return destination{}, false
 }
 
-// only is the place where there is no choice.
+// only returns the place if there is no choice.
 func (p *places) only(c *Call) (destination, bool) {
 	e := p.endpoints[0]
 	switch {
@@ -102,17 +101,17 @@ func (p *places) candidates(c *Call, now time.Time) []candidate {
 	return all
 }
 
-// rest is how long it takes until the first of the open breakers admits a call.
+// rest returns the time until the first of the open breakers admits a call.
 func (p *places) rest(c *Call, now time.Time) time.Duration {
 	wait := maxBreakerPause
 	for _, e := range p.endpoints {
 		_, rest := e.breaker.look(now, c.Account)
 		wait = min(wait, rest)
 	}
-	return max(wait.Round(time.Second), time.Second) // a half-open breaker knows in a moment
+	return max(wait.Round(time.Second), time.Second) // a half-open breaker decides in a moment
 }
 
-// resting is the error for a caller while the breakers of all endpoints are open, for another wait.
+// resting returns the error for a caller while the breakers of all endpoints are open for wait.
 func (p *Provider) resting(wait time.Duration) *codec.Error {
 	err := p.endpoints[0].faultf(codec.KindOverloaded, nil,
 		"%s (%s) is left alone for another %v, because its last calls failed. The records of the exchanges before say why.",

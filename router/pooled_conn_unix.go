@@ -15,27 +15,27 @@ import (
 	"github.com/mnemeproxy/mneme/router/http1"
 )
 
-// A pooledConn is a connection in net/http's pool. net/http puts a connection back before it looks for what stands after
-// the answer, so that the next request can overtake the look and get that as its answer. A pooledConn knows whether net/http
-// has read all there is and waits for more.
+// A pooledConn is a connection in net/http's pool. net/http returns a connection to the pool before it checks for bytes
+// after the answer, so the next request can overtake that check and get those bytes as its answer. A pooledConn knows
+// whether net/http has read everything and waits for more.
 type pooledConn struct {
 	net.Conn
 	raw    syscall.RawConn
-	secure bool // TLS is spoken on it, after the greeting of a proxy if there is one
+	secure bool // TLS is used on it, after the handshake with a proxy if there is one
 
 	mu      sync.Mutex
-	waiting bool // the newest read has found nothing, and goes on
+	waiting bool // the newest read has found nothing and is still waiting
 	ended   bool
 	stream  tlsStream
 
-	// Of the read under way, of which there is one at a time.
+	// Of the current read; there is one at a time.
 	p    []byte
 	n    int
 	err  error
 	read func(fd uintptr) bool
 }
 
-// pooledConnOf returns socket itself where that is no socket.
+// pooledConnOf returns socket itself if that is not a socket.
 func pooledConnOf(socket net.Conn, secure bool) net.Conn {
 	with, ok := socket.(syscall.Conn)
 	if !ok {
@@ -89,8 +89,8 @@ func (c *pooledConn) Close() error {
 	return c.Conn.Close()
 }
 
-// quiet reports whether net/http has read all that has come, and waits: then nothing lies in a buffer of its own or of
-// TLS, since it would have been read there first. In the socket nothing may lie either, nor a part of a record of TLS.
+// quiet reports whether net/http has read everything that has arrived, and waits: then its own and TLS's buffers are
+// empty, since it would have read those first. The socket must be empty too, and no TLS record incomplete.
 func (c *pooledConn) quiet() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,13 +112,13 @@ func (c *pooledConn) over() bool {
 	return c.ended
 }
 
-// Between the end of an answer and the next read of net/http's lies no more than the scheduler's time.
+// Between the end of an answer and net/http's next read there is only the scheduler's delay.
 const (
 	lookEvery = 20 * time.Microsecond
 	lookFor   = time.Second
 )
 
-// usable reports whether a request may follow on a connection of the pool, and closes it otherwise.
+// usable reports whether a request may follow on a pooled connection, and closes it otherwise.
 func usable(conn net.Conn) bool {
 	c := underneath(conn)
 	if c == nil {
@@ -134,7 +134,7 @@ func usable(conn net.Conn) bool {
 	return true
 }
 
-// underneath is the pooledConn below TLS, that of a proxy too; nil where there is none.
+// underneath returns the pooledConn below TLS, also that of a proxy; nil if there is none.
 func underneath(conn net.Conn) *pooledConn {
 	for {
 		switch c := conn.(type) {
@@ -148,12 +148,12 @@ func underneath(conn net.Conn) *pooledConn {
 	}
 }
 
-// tlsStream follows the records of TLS, after the answer of a proxy that was asked to lead to the provider.
+// tlsStream tracks TLS records, after the answer of a proxy to CONNECT.
 type tlsStream struct {
 	begun    bool
 	greeting bool   // the answer of a proxy
-	newest   uint32 // four bytes of it
-	opaque   bool   // something else comes first, whose end is not known
+	newest   uint32 // the last four bytes of it
+	opaque   bool   // something of unknown length comes first
 	records  http1.Records
 }
 

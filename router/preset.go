@@ -11,15 +11,15 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// A preset is what is known of a place that serves the models of others: a provider with its name, or with it as preset,
-// needs no more than a credential. Names of the form HOST/MODEL lead there, as MODEL.
+// A preset is a host that serves the models of others: a provider with its name, or with it as preset, needs only a
+// credential. Names of the form HOST/MODEL lead there, as MODEL.
 type preset struct {
 	name    string
 	dialect string
-	baseURL string // "" where it depends on settings
+	baseURL string // "" if it depends on settings
 	formats []codec.Format
-	keyless bool   // serves without a credential, or has one of its own making
-	key     string // variable in which its own tools look for the credential
+	keyless bool   // works without a credential, or makes its own
+	key     string // variable in which the host's own tools look for the credential
 	place   func(*ProviderConfig) (string, error)
 	wire    func(*ProviderConfig, *url.URL) wire // nil: that of the dialect
 }
@@ -49,7 +49,7 @@ var presets = []preset{
 	{name: "bedrock", dialect: "anthropic", formats: []codec.Format{codec.Messages}, keyless: true, place: placeOfBedrock, wire: newBedrock},
 }
 
-// Presets lists the names of the hosts that are known.
+// Presets lists the names of the known hosts.
 func Presets() []string {
 	names := make([]string, len(presets))
 	for i := range presets {
@@ -58,7 +58,7 @@ func Presets() []string {
 	return names
 }
 
-// KeyVariable is the variable in which a host's own tools look for the credential of a provider; "" for none.
+// KeyVariable returns the variable in which a host's own tools look for the credential of a provider; "" for none.
 func KeyVariable(provider, preset string) string {
 	if h := presetOf(provider, preset); h != nil {
 		return h.key
@@ -66,9 +66,9 @@ func KeyVariable(provider, preset string) string {
 	return ""
 }
 
-// presetOf is the host of a provider: the one it names as its preset, else the one of its own name; nil for none.
+// presetOf returns the host of a provider: the one it names as its preset, else the one of its own name; nil for none.
 func presetOf(provider, named string) *preset {
-	name := strings.ReplaceAll(cmp.Or(named, provider), ".", "") // llama.cpp is no name for a provider
+	name := strings.ReplaceAll(cmp.Or(named, provider), ".", "") // llama.cpp is not a valid provider name
 	if i := slices.IndexFunc(presets, func(h preset) bool { return h.name == name }); i >= 0 {
 		return &presets[i]
 	}
@@ -81,24 +81,24 @@ func (c ProviderConfig) Keyless(name string) bool {
 	return h != nil && h.keyless
 }
 
-// knownAs is the name that a model has in models.yaml: clouds put the vendor before it.
+// knownAs returns a model's name in models.yaml: clouds put the vendor before it.
 func (p *Provider) knownAs(model string) string {
 	if _, own := p.endpoints[0].wire.(*bedrock); own {
-		if _, name, found := strings.Cut(model, "anthropic."); found { // us.anthropic.claude-…, or an ARN that ends so
+		if _, name, found := strings.Cut(model, "anthropic."); found { // us.anthropic.claude-…, or an ARN with such an end
 			return name
 		}
 	}
 	return model
 }
 
-// complete fills in what the host is known for. The error begins with the setting.
+// complete fills in the host's known settings. The error begins with the setting.
 func (h *preset) complete(c *ProviderConfig) error {
 	c.Dialect = cmp.Or(c.Dialect, h.dialect)
 	if len(c.Formats) == 0 {
 		c.Formats = h.formats
 	}
 	if h.keyless && !c.HasKey() {
-		c.APIKey = h.name // some of them want any
+		c.APIKey = h.name // some of them require any value
 	}
 	if c.HasURL() {
 		return nil

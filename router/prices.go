@@ -17,12 +17,12 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// priceList is what models cost, explained at the top of prices.yaml. It does not change.
+// priceList has the prices of models, explained at the top of prices.yaml. It is immutable.
 type priceList struct {
 	asOf string
-	rows []priceRow // the first that fits a model at a time applies
+	rows []priceRow // the first match for a model at a time applies
 
-	known  atomic.Pointer[map[pricedModel][]*Price] // as those of [catalogue]
+	known  atomic.Pointer[map[pricedModel][]*Price] // as in [catalogue]
 	adding sync.Mutex
 }
 
@@ -38,7 +38,7 @@ type priceRow struct {
 	Tiers    map[string]float64 `yaml:"tiers"`
 	Peak     *peakRow           `yaml:"peak"`
 
-	parts []string // of Match, cut at its stars
+	parts []string // of Match, split at its stars
 	price Price
 }
 
@@ -52,7 +52,7 @@ type peakRow struct {
 	Factor float64  `yaml:"factor"`
 }
 
-// Rates are what tokens cost by kind; nil is not listed.
+// Rates are the prices of tokens by kind; nil is not listed.
 type Rates struct {
 	Input          *Rate `yaml:"input"`
 	Output         *Rate `yaml:"output"`
@@ -62,41 +62,42 @@ type Rates struct {
 	CacheWriteLong *Rate `yaml:"cache_write_long"`
 }
 
-// Rate is what a token costs, in millionths of a millionth of a US dollar. Files give dollars for a million tokens.
+// Rate is the price of a token, in millionths of a millionth of a US dollar. Files give dollars per million tokens.
 type Rate int64
 
-// dearest is above any real price: a hundred dollars for a thousand tokens. With mostPriced it keeps sums from overflowing.
+// dearest is above any real price: a hundred dollars per thousand tokens. With mostPriced it keeps sums from
+// overflowing.
 const (
 	dearest    Rate  = 100_000 * 1e6
-	mostPriced int64 = 1e7 // tokens of a kind that one exchange is priced with; no context is a tenth of that
+	mostPriced int64 = 1e7 // the most tokens of a kind priced per exchange; no context is a tenth of that
 )
 
-// UnmarshalYAML reads a price for a million tokens.
+// UnmarshalYAML reads a price per million tokens.
 func (r *Rate) UnmarshalYAML(node *yaml.Node) error {
 	var dollars float64
 	if err := node.Decode(&dollars); err != nil {
 		return err
 	}
-	if !(dollars >= 0 && dollars*1e6 <= float64(dearest)) { // NaN neither
+	if !(dollars >= 0 && dollars*1e6 <= float64(dearest)) { // excludes NaN
 		return fmt.Errorf("line %d: %q is not a price for a million tokens", node.Line, node.Value)
 	}
 	*r = Rate(math.Round(dollars * 1e6))
 	return nil
 }
 
-// Price is what the tokens of a model cost from some day on.
+// Price is the price of a model's tokens from some day on.
 type Price struct {
 	Version string // the row and its day: "claude-opus-5-5@2026-09-22"
 
 	from  time.Time
 	usual Rates
-	above int64 // tokens of the prompt beyond which long holds; 0: never
+	above int64 // tokens of the prompt above which long applies; 0: never
 	long  Rates
 	tiers map[codec.Tier]float64
 	peak  *peakRow
 }
 
-// with is the list with the rows of an operator's file in place of those for the same models of the same provider.
+// with returns the list in which the rows of an operator's file replace those for the same models of the same provider.
 func (l *priceList) with(over []priceRow) *priceList {
 	rows := slices.Clip(over)
 	for _, row := range l.rows {
@@ -110,11 +111,11 @@ func (l *priceList) with(over []priceRow) *priceList {
 	return both
 }
 
-// sort puts the rows in the order in which they are looked through.
+// sort puts the rows in search order.
 func (l *priceList) sort() {
 	slices.SortStableFunc(l.rows, func(a, b priceRow) int {
 		return cmp.Or(
-			cmp.Compare(b.Provider, a.Provider), // any that is named before none
+			cmp.Compare(b.Provider, a.Provider), // rows with a provider before those without
 			cmp.Compare(literals(b.Match), literals(a.Match)),
 			strings.Compare(a.Match, b.Match),
 			b.price.from.Compare(a.price.from),
@@ -122,7 +123,7 @@ func (l *priceList) sort() {
 	})
 }
 
-// completePrices checks the rows of a file of some day and makes their prices.
+// completePrices checks the rows of a file of that date and makes their prices.
 func completePrices(rows []priceRow, asOf string) error {
 	for i := range rows {
 		if err := rows[i].complete(asOf); err != nil {
@@ -185,10 +186,10 @@ func (r Rates) or(usual Rates) Rates {
 	}
 }
 
-// PricesAsOf is the date of the built-in prices, as YYYY-MM-DD.
+// PricesAsOf returns the date of the built-in prices, as YYYY-MM-DD.
 func (r *Router) PricesAsOf() string { return r.prices.asOf }
 
-// Price is what a model costs at a provider of the configuration at a time; nil if no row of the price list says.
+// Price returns the price of a model at a configured provider at a time; nil if the price list has no row for it.
 func (r *Router) Price(provider, model string, at time.Time) *Price {
 	return r.prices.price(provider, model, at)
 }
@@ -202,7 +203,7 @@ func (l *priceList) price(provider, model string, at time.Time) *Price {
 	return nil
 }
 
-// pricesOf gives the prices of a model, the newest first.
+// pricesOf returns the prices of a model, newest first.
 func (l *priceList) pricesOf(provider, model string) []*Price {
 	name := pricedModel{provider, model}
 	known := l.known.Load()
@@ -228,7 +229,7 @@ func (l *priceList) keep(name pricedModel, prices []*Price) {
 	l.known.Store(&more)
 }
 
-// look gives the rows of the best match.
+// look returns the prices in the rows of the best match.
 func (l *priceList) look(provider, model string) (prices []*Price) {
 	var best *priceRow
 	for i := range l.rows {
@@ -254,7 +255,7 @@ func (row *priceRow) prices(model string) bool {
 	return ok && isRelease(release)
 }
 
-// isRelease reports whether what follows a model's name says which release of it is meant, and not another model.
+// isRelease reports whether the suffix of a model's name denotes a release of it, not another model.
 func isRelease(suffix string) bool {
 	if suffix == "" || suffix == "-latest" {
 		return true
@@ -267,21 +268,21 @@ func isRelease(suffix string) bool {
 		switch {
 		case c >= '0' && c <= '9':
 			digits++
-		case c != '-' || i != 4 && i != 7: // of 2026-10-01
+		case c != '-' || i != 4 && i != 7: // as in 2026-10-01
 			return false
 		}
 	}
 	return digits == 8 || len(suffix)-1 == digits && (digits == 3 || digits == 4)
 }
 
-// Bill is what the tokens of one exchange cost, in billionths of a US dollar.
+// Bill is the cost of the tokens of one exchange, in billionths of a US dollar.
 type Bill struct {
 	Cost  int64
-	Saved int64 // by caches: what the tokens read would have cost more, less what those written cost more than input
-	Exact bool  // every kind of tokens, and the tier, has its price
+	Saved int64 // by caches: the discount on tokens read minus the surcharge on tokens written
+	Exact bool  // every kind of tokens, and the tier, has a price
 }
 
-// Bill prices the tokens of an exchange that ended at a time. It is the only place that multiplies.
+// Bill prices the tokens of an exchange that ended at a time. All multiplication is here.
 func (p *Price) Bill(u *codec.Usage, at time.Time) Bill {
 	rates, exact := &p.usual, !u.Estimated
 	if p.above > 0 && u.TotalInput() > p.above {

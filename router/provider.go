@@ -13,14 +13,14 @@ import (
 	"github.com/mnemeproxy/mneme/codec/crossing"
 )
 
-// A Provider serves models at one or several endpoints. It is safe for concurrent use.
+// A Provider serves models at one or more endpoints. It is safe for concurrent use.
 type Provider struct {
 	places
 
 	name      string
 	dialect   *Dialect
-	prefixes  []string // of model names that come here without a configured route
-	vendor    string   // "HOST/", before names that come here without it; "" for none
+	prefixes  []string // of model names routed here by default
+	vendor    string   // "HOST/", the prefix of model names of a host without default routes; "" for none
 	formats   formatList
 	simulated bool
 	models    *catalogue
@@ -29,7 +29,7 @@ type Provider struct {
 	idle      time.Duration
 
 	clock   Clock
-	retries int // that a call may take
+	retries int // per call
 	budget  retryBudget
 }
 
@@ -75,7 +75,7 @@ func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, 
 	if own := lookupDialect(name); own != nil {
 		p.prefixes = own.Prefixes
 	}
-	if known != nil && lookupDialect(known.name) == nil { // those have models by whose names they are known
+	if known != nil && lookupDialect(known.name) == nil { // those hosts' models are known by their own names
 		p.vendor = name + "/"
 	}
 	p.budget.fill()
@@ -94,7 +94,7 @@ func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, 
 	return p, nil
 }
 
-// baseURL is the configured one, else the one of the row that bears the provider's name, else that of its dialect.
+// baseURL returns the configured URL, else that of the row with the provider's name, else that of its dialect.
 func baseURL(configured string, own, row *Dialect) (*url.URL, error) {
 	switch {
 	case configured != "":
@@ -108,28 +108,28 @@ func baseURL(configured string, own, row *Dialect) (*url.URL, error) {
 	}
 }
 
-// Name is the provider's name in the configuration.
+// Name returns the provider's name in the configuration.
 func (p *Provider) Name() string { return p.name }
 
 // String keeps the provider's key out of logs.
 func (p *Provider) String() string { return p.name }
 
-// Address is host:port of the first endpoint, for messages to people.
+// Address returns host:port of the first endpoint, for messages to people.
 func (p *Provider) Address() string { return p.endpoints[0].address }
 
 // Pooled reports whether there is a choice of endpoints or of the server's credentials, so that [Call.Affinity] matters.
 func (p *Provider) Pooled() bool { return len(p.endpoints) > 1 || len(p.keys) > 1 }
 
-// Formats are the wire formats that the endpoint speaks. Not to be changed.
+// Formats returns the wire formats that the endpoint speaks. They must not be changed.
 func (p *Provider) Formats() []codec.Format { return p.formats }
 
 // Speaks reports whether the endpoint speaks f.
 func (p *Provider) Speaks(f codec.Format) bool { return slices.Contains(p.formats, f) }
 
-// Family is whose reasoning state the provider's models read.
+// Family returns the family whose reasoning state the provider's models read.
 func (p *Provider) Family() codec.Family { return p.dialect.Family }
 
-// Dialect is the row of the provider's family. Not to be changed.
+// Dialect returns the row of the provider's family. It must not be changed.
 func (p *Provider) Dialect() *Dialect { return p.dialect }
 
 // Simulated reports whether the built-in simulated provider answers instead of a model.
@@ -140,12 +140,12 @@ func (p *Provider) HasKey() bool {
 	return slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return len(e.keys) > 0 })
 }
 
-// FormatFor is the format to write to the provider when a client speaks surface: the same where the provider speaks
-// it, else the best one to cross to. It is [codec.FormatUnknown] when there is none, which for surface
-// [codec.Embeddings] means that the provider has no embeddings.
+// FormatFor returns the format to write to the provider for a client's surface: the same one if the provider speaks it,
+// else the best one to cross to. It is [codec.FormatUnknown] if there is none, which for surface [codec.Embeddings]
+// means that the provider has no embeddings.
 //
-// Three facts about models steer it (models.yaml): some of OpenAI's answer in one of its two formats only, and its
-// reasoning models keep their reasoning state, tools beside an effort and pictures in results only in Responses.
+// Facts about models decide (models.yaml): some of OpenAI's answer in only one of its two formats, and its reasoning
+// models support reasoning state, tools with an effort, and images in results only in Responses.
 func (p *Provider) FormatFor(surface codec.Format, model string) codec.Format {
 	asked := crossing.Traits(surface)
 	if asked.Vectors {
@@ -166,7 +166,7 @@ func (p *Provider) FormatFor(surface codec.Format, model string) codec.Format {
 	})
 }
 
-// A Credential is the header that opens a provider.
+// A Credential is the header that authenticates to a provider.
 type Credential struct {
 	Header string // canonical name, e.g. "Authorization"
 	Value  string // e.g. "Bearer …"
@@ -186,7 +186,7 @@ func (c Credential) String() string {
 // GoString keeps credentials out of logs.
 func (c Credential) GoString() string { return c.String() }
 
-// Credential puts a key into the header that the provider reads in format f, as Authorization: Bearer or by itself.
+// Credential returns the header for a key in format f, as Authorization: Bearer or by itself.
 func (p *Provider) Credential(f codec.Format, key string) Credential {
 	switch header := p.CredentialHeader(f); {
 	case key == "":
@@ -198,7 +198,7 @@ func (p *Provider) Credential(f codec.Format, key string) Credential {
 	}
 }
 
-// Credentials are those that the server has for the provider, without the words that stand before them in headers.
+// Credentials returns the server's secrets for the provider, without header prefixes.
 func (p *Provider) Credentials() (secrets []string) {
 	for _, e := range p.endpoints {
 		for _, key := range e.keys {
@@ -208,7 +208,7 @@ func (p *Provider) Credentials() (secrets []string) {
 	return secrets
 }
 
-// CredentialHeader is the canonical name of the header that carries the provider's credential in format f.
+// CredentialHeader returns the canonical name of the header with the provider's credential in format f.
 func (p *Provider) CredentialHeader(f codec.Format) string {
 	if header := crossing.Traits(f).HTTP.KeyHeader; header != "" {
 		return header
@@ -216,8 +216,8 @@ func (p *Provider) CredentialHeader(f codec.Format) string {
 	return p.dialect.KeyHeader
 }
 
-// DefaultCredential is the server's own credential for the provider in format f, the first of several; zero when there
-// is none.
+// DefaultCredential returns the server's own credential for the provider in format f, the first of several; zero if
+// there is none.
 func (p *Provider) DefaultCredential(f codec.Format) Credential {
 	for _, e := range p.endpoints {
 		if len(e.keys) > 0 {

@@ -25,7 +25,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// Config is what an operator sets about providers. The zero Config serves the built-in providers.
+// Config is an operator's settings for providers. The zero Config serves the built-in providers.
 type Config struct {
 	// Providers by name. An entry for a built-in name (anthropic, openai, gemini, deepseek) changes what it sets and
 	// keeps the rest; any other name adds a provider.
@@ -40,22 +40,22 @@ type Config struct {
 	Clock   Clock   // nil: the system's
 
 	ModelsFile  string // path of a file in the form of models.yaml, laid over the built-in one, prices included; "" for none
-	Breakpoints bool   // set prompt-cache breakpoints for Anthropic where the client's format cannot ask for them
+	Breakpoints bool   // set prompt-cache breakpoints for Anthropic if the client's format cannot ask for them
 	TraceParent bool   // pass the W3C trace headers traceparent and tracestate upstream
 	HTTP2       bool   // offer HTTP/2 to providers; many streams then share one connection
-	UserAgent   string // sent where the client sent none; "" for "mneme"
+	UserAgent   string // sent if the client sent none; "" for "mneme"
 }
 
-// ProviderConfig is one provider. Zero fields keep the built-in value of the name or, for other names, of the
-// dialect. A provider that bears the name of a dialect gets that family's models; any other gets models by Routes.
+// ProviderConfig is one provider. Zero fields keep the built-in value of the name or, for other names, of the dialect.
+// A provider with the name of a dialect gets that family's models; any other gets models by Routes.
 type ProviderConfig struct {
 	BaseURL   string         // as the provider's SDKs take it, e.g. "https://api.openai.com/v1"
-	Endpoints []Endpoint     // in place of BaseURL: several that serve the same models
-	APIKey    string         // server default credential; "" when callers bring their own
-	APIKeys   []APIKey       // in place of APIKey: several
-	Formats   []codec.Format // formats the endpoint speaks, for instance a host of one's own with only codec.Chat
+	Endpoints []Endpoint     // instead of BaseURL: several that serve the same models
+	APIKey    string         // server default credential; "" if callers bring their own
+	APIKeys   []APIKey       // instead of APIKey: several
+	Formats   []codec.Format // formats of the endpoint, for instance only codec.Chat for a self-hosted server
 	Dialect   string         // name of a [Dialect] row; "" means the provider's own name if there is such a row, else "compatible"
-	Simulated bool           // the endpoint is the built-in simulated provider and not a model
+	Simulated bool           // the endpoint is the built-in simulated provider
 
 	Preset     string // name of a host of [Presets]; "" means the one of the provider's own name, if there is one
 	APIVersion string // at Azure, of its older API
@@ -74,7 +74,7 @@ func (c ProviderConfig) HasKey() bool {
 	return c.APIKey != "" || len(c.APIKeys) > 0 || slices.ContainsFunc(c.Endpoints, func(e Endpoint) bool { return e.APIKey != "" })
 }
 
-// HasURL reports whether it is said where the provider is.
+// HasURL reports whether the provider's address is configured.
 func (c ProviderConfig) HasURL() bool { return c.BaseURL != "" || len(c.Endpoints) > 0 }
 
 // WithSimulated points the provider called name at the simulated provider that listens at origin ("http://host:port").
@@ -86,10 +86,10 @@ func (c ProviderConfig) WithSimulated(name, origin string) ProviderConfig {
 	return c
 }
 
-// simulatedKey stands where the simulated provider expects a credential. It opens nothing.
+// simulatedKey is the credential for the simulated provider. It opens nothing.
 const simulatedKey = "simulated"
 
-// RouteRule sends the models whose names start with Prefix to the provider of that name.
+// RouteRule routes the models whose names start with Prefix to a provider.
 type RouteRule struct {
 	Prefix   string
 	Provider string
@@ -97,8 +97,8 @@ type RouteRule struct {
 	To       string // send this name; "" for the client's
 }
 
-// Alias sends a request for Model upstream as a request for To. A Model that ends in "*" stands for all names that begin so;
-// a To that does is given what stands for the star.
+// Alias sends a request for Model upstream as a request for To. A Model that ends in "*" matches all names with that
+// prefix; a To that does gets what the star matched.
 type Alias struct {
 	Model string
 	To    string
@@ -112,8 +112,8 @@ type Timeouts struct {
 	Idle      time.Duration // between two pieces of the answer, while we wait for the provider; 5 min
 }
 
-// A complete (not streamed) answer of a reasoning model has its first byte when the model has finished, and the
-// official SDKs wait 10 minutes for it.
+// A complete answer of a reasoning model has its first byte when the model has finished, and the official SDKs wait 10
+// minutes for it.
 var defaultTimeouts = Timeouts{Dial: 10 * time.Second, TLS: 10 * time.Second, FirstByte: 10 * time.Minute, Idle: 5 * time.Minute}
 
 func (t Timeouts) withDefaults() (Timeouts, error) {
@@ -150,13 +150,13 @@ type Router struct {
 
 	breakpoints bool
 
-	// life ends with Close; work that outlives its caller hangs on it and is counted in background.
+	// life ends with Close; work that outlives its caller uses it and is counted in background.
 	life       context.Context
 	endLife    context.CancelFunc
 	background sync.WaitGroup
 }
 
-// New builds a router. Its errors name the setting and what is wrong with it. Close the router when done.
+// New builds a router. Its errors name the setting and its fault. Close the router when done.
 func New(c Config) (*Router, error) {
 	timeouts, err := c.Timeouts.withDefaults()
 	if err != nil {
@@ -217,8 +217,8 @@ func (c *Config) retries() int {
 	return max(c.Retries, 0)
 }
 
-// Close ends the router's own background work and drops its idle connections. Calls that are under way are not cut:
-// they end with their contexts.
+// Close ends the router's own background work and drops its idle connections. Running calls are not cut: they end with
+// their contexts.
 func (r *Router) Close() {
 	r.endLife()
 	r.background.Wait()
@@ -229,7 +229,7 @@ func (r *Router) Close() {
 	}
 }
 
-// Credentials are those that the server has for its providers.
+// Credentials returns the server's secrets for its providers.
 func (r *Router) Credentials() (secrets []string) {
 	for _, name := range r.names {
 		secrets = append(secrets, r.providers[name].Credentials()...)

@@ -8,10 +8,10 @@ import (
 	"github.com/mnemeproxy/mneme/codec/embeddings"
 )
 
-// Model is what is known about the model of a placement.
+// Model returns what is known about the model of a placement.
 func (r *Router) Model(p Placement) Model { return *r.models.model(p.Provider.knownAs(p.Model)) }
 
-// Target is what an encoder has to know to write a request for a placement.
+// Target returns what an encoder needs to know to write a request for a placement.
 func (r *Router) Target(p Placement) codec.Target {
 	m := r.models.model(p.Provider.knownAs(p.Model))
 	row := p.Provider.dialect
@@ -44,13 +44,13 @@ func (r *Router) Target(p Placement) codec.Target {
 
 		Dialect: row.Chat,
 	}
-	// The host demands it, but only of models that reason (docs/wire/fourth-provider.md#2.4).
+	// The host requires it, but only for models that reason (docs/wire/fourth-provider.md#2.4).
 	t.Dialect.ReplayReasoning = row.Chat.ReplayReasoning && m.ReplayReasoning
 	return t
 }
 
-// ReplaysReasoning reports whether a placement wants the reasoning text of its answers in format f back, and names the
-// family that its models belong to.
+// ReplaysReasoning reports whether a placement wants the reasoning text of its answers in format f back, and returns
+// the family of its models.
 func (r *Router) ReplaysReasoning(p Placement, f codec.Format) (codec.Family, bool) {
 	if row := p.Provider.dialect; !row.Chat.ReplayReasoning {
 		return row.Family, false
@@ -59,14 +59,14 @@ func (r *Router) ReplaysReasoning(p Placement, f codec.Format) (codec.Family, bo
 	return t.Family, crossing.Takes(f, &t).ReasoningText
 }
 
-// An Embedder is what has to be known to ask for vectors of a placed model: what [embeddings.NewPlan] takes.
+// An Embedder is what is needed to ask a placed model for vectors: the arguments of [embeddings.NewPlan].
 type Embedder struct {
-	Format  codec.Format // in which the provider is asked
+	Format  codec.Format // the upstream format
 	Model   embeddings.Model
 	Dialect embeddings.Dialect
 }
 
-// Embedder says how to ask for vectors, or [codec.KindInvalidRequest] when the provider has none.
+// Embedder returns how to ask for vectors, or [codec.KindInvalidRequest] if the provider has none.
 func (r *Router) Embedder(p Placement) (Embedder, *codec.Error) {
 	format := p.Provider.formats.forVectors()
 	if format == codec.FormatUnknown {
@@ -77,7 +77,7 @@ func (r *Router) Embedder(p Placement) (Embedder, *codec.Error) {
 	return e, nil
 }
 
-// noEmbeddings names the providers that have what this one lacks.
+// noEmbeddings returns the error that names the providers with embeddings.
 func (r *Router) noEmbeddings(p Placement) *codec.Error {
 	var have []string
 	for _, name := range r.names {

@@ -18,21 +18,21 @@ import (
 	"github.com/mnemeproxy/mneme/router/neterr"
 )
 
-// Of both upstreams. Idle connections are dropped before the 60 s after which common load balancers drop them, so that
-// requests rarely meet a closing one. Answer headers of real providers stay under 8 KiB.
+// For both upstreams. Idle connections are dropped before the 60 s after which common load balancers drop them, so that
+// requests rarely meet a closing one. Answer headers of real providers are under 8 KiB.
 const (
 	idlePerHost       = 512
 	idleConnections   = 45 * time.Second
 	keepAlivePeriod   = 30 * time.Second
 	maxResponseHeader = 256 << 10
-	readBuffer        = 16 << 10 // one read takes what a burst has left in the socket
+	readBuffer        = 16 << 10 // one read empties a burst from the socket
 	writeBuffer       = 16 << 10
 )
 
 // transport is the upstream over net/http's connection pool, without its client: no redirects, no cookies.
 type transport struct{ pool *http.Transport }
 
-// newTransport makes an upstream of which secure reports whether TLS is spoken with the provider.
+// newTransport makes an upstream; secure says whether the provider is reached over TLS.
 func newTransport(t Timeouts, secure, http2 bool) *transport {
 	dialer := &net.Dialer{Timeout: t.Dial, KeepAlive: keepAlivePeriod}
 	pool := &http.Transport{
@@ -53,17 +53,17 @@ func newTransport(t Timeouts, secure, http2 bool) *transport {
 		ReadBufferSize:         readBuffer,
 		WriteBufferSize:        writeBuffer,
 		OnProxyConnectResponse: proxyAgreed,
-		// A stuck connection would hold up all the streams on it.
+		// A stuck connection would block all streams on it.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: keepAlivePeriod, PingTimeout: t.Dial},
 	}
 	return &transport{pool: pool}
 }
 
-// do sends a request once. A connection of the pool that cannot be used any more is replaced before anything is written on it.
-// net/http would send a request with an Idempotency-Key again, if it were given GetBody.
+// do sends a request once. An unusable pooled connection is replaced before anything is written on it. If net/http had
+// GetBody, it would resend a request with an Idempotency-Key.
 func (t *transport) do(ctx context.Context, out outgoing) (incoming, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	if !out.cutoff.Guard(cancel) { // by which it is cancelled in the end
+	if !out.cutoff.Guard(cancel) { // the cutoff cancels through it
 		cancel()
 		return incoming{}, context.Canceled
 	}
@@ -93,7 +93,7 @@ func (t *transport) do(ctx context.Context, out outgoing) (incoming, error) {
 	}
 }
 
-// overHTTP2 reports whether every answer on a connection names its request.
+// overHTTP2 reports whether answers on a connection are matched to their requests.
 func overHTTP2(conn net.Conn) bool {
 	c, ok := conn.(*tls.Conn)
 	return ok && c.ConnectionState().NegotiatedProtocol == "h2"
@@ -125,11 +125,11 @@ func isCut(err error) bool {
 			return true
 		}
 	}
-	// net/http's error for a connection whose end had been read before the request was written has no exported name.
+	// net/http's error for a connection whose end was read before the request was written has no exported name.
 	return err.Error() == "http: server closed idle connection"
 }
 
-// A proxyRefusal is a proxy's refusal to lead to the provider.
+// A proxyRefusal is a proxy's refusal to connect to the provider.
 type proxyRefusal struct {
 	proxy  string // host:port; the rest of its URL may hold a password
 	status int

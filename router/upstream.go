@@ -12,17 +12,17 @@ import (
 	"github.com/mnemeproxy/mneme/router/http1"
 )
 
-// upstream sends one request and returns once the answer's header is there.
+// upstream sends one request and returns once the answer's header has arrived.
 type upstream interface {
-	// do ends early when ctx is cancelled or the request is cut, in every phase, and so does reading the body of the answer.
-	// The caller cuts the request when it is done.
+	// do ends early if ctx is cancelled or the request is cut, in every phase, and so does reading the body of the
+	// answer. The caller cuts the request when it is done.
 	do(ctx context.Context, out outgoing) (incoming, error)
 	// close drops idle connections.
 	close()
 }
 
-// newUpstream reaches the origin of base: directly, or over net/http where a proxy of the environment leads to it, where HTTP/2
-// is asked for, or where the host's name has to be encoded first.
+// newUpstream returns an upstream for the origin of base: direct, or over net/http if the environment has a proxy for
+// it, if HTTP/2 is wanted, or if the host's name has to be encoded first.
 func newUpstream(base *url.URL, t Timeouts, http2 bool) upstream {
 	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: base})
 	if proxy != nil || err != nil || http2 && base.Scheme == "https" || !isASCII(base.Host) {
@@ -48,12 +48,12 @@ type incoming struct {
 	status int
 	header http.Header
 	body   io.ReadCloser
-	length int64 // of body, in bytes; -1 where it is not known
+	length int64 // of body, in bytes; -1 if unknown
 }
 
 // A payload is a request body that can be taken back. An upstream may still be sending when the call is over, because
-// the provider answered early or the client left; the bytes belong to a buffer that is about to carry another
-// request, which must not leak into this one.
+// the provider answered early or the client left; its buffer is about to carry another request, which must not leak
+// into this one.
 type payload struct {
 	mu   sync.Mutex
 	data []byte // nil once released
@@ -61,10 +61,10 @@ type payload struct {
 
 var errReleased = errors.New("the call is over")
 
-// open returns a reader of its own over the whole payload.
+// open returns a new reader over the whole payload.
 func (p *payload) open() io.ReadCloser { return &payloadReader{payload: p} }
 
-// release takes the bytes back. It waits for a copy under way, never for the network.
+// release takes the bytes back. It waits for a copy in progress, never for the network.
 func (p *payload) release() {
 	p.mu.Lock()
 	p.data = nil

@@ -10,7 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/crossing"
 )
 
-// Operation is what is asked of a provider.
+// Operation is the kind of a request to a provider.
 type Operation uint8
 
 const (
@@ -50,8 +50,8 @@ func parseBaseURL(base string) (*url.URL, error) {
 	return u, nil
 }
 
-// urls are where the operations of one base URL are, by format. Those that do not depend on the model are made once and
-// shared by all requests; net/http only reads them.
+// urls has the URLs of the operations of one base URL, by format. Those that do not depend on the model are made once
+// and shared by all requests; net/http only reads them.
 type urls struct {
 	base    *url.URL
 	formats []formatURLs // by the format's number
@@ -60,10 +60,10 @@ type urls struct {
 // formatURLs are the operations in one format.
 type formatURLs struct{ generate, stream, count, embed, models operationURL }
 
-// operationURL is where one operation is. The zero value says that the format has none.
+// operationURL is the URL of one operation. The zero value means that the format does not have it.
 type operationURL struct {
-	at    *url.URL // nil where the path has a model in it
-	beta  *url.URL // with ?beta=true; nil where that means nothing
+	at    *url.URL // nil if the path contains a model
+	beta  *url.URL // with ?beta=true; nil if that has no meaning
 	root  *url.URL
 	model codec.Endpoint // with the model in its path
 }
@@ -72,8 +72,8 @@ func newURLs(base *url.URL, row *Dialect) (urls, error) {
 	if row.MessagesBelow != "" && strings.HasSuffix(base.Path, row.MessagesBelow) {
 		return urls{}, fmt.Errorf("ends in %s: leave that out, it is added for the Messages format", row.MessagesBelow)
 	}
-	// Some SDKs append the version to a base without a path, others take it as a part of the base: a host that speaks both
-	// is written the second way.
+	// Some SDKs append the version to a base without a path, others expect it in the base: for a host that speaks both,
+	// the base includes it.
 	versioned := *base
 	versioned.Path = strings.TrimSuffix(versioned.Path, "/v1") + row.MessagesBelow + "/v1"
 	u := urls{base: base}
@@ -120,10 +120,10 @@ func below(root *url.URL, path, query string) *url.URL {
 	return &u
 }
 
-// modelVariable stands for the model's name in the path of an endpoint.
+// modelVariable is the placeholder for the model's name in the path of an endpoint.
 const modelVariable = "{model}"
 
-// of returns where a call goes, or nil when the format has no such operation. The result is not to be changed.
+// of returns the URL of a call, or nil if the format has no such operation. It must not be changed.
 func (u *urls) of(c *Call) *url.URL {
 	if int(c.Format) >= len(u.formats) {
 		return nil
@@ -153,7 +153,7 @@ func (u *urls) of(c *Call) *url.URL {
 	return p.at
 }
 
-// of is where a model is.
+// of returns the URL for a model.
 func (p *operationURL) of(model string) *url.URL {
 	before, after, _ := strings.Cut(p.model.Path, modelVariable)
 	at := *p.root
@@ -163,7 +163,7 @@ func (p *operationURL) of(model string) *url.URL {
 	return &at
 }
 
-// hasBeta finds beta=true in a client's query, the one parameter that means something upstream.
+// hasBeta reports whether a client's query has beta=true, the one parameter that matters upstream.
 func hasBeta(query string) bool {
 	for pair := range strings.SplitSeq(query, "&") {
 		if pair == "beta=true" {

@@ -17,8 +17,9 @@ import (
 	"github.com/mnemeproxy/mneme/codec/crossing"
 )
 
-// vertex is Google's Vertex AI, with Gemini in Google's own format and Claude in Anthropic's (docs/wire/hosts.md#vertex).
-// It is opened by a token of the application default credentials, which the official library finds and renews.
+// vertex is Google's Vertex AI, with Gemini in Google's own format and Claude in Anthropic's
+// (docs/wire/hosts.md#vertex). It uses a token of the application default credentials, which the official library finds
+// and renews.
 type vertex struct {
 	base  *url.URL // up to the location
 	mu    sync.Mutex
@@ -30,7 +31,7 @@ const tokenTimeout = 20 * time.Second
 
 const (
 	vertexScope     = "https://www.googleapis.com/auth/cloud-platform"
-	vertexAnthropic = "vertex-2023-10-16" // the version of the Messages format that is spoken there
+	vertexAnthropic = "vertex-2023-10-16" // the version of the Messages format there
 )
 
 func newVertex(c *ProviderConfig, base *url.URL) wire {
@@ -63,7 +64,7 @@ func publishedByAnthropic(c *Call) bool {
 }
 
 func (v *vertex) request(_ context.Context, c *Call, out *outgoing, body []byte) ([]byte, error) {
-	if c.Credential.IsZero() { // a caller's own token goes as it is
+	if c.Credential.IsZero() { // a caller's own token is sent unchanged
 		token, err := v.current()
 		if err != nil {
 			return nil, err
@@ -84,12 +85,12 @@ func (v *vertex) request(_ context.Context, c *Call, out *outgoing, body []byte)
 	})
 }
 
-// current is a token that is valid now.
+// current returns a valid token.
 func (v *vertex) current() (string, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.token == nil {
-		// The context of the source is that of its renewals, which outlive a call and so have a time-out of their own.
+		// The context of the source is for its renewals, which outlive a call and so have their own timeout.
 		renewals := context.WithValue(context.Background(), oauth2.HTTPClient, &http.Client{Timeout: tokenTimeout})
 		found, err := google.FindDefaultCredentials(renewals, vertexScope)
 		if err != nil {
@@ -104,7 +105,7 @@ func (v *vertex) current() (string, error) {
 	return strings.TrimSpace(token.AccessToken), nil
 }
 
-// answer gives refusals, which Google words in its own way, the form of the format that was asked in.
+// answer rewrites refusals, which have Google's own wording, in the requested format.
 func (*vertex) answer(c *Call, in *incoming) {
 	if in.status >= http.StatusBadRequest && publishedByAnthropic(c) {
 		in.body, in.length = &refusal{from: in.body, status: in.status}, -1

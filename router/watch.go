@@ -16,31 +16,30 @@ var (
 	errIdle      = errors.New("idle for too long")
 )
 
-// A watch cuts a call that keeps us waiting: for the first byte of its body, counted from the start of the call,
-// and then between two pieces of it, counted only while a read waits, so that a slow client is not held against the
-// provider.
+// A watch cuts a call that takes too long: to the first byte of its body, counted from the start of the call, and then
+// between two pieces, counted only while a read waits, so that the provider is not blamed for a slow client.
 //
-// A read costs one look at the clock, two atomic stores and a load. Its one timer is not set back by reads: when it fires, it
-// looks how long the read under way has been waiting and sleeps for the rest. Where no read is under way, the next one sets
-// it.
+// A read costs one clock reading, two atomic stores and a load. Reads do not reset the one timer: when it fires, it
+// checks how long the current read has been waiting and sleeps for the rest. If there is no current read, the next one
+// sets it.
 type watch struct {
-	ctx       context.Context // the caller's, which ends the call, too
+	ctx       context.Context // the caller's, which also ends the call
 	cutoff    http1.Cutoff
 	timer     *time.Timer
 	firstByte time.Duration
 	idle      time.Duration
 	start     int64 // on the clock of now
 
-	waiting   atomic.Int64 // since when a read waits, on the clock of now; nobody when none does
-	streaming atomic.Bool  // the first byte was there, the idle limit holds
+	waiting   atomic.Int64 // since when a read waits, on the clock of now; nobody if none does
+	streaming atomic.Bool  // the first byte has arrived, the idle limit applies
 	stopped   atomic.Bool  // the timer has fired while no read was waiting
 	ended     atomic.Bool
-	exceeded  atomic.Pointer[error] // the limit for which the call was cut; nil: none
+	exceeded  atomic.Pointer[error] // the limit that cut the call; nil: none
 
 	// Owned by the reading goroutine.
-	since   int64 // start of the newest read, less what is carried
-	carried int64 // nanoseconds waited so far for something that counts
-	counts  bool  // the newest read brought something that counts
+	since   int64 // start of the newest read, minus what is carried over
+	carried int64 // nanoseconds waited so far for real progress
+	counts  bool  // the newest read brought real progress
 }
 
 const nobody = math.MinInt64
@@ -65,7 +64,7 @@ func (w *watch) check() {
 		}
 	}
 	limit, name := w.limit()
-	if w.waiting.Load() != since { // that read is over, and the limit may be another one's
+	if w.waiting.Load() != since { // that read is over, and the limit may differ
 		w.set(0)
 		return
 	}
@@ -78,7 +77,7 @@ func (w *watch) check() {
 	w.set(rest)
 }
 
-// limit is the one that holds for the read under way, and its name.
+// limit returns the limit for the current read, and its error.
 func (w *watch) limit() (time.Duration, *error) {
 	if w.streaming.Load() {
 		return w.idle, &errIdle
@@ -86,11 +85,11 @@ func (w *watch) limit() (time.Duration, *error) {
 	return w.firstByte, &errFirstByte
 }
 
-// set lets the timer fire after d.
+// set makes the timer fire after d.
 func (w *watch) set(d time.Duration) {
 	w.timer.Reset(d)
 	if w.ended.Load() {
-		w.timer.Stop() // end came before the Reset
+		w.timer.Stop() // end ran before the Reset
 	}
 }
 
@@ -120,13 +119,13 @@ func (w *watch) endRead(n int) {
 	w.counts = n > 0
 }
 
-// keptAlive says that the newest read was no progress: what was waited for it counts on.
+// keptAlive says that the newest read was no progress: its waiting time still counts.
 func (w *watch) keptAlive() {
 	w.counts = false
 	w.carried = now() - w.since
 }
 
-// cause is why the call was ended before its answer was; nil: it was not.
+// cause returns why the call was ended before its answer; nil: it was not.
 func (w *watch) cause() error {
 	if limit := w.exceeded.Load(); limit != nil {
 		return *limit
@@ -137,7 +136,7 @@ func (w *watch) cause() error {
 	return context.Canceled
 }
 
-// end stops the watch, and ends the call if it is still under way.
+// end stops the watch, and ends the call if it is still running.
 func (w *watch) end() {
 	if w.ended.Swap(true) {
 		return

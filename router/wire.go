@@ -12,18 +12,18 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// A wire is how calls to a host look where that differs from the vendor's own API: other paths, another credential, another
-// framing of streams. It is safe for concurrent use.
+// A wire adapts calls to a host that differs from the vendor's own API: other paths, another credential, other stream
+// framing. It is safe for concurrent use.
 type wire interface {
-	// url is where a call goes, nil where the host has no such operation.
+	// url returns the URL of a call, nil if the host has no such operation.
 	url(c *Call) *url.URL
-	// request gives the body as the host wants it, and changes the headers of out. It may ask for a credential.
+	// request returns the body in the host's form, and changes the headers of out. It may obtain a credential.
 	request(ctx context.Context, c *Call, out *outgoing, body []byte) ([]byte, error)
-	// answer gives an answer the form that the format has at its vendor.
+	// answer rewrites an answer to the form of the vendor's own API.
 	answer(c *Call, in *incoming)
 }
 
-// urlOf is where a call to the endpoint goes, nil where it has no such operation.
+// urlOf returns the URL of a call to the endpoint, nil if it has no such operation.
 func (e *endpoint) urlOf(c *Call) *url.URL {
 	if e.wire != nil {
 		return e.wire.url(c)
@@ -31,7 +31,7 @@ func (e *endpoint) urlOf(c *Call) *url.URL {
 	return e.urls.of(c)
 }
 
-// under is a URL under a base, with a path of which parts may be escaped, and a query.
+// under returns a URL below a base, with a path of which parts may be escaped, and a query.
 func under(base *url.URL, path, query string) *url.URL {
 	u := *base
 	u.RawQuery = query
@@ -42,10 +42,10 @@ func under(base *url.URL, path, query string) *url.URL {
 	return &u
 }
 
-// members is a JSON object as far as it is looked into: its members keep their bytes.
+// members is a JSON object whose members keep their bytes.
 type members map[string]json.RawMessage
 
-// rewritten gives the body with members taken out and set.
+// rewritten returns the body with members removed and set.
 func rewritten(body []byte, change func(members)) ([]byte, error) {
 	var m members
 	if err := json.Unmarshal(body, &m); err != nil || m == nil {
@@ -61,10 +61,10 @@ func rewritten(body []byte, change func(members)) ([]byte, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
-// mostOfRefusal is as much of a refusal's body as is read to be put in another form, in bytes.
+// mostOfRefusal is how many bytes of a refusal's body are read for rewriting.
 const mostOfRefusal = 1 << 20
 
-// refusal is a body that is read once it is asked for, and given in the form of the Messages format.
+// refusal is a body that is read on demand, and rewritten in the form of the Messages format.
 type refusal struct {
 	from   io.ReadCloser
 	status int
@@ -84,7 +84,7 @@ func (r *refusal) Read(p []byte) (int, error) {
 
 func (r *refusal) Close() error { return r.from.Close() }
 
-// inMessages is the refusal of a cloud as Anthropic words its own.
+// inMessages rewrites a cloud's refusal in the form of Anthropic's.
 func inMessages(body []byte, status int) []byte {
 	var said struct {
 		Type    string          `json:"type"`
@@ -113,7 +113,7 @@ func errorInMessages(kind, message string) []byte {
 	return text
 }
 
-// typeOfStatus is the type of error that the Messages format has for a status (docs/wire/messages.md).
+// typeOfStatus returns the error type of the Messages format for a status (docs/wire/messages.md).
 func typeOfStatus(status int) string {
 	switch {
 	case status == 401:
@@ -134,7 +134,7 @@ func typeOfStatus(status int) string {
 	return "invalid_request_error"
 }
 
-// cloudFault is the error for a call that could not be given a credential.
+// cloudFault returns the error for a call without a credential.
 func (e *endpoint) cloudFault(err error) *codec.Error {
 	return e.faultf(codec.KindUpstreamAuth, err,
 		"There is no credential for %s (%s): mneme found none where the cloud's own tools look for it. Its log says what they said.", e.provider.name, e.address)

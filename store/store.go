@@ -33,7 +33,7 @@ const (
 	defaultAnswerBytes = 64 << 20 // the largest known are batches of embeddings, of 58 MB
 )
 
-// Store is an open store. All methods may be called from any goroutine, those of its parts as well.
+// Store is an open store. All its methods, and those of its parts, may be called from any goroutine.
 type Store struct{ *core }
 
 // core is shared by all parts of a store.
@@ -46,13 +46,13 @@ type core struct {
 	count counters
 
 	planner     blob.Planner
-	planning    sync.RWMutex // held for reading from planning a body, or looking up its account, to queueing it; sweeps and deletions take it between
+	planning    sync.RWMutex // read-locked from planning a body, or looking up its account, to queueing it; sweeps and deletions lock it in between
 	digester    digester
 	keeper      keeper
 	events      eventHub
 	feed        feed
 	shipping    Shipping
-	arriving    atomic.Bool // exchanges arrive from other stores, or have
+	arriving    atomic.Bool // exchanges from other stores arrive or have arrived
 	erased      erasedLog
 	asked       lastAsked
 	recollected recollected
@@ -63,8 +63,8 @@ type core struct {
 	queue queue
 }
 
-// Open opens the store in opts.Dir, creating it when it is not there. A store that another process has open is
-// [ErrInUse]; one written by a newer version of this package, or under another master key, is an error that says so.
+// Open opens the store in opts.Dir, and creates it if it does not exist. The error is [ErrInUse] if another process has
+// it open; a store of a newer version of this package, or with another master key, has an error that says so.
 func Open(opts Options) (*Store, error) {
 	s, err := prepare(opts)
 	if err != nil {
@@ -85,7 +85,7 @@ func Open(opts Options) (*Store, error) {
 	return &Store{s}, nil
 }
 
-// prepare makes a store that holds the lock on its directory and is not open yet.
+// prepare returns a store that holds the lock on its directory and is not open yet.
 func prepare(opts Options) (*core, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
@@ -111,7 +111,7 @@ func prepare(opts Options) (*core, error) {
 	}, nil
 }
 
-// release gives up what a store holds whose opening failed.
+// release frees what a store holds that failed to open.
 func (s *core) release() (err error) {
 	if s.db.DB != nil {
 		err = s.db.Close(s.master.Proof())
@@ -123,7 +123,7 @@ func (s *core) open() (err error) {
 	if s.master, err = openMasterKey(&s.opts); err != nil {
 		return err
 	}
-	// With the wrong key the store has to stay as it is.
+	// With the wrong key the store must stay unchanged.
 	if proof := files.NotedProof(s.opts.Dir); proof != nil {
 		if err := s.master.Check(proof); err != nil {
 			return err
@@ -159,7 +159,7 @@ func (s *core) open() (err error) {
 func (s *core) openDatabase() error {
 	s.disk = newDiskGate(s.opts.Dir, s.opts.MinFreeDisk)
 	if err := s.disk.allows(); err != nil {
-		return err // Badger dies of SIGBUS when it opens on a full disk
+		return err // Badger dies of SIGBUS if it opens on a full disk
 	}
 	if s.master == nil { // the store is being restored
 		return s.db.Open(badgerOptions(s.opts), nil)
@@ -167,11 +167,11 @@ func (s *core) openDatabase() error {
 	return s.db.Open(badgerOptions(s.opts), s.master)
 }
 
-// badgerOptions are for a single writer of values that are compressed already where they are large: a small memory footprint,
-// all but small values outside the tree, no conflict detection.
+// badgerOptions returns options for a single writer whose large values are already compressed: a small memory
+// footprint, only small values in the tree, no conflict detection.
 //
-// Blocks of tables are compressed, since what is in them is not: keys, and records that are like one another. A block that
-// is read is then a copy of its own instead of a place in the mapped file, and the block cache keeps the last ones.
+// Blocks of tables are compressed, since their content is not: keys, and similar records. A block that is read is then
+// a copy, not a place in the mapped file, and the block cache keeps the last ones.
 func badgerOptions(opts Options) badger.Options {
 	o := badger.DefaultOptions(filepath.Join(opts.Dir, files.DatabaseDir)).
 		WithMemTableSize(memoryTableSize(opts.Dir)).
@@ -233,7 +233,7 @@ func (s *core) checkFormat() error {
 	})
 }
 
-// Close commits what was handed over and closes the store. What is begun or finished afterwards is an error.
+// Close commits what was handed over and closes the store. Later operations return an error.
 func (s *Store) Close() error {
 	s.keeper.stop()
 	s.digester.stop()

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// acknowledged is how many bytes the other end's kernel has acknowledged over the life of a TCP connection that we have
-// opened; not ok where that is not known.
+// acknowledged returns how many bytes the peer's kernel has acknowledged over the life of a TCP connection that we
+// opened; ok is false if that is unknown.
 func acknowledged(raw syscall.RawConn) (bytes int64, ok bool) {
 	var info *unix.TCPInfo
 	var err error

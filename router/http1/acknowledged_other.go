@@ -4,5 +4,5 @@ package http1
 
 import "syscall"
 
-// acknowledged is known on Linux only.
+// acknowledged works only on Linux.
 func acknowledged(syscall.RawConn) (bytes int64, ok bool) { return 0, false }

@@ -5,24 +5,24 @@ import (
 	"net"
 )
 
-// body is how much of an answer's body is still to come.
+// body tracks how much of an answer's body is still to come.
 type body struct {
 	rest     []byte  // was read with the head
 	input    *[]byte // holds rest
-	left     int64   // bytes; -1: chunks or the connection say where the end is
+	left     int64   // bytes; -1: chunks or the end of the connection delimit it
 	chunked  bool
 	chunks   chunks
 	reusable bool  // another request may follow once the body has been read
 	err      error // sticky
 }
 
-// begin is called with what has been read after the head, in a buffer that is given back once it has been taken.
+// begin is called with what has been read after the head, in a buffer that is released once it is consumed.
 func (b *body) begin(r *Response, rest []byte, input *[]byte) {
 	b.left = r.Length
 	if b.left == 0 {
 		b.err = io.EOF
 	}
-	if b.left >= 0 && int64(len(rest)) > b.left { // bytes that nobody asked for
+	if b.left >= 0 && int64(len(rest)) > b.left { // unexpected bytes
 		rest = rest[:b.left]
 		b.reusable = false
 	}
@@ -52,8 +52,8 @@ func (b *body) failure() error {
 	return b.err
 }
 
-// read reads into p what has come, without framing. It waits only when nothing has, and gives what it has together with the
-// end of the body where it meets that.
+// read reads into p what has arrived, without framing. It waits only if nothing has, and returns the last bytes
+// together with the end of the body if it meets that.
 func (b *body) read(c *conn, p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, b.err
@@ -85,7 +85,7 @@ func (b *body) read(c *conn, p []byte) (int, error) {
 	return 0, b.err
 }
 
-// fill gives bytes as they come on the connection, none of them from after a body of known length.
+// fill reads bytes from the connection, none of them from after a body of known length.
 func (b *body) fill(c *conn, p []byte) (int, error) {
 	if b.left >= 0 && int64(len(p)) > b.left {
 		p = p[:b.left]
@@ -100,12 +100,12 @@ func (b *body) fill(c *conn, p []byte) (int, error) {
 	return n, nil
 }
 
-// unchunk takes the framing out of p, in place, and returns how many bytes of the body are left in it.
+// unchunk removes the framing from p, in place, and returns how many bytes of the body are left in it.
 func (b *body) unchunk(p []byte) int {
 	n, used, err := b.chunks.strip(p)
 	b.err = err
 	if used < len(p) || err == io.EOF && len(b.rest) > 0 { //nolint:errorlint // our own value
-		b.reusable = false // bytes that nobody asked for
+		b.reusable = false // unexpected bytes
 	}
 	return n
 }

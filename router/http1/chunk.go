@@ -2,16 +2,16 @@ package http1
 
 import "io"
 
-// chunks reads the chunked transfer coding (RFC 9112, section 7.1) in pieces that are cut anywhere. Its zero value stands before
-// the first chunk.
+// chunks reads the chunked transfer coding (RFC 9112, section 7.1) in pieces that are cut anywhere. Its zero value is
+// at the first chunk.
 //
-// Sizes are hexadecimal digits and nothing else, and every line ends in CR LF. Extensions and trailers are passed over.
+// Sizes are hexadecimal digits only, and every line ends in CR LF. Extensions and trailers are skipped.
 type chunks struct {
 	state   chunkState
 	digits  uint8  // of the size, leading zeros included
-	left    uint64 // bytes of the chunk; while its line is read, its size
+	left    uint64 // bytes of the chunk; its size while its line is read
 	passed  int    // bytes of extensions and trailers
-	content bool   // the trailer line holds something
+	content bool   // the trailer line is not empty
 }
 
 type chunkState uint8
@@ -29,12 +29,12 @@ const (
 )
 
 const (
-	maxDigits = 15       // of a size: 2^60 bytes are enough, and cannot overflow
+	maxDigits = 15       // of a size: 2^60 bytes suffice, and cannot overflow
 	maxPassed = 64 << 10 // bytes of all extensions and trailers of a body
 )
 
-// strip moves the content in p to its front and returns how long it is, and how much of p it has used: less than all only
-// when the body ends in it. The error is io.EOF at the end of the body, and ErrMalformed where p is not chunked.
+// strip moves the content in p to its front and returns its length, and how many bytes of p it has used: fewer than all
+// only if the body ends in p. The error is io.EOF at the end of the body, and ErrMalformed if p is not chunked.
 func (c *chunks) strip(p []byte) (n, used int, err error) {
 	for i := 0; i < len(p); {
 		if c.state == chunkData {
@@ -60,7 +60,7 @@ func (c *chunks) strip(p []byte) (n, used int, err error) {
 	return n, len(p), nil
 }
 
-// step takes one byte of framing, and reports whether it may stand where it does.
+// step consumes one byte of framing, and reports whether it is valid there.
 func (c *chunks) step(b byte) bool {
 	switch c.state {
 	case chunkSize:
@@ -75,7 +75,7 @@ func (c *chunks) step(b byte) bool {
 		case b == '\r':
 			c.state = chunkSizeLF
 			return true
-		case b == ';' || b == ' ' || b == '\t': // blanks before an extension are bad but common manners
+		case b == ';' || b == ' ' || b == '\t': // blanks before an extension are invalid but common
 			c.state = chunkExtension
 			return true
 		}
@@ -116,7 +116,7 @@ func (c *chunks) step(b byte) bool {
 	return false
 }
 
-// pass passes over a byte of an extension or a trailer.
+// pass skips a byte of an extension or a trailer.
 func (c *chunks) pass(b byte) bool {
 	c.passed++
 	return b != '\n' && c.passed <= maxPassed

@@ -20,17 +20,17 @@ import (
 	"github.com/mnemeproxy/mneme/router/neterr"
 )
 
-// Options configure a [Client]. Every field has to be set, but for TLS.
+// Options configure a [Client]. Every field except TLS is required.
 type Options struct {
 	Address string      // host:port to connect to
 	Host    string      // of the Host header
-	TLS     *tls.Config // nil: plain; ServerName has to be set
+	TLS     *tls.Config // nil: plain; ServerName is required
 
 	Dial         func(ctx context.Context, network, address string) (net.Conn, error)
 	TLSHandshake time.Duration // for the handshake
-	Idle         time.Duration // an unused connection is closed after that
-	MaxIdle      int           // unused connections that are kept
-	MaxHead      int           // bytes of the head of an answer, trailers and interim answers included
+	Idle         time.Duration // how long an unused connection is kept
+	MaxIdle      int           // unused connections kept
+	MaxHead      int           // bytes of the head of an answer, including trailers and interim answers
 }
 
 // Client holds the connections to one origin. It is safe for concurrent use.
@@ -43,27 +43,27 @@ type Client struct {
 	closed bool
 }
 
-// NewClient makes a client without connections.
+// NewClient returns a client without connections.
 func NewClient(o Options) *Client { return &Client{Options: o} }
 
 // Field is one line of a request's head.
 type Field struct{ Name, Value string }
 
-// Request is what [Client.Do] sends. Host, Content-Length and Connection are not among its fields.
+// Request is what [Client.Do] sends. Its fields must not include Host, Content-Length and Connection.
 type Request struct {
 	Method string
 	Target string // in origin form: path and query, escaped
 	Fields []Field
-	Body   []byte  // not changed, and not read any more once the answer is closed or Do has failed
-	Cutoff *Cutoff // for this request alone; nil: only its context ends it
+	Body   []byte  // not changed, and not read once the answer is closed or Do has failed
+	Cutoff *Cutoff // for this request only; nil: only its context ends it
 }
 
-// Errors of answers that are no HTTP/1.
+// Errors for missing and malformed answers.
 var (
-	// ErrSent is wrapped by the errors of requests of which something has left.
+	// ErrSent is wrapped by the errors of requests of which some bytes were sent.
 	ErrSent = errors.New("http1: no answer to a request that was sent")
-	// ErrUnread is wrapped besides where it is certain that the other end has not read anything of the request, because it
-	// ended the connection before that could reach it. Otherwise it may have read all of it.
+	// ErrUnread is wrapped as well if it is certain that the peer has read nothing of the request, because it ended the
+	// connection before the request could reach it. Otherwise it may have read all of it.
 	ErrUnread = errors.New("http1: the connection had ended before the request came")
 
 	ErrMalformed    = errors.New("http1: malformed answer")
@@ -71,15 +71,16 @@ var (
 	ErrField        = errors.New("http1: a field of the request holds what no field can hold")
 )
 
-// Do sends a request and returns when the head of its answer is there. Interim answers (1xx) are passed over. Cancelling ctx
-// closes the connection at once, in every phase, until the answer has been read to its end or closed; so does the cutoff.
+// Do sends a request and returns when the head of its answer has arrived. Interim answers (1xx) are skipped. Cancelling
+// ctx closes the connection at once, in every phase, until the answer has been read to its end or closed; so does the
+// cutoff.
 //
-// A request is sent once. A kept connection that is found to have ended before a byte of the request has left on it is
-// replaced, which is no second send. One that ends later, without an answer, may have been read and is an error: no proxy
-// repeats a request of its own accord that is not idempotent (RFC 9110, section 9.2.2), and net/http and nginx do not
-// either. Such errors wrap [ErrSent]. Few requests meet such an end, because a connection is looked at before it is used, and
-// is not kept for as long as servers and load balancers keep theirs. Where the end and the request have crossed on the way,
-// the error wraps [ErrUnread], too: the caller may send the request again.
+// A request is sent once. A kept connection that turns out to have ended before a byte of the request was sent is
+// replaced. If it ends later, without an answer, the request may have been read, so that is an error: a proxy must not
+// repeat a request that is not idempotent (RFC 9110, section 9.2.2), and net/http and nginx do not either. Such errors
+// wrap [ErrSent]. They are rare, because a connection is checked before it is used, and is not kept for as long as
+// servers and load balancers keep theirs. If the end and the request crossed on the way, the error also wraps
+// [ErrUnread]: the caller may send the request again.
 func (c *Client) Do(ctx context.Context, r *Request) (*Response, error) {
 	for {
 		conn := c.take()
@@ -97,7 +98,7 @@ func (c *Client) Do(ctx context.Context, r *Request) (*Response, error) {
 	}
 }
 
-// try sends r on a connection of its own; kept tells that it has served other requests.
+// try sends r on a connection; kept reports that it has served other requests.
 func (c *Client) try(ctx context.Context, conn *conn, kept bool, r *Request) (*Response, error) {
 	res := &Response{conn: conn, release: context.AfterFunc(ctx, conn.abort), cutoff: r.Cutoff}
 	if !r.Cutoff.Guard(conn.abort) {
@@ -105,12 +106,12 @@ func (c *Client) try(ctx context.Context, conn *conn, kept bool, r *Request) (*R
 		return nil, net.ErrClosed
 	}
 	unsent := conn.send(c.Host, r)
-	// What stands on a kept connection that has taken nothing of the request is no answer to it.
+	// Bytes on a kept connection that has sent nothing of the request are no answer to it.
 	none := errors.Is(unsent, errUnsent) || errors.Is(unsent, ErrField)
 	if unsent != nil && (!isCut(unsent) || kept && none) {
 		return nil, res.failed(unsent, none)
 	}
-	// Also where the request could not be sent: the other end may have answered, and closed the connection, before that.
+	// Also if sending failed: the peer may have answered, and closed the connection, before that.
 	if err := conn.receive(res, c.MaxHead); err != nil {
 		if !none && conn.unread(err) {
 			err = fmt.Errorf("%w: %w", ErrUnread, err)
@@ -119,13 +120,13 @@ func (c *Client) try(ctx context.Context, conn *conn, kept bool, r *Request) (*R
 	}
 	conn.headCame()
 	res.body.reusable = res.body.reusable && unsent == nil
-	if res.body.err != nil { // there is none
+	if res.body.err != nil { // there is no body
 		res.finish()
 	}
 	return res, nil
 }
 
-// failed ends an answer that does not come; unsent tells that nothing of its request has left.
+// failed ends an answer that does not arrive; unsent reports that nothing of its request was sent.
 func (r *Response) failed(err error, unsent bool) error {
 	_ = r.Close()
 	if unsent {
@@ -134,8 +135,8 @@ func (r *Response) failed(err error, unsent bool) error {
 	return fmt.Errorf("%w: %w", ErrSent, err)
 }
 
-// isCut reports whether a connection ended while we waited for an answer on it. With io.ErrUnexpectedEOF a part of an
-// answer was there.
+// isCut reports whether a connection ended while we waited for an answer on it. io.ErrUnexpectedEOF means that part of
+// an answer had arrived.
 func isCut(err error) bool {
 	for _, end := range []error{neterr.Reset, neterr.Broken, io.EOF, net.ErrClosed} {
 		if errors.Is(err, end) {
@@ -145,20 +146,20 @@ func isCut(err error) bool {
 	return false
 }
 
-// Response is an answer whose body is still on its way. It belongs to one goroutine.
+// Response is an answer whose body has yet to be read. It belongs to one goroutine.
 type Response struct {
 	Status int
 	Header http.Header // by canonical names
-	Length int64       // of the body in bytes; -1 when its end has to be waited for
+	Length int64       // of the body in bytes; -1 if only the end tells
 
-	conn    *conn       // nil once the connection has been given back or closed
+	conn    *conn       // nil once the connection has been returned or closed
 	release func() bool // from the context
 	cutoff  *Cutoff
 	body    body
 }
 
-// Read reads the body. It ends with io.EOF where the body ended as its framing says, together with the last bytes where
-// that is known by then, and with io.ErrUnexpectedEOF where the connection ended before.
+// Read reads the body. At the end of the framed body it returns io.EOF, together with the last bytes if the end is
+// known by then; if the connection ends before that, io.ErrUnexpectedEOF.
 func (r *Response) Read(p []byte) (int, error) {
 	if r.conn == nil {
 		return 0, r.body.failure()
@@ -170,8 +171,8 @@ func (r *Response) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the answer. A connection whose answer was not read to its end is closed. It may be called more than once, and
-// never waits for the other end.
+// Close ends the answer. If the answer was not read to its end, the connection is closed. Close may be called more than
+// once, and never waits for the peer.
 func (r *Response) Close() error {
 	if r.conn != nil {
 		r.body.fail(net.ErrClosed)
@@ -180,9 +181,9 @@ func (r *Response) Close() error {
 	return nil
 }
 
-// finish gives the connection back when another request may follow on it, and closes it otherwise. Nothing of what the other
-// end has sent may be left then: it would be the answer to the next request, which may be another client's. What is left
-// in the socket of a plain connection is found when the connection is taken; TLS is asked here, too.
+// finish returns the connection to the pool if another request may follow on it, and closes it otherwise. The peer's
+// bytes must all have been read: a rest would be the answer to the next request, which may be another client's. A rest
+// in the socket of a plain connection is found when the connection is taken; TLS is checked here as well.
 func (r *Response) finish() {
 	conn := r.conn
 	r.conn = nil

@@ -18,17 +18,17 @@ type conn struct {
 	stream net.Conn // what is read and written: the socket, or TLS over it
 	wire   *wire    // between TLS and the socket; nil: plain
 	socket net.Conn
-	abort  func()    // closes the socket; made once, because every request hands it to its context
+	abort  func()    // closes the socket; made once, because every request passes it to its context
 	since  time.Time // idle since
 
-	plain    int64          // bytes that have left without TLS
-	before   int64          // bytes that had left before the newest request
-	writing  chan time.Time // gets when a body that is sent beside has left, zero if it has not; nil when none is
-	answered time.Time      // when the head of the answer was there; set only beside such a body
+	plain    int64          // bytes sent without TLS
+	before   int64          // bytes sent before the newest request
+	writing  chan time.Time // receives the time at which a body sent concurrently was complete, zero if it failed; nil if there is none
+	answered time.Time      // when the head of the answer arrived; set only while such a body is sent
 
 	raw   syscall.RawConn       // the socket's; nil where it has none
 	peek  func(fd uintptr) bool // look, made once
-	alive bool                  // what the newest look found
+	alive bool                  // result of the newest look
 }
 
 // dial opens a connection. It ends early with ctx, and by the cutoff.
@@ -63,8 +63,8 @@ func (c *Client) dial(ctx context.Context, cutoff *Cutoff) (*conn, error) {
 	return opened, nil
 }
 
-// close closes the socket without the farewell of TLS, which would wait for the other end, and waits until nothing is sent
-// any more.
+// close closes the socket without the close_notify of TLS, which would wait for the peer, and waits until nothing is
+// being sent.
 func (c *conn) close() {
 	_ = c.socket.Close()
 	if c.writing != nil {
@@ -73,9 +73,8 @@ func (c *conn) close() {
 	}
 }
 
-// quiet reports whether the connection is open and the other end has sent nothing that has not been read: bytes that
-// would be taken for the next answer. It does not wait. Of a connection that is no socket, as tests have them, it knows
-// only what TLS holds.
+// quiet reports whether the connection is open and has no unread bytes, which would be taken for the next answer. It
+// does not wait. Of a connection without a socket, as in tests, it knows only what TLS holds.
 func (c *conn) quiet() bool {
 	if c.wire != nil {
 		return c.wire.quiet(c.stream)
@@ -88,18 +87,18 @@ func (c *conn) look(fd uintptr) bool {
 	return true
 }
 
-// errUnsent is why nothing of a request has left.
+// errUnsent says why nothing of a request was sent.
 var errUnsent = errors.New("http1: the connection had ended before the request")
 
-// inlineBody is how much of a body is copied after the head and leaves with it in one write, by the caller's goroutine. The
-// buffers of the two kernels hold that much in any case. What a body has beyond is sent beside, because the other end may
-// answer and read no further.
+// inlineBody is how much of a body is copied after the head and sent with it in one write, by the caller's goroutine.
+// The buffers of the two kernels always hold that much. The rest of a body is sent concurrently, because the peer may
+// answer and stop reading.
 const inlineBody = 32 << 10
 
-// outputs are buffers for the heads of requests.
+// outputs pools buffers for the heads of requests.
 var outputs = sync.Pool{New: func() any { return new([]byte) }}
 
-// send sends a request, or begins to. After errUnsent the other end has got none of it.
+// send sends a request, or starts to. After errUnsent the peer has got none of it.
 func (c *conn) send(host string, r *Request) error {
 	buffer := outputs.Get().(*[]byte)
 	defer outputs.Put(buffer)
@@ -138,8 +137,8 @@ func (c *conn) write(p []byte) error {
 	return err
 }
 
-// left is how many bytes have left for the other end. With TLS that is more than was written, and can be a part of what
-// TLS says was not.
+// left returns how many bytes were sent to the peer. With TLS that is more than was written, and can include bytes that
+// TLS reports as unwritten.
 func (c *conn) left() int64 {
 	if c.wire != nil {
 		return c.wire.written
@@ -147,9 +146,9 @@ func (c *conn) left() int64 {
 	return c.plain
 }
 
-// unread reports whether the other end had ended the connection before it got a byte of the newest request. err is how the
-// connection ended. An end that the other end announces acknowledges all that it has got until then, so that what was not
-// acknowledged cannot have been read. A reset announces nothing: what it says it has got is passed over by the kernel.
+// unread reports whether the peer had ended the connection before it got a byte of the newest request. err is how the
+// connection ended. A regular end acknowledges everything received before it, so unacknowledged bytes cannot have been
+// read. A reset proves nothing: the kernel ignores its acknowledgement.
 func (c *conn) unread(err error) bool {
 	if err != io.EOF || c.raw == nil { //nolint:errorlint // connections return it as it is
 		return false
@@ -158,17 +157,17 @@ func (c *conn) unread(err error) bool {
 	return ok && bytes <= c.before
 }
 
-// headCame notes when the answer began, for sent.
+// headCame records when the answer began, for sent.
 func (c *conn) headCame() {
 	if c.writing != nil {
 		c.answered = time.Now()
 	}
 }
 
-// sent reports whether the request had left whole when its answer began. Otherwise the answer is an early one, and the
-// other end may take what is left of the body for its next request: for one that the author of the body has made up, and
-// whose answer would be another's. The peer normally answers when it has read the whole body, and what can be missing is
-// that the goroutine has come to say so: it is given lastWrite for that.
+// sent reports whether the whole request was sent before its answer began. Otherwise the answer is early, and the peer
+// may read the rest of the body as its next request: one that the author of the body made up, and whose answer another
+// client would get. The peer normally answers after it has read the whole body; the writing goroutine gets lastWrite to
+// report completion.
 func (c *conn) sent() bool {
 	if c.writing == nil {
 		return true
@@ -184,23 +183,23 @@ func (c *conn) sent() bool {
 
 const lastWrite = 10 * time.Millisecond
 
-// Heads are read into buffers of their own, so that a body can be read into the caller's. Those of real providers fit
-// into one.
+// Heads are read into separate buffers, so that a body can be read into the caller's. Those of real providers fit into
+// one.
 const headBuffer = 4 << 10
 
 var inputs = sync.Pool{New: func() any { b := make([]byte, headBuffer); return &b }}
 
-// receive reads the head of the answer, and passes over interim ones. limit bounds all of them together. An error for which
-// isCut holds means that not a byte of an answer has come.
+// receive reads the head of the answer, and skips interim ones. limit bounds all of them together. If isCut holds for
+// the error, not a byte of an answer has arrived.
 func (c *conn) receive(r *Response, limit int) error {
 	input := inputs.Get().(*[]byte)
 	defer func() {
-		if r.body.rest == nil { // else the body gives it back
+		if r.body.rest == nil { // otherwise the body releases it
 			inputs.Put(input)
 		}
 	}()
 	buffer := *input
-	got, seen := 0, 0 // bytes in the buffer, and of whole lines looked at
+	got, seen := 0, 0 // bytes in the buffer, and bytes of complete lines examined
 	began := false
 	for {
 		if got == len(buffer) {

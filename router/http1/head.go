@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// appendHead appends the head of a request, the blank line included. Whatever its parts hold, they cannot end a line.
+// appendHead appends the head of a request, including the blank line. No part of it can end a line.
 func appendHead(dst []byte, host string, r *Request) ([]byte, error) {
 	if !isToken(r.Method) || !isTarget(r.Target) || !isTarget(host) {
 		return dst, ErrField
@@ -38,8 +38,8 @@ func appendHead(dst []byte, host string, r *Request) ([]byte, error) {
 	return append(dst, "\r\n"...), nil
 }
 
-// headEnd is the offset after the blank line that ends a head, 0 when it is not there yet. No blank line begins before
-// from, and none before next.
+// headEnd returns the offset after the blank line that ends a head, 0 if it is not there yet. No blank line begins
+// before from, and none before next.
 func headEnd(b []byte, from int) (end, next int) {
 	for at := from; ; {
 		n := bytes.IndexByte(b[at:], '\n')
@@ -53,7 +53,7 @@ func headEnd(b []byte, from int) (end, next int) {
 	}
 }
 
-// isAnswer reports whether b can be the beginning of an answer: what speaks another protocol may never send a blank line.
+// isAnswer reports whether b can be the beginning of an answer: another protocol may never send a blank line.
 func isAnswer(b []byte) bool {
 	const form = "HTTP/1."
 	n := min(len(b), len(form))
@@ -62,11 +62,11 @@ func isAnswer(b []byte) bool {
 
 func malformed(what string) error { return fmt.Errorf("%w: %s", ErrMalformed, what) }
 
-// readHead reads a whole head into r, and reports whether it is that of an interim answer, which another follows.
-// Lines may end in a bare LF (RFC 9112, section 2.2), but folded lines, blanks before a colon and other ways to make two readers
-// see two things are refused.
+// readHead reads a whole head into r, and reports whether it is that of an interim answer, which another follows. Lines
+// may end in a bare LF (RFC 9112, section 2.2), but folded lines, blanks before a colon and other ambiguities are
+// refused.
 func (r *Response) readHead(head []byte) (interim bool, err error) {
-	text := string(head) // one copy, of which all values are parts
+	text := string(head) // one copy, which all values share
 	line, text := cutLine(text)
 	status, minor, ok := parseStatusLine(line)
 	if !ok {
@@ -74,7 +74,7 @@ func (r *Response) readHead(head []byte) (interim bool, err error) {
 	}
 	lines := strings.Count(text, "\n")
 	r.Status, r.Header = status, make(http.Header, lines)
-	values := make([]string, 0, lines) // the room of all first values of a name
+	values := make([]string, 0, lines) // storage for the first value of each name
 	for text != "" {
 		if line, text = cutLine(text); line == "" {
 			continue
@@ -98,12 +98,12 @@ func (r *Response) readHead(head []byte) (interim bool, err error) {
 	return false, r.frame(minor)
 }
 
-// frame finds how long the body is (RFC 9112, section 6.3).
+// frame determines the length of the body (RFC 9112, section 6.3).
 func (r *Response) frame(minor byte) error {
 	r.Length, r.body.chunked = -1, false
 	r.body.reusable = minor == '1' && !closes(r.Header["Connection"])
 	codings, lengths := r.Header["Transfer-Encoding"], r.Header["Content-Length"]
-	delete(r.Header, "Transfer-Encoding") // told by Length
+	delete(r.Header, "Transfer-Encoding") // Length has it
 	if len(lengths) > 0 {
 		n, ok := parseLength(lengths)
 		if !ok {
@@ -115,14 +115,14 @@ func (r *Response) frame(minor byte) error {
 		if len(codings) > 1 || !strings.EqualFold(codings[0], "chunked") || minor == '0' {
 			return malformed("transfer coding")
 		}
-		if len(lengths) > 0 { // the coding holds, but a sender of both cannot be trusted with another request
+		if len(lengths) > 0 { // the coding holds, but a sender of both is not trusted with another request
 			delete(r.Header, "Content-Length")
 			r.body.reusable = false
 		}
 		r.Length, r.body.chunked = -1, true
 	}
 	switch r.Status {
-	case http.StatusSwitchingProtocols: // another protocol follows, which nobody asked for
+	case http.StatusSwitchingProtocols: // another protocol follows, unrequested
 		r.Length, r.body.reusable = 0, false
 	case http.StatusNoContent, http.StatusNotModified:
 		r.Length = 0
@@ -138,7 +138,7 @@ func cutLine(text string) (line, rest string) {
 	return strings.TrimSuffix(line, "\r"), rest
 }
 
-// parseStatusLine reads "HTTP/1.1 200 OK"; what follows the number is for people.
+// parseStatusLine reads "HTTP/1.1 200 OK"; the text after the number is ignored.
 func parseStatusLine(line string) (status int, minor byte, ok bool) {
 	const form = "HTTP/1.x 200"
 	if len(line) < len(form) || line[:7] != "HTTP/1." || line[7] != '0' && line[7] != '1' || line[8] != ' ' ||
@@ -154,7 +154,7 @@ func parseStatusLine(line string) (status int, minor byte, ok bool) {
 	return status, line[7], status >= 100
 }
 
-// parseLength reads Content-Length, which may be repeated as long as it says the same.
+// parseLength reads Content-Length, which may be repeated with the same value.
 func parseLength(values []string) (int64, bool) {
 	for _, v := range values[1:] {
 		if v != values[0] {
@@ -193,9 +193,9 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// canonical is the canonical form of a header's name, which most have as they come; not ok where it is no name.
+// canonical returns the canonical form of a header name, which most have already; ok is false if it is not a name.
 func canonical(name string) (key string, ok bool) {
-	same, first := true, true // as it should be; at the beginning of a word
+	same, first := true, true // already canonical so far; at the beginning of a word
 	for i := range len(name) {
 		c := name[i]
 		if !tokens[c] {
@@ -222,7 +222,7 @@ func isValue(s string) bool {
 	return true
 }
 
-// isTarget reports whether s can stand in a request line.
+// isTarget reports whether s is valid in a request line.
 func isTarget(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c <= ' ' || c >= 0x7f {

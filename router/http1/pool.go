@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// take is an idle connection on which a request can be sent, the one used most recently, or nil.
+// take returns the most recently used idle connection that is usable, or nil.
 func (c *Client) take() *conn {
 	for {
 		c.mu.Lock()
@@ -25,7 +25,7 @@ func (c *Client) take() *conn {
 	}
 }
 
-// keep takes a connection back for the next request.
+// keep returns a connection for the next request.
 func (c *Client) keep(conn *conn) {
 	conn.since = time.Now()
 	c.mu.Lock()
@@ -40,7 +40,7 @@ func (c *Client) keep(conn *conn) {
 	}
 }
 
-// dropIdle closes the connections that have been idle for too long. It runs for as long as there are idle ones.
+// dropIdle closes the connections that have been idle for too long. It runs while there are idle ones.
 func (c *Client) dropIdle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +60,7 @@ func (c *Client) dropIdle() {
 	c.sweep.Reset(c.idle[0].since.Sub(limit))
 }
 
-// Close closes the idle connections. Answers under way end as they would; then their connections are closed, too.
+// Close closes the idle connections. Answers in progress continue; then their connections are closed too.
 func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

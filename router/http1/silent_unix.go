@@ -4,7 +4,7 @@ package http1
 
 import "syscall"
 
-// silent reports whether a socket is open and nothing has come on it. It does not wait.
+// silent reports whether a socket is open and has nothing to read. It does not wait.
 func silent(fd uintptr) bool {
 	var b [1]byte
 	_, err := syscall.Read(int(fd), b[:])

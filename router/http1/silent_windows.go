@@ -8,10 +8,10 @@ import (
 
 var wsaPoll = windows.NewLazySystemDLL("ws2_32.dll").NewProc("WSAPoll")
 
-// silent reports whether a socket is open and nothing has come on it. It does not wait. A read would: Go's sockets block
+// silent reports whether a socket is open and has nothing to read. It does not wait. A read would: Go's sockets block
 // on Windows.
 func silent(fd uintptr) bool {
-	const readable = 0x0100 // POLLRDNORM; that the other end has closed is reported unasked
+	const readable = 0x0100 // POLLRDNORM; a close by the peer is always reported
 	look := struct {
 		socket        uintptr
 		asked, events int16

@@ -7,19 +7,19 @@ import (
 	"syscall"
 )
 
-// wire is the socket below TLS. TLS reads ahead: what the other end sends after an answer can lie in its buffers,
-// decrypted or not, when the socket is empty. A wire can be asked for all of it without waiting.
+// wire is the socket below TLS. TLS reads ahead: bytes that the peer sends after an answer can be in its buffers,
+// decrypted or not, while the socket is empty. A wire can report all of it without waiting.
 //
-// It belongs to the goroutine that owns the connection, but for what TLS writes while a body is sent beside.
+// It belongs to the goroutine that owns the connection, except for TLS's writes while a body is sent concurrently.
 type wire struct {
 	net.Conn
-	raw     syscall.RawConn // nil where the connection has none
-	records Records         // as they have come
-	written int64           // bytes that have left
+	raw     syscall.RawConn // nil if the connection has none
+	records Records         // as received
+	written int64           // bytes sent
 
-	// Reads and writes take what the socket gives and takes at once.
+	// Reads and writes do not wait.
 	polling bool
-	failed  bool // a write that could not be done so
+	failed  bool // such a write failed
 
 	surplus [1]byte
 	now     nonblocking
@@ -27,11 +27,11 @@ type wire struct {
 
 func newWire(socket net.Conn, raw syscall.RawConn) *wire { return &wire{Conn: socket, raw: raw} }
 
-// quiet reports whether the other end has sent nothing that over, which is TLS on w, has not given to its reader. Messages
-// of TLS itself are no surplus and are dealt with on the way: session tickets, new keys. A part of a record is none yet, but
-// can become one.
+// quiet reports whether the peer has sent nothing that over, the TLS connection on w, has not yet delivered. Messages
+// of TLS itself, session tickets and new keys, do not count and are processed on the way. A partial record counts,
+// because it can become data.
 //
-// Timeouts of reads leave a TLS connection as it is (crypto/tls: Conn.readFromUntil keeps what it has read, and
+// Read timeouts leave a TLS connection usable (crypto/tls: Conn.readFromUntil keeps what it has read, and
 // readRecordOrCCS no error that is temporary).
 func (w *wire) quiet(over net.Conn) bool {
 	w.polling = true
@@ -42,7 +42,7 @@ func (w *wire) quiet(over net.Conn) bool {
 
 func (w *wire) Read(p []byte) (n int, err error) {
 	if w.polling {
-		n, err = w.readNow(p) // a timeout says that there is nothing
+		n, err = w.readNow(p) // a timeout means that there is nothing
 	} else {
 		n, err = w.Conn.Read(p)
 	}
@@ -50,14 +50,14 @@ func (w *wire) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Write is called by TLS alone, one call at a time.
+// Write is called only by TLS, one call at a time.
 func (w *wire) Write(p []byte) (n int, err error) {
 	if !w.polling {
 		n, err = w.Conn.Write(p)
 		w.written += int64(max(n, 0))
 		return n, err
 	}
-	// New keys of the other end may have to be answered with some of ours, and the socket be full.
+	// The peer's new keys may have to be answered with ours while the socket is full.
 	if w.writeNow(p) {
 		w.written += int64(len(p))
 		return len(p), nil
@@ -66,16 +66,16 @@ func (w *wire) Write(p []byte) (n int, err error) {
 	return 0, os.ErrDeadlineExceeded
 }
 
-// Records follows the records of TLS by their headers (RFC 8446, section 5.1). Its zero value stands before the first.
+// Records tracks TLS records by their headers (RFC 8446, section 5.1). Its zero value is at the first record.
 type Records struct {
 	header int // bytes of the next header
-	size   int // as far as the header says it
+	size   int // as far as the header has arrived
 	left   int // bytes of the record itself
 }
 
 const recordHeader = 5
 
-// Pass takes bytes as they come.
+// Pass consumes bytes as they arrive.
 func (r *Records) Pass(p []byte) {
 	for len(p) > 0 {
 		if r.left > 0 {
@@ -94,5 +94,5 @@ func (r *Records) Pass(p []byte) {
 	}
 }
 
-// Whole reports whether the last record has come to its end.
+// Whole reports whether the last record is complete.
 func (r *Records) Whole() bool { return r.header == 0 && r.left == 0 }

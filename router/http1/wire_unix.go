@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// nonblocking is the system call under way. It belongs to a wire because closures made for each call would be garbage.
+// nonblocking is the current system call. It belongs to a wire because a closure per call would be garbage.
 type nonblocking struct {
 	p           []byte
 	n           int
@@ -17,7 +17,7 @@ type nonblocking struct {
 	read, write func(fd uintptr) bool
 }
 
-// readNow reads what has come. The error is a timeout where that is nothing.
+// readNow reads what has arrived. The error is a timeout if nothing has.
 func (w *wire) readNow(p []byte) (int, error) {
 	if w.raw == nil {
 		return 0, os.ErrDeadlineExceeded
@@ -43,7 +43,7 @@ func (w *wire) readNow(p []byte) (int, error) {
 	}
 }
 
-// writeNow writes p, if the socket takes it at once.
+// writeNow writes p if the socket accepts it at once.
 func (w *wire) writeNow(p []byte) bool {
 	if w.raw == nil {
 		return false

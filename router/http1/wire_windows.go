@@ -4,7 +4,7 @@ import "os"
 
 type nonblocking struct{}
 
-// readNow reads what has come. The error is a timeout where that is nothing.
+// readNow reads what has arrived. The error is a timeout if nothing has.
 func (w *wire) readNow(p []byte) (int, error) {
 	nothing := true
 	if w.raw != nil && w.raw.Control(func(fd uintptr) { nothing = silent(fd) }) != nil || nothing {

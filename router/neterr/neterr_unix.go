@@ -5,8 +5,8 @@ package neterr
 import "syscall"
 
 const (
-	Refused = syscall.ECONNREFUSED // nobody listens there
-	Reset   = syscall.ECONNRESET   // the other end gave the connection up
-	Broken  = syscall.EPIPE        // written to after that
-	InUse   = syscall.EADDRINUSE   // somebody listens there already
+	Refused = syscall.ECONNREFUSED // nothing listens there
+	Reset   = syscall.ECONNRESET   // the peer reset the connection
+	Broken  = syscall.EPIPE        // a write after that
+	InUse   = syscall.EADDRINUSE   // the address is in use
 )

@@ -3,8 +3,8 @@ package neterr
 import "golang.org/x/sys/windows"
 
 const (
-	Refused = windows.WSAECONNREFUSED // nobody listens there
-	Reset   = windows.WSAECONNRESET   // the other end gave the connection up
-	Broken  = windows.WSAECONNABORTED // written to after that
-	InUse   = windows.WSAEADDRINUSE   // somebody listens there already
+	Refused = windows.WSAECONNREFUSED // nothing listens there
+	Reset   = windows.WSAECONNRESET   // the peer reset the connection
+	Broken  = windows.WSAECONNABORTED // a write after that
+	InUse   = windows.WSAEADDRINUSE   // the address is in use
 )

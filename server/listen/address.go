@@ -14,7 +14,7 @@ import (
 type Address struct {
 	Network string // "tcp" or "unix"
 	Name    string // HOST:PORT, or the path of the socket
-	TLS     bool   // on TCP alone
+	TLS     bool   // only for TCP
 }
 
 const (
@@ -22,11 +22,11 @@ const (
 	unixPrefix = "unix:"
 )
 
-// maxSocketPath is the length of a path that every system takes for a socket, in bytes: macOS has 104 with the closing
-// zero, Linux 108. While it is being opened a socket has a longer name.
+// maxSocketPath is the longest socket path that every system accepts, in bytes: macOS has 104 with the closing zero,
+// Linux 108. While it is being opened, a socket has a longer name.
 const maxSocketPath = 103 - len(freshSuffix)
 
-// Parse reads the text form. Its error says what is wrong, without the text.
+// Parse reads the text form. Its error describes the fault, without the text.
 func Parse(text string) (Address, error) {
 	if path, unix := strings.CutPrefix(text, unixPrefix); unix {
 		switch {
@@ -49,7 +49,7 @@ func Parse(text string) (Address, error) {
 	return Address{Network: "tcp", Name: name, TLS: secure}, nil
 }
 
-// String is the text form.
+// String returns the text form.
 func (a Address) String() string {
 	switch {
 	case a.Network == "unix":
@@ -60,10 +60,10 @@ func (a Address) String() string {
 	return a.Name
 }
 
-// Any reports whether the port is left to the system.
+// Any reports whether the system chooses the port.
 func (a Address) Any() bool { return a.Network == "tcp" && strings.HasSuffix(a.Name, ":0") }
 
-// Origin is a URL that reaches the address from this machine, "" for a socket and where the port is not known.
+// Origin returns a URL that reaches the address from this machine, "" for a socket or an unknown port.
 func (a Address) Origin() string {
 	host, port, err := net.SplitHostPort(a.Name)
 	if a.Network != "tcp" || err != nil || port == "0" {
@@ -79,7 +79,7 @@ func (a Address) Origin() string {
 	return scheme + net.JoinHostPort(host, port)
 }
 
-// Bound is the address with the port that the system chose.
+// Bound returns the address with the port that the system chose.
 func (a Address) Bound(to net.Addr) Address {
 	if a.Any() {
 		a.Name = to.String()
@@ -87,7 +87,7 @@ func (a Address) Bound(to net.Addr) Address {
 	return a
 }
 
-// Open opens the address. TLS is not begun here.
+// Open opens the address, without TLS.
 func Open(a Address) (net.Listener, error) {
 	if a.Network == "unix" {
 		return openSocket(a.Name)

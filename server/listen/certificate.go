@@ -10,23 +10,23 @@ import (
 	"sync/atomic"
 )
 
-// Files name what a listener with TLS shows, and what it asks for. All are PEM.
+// Files are the PEM files of a listener with TLS.
 type Files struct {
 	Certificate string // the server's, followed by the chain
 	Key         string // its private key
-	ClientCA    string // who has to have signed the certificates of clients; "" asks for none
+	ClientCA    string // the authority of client certificates; "" requests none
 }
 
-// Certificates are the certificates of all listeners with TLS. They can be exchanged while connections are open:
-// handshakes that begin from then on see the new ones.
+// Certificates are the certificates of all listeners with TLS. They can be replaced while connections are open: later
+// handshakes see the new ones.
 type Certificates struct {
 	current atomic.Pointer[loaded]
 }
 
-// loaded is what one reading of the files gave.
+// loaded is the result of reading the files.
 type loaded struct {
 	files  Files
-	stamp  [sha256.Size]byte // of what the files held
+	stamp  [sha256.Size]byte // of the files' contents
 	config *tls.Config
 }
 
@@ -37,8 +37,8 @@ func LoadCertificates(files Files) (*Certificates, error) {
 	return c, err
 }
 
-// Reload reads the files again, or others. With an error nothing has changed: the pair before it stays in use. changed
-// is false when they hold what is in use already.
+// Reload rereads the files, or reads others. After an error nothing has changed: the previous pair stays in use.
+// changed is false if the contents are the same.
 func (c *Certificates) Reload(files Files) (changed bool, err error) {
 	text, err := read(files)
 	if err != nil {
@@ -56,13 +56,13 @@ func (c *Certificates) Reload(files Files) (changed bool, err error) {
 	return true, nil
 }
 
-// Refresh reads the files that are in use again.
+// Refresh rereads the files in use.
 func (c *Certificates) Refresh() (changed bool, err error) { return c.Reload(c.current.Load().files) }
 
-// Files are those in use.
+// Files returns those in use.
 func (c *Certificates) Files() Files { return c.current.Load().files }
 
-// Config is for [tls.Server]. It always leads to the certificates in use.
+// Config is for [tls.Server]. It always uses the current certificates.
 func (c *Certificates) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -72,7 +72,7 @@ func (c *Certificates) Config() *tls.Config {
 	}
 }
 
-// text is what the files hold.
+// text is the contents of the files.
 type text struct{ certificate, key, authorities []byte }
 
 func read(files Files) (t text, err error) {
@@ -100,7 +100,7 @@ func (t *text) config(files Files) (*tls.Config, error) {
 	config := &tls.Config{
 		MinVersion:   tls.VersionTLS12,
 		Certificates: []tls.Certificate{pair},
-		NextProtos:   []string{"http/1.1"}, // HTTP/2 is not spoken here; a client that knows nothing else sees that
+		NextProtos:   []string{"http/1.1"}, // tells a client that needs HTTP/2 that it is not spoken here
 	}
 	if files.ClientCA != "" {
 		config.ClientCAs = x509.NewCertPool()
@@ -113,7 +113,7 @@ func (t *text) config(files Files) (*tls.Config, error) {
 	return config, nil
 }
 
-// Leaf gives the server's certificate of files that are good, for who wants to know its dates and names.
+// Leaf returns the server's certificate in valid files, for its dates and names.
 func Leaf(files Files) (*x509.Certificate, error) {
 	t, err := read(files)
 	if err != nil {

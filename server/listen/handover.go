@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Handover keeps listening sockets open for the program that replaces this one. Clients that connect while nobody accepts
-// wait in the sockets' queues. The zero value has none.
+// Handover keeps listening sockets open for the program that replaces this one. Clients that connect meanwhile wait in
+// the sockets' queues. The zero value has none.
 type Handover struct{ sockets []handed }
 
 type handed struct {
@@ -45,7 +45,7 @@ func (h *Handover) Keep(listener net.Listener, address Address) error {
 	return nil
 }
 
-// Environment gives the sockets to a program that this process becomes with this variable set, see [EnvSockets].
+// Environment returns the variable that passes the sockets to the program that this process becomes, see [EnvSockets].
 func (h *Handover) Environment() (variable string, err error) {
 	var lines []string
 	for _, s := range h.sockets {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// EnvSockets names the listening sockets that a server hands to the program that replaces it: lines of FD=ADDRESS, the
-// address as the configuration has it.
+// EnvSockets lists the listening sockets that a server hands to the program that replaces it: lines of FD=ADDRESS, with
+// the address as in the configuration.
 const EnvSockets = "MNEME_SOCKETS"
 
 // firstManagerSocket is the descriptor of the first socket from a service manager, see sd_listen_fds(3).
@@ -23,11 +23,11 @@ type Inherited struct {
 
 type inherited struct {
 	net.Listener
-	address string // as the server before had it; "" from a service manager
+	address string // in the previous server; "" from a service manager
 }
 
-// Inherit takes the sockets of the server that this process replaces, and those of a service manager. Programs that this
-// one starts do not get them.
+// Inherit takes the sockets of the server that this process replaces, and those of a service manager. Programs started
+// by this one do not get them.
 func Inherit() (*Inherited, error) {
 	var all Inherited
 	for line := range strings.Lines(take(EnvSockets)) {
@@ -58,7 +58,7 @@ func Inherit() (*Inherited, error) {
 	return &all, nil
 }
 
-// Continues reports whether this process replaces a server that ran before.
+// Continues reports whether this process replaces an earlier server.
 func (i *Inherited) Continues() bool { return i.continues }
 
 func take(variable string) string {
@@ -81,7 +81,7 @@ func (i *Inherited) add(fd int, address string) error {
 	return nil
 }
 
-// Open gives the inherited socket of an address, else it opens one. TLS is not begun here.
+// Open returns the inherited socket of an address, or opens one. TLS is not started here.
 func (i *Inherited) Open(a Address) (net.Listener, error) {
 	if i != nil {
 		for n, s := range i.sockets {
@@ -98,7 +98,7 @@ func (i *Inherited) Open(a Address) (net.Listener, error) {
 	return Open(a)
 }
 
-// CloseRest closes the sockets that nobody has opened, and names their addresses.
+// CloseRest closes the unused sockets, and returns their addresses.
 func (i *Inherited) CloseRest() (addresses []string) {
 	if i == nil {
 		return nil
@@ -111,7 +111,7 @@ func (i *Inherited) CloseRest() (addresses []string) {
 	return addresses
 }
 
-// is reports whether the socket is that of an address.
+// is reports whether the socket has an address.
 func (s *inherited) is(a Address) bool {
 	if s.address != "" {
 		return s.address == a.String()
@@ -129,5 +129,5 @@ func (s *inherited) is(a Address) bool {
 	return false
 }
 
-// isEvery reports whether an address stands for every interface.
+// isEvery reports whether an address means every interface.
 func isEvery(ip net.IP) bool { return ip == nil || ip.IsUnspecified() }

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Names are the names that clients reach the server by from elsewhere, without ports.
+// Names are the names by which remote clients reach the server, without ports.
 //
-// They keep the pages of other sites away from what a browser on this network can reach: a page's own name may be made to
-// resolve to our address (DNS rebinding), but Host and Origin go on to name the page's.
+// They protect against pages of other sites in a browser on this network: a page's name can be made to resolve to our
+// address (DNS rebinding), but Host and Origin still have the page's name.
 type Names []string
 
-// loopbackNames are what this machine calls itself.
+// loopbackNames are this machine's names for itself.
 var loopbackNames = Names{"localhost", "127.0.0.1", "::1"}
 
-// Refuse says why a request with these headers is not answered, or "". On a loopback listener both have to name this
-// machine, or one of the names. Elsewhere they have to name one of those, where there are any; else an Origin has to be
-// the Host. A request without an Origin comes from no page.
+// Refuse returns why a request with these headers is refused, or "". On a loopback listener both must name this
+// machine, or one of the names. On others they must name one of the names, if there are any; else an Origin must equal
+// the Host. A request without an Origin does not come from a page.
 func (n Names) Refuse(loopback bool, host, origin string) string {
 	named := loopback || len(n) > 0
 	if named && !n.has(hostname(host)) {
@@ -42,7 +42,7 @@ func (n Names) has(name string) bool {
 	return slices.ContainsFunc(loopbackNames, is) || slices.ContainsFunc(n, is)
 }
 
-// hostname is a Host header without its port.
+// hostname returns a Host header without its port.
 func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		return name

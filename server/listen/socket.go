@@ -14,16 +14,16 @@ import (
 	"github.com/mnemeproxy/mneme/store/filelock"
 )
 
-// socketMode lets the owner and the group of the socket connect. A client needs a service key all the same.
+// socketMode lets the owner and the group of the socket connect. A client still needs a service key.
 const socketMode = 0o660
 
-// lockSuffix is that of the file whose lock settles who owns the name of a socket.
+// lockSuffix names the file whose lock decides who owns the socket's name.
 const lockSuffix = ".lock"
 
 const freshSuffix = ".new"
 
-// FreshName is the name that a socket for path is opened under before [Place] moves it there. On Windows, where sockets
-// have no mode, it is path.
+// FreshName returns the name under which a socket for path is opened before [Place] moves it there. On Windows, where
+// sockets have no mode, it is path.
 func FreshName(path string) string {
 	if runtime.GOOS == "windows" {
 		return path
@@ -31,7 +31,7 @@ func FreshName(path string) string {
 	return path + freshSuffix
 }
 
-// Place moves a socket that was opened under [FreshName] to path. Under that name it has its mode from the start.
+// Place moves a socket that was opened under [FreshName] to path, so that under path it has its mode from the start.
 func Place(path string, mode fs.FileMode) error {
 	fresh := FreshName(path)
 	if fresh == path {
@@ -40,21 +40,21 @@ func Place(path string, mode fs.FileMode) error {
 	return errors.Join(os.Chmod(fresh, mode), os.Rename(fresh, path))
 }
 
-// ErrSocketInUse says that another server listens on the socket.
+// ErrSocketInUse means that another server listens on the socket.
 var ErrSocketInUse = errors.New("another server listens there")
 
-// socket is a unix socket of which this process is the only owner. Close removes it.
+// socket is a unix socket that only this process owns. Close removes it.
 type socket struct {
 	*net.UnixListener
 	path string
-	lock *os.File // nil where a service manager owns the name
+	lock *os.File // nil if a service manager owns the name
 	once sync.Once
 
-	stays atomic.Bool // the file is left in place by Close, for the program that goes on with the socket
+	stays atomic.Bool // Close leaves the file for the program that takes over the socket
 }
 
-// openSocket opens a socket in place of one that a killed server left behind. The lock beside it ends with the process
-// that holds it, so nothing is taken from a server that runs; a file that is no socket is left alone.
+// openSocket opens a socket, replacing one that a killed server left behind. The lock beside it ends with the process
+// that holds it, so a running server loses nothing; a file that is not a socket is left alone.
 func openSocket(path string) (net.Listener, error) {
 	lock, err := lockFile(path + lockSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -71,7 +71,7 @@ func openSocket(path string) (net.Listener, error) {
 	return &socket{UnixListener: listener, path: path, lock: lock}, nil
 }
 
-// adoptSocket goes on with a socket that was open before this process.
+// adoptSocket takes over a socket that was open before this process.
 func adoptSocket(path string, from inherited) (net.Listener, error) {
 	adopted := &socket{UnixListener: from.Listener.(*net.UnixListener), path: path}
 	if from.address == "" {
@@ -95,7 +95,7 @@ func bindSocket(path string) (*net.UnixListener, error) {
 	default:
 		if conn, err := net.Dial("unix", path); err == nil { //nolint:noctx // a local socket answers or refuses at once
 			_ = conn.Close()
-			return nil, ErrSocketInUse // of another program, which knows nothing of our lock
+			return nil, ErrSocketInUse // of another program, which does not use our lock
 		}
 	}
 	fresh := FreshName(path)
@@ -115,7 +115,7 @@ func bindSocket(path string) (*net.UnixListener, error) {
 	return listener, nil
 }
 
-// Close removes the socket, unless it is handed over or a service manager's. It may be called more than once.
+// Close removes the socket, unless it is handed over or belongs to a service manager. It may be called more than once.
 func (s *socket) Close() error {
 	err := s.UnixListener.Close()
 	s.once.Do(func() {
@@ -129,11 +129,11 @@ func (s *socket) Close() error {
 	return err
 }
 
-// Addr names the path that clients connect to, not the one the socket was opened under.
+// Addr returns the path that clients connect to, not the one the socket was opened under.
 func (s *socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix"} }
 
-// lockFile locks a file for this process, or fails with [ErrSocketInUse] at once. What is locked is the file under that
-// very name: one that its owner has just removed is passed over.
+// lockFile locks a file for this process, or fails with [ErrSocketInUse] at once. It locks the file that has that name
+// now: one that its owner has just removed is skipped.
 func lockFile(name string) (*os.File, error) {
 	for {
 		file, err := filelock.Lock(name)
@@ -164,7 +164,7 @@ func unlock(lock *os.File) {
 	_ = lock.Close()
 }
 
-// Unwrap gives the listener of the net package under one that was opened here. Closing that one leaves a socket's file in
+// Unwrap returns the net package's listener under one that was opened here. Closing that one leaves a socket's file in
 // place.
 func Unwrap(listener net.Listener) net.Listener {
 	if s, ok := listener.(*socket); ok {

@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// The page and the libraries that it stands on, as they are served: no build step and nothing fetched. vendor/manifest.json
-// lists where each file of a library comes from.
+// The page and its libraries, as they are served: no build step and nothing fetched. vendor/manifest.json has the
+// origin of each library file.
 //
 //go:embed page vendor
 var files embed.FS
@@ -27,7 +27,7 @@ type asset struct {
 	packed []byte // gzip
 }
 
-// assets are all files of the page, below a path that changes when any of them does: browsers may keep them for ever.
+// assets are all files of the page, below a path that changes with any of them: browsers may cache them forever.
 type assets struct {
 	root   string // "/ui/assets/HASH/"
 	byPath map[string]asset
@@ -40,7 +40,7 @@ var kinds = map[string]string{
 	".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".html": "text/html; charset=utf-8",
 }
 
-// newAssets reads what is embedded. It panics where that is not as the build left it.
+// newAssets reads the embedded files. It panics if they are not as the build left them.
 func newAssets() *assets {
 	a := &assets{byPath: make(map[string]asset)}
 	hash := sha256.New()
@@ -79,8 +79,8 @@ func newAsset(name string, data []byte) asset {
 	return asset{kind: kinds[path.Ext(name)], plain: data, packed: packed.Bytes()}
 }
 
-// importMapHash allows the one inline element that the page has: the map from the names of libraries to their files, which
-// browsers take in no other way.
+// importMapHash returns the hash that allows the page's one inline element: the map from library names to files, which
+// browsers accept only inline.
 func importMapHash(index []byte) string {
 	_, rest, _ := bytes.Cut(index, []byte(`<script type="importmap">`))
 	text, _, _ := bytes.Cut(rest, []byte("</script>"))
@@ -88,7 +88,7 @@ func importMapHash(index []byte) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// serve sends one of the files; false: there is none.
+// serve sends one of the files; it returns false if there is none.
 func (a *assets) serve(w http.ResponseWriter, r *http.Request) bool {
 	name, below := strings.CutPrefix(r.URL.Path, a.root)
 	file, there := a.byPath[name]
@@ -100,7 +100,7 @@ func (a *assets) serve(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// serveIndex sends the page itself, whatever path of it is asked for: it reads the path.
+// serveIndex sends the page itself for any path: the page reads the path.
 func (a *assets) serveIndex(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache")
 	a.index.send(w, r)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cookieName has the port in it: cookies are shared by all ports of a host.
+// cookieName contains the port, because all ports of a host share cookies.
 func cookieName(r *http.Request) string {
 	_, port, err := net.SplitHostPort(r.Host)
 	if err != nil {
@@ -16,7 +16,7 @@ func cookieName(r *http.Request) string {
 	return "mneme-ui-" + port
 }
 
-// setCookie seals a value in a cookie that no script reads.
+// setCookie seals a value in a cookie that scripts cannot read.
 func (u *UI) setCookie(w http.ResponseWriter, r *http.Request, name string, value any, purpose string, until time.Time, site http.SameSite) {
 	text, err := json.Marshal(value)
 	must(err)
@@ -25,7 +25,7 @@ func (u *UI) setCookie(w http.ResponseWriter, r *http.Request, name string, valu
 	})
 }
 
-// openCookie reads a value that was sealed; without one it stays as it is.
+// openCookie reads a sealed value; without a valid cookie value stays unchanged.
 func (u *UI) openCookie(r *http.Request, name, purpose string, value any) (sealed string, ok bool) {
 	cookie, err := r.Cookie(name)
 	if err != nil {

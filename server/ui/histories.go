@@ -15,10 +15,10 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Histories of agents belong to the user whom the server runs as. They are read for who opened the page with a code of the
-// operator, on this machine, and only where the agents themselves keep them: a browser names no path.
+// Histories of agents belong to the user whom the server runs as. They are open only to a browser on this machine that
+// signed in with an operator's code, and only in the places where agents keep them: a browser names no path.
 
-// keepers are the agents that keep their histories in places of their own.
+// keepers are the agents whose histories are in known places.
 var keepers = []string{"claude-code", "codex", "opencode"}
 
 // Kept is a history that can be imported.
@@ -37,31 +37,31 @@ type ImportStep struct {
 	Error     string          `json:"error,omitempty"`    // the last line
 }
 
-// ImportProgress is how many bytes are done.
+// ImportProgress is the progress in bytes.
 type ImportProgress struct {
 	Done int64 `json:"done"`
 	Of   int64 `json:"of"`
 }
 
-// FoundHistory is what is in a history.
+// FoundHistory is the content of a history.
 type FoundHistory struct {
 	Projects []*history.Project `json:"projects"`
-	Unknown  map[string]int     `json:"unknown,omitempty"`  // lines and parts that are left out, by name
-	Problems []string           `json:"problems,omitempty"` // of files that are left out
+	Unknown  map[string]int     `json:"unknown,omitempty"`  // lines and parts left out, by name
+	Problems []string           `json:"problems,omitempty"` // of files left out
 }
 
-// Imported is what came of an import.
+// Imported is the result of an import.
 type Imported struct {
 	api.Import
-	Passed int `json:"passed"` // exchanges that are on record as they passed through the server
+	Passed int `json:"passed"` // exchanges that are already on record because they passed through the server
 }
 
-// mayImport reports whether histories are open to who is signed in.
+// mayImport reports whether the signed-in user may import histories.
 func (u *UI) mayImport(r *http.Request, t *ticket, identity *store.Identity) bool {
 	return u.Home != "" && t.byCode() && u.Local(r) && identity.Scopes.Has(store.ScopeAdmin|store.ScopeWrite)
 }
 
-// importer authenticates who asks for histories.
+// importer authenticates a request for histories.
 func (u *UI) importer(r *http.Request) (store.Identity, error) {
 	t, _ := u.ticketOf(r)
 	identity, err := u.Keys.Authenticate(t.Key)
@@ -94,8 +94,8 @@ func (u *UI) histories(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, api.Page[Kept]{Data: list})
 }
 
-// importHistory imports a history while the page waits. When it is left, what is imported by then stays; asked again, it is
-// skipped.
+// importHistory imports a history while the page waits. If the page is left, what has been imported stays, and is
+// skipped the next time.
 func (u *UI) importHistory(w http.ResponseWriter, r *http.Request) {
 	identity, err := u.importer(r)
 	if err != nil {
@@ -131,11 +131,11 @@ func (u *UI) importHistory(w http.ResponseWriter, r *http.Request) {
 	i.tell(last)
 }
 
-// importRun is an import of a history, and who waits for it.
+// importRun is the import of a history for a waiting page.
 type importRun struct {
 	ui      *UI
 	ctx     context.Context
-	cancel  context.CancelFunc // when nobody waits any more
+	cancel  context.CancelFunc // ends when nobody waits any more
 	account string
 	found   *history.History
 
@@ -149,11 +149,11 @@ func (i *importRun) tell(step *ImportStep) {
 	}
 }
 
-// run gives the last line. It unlocks what the caller has locked before that is told, because the page may ask for the next
-// import as soon as it reads it.
+// run returns the last line. It unlocks what the caller has locked before that is sent, because the page may start the
+// next import as soon as it reads it.
 func (i *importRun) run(client, actor string, dry bool) (last *ImportStep, err error) {
 	defer i.ui.importing.Unlock()
-	temp, err := os.MkdirTemp("", "mneme-import-") // for what agents give out of databases of their own
+	temp, err := os.MkdirTemp("", "mneme-import-") // for exports from agents' own databases
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func (i *importRun) run(client, actor string, dry bool) (last *ImportStep, err e
 	return last, err
 }
 
-// look reads the history once, with temp for what is needed until the import is done.
+// look reads the history once; temp holds files until the import is done.
 func (i *importRun) look(client, temp string) (*FoundHistory, error) {
 	search := i.ui.search()
 	search.Temp = temp
@@ -222,10 +222,10 @@ func (i *importRun) give() (*ImportStep, error) {
 	return &ImportStep{Imported: &done}, nil
 }
 
-// progressPause is between two lines of progress.
+// progressPause is the interval of progress lines.
 const progressPause = 200 * time.Millisecond
 
-// importProgress is written what is read of a history.
+// importProgress counts what is read of a history.
 type importProgress struct {
 	run  *importRun
 	step func(*ImportProgress) *ImportStep
@@ -248,7 +248,7 @@ func (p *importProgress) Write(read []byte) (int, error) {
 	return len(read), nil
 }
 
-// archivedSessions are those of an account.
+// archivedSessions are the sessions of an account.
 type archivedSessions struct {
 	archive interface {
 		Sessions(account string, q store.SessionQuery) (store.SessionPage, error)

@@ -10,21 +10,21 @@ import (
 	"github.com/mnemeproxy/mneme/server/ui/openid"
 )
 
-// Signing in with an OpenID provider makes a key for the browser, as a code does, which is good as long as the grant that let
-// the person in is configured. What the browser keeps between leaving for the provider and coming back is sealed in a cookie
-// of its own, which has to be sent when another site leads here: SameSite=Lax.
+// Signing in with an OpenID provider makes a key for the browser, as a code does. It is valid while the grant that
+// admitted the person is configured. Between leaving for the provider and coming back, the browser keeps the attempt
+// sealed in a separate cookie, which must be sent when another site leads here: SameSite=Lax.
 
-// purposeAttempt is what attempts are sealed for.
+// purposeAttempt is the sealing purpose of attempts.
 const purposeAttempt = "attempt to sign in to the window"
 
-// UseOpenID says how people sign in with an OpenID provider from now on. Who was let in by a grant that it does not have is
-// signed out.
+// UseOpenID changes how people sign in with an OpenID provider. Whoever was admitted by a grant that is gone is signed
+// out.
 func (u *UI) UseOpenID(o openid.Options) { u.openID.Store(openid.New(o)) }
 
-// OpenID says how people can sign in.
+// OpenID describes the available sign-in.
 type OpenID struct {
 	Provider string `json:"provider,omitempty"` // its host; none: only with a key
-	Problem  string `json:"problem,omitempty"`  // why the sign-in before did not work
+	Problem  string `json:"problem,omitempty"`  // why the last sign-in failed
 }
 
 func (u *UI) describeOpenID(w http.ResponseWriter, r *http.Request) {
@@ -72,7 +72,7 @@ func (u *UI) finishOpenID(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, place, http.StatusSeeOther)
 }
 
-// refuse goes back to the page, which asks for the reason.
+// refuse redirects to the page, which asks for the reason.
 func (u *UI) refuse(w http.ResponseWriter, r *http.Request, place string, err error) {
 	message := "The sign-in failed on this server. It is logged."
 	if refusal, ok := errors.AsType[*openid.Refusal](err); ok {
@@ -82,7 +82,7 @@ func (u *UI) refuse(w http.ResponseWriter, r *http.Request, place string, err er
 	http.Redirect(w, r, place+"#problem="+u.problems.give(message, time.Now().Add(codeLife)), http.StatusSeeOther)
 }
 
-// placeWithin is a place of the page, whatever a link says.
+// placeWithin returns a path of the page, whatever a link says.
 func placeWithin(to string) string {
 	place, err := url.Parse(to)
 	if err != nil || place.Scheme != "" || place.Host != "" || !strings.HasPrefix(place.Path, "/ui/") || strings.HasPrefix(place.Path, "/ui/oidc/") {

@@ -11,32 +11,33 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Signing in takes a service key once, or a code that the management socket gave out, for which a key is made, or the word of an
-// OpenID provider (oidc.go). The browser gets a cookie with the key sealed in it, which no script can read, no surface takes and a restart does not end: a page
-// cannot spend tokens. The key is looked up with every request, so that the cookie is worth what the key is.
+// People sign in with a service key, with a code from the management socket, for which a key is made, or with an OpenID
+// provider (oidc.go). The browser gets a cookie with the key sealed in it. Scripts cannot read it, no surface accepts
+// it, and it survives a restart, so a page cannot spend tokens. The key is checked with every request, so the cookie is
+// worth what the key is.
 
-// How long a cookie is good for, and how long a code.
+// The lifetimes of cookies and of codes.
 const (
 	cookieLife = 12 * time.Hour
 	codeLife   = time.Minute
 )
 
-// purposeCookie is what cookies are sealed for.
+// purposeCookie is the sealing purpose of cookies.
 const purposeCookie = "cookie of the window"
 
-// ticket is what a cookie holds, sealed.
+// ticket is the sealed content of a cookie.
 type ticket struct {
 	Key   string    `json:"key"` // the service key
 	Until time.Time `json:"until"`
-	Own   bool      `json:"own,omitempty"` // the key was made for this browser, and ends with the sign-out
+	Own   bool      `json:"own,omitempty"` // the key was made for this browser, and is revoked by signing out
 
-	Grant *openid.Grant `json:"grant,omitempty"` // that let somebody in with an OpenID provider
+	Grant *openid.Grant `json:"grant,omitempty"` // the OpenID grant that admitted the person
 }
 
-// byCode reports whether the operator let the browser in.
+// byCode reports whether the operator admitted the browser.
 func (t *ticket) byCode() bool { return t.Own && t.Grant == nil }
 
-// Invite gives a code with which the page signs in to an account, once and within a minute.
+// Invite returns a code with which the page signs in to an account, once and within a minute.
 func (u *UI) Invite(account string) (code string, err error) {
 	if !slices.ContainsFunc(u.Accounts.List(), func(a store.Account) bool { return a.Name == account }) {
 		return "", codec.Errorf(codec.KindNotFound, "no account %q", account)
@@ -44,7 +45,7 @@ func (u *UI) Invite(account string) (code string, err error) {
 	return u.codes.give(account, time.Now().Add(codeLife)), nil
 }
 
-// ownKey makes the service key of a browser.
+// ownKey makes a browser's service key.
 func (u *UI) ownKey(account string, scopes store.Scopes, label string, until time.Time) (secret string, err error) {
 	err = u.Archive.Audited(store.AuditEntry{Actor: store.Operator, Action: "key.create", Account: account}, func(e *store.AuditEntry) error {
 		var key store.Key
@@ -97,7 +98,7 @@ func (u *UI) signIn(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, signed)
 }
 
-// redeem gives the ticket for a code. A browser that has a key of a code before in the account goes on with it.
+// redeem returns the ticket for a code. A browser that already has a key from a code in the account keeps it.
 func (u *UI) redeem(r *http.Request, code string) (ticket, error) {
 	account, ok := u.codes.redeem(code)
 	if !ok {
@@ -114,7 +115,7 @@ func (u *UI) redeem(r *http.Request, code string) (ticket, error) {
 	return t, err
 }
 
-// enter gives the browser its cookie.
+// enter sets the browser's cookie.
 func (u *UI) enter(w http.ResponseWriter, r *http.Request, t *ticket) {
 	u.setCookie(w, r, cookieName(r), t, purposeCookie, t.Until, http.SameSiteStrictMode)
 }
@@ -141,7 +142,7 @@ func (u *UI) signOut(w http.ResponseWriter, r *http.Request) {
 	var t ticket
 	if sealed, ok := u.openCookie(r, cookieName(r), purposeCookie, &t); ok {
 		u.left.give(sealed, t.Until)
-		if t.Own { // also where the grant behind it is gone: it may come back
+		if t.Own { // even if its grant is gone: it may come back
 			u.revoke(t.Key)
 		}
 	}
@@ -152,7 +153,7 @@ func (u *UI) signOut(w http.ResponseWriter, r *http.Request) {
 func (u *UI) revoke(secret string) {
 	identity, err := u.Keys.Authenticate(secret)
 	if err != nil {
-		return // it is no good already
+		return // it is invalid anyway
 	}
 	err = u.Archive.Audited(store.AuditEntry{Actor: identity.KeyID, Action: "key.revoke", Account: identity.Account, Subject: identity.KeyID}, func(*store.AuditEntry) error {
 		return u.Keys.Revoke(identity.KeyID)
@@ -162,7 +163,7 @@ func (u *UI) revoke(secret string) {
 	}
 }
 
-// ticketOf opens the cookie of a request; ok is false without one that is good.
+// ticketOf opens the cookie of a request; ok is false without a valid one.
 func (u *UI) ticketOf(r *http.Request) (t ticket, ok bool) {
 	sealed, ok := u.openCookie(r, cookieName(r), purposeCookie, &t)
 	if !ok || time.Now().After(t.Until) || u.left.has(sealed) || t.Grant != nil && !u.openID.Load().Permits(*t.Grant) {
@@ -171,7 +172,7 @@ func (u *UI) ticketOf(r *http.Request) (t ticket, ok bool) {
 	return t, true
 }
 
-// keyOf is the service key that a request's cookie stands for, or "".
+// keyOf returns the service key in a request's cookie, or "".
 func (u *UI) keyOf(r *http.Request) string {
 	t, _ := u.ticketOf(r)
 	return t.Key

@@ -10,7 +10,7 @@ import (
 // mostTokens bounds each set of tokens.
 const mostTokens = 1000
 
-// tokens are a set of secrets that are kept for some time, by their hashes.
+// tokens are a set of secrets kept for some time, by their hashes.
 type tokens struct {
 	mu   sync.Mutex
 	kept map[[sha256.Size]byte]kept
@@ -21,7 +21,7 @@ type kept struct {
 	until time.Time
 }
 
-// codes are secrets that stand for a text, each for one use.
+// codes are single-use secrets, each standing for a text.
 type codes struct{ tokens }
 
 func (c *codes) give(text string, until time.Time) (code string) {
@@ -30,7 +30,7 @@ func (c *codes) give(text string, until time.Time) (code string) {
 	return code
 }
 
-// redeem gives the text that a code stands for, once.
+// redeem returns the text of a code, once.
 func (c *codes) redeem(code string) (text string, ok bool) {
 	id := sha256.Sum256([]byte(code))
 	c.mu.Lock()
@@ -40,7 +40,7 @@ func (c *codes) redeem(code string) (text string, ok bool) {
 	return k.text, ok && time.Now().Before(k.until)
 }
 
-// revoked are cookies that were signed out before their time.
+// revoked are cookies that were signed out before they expired.
 type revoked struct{ tokens }
 
 func (r *revoked) give(cookie string, until time.Time) { r.keep(cookie, "", until) }
@@ -65,7 +65,7 @@ func (t *tokens) keep(token, text string, until time.Time) {
 	t.kept[sha256.Sum256([]byte(token))] = kept{text, until}
 }
 
-// forget makes room: what is over goes, or else what is over first.
+// forget makes room: expired tokens go, or else the next to expire.
 func (t *tokens) forget() {
 	now := time.Now()
 	var next [sha256.Size]byte

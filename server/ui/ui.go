@@ -47,41 +47,41 @@ type Options struct {
 	Closing    <-chan struct{} // ends tails
 	Management http.Handler    // for holders of keys, whom it authenticates; nil: none
 	Health     func() Health
-	Memory     memory.Options           // of which Archive, Identify, Actor, Fail and Closing are set here
+	Memory     memory.Options           // Archive, Identify, Actor, Fail and Closing are set here
 	Allowed    func(*http.Request) bool // the connection is from this machine, or under TLS
 	Secure     func(*http.Request) bool // the connection is under TLS
 	OpenID     openid.Options           // see UseOpenID
 
-	Home  string                   // of the user whose agents' histories can be imported; "": nobody's
+	Home  string                   // of the user whose agents' histories can be imported; "": none
 	Local func(*http.Request) bool // only this machine can reach the listener of the connection
 }
 
-// Keys know the callers of a memory.
+// Keys identifies the callers of a memory.
 type Keys interface {
 	Authenticate(secret string) (store.Identity, error)
 	Create(account string, scopes store.Scopes, label string, set ...func(*store.Key)) (secret string, key store.Key, err error)
 	Revoke(id string) error
 }
 
-// Accounts are those that can be shown.
+// Accounts are the accounts that can be shown.
 type Accounts interface {
 	List() []store.Account
 }
 
-// Sealer seals what browsers keep.
+// Sealer seals cookies.
 type Sealer interface {
 	SealToken(text, purpose string) string
 	OpenToken(token, purpose string) (text string, ok bool)
 }
 
-// Health says how the server is.
+// Health is the server's health.
 type Health struct {
 	Object    string           `json:"object"` // "health"
 	Version   string           `json:"version"`
 	Ready     bool             `json:"ready"`
-	Problem   string           `json:"problem,omitempty"` // why it is not
+	Problem   string           `json:"problem,omitempty"` // why it is not ready
 	Draining  bool             `json:"draining,omitempty"`
-	Open      int              `json:"open"` // requests
+	Open      int              `json:"open"` // requests in progress
 	Streams   int              `json:"streams"`
 	Capture   bool             `json:"capture"`
 	Models    string           `json:"models_as_of"`
@@ -90,7 +90,7 @@ type Health struct {
 	Findings  []Finding        `json:"findings"`
 }
 
-// Finding is the outcome of one of the doctor's checks.
+// Finding is the result of one of the doctor's checks.
 type Finding struct {
 	Check string `json:"check"`
 	State string `json:"state"` // good, warning or problem
@@ -113,10 +113,10 @@ type UI struct {
 	assets *assets
 	mux    *http.ServeMux
 	codes  codes
-	left   revoked // cookies that were signed out
+	left   revoked // signed-out cookies
 
 	openID   atomic.Pointer[openid.Client]
-	problems codes // stand for why sign-ins with it failed
+	problems codes // stand for the reasons of failed sign-ins
 
 	importing sync.Mutex // held while a history is imported
 }
@@ -193,13 +193,13 @@ func (u *UI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.mux.ServeHTTP(w, r)
 }
 
-// fromPage reports whether a request may be of the page. A browser navigates to it from anywhere, and a tail or a picture can
-// carry no header of ours.
+// fromPage reports whether a request may come from the page. A browser may navigate to it from anywhere, and a tail or
+// an image request cannot carry our header.
 func (u *UI) fromPage(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	sameSite := site == "" || site == "same-origin"
 	switch path := r.URL.Path; {
-	case path == "/ui/oidc", path == "/ui/oidc/start": // a link elsewhere begins no sign-in
+	case path == "/ui/oidc", path == "/ui/oidc/start": // a link on another site must not start a sign-in
 		return sameSite
 	case path == "/ui/session", strings.HasPrefix(path, "/ui/v1/"):
 		bare := r.Method == http.MethodGet && (path == "/ui/v1/memory/events" || picture.MatchString(path))
@@ -210,7 +210,7 @@ func (u *UI) fromPage(r *http.Request) bool {
 
 var picture = regexp.MustCompile(`^/ui/v1/memory/exchanges/\w+/(messages/\d+|answer)/parts/\d+$`)
 
-// manage passes a request on to the management, in the name of the key.
+// manage forwards a request to the management API, with the key.
 func (u *UI) manage(w http.ResponseWriter, r *http.Request) {
 	key := u.keyOf(r)
 	if _, err := u.Keys.Authenticate(key); err != nil {
@@ -241,7 +241,7 @@ func (u *UI) health(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, u.Health())
 }
 
-// statusOf are the statuses of errors; any other kind is a fault of ours.
+// statusOf has the statuses of errors; any other kind is an internal error.
 var statusOf = map[codec.Kind]int{
 	codec.KindInvalidRequest: http.StatusBadRequest, codec.KindAuthentication: http.StatusUnauthorized, codec.KindPermission: http.StatusForbidden,
 	codec.KindNotFound: http.StatusNotFound, codec.KindConflict: http.StatusConflict, codec.KindTooLarge: http.StatusRequestEntityTooLarge,
@@ -266,7 +266,7 @@ func writeJSON(w http.ResponseWriter, status int, answer any) {
 	_ = json.NewEncoder(w).Encode(answer) // fails only when the caller is gone
 }
 
-// maxBody bounds what a sign-in may send, in bytes.
+// maxBody bounds a sign-in request, in bytes.
 const maxBody = 4 << 10
 
 func readJSON(w http.ResponseWriter, r *http.Request, v any) error {

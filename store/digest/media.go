@@ -10,9 +10,9 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Media gives the bytes of a part of kind media, as the request of a whole exchange holds them. message and part count
-// from 0 in the Messages of what [Exchange] makes of it. It is [codec.KindNotFound] where there is no such part, or the
-// request does not hold its bytes, and [codec.KindTooLarge] where it has more than most bytes.
+// Media returns the bytes of a media part in the request of a whole exchange. message and part count from 0 in the
+// Messages of [Exchange]. The error is [codec.KindNotFound] if there is no such part, or the request does not have its
+// bytes, and [codec.KindTooLarge] if it has more than most bytes.
 func Media(x *store.Exchange, message, part, most int) ([]byte, error) {
 	request := requests.Get().(*codec.Request)
 	defer requests.Put(request)
@@ -31,7 +31,7 @@ func Media(x *store.Exchange, message, part, most int) ([]byte, error) {
 	return decoded(medium(request, before).Data, most, missing)
 }
 
-// AnswerMedia gives the bytes of a part of kind media of the answer, as [Media] does of a request.
+// AnswerMedia returns the bytes of a media part of the answer, as [Media] does for a request.
 func AnswerMedia(x *store.Exchange, part, most int) ([]byte, error) {
 	surface, err := codec.ParseFormat(x.Surface)
 	if err != nil {
@@ -55,7 +55,7 @@ func AnswerMedia(x *store.Exchange, part, most int) ([]byte, error) {
 	return nil, missing
 }
 
-// decoded gives the bytes of a medium from its base64, a string body.
+// decoded returns the bytes of a medium from its base64, a string body.
 func decoded(data []byte, most int, missing error) ([]byte, error) {
 	switch {
 	case len(data) == 0:
@@ -70,7 +70,7 @@ func decoded(data []byte, most int, missing error) ([]byte, error) {
 	return plain, nil
 }
 
-// drawn is the base64 of a picture that a tool of the provider made, a string body; nil where an item is none.
+// drawn returns the base64 of an image made by a tool of the provider, a string body; nil if an item is none.
 func drawn(it *codec.Item) []byte {
 	if it.Type != codec.ItemServerTool || scan.String(scan.Get(it.Raw, "type")) != "image_generation_call" {
 		return nil
@@ -96,7 +96,7 @@ func mediaIn(parts []store.Part) (n int) {
 	return n
 }
 
-// medium is the nth part, from 0, that a partList makes one of kind media of.
+// medium returns the nth part, from 0, that becomes a media part in a partList.
 func medium(r *codec.Request, n int) *codec.Part {
 	var find func(parts []codec.Part) *codec.Part
 	find = func(parts []codec.Part) *codec.Part {

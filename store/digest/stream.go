@@ -11,25 +11,25 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Stream begins to read a streamed answer of a surface. It is what [store.Options] wants to have as Stream.
+// Stream starts to read a streamed answer of a surface. It is meant as the Stream of [store.Options].
 func Stream(surface string) store.StreamReader {
 	format, err := codec.ParseFormat(surface)
 	if err != nil || format == codec.Embeddings {
-		format = codec.Chat // whose events are none of these
+		format = codec.Chat // no events match it
 	}
 	return newStream(format)
 }
 
-// stream reads a streamed answer: it folds what the events say, and tells where the pieces of the texts lie.
+// stream reads a streamed answer: it folds the events, and reports where the pieces of the texts are.
 type stream struct {
 	decoder codec.StreamDecoder
 	events  []codec.Event
-	whole   int64         // where in the answer the last whole event ends
-	torn    bool          // what follows is the rest of an event whose front has been passed over
-	answer  *codec.Answer // nil where something was passed over, or there is more than foldMost
+	whole   int64         // offset in the answer of the end of the last whole event
+	torn    bool          // what follows is the rest of an event whose front was skipped
+	answer  *codec.Answer // nil if something was skipped, or there is more than foldMost
 }
 
-// foldMost is how many bytes of a stream are folded while it is stored: as many as are handed over to be digested.
+// foldMost is how many bytes of a stream are folded while it is stored: as many as are handed over to the digest.
 const foldMost = 256 << 10
 
 func newStream(format codec.Format) *stream {
@@ -39,7 +39,7 @@ func newStream(format codec.Format) *stream {
 // visitor receives fragments of texts, see [store.StreamReader].
 type visitor = func(text int32, start int64, fragment []byte)
 
-// Read is that of [store.StreamReader].
+// Read implements [store.StreamReader].
 func (s *stream) Read(p []byte, at int64, frames *template.Frames, visit visitor) (whole int64) {
 	if at > s.whole {
 		s.whole, s.torn = at, true
@@ -56,7 +56,7 @@ func (s *stream) Read(p []byte, at int64, frames *template.Frames, visit visitor
 	return s.whole
 }
 
-// read reads what is whole of p behind what has been read, and gives how many events that were.
+// read reads the whole events of p after what has been read, and returns their number.
 func (s *stream) read(p []byte, at int64, visit visitor) (count int) {
 	if s.whole >= at+int64(len(p)) {
 		return 0
@@ -79,7 +79,7 @@ func (s *stream) read(p []byte, at int64, visit visitor) (count int) {
 	return count
 }
 
-// readRun reads frames of one template. Where the first goes on with a text, only the pieces of it are looked at in the others.
+// readRun reads frames of one template. If the first continues a text, only its pieces are read in the others.
 func (s *stream) readRun(p []byte, at int64, frames *template.Frames, r *template.Run, visit visitor) {
 	if s.whole == at+int64(r.Start) && !s.torn && s.read(p[:frames.Frame(r, 0).End], at, visit) == 1 && len(s.events) == 1 && s.decoder.Repeats() {
 		e := s.events[0]
@@ -96,7 +96,7 @@ func (s *stream) readRun(p []byte, at int64, frames *template.Frames, r *templat
 	s.read(p[:r.End], at, visit)
 }
 
-// growText makes room for the pieces of a run, where the first is about as long as the others.
+// growText makes room for the pieces of a run, assuming that they are about as long as the first.
 func (s *stream) growText(first *codec.Event, r *template.Run) {
 	if s.answer == nil {
 		return
@@ -106,10 +106,10 @@ func (s *stream) growText(first *codec.Event, r *template.Run) {
 	}
 }
 
-// textOfEvent tells the texts of an answer apart.
+// textOfEvent returns the number of an event's text in the answer.
 func textOfEvent(e *codec.Event) int32 { return e.Item<<8 | e.Sub&0xff }
 
-// visit visits the fragments of one event. They are views into the event, which says where they lie.
+// visit visits the fragments of one event. They are views into the event, from which their offsets follow.
 func (s *stream) visit(frame *sse.Frame, visit visitor) {
 	for i := range s.events {
 		e := &s.events[i]
@@ -124,7 +124,7 @@ func (s *stream) visit(frame *sse.Frame, visit visitor) {
 	}
 }
 
-// offsetIn gives where in text a view of it begins; -1 if it is a view of something else, such as the joined lines of an
+// offsetIn returns the offset of a view in text; -1 if it is a view of something else, such as the joined lines of an
 // event that has several.
 func offsetIn(text, view []byte) int {
 	if len(view) == 0 || len(text) == 0 {
@@ -153,7 +153,7 @@ func readStream(format codec.Format, body []byte) *codec.Answer {
 	return answer
 }
 
-// finished is the answer that was folded while it was stored, as body; nil if it has to be read again.
+// finished returns the answer that was folded while it was stored as body; nil if it has to be read again.
 func (s *stream) finished(body []byte) *codec.Answer {
 	if s.answer == nil || s.whole > int64(len(body)) {
 		return nil
@@ -163,7 +163,7 @@ func (s *stream) finished(body []byte) *codec.Answer {
 	return s.answer
 }
 
-// endStream takes in what stands behind the last event.
+// endStream reads what follows the last event.
 func endStream(answer *codec.Answer, decoder codec.StreamDecoder, frames *sse.Splitter) {
 	var residue []byte
 	if frame := (sse.Frame{}); frames.Residue(&frame) {

@@ -7,8 +7,8 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Woven visits the notes that clients weave into the messages of a whole exchange's request, which [Exchange] leaves out: the
-// name of each, such as system-reminder, and its size in bytes. A request that cannot be read has none.
+// Woven visits the notes that clients insert into the messages of a request, which [Exchange] leaves out, with the name
+// of each, such as system-reminder, and its size in bytes. An unreadable request has none.
 func Woven(x *store.Exchange, visit func(name string, size int)) {
 	request := requests.Get().(*codec.Request)
 	defer requests.Put(request)

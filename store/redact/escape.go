@@ -5,24 +5,24 @@ import (
 	"sync"
 )
 
-// Encoders may write any letter of a JSON string as \u00XX, and some do so with &, +, <, >, ' and ". A credential is found
-// all the same, in a plain copy of the text; its mask is put where it stands.
+// Encoders may write any letter of a JSON string as \u00XX, and some do that with &, +, <, >, ' and ". Credentials are
+// found in an unescaped copy of the text, and masked in the text itself.
 
-// plainText is a text in which letters stand that were escaped as \u00XX, also where the text was escaped several times. Other
-// escapes are as they were; a quote, a backslash and a line end have the short ones, so that strings end where they did.
+// plainText is a text whose letters escaped as \u00XX are unescaped, even if it was escaped several times. Other
+// escapes stay; a quote, a backslash and a line end get the short ones, so that strings end at the same place.
 type plainText struct {
 	text   []byte
-	at     []int32 // where each byte of text, and its end, is in what it was made of
+	at     []int32 // offset in the original of each byte of text, and of its end
 	next   []byte  // scratch, like nextAt
 	nextAt []int32
 }
 
 var plainTexts = sync.Pool{New: func() any { return new(plainText) }}
 
-// deepest is how many times in a row escapes are looked through: backslashes may be escaped, too.
+// deepest is how many levels of escapes are undone: backslashes may be escaped, too.
 const deepest = 3
 
-// plain gives a text of a window at most without escaped letters, or nil where it has none. It is to be released.
+// plain returns a text of at most a window without escaped letters, or nil if it has none. The caller releases it.
 func plain(text []byte) *plainText {
 	if !hidesLetters(text) {
 		return nil
@@ -40,14 +40,14 @@ func plain(text []byte) *plainText {
 
 func (p *plainText) release() { plainTexts.Put(p) }
 
-// Long texts are looked through in windows, so that what that takes is bounded.
+// Long texts are searched in windows, to bound the memory.
 const (
 	window   = 256 << 10
 	overlap  = 32 << 10 // of two windows: a private key, or a token with every letter escaped
-	leadRoom = 1 << 10  // before the first escape in a window: what makes something a credential
+	leadRoom = 1 << 10  // before the first escape in a window: the context of a credential
 )
 
-// nextWindow gives the first stretch of text at or behind from that has to be looked through; start is -1 if there is none.
+// nextWindow returns the first range of text at or after from that has to be searched; start is -1 if there is none.
 func nextWindow(text []byte, from int) (start, end int) {
 	escape, _, _ := escapedLetter(text, from)
 	if escape < 0 {
@@ -90,7 +90,7 @@ func (p *plainText) unescape() {
 	p.at, p.nextAt = p.nextAt, p.at
 }
 
-// back moves matches in the plain text to where they are in the one that it was made of, which begins at start.
+// back maps matches in the plain text to the original text, which begins at start.
 func (p *plainText) back(matches []Match, start int) {
 	for i := range matches {
 		m := &matches[i]
@@ -106,8 +106,8 @@ func hidesLetters(text []byte) bool {
 	return start >= 0
 }
 
-// escapedLetter gives the first escape of an ASCII character that prints, or of a line end, at or behind from: where its first
-// backslash is, what it stands for and where it ends; start is -1 if there is none.
+// escapedLetter returns the first escape of a printable ASCII character, or of a line end, at or after from: the offset
+// of its first backslash, the character and its end; start is -1 if there is none.
 func escapedLetter(text []byte, from int) (start int, c byte, end int) {
 	for at := from; ; {
 		n := bytes.Index(text[at:], escapedASCII)
@@ -127,7 +127,7 @@ func escapedLetter(text []byte, from int) (start int, c byte, end int) {
 	}
 }
 
-// hexDigit is the value of a hexadecimal digit; 255 for what is none.
+// hexDigit returns the value of a hexadecimal digit; 255 for anything else.
 func hexDigit(c byte) byte {
 	switch {
 	case c >= '0' && c <= '9':

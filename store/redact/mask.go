@@ -1,7 +1,7 @@
 package redact
 
-// Mask puts asterisks in the place of the matches. Quotes, control characters and escapes stay, but for those of the form
-// \uXXXX that stand for what would be masked itself: they become the escape of an asterisk.
+// Mask replaces the matches with asterisks. Quotes, control characters and escapes stay, except escapes of the form
+// \uXXXX for a character that would be masked: they become the escape of an asterisk.
 func Mask(text []byte, matches []Match) {
 	for _, m := range matches {
 		maskStretch(text, m.Start, m.End)
@@ -21,7 +21,7 @@ func maskStretch(text []byte, start, end int) {
 	}
 }
 
-// maskEscape masks the escape that begins with the backslash at i, and gives where it ends.
+// maskEscape masks the escape that begins with the backslash at i, and returns its end.
 func maskEscape(text []byte, i int) int {
 	u := i
 	for u < len(text) && text[u] == '\\' {
@@ -44,8 +44,8 @@ func maskEscape(text []byte, i int) int {
 	return u + 5
 }
 
-// escapeEnd gives where an escape that i is inside of ends; i if it is inside of none. Text that was escaped twice has
-// several backslashes before one letter: they all stay, so that what is inside stays valid too.
+// escapeEnd returns the end of the escape that i is inside of; i if there is none. Text that was escaped twice has
+// several backslashes before one letter: they all stay, so that the inner text stays valid too.
 func escapeEnd(text []byte, i int) int {
 	for back := 1; back <= 5 && back <= i; back++ {
 		if text[i-back] != '\\' {

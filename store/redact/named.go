@@ -9,10 +9,10 @@ import (
 
 // keyword is the end of a name that announces a secret: DB_PASSWORD, "x-api-key", config.clientSecret.
 type keyword struct {
-	name   string // what records call the secret
-	key    string // in lower case and without '_', '-' and spaces
-	chosen bool   // people choose such secrets; others are made by machines, long and at random
-	alone  bool   // a word of its own in the name: other words end with it
+	name   string // the name in records
+	key    string // in lower case, without '_', '-' and spaces
+	chosen bool   // people choose such secrets; others are generated, long and random
+	alone  bool   // it must be a whole word in the name, because other words end with it
 }
 
 var keywords = []keyword{
@@ -32,10 +32,10 @@ var keywords = []keyword{
 
 const authorization = "authorization"
 
-// openTokens come before "token" in names of what is no secret: they say where a list goes on, or which public key is meant.
+// openTokens precede "token" in names of values that are not secret, such as page tokens and public keys.
 var openTokens = []string{"page", "next", "sync", "continuation", "publickey"}
 
-// byLast are the keywords by their last letter.
+// byLast has the keywords by their last letter.
 var byLast = func() (t [256][]keyword) {
 	for _, k := range keywords {
 		c := k.key[len(k.key)-1]
@@ -48,14 +48,13 @@ var byLast = func() (t [256][]keyword) {
 const (
 	shortestChosen = 6
 	shortestMade   = 10
-	valueHead      = 192 // of a value, by which it is judged; only letters as tokens have them may follow
-	longestName    = 64  // of a name, with what stands between it and the value
+	valueHead      = 192 // of a value, for judging it; only token characters may follow
+	longestName    = 64  // of a name, with the characters between it and the value
 	mostSpaces     = 8
-	mostBefore     = 16 // between a name and the sign: quotes that were escaped several times, spaces
+	mostBefore     = 16 // between a name and the sign: quotes escaped several times, spaces
 )
 
-// findNamed appends the secrets that are assigned to a name which announces them. Where a match of dst[from:] says more about
-// one, that stays as it is.
+// findNamed appends the secrets assigned to names that announce them. More specific matches in dst[from:] stay.
 func findNamed(dst []Match, from int, text []byte) []Match {
 	dst = mergeFrom(dst, from)
 	others := dst[from:len(dst):len(dst)]
@@ -78,7 +77,7 @@ func findNamed(dst []Match, from int, text []byte) []Match {
 	return dst
 }
 
-// mayEndName reports whether what stands before a sign may be a keyword, with quotes or a space behind it.
+// mayEndName reports whether the text before a sign may be a keyword, followed by quotes or a space.
 func mayEndName(text []byte, sign int) bool {
 	if sign < 2 {
 		return false
@@ -92,7 +91,7 @@ func mayEndName(text []byte, sign int) bool {
 	return endsKeyword(text, sign)
 }
 
-// lastTwo holds the last two letters of every keyword, by five bits of each.
+// lastTwo holds the last two letters of every keyword, five bits each.
 var lastTwo = func() (t [1 << 10]bool) {
 	for _, k := range keywords {
 		t[pair([]byte(k.key), len(k.key))] = true
@@ -102,16 +101,16 @@ var lastTwo = func() (t [1 << 10]bool) {
 
 func pair(text []byte, end int) int { return int(text[end-2]&31)<<5 | int(text[end-1]&31) }
 
-// endsKeyword reports whether the two bytes before a place may be the last ones of a keyword.
+// endsKeyword reports whether the two bytes before end may be the last ones of a keyword.
 func endsKeyword(text []byte, end int) bool { return end >= 2 && lastTwo[pair(text, end)] }
 
-// overlaps reports whether a match has a byte in common with one of others, which are in order.
+// overlaps reports whether a match overlaps one of others, which are sorted.
 func overlaps(others []Match, m Match) bool {
 	i, _ := slices.BinarySearchFunc(others, m.Start, func(o Match, start int) int { return cmp.Compare(o.End, start+1) })
 	return i < len(others) && others[i].Start < m.End
 }
 
-// matchNamed gives the secret behind a sign; End is 0 if there is none.
+// matchNamed returns the secret after a sign; End is 0 if there is none.
 func matchNamed(text []byte, sign int) Match {
 	end := nameEnd(text, sign)
 	if !endsKeyword(text, end) {
@@ -127,7 +126,7 @@ func matchNamed(text []byte, sign int) Match {
 	return k.matchValue(text, sign+1)
 }
 
-// nameEnd gives where the name ends that may stand before a sign, without what quotes it.
+// nameEnd returns the end of the name before a sign, without quotes.
 func nameEnd(text []byte, sign int) int {
 	end, low := sign, max(0, sign-mostBefore)
 	for end > low && text[end-1] == ' ' {
@@ -146,7 +145,7 @@ func nameEnd(text []byte, sign int) int {
 
 func isQuote(c byte) bool { return c == '"' || c == '\'' || c == '`' }
 
-// keywordBefore gives the keyword that a name ends with; nil if it has none.
+// keywordBefore returns the keyword that a name ends with; nil if there is none.
 func keywordBefore(text []byte, end int) *keyword {
 	for i := range byLast[text[end-1]] {
 		k := &byLast[text[end-1]][i]
@@ -169,8 +168,8 @@ func isVerdict(text []byte, start, end int) bool {
 		(start == 0 || text[start-1] == 'n' || classes[text[start-1]]&classRun == 0)
 }
 
-// wordBefore gives where a word begins that ends at end, written in any case and also with '_', '-' and spaces in it; end
-// if another one stands there.
+// wordBefore returns the start of word if it ends at end, in any case and with '_', '-' and spaces in it; end if it
+// does not.
 func wordBefore(text []byte, end int, word string) int {
 	at := end
 	for i := len(word) - 1; i >= 0; i-- {
@@ -184,7 +183,7 @@ func wordBefore(text []byte, end int, word string) int {
 	return at
 }
 
-// matchElement gives the secret that is the text of an XML element.
+// matchElement returns the secret in the text of an XML element.
 func (k *keyword) matchElement(text []byte, at int) Match {
 	v := readValue(text, at)
 	if !v.ended || v.end == len(text) || text[v.end] != '<' || !k.fits(text, v) {
@@ -193,7 +192,7 @@ func (k *keyword) matchElement(text []byte, at int) Match {
 	return Match{v.start, v.end, k.name}
 }
 
-// matchValue gives the secret that is assigned at a place behind the first sign.
+// matchValue returns the secret that is assigned after the first sign.
 func (k *keyword) matchValue(text []byte, at int) Match {
 	for low := at; at < len(text) && at-low < 2 && (text[at] == '=' || text[at] == '>'); {
 		at++
@@ -214,7 +213,7 @@ func (k *keyword) matchValue(text []byte, at int) Match {
 	}
 	if !v.ended {
 		v.end = stretch(text, v.end, v.start+longestToken, classToken)
-		for v.end+1 < len(text) && text[v.end] == '\\' && text[v.end+1] == '/' { // as some write it in JSON
+		for v.end+1 < len(text) && text[v.end] == '\\' && text[v.end+1] == '/' { // as some encoders write it in JSON
 			v.end = stretch(text, v.end+2, v.start+longestToken, classToken)
 		}
 	}
@@ -242,14 +241,14 @@ func skipSpaces(text []byte, at int) int {
 	return at
 }
 
-// value is what is assigned, or the head of it.
+// value is an assigned value, or its head.
 type value struct {
 	start, end int
 	quote      byte // before it; 0 if there is none
 	slashes    int  // before the quote
-	spaced     bool // a space stands before it
-	ended      bool // no more of it follows
-	closed     bool // with the quote that it began with
+	spaced     bool // there is a space before it
+	ended      bool // it does not continue
+	closed     bool // with its opening quote
 }
 
 // readValue reads the value that begins at a place, or with the quote there.
@@ -274,7 +273,7 @@ func readValue(text []byte, at int) value {
 func (v *value) read(text []byte) {
 	v.closed = false
 	limit := min(v.start+valueHead, len(text))
-	tokens := true // nothing but letters as tokens have them
+	tokens := true // only token characters
 	for v.end = v.start; v.end < limit; v.end++ {
 		c := text[v.end]
 		if classes[c]&classToken != 0 {
@@ -300,7 +299,7 @@ func (v *value) read(text []byte) {
 	}
 }
 
-// ends reports whether a byte that tokens do not have ends the value.
+// ends reports whether a byte outside the token characters ends the value.
 func (v *value) ends(c byte) bool {
 	switch {
 	case c <= ' ', c >= 0x7f, c == '"', c == v.quote:
@@ -311,8 +310,8 @@ func (v *value) ends(c byte) bool {
 	return isQuote(c) || bytes.IndexByte([]byte(",;()[]{}<>|"), c) >= 0
 }
 
-// goesOn reports whether a value goes on with the byte at a place, behind that many backslashes: it is a slash, or a quote
-// of a string inside the one that the value stands in.
+// goesOn reports whether a value continues with the byte at a place, after that many backslashes: it is a slash, or a
+// quote of an inner string.
 func (v *value) goesOn(text []byte, at, slashes int) bool {
 	if at >= len(text) {
 		return false
@@ -330,7 +329,7 @@ func (v *value) goesOn(text []byte, at, slashes int) bool {
 	return false
 }
 
-// stretchOf is how often a byte stands in a row from start on and before limit.
+// stretchOf counts how often a byte repeats from start on, before limit.
 func stretchOf(text []byte, start, limit int, c byte) (n int) {
 	for start+n < limit && text[start+n] == c {
 		n++
@@ -338,13 +337,14 @@ func stretchOf(text []byte, start, limit int, c byte) (n int) {
 	return n
 }
 
-// beginsField reports whether a text begins with a name and '=', as the next field of a query does.
+// beginsField reports whether a text begins with a name and '=', like the next field of a query.
 func beginsField(text []byte) bool {
 	n := stretch(text, 0, longestName/2, classRun)
 	return n > 0 && n < len(text) && text[n] == '='
 }
 
-// afterScheme is a value without the scheme before it, as in "Authorization: token …" (RFC 9110, section 11.4).
+// afterScheme returns a value without its authentication scheme, as in "Authorization: token …" (RFC 9110, section
+// 11.4).
 func afterScheme(text []byte, v value) value {
 	const longest = 16
 	n := v.end - v.start
@@ -356,7 +356,7 @@ func afterScheme(text []byte, v value) value {
 	return v
 }
 
-// fits reports whether a value is a secret, and no placeholder, variable, path or word.
+// fits reports whether a value is a secret, not a placeholder, variable, path or word.
 func (k *keyword) fits(text []byte, v value) bool {
 	value := text[v.start:v.end]
 	least, bitsEach := shortestMade, 3.0
@@ -371,7 +371,7 @@ func (k *keyword) fits(text []byte, v value) bool {
 		return false
 	}
 	if isReference(value) || !v.closed && v.end < len(text) && isOpening(text[v.end]) ||
-		v.quote == 0 && wordBefore(value, len(value), k.key) < len(value) { // a variable has the name of what it holds
+		v.quote == 0 && wordBefore(value, len(value), k.key) < len(value) { // variables are often named like their content
 		return false
 	}
 	if !digit {
@@ -386,7 +386,7 @@ func (k *keyword) fits(text []byte, v value) bool {
 	return k.chosen && !k.isCode(text, v)
 }
 
-// isReference reports whether a value stands for another one, or was masked.
+// isReference reports whether a value is a reference to another one, or was masked.
 func isReference(value []byte) bool {
 	switch second := value[1]; value[0] {
 	case '$':
@@ -409,10 +409,10 @@ func isReference(value []byte) bool {
 		bytes.Contains(value, []byte("${")) || bytes.IndexByte(value, '{') >= 0 && bytes.IndexByte(value, '}') >= 0
 }
 
-// isOpening reports whether a byte behind a word makes it the name of what is called or indexed.
+// isOpening reports whether a byte after a word makes it the name of something called or indexed.
 func isOpening(c byte) bool { return c == '(' || c == '[' || c == '{' }
 
-// isCode reports whether a value of nothing but words is what a program or a text has behind the name of a password.
+// isCode reports whether a value of only words is what programs and texts have after the name of a password.
 func (k *keyword) isCode(text []byte, v value) bool {
 	value := text[v.start:v.end]
 	switch {
@@ -429,7 +429,7 @@ func (k *keyword) isCode(text []byte, v value) bool {
 	return c == ')' || v.spaced && c == ';'
 }
 
-// mentions reports whether a value speaks of passwords.
+// mentions reports whether a value is about passwords.
 func mentions(value []byte) bool {
 	for i := 0; i+len("pass") <= len(value); i++ {
 		if wordBefore(value, i+len("pass"), "pass") == i || wordBefore(value, min(i+len("secret"), len(value)), "secret") == i {

@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// Pattern is something of the operator's own that is to be masked.
+// Pattern is an operator's own pattern to mask.
 type Pattern struct {
-	Name string // what records call it
-	// Regex in the syntax of Go (RE2), matched against the text as it stands in JSON, where a quote is \" and a line end
-	// \n. Where it has a group, only what the first group matched is masked.
+	Name string // the name in records
+	// Regex is in Go's syntax (RE2), matched against the text as it is in JSON, where a quote is \" and a line end \n.
+	// If it has a group, only the match of the first group is masked.
 	Regex string
 }
 
-// Bounds of what an operator can ask for: each pattern reads all that is new in a request.
+// Bounds on an operator's patterns: each one reads everything new in a request.
 const (
 	maxPatterns = 32
 	maxRegex    = 1 << 10 // bytes
@@ -44,7 +44,7 @@ func compile(patterns []Pattern) ([]pattern, error) {
 	return compiled, nil
 }
 
-// Check tells what is wrong with a pattern.
+// Check returns the fault of a pattern.
 func (p *Pattern) Check() error {
 	if !patternName.MatchString(p.Name) {
 		return fmt.Errorf("%q is not a name; use 1 to 64 lower-case letters, digits, - and _", p.Name)
@@ -62,8 +62,7 @@ func (p *Pattern) Check() error {
 	return nil
 }
 
-// find appends what the pattern matches inside strings: what stands between them (numbers, names of members aside) is
-// what makes the text JSON.
+// find appends the pattern's matches inside strings: the text between strings is JSON syntax, numbers and names.
 func (p *pattern) find(dst []Match, text []byte, inString bool) []Match {
 	place := stringWalk{text: text, inside: inString, always: inString}
 	for _, at := range p.regex.FindAllSubmatchIndex(text, -1) {
@@ -92,7 +91,7 @@ func masked(text []byte) bool {
 	return true
 }
 
-// stringWalk tells which parts of a JSON text are inside strings. It goes forward only.
+// stringWalk finds the parts of a JSON text that are inside strings. It only moves forward.
 type stringWalk struct {
 	text   []byte
 	at     int
@@ -100,7 +99,7 @@ type stringWalk struct {
 	always bool // all of the text is inside one string
 }
 
-// next gives the first part of text[start:end] that is inside a string; empty, at end, if none is.
+// next returns the first part of text[start:end] that is inside a string; empty, at end, if there is none.
 func (w *stringWalk) next(start, end int) (from, to int) {
 	if w.always {
 		return start, end
@@ -123,8 +122,8 @@ func (w *stringWalk) next(start, end int) (from, to int) {
 	return max(from, start), min(w.at, end)
 }
 
-// step takes in the byte at w.at. A string ends with its line: no JSON string holds a line end, and in an event stream
-// every line starts a match of its own.
+// step consumes the byte at w.at. A string ends with its line: no JSON string contains a line end, and in an event
+// stream every line starts afresh.
 func (w *stringWalk) step() {
 	switch c := w.text[w.at]; {
 	case c == '\n':

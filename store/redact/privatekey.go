@@ -10,14 +10,14 @@ var (
 )
 
 const (
-	pemLabel  = 30       // bytes that a label may have, such as "ENCRYPTED PRIVATE KEY" or "PGP PRIVATE KEY BLOCK"
+	pemLabel  = 30       // bytes of a label, such as "ENCRYPTED PRIVATE KEY" or "PGP PRIVATE KEY BLOCK"
 	pemBody   = 16 << 10 // bytes of the longest key
-	pemPrefix = 256      // bytes in which a row begins, or a key ends, behind what is no part of it
-	pemEnough = 32       // letters in a row without which it is not a key but a text about keys
+	pemPrefix = 256      // bytes of foreign text before a row or the end of a key
+	pemEnough = 32       // consecutive letters below which it is not a key but a text about keys
 )
 
-// findPrivateKeys appends the bodies of private keys in PEM (RFC 7468), also where line ends are escaped, and where the
-// end is missing.
+// findPrivateKeys appends the bodies of private keys in PEM (RFC 7468), also with escaped line ends, and without an
+// end.
 func findPrivateKeys(dst []Match, text []byte) []Match {
 	for at := 0; ; {
 		n := bytes.Index(text[at:], privateKey)
@@ -40,8 +40,8 @@ func findPrivateKeys(dst []Match, text []byte) []Match {
 	}
 }
 
-// keyEnd gives where the body of a key ends: before the dashes that close it, or where it stops looking like one. Before each
-// row there may be what tools put there: the name of a file, the number of the line.
+// keyEnd returns the end of a key's body: before the closing dashes, or where it stops looking like one. Each row may
+// have a prefix from tools: the name of a file, the number of the line.
 func keyEnd(text []byte, start int) int {
 	end := min(start+pemBody, len(text))
 	for i := start; i < end; i++ {
@@ -59,8 +59,8 @@ func keyEnd(text []byte, start int) int {
 	return end
 }
 
-// afterLinePrefix gives where a row of base64 begins that fills the rest of its line, behind what stands before it there, or
-// where the dashes are that close a key nearby; at if there is neither.
+// afterLinePrefix returns the start of a row of base64 that fills the rest of its line, after any line prefix, or the
+// closing dashes nearby; at if there is neither.
 func afterLinePrefix(text []byte, at, end int) int {
 	row, sameLine := at, true
 	limit := min(at+pemPrefix, end)

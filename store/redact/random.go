@@ -2,11 +2,11 @@ package redact
 
 import "math"
 
-// randomRow is how many letters without a digit among them make a row that may be made up by a machine.
+// randomRow is how many letters without a digit may be random.
 const randomRow = 40
 
-// random tells a made-up word from written ones: it has a digit, and somewhere ten letters and digits in a row, or many
-// letters of all kinds.
+// random distinguishes random words from written ones: a random word has a digit and ten letters and digits in a row,
+// or many letters of all kinds.
 func random(text []byte) bool {
 	if !holdsDigit(text) {
 		return randomLetters(text)
@@ -14,8 +14,8 @@ func random(text []byte) bool {
 	return longestRow(text, classAlnum) >= 10
 }
 
-// randomLetters reports whether letters without a digit are made up: so many in a row are no word, several words could be
-// spoken, and names have no more than a few capitals.
+// randomLetters reports whether letters without a digit are random: so many in a row are not a word, several words
+// would be pronounceable, and names have few capitals.
 func randomLetters(text []byte) bool {
 	if longestRow(text, classAlnum) < randomRow || entropy(text) < 4 {
 		return false
@@ -32,7 +32,7 @@ func randomLetters(text []byte) bool {
 	return 3*capitals > len(text)
 }
 
-// longestRow is the length of the longest row of bytes of a class.
+// longestRow returns the length of the longest row of bytes of a class.
 func longestRow(text []byte, class byte) (longest int) {
 	row := 0
 	for _, c := range text {
@@ -44,7 +44,7 @@ func longestRow(text []byte, class byte) (longest int) {
 	return longest
 }
 
-// entropy is Shannon's, in bits for each byte.
+// entropy returns Shannon's entropy in bits per byte.
 func entropy(text []byte) (bits float64) {
 	var counts [256]int
 	for _, c := range text {
@@ -59,7 +59,7 @@ func entropy(text []byte) (bits float64) {
 	return bits
 }
 
-// isWritten reports whether text is made of nothing but words, names and numbers with signs between, as people write them:
+// isWritten reports whether text consists of words, names and numbers with separators, as people write them:
 // my-app-tls-2024, config.DB2.user, sha256.
 func isWritten(text []byte) bool {
 	for at := 0; at < len(text); at++ {
@@ -72,12 +72,11 @@ func isWritten(text []byte) bool {
 	return true
 }
 
-// isWord reports whether letters and digits are a number, or letters as words and names have them with a number before
-// or after.
+// isWord reports whether letters and digits are a number, or a word or name with a number before or after.
 func isWord(text []byte) bool {
 	const (
-		number  = 8  // digits: a date has them
-		beside  = 4  // digits beside letters
+		number  = 8  // digits, as in a date
+		beside  = 4  // digits next to letters
 		longest = 24 // letters
 	)
 	first := stretch(text, 0, len(text), classDigit)
@@ -98,8 +97,8 @@ func isWord(text []byte) bool {
 // isSpoken reports whether letters have vowels, and no more capitals than words in camelCase.
 func isSpoken(letters []byte) bool {
 	const (
-		consonants = 5 // in a row
-		hump       = 3 // letters that each capital of camelCase has at least, on average
+		consonants = 5 // consecutive consonants
+		hump       = 3 // letters per capital in camelCase, at least, on average
 	)
 	humps, row := 1, 0
 	for i, c := range letters {

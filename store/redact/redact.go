@@ -20,7 +20,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// Options say what is looked for.
+// Options configure what is masked.
 type Options struct {
 	Builtin  bool      // the shapes of credentials, and the names before them, that this package knows
 	Patterns []Pattern // what else is to be masked
@@ -29,14 +29,14 @@ type Options struct {
 // Redactor finds credentials. It may be used from any goroutine. A nil one finds nothing.
 type Redactor struct {
 	*base
-	values *Values // beside those of base; may be nil
+	values *Values // in addition to those of base; may be nil
 }
 
-// base is what a redactor shares with those made of it.
+// base is shared by a redactor and those derived from it.
 type base struct {
 	builtin  bool
 	patterns []pattern
-	clean    *codec.FingerprintSet // items in which nothing was found
+	clean    *codec.FingerprintSet // items without credentials
 
 	guarding sync.Mutex // held while guarded changes
 	guarded  atomic.Pointer[guarded]
@@ -48,7 +48,7 @@ type guarded struct {
 	values *Values // of list; may be nil
 }
 
-// New makes a redactor. Its error says what is wrong with a pattern.
+// New returns a redactor. Its error describes the fault of a pattern.
 func New(o Options) (*Redactor, error) {
 	patterns, err := compile(o.Patterns)
 	if err != nil {
@@ -57,8 +57,8 @@ func New(o Options) (*Redactor, error) {
 	return &Redactor{base: &base{builtin: o.Builtin, patterns: patterns, clean: new(codec.FingerprintSet)}}, nil
 }
 
-// Guard adds credentials of the installation: they are masked wherever they stand, by this redactor and all that were or
-// will be made of it. See [Values] for those that are too plain.
+// Guard adds credentials of the installation: this redactor and all that were or will be derived from it mask them
+// everywhere. See [Values] for those that are too plain.
 func (r *Redactor) Guard(credentials ...string) {
 	if r == nil {
 		return
@@ -77,7 +77,7 @@ func (r *Redactor) Guard(credentials ...string) {
 	r.guarded.Store(&guarded{list, newValues(list)})
 }
 
-// With gives a redactor that masks these credentials, too, instead of those that r was given in the same way.
+// With returns a redactor that also masks these credentials, replacing those of an earlier With.
 func (r *Redactor) With(credentials ...string) *Redactor {
 	if r == nil {
 		return nil
@@ -89,7 +89,7 @@ func (r *Redactor) With(credentials ...string) *Redactor {
 	return &Redactor{base: r.base, values: values}
 }
 
-// inUse gives the credentials that are looked for by their value; either may be nil.
+// inUse returns the credentials that are recognised by value; either may be nil.
 func (r *Redactor) inUse() (installation, others *Values) {
 	if g := r.guarded.Load(); g != nil {
 		installation = g.values
@@ -97,7 +97,7 @@ func (r *Redactor) inUse() (installation, others *Values) {
 	return installation, r.values
 }
 
-// MaskKnown is [Redactor.Mask] for nothing but the credentials that are known by their value.
+// MaskKnown is [Redactor.Mask] for only the credentials recognised by value.
 func (r *Redactor) MaskKnown(text []byte) (found []Match) {
 	if found = r.find(nil, text, known); len(found) > 0 {
 		Mask(text, found)
@@ -105,17 +105,17 @@ func (r *Redactor) MaskKnown(text []byte) (found []Match) {
 	return found
 }
 
-// Match is a stretch of text that has to be masked, and the name of what it is.
+// Match is a range of text to mask, and the name of what it is.
 type Match struct {
 	Start, End int
 	Name       string
 }
 
-// rounds is how often a text is looked at again after something in it was masked: what stood beside it may have become a
-// credential by itself. Patterns that mask what they have masked end it.
+// rounds is how often a text is searched again after something in it was masked: the text next to a mask may have
+// become a credential itself. The limit stops patterns that match their own masks.
 const rounds = 4
 
-// Mask masks text in place, which is JSON or part of it, or an event stream, and tells what it found.
+// Mask masks text in place, which is JSON or part of it, or an event stream, and returns what it found.
 func (r *Redactor) Mask(text []byte) (found []Match) {
 	for range rounds {
 		matches := r.find(nil, text, inJSON)
@@ -128,11 +128,11 @@ func (r *Redactor) Mask(text []byte) (found []Match) {
 	return found
 }
 
-// MaskFresh is Mask for an event stream of which everything but the fresh stretches repeats what stands in one of them.
-// Fresh are strings' bodies, numbers, and what begins and ends with a whole event; they come in order.
+// MaskFresh is Mask for an event stream in which everything outside the fresh ranges repeats one of them. Fresh ranges
+// are bodies of strings, numbers, and whole events; they are in order.
 //
-// What is built in needs no more than that: none of it reaches from one string into another, but for the name before a
-// secret. A pattern of the operator's own is looked for everywhere.
+// That suffices for the built-in shapes: none of them spans two strings, except for the name before a secret. An
+// operator's own patterns are matched everywhere.
 func (r *Redactor) MaskFresh(text []byte, fresh []codec.Span) (found []Match) {
 	if len(r.patterns) > 0 {
 		return r.Mask(text)
@@ -144,16 +144,16 @@ func (r *Redactor) MaskFresh(text []byte, fresh []codec.Span) (found []Match) {
 		}
 		start = beforeName(text, start)
 		if found = r.find(found[:0], text[start:span.End], inJSON); len(found) > 0 {
-			return r.Mask(text) // what repeats has to be masked in every place
+			return r.Mask(text) // repetitions have to be masked in every place
 		}
 	}
 	return nil
 }
 
-// shortestSecret bounds what is built in, in bytes: a password that a name announces, or one with what makes a URL around it.
+// shortestSecret bounds what is built in, in bytes: a password after its name, or one inside a URL.
 const shortestSecret = min(shortestChosen, len("://:p@"))
 
-// beforeName gives where the name begins that stands before a value, with quotes and a sign between; at if none does.
+// beforeName returns the start of the name before a value, with quotes and a sign between; at if there is none.
 func beforeName(text []byte, at int) int {
 	start := at
 	for start > 0 && at-start < mostBetween && classes[text[start-1]]&classRun == 0 {
@@ -165,13 +165,13 @@ func beforeName(text []byte, at int) int {
 	return start
 }
 
-// What a text is searched for.
+// What to search a text for.
 type scope uint8
 
 const (
 	inJSON   scope = iota // everything, in JSON or part of it
-	inString              // everything, in text that begins inside a JSON string and does not leave it
-	known                 // the credentials that are known by their value
+	inString              // everything, in text that is inside one JSON string
+	known                 // only credentials recognised by value
 )
 
 // find appends the matches of text.
@@ -195,7 +195,7 @@ func (r *Redactor) find(dst []Match, text []byte, what scope) []Match {
 	return mergeFrom(dst, from)
 }
 
-// findWritten appends the matches of text as it is written. Patterns have to see whole texts, to know where strings begin.
+// findWritten appends the matches in the text as written. Patterns need whole texts, to know where strings begin.
 func (r *Redactor) findWritten(dst []Match, text []byte, what scope, whole bool) []Match {
 	from := len(dst)
 	dst = r.findValues(dst, text)
@@ -235,7 +235,7 @@ func mergeFrom(matches []Match, from int) []Match {
 	return matches[:from+merge(matches[from:])]
 }
 
-// merge sorts matches and joins those that overlap, under the name of the first. It gives how many are left.
+// merge sorts matches and joins overlapping ones under the name of the first. It returns how many are left.
 func merge(matches []Match) int {
 	slices.SortStableFunc(matches, func(a, b Match) int { return cmp.Compare(a.Start, b.Start) })
 	last := 0
@@ -250,13 +250,12 @@ func merge(matches []Match) int {
 	return last + 1
 }
 
-// Holds reports whether there is something to mask in text.
+// Holds reports whether text has something to mask.
 func (r *Redactor) Holds(text []byte) bool { return len(r.find(nil, text, inJSON)) > 0 }
 
-// Body masks the body of a request. Items are where the messages, tools and the like stand in it, and prints their
-// fingerprints: those in which nothing was found are not read when they come again. Where nothing is found the result is
-// body itself, else a copy; body is not changed.
-// As a copy it has the length of body, and the fingerprints are not true for it.
+// Body masks the body of a request. items are the ranges of its messages, tools and so on, and prints their
+// fingerprints: items without credentials are not read again. If nothing is found the result is body itself, else a
+// copy of the same length, for which the fingerprints are invalid; body is not changed.
 func (r *Redactor) Body(body []byte, items []codec.Span, prints []codec.Fingerprint) (masked []byte, tally Tally) {
 	if r == nil {
 		return body, nil
@@ -307,7 +306,8 @@ func (r *Redactor) findInItem(dst []Match, body []byte, item codec.Span, print c
 	return dst
 }
 
-// salted is a fingerprint as the set of clean items knows it: an item is clean of the credentials that were looked for.
+// salted returns the fingerprint for the set of clean items: an item is clean of the credentials that were searched
+// for.
 func (r *Redactor) salted(print codec.Fingerprint) codec.Fingerprint {
 	if print == 0 {
 		return 0
@@ -317,12 +317,12 @@ func (r *Redactor) salted(print codec.Fingerprint) codec.Fingerprint {
 		print ^= codec.Fingerprint(installation.salt)
 	}
 	if others != nil {
-		print ^= codec.Fingerprint(others.salt) << 1 // a value that both look for does not cancel itself out
+		print ^= codec.Fingerprint(others.salt) << 1 // a value in both does not cancel itself out
 	}
 	return print
 }
 
-// findAt appends the matches of text[start:end], which is read by itself.
+// findAt appends the matches of text[start:end], which is searched separately.
 func (r *Redactor) findAt(dst []Match, text []byte, start, end int) []Match {
 	if start == end {
 		return dst
@@ -336,18 +336,18 @@ func (r *Redactor) findAt(dst []Match, text []byte, start, end int) []Match {
 	return dst
 }
 
-// Text masks a text that is no JSON, such as a header's value.
+// Text masks a text that is not JSON, such as a header's value.
 func (r *Redactor) Text(text string) (masked string, found []Match) { return r.text(text, inString) }
 
 // JSON masks a text that is JSON.
 func (r *Redactor) JSON(text string) (masked string, found []Match) { return r.text(text, inJSON) }
 
-// Known masks a text where it holds one of the credentials.
+// Known masks the given credentials in a text.
 func Known(text string, credentials ...string) string {
 	return (&Redactor{base: new(base)}).With(credentials...).Known(text)
 }
 
-// Known masks a text where it holds credentials that are known by their value, and leaves all else.
+// Known masks the credentials in a text that are recognised by value, and nothing else.
 func (r *Redactor) Known(text string) string {
 	masked, _ := r.text(text, known)
 	return masked

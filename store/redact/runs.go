@@ -1,10 +1,10 @@
 package redact
 
-// Every credential that is known by its prefix holds a long run of letters, digits, '-' and '_', and neither prose nor
-// code has many of those. So only every fifteenth byte is looked at, and from one that could be part of such a run the
-// way goes back to where the run would begin: most bytes are never read.
+// Every credential that is recognised by its prefix contains a long run of letters, digits, '-' and '_', which is rare
+// in prose and code. So only every fifteenth byte is examined, and if it could be part of such a run, the start of the
+// run is searched backwards: most bytes are never read.
 
-// runLength is the shortest run that is looked into: "SecretAccessKey" is the shortest that matters.
+// runLength is the shortest run that is examined: "SecretAccessKey" is the shortest that matters.
 const runLength = 15
 
 // Classes of bytes.
@@ -40,7 +40,7 @@ var classes = func() (t [256]byte) {
 	return t
 }()
 
-// findTokens appends the credentials that hold a long run.
+// findTokens appends the credentials that contain a long run.
 func findTokens(dst []Match, text []byte) []Match {
 	for at := runLength - 1; at < len(text); {
 		i, first := at, at-runLength+1
@@ -62,12 +62,12 @@ func findTokens(dst []Match, text []byte) []Match {
 		}
 		m := findInRun(text, first, end, seen&classDash != 0)
 		switch {
-		case m.End <= first: // none; a match that ended in front of the run would lead back to it for ever
+		case m.End <= first: // none; a match that ended before the run would lead back to it forever
 			at = end + runLength
 		case m.End < len(text) && classes[text[m.End]]&classRun == 0:
 			dst = append(dst, m)
 			at = m.End + runLength
-		default: // the rest of the run is looked at by itself, as it will be once the match is masked
+		default: // the rest of the run is searched separately, as it will be once the match is masked
 			dst = append(dst, m)
 			at = m.End + runLength - 1
 		}
@@ -75,7 +75,8 @@ func findTokens(dst []Match, text []byte) []Match {
 	return dst
 }
 
-// findInRun gives the credential that begins in text[start:end], or whose secret part does; End is 0 if there is none.
+// findInRun returns the credential that begins in text[start:end], or whose secret part does; End is 0 if there is
+// none.
 func findInRun(text []byte, start, end int, dashes bool) Match {
 	start = afterEscape(text, start, end)
 	if m := matchShape(text, start, end); m.End > 0 {
@@ -98,7 +99,7 @@ func findInRun(text []byte, start, end int, dashes bool) Match {
 	return Match{}
 }
 
-// afterEscape gives where a run begins that an escape has letters of its own in front of: \nsk-…, \u003csk-…, %20sk-….
+// afterEscape returns the start of a run after an escape whose letters precede it: \nsk-…, \u003csk-…, %20sk-….
 func afterEscape(text []byte, start, end int) int {
 	if start == 0 {
 		return start
@@ -116,7 +117,7 @@ func afterEscape(text []byte, start, end int) int {
 	return min(start+skip, end)
 }
 
-// stretch gives where the bytes of a class end, from start on and before limit.
+// stretch returns the end of the bytes of a class, from start on and before limit.
 func stretch(text []byte, start, limit int, class byte) int {
 	limit = min(limit, len(text))
 	for start < limit && classes[text[start]]&class != 0 {

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// shape is a credential that begins with letters its issuer chose.
+// shape is a credential with a prefix chosen by its issuer.
 type shape struct {
 	name   string
 	prefix string
-	class  byte // of the bytes behind the prefix
-	least  int  // of them
-	exact  bool // least is how many there are
-	mixed  bool // they are made up at random, and not words between dashes: for prefixes that other text has too
+	class  byte // of the bytes after the prefix
+	least  int  // number of those bytes
+	exact  bool // least is the exact number
+	mixed  bool // the bytes must be random, not words between dashes: for prefixes that other text has too
 }
 
-// shapes are the credentials that are known by their prefix, as their issuers document them or as they are met. Of two
-// prefixes the longer comes first.
+// shapes are the credentials recognised by prefix, as their issuers document them or as seen in use. Of two prefixes
+// the longer comes first.
 var shapes = []shape{
 	{name: "anthropic_key", prefix: "sk-ant-api03-", class: classRun, least: 12},
 	{name: "anthropic_key", prefix: "sk-ant-admin01-", class: classRun, least: 12},
@@ -85,7 +85,7 @@ var shapes = []shape{
 	{name: "mailgun_key", prefix: "key-", class: classHex, least: 32, exact: true},
 }
 
-// byFirst are the shapes by their first byte.
+// byFirst has the shapes by their first byte.
 var byFirst = func() (t [256][]shape) {
 	for _, s := range shapes {
 		t[s.prefix[0]] = append(t[s.prefix[0]], s)
@@ -93,7 +93,7 @@ var byFirst = func() (t [256][]shape) {
 	return t
 }()
 
-// matchShape gives the credential that begins right at start, in a run that lasts to end; End is 0 if there is none.
+// matchShape returns the credential that begins at start, in a run that ends at end; End is 0 if there is none.
 func matchShape(text []byte, start, end int) Match {
 	if start >= end {
 		return Match{}
@@ -117,7 +117,7 @@ func matchShape(text []byte, start, end int) Match {
 
 func (s *shape) match(text []byte, start, end int) Match {
 	if s.class == classBase64 {
-		end = len(text) // '+', '/' and '=' end a run, and not the credential
+		end = len(text) // '+', '/' and '=' end a run, but not the credential
 	}
 	stop := stretch(text, start, end, s.class)
 	switch {
@@ -131,8 +131,8 @@ func (s *shape) match(text []byte, start, end int) Match {
 	return Match{start, stop, s.name}
 }
 
-// matchJWT gives a JSON Web Token (RFC 7519): three parts in base64 with a dot between, the first two of them objects.
-// The first part stays: it says which algorithm signed, and nothing else as a rule.
+// matchJWT returns a JSON Web Token (RFC 7519): three parts in base64 separated by dots, the first two of them objects.
+// The first part stays: it normally only names the signing algorithm.
 func matchJWT(text []byte, start, end int) Match {
 	const object = "eyJ" // {" in base64
 	if !bytes.HasPrefix(text[start:end], []byte(object)) || end >= len(text) || text[end] != '.' || !bytes.HasPrefix(text[end+1:], []byte(object)) {
@@ -145,10 +145,10 @@ func matchJWT(text []byte, start, end int) Match {
 	return Match{end + 1, stop, "jwt"}
 }
 
-// longestToken bounds credentials that have no length of their own, in bytes.
+// longestToken bounds credentials of variable length, in bytes.
 const longestToken = 8 << 10
 
-// matchContext gives the credential that what stands before a run, or the run itself, announces; End is 0 if there is
+// matchContext returns the credential announced by the text before a run, or by the run itself; End is 0 if there is
 // none.
 func matchContext(text []byte, start, end int) Match {
 	if start > 0 {
@@ -165,8 +165,8 @@ func matchContext(text []byte, start, end int) Match {
 	return matchAssignment(text, start, end)
 }
 
-// matchAuthorization gives the token of "Bearer …" and "Basic …" (RFC 6750, RFC 7617). Short runs of the token, with dots
-// behind them, may stand before the run that begins at start.
+// matchAuthorization returns the token of "Bearer …" and "Basic …" (RFC 6750, RFC 7617). Short runs of the token,
+// followed by dots, may precede the run that begins at start.
 func matchAuthorization(text []byte, start int) Match {
 	const short = 32
 	run := start
@@ -186,19 +186,19 @@ func matchAuthorization(text []byte, start int) Match {
 		const longest = 512
 		stop := stretch(text, start, start+longest, classBase64)
 		plain, err := base64.StdEncoding.DecodeString(string(text[start:stop]))
-		if err == nil && bytes.IndexByte(plain, ':') > 0 && stop > run { // else it ends in front of the run, which is looked at for itself
+		if err == nil && bytes.IndexByte(plain, ':') > 0 && stop > run { // otherwise it ends before the run, which is examined separately
 			return Match{start, stop, "basic_credentials"}
 		}
 	}
 	return Match{}
 }
 
-// follows reports whether words, in lower case and with a space behind them, stand before a place, in any case.
+// follows reports whether words, in lower case and followed by a space, precede a place, in any case.
 func follows(text []byte, at int, words string) bool {
 	return at >= len(words) && text[at-2]|0x20 == words[len(words)-2] && strings.EqualFold(string(text[at-len(words):at]), words)
 }
 
-// behind are credentials whose run comes after a separator that is part of their shape.
+// behind are credentials whose run follows a separator that is part of their shape.
 var behind = []struct {
 	name, before string
 	class        byte
@@ -240,10 +240,10 @@ func matchBehind(text []byte, start, end int) Match {
 	return Match{}
 }
 
-// assignments are secrets without a shape of their own that stand behind a name which announces them.
+// assignments are secrets without a shape of their own after names that announce them.
 var assignments = []struct {
 	name  string
-	key   string // how the name of the variable or member ends, in lower case and without '_' and '-'
+	key   string // the end of the variable's or member's name, in lower case and without '_' and '-'
 	class byte
 	least int
 	most  int
@@ -255,9 +255,9 @@ var assignments = []struct {
 	{"twilio_auth_token", "twilioauthtoken", classHex, 32, 32},
 }
 
-// matchAssignment gives the secret that is assigned to the name that a run is: NAME=…, "name": "…", <Name>…
+// matchAssignment returns the secret that is assigned to a name, the run: NAME=…, "name": "…", <Name>…
 func matchAssignment(text []byte, start, end int) Match {
-	switch text[end-1] | 0x20 { // how the names end
+	switch text[end-1] | 0x20 { // last letters of the names
 	case 'y', 't', 'n', 'l':
 	default:
 		return Match{}
@@ -307,10 +307,10 @@ func endsBackwards(name []byte, key string) bool {
 	return true
 }
 
-// mostBetween is how many bytes there may be between a name and its value: quotes that were escaped twice, spaces, the sign.
+// mostBetween is how many bytes may be between a name and its value: quotes escaped twice, spaces, the sign.
 const mostBetween = 12
 
-// assigned gives where the value begins that is assigned to the name that ends at end; end if none is.
+// assigned returns the start of the value assigned to the name that ends at end; end if there is none.
 func assigned(text []byte, end int) int {
 	sign := false
 	for i := end; i < min(end+mostBetween, len(text)); i++ {
@@ -328,7 +328,7 @@ func assigned(text []byte, end int) int {
 	return end
 }
 
-// matchConnectionString gives the key in DefaultEndpointsProtocol=…;AccountName=…;AccountKey=…
+// matchConnectionString returns the key in DefaultEndpointsProtocol=…;AccountName=…;AccountKey=…
 func matchConnectionString(text []byte, end int) Match {
 	const (
 		within = 200

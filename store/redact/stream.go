@@ -6,22 +6,22 @@ import (
 	"sync"
 )
 
-// Stream finds what is spread over the events of a streamed answer. Models say a credential in pieces of a few letters,
-// and no single event holds it.
+// Stream finds credentials spread over the events of a streamed answer. Models send a credential in pieces of a few
+// letters, and no single event contains it.
 type Stream struct {
 	redactor *Redactor
 	texts    []spread
 	found    []Match // scratch
 }
 
-// spread is a text that came in pieces, from where it is not settled yet.
+// spread is the unsettled rest of a text that came in pieces.
 type spread struct {
 	id    int32
 	text  []byte
 	parts []part
 }
 
-// part says where a stretch of a text lies in the stream: text[at:], as far as the next part, from start on.
+// part maps text[at:], up to the next part, to the stream from start on.
 type part struct {
 	at    int
 	start int64
@@ -29,20 +29,20 @@ type part struct {
 
 var streams = sync.Pool{New: func() any { return new(Stream) }}
 
-// NewStream begins to follow a stream. It is to be released when that has ended.
+// NewStream starts to follow a stream. The caller releases it at the end.
 func (r *Redactor) NewStream() *Stream {
 	s := streams.Get().(*Stream)
 	s.redactor = r
 	return s
 }
 
-// What a stream may have held whose memory is used again.
+// Limits on streams whose memory is reused.
 const (
 	mostTexts = 8
 	mostText  = 64 << 10 // bytes of one, and pieces
 )
 
-// Release gives the memory back. s must not be used afterwards.
+// Release returns the memory to the pool. s must not be used afterwards.
 func (s *Stream) Release() {
 	if len(s.texts) > mostTexts || slices.ContainsFunc(s.texts, func(t spread) bool { return max(cap(t.text), cap(t.parts)) > mostText }) {
 		return
@@ -51,8 +51,8 @@ func (s *Stream) Release() {
 	streams.Put(s)
 }
 
-// Add appends a fragment to the text with that id: the body of a JSON string, still escaped, that lies in the stream
-// from start on.
+// Add appends a fragment to the text with that id: the body of a JSON string, still escaped, at offset start of the
+// stream.
 func (s *Stream) Add(id int32, start int64, fragment []byte) {
 	i := slices.IndexFunc(s.texts, func(t spread) bool { return t.id == id })
 	if i < 0 {
@@ -65,9 +65,9 @@ func (s *Stream) Add(id int32, start int64, fragment []byte) {
 	t.text = append(t.text, fragment...)
 }
 
-// Settle visits what has to be masked, by its name and where it lies in the stream, one visit for each fragment that
-// holds some of it; first tells the first of them. What could still become a credential, or go on as one, is left for
-// later: it gives where in the stream the first of that lies, and limit if there is none. With final nothing is left.
+// Settle visits what has to be masked, with its name and place in the stream, once per fragment; first marks the first
+// fragment of a match. It leaves for later what could still become, or continue, a credential, and returns the offset
+// of the first such place, or limit if there is none. With final nothing is left.
 func (s *Stream) Settle(final bool, limit int64, visit func(name string, start, end int64, first bool)) (open int64) {
 	open = limit
 	for i := range s.texts {
@@ -100,7 +100,7 @@ func (s *Stream) Settle(final bool, limit int64, visit func(name string, start, 
 	return open
 }
 
-// visit tells of a match, fragment by fragment.
+// visit reports a match, fragment by fragment.
 func (t *spread) visit(m Match, visit func(name string, start, end int64, first bool)) {
 	first := true
 	for i, p := range t.parts {
@@ -116,7 +116,7 @@ func (t *spread) visit(m Match, visit func(name string, start, end int64, first 
 	}
 }
 
-// drop forgets what is settled.
+// drop discards what is settled.
 func (t *spread) drop(settled int) {
 	kept := t.parts[:0]
 	for i, p := range t.parts {
@@ -138,7 +138,7 @@ func (t *spread) drop(settled int) {
 	t.text = append(t.text[:0], t.text[settled:]...)
 }
 
-// carry forgets everything but what has begun and goes on: a private key whose end has not come, or the text begun.
+// carry discards everything except unfinished credentials: a private key without its end, or the text begun.
 func (t *spread) carry(begun string) {
 	inside := unfinishedKey(t.text) >= 0
 	t.parts, t.text = t.parts[:0], t.text[:0]
@@ -150,8 +150,8 @@ func (t *spread) carry(begun string) {
 	}
 }
 
-// begun gives where in a text a credential begins that is known by its value and would go on behind it, and how much of it is
-// there, in letters and of how many; len(text) if none does.
+// begun returns where a credential recognised by value begins that would continue after the text, how many of its
+// letters are there and how many it has; len(text) if there is none.
 func (r *Redactor) begun(text []byte) (start, letters, of int) {
 	start = len(text)
 	installation, others := r.inUse()
@@ -177,10 +177,10 @@ func (r *Redactor) begun(text []byte) (start, letters, of int) {
 	return start, letters, of
 }
 
-// escapedLength is how many bytes a letter takes that is escaped in JSON, and the backslash once more.
+// escapedLength is how many bytes an escaped letter takes in JSON, including one more backslash.
 const escapedLength = len(`\\u0041`)
 
-// mostlySaid is the end of a text that holds half of a credential or more, and not all of it; "" if it holds less.
+// mostlySaid returns the end of a text if it has half of a credential or more, but not all of it; "" otherwise.
 func (r *Redactor) mostlySaid(text []byte) string {
 	start, letters, of := r.begun(text)
 	if letters < shortestValue || 2*letters < of {
@@ -191,14 +191,14 @@ func (r *Redactor) mostlySaid(text []byte) string {
 
 const (
 	undecided = 256 // bytes at the end of a text that may become part of a credential
-	context   = 64  // bytes before a credential that may be what makes it one
+	context   = 64  // bytes before a credential that may identify it
 )
 
-// Settled gives up to where in a text that is still growing matches can no longer change, as far as the built-in shapes
-// and patterns that match no more than 256 bytes are concerned.
+// Settled returns the offset up to which matches in a growing text can no longer change, for the built-in shapes and
+// for patterns that match at most 256 bytes.
 func (r *Redactor) Settled(text []byte) int { return r.settledIn(text, r.find(nil, text, inJSON)) }
 
-// settledIn is Settled for a text whose matches are known.
+// settledIn is Settled for a text with known matches.
 func (r *Redactor) settledIn(text []byte, found []Match) int {
 	at := max(0, len(text)-undecided)
 	for at > 0 && len(text)-at < longestToken && (classes[text[at-1]] != 0 || text[at-1] == '\\') {
@@ -216,7 +216,7 @@ func (r *Redactor) settledIn(text []byte, found []Match) int {
 			continue
 		}
 		before := back(text, m.Start-context)
-		if i > 0 { // what is masked before it makes nothing a credential
+		if i > 0 { // text masked before it identifies no credential
 			before = max(before, found[i-1].End)
 		}
 		at = min(at, before)
@@ -224,7 +224,7 @@ func (r *Redactor) settledIn(text []byte, found []Match) int {
 	return at
 }
 
-// back is a place, or the one before it that is outside of any escape.
+// back returns a place, or the nearest one before it that is outside of any escape.
 func back(text []byte, at int) int {
 	if at <= 0 {
 		return 0
@@ -237,7 +237,7 @@ func back(text []byte, at int) int {
 	return at
 }
 
-// unfinishedKey gives where a private key begins that has no end yet; -1 if there is none.
+// unfinishedKey returns the start of a private key without an end; -1 if there is none.
 func unfinishedKey(text []byte) int {
 	from := max(0, len(text)-pemBody)
 	begin := bytes.LastIndex(text[from:], pemBegin)

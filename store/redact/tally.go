@@ -21,7 +21,7 @@ func (t *Tally) Add(matches []Match) {
 	}
 }
 
-// Join adds what another tally has counted.
+// Join adds the counts of another tally.
 func (t *Tally) Join(other Tally) {
 	for name, n := range other {
 		if n == 0 {

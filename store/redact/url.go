@@ -2,12 +2,12 @@ package redact
 
 import "bytes"
 
-// userInfo is how many bytes before an '@' a URL's user and password may take.
+// userInfo is how many bytes the user and password of a URL may take.
 const userInfo = 512
 
 // findPasswordsInURLs appends the passwords of scheme://user:password@host (RFC 3986, section 3.2.1).
 func findPasswordsInURLs(dst []Match, text []byte) []Match {
-	low := 0 // nothing before it belongs to the next one
+	low := 0 // nothing before it belongs to the next match
 	for at := 0; ; {
 		n := bytes.IndexByte(text[at:], '@')
 		if n < 0 {
@@ -24,7 +24,7 @@ func findPasswordsInURLs(dst []Match, text []byte) []Match {
 	}
 }
 
-// passwordStart gives where the password begins that ends at an '@'; at if there is none.
+// passwordStart returns the start of the password that ends at an '@'; at if there is none.
 func passwordStart(text []byte, low, at int) int {
 	colon := -1
 	for i := at - 1; i >= low; i-- {
@@ -43,12 +43,12 @@ func passwordStart(text []byte, low, at int) int {
 	return at
 }
 
-// endsScheme reports whether text ends with ":/", or with that and a slash that is escaped: the last slash is behind it.
+// endsScheme reports whether text ends with ":/", also with an escaped slash: the last slash follows it.
 func endsScheme(text []byte) bool {
 	return bytes.HasSuffix(text, []byte(":/")) || bytes.HasSuffix(text, []byte(`:\/\`))
 }
 
-// isPlaceholder reports whether a password is a mask, or a variable that stands for it.
+// isPlaceholder reports whether a password is a mask or a variable.
 func isPlaceholder(password []byte) bool {
 	return password[0] == '$' || password[0] == '{' || password[0] == '%' && len(password) > 1 && password[1] == '(' ||
 		len(bytes.Trim(password, "*")) == 0

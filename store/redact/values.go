@@ -13,24 +13,24 @@ import (
 	"unicode/utf8"
 )
 
-// Values are texts that are masked wherever they stand, whatever they look like: the credentials that this installation
-// works with. They are found as they are, as JSON and URLs escape them, and in base64, at any offset in what was encoded.
+// Values are texts that are masked everywhere, whatever they look like: the credentials of this installation. They are
+// found verbatim, escaped as in JSON and URLs, and in base64, at any offset in the encoded text.
 //
-// A value that ordinary text holds as well would cover the text and hide nothing. So values of fewer than 8 bytes are not
-// looked for, nor those made of fewer than 5 different characters, nor values of fewer than 16 bytes that are a number or
-// nothing but lower-case words, such as "lm-studio" or "not-needed".
+// A value that occurs in ordinary text would mask the text and hide nothing. So values are ignored if they have fewer
+// than 8 bytes or fewer than 5 different characters, or fewer than 16 bytes and are a number or only lower-case words,
+// such as "lm-studio" or "not-needed".
 type Values struct {
-	needles [][]byte // the forms that are looked for, the longest first
+	needles [][]byte // the forms to find, the longest first
 	longest int      // bytes of the longest
-	window  int      // bytes at the front of each needle that the search goes by
+	window  int      // bytes at the front of each needle that the search uses
 	shift   [1 << gramBits]uint8
-	salt    uint64 // differs where the values do; never 0
+	salt    uint64 // differs between sets of values; never 0
 }
 
 const (
 	shortestValue = 8
-	shortestWords = 16 // of a value that is a number, or nothing but words
-	fewestLetters = 5  // different ones
+	shortestWords = 16 // of a value that is a number, or only words
+	fewestLetters = 5  // different characters
 	valueName     = "credential"
 	gramBits      = 12
 	gramSize      = 3
@@ -39,7 +39,7 @@ const (
 
 var valueSeed = maphash.MakeSeed()
 
-// newValues gives nil where none of the values can be looked for.
+// newValues returns nil if none of the values can be searched for.
 func newValues(values []string) *Values {
 	v := &Values{}
 	var h maphash.Hash
@@ -77,7 +77,7 @@ func newValues(values []string) *Values {
 	return v
 }
 
-// telling reports whether finding a value says that it was that credential which was written there.
+// telling reports whether finding a value proves that the credential was written there.
 func telling(value string) bool {
 	if len(value) < shortestValue {
 		return false
@@ -96,7 +96,7 @@ func telling(value string) bool {
 	return different >= fewestLetters && (!words && !number || len(value) >= shortestWords)
 }
 
-// appendForms appends the ways in which a value is written.
+// appendForms appends the forms in which a value may be written.
 func appendForms(forms [][]byte, value string) [][]byte {
 	written := []string{value, url.QueryEscape(value), url.PathEscape(value)}
 	for _, escaped := range written[1:] {
@@ -104,14 +104,14 @@ func appendForms(forms [][]byte, value string) [][]byte {
 	}
 	for _, inside := range []string{value, asciiEscaped(value, "%04x"), asciiEscaped(value, "%04X")} {
 		written = append(written, inside)
-		for range 3 { // in JSON, and in JSON inside a string of JSON
+		for range 3 { // in JSON, and in JSON inside a JSON string
 			inside = jsonEscaped(inside)
 			written = append(written, inside)
 		}
 	}
 	for offset := range 3 {
 		plain := append(make([]byte, offset, offset+len(value)), value...)
-		// Letters that also hold bits of what stands before and behind are left out.
+		// Leaves out letters that also contain bits of the neighbouring text.
 		from, to := (offset*8+5)/6, len(plain)*8/6
 		written = append(written, base64.StdEncoding.EncodeToString(plain)[from:to], base64.URLEncoding.EncodeToString(plain)[from:to])
 	}
@@ -124,7 +124,7 @@ func appendForms(forms [][]byte, value string) [][]byte {
 	return forms
 }
 
-// lowerEscapes is text with the hexadecimal digits of its percent escapes in lower case.
+// lowerEscapes returns text with the digits of its percent escapes in lower case.
 func lowerEscapes(text string) string {
 	b := []byte(text)
 	for i := 0; i+2 < len(b); i++ {
@@ -135,19 +135,18 @@ func lowerEscapes(text string) string {
 	return string(b)
 }
 
-// jsonEscaped is the body of a JSON string that holds text.
+// jsonEscaped returns the body of a JSON string that holds text.
 func jsonEscaped(text string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // what is written as \u00XX is looked through
+	e.SetEscapeHTML(false) // \u00XX is handled separately
 	if err := e.Encode(text); err != nil {
 		return text
 	}
 	return b.String()[1 : b.Len()-len("\"\n")]
 }
 
-// asciiEscaped is text with what is not ASCII escaped as JSON that is ASCII has it; what is ASCII is looked through, see
-// [plainText].
+// asciiEscaped returns text with everything beyond ASCII escaped as in JSON; for ASCII see [plainText].
 func asciiEscaped(text, hex string) string {
 	var b strings.Builder
 	for _, c := range text {
@@ -167,8 +166,8 @@ func gram(b []byte) uint32 {
 	return (uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16) * spread >> (32 - gramBits)
 }
 
-// find appends where the values stand. Most bytes are not read: three in every window of a value's length say how far the
-// next value is away at least (Wu and Manber, 1994).
+// find appends the places of the values. Most bytes are not read: three in every window of a value's length give a
+// lower bound on the distance to the next value (Wu and Manber, 1994).
 func (v *Values) find(dst []Match, text []byte) []Match {
 	last := v.window - gramSize // of a window
 	for at := last; at+gramSize <= len(text); {
@@ -187,7 +186,7 @@ func (v *Values) find(dst []Match, text []byte) []Match {
 	return dst
 }
 
-// begins gives the length of the longest form that text begins with, 0 if it begins with none.
+// begins returns the length of the longest form that text begins with, 0 if there is none.
 func (v *Values) begins(text []byte) int {
 	for _, needle := range v.needles {
 		if needle[0] == text[0] && bytes.HasPrefix(text, needle) {
@@ -197,8 +196,8 @@ func (v *Values) begins(text []byte) int {
 	return 0
 }
 
-// begun gives where a value begins at the end of text that would go on behind it, and how long it would be; len(text) and 0
-// if none does.
+// begun returns where a value begins at the end of text that would continue after it, and its full length; len(text)
+// and 0 if there is none.
 func (v *Values) begun(text []byte) (start, length int) {
 	for start = max(0, len(text)-v.longest+1); start < len(text); start++ {
 		for _, needle := range v.needles {

@@ -2,18 +2,18 @@ package search
 
 import "github.com/mnemeproxy/mneme/store"
 
-// Beginning is what a person knows a session by that nobody has given a title.
+// Beginning is how a person recognises a session without a title.
 type Beginning struct {
-	Asked   string `json:"asked,omitempty"`   // the beginning of what was asked first, without what clients put before it
-	Client  string `json:"client,omitempty"`  // the program that was used, such as claude-code
-	Project string `json:"project,omitempty"` // the directory that was worked in
+	Asked   string `json:"asked,omitempty"`   // the start of the first question, without what clients put before it
+	Client  string `json:"client,omitempty"`  // the program, such as claude-code
+	Project string `json:"project,omitempty"` // the working directory
 }
 
-// firstEntries is how many exchanges of a session are looked through for its first question. Clients begin with requests of
+// firstEntries is how many exchanges of a session are searched for its first question. Clients begin with requests of
 // their own: for a title, or to warm a cache.
 const firstEntries = 5
 
-// Timelines gives what the exchanges of a session added to it.
+// Timelines reads what the exchanges of a session added to it.
 type Timelines interface {
 	Timeline(account, session string, q store.TimelineQuery) (store.TimelinePage, error)
 }

@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// besides is work on the index that goes on when nobody waits for it any more.
+// besides is work on the index that continues when nobody waits for it any more.
 type besides struct {
 	mu     sync.Mutex
 	closed bool
 	work   sync.WaitGroup
 }
 
-// Beside runs work in a goroutine of its own, whose context ends when the index is closed; Close waits for it. It reports
-// whether the index is open still.
+// Beside runs work in its own goroutine, whose context ends when the index is closed; Close waits for it. It reports
+// whether the index is still open.
 func (x *Index) Beside(work func(ctx context.Context)) bool {
 	x.beside.mu.Lock()
 	defer x.beside.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// Terms are what an engine that finds candidates has to know of a turn; nil where there is nothing to find it by.
+// Terms returns what an engine that finds candidates needs to know about a turn; nil if nothing finds it.
 func Terms(entry *store.TimelineEntry) []string {
 	d := newDocument(entry)
 	if d == nil {
@@ -21,8 +21,9 @@ func Terms(entry *store.TimelineEntry) []string {
 	return document.Terms()
 }
 
-// Wanted says which turns an engine gives as candidates for a search: those that satisfy Demanded and any of Scored, begun
-// within the bounds. Those that satisfy rare conditions of Scored, or many of them, come first; without any the newest do.
+// Wanted says which turns an engine returns as candidates for a search: those that satisfy Demanded and any of Scored,
+// begun within the bounds. Those that satisfy rare conditions of Scored, or many of them, come first; without Scored
+// the newest do.
 type Wanted struct {
 	Demanded     *lexical.Condition // nil: nothing
 	Scored       []lexical.Condition
@@ -32,7 +33,7 @@ type Wanted struct {
 	query   *lexical.Query
 }
 
-// Want reads a search for turns. What it asks for and candidates cannot give is [codec.KindUnsupported].
+// Want reads a search for turns. If candidates cannot serve it, the error is [codec.KindUnsupported].
 func Want(r *Request) (*Wanted, error) {
 	if err := r.check(); err != nil {
 		return nil, err
@@ -64,7 +65,7 @@ func Want(r *Request) (*Wanted, error) {
 	return w, nil
 }
 
-// bounds notes between which times all that passes lies.
+// bounds narrows the time range to that of the filter.
 func (f *Filter) bounds(w *Wanted) {
 	for i := range f.And {
 		f.And[i].bounds(w)
@@ -84,7 +85,7 @@ func (f *Filter) bounds(w *Wanted) {
 	}
 }
 
-// condition is [Filter.narrow] without an index. narrow is false where it lets every document through.
+// condition is [Filter.narrow] without an index. narrow is false if the filter excludes nothing.
 func (f *Filter) condition() (c lexical.Condition, narrow bool) {
 	switch {
 	case len(f.And) > 0:
@@ -104,7 +105,7 @@ func (f *Filter) condition() (c lexical.Condition, narrow bool) {
 		}
 		return c, true
 	case f.Field == "" || f.Field == fieldTag || f.Field == fieldTime:
-		return c, false // a Not is for the ranking to decide
+		return c, false // the ranking decides a Not
 	case f.Op == "prefix":
 		return lexical.HasFacetPrefix(f.Field, f.Value), true
 	}
@@ -126,8 +127,8 @@ func (t candidateTurns) turn(exchange string) (store.TimelineEntry, error) {
 
 func (t candidateTurns) session(id string) (*store.Session, error) { return t.tagged(id) }
 
-// Rank makes the answer to a search of the candidates that an engine has found for it, as an index of them alone would.
-// session gives sessions of the account by their ids.
+// Rank ranks the candidates that an engine has found, as an index of only them would. session returns sessions of the
+// account by their ids.
 func (w *Wanted) Rank(ctx context.Context, candidates []store.TimelineEntry, session func(id string) (*store.Session, error)) (*Answer, error) {
 	slices.SortFunc(candidates, func(a, b store.TimelineEntry) int { return cmp.Compare(a.Exchange.ID, b.Exchange.ID) })
 	found := candidateTurns{entries: make(map[string]*store.TimelineEntry, len(candidates)), tagged: session}

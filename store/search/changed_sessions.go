@@ -12,26 +12,26 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// A changed session is indexed sessionDelay later, so that a busy one is read once for many turns, or before the next search
-// for sessions of the account.
+// A changed session is indexed sessionDelay later, so that a busy one is read once for many turns, or earlier before
+// the next search for sessions of the account.
 const (
 	sessionDelay = 30 * time.Second
 	sessionLook  = 5 * time.Second
 	sessionBatch = 128
 	// mostBefore is how many batches a search indexes itself before it runs.
 	mostBefore = 2
-	// mostChanged bounds the sessions that wait in memory. Others are found in the log of changes when these are done.
+	// mostChanged bounds the sessions waiting in memory. Others are found in the log of changes when these are done.
 	mostChanged = 32 << 10
 )
 
 // changedSessions are changed sessions that the lexical index has yet to index, or to write to disk.
 type changedSessions struct {
-	turn    chan struct{}     // full while somebody uses what follows, up to mu
-	waiting []*changedSession // the first to have changed first
+	turn    chan struct{}     // full while somebody uses the fields up to mu
+	waiting []*changedSession // earliest change first
 	known   map[sessionRef]struct{}
 
 	mu      sync.Mutex
-	batches []*changedBatch // that are not confirmed
+	batches []*changedBatch // unconfirmed
 }
 
 type sessionRef struct {
@@ -43,11 +43,11 @@ type sessionRef struct {
 type changedSession struct {
 	sessionRef
 	change *store.Change
-	since  time.Time // when it was seen; zero where it had been put aside
+	since  time.Time // when it was seen; zero if it had been put aside
 	batch  *changedBatch
 }
 
-// changedBatch is done when all sessions are on disk that it has seen first.
+// changedBatch is done when all sessions that it saw first are on disk.
 type changedBatch struct {
 	*store.Batch
 	left int
@@ -64,7 +64,7 @@ func (s *changedSessions) acquire(ctx context.Context) error {
 
 func (s *changedSessions) release() { <-s.turn }
 
-// look finds the sessions that have changed since it last did.
+// look finds the sessions that have changed since the last call.
 func (s *changedSessions) look(feed store.Feed) error {
 	for len(s.waiting) < mostChanged {
 		b, err := feed.Next(store.StageSessions, math.MaxUint64, batchSize)
@@ -100,7 +100,7 @@ func (s *changedSessions) add(b *store.Batch) {
 	s.batches = append(s.batches, batch)
 }
 
-// forget begins again, with nothing.
+// forget starts over with nothing.
 func (s *changedSessions) forget() {
 	s.waiting, s.known = nil, nil
 	s.mu.Lock()
@@ -108,7 +108,7 @@ func (s *changedSessions) forget() {
 	s.batches = nil
 }
 
-// remove takes indexed sessions off the list.
+// remove removes indexed sessions from the list.
 func (s *changedSessions) remove(taken []*changedSession) {
 	for _, w := range taken {
 		delete(s.known, w.sessionRef)
@@ -119,7 +119,7 @@ func (s *changedSessions) remove(taken []*changedSession) {
 	})
 }
 
-// done notes that sessions are on disk, or are left for later.
+// done notes that sessions are on disk, or left for later.
 func (s *changedSessions) done(taken []*changedSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +128,7 @@ func (s *changedSessions) done(taken []*changedSession) {
 	}
 }
 
-// confirm confirms the batches that are done, behind which none is that is not.
+// confirm confirms batches that are done, up to the first that is not.
 func (s *changedSessions) confirm(ctx context.Context, feed store.Feed) error {
 	var done []*store.Batch
 	s.mu.Lock()
@@ -148,7 +148,7 @@ func (s *changedSessions) confirm(ctx context.Context, feed store.Feed) error {
 	return nil
 }
 
-// followSessions keeps the documents of sessions until ctx is done.
+// followSessions maintains the documents of sessions until ctx is done.
 func (x *Index) followSessions(ctx context.Context) {
 	tick := time.NewTicker(sessionLook)
 	defer tick.Stop()
@@ -171,12 +171,12 @@ func (x *Index) followSessions(ctx context.Context) {
 	}
 }
 
-// takeUpSessions indexes sessions that have changed and are due, sessionBatch at most. One caller at a time does so: what one
-// has read before a change is never put over what another has read after it. A session that is damaged holds no other up; it
-// is tried again at the next start, or when it changes.
+// takeUpSessions indexes changed sessions that are due, at most sessionBatch. One caller at a time does so, so that an
+// older state never overwrites a newer one. A damaged session does not block others; it is tried again at the next
+// start, or when it changes.
 func (x *Index) takeUpSessions(ctx context.Context, due func(*changedSession) bool) (taken int, err error) {
 	select {
-	case <-x.opened: // who begins an index waits for the turn
+	case <-x.opened: // whoever starts an index waits for the turn
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
@@ -237,12 +237,12 @@ func (x *Index) takeUpSessions(ctx context.Context, due func(*changedSession) bo
 	return len(read) + len(damaged), nil
 }
 
-// changedBefore gives a function that reports whether a session had changed before changedBefore was called: a caller that
-// indexes only these comes to an end.
+// changedBefore returns a function that reports whether a session had changed before this call: a caller that indexes
+// only these comes to an end.
 func (x *Index) changedBefore() func(*changedSession) bool {
 	last := x.feed.Last()
 	return func(w *changedSession) bool { return w.change.Seq <= last }
 }
 
-// errFull is the error of indexing sessions while too much waits for the disk.
+// errFull is the error of indexing sessions while too many wait for the disk.
 var errFull = codec.Errorf(codec.KindStorage, "the search index cannot be written to disk at present; see the log of the proxy")

@@ -13,25 +13,25 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// The files of the index are derived from the record, so that damage of them is no loss: it is logged, noted for the next
-// check, and the index is built again. Damage that opening does not see is found by reading the files in the background
-// once the index is open, again when reading it fails, and by each check.
+// The files of the index are derived, so damage to them is no loss: it is logged, recorded for the next check, and the
+// index is rebuilt. Damage that opening does not notice is found by reading the files in the background after opening,
+// again when a read fails, and by each check.
 
-// doubtPause is how long to leave files alone that were verified because of a doubt: what fails again and again is not
-// always damaged. A full disk is one such thing.
+// doubtPause is the pause before files are verified again because of a failure: a recurring failure is not always
+// damage. A full disk is one example.
 const doubtPause = 10 * time.Second
 
 const maxNoticed = 100
 
-// damages is what is known to be wrong with the files of the index.
+// damages is the known damage to the index.
 type damages struct {
-	doubt chan struct{} // has a value when the files are to be verified
+	doubt chan struct{} // has a value if the files have to be verified
 	mu    sync.Mutex
 	found []store.Finding // since the index was opened
-	ended error           // why a part of it has ended that cannot be started again
+	ended error           // why a part of the index has ended and cannot be restarted
 }
 
-// suspect has the files of the index verified soon, without waiting for that.
+// suspect requests verification of the index, without waiting for it.
 func (x *Index) suspect() {
 	select {
 	case x.damages.doubt <- struct{}{}:
@@ -39,7 +39,7 @@ func (x *Index) suspect() {
 	}
 }
 
-// partFailed is called with the failures of the index's goroutines.
+// partFailed handles failures of the index's goroutines.
 func (x *Index) partFailed(err error) {
 	var panicked *lexical.PanicError
 	if errors.As(err, &panicked) {
@@ -76,7 +76,7 @@ func (x *Index) noticeUnopened(err error) {
 	x.notice(x.lexicalDir(), err.Error())
 }
 
-// verifyInDoubt verifies the files of an index that was opened, and those that something failed on.
+// verifyInDoubt verifies the files of a newly opened index, and those of a failed operation.
 func (x *Index) verifyInDoubt(ctx context.Context) {
 	for pause := time.Duration(0); ; pause = doubtPause {
 		select {
@@ -91,10 +91,10 @@ func (x *Index) verifyInDoubt(ctx context.Context) {
 	}
 }
 
-// verify reads all files of the index, and begins another one if one is damaged.
+// verify reads all files of the index, and starts a new one if one is damaged.
 func (x *Index) verify(ctx context.Context) error {
 	damaged, err := x.readFiles(ctx)
-	if errors.Is(err, errMissing) { // it is being tried to build one
+	if errors.Is(err, errMissing) { // a new one is already being attempted
 		return nil
 	}
 	x.damages.mu.Lock()
@@ -113,7 +113,7 @@ func (x *Index) verify(ctx context.Context) error {
 	return x.Rebuild(ctx)
 }
 
-// verifiedOnce has an index verified that has not been since it was opened: until then nothing of it is merged.
+// verifiedOnce verifies an index that has not been verified since it was opened: until then nothing of it is merged.
 func (x *Index) verifiedOnce(ctx context.Context) error {
 	release, err := x.acquire(ctx)
 	if err != nil {
@@ -132,7 +132,7 @@ func (x *Index) readFiles(ctx context.Context) (damaged []lexical.Damage, err er
 	defer cancel()
 	defer context.AfterFunc(x.life, cancel)()
 	select {
-	case <-x.opened: // opening an index can take purging too
+	case <-x.opened: // opening an index may need purging too
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -147,8 +147,8 @@ func (x *Index) readFiles(ctx context.Context) (damaged []lexical.Damage, err er
 	return damaged, err
 }
 
-// Verify reads all files of the index, and reports the damage of them that was found since it was opened. A damaged index
-// is built again; Verify does not wait for that.
+// Verify reads all files of the index, and reports the damage found since it was opened. A damaged index is rebuilt;
+// Verify does not wait for that.
 func (x *Index) Verify(ctx context.Context, found func(store.Finding)) error {
 	err := x.verify(ctx)
 	x.damages.mu.Lock()
@@ -159,12 +159,12 @@ func (x *Index) Verify(ctx context.Context, found func(store.Finding)) error {
 	return err
 }
 
-// Examine reads the files of the index in a directory of [Options], which no process has open, and reports what is wrong
-// with them. Nothing is changed.
+// Examine reads the files of the index in a directory of [Options] that no process has open, and reports their damage.
+// It changes nothing.
 func Examine(ctx context.Context, dir string, found func(lexical.Damage)) error {
 	dir = lexicalDir(dir)
 	switch _, err := os.Stat(filepath.Join(dir, completeMark)); {
-	case errors.Is(err, fs.ErrNotExist): // there is none, or it has only been begun: the next start builds it
+	case errors.Is(err, fs.ErrNotExist): // there is none, or it is incomplete: the next start builds it
 		return nil
 	case err != nil:
 		return err
@@ -172,7 +172,7 @@ func Examine(ctx context.Context, dir string, found func(lexical.Damage)) error 
 	return lexical.Examine(ctx, dir, found)
 }
 
-// contain makes a panic of a search an error, and has the files verified where they could not be read.
+// contain turns a panic of a search into an error, and has unreadable files verified.
 func (x *Index) contain(search func() error) error {
 	err := lexical.Contain(search)
 	var panicked *lexical.PanicError

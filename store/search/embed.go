@@ -14,8 +14,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/vector"
 )
 
-// A stored vector begins with a version and a hash of the text that was embedded, so that the same text is not embedded
-// again. What follows is [vector.Space.Append]'s; nothing follows where a text has no vector.
+// A stored vector begins with a version and a hash of the embedded text, so that the same text is not embedded again.
+// The output of [vector.Space.Append] follows, or nothing if a text has no vector.
 const (
 	vectorVersion = 1
 	textHashSize  = 8
@@ -27,15 +27,15 @@ func newVectorHeader(text string) []byte {
 	return append([]byte{vectorVersion}, hash[:textHashSize]...)
 }
 
-// pending is a text on its way to its vector.
+// pending is a text that is being embedded.
 type pending struct {
 	turn   *store.Change
 	text   string
 	stored []byte // header, and then the vector
 }
 
-// takeUp gives turns their vectors in the growing generation. later are those that it cannot: of accounts that cannot be embedded
-// now, and damaged ones, which hold no other up.
+// takeUp embeds turns in the growing generation. later are those that it cannot embed now: of accounts in back-off, and
+// damaged ones, which do not block others.
 func (v *vectors) takeUp(ctx context.Context, turns []*store.Change) (later []*store.Change, err error) {
 	byAccount := make(map[store.AccountNumber][]*store.Change)
 	for _, c := range turns {
@@ -80,8 +80,8 @@ func (v *vectors) skip(turns []*store.Change) []*store.Change {
 	return turns
 }
 
-// changedTexts gives what is to be embedded again of turns of an account, and takes away the vectors of those that have nothing to
-// say any more. name is the account's, as far as it is needed. unread are turns that are damaged.
+// changedTexts returns the texts of an account's turns to embed, and deletes the vectors of turns without text. name is
+// the account's, if it is needed. unread are damaged turns.
 func (v *vectors) changedTexts(ctx context.Context, turns []*store.Change) (name string, changed []*pending, unread []*store.Change, err error) {
 	growing := &v.generations[v.growing]
 	for _, c := range turns {
@@ -94,13 +94,13 @@ func (v *vectors) changedTexts(ctx context.Context, turns []*store.Change) (name
 			unread = append(unread, c)
 			continue
 		}
-		if t.account == "" { // erased, and its vector with it, or not worth one any more
+		if t.account == "" { // erased together with its vector, or no longer worth one
 			changed = append(changed, &pending{turn: c})
 			continue
 		}
 		name = t.account
 		p := &pending{turn: c, text: t.text, stored: newVectorHeader(t.text)}
-		if isNew := c.Fresh && growing.Complete && c.Seq > v.filled; !isNew { // else it cannot have a vector
+		if isNew := c.Fresh && growing.Complete && c.Seq > v.filled; !isNew { // otherwise it cannot have a vector
 			former, err := v.store.Vectors().At(c.Account, growing.Number, c.Exchange)
 			if err != nil {
 				return "", nil, nil, err
@@ -114,10 +114,10 @@ func (v *vectors) changedTexts(ctx context.Context, turns []*store.Change) (name
 	return name, changed, unread, nil
 }
 
-// turnText is what a vector is made of; zero where a turn is worth none.
+// turnText is the source of a vector; zero if a turn is worth none.
 type turnText struct{ account, text string }
 
-// textOf gives what the vector of a turn is made of; d is nil where there is nothing.
+// textOf returns the source of a turn's vector; d is nil if there is nothing.
 func textOf(entry *store.TimelineEntry, d *document) turnText {
 	if d == nil {
 		return turnText{}
@@ -125,7 +125,7 @@ func textOf(entry *store.TimelineEntry, d *document) turnText {
 	return turnText{entry.Exchange.Account, d.embedded()}
 }
 
-// textOf gives what the vector of a turn is made of, as the lexical index has found it or as it is in the store.
+// textOf returns the source of a turn's vector, from the lexical index or from the store.
 func (v *vectors) textOf(c *store.Change) (turnText, error) {
 	if t, made := c.Derived.(turnText); made {
 		return t, nil
@@ -137,7 +137,7 @@ func (v *vectors) textOf(c *store.Change) (turnText, error) {
 	return textOf(&entry, newDocument(&entry)), nil
 }
 
-// embed adds the vectors of texts. Where a batch is refused because of one of them, that one goes without.
+// embed adds the vectors of texts. If a batch is refused because of one text, that text gets none.
 func (v *vectors) embed(ctx context.Context, account string, all []*pending) error {
 	var wanted []*pending
 	var texts []string
@@ -178,13 +178,13 @@ func (v *vectors) embed(ctx context.Context, account string, all []*pending) err
 	return nil
 }
 
-// refused tells errors of the text, by which trying again is of no use.
+// refused reports whether an error is about the text, so that retrying is useless.
 func refused(err error) bool {
 	var e *codec.Error
 	return errors.As(err, &e) && (e.Kind == codec.KindInvalidRequest || e.Kind == codec.KindTooLarge)
 }
 
-// keep stores vectors, and has searches that are under way in memory go by them.
+// keep stores vectors, and makes them visible to running searches.
 func (v *vectors) keep(ctx context.Context, account store.AccountNumber, changed []*pending) error {
 	if len(changed) == 0 {
 		return nil
@@ -217,8 +217,8 @@ func (v *vectors) keep(ctx context.Context, account store.AccountNumber, changed
 	return nil
 }
 
-// restingAccounts are accounts for which the embedder has failed, and is left alone for a while: a second, and each time
-// it fails again twice as long, up to a minute. The zero value is ready for use.
+// restingAccounts are accounts in back-off because the embedder has failed for them: a second, and twice as long after
+// each further failure, up to a minute. The zero value is ready to use.
 type restingAccounts struct {
 	mu   sync.Mutex
 	list map[store.AccountNumber]rest
@@ -230,10 +230,10 @@ type rest struct {
 	reason error
 }
 
-// maxResting bounds how many accounts are remembered; when there are more the oldest are tried again at once.
+// maxResting bounds how many accounts are remembered; beyond that the oldest are tried again at once.
 const maxResting = 10_000
 
-// begin lets an account rest; first tells that it did not do so before.
+// begin starts an account's back-off; first reports that it was not in back-off before.
 func (r *restingAccounts) begin(account store.AccountNumber, reason error) (first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -257,7 +257,7 @@ func (r *restingAccounts) end(account store.AccountNumber) {
 
 func (r *restingAccounts) rests(account store.AccountNumber) bool { return r.why(account) != nil }
 
-// why gives the reason for which an account rests now; nil if it does not.
+// why returns the reason for an account's present back-off; nil if there is none.
 func (r *restingAccounts) why(account store.AccountNumber) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -267,7 +267,7 @@ func (r *restingAccounts) why(account store.AccountNumber) error {
 	return nil
 }
 
-// over reports whether one of them has rested long enough, or is not on the list any more.
+// over reports whether the back-off of one of them has ended.
 func (r *restingAccounts) over() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -279,7 +279,7 @@ func (r *restingAccounts) over() bool {
 	return len(r.list) == 0
 }
 
-// reason is why one of them rests; nil if none does.
+// reason returns the reason for the back-off of one of them; nil if there is none.
 func (r *restingAccounts) reason() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -289,14 +289,14 @@ func (r *restingAccounts) reason() error {
 	return nil
 }
 
-// reasonOf is why an account rests, or has just rested; nil if it does not.
+// reasonOf returns the reason for an account's present or last back-off; nil if there is none.
 func (r *restingAccounts) reasonOf(account store.AccountNumber) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.list[account].reason
 }
 
-// query makes the vector to search with, and gives the vectors of the account. An error says why there are none.
+// query makes the vector of a query, and returns the vectors of the account. An error says why there are none.
 func (v *vectors) query(ctx context.Context, account string, number store.AccountNumber, text string) (*serving, *vector.Query, *vector.Set, error) {
 	if err := v.unanswered.why(number); err != nil {
 		return nil, nil, nil, err
@@ -323,7 +323,7 @@ func (v *vectors) query(ctx context.Context, account string, number store.Accoun
 		if now := v.serving.Load(); now.generation == s.generation {
 			return s, q, set, err
 		}
-		v.cache.Drop(s.generation) // another one has taken its place, and its vectors go
+		v.cache.Drop(s.generation) // another generation has replaced it, and its vectors are dropped
 	}
 }
 

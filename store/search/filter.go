@@ -12,7 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// Filter narrows a search down: a comparison, or filters joined. The zero Filter lets everything through.
+// Filter restricts a search: a comparison, or combined filters. The zero Filter excludes nothing.
 type Filter struct {
 	And []Filter `json:"and,omitempty"`
 	Or  []Filter `json:"or,omitempty"`
@@ -24,7 +24,7 @@ type Filter struct {
 	Values []string `json:"values,omitempty"` // of in
 }
 
-// Within gives the filters for turns from since on and before until; a zero time is no bound.
+// Within returns the filters for turns from since on and before until; a zero time is no bound.
 func Within(since, until time.Time) (filters []Filter) {
 	for _, bound := range []struct {
 		op string
@@ -44,7 +44,7 @@ const (
 	fieldTag       = "tag"
 )
 
-// check tells what is wrong with a filter, with the path to it.
+// check returns the fault of a filter, with the path to it.
 func (f *Filter) check(path string, depth int, left *int) error {
 	if *left--; *left < 0 {
 		return codec.Invalid(path, "a filter has at most %d parts", maxFilterSize)
@@ -120,7 +120,7 @@ func (f *Filter) isZero() bool {
 	return len(f.And) == 0 && len(f.Or) == 0 && f.Not == nil && f.Field == ""
 }
 
-// values of a comparison by eq or in.
+// wanted returns the values of a comparison by eq or in.
 func (f *Filter) wanted() []string {
 	if f.Op == "in" {
 		return f.Values
@@ -128,7 +128,7 @@ func (f *Filter) wanted() []string {
 	return []string{f.Value}
 }
 
-// subject is what a filter is held against.
+// subject is what a filter is matched against.
 type subject struct {
 	time   time.Time
 	facets []lexical.Facet
@@ -162,7 +162,7 @@ func (f *Filter) matchesTag(tag string) bool {
 	return slices.Contains(f.wanted(), tag)
 }
 
-// matchesFacet compares as the index does: in whatever case.
+// matchesFacet compares like the index, ignoring case.
 func (f *Filter) matchesFacet(value string) bool {
 	if f.Op == "prefix" {
 		return strings.HasPrefix(strings.ToLower(value), strings.ToLower(f.Value))
@@ -192,7 +192,7 @@ func (f *Filter) uses(field string) bool {
 	return f.Field == field || slices.ContainsFunc(f.And, part) || slices.ContainsFunc(f.Or, part) || f.Not != nil && f.Not.uses(field)
 }
 
-// narrow gives documents among which all are that the filter lets through; exact reports whether it lets through all of
+// narrow returns a set of documents that includes all that the filter accepts; exact reports whether it accepts all of
 // them. A nil set is every document.
 func (f *Filter) narrow(s *lexical.Searcher) (set *lexical.Set, exact bool, err error) {
 	switch {
@@ -274,7 +274,7 @@ func narrowAny(s *lexical.Searcher, parts []Filter) (any *lexical.Set, exact boo
 	return any, exact, nil
 }
 
-// facetValue gives the value under which the index holds what a person asks for.
+// facetValue returns the indexed value for what a person asks for.
 func facetValue(name, value string) string {
 	if name == "client" {
 		return store.ClientName(value)

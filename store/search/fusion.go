@@ -11,31 +11,31 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/vector"
 )
 
-// A hybrid score is weighed of two shares: BM25 of the best BM25, and likeness of the best likeness. Weighing scores, not
-// ranks, leaves the ranking to the source that tells its hits apart: with reciprocal ranks a weak source of vectors cost a
-// quarter of the quality on turns of agents. The likeness of unrelated turns is 0, whatever the embedder, because it is seen
-// from the middle of all: where an embedder finds hundreds of turns about as alike as the best, as in a language that it does
-// not know, all of them get about the same share, and words decide.
+// A hybrid score is a weighted sum of two shares: BM25 relative to the best BM25, and similarity relative to the best
+// similarity. Weighing scores, not ranks, lets the source that discriminates better decide: with reciprocal ranks a
+// weak source of vectors cost a quarter of the quality on turns of agents. The similarity of unrelated turns is 0 for
+// every embedder, because vectors are centred. If an embedder finds hundreds of turns about as similar as the best, as
+// in a language that it does not know, all of them get about the same share, and words decide.
 const (
-	// vectorWeight is the share of vectors where a search names none. From 0.35 on, words that find the answer by its name
-	// lose to turns that are merely about the same, and with less, paraphrases are missed. It was chosen on the questions
-	// with even numbers of the evaluation; vectors by spelling are best with it, too.
+	// vectorWeight is the default share of vectors. From 0.35 on, words that find the answer by its name lose to turns
+	// on the same topic; with less, paraphrases are missed. It was chosen on the even-numbered questions of the
+	// evaluation, and is also best for vectors by spelling.
 	vectorWeight = 0.3
-	// leastLikeness is what a turn needs that has none of the query's words, so that a search for what is not there finds
-	// nothing. Texts that have nothing to do with each other are about 0 alike, give or take 1/√dimensions.
+	// leastLikeness is what a turn without any of the query's words needs, so that a search for something absent finds
+	// nothing. Unrelated texts have a similarity of about 0 ± 1/√dimensions.
 	leastLikeness = 0.2
-	// The vector that is searched with is moved toward those of the best hits by words. On the sets of the evaluation that
-	// is worth half a point of nDCG with vectors by spelling; more of either is worth no more.
+	// The query vector is moved toward those of the best hits by words. On the sets of the evaluation that gains half a
+	// point of nDCG with vectors by spelling; more of either gains no more.
 	feedbackHits = 5
 	feedbackPull = 0.5
 )
 
-// pools are how many of the best candidates of each source are weighed together: at first what pages that are read need, then
-// what there is up to so many more, as far as somebody reads. They are the same wherever a page begins, so that pages of one
-// search neither repeat hits nor leave some out.
+// pools are how many of the best candidates of each source are weighed together: first what the read pages need, then
+// up to that many more as reading continues. They do not depend on where a page begins, so pages of one search neither
+// repeat nor skip hits.
 var pools = [...]int{200, 800, 2000}
 
-// likeness is the vectors' side of a search.
+// likeness is the vector side of a search.
 type likeness struct {
 	plain  *vector.Query
 	query  *vector.Query // moved toward the best hits by words
@@ -43,15 +43,15 @@ type likeness struct {
 	weight float64 // in a hybrid score
 
 	filter *vector.Filter
-	pooled int     // pools that have been weighed
+	pooled int     // pools weighed so far
 	ranked int     // candidates by words in them
 	best   float64 // of the first one
 }
 
-// over tells that what is left is weighed by its words alone.
+// over reports whether the remaining candidates are weighed by words only.
 func (l *likeness) over() bool { return l.pooled == len(pools) }
 
-// compare prepares what the search goes by, and says what of that cannot be had.
+// compare prepares the sources of the search, and reports what is unavailable.
 func (s *searching) compare(ctx context.Context) (mode Mode, found *likeness, note string) {
 	asked := cmp.Or(s.request.Mode, Auto)
 	v := s.vectors
@@ -76,7 +76,7 @@ func (s *searching) compare(ctx context.Context) (mode Mode, found *likeness, no
 	return Hybrid, found, note
 }
 
-// likenessTo embeds the query; nil with a note of why that cannot be had.
+// likenessTo embeds the query; it returns nil and a note if that is impossible.
 func (s *searching) likenessTo(ctx context.Context) (found *likeness, note string) {
 	v := s.vectors
 	serving, query, set, err := v.query(ctx, s.account, s.number, s.query.Text())
@@ -86,19 +86,19 @@ func (s *searching) likenessTo(ctx context.Context) (found *likeness, note strin
 	return &likeness{plain: query, query: query, set: set, weight: vectorWeight}, v.missing(serving)
 }
 
-// How turns join that are spelled like the query and hold none of its words, where words have found too little: as many as
-// mostAlike that are as alike as leastAlike, each for less than any hit by words.
+// How turns that are spelled like the query but have none of its words are added if words have found too little: up to
+// mostAlike that are at least as similar as leastAlike, each scored below any hit by words.
 const (
 	mostAlike  = 20
 	leastAlike = 0.3
 	alikeShare = 0.5
 )
 
-// alike finds the turns that are spelled like the query, the best first. It is called when no hit by words is left.
+// alike finds the turns spelled like the query, the best first. It is called when no hit by words is left.
 func (s *searching) alike(ctx context.Context, ranking *lexical.Ranking) error {
 	s.spelling = false
 	if ranking.Demands() {
-		return nil // what the query demands has been found by the index
+		return nil // the index has already found everything that the query demands
 	}
 	l, note := s.likenessTo(ctx)
 	if note != "" {
@@ -125,7 +125,7 @@ func (s *searching) alike(ctx context.Context, ranking *lexical.Ranking) error {
 			return unreadable(err)
 		}
 		if indexed && ranking.Score(number) > 0 {
-			continue // it has been a hit by words
+			continue // already a hit by words
 		}
 		s.fused = append(s.fused, &candidate{
 			id: id, number: number, found: indexed, cosine: &cosine, match: matchLikeness, score: alikeShare * cosine * cmp.Or(s.after, 1),
@@ -137,9 +137,9 @@ func (s *searching) alike(ctx context.Context, ranking *lexical.Ranking) error {
 	return nil
 }
 
-// knowMeaning reports whether there are vectors that know what was meant. Those by spelling cost a search by words more than
-// they gain it: on long dialogues nDCG@10 fell from 0.497 to 0.479 by them, and of raw error texts 0.738 were found first
-// instead of 0.863.
+// knowMeaning reports whether there are vectors that capture meaning. Vectors by spelling cost a search by words more
+// than they gain: on long dialogues they lowered nDCG@10 from 0.497 to 0.479, and of raw error texts 0.738 were found
+// first instead of 0.863.
 func (v *vectors) knowMeaning() bool {
 	embedder := v.embedder
 	if s := v.serving.Load(); s != nil {
@@ -149,7 +149,7 @@ func (v *vectors) knowMeaning() bool {
 	return !spells
 }
 
-// missing says how many turns have no vector yet.
+// missing reports how many turns have no vector yet.
 func (v *vectors) missing(serving *serving) string {
 	s := v.status.Load()
 	if s == nil || !s.Building || s.Generation != serving.generation {
@@ -195,7 +195,7 @@ func (s *searching) fuse(ctx context.Context, ranking *lexical.Ranking) error {
 	return nil
 }
 
-// takeRanked takes the candidates that are among the best by their words, up to a place.
+// takeRanked adds the best candidates by words, up to a place.
 func (s *searching) takeRanked(ctx context.Context, ranking *lexical.Ranking, place int) error {
 	for ; s.like.ranked < place; s.like.ranked++ {
 		c, err := s.nextLexical(ctx, ranking)
@@ -207,7 +207,7 @@ func (s *searching) takeRanked(ctx context.Context, ranking *lexical.Ranking, pl
 	return nil
 }
 
-// add takes a candidate into the present pool, unless it was in one before.
+// add adds a candidate to the current pool, unless it was in an earlier one.
 func (s *searching) add(c *candidate) {
 	if s.seen[c.id] == nil {
 		s.seen[c.id] = c
@@ -215,7 +215,7 @@ func (s *searching) add(c *candidate) {
 	}
 }
 
-// aim moves the vector that is searched with toward the best hits by words, and narrows the vectors down.
+// aim moves the query vector toward the best hits by words, and narrows the vectors down.
 func (s *searching) aim(ranking *lexical.Ranking) (err error) {
 	var examples []vector.Example
 	for _, c := range s.fused[:min(feedbackHits, len(s.fused))] {
@@ -228,7 +228,7 @@ func (s *searching) aim(ranking *lexical.Ranking) (err error) {
 	return err
 }
 
-// leastLikeness is what a candidate needs that has none of the query's words.
+// leastLikeness returns the similarity that a candidate without any of the query's words needs.
 func (s *searching) leastLikeness() float32 {
 	if l := s.request.Ranking.LeastLikeness; l != nil {
 		return float32(*l)
@@ -236,7 +236,7 @@ func (s *searching) leastLikeness() float32 {
 	return leastLikeness
 }
 
-// addLikes notes the likeness of candidates, of which some are new.
+// addLikes sets the similarity of candidates, some of which are new.
 func (s *searching) addLikes(hits []vector.Hit, ranking *lexical.Ranking) error {
 	var fresh []vector.ID
 	likes := make(map[vector.ID]float64, len(hits))
@@ -274,14 +274,14 @@ func (s *searching) addFresh(id string, ranking *lexical.Ranking) error {
 		c.number, c.found = number, true
 		c.bm25 = ranking.Score(number)
 		c.words = c.bm25
-	} else if ranking.Among() != nil { // nobody can say whether it has what is demanded
+	} else if ranking.Among() != nil { // whether it has what is demanded is unknown
 		return nil
 	}
 	s.add(c)
 	return nil
 }
 
-// compareRest finds the likeness of the candidates that were found by their words alone.
+// compareRest finds the similarity of the candidates that were found only by words.
 func (s *searching) compareRest() {
 	var rest []vector.ID
 	for _, c := range s.fused {
@@ -295,7 +295,7 @@ func (s *searching) compareRest() {
 	}
 }
 
-// weigh gives a candidate its score. One without a vector is taken to be as alike as its words are.
+// weigh scores a candidate. Without a vector, its similarity is assumed to match its words.
 func (s *searching) weigh(c *candidate) {
 	words := 0.0
 	if s.best > 0 {
@@ -313,7 +313,7 @@ func (s *searching) weigh(c *candidate) {
 	c.score = (1-s.like.weight)*words + s.like.weight*like
 }
 
-// likeness orders candidates that are worth the same.
+// likeness orders candidates with equal scores.
 func (c *candidate) likeness() float64 {
 	if c.cosine == nil {
 		return -1
@@ -321,7 +321,7 @@ func (c *candidate) likeness() float64 {
 	return *c.cosine
 }
 
-// share is a likeness as a share of the best, from 0 to 1.
+// share returns a similarity relative to the best, from 0 to 1.
 func (l *likeness) share(like float64) float64 {
 	if l.best <= 0 {
 		return 0
@@ -329,8 +329,7 @@ func (l *likeness) share(like float64) float64 {
 	return min(max(like/l.best, 0), 1)
 }
 
-// vectorFilter turns documents of the lexical index into what the vectors are narrowed down to: these, or all but the
-// others when that is fewer.
+// vectorFilter returns the vectors of documents of the lexical index: these, or all except the others if that is fewer.
 func (s *searching) vectorFilter(among *lexical.Set) (*vector.Filter, error) {
 	if among == nil {
 		return nil, nil

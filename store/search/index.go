@@ -23,27 +23,27 @@ type Index struct {
 	dir     string
 	log     *slog.Logger
 	vectors *vectors // nil: there are none
-	forget  bool     // there will be none
+	forget  bool     // nil: there are none
 
 	writeAfter    time.Duration // see [Options]
-	searchTimeout time.Duration // how long a search may take; longer in tests, for a machine that stands still
+	searchTimeout time.Duration // limit on a search; longer in tests, for a stalled machine
 
-	mu      sync.RWMutex // held for reading while lexical is searched, for writing while another takes its place
+	mu      sync.RWMutex // read-locked while lexical is searched, locked while it is replaced
 	lexical *lexical.Index
 
-	opened   chan struct{} // closed when lexical is there, or missing says why it is not
+	opened   chan struct{} // closed when lexical exists, or missing says why it does not
 	progress broadcast     // after each batch
-	building atomic.Bool   // an index that was lost, or is of another version, is being rebuilt
+	building atomic.Bool   // a lost or outdated index is being rebuilt
 	rebuild  chan chan error
-	unbegun  bool                  // run's own: another index was to take the place of the former one, and has not done so whole
-	missing  atomic.Pointer[error] // why there is no whole index; nil: there is one
-	hurry    chan struct{}         // somebody waits for what has just been said
+	unbegun  bool                  // run's own: the replacement of the index is incomplete
+	missing  atomic.Pointer[error] // why there is no complete index; nil: there is one
+	hurry    chan struct{}         // somebody waits for the newest turns
 
 	unwritten atomic.Pointer[unwritten] // of lexical
 	written   chan struct{}             // some of it is on disk
 	sessions  changedSessions
 
-	purging sync.Mutex // held while files are purged or verified, and while another index takes its place: searches wait for neither
+	purging sync.Mutex // held while files are purged or verified, and while the index is replaced: searches wait for neither
 
 	damages damages
 	beside  besides
@@ -55,30 +55,30 @@ type Index struct {
 
 // Options configure [Open].
 type Options struct {
-	Dir      string       // of what is derived from the store
-	Embedder Embedder     // gives the vectors of turns and queries; nil: searches use words and names alone
+	Dir      string       // of the derived data
+	Embedder Embedder     // makes the vectors of turns and queries; nil: searches use words and names only
 	Log      *slog.Logger // nil: discard
 
-	// Former gives an embedder by an identity that was configured before, so that searches can go on by its vectors
-	// while those of Embedder are being built; nil when it cannot be had any more. May be nil.
+	// Former returns an embedder by an earlier identity, so that searches can use its vectors while those of Embedder
+	// are being built; nil if it is unavailable. May be nil.
 	Former func(identity string) Embedder
 
-	// VectorMemory is how many bytes the vectors of the accounts that are searched may take in memory, about; 0: 512 MiB.
+	// VectorMemory is roughly how many bytes the vectors of searched accounts may take in memory; 0: 512 MiB.
 	VectorMemory int64
 
-	// WriteAfter is how long what was indexed may be in memory alone; 0: a minute. What a killed process had there is
+	// WriteAfter is how long indexed turns may be only in memory; 0: a minute. What a killed process had there is
 	// indexed again at the next start.
 	WriteAfter time.Duration
 
-	// LeaveVectors says that another process has the embedder: the vectors are left as they are, and what changes is
-	// noted for it. Otherwise nothing is noted while Embedder is nil.
+	// LeaveVectors says that another process has the embedder: the vectors stay unchanged, and changes are kept for it.
+	// Otherwise nothing is kept while Embedder is nil.
 	LeaveVectors bool
 }
 
 const defaultVectorMemory = 512 << 20
 
-// Open starts to follow a store. It returns at once: an index that is lost, damaged or of another version is rebuilt
-// while searches are served from what is there.
+// Open starts to follow a store. It returns at once: a lost, damaged or outdated index is rebuilt while searches use
+// what is there.
 func Open(st *store.Store, opts Options) *Index {
 	x := newIndex(st, opts)
 	go x.run(x.life)
@@ -111,7 +111,7 @@ func newIndex(st *store.Store, opts Options) *Index {
 	return x
 }
 
-// Close ends the following. What has not been indexed yet is indexed after the next start.
+// Close stops following. What has not been indexed yet is indexed after the next start.
 func (x *Index) Close() error {
 	x.cancel()
 	x.beside.end()
@@ -129,13 +129,13 @@ func (x *Index) Close() error {
 	return x.confirm(context.Background())
 }
 
-// errClosed is what searches get while the store closes.
+// errClosed is the error of searches while the store closes.
 var errClosed = codec.Errorf(codec.KindStorage, "the search index is not open; the store is being closed")
 
-// errMissing is what searches get when the index cannot be opened.
+// errMissing is the error of searches if the index cannot be opened.
 var errMissing = codec.Errorf(codec.KindStorage, "the search index cannot be built at present; it is tried again, and the log of the proxy says why it cannot. Everything is on record meanwhile")
 
-// unavailable says why there is no index, if there is none.
+// unavailable returns why there is no index; nil if there is one.
 func (x *Index) unavailable() error {
 	if x.missing.Load() != nil {
 		return errMissing
@@ -145,10 +145,10 @@ func (x *Index) unavailable() error {
 
 func (x *Index) lexicalDir() string { return lexicalDir(x.dir) }
 
-// completeMark is in the directory of an index for which all turns have been put into the log.
+// completeMark is a file in the directory of an index for which all turns have been put into the log.
 const completeMark = "complete"
 
-// open opens the index, or begins another one.
+// open opens the index, or starts a new one.
 func (x *Index) open(ctx context.Context) {
 	dir := x.lexicalDir()
 	if _, err := os.Stat(filepath.Join(dir, completeMark)); err == nil {
@@ -156,7 +156,7 @@ func (x *Index) open(ctx context.Context) {
 			err = x.openLexical(dir)
 		}
 		if err == nil {
-			x.suspect() // what opening it does not see
+			x.suspect() // finds what opening does not
 			return
 		}
 		x.noticeUnopened(err)
@@ -164,8 +164,8 @@ func (x *Index) open(ctx context.Context) {
 	_ = x.startAnew(ctx) // run tries it again
 }
 
-// startAnew throws the index away and begins another one; while that fails, missing says why. All that an index has can be
-// made again from the store.
+// startAnew discards the index and starts a new one; while that fails, missing says why. Everything in an index can be
+// rebuilt from the store.
 func (x *Index) startAnew(ctx context.Context) error {
 	err := x.begin(ctx)
 	if err == nil {
@@ -178,8 +178,8 @@ func (x *Index) startAnew(ctx context.Context) error {
 	return err
 }
 
-// begin puts an empty index in the place of the present one, for which all turns and sessions are to be done again. If the
-// process ends on the way, it begins again.
+// begin replaces the index with an empty one, for which all turns and sessions are processed again. If the process ends
+// in between, it starts over.
 func (x *Index) begin(ctx context.Context) error {
 	x.unbegun = true
 	if err := x.sessions.acquire(ctx); err != nil {
@@ -208,7 +208,7 @@ func (x *Index) begin(ctx context.Context) error {
 	return nil
 }
 
-// replace puts an empty index in the place of the present one.
+// replace replaces the index with an empty one.
 func (x *Index) replace() error {
 	x.purging.Lock()
 	defer x.purging.Unlock()
@@ -239,7 +239,7 @@ func (x *Index) openLexical(dir string) (err error) {
 	return err
 }
 
-// Rebuild throws the index away and rebuilds it in the background; it returns when that has begun.
+// Rebuild discards the index and rebuilds it in the background; it returns when that has started.
 func (x *Index) Rebuild(ctx context.Context) error {
 	asked := make(chan error, 1)
 	select {

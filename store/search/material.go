@@ -2,7 +2,7 @@ package search
 
 import "github.com/mnemeproxy/mneme/store"
 
-// Material is what there is to write the summary of a session from.
+// Material is the source for the summary of a session.
 type Material struct {
 	Session *store.Session
 	Summary Summary               // in the session's own words
@@ -10,13 +10,13 @@ type Material struct {
 	Turns   []SpokenTurn          // oldest first; of a long session the first one and the newest
 }
 
-// SpokenTurn is what user and model said in a turn: without what clients put before it, and without tool calls.
+// SpokenTurn is what user and model said in a turn: without what clients insert, and without tool calls.
 type SpokenTurn struct {
 	Exchange        string
 	User, Assistant string
 }
 
-// ReadMaterial reads a session; nil when it is gone, or nothing was said in it.
+// ReadMaterial reads a session; it returns nil if the session is gone, or nothing was said in it.
 func ReadMaterial(st *store.Store, account store.AccountNumber, session string) (*Material, error) {
 	d, err := readSession(st, account, session)
 	if err != nil || d == nil {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// purgeDelay is how long words of a turn that was erased may stay in the files of the index, where nothing finds them.
-// That takes writing whole files again, and so not with every turn.
+// purgeDelay is how long words of an erased turn may stay in the files of the index, where no search finds them.
+// Removing them rewrites whole files, which is too expensive for every turn.
 const purgeDelay = 10 * time.Minute
 
-// purgeInTime writes the files of the index again some time after turns were taken out of it.
+// purgeInTime rewrites the files of the index some time after turns were removed.
 func (x *Index) purgeInTime(ctx context.Context) {
 	tick := time.NewTicker(purgeDelay)
 	defer tick.Stop()
@@ -25,7 +25,7 @@ func (x *Index) purgeInTime(ctx context.Context) {
 	}
 }
 
-// Purge takes what is left of erased turns out of the files of the index. It returns when that has been done.
+// Purge removes what is left of erased turns from the files of the index. It returns when that is done.
 func (x *Index) Purge(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -49,8 +49,8 @@ func (x *Index) Purge(ctx context.Context) error {
 	return nil
 }
 
-// renewSessions indexes all sessions that have changed: one that has lost a turn is in the index with what that said until
-// then, and nothing but the turn tells that files hold what was erased.
+// renewSessions indexes all changed sessions: one that has lost a turn is indexed with its content until then, and only
+// the turn tells that files contain erased data.
 func (x *Index) renewSessions(ctx context.Context) error {
 	for changed := x.changedBefore(); ; {
 		if taken, err := x.takeUpSessions(ctx, changed); err != nil || taken < sessionBatch {

@@ -10,27 +10,27 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// Mode says what a search goes by.
+// Mode says what a search uses.
 type Mode string
 
 // Modes.
 const (
-	Auto    Mode = "auto"    // hybrid where there are vectors that know meaning, else lexical
+	Auto    Mode = "auto"    // hybrid if there are vectors that capture meaning, else lexical
 	Lexical Mode = "lexical" // words and names
-	Vector  Mode = "vector"  // likeness of vectors
-	Hybrid  Mode = "hybrid"  // both, weighed
+	Vector  Mode = "vector"  // similarity of vectors
+	Hybrid  Mode = "hybrid"  // both, weighted
 )
 
 var modes = [...]Mode{Auto, Lexical, Vector, Hybrid}
 
 // Request asks for turns.
 type Request struct {
-	Query       string      `json:"query"`            // may be "" where the newest turns are wanted or something bounds the search: the newest come first then
-	Newest      bool        `json:"newest,omitempty"` // list the newest turns; it is said for a search without a query and without a bound
-	Syntax      Syntax      `json:"syntax,omitempty"` // operators (default), or plain: no sign means anything
+	Query       string      `json:"query"`            // may be "" for the newest turns, or if the search is otherwise bounded: then the newest come first
+	Newest      bool        `json:"newest,omitempty"` // list the newest turns; required for a search without query and bounds
+	Syntax      Syntax      `json:"syntax,omitempty"` // operators (default), or plain: no character has a special meaning
 	Mode        Mode        `json:"mode,omitempty"`   // auto (default), lexical, vector, hybrid
 	Limit       int         `json:"limit,omitempty"`  // 1 to 100; 0: 10
-	Offset      int         `json:"offset,omitempty"` // hits to leave out; at most 10,000
+	Offset      int         `json:"offset,omitempty"` // hits to skip; at most 10,000
 	Filter      Filter      `json:"filters,omitzero"`
 	Since       string      `json:"since,omitempty"`         // only turns from then on; see [ParseTime]
 	Until       string      `json:"until,omitempty"`         // only turns before then

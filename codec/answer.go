@@ -95,7 +95,7 @@ func (a *Answer) Add(ev *Event) {
 	}
 }
 
-// Item is the item with that ordinal, or nil.
+// Item returns the item with that ordinal, or nil.
 func (a *Answer) Item(ordinal int32) *Item {
 	if ordinal < 0 || int(ordinal) >= len(a.Items) {
 		return nil
@@ -103,7 +103,7 @@ func (a *Answer) Item(ordinal int32) *Item {
 	return &a.Items[ordinal]
 }
 
-// HasCalls reports whether a tool call was opened: what decides the finish word of every format
+// HasCalls reports whether a tool call was opened, which decides the finish word of every format
 // (docs/wire/translation.md#3.1, rule a).
 func (a *Answer) HasCalls() bool {
 	for i := range a.Items {
@@ -138,7 +138,7 @@ func (a *Answer) open(ev *Event) {
 	}
 }
 
-// addReasoning appends to the summary that the event names; a part that skips ordinals is not one of ours.
+// addReasoning appends to the summary that the event names; a part that skips ordinals is ignored.
 func (it *Item) addReasoning(ev *Event) {
 	if ev.Sub < 0 || int(ev.Sub) > len(it.Summaries) {
 		return
@@ -151,9 +151,9 @@ func (it *Item) addReasoning(ev *Event) {
 	part.Summary = ev.Summary
 }
 
-// Usage counts the tokens of an exchange. Counters are cumulative over a stream: the last report wins.
-// Input is split so that it converts without loss into both styles: formats that count cached tokens inside
-// the input (chat, responses, gemini) and those that count them beside it (messages).
+// Usage counts the tokens of an exchange. Counters are cumulative over a stream: the last report wins. Input is split
+// so that it converts without loss into both styles: formats that include cached tokens in the input (chat, responses,
+// gemini) and those that count them separately (messages).
 type Usage struct {
 	InputUncached int64 // prompt tokens that were neither read from nor written to a cache
 	CacheRead     int64
@@ -161,22 +161,22 @@ type Usage struct {
 	CacheLong     int64 // the part of CacheWrite with the longer of the provider's two lifetimes, which costs more
 	Output        int64 // includes Reasoning
 	Reasoning     int64
-	Tier          Tier // the service tier that the provider says it served
-	Estimated     bool // the provider reported nothing; the figures are ours
+	Tier          Tier // the service tier reported by the provider
+	Estimated     bool // the provider reported nothing; these are estimates
 }
 
-// TotalInput is the whole prompt: uncached, read from and written to caches.
+// TotalInput returns the whole prompt: uncached, read from and written to caches.
 func (u Usage) TotalInput() int64 { return u.InputUncached + u.CacheRead + u.CacheWrite }
 
-// Total is input and output together.
+// Total returns input and output together.
 func (u Usage) Total() int64 { return u.TotalInput() + u.Output }
 
 // IsZero reports whether nothing was reported.
 func (u Usage) IsZero() bool { return u == Usage{Tier: u.Tier} }
 
-// SplitInput sets the input counters from a total that includes cached tokens, as chat, responses and gemini
-// report it. A provider that already reports the exclusive form (cached > total) is clamped at zero, and a write
-// count that does not fit beside the read count is taken as being outside the total.
+// SplitInput sets the input counters from a total that includes cached tokens, as chat, responses and gemini report it.
+// If a provider reports the exclusive form (cached > total), the result is clamped at zero. A write count that does not
+// fit next to the read count is taken as being outside the total.
 func (u *Usage) SplitInput(total, read, write int64) {
 	u.CacheRead, u.CacheWrite = read, write
 	rest := total - read - write

@@ -2,18 +2,17 @@ package codec
 
 import "bytes"
 
-// ArgumentDepth finds the end of a JSON object or array that arrives in fragments of a string body: text that is
-// escaped once more than JSON itself, so that a quote reads \" and a quote inside a string reads \\\". Fragments end
-// anywhere but inside an escape of the outer layer.
+// ArgumentDepth finds the end of a JSON object or array that arrives in fragments of a string body: text escaped once
+// more than JSON itself, so that a quote is \" and a quote inside a string is \\\". Fragments may end anywhere except
+// inside an escape of the outer layer.
 type ArgumentDepth struct {
 	depth    int
 	inString bool
 	escaped  bool // the inner layer's backslash was the last character
-	scalar   bool // the text does not begin with a bracket: its end cannot be told
+	scalar   bool // the text does not begin with a bracket, so its end is unknown
 }
 
-// Feed reads on and returns how many bytes of the fragment belong to the value. Once it says done, what follows does
-// not belong to it.
+// Feed reads on and returns how many bytes of the fragment belong to the value. After done, nothing more belongs to it.
 func (a *ArgumentDepth) Feed(fragment []byte) (n int, done bool) {
 	for i := 0; i < len(fragment); {
 		if a.scalar {
@@ -39,7 +38,7 @@ func (a *ArgumentDepth) Feed(fragment []byte) (n int, done bool) {
 // Broken reports whether the text read so far ends inside its value.
 func (a *ArgumentDepth) Broken() bool { return a.depth > 0 }
 
-// char takes one character of the inner text and reports whether it closed the value.
+// char consumes one character of the inner text and reports whether it closed the value.
 func (a *ArgumentDepth) char(c byte) bool {
 	if a.inString {
 		switch {
@@ -72,8 +71,8 @@ func (a *ArgumentDepth) char(c byte) bool {
 	return false
 }
 
-// outerChar decodes the character that a string body begins with. Characters beyond ASCII never matter here and come
-// out as any other.
+// outerChar decodes the first character of a string body. Characters beyond ASCII do not matter here and are decoded as
+// some other.
 func outerChar(body []byte) (c byte, width int) {
 	if body[0] != '\\' || len(body) < 2 {
 		return body[0], 1

@@ -2,13 +2,13 @@ package codec
 
 import "github.com/mnemeproxy/mneme/codec/scan"
 
-// AppendArguments writes the arguments of a call as the JSON object that messages and gemini want: p.Arguments itself,
-// or the object whose text it is where p.ArgumentsEscaped is set. No arguments give {}. What is not a JSON object, such
-// as the arguments of a call that was cut off and stayed in the history, is wrapped as {"_raw": …}, so that the
-// conversation can go on; then ok is false, for a note.
+// AppendArguments appends the arguments of a call as a JSON object, for messages and gemini: p.Arguments itself, or its
+// unescaped text if p.ArgumentsEscaped is set. No arguments become {}. Anything that is not a JSON object, such as the
+// arguments of a truncated call in the history, is wrapped as {"_raw": …}, so that the conversation can continue; then
+// ok is false, for a note.
 //
-// Bytes are kept as they are: order of members, spelling of numbers and escapes inside strings. It does not allocate
-// beyond growing dst.
+// Bytes are kept: order of members, spelling of numbers and escapes inside strings. It does not allocate beyond growing
+// dst.
 func AppendArguments(dst []byte, p *Part) (out []byte, ok bool) {
 	if !p.ArgumentsEscaped {
 		return appendArgumentsObject(dst, p.Arguments)

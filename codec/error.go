@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// Kind classifies an [Error]; each surface renders it as the status and type its clients expect
-// (one table per format: docs/wire/translation.md#3.3 and #3.4).
+// Kind classifies an [Error]; each surface maps it to the status and type its clients expect (one table per format:
+// docs/wire/translation.md#3.3 and #3.4).
 type Kind uint8
 
 const (
-	KindInternal         Kind = iota // a fault of ours
-	KindAuthentication               // who are you: the caller's key is missing or unknown
+	KindInternal         Kind = iota // an internal error
+	KindAuthentication               // the caller's key is missing or unknown
 	KindPermission                   // the caller's key is known but may not do this
-	KindInvalidRequest               // the body or a header is wrong; Param names the place
+	KindInvalidRequest               // the body or a header is wrong; Param names it
 	KindNotFound                     // no such model, exchange, session
-	KindConflict                     // the state of the thing does not allow it
+	KindConflict                     // the object's state does not allow it
 	KindTooLarge                     // over a size limit
-	KindUnsupportedMedia             // a content type or encoding that is not read here
-	KindRateLimited                  // slow down; RetryAfter says how long
+	KindUnsupportedMedia             // an unsupported content type or encoding
+	KindRateLimited                  // too many requests; RetryAfter says how long to wait
 	KindQuota                        // no credit left with the provider; retrying does not help
 	KindOverloaded                   // the provider or we are at capacity; RetryAfter may say how long
-	KindUpstream                     // the provider failed or answered with something unreadable
-	KindUpstreamAuth                 // the provider refused a credential that is ours, not the caller's
+	KindUpstream                     // the provider failed or its answer is unreadable
+	KindUpstreamAuth                 // the provider refused our credential, not the caller's
 	KindTimeout                      // the provider did not answer in time
 	KindContextTooLong               // the conversation does not fit the model
-	KindStorage                      // the exchange cannot be put on record
-	KindUnsupported                  // this server is set up in a way that cannot do it
+	KindStorage                      // the exchange cannot be recorded
+	KindUnsupported                  // this server's configuration cannot do it
 )
 
 var kindNames = [...]string{
@@ -36,7 +36,7 @@ var kindNames = [...]string{
 	"context_too_long", "storage", "unsupported",
 }
 
-// String is the name used in records, logs and metrics.
+// String returns the name used in records, logs and metrics.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
@@ -44,16 +44,16 @@ func (k Kind) String() string {
 	return kindNames[KindInternal]
 }
 
-// Error is the one error type that reaches clients. Message is written for the person who has to act on it;
-// it never quotes a credential or a library's error text. The zero Code and Param are left out or null on the wire.
+// Error is the one error type that reaches clients. Message is written for the person who has to act on it; it never
+// quotes a credential or a library's error text. The zero Code and Param are left out or null on the wire.
 type Error struct {
 	Kind       Kind
 	Message    string
 	Code       string        // machine-readable cause within the kind, e.g. "model_not_found"
 	Param      string        // the member at fault, as a path in the client's own format, e.g. "messages[2].content"
-	Status     int           // HTTP status seen upstream; 0 when the error is ours
-	RetryAfter time.Duration // 0 when unknown
-	Provider   string        // provider that failed; "" when the error is ours
+	Status     int           // HTTP status seen upstream; 0 for our own errors
+	RetryAfter time.Duration // 0 if unknown
+	Provider   string        // provider that failed; "" for our own errors
 	Cause      error         // for logs only, never for clients
 }
 
@@ -66,7 +66,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Errorf makes an [Error] of the given kind.
+// Errorf returns an [Error] of the given kind.
 func Errorf(kind Kind, format string, args ...any) *Error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
@@ -81,7 +81,7 @@ func AsError(err error, otherwise string) *Error {
 	return &Error{Kind: KindInternal, Message: otherwise, Cause: err}
 }
 
-// Invalid makes a [KindInvalidRequest] error about one member of the request.
+// Invalid returns a [KindInvalidRequest] error about one member of the request.
 func Invalid(param, format string, args ...any) *Error {
 	return &Error{Kind: KindInvalidRequest, Param: param, Message: fmt.Sprintf(format, args...)}
 }

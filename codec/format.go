@@ -19,14 +19,14 @@ const (
 
 var formatNames = []string{"unknown", "chat", "responses", "messages", "gemini", "embeddings"}
 
-// NewFormat gives a format a number by the name that it has in configuration, headers and records. Numbers are given
-// while the program starts, in the initialisation of the variable that holds one, and are stored nowhere.
+// NewFormat assigns a number to a format, by its name in configuration, headers and records. Numbers are assigned while
+// the program starts, in the initialisation of a variable, and never stored.
 func NewFormat(name string) Format {
 	formatNames = append(formatNames, name)
 	return Format(len(formatNames) - 1)
 }
 
-// String is the name used in configuration, headers and records.
+// String returns the name used in configuration, headers and records.
 func (f Format) String() string {
 	if int(f) < len(formatNames) {
 		return formatNames[f]
@@ -34,7 +34,7 @@ func (f Format) String() string {
 	return formatNames[FormatUnknown]
 }
 
-// FormatNames are the names of all formats.
+// FormatNames returns the names of all formats.
 func FormatNames() []string { return formatNames[1:] }
 
 // ParseFormat reads a name as [Format.String] writes it.
@@ -47,7 +47,7 @@ func ParseFormat(name string) (Format, error) {
 	return FormatUnknown, fmt.Errorf("unknown format %q (known: %s)", name, strings.Join(FormatNames(), ", "))
 }
 
-// Family names whose model made something that only that house can read again: reasoning state and signatures.
+// Family is the vendor whose models made reasoning state or signatures that only its models can read.
 type Family uint8
 
 const (
@@ -59,7 +59,7 @@ const (
 
 var familyNames = [...]string{"other", "anthropic", "openai", "google"}
 
-// String is the name used in configuration and records.
+// String returns the name used in configuration and records.
 func (f Family) String() string {
 	if int(f) < len(familyNames) {
 		return familyNames[f]

@@ -2,14 +2,14 @@ package codec
 
 import "slices"
 
-// Insertion is text that is put into a body.
+// Insertion is text to insert into a body.
 type Insertion struct {
-	At   int // in front of this byte of the body
+	At   int // before this byte of the body
 	Text []byte
 }
 
-// Insert appends to dst the body with insertions, which ascend and lie inside items, and lets the envelope go by it. The body
-// itself stays as it is, and so do the lists that the envelope had before.
+// Insert appends to dst the body with insertions, which ascend and are inside items, and adjusts the envelope. The body
+// itself does not change, nor do the envelope's former lists.
 func (e *Envelope) Insert(dst, body []byte, insertions []Insertion) []byte {
 	size := len(body)
 	for i := range insertions {
@@ -30,7 +30,7 @@ func (e *Envelope) Insert(dst, body []byte, insertions []Insertion) []byte {
 	return append(dst, body[at:]...)
 }
 
-// shifted gives where spans stand after insertions. Both ascend.
+// shifted returns the positions of spans after the insertions. Both ascend.
 func shifted(spans []Span, insertions []Insertion) []Span {
 	moved, shift := make([]Span, len(spans)), shift{rest: insertions}
 	for i, s := range spans {
@@ -39,13 +39,14 @@ func shifted(spans []Span, insertions []Insertion) []Span {
 	return moved
 }
 
-// shift follows a body and the insertions into it.
+// shift maps positions in a body to positions after the insertions.
 type shift struct {
-	rest   []Insertion // behind the byte that was asked for last
-	passed int         // bytes of those in front of it
+	rest   []Insertion // after the last queried byte
+	passed int         // bytes of the insertions before it
 }
 
-// span gives where a span stands, which does not begin before the end of the last one. It grows by what is inserted inside it.
+// span returns the position of a span, which must not begin before the end of the last one. It includes what is
+// inserted inside it.
 func (s *shift) span(of Span) Span {
 	start := s.offset(of.Start)
 	return Span{Start: start, End: s.offset(of.End)}

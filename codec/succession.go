@@ -8,17 +8,17 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// Succession remembers behind which piece of a request which other one came. Agents send the same pieces again in the same
-// order, so the next one is mostly known: where it ends need not be looked for, and that it is JSON need not be found out
-// again. The hash that shows that it is the same is the [Fingerprint] that others want of it as well. It remembers 16,384 in
-// 1 MB and may be used from any goroutine.
+// Succession remembers which block of a request followed which. Agents send the same blocks again in the same order, so
+// the next one is mostly known, and neither its end nor its validity as JSON has to be determined again. The hash that
+// proves that it is the same is its [Fingerprint], which others need as well. It remembers 16,384 blocks in 1 MB and
+// may be used from any goroutine.
 type Succession struct {
 	slots [16 << 10]atomic.Pointer[succeeding]
 }
 
-// succeeding is a piece that came behind another one.
+// succeeding is a block that followed another one.
 type succeeding struct {
-	before Fingerprint // of the piece in front, or what stands for the list that it is the first of
+	before Fingerprint // of the block before, or a value for the list that it is the first of
 	print  Fingerprint
 	size   int
 }
@@ -34,22 +34,22 @@ func (s *Succession) add(next succeeding) {
 	s.slots[next.before%Fingerprint(len(s.slots))].Store(&next)
 }
 
-// pieceReader finds the pieces of one body while its envelope is read.
+// pieceReader finds the blocks of one body while its envelope is read.
 type pieceReader struct {
 	body   []byte
 	of     Fingerprint // of the account
 	known  *Succession
-	before Fingerprint // as in [succeeding], of the next piece
+	before Fingerprint // as in [succeeding], of the next block
 	prints []Fingerprint
-	fresh  []succeeding // pieces that did not come before
+	fresh  []succeeding // blocks that were not known
 
-	unread []byte // body up to at, with {} for each piece that came before
+	unread []byte // body up to at, with {} for each known block
 	at     int
 }
 
 var pieceReaders = sync.Pool{New: func() any { return new(pieceReader) }}
 
-// mostUnread is the size in bytes up to which the memory of a reader is kept for the next one.
+// mostUnread is the size in bytes up to which a reader's memory is kept for reuse.
 const mostUnread = 1 << 20
 
 func newPieceReader(body []byte, account string, known *Succession) *pieceReader {
@@ -66,12 +66,13 @@ func (p *pieceReader) release() {
 	pieceReaders.Put(p)
 }
 
-// list begins a list of pieces.
+// list begins a list of blocks.
 func (p *pieceReader) list(member []byte) {
 	p.before = p.of ^ Fingerprint(maphash.Bytes(fingerprintSeed, member))
 }
 
-// end gives the offset after the piece that begins at start, and takes the piece in. It is start where no value begins.
+// end returns the offset after the block that begins at start, and records the block. It returns start if no value
+// begins there.
 func (p *pieceReader) end(start int) (end int) {
 	if next, ok := p.known.after(p.before); ok && next.size <= len(p.body)-start && p.print(start, start+next.size) == next.print {
 		end = start + next.size
@@ -85,7 +86,7 @@ func (p *pieceReader) end(start int) (end int) {
 	return end
 }
 
-// whole takes in the piece of a list that is a string.
+// whole records the block of a list that is a string.
 func (p *pieceReader) whole(start, end int) {
 	if next, ok := p.known.after(p.before); ok && next.size == end-start && p.print(start, end) == next.print {
 		p.skip(start, end)
@@ -104,8 +105,8 @@ func (p *pieceReader) skip(start, end int) {
 	p.at = end
 }
 
-// takeFresh takes in a piece that did not come before, and has it remembered if there is room for it at all. Only of a value
-// that ends with a bracket or a quote of its own is known where it ends, whatever stands behind it.
+// takeFresh records an unknown block, and remembers it if there is room. Only a value that ends with its own bracket or
+// quote has an end that does not depend on what follows.
 func (p *pieceReader) takeFresh(start, end int) {
 	print := p.print(start, end)
 	if c := p.body[start]; len(p.fresh) < len(p.known.slots) && (c == '{' || c == '[' || c == '"') {
@@ -122,8 +123,8 @@ func (p *pieceReader) take(print Fingerprint, size int) {
 	p.prints = append(p.prints, print)
 }
 
-// wellFormed reports whether the body is, and remembers its pieces if so. Every piece that came before was part of a body
-// that was well-formed, at the same depth; so the body is if what is left of it is.
+// wellFormed reports whether the body is well-formed, and remembers its blocks if so. Every known block was part of a
+// well-formed body, at the same depth, so only the rest of the body has to be checked.
 func (p *pieceReader) wellFormed() bool {
 	unread := p.body
 	if p.at > 0 {

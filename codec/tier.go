@@ -2,7 +2,7 @@ package codec
 
 import "fmt"
 
-// Tier is the service tier that a provider served an answer in. Prices differ by it.
+// Tier is the service tier of an answer. Prices differ by it.
 type Tier uint8
 
 // The tiers, by the names that providers and price lists use.
@@ -16,7 +16,7 @@ const (
 
 var tierNames = [...]string{"standard", "batch", "flex", "priority", "fast"}
 
-// String is the name in records and price lists.
+// String returns the name in records and price lists.
 func (t Tier) String() string {
 	if int(t) < len(tierNames) {
 		return tierNames[t]
@@ -24,7 +24,7 @@ func (t Tier) String() string {
 	return fmt.Sprintf("tier(%d)", uint8(t))
 }
 
-// ReadTier reads a provider's name of a tier. What it does not know is the standard tier, as "default" and "auto" are.
+// ReadTier reads a provider's name of a tier. Unknown names are the standard tier, as are "default" and "auto".
 func ReadTier(name []byte) Tier {
 	for i, known := range tierNames {
 		if string(name) == known {

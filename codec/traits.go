@@ -2,17 +2,17 @@ package codec
 
 import "strings"
 
-// Traits are the facts of a format that others have to know. A format's folder states them, and nobody else asks which
-// format it is: crossing, router and server ask for the fact that matters to them. The zero value of a fact is the safe
-// side of it, so that a new format states what it can do and inherits nothing.
+// Traits are the facts of a format that other packages need. A format's folder states them, and no other code asks
+// which format it is: crossing, router and server ask for the fact that matters. The zero value of a fact is its safe
+// side, so a new format states what it can do and inherits nothing.
 type Traits struct {
 	Format Format
-	Author Family // whose format it is; formats of one author share the words for tiers, metadata and users
+	Author Family // the format's author; formats of one author share the words for tiers, metadata and users
 
-	AnswerPrefix string   // how ids of answers begin, "" for a format without them
-	CallPrefix   string   // how ids of calls begin that are made for its clients
-	CallID       IDRule   // what its clients and its providers take as the id of a call
-	ToolName     NameRule // what its providers take as the name of a tool
+	AnswerPrefix string   // prefix of answer ids, "" for a format without one
+	CallPrefix   string   // prefix of call ids generated for its clients
+	CallID       IDRule   // the rule for call ids of its clients and its providers
+	ToolName     NameRule // the rule for tool names of its providers
 	Vectors      bool     // an answer is vectors: it has no events and belongs to no conversation
 
 	Members Members
@@ -22,45 +22,45 @@ type Traits struct {
 	HTTP    HTTPTraits
 }
 
-// IDRule is what a format takes as the id of a call.
+// IDRule is a format's rule for call ids.
 type IDRule struct {
 	Max    int  // bytes; 0 for any length
 	Slug   bool // letters, digits, _ and - only
-	Strict int  // exactly so many letters and digits; 0 where the other members rule
+	Strict int  // exactly that many letters and digits; 0 if the other members apply
 }
 
-// NameRule is what a format takes as the name of a tool (docs/wire/translation.md#4.1).
+// NameRule is a format's rule for tool names (docs/wire/translation.md#4.1).
 type NameRule struct {
 	Max    int    // bytes
 	Letter bool   // the first character is a letter or an underscore
-	Extra  string // legal beside letters, digits, _ and -
+	Extra  string // legal besides letters, digits, _ and -
 }
 
-// Members are the names by which clients of a format know what a request holds, for notes and errors.
+// Members are a format's names for the contents of a request, for notes and errors.
 type Members struct {
 	Conversation string // the list of messages or items
-	Parts        string // what leads from a message to its parts; "" where it is an item itself
-	Content      string // what stands before the type of a content part
+	Parts        string // the member of a message with its parts; "" if a message is an item itself
+	Content      string // the prefix of a content part's type
 	Reasoning    string // reasoning in the history
 	Effort       string // how much to reason
 	MaxOutput    string
 	Output       string // the form of the answer
 	Stop         string
-	Priority     string // what asks for the priority tier; "" where the tier's own member does
+	Priority     string // the member that requests the priority tier; "" if the tier's own member does
 }
 
-// ClientTraits are what clients of a format say, and what their answers have a place for.
+// ClientTraits are what clients of a format send, and what their answers can hold.
 type ClientTraits struct {
-	Pictures        bool   // answers may hold pictures
-	SignedCalls     bool   // a call in an answer can bear its proof
-	SignedReasoning bool   // reasoning bears a proof of its own provider, so that what another one thought has to be marked
-	PrivateUser     bool   // the user's id tells of accounts and devices: another company gets a hash of it
+	Pictures        bool   // answers may hold images
+	SignedCalls     bool   // a call in an answer can carry its proof
+	SignedReasoning bool   // reasoning carries a proof of its own provider, so that another one's reasoning has to be marked
+	PrivateUser     bool   // the user's id reveals accounts and devices: another company gets a hash of it
 	TitledDocuments bool   // documents come with a title and a context
 	DeferredTools   bool   // a deferred tool joins when the conversation refers to it
 	StrictSchemas   bool   // every answer is held to its schema
 	StoredAnswers   bool   // requests may refer to earlier answers by their ids
-	TextBlock       string // the type of a block of text in requests; "": there are no conversations
-	TextAsString    bool   // many hosts take no blocks: what is added to a text goes into its string
+	TextBlock       string // the type of a text block in requests; "": there are no conversations
+	TextAsString    bool   // many hosts accept no blocks: text is added to the string
 }
 
 // SystemTurns says where a conversation may hold instructions after its beginning.
@@ -72,33 +72,34 @@ const (
 	SystemAnywhere
 )
 
-// Takes is what a provider of a format takes in a request. A model or a host may take less: see [Definition.Narrow].
+// Takes is what a provider of a format accepts in a request. A model or a host may accept less: see
+// [Definition.Narrow].
 type Takes struct {
 	CallID IDRule // [Traits.CallID], unless the target has another
 
-	SystemApart   bool // instructions stand outside the messages
+	SystemApart   bool // instructions are outside the messages
 	SystemTurns   SystemTurns
-	Alternation   bool // speakers have to take turns, and blank text is refused
-	Refusals      bool // parts of the assistant that decline
-	FailedResults bool // a member that says that a tool has failed
+	Alternation   bool // speakers must alternate, and blank text is refused
+	Refusals      bool // refusal parts of the assistant
+	FailedResults bool // a member for the failure of a tool
 
 	Audio           bool
-	WebAddresses    bool     // fetches pictures and documents itself
-	ImageTypes      []string // media types of pictures; nil for any
-	ImagesInResults bool     // pictures inside tool results
-	FileNames       bool     // documents have the names of their files
+	WebAddresses    bool     // fetches images and documents itself
+	ImageTypes      []string // media types of images; nil for any
+	ImagesInResults bool     // images inside tool results
+	FileNames       bool     // documents have file names
 
 	CustomTools     bool // tools with free-text input
 	AllowedTools    bool // a choice among some of the tools
-	WebSearch       bool // a search that the provider runs
-	ForcedSearch    bool // a choice that insists on that search
-	UndeclaredCalls bool // calls in the history of tools that the request does not declare
-	Breakpoints     int  // of the prompt cache, in one request
+	WebSearch       bool // a hosted web search
+	ForcedSearch    bool // a choice that forces that search
+	UndeclaredCalls bool // calls in the history of undeclared tools
+	Breakpoints     int  // of the prompt cache, per request
 
 	JSONObject   bool // an answer that is any JSON object
 	JSONSchema   bool // an answer that matches a schema
 	StrictSwitch bool // holds the answer to the schema only on request
-	SchemaByCall bool // without JSONSchema, the call of a tool gets a better answer than words do
+	SchemaByCall bool // without JSONSchema, a tool call gets a better answer than words do
 
 	NeedsMaxOutput   bool // an output limit is required
 	Stops            int  // stop sequences at most
@@ -109,58 +110,58 @@ type Takes struct {
 	KeepsAnswers     bool // the provider keeps answers by default
 
 	BudgetInOutput bool             // the reasoning budget is part of the output limit
-	ForcedThinking bool             // reasons before a tool call that it is forced to make
-	Budgets        map[string]int64 // tokens that stand for an effort word, where they differ from everybody else's
+	ForcedThinking bool             // reasons before a forced tool call
+	Budgets        map[string]int64 // tokens for an effort word, if they differ from the default
 	ReasoningText  bool             // wants the text of earlier reasoning back
 }
 
-// AnyStops is the number of stop sequences where there is no limit.
+// AnyStops is the number of stop sequences if there is no limit.
 const AnyStops = 1 << 30
 
-// FrameKind is what a frame of a stream means to the code that passes it on.
+// FrameKind is what a frame of a stream means for relaying it.
 type FrameKind uint8
 
 const (
 	FrameContent   FrameKind = iota
-	FrameFacts               // content that says something of the whole answer: its id, its usage, why it ended
-	FrameKeepAlive           // nothing but a sign of life
+	FrameFacts               // content with facts about the whole answer: its id, its usage, why it ended
+	FrameKeepAlive           // only a keep-alive
 	FrameTerminal            // the format's own terminal event
 	FrameError               // the provider reports a failure; nothing of use follows
 )
 
 // StreamTraits are the facts of a format's streams.
 type StreamTraits struct {
-	Events map[string]FrameKind // types of events that are not plain content; nil where frames have no type
-	// Facts are the members of frames without a type that say something of the whole answer, and how their values begin.
-	// A stream that has neither is read frame by frame.
+	Events map[string]FrameKind // types of events that are not plain content; nil if frames have no type
+	// Facts are the members of frames without a type that state facts about the whole answer, and how their values
+	// begin. A stream that has neither is read frame by frame.
 	Facts        []Member
 	Numbered     bool // events have sequence numbers, and the id tells one response from another
 	SilentFinish bool // a provider may leave open why it stopped
 	AnswerSeries bool // a body may be several answers, one after the other
-	UsageAsked   bool // counts of tokens come only if the request asks for them, in a chunk of their own
-	// Heartbeat writes something between events that keeps the timers of clients from firing. next is the number of the
-	// stream's next event, 0 where none was numbered. nil: a comment does.
+	UsageAsked   bool // token counts come only on request, in a chunk of their own
+	// Heartbeat writes something between events that resets the timers of clients. next is the number of the stream's
+	// next event, 0 if none was numbered. nil: a comment does.
 	Heartbeat func(dst []byte, next int64) []byte
 }
 
 // Plain reports whether every frame of the streams has to be read.
 func (t *StreamTraits) Plain() bool { return t.Events == nil && t.Facts == nil }
 
-// HTTPTraits are where and how providers of a format are asked.
+// HTTPTraits are the endpoints and headers of providers of a format.
 type HTTPTraits struct {
 	Generate    Endpoint
-	Stream      Endpoint // where it differs from Generate
+	Stream      Endpoint // if it differs from Generate
 	CountTokens Endpoint
 	Embed       Endpoint
 	ListModels  Endpoint
-	BatchEmbed  bool // Embed is batchEmbedContents, of a shape of its own
+	BatchEmbed  bool // Embed is batchEmbedContents, with its own shape
 
-	// Versioned says that SDKs of the format append /v1 to the base URL themselves, where others take it as a part of it.
+	// Versioned says that SDKs of the format append /v1 to the base URL themselves; others expect it in the base URL.
 	Versioned bool
 	Beta      bool        // beta=true in a client's query goes upstream
-	KeyHeader string      // of the credential; "" leaves it to the host
-	Headers   [][2]string // header and value that are added to requests that lack it
-	Own       []string    // headers that go to providers of this format alone
+	KeyHeader string      // of the credential; "": the host decides
+	Headers   [][2]string // added to requests that lack them: header and value
+	Own       []string    // headers that go only to providers of this format
 	Limits    LimitHeaders
 
 	Rank     int // the provider's format with the highest one is crossed to, if it does not speak the client's; 0 is none

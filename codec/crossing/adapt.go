@@ -6,7 +6,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// adaptation is a request on its way to a target: what every step reads and rewrites.
+// adaptation is a request on its way to a target, which every step reads and rewrites.
 type adaptation struct {
 	r      *codec.Request
 	from   *codec.Traits // of the client's format
@@ -17,17 +17,17 @@ type adaptation struct {
 	back   *wayBack
 }
 
-// wayBack is what the steps did that the answer has to be restored from. What it holds are views of the request.
+// wayBack is what the steps did that has to be undone in the answer. It holds views of the request.
 type wayBack struct {
 	names    nameMap
 	wrapped  map[string]bool // names of free-text tools that were sent as functions, before they were made legal
-	stops    [][]byte        // sequences that the provider does not look for
-	jsonTool string          // name of the tool that stands for a schema; "" for none
+	stops    [][]byte        // sequences that the provider does not support
+	jsonTool string          // name of the tool that replaces a schema; "" for none
 }
 
-// adapt rewrites one canonical request so that the target can take it, and readies back for the answer. Steps are in files of
-// their own, each named after what it makes right. The order matters: what refers to tools by name or to calls by id
-// comes before names and ids are changed, and state is put back before the conversation is reshaped around it.
+// adapt rewrites a canonical request so that the target can accept it, and prepares back for the answer. The steps are
+// in separate files, each named after what it corrects. The order matters: references to tools by name or to calls by
+// id are resolved before names and ids change, and state is restored before the conversation is reshaped around it.
 func adapt(back *restorer, r *codec.Request, format codec.Format, s *Settings) error {
 	a := &adaptation{r: r, from: Traits(r.Format), to: Traits(format), takes: Takes(format, &s.Target), target: &s.Target, memory: s.memory(), back: &back.back}
 	back.prepare(a)
@@ -59,7 +59,7 @@ func adapt(back *restorer, r *codec.Request, format codec.Format, s *Settings) e
 	return nil
 }
 
-// view is b as a string without a copy, for keys of maps that live as long as the request: names and ids are views into
-// the client's body or memory of the request, which stay as they are until the exchange is released. An agent's history
-// holds hundreds of them, and copying each would cost more than translating it.
+// view returns b as a string without a copy, for keys of maps that live as long as the request: names and ids are views
+// into the client's body or memory of the request, which do not change until the exchange is released. An agent's
+// history holds hundreds of them, and copying them would cost more than translating it.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

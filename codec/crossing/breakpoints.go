@@ -6,12 +6,12 @@ import (
 
 var ephemeral = []byte(`{"type":"ephemeral"}`)
 
-// breakpointStep is about the marks of the prompt cache.
+// breakpointStep handles prompt cache marks.
 type breakpointStep struct{ *adaptation }
 
-// run marks for Anthropic's prompt cache what agents send again with every turn: tools, instructions and the two
-// newest turns of the user. Without a mark nothing is cached there, and clients of other formats have no way to ask. A
-// client that marks its parts itself is left to it, within the number that is taken: the earliest marks go.
+// run marks for Anthropic's prompt cache what agents send again with every turn: tools, instructions and the two newest
+// user turns. Nothing is cached there without a mark, and clients of other formats cannot ask for one. A client's own
+// marks are kept, up to the provider's limit: the earliest are dropped.
 func (a breakpointStep) run() error {
 	if a.takes.Breakpoints == 0 {
 		return nil
@@ -43,7 +43,7 @@ func (a breakpointStep) run() error {
 	return nil
 }
 
-// marks lists the client's own breakpoints, earliest first. Those inside the result of a tool count like any other.
+// marks lists the client's own breakpoints, earliest first, including those inside tool results.
 func (a breakpointStep) marks() []*[]byte {
 	var marks []*[]byte
 	note := func(mark *[]byte) {

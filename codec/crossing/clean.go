@@ -7,13 +7,12 @@ import (
 	"github.com/mnemeproxy/mneme/codec/statetoken"
 )
 
-// CleanHistory leaves out of a body that passes through what another provider's answers have put into the conversation
-// and this provider would refuse, and with it the whole conversation, for ever: state tokens, unsigned thinking, members
-// that only other hosts know. This is the one place where equal formats are not equal bytes
-// (docs/wire/translation.md#1.6). A body without any of it, which a search for a few marks shows, is returned as it is;
-// dropped names what went, in the client's own terms. A host that wants its reasoning back gets it from the client's own
-// members, else from the ledger. Blocks of the body and their fingerprints are optional: those without marks are not
-// searched again.
+// CleanHistory removes from a body that passes through what other providers' answers have added to the conversation and
+// this provider would refuse, and with it the whole conversation, forever: state tokens, unsigned thinking, members
+// that only other hosts know. Only here do equal formats not mean equal bytes (docs/wire/translation.md#1.6). A body
+// without any of it, as a search for a few marks shows, is returned unchanged; dropped names what was removed, in the
+// client's own terms. A host that wants its reasoning back gets it from the client's own members, else from the ledger.
+// Blocks of the body and their fingerprints are optional: blocks known to have no marks are not searched again.
 func CleanHistory(body []byte, format codec.Format, s *Settings) (cleaned []byte, dropped []string) {
 	clean := definition(format).Clean
 	if clean == nil {
@@ -25,7 +24,7 @@ func CleanHistory(body []byte, format codec.Format, s *Settings) (cleaned []byte
 	return cleanMarked(clean, body, s.Target, s.memory())
 }
 
-// cleanMarked is apart from CleanHistory, so that bodies without marks cost no memory.
+// cleanMarked is separate from CleanHistory, so that bodies without marks cost no memory.
 func cleanMarked(clean func(*codec.Cleaner, []byte) []byte, body []byte, target codec.Target, memory Memory) (cleaned []byte, dropped []string) {
 	c := codec.Cleaner{Target: &target, Recall: func(id []byte) []byte { return memory.recall(ledgerReasoning, id) }}
 	if cleaned = clean(&c, body); !c.Changed {
@@ -34,7 +33,7 @@ func cleanMarked(clean func(*codec.Cleaner, []byte) []byte, body []byte, target 
 	return cleaned, c.Dropped
 }
 
-// unmarked are blocks of requests that hold no mark of any format.
+// unmarked has blocks of requests that contain no mark of any format.
 var unmarked codec.FingerprintSet
 
 func isUnmarked(part []byte) bool {

@@ -7,14 +7,14 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// billingMark opens the first system block of Claude Code, whose text changes with every request: it would keep a
-// foreign provider's prompt cache from ever hitting (docs/wire/translation.md#p62).
+// billingMark begins Claude Code's first system block, whose text changes with every request: it would keep another
+// provider's prompt cache from ever hitting (docs/wire/translation.md#p62).
 const billingMark = "x-anthropic-billing-header:"
 
 // conversationStep shapes the messages.
 type conversationStep struct{ *adaptation }
 
-// clear clears away what no target reads and puts the opening instructions where it looks for them
+// clear removes what no target reads and moves the opening instructions where the target expects them
 // (docs/wire/translation.md#2.3).
 func (a conversationStep) clear() error {
 	a.r.Instructions = a.keepParts(a.r.Instructions, false)
@@ -31,7 +31,7 @@ func (a conversationStep) clear() error {
 	return a.needUser()
 }
 
-// keepParts drops empty text and the billing block, and puts into words what only another format can say.
+// keepParts drops empty text and the billing block, and puts into words what only another format can express.
 func (a conversationStep) keepParts(parts []codec.Part, assistant bool) []codec.Part {
 	kept := parts[:0]
 	for _, p := range parts {
@@ -74,7 +74,7 @@ func (a conversationStep) keepParts(parts []codec.Part, assistant bool) []codec.
 	return kept
 }
 
-// tellFailure says in words that a tool has failed, where the target has no member for that and the result says nothing.
+// tellFailure says in words that a tool has failed, if the target has no member for that and the result says nothing.
 func (a conversationStep) tellFailure(result *codec.Part) {
 	if a.takes.FailedResults {
 		return
@@ -89,8 +89,8 @@ func (a *adaptation) contentPath(wireType []byte) string {
 	return a.from.Members.Content + string(wireType)
 }
 
-// hoistInstructions moves the system and developer messages that open the conversation to the instructions, one block
-// each: joining them would change the bytes that caches compare.
+// hoistInstructions moves the opening system and developer messages to the instructions, one block each: joining them
+// would change the bytes that caches compare.
 func (a conversationStep) hoistInstructions() {
 	n := 0
 	for n < len(a.r.Messages) && isInstruction(a.r.Messages[n].Role) {
@@ -104,8 +104,8 @@ func isInstruction(role codec.Role) bool {
 	return role == codec.RoleSystem || role == codec.RoleDeveloper
 }
 
-// prefill handles a conversation that ends with the beginning of the answer. Models that cannot go on from it would
-// take it for a finished turn.
+// prefill handles a conversation that ends with the beginning of the answer. Models that cannot continue it would take
+// it for a finished turn.
 func (a conversationStep) prefill() error {
 	n := len(a.r.Messages) - 1
 	if n < 0 || a.r.Messages[n].Role != codec.RoleAssistant || hasCalls(a.r.Messages[n].Parts) {
@@ -127,7 +127,7 @@ func (a conversationStep) prefill() error {
 	return nil
 }
 
-// trimRight is a string body without the white space at its end.
+// trimRight returns a string body without trailing white space.
 func trimRight(body []byte) []byte {
 	for {
 		n := len(body)
@@ -160,7 +160,7 @@ func hasCalls(parts []codec.Part) bool {
 	return false
 }
 
-// needUser makes sure that there is something to answer.
+// needUser makes sure that there is a message to answer.
 func (a conversationStep) needUser() error {
 	for i := range a.r.Messages {
 		if r := a.r.Messages[i].Role; r != codec.RoleSystem && r != codec.RoleDeveloper && len(a.r.Messages[i].Parts) > 0 {
@@ -181,12 +181,12 @@ func (a conversationStep) needUser() error {
 	return codec.Invalid(a.from.Members.Conversation, "the conversation has no message to answer")
 }
 
-// order brings the messages into the order and the alternation that the target expects. It never moves instructions
-// to the top: that would change the beginning of the request with every turn.
+// order brings the messages into the order and the alternation that the target expects. It never moves instructions to
+// the top: that would change the beginning of the request with every turn.
 func (a conversationStep) order() error {
 	a.placeInstructions()
 	kept := a.r.Messages[:0]
-	joined := 0 // how many are kept while the last of them has parts in memory of its own
+	joined := 0 // number of results, while the last message has parts in separate memory
 	for _, m := range a.r.Messages {
 		m.Parts = a.presentable(m.Parts)
 		if len(m.Parts) == 0 {
@@ -194,7 +194,7 @@ func (a conversationStep) order() error {
 		}
 		if n := len(kept); n > 0 && a.takes.Alternation && kept[n-1].Role == m.Role && m.Role != codec.RoleTool {
 			last := &kept[n-1]
-			if joined != n { // what stands after its parts may be those of the next message
+			if joined != n { // the next message's parts may follow its own
 				last.Parts, joined = last.Parts[:len(last.Parts):len(last.Parts)], n
 			}
 			last.Parts = append(last.Parts, m.Parts...)
@@ -226,8 +226,8 @@ func (a conversationStep) presentable(parts []codec.Part) []codec.Part {
 	return kept
 }
 
-// placeInstructions finds a place for system and developer messages in the middle: as they are where the target takes
-// them, directly after a user turn where it takes them only there, else as the user's text.
+// placeInstructions places system and developer messages in the middle of the conversation: unchanged if the target
+// accepts them, directly after a user turn if it accepts them only there, else as user text.
 func (a conversationStep) placeInstructions() {
 	messages := a.r.Messages
 	for i := 1; i < len(messages); i++ {
@@ -247,7 +247,7 @@ func (a conversationStep) placeInstructions() {
 		if !isInstruction(messages[i].Role) {
 			continue
 		}
-		// After another instruction that has found its place this one joins it.
+		// It joins an instruction directly before it that has been placed.
 		afterUser := i > 0 && (messages[i-1].Role == codec.RoleUser || messages[i-1].Role == codec.RoleTool || messages[i-1].Role == codec.RoleSystem)
 		if a.takes.SystemTurns == codec.SystemAfterUser && afterUser {
 			messages[i].Role = codec.RoleSystem

@@ -40,13 +40,13 @@ var (
 	marks   = [][]byte{statetoken.Mark} // of all formats
 )
 
-// Register adds a format to the table. It is to be called while the program starts, before anything is crossed.
+// Register adds a format to the table. Call it while the program starts, before anything is crossed.
 func Register(d *codec.Definition) {
 	formats[d.Traits.Format] = &row{Definition: d}
 	marks = append(marks, d.Marks...)
 }
 
-// Formats are those in the table, by their numbers.
+// Formats returns those in the table, by their numbers.
 func Formats() []codec.Format {
 	var list []codec.Format
 	for _, d := range &formats {
@@ -57,7 +57,7 @@ func Formats() []codec.Format {
 	return list
 }
 
-// definition is that of a format; one that is not in the table has no facts.
+// definition returns the row of a format; a format that is not in the table has no facts.
 func definition(f codec.Format) *row {
 	if d := formats[f]; d != nil {
 		return d
@@ -67,10 +67,10 @@ func definition(f codec.Format) *row {
 
 var unknown = row{Definition: new(codec.Definition)}
 
-// Traits are the facts of a format, not to be changed.
+// Traits returns the facts of a format, which must not be changed.
 func Traits(f codec.Format) *codec.Traits { return &definition(f).Traits }
 
-// Takes is what a target takes in a format.
+// Takes returns what a target accepts in a format.
 func Takes(f codec.Format, t *codec.Target) codec.Takes {
 	d := definition(f)
 	takes := d.Traits.Takes
@@ -81,7 +81,7 @@ func Takes(f codec.Format, t *codec.Target) codec.Takes {
 	return takes
 }
 
-// ClientCodec is the codec for a surface. Surfaces without one of their own, embeddings among them, have chat's errors.
+// ClientCodec returns the codec of a surface. Surfaces without one, such as embeddings, have chat's errors.
 func ClientCodec(surface codec.Format) codec.ClientCodec {
 	if c := definition(surface).Client; c != nil {
 		return c
@@ -89,7 +89,7 @@ func ClientCodec(surface codec.Format) codec.ClientCodec {
 	return definition(codec.Chat).Client
 }
 
-// ProviderCodec is the codec for a format that providers speak; errors of embeddings read like chat's.
+// ProviderCodec returns the codec of a provider format; errors of embeddings are read like chat's.
 func ProviderCodec(f codec.Format) codec.ProviderCodec {
 	if c := definition(f).Provider; c != nil {
 		return c
@@ -97,7 +97,7 @@ func ProviderCodec(f codec.Format) codec.ProviderCodec {
 	return definition(codec.Chat).Provider
 }
 
-// providerFor is the codec for a target in a format.
+// providerFor returns the codec for a target in a format.
 func providerFor(f codec.Format, t *codec.Target) codec.ProviderCodec {
 	if of := definition(f).ProviderOf; of != nil {
 		return of(t)
@@ -105,8 +105,8 @@ func providerFor(f codec.Format, t *codec.Target) codec.ProviderCodec {
 	return ProviderCodec(f)
 }
 
-// AppendHeartbeat appends a sign of life in the form of a surface, a comment where it has none of its own. next is the
-// number of the stream's next event, 0 where none was numbered.
+// AppendHeartbeat appends a heartbeat in the form of a surface, a comment if it has none of its own. next is the number
+// of the stream's next event, 0 if none was numbered.
 func AppendHeartbeat(dst []byte, surface codec.Format, next int64) []byte {
 	if beat := Traits(surface).Stream.Heartbeat; beat != nil {
 		return beat(dst, next)

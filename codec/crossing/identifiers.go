@@ -9,7 +9,7 @@ import (
 // identifierStep makes names and ids legal.
 type identifierStep struct{ *adaptation }
 
-// run gives tools legal names and calls legal ids. Both are pure functions of what the client sent, so that a
+// run gives tools legal names and calls legal ids. Both are pure functions of the client's values, so that a
 // conversation keeps its bytes from turn to turn and nothing has to be remembered (docs/wire/translation.md#4).
 func (a identifierStep) run() error {
 	names := make([][]byte, 0, len(a.r.Tools)+len(a.r.Messages))
@@ -18,7 +18,7 @@ func (a identifierStep) run() error {
 			names = append(names, a.r.Tools[i].Name)
 		}
 	}
-	legal := true // every id is
+	legal := true // all ids are
 	for i := range a.r.Messages {
 		for j := range a.r.Messages[i].Parts {
 			p := &a.r.Messages[i].Parts[j]
@@ -31,7 +31,7 @@ func (a identifierStep) run() error {
 	a.back.names.declare(a.to.ToolName, names)
 	a.renameTools()
 	if legal && len(a.back.names.sent) == 0 {
-		return nil // every name and id is the client's own
+		return nil // all names and ids are unchanged
 	}
 	short := newIDMap(a.takes.CallID)
 	short.ids, short.taken = make(map[string][]byte, len(a.r.Messages)), make(map[string]bool, len(a.r.Messages))
@@ -133,7 +133,7 @@ func isAlphanumeric(id []byte) bool {
 	return true
 }
 
-// of is the id to send for a client's id: the same for the same, another for another.
+// of returns the id to send for a client's id: equal ids for equal ones, different ids for different ones.
 func (m *idMap) of(id []byte) []byte {
 	if sent, ok := m.ids[string(id)]; ok {
 		return sent

@@ -2,16 +2,16 @@ package crossing
 
 import "github.com/mnemeproxy/mneme/codec"
 
-// Ledger keeps reasoning state that a client's format has no slot for, so that it can be put back when the client sends
-// the conversation again without it. Implementations are safe for concurrent use.
+// Ledger keeps reasoning state for which a client's format has no slot, so that it can be restored when the client
+// sends the conversation again without it. Implementations are safe for concurrent use.
 type Ledger interface {
-	// Recall is what was kept for a call or an answer text, or nil.
+	// Recall returns what was kept for a call or an answer text, or nil.
 	Recall(key LedgerKey) []byte
-	// Keep remembers a value; it may forget it after some time or under pressure.
+	// Keep stores a value; it may be dropped after some time or under pressure.
 	Keep(key LedgerKey, value []byte)
 }
 
-// Memory is a ledger's entries for one account and one family of models. Without a ledger it keeps nothing.
+// Memory is a ledger restricted to one account and one family of models. Without a ledger it keeps nothing.
 type Memory struct {
 	Ledger  Ledger
 	Account string
@@ -35,7 +35,7 @@ func (m *Memory) key(kind string, id []byte) LedgerKey {
 	return LedgerKey{Account: m.Account, Family: m.Family, Kind: kind, ID: string(id)}
 }
 
-// LedgerKey names an entry of a [Ledger].
+// LedgerKey identifies an entry of a [Ledger].
 type LedgerKey struct {
 	Account string
 	Family  codec.Family
@@ -50,10 +50,10 @@ const (
 	ledgerText      = "text"
 )
 
-// maxThought bounds the reasoning text of an answer that is kept.
+// maxThought is the longest reasoning text of an answer that is kept.
 const maxThought = 64 << 10
 
-// thoughts is the reasoning text of one answer, which is kept with each call that it led to.
+// thoughts is the reasoning text of one answer, which is stored with each call that it led to.
 type thoughts struct {
 	Memory
 	thought []byte // string body
@@ -73,7 +73,7 @@ func (t *thoughts) addThought(text []byte) {
 
 func (t *thoughts) keepThought(callID []byte) { t.keep(ledgerReasoning, callID, t.thought) }
 
-// note follows an answer whose calls the client gets as they are.
+// note follows an answer whose calls reach the client unchanged.
 func (t *thoughts) note(events []codec.Event) {
 	if t.Ledger == nil {
 		return
@@ -96,7 +96,7 @@ func (t *thoughts) note(events []codec.Event) {
 	}
 }
 
-// emptied keeps nothing, with the memory of t.
+// emptied returns an empty value that reuses the memory of t.
 func (t *thoughts) emptied() thoughts {
 	return thoughts{thought: t.thought[:0], ledTo: t.ledTo[:0]}
 }

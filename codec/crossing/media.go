@@ -7,11 +7,11 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// mediaStep makes pictures, documents and sounds what the target can take.
+// mediaStep adapts images, documents and sounds to the target.
 type mediaStep struct{ *adaptation }
 
-// run checks pictures, documents and sounds against what the target can take, and moves pictures out of tool results
-// where it takes only text there (docs/wire/translation.md#2.3).
+// run checks images, documents and sounds against what the target accepts, and moves images out of tool results if
+// those may only hold text (docs/wire/translation.md#2.3).
 func (a mediaStep) run() error {
 	for i := range a.r.Messages {
 		m := &a.r.Messages[i]
@@ -34,9 +34,9 @@ func (a mediaStep) run() error {
 	return nil
 }
 
-// introduceDocuments puts the title and the context that a Messages client gives its documents into words, since no other
-// format has members for them: into the text of a document that is text, else before the document, unless the title can be
-// the name of its file.
+// introduceDocuments puts the title and the context of a Messages client's documents into words, since no other format
+// has members for them: at the start of a document's text, or else before the document, unless the title can be its
+// file name.
 func (a mediaStep) introduceDocuments(parts []codec.Part) []codec.Part {
 	for i := range parts {
 		if !a.introduces(&parts[i]) {
@@ -114,7 +114,7 @@ func isWebURL(url []byte) bool {
 		bytes.HasPrefix(url, []byte(`http:\/\/`)) || bytes.HasPrefix(url, []byte(`https:\/\/`))
 }
 
-// imageType spells the type as every provider does, and refuses those that the target cannot read.
+// imageType normalises the media type, and refuses types that the target cannot read.
 func (a mediaStep) imageType(p *codec.Part, m *codec.Message) error {
 	if string(p.MediaType) == "image/jpg" {
 		p.MediaType = []byte("image/jpeg")
@@ -125,8 +125,8 @@ func (a mediaStep) imageType(p *codec.Part, m *codec.Message) error {
 	return codec.Invalid(a.r.Path(m.Index), "%s takes pictures as JPEG, PNG, GIF or WebP, not %s", a.target.Model, p.MediaType)
 }
 
-// liftImages moves pictures and documents from tool results into a message of the user after the whole run of
-// results, and leaves a note in their place.
+// liftImages moves images and documents from tool results into a user message after the whole run of results, and
+// leaves a note in their place.
 func (a mediaStep) liftImages() {
 	lifted := make([]codec.Message, 0, len(a.r.Messages))
 	for _, m := range a.r.Messages {

@@ -6,27 +6,26 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// nameMap leads from the tool names that a provider knows back to those of the client. What it holds are views of the
-// request.
+// nameMap maps a provider's tool names to the client's. It holds views of the request.
 type nameMap struct {
-	sent      map[string]string   // client's name → provider's, where that is another one
+	sent      map[string]string   // client's name → provider's, if different
 	original  map[string]original // provider's name → the client's
 	qualified map[string]original // flattened name → namespace and name
 }
 
 type original struct {
 	namespace, name []byte
-	flat            []byte // both as one name, before that was made legal
+	flat            []byte // both joined as one name, before it was made legal
 }
 
-// qualify remembers what a flattened name stands for.
+// qualify remembers the namespace and name of a flattened name.
 func (n *nameMap) qualify(flat, namespace, name []byte) {
 	n.qualified[view(flat)] = original{namespace: namespace, name: name}
 }
 
-// declare gives every name of the request one that is legal by the rule of the format. The result depends on the set of names alone: the
-// same tools get the same names in every turn. A name that is legal keeps itself; of names that meet after cleaning all
-// but the exact match get a hash (docs/wire/translation.md#4.3).
+// declare gives every name of the request a legal name by the rule of the format. The result depends only on the set of
+// names: the same tools get the same names in every turn. A legal name is kept; of names that are equal after cleaning,
+// all except an exact match get a hash (docs/wire/translation.md#4.3).
 func (n *nameMap) declare(format codec.NameRule, names [][]byte) {
 	rule := nameRule(format)
 	n.sent, n.original = make(map[string]string), make(map[string]original, len(names)/2)
@@ -56,7 +55,7 @@ func (n *nameMap) declare(format codec.NameRule, names [][]byte) {
 	}
 }
 
-// lead has a name that the provider knows lead back to the client's.
+// lead maps a provider's name to the client's.
 func (n *nameMap) lead(name []byte, sent string) {
 	back := original{name: name}
 	if q, ok := n.qualified[view(name)]; ok {
@@ -66,7 +65,7 @@ func (n *nameMap) lead(name []byte, sent string) {
 	n.original[sent] = back
 }
 
-// nameRule applies what a format takes as the name of a tool.
+// nameRule applies a format's rule for tool names.
 type nameRule codec.NameRule
 
 func (r nameRule) takes(c byte) bool {
@@ -113,7 +112,7 @@ func (r nameRule) clean(name []byte) string {
 	return string(clean)
 }
 
-// hashLength is the length of the hash after a name that had to be shortened or told apart.
+// hashLength is the length of the hash after a name that had to be shortened or made unique.
 const hashLength = 8
 
 func (r nameRule) hashed(clean string, name []byte) string {
@@ -126,7 +125,7 @@ func base62(hash [sha256.Size]byte, n int) string {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	out := make([]byte, n)
 	for i := range out {
-		// Two bytes a digit: the bias of the remainder is below a thousandth.
+		// Two bytes per digit: the bias of the remainder is below a thousandth.
 		out[i] = digits[(int(hash[(2*i)%len(hash)])<<8|int(hash[(2*i+1)%len(hash)]))%len(digits)]
 	}
 	return string(out)

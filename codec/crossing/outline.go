@@ -2,27 +2,25 @@ package crossing
 
 import "github.com/mnemeproxy/mneme/codec"
 
-// Outline reads a complete answer piece by piece, for one that is too long to be held. It finds where the JSON value ends, and
-// keeps the answer without its bulk, which is enough for what [Observe] wants to know: the beginning of each string, the first
-// elements of each list.
+// Outline reads a complete answer that is too long to hold, piece by piece. It finds the end of the JSON value, and
+// keeps an abridged answer for [Observe]: the beginning of each string, the first elements of each list.
 //
-// It matches brackets and quotes, so that an answer that lost its end is noticed. Other faults of the JSON are left for the
-// client to notice.
+// It matches brackets and quotes, so it notices a truncated answer. Other faults of the JSON are left to the client.
 type Outline struct {
 	format codec.Format
 	kept   []byte
 	full   bool // kept would have become too long, and is empty
 
-	open    []int // of the objects and lists that are open, outermost first: elements of a list so far, or inObject
-	passing int   // how many were open where the rest of a list began to be left out; 0: nothing is left out
+	open    []int // of the open objects and lists, outermost first: elements of a list so far, or inObject
+	passing int   // how many were open when the rest of a list began to be skipped; 0: nothing is skipped
 	closed  bool  // the value has ended
-	broken  bool  // this is no JSON object or list
+	broken  bool  // not a JSON object or list
 
 	inString bool
-	escape   int   // bytes that the escape sequence still has; afterBackslash: its next byte says how many
+	escape   int   // bytes left of the escape sequence; afterBackslash: its next byte decides
 	length   int   // bytes of the string so far
-	cut      bool  // the rest of the string is left out
-	left     int64 // bytes of strings that were left out so
+	cut      bool  // the rest of the string is skipped
+	left     int64 // bytes skipped in strings
 }
 
 const (
@@ -32,13 +30,13 @@ const (
 	outlineString   = 512 // bytes
 	outlineElements = 16
 	outlineBytes    = 256 << 10
-	outlineDepth    = 512 // what lies deeper is taken for no answer
+	outlineDepth    = 512 // deeper nesting is not an answer
 )
 
 // NewOutline begins to read an answer in a provider's format.
 func NewOutline(format codec.Format) *Outline { return &Outline{format: format} }
 
-// Write reads the next piece, and gives how many of its bytes stand before the last byte of the value.
+// Write reads the next piece, and returns how many of its bytes precede the last byte of the value.
 func (o *Outline) Write(p []byte) (before int) {
 	if !o.closed {
 		before = len(p)
@@ -105,7 +103,8 @@ func (o *Outline) separate() {
 	o.keep(',')
 }
 
-// readString reads p, which begins inside a string, up to the end of the string or of p, and gives how many bytes that are.
+// readString reads p, which begins inside a string, up to the end of the string or of p, and returns how many bytes
+// that are.
 func (o *Outline) readString(p []byte) int {
 	for i, c := range p {
 		switch {
@@ -120,7 +119,7 @@ func (o *Outline) readString(p []byte) int {
 			o.keep(c)
 			return i + 1
 		default:
-			if o.length >= outlineString && c&0xc0 != 0x80 { // where no character is cut in two
+			if o.length >= outlineString && c&0xc0 != 0x80 { // without splitting a character
 				o.cut = true
 			}
 			if c == '\\' {
@@ -147,10 +146,10 @@ func (o *Outline) keep(c byte) {
 	}
 }
 
-// Broken reports whether what has been read is no beginning of an answer.
+// Broken reports whether the input cannot be the beginning of an answer.
 func (o *Outline) Broken() bool { return o.broken }
 
-// Seen gives what the answer says of itself. complete reports whether it has come to its end.
+// Seen returns what the answer says about itself. complete reports whether it has ended.
 func (o *Outline) Seen() (seen Seen, complete bool) {
 	if !o.closed || o.broken {
 		return seen, false

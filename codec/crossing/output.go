@@ -10,14 +10,14 @@ import (
 const (
 	jsonOnly   = "Answer with a single JSON object and nothing else."
 	jsonSchema = "Answer with a single JSON object and nothing else. It must match this JSON Schema: "
-	// jsonTool is called by models that cannot be held to a schema in any other way; its arguments are the answer.
+	// jsonTool is called by models that support no schema otherwise; its arguments are the answer.
 	jsonTool = "json_response"
 )
 
-// outputStep is about the form of the answer.
+// outputStep handles the form of the answer.
 type outputStep struct{ *adaptation }
 
-// run asks for JSON in the target's own way (docs/wire/translation.md#2.8).
+// run requests JSON in the target's own way (docs/wire/translation.md#2.8).
 func (a outputStep) run() error {
 	o := &a.r.Output
 	switch o.Kind {
@@ -38,7 +38,7 @@ func (a outputStep) schemaFormat(o *codec.OutputFormat) {
 		o.Name = []byte("structured_output")
 	}
 	if a.from.Client.StrictSchemas && a.takes.StrictSwitch && strictly(o.Schema, 0) {
-		o.Strict = codec.True // the client expects what the target does only on request
+		o.Strict = codec.True // the client expects it always, the target does it only on request
 	}
 	switch {
 	case a.takes.JSONSchema:
@@ -55,11 +55,11 @@ func (a outputStep) schemaFormat(o *codec.OutputFormat) {
 	}
 }
 
-// maxStrictDepth is how deep a schema may be nested under OpenAI's strict mode.
+// maxStrictDepth is how deep a schema may be nested in OpenAI's strict mode.
 const maxStrictDepth = 10
 
-// strictly reports whether OpenAI takes the schema in strict mode, where every value has a type, every object is closed and
-// all its properties are required. A keyword that strict mode may refuse is a no.
+// strictly reports whether OpenAI accepts the schema in strict mode, where every value has a type, every object is
+// closed and all its properties are required. A keyword that strict mode may refuse makes it false.
 func strictly(schema []byte, depth int) bool {
 	if !scan.IsObject(schema) || depth > maxStrictDepth {
 		return false
@@ -99,7 +99,7 @@ func strictly(schema []byte, depth int) bool {
 	return sound && typed && closed == object && (depth > 0 || object)
 }
 
-// allStrict asks it of all values of an object.
+// allStrict is strictly for all values of an object.
 func allStrict(schemas []byte, depth int) bool {
 	for m := scan.Object(schemas); m.Next(); {
 		if !strictly(m.Value, depth+1) {
@@ -109,7 +109,7 @@ func allStrict(schemas []byte, depth int) bool {
 	return true
 }
 
-// forceJSONTool makes the answer the arguments of a call, which is turned into text on the way back.
+// forceJSONTool makes the answer the arguments of a call, which is turned back into text in the answer.
 func (a outputStep) forceJSONTool(o *codec.OutputFormat) {
 	name := jsonTool
 	for a.back.names.original[name].name != nil { // the client has a tool of that name

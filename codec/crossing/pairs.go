@@ -6,12 +6,12 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// pairStep joins calls and their results.
+// pairStep matches calls with their results.
 type pairStep struct{ *adaptation }
 
-// run makes every call of the history be followed by exactly one result, all results of a turn in one message
+// run makes sure that every call in the history is followed by exactly one result, all results of a turn in one message
 // directly after it and in the order of the calls (docs/wire/translation.md#2.3 and P67 to P76). Providers refuse
-// anything else, and a client that has lost a result must not lose the conversation with it.
+// anything else, and a client that has lost a result must not lose the conversation.
 func (a pairStep) run() error {
 	a.renameRepeatedCalls()
 	paired := make([]codec.Message, 0, len(a.r.Messages)+2)
@@ -57,8 +57,8 @@ func isCall(p *codec.Part) bool {
 	return p.Kind == codec.PartToolCall || p.Kind == codec.PartCustomCall
 }
 
-// answerCalls appends the results of the calls in the last message of paired, gathered from the messages that follow,
-// then what else these say.
+// answerCalls appends the results of the calls in the last message of paired, collected from the following messages,
+// then the rest of those.
 func (a pairStep) answerCalls(paired, following []codec.Message) ([]codec.Message, error) {
 	asker := &paired[len(paired)-1]
 	calls := 0
@@ -92,7 +92,7 @@ func (a pairStep) answerCalls(paired, following []codec.Message) ([]codec.Messag
 	return a.appendRest(paired, following, found)
 }
 
-// results are those that follow the calls of one turn.
+// results are the results after the calls of one turn.
 type results struct {
 	following []codec.Message
 	used      map[*codec.Part]bool
@@ -105,7 +105,7 @@ type ofCall struct {
 	taken int
 }
 
-// manyCalls is from how many calls on results are not searched one by one.
+// manyCalls is the number of calls from which on results are not searched one by one.
 const manyCalls = 16
 
 func newResults(following []codec.Message, calls int) *results {
@@ -131,7 +131,7 @@ func newResults(following []codec.Message, calls int) *results {
 	return r
 }
 
-// take finds the first unused result for a call. A result without an id belongs to the only call there is.
+// take returns the first unused result of a call. A result without an id belongs to the only call.
 func (r *results) take(call *codec.Part, only bool) *codec.Part {
 	if r.byID != nil {
 		of := r.byID[string(call.CallID)]
@@ -170,7 +170,7 @@ func (r *results) repeats(p *codec.Part) bool {
 	return false
 }
 
-// appendRest appends what stands between the calls and the next turn of the assistant beside their results.
+// appendRest appends what else is between the calls and the next assistant turn.
 func (a pairStep) appendRest(paired, following []codec.Message, found *results) ([]codec.Message, error) {
 	for _, m := range following {
 		if m.Role != codec.RoleTool {
@@ -197,7 +197,7 @@ func (a pairStep) appendRest(paired, following []codec.Message, found *results) 
 	return paired, nil
 }
 
-// orphans turns results whose call is gone, after a history was trimmed for instance, into words of the user.
+// orphans turns results without a call, for instance in a trimmed history, into user text.
 func (a pairStep) orphans(results []codec.Part) []codec.Part {
 	var parts []codec.Part
 	for i := range results {
@@ -214,8 +214,8 @@ func (a pairStep) orphans(results []codec.Part) []codec.Part {
 	return parts
 }
 
-// renameRepeatedCalls tells calls apart that bear the same id, which happens with hosts that number calls per turn. The
-// n-th result with that id belongs to the n-th call with it; all but the first get a number after the id.
+// renameRepeatedCalls makes repeated call ids unique; some hosts number calls per turn. The n-th result with an id
+// belongs to the n-th call with it; all but the first get a number after the id.
 func (a pairStep) renameRepeatedCalls() {
 	calls, results := make(map[string]int, len(a.r.Messages)), make(map[string]int, len(a.r.Messages))
 	for i := range a.r.Messages {

@@ -10,7 +10,7 @@ import (
 // Effort words, weakest first.
 var effortWords = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
-// Budgets in tokens that stand for effort words, and the other way round (docs/wire/translation.md#2.7).
+// Budgets in tokens for effort words, and the reverse (docs/wire/translation.md#2.7).
 var effortBudgets = map[string]int64{
 	"minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 32768, "max": 1 << 40,
 }
@@ -30,10 +30,10 @@ func effortOfBudget(budget int64) string {
 	}
 }
 
-// reasoningStep is about how much the model is to reason.
+// reasoningStep handles how much the model reasons.
 type reasoningStep struct{ *adaptation }
 
-// run asks for reasoning in the target's own form. What the client left to the model stays left to the model.
+// run requests reasoning in the target's own form. What the client left to the model is left to the model.
 func (a reasoningStep) run() error {
 	g := &a.r.Reasoning
 	word := a.askedEffort()
@@ -64,7 +64,7 @@ func forces(mode codec.ChoiceMode) bool {
 	return mode == codec.ChoiceRequired || mode == codec.ChoiceTool
 }
 
-// askedEffort is what the client asked for as a word, "" when it left that to the model.
+// askedEffort returns the client's effort as a word, "" if it left that to the model.
 func (a reasoningStep) askedEffort() string {
 	g := &a.r.Reasoning
 	switch {
@@ -79,7 +79,7 @@ func (a reasoningStep) askedEffort() string {
 	}
 }
 
-// askBudget asks in tokens.
+// askBudget requests a number of tokens.
 func (a reasoningStep) askBudget(word string, budget int64) {
 	g, t := &a.r.Reasoning, a.target
 	switch word {
@@ -133,7 +133,7 @@ func (a reasoningStep) askAdaptive(word string, mode codec.ReasoningMode) {
 	g.Effort = a.nearestEffort(word)
 }
 
-// askEffort asks with a word alone.
+// askEffort requests an effort word.
 func (a reasoningStep) askEffort(word string) {
 	if word == "none" && !slices.Contains(a.target.Efforts, "none") {
 		if a.target.CanDisable {
@@ -150,7 +150,7 @@ func (a reasoningStep) askEffort(word string) {
 	a.r.Reasoning.Effort = a.nearestEffort(word)
 }
 
-// askLevel asks Gemini 3 with a level: an effort word in capitals. Its reasoning cannot be switched off.
+// askLevel requests a level from Gemini 3: an effort word in capitals. Its reasoning cannot be switched off.
 func (a reasoningStep) askLevel(word string) {
 	if word == "none" {
 		a.r.Notes.Drop(a.from.Members.Effort)
@@ -160,8 +160,8 @@ func (a reasoningStep) askLevel(word string) {
 	}
 }
 
-// nearestEffort is the word the model takes that is nearest to the one asked for: the same, else the next weaker, else
-// the weakest. Only who asks for none gets none.
+// nearestEffort returns the model's nearest word to the requested one: the same, else the next weaker, else the
+// weakest. Only a request for none gets none.
 func (a reasoningStep) nearestEffort(word string) []byte {
 	if word == "" {
 		return nil
@@ -196,8 +196,8 @@ func (a reasoningStep) stopThinking() {
 	*g = codec.Reasoning{Mode: mode, Effort: g.Effort}
 }
 
-// lostThinking reports whether the tool loop that the request goes on with would begin without the thinking that led to it:
-// Anthropic refuses to think then, and nobody can invent a signature. It looks at the messages as they will be sent.
+// lostThinking reports whether the tool loop that the request continues would begin without the thinking that led to
+// it: Anthropic then refuses to think, and signatures cannot be invented. It reads the messages as they will be sent.
 func (a reasoningStep) lostThinking() bool {
 	if a.target.Family != codec.FamilyAnthropic {
 		return false
@@ -213,8 +213,8 @@ func (a reasoningStep) lostThinking() bool {
 	return false
 }
 
-// openLoop is where that loop begins. Words of the user after results belong to the turn of the results for Anthropic,
-// and do not end the loop.
+// openLoop returns where that loop begins. For Anthropic, user text after results belongs to the turn of the results,
+// and does not end the loop.
 func (a reasoningStep) openLoop() int {
 	for i := len(a.r.Messages) - 1; i >= 0; i-- {
 		if a.r.Messages[i].Role == codec.RoleUser && (i == 0 || a.r.Messages[i-1].Role != codec.RoleTool) {

@@ -9,7 +9,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// refuse turns away what would change the meaning of the answer if it were left out (docs/wire/translation.md#2.1).
+// refuse rejects what would change the meaning of the answer if it were left out (docs/wire/translation.md#2.1).
 func (a *adaptation) refuse() error {
 	r := a.r
 	switch {
@@ -29,7 +29,7 @@ func (a *adaptation) refuse() error {
 	case r.MaxOutput == 0:
 		return codec.Invalid(a.from.Members.MaxOutput, "an output limit of 0 has no meaning at %s", a.target.Provider)
 	}
-	// No answer that is translated has log probabilities, so that none are asked for.
+	// Translated answers have no log probabilities, so none are requested.
 	if r.Logprobs == codec.True {
 		r.Notes.Drop("logprobs")
 	}

@@ -8,13 +8,12 @@ import (
 	"github.com/mnemeproxy/mneme/codec/statetoken"
 )
 
-// restorer takes back in the answer what the adaptation did to the request. Each of its parts is about one thing: names
-// and ids of calls, proofs of reasoning, stop sequences that the provider does not look for, and characters that it cuts
-// in two.
+// restorer undoes in the answer what the adaptation did to the request. Its parts handle names and ids of calls, proofs
+// of reasoning, stop sequences that the provider does not support, and characters split over two deltas.
 type restorer struct {
 	surface *codec.Traits
-	notes   *codec.Notes // what was done to the request, and what is done to the answer
-	infers  bool         // the provider may leave open why it stopped: what it said tells
+	notes   *codec.Notes // what was done to the request and the answer
+	infers  bool         // the provider may leave open why it stopped, which is then inferred
 
 	back    wayBack
 	calls   callRestorer
@@ -28,22 +27,22 @@ type restorer struct {
 	out   eventBuffer
 }
 
-// item is what has to be remembered of one content item of the answer.
+// item is the state of one content item of the answer.
 type item struct {
 	ordinal   int32 // for the client
 	kind      codec.ItemType
 	json      bool   // a call that is the answer
-	omitted   string // the class of media that the client cannot be given, such as image; "" for none
+	omitted   string // the class of media that the client's format cannot carry, such as image; "" for none
 	proved    bool   // a call that began with its proof
 	arguments codec.ArgumentDepth
-	said      textHash // by a text, where the ledger keeps its proof
+	said      textHash // of a text under which the ledger keeps its proof
 	unwrap    *unwrapper
 	callID    []byte // as the client saw it
 	signature []byte
 	family    codec.Family
 }
 
-// eventBuffer is the events of one frame, and the bytes that they point to.
+// eventBuffer has the events of one frame, and the bytes that they point to.
 type eventBuffer struct {
 	events []codec.Event
 	bytes  []byte
@@ -53,17 +52,17 @@ func (b *eventBuffer) reset() { b.events, b.bytes = b.events[:0], b.bytes[:0] }
 
 func (b *eventBuffer) add(events ...codec.Event) { b.events = append(b.events, events...) }
 
-// since is what was written after from, for an event: what is written later does not reach into it.
+// since returns the bytes written after from, for an event: later writes do not reach into them.
 func (b *eventBuffer) since(from int) []byte { return b.bytes[from:len(b.bytes):len(b.bytes)] }
 
-// addSince adds a delta of what was written after from, if that is anything.
+// addSince adds a delta of the bytes written after from, if there are any.
 func (b *eventBuffer) addSince(from int, kind codec.EventKind, ordinal int32) {
 	if given := b.since(from); len(given) > 0 {
 		b.add(codec.Event{Kind: kind, Item: ordinal, Raw: given})
 	}
 }
 
-// prepare readies r for one exchange.
+// prepare prepares r for one exchange.
 func (r *restorer) prepare(a *adaptation) {
 	*r = restorer{
 		surface: a.from,
@@ -75,8 +74,8 @@ func (r *restorer) prepare(a *adaptation) {
 	}
 }
 
-// conversationHash tells conversations apart at the point they have reached: a repeated request makes the same ids, the
-// next turn makes others.
+// conversationHash identifies a conversation at its present point: a repeated request gets the same ids, the next turn
+// gets others.
 func conversationHash(r *codec.Request, account string) [sha256.Size]byte {
 	h := sha256.New()
 	h.Write([]byte(account))
@@ -161,7 +160,7 @@ func (r *restorer) item(ordinal int32) *item {
 	return &r.items[ordinal]
 }
 
-// number gives out the client's next ordinal.
+// number assigns the client's next ordinal.
 func (r *restorer) number() int32 {
 	r.next++
 	return r.next - 1
@@ -169,7 +168,7 @@ func (r *restorer) number() int32 {
 
 func (r *restorer) open(ev *codec.Event, rest []codec.Event) {
 	if int(ev.Item) != len(r.items) {
-		return // not dense: nothing of ours
+		return // not dense: ignored
 	}
 	opened := *ev
 	it := item{kind: ev.Type}
@@ -191,8 +190,8 @@ func (r *restorer) open(ev *codec.Event, rest []codec.Event) {
 	r.out.add(opened)
 }
 
-// omit puts words in the place of media that the client's format has no place for: what was paid for does not vanish
-// without a word.
+// omit writes words in place of media that the client's format cannot carry, so that paid output does not vanish
+// silently.
 func (r *restorer) omit(opened *codec.Event, it *item) {
 	class, _, _ := strings.Cut(string(opened.Name), "/")
 	r.notes.Drop("answer." + class)
@@ -200,8 +199,8 @@ func (r *restorer) omit(opened *codec.Event, it *item) {
 	opened.Type, opened.Name, opened.Origin = codec.ItemText, nil, codec.FormatUnknown
 }
 
-// proveAhead gives the client the proof of a call no later than the call's beginning: with it in chat, which has a member
-// for it that clients read there alone, else in a reasoning item before it. The proof comes with the call: providers that
+// proveAhead gives the client the proof of a call before the call begins: with it in chat, which has a member for it
+// that clients read only there, else in a reasoning item before it. The proof arrives with the call: providers that
 // have such proofs send calls whole.
 func (r *restorer) proveAhead(opened *codec.Event, it *item, ordinal int32, rest []codec.Event) {
 	for i := range rest {
@@ -222,7 +221,7 @@ func (r *restorer) proveAhead(opened *codec.Event, it *item, ordinal int32, rest
 	}
 }
 
-// carry emits an empty reasoning item that holds nothing but state.
+// carry emits an empty reasoning item that holds only state.
 func (r *restorer) carry(c *statetoken.Token) {
 	ordinal := r.number()
 	r.out.add(
@@ -257,8 +256,8 @@ func (r *restorer) text(ev *codec.Event) {
 	)
 }
 
-// endEarly ends an answer whose stop sequence has matched. What the model went on to say was not asked for; its usage
-// is taken where it is already there, else left to be estimated.
+// endEarly ends an answer whose stop sequence has matched. What the model continues to say was not requested; its usage
+// is used if it is already known, else estimated.
 func (r *restorer) endEarly(rest []codec.Event) {
 	for i := range rest {
 		if rest[i].Kind == codec.EventUsage {
@@ -268,7 +267,7 @@ func (r *restorer) endEarly(rest []codec.Event) {
 	r.out.add(codec.Event{Kind: codec.EventEnd, End: codec.EndTerminal})
 }
 
-// release gives out the text that was held back for a stop sequence which did not come.
+// release emits text that was held back for a stop sequence that did not come.
 func (r *restorer) release(it *item) {
 	if it.kind != codec.ItemText {
 		return
@@ -279,7 +278,7 @@ func (r *restorer) release(it *item) {
 	r.out.addSince(from, codec.EventText, it.ordinal)
 }
 
-// releaseAll gives out what is held for items that were never closed.
+// releaseAll emits what is held for items that were never closed.
 func (r *restorer) releaseAll() {
 	r.releaseHalf(r.pairs.event.Item)
 	if it := r.item(r.stops.item); it != nil {
@@ -313,9 +312,9 @@ func (r *restorer) arguments(ev *codec.Event) {
 	}
 }
 
-// signature keeps the proof of an item until the item is complete. A call's proof has been carried ahead already; a
-// text's proof goes to the ledger alone, because a reasoning item after the text makes Claude Code print nothing
-// (observed with 2.1.197).
+// signature keeps the proof of an item until the item is complete. A call's proof has already been sent; a text's proof
+// goes only to the ledger, because a reasoning item after the text makes Claude Code print nothing (observed with
+// 2.1.197).
 func (r *restorer) signature(ev *codec.Event) {
 	it := r.item(ev.Item)
 	if it == nil {
@@ -367,22 +366,22 @@ func (r *restorer) close(ev *codec.Event) {
 	r.out.add(closed)
 }
 
-// releaseHalf gives out half a character of an item whose other half did not come.
+// releaseHalf emits half a character of an item whose other half did not come.
 func (r *restorer) releaseHalf(item int32) {
 	if ev, ok := r.pairs.release(item, &r.out); ok {
 		r.delta(&ev)
 	}
 }
 
-// closeWrapped gives out what the unwrapping still holds.
+// closeWrapped emits what the unwrapping still holds.
 func (r *restorer) closeWrapped(it *item) {
 	from := len(r.out.bytes)
 	r.out.bytes = it.unwrap.end(r.out.bytes)
 	r.out.addSince(from, codec.EventCustomInput, it.ordinal)
 }
 
-// finish corrects the reason: an answer that was asked for as a call is no call, and a call that the client cannot see
-// is none either.
+// finish corrects the reason: an answer that was requested as a call is not a call, and neither is a call that the
+// client cannot see.
 func (r *restorer) finish(ev *codec.Event) {
 	r.releaseAll()
 	finished := *ev
@@ -395,7 +394,7 @@ func (r *restorer) finish(ev *codec.Event) {
 	r.out.add(finished)
 }
 
-// inferredFinish is why a provider stopped that did not say so. Arguments that stop in the middle were cut off (P96).
+// inferredFinish returns why a provider stopped that did not say so. Incomplete arguments were truncated (P96).
 func (r *restorer) inferredFinish() codec.FinishReason {
 	for i := range r.items {
 		if r.items[i].arguments.Broken() {
@@ -414,19 +413,19 @@ func (r *restorer) showsCalls() bool {
 	return false
 }
 
-// callRestorer gives calls the client's names and ids that it can take.
+// callRestorer gives calls the client's names and ids that the client accepts.
 type callRestorer struct {
 	surface *codec.Traits
 	back    *wayBack
-	seed    [sha256.Size]byte // of ids made here: the conversation so far
+	seed    [sha256.Size]byte // of generated ids: the conversation so far
 	calls   int
 }
 
-// unnamed stands for the tool of a call whose name never came. The client has no such tool, says so in the result, and
-// the model can call again; an empty name would be refused when the history is sent back.
+// unnamed replaces the tool name of a call whose name never came. The client has no such tool, says so in the result,
+// and the model can call again; an empty name would be refused when the history is sent back.
 const unnamed = "unnamed"
 
-// open gives a call the client's name for the tool, and an id that the client can take.
+// open gives a call the client's name for the tool, and an id that the client accepts.
 func (c *callRestorer) open(ev *codec.Event, it *item) {
 	c.calls++
 	if len(ev.Name) == 0 {
@@ -454,7 +453,7 @@ func (c *callRestorer) open(ev *codec.Event, it *item) {
 	it.callID = clone(ev.CallID)
 }
 
-// makeID is an id in the client's style: the same when the same request is sent again.
+// makeID returns an id in the client's style: the same one if the same request is sent again.
 func (c *callRestorer) makeID(id []byte) []byte {
 	h := sha256.New()
 	h.Write(c.seed[:])
@@ -463,7 +462,7 @@ func (c *callRestorer) makeID(id []byte) []byte {
 	return []byte(c.surface.CallPrefix + base62([sha256.Size]byte(h.Sum(nil)), 24))
 }
 
-// proofs keeps what proves reasoning: in tokens that the client carries, and in the ledger.
+// proofs keeps proofs of reasoning: in tokens that the client carries, and in the ledger.
 type proofs struct {
 	thoughts
 	surface *codec.Traits
@@ -478,9 +477,8 @@ func (p *proofs) seal(token *statetoken.Token, out *eventBuffer) []byte {
 	return out.since(from)
 }
 
-// of is the token that signs a reasoning item. Text that came without a proof gets an empty one where the client's format
-// has a slot for it: that tells it from the text of the provider that the slot belongs to, which would refuse it (see
-// [CleanHistory]).
+// of returns the token that signs a reasoning item. Text without a proof gets an empty one if the client's format has a
+// slot for it, to distinguish it from text of the slot's own provider, which would refuse it (see [CleanHistory]).
 func (p *proofs) of(it *item) (token statetoken.Token, ok bool) {
 	token = statetoken.Token{Family: it.family, Kind: statetoken.Reasoning, Model: p.model, Raw: it.signature}
 	if len(it.signature) == 0 {
@@ -495,7 +493,7 @@ func (p *proofs) of(it *item) (token statetoken.Token, ok bool) {
 	return token, true
 }
 
-// hear takes in what a text says where its proof is kept by that.
+// hear hashes a text whose proof is kept under its hash.
 func (p *proofs) hear(it *item, text []byte) {
 	if p.Ledger != nil && p.Family == codec.FamilyGoogle {
 		p.plain = it.said.write(p.plain, text)

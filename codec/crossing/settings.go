@@ -8,14 +8,13 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// fallbackMaxOutput is the output limit for formats that require one and models that nothing is known of
-// (docs/wire/translation.md#2.2).
+// fallbackMaxOutput is the output limit for formats that require one and unknown models (docs/wire/translation.md#2.2).
 const fallbackMaxOutput = 32000
 
-// settingsStep is about members of one value each.
+// settingsStep handles scalar members.
 type settingsStep struct{ *adaptation }
 
-// run brings the scalar members within what the target takes (docs/wire/translation.md#2.2).
+// run brings the scalar members within the target's limits (docs/wire/translation.md#2.2).
 func (a settingsStep) run() error {
 	a.outputLimit()
 	a.sampling()
@@ -31,14 +30,14 @@ func (a settingsStep) run() error {
 	}
 	r.Store = codec.Unset
 	if a.takes.KeepsAnswers {
-		// State comes back in the answer and is carried by the client: nothing has to lie with the provider.
+		// State comes back in the answer and the client carries it: the provider need not store anything.
 		r.Store, r.IncludeState = codec.False, true
 	}
 	return nil
 }
 
-// serviceTier keeps tiers between the two formats that share their words. The fast speed of Messages is the priority tier
-// there; its own tiers say what is so anyway.
+// serviceTier keeps tiers between the two formats that share their words. The fast speed of Messages is the priority
+// tier there; its own tiers have no effect elsewhere.
 func (a settingsStep) serviceTier() {
 	r := a.r
 	switch tier := string(r.ServiceTier); {
@@ -68,8 +67,8 @@ func (a settingsStep) outputLimit() {
 	}
 }
 
-// sampling leaves out what the model refuses. What thinking leaves room for is for the Messages codec to say: it alone
-// knows what is written beside it.
+// sampling removes what the model refuses. The Messages codec handles the limits of thinking: only it knows what else
+// is written.
 func (a settingsStep) sampling() {
 	if a.target.ReasoningModel || !a.target.Sampling {
 		a.dropNumber(&a.r.Temperature, "temperature")
@@ -85,7 +84,8 @@ func (a settingsStep) dropNumber(value *[]byte, name string) {
 	}
 }
 
-// identity hands on who the user is in the target's terms. Another company gets a hash of an id that tells of more; the same hash keeps its requests on one prompt cache.
+// identity passes on the user's identity in the target's terms. Another company gets a hash of an id that reveals more;
+// equal hashes keep a user's requests on one prompt cache.
 func (a settingsStep) identity() {
 	r := a.r
 	switch {

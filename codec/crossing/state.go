@@ -9,14 +9,14 @@ import (
 	"github.com/mnemeproxy/mneme/codec/statetoken"
 )
 
-// stateStep puts reasoning state where it belongs.
+// stateStep restores reasoning state.
 type stateStep struct {
 	*adaptation
 	plain []byte // a text without its escapes
 }
 
-// run opens the tokens that belong to the target's family, puts back from the ledger what the client has lost, and
-// leaves out everything that the target would refuse (docs/wire/translation.md#5). Foreign state never goes upstream.
+// run opens the tokens that belong to the target's family, restores from the ledger what the client has lost, and
+// removes everything that the target would refuse (docs/wire/translation.md#5). Foreign state never goes upstream.
 func (a *stateStep) run() error {
 	called := false
 	for i := range a.r.Messages {
@@ -40,8 +40,8 @@ func (a *stateStep) run() error {
 	return nil
 }
 
-// proves reports whether a call or a text of the turn bears a proof of the target's family: what was thought before it
-// came from there, too, without a proof of its own, and is not wanted back.
+// proves reports whether a call or a text of the turn has a proof of the target's family: reasoning before it is then
+// from there too, has no proof of its own, and is not wanted back.
 func (a *stateStep) proves(m *codec.Message) bool {
 	for i := range m.Parts {
 		p := &m.Parts[i]
@@ -52,8 +52,8 @@ func (a *stateStep) proves(m *codec.Message) bool {
 	return false
 }
 
-// openTokens goes through the reasoning of one turn. State that was carried before a call moves to it. lost says
-// that reasoning was left out that may be of another family.
+// openTokens opens the reasoning of one turn. State that was carried before a call moves to it. lost reports that
+// reasoning was removed that may be of another family.
 func (a *stateStep) openTokens(m *codec.Message) (lost bool) {
 	kept := m.Parts[:0]
 	var forCall []byte
@@ -83,7 +83,7 @@ func (a *stateStep) openTokens(m *codec.Message) (lost bool) {
 	return lost
 }
 
-// openReasoning reports whether the part itself goes upstream, and whether it is known to come from the target's family.
+// openReasoning reports whether the part itself goes upstream, and whether it is known to be of the target's family.
 func (a *stateStep) openReasoning(p *codec.Part, forCall *[]byte) (keep, own bool) {
 	if statetoken.Is(p.Signature) {
 		c, ok := statetoken.Open(p.Signature, a.memory.Account)
@@ -110,15 +110,15 @@ func (a *stateStep) openReasoning(p *codec.Part, forCall *[]byte) (keep, own boo
 	return false, own
 }
 
-// fits reports whether state of the family may go to this very model: thinking of Anthropic's is bound to the model that
+// fits reports whether state of the family may go to this model: Anthropic's thinking is bound to the model that
 // thought it.
 func (a *stateStep) fits(c *statetoken.Token) bool {
 	return !a.target.MidThinkingState || c.Model == statetoken.Hash(a.target.Model)
 }
 
-// recallSignature works on the first call of a turn: the others of a parallel group bear none. Google looks at the
-// current turn of the model only, but what a turn was sent with once it is sent with again, or no prompt cache would hit.
-// Where nobody knows a signature, the encoder writes the value that Google takes in its place.
+// recallSignature handles the first call of a turn: the others of a parallel group have none. Google only checks the
+// current turn of the model, but a turn must always be sent the same way, or no prompt cache would hit. If the
+// signature is lost, the encoder writes Google's substitute value.
 func (a *stateStep) recallSignature(m *codec.Message) {
 	for j := range m.Parts {
 		p := &m.Parts[j]
@@ -135,7 +135,7 @@ func (a *stateStep) recallSignature(m *codec.Message) {
 	}
 }
 
-// recallTextSignatures gives texts back their proofs, which no client keeps.
+// recallTextSignatures restores the proofs of texts, which no client keeps.
 func (a *stateStep) recallTextSignatures(m *codec.Message) {
 	if a.memory.Ledger == nil {
 		return
@@ -153,10 +153,10 @@ func (a *stateStep) recallTextSignatures(m *codec.Message) {
 	}
 }
 
-// textHash names a text by what it says.
+// textHash identifies a text by its content.
 type textHash struct{ hash hash.Hash }
 
-// write adds a piece of the text, a string body. The buffer is for the piece without its escapes.
+// write adds a piece of the text, a string body. buffer is for the unescaped piece.
 func (h *textHash) write(buffer, body []byte) []byte {
 	if h.hash == nil {
 		h.hash = sha256.New()
@@ -166,7 +166,7 @@ func (h *textHash) write(buffer, body []byte) []byte {
 	return buffer
 }
 
-// id is the text's name, nil where there is no text.
+// id returns the text's identifier, nil if there is no text.
 func (h *textHash) id() []byte {
 	if h.hash == nil {
 		return nil
@@ -174,8 +174,8 @@ func (h *textHash) id() []byte {
 	return []byte(base62([sha256.Size]byte(h.hash.Sum(nil)), 24))
 }
 
-// recallReasoning gives a turn back the reasoning that led to it. From the first turn with calls on, the hosts that demand
-// it do so of every turn: the encoder writes an empty text for what nobody knows any more.
+// recallReasoning restores the reasoning that led to a turn. Hosts that require it do so for every turn from the first
+// one with calls on: the encoder writes an empty text for lost reasoning.
 func (a *stateStep) recallReasoning(m *codec.Message) {
 	for j := range m.Parts {
 		if m.Parts[j].Kind == codec.PartReasoning {

@@ -6,7 +6,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// stopSequences emulates them where the target takes none, or not so many, and leaves out those that it refuses
+// stopSequences emulates stop sequences if the target supports none, or too few, and drops those that it refuses
 // (docs/wire/translation.md#2.2).
 func (a *adaptation) stopSequences() error {
 	kept := a.r.Stop[:0]
@@ -29,18 +29,17 @@ func (a *adaptation) stopSequences() error {
 	return nil
 }
 
-// stopScanner looks for stop sequences in the text of an answer. It works on string bodies: the sequences are escaped
-// in the shortest way, and so is text that comes with other escapes. What could be the beginning of a sequence is held
-// back.
+// stopScanner finds stop sequences in the text of an answer. It works on string bodies: the sequences are escaped in
+// the shortest way, and so is text that arrives with other escapes. A possible beginning of a sequence is held back.
 type stopScanner struct {
 	stops [][]byte
 	item  int32  // whose text was scanned last
-	held  []byte // text not given out yet: a beginning of some sequence
+	held  []byte // text held back: the beginning of some sequence
 	plain []byte
 }
 
-// pass takes text in and returns what may be given out, and the sequence that matched, if one did. The result is valid
-// until the next call.
+// pass adds text and returns what may be sent, and the sequence that matched, if any. The result is valid until the
+// next call.
 func (s *stopScanner) pass(out, text []byte) (give, matched []byte) {
 	if bytes.IndexByte(text, '\\') < 0 {
 		s.held = append(s.held, text...)
@@ -68,7 +67,7 @@ func (s *stopScanner) pass(out, text []byte) (give, matched []byte) {
 	return out, nil
 }
 
-// indexBody is the first place of stop in a string body that does not begin inside an escape.
+// indexBody returns the first place of stop in a string body that does not begin inside an escape.
 func indexBody(body, stop []byte) int {
 	for from := 0; ; {
 		i := bytes.Index(body[from:], stop)
@@ -102,7 +101,7 @@ func endsInBackslash(body []byte) bool {
 	return n%2 == 1
 }
 
-// overlap is the length of the longest end of body that is a beginning of stop.
+// overlap returns the length of the longest suffix of body that is a prefix of stop.
 func overlap(body, stop []byte) int {
 	for n := min(len(stop)-1, len(body)); n > 0; n-- {
 		if bytes.HasSuffix(body, stop[:n]) && !insideEscape(body, len(body)-n) {

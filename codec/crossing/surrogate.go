@@ -2,9 +2,9 @@ package crossing
 
 import "github.com/mnemeproxy/mneme/codec"
 
-// A pair of surrogates that a provider writes as two escapes may be cut between them: "\ud83d" ends one delta and
-// "\ude00" begins the next. Clients that decode each delta on its own, Go's among them, lose the character. The first
-// half therefore waits for the next delta of its item.
+// A surrogate pair that a provider writes as two escapes may be split over two deltas: "\ud83d" ends one and "\ude00"
+// begins the next. Clients that decode each delta separately, such as Go's, lose the character. So the first half waits
+// for the next delta of its item.
 type surrogatePairs struct {
 	escape [surrogateEscape]byte // \uXXXX
 	waits  bool
@@ -26,8 +26,8 @@ func endsInHalf(body []byte) bool {
 	return !insideEscape(body, n)
 }
 
-// join holds back half a pair at the end of a delta and puts it before the next one, which is then written to out. Deltas
-// of anything else are left as they are. It reports whether there is something to pass on.
+// join holds back half a pair at the end of a delta and prepends it to the next one, which is then written to out.
+// Other deltas are unchanged. It reports whether there is something to pass on.
 func (h *surrogatePairs) join(ev *codec.Event, out *eventBuffer) bool {
 	if h.waits && ev.Item == h.event.Item && ev.Kind == h.event.Kind && ev.Sub == h.event.Sub {
 		h.waits = false
@@ -46,7 +46,7 @@ func (h *surrogatePairs) join(ev *codec.Event, out *eventBuffer) bool {
 	return true
 }
 
-// release gives a half of the item whose other half did not come, as a delta.
+// release returns a delta with a half of the item whose other half did not come.
 func (h *surrogatePairs) release(item int32, out *eventBuffer) (ev codec.Event, ok bool) {
 	if !h.waits || h.event.Item != item {
 		return ev, false

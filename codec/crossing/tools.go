@@ -9,15 +9,15 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// toolStep makes tools, and the calls of the history, what the target can be offered.
+// toolStep adapts tools, and the calls of the history, to the target.
 type toolStep struct {
 	*adaptation
 	flat       map[string]bool // names of tools outside any namespace
-	references map[string]bool // names of tools that the conversation refers to; nil: not read yet
+	references map[string]bool // names of tools referred to in the conversation; nil: not read yet
 }
 
-// offerAll makes every tool one that the target can be offered (docs/wire/translation.md#2.4 and #2.5): deferred tools that
-// nothing has asked for stay out, free-text tools become functions of one string, namespaces become part of the name.
+// offerAll makes every tool acceptable to the target (docs/wire/translation.md#2.4 and #2.5): deferred tools that
+// nothing refers to are left out, free-text tools become functions of one string, namespaces become part of the name.
 func (a *toolStep) offerAll() error {
 	a.flat = make(map[string]bool, len(a.r.Tools))
 	for i := range a.r.Tools {
@@ -34,7 +34,7 @@ func (a *toolStep) offerAll() error {
 		}
 		name := view(tool.Name)
 		if !ok || offered[name] && (tool.Kind == codec.ToolFunction || tool.Kind == codec.ToolWebSearch) {
-			continue // of a name the first counts
+			continue // the first of a name counts
 		}
 		offered[name] = true
 		kept = append(kept, tool)
@@ -50,7 +50,7 @@ func (a *toolStep) offerAll() error {
 // offer rewrites one tool for the target and reports whether to declare it.
 func (a *toolStep) offer(tool *codec.Tool) (bool, error) {
 	if tool.Deferred && a.from.Client.DeferredTools && !a.referenced(tool.Name) {
-		return false, nil // it becomes a tool when a reference to it stands in the conversation
+		return false, nil // it becomes a tool when the conversation refers to it
 	}
 	if tool.AllowedCallers != nil && !lists(tool.AllowedCallers, "direct") {
 		a.r.Notes.Drop(toolPath(tool) + ".allowed_callers")
@@ -67,7 +67,7 @@ func (a *toolStep) offer(tool *codec.Tool) (bool, error) {
 		a.wrapCustom(tool)
 		a.r.Notes.Emulate(toolPath(tool) + ".type")
 	case codec.ToolClientSide:
-		if tool.Schema == nil { // its calls have a shape of their own, which no function call can stand for
+		if tool.Schema == nil { // its calls have their own shape, which no function call can replace
 			return a.withhold(tool)
 		}
 		tool.Kind, tool.Raw = codec.ToolFunction, nil
@@ -82,8 +82,8 @@ func (a *toolStep) offer(tool *codec.Tool) (bool, error) {
 	return true, nil
 }
 
-// withhold leaves a tool out that only its own provider runs, unless the client insists on it, or it stands for tools
-// that would vanish with it.
+// withhold leaves out a tool that only its own provider runs. It is an error if the client insists on it, or it stands
+// for tools that would vanish with it.
 func (a *toolStep) withhold(tool *codec.Tool) (bool, error) {
 	if string(tool.WireType) == "mcp_server" {
 		return false, codec.Invalid("mcp_servers", "the tools of mcp_servers would be missing: %s cannot reach them", a.target.Provider)
@@ -95,7 +95,7 @@ func (a *toolStep) withhold(tool *codec.Tool) (bool, error) {
 	return false, nil
 }
 
-// toolPath names a tool as the client counts it.
+// toolPath returns the client's path of a tool.
 func toolPath(tool *codec.Tool) string {
 	if tool.Index < 0 {
 		return tool.Member()
@@ -124,7 +124,7 @@ func (a *toolStep) readReferences(parts []codec.Part) {
 	}
 }
 
-// flatten makes the namespace part of the name. The pair is put together again when the model calls the tool.
+// flatten makes the namespace part of the name. The two are split again when the model calls the tool.
 func (a *toolStep) flatten(tool *codec.Tool) {
 	if tool.Namespace == nil {
 		return
@@ -134,7 +134,7 @@ func (a *toolStep) flatten(tool *codec.Tool) {
 	tool.Name, tool.Namespace = flat, nil
 }
 
-// flatName joins a namespace and a name. A tool without a namespace that has the joined name already keeps it.
+// flatName joins a namespace and a name. A tool without a namespace keeps the joined name if it already has it.
 func (a *toolStep) flatName(namespace, name []byte) []byte {
 	flat := append(a.r.Alloc(len(namespace)+len(name)+2+1+hashLength), namespace...)
 	flat = append(append(flat, "__"...), name...)
@@ -145,7 +145,7 @@ func (a *toolStep) flatName(namespace, name []byte) []byte {
 	return flat
 }
 
-// flattenCalls does to the calls of the history what was done to the tools.
+// flattenCalls changes the calls of the history like the tools.
 func (a *toolStep) flattenCalls() {
 	for i := range a.r.Messages {
 		for j := range a.r.Messages[i].Parts {
@@ -188,7 +188,8 @@ func (a *toolStep) wrapCustom(tool *codec.Tool) {
 	tool.Kind, tool.Description, tool.Schema, tool.Grammar, tool.Raw = codec.ToolFunction, text, customSchema, nil, nil
 }
 
-// grammarText is the definition in a custom tool's format, as a string body; both spellings of the format are read.
+// grammarText returns the definition in a custom tool's format, as a string body; both spellings of the format are
+// read.
 func grammarText(format []byte) []byte {
 	if inner := scan.Get(format, "grammar"); scan.IsObject(inner) {
 		format = inner
@@ -196,7 +197,7 @@ func grammarText(format []byte) []byte {
 	return scan.Body(scan.Get(format, "definition"))
 }
 
-// wrapCall turns a free-text call of the history into the call of the function that stands for its tool.
+// wrapCall turns a free-text call of the history into a call of the function that replaces its tool.
 func (a *toolStep) wrapCall(p *codec.Part) {
 	arguments := append(a.r.Alloc(len(p.Text)+12), `{"input":"`...)
 	arguments = append(append(arguments, p.Text...), `"}`...)
@@ -225,7 +226,7 @@ func (a *toolStep) declareStubs() {
 	}
 }
 
-// choose keeps the choice within what the target takes (docs/wire/translation.md#2.6).
+// choose keeps the choice within the target's abilities (docs/wire/translation.md#2.6).
 func (a *toolStep) choose() error {
 	c := &a.r.ToolChoice
 	if len(a.r.Tools) == 0 {
@@ -247,17 +248,17 @@ func (a *toolStep) choose() error {
 	return nil
 }
 
-// choosesSearch reports whether a choice insists on the provider's web search.
+// choosesSearch reports whether a choice forces the provider's web search.
 func (a *toolStep) choosesSearch(c *codec.ToolChoice) bool {
 	if c.Mode == codec.ChoiceHosted {
-		return true // every other tool that the provider runs has been refused
+		return true // every other hosted tool has been refused
 	}
 	return c.Mode == codec.ChoiceTool && slices.ContainsFunc(a.r.Tools, func(t codec.Tool) bool {
 		return t.Kind == codec.ToolWebSearch && bytes.Equal(t.Name, c.Name)
 	})
 }
 
-// allowOnly sends only the allowed tools, where the target has no list of allowed ones.
+// allowOnly sends only the allowed tools if the target has no list of allowed ones.
 func (a *toolStep) allowOnly(c *codec.ToolChoice) {
 	allowed := make(map[string]bool, len(c.Allowed))
 	for i := range c.Allowed {

@@ -2,15 +2,15 @@ package crossing
 
 import "strings"
 
-// unwrapper takes the free text out of {"input":"…"}, fragment by fragment. Fragments are bodies of a JSON string that
-// holds that JSON text, so the text inside is escaped twice; what comes out is escaped once, as a string body. An escape
-// of the inner string that a fragment cuts is held back until it is whole. A model that answered with raw text instead
-// of the wrapper has its text passed on as it is.
+// unwrapper extracts the free text from {"input":"…"}, fragment by fragment. Fragments are bodies of a JSON string that
+// holds that JSON text, so the text inside is escaped twice; the output is escaped once, as a string body. An escape of
+// the inner string that is split between fragments is held back until it is complete. If a model answers with raw text
+// instead of the wrapper, its text is passed on unchanged.
 type unwrapper struct {
 	state  unwrapState
-	opened []byte // outer bytes of the wrapper's beginning, in case it turns out to be none
+	opened []byte // outer bytes of the wrapper's beginning, in case it is not a wrapper
 	match  int    // how much of the opening has been seen, or emptyObject
-	held   []byte // an inner escape that is not whole
+	held   []byte // an incomplete inner escape
 	digits int    // hex digits that a held \u still lacks
 }
 
@@ -26,7 +26,7 @@ const (
 // opening is the beginning of the wrapper; white space may stand between its tokens.
 const opening = `{"input":"`
 
-// emptyObject is what stands for match when the object closes at once.
+// emptyObject is the value of match if the object closes at once.
 const emptyObject = -1
 
 // pass appends the inner text of a fragment.
@@ -54,8 +54,8 @@ func (u *unwrapper) pass(dst, fragment []byte) []byte {
 	return dst
 }
 
-// end appends what is still held when the call is complete: the beginning of a wrapper that never went on is text,
-// but for the empty object, which stands for a call without input.
+// end appends what is still held when the call is complete: an unfinished beginning of a wrapper is text, except for
+// the empty object, which means a call without input.
 func (u *unwrapper) end(dst []byte) []byte {
 	if u.state == unwrapOpening && u.match != emptyObject {
 		dst = append(dst, u.opened...)
@@ -63,7 +63,7 @@ func (u *unwrapper) end(dst []byte) []byte {
 	return dst
 }
 
-// outerToken is the length of the first character of a string body: one byte, or one escape.
+// outerToken returns the length of the first character of a string body: one byte, or one escape.
 func outerToken(body []byte) int {
 	if body[0] != '\\' || len(body) < 2 {
 		return 1
@@ -74,7 +74,7 @@ func outerToken(body []byte) int {
 	return 2
 }
 
-// plain is the ASCII character that a token stands for in the JSON text, and false for all others.
+// plain returns the ASCII character that a token means in the JSON text, and false for all others.
 func plain(token []byte) (byte, bool) {
 	if len(token) == 1 {
 		return token[0], token[0] < 0x80
@@ -103,7 +103,7 @@ func hexDigit(c byte) byte {
 	return c | 0x20 - 'a' + 10
 }
 
-// open takes one token of the wrapper's beginning and reports whether it still can be one.
+// open consumes one token of the wrapper's beginning and reports whether it can still be one.
 func (u *unwrapper) open(token []byte) bool {
 	u.opened = append(u.opened, token...)
 	c, ok := plain(token)
@@ -125,11 +125,11 @@ func (u *unwrapper) open(token []byte) bool {
 		}
 		return true
 	}
-	between := u.match <= 1 || u.match >= 8 // white space may stand between tokens, not inside the name
+	between := u.match <= 1 || u.match >= 8 // white space may be between tokens, not inside the name
 	return between && space
 }
 
-// inside takes one token of the inner string.
+// inside consumes one token of the inner string.
 func (u *unwrapper) inside(dst, token []byte) []byte {
 	c, ok := plain(token)
 	switch {
@@ -146,7 +146,7 @@ func (u *unwrapper) inside(dst, token []byte) []byte {
 	}
 }
 
-// escape goes on with an inner escape. The backslash of what is none stands for itself.
+// escape continues an inner escape. In an invalid escape the backslash is literal.
 func (u *unwrapper) escape(dst, token []byte) []byte {
 	c, ok := plain(token)
 	if valid := ok && (u.digits > 0 && isHex(c) || u.digits == 0 && strings.IndexByte(`"\/bfnrtu`, c) >= 0); !valid {

@@ -8,24 +8,24 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// Request is what a client asks for, in no format's shape. Decoders fill it from a client's body; encoders write it in
-// a provider's format. Byte slices are views into the body that was decoded, or into memory of the request itself
-// (see [Request.CopyBytes]); they are valid until [Request.Reset].
+// Request is a client's request, independent of its format. Decoders fill it from a client's body; encoders write it in
+// a provider's format. Byte slices are views into the body that was decoded, or into memory of the request itself (see
+// [Request.CopyBytes]); they are valid until [Request.Reset].
 //
-// "String body" means the inside of a JSON string, still escaped, without quotes. Numbers that are only carried along
-// stay the bytes the client wrote; nil means absent, which is not the same as zero.
+// "String body" means the inside of a JSON string, still escaped, without quotes. Numbers that are only passed on keep
+// the client's bytes; nil means absent, which is not the same as zero.
 type Request struct {
 	Format  Format   // the client's
-	Members *Members // the client's names for what is in here; nil for a request that no client sent
-	Model   string   // as the client asked for it
+	Members *Members // the client's names for the content; nil for a request that no client sent
+	Model   string   // the client's name for it
 	Stream  bool
 
-	Instructions []Part // opening text that stands outside the messages: messages' system, responses' instructions
+	Instructions []Part // opening text outside the messages: messages' system, responses' instructions
 	Messages     []Message
 	Tools        []Tool
 	ToolChoice   ToolChoice
 
-	MaxOutput        int64 // -1 when absent
+	MaxOutput        int64 // -1 if absent
 	Temperature      []byte
 	TopP             []byte
 	TopK             []byte
@@ -33,7 +33,7 @@ type Request struct {
 	PresencePenalty  []byte
 	FrequencyPenalty []byte
 	LogitBias        []byte // raw object
-	N                int64  // 0 when absent
+	N                int64  // 0 if absent
 	Logprobs         Tristate
 	TopLogprobs      []byte
 	Stop             [][]byte // string bodies
@@ -54,27 +54,27 @@ type Request struct {
 	CacheControl     []byte // raw object: messages' top-level cache_control
 	PreviousResponse []byte // responses: the id this request continues
 	AudioOutput      bool   // chat: the client wants audio back
-	NumberedCalls    bool   // chat: calls of the history had no ids, and got numbers in their order
-	// Stateful names members that refer to state only the provider holds, or that must not be ignored
-	// (conversation, prompt, background): another provider has to refuse them.
+	NumberedCalls    bool   // chat: calls in the history had no ids, and were numbered
+	// Stateful names members that refer to state only the provider holds, or that must not be ignored (conversation,
+	// prompt, background): another provider must refuse them.
 	Stateful []string
 
 	// Echo holds raw values that a format's answer repeats (responses: temperature, tools, metadata and so on), by
 	// member name in the order of the body.
 	Echo []Member
 
-	Notes Notes // what could not be carried over as it was
+	Notes Notes // what could not be carried over unchanged
 
 	partArena  []Part
 	byteArena  []byte
 	partsTaken int // since the last Reset
 
-	// Pieces are places of the body that it is decoded from, ascending, and Prints their fingerprints; nil where they are not known.
+	// Pieces are blocks of the decoded body, ascending, and Prints their fingerprints; nil if unknown.
 	Pieces []Span
 	Prints []Fingerprint
 }
 
-// Conversation is the client's name for the list of messages.
+// Conversation returns the client's name for the list of messages.
 func (r *Request) Conversation() string {
 	if r.Members == nil {
 		return "messages"
@@ -82,10 +82,10 @@ func (r *Request) Conversation() string {
 	return r.Members.Conversation
 }
 
-// Path names a message as the client counts it.
+// Path returns the client's path of a message.
 func (r *Request) Path(index int) string { return r.Conversation() + "[" + strconv.Itoa(index) + "]" }
 
-// PartsPath names the parts of a message as the client does.
+// PartsPath returns the client's path of a message's parts.
 func (r *Request) PartsPath(index int) string {
 	if r.Members == nil {
 		return r.Path(index) + ".content"
@@ -108,7 +108,7 @@ const (
 	True
 )
 
-// TristateOf is True or False.
+// TristateOf returns True or False.
 func TristateOf(b bool) Tristate {
 	if b {
 		return True
@@ -116,7 +116,7 @@ func TristateOf(b bool) Tristate {
 	return False
 }
 
-// ParseTristate reads a JSON value: Unset stands for anything but true and false.
+// ParseTristate reads a JSON value: anything except true and false is Unset.
 func ParseTristate(v []byte) Tristate {
 	switch {
 	case scan.IsTrue(v):
@@ -127,7 +127,7 @@ func ParseTristate(v []byte) Tristate {
 	return Unset
 }
 
-// Role says who speaks.
+// Role is the author of a message.
 type Role uint8
 
 const (
@@ -138,16 +138,16 @@ const (
 	RoleTool // holds ToolResult parts only
 )
 
-// Message is one step of the conversation. A decoder gathers what belongs to one turn of the assistant (text, reasoning,
-// parallel calls) into one message, and the results of one turn into one message of [RoleTool]; a client's user turn
-// that holds results and other content becomes a tool message followed by a user message.
+// Message is one step of the conversation. A decoder collects one assistant turn (text, reasoning, parallel calls) in
+// one message, and the results of one turn in one message of [RoleTool]; a client's user turn with results and other
+// content becomes a tool message followed by a user message.
 type Message struct {
 	Role  Role
-	Name  []byte // string body; nil where the format has none
-	ID    []byte // the item's id in the client's format, nil where it has none
+	Name  []byte // string body; nil if the format has none
+	ID    []byte // the item's id in the client's format, nil if it has none
 	Phase []byte // responses: phase of an assistant message
 	Parts []Part
-	Index int // place in the client's own list of messages or items, for error paths
+	Index int // position in the client's own list of messages or items, for error paths
 }
 
 // PartKind is the kind of a [Part].
@@ -159,9 +159,9 @@ const (
 	PartReasoning                      // Text or Parts (one text part each for several summaries), Signature, Family
 	PartRedacted                       // Signature, Family
 	PartImage                          // MediaType and Data, or URL, or FileID; Detail
-	PartDocument                       // as PartImage, or Text where it is plain text; Filename, Context
+	PartDocument                       // as PartImage, or Text if it is plain text; Filename, Context
 	PartAudio                          // MediaType (or the format word) and Data
-	PartToolCall                       // CallID, Name, Namespace, Arguments; Signature where a call carries one
+	PartToolCall                       // CallID, Name, Namespace, Arguments; Signature if the call has one
 	PartCustomCall                     // CallID, Name, Namespace, Text: the input
 	PartToolResult                     // CallID, Name if known, Parts, Failed
 	PartToolRef                        // Name: a deferred tool that has become available
@@ -191,7 +191,7 @@ type Part struct {
 	URL          []byte // string body
 	FileID       []byte // string body
 	Filename     []byte // string body
-	Context      []byte // string body: what the client says about a document
+	Context      []byte // string body: the client's context for a document
 	Detail       []byte // string body
 	CacheControl []byte // raw object
 	Citations    []byte // raw array
@@ -199,7 +199,7 @@ type Part struct {
 	WireType     []byte // the wire's name for the type
 	Origin       Format // format of Raw
 
-	Parts []Part // tool result content; reasoning summaries. Never deeper than one level.
+	Parts []Part // tool result content; reasoning summaries. At most one level deep.
 }
 
 // ToolKind is the kind of a [Tool].
@@ -214,27 +214,27 @@ const (
 	ToolHosted              // any other tool that the provider runs
 )
 
-// Tool is one tool that the model may call. Tools of a namespace stand here one by one with Namespace set.
+// Tool is one tool that the model may call. Tools of a namespace are listed one by one with Namespace set.
 type Tool struct {
 	Kind        ToolKind
 	Name        []byte // string body
-	Namespace   []byte // string body, nil where there is none
+	Namespace   []byte // string body, nil if there is none
 	Description []byte // string body
 	// NamespaceDescription describes the namespace as a whole; a string body, the same on each of its tools.
 	NamespaceDescription []byte
-	Schema               []byte // raw JSON Schema of the arguments; nil when absent
+	Schema               []byte // raw JSON Schema of the arguments; nil if absent
 	Grammar              []byte // custom tools: the raw format object
 	Strict               Tristate
 	Deferred             bool   // not to be offered until a tool reference names it
-	AllowedCallers       []byte // raw array; a restriction that must not vanish
+	AllowedCallers       []byte // raw array; a restriction that must be preserved
 	CacheControl         []byte // raw object
 	WireType             []byte // the wire's name for the type, e.g. web_search_20250305
 	Raw                  []byte // the whole wire value, in the shape of Origin
 	Origin               Format
-	Index                int // place in the client's own list, for error paths; -1 for a member of its own
+	Index                int // position in the client's own list, for error paths; -1 for a member of its own
 }
 
-// Member is the member of the client's request that declares the tool: a list, or with Index -1 the tool itself.
+// Member returns the member of the client's request that declares the tool: a list, or with Index -1 the tool itself.
 func (t *Tool) Member() string {
 	if t.Index < 0 {
 		return string(t.WireType)
@@ -242,7 +242,7 @@ func (t *Tool) Member() string {
 	return "tools"
 }
 
-// ChoiceMode says how free the model is to call tools.
+// ChoiceMode is how free the model is to call tools.
 type ChoiceMode uint8
 
 const (
@@ -283,7 +283,7 @@ type OutputFormat struct {
 	Strict      Tristate
 }
 
-// ReasoningMode is the client's switch for reasoning, where the format has one.
+// ReasoningMode is the client's switch for reasoning, if the format has one.
 type ReasoningMode uint8
 
 const (
@@ -293,29 +293,29 @@ const (
 	ReasoningAdaptive // the model decides, within Effort
 )
 
-// Reasoning is what the client asks of the model's reasoning.
+// Reasoning is the client's request for reasoning.
 type Reasoning struct {
 	Mode    ReasoningMode
-	Effort  []byte // string body: none, minimal, low, medium, high, xhigh, max; nil when absent
+	Effort  []byte // string body: none, minimal, low, medium, high, xhigh, max; nil if absent
 	Budget  int64  // with ReasoningBudget
 	Visible Tristate
-	Summary []byte // responses: the word for summary; nil when absent
-	Display []byte // messages: the word for display; nil when absent
+	Summary []byte // responses: the word for summary; nil if absent
+	Display []byte // messages: the word for display; nil if absent
 }
 
-// Notes names what a translation did beyond carrying over. Names are member paths in the client's own format.
+// Notes lists what a translation changed. Names are member paths in the client's own format.
 type Notes struct {
 	Emulated []string
 	Dropped  []string
 }
 
-// Emulate notes that the member is honoured by other means. Each name is kept once.
+// Emulate notes that the member is emulated. Each name is kept once.
 func (n *Notes) Emulate(name string) { n.Emulated = appendOnce(n.Emulated, name) }
 
 // Drop notes that the member has no counterpart and is left out. Each name is kept once.
 func (n *Notes) Drop(name string) { n.Dropped = appendOnce(n.Dropped, name) }
 
-// maxNotes is how many names a list of notes keeps: requests may hold any number of members that cannot be carried over.
+// maxNotes is how many names a list of notes keeps: requests may have any number of untranslatable members.
 const maxNotes = 256
 
 func appendOnce(names []string, name string) []string {
@@ -330,7 +330,7 @@ func appendOnce(names []string, name string) []string {
 	return append(names, name)
 }
 
-// Piece gives the piece of the body that begins at an offset, and its fingerprint, 0 where it has none.
+// Piece returns the block of the body that begins at an offset, and its fingerprint, 0 if it has none.
 func (r *Request) Piece(start int) (Span, Fingerprint) {
 	i, found := slices.BinarySearchFunc(r.Pieces, start, func(s Span, start int) int { return s.Start - start })
 	if !found || i >= len(r.Prints) {
@@ -342,7 +342,7 @@ func (r *Request) Piece(start int) (Span, Fingerprint) {
 // Reset empties the request for reuse and keeps its memory.
 func (r *Request) Reset() {
 	clear(r.partArena)
-	if most := min(r.partsTaken, partsKept); most > cap(r.partArena) { // the next request may be of the same kind
+	if most := min(r.partsTaken, partsKept); most > cap(r.partArena) { // the next request may be similar
 		r.partArena = make([]Part, 0, most)
 	}
 	*r = Request{
@@ -359,12 +359,12 @@ func (r *Request) Reset() {
 	}
 }
 
-// partBlock and byteBlock are the sizes in which a request takes memory: large enough that an agent's history of some
+// partBlock and byteBlock are the sizes in which a request allocates: large enough that an agent's history of some
 // hundred parts takes a handful of allocations, small enough that a chat of two messages wastes little.
 const (
 	partBlock = 64
 	byteBlock = 8 << 10
-	partsKept = 1 << 10 // of those of a long history, for the next use; about half a megabyte
+	partsKept = 1 << 10 // of a long history, kept for reuse; about half a megabyte
 )
 
 // NewParts returns an empty slice with room for n parts, owned by the request. Appending beyond n moves to the heap.
@@ -394,8 +394,9 @@ func (r *Request) Alloc(n int) []byte {
 	return r.byteArena[at : at : at+n]
 }
 
-// CutDataURL takes a base64 data URL (RFC 2397) apart: its media type without parameters, "" where it names none, and its
-// data. ok is false for any other address. The results are views into url, which is a string body as [Request.Plain] has it.
+// CutDataURL splits a base64 data URL (RFC 2397) into its media type without parameters, "" if it has none, and its
+// data. ok is false for any other URL. The results are views into url, which is a string body as returned by
+// [Request.Plain].
 func CutDataURL(url []byte) (mediaType, data []byte, ok bool) {
 	head, data, whole := bytes.Cut(url, []byte(","))
 	head, isData := bytes.CutPrefix(head, []byte("data:"))
@@ -407,8 +408,8 @@ func CutDataURL(url []byte) (mediaType, data []byte, ok bool) {
 	return mediaType, data, true
 }
 
-// Plain is a string body without needless escapes: some clients write the slashes of addresses and of base64 as \/. It is
-// body itself where that has no escapes, and otherwise valid until the request is Reset.
+// Plain returns a string body without needless escapes: some clients write the slashes of URLs and of base64 as \/. The
+// result is body itself if it has no escapes, and otherwise valid until the request is Reset.
 func (r *Request) Plain(body []byte) []byte {
 	if bytes.IndexByte(body, '\\') < 0 {
 		return body

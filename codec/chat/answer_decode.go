@@ -11,7 +11,7 @@ import (
 // the document to keep the connection alive, and may report an error with status 200.
 func (p provider) DecodeAnswer(dst []codec.Event, body []byte) []codec.Event {
 	d := decoder{endsWithoutFinish: p.endsWithoutFinish}
-	body = bytes.Trim(body, " \t\r\n") // the white space of JSON, and no more
+	body = bytes.Trim(body, " \t\r\n") // JSON white space only
 	if !scan.Valid(body) {
 		dst = d.fail(dst, codec.Errorf(codec.KindUpstream, "the provider's answer cannot be read: it %s", scan.Explain(body)))
 		return d.end(dst, codec.EndBroken)
@@ -53,7 +53,7 @@ func (d *decoder) answer(dst []codec.Event, body []byte) []codec.Event {
 	if d.over {
 		return d.end(dst, codec.EndBroken)
 	}
-	d.finished = true // a whole body is complete, with or without the word for it
+	d.finished = true // a whole body is complete, even if it does not say so
 	if dst = d.terminal(dst); d.ended {
 		return dst
 	}

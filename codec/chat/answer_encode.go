@@ -6,7 +6,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// AppendAnswer writes a complete answer: what a client's accumulator makes of the same answer as a stream.
+// AppendAnswer writes a complete answer, equal to what a client accumulates from the same answer as a stream.
 func (client) AppendAnswer(dst []byte, a *codec.Answer, o *codec.AnswerOptions) []byte {
 	w := answerWriter{a: a, o: o, legacy: legacyFunctions(o.Request)}
 	model := a.Model
@@ -38,7 +38,7 @@ type answerWriter struct {
 	legacy bool
 }
 
-// content is null where the model only called tools or refused.
+// content is null if the model only called tools or refused.
 func (w *answerWriter) content(dst []byte) []byte {
 	at := len(dst)
 	dst = w.joined(dst, codec.ItemText)
@@ -57,8 +57,8 @@ func (w *answerWriter) has(kind codec.ItemType) bool {
 	return false
 }
 
-// joined writes all texts of that type as one string, or null. Nothing is put between them: they were one text that
-// something else interrupted.
+// joined writes all texts of that type as one string, or null. Nothing is put between them: they were one text,
+// interrupted by something else.
 func (w *answerWriter) joined(dst []byte, kind codec.ItemType) []byte {
 	if !w.has(kind) {
 		return append(dst, "null"...)
@@ -185,7 +185,7 @@ func (w *answerWriter) pictures(dst []byte) []byte {
 	return dst
 }
 
-// calls writes tool_calls, and leaves the member out where there are none: some clients take an empty list for calls.
+// calls writes tool_calls, and omits the member if there are none: some clients take an empty list for calls.
 func (w *answerWriter) calls(dst []byte) []byte {
 	n := 0
 	for i := range w.a.Items {

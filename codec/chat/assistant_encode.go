@@ -5,8 +5,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// assistant writes a turn of the assistant. The format has one text and a list of calls; texts around calls become one
-// text before them.
+// assistant writes an assistant turn. The format has one text and a list of calls; texts around calls become one text
+// before them.
 func (w *requestWriter) assistant(dst []byte, m *codec.Message, last bool) []byte {
 	dst = w.open(dst, "assistant")
 	dst = w.name(dst, m)
@@ -20,12 +20,12 @@ func (w *requestWriter) assistant(dst []byte, m *codec.Message, last bool) []byt
 	dst = w.textSignature(dst, m.Parts)
 	dst = w.calls(dst, m.Parts)
 	if last && w.d.Name == dialectMistral {
-		dst = append(dst, `,"prefix":true`...) // the host takes a turn to be continued in no other form
+		dst = append(dst, `,"prefix":true`...) // required by the host for a turn to be continued
 	}
 	return append(dst, '}')
 }
 
-// assistantText writes content and refusal. Content is null beside calls or a refusal, and "" in a turn with neither.
+// assistantText writes content and refusal. Content is null next to calls or a refusal, and "" in a turn with neither.
 func (w *requestWriter) assistantText(dst []byte, parts []codec.Part) []byte {
 	var said, refused, called bool
 	for i := range parts {
@@ -71,13 +71,13 @@ func isMedium(k codec.PartKind) bool {
 	return k == codec.PartImage || k == codec.PartDocument || k == codec.PartAudio
 }
 
-// readable reports whether the target can use a piece of reasoning: text without a house's seal, or that of its own house.
+// readable reports whether the target can use a piece of reasoning: text without a vendor's state, or its own vendor's.
 func (w *requestWriter) readable(p *codec.Part) bool {
 	return p.Family == codec.FamilyOther || p.Family == w.t.Family
 }
 
-// replayed writes the reasoning text back where the dialect asks for it. Such hosts check that every turn of the
-// assistant has the member, so that one whose text is not known has an empty one (docs/wire/fourth-provider.md#2.4).
+// replayed returns the reasoning text to the host if the dialect wants it. Such hosts check that every assistant turn
+// has the member, so it is empty if the text is unknown (docs/wire/fourth-provider.md#2.4).
 func (w *requestWriter) replayed(dst []byte, parts []codec.Part) []byte {
 	if !w.d.ReplayReasoning {
 		return dst
@@ -128,7 +128,7 @@ func appendReasoning(dst []byte, p *codec.Part) []byte {
 	return dst
 }
 
-// hasThinking reports whether there is reasoning that Mistral's chunks can carry.
+// hasThinking reports whether there is reasoning for Mistral's chunks.
 func hasThinking(parts []codec.Part) bool {
 	for i := range parts {
 		if p := &parts[i]; p.Kind == codec.PartReasoning && p.Family == codec.FamilyOther && hasText(p) {
@@ -250,7 +250,7 @@ func (w *requestWriter) call(dst []byte, p *codec.Part) []byte {
 	return append(dst, '}')
 }
 
-// appendArguments writes arguments as the body of a string. None at all are an empty object.
+// appendArguments writes arguments as the body of a string. No arguments are an empty object.
 func appendArguments(dst []byte, p *codec.Part) []byte {
 	switch {
 	case len(p.Arguments) == 0:

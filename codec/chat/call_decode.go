@@ -7,7 +7,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// call is a tool call of the stream. It is opened as soon as it can be named; what came before waits in it.
+// call is a tool call of the stream. It is opened as soon as it has a name; earlier fragments wait in it.
 type call struct {
 	index     int64 // the provider's; legacyCall for the one call of function_call
 	item      int32
@@ -23,7 +23,7 @@ type call struct {
 
 const legacyCall = -1
 
-// Limits that no honest answer comes near; past them the stream is broken off rather than kept in memory.
+// Limits far above any real answer; beyond them the stream is broken off rather than kept in memory.
 const (
 	maxCalls   = 4096
 	maxPending = 32 << 20 // bytes of one call that wait for its name
@@ -37,9 +37,9 @@ type fragment struct {
 	id        []byte
 	name      []byte
 	args      []byte // string body
-	object    []byte // arguments that came as an object rather than as a string
+	object    []byte // arguments that arrived as an object, not a string
 	signature []byte
-	whole     bool // nothing more comes for this call
+	whole     bool // this completes the call
 }
 
 func readFragment(v []byte) (f fragment) {
@@ -133,7 +133,7 @@ func (d *decoder) fragment(dst []codec.Event, f *fragment) []codec.Event {
 	return c.appendArguments(dst, f.args, f.whole)
 }
 
-// callOf finds the call that a fragment belongs to, or begins one; nil when there are too many.
+// callOf finds the call of a fragment, or begins one; nil if there are too many.
 func (d *decoder) callOf(f *fragment) *call {
 	known := d.knownCall(f)
 	if known != nil && !known.succeeded(f) {
@@ -188,9 +188,9 @@ func (d *decoder) addCall(index int64) *call {
 	return c
 }
 
-// succeeded reports whether a fragment begins another call on an index that is taken, as broken hosts number (P14): it
-// brings a name, and an id that is not the known one; or, where the host sends no ids, it brings a name although the
-// known arguments are whole. A host that repeats id and name in each fragment (P11) does neither.
+// succeeded reports whether a fragment begins another call on an index in use, as broken hosts number (P14): it has a
+// name, and an id that is not the known one; or, if the host sends no ids, it has a name although the known arguments
+// are complete. A host that repeats id and name in each fragment (P11) does neither.
 func (c *call) succeeded(f *fragment) bool {
 	if len(f.name) == 0 || len(c.name) == 0 {
 		return false
@@ -201,7 +201,7 @@ func (c *call) succeeded(f *fragment) bool {
 	return len(f.id) == 0 && len(c.id) == 0 && c.whole
 }
 
-// learn keeps the first id and the first name that are not empty; later ones are repetitions (P11, P13).
+// learn keeps the first non-empty id and name; later ones are repetitions (P11, P13).
 func (c *call) learn(f *fragment) {
 	if f.custom {
 		c.custom = true
@@ -221,8 +221,8 @@ func (c *call) learn(f *fragment) {
 	}
 }
 
-// ready reports whether the call can be opened. Id and name may come apart (P11); a host that has begun to send arguments
-// will not send an id any more (P13), but it may still send the name.
+// ready reports whether the call can be opened. Id and name may arrive separately (P11). A host that has begun to send
+// arguments will not send an id any more (P13), but may still send the name.
 func (c *call) ready(f *fragment) bool {
 	if len(c.name) == 0 {
 		return false
@@ -230,8 +230,8 @@ func (c *call) ready(f *fragment) bool {
 	return len(c.id) > 0 || f.whole || len(c.pending)+len(f.args)+len(f.object) > 0
 }
 
-// openCall opens the item. A call that never got an id has an empty CallID: the ids that a client sees are made where
-// the whole conversation is known.
+// openCall opens the item. A call that never got an id has an empty CallID: client ids are made where the whole
+// conversation is known.
 func (d *decoder) openCall(dst []codec.Event, c *call, whole bool) []codec.Event {
 	dst = d.leave(dst)
 	c.opened, c.item = true, d.items
@@ -263,8 +263,8 @@ func (c *call) appendArguments(dst []codec.Event, raw []byte, whole bool) []code
 	return append(dst, codec.Event{Kind: kind, Item: c.item, Raw: raw, Whole: whole})
 }
 
-// closeCalls opens what never got a name with what is known (P12), leaves out what is nothing at all, and closes the
-// calls in the order in which they were opened.
+// closeCalls opens calls that never got a name with what is known (P12), drops empty ones, and closes the calls in the
+// order in which they were opened.
 func (d *decoder) closeCalls(dst []codec.Event) []codec.Event {
 	for i := range d.calls {
 		c := &d.calls[i]

@@ -17,18 +17,18 @@ import "github.com/mnemeproxy/mneme/codec"
 
 type client struct{}
 
-// Client is the codec that clients of Chat Completions talk to.
+// Client returns the codec for clients of Chat Completions.
 func Client() codec.ClientCodec { return client{} }
 
 type provider struct {
 	endsWithoutFinish bool
 }
 
-// Provider is the codec that talks to OpenAI and to compatible hosts that end their streams as OpenAI does.
+// Provider returns the codec for OpenAI and for compatible hosts that end their streams as OpenAI does.
 func Provider() codec.ProviderCodec { return provider{} }
 
-// ProviderOf is [Provider] for a host of that dialect: it also accepts a stream that ends without a finish reason where
-// the dialect says that this host's streams do.
+// ProviderOf is [Provider] for a host of that dialect: it also accepts a stream without a finish reason if the dialect
+// says that this host's streams end so.
 func ProviderOf(d codec.Dialect) codec.ProviderCodec {
 	return provider{endsWithoutFinish: d.EndsWithoutFinish}
 }

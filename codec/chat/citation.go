@@ -5,8 +5,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// appendCitation adds a citation to a list of annotations, in this format's shape. A citation without an address has no
-// form here and is left out.
+// appendCitation adds a citation to a list of annotations, in this format's shape. A citation without a URL cannot be
+// expressed and is dropped.
 func appendCitation(list, raw []byte, origin codec.Format) []byte {
 	if origin == codec.Chat {
 		return appendElement(list, raw)
@@ -36,7 +36,7 @@ func appendElement(list, raw []byte) []byte {
 	return append(list, raw...)
 }
 
-// appendNumber writes a position; a format that has none leaves 0, which the SDKs' types require.
+// appendNumber writes a position; if a format has none it is 0, because the SDKs' types require it.
 func appendNumber(dst, raw []byte) []byte {
 	if !scan.IsNumber(raw) {
 		return append(dst, '0')
@@ -49,7 +49,7 @@ type citation struct {
 	start, end []byte // numbers
 }
 
-// readCitation reads the flat form of Responses and of Messages, whose search results call the address source.
+// readCitation reads the flat form of Responses and of Messages, whose search results call the URL source.
 func readCitation(raw []byte) (c citation) {
 	for m := scan.Object(raw); m.Next(); {
 		switch string(m.Key) {

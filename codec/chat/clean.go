@@ -8,21 +8,21 @@ import (
 	"github.com/mnemeproxy/mneme/codec/statetoken"
 )
 
-// What is searched for before anything is read.
+// Marks that are searched for before anything is read.
 var (
 	thoughts = []byte(`"reasoning_content"`)
 	extra    = []byte(`"extra_content"`)
 	pictures = []byte(`"images"`)
 )
 
-// cleaner knows beside what it has dropped how far it has come.
+// cleaner is the Cleaner with its progress.
 type cleaner struct {
 	*codec.Cleaner
 	called bool // a turn with calls was seen
 }
 
-// clean leaves out members that only other hosts know, and gives a host that wants its reasoning back what the client has
-// lost of it: from the client's own members, else from what was kept.
+// clean removes members that only other hosts know, and restores reasoning that the client has lost for a host that
+// wants it: from the client's own members, else from what was kept.
 func clean(base *codec.Cleaner, body []byte) []byte {
 	c := cleaner{Cleaner: base}
 	if !c.concerns(body) {
@@ -31,7 +31,7 @@ func clean(base *codec.Cleaner, body []byte) []byte {
 	return scan.ReplaceMember(body, "messages", c.messages)
 }
 
-// concerns reports whether a host could refuse what the history of a chat request says or leaves out.
+// concerns reports whether a host could refuse the history of a chat request for what it contains or lacks.
 func (c *cleaner) concerns(body []byte) bool {
 	switch {
 	case bytes.Contains(body, statetoken.Mark):
@@ -44,8 +44,8 @@ func (c *cleaner) concerns(body []byte) bool {
 	return false
 }
 
-// messages takes members out of assistant messages that the host refuses, and gives those their reasoning back that have lost
-// it, where the host insists on some.
+// messages removes members from assistant messages that the host refuses, and restores lost reasoning if the host
+// requires some.
 func (c *cleaner) messages(dst, list []byte) []byte {
 	dst, _ = scan.AppendElements(dst, list, func(dst, message []byte) ([]byte, bool) {
 		if string(scan.Body(scan.Get(message, "role"))) != "assistant" {
@@ -76,15 +76,15 @@ func (c *cleaner) messages(dst, list []byte) []byte {
 	return dst
 }
 
-// lostReasoning reports whether a message lacks the reasoning that the host insists on, and gives the text that is known,
-// a string body. Every turn from the first with calls on has to have some, and an empty one stands for what nobody has kept
+// lostReasoning reports whether a message lacks the reasoning that the host requires, and returns the known text, a
+// string body. Every turn from the first one with calls on must have some; an empty text replaces an unknown one
 // (docs/wire/fourth-provider.md#2.4).
 func (c *cleaner) lostReasoning(message []byte) (text []byte, lost bool) {
 	own := scan.Get(message, "reasoning_content")
 	if !c.called || !c.Target.Dialect.ReplayReasoning || len(scan.Body(own)) > 0 {
 		return nil, false
 	}
-	text = scan.Body(scan.Get(message, "reasoning")) // some clients keep it under this name
+	text = scan.Body(scan.Get(message, "reasoning")) // some clients use this name
 	calls := scan.Array(scan.Get(message, "tool_calls"))
 	for len(text) == 0 && calls.Next() {
 		text = c.Recall(scan.Body(scan.Get(calls.Value, "id")))
@@ -105,7 +105,8 @@ func (c *cleaner) calls(dst, list []byte) []byte {
 	return dst
 }
 
-// refuses reports whether a member is one that only other hosts know: OpenAI refuses them all, and nobody can read a state token.
+// refuses reports whether only other hosts know a member: OpenAI refuses all of those, and nobody can read a state
+// token.
 func (c *cleaner) refuses(member *scan.Members) bool {
 	switch string(member.Key) {
 	case "thinking_blocks":

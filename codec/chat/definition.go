@@ -2,7 +2,7 @@ package chat
 
 import "github.com/mnemeproxy/mneme/codec"
 
-// Definition is the format, for the table of formats.
+// Definition returns the format, for the table of formats.
 func Definition() *codec.Definition {
 	return &codec.Definition{
 		Traits:     traits(),
@@ -32,12 +32,12 @@ func traits() codec.Traits {
 		Author:       codec.FamilyOpenAI,
 		AnswerPrefix: "chatcmpl-",
 		CallPrefix:   "call_",
-		// Ids above 40 characters were seen to fail at some times and above 64 at others; the shorter limit is the safe one.
+		// Ids above 40 characters failed at some times and above 64 at others; the shorter limit is the safe one.
 		CallID:   codec.IDRule{Max: 40},
 		ToolName: codec.NameRule{Max: 64},
 		Members:  members,
 		Client:   codec.ClientTraits{Pictures: true, SignedCalls: true, TextBlock: "text", TextAsString: true},
-		Takes: codec.Takes{ // from any host; narrow adds what only some take
+		Takes: codec.Takes{ // for any host; narrow adds what only some accept
 			SystemTurns:      codec.SystemAnywhere,
 			Refusals:         true,
 			Audio:            true,

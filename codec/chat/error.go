@@ -11,11 +11,11 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// rendering is how a kind of error looks to this format's clients (docs/wire/translation.md#3.3).
+// rendering is how this format's clients see a kind of error (docs/wire/translation.md#3.3).
 type rendering struct {
 	status int
 	kind   string // the member type
-	code   string // where the error names none; "" is null on the wire
+	code   string // if the error has none; "" is null on the wire
 }
 
 func render(e *codec.Error) rendering {
@@ -67,10 +67,10 @@ func renderings(kind codec.Kind) rendering {
 	return rendering{http.StatusInternalServerError, "server_error", "internal_error"}
 }
 
-// Status is the HTTP status for e.
+// Status returns the HTTP status for e.
 func (client) Status(e *codec.Error) int { return render(e).status }
 
-// AppendError writes the body of an error, before an answer or inside a stream: all four members are always there.
+// AppendError writes the body of an error, before an answer or inside a stream, always with all four members.
 func (client) AppendError(dst []byte, e *codec.Error, _ *codec.AnswerOptions) []byte {
 	r := render(e)
 	dst = append(dst, `{"error":{"message":`...)
@@ -96,12 +96,12 @@ func (provider) DecodeError(status int, retryAfter time.Duration, body []byte) *
 	return readError(status, retryAfter, body)
 }
 
-// report is what an error body says, in whatever shape.
+// report is the content of an error body of any shape.
 type report struct {
 	message string
 	code    string
 	kind    string // the member type, or Google's status word
-	number  int    // an HTTP status that stands in the body; 0 when none does
+	number  int    // an HTTP status in the body; 0 if there is none
 }
 
 // readError reads an error body or an error inside a stream, where status is 0.
@@ -122,7 +122,8 @@ func readError(status int, retryAfter time.Duration, body []byte) *codec.Error {
 	return failure.Finish(e)
 }
 
-// codeOfFormat keeps codes that tell a client more than the kind does; a kind's own code is written with it anyway.
+// codeOfFormat reports whether a code tells a client more than the kind does; a kind's own code is written with it
+// anyway.
 func codeOfFormat(kind codec.Kind, code string) bool {
 	switch kind {
 	case codec.KindInvalidRequest, codec.KindNotFound, codec.KindConflict, codec.KindPermission, codec.KindQuota:
@@ -131,7 +132,7 @@ func codeOfFormat(kind codec.Kind, code string) bool {
 	return false
 }
 
-// readReport finds the message, wherever it stands: {"error":{…}}, {"error":"…"}, flat members (Mistral, xAI), a list of
+// readReport finds the message in any shape: {"error":{…}}, {"error":"…"}, flat members (Mistral, xAI), a list of
 // complaints (FastAPI's detail), the same inside an array (Google), or text that is not JSON at all (P47).
 func readReport(status int, body []byte) (r report) {
 	body = bytes.TrimSpace(body)
@@ -178,7 +179,7 @@ func (r *report) members(object []byte) {
 	}
 }
 
-// detail joins FastAPI's complaints: where, and what.
+// detail joins FastAPI's complaints: place and message.
 func (r *report) detail(v []byte) {
 	if scan.IsString(v) {
 		r.message = failure.String(v)
@@ -204,7 +205,7 @@ func (r *report) detail(v []byte) {
 	}
 }
 
-// classify uses the code and type where they are known words, then the status (P103).
+// classify uses the code and type if they are known words, then the status (P103).
 func classify(status int, r *report) codec.Kind {
 	if kind, known := failure.KindOfWord(r.code); known {
 		return kind
@@ -216,7 +217,7 @@ func classify(status int, r *report) codec.Kind {
 	return kind
 }
 
-// kindOfStatus looks closer at two statuses that stand for several causes.
+// kindOfStatus examines two statuses with several causes.
 func kindOfStatus(status int, r *report) (kind codec.Kind, known bool) {
 	kind, known = failure.KindOfStatus(status)
 	switch kind {

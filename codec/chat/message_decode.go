@@ -9,7 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// message holds the members of one message; views are nil where a member is absent.
+// message holds the members of one message; views are nil if a member is absent.
 type message struct {
 	role, content, name, refusal, callID, calls, function, cache, extra []byte
 	reasoning                                                           reasoning
@@ -49,7 +49,7 @@ func readMessage(v []byte) (m message) {
 	return m
 }
 
-// beginMessages starts the list. Of a member that occurs twice the last one counts.
+// beginMessages starts the list. If the member occurs twice, the last one counts.
 func (d *requestDecoder) beginMessages() {
 	d.seen, d.index, d.functions = true, 0, 0
 	d.results = d.results[:0]
@@ -99,7 +99,7 @@ func (d *requestDecoder) message(v []byte) error {
 	return nil
 }
 
-// assistant adds what only assistant messages have, after the content.
+// assistant adds the parts that only assistant messages have, after the content.
 func (d *requestDecoder) assistant(m *message, index int) error {
 	if signature := thoughtSignature(m.extra); len(signature) > 0 {
 		d.signText(signature)
@@ -124,7 +124,7 @@ func (d *requestDecoder) assistant(m *message, index int) error {
 	return nil
 }
 
-// legacyID is the id of the latest legacy call: the format had none, and a call and its result have to share one.
+// legacyID returns the id of the latest legacy call: the format had none, but a call and its result must share one.
 func (d *requestDecoder) legacyID() []byte {
 	d.r.NumberedCalls = true
 	return strconv.AppendInt(append(d.r.Alloc(len("call_fn_")+20), "call_fn_"...), int64(d.functions), 10)
@@ -141,10 +141,10 @@ func (d *requestDecoder) signText(signature []byte) {
 	d.parts = append(d.parts, codec.Part{Kind: codec.PartReasoning, Signature: signature, Family: codec.FamilyGoogle})
 }
 
-// maxSigned bounds how many details are looked up among calls.
+// maxSigned bounds how many details are matched to calls.
 const maxSigned = 512
 
-// signCalls gives calls the state that OpenRouter keeps in reasoning_details for Google's models.
+// signCalls adds to calls the state that OpenRouter keeps in reasoning_details for Google's models.
 func (d *requestDecoder) signCalls(details []byte, calls []codec.Part) {
 	seen := 0
 	for e := scan.Array(details); e.Next() && seen < maxSigned; seen++ {
@@ -199,8 +199,8 @@ func readCallFunction(p *codec.Part, v []byte) {
 	}
 }
 
-// readReasoning adds the reasoning of an assistant message. As on the way out, structured members are preferred: they
-// pair texts with signatures. Where they hold no text, the string is the text of the first of them.
+// readReasoning adds the reasoning of an assistant message. As in answers, structured members are preferred, because
+// they pair texts with signatures. If they have no text, the string is the text of the first of them.
 func (d *requestDecoder) readReasoning(m *message) {
 	r := &m.reasoning
 	switch {
@@ -251,7 +251,7 @@ func (d *requestDecoder) readDetails(list []byte) {
 	}
 }
 
-// sealSummary pairs OpenAI's encrypted reasoning with the summary before it.
+// sealSummary pairs OpenAI's encrypted reasoning with the preceding summary.
 func (d *requestDecoder) sealSummary(data []byte) {
 	if n := len(d.parts); n > 0 && d.parts[n-1].Summary && d.parts[n-1].Signature == nil {
 		d.parts[n-1].Signature, d.parts[n-1].Family = data, codec.FamilyOpenAI
@@ -260,7 +260,7 @@ func (d *requestDecoder) sealSummary(data []byte) {
 	d.parts = append(d.parts, codec.Part{Kind: codec.PartReasoning, Signature: data, Family: codec.FamilyOpenAI})
 }
 
-// result adds a tool result to the run of them: the results of one turn are one message.
+// result adds a tool result to the current run: the results of one turn are one message.
 func (d *requestDecoder) result(m *message, index int) error {
 	if len(d.results) == 0 {
 		d.first = index
@@ -287,7 +287,8 @@ func (d *requestDecoder) endResults() {
 	d.results = d.results[:0]
 }
 
-// resultContent takes any JSON value for a result: what is neither text nor parts is passed on as its JSON text (P77).
+// resultContent accepts any JSON value for a result: anything except text and parts is passed on as its JSON text
+// (P77).
 func (d *requestDecoder) resultContent(v []byte, index int) error {
 	if scan.IsNull(v) || scan.IsString(v) || scan.IsArray(v) && partsOnly(v) {
 		return d.content(v, index)
@@ -297,7 +298,7 @@ func (d *requestDecoder) resultContent(v []byte, index int) error {
 	return nil
 }
 
-// partsOnly reports whether a list holds content parts, and is not the result itself.
+// partsOnly reports whether a list holds content parts, as opposed to being the result itself.
 func partsOnly(v []byte) bool {
 	for e := scan.Array(v); e.Next(); {
 		if !scan.IsString(scan.Get(e.Value, "type")) {

@@ -30,8 +30,8 @@ func (w *requestWriter) open(dst []byte, role string) []byte {
 	return append(dst, '"')
 }
 
-// systemRole is how the target calls a message of that role: OpenAI's reasoning models want developer, most hosts know
-// system only (P63).
+// systemRole returns the target's name for that role: OpenAI's reasoning models want developer, most hosts only know
+// system (P63).
 func (w *requestWriter) systemRole(role codec.Role) string {
 	if w.d.DeveloperRole && (role == codec.RoleDeveloper || w.t.ReasoningModel) {
 		return "developer"
@@ -73,7 +73,7 @@ func (w *requestWriter) name(dst []byte, m *codec.Message) []byte {
 }
 
 // textContent writes the content of a message of texts: one text as a string, several as parts, so that each keeps its
-// own bytes and its cache breakpoint, or joined where the target wants a string.
+// own bytes and its cache breakpoint, or joined if the target wants a string.
 func (w *requestWriter) textContent(dst []byte, parts []codec.Part, joined bool) []byte {
 	if joined {
 		return w.joinedContent(dst, parts, `\n\n`)
@@ -99,7 +99,7 @@ func (w *requestWriter) joinedContent(dst []byte, parts []codec.Part, separator 
 	return append(dst, '"')
 }
 
-// inText writes a part as text inside a string: what is not text leaves a mark.
+// inText writes a part as text inside a string: anything except text leaves a mark.
 func (w *requestWriter) inText(dst []byte, p *codec.Part) []byte {
 	switch p.Kind {
 	case codec.PartText, codec.PartRefusal:
@@ -125,7 +125,7 @@ func (w *requestWriter) omitted(what, mark string) string {
 	return mark
 }
 
-// partContent writes content as a string where it is one text, else as a list of parts.
+// partContent writes content as a string if it is one text, else as a list of parts.
 func (w *requestWriter) partContent(dst []byte, parts []codec.Part, images bool) []byte {
 	dst = append(dst, `,"content":`...)
 	if text, ok := w.oneText(parts); ok {
@@ -147,7 +147,7 @@ func (w *requestWriter) partContent(dst []byte, parts []codec.Part, images bool)
 	return append(dst, ']')
 }
 
-// oneText is the text of content that is a single text without a breakpoint, or of none at all.
+// oneText returns the text of content that is a single text without a breakpoint, or empty.
 func (w *requestWriter) oneText(parts []codec.Part) ([]byte, bool) {
 	switch {
 	case len(parts) == 0:
@@ -188,7 +188,7 @@ func (w *requestWriter) part(dst []byte, p *codec.Part, images bool) []byte {
 }
 
 func (w *requestWriter) image(dst []byte, p *codec.Part) []byte {
-	if p.Data == nil && p.URL == nil { // a file of some provider
+	if p.Data == nil && p.URL == nil { // a file stored at some provider
 		return append(append(append(dst, `{"type":"text","text":"`...), w.omitted("image", "[image omitted]")...), `"}`...)
 	}
 	dst = append(dst, `{"type":"image_url","image_url":{"url":"`...)
@@ -200,7 +200,7 @@ func (w *requestWriter) image(dst []byte, p *codec.Part) []byte {
 	return append(w.cache(dst, p.CacheControl), '}')
 }
 
-// appendSource writes a data URL or an address. Data of an unknown type are base64 alone, as they came.
+// appendSource writes a data URL or a URL. Data of an unknown type is written as bare base64, as it arrived.
 func appendSource(dst []byte, p *codec.Part) []byte {
 	switch {
 	case p.Data == nil:
@@ -226,7 +226,7 @@ func (w *requestWriter) document(dst []byte, p *codec.Part) []byte {
 	case p.FileID != nil:
 		dst = append(dst, `{"type":"file","file":{"file_id":`...)
 		dst = scan.QuoteBody(dst, p.FileID)
-	case p.Data == nil: // the format takes no address of a document; the model may know what to do with it
+	case p.Data == nil: // the format has no URL for a document; the model may be able to use it
 		w.r.Notes.Drop("document.url")
 		dst = append(dst, `{"type":"text","text":"`...)
 		return append(append(dst, p.URL...), `"}`...)
@@ -240,7 +240,7 @@ func (w *requestWriter) document(dst []byte, p *codec.Part) []byte {
 	return append(w.cache(dst, p.CacheControl), '}')
 }
 
-// documentName is the name of a document, which OpenAI requires beside its data.
+// documentName returns the name of a document, which OpenAI requires with its data.
 func documentName(p *codec.Part) []byte {
 	switch {
 	case len(p.Filename) > 0:
@@ -251,7 +251,7 @@ func documentName(p *codec.Part) []byte {
 	return []byte("document")
 }
 
-// takesAudio uses what is known of the hosts; hosts of open models report themselves that a model takes no audio.
+// takesAudio uses what is known about the hosts; hosts of open models report themselves if a model accepts no audio.
 func (w *requestWriter) takesAudio() bool {
 	return w.openAI() || w.d.Name == dialectMistral || w.d.Name == dialectCompatible || w.t.Family == codec.FamilyGoogle
 }
@@ -277,7 +277,7 @@ func (w *requestWriter) audio(dst []byte, p *codec.Part) []byte {
 	return append(dst, `"}}`...)
 }
 
-// result writes one tool message: content is text, and pictures only where the target takes them here.
+// result writes one tool message: content is text, with images only if the target accepts them here.
 func (w *requestWriter) result(dst []byte, p *codec.Part) []byte {
 	if p.Kind != codec.PartToolResult {
 		return dst

@@ -7,10 +7,10 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// part reads one content part. A type without a name here stays as it is.
+// part reads one content part. An unknown type is kept as it is.
 func (d *requestDecoder) part(v []byte) codec.Part {
 	p := codec.Part{Kind: codec.PartOpaque}
-	var value []byte // the member that bears the type's name, or what stands for it
+	var value []byte // the member named after the type, or its equivalent
 	var signature []byte
 	for m := scan.Object(v); m.Next(); {
 		switch string(m.Key) {
@@ -59,7 +59,7 @@ func (d *requestDecoder) thinkingText(v []byte) []byte {
 	return text
 }
 
-// image takes an address or a data URL, bare or in an object with a level of detail.
+// image reads a URL or a data URL, bare or in an object with a level of detail.
 func (d *requestDecoder) image(p *codec.Part, v []byte) {
 	url := scan.Body(v)
 	if url == nil {
@@ -105,7 +105,8 @@ func (d *requestDecoder) file(p *codec.Part, v []byte) {
 	}
 }
 
-// documentType recognises a PDF, the one type that every provider reads, by its first bytes ("%PDF-" in base64) or its name.
+// documentType recognises a PDF, the one type that every provider reads, by its first bytes ("%PDF-" in base64) or its
+// name.
 func documentType(p *codec.Part) []byte {
 	if bytes.HasPrefix(p.Data, []byte("JVBERi")) || bytes.HasSuffix(p.Filename, []byte(".pdf")) {
 		return []byte("application/pdf")
@@ -113,7 +114,7 @@ func documentType(p *codec.Part) []byte {
 	return nil
 }
 
-// source reads a data URL into media type and data; anything else is an address.
+// source reads a data URL into media type and data; anything else is a URL.
 func (d *requestDecoder) source(p *codec.Part, url []byte) {
 	url = d.r.Plain(url)
 	mediaType, data, ok := codec.CutDataURL(url)

@@ -7,8 +7,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// reasoning holds the members of one delta or message that speak of reasoning. Hosts send the same text in several of
-// them at once.
+// reasoning holds the reasoning members of one delta or message. Hosts send the same text in several of them at once.
 type reasoning struct {
 	content []byte // reasoning_content
 	plain   []byte // reasoning
@@ -20,7 +19,7 @@ func (r *reasoning) empty() bool {
 	return len(r.content) == 0 && len(r.plain) == 0 && r.blocks == nil && r.details == nil
 }
 
-// text is the reasoning as one string.
+// text returns the reasoning as one string.
 func (r *reasoning) text() []byte {
 	if len(r.content) > 0 {
 		return r.content
@@ -28,9 +27,8 @@ func (r *reasoning) text() []byte {
 	return r.plain
 }
 
-// readReasoning gives out each text once. The structured members are preferred, because they pair texts with
-// signatures; but where the text came as strings before, what the structured members repeat is not read again and only
-// their signatures count.
+// readReasoning emits each text once. The structured members are preferred, because they pair texts with signatures;
+// but if the text has already arrived as strings, only the signatures of the structured members count.
 func (d *decoder) readReasoning(dst []codec.Event, r *reasoning) []codec.Event {
 	structured := !d.plainReasoning && r.structuredText()
 	if text := r.text(); len(text) > 0 && !structured {
@@ -46,7 +44,7 @@ func (d *decoder) readReasoning(dst []codec.Event, r *reasoning) []codec.Event {
 	return d.reasoningDetails(dst, r.details, structured)
 }
 
-// structuredText reports whether the structured members carry any text.
+// structuredText reports whether the structured members have any text.
 func (r *reasoning) structuredText() bool {
 	list := r.blocks
 	if list == nil {
@@ -147,7 +145,7 @@ func detailFamily(format []byte) codec.Family {
 	return codec.FamilyOther
 }
 
-// reasoningDetails reads the details but for Google's encrypted ones, which belong to calls: see callSignatures.
+// reasoningDetails reads the details except Google's encrypted ones, which belong to calls: see callSignatures.
 func (d *decoder) reasoningDetails(dst []codec.Event, list []byte, withText bool) []codec.Event {
 	for e := scan.Array(list); e.Next(); {
 		t := readReasoningDetail(e.Value)
@@ -170,7 +168,7 @@ func (d *decoder) reasoningDetails(dst []codec.Event, list []byte, withText bool
 	return dst
 }
 
-// callSignatures gives the calls of a chunk the state that Google's models attach to them; it is named by call id.
+// callSignatures adds to the calls of a chunk the state that Google's models attach to them, by call id.
 func (d *decoder) callSignatures(dst []codec.Event, list []byte) []codec.Event {
 	seen := 0
 	for e := scan.Array(list); e.Next() && seen < maxSigned; seen++ {
@@ -187,8 +185,8 @@ func (d *decoder) callSignatures(dst []codec.Event, list []byte) []codec.Event {
 	return dst
 }
 
-// sign ends a reasoning item with its signature: a text after it belongs to the next one. A signature without visible
-// text makes an item of its own.
+// sign ends a reasoning item with its signature: later text belongs to the next one. A signature without visible text
+// makes a separate item.
 func (d *decoder) sign(dst []codec.Event, signature []byte, family codec.Family) []codec.Event {
 	if len(signature) == 0 {
 		return dst

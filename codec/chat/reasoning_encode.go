@@ -6,14 +6,14 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// reasoningState is the reasoning item that is being written. The format has no slot for reasoning; clients know
+// reasoningState is the reasoning item being written. The format has no slot for reasoning. Clients know
 // reasoning_content for the text, which is streamed, and thinking_blocks for text and proof together, which is written
 // once per item, when the item is complete and has a proof.
 type reasoningState struct {
-	item      int32 // -1 when none is open
+	item      int32 // -1 if none is open
 	sub       int32
 	redacted  bool
-	shown     bool // some reasoning of the answer was written: the next text begins a new paragraph
+	shown     bool // some reasoning was written: the next text begins a new paragraph
 	blocks    int64
 	text      []byte
 	signature []byte
@@ -63,7 +63,7 @@ func (e *encoder) sign(dst []byte, ev *codec.Event) []byte {
 	}
 	dst = append(dst, `"tool_calls":[{"index":`...)
 	dst = strconv.AppendInt(dst, int64(n), 10)
-	if e.calls[n].custom { // the AI SDK, for one, refuses a piece of a call without it
+	if e.calls[n].custom { // the AI SDK, for one, refuses a call fragment without it
 		dst = append(dst, `,"custom":{},`...)
 	} else {
 		dst = append(dst, `,"function":{},`...)

@@ -31,15 +31,16 @@ type requestDecoder struct {
 	seen      bool         // messages were given
 	index     int          // of the next message
 	parts     []codec.Part // scratch for the parts of one message
-	results   []codec.Part // the run of tool results that is being gathered
+	results   []codec.Part // the current run of tool results
 	first     int          // index of its first message
 	functions int          // legacy calls so far
 	tools     int          // index of the next tool
 	notes     int
-	limit     bool // max_completion_tokens was given: max_tokens does not count
+	limit     bool // max_completion_tokens was given, which overrides max_tokens
 }
 
-// scratchParts is how many parts a message has, and how many results a turn, at most in practice; more move to the heap.
+// scratchParts is how many parts a message has, and how many results a turn, at most in practice; more are
+// heap-allocated.
 const scratchParts = 16
 
 func (d *requestDecoder) next(m *scan.Members, body []byte) error {
@@ -95,7 +96,7 @@ func (d *requestDecoder) member(m *scan.Members) error {
 		return number(&r.Temperature, "temperature", v)
 	case "top_p":
 		return number(&r.TopP, "top_p", v)
-	case "top_k": // a habit of compatible hosts
+	case "top_k": // used by compatible hosts
 		return number(&r.TopK, "top_k", v)
 	case "seed":
 		return number(&r.Seed, "seed", v)
@@ -147,7 +148,7 @@ func (d *requestDecoder) member(m *scan.Members) error {
 	return nil
 }
 
-// habit reads members that are no part of OpenAI's format but of those of hosts, and notes what nobody knows.
+// habit reads members that are not OpenAI's but other hosts', and notes unknown ones.
 func (d *requestDecoder) habit(m *scan.Members) error {
 	r, v := d.r, m.Value
 	switch string(m.Key) {
@@ -173,8 +174,8 @@ func (d *requestDecoder) habit(m *scan.Members) error {
 		for e := scan.Array(v); e.Next(); {
 			r.AudioOutput = r.AudioOutput || string(e.Value) == `"audio"`
 		}
-	case "audio": // says how; modalities says whether
-	case "service_chat_key", "service_external_session_id": // ours, and read with the envelope
+	case "audio": // details; modalities says whether
+	case "service_chat_key", "service_external_session_id": // ours, read with the envelope
 	case "client_metadata": // bookkeeping
 	default:
 		d.drop(string(m.Key))
@@ -190,10 +191,10 @@ func (d *requestDecoder) drop(name string) {
 	}
 }
 
-// maxNotes bounds what names of a client's own choosing can put into the notes, which end up in a header.
+// maxNotes bounds the client-chosen names in the notes, which end up in a header.
 const maxNotes = 32
 
-// isMemberName reports whether a name is one as an API has them. Anything else is repeated to nobody.
+// isMemberName reports whether a name looks like an API member. Other names are not repeated to anybody.
 func isMemberName(name string) bool {
 	for i := 0; i < len(name); i++ {
 		if c := name[i]; c != '_' && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
@@ -212,7 +213,7 @@ func (d *requestDecoder) model(v []byte) error {
 	return nil
 }
 
-// stop is one string or several.
+// stop reads one string or several.
 func (d *requestDecoder) stop(v []byte) error {
 	if body := scan.Body(v); body != nil {
 		d.r.Stop = append(d.r.Stop, body)

@@ -7,11 +7,10 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// AppendRequest writes a request in the dialect of the target. Members stand in a fixed order and the messages last, so
-// that the request of a turn, up to the end of its messages, is the beginning of the request of the next turn: what
-// prompt caches need.
+// AppendRequest writes a request in the dialect of the target. Members are in a fixed order with the messages last, so
+// that each turn's request, up to the end of its messages, is the beginning of the next one's: prompt caches need that.
 //
-// The members are those that the dialect allows: what it does not name is left out and noted.
+// Members that the dialect does not allow are dropped and noted.
 func (provider) AppendRequest(dst []byte, r *codec.Request, t *codec.Target) ([]byte, error) {
 	w := requestWriter{r: r, t: t, d: &t.Dialect}
 	dst = append(dst, `{"model":`...)
@@ -39,17 +38,17 @@ type requestWriter struct {
 	t       *codec.Target
 	d       *codec.Dialect
 	written int // messages so far
-	notes   int // dropped things that bear a name of the client's choosing
+	notes   int // dropped things with client-chosen names
 }
 
-// Names of dialects that differ in more than the members of [codec.Dialect] say.
+// Names of dialects that differ in more than the members of [codec.Dialect].
 const (
-	dialectMistral    = "mistral"    // typed content chunks; refuses every member that it does not know
-	dialectDeepSeek   = "deepseek"   // user_id has an alphabet; strict tools only on another path
+	dialectMistral    = "mistral"    // typed content chunks; refuses every unknown member
+	dialectDeepSeek   = "deepseek"   // restricts the characters of user_id; strict tools only on another path
 	dialectCompatible = "compatible" // a host of open models: vLLM, SGLang, llama.cpp, Ollama
 )
 
-// openAI reports whether the target takes what only OpenAI's own API has.
+// openAI reports whether the target accepts what only OpenAI's own API has.
 func (w *requestWriter) openAI() bool { return w.d.Name == "" || w.d.Name == "openai" }
 
 func (w *requestWriter) limits(dst []byte) []byte {
@@ -96,7 +95,7 @@ func (w *requestWriter) sampling(dst []byte) []byte {
 	return w.raw(dst, "top_logprobs", "top_logprobs", r.TopLogprobs, takes && w.d.Logprobs)
 }
 
-// reasoning writes what the dialect has for it: an effort word, a switch, or both.
+// reasoning writes the dialect's members for it: an effort word, a switch, or both.
 func (w *requestWriter) reasoning(dst []byte) []byte {
 	q := &w.r.Reasoning
 	dst = w.body(dst, w.d.EffortMember, "reasoning_effort", q.Effort, w.d.EffortMember != "")
@@ -156,7 +155,7 @@ func (w *requestWriter) output(dst []byte) []byte {
 	return dst
 }
 
-// bookkeeping writes what does not change the answer.
+// bookkeeping writes members that do not affect the answer.
 func (w *requestWriter) bookkeeping(dst []byte) []byte {
 	r, stores := w.r, w.d.Store
 	user := r.User
@@ -172,7 +171,7 @@ func (w *requestWriter) bookkeeping(dst []byte) []byte {
 	return w.raw(dst, "metadata", "metadata", r.Metadata, stores)
 }
 
-// takesUser checks the alphabet that DeepSeek asks of user_id (docs/wire/fourth-provider.md#2.2).
+// takesUser checks DeepSeek's restriction on user_id (docs/wire/fourth-provider.md#2.2).
 func (w *requestWriter) takesUser(user []byte) bool {
 	if w.d.Name != dialectDeepSeek {
 		return true
@@ -185,7 +184,7 @@ func (w *requestWriter) takesUser(user []byte) bool {
 	return len(user) <= 512
 }
 
-// drop notes something that bears a name of the client's choosing.
+// drop notes something with a client-chosen name.
 func (w *requestWriter) drop(where string, name []byte) {
 	if w.notes < maxNotes && isMemberName(string(name)) {
 		w.notes++
@@ -193,7 +192,7 @@ func (w *requestWriter) drop(where string, name []byte) {
 	}
 }
 
-// raw writes a member with a value as it stands, or notes under the client's name for it that it was dropped.
+// raw writes a member with a raw value, or notes under the client's name for it that it was dropped.
 func (w *requestWriter) raw(dst []byte, name, clients string, value []byte, takes bool) []byte {
 	switch {
 	case value == nil:

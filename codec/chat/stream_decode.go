@@ -8,23 +8,23 @@ import (
 	"github.com/mnemeproxy/mneme/codec/template"
 )
 
-// decoder reads one stream. It emits text, reasoning and arguments as they come, and holds what hosts send too early
-// or more than once until the stream ends: the finish reason (content may follow it) and the usage (the last one wins).
+// decoder reads one stream. It emits text, reasoning and arguments as they arrive, and holds until the end what hosts
+// send too early or more than once: the finish reason (content may follow it) and the usage (the last one wins).
 type decoder struct {
 	endsWithoutFinish bool
 
-	started  bool // EventStart was given out
-	over     bool // nothing more is given out but, after a failure, EventEnd
-	ended    bool // EventEnd was given out
+	started  bool // EventStart was emitted
+	over     bool // nothing more is emitted except, after a failure, EventEnd
+	ended    bool // EventEnd was emitted
 	answered bool // a choice was seen
 	choice   int64
 
-	items int32          // ordinals given so far
-	open  codec.ItemType // the text, refusal or reasoning item that is open; 0 when none is
+	items int32          // ordinals assigned so far
+	open  codec.ItemType // the open text, refusal or reasoning item; 0 if none is open
 	item  int32          // its ordinal
 	calls []call
 
-	plainReasoning bool // reasoning came as strings: structured copies of it are not read again
+	plainReasoning bool // reasoning arrived as strings: structured copies of it are not read again
 
 	finish   codec.FinishReason
 	finished bool
@@ -34,19 +34,19 @@ type decoder struct {
 	template template.Delta
 }
 
-// NewDecoder starts reading one stream.
+// NewDecoder starts to read one stream.
 func (p provider) NewDecoder() codec.StreamDecoder {
 	return &decoder{endsWithoutFinish: p.endsWithoutFinish}
 }
 
-// Reset makes the decoder ready for another stream and keeps its memory.
+// Reset prepares the decoder for another stream and keeps its memory.
 func (d *decoder) Reset() {
 	*d = decoder{endsWithoutFinish: d.endsWithoutFinish, calls: d.calls[:0], template: d.template.Emptied()}
 }
 
 var done = []byte("[DONE]")
 
-// Decode appends the events of one frame. After [DONE] or an error nothing is read any more.
+// Decode appends the events of one frame. After [DONE] or an error it reads nothing.
 func (d *decoder) Decode(dst []codec.Event, name, data []byte) []codec.Event {
 	if d.over {
 		return dst
@@ -69,8 +69,8 @@ func (d *decoder) Decode(dst []codec.Event, name, data []byte) []codec.Event {
 // Repeats implements [codec.StreamDecoder].
 func (d *decoder) Repeats() bool { return d.template.Fits() }
 
-// repeatable reports whether chunks of the same template will all mean the same. The arguments of a call without an id have to
-// be followed to their end, chunk by chunk.
+// repeatable reports whether all chunks of the same template have the same meaning. The arguments of a call without an
+// id have to be followed to their end, chunk by chunk.
 func (d *decoder) repeatable(ev *codec.Event) bool {
 	switch ev.Kind {
 	case codec.EventText, codec.EventReasoning:
@@ -99,7 +99,7 @@ func (d *decoder) repeat(dst []codec.Event, ev *codec.Event) []codec.Event {
 	return append(dst, *ev) // arguments: a call stays open to the end
 }
 
-// chunk is the top level of one frame; the views are nil where the member is absent.
+// chunk is the top level of one frame; the views are nil if the member is absent.
 type chunk struct {
 	id, model, created, object, kind, choices, usage, tier, failure []byte
 }
@@ -131,7 +131,7 @@ func readChunk(data []byte) (c chunk) {
 }
 
 // failed reports whether the chunk reports an error: in OpenAI's form, in the flat forms of Mistral and xAI, or by the
-// name of its frame. A null error is none (P34 is the opposite case: an error beside empty choices is one).
+// name of its frame. A null error is none (P34 is the opposite case: an error next to empty choices is one).
 func (c *chunk) failed(name []byte) bool {
 	if !scan.IsNull(c.failure) && !scan.IsFalse(c.failure) && string(c.failure) != `""` {
 		return true
@@ -182,7 +182,7 @@ func (d *decoder) start(dst []codec.Event, c *chunk) []codec.Event {
 	})
 }
 
-// readChoice reads one choice of a chunk. Only one choice makes an answer: the first that is seen.
+// readChoice reads one choice of a chunk. Only one choice makes an answer: the first one seen.
 func (d *decoder) readChoice(dst []codec.Event, choice []byte) []codec.Event {
 	var index int64
 	var delta, finish, usage []byte
@@ -211,8 +211,8 @@ func (d *decoder) readChoice(dst []codec.Event, choice []byte) []codec.Event {
 	return d.stop(dst, finish)
 }
 
-// delta appends the events of a delta, or of the message of a complete answer, in the order reasoning, text, refusal,
-// calls, whatever the order of the members.
+// delta appends the events of a delta, or of the message of a complete answer, always in the order reasoning, text,
+// refusal, calls.
 func (d *decoder) delta(dst []codec.Event, delta []byte, whole bool) []codec.Event {
 	var content, refusal, annotations, calls, function, extra []byte
 	var r reasoning
@@ -306,7 +306,7 @@ func (d *decoder) text(dst []codec.Event, kind codec.ItemType, body []byte) []co
 	return append(dst, codec.Event{Kind: ev, Item: d.item, Raw: body})
 }
 
-// enter makes sure that an item of that type is open. Of text, refusal and reasoning only one is open at a time.
+// enter opens an item of that type unless it is open. Of text, refusal and reasoning only one is open at a time.
 func (d *decoder) enter(dst []codec.Event, kind codec.ItemType) []codec.Event {
 	if d.open == kind {
 		return dst
@@ -335,7 +335,7 @@ func (d *decoder) opaque(dst []codec.Event, raw []byte) []codec.Event {
 		codec.Event{Kind: codec.EventItemClose, Type: codec.ItemOpaque, Item: item, Raw: raw, Origin: codec.Chat})
 }
 
-// annotations belong to the text before them; without an open text item there is nothing that they could annotate.
+// annotations belong to the preceding text; without an open text item there is nothing to annotate.
 func (d *decoder) annotations(dst []codec.Event, list []byte) []codec.Event {
 	if d.open != codec.ItemText {
 		return dst
@@ -348,7 +348,7 @@ func (d *decoder) annotations(dst []codec.Event, list []byte) []codec.Event {
 	return dst
 }
 
-// stop notes a finish reason. Of several the weightiest is kept (docs/wire/translation.md#1.4 and #3.1).
+// stop notes a finish reason. The weightiest of several is kept (docs/wire/translation.md#1.4 and #3.1).
 func (d *decoder) stop(dst []codec.Event, word []byte) []codec.Event {
 	if len(word) == 0 {
 		return dst
@@ -366,8 +366,8 @@ func (d *decoder) stop(dst []codec.Event, word []byte) []codec.Event {
 	return dst
 }
 
-// finishReason reads the word for why the model stopped. Words of other formats are known because hosts that front
-// other models let them through; an unknown word is an ordinary end.
+// finishReason reads the finish reason. Words of other formats are included because hosts that front other models pass
+// them on; an unknown word is an ordinary end.
 func finishReason(word []byte) codec.FinishReason {
 	switch string(word) {
 	case "length", "model_length", "max_tokens", "MAX_TOKENS":
@@ -403,7 +403,7 @@ func weight(f codec.FinishReason) int {
 	return 0
 }
 
-// terminal is what [DONE] means. A host may send it without a finish reason (P27); it may not send it without an answer.
+// terminal handles [DONE]. A host may send it without a finish reason (P27), but not without an answer.
 func (d *decoder) terminal(dst []codec.Event) []codec.Event {
 	if !d.finished && d.items == 0 && len(d.calls) == 0 {
 		return d.fail(dst, codec.Errorf(codec.KindUpstream, "the provider ended its stream without an answer"))
@@ -418,8 +418,8 @@ func (d *decoder) terminal(dst []codec.Event) []codec.Event {
 	return d.end(dst, codec.EndTerminal)
 }
 
-// finishOfItems corrects the reason by what was seen: calls make the finish a call, and no calls make it none (P95). Where
-// the host gave no reason, nobody knows yet whether the calls are whole.
+// finishOfItems corrects the reason by the items: calls make the finish a call, and no calls make it none (P95). If the
+// host gave no reason, it is not known yet whether the calls are complete.
 func (d *decoder) finishOfItems() codec.FinishReason {
 	if !d.finished {
 		return codec.FinishUnknown
@@ -437,7 +437,7 @@ func (d *decoder) finishOfItems() codec.FinishReason {
 	return d.finish
 }
 
-// report gives out the usage, once.
+// report emits the usage, once.
 func (d *decoder) report(dst []codec.Event) []codec.Event {
 	if !d.counted {
 		return dst
@@ -457,9 +457,9 @@ func (d *decoder) fail(dst []codec.Event, err *codec.Error) []codec.Event {
 	return append(dst, codec.Event{Kind: codec.EventError, Err: err})
 }
 
-// Finish says what the end of the input means. A stream that closes after a finish reason is complete without [DONE];
-// one that closes before it is not, unless the host is known to leave it out (docs/wire/translation.md#3.4).
-// After [DONE] there is nothing left to say and nothing is appended.
+// Finish handles the end of the input. A stream that closes after a finish reason is complete without [DONE]; one that
+// closes before it is not, unless the host is known to leave it out (docs/wire/translation.md#3.4). After [DONE]
+// nothing is appended.
 func (d *decoder) Finish(dst []codec.Event, end codec.End, residue []byte) []codec.Event {
 	if d.ended {
 		return dst
@@ -486,7 +486,7 @@ func (d *decoder) Finish(dst []codec.Event, end codec.End, residue []byte) []cod
 }
 
 // residue reads what has no frame end: a whole data line, or a bare JSON object that reports an error (P48). Half a
-// frame says nothing.
+// frame is ignored.
 func (d *decoder) residue(dst []codec.Event, residue []byte) []codec.Event {
 	data := bytes.TrimSpace(residue)
 	for line := range bytes.SplitSeq(data, []byte{'\n'}) {

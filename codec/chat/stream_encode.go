@@ -8,28 +8,29 @@ import (
 )
 
 // encoder writes the chunks of one stream in the order that the accumulators of the official SDKs need
-// (docs/wire/chat-completions.md#3.5): the role once and first, id, type and name of a call once, the finish reason once
-// after all content, the usage once and last, [DONE] after success only. Finish, usage and citations are held until then.
+// (docs/wire/chat-completions.md#3.5): the role once and first, id, type and name of a call once, the finish reason
+// once after all content, the usage once and last, [DONE] only after success. Finish, usage and citations are held
+// until then.
 type encoder struct {
 	o        codec.AnswerOptions
-	legacy   bool // the client declared functions: it expects function_call
+	legacy   bool // the client declared functions, so it expects function_call
 	begun    bool
 	over     bool
 	envelope []byte // a chunk up to the value of choices
 	model    []byte // string body
-	written  int    // bytes of output, for the estimate of a usage that was not reported
+	written  int    // bytes of output, for estimating a usage that was not reported
 
 	calls     []openCall
 	reasoning reasoningState
 	citations []byte // elements of annotations
-	media     []byte // type of the picture that is open
+	media     []byte // type of the open image
 	pictures  int
 	finish    codec.FinishReason
 	usage     codec.Usage
 	counted   bool
 }
 
-// openCall is a call that the client was told of.
+// openCall is a call that the client has seen.
 type openCall struct {
 	item   int32
 	custom bool
@@ -44,7 +45,7 @@ func (client) NewEncoder(o *codec.AnswerOptions) codec.StreamEncoder {
 // Next implements [codec.StreamEncoder]: chunks have no numbers.
 func (e *encoder) Next() int64 { return 0 }
 
-// Append writes what the event means to the client. After the end of the answer it writes nothing.
+// Append writes the chunks for the event. After the end of the answer it writes nothing.
 func (e *encoder) Append(dst []byte, ev *codec.Event) []byte {
 	if e.over {
 		return dst
@@ -163,14 +164,14 @@ func (e *encoder) openItem(dst []byte, ev *codec.Event) []byte {
 	return dst
 }
 
-// openCall writes the only delta of a call that carries its id, type and name. Calls are counted by themselves, not
-// among other items (P16).
+// openCall writes the only delta of a call with its id, type and name. Calls are counted separately from other items
+// (P16).
 func (e *encoder) openCall(dst []byte, ev *codec.Event) []byte {
 	n := len(e.calls)
 	custom := ev.Type == codec.ItemCustomCall && !e.legacy
 	e.calls = append(e.calls, openCall{item: ev.Item, custom: custom})
 	if e.legacy && n > 0 {
-		return dst // a legacy client knows of one call
+		return dst // a legacy client knows only one call
 	}
 	dst = e.openChunk(dst)
 	if e.legacy {
@@ -197,7 +198,7 @@ func (e *encoder) openCall(dst []byte, ev *codec.Event) []byte {
 	return e.closeChunk(append(dst, `}]`...))
 }
 
-// appendCallID writes the id of the n-th call; one is made where the provider gave none (P13).
+// appendCallID writes the id of the n-th call; one is generated if the provider gave none (P13).
 func appendCallID(dst, id []byte, exchange string, n int) []byte {
 	if len(id) > 0 {
 		return append(dst, id...)
@@ -208,7 +209,7 @@ func appendCallID(dst, id []byte, exchange string, n int) []byte {
 	return strconv.AppendInt(dst, int64(n), 10)
 }
 
-// callIndex is the place of an item among the calls, -1 when it is none.
+// callIndex returns an item's position among the calls, -1 if it is none.
 func (e *encoder) callIndex(item int32) int {
 	for i := len(e.calls) - 1; i >= 0; i-- {
 		if e.calls[i].item == item {
@@ -267,7 +268,7 @@ func (e *encoder) closeItem(dst []byte, ev *codec.Event) []byte {
 	return dst
 }
 
-// picture writes a picture in the member that OpenRouter and others use: the format has none.
+// picture writes an image in the member that OpenRouter and others use: the format has none.
 func (e *encoder) picture(dst []byte, ev *codec.Event) []byte {
 	dst = append(e.openChunk(e.begin(dst)), `"images":[{"index":`...)
 	dst = strconv.AppendInt(dst, int64(e.pictures), 10)
@@ -275,7 +276,7 @@ func (e *encoder) picture(dst []byte, ev *codec.Event) []byte {
 	return e.closeChunk(append(appendPicture(append(dst, ','), e.media, ev.Raw), ']'))
 }
 
-// appendPicture writes the members of a picture, and closes it.
+// appendPicture writes the members of an image, and closes it.
 func appendPicture(dst, media, data []byte) []byte {
 	dst = append(dst, `"type":"image_url","image_url":{"url":"data:`...)
 	dst = append(dst, media...)
@@ -333,7 +334,7 @@ func (e *encoder) end(dst []byte, end codec.End) []byte {
 	return append(dst, "data: [DONE]\n\n"...)
 }
 
-// reported is the usage; a provider that reported none leaves an estimate, never zeros.
+// reported returns the usage, or an estimate if the provider reported none, never zeros.
 func (e *encoder) reported() codec.Usage {
 	if e.counted {
 		return e.usage
@@ -341,8 +342,8 @@ func (e *encoder) reported() codec.Usage {
 	return estimate(&e.o, e.written)
 }
 
-// finishWord is the client's word for why the model stopped. Whether tools are to be called is decided by the calls that
-// the client has seen, not by the provider's word (P95), but a truncated answer is never a finished call (P96).
+// finishWord returns the client's finish reason. Whether tools are to be called depends on the calls that the client
+// has seen, not on the provider's word (P95), but a truncated answer is never a finished call (P96).
 func finishWord(f codec.FinishReason, called, legacy bool) string {
 	switch {
 	case f == codec.FinishLength || f == codec.FinishContext:

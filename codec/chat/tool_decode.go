@@ -7,15 +7,14 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// wireLegacy is the WireType of tools that the client declared in the old member functions; it expects function_call in
-// the answer.
+// wireLegacy is the WireType of tools in the old member functions; their client expects function_call in the answer.
 const wireLegacy = "functions"
 
 func (d *requestDecoder) tool(v []byte) error {
 	index := d.tools
 	d.tools++
 	t := codec.Tool{Raw: v, Origin: codec.Chat, Index: index}
-	var definition []byte // the member that bears the type's name
+	var definition []byte // the member named after the type
 	for m := scan.Object(v); m.Next(); {
 		switch string(m.Key) {
 		case "type":
@@ -119,7 +118,7 @@ func (d *requestDecoder) toolChoice(v []byte) error {
 		}
 	case "allowed_tools":
 		d.allowedTools(v)
-	case "auto", "none", "required", "any": // a word as an object: a slip that Messages clients make
+	case "auto", "none", "required", "any": // a word as an object: a common mistake of Messages clients
 		return d.toolChoice(scan.Get(v, "type"))
 	default:
 		choice.Mode, choice.Raw = codec.ChoiceHosted, v
@@ -127,7 +126,7 @@ func (d *requestDecoder) toolChoice(v []byte) error {
 	return nil
 }
 
-// toolName is the name in {"type":"function","function":{"name":…}} or in its flat form.
+// toolName returns the name in {"type":"function","function":{"name":…}} or in its flat form.
 func toolName(v, kind []byte) []byte {
 	if name := scan.Body(scan.Path(v, string(kind), "name")); name != nil {
 		return name
@@ -172,7 +171,7 @@ func (d *requestDecoder) legacyChoice(v []byte) error {
 	return nil
 }
 
-// breakpoint is a cache_control object as it stands.
+// breakpoint returns a cache_control object unchanged.
 func breakpoint(v []byte) []byte {
 	if !scan.IsObject(v) {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// tools writes tools, and tool_choice and the switch for parallel calls, which are refused where no tools are.
+// tools writes tools, and tool_choice and the switch for parallel calls, which are refused without tools.
 func (w *requestWriter) tools(dst []byte) []byte {
 	n := 0
 	for i := range w.r.Tools {
@@ -40,8 +40,8 @@ func (w *requestWriter) tools(dst []byte) []byte {
 // maxCompared bounds how many tools are compared by name; the API takes 128.
 const maxCompared = 1024
 
-// repeated reports whether an earlier tool has the name of the i-th: the API refuses a name that stands twice, so the
-// first is kept (P93).
+// repeated reports whether an earlier tool has the name of the i-th: the API refuses duplicate names, so the first is
+// kept (P93).
 func (w *requestWriter) repeated(i int) bool {
 	name := w.r.Tools[i].Name
 	if len(name) == 0 || i > maxCompared {
@@ -55,14 +55,14 @@ func (w *requestWriter) repeated(i int) bool {
 	return false
 }
 
-// tool writes one tool, or nothing where the target has no such thing.
+// tool writes one tool, or nothing if the target has no equivalent.
 func (w *requestWriter) tool(dst []byte, t *codec.Tool) []byte {
 	switch {
 	case t.Kind == codec.ToolFunction:
 		return w.function(dst, t)
 	case t.Kind == codec.ToolCustom && w.d.CustomTools:
 		return appendCustom(dst, t)
-	case t.Kind == codec.ToolWebSearch && w.t.SearchModel: // a member of its own: see webSearch
+	case t.Kind == codec.ToolWebSearch && w.t.SearchModel: // a separate member: see webSearch
 	case t.Kind == codec.ToolHosted && t.Origin == codec.Chat && w.openAI():
 		return append(dst, t.Raw...)
 	default:
@@ -92,7 +92,7 @@ func (w *requestWriter) function(dst []byte, t *codec.Tool) []byte {
 	return append(w.cache(dst, t.CacheControl), '}')
 }
 
-// cache writes a breakpoint where a host passes it on to a model that honours it.
+// cache writes a breakpoint if the host passes it on to a model that honours it.
 func (w *requestWriter) cache(dst, control []byte) []byte {
 	if control == nil || w.t.Family != codec.FamilyAnthropic {
 		return dst
@@ -134,7 +134,7 @@ func appendGrammar(dst, format []byte) []byte {
 	return append(dst, `}}`...)
 }
 
-// webSearch writes web_search_options, the form that search models take. Of several searches the first counts.
+// webSearch writes web_search_options, the form for search models. The first of several searches counts.
 func (w *requestWriter) webSearch(dst []byte) []byte {
 	if !w.t.SearchModel {
 		return dst
@@ -147,8 +147,8 @@ func (w *requestWriter) webSearch(dst []byte) []byte {
 	return dst
 }
 
-// searchOptions takes over what the web search tools of other formats share with the options, the size of the context and
-// where the user is, and notes what they do not. The location is flat there and nested here.
+// searchOptions converts what the web search tools of other formats share with the options, the context size and the
+// user's location, and notes the rest. The location is flat there and nested here.
 func (w *requestWriter) searchOptions(dst []byte, t *codec.Tool) []byte {
 	dst = append(dst, '{')
 	begun := len(dst)
@@ -170,7 +170,7 @@ func (w *requestWriter) searchOptions(dst []byte, t *codec.Tool) []byte {
 	return append(dst, '}')
 }
 
-// separate writes the comma between the members of an object that began there.
+// separate writes the comma between the members of an object that began at begun.
 func separate(dst []byte, begun int) []byte {
 	if len(dst) > begun {
 		return append(dst, ',')
@@ -219,7 +219,7 @@ func (w *requestWriter) required(dst []byte) []byte {
 	return append(append(append(dst, `,"tool_choice":"`...), word...), '"')
 }
 
-// named writes a choice of one tool, but for its closing brace.
+// named writes a choice of one tool, without its closing brace.
 func (w *requestWriter) named(dst, name []byte, kind codec.ToolKind) []byte {
 	if kind == codec.ToolCustom && w.d.CustomTools {
 		dst = append(dst, `{"type":"custom","custom":{"name":`...)
@@ -238,7 +238,7 @@ func (w *requestWriter) kindOf(name []byte) codec.ToolKind {
 	return codec.ToolFunction
 }
 
-// allowed writes a choice among some tools. A host that does not know the form gets the mode of the choice.
+// allowed writes a choice among some tools. A host that does not know the form gets only the mode.
 func (w *requestWriter) allowed(dst []byte) []byte {
 	c := &w.r.ToolChoice
 	if !w.openAI() {

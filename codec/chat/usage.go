@@ -7,7 +7,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// count takes a usage object. Counters are cumulative: the last report wins (P98).
+// count reads a usage object. Counters are cumulative: the last report wins (P98).
 func (d *decoder) count(v []byte) {
 	d.usage, d.counted = readUsage(v), true
 	d.usage.Tier = d.tier
@@ -47,14 +47,14 @@ func readUsage(v []byte) codec.Usage {
 	}
 	u.SplitInput(prompt, read, write)
 	u.Output = completion
-	// xAI counts reasoning beside the completion; its total shows it.
+	// xAI counts reasoning separately from the completion, as its total shows.
 	if u.Reasoning > 0 && (completion < u.Reasoning || total == prompt+completion+u.Reasoning) {
 		u.Output += u.Reasoning
 	}
 	return u
 }
 
-// tokens reads a count; what is no count is none.
+// tokens reads a count; anything else is 0.
 func tokens(v []byte) int64 {
 	n, ok := scan.Int(v)
 	if !ok || n < 0 || n > 1<<53 {
@@ -66,14 +66,15 @@ func tokens(v []byte) int64 {
 // bytesPerToken is the usual rule of thumb.
 const bytesPerToken = 4
 
-// estimate stands in for a usage that the provider did not report, from the bytes of the output.
+// estimate replaces a usage that the provider did not report, from the bytes of the output.
 func estimate(o *codec.AnswerOptions, written int) codec.Usage {
 	return codec.Usage{
 		InputUncached: o.EstimatedInput, Output: int64((written + bytesPerToken - 1) / bytesPerToken), Estimated: true,
 	}
 }
 
-// appendUsage writes a usage object. Input counts what was read from and written to caches, output counts reasoning.
+// appendUsage writes a usage object. Input includes what was read from and written to caches, output includes
+// reasoning.
 func appendUsage(dst []byte, u *codec.Usage) []byte {
 	dst = append(dst, `{"prompt_tokens":`...)
 	dst = strconv.AppendInt(dst, u.TotalInput(), 10)

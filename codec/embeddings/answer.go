@@ -8,9 +8,9 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// DecodeAnswer reads the host's answer to one batch into the plan. Batches may come in any order, but not at the same
-// time; one whose answer was refused may be asked for again. An answer that does not hold one sound vector of the right size for each input is a *[codec.Error]: a vector
-// that is wrong in silence spoils an index.
+// DecodeAnswer reads the host's answer to one batch into the plan. Batches may come in any order, but not concurrently;
+// a batch whose answer was refused may be requested again. An answer without exactly one valid vector of the right size
+// per input is a *[codec.Error]: a silently wrong vector spoils an index.
 func (p *Plan) DecodeAnswer(b Batch, body []byte) error {
 	if !scan.Valid(body) || !scan.IsObject(body) {
 		return upstream("the provider sent something that is not an embeddings answer")
@@ -46,7 +46,7 @@ func upstream(format string, args ...any) *codec.Error {
 	return codec.Errorf(codec.KindUpstream, format, args...)
 }
 
-// vector reads one vector, in whichever of the two ways it is written, and checks it.
+// vector reads and checks one vector, in either encoding.
 func (p *Plan) vector(value []byte) ([]float32, error) {
 	var ok bool
 	if scan.IsString(value) {
@@ -66,7 +66,7 @@ func (p *Plan) vector(value []byte) ([]float32, error) {
 	}
 	vector := append([]float32(nil), p.numbers[:p.size]...)
 	length := norm(vector)
-	if !(length > 0) || math.IsInf(length, 0) { // a NaN is not over zero either
+	if !(length > 0) || math.IsInf(length, 0) { // excludes NaN
 		return nil, upstream("the provider sent a vector without a direction")
 	}
 	if p.scales() {
@@ -85,8 +85,8 @@ func norm(vector []float32) float64 {
 	return math.Sqrt(sum)
 }
 
-// scales reports whether vectors have to be brought to length 1: those cut here, and those cut by a host that leaves them
-// as they come out (docs/wire/embeddings.md#5.2).
+// scales reports whether vectors have to be scaled to length 1: those truncated here, and those truncated by a host
+// that does not scale them (docs/wire/embeddings.md#5.2).
 func (p *Plan) scales() bool {
 	if p.native > p.size {
 		return true
@@ -95,7 +95,7 @@ func (p *Plan) scales() bool {
 	return !p.model.Normalized && p.ask > 0 && p.ask < own
 }
 
-// count adds what the answer says of its tokens. A host that says nothing has them estimated.
+// count adds the answer's token count, or an estimate if the host reports none.
 func (p *Plan) count(b Batch, body []byte) {
 	usage := scan.Get(body, "usage")
 	names := [...]string{"prompt_tokens", "total_tokens"}
@@ -115,8 +115,8 @@ func (p *Plan) count(b Batch, body []byte) {
 	p.usage.Estimated = true
 }
 
-// AppendAnswer writes the answer to the client: vectors in the order of the inputs, in the encoding that was asked for.
-// A plan that has not been answered in full is an error.
+// AppendAnswer writes the answer to the client: vectors in the order of the inputs, in the requested encoding. It fails
+// unless every batch has been answered.
 func (p *Plan) AppendAnswer(dst []byte) ([]byte, error) {
 	for _, vector := range p.vectors {
 		if vector == nil {

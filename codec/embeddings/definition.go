@@ -2,7 +2,7 @@ package embeddings
 
 import "github.com/mnemeproxy/mneme/codec"
 
-// Definition is the format, for the table of formats. It has no codecs: vectors are no events.
+// Definition returns the format, for the table of formats. It has no codecs: vectors are not events.
 func Definition() *codec.Definition {
 	return &codec.Definition{Traits: codec.Traits{
 		Format:  codec.Embeddings,

@@ -8,16 +8,16 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// Plan is how a request is carried out: which inputs go upstream together, and what their vectors have to be.
+// Plan is how a request is executed: which inputs go upstream together, and the required vectors.
 type Plan struct {
 	Batches []Batch
 
 	request *Request
 	model   Model
 	dialect Dialect
-	size    int // of the vectors that the client gets; 0 until the first answer tells
-	native  int // of the vectors that the host is to send; 0 until the first answer tells
-	ask     int // what the host is asked for; 0 when it is not asked
+	size    int // of the client's vectors; 0 until the first answer
+	native  int // of the host's vectors; 0 until the first answer
+	ask     int // size requested from the host; 0 if none is
 
 	vectors [][]float32 // by input; nil until answered
 	usage   codec.Usage
@@ -29,8 +29,8 @@ type Plan struct {
 // Batch is a range of inputs that goes upstream as one request.
 type Batch struct{ From, To int }
 
-// NewPlan checks the request against what is known of the model and the host, and splits it under their limits.
-// A size that the model does not have, and tokens where text is needed, are a *[codec.Error].
+// NewPlan checks the request against what is known about the model and the host, and splits it by their limits. A size
+// that the model does not have, and tokens where text is needed, are a *[codec.Error].
 func NewPlan(r *Request, m Model, d Dialect) (*Plan, error) {
 	p := &Plan{request: r, model: m, dialect: d}
 	if err := p.checkTokens(); err != nil {
@@ -45,16 +45,16 @@ func NewPlan(r *Request, m Model, d Dialect) (*Plan, error) {
 	return p, nil
 }
 
-// Usage is the sum over all answers. It is complete when all batches have been answered.
+// Usage returns the sum over all answers. It is complete once all batches have been answered.
 func (p *Plan) Usage() codec.Usage { return p.usage }
 
-// Vectors are in the order of the inputs; nil where an input has not been answered.
+// Vectors returns the vectors in the order of the inputs; nil for an input without an answer.
 func (p *Plan) Vectors() [][]float32 { return p.vectors }
 
-// Dimensions is the size of the vectors, 0 as long as it is not known.
+// Dimensions returns the size of the vectors, 0 while it is unknown.
 func (p *Plan) Dimensions() int { return p.size }
 
-// checkTokens refuses token ids where they mean nothing: they belong to one model's tokenizer.
+// checkTokens refuses token ids for other models: they belong to one model's tokenizer.
 func (p *Plan) checkTokens() error {
 	if p.dialect.Tokens && (p.model.Tokens || !p.model.known()) {
 		return nil
@@ -67,7 +67,7 @@ func (p *Plan) checkTokens() error {
 	return nil
 }
 
-// settleSize decides what the host is asked for and what has to come back.
+// settleSize decides which size to request and which must come back.
 func (p *Plan) settleSize() error {
 	m, asked := &p.model, p.request.Dimensions
 	own := m.Native
@@ -79,13 +79,13 @@ func (p *Plan) settleSize() error {
 		p.size, p.native = m.Default, own
 		return nil
 	case asked == 0:
-		return nil // the model's own choice, whatever our data say of it
+		return nil // the model's own default, whatever our data say about it
 	case m.known() && !m.legal(asked):
 		return codec.Invalid("dimensions", "%s has no vectors of %d dimensions; legal: %s", p.request.Model, asked, m.sizes())
 	}
 	p.size, p.native = asked, asked
 	switch {
-	case m.fixed(): // the only legal size is what comes anyway
+	case m.fixed(): // the only legal size is the default
 	case p.asksSize():
 		p.ask = asked
 	case asked == m.Default:
@@ -101,7 +101,7 @@ func (p *Plan) asksSize() bool {
 	return p.dialect.Batch || p.dialect.DimensionsMember != ""
 }
 
-// canCut reports whether vectors are cut here: only when told so.
+// canCut reports whether vectors are truncated here: only if configured.
 func (p *Plan) canCut() bool {
 	return p.model.Truncate && p.model.Matryoshka && !p.asksSize()
 }
@@ -128,8 +128,8 @@ func (m *Model) sizes() string {
 	return strings.Join(words, ", ")
 }
 
-// split fills batches in the order of the inputs. An input that is over the limit by itself goes alone: the host may
-// count less than is estimated here, or says what is wrong.
+// split fills batches in the order of the inputs. An input over the limit goes alone: the host may count less than the
+// estimate, or explain the problem.
 func (p *Plan) split() {
 	inputs := lowest(p.model.MaxInputs, p.dialect.MaxInputs)
 	tokens := lowest(p.model.MaxTokens, p.dialect.MaxTokens)
@@ -145,7 +145,7 @@ func (p *Plan) split() {
 	p.Batches = append(p.Batches, Batch{from, len(p.request.Inputs)})
 }
 
-// lowest is the lower of two limits, where 0 is none.
+// lowest returns the lower of two limits; 0 means none.
 func lowest(a, b int) int {
 	const none = 1 << 40
 	if a == 0 {

@@ -10,31 +10,31 @@ import (
 const (
 	// MaxInputs is how many inputs a client may send in one request: the limit of the surface.
 	MaxInputs = 2048
-	// maxDimensions is larger than any vector that a model makes; it keeps sizes from being hostile.
+	// maxDimensions is larger than any model's vectors; it bounds hostile sizes.
 	maxDimensions = 1 << 16
 )
 
-// Request is what a client asks for. Its slices are views into the body, valid as long as that.
+// Request is a client's request. Its slices are views into the body, valid as long as that.
 type Request struct {
 	Model      string
 	Inputs     []Input
-	Dimensions int    // 0 when the client named none
-	Base64     bool   // the client wants base64 rather than numbers
-	User       []byte // string body; nil when absent
-	InputType  []byte // string body: "query" or "document", as retrieval hosts know it; nil when absent
+	Dimensions int    // 0 if the client named none
+	Base64     bool   // the client wants base64, not numbers
+	User       []byte // string body; nil if absent
+	InputType  []byte // string body: "query" or "document", for retrieval hosts; nil if absent
 
 	Notes codec.Notes // what the host has no member for
 }
 
-// Input is one thing to make a vector of: text, or tokens of the model's own tokenizer.
+// Input is one text, or tokens of the model's own tokenizer, to embed.
 type Input struct {
 	Text   []byte // string body
 	Tokens []byte // raw array of numbers; nil for text
 	Count  int    // of Tokens
 }
 
-// Decode reads a request from a body that is valid JSON. What is wrong with it is a *[codec.Error] that names the
-// member. Members that the surface does not know are left out.
+// Decode reads a request from a body of valid JSON. Its error is a *[codec.Error] that names the member. Unknown
+// members are ignored.
 func Decode(body []byte) (*Request, error) {
 	if !scan.IsObject(body) {
 		return nil, codec.Invalid("", "the body has to be a JSON object with the members model and input")
@@ -170,7 +170,7 @@ func tokens(path string, list []byte) (Input, error) {
 	return in, nil
 }
 
-// at is the path of the i-th input in the client's own body.
+// at returns the path of the i-th input in the client's own body.
 func at(input []byte, i int) string {
 	if scan.IsString(input) {
 		return "input"
@@ -178,8 +178,8 @@ func at(input []byte, i int) string {
 	return "input[" + strconv.Itoa(i) + "]"
 }
 
-// estimate is how many tokens the input may have, for splitting: two bytes each. Text has three to five, and an
-// estimate that is too high costs one more request where one that is too low costs a refused one.
+// estimate returns how many tokens the input may have, for splitting: two bytes each. Text has three to five. A high
+// estimate costs one more request, a low one costs a refused one.
 func (in *Input) estimate() int {
 	if in.Tokens != nil {
 		return in.Count
@@ -187,7 +187,7 @@ func (in *Input) estimate() int {
 	return len(in.Text)/2 + 1
 }
 
-// likely is how many tokens the input probably has, for counting where the host does not: four bytes each.
+// likely returns how many tokens the input probably has, for counting if the host does not: four bytes each.
 func (in *Input) likely() int {
 	if in.Tokens != nil {
 		return in.Count

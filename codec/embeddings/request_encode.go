@@ -6,7 +6,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// AppendRequest writes the upstream body of one batch. model is the name that the host knows.
+// AppendRequest writes the upstream body of one batch. model is the host's name for it.
 func (p *Plan) AppendRequest(dst []byte, b Batch, model string) []byte {
 	if p.dialect.Batch {
 		return p.appendBatchEmbed(dst, b, model)
@@ -17,7 +17,7 @@ func (p *Plan) AppendRequest(dst []byte, b Batch, model string) []byte {
 		dst = appendName(dst, d.DimensionsMember)
 		dst = strconv.AppendInt(dst, int64(p.ask), 10)
 	}
-	if p.asksBase64() { // numbers come by default; some hosts refuse the word for them
+	if p.asksBase64() { // numbers are the default; some hosts refuse the word for them
 		dst = append(appendName(dst, "encoding_format"), `"base64"`...)
 	}
 	if d.TruncationMember != "" {
@@ -43,8 +43,8 @@ func (p *Plan) AppendRequest(dst []byte, b Batch, model string) []byte {
 	return append(dst, ']', '}')
 }
 
-// appendBatchEmbed writes a batchEmbedContents request: each input is a request of its own, because several parts in
-// one make a single vector.
+// appendBatchEmbed writes a batchEmbedContents request: each input is a separate request, because several parts in one
+// make a single vector.
 func (p *Plan) appendBatchEmbed(dst []byte, b Batch, model string) []byte {
 	dst = append(dst, `{"requests":[`...)
 	for i := b.From; i < b.To; i++ {
@@ -68,7 +68,7 @@ func (p *Plan) appendBatchEmbed(dst []byte, b Batch, model string) []byte {
 	return append(dst, ']', '}')
 }
 
-// taskType is the word for what the vector is made for, quoted.
+// taskType returns the purpose of the vector, quoted.
 func taskType(inputType []byte) string {
 	switch string(inputType) {
 	case "query":

@@ -12,8 +12,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// appendNumbers reads an array of numbers. It is not ok on anything but finite numbers that fit 32 bits, and on more of
-// them than a vector can have.
+// appendNumbers reads an array of numbers. ok is false unless all are finite numbers that fit 32 bits, and no more than
+// a vector can have.
 func appendNumbers(dst []float32, array []byte) ([]float32, bool) {
 	if !scan.IsArray(array) {
 		return dst, false
@@ -22,8 +22,8 @@ func appendNumbers(dst []float32, array []byte) ([]float32, bool) {
 		if !scan.IsNumber(e.Value) || len(dst) == maxDimensions {
 			return dst, false
 		}
-		// ParseFloat wants a string and keeps none: the bytes are lent to it, since a copy of each number would cost
-		// more than reading it.
+		// ParseFloat needs a string and does not keep it, so the bytes are passed without a copy, which would cost more
+		// than reading the number.
 		v, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(e.Value), len(e.Value)), 32)
 		if err != nil {
 			return dst, false
@@ -69,7 +69,8 @@ func appendVector(dst []byte, vector []float32) []byte {
 // appendBase64Vector writes little-endian 32-bit floats in standard base64, as a string.
 func appendBase64Vector(dst []byte, vector []float32) []byte {
 	dst = append(dst, '"')
-	// Three floats are twelve bytes and sixteen characters, without padding: all but the last group are written so.
+	// Three floats are twelve bytes and sixteen characters, without padding: all groups except the last are written
+	// that way.
 	var group [12]byte
 	for len(vector) > 0 {
 		n := min(len(vector), 3)

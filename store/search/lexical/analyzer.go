@@ -12,7 +12,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// A token is one term of a text and where it stands there.
+// A token is one term of a text and its place there.
 type token struct {
 	term       string
 	start, end int // bytes of the text
@@ -28,12 +28,12 @@ func stopWords() map[string]bool {
 	return m
 }
 
-// maxTerm is the longest term in bytes; what is longer is data, not a word.
+// maxTerm is the longest term in bytes; anything longer is data, not a word.
 const maxTerm = 128
 
-// prose gives the words of a text: lower case, without diacritics (people leave them out when they type), English
-// words by their stem, compound identifiers by their parts, and Chinese, Japanese and Korean text by overlapping pairs
-// of characters.
+// prose returns the words of a text: in lower case, without diacritics (people omit them when they type), English words
+// by their stem, compound identifiers by their parts, and Chinese, Japanese and Korean text by overlapping pairs of
+// characters.
 func prose(text []byte) []token { return appendProse(make([]token, 0, len(text)/6), text) }
 
 func appendProse(tokens []token, text []byte) []token {
@@ -54,12 +54,12 @@ func appendProse(tokens []token, text []byte) []token {
 	return run.flush(tokens, text)
 }
 
-// maxOutputTerm is the longest word of a tool's output that is indexed, in bytes. Longer ones are hashes, tokens and base64
+// maxOutputTerm is the longest indexed word of a tool's output, in bytes. Longer ones are hashes, tokens and base64
 // that nobody types.
 const maxOutputTerm = 40
 
-// outputWords gives the words of what tools were given and gave back, without numbers, which are many there and found by
-// the names they are part of.
+// outputWords returns the words of tools' inputs and outputs, without numbers, which are frequent there and are found
+// by the names they are part of.
 func outputWords(text []byte) []token {
 	return slices.DeleteFunc(prose(text), func(t token) bool { return saysNothingInOutput(t.term) })
 }
@@ -68,7 +68,7 @@ func saysNothingInOutput(term string) bool {
 	return len(term) > maxOutputTerm || strings.Trim(term, "0123456789.,:") == ""
 }
 
-// stem gives the term that a word is found by; false for words that say nothing.
+// stem returns the term that a word is found by; false for stop words.
 func stem(word []byte) (string, bool) {
 	var lower letters
 	if n := lowerLetters(lower[:], word); n > 0 {
@@ -93,8 +93,8 @@ func stem(word []byte) (string, bool) {
 	return porterStem([]byte(term)), true
 }
 
-// lowerLetters puts a word of ASCII letters into dst in lower case and gives its length; 0 for any other and for one that
-// does not fit.
+// lowerLetters writes a word of ASCII letters to dst in lower case and returns its length; 0 for any other and for one
+// that does not fit.
 func lowerLetters(dst, word []byte) int {
 	if len(word) > len(dst) {
 		return 0
@@ -117,7 +117,7 @@ func lowerASCII(term string) bool {
 	return true
 }
 
-// fold gives text in lower case, in compatibility form, without combining marks.
+// fold returns text in lower case, in compatibility form, without combining marks.
 func fold(text []byte) string {
 	plain := true
 	for _, c := range text {
@@ -152,8 +152,8 @@ func appendLower(dst, text []byte) []byte {
 	return dst
 }
 
-// parts cuts a word of a program's text into what a person would call its words: at underscores, between letters and
-// dots or colons, and where camel case begins a new one. A word without any of these is one part.
+// parts splits an identifier into its words: at underscores, between letters and dots or colons, and at camel case. A
+// word without any of these is one part.
 func parts(word []byte, give func(from, to int)) {
 	start := 0
 	var before rune
@@ -183,7 +183,7 @@ func isIdeographic(word []byte) bool {
 	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
 }
 
-// ideographs is a stretch of text in a script without blanks between words.
+// ideographs is a run of text in a script without spaces between words.
 type ideographs struct{ start, end int }
 
 func (run *ideographs) add(tokens []token, text []byte, w word) []token {
@@ -195,7 +195,7 @@ func (run *ideographs) add(tokens []token, text []byte, w word) []token {
 	return tokens
 }
 
-// flush gives the pairs of the stretch, or its one character.
+// flush emits the pairs of the run, or its one character.
 func (run *ideographs) flush(tokens []token, text []byte) []token {
 	defer func() { *run = ideographs{} }()
 	stretch := text[run.start:run.end]

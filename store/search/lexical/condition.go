@@ -2,21 +2,21 @@ package lexical
 
 import "slices"
 
-// A Condition says which documents satisfy a query, by their [Document.Terms] alone, or may: where that depends on more,
-// such as the order of words, there are more of them. It is for engines that find candidates. One kind of field is set; a
-// Condition without any lets nothing through.
+// A Condition selects documents that satisfy a query, by their [Document.Terms] only. If the query depends on more,
+// such as the order of words, it selects more documents. It is for engines that find candidates. One kind of field is
+// set; a Condition without any selects nothing.
 type Condition struct {
 	Term   string // the document has this term
-	Prefix string // or one that begins so
+	Prefix string // or a term with this prefix
 	All    []Condition
 	Any    []Condition
 	Not    *Condition
 }
 
-// fieldLetters begin the terms that [Document.Terms] gives.
+// fieldLetters are the first letters of the terms of [Document.Terms].
 var fieldLetters = [fieldCount]string{fieldText: "t", fieldName: "n", fieldOutput: "o", fieldFacet: "f"}
 
-// Terms gives what a document is found by, each once.
+// Terms returns what a document is found by, without duplicates.
 func (d *Document) Terms() (terms []string) {
 	a := analyse(d)
 	for f := range fieldCount {
@@ -27,17 +27,17 @@ func (d *Document) Terms() (terms []string) {
 	return terms
 }
 
-// HasFacet is the condition of a property.
+// HasFacet returns the condition for a property.
 func HasFacet(name, value string) Condition {
 	return Condition{Term: fieldLetters[fieldFacet] + facetTerm(name, value)}
 }
 
-// HasFacetPrefix is the condition of a property that begins with prefix.
+// HasFacetPrefix returns the condition for a property with a prefix.
 func HasFacetPrefix(name, prefix string) Condition {
 	return Condition{Prefix: fieldLetters[fieldFacet] + facetTerm(name, prefix)}
 }
 
-// Scored are the conditions of which any makes a document worth looking at.
+// Scored returns conditions; a document that satisfies any of them is worth examining.
 func (q *Query) Scored() (any []Condition) {
 	q.root.leaves(func(l *leaf) {
 		if l.isFacet() {
@@ -56,7 +56,7 @@ func (q *Query) Scored() (any []Condition) {
 	return any[:min(len(any), maxQueryTerms)]
 }
 
-// Demanded is what a document has to satisfy, beside holding something that is scored; nil is nothing.
+// Demanded returns what a document must satisfy besides containing something scored; nil means nothing.
 func (q *Query) Demanded() *Condition {
 	if !q.root.selective() {
 		return nil
@@ -67,7 +67,7 @@ func (q *Query) Demanded() *Condition {
 	return nil
 }
 
-// condition is [group.matching] without an index. narrow is false where it lets every document through.
+// condition is [group.matching] without an index. narrow is false if it excludes nothing.
 func (g group) condition() (all Condition, narrow bool) {
 	var required, optional, excluded []Condition
 	unbounded, chosen := false, false
@@ -88,7 +88,7 @@ func (g group) condition() (all Condition, narrow bool) {
 		case narrow:
 			required = append(required, one)
 		default:
-			chosen, unbounded = true, true // it is required and always so: nothing optional has to be there
+			chosen, unbounded = true, true // required and always true, so nothing optional is needed
 		}
 	}
 	if len(required) == 0 && chosen && !unbounded {
@@ -127,7 +127,7 @@ func (c *clause) condition() (Condition, bool) {
 	return Condition{Any: ways}, true
 }
 
-// beginnings are the terms that a prefix stands for.
+// beginnings returns the terms of a prefix.
 func (l *leaf) beginnings() (any []Condition) {
 	if l.prefix == "" {
 		return nil

@@ -6,22 +6,22 @@ import (
 	"slices"
 )
 
-// Covered is how much of a query a document holds.
+// Covered is how much of a query a document contains.
 type Covered struct {
-	Share float64 // of the query's words, each weighed by how rare it is in the account: 0 to 1
-	Words int     // words that it holds
-	Names int     // identifiers that it holds
+	Share float64 // of the query's words, weighted by rarity in the account: 0 to 1
+	Words int     // words that it contains
+	Names int     // identifiers that it contains
 }
 
-// coverTerm is a term that counts for how much of a query a document holds.
+// coverTerm is a term that counts towards coverage.
 type coverTerm struct {
 	text   string
 	name   bool
-	fields []field // it is held in any of them
+	fields []field // any of them may contain it
 	weight float64
 }
 
-// coverTerms gives the terms of a query that coverage goes by, without weights.
+// coverTerms returns the terms of a query for coverage, without weights.
 func (q *Query) coverTerms() (list []coverTerm) {
 	seen := make(map[string]bool)
 	q.root.leaves(func(l *leaf) {
@@ -48,8 +48,8 @@ func (c *Covered) add(t *coverTerm) {
 	}
 }
 
-// Coverage gives for each of some documents how much of the query it holds. Unlike scores, coverages can be compared
-// between queries.
+// Coverage returns how much of the query each of some documents contains. Unlike scores, coverage is comparable between
+// queries.
 func (s *Searcher) Coverage(q *Query, numbers []uint32) ([]Covered, error) {
 	held, all := make([]Covered, len(numbers)), 0.0
 	for _, t := range q.coverTerms() {
@@ -81,11 +81,11 @@ func (s *Searcher) Coverage(q *Query, numbers []uint32) ([]Covered, error) {
 	return held, nil
 }
 
-// leastDocuments is how many documents an account is taken to have. In a small one a word that nobody has said yet would
-// weigh several times as much as a name that one turn holds.
+// leastDocuments is the minimum number of documents that an account is assumed to have. In a small one, a word that has
+// not occurred yet would weigh several times as much as a name in one turn.
 const leastDocuments = 1000
 
-// rarity is the weight of a term that is in so many documents, for shares of queries.
+// rarity returns the weight of a term with that document frequency, for shares of queries.
 func (s *Searcher) rarity(documents uint64) float64 {
 	n, df := float64(max(s.totals.Documents, leastDocuments)), float64(documents)
 	return math.Log(1 + (n-min(df, n)+0.5)/(df+0.5))

@@ -13,28 +13,28 @@ import (
 	"time"
 )
 
-// A segment ends with a checksum of all before it, and the list of segments says which checksum that is. Nothing compares
-// them while segments are searched: they are read in the background when an index has been opened, and until that is done
-// none of them is merged into one whose checksum would be right.
+// A segment ends with a checksum of everything before it, and the list of segments repeats that checksum. Searches do
+// not check it: segments are read in the background when an index has been opened. Until that is done, none of them is
+// merged, because the result would have a correct checksum.
 
-// Damage is something that is wrong with a file of the index.
+// Damage is a fault in a file of the index.
 type Damage struct{ File, Problem string }
 
 func (d *Damage) Error() string { return d.File + ": " + d.Problem }
 
-// PanicError is what reading the index gives where a damaged file made it panic or fault.
+// PanicError is the error for reading a damaged file that caused a panic or fault.
 type PanicError struct {
 	Value any
-	Stack []byte // nil: it is not known
+	Stack []byte // nil: unknown
 }
 
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("reading the lexical index panicked: %v", e.Value)
 }
 
-// Contain calls f, which reads the index, and makes a panic of f an error.
+// Contain calls f, which reads the index, and turns a panic of f into an error.
 func Contain(f func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // what a cut file had is a fault where it is mapped
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // reading the mapping of a truncated file is a fault
 	defer func() {
 		if p := recover(); p != nil {
 			err = &PanicError{p, debug.Stack()}
@@ -48,8 +48,8 @@ const (
 	readPause  = 4 * time.Millisecond // after each: 64 MB/s at most
 )
 
-// Verify reads the files of the index and reports those that are not as they were written. It may run beside searches and
-// changes. Segments are merged from the first time on that it finds nothing.
+// Verify reads the files of the index and reports those that have changed since they were written. It may run
+// concurrently with searches and changes. Segments are merged once it has found nothing.
 func (ix *Index) Verify(ctx context.Context, found func(Damage)) error {
 	ix.mu.RLock()
 	segments := make([]*segment, len(ix.segments))
@@ -93,7 +93,7 @@ func (ix *Index) verifyList() error {
 	return nil
 }
 
-// Verified reports whether all segments that were there when the index was opened have been found to be whole.
+// Verified reports whether all segments from the opening of the index have been found intact.
 func (ix *Index) Verified() bool {
 	select {
 	case <-ix.merging.open:
@@ -103,8 +103,7 @@ func (ix *Index) Verified() bool {
 	}
 }
 
-// Examine reads the files of the index in dir, which no process has open, and reports what is wrong with them. Nothing is
-// changed.
+// Examine reads the files of the index in dir, which no process has open, and reports their damage. It changes nothing.
 func Examine(ctx context.Context, dir string, found func(Damage)) error {
 	ix := &Index{dir: dir}
 	err := Whole(dir)
@@ -140,7 +139,7 @@ func verifySegments(ctx context.Context, segments []*segment, found func(Damage)
 	return nil
 }
 
-// verify reads the file, and not what is mapped of it; "": it is whole.
+// verify reads the file, not its mapping; "": it is intact.
 func (s *segment) verify(ctx context.Context) (problem string, err error) {
 	file, err := os.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {

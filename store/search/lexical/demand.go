@@ -8,15 +8,16 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 )
 
-// Demand is how much of a query a document has to hold to be a hit.
+// Demand is how much of a query a document must contain to be a hit.
 type Demand struct {
 	Share  float64            // of the query, at least; see [Covered]
-	Name   bool               // an identifier, at least
-	Enough func(Covered) bool // and this has to say so
+	Name   bool               // at least one identifier
+	Enough func(Covered) bool // and this must return true
 }
 
-// RankDemanding scores the documents in allowed that hold what is demanded of a plain query; nil allows all. It is Rank for
-// few hits out of many documents: what cannot hold enough, because it holds none of the rarest words, is never scored.
+// RankDemanding scores the documents in allowed that satisfy the demand for a plain query; nil allows all. It is Rank
+// for few hits among many documents: documents that contain none of the rarest words, and so cannot contain enough, are
+// never scored.
 func (s *Searcher) RankDemanding(q *Query, allowed *Set, d Demand) (*Ranking, error) {
 	terms := q.coverTerms()
 	documents := make(map[fieldTerm]uint64) // that hold it
@@ -55,7 +56,7 @@ func (s *Searcher) RankDemanding(q *Query, allowed *Set, d Demand) (*Ranking, er
 			times[t] = 0
 		}
 	}
-	for _, t := range order { // what is a name in a few words only
+	for _, t := range order { // a name of only a few words
 		if times[t] == 0 {
 			continue
 		}
@@ -73,8 +74,8 @@ func (s *Searcher) RankDemanding(q *Query, allowed *Set, d Demand) (*Ranking, er
 	return found.ranking(s, q, total, d), nil
 }
 
-// holdingRarest gives the documents that hold one of the rarest terms, as many of these as it takes for all others not to
-// be enough together; where a name is demanded, those that hold one.
+// holdingRarest returns the documents that contain one of the rarest terms: as many of these terms as it takes for all
+// others not to be enough together. If a name is demanded, it returns those that contain one.
 func (s *Searcher) holdingRarest(terms []coverTerm, total float64, d Demand) (marks, error) {
 	rarest := slices.Clone(terms)
 	slices.SortStableFunc(rarest, func(a, b coverTerm) int { return cmp.Compare(b.weight, a.weight) })
@@ -102,17 +103,17 @@ func (s *Searcher) holdingRarest(terms []coverTerm, total float64, d Demand) (ma
 	return among, nil
 }
 
-// looked is documents that are looked at, and what they hold and are worth.
+// looked is the documents examined, with what they contain and their scores.
 type looked struct {
 	marks   marks // not nil
 	numbers []uint32
 	covered []Covered
-	term    []*coverTerm // that was added last to each
+	term    []*coverTerm // the last one added to each
 	worth   []float64
 	closest float64 // the best share of the query
 }
 
-// newLooked is to look at those of among that are allowed; nil allows all.
+// newLooked examines the allowed documents of among; nil allows all.
 func newLooked(among marks, allowed *Set) *looked {
 	l := &looked{marks: make(marks, len(among))}
 	for i, word := range among {
@@ -128,7 +129,7 @@ func newLooked(among marks, allowed *Set) *looked {
 	return l
 }
 
-// each visits the places of postings, all of which are looked at.
+// each visits the places of postings, all of which are examined.
 func (l *looked) each(held []posting, visit func(place int, p posting)) {
 	place := 0
 	for _, p := range held {
@@ -139,7 +140,7 @@ func (l *looked) each(held []posting, visit func(place int, p posting)) {
 	}
 }
 
-// cover notes that documents hold a term, in one of its fields.
+// cover notes that documents contain a term, in one of its fields.
 func (l *looked) cover(held []posting, t *coverTerm) {
 	l.each(held, func(place int, _ posting) {
 		if l.term[place] != t {
@@ -149,7 +150,7 @@ func (l *looked) cover(held []posting, t *coverTerm) {
 	})
 }
 
-// score adds what a term is worth to the documents that hold it.
+// score adds a term's score to the documents that contain it.
 func (l *looked) score(held []posting, m measure, idf float64) {
 	if idf == 0 {
 		return
@@ -159,7 +160,7 @@ func (l *looked) score(held []posting, m measure, idf float64) {
 	})
 }
 
-// ranking is of the documents that hold enough.
+// ranking returns the ranking of the documents that contain enough.
 func (l *looked) ranking(s *Searcher, q *Query, total float64, d Demand) *Ranking {
 	r := &Ranking{searcher: s, question: q.question, looked: l}
 	enough := make(marks, len(l.marks))

@@ -2,14 +2,14 @@ package lexical
 
 import "strings"
 
-// field is one of the ways in which a document is found.
+// field is one of the ways to find a document.
 type field uint8
 
 // Fields of the index.
 const (
 	fieldText   field = iota // words, see prose
 	fieldName                // names of things, see identifiers
-	fieldOutput              // words of what tools were given and gave back, see outputWords
+	fieldOutput              // words of tools' inputs and outputs, see outputWords
 	fieldFacet               // name, zero byte, value
 	fieldCount
 )
@@ -29,7 +29,7 @@ func (l *lengths) of(f field) uint32 {
 	return 0
 }
 
-// analysed is a document whose terms are counted.
+// analysed is a document with its terms counted.
 type analysed struct {
 	account uint32
 	id      string
@@ -40,7 +40,7 @@ type analysed struct {
 	ends    [fieldCount]int
 }
 
-// of gives the different terms of a field.
+// of returns the distinct terms of a field.
 func (a *analysed) of(f field) []tallied {
 	if f == 0 {
 		return a.terms[:a.ends[0]]
@@ -77,5 +77,5 @@ func analyse(d *Document) *analysed {
 	return done
 }
 
-// facetTerm gives the term of a facet. Values are found in whatever case they are written.
+// facetTerm returns the term of a facet. Values are case-insensitive.
 func facetTerm(name, value string) string { return name + "\x00" + strings.ToLower(value) }

@@ -10,11 +10,11 @@ import (
 )
 
 // head holds the newest documents in memory, where searches find them at once, until they are written as a segment. Its
-// slabs hold no pointers, so that the collector need not look at them. Documents are added under the index's lock.
+// slabs have no pointers, so the garbage collector does not scan them. Documents are added under the index's lock.
 type head struct {
 	sections map[uint32]*headSection // by account
 	size     int                     // bytes of the texts of its documents
-	began    time.Time               // when something came into it first; zero: nothing has
+	began    time.Time               // when it got its first document; zero: empty
 	written  []func()                // called when it is on disk
 }
 
@@ -26,32 +26,32 @@ func (h *head) touch() {
 	}
 }
 
-// headSection is the documents of one account, numbered as they came.
+// headSection is the documents of one account, numbered in arrival order.
 type headSection struct {
 	documents []headDocument
 	ids       []byte
-	byID      headTerms // of each id, the documents that had it; the last one is it
+	byID      headTerms // the documents with each id; the last one is current
 	groups    map[uint64]uint32
 	fields    [fieldCount]headTerms
-	totals    Totals          // of the documents that are there
-	gone      *roaring.Bitmap // replaced or taken out; nil: none. It is never changed, but another takes its place
+	totals    Totals          // of the current documents
+	gone      *roaring.Bitmap // replaced or removed; nil: none. It is never changed, only replaced
 }
 
 type headDocument struct {
 	id      uint32 // where it begins in ids
-	before  uint32 // the document of the group that came before, from 1; 0: none
+	before  uint32 // the previous document of the group, from 1; 0: none
 	group   uint64
 	lengths lengths
 }
 
 // headTerms is the terms of one field: a hash table into a list of terms, each of which leads to its last posting, and
-// that to the one before.
+// each posting to the previous one.
 type headTerms struct {
-	slots    []uint32 // places in terms from 1, 0 where there is none; a power of two long
+	slots    []uint32 // places in terms from 1, 0 if empty; a power of two long
 	terms    []headTerm
 	text     []byte
 	postings []headPosting
-	fetched  byte // of no meaning: it makes fetch read what it is to fetch
+	fetched  byte // meaningless: keeps fetch from being optimised away
 }
 
 type headTerm struct {
@@ -72,7 +72,7 @@ func (t *headTerms) at(i uint32) []byte {
 	return t.text[e.start : e.start+e.length]
 }
 
-// find gives the place of a term; false if it is not there.
+// find returns the place of a term; false if it is missing.
 func (t *headTerms) find(text string, hash uint64) (uint32, bool) {
 	if len(t.slots) == 0 {
 		return 0, false
@@ -89,8 +89,8 @@ func (t *headTerms) find(text string, hash uint64) (uint32, bool) {
 	}
 }
 
-// fetch has what leads to terms in the processor's cache when they are looked up. A look-up waits for memory three times, one
-// after the other; here they all wait together.
+// fetch brings the data of terms into the processor's cache before they are looked up. A lookup waits for memory three
+// times in a row; here all of them wait together.
 func (t *headTerms) fetch(terms []tallied) {
 	if len(t.slots) == 0 {
 		return
@@ -106,7 +106,7 @@ func (t *headTerms) fetch(terms []tallied) {
 	t.fetched = seen
 }
 
-// add notes that a document, which is the newest, holds a term.
+// add notes that the newest document contains a term.
 func (t *headTerms) add(text string, hash uint64, number, frequency uint32) {
 	i, known := t.find(text, hash)
 	if !known {
@@ -140,7 +140,7 @@ func (t *headTerms) take(hash, i uint32) {
 	t.slots[at&mask] = i + 1
 }
 
-// section gives the documents of an account, beginning them.
+// section returns the documents of an account, creating the section if necessary.
 func (h *head) section(account uint32) *headSection {
 	s := h.sections[account]
 	if s == nil {
@@ -150,7 +150,7 @@ func (h *head) section(account uint32) *headSection {
 	return s
 }
 
-// put adds a document, in place of one with the same id that the head has.
+// put adds a document, replacing one with the same id in the head.
 func (h *head) put(a *analysed) {
 	h.touch()
 	h.size += a.size
@@ -174,7 +174,7 @@ func (h *head) put(a *analysed) {
 	s.totals.add(&a.lengths)
 }
 
-// take takes a document out, if it is there.
+// take removes a document if it exists.
 func (s *headSection) take(id string) {
 	number, there := s.number(id, uint32(len(s.documents)))
 	if !there || s.gone != nil && s.gone.Contains(number) {
@@ -189,7 +189,7 @@ func (s *headSection) take(id string) {
 	s.totals.remove(&s.documents[number].lengths)
 }
 
-// number gives the newest of the first count documents that has an id; it may be gone.
+// number returns the newest of the first count documents with an id; it may be gone.
 func (s *headSection) number(id string, count uint32) (uint32, bool) {
 	i, known := s.byID.find(id, newTerm(id).hash)
 	if !known {
@@ -214,7 +214,7 @@ func (s *headSection) id(number uint32) []byte {
 // headView is a section as a searcher sees it: its first documents.
 type headView struct {
 	of    *headSection
-	lock  *sync.RWMutex // under which documents are added
+	lock  *sync.RWMutex // held to add documents
 	count uint32
 }
 
@@ -277,7 +277,7 @@ func (v headView) measure(f field, list []posting) {
 	}
 }
 
-// appendPostings appends the postings of a term without lengths, the last one first.
+// appendPostings appends the postings of a term without lengths, last one first.
 func (t *headTerms) appendPostings(into []posting, i uint32) []posting {
 	for at := t.terms[i].last; at != 0; {
 		p := &t.postings[at-1]
@@ -300,7 +300,7 @@ func (v headView) terms(f field, from, prefix string, limit int) (found []string
 	return found[:min(limit, len(found))]
 }
 
-// headSource is a section that is written. Nothing is added to it any more.
+// headSource is a section that is being written. It no longer grows.
 type headSource struct {
 	of   *headSection
 	gone *roaring.Bitmap
@@ -322,14 +322,14 @@ func (s headSource) cursor(f field) cursor {
 	return &headCursor{of: t, order: order, at: -1}
 }
 
-// headCursor goes through the terms of a field in their order.
+// headCursor iterates over the terms of a field in order.
 type headCursor struct {
 	of    *headTerms
 	order []uint32
 	at    int
 
 	ahead []posting // of the terms in order from first on
-	ends  []int     // in ahead, behind the postings of each
+	ends  []int     // in ahead, after the postings of each
 	first int
 }
 
@@ -351,15 +351,15 @@ func (c *headCursor) postings(into []posting) []posting {
 	return append(into, c.ahead[from:c.ends[n]]...)
 }
 
-// chainsAtOnce is how many terms have their postings gathered together. Each chain of postings waits for memory at every
-// step, but no chain for another.
+// chainsAtOnce is how many terms have their postings collected together. Each chain of postings waits for memory at
+// every step; the chains wait in parallel.
 const chainsAtOnce = 16
 
-// gather gathers the postings of the terms from the one the cursor is at.
+// gather collects the postings of the terms from the cursor's position on.
 func (c *headCursor) gather() {
 	type chain struct {
 		next uint32 // posting, from 1; 0: none
-		end  int    // in ahead, in front of what has been gathered
+		end  int    // in ahead, before what has been collected
 	}
 	var room [chainsAtOnce]chain
 	chains, size := room[:0], 0

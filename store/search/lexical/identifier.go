@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// identifiers gives the names of things in a text that have to be found as they are written: paths, symbols, flags,
-// versions, error codes, hashes. Each comes whole and in lower case; a path comes with its last element too, a
-// qualified symbol with its last name, and both also without a line number or the parentheses of a call.
+// identifiers returns the names in a text that have to be found literally: paths, symbols, flags, versions, error
+// codes, hashes. Each is returned whole and in lower case; a path also by its last element, a qualified symbol by its
+// last name, and both also without a line number or the parentheses of a call.
 func identifiers(text []byte) []token { return appendIdentifiers(nil, text) }
 
 func appendIdentifiers(tokens []token, text []byte) []token {
@@ -32,7 +32,7 @@ func appendIdentifiers(tokens []token, text []byte) []token {
 
 func identifierByte(c byte) bool { return identifierBytes[c] }
 
-// identifierBytes has the bytes that identifiers are made of.
+// identifierBytes has the bytes of identifiers.
 var identifierBytes = func() (table [256]bool) {
 	for c := range table {
 		b := byte(c)
@@ -42,8 +42,8 @@ var identifierBytes = func() (table [256]bool) {
 	return table
 }()
 
-// plainWord reports whether a word has nothing but small ASCII letters, as most have, which identify nothing. It may end a
-// sentence.
+// plainWord reports whether a word has only lower-case ASCII letters, as most have, which identify nothing. It may end
+// a sentence.
 func plainWord(word []byte) bool {
 	for i, c := range word {
 		if (c < 'a' || c > 'z') && (c != '.' || i < len(word)-1) {
@@ -75,12 +75,12 @@ func appendIdentifier(tokens []token, text []byte, start, end int) []token {
 	return tokens
 }
 
-// dotFile tells names such as .gitignore and ./run.
+// dotFile reports whether a word is a name such as .gitignore or ./run.
 func dotFile(word []byte) bool {
 	return len(word) > 1 && word[0] == '.' && word[1] != '.'
 }
 
-// appendForms appends what else an identifier is called by.
+// appendForms appends the other forms of an identifier.
 func appendForms(more []string, whole string) []string {
 	bare := whole
 	if i := strings.LastIndexByte(bare, ':'); i > 0 && digits(bare[i+1:]) { // file:line, and file:line:column
@@ -106,11 +106,11 @@ func digits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// fileSuffix tells endings of file names, which are no names of their own.
+// fileSuffix reports whether s is short enough to be a file name extension, which is not a name by itself.
 func fileSuffix(s string) bool { return len(s) <= 4 }
 
-// identifying tells a name of a thing from a word of prose: it holds a digit among letters, an underscore, a slash, a
-// dot or colon between letters, an inner capital, or it begins with a dash.
+// identifying reports whether a word is a name and not prose: it has a digit among letters, an underscore, a slash, a
+// dot or colon between letters, an inner capital, or a leading dash.
 func identifying(word []byte) bool {
 	var letters, numbers, marks, capitals int
 	var before rune
@@ -140,7 +140,7 @@ func identifying(word []byte) bool {
 	return marks > 0 || capitals > 0 || numbers > 0
 }
 
-// Names gives the names of things in a text as they are written there, the most frequent first, at most limit.
+// Names returns the names in a text as they are written there, the most frequent first, at most limit.
 func Names(text string, limit int) []string {
 	type name struct {
 		written string

@@ -13,24 +13,24 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Version is raised when an index that was written before cannot be read, or would rank otherwise than one written now.
+// Version is raised when older indexes become unreadable, or would rank differently from new ones.
 const Version = 4
 
-// Document is what is found.
+// Document is an indexed document.
 type Document struct {
 	Account uint32
 	ID      string // unique in the account
 	Text    string // found by its words and names
-	Names   string // found by the names in it alone
-	Output  string // found by its words, which count for less than those of Text
+	Names   string // found only by the names in it
+	Output  string // found by its words, which count less than those of Text
 	Group   string // documents of a group are neighbours in the order of their ids; "": it has none
 	Facets  []Facet
 }
 
-// Facet is a property that searches can be narrowed by.
+// Facet is a property that searches can filter by.
 type Facet struct{ Name, Value string }
 
-// Key names a document.
+// Key identifies a document.
 type Key struct {
 	Account uint32
 	ID      string
@@ -39,33 +39,33 @@ type Key struct {
 // Index holds the documents of all accounts. It may be used from any goroutine.
 type Index struct {
 	dir        string
-	failed     func(error) // what goes wrong in goroutines of the index
+	failed     func(error) // called with errors of the index's goroutines
 	writeAfter time.Duration
 	merging    gate // of segments
 
 	// Locks are taken in this order.
 	writing  chan struct{} // full while the head is written
 	merges   chan struct{} // full while segments are merged
-	changing sync.Mutex    // held while documents come or go, or segments do
+	changing sync.Mutex    // held while documents or segments are added or removed
 	noting   sync.Mutex    // held while the list of segments is written
-	mu       sync.RWMutex  // guards what follows
+	mu       sync.RWMutex  // guards the fields below
 
 	head     *head
-	full     *head // what is being written; nil: nothing is
+	full     *head // being written; nil: none is
 	segments []*segment
-	replaced []*segment // their files go when a list without them is on disk
-	removals uint64     // documents that were taken out since the index was opened
-	purged   uint64     // of them, those that are in no file any more
-	removed  bool       // files may hold what was taken out before
+	replaced []*segment // their files are removed once a list without them is on disk
+	removals uint64     // documents removed since the index was opened
+	purged   uint64     // of them, those that are no longer in any file
+	removed  bool       // files may contain documents removed earlier
 	last     uint64     // number of a file of a segment
 
-	due    chan struct{} // has a value when the head is to be written
-	grown  chan struct{} // has one when segments may have to be merged
+	due    chan struct{} // has a value if the head is to be written
+	grown  chan struct{} // has a value if segments may have to be merged
 	cancel context.CancelFunc
 	beside sync.WaitGroup
 }
 
-// Over gives an index of documents that is in memory alone, and takes no others. It need not be closed.
+// Over returns an immutable index of documents in memory. It need not be closed.
 func Over(ctx context.Context, documents []Document) (*Index, error) {
 	counted, err := analyseAll(ctx, documents)
 	if err != nil {
@@ -78,12 +78,12 @@ func Over(ctx context.Context, documents []Document) (*Index, error) {
 	return ix, nil
 }
 
-// mostInHead is how many bytes of texts may be in a head before it is written. It takes about as much memory.
+// mostInHead is how many bytes of text a head may have before it is written. It takes about as much memory.
 const mostInHead = 8 << 20
 
-// Apply puts documents into the index, in place of those with the same keys, and takes others out of it. Searches go by it
-// when Apply returns, by all of it or by nothing; when all of it is on disk written is called, from another goroutine, which
-// it must not hold up. It is not called after an error, or when the index is closed before.
+// Apply adds documents to the index, replacing those with the same keys, and removes others. When Apply returns,
+// searches see all of it or nothing. When all of it is on disk, written is called from another goroutine, which it must
+// not block. It is not called after an error, or if the index is closed first.
 func (ix *Index) Apply(ctx context.Context, documents []Document, gone []Key, written func()) error {
 	counted, err := analyseAll(ctx, documents)
 	if err != nil {
@@ -136,20 +136,20 @@ func signal(c chan struct{}) {
 	}
 }
 
-// take takes a document out of a head, if there is one and has it.
+// take removes a document from a head, if it has it.
 func (h *head) take(key Key) {
 	if h != nil && h.sections[key.Account] != nil {
 		h.sections[key.Account].take(key.ID)
 	}
 }
 
-// place is where a segment has a document.
+// place is a document's place in a segment.
 type place struct {
 	section *diskSection
 	number  uint32
 }
 
-// finder gives a function that appends the places where segments have a document. Segments do not change meanwhile.
+// finder returns a function that appends the places of a document in segments. Segments do not change meanwhile.
 func (ix *Index) finder() func(into []place, account uint32, id string) []place {
 	known := make(map[uint32][]*diskSection)
 	return func(into []place, account uint32, id string) []place {
@@ -163,7 +163,7 @@ func (ix *Index) finder() func(into []place, account uint32, id string) []place 
 			known[account] = sections
 		}
 		for _, d := range sections {
-			if string(d.id(d.many-1)) < id { // most documents are newer than all that is on disk
+			if string(d.id(d.many-1)) < id { // most documents are newer than everything on disk
 				continue
 			}
 			if number, there := d.number(id); there {
@@ -174,7 +174,7 @@ func (ix *Index) finder() func(into []place, account uint32, id string) []place 
 	}
 }
 
-// has reports whether a document is there, in a head or at one of the places.
+// has reports whether a document exists, in a head or at one of the places.
 func (ix *Index) has(key Key, places []place) bool {
 	for _, h := range [...]*head{ix.head, ix.full} {
 		if h == nil || h.sections[key.Account] == nil {
@@ -195,7 +195,7 @@ func (ix *Index) has(key Key, places []place) bool {
 	return false
 }
 
-// take takes documents out of their segments.
+// take removes documents from their segments.
 func take(places []place) {
 	type set struct {
 		segment *segment
@@ -223,7 +223,7 @@ func take(places []place) {
 // analyseTogether is how many documents one goroutine analyses before another one helps.
 const analyseTogether = 16
 
-// analyseAll analyses documents, on every core when there are many.
+// analyseAll analyses documents, on every core if there are many.
 func analyseAll(ctx context.Context, documents []Document) ([]*analysed, error) {
 	counted := make([]*analysed, len(documents))
 	workers, ctx := errgroup.WithContext(ctx)
@@ -239,7 +239,7 @@ func analyseAll(ctx context.Context, documents []Document) ([]*analysed, error) 
 	return counted, workers.Wait()
 }
 
-// Totals are what scoring has to know of an account: how many documents it has and how many terms these have.
+// Totals are the account statistics for scoring: its documents and their terms.
 type Totals struct{ Documents, TextTerms, NameTerms, OutputTerms uint64 }
 
 func (t *Totals) add(l *lengths) {
@@ -264,7 +264,7 @@ func (t *Totals) minus(o *Totals) {
 	t.OutputTerms -= o.OutputTerms
 }
 
-// Totals gives the numbers of an account.
+// Totals returns the statistics of an account.
 func (ix *Index) Totals(account uint32) (t Totals, err error) {
 	err = Contain(func() error {
 		ix.mu.RLock()
@@ -275,7 +275,7 @@ func (ix *Index) Totals(account uint32) (t Totals, err error) {
 	return t, err
 }
 
-// eachPart visits the sections of an account: those of segments, and then those of heads, whose segment is nil.
+// eachPart visits the sections of an account: those of segments, then those of heads, whose segment is nil.
 func (ix *Index) eachPart(account uint32, visit func(s *segment, p part, totals Totals)) {
 	for _, s := range ix.segments {
 		d := s.section(account)
@@ -299,7 +299,7 @@ func (ix *Index) eachPart(account uint32, visit func(s *segment, p part, totals 
 	}
 }
 
-// Bytes is what the index takes on disk.
+// Bytes returns the size of the index on disk.
 func Bytes(dir string) (size int64) {
 	_ = filepath.WalkDir(dir, func(_ string, entry os.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
@@ -312,7 +312,7 @@ func Bytes(dir string) (size int64) {
 	return size
 }
 
-// acquire takes one of the index's turns.
+// acquire takes one of the index's locks.
 func acquire(ctx context.Context, turn chan struct{}) error {
 	select {
 	case turn <- struct{}{}:
@@ -322,7 +322,7 @@ func acquire(ctx context.Context, turn chan struct{}) error {
 	}
 }
 
-// writeAgain is how long to leave a disk alone that could not be written.
+// writeAgain is the pause after a failed write.
 const writeAgain = 2 * time.Second
 
 // write writes the head when it is full or has waited long enough.
@@ -349,7 +349,7 @@ func (ix *Index) write(ctx context.Context) {
 	}
 }
 
-// untilDue is how long the head may still wait.
+// untilDue returns how long the head may still wait.
 func (ix *Index) untilDue() time.Duration {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
@@ -365,7 +365,7 @@ func (ix *Index) Flush(ctx context.Context) error {
 		return err
 	}
 	defer func() { <-ix.writing }()
-	for range 2 { // what could not be written before, and what came since
+	for range 2 { // an earlier failed write, and what has arrived since
 		ix.changing.Lock()
 		ix.mu.Lock()
 		if ix.full == nil && !ix.head.began.IsZero() {
@@ -384,7 +384,7 @@ func (ix *Index) Flush(ctx context.Context) error {
 	return nil
 }
 
-// writeHead writes a head as a segment, which takes its place.
+// writeHead writes a head as a segment, which replaces it.
 func (ix *Index) writeHead(h *head) error {
 	sources := make(map[uint32]headSource, len(h.sections))
 	ix.mu.RLock()
@@ -405,7 +405,7 @@ func (ix *Index) writeHead(h *head) error {
 	}
 	ix.changing.Lock()
 	err = Contain(func() error {
-		var late []place // what went while it was written
+		var late []place // removed while it was written
 		if s != nil {
 			for account, from := range sources {
 				late = appendLate(late, s.section(account), from, h.sections[account].gone)
@@ -427,7 +427,7 @@ func (ix *Index) writeHead(h *head) error {
 	if err := ix.note(); err != nil {
 		ix.mu.Lock()
 		defer ix.mu.Unlock()
-		ix.head.written = append(h.written, ix.head.written...) // the list that is written next has it
+		ix.head.written = append(h.written, ix.head.written...) // in the next list
 		ix.head.touch()
 		return err
 	}
@@ -438,7 +438,7 @@ func (ix *Index) writeHead(h *head) error {
 	return nil
 }
 
-// appendLate appends the documents that went from a source since it was taken, by their places in what was made of it.
+// appendLate appends the documents removed from a source since it was taken, by their places in the result.
 func appendLate(into []place, made *diskSection, from source, gone *roaring.Bitmap) []place {
 	if gone == nil || made == nil {
 		return into
@@ -453,14 +453,14 @@ func appendLate(into []place, made *diskSection, from source, gone *roaring.Bitm
 	return into
 }
 
-// closeTimeout is how long a disk may take for what is in memory when the index is closed.
+// closeTimeout is how long writing may take when the index is closed.
 const closeTimeout = 5 * time.Second
 
-// Close writes what is in memory to disk, as far as that can be done soon, and ends the index.
+// Close writes what is in memory to disk, if that is quick, and closes the index.
 func (ix *Index) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	_ = ix.Flush(ctx) // what cannot be written was not confirmed
+	_ = ix.Flush(ctx) // unwritten documents were not confirmed
 	ix.cancel()
 	ix.beside.Wait()
 	for _, s := range ix.segments {

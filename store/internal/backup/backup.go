@@ -29,7 +29,7 @@ type Header struct {
 	Format  string    `json:"format"`  // "mneme backup"
 	Version int       `json:"version"` // of this layout
 	Since   uint64    `json:"since"`   // the mark of the backup it builds on; 0: a full backup
-	Mark    uint64    `json:"mark"`    // what an incremental backup on top of it is given as since
+	Mark    uint64    `json:"mark"`    // since for an incremental backup on top of it
 	Created time.Time `json:"created"`
 }
 
@@ -39,11 +39,11 @@ const (
 
 	entryEnd    = 0 // no more keys; the BLAKE3 hash of the stream so far follows
 	entryFull   = 1 // key, mark byte, value
-	entryBefore = 2 // key; its value is in the backup before
+	entryBefore = 2 // key; its value is in an earlier backup
 )
 
-// Write writes what a transaction sees to w, and gives the mark for an incremental backup on top of it. Since is 0 for a full
-// backup, or the mark of the last one.
+// Write writes a transaction's view to w, and returns the mark for an incremental backup on top of it. since is 0 for a
+// full backup, or the mark of the last one.
 func Write(ctx context.Context, tx *badger.Txn, w io.Writer, since uint64) (mark uint64, err error) {
 	mark = tx.ReadTs()
 	header, err := json.Marshal(Header{Format: format, Version: version, Since: since, Mark: mark, Created: time.Now().UTC()})
@@ -97,11 +97,11 @@ func writeEntry(out *bufio.Writer, item *badger.Item, since uint64) error {
 	})
 }
 
-// MarkKey is the key that a store has between restores and its first opening: its value is the mark of the
-// last backup restored into it, or nothing while a restore is under way.
+// MarkKey exists in a store between restores and its first opening: its value is the mark of the last restored backup,
+// or empty during a restore.
 var MarkKey = kv.NameKey(kv.SpaceMeta, "restore")
 
-// Leave lets a restored store in dir be used; no incremental backup can be restored on top from then on.
+// Leave makes a restored store in dir usable; no incremental backup can be restored on top of it after that.
 func Leave(tx *badger.Txn, dir string) error {
 	mark, err := kv.Get(tx, MarkKey)
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -131,8 +131,9 @@ func ReadHeader(in *bufio.Reader) (header Header, err error) {
 	return header, nil
 }
 
-// Begin notes that a backup is restored, if the database is in the state that it builds on. clear removes what was derived
-// from another database; it is called once the backup is known to fit and nothing has changed yet. nil: there is nothing.
+// Begin starts the restore of a backup if the database is in the state that it builds on. clear removes what was
+// derived from another database; it is called once the backup is known to fit and before anything changes. nil: there
+// is nothing.
 func Begin(db *badger.DB, header Header, clear func() error) error {
 	err := db.View(func(tx *badger.Txn) error { return mayRestore(tx, header) })
 	if err == nil && clear != nil {
@@ -144,7 +145,7 @@ func Begin(db *badger.DB, header Header, clear func() error) error {
 	return db.Update(func(tx *badger.Txn) error { return tx.Set(MarkKey, nil) })
 }
 
-// mayRestore reports whether the database is in the state that the backup builds on.
+// mayRestore returns an error unless the database is in the state that the backup builds on.
 func mayRestore(tx *badger.Txn, header Header) error {
 	mark, err := kv.Get(tx, MarkKey)
 	switch {
@@ -165,8 +166,8 @@ func mayRestore(tx *badger.Txn, header Header) error {
 	return nil
 }
 
-// Restore brings the database to the state of the backup, of which in has what follows its header. Both are in the order of keys: what the database has
-// between two keys of the backup is gone.
+// Restore brings the database to the state of the backup; in is positioned after its header. Both are in key order:
+// keys of the database that are not in the backup are deleted.
 func Restore(ctx context.Context, db *badger.DB, in io.Reader, header Header) error {
 	unpacked, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(blob.MaxDecoded))
 	if err != nil {
@@ -226,7 +227,7 @@ func Restore(ctx context.Context, db *badger.DB, in io.Reader, header Header) er
 	return errors.Join(b.Flush(), db.Sync())
 }
 
-// entryReader reads the entries of a backup. Key and value are its caller's to keep.
+// entryReader reads the entries of a backup. The caller may keep key and value.
 type entryReader struct {
 	in    *bufio.Reader
 	sum   *blake3.Hasher
@@ -238,7 +239,7 @@ type entryReader struct {
 
 var errMalformed = errors.New("malformed entry")
 
-// next reads one entry; false means that the end was reached and the hash fits.
+// next reads one entry; false means the end, with the right hash.
 func (r *entryReader) next() (more bool, err error) {
 	if r.kind, err = r.byte(); err != nil {
 		return false, err
@@ -283,7 +284,7 @@ func (r *entryReader) bytes(limit uint64) ([]byte, error) {
 		return nil, errMalformed
 	}
 	_, _ = r.sum.Write(binary.AppendUvarint(nil, n))
-	// Read in steps, so that a damaged length does not claim memory that the file cannot fill.
+	// Read in steps, so that a damaged length does not allocate memory that the file cannot fill.
 	var b bytes.Buffer
 	if _, err := io.CopyN(&b, r.in, int64(n)); err != nil {
 		return nil, noEOF(err)
@@ -292,7 +293,7 @@ func (r *entryReader) bytes(limit uint64) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// noEOF makes an end that comes too early an error that says so.
+// noEOF turns an early end into an error that says so.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

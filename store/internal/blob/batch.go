@@ -14,40 +14,40 @@ import (
 
 const (
 	splitFrom    = 2 << 10  // blocks of this size are searched for long strings
-	longString   = 1 << 10  // a string of this size becomes a block of its own
+	longString   = 1 << 10  // a string of this size becomes a separate block
 	parallelFrom = 64 << 10 // bytes to encode from which more than one core is used
 )
 
 // markPieces is the user meta byte of blocks encoded as pieces.
 const markPieces = 1
 
-// Object is a block, a node or a part of an answer on its way to the store.
+// Object is a block, a node or a part of an answer to be stored.
 type Object struct {
 	Key   []byte
-	Value []byte // once it is encoded
-	Mark  byte   // kept beside the key as its user meta byte, so that a sweep finds blocks of pieces without reading values
+	Value []byte // set once it is encoded
+	Mark  byte   // stored as the key's user meta byte, so that a sweep finds blocks of pieces without reading values
 
-	raw []byte // to be encoded; nil when Value is set
+	raw []byte // to be encoded; nil if Value is set
 }
 
-// Batch is what a group of operations adds to the store. The writer owns it and uses it again.
+// Batch is what a group of operations adds to the store. The writer owns and reuses it.
 type Batch struct {
 	known   *Known
 	read    func() *badger.Txn
 	objects []Object
 	fresh   map[kv.ObjectRef]byte     // blocks and nodes among objects, and their marks
-	freed   map[kv.ObjectRef]struct{} // that the group takes away
-	sweep   *sweepWatch               // of the sweep that is under way, nil if none is
+	freed   map[kv.ObjectRef]struct{} // deleted by the group
+	sweep   *sweepWatch               // of the running sweep, nil if there is none
 	err     error
 }
 
-// NewBatch makes a batch that looks up what is stored in known, and in the transaction that read gives: of the store as it
-// was before the group.
+// NewBatch returns a batch that looks up stored objects in known, and in the transaction of read: the store as it was
+// before the group.
 func NewBatch(known *Known, read func() *badger.Txn) *Batch {
 	return &Batch{known: known, read: read, fresh: make(map[kv.ObjectRef]byte), freed: make(map[kv.ObjectRef]struct{})}
 }
 
-// Reset empties the batch for the next group. A sweep that is watched goes on.
+// Reset empties the batch for the next group. A watched sweep continues.
 func (b *Batch) Reset() {
 	clear(b.objects)
 	b.objects = b.objects[:0]
@@ -56,16 +56,16 @@ func (b *Batch) Reset() {
 	b.err = nil
 }
 
-// Err is the first failure to look something up. What was added since may be wrong.
+// Err returns the first lookup error. Whatever was added since may be wrong.
 func (b *Batch) Err() error { return b.err }
 
-// Len is how many objects were added.
+// Len returns how many objects were added.
 func (b *Batch) Len() int { return len(b.objects) }
 
-// Objects are those added from one [Batch.Len] to another, encoded once [Batch.Encode] was called.
+// Objects returns those added from one [Batch.Len] to another; they are encoded after [Batch.Encode].
 func (b *Batch) Objects(from, to int) []Object { return b.objects[from:to] }
 
-// Committed notes that the group is on record.
+// Committed notes that the group is committed.
 func (b *Batch) Committed() {
 	for ref := range b.fresh {
 		b.known.Add(ref)
@@ -102,7 +102,7 @@ func (b *Batch) fail(err error) {
 	}
 }
 
-// AddBody adds what a plan's body has that is not stored yet, and gives its skeleton.
+// AddBody adds what is not stored yet of a plan's body, and returns its skeleton.
 func (b *Batch) AddBody(account kv.AccountNumber, p *Plan) (skeleton []byte) {
 	skeleton = append(make([]byte, 0, 512), Version)
 	for i := range p.parts {
@@ -134,10 +134,10 @@ func (b *Batch) AddBody(account kv.AccountNumber, p *Plan) (skeleton []byte) {
 	return skeleton
 }
 
-// AddEncoded adds an object that is encoded already, as another store had it.
+// AddEncoded adds an object that is already encoded, from another store.
 func (b *Batch) AddEncoded(ref kv.ObjectRef, value []byte) { b.add(ref, nil, value) }
 
-// AddPart adds a part of an answer as [EncodeAnswer] gives it.
+// AddPart adds a part of an answer as [EncodeAnswer] returns it.
 func (b *Batch) AddPart(account kv.AccountNumber, id kv.ExchangeID, number uint32, value []byte) {
 	b.objects = append(b.objects, Object{Key: kv.PartKey(kv.SpaceResponse, account, id, number), Value: value})
 }
@@ -152,8 +152,8 @@ func (b *Batch) add(ref kv.ObjectRef, raw, value []byte) {
 	b.objects = append(b.objects, o)
 }
 
-// addBlock adds a block unless it is stored. Long strings inside it become blocks of their own, so that a large text
-// or picture is kept once however the message around it changes.
+// addBlock adds a block unless it is stored. Long strings inside it become separate blocks, so that a large text or
+// image is stored once however the message around it changes.
 func (b *Batch) addBlock(account kv.AccountNumber, h kv.Hash, raw []byte) {
 	ref := kv.Block(account, h)
 	if b.Stored(ref) {
@@ -172,7 +172,7 @@ func (b *Batch) addBlock(account kv.AccountNumber, h kv.Hash, raw []byte) {
 		}
 		pieces = b.appendPiece(pieces, account, rest[:start])
 		pieces = b.appendPiece(pieces, account, rest[start:end])
-		rest, outside = rest[end:], 1 // behind the closing quote
+		rest, outside = rest[end:], 1 // after the closing quote
 	}
 	if len(rest) == len(raw) {
 		b.add(ref, raw, nil)
@@ -181,7 +181,7 @@ func (b *Batch) addBlock(account kv.AccountNumber, h kv.Hash, raw []byte) {
 	b.add(ref, nil, b.appendPiece(pieces, account, rest))
 }
 
-// appendPiece appends bytes as a literal or as a block that is not taken apart any further.
+// appendPiece appends bytes as a literal or as a block that is not split any further.
 func (b *Batch) appendPiece(dst []byte, account kv.AccountNumber, raw []byte) []byte {
 	it := newItem(raw, 0)
 	if it.block {
@@ -191,13 +191,13 @@ func (b *Batch) appendPiece(dst []byte, account kv.AccountNumber, raw []byte) []
 	case !it.block:
 	case !b.Stored(ref):
 		b.add(ref, raw, nil)
-	case b.mark(ref) == markPieces: // the same bytes came as a block before, and were taken apart then
+	case b.mark(ref) == markPieces: // the same bytes were a block before, and were split then
 		it = item{text: raw}
 	}
 	return it.append(dst)
 }
 
-// mark gives the mark of an object that is stored.
+// mark returns the mark of a stored object.
 func (b *Batch) mark(ref kv.ObjectRef) byte {
 	if mark, fresh := b.fresh[ref]; fresh {
 		return mark
@@ -210,27 +210,27 @@ func (b *Batch) mark(ref kv.ObjectRef) byte {
 	return stored.UserMeta()
 }
 
-// findNode looks in the store for the longest node of a run of which none is known. A skeleton names as few items as a
-// tail has as well without one.
+// findNode looks in the store for the longest node of a run without a known one. A skeleton without nodes has as few
+// items as a tail.
 func (b *Batch) findNode(account kv.AccountNumber, r *run) {
 	if len(r.items) < tailItems {
 		return
 	}
-	for k := len(r.items); k > 0 && r.known == 0; k-- { // none known: every item is there
+	for k := len(r.items); k > 0 && r.known == 0; k-- { // none known: all items are here
 		if node := r.items[k-1].chain; b.Stored(kv.Node(account, node)) {
 			r.known, r.node, r.items = k, node, r.items[k:]
 		}
 	}
 }
 
-// addNode makes run.known and run.node cover all of the run but its tail, adding a node where needed, and gives the
-// items that the skeleton has to name.
+// addNode makes run.known and run.node cover the whole run except its tail, adding a node if needed, and returns the
+// items for the skeleton.
 func (b *Batch) addNode(account kv.AccountNumber, r *run) (tail []item) {
 	fresh := len(r.items) - tailItems
 	switch {
 	case fresh < 0:
 		return r.items
-	case fresh == 0: // the same tail for the second time, or a short run such as system blocks: it will come again
+	case fresh == 0: // the same tail for the second time, or a short run such as system blocks, which will come again
 		fresh = len(r.items)
 	}
 	var node []byte
@@ -246,8 +246,8 @@ func (b *Batch) addNode(account kv.AccountNumber, r *run) (tail []item) {
 	return r.items[fresh:]
 }
 
-// findLongString gives the first JSON string of text that has at least longString bytes, without its quotes; end is 0
-// if there is none. It looks from a place on that is outside of any string.
+// findLongString returns the first JSON string of text with at least longString bytes, without its quotes; end is 0 if
+// there is none. from must be outside of any string.
 func findLongString(text []byte, from int) (start, end int) {
 	for at := from; ; {
 		open := bytes.IndexByte(text[at:], '"')
@@ -271,7 +271,7 @@ func findLongString(text []byte, from int) (start, end int) {
 	}
 }
 
-// escaped reports whether a quote that follows text is escaped: an odd number of backslashes stands before it.
+// escaped reports whether a quote that follows text is escaped: an odd number of backslashes precedes it.
 func escaped(text []byte) bool {
 	n := 0
 	for n < len(text) && text[len(text)-1-n] == '\\' {
@@ -280,7 +280,7 @@ func escaped(text []byte) bool {
 	return n%2 == 1
 }
 
-// Encode encodes all objects, on every core when there is much to do.
+// Encode encodes all objects, on every core if there is much to do.
 func (b *Batch) Encode() {
 	var todo []*Object
 	size := 0

@@ -10,23 +10,23 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Checker looks whether the objects of an account are what their keys say, and how many bytes they stand for: first at each
-// block, then at each node, then at skeletons.
+// Checker checks that the objects of an account match their keys, and computes how many bytes they stand for: call it
+// with each block, then with each node, then with skeletons.
 type Checker struct {
 	tx      *badger.Txn
 	account kv.AccountNumber
 	find    func(subject, problem string)
 
-	sizes map[kv.ObjectRef]int64 // bytes that blocks and nodes stand for; -1: not to be had
+	sizes map[kv.ObjectRef]int64 // bytes that blocks and nodes stand for; -1: unavailable
 	used  map[kv.ObjectRef]struct{}
 }
 
-// NewChecker makes a checker that tells find what is wrong.
+// NewChecker returns a checker that reports faults to find.
 func NewChecker(tx *badger.Txn, account kv.AccountNumber, find func(subject, problem string)) *Checker {
 	return &Checker{tx: tx, account: account, find: find, sizes: make(map[kv.ObjectRef]int64), used: make(map[kv.ObjectRef]struct{})}
 }
 
-// Unreferenced is how many objects nothing names that was looked at.
+// Unreferenced returns how many of the checked objects nothing refers to.
 func (c *Checker) Unreferenced() int64 { return int64(len(c.sizes) - len(c.used)) }
 
 // Block checks one block.
@@ -56,7 +56,7 @@ func (c *Checker) Block(item *badger.Item) error {
 	})
 }
 
-// Node checks one node and, before it, those that it goes on from.
+// Node checks one node and, before it, its predecessors.
 func (c *Checker) Node(item *badger.Item) error {
 	ref, ok := kv.SplitObjectKey(item.Key())
 	if !ok {
@@ -67,7 +67,7 @@ func (c *Checker) Node(item *badger.Item) error {
 	return nil
 }
 
-// Skeleton gives the bytes that a skeleton stands for.
+// Skeleton returns the size of the body that a skeleton stands for.
 func (c *Checker) Skeleton(skeleton []byte) (size int64, err error) {
 	if len(skeleton) == 0 || skeleton[0] != Version {
 		return 0, errors.New("unknown version")
@@ -75,8 +75,8 @@ func (c *Checker) Skeleton(skeleton []byte) (size int64, err error) {
 	return c.measure(skeleton[1:])
 }
 
-// measureNode gives the bytes a node stands for, -1 if they are not to be had. Chains are long: it walks to the first
-// node whose size is known, and back.
+// measureNode returns the number of bytes a node stands for, -1 if unavailable. Chains are long: it walks to the first
+// node of known size, and back.
 func (c *Checker) measureNode(ref kv.ObjectRef) int64 {
 	type step struct {
 		ref  kv.ObjectRef
@@ -98,7 +98,7 @@ func (c *Checker) measureNode(ref kv.ObjectRef) int64 {
 			total = -1
 			break
 		}
-		c.sizes[at] = -1 // a node that leads back to itself ends the walk
+		c.sizes[at] = -1 // ends the walk at a node that leads back to itself
 		p := pieces{rest: list}
 		if more := p.next() && p.err == nil && p.kind == pieceNode; !more {
 			walk = append(walk, step{at, list})
@@ -123,7 +123,7 @@ func (c *Checker) measureNode(ref kv.ObjectRef) int64 {
 	return total
 }
 
-// measure gives the bytes that a list of pieces stands for, and notes what it names as used.
+// measure returns the number of bytes that a list of pieces stands for, and marks what it refers to as used.
 func (c *Checker) measure(list []byte) (total int64, err error) {
 	p := pieces{rest: list}
 	for p.next() {
@@ -153,8 +153,8 @@ func (c *Checker) measure(list []byte) (total int64, err error) {
 
 var errDamaged = errors.New("the block is damaged: its bytes have another hash")
 
-// CheckBlock looks whether a block that is not stored yet is what its hash says. look gives the values of blocks that it
-// names; a failure of it is passed on.
+// CheckBlock checks that a block that is not stored yet matches its hash. look returns the values of blocks that it
+// refers to; its error is passed on.
 func CheckBlock(ref kv.ObjectRef, value []byte, look func(kv.ObjectRef) ([]byte, error)) error {
 	raw, err := decodeBlock(value, ref.Account, look)
 	if err == nil && kv.Hash(blake3.Sum256(raw)) != ref.Hash {
@@ -163,7 +163,7 @@ func CheckBlock(ref kv.ObjectRef, value []byte, look func(kv.ObjectRef) ([]byte,
 	return err
 }
 
-// decodeBlock gives the bytes of a block, those of blocks that it names included.
+// decodeBlock returns the bytes of a block, including those of the blocks it refers to.
 func decodeBlock(value []byte, account kv.AccountNumber, look func(kv.ObjectRef) ([]byte, error)) (raw []byte, err error) {
 	if !isPieces(value) {
 		return AppendDecoded(nil, value)

@@ -8,8 +8,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// The first byte of a block or of an answer's part says how the rest is encoded. What else is encoded with [Encode] has
-// first bytes of its own, from 4 to 15.
+// The first byte of a block or of an answer's part is its encoding. Other values encoded with [Encode] have first bytes
+// of their own, from 4 to 15.
 const (
 	EncodingRaw    = 0
 	encodingZstd   = 1
@@ -18,7 +18,7 @@ const (
 )
 
 const (
-	compressFrom = 1 << 10 // bytes; what is shorter loses a quarter at most, and each takes about 8 µs
+	compressFrom = 1 << 10 // bytes; shorter values would save at most a quarter, and each takes about 8 µs
 
 	// MaxDecoded is how many bytes one value may decode to.
 	MaxDecoded = 1 << 30
@@ -31,15 +31,15 @@ var (
 
 func must[T any](v T, err error) T {
 	if err != nil {
-		panic(err) // options that do not fit together: a mistake in this file
+		panic(err) // incompatible options: a mistake in this file
 	}
 	return v
 }
 
-// Encode encodes bytes, compressed where that makes them fewer.
+// Encode encodes bytes, compressed if that makes them shorter.
 func Encode(raw []byte) []byte { return AppendEncoded(nil, raw) }
 
-// AppendEncoded appends what [Encode] would give.
+// AppendEncoded appends the result of [Encode].
 func AppendEncoded(dst, raw []byte) []byte {
 	if len(raw) >= compressFrom {
 		packed := compressor.EncodeAll(raw, append(slices.Grow(dst, len(raw)/2+64), encodingZstd))
@@ -50,7 +50,7 @@ func AppendEncoded(dst, raw []byte) []byte {
 	return append(append(slices.Grow(dst, 1+len(raw)), EncodingRaw), raw...)
 }
 
-// AppendDecoded appends what [Encode] or [EncodeAnswer] was given.
+// AppendDecoded appends the input of [Encode] or [EncodeAnswer].
 func AppendDecoded(dst, value []byte) ([]byte, error) {
 	if len(value) == 0 {
 		return nil, errors.New("empty value")
@@ -66,8 +66,8 @@ func AppendDecoded(dst, value []byte) ([]byte, error) {
 	return nil, fmt.Errorf("unknown encoding %d", value[0])
 }
 
-// AppendStored appends what a part of an answer is kept as before it is compressed: its bytes, or its frames taken apart, in
-// which the text of many events stands together.
+// AppendStored appends the stored form of an answer's part before compression: its bytes, or its separated frames, in
+// which the text of many events is contiguous.
 func AppendStored(dst, value []byte) ([]byte, error) {
 	if IsFrames(value) {
 		value = value[1:]
@@ -75,5 +75,5 @@ func AppendStored(dst, value []byte) ([]byte, error) {
 	return AppendDecoded(dst, value)
 }
 
-// IsFrames reports whether a part of an answer is kept as frames that were taken apart.
+// IsFrames reports whether a part of an answer is stored as separated frames.
 func IsFrames(value []byte) bool { return len(value) > 0 && value[0] == EncodingFrames }

@@ -10,21 +10,22 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 )
 
-// The frames of a streamed answer repeat: each differs from the one before in a piece of text, and perhaps in its padding
-// or its number. A part of such an answer is kept as steps, of which the most frequent says what stands in the slots of
-// many frames of one template, slot by slot. That is a tenth of the bytes, and what then has to be compressed is mostly text.
+// The frames of a streamed answer are repetitive: each differs from the previous one in a piece of text, and perhaps in
+// its padding or its number. A part of such an answer is stored as steps. The most frequent step has the slot contents
+// of many frames of one template, slot by slot. That takes a tenth of the bytes, and what remains to compress is mostly
+// text.
 const (
-	stepBytes    = 0 // length, bytes: as they stand
-	stepTemplate = 1 // length of the frame that ends here, number of slots, for each: bytes from the last one on, and in it
-	stepFrames   = 2 // number of frames of the template, for each slot: how many bytes each frame has in it, and these bytes
+	stepBytes    = 0 // length, bytes: literal
+	stepTemplate = 1 // length of the frame that ends here, number of slots; for each: bytes since the last one, and in it
+	stepFrames   = 2 // number of frames of the template; for each slot: the length in each frame, and the bytes
 )
 
-// maxFrames is how many bytes the steps of one part may stand for. The store's parts have 256 KiB at most.
+// maxFrames is how many bytes the steps of one part may stand for. The store's parts have at most 256 KiB.
 const maxFrames = 1 << 20
 
-// EncodeAnswer encodes a part of an answer, which has been taken apart unless frames is nil.
+// EncodeAnswer encodes a part of an answer, which has been separated into frames unless frames is nil.
 func EncodeAnswer(part []byte, frames *template.Frames) []byte {
-	if frames == nil && (len(part) < compressFrom || part[0] == '{') { // small, or no event stream
+	if frames == nil && (len(part) < compressFrom || part[0] == '{') { // small, or not an event stream
 		return Encode(part)
 	}
 	if frames == nil {
@@ -41,7 +42,7 @@ func EncodeAnswer(part []byte, frames *template.Frames) []byte {
 	return encoded
 }
 
-// appendSteps appends the steps that the part is made of, behind how many bytes it has.
+// appendSteps appends the steps of the part, after its length.
 func appendSteps(dst, part []byte, frames *template.Frames) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(part)))
 	at, known := 0, -1
@@ -81,7 +82,7 @@ func appendTemplate(dst []byte, sample template.Sample, slots []codec.Span) []by
 	return dst
 }
 
-// appendRun appends what frames have in their slots, of which each frame has as many as per says.
+// appendRun appends the slot contents of frames, with per slots in each frame.
 func appendRun(dst, part []byte, slots []codec.Span, per int) []byte {
 	dst = binary.AppendUvarint(append(dst, stepFrames), uint64(len(slots)/per))
 	for first := range per {
@@ -120,16 +121,16 @@ func appendFrames(dst, encoded []byte) ([]byte, error) {
 	return dst[:len(dst)+size], nil
 }
 
-// frameReader reads steps. What it puts together never exceeds the room it was given.
+// frameReader reads steps. Its output never exceeds the given size.
 type frameReader struct {
 	rest    []byte
-	part    []byte   // as far as it is put together; its capacity is what it has to come to
-	around  [][]byte // the stretches around the slots of the template, one more than those
+	part    []byte   // as far as it is assembled; its capacity is the final size
+	around  [][]byte // the text around the slots of the template, one more than slots
 	columns [template.MaxSlots]frameColumn
 	damaged bool
 }
 
-// frameColumn is what frames have in one slot.
+// frameColumn is the contents of one slot in all frames.
 type frameColumn struct {
 	lengths []byte
 	bytes   []byte
@@ -150,7 +151,7 @@ func (r *frameReader) step() {
 	}
 }
 
-// template takes the frame that ends here for a template.
+// template uses the frame that ends here as a template.
 func (r *frameReader) template() {
 	length := r.number(len(r.part))
 	frame := r.part[len(r.part)-length:]
@@ -164,7 +165,7 @@ func (r *frameReader) template() {
 	r.around = append(r.around, frame)
 }
 
-// frames puts frames of the template together.
+// frames assembles frames of the template.
 func (r *frameReader) frames() {
 	frames := r.number(len(r.rest))
 	slots := len(r.around) - 1
@@ -187,7 +188,7 @@ func (r *frameReader) frames() {
 	}
 }
 
-// column reads what frames have in one slot. Its lengths are those of its bytes.
+// column reads the contents of one slot. Its lengths add up to its bytes.
 func (r *frameReader) column(frames int) (c frameColumn) {
 	lengths, total := r.rest, 0
 	for ; frames > 0 && !r.damaged; frames-- {
@@ -198,7 +199,7 @@ func (r *frameReader) column(frames int) (c frameColumn) {
 	return c
 }
 
-// number reads a number that is at most so much.
+// number reads a number of at most most.
 func (r *frameReader) number(most int) int {
 	n, width := binary.Uvarint(r.rest)
 	if width <= 0 || most < 0 || n > uint64(most) {

@@ -11,9 +11,9 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// blockHashes remembers the hashes of blocks that were hashed last, by their fingerprints: agents send the same blocks again
-// every turn, and to tell by two fingerprints of 64 bits, made with secrets that are independent, that a block is the same takes
-// less than half of the time that hashing it takes. Up to 32,768 are remembered, in 2 MB.
+// blockHashes caches the hashes of recent blocks by their fingerprints: agents send the same blocks again every turn,
+// and recognising a block by two 64-bit fingerprints with independent secrets takes less than half the time of hashing
+// it. It holds up to 32,768 hashes, in 2 MB.
 type blockHashes struct {
 	slots [32 << 10]atomic.Pointer[blockHash]
 }
@@ -26,7 +26,7 @@ type blockHash struct {
 
 var blockSeed = maphash.MakeSeed()
 
-// of gives the hash of a block. print is its fingerprint, 0 if it has none.
+// of returns the hash of a block. print is its fingerprint, 0 if it has none.
 func (b *blockHashes) of(raw []byte, print codec.Fingerprint) kv.Hash {
 	if print == 0 {
 		return blake3.Sum256(raw)
@@ -41,16 +41,16 @@ func (b *blockHashes) of(raw []byte, print codec.Fingerprint) kv.Hash {
 	return fresh.hash
 }
 
-// chainHashes remembers chain hashes, whole and exactly, so that the run of items that an agent sends again with every turn
-// need not be hashed item by item. Up to 16,384 are remembered, in 2 MB.
+// chainHashes caches chain hashes, in full, so that the run of items that an agent resends with every turn need not be
+// hashed item by item. It holds up to 16,384, in 2 MB.
 type chainHashes struct {
 	slots [16 << 10]atomic.Pointer[chainHash]
 }
 
-// chainHash is what follows from the chain hash before an item, and from an item that is a block behind a comma.
+// chainHash follows from the chain hash before an item, and from an item that is a block after a comma.
 type chainHash struct{ before, block, chain kv.Hash }
 
-// after gives the chain hash of an item; scratch is used for its pieces.
+// after returns the chain hash of an item; scratch is used for its pieces.
 func (c *chainHashes) after(before kv.Hash, it *item, scratch []byte) kv.Hash {
 	if !it.block || !it.comma {
 		return blake3.Sum256(it.append(append(scratch[:0], before[:]...)))

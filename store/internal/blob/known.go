@@ -9,14 +9,14 @@ import (
 // knownGeneration is how many objects a generation of the known set holds; an entry takes about 50 bytes.
 const knownGeneration = 128 << 10
 
-// Known remembers blocks and nodes that are stored, so that history sent again costs a look-up and no write. It
-// holds what was used last, in two generations: when the younger is full, the older is forgotten.
+// Known remembers stored blocks and nodes, so that resent history costs a lookup and no write. It holds what was used
+// last, in two generations: when the younger is full, the older is dropped.
 type Known struct {
 	mu           sync.RWMutex
 	young, older map[kv.ObjectRef]struct{}
 }
 
-// Has reports whether an object is known to be stored; false says nothing.
+// Has reports whether an object is known to be stored; false means unknown.
 func (k *Known) Has(ref kv.ObjectRef) bool {
 	k.mu.RLock()
 	_, young := k.young[ref]

@@ -10,7 +10,7 @@ import (
 // Version is the first byte of skeletons and nodes.
 const Version = 1
 
-// A piece is one byte that says what it is, and what that needs. Numbers are unsigned varints.
+// A piece is one byte for its kind, and its arguments. Numbers are unsigned varints.
 const (
 	pieceLiteral    = 0 // length, bytes
 	pieceBlock      = 1 // hash: the bytes of a block
@@ -29,7 +29,7 @@ type pieces struct {
 
 var errPieces = errors.New("malformed list of pieces")
 
-// next reads the next piece. A malformed list gives one last piece with err set.
+// next reads the next piece. A malformed list ends with one piece with err set.
 func (p *pieces) next() bool {
 	if p.err != nil || len(p.rest) == 0 {
 		return false
@@ -56,7 +56,8 @@ func (p *pieces) next() bool {
 	return true
 }
 
-// References appends the objects that a skeleton, a node, or a block of pieces names: a list of pieces behind one byte.
+// References appends the objects that a skeleton, a node, or a block of pieces refers to: a list of pieces after one
+// byte.
 func References(dst []kv.ObjectRef, account kv.AccountNumber, value []byte) ([]kv.ObjectRef, error) {
 	if len(value) == 0 {
 		return dst, errPieces
@@ -75,7 +76,7 @@ func References(dst []kv.ObjectRef, account kv.AccountNumber, value []byte) ([]k
 	return dst, nil
 }
 
-// ReferencesOf appends the objects that a node or a block names, of which value is what is stored. Most blocks name none.
+// ReferencesOf appends the objects that a stored node or block refers to. Most blocks refer to none.
 func ReferencesOf(dst []kv.ObjectRef, ref kv.ObjectRef, value []byte) ([]kv.ObjectRef, error) {
 	if ref.Space == kv.SpaceBlock && !isPieces(value) {
 		return dst, nil
@@ -83,7 +84,7 @@ func ReferencesOf(dst []kv.ObjectRef, ref kv.ObjectRef, value []byte) ([]kv.Obje
 	return References(dst, ref.Account, value)
 }
 
-// IsSkeleton reports whether value is a skeleton that can be read, or a node: they look alike.
+// IsSkeleton reports whether value is a readable skeleton or node: they look alike.
 func IsSkeleton(value []byte) bool {
 	_, err := References(nil, 0, value)
 	return err == nil && value[0] == Version

@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	literalMax = 256 // what is no longer than this is cheaper as it stands than as a block
+	literalMax = 256 // shorter items are cheaper inline than as a block
 	tailItems  = 3   // items at the end of a run that clients may still change
-	gapMax     = 64  // what separates items of one run is a comma and at most this much white space
+	gapMax     = 64  // items of one run are separated by a comma and at most this much white space
 	maxItems   = 16 << 10
 	minAverage = 32 // bytes; a body of more than manyItems smaller items is not worth cutting
 	manyItems  = 64
-	smallBody  = 2 << 10   // a request of so few bytes may hold what others keep as blocks
-	coarsePart = 256 << 10 // how bodies are cut that cannot be cut along their structure
+	smallBody  = 2 << 10   // a request of so few bytes may contain what others store as blocks
+	coarsePart = 256 << 10 // part size for bodies that cannot be cut along their structure
 )
 
-// item is one element of a run, or a stretch of the body between runs.
+// item is one element of a run, or a part of the body between runs.
 type item struct {
-	text  []byte // stands before the block as it is; the whole item when it has no block
-	comma bool   // in place of text: one comma stands before the block
+	text  []byte // literal text before the block; the whole item if it has no block
+	comma bool   // instead of text: one comma before the block
 	block bool
 	hash  kv.Hash // of the block
 	data  []byte  // the block's bytes; nil once they are known to be stored
-	chain kv.Hash // of the run up to and with this item
+	chain kv.Hash // of the run up to and including this item
 }
 
 // append appends the item as pieces.
@@ -51,37 +51,37 @@ func (it *item) append(dst []byte) []byte {
 	return append(dst, it.hash[:]...)
 }
 
-// run is a sequence of items with nothing but commas between them.
+// run is a sequence of items separated only by commas.
 type run struct {
-	known int     // items that a node known to be stored stands for
-	node  kv.Hash // that node, when known > 0
+	known int     // items covered by a node that is known to be stored
+	node  kv.Hash // that node, if known > 0
 	items []item  // the items after those
 }
 
-// Plan is a body taken apart: runs, and what stands between them as runs of one.
+// Plan is a split body: runs, and what is between them as runs of one.
 type Plan struct {
-	Held         int64     // bytes of memory that the plan holds
-	Conversation []kv.Hash // of the body's conversation up to and with each item, if the body is cut along them
+	Held         int64     // bytes of memory held by the plan
+	Conversation []kv.Hash // of the body's conversation up to and including each item, if the body is cut along them
 
 	parts []planPart
-	bytes []byte // what the items point into, from the buffer pool
+	bytes []byte // the items point into it; from the buffer pool
 }
 
 type planPart struct {
 	run
-	between bool // the part is no run of items: its items are never part of a node
+	between bool // the part is not a run of items: its items are never part of a node
 }
 
-// Body is a body that is to be taken apart, and what is known of it.
+// Body is a body to split, with what is known about it.
 type Body struct {
 	Bytes        []byte
-	Blocks       []codec.Span        // that are kept each for itself, ascending
-	Prints       []codec.Fingerprint // of Blocks; nil: not known
-	Conversation []codec.Span        // of Blocks, those whose hashes the plan is to have; may be none
+	Blocks       []codec.Span        // to be stored separately, ascending
+	Prints       []codec.Fingerprint // of Blocks; nil: unknown
+	Conversation []codec.Span        // of Blocks, those whose hashes the plan needs; may be none
 }
 
-// Planner takes bodies apart. What it remembers makes this cheap for bodies that begin as others did. Its methods may be
-// called from any goroutine.
+// Planner splits bodies. Its caches make that cheap for bodies that begin like earlier ones. Its methods may be called
+// from any goroutine.
 type Planner struct {
 	Known Known // what is stored
 
@@ -90,11 +90,11 @@ type Planner struct {
 	seen   codec.FingerprintSet // blocks of small bodies
 }
 
-// Plan takes a body apart, hashes its items, and copies what is not known to be stored, on the goroutine of the
-// request. The plan keeps no reference to the body.
+// Plan splits a body, hashes its items, and copies what is not known to be stored, on the goroutine of the request. The
+// plan keeps no reference to the body.
 func (m *Planner) Plan(account kv.AccountNumber, of *Body) *Plan {
 	p, body := new(Plan), of.Bytes
-	p.parts = make([]planPart, 0, 4) // of most: one run, and what stands around it
+	p.parts = make([]planPart, 0, 4) // usually one run, and what is around it
 	spans := worthCutting(of.Blocks, len(body))
 	prints := of.Prints
 	if len(prints) != len(spans) {
@@ -159,7 +159,8 @@ func (p *Plan) addBetween(text []byte) {
 	}
 }
 
-// newItem makes an item of a separator and what follows it, text[:gap] and text[gap:]. If that is a block, it has no hash yet.
+// newItem makes an item of a separator, text[:gap], and what follows it, text[gap:]. If that is a block, it has no hash
+// yet.
 func newItem(text []byte, gap int) item {
 	raw := text[gap:]
 	if len(raw) <= literalMax {
@@ -211,9 +212,9 @@ func (m *Planner) chainedItems(body []byte, spans []codec.Span, prints []codec.F
 	return items
 }
 
-// isFirst reports whether a block that would not be compressed has not come before, as far as is remembered. In a small
-// request such a one is kept where it stands: most are a question that nobody sends again, and a block of its own would
-// cost as much again. What does come again, such as instructions, is a block from the second time on.
+// isFirst reports whether an incompressible block has not been seen before, as far as remembered. In a small request it
+// is stored inline: most are a question that nobody sends again, and a separate block would cost as much again. What
+// comes again, such as instructions, becomes a block the second time.
 func (m *Planner) isFirst(raw []byte, print codec.Fingerprint) bool {
 	if print == 0 || len(raw) >= compressFrom || m.seen.Has(print) {
 		return false
@@ -222,7 +223,7 @@ func (m *Planner) isFirst(raw []byte, print codec.Fingerprint) bool {
 	return true
 }
 
-// knownRun makes a run of items, with as many of them behind a node as are known to be.
+// knownRun makes a run of items, with as many of them as possible covered by a known node.
 func (m *Planner) knownRun(account kv.AccountNumber, items []item) run {
 	for k := len(items); k > 0; k-- {
 		if node := items[k-1].chain; m.Known.Has(kv.Node(account, node)) {
@@ -232,7 +233,7 @@ func (m *Planner) knownRun(account kv.AccountNumber, items []item) run {
 	return run{items: items}
 }
 
-// ownBytes replaces every reference into the body by a copy, and drops the bytes of blocks known to be stored.
+// ownBytes replaces every reference into the body with a copy, and drops the bytes of blocks known to be stored.
 func (m *Planner) ownBytes(account kv.AccountNumber, p *Plan) {
 	size := 0
 	for it := range p.items {
@@ -258,7 +259,7 @@ func (m *Planner) ownBytes(account kv.AccountNumber, p *Plan) {
 	p.Held += int64(cap(room))
 }
 
-// Release gives up the plan's bytes; nobody may look at the plan afterwards.
+// Release releases the plan's bytes; the plan must not be used afterwards.
 func (p *Plan) Release() {
 	if p != nil {
 		buffer.Put(p.bytes)

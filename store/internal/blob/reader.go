@@ -11,16 +11,16 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Source has the blocks and nodes that bodies are put together from.
+// Source has the blocks and nodes of bodies.
 type Source interface {
-	// Use hands a value to read, which must neither keep nor change it.
+	// Use passes a value to read, which must neither keep nor change it.
 	Use(ref kv.ObjectRef, read func(value []byte) error) error
 }
 
-// Stored is what a store has, as a transaction sees it.
+// Stored is the stored objects in a transaction.
 type Stored struct{ Tx *badger.Txn }
 
-// Use hands a value to read; [badger.ErrKeyNotFound] where there is none.
+// Use passes a value to read; it returns [badger.ErrKeyNotFound] if there is none.
 func (s Stored) Use(ref kv.ObjectRef, read func(value []byte) error) error {
 	item, err := s.Tx.Get(ref.Key())
 	if err != nil {
@@ -29,11 +29,11 @@ func (s Stored) Use(ref kv.ObjectRef, read func(value []byte) error) error {
 	return item.Value(read)
 }
 
-// Reader gives bodies back.
+// Reader assembles bodies.
 type Reader struct {
 	From    Source
 	Account kv.AccountNumber
-	Limit   int // bytes that the body may have
+	Limit   int // the largest body, in bytes
 }
 
 var errTooLong = errors.New("the pieces have more bytes than the record says")
@@ -46,11 +46,11 @@ func (r *Reader) AppendBody(dst, skeleton []byte) ([]byte, error) {
 	return r.appendPieces(dst, skeleton[1:], inSkeleton)
 }
 
-// depth says where a list of pieces stands, and so what it may name.
+// depth is the kind of a list of pieces, which decides what it may refer to.
 type depth int
 
 const (
-	inBlock    depth = iota // blocks that are not lists themselves
+	inBlock    depth = iota // only blocks that are not lists themselves
 	inNode                  // any block
 	inSkeleton              // any block, and nodes
 )
@@ -82,7 +82,7 @@ func (r *Reader) appendPieces(dst, list []byte, at depth) (_ []byte, err error) 
 	return dst, nil
 }
 
-// appendNode appends the whole sequence that a node ends: it walks to the front, then reads towards the end.
+// appendNode appends the whole sequence of a node: it walks to the front, then reads towards the end.
 func (r *Reader) appendNode(dst []byte, h kv.Hash) ([]byte, error) {
 	var lists [][]byte
 	for more := true; more; {
@@ -108,7 +108,7 @@ func (r *Reader) appendNode(dst []byte, h kv.Hash) ([]byte, error) {
 	return dst, nil
 }
 
-// node gives the pieces of a node.
+// node returns the pieces of a node.
 func (r *Reader) node(h kv.Hash) (list []byte, err error) {
 	var value []byte
 	err = r.From.Use(kv.Node(r.Account, h), func(v []byte) error {
@@ -124,7 +124,7 @@ func (r *Reader) node(h kv.Hash) (list []byte, err error) {
 	return value[1:], nil
 }
 
-// appendBlock appends the bytes of a block and compares them with its hash.
+// appendBlock appends the bytes of a block and checks them against its hash.
 func (r *Reader) appendBlock(dst []byte, h kv.Hash, at depth) ([]byte, error) {
 	start := len(dst)
 	err := r.From.Use(kv.Block(r.Account, h), func(value []byte) (err error) {

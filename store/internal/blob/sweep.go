@@ -10,10 +10,11 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Blocks and nodes are not counted: a sweep marks what the skeletons of an account still reach and frees the rest.
+// Blocks and nodes have no reference counts: a sweep marks what the skeletons of an account still reach and frees the
+// rest.
 //
-// While it runs, new exchanges go on referring to what is stored. The batch therefore notes whatever they touch from
-// [Batch.Watch] on, and frees nothing that was touched.
+// While it runs, new exchanges may refer to stored objects. The batch therefore notes those from [Batch.Watch] on, and
+// frees none of them.
 
 // sweepBatch is how many objects are freed in one operation.
 const sweepBatch = 1000
@@ -24,7 +25,7 @@ type sweepWatch struct {
 	touched map[uint64]struct{} // objects referred to since the sweep began, and what they reach
 }
 
-// Watch begins to note which objects of an account are referred to.
+// Watch starts to note which objects of an account are referred to.
 func (b *Batch) Watch(account kv.AccountNumber) {
 	b.sweep = &sweepWatch{account: account, touched: make(map[uint64]struct{})}
 }
@@ -32,7 +33,7 @@ func (b *Batch) Watch(account kv.AccountNumber) {
 // Unwatch ends what [Batch.Watch] began.
 func (b *Batch) Unwatch() { b.sweep = nil }
 
-// Free takes objects away and gives the keys to delete: of those that nothing has referred to since [Batch.Watch].
+// Free removes objects and returns the keys to delete: of those that nothing has referred to since [Batch.Watch].
 func (b *Batch) Free(objects []kv.ObjectRef) (keys [][]byte) {
 	for _, ref := range objects {
 		if _, touched := b.sweep.touched[ref.Short()]; touched {
@@ -46,7 +47,7 @@ func (b *Batch) Free(objects []kv.ObjectRef) (keys [][]byte) {
 	return keys
 }
 
-// touch notes that something new refers to a stored object, and so to all it reaches.
+// touch notes that something new refers to a stored object, and so to everything it reaches.
 func (b *Batch) touch(ref kv.ObjectRef) {
 	if b.sweep == nil || b.sweep.account != ref.Account {
 		return
@@ -59,8 +60,8 @@ func (b *Batch) touch(ref kv.ObjectRef) {
 		b.sweep.touched[ref.Short()] = struct{}{}
 		reached, err := references(b.read(), ref)
 		switch {
-		case err == nil, errors.Is(err, badger.ErrKeyNotFound): // not found: it comes with this group
-		case errors.Is(err, errPieces): // for check to say
+		case err == nil, errors.Is(err, badger.ErrKeyNotFound): // not found: it is added by this group
+		case errors.Is(err, errPieces): // reported by check
 		default:
 			b.fail(err)
 		}
@@ -68,7 +69,7 @@ func (b *Batch) touch(ref kv.ObjectRef) {
 	}
 }
 
-// references gives the objects that a stored object names.
+// references returns the objects that a stored object refers to.
 func references(tx *badger.Txn, ref kv.ObjectRef) (named []kv.ObjectRef, err error) {
 	item, err := tx.Get(ref.Key())
 	if err != nil || ref.Space == kv.SpaceBlock && item.UserMeta() != markPieces {
@@ -88,7 +89,7 @@ type Live struct {
 	blocks  []uint64 // sorted once complete
 }
 
-// MarkLive marks what the account's skeletons reach, and what blocks that are marked name.
+// MarkLive marks what the account's skeletons reach, and what marked blocks refer to.
 func MarkLive(ctx context.Context, tx *badger.Txn, account kv.AccountNumber) (*Live, error) {
 	live := &Live{account: account, nodes: make(map[uint64]struct{})}
 	var todo []kv.ObjectRef
@@ -202,7 +203,7 @@ func (l *Live) markAll(tx *badger.Txn, todo []kv.ObjectRef) error {
 			continue
 		}
 		named, err := references(tx, ref)
-		if err != nil && !errors.Is(err, badger.ErrKeyNotFound) { // what is missing is for check to say
+		if err != nil && !errors.Is(err, badger.ErrKeyNotFound) { // missing objects are reported by check
 			return err
 		}
 		todo = append(todo, named...)

@@ -12,7 +12,7 @@ var (
 	pools [len(sizes)]sync.Pool
 )
 
-// Get gives an empty buffer with room for at least n bytes.
+// Get returns an empty buffer with room for at least n bytes.
 func Get(n int) []byte {
 	for i, size := range sizes {
 		if n > size {
@@ -26,7 +26,7 @@ func Get(n int) []byte {
 	return make([]byte, 0, n)
 }
 
-// SizeOf is the capacity of a buffer that Get gives for n bytes.
+// SizeOf returns the capacity of a buffer that Get returns for n bytes.
 func SizeOf(n int) int {
 	for _, size := range sizes {
 		if n <= size {
@@ -36,11 +36,11 @@ func SizeOf(n int) int {
 	return n
 }
 
-// Put takes a buffer back that nobody uses any more. One of another size than Get gives is left alone.
+// Put returns an unused buffer to the pool. A buffer of a size that Get does not return is ignored.
 func Put(b []byte) {
 	for i, size := range sizes {
 		if cap(b) == size {
-			pools[i].Put(unsafe.SliceData(b)) // as long as the pool's buffers are, and no slice to allocate
+			pools[i].Put(unsafe.SliceData(b)) // the pool's buffers have that length, and no slice is allocated
 			return
 		}
 	}

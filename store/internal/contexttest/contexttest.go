@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Counted is a context that counts how often it is looked at, and that ends with the look of a number.
+// Counted is a context that counts calls of Err, and ends with the call of a given number.
 type Counted struct {
 	context.Context
 	end context.CancelFunc
@@ -16,14 +16,14 @@ type Counted struct {
 	endingAt int
 }
 
-// EndingAt gives a context that ends with that look; 0: it does not.
+// EndingAt returns a context that ends with that call; 0: it does not.
 func EndingAt(look int) *Counted {
 	c := &Counted{endingAt: look}
 	c.Context, c.end = context.WithCancel(context.Background())
 	return c
 }
 
-// Err is a look.
+// Err counts as a look.
 func (c *Counted) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -33,7 +33,7 @@ func (c *Counted) Err() error {
 	return c.Context.Err()
 }
 
-// Looks is how often the context has been looked at.
+// Looks returns how often Err was called.
 func (c *Counted) Looks() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	width  = 8 // bytes that are looked up; shorter stretches are not found
-	stride = 4 // of the source, every so many bytes are noted: stretches of width+stride-1 bytes are found in any case
+	width  = 8 // bytes that are looked up; shorter matches are not found
+	stride = 4 // every stride-th position of the source is indexed: matches of width+stride-1 bytes are always found
 
 	// MaxSource is how many bytes a source may have.
 	MaxSource = 1 << 20
 )
 
-// Index is a source in which stretches can be found.
+// Index is a searchable source.
 type Index struct {
 	source []byte
-	table  []uint32 // by the hash of bytes: where they stand, and 1
+	table  []uint32 // hash of bytes → position + 1
 	shift  int
 }
 
 var indexes = sync.Pool{New: func() any { return new(Index) }}
 
-// NewIndex notes what stands where in a source, which must stay as it is until the index is released. Of one that is longer
-// than [MaxSource] only the front is noted.
+// NewIndex indexes a source, which must not change until the index is released. Only the front of a source longer than
+// [MaxSource] is indexed.
 func NewIndex(source []byte) *Index {
 	x := indexes.Get().(*Index)
 	x.source = source[:min(len(source), MaxSource)]
@@ -47,7 +47,7 @@ func NewIndex(source []byte) *Index {
 	return x
 }
 
-// Release gives the index up.
+// Release releases the index.
 func (x *Index) Release() {
 	x.source = nil
 	indexes.Put(x)
@@ -57,7 +57,7 @@ func (x *Index) slot(b []byte) uint64 {
 	return binary.LittleEndian.Uint64(b) * 0x9e3779b97f4a7c15 >> x.shift
 }
 
-// Append appends the steps that target is made of. Steps may stand behind those of other targets of the same source.
+// Append appends the steps for target. Steps may follow those of other targets of the same source.
 func (x *Index) Append(dst, target []byte) []byte {
 	from := 0 // of what has no step yet
 	for at := 0; at+width <= len(target); {
@@ -90,7 +90,7 @@ func appendBytes(dst, b []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(b))<<1), b...)
 }
 
-// common is how many bytes a and b begin with alike.
+// common returns the length of the common prefix of a and b.
 func common(a, b []byte) (n int) {
 	for len(a)-n >= 8 && len(b)-n >= 8 {
 		if differ := binary.LittleEndian.Uint64(a[n:]) ^ binary.LittleEndian.Uint64(b[n:]); differ != 0 {
@@ -106,7 +106,7 @@ func common(a, b []byte) (n int) {
 
 var errSteps = errors.New("malformed steps, or steps of another source")
 
-// AppendDecoded appends what steps stand for: at most so many bytes.
+// AppendDecoded appends what steps stand for, at most most bytes.
 func AppendDecoded(dst, steps, source []byte, most int) ([]byte, error) {
 	for len(steps) > 0 {
 		n, size := binary.Uvarint(steps)

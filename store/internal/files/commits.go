@@ -15,9 +15,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/salvage"
 )
 
-// The file of commits stands beside the database, so that it can be seen whether all of it is there. It has the version of
-// the last commit that was acknowledged; the same commit carries an entry that is never removed, so that what the database
-// has can be compared.
+// The file of commits is beside the database and shows whether the database is complete. It has the version of the last
+// acknowledged commit; the same commit writes an entry that is never removed, so that the two can be compared.
 const commitsFile = "commits"
 
 // CommitKey is the key of that entry.
@@ -33,7 +32,7 @@ func (c *commitFile) open(dir string) (err error) {
 	return err
 }
 
-// write replaces the version, in one piece that no end of the process divides.
+// write replaces the version in one write, which the end of the process cannot split.
 func (c *commitFile) write(version uint64) error {
 	if c.file == nil {
 		return nil
@@ -52,7 +51,7 @@ func (c *commitFile) close() error {
 	return c.file.Close()
 }
 
-// noteCommits begins with the last commit that the database has.
+// noteCommits starts with the database's last commit.
 func (d *Database) noteCommits() error {
 	var version uint64
 	err := d.View(func(tx *badger.Txn) error {
@@ -68,7 +67,7 @@ func (d *Database) noteCommits() error {
 	return errors.Join(err, d.commits.write(version))
 }
 
-// lastCommit gives the version of the last commit that was acknowledged; 0: it is not known.
+// lastCommit returns the version of the last acknowledged commit; 0: unknown.
 func lastCommit(dir string) (uint64, error) {
 	b, err := os.ReadFile(filepath.Join(dir, commitsFile))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(b) == 0 {
@@ -83,8 +82,8 @@ func lastCommit(dir string) (uint64, error) {
 	return binary.BigEndian.Uint64(b), nil
 }
 
-// examineCommits looks whether the last commit that was acknowledged is there. A machine that went down may have taken the
-// last ones with it, unless the store is opened with durability power; a process that was killed takes none.
+// examineCommits checks that the last acknowledged commit is there. A machine crash may lose the last commits, unless
+// the store is opened with durability power; a killed process loses none.
 func (s *Survey) examineCommits(note *stopNote) {
 	last, err := lastCommit(s.dir)
 	if err != nil {
@@ -94,7 +93,7 @@ func (s *Survey) examineCommits(note *stopNote) {
 	if last <= s.newest || len(s.Fatal) > 0 {
 		return
 	}
-	for _, name := range s.torn { // they would be cut off as unfinished, and were finished
+	for _, name := range s.torn { // they would be truncated as unfinished, but were finished
 		s.replace(name, salvage.MendCommits, "what stands behind its last whole commit is damaged")
 	}
 	const missing = "commits %d to %d, which were acknowledged, are in none of its files"
@@ -111,5 +110,5 @@ func (s *Survey) examineCommits(note *stopNote) {
 	s.name("", missing+": the machine went down before they were on disk", s.newest+1, last)
 }
 
-// NoteCommit notes the version of a commit that is about to be acknowledged, with the entry of [CommitKey].
+// NoteCommit records the version of a commit that is about to be acknowledged, with the entry of [CommitKey].
 func (d *Database) NoteCommit(version uint64) error { return d.commits.write(version) }

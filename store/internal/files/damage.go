@@ -13,22 +13,22 @@ import (
 	"github.com/mnemeproxy/mneme/store/volume"
 )
 
-// Damage is something that is wrong with a file of the store.
+// Damage is a fault in a file of the store.
 type Damage struct {
 	File    string    `json:"file"` // in the store directory
 	Problem string    `json:"problem"`
 	Found   time.Time `json:"found"`
-	Kept    string    `json:"kept,omitempty"` // where in the store directory the file lies as it was found; "": where it was
-	Lost    []string  `json:"lost,omitempty"` // what was lost by it, as far as that is known
+	Kept    string    `json:"kept,omitempty"` // where in the store directory the original is kept; "": in its place
+	Lost    []string  `json:"lost,omitempty"` // what was lost, as far as known
 }
 
 const (
-	// DamagedDir has files as they were found, and a note on each.
+	// DamagedDir has the original files, and a note on each.
 	DamagedDir = "damaged"
 
-	leftoverDir = "leftover" // inside the store's: tables that a killed process has left over, until the store is closed
+	leftoverDir = "leftover" // in the store's directory: tables left by a killed process, until the store is closed
 
-	// MaxNamed is how many things a damage names that were lost by it.
+	// MaxNamed is how many losses a damage lists.
 	MaxNamed = 1000
 )
 
@@ -36,10 +36,10 @@ func newDamage(file, format string, args ...any) *Damage {
 	return &Damage{File: file, Problem: fmt.Sprintf(format, args...), Found: time.Now().UTC()}
 }
 
-// String says which file, and what is wrong with it.
+// String returns the file and its fault.
 func (d *Damage) String() string { return d.File + ": " + d.Problem }
 
-// DamageError says why a store is not opened.
+// DamageError says why a store cannot be opened.
 type DamageError struct {
 	Dir    string
 	Damage []Damage
@@ -55,17 +55,17 @@ func (e *DamageError) Error() string {
 		filepath.Join(e.Dir, d.File), d.Problem, more)
 }
 
-// keep keeps the file as it was found. Another one has to take its place, not other bytes.
+// keep keeps the original file. Its replacement must be another file, not new content.
 func (d *Damage) keep(dir string) error {
 	return d.keepBy(dir, func(from, to string) error {
-		if os.Link(from, to) == nil { // some file systems know no links
+		if os.Link(from, to) == nil { // some file systems have no links
 			return nil
 		}
 		return copyFile(from, to)
 	})
 }
 
-// keepCopy is keep for a file of the open database, which cuts files to nothing before it removes them.
+// keepCopy is keep for a file of the open database, which truncates files before it removes them.
 func (d *Damage) keepCopy(dir string) error { return d.keepBy(dir, copyFile) }
 
 func (d *Damage) keepBy(dir string, put func(from, to string) error) error {
@@ -80,7 +80,7 @@ func (d *Damage) keepBy(dir string, put func(from, to string) error) error {
 	return nil
 }
 
-// note keeps a damage on record until somebody takes the note away.
+// note records a damage until somebody removes the note.
 func (d *Damage) note(dir string) error {
 	for _, other := range Damages(dir) {
 		if other.File == d.File && other.Problem == d.Problem {
@@ -98,8 +98,8 @@ func (d *Damage) note(dir string) error {
 	return volume.WriteSynced(filepath.Join(dir, DamagedDir, name), append(text, '\n'))
 }
 
-// Damages gives what was found to be wrong with the files of the store in dir and was noted. A note stays until it is
-// taken out of the directory "damaged", where the files lie as they were found.
+// Damages returns the recorded damage to files of the store in dir. A note stays until it is removed from the directory
+// "damaged", which has the original files.
 func Damages(dir string) (all []Damage) {
 	notes, _ := filepath.Glob(filepath.Join(dir, DamagedDir, "*.json"))
 	for _, path := range notes {
@@ -114,7 +114,7 @@ func Damages(dir string) (all []Damage) {
 	return all
 }
 
-// report puts a damage of the store in dir on record.
+// report records a damage of the store in dir.
 func (d *Damage) report(dir string, log *slog.Logger) {
 	log.Error("the store is damaged", "file", d.File, "problem", d.Problem, "kept", d.Kept, "lost", d.Lost)
 	if err := d.note(dir); err != nil {
@@ -122,8 +122,8 @@ func (d *Damage) report(dir string, log *slog.Logger) {
 	}
 }
 
-// Inspect looks at the files of the store in dir and changes nothing. It gives what is wrong with them now, and what was
-// noted before; of a store that is in use, which looks after its files itself, only that.
+// Inspect checks the files of the store in dir without changing anything. It returns the present faults and the
+// recorded ones; for a store in use, which checks its own files, only the latter.
 func Inspect(dir string) ([]Damage, error) {
 	all := Damages(dir)
 	unlock, err := LockExisting(dir)

@@ -12,8 +12,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// Database is the database of a store directory that this process alone has. Its methods may be called from any goroutine
-// once it is open.
+// Database is the database of a store directory that this process has locked. Its methods may be called from any
+// goroutine once it is open.
 type Database struct {
 	*badger.DB // nil until [Database.Open]
 
@@ -23,10 +23,10 @@ type Database struct {
 	commits commitFile
 
 	tables *tableWatch
-	sound  sync.Map // names of value logs that have been read to their end
+	sound  sync.Map // names of value logs that were read completely
 }
 
-// Lock takes a store directory, which it makes where there is none. One that another process has is [ErrInUse].
+// Lock locks a store directory, creating it if necessary. The error is [ErrInUse] if another process has it.
 func Lock(dir string, log *slog.Logger) (*Database, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the store directory: %w", err)
@@ -41,18 +41,18 @@ func Lock(dir string, log *slog.Logger) (*Database, error) {
 	return &Database{dir: dir, log: log, lock: lock}, nil
 }
 
-// Unlock gives the directory back. Nothing may be done with the database afterwards.
+// Unlock releases the directory. The database must not be used afterwards.
 func (d *Database) Unlock() error { return d.lock.Close() }
 
-// Key is the key that a store was made with. Its notes hold a proof of it, so that a wrong one is noticed while nothing was
-// changed yet. Each proof is another one.
+// Key is the key of a store. Its notes hold a proof of it, so that a wrong key is noticed before anything changes.
+// Proofs of the same key differ.
 type Key interface {
 	Proof() []byte
 	Check(proof []byte) error
-	Changing() bool // there is a key before this one, and what is noted is the proof of neither
+	Changing() bool // the key is being changed, and the noted proof is of neither key
 }
 
-// Open opens the database once its files are accounted for. key is nil where it is not known.
+// Open opens the database once its files are accounted for. key is nil if it is unknown.
 func (d *Database) Open(o badger.Options, key Key) error {
 	found, err := examine(d.dir, atStart)
 	if err == nil {
@@ -76,25 +76,25 @@ func (d *Database) Open(o badger.Options, key Key) error {
 	return errors.Join(d.noteCommits(), d.NoteSettled())
 }
 
-// Close closes the database and notes how its files are then, with the proof of the key.
+// Close closes the database and notes the state of its files, with the proof of the key.
 func (d *Database) Close(proof []byte) error {
 	tables := d.tables.sound()
 	err := errors.Join(d.DB.Close(), d.commits.close(), keepPrivate(d.dir))
 	if err == nil {
 		err = noteStop(d.dir, proof, tables)
 	}
-	if err == nil { // what was left over was not needed
+	if err == nil { // leftovers were not needed
 		err = os.RemoveAll(filepath.Join(d.dir, leftoverDir))
 	}
 	return err
 }
 
-// OpenManaged opens a database of which nothing is known yet, for a writer that says which version each key has.
+// OpenManaged opens a new database for a writer that sets the version of each key.
 func OpenManaged(o badger.Options, log *slog.Logger) (*badger.DB, error) {
 	return openBadger(o.WithLogger(badgerLog{log, func() {}}), badger.OpenManaged)
 }
 
-// openBadger makes a panic an error: Badger has its own way with files that it does not expect.
+// openBadger turns a panic into an error: Badger panics on files that it does not expect.
 func openBadger(o badger.Options, open func(badger.Options) (*badger.DB, error)) (db *badger.DB, err error) {
 	defer func() {
 		if p := recover(); p != nil {

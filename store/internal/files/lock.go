@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// DatabaseDir is where the database lies in the store directory.
+	// DatabaseDir is the directory of the database in the store directory.
 	DatabaseDir = "badger"
 
-	// LockFile is the file of the lock in the store directory.
+	// LockFile is the lock file in the store directory.
 	LockFile = "lock"
 )
 
-// ErrInUse is given where another process has the store.
+// ErrInUse is returned if another process has the store.
 var ErrInUse = errors.New("the store is open in another process")
 
-// lockDir takes the store's lock. The kernel frees it when the process ends, however it ends.
+// lockDir locks the store. The kernel releases the lock when the process ends, however it ends.
 func lockDir(dir string) (*os.File, error) {
 	file, err := filelock.Lock(filepath.Join(dir, LockFile))
 	switch {
@@ -33,7 +33,7 @@ func lockDir(dir string) (*os.File, error) {
 	return file, nil
 }
 
-// LockExisting keeps others out of a store that is to stay as it is.
+// LockExisting locks a store that must not change.
 func LockExisting(dir string) (unlock func(), err error) {
 	if _, err := os.Stat(filepath.Join(dir, DatabaseDir)); err != nil {
 		return nil, fmt.Errorf("there is no store in %s: %w", dir, err)
@@ -48,7 +48,7 @@ func LockExisting(dir string) (unlock func(), err error) {
 	return func() { _ = lock.Close() }, nil
 }
 
-// keepPrivate takes from other users what they could read of the store: Badger makes its files as the process's umask says.
+// keepPrivate removes other users' permissions: Badger creates its files by the process's umask.
 func keepPrivate(dir string) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {

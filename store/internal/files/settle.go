@@ -13,7 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/volume"
 )
 
-// settle makes the database fit to be opened: it keeps damaged files aside and puts mended ones in their place.
+// settle prepares the database for opening: it sets damaged files aside and replaces them with mended ones.
 func (s *Survey) settle() error {
 	if len(s.Fatal) > 0 {
 		return &DamageError{s.dir, s.Fatal}
@@ -34,7 +34,7 @@ func (s *Survey) settle() error {
 	return nil
 }
 
-// replace keeps the file aside before anything takes its place. An interruption leaves the file where it was.
+// replace keeps the original before anything replaces the file. After an interruption the file is still in place.
 func (m *mendable) replace(dir string) error {
 	path := filepath.Join(dir, m.File)
 	info, err := os.Stat(path)
@@ -58,7 +58,7 @@ func (m *mendable) replace(dir string) error {
 	return volume.RenameSynced(mended, path)
 }
 
-// copyFile is also how a file is mended that its reader cuts off: the one that is kept stays as it was.
+// copyFile is also used to mend a file that its reader truncates: the kept original does not change.
 func copyFile(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
@@ -73,7 +73,7 @@ func copyFile(from, to string) error {
 	return errors.Join(err, out.Sync(), out.Close())
 }
 
-// report puts on record what was found, once the database is open and knows what was lost.
+// report records what was found, once the database is open and the losses are known.
 func (s *Survey) report(db *Database) {
 	lost := make(map[string][]string)
 	count := make(map[string]int)

@@ -11,28 +11,29 @@ import (
 	"github.com/mnemeproxy/mneme/store/salvage"
 )
 
-// Nothing is written to a table once it is made, nor to a value log once there is a newer one: they are settled. The notes
-// beside the database list them with the time of their last change, so that a start reads only what it cannot know to be as
-// it was left. The tables that it passes over are read once the store serves: bits that the volume lost are found then.
+// A finished table is never written again, and neither is a value log once there is a newer one: they are settled. The
+// notes beside the database list them with the time of their last change, so that a start only reads files that may
+// have changed. The skipped tables are read once the store serves, which finds bits lost by the volume.
 
-// settledFile is a file of the database as it was when a note was written.
+// settledFile is a file of the database when a note was written.
 type settledFile struct {
 	Name     string `json:"name"`
-	Size     int64  `json:"size,omitempty"`     // 0: of a value log that is still written to
-	Modified int64  `json:"modified,omitempty"` // nanoseconds since 1970; 0: it was too young for a later change to show
+	Size     int64  `json:"size,omitempty"`     // 0: of a value log that is still being written
+	Modified int64  `json:"modified,omitempty"` // nanoseconds since 1970; 0: too recent for a later change to be visible
 	Newest   uint64 `json:"newest,omitempty"`   // version in a table
 }
 
-// settleAge is how old a change has to be for the next one to have another time: file systems count in up to two seconds.
+// settleAge is how old a change must be for the next one to have another time: file systems have a resolution of up to
+// two seconds.
 const settleAge = 3 * time.Second
 
-// settledFiles lists tables, and the value logs in dir; those from number writing on are still written to.
+// settledFiles lists tables, and the value logs in dir; those from number writing on are still being written.
 func settledFiles(dir string, tables []badger.TableInfo, writing uint32) (all []settledFile) {
 	young := time.Now().Add(-settleAge)
 	describe := func(name string) (f settledFile, ok bool) {
 		info, err := os.Stat(filepath.Join(dir, DatabaseDir, name))
 		if err != nil {
-			return f, false // it is not needed any more
+			return f, false // no longer needed
 		}
 		f = settledFile{Name: name, Size: info.Size()}
 		if info.ModTime().Before(young) {
@@ -62,8 +63,8 @@ func settledFiles(dir string, tables []badger.TableInfo, writing uint32) (all []
 
 func tableName(id uint64) string { return fmt.Sprintf("%06d.sst", id) }
 
-// trust finds the files that are as the note has them, which then need not be read. Where a value log is not, every table is
-// read, because its entries may lead there. A machine that went down may have lost what was written to a file, but not when.
+// trust finds the files that match the note, which need not be read. If a value log does not match, every table is
+// read, because entries may lead there. After a machine crash, written data may be missing although the times match.
 func (s *Survey) trust(note *stopNote) {
 	if note == nil || !note.Clean && (note.Boot == "" || note.Boot != bootID()) {
 		return
@@ -82,7 +83,7 @@ func (s *Survey) trust(note *stopNote) {
 	}
 }
 
-// passesOver reports whether a start need not read a table.
+// passesOver reports whether a start can skip a table.
 func (s *Survey) passesOver(name string) bool {
 	was, ok := s.trusted[name]
 	if !ok || s.distrusted {
@@ -93,7 +94,7 @@ func (s *Survey) passesOver(name string) bool {
 	return true
 }
 
-// NoteSettled puts into the note of a store in use what a start after a kill need not read.
+// NoteSettled records for a store in use what a start after a kill need not read.
 func (d *Database) NoteSettled() error {
 	note, err := readStopNote(d.dir)
 	if err != nil || note == nil {

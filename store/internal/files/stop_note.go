@@ -19,7 +19,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/volume"
 )
 
-// The note of the last stop stands beside the database. It says that the store is in use, or what its files were like when it
+// The note of the last stop is beside the database. It says that the store is in use, or describes its files when it
 // was closed.
 
 const (
@@ -31,13 +31,13 @@ const (
 	noteChecksum = 16       // bytes
 )
 
-// stopNote is how the store was left.
+// stopNote is the state in which the store was left.
 type stopNote struct {
 	Version int        `json:"version"`
-	Clean   bool       `json:"clean"` // it was closed; else it is in use, or was killed
+	Clean   bool       `json:"clean"` // it was closed; otherwise it is in use, or was killed
 	Boot    string     `json:"boot,omitempty"`
 	Proof   []byte     `json:"proof,omitempty"` // of the master key (see [Key]); none while the key is being changed
-	Files   []fileNote `json:"files,omitempty"` // of the database, where it was closed
+	Files   []fileNote `json:"files,omitempty"` // of the database, if it was closed
 
 	Settled []settledFile `json:"settled,omitempty"` // of the database, closed or in use
 }
@@ -48,7 +48,7 @@ type fileNote struct {
 	Sum  string `json:"sum"`
 }
 
-// size gives what the note says of a file; -1: nothing.
+// size returns the noted size of a file; -1: none.
 func (n *stopNote) size(name string) int64 {
 	if n != nil {
 		for _, f := range n.Files {
@@ -62,7 +62,7 @@ func (n *stopNote) size(name string) int64 {
 
 var errStopNote = errors.New("it is not as it was written")
 
-// readStopNote gives nil where there is no note, as of a store of an earlier version.
+// readStopNote returns nil if there is no note, as in a store of an earlier version.
 func readStopNote(dir string) (*stopNote, error) {
 	data, err := os.ReadFile(filepath.Join(dir, stopNoteFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -93,7 +93,7 @@ func hexSum(data []byte) []byte {
 	return hex.AppendEncode(nil, sum[:noteChecksum])
 }
 
-// noteStop describes the files of a database that was closed; tables are those it had last.
+// noteStop describes the files of a closed database; tables are its last ones.
 func noteStop(dir string, proof []byte, tables []badger.TableInfo) error {
 	n := &stopNote{Clean: true, Proof: proof, Settled: settledFiles(dir, tables, math.MaxUint32)}
 	entries, err := os.ReadDir(filepath.Join(dir, DatabaseDir))
@@ -121,7 +121,7 @@ func isDataFile(name string) bool {
 	return slices.Contains([]string{".sst", ".vlog", ".mem"}, filepath.Ext(name))
 }
 
-// describe sums a file, or the ends of a large one: the middle of tables and logs has checksums of its own.
+// describe checksums a file, or the ends of a large one: the middle of tables and logs has checksums of its own.
 func describe(path string) (fileNote, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -142,7 +142,7 @@ func describe(path string) (fileNote, error) {
 	return fileNote{filepath.Base(path), size, hex.EncodeToString(sum.Sum(nil)[:noteChecksum])}, err
 }
 
-// compare looks whether the files are as they were when the store was closed.
+// compare checks that the files are as they were when the store was closed.
 func (s *Survey) compare(note *stopNote) error {
 	for _, was := range note.Files {
 		if _, trusted := s.trusted[was.Name]; trusted {
@@ -167,7 +167,7 @@ func (s *Survey) compare(note *stopNote) error {
 	return nil
 }
 
-// bootID is the same until the machine is started again; "": it cannot be known.
+// bootID is constant until the machine restarts; "": unknown.
 func bootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -176,20 +176,20 @@ func bootID() string {
 	return strings.TrimSpace(string(id))
 }
 
-// NotedProof gives the proof of the key that the store in dir was opened with last; nil: it is not known.
+// NotedProof returns the proof of the key with which the store in dir was last opened; nil: unknown.
 func NotedProof(dir string) []byte {
 	note, err := readStopNote(dir)
-	if err != nil || note == nil { // an unreadable note is for the survey
+	if err != nil || note == nil { // the survey reports an unreadable note
 		return nil
 	}
 	return note.Proof
 }
 
-// NoteKey notes the proof of another key.
+// NoteKey records the proof of another key.
 func (d *Database) NoteKey(proof []byte) error { return writeStopNote(d.dir, &stopNote{Proof: proof}) }
 
-// noteInUse notes that the store is open, and so that it was not closed if nothing else is noted later. A note that says so
-// already stays as it is: each proof is another one.
+// noteInUse records that the store is open, and so that it was not closed if no later note follows. A note that says so
+// already stays unchanged: proofs of the same key differ.
 func (d *Database) noteInUse(key Key) error {
 	note := &stopNote{}
 	if key != nil && !key.Changing() {

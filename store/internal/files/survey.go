@@ -13,29 +13,29 @@ import (
 	"github.com/mnemeproxy/mneme/store/salvage"
 )
 
-// Survey is what was found out about the files of a database before it is opened.
+// Survey is the result of examining the files of a database before it is opened.
 type Survey struct {
-	Fatal    []Damage // keep it from being opened
-	Leftover []string // tables that a killed process had not listed yet, or not removed yet
+	Fatal    []Damage // faults that prevent opening
+	Leftover []string // tables that a killed process had not listed or removed yet
 
 	dir      string // the store's
 	mendable []mendable
-	named    []Damage // serve as they are
+	named    []Damage // faults with which it can still serve
 	dangling []dangling
 	newest   uint64   // version
-	torn     []string // logs of memory tables whose last record a killed process may not have finished
+	torn     []string // logs of memory tables whose last record may be unfinished after a kill
 
-	changed map[string]fileNote // files that are not as they were when the store was closed, as they were then
+	changed map[string]fileNote // files that have changed since the store was closed, as they were then
 
-	trusted    map[string]settledFile // files that are as a note has them
-	distrusted bool                   // a value log is not, so that all tables are read
-	unread     []string               // tables that were passed over
+	trusted    map[string]settledFile // files that match a note
+	distrusted bool                   // a value log does not match, so all tables are read
+	unread     []string               // skipped tables
 
 	values   map[uint32]valueLogFile
 	maxValue uint32 // the newest value log
 }
 
-// mendable is a file that a mended one takes the place of.
+// mendable is a file to be replaced by a mended one.
 type mendable struct {
 	Damage
 	mend func(from, to string) error // nil: Badger makes a new one
@@ -46,30 +46,29 @@ type valueLogFile struct {
 	bad  []salvage.Stretch // before size
 }
 
-// dangling is an entry that leads to a value that cannot be read. Whether that is lost is known when it is known whether
-// the entry is the last word on its key.
+// dangling is an entry that leads to an unreadable value. Whether the value is lost depends on whether the entry is the
+// newest of its key.
 type dangling struct {
 	key     []byte
 	version uint64
 	file    uint32
 }
 
-// startReads is how much a start reads of the value logs that it cannot know to be as they were left: small stores are read
-// whole.
+// startReads is how much a start reads of value logs that may have changed: small stores are read completely.
 const startReads = 256 << 20
 
 // How much of the files is read.
 type thoroughness bool
 
 const (
-	atStart thoroughness = false // what is not known to be as it was left, of older value logs no more than startReads
+	atStart thoroughness = false // what may have changed; of older value logs at most startReads
 	whole   thoroughness = true
 )
 
-// Examine reads all files of the database in dir, and changes nothing.
+// Examine reads all files of the database in dir without changing anything.
 func Examine(dir string) (*Survey, error) { return examine(dir, whole) }
 
-// Damage is all that is wrong with the files.
+// Damage returns all faults of the files.
 func (s *Survey) Damage() []Damage {
 	all := slices.Clone(s.Fatal)
 	for _, m := range s.mendable {
@@ -78,7 +77,7 @@ func (s *Survey) Damage() []Damage {
 	return append(all, s.named...)
 }
 
-// examine reads the files of the database in dir. Nothing is changed.
+// examine reads the files of the database in dir without changing anything.
 func examine(dir string, reads thoroughness) (*Survey, error) {
 	s := &Survey{dir: dir, values: make(map[uint32]valueLogFile), changed: make(map[string]fileNote)}
 	note, err := readStopNote(dir)
@@ -146,7 +145,7 @@ func examine(dir string, reads thoroughness) (*Survey, error) {
 
 func (s *Survey) path(name string) string { return filepath.Join(s.dir, DatabaseDir, name) }
 
-// refuse keeps the store from being opened because of a file of the database.
+// refuse prevents the store from opening because of a file of the database.
 func (s *Survey) refuse(name, format string, args ...any) {
 	file := filepath.Join(DatabaseDir, name)
 	if !slices.ContainsFunc(s.Fatal, func(d Damage) bool { return d.File == file }) {

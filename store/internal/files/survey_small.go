@@ -6,13 +6,13 @@ import (
 	"os"
 )
 
-// What Badger keeps beside its data, and makes again where it is not there.
+// Files that Badger keeps beside its data, and recreates if they are missing.
 const (
-	registryFile = "KEYREGISTRY" // keys of an encryption that is not used
+	registryFile = "KEYREGISTRY" // keys of the unused encryption
 	discardFile  = "DISCARD"     // how much of each value log is dead
 )
 
-// examineSmall looks at files that nothing is lost by, but that Badger stumbles over.
+// examineSmall checks files that hold no data, but that Badger fails on.
 func (s *Survey) examineSmall() error {
 	registry, err := os.ReadFile(s.path(registryFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -31,7 +31,8 @@ func (s *Survey) examineSmall() error {
 	return nil
 }
 
-// soundDiscards reports whether the counts of dead bytes, 16 bytes for a value log, ascend by its number and end with zeros.
+// soundDiscards reports whether the counts of dead bytes, 16 bytes per value log, ascend by its number and end with
+// zeros.
 func soundDiscards(data []byte) bool {
 	if len(data) < 1<<20 || len(data)%16 != 0 {
 		return len(data) == 0

@@ -12,7 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/salvage"
 )
 
-// examineTables reads the logs of memory tables and the tables that are not trusted, and compares the tables with the manifest.
+// examineTables reads the logs of memory tables and the untrusted tables, and compares the tables with the manifest.
 func (s *Survey) examineTables(tables, memories []string) error {
 	manifest, err := salvage.ReadManifest(s.path(badger.ManifestFilename))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,13 +111,13 @@ func (s *Survey) examineMemory(name string, visit func(*salvage.Entry) error) er
 	return nil
 }
 
-// follow looks whether there is a value where an entry leads.
+// follow checks that there is a value where an entry leads.
 func (s *Survey) follow(e *salvage.Entry) {
 	p, ok := e.Pointer()
 	if !ok {
 		return
 	}
-	if p.File > s.maxValue { // Badger would give its number to a new file, and what leads here would lead into that
+	if p.File > s.maxValue { // Badger would reuse its number for a new file, and entries would lead into that
 		s.refuse(fmt.Sprintf("%06d.vlog", p.File), "it is missing")
 		return
 	}
@@ -126,7 +126,7 @@ func (s *Survey) follow(e *salvage.Entry) {
 	if there && to <= f.size && !slices.ContainsFunc(f.bad, func(b salvage.Stretch) bool { return from < b.To && to > b.From }) {
 		return
 	}
-	if p.File == s.maxValue && to > f.size { // what Badger would cut off as unfinished was finished
+	if p.File == s.maxValue && to > f.size { // what Badger would truncate as unfinished was finished
 		s.replace(fmt.Sprintf("%06d.vlog", p.File), salvage.MendValues, "it ends at byte %d, and values are missing behind that", f.size)
 	}
 	s.dangling = append(s.dangling, dangling{slices.Clone(e.Key), e.Version, p.File})

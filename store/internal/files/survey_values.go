@@ -8,10 +8,10 @@ import (
 	"github.com/mnemeproxy/mneme/store/salvage"
 )
 
-// examineValues reads the value logs that are not trusted: the newest, which Badger would cut off, of the others the newest as
-// far as they have no more than budget bytes, those that have changed since the store was closed, and the heads of all.
+// examineValues reads the untrusted value logs: the newest, which Badger would truncate, then others from the newest on
+// up to budget bytes, those that have changed since the store was closed, and the heads of all.
 func (s *Survey) examineValues(names []string, budget int64) error {
-	for _, name := range slices.Backward(names) { // the names have as many digits each, until there are a million
+	for _, name := range slices.Backward(names) { // the names have equal lengths, up to a million files
 		number, _ := fileNumber(name)
 		info, err := os.Stat(s.path(name))
 		if err != nil {
@@ -29,7 +29,7 @@ func (s *Survey) examineValues(names []string, budget int64) error {
 			}
 			continue
 		}
-		if newest { // its file is larger than what was written, until it is full
+		if newest { // its file is larger than its data until it is full
 			budget += info.Size()
 		}
 		l, err := salvage.ReadLog(s.path(name), func(*salvage.Record) error { return nil })
@@ -64,7 +64,7 @@ func (s *Survey) examineHead(name string, number uint32, size int64) error {
 	return nil
 }
 
-// emptyLog is a log of no bytes, as a process leaves it that is killed while it makes one.
+// emptyLog is the fault of a log without bytes, left by a process that was killed while creating it.
 const emptyLog = "it is empty"
 
 func logProblem(l *salvage.Log) string {

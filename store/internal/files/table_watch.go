@@ -17,31 +17,31 @@ import (
 	"github.com/mnemeproxy/mneme/store/salvage"
 )
 
-// tableWatch reads the tables of an open database for damage, each before Badger merges it with others. A merge ends a table
-// at the first block that it cannot read and then removes the file, so that damage which nobody has seen would cost the rest
-// of the table, entries that delete others among it, and leave no trace.
+// tableWatch checks the tables of an open database for damage, each before Badger merges it with others. A merge ends a
+// table at the first unreadable block and then removes the file, so unnoticed damage would cost the rest of the table,
+// including entries that delete others, and leave no trace.
 //
-// Tables are read that the start has passed over, and once a day all of them: bits that a volume loses show when the
-// kernel reads a page again.
+// It reads the tables that the start has skipped, and once a day all of them: bits lost by a volume show when the
+// kernel rereads a page.
 type tableWatch struct {
 	dir string // the store's
 	log *slog.Logger
 	db  atomic.Pointer[badger.DB] // nil until it is open
 
-	mu      sync.Mutex          // held while a table is read, so that no merge ends meanwhile
+	mu      sync.Mutex          // held while a table is read, so that no merge ends in the meantime
 	unread  []string            // tables
 	damaged map[string]struct{} // tables
-	queued  time.Time           // when all tables were last read, or put into unread
+	queued  time.Time           // when all tables were last read, or added to unread
 }
 
-// readTablesEvery is how long a table is taken for as whole as it was.
+// readTablesEvery is how long a table is assumed to stay intact.
 const readTablesEvery = 24 * time.Hour
 
 func newTableWatch(dir string, log *slog.Logger, unread []string) *tableWatch {
 	return &tableWatch{dir: dir, log: log, unread: unread, damaged: make(map[string]struct{}), queued: time.Now()}
 }
 
-// queueAll has all tables read again.
+// queueAll queues all tables for reading.
 func (w *tableWatch) queueAll(now time.Time) {
 	tables := w.db.Load().Tables()
 	w.mu.Lock()
@@ -52,7 +52,7 @@ func (w *tableWatch) queueAll(now time.Time) {
 	}
 }
 
-// queueDaily is queueAll where that was a day ago.
+// queueDaily is queueAll if the last time was a day ago.
 func (w *tableWatch) queueDaily(now time.Time) {
 	w.mu.Lock()
 	due := now.Sub(w.queued) >= readTablesEvery
@@ -62,7 +62,7 @@ func (w *tableWatch) queueDaily(now time.Time) {
 	}
 }
 
-// readNext reads one of the tables that have yet to be read, and reports whether there was one.
+// readNext reads one of the queued tables, and reports whether there was one.
 func (w *tableWatch) readNext() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,17 +74,17 @@ func (w *tableWatch) readNext() bool {
 	return true
 }
 
-// readAll reads what has yet to be read. It returns when all of that has been, by whichever goroutine.
+// readAll reads the queued tables. It returns when all have been read, by whichever goroutine.
 func (w *tableWatch) readAll() {
 	for w.readNext() {
 	}
 }
 
-// read keeps a copy of a table that is damaged, and says so.
+// read keeps a copy of a damaged table, and reports it.
 func (w *tableWatch) read(name string) {
 	t, err := salvage.ReadTable(filepath.Join(w.dir, DatabaseDir, name), func(*salvage.Entry) error { return nil })
 	if errors.Is(err, fs.ErrNotExist) || err == nil && t.Whole() || !w.has(name) {
-		return // one that was merged meanwhile is cut to nothing before it is removed
+		return // a merged table is truncated before it is removed
 	}
 	if _, known := w.damaged[name]; known {
 		return
@@ -108,7 +108,7 @@ func (w *tableWatch) has(name string) bool {
 	return db == nil || slices.ContainsFunc(db.Tables(), func(t badger.TableInfo) bool { return tableName(t.ID) == name })
 }
 
-// sound gives the tables that no damage was found in.
+// sound returns the tables without known damage.
 func (w *tableWatch) sound() []badger.TableInfo {
 	tables := w.db.Load().Tables()
 	w.mu.Lock()
@@ -119,7 +119,7 @@ func (w *tableWatch) sound() []badger.TableInfo {
 	})
 }
 
-// damage gives one of the damaged tables that the database still has; "": there is none.
+// damage returns one of the damaged tables that the database still has; "": none.
 func (w *tableWatch) damage() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,9 +131,9 @@ func (w *tableWatch) damage() string {
 	return ""
 }
 
-// badgerLog passes on what needs a person's attention. It is also where Badger says that it merges tables, in its
-// goroutine, once it has read them and before it removes them: merging is called for then. TestNoTableIsMergedUnread fails
-// if Badger comes to say it otherwise.
+// badgerLog logs what needs a person's attention. Badger also logs here, from its own goroutine, that it merges tables,
+// after it has read them and before it removes them: the tables are then checked first. TestNoTableIsMergedUnread fails
+// if Badger changes that.
 type badgerLog struct {
 	log     *slog.Logger
 	merging func()

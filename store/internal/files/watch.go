@@ -12,7 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/salvage"
 )
 
-// Check looks at the files of the database while it is open, and gives what was noted when it was opened.
+// Check checks the files of the database while it is open, and reports what was noted when it was opened.
 func (d *Database) Check(ctx context.Context, found func(Damage)) error {
 	for _, noted := range Damages(d.dir) {
 		if noted.Kept != "" {
@@ -29,7 +29,7 @@ func (d *Database) Check(ctx context.Context, found func(Damage)) error {
 		t, err := salvage.ReadTable(d.path(name), func(*salvage.Entry) error { return nil })
 		switch {
 		case err == nil && t.Whole():
-		case !d.tables.has(name): // compacted meanwhile, and cut to nothing before it was removed
+		case !d.tables.has(name): // compacted in the meantime, and truncated before it was removed
 		case errors.Is(err, fs.ErrNotExist):
 			found(*newDamage(filepath.Join(DatabaseDir, name), "it is missing"))
 		case err != nil:
@@ -45,7 +45,7 @@ func (d *Database) Check(ctx context.Context, found func(Damage)) error {
 	for _, path := range logs {
 		l, err := readQuietLog(ctx, path)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // rewritten meanwhile
+			continue // rewritten in the meantime
 		}
 		if err != nil {
 			return err
@@ -59,7 +59,7 @@ func (d *Database) Check(ctx context.Context, found func(Damage)) error {
 
 func (d *Database) path(name string) string { return filepath.Join(d.dir, DatabaseDir, name) }
 
-// readQuietLog reads a log that may be written meanwhile: what looks damaged only for a moment is not.
+// readQuietLog reads a log that may be written concurrently: damage that is only momentary does not count.
 func readQuietLog(ctx context.Context, path string) (*salvage.Log, error) {
 	for tries := 3; ; tries-- {
 		l, err := salvage.ReadLog(path, func(*salvage.Record) error { return ctx.Err() })
@@ -69,20 +69,20 @@ func readQuietLog(ctx context.Context, path string) (*salvage.Log, error) {
 	}
 }
 
-// ReadNext reads one of the tables that have yet to be read for damage, and reports whether there was one.
+// ReadNext checks one of the queued tables for damage, and reports whether there was one.
 func (d *Database) ReadNext() bool { return d.tables.readNext() }
 
-// QueueDaily has all tables read again where they were a day ago.
+// QueueDaily queues all tables if the last time was a day ago.
 func (d *Database) QueueDaily(now time.Time) { d.tables.queueDaily(now) }
 
-// QueueAll has all tables read again.
+// QueueAll queues all tables for reading.
 func (d *Database) QueueAll(now time.Time) { d.tables.queueAll(now) }
 
-// Damaged gives the file of a table that is damaged; "": there is none.
+// Damaged returns the file of a damaged table; "": there is none.
 func (d *Database) Damaged() string { return d.tables.damage() }
 
-// SoundToRewrite reports whether the value logs of which more than a share is dead can be read to their end: what stands
-// behind damage would go with the file. It looks at each once, since nothing is added to them any more.
+// SoundToRewrite reports whether the value logs of which more than a share is dead are completely readable: a rewrite
+// would lose everything after damage. It reads each once, since they do not grow any more.
 func (d *Database) SoundToRewrite(share float64) bool {
 	counts, err := os.ReadFile(d.path(discardFile))
 	if err != nil {
@@ -93,7 +93,7 @@ func (d *Database) SoundToRewrite(share float64) bool {
 		number, dead := beUint64(counts[at:]), beUint64(counts[at+8:])
 		name := fmt.Sprintf("%06d.vlog", number)
 		info, err := os.Stat(d.path(name))
-		if number == 0 || err != nil || float64(dead) < share*float64(info.Size())/2 { // the counts grow meanwhile
+		if number == 0 || err != nil || float64(dead) < share*float64(info.Size())/2 { // the counts grow in the meantime
 			continue
 		}
 		if _, done := d.sound.Load(name); done {

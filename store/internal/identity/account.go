@@ -21,7 +21,7 @@ type Account struct {
 	Budget            // of all its keys together
 }
 
-// AccountRecord is an account as it is stored.
+// AccountRecord is the stored record of an account.
 type AccountRecord struct {
 	Account
 	Number    kv.AccountNumber `json:"number"`
@@ -30,16 +30,16 @@ type AccountRecord struct {
 
 var accountNames = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// IsAccountName reports whether an account may have the name.
+// IsAccountName reports whether a name is valid for an account.
 func IsAccountName(name string) bool { return accountNames.MatchString(name) }
 
-// AccountTable is all accounts, in memory.
+// AccountTable holds all accounts in memory.
 type AccountTable struct {
 	db kv.DB
 
-	terms rosterTerms // of what belongs to the accounts, too
+	terms rosterTerms // also of what belongs to the accounts
 
-	changing sync.Mutex // held from reading a record to storing what has changed in it
+	changing sync.Mutex // held from reading a record to storing its change
 
 	mu     sync.RWMutex
 	byName map[string]AccountRecord
@@ -58,7 +58,7 @@ func LoadAccounts(db kv.DB) (*AccountTable, error) {
 	})
 }
 
-// Find gives the number of the account with a name.
+// Find returns the number of the account with a name.
 func (t *AccountTable) Find(name string) (kv.AccountNumber, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -69,7 +69,7 @@ func (t *AccountTable) Find(name string) (kv.AccountNumber, bool) {
 // Has reports whether there is an account with the number.
 func (t *AccountTable) Has(number kv.AccountNumber) bool { return t.Name(number) != "" }
 
-// Name gives the name of an account; "" if there is none with the number.
+// Name returns the name of an account; "" if there is none with the number.
 func (t *AccountTable) Name(number kv.AccountNumber) string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -81,7 +81,7 @@ func (t *AccountTable) Name(number kv.AccountNumber) string {
 	return ""
 }
 
-// Get gives the record of the account with a name.
+// Get returns the record of the account with a name.
 func (t *AccountTable) Get(name string) (AccountRecord, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -89,14 +89,14 @@ func (t *AccountTable) Get(name string) (AccountRecord, bool) {
 	return a, ok
 }
 
-// Put adds an account, or replaces the one with its name. It is in the store already.
+// Put adds an account, or replaces the one with its name, after it has been stored.
 func (t *AccountTable) Put(a AccountRecord) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.byName[a.Name] = a
 }
 
-// replace puts a record in the place of the one with its number, if that is there.
+// replace replaces the record with its number, if it exists.
 func (t *AccountTable) replace(a AccountRecord) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,7 +105,7 @@ func (t *AccountTable) replace(a AccountRecord) {
 	}
 }
 
-// Remove takes an account out of the table, and gives it.
+// Remove removes an account from the table, and returns it.
 func (t *AccountTable) Remove(name string) (a AccountRecord, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,7 +114,7 @@ func (t *AccountTable) Remove(name string) (a AccountRecord, ok bool) {
 	return a, ok
 }
 
-// Numbers gives the numbers of all accounts, in no order.
+// Numbers returns the numbers of all accounts, in no order.
 func (t *AccountTable) Numbers() []kv.AccountNumber {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -125,14 +125,14 @@ func (t *AccountTable) Numbers() []kv.AccountNumber {
 	return numbers
 }
 
-// All gives the records of all accounts, in no order.
+// All returns the records of all accounts, in no order.
 func (t *AccountTable) All() []AccountRecord {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return slices.Collect(maps.Values(t.byName))
 }
 
-// Number gives the number of an account; [codec.KindNotFound] if there is none of that name.
+// Number returns the number of an account; [codec.KindNotFound] if there is none of that name.
 func (t *AccountTable) Number(name string) (kv.AccountNumber, error) {
 	number, ok := t.Find(name)
 	if !ok {
@@ -141,7 +141,7 @@ func (t *AccountTable) Number(name string) (kv.AccountNumber, error) {
 	return number, nil
 }
 
-// change stores what set changes about an account. what names it in the error.
+// change stores what set changes in an account. what names it in the error.
 func (t *AccountTable) change(ctx context.Context, name, what string, set func(*AccountRecord) error) (AccountRecord, error) {
 	if err := t.terms.own(); err != nil {
 		return AccountRecord{}, err
@@ -162,14 +162,14 @@ func (t *AccountTable) change(ctx context.Context, name, what string, set func(*
 	return a, nil
 }
 
-// Accounts are who owns memory, and what they may spend.
+// Accounts are the owners of memory, with their budgets.
 type Accounts struct{ table *AccountTable }
 
-// Accounts gives what may be done with the accounts.
+// Accounts returns the operations on accounts.
 func (t *AccountTable) Accounts() Accounts { return Accounts{t} }
 
-// Create makes an account. A name is 1 to 64 of a-z, 0-9, '.', '_' and '-', and begins with a letter or digit.
-// A name that is taken is [codec.KindConflict].
+// Create creates an account. A name is 1 to 64 of a-z, 0-9, '.', '_' and '-', and begins with a letter or digit. The
+// error for an existing name is [codec.KindConflict].
 func (s Accounts) Create(name string) (Account, error) {
 	if err := s.table.terms.own(); err != nil {
 		return Account{}, err
@@ -195,7 +195,7 @@ func (s Accounts) Create(name string) (Account, error) {
 	return account.Account, nil
 }
 
-// nextAccount gives out a number.
+// nextAccount assigns a number.
 func nextAccount(tx kv.Txn) kv.AccountNumber {
 	key, number := kv.NameKey(kv.SpaceMeta, "accounts"), uint32(1)
 	if last := tx.Get(key); len(last) == 4 {
@@ -224,13 +224,13 @@ func (s Accounts) List() []Account {
 	return accounts
 }
 
-// Budget is what an account may spend.
+// Budget returns an account's budget.
 func (s Accounts) Budget(account string) Budget {
 	a, _ := s.table.Get(account)
 	return a.Budget
 }
 
-// SetBudget bounds what an account may spend, from the next request on.
+// SetBudget sets an account's budget, from the next request on.
 func (s Accounts) SetBudget(ctx context.Context, account string, set func(*Budget)) (Account, error) {
 	a, err := s.table.change(ctx, account, "budget", func(a *AccountRecord) error {
 		set(&a.Budget)
@@ -242,16 +242,16 @@ func (s Accounts) SetBudget(ctx context.Context, account string, set func(*Budge
 	return a.Account, nil
 }
 
-// Number gives the number of an account; [codec.KindNotFound] if there is none of that name.
+// Number returns the number of an account; [codec.KindNotFound] if there is none of that name.
 func (s Accounts) Number(account string) (kv.AccountNumber, error) { return s.table.Number(account) }
 
-// Retention bounds what is kept of an account. Zero members do not bound.
+// Retention bounds what is kept of an account. A zero member is no bound.
 type Retention struct {
 	MaxAge   time.Duration `json:"max_age,omitempty"`   // since an exchange began, or was imported
 	MaxBytes int64         `json:"max_bytes,omitempty"` // in the database; the oldest exchanges go first
 }
 
-// SetRetention gives an account rules of its own; nil gives it the server's again.
+// SetRetention sets an account's own rules; nil restores the server's.
 func (s Accounts) SetRetention(ctx context.Context, account string, r *Retention) error {
 	if r != nil && (r.MaxAge < 0 || r.MaxBytes < 0) {
 		return codec.Errorf(codec.KindInvalidRequest, "a retention rule cannot be negative")

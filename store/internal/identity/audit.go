@@ -17,22 +17,22 @@ import (
 type AuditEntry struct {
 	ID      string          `json:"id"`
 	Time    time.Time       `json:"time"`
-	Actor   string          `json:"actor"`             // id of the key it was asked with, or [Operator]
+	Actor   string          `json:"actor"`             // id of the key used, or [Operator]
 	Action  string          `json:"action"`            // noun and verb, "key.create"
-	Account string          `json:"account,omitempty"` // whose; "" where it is about all, or none
-	Subject string          `json:"subject,omitempty"` // id or name of what it is done to
-	Asked   json.RawMessage `json:"asked,omitempty"`   // what was asked for, where that holds no secret
+	Account string          `json:"account,omitempty"` // the account concerned; "" for all, or none
+	Subject string          `json:"subject,omitempty"` // id or name of the object
+	Asked   json.RawMessage `json:"asked,omitempty"`   // the request, if it holds no secret
 	Outcome AuditOutcome    `json:"outcome"`
-	Reason  string          `json:"reason,omitempty"` // kind of the error that it was refused with
+	Reason  string          `json:"reason,omitempty"` // kind of the error of a refusal
 }
 
-// Operator is the actor of what is done on the machine itself, over the socket in the data directory or on the store.
+// Operator is the actor of acts on the machine itself, over the socket in the data directory or on the store.
 const Operator = "operator"
 
-// AuditOutcome says what became of an act.
+// AuditOutcome is the result of an act.
 type AuditOutcome string
 
-// What becomes of an act. One that the process did not outlive stays begun: it may have been done.
+// Results of acts. An act that the process did not outlive stays begun: it may have been done.
 const (
 	AuditBegun   AuditOutcome = "begun"
 	AuditDone    AuditOutcome = "done"
@@ -41,12 +41,12 @@ const (
 
 const (
 	auditPrefix = "audt_"
-	auditAge    = 2 * 365 * 24 * time.Hour // how long entries are kept unless they are to be kept for another time
-	maxAudit    = 100_000                  // entries kept; those who may administer an account could add any number
-	maxAsked    = 4 << 10                  // bytes of Asked; what is longer is left out
+	auditAge    = 2 * 365 * 24 * time.Hour // the default for keeping entries
+	maxAudit    = 100_000                  // entries kept; account administrators could add any number
+	maxAsked    = 4 << 10                  // bytes of Asked; longer ones are left out
 )
 
-// AuditLog is the record of administration.
+// AuditLog is the audit record.
 type AuditLog struct {
 	db  kv.DB
 	log *slog.Logger
@@ -54,7 +54,7 @@ type AuditLog struct {
 	ids kv.IDSource
 }
 
-// NewAuditLog keeps entries for a time; 0: two years.
+// NewAuditLog returns a log that keeps entries for age; 0: two years.
 func NewAuditLog(db kv.DB, age time.Duration, log *slog.Logger) *AuditLog {
 	if age <= 0 {
 		age = auditAge
@@ -62,8 +62,8 @@ func NewAuditLog(db kv.DB, age time.Duration, log *slog.Logger) *AuditLog {
 	return &AuditLog{db: db, log: log, age: age}
 }
 
-// Audited does an act of administration and keeps an entry of it: begun before it is done, so that nothing is done that is
-// not on record, and then what became of it. The act may complete the entry's account and subject.
+// Audited performs an administrative act and records it: once before it is done, so that nothing is done unrecorded,
+// and then with its result. The act may complete the entry's account and subject.
 func (s *AuditLog) Audited(e AuditEntry, act func(*AuditEntry) error) error {
 	id := s.ids.Next(time.Now())
 	e.ID, e.Time, e.Outcome = id.Text(auditPrefix), time.Now().UTC(), AuditBegun
@@ -102,8 +102,8 @@ func (s *AuditLog) putAudit(id kv.TimeID, e *AuditEntry) error {
 
 // AuditQuery asks for entries, newest first.
 type AuditQuery struct {
-	Account string // only those about this account; "": all
-	After   string // only entries older than the one with this id; the last id of the page before
+	Account string // only entries about this account; "": all
+	After   string // only entries older than the one with this id; the last id of the previous page
 	Limit   int    // 1 to 1000; 0: 20
 }
 
@@ -142,7 +142,7 @@ func (s *AuditLog) Audit(q AuditQuery) (AuditPage, error) {
 	return page, nil
 }
 
-// Expire forgets entries that are too old or too many.
+// Expire deletes entries that are too old or too many.
 func (s *AuditLog) Expire(ctx context.Context, now time.Time) error {
 	oldest := kv.TimeIDAt(now.Add(-s.age))
 	var gone [][]byte

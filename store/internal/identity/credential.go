@@ -25,7 +25,7 @@ func credentialKey(account kv.AccountNumber, provider string) []byte {
 // credentialPlace is what a sealed credential is bound to.
 func credentialPlace(account, provider string) string { return account + "\x00" + provider }
 
-// Credentials are what accounts are known by at providers. They are never on record.
+// Credentials are the accounts' credentials at providers. They are never recorded.
 type Credentials struct {
 	db       kv.DB
 	accounts *AccountTable
@@ -35,13 +35,13 @@ type Credentials struct {
 	opened   openedCredentials
 }
 
-// NewCredentials gives the credentials of accounts, which are sealed with the master key. A redactor masks them by their value;
-// nil: nothing is masked.
+// NewCredentials returns the credentials of accounts, sealed with the master key. redactor masks them by value; nil:
+// nothing is masked.
 func NewCredentials(db kv.DB, accounts *AccountTable, master *MasterKey, redactor *redact.Redactor, log *slog.Logger) *Credentials {
 	return &Credentials{db: db, accounts: accounts, master: master, redact: redactor, log: log}
 }
 
-// Set keeps the account's own credential for a provider, encrypted, in place of an earlier one.
+// Set stores the account's own credential for a provider, encrypted, replacing an earlier one.
 func (s *Credentials) Set(account, provider, secret string) error {
 	number, ok := s.accounts.Find(account)
 	switch {
@@ -68,7 +68,7 @@ func (s *Credentials) Set(account, provider, secret string) error {
 	return nil
 }
 
-// Remove forgets the account's credential for a provider; [codec.KindNotFound] if there is none.
+// Remove deletes the account's credential for a provider; [codec.KindNotFound] if there is none.
 func (s *Credentials) Remove(account, provider string) error {
 	number, ok := s.accounts.Find(account)
 	if !ok {
@@ -92,7 +92,7 @@ func (s *Credentials) Remove(account, provider string) error {
 	return nil
 }
 
-// Get gives the account's credential for a provider; ok is false if there is none.
+// Get returns the account's credential for a provider; ok is false if there is none.
 func (s *Credentials) Get(account, provider string) (secret string, ok bool, err error) {
 	number, known := s.accounts.Find(account)
 	if !known {
@@ -128,8 +128,8 @@ func (s *Credentials) open(name credentialName, place string) (openedCredential,
 	return openedCredential{secret: secret, set: true}, err
 }
 
-// openedCredentials remembers what has been looked up, because every request asks for a credential and most accounts have
-// none of their own: reading that from the database costs 3 µs and wakes two of its goroutines.
+// openedCredentials caches lookups, because every request needs a credential and most accounts have none of their own:
+// reading that from the database costs 3 µs and wakes two of its goroutines.
 //
 // A change of a credential removes it from here once the change is committed, and before the caller returns.
 type openedCredentials struct {
@@ -155,10 +155,10 @@ type openedCredential struct {
 	set    bool // false: the account is known to have none
 }
 
-// maxOpened bounds what is remembered, at some 100 bytes each.
+// maxOpened bounds the cache, at some 100 bytes per entry.
 const maxOpened = 16 << 10
 
-// look gives what is remembered, and how many changes there have been.
+// look returns the cached credential, and the number of changes so far.
 func (o *openedCredentials) look(name credentialName) (c openedCredential, changes uint64, known bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -166,7 +166,8 @@ func (o *openedCredentials) look(name credentialName) (c openedCredential, chang
 	return c, o.changes, known
 }
 
-// keep remembers what was read from the database after so many changes; if there has been another it may be outdated.
+// keep caches what was read from the database after changes changes; after another change it may be outdated, and is
+// not kept.
 func (o *openedCredentials) keep(name credentialName, c openedCredential, changes uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -187,7 +188,7 @@ func (o *openedCredentials) forget(name credentialName) {
 	delete(o.masked, name.account)
 }
 
-// lookMasked gives the credentials of an account, nil if they are not known, and how many changes there have been.
+// lookMasked returns the credentials of an account, nil if unknown, and the number of changes so far.
 func (o *openedCredentials) lookMasked(account kv.AccountNumber) (m *maskedCredentials, changes uint64) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()

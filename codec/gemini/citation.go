@@ -11,28 +11,28 @@ import (
 )
 
 const (
-	// maxCited is how much text of an answer is kept to place citations in it, as string bodies.
+	// maxCited is how much text of an answer is kept for placing citations, as string bodies.
 	maxCited = 1 << 20
-	// maxCitations bounds what one answer may cite.
+	// maxCitations bounds the citations of one answer.
 	maxCitations = 1000
 )
 
-// citations remembers what is needed to turn grounding metadata, which comes at the end and counts bytes of the whole
-// text, into citations that count characters.
+// citations has what is needed to turn grounding metadata, which comes at the end and counts bytes of the whole text,
+// into citations that count characters.
 type citations struct {
 	text  []byte // string bodies of the text items, one after the other
-	from  int    // where the open one begins
+	from  int    // start of the open one
 	full  bool
 	plain []byte // the open one, unescaped
 	seed  maphash.Seed
-	seen  map[uint64]struct{} // frames repeat what they cited before
+	seen  map[uint64]struct{} // frames repeat earlier citations
 }
 
 func (c *citations) begin() { c.from = len(c.text) }
 
 func (c *citations) keep(text []byte) {
 	if c.full || len(c.text)+len(text) > maxCited {
-		c.full = true // what follows has no place that could be told
+		c.full = true // later text cannot be placed
 		return
 	}
 	c.text = append(c.text, text...)
@@ -60,9 +60,9 @@ func (c *citations) first(citation []byte) bool {
 	return true
 }
 
-// cite reports the sources of the open text, one annotation for each source of each cited segment. They are written in
-// the shape of the Responses format, the smallest one that says all there is: no surface speaks the native shape, where
-// a citation is scattered over two lists.
+// cite emits the sources of the open text, one annotation per source and cited segment. They have the shape of the
+// Responses format, the smallest one that is complete: no surface speaks the native shape, in which a citation is
+// spread over two lists.
 func (d *decoder) cite(dst []codec.Event, grounding, sources []byte) []codec.Event {
 	if d.open != codec.ItemText || (len(grounding) == 0 && len(sources) == 0) {
 		return dst
@@ -135,8 +135,8 @@ func (d *decoder) annotate(dst []codec.Event, start, end int, uri, title []byte)
 	return append(dst, codec.Event{Kind: codec.EventAnnotation, Item: d.next - 1, Raw: citation, Origin: codec.Responses})
 }
 
-// segment converts a range of bytes to one of characters. The text of the segment, where it is given, is the proof of
-// the range: a range that does not hold it is looked for. What cannot be placed stands at the end of the text.
+// segment converts a range of bytes to one of characters. If the text of the segment is given, it verifies the range:
+// if the range does not contain it, it is searched for. A citation that cannot be placed is put at the end of the text.
 func (c *citations) segment(segment []byte) (start, end int) {
 	text := []byte(nil)
 	var from, to int64

@@ -5,8 +5,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// turn is whose content is open. Results of tools are written under the user's role too, but stand alone: models from
-// the third generation on refuse other parts beside them (docs/wire/translation.md#2.3).
+// turn is the speaker of the open content. Tool results also have the user's role, but stand alone: models from the
+// third generation on refuse other parts next to them (docs/wire/translation.md#2.3).
 type turn uint8
 
 const (
@@ -16,11 +16,11 @@ const (
 	turnResults
 )
 
-// anySignature is Google's documented value for a call that another model made: it is taken in place of a signature.
+// anySignature is Google's documented value for another model's call: it is accepted instead of a signature.
 const anySignature = "skip_thought_signature_validator"
 
-// contents writes the conversation from that message on. Neighbours of one role become one content, because roles have
-// to alternate; a content is begun by its first part, so that none is empty.
+// contents writes the conversation from that message on. Neighbours of one role become one content, because roles must
+// alternate. A content is begun by its first part, so none is empty.
 func (w *writer) contents(from int) error {
 	w.name("contents")
 	w.write(`[`)
@@ -36,7 +36,7 @@ func (w *writer) contents(from int) error {
 			err = w.modelParts(m)
 		case codec.RoleTool:
 			err = w.results(m)
-		default: // a system message that stands between turns is text of the user's
+		default: // a system message between turns is user text
 			err = w.userParts(m)
 		}
 		if err != nil {
@@ -58,7 +58,7 @@ func (w *writer) part(t turn) {
 		return
 	}
 	if w.turn == turnNone && t == turnModel {
-		// A conversation whose beginning was trimmed away. Whether the API takes a model's turn first is not known.
+		// A conversation whose beginning was trimmed. Whether the API accepts a model's turn first is unknown.
 		w.begin(turnUser)
 		w.write(`{"text":"(continued)"}`)
 		w.r.Notes.Emulate(w.r.Conversation())
@@ -114,7 +114,7 @@ func (w *writer) modelParts(m *codec.Message) error {
 			if err := w.media(turnModel, p, m); err != nil {
 				return err
 			}
-		case codec.PartRedacted: // another house's; crossing has said so
+		case codec.PartRedacted: // another vendor's; crossing has noted it
 		default:
 			if p.Origin == codec.Gemini && scan.IsObject(p.Raw) {
 				w.part(turnModel)
@@ -127,7 +127,7 @@ func (w *writer) modelParts(m *codec.Message) error {
 	return nil
 }
 
-// text writes no part for an empty text, unless it carries a signature.
+// text writes no part for an empty text, unless it has a signature.
 func (w *writer) text(t turn, p *codec.Part) {
 	signature := googleSignature(p)
 	if len(p.Text) == 0 && signature == nil {
@@ -140,8 +140,8 @@ func (w *writer) text(t turn, p *codec.Part) {
 	w.write(`}`)
 }
 
-// thought returns a signed thought to the model that had it. Thoughts without a signature need not come back, and those
-// of other houses mean nothing here.
+// thought returns a signed thought to its own model. Thoughts without a signature are not needed, and other vendors'
+// mean nothing here.
 func (w *writer) thought(p *codec.Part) {
 	signature := googleSignature(p)
 	if signature == nil {
@@ -161,8 +161,8 @@ func (w *writer) thought(p *codec.Part) {
 	w.write(`}`)
 }
 
-// call writes a call with its signature. Where the model demands one, the first call of a step is given the documented
-// stand-in when it has none; the others of a parallel group never had one.
+// call writes a call with its signature. If the model requires one, the first call of a step without one gets the
+// documented substitute; the others of a parallel group never had one.
 func (w *writer) call(p *codec.Part) {
 	w.part(turnModel)
 	w.write(`{"functionCall":{`)
@@ -198,7 +198,8 @@ func googleSignature(p *codec.Part) []byte {
 	return p.Signature
 }
 
-// results writes the results of one turn into one content, in the order of the message, which is the order of the calls.
+// results writes the results of one turn into one content, in the order of the message, which is the order of the
+// calls.
 func (w *writer) results(m *codec.Message) error {
 	for i := range m.Parts {
 		p := &m.Parts[i]
@@ -233,7 +234,7 @@ func (w *writer) result(p *codec.Part, m *codec.Message) error {
 	return nil
 }
 
-// resultText joins the texts of a result by line feeds, as one string body.
+// resultText joins the texts of a result with line feeds, as one string body.
 func (w *writer) resultText(parts []codec.Part) {
 	written := false
 	for i := range parts {
@@ -248,7 +249,7 @@ func (w *writer) resultText(parts []codec.Part) {
 		if isText(p) {
 			w.dst = append(w.dst, p.Text...)
 		} else {
-			w.dst = scan.Escape(w.dst, p.Raw) // the model reads what the client wrote
+			w.dst = scan.Escape(w.dst, p.Raw) // the model reads the client's original
 		}
 	}
 }
@@ -295,7 +296,7 @@ var partNames = [...]string{
 	codec.PartServerTool: "server_tool", codec.PartOpaque: "content",
 }
 
-// partName names a part in notes: by the wire's own word where there is one.
+// partName returns the name of a part for notes: the wire's own word if there is one.
 func partName(p *codec.Part) string {
 	if int(p.Kind) < len(partNames) {
 		return wireName(p.WireType, partNames[p.Kind])

@@ -6,15 +6,15 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// cursor reads a valid JSON document from front to back. It enters what the caller asks for and skips the rest, so that
-// each byte of a frame is looked at once, where walking value by value looks again at each level of nesting. On a
-// document that is not valid it stops early.
+// cursor reads a valid JSON document from front to back. It enters what the caller asks for and skips the rest, so each
+// byte of a frame is read once, whereas walking value by value reads again at each level of nesting. On an invalid
+// document it stops early.
 type cursor struct {
 	doc []byte
 	i   int
 }
 
-// enter goes into the value that follows if that is what open begins, and reports whether it did.
+// enter enters the next value if it begins with open, and reports whether it did.
 func (c *cursor) enter(open byte) bool {
 	c.i = scan.Space(c.doc, c.i)
 	if c.i >= len(c.doc) || c.doc[c.i] != open {
@@ -55,7 +55,7 @@ func (c *cursor) key() []byte {
 	return nil
 }
 
-// value goes over the value that follows and returns it as it stands.
+// value skips the next value and returns it unchanged.
 func (c *cursor) value() []byte {
 	from := scan.Space(c.doc, c.i)
 	c.i = from
@@ -91,11 +91,11 @@ func (c *cursor) value() []byte {
 	return c.doc[from:c.i:c.i]
 }
 
-// short is the length up to which looking at each byte of a string is quicker than calling a search: most strings of
-// a frame are names.
+// short is the length up to which reading a string byte by byte is faster than a search: most strings of a frame are
+// names.
 const short = 24
 
-// stringEnd is the offset after the quote that closes the string whose body starts at i.
+// stringEnd returns the offset after the closing quote of the string whose body starts at i.
 func stringEnd(doc []byte, i int) int {
 	for limit := min(i+short, len(doc)); i < limit; i++ {
 		switch doc[i] {

@@ -2,7 +2,7 @@ package gemini
 
 import "github.com/mnemeproxy/mneme/codec"
 
-// Definition is the format, for the table of formats.
+// Definition returns the format, for the table of formats.
 func Definition() *codec.Definition {
 	return &codec.Definition{Traits: traits(), Provider: Provider(), Narrow: narrow}
 }

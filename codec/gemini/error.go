@@ -30,7 +30,7 @@ func malformedCall(message []byte) *codec.Error {
 }
 
 // DecodeError reads the body of an error answer: a google.rpc.Status, alone or as the element of an array; the shapes
-// of other formats, which relays answer with; or anything else, which is quoted.
+// of other formats, used by relays; or anything else, which is quoted.
 func (p *provider) DecodeError(status int, retryAfter time.Duration, body []byte) *codec.Error {
 	if !scan.Valid(body) {
 		return classify(fault{status: status, retryAfter: retryAfter, message: failure.Unreadable(status, body)})
@@ -38,7 +38,7 @@ func (p *provider) DecodeError(status int, retryAfter time.Duration, body []byte
 	return decodeStatus(status, retryAfter, failure.Find(body))
 }
 
-// fault is what an error answer says, in no shape.
+// fault is the content of an error answer, independent of its shape.
 type fault struct {
 	status     int    // HTTP
 	word       string // canonical code of google.rpc, or the error type of another format
@@ -48,8 +48,8 @@ type fault struct {
 	retryAfter time.Duration
 }
 
-// decodeStatus reads a google.rpc.Status. A status of 0 is replaced by the one in the body: frames carry errors without
-// an HTTP status of their own. A header's retryAfter of 0 is replaced by what the details or the message say.
+// decodeStatus reads a google.rpc.Status. A status of 0 is replaced by the one in the body: errors in frames have no
+// HTTP status. A retryAfter of 0 is replaced by the time in the details or the message.
 func decodeStatus(status int, retryAfter time.Duration, object []byte) *codec.Error {
 	f := fault{status: status, retryAfter: retryAfter}
 	if scan.IsString(object) {
@@ -97,8 +97,8 @@ func (f *fault) detail(detail []byte) {
 	}
 }
 
-// classify finds the kind (docs/wire/generate-content.md#5). What the body says goes before the HTTP status:
-// one status stands for several causes.
+// classify finds the kind (docs/wire/generate-content.md#5). The body overrides the HTTP status: one status has several
+// causes.
 func classify(f fault) *codec.Error {
 	err := &codec.Error{Kind: f.kind(), Message: f.message, Status: f.status, RetryAfter: f.retryAfter}
 	switch err.Kind {
@@ -150,7 +150,7 @@ func (f *fault) kind() codec.Kind {
 	return kind
 }
 
-// exhausted reports whether a quota is gone for the day or was never there; a rate comes back within minutes.
+// exhausted reports whether a quota is used up for the day or is zero; a rate limit recovers within minutes.
 func (f *fault) exhausted() codec.Kind {
 	if strings.Contains(f.quota, "PerDay") || strings.Contains(f.quota, "Daily") || strings.Contains(f.message, "limit: 0") {
 		return codec.KindQuota

@@ -5,8 +5,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// finish reports why the candidate ended. A call that cannot be read, with nothing before it, is an error and not an
-// empty answer (docs/wire/translation.md#3.1, rule d).
+// finish emits why the candidate ended. An unreadable call with nothing before it is an error, not an empty answer
+// (docs/wire/translation.md#3.1, rule d).
 func (d *decoder) finish(dst []codec.Event, word codec.FinishReason, message []byte) []codec.Event {
 	d.word = word
 	reason := d.finishReason()
@@ -18,7 +18,7 @@ func (d *decoder) finish(dst []codec.Event, word codec.FinishReason, message []b
 	return append(dst, codec.Event{Kind: codec.EventFinish, Finish: reason})
 }
 
-// finishReason takes calls into account: the provider finishes a turn that calls tools as it finishes any other
+// finishReason takes calls into account: the provider finishes a turn that calls tools like any other
 // (docs/wire/translation.md#3.1, rules a and b).
 func (d *decoder) finishReason() codec.FinishReason {
 	if d.word != codec.FinishEnd {
@@ -33,11 +33,11 @@ func (d *decoder) finishReason() codec.FinishReason {
 	return codec.FinishEnd
 }
 
-// finishWord maps the provider's words; those not listed, and those to come, are an ordinary end.
+// finishWord maps the provider's words; unlisted and future ones are an ordinary end.
 func finishWord(word []byte) codec.FinishReason {
 	switch string(word) {
 	case "MAX_TOKENS",
-		"CONTINUATION": // there is more, which only another call to this provider with its token would bring
+		"CONTINUATION": // the rest would need another call to this provider with its token
 		return codec.FinishLength
 	case "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII",
 		"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION":

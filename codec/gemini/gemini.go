@@ -12,8 +12,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/internal/schemacache"
 )
 
-// Provider is the codec of the format that faces Google. It is safe for concurrent use and keeps the cleaned form of tool
-// schemas that it has seen, so one value should serve the whole process.
+// Provider returns the codec for Google. It is safe for concurrent use and caches cleaned tool schemas, so one value
+// should serve the whole process.
 func Provider() codec.ProviderCodec {
 	return &provider{schemas: schemacache.New(cleanUp)}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// media writes a picture, document or recording. A document that is text is a text part.
+// media writes an image, document or recording. A text document is a text part.
 func (w *writer) media(t turn, p *codec.Part, m *codec.Message) error {
 	if p.Kind == codec.PartDocument && len(p.Text) > 0 {
 		w.text(t, p)
@@ -55,7 +55,7 @@ func (w *writer) provider() string {
 	return w.t.Provider
 }
 
-// fetchable reports whether Google can read the address itself: its own files and buckets, and public videos.
+// fetchable reports whether Google can read the URL itself: its own files and buckets, and public videos.
 func fetchable(url []byte) bool {
 	if bytes.IndexByte(url, '\\') >= 0 { // escaped slashes
 		url = scan.Unescape(nil, url)
@@ -70,8 +70,8 @@ func fetchable(url []byte) bool {
 	return false
 }
 
-// mediaType spells the type as the API knows it. Formats that name none, or only a word, are told by the first bytes
-// and by that word.
+// mediaType returns the type in the API's spelling. If a format has none, or only a word, the first bytes and that word
+// decide.
 func mediaType(kind, data []byte, of codec.PartKind) []byte {
 	switch string(kind) {
 	case "image/jpg":
@@ -84,7 +84,7 @@ func mediaType(kind, data []byte, of codec.PartKind) []byte {
 	return kind
 }
 
-// guessType knows files by how base64 of their first bytes begins.
+// guessType recognises files by the base64 of their first bytes.
 func guessType(data []byte, of codec.PartKind) []byte {
 	for _, magic := range [...][2]string{
 		{"iVBORw", "image/png"},

@@ -7,7 +7,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// part reads one part: one of text, a call and the kinds that only this format knows, with a signature beside any.
+// part reads one part: text, a call, or a kind that only this format has, each possibly with a signature.
 func (d *decoder) part(dst []codec.Event, c *cursor) []codec.Event {
 	from := c.i
 	if !c.enter('{') {
@@ -56,8 +56,8 @@ func (d *decoder) part(dst []codec.Event, c *cursor) []codec.Event {
 	return d.text(dst, text, signature)
 }
 
-// text opens no item for an empty text. A signature that comes with nothing else belongs to what was open before it:
-// the text it ends, or the thoughts it proves.
+// text opens no item for an empty text. A signature without anything else belongs to the open item: the text that it
+// ends, or the thoughts that it proves.
 func (d *decoder) text(dst []codec.Event, text, signature []byte) []codec.Event {
 	if len(text) == 0 && len(signature) == 0 {
 		return dst
@@ -91,8 +91,8 @@ func (d *decoder) sign(dst []codec.Event, signature []byte) []codec.Event {
 	return append(dst, codec.Event{Kind: codec.EventSignature, Item: d.next - 1, Raw: signature, Family: codec.FamilyGoogle})
 }
 
-// call reads a whole call. The id may be missing: who joins the formats mints one. A call without a name cannot be
-// answered, so it is not shown; the finish reason tells of it.
+// call reads a whole call. The id may be missing: crossing generates one. A call without a name cannot be answered, so
+// it is not shown; the finish reason reports it.
 func (d *decoder) call(dst []codec.Event, call, signature []byte) []codec.Event {
 	var id, name, args []byte
 	for m := scan.Object(call); m.Next(); {
@@ -119,8 +119,8 @@ func (d *decoder) call(dst []codec.Event, call, signature []byte) []codec.Event 
 	return append(dst, codec.Event{Kind: codec.EventItemClose, Type: codec.ItemToolCall, Item: item})
 }
 
-// arguments is the object as a string body. Complete answers come indented; clients send arguments back on every later
-// turn, so white space between the tokens is left out. Keys keep their order and numbers their digits.
+// arguments returns the object as a string body. Complete answers are indented, and clients resend arguments on every
+// later turn, so white space between tokens is removed. Keys keep their order and numbers their digits.
 func (d *decoder) arguments(args []byte) []byte {
 	if !scan.IsObject(args) {
 		return []byte(`{}`)
@@ -153,7 +153,7 @@ func appendCompact(dst, value []byte) []byte {
 	return dst
 }
 
-// whole reports an item that this format sends in one piece and in a shape of its own. name is its media type, if it has one.
+// whole emits an item that this format sends in one piece and in its own shape. name is its media type, if it has one.
 func (d *decoder) whole(dst []codec.Event, kind codec.ItemType, name, part []byte) []codec.Event {
 	dst = d.close(dst)
 	item := d.next
@@ -167,7 +167,7 @@ func isPicture(media []byte) bool {
 	return bytes.HasPrefix(scan.Body(scan.Get(media, "mimeType")), []byte("image/")) && scan.IsString(scan.Get(media, "data"))
 }
 
-// picture reports a picture, which comes in one piece.
+// picture emits an image, which arrives in one piece.
 func (d *decoder) picture(dst []codec.Event, media []byte) []codec.Event {
 	dst = d.close(dst)
 	item := d.next
@@ -177,7 +177,7 @@ func (d *decoder) picture(dst []codec.Event, media []byte) []codec.Event {
 		codec.Event{Kind: codec.EventItemClose, Type: codec.ItemImage, Item: item, Raw: scan.Body(scan.Get(media, "data"))})
 }
 
-// grow makes sure that an item of the kind is open.
+// grow opens an item of the kind unless it is open.
 func (d *decoder) grow(dst []codec.Event, kind codec.ItemType) []codec.Event {
 	if d.open == kind {
 		return dst

@@ -8,9 +8,9 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// AppendRequest writes the body of generateContent and streamGenerateContent; the model stands in the path. The list
-// that grows with the conversation comes last, so that the body of one turn, up to the end of that list, begins the
-// body of the next.
+// AppendRequest writes the body of generateContent and streamGenerateContent; the model is in the path. The list that
+// grows with the conversation comes last, so that each turn's body, up to the end of that list, is the beginning of the
+// next one's.
 func (p *provider) AppendRequest(dst []byte, r *codec.Request, t *codec.Target) ([]byte, error) {
 	w := writer{dst: append(dst, '{'), r: r, t: t, schemas: p.schemas}
 	first := w.systemInstruction()
@@ -24,19 +24,19 @@ func (p *provider) AppendRequest(dst []byte, r *codec.Request, t *codec.Target) 
 	return append(w.dst, '}'), nil
 }
 
-// writer appends one request. It keeps no separators: a comma is due unless the last byte opens an object or a list.
+// writer appends one request. It keeps no separators: a comma is needed unless the last byte opens an object or a list.
 type writer struct {
 	dst     []byte
 	r       *codec.Request
 	t       *codec.Target
 	schemas *schemacache.Cache[cleanSchema]
 
-	turn   turn // the content that is open
+	turn   turn // the open content
 	called bool // the open content holds a call
 }
 
-// thirdGeneration reports whether a model is of the third generation or later: they think in levels, sign their calls, take
-// pictures in results and functions beside built-in tools.
+// thirdGeneration reports whether a model is of the third generation or later: they think in levels, sign their calls,
+// and accept images in results and functions next to built-in tools.
 func (w *writer) thirdGeneration() bool {
 	return w.t.Thinking == codec.ThinkingLevel || w.t.NeedsSignature
 }
@@ -45,10 +45,10 @@ func (w *writer) name(name string) { w.dst = appendName(w.dst, name) }
 func (w *writer) comma()           { w.dst = appendComma(w.dst) }
 func (w *writer) write(raw string) { w.dst = append(w.dst, raw...) }
 
-// raw writes a member whose value is JSON already; nil writes nothing.
+// raw writes a member with a raw JSON value; nil writes nothing.
 func (w *writer) raw(name string, value []byte) { w.dst = appendRaw(w.dst, name, value) }
 
-// fixed writes a member, or the beginning of one, that is known beforehand.
+// fixed writes a constant member, or the beginning of one.
 func (w *writer) fixed(name, value string) {
 	w.name(name)
 	w.write(value)
@@ -68,8 +68,8 @@ func (w *writer) int(name string, n int64) {
 	w.dst = strconv.AppendInt(w.dst, n, 10)
 }
 
-// systemInstruction gathers the instructions and the system messages that open the conversation, one part each, and
-// returns how many messages it took. Somebody has to speak: when there are only system messages, the last one stays.
+// systemInstruction collects the instructions and the opening system messages, one part each, and returns how many
+// messages it used. There must be a message left: if all are system messages, the last one stays.
 func (w *writer) systemInstruction() int {
 	leading := 0
 	for leading < len(w.r.Messages)-1 && isSystem(w.r.Messages[leading].Role) {
@@ -160,7 +160,7 @@ func (w *writer) stopSequences() {
 	w.write(`]`)
 }
 
-// responseFormat asks for JSON. Models before the third generation refuse that together with functions: tools win
+// responseFormat requests JSON. Models before the third generation refuse that together with functions: tools win
 // (docs/wire/translation.md#2.8).
 func (w *writer) responseFormat(tools declared) {
 	out := &w.r.Output
@@ -177,8 +177,8 @@ func (w *writer) responseFormat(tools declared) {
 	}
 }
 
-// thinkingConfig writes the one form that the model takes; both together are refused. The level or the budget has been
-// put into the model's terms before.
+// thinkingConfig writes the one form that the model accepts; both together are refused. The level or the budget is
+// already in the model's terms.
 func (w *writer) thinkingConfig() {
 	r := &w.r.Reasoning
 	before := len(w.dst)
@@ -224,7 +224,7 @@ func (w *writer) upper(word []byte) {
 	}
 }
 
-// noteDropped names what the format has no member for.
+// noteDropped notes the members that the format lacks.
 func (w *writer) noteDropped() {
 	r := w.r
 	drop := func(name string, present bool) {
@@ -246,7 +246,7 @@ func (w *writer) noteDropped() {
 	drop("metadata", r.Metadata != nil && scan.Count(r.Metadata) > 0)
 }
 
-// appendComma appends the comma that is due unless the last byte opens an object or a list.
+// appendComma appends a comma unless the last byte opens an object or a list.
 func appendComma(dst []byte) []byte {
 	if last := dst[len(dst)-1]; last == '{' || last == '[' {
 		return dst

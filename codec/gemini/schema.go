@@ -6,9 +6,9 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// cleanSchema is a JSON Schema reduced to the keywords of parametersJsonSchema and responseJsonSchema. Others are
-// refused or ignored by the API (docs/wire/translation.md#2.4); what they said is put into words in the
-// description where a model can make use of it.
+// cleanSchema is a JSON Schema reduced to the keywords of parametersJsonSchema and responseJsonSchema. The API refuses
+// or ignores others (docs/wire/translation.md#2.4); their meaning is put into words in the description if a model can
+// use it.
 type cleanSchema struct {
 	schema []byte
 	// empty says that the root is an object without properties. A function without arguments is declared without
@@ -20,14 +20,14 @@ const (
 	maxSchemaDepth = 48
 	// maxSchemaNodes bounds the work on one schema: merging allOf copies definitions, and copies of copies multiply.
 	maxSchemaNodes = 10_000
-	// maxInlined bounds how many references are written out.
+	// maxInlined bounds how many references are inlined.
 	maxInlined = 200
 	// maxDefinitions is up to how many definitions are searched for cycles; beyond it each reference counts as one.
 	maxDefinitions = 256
 )
 
-// cleanUp looks at schema nodes only. What stands under properties, $defs and enum is data: a property may be called
-// "format", "const" or "properties".
+// cleanUp only examines schema nodes. The names under properties and $defs and the values of enum are data: a property
+// may be called "format", "const" or "properties".
 func cleanUp(raw []byte) (clean cleanSchema, size int) {
 	if isPropertyMap(raw) {
 		raw = append(append([]byte(`{"type":"object","properties":`), raw...), '}')
@@ -46,8 +46,8 @@ func cleanUp(raw []byte) (clean cleanSchema, size int) {
 	return clean, len(clean.schema)
 }
 
-// isPropertyMap recognises the properties of an object without the object around them, which some tool servers take
-// for a schema: no keyword, and every member an object with a type.
+// isPropertyMap recognises the properties of an object without the object around them, which some tool servers send as
+// a schema: no keyword, and every member an object with a type.
 func isPropertyMap(raw []byte) bool {
 	members := 0
 	for m := scan.Object(raw); m.Next(); {
@@ -65,12 +65,12 @@ const rootRef = "#"
 type cleaner struct {
 	root        []byte
 	definitions map[string][]byte          // by reference: "#/$defs/name"
-	reach       map[string]map[string]bool // which definitions a definition refers to, directly or not; nil when there are too many
+	reach       map[string]map[string]bool // which definitions a definition refers to, directly or not; nil if there are too many
 	nodes       int
-	inlined     int // references that were written out
+	inlined     int // references that were inlined
 }
 
-// schemaNode is one schema, after what allOf adds to it. Values are raw; nil means absent.
+// schemaNode is one schema, including its allOf. Values are raw; nil means absent.
 type schemaNode struct {
 	id, anchor, ref                  []byte
 	kind, title, description, format []byte
@@ -95,7 +95,7 @@ type schemaProperty struct {
 	schema []byte
 }
 
-// collect reads the members of a schema into n. Where several schemas of an allOf say the same keyword, the first wins;
+// collect reads the members of a schema into n. If several schemas of an allOf have the same keyword, the first wins;
 // properties and required add up.
 func (c *cleaner) collect(n *schemaNode, schema []byte, depth int) {
 	c.nodes++
@@ -141,7 +141,7 @@ func (c *cleaner) collect(n *schemaNode, schema []byte, depth int) {
 		case "propertyOrdering":
 			first(&n.ordering, v, scan.IsArray(v))
 		case "items":
-			if scan.IsArray(v) { // tuples were spelled so before prefixItems
+			if scan.IsArray(v) { // the spelling of tuples before prefixItems
 				first(&n.prefix, v, true)
 			} else {
 				first(&n.items, v, !scan.IsFalse(v))
@@ -185,8 +185,8 @@ func (c *cleaner) collect(n *schemaNode, schema []byte, depth int) {
 	}
 }
 
-// merge adds one schema of an allOf. A reference is replaced by what it refers to. One that leads back to itself has no
-// finite form: it stands for the whole node where nothing else does, and is left out otherwise.
+// merge adds one schema of an allOf. A reference is replaced by its target. A reference that leads back to itself has
+// no finite form: it replaces the whole node if there is nothing else, and is left out otherwise.
 func (c *cleaner) merge(n *schemaNode, schema []byte, depth int) {
 	if depth > maxSchemaDepth {
 		return
@@ -243,7 +243,7 @@ func (n *schemaNode) hint(legal bool, words string, value []byte) {
 	n.hints = append(n.hints, '.')
 }
 
-// settleBounds turns exclusive bounds into inclusive ones where that is exact, and into words where it is not.
+// settleBounds turns exclusive bounds into inclusive ones if that is exact, and into words otherwise.
 func (n *schemaNode) settleBounds() {
 	n.minimum = n.inclusive(n.minimum, n.exclusiveMinimum, +1, "Must be greater than ")
 	n.maximum = n.inclusive(n.maximum, n.exclusiveMaximum, -1, "Must be less than ")
@@ -253,7 +253,7 @@ func (n *schemaNode) inclusive(bound, exclusive []byte, step int64, words string
 	if exclusive == nil {
 		return bound
 	}
-	if scan.IsTrue(exclusive) { // draft 4: a flag beside the bound
+	if scan.IsTrue(exclusive) { // draft 4: a flag next to the bound
 		if bound == nil {
 			return nil
 		}
@@ -266,7 +266,7 @@ func (n *schemaNode) inclusive(bound, exclusive []byte, step int64, words string
 	return bound
 }
 
-// settleEnum keeps the values that the API takes in an enum: strings and numbers.
+// settleEnum keeps the enum values that the API accepts: strings and numbers.
 func (n *schemaNode) settleEnum() {
 	if n.constant != nil {
 		if !scan.IsString(n.constant) && !scan.IsNumber(n.constant) {
@@ -291,7 +291,7 @@ func (n *schemaNode) settleEnum() {
 	}
 }
 
-// settleKind names the type where it follows from the rest, and says "or null" in the type, where OpenAPI has a flag.
+// settleKind sets the type if it follows from the rest, and expresses OpenAPI's null flag in the type.
 func (n *schemaNode) settleKind() {
 	switch {
 	case n.kind != nil:

@@ -8,10 +8,10 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// definitionRef is how definitions are referred to; older drafts say "#/definitions/".
+// definitionRef is the prefix of references to definitions; older drafts use "#/definitions/".
 const definitionRef = "#/$defs/"
 
-// canonicalRef is the reference in the spelling of $defs.
+// canonicalRef returns the reference in the spelling of $defs.
 func canonicalRef(ref []byte) string {
 	if rest, ok := bytes.CutPrefix(ref, []byte("#/definitions/")); ok {
 		return definitionRef + string(rest)
@@ -19,7 +19,7 @@ func canonicalRef(ref []byte) string {
 	return string(ref)
 }
 
-// canonicalOwner is the definition that a reference leads into, or the root; other places have no name.
+// canonicalOwner returns the definition that a reference leads into, or the root; other places have no name.
 func canonicalOwner(ref []byte) string {
 	name := canonicalRef(ref)
 	if name == rootRef {
@@ -33,7 +33,7 @@ func canonicalOwner(ref []byte) string {
 	return definitionRef + owner
 }
 
-// place is the schema that a JSON pointer leads to, nil where there is none and where it holds the same reference again.
+// place returns the schema that a JSON pointer leads to, nil if there is none or it contains the same reference again.
 func (c *cleaner) place(ref []byte) []byte {
 	rest, ok := strings.CutPrefix(scan.Text(ref), "#/")
 	if !ok {
@@ -54,7 +54,7 @@ func (c *cleaner) place(ref []byte) []byte {
 	return place
 }
 
-// stepInto is the member of that name, or the element of that number.
+// stepInto returns the member of that name, or the element of that number.
 func stepInto(value []byte, step string) []byte {
 	if !scan.IsArray(value) {
 		return scan.Get(value, step)
@@ -99,7 +99,7 @@ func (c *cleaner) findDefinitions() {
 	}
 }
 
-// reachable is the set of definitions that from refers to, directly or through others.
+// reachable returns the set of definitions that from refers to, directly or through others.
 func reachable(refs map[string]map[string]bool, from string) map[string]bool {
 	seen := map[string]bool{}
 	for open := []string{from}; len(open) > 0; {
@@ -115,13 +115,13 @@ func reachable(refs map[string]map[string]bool, from string) map[string]bool {
 	return seen
 }
 
-// leadsTo reports whether following references from one definition comes to the other.
+// leadsTo reports whether following references from one definition reaches the other.
 func (c *cleaner) leadsTo(from, to string) bool {
 	return c.reach == nil || c.reach[from][to]
 }
 
 // eachRef calls found for each reference in a value, at any depth. Inside a string the quotes of the name would be
-// escaped, so that the name with its quotes is found in names only.
+// escaped, so the quoted name is found only in names.
 func eachRef(value []byte, found func(ref []byte)) {
 	mark := []byte(`"$ref"`)
 	for {

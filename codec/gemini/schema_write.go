@@ -4,7 +4,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// write appends the node. within is the definition that it stands in.
+// write appends the node. within is the definition that contains it.
 func (c *cleaner) write(dst []byte, n *schemaNode, within string, depth int) []byte {
 	if n.ref != nil {
 		return c.writeRef(dst, n, within, depth)
@@ -36,9 +36,9 @@ func (c *cleaner) write(dst []byte, n *schemaNode, within string, depth int) []b
 	return append(dst, '}')
 }
 
-// writeRef appends a reference to a definition or to the root, which allows of no neighbours but those that begin with
-// "$". Another place in the schema, which generators refer to where a schema repeats, is written out. What leads nowhere,
-// or out of the schema, says nothing: nothing is fetched.
+// writeRef appends a reference to a definition or to the root; its only neighbours may be members that begin with "$".
+// A reference to another place in the schema, which generators use for repetitions, is inlined. A reference that leads
+// nowhere, or out of the schema, becomes an empty schema: nothing is fetched.
 func (c *cleaner) writeRef(dst []byte, n *schemaNode, within string, depth int) []byte {
 	name := canonicalRef(n.ref)
 	if name != rootRef && c.definitions[name] == nil {
@@ -57,7 +57,7 @@ func (c *cleaner) writeRef(dst []byte, n *schemaNode, within string, depth int) 
 
 func (c *cleaner) schema(dst, schema []byte, within string, depth int) []byte {
 	if !scan.IsObject(schema) || depth > maxSchemaDepth || c.nodes > maxSchemaNodes {
-		return append(dst, `{}`...) // boolean schemas too: anything goes
+		return append(dst, `{}`...) // boolean schemas too: everything is allowed
 	}
 	var n schemaNode
 	c.collect(&n, schema, depth)
@@ -112,8 +112,8 @@ func (c *cleaner) appendProperties(dst []byte, n *schemaNode, within string, dep
 	return append(dst, ']')
 }
 
-// mayRequire keeps out names without a property, which are refused, and properties that lead back to the definition
-// they stand in: cycles are allowed in optional properties only.
+// mayRequire excludes names without a property, which are refused, and properties that lead back to their own
+// definition: cycles are allowed only in optional properties.
 func (c *cleaner) mayRequire(n *schemaNode, name []byte, within string) bool {
 	schema, known := n.byName[string(name)]
 	loops := false
@@ -130,7 +130,7 @@ func (c *cleaner) appendAdditional(dst, additional []byte, within string, depth 
 	return appendRaw(dst, "additionalProperties", additional)
 }
 
-// appendDefinitions writes both spellings under the one that is known to the API.
+// appendDefinitions writes both spellings under the API's one.
 func (c *cleaner) appendDefinitions(dst []byte, n *schemaNode, depth int) []byte {
 	if scan.Count(n.definitions[0])+scan.Count(n.definitions[1]) == 0 {
 		return dst

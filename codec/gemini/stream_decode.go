@@ -7,21 +7,21 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// decoder reads the frames of one stream. Each frame is a whole answer that holds only what is new, except for the
-// token counts, which are cumulative.
+// decoder reads the frames of one stream. Each frame is a whole answer with only what is new, except for the token
+// counts, which are cumulative.
 type decoder struct {
 	started   bool
-	failed    bool // an error was reported; nothing but the end can follow
+	failed    bool // an error was reported; only the end can follow
 	ended     bool
 	finished  bool // the provider said why it stopped
 	malformed bool // a call without a name was seen
 
 	reason codec.FinishReason // the last one reported
-	word   codec.FinishReason // what the provider's own word stands for, before calls are taken into account
+	word   codec.FinishReason // the meaning of the provider's own word, before calls are taken into account
 	calls  int
 
 	next  int32          // ordinal of the next item
-	open  codec.ItemType // the item that may still grow, 0 when there is none
+	open  codec.ItemType // the item that may still grow, 0 if there is none
 	usage codec.Usage
 	rest  []byte // of the last frame, after its candidates: not read yet
 
@@ -32,7 +32,7 @@ type decoder struct {
 // keepScratch is what a decoder keeps between streams: the arguments of an ordinary call.
 const keepScratch = 64 << 10
 
-// Reset makes the decoder ready for another stream.
+// Reset prepares the decoder for another stream.
 func (d *decoder) Reset() {
 	d.citations.reset()
 	if cap(d.scratch) > keepScratch {
@@ -42,7 +42,7 @@ func (d *decoder) Reset() {
 }
 
 // Decode reads one frame. The format has no event names. A frame may also be an array of answers, or a piece of one:
-// that is what the provider sends when a stream was asked for without alt=sse.
+// the provider sends that for a stream without alt=sse.
 func (d *decoder) Decode(dst []codec.Event, _, data []byte) []codec.Event {
 	if d.failed || d.ended {
 		return dst
@@ -62,11 +62,11 @@ func (d *decoder) Decode(dst []codec.Event, _, data []byte) []codec.Event {
 	return dst
 }
 
-// Repeats implements [codec.StreamDecoder]. The counts of tokens differ from frame to frame.
+// Repeats implements [codec.StreamDecoder]. The token counts differ from frame to frame.
 func (d *decoder) Repeats() bool { return false }
 
-// Finish reports what the end of the input means. Only a finish reason makes an answer complete: a cut connection and
-// a finished stream end alike.
+// Finish handles the end of the input. Only a finish reason makes an answer complete: a cut connection and a finished
+// stream end alike.
 func (d *decoder) Finish(dst []codec.Event, end codec.End, residue []byte) []codec.Event {
 	if d.ended {
 		return dst
@@ -91,8 +91,8 @@ func (d *decoder) Finish(dst []codec.Event, end codec.End, residue []byte) []cod
 }
 
 // residue reads what was left without a frame end: the last frame of a stream that was cut after it, an error that was
-// written without framing, or the whole body of an array. Half a frame is left out: whether it is missed is decided by the
-// finish reason.
+// written without framing, or the whole body of an array. Half a frame is ignored: the finish reason decides whether it
+// matters.
 func (d *decoder) residue(dst []codec.Event, data []byte) []codec.Event {
 	if d.failed {
 		return dst
@@ -102,7 +102,7 @@ func (d *decoder) residue(dst []codec.Event, data []byte) []codec.Event {
 	return dst
 }
 
-// readRest reads what was put aside of the last frame: the counts, also of an answer that was cut.
+// readRest reads the rest of the last frame: the counts, also of a truncated answer.
 func (d *decoder) readRest(dst []codec.Event) []codec.Event {
 	if d.failed || len(d.rest) == 0 {
 		return dst
@@ -111,7 +111,7 @@ func (d *decoder) readRest(dst []codec.Event) []codec.Event {
 }
 
 // elements reads the answers of an array, or of a piece of one that begins or ends between two elements, and stops at
-// anything else; whole tells that there was nothing else.
+// anything else; whole reports that there was nothing else.
 func (d *decoder) elements(dst []codec.Event, data []byte) (out []codec.Event, whole bool) {
 	for i := 0; i < len(data) && !d.failed; {
 		switch data[i] {
@@ -141,7 +141,7 @@ func (d *decoder) frame(dst []codec.Event, frame []byte) []codec.Event {
 	return d.members(dst, &c)
 }
 
-// start reports the beginning. What names the answer comes last in a frame, so this looks ahead.
+// start emits the beginning. The names of the answer come last in a frame, so this looks ahead.
 func (d *decoder) start(dst []codec.Event, frame []byte) []codec.Event {
 	d.started = true
 	start := codec.Event{Kind: codec.EventStart, Family: codec.FamilyGoogle}
@@ -165,7 +165,7 @@ func (d *decoder) start(dst []codec.Event, frame []byte) []codec.Event {
 }
 
 // members reads the members of a frame from the cursor on. Every frame ends with the counts and names of the whole
-// answer, of which only the last are of use: after the content of a frame that is not the last they are put aside.
+// answer, of which only the last are useful: they are skipped after the content of a frame, and read if it is the last.
 func (d *decoder) members(dst []codec.Event, c *cursor) []codec.Event {
 	counted := false
 	var feedback []byte
@@ -202,7 +202,7 @@ func (d *decoder) members(dst []codec.Event, c *cursor) []codec.Event {
 	return dst
 }
 
-// candidates reads the first candidate. Others come only when they were asked for, which no crossing does.
+// candidates reads the first candidate. Others come only on request, which no crossing makes.
 func (d *decoder) candidates(dst []codec.Event, c *cursor) []codec.Event {
 	if !c.enter('[') {
 		c.value()
@@ -214,7 +214,8 @@ func (d *decoder) candidates(dst []codec.Event, c *cursor) []codec.Event {
 	return dst
 }
 
-// candidate reads one. The format tells after its content that it is not the first: what was read of it is undone then.
+// candidate reads one candidate. The format says only after its content that it is not the first: then what was read of
+// it is undone.
 func (d *decoder) candidate(dst []codec.Event, c *cursor) []codec.Event {
 	if !c.enter('{') {
 		c.value()

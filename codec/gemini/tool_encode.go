@@ -13,8 +13,8 @@ type declared struct {
 	search    bool
 }
 
-// tools writes all functions into one entry, as the API wants them, and the web search after it. What a client marked
-// with restrictions that cannot be said here has been taken out before.
+// tools writes all functions into one entry, as the API requires, and the web search after it. Tools with restrictions
+// that cannot be expressed here have already been removed.
 func (w *writer) tools() declared {
 	var out declared
 	if len(w.r.Tools) == 0 {
@@ -53,11 +53,11 @@ func (w *writer) tools() declared {
 	return out
 }
 
-// maxCompared bounds how many tools are compared by name; the API takes 512.
+// maxCompared bounds how many tools are compared by name; the API accepts 512.
 const maxCompared = 1024
 
-// offered keeps out a second tool of the same name, which the API refuses, and tools that the client allows no use of
-// in a mode in which the API cannot say so itself.
+// offered excludes a second tool of the same name, which the API refuses, and tools that the client does not allow, in
+// modes in which the API cannot express that.
 func (w *writer) offered(i int) bool {
 	name := w.r.Tools[i].Name
 	for k := range w.r.Tools[:min(i, maxCompared)] {
@@ -95,7 +95,7 @@ func (w *writer) function(t *codec.Tool) {
 	}
 }
 
-// search offers Google's search. Before the third generation it cannot stand beside functions; functions win.
+// search offers Google's search. Before the third generation it cannot be combined with functions; functions win.
 func (w *writer) search(out *declared) {
 	if !out.search {
 		return
@@ -114,7 +114,7 @@ func (w *writer) search(out *declared) {
 	}
 }
 
-// noteSearchOptions names the options of a web search that Google's does not have.
+// noteSearchOptions notes the web search options that Google's search lacks.
 func (w *writer) noteSearchOptions(t *codec.Tool) {
 	for m := scan.Object(t.Raw); m.Next(); {
 		switch key := string(m.Key); key {
@@ -126,7 +126,7 @@ func (w *writer) noteSearchOptions(t *codec.Tool) {
 	}
 }
 
-// toolConfig says how free the model is. Without functions there is nothing to choose.
+// toolConfig writes how free the model is. Without functions there is nothing to choose.
 func (w *writer) toolConfig(tools declared) {
 	choice := &w.r.ToolChoice
 	if tools.functions == 0 {
@@ -153,7 +153,7 @@ func (w *writer) toolConfig(tools declared) {
 	w.name("toolConfig")
 	w.write(`{`)
 	if tools.search {
-		// Beside a tool of the provider's own, AUTO is refused; VALIDATED is the same with checked arguments.
+		// With a hosted tool, AUTO is refused; VALIDATED is the same with checked arguments.
 		w.fixed("includeServerSideToolInvocations", "true")
 		if mode == "" {
 			mode = "VALIDATED"
@@ -183,7 +183,7 @@ func (w *writer) allowedNames(mode string) {
 	w.write(`]`)
 }
 
-// wireName is the wire's name for a type where the client's format gave one that is fit for a header.
+// wireName returns the wire's name for a type if the client's format has one that is valid in a header.
 func wireName(name []byte, otherwise string) string {
 	if len(name) == 0 || len(name) > 64 {
 		return otherwise

@@ -4,7 +4,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// AppendAnswer writes a complete answer: what a client would have folded from the stream of the same events.
+// AppendAnswer writes a complete answer, equal to what a client folds from the stream of the same events.
 func (client) AppendAnswer(dst []byte, a *codec.Answer, o *codec.AnswerOptions) []byte {
 	dst = append(dst, `{"id":"`+answerPrefix...)
 	dst = append(dst, o.ID...)
@@ -26,7 +26,7 @@ func (client) AppendAnswer(dst []byte, a *codec.Answer, o *codec.AnswerOptions) 
 type answerWriter struct {
 	o       *codec.AnswerOptions
 	dst     []byte
-	first   int // where the first block begins: the only one without a comma before it
+	first   int // start of the first block: the only one without a comma before it
 	calls   bool
 	refused bool
 	written int64
@@ -109,7 +109,7 @@ func (w *answerWriter) reasoning(it *codec.Item) {
 	w.written += int64(len(thinking))
 }
 
-// joinSummaries is the text of all parts with a blank line between them. It copies only where there are several.
+// joinSummaries returns the text of all parts with a blank line between them. It copies only if there are several.
 func joinSummaries(parts []codec.Summary) []byte {
 	if len(parts) == 1 {
 		return parts[0].Text

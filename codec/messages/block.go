@@ -15,8 +15,8 @@ func appendTextBlock(dst, text []byte) []byte {
 	return append(dst, '"')
 }
 
-// appendThinkingBlock writes a whole thinking block. The signature member is always there: clients that replay a block
-// without one are refused for ever after.
+// appendThinkingBlock writes a whole thinking block. The signature member is always there: a client that replays a
+// block without one would be refused from then on.
 func appendThinkingBlock(dst, thinking, signature []byte) []byte {
 	dst = append(dst, `{"type":"thinking","thinking":"`...)
 	dst = append(dst, thinking...)
@@ -40,10 +40,10 @@ func appendToolUseStart(dst, id, name []byte) []byte {
 	return append(dst, `","input":`...)
 }
 
-// The model itself asked for the calls in answers of other providers, and no code that it had run.
+// In other providers' answers the model itself made the calls, not code that it ran.
 const (
 	directCaller = `"caller":{"type":"direct"}`
-	toolUseEnd   = "," + directCaller + "}" // behind the input
+	toolUseEnd   = "," + directCaller + "}" // after the input
 )
 
 // appendCustomInput writes the free text of a custom call as the input of a plain one.
@@ -53,7 +53,7 @@ func appendCustomInput(dst, text []byte) []byte {
 	return append(dst, `"}`...)
 }
 
-// appendWithInput writes a block with another value in the place of its input.
+// appendWithInput writes a block with its input replaced.
 func appendWithInput(dst, block, input []byte) []byte {
 	dst = append(dst, '{')
 	first := true
@@ -75,8 +75,8 @@ func appendWithInput(dst, block, input []byte) []byte {
 // appendQuoted writes text as a string value.
 func appendQuoted(dst []byte, text string) []byte { return scan.Quote(dst, text) }
 
-// appendOneLine writes a JSON value that may be spread over lines as one, because a line end would end the data field.
-// Valid JSON has line ends between its tokens only.
+// appendOneLine writes a JSON value on one line, because a line end would end the data field. Valid JSON has line ends
+// only between its tokens.
 func appendOneLine(dst, raw []byte) []byte {
 	from := len(dst)
 	dst = append(dst, raw...)

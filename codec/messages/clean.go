@@ -8,17 +8,17 @@ import (
 	"github.com/mnemeproxy/mneme/codec/statetoken"
 )
 
-// unsigned is thinking that nobody has signed, as this side writes it where the thinking came without a proof.
+// unsigned is unsigned thinking, as this side writes it if the thinking came without a proof.
 var unsigned = []byte(`"signature":""`)
 
-// cleaner knows beside what it has dropped what that does to the running tool loop.
+// cleaner is the Cleaner with the state of the running tool loop.
 type cleaner struct {
 	*codec.Cleaner
 	unled bool // the newest tool loop has lost the thinking that it began with
 }
 
-// clean leaves out thinking that Anthropic did not sign. Where the running tool loop thereby loses the thinking it
-// has to begin with, thinking is left out of this request: nobody can invent a signature.
+// clean removes thinking that Anthropic did not sign. If the running tool loop thereby loses the thinking that it must
+// begin with, thinking is removed from this request: signatures cannot be invented.
 func clean(base *codec.Cleaner, body []byte) []byte {
 	if !bytes.Contains(body, statetoken.Mark) && (base.Target.Family != codec.FamilyAnthropic || !bytes.Contains(body, unsigned)) {
 		return body
@@ -81,8 +81,8 @@ func holdsResult(content []byte) bool {
 	return false
 }
 
-// isForeignThinking reports whether thinking is of another provider: it bears a state token, or nothing at all. Any other value may be a
-// signature, which Anthropic alone can judge; other hosts of the format do not ask for one.
+// isForeignThinking reports whether thinking is another provider's: its signature is a state token, or empty. Any other
+// value may be a signature, which only Anthropic can verify; other hosts of the format do not require one.
 func (c *cleaner) isForeignThinking(kind string, block []byte) bool {
 	switch kind {
 	case "thinking":
@@ -94,7 +94,7 @@ func (c *cleaner) isForeignThinking(kind string, block []byte) bool {
 	return false
 }
 
-// foreignSearches are the ids of the searches that another provider ran: their results bear a state token.
+// foreignSearches returns the ids of the searches that another provider ran: their results have a state token.
 func foreignSearches(content []byte) map[string]bool {
 	if !bytes.Contains(content, statetoken.Mark) {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// clientTools are the tools with a type of their own that the client runs. A model of this format knows them by their
-// type; any other has to be told what they are and which arguments they take.
+// clientTools are the typed tools that the client runs. This format's models know them by their type; other models need
+// a description and the arguments.
 var clientTools = [...]struct {
 	stem                []byte
 	description, schema []byte // string body; raw
@@ -66,8 +66,8 @@ var clientTools = [...]struct {
 	},
 }
 
-// describeClientTool gives a client's tool the description and the schema that its type stands for. Toolsets, whose
-// members are tools of their own, have none.
+// describeClientTool sets the description and the schema of a client's tool by its type. Toolsets, whose members are
+// separate tools, have none.
 func describeClientTool(t *codec.Tool) {
 	for i := range clientTools {
 		known := &clientTools[i]

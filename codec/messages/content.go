@@ -2,7 +2,7 @@ package messages
 
 import "github.com/mnemeproxy/mneme/codec/scan"
 
-// content is a content block with its members taken apart, whatever its type: the type may stand after them.
+// content is a content block split into its members, whatever its type: the type may come after them.
 type content struct {
 	kind                                             []byte // string body
 	text, thinking, signature, data                  []byte // raw values from here on
@@ -11,7 +11,7 @@ type content struct {
 	context, cacheControl                            []byte
 }
 
-// read takes in the members of the block that begins at an offset of doc, and gives the one after it.
+// read reads the members of the block that begins at an offset of doc, and returns the offset after it.
 func (c *content) read(doc []byte, start int) (end int) {
 	m := scan.ObjectAt(doc, start)
 	for m.Next() {

@@ -5,7 +5,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/statetoken"
 )
 
-// Definition is the format, for the table of formats.
+// Definition returns the format, for the table of formats.
 func Definition() *codec.Definition {
 	return &codec.Definition{
 		Traits:   traits(),
@@ -40,7 +40,7 @@ func traits() codec.Traits {
 		Members:      members,
 		Client: codec.ClientTraits{
 			SignedReasoning: true,
-			PrivateUser:     true, // Claude Code's holds the ids of an account and a device
+			PrivateUser:     true, // Claude Code's contains the ids of an account and a device
 			TitledDocuments: true,
 			DeferredTools:   true,
 			StrictSchemas:   true,
@@ -78,8 +78,8 @@ func traits() codec.Traits {
 			Versioned:   true,
 			Beta:        true,
 			KeyHeader:   "X-Api-Key",
-			// Sent when the client named no version, which is so for every client of another format. Under the later
-			// 2026-10-21 sampling members are refused (docs/wire/messages.md#1).
+			// Sent if the client named no version, as clients of other formats never do. Under the later 2026-10-21
+			// sampling members are refused (docs/wire/messages.md#1).
 			Headers: [][2]string{{"Anthropic-Version", "2023-06-01"}},
 			Own:     []string{"Anthropic-Version", "Anthropic-Beta"},
 			Limits: codec.LimitHeaders{ // docs/wire/messages.md#5

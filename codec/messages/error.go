@@ -27,7 +27,7 @@ const (
 	errorOverloaded     = "overloaded_error"
 )
 
-// errorForms says how each kind of error looks to a client of the format (docs/wire/translation.md#3.3).
+// errorForms is how clients of the format see each kind of error (docs/wire/translation.md#3.3).
 var errorForms = map[codec.Kind]struct {
 	status int
 	name   string
@@ -51,7 +51,7 @@ var errorForms = map[codec.Kind]struct {
 	codec.KindUnsupported:      {http.StatusNotImplemented, errorInvalidRequest},
 }
 
-// formOf is the form of a kind; one that is not in the table is a fault of ours.
+// formOf returns the form of a kind; a kind that is not in the table is an internal error.
 func formOf(kind codec.Kind) (status int, name string) {
 	form, known := errorForms[kind]
 	if !known {
@@ -93,7 +93,7 @@ func appendError(dst []byte, e *codec.Error, o *codec.AnswerOptions) []byte {
 	return append(dst, `"}`...)
 }
 
-// clientMessage is the message with the member at fault before it, as the format has no member for the place, and with
+// clientMessage returns the message, preceded by the member at fault, because the format has no member for it, and with
 // the wording that agents know for a conversation that does not fit.
 func clientMessage(e *codec.Error) string {
 	message := e.Message
@@ -108,8 +108,8 @@ func clientMessage(e *codec.Error) string {
 
 const promptTooLong = "prompt is too long"
 
-// contextMessage says that the conversation is too long in the words by which Claude Code knows it
-// (docs/wire/messages.md#8), with the provider's figures where its message has them: the larger one is the conversation's.
+// contextMessage returns the message for too long a conversation in the words that Claude Code recognises
+// (docs/wire/messages.md#8), with the provider's figures if its message has them: the larger one is the conversation's.
 func contextMessage(message string) string {
 	if strings.Contains(message, promptTooLong) || strings.Contains(message, "exceed context limit") {
 		return message
@@ -133,7 +133,7 @@ func contextMessage(message string) string {
 }
 
 // DecodeError reads the format's own envelope, OpenAI's {"error":{…}}, Google's, also inside an array, an error that is
-// a string, {"message":…} and {"detail":…}. A body that is no JSON is quoted.
+// a string, {"message":…} and {"detail":…}. A body that is not JSON is quoted.
 func (provider) DecodeError(status int, retryAfter time.Duration, body []byte) *codec.Error {
 	kind, _ := failure.KindOfStatus(status)
 	e := &codec.Error{Kind: kind, Status: status, RetryAfter: retryAfter}
@@ -153,8 +153,8 @@ func decodeEventError(envelope []byte) *codec.Error {
 	return failure.Finish(e)
 }
 
-// readError takes type, message, code and, unless a header gave it, the wait out of an error envelope of any provider. A
-// param is left out: it is a path in the provider's request and would name nothing that the client sent.
+// readError reads type, message, code and, unless a header gave it, the wait from any provider's error envelope. A
+// param is dropped: it is a path in the provider's request and means nothing to the client.
 func readError(e *codec.Error, envelope []byte) {
 	detail := failure.Find(envelope)
 	if e.RetryAfter == 0 {
@@ -188,8 +188,8 @@ func readError(e *codec.Error, envelope []byte) {
 	e.Kind = kindOfError(e, word)
 }
 
-// kindOfError uses the code and the type where they are known words, then the status, which e has its kind from. A
-// refused credential stays one: OpenAI's type for it is that of any bad request.
+// kindOfError uses the code and the type if they are known words, then e's kind, which is from the status. A refused
+// credential stays one: OpenAI's type for it is that of any bad request.
 func kindOfError(e *codec.Error, word string) codec.Kind {
 	kind, known := kindOfWord(e.Code)
 	if !known {
@@ -204,7 +204,7 @@ func kindOfError(e *codec.Error, word string) codec.Kind {
 	return kind
 }
 
-// kindOfWord knows the words of all providers, and those by which this format says that the provider failed.
+// kindOfWord knows the words of all providers, and this format's words for a provider's failure.
 func kindOfWord(word string) (kind codec.Kind, known bool) {
 	if word == errorAPI || word == "server_error" {
 		return codec.KindUpstream, true

@@ -34,9 +34,9 @@ func finishOf(stop []byte) codec.FinishReason {
 	return codec.FinishUnknown
 }
 
-// stopOf is the stop reason for the client. An answer that was cut off says so even when it holds calls, because
-// the last call may lack its end; so does one that was filtered. Otherwise a call that the client saw decides, whatever
-// word the provider used (P95, P96).
+// stopOf returns the stop reason for the client. A truncated answer says so even if it has calls, because the last call
+// may be incomplete; so does a filtered one. Otherwise a call that the client saw decides, whatever the provider's word
+// (P95, P96).
 func stopOf(finish codec.FinishReason, calls, refused bool) string {
 	switch finish {
 	case codec.FinishLength:
@@ -59,7 +59,7 @@ func stopOf(finish codec.FinishReason, calls, refused bool) string {
 	return stopEndTurn
 }
 
-// appendStop writes the members that say why an answer ended: stop_reason, stop_sequence and stop_details.
+// appendStop writes the members for the reason an answer ended: stop_reason, stop_sequence and stop_details.
 func appendStop(dst []byte, reason string, sequence []byte) []byte {
 	dst = append(dst, `"stop_reason":"`...)
 	dst = append(dst, reason...)

@@ -6,8 +6,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/statetoken"
 )
 
-// appendHostedBlocks writes the content blocks, separated by commas, that stand for an item of a tool which the
-// provider ran. Items of a kind without a counterpart give nothing.
+// appendHostedBlocks writes the content blocks, separated by commas, for an item of a hosted tool. Items without a
+// counterpart produce none.
 func appendHostedBlocks(dst, wireItem []byte, origin codec.Format) []byte {
 	switch wireType := scan.Body(scan.Get(wireItem, "type")); {
 	case len(wireType) == 0:
@@ -20,7 +20,7 @@ func appendHostedBlocks(dst, wireItem []byte, origin codec.Format) []byte {
 	return dst
 }
 
-// appendWebSearch writes a finished web_search_call of Responses as the pair of blocks that the format uses.
+// appendWebSearch writes a finished web_search_call of Responses as the format's pair of blocks.
 func appendWebSearch(dst, call []byte) []byte {
 	action := scan.Get(call, "action")
 	query := scan.Get(action, "query")
@@ -59,7 +59,7 @@ func appendWebSearch(dst, call []byte) []byte {
 }
 
 // appendCitation writes one citation in the format's shape. Annotations of other formats that name a page become
-// citations of a search result; others give nothing.
+// citations of a search result; others are dropped.
 func appendCitation(dst, annotation []byte, origin codec.Format) []byte {
 	if origin == codec.Messages {
 		if !scan.IsObject(annotation) {

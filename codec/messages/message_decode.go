@@ -7,7 +7,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// place is where in the request a block stands, put together to a path only when an error needs one.
+// place is a block's place in the request, turned into a path only if an error needs one.
 type place struct {
 	member  string // system, messages
 	message int
@@ -17,12 +17,12 @@ type place struct {
 	nested  bool
 }
 
-// ofMessage names the message, or one of its members.
+// ofMessage returns the path of the message, or of one of its members.
 func (p place) ofMessage(member string) string {
 	return p.member + "[" + strconv.Itoa(p.message) + "]" + member
 }
 
-// path names the block, or one of its members.
+// path returns the path of the block, or of one of its members.
 func (p place) path(member string) string {
 	path := p.member
 	if p.content {
@@ -38,7 +38,7 @@ func (p place) path(member string) string {
 	return path
 }
 
-// messages reads the list from the walk over the body; false means that there is none.
+// messages reads the list during the walk over the body; isList is false if it is not a list.
 func (d *requestDecoder) messages(m *scan.Members, body []byte) (isList bool, err error) {
 	d.r.Messages, d.defined, d.effort = d.r.Messages[:0], nil, nil
 	index := 0
@@ -56,7 +56,7 @@ func (d *requestDecoder) messages(m *scan.Members, body []byte) (isList bool, er
 	return isList, err
 }
 
-// message reads the message that begins at an offset of the body, and gives the one after it.
+// message reads the message that begins at an offset of the body, and returns the offset after it.
 func (d *requestDecoder) message(body []byte, start, index int) (end int, err error) {
 	at := place{member: "messages", message: index, content: true}
 	if body[start] != '{' {
@@ -96,20 +96,20 @@ func (d *requestDecoder) message(body []byte, start, index int) (end int, err er
 	default:
 		return start, codec.Invalid(at.ofMessage(".role"), "role must be user, assistant or system")
 	}
-	// A system message may change the effort from its place on: what counts is the last word before the answer.
+	// A system message may change the effort from its place on: the last one before the answer counts.
 	if effort := scan.Body(scan.Get(config, "effort")); effort != nil {
 		d.effort = effort
 	}
 	switch {
 	case msg.Role == codec.RoleUser:
 		d.userTurn(msg)
-	case len(msg.Parts) > 0 || config == nil: // else it says nothing but the effort
+	case len(msg.Parts) > 0 || config == nil: // otherwise it only has the effort
 		d.r.Messages = append(d.r.Messages, msg)
 	}
 	return m.Close(), nil
 }
 
-// content reads the content of a message, a string or blocks, from the walk over the message.
+// content reads the content of a message, a string or blocks, during the walk over the message.
 func (d *requestDecoder) content(msg *codec.Message, m *scan.Members, body []byte, at place) (err error) {
 	base := len(d.stack)
 	isArray := m.Walk(func(start int) (end int) {
@@ -133,8 +133,7 @@ func (d *requestDecoder) content(msg *codec.Message, m *scan.Members, body []byt
 	return nil
 }
 
-// userTurn splits a turn into the results of tools and what the user says beside them; results come first, as the
-// format wants them (P67).
+// userTurn splits a turn into tool results and user content; results come first, as the format requires (P67).
 func (d *requestDecoder) userTurn(turn codec.Message) {
 	results, leading := 0, 0
 	for i := range turn.Parts {
@@ -189,9 +188,9 @@ func (d *requestDecoder) parts(blocks []byte, at place) ([]codec.Part, error) {
 	return d.pop(base), nil
 }
 
-// push reads the block that begins at an offset of doc onto the decoder's stack, where the blocks of a list gather until
-// their number is known, and gives the offset after it: to count blocks or to look for their ends first would mean to
-// read every byte of them once more.
+// push reads the block that begins at an offset of doc onto the decoder's stack, where the blocks of a list collect
+// until their number is known, and returns the offset after it: counting blocks or finding their ends first would mean
+// reading every byte twice.
 func (d *requestDecoder) push(doc []byte, start int, at *place) (end int, err error) {
 	var p codec.Part
 	if end, err = d.part(&p, doc, start, *at); err != nil {
@@ -215,7 +214,7 @@ func (d *requestDecoder) pop(base int) []codec.Part {
 	return parts
 }
 
-// part reads the block that begins at an offset of doc, and gives the one after it.
+// part reads the block that begins at an offset of doc, and returns the offset after it.
 func (d *requestDecoder) part(p *codec.Part, doc []byte, start int, at place) (end int, err error) {
 	switch doc[start] {
 	case '"':
@@ -230,7 +229,7 @@ func (d *requestDecoder) part(p *codec.Part, doc []byte, start int, at place) (e
 	return start, codec.Invalid(at.path(""), "a content block must be an object")
 }
 
-// block makes a part of a block whose members are in c. Types without a name here are kept whole.
+// block makes a part from a block whose members are in c. Unknown types are kept whole.
 func (d *requestDecoder) block(p *codec.Part, c *content, block []byte, at place) error {
 	p.CacheControl = present(c.cacheControl)
 	switch string(c.kind) {
@@ -274,7 +273,7 @@ func present(v []byte) []byte {
 	return v
 }
 
-// wire keeps a block as it is, with its content in words where it has any that another format could carry.
+// wire keeps a block unchanged, with its content in words if another format could carry any.
 func (d *requestDecoder) wire(p *codec.Part, c *content, block []byte) {
 	p.Kind = codec.PartOpaque
 	if isServerTool(c.kind) || string(c.kind) == "mcp_tool_result" {
@@ -307,7 +306,7 @@ func (d *requestDecoder) toolUse(p *codec.Part, c *content, at place) error {
 	return nil
 }
 
-// toolResult reads a result, also one without content (P78) and one without an id, which the engine pairs (P76).
+// toolResult reads a result, including one without content (P78) and one without an id, which crossing pairs (P76).
 func (d *requestDecoder) toolResult(p *codec.Part, c *content, at place) error {
 	if at.nested {
 		return codec.Invalid(at.path("type"), "a tool_result cannot hold another")
@@ -330,7 +329,7 @@ func (d *requestDecoder) toolResult(p *codec.Part, c *content, at place) error {
 }
 
 // toolAddition reads a block that makes a tool available in mid-conversation: a reference to a declared one, or a new
-// definition, which joins the tools of the request.
+// definition, which is added to the tools of the request.
 func (d *requestDecoder) toolAddition(p *codec.Part, c *content, block []byte, at place) error {
 	switch string(scan.Body(scan.Get(c.tool, "type"))) {
 	case "tool_reference":
@@ -353,7 +352,7 @@ func (d *requestDecoder) toolAddition(p *codec.Part, c *content, block []byte, a
 	return nil
 }
 
-// source reads the picture or document that a block holds.
+// source reads the image or document in a block.
 func (d *requestDecoder) source(p *codec.Part, kind codec.PartKind, c *content, at place) error {
 	p.Kind, p.Origin = kind, codec.Messages
 	p.Filename, p.Context = scan.Body(c.title), scan.Body(c.context)

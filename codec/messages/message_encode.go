@@ -9,8 +9,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// messages writes the conversation. The results of one turn and what the user said beside them become one user turn,
-// results first (P67, P68).
+// messages writes the conversation. The results of one turn and the user's content become one user turn, results first
+// (P67, P68).
 func (e *requestEncoder) messages() error {
 	e.member("messages")
 	e.raw("[")
@@ -37,7 +37,7 @@ func (e *requestEncoder) messages() error {
 	return nil
 }
 
-// turnLength is the number of messages that the next turn of the format takes in.
+// turnLength returns the number of messages in the format's next turn.
 func turnLength(list []codec.Message) int {
 	n := 0
 	for n < len(list) && list[n].Role == codec.RoleTool {
@@ -49,7 +49,7 @@ func turnLength(list []codec.Message) int {
 	return n + 1
 }
 
-// turn writes one message of the format; false means that nothing of it can be said, so that it must not stand there.
+// turn writes one message of the format; false means that it would be empty and must be left out.
 func (e *requestEncoder) turn(list []codec.Message) (written bool, err error) {
 	e.raw(`{"role":"`)
 	e.raw(roleWord(list[0].Role))
@@ -80,7 +80,7 @@ func roleWord(role codec.Role) string {
 	return "user"
 }
 
-// part writes one block, or nothing for what the format, or its place, has no block for.
+// part writes one block, or nothing if the format, or the place, has no block for it.
 func (e *requestEncoder) part(p *codec.Part, m *codec.Message) error {
 	switch p.Kind {
 	case codec.PartText, codec.PartRefusal:
@@ -89,7 +89,7 @@ func (e *requestEncoder) part(p *codec.Part, m *codec.Message) error {
 			e.text(p)
 		}
 	case codec.PartReasoning:
-		// Without a signature of the family's own the provider refuses the whole conversation.
+		// Without its family's own signature the provider refuses the whole conversation.
 		if p.Family == codec.FamilyAnthropic && len(p.Signature) > 0 {
 			e.element()
 			e.dst = appendThinkingBlock(e.dst, reasoningText(p), p.Signature)
@@ -124,7 +124,7 @@ func (e *requestEncoder) part(p *codec.Part, m *codec.Message) error {
 	return nil
 }
 
-// refused is an error about a part that must not be left out.
+// refused returns an error about a part that must not be left out.
 func (e *requestEncoder) refused(m *codec.Message, format string, args ...any) error {
 	return codec.Invalid(e.r.PartsPath(m.Index), format, args...)
 }
@@ -147,7 +147,7 @@ func (e *requestEncoder) text(p *codec.Part) {
 	e.cached(p)
 }
 
-// reasoningText is the visible text of a reasoning part: its own, or its summaries with a blank line between them.
+// reasoningText returns the visible text of a reasoning part: its own, or its summaries with a blank line between them.
 func reasoningText(p *codec.Part) []byte {
 	if len(p.Parts) == 0 {
 		return p.Text
@@ -208,7 +208,7 @@ func (e *requestEncoder) result(p *codec.Part, m *codec.Message) error {
 	return nil
 }
 
-// toolAddition makes a deferred tool available from a system message on; elsewhere the format has no place for it.
+// toolAddition makes a deferred tool available from a system message on; the format has no other place for it.
 func (e *requestEncoder) toolAddition(p *codec.Part, m *codec.Message) {
 	if m.Role != codec.RoleSystem {
 		e.r.Notes.Drop("messages.content.tool_reference")
@@ -245,7 +245,7 @@ func (e *requestEncoder) image(p *codec.Part, m *codec.Message) error {
 	return nil
 }
 
-// document writes a file. PDF goes as it is; the format takes text as text, so that encoded text is decoded.
+// document writes a file. PDF is passed on; the format takes text as text, so encoded text is decoded.
 func (e *requestEncoder) document(p *codec.Part, m *codec.Message) error {
 	e.element()
 	e.raw(`{"type":"document","source":`)
@@ -290,7 +290,7 @@ func (e *requestEncoder) plainText(body []byte) {
 	e.raw("}")
 }
 
-// source writes where a picture or file comes from. A file id means something to the provider that gave it only.
+// source writes the source of an image or file. A file id is valid only at the provider that issued it.
 func (e *requestEncoder) source(p *codec.Part, media []byte, m *codec.Message) error {
 	switch {
 	case p.Data != nil:

@@ -18,10 +18,10 @@ type client struct{}
 
 type provider struct{}
 
-// Client is the codec that reads what clients of the format send and writes what they expect.
+// Client returns the codec for clients of the format.
 func Client() codec.ClientCodec { return client{} }
 
-// Provider is the codec that writes what providers of the format expect and reads what they send.
+// Provider returns the codec for providers of the format.
 func Provider() codec.ProviderCodec { return provider{} }
 
 // AppendTokenCount writes the answer to a count_tokens request. The request itself has the shape of a message request
@@ -32,10 +32,10 @@ func AppendTokenCount(dst []byte, tokens int64) []byte {
 	return append(dst, '}')
 }
 
-// answerPrefix is how ids of answers begin.
+// answerPrefix is the prefix of answer ids.
 const answerPrefix = "msg_"
 
-// Block types that more than one file speaks of.
+// Block types used in more than one file.
 const (
 	blockText             = "text"
 	blockThinking         = "thinking"

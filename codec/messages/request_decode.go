@@ -6,8 +6,8 @@ import (
 )
 
 // DecodeRequest reads the body of a message request or of a count_tokens request, which lacks some members. Members
-// that only this format's own models understand, and that change cost or bookkeeping but not what is asked, are noted
-// as dropped. Of a member that occurs twice the last one counts, as with most JSON readers.
+// that only this format's own models understand, and that affect cost or bookkeeping but not the request's meaning, are
+// noted as dropped. If a member occurs twice the last one counts, as in most JSON readers.
 func (client) DecodeRequest(r *codec.Request, body []byte) error {
 	d := requestDecoder{r: r}
 	return d.request(body)
@@ -15,9 +15,9 @@ func (client) DecodeRequest(r *codec.Request, body []byte) error {
 
 type requestDecoder struct {
 	r       *codec.Request
-	scratch []byte       // words for blocks that other formats do not know
-	stack   []codec.Part // blocks of the arrays that are being read
-	effort  []byte       // the last word of a message on the effort
+	scratch []byte       // text for blocks that other formats do not know
+	stack   []codec.Part // blocks of the arrays being read
+	effort  []byte       // the messages' last effort
 	servers []codec.Tool // servers of tools
 	defined []codec.Tool // tools that messages define
 }
@@ -61,8 +61,8 @@ func (d *requestDecoder) request(body []byte) error {
 	return nil
 }
 
-// settle joins what members say about the same thing, wherever they stand in the body: tools of servers and those that
-// messages define come after the declared ones, and the messages' word on the effort is the later one.
+// settle combines members on the same subject, wherever they are in the body: tools of servers and tools defined by
+// messages come after the declared ones, and the messages' effort overrides.
 func (d *requestDecoder) settle() {
 	if r := &d.r.Reasoning; r.Visible == codec.Unset {
 		r.Visible = codec.TristateOf(r.Mode == codec.ReasoningBudget || r.Mode == codec.ReasoningAdaptive)
@@ -128,7 +128,7 @@ func (d *requestDecoder) member(name, v []byte) error {
 		d.mcpServers(v)
 	case "thread":
 		d.thread(v)
-	case "service_chat_key", "service_external_session_id": // ours, and read with the envelope
+	case "service_chat_key", "service_external_session_id": // ours, read with the envelope
 	default:
 		noteUnknown(&r.Notes, name)
 	}
@@ -143,15 +143,14 @@ func number(dst *[]byte, name string, v []byte) error {
 	return nil
 }
 
-// noteUnknown notes a member that has no place in the vocabulary. A name goes into a header, so that only plain ones
-// are noted by name.
+// noteUnknown notes a member without a counterpart. Names end up in a header, so only plain ones are noted by name.
 func noteUnknown(notes *codec.Notes, name []byte) {
 	if name := plainName(name); name != "" {
 		notes.Drop(name)
 	}
 }
 
-// plainName is the name if it is one that an API would have, else "".
+// plainName returns the name if it looks like an API's, else "".
 func plainName(name []byte) string {
 	if len(name) == 0 || len(name) > 64 {
 		return ""
@@ -164,7 +163,7 @@ func plainName(name []byte) string {
 	return string(name)
 }
 
-// Words of the canonical service tier, which are OpenAI's: the format has two members for what is one there.
+// Words of the canonical service tier, which are OpenAI's: the format has two members where OpenAI has one.
 var (
 	tierAuto     = []byte("auto")
 	tierDefault  = []byte("default")
@@ -173,7 +172,7 @@ var (
 
 func (d *requestDecoder) serviceTier(v []byte) {
 	if d.r.ServiceTier != nil {
-		return // speed has said more
+		return // speed overrides it
 	}
 	switch string(scan.Body(v)) {
 	case "auto":
@@ -256,7 +255,7 @@ func (d *requestDecoder) outputFormat(v []byte, path string) error {
 	return nil
 }
 
-// thread continues a history that the provider holds: the id plays the part of a previous response.
+// thread continues a history that the provider holds: the id acts as a previous response.
 func (d *requestDecoder) thread(v []byte) {
 	if previous := scan.Body(scan.Get(v, "previous_message_id")); len(previous) > 0 {
 		d.r.PreviousResponse = previous

@@ -5,12 +5,12 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// fallbackMaxOutput is asked for where neither the client nor the model's data sets a limit, since the format demands
-// one (docs/wire/translation.md#2.2).
+// fallbackMaxOutput is the output limit if neither the client nor the model's data have one, since the format requires
+// it (docs/wire/translation.md#2.2).
 const fallbackMaxOutput = 32000
 
-// AppendRequest writes the body of a message request. The list of messages comes last and everything before it does
-// not depend on it, so that the request of one turn is the beginning of the request of the next.
+// AppendRequest writes the body of a message request. The list of messages comes last and nothing before it depends on
+// it, so that each turn's request is the beginning of the next one's.
 func (provider) AppendRequest(dst []byte, r *codec.Request, t *codec.Target) ([]byte, error) {
 	e := requestEncoder{dst: dst, r: r, t: t}
 	e.dropped()
@@ -35,8 +35,8 @@ type requestEncoder struct {
 	dst     []byte
 	r       *codec.Request
 	t       *codec.Target
-	opening int  // messages that went into system
-	listed  bool // the list that is being written has an element
+	opening int  // messages moved to system
+	listed  bool // the current list has an element
 }
 
 func (e *requestEncoder) raw(text string) { e.dst = append(e.dst, text...) }
@@ -53,7 +53,7 @@ func (e *requestEncoder) member(name string) {
 // body writes a string value.
 func (e *requestEncoder) body(b []byte) { e.dst = scan.QuoteBody(e.dst, b) }
 
-// element begins another element of the list that is being written.
+// element begins another element of the current list.
 func (e *requestEncoder) element() {
 	if e.listed {
 		e.raw(",")
@@ -61,7 +61,7 @@ func (e *requestEncoder) element() {
 	e.listed = true
 }
 
-// dropped notes what the format has no member for.
+// dropped notes the members that the format lacks.
 func (e *requestEncoder) dropped() {
 	r := e.r
 	for _, absent := range [...]struct {
@@ -104,7 +104,7 @@ func (e *requestEncoder) limits() {
 	e.stops()
 }
 
-// stops leaves out sequences of white space, which providers refuse.
+// stops drops white-space sequences, which providers refuse.
 func (e *requestEncoder) stops() {
 	e.listed = false
 	for _, stop := range e.r.Stop {
@@ -143,7 +143,7 @@ func (e *requestEncoder) bookkeeping() {
 }
 
 // serviceTier writes the tiers that the format has words for. Priority would be speed "fast", which most models refuse
-// without a beta header, so that it is left out.
+// without a beta header, so it is dropped.
 func (e *requestEncoder) serviceTier() {
 	switch string(e.r.ServiceTier) {
 	case "":
@@ -206,7 +206,7 @@ func (e *requestEncoder) reasoning() {
 	e.raw("}")
 }
 
-// display is the word for whether the client wants to see the thinking, nil where it left that open.
+// display returns the word for whether the client wants to see the thinking, nil if it left that open.
 func (e *requestEncoder) display() []byte {
 	switch reasoning := &e.r.Reasoning; {
 	case reasoning.Display != nil || reasoning.Visible == codec.Unset:
@@ -218,7 +218,7 @@ func (e *requestEncoder) display() []byte {
 	}
 }
 
-// output writes output_config. An answer that is to be any JSON object has no form here: the engine asks for it in words.
+// output writes output_config. The format has no form for any JSON object: crossing requests it in words.
 func (e *requestEncoder) output() {
 	schema := e.r.Output.Kind == codec.OutputSchema && e.r.Output.Schema != nil
 	effort := e.r.Reasoning.Effort
@@ -242,8 +242,8 @@ func (e *requestEncoder) output() {
 	e.raw("}")
 }
 
-// system writes the opening text, a block for each part of it: providers read some blocks by their place, and cache by
-// block. System messages at the head of the conversation belong to it.
+// system writes the opening text, one block per part: providers read some blocks by position, and cache by block.
+// Opening system messages belong to it.
 func (e *requestEncoder) system() {
 	e.listed = false
 	for i := range e.r.Instructions {

@@ -2,11 +2,11 @@ package messages
 
 import "strconv"
 
-// minThinkingTopP is the least top_p that providers take while the model thinks (docs/wire/translation.md#2.2).
+// minThinkingTopP is the least top_p that providers accept while the model thinks (docs/wire/translation.md#2.2).
 const minThinkingTopP = 0.95
 
-// sampling writes temperature, top_p and top_k as far as the model takes them: none of them on newer models, not
-// temperature and top_p together, and next to none while it thinks (P55). What it refuses is left out and noted.
+// sampling writes temperature, top_p and top_k as far as the model accepts them: none on newer models, not temperature
+// and top_p together, and almost none while it thinks (P55). What it refuses is dropped and noted.
 func (e *requestEncoder) sampling() {
 	r, thinks := e.r, e.thinks()
 	temperature, topP, topK := r.Temperature, r.TopP, r.TopK
@@ -37,7 +37,7 @@ func (e *requestEncoder) sampling() {
 
 var temperatureMax = []byte("1")
 
-// refuse leaves out a member, and notes it where it was set.
+// refuse drops a member, and notes it if it was set.
 func (e *requestEncoder) refuse(name string, value *[]byte) {
 	if *value != nil {
 		e.r.Notes.Drop(name)

@@ -15,24 +15,24 @@ import (
 // EnvKey is the variable in which agents find the service key.
 const EnvKey = "MNEME_KEY"
 
-// Server is where an agent is led, and as whom.
+// Server is the server for an agent, and the agent's identity there.
 type Server struct {
 	Origin   string // "http://host:port"
 	Key      string
 	Memory   bool   // give the agent the memory as tools
-	Recall   string // the command that recalls, where the agent is to be told what earlier sessions say; "" where it is not
-	OwnLogin bool   // leave the agent's own login with its provider in place
+	Recall   string // the command for recall, if the agent uses it; "" if not
+	OwnLogin bool   // keep the agent's own login with its provider
 }
 
-// Launch is what an agent is started with.
+// Launch is how an agent is started.
 type Launch struct {
-	Drop []string // variables that lead elsewhere, and are kept from the agent
+	Drop []string // variables that point elsewhere, removed from the agent's environment
 	Set  []string // NAME=value
-	Args []string // before those of the user
-	Note string   // what the user should know; "" for nothing
+	Args []string // before the user's
+	Note string   // a note for the user; "" for none
 }
 
-// Agent is one that is known.
+// Agent is a known agent.
 type Agent struct {
 	Name   string
 	launch func(Server) (Launch, error)
@@ -47,7 +47,7 @@ var agents = []Agent{
 	{"aider", launchAider},
 }
 
-// Names lists the agents that are known.
+// Names lists the known agents.
 func Names() []string {
 	names := make([]string, len(agents))
 	for i := range agents {
@@ -56,8 +56,7 @@ func Names() []string {
 	return names
 }
 
-// Find gives the agent of that name. Any other program is taken for one that reads the usual variables; known is then
-// false.
+// Find returns the agent of that name. Any other program is assumed to read the usual variables; known is then false.
 func Find(name string) (a Agent, known bool) {
 	if i := slices.IndexFunc(agents, func(a Agent) bool { return a.Name == name }); i >= 0 {
 		return agents[i], true
@@ -65,7 +64,7 @@ func Find(name string) (a Agent, known bool) {
 	return Agent{name, launchAny}, false
 }
 
-// Launch says how the agent is started on a server.
+// Launch returns how the agent is started on a server.
 func (a Agent) Launch(s Server) (Launch, error) {
 	l, err := a.launch(s)
 	l.Drop = append(l.Drop, EnvKey)
@@ -77,7 +76,7 @@ func (a Agent) Launch(s Server) (Launch, error) {
 	return l, err
 }
 
-// Environment is base with the variables of the launch.
+// Environment returns base with the variables of the launch.
 func (l *Launch) Environment(base []string) []string {
 	kept := slices.DeleteFunc(slices.Clone(base), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
@@ -86,7 +85,7 @@ func (l *Launch) Environment(base []string) []string {
 	return append(kept, l.Set...)
 }
 
-// The usual variables. A key for the provider itself is kept from agents that would prefer it to ours.
+// The usual variables. A key for the provider itself is removed for agents that would prefer it to ours.
 func openAI(s Server) []string {
 	return []string{"OPENAI_BASE_URL=" + s.Origin + "/v1", "OPENAI_API_BASE=" + s.Origin + "/v1", "OPENAI_API_KEY=" + s.Key}
 }
@@ -95,7 +94,7 @@ func anthropic(s Server) []string {
 	return []string{"ANTHROPIC_BASE_URL=" + s.Origin, "ANTHROPIC_AUTH_TOKEN=" + s.Key}
 }
 
-const anthropicKey = "ANTHROPIC_API_KEY" // sent as x-api-key, in which no service key is read
+const anthropicKey = "ANTHROPIC_API_KEY" // sent as x-api-key, which is never read as a service key
 
 func noOwnLogin(s Server, name, why string) error {
 	if !s.OwnLogin {
@@ -111,7 +110,7 @@ func noMemory(s Server, name string) error {
 	return fmt.Errorf("%s cannot be given the memory for one run; add the MCP server %s/mcp to its configuration, with the header Authorization: Bearer $%s", name, s.Origin, EnvKey)
 }
 
-// ownLoginNote says what passing a login through means.
+// ownLoginNote explains what passing a login through means.
 const ownLoginNote = "your own login goes through mneme to the provider, which bills you; mneme keeps no copy of it. " +
 	"Check the provider's terms before you send it through a server that others operate"
 
@@ -127,7 +126,7 @@ func launchClaude(s Server) (Launch, error) {
 		l.Note = ownLoginNote
 	}
 	if s.Memory {
-		// One word, because the flag would take the prompt after it for another file.
+		// One word, because otherwise the flag would take the prompt after it for another file.
 		l.Args = []string{"--mcp-config=" + asJSON(object{"mcpServers": object{"mneme": object{
 			"type": "http", "url": s.Origin + "/mcp", "headers": object{"Authorization": "Bearer ${" + EnvKey + "}"},
 		}}})}
@@ -157,12 +156,12 @@ func launchCodex(s Server) (Launch, error) {
 	return l, noOwnLogin(s, "codex", "with a ChatGPT login it uses another host, with a protocol of its own; use an API key at the server, or codex without mneme")
 }
 
-// opencodeConfig leads the providers that opencode knows to the server; their models keep the names that it has for them.
+// opencodeConfig points opencode's providers to the server; their models keep their names.
 func opencodeConfig(s Server, key string) object {
 	through := func(base string) object { return object{"options": object{"baseURL": base, "apiKey": key}} }
 	config := object{"provider": object{
 		"openai": through(s.Origin + "/v1"),
-		// Its Anthropic package sends a key as x-api-key; the header beside it is the one that is read.
+		// Its Anthropic package sends a key as x-api-key; the server reads the other header.
 		"anthropic": object{"options": object{"baseURL": s.Origin + "/v1", "apiKey": key, "headers": object{"Authorization": "Bearer " + key}}},
 		"mneme": object{
 			"npm": "@ai-sdk/openai-compatible", "name": "mneme",
@@ -206,7 +205,7 @@ func launchAny(s Server) (Launch, error) {
 
 type object = map[string]any
 
-// asJSON writes what cannot fail to be written, on one line.
+// asJSON encodes a value that cannot fail, on one line.
 func asJSON(v any) string {
 	text, _ := json.Marshal(v)
 	return string(text)

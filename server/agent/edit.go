@@ -13,7 +13,7 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// members sets members of a JSON text, which may have comments. Everything else in it keeps its bytes.
+// members sets members of a JSON text, which may have comments. The rest of the text keeps its bytes.
 type members []member
 
 type member struct {
@@ -82,7 +82,7 @@ func pointerOf(path []string) string {
 	return b.String()
 }
 
-// standard is a value as plain JSON, for comparison.
+// standard returns a value as plain JSON, for comparison.
 func standard(v *hujson.Value) []byte {
 	c := v.Clone()
 	c.Standardize()
@@ -90,7 +90,7 @@ func standard(v *hujson.Value) []byte {
 	return bytes.TrimSpace(c.Pack())
 }
 
-// revert takes edits out of a text that has changed since. left counts members that somebody else has set meanwhile.
+// revert undoes edits in a text that has changed since. left counts members that somebody else has set in the meantime.
 func revert(text []byte, edits []Edit) (reverted []byte, left int, err error) {
 	if len(edits) > 0 && edits[0].Pointer == "" {
 		reverted, err = revertText(text, edits)
@@ -106,7 +106,7 @@ func revert(text []byte, edits []Edit) (reverted []byte, left int, err error) {
 		case there == nil: // gone already
 			continue
 		case !sameJSON(standard(there), e.After):
-			if string(e.After) != "{}" { // an object that setup made stays as long as it has other members
+			if string(e.After) != "{}" { // an object made by setup stays while it has other members
 				left++
 			}
 			continue
@@ -208,7 +208,7 @@ func setUpOpencode(h Homes, s Server) []change {
 	for _, group := range []string{"provider", "mcp"} {
 		entries, _ := config[group].(object)
 		for name, value := range entries {
-			if group == "provider" && name != "mneme" { // what a user has set for a provider beside it stays
+			if group == "provider" && name != "mneme" { // a user's other settings for a provider stay
 				for option, text := range value.(object)["options"].(object) {
 					m = append(m, member{[]string{group, name, "options", option}, text})
 				}

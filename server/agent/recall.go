@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// EnvURL is the variable in which the command that recalls finds the server.
+// EnvURL is the variable with the server's URL for the recall command.
 const EnvURL = "MNEME_URL"
 
 // hookSeconds is how long an agent waits for its memory.
 const hookSeconds = 2
 
-// claudeHooks are the settings of Claude Code that let it ask with every prompt and at the start of a session
-// (docs/recall.md). It skips HTTP hooks for the start.
+// claudeHooks returns the settings with which Claude Code asks at every prompt and at the start of a session
+// (docs/recall.md). It skips HTTP hooks at the start.
 func claudeHooks(s Server) object {
 	hook := func(h object) []object {
 		h["timeout"] = hookSeconds
@@ -27,7 +27,8 @@ func claudeHooks(s Server) object {
 	}}
 }
 
-// codexHooks are the same for Codex, whose hooks are commands. It runs none that nobody has trusted before; these are ours.
+// codexHooks returns the same for Codex, whose hooks are commands. It runs only hooks that somebody has trusted; these
+// are ours.
 func codexHooks(s Server) (args []string) {
 	args = []string{"--dangerously-bypass-hook-trust", "-c", "features.hooks=true"}
 	for _, event := range []string{"UserPromptSubmit", "SessionStart"} {
@@ -36,7 +37,7 @@ func codexHooks(s Server) (args []string) {
 	return args
 }
 
-// noRecall is for agents that have no hooks.
+// noRecall returns the error for agents without hooks.
 func noRecall(name string) error {
 	if name == "claude" || name == "codex" {
 		return nil

@@ -11,11 +11,11 @@ import (
 	"slices"
 )
 
-// Setup leads an agent to a server for good, by its own configuration files.
+// Setup connects an agent to a server permanently, in its own configuration files.
 type Setup struct {
 	Name  string
 	files func(Homes, Server) []change
-	note  string // what remains to be done by the user
+	note  string // what the user still has to do
 }
 
 // Homes are the directories in which agents look for their configuration.
@@ -25,7 +25,7 @@ type Homes struct {
 	System string                      // as runtime.GOOS names it
 }
 
-// UserHomes are those of this process.
+// UserHomes returns those of this process.
 func UserHomes() (Homes, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -34,7 +34,7 @@ func UserHomes() (Homes, error) {
 	return Homes{User: home, Lookup: os.LookupEnv, System: runtime.GOOS}, nil
 }
 
-// in is a path below the directory that a variable names, else below one in the home directory.
+// in returns a path below the directory in a variable, or else below one in the home directory.
 func (h Homes) in(variable string, other []string, path ...string) string {
 	if dir, _ := h.Lookup(variable); variable != "" && filepath.IsAbs(dir) {
 		return filepath.Join(append([]string{dir}, path...)...)
@@ -42,7 +42,7 @@ func (h Homes) in(variable string, other []string, path ...string) string {
 	return filepath.Join(slices.Concat([]string{h.User}, other, path)...)
 }
 
-// settings is a path below the directory of the settings of programs.
+// settings returns a path below the directory for programs' settings.
 func (h Homes) settings(path ...string) string {
 	switch h.System {
 	case "windows":
@@ -53,41 +53,41 @@ func (h Homes) settings(path ...string) string {
 	return h.in("XDG_CONFIG_HOME", []string{".config"}, path...)
 }
 
-// change is what is to become of one file.
+// change is the change to one file.
 type change struct {
 	file string
 	edit editor
 }
 
-// editor changes a text and takes its change back out of one that has been changed since.
+// editor changes a text and undoes its change in a text that has changed since.
 type editor interface {
-	// apply returns the text with the change, and what revert needs to know. There is no file if text is nil.
+	// apply returns the changed text, and what revert needs. text is nil if there is no file.
 	apply(text []byte) (changed []byte, done []Edit, err error)
 }
 
 // Edit is one change to a text: of a member of JSON, or of a part of a text.
 type Edit struct {
 	Pointer string `json:"pointer,omitempty"` // RFC 6901; "": a part of a text
-	Before  []byte `json:"before,omitempty"`  // what was there; nil: nothing
+	Before  []byte `json:"before,omitempty"`  // the old value; nil: none
 	After   []byte `json:"after"`
 }
 
-// Record is what a setup has done, for [Undo].
+// Record is what a setup has changed, for [Undo].
 type Record struct {
 	Agent string       `json:"agent"`
-	Key   string       `json:"key,omitempty"` // id of the key that was made for it
+	Key   string       `json:"key,omitempty"` // id of the key made for it
 	Files []FileRecord `json:"files"`
 }
 
-// FileRecord is what became of one file.
+// FileRecord is the change to one file.
 type FileRecord struct {
 	File    string      `json:"file"`
 	Existed bool        `json:"existed"`
-	Mode    fs.FileMode `json:"mode,omitempty"` // of a file that was there
+	Mode    fs.FileMode `json:"mode,omitempty"` // of an existing file
 	Before  []byte      `json:"before,omitempty"`
 	After   []byte      `json:"after"`
 	Edits   []Edit      `json:"edits"`
-	Made    []string    `json:"made,omitempty"` // directories, the innermost first
+	Made    []string    `json:"made,omitempty"` // created directories, innermost first
 }
 
 var setups = []Setup{
@@ -108,7 +108,7 @@ func Setups() []string {
 	return names
 }
 
-// Note is what remains to be done after a setup; "" for nothing.
+// Note returns what the user still has to do after a setup; "" for nothing.
 func Note(name string) string {
 	for i := range setups {
 		if setups[i].Name == name {
@@ -118,8 +118,8 @@ func Note(name string) string {
 	return ""
 }
 
-// Apply leads the agent to the server. It reads each file before it writes any, and has record kept before that, so that
-// whatever happens can be taken back.
+// Apply connects the agent to the server. It reads all files before it writes any, and calls keep with the record
+// before that, so that everything can be undone.
 func Apply(name string, h Homes, s Server, keep func(Record) error) (Record, error) {
 	i := slices.IndexFunc(setups, func(s Setup) bool { return s.Name == name })
 	if i < 0 {
@@ -152,11 +152,11 @@ func takeBack(files []FileRecord) (err error) {
 	return err
 }
 
-// prepare works out what a file becomes.
+// prepare computes the new content of a file.
 func prepare(c change) (f FileRecord, err error) {
 	f.File = c.file
 	if real, err := filepath.EvalSymlinks(c.file); err == nil {
-		f.File = real // a link, as of dotfiles, stays one
+		f.File = real // a link, as for dotfiles, stays one
 	}
 	text, err := os.ReadFile(f.File)
 	switch {
@@ -183,7 +183,7 @@ func prepare(c change) (f FileRecord, err error) {
 	return f, nil
 }
 
-// write puts the new text in place, for this user's eyes: it holds a key.
+// write writes the new text, readable only by this user, because it holds a key.
 func (f *FileRecord) write() error {
 	if err := os.MkdirAll(filepath.Dir(f.File), 0o700); err != nil {
 		return err
@@ -191,8 +191,8 @@ func (f *FileRecord) write() error {
 	return replace(f.File, f.After, 0o600)
 }
 
-// Undo takes back what a setup has done, and says of each file what became of it. A file that nobody has changed since
-// becomes what it was, byte for byte; of one that was changed, only what setup wrote goes.
+// Undo undoes a setup, and reports on each file. An unchanged file is restored byte for byte; from a changed one, only
+// what setup wrote is removed.
 func Undo(r Record) (said []string, err error) {
 	for i := range r.Files {
 		text, undone := r.Files[i].undo()
@@ -236,7 +236,7 @@ func (f *FileRecord) undo() (said string, err error) {
 	return said, replace(f.File, reverted, mode)
 }
 
-// replace puts a text in the place of a file, whole.
+// replace replaces a file as a whole.
 func replace(file string, text []byte, mode fs.FileMode) error {
 	fresh, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
 	if err != nil {

@@ -17,20 +17,20 @@ import (
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-// Credentials gives an account's own credential for a provider; found is false where it has none.
+// Credentials returns an account's own credential for a provider; found is false if it has none.
 type Credentials func(account, provider string) (secret string, found bool, err error)
 
 // Call is one call to a model.
 type Call struct {
-	Account   string // whose credential is used; the server's where it has none
+	Account   string // whose credential is used; the server's if it has none
 	Operation router.Operation
 	Placement router.Placement
-	Format    codec.Format // spoken with the provider
+	Format    codec.Format // spoken to the provider
 	Body      []byte       // in that format
-	MaxAnswer int          // bytes of the largest answer that is read
+	MaxAnswer int          // the largest answer that is read, in bytes
 }
 
-// Do makes the call and gives the body of the answer. What the provider refuses is a [*codec.Error], which quotes no
+// Do makes the call and returns the body of the answer. A refusal by the provider is a [*codec.Error], which quotes no
 // credential.
 func (c Credentials) Do(ctx context.Context, call *Call) ([]byte, error) {
 	p := call.Placement.Provider
@@ -64,7 +64,7 @@ func (c Credentials) Do(ctx context.Context, call *Call) ([]byte, error) {
 	return answer, nil
 }
 
-// of is the account's own credential, or the zero one, which stands for the server's; and where to set a valid one.
+// of returns the account's own credential, or the zero one for the server's; and where to set a valid one.
 func (c Credentials) of(call *Call) (credential router.Credential, fix string, err error) {
 	p := call.Placement.Provider
 	secret, found, err := c(call.Account, p.Name())

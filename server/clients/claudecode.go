@@ -6,8 +6,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/crossing"
 )
 
-// claudeCode sends a session id that its subagents share, and theirs beside it (docs/wire/clients.md#1). The session id
-// also stands in metadata.user_id, which holds JSON, and in older versions ends with it.
+// claudeCode sends a session id that its subagents share, and their own ids besides (docs/wire/clients.md#1). The
+// session id is also in metadata.user_id, which holds JSON, and in older versions ends with it.
 var claudeCode = client{
 	headers: []string{
 		"User-Agent", "X-App", "Anthropic-Version", "Anthropic-Beta",

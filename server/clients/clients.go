@@ -12,7 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Request is what a client is known by.
+// Request has what identifies a client.
 type Request struct {
 	Headers
 	Surface  codec.Format
@@ -20,29 +20,29 @@ type Request struct {
 	Envelope *codec.Envelope // of Body
 }
 
-// Headers gives the value of a header, "" where there is none.
+// Headers returns the value of a header, "" if there is none.
 type Headers interface{ Header(name string) string }
 
-// Hints are what a client says of its conversation in its own words. What it does not say is "".
+// Hints are a client's own statements about its conversation. What it does not say is "".
 type Hints struct {
 	Session   string
-	Agent     string // the subagent that speaks, "" for the main one
+	Agent     string // the subagent, "" for the main one
 	Parent    string // the agent that it works for
-	Auxiliary string // why the request is no turn, such as [store.AuxiliaryPrewarm]
+	Auxiliary string // why the request is not a turn, such as [store.AuxiliaryPrewarm]
 }
 
 // client is one program.
 type client struct {
-	headers   []string             // that identify it and its conversations; none of them is a credential
+	headers   []string             // that identify it and its conversations; none is a credential
 	hints     func(*Request) Hints // nil: it sends no ids
-	titles    []string             // words by which it asks for a title
-	summaries []string             // words by which it asks for a summary
+	titles    []string             // words with which it asks for a title
+	summaries []string             // words with which it asks for a summary
 }
 
 // all are the clients in the order in which their ids are looked for.
 var all = []*client{&claudeCode, &codex, &opencode, &generic}
 
-// KeptHeaders are those that say which client sent a request, and which conversation of its own it belongs to.
+// KeptHeaders are the headers that identify the client of a request, and its own conversation.
 var KeptHeaders = func() (names []string) {
 	for _, c := range all {
 		names = append(names, c.headers...)
@@ -51,7 +51,7 @@ var KeptHeaders = func() (names []string) {
 	return slices.Compact(names)
 }()
 
-// Hints gives what the client says of its conversation.
+// Hints returns what the client says about its conversation.
 func (r *Request) Hints() (h Hints) {
 	for _, c := range all {
 		if c.hints == nil {
@@ -68,7 +68,7 @@ func (r *Request) Hints() (h Hints) {
 	return h
 }
 
-// KeptID is an id that a client sent in members of its own; a value that could not be kept as an id is none.
+// KeptID returns an id from a client's own members; "" if it cannot be kept as an id.
 func KeptID(id string) string {
 	if codec.CheckContinuity("id", id) != nil {
 		return ""
@@ -85,12 +85,12 @@ func (r *Request) first(names ...string) string {
 	return ""
 }
 
-// firstWords is how many bytes of a message are looked at for what it is about.
+// firstWords is how many bytes of a message are examined for its purpose.
 const firstWords = 512
 
-// Auxiliary is why the request is no turn, "" for a turn. Agents also ask models for titles and summaries of their
-// conversations, and say so in the first words of their instructions, or for summaries in those of the last message. Only
-// requests without tools ask for titles.
+// Auxiliary returns why the request is not a turn, "" for a turn. Agents also ask models for titles and summaries of
+// their conversations, and say so in the first words of their instructions, or for summaries in those of the last
+// message. Only requests without tools ask for titles.
 func (r *Request) Auxiliary() string {
 	if r.Surface == codec.Embeddings {
 		return ""
@@ -137,12 +137,12 @@ func isInstruction(item []byte) bool {
 
 func beginning(text []byte) []byte { return bytes.ToLower(text[:min(len(text), firstWords)]) }
 
-// anyHas reports whether one of the clients has a mark that stands in the words.
+// anyHas reports whether the words contain a mark of one of the clients.
 func anyHas(words []byte, marks func(*client) []string) bool {
 	return slices.ContainsFunc(all, func(c *client) bool {
 		return slices.ContainsFunc(marks(c), func(mark string) bool { return bytes.Contains(words, []byte(mark)) })
 	})
 }
 
-// member is a string in a JSON object; "" where there is none.
+// member returns a string in a JSON object; "" if there is none.
 func member(object []byte, name string) string { return scan.String(scan.Get(object, name)) }

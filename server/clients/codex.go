@@ -7,7 +7,7 @@ import (
 )
 
 // codex calls the thread of a plain run its session, and a subagent's thread something else (docs/wire/clients.md#1). A
-// prompt cache key is the session's id only where Codex sends it: elsewhere it can be one for all conversations.
+// prompt cache key is the session's id only if Codex sends it: elsewhere it can be one for all conversations.
 var codex = client{
 	headers: []string{
 		"User-Agent", "Originator", "Session-Id", "Session_id", "Conversation_id", "Thread-Id", "X-Client-Request-Id", "X-Codex-Turn-Metadata",
@@ -39,7 +39,7 @@ var codex = client{
 	summaries: []string{"context checkpoint compaction"},
 }
 
-// IsCodex reports whether the Codex command line sends a request. It drops refusal parts, which it therefore gets as text.
+// IsCodex reports whether the Codex command line sends a request. It drops refusal parts, so it gets refusals as text.
 func IsCodex(h Headers) bool {
 	return strings.HasPrefix(h.Header("Originator"), "codex") || strings.HasPrefix(h.Header("User-Agent"), "codex")
 }

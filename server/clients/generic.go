@@ -1,7 +1,7 @@
 package clients
 
-// generic is every other program: Qwen Code, Gemini CLI and the SDKs send no ids, and their conversations are told apart by
-// their opening messages (docs/wire/clients.md#1).
+// generic is every other program: Qwen Code, Gemini CLI and the SDKs send no ids, so their conversations are
+// distinguished by their opening messages (docs/wire/clients.md#1).
 var generic = client{
 	headers: []string{"User-Agent"},
 	titles:  []string{"generate a title for"},

@@ -17,8 +17,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/chat"
 )
 
-// chatGPT exports its conversations as one JSON array, alone or in the archive that it sends. A conversation is a tree; what
-// counts is the branch that was shown last.
+// chatGPT exports its conversations as one JSON array, alone or in its archive. A conversation is a tree; the branch
+// that was shown last counts.
 var chatGPT = client{
 	name: "chatgpt", what: "the export of ChatGPT: conversations.json, or the zip archive", shape: &chatShape,
 	find: func(ctx context.Context, s *Search) ([]File, error) {
@@ -36,7 +36,7 @@ var chatGPT = client{
 	},
 }
 
-// isChatGPT knows the name of a file of conversations; large exports have several, with numbers.
+// isChatGPT recognises the name of a file of conversations; large exports have several, numbered.
 func isChatGPT(name string) bool {
 	return strings.HasPrefix(name, "conversations") && strings.HasSuffix(name, ".json")
 }
@@ -140,7 +140,7 @@ func (r *reader) chatGPTConversation(element json.RawMessage) error {
 	return err
 }
 
-// shown gives the messages of the branch that was shown last, oldest first; nil for a node without one.
+// shown returns the messages of the branch that was shown last, oldest first; nil for a node without one.
 func (c *chatGPTConversation) shown() (messages []*chatGPTMessage) {
 	seen := make(map[string]bool)
 	for at := c.Current; c.Nodes[at] != nil && !seen[at]; at = c.Nodes[at].Parent {
@@ -151,7 +151,7 @@ func (c *chatGPTConversation) shown() (messages []*chatGPTMessage) {
 	return messages
 }
 
-// chatGPTAnswer joins what a model said in messages that follow on each other.
+// chatGPTAnswer joins a model's consecutive messages.
 type chatGPTAnswer struct {
 	message chatMessage
 	text    []string
@@ -208,7 +208,7 @@ func (a *chatGPTAnswer) end(t *thread) error {
 	return nil
 }
 
-// text is what a message says. Pictures and files are only named.
+// text returns the text of a message. Images and files are only named.
 func (m *chatGPTMessage) text(r *reader) string {
 	var parts []string
 	for _, part := range m.Content.Parts {

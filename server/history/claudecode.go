@@ -9,8 +9,8 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// claudeCode keeps a file of lines for each session and each subagent. An answer takes a line for each of its blocks, and
-// results of tools may stand between them.
+// claudeCode keeps a file of lines for each session and each subagent. An answer takes a line per block, possibly with
+// tool results in between.
 var claudeCode = client{
 	name: "claude-code", what: "a file or folder of ~/.claude/projects", shape: &messagesShape,
 	find: func(ctx context.Context, s *Search) ([]File, error) {
@@ -28,8 +28,8 @@ type claudeLine struct {
 	Agent      string    `json:"agentId"`
 	Sidechain  bool      `json:"isSidechain"`
 	Meta       bool      `json:"isMeta"`            // the program's own text
-	Compact    bool      `json:"isCompactSummary"`  // a summary in place of earlier messages
-	Failed     bool      `json:"isApiErrorMessage"` // the program's own, in place of an answer
+	Compact    bool      `json:"isCompactSummary"`  // a summary that replaces earlier messages
+	Failed     bool      `json:"isApiErrorMessage"` // the program's own, instead of an answer
 	Time       time.Time `json:"timestamp"`
 	Directory  string    `json:"cwd"`
 	Version    string    `json:"version"`
@@ -55,7 +55,7 @@ type claudeUsage struct {
 	} `json:"cache_creation"`
 }
 
-// claudeNotes are lines that are no message.
+// claudeNotes are lines that are not messages.
 var claudeNotes = map[string]bool{
 	"system": true, "summary": true, "attachment": true, "progress": true, "queue-operation": true, "last-prompt": true, "mode": true,
 	"permission-mode": true, "file-history-snapshot": true, "custom-title": true, "ai-title": true, "agent-name": true, "tag": true,

@@ -21,11 +21,11 @@ type Search struct {
 	Path   string                      // a file or a folder; "": where the program keeps its history
 	Home   string                      // of the user
 	Lookup func(string) (string, bool) // reads the environment
-	Temp   string                      // a folder for what is needed until the import is done
-	Show   io.Writer                   // is written what is read; may be nil
+	Temp   string                      // a folder for temporary files until the import is done
+	Show   io.Writer                   // receives what is read; may be nil
 }
 
-// in is a path below the directory that a variable names, else below one in the home directory.
+// in returns a path below the directory in a variable, or else below one in the home directory.
 func (s *Search) in(variable, other string, path ...string) string {
 	if dir, _ := s.Lookup(variable); filepath.IsAbs(dir) {
 		return filepath.Join(append([]string{dir}, path...)...)
@@ -69,8 +69,8 @@ type zipped struct {
 
 func (z *zipped) Close() error { return errors.Join(z.File.Close(), z.archive.Close()) }
 
-// under gives the files below a folder, or the one file that root is, the oldest path first. There are none where there is
-// no such folder and nobody named it.
+// under returns the files below a folder, or the one file that root is, oldest path first. There are none if the folder
+// does not exist and nobody named it.
 func under(ctx context.Context, s *Search, root string, takes func(path string) bool) (files []File, err error) {
 	root = cmp.Or(s.Path, root)
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -98,11 +98,11 @@ func hasSuffix(suffix string) func(string) bool {
 	return func(path string) bool { return strings.HasSuffix(path, suffix) }
 }
 
-// maxPiece bounds a line of a history, and the messages between two answers of a model, in bytes: programs keep pictures and
-// whole files there.
+// maxPiece bounds a line of a history, and the messages between two answers of a model, in bytes: programs store images
+// and whole files there.
 const maxPiece = 64 << 20
 
-// eachLine reads lines with their numbers. One that is too long, or ends before its time, is an error.
+// eachLine reads lines with their numbers. A line that is too long or truncated is an error.
 func eachLine(ctx context.Context, from io.Reader, visit func(line []byte) error) error {
 	lines := bufio.NewReaderSize(from, 256<<10)
 	var long []byte

@@ -24,13 +24,13 @@ type client struct {
 	what  string // its files, for errors
 	shape *shape
 	find  func(ctx context.Context, s *Search) ([]File, error)
-	kept  func(s *Search) []File // what find has a program make files of; nil: find makes none
+	kept  func(s *Search) []File // kept returns what find would have a program export; nil: find exports nothing
 	read  func(r *reader, from io.Reader) error
 }
 
 var clients = []*client{&claudeCode, &codex, &opencode, &chatGPT}
 
-// Clients are the names of the programs.
+// Clients returns the names of the programs.
 func Clients() []string {
 	names := make([]string, len(clients))
 	for i, c := range clients {
@@ -45,21 +45,21 @@ type History struct {
 	files    []File
 	sessions map[sessionKey]*Session
 
-	Unknown  map[string]int // lines and parts that nothing is known of, by name
-	Problems []error        // of files that are left out whole
-	Bytes    int64          // of the files that are taken
+	Unknown  map[string]int // unknown lines and parts, by name
+	Problems []error        // of files left out entirely
+	Bytes    int64          // of the files used
 	Files    int
-	Passed   int // exchanges that were left out, because they passed through the store
+	Passed   int // exchanges left out because they passed through the store
 }
 
-// sessionKey tells the conversations of a program apart.
+// sessionKey identifies a conversation of a program.
 type sessionKey struct{ id, agent string }
 
 // Session is one conversation.
 type Session struct {
-	ID          string // of mneme
-	Native      string // of the program
-	Agent       string // the subagent that speaks; "" for the main one
+	ID          string // mneme's
+	Native      string // the program's
+	Agent       string // the subagent; "" for the main one
 	Title       string
 	Project     string
 	Exchanges   int
@@ -73,7 +73,7 @@ type Recorded struct {
 	Since   time.Time       // when the first exchange began; zero: nothing passed
 }
 
-// Kept counts the files that a program has kept, and their bytes, without reading them.
+// Kept counts the files of a program's history, and their bytes, without reading them.
 func Kept(ctx context.Context, name string, s *Search) (files int, bytes int64, err error) {
 	c, err := named(name)
 	if err != nil {
@@ -99,8 +99,8 @@ func named(name string) (*client, error) {
 	return clients[i], nil
 }
 
-// Look reads all that is found, and gives nothing of it: so that what cannot be read is known before anything is imported.
-// A file with an error in it is left out, and the error is one of Problems.
+// Look reads everything without importing it, so that unreadable files are known before an import. A file with an error
+// is left out, and the error is one of Problems.
 func Look(ctx context.Context, name string, s *Search) (*History, error) {
 	c, err := named(name)
 	if err != nil {
@@ -133,7 +133,7 @@ func Look(ctx context.Context, name string, s *Search) (*History, error) {
 	return h, nil
 }
 
-// add takes over what was read of a file. A conversation may be in several.
+// add adds what was read of a file. A conversation may be in several.
 func (h *History) add(r *reader) {
 	for name, n := range r.unknown {
 		h.Unknown[name] += n
@@ -157,7 +157,7 @@ func (h *History) add(r *reader) {
 	}
 }
 
-// Sessions are the conversations in which a model answered, the oldest first.
+// Sessions returns the conversations with an answer of a model, oldest first.
 func (h *History) Sessions() []*Session {
 	list := slices.DeleteFunc(slices.Collect(maps.Values(h.sessions)), func(s *Session) bool { return s.Exchanges == 0 })
 	slices.SortFunc(list, func(a, b *Session) int { return strings.Compare(h.idOf(a), h.idOf(b)) })
@@ -171,11 +171,11 @@ func (h *History) idOf(s *Session) string {
 	return s.ID
 }
 
-// Client is what User-Agent headers call the program.
+// Client returns the program's name in User-Agent headers.
 func (h *History) Client() string { return store.ClientName(h.client.name) }
 
-// Give reads the files again and gives each conversation before its exchanges. It leaves out exchanges that recorded, which
-// may be nil, says passed through the store.
+// Give rereads the files and calls give with each conversation before its exchanges. It leaves out exchanges that
+// passed through the store according to recorded, which may be nil.
 func (h *History) Give(ctx context.Context, show io.Writer, recorded func(*Session) *Recorded, give func(store.Exported) error) error {
 	given := make(map[*Session]*Recorded)
 	for i := range h.files {
@@ -212,8 +212,8 @@ func (h *History) Give(ctx context.Context, show io.Writer, recorded func(*Sessi
 	return nil
 }
 
-// has reports whether an exchange passed through the store. Where the program does not keep the ids of answers, all that it
-// wrote from then on did.
+// has reports whether an exchange passed through the store. If the program does not keep the ids of answers, everything
+// from the first recorded exchange on did.
 func (r *Recorded) has(x *store.Exchange) bool {
 	if r.Since.IsZero() {
 		return false
@@ -224,7 +224,7 @@ func (r *Recorded) has(x *store.Exchange) bool {
 	return !x.Started.Before(r.Since.Add(-recordedSlack))
 }
 
-// recordedSlack is how much earlier than mneme a program notes that a request began: it waits for its own preparations.
+// recordedSlack is how much earlier than mneme a program notes the start of a request, because of its own preparations.
 const recordedSlack = 10 * time.Second
 
 func (h *History) session(s *Session, first *store.Exchange) *store.Session {
@@ -238,10 +238,10 @@ func (h *History) session(s *Session, first *store.Exchange) *store.Session {
 	return session
 }
 
-// maxTitle is the longest title that is kept, in bytes.
+// maxTitle is the longest title kept, in bytes.
 const maxTitle = 200
 
-// native is an id of a program as it can be kept; "" where it cannot.
+// native returns a program's id in a form that can be kept; "" if there is none.
 func native(id string) string {
 	if codec.CheckContinuity("id", id) != nil {
 		return ""
@@ -249,7 +249,7 @@ func native(id string) string {
 	return id
 }
 
-// Project is what was found of a project.
+// Project is the history of a project.
 type Project struct {
 	Project   string    `json:"project,omitempty"`
 	Sessions  int       `json:"sessions"`
@@ -258,7 +258,7 @@ type Project struct {
 	Last      time.Time `json:"last"`
 }
 
-// Projects sums the conversations up, the project that was worked on last in front.
+// Projects sums up the conversations, with the latest project first.
 func (h *History) Projects() []*Project {
 	projects := make(map[string]*Project)
 	for _, session := range h.Sessions() {
@@ -281,14 +281,14 @@ func (h *History) Projects() []*Project {
 	})
 }
 
-// Store tells of the sessions of an account, and of their exchanges.
+// Store has the sessions of an account, and their exchanges.
 type Store interface {
 	EachSession(visit func(*store.Session) error) error
 	EachExchange(session string, visit func(*store.ExchangeInfo)) error
 }
 
-// RecordedIn says of the conversations that were found which of them passed through a store, and which answers: they are on
-// record as they were.
+// RecordedIn returns which of the found conversations passed through a store, and which answers: those are already on
+// record.
 func (h *History) RecordedIn(s Store) (func(*Session) *Recorded, error) {
 	recorded := make(map[*Session]*Recorded)
 	err := s.EachSession(func(m *store.Session) error {

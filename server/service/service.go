@@ -14,30 +14,30 @@ import (
 	"strings"
 )
 
-// Program is what is kept running.
+// Program is the program to keep running.
 type Program struct {
-	Executable  string // its whole path
+	Executable  string // its full path
 	Args        []string
-	Environment []string // NAME=value, beside those of the user's session
-	Log         string   // file for what it writes, where the keeper has no log of its own
+	Environment []string // NAME=value, in addition to the user's session
+	Log         string   // output file, if the keeper has no log of its own
 }
 
 // Keeper starts and stops the program.
 type Keeper interface {
-	// Name is what people call it.
+	// Name returns the name that people use for it.
 	Name() string
-	// Up has the program run from now on, with its newest settings.
+	// Up starts the program, or restarts it with its newest settings.
 	Up(ctx context.Context, p Program) error
-	// Down ends it for good. managed is false where the keeper does not know it.
+	// Down stops it permanently. managed is false if the keeper does not know it.
 	Down(ctx context.Context) (managed bool, err error)
-	// Logs is how people read what it writes.
+	// Logs returns how people read its output.
 	Logs(p Program) string
 }
 
-// Run runs a tool of the system and gives what it writes.
+// Run runs a tool of the system and returns its output.
 type Run func(ctx context.Context, name string, args ...string) (string, error)
 
-// Tool is the [Run] of this system.
+// Tool is the system's [Run].
 func Tool(ctx context.Context, name string, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	if err != nil {
@@ -46,7 +46,7 @@ func Tool(ctx context.Context, name string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// Find gives the keeper of this system. Start begins a plain process, for systems without one.
+// Find returns the keeper of this system. start starts a plain process, for systems without one.
 func Find(ctx context.Context, run Run, home string, start func(Program) error) Keeper {
 	return find(ctx, runtime.GOOS, run, home, os.Getuid(), start)
 }
@@ -110,7 +110,7 @@ func (s *systemd) each(ctx context.Context, commands ...[]string) error {
 	return nil
 }
 
-// systemdWord quotes a word (systemd.syntax(7), systemd.unit(5)): % and $ begin what it replaces.
+// systemdWord quotes a word (systemd.syntax(7), systemd.unit(5)): % and $ start substitutions.
 func systemdWord(word string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$", "\n", `\n`).Replace(word) + `"`
 }
@@ -162,7 +162,7 @@ func xmlText(text string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)
 }
 
-// scheduler is a task at logon: a service of Windows would need an administrator, and would not see the user's data.
+// scheduler is a task at logon: a Windows service would need an administrator, and would not see the user's data.
 type scheduler struct{ run Run }
 
 const task = "mneme"
@@ -194,7 +194,7 @@ func (s *scheduler) Down(ctx context.Context) (bool, error) {
 	return true, err
 }
 
-// process is one that nothing looks after. Who asks for its end knows it by the data that it has open.
+// process is a plain process. Whoever stops it finds it by the data that it has open.
 type process struct{ start func(Program) error }
 
 func (*process) Name() string {
@@ -207,7 +207,7 @@ func (p *process) Up(_ context.Context, program Program) error { return p.start(
 
 func (*process) Down(context.Context) (bool, error) { return false, nil }
 
-// put writes a file for this user alone: arguments and variables may hold what others should not see.
+// put writes a file only for this user: arguments and variables may be private.
 func put(file, text string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // shared with other programs' units
 		return err
@@ -215,7 +215,7 @@ func put(file, text string) error {
 	return os.WriteFile(file, []byte(text), 0o600)
 }
 
-// takeOut ends what a file describes, and removes the file.
+// takeOut stops what a file describes, and removes the file.
 func takeOut(file string, end, after func() error) (bool, error) {
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return false, nil

@@ -9,10 +9,10 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// markdown is for people: a chapter for each conversation, with what tools did folded away.
+// markdown is for people: a chapter per conversation, with tool output folded.
 type markdown struct {
 	out  *bufio.Writer
-	last string // who spoke
+	last string // the last speaker
 }
 
 func (f *markdown) begin(c *Conversation) {

@@ -13,7 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Conversation is what a transcript says of a whole conversation.
+// Conversation is what a transcript says about a whole conversation.
 type Conversation struct {
 	ID      string
 	Title   string
@@ -22,21 +22,21 @@ type Conversation struct {
 	Began   time.Time
 }
 
-// form writes conversations one after the other. What is not in a form is left out: pictures and files, of which a record has
-// no bytes, are named.
+// form writes conversations one after the other. What a form cannot express is left out; images and files, whose bytes
+// the record lacks, are named.
 type form interface {
 	begin(c *Conversation)
 	message(m *store.Message, at time.Time, model string)
 	end()
 }
 
-// Writer writes the conversations of an account. After an error it writes nothing more, and Flush tells of the error.
+// Writer writes the conversations of an account. After an error it writes nothing more, and Flush returns the error.
 type Writer struct {
 	out  *bufio.Writer
 	form form
 }
 
-// Forms are the names of the forms.
+// Forms lists the forms.
 var Forms = []string{"openai-chat", "sharegpt", "markdown"}
 
 // NewWriter returns a writer of a form to w; the caller flushes it.
@@ -53,7 +53,7 @@ func NewWriter(name string, w io.Writer) (*Writer, error) {
 	return nil, fmt.Errorf("no form %q is known; known are %s", name, strings.Join(Forms, ", "))
 }
 
-// Begin begins a conversation.
+// Begin starts a conversation.
 func (w *Writer) Begin(c *Conversation) { w.form.begin(c) }
 
 // Turn writes what an exchange added.
@@ -93,7 +93,7 @@ func encode(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'})
 }
 
-// said is the text of a message, with the names of what has no text.
+// said returns the text of a message, with names in place of media.
 func said(m *store.Message) string {
 	var texts []string
 	for i := range m.Parts {

@@ -13,10 +13,11 @@ import (
 	"time"
 )
 
-// mostWaiting bounds an outbox: the oldest go first. A receiver that is away for a day finds no more than these.
+// mostWaiting bounds an outbox: the oldest messages are dropped first. A receiver that is down for a day finds at most
+// these.
 const mostWaiting = 1000
 
-// message is one that waits for its receiver.
+// message is a message for a receiver.
 type message struct {
 	ID       string          `json:"id"` // also the name of its file; ids ascend with time
 	Body     json.RawMessage `json:"body"`
@@ -34,7 +35,7 @@ type outbox struct {
 
 const suffix = ".json"
 
-// open reads what is there. What cannot be read stays where it is.
+// open reads existing messages. Unreadable ones stay where they are.
 func (o *outbox) open() error {
 	if err := os.MkdirAll(o.dir, 0o700); err != nil {
 		return err
@@ -59,7 +60,7 @@ func (o *outbox) open() error {
 	return nil
 }
 
-// keep writes a message, new or with another attempt. dropped is the one that had to make room.
+// keep writes a message, new or with another attempt. dropped is the one that made room.
 func (o *outbox) keep(m *message) (dropped *message, err error) {
 	if !slices.Contains(o.waiting, m) {
 		o.waiting = append(o.waiting, m)
@@ -88,7 +89,7 @@ func (o *outbox) remove(m *message) error {
 	return err
 }
 
-// next is the message that is to be sent first; nil: none waits.
+// next returns the message to send first; nil: none waits.
 func (o *outbox) next() *message {
 	if len(o.waiting) == 0 {
 		return nil

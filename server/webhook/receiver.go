@@ -13,11 +13,12 @@ import (
 )
 
 const (
-	mostIncoming = 256              // events that wait to be written to an outbox
+	mostIncoming = 256              // events waiting for an outbox
 	timeout      = 15 * time.Second // for a receiver's answer
 )
 
-// pauses are those after each attempt. The first is for a receiver that restarts, the last ones for one that is repaired.
+// pauses are the waits after each attempt. The first is for a receiver that restarts, the last ones for one that is
+// repaired.
 var pauses = []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour}
 
 func pause(attempt int) time.Duration {
@@ -27,7 +28,7 @@ func pause(attempt int) time.Duration {
 	return pauses[attempt-1]
 }
 
-// receiver is a hook with what waits for it. All but incoming belongs to run.
+// receiver is a hook with its pending messages. Everything except incoming belongs to run.
 type receiver struct {
 	hook     Hook
 	signer   *standardwebhooks.Webhook

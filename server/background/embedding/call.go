@@ -16,14 +16,14 @@ import (
 // maxAnswer is the largest answer that is read, in bytes: 512 vectors of 4,096 numbers, written out.
 const maxAnswer = 64 << 20
 
-// asking is one set of texts on its way to their vectors.
+// asking is one set of texts being embedded.
 type asking struct {
 	embedder *Embedder
 	way      *way
 	account  string
 	use      search.Use
 
-	mu   sync.Mutex // a plan takes one answer at a time
+	mu   sync.Mutex // a plan accepts one answer at a time
 	plan *embeddings.Plan
 }
 
@@ -48,7 +48,7 @@ func (a *asking) embed(ctx context.Context, texts []string) ([][]float32, error)
 	return a.plan.Vectors(), nil
 }
 
-// batch asks for the vectors of one batch, when it is its turn.
+// batch requests the vectors of one batch, when it is its turn.
 func (a *asking) batch(ctx context.Context, batch embeddings.Batch) error {
 	e := a.embedder
 	select {

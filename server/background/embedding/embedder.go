@@ -15,13 +15,13 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// Settings say which model embeds, and how it is asked.
+// Settings configure the embedding model and its calls.
 type Settings struct {
-	Model          string // any that routes to a provider with embeddings
+	Model          string // any model with a route to a provider with embeddings
 	Dimensions     int    // of the vectors; 0: the model's own
-	DocumentPrefix string // put before what is to be found, for models that want it
-	QueryPrefix    string // put before what is looked for
-	TextBytes      int    // of a text that are embedded; the rest is cut off
+	DocumentPrefix string // put before indexed texts, for models that want it
+	QueryPrefix    string // put before queries
+	TextBytes      int    // embedded of a text; the rest is cut off
 	BatchTexts     int    // in one call at most
 	Calls          int    // at a time
 }
@@ -32,7 +32,7 @@ type Embedder struct {
 	credentials background.Credentials
 	identity    string
 	dimensions  int
-	slots       chan struct{} // one for each call that may be under way
+	slots       chan struct{} // one per concurrent call
 
 	way   atomic.Pointer[way]
 	spent atomic.Int64 // tokens
@@ -42,7 +42,7 @@ type Embedder struct {
 
 var _ search.Embedder = (*Embedder)(nil)
 
-// New takes the model where the router leads. An error is a *[codec.Error] that says which setting is wrong.
+// New uses the model's present route. Its error is a *[codec.Error] that names the wrong setting.
 func New(s Settings, r *router.Router, credentials background.Credentials) (*Embedder, error) {
 	w, err := s.way(r)
 	if err != nil {
@@ -62,8 +62,8 @@ func (e *Embedder) Identity() string { return e.identity }
 // Dimensions implements [search.Embedder].
 func (e *Embedder) Dimensions() int { return e.dimensions }
 
-// Reroute sends the calls that come from now on by another router. Where that leads the model elsewhere nothing is
-// embedded until a restart, because vectors of two models must not meet: the error says so, and Embed repeats it.
+// Reroute sends subsequent calls through another router. If that routes the model elsewhere, nothing is embedded until
+// a restart, because vectors of two models must not be mixed: the error says so, and Embed repeats it.
 func (e *Embedder) Reroute(r *router.Router) error {
 	w, err := e.settings.way(r)
 	if err == nil && (w.identity != e.identity || w.dimensions != e.dimensions) {
@@ -78,19 +78,19 @@ func (e *Embedder) Reroute(r *router.Router) error {
 	return err
 }
 
-// Usage is what the embedder has done since it was made.
+// Usage counts the embedder's work since it was made.
 type Usage struct {
 	Calls    int64 // that were answered
 	Failures int64 // calls that were not
-	Tokens   int64 // as providers count them, or as estimated where they do not
+	Tokens   int64 // as counted by providers, or else estimated
 }
 
-// Usage gives the counts so far.
+// Usage returns the counts so far.
 func (e *Embedder) Usage() Usage {
 	return Usage{Calls: e.calls.Load(), Failures: e.fails.Load(), Tokens: e.spent.Load()}
 }
 
-// How long one call may take. A search waits for its query's vector, and finds by words without it.
+// Limits on one call. A search waits for its query's vector, and finds by words without it.
 const (
 	documentTimeout = time.Minute
 	queryTimeout    = 2 * time.Second
@@ -116,7 +116,8 @@ func (e *Embedder) Embed(ctx context.Context, account string, use search.Use, te
 	if err == nil || !unfit(err) {
 		return vectors, err
 	}
-	// Either one of the texts is at fault, or the provider takes none at all. A text that every model takes tells which.
+	// Either one of the texts is at fault, or the provider accepts none at all. A text that every model accepts shows
+	// which.
 	if _, none := asked.embed(ctx, []string{"memory"}); none != nil {
 		return nil, codec.Errorf(codec.KindUpstream, "%s takes no text as search.embedder has it sent: %s", w.identity, codec.AsError(none, "it failed").Message)
 	}
@@ -127,7 +128,7 @@ func (e *Embedder) slow(timeout time.Duration) error {
 	return codec.Errorf(codec.KindTimeout, "%s gave no vectors within %v", e.identity, timeout)
 }
 
-// unfit tells errors by which a provider says that it will never take these texts.
+// unfit reports whether the provider will never accept these texts.
 func unfit(err error) bool {
 	switch codec.AsError(err, "").Kind {
 	case codec.KindInvalidRequest, codec.KindTooLarge, codec.KindContextTooLong:
@@ -137,7 +138,7 @@ func unfit(err error) bool {
 	}
 }
 
-// prepared is a text as the model is to see it: after its prefix, and cut to what the model takes, at a whole character.
+// prepared returns a text for the model: with its prefix, truncated to the model's limit at a whole character.
 func (s *Settings) prepared(use search.Use, text string) string {
 	if len(text) > s.TextBytes {
 		end := s.TextBytes

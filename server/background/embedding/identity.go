@@ -11,8 +11,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/localhash"
 )
 
-// An identity is "provider/model/dimensions", with "simulated/" before it where the provider is none, and with the
-// prefixes after it as a URL's query where there are any: everything that changes vectors is in it.
+// An identity is "provider/model/dimensions", preceded by "simulated/" if the provider is simulated, and followed by
+// the prefixes, if any, as a URL's query: it has everything that affects vectors.
 
 const (
 	ofSimulated    = "simulated/"
@@ -38,8 +38,7 @@ func (s *Settings) identity(p router.Placement, dimensions int) string {
 	return name
 }
 
-// Former gives an embedder by the identity of one that was configured before, asked as s says; nil where it is not to be
-// had any more.
+// Former returns an embedder by an earlier identity, with the settings of s; nil if it is unavailable.
 func Former(identity string, s Settings, r *router.Router, c background.Credentials) search.Embedder {
 	if size, local := strings.CutPrefix(identity, localhash.Model+"/"); local {
 		dimensions, _ := strconv.Atoi(size)
@@ -58,7 +57,7 @@ func Former(identity string, s Settings, r *router.Router, c background.Credenti
 	return former
 }
 
-// become reads the model, its size and its prefixes out of an identity.
+// become reads the model, its size and its prefixes from an identity.
 func (s *Settings) become(identity string) bool {
 	name, query, _ := strings.Cut(strings.TrimPrefix(identity, ofSimulated), "?")
 	_, rest, _ := strings.Cut(name, "/") // a model's name may have slashes of its own

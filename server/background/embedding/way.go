@@ -8,18 +8,18 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// way is where the router leads the model, and how it is asked there.
+// way is the model's route, and how it is asked.
 type way struct {
 	placement  router.Placement
 	host       router.Embedder
 	identity   string
 	dimensions int // of the vectors
-	ask        int // the size to ask for; 0: none, and the size of the answer is taken
+	ask        int // the size to request; 0: none, and any size is accepted
 
-	refused error // there is no way; nothing else is set
+	refused error // there is no route; nothing else is set
 }
 
-// Check tells what is wrong with settings under a router. The error is a *[codec.Error].
+// Check returns the fault of settings under a router, a *[codec.Error].
 func (s *Settings) Check(r *router.Router) error {
 	_, err := s.way(r)
 	return err
@@ -41,7 +41,7 @@ func (s *Settings) way(r *router.Router) (*way, error) {
 	if w.dimensions == 0 {
 		return nil, codec.Invalid("dimensions", "how long the vectors of %s are is not known; say it in search.embedder.dimensions", s.Model)
 	}
-	// A host is asked for a size only where the model is known to have several: others refuse to be asked.
+	// A host is asked for a size only if the model is known to have several: others refuse that.
 	if m := &host.Model; m.Default > 0 && w.dimensions != m.Default {
 		w.ask = w.dimensions
 	}
@@ -53,7 +53,7 @@ func (s *Settings) way(r *router.Router) (*way, error) {
 	return w, err
 }
 
-// plan writes texts as a request of the embeddings surface.
+// plan makes a request of the embeddings surface from texts.
 func (w *way) plan(s *Settings, use search.Use, texts []string) (*embeddings.Plan, error) {
 	request := &embeddings.Request{
 		Model: s.Model, Dimensions: w.ask, Base64: true,
@@ -65,5 +65,5 @@ func (w *way) plan(s *Settings, use search.Use, texts []string) (*embeddings.Pla
 	return embeddings.NewPlan(request, w.host.Model, w.host.Dialect)
 }
 
-// inputTypes are the words that retrieval hosts have for the two uses.
+// inputTypes are the words of retrieval hosts for the two uses.
 var inputTypes = [...][]byte{search.ForDocument: []byte("document"), search.ForQuery: []byte("query")}

@@ -12,16 +12,16 @@ import (
 	"github.com/mnemeproxy/mneme/server/background"
 )
 
-// way is where the router leads the model, and how it is spoken to there.
+// way is the model's route, and its format.
 type way struct {
 	placement router.Placement
 	format    codec.Format
 	target    codec.Target
 
-	refused error // there is no way; nothing else is set
+	refused error // there is no route; nothing else is set
 }
 
-// Check tells what is wrong with settings under a router. The error is a *[codec.Error].
+// Check returns the fault of settings under a router, a *[codec.Error].
 func (s *Settings) Check(r *router.Router) error {
 	_, err := s.way(r)
 	return err
@@ -42,7 +42,7 @@ func (s *Settings) way(r *router.Router) (*way, error) {
 	return &way{placement: placement, format: format, target: r.Target(placement)}, nil
 }
 
-// author is how the model is named beside what it has written.
+// author returns the model's name for its summaries.
 func (w *way) author() string {
 	if w.placement.Provider.Simulated() {
 		return "simulated model " + w.placement.Model
@@ -53,18 +53,18 @@ func (w *way) author() string {
 const (
 	// timeout is how long one call may take.
 	timeout = 2 * time.Minute
-	// maxAnswer is the largest answer that is read, in bytes: far above what maxOutput tokens take.
+	// maxAnswer is the largest answer that is read, in bytes: far above maxOutput tokens.
 	maxAnswer = 1 << 20
 )
 
-// answer is what a call gave.
+// answer is the result of a call.
 type answer struct {
 	text   string
 	tokens int64 // input and output; 0: the model has not answered
 }
 
-// ask has the model answer a prompt on the credential of the account, else the server's. What the call has cost is given
-// with an error too.
+// ask has the model answer a prompt with the account's credential, else the server's. It returns the cost of the call
+// even with an error.
 func (w *Writer) ask(ctx context.Context, via *way, account, prompt string) (answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout,
 		codec.Errorf(codec.KindTimeout, "%s gave no summary within %v", via.placement.Model, timeout))

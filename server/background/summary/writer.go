@@ -17,24 +17,24 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// Settings say which model writes, when, and how much.
+// Settings configure the model, its schedule and its budget.
 type Settings struct {
-	Model        string        // any that routes to a provider which generates text
+	Model        string        // any model with a route to a provider that generates text
 	TokensPerDay int64         // of each account and day in UTC, input and output together
-	Quiet        time.Duration // how long a session is left alone before it is written about
+	Quiet        time.Duration // how long a session must be idle before it is summarised
 }
 
-// Sessions are what there is to write about, of a store that was opened with [store.Options.Summaries].
+// Sessions are the sessions of a store that was opened with [store.Options.Summaries].
 type Sessions interface {
 	UnsummarizedSessions(ctx context.Context, since time.Time, skip func(store.AccountNumber) bool) ([]store.UnsummarizedSession, error)
 	ConfirmSummarized(ctx context.Context, u store.UnsummarizedSession) error
 	Material(account store.AccountNumber, session string) (*search.Material, error) // nil: nothing was said in it
 	KeepSessionSummary(ctx context.Context, account, session string, m store.SessionSummary, former *store.SessionSummary, exchanges []string) error
-	SummaryTokens(account store.AccountNumber, now time.Time) (int64, error) // that the account has used on that day
+	SummaryTokens(account store.AccountNumber, now time.Time) (int64, error) // used by the account on that day
 	AddSummaryTokens(ctx context.Context, account store.AccountNumber, now time.Time, tokens int64) error
 }
 
-// Options are what a [Writer] works with.
+// Options configure a [Writer].
 type Options struct {
 	Settings
 
@@ -51,7 +51,7 @@ type Writer struct {
 	credentials background.Credentials
 	log         *slog.Logger
 	way         atomic.Pointer[way]
-	rests       map[store.AccountNumber]rest // accounts that are left alone for a while
+	rests       map[store.AccountNumber]rest // accounts in back-off
 
 	calls atomic.Int64
 	fails atomic.Int64
@@ -61,13 +61,13 @@ type Writer struct {
 	done   chan struct{}
 }
 
-// rest says how long an account is left alone.
+// rest is the back-off of an account.
 type rest struct {
 	until    time.Time
-	failures int // one after the other
+	failures int // consecutive
 }
 
-// Start writes summaries until [Writer.Close]. An error is a *[codec.Error] that says which setting is wrong.
+// Start writes summaries until [Writer.Close]. Its error is a *[codec.Error] that names the wrong setting.
 func Start(o Options) (*Writer, error) {
 	via, err := o.way(o.Router)
 	if err != nil {
@@ -83,14 +83,14 @@ func Start(o Options) (*Writer, error) {
 	return w, nil
 }
 
-// Close ends the writing, and the call that is under way. The next start summarises that session.
+// Close stops the writing, and the call in progress. The next start summarises that session.
 func (w *Writer) Close() {
 	w.cancel()
 	<-w.done
 }
 
-// Reroute sends the calls that come from now on by another router. Where that knows no way to the model nothing is
-// written until the next one that does.
+// Reroute sends subsequent calls through another router. If that has no route to the model, nothing is written until
+// one that does.
 func (w *Writer) Reroute(r *router.Router) error {
 	via, err := w.settings.way(r)
 	if err != nil {
@@ -100,14 +100,14 @@ func (w *Writer) Reroute(r *router.Router) error {
 	return err
 }
 
-// Usage is what the writer has done since it was started.
+// Usage counts the writer's work since it was started.
 type Usage struct {
-	Calls    int64 // that gave a summary
-	Failures int64 // calls that gave none
-	Tokens   int64 // input and output, as providers count them, or as estimated where they do not
+	Calls    int64 // calls that produced a summary
+	Failures int64 // calls that produced none
+	Tokens   int64 // input and output, as counted by providers, or else estimated
 }
 
-// Usage gives the counts so far.
+// Usage returns the counts so far.
 func (w *Writer) Usage() Usage {
 	return Usage{Calls: w.calls.Load(), Failures: w.fails.Load(), Tokens: w.spent.Load()}
 }
@@ -133,7 +133,7 @@ func (w *Writer) run(ctx context.Context) {
 	}
 }
 
-// round writes about one session of each account that has one; more reports whether there was any.
+// round summarises one session of each account that has one; more reports whether there was any.
 func (w *Writer) round(ctx context.Context) (more bool) {
 	now := time.Now()
 	resting := func(account store.AccountNumber) bool { return now.Before(w.rests[account].until) }
@@ -156,16 +156,16 @@ func (w *Writer) round(ctx context.Context) (more bool) {
 	return len(sessions) > 0
 }
 
-// How long an account is left alone after a failure: twice as long after each that follows.
+// The back-off of an account after a failure, doubled after each further one.
 const (
 	firstPause   = time.Minute
 	longestPause = time.Hour
 )
 
-// errSpent says that the account's budget of the day does not allow for another summary.
+// errSpent means that the account's budget of the day does not allow another summary.
 var errSpent = errors.New("the tokens of the day are used up")
 
-// pause leaves the account of a session alone for a while.
+// pause puts the account of a session in back-off.
 func (w *Writer) pause(u store.UnsummarizedSession, err error) {
 	now := time.Now()
 	if errors.Is(err, errSpent) {
@@ -180,10 +180,10 @@ func (w *Writer) pause(u store.UnsummarizedSession, err error) {
 	w.log.Warn("a session got no summary by the model", "session", u.Session, "reason", codec.AsError(err, "it failed").Message, "account_waits", wait)
 }
 
-// takeUp writes about a session, if there is something to write.
+// takeUp summarises a session if there is something to write.
 func (w *Writer) takeUp(ctx context.Context, u store.UnsummarizedSession) error {
 	material, err := w.sessions.Material(u.Account, u.Session)
-	if err != nil { // it is damaged, and holds no other up
+	if err != nil { // a damaged session does not block others
 		w.log.Error("a session cannot be read, and gets no summary by the model; run mneme check", "session", u.Session, "error", err)
 		return w.sessions.ConfirmSummarized(ctx, u)
 	}
@@ -213,7 +213,7 @@ func (w *Writer) write(ctx context.Context, account store.AccountNumber, m *sear
 	}
 	via := w.way.Load()
 	got, err := w.ask(ctx, via, m.Session.Account, asked)
-	if got.tokens > 0 { // also of an answer that is of no use
+	if got.tokens > 0 { // even for a useless answer
 		w.spent.Add(got.tokens)
 		err = errors.Join(err, w.sessions.AddSummaryTokens(context.WithoutCancel(ctx), account, now, got.tokens))
 	}
@@ -227,7 +227,7 @@ func (w *Writer) write(ctx context.Context, account store.AccountNumber, m *sear
 	}, nil
 }
 
-// keep puts what was written on record. A session that has lost exchanges meanwhile stays noted, and is read afresh.
+// keep stores the summary. A session that has lost exchanges in the meantime stays noted, and is read again.
 func (w *Writer) keep(ctx context.Context, u store.UnsummarizedSession, m *search.Material, written store.SessionSummary) error {
 	exchanges := make([]string, len(m.Turns))
 	for i := range m.Turns {
@@ -244,10 +244,10 @@ func (w *Writer) keep(ctx context.Context, u store.UnsummarizedSession, m *searc
 	}
 }
 
-// noText is the code of an answer in which there is nothing.
+// noText is the error code of an empty answer.
 const noText = "no_text"
 
-// unfit tells errors after which the same session would fail again.
+// unfit reports whether the same session would fail again after an error.
 func unfit(err error) bool {
 	var e *codec.Error
 	if !errors.As(err, &e) {

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Said is the text of a document by speaker, to be looked at word by word.
+// Said is the text of a document by speaker, for word-by-word matching.
 type Said struct{ User, Assistant, Output string }
 
-// Matches decides about a document that the index found: whether phrases stand in it and whether the right one said
-// it. It takes as given what the index is certain of.
+// Matches checks what the index cannot decide about a document it found: the order of phrases and the speaker. It
+// assumes what the index is certain of.
 func (q *Query) Matches(d Said) bool {
 	t := texts{user: terms(prose([]byte(d.User))), assistant: terms(prose([]byte(d.Assistant))), output: terms(prose([]byte(d.Output)))}
 	return q.root.matches(&t)
@@ -70,8 +70,8 @@ func (l *leaf) standsIn(text []string) bool {
 	return !slices.ContainsFunc(l.words, func(word string) bool { return !slices.Contains(text, word) })
 }
 
-// sideBySide reports whether the words stand in the text one behind the other. Words that say nothing, which neither
-// list has, may stand between them.
+// sideBySide reports whether the words are adjacent in the text. Stop words, which neither list has, may be between
+// them.
 func sideBySide(text, words []string) bool {
 	for i := 0; i+len(words) <= len(text); i++ {
 		if slices.Equal(text[i:i+len(words)], words) {
@@ -81,7 +81,7 @@ func sideBySide(text, words []string) bool {
 	return false
 }
 
-// Highlights gives the places in text, as byte ranges in ascending order, where words and names of the query stand.
+// Highlights returns the places in text, as ascending byte ranges, of words and names of the query.
 func (q *Query) Highlights(text string) [][2]int {
 	words, names := make(map[string]bool), make(map[string]bool)
 	var prefixes []string
@@ -109,14 +109,14 @@ func (q *Query) Highlights(text string) [][2]int {
 	return joined(places)
 }
 
-// Likely gives places in text where the query's words seem to stand, for a fraction of what [Query.Highlights] costs: it
-// looks at the beginnings of words only, of as many as are scored, and analyses the text only if it sees none.
+// Likely returns likely places of the query's words in text, for a fraction of the cost of [Query.Highlights]: it
+// compares only prefixes of words, of as many as are scored, and analyses the text only if it finds none.
 func (q *Query) Likely(text string) (places [][2]int) {
 	var beginnings []string
 	q.root.leaves(func(l *leaf) {
 		for _, term := range slices.Concat(l.words, l.names, []string{l.prefix}) {
 			if term != "" && !l.isFacet() && len(beginnings) < maxQueryTerms {
-				beginnings = append(beginnings, term[:max(min(len(term), 3), len(term)-1)]) // a stem may end otherwise than its word
+				beginnings = append(beginnings, term[:max(min(len(term), 3), len(term)-1)]) // the end of a stem may differ from its word
 			}
 		}
 	})
@@ -136,7 +136,7 @@ func (q *Query) Likely(text string) (places [][2]int) {
 	return places
 }
 
-// joined sorts ranges and makes one of those that overlap.
+// joined sorts ranges and joins overlapping ones.
 func joined(places [][2]int) [][2]int {
 	slices.SortFunc(places, func(a, b [2]int) int { return a[0] - b[0] })
 	out := places[:0]

@@ -10,12 +10,12 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 )
 
-// Segments of about the same size are merged, so that searches have few of them to look into and each document is written
-// again once for each class of sizes that it goes through.
+// Segments of similar size are merged, so that searches read few of them and each document is rewritten once per size
+// class.
 const (
 	mergeTogether = 8
-	smallest      = 256 << 10 // bytes; whatever is smaller is of the lowest class
-	largest       = 16 << 20  // what is larger is only written again when half of it is gone
+	smallest      = 256 << 10 // bytes; anything smaller is of the lowest class
+	largest       = 16 << 20  // anything larger is rewritten only when half of it is gone
 )
 
 func sorted[T any](byAccount map[uint32]T) []uint32 { return slices.Sorted(maps.Keys(byAccount)) }
@@ -54,7 +54,7 @@ func (ix *Index) mergeSome(ctx context.Context) (merged bool, err error) {
 	return true, ix.rewrite(ctx, segments)
 }
 
-// class is how often a segment of the lowest class has been merged to become as large.
+// class returns how many merges it takes from the lowest class to this size.
 func (s *segment) class() (class int) {
 	for size := s.size; size > smallest; size /= mergeTogether {
 		class++
@@ -62,7 +62,7 @@ func (s *segment) class() (class int) {
 	return class
 }
 
-// plan gives segments that are to be merged; none if all are well as they are.
+// plan returns the segments to merge; none if all are fine.
 func (ix *Index) plan() []*segment {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
@@ -99,7 +99,7 @@ func (s *segment) halfGone() bool {
 	return 2*gone >= all
 }
 
-// rewrite merges segments into one, without what is gone from them.
+// rewrite merges segments into one, without removed documents.
 func (ix *Index) rewrite(ctx context.Context, segments []*segment) error {
 	sources := make(map[uint32][]source)
 	err := Contain(func() error {

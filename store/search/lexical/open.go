@@ -20,18 +20,18 @@ import (
 
 // Options configure [Open].
 type Options struct {
-	// WriteAfter is how long documents may be in memory alone; 0: a minute.
+	// WriteAfter is how long documents may be only in memory; 0: a minute.
 	WriteAfter time.Duration
 
-	// Failed is called with the failures of the index's goroutines. It may be called from any of them at any time until the
-	// index is closed.
+	// Failed is called with errors of the index's goroutines. Any of them may call it at any time until the index is
+	// closed.
 	Failed func(error)
 }
 
 const defaultWriteAfter = time.Minute
 
-// Open opens the index in dir, creating it where it is not there. One of which anything is lost or cannot be read is an
-// error, as far as that is seen by opening it; [Index.Verify] sees the rest. Segments are not merged before it has.
+// Open opens the index in dir, and creates it if it does not exist. Loss or damage is an error if opening notices it;
+// [Index.Verify] finds the rest. Segments are not merged before that.
 func Open(dir string, opts Options) (*Index, error) {
 	ix := &Index{
 		dir: dir, failed: opts.Failed, writeAfter: opts.WriteAfter, merging: gate{open: make(chan struct{})},
@@ -62,15 +62,15 @@ func Open(dir string, opts Options) (*Index, error) {
 	return ix, nil
 }
 
-// listFile names the segments, says what is gone from them, and ends with a checksum. It is the last to be written of all
-// that changes together.
+// listFile lists the segments and their removed documents, and ends with a checksum. Of files that change together it
+// is written last.
 const listFile = "segments"
 
 const listTitle = "mneme lexical index 4"
 
 func (ix *Index) path(name string) string { return filepath.Join(ix.dir, name) }
 
-// Whole gives a [Damage] where the index in dir is not there.
+// Whole returns a [Damage] if there is no index in dir.
 func Whole(dir string) error {
 	path := filepath.Join(dir, listFile)
 	_, err := os.Stat(path)
@@ -82,7 +82,7 @@ func Whole(dir string) error {
 
 const segmentExtension = ".seg"
 
-// nextName gives a name that no segment has had.
+// nextName returns an unused segment name.
 func (ix *Index) nextName() string {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -90,7 +90,7 @@ func (ix *Index) nextName() string {
 	return fmt.Sprintf("%012x%s", ix.last, segmentExtension)
 }
 
-// list is what the list of segments says.
+// list returns the content of the list of segments.
 func (ix *Index) list() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s\nlast %d\n", listTitle, ix.last)
@@ -111,7 +111,7 @@ func (ix *Index) list() []byte {
 	return b.Bytes()
 }
 
-// note writes the list as it is now. The files of segments that another took the place of go.
+// note writes the current list. Then the files of replaced segments are removed.
 func (ix *Index) note() error {
 	ix.noting.Lock()
 	defer ix.noting.Unlock()
@@ -132,7 +132,7 @@ func (ix *Index) note() error {
 	return nil
 }
 
-// writeSynced puts a file in the place of another one, so that one of them is there whatever happens.
+// writeSynced replaces a file atomically.
 func writeSynced(path string, content []byte) error {
 	next := path + ".next"
 	file, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -147,7 +147,7 @@ func writeSynced(path string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	if dir, err := os.Open(filepath.Dir(path)); err == nil { // where directories can be synced
+	if dir, err := os.Open(filepath.Dir(path)); err == nil { // if directories can be synced
 		_ = dir.Sync()
 		_ = dir.Close()
 	}
@@ -201,7 +201,7 @@ func (ix *Index) read(content []byte) error {
 	return nil
 }
 
-// cutSum gives the lines before the checksum; summed reports whether it is theirs.
+// cutSum returns the lines before the checksum; summed reports whether it matches.
 func cutSum(content []byte) (lines []byte, summed bool) {
 	end := bytes.LastIndex(content, []byte("\nsum "))
 	if end < 0 {
@@ -255,7 +255,7 @@ func (s *segment) readGone(account, encoded string) error {
 	return nil
 }
 
-// removeStrangers removes files that a killed process has not listed yet, or not removed yet.
+// removeStrangers removes files that a killed process had not listed or removed yet.
 func (ix *Index) removeStrangers() {
 	files, _ := filepath.Glob(ix.path("*" + segmentExtension))
 	for _, path := range files {

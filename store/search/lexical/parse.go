@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// SyntaxError says where a query cannot be read.
+// SyntaxError says where a query is malformed.
 type SyntaxError struct {
 	At      int // byte of the query
 	Message string
@@ -17,7 +17,7 @@ type SyntaxError struct {
 func (e *SyntaxError) Error() string { return fmt.Sprintf("%s at byte %d", e.Message, e.At) }
 
 const (
-	maxDepth    = 16 // parentheses inside parentheses
+	maxDepth    = 16 // nesting of parentheses
 	minPrefix   = 2  // characters
 	maxClauses  = 256
 	fieldRunes  = "abcdefghijklmnopqrstuvwxyz_"
@@ -28,13 +28,13 @@ const (
 //
 //	lock timeout         either word; more of them is better
 //	"lock timeout"       side by side
-//	+lock -deadlock      with the one and without the other; AND, OR and NOT do the same
+//	+lock -deadlock      the first required, the second excluded; AND, OR and NOT do the same
 //	lock (retry OR wait) parentheses group
-//	lock*                words and names that begin so
-//	user:lock            said by the user; likewise assistant:, output: for tools, and name: for identifiers alone
+//	lock*                words and names with that prefix
+//	user:lock            said by the user; also assistant:, output: for tools, and name: for identifiers only
 //	tool:bash            a facet, see facets
 //
-// A colon is an operator behind the names of the facets and fields only, and so is a dash only in front of a word.
+// A colon is an operator only after the name of a facet or field, and a dash only before a word.
 func Parse(text string, facets []string) (*Query, error) {
 	p := parser{text: text, lookup: isLookup(text), fields: append([]string{InUser, InAssistant, InOutput, InName}, facets...)}
 	root, err := p.group(0)
@@ -122,7 +122,7 @@ func (p *parser) dangling(and bool) error {
 	return nil
 }
 
-// operator takes one of the words if it stands here on its own.
+// operator consumes one of the words if it is here as a separate word.
 func (p *parser) operator(words ...string) string {
 	for _, word := range words {
 		rest, found := strings.CutPrefix(p.text[p.at:], word)
@@ -162,12 +162,12 @@ func (p *parser) clause(depth int) (c clause, err error) {
 	}
 	c.leaf, err = p.leaf()
 	if err == nil && c.leaf.in != "" && c.occur == should {
-		c.occur, c.implied = must, true // who names a field means it
+		c.occur, c.implied = must, true // a named field is meant as required
 	}
 	return c, err
 }
 
-// startsWord reports whether a sign before this place belongs to a word, and is not part of a flag or a dash.
+// startsWord reports whether a sign before this place is an operator on a word, not part of a flag or a dash.
 func (p *parser) startsWord(at int) bool {
 	r, _ := utf8.DecodeRuneInString(p.text[at:])
 	return at < len(p.text) && (r == '"' || r == '(' || unicode.IsLetter(r) || unicode.IsDigit(r))
@@ -202,7 +202,7 @@ func (p *parser) leaf() (*leaf, error) {
 	return l, nil
 }
 
-// field takes the name of a field and its colon.
+// field consumes the name of a field and its colon.
 func (p *parser) field() string {
 	rest := p.text[p.at:]
 	name := rest[:len(rest)-len(strings.TrimLeft(rest, fieldRunes))]
@@ -235,7 +235,7 @@ func (p *parser) phrase(in string) (*leaf, error) {
 	return l, nil
 }
 
-// word takes what stands up to the next blank, or up to the parenthesis that closes the group.
+// word consumes the text up to the next blank, or up to the parenthesis that closes the group.
 func (p *parser) word() string {
 	start, open := p.at, 0
 	for p.at < len(p.text) {

@@ -10,15 +10,15 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 )
 
-// section is documents of one account, numbered from 0, in a segment or in memory.
+// section is the documents of one account, numbered from 0, in a segment or in memory.
 type section interface {
 	id(number uint32) []byte
 	group(number uint32) uint64
 	number(id string) (uint32, bool)                         // of the newest document with an id, which may be gone
-	members(group uint64, into []uint32) []uint32            // in the order of their ids
+	members(group uint64, into []uint32) []uint32            // in id order
 	postings(f field, term string, into []posting) []posting // ascending, without lengths
 	measure(f field, list []posting)                         // fills in the lengths
-	terms(f field, from, prefix string, limit int) []string  // in their order, those that begin with prefix and do not come before from
+	terms(f field, from, prefix string, limit int) []string  // in order, those with prefix from from on
 }
 
 // part is a section as a searcher sees it.
@@ -26,24 +26,24 @@ type part struct {
 	section
 	first uint32 // number of its first document in the searcher
 	count uint32
-	gone  *roaring.Bitmap // by the number in the section; nil: nothing
+	gone  *roaring.Bitmap // by number in the section; nil: none
 }
 
 func (p *part) isGone(number uint32) bool { return p.gone != nil && p.gone.Contains(number) }
 
-// posting is a document that holds a term.
+// posting is a document that contains a term.
 type posting struct {
 	number    uint32
 	frequency uint32
 	length    uint32 // of the field, in terms
 }
 
-// find gives the documents that hold a term, in ascending order, without lengths. The list is valid until the next call.
+// find returns the documents that contain a term, ascending, without lengths. The list is valid until the next call.
 func (s *Searcher) find(f field, term string) ([]posting, error) {
 	return s.findIn(nil, f, term, false)
 }
 
-// findIn gives those of some documents that hold a term, with lengths if they are to be measured; nil are all.
+// findIn returns those of some documents that contain a term, with lengths if measured is set; nil means all.
 func (s *Searcher) findIn(some marks, f field, term string, measured bool) ([]posting, error) {
 	s.found = s.found[:0]
 	for i := range s.parts {
@@ -66,7 +66,7 @@ func (s *Searcher) findIn(some marks, f field, term string, measured bool) ([]po
 	return s.found, nil
 }
 
-// keep gives the postings of documents that are there, and among some; it writes them over the list. nil are all.
+// keep filters postings in place, to existing documents in some; nil means all.
 func (p *part) keep(list []posting, some marks) []posting {
 	if gone := goneFrom(p); gone.left != nil {
 		kept := list[:0]
@@ -89,7 +89,7 @@ func (p *part) keep(list []posting, some marks) []posting {
 	return kept
 }
 
-// termSet gives the documents of a term.
+// termSet returns the documents of a term.
 func (s *Searcher) termSet(f field, term string) (*Set, error) {
 	found, err := s.find(f, term)
 	if err != nil {
@@ -111,12 +111,12 @@ func (s *Searcher) termSet(f field, term string) (*Set, error) {
 	return set, nil
 }
 
-// marks is a set of documents that has a bit for each.
+// marks is a set of documents with a bit for each.
 type marks []uint64
 
 func (m marks) add(number uint32) { m[number/64] |= 1 << (number % 64) }
 
-// with gives the set with a document, which may lie beyond it.
+// with returns the set with a document added, growing it if necessary.
 func (m marks) with(number uint32) marks {
 	if i := int(number / 64); i >= len(m) {
 		m = append(m, make(marks, i+1-len(m))...)
@@ -130,7 +130,7 @@ func (m marks) has(number uint32) bool {
 	return int(i) < len(m) && m[i]&(1<<(number%64)) != 0
 }
 
-// termsFrom gives the terms of a field that begin with prefix and do not come before from, in their order.
+// termsFrom returns the terms of a field with prefix, in order from from on.
 func (s *Searcher) termsFrom(f field, from, prefix string, limit int) (terms []string, err error) {
 	for i := range s.parts {
 		if err := s.ctx.Err(); err != nil {
@@ -143,9 +143,9 @@ func (s *Searcher) termsFrom(f field, from, prefix string, limit int) (terms []s
 	return terms[:min(limit, len(terms))], nil
 }
 
-// gone goes through what is gone from a part, beside a list of its postings.
+// gone iterates over the removed documents of a part, in parallel with its postings.
 type gone struct {
-	left roaring.IntPeekable // nil: nothing is
+	left roaring.IntPeekable // nil: none
 	next uint64
 }
 
@@ -157,7 +157,7 @@ func goneFrom(p *part) gone {
 	return g
 }
 
-// has is asked about numbers in ascending order.
+// has must be called with ascending numbers.
 func (g *gone) has(number uint32) bool {
 	return uint64(number) >= g.next && g.reaches(number)
 }
@@ -172,7 +172,7 @@ func (g *gone) reaches(number uint32) bool {
 	return g.next == uint64(number)
 }
 
-// partOf gives the part that a document is in.
+// partOf returns the part with a document.
 func (s *Searcher) partOf(number uint32) *part {
 	i, found := slices.BinarySearchFunc(s.parts, number, func(p part, number uint32) int { return cmp.Compare(p.first, number) })
 	if !found {
@@ -181,8 +181,7 @@ func (s *Searcher) partOf(number uint32) *part {
 	return &s.parts[i]
 }
 
-// neighbours gives the documents of the same group whose ids come right before and right after that of a document; one
-// that is not there is left out.
+// neighbours returns the documents of the same group with the next lower and next higher id; a missing one is left out.
 func (s *Searcher) neighbours(number uint32, into []uint32) []uint32 {
 	own := s.partOf(number)
 	group, id := own.group(number-own.first), own.id(number-own.first)
@@ -205,7 +204,7 @@ func (s *Searcher) neighbours(number uint32, into []uint32) []uint32 {
 				break
 			}
 		}
-		for here && at < len(s.members) && bytes.Equal(p.id(s.members[at]), id) { // a head has those that were replaced, too
+		for here && at < len(s.members) && bytes.Equal(p.id(s.members[at]), id) { // a head also has replaced documents
 			at++
 		}
 		for j := at; j < len(s.members); j++ {
@@ -231,19 +230,19 @@ func (s *Searcher) laterThan(number, than uint32) bool {
 	return bytes.Compare(s.key(number), s.key(than)) > 0
 }
 
-// key gives the id of a document; it is valid as long as the searcher.
+// key returns the id of a document, valid as long as the searcher.
 func (s *Searcher) key(number uint32) []byte {
 	p := s.partOf(number)
 	return p.id(number - p.first)
 }
 
-// group gives the group of a document; 0 is none.
+// group returns the group of a document; 0 means none.
 func (s *Searcher) group(number uint32) uint64 {
 	p := s.partOf(number)
 	return p.group(number - p.first)
 }
 
-// GroupKey stands for a group of an account; 0 for no group.
+// GroupKey returns the key of a group of an account; 0 for no group.
 func GroupKey(account uint32, group string) uint64 {
 	if group == "" {
 		return 0

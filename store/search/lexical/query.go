@@ -7,12 +7,12 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 )
 
-// Query is what is looked for.
+// Query is a parsed query.
 type Query struct {
 	root  group
-	exact bool // hits have to be looked at by Matches
+	exact bool // hits need to be checked by Matches
 
-	question bool // it is longer than what people type to look something up, see isLookup
+	question bool // longer than a lookup, see isLookup
 }
 
 // maxQueryTerms bounds the terms that are scored; a question has a dozen.
@@ -26,34 +26,34 @@ const (
 	mustNot
 )
 
-// group is a list of clauses in parentheses: what must be there, what must not, and what counts in favour. Without
-// anything that must be there, something of what counts in favour must be.
+// group is a list of clauses in parentheses: required, excluded, and optional ones. Without a required clause, one of
+// the optional ones must match.
 type group []clause
 
 // clause is a leaf or a group.
 type clause struct {
 	occur   occur
-	implied bool // must for no other reason than that it names a field; OR takes that back
+	implied bool // required only because it names a field; OR undoes that
 	leaf    *leaf
 	group   group
 }
 
 // leaf is a word, a phrase, a prefix, or one of these in a field.
 type leaf struct {
-	text   string   // as it is written
-	in     string   // where: "" anywhere, [InUser], [InAssistant], [InOutput], [InName], or the name of a facet
+	text   string   // as written
+	in     string   // "" anywhere, [InUser], [InAssistant], [InOutput], [InName], or the name of a facet
 	words  []string // terms of the text; all of them
 	names  []string // or one of these
-	phrase bool     // words in this order, side by side
-	prefix string   // the beginning of a term
+	phrase bool     // the words must be adjacent, in this order
+	prefix string   // the prefix of a term
 	value  string   // of a facet
 }
 
-// Fields of a query that are no facets.
+// Fields of a query other than facets.
 const (
 	InUser      = "user"
 	InAssistant = "assistant"
-	InOutput    = "output" // what tools were given and gave back
+	InOutput    = "output" // tools' inputs and outputs
 	InName      = "name"
 )
 
@@ -69,14 +69,13 @@ func (l *leaf) empty() bool {
 	return len(l.words)+len(l.names) == 0 && l.prefix == "" && l.value == ""
 }
 
-// Plain looks for the words and names of a text, whatever signs stand in it.
+// Plain makes a query from the words and names of a text, ignoring operators.
 func Plain(text string) *Query {
 	return &Query{root: group{{leaf: newLeaf("", text, isLookup(text))}}, question: !isLookup(text)}
 }
 
-// isLookup tells a query that is typed to look something up from a question, by its length. In a look-up any word may
-// be the name of a thing: people type symbols without their capitals. In a question that would give common words a
-// second vote.
+// isLookup reports whether a query is short enough to be a lookup, not a question. In a lookup any word may be a name:
+// people type symbols without their capitals. In a question that would count common words twice.
 func isLookup(text string) bool { return len(strings.Fields(text)) <= 3 }
 
 func newLeaf(in, text string, lookup bool) *leaf {
@@ -90,7 +89,7 @@ func newLeaf(in, text string, lookup bool) *leaf {
 	return l
 }
 
-// namesOf gives the names of things in a query.
+// namesOf returns the names in a query.
 func namesOf(text string, lookup bool) []string {
 	names := terms(identifiers([]byte(text)))
 	if !lookup {
@@ -112,7 +111,7 @@ func terms(tokens []token) []string {
 	return list
 }
 
-// Empty reports whether there is nothing to look for: no word, or only such as stand in every text.
+// Empty reports whether there is nothing to search for: no words, or only stop words.
 func (q *Query) Empty() bool { return q.root.empty() }
 
 func (g group) empty() bool {
@@ -126,7 +125,7 @@ func (c *clause) empty() bool {
 	return c.group.empty()
 }
 
-// Text is what the query looks for, without operators, facets and what must not be there.
+// Text returns the words of the query, without operators, facets and exclusions.
 func (q *Query) Text() string {
 	var b strings.Builder
 	q.root.leaves(func(l *leaf) {
@@ -140,10 +139,10 @@ func (q *Query) Text() string {
 	return b.String()
 }
 
-// Exact reports whether hits have to be shown to [Query.Matches]: the index knows neither order nor speaker.
+// Exact reports whether hits must be checked by [Query.Matches]: the index knows neither order nor speaker.
 func (q *Query) Exact() bool { return q.exact }
 
-// RenameFacets puts other values in place of those that the query's facets have.
+// RenameFacets replaces the values of the query's facets.
 func (q *Query) RenameFacets(rename func(name, value string) string) { q.root.renameFacets(rename) }
 
 func (g group) renameFacets(rename func(name, value string) string) {
@@ -158,7 +157,7 @@ func (g group) renameFacets(rename func(name, value string) string) {
 	}
 }
 
-// leaves visits what counts in favour of a document.
+// leaves visits the leaves that are scored.
 func (g group) leaves(visit func(*leaf)) {
 	for _, c := range g {
 		switch {
@@ -177,7 +176,7 @@ type fieldTerm struct {
 	text  string
 }
 
-// scored gives the terms that documents are scored by, how often the query names each, and its prefixes.
+// scored returns the terms that documents are scored by, how often each is in the query, and its prefixes.
 func (q *Query) scored() (order []fieldTerm, times map[fieldTerm]int, prefixes []*leaf) {
 	times = make(map[fieldTerm]int)
 	count := func(field field, terms []string) {
@@ -207,7 +206,7 @@ func (q *Query) scored() (order []fieldTerm, times map[fieldTerm]int, prefixes [
 	return order, times, prefixes
 }
 
-// score adds up what the query's terms are worth. A term that occurs several times counts several times.
+// score adds the scores of the query's terms. A repeated term counts repeatedly.
 func (q *Query) score(s *Searcher, into *scores) error {
 	order, times, prefixes := q.scored()
 	for _, t := range order {
@@ -229,7 +228,7 @@ func (q *Query) score(s *Searcher, into *scores) error {
 	return nil
 }
 
-// wordFields are the fields in which words of the leaf can stand.
+// wordFields returns the fields that may contain words of the leaf.
 func (l *leaf) wordFields() []field {
 	switch l.in {
 	case InName:
@@ -250,7 +249,7 @@ func (l *leaf) prefixFields() []field {
 	return fields
 }
 
-// matching gives the documents that satisfy the query; nil when those that score do.
+// matching returns the documents that satisfy the query; nil if every scored document does.
 func (q *Query) matching(s *Searcher) (*Set, error) {
 	if !q.root.selective() {
 		return nil, nil
@@ -258,7 +257,7 @@ func (q *Query) matching(s *Searcher) (*Set, error) {
 	return q.root.matching(s)
 }
 
-// selective reports whether not everything that scores matches.
+// selective reports whether some scored documents may not match.
 func (g group) selective() bool {
 	return slices.ContainsFunc(g, func(c clause) bool {
 		if c.occur != should || c.leaf == nil {
@@ -308,8 +307,8 @@ func (g group) matching(s *Searcher) (*Set, error) {
 	return required, nil
 }
 
-// certain reports whether every document of the clause's set satisfies it. For a phrase and for words of one speaker the
-// set holds more, and [Query.Matches] has to decide.
+// certain reports whether every document of the clause's set satisfies it. For a phrase and for words of one speaker
+// the set is larger, and [Query.Matches] has to decide.
 func (c *clause) certain() bool {
 	if c.leaf != nil {
 		return !c.leaf.phrase && c.leaf.in != InUser && c.leaf.in != InAssistant
@@ -348,7 +347,7 @@ func (c *clause) matching(s *Searcher) (*Set, error) {
 	return set, nil
 }
 
-// indexedIn gives the words of the leaf that the index of a field has. What a phrase leaves out, [Query.Matches] looks for.
+// indexedIn returns the words of the leaf that are indexed in a field. [Query.Matches] checks the rest of a phrase.
 func (l *leaf) indexedIn(f field) []string {
 	if f != fieldOutput || !l.phrase {
 		return l.words
@@ -356,7 +355,7 @@ func (l *leaf) indexedIn(f field) []string {
 	return slices.DeleteFunc(slices.Clone(l.words), saysNothingInOutput)
 }
 
-// holding gives the documents that hold all of the terms; none for no terms.
+// holding returns the documents that contain all of the terms; none for no terms.
 func (s *Searcher) holding(f field, terms []string) (*Set, error) {
 	all := roaring.New()
 	for i, term := range terms {
@@ -391,7 +390,7 @@ func (s *Searcher) holdingPrefix(l *leaf) (*Set, error) {
 	return found, nil
 }
 
-// Words is how many different words the query has that do not stand in every text.
+// Words returns how many distinct words other than stop words the query has.
 func (q *Query) Words() int {
 	seen := make(map[string]bool)
 	q.root.leaves(func(l *leaf) {
@@ -402,7 +401,7 @@ func (q *Query) Words() int {
 	return len(seen)
 }
 
-// Names is how many identifiers the query has, in all their forms.
+// Names returns how many identifiers the query has, in all their forms.
 func (q *Query) Names() int {
 	seen := make(map[string]bool)
 	q.root.leaves(func(l *leaf) {

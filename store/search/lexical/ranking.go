@@ -7,17 +7,17 @@ import (
 	"sync"
 )
 
-// pageSize is how many neighbouring documents have their scores in one page.
+// pageSize is how many neighbouring documents share a page of scores.
 const pageSize = 1024
 
 type page [pageSize]float64
 
 var pages = sync.Pool{New: func() any { return new(page) }}
 
-// scores holds a score for each document that has one, in pages as documents come up. 0 is none.
+// scores holds the non-zero scores of documents, in pages that are created on demand.
 type scores struct{ pages []*page }
 
-// pageOf gives the page that a document's score is in, beginning it where it is not there.
+// pageOf returns the page of a document's score, creating it if necessary.
 func (s *scores) pageOf(number uint32) *page {
 	i := int(number / pageSize)
 	for i >= len(s.pages) {
@@ -48,26 +48,27 @@ func (s *scores) release() {
 	s.pages = nil
 }
 
-// Hit is a document that was found.
+// Hit is a found document.
 type Hit struct {
 	Number uint32 // in the searcher
 	Score  float64
-	Own    float64 // of Score, what the document itself is worth; the rest comes from its neighbours and its time
+	Own    float64 // the document's own part of Score; the rest comes from its neighbours and its time
 }
 
-// HoldsWord reports whether the document itself holds a word of the query. One that does not is a hit for its neighbours.
+// HoldsWord reports whether the document itself contains a word of the query. Otherwise it is a hit because of its
+// neighbours.
 func (h Hit) HoldsWord() bool { return h.Own > 0 }
 
-// Ranking gives hits from the best to the worst, and of those that are worth the same the one with the higher id first,
-// which came later. Numbers could not decide that: merged segments are numbered again, and a reader of pages would get
-// one hit twice and another never. The caller closes it.
+// Ranking returns hits from the best to the worst. Of equal hits the one with the higher id, the later one, comes
+// first. Numbers cannot decide that: merging renumbers documents, and a reader of pages would get one hit twice and
+// miss another. The caller closes it.
 type Ranking struct {
 	searcher *Searcher
 	all      scores
 	among    *Set
-	unscored bool    // hits are all of among, whatever they are worth
-	question bool    // not a few words to look something up by
-	favoured *Set    // of a time that the query names; nil: it names none
+	unscored bool    // hits are all of among, whatever their scores
+	question bool    // not a short lookup
+	favoured *Set    // of a time named in the query; nil: none
 	looked   *looked // nil: nothing was demanded
 	best     []Hit
 	last     Hit  // the worst that was chosen
@@ -75,20 +76,20 @@ type Ranking struct {
 	over     bool // no more can be chosen
 }
 
-// Close gives back what the ranking holds.
+// Close frees the ranking's memory.
 func (r *Ranking) Close() { r.all.release() }
 
-// Score is what a document itself is worth, whether it is a hit or not.
+// Score returns the score of a document itself, whether it is a hit or not.
 func (r *Ranking) Score(number uint32) float64 { return r.all.of(number) }
 
-// Among is the documents that can be hits: those that are allowed and have what the query demands. nil is all.
+// Among returns the documents that can be hits: those that are allowed and satisfy the query's requirements. nil means
+// all.
 func (r *Ranking) Among() *Set { return r.among }
 
-// Demands reports whether the query says what a hit has to have, or wants all there are, so that hits need not have any
-// score.
+// Demands reports whether the query has requirements or wants everything, so that hits need no score.
 func (r *Ranking) Demands() bool { return r.unscored }
 
-// Covered gives how much of the query each of some hits holds; false where nothing was demanded of them.
+// Covered returns how much of the query each of some hits contains; false if there was no demand.
 func (r *Ranking) Covered(numbers []uint32) (covered []Covered, known bool) {
 	if r.looked == nil {
 		return nil, false
@@ -100,15 +101,14 @@ func (r *Ranking) Covered(numbers []uint32) (covered []Covered, known bool) {
 	return covered, true
 }
 
-// Closest is the best share of the query that a document holds of which something was demanded, also where that is not
-// enough; 0 where none holds any of its rare words.
+// Closest returns the best share of the query in any document of a demanding ranking, even if it was not enough; 0 if
+// none contains any of its rare words.
 func (r *Ranking) Closest() float64 { return r.looked.closest }
 
-// Favour has documents count for more that are in a set: those of a time that the query names. It is called before the
-// first Next.
+// Favour raises the scores of documents in a set: those of a time named in the query. Call it before the first Next.
 func (r *Ranking) Favour(set *Set) { r.favoured = set }
 
-// Next gives the best hit that is left; false if none is.
+// Next returns the best remaining hit; false if there is none.
 func (r *Ranking) Next() (Hit, bool) {
 	if len(r.best) == 0 && !r.over {
 		r.choose()
@@ -121,7 +121,7 @@ func (r *Ranking) Next() (Hit, bool) {
 	return hit, true
 }
 
-// before reports whether a hit comes before another one.
+// before reports whether hit a comes before hit b.
 func (r *Ranking) before(a, b Hit) bool {
 	if a.Score != b.Score {
 		return a.Score > b.Score
@@ -141,13 +141,13 @@ func (r *Ranking) sort(hits []Hit) {
 	})
 }
 
-// firstChoice is how many hits are chosen at first: what a page or the weighing with vectors needs. Each further time four
-// times as many as so far are chosen, so that a reader of all of them has them looked through a few times.
+// firstChoice is how many hits are chosen at first: enough for a page or for weighing with vectors. Each further choice
+// is four times as large, so that reading all hits scans them only a few times.
 const firstChoice = 256
 
-// A turn is often the answer to what the turn before said, and is asked for by words of both: the best hits count for more
-// when their neighbours hold words of the query, too. The shares were chosen on one half of the dialogues of the evaluation
-// and confirmed on the other.
+// A turn is often the answer to the previous turn, and searches use words of both: the best hits count for more if
+// their neighbours contain words of the query, too. The shares were chosen on one half of the dialogues of the
+// evaluation and confirmed on the other.
 const (
 	neighbourShare = 0.2
 	favouredShare  = 0.4
@@ -168,18 +168,18 @@ func (r *Ranking) choose() {
 	r.chosen += len(top.hits)
 }
 
-// Of so many of the best hits the neighbours are looked at, and so many of a question bring along neighbours that hold none
-// of its words: the answer to a turn that asks the same.
+// How many of the best hits have their neighbours examined, and how many hits of a question bring in neighbours without
+// any of its words: the answer to a turn that asks the same.
 const (
 	seenAround = 128
 	expanded   = 64
 )
 
-// seeAround adds to the best hits what their neighbours and their time are worth. None of them comes to be worth less, so
-// that all others stay behind them.
+// seeAround adds the contributions of neighbours and time to the best hits. No score decreases, so all other hits stay
+// after them.
 func (r *Ranking) seeAround(hits []Hit) []Hit {
 	var around [2]uint32
-	var wordless map[uint32]int // their places in hits
+	var wordless map[uint32]int // their indexes in hits
 	for i, many := 0, len(hits); i < many; i++ {
 		h := &hits[i]
 		if h.Own == 0 {
@@ -217,21 +217,21 @@ func (r *Ranking) seeAround(hits []Hit) []Hit {
 	return hits
 }
 
-// Group is the documents of one group that were found.
+// Group is the found documents of one group.
 type Group struct {
 	Key   uint64 // see [GroupKey]
 	Best  Hit
 	Score float64
 
-	rest float64 // what the others are worth
+	rest float64 // score of the others
 	many int
 }
 
-// restShare is what the documents of a group beside the best one add to it.
+// restShare is what the other documents of a group add to the score of the best one.
 const restShare = 0.2
 
-// Groups gives the groups of all hits, the best first. A group is worth what its best document is, and a share of all
-// others.
+// Groups returns the groups of all hits, the best first. A group's score is that of its best document plus a share of
+// all others.
 func (r *Ranking) Groups() ([]Group, error) {
 	known := make(map[uint64]int)
 	var groups []Group
@@ -300,7 +300,7 @@ func (r *Ranking) each(visit func(Hit) error) error {
 	return nil
 }
 
-// offerTo offers every hit that can be worth enough.
+// offerTo offers every hit whose score may be high enough.
 func (r *Ranking) offerTo(top *choice) {
 	if r.among == nil {
 		r.all.offerTo(top)
@@ -328,14 +328,14 @@ func (s *scores) offerTo(top *choice) {
 	}
 }
 
-// choice keeps the best hits that come after a certain one: a heap with the worst at its root.
+// choice keeps the best hits after a given one: a heap with the worst at its root.
 type choice struct {
 	ranking *Ranking
 	limit   int
 	after   Hit
-	any     bool // there is no hit that they have to come after
+	any     bool // no hit precedes them
 	hits    []Hit
-	least   float64 // what a hit needs, at least
+	least   float64 // the score that a hit needs
 }
 
 func (c *choice) offer(h Hit) {
@@ -381,7 +381,7 @@ func (c *choice) down() {
 	}
 }
 
-// Rank scores the documents that the query matches and that are in allowed; nil allows all.
+// Rank scores the documents that match the query and are in allowed; nil allows all.
 func (s *Searcher) Rank(q *Query, allowed *Set) (*Ranking, error) {
 	matching, err := q.matching(s)
 	if err != nil {
@@ -401,7 +401,7 @@ func (s *Searcher) Rank(q *Query, allowed *Set) (*Ranking, error) {
 	return r, nil
 }
 
-// Score scores the documents that hold a word of the query, whatever else it says.
+// Score scores the documents that contain a word of the query, ignoring its other conditions.
 func (s *Searcher) Score(q *Query) (*Ranking, error) {
 	r := &Ranking{searcher: s}
 	if err := q.score(s, &r.all); err != nil {
@@ -411,7 +411,7 @@ func (s *Searcher) Score(q *Query) (*Ranking, error) {
 	return r, nil
 }
 
-// Newest ranks the documents in allowed by their ids alone, the highest first; nil is all of them.
+// Newest ranks the documents in allowed by their ids, highest first; nil means all.
 func (s *Searcher) Newest(allowed *Set) (_ *Ranking, err error) {
 	if allowed == nil {
 		if allowed, err = s.All(); err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 )
 
-// BM25's parameters. They were chosen on the retrieval sets of the evaluation, of which no one is alike: for short
-// exchanges, passages and encyclopaedia entries this pair is within a point of the best for each.
+// BM25's parameters, chosen on the quite different retrieval sets of the evaluation: for short exchanges, passages and
+// encyclopaedia entries this pair is within a point of the best for each.
 const (
 	saturation = 1.5 // k1
 	lengthNorm = 0.5 // b
-	// Names are told from each other by which they are, hardly by how long the list is that they stand in.
+	// For names, the length of the list they are in hardly matters.
 	nameLengthNorm = 0.3
 	nameSaturation = 1.2
 	// Output of tools is long, and most of it says nothing about the turn: it counts for less than messages do, and a
@@ -24,13 +24,13 @@ const (
 	outputLengthNorm = 0.75
 )
 
-// maxExpansion bounds the terms that one prefix stands for.
+// maxExpansion bounds the terms of one prefix.
 const maxExpansion = 256
 
 // Set is a set of documents of one [Searcher].
 type Set = roaring.Bitmap
 
-// Searcher sees the documents of one account as they were at one moment. It belongs to one goroutine.
+// Searcher is a snapshot of one account's documents. It belongs to one goroutine.
 type Searcher struct {
 	ctx     context.Context
 	totals  Totals
@@ -40,7 +40,7 @@ type Searcher struct {
 	members []uint32  // see neighbours
 }
 
-// Searcher opens a view of an account. The caller closes it.
+// Searcher opens a snapshot of an account. The caller closes it.
 func (ix *Index) Searcher(ctx context.Context, account uint32) (*Searcher, error) {
 	s := &Searcher{ctx: ctx, found: *postingLists.Get().(*[]posting)}
 	ix.mu.RLock()
@@ -62,7 +62,7 @@ func (ix *Index) Searcher(ctx context.Context, account uint32) (*Searcher, error
 	return s, nil
 }
 
-// Close ends the view.
+// Close releases the snapshot.
 func (s *Searcher) Close() error {
 	for _, used := range s.used {
 		used.release()
@@ -75,18 +75,18 @@ func (s *Searcher) Close() error {
 	return nil
 }
 
-// postingLists are lists that searchers have used, of at most keptPostings.
+// postingLists pools the lists of searchers, of at most keptPostings.
 var postingLists = sync.Pool{New: func() any { return new([]posting) }}
 
 const keptPostings = 1 << 18 // 3 MB
 
-// Documents is how many documents the account has.
+// Documents returns the number of the account's documents.
 func (s *Searcher) Documents() uint64 { return s.totals.Documents }
 
-// ID gives the id of a document.
+// ID returns the id of a document.
 func (s *Searcher) ID(number uint32) (string, error) { return string(s.key(number)), s.ctx.Err() }
 
-// Number gives the number of a document; false if it is not there.
+// Number returns the number of a document; false if it does not exist.
 func (s *Searcher) Number(id string) (uint32, bool, error) {
 	for i := range s.parts {
 		p := &s.parts[i]
@@ -97,7 +97,7 @@ func (s *Searcher) Number(id string) (uint32, bool, error) {
 	return 0, false, s.ctx.Err()
 }
 
-// All is every document of the account.
+// All returns every document of the account.
 func (s *Searcher) All() (*Set, error) {
 	set := roaring.New()
 	for i := range s.parts {
@@ -110,33 +110,33 @@ func (s *Searcher) All() (*Set, error) {
 	return set, s.ctx.Err()
 }
 
-// Facet is the documents with a property.
+// Facet returns the documents with a property.
 func (s *Searcher) Facet(name, value string) (*Set, error) { return s.facetSet(facetTerm(name, value)) }
 
 func (s *Searcher) facetSet(term string) (*Set, error) { return s.termSet(fieldFacet, term) }
 
-// FacetRange is the documents whose property lies in [from, to], by bytes; "" leaves a side open.
+// FacetRange returns the documents whose property is in [from, to], by bytes; "" leaves a side open.
 func (s *Searcher) FacetRange(name, from, to string) (*Set, error) {
 	prefix := facetTerm(name, "")
 	return s.facetTerms(facetTerm(name, from), prefix, func(term string) bool { return to == "" || term[len(prefix):] <= to })
 }
 
-// FacetPrefix is the documents whose property begins with prefix.
+// FacetPrefix returns the documents whose property has a prefix.
 func (s *Searcher) FacetPrefix(name, prefix string) (*Set, error) {
 	first := facetTerm(name, prefix)
 	return s.facetTerms(first, first, func(string) bool { return true })
 }
 
-// FacetValue is a value that a property has, and of how many documents.
+// FacetValue is a value of a property, with its number of documents.
 type FacetValue struct {
 	Value string `json:"value"`
 	Count uint64 `json:"count"`
 }
 
-// maxFacetValues bounds the values that are looked through for one property.
+// maxFacetValues bounds the values examined for one property.
 const maxFacetValues = 10_000
 
-// FacetValues gives the values of a property, the most frequent first, at most limit.
+// FacetValues returns the values of a property, the most frequent first, at most limit.
 func (s *Searcher) FacetValues(name string, limit int) ([]FacetValue, error) {
 	prefix := facetTerm(name, "")
 	terms, err := s.termsFrom(fieldFacet, prefix, prefix, maxFacetValues)
@@ -159,7 +159,7 @@ func (s *Searcher) FacetValues(name string, limit int) ([]FacetValue, error) {
 	return values[:min(limit, len(values))], nil
 }
 
-// facetTerms joins the documents of the terms from first on that begin with prefix, as long as more says so of them.
+// facetTerms joins the documents of the terms with prefix from first on, while more returns true.
 func (s *Searcher) facetTerms(first, prefix string, more func(term string) bool) (*Set, error) {
 	set := roaring.New()
 	terms, err := s.termsFrom(fieldFacet, first, prefix, math.MaxInt)
@@ -179,7 +179,7 @@ func (s *Searcher) facetTerms(first, prefix string, more func(term string) bool)
 	return set, nil
 }
 
-// expand gives the terms of a field that begin with prefix, at most maxExpansion of them.
+// expand returns the terms of a field with prefix, at most maxExpansion of them.
 func (s *Searcher) expand(f field, prefix string) ([]string, error) {
 	return s.termsFrom(f, prefix, prefix, maxExpansion)
 }
@@ -201,18 +201,18 @@ func (s *Searcher) measureOf(f field) measure {
 	return measure{saturation, lengthNorm, max(float64(s.totals.TextTerms)/documents, 1), 1}
 }
 
-// weight is what one term adds to a document in which it occurs frequency times among length terms.
+// weight returns what one term adds to a document in which it occurs frequency times among length terms.
 func (m *measure) weight(idf, frequency, length float64) float64 {
 	return m.share * idf * frequency * (m.k1 + 1) / (frequency + m.k1*(1-m.b+m.b*length/m.averaged))
 }
 
-// idf is the weight of a term that is in so many of the account's documents.
+// idf returns the weight of a term with that document frequency in the account.
 func (s *Searcher) idf(documents uint64) float64 {
 	n, df := float64(s.totals.Documents), float64(documents)
 	return math.Log(1 + max(n-df+0.5, 0.5)/(df+0.5))
 }
 
-// score adds what a term is worth to the documents that hold it; times is how often the query names it.
+// score adds a term's weight to the documents that contain it; times is how often it is in the query.
 func (s *Searcher) score(into *scores, f field, term string, times int) error {
 	found, err := s.findIn(nil, f, term, true)
 	if err != nil {
@@ -225,7 +225,7 @@ func (s *Searcher) score(into *scores, f field, term string, times int) error {
 	return nil
 }
 
-// scoreTogether scores several terms as if they were one: the words that a prefix stands for.
+// scoreTogether scores several terms as one: the words of a prefix.
 func (s *Searcher) scoreTogether(into *scores, f field, terms []string) error {
 	together := make(map[uint32]posting)
 	for _, term := range terms {

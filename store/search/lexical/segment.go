@@ -14,8 +14,8 @@ import (
 	"github.com/blevesearch/mmap-go"
 )
 
-// A segment is a file that never changes; FORMAT.md describes it. What its directory says is trusted: where it is damaged,
-// reading panics, and [Contain] makes an error of that.
+// A segment is an immutable file; FORMAT.md describes it. Its directory is trusted: if it is damaged, reading panics,
+// and [Contain] turns that into an error.
 type segment struct {
 	name     string // of the file
 	path     string
@@ -26,12 +26,11 @@ type segment struct {
 
 	gone map[uint32]*goneSet // by account; guarded by the index's lock
 
-	users    atomic.Int32 // the index itself is one
-	obsolete atomic.Bool  // the file goes with the last of them
+	users    atomic.Int32 // including the index itself
+	obsolete atomic.Bool  // the last user removes the file
 }
 
-// goneSet is what was replaced in, or taken out of, a section of a segment. It is never changed, but another takes its
-// place.
+// goneSet is the replaced and removed documents of a section. It is never changed, only replaced.
 type goneSet struct {
 	numbers *roaring.Bitmap
 	totals  Totals // of these documents
@@ -39,12 +38,12 @@ type goneSet struct {
 
 const (
 	segmentMagic = "mnemelx4"
-	footerSize   = 8 + 4 + 4 // where the directory begins, its records, checksum of all before the checksum
+	footerSize   = 8 + 4 + 4 // start of the directory, its records, checksum of everything before the checksum
 	recordSize   = 4 + 4 + 4 + 3*8 + 8 + int(fieldCount)*(8+4)
-	blockTerms   = 32 // terms that are found by the first of them
+	blockTerms   = 32 // terms that share a block, found by its first term
 )
 
-// openSegment maps a file whose size and checksum are known. The checksum is not compared.
+// openSegment maps a file of known size and checksum. The checksum is not verified.
 func openSegment(path, name string, size int64, sum uint32) (*segment, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -72,7 +71,7 @@ func openSegment(path, name string, size int64, sum uint32) (*segment, error) {
 	return s, nil
 }
 
-// release ends a use. The last one unmaps the file, and removes it where another took its place.
+// release ends a use. The last one unmaps the file, and removes it if it was replaced.
 func (s *segment) release() {
 	if s.users.Add(-1) > 0 {
 		return
@@ -83,7 +82,7 @@ func (s *segment) release() {
 	}
 }
 
-// diskSection is the documents of one account in a segment, in the order of their ids.
+// diskSection is the documents of one account in a segment, in id order.
 type diskSection struct {
 	segment *segment
 	data    []byte // of the segment
@@ -92,21 +91,21 @@ type diskSection struct {
 	grouped uint32 // documents that are in a group
 	totals  Totals
 
-	ends, groups, sizes, order, ids uint64 // where these columns begin
+	ends, groups, sizes, order, ids uint64 // offsets of these columns
 
 	fields [fieldCount]struct {
-		index  uint64 // of its blocks: where each begins
+		index  uint64 // offsets of its blocks
 		blocks uint32
 	}
 }
 
-// record gives the i-th record of the directory.
+// record returns the i-th record of the directory.
 func (s *segment) record(i int) []byte {
 	from := len(s.data) - footerSize - (s.accounts-i)*recordSize
 	return s.data[from : from+recordSize]
 }
 
-// section gives the documents of an account; nil if there are none.
+// section returns the documents of an account; nil if there are none.
 func (s *segment) section(account uint32) *diskSection {
 	i := sort.Search(s.accounts, func(i int) bool { return binary.BigEndian.Uint32(s.record(i)) >= account })
 	if i == s.accounts || binary.BigEndian.Uint32(s.record(i)) != account {
@@ -154,13 +153,13 @@ func (d *diskSection) lengths(number uint32) lengths {
 
 func (d *diskSection) count() uint32 { return d.many }
 
-// number gives the document with an id.
+// number returns the document with an id.
 func (d *diskSection) number(id string) (uint32, bool) {
 	i := uint32(sort.Search(int(d.many), func(i int) bool { return string(d.id(uint32(i))) >= id }))
 	return i, i < d.many && string(d.id(i)) == id
 }
 
-// members gives the documents of a group in the order of their ids.
+// members returns the documents of a group in id order.
 func (d *diskSection) members(group uint64, into []uint32) []uint32 {
 	at := func(i int) []byte { return d.data[d.order+12*uint64(i):] }
 	i := sort.Search(int(d.grouped), func(i int) bool { return binary.BigEndian.Uint64(at(i)) >= group })
@@ -170,11 +169,11 @@ func (d *diskSection) members(group uint64, into []uint32) []uint32 {
 	return into
 }
 
-// A block is the length of its entries, the entries, and then the postings of each. An entry is how many bytes its term
-// shares with the one before, how many follow, these, and how many bytes its postings have.
+// A block is the length of its entries, the entries, and then the postings of each. An entry is the length of the
+// prefix shared with the previous term, the length of the rest, the rest, and the length of its postings.
 type block struct {
 	entries  []byte // that are left
-	postings []byte // those of the entry, and all that follow
+	postings []byte // those of the entry, and all following ones
 	size     int    // of the entry's postings
 	term     []byte
 }
@@ -186,7 +185,7 @@ func (d *diskSection) block(f field, i uint32) block {
 	return block{entries: entries[:size], postings: entries[size:]}
 }
 
-// next goes to the next entry; false if there is none.
+// next advances to the next entry; false if there is none.
 func (b *block) next() bool {
 	if len(b.entries) == 0 {
 		return false
@@ -204,7 +203,7 @@ func (b *block) next() bool {
 	return true
 }
 
-// uvarint reads a number. It panics where there is none.
+// uvarint reads a number. It panics if there is none.
 func uvarint(b []byte) (uint64, int) {
 	if len(b) > 0 && b[0] < 0x80 {
 		return uint64(b[0]), 1
@@ -216,7 +215,7 @@ func uvarint(b []byte) (uint64, int) {
 	return value, n
 }
 
-// from gives the first block that can hold a term, or one that comes after it.
+// from returns the first block that may contain the term or a later one.
 func (d *diskSection) from(f field, term string) uint32 {
 	blocks := d.fields[f].blocks
 	after := uint32(sort.Search(int(blocks), func(i int) bool {
@@ -225,7 +224,7 @@ func (d *diskSection) from(f field, term string) uint32 {
 	return max(after, 1) - 1
 }
 
-// firstTerm gives the first term of a block, of which no byte is shared.
+// firstTerm returns the first term of a block, which shares no prefix.
 func (d *diskSection) firstTerm(f field, i uint32) []byte {
 	entries := d.block(f, i).entries
 	_, shared := uvarint(entries)
@@ -256,8 +255,8 @@ func (d *diskSection) measure(f field, list []posting) {
 	}
 }
 
-// decode reads postings without lengths: the distance to the number before, twice, and one more where the frequency is one;
-// else the frequency follows.
+// decode reads postings without lengths: twice the distance to the previous number, plus one if the frequency is one;
+// otherwise the frequency follows.
 func (d *diskSection) decode(encoded []byte, into []posting) []posting {
 	from := len(into)
 	into = slices.Grow(into, len(encoded))[:from+len(encoded)] // a posting takes a byte at least
@@ -303,7 +302,7 @@ func (d *diskSection) terms(f field, from, prefix string, limit int) (found []st
 	return found
 }
 
-// diskSource is a section that is merged, without what is gone from it.
+// diskSource is a section being merged, without its removed documents.
 type diskSource struct {
 	*diskSection
 	gone *roaring.Bitmap
@@ -312,7 +311,7 @@ type diskSource struct {
 func (s diskSource) isGone(number uint32) bool { return s.gone != nil && s.gone.Contains(number) }
 func (s diskSource) cursor(f field) cursor     { return &diskCursor{of: s.diskSection, field: f} }
 
-// diskCursor goes through the terms of a field in their order.
+// diskCursor iterates over the terms of a field in order.
 type diskCursor struct {
 	of    *diskSection
 	field field

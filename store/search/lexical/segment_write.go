@@ -14,7 +14,7 @@ import (
 	"slices"
 )
 
-// source is documents of one account that go into a segment.
+// source is documents of one account to be written to a segment.
 type source interface {
 	count() uint32
 	id(number uint32) []byte
@@ -24,11 +24,11 @@ type source interface {
 	cursor(f field) cursor
 }
 
-// cursor goes through the terms of a field in their order.
+// cursor iterates over the terms of a field in order.
 type cursor interface {
 	next() bool
 	term() []byte                      // valid until next
-	postings(into []posting) []posting // ascending, with those of documents that are gone, without lengths
+	postings(into []posting) []posting // ascending, including removed documents, without lengths
 }
 
 // segmentWriter writes a segment section by section.
@@ -66,7 +66,7 @@ func (w *segmentWriter) write(b []byte) {
 func (w *segmentWriter) u32(n uint32) { w.write(binary.BigEndian.AppendUint32(w.scratch[:0], n)) }
 func (w *segmentWriter) u64(n uint64) { w.write(binary.BigEndian.AppendUint64(w.scratch[:0], n)) }
 
-// close ends the file and gives its size and checksum.
+// close completes the file and returns its size and checksum.
 func (w *segmentWriter) close() (size int64, sum uint32, err error) {
 	from := w.at
 	w.write(w.directory)
@@ -86,10 +86,10 @@ func (w *segmentWriter) close() (size int64, sum uint32, err error) {
 	return int64(w.at), sum, w.err
 }
 
-// nowhere is the new number of a document that is gone.
+// nowhere is the new number of a removed document.
 const nowhere = ^uint32(0)
 
-// add writes the documents of an account, which lie in several sources.
+// add writes the documents of an account from several sources.
 func (w *segmentWriter) add(ctx context.Context, account uint32, sources []source) error {
 	numbers, documents := order(sources)
 	if len(documents) == 0 {
@@ -109,7 +109,7 @@ func (w *segmentWriter) add(ctx context.Context, account uint32, sources []sourc
 // merged is a document of a source.
 type merged struct{ source, number uint32 }
 
-// order gives the documents of all sources in the order of their ids, and for each source the new numbers of its documents.
+// order returns the documents of all sources in id order, and for each source the new numbers of its documents.
 func order(sources []source) (numbers [][]uint32, documents []merged) {
 	numbers = make([][]uint32, len(sources))
 	for i, s := range sources {
@@ -132,7 +132,7 @@ func order(sources []source) (numbers [][]uint32, documents []merged) {
 	return numbers, documents
 }
 
-// columns writes what is known of each document, and its part of the directory.
+// columns writes the per-document data, and its part of the directory.
 func (w *segmentWriter) columns(sources []source, documents []merged) {
 	type member struct {
 		group  uint64
@@ -240,7 +240,7 @@ func (w *segmentWriter) field(ctx context.Context, f field, sources []source, nu
 
 func compareNumbers(a, b posting) int { return cmp.Compare(a.number, b.number) }
 
-// term writes a term that comes after all before it; not one that no document holds any more.
+// term writes the next term in order, unless it has no documents left.
 func (w *segmentWriter) term(term []byte, list []posting) {
 	if len(list) == 0 {
 		return
@@ -284,7 +284,7 @@ func (w *segmentWriter) endBlock() {
 	w.block, w.postings, w.inBlock = w.block[:0], w.postings[:0], 0
 }
 
-// createSegment writes a segment; it is nil where there is nothing to write.
+// createSegment writes a segment; it is nil if there is nothing to write.
 func (ix *Index) createSegment(write func(w *segmentWriter) error) (s *segment, err error) {
 	name := ix.nextName()
 	path := ix.path(name)

@@ -7,24 +7,22 @@ import (
 	porterstemmer "github.com/blevesearch/go-porterstemmer"
 )
 
-// stemCache remembers the stems of words that come often. An entry gives way to the next word of its place, so that the
-// cache has a fixed size: two megabytes when full.
+// stemCache caches the stems of frequent words. A new word replaces the entry at its place, so the cache has a fixed
+// size: two megabytes when full.
 var stemCache [1 << 14]atomic.Pointer[stemmed]
 
-// stemmed is a word and its stem. It fits a line of a processor's cache, for most of what a look-up takes is waiting for
-// memory.
+// stemmed is a word and its stem. It fits a processor cache line, because most of a lookup is waiting for memory.
 type stemmed struct {
 	word letters
-	stem term // "" of a word that says nothing
+	stem term // "" for a stop word
 }
 
-// letters are a word of lower case ASCII letters, with zeros behind it.
+// letters is a word of lower-case ASCII letters, padded with zeros.
 type letters [maxCachedStem]byte
 
-const maxCachedStem = 24 // bytes of a word that is remembered; longer ones seldom come again
+const maxCachedStem = 24 // bytes of a cached word; longer ones rarely recur
 
-// rememberedStem gives the term that a word of at most maxCachedStem lower case ASCII letters is found by; "" where it says
-// nothing.
+// rememberedStem returns the term for a word of at most maxCachedStem lower-case ASCII letters; "" for a stop word.
 func rememberedStem(word *letters, length int) term {
 	slot := &stemCache[maphash.Bytes(termSeed, word[:length])%uint64(len(stemCache))]
 	if known := slot.Load(); known != nil && known.word == *word {
@@ -38,7 +36,7 @@ func rememberedStem(word *letters, length int) term {
 	return s.stem
 }
 
-// porterStem gives the stem of an English word of lower case letters.
+// porterStem returns the stem of an English word of lower-case letters.
 func porterStem(word []byte) string {
 	var room [maxCachedStem]rune
 	letters := room[:0]

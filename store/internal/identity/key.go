@@ -38,7 +38,7 @@ var scopeNames = [...]string{"write", "read", "erase", "admin", "operator"}
 // Has reports whether every scope of want is there.
 func (s Scopes) Has(want Scopes) bool { return s&want == want }
 
-// String lists the scopes, as "write,read".
+// String lists the scopes, as in "write,read".
 func (s Scopes) String() string {
 	var names []string
 	for i, name := range scopeNames {
@@ -73,26 +73,26 @@ func (s *Scopes) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Key is what is known of a service key; its secret is not kept.
+// Key describes a service key; its secret is not kept.
 type Key struct {
 	ID      string    `json:"id"`
 	Account string    `json:"account"`
 	Label   string    `json:"label,omitempty"`
 	Scopes  Scopes    `json:"scopes"`
-	Created time.Time `json:"created,omitzero"` // zero of the key of the environment
+	Created time.Time `json:"created,omitzero"` // zero for the key of the environment
 	Expires time.Time `json:"expires,omitzero"` // zero: never
 	Revoked time.Time `json:"revoked,omitzero"`
 
 	Limits     Limits    `json:"limits,omitzero"`
-	Models     Models    `json:"models,omitempty"`      // that it may ask for; none: all
-	Recall     KeyRecall `json:"recall,omitempty"`      // whether its requests are given what is recalled
+	Models     Models    `json:"models,omitempty"`      // that it may ask for; empty: all
+	Recall     KeyRecall `json:"recall,omitempty"`      // whether its requests get recalled text
 	TrustTrace bool      `json:"trust_trace,omitempty"` // traces of its callers are continued
-	Replaces   string    `json:"replaces,omitempty"`    // id of the key that it was made from by a rotation
-	Origin     string    `json:"origin,omitempty"`      // the first of the keys that were made from one another; "": this one
+	Replaces   string    `json:"replaces,omitempty"`    // id of the key that a rotation replaced with it
+	Origin     string    `json:"origin,omitempty"`      // the first key of a chain of rotations; "": this one
 
-	// Of its use; not in the key's own record.
+	// Its use; not in the key's own record.
 	LastUsed    time.Time `json:"last_used,omitzero"`     // to the minute; not before Created
-	Month       string    `json:"month,omitempty"`        // the newest in which tokens were used, "2006-01" in UTC
+	Month       string    `json:"month,omitempty"`        // the newest month in which tokens were used, "2006-01" in UTC
 	MonthTokens int64     `json:"month_tokens,omitempty"` // used in it
 }
 
@@ -101,16 +101,16 @@ type keyRecord struct {
 	Hash []byte `json:"sha256"` // of the secret
 
 	use   *KeyUse // shared by all copies; never nil
-	given bool    // it is of the roster that is followed
+	given bool    // from the roster that is followed
 }
 
-// Identity is who a service key speaks for.
+// Identity is the caller that a service key identifies.
 type Identity struct {
 	Account    string
 	KeyID      string
 	Scopes     Scopes
 	Limits     Limits // the key's own
-	Models     Models // that it may ask for; not to be changed
+	Models     Models // that it may ask for; must not be changed
 	Recall     KeyRecall
 	TrustTrace bool
 	Use        *KeyUse // nil only for the zero Identity
@@ -119,12 +119,12 @@ type Identity struct {
 const (
 	keyPrefix      = "mnm_"
 	keyDigits      = 43 // base62 digits of 32 random bytes
-	checksumDigits = 6  // base62 digits of the CRC-32 of what stands before them
+	checksumDigits = 6  // base62 digits of the CRC-32 of the text before them
 	keyLength      = len(keyPrefix) + keyDigits + checksumDigits
 	base62         = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 	minStaticKey   = 32
-	maxSecret      = 1024 // characters; what is longer is no key
+	maxSecret      = 1024 // characters; anything longer is not a key
 	maxLabel       = 200
 	keyIDPrefix    = "key_"
 	staticKeyLabel = "environment"
@@ -165,7 +165,7 @@ func intact(secret string) bool {
 	return string(appendBase62(nil, checksum(body), checksumDigits)) == secret[keyLength-checksumDigits:]
 }
 
-// KeyTable is all service keys, in memory. Secrets are found by the first bytes of their hash and then compared in
+// KeyTable holds all service keys in memory. Secrets are found by the first bytes of their hash and then compared in
 // constant time.
 type KeyTable struct {
 	db       kv.DB
@@ -174,15 +174,15 @@ type KeyTable struct {
 	log      *slog.Logger
 	writer   useWriter
 
-	changing sync.Mutex // held while a key is made, changed or deleted, from the look at what is there to its commit
+	changing sync.Mutex // held while a key is created, changed or deleted, from the check to the commit
 
 	mu     sync.RWMutex
 	byHash map[[8]byte][]keyRecord
 	byID   map[string]keyRecord
-	uses   map[string]*KeyUse // as they were when the store was opened, by key id
+	uses   map[string]*KeyUse // from when the store was opened, by key id
 }
 
-// LoadKeys reads the service keys of a store. now is the clock of their life and use; log gets what cannot be written.
+// LoadKeys reads the service keys of a store. now is the clock for their life and use; log gets write errors.
 func LoadKeys(db kv.DB, accounts *AccountTable, now func() time.Time, log *slog.Logger) (*KeyTable, error) {
 	t := &KeyTable{
 		db: db, accounts: accounts, now: now, log: log,
@@ -202,10 +202,10 @@ func LoadKeys(db kv.DB, accounts *AccountTable, now func() time.Time, log *slog.
 	})
 }
 
-// Keys are the service keys that callers present.
+// Keys manages service keys.
 type Keys struct{ keys *KeyTable }
 
-// Keys gives what may be done with the keys.
+// Keys returns the operations on keys.
 func (t *KeyTable) Keys() Keys { return Keys{t} }
 
 // put adds a key or replaces the one with its id. The caller holds mu.
@@ -221,8 +221,8 @@ func (t *KeyTable) put(k keyRecord) {
 	t.byID[k.ID] = k
 }
 
-// Without calls do with the ids of an account's keys, which open nothing from then on. They open again if it fails. No key
-// is made or changed meanwhile.
+// Without calls do with the ids of an account's keys, which are invalid from then on. If do fails they are valid again.
+// No key is created or changed meanwhile.
 func (t *KeyTable) Without(account string, do func(ids []string) error) error {
 	t.changing.Lock()
 	defer t.changing.Unlock()
@@ -238,7 +238,7 @@ func (t *KeyTable) Without(account string, do func(ids []string) error) error {
 	return err
 }
 
-// withdraw takes the keys of an account out of the table and gives them.
+// withdraw removes the keys of an account from the table and returns them.
 func (t *KeyTable) withdraw(account string) []keyRecord {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -252,7 +252,7 @@ func (t *KeyTable) withdraw(account string) []keyRecord {
 	return withdrawn
 }
 
-// drop takes a key out of the table: from here on it opens nothing. The caller holds mu.
+// drop removes a key from the table, which makes it invalid. The caller holds mu.
 func (t *KeyTable) drop(id string) {
 	k, ok := t.byID[id]
 	if !ok {
@@ -266,7 +266,7 @@ func (t *KeyTable) drop(id string) {
 	}
 }
 
-// restore puts keys back that were withdrawn.
+// restore restores withdrawn keys.
 func (t *KeyTable) restore(keys []keyRecord) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -286,8 +286,8 @@ func (t *KeyTable) find(hash [sha256.Size]byte) (keyRecord, bool) {
 	return keyRecord{}, false
 }
 
-// Create makes a service key. The secret is given this once; the store keeps its hash. set may change what
-// [Keys.Update] may change.
+// Create creates a service key. The secret is returned only this once; the store keeps its hash. set may change the
+// fields that [Keys.Update] may change.
 func (s Keys) Create(account string, scopes Scopes, label string, set ...func(*Key)) (secret string, key Key, err error) {
 	made, err := s.CreateAll([]NewKey{{Account: account, Scopes: scopes, Label: label, Set: func(k *Key) {
 		for _, change := range set {
@@ -305,19 +305,19 @@ type NewKey struct {
 	Account string
 	Scopes  Scopes
 	Label   string
-	Set     func(*Key) // may change what [Keys.Update] may change
+	Set     func(*Key) // may change the fields that [Keys.Update] may change
 }
 
-// CreatedKey is a new service key. The secret is given this once; the store keeps its hash.
+// CreatedKey is a new service key. The secret is returned only this once; the store keeps its hash.
 type CreatedKey struct {
 	Key
 	Secret string `json:"key"`
 }
 
-// MostCreated is how many keys are made at once at most: their records fit into one transaction of the database.
+// MostCreated is the largest number of keys created at once: their records fit into one transaction of the database.
 const MostCreated = 1000
 
-// CreateAll makes all of the keys, in one commit, or none.
+// CreateAll creates all of the keys, in one commit, or none.
 func (s Keys) CreateAll(asked []NewKey) ([]CreatedKey, error) {
 	if len(asked) > MostCreated {
 		return nil, codec.Invalid("keys", "at most %d keys are made at once", MostCreated)
@@ -341,7 +341,7 @@ func (s Keys) CreateAll(asked []NewKey) ([]CreatedKey, error) {
 	return made, nil
 }
 
-// newKey is a key that nobody has stored yet.
+// newKey makes a key that is not stored yet.
 func (t *KeyTable) newKey(asked *NewKey) (secret string, record keyRecord, err error) {
 	if _, ok := t.accounts.Find(asked.Account); !ok {
 		return "", record, codec.Errorf(codec.KindNotFound, "no account %q", asked.Account)
@@ -371,8 +371,8 @@ func newKeyID() string {
 	return keyIDPrefix + kv.IDEncoding.EncodeToString(random[:])
 }
 
-// AddStatic makes a secret of the operator's own valid for as long as the store is open; it is not stored.
-// The account is created if it does not exist. The secret has at least 32 characters.
+// AddStatic makes an operator's own secret valid while the store is open; it is not stored. The account is created if
+// it does not exist. The secret must have at least 32 characters.
 func (s Keys) AddStatic(secret, account string, scopes Scopes) error {
 	if len(secret) < minStaticKey || len(secret) > maxSecret {
 		return codec.Errorf(codec.KindInvalidRequest, "a key from the environment has %d to %d characters, this one has %d", minStaticKey, maxSecret, len(secret))
@@ -391,7 +391,7 @@ func (s Keys) AddStatic(secret, account string, scopes Scopes) error {
 	return nil
 }
 
-// List lists the service keys of an account, or of all with account "", oldest first, revoked ones included.
+// List lists the service keys of an account, or of all accounts if account is "", oldest first, including revoked ones.
 func (s Keys) List(account string) []Key {
 	s.keys.mu.RLock()
 	defer s.keys.mu.RUnlock()
@@ -407,8 +407,8 @@ func (s Keys) List(account string) []Key {
 	return keys
 }
 
-// Authenticate tells whom a service key speaks for. The errors, all [codec.KindAuthentication], tell apart what is
-// no service key at all, a damaged one, an unknown one, an expired one and a revoked one.
+// Authenticate returns the identity of a service key. The errors, all [codec.KindAuthentication], distinguish a secret
+// that is not a service key, a damaged, an unknown, an expired and a revoked one.
 func (s Keys) Authenticate(secret string) (Identity, error) {
 	if len(secret) > maxSecret {
 		return Identity{}, errNoKey("this is not a service key: it is too long")
@@ -441,7 +441,7 @@ func errNoKey(format string, args ...any) *codec.Error {
 	return err
 }
 
-// foreignKeys are the beginnings by which other houses' keys are known, the longer before the shorter.
+// foreignKeys are the prefixes of other vendors' keys, the longer before the shorter.
 var foreignKeys = []struct{ prefix, house string }{
 	{"sk-ant-", "Anthropic"},
 	{"sk-proj-", "OpenAI"},

@@ -10,8 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Update changes what may change about a key: label, expiry, limits, models, recall and trust in traces. What set does to the rest has no
-// effect.
+// Update changes a key's label, expiry, limits, models, recall and trust in traces. Other changes by set are ignored.
 func (s Keys) Update(id string, set func(*Key)) (Key, error) {
 	return s.keys.changeKey(id, func(k *keyRecord) error {
 		if !k.Revoked.IsZero() {
@@ -21,7 +20,7 @@ func (s Keys) Update(id string, set func(*Key)) (Key, error) {
 	})
 }
 
-// Revoke makes a service key invalid at once and for good. Revoking it again changes nothing.
+// Revoke makes a service key permanently invalid at once. Revoking it again changes nothing.
 func (s Keys) Revoke(id string) error {
 	_, err := s.keys.changeKey(id, func(k *keyRecord) error {
 		if k.Revoked.IsZero() {
@@ -32,8 +31,8 @@ func (s Keys) Revoke(id string) error {
 	return err
 }
 
-// Rotate makes a key like the one with the id, which stays valid for the time of overlap, or for what is left of its own
-// if that is less. What was used of the month's tokens is carried over. The secret is given this once.
+// Rotate creates a key like the one with the id, which stays valid for overlap, or until its own expiry if that is
+// earlier. The month's used tokens are carried over. The secret is returned only this once.
 func (s Keys) Rotate(id string, overlap time.Duration) (secret string, fresh Key, err error) {
 	if overlap < 0 {
 		return "", Key{}, codec.Invalid("overlap", "an overlap is 0 or more")
@@ -67,7 +66,7 @@ func (s Keys) Rotate(id string, overlap time.Duration) (secret string, fresh Key
 	return secret, next.shown(), nil
 }
 
-// changeKey changes one key, durably and then in effect.
+// changeKey changes one key: first durably, then in effect.
 func (t *KeyTable) changeKey(id string, change func(*keyRecord) error) (Key, error) {
 	if err := t.accounts.terms.own(); err != nil {
 		return Key{}, err
@@ -100,7 +99,7 @@ func (t *KeyTable) changeable(id string) (keyRecord, error) {
 	return k, nil
 }
 
-// putKeys makes keys durable, together, and then effective.
+// putKeys stores keys together, then makes them effective.
 func (t *KeyTable) putKeys(keys ...keyRecord) error {
 	err := t.db.Update(context.Background(), func(tx kv.Txn) error {
 		for _, k := range keys {
@@ -123,12 +122,12 @@ func (t *KeyTable) putKeys(keys ...keyRecord) error {
 	return nil
 }
 
-// valid reports whether the key opens anything at a time.
+// valid reports whether the key is valid at a time.
 func (k *keyRecord) valid(now time.Time) bool {
 	return k.Revoked.IsZero() && (k.Expires.IsZero() || now.Before(k.Expires) || k.use.holders.Load() > 0)
 }
 
-// set takes over what may change about a key.
+// set applies the allowed changes to a key.
 func (k *Key) set(change func(*Key)) error {
 	asked := *k
 	change(&asked)
@@ -146,7 +145,7 @@ func (k *Key) set(change func(*Key)) error {
 	return k.Limits.check()
 }
 
-// shown is the key with its use, as lists show it.
+// shown returns the key with its use, as lists show it.
 func (k *keyRecord) shown() Key {
 	shown := k.Key
 	r := k.use.record()
@@ -158,7 +157,7 @@ func (k *keyRecord) shown() Key {
 	return shown
 }
 
-// Origin is the key that a key was made from by rotations, or the key itself. What they spend counts on one budget.
+// Origin returns the first key of a chain of rotations, or the key itself. All keys of a chain share one budget.
 func (s Keys) Origin(key string) string {
 	s.keys.mu.RLock()
 	defer s.keys.mu.RUnlock()

@@ -6,8 +6,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// Hold keeps a key valid beyond its expiry, unless it is revoked, until release is called. What is held outlasts a time
-// in which nobody could have put its expiry off, such as the sleep of this machine. It ends with the store, too.
+// Hold keeps a key valid beyond its expiry, unless it is revoked, until release is called. It also covers times in
+// which nobody can extend the expiry, such as the sleep of this machine. It ends with the store.
 func (s Keys) Hold(id string) (release func(), err error) {
 	k, err := s.keys.changeable(id)
 	if err != nil {

@@ -7,16 +7,16 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// Models are the names that a key may ask for, as its callers write them: whole, or with a * at the end for any rest. An
-// empty list allows every name.
+// Models are the names that a key may ask for, as its callers write them: whole, or with a * at the end for any suffix.
+// An empty list allows every name.
 type Models []string
 
 const (
-	mostModels    = 200 // of one key
+	mostModels    = 200 // per key
 	maxModelBytes = 200
 )
 
-// Allows reports whether a name may be asked for.
+// Allows reports whether a name is allowed.
 func (m Models) Allows(name string) bool {
 	return len(m) == 0 || slices.ContainsFunc(m, func(allowed string) bool {
 		if start, open := strings.CutSuffix(allowed, "*"); open {
@@ -26,7 +26,7 @@ func (m Models) Allows(name string) bool {
 	})
 }
 
-// Includes reports whether a key with m may ask for everything that one with other may.
+// Includes reports whether m allows everything that other allows.
 func (m Models) Includes(other Models) bool {
 	if len(other) == 0 {
 		return m.Allows("*")
@@ -34,7 +34,7 @@ func (m Models) Includes(other Models) bool {
 	return !slices.ContainsFunc(other, func(name string) bool { return !m.Allows(name) })
 }
 
-// ParseModels reads names with a comma between; "all" is the empty list.
+// ParseModels reads names separated by commas; "all" is the empty list.
 func ParseModels(text string) (Models, error) {
 	if text == "all" {
 		return Models{}, nil

@@ -2,14 +2,14 @@ package identity
 
 import "github.com/mnemeproxy/mneme/codec"
 
-// KeyRecall says whether requests of a key are given what is recalled for them.
+// KeyRecall decides whether requests of a key get recalled text.
 type KeyRecall string
 
 // Settings.
 const (
-	KeyRecallDefault KeyRecall = ""    // as the server is configured
+	KeyRecallDefault KeyRecall = ""    // the server's configuration
 	KeyRecallOn      KeyRecall = "on"  // without asking for it
-	KeyRecallOff     KeyRecall = "off" // never, even where they ask
+	KeyRecallOff     KeyRecall = "off" // never, even if they ask
 )
 
 // ParseKeyRecall reads "on", "off" and "default".

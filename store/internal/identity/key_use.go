@@ -9,14 +9,14 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// useInterval is how often the use of keys is written: a process that is killed forgets the use of that time at most.
+// useInterval is how often the use of keys is written: a killed process loses at most that much.
 const useInterval = 10 * time.Second
 
-// KeyUse is what has been done with a key. It is counted in memory, and written every ten seconds where it has changed and
-// when the store is closed. All methods may be called from any goroutine; those of a nil KeyUse do nothing.
+// KeyUse counts the use of a key. It is counted in memory, and written every ten seconds if it has changed, and when
+// the store is closed. All methods may be called from any goroutine; those of a nil KeyUse do nothing.
 type KeyUse struct {
 	minute  atomic.Int64 // of the last use, since 1970; 0: never
-	holders atomic.Int32 // who keep the key valid beyond its expiry, see [Keys.Hold]; not stored
+	holders atomic.Int32 // holders that keep the key valid beyond its expiry, see [Keys.Hold]; not stored
 
 	mu      sync.Mutex
 	month   month
@@ -32,15 +32,15 @@ func monthOf(t time.Time) month {
 	return month(t.Year()*12 + int(t.Month()) - 1)
 }
 
-// begin is the first moment of the month.
+// begin returns the first moment of the month.
 func (m month) begin() time.Time {
 	return time.Date(int(m)/12, time.Month(m%12+1), 1, 0, 0, 0, 0, time.UTC)
 }
 
-// NextMonth is when the count of a month's tokens starts again.
+// NextMonth returns when the count of a month's tokens restarts.
 func NextMonth(now time.Time) time.Time { return (monthOf(now) + 1).begin() }
 
-// seen notes a use to the minute: the many of one minute are written once.
+// seen records a use to the minute, so that many uses in one minute are written once.
 func (u *KeyUse) seen(now time.Time) {
 	if minute := now.Unix() / 60; u.minute.Load() != minute {
 		u.minute.Store(minute)
@@ -62,7 +62,7 @@ func (u *KeyUse) AddTokens(now time.Time, n int64) {
 	u.changed.Store(true)
 }
 
-// Tokens gives how many were used in the month of now.
+// Tokens returns how many were used in the month of now.
 func (u *KeyUse) Tokens(now time.Time) int64 {
 	if u == nil {
 		return 0
@@ -75,7 +75,7 @@ func (u *KeyUse) Tokens(now time.Time) int64 {
 	return u.tokens
 }
 
-// useRecord is a [KeyUse] as it is stored.
+// useRecord is the stored form of a [KeyUse].
 type useRecord struct {
 	LastUsed time.Time `json:"last_used,omitzero"` // to the minute
 	Month    string    `json:"month,omitempty"`    // of UTC, "2006-01"
@@ -117,7 +117,7 @@ func loadUses(db kv.DB) (map[string]*KeyUse, error) {
 	uses := make(map[string]*KeyUse)
 	err := kv.EachRecord(db, []byte{kv.SpaceKeyUse}, func(key, value []byte) error {
 		var r useRecord
-		if kv.DecodeRecord(value, &r) == nil { // else it starts at zero: a count is not worth a store that does not open
+		if kv.DecodeRecord(value, &r) == nil { // otherwise it starts at zero: a lost count must not keep the store from opening
 			uses[string(key[1:])] = newKeyUse(r)
 		}
 		return nil
@@ -131,7 +131,7 @@ type useWriter struct {
 	done   chan struct{}
 }
 
-// Start begins to write the use of keys, until [KeyTable.Stop].
+// Start starts to write the use of keys, until [KeyTable.Stop].
 func (t *KeyTable) Start() {
 	u := &t.writer
 	var ctx context.Context
@@ -153,13 +153,13 @@ func (t *KeyTable) Start() {
 	}()
 }
 
-// Stop writes what has changed and ends the goroutine.
+// Stop writes pending changes and ends the goroutine.
 func (t *KeyTable) Stop() {
 	t.writer.cancel()
 	<-t.writer.done
 }
 
-// writeUses writes the use of every key that has changed. What cannot be written is tried again with the next change.
+// writeUses writes the use of every key that has changed. After an error it is retried with the next change.
 func (t *KeyTable) writeUses() { t.putUses(t.changedUses()) }
 
 func (t *KeyTable) putUses(changed map[string]*KeyUse) {
@@ -168,7 +168,7 @@ func (t *KeyTable) putUses(changed map[string]*KeyUse) {
 	}
 	err := t.db.Update(context.Background(), func(tx kv.Txn) error {
 		for id, use := range changed {
-			if !t.owned(id) { // deleted with its account since
+			if !t.owned(id) { // deleted with its account in the meantime
 				continue
 			}
 			value, err := kv.EncodeRecord(use.record())
@@ -187,7 +187,7 @@ func (t *KeyTable) putUses(changed map[string]*KeyUse) {
 	}
 }
 
-// owned reports whether there is a key with the id still, and an account that owns it.
+// owned reports whether the key and its account still exist.
 func (t *KeyTable) owned(key string) bool {
 	t.mu.RLock()
 	k, ok := t.byID[key]
@@ -198,7 +198,7 @@ func (t *KeyTable) owned(key string) bool {
 	return ok
 }
 
-// changedUses gives the uses to be written, and marks them as written.
+// changedUses returns the uses to be written, and marks them as written.
 func (t *KeyTable) changedUses() map[string]*KeyUse {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

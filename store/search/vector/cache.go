@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// Key names the set of an account in a generation.
+// Key identifies the set of an account in a generation.
 type Key struct{ Account, Generation uint32 }
 
-// Cache holds the sets that were searched last, up to a number of bytes; an account that nobody searches costs nothing.
+// Cache holds the most recently searched sets, up to a number of bytes; accounts that are not searched cost nothing.
 type Cache struct {
 	limit int64
 
@@ -25,12 +25,12 @@ type entry struct {
 	err   error
 }
 
-// NewCache makes a cache of about so many bytes. One set is held even if it is larger.
+// NewCache returns a cache of roughly limit bytes. It holds one set even if that is larger.
 func NewCache(limit int64) *Cache {
 	return &Cache{limit: limit, entries: make(map[Key]*list.Element)}
 }
 
-// Get gives a set. One that is not there is loaded, by one caller while the others wait for it.
+// Get returns a set. A missing one is loaded by one caller while the others wait for it.
 func (c *Cache) Get(ctx context.Context, key Key, load func(context.Context) (*Set, error)) (*Set, error) {
 	for {
 		e, mine := c.enter(key)
@@ -55,7 +55,7 @@ func (c *Cache) Get(ctx context.Context, key Key, load func(context.Context) (*S
 	}
 }
 
-// enter finds the entry of a key; mine tells that it is new, and that the caller has to load it.
+// enter returns the entry of a key; mine reports that it is new, and that the caller has to load it.
 func (c *Cache) enter(key Key) (e *entry, mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +68,7 @@ func (c *Cache) enter(key Key) (e *entry, mine bool) {
 	return e, true
 }
 
-// Loaded gives a set that is there or about to be there; nil if it is not.
+// Loaded returns a set that is loaded or being loaded; nil otherwise.
 func (c *Cache) Loaded(key Key) *Set {
 	c.mu.Lock()
 	found := c.entries[key]
@@ -90,7 +90,7 @@ func (c *Cache) forget(e *entry) {
 	}
 }
 
-// Trim lets go of what is beyond the limit. It is called after sets have grown.
+// Trim drops what is beyond the limit. Call it after sets have grown.
 func (c *Cache) Trim() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,13 +106,13 @@ func (c *Cache) Trim() {
 				c.recent.Remove(at)
 				delete(c.entries, e.key)
 			}
-		default: // it is being loaded
+		default: // still loading
 		}
 		at = next
 	}
 }
 
-// Drop lets go of all sets of a generation.
+// Drop drops all sets of a generation.
 func (c *Cache) Drop(generation uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +124,7 @@ func (c *Cache) Drop(generation uint32) {
 	}
 }
 
-// Bytes is what the sets take in memory, about.
+// Bytes estimates the memory of the sets.
 func (c *Cache) Bytes() (held int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -156,6 +157,36 @@ func (s *Server) Kill() {
 	_ = s.process.Process.Kill() // its children notice, and end
 	<-s.ended
 }
+
+// CPU is the CPU time that the server has used, with all processes of it; a benchmark is skipped where the system does not say it.
+func (s *Server) CPU(t testing.TB) (used time.Duration) {
+	t.Helper()
+	own := strconv.Itoa(s.process.Process.Pid)
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		// Behind the name in brackets: state, parent, …; the 12th to 15th are user and system time, its own and of children that have ended.
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		isServer := filepath.Base(filepath.Dir(path)) == own
+		if len(fields) < 15 || !isServer && fields[1] != own {
+			continue
+		}
+		for _, field := range fields[11:15] {
+			ticks, _ := strconv.ParseInt(field, 10, 64)
+			used += time.Duration(ticks) * cpuTick
+		}
+	}
+	if used == 0 {
+		t.Skip("the system does not say how much CPU time Postgres uses")
+	}
+	return used
+}
+
+// cpuTick is the unit of the times in /proc, on all that Go runs on.
+const cpuTick = 10 * time.Millisecond
 
 func (s *Server) url(database string) string {
 	return fmt.Sprintf("postgres://mneme@127.0.0.1:%s/%s?sslmode=disable", s.port, database)

@@ -33,7 +33,7 @@ const (
 
 // Start runs a server for the length of a test, which is skipped where none was built. The environment of the test has its
 // address and its credentials from then on.
-func Start(t *testing.T) *Server {
+func Start(t testing.TB) *Server {
 	t.Helper()
 	if Program() == "" {
 		t.Skip("NOT TESTED: there is no S3 service; make s3-server builds one")

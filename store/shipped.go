@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -378,94 +379,113 @@ func Assemble(account AccountNumber, info *ExchangeInfo, skeleton []byte, parts 
 	return x, nil
 }
 
-// Turns are the turns of one session that are digested together, in the order in which their exchanges ended.
+// Turns are turns of one account that are digested together, in the order in which their exchanges ended.
 type Turns struct {
 	Digest   func(*Exchange) (Digest, error)
 	Redactor *redact.Redactor // masks digests once more; may be nil
 	Log      *slog.Logger
 
-	// Stored data of the session; nil if there is none. [Turns.Changed] returns the first error.
-	ReadHistories func(hashes [][]byte) (notes map[string][]byte, err error) // by hash
-	ReadTurn      func(exchange string) (record []byte, err error)
+	// Stored data of the account, without what does not exist. [Turns.Changed] returns the first error.
+	ReadHistories func([]History) (notes map[History][]byte, err error)
+	ReadTurns     func(exchanges []string) (records map[string][]byte, err error)
 
-	histories map[historyHash][]byte // nil: there is none
+	histories map[History][]byte // nil: there is none
 	turns     map[kv.ExchangeID][]byte
-	noted     []historyHash
+	noted     []History
 	placed    []kv.ExchangeID
 	err       error
 }
 
-// Add digests an exchange, and puts its turn in its place. reply is for [Sessions.Replied]; "" for nothing.
-func (t *Turns) Add(x *Exchange) (turn *Turn, reply string) {
-	if t.histories == nil {
-		t.histories, t.turns = make(map[historyHash][]byte), make(map[kv.ExchangeID][]byte)
-	}
-	id, _ := kv.ParseExchangeID(x.ID)
-	unread := max(int64(len(x.RawResponse))-mostDigested, 0)
-	x.RawResponse = x.RawResponse[:min(len(x.RawResponse), mostDigested)]
-	read := runDigest(x, prefix{}, t.Digest, t.Redactor, t.Log)
-	made := &turnRecord{Turn: Turn{Exchange: x.ID, Started: x.Started, Outcome: x.Outcome, Model: x.ModelAsked, AnswerUnread: unread}}
-	if read.failure != nil {
-		made.Error = read.failure.Error()
-	} else {
-		t.look(&read)
-		placeTurn(t, id, made, placeOf(t, id, &read), &read)
-	}
-	t.putTurn(id, encodeTurn(made, nil, 0))
-	return &made.Turn, read.Reply
+// History names a sequence of messages from the start of a session.
+type History struct {
+	Session string
+	Hash    [16]byte
 }
 
-// look reads together the histories that a request may continue.
-func (t *Turns) look(r *reading) {
-	var hashes [][]byte
-	for _, h := range append(slices.Clone(r.history), r.end) {
-		if _, known := t.histories[h]; !known {
-			t.histories[h] = nil
-			hashes = append(hashes, h[:])
+// Digested is the result for one exchange.
+type Digested struct {
+	Turn  *Turn
+	Reply string // for [Sessions.Replied]; "" for nothing
+}
+
+// Add digests exchanges, each of which belongs to a session, and puts their turns in their places.
+func (t *Turns) Add(exchanges []*Exchange) (digested []Digested) {
+	if t.histories == nil {
+		t.histories, t.turns = make(map[History][]byte), make(map[kv.ExchangeID][]byte)
+	}
+	readings := make([]reading, len(exchanges))
+	for i, x := range exchanges {
+		unread := max(int64(len(x.RawResponse))-mostDigested, 0)
+		x.RawResponse = x.RawResponse[:min(len(x.RawResponse), mostDigested)]
+		readings[i] = runDigest(x, prefix{}, t.Digest, t.Redactor, t.Log)
+		readings[i].unread = unread
+	}
+	t.look(exchanges, readings)
+	for i, x := range exchanges {
+		id, _ := kv.ParseExchangeID(x.ID)
+		read, in := &readings[i], placedTurns{t, x.Session}
+		made := &turnRecord{Turn: Turn{Exchange: x.ID, Started: x.Started, Outcome: x.Outcome, Model: x.ModelAsked, AnswerUnread: read.unread}}
+		if read.failure != nil {
+			made.Error = read.failure.Error()
+		} else {
+			placeTurn(in, id, made, placeOf(in, id, read), read)
+		}
+		in.putTurn(id, encodeTurn(made, nil, 0))
+		digested = append(digested, Digested{&made.Turn, read.Reply})
+	}
+	return digested
+}
+
+// look reads together the histories that the requests may continue, and then the turns that they do continue.
+func (t *Turns) look(exchanges []*Exchange, readings []reading) {
+	var wanted []History
+	for i := range readings {
+		if readings[i].failure != nil {
+			continue
+		}
+		for _, h := range append(slices.Clone(readings[i].history), readings[i].end) {
+			of := History{exchanges[i].Session, h}
+			if _, known := t.histories[of]; !known {
+				t.histories[of] = nil
+				wanted = append(wanted, of)
+			}
 		}
 	}
-	if len(hashes) == 0 {
+	if len(wanted) == 0 {
 		return
 	}
-	notes, err := t.ReadHistories(hashes)
+	notes, err := t.ReadHistories(wanted)
 	if err != nil {
 		t.fail(err)
 	}
-	for h, note := range notes {
-		t.histories[historyHash([]byte(h))] = note
+	maps.Copy(t.histories, notes)
+	var ids []string
+	for i := range readings {
+		history := readings[i].history
+		for at := len(history) - 1; at >= 0; at-- {
+			if note, ok := readHistoryNote(notes[History{exchanges[i].Session, history[at]}]); ok {
+				ids = append(ids, note.id.String())
+				break
+			}
+		}
 	}
+	slices.Sort(ids)
+	t.readTurns(slices.Compact(ids))
 }
 
-func (t *Turns) history(h historyHash) []byte { return t.histories[h] }
-
-func (t *Turns) putHistory(h historyHash, note []byte) {
-	t.histories[h] = slices.Clone(note)
-	t.noted = append(t.noted, h)
-}
-
-func (t *Turns) turn(id kv.ExchangeID) []byte {
-	if record, known := t.turns[id]; known {
-		return record
+func (t *Turns) readTurns(ids []string) {
+	if len(ids) == 0 {
+		return
 	}
-	record, err := t.ReadTurn(id.String())
+	records, err := t.ReadTurns(ids)
 	if err != nil {
 		t.fail(err)
 	}
-	t.turns[id] = record
-	return record
-}
-
-func (t *Turns) whole(id kv.ExchangeID) (*turnRecord, error) {
-	return decodeTurn(t.turn(id), id, wholeTurns)
-}
-
-// wholeTurns is for turns that hold all of their text.
-func wholeTurns([]byte, textSource) ([]byte, error) { return nil, errTurnText }
-
-func (t *Turns) putTurn(id kv.ExchangeID, record []byte) {
-	t.turns[id] = record
-	if !slices.Contains(t.placed, id) {
-		t.placed = append(t.placed, id)
+	for _, text := range ids {
+		id, _ := kv.ParseExchangeID(text)
+		if _, known := t.turns[id]; !known {
+			t.turns[id] = records[text]
+		}
 	}
 }
 
@@ -476,15 +496,50 @@ func (t *Turns) fail(err error) {
 }
 
 // Changed returns what to store: records of turns by exchange, and notes by history.
-func (t *Turns) Changed() (turns, histories map[string][]byte, err error) {
-	turns, histories = make(map[string][]byte), make(map[string][]byte)
+func (t *Turns) Changed() (turns map[string][]byte, histories map[History][]byte, err error) {
+	turns, histories = make(map[string][]byte), make(map[History][]byte)
 	for _, id := range t.placed {
 		turns[id.String()] = t.turns[id]
 	}
 	for _, h := range t.noted {
-		histories[string(h[:])] = t.histories[h]
+		histories[h] = t.histories[h]
 	}
 	return turns, histories, t.err
+}
+
+// placedTurns are those of one session.
+type placedTurns struct {
+	*Turns
+	session string
+}
+
+func (t placedTurns) history(h historyHash) []byte { return t.histories[History{t.session, h}] }
+
+func (t placedTurns) putHistory(h historyHash, note []byte) {
+	of := History{t.session, h}
+	t.histories[of] = slices.Clone(note)
+	t.noted = append(t.noted, of)
+}
+
+func (t placedTurns) turn(id kv.ExchangeID) []byte {
+	if _, known := t.turns[id]; !known {
+		t.readTurns([]string{id.String()})
+	}
+	return t.turns[id]
+}
+
+func (t placedTurns) whole(id kv.ExchangeID) (*turnRecord, error) {
+	return decodeTurn(t.turn(id), id, wholeTurns)
+}
+
+// wholeTurns is for turns that hold all of their text.
+func wholeTurns([]byte, textSource) ([]byte, error) { return nil, errTurnText }
+
+func (t placedTurns) putTurn(id kv.ExchangeID, record []byte) {
+	t.turns[id] = record
+	if !slices.Contains(t.placed, id) {
+		t.placed = append(t.placed, id)
+	}
 }
 
 // Check returns an error for a selection that selects nothing or has an invalid id.

@@ -43,7 +43,6 @@ func TestCentresThatWorkOnOneDatabaseDoubleNothing(t *testing.T) {
 		}
 		frames[n] = append(frames[n], f)
 	}
-	noneAside := func(refused []store.Refused) error { return fmt.Errorf("refused: %w", refused[0].Reason) }
 	var taking sync.WaitGroup
 	for _, c := range centres {
 		for _, log := range frames {
@@ -102,6 +101,47 @@ func TestCentresThatWorkOnOneDatabaseDoubleNothing(t *testing.T) {
 	}
 }
 
+// One centre digests an exchange of one account and does not come to an end. Another centre on the same database digests the
+// other account meanwhile.
+func TestCentresOnOneDatabaseDigestSeveralAccountsAtOnce(t *testing.T) {
+	edge := openEngine(t, 0)
+	if _, err := edge.Accounts().Create("other"); err != nil {
+		t.Fatal(err)
+	}
+	if err := edge.Shipping().Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	url := postgrestest.Start(t, false).Database(t)
+	begun, held := make(chan struct{}), make(chan struct{})
+	begin := sync.OnceFunc(func() { close(begun) })
+	first := openCatalogThat(t, edge, url, func(x *store.Exchange) (store.Digest, error) {
+		begin()
+		<-held
+		return digest.Exchange(x)
+	})
+	t.Cleanup(sync.OnceFunc(func() { close(held) })) // before the first centre is closed
+	take := func(account string, after uint64) uint64 {
+		askAs(t, edge, account, "question")
+		f, err := edge.Shipping().Next(t.Context(), after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if taken, err := first.Take(t.Context(), &f, noneAside); err != nil || !taken {
+			t.Fatal("a frame is not taken: ", err)
+		}
+		return f.Last
+	}
+	after := take("acme", 0)
+	<-begun
+	take("other", after)
+	second := openCatalogThat(t, edge, url, digest.Exchange)
+	soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := second.Wait(soon, "other"); err != nil {
+		t.Errorf("an account waits for the digest of another one: %v", err)
+	}
+}
+
 func openEngine(t *testing.T, node uint16) *engine.Engine {
 	t.Helper()
 	e, err := engine.Open(store.Options{Dir: t.TempDir(), Node: node, MinFreeDisk: -1, MasterKey: bytes.Repeat([]byte{1}, 32), Digest: digest.Exchange}, nil)
@@ -117,12 +157,17 @@ func openEngine(t *testing.T, node uint16) *engine.Engine {
 
 func openCatalog(t *testing.T, accounts *engine.Engine, url string) *catalog.Catalog {
 	t.Helper()
+	return openCatalogThat(t, accounts, url, digest.Exchange)
+}
+
+func openCatalogThat(t *testing.T, accounts *engine.Engine, url string, digests func(*store.Exchange) (store.Digest, error)) *catalog.Catalog {
+	t.Helper()
 	id, err := accounts.Arrivals().ID(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	c, err := catalog.Open(t.Context(), catalog.Options{
-		URL: url, Centre: id, Accounts: accounts.Accounts(), Retention: accounts.Archive().RetentionOf, Digest: digest.Exchange,
+		URL: url, Centre: id, Accounts: accounts.Accounts(), Retention: accounts.Archive().RetentionOf, Digest: digests,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -140,8 +185,13 @@ func record(t *testing.T, e *engine.Engine, turn int) (id string) {
 // ask puts a turn on record that asks a question.
 func ask(t *testing.T, e *engine.Engine, question string) (id string) {
 	t.Helper()
+	return askAs(t, e, "acme", question)
+}
+
+func askAs(t *testing.T, e *engine.Engine, account, question string) (id string) {
+	t.Helper()
 	r, err := e.Begin(t.Context(), &store.Opening{
-		Account: "acme", Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: "a", ContentType: "application/json",
+		Account: account, Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: "a", ContentType: "application/json",
 		Body: fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":%q}]}`, question),
 	})
 	if err != nil {

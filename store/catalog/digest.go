@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -14,33 +15,39 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// How much of one session is digested in a transaction.
+// How much of one account is digested in a transaction.
 const (
-	digestedExchanges = 64
-	digestedBytes     = 64 << 20 // of requests and answers; one exchange alone may be larger
+	digestedExchanges = 256
+	digestedBytes     = 16 << 20 // of requests and answers; one exchange alone may be larger
 )
 
-// digestSome digests what has arrived of one session, in the order in which it did.
+// undigestedLook is among how many exchanges an account is looked for that nobody else digests.
+const undigestedLook = 1000
+
+// digestSome digests some of what has arrived of one account, in the order in which it did. Accounts that another centre is at are
+// left to that.
 func (c *Catalog) digestSome(ctx context.Context) (more bool, err error) {
 	err = c.update(ctx, func(tx pgx.Tx) error {
 		var account int64
-		var session string
-		err := tx.QueryRow(ctx, "select account, session from exchanges where not digested order by arrival limit 1").Scan(&account, &session)
+		err := tx.QueryRow(ctx, `
+			select account from (
+				select account from (select account, arrival from exchanges where not digested order by arrival limit $1) x
+				group by account order by min(arrival) offset 0
+			) a where pg_try_advisory_xact_lock($2, account::int) limit 1`, undigestedLook, lockDigest).Scan(&account)
 		if more = err == nil; !more {
 			return unlessMissing(err)
 		}
-		d := digesting{catalog: c, tx: tx, account: store.AccountNumber(account), session: session}
+		d := digesting{catalog: c, tx: tx, account: store.AccountNumber(account)}
 		return d.run(ctx)
 	})
 	return more, err
 }
 
-// digesting is the digest of a session's exchanges.
+// digesting is the digest of an account's exchanges.
 type digesting struct {
 	catalog *Catalog
 	tx      pgx.Tx
 	account store.AccountNumber
-	session string
 }
 
 // arrivedExchange is one that has not been digested.
@@ -54,43 +61,52 @@ func (d *digesting) run(ctx context.Context) error {
 	if err := shareAccount(ctx, d.tx, d.account); err != nil {
 		return err
 	}
-	in, err := openSessions(ctx, d.tx, d.account, []string{d.session}, nil) // which keeps others from the same work
-	if err != nil {
-		return err
-	}
-	exchanges, ids, err := d.arrived(ctx)
+	sessions, ids, err := d.next(ctx)
 	if err != nil || len(ids) == 0 {
 		return err
 	}
-	objects, err := d.catalog.load(ctx, d.tx, d.account, exchanges)
+	in, err := openSessions(ctx, d.tx, d.account, slices.Clone(sessions), nil) // from then on nothing of them moves
 	if err != nil {
 		return err
 	}
-	turns := store.Turns{Digest: d.catalog.Digest, Log: d.catalog.Log, ReadHistories: d.histories(ctx), ReadTurn: d.turn(ctx)}
-	if len(exchanges) > 0 && d.catalog.Redactor != nil {
-		turns.Redactor = d.catalog.Redactor(exchanges[0].info.Account)
+	arrived, ids, err := d.arrived(ctx, sessions, ids)
+	if err != nil || len(ids) == 0 {
+		return err
 	}
-	var found []store.TimelineEntry
-	for _, x := range exchanges {
+	objects, err := d.catalog.load(ctx, d.tx, d.account, arrived)
+	if err != nil {
+		return err
+	}
+	var exchanges []*store.Exchange
+	for _, x := range arrived {
 		whole, err := x.assemble(d.account, objects)
 		if err != nil {
 			d.catalog.Log.Error("an exchange cannot be read to be digested", "exchange", x.info.ID, "error", err)
 			continue
 		}
-		turn, reply := turns.Add(whole)
-		if reply != "" {
-			in.Replied(d.session, reply)
+		exchanges = append(exchanges, whole)
+	}
+	turns := store.Turns{Digest: d.catalog.Digest, Log: d.catalog.Log, ReadHistories: d.histories(ctx), ReadTurns: d.turns(ctx)}
+	if len(exchanges) > 0 && d.catalog.Redactor != nil {
+		turns.Redactor = d.catalog.Redactor(exchanges[0].Account)
+	}
+	var found []store.TimelineEntry
+	for i, made := range turns.Add(exchanges) {
+		x := exchanges[i]
+		if made.Reply != "" {
+			in.Replied(x.Session, made.Reply)
 		}
-		found = append(found, store.TimelineEntry{Exchange: *x.info, Turn: turn})
+		found = append(found, store.TimelineEntry{Exchange: x.ExchangeInfo, Turn: made.Turn})
 	}
-	if err := d.put(ctx, &turns, found); err != nil {
+	var batch pgx.Batch
+	if err := d.put(&batch, &turns, found); err != nil {
 		return err
 	}
-	if err := putSessions(ctx, d.tx, d.account, in); err != nil {
+	if err := queueSessions(&batch, d.account, in); err != nil {
 		return err
 	}
-	_, err = d.tx.Exec(ctx, "update exchanges set digested = true where account = $1 and id = any($2)", int64(d.account), ids)
-	return err
+	batch.Queue("update exchanges set digested = true where account = $1 and id = any($2)", int64(d.account), ids)
+	return d.tx.SendBatch(ctx, &batch).Close()
 }
 
 func (x *arrivedExchange) assemble(account store.AccountNumber, objects store.Objects) (*store.Exchange, error) {
@@ -101,72 +117,98 @@ func (x *arrivedExchange) assemble(account store.AccountNumber, objects store.Ob
 	return store.Assemble(account, x.info, skeleton, parts, objects)
 }
 
-// arrived reads the exchanges that are digested together. ids has those as well that cannot be read.
-func (d *digesting) arrived(ctx context.Context) (exchanges []*arrivedExchange, ids []string, err error) {
-	rows, err := d.tx.Query(ctx, `
+// next gives the exchanges that are digested together, and their sessions.
+func (d *digesting) next(ctx context.Context) (sessions, ids []string, err error) {
+	err = d.tx.QueryRow(ctx, `
 		with undone as (
-			select id, arrival, sum(request_bytes + response_bytes) over (order by arrival) as size
-			from exchanges where account = $1 and session = $2 and not digested order by arrival limit $3
+			select id, session, arrival, sum(request_bytes + response_bytes) over (order by arrival) as size
+			from (select * from exchanges where account = $1 and not digested order by arrival limit $2) x
 		)
-		select x.id, x.record, x.refs from undone join exchanges x on x.account = $1 and x.id = undone.id
-		where undone.size <= $4 or undone.arrival = (select min(arrival) from undone) order by undone.arrival`,
-		int64(d.account), d.session, digestedExchanges, int64(digestedBytes))
+		select coalesce(array_agg(distinct session), '{}'), coalesce(array_agg(id), '{}') from undone
+		where size <= $3 or arrival = (select min(arrival) from undone)`,
+		int64(d.account), digestedExchanges, int64(digestedBytes)).Scan(&sessions, &ids)
+	return sessions, ids, err
+}
+
+// arrived reads those of the exchanges that are in one of the sessions, in the order in which they have arrived. kept has those as
+// well that cannot be read.
+func (d *digesting) arrived(ctx context.Context, sessions, ids []string) (exchanges []*arrivedExchange, kept []string, err error) {
+	rows, err := d.tx.Query(ctx, `select id, session, record, refs from exchanges
+		where account = $1 and id = any($2) and session = any($3) and not digested order by arrival`, int64(d.account), ids, sessions)
 	if err != nil {
 		return nil, nil, err
 	}
-	var id string
+	var id, session string
 	var record, refs []byte
-	_, err = pgx.ForEachRow(rows, []any{&id, &record, &refs}, func() error {
-		ids = append(ids, id)
+	_, err = pgx.ForEachRow(rows, []any{&id, &session, &record, &refs}, func() error {
+		kept = append(kept, id)
 		info, err := store.ReadInfo(record)
 		if err != nil {
 			d.catalog.Log.Error("the record of an exchange cannot be read", "exchange", id, "error", err)
 			return nil
 		}
-		info.Session = d.session
+		info.Session = session
 		exchanges = append(exchanges, &arrivedExchange{info: info, refs: slices.Clone(refs)})
 		return nil
 	})
-	return exchanges, ids, err
+	return exchanges, kept, err
 }
 
-func (d *digesting) histories(ctx context.Context) func([][]byte) (map[string][]byte, error) {
-	return func(hashes [][]byte) (map[string][]byte, error) {
-		rows, err := d.tx.Query(ctx, "select hash, note from histories where account = $1 and session = $2 and hash = any($3)", int64(d.account), d.session, hashes)
+func (d *digesting) histories(ctx context.Context) func([]store.History) (map[store.History][]byte, error) {
+	return func(wanted []store.History) (map[store.History][]byte, error) {
+		sessions, hashes := make([]string, len(wanted)), make([][]byte, len(wanted))
+		for i := range wanted {
+			sessions[i], hashes[i] = wanted[i].Session, wanted[i].Hash[:]
+		}
+		rows, err := d.tx.Query(ctx, `select h.session, h.hash, h.note from unnest($2::text[], $3::bytea[]) w (session, hash)
+			join histories h on h.account = $1 and h.session = w.session and h.hash = w.hash`, int64(d.account), sessions, hashes)
 		if err != nil {
 			return nil, err
 		}
-		notes := make(map[string][]byte)
+		notes := make(map[store.History][]byte)
+		var session string
 		var hash, note []byte
-		_, err = pgx.ForEachRow(rows, []any{&hash, &note}, func() error {
-			notes[string(hash)] = slices.Clone(note)
+		_, err = pgx.ForEachRow(rows, []any{&session, &hash, &note}, func() error {
+			h := store.History{Session: session}
+			copy(h.Hash[:], hash)
+			notes[h] = slices.Clone(note)
 			return nil
 		})
 		return notes, err
 	}
 }
 
-func (d *digesting) turn(ctx context.Context) func(string) ([]byte, error) {
-	return func(exchange string) (record []byte, err error) {
-		err = d.tx.QueryRow(ctx, "select record from turns where account = $1 and exchange = $2", int64(d.account), exchange).Scan(&record)
-		return record, unlessMissing(err)
+func (d *digesting) turns(ctx context.Context) func([]string) (map[string][]byte, error) {
+	return func(exchanges []string) (map[string][]byte, error) {
+		rows, err := d.tx.Query(ctx, "select exchange, record from turns where account = $1 and exchange = any($2)", int64(d.account), exchanges)
+		if err != nil {
+			return nil, err
+		}
+		records := make(map[string][]byte)
+		var exchange string
+		var record []byte
+		_, err = pgx.ForEachRow(rows, []any{&exchange, &record}, func() error {
+			records[exchange] = slices.Clone(record)
+			return nil
+		})
+		return records, err
 	}
 }
 
 // put keeps turns, with the terms of those that were found.
-func (d *digesting) put(ctx context.Context, turns *store.Turns, found []store.TimelineEntry) error {
+func (d *digesting) put(batch *pgx.Batch, turns *store.Turns, found []store.TimelineEntry) error {
 	records, histories, err := turns.Changed()
 	if err != nil {
 		return err
 	}
 	var (
-		batch        pgx.Batch
 		ids          []string
 		began        []time.Time
 		terms        []string
 		values       [][]byte
 		changed      []string
 		changes      [][]byte
+		sessions     []string
 		hashes, note [][]byte
 	)
 	for i := range found {
@@ -179,7 +221,7 @@ func (d *digesting) put(ctx context.Context, turns *store.Turns, found []store.T
 		changed, changes = append(changed, id), append(changes, record)
 	}
 	for h, n := range histories {
-		hashes, note = append(hashes, []byte(h)), append(note, n)
+		sessions, hashes, note = append(sessions, h.Session), append(hashes, bytes.Clone(h.Hash[:])), append(note, n)
 	}
 	batch.Queue(`insert into turns (account, exchange, began, terms, record)
 		select $1, t.id, t.began, array_to_tsvector(string_to_array(t.terms, $2)), t.record
@@ -191,10 +233,10 @@ func (d *digesting) put(ctx context.Context, turns *store.Turns, found []store.T
 			where account = $1 and exchange = t.id`, int64(d.account), changed, changes)
 	}
 	if len(hashes) > 0 {
-		batch.Queue(`insert into histories (account, session, hash, note) select $1, $2, h.* from unnest($3::bytea[], $4::bytea[]) h
-			on conflict (account, session, hash) do update set note = excluded.note`, int64(d.account), d.session, hashes, note)
+		batch.Queue(`insert into histories (account, session, hash, note) select $1, h.* from unnest($2::text[], $3::bytea[], $4::bytea[]) h
+			on conflict (account, session, hash) do update set note = excluded.note`, int64(d.account), sessions, hashes, note)
 	}
-	return d.tx.SendBatch(ctx, &batch).Close()
+	return nil
 }
 
 // lexemeEnd stands between lexemes, and in none.

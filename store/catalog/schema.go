@@ -23,6 +23,7 @@ const (
 	lockAccount = 0x6d6e6561 // shared: objects of the account may be named; alone: unnamed ones are freed
 	lockPacks   = 0x6d6e6570 // while packs of the account are written again, or rows that name them are erased
 	lockErased  = 0x6d6e656c // while the log of what was erased is added to, until that is committed
+	lockDigest  = 0x6d6e6564 // while exchanges of the account are digested, one transaction at a time
 	lockArrival = 0x6d6e6572 // while exchanges of the account are kept, one transaction at a time
 )
 

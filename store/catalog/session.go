@@ -17,26 +17,28 @@ func openSessions(ctx context.Context, tx pgx.Tx, account store.AccountNumber, i
 	for _, key := range keys {
 		links[string(key)] = ""
 	}
-	rows, err := tx.Query(ctx, "select key, session from links where account = $1 and key = any($2)", int64(account), keys)
-	if err != nil {
-		return nil, err
-	}
-	var key []byte
 	var session string
-	_, err = pgx.ForEachRow(rows, []any{&key, &session}, func() error {
-		links[string(key)] = session
-		ids = append(ids, session)
-		return nil
-	})
-	if err != nil {
-		return nil, err
+	if len(keys) > 0 {
+		rows, err := tx.Query(ctx, "select key, session from links where account = $1 and key = any($2)", int64(account), keys)
+		if err != nil {
+			return nil, err
+		}
+		var key []byte
+		_, err = pgx.ForEachRow(rows, []any{&key, &session}, func() error {
+			links[string(key)] = session
+			ids = append(ids, session)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	for _, id := range ids {
 		records[id] = nil
 	}
-	rows, err = tx.Query(ctx, "select id, record from sessions where account = $1 and id = any($2) order by id for update", int64(account), ids)
+	rows, err := tx.Query(ctx, "select id, record from sessions where account = $1 and id = any($2) order by id for update", int64(account), ids)
 	if err != nil {
 		return nil, err
 	}
@@ -76,11 +78,18 @@ func unlessMissing(err error) error {
 
 // putSessions keeps what has changed.
 func putSessions(ctx context.Context, tx pgx.Tx, account store.AccountNumber, in *store.Sessions) error {
+	var batch pgx.Batch
+	if err := queueSessions(&batch, account, in); err != nil || batch.Len() == 0 {
+		return err
+	}
+	return tx.SendBatch(ctx, &batch).Close()
+}
+
+func queueSessions(batch *pgx.Batch, account store.AccountNumber, in *store.Sessions) error {
 	sessions, links, err := in.Changed()
 	if err != nil {
 		return err
 	}
-	var batch pgx.Batch
 	var ids, places, gone, leadTo []string
 	var records, keys, unlinked [][]byte
 	for _, s := range sessions {
@@ -111,8 +120,5 @@ func putSessions(ctx context.Context, tx pgx.Tx, account store.AccountNumber, in
 	if len(unlinked) > 0 {
 		batch.Queue("delete from links where account = $1 and key = any($2)", int64(account), unlinked)
 	}
-	if batch.Len() == 0 {
-		return nil
-	}
-	return tx.SendBatch(ctx, &batch).Close()
+	return nil
 }

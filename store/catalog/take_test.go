@@ -1,11 +1,9 @@
 package catalog_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 )
 
@@ -16,7 +14,6 @@ func TestARequestThatIsRepeatedIsKept(t *testing.T) {
 	if err := edge.Shipping().Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	noneAside := func(refused []store.Refused) error { return fmt.Errorf("refused: %w", refused[0].Reason) }
 	after := uint64(0)
 	for range 2 {
 		id := ask(t, edge, strings.Repeat("a long question ", 500))

@@ -248,27 +248,37 @@ const maxLexeme = 2000
 // lexeme is a term as the database has it: behind the account's number, so that lists of the index hold the documents of one
 // account.
 func lexeme(account store.AccountNumber, term string) string {
-	return strconv.FormatUint(uint64(account), 36) + ":" + cleanTerm(term)
+	return lexemePrefix(account) + cleanTerm(term)
+}
+
+func lexemePrefix(account store.AccountNumber) string {
+	return strconv.FormatUint(uint64(account), 36) + ":"
 }
 
 // cleanTerm leaves out what text in Postgres cannot hold.
 func cleanTerm(term string) string {
 	term = strings.ToValidUTF8(term[:min(len(term), maxLexeme)], "")
-	return strings.NewReplacer("\x00", "\x1e", lexemeEnd, " ").Replace(term)
+	return impossible.Replace(term)
 }
+
+var impossible = strings.NewReplacer("\x00", "\x1e", lexemeEnd, " ")
 
 // lexemes joins the terms of a document.
 func lexemes(account store.AccountNumber, terms []string) string {
-	all := make([]string, 0, len(terms))
-	size := 0
-	for _, term := range terms {
-		one := lexeme(account, term)
-		if size += len(one); size > maxLexemes {
+	var all strings.Builder
+	prefix := lexemePrefix(account)
+	for i, term := range terms {
+		term = cleanTerm(term)
+		if all.Len()+len(lexemeEnd)+len(prefix)+len(term) > maxLexemes {
 			break
 		}
-		all = append(all, one)
+		if i > 0 {
+			all.WriteString(lexemeEnd)
+		}
+		all.WriteString(prefix)
+		all.WriteString(term)
 	}
-	return strings.Join(all, lexemeEnd)
+	return all.String()
 }
 
 // maxLexemes bounds what all lexemes of a document take: Postgres takes a megabyte.

@@ -2,7 +2,6 @@ package catalog_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -36,7 +35,6 @@ func TestWhatWasErasedInTheDataDirectoryStaysErasedInTheDatabase(t *testing.T) {
 		frames = append(frames, f)
 		return id
 	}
-	noneAside := func(refused []store.Refused) error { return fmt.Errorf("refused: %w", refused[0].Reason) }
 	erased, again := shipped(0), shipped(1)
 	for i := range frames {
 		if taken, err := centre.Arrivals().Take(t.Context(), &frames[i], noneAside); err != nil || !taken {

@@ -1,9 +1,11 @@
 package catalog_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 )
 
@@ -29,4 +31,8 @@ func TestARequestThatIsRepeatedIsKept(t *testing.T) {
 		}
 		after = f.Last
 	}
+}
+
+func noneAside(refused []store.Refused) error {
+	return fmt.Errorf("refused: %w", refused[0].Reason)
 }

@@ -1,3 +1,5 @@
+//go:build unix
+
 package catalog_test
 
 import (
@@ -5,7 +7,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
@@ -69,10 +73,6 @@ func BenchmarkTake(b *testing.B) {
 			}
 		}
 	}
-}
-
-func noneAside(refused []store.Refused) error {
-	return fmt.Errorf("refused: %w", refused[0].Reason)
 }
 
 func benchAccountNames() (names []string) {
@@ -207,4 +207,11 @@ func (s *speaker) text(size int) string {
 		b.WriteByte(' ')
 	}
 	return b.String()
+}
+
+// ownCPU is the CPU time that this process has used.
+func ownCPU() time.Duration {
+	var used syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used)
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

@@ -30,6 +30,9 @@ func (c *Catalog) Search(ctx context.Context, account string, r *search.Request)
 	if err != nil {
 		return nil, err
 	}
+	if wanted.Sessions && r.Offset+r.Limit > search.MostSessions {
+		return nil, codec.Errorf(codec.KindUnsupported, "This memory gives the first %d sessions of a search: ask for less with narrower words, filters or times.", search.MostSessions)
+	}
 	if r.Offset > highestOffset {
 		return nil, codec.Errorf(codec.KindUnsupported, "This memory gives the first %d hits of a search: ask for less with narrower words, filters or times.", highestOffset)
 	}
@@ -40,6 +43,11 @@ func (c *Catalog) Search(ctx context.Context, account string, r *search.Request)
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	ids, err := c.candidates(ctx, number, wanted)
+	if err == nil && wanted.Sessions {
+		var apart []string
+		apart, err = c.candidates(ctx, number, wanted.Apart())
+		ids = append(ids, apart...)
+	}
 	if err != nil {
 		return nil, unreadable(err)
 	}
@@ -47,11 +55,33 @@ func (c *Catalog) Search(ctx context.Context, account string, r *search.Request)
 	if err != nil {
 		return nil, unreadable(err)
 	}
-	answer, err := wanted.Rank(ctx, entries, func(id string) (*store.Session, error) { return c.Session(account, id) })
+	var answer *search.Answer
+	if wanted.Sessions {
+		answer, err = wanted.RankSessions(ctx, entries, c.sessionReader(ctx, account, int64(number)))
+	} else {
+		answer, err = wanted.Rank(ctx, entries, func(id string) (*store.Session, error) { return c.Session(account, id) })
+	}
+	if err == nil && wanted.Facets {
+		err = c.countFacets(ctx, number, answer)
+	}
 	if err == nil {
 		answer.Index.Lag, err = c.lag(ctx, int64(number))
 	}
 	return answer, unreadable(err)
+}
+
+// sessionReader reads what sessions are ranked by.
+func (c *Catalog) sessionReader(ctx context.Context, account string, number int64) search.SessionReader {
+	return func(id string, newest int) (*store.Session, []store.TimelineEntry, error) {
+		session, err := c.Session(account, id)
+		if err != nil {
+			return nil, nil, err
+		}
+		entries, err := c.entries(ctx, `x.id in (
+			(select id from exchanges where account = $1 and session = $2 order by id desc limit $3)
+			union (select id from exchanges where account = $1 and session = $2 order by id limit 1)) order by x.id`, number, id, newest)
+		return session, entries, err
+	}
 }
 
 // candidates gives the exchanges of turns that are worth ranking.

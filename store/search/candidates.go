@@ -28,12 +28,14 @@ type Wanted struct {
 	Demanded     *lexical.Condition // nil: nothing
 	Scored       []lexical.Condition
 	Since, Until time.Time // zero: no bound
+	Facets       bool      // the values of [Facets] are wanted, and are the engine's to count
+	Sessions     bool      // sessions are wanted: see [Wanted.Apart] and [Wanted.RankSessions]
 
 	request *Request
 	query   *lexical.Query
 }
 
-// Want reads a search for turns. If candidates cannot serve it, the error is [codec.KindUnsupported].
+// Want reads a search.
 func Want(r *Request) (*Wanted, error) {
 	if err := r.check(); err != nil {
 		return nil, err
@@ -45,13 +47,14 @@ func Want(r *Request) (*Wanted, error) {
 	if query.Empty() && !r.listing() {
 		return nil, codec.Invalid("query", "the query has no word to look for")
 	}
-	if r.Granularity == Sessions || r.Facets {
-		return nil, codec.Errorf(codec.KindUnsupported, "This memory is searched by turns alone: ask without facets, and with the granularity exchange.")
-	}
 	if r, err = r.bounded(time.Now()); err != nil {
 		return nil, err
 	}
-	w := &Wanted{Demanded: query.Demanded(), request: r, query: query}
+	w := &Wanted{Demanded: query.Demanded(), Facets: r.Facets, Sessions: r.Granularity == Sessions, request: r, query: query}
+	if r.Facets {
+		turns := *r
+		turns.Facets, w.request = false, &turns
+	}
 	if !r.listing() {
 		w.Scored = query.Scored()
 	}
@@ -130,24 +133,45 @@ func (t candidateTurns) session(id string) (*store.Session, error) { return t.ta
 // Rank ranks the candidates that an engine has found, as an index of only them would. session returns sessions of the
 // account by their ids.
 func (w *Wanted) Rank(ctx context.Context, candidates []store.TimelineEntry, session func(id string) (*store.Session, error)) (*Answer, error) {
+	entries, searcher, err := indexCandidates(ctx, candidates)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = searcher.Close() }()
+	found := candidateTurns{entries: entries, tagged: session}
+	s := &searching{turns: found, request: w.request, query: w.query, searcher: searcher}
+	return s.run(ctx)
+}
+
+// indexCandidates indexes turns that an engine has found, and gives them by their ids.
+func indexCandidates(ctx context.Context, candidates []store.TimelineEntry) (map[string]*store.TimelineEntry, *lexical.Searcher, error) {
 	slices.SortFunc(candidates, func(a, b store.TimelineEntry) int { return cmp.Compare(a.Exchange.ID, b.Exchange.ID) })
-	found := candidateTurns{entries: make(map[string]*store.TimelineEntry, len(candidates)), tagged: session}
+	entries := make(map[string]*store.TimelineEntry, len(candidates))
 	var documents []lexical.Document
 	for i := range candidates {
 		if d := newDocument(&candidates[i]); d != nil {
-			found.entries[d.id] = &candidates[i]
+			entries[d.id] = &candidates[i]
 			documents = append(documents, d.lexical(0))
 		}
 	}
 	index, err := lexical.Over(ctx, documents)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	searcher, err := index.Searcher(ctx, 0)
-	if err != nil {
-		return nil, err
+	return entries, searcher, err
+}
+
+// Facet is a property whose values a search can list. The terms of a turn with that property begin with Prefix, behind which
+// the value stands.
+type Facet struct{ Name, Prefix string }
+
+// Facets are the properties whose values searches list, and how many of each at most.
+func Facets() (listed []Facet, most int) {
+	for _, name := range facetNames {
+		if listsFacet(name) {
+			listed = append(listed, Facet{name, lexical.HasFacetPrefix(name, "").Prefix})
+		}
 	}
-	defer func() { _ = searcher.Close() }()
-	s := &searching{turns: found, request: w.request, query: w.query, searcher: searcher}
-	return s.run(ctx)
+	return listed, maxLimit
 }

@@ -204,7 +204,6 @@ func (x *Index) takeUpSessions(ctx context.Context, due func(*changedSession) bo
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		account := uint32(w.account) | sessionSpace
 		d, err := readSession(x.store, w.account, w.session)
 		if err != nil {
 			x.log.Error("a session cannot be read, and is not found by searches; run mneme check", "session", w.session, "error", err)
@@ -213,10 +212,10 @@ func (x *Index) takeUpSessions(ctx context.Context, due func(*changedSession) bo
 		}
 		read = append(read, w)
 		if d == nil {
-			gone = append(gone, lexical.Key{Account: account, ID: w.session})
+			gone = append(gone, lexical.Key{Account: uint32(w.account) | sessionSpace, ID: w.session})
 			continue
 		}
-		documents = append(documents, lexical.Document{Account: account, ID: w.session, Text: d.text(), Names: d.names, Facets: d.facets})
+		documents = append(documents, d.lexical(w.account))
 	}
 	if len(read) > 0 {
 		release, err := x.acquire(ctx)

@@ -37,7 +37,7 @@ func (x *Index) Search(ctx context.Context, account string, r *Request) (*Answer
 	var answer *Answer
 	err = x.contain(func() (err error) {
 		if r.Granularity == Sessions {
-			answer, err = x.searchSessions(ctx, number, r, query)
+			answer, err = x.searchSessions(ctx, account, number, r, query)
 		} else {
 			answer, err = x.search(ctx, account, number, r, query)
 		}
@@ -172,8 +172,8 @@ func (s *searching) run(ctx context.Context) (*Answer, error) {
 func facetsIn(s *lexical.Searcher) (map[string][]lexical.FacetValue, error) {
 	facets := make(map[string][]lexical.FacetValue, len(facetNames))
 	for _, name := range facetNames {
-		if name == "session" || name == facetFailure {
-			continue // as many as there are sessions, which have lists of their own, or failures
+		if !listsFacet(name) {
+			continue
 		}
 		values, err := s.FacetValues(name, maxLimit)
 		if err != nil {
@@ -183,6 +183,10 @@ func facetsIn(s *lexical.Searcher) (map[string][]lexical.FacetValue, error) {
 	}
 	return facets, nil
 }
+
+// listsFacet reports whether the values of a facet are listed. There are as many of some as there are sessions, which have lists
+// of their own, or failures.
+func listsFacet(name string) bool { return name != "session" && name != facetFailure }
 
 // sure is the BM25 score at which a hit that covers the whole query has half of the maximum relevance. On dialogues,
 // BM25 times coverage separates right first hits from those of an account without an answer better than either factor.

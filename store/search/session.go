@@ -56,6 +56,10 @@ func (d *sessionDocument) bySpeaker() lexical.Said {
 	return said
 }
 
+func (d *sessionDocument) lexical(account store.AccountNumber) lexical.Document {
+	return lexical.Document{Account: uint32(account) | sessionSpace, ID: d.session.ID, Text: d.text(), Names: d.names, Facets: d.facets}
+}
+
 // readSession makes the document of a session; nil when there is none, or nothing was said in it.
 func readSession(st *store.Store, number store.AccountNumber, id string) (*sessionDocument, error) {
 	session, err := st.Feed().SessionAt(number, id)

@@ -17,13 +17,24 @@ const wholeShare = 0.05
 
 // sessionSearch is one search for sessions.
 type sessionSearch struct {
-	index   *Index
+	source  sessionSource
 	request *Request
 	query   *lexical.Query
 	number  store.AccountNumber
 
 	whole *lexical.Searcher // of the documents of sessions
 	turns *lexical.Searcher
+}
+
+// sessionSource gives what a search for sessions finds.
+type sessionSource interface {
+	turn(exchange string) (store.TimelineEntry, error) // [codec.KindNotFound] for one that is gone
+	document(session string) (*sessionDocument, error) // nil for one that is gone, or in which nothing was said
+}
+
+// document makes the document of a session.
+func (t indexedTurns) document(session string) (*sessionDocument, error) {
+	return readSession(t.index.store, t.number, session)
 }
 
 // foundSession is a session on its way to becoming a hit.
@@ -40,7 +51,7 @@ type foundSession struct {
 
 // searchSessions finds sessions of the account. Sessions are ranked by their turns, and a little by their titles and
 // summaries; where the query says what has to be there, a session has it as a whole.
-func (x *Index) searchSessions(ctx context.Context, number store.AccountNumber, r *Request, query *lexical.Query) (*Answer, error) {
+func (x *Index) searchSessions(ctx context.Context, account string, number store.AccountNumber, r *Request, query *lexical.Query) (*Answer, error) {
 	answer := &Answer{Object: "memory.search", ModeUsed: Lexical, Data: []Hit{}}
 	changed := x.changedBefore()
 	for batches := 0; ; batches++ {
@@ -61,7 +72,7 @@ func (x *Index) searchSessions(ctx context.Context, number store.AccountNumber, 
 		return nil, err
 	}
 	defer release()
-	s := &sessionSearch{index: x, request: r, query: query, number: number}
+	s := &sessionSearch{source: indexedTurns{x, account, number}, request: r, query: query, number: number}
 	if s.whole, err = x.lexical.Searcher(ctx, uint32(number)|sessionSpace); err != nil {
 		return nil, unreadable(err)
 	}
@@ -70,9 +81,6 @@ func (x *Index) searchSessions(ctx context.Context, number store.AccountNumber, 
 		return nil, unreadable(err)
 	}
 	defer func() { _ = s.turns.Close() }()
-	if r.Mode == Vector || r.Mode == Hybrid {
-		answer.Degraded = append(answer.Degraded, "vectors: sessions have none; lexical only")
-	}
 	answer.Index.Lag, answer.Index.Building = x.lag(), x.building.Load()
 	if r.Facets {
 		if answer.Facets, err = facetsIn(s.turns); err != nil {
@@ -86,6 +94,9 @@ func (x *Index) searchSessions(ctx context.Context, number store.AccountNumber, 
 }
 
 func (s *sessionSearch) run(ctx context.Context, answer *Answer) error {
+	if s.request.Mode == Vector || s.request.Mode == Hybrid {
+		answer.degrade("vectors: sessions have none; lexical only")
+	}
 	found, exact, err := s.rank()
 	if err != nil {
 		return unreadable(err)
@@ -218,7 +229,7 @@ func (s *sessionSearch) addTurns(found []foundSession, places map[uint64]int, de
 func (s *sessionSearch) read(f *foundSession) (*sessionDocument, *document, error) {
 	var turn *document
 	if f.best != "" {
-		entry, err := s.index.feed.TurnAt(s.number, f.best)
+		entry, err := s.source.turn(f.best)
 		if err != nil {
 			return nil, nil, unlessNotFound(err)
 		}
@@ -229,7 +240,7 @@ func (s *sessionSearch) read(f *foundSession) (*sessionDocument, *document, erro
 	if f.id == "" {
 		return nil, nil, nil
 	}
-	d, err := readSession(s.index.store, s.number, f.id)
+	d, err := s.source.document(f.id)
 	return d, turn, err
 }
 

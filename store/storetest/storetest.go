@@ -102,25 +102,32 @@ func RunWhole(t *testing.T, open func(*testing.T) Memory) {
 	t.Run("what is exported is imported as it was", func(t *testing.T) { transferred(t, open(t)) })
 }
 
-// RunRanking is [RunSearch], and tests how well the engine ranks.
+// RunRanking is [RunSearch], and tests what a server needs of a search engine besides.
 func RunRanking(t *testing.T, open func(*testing.T) (Memory, Searcher)) {
 	RunSearch(t, open)
-	t.Run("what is about the question comes first", func(t *testing.T) {
-		m, s := open(t)
-		bestFirst(t, m, s)
+	runSearches(t, open, []searchProperty{
+		{"what is about the question comes first", bestFirst},
+		{"sessions are found as a whole", sessionsAsAWhole},
+		{"facets are those of the account", facetsOfTheAccount},
 	})
 }
 
 // RunSearch tests a search engine over a memory.
 func RunSearch(t *testing.T, open func(*testing.T) (Memory, Searcher)) {
-	for _, property := range []struct {
-		name string
-		test func(*testing.T, Memory, Searcher)
-	}{
+	runSearches(t, open, []searchProperty{
 		{"what has ended is found after a wait", foundAfterAWait},
 		{"no account finds another's", findsItsOwn},
 		{"what is erased is not found", erasedIsNotFound},
-	} {
+	})
+}
+
+type searchProperty struct {
+	name string
+	test func(*testing.T, Memory, Searcher)
+}
+
+func runSearches(t *testing.T, open func(*testing.T) (Memory, Searcher), properties []searchProperty) {
+	for _, property := range properties {
 		t.Run(property.name, func(t *testing.T) {
 			m, s := open(t)
 			property.test(t, m, s)
@@ -565,5 +572,59 @@ func erasedIsNotFound(t *testing.T, m Memory, s Searcher) {
 	erase(t, m, owner, id)
 	if found := find(t, s, owner, "mutex"); len(found) > 0 {
 		t.Errorf("after the erasure %v is found", found)
+	}
+}
+
+func answerTo(t *testing.T, s Searcher, account string, r *search.Request) *search.Answer {
+	t.Helper()
+	check(t, s.Wait(t.Context(), account))
+	answer, err := s.Search(t.Context(), account, r)
+	check(t, err)
+	return answer
+}
+
+func sessionsAsAWhole(t *testing.T, m Memory, s Searcher) {
+	record(t, m, "bread", "how do I bake bread?", "with flour")
+	first := record(t, m, "lock", "where is the mutex taken?", "in the writer")
+	record(t, m, "lock", "and which file flushes it?", "the journal")
+	info, err := m.ExchangeInfo(owner, first)
+	check(t, err)
+	for _, r := range []search.Request{
+		{Query: "mutex"},
+		{Query: "+mutex +journal"}, // which no turn holds both of
+		{Query: "journal", Filter: search.Filter{Field: "model", Op: "eq", Value: "m"}},
+		{Query: "session:" + info.Session},
+	} {
+		r.Granularity = search.Sessions
+		found := answerTo(t, s, owner, &r).Data
+		if len(found) != 1 || found[0].Session != info.Session || found[0].Summary == nil {
+			t.Errorf("%q finds %+v, want the session %s with its summary", r.Query, found, info.Session)
+		}
+		if found := answerTo(t, s, stranger, &r).Data; len(found) > 0 {
+			t.Errorf("another account finds %+v by %q", found, r.Query)
+		}
+	}
+	if found := answerTo(t, s, owner, &search.Request{Query: "+mutex +flour", Granularity: search.Sessions}).Data; len(found) > 0 {
+		t.Errorf("words of two sessions find %+v", found)
+	}
+	all := &search.Request{Newest: true, Granularity: search.Sessions}
+	if found := answerTo(t, s, owner, all).Data; len(found) != 2 {
+		t.Errorf("of two sessions %d are listed", len(found))
+	}
+}
+
+func facetsOfTheAccount(t *testing.T, m Memory, s Searcher) {
+	for n := range 3 {
+		record(t, m, fmt.Sprint(n), fmt.Sprintf("where is mutex %d taken?", n), "in the writer")
+	}
+	r := &search.Request{Query: "mutex", Limit: 1, Facets: true}
+	models := answerTo(t, s, owner, r).Facets["model"]
+	if len(models) != 1 || models[0].Value != "m" || models[0].Count != 3 {
+		t.Errorf("three turns of the model m have the models %+v", models)
+	}
+	for name, values := range answerTo(t, s, stranger, r).Facets {
+		if len(values) > 0 {
+			t.Errorf("another account is shown %s: %+v", name, values)
+		}
 	}
 }

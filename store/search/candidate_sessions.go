@@ -1,0 +1,124 @@
+package search
+
+import (
+	"context"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
+)
+
+// MostSessions is how many sessions are ranked as a whole among those of candidates.
+const MostSessions = 100
+
+// SessionReader reads a session of the account with its first turn and its newest ones, sessionTurns of these at most, oldest
+// first; [codec.KindNotFound] for one that is gone.
+type SessionReader func(id string, newest int) (*store.Session, []store.TimelineEntry, error)
+
+// Apart is what turns hold that make a session a hit together with others of it: each has something that is scored, and none has
+// to satisfy all that is demanded of the session.
+func (w *Wanted) Apart() *Wanted {
+	apart := *w
+	apart.Demanded, apart.Since = nil, time.Time{} // a session is as old as its last turn
+	return &apart
+}
+
+// candidateSessions are those of the best candidates.
+type candidateSessions struct {
+	candidateTurns
+	documents map[string]*sessionDocument
+}
+
+func (c candidateSessions) document(session string) (*sessionDocument, error) {
+	return c.documents[session], nil
+}
+
+// RankSessions makes the answer to a search for sessions of the turns that an engine has found for it: it ranks the sessions of
+// the best of them, MostSessions at most, as an index would that holds these sessions and turns alone.
+func (w *Wanted) RankSessions(ctx context.Context, candidates []store.TimelineEntry, read SessionReader) (*Answer, error) {
+	answer := &Answer{Object: "memory.search", ModeUsed: Lexical, Data: []Hit{}}
+	entries, turns, err := indexCandidates(ctx, candidates)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = turns.Close() }()
+	ids, err := w.bestSessions(turns, entries)
+	if err != nil {
+		return nil, err
+	}
+	found := candidateSessions{candidateTurns{entries: entries}, make(map[string]*sessionDocument)}
+	var documents []lexical.Document
+	for _, id := range ids {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		session, timeline, err := read(id, sessionTurns)
+		if isNotFound(err) {
+			continue
+		}
+		if err != nil && codec.AsError(err, "").Kind == codec.KindStorage {
+			answer.degrade(damagedSessions)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if d := newSessionDocument(session, timeline); d != nil {
+			d.entries = nil // hundreds of turns may be large
+			found.documents[id] = d
+			documents = append(documents, d.lexical(0))
+		}
+	}
+	index, err := lexical.Over(ctx, documents)
+	if err != nil {
+		return nil, err
+	}
+	whole, err := index.Searcher(ctx, sessionSpace)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = whole.Close() }()
+	s := &sessionSearch{source: found, request: w.request, query: w.query, whole: whole, turns: turns}
+	return answer, s.run(ctx, answer)
+}
+
+// bestSessions gives the sessions of turns that satisfy all that is asked for, the best first, and then those of others.
+func (w *Wanted) bestSessions(turns *lexical.Searcher, entries map[string]*store.TimelineEntry) (ids []string, err error) {
+	allowed, _, err := w.request.Filter.narrow(turns)
+	if err != nil {
+		return nil, err
+	}
+	rankings := [...]func() (*lexical.Ranking, error){
+		func() (*lexical.Ranking, error) { return turns.Rank(w.query, allowed) },
+		func() (*lexical.Ranking, error) { return turns.Score(w.query) },
+	}
+	if w.request.listing() {
+		rankings[0] = func() (*lexical.Ranking, error) { return turns.Newest(allowed) }
+		rankings[1] = func() (*lexical.Ranking, error) { return turns.Newest(nil) }
+	}
+	known := make(map[string]bool)
+	for _, rank := range rankings {
+		ranking, err := rank()
+		if err != nil {
+			return nil, err
+		}
+		for len(known) < MostSessions {
+			hit, more := ranking.Next()
+			if !more {
+				break
+			}
+			exchange, err := turns.ID(hit.Number)
+			if err != nil {
+				ranking.Close()
+				return nil, err
+			}
+			if e := entries[exchange]; e != nil && e.Exchange.Session != "" && !known[e.Exchange.Session] {
+				known[e.Exchange.Session] = true
+				ids = append(ids, e.Exchange.Session)
+			}
+		}
+		ranking.Close()
+	}
+	return ids, nil
+}

@@ -34,9 +34,11 @@ type Options struct {
 	Erasures    Erasures      // at a centre: what its edges are to erase, too; nil: each node erases for itself
 	Carrier     Carrier       // on an edge, and at a centre with Own: carries that out there; nil: nothing does
 	Log         *slog.Logger
-	Own         Log // of what a centre records itself, which its archive keeps as well; nil: its archive is where it does
+	Aside       Aside // at a centre: of its archive; nil: what is refused is kept in its folder
+	Own         Log   // of what a centre records itself, which its archive keeps as well; nil: its archive is where it does
 
-	clock func() time.Time // nil: [time.Now]
+	clock    func() time.Time // nil: [time.Now]
+	findTime time.Duration    // 0: [findTime]
 }
 
 func (o *Options) now() time.Time {
@@ -135,13 +137,19 @@ const ownerField = "mneme-centre"
 // errOwned is the error of a centre that finds the stream of another.
 var errOwned = errors.New("another centre takes what the edges ship here")
 
+// errNoStream is the error of a worker that finds no stream.
+var errNoStream = errors.New("the brokers have no stream: the centre that keeps the accounts makes it when it starts")
+
 // openStream gives the stream, which the centre makes. One that another centre has made stays as it is.
-func (b *broker) openStream(ctx context.Context, o *Options, centre string) (jetstream.Stream, error) {
+func (b *broker) openStream(ctx context.Context, o *Options, centre string, makes bool) (jetstream.Stream, error) {
 	looking, looked := context.WithTimeout(ctx, look)
 	defer looked()
 	stream, err := b.stream.Stream(looking, streamName)
 	ctx, cancel := context.WithTimeout(ctx, reach)
 	defer cancel()
+	if errors.Is(err, jetstream.ErrStreamNotFound) && !makes {
+		return nil, errNoStream
+	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return b.stream.CreateStream(ctx, jetstream.StreamConfig{
 			Name: streamName, Subjects: []string{shipSubject + "*"}, Storage: jetstream.FileStorage,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -71,9 +72,16 @@ const (
 	purgeRest     = 2 * time.Second // between purges where there are fewer: each is an act of all brokers
 )
 
-// Centre takes what edges ship. It is started by [Gather], and ended by Close.
+// Aside is where an archive keeps entries that it has refused.
+type Aside interface {
+	Count(ctx context.Context) (int, error) // how many there are
+	Retry(ctx context.Context) error
+}
+
+// Centre takes what edges ship. It is started by [Gather] or [Work], and ended by Close.
 type Centre struct {
 	options Options
+	worker  bool // another centre keeps the accounts, and answers for all
 	archive Archive
 	id      string // of the archive
 	aside   aside
@@ -93,11 +101,23 @@ type Centre struct {
 	opened   chan struct{} // closed once the stream was opened
 	partials partials      // the goroutine's
 	waiting  together      // likewise
+	order    byte          // tells in which order the logs are taken
 }
 
 // Gather begins to take what edges ship, and keeps what it refuses in a folder below dir. It gives the roster to the edges, and
 // answers what they ask for. It does not wait for the brokers.
 func Gather(ctx context.Context, archive Archive, answers Answers, roster Roster, dir string, o Options) (*Centre, error) {
+	return start(ctx, archive, answers, roster, aside{filepath.Join(dir, asideDir)}, o)
+}
+
+// Work takes what edges ship into an archive that another centre, which keeps the accounts, shares. It answers edges how far their
+// logs are, and where that centre does not answer, what is in the archive. Any number of workers may come and go.
+func Work(ctx context.Context, archive Archive, answers Answers, o Options) (*Centre, error) {
+	return start(ctx, archive, answers, nil, aside{}, o)
+}
+
+// start starts a centre; without a roster a worker.
+func start(ctx context.Context, archive Archive, answers Answers, roster Roster, aside aside, o Options) (*Centre, error) {
 	id, err := archive.ID(ctx)
 	if err != nil {
 		return nil, err
@@ -115,8 +135,9 @@ func Gather(ctx context.Context, archive Archive, answers Answers, roster Roster
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Centre{
-		options: o, archive: archive, id: id, aside: aside{filepath.Join(dir, asideDir)}, broker: b, stop: stop, edges: known,
+		options: o, worker: roster == nil, archive: archive, id: id, aside: aside, broker: b, stop: stop, edges: known,
 		opened: make(chan struct{}), partials: newPartials(o.now), status: Arriving{Refused: make(map[string]int64)},
+		order: byte(rand.Uint32()), //nolint:gosec // no secret
 	}
 	if err := c.listen(ctx, answers); err != nil {
 		stop()
@@ -128,6 +149,9 @@ func Gather(ctx context.Context, archive Archive, answers Answers, roster Roster
 	}
 	c.running.Go(func() { c.run(ctx) })
 	c.running.Go(func() { c.retry(ctx) })
+	if c.worker {
+		return c, nil
+	}
 	if o.Own != nil {
 		c.running.Go(func() { c.deliver(ctx, o.Own) })
 		if o.Erasures != nil && o.Carrier != nil {
@@ -155,7 +179,7 @@ func (c *Centre) listen(ctx context.Context, answers Answers) error {
 	if c.options.Lender != nil {
 		hear[leaseSubject] = c.lend
 	}
-	if c.options.Erasures != nil {
+	if c.options.Erasures != nil && !c.worker {
 		hear[erasedSubject] = func(m *nats.Msg) { c.tellErased(ctx, m) }
 	}
 	for subject, handler := range hear {
@@ -163,12 +187,16 @@ func (c *Centre) listen(ctx context.Context, answers Answers) error {
 			return fmt.Errorf("listen to the edges: %w", err)
 		}
 	}
-	if err := answerFinds(c.broker, &c.options, findCentre, answers); err != nil {
+	name, said := findCentre, findCentre
+	if c.worker {
+		name, said = findWorker, c.options.Name
+	}
+	if err := answerFinds(c.broker, &c.options, name, answers); err != nil {
 		return err
 	}
 	return answerSurveys(c.broker, &c.options, func() Node {
 		status := c.Status()
-		return Node{Name: findCentre, Centre: &status}
+		return Node{Name: said, Worker: c.worker, Centre: &status}
 	})
 }
 
@@ -189,8 +217,10 @@ func (c *Centre) Status() Arriving {
 	for _, reason := range RefusalReasons() {
 		status.Refused[reason] = c.status.Refused[reason]
 	}
-	kept, _ := c.aside.list(entrySuffix)
-	status.Aside = len(kept)
+	if !c.worker {
+		kept, _ := c.aside.list(entrySuffix)
+		status.Aside += len(kept)
+	}
 	if status.Connected = c.broker.IsConnected(); !status.Connected {
 		status.Problem = "no broker of cluster.nats can be reached"
 	}
@@ -228,7 +258,7 @@ func (c *Centre) read(ctx context.Context, again <-chan struct{}) error {
 	case <-again: // of before
 	default:
 	}
-	stream, err := c.broker.openStream(ctx, &c.options, c.id)
+	stream, err := c.broker.openStream(ctx, &c.options, c.id, !c.worker)
 	if err != nil {
 		return err
 	}
@@ -406,11 +436,18 @@ func (c *Centre) tryTake(ctx context.Context, f *ship.Frame) (taken bool, err er
 func (c *Centre) refuse(refused []store.Refused) error {
 	for i := range refused {
 		r := &refused[i]
-		if err := c.aside.keepEntry(&r.Entry); err != nil {
-			return err
+		if c.options.Aside == nil {
+			if err := c.aside.keepEntry(&r.Entry); err != nil {
+				return err
+			}
 		}
 		c.options.Log.Warn("an exchange is refused, and kept aside", "exchange", r.Entry.Exchange, "account", r.Entry.Account, "cause", r.Reason)
 		c.count(reasonOf(r.Reason))
+	}
+	if c.options.Aside != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.status.Aside += len(refused) // until they are counted
 	}
 	return nil
 }
@@ -418,6 +455,9 @@ func (c *Centre) refuse(refused []store.Refused) error {
 func (c *Centre) refuseMessage(message []byte, cause error) error {
 	c.options.Log.Warn("a message is refused, and kept aside", "bytes", len(message), "cause", cause)
 	c.count(reasonOf(cause))
+	if c.worker {
+		return nil // the centre that keeps the accounts reads it, too
+	}
 	return c.aside.keepMessage(message)
 }
 
@@ -458,13 +498,31 @@ func (c *Centre) idle(ctx context.Context) bool {
 	return err == nil && (info.State.Msgs == 0 || c.position.Load() >= info.State.LastSeq)
 }
 
+// countAside counts what the archive keeps aside.
+func (c *Centre) countAside(ctx context.Context, kept Aside) error {
+	n, err := kept.Count(ctx)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.status.Aside = n
+	return nil
+}
+
 // retry tries again what was put aside: an account may have been made, or this program be a later one.
 func (c *Centre) retry(ctx context.Context) {
 	for ctx.Err() == nil {
-		err := c.aside.eachEntry(func(e *ship.Entry) bool {
-			return ctx.Err() == nil && c.archive.Retry(ctx, e) == nil
-		})
-		if err != nil {
+		var err error
+		if !c.worker {
+			err = c.aside.eachEntry(func(e *ship.Entry) bool {
+				return ctx.Err() == nil && c.archive.Retry(ctx, e) == nil
+			})
+		}
+		if kept := c.options.Aside; kept != nil {
+			err = errors.Join(err, kept.Retry(ctx), c.countAside(ctx, kept))
+		}
+		if err != nil && ctx.Err() == nil {
 			c.options.Log.Warn("what was put aside could not be tried again", "cause", err)
 		}
 		sleep(ctx, retryEach)

@@ -144,12 +144,30 @@ type knownEdge struct {
 }
 
 func openEdges(erasures Erasures) (*edges, error) {
-	noted, err := erasures.Edges()
 	e := &edges{erasures: erasures, known: make(map[uint16]*knownEdge)}
-	for _, edge := range noted {
-		e.known[edge.Node] = &knownEdge{edge, edge.Seen}
-	}
+	err := e.read()
 	return e, err
+}
+
+// read adds what is on disk, which workers have noted as well.
+func (e *edges) read() error {
+	noted, err := e.erasures.Edges()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, edge := range noted {
+		known := e.known[edge.Node]
+		if known == nil {
+			e.known[edge.Node] = &knownEdge{edge, edge.Seen}
+			continue
+		}
+		if edge.Seen.After(known.Seen) {
+			known.Seen, known.Gone = edge.Seen, edge.Gone
+		}
+		if edge.Clean.After(known.Clean) {
+			known.Clean = edge.Clean
+		}
+	}
+	return err
 }
 
 // heard notes that an edge was heard, and that it is clean up to a time; zero: it does not say.
@@ -192,14 +210,17 @@ func (e *edges) wanted(node uint16) (time.Time, error) {
 	return latest, err
 }
 
-func (e *edges) list() (edges []store.EdgeErased) {
+func (e *edges) list() (edges []store.EdgeErased, err error) {
+	if err := e.read(); err != nil {
+		return nil, err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, edge := range e.known {
 		edges = append(edges, edge.EdgeErased)
 	}
 	slices.SortFunc(edges, func(a, b store.EdgeErased) int { return cmp.Compare(a.Node, b.Node) })
-	return edges
+	return edges, nil
 }
 
 // tellErased tells an edge what was erased.
@@ -291,9 +312,13 @@ func (c *Centre) carryAllHere(ctx context.Context) error {
 }
 
 // Places are all places that had what an erasure was to erase, by what is known now. Of one that was not asked for there are none.
-func (c *Centre) Places(ctx context.Context, e *store.Erasure) (places []store.ErasurePlace) {
+func (c *Centre) Places(ctx context.Context, e *store.Erasure) (places []store.ErasurePlace, err error) {
 	if c.edges == nil || e.Reason != store.ErasedByRequest || e.DryRun {
-		return nil
+		return nil, nil
+	}
+	edges, err := c.edges.list()
+	if err != nil {
+		return nil, err
 	}
 	done := e.State == store.ErasureDone
 	add := func(name string, erased bool) *store.ErasurePlace {
@@ -305,7 +330,7 @@ func (c *Centre) Places(ctx context.Context, e *store.Erasure) (places []store.E
 		return &places[len(places)-1]
 	}
 	add("centre", c.options.Own == nil || c.edges.cleanHere().After(e.Completed))
-	for _, edge := range c.edges.list() {
+	for _, edge := range edges {
 		p := add("edge "+strconv.Itoa(int(edge.Node)), edge.Clean.After(e.Completed))
 		p.Seen = edge.Seen
 		if p.State != store.PlaceErased && !edge.Gone.IsZero() {
@@ -318,7 +343,7 @@ func (c *Centre) Places(ctx context.Context, e *store.Erasure) (places []store.E
 		p.Until = kept
 	}
 	add("backups", false).State = store.PlaceNotReached
-	return places
+	return places, nil
 }
 
 // passedOn reports whether the brokers hold nothing that they took before a time.
@@ -340,6 +365,9 @@ func (c *Centre) passedOn(ctx context.Context, before time.Time) bool {
 func (c *Centre) DeclareDestroyed(ctx context.Context, node uint16) error {
 	if c.edges == nil {
 		return codec.Errorf(codec.KindConflict, "this centre does not have its edges erase anything")
+	}
+	if err := c.edges.read(); err != nil {
+		return err
 	}
 	c.edges.mu.Lock()
 	edge := c.edges.known[node]

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ import (
 const (
 	findSubject = "mneme.find."
 	findCentre  = "centre"
+	findWorker  = "worker" // one of those that there are
 
 	findTime  = time.Second // for the first message of a reply, and between two
 	findBytes = 192 << 20   // of a reply; the largest exchange has 128 MiB
@@ -35,7 +37,7 @@ type Answers interface {
 
 // answerFinds has a node tell others of its cluster what it has, until the connection is closed.
 func answerFinds(b *broker, o *Options, name string, answers Answers) error {
-	_, err := b.Subscribe(findSubject+name, func(m *nats.Msg) {
+	_, err := b.QueueSubscribe(findSubject+name, name, func(m *nats.Msg) {
 		asked, err := ship.OpenFind(o.Key, m.Data)
 		if err != nil || m.Reply == "" {
 			return
@@ -112,6 +114,11 @@ func (e *Edge) find(asked *ship.Find, names ...string) (*store.Exchange, error) 
 		if err != nil {
 			away = err
 		}
+		if err != nil && name == findCentre {
+			if x, _ := e.ask(findWorker, asked); x != nil { // which may not have all: the centre is to be asked again
+				return x, nil
+			}
+		}
 	}
 	notFound := codec.Errorf(codec.KindNotFound, "no node of the cluster has that")
 	if away != nil {
@@ -138,7 +145,7 @@ func (e *Edge) ask(name string, asked *ship.Find) (*store.Exchange, error) {
 	}
 	var parts ship.Joiner
 	for {
-		m, err := replies.NextMsg(findTime)
+		m, err := replies.NextMsg(cmp.Or(e.options.findTime, findTime))
 		if err != nil {
 			return nil, fmt.Errorf("ask %s: %w", name, err)
 		}

@@ -2,10 +2,13 @@ package cluster
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
@@ -63,8 +66,12 @@ func TestReasoningStateIsFoundOnEveryEdge(t *testing.T) {
 func TestAnAnswerIsFoundWhereverItWasGiven(t *testing.T) {
 	broker, dir := startBroker(t, t.TempDir(), server.RANDOM_PORT), t.TempDir()
 	o := options(t, 1, broker.ClientURL())
+	o.findTime = timeout // nodes that are there answer, however busy this machine is
 	one, two, centre := openNumbered(t, t.TempDir(), 1), openNumbered(t, t.TempDir(), 2), openNumbered(t, dir, 0)
 	first, second := joinFrom(t, one, 1, 0, o), joinFrom(t, two, 2, 0, o)
+	if err := first.broker.FlushTimeout(timeout); err != nil { // the broker knows that it listens
+		t.Fatal(err)
+	}
 
 	// Of the edge that gave it, before any centre has it; it is larger than a message of the brokers.
 	answer := strings.Repeat("a long answer ", 200_000)
@@ -89,12 +96,21 @@ func TestAnAnswerIsFoundWhereverItWasGiven(t *testing.T) {
 	notFound(second, "acme", missing, false)
 
 	// Of the centre, when the edge that gave it is away.
+	away := func(name string) {
+		t.Helper()
+		eventually(t, "the broker knows that "+name+" is away", func() bool {
+			_, err := second.broker.Request(findSubject+name, nil, 100*time.Millisecond)
+			return errors.Is(err, nats.ErrNoResponders)
+		})
+	}
 	first.Close()
+	away("1")
 	if x, err := second.Exchange("acme", id); err != nil || string(x.RawResponse) != answer {
 		t.Errorf("the centre is not asked: %v", err)
 	}
 	notFound(second, "acme", missing, true)
 	gathering.Close()
+	away(findCentre)
 	notFound(second, "acme", id, true)
 
 	// Of no node whose cluster is another one.

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog/pack/s3test"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
@@ -33,10 +34,13 @@ type fire struct {
 	brokers []*process
 	centre  *process
 	engines map[string]engine // by name, what the centre keeps its memory in; empty: its data directory
+	workers []*process        // that share the centre's work, where there is a database
 	edges   []*process
 
 	mu           sync.Mutex
 	acknowledged []acknowledged
+	ended        []string          // conversations of which every turn was acknowledged, and which were not asked to be erased
+	erased       map[string]string // those that were, and the receipt; "": it was not heard whether they are
 }
 
 // engine is a database or a service that can be killed, and runs again with all that it has acknowledged.
@@ -52,9 +56,9 @@ type acknowledged struct {
 	local bool // the brokers did not have it then
 }
 
-// TestNothingAcknowledgedIsLostUnderFire kills brokers, edges, the centre, its database and its bucket at random, all brokers and
-// the centre at once in between, and then empties the disks of one broker, of two, and of an edge while the centre is away.
-// Conversations go on over all edges meanwhile.
+// TestNothingAcknowledgedIsLostUnderFire kills brokers, edges, the centre, its workers, its database and its bucket at random, all
+// brokers and centres at once in between, and then empties the disks of one broker, of two, and of an edge while the centres are
+// away. Conversations go on over all edges meanwhile, and some that have ended are erased.
 // MNEME_TEST_FIRE says for how long nodes are killed; see make fire.
 func TestNothingAcknowledgedIsLostUnderFire(t *testing.T) {
 	length, err := time.ParseDuration(os.Getenv("MNEME_TEST_FIRE"))
@@ -83,6 +87,13 @@ func (f *fire) run(length time.Duration, database, bodies string) {
 	var urls []string
 	f.brokers, urls = startBrokers(t, f.dir)
 	f.centre = startNode(t, role{Kind: "centre", Dir: filepath.Join(f.dir, "centre"), NATS: urls, Postgres: database, Bodies: bodies})
+	f.erased = make(map[string]string)
+	if database != "" {
+		for n := range 2 {
+			dir := filepath.Join(f.dir, fmt.Sprintf("worker-%d", n+1)) // of its log alone
+			f.workers = append(f.workers, startNode(t, role{Kind: "worker", Dir: dir, NATS: urls, Postgres: database, Bodies: bodies}))
+		}
+	}
 	for n := range 3 {
 		f.edges = append(f.edges, startNode(t, role{Kind: "edge", Dir: filepath.Join(f.dir, fmt.Sprintf("edge-%d", n+1)), Node: uint16(n + 1), NATS: urls}))
 	}
@@ -103,6 +114,16 @@ func (f *fire) run(length time.Duration, database, bodies string) {
 			}
 		})
 	}
+	talking.Go(func() {
+		for n := uint64(0); ; n++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(eraseEach):
+				f.erase(n)
+			}
+		}
+	})
 	kills := f.killFor(length)
 	close(stop)
 	talking.Wait()
@@ -131,7 +152,8 @@ func (f *fire) run(length time.Duration, database, bodies string) {
 		f.confirmed()
 	}
 	f.loseAnEdge()
-	for _, node := range append(slices.Clone(f.edges), f.centre) {
+	f.compareReceipts()
+	for _, node := range slices.Concat(f.edges, f.workers, []*process{f.centre}) {
 		if err := node.end(); err != nil {
 			t.Errorf("%s %d ends with %v", node.role.Kind, node.role.Node, err)
 		}
@@ -151,7 +173,9 @@ func (f *fire) loseAnEdge() {
 		}
 	}
 	f.confirmed()
-	f.centre.kill()
+	for _, node := range f.centres() {
+		node.kill()
+	}
 	f.converse("without the centre", 1)
 	for _, a := range f.acknowledged[len(f.acknowledged)-turns:] {
 		if a.local {
@@ -165,9 +189,104 @@ func (f *fire) loseAnEdge() {
 	}
 	f.acknowledged = slices.DeleteFunc(f.acknowledged, func(a acknowledged) bool { return a.local && a.Conversation == "without the centre" })
 	lost.start()
-	f.centre.start()
+	for _, node := range f.centres() {
+		node.start()
+	}
 	f.confirmed()
 	f.drained()
+}
+
+// centres are the centre and its workers.
+func (f *fire) centres() []*process { return append([]*process{f.centre}, f.workers...) }
+
+// eraseEach is how often a conversation is erased.
+const eraseEach = 500 * time.Millisecond
+
+// erase has the centre erase a conversation that has ended.
+func (f *fire) erase(n uint64) {
+	f.mu.Lock()
+	if len(f.ended) == 0 {
+		f.mu.Unlock()
+		return
+	}
+	at := int(n) % len(f.ended)
+	name := f.ended[at]
+	f.ended = slices.Delete(f.ended, at, at+1)
+	f.erased[name] = ""
+	f.mu.Unlock()
+	answer, heard := f.centre.do(order{Erase: name})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case answer.ID != "":
+		f.erased[name] = answer.ID
+	case heard: // the centre does not have it yet
+		delete(f.erased, name)
+		f.ended = append(f.ended, name)
+	}
+}
+
+// compareReceipts sees that each erasure comes to its end, at every place that there is.
+func (f *fire) compareReceipts() {
+	f.t.Helper()
+	want := map[string]store.PlaceState{
+		"centre": store.PlaceErased, "edge 1": store.PlaceErased, "edge 2": store.PlaceErased, "edge 3": store.PlaceErased,
+		"brokers": store.PlaceErased, "reasoning state": store.PlaceWaiting, "backups": store.PlaceNotReached,
+	}
+	receipts := 0
+	for name, id := range f.erased {
+		if id == "" {
+			continue
+		}
+		receipts++
+		var answer report
+		deadline := time.Now().Add(fireTimeout)
+		for {
+			answer, _ = f.centre.do(order{Receipt: id})
+			said := make(map[string]store.PlaceState)
+			for _, p := range answer.Places {
+				said[p.Place] = p.State
+			}
+			if answer.State == store.ErasureDone && maps.Equal(said, want) {
+				break
+			}
+			if time.Now().After(deadline) {
+				f.t.Fatalf("the receipt of %s says %+v, want at the places %v", name, answer, want)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	f.t.Logf("%d conversations were erased, and their receipts say so of every place; of %d more nobody knows", receipts, len(f.erased)-receipts)
+}
+
+// compareErased sees that nothing is left anywhere of what was erased.
+func (f *fire) compareErased(archive answering) {
+	stores := make([]answering, 0, 1+len(f.edges))
+	stores = append(stores, archive)
+	for _, edge := range f.edges {
+		stores = append(stores, openStore(f.t, edge.role.Dir).Archive())
+	}
+	for _, a := range f.acknowledged {
+		if f.erased[a.Conversation] == "" {
+			continue
+		}
+		for n, s := range stores {
+			if _, err := s.Exchange("acme", a.id); codec.AsError(err, "").Kind != codec.KindNotFound {
+				f.t.Errorf("turn %d of %s, %s, was erased, and at %d (0: the centre) there is %v", a.Turn, a.Conversation, a.id, n, err)
+			}
+		}
+	}
+	for name, id := range f.erased {
+		if id == "" {
+			continue
+		}
+		for n, s := range stores {
+			page, err := s.Sessions("acme", store.SessionQuery{ChatKey: name})
+			if err != nil || len(page.Data) > 0 {
+				f.t.Errorf("%s was erased, and at %d (0: the centre) there are %d sessions of it (%v)", name, n, len(page.Data), err)
+			}
+		}
+	}
 }
 
 // drained waits until the centre has freed all that the brokers hold. The frames of an edge that has lost its disk are confirmed
@@ -206,6 +325,9 @@ func (f *fire) converse(name string, seed uint64) {
 		turn++
 		time.Sleep(20 * time.Millisecond) // a client thinks between its turns
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ended = append(f.ended, name)
 }
 
 // killFor kills nodes for some time, and starts each again.
@@ -228,12 +350,12 @@ func (f *fire) killFor(length time.Duration) map[string]int {
 		switch n := chance.IntN(20); {
 		case n < 7:
 			struck = []*process{f.brokers[chance.IntN(3)]}
-		case n < 14:
+		case n < 12:
 			struck = []*process{f.edges[chance.IntN(len(f.edges))]}
 		case n < 18:
-			struck = []*process{f.centre}
+			struck = f.centres()[chance.IntN(1+len(f.workers)):][:1]
 		default:
-			struck = append(slices.Clone(f.brokers), f.centre)
+			struck = slices.Concat(f.brokers, f.centres())
 			kills["outage"]++
 		}
 		for _, node := range struck {
@@ -295,16 +417,8 @@ type answering interface {
 func (f *fire) compare() {
 	t := f.t
 	archive := f.archive()
-	missing := 0
-	for _, a := range f.acknowledged {
-		x, err := archive.Exchange("acme", a.id)
-		if err != nil || string(x.RawResponse) != a.Answer {
-			missing++
-			t.Errorf("turn %d of %s, %s, was acknowledged, and the centre has %v", a.Turn, a.Conversation, a.id, err)
-		}
-	}
-
-	answers, total := make(map[string]int), 0
+	f.compareErased(archive)
+	answers, found := make(map[string]int), make(map[string]string) // by id
 	for q := (store.ExchangeQuery{Limit: 1000, Ascending: true}); ; {
 		page, err := archive.Exchanges("acme", q)
 		if err != nil {
@@ -315,7 +429,8 @@ func (f *fire) compare() {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if total++; x.Outcome == store.OutcomeComplete {
+			found[x.ID] = string(x.RawResponse)
+			if x.Outcome == store.OutcomeComplete {
 				answers[string(x.RawResponse)]++
 			}
 		}
@@ -324,6 +439,17 @@ func (f *fire) compare() {
 		}
 		q.After = page.Data[len(page.Data)-1].ID
 	}
+	missing, kept := 0, 0
+	for _, a := range f.acknowledged {
+		if _, asked := f.erased[a.Conversation]; asked {
+			continue
+		}
+		kept++
+		if answer, ok := found[a.id]; !ok || answer != a.Answer {
+			missing++
+			t.Errorf("turn %d of %s, %s, was acknowledged, and the centre has %q", a.Turn, a.Conversation, a.id, answer)
+		}
+	}
 	doubled := 0
 	for answer, n := range answers {
 		if n > 1 {
@@ -331,7 +457,7 @@ func (f *fire) compare() {
 			t.Errorf("%q is there %d times", answer, n)
 		}
 	}
-	t.Logf("acknowledged %d, found %d, missing %d, doubled %d", len(f.acknowledged), total, missing, doubled)
+	t.Logf("acknowledged %d, %d of them in conversations that were not erased; found %d, missing %d, doubled %d", len(f.acknowledged), kept, len(found), missing, doubled)
 	f.compareSessions(archive)
 }
 
@@ -339,6 +465,9 @@ func (f *fire) compare() {
 func (f *fire) compareSessions(archive answering) {
 	conversations := make(map[string][]string)
 	for _, a := range f.acknowledged {
+		if _, asked := f.erased[a.Conversation]; asked {
+			continue
+		}
 		conversations[a.Conversation] = append(conversations[a.Conversation], a.id)
 	}
 	sessions := make(map[string][]store.Session)

@@ -45,6 +45,9 @@ type follower struct {
 	stop    context.CancelFunc
 	done    chan struct{}
 
+	whole  chan struct{} // closed once the store has all of the roster
+	opened sync.Once     // of whole
+
 	mu     sync.Mutex
 	status Identity
 	given  uint64 // revision that the centre has given, as its last beat says
@@ -58,7 +61,7 @@ func startFollower(ctx context.Context, b *broker, roster Followed, maxAge time.
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	f := &follower{options: o, broker: b, roster: roster, maxAge: maxAge, stop: stop, done: make(chan struct{}), status: Identity{Heard: heard}, noted: heard}
+	f := &follower{options: o, broker: b, roster: roster, maxAge: maxAge, stop: stop, done: make(chan struct{}), whole: make(chan struct{}), status: Identity{Heard: heard}, noted: heard}
 	if _, err := b.Subscribe(beatSubject, f.hear); err != nil {
 		stop()
 		return nil, fmt.Errorf("listen to the centre: %w", err)
@@ -201,6 +204,9 @@ func (w *watch) take(ctx context.Context, entry jetstream.KeyValueEntry) error {
 		w.whole, w.entries = false, nil
 		w.leftOut = w.roster.Follow(ctx, entries, true)
 		w.say(w.leftOut)
+		if w.leftOut == nil {
+			w.opened.Do(func() { close(w.follower.whole) })
+		}
 		return nil
 	}
 	w.revision = entry.Revision()

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
@@ -33,7 +34,7 @@ import (
 
 // role is what such a process is, from the environment.
 type role struct {
-	Kind string   // broker, centre or edge
+	Kind string   // broker, centre, worker or edge
 	Dir  string   // where it keeps its data
 	NATS []string // URLs of the brokers
 
@@ -71,6 +72,8 @@ func (r *role) run() error {
 		return r.broker()
 	case "centre":
 		return r.centre()
+	case "worker":
+		return r.worker()
 	}
 	return r.edge()
 }
@@ -102,17 +105,21 @@ func (r *role) broker() error {
 	return nil
 }
 
-func (r *role) open() (*store.Store, Options, error) {
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+func (r *role) options() (Options, error) {
 	key, err := ship.NewKey(bytes.Repeat([]byte{1}, ship.KeySize))
+	return Options{NATS: r.NATS, Replicas: 3, Key: key, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}, err
+}
+
+func (r *role) open() (*store.Store, Options, error) {
+	o, err := r.options()
 	if err != nil {
-		return nil, Options{}, err
+		return nil, o, err
 	}
-	s, err := store.Open(store.Options{Dir: r.Dir, Node: r.Node, Digest: digest.Exchange, Stream: digest.Stream, Log: log})
+	s, err := store.Open(store.Options{Dir: r.Dir, Node: r.Node, Digest: digest.Exchange, Stream: digest.Stream, Log: o.Log})
 	if err == nil && len(s.Accounts().List()) == 0 {
 		_, err = s.Accounts().Create("acme")
 	}
-	return s, Options{NATS: r.NATS, Replicas: 3, Key: key, Log: log}, err
+	return s, o, err
 }
 
 func (r *role) centre() error {
@@ -121,23 +128,105 @@ func (r *role) centre() error {
 		return err
 	}
 	var archive Archive = s.Arrivals()
-	var answers Answers = s.Archive()
+	var memory erasing = s.Archive()
+	o.Erasures = s.Erased()
 	if r.Postgres != "" {
 		kept, err := openCatalog(s, r.Postgres, r.Bodies)
 		if err != nil {
 			return err
 		}
 		defer kept.Close()
-		archive, answers, o.Own = kept, kept, s.Shipping()
+		archive, memory, o.Own, o.Erasures, o.Carrier, o.Aside = kept, kept, s.Shipping(), kept.Erased(), s.Erased(), catalog.AsideOf(kept)
 	}
-	c, err := Gather(context.Background(), archive, answers, s.Roster(), r.Dir, o)
+	c, err := Gather(context.Background(), archive, memory, s.Roster(), r.Dir, o)
+	if err != nil {
+		return err
+	}
+	err = serve(func(asked order) (report, error) {
+		if asked.Receipt != "" {
+			return c.receipt(memory, asked.Receipt)
+		}
+		return erase(memory, asked.Erase)
+	})
+	c.Close()
+	return errors.Join(err, s.Close())
+}
+
+// erasing is a memory that erases, and says what became of it.
+type erasing interface {
+	Answers
+	Sessions(account string, q store.SessionQuery) (store.SessionPage, error)
+	Erase(ctx context.Context, account string, sel store.Selection, dryRun bool) (*store.Erasure, error)
+	Erasure(account, id string) (*store.Erasure, error)
+}
+
+// erase erases a conversation, and gives its receipt; none where it is not there, or not at present.
+func erase(memory erasing, conversation string) (report, error) {
+	page, err := memory.Sessions("acme", store.SessionQuery{ChatKey: conversation})
+	if err != nil || len(page.Data) == 0 {
+		return report{}, nil //nolint:nilerr // its database may be away
+	}
+	e, err := memory.Erase(context.Background(), "acme", store.Selection{Sessions: []string{page.Data[0].ID}}, false)
+	if err != nil {
+		return report{}, nil //nolint:nilerr // likewise
+	}
+	return report{ID: e.ID}, nil
+}
+
+// receipt gives a receipt with its places.
+func (c *Centre) receipt(memory erasing, id string) (r report, err error) {
+	e, err := memory.Erasure("acme", id)
+	if err != nil {
+		return r, err
+	}
+	places, err := c.Places(context.Background(), e)
+	return report{ID: e.ID, State: e.State, Places: places}, err
+}
+
+// worker shares in the work of a centre with memory in Postgres.
+func (r *role) worker() error {
+	o, err := r.options()
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	id, err := catalog.CentreOf(ctx, r.Postgres)
+	if err != nil {
+		return err
+	}
+	kept, err := openShared(r.Postgres, r.Bodies, id, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer kept.Close()
+	o.Name, o.Aside, o.Erasures = filepath.Base(r.Dir), catalog.AsideOf(kept), kept.Erased()
+	c, err := Work(ctx, kept, kept, o)
 	if err != nil {
 		return err
 	}
 	ready()
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	c.Close()
-	return s.Close()
+	return nil
+}
+
+// serve carries out what comes in until that ends.
+func serve(do func(order) (report, error)) error {
+	ready()
+	out := json.NewEncoder(os.Stdout)
+	for lines := json.NewDecoder(os.Stdin); ; {
+		var asked order
+		if lines.Decode(&asked) != nil {
+			return nil //nolint:nilerr // whoever asks has ended
+		}
+		answer, err := do(asked)
+		if err == nil {
+			err = out.Encode(answer)
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // openCatalog opens the memory in Postgres of a centre whose accounts are in s, with its bodies in a bucket if one is named.
@@ -146,6 +235,11 @@ func openCatalog(s *store.Store, url, bodies string) (*catalog.Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
+	return openShared(url, bodies, id, s.Accounts(), s.Archive().RetentionOf)
+}
+
+// openShared is openCatalog; without accounts for a worker.
+func openShared(url, bodies, id string, accounts catalog.Accounts, retention func(string) store.Retention) (kept *catalog.Catalog, err error) {
 	var packs *pack.Packs
 	if bodies != "" {
 		if packs, err = pack.Open(context.Background(), bodies, id, 1<<20); err != nil {
@@ -153,23 +247,30 @@ func openCatalog(s *store.Store, url, bodies string) (*catalog.Catalog, error) {
 		}
 	}
 	return catalog.Open(context.Background(), catalog.Options{
-		URL: url, Centre: id, Packs: packs, Accounts: s.Accounts(), Retention: s.Archive().RetentionOf, Digest: digest.Exchange,
+		URL: url, Centre: id, Packs: packs, Abandoned: 10 * time.Second, Accounts: accounts, Retention: retention, Digest: digest.Exchange,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 }
 
-// order is a request to an edge: to record a turn of a conversation, or without one, to say what waits for the centre.
+// order is a request to an edge: to record a turn of a conversation, or without one, to say what waits for the centre. It is one
+// to a centre where it says what to erase, or which receipt to give.
 type order struct {
 	Conversation string
 	Turn         int
 	Answer       string // what the turn is answered
+
+	Erase   string // a conversation
+	Receipt string // its id
 }
 
-// report answers an order: the exchange is on record, or so many wait.
+// report answers an order: the exchange is on record, or so many wait; the erasure is, or what has become of it.
 type report struct {
 	ID      string
 	Local   bool // the brokers do not have it
 	Waiting uint64
+
+	State  store.ErasureState
+	Places []store.ErasurePlace
 }
 
 func (r *role) edge() error {
@@ -177,32 +278,22 @@ func (r *role) edge() error {
 	if err != nil {
 		return err
 	}
-	o.Quorum = true
-	shipper, err := Ship(context.Background(), s.Shipping(), r.Node, o)
+	o.Quorum, o.Carrier = true, s.Erased()
+	joined, err := Join(context.Background(), s.Shipping(), s.Archive(), s.Roster(), r.Node, 0, o)
 	if err != nil {
 		return err
 	}
-	ready()
-	out := json.NewEncoder(os.Stdout)
-	for lines := json.NewDecoder(os.Stdin); ; {
-		var asked order
-		if err := lines.Decode(&asked); err != nil {
-			break
-		}
-		var answer report
+	err = serve(func(asked order) (answer report, err error) {
 		if asked.Conversation == "" {
-			answer.Waiting = shipper.Status().Waiting
-		} else if answer.ID, err = record(context.Background(), s, "acme", asked.Conversation, asked.Turn, asked.Answer); err != nil {
-			return err
-		} else {
-			answer.Local = shipper.Brokered() != nil
+			answer.Waiting = joined.Shipper.Status().Waiting
+			return answer, nil
 		}
-		if err := out.Encode(answer); err != nil {
-			return err
-		}
-	}
-	shipper.Close()
-	return s.Close()
+		answer.ID, err = record(context.Background(), s, "acme", asked.Conversation, asked.Turn, asked.Answer)
+		answer.Local = err == nil && joined.Brokered() != nil
+		return answer, err
+	})
+	joined.Close()
+	return errors.Join(err, s.Close())
 }
 
 // record puts one turn of a conversation on record.

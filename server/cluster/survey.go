@@ -25,7 +25,8 @@ const (
 
 // Node is what a node says of itself.
 type Node struct {
-	Name      string    `json:"name"` // "centre", or "edge" and its number
+	Name      string    `json:"name"`             // "centre", "edge" and its number, or as a worker is called
+	Worker    bool      `json:"worker,omitempty"` // whether Centre is that of a worker
 	Version   string    `json:"version"`
 	MasterKey string    `json:"master_key"` // what tells its master key from others, and nothing about it
 	Time      time.Time `json:"time"`

@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/mnemeproxy/mneme/store"
@@ -66,7 +68,10 @@ func joined(run []*ship.Frame) *ship.Frame {
 func (c *Centre) takeTogether(ctx context.Context) error {
 	waiting := c.waiting
 	c.waiting = together{}
-	for _, run := range waiting.runs() {
+	runs := waiting.runs()
+	// Centres that share an archive take the logs in orders of their own, and so seldom wait for each other.
+	slices.SortStableFunc(runs, func(a, b []*ship.Frame) int { return cmp.Compare(a[0].Log[0]^c.order, b[0].Log[0]^c.order) })
+	for _, run := range runs {
 		if len(run) > 1 {
 			taken, err := c.tryTake(ctx, joined(run))
 			if err != nil && !errors.Is(err, store.ErrIncomplete) {

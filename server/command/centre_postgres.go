@@ -39,11 +39,9 @@ func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log 
 	if err != nil {
 		return nil, err
 	}
-	var packs *pack.Packs
-	if bucket := cfg.Centre.Bodies; bucket != config.InPostgres {
-		if packs, err = pack.Open(ctx, bucket, id, rememberedBodies); err != nil {
-			return nil, fmt.Errorf("centre.bodies: %w", err)
-		}
+	packs, err := openPacks(ctx, cfg, id)
+	if err != nil {
+		return nil, err
 	}
 	kept, err := catalog.Open(ctx, catalog.Options{
 		URL: cfg.Centre.Postgres.Reveal(), Centre: id, Packs: packs, Accounts: m.Accounts(), Retention: m.Archive().RetentionOf,
@@ -58,6 +56,18 @@ func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log 
 		return nil, err
 	}
 	return kept, nil
+}
+
+// openPacks opens the bucket with the bodies of a centre; nil where they are in its database.
+func openPacks(ctx context.Context, cfg *config.Config, centre string) (*pack.Packs, error) {
+	if cfg.Centre.Bodies == config.InPostgres {
+		return nil, nil //nolint:nilnil // there is no bucket
+	}
+	packs, err := pack.Open(ctx, cfg.Centre.Bodies, centre, rememberedBodies)
+	if err != nil {
+		return nil, fmt.Errorf("centre.bodies: %w", err)
+	}
+	return packs, nil
 }
 
 // forget erases an account's data in a store, and returns when it is gone.

@@ -18,6 +18,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/engine"
 	frames "github.com/mnemeproxy/mneme/store/ship"
 )
@@ -34,10 +35,14 @@ type CentreServe struct {
 	StoreFlags `embed:""`
 	Listen     string `placeholder:"ADDRESS,…" help:"Where to serve the memory: HOST:PORT (port 0 takes any free one), tls:HOST:PORT, unix:PATH ($MNEME_LISTEN)."`
 	Quiet      bool   `help:"Print no greeting and make no first key, as without a terminal."`
+	Worker     bool   `help:"Serve nothing, and share the work of a centre with its memory in Postgres, which keeps the accounts. Needs no data directory; any number can run."`
 }
 
 // Run serves like "mneme serve", and accepts what edges ship.
 func (c *CentreServe) Run(ctx context.Context, s *Env) error {
+	if c.Worker {
+		return c.work(ctx, s)
+	}
 	serve := Serve{StoreFlags: c.StoreFlags, Listen: c.Listen, Quiet: c.Quiet}
 	return serve.serve(ctx, s, joinAsCentre)
 }
@@ -270,7 +275,7 @@ type receipts struct {
 func (r receipts) Erasure(account, id string) (*store.Erasure, error) {
 	e, err := r.Archive.Erasure(account, id)
 	if err == nil {
-		e.Places = r.centre.Places(context.Background(), e)
+		e.Places, err = r.centre.Places(context.Background(), e)
 	}
 	return e, err
 }
@@ -294,7 +299,7 @@ func joinAsCentre(ctx context.Context, cfg *config.Config, m *engine.Engine, ver
 		o.Erasures = m.Erased()
 		return gather(ctx, cfg, m, m.Arrivals(), m.Archive(), m.Accounts(), o, observed)
 	}
-	o.Own, o.Erasures, o.Carrier = m.Shipping(), kept.Erased(), m.Erased()
+	o.Own, o.Erasures, o.Carrier, o.Aside = m.Shipping(), kept.Erased(), m.Erased(), catalog.AsideOf(kept)
 	gathering, err := gather(ctx, cfg, m, kept, newPostgresArchive(kept, m.Archive()), kept, o, observed)
 	if err != nil {
 		kept.Close()

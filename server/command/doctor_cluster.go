@@ -84,7 +84,7 @@ func centreFinding(s *cluster.Arriving) finding {
 		return finding{check, problem, s.Problem, "The edges keep what they have recorded meanwhile"}
 	case s.Aside > 0:
 		return finding{
-			check, warning, counted(s.Aside, "exchange") + " of edges cannot be kept, and wait in the folder aside of the data directory",
+			check, warning, counted(s.Aside, "exchange") + " of edges cannot be kept, and wait aside, in the database or in the folder of that name in the data directory",
 			"The log says why; one whose account is missing is taken once the account is there: mneme account create",
 		}
 	case refused > 0:

@@ -57,7 +57,7 @@ func TestTheDoctorLooksAtTheDatabaseOfTheCentre(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept.Close()
-	look(warning, "tables of version 2, synchronous_commit on, no synchronous standby")
+	look(warning, "tables of version 3, synchronous_commit on, no synchronous standby")
 	do("alter role mneme set synchronous_commit = off")
 	look(problem, "a crash loses what edges have let go of")
 	do("alter role mneme reset synchronous_commit", "alter role mneme set default_transaction_read_only = on")
@@ -86,7 +86,7 @@ func TestTheDoctorLooksAtTheDatabaseOfTheCentre(t *testing.T) {
 	look(good, "may not see whether it is connected")
 	at = own
 	do("update mneme.meta set value = '99' where name = 'version'")
-	look(problem, "this program knows 2")
+	look(problem, "this program knows 3")
 	at = "postgres://mneme:hunter2@127.0.0.1:1/memory"
 	look(problem, "cannot be reached")
 	at = "postgres://mneme:hunter2@127.0.0.1:port/memory"

@@ -40,7 +40,7 @@ func nodeFindings(nodes []cluster.Node, now time.Time) (findings []finding) {
 	names, versions, masterKeys := map[string]int{}, map[string][]string{}, map[string][]string{}
 	for i := range nodes {
 		n := &nodes[i]
-		if n.Centre != nil {
+		if n.Centre != nil && !n.Worker {
 			centres++
 		}
 		names[n.Name]++
@@ -49,7 +49,7 @@ func nodeFindings(nodes []cluster.Node, now time.Time) (findings []finding) {
 		findings = append(findings, nodeFinding(n, now))
 	}
 	if centres != 1 {
-		findings = append(findings, finding{check, problem, counted(centres, "centre") + " answered", "Exactly one has to run: mneme centre. Edges keep what they record meanwhile"})
+		findings = append(findings, finding{check, problem, counted(centres, "centre") + " answered", "Exactly one has to run, beside its workers: mneme centre. Edges keep what they record meanwhile"})
 	}
 	for name, n := range names {
 		if n > 1 {

@@ -24,6 +24,8 @@ func TestTheDoctorNamesWhatDiffersBetweenNodes(t *testing.T) {
 	}{
 		"all is well":        {[]cluster.Node{centre, edge(whole)}, good, "edge 1 version v2"},
 		"nobody answers":     {nil, problem, "no node has answered"},
+		"a worker":           {[]cluster.Node{centre, {Name: "worker a 1", Worker: true, Version: "v2", MasterKey: "a", Centre: &cluster.Arriving{Exchanges: 3}}}, good, "worker a 1 version v2; 3 exchanges"},
+		"workers alone":      {[]cluster.Node{{Name: "worker a 1", Worker: true, Version: "v2", MasterKey: "a", Centre: &cluster.Arriving{}}}, problem, "0 centres answered"},
 		"no centre":          {[]cluster.Node{edge(whole)}, problem, "0 centres answered"},
 		"two of a number":    {[]cluster.Node{centre, edge(whole), edge(whole)}, problem, "2 nodes say that they are edge 1"},
 		"another version":    {[]cluster.Node{centre, edge(func(n *cluster.Node) { n.Version = "v1" })}, warning, "v1 edge 1; v2 centre"},

@@ -27,12 +27,15 @@ type Accounts interface {
 // Options configure [Open].
 type Options struct {
 	URL    string // of the database, such as postgres://mneme@db/mneme; [pgxpool.ParseConfig] says what it may hold
-	Centre string // id of what numbers the accounts: the tables of another one are left alone
+	Centre string // id of what numbers the accounts: the tables of another one are left alone. [CentreOf] gives it to a worker
 
-	Packs *pack.Packs // where bodies are kept from now on; nil: in the database
+	Packs     *pack.Packs   // where bodies are kept from now on; nil: in the database
+	Abandoned time.Duration // when a pack that was begun and not kept is deleted, for its centre has ended; the same on all; 0: five minutes
 
+	// Accounts are those of the centre that keeps them, which also erases by age and ends erasures; nil: another one does, and this
+	// is a worker. Any number of workers may share in the rest.
 	Accounts  Accounts
-	Retention func(account string) store.Retention        // MaxBytes is not kept here
+	Retention func(account string) store.Retention        // MaxBytes is not kept here; not for a worker
 	Redactor  func(account string) *redact.Redactor       // masks what is digested once more
 	Digest    func(*store.Exchange) (store.Digest, error) // what turns are made by
 
@@ -51,6 +54,7 @@ type Catalog struct {
 	arrived chan struct{} // has a value when there may be something to digest
 	erasing chan struct{} // likewise, to erase
 	tidying chan struct{} // likewise, to delete in the bucket
+	giver   giver
 	stop    context.CancelFunc
 	running sync.WaitGroup
 }
@@ -65,6 +69,9 @@ const (
 
 // Open opens the database, and makes the tables where there are none.
 func Open(ctx context.Context, o Options) (*Catalog, error) {
+	if o.Abandoned == 0 {
+		o.Abandoned = mostBegun
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -86,16 +93,29 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Catalog{Options: o, pool: pool, centre: o.Centre, arrived: make(chan struct{}, 1), erasing: make(chan struct{}, 1), tidying: make(chan struct{}, 1), stop: stop}
-	if err := c.prepare(ctx); err != nil {
+	followed := new(roster)
+	if c.Accounts == nil {
+		c.Accounts = followed
+	}
+	err = c.prepare(ctx)
+	if err == nil && c.worker() {
+		err = followed.read(ctx, c)
+	}
+	if err != nil {
 		stop()
 		pool.Close()
 		return nil, fmt.Errorf("open the database in centre.postgres: %w", advised(err))
+	}
+	if c.worker() {
+		c.running.Go(func() { c.followRoster(life, followed) })
+	} else {
+		c.running.Go(func() { c.giveRoster(life) })
+		c.running.Go(func() { c.retain(life) })
 	}
 	c.running.Go(func() {
 		c.follow(life, c.arrived, "exchanges could not be digested; they are tried again", c.digestSome)
 	})
 	c.running.Go(func() { c.follow(life, c.erasing, "an erasure could not go on; it is tried again", c.eraseSome) })
-	c.running.Go(func() { c.retain(life) })
 	if c.Packs != nil {
 		c.running.Go(func() { c.follow(life, c.tidying, "packs could not be tidied up; it is tried again", c.tidySome) })
 	}

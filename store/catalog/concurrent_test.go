@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
@@ -142,6 +144,77 @@ func TestCentresOnOneDatabaseDigestSeveralAccountsAtOnce(t *testing.T) {
 	}
 }
 
+// Another transaction holds a session and does not come to an end. The rest of its account, and other accounts, are digested
+// meanwhile, and the session afterwards.
+func TestASessionThatIsLockedHoldsUpNoOther(t *testing.T) {
+	edge := openEngine(t, 0)
+	if _, err := edge.Accounts().Create("other"); err != nil {
+		t.Fatal(err)
+	}
+	if err := edge.Shipping().Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	url := postgrestest.Start(t, false).Database(t)
+	idle := openCatalogThat(t, edge, url, func(*store.Exchange) (store.Digest, error) { return store.Digest{}, nil })
+	after := uint64(0)
+	take := func(to *catalog.Catalog, account, chatKey string) (id string) {
+		id = askIn(t, edge, account, chatKey, "question")
+		f, err := edge.Shipping().Next(t.Context(), after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if taken, err := to.Take(t.Context(), &f, noneAside); err != nil || !taken {
+			t.Fatal("a frame is not taken: ", err)
+		}
+		after = f.Last
+		return id
+	}
+	first := take(idle, "acme", "a")
+	if err := idle.Wait(t.Context(), "acme"); err != nil {
+		t.Fatal(err)
+	}
+	x, err := idle.Exchange("acme", first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle.Close()
+
+	db, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close(context.Background()) }()
+	if _, err := db.Exec(t.Context(), "update mneme.exchanges set digested = false"); err != nil { // as if it had just come
+		t.Fatal(err)
+	}
+	tx, err := db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tag, err := tx.Exec(t.Context(), "select from mneme.sessions where id = $1 for update", x.Session); err != nil || tag.RowsAffected() != 1 {
+		t.Fatalf("the session is not locked: %v (%v)", tag, err)
+	}
+	c := openCatalog(t, edge, url)
+	free, foreign := take(c, "acme", "b"), take(c, "other", "a")
+	waiting := func(id string) (is bool) {
+		t.Helper()
+		if err := tx.QueryRow(t.Context(), "select not digested from mneme.exchanges where id = $1", id).Scan(&is); err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+	eventually(t, "the others are digested", func() bool { return !waiting(free) && !waiting(foreign) })
+	if !waiting(first) {
+		t.Error("a session is digested that another transaction holds")
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(t.Context(), "acme"); err != nil {
+		t.Error(err)
+	}
+}
+
 func openEngine(t *testing.T, node uint16) *engine.Engine {
 	t.Helper()
 	e, err := engine.Open(store.Options{Dir: t.TempDir(), Node: node, MinFreeDisk: -1, MasterKey: bytes.Repeat([]byte{1}, 32), Digest: digest.Exchange}, nil)
@@ -190,8 +263,13 @@ func ask(t *testing.T, e *engine.Engine, question string) (id string) {
 
 func askAs(t *testing.T, e *engine.Engine, account, question string) (id string) {
 	t.Helper()
+	return askIn(t, e, account, "a", question)
+}
+
+func askIn(t *testing.T, e *engine.Engine, account, chatKey, question string) (id string) {
+	t.Helper()
 	r, err := e.Begin(t.Context(), &store.Opening{
-		Account: account, Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: "a", ContentType: "application/json",
+		Account: account, Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: chatKey, ContentType: "application/json",
 		Body: fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":%q}]}`, question),
 	})
 	if err != nil {

@@ -25,22 +25,30 @@ const (
 const undigestedLook = 1000
 
 // digestSome digests some of what has arrived of one account, in the order in which it did. Accounts that another centre is at are
-// left to that.
+// left to that, and sessions that another transaction adds to are left for later.
 func (c *Catalog) digestSome(ctx context.Context) (more bool, err error) {
-	err = c.update(ctx, func(tx pgx.Tx) error {
+	held := []int64{} // accounts of which nothing can be digested until other transactions end; never null
+	for {
 		var account int64
-		err := tx.QueryRow(ctx, `
-			select account from (
-				select account from (select account, arrival from exchanges where not digested order by arrival limit $1) x
-				group by account order by min(arrival) offset 0
-			) a where pg_try_advisory_xact_lock($2, account::int) limit 1`, undigestedLook, lockDigest).Scan(&account)
-		if more = err == nil; !more {
-			return unlessMissing(err)
+		found, done := false, false
+		err := c.update(ctx, func(tx pgx.Tx) error {
+			err := tx.QueryRow(ctx, `
+				select account from (
+					select account from (select account, arrival from exchanges where not digested and account <> all($3) order by arrival limit $1) x
+					group by account order by min(arrival) offset 0
+				) a where pg_try_advisory_xact_lock($2, account::int) limit 1`, undigestedLook, lockDigest, held).Scan(&account)
+			if found = err == nil; !found {
+				return unlessMissing(err)
+			}
+			d := digesting{catalog: c, tx: tx, account: store.AccountNumber(account)}
+			done, err = d.run(ctx)
+			return err
+		})
+		if err != nil || !found || done {
+			return found, err
 		}
-		d := digesting{catalog: c, tx: tx, account: store.AccountNumber(account)}
-		return d.run(ctx)
-	})
-	return more, err
+		held = append(held, account)
+	}
 }
 
 // digesting is the digest of an account's exchanges.
@@ -57,25 +65,26 @@ type arrivedExchange struct {
 	body []byte // [Catalog.load] reads it; nil: it cannot be read
 }
 
-func (d *digesting) run(ctx context.Context) error {
+// run digests some exchanges of the account; done is false where all their sessions are locked.
+func (d *digesting) run(ctx context.Context) (done bool, err error) {
 	if err := shareAccount(ctx, d.tx, d.account); err != nil {
-		return err
+		return false, err
 	}
 	sessions, ids, err := d.next(ctx)
 	if err != nil || len(ids) == 0 {
-		return err
+		return false, err
 	}
-	in, err := openSessions(ctx, d.tx, d.account, slices.Clone(sessions), nil) // from then on nothing of them moves
+	in, err := openSessions(ctx, d.tx, d.account, slices.Clone(sessions), nil)
 	if err != nil {
-		return err
+		return false, err
 	}
 	arrived, ids, err := d.arrived(ctx, sessions, ids)
 	if err != nil || len(ids) == 0 {
-		return err
+		return true, err
 	}
 	objects, err := d.catalog.load(ctx, d.tx, d.account, arrived)
 	if err != nil {
-		return err
+		return false, err
 	}
 	var exchanges []*store.Exchange
 	for _, x := range arrived {
@@ -100,13 +109,13 @@ func (d *digesting) run(ctx context.Context) error {
 	}
 	var batch pgx.Batch
 	if err := d.put(&batch, &turns, found); err != nil {
-		return err
+		return false, err
 	}
 	if err := queueSessions(&batch, d.account, in); err != nil {
-		return err
+		return false, err
 	}
 	batch.Queue("update exchanges set digested = true where account = $1 and id = any($2)", int64(d.account), ids)
-	return d.tx.SendBatch(ctx, &batch).Close()
+	return true, d.tx.SendBatch(ctx, &batch).Close()
 }
 
 func (x *arrivedExchange) assemble(account store.AccountNumber, objects store.Objects) (*store.Exchange, error) {
@@ -117,15 +126,19 @@ func (x *arrivedExchange) assemble(account store.AccountNumber, objects store.Ob
 	return store.Assemble(account, x.info, skeleton, parts, objects)
 }
 
-// next gives the exchanges that are digested together, and their sessions.
+// next gives the exchanges that are digested together, and their sessions, which it locks: from then on nothing of them moves.
+// Sessions that are locked already are left out.
 func (d *digesting) next(ctx context.Context) (sessions, ids []string, err error) {
 	err = d.tx.QueryRow(ctx, `
-		with undone as (
+		with sized as (
 			select id, session, arrival, sum(request_bytes + response_bytes) over (order by arrival) as size
 			from (select * from exchanges where account = $1 and not digested order by arrival limit $2) x
+		), undone as (
+			select id, session from sized where size <= $3 or arrival = (select min(arrival) from sized)
+		), free as (
+			select id from sessions where account = $1 and id in (select session from undone) order by id for update skip locked
 		)
-		select coalesce(array_agg(distinct session), '{}'), coalesce(array_agg(id), '{}') from undone
-		where size <= $3 or arrival = (select min(arrival) from undone)`,
+		select coalesce(array_agg(distinct free.id), '{}'), coalesce(array_agg(undone.id), '{}') from undone join free on free.id = undone.session`,
 		int64(d.account), digestedExchanges, int64(digestedBytes)).Scan(&sessions, &ids)
 	return sessions, ids, err
 }

@@ -187,10 +187,10 @@ func (e Erased) Edges() (edges []store.EdgeErased, err error) {
 	return edges, unreadable(err)
 }
 
-// NoteEdge keeps what is known of an edge.
+// NoteEdge keeps what is known of an edge. Other centres may know more of it.
 func (e Erased) NoteEdge(ctx context.Context, edge store.EdgeErased) error {
 	_, err := e.catalog.pool.Exec(ctx, `insert into edges values ($1, $2, $3, $4) on conflict (node) do update
-		set seen = excluded.seen, clean = excluded.clean, gone = excluded.gone`,
+		set seen = greatest(edges.seen, excluded.seen), clean = greatest(edges.clean, excluded.clean), gone = excluded.gone`,
 		int32(edge.Node), edge.Seen, unlessZero(edge.Clean), unlessZero(edge.Gone))
 	return err
 }

@@ -30,7 +30,7 @@ func holdPacks(ctx context.Context, tx pgx.Tx, account store.AccountNumber) erro
 
 // clean takes out of the bucket what an erasure has freed, and counts the packs in its receipt. done is false where what was
 // erased may be in a pack that is not written yet, or that a centre which has ended did not finish: the latter is gone in
-// mostBegun.
+// the time of Abandoned.
 func (c *Catalog) clean(ctx context.Context, account store.AccountNumber, e *store.Erasure) (done bool, err error) {
 	count := func(tx pgx.Tx, packs int) error {
 		receipt, err := lockErasure(ctx, tx, account, e.ID)
@@ -58,7 +58,7 @@ func (c *Catalog) clean(ctx context.Context, account store.AccountNumber, e *sto
 
 // tidySome deletes packs that go, and joins small ones. Those that hold what is erased are left to the erasure.
 func (c *Catalog) tidySome(ctx context.Context) (more bool, err error) {
-	_, err = c.pool.Exec(ctx, "update packs set state = 'going' where state = 'begun' and began < now() - make_interval(secs => $1)", mostBegun.Seconds())
+	_, err = c.pool.Exec(ctx, "update packs set state = 'going' where state = 'begun' and began < now() - make_interval(secs => $1)", c.Abandoned.Seconds())
 	if err != nil {
 		return false, err
 	}

@@ -164,6 +164,12 @@ create table edges (node int primary key, seen timestamptz not null, clean times
 insert into erased select row_number() over (order by account, exchange), account, exchange from tombs;
 insert into meta select 'erased', (extract(epoch from now()) * 1000000)::bigint::text where exists (select from tombs);
 `,
+	// 3: what centres share that work on one database: the accounts, which one of them keeps, and what was refused.
+	`
+create table accounts (name text collate "C" primary key, number bigint not null unique);
+create table aside (name bytea primary key, entry bytea not null, came timestamptz not null default now());
+alter table aside alter entry set storage external;
+`,
 }
 
 // partitioned are the tables that have partitions.

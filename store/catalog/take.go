@@ -33,8 +33,11 @@ func (c *Catalog) Mark(log ship.LogID) (mark uint64, tail ship.Tail, err error) 
 
 // Take keeps the entries of a frame that follows what is kept of its log, and moves the log's mark, in one transaction; taken
 // is false for any other frame. Exchanges that are there stay as they are, and what was erased does not come back. Entries
-// that cannot be kept are given to aside before the commit, which it prevents with an error.
+// that cannot be kept are put aside, and told before the commit, which an error prevents.
 func (c *Catalog) Take(ctx context.Context, f *ship.Frame, aside func([]store.Refused) error) (taken bool, err error) {
+	if mark, _, err := c.Mark(f.Log); err != nil || mark > f.After {
+		return false, err // another centre has taken it
+	}
 	err = c.arrive(ctx, f.Entries, func(tx pgx.Tx, to writings) error {
 		taken = false
 		if _, err := tx.Exec(ctx, "insert into logs values ($1, 0, '') on conflict do nothing", f.Log[:]); err != nil {
@@ -56,6 +59,9 @@ func (c *Catalog) Take(ctx context.Context, f *ship.Frame, aside func([]store.Re
 			return store.ErrIncomplete
 		}
 		if len(refused) > 0 {
+			if err := putAside(ctx, tx, refused); err != nil {
+				return err
+			}
 			if err := aside(refused); err != nil {
 				return err
 			}
@@ -93,9 +99,18 @@ func (c *Catalog) Retry(ctx context.Context, e *ship.Entry) error {
 func (c *Catalog) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry, to writings) (refused []store.Refused, err error) {
 	late := make(map[store.AccountNumber][]buried)
 	byAccount := make(map[store.AccountNumber][]*ship.Entry)
+	numbers := make(map[string]store.AccountNumber)
 	for i := range entries {
-		number, err := c.Accounts.Number(entries[i].Account)
-		if err != nil {
+		number, known := numbers[entries[i].Account]
+		if !known {
+			if number, known, err = c.numbered(ctx, tx, entries[i].Account); err != nil {
+				return nil, err
+			}
+			if known {
+				numbers[entries[i].Account] = number
+			}
+		}
+		if !known {
 			refused = append(refused, store.Refused{Entry: entries[i], Reason: store.ErrForeign})
 			continue
 		}
@@ -106,8 +121,11 @@ func (c *Catalog) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry, to 
 			return nil, err
 		}
 		own := byAccount[number]
-		now, err := c.Accounts.Number(own[0].Account)
-		if err != nil || now != number || to[number] == nil { // deleted while this has waited, or made
+		now, known, err := c.numbered(ctx, tx, own[0].Account)
+		if err != nil {
+			return nil, err
+		}
+		if !known || now != number || to[number] == nil { // deleted while this has waited, or made
 			for _, e := range own {
 				refused = append(refused, store.Refused{Entry: *e, Reason: store.ErrForeign})
 			}

@@ -14,11 +14,11 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// A pack that was begun and not kept is deleted after mostBegun, by when nobody writes it any more: it is written within
-// mostWriting, and that within the time that package pack gives it.
+// mostBegun is how long after its beginning a pack is deleted that was not kept. Nobody writes it any more by then: it is written
+// within mostWriting of that, and that within the time that package pack gives it.
 const (
 	mostBegun   = 5 * time.Minute
-	mostWriting = 2 * time.Minute
+	mostWriting = 2. / 5
 )
 
 // writings are where values are put, by account.
@@ -30,7 +30,7 @@ type writing struct {
 	account store.AccountNumber
 
 	pack      pack.ID
-	began     time.Time
+	until     time.Time // it may be written
 	builder   *pack.Builder
 	attempted bool // the pack may be in the bucket
 }
@@ -58,7 +58,7 @@ func (w *writing) finish(ctx context.Context, tx pgx.Tx) error {
 	if w.packs == nil || w.builder.Empty() {
 		return nil
 	}
-	if time.Since(w.began) > mostWriting {
+	if time.Now().After(w.until) {
 		return errLate
 	}
 	w.attempted = true
@@ -81,7 +81,7 @@ func (c *Catalog) begin(ctx context.Context, accounts []store.AccountNumber) (wr
 		if to[account] != nil {
 			continue
 		}
-		w := &writing{packs: c.Packs, account: account, pack: pack.NewID(), began: time.Now()}
+		w := &writing{packs: c.Packs, account: account, pack: pack.NewID(), until: time.Now().Add(time.Duration(float64(c.Abandoned) * mostWriting))}
 		if to[account] = w; c.Packs != nil {
 			w.builder = pack.NewBuilder(account)
 			numbers, packs = append(numbers, int64(account)), append(packs, int64(w.pack))
@@ -114,7 +114,14 @@ func (c *Catalog) drop(ctx context.Context, to writings) {
 func (c *Catalog) arrive(ctx context.Context, entries []ship.Entry, change func(pgx.Tx, writings) error) error {
 	var accounts []store.AccountNumber
 	for i := range entries {
-		if number, err := c.Accounts.Number(entries[i].Account); err == nil {
+		number, err := c.Accounts.Number(entries[i].Account)
+		if r, follows := c.Accounts.(*roster); follows && err != nil {
+			if err := r.read(ctx, c); err != nil { // it may have been made a moment ago
+				return err
+			}
+			number, err = r.Number(entries[i].Account)
+		}
+		if err == nil {
 			accounts = append(accounts, number)
 		}
 	}

@@ -1,0 +1,105 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/mnemeproxy/mneme/server/cluster"
+	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/store/catalog"
+	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/redact"
+)
+
+// work is "mneme centre --worker": it shares in the work of a centre with memory in Postgres, and keeps nothing itself. What it
+// knows of accounts it follows as an edge does, in a directory that goes with it.
+func (c *CentreServe) work(ctx context.Context, s *Env) (err error) {
+	keepFilesPrivate()
+	data, err := os.MkdirTemp("", "mneme-worker-")
+	if err != nil {
+		return fmt.Errorf("make a directory for the roster: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
+	cfg, err := config.Load(config.Sources{File: c.Config, Data: data})
+	if err != nil {
+		return err
+	}
+	if cfg.Centre.Postgres == "" {
+		return errors.New("a worker shares a memory in Postgres: set centre.postgres to that of the centre")
+	}
+	if cfg.MasterKey == "" {
+		return fmt.Errorf("set %s to the master key of the centre: what accounts have as their credentials is masked in what is digested", config.EnvMasterKey)
+	}
+	redactor, err := newRedactor(&cfg)
+	if err != nil {
+		return err
+	}
+	log, flush := newLog(s.Err, redactor)
+	defer flush()
+	defer takeStandardLog(log)()
+	defer boundHeap()()
+	o, err := clusterOptions(&cfg, log)
+	if err != nil {
+		return err
+	}
+	o.Version, o.Name = s.version(), workerName()
+	roster, err := openEngine(ctx, &cfg, redactor, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, roster.Close()) }()
+	following, err := cluster.Follow(ctx, roster.Roster(), o)
+	if err != nil {
+		return err
+	}
+	defer following.Close()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-following.Whole():
+	}
+	kept, err := openShared(ctx, &cfg, roster, log)
+	if err != nil {
+		return err
+	}
+	defer kept.Close()
+	o.Aside, o.Erasures = catalog.AsideOf(kept), kept.Erased()
+	worker, err := cluster.Work(ctx, kept, kept, o)
+	if err != nil {
+		return err
+	}
+	defer worker.Close()
+	fmt.Fprintf(s.Out, "%s takes what edges ship\n", o.Name)
+	<-ctx.Done()
+	return nil
+}
+
+// workerName tells a worker from others.
+func workerName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "of unknown host"
+	}
+	return fmt.Sprintf("worker %s %d", host, os.Getpid())
+}
+
+// openShared opens the memory of another centre.
+func openShared(ctx context.Context, cfg *config.Config, roster *engine.Engine, log *slog.Logger) (*catalog.Catalog, error) {
+	url := cfg.Centre.Postgres.Reveal()
+	id, err := catalog.CentreOf(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	packs, err := openPacks(ctx, cfg, id)
+	if err != nil {
+		return nil, err
+	}
+	return catalog.Open(ctx, catalog.Options{
+		URL: url, Centre: id, Packs: packs, Digest: digest.Exchange, Log: log,
+		Redactor: func(account string) *redact.Redactor { return roster.Credentials().Redactor(account) },
+	})
+}

@@ -1,0 +1,176 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// rosterEach is how often the centre that keeps the accounts tells the database of them, and a worker reads them there.
+const rosterEach = time.Second
+
+// roster are the accounts as the database has them, for workers, which keep none.
+type roster struct {
+	mu      sync.Mutex
+	numbers map[string]store.AccountNumber
+}
+
+// Number gives the number of an account; [codec.KindNotFound] for one that is not there.
+func (r *roster) Number(account string) (store.AccountNumber, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	number, ok := r.numbers[account]
+	if !ok {
+		return 0, codec.Errorf(codec.KindNotFound, "no account %q", account)
+	}
+	return number, nil
+}
+
+// List gives their names.
+func (r *roster) List() (accounts []store.Account) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(r.numbers)) {
+		accounts = append(accounts, store.Account{Name: name})
+	}
+	return accounts
+}
+
+func (r *roster) read(ctx context.Context, c *Catalog) error {
+	rows, err := c.pool.Query(ctx, "select name, number from accounts")
+	if err != nil {
+		return err
+	}
+	numbers := make(map[string]store.AccountNumber)
+	var name string
+	var number int64
+	_, err = pgx.ForEachRow(rows, []any{&name, &number}, func() error {
+		numbers[name] = store.AccountNumber(number)
+		return nil
+	})
+	if err == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.numbers = numbers
+	}
+	return err
+}
+
+// followRoster reads the accounts from time to time.
+func (c *Catalog) followRoster(ctx context.Context, r *roster) {
+	for ctx.Err() == nil {
+		_ = r.read(ctx, c) // without the database nothing is taken
+		sleep(ctx, rosterEach)
+	}
+}
+
+// giver tells the database of the accounts, for workers. An account that is deleted is taken away with its rows, and is not
+// given again from a list that was made before.
+type giver struct {
+	mu    sync.Mutex // held from the making of a list until it is in the database
+	given []string
+	until time.Time // then the list is given again: the database may have been set back
+}
+
+// giveRoster gives the accounts whenever they change.
+func (c *Catalog) giveRoster(ctx context.Context) {
+	said := false
+	for ctx.Err() == nil {
+		err := c.giver.give(ctx, c)
+		if err != nil && ctx.Err() == nil && !said {
+			c.Log.Warn("accounts are not given to workers; it is tried again", "error", err)
+		}
+		said = err != nil
+		sleep(ctx, rosterEach)
+	}
+}
+
+const rosterAgain = time.Minute
+
+func (g *giver) give(ctx context.Context, c *Catalog) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var names, list []string
+	numbers := []int64{} // not null where there are none
+	for _, a := range c.Accounts.List() {
+		if number, err := c.Accounts.Number(a.Name); err == nil {
+			names, numbers, list = append(names, a.Name), append(numbers, int64(number)), append(list, fmt.Sprint(a.Name, " ", number))
+		}
+	}
+	slices.Sort(list)
+	if slices.Equal(list, g.given) && time.Now().Before(g.until) {
+		return nil
+	}
+	err := c.update(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "delete from accounts where number <> all($1)", numbers); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `insert into accounts (name, number) select * from unnest($1::text[], $2::bigint[]) on conflict do nothing`, names, numbers)
+		return err
+	})
+	if err == nil {
+		g.given, g.until = list, time.Now().Add(rosterAgain)
+	}
+	return err
+}
+
+// forget takes an account from those that workers know, as part of its deletion.
+func (g *giver) forget(ctx context.Context, tx pgx.Tx, account store.AccountNumber) error {
+	g.given = nil
+	_, err := tx.Exec(ctx, "delete from accounts where number = $1", int64(account))
+	return err
+}
+
+// numbered is the number of an account at present: a transaction that has waited for the account's lock asks once more. A worker
+// asks the database, and so knows an account as soon as that does.
+func (c *Catalog) numbered(ctx context.Context, tx pgx.Tx, account string) (number store.AccountNumber, ok bool, err error) {
+	if !c.worker() {
+		number, err = c.Accounts.Number(account)
+		return number, err == nil, nil
+	}
+	var n int64
+	err = tx.QueryRow(ctx, "select number from accounts where name = $1", account).Scan(&n)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, false, nil
+	}
+	return store.AccountNumber(n), err == nil, err
+}
+
+// worker reports whether another centre keeps the accounts, and all that hangs on them.
+func (c *Catalog) worker() bool {
+	_, follows := c.Accounts.(*roster)
+	return follows
+}
+
+var errNoTables = errors.New("there is no memory in the database yet; start the centre that keeps the accounts before its workers")
+
+// CentreOf gives the id of the centre that keeps the accounts of a database.
+func CentreOf(ctx context.Context, url string) (id string, err error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return "", fmt.Errorf("centre.postgres: %w", hideURL(err))
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = dialTimeout
+	}
+	connection, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return "", fmt.Errorf("open the database in centre.postgres: %w", advised(err))
+	}
+	defer func() { _ = connection.Close(context.WithoutCancel(ctx)) }()
+	var there bool
+	if err := connection.QueryRow(ctx, "select to_regclass($1) is not null", schemaName+".meta").Scan(&there); err != nil || !there {
+		return "", errors.Join(err, errNoTables)
+	}
+	err = connection.QueryRow(ctx, "select value from "+schemaName+".meta where name = 'centre'").Scan(&id)
+	return id, err
+}

@@ -1,0 +1,216 @@
+package catalog_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog"
+	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
+	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// openWorker opens the memory of a centre without its accounts.
+func openWorker(t *testing.T, url string) *catalog.Catalog {
+	t.Helper()
+	id, err := catalog.CentreOf(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := catalog.Open(t.Context(), catalog.Options{URL: url, Centre: id, Digest: digest.Exchange})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	return w
+}
+
+// firstFrame records an exchange at an edge, and gives the frame with it.
+func firstFrame(t *testing.T, edge *engine.Engine) (f ship.Frame) {
+	t.Helper()
+	if err := edge.Shipping().Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	record(t, edge, 0)
+	f, err := edge.Shipping().Next(t.Context(), 0)
+	if err != nil || len(f.Entries) != 1 {
+		t.Fatalf("a frame of %d entries (%v)", len(f.Entries), err)
+	}
+	return f
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it does not come about that %s", what)
+		}
+	}
+}
+
+// The tables of a centre of the second version were made before there were workers. They keep their rows, and workers share them.
+func TestWorkersShareADatabaseOfTheSecondVersion(t *testing.T) {
+	accounts := openEngine(t, 0)
+	url := postgrestest.Start(t, false).Database(t)
+	centre := openCatalog(t, accounts, url)
+	edge := openEngine(t, 1)
+	f := firstFrame(t, edge)
+	if taken, err := centre.Take(t.Context(), &f, noneAside); err != nil || !taken {
+		t.Fatalf("the frame is taken: %v (%v)", taken, err)
+	}
+	if err := centre.Wait(t.Context(), "acme"); err != nil {
+		t.Fatal(err)
+	}
+	centre.Close()
+	db, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close(context.Background()) }()
+	_, err = db.Exec(t.Context(), "drop table mneme.accounts, mneme.aside; update mneme.meta set value = '2' where name = 'version'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := func() string {
+		t.Helper()
+		var all string
+		err := db.QueryRow(t.Context(), `select concat(
+			(select json_agg(x order by id) from mneme.exchanges x), (select json_agg(s order by id) from mneme.sessions s),
+			(select json_agg(o order by ref) from mneme.objects o), (select json_agg(u order by exchange) from mneme.turns u),
+			(select json_agg(l order by log) from mneme.logs l), (select json_agg(k order by key) from mneme.links k))`).Scan(&all)
+		if err != nil || all == "" {
+			t.Fatalf("there are no rows (%v)", err)
+		}
+		return all
+	}
+	before := rows()
+
+	openCatalog(t, accounts, url) // the centre, as it is upgraded
+	if rows() != before {
+		t.Error("rows are not what they were")
+	}
+	worker := openWorker(t, url)
+	eventually(t, "the worker has the account", func() bool {
+		_, err := worker.Exchanges("acme", store.ExchangeQuery{})
+		return err == nil
+	})
+	if x, err := worker.Exchange("acme", f.Entries[0].Exchange); err != nil || x.Session == "" {
+		t.Errorf("the exchange that was there is %v (%v)", x, err)
+	}
+	record(t, edge, 1)
+	g, err := edge.Shipping().Next(t.Context(), f.Last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if taken, err := worker.Take(t.Context(), &g, noneAside); err != nil || !taken {
+		t.Fatalf("the worker takes what follows: %v (%v)", taken, err)
+	}
+	if err := worker.Wait(t.Context(), "acme"); err != nil {
+		t.Error(err)
+	}
+	page, err := worker.Sessions("acme", store.SessionQuery{})
+	if err != nil || len(page.Data) != 1 || page.Data[0].Exchanges != 2 {
+		t.Errorf("the conversation is %+v (%v)", page.Data, err)
+	}
+}
+
+func knows(c *catalog.Catalog, account, exchange string) bool {
+	_, err := c.Exchange(account, exchange)
+	return err == nil
+}
+
+func TestAWorkerKeepsAndDigestsWithTheAccountsOfTheCentre(t *testing.T) {
+	accounts := openEngine(t, 0)
+	url := postgrestest.Start(t, false).Database(t)
+	if _, err := catalog.CentreOf(t.Context(), url); err == nil {
+		t.Error("a database without a memory has a centre")
+	}
+	centre := openCatalog(t, accounts, url)
+	worker := openWorker(t, url)
+	edge := openEngine(t, 1)
+	f := firstFrame(t, edge)
+	eventually(t, "the worker has the account", func() bool {
+		_, err := worker.Exchanges("acme", store.ExchangeQuery{})
+		return err == nil
+	})
+	if taken, err := worker.Take(t.Context(), &f, func([]store.Refused) error { return nil }); err != nil || !taken {
+		t.Fatalf("the worker takes the frame: %v (%v)", taken, err)
+	}
+	centre.Close() // the worker goes on without
+	if err := worker.Wait(t.Context(), "acme"); err != nil {
+		t.Error(err)
+	}
+	page, err := worker.Exchanges("acme", store.ExchangeQuery{})
+	if err != nil || len(page.Data) != 1 || page.Data[0].Session == "" {
+		t.Fatalf("it has %+v (%v)", page.Data, err)
+	}
+	timeline, err := worker.Timeline("acme", page.Data[0].Session, store.TimelineQuery{})
+	if err != nil || len(timeline.Data) != 1 || timeline.Data[0].Turn == nil {
+		t.Errorf("the timeline is %+v (%v)", timeline.Data, err)
+	}
+}
+
+// What a worker cannot keep is in the database, where any centre tries it again.
+func TestWhatAWorkerRefusesIsTakenByTheCentreOnceItsAccountIsThere(t *testing.T) {
+	accounts := openEngine(t, 0)
+	url := postgrestest.Start(t, false).Database(t)
+	centre := openCatalog(t, accounts, url)
+	worker := openWorker(t, url)
+	f := firstFrame(t, openEngine(t, 1))
+	f.Entries[0].Account = "later"
+	told := 0
+	taken, err := worker.Take(t.Context(), &f, func(refused []store.Refused) error { told += len(refused); return nil })
+	if err != nil || !taken || told != 1 {
+		t.Fatalf("the frame is taken: %v, %d refused (%v)", taken, told, err)
+	}
+	waits := func(want int) {
+		t.Helper()
+		if err := catalog.AsideOf(centre).Retry(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if n, err := catalog.AsideOf(worker).Count(t.Context()); err != nil || n != want {
+			t.Errorf("%d entries are aside, want %d (%v)", n, want, err)
+		}
+	}
+	waits(1)
+	if _, err := accounts.Accounts().Create("later"); err != nil {
+		t.Fatal(err)
+	}
+	// The record says another account: it stays aside for that, and is not kept for the wrong one.
+	waits(1)
+	if knows(centre, "later", f.Entries[0].Exchange) || knows(centre, "acme", f.Entries[0].Exchange) {
+		t.Error("an exchange is kept that says that it is of another account")
+	}
+}
+
+// A worker that has not heard yet that an account was deleted puts nothing back.
+func TestAWorkerKeepsNothingOfAnAccountThatIsDeleted(t *testing.T) {
+	accounts := openEngine(t, 0)
+	url := postgrestest.Start(t, false).Database(t)
+	centre := openCatalog(t, accounts, url)
+	worker := openWorker(t, url)
+	eventually(t, "the worker has the account", func() bool {
+		_, err := worker.Exchanges("acme", store.ExchangeQuery{})
+		return err == nil
+	})
+	f := firstFrame(t, openEngine(t, 1))
+	number, err := accounts.Accounts().Number("acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := accounts.Accounts().Delete(context.Background(), "acme", false); err != nil {
+		t.Fatal(err)
+	}
+	if err := centre.DeleteAccount(t.Context(), number); err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	if _, err := worker.Take(t.Context(), &f, func(r []store.Refused) error { refused += len(r); return nil }); err != nil || refused != 1 {
+		t.Errorf("%d of one exchange are refused (%v)", refused, err)
+	}
+}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -424,11 +425,11 @@ func (f *fire) compare() {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range page.Data {
-			x, err := archive.Exchange("acme", page.Data[i].ID)
-			if err != nil {
-				t.Fatal(err)
-			}
+		exchanges, err := readAll(archive, page.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range exchanges {
 			found[x.ID] = string(x.RawResponse)
 			if x.Outcome == store.OutcomeComplete {
 				answers[string(x.RawResponse)]++
@@ -459,6 +460,24 @@ func (f *fire) compare() {
 	}
 	t.Logf("acknowledged %d, %d of them in conversations that were not erased; found %d, missing %d, doubled %d", len(f.acknowledged), kept, len(found), missing, doubled)
 	f.compareSessions(archive)
+}
+
+// readTogether is how many exchanges are read at once: each takes a way to the database, and one to the bucket.
+const readTogether = 16
+
+// readAll reads exchanges with what they were answered.
+func readAll(archive answering, infos []store.ExchangeInfo) ([]*store.Exchange, error) {
+	exchanges, errs := make([]*store.Exchange, len(infos)), make([]error, readTogether)
+	var reading sync.WaitGroup
+	for n := range readTogether {
+		reading.Go(func() {
+			for i := n; i < len(infos) && errs[n] == nil; i += readTogether {
+				exchanges[i], errs[n] = archive.Exchange("acme", infos[i].ID)
+			}
+		})
+	}
+	reading.Wait()
+	return exchanges, errors.Join(errs...)
 }
 
 // compareSessions sees that each conversation is one session, with its turns in order.

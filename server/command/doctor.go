@@ -35,6 +35,8 @@ type Doctor struct {
 	StoreFlags `embed:""`
 	JSON       bool `help:"Write the findings as a JSON array."`
 	Cluster    bool `help:"Also check every node of the cluster: clock, version, master key, and what waits for the centre."`
+
+	patience time.Duration // with the server that runs; 0: answerTime
 }
 
 // finding is the result of one check.
@@ -95,18 +97,15 @@ func (c *Doctor) examine(ctx context.Context) []finding {
 		name = "the environment and the defaults"
 	}
 	running := admin.Running(ctx, cfg.Data)
-	findings := []finding{{"configuration", good, name + ": no mistakes", ""}, examineServer(&cfg, running)}
+	said := c.ask(ctx, running)
+	findings := []finding{{"configuration", good, name + ": no mistakes", ""}, examineServer(&cfg, running, said.silent)}
 	findings = append(findings, examineCertificate(&cfg)...)
 	findings = append(findings, examineData(&cfg, running)...)
 	findings = append(findings, examineStore(ctx, &cfg)...)
-	keys, known := c.examineAccounts(ctx)
-	findings = append(findings, keys)
-	findings = append(findings, c.examineIndex(ctx)...)
-	part, edge := c.examineCluster(ctx)
-	findings = append(findings, part...)
+	findings = append(findings, said.findings...)
 	if c.Cluster {
 		findings = append(findings, examineNodes(ctx, &cfg)...)
-		if !edge { // which has neither the password nor the credentials
+		if !said.edge { // which has neither the password nor the credentials
 			findings = append(findings, examineMemory(ctx, &cfg)...)
 		}
 	}
@@ -116,9 +115,39 @@ func (c *Doctor) examine(ctx context.Context) []finding {
 	}
 	defer routes.Close()
 	findings = append(findings, examineModels(&cfg, routes))
-	findings = append(findings, examineProviders(ctx, routes, &known)...)
+	findings = append(findings, examineProviders(ctx, routes, &said.known)...)
 	findings = append(findings, examineEmbedder(ctx, &cfg, routes))
 	return append(findings, examineLocalHosts(ctx, routes)...)
+}
+
+// answerTime is how long a running server may take to answer all that the doctor asks. It normally takes milliseconds.
+const answerTime = 10 * time.Second
+
+var errSilent = errors.New("the server does not answer")
+
+// asked is what the running server says, or without one the data.
+type asked struct {
+	findings []finding
+	known    provided
+	edge     bool // it is one of a cluster
+	silent   bool // the server does not answer
+}
+
+func (c *Doctor) ask(ctx context.Context, running bool) (a asked) {
+	if running {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, cmp.Or(c.patience, answerTime), errSilent)
+		defer cancel()
+	}
+	keys, known := c.examineAccounts(ctx)
+	index := c.examineIndex(ctx)
+	part, edge := c.examineCluster(ctx)
+	a = asked{known: known, edge: edge, silent: errors.Is(context.Cause(ctx), errSilent)}
+	if !a.silent {
+		a.findings = append(a.findings, keys)
+	}
+	a.findings = slices.Concat(a.findings, index, part)
+	return a
 }
 
 // examineHere runs the checks that a running server can make on its own machine at any time.
@@ -202,11 +231,16 @@ func examineEmbedder(ctx context.Context, cfg *config.Config, routes *router.Rou
 	if err != nil {
 		return finding{"embedder", problem, messageOf(err), fix}
 	}
+	ctx, cancel := context.WithTimeout(ctx, embedTime)
+	defer cancel()
 	if _, err = embedder.Embed(ctx, "", search.ForQuery, []string{"memory"}); err != nil {
 		return finding{"embedder", problem, embedder.Identity() + " gives no vectors: " + messageOf(err), fix}
 	}
 	return finding{"embedder", good, embedder.Identity() + " gives vectors", ""}
 }
+
+// embedTime is how long an embedder may take for one word: it may have to load its model first.
+const embedTime = time.Minute
 
 // messageOf returns the part of an error that is for people.
 func messageOf(err error) string {
@@ -217,7 +251,13 @@ func messageOf(err error) string {
 	return err.Error()
 }
 
-func examineServer(cfg *config.Config, running bool) finding {
+func examineServer(cfg *config.Config, running, silent bool) finding {
+	if silent {
+		return finding{
+			"server", problem, "the server on the data in " + cfg.Data + " takes connections and does not answer",
+			"It is stopped, or has far too much to do: see its log, or start it again",
+		}
+	}
 	if !running {
 		return finding{"server", warning, "no server runs on the data in " + cfg.Data, "Start one with: mneme serve"}
 	}

@@ -1,14 +1,18 @@
 package command
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/config"
 )
 
 // The doctor sees an index that cannot be built, and one that has come back.
@@ -33,6 +37,27 @@ func TestTheDoctorLooksAtTheSearchIndex(t *testing.T) {
 	}
 	doctor.examineIndex(t.Context()) // which begins another one
 	want(good)
+}
+
+// A server that is stopped has its socket open still, where the system takes connections for it.
+func TestTheDoctorGivesUpOnAServerThatDoesNotAnswer(t *testing.T) {
+	t.Setenv("MNEME_CONFIG", "")
+	dir := t.TempDir()
+	socket, err := admin.Listen(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = socket.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	doctor := &Doctor{StoreFlags: StoreFlags{Data: dir}, patience: 50 * time.Millisecond}
+	asked := doctor.ask(ctx, admin.Running(ctx, dir))
+	if ctx.Err() != nil || !asked.silent || len(asked.findings) > 0 {
+		t.Errorf("it is asked until %v, and says %+v", ctx.Err(), asked)
+	}
+	if found := examineServer(&config.Config{Data: dir}, true, asked.silent); found.State != problem {
+		t.Errorf("%+v is no problem", found)
+	}
 }
 
 func TestALocalHostIsFoundWithTheLineThatLeadsThere(t *testing.T) {

@@ -322,7 +322,7 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 
 // event describes the exchange's present state.
 func (c *recorded) event(kind EventKind, outcome Outcome) Event {
-	e := Event{Kind: kind, Exchange: c.name, KeyID: c.key, Time: time.Now().UTC(), account: c.account, Outcome: outcome}
+	e := Event{Kind: kind, Exchange: c.name, KeyID: c.key, Time: time.Now().UTC(), Account: c.account, Outcome: outcome}
 	if c.session != (kv.SessionID{}) {
 		e.Session = c.session.String()
 	}

@@ -328,7 +328,7 @@ func (s *core) runErasure(ctx context.Context, ref erasureRef) error {
 			"sessions", e.Sessions, "because", e.Selection.rule(), "until", e.Selection.Until, "erasure", e.ID)
 	}
 	return s.makeRoom(ctx, func(g *gathering, w *write) error {
-		w.event = Event{Kind: ErasureCompleted, Erasure: e.ID, Time: e.Completed, account: ref.account}
+		w.event = Event{Kind: ErasureCompleted, Erasure: e.ID, Time: e.Completed, Account: ref.account}
 		return g.putErasure(w, ref, e)
 	})
 }

@@ -3,8 +3,6 @@ package store
 import (
 	"sync"
 	"time"
-
-	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // Event reports a commit.
@@ -18,7 +16,7 @@ type Event struct {
 	Erasure  string    `json:"erasure,omitempty"`
 	Time     time.Time `json:"time"`
 
-	account kv.AccountNumber
+	Account AccountNumber `json:"-"`
 }
 
 // EventKind is the kind of an event.
@@ -37,8 +35,8 @@ const (
 	eventBacklog = 256  // events that a subscriber may lag behind
 )
 
-// eventHub passes events on to subscribers. It never waits for them.
-type eventHub struct {
+// EventHub passes events on to subscribers. It never waits for them. The zero value is ready for use.
+type EventHub struct {
 	mu          sync.Mutex
 	seq         uint64
 	history     []Event // a ring: the event with number seq is at seq % eventHistory
@@ -48,12 +46,12 @@ type eventHub struct {
 
 // Subscription receives the events of one account as they are committed.
 type Subscription struct {
-	Events <-chan Event // closed if the subscriber fell too far behind, or when the store or the subscription is closed
+	Events <-chan Event // closed if the subscriber fell too far behind, or when the hub or the subscription is closed
 	Missed bool         // events after the requested one are no longer known
 
-	hub     *eventHub
+	hub     *EventHub
 	events  chan Event
-	account kv.AccountNumber
+	account AccountNumber
 	ended   bool // guarded by hub.mu
 }
 
@@ -64,13 +62,18 @@ func (s Archive) Subscribe(account string, after uint64) (*Subscription, error) 
 	if err != nil {
 		return nil, err
 	}
-	h := &s.events
+	return s.events.Subscribe(number, after), nil
+}
+
+// Subscribe subscribes to the events of an account after the one with number after; 0 means from now on. The subscriber
+// closes it.
+func (h *EventHub) Subscribe(account AccountNumber, after uint64) *Subscription {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var past []Event
 	missed := after > h.seq || after > 0 && after+eventHistory < h.seq
 	for seq := max(after, h.seq-min(h.seq, eventHistory)) + 1; after > 0 && !missed && seq <= h.seq; seq++ {
-		if e := h.history[seq%eventHistory]; e.account == number {
+		if e := h.history[seq%eventHistory]; e.Account == account {
 			past = append(past, e)
 		}
 	}
@@ -78,7 +81,7 @@ func (s Archive) Subscribe(account string, after uint64) (*Subscription, error) 
 	for _, e := range past {
 		events <- e
 	}
-	sub := &Subscription{Events: events, Missed: missed, hub: h, events: events, account: number}
+	sub := &Subscription{Events: events, Missed: missed, hub: h, events: events, account: account}
 	if h.subscribers == nil {
 		h.subscribers = make(map[*Subscription]struct{})
 	}
@@ -86,7 +89,7 @@ func (s Archive) Subscribe(account string, after uint64) (*Subscription, error) 
 	if h.closed {
 		sub.end()
 	}
-	return sub, nil
+	return sub
 }
 
 // Close ends the subscription. It may be called more than once.
@@ -105,7 +108,8 @@ func (sub *Subscription) end() {
 	}
 }
 
-func (h *eventHub) publish(events []Event) {
+// Publish numbers events and passes them on.
+func (h *EventHub) Publish(events []Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.history == nil {
@@ -116,7 +120,7 @@ func (h *eventHub) publish(events []Event) {
 		e.Seq = h.seq
 		h.history[h.seq%eventHistory] = e
 		for sub := range h.subscribers {
-			if sub.account != e.account {
+			if sub.account != e.Account {
 				continue
 			}
 			select {
@@ -128,10 +132,25 @@ func (h *eventHub) publish(events []Event) {
 	}
 }
 
-func (h *eventHub) close() {
+// Miss is called after events may have been lost. It ends all subscriptions; those who subscribe again after an earlier event
+// have missed some.
+func (h *EventHub) Miss() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.history)
+	h.seq += eventHistory + 1
+	h.end()
+}
+
+// Close ends all subscriptions, later ones included.
+func (h *EventHub) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true
+	h.end()
+}
+
+func (h *EventHub) end() {
 	for sub := range h.subscribers {
 		sub.end()
 	}

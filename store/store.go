@@ -49,7 +49,7 @@ type core struct {
 	planning    sync.RWMutex // read-locked from planning a body, or looking up its account, to queueing it; sweeps and deletions lock it in between
 	digester    digester
 	keeper      keeper
-	events      eventHub
+	events      EventHub
 	feed        feed
 	shipping    Shipping
 	arriving    atomic.Bool // exchanges from other stores arrive or have arrived
@@ -242,7 +242,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	<-s.queue.drained
-	s.events.close()
+	s.events.Close()
 	return s.release()
 }
 

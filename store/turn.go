@@ -165,7 +165,7 @@ func (s *core) digestOf(p place, read reading, whole func() reading) change {
 		}
 		changed := g.changed(ref, id)
 		w.digested = Event{
-			Kind: TurnDigested, Exchange: changed.Exchange, Session: changed.Session, KeyID: read.info.KeyID, Outcome: read.info.Outcome, Time: time.Now().UTC(), account: account,
+			Kind: TurnDigested, Exchange: changed.Exchange, Session: changed.Session, KeyID: read.info.KeyID, Outcome: read.info.Outcome, Time: time.Now().UTC(), Account: account,
 		}
 		turn := &turnRecord{Turn: Turn{Exchange: changed.Exchange, Started: read.info.Started, Outcome: read.info.Outcome, Model: read.info.ModelAsked, AnswerUnread: read.unread}}
 		g.sessionGrew(w, ref)

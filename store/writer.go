@@ -200,7 +200,7 @@ func (s *core) announce(group []*write) {
 		}
 	}
 	if len(events) > 0 {
-		s.events.publish(events)
+		s.events.Publish(events)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -363,10 +364,13 @@ func (g *gathering) keepArrival(w *write, x *arrival) {
 	for part, value := range x.Parts {
 		g.blobs.AddPart(x.account, x.id, uint32(part), value)
 	}
+	told := Event{Kind: ExchangeCompleted, Account: x.account, Exchange: x.Exchange, KeyID: x.info.KeyID, Outcome: x.info.Outcome, Time: time.Now().UTC()}
 	if session, ok := x.join(storedSessions{g, w, x.account}); ok {
 		g.put(w, kv.MemberKey(x.account, session, x.id), []byte{})
 		g.put(w, kv.ExchangeKey(kv.SpaceBelongs, x.account, x.id), session[:])
+		told.Session = session.String()
 	}
+	w.arrived = append(w.arrived, told)
 	g.put(w, kv.ExchangeKey(kv.SpaceExchange, x.account, x.id), x.Record)
 	g.closeSession(w, x.account, x.id, &x.info)
 }

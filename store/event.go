@@ -137,8 +137,8 @@ func (h *EventHub) Publish(events []Event) {
 func (h *EventHub) Miss() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	clear(h.history)
-	h.seq += eventHistory + 1
+	h.history = make([]Event, eventHistory)
+	h.seq += 2 * eventHistory
 	h.end()
 }
 

@@ -35,6 +35,7 @@ type write struct {
 	undigested *Change   // with the closing: the change for the digester to work on; may be nil
 	event      Event     // published after the commit, if it has a kind
 	digested   Event     // as above
+	arrived    []Event   // as above, of exchanges that were recorded elsewhere
 	from, to   int       // the operation's range of the batch's objects
 
 	change change
@@ -198,6 +199,7 @@ func (s *core) announce(group []*write) {
 				events = append(events, e)
 			}
 		}
+		events = append(events, w.arrived...)
 	}
 	if len(events) > 0 {
 		s.events.Publish(events)

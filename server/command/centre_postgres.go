@@ -136,13 +136,13 @@ func (a postgresArchive) SessionSummary(account, session string) (*store.Session
 	return nil, err
 }
 
+func (a postgresArchive) Subscribe(account string, after uint64) (*store.Subscription, error) {
+	return a.Events.Subscribe(account, after)
+}
+
 // notInPostgres returns the error for what memory in Postgres does not support.
 func notInPostgres(what string) error {
 	return codec.Errorf(codec.KindUnsupported, "This centre keeps its memory in Postgres (centre.postgres), where %s.", what)
-}
-
-func (a postgresArchive) Subscribe(string, uint64) (*store.Subscription, error) {
-	return nil, notInPostgres("there are no events")
 }
 
 // postgresLedger has the usage and cost of the exchanges in Postgres.

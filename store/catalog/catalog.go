@@ -48,6 +48,8 @@ type Options struct {
 // Catalog is memory in Postgres. All methods may be called from any goroutine. Close ends it.
 type Catalog struct {
 	Options
+	Events *Events // tells of commits
+
 	pool   *pgxpool.Pool
 	centre string
 
@@ -55,6 +57,7 @@ type Catalog struct {
 	erasing chan struct{} // likewise, to erase
 	tidying chan struct{} // likewise, to delete in the bucket
 	giver   giver
+	life    context.Context // ends with Close
 	stop    context.CancelFunc
 	running sync.WaitGroup
 }
@@ -92,7 +95,8 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 		return nil, fmt.Errorf("centre.postgres: %w", err)
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
-	c := &Catalog{Options: o, pool: pool, centre: o.Centre, arrived: make(chan struct{}, 1), erasing: make(chan struct{}, 1), tidying: make(chan struct{}, 1), stop: stop}
+	c := &Catalog{Options: o, pool: pool, centre: o.Centre, arrived: make(chan struct{}, 1), erasing: make(chan struct{}, 1), tidying: make(chan struct{}, 1), life: life, stop: stop}
+	c.Events = &Events{catalog: c}
 	followed := new(roster)
 	if c.Accounts == nil {
 		c.Accounts = followed
@@ -135,6 +139,7 @@ func hideURL(err error) error {
 func (c *Catalog) Close() {
 	c.stop()
 	c.running.Wait()
+	c.Events.hub.Close()
 	c.pool.Close()
 }
 

@@ -114,6 +114,11 @@ func (d *digesting) run(ctx context.Context) (done bool, err error) {
 	if err := queueSessions(&batch, d.account, in); err != nil {
 		return false, err
 	}
+	var events []store.Event
+	for i := range found {
+		events = append(events, digested(d.account, &found[i].Exchange))
+	}
+	queueEvents(&batch, events)
 	batch.Queue("update exchanges set digested = true where account = $1 and id = any($2)", int64(d.account), ids)
 	return true, d.tx.SendBatch(ctx, &batch).Close()
 }

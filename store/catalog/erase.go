@@ -335,6 +335,9 @@ func putReceipt(ctx context.Context, tx pgx.Tx, account store.AccountNumber, e *
 	if err := queueReceipt(batch, account, e, done); err != nil {
 		return err
 	}
+	if done {
+		queueEvents(batch, []store.Event{{Kind: store.ErasureCompleted, Account: account, Erasure: e.ID, Time: e.Completed}})
+	}
 	return tx.SendBatch(ctx, batch).Close()
 }
 

@@ -376,9 +376,11 @@ func (k *keeping) putExchanges(ctx context.Context, arrived []*store.Shipped, se
 		speaks, quiet            []bool // quiet: there is nothing to digest
 		requests, responses      []int64
 		answered, records, named [][]byte
+		events                   []store.Event
 	)
 	for i, x := range arrived {
 		info := x.Info()
+		events = append(events, completed(k.account, info, sessions[i]))
 		refs, err := store.Named(nil, store.Skeleton(k.account), x.Entry.Skeleton)
 		if err != nil {
 			return fmt.Errorf("skeleton of %s: %w", info.ID, err)
@@ -390,12 +392,14 @@ func (k *keeping) putExchanges(ctx context.Context, arrived []*store.Shipped, se
 		answered, records = append(answered, store.AnswerKey(info)), append(records, x.Entry.Record)
 		named = append(named, joinRefs(refs))
 	}
-	_, err := k.tx.Exec(ctx, `
+	batch := new(pgx.Batch)
+	batch.Queue(`
 		insert into exchanges (account, id, session, kept, answered, speaks, digested, request_bytes, response_bytes, record, refs, body,
 			pack, at, size)
 		select $1, x.* from unnest($2::text[], $3::text[], $4::timestamptz[], $5::bytea[], $6::bool[], $7::bool[], $8::bigint[], $9::bigint[],
 			$10::bytea[], $11::bytea[], $12::bytea[], $13::bigint[], $14::int[], $15::int[]) x`,
 		int64(k.account), ids, sessions, kept, answered, speaks, quiet, requests, responses, records, named,
 		bodies.values, bodies.packs, bodies.at, bodies.sizes)
-	return err
+	queueEvents(batch, events)
+	return k.tx.SendBatch(ctx, batch).Close()
 }

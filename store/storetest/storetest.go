@@ -59,6 +59,11 @@ type Transfer interface {
 	Import(ctx context.Context, account string, e store.Exported) (taken bool, err error)
 }
 
+// Teller tells of commits.
+type Teller interface {
+	Subscribe(account string, after uint64) (*store.Subscription, error)
+}
+
 // Searcher finds what a memory holds.
 type Searcher interface {
 	Search(ctx context.Context, account string, r *search.Request) (*search.Answer, error)
@@ -100,6 +105,7 @@ func RunWhole(t *testing.T, open func(*testing.T) Memory) {
 	t.Run("sessions are put together and taken apart", func(t *testing.T) { edited(t, open(t)) })
 	t.Run("a merged conversation goes on from its answers", func(t *testing.T) { continuedAfterAMerge(t, open(t)) })
 	t.Run("what is exported is imported as it was", func(t *testing.T) { transferred(t, open(t)) })
+	t.Run("who watches an account is told what ends there", func(t *testing.T) { told(t, open(t)) })
 }
 
 // RunRanking is [RunSearch], and tests what a server needs of a search engine besides.
@@ -372,6 +378,39 @@ func continued(t *testing.T, m Memory) {
 	}
 	if id, err := a.AnsweredAs(stranger, "resp_three"); !isMissing(err) {
 		t.Errorf("another account finds %s by the id (%v)", id, err)
+	}
+}
+
+func told(t *testing.T, m Memory) {
+	teller, can := m.(Teller)
+	if !can {
+		t.Skip("SKIPPED: this memory tells nothing")
+	}
+	own, err := teller.Subscribe(owner, 0)
+	check(t, err)
+	defer own.Close()
+	other, err := teller.Subscribe(stranger, 0)
+	check(t, err)
+	id := record(t, m, "a", "where is the mutex taken?", "in the writer")
+	defer time.AfterFunc(time.Minute, own.Close).Stop()
+	wanted := []store.EventKind{store.ExchangeCompleted, store.TurnDigested}
+	for e := range own.Events {
+		if e.Kind == store.ExchangeCreated {
+			continue
+		}
+		if e.Kind != wanted[0] || e.Exchange != id || e.Session == "" || e.Outcome != store.OutcomeComplete {
+			t.Errorf("got %+v, want %s of %s with its session", e, wanted[0], id)
+		}
+		if wanted = wanted[1:]; len(wanted) == 0 {
+			break
+		}
+	}
+	if len(wanted) > 0 {
+		t.Errorf("within a minute nothing is told of %v", wanted)
+	}
+	other.Close()
+	for e := range other.Events {
+		t.Errorf("another account is told %+v", e)
 	}
 }
 

@@ -32,6 +32,7 @@ type Archive interface {
 	storetest.Reader
 	storetest.Searcher
 	storetest.Editor
+	storetest.Teller
 	cluster.Answers
 }
 

@@ -35,7 +35,13 @@ func Postgres(t *testing.T, server *postgrestest.Server, bucket string) Centre {
 	check(t, err)
 	t.Cleanup(c.Close)
 	return Centre{
-		Arrivals: c, Archive: catalog.Beside{Catalog: c, Own: e.Archive()}, Roster: e.Roster(), Erasures: c.Erased(),
+		Arrivals: c, Archive: inPostgres{catalog.Beside{Catalog: c, Own: e.Archive()}, c.Events}, Roster: e.Roster(), Erasures: c.Erased(),
 		Recorder: e, Own: e.Shipping(), Carrier: e.Erased(),
 	}
+}
+
+// inPostgres is what a catalog reads, finds and tells.
+type inPostgres struct {
+	catalog.Beside
+	*catalog.Events
 }

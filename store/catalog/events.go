@@ -1,0 +1,126 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// eventChannel is the channel of the database on which those who commit tell all others what they have.
+const eventChannel = "mneme_events"
+
+// notifiedEvents is how many events a notification holds at most: Postgres takes 8,000 bytes, and an event has less than 300.
+const notifiedEvents = 24
+
+// notifiedEvent is an event on its way.
+type notifiedEvent struct {
+	Account store.AccountNumber `json:"account"`
+	store.Event
+}
+
+// queueEvents tells all who listen of events, once the transaction is committed.
+func queueEvents(batch *pgx.Batch, events []store.Event) {
+	for len(events) > 0 {
+		n := min(len(events), notifiedEvents)
+		notified := make([]notifiedEvent, n)
+		for i, e := range events[:n] {
+			notified[i] = notifiedEvent{e.Account, e}
+		}
+		text, err := json.Marshal(notified)
+		if err != nil {
+			panic(err) // plain structs
+		}
+		batch.Queue("select pg_notify($1, $2)", eventChannel, string(text))
+		events = events[n:]
+	}
+}
+
+func completed(account store.AccountNumber, info *store.ExchangeInfo, session *string) store.Event {
+	e := store.Event{Kind: store.ExchangeCompleted, Account: account, Exchange: info.ID, KeyID: info.KeyID, Outcome: info.Outcome, Time: time.Now().UTC()}
+	if session != nil {
+		e.Session = *session
+	}
+	return e
+}
+
+func digested(account store.AccountNumber, info *store.ExchangeInfo) store.Event {
+	e := completed(account, info, &info.Session)
+	e.Kind = store.TurnDigested
+	return e
+}
+
+// Events tells what all programs on the database commit, from the first subscription on.
+type Events struct {
+	catalog *Catalog
+	hub     store.EventHub
+
+	mu        sync.Mutex // held while a connection is made
+	listening bool       // guarded by mu
+}
+
+// Subscribe subscribes to the events of an account after the one with number after; 0 means from now on. Exchanges are told
+// when they have arrived, not when they begin. The subscriber closes it.
+func (e *Events) Subscribe(account string, after uint64) (*store.Subscription, error) {
+	number, err := e.catalog.Accounts.Number(account)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.listen(); err != nil {
+		return nil, unreadable(err)
+	}
+	return e.hub.Subscribe(number, after), nil
+}
+
+// listen begins to receive events, unless that is under way.
+func (e *Events) listen() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.listening {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(e.catalog.life, readTimeout)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, e.catalog.pool.Config().ConnConfig)
+	if err != nil {
+		return err
+	}
+	if _, err := conn.Exec(ctx, "listen "+eventChannel); err != nil {
+		_ = conn.Close(ctx)
+		return err
+	}
+	e.listening = true
+	e.catalog.running.Go(func() { e.hear(conn) })
+	return nil
+}
+
+// hear passes events on until the connection is lost. Events are missed from then on, until somebody subscribes again.
+func (e *Events) hear(conn *pgx.Conn) {
+	life := e.catalog.life
+	defer func() { _ = conn.Close(context.WithoutCancel(life)) }()
+	for {
+		n, err := conn.WaitForNotification(life)
+		if err != nil {
+			break
+		}
+		var notified []notifiedEvent
+		if err := json.Unmarshal([]byte(n.Payload), &notified); err != nil {
+			e.catalog.Log.Warn("what the database notifies of cannot be read", "error", err)
+			continue
+		}
+		events := make([]store.Event, len(notified))
+		for i := range notified {
+			events[i] = notified[i].Event
+			events[i].Account = notified[i].Account
+		}
+		e.hub.Publish(events)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.listening = false
+	e.hub.Miss()
+}

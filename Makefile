@@ -61,7 +61,7 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT) ## Lint as .golangci.yml says
 
 FUZZTIME ?= 10s
 # The store's and the server's own targets reach what they keep to themselves.
-FUZZED   := fuzz store store/internal/blob server/edge
+FUZZED   := fuzz store store/internal/blob store/internal/short server/edge
 fuzz: ## Every fuzz target in turn, FUZZTIME each (10s), and how often each ran
 	@fuzz/run $(FUZZTIME) $(FUZZED)
 

@@ -82,9 +82,10 @@ func TestTheFloorsOfTheStoreImportDownwards(t *testing.T) {
 	below := map[string][]string{ // the table in architecture.md
 		"buffer":      {},
 		"delta":       {},
+		"short":       {"buffer", "delta"},
 		"kv":          {"buffer"},
 		"kv/kvtest":   {"kv"},
-		"blob":        {"buffer", "kv"},
+		"blob":        {"buffer", "kv", "short"},
 		"files":       {"kv"},
 		"backup":      {"kv", "blob"},
 		"identity":    {"kv"},

@@ -360,9 +360,9 @@ func (g *gathering) reach(x *arrival, visit func(kv.ObjectRef, []byte)) bool {
 // keepArrival records an exchange as it was where it was captured, and digests it as if it had ended here.
 func (g *gathering) keepArrival(w *write, x *arrival) {
 	g.reach(x, g.blobs.AddEncoded)
-	g.put(w, kv.ExchangeKey(kv.SpaceRequest, x.account, x.id), x.Skeleton)
+	g.put(w, kv.ExchangeKey(kv.SpaceRequest, x.account, x.id), blob.ShortSkeleton(x.Skeleton))
 	for part, value := range x.Parts {
-		g.blobs.AddPart(x.account, x.id, uint32(part), value)
+		g.blobs.AddPart(x.account, x.id, uint32(part), blob.ShortPart(value))
 	}
 	told := Event{Kind: ExchangeCompleted, Account: x.account, Exchange: x.Exchange, KeyID: x.info.KeyID, Outcome: x.info.Outcome, Time: time.Now().UTC()}
 	if session, ok := x.join(storedSessions{g, w, x.account}); ok {

@@ -77,13 +77,20 @@ func (p *Shipping) entry(tx *badger.Txn, at place) (*ship.Entry, error) {
 		return e, err
 	}
 	e.Account = info.Account
-	if e.Skeleton, err = kv.Get(tx, kv.ExchangeKey(kv.SpaceRequest, at.account, at.id)); err != nil {
+	skeleton, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceRequest, at.account, at.id))
+	if err != nil {
+		return e, err
+	}
+	if e.Skeleton, err = blob.PlainSkeleton(skeleton); err != nil {
 		return e, err
 	}
 	for number := uint32(0); ; number++ { // an iterator costs more than the few lookups
 		part, err := kv.Get(tx, kv.PartKey(kv.SpaceResponse, at.account, at.id, number))
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			break
+		}
+		if err == nil {
+			part, err = blob.PlainPart(part)
 		}
 		if err != nil {
 			return e, err

@@ -22,10 +22,21 @@ import (
 	"github.com/mnemeproxy/mneme/store/storetest/fixture"
 )
 
-// The memory in testdata/commit-01d58f7 was written by the program of that commit: conversations, and then a burst of larger
-// requests in which it was killed, so that of 53 exchanges 3 were open, 8 had no turn, and words, vectors and sessions had changes
-// to read. content.jsonl is what that program exported of it then: hashes of what it had recorded.
-const formerMemory = "testdata/commit-01d58f7"
+// formerMemory is a memory that an earlier program wrote: conversations, and then a burst of larger requests in which it
+// was killed. Its content.jsonl is what that program then exported: hashes of what it had recorded.
+type formerMemory struct {
+	name   string
+	points []int // progress at which its conversion is killed; -1: never
+}
+
+var formerMemories = []formerMemory{
+	// By the program of that commit. Of 53 exchanges 3 were open and 8 had no turn, and words, vectors and sessions had
+	// changes to read.
+	{"commit-01d58f7", []int{-1, 0, 1, 2, 4, 8, 16}},
+	// By commit 2e89617, the last one of that format. Of 48 exchanges 3 were open and had no turn, and small requests and
+	// answers are stored as they came. Little has to be converted, so later points only wait.
+	{"format-5", []int{-1, 0, 1, 2, 4}},
+}
 
 // convertDir is set in the process that converts a memory until it is killed.
 const convertDir = "MNEME_TEST_CONVERT_DIR"
@@ -38,16 +49,16 @@ type formerExchange struct {
 	Word              string // that the turn says
 }
 
-func unpackFormer(t *testing.T) (dir string, want []formerExchange) {
+func unpackFormer(t *testing.T, name string) (dir string, want []formerExchange) {
 	t.Helper()
 	dir = t.TempDir()
-	fixture.Unpack(t, filepath.Join(formerMemory, "store.tar.gz"), dir)
+	fixture.Unpack(t, filepath.Join("testdata", name, "store.tar.gz"), dir)
 	for file, size := range map[string]int64{"000001.vlog": 256 << 20, "00001.mem": 32 << 20} { // as they were, with the zeros behind
 		if err := os.Truncate(filepath.Join(dir, "badger", file), size); err != nil {
 			t.Fatal(err)
 		}
 	}
-	content, err := os.Open(filepath.Join(formerMemory, "content.jsonl"))
+	content, err := os.Open(filepath.Join("testdata", name, "content.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,29 +82,31 @@ func openFormer(dir string) (*engine.Engine, error) {
 		&search.Options{Dir: filepath.Join(dir, "index"), Embedder: localhash.Embedder{Hasher: hasher}, WriteAfter: 20 * time.Millisecond})
 }
 
-// A memory of before the feed is opened, converted and searched, and has lost nothing: not when it is killed on the way either,
+// A memory of an earlier program is opened, converted and searched, and has lost nothing: not when it is killed on the way either,
 // twice, wherever that is.
 func TestAFormerMemoryKilledWhileItIsConvertedLosesNothing(t *testing.T) {
-	points := []int{-1, 0, 1, 2, 4, 8, 16}
-	if n, err := strconv.Atoi(os.Getenv("MNEME_TEST_CRASH_ROUNDS")); err == nil {
-		points = slices.Collect(func(yield func(int) bool) {
-			for point := -1; point < n-1 && yield(point); point++ {
-			}
-		})
-	}
 	killed := 0
-	for _, point := range points {
-		t.Run(fmt.Sprint("killed at ", point), func(t *testing.T) {
-			dir, want := unpackFormer(t)
-			if point >= 0 {
-				for _, at := range []int{point, point / 2} {
-					if convertUntil(t, dir, at) {
-						killed++
+	for _, memory := range formerMemories {
+		points := memory.points
+		if n, err := strconv.Atoi(os.Getenv("MNEME_TEST_CRASH_ROUNDS")); err == nil {
+			points = slices.Collect(func(yield func(int) bool) {
+				for point := -1; point < n-1 && yield(point); point++ {
+				}
+			})
+		}
+		for _, point := range points {
+			t.Run(fmt.Sprint(memory.name, " killed at ", point), func(t *testing.T) {
+				dir, want := unpackFormer(t, memory.name)
+				if point >= 0 {
+					for _, at := range []int{point, point / 2} {
+						if convertUntil(t, dir, at) {
+							killed++
+						}
 					}
 				}
-			}
-			hasAll(t, dir, want)
-		})
+				hasAll(t, dir, want)
+			})
+		}
 	}
 	t.Logf("%d conversions were killed before they had come to their end", killed)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"github.com/zeebo/blake3"
 
+	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -104,7 +105,7 @@ func (b *Batch) fail(err error) {
 
 // AddBody adds what is not stored yet of a plan's body, and returns its skeleton.
 func (b *Batch) AddBody(account kv.AccountNumber, p *Plan) (skeleton []byte) {
-	skeleton = append(make([]byte, 0, 512), Version)
+	skeleton = append(buffer.Get(512), Version)
 	for i := range p.parts {
 		part := &p.parts[i]
 		if part.known > 0 {
@@ -130,6 +131,10 @@ func (b *Batch) AddBody(account kv.AccountNumber, p *Plan) (skeleton []byte) {
 		for j := range tail {
 			skeleton = tail[j].append(skeleton)
 		}
+	}
+	if value := encodeShort(skeleton[1:]); value != nil {
+		buffer.Put(skeleton)
+		return value
 	}
 	return skeleton
 }

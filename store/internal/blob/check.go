@@ -69,10 +69,11 @@ func (c *Checker) Node(item *badger.Item) error {
 
 // Skeleton returns the size of the body that a skeleton stands for.
 func (c *Checker) Skeleton(skeleton []byte) (size int64, err error) {
-	if len(skeleton) == 0 || skeleton[0] != Version {
-		return 0, errors.New("unknown version")
+	list, err := piecesOf(skeleton)
+	if err != nil {
+		return 0, err
 	}
-	return c.measure(skeleton[1:])
+	return c.measure(list)
 }
 
 // measureNode returns the number of bytes a node stands for, -1 if unavailable. Chains are long: it walks to the first

@@ -6,15 +6,18 @@ import (
 	"slices"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/mnemeproxy/mneme/store/internal/short"
 )
 
 // The first byte of a block or of an answer's part is its encoding. Other values encoded with [Encode] have first bytes
-// of their own, from 4 to 15.
+// of their own, from 4 to 6 and from 8 to 15.
 const (
 	EncodingRaw    = 0
 	encodingZstd   = 1
 	encodingPieces = 2 // blocks only: pieces, none of them a node
 	EncodingFrames = 3 // parts of answers only: frames, see frames.go
+	encodingShort  = 7 // parts of answers, and skeletons in place of their version: a short text, see short.go
 )
 
 const (
@@ -62,6 +65,8 @@ func AppendDecoded(dst, value []byte) ([]byte, error) {
 		return decompressor.DecodeAll(value[1:], dst)
 	case EncodingFrames:
 		return appendFrames(dst, value[1:])
+	case encodingShort:
+		return short.AppendDecoded(dst, value[1:])
 	}
 	return nil, fmt.Errorf("unknown encoding %d", value[0])
 }

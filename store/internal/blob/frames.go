@@ -25,7 +25,11 @@ const maxFrames = 1 << 20
 
 // EncodeAnswer encodes a part of an answer, which has been separated into frames unless frames is nil.
 func EncodeAnswer(part []byte, frames *template.Frames) []byte {
-	if frames == nil && (len(part) < compressFrom || part[0] == '{') { // small, or not an event stream
+	switch {
+	case frames != nil:
+	case len(part) < compressFrom:
+		return encodeSmall(part)
+	case part[0] == '{': // not an event stream
 		return Encode(part)
 	}
 	if frames == nil {

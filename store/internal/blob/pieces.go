@@ -59,7 +59,8 @@ func (p *pieces) next() bool {
 // References appends the objects that a skeleton, a node, or a block of pieces refers to: a list of pieces after one
 // byte.
 func References(dst []kv.ObjectRef, account kv.AccountNumber, value []byte) ([]kv.ObjectRef, error) {
-	if len(value) == 0 {
+	value, err := PlainSkeleton(value)
+	if err != nil || len(value) == 0 {
 		return dst, errPieces
 	}
 	p := pieces{rest: value[1:]}

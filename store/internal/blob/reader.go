@@ -36,14 +36,18 @@ type Reader struct {
 	Limit   int // the largest body, in bytes
 }
 
-var errTooLong = errors.New("the pieces have more bytes than the record says")
+var (
+	errTooLong = errors.New("the pieces have more bytes than the record says")
+	errVersion = errors.New("skeleton of an unknown version")
+)
 
 // AppendBody appends the body that a skeleton describes.
 func (r *Reader) AppendBody(dst, skeleton []byte) ([]byte, error) {
-	if len(skeleton) == 0 || skeleton[0] != Version {
-		return nil, errors.New("skeleton of an unknown version")
+	list, err := piecesOf(skeleton)
+	if err != nil {
+		return nil, err
 	}
-	return r.appendPieces(dst, skeleton[1:], inSkeleton)
+	return r.appendPieces(dst, list, inSkeleton)
 }
 
 // depth is the kind of a list of pieces, which decides what it may refer to.

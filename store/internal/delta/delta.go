@@ -23,8 +23,9 @@ const (
 // Index is a searchable source.
 type Index struct {
 	source []byte
-	table  []uint32 // hash of bytes → position + 1
+	table  []uint32 // hash of bytes → position; 0 if there is none, which the bytes at 0 then refute
 	shift  int
+	step   int // most positions of a target that are passed over at a time
 }
 
 var indexes = sync.Pool{New: func() any { return new(Index) }}
@@ -33,8 +34,23 @@ var indexes = sync.Pool{New: func() any { return new(Index) }}
 // [MaxSource] is indexed.
 func NewIndex(source []byte) *Index {
 	x := indexes.Get().(*Index)
-	x.source = source[:min(len(source), MaxSource)]
-	size := max(bits.Len(uint(len(x.source)/stride)), 4)
+	source = source[:min(len(source), MaxSource)]
+	x.step = 1
+	x.fill(source, stride, len(source)/stride)
+	return x
+}
+
+// NewThoroughIndex indexes every position of a source of at most [MaxSource] bytes that is used often. It is not
+// released. Where a target has little in common with the source, only matches of width+7 bytes are always found.
+func NewThoroughIndex(source []byte) *Index {
+	x := &Index{step: 8}
+	x.fill(source, 1, len(source))
+	return x
+}
+
+func (x *Index) fill(source []byte, stride, slots int) {
+	x.source = source
+	size := max(bits.Len(uint(slots)), 4)
 	x.shift = 64 - size
 	if cap(x.table) < 1<<size {
 		x.table = make([]uint32, 1<<size)
@@ -42,9 +58,8 @@ func NewIndex(source []byte) *Index {
 	x.table = x.table[:1<<size]
 	clear(x.table)
 	for i := 0; i+width <= len(x.source); i += stride {
-		x.table[x.slot(x.source[i:])] = uint32(i + 1)
+		x.table[x.slot(binary.LittleEndian.Uint64(x.source[i:]))] = uint32(i)
 	}
-	return x
 }
 
 // Release releases the index.
@@ -53,24 +68,25 @@ func (x *Index) Release() {
 	indexes.Put(x)
 }
 
-func (x *Index) slot(b []byte) uint64 {
-	return binary.LittleEndian.Uint64(b) * 0x9e3779b97f4a7c15 >> x.shift
+func (x *Index) slot(next uint64) uint64 {
+	return next * 0x9e3779b97f4a7c15 >> x.shift
 }
 
-// Append appends the steps for target. Steps may follow those of other targets of the same source.
+// Append appends the steps for target. Steps may follow those of other targets of the same source. Several goroutines
+// may use the same index.
 func (x *Index) Append(dst, target []byte) []byte {
+	if len(x.source) < width {
+		return appendBytes(dst, target)
+	}
 	from := 0 // of what has no step yet
 	for at := 0; at+width <= len(target); {
-		start := int(x.table[x.slot(target[at:])]) - 1
-		if start < 0 {
-			at++
+		next := binary.LittleEndian.Uint64(target[at:])
+		start := int(x.table[x.slot(next)])
+		if binary.LittleEndian.Uint64(x.source[start:]) != next {
+			at += min(1+(at-from)>>4, x.step)
 			continue
 		}
-		n := common(target[at:], x.source[start:])
-		if n < width {
-			at++
-			continue
-		}
+		n := width + common(target[at+width:], x.source[start+width:])
 		for at > from && start > 0 && target[at-1] == x.source[start-1] {
 			at, start, n = at-1, start-1, n+1
 		}

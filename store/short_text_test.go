@@ -1,0 +1,135 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/blob"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+const firstByteOfShortTexts = 7
+
+// kept returns the stored skeleton of an exchange, or the first part of its answer.
+func kept(t *testing.T, s *Store, space byte, id string) (key, value []byte) {
+	t.Helper()
+	number, _ := s.accounts.Find("acme")
+	exchange, _ := kv.ParseExchangeID(id)
+	key = kv.ExchangeKey(space, number, exchange)
+	if space == kv.SpaceResponse {
+		key = kv.PartKey(space, number, exchange, 0)
+	}
+	if err := s.view(func(tx *badger.Txn) (err error) {
+		value, err = kv.Get(tx, key)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return key, value
+}
+
+// formerly stores the skeleton and the answer of an exchange as format 5 does: as they came.
+func formerly(t *testing.T, s *Store, id string) {
+	t.Helper()
+	key, skeleton := kept(t, s, kv.SpaceRequest, id)
+	skeleton, err := blob.PlainSkeleton(skeleton)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damage(t, s, key, skeleton)
+	key, part := kept(t, s, kv.SpaceResponse, id)
+	if part, err = blob.PlainPart(part); err != nil {
+		t.Fatal(err)
+	}
+	damage(t, s, key, part)
+}
+
+func TestSmallExchangesAreKeptInFewerBytes(t *testing.T) {
+	c := newConversation(t)
+	question, answer := numbered("where is the lease renewed?", 150), numbered("it is renewed by its holder", 500)
+	opening := say(question)
+	id, _ := c.exchange(opening, OutcomeComplete, answer)
+	for space, whole := range map[byte]int{kv.SpaceRequest: len(opening.Body), kv.SpaceResponse: len(answer)} {
+		if _, value := kept(t, c.s, space, id); value[0] != firstByteOfShortTexts || len(value) > whole*3/4 {
+			t.Errorf("of %d bytes the store has %d, which begin with %d", whole, len(value), value[0])
+		}
+	}
+	x, err := c.s.Archive().Exchange("acme", id)
+	if err != nil || x.ID != id || !bytes.Equal(x.RawRequest, opening.Body) || string(x.RawResponse) != answer {
+		t.Errorf("it is read as %+v (%v)", x, err)
+	}
+	mustBeSound(t, c.s)
+}
+
+// A store of format 5 has what is small as it came. It goes on with short texts.
+func TestExchangesOfFormat5StandBesideShortTexts(t *testing.T) {
+	c := newConversation(t)
+	key := func(o *Opening) { o.ChatKey = "k" }
+	first, session := c.exchange(with(say("the first question of a conversation"), key), OutcomeComplete, numbered("first answer", 400))
+	second, _ := c.exchange(with(say("the second question of it, a longer one"), key), OutcomeComplete, numbered("second answer", 400))
+	c.settle()
+	said := whatIsSaidOf(t, c.s)
+	formerly(t, c.s, first)
+	formerly(t, c.s, second)
+	damage(t, c.s, kv.NameKey(kv.SpaceMeta, "format"), []byte{5})
+	c.reopen(Options{Dir: c.s.opts.Dir, Digest: digestTest})
+	sameContent(t, "after the opening", whatIsSaidOf(t, c.s), said)
+	mustBeSound(t, c.s)
+
+	note := "looked at"
+	if info, err := c.s.Archive().DescribeExchange("acme", first, Description{Note: &note}); err != nil || info.ID != first {
+		t.Errorf("described it is %+v (%v)", info, err)
+	}
+	third, joined := c.exchange(with(say("the third question, which comes later"), key), OutcomeComplete, numbered("third answer", 400))
+	if _, part := kept(t, c.s, kv.SpaceResponse, third); joined != session || part[0] != firstByteOfShortTexts {
+		t.Errorf("the next exchange is in %s, and its answer begins with %d", joined, part[0])
+	}
+	erase(t, c.s, "acme", Selection{Exchanges: []string{second}})
+	mustBeSound(t, c.s)
+	if version, err := formatOf(c.s); err != nil || version != formatVersion {
+		t.Errorf("the store says that it is of format %d (%v)", version, err)
+	}
+}
+
+// whatIsSaidOf returns all that the store says of the account.
+func whatIsSaidOf(t *testing.T, s *Store) (said []byte) {
+	t.Helper()
+	for _, e := range exported(t, s, "acme", Selection{All: true}) {
+		if e.Exchange == nil {
+			continue
+		}
+		line, err := json.Marshal(e.Exchange)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said = append(append(said, line...), '\n')
+	}
+	return said
+}
+
+// A centre may be older than the node, and need not have the dictionary.
+func TestWhatIsShippedIsPlain(t *testing.T) {
+	c := newConversation(t)
+	shipping := beginShipping(t, c.s)
+	id, _ := c.exchange(say("a question that is kept as a short text"), OutcomeComplete, numbered("an answer", 400))
+	number, _ := c.s.accounts.Find("acme")
+	exchange, _ := kv.ParseExchangeID(id)
+	var e *ship.Entry
+	if err := c.s.view(func(tx *badger.Txn) (err error) {
+		e, err = shipping.entry(tx, place{number, exchange})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	info, err := ReadInfo(e.Record)
+	if err != nil || info.ID != id {
+		t.Errorf("the record is of %q (%v)", info.ID, err)
+	}
+	if e.Skeleton[0] != blob.Version || len(e.Parts) != 1 || e.Parts[0][0] != blob.EncodingRaw {
+		t.Errorf("the skeleton begins with %d, the parts are %.10q", e.Skeleton[0], e.Parts)
+	}
+}

@@ -105,23 +105,50 @@ func TestALongHistoryIsTranslatedWithFewAllocations(t *testing.T) {
 	})
 }
 
-func BenchmarkRequest(b *testing.B) {
+// A buffer that grew with the translation would be allocated and copied more than ten times.
+func TestATranslationIsGivenItsRoomAtOnce(t *testing.T) {
+	if racing.On {
+		t.Skip("counted without the race detector")
+	}
 	eachCrossing(func(name string, surface codec.Format, model string) {
-		b.Run(name, func(b *testing.B) {
-			body := longHistory(surface, model)
-			target, format := targetOf(model)
-			settings := &crossing.Settings{Target: target, Account: "acme", Read: true}
-			dst := make([]byte, 0, 2*len(body))
-			b.SetBytes(int64(len(body)))
-			b.ReportAllocs()
-			for b.Loop() {
+		body := longHistory(surface, model)
+		target, format := targetOf(model)
+		settings := &crossing.Settings{Target: target, Account: "acme"}
+		allocations := func(dst []byte) float64 {
+			return testing.AllocsPerRun(10, func() {
 				x, _, err := crossing.Prepare(dst, surface, format, body, settings)
 				if err != nil {
-					b.Fatal(err)
+					t.Fatal(err)
 				}
 				x.Release()
-			}
-		})
+			})
+		}
+		given, made := allocations(make([]byte, 0, 2*len(body))), allocations(nil)
+		if made > given+1 {
+			t.Errorf("%s: a buffer for the translation takes %v allocations, want one", name, made-given)
+		}
+	})
+}
+
+// BenchmarkRequest translates into a buffer that is used again, and into one that is made each time.
+func BenchmarkRequest(b *testing.B) {
+	eachCrossing(func(name string, surface codec.Format, model string) {
+		body := longHistory(surface, model)
+		for kind, dst := range map[string][]byte{"": make([]byte, 0, 2*len(body)), "/cold": nil} {
+			b.Run(name+kind, func(b *testing.B) {
+				target, format := targetOf(model)
+				settings := &crossing.Settings{Target: target, Account: "acme", Read: true}
+				b.SetBytes(int64(len(body)))
+				b.ReportAllocs()
+				for b.Loop() {
+					x, _, err := crossing.Prepare(dst, surface, format, body, settings)
+					if err != nil {
+						b.Fatal(err)
+					}
+					x.Release()
+				}
+			})
+		}
 	})
 }
 

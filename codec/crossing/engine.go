@@ -70,6 +70,8 @@ func Prepare(dst []byte, surface, format codec.Format, body []byte, s *Settings)
 		x.Release()
 		return nil, nil, err
 	}
+	// A translation is about as long as what it is made of. A buffer that grows with it allocates three times as much.
+	dst = slices.Grow(dst, len(body)+len(body)/8)
 	dst, err := x.provider.AppendRequest(dst, x.request, &x.target)
 	if err == nil && s.Strict && len(x.request.Notes.Dropped) > 0 {
 		name := x.request.Notes.Dropped[0]

@@ -196,7 +196,13 @@ func (e *edges) heard(ctx context.Context, node uint16, clean time.Time) error {
 	if !noting {
 		return nil
 	}
-	return e.erasures.NoteEdge(ctx, note)
+	err := e.erasures.NoteEdge(ctx, note)
+	if err != nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		edge.noted = time.Time{} // the next time that it is heard
+	}
+	return err
 }
 
 // wanted is when the last erasure was done that an edge is not known to have carried out; zero: there is none.

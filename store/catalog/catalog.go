@@ -30,7 +30,7 @@ type Options struct {
 	Centre string // id of what numbers the accounts: the tables of another one are left alone. [CentreOf] gives it to a worker
 
 	Packs     *pack.Packs   // where bodies are kept from now on; nil: in the database
-	Abandoned time.Duration // when a pack that was begun and not kept is deleted, for its centre has ended; the same on all; 0: five minutes
+	Abandoned time.Duration // when a pack that was begun and not kept is deleted, for its centre has ended; the same on all; 0: two minutes
 
 	// Accounts are those of the centre that keeps them, which also erases by age and ends erasures; nil: another one does, and this
 	// is a worker. Any number of workers may share in the rest.
@@ -68,6 +68,8 @@ const (
 	idleLook    = 2 * time.Second  // how often another centre's work is looked for
 	failedRest  = time.Second      // after the database failed
 	readTimeout = 30 * time.Second
+
+	usageTimeout = 5 * time.Minute // every row of an account is read
 )
 
 // Open opens the database, and makes the tables where there are none.

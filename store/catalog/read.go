@@ -401,6 +401,8 @@ func (c *Catalog) Usage(ctx context.Context, account string) (u store.Usage, err
 	if err != nil {
 		return u, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, usageTimeout)
+	defer cancel()
 	err = c.pool.QueryRow(ctx, `select
 		(select count(*) from sessions where account = $1), (select coalesce(sum(length(record)), 0) from sessions where account = $1),
 		(select coalesce(sum(coalesce(size, length(value))), 0) from objects where account = $1),

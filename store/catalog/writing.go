@@ -14,10 +14,11 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// mostBegun is how long after its beginning a pack is deleted that was not kept. Nobody writes it any more by then: it is written
-// within mostWriting of that, and that within the time that package pack gives it.
+// mostBegun is how long after its beginning a pack is deleted that was not kept: as long can a centre that was killed delay the
+// receipt of an erasure. Nobody writes the pack any more by then: that begins within mostWriting of the time, 48 s, and takes the
+// minute at most that package pack gives it.
 const (
-	mostBegun   = 5 * time.Minute
+	mostBegun   = 2 * time.Minute
 	mostWriting = 2. / 5
 )
 

@@ -155,7 +155,7 @@ func (p *Shipping) repeat(ctx context.Context) error {
 	if err := p.drop(ctx, 0, before, note); err != nil {
 		return err
 	}
-	p.before.Store(before)
+	p.before.Store(before - 1) // until all is in the log again, one more waits than it has: never none
 	p.log = ship.LogID(note.Log)
 	p.confirmed.Store(0)
 	p.Forget()
@@ -187,7 +187,11 @@ func (p *Shipping) repeat(ctx context.Context) error {
 		return err
 	}
 	note.Whole = true
-	return p.note(ctx, note, nil)
+	if err := p.note(ctx, note, nil); err != nil {
+		return err
+	}
+	p.before.Store(before)
+	return nil
 }
 
 // drop removes a range of entries from the log, and replaces the note. It starts at the first existing entry: iterating

@@ -173,6 +173,35 @@ func TestWhatIsRepeatedArrivesOnce(t *testing.T) {
 	mustBeSound(t, centre.s)
 }
 
+// Whoever waits until nothing waits would be through too early.
+func TestSomethingWaitsWhileALogIsBegunAgain(t *testing.T) {
+	s := newConversation(t).s
+	p := beginShipping(t, s)
+	capture(t, s, "acme", `{"q":1}`, "a")
+	stop, none := make(chan struct{}), make(chan bool)
+	go func() {
+		empty := false
+		for {
+			select {
+			case <-stop:
+				none <- empty
+				return
+			default:
+				empty = empty || p.Waiting() == 0
+			}
+		}
+	}()
+	for range 20 {
+		if err := p.Repeat(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	if <-none {
+		t.Error("nothing waits in between")
+	}
+}
+
 func TestTheLogOutlivesTheProcess(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(Options{Dir: dir})

@@ -189,6 +189,14 @@ func (h *LimitHeaders) Name(pattern, of string) string {
 	return before + of + after
 }
 
+// Is reports whether name is what [LimitHeaders.Name] returns. It is asked of each header of an answer, and allocates nothing.
+func (h *LimitHeaders) Is(name, pattern, of string) bool {
+	before, after, _ := strings.Cut(pattern, "*")
+	rest, begins := strings.CutPrefix(name, before)
+	middle, ends := strings.CutSuffix(rest, after)
+	return begins && ends && middle == of
+}
+
 // OpenAILimits are the headers of OpenAI, which most hosts send too (docs/wire/chat-completions.md#4.4).
 var OpenAILimits = LimitHeaders{Limit: "X-Ratelimit-Limit-*", Remaining: "X-Ratelimit-Remaining-*", Reset: "X-Ratelimit-Reset-*"}
 

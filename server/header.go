@@ -145,12 +145,12 @@ func (x *exchange) limitAsRead(name, value string) (twin, converted string) {
 		return name, value
 	}
 	for _, of := range [...]string{limitedRequests, limitedTokens} {
-		switch name {
-		case from.Name(from.Limit, of):
+		switch {
+		case from.Is(name, from.Limit, of):
 			return to.Name(to.Limit, of), value
-		case from.Name(from.Remaining, of):
+		case from.Is(name, from.Remaining, of):
 			return to.Name(to.Remaining, of), value
-		case from.Name(from.Reset, of):
+		case from.Is(name, from.Reset, of):
 			if converted, ok := convertReset(value, from.ResetAt, to.ResetAt, x.server.opts.Clock()); ok {
 				return to.Name(to.Reset, of), converted
 			}

@@ -44,7 +44,7 @@ func (a aside) keepMessage(message []byte) error {
 // keep writes a file that is named after its bytes: what comes twice is kept once.
 func (a aside) keep(content []byte, suffix string) error {
 	if err := os.MkdirAll(a.dir, 0o700); err != nil {
-		return fmt.Errorf("keep what is refused: %w", err)
+		return fmt.Errorf("keep a refused entry or message: %w", err)
 	}
 	sum := blake3.Sum256(content)
 	name := filepath.Join(a.dir, hex.EncodeToString(sum[:16])+suffix)
@@ -53,7 +53,7 @@ func (a aside) keep(content []byte, suffix string) error {
 	}
 	file, err := os.CreateTemp(a.dir, "new-*") // of mode 0600
 	if err != nil {
-		return fmt.Errorf("keep what is refused: %w", err)
+		return fmt.Errorf("keep a refused entry or message: %w", err)
 	}
 	_, err = file.Write(content)
 	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
@@ -61,7 +61,7 @@ func (a aside) keep(content []byte, suffix string) error {
 	}
 	if err != nil {
 		_ = os.Remove(file.Name())
-		return fmt.Errorf("keep what is refused: %w", err)
+		return fmt.Errorf("keep a refused entry or message: %w", err)
 	}
 	return nil
 }

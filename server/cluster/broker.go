@@ -104,11 +104,11 @@ func connect(o *Options) (*broker, error) {
 		nats.ReconnectWait(pause), nats.ReconnectBufSize(-1), // what cannot be sent is an error, and not kept for later
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
-				o.Log.Warn("the connection to the brokers broke", "cause", err)
+				o.Log.Warn("lost the connection to the brokers", "cause", err)
 			}
 		}),
 		nats.ReconnectHandler(func(*nats.Conn) {
-			o.Log.Info("connected to the brokers again")
+			o.Log.Info("reconnected to the brokers")
 			b.reconnected()
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { o.Log.Debug("brokers", "cause", err) }),
@@ -141,13 +141,13 @@ var errOwned = errors.New("another centre takes what the edges ship here")
 var errNoStream = errors.New("the brokers have no stream: the centre that keeps the accounts makes it when it starts")
 
 // openStream gives the stream, which the centre makes. One that another centre has made stays as it is.
-func (b *broker) openStream(ctx context.Context, o *Options, centre string, makes bool) (jetstream.Stream, error) {
+func (b *broker) openStream(ctx context.Context, o *Options, centre string, create bool) (jetstream.Stream, error) {
 	looking, looked := context.WithTimeout(ctx, look)
 	defer looked()
 	stream, err := b.stream.Stream(looking, streamName)
 	ctx, cancel := context.WithTimeout(ctx, reach)
 	defer cancel()
-	if errors.Is(err, jetstream.ErrStreamNotFound) && !makes {
+	if errors.Is(err, jetstream.ErrStreamNotFound) && !create {
 		return nil, errNoStream
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {

@@ -173,7 +173,7 @@ func start(ctx context.Context, archive Archive, answers Answers, roster Roster,
 func (c *Centre) listen(ctx context.Context, answers Answers) error {
 	hear := map[string]nats.MsgHandler{questionSubject: func(m *nats.Msg) {
 		if err := c.answer(ctx, m); err != nil {
-			c.options.Log.Warn("a node that asked how far its log is got no answer", "cause", err)
+			c.options.Log.Warn("a node's question about its log could not be answered", "cause", err)
 		}
 	}}
 	if c.options.Lender != nil {
@@ -243,7 +243,7 @@ func (c *Centre) run(ctx context.Context) {
 		if text != said {
 			said = text
 			if text != "" {
-				c.options.Log.Warn("nothing is taken from the edges; they keep it meanwhile", "cause", err)
+				c.options.Log.Warn("nothing is taken from the edges, which keep their exchanges until it is", "cause", err)
 			}
 		}
 		if err != nil {
@@ -416,7 +416,7 @@ func (c *Centre) take(ctx context.Context, f *ship.Frame) error {
 // is [store.ErrIncomplete] where its edge left out what is not there.
 func (c *Centre) tryTake(ctx context.Context, f *ship.Frame) (taken bool, err error) {
 	if taken, err = c.archive.Take(ctx, f, c.refuse); err != nil {
-		return false, fmt.Errorf("keep what has come: %w", err)
+		return false, fmt.Errorf("store what an edge has shipped: %w", err)
 	}
 	if !taken {
 		return false, nil
@@ -441,7 +441,7 @@ func (c *Centre) refuse(refused []store.Refused) error {
 				return err
 			}
 		}
-		c.options.Log.Warn("an exchange is refused, and kept aside", "exchange", r.Entry.Exchange, "account", r.Entry.Account, "cause", r.Reason)
+		c.options.Log.Warn("refused an exchange; it is kept aside", "exchange", r.Entry.Exchange, "account", r.Entry.Account, "cause", r.Reason)
 		c.count(reasonOf(r.Reason))
 	}
 	if c.options.Aside != nil {
@@ -453,7 +453,7 @@ func (c *Centre) refuse(refused []store.Refused) error {
 }
 
 func (c *Centre) refuseMessage(message []byte, cause error) error {
-	c.options.Log.Warn("a message is refused, and kept aside", "bytes", len(message), "cause", cause)
+	c.options.Log.Warn("refused a message; it is kept aside", "bytes", len(message), "cause", cause)
 	c.count(reasonOf(cause))
 	if c.worker {
 		return nil // the centre that keeps the accounts reads it, too
@@ -523,7 +523,7 @@ func (c *Centre) retry(ctx context.Context) {
 			err = errors.Join(err, kept.Retry(ctx), c.countAside(ctx, kept))
 		}
 		if err != nil && ctx.Err() == nil {
-			c.options.Log.Warn("what was put aside could not be tried again", "cause", err)
+			c.options.Log.Warn("entries kept aside could not be retried", "cause", err)
 		}
 		sleep(ctx, retryEach)
 	}

@@ -15,7 +15,7 @@ func (c *Centre) deliver(ctx context.Context, own Log) {
 		err := c.deliverAll(ctx, own)
 		if err != nil && ctx.Err() == nil && err.Error() != said {
 			said = err.Error()
-			c.options.Log.Warn("what this centre records itself cannot be kept in its archive; it is tried again", "cause", err)
+			c.options.Log.Warn("exchanges recorded by this centre cannot be stored in its archive; retrying", "cause", err)
 		}
 		if err == nil {
 			said = ""

@@ -82,7 +82,7 @@ func (c *carrying) run(ctx context.Context) {
 			text = err.Error()
 		}
 		if text != said && text != "" {
-			c.options.Log.Warn("what was erased at the centre is not erased here; it is tried again", "cause", err)
+			c.options.Log.Warn("erasures of the centre could not be carried out here; retrying", "cause", err)
 		}
 		said = text
 		asked := wanted
@@ -99,7 +99,7 @@ func (c *carrying) run(ctx context.Context) {
 }
 
 // errErased is the error of a reply that is not to what was asked.
-var errErased = errors.New("the reply of the centre about what was erased is not to what it was asked")
+var errErased = errors.New("the centre's reply about erasures does not match the question")
 
 // ask says how far this edge is, and asks for what was erased since.
 func (c *carrying) ask(ctx context.Context, wanted bool) (reply ship.Erased, err error) {
@@ -121,7 +121,7 @@ func (c *carrying) ask(ctx context.Context, wanted bool) (reply ship.Erased, err
 	defer cancel()
 	answer, err := c.broker.RequestWithContext(ctx, erasedSubject, sealed)
 	if err != nil {
-		return reply, fmt.Errorf("ask the centre what was erased: %w", err)
+		return reply, fmt.Errorf("ask the centre for erasures: %w", err)
 	}
 	if reply, err = ship.OpenErased(c.options.Key, answer.Data); err == nil && reply.Nonce != q.Nonce {
 		err = errErased
@@ -237,7 +237,7 @@ func (c *Centre) tellErased(ctx context.Context, m *nats.Msg) {
 		return
 	}
 	if err := c.answerErased(ctx, &q, m); err != nil {
-		c.options.Log.Warn("an edge that asked what was erased got no answer", "node", q.Node, "cause", err)
+		c.options.Log.Warn("an edge's question about erasures could not be answered", "node", q.Node, "cause", err)
 	}
 }
 
@@ -281,7 +281,7 @@ func (c *Centre) carryHere(ctx context.Context) {
 		err := c.carryAllHere(ctx)
 		if err != nil && ctx.Err() == nil && err.Error() != said {
 			said = err.Error()
-			c.options.Log.Warn("what was erased is not erased in what this centre records itself; it is tried again", "cause", err)
+			c.options.Log.Warn("erasures could not be carried out in this centre's own store; retrying", "cause", err)
 		}
 		if err == nil {
 			said = ""
@@ -370,7 +370,7 @@ func (c *Centre) passedOn(ctx context.Context, before time.Time) bool {
 // destroyed.
 func (c *Centre) DeclareDestroyed(ctx context.Context, node uint16) error {
 	if c.edges == nil {
-		return codec.Errorf(codec.KindConflict, "this centre does not have its edges erase anything")
+		return codec.Errorf(codec.KindConflict, "this centre does not share erasures with its edges")
 	}
 	if err := c.edges.read(); err != nil {
 		return err
@@ -379,11 +379,11 @@ func (c *Centre) DeclareDestroyed(ctx context.Context, node uint16) error {
 	edge := c.edges.known[node]
 	if edge == nil {
 		c.edges.mu.Unlock()
-		return codec.Errorf(codec.KindNotFound, "this centre has never heard an edge of the number %d", node)
+		return codec.Errorf(codec.KindNotFound, "this centre has never heard of edge %d", node)
 	}
 	edge.Gone = time.Now().UTC()
 	note := edge.EdgeErased
 	c.edges.mu.Unlock()
-	c.options.Log.Warn("an edge was declared destroyed: what was erased is not looked for there any more", "node", node)
+	c.options.Log.Warn("an edge was declared destroyed; erasures no longer wait for it", "node", node)
 	return c.edges.erasures.NoteEdge(ctx, note)
 }

@@ -44,7 +44,7 @@ func answerFinds(b *broker, o *Options, name string, answers Answers) error {
 		}
 		found, err := lookUp(answers, &asked)
 		if err != nil {
-			o.Log.Warn("another node got no answer", "exchange", asked.Exchange, "cause", err)
+			o.Log.Warn("another node's question about an exchange could not be answered", "exchange", asked.Exchange, "cause", err)
 			return
 		}
 		f := ship.Frame{Log: asked.Nonce, Last: 1, Entries: found}
@@ -129,7 +129,7 @@ func (e *Edge) find(asked *ship.Find, names ...string) (*store.Exchange, error) 
 }
 
 // errFind is the error of a reply that is not to what was asked.
-var errFind = errors.New("the reply of a node is not to what it was asked")
+var errFind = errors.New("a node's reply does not match the question")
 
 // ask asks one node. Without an error and an exchange it has none.
 func (e *Edge) ask(name string, asked *ship.Find) (*store.Exchange, error) {

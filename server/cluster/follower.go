@@ -129,12 +129,12 @@ func (f *follower) say(err error) {
 	f.status.Problem = text
 	f.mu.Unlock()
 	if text != before && text != "" {
-		f.options.Log.Warn("accounts and keys of the centre do not all reach this edge", "cause", err)
+		f.options.Log.Warn("this edge does not have all accounts and keys of the centre", "cause", err)
 	}
 }
 
 // errStalled is the error of a watch that does not bring what the centre has given.
-var errStalled = errors.New("the brokers do not bring what the centre has given; asking them again")
+var errStalled = errors.New("the brokers do not deliver changes that the centre has published; watching again")
 
 // follow watches the bucket until that fails, stands still, or the connection was made again: a watch of the client would
 // notice a lost broker only after two heartbeats that do not come, which is ten seconds.
@@ -145,7 +145,7 @@ func (f *follower) follow(ctx context.Context, again <-chan struct{}) error {
 	defer opened()
 	bucket, err := f.broker.stream.KeyValue(opening, rosterBucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		return errors.New("the brokers have no accounts and keys: no centre that gives them has been started yet")
+		return errors.New("the brokers have no accounts and keys: no centre has published any yet")
 	}
 	if err != nil {
 		return fmt.Errorf("open the bucket %s: %w", rosterBucket, err)
@@ -198,7 +198,7 @@ type watch struct {
 func (w *watch) take(ctx context.Context, entry jetstream.KeyValueEntry) error {
 	if entry == nil {
 		if !w.complete {
-			return errors.New("the centre has not given all of its accounts and keys yet")
+			return errors.New("the centre has not published all of its accounts and keys yet")
 		}
 		entries := w.entries
 		w.whole, w.entries = false, nil
@@ -212,7 +212,7 @@ func (w *watch) take(ctx context.Context, entry jetstream.KeyValueEntry) error {
 	w.revision = entry.Revision()
 	e, err := w.open(entry)
 	if err != nil {
-		w.leftOut = fmt.Errorf("an entry of the bucket %s is not believed: %w", rosterBucket, err)
+		w.leftOut = fmt.Errorf("an entry of the bucket %s cannot be verified: %w", rosterBucket, err)
 		w.say(w.leftOut)
 		return nil
 	}

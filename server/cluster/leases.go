@@ -69,7 +69,7 @@ func (r *renewing) close() {
 }
 
 // errLease is the error of a reply that is not to what was asked.
-var errLease = errors.New("the reply of the centre is not to what it was asked")
+var errLease = errors.New("the centre's reply does not match the request")
 
 // leaseFromCentre keeps the leases of an edge, which the centre lends.
 func leaseFromCentre(ctx context.Context, b *broker, node uint16, o *Options) *renewing {

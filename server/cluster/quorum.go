@@ -15,7 +15,7 @@ const (
 )
 
 // ErrLocal is the error of an exchange that the brokers did not take in time. It is on record here, and is shipped later.
-var ErrLocal = errors.New("the brokers of the cluster do not take it")
+var ErrLocal = errors.New("the brokers of the cluster did not take it in time")
 
 // Brokered waits until the brokers have all that has ended here by now, on as many disks as the stream has replicas. It waits a
 // quarter of a second at most, and not at all for a second after that.

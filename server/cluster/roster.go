@@ -54,7 +54,7 @@ func (g *giver) run(ctx context.Context) {
 			text = err.Error()
 		}
 		if text != said && text != "" {
-			g.options.Log.Warn("accounts and keys are not given to the edges, which keep those that they have", "cause", err)
+			g.options.Log.Warn("accounts and keys cannot be published; edges keep those that they have", "cause", err)
 		}
 		said = text
 		if err != nil {
@@ -83,7 +83,7 @@ func (g *giver) give(ctx context.Context, again <-chan struct{}) error {
 		}
 		beat := ship.Beat{Revision: g.revision, Time: time.Now()}
 		if err := g.broker.Publish(beatSubject, beat.Seal(g.options.Key)); err != nil {
-			return fmt.Errorf("tell edges of the centre: %w", err)
+			return fmt.Errorf("send a beat to the edges: %w", err)
 		}
 		changed = false
 		select {
@@ -145,7 +145,7 @@ func (g *giver) last(ctx context.Context) (uint64, error) {
 	if of, ok := status.(*jetstream.KeyValueBucketStatus); ok {
 		return of.StreamInfo().State.LastSeq, nil
 	}
-	return 0, errors.New("the client of the brokers does not say how far a bucket is")
+	return 0, errors.New("the brokers' client does not report the revision of a bucket")
 }
 
 // giveChanges puts into the bucket what differs from the roster.

@@ -194,9 +194,9 @@ func (s *Shipper) say(err error, before string) string {
 	}
 	s.update(func(status *Shipping) { status.Problem = text })
 	if text != "" {
-		s.options.Log.Warn("nothing is shipped to the centre; it is kept here meanwhile", "cause", err, "waiting", s.log.Waiting())
+		s.options.Log.Warn("nothing is shipped to the centre; exchanges are kept here until it is", "cause", err, "waiting", s.log.Waiting())
 	} else {
-		s.options.Log.Info("exchanges are shipped to the centre")
+		s.options.Log.Info("exchanges are being shipped to the centre")
 	}
 	return text
 }
@@ -232,10 +232,10 @@ func (s *Shipper) publish(ctx context.Context, m *nats.Msg, id string) error {
 	defer cancel()
 	_, err := s.broker.stream.PublishMsg(ctx, m, jetstream.WithMsgID(id), jetstream.WithRetryAttempts(0))
 	if errors.Is(err, jetstream.ErrNoStreamResponse) {
-		return errors.New("the brokers have no stream for it: no centre has been started yet")
+		return errors.New("the brokers have no stream: no centre has been started yet")
 	}
 	if err != nil {
-		return fmt.Errorf("the brokers do not take it: %w", err)
+		return fmt.Errorf("publish to the brokers: %w", err)
 	}
 	return nil
 }
@@ -296,7 +296,7 @@ func (s *Shipper) heed(ctx context.Context, m ship.Mark, answer bool) error {
 	switch {
 	case diverged || m.Mark > s.log.Last():
 		// This store was set back to a backup, or the centre was: neither knows any more what the other has.
-		s.options.Log.Warn("the centre and this node were set back against each other; everything is shipped again, and the centre keeps each exchange once",
+		s.options.Log.Warn("the centre or this node was restored from a backup; everything is shipped again, and the centre keeps each exchange once",
 			"centre", m.Mark, "confirmed", confirmed, "last", s.log.Last())
 		if err := s.log.Repeat(ctx); err != nil {
 			return err

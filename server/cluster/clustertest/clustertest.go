@@ -265,7 +265,7 @@ func (m *Memory) Wait(ctx context.Context, account string) error {
 func (m *Memory) eventually(what string, holds func() bool) {
 	for deadline := time.Now().Add(timeout); !holds(); {
 		if time.Now().After(deadline) {
-			m.t.Fatalf("it does not come about that %s", what)
+			m.t.Fatalf("timed out waiting until %s", what)
 		}
 		time.Sleep(2 * time.Millisecond)
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// What a centre refuses is kept beside its store, for an operator to look at. Entries of frames were acknowledged to a
-// client, and no other copy may be left of them: all are kept, and tried again. Messages that nobody has signed may be
-// anybody's: a bounded number of them is kept.
+// Entries and messages that a centre refuses are kept in a folder beside its store, for an operator to inspect. Entries
+// of frames were acknowledged to a client, and no other copy may exist: all of them are kept and retried. Unsigned
+// messages may come from anybody, so only a bounded number of them is kept.
 const (
 	asideDir      = "aside"
 	entrySuffix   = ".entry"
@@ -27,12 +27,12 @@ const (
 
 type aside struct{ dir string }
 
-// keepEntry keeps an entry; it survives the loss of power when there is no error.
+// keepEntry stores an entry durably: without an error it survives a loss of power.
 func (a aside) keepEntry(e *ship.Entry) error {
 	return a.keep(ship.AppendEntries(nil, []ship.Entry{*e}), entrySuffix)
 }
 
-// keepMessage keeps a message, unless there are too many.
+// keepMessage stores a message, unless there are too many.
 func (a aside) keepMessage(message []byte) error {
 	kept, err := a.list(messageSuffix)
 	if err != nil || len(kept) >= asideMessages {
@@ -41,7 +41,7 @@ func (a aside) keepMessage(message []byte) error {
 	return a.keep(message, messageSuffix)
 }
 
-// keep writes a file that is named after its bytes: what comes twice is kept once.
+// keep writes a file named after the hash of its content, so that duplicates are stored once.
 func (a aside) keep(content []byte, suffix string) error {
 	if err := os.MkdirAll(a.dir, 0o700); err != nil {
 		return fmt.Errorf("keep a refused entry or message: %w", err)
@@ -51,7 +51,7 @@ func (a aside) keep(content []byte, suffix string) error {
 	if _, err := os.Stat(name); err == nil {
 		return nil
 	}
-	file, err := os.CreateTemp(a.dir, "new-*") // of mode 0600
+	file, err := os.CreateTemp(a.dir, "new-*") // mode 0600
 	if err != nil {
 		return fmt.Errorf("keep a refused entry or message: %w", err)
 	}
@@ -79,7 +79,7 @@ func (a aside) list(suffix string) (names []string, err error) {
 	return names, err
 }
 
-// eachEntry hands every entry to take, and removes those that it takes.
+// eachEntry passes every entry to take, and removes those that take accepts.
 func (a aside) eachEntry(take func(*ship.Entry) (taken bool)) error {
 	names, err := a.list(entrySuffix)
 	for _, name := range names {

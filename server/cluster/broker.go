@@ -18,24 +18,24 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// Options are what an edge and a centre have to know of their cluster.
+// Options configure the nodes of a cluster: edges, centres and workers.
 type Options struct {
 	NATS        []string // URLs of the brokers
 	Credentials string   // file of a user of the brokers; "": the URLs have it, or none is needed
-	CA          string   // file of who has signed the brokers' certificates; "": as the system says
-	Replicas    int      // of what the brokers hold; 0: 1. More than one needs as many brokers
+	CA          string   // file with the CA that signed the brokers' certificates; "": the system's
+	Replicas    int      // of streams and buckets; 0: 1. More than one needs as many brokers
 	Key         *ship.Key
-	Name        string        // of this node, for the brokers' own lists
-	Leases      *quota.Leases // of the limits that this node holds callers to; nil: it holds to none that others share
+	Name        string        // of this node, shown in the brokers' connection lists
+	Leases      *quota.Leases // of the limits that this node enforces; nil: it shares no limits
 	Version     string        // of the program, for surveys
-	MasterKey   string        // as [MasterKeyMark] has it, for surveys
+	MasterKey   string        // as made by [MasterKeyMark], for surveys
 	Quorum      bool          // on an edge: exchanges wait for the brokers, see [Shipper.Brokered]
-	Lender      *quota.Lender // at a centre: of the limits of all; nil: each node has its own
-	Erasures    Erasures      // at a centre: what its edges are to erase, too; nil: each node erases for itself
-	Carrier     Carrier       // on an edge, and at a centre with Own: carries that out there; nil: nothing does
+	Lender      *quota.Lender // at a centre: lends the limits of the cluster; nil: each node has its own
+	Erasures    Erasures      // at a centre: erasures that its edges carry out as well; nil: each node erases for itself
+	Carrier     Carrier       // on an edge, and at a centre with Own: carries these erasures out; nil: nothing does
 	Log         *slog.Logger
-	Aside       Aside // at a centre: of its archive; nil: what is refused is kept in its folder
-	Own         Log   // of what a centre records itself, which its archive keeps as well; nil: its archive is where it does
+	Aside       Aside // at a centre: refused entries of its archive; nil: they are kept in the centre's folder
+	Own         Log   // exchanges that a centre records itself, which its archive keeps as well; nil: it records into its archive
 
 	clock    func() time.Time // nil: [time.Now]
 	findTime time.Duration    // 0: [findTime]
@@ -48,8 +48,8 @@ func (o *Options) now() time.Time {
 	return o.clock()
 }
 
-// Names at the brokers. An edge publishes below shipSubject, and asks questions; a centre publishes below markSubject, and
-// reads the stream.
+// Subjects at the brokers. An edge publishes below shipSubject and asks questions. A centre publishes below markSubject
+// and reads the stream.
 const (
 	streamName      = "MNEME"
 	shipSubject     = "mneme.ship." // and the number of the node
@@ -58,9 +58,9 @@ const (
 )
 
 const (
-	packetBytes = 512 << 10 // of entries in a packet; brokers take messages of 1 MiB
+	packetBytes = 512 << 10 // maximum of entries in a packet; brokers accept messages of 1 MiB
 	reach       = 10 * time.Second
-	look        = 3 * time.Second // for something that may be there: brokers that have just been started do not answer at all
+	look        = 3 * time.Second // for something that may be missing: brokers that have just been started do not answer at all
 	pause       = time.Second     // between attempts
 )
 
@@ -68,16 +68,16 @@ func shipSubjectOf(node uint16) string { return shipSubject + strconv.Itoa(int(n
 
 func markSubjectOf(node uint16) string { return markSubject + strconv.Itoa(int(node)) }
 
-// broker is a connection to the brokers, which is made again however often it breaks.
+// broker is a connection to the brokers. It reconnects without limit.
 type broker struct {
 	*nats.Conn
 	stream jetstream.JetStream
 
 	mu    sync.Mutex
-	again []chan struct{} // of those who asked for reconnects
+	again []chan struct{} // one for each caller of reconnects
 }
 
-// reconnects is signalled each time the connection was made again. Each caller gets a channel of its own.
+// reconnects returns a channel that is signalled after each reconnection. Each caller gets its own channel.
 func (b *broker) reconnects() <-chan struct{} {
 	again := make(chan struct{}, 1)
 	b.mu.Lock()
@@ -101,7 +101,7 @@ func connect(o *Options) (*broker, error) {
 	b := new(broker)
 	options := []nats.Option{
 		nats.Name(cmp.Or(o.Name, "mneme")), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
-		nats.ReconnectWait(pause), nats.ReconnectBufSize(-1), // what cannot be sent is an error, and not kept for later
+		nats.ReconnectWait(pause), nats.ReconnectBufSize(-1), // publishing while disconnected is an error; nothing is buffered
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
 				o.Log.Warn("lost the connection to the brokers", "cause", err)
@@ -131,16 +131,17 @@ func connect(o *Options) (*broker, error) {
 	return b, nil
 }
 
-// ownerField names the centre that a stream belongs to in the stream's own metadata.
+// ownerField is the key in the stream's metadata whose value is the id of the centre that owns the stream.
 const ownerField = "mneme-centre"
 
-// errOwned is the error of a centre that finds the stream of another.
+// errOwned is returned at a centre that finds the stream of another one.
 var errOwned = errors.New("another centre takes what the edges ship here")
 
-// errNoStream is the error of a worker that finds no stream.
+// errNoStream is returned at a worker that finds no stream.
 var errNoStream = errors.New("the brokers have no stream: the centre that keeps the accounts makes it when it starts")
 
-// openStream gives the stream, which the centre makes. One that another centre has made stays as it is.
+// openStream returns the stream. If it does not exist and create is set, openStream creates it. The stream of another
+// centre stays unchanged and is an error.
 func (b *broker) openStream(ctx context.Context, o *Options, centre string, create bool) (jetstream.Stream, error) {
 	looking, looked := context.WithTimeout(ctx, look)
 	defer looked()
@@ -153,7 +154,7 @@ func (b *broker) openStream(ctx context.Context, o *Options, centre string, crea
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return b.stream.CreateStream(ctx, jetstream.StreamConfig{
 			Name: streamName, Subjects: []string{shipSubject + "*"}, Storage: jetstream.FileStorage,
-			Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, // when it is full, the edges keep what they have
+			Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, // when it is full, the edges keep their entries
 			Replicas: max(1, o.Replicas), Metadata: map[string]string{ownerField: centre},
 		})
 	}

@@ -17,24 +17,24 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// Archive keeps what edges ship.
+// Archive stores what edges ship.
 type Archive interface {
 	Mark(log ship.LogID) (mark uint64, tail ship.Tail, err error)
 	Take(ctx context.Context, f *ship.Frame, aside func([]store.Refused) error) (taken bool, err error)
 	Retry(ctx context.Context, e *ship.Entry) error
-	ID(ctx context.Context) (string, error) // of the archive, the same for ever
+	ID(ctx context.Context) (string, error) // of the archive; never changes
 }
 
-// Arriving is what a centre has taken and refused since it was started.
+// Arriving counts what a centre has taken and refused since it started.
 type Arriving struct {
 	Connected bool             `json:"connected"` // to a broker
-	Exchanges int64            `json:"exchanges"` // entries of the frames that were taken
+	Exchanges int64            `json:"exchanges"` // entries in frames that were taken
 	Refused   map[string]int64 `json:"refused"`   // by reason: version, signature, malformed, account, content, incomplete
-	Aside     int              `json:"aside"`     // entries that are kept aside now
+	Aside     int              `json:"aside"`     // entries currently kept aside
 	Problem   string           `json:"problem,omitempty"`
 }
 
-// Reasons for which something is refused, as counts name them.
+// Reasons for a refusal, as used in counters.
 const (
 	refusedVersion    = "version"
 	refusedSignature  = "signature"
@@ -44,7 +44,7 @@ const (
 	refusedIncomplete = "incomplete"
 )
 
-// RefusalReasons are all of them.
+// RefusalReasons returns all of them.
 func RefusalReasons() []string {
 	return []string{refusedVersion, refusedSignature, refusedMalformed, refusedAccount, refusedContent, refusedIncomplete}
 }
@@ -66,57 +66,58 @@ func reasonOf(err error) string {
 }
 
 const (
-	retryEach = 15 * time.Second // what was put aside
+	retryEach = 15 * time.Second // for entries kept aside
 
-	purgeMessages = 256             // that the brokers hold although they were taken
-	purgeRest     = 2 * time.Second // between purges where there are fewer: each is an act of all brokers
+	purgeMessages = 256             // taken messages that the brokers still hold
+	purgeRest     = 2 * time.Second // between purges of fewer messages: each purge involves all brokers
 )
 
-// Aside is where an archive keeps entries that it has refused.
+// Aside is where an archive keeps refused entries.
 type Aside interface {
-	Count(ctx context.Context) (int, error) // how many there are
+	Count(ctx context.Context) (int, error) // of refused entries
 	Retry(ctx context.Context) error
 }
 
-// Centre takes what edges ship. It is started by [Gather] or [Work], and ended by Close.
+// Centre takes what edges ship. [Gather] or [Work] starts it, and Close ends it.
 type Centre struct {
 	options Options
-	worker  bool // another centre keeps the accounts, and answers for all
+	worker  bool // another centre keeps the accounts and answers for the cluster
 	archive Archive
 	id      string // of the archive
 	aside   aside
 	broker  *broker
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	leases  *renewing // nil: it shares no limits
-	edges   *edges    // nil: they erase for themselves
+	leases  *renewing // nil: limits are not shared
+	edges   *edges    // nil: edges erase for themselves
 
-	stuck    bool          // what waited last could not be taken; only run knows
-	position atomic.Uint64 // in the stream: all messages up to it were looked at
+	stuck    bool          // the waiting frames could not be taken; owned by run
+	position atomic.Uint64 // in the stream: all messages up to it were handled
 
 	mu     sync.Mutex
 	status Arriving
-	stream jetstream.Stream // nil: not opened yet
+	stream jetstream.Stream // nil: not open yet
 
-	opened   chan struct{} // closed once the stream was opened
-	partials partials      // the goroutine's
-	waiting  together      // likewise
-	order    byte          // tells in which order the logs are taken
+	opened   chan struct{} // closed when the stream is open
+	partials partials      // owned by run
+	waiting  together      // owned by run
+	order    byte          // determines the order in which logs are taken
 }
 
-// Gather begins to take what edges ship, and keeps what it refuses in a folder below dir. It gives the roster to the edges, and
-// answers what they ask for. It does not wait for the brokers.
+// Gather starts taking what edges ship, and keeps refused entries in a folder below dir. It publishes the roster to the
+// edges and answers their questions. It does not wait for the brokers.
 func Gather(ctx context.Context, archive Archive, answers Answers, roster Roster, dir string, o Options) (*Centre, error) {
 	return start(ctx, archive, answers, roster, aside{filepath.Join(dir, asideDir)}, o)
 }
 
-// Work takes what edges ship into an archive that another centre, which keeps the accounts, shares. It answers edges how far their
-// logs are, and where that centre does not answer, what is in the archive. Any number of workers may come and go.
+// Work takes what edges ship into an archive that it shares with the centre that keeps the accounts. It tells edges how
+// far their logs have been taken and, if that centre does not answer, finds exchanges in the archive. Any number of
+// workers may start and stop.
 func Work(ctx context.Context, archive Archive, answers Answers, o Options) (*Centre, error) {
 	return start(ctx, archive, answers, nil, aside{}, o)
 }
 
-// start starts a centre; without a roster a worker.
+// start starts a centre; without a roster it is a worker.
 func start(ctx context.Context, archive Archive, answers Answers, roster Roster, aside aside, o Options) (*Centre, error) {
 	id, err := archive.ID(ctx)
 	if err != nil {
@@ -161,7 +162,7 @@ func start(ctx context.Context, archive Archive, answers Answers, roster Roster,
 	c.running.Go(func() {
 		select {
 		case <-ctx.Done():
-		case <-c.opened: // the brokers are this centre's
+		case <-c.opened: // this centre owns the brokers' stream
 			g := giver{options: &c.options, broker: b, roster: roster}
 			g.run(ctx)
 		}
@@ -169,7 +170,7 @@ func start(ctx context.Context, archive Archive, answers Answers, roster Roster,
 	return c, nil
 }
 
-// listen has the centre answer its nodes.
+// listen subscribes the centre to the questions of nodes.
 func (c *Centre) listen(ctx context.Context, answers Answers) error {
 	hear := map[string]nats.MsgHandler{questionSubject: func(m *nats.Msg) {
 		if err := c.answer(ctx, m); err != nil {
@@ -200,7 +201,7 @@ func (c *Centre) listen(ctx context.Context, answers Answers) error {
 	})
 }
 
-// Close ends the taking. What the brokers hold is taken by the next one.
+// Close stops taking. The next centre takes what the brokers hold.
 func (c *Centre) Close() {
 	c.stop()
 	c.leases.close()
@@ -208,7 +209,7 @@ func (c *Centre) Close() {
 	c.running.Wait()
 }
 
-// Status says what has come.
+// Status returns the current counters.
 func (c *Centre) Status() Arriving {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -227,8 +228,8 @@ func (c *Centre) Status() Arriving {
 	return status
 }
 
-// run reads the stream, and begins again where that fails, or the connection was made again: a reader of the client would
-// notice that only after two heartbeats that do not come.
+// run reads the stream. It starts over after a failure, and after each reconnection: the client's reader would notice a
+// lost broker only after two missed heartbeats.
 func (c *Centre) run(ctx context.Context) {
 	said, again := "", c.broker.reconnects()
 	for ctx.Err() == nil {
@@ -252,10 +253,10 @@ func (c *Centre) run(ctx context.Context) {
 	}
 }
 
-// read handles the messages of the stream in order, until something fails or the connection is made again.
+// read handles the messages of the stream in order, until it fails or the connection is made again.
 func (c *Centre) read(ctx context.Context, again <-chan struct{}) error {
 	select {
-	case <-again: // of before
+	case <-again: // from an earlier connection
 	default:
 	}
 	stream, err := c.broker.openStream(ctx, &c.options, c.id, !c.worker)
@@ -275,8 +276,8 @@ func (c *Centre) read(ctx context.Context, again <-chan struct{}) error {
 	c.waiting = together{}
 	c.position.Store(0)
 	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverAllPolicy, InactiveThreshold: time.Minute, // then the brokers forget it
-		MaxResetAttempts: 1, // the client would try for ever, though the stream is gone, or this centre closed
+		DeliverPolicy: jetstream.DeliverAllPolicy, InactiveThreshold: time.Minute, // then the brokers delete it
+		MaxResetAttempts: 1, // without it the client would retry forever, even if the stream is gone or this centre closed
 	})
 	if err != nil {
 		return fmt.Errorf("read the stream: %w", err)
@@ -300,9 +301,9 @@ func (c *Centre) read(ctx context.Context, again <-chan struct{}) error {
 	}()
 	var (
 		purged  time.Time
-		handled int    // messages since
-		last    uint64 // message that was looked at
-		freed   uint64 // message up to which the brokers were told that nothing is needed
+		handled int    // since the last purge
+		last    uint64 // last handled message
+		freed   uint64 // the brokers were told to free the messages up to this one
 	)
 	for {
 		waiting, waited := reading, context.CancelFunc(func() {})
@@ -316,14 +317,14 @@ func (c *Centre) read(ctx context.Context, again <-chan struct{}) error {
 		if reading.Err() != nil {
 			return nil
 		}
-		if errors.Is(err, context.DeadlineExceeded) && len(c.waiting.frames) > 0 { // what the brokers have announced is gone
+		if errors.Is(err, context.DeadlineExceeded) && len(c.waiting.frames) > 0 { // announced messages did not arrive
 			if err := c.keep(ctx); err != nil {
 				return err
 			}
 			c.position.Store(last)
 			continue
 		}
-		if errors.Is(err, context.DeadlineExceeded) { // nothing came for a while: brokers are not to keep what was taken until more does
+		if errors.Is(err, context.DeadlineExceeded) { // idle: purge, so that brokers do not hold taken messages until the next one arrives
 			if freed, err = c.purge(ctx, stream, freed); err != nil {
 				return err
 			}
@@ -358,8 +359,8 @@ func (c *Centre) read(ctx context.Context, again <-chan struct{}) error {
 	}
 }
 
-// purge frees the messages that were looked at, but for parts of frames that are not whole, and gives the last one that is free.
-// Those up to before were freed.
+// purge frees the handled messages at the brokers, except parts of incomplete frames, and returns the last free
+// message. Those up to before are already free.
 func (c *Centre) purge(ctx context.Context, stream jetstream.Stream, before uint64) (freed uint64, err error) {
 	c.partials.giveUp()
 	freed = c.partials.freed(c.position.Load())
@@ -374,7 +375,7 @@ func (c *Centre) purge(ctx context.Context, stream jetstream.Stream, before uint
 	return freed, nil
 }
 
-// keep takes the frames that wait, and has the status say so as long as that fails.
+// keep takes the waiting frames. As long as that fails, the status shows the problem.
 func (c *Centre) keep(ctx context.Context) error {
 	err := c.takeTogether(ctx)
 	if c.stuck && err == nil {
@@ -386,7 +387,7 @@ func (c *Centre) keep(ctx context.Context) error {
 	return err
 }
 
-// handle looks at a message. An error means that it has to be looked at again.
+// handle processes a message. After an error the message has to be handled again.
 func (c *Centre) handle(message []byte, at uint64) error {
 	p, err := ship.OpenPacket(c.options.Key, ship.KindPacket, message)
 	if err != nil {
@@ -402,18 +403,18 @@ func (c *Centre) handle(message []byte, at uint64) error {
 	return nil
 }
 
-// take keeps a frame, however long that takes, and tells its edge.
+// take stores a frame and confirms it to its edge.
 func (c *Centre) take(ctx context.Context, f *ship.Frame) error {
 	_, err := c.tryTake(ctx, f)
 	if errors.Is(err, store.ErrIncomplete) {
 		c.count(refusedIncomplete)
-		return nil // its edge finds that it has not arrived, and sends it whole
+		return nil // the edge notices that it has not arrived, and sends it complete
 	}
 	return err
 }
 
-// tryTake is take, and reports whether the frame was kept: it may have been before, or one before it may be missing. The error
-// is [store.ErrIncomplete] where its edge left out what is not there.
+// tryTake is like take, and reports whether the frame was stored: it may have been stored before, or an earlier one may
+// be missing. The error is [store.ErrIncomplete] if the edge omitted something that is not in the archive.
 func (c *Centre) tryTake(ctx context.Context, f *ship.Frame) (taken bool, err error) {
 	if taken, err = c.archive.Take(ctx, f, c.refuse); err != nil {
 		return false, fmt.Errorf("store what an edge has shipped: %w", err)
@@ -428,11 +429,11 @@ func (c *Centre) tryTake(ctx context.Context, f *ship.Frame) (taken bool, err er
 	c.status.Exchanges += int64(len(f.Entries))
 	c.mu.Unlock()
 	m := ship.Mark{Log: f.Log, Mark: f.Last, Tail: f.Tail, Time: time.Now()}
-	_ = c.broker.Publish(markSubjectOf(f.Node), m.Seal(c.options.Key)) // one that is lost is asked for
+	_ = c.broker.Publish(markSubjectOf(f.Node), m.Seal(c.options.Key)) // a lost mark is asked for
 	return true, nil
 }
 
-// refuse keeps aside what cannot be taken of a frame.
+// refuse keeps aside the entries of a frame that cannot be taken.
 func (c *Centre) refuse(refused []store.Refused) error {
 	for i := range refused {
 		r := &refused[i]
@@ -447,7 +448,7 @@ func (c *Centre) refuse(refused []store.Refused) error {
 	if c.options.Aside != nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.status.Aside += len(refused) // until they are counted
+		c.status.Aside += len(refused) // until the next count
 	}
 	return nil
 }
@@ -456,7 +457,7 @@ func (c *Centre) refuseMessage(message []byte, cause error) error {
 	c.options.Log.Warn("refused a message; it is kept aside", "bytes", len(message), "cause", cause)
 	c.count(reasonOf(cause))
 	if c.worker {
-		return nil // the centre that keeps the accounts reads it, too
+		return nil // the centre that keeps the accounts reads the message as well
 	}
 	return c.aside.keepMessage(message)
 }
@@ -467,10 +468,10 @@ func (c *Centre) count(reason string) {
 	c.status.Refused[reason]++
 }
 
-// refusalPrefix begins the answer to a question that is not believed. It is not signed, and no more than a hint.
+// refusalPrefix starts the answer to a question that cannot be verified. The answer is not signed: it is only a hint.
 const refusalPrefix = "mneme refuses: "
 
-// answer says how far a log is.
+// answer tells an edge how far its log has been taken.
 func (c *Centre) answer(ctx context.Context, m *nats.Msg) error {
 	q, err := ship.OpenQuestion(c.options.Key, m.Data)
 	if err != nil {
@@ -478,13 +479,13 @@ func (c *Centre) answer(ctx context.Context, m *nats.Msg) error {
 		return m.Respond([]byte(refusalPrefix + err.Error()))
 	}
 	answer := ship.Mark{Log: q.Log, Nonce: q.Nonce, Idle: c.idle(ctx), Time: time.Now()}
-	if answer.Mark, answer.Tail, err = c.archive.Mark(q.Log); err != nil { // after idle: what is not in it was not taken by then
+	if answer.Mark, answer.Tail, err = c.archive.Mark(q.Log); err != nil { // after idle: entries missing here had not been taken by then
 		return err
 	}
 	return m.Respond(answer.Seal(c.options.Key))
 }
 
-// idle reports whether everything that the brokers hold was looked at.
+// idle reports whether all messages at the brokers have been handled.
 func (c *Centre) idle(ctx context.Context) bool {
 	c.mu.Lock()
 	stream := c.stream
@@ -498,7 +499,7 @@ func (c *Centre) idle(ctx context.Context) bool {
 	return err == nil && (info.State.Msgs == 0 || c.position.Load() >= info.State.LastSeq)
 }
 
-// countAside counts what the archive keeps aside.
+// countAside updates the number of entries that the archive keeps aside.
 func (c *Centre) countAside(ctx context.Context, kept Aside) error {
 	n, err := kept.Count(ctx)
 	if err != nil {
@@ -510,7 +511,7 @@ func (c *Centre) countAside(ctx context.Context, kept Aside) error {
 	return nil
 }
 
-// retry tries again what was put aside: an account may have been made, or this program be a later one.
+// retry retries entries kept aside: their account may exist by now, or this may be a later version of mneme.
 func (c *Centre) retry(ctx context.Context) {
 	for ctx.Err() == nil {
 		var err error

@@ -7,8 +7,8 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// deliver keeps what the centre's own store records in the archive as well, until ctx is done. It is a log like an edge's,
-// which need not travel.
+// deliver copies what the centre's own store records into the archive, until ctx is done. It reads a log like an
+// edge's, which does not have to travel.
 func (c *Centre) deliver(ctx context.Context, own Log) {
 	said := ""
 	for ctx.Err() == nil {
@@ -24,7 +24,8 @@ func (c *Centre) deliver(ctx context.Context, own Log) {
 	}
 }
 
-// deliverAll hands over the entries of the log in order, until something fails or the archive is elsewhere in the log.
+// deliverAll delivers the entries of the log in order, until something fails or the archive's mark does not match the
+// log.
 func (c *Centre) deliverAll(ctx context.Context, own Log) error {
 	if err := own.Begin(ctx); err != nil {
 		return err
@@ -39,7 +40,7 @@ func (c *Centre) deliverAll(ctx context.Context, own Log) error {
 			return err
 		}
 	}
-	if !same || mark < own.Confirmed() || mark > own.Last() { // one of the two was set back
+	if !same || mark < own.Confirmed() || mark > own.Last() { // one of the two was restored from a backup
 		return own.Repeat(ctx)
 	}
 	if err := own.Confirm(ctx, mark); err != nil {

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Edge is a node that ships what it records, follows the roster of its centre, and finds what other nodes have answered. It is started by [Join], and ended by
-// Close.
+// Edge is a node that ships what it records, follows the roster of its centre, and finds exchanges that other nodes
+// have answered. [Join] starts it, and Close ends it.
 type Edge struct {
 	*Shipper
 	follower  *follower
 	reasoning *reasoning
-	leases    *renewing     // nil: it shares no limits
-	carrying  *carrying     // nil: it erases for itself
-	finding   chan struct{} // holds one for each search at other nodes
+	leases    *renewing     // nil: limits are not shared
+	carrying  *carrying     // nil: this edge erases for itself
+	finding   chan struct{} // semaphore of searches at other nodes
 }
 
-// Join makes a store that of an edge. What the store follows is believed for maxAge after the centre was last heard; 0: for
-// ever. It does not wait for brokers or centre.
+// Join makes a store an edge's. The roster stays valid for maxAge after the centre was last heard; 0: forever. Join
+// does not wait for brokers or centre.
 func Join(ctx context.Context, log Log, answers Answers, roster Followed, node uint16, maxAge time.Duration, o Options) (*Edge, error) {
 	s, err := Ship(ctx, log, node, o)
 	if err != nil {
@@ -51,7 +51,7 @@ func Join(ctx context.Context, log Log, answers Answers, roster Followed, node u
 	return e, nil
 }
 
-// Close ends all of it. What was not confirmed is shipped by the next one.
+// Close ends all of it. The next Join ships what was not confirmed.
 func (e *Edge) Close() {
 	e.carrying.close()
 	e.leases.close()
@@ -60,7 +60,7 @@ func (e *Edge) Close() {
 	e.Shipper.Close()
 }
 
-// Status says how far it is.
+// Status returns how far shipping and roster are.
 func (e *Edge) Status() Shipping {
 	s := e.Shipper.Status()
 	s.Identity = new(Identity)

@@ -18,32 +18,33 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// What is erased by request at the centre is erased at every edge that has it. Each edge asks for what was erased since it last
-// did, carries it out, and so says how far it is: one that was away goes on where it was.
+// Erasures requested at the centre are carried out at every edge that has the exchanges. Each edge asks for the
+// erasures since its last question and carries them out. Its questions say how far it is, so that an edge that was away
+// resumes where it stopped.
 const (
 	erasedSubject = "mneme.erased"
 
 	erasedEach = 2 * time.Second // between two questions of an edge
 	erasedMost = 2048            // exchanges in a reply
-	seenEach   = time.Minute     // how often it is noted on disk that an edge was heard
+	seenEach   = time.Minute     // interval at which the time an edge was last heard is written to disk
 )
 
-// Erasures are what was erased by request at a centre, and what it knows of its edges.
+// Erasures are the erasures requested at a centre, and what the centre knows of its edges.
 type Erasures interface {
 	After(mark ship.ErasedMark, most int) (page []ship.ErasedExchange, upTo ship.ErasedMark, err error)
-	Latest() (time.Time, error) // when the last of them was done; zero: there was none
+	Latest() (time.Time, error) // when the last of them was completed; zero: there is none
 	Edges() ([]store.EdgeErased, error)
 	NoteEdge(ctx context.Context, edge store.EdgeErased) error
 }
 
-// Carrier carries out at an edge what was erased at the centre.
+// Carrier carries out the centre's erasures at an edge.
 type Carrier interface {
 	UpTo() (ship.ErasedMark, error)
 	Carry(ctx context.Context, page []ship.ErasedExchange, upTo ship.ErasedMark) error
 	Clean() (time.Time, error)
 }
 
-// carrying carries out what was erased at the centre, until it is closed.
+// carrying carries out the centre's erasures until it is closed.
 type carrying struct {
 	options *Options
 	broker  *broker
@@ -78,7 +79,7 @@ func (c *carrying) run(ctx context.Context) {
 			err = c.options.Carrier.Carry(ctx, reply.Exchanges, reply.UpTo)
 		}
 		text := ""
-		if err != nil && ctx.Err() == nil && !errors.Is(err, nats.ErrNoResponders) { // no centre is there, or one that knows no such question
+		if err != nil && ctx.Err() == nil && !errors.Is(err, nats.ErrNoResponders) { // there is no centre, or it does not know this question
 			text = err.Error()
 		}
 		if text != said && text != "" {
@@ -98,10 +99,10 @@ func (c *carrying) run(ctx context.Context) {
 	}
 }
 
-// errErased is the error of a reply that is not to what was asked.
+// errErased is returned for a reply that does not belong to the question.
 var errErased = errors.New("the centre's reply about erasures does not match the question")
 
-// ask says how far this edge is, and asks for what was erased since.
+// ask reports how far this edge is, and asks for the erasures since.
 func (c *carrying) ask(ctx context.Context, wanted bool) (reply ship.Erased, err error) {
 	q := ship.ErasedQuestion{Node: c.node}
 	_, _ = rand.Read(q.Nonce[:]) // never fails: crypto/rand ends the program instead
@@ -129,18 +130,18 @@ func (c *carrying) ask(ctx context.Context, wanted bool) (reply ship.Erased, err
 	return reply, err
 }
 
-// edges are what a centre knows of erasures at its edges.
+// edges holds what a centre knows about erasures at its edges.
 type edges struct {
 	erasures Erasures
 
 	mu    sync.Mutex
 	known map[uint16]*knownEdge
-	here  time.Time // as [store.EdgeErased.Clean], of what the centre records itself beside its archive
+	here  time.Time // like [store.EdgeErased.Clean], of the exchanges that the centre records itself beside its archive
 }
 
 type knownEdge struct {
 	store.EdgeErased
-	noted time.Time // Seen, on disk
+	noted time.Time // Seen on disk
 }
 
 func openEdges(erasures Erasures) (*edges, error) {
@@ -149,7 +150,7 @@ func openEdges(erasures Erasures) (*edges, error) {
 	return e, err
 }
 
-// read adds what is on disk, which workers have noted as well.
+// read merges the state on disk, which workers write as well.
 func (e *edges) read() error {
 	noted, err := e.erasures.Edges()
 	e.mu.Lock()
@@ -170,7 +171,7 @@ func (e *edges) read() error {
 	return err
 }
 
-// heard notes that an edge was heard, and that it is clean up to a time; zero: it does not say.
+// heard notes that an edge was heard, and that it is clean up to a time; zero: it did not say.
 func (e *edges) heard(ctx context.Context, node uint16, clean time.Time) error {
 	if e == nil {
 		return nil
@@ -200,12 +201,13 @@ func (e *edges) heard(ctx context.Context, node uint16, clean time.Time) error {
 	if err != nil {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		edge.noted = time.Time{} // the next time that it is heard
+		edge.noted = time.Time{} // retry when the edge is heard next
 	}
 	return err
 }
 
-// wanted is when the last erasure was done that an edge is not known to have carried out; zero: there is none.
+// wanted returns the completion time of the last erasure that the edge is not known to have carried out; zero: there is
+// none.
 func (e *edges) wanted(node uint16) (time.Time, error) {
 	latest, err := e.erasures.Latest()
 	e.mu.Lock()
@@ -229,7 +231,7 @@ func (e *edges) list() (edges []store.EdgeErased, err error) {
 	return edges, nil
 }
 
-// tellErased tells an edge what was erased.
+// tellErased answers an edge's question about erasures.
 func (c *Centre) tellErased(ctx context.Context, m *nats.Msg) {
 	q, err := ship.OpenErasedQuestion(c.options.Key, m.Data)
 	if err != nil {
@@ -250,8 +252,8 @@ func (c *Centre) answerErased(ctx context.Context, q *ship.ErasedQuestion, m *na
 	clean := q.Clean
 	switch {
 	case len(page) > 0:
-		clean = time.Time{} // it has yet to carry that out
-	case clean.After(before): // its clock is ahead, or something was erased since
+		clean = time.Time{} // it has not carried that page out yet
+	case clean.After(before): // its clock is ahead, or more was erased since
 		clean = before
 	}
 	if err := c.edges.heard(ctx, q.Node, clean); err != nil {
@@ -274,7 +276,7 @@ func (e *edges) cleanHere() time.Time {
 	return e.here
 }
 
-// carryHere carries out in the centre's own store what was erased in the archive beside it, until ctx is done.
+// carryHere carries out the archive's erasures in the centre's own store, until ctx is done.
 func (c *Centre) carryHere(ctx context.Context) {
 	said := ""
 	for ctx.Err() == nil {
@@ -317,7 +319,8 @@ func (c *Centre) carryAllHere(ctx context.Context) error {
 	return err
 }
 
-// Places are all places that had what an erasure was to erase, by what is known now. Of one that was not asked for there are none.
+// Places returns the current state of an erasure at all places that may hold its exchanges. It returns none for
+// erasures that nobody requested.
 func (c *Centre) Places(ctx context.Context, e *store.Erasure) (places []store.ErasurePlace, err error) {
 	if c.edges == nil || e.Reason != store.ErasedByRequest || e.DryRun {
 		return nil, nil
@@ -352,7 +355,7 @@ func (c *Centre) Places(ctx context.Context, e *store.Erasure) (places []store.E
 	return places, nil
 }
 
-// passedOn reports whether the brokers hold nothing that they took before a time.
+// passedOn reports whether the brokers hold no message from before a time.
 func (c *Centre) passedOn(ctx context.Context, before time.Time) bool {
 	c.mu.Lock()
 	stream := c.stream
@@ -366,8 +369,8 @@ func (c *Centre) passedOn(ctx context.Context, before time.Time) bool {
 	return err == nil && (info.State.Msgs == 0 || info.State.FirstTime.After(before))
 }
 
-// DeclareDestroyed notes that an edge will not return, and so keeps nothing. One that is heard all the same is no longer
-// destroyed.
+// DeclareDestroyed notes that an edge will not return and holds nothing any more. An edge that is heard again is no
+// longer destroyed.
 func (c *Centre) DeclareDestroyed(ctx context.Context, node uint16) error {
 	if c.edges == nil {
 		return codec.Errorf(codec.KindConflict, "this centre does not share erasures with its edges")

@@ -16,26 +16,26 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// A conversation goes on wherever its next request arrives. What that refers to is asked of the edge that answered it, which
-// the id of an exchange names, and of the centre. Each node answers at a subject of its own.
+// A conversation may continue at any node. An exchange that its next request refers to is asked for at the edge that
+// answered it, which the exchange's id names, and at the centre. Each node answers at a subject of its own.
 const (
 	findSubject = "mneme.find."
 	findCentre  = "centre"
-	findWorker  = "worker" // one of those that there are
+	findWorker  = "worker" // any one of the workers
 
-	findTime  = time.Second // for the first message of a reply, and between two
+	findTime  = time.Second // for the first message of a reply, and between messages
 	findBytes = 192 << 20   // of a reply; the largest exchange has 128 MiB
-	findsMost = 8           // at a time: what comes is held in memory
+	findsMost = 8           // concurrent searches: replies are held in memory
 	findAgain = 5 * time.Second
 )
 
-// Answers are what a node has answered itself, or as a centre was shipped.
+// Answers are the exchanges that a node has answered itself, or a centre was shipped.
 type Answers interface {
 	Exchange(account, id string) (*store.Exchange, error)
 	AnsweredAs(account, response string) (exchange string, err error)
 }
 
-// answerFinds has a node tell others of its cluster what it has, until the connection is closed.
+// answerFinds answers other nodes' questions about exchanges, until the connection is closed.
 func answerFinds(b *broker, o *Options, name string, answers Answers) error {
 	_, err := b.QueueSubscribe(findSubject+name, name, func(m *nats.Msg) {
 		asked, err := ship.OpenFind(o.Key, m.Data)
@@ -50,7 +50,7 @@ func answerFinds(b *broker, o *Options, name string, answers Answers) error {
 		f := ship.Frame{Log: asked.Nonce, Last: 1, Entries: found}
 		for _, packet := range f.Packets(o.Key, ship.KindFound, packetBytes) {
 			if err := m.Respond(packet); err != nil {
-				return // who asked gives up
+				return // the asking node gives up
 			}
 		}
 	})
@@ -60,7 +60,7 @@ func answerFinds(b *broker, o *Options, name string, answers Answers) error {
 	return nil
 }
 
-// lookUp gives what is asked for as an entry; nothing if it is not there.
+// lookUp returns the wanted exchange as an entry; nothing if it is not here.
 func lookUp(answers Answers, asked *ship.Find) (found []ship.Entry, err error) {
 	id := asked.Exchange
 	if asked.Response != "" {
@@ -83,8 +83,8 @@ func lookUp(answers Answers, asked *ship.Find) (found []ship.Entry, err error) {
 	return []ship.Entry{{Account: asked.Account, Exchange: x.ID, Record: record, Skeleton: x.RawRequest, Parts: [][]byte{x.RawResponse}}}, nil
 }
 
-// Exchange gives an exchange that this edge does not have; [codec.KindNotFound] where no node has it. The error has a time to
-// try again after where a node that may have it is away.
+// Exchange returns an exchange that this edge does not have; the error is a [codec.KindNotFound] if no node has it. If
+// a node that may have it is away, the error has a RetryAfter.
 func (e *Edge) Exchange(account, id string) (*store.Exchange, error) {
 	names := []string{findCentre}
 	if node, ok := store.NodeOf(id); ok && node != e.node {
@@ -93,7 +93,7 @@ func (e *Edge) Exchange(account, id string) (*store.Exchange, error) {
 	return e.find(&ship.Find{Account: account, Exchange: id}, names...)
 }
 
-// AnsweredAs is Exchange for the id that the provider gave an answer. The centre alone is asked.
+// AnsweredAs is Exchange for the provider's id of an answer. It only asks the centre.
 func (e *Edge) AnsweredAs(account, response string) (exchange string, err error) {
 	x, err := e.find(&ship.Find{Account: account, Response: response}, findCentre)
 	if err != nil {
@@ -115,7 +115,7 @@ func (e *Edge) find(asked *ship.Find, names ...string) (*store.Exchange, error) 
 			away = err
 		}
 		if err != nil && name == findCentre {
-			if x, _ := e.ask(findWorker, asked); x != nil { // which may not have all: the centre is to be asked again
+			if x, _ := e.ask(findWorker, asked); x != nil { // it may not have everything: the caller is still told to retry
 				return x, nil
 			}
 		}
@@ -128,10 +128,10 @@ func (e *Edge) find(asked *ship.Find, names ...string) (*store.Exchange, error) 
 	return nil, notFound
 }
 
-// errFind is the error of a reply that is not to what was asked.
+// errFind is returned for a reply that does not belong to the question.
 var errFind = errors.New("a node's reply does not match the question")
 
-// ask asks one node. Without an error and an exchange it has none.
+// ask asks one node. Without an error and an exchange, the node does not have it.
 func (e *Edge) ask(name string, asked *ship.Find) (*store.Exchange, error) {
 	_, _ = rand.Read(asked.Nonce[:]) // never fails: crypto/rand ends the program instead
 	inbox := e.broker.NewInbox()
@@ -161,13 +161,13 @@ func (e *Edge) ask(name string, asked *ship.Find) (*store.Exchange, error) {
 			continue
 		}
 		if len(f.Entries) == 0 {
-			return nil, nil //nolint:nilnil // the node has none
+			return nil, nil //nolint:nilnil // the node does not have it
 		}
 		return foundIn(&f.Entries[0], asked)
 	}
 }
 
-// foundIn reads what lookUp has made.
+// foundIn decodes an entry of lookUp.
 func foundIn(entry *ship.Entry, asked *ship.Find) (*store.Exchange, error) {
 	x := &store.Exchange{RawRequest: entry.Skeleton}
 	if json.Unmarshal(entry.Record, &x.ExchangeInfo) != nil || len(entry.Parts) != 1 {

@@ -24,35 +24,35 @@ type Followed interface {
 	Hear(ctx context.Context, at time.Time) error
 }
 
-// Identity is how far an edge knows who may use it.
+// Identity is how current an edge's accounts and keys are.
 type Identity struct {
-	Heard   time.Time `json:"heard,omitzero"` // when the centre was last heard, also before a restart
+	Heard   time.Time `json:"heard,omitzero"` // when the centre was last heard, before a restart included
 	Problem string    `json:"problem,omitempty"`
 }
 
 const (
-	stalled   = 3 * time.Second  // that a change may be on its way to a watch
-	tryAgain  = 15 * time.Second // with entries that were left out
-	noteHeard = time.Minute      // how often the time at which the centre was heard is noted on disk
+	stalled   = 3 * time.Second  // that a change may take to reach a watch
+	tryAgain  = 15 * time.Second // to apply skipped entries
+	noteHeard = time.Minute      // interval at which the time of the centre's last beat is written to disk
 )
 
-// follower has a store follow the roster that a centre gives.
+// follower keeps a store's roster equal to the centre's.
 type follower struct {
 	options *Options
 	broker  *broker
 	roster  Followed
-	maxAge  time.Duration // that what was heard is believed; 0: for ever
+	maxAge  time.Duration // how long the roster stays valid; 0: forever
 	stop    context.CancelFunc
 	done    chan struct{}
 
-	whole  chan struct{} // closed once the store has all of the roster
-	opened sync.Once     // of whole
+	whole  chan struct{} // closed when the store has the complete roster
+	opened sync.Once     // closes whole once
 
 	mu     sync.Mutex
 	status Identity
-	given  uint64 // revision that the centre has given, as its last beat says
+	given  uint64 // revision that the centre has published, by its last beat
 
-	noted time.Time // the goroutine's: what is on disk of status.Heard
+	noted time.Time // owned by run: status.Heard on disk
 }
 
 func startFollower(ctx context.Context, b *broker, roster Followed, maxAge time.Duration, o *Options) (*follower, error) {
@@ -77,14 +77,14 @@ func (f *follower) close() {
 	<-f.done
 }
 
-// expire has what was heard hold for as long as it may.
+// expire sets when the roster becomes invalid.
 func (f *follower) expire(heard time.Time) {
 	if f.maxAge > 0 {
 		f.roster.Expire(heard.Add(f.maxAge))
 	}
 }
 
-// hear takes a beat of the centre.
+// hear handles a beat of the centre.
 func (f *follower) hear(m *nats.Msg) {
 	beat, err := ship.OpenBeat(f.options.Key, m.Data)
 	if err != nil {
@@ -118,7 +118,7 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// say notes a failure, and logs it when it is another one than before.
+// say notes an error, and logs it if it differs from the one before.
 func (f *follower) say(err error) {
 	text := ""
 	if err != nil {
@@ -133,11 +133,11 @@ func (f *follower) say(err error) {
 	}
 }
 
-// errStalled is the error of a watch that does not bring what the centre has given.
+// errStalled is returned by a watch that misses changes the centre has published.
 var errStalled = errors.New("the brokers do not deliver changes that the centre has published; watching again")
 
-// follow watches the bucket until that fails, stands still, or the connection was made again: a watch of the client would
-// notice a lost broker only after two heartbeats that do not come, which is ten seconds.
+// follow watches the bucket until that fails or stalls, or the connection is made again: the client's watch would
+// notice a lost broker only after two missed heartbeats, which is ten seconds.
 func (f *follower) follow(ctx context.Context, again <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -176,7 +176,7 @@ func (f *follower) follow(ctx context.Context, again <-chan struct{}) error {
 				return err
 			}
 			if w.leftOut != nil && time.Since(w.began) > tryAgain {
-				return w.leftOut // and watch from the start
+				return w.leftOut // start a new watch
 			}
 		}
 	}
@@ -186,15 +186,15 @@ func (f *follower) follow(ctx context.Context, again <-chan struct{}) error {
 type watch struct {
 	*follower
 	began    time.Time
-	entries  []store.RosterEntry // until all that there was has come
-	whole    bool                // it has not
-	complete bool                // what came holds what a centre gives last
+	entries  []store.RosterEntry // of the initial values, until they are complete
+	whole    bool                // the initial values are not complete yet
+	complete bool                // the entry that a centre publishes last has arrived
 	leftOut  error
-	revision uint64    // of the last entry that came
-	behind   time.Time // since when the centre has given something else; zero: it has not
+	revision uint64    // of the last received entry
+	behind   time.Time // since when the centre's revision differs; zero: it does not
 }
 
-// take takes an entry of the bucket; nil stands behind those that were there when the watch began.
+// take applies an entry of the bucket; nil marks the end of the initial values.
 func (w *watch) take(ctx context.Context, entry jetstream.KeyValueEntry) error {
 	if entry == nil {
 		if !w.complete {
@@ -230,7 +230,7 @@ func (w *watch) take(ctx context.Context, entry jetstream.KeyValueEntry) error {
 	return nil
 }
 
-// open reads an entry, if the centre has signed it, and under that name.
+// open decodes an entry. The centre must have signed it, for this name.
 func (w *watch) open(entry jetstream.KeyValueEntry) (store.RosterEntry, error) {
 	if entry.Operation() != jetstream.KeyValuePut {
 		name, err := hex.DecodeString(entry.Key())
@@ -243,13 +243,13 @@ func (w *watch) open(entry jetstream.KeyValueEntry) (store.RosterEntry, error) {
 	return store.RosterEntry(e), err
 }
 
-// check sees that the watch brings what the centre has given, and notes when it was heard.
+// check makes sure that the watch is not behind the centre, and notes when the centre was heard.
 func (w *watch) check(ctx context.Context) error {
 	w.mu.Lock()
 	given, heard := w.given, w.status.Heard
 	w.mu.Unlock()
 	switch {
-	case given == w.revision: // it is less in a bucket that was made again
+	case given == w.revision: // the revision is lower in a bucket that was created again
 		w.behind = time.Time{}
 	case w.behind.IsZero():
 		w.behind = time.Now()

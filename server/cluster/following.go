@@ -2,14 +2,14 @@ package cluster
 
 import "context"
 
-// Following is a store that follows the roster of a centre and ships nothing, as that of a worker does: it masks what accounts
-// have as their credentials. It is started by [Follow], and ended by Close.
+// Following is a store, such as a worker's, that follows the roster of a centre and ships nothing. It masks the
+// accounts' credentials. [Follow] starts it, and Close ends it.
 type Following struct {
 	*follower
 	broker *broker
 }
 
-// Follow has a store follow a roster. It does not wait for brokers or centre.
+// Follow makes a store follow a roster. It does not wait for brokers or centre.
 func Follow(ctx context.Context, roster Followed, o Options) (*Following, error) {
 	b, err := connect(&o)
 	if err != nil {
@@ -23,10 +23,10 @@ func Follow(ctx context.Context, roster Followed, o Options) (*Following, error)
 	return &Following{f, b}, nil
 }
 
-// Whole is closed once the store has all of the roster.
+// Whole is closed when the store has the complete roster.
 func (f *Following) Whole() <-chan struct{} { return f.whole }
 
-// Close ends it.
+// Close stops following.
 func (f *Following) Close() {
 	f.close()
 	f.broker.Close()

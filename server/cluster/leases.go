@@ -14,14 +14,14 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// Limits of keys and budgets hold on all edges together. The centre lends each edge a part of what is left of a limit, and
-// hears afterwards what was used of it, so that no request waits for that.
+// Limits of keys and budgets apply to all edges together. The centre lends each edge a share of what is left of a
+// limit, and is told afterwards how much of it was used, so that no request waits for the centre.
 const (
 	leaseSubject = "mneme.lease"
 
 	leaseUses  = 2048                  // in a message
 	leasePause = 20 * time.Millisecond // between two requests of an edge
-	leaseBeat  = 5 * time.Second       // between them where nothing is used: the centre counts who shares limits
+	leaseBeat  = 5 * time.Second       // between two requests while nothing is used: the centre counts the nodes that share limits
 )
 
 // renewing keeps the leases of a node until it is closed.
@@ -30,7 +30,7 @@ type renewing struct {
 	done chan struct{}
 }
 
-// renew begins to keep leases.
+// renew starts renewing leases.
 func renew(ctx context.Context, leases *quota.Leases, lend func(context.Context, []ship.Use) (ship.Leases, error)) *renewing {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	r := &renewing{stop, make(chan struct{})}
@@ -68,10 +68,10 @@ func (r *renewing) close() {
 	}
 }
 
-// errLease is the error of a reply that is not to what was asked.
+// errLease is returned for a reply that does not belong to the request.
 var errLease = errors.New("the centre's reply does not match the request")
 
-// leaseFromCentre keeps the leases of an edge, which the centre lends.
+// leaseFromCentre renews the leases of an edge at the centre.
 func leaseFromCentre(ctx context.Context, b *broker, node uint16, o *Options) *renewing {
 	server := strconv.Itoa(int(node)) + "-" + rand.Text()
 	return renew(ctx, o.Leases, func(ctx context.Context, uses []ship.Use) (l ship.Leases, err error) {
@@ -91,7 +91,7 @@ func leaseFromCentre(ctx context.Context, b *broker, node uint16, o *Options) *r
 	})
 }
 
-// leaseHere keeps the leases of the centre's own server.
+// leaseHere renews the leases of the centre's own server.
 func leaseHere(ctx context.Context, o *Options) *renewing {
 	return renew(ctx, o.Leases, func(_ context.Context, uses []ship.Use) (l ship.Leases, err error) {
 		l.Leases, l.Servers = o.Lender.Lend(time.Now(), "centre", uses)
@@ -99,7 +99,7 @@ func leaseHere(ctx context.Context, o *Options) *renewing {
 	})
 }
 
-// lend answers edges that ask for leases.
+// lend answers a lease request of an edge.
 func (c *Centre) lend(m *nats.Msg) {
 	asked, err := ship.OpenLeaseRequest(c.options.Key, m.Data)
 	if err != nil {
@@ -108,5 +108,5 @@ func (c *Centre) lend(m *nats.Msg) {
 	}
 	lent := ship.Leases{Nonce: asked.Nonce}
 	lent.Leases, lent.Servers = c.options.Lender.Lend(time.Now(), asked.Server, asked.Uses)
-	_ = m.Respond(lent.Seal(c.options.Key)) // one that is lost is asked for again
+	_ = m.Respond(lent.Seal(c.options.Key)) // an edge that misses the reply asks again
 }

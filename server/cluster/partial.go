@@ -8,11 +8,12 @@ import (
 
 const (
 	partialBytes   = 512 << 20       // of all edges together; the largest exchange has 128 MiB
-	partialSilence = 5 * time.Minute // without another part, after which a frame is given up
+	partialSilence = 5 * time.Minute // without another part, after which a frame is dropped
 )
 
-// partials are frames of which parts have come, one of each log. The brokers keep their parts meanwhile. What is given up is
-// shipped again by its edge, which finds that it has not arrived; an edge that is gone for good has nobody wait for it.
+// partials are incomplete frames, at most one for each log. The brokers keep their parts meanwhile. A dropped frame is
+// shipped again by its edge, which notices that it has not arrived. Nobody waits for the frame of an edge that is gone
+// for good.
 type partials struct {
 	now  func() time.Time
 	logs map[ship.LogID]*partial
@@ -20,7 +21,7 @@ type partials struct {
 
 type partial struct {
 	ship.Joiner
-	began uint64    // message of the stream with its first part
+	began uint64    // stream sequence of its first part
 	heard time.Time // when its last part was read
 }
 
@@ -28,8 +29,8 @@ func newPartials(now func() time.Time) partials {
 	return partials{now, make(map[ship.LogID]*partial)}
 }
 
-// add takes a part, which is a message of the stream, and gives the frame that is whole with it; nil: none is. A part whose
-// frame was given up, or has not begun, is left out.
+// add adds a part, which is the message of the stream with that sequence, and returns the frame that it completes, or
+// nil. It ignores a part whose frame was dropped or has not begun.
 func (ps *partials) add(p *ship.Packet, message uint64) (*ship.Frame, error) {
 	at := ps.logs[p.Log]
 	if at == nil || p.Part == 0 {
@@ -45,7 +46,7 @@ func (ps *partials) add(p *ship.Packet, message uint64) (*ship.Frame, error) {
 	return f, err
 }
 
-// bound gives up frames of others while too much is held, and then this one.
+// bound drops frames of other logs while too much is held, and this log's last.
 func (ps *partials) bound(of ship.LogID) {
 	held := 0
 	for _, at := range ps.logs {
@@ -62,7 +63,7 @@ func (ps *partials) bound(of ship.LogID) {
 	}
 }
 
-// giveUp drops the frames for which nothing has come for too long.
+// giveUp drops the frames that have not had another part for too long.
 func (ps *partials) giveUp() {
 	for log, at := range ps.logs {
 		if ps.now().Sub(at.heard) > partialSilence {
@@ -71,7 +72,7 @@ func (ps *partials) giveUp() {
 	}
 }
 
-// freed is up to which message the brokers need to keep nothing for these frames, of those up to one.
+// freed returns up to which message, at most upTo, the brokers may free.
 func (ps *partials) freed(upTo uint64) uint64 {
 	for _, at := range ps.logs {
 		upTo = min(upTo, at.began-1)

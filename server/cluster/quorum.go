@@ -7,18 +7,18 @@ import (
 )
 
 const (
-	// quorumTime is how long an exchange waits for the brokers. They take milliseconds, and seconds where one of them has just been
-	// lost.
+	// quorumTime is how long an exchange waits for the brokers. They normally take milliseconds, and seconds if one of
+	// them has just been lost.
 	quorumTime = 250 * time.Millisecond
 
-	quorumPause = time.Second // in which nothing waits after brokers did not take something in time
+	quorumPause = time.Second // after a timeout, during which nothing waits
 )
 
-// ErrLocal is the error of an exchange that the brokers did not take in time. It is on record here, and is shipped later.
+// ErrLocal is the error of an exchange that the brokers did not take in time. It is recorded here, and shipped later.
 var ErrLocal = errors.New("the brokers of the cluster did not take it in time")
 
-// Brokered waits until the brokers have all that has ended here by now, on as many disks as the stream has replicas. It waits a
-// quarter of a second at most, and not at all for a second after that.
+// Brokered waits until the brokers have everything that has ended here so far, on as many disks as the stream has
+// replicas. It waits a quarter of a second at most, and after a timeout not at all for one second.
 func (s *Shipper) Brokered() error {
 	number := s.log.Last()
 	if s.quorum.has(number) || !s.Away() && s.quorum.wait(number) {
@@ -28,15 +28,15 @@ func (s *Shipper) Brokered() error {
 	return ErrLocal
 }
 
-// Away reports whether the brokers are not to be counted on now.
+// Away reports whether the brokers are currently unavailable.
 func (s *Shipper) Away() bool { return !s.broker.IsConnected() || s.quorum.isPaused() }
 
-// quorum is what the brokers have of a log, and what waits for them to have more.
+// quorum tracks how far the brokers have taken a log, and wakes those who wait for them.
 type quorum struct {
 	mu     sync.Mutex
-	taken  uint64        // number of the last entry that they have
-	more   chan struct{} // closed when that changes; nil: nothing waits
-	paused time.Time     // until then nothing waits
+	taken  uint64        // number of the last entry that they have taken
+	more   chan struct{} // closed when taken changes; nil: nothing waits
+	paused time.Time     // nothing waits before this time
 }
 
 // advance notes what the brokers have taken.
@@ -50,7 +50,7 @@ func (q *quorum) advance(taken uint64) {
 	}
 }
 
-// goBack notes that the brokers have lost what comes after an entry.
+// goBack notes that the brokers have lost the entries after a number.
 func (q *quorum) goBack(after uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -64,15 +64,15 @@ func (q *quorum) has(number uint64) bool {
 	return q.taken >= number
 }
 
-// isPaused reports whether something was not taken in time a moment ago.
+// isPaused reports whether the brokers timed out a moment ago.
 func (q *quorum) isPaused() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return time.Now().Before(q.paused)
 }
 
-// wait waits until the brokers have an entry, and reports whether they had it in time. Entries before it that they take meanwhile
-// do not make it wait longer.
+// wait waits until the brokers have an entry, and reports whether they had it in time. Entries before it do not extend
+// the wait.
 func (q *quorum) wait(number uint64) bool {
 	timer := time.NewTimer(quorumTime)
 	defer timer.Stop()
@@ -89,7 +89,8 @@ func (q *quorum) wait(number uint64) bool {
 	}
 }
 
-// next is closed when the brokers have taken more; nil: they have the entry. After one that is late nothing waits for a while.
+// next returns a channel that is closed when the brokers have taken more; nil: they have the entry. With late set,
+// nothing waits for a while.
 func (q *quorum) next(number uint64, late bool) <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -15,19 +15,19 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// Reasoning state that a provider wants back with the next request is shared through a key-value bucket of the brokers. As in a
-// store, an account has a fixed number of slots, and an entry goes when another one takes its slot, or when it is too old. One
-// that is lost costs a model some of its thread, and not the conversation.
+// Reasoning state that a provider wants back with the next request is shared through a key-value bucket of the brokers.
+// As in a store, an account has a fixed number of slots, and an entry is dropped when another one takes its slot or
+// when it is too old. Losing an entry costs a model some of its train of thought, but not the conversation.
 const (
 	reasoningBucket = "mneme-reasoning"
 	reasoningAge    = 7 * 24 * time.Hour
 	reasoningValue  = 64 << 10 // bytes of the largest value that is shared
-	reasoningQueue  = 256      // entries on their way to the brokers; more are let go
+	reasoningQueue  = 256      // entries on their way to the brokers; more are dropped
 
 	recallTime  = 100 * time.Millisecond // that a request waits for an entry at most
 	missesMost  = 1 << 12                // that are remembered
-	missHolds   = time.Second            // that a name is not asked for again at least: its value may still be on the way
-	recallPause = 5 * time.Second        // in which brokers are not asked again that did not answer in time
+	missHolds   = time.Second            // minimum time before a name is asked for again: its value may still be on the way
+	recallPause = 5 * time.Second        // after a timeout of the brokers
 )
 
 // reasoning shares reasoning state with the other edges.
@@ -40,11 +40,11 @@ type reasoning struct {
 
 	mu     sync.Mutex
 	bucket jetstream.KeyValue // nil: not open
-	paused time.Time          // until then nobody is asked
-	missed map[string]miss    // by name: a conversation asks for all of its calls with each request
+	paused time.Time          // the brokers are not asked before this time
+	missed map[string]miss    // by name: each request of a conversation asks for all of its calls
 }
 
-// miss is a name under which nothing was found.
+// miss is a name without a value.
 type miss struct{ first, until time.Time }
 
 func shareReasoning(ctx context.Context, b *broker, o *Options) *reasoning {
@@ -59,17 +59,17 @@ func (r *reasoning) close() {
 	<-r.done
 }
 
-// reasoningName is what an entry is bound to.
+// reasoningName returns the name that an entry is signed with.
 func reasoningName(account, name string) string { return account + "\x00" + name }
 
-// slotOf is where an entry of that name is held: one of 2^14 places of its account.
+// slotOf returns the bucket key for a name: one of 2^14 slots of its account.
 func slotOf(account, name string) string {
 	whose, which := blake3.Sum256([]byte(account)), blake3.Sum256([]byte(name))
 	which[0] &= 1<<6 - 1
 	return hex.EncodeToString(whose[:16]) + "." + hex.EncodeToString(which[:2])
 }
 
-// run puts what is kept into the bucket, and opens that when it is there.
+// run opens the bucket once it exists, and writes queued values to it.
 func (r *reasoning) run(ctx context.Context) {
 	defer close(r.done)
 	tick := time.NewTicker(pause)
@@ -95,7 +95,7 @@ func (r *reasoning) run(ctx context.Context) {
 	}
 }
 
-// open gives the bucket, which the centre makes; nil: it is not to be used now.
+// open returns the bucket, which the centre creates; nil: it is not available.
 func (r *reasoning) open(ctx context.Context) jetstream.KeyValue {
 	r.mu.Lock()
 	bucket, paused := r.bucket, time.Now().Before(r.paused)
@@ -116,15 +116,15 @@ func (r *reasoning) open(ctx context.Context) jetstream.KeyValue {
 	return bucket
 }
 
-// fail has nobody asked for a while, and the bucket opened again then.
+// fail closes the bucket and pauses its use.
 func (r *reasoning) fail() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.bucket, r.paused = nil, time.Now().Add(recallPause)
 }
 
-// miss notes that nothing was found under a name. The note holds for as long as the name has been missed, so that a value that
-// was still on its way is found soon, and one that never comes is asked for ever less often.
+// miss notes that a name has no value. The note stays valid for as long as the name has been missed: a value that was
+// still on its way is found soon, and one that never arrives is asked for less and less often.
 func (r *reasoning) miss(name string) {
 	now := time.Now()
 	r.mu.Lock()
@@ -140,7 +140,7 @@ func (r *reasoning) miss(name string) {
 	r.missed[name] = m
 }
 
-// KeepReasoning shares a value with the other edges. It does not wait; what finds no room is let go.
+// KeepReasoning shares a value with the other edges. It does not wait; when the queue is full, the value is dropped.
 func (e *Edge) KeepReasoning(account, name string, value []byte) {
 	if len(value) == 0 || len(value) > reasoningValue {
 		return
@@ -151,8 +151,8 @@ func (e *Edge) KeepReasoning(account, name string, value []byte) {
 	}
 }
 
-// RecallReasoning gives what an edge has shared under a name; nil where there is nothing, or brokers do not answer within a
-// tenth of a second.
+// RecallReasoning returns the value that an edge has shared under a name; nil if there is none, or if the brokers do
+// not answer within a tenth of a second.
 func (e *Edge) RecallReasoning(account, name string) (value []byte) {
 	r := e.reasoning
 	whole := reasoningName(account, name)
@@ -182,7 +182,7 @@ func (e *Edge) RecallReasoning(account, name string) (value []byte) {
 	return v.Value
 }
 
-// openReasoning makes the bucket where it is not there.
+// openReasoning creates the bucket if it does not exist.
 func (g *giver) openReasoning(ctx context.Context) error {
 	_, err := g.broker.stream.KeyValue(ctx, reasoningBucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {

@@ -14,17 +14,17 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// A centre gives its roster, which is accounts, keys and credentials, through a key-value bucket of the brokers, entry by
-// entry. Each is signed. The name of a value in the bucket is that of its entry in hexadecimal digits.
+// A centre publishes its roster (accounts, keys and credentials) through a key-value bucket of the brokers, one signed
+// value per entry. The key of a value is the entry's name in hexadecimal.
 const (
 	rosterBucket = "mneme-roster"
 	beatSubject  = "mneme.beat"
 
 	beatEach   = 2 * time.Second
-	verifyEach = 15 // beats: that the bucket is as it was left
+	verifyEach = 15 // beats between checks that the bucket has not been changed by others
 )
 
-// Roster is what a centre gives.
+// Roster is what a centre publishes.
 type Roster interface {
 	Entries() ([]store.RosterEntry, error)
 	Changed() <-chan struct{}
@@ -32,19 +32,19 @@ type Roster interface {
 
 func bucketKey(entry string) string { return hex.EncodeToString([]byte(entry)) }
 
-// giver gives a roster to edges.
+// giver publishes a roster to edges.
 type giver struct {
 	options *Options
 	broker  *broker
 	roster  Roster
 
 	bucket   jetstream.KeyValue
-	given    map[string][]byte // what the bucket holds, by its key
+	given    map[string][]byte // content of the bucket, by its key
 	revision uint64            // of the bucket's last change
 }
 
-// run gives what there is and what changes until ctx is done, from the start where the bucket fails or the connection was
-// made again.
+// run publishes the roster and its changes until ctx is done. It starts over after a failure of the bucket, and after
+// each reconnection.
 func (g *giver) run(ctx context.Context) {
 	again, said := g.broker.reconnects(), ""
 	for ctx.Err() == nil {
@@ -78,7 +78,7 @@ func (g *giver) give(ctx context.Context, again <-chan struct{}) error {
 		}
 		if beats%verifyEach == 0 {
 			if last, err := g.last(ctx); err != nil || last != g.revision {
-				return err // the bucket is another one: look what is in it
+				return err // the bucket was replaced: read its content
 			}
 		}
 		beat := ship.Beat{Revision: g.revision, Time: time.Now()}
@@ -98,7 +98,7 @@ func (g *giver) give(ctx context.Context, again <-chan struct{}) error {
 	}
 }
 
-// open finds the bucket, or makes it, and reads what it holds.
+// open finds or creates the bucket, and reads its content.
 func (g *giver) open(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, reach)
 	defer cancel()
@@ -134,7 +134,7 @@ func (g *giver) open(ctx context.Context) (err error) {
 	}
 }
 
-// last is the revision of the bucket's last change.
+// last returns the revision of the bucket's last change.
 func (g *giver) last(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, reach)
 	defer cancel()
@@ -148,7 +148,7 @@ func (g *giver) last(ctx context.Context) (uint64, error) {
 	return 0, errors.New("the brokers' client does not report the revision of a bucket")
 }
 
-// giveChanges puts into the bucket what differs from the roster.
+// giveChanges writes to the bucket what differs from the roster.
 func (g *giver) giveChanges(ctx context.Context) error {
 	entries, err := g.roster.Entries()
 	if err != nil {
@@ -182,7 +182,7 @@ func (g *giver) giveChanges(ctx context.Context) error {
 	return err
 }
 
-// within bounds how long the brokers may take for a change.
+// within limits the time of a change at the brokers.
 func (g *giver) within(ctx context.Context, change func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, reach)
 	defer cancel()

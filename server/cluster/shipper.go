@@ -15,11 +15,11 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// Log is the log of a store that ships. Only a [Shipper] uses it, but for Waiting and Oldest.
+// Log is the log of a store that ships. Only a [Shipper] uses it, except for Waiting and Oldest.
 type Log interface {
-	Begin(ctx context.Context) error // keep it from now on, with everything that has ended before
+	Begin(ctx context.Context) error // start logging, with everything that has ended before
 	Repeat(ctx context.Context) error
-	Next(ctx context.Context, after uint64) (ship.Frame, error) // Last is 0: there are no more
+	Next(ctx context.Context, after uint64) (ship.Frame, error) // Last is 0 if there are no more
 	Forget()
 	Confirm(ctx context.Context, upTo uint64) error
 	Log() ship.LogID
@@ -31,25 +31,25 @@ type Log interface {
 	Changed() <-chan struct{}
 }
 
-// gather is how long exchanges that end are gathered before they are shipped: a message costs the brokers more than what is
-// in it.
+// gather is how long ended exchanges are collected before they are shipped: brokers spend more on a message than on its
+// content.
 const gather = 10 * time.Millisecond
 
-// Shipping is how far a shipper is.
+// Shipping is the state of a shipper.
 type Shipping struct {
 	Connected bool      `json:"connected"`          // to a broker
 	Waiting   uint64    `json:"waiting"`            // exchanges that the centre has not confirmed
 	Oldest    time.Time `json:"oldest,omitzero"`    // when the first of them began
-	Frames    int64     `json:"frames"`             // that the brokers took
-	Resent    int64     `json:"resent"`             // times it went back, since frames had not arrived
+	Frames    int64     `json:"frames"`             // taken by the brokers
+	Resent    int64     `json:"resent"`             // how often it went back because frames had not arrived
 	Confirmed time.Time `json:"confirmed,omitzero"` // when the centre last answered
 	Skew      int64     `json:"skew_ms"`            // of the centre's clock against this one
-	Local     int64     `json:"local"`              // exchanges that were to wait for the brokers, which did not take them in time
+	Local     int64     `json:"local"`              // exchanges that should have waited for the brokers, which did not take them in time
 	Problem   string    `json:"problem,omitempty"`  // why nothing moves; "": it does, or there is nothing to ship
-	Identity  *Identity `json:"identity,omitempty"` // nil: it follows none
+	Identity  *Identity `json:"identity,omitempty"` // nil: it follows no roster
 }
 
-// Shipper ships a log. It is started by [Ship], and ended by Close.
+// Shipper ships a log. [Ship] starts it, and Close ends it.
 type Shipper struct {
 	options Options
 	node    uint16
@@ -64,15 +64,15 @@ type Shipper struct {
 
 	quorum quorum
 
-	// The rest is the goroutine's.
-	sent    uint64   // number of the last entry that the brokers took
-	packets [][]byte // of the frame after it that they have yet to take
+	// The rest is owned by run.
+	sent    uint64   // number of the last entry that the brokers have taken
+	packets [][]byte // of the next frame, those that the brokers have not taken yet
 	last    uint64   // number of that frame's last entry
-	first   int      // number of the first of packets in its frame
-	attempt int      // changes when entries are sent again: what the brokers took before is no repetition then
+	first   int      // index of packets[0] in that frame
+	attempt int      // changes when entries are sent again, so that the brokers do not take them for duplicates
 }
 
-// Ship begins to ship. It does not wait for brokers or centre, whose absence it outlasts.
+// Ship starts shipping. It does not wait for brokers or centre, and survives their absence.
 func Ship(ctx context.Context, log Log, node uint16, o Options) (*Shipper, error) {
 	if err := log.Begin(ctx); err != nil {
 		return nil, err
@@ -95,14 +95,14 @@ func Ship(ctx context.Context, log Log, node uint16, o Options) (*Shipper, error
 	return s, nil
 }
 
-// Close ends the shipping. What was not confirmed is shipped by the next one.
+// Close stops shipping. The next Shipper ships what was not confirmed.
 func (s *Shipper) Close() {
 	s.stop()
 	<-s.done
 	s.broker.Close()
 }
 
-// Status says how far it is.
+// Status returns the current state.
 func (s *Shipper) Status() Shipping {
 	s.mu.Lock()
 	status := s.status
@@ -123,7 +123,8 @@ func (s *Shipper) update(change func(*Shipping)) {
 	change(&s.status)
 }
 
-// hear takes a mark that the centre has sent unasked. One that finds no room is followed by another, or asked for.
+// hear handles a mark that the centre has sent unasked. A mark that finds the queue full is followed by another, or
+// asked for.
 func (s *Shipper) hear(m *nats.Msg) {
 	mark, err := ship.OpenMark(s.options.Key, m.Data)
 	if err != nil || mark.Nonce != [16]byte{} {
@@ -135,13 +136,13 @@ func (s *Shipper) hear(m *nats.Msg) {
 	}
 }
 
-// run ships what is new, heeds marks, and asks for one while any is due.
+// run ships new entries, applies marks, and asks for a mark while one is due.
 func (s *Shipper) run(ctx context.Context) {
 	defer close(s.done)
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	said := ""
-	asked := s.ask(ctx) // asked is why the centre is to be asked again; a log that it knows otherwise is found at once
+	asked := s.ask(ctx) // asked is why the centre has to be asked again. Asking at once detects a log that the centre knows differently.
 	for ctx.Err() == nil {
 		more, err := false, asked
 		if err == nil || !errors.Is(err, errRefused) {
@@ -156,7 +157,7 @@ func (s *Shipper) run(ctx context.Context) {
 		}
 		changed := s.log.Changed()
 		if err != nil {
-			changed = nil // the next attempt waits for its time
+			changed = nil // the next attempt waits for the tick
 		}
 		select {
 		case <-ctx.Done():
@@ -183,7 +184,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// say logs a failure, once for each of its kind, and that it is over.
+// say logs an error once, and when it is over.
 func (s *Shipper) say(err error, before string) string {
 	text := ""
 	if err != nil && !errors.Is(err, context.Canceled) {
@@ -201,7 +202,7 @@ func (s *Shipper) say(err error, before string) string {
 	return text
 }
 
-// shipNext has the brokers take the frame after the last one; more is false when there is none.
+// shipNext publishes the next frame; more is false if there is none.
 func (s *Shipper) shipNext(ctx context.Context) (more bool, err error) {
 	if len(s.packets) == 0 {
 		f, err := s.log.Next(ctx, s.sent)
@@ -220,7 +221,7 @@ func (s *Shipper) shipNext(ctx context.Context) (more bool, err error) {
 		s.packets = s.packets[1:]
 		s.first++
 	}
-	s.sent = max(s.sent, s.last) // a mark may have come meanwhile for what was shipped before the last start
+	s.sent = max(s.sent, s.last) // meanwhile, a mark may have confirmed frames of an earlier process
 	s.update(func(status *Shipping) { status.Frames++ })
 	s.quorum.advance(s.sent)
 	return true, nil
@@ -240,7 +241,7 @@ func (s *Shipper) publish(ctx context.Context, m *nats.Msg, id string) error {
 	return nil
 }
 
-// heedWaiting heeds the marks that have come.
+// heedWaiting applies the marks that have arrived.
 func (s *Shipper) heedWaiting(ctx context.Context) error {
 	for {
 		select {
@@ -254,10 +255,10 @@ func (s *Shipper) heedWaiting(ctx context.Context) error {
 	}
 }
 
-// errRefused is the error of a centre that does not take the word of this node.
+// errRefused is returned when the centre does not accept this node's signature.
 var errRefused = errors.New("the centre refuses this node")
 
-// ask asks the centre how far it is.
+// ask asks the centre for its mark.
 func (s *Shipper) ask(ctx context.Context) error {
 	q := ship.Question{Node: s.node, Log: s.log.Log()}
 	_, _ = rand.Read(q.Nonce[:]) // never fails: crypto/rand ends the program instead
@@ -279,7 +280,7 @@ func (s *Shipper) ask(ctx context.Context) error {
 	return s.heed(ctx, m, true)
 }
 
-// heed takes out of the log what a mark confirms. The mark of an answer also says what has not arrived.
+// heed removes from the log what a mark confirms. The mark of an answer also shows what has not arrived.
 func (s *Shipper) heed(ctx context.Context, m ship.Mark, answer bool) error {
 	if m.Log != s.log.Log() {
 		return nil
@@ -295,7 +296,7 @@ func (s *Shipper) heed(ctx context.Context, m ship.Mark, answer bool) error {
 	}
 	switch {
 	case diverged || m.Mark > s.log.Last():
-		// This store was set back to a backup, or the centre was: neither knows any more what the other has.
+		// This store or the centre was restored from a backup: neither knows what the other has.
 		s.options.Log.Warn("the centre or this node was restored from a backup; everything is shipped again, and the centre keeps each exchange once",
 			"centre", m.Mark, "confirmed", confirmed, "last", s.log.Last())
 		if err := s.log.Repeat(ctx); err != nil {
@@ -317,7 +318,7 @@ func (s *Shipper) heed(ctx context.Context, m ship.Mark, answer bool) error {
 	return nil
 }
 
-// goBack ships again what comes after a number.
+// goBack ships the entries after a number again.
 func (s *Shipper) goBack(after uint64) {
 	s.sent, s.packets = after, nil
 	s.attempt++

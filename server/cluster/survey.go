@@ -19,36 +19,36 @@ import (
 
 const (
 	surveySubject = "mneme.survey"
-	surveyBytes   = 64 << 10 // of what a node says of itself
-	surveyNodes   = 10_000   // that are heard
+	surveyBytes   = 64 << 10 // maximum size of a reply
+	surveyNodes   = 10_000   // replies that are read at most
 )
 
-// Node is what a node says of itself.
+// Node is what a node reports about itself.
 type Node struct {
-	Name      string    `json:"name"`             // "centre", "edge" and its number, or as a worker is called
-	Worker    bool      `json:"worker,omitempty"` // whether Centre is that of a worker
+	Name      string    `json:"name"`             // "centre", "edge" and its number, or the name of a worker
+	Worker    bool      `json:"worker,omitempty"` // Centre is a worker's
 	Version   string    `json:"version"`
-	MasterKey string    `json:"master_key"` // what tells its master key from others, and nothing about it
+	MasterKey string    `json:"master_key"` // identifies its master key without revealing anything about it
 	Time      time.Time `json:"time"`
 	Edge      *Shipping `json:"edge,omitempty"`
 	Centre    *Arriving `json:"centre,omitempty"`
 
-	Skew time.Duration `json:"-"` // of its clock against the one that asks, as far as the way there and back says
+	Skew time.Duration `json:"-"` // of its clock against the asking node's, as far as the round trip tells
 }
 
-// MasterKeyMark tells master keys apart, for those who have the key of the cluster.
+// MasterKeyMark returns a fingerprint of a master key, which only holders of the cluster's key can compute.
 func MasterKeyMark(k *ship.Key, masterKey []byte) string {
 	sum := blake3.Sum256(k.Seal(ship.KindNode, masterKey))
 	return hex.EncodeToString(sum[:8])
 }
 
-// survey is a question to all nodes. The answers have its nonce.
+// survey is a question to all nodes. Replies carry its nonce.
 type survey struct {
 	Nonce []byte
 	Node
 }
 
-// answerSurveys has a node say how it is, until the connection is closed.
+// answerSurveys answers surveys, until the connection is closed.
 func answerSurveys(b *broker, o *Options, describe func() Node) error {
 	_, err := b.Subscribe(surveySubject, func(m *nats.Msg) {
 		body, err := o.Key.Open(ship.KindSurvey, m.Data)
@@ -59,7 +59,7 @@ func answerSurveys(b *broker, o *Options, describe func() Node) error {
 		n := describe()
 		n.Version, n.MasterKey, n.Time = o.Version, o.MasterKey, time.Now()
 		if said, err := json.Marshal(survey{asked.Nonce, n}); err == nil {
-			_ = m.Respond(o.Key.Seal(ship.KindNode, said)) // who asked misses this node
+			_ = m.Respond(o.Key.Seal(ship.KindNode, said)) // without it, the survey misses this node
 		}
 	})
 	if err != nil {
@@ -68,7 +68,7 @@ func answerSurveys(b *broker, o *Options, describe func() Node) error {
 	return nil
 }
 
-// Survey asks all nodes how they are, and gives those that answer within a time, by name.
+// Survey asks all nodes for their state, and returns those that answer within wait, by name.
 func Survey(ctx context.Context, o Options, wait time.Duration) (nodes []Node, err error) {
 	b, err := connect(&o)
 	if err != nil {
@@ -98,7 +98,7 @@ func Survey(ctx context.Context, o Options, wait time.Duration) (nodes []Node, e
 	for len(nodes) < surveyNodes {
 		m, err := replies.NextMsgWithContext(ctx)
 		if err != nil {
-			break // those that there are have answered
+			break // no more replies
 		}
 		took := time.Since(began)
 		body, err := o.Key.Open(ship.KindNode, m.Data)
@@ -108,7 +108,7 @@ func Survey(ctx context.Context, o Options, wait time.Duration) (nodes []Node, e
 		}
 		said.Skew = said.Time.Sub(began.Add(took / 2))
 		if said.Skew.Abs() <= took/2 {
-			said.Skew = 0 // no more is known
+			said.Skew = 0 // within the error of measurement
 		}
 		nodes = append(nodes, said.Node)
 	}

@@ -11,17 +11,17 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// Frames of a log that follow each other are taken as one, for a transaction costs the archive much the same whatever it
-// holds: edges that are asked much, and those that were cut off, ship many small ones.
+// Consecutive frames of a log are taken as one, since a transaction of the archive costs about the same whatever its
+// size: busy edges, and edges that were cut off, ship many small frames.
 const (
 	togetherEntries = 256
 	togetherBytes   = 8 << 20
 	togetherWait    = 50 * time.Millisecond // for a message that the brokers have announced
 )
 
-// together is frames that have come, and are taken together.
+// together collects frames that are taken together.
 type together struct {
-	frames  []*ship.Frame // in the order in which they came
+	frames  []*ship.Frame // in order of arrival
 	entries int
 	bytes   int
 }
@@ -36,9 +36,9 @@ func (w *together) add(f *ship.Frame) {
 
 func (w *together) full() bool { return w.entries >= togetherEntries || w.bytes >= togetherBytes }
 
-// runs gives the frames by logs, in runs of which each follows the one before it.
+// runs groups the frames by log, into runs of consecutive frames.
 func (w *together) runs() (runs [][]*ship.Frame) {
-	last := make(map[ship.LogID]int) // the run that a log's next frame may belong to
+	last := make(map[ship.LogID]int) // the run that a log's next frame may extend
 	for _, f := range w.frames {
 		at, begun := last[f.Log]
 		if begun && follows(runs[at][len(runs[at])-1], f) {
@@ -53,7 +53,7 @@ func (w *together) runs() (runs [][]*ship.Frame) {
 
 func follows(before, f *ship.Frame) bool { return f.After == before.Last && f.Node == before.Node }
 
-// joined makes one frame of a run.
+// joined joins a run into one frame.
 func joined(run []*ship.Frame) *ship.Frame {
 	end := run[len(run)-1]
 	f := &ship.Frame{Node: end.Node, Log: end.Log, After: run[0].After, Last: end.Last, Tail: end.Tail, Whole: true}
@@ -64,12 +64,12 @@ func joined(run []*ship.Frame) *ship.Frame {
 	return f
 }
 
-// takeTogether takes the frames that wait. With an error none of them may be forgotten by the brokers.
+// takeTogether takes the waiting frames. After an error, the brokers must keep all of them.
 func (c *Centre) takeTogether(ctx context.Context) error {
 	waiting := c.waiting
 	c.waiting = together{}
 	runs := waiting.runs()
-	// Centres that share an archive take the logs in orders of their own, and so seldom wait for each other.
+	// Centres that share an archive take the logs in different orders, and so rarely wait for each other.
 	slices.SortStableFunc(runs, func(a, b []*ship.Frame) int { return cmp.Compare(a[0].Log[0]^c.order, b[0].Log[0]^c.order) })
 	for _, run := range runs {
 		if len(run) > 1 {
@@ -81,7 +81,7 @@ func (c *Centre) takeTogether(ctx context.Context) error {
 				continue
 			}
 		}
-		for _, f := range run { // some were taken before, or what they name is not there
+		for _, f := range run { // some were taken before, or refer to missing objects
 			if err := c.take(ctx, f); err != nil {
 				return err
 			}

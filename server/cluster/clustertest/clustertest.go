@@ -1,5 +1,5 @@
-// Package clustertest makes memories of which edges record and a centre keeps, so that what package storetest demands of a
-// memory is demanded of a cluster. Brokers, edges and shipping are the real ones; the centre is that of a test.
+// Package clustertest builds clusters in which edges record and a centre keeps, so that they can be tested against the
+// demands of package storetest on a memory. Brokers, edges and shipping are real; the test provides the centre.
 package clustertest
 
 import (
@@ -24,10 +24,10 @@ import (
 	"github.com/mnemeproxy/mneme/store/storetest"
 )
 
-// timeout is how long something may take that is to happen soon; only a failure takes that long.
+// timeout bounds the wait for something that normally happens quickly; only a failure takes that long.
 const timeout = time.Minute
 
-// Archive is what a centre keeps, and reads.
+// Archive is what a centre keeps and reads.
 type Archive interface {
 	storetest.Reader
 	storetest.Searcher
@@ -41,21 +41,21 @@ type Recorder interface {
 	Begin(ctx context.Context, o *store.Opening) (store.Recording, error)
 }
 
-// Centre is what stands behind the brokers. It has the accounts of package storetest.
+// Centre is the node behind the brokers. It has the accounts of package storetest.
 type Centre struct {
 	Arrivals cluster.Archive
 	Archive  Archive
 	Roster   cluster.Roster
 	Erasures cluster.Erasures
 
-	// Recorder is where the centre records beside its archive, Own is the log of that, and Carrier erases there; nil: its archive is
-	// where it does.
+	// Recorder records at the centre beside its archive, Own is the log of it, and Carrier erases there; nil: the
+	// centre records into its archive.
 	Recorder Recorder
 	Own      cluster.Log
 	Carrier  cluster.Carrier
 }
 
-// Gather has the centre begin to take what edges ship. It ends with the test, if it is not closed before.
+// Gather starts taking what edges ship. It ends with the test, unless it is closed before.
 func (c *Centre) Gather(t *testing.T, dir string, o cluster.Options) *cluster.Centre {
 	t.Helper()
 	o.Erasures, o.Own, o.Carrier = c.Erasures, c.Own, c.Carrier
@@ -65,10 +65,10 @@ func (c *Centre) Gather(t *testing.T, dir string, o cluster.Options) *cluster.Ce
 	return gathering
 }
 
-// edges is how many there are: turns of a conversation alternate between them.
+// edges is the number of edges: turns of a conversation alternate between them.
 const edges = 2
 
-// Memory is a cluster: its edges record, in turn, and what is read is the centre's, once the edges have shipped everything.
+// Memory is a cluster. Its edges record in turn; reads go to the centre, once the edges have shipped everything.
 type Memory struct {
 	Archive
 	own     cluster.Log // the centre's
@@ -79,16 +79,16 @@ type Memory struct {
 	mu   sync.Mutex
 	next int            // edge that records next
 	last int64          // millisecond in which the last exchange began
-	open map[string]int // exchanges that have not ended, and the edges that record them
+	open map[string]int // open exchanges, and the edges that record them
 }
 
-// Cluster is a memory, and finds what that holds.
+// Cluster is a memory with searches.
 type Cluster interface {
 	storetest.Memory
 	storetest.Searcher
 }
 
-// Over makes a cluster with a centre. It ends with the test. It gives and takes exports if the centre's archive does.
+// Over builds a cluster around a centre. It ends with the test. It exports and imports if the centre's archive does.
 func Over(t *testing.T, c Centre) Cluster {
 	t.Helper()
 	m := over(t, c)
@@ -123,7 +123,7 @@ func over(t *testing.T, c Centre) *Memory {
 	return m
 }
 
-// Embedded is a centre whose archive is the embedded store.
+// Embedded returns a centre whose archive is the embedded store.
 func Embedded(t *testing.T) Centre {
 	t.Helper()
 	e := openEngine(t, 0)
@@ -134,13 +134,13 @@ func Embedded(t *testing.T) Centre {
 	return Centre{Arrivals: e.Arrivals(), Archive: embedded{e.Archive(), e.Index()}, Roster: e.Roster(), Erasures: e.Erased()}
 }
 
-// embedded is what the embedded store reads and finds.
+// embedded combines the reads and searches of the embedded store.
 type embedded struct {
 	engine.Archive
 	engine.Index
 }
 
-// Begin records at the edge whose turn it is, in a millisecond of its own: ids are in the order of the clocks.
+// Begin records at the next edge, each time in a new millisecond: ids are ordered by clock.
 func (m *Memory) Begin(ctx context.Context, o *store.Opening) (store.Recording, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -158,7 +158,7 @@ func (m *Memory) Begin(ctx context.Context, o *store.Opening) (store.Recording, 
 	return &recording{r, m}, nil
 }
 
-// Off gives a recording of nothing.
+// Off returns a recording that records nothing.
 func (m *Memory) Off() store.Recording { return m.engines[0].Off() }
 
 // recording tells its memory when it has ended.
@@ -175,7 +175,7 @@ func (r *recording) Finish(ctx context.Context, closing *store.Closing) error {
 	return err
 }
 
-// ExchangeInfo asks the edge for what is still open.
+// ExchangeInfo asks the recording edge while the exchange is open.
 func (m *Memory) ExchangeInfo(account, id string) (*store.ExchangeInfo, error) {
 	m.mu.Lock()
 	edge, open := m.open[id]
@@ -186,7 +186,7 @@ func (m *Memory) ExchangeInfo(account, id string) (*store.ExchangeInfo, error) {
 	return m.shipped().ExchangeInfo(account, id)
 }
 
-// shipped gives the centre's archive once it has everything.
+// shipped returns the centre's archive once it has everything.
 func (m *Memory) shipped() Archive {
 	for _, e := range m.joined {
 		m.eventually("the edges have shipped everything", func() bool { return e.Status().Waiting == 0 })
@@ -197,12 +197,12 @@ func (m *Memory) shipped() Archive {
 	return m.Archive
 }
 
-// Exchange gives an exchange that the centre has.
+// Exchange returns an exchange that the centre has.
 func (m *Memory) Exchange(account, id string) (*store.Exchange, error) {
 	return m.shipped().Exchange(account, id)
 }
 
-// Exchanges lists those that the centre has.
+// Exchanges lists the centre's exchanges.
 func (m *Memory) Exchanges(account string, q store.ExchangeQuery) (store.ExchangePage, error) {
 	return m.shipped().Exchanges(account, q)
 }
@@ -257,7 +257,7 @@ func (m *transferring) Import(ctx context.Context, account string, e store.Expor
 	return m.centre.Import(ctx, account, e)
 }
 
-// Wait waits until the centre finds all that the edges have recorded.
+// Wait waits until searches at the centre find everything that the edges have recorded.
 func (m *Memory) Wait(ctx context.Context, account string) error {
 	return m.shipped().Wait(ctx, account)
 }
@@ -271,7 +271,7 @@ func (m *Memory) eventually(what string, holds func() bool) {
 	}
 }
 
-// openEngine opens the memory of a node, which closes with the test.
+// openEngine opens the memory of a node, and closes it with the test.
 func openEngine(t *testing.T, node uint16) *engine.Engine {
 	t.Helper()
 	dir := t.TempDir()
@@ -289,7 +289,7 @@ func openEngine(t *testing.T, node uint16) *engine.Engine {
 	return e
 }
 
-// startBroker runs a broker with JetStream in this process, and gives its URL.
+// startBroker runs a broker with JetStream in this process, and returns its URL.
 func startBroker(t *testing.T) string {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{
@@ -313,7 +313,7 @@ func check(t *testing.T, err error) {
 
 func logOf(t *testing.T) *slog.Logger { return slog.New(slog.NewTextHandler(logTo{t}, nil)) }
 
-// logTo writes what nodes log to the log of the test, until that has ended.
+// logTo writes the nodes' logs to the test's log, until the test has ended.
 type logTo struct{ t *testing.T }
 
 func (l logTo) Write(line []byte) (int, error) {

@@ -11,8 +11,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/storetest"
 )
 
-// Postgres is a centre whose archive is a database of that server, and a bucket if one is named. Accounts and keys are in an
-// embedded store, whose own exchanges come into the archive as well.
+// Postgres returns a centre whose archive is a database of the server, with a bucket if one is named. Accounts and keys
+// are in an embedded store, whose own exchanges are copied into the archive.
 func Postgres(t *testing.T, server *postgrestest.Server, bucket string) Centre {
 	t.Helper()
 	e := openEngine(t, 0)
@@ -40,7 +40,7 @@ func Postgres(t *testing.T, server *postgrestest.Server, bucket string) Centre {
 	}
 }
 
-// inPostgres is what a catalog reads, finds and tells.
+// inPostgres combines reads, searches and events of a catalog.
 type inPostgres struct {
 	catalog.Beside
 	*catalog.Events

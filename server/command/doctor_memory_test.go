@@ -90,7 +90,7 @@ func TestTheDoctorLooksAtTheDatabaseOfTheCentre(t *testing.T) {
 	at = "postgres://mneme:hunter2@127.0.0.1:1/memory"
 	look(problem, "cannot be reached")
 	at = "postgres://mneme:hunter2@127.0.0.1:port/memory"
-	look(problem, "no URL of a Postgres database")
+	look(problem, "not the URL of a Postgres database")
 }
 
 // standby has a process receive all that a server writes, which is all that is asked of a synchronous standby.

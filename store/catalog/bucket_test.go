@@ -347,7 +347,7 @@ func deletedAccount(t *testing.T, c *centre) {
 func anotherBucket(t *testing.T, c *centre) {
 	c.record(t, 1)
 	check(t, c.ship(t))
-	if err := c.open(t, c.service.Bucket(t)); err == nil || !strings.Contains(err.Error(), "none of the packs of this memory") {
+	if err := c.open(t, c.service.Bucket(t)); err == nil || !strings.Contains(err.Error(), "no packs of this memory") {
 		t.Errorf("error %v, want that it is another bucket", err)
 	}
 	if err := c.open(t, ""); err == nil || !strings.Contains(err.Error(), "set centre.bodies") {

@@ -119,11 +119,11 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 		c.running.Go(func() { c.retain(life) })
 	}
 	c.running.Go(func() {
-		c.follow(life, c.arrived, "exchanges could not be digested; they are tried again", c.digestSome)
+		c.follow(life, c.arrived, "exchanges could not be digested; retrying", c.digestSome)
 	})
-	c.running.Go(func() { c.follow(life, c.erasing, "an erasure could not go on; it is tried again", c.eraseSome) })
+	c.running.Go(func() { c.follow(life, c.erasing, "an erasure could not continue; retrying", c.eraseSome) })
 	if c.Packs != nil {
-		c.running.Go(func() { c.follow(life, c.tidying, "packs could not be tidied up; it is tried again", c.tidySome) })
+		c.running.Go(func() { c.follow(life, c.tidying, "packs could not be tidied up; retrying", c.tidySome) })
 	}
 	return c, nil
 }
@@ -132,7 +132,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 func hideURL(err error) error {
 	var parse *pgconn.ParseConfigError
 	if errors.As(err, &parse) {
-		return errors.New("this is no URL of a Postgres database; write postgres://USER@HOST/DATABASE")
+		return errors.New("this is not the URL of a Postgres database; write postgres://USER@HOST/DATABASE")
 	}
 	return err
 }
@@ -226,7 +226,7 @@ func unreadable(err error) error {
 	if err == nil || errors.As(err, &known) {
 		return err
 	}
-	e := codec.Errorf(codec.KindStorage, "the memory cannot be read at present: its database or its bucket cannot be reached; the log of the centre says why")
+	e := codec.Errorf(codec.KindStorage, "the memory cannot be read: its database or bucket is unreachable; see the centre's log")
 	e.Cause, e.RetryAfter = err, failedRest
 	return e
 }

@@ -67,7 +67,7 @@ func Examine(ctx context.Context, url string) (c Condition, err error) {
 		return c, advised(err)
 	}
 	if c.Tables, err = strconv.Atoi(version); err != nil || c.Tables < 1 {
-		return c, errors.Join(fmt.Errorf("the tables are of version %q, which no program makes", version), err)
+		return c, errors.Join(fmt.Errorf("the tables have the invalid version %q", version), err)
 	}
 	return c, nil
 }

@@ -374,7 +374,7 @@ func (c *Catalog) retain(ctx context.Context) {
 	for ctx.Err() == nil {
 		for _, a := range c.Accounts.List() {
 			if err := c.expire(ctx, a.Name); err != nil && ctx.Err() == nil {
-				c.Log.Warn("what is too old could not be erased; it is tried again", "account", a.Name, "error", err)
+				c.Log.Warn("exchanges past their retention could not be erased; retrying", "account", a.Name, "error", err)
 			}
 		}
 		sleep(ctx, retainEach)

@@ -109,7 +109,7 @@ func (e *Events) hear(conn *pgx.Conn) {
 		}
 		var notified []notifiedEvent
 		if err := json.Unmarshal([]byte(n.Payload), &notified); err != nil {
-			e.catalog.Log.Warn("what the database notifies of cannot be read", "error", err)
+			e.catalog.Log.Warn("a notification of the database cannot be read", "error", err)
 			continue
 		}
 		events := make([]store.Event, len(notified))

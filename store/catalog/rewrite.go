@@ -124,7 +124,7 @@ func (c *Catalog) rewrite(ctx context.Context, tx pgx.Tx, to *writing, packs []i
 	for _, id := range old {
 		if lost[pack.ID(id)] {
 			missing = append(missing, id)
-			c.Log.Error("a pack is not in the bucket; what it had cannot be read", "account", to.account, "pack", pack.ID(id))
+			c.Log.Error("a pack is not in the bucket; its content cannot be read", "account", to.account, "pack", pack.ID(id))
 			continue
 		}
 		gone = append(gone, id)
@@ -182,7 +182,7 @@ func move(ctx context.Context, tx pgx.Tx, account store.AccountNumber, names [][
 		select from object union all select from body`,
 		int64(account), names, how.packs, how.at, how.sizes)
 	if err == nil && moved.RowsAffected() != int64(len(names)) {
-		err = errors.New("rows that name a pack have changed while it was written again")
+		err = errors.New("rows that reference a pack have changed while it was rewritten")
 	}
 	return err
 }

@@ -87,7 +87,7 @@ func (c *Catalog) giveRoster(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := c.giver.give(ctx, c)
 		if err != nil && ctx.Err() == nil && !said {
-			c.Log.Warn("accounts are not given to workers; it is tried again", "error", err)
+			c.Log.Warn("accounts could not be published to workers; retrying", "error", err)
 		}
 		said = err != nil
 		sleep(ctx, rosterEach)

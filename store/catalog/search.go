@@ -31,10 +31,10 @@ func (c *Catalog) Search(ctx context.Context, account string, r *search.Request)
 		return nil, err
 	}
 	if wanted.Sessions && r.Offset+r.Limit > search.MostSessions {
-		return nil, codec.Errorf(codec.KindUnsupported, "This memory gives the first %d sessions of a search: ask for less with narrower words, filters or times.", search.MostSessions)
+		return nil, codec.Errorf(codec.KindUnsupported, "This memory returns only the first %d sessions of a search: narrow it by words, filters or times.", search.MostSessions)
 	}
 	if r.Offset > highestOffset {
-		return nil, codec.Errorf(codec.KindUnsupported, "This memory gives the first %d hits of a search: ask for less with narrower words, filters or times.", highestOffset)
+		return nil, codec.Errorf(codec.KindUnsupported, "This memory returns only the first %d hits of a search: narrow it by words, filters or times.", highestOffset)
 	}
 	number, err := c.Accounts.Number(account)
 	if err != nil {

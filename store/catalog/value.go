@@ -52,7 +52,7 @@ func (v *values) add(name []byte, k kept) {
 	}
 }
 
-var errNoBucket = errors.New("it is in a bucket, and centre.bodies names none")
+var errNoBucket = errors.New("it is stored in a bucket, and centre.bodies names none")
 
 // readPacks reads what is in packs. damage has the errors of what can no longer be read.
 func (c *Catalog) readPacks(ctx context.Context, account store.AccountNumber, v *values) (damage []error, err error) {
@@ -97,7 +97,7 @@ func (c *Catalog) load(ctx context.Context, q querier, account store.AccountNumb
 			continue // its pack was rewritten between the two reads
 		}
 		for _, err := range damage {
-			c.Log.Error("a part of the memory can no longer be read", "cause", err)
+			c.Log.Error("a part of the memory cannot be read", "cause", err)
 		}
 		break
 	}

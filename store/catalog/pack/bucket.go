@@ -25,7 +25,7 @@ type bucket struct {
 }
 
 var (
-	errExists  = errors.New("there is an object of that name")
+	errExists  = errors.New("an object of that name exists")
 	errMissing = errors.New("there is no such object")
 )
 
@@ -52,7 +52,7 @@ func openBucket(address, folder string) (*bucket, error) {
 	}
 	service, err := url.Parse(at)
 	if err != nil || service.Scheme != "http" && service.Scheme != "https" || service.Host == "" || strings.Trim(service.Path, "/") != "" {
-		return nil, fmt.Errorf("%s is no address of a service: write https://HOST", envEndpoint)
+		return nil, fmt.Errorf("%s is not the address of a service: write https://HOST", envEndpoint)
 	}
 	client, err := minio.NewCore(service.Host, &minio.Options{
 		Creds: credentials.NewChainCredentials([]credentials.Provider{

@@ -91,7 +91,7 @@ func (p *Packs) Check(ctx context.Context) error {
 	removed := p.bucket.remove(ctx, key)
 	switch {
 	case again == nil:
-		return fmt.Errorf("bucket %s lets an object be written twice: its service has to know If-None-Match", p.bucket.name)
+		return fmt.Errorf("bucket %s overwrites objects: its service must support If-None-Match", p.bucket.name)
 	case !errors.Is(again, errExists):
 		return fmt.Errorf("bucket %s cannot be written: %w", p.bucket.name, again)
 	case err == nil && string(read) != magic:
@@ -100,7 +100,7 @@ func (p *Packs) Check(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("bucket %s cannot be read: %w", p.bucket.name, err)
 	case removed != nil:
-		return fmt.Errorf("nothing can be deleted in bucket %s: %w", p.bucket.name, removed)
+		return fmt.Errorf("bucket %s does not allow deletion: %w", p.bucket.name, removed)
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (p *Packs) KeepsVersions(ctx context.Context) (bool, error) {
 	defer cancel()
 	kept, err := p.bucket.client.GetBucketVersioning(ctx, p.bucket.name)
 	if err != nil {
-		return false, fmt.Errorf("bucket %s does not say whether it keeps former versions: %w", p.bucket.name, err)
+		return false, fmt.Errorf("read the versioning of bucket %s: %w", p.bucket.name, err)
 	}
 	return kept.Status != "", nil
 }
@@ -136,7 +136,7 @@ func (p *Packs) CheckOwned(ctx context.Context) error {
 	defer cancel()
 	_, err := p.bucket.read(ctx, owned, 0, 1)
 	if errors.Is(err, errMissing) {
-		err = fmt.Errorf("it has none of the packs of this memory, so that it may be another one; where they are lost, write an object %s there to go on without them", p.bucket.path(owned))
+		err = fmt.Errorf("it has no packs of this memory, so it may be the wrong one; if they are lost, create an object %s there to continue without them", p.bucket.path(owned))
 	}
 	if err != nil {
 		return fmt.Errorf("bucket %s: %w", p.bucket.name, err)

@@ -235,7 +235,7 @@ func TestABucketThatCannotBeUsedIsRefusedAtTheStart(t *testing.T) {
 		"another secret":       {bucket: sound, env: "AWS_SECRET_ACCESS_KEY", value: "not-the-secret", want: "cannot be written"},
 		"no URL":               {bucket: "memory", want: "write s3://BUCKET"},
 		"credentials in a URL": {bucket: "s3://me:hidden-word@memory", want: "write s3://BUCKET"},
-		"no address":           {bucket: sound, env: "AWS_ENDPOINT_URL_S3", value: "hidden-word", want: "no address of a service"},
+		"no address":           {bucket: sound, env: "AWS_ENDPOINT_URL_S3", value: "hidden-word", want: "not the address of a service"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.env != "" {

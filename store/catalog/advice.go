@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// advised adds to the error of a database that cannot be opened what is to be done about it.
+// advised adds advice to the error of a database that cannot be opened.
 func advised(err error) error {
 	var refused *pgconn.PgError
 	var connect *pgconn.ConnectError
@@ -22,7 +22,7 @@ func advised(err error) error {
 	return err
 }
 
-// advices are what is to be done, by the codes of errors in Postgres' documentation.
+// advices maps error codes of Postgres' documentation to advice.
 var advices = map[string]string{
 	"28P01": "the password is wrong; set the right one in PGPASSWORD, or in a password file",
 	"28000": "the server rejects the user; see its pg_hba.conf",

@@ -10,11 +10,11 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// asideTogether is how many entries that were put aside are read at once.
+// asideTogether is how many entries kept aside are read at once.
 const asideTogether = 16
 
-// putAside keeps entries that are refused, as part of the transaction which takes their frame. They are named after their bytes:
-// what comes twice is kept once.
+// putAside stores refused entries in the transaction that takes their frame. They are named after the hash of their
+// content, so that duplicates are stored once.
 func putAside(ctx context.Context, tx pgx.Tx, refused []store.Refused) error {
 	for i := range refused {
 		content := ship.AppendEntries(nil, []ship.Entry{refused[i].Entry})
@@ -26,13 +26,13 @@ func putAside(ctx context.Context, tx pgx.Tx, refused []store.Refused) error {
 	return nil
 }
 
-// Aside has the entries that were refused.
+// Aside gives access to the refused entries of a catalog.
 type Aside struct{ catalog *Catalog }
 
-// AsideOf gives those of a catalog.
+// AsideOf returns the refused entries of a catalog.
 func AsideOf(c *Catalog) Aside { return Aside{c} }
 
-// Count is how many there are.
+// Count returns their number.
 func (a Aside) Count(ctx context.Context) (n int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -40,7 +40,7 @@ func (a Aside) Count(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// Retry tries again to keep them.
+// Retry tries to take them again, and deletes those that are taken.
 func (a Aside) Retry(ctx context.Context) error {
 	for after := []byte{}; ; {
 		entries, err := a.some(ctx, after)

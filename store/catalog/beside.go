@@ -7,7 +7,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Own is a store that records by itself, and whose log the catalog takes as it takes those of edges.
+// Own is a store that records for itself, and whose log the catalog takes as it takes those of edges.
 type Own interface {
 	Exchange(account, id string) (*store.Exchange, error)
 	ExchangeInfo(account, id string) (*store.ExchangeInfo, error)
@@ -35,26 +35,26 @@ func isMissing(err error) bool {
 	return err != nil && codec.AsError(err, "").Kind == codec.KindNotFound
 }
 
-// Exchange is [Catalog.Exchange] of both.
+// Exchange is [Catalog.Exchange] for both.
 func (b Beside) Exchange(account, id string) (*store.Exchange, error) {
 	x, err := b.Catalog.Exchange(account, id)
 	return otherwise(x, err, func() (*store.Exchange, error) { return b.Own.Exchange(account, id) })
 }
 
-// ExchangeInfo is [Catalog.ExchangeInfo] of both.
+// ExchangeInfo is [Catalog.ExchangeInfo] for both.
 func (b Beside) ExchangeInfo(account, id string) (*store.ExchangeInfo, error) {
 	x, err := b.Catalog.ExchangeInfo(account, id)
 	return otherwise(x, err, func() (*store.ExchangeInfo, error) { return b.Own.ExchangeInfo(account, id) })
 }
 
-// AnsweredAs is [Catalog.AnsweredAs] of both.
+// AnsweredAs is [Catalog.AnsweredAs] for both.
 func (b Beside) AnsweredAs(account, response string) (string, error) {
 	id, err := b.Catalog.AnsweredAs(account, response)
 	return otherwise(id, err, func() (string, error) { return b.Own.AnsweredAs(account, response) })
 }
 
-// Import takes one step of an export into the store, with whose log it comes into the catalog; lists and searches have it from
-// then on. An exchange that is in the catalog, or was erased there, is left as it is and gives false.
+// Import imports one element of an export into the store, whose log takes it to the catalog, where lists and searches
+// find it. An exchange that is in the catalog, or was erased there, is not imported: taken is false.
 func (b Beside) Import(ctx context.Context, account string, e store.Exported) (taken bool, err error) {
 	known := false
 	switch {
@@ -71,12 +71,12 @@ func (b Beside) Import(ctx context.Context, account string, e store.Exported) (t
 	if err != nil {
 		return false, err
 	}
-	// A session is made in the store in any case, for its exchanges to find it there.
+	// The store creates the session in any case, since its exchanges look for it there.
 	taken, err = b.Own.Import(ctx, account, e)
 	return taken && !known, err
 }
 
-// knows reports whether an exchange is there, or was and was erased.
+// knows reports whether an exchange exists, or existed and was erased.
 func (c *Catalog) knows(ctx context.Context, account, id string) (known bool, err error) {
 	number, err := c.number(account)
 	if err != nil {

@@ -18,44 +18,44 @@ import (
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-// Accounts are those whose memory is kept. The numbers stand for them in the database, and are never given twice.
+// Accounts are the accounts whose memory is kept. Numbers identify them in the database and are never reused.
 type Accounts interface {
-	Number(account string) (store.AccountNumber, error) // [codec.KindNotFound] for one that is not there
+	Number(account string) (store.AccountNumber, error) // [codec.KindNotFound] if there is none
 	List() []store.Account
 }
 
 // Options configure [Open].
 type Options struct {
 	URL    string // of the database, such as postgres://mneme@db/mneme; [pgxpool.ParseConfig] says what it may hold
-	Centre string // id of what numbers the accounts: the tables of another one are left alone. [CentreOf] gives it to a worker
+	Centre string // id of the centre that numbers the accounts: tables of another centre are not touched. [CentreOf] returns it for a worker
 
-	Packs     *pack.Packs   // where bodies are kept from now on; nil: in the database
-	Abandoned time.Duration // when a pack that was begun and not kept is deleted, for its centre has ended; the same on all; 0: two minutes
+	Packs     *pack.Packs   // where bodies are stored; nil: in the database
+	Abandoned time.Duration // age at which an unfinished pack is deleted, since its centre must have ended; the same on all nodes; 0: two minutes
 
-	// Accounts are those of the centre that keeps them, which also erases by age and ends erasures; nil: another one does, and this
-	// is a worker. Any number of workers may share in the rest.
+	// Accounts belongs to the centre that keeps the accounts, which also erases by age and completes erasures. With nil
+	// this is a worker, and another centre does that. Any number of workers may share the remaining work.
 	Accounts  Accounts
-	Retention func(account string) store.Retention        // MaxBytes is not kept here; not for a worker
-	Redactor  func(account string) *redact.Redactor       // masks what is digested once more
-	Digest    func(*store.Exchange) (store.Digest, error) // what turns are made by
+	Retention func(account string) store.Retention        // MaxBytes is not enforced here; unused by a worker
+	Redactor  func(account string) *redact.Redactor       // masks what is digested again
+	Digest    func(*store.Exchange) (store.Digest, error) // makes turns
 
-	// Forget erases what else has exchanges of an account. It returns when they are gone, before the receipt says so.
+	// Forget erases other copies of an account's exchanges. It returns when they are gone, before the receipt says so.
 	Forget func(ctx context.Context, account string, sel store.Selection) error
 
 	Log *slog.Logger // nil: discard
 }
 
-// Catalog is memory in Postgres. All methods may be called from any goroutine. Close ends it.
+// Catalog is a memory in Postgres. All methods may be called concurrently. Close ends it.
 type Catalog struct {
 	Options
-	Events *Events // tells of commits
+	Events *Events // publishes commits
 
 	pool   *pgxpool.Pool
 	centre string
 
 	arrived chan struct{} // has a value when there may be something to digest
-	erasing chan struct{} // likewise, to erase
-	tidying chan struct{} // likewise, to delete in the bucket
+	erasing chan struct{} // the same for erasures
+	tidying chan struct{} // the same for deletions in the bucket
 	giver   giver
 	life    context.Context // ends with Close
 	stop    context.CancelFunc
@@ -63,16 +63,16 @@ type Catalog struct {
 }
 
 const (
-	openTimeout = 5 * time.Minute  // the tables are some hundred files, each synced when they are made
+	openTimeout = 5 * time.Minute  // creating the tables creates several hundred files, each of which is synced
 	dialTimeout = 10 * time.Second // unless the URL has a connect_timeout
-	idleLook    = 2 * time.Second  // how often another centre's work is looked for
-	failedRest  = time.Second      // after the database failed
+	idleLook    = 2 * time.Second  // interval of looking for other centres' work
+	failedRest  = time.Second      // after an error of the database
 	readTimeout = 30 * time.Second
 
-	usageTimeout = 5 * time.Minute // every row of an account is read
+	usageTimeout = 5 * time.Minute // it reads every row of an account
 )
 
-// Open opens the database, and makes the tables where there are none.
+// Open opens the database, and creates the tables if there are none.
 func Open(ctx context.Context, o Options) (*Catalog, error) {
 	if o.Abandoned == 0 {
 		o.Abandoned = mostBegun
@@ -86,7 +86,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	}
 	config.ConnConfig.RuntimeParams["search_path"] = schemaName
 	config.ConnConfig.RuntimeParams["application_name"] = "mneme"
-	config.ConnConfig.RuntimeParams["default_transaction_isolation"] = "read committed" // statements see what a lock has waited for
+	config.ConnConfig.RuntimeParams["default_transaction_isolation"] = "read committed" // statements see what was committed while they waited for a lock
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = dialTimeout
 	}
@@ -128,7 +128,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	return c, nil
 }
 
-// hideURL leaves out what a URL may hold: a password.
+// hideURL replaces errors that may quote a URL, which may contain a password.
 func hideURL(err error) error {
 	var parse *pgconn.ParseConfigError
 	if errors.As(err, &parse) {
@@ -137,7 +137,7 @@ func hideURL(err error) error {
 	return err
 }
 
-// Close ends what runs beside requests. What was not digested or erased by then is so after the next start.
+// Close stops the background work. The next start resumes unfinished digests and erasures.
 func (c *Catalog) Close() {
 	c.stop()
 	c.running.Wait()
@@ -145,7 +145,7 @@ func (c *Catalog) Close() {
 	c.pool.Close()
 }
 
-// follow does work as long as there is some, when it is woken and from time to time.
+// follow does work until there is none left, each time it is woken and at intervals.
 func (c *Catalog) follow(ctx context.Context, woken <-chan struct{}, failed string, work func(context.Context) (more bool, err error)) {
 	said := false
 	for ctx.Err() == nil {
@@ -186,18 +186,18 @@ func wake(c chan struct{}) {
 	}
 }
 
-// isConflict reports whether a transaction was given up in favour of another one.
+// isConflict reports whether Postgres aborted a transaction in favour of another one.
 func isConflict(err error) bool {
 	var e *pgconn.PgError
 	return errors.As(err, &e) && (e.Code == "40P01" || e.Code == "40001")
 }
 
-// update runs a transaction, again where another one came first.
+// update runs a transaction, and repeats it after a conflict.
 func (c *Catalog) update(ctx context.Context, change func(pgx.Tx) error) error {
 	return again(ctx, func() error { return pgx.BeginFunc(ctx, c.pool, change) })
 }
 
-// again tries once more what was given up in favour of another transaction.
+// again repeats try while it fails with a conflict.
 func again(ctx context.Context, try func() error) error {
 	for {
 		err := try()
@@ -207,20 +207,21 @@ func again(ctx context.Context, try func() error) error {
 	}
 }
 
-// shareAccount keeps the objects of an account from being freed until the transaction ends.
+// shareAccount prevents objects of an account from being freed until the transaction ends.
 func shareAccount(ctx context.Context, tx pgx.Tx, account store.AccountNumber) error {
 	_, err := tx.Exec(ctx, "select pg_advisory_xact_lock_shared($1, $2)", lockAccount, int32(account))
 	return err
 }
 
-// arriveAlone is [shareAccount] for a transaction that keeps exchanges: no other one does so for the account until it ends. What
-// is not there yet, such as the session of a conversation that two edges have begun, has no row that could be locked.
+// arriveAlone is [shareAccount] for a transaction that stores exchanges: no other one stores any for the account until
+// it ends. A row lock would not do, since what does not exist yet, such as the session of a conversation that two edges
+// have begun, has no row.
 func arriveAlone(ctx context.Context, tx pgx.Tx, account store.AccountNumber) error {
 	_, err := tx.Exec(ctx, "select pg_advisory_xact_lock_shared($1, $3), pg_advisory_xact_lock($2, $3)", lockAccount, lockArrival, int32(account))
 	return err
 }
 
-// unreadable is the error of a read that failed.
+// unreadable wraps the error of a failed read.
 func unreadable(err error) error {
 	var known *codec.Error
 	if err == nil || errors.As(err, &known) {
@@ -231,13 +232,13 @@ func unreadable(err error) error {
 	return e
 }
 
-// number gives the number of an account, as parameters have it.
+// number returns the number of an account as a query parameter.
 func (c *Catalog) number(account string) (int64, error) {
 	number, err := c.Accounts.Number(account)
 	return int64(number), err
 }
 
-// numbers gives those of an account, or with "" of all.
+// numbers returns the number of an account, or those of all accounts for "".
 func (c *Catalog) numbers(account string) (numbers []int64, err error) {
 	if account != "" {
 		number, err := c.number(account)

@@ -11,23 +11,23 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Condition is what a database says of itself to who operates it.
+// Condition is the state of a database, for its operator.
 type Condition struct {
 	Version   string // of the server
 	Tables    int    // version of the tables; 0: there are none
-	Known     int    // version of the tables that this program makes
-	ReadOnly  bool   // it is a standby, or takes no changes
+	Known     int    // version of the tables that this program creates
+	ReadOnly  bool   // it is a standby, or read-only
 	Fsync     bool
 	Commit    string // synchronous_commit of this user
 	Standbys  string // synchronous_standby_names
-	Connected int    // synchronous standbys that are connected; -1: this user may not see them
+	Connected int    // connected synchronous standbys; -1: this user may not see them
 	Skew      time.Duration
 }
 
-// examineTime bounds how long a database may take to say how it is.
+// examineTime limits an examination.
 const examineTime = 10 * time.Second
 
-// Examine asks a database how it is, and changes nothing.
+// Examine returns the condition of a database, and changes nothing.
 func Examine(ctx context.Context, url string) (c Condition, err error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// retainEach is how often what is too old is looked for.
+// retainEach is how often exchanges that are too old are looked for.
 const retainEach = 10 * time.Minute
 
-// Erase erases the selected exchanges of an account behind the requests, and gives the receipt to follow it by. With dryRun
-// it counts and erases nothing. What was erased is not taken again.
+// Erase erases the selected exchanges of an account in the background, and returns the receipt that shows its progress.
+// With dryRun it only counts. Erased exchanges are not taken again.
 func (c *Catalog) Erase(ctx context.Context, account string, sel store.Selection, dryRun bool) (*store.Erasure, error) {
 	number, err := c.number(account)
 	if err == nil {
@@ -71,7 +71,7 @@ func (c *Catalog) eraseDryRun(ctx context.Context, account string, number int64,
 	return e, nil
 }
 
-// Erasure gives the receipt of an erasure of the account.
+// Erasure returns the receipt of an erasure of the account.
 func (c *Catalog) Erasure(account, id string) (*store.Erasure, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
@@ -90,11 +90,11 @@ func (c *Catalog) Erasure(account, id string) (*store.Erasure, error) {
 	if err == nil {
 		err = json.Unmarshal([]byte(receipt), e)
 	}
-	e.Late += late // to what a former store has counted
+	e.Late += late // in addition to those that a former store has counted
 	return e, unreadable(err)
 }
 
-// eraseSome goes on with the oldest erasure that is not done.
+// eraseSome continues the oldest unfinished erasure.
 func (c *Catalog) eraseSome(ctx context.Context) (more bool, err error) {
 	var number int64
 	var receipt string
@@ -110,7 +110,8 @@ func (c *Catalog) eraseSome(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	account := store.AccountNumber(number)
-	// What was being kept when this was asked for is there afterwards; what is kept later is held against it.
+	// Wait for transactions that are storing exchanges. Those that begin later check their exchanges against this
+	// erasure.
 	if err := c.update(ctx, func(tx pgx.Tx) error { return arriveAlone(ctx, tx, account) }); err != nil {
 		return false, err
 	}
@@ -124,7 +125,7 @@ func (c *Catalog) eraseSome(ctx context.Context) (more bool, err error) {
 		}
 		after = next
 	}
-	if c.worker() { // what the centre that keeps the accounts has recorded itself goes as well, before the receipt says so
+	if c.worker() { // the centre that keeps the accounts erases its own exchanges as well before it completes the receipt
 		return false, nil
 	}
 	if c.Forget != nil && e.Reason == store.ErasedByRequest {
@@ -143,7 +144,7 @@ func (c *Catalog) eraseSome(ctx context.Context) (more bool, err error) {
 	return true, c.update(ctx, func(tx pgx.Tx) error { return c.finishErasure(ctx, tx, account, e.ID) })
 }
 
-// nameOf gives the name of an account; "" for one that is gone.
+// nameOf returns the name of an account; "" if it was deleted.
 func (c *Catalog) nameOf(number store.AccountNumber) string {
 	for _, a := range c.Accounts.List() {
 		if n, err := c.Accounts.Number(a.Name); err == nil && n == number {
@@ -153,13 +154,12 @@ func (c *Catalog) nameOf(number store.AccountNumber) string {
 	return ""
 }
 
-// lockErasure reads the receipt of an erasure that is not done, for the transaction to go on with; nil where it is done, or gone
-// with its account.
+// lockErasure reads and locks the receipt of an unfinished erasure; nil if it is done, or was deleted with its account.
 func lockErasure(ctx context.Context, tx pgx.Tx, account store.AccountNumber, id string) (*store.Erasure, error) {
 	var receipt string
 	err := tx.QueryRow(ctx, "select receipt from erasures where account = $1 and id = $2 and not done for update", int64(account), id).Scan(&receipt)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // nothing is left to be done
+		return nil, nil //nolint:nilnil // nothing is left to do
 	}
 	e := new(store.Erasure)
 	if err == nil {
@@ -198,7 +198,7 @@ func (c *Catalog) eraseBatch(ctx context.Context, tx pgx.Tx, account store.Accou
 	var size int64
 	var pack *int64
 	var packs []int64
-	gone := make(map[string]string) // and the sessions that they were in at last
+	gone := make(map[string]string) // by id, with the session they were last in
 	_, err = pgx.ForEachRow(rows, []any{&id, &session, &size, &pack}, func() error {
 		gone[id] = session
 		if pack != nil {
@@ -243,7 +243,7 @@ func (c *Catalog) eraseBatch(ctx context.Context, tx pgx.Tx, account store.Accou
 	return bury(ctx, tx, map[store.AccountNumber][]buried{account: erased})
 }
 
-// eraseTurns takes the turns of exchanges away, with the histories that lead to them.
+// eraseTurns deletes the turns of exchanges, and the histories that lead to them.
 func (c *Catalog) eraseTurns(ctx context.Context, tx pgx.Tx, account store.AccountNumber, infos []store.ExchangeInfo) error {
 	sessions := make(map[string]string)
 	var ids []string
@@ -259,7 +259,7 @@ func (c *Catalog) eraseTurns(ctx context.Context, tx pgx.Tx, account store.Accou
 	var id string
 	var record []byte
 	_, err = pgx.ForEachRow(rows, []any{&id, &record}, func() error {
-		_, histories, _ := store.ReadTurn(record) // one that cannot be read is gone as well
+		_, histories, _ := store.ReadTurn(record) // an unreadable turn is gone as well
 		for _, h := range histories {
 			noted[sessions[id]] = append(noted[sessions[id]], slices.Clone(h))
 		}
@@ -281,7 +281,7 @@ func queueReceipt(batch *pgx.Batch, account store.AccountNumber, e *store.Erasur
 	return err
 }
 
-// freeObjects frees what nothing names any more. Nothing arrives for the account meanwhile.
+// freeObjects deletes unreferenced objects. Nothing can arrive for the account meanwhile.
 func (c *Catalog) freeObjects(ctx context.Context, tx pgx.Tx, account store.AccountNumber, erasure string) error {
 	e, err := lockErasure(ctx, tx, account, erasure)
 	if err != nil || e == nil {
@@ -315,13 +315,13 @@ func (c *Catalog) freeObjects(ctx context.Context, tx pgx.Tx, account store.Acco
 	return putReceipt(ctx, tx, account, e, false)
 }
 
-// finishErasure ends the receipt, once nothing of what was erased is anywhere.
+// finishErasure completes the receipt, once none of the erased data exists any more.
 func (c *Catalog) finishErasure(ctx context.Context, tx pgx.Tx, account store.AccountNumber, erasure string) error {
 	e, err := lockErasure(ctx, tx, account, erasure)
 	if err != nil || e == nil {
 		return err
 	}
-	e.State, e.Completed = store.ErasureDone, time.Now().UTC().Truncate(time.Microsecond) // as noteLatest keeps it
+	e.State, e.Completed = store.ErasureDone, time.Now().UTC().Truncate(time.Microsecond) // the precision of noteLatest
 	if e.Reason == store.ErasedByRequest {
 		if err := noteLatest(ctx, tx, e.Completed); err != nil {
 			return err
@@ -341,7 +341,7 @@ func putReceipt(ctx context.Context, tx pgx.Tx, account store.AccountNumber, e *
 	return tx.SendBatch(ctx, batch).Close()
 }
 
-// DeleteAccount removes all that there is of an account.
+// DeleteAccount deletes everything of an account.
 func (c *Catalog) DeleteAccount(ctx context.Context, account store.AccountNumber) error {
 	c.giver.mu.Lock()
 	defer c.giver.mu.Unlock()
@@ -369,7 +369,7 @@ func (c *Catalog) DeleteAccount(ctx context.Context, account store.AccountNumber
 	return c.remove(ctx, int64(account))
 }
 
-// retain erases what is older than the rules let stand, from time to time.
+// retain periodically erases exchanges that are older than the retention allows.
 func (c *Catalog) retain(ctx context.Context) {
 	for ctx.Err() == nil {
 		for _, a := range c.Accounts.List() {

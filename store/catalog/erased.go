@@ -19,11 +19,11 @@ import (
 // buried is an exchange that stays erased, here and at the edges.
 type buried struct {
 	exchange string
-	late     *string // the erasure that it has arrived after; nil: it was here
+	late     *string // the erasure after which it arrived; nil: it was here
 }
 
-// bury puts exchanges into the log of what was erased. Numbers of the log are in the order of commits, so that no reader goes
-// past one that is yet to come: a transaction calls it last.
+// bury appends exchanges to the log of erasures. A transaction calls it last, so that numbers of the log are in commit
+// order and no reader skips an entry that is not committed yet.
 func bury(ctx context.Context, tx pgx.Tx, erased map[store.AccountNumber][]buried) error {
 	if len(erased) == 0 {
 		return nil
@@ -42,7 +42,7 @@ func bury(ctx context.Context, tx pgx.Tx, erased map[store.AccountNumber][]burie
 	return buryInOrder(ctx, tx, accounts, ids, late)
 }
 
-// buryInOrder is bury for a transaction that has the lock of the log.
+// buryInOrder is bury for a transaction that holds the lock of the log.
 func buryInOrder(ctx context.Context, tx pgx.Tx, accounts []int64, ids []string, late []*string) error {
 	_, err := tx.Exec(ctx, `
 		with asked as (
@@ -57,7 +57,7 @@ func buryInOrder(ctx context.Context, tx pgx.Tx, accounts []int64, ids []string,
 	return err
 }
 
-// sortOutLate takes those exchanges away that arrive after an erasure which was to erase them.
+// sortOutLate removes exchanges that arrive after an erasure that covers them.
 func (k *keeping) sortOutLate(ctx context.Context, arriving []*store.Shipped) (rest []*store.Shipped, err error) {
 	asked, err := askedSince(ctx, k.tx, k.account, arriving)
 	if err != nil || len(asked) == 0 {
@@ -77,11 +77,11 @@ func (k *keeping) sortOutLate(ctx context.Context, arriving []*store.Shipped) (r
 			k.late = append(k.late, buried{id, &asked[meant].ID})
 		}
 	}
-	_, _, err = in.Changed() // nothing was, and all could be read
+	_, _, err = in.Changed() // nothing has changed; this only checks that everything was readable
 	return rest, err
 }
 
-// askedSince gives the erasures by request that were asked for after the first of the exchanges began, the last one first.
+// askedSince returns the requested erasures that were created after the first of the exchanges began, newest first.
 func askedSince(ctx context.Context, tx pgx.Tx, account store.AccountNumber, exchanges []*store.Shipped) (asked []*store.Erasure, err error) {
 	if len(exchanges) == 0 {
 		return nil, nil
@@ -101,14 +101,14 @@ func askedSince(ctx context.Context, tx pgx.Tx, account store.AccountNumber, exc
 	return asked, err
 }
 
-// Erased is what was erased by request, for the edges to erase it, too.
+// Erased is the log of requested erasures, which edges carry out as well.
 type Erased struct{ catalog *Catalog }
 
-// Erased gives the part that has erasures reach the edges.
+// Erased returns the part of the catalog that shares erasures with edges.
 func (c *Catalog) Erased() Erased { return Erased{c} }
 
-// After gives what was erased by request after an entry of the log, in the order of that: most exchanges at most, and the entry
-// to go on after. An entry that the log does not have, since the database was set back, counts as its beginning.
+// After returns the exchanges that follow an entry of the erasure log, at most most of them, and the last one's mark. A
+// mark that does not match the log, since the database was restored from a backup, means its beginning.
 func (e Erased) After(mark ship.ErasedMark, most int) (page []ship.ErasedExchange, upTo ship.ErasedMark, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
@@ -144,7 +144,7 @@ func (e Erased) After(mark ship.ErasedMark, most int) (page []ship.ErasedExchang
 	return page, upTo, unreadable(err)
 }
 
-// latestName is the row of meta that says when the last erasure by request was done, in microseconds since 1970.
+// latestName is the row of meta with the completion time of the last requested erasure, in microseconds since 1970.
 const latestName = "erased"
 
 func noteLatest(ctx context.Context, tx pgx.Tx, done time.Time) error {
@@ -153,7 +153,7 @@ func noteLatest(ctx context.Context, tx pgx.Tx, done time.Time) error {
 	return err
 }
 
-// Latest is when the last erasure by request was done; zero: there was none.
+// Latest returns when the last requested erasure was completed; zero: there is none.
 func (e Erased) Latest() (time.Time, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
@@ -169,7 +169,7 @@ func (e Erased) Latest() (time.Time, error) {
 	return time.UnixMicro(micros), err
 }
 
-// Edges gives the edges that were ever heard.
+// Edges returns all edges that were ever heard.
 func (e Erased) Edges() (edges []store.EdgeErased, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
@@ -187,7 +187,7 @@ func (e Erased) Edges() (edges []store.EdgeErased, err error) {
 	return edges, unreadable(err)
 }
 
-// NoteEdge keeps what is known of an edge. Other centres may know more of it.
+// NoteEdge merges the state of an edge into its row, which other centres may have updated.
 func (e Erased) NoteEdge(ctx context.Context, edge store.EdgeErased) error {
 	_, err := e.catalog.pool.Exec(ctx, `insert into edges values ($1, $2, $3, $4) on conflict (node) do update
 		set seen = greatest(edges.seen, excluded.seen), clean = greatest(edges.clean, excluded.clean), gone = excluded.gone`,
@@ -195,7 +195,7 @@ func (e Erased) NoteEdge(ctx context.Context, edge store.EdgeErased) error {
 	return err
 }
 
-// A time that is not known is null.
+// Unknown times are null.
 
 func known(t *time.Time) time.Time {
 	if t == nil {

@@ -11,19 +11,19 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// eventChannel is the channel of the database on which those who commit tell all others what they have.
+// eventChannel is the Postgres channel on which committed events are published.
 const eventChannel = "mneme_events"
 
-// notifiedEvents is how many events a notification holds at most: Postgres takes 8,000 bytes, and an event has less than 300.
+// notifiedEvents limits the events in a notification: Postgres accepts 8,000 bytes, and an event has less than 300.
 const notifiedEvents = 24
 
-// notifiedEvent is an event on its way.
+// notifiedEvent is an event in a notification.
 type notifiedEvent struct {
 	Account store.AccountNumber `json:"account"`
 	store.Event
 }
 
-// queueEvents tells all who listen of events, once the transaction is committed.
+// queueEvents publishes events when the transaction commits.
 func queueEvents(batch *pgx.Batch, events []store.Event) {
 	for len(events) > 0 {
 		n := min(len(events), notifiedEvents)
@@ -54,7 +54,7 @@ func digested(account store.AccountNumber, info *store.ExchangeInfo) store.Event
 	return e
 }
 
-// Events tells what all programs on the database commit, from the first subscription on.
+// Events are the events that all programs on the database commit, from the first subscription on.
 type Events struct {
 	catalog *Catalog
 	hub     store.EventHub
@@ -63,8 +63,8 @@ type Events struct {
 	listening bool       // guarded by mu
 }
 
-// Subscribe subscribes to the events of an account after the one with number after; 0 means from now on. Exchanges are told
-// when they have arrived, not when they begin. The subscriber closes it.
+// Subscribe subscribes to the events of an account after the one with number after; 0 means from now on. Exchanges are
+// reported when they have arrived, not when they begin. The subscriber must close the subscription.
 func (e *Events) Subscribe(account string, after uint64) (*store.Subscription, error) {
 	number, err := e.catalog.Accounts.Number(account)
 	if err != nil {
@@ -76,7 +76,7 @@ func (e *Events) Subscribe(account string, after uint64) (*store.Subscription, e
 	return e.hub.Subscribe(number, after), nil
 }
 
-// listen begins to receive events, unless that is under way.
+// listen starts receiving events, unless it has been started.
 func (e *Events) listen() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -98,7 +98,7 @@ func (e *Events) listen() error {
 	return nil
 }
 
-// hear passes events on until the connection is lost. Events are missed from then on, until somebody subscribes again.
+// hear publishes events until the connection is lost. Then events are missed until somebody subscribes again.
 func (e *Events) hear(conn *pgx.Conn) {
 	life := e.catalog.life
 	defer func() { _ = conn.Close(context.WithoutCancel(life)) }()

@@ -11,10 +11,10 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// countedTurns is how many of the newest turns of an account the values of facets are counted in.
+// countedTurns is the number of an account's newest turns whose facets are counted.
 const countedTurns = 5000
 
-// countFacets puts the values of the account's facets into an answer.
+// countFacets adds the values of the account's facets to an answer.
 func (c *Catalog) countFacets(ctx context.Context, account store.AccountNumber, answer *search.Answer) error {
 	facets, most := search.Facets()
 	answer.Facets = make(map[string][]lexical.FacetValue, len(facets))

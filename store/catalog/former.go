@@ -12,8 +12,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// Former is a store that had the memory of a centre before the database. What it holds arrives as a log does; what it no longer
-// holds is in none.
+// Former is a store that held the memory of a centre before the database. The exchanges it holds arrive as a log; those
+// erased in it are in no log.
 type Former interface {
 	After(mark ship.ErasedMark, most int) (page []ship.ErasedExchange, upTo ship.ErasedMark, err error)
 	Asked(visit func(account string, asked *store.Erasure) error) error
@@ -21,18 +21,18 @@ type Former interface {
 	Latest() (time.Time, error)
 }
 
-// formerName is the row of meta that says that the erasures of the former store are here.
+// formerName is the row of meta that shows that the erasures of the former store were taken over.
 const formerName = "former"
 
-// formerMost is how many erased exchanges are taken over by one statement.
+// formerMost is how many erased exchanges one statement takes over.
 const formerMost = 2000
 
-// TakeOver has what was erased in the former store stay erased: its log, the receipts of what was asked for, and the edges that
-// have yet to hear of it. own says what that store holds: something may have been erased and imported again. It is done once, in
-// one transaction, before anything arrives.
+// TakeOver makes sure that what was erased in the former store stays erased: it copies the log, the receipts, and the
+// edges that have not carried out all erasures. own is that store: an exchange may have been erased and imported again.
+// TakeOver runs once, in one transaction, before anything arrives.
 func (e Erased) TakeOver(ctx context.Context, former Former, own Own) error {
 	err := e.catalog.update(ctx, func(tx pgx.Tx) error {
-		// Marks of edges lead into the former log. They hold in this one as well where its entries have the same numbers.
+		// Marks of edges refer to the former log. They stay valid if its entries keep their numbers in this one.
 		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, 0)", lockErased); err != nil {
 			return err
 		}
@@ -52,7 +52,7 @@ func (e Erased) TakeOver(ctx context.Context, former Former, own Own) error {
 	if err != nil {
 		return fmt.Errorf("take over what was erased in the data directory: %w", err)
 	}
-	wake(e.catalog.erasing) // one that was under way goes on
+	wake(e.catalog.erasing) // resume an unfinished erasure
 	return nil
 }
 
@@ -78,7 +78,7 @@ func (t *takingOver) log(ctx context.Context) error {
 		for _, x := range page {
 			number, err := t.Accounts.Number(x.Account)
 			if isMissing(err) {
-				continue // deleted, with all that it had
+				continue // deleted with everything it had
 			}
 			if err != nil {
 				return err
@@ -96,7 +96,8 @@ func (t *takingOver) log(ctx context.Context) error {
 	}
 }
 
-// receipts takes over those of before the first one that is here: erasures here are carried out in the store beside, too.
+// receipts copies the receipts from before the first one here: erasures here are carried out in the store beside as
+// well.
 func (t *takingOver) receipts(ctx context.Context) error {
 	var first *string
 	if err := t.tx.QueryRow(ctx, "select min(id) from erasures").Scan(&first); err != nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// movedTogether is how many exchanges are moved by one statement.
+// movedTogether is how many exchanges one statement moves.
 const movedTogether = 500
 
-// MergeSession moves all exchanges of a session into another one of the same account, in one transaction, and gives that.
-// Whatever led to the first now leads there.
+// MergeSession moves all exchanges of a session into another one of the same account, in one transaction, and returns
+// the latter. Everything that led to the first session then leads to the other one.
 func (c *Catalog) MergeSession(ctx context.Context, account, from, into string) (*store.Session, error) {
 	err := c.changeSessions(ctx, account, []string{from, into}, func(m *moving) (err error) {
 		m.from = from
@@ -30,8 +30,8 @@ func (c *Catalog) MergeSession(ctx context.Context, account, from, into string) 
 	return c.Session(account, into)
 }
 
-// SplitSession moves an exchange of a session, and all that began after it, into a new session, in one transaction, and gives
-// that. What led to the session still leads there; only the ids of moved responses lead to the new one.
+// SplitSession moves an exchange of a session, and all that began after it, into a new session, in one transaction, and
+// returns the new one. What led to the session still leads there; only the ids of moved responses lead to the new one.
 func (c *Catalog) SplitSession(ctx context.Context, account, session, exchange string) (*store.Session, error) {
 	var target string
 	err := c.changeSessions(ctx, account, []string{session}, func(m *moving) (err error) {
@@ -60,7 +60,8 @@ func (c *Catalog) SplitSession(ctx context.Context, account, session, exchange s
 	return c.Session(account, target)
 }
 
-// changeSessions has a change move exchanges of an account between sessions, of which it locks those with these ids.
+// changeSessions locks the sessions with these ids, runs a change that moves exchanges between them, and stores the
+// result.
 func (c *Catalog) changeSessions(ctx context.Context, account string, ids []string, change func(*moving) error) error {
 	number, err := c.Accounts.Number(account)
 	if err != nil {
@@ -72,7 +73,7 @@ func (c *Catalog) changeSessions(ctx context.Context, account string, ids []stri
 	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
 	defer cancel()
 	err = c.update(ctx, func(tx pgx.Tx) error {
-		// Nothing arrives meanwhile, which might be put into the session that is left.
+		// Nothing can arrive meanwhile, since it might be added to the session that is left.
 		if err := arriveAlone(ctx, tx, number); err != nil {
 			return err
 		}
@@ -91,10 +92,10 @@ func (c *Catalog) changeSessions(ctx context.Context, account string, ids []stri
 	return unreadable(err)
 }
 
-// moveTimeout bounds how long a session's exchanges may take to move.
+// moveTimeout limits a move.
 const moveTimeout = 5 * time.Minute
 
-// moving is exchanges on their way from one session to another.
+// moving is a move of exchanges from one session to another.
 type moving struct {
 	catalog    *Catalog
 	tx         pgx.Tx
@@ -103,8 +104,8 @@ type moving struct {
 	from, into string
 }
 
-// run moves the exchanges of the session from first on, all with "". Their turns are digested again, for they depend on what
-// the session said before.
+// run moves the exchanges of the session from first on; all for "". Their turns are digested again, since they depend
+// on what the session said before.
 func (m *moving) run(ctx context.Context, first string) error {
 	for {
 		infos, err := m.some(ctx, first)
@@ -120,7 +121,7 @@ func (m *moving) run(ctx context.Context, first string) error {
 	}
 }
 
-// some moves the next exchanges, and gives them as they were.
+// some moves the next exchanges, and returns their records from before the move.
 func (m *moving) some(ctx context.Context, first string) (infos []store.ExchangeInfo, err error) {
 	rows, err := m.tx.Query(ctx, `
 		update exchanges set session = $3, digested = not speaks where account = $1 and id in

@@ -19,7 +19,7 @@ func objectOf(account store.AccountNumber, ref []byte) (o store.ObjectRef) {
 	return o
 }
 
-// joinRefs gives refs one behind the other.
+// joinRefs concatenates refs.
 func joinRefs(objects []store.ObjectRef) []byte {
 	joined := make([]byte, 0, len(objects)*refSize)
 	for _, o := range objects {
@@ -41,7 +41,7 @@ func appendBody(dst, skeleton []byte, parts [][]byte) []byte {
 
 var errBody = errors.New("malformed body")
 
-// readBody reads what appendBody has written. The results point into body.
+// readBody decodes what appendBody has written. The results point into body.
 func readBody(body []byte) (skeleton []byte, parts [][]byte, err error) {
 	for len(body) > 0 {
 		size, width := binary.Uvarint(body)

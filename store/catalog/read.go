@@ -13,8 +13,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Exchange gives one exchange with its bytes; [codec.KindNotFound] if the account has none of that id. Account "" looks in
-// all of them.
+// Exchange returns one exchange with its bytes; [codec.KindNotFound] if the account has none with that id. Account ""
+// searches all accounts.
 func (c *Catalog) Exchange(account, id string) (*store.Exchange, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
@@ -55,7 +55,8 @@ func (c *Catalog) exchange(ctx context.Context, numbers []int64, id string) (*st
 	return whole, nil
 }
 
-// exchangeID gives an id, or what is no exchange's where it is none: a parameter may hold no zero byte.
+// exchangeID returns an id, or an id that no exchange has if it is malformed: a query parameter must not contain a zero
+// byte.
 func exchangeID(id string) string {
 	if _, ok := kv.ParseExchangeID(id); !ok {
 		return ""
@@ -86,7 +87,7 @@ func infoOf(record []byte, session *string) (*store.ExchangeInfo, error) {
 	return info, err
 }
 
-// ExchangeInfo gives the record of one exchange; else it is like [Catalog.Exchange].
+// ExchangeInfo returns the record of one exchange; otherwise it is like [Catalog.Exchange].
 func (c *Catalog) ExchangeInfo(account, id string) (*store.ExchangeInfo, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
@@ -107,8 +108,8 @@ func (c *Catalog) ExchangeInfo(account, id string) (*store.ExchangeInfo, error) 
 	return info, unreadable(err)
 }
 
-// AnsweredAs gives the exchange whose answer the provider gave that id, of the surface on which requests name the answer
-// that they go on from; [codec.KindNotFound] if the account has none.
+// AnsweredAs returns the exchange whose answer has that id of the provider, on the surface whose requests refer to
+// previous answers; [codec.KindNotFound] if the account has none.
 func (c *Catalog) AnsweredAs(account, response string) (exchange string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
@@ -124,20 +125,20 @@ func (c *Catalog) AnsweredAs(account, response string) (exchange string, err err
 	return exchange, unreadable(err)
 }
 
-// order is how a page is read.
+// order is how a page is read: which rows, and in which direction.
 type order struct {
 	kv.Window
 	prefix string
 }
 
-// sql is the condition on a column of ids, whose bounds are the parameters from first on, and the order. The page has one
-// more row than is wanted, if there is one.
+// arguments appends the parameters of a page's query: both bounds of the ids, and a limit of one row more than wanted,
+// which shows whether there are more.
 func (o *order) arguments(before ...any) []any {
 	low, high := o.Bounds(o.prefix)
 	return append(before, low, high, o.Limit+1)
 }
 
-// pageOf is how a page ends.
+// direction returns the direction of "order by".
 func (o *order) direction() string {
 	if o.Backwards {
 		return "desc"
@@ -145,7 +146,7 @@ func (o *order) direction() string {
 	return "asc"
 }
 
-// cut gives a page of rows that were read, in the order asked for.
+// cut returns the page of the rows that were read, in the requested order.
 func cut[T any](o *order, rows []T) (page []T, more bool) {
 	if more = len(rows) > o.Limit; more {
 		rows = rows[:o.Limit]
@@ -162,7 +163,7 @@ func newOrder(after, before string, limit int, ascending bool, prefix string) (o
 	return o, err
 }
 
-// Exchanges lists exchanges by time. Account "" lists every account.
+// Exchanges lists exchanges by time. Account "" lists those of all accounts.
 func (c *Catalog) Exchanges(account string, q store.ExchangeQuery) (page store.ExchangePage, err error) {
 	o, err := newOrder(q.After, q.Before, q.Limit, q.Ascending, kv.ExchangePrefix)
 	if err != nil {
@@ -191,7 +192,7 @@ func (c *Catalog) Exchanges(account string, q store.ExchangeQuery) (page store.E
 	return page, unreadable(err)
 }
 
-// listed gives an exchange as lists have it, also one that is damaged.
+// listed returns an exchange for a list, even if its record is damaged.
 func listed(id string, record []byte, session *string) store.ExchangeInfo {
 	info, err := infoOf(record, session)
 	if err != nil {
@@ -203,7 +204,7 @@ func listed(id string, record []byte, session *string) store.ExchangeInfo {
 // sessionsRead is how many sessions are read at a time to find those that pass a filter.
 const sessionsRead = 500
 
-// Sessions lists the sessions of an account. Those that were merged into another are left out.
+// Sessions lists the sessions of an account, except those that were merged into another.
 func (c *Catalog) Sessions(account string, q store.SessionQuery) (page store.SessionPage, err error) {
 	number, err := c.number(account)
 	if err != nil {
@@ -257,8 +258,8 @@ func (c *Catalog) Sessions(account string, q store.SessionQuery) (page store.Ses
 	return page, nil
 }
 
-// Session gives one session of the account; [codec.KindNotFound] if it has none of that id. A session that was merged into
-// another says so in Merged.
+// Session returns one session of the account; [codec.KindNotFound] if it has none with that id. Merged names the
+// session that it was merged into.
 func (c *Catalog) Session(account, id string) (*store.Session, error) {
 	number, err := c.number(account)
 	if err != nil {
@@ -278,7 +279,7 @@ func (c *Catalog) Session(account, id string) (*store.Session, error) {
 	return s, unreadable(err)
 }
 
-// DescribeSession sets what people say of a session.
+// DescribeSession sets the description that people give a session.
 func (c *Catalog) DescribeSession(account, id string, d store.Description) (described *store.Session, err error) {
 	number, err := c.Accounts.Number(account)
 	if err != nil {
@@ -299,7 +300,7 @@ func (c *Catalog) DescribeSession(account, id string, d store.Description) (desc
 	return described, unreadable(err)
 }
 
-// DescribeExchange sets what people say of an exchange.
+// DescribeExchange sets the description that people give an exchange.
 func (c *Catalog) DescribeExchange(account, id string, d store.Description) (described *store.ExchangeInfo, err error) {
 	number, err := c.number(account)
 	if err != nil {
@@ -377,7 +378,7 @@ func (c *Catalog) entries(ctx context.Context, where string, arguments ...any) (
 	return entries, err
 }
 
-// Turn is an exchange and what it added to its session.
+// Turn returns an exchange with what it added to its session.
 func (c *Catalog) Turn(account, exchange string) (store.TimelineEntry, error) {
 	number, err := c.number(account)
 	if err != nil {
@@ -395,7 +396,7 @@ func (c *Catalog) Turn(account, exchange string) (store.TimelineEntry, error) {
 	return entries[0], nil
 }
 
-// Usage says what the memory of an account takes.
+// Usage returns the size of an account's memory.
 func (c *Catalog) Usage(ctx context.Context, account string) (u store.Usage, err error) {
 	number, err := c.number(account)
 	if err != nil {
@@ -413,7 +414,7 @@ func (c *Catalog) Usage(ctx context.Context, account string) (u store.Usage, err
 	return u, unreadable(err)
 }
 
-// Export gives the selected exchanges of an account, oldest first, each session in front of its first one.
+// Export yields the selected exchanges of an account, oldest first, each session before its first exchange.
 func (c *Catalog) Export(ctx context.Context, account string, sel store.Selection) iter.Seq2[store.Exported, error] {
 	return func(yield func(store.Exported, error) bool) {
 		number, err := c.number(account)
@@ -460,10 +461,10 @@ func (c *Catalog) export(ctx context.Context, account string, number int64, info
 	return unlessDamaged(info.ID, store.Exported{Exchange: x}, err)
 }
 
-// selectedRead is how many exchanges are looked at together.
+// selectedRead is how many exchanges are read at a time.
 const selectedRead = 500
 
-// selected gives the selected exchanges among the next ones after an id; next is "" where there are none behind them.
+// selected returns the selected exchanges among the next ones after an id; next is "" at the end.
 func (c *Catalog) selected(ctx context.Context, number int64, sel *store.Selection, after string) (infos []store.ExchangeInfo, next string, err error) {
 	rows, err := c.pool.Query(ctx, `select id, session, record from exchanges where account = $1 and id > $2
 		and (cardinality($3::text[]) + cardinality($4::text[]) = 0 or id = any($3) or session = any($4))

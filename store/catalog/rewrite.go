@@ -10,8 +10,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog/pack"
 )
 
-// Packs of less than smallPack bytes are joined, when an account has manySmall of them. Packs that are written again together
-// have rewrittenBytes at most; one alone may have more.
+// Packs smaller than smallPack bytes are joined when an account has manySmall of them. Packs that are rewritten
+// together have at most rewrittenBytes; a single one may have more.
 const (
 	smallPack      = 1 << 20
 	manySmall      = 32
@@ -21,16 +21,16 @@ const (
 // removedAtOnce is how many packs are deleted before the database is asked for more.
 const removedAtOnce = 100
 
-// holdPacks keeps the packs of an account from being written again, and what they hold from being erased, until the
+// holdPacks prevents the packs of an account from being rewritten, and their content from being erased, until the
 // transaction ends.
 func holdPacks(ctx context.Context, tx pgx.Tx, account store.AccountNumber) error {
 	_, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, $2)", lockPacks, int32(account))
 	return err
 }
 
-// clean takes out of the bucket what an erasure has freed, and counts the packs in its receipt. done is false where what was
-// erased may be in a pack that is not written yet, or that a centre which has ended did not finish: the latter is gone in
-// the time of Abandoned.
+// clean removes from the bucket what an erasure has freed, and counts the packs in its receipt. done is false while
+// erased data may be in a pack that is not written yet, or that a centre ended without finishing: such a pack is
+// deleted after Abandoned.
 func (c *Catalog) clean(ctx context.Context, account store.AccountNumber, e *store.Erasure) (done bool, err error) {
 	count := func(tx pgx.Tx, packs int) error {
 		receipt, err := lockErasure(ctx, tx, account, e.ID)
@@ -56,7 +56,8 @@ func (c *Catalog) clean(ctx context.Context, account store.AccountNumber, e *sto
 	return done, err
 }
 
-// tidySome deletes packs that go, and joins small ones. Those that hold what is erased are left to the erasure.
+// tidySome deletes packs that are not needed any more, and joins small ones. Packs with erased data are left to the
+// erasure.
 func (c *Catalog) tidySome(ctx context.Context) (more bool, err error) {
 	_, err = c.pool.Exec(ctx, "update packs set state = 'going' where state = 'begun' and began < now() - make_interval(secs => $1)", c.Abandoned.Seconds())
 	if err != nil {
@@ -69,8 +70,8 @@ func (c *Catalog) tidySome(ctx context.Context) (more bool, err error) {
 		group by account having count(*) >= $2 limit 1`, nil, smallPack, manySmall)
 }
 
-// rewriteSome writes packs again: what is still named of them goes into a new one. choose gives an account and its packs, of
-// which it takes as many as go into one. count is called in the transaction, with their number.
+// rewriteSome copies what is still referenced in packs into a new one. choose is a query for an account and its packs,
+// of which it takes as many as fit into one. count is called in the transaction, with the number of rewritten packs.
 func (c *Catalog) rewriteSome(ctx context.Context, choose string, count func(pgx.Tx, int) error, arguments ...any) (more bool, err error) {
 	var number int64
 	var packs []int64
@@ -113,7 +114,7 @@ func (c *Catalog) rewrite(ctx context.Context, tx pgx.Tx, to *writing, packs []i
 	var moved [][]byte
 	var how columns
 	for i, record := range records {
-		if record == nil { // its rows stay: it may be put back
+		if record == nil { // its rows stay, since the pack may be restored
 			lost[entries[i].Pack] = true
 			continue
 		}
@@ -143,7 +144,7 @@ func (c *Catalog) rewrite(ctx context.Context, tx pgx.Tx, to *writing, packs []i
 	return err
 }
 
-// fitting gives those of the packs that are there still, as many as go into one.
+// fitting returns those of the packs that still exist, as many as fit into one.
 func fitting(ctx context.Context, tx pgx.Tx, account store.AccountNumber, packs []int64) (some []int64, err error) {
 	rows, err := tx.Query(ctx, `select pack from (
 			select pack, sum(size) over (order by pack) as upto, row_number() over (order by pack) as at
@@ -155,7 +156,7 @@ func fitting(ctx context.Context, tx pgx.Tx, account store.AccountNumber, packs 
 	return pgx.CollectRows(rows, pgx.RowTo[int64])
 }
 
-// named gives what rows name of packs.
+// named returns the entries that rows reference in packs.
 func named(ctx context.Context, tx pgx.Tx, account store.AccountNumber, packs []int64) (entries []pack.Entry, err error) {
 	rows, err := tx.Query(ctx, `
 		select ref, pack, at, size from objects where account = $1 and pack = any($2)
@@ -170,7 +171,7 @@ func named(ctx context.Context, tx pgx.Tx, account store.AccountNumber, packs []
 	})
 }
 
-// move has rows name another pack.
+// move makes rows reference another pack.
 func move(ctx context.Context, tx pgx.Tx, account store.AccountNumber, names [][]byte, how columns) error {
 	moved, err := tx.Exec(ctx, `
 		with place (name, pack, at, size) as (select * from unnest($2::bytea[], $3::bigint[], $4::int[], $5::int[])), object as (
@@ -187,7 +188,7 @@ func move(ctx context.Context, tx pgx.Tx, account store.AccountNumber, names [][
 	return err
 }
 
-// remove deletes packs in the bucket that go, of an account or with 0 of all.
+// remove deletes packs in state "going" from the bucket, of one account or for 0 of all.
 func (c *Catalog) remove(ctx context.Context, account int64) error {
 	for {
 		rows, err := c.pool.Query(ctx, "select account, pack from packs where state = 'going' and ($1 = 0 or account = $1) limit $2", account, removedAtOnce)

@@ -9,7 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// rollUp adds exchanges to what is rolled up.
+// rollUp adds exchanges to the rollups.
 func rollUp(ctx context.Context, tx pgx.Tx, account store.AccountNumber, infos []*store.ExchangeInfo) error {
 	changed, err := store.RollUp(account, infos, func(keys [][]byte) (map[string][]byte, error) {
 		rows, err := tx.Query(ctx, "select key, record from rollups where account = $1 and key = any($2) order by key for update", int64(account), keys)
@@ -36,7 +36,7 @@ func rollUp(ctx context.Context, tx pgx.Tx, account store.AccountNumber, infos [
 	return err
 }
 
-// Rollups gives what exchanges used and cost, account by account and hour by hour.
+// Rollups visits the usage and cost of exchanges, by account and hour.
 func (c *Catalog) Rollups(ctx context.Context, q store.RollupQuery, visit func(store.RollupOf, *store.Rollup)) error {
 	names := []string{q.Account}
 	if q.Account == "" {

@@ -15,16 +15,16 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// rosterEach is how often the centre that keeps the accounts tells the database of them, and a worker reads them there.
+// rosterEach is how often the centre that keeps the accounts writes them to the database, and workers read them there.
 const rosterEach = time.Second
 
-// roster are the accounts as the database has them, for workers, which keep none.
+// roster holds the accounts in the database, for workers, which keep none.
 type roster struct {
 	mu      sync.Mutex
 	numbers map[string]store.AccountNumber
 }
 
-// Number gives the number of an account; [codec.KindNotFound] for one that is not there.
+// Number returns the number of an account; [codec.KindNotFound] if there is none.
 func (r *roster) Number(account string) (store.AccountNumber, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -35,7 +35,7 @@ func (r *roster) Number(account string) (store.AccountNumber, error) {
 	return number, nil
 }
 
-// List gives their names.
+// List returns the accounts, with their names only.
 func (r *roster) List() (accounts []store.Account) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,23 +65,23 @@ func (r *roster) read(ctx context.Context, c *Catalog) error {
 	return err
 }
 
-// followRoster reads the accounts from time to time.
+// followRoster reads the accounts at intervals.
 func (c *Catalog) followRoster(ctx context.Context, r *roster) {
 	for ctx.Err() == nil {
-		_ = r.read(ctx, c) // without the database nothing is taken
+		_ = r.read(ctx, c) // without the database nothing is taken anyway
 		sleep(ctx, rosterEach)
 	}
 }
 
-// giver tells the database of the accounts, for workers. An account that is deleted is taken away with its rows, and is not
-// given again from a list that was made before.
+// giver writes the accounts to the database, for workers. A deleted account is removed with its rows, and a list from
+// before its deletion does not add it again.
 type giver struct {
-	mu    sync.Mutex // held from the making of a list until it is in the database
+	mu    sync.Mutex // held from making a list until it is in the database
 	given []string
-	until time.Time // then the list is given again: the database may have been set back
+	until time.Time // when the list is written again, since the database may have been restored from a backup
 }
 
-// giveRoster gives the accounts whenever they change.
+// giveRoster writes the accounts whenever they change.
 func (c *Catalog) giveRoster(ctx context.Context) {
 	said := false
 	for ctx.Err() == nil {
@@ -100,7 +100,7 @@ func (g *giver) give(ctx context.Context, c *Catalog) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var names, list []string
-	numbers := []int64{} // not null where there are none
+	numbers := []int64{} // an empty array is not null
 	for _, a := range c.Accounts.List() {
 		if number, err := c.Accounts.Number(a.Name); err == nil {
 			names, numbers, list = append(names, a.Name), append(numbers, int64(number)), append(list, fmt.Sprint(a.Name, " ", number))
@@ -123,15 +123,15 @@ func (g *giver) give(ctx context.Context, c *Catalog) error {
 	return err
 }
 
-// forget takes an account from those that workers know, as part of its deletion.
+// forget removes an account from those that workers know, as part of its deletion.
 func (g *giver) forget(ctx context.Context, tx pgx.Tx, account store.AccountNumber) error {
 	g.given = nil
 	_, err := tx.Exec(ctx, "delete from accounts where number = $1", int64(account))
 	return err
 }
 
-// numbered is the number of an account at present: a transaction that has waited for the account's lock asks once more. A worker
-// asks the database, and so knows an account as soon as that does.
+// numbered returns the current number of an account: a transaction asks again after it has waited for the account's
+// lock. A worker asks the database, and so knows an account as soon as the database does.
 func (c *Catalog) numbered(ctx context.Context, tx pgx.Tx, account string) (number store.AccountNumber, ok bool, err error) {
 	if !c.worker() {
 		number, err = c.Accounts.Number(account)
@@ -145,7 +145,7 @@ func (c *Catalog) numbered(ctx context.Context, tx pgx.Tx, account string) (numb
 	return store.AccountNumber(n), err == nil, err
 }
 
-// worker reports whether another centre keeps the accounts, and all that hangs on them.
+// worker reports whether another centre keeps the accounts, and does what depends on that.
 func (c *Catalog) worker() bool {
 	_, follows := c.Accounts.(*roster)
 	return follows
@@ -153,7 +153,7 @@ func (c *Catalog) worker() bool {
 
 var errNoTables = errors.New("there is no memory in the database yet; start the centre that keeps the accounts before its workers")
 
-// CentreOf gives the id of the centre that keeps the accounts of a database.
+// CentreOf returns the id of the centre that keeps the accounts of a database.
 func CentreOf(ctx context.Context, url string) (id string, err error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {

@@ -13,18 +13,19 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// How many candidates a search ranks: turns that hold a rare term, of each term as many as rareTurns; those that hold most of
-// what is asked for, among the newest looked at; and the newest.
+// Limits on the candidates of a search. They are, for each term, the newest rareTurns turns that hold it, of which the
+// best rareMost are ranked; the bestTurns best among the newest bestLooked turns that hold any term; and without terms,
+// the newest listedTurns turns.
 const (
 	rareTurns     = 100
 	rareMost      = 300
 	bestTurns     = 200
 	bestLooked    = 5000
-	listedTurns   = 1100 // where nothing is ranked: a page at the highest offset that is allowed here
+	listedTurns   = 1100 // without ranking: a page at highestOffset
 	highestOffset = 1000
 )
 
-// Search finds turns of the account: Postgres gives candidates, which are ranked as an index of them alone would.
+// Search finds turns of the account. Postgres selects candidates, which are ranked as an index of only them would.
 func (c *Catalog) Search(ctx context.Context, account string, r *search.Request) (*search.Answer, error) {
 	wanted, err := search.Want(r)
 	if err != nil {
@@ -70,7 +71,7 @@ func (c *Catalog) Search(ctx context.Context, account string, r *search.Request)
 	return answer, unreadable(err)
 }
 
-// sessionReader reads what sessions are ranked by.
+// sessionReader returns a function that reads what the ranking of sessions needs.
 func (c *Catalog) sessionReader(ctx context.Context, account string, number int64) search.SessionReader {
 	return func(id string, newest int) (*store.Session, []store.TimelineEntry, error) {
 		session, err := c.Session(account, id)
@@ -84,12 +85,12 @@ func (c *Catalog) sessionReader(ctx context.Context, account string, number int6
 	}
 }
 
-// candidates gives the exchanges of turns that are worth ranking.
+// candidates returns the exchanges whose turns are worth ranking.
 func (c *Catalog) candidates(ctx context.Context, account store.AccountNumber, w *search.Wanted) (ids []string, err error) {
 	demanded := ""
 	if w.Demanded != nil {
 		if demanded = tsquery(account, w.Demanded); demanded == "" {
-			return nil, nil // nothing satisfies it
+			return nil, nil // no turn satisfies it
 		}
 	}
 	bounds := []any{int64(account), demanded, w.Since, w.Until}
@@ -122,7 +123,7 @@ func (c *Catalog) ids(ctx context.Context, sql string, arguments ...any) ([]stri
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// tsquery writes a condition as Postgres reads it; "" for one that nothing satisfies.
+// tsquery formats a condition as a tsquery; "" if nothing satisfies it.
 func tsquery(account store.AccountNumber, c *lexical.Condition) string {
 	switch {
 	case c.Term != "":
@@ -145,7 +146,7 @@ func tsquery(account store.AccountNumber, c *lexical.Condition) string {
 		switch {
 		case one != "":
 			written = append(written, one)
-		case sign == " & " && parts[i].Not == nil: // all but what nothing satisfies is everything
+		case sign == " & " && parts[i].Not == nil: // the negation of an unsatisfiable condition is always true, and can be omitted
 			return ""
 		}
 	}
@@ -171,7 +172,7 @@ func (c *Catalog) lag(ctx context.Context, number int64) (lag uint64, err error)
 	return lag, err
 }
 
-// Status is how far the search of an account is.
+// Status returns how far the search of an account is.
 func (c *Catalog) Status(ctx context.Context, account string) (*search.Status, error) {
 	number, err := c.number(account)
 	if err != nil {
@@ -185,7 +186,7 @@ func (c *Catalog) Status(ctx context.Context, account string) (*search.Status, e
 	return s, unreadable(err)
 }
 
-// Lag is how many exchanges of all accounts searches do not see yet.
+// Lag returns how many exchanges of all accounts searches do not find yet.
 func (c *Catalog) Lag() (words, vectors uint64) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()

@@ -12,19 +12,19 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog/pack"
 )
 
-// kept is how a row keeps a value: in itself, or in a pack.
+// kept is how a row stores a value: inline, or in a pack.
 type kept struct {
 	value    []byte
 	pack     *int64
 	at, size *int32
 }
 
-// entry is where the value of that name stands, if it is in a pack.
+// entry returns the place of a value in its pack.
 func (k *kept) entry(name []byte) pack.Entry {
 	return pack.Entry{Name: name, Pack: pack.ID(*k.pack), At: int(*k.at), Size: int(*k.size)}
 }
 
-// columns are the values of many rows.
+// columns are the values of several rows, by column.
 type columns struct {
 	values    [][]byte
 	packs     []*int64
@@ -36,13 +36,13 @@ func (c *columns) add(k kept) {
 	c.at, c.sizes = append(c.at, k.at), append(c.sizes, k.size)
 }
 
-// values gathers what was read of many rows, and reads what is in packs.
+// values collects the values of several rows, inline or in packs.
 type values struct {
 	found   map[string][]byte
 	entries []pack.Entry
 }
 
-// add takes a row; name and value may be used again by the caller.
+// add adds a row. The caller may reuse name and value.
 func (v *values) add(name []byte, k kept) {
 	switch {
 	case k.pack != nil:
@@ -54,7 +54,7 @@ func (v *values) add(name []byte, k kept) {
 
 var errNoBucket = errors.New("it is stored in a bucket, and centre.bodies names none")
 
-// readPacks reads what is in packs. damage has the errors of what can no longer be read.
+// readPacks reads the values in packs. damage has the errors of unreadable values.
 func (c *Catalog) readPacks(ctx context.Context, account store.AccountNumber, v *values) (damage []error, err error) {
 	if len(v.entries) == 0 {
 		return nil, nil
@@ -81,7 +81,7 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// load reads the bodies of exchanges, and all objects that they reach. What is damaged is left out, and logged.
+// load reads the bodies of exchanges, and all objects they reference. Damaged values are omitted and logged.
 func (c *Catalog) load(ctx context.Context, q querier, account store.AccountNumber, exchanges []*arrivedExchange) (store.Objects, error) {
 	var v values
 	for first := true; ; first = false {
@@ -113,10 +113,10 @@ func (c *Catalog) load(ctx context.Context, q querier, account store.AccountNumb
 	return objects, nil
 }
 
-// bodyName is the name of an exchange's body among values. No ref is as long.
+// bodyName returns the name of an exchange's body in values. No ref has that length.
 func bodyName(exchange string) string { return exchange + "/body" }
 
-// stored gives how the bodies of exchanges are kept, and all objects that they reach.
+// stored reads how the bodies of exchanges, and all objects they reference, are stored.
 func stored(ctx context.Context, q querier, account store.AccountNumber, exchanges []*arrivedExchange) (v values, err error) {
 	var refs []byte
 	var ids []string

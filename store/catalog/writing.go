@@ -14,29 +14,29 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// mostBegun is how long after its beginning a pack is deleted that was not kept: as long can a centre that was killed delay the
-// receipt of an erasure. Nobody writes the pack any more by then: that begins within mostWriting of the time, 48 s, and takes the
-// minute at most that package pack gives it.
+// mostBegun is the age at which an unfinished pack is deleted. This is how long a killed centre can delay the receipt
+// of an erasure. By then nobody writes the pack any more: a write must begin within mostWriting of that time (48 s),
+// and package pack limits it to one minute.
 const (
 	mostBegun   = 2 * time.Minute
 	mostWriting = 2. / 5
 )
 
-// writings are where values are put, by account.
+// writings are the places for new values, by account.
 type writings map[store.AccountNumber]*writing
 
-// writing puts the values of a transaction into a pack; without a bucket into its rows.
+// writing stores the values of a transaction in a pack; without a bucket, in its rows.
 type writing struct {
 	packs   *pack.Packs // nil: there is no bucket
 	account store.AccountNumber
 
 	pack      pack.ID
-	until     time.Time // it may be written
+	until     time.Time // deadline for starting to write the pack
 	builder   *pack.Builder
 	attempted bool // the pack may be in the bucket
 }
 
-// add gives how a row is to keep a value.
+// add adds a value, and returns how a row is to store it.
 func (w *writing) add(name, value []byte) kept {
 	if w.packs == nil {
 		return kept{value: value}
@@ -46,7 +46,7 @@ func (w *writing) add(name, value []byte) kept {
 	return w.place(at, size)
 }
 
-// place is a stretch of the pack as a row has it.
+// place returns a range of the pack as stored in a row.
 func (w *writing) place(at, size int) kept {
 	id, from, length := int64(w.pack), int32(at), int32(size)
 	return kept{pack: &id, at: &from, size: &length}
@@ -54,7 +54,7 @@ func (w *writing) place(at, size int) kept {
 
 var errLate = errors.New("the pack was begun too long ago")
 
-// finish writes the pack, before the rows that name it are committed.
+// finish writes the pack. It must be called before the rows that reference it are committed.
 func (w *writing) finish(ctx context.Context, tx pgx.Tx) error {
 	if w.packs == nil || w.builder.Empty() {
 		return nil
@@ -74,7 +74,7 @@ func (w *writing) finish(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// begin notes packs for accounts, so that the database knows of what is in the bucket, whatever happens.
+// begin records the packs of a transaction first, so that the database knows every pack that may be in the bucket.
 func (c *Catalog) begin(ctx context.Context, accounts []store.AccountNumber) (writings, error) {
 	to := make(writings)
 	var numbers, packs []int64
@@ -97,7 +97,7 @@ func (c *Catalog) begin(ctx context.Context, accounts []store.AccountNumber) (wr
 	return to, nil
 }
 
-// drop takes the notes of packs away that were never written.
+// drop deletes the records of packs that were never written.
 func (c *Catalog) drop(ctx context.Context, to writings) {
 	var numbers, packs []int64
 	for _, w := range to {
@@ -105,19 +105,19 @@ func (c *Catalog) drop(ctx context.Context, to writings) {
 			numbers, packs = append(numbers, int64(w.account)), append(packs, int64(w.pack))
 		}
 	}
-	if len(packs) > 0 { // should it fail, they go as those do that were written
+	if len(packs) > 0 { // if this fails, they are deleted like written but unfinished ones
 		_, _ = c.pool.Exec(ctx, `delete from packs p using unnest($1::bigint[], $2::bigint[]) d (account, pack)
 			where p.account = d.account and p.pack = d.pack and p.state = 'begun'`, numbers, packs)
 	}
 }
 
-// arrive runs a transaction that keeps entries, again where another one came first, each time with packs of its own.
+// arrive runs a transaction that stores entries, and repeats it after a conflict, each time with new packs.
 func (c *Catalog) arrive(ctx context.Context, entries []ship.Entry, change func(pgx.Tx, writings) error) error {
 	var accounts []store.AccountNumber
 	for i := range entries {
 		number, err := c.Accounts.Number(entries[i].Account)
 		if r, follows := c.Accounts.(*roster); follows && err != nil {
-			if err := r.read(ctx, c); err != nil { // it may have been made a moment ago
+			if err := r.read(ctx, c); err != nil { // the account may have been created a moment ago
 				return err
 			}
 			number, err = r.Number(entries[i].Account)

@@ -29,10 +29,10 @@ var (
 	errMissing = errors.New("there is no such object")
 )
 
-// retries is how often a request is made that the service fails.
+// retries is how often a failed request is made.
 const retries = 3
 
-// Where the address and the credentials of the service come from, as for other programs.
+// Environment variables for the address and credentials of the service, as other S3 clients use them.
 const (
 	envEndpoint   = "AWS_ENDPOINT_URL"
 	envEndpointS3 = "AWS_ENDPOINT_URL_S3"
@@ -40,7 +40,7 @@ const (
 	amazon        = "https://s3.amazonaws.com"
 )
 
-// openBucket reads a URL of the form s3://BUCKET/PREFIX; nothing is asked of the service.
+// openBucket parses a URL of the form s3://BUCKET/PREFIX. It sends no request.
 func openBucket(address, folder string) (*bucket, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "s3" || u.Host == "" || u.Host != u.Hostname() || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -75,7 +75,7 @@ func firstSet(names ...string) string {
 	return ""
 }
 
-// put writes an object; errExists where there is one of its name, which stays as it is.
+// put writes an object; errExists if there is one of that name, which stays unchanged.
 func (b *bucket) put(ctx context.Context, key string, content []byte) error {
 	var once minio.PutObjectOptions
 	once.SetMatchETagExcept("*")
@@ -87,7 +87,7 @@ func (b *bucket) put(ctx context.Context, key string, content []byte) error {
 	return err
 }
 
-// read gives a stretch of an object, less where it ends before; errMissing where there is none.
+// read returns a range of an object, shorter if the object ends before; errMissing if there is none.
 func (b *bucket) read(ctx context.Context, key string, at, size int) ([]byte, error) {
 	var stretch minio.GetObjectOptions
 	if err := stretch.SetRange(int64(at), int64(at+size-1)); err != nil {
@@ -109,7 +109,7 @@ func (b *bucket) read(ctx context.Context, key string, at, size int) ([]byte, er
 	return content, err
 }
 
-// remove takes an object away, if it is there.
+// remove deletes an object, if it exists.
 func (b *bucket) remove(ctx context.Context, key string) error {
 	return b.client.RemoveObject(ctx, b.name, b.path(key), minio.RemoveObjectOptions{})
 }

@@ -6,8 +6,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// cache remembers values that were written or read last, in two generations: when the younger is full, the older is
-// forgotten.
+// cache holds recently written or read values in two generations: when the younger is full, the older is dropped.
 type cache struct {
 	most int // bytes of values in a generation
 
@@ -16,7 +15,7 @@ type cache struct {
 	size         int // of young
 }
 
-// spot is where a record begins. Packs are written once, so that a spot always has the same value.
+// spot is where a record begins. Packs are written once, so a spot always has the same value.
 type spot struct {
 	account kv.AccountNumber
 	pack    ID
@@ -35,7 +34,7 @@ func (c *cache) get(at spot) (value []byte, ok bool) {
 	return value, ok
 }
 
-// put remembers a value, which must not be changed afterwards.
+// put adds a value, which must not be changed afterwards.
 func (c *cache) put(at spot, value []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +42,7 @@ func (c *cache) put(at spot, value []byte) {
 }
 
 func (c *cache) add(at spot, value []byte) {
-	const entry = 128 // bytes that an entry takes beside its value, about
+	const entry = 128 // approximate overhead of an entry in bytes
 	if len(value)+entry > c.most/4 {
 		return
 	}
@@ -56,7 +55,7 @@ func (c *cache) add(at spot, value []byte) {
 	}
 }
 
-// forget drops what is remembered of a pack: what was deleted must not be served.
+// forget drops the values of a pack: deleted data must not be served.
 func (c *cache) forget(account kv.AccountNumber, pack ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,56 +16,57 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// ID names a pack among those of its account: the milliseconds since 1970 at which it was begun, and 21 random bits, so that
-// ids ascend with time.
+// ID identifies a pack among those of its account: the time at which it was begun, in milliseconds since 1970, and 21
+// random bits. Ids ascend with time.
 type ID int64
 
 const randomBits = 21
 
-// NewID gives an id that no pack has.
+// NewID returns an unused id.
 func NewID() ID {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails: crypto/rand ends the program instead
 	return ID(time.Now().UnixMilli()<<randomBits | int64(binary.BigEndian.Uint32(random[:]))&(1<<randomBits-1))
 }
 
-// String is the id in hexadecimal digits.
+// String returns the id in hexadecimal.
 func (id ID) String() string { return fmt.Sprintf("%016x", int64(id)) }
 
-// Entry is where a value stands.
+// Entry is the place of a value.
 type Entry struct {
 	Name     []byte // of the value
 	Pack     ID
 	At, Size int // of its record, in bytes
 }
 
-// Value is a value that was asked for. It must not be changed.
+// Value is the result of reading a value. It must not be changed.
 type Value struct {
 	Bytes []byte
-	Err   error // why it can no longer be read: it wraps ErrDamaged or ErrMissing
+	Err   error // why it cannot be read: wraps ErrDamaged or ErrMissing
 }
 
-// ErrMissing is the error of a value whose pack is not there.
+// ErrMissing is the error of a value whose pack does not exist.
 var ErrMissing = errors.New("its pack is not in the bucket")
 
-// Packs are the packs of one centre. All methods may be called from any goroutine.
+// Packs are the packs of one centre. All methods may be called concurrently.
 type Packs struct {
 	bucket *bucket
 	cache  cache
 }
 
-// How packs are read.
+// Limits for reading packs.
 const (
-	mostGap    = 32 << 10 // bytes between two records that are read with them, in place of a request of its own
-	mostAtOnce = 4 << 20  // bytes of a request; one record alone may be larger
-	atATime    = 16       // requests
+	mostGap    = 32 << 10 // bytes between two records that are read along, instead of in a separate request
+	mostAtOnce = 4 << 20  // bytes of a request; a single record may be larger
+	atATime    = 16       // concurrent requests
 	timeout    = time.Minute
 )
 
-// Open gives the packs below a folder of the bucket that a URL names: s3://BUCKET, or s3://BUCKET/PREFIX. Credentials come from
-// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, else from AWS's file of credentials, else from the machine's role; the
-// service's address from AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, else it is Amazon's; the region from AWS_REGION. Of the values that were
-// written or read last it remembers up to so many bytes. It fails where the bucket cannot be written and read.
+// Open opens the packs below a folder of the bucket at a URL: s3://BUCKET, or s3://BUCKET/PREFIX. Credentials come from
+// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, otherwise from AWS's credentials file, otherwise from the machine's
+// role. The service's address comes from AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, otherwise it is Amazon's; the region
+// comes from AWS_REGION. remembered limits the bytes of recently written and read values that are cached. Open fails if
+// the bucket cannot be written and read.
 func Open(ctx context.Context, address, folder string, remembered int) (*Packs, error) {
 	b, err := openBucket(address, folder)
 	if err != nil {
@@ -78,7 +79,7 @@ func Open(ctx context.Context, address, folder string, remembered int) (*Packs, 
 	return p, nil
 }
 
-// Check writes an object into the bucket, reads it and takes it away. The error says what cannot be done.
+// Check writes, reads and deletes an object in the bucket. The error says which of them failed.
 func (p *Packs) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -105,7 +106,7 @@ func (p *Packs) Check(ctx context.Context) error {
 	return nil
 }
 
-// KeepsVersions reports whether the bucket keeps what is deleted in it, or has kept it once: as a version of its own.
+// KeepsVersions reports whether the bucket is versioned, or ever was: then it keeps deleted objects as versions.
 func (p *Packs) KeepsVersions(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -116,10 +117,10 @@ func (p *Packs) KeepsVersions(ctx context.Context) (bool, error) {
 	return kept.Status != "", nil
 }
 
-// owned is the name of an object that says of which centre the packs are.
+// owned is the name of an object that marks the packs as a centre's.
 const owned = "centre"
 
-// Own has the centre write its packs into the bucket from now on.
+// Own marks the bucket as used by this centre.
 func (p *Packs) Own(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -130,7 +131,7 @@ func (p *Packs) Own(ctx context.Context) error {
 	return err
 }
 
-// CheckOwned fails where the centre has written no packs into the bucket.
+// CheckOwned fails if this centre has not marked the bucket as its own.
 func (p *Packs) CheckOwned(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -148,7 +149,7 @@ func (p *Packs) key(account kv.AccountNumber, pack ID) string {
 	return strconv.FormatUint(uint64(account), 10) + "/" + pack.String() + ".pack"
 }
 
-// Put writes a pack. What was written of one whose Put failed may be there; it is not written again under that id.
+// Put writes a pack. After an error the pack may exist all the same; it is not written again under that id.
 func (p *Packs) Put(ctx context.Context, account kv.AccountNumber, pack ID, content []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -158,12 +159,12 @@ func (p *Packs) Put(ctx context.Context, account kv.AccountNumber, pack ID, cont
 	return nil
 }
 
-// Remember has the value of a record that is just being written read from memory for a while. The value must not be changed.
+// Remember caches the value of a record that is being written. The value must not be changed.
 func (p *Packs) Remember(account kv.AccountNumber, pack ID, at int, value []byte) {
 	p.cache.put(spot{account, pack, at}, value)
 }
 
-// Delete takes a pack away, if it is there.
+// Delete deletes a pack, if it exists.
 func (p *Packs) Delete(ctx context.Context, account kv.AccountNumber, pack ID) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -174,7 +175,8 @@ func (p *Packs) Delete(ctx context.Context, account kv.AccountNumber, pack ID) e
 	return nil
 }
 
-// Read gives the values of entries, in their order. The error is that of the service; what is wrong with a value is its own.
+// Read returns the values of entries, in their order. err is an error of the service; errors of single values are in
+// the values.
 func (p *Packs) Read(ctx context.Context, account kv.AccountNumber, entries []Entry) ([]Value, error) {
 	values := make([]Value, len(entries))
 	var missing []int
@@ -193,13 +195,13 @@ func (p *Packs) Read(ctx context.Context, account kv.AccountNumber, entries []En
 			values[i].Err = fmt.Errorf("byte %d of pack %s: %w", e.At, p.key(account, e.Pack), err)
 			return
 		}
-		values[i].Bytes = slices.Clone(record) // the stretch that it was read with is let go
+		values[i].Bytes = slices.Clone(record) // does not keep the range that it was read with
 		p.cache.put(spot{account, e.Pack, e.At}, values[i].Bytes)
 	})
 	return values, err
 }
 
-// Records gives the records of entries as they are, for [Builder.AddRecord]; nil for those whose pack is not there.
+// Records returns the undecoded records of entries, for [Builder.AddRecord]; nil for those whose pack does not exist.
 func (p *Packs) Records(ctx context.Context, account kv.AccountNumber, entries []Entry) ([][]byte, error) {
 	records := make([][]byte, len(entries))
 	all := make([]int, len(entries))
@@ -214,7 +216,7 @@ func (p *Packs) Records(ctx context.Context, account kv.AccountNumber, entries [
 	return records, err
 }
 
-// records reads some of the entries, stretch by stretch, and gives each to found. Calls may come at the same time.
+// records reads some of the entries, range by range, and calls found for each, possibly concurrently.
 func (p *Packs) records(ctx context.Context, account kv.AccountNumber, entries []Entry, some []int, found func(i int, record []byte, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -10,28 +10,28 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// magic begins a pack. Its last byte is the version of the form.
+// magic begins a pack. Its last byte is the version of the format.
 const magic = "mnemepk\x01"
 
-// A record is a name and a value, each behind its length, and their checksum.
+// A record is a name and a value, each after its length, and their checksum.
 const checksumSize = 8
 
-// ErrDamaged is the error of a value that is not what was written.
+// ErrDamaged is the error of a value that differs from what was written.
 var ErrDamaged = errors.New("its bytes in the bucket are damaged")
 
-// Builder makes a pack of one account.
+// Builder builds a pack of one account.
 type Builder struct {
 	account kv.AccountNumber
 	content []byte
 	hasher  *blake3.Hasher
 }
 
-// NewBuilder begins a pack.
+// NewBuilder starts a pack.
 func NewBuilder(account kv.AccountNumber) *Builder {
 	return &Builder{account: account, content: []byte(magic), hasher: blake3.New()}
 }
 
-// Add appends a value, and gives where its record stands.
+// Add appends a value, and returns the place of its record.
 func (b *Builder) Add(name, value []byte) (at, size int) {
 	at = len(b.content)
 	b.content = append(binary.AppendUvarint(b.content, uint64(len(name))), name...)
@@ -41,7 +41,7 @@ func (b *Builder) Add(name, value []byte) (at, size int) {
 	return at, len(b.content) - at
 }
 
-// AddRecord appends a record as another pack of the account has it, damaged or not.
+// AddRecord appends the record of another pack of the account, even a damaged one.
 func (b *Builder) AddRecord(record []byte) (at, size int) {
 	at = len(b.content)
 	b.content = append(b.content, record...)
@@ -51,10 +51,10 @@ func (b *Builder) AddRecord(record []byte) (at, size int) {
 // Empty reports whether nothing was added.
 func (b *Builder) Empty() bool { return len(b.content) == len(magic) }
 
-// Content is the pack. It must not be changed.
+// Content returns the pack. It must not be changed.
 func (b *Builder) Content() []byte { return b.content }
 
-// checksum covers the account as well: a pack may not stand for another account's.
+// checksum includes the account, so that a pack cannot pass for another account's.
 func checksum(h *blake3.Hasher, account kv.AccountNumber, record []byte) (sum [checksumSize]byte) {
 	h.Reset()
 	_, _ = h.Write(binary.BigEndian.AppendUint32(nil, uint32(account)))
@@ -63,7 +63,7 @@ func checksum(h *blake3.Hasher, account kv.AccountNumber, record []byte) (sum [c
 	return sum
 }
 
-// readRecord gives the value of a record, which points into it.
+// readRecord returns the value of a record, which points into it.
 func readRecord(account kv.AccountNumber, name, record []byte) ([]byte, error) {
 	end := len(record) - checksumSize
 	if end < 0 {

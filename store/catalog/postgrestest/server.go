@@ -27,20 +27,20 @@ type Server struct {
 	databases atomic.Int32
 }
 
-// nobody runs the server where the tests are run by root, which Postgres refuses to be run by.
+// nobody is the user that runs the server if the tests run as root, which Postgres refuses.
 const nobody = 65534
 
-// bounded is how long a test waits for Postgres.
+// bounded limits the wait for Postgres.
 const bounded = 2 * time.Minute
 
-// Start runs a server for the length of a test, which is skipped where no Postgres is installed. Without fsync what it has
-// acknowledged survives the end of the process all the same, and not that of the machine.
+// Start runs a server for the duration of a test, which is skipped if Postgres is not installed. Without fsync,
+// acknowledged data survives the end of the process, but not of the machine.
 func Start(t testing.TB, fsync bool) *Server {
 	t.Helper()
 	if !Installed() {
 		t.Skip("NOT TESTED: Postgres is not installed; install Debian's postgresql, or put initdb and postgres into PATH")
 	}
-	dir, err := os.MkdirTemp("", "mneme-postgres-") // not the test's own: what Kill leaves may still write into it for a moment
+	dir, err := os.MkdirTemp("", "mneme-postgres-") // not the test's own: after Kill, processes may still write into it for a moment
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,10 +65,10 @@ func Start(t testing.TB, fsync bool) *Server {
 	return s
 }
 
-// Installed reports whether the programs of Postgres are there.
+// Installed reports whether the programs of Postgres are installed.
 func Installed() bool { return program("initdb") != "" && program("postgres") != "" }
 
-// HandOver gives a directory to the user that [Command] has programs run by.
+// HandOver makes a directory belong to the user that [Command] runs programs as.
 func HandOver(dir string) error {
 	if os.Getuid() != 0 {
 		return nil
@@ -76,7 +76,7 @@ func HandOver(dir string) error {
 	return os.Chown(dir, nobody, nobody)
 }
 
-// program gives the path of one of Postgres' programs; Debian keeps them out of PATH.
+// program returns the path of one of Postgres' programs, which Debian does not put into PATH.
 func program(name string) string {
 	if path, err := exec.LookPath(name); err == nil {
 		return path
@@ -94,12 +94,13 @@ func (s *Server) command(name string, arguments ...string) *exec.Cmd {
 	return c
 }
 
-// Command is one of Postgres' programs, run by nobody where this one is run by root.
+// Command returns a command for one of Postgres' programs. If this process runs as root, the command runs as nobody.
 func Command(name string, arguments ...string) *exec.Cmd {
 	arguments = append([]string{program(name)}, arguments...)
 	if os.Getuid() == 0 {
 		user := strconv.Itoa(nobody)
-		// The capability lets nobody reach files in directories that are closed to it, such as one that root has made for itself.
+		// The capability gives nobody access to files in directories that are closed to it, such as one that root has
+		// created for itself.
 		arguments = append([]string{
 			"setpriv", "--reuid", user, "--regid", user, "--clear-groups",
 			"--inh-caps", "+dac_override", "--ambient-caps", "+dac_override", "--",
@@ -158,7 +159,8 @@ func (s *Server) Kill() {
 	<-s.ended
 }
 
-// CPU is the CPU time that the server has used, with all processes of it; a benchmark is skipped where the system does not say it.
+// CPU returns the CPU time that the server and its processes have used; a benchmark is skipped if the system does not
+// report it.
 func (s *Server) CPU(t testing.TB) (used time.Duration) {
 	t.Helper()
 	own := strconv.Itoa(s.process.Process.Pid)
@@ -168,7 +170,8 @@ func (s *Server) CPU(t testing.TB) (used time.Duration) {
 		if err != nil {
 			continue // it has ended
 		}
-		// Behind the name in brackets: state, parent, …; the 12th to 15th are user and system time, its own and of children that have ended.
+		// After the name in brackets: state, parent, …; the 12th to 15th are user and system time, of the process and
+		// of its ended children.
 		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 		isServer := filepath.Base(filepath.Dir(path)) == own
 		if len(fields) < 15 || !isServer && fields[1] != own {
@@ -185,14 +188,14 @@ func (s *Server) CPU(t testing.TB) (used time.Duration) {
 	return used
 }
 
-// cpuTick is the unit of the times in /proc, on all that Go runs on.
+// cpuTick is the unit of the times in /proc, on all platforms of Go.
 const cpuTick = 10 * time.Millisecond
 
 func (s *Server) url(database string) string {
 	return fmt.Sprintf("postgres://mneme@127.0.0.1:%s/%s?sslmode=disable", s.port, database)
 }
 
-// Database makes an empty database, and gives its URL.
+// Database creates an empty database, and returns its URL.
 func (s *Server) Database(t testing.TB) string {
 	t.Helper()
 	connection, err := pgx.Connect(t.Context(), s.url("postgres"))

@@ -27,12 +27,12 @@ type Server struct {
 
 const (
 	accessKey = "mneme"
-	secretKey = "mneme-test-secret" //nolint:gosec // of a server that runs as long as a test
-	bounded   = 2 * time.Minute     // how long a test waits for the service
+	secretKey = "mneme-test-secret" //nolint:gosec // of a server that runs only during a test
+	bounded   = 2 * time.Minute     // limit of waiting for the service
 )
 
-// Start runs a server for the length of a test, which is skipped where none was built. The environment of the test has its
-// address and its credentials from then on.
+// Start runs a server for the duration of a test, which is skipped if no server was built. It sets the server's address
+// and credentials in the test's environment.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	if Program() == "" {
@@ -53,7 +53,7 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// Environment is what a client of the service at an address finds it by.
+// Environment returns the environment variables for a client of the service at an address.
 func Environment(address, secret string) map[string]string {
 	return map[string]string{
 		"AWS_ENDPOINT_URL_S3": "http://" + address, "AWS_REGION": "us-east-1",
@@ -61,14 +61,14 @@ func Environment(address, secret string) map[string]string {
 	}
 }
 
-// Command is a service at an address, over a directory whose folders are its buckets.
+// Command returns a command that runs the service at an address, over a directory whose folders are its buckets.
 func Command(address, dir, secret string) *exec.Cmd {
 	c := exec.CommandContext(context.Background(), Program(), "--quiet", "--port", address, "posix", dir) // [Server.Kill] ends it, after the test's context
 	c.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+accessKey, "ROOT_SECRET_KEY="+secret)
 	return c
 }
 
-// Program gives the path of the service: of PATH, or what make has built for this module; "" where there is none.
+// Program returns the path of the server: from PATH, or as built by make for this module; "" if there is none.
 func Program() string {
 	if path, err := exec.LookPath("versitygw"); err == nil {
 		return path
@@ -125,7 +125,7 @@ func (s *Server) Kill() {
 	<-s.ended
 }
 
-// Bucket makes an empty bucket, and gives its URL.
+// Bucket creates an empty bucket, and returns its URL.
 func (s *Server) Bucket(t testing.TB) string {
 	t.Helper()
 	name := fmt.Sprintf("memory-%d", s.buckets.Add(1))
@@ -135,7 +135,7 @@ func (s *Server) Bucket(t testing.TB) string {
 	return "s3://" + name
 }
 
-// Files gives the paths of all objects of a bucket, on disk.
+// Files returns the paths of all objects of a bucket on disk.
 func (s *Server) Files(t testing.TB, bucket string) (files []string) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join(s.dir, strings.TrimPrefix(bucket, "s3://")), func(path string, entry os.DirEntry, err error) error {

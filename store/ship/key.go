@@ -11,7 +11,7 @@ import (
 // Errors of [Key.Open]. Which of them it is goes into counts and logs; none of what is refused is believed.
 var (
 	ErrVersion = errors.New("it is of another version")
-	ErrForged  = errors.New("it is not signed with the key of this cluster, or is cut")
+	ErrForged  = errors.New("it is not signed with the key of this cluster, or is truncated")
 )
 
 // version is that of everything that nodes send each other. A node opens its own version alone.

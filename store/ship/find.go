@@ -2,8 +2,8 @@ package ship
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// Find asks a node for an exchange of an account: by its id, or by the id that the provider gave its answer. The node
-// replies with a frame of [KindFound] whose log is the nonce, with one entry or none.
+// Find asks a node for an exchange of an account, by its id or by the provider's id of its answer. The node replies
+// with a frame of [KindFound] whose log is the nonce, with one entry or none.
 type Find struct {
 	Nonce    LogID
 	Account  string
@@ -11,7 +11,7 @@ type Find struct {
 	Response string // "": by Exchange
 }
 
-// Fields of what is asked for.
+// Fields of a Find.
 const (
 	findNonce    = 1
 	findAccount  = 2
@@ -19,7 +19,7 @@ const (
 	findResponse = 4
 )
 
-// Seal makes a message of what is asked for.
+// Seal encodes and signs a question.
 func (f *Find) Seal(k *Key) []byte {
 	body := appendBytes(nil, findNonce, f.Nonce[:])
 	body = appendBytes(body, findAccount, []byte(f.Account))
@@ -27,7 +27,7 @@ func (f *Find) Seal(k *Key) []byte {
 	return k.Seal(KindFind, appendBytes(body, findResponse, []byte(f.Response)))
 }
 
-// OpenFind reads what [Find.Seal] has written.
+// OpenFind verifies and decodes a message of [Find.Seal].
 func OpenFind(k *Key, message []byte) (f Find, err error) {
 	err = k.eachField(KindFind, message, func(field protowire.Number, _ uint64, value []byte) error {
 		switch field {

@@ -7,37 +7,37 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// LogID names one log of a store. A store that begins its log again gives it a new one.
+// LogID identifies a log of a store. A store that starts its log again gives it a new id.
 type LogID [16]byte
 
-// String is the id in hexadecimal digits.
+// String returns the id in hexadecimal.
 func (id LogID) String() string { return hex.EncodeToString(id[:]) }
 
-// Tail is the id of the exchange that a number of a log stands for. Two histories of one log, as after one of them was set back
-// to a backup, tell themselves apart by it. The zero Tail is that of a node which does not say.
+// Tail is the id of the exchange with a certain number in a log. It distinguishes two histories of a log, as there are
+// after one side was restored from a backup. The zero Tail comes from a node that does not report it.
 type Tail [16]byte
 
-// Frame is a stretch of a log.
+// Frame is a range of a log.
 type Frame struct {
-	Node    uint16 // the number of the node that ships, unique in its cluster
+	Node    uint16 // number of the shipping node, unique in its cluster
 	Log     LogID
 	After   uint64 // number of the entry before the first; 0: none
 	Last    uint64 // number of the last entry
 	Tail    Tail   // exchange of the last entry
-	Whole   bool   // no object is left out because it was shipped before
+	Whole   bool   // no object is omitted because it was shipped before
 	Entries []Entry
 }
 
-// Entry is an exchange that has ended, as it is stored. What is not Account or Exchange is encoded as the format of the
-// store has it.
+// Entry is an ended exchange, as it is stored. All fields except Account and Exchange are encoded in the format of the
+// store.
 type Entry struct {
 	Account  string
 	Exchange string   // its id
 	Record   []byte   // of the exchange
-	Session  []byte   // record of the session that it belongs to; nil: it belongs to none
+	Session  []byte   // record of its session; nil: it belongs to none
 	Skeleton []byte   // of the request
 	Parts    [][]byte // of the answer, in order
-	Objects  []Object // that the skeleton reaches and the receiver may not have
+	Objects  []Object // reachable from the skeleton, and possibly missing at the receiver
 }
 
 // Object is a block or a node.
@@ -47,7 +47,7 @@ type Object struct {
 	Value []byte
 }
 
-// Size is about how many bytes the entry takes in a frame.
+// Size returns the approximate size of the entry in a frame, in bytes.
 func (e *Entry) Size() int {
 	size := len(e.Account) + len(e.Exchange) + len(e.Record) + len(e.Session) + len(e.Skeleton)
 	for _, part := range e.Parts {
@@ -59,11 +59,11 @@ func (e *Entry) Size() int {
 	return size
 }
 
-// errMalformed is the error of what is signed and still not what it should be.
+// errMalformed is returned for signed messages with invalid content.
 var errMalformed = errors.New("malformed")
 
-// The numbers of an entry's fields, and of an object's. A number is never given to another field; the version of packets
-// goes up when a reader has to know a new one.
+// Field numbers of an entry, and of an object. A number is never reused; the version of packets is increased when a
+// reader must know a new field.
 const (
 	fieldAccount  = 1
 	fieldExchange = 2
@@ -72,13 +72,13 @@ const (
 	fieldSkeleton = 5
 	fieldPart     = 6
 	fieldBlock    = 7 // 32 bytes of hash, then the value
-	fieldNode     = 8 // likewise
+	fieldNode     = 8 // the same
 )
 
-// fieldEntry is the one field of a list of entries.
+// fieldEntry is the only field of a list of entries.
 const fieldEntry = 1
 
-// AppendEntries appends entries as [ReadEntries] reads them.
+// AppendEntries appends entries in the form that [ReadEntries] reads.
 func AppendEntries(dst []byte, entries []Entry) []byte {
 	var one []byte
 	for i := range entries {
@@ -115,7 +115,7 @@ func appendBytes(dst []byte, field protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(dst, field, protowire.BytesType), value)
 }
 
-// ReadEntries reads what [AppendEntries] has written. The entries point into list.
+// ReadEntries decodes a list of [AppendEntries]. The entries point into list.
 func ReadEntries(list []byte) (entries []Entry, err error) {
 	err = eachField(list, func(field protowire.Number, _ uint64, value []byte) error {
 		if field != fieldEntry {
@@ -163,7 +163,7 @@ func (k *Key) eachField(kind Kind, message []byte, visit func(field protowire.Nu
 	return eachField(body, visit)
 }
 
-// eachField visits the fields of a message. Those that are no numbers and no bytes are skipped.
+// eachField visits the fields of a message that are varints or bytes. It skips all others.
 func eachField(message []byte, visit func(field protowire.Number, number uint64, value []byte) error) error {
 	for len(message) > 0 {
 		field, kind, n := protowire.ConsumeTag(message)

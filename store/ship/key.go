@@ -8,16 +8,16 @@ import (
 	"github.com/zeebo/blake3"
 )
 
-// Errors of [Key.Open]. Which of them it is goes into counts and logs; none of what is refused is believed.
+// Errors of [Key.Open]. They differ only for counts and logs: rejected messages are never used.
 var (
 	ErrVersion = errors.New("it is of another version")
 	ErrForged  = errors.New("it is not signed with the key of this cluster, or is truncated")
 )
 
-// version is that of everything that nodes send each other. A node opens its own version alone.
+// version is the version of all messages between nodes. A node opens only messages of its own version.
 const version = 1
 
-// magic is how every message begins. Version and signature follow at known places whatever the version.
+// magic begins every message. Version and signature are at the same place in all versions.
 const magic = "mnsp"
 
 const (
@@ -25,38 +25,38 @@ const (
 	signatureSize = 32
 )
 
-// A Kind keeps messages of one use from being taken for another's.
+// A Kind prevents messages of one purpose from being taken for another's.
 type Kind byte
 
 // Kinds of messages.
 const (
-	KindPacket   Kind = 1 // an edge to the centre: part of a frame
-	KindQuestion Kind = 2 // an edge to the centre: how far is my log?
-	KindMark     Kind = 3 // the centre to an edge: so far
-	KindRoster   Kind = 4 // the centre to all edges: an account, key or credential
-	KindBeat     Kind = 5 // the centre to all edges: it is there
-	KindFind     Kind = 6 // an edge to another node: do you have this?
-	KindFound    Kind = 7 // the reply to it: part of a frame
+	KindPacket   Kind = 1 // edge to centre: part of a frame
+	KindQuestion Kind = 2 // edge to centre: how far is my log?
+	KindMark     Kind = 3 // centre to edge: this far
+	KindRoster   Kind = 4 // centre to all edges: an account, key or credential
+	KindBeat     Kind = 5 // centre to all edges: it is alive
+	KindFind     Kind = 6 // edge to another node: do you have this exchange?
+	KindFound    Kind = 7 // reply to KindFind: part of a frame
 
-	KindReasoning Kind = 8 // an edge to all others: the state of a model's reasoning
+	KindReasoning Kind = 8 // edge to all others: a model's reasoning state
 
-	KindLeaseRequest Kind = 9  // an edge to the centre: I have used so much of limits, and need more
-	KindLeases       Kind = 10 // the reply to it
+	KindLeaseRequest Kind = 9  // edge to centre: usage of limits, and need for more
+	KindLeases       Kind = 10 // reply to KindLeaseRequest
 
-	KindSurvey Kind = 11 // to all nodes: how are you?
-	KindNode   Kind = 12 // the reply to it
+	KindSurvey Kind = 11 // to all nodes: what is your state?
+	KindNode   Kind = 12 // reply to KindSurvey
 
-	KindErasedQuestion Kind = 13 // an edge to the centre: I have carried out so many erasures; which are next?
-	KindErased         Kind = 14 // the reply to it
+	KindErasedQuestion Kind = 13 // edge to centre: erasures carried out so far; which are next?
+	KindErased         Kind = 14 // reply to KindErasedQuestion
 )
 
 // Key signs messages between the nodes of a cluster.
 type Key struct{ signing [32]byte }
 
-// KeySize is how many bytes a cluster's key has.
+// KeySize is the size of a cluster's key in bytes.
 const KeySize = 32
 
-// NewKey gives the key for a cluster's secret, of [KeySize] bytes.
+// NewKey returns the key for a cluster's secret of [KeySize] bytes.
 func NewKey(secret []byte) (*Key, error) {
 	if len(secret) != KeySize {
 		return nil, fmt.Errorf("the key of a cluster has %d bytes, this one has %d", KeySize, len(secret))
@@ -67,13 +67,13 @@ func NewKey(secret []byte) (*Key, error) {
 }
 
 func (k *Key) sign(message []byte) (signature [signatureSize]byte) {
-	h, _ := blake3.NewKeyed(k.signing[:]) // fails for other lengths alone
+	h, _ := blake3.NewKeyed(k.signing[:]) // only fails for other lengths
 	_, _ = h.Write(message)
 	h.Sum(signature[:0])
 	return signature
 }
 
-// Seal makes a message of a body.
+// Seal signs a body and returns the message.
 func (k *Key) Seal(kind Kind, body []byte) []byte {
 	message := make([]byte, 0, prefixSize+len(body)+signatureSize)
 	message = append(append(message, magic...), version, byte(kind))
@@ -82,7 +82,7 @@ func (k *Key) Seal(kind Kind, body []byte) []byte {
 	return append(message, signature[:]...)
 }
 
-// Open gives the body of a message of that kind, which points into it; else [ErrVersion] or [ErrForged].
+// Open returns the body of a message of that kind, which points into it; otherwise [ErrVersion] or [ErrForged].
 func (k *Key) Open(kind Kind, message []byte) (body []byte, err error) {
 	if len(message) < prefixSize+signatureSize || string(message[:len(magic)]) != magic {
 		return nil, ErrForged

@@ -6,31 +6,31 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Share is a limit of which each node leases a part.
+// Share identifies a limit of which each node leases a part.
 type Share struct {
 	Limit   string // its name
-	Account string // of a budget; else ""
+	Account string // of a budget; otherwise ""
 	Key     string // id; "": the budget is the account's
-	Period  int64  // number of the day or month that the limit counts in; 0: it counts in none
+	Period  int64  // number of the day or month that the limit applies to; 0: it has no period
 }
 
-// Use is what a node says of its part, in the unit of the limit.
+// Use is a node's report on its part of a limit, in the unit of the limit.
 type Use struct {
 	Share
 	Most    int64 // the whole limit
-	Used    int64 // since the node began to count
-	Counted int64 // of Used, which the centre has confirmed
-	Held    int64 // reserved by requests that are open, or their number
-	Want    int64 // the largest amount that found no room; [GiveBack]: the node needs no part of it now
+	Used    int64 // since the node started counting
+	Counted int64 // part of Used that the centre has confirmed
+	Held    int64 // reserved by open requests, or their number
+	Want    int64 // largest amount that was refused; [GiveBack]: the node does not need its part now
 }
 
-// GiveBack is a Want.
+// GiveBack is a value of [Use.Want].
 const GiveBack = -1
 
 // Lease is the part of a limit that a node may use.
 type Lease struct {
-	Room int64 // beyond Used; what is held counts on it
-	Left int64 // of the whole limit, parts that others hold included
+	Room int64 // beyond Used, for held amounts as well
+	Left int64 // of the whole limit, including what other nodes hold
 }
 
 // LeaseRequest asks for parts of limits.
@@ -43,11 +43,11 @@ type LeaseRequest struct {
 // Leases is the reply: a lease for each use, in the same order.
 type Leases struct {
 	Nonce   [16]byte
-	Servers int64 // that share limits now
+	Servers int64 // that currently share limits
 	Leases  []Lease
 }
 
-// Fields of what is asked and replied, of a use, and of a lease.
+// Fields of a request and its reply, of a use, and of a lease.
 const (
 	leaseNonce   = 1
 	leaseServer  = 2
@@ -69,12 +69,12 @@ const (
 	leaseLeft = 2
 )
 
-// appendSigned appends a number that may be below zero.
+// appendSigned appends a number that may be negative.
 func appendSigned(dst []byte, field protowire.Number, n int64) []byte {
 	return appendNumber(dst, field, protowire.EncodeZigZag(n))
 }
 
-// Seal makes a message of what is asked.
+// Seal encodes and signs a request.
 func (r *LeaseRequest) Seal(k *Key) []byte {
 	body := appendBytes(nil, leaseNonce, r.Nonce[:])
 	body = appendBytes(body, leaseServer, []byte(r.Server))
@@ -96,7 +96,7 @@ func (u *Use) append(dst []byte) []byte {
 	return dst
 }
 
-// OpenLeaseRequest reads what [LeaseRequest.Seal] has written.
+// OpenLeaseRequest verifies and decodes a message of [LeaseRequest.Seal].
 func OpenLeaseRequest(k *Key, message []byte) (r LeaseRequest, err error) {
 	err = k.eachField(KindLeaseRequest, message, func(field protowire.Number, _ uint64, value []byte) error {
 		switch field {
@@ -145,7 +145,7 @@ func readUse(message []byte) (u Use, err error) {
 	return u, err
 }
 
-// plausible reports whether no sum of two of the numbers overflows.
+// plausible reports whether no sum of two of the numbers can overflow.
 func (u *Use) plausible() bool {
 	for _, n := range [...]int64{u.Used, u.Counted, u.Held, u.Want} {
 		if n > math.MaxInt64/4 || n < math.MinInt64/4 {
@@ -155,7 +155,7 @@ func (u *Use) plausible() bool {
 	return true
 }
 
-// Seal makes a message of the reply.
+// Seal encodes and signs the reply.
 func (l *Leases) Seal(k *Key) []byte {
 	body := appendBytes(nil, leaseNonce, l.Nonce[:])
 	body = appendSigned(body, leaseServers, l.Servers)
@@ -165,7 +165,7 @@ func (l *Leases) Seal(k *Key) []byte {
 	return k.Seal(KindLeases, body)
 }
 
-// OpenLeases reads what [Leases.Seal] has written.
+// OpenLeases verifies and decodes a message of [Leases.Seal].
 func OpenLeases(k *Key, message []byte) (l Leases, err error) {
 	err = k.eachField(KindLeases, message, func(field protowire.Number, number uint64, value []byte) error {
 		switch field {

@@ -6,20 +6,21 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Question asks how far a log has come.
+// Question asks how far a log has been taken.
 type Question struct {
 	Node  uint16
 	Log   LogID
-	Nonce [16]byte // comes back with the answer, so that an old one is not taken for it
+	Nonce [16]byte // repeated in the answer, so that an old answer is not accepted
 }
 
-// Mark says how far a log has come. All entries up to it are kept where it comes from: the sender need not keep them.
+// Mark says how far a log has been taken. The answering node has stored all entries up to it, so the sender need not
+// keep them.
 type Mark struct {
 	Log   LogID
 	Mark  uint64   // number of the last entry; 0: none
 	Tail  Tail     // exchange of that entry
-	Nonce [16]byte // of the question; zero: nobody asked
-	Idle  bool     // whatever has been handed to the brokers was looked at
+	Nonce [16]byte // of the question; zero: sent unasked
+	Idle  bool     // everything at the brokers has been handled
 	Time  time.Time
 }
 
@@ -34,14 +35,14 @@ const (
 	askTail   = 7
 )
 
-// Seal makes a message of a question.
+// Seal encodes and signs a question.
 func (q *Question) Seal(k *Key) []byte {
 	body := appendNumber(nil, askNode, uint64(q.Node))
 	body = appendBytes(body, askLog, q.Log[:])
 	return k.Seal(KindQuestion, appendBytes(body, askNonce, q.Nonce[:]))
 }
 
-// OpenQuestion reads what [Question.Seal] has written.
+// OpenQuestion verifies and decodes a message of [Question.Seal].
 func OpenQuestion(k *Key, message []byte) (q Question, err error) {
 	err = k.eachField(KindQuestion, message, func(field protowire.Number, number uint64, value []byte) error {
 		switch field {
@@ -57,7 +58,7 @@ func OpenQuestion(k *Key, message []byte) (q Question, err error) {
 	return q, err
 }
 
-// Seal makes a message of a mark.
+// Seal encodes and signs a mark.
 func (m *Mark) Seal(k *Key) []byte {
 	body := appendBytes(nil, askLog, m.Log[:])
 	body = appendBytes(body, askNonce, m.Nonce[:])
@@ -67,7 +68,7 @@ func (m *Mark) Seal(k *Key) []byte {
 	return k.Seal(KindMark, appendNumber(body, askMillis, uint64(m.Time.UnixMilli())))
 }
 
-// OpenMark reads what [Mark.Seal] has written.
+// OpenMark verifies and decodes a message of [Mark.Seal].
 func OpenMark(k *Key, message []byte) (m Mark, err error) {
 	err = k.eachField(KindMark, message, func(field protowire.Number, number uint64, value []byte) error {
 		switch field {
@@ -89,7 +90,7 @@ func OpenMark(k *Key, message []byte) (m Mark, err error) {
 	return m, err
 }
 
-// fixed copies a value that has to have the length of dst.
+// fixed copies a value, which must have the length of dst.
 func fixed(dst, value []byte) error {
 	if copy(dst, value) != len(dst) || len(value) != len(dst) {
 		return errMalformed

@@ -4,14 +4,14 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Packet is a frame, or a part of one that is too large for a message.
+// Packet is a frame, or part of a frame that is too large for one message.
 type Packet struct {
 	Node        uint16
 	Log         LogID
 	After, Last uint64
 	Tail        Tail
 	Whole       bool   // see [Frame]
-	Part, Parts uint64 // this part, from 0, of so many
+	Part, Parts uint64 // index of this part from 0, and number of parts
 	Payload     []byte // of the frame's entries
 }
 
@@ -28,7 +28,7 @@ const (
 	packetTail    = 9
 )
 
-// Packets gives the messages of a frame, of one kind, with at most size bytes of its entries in each.
+// Packets returns the messages of a frame, all of one kind, each with at most size bytes of its entries.
 func (f *Frame) Packets(k *Key, kind Kind, size int) (messages [][]byte) {
 	rest := AppendEntries(nil, f.Entries)
 	p := Packet{Node: f.Node, Log: f.Log, After: f.After, Last: f.Last, Tail: f.Tail, Whole: f.Whole, Parts: uint64(max(1, (len(rest)+size-1)/size))}
@@ -56,8 +56,8 @@ func appendNumber(dst []byte, field protowire.Number, n uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(dst, field, protowire.VarintType), n)
 }
 
-// OpenPacket gives the packet of a message, which it points into. The errors are those of [Key.Open], or of a packet that
-// says what cannot be.
+// OpenPacket verifies and decodes a packet, which points into the message. The errors are those of [Key.Open], or that
+// of an impossible packet.
 func OpenPacket(k *Key, kind Kind, message []byte) (p Packet, err error) {
 	body, err := k.Open(kind, message)
 	if err != nil {
@@ -92,20 +92,20 @@ func OpenPacket(k *Key, kind Kind, message []byte) (p Packet, err error) {
 	return p, err
 }
 
-// Joiner puts the packets of one log together. It holds the parts of one frame at most.
+// Joiner joins the packets of one log to frames. It holds the parts of at most one frame.
 type Joiner struct {
-	next Packet // that is missing of the frame that has begun, but for its payload; Parts is 0: none has
+	next Packet // next missing packet of the current frame, without payload; Parts is 0: there is no current frame
 	held []byte // entries so far
 }
 
-// Held is how many bytes are held.
+// Held returns the number of bytes held.
 func (j *Joiner) Held() int { return len(j.held) }
 
-// Drop forgets what has come of a frame that is not whole.
+// Drop forgets an incomplete frame.
 func (j *Joiner) Drop() { *j = Joiner{} }
 
-// Add takes a packet and gives the frame that is whole with it; nil: none is. A part that is not the next one of its frame
-// is left out, with all that came before: whoever sent it sends it again.
+// Add adds a packet and returns the frame that it completes, or nil. A part that is not the next one of its frame is
+// dropped with all that came before: its sender sends them again.
 func (j *Joiner) Add(p *Packet) (*Frame, error) {
 	whole := p.Payload
 	if p.Parts > 1 {
@@ -114,11 +114,11 @@ func (j *Joiner) Add(p *Packet) (*Frame, error) {
 		}
 		if !j.next.is(p) {
 			j.Drop()
-			return nil, nil //nolint:nilnil // there is no whole frame yet
+			return nil, nil //nolint:nilnil // there is no complete frame yet
 		}
 		j.held = append(j.held, p.Payload...)
 		if j.next.Part++; j.next.Part < j.next.Parts {
-			return nil, nil //nolint:nilnil // likewise
+			return nil, nil //nolint:nilnil // there is no complete frame yet
 		}
 		whole = j.held
 	}

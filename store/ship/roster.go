@@ -6,16 +6,16 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// NamedValue is something that nodes share under a name: an entry of a centre's roster ([KindRoster]), or the state of a
-// model's reasoning ([KindReasoning]).
+// NamedValue is a value that nodes share under a name: an entry of a centre's roster ([KindRoster]), or a model's
+// reasoning state ([KindReasoning]).
 type NamedValue struct {
 	Name  string
 	Value []byte
 }
 
-// Beat says that the centre is there, and how far what it has given is.
+// Beat says that the centre is alive, and which revision of the roster it has published.
 type Beat struct {
-	Revision uint64 // of the last change that it has given
+	Revision uint64 // of the last published change
 	Time     time.Time
 }
 
@@ -28,13 +28,14 @@ const (
 	beatMillis   = 2
 )
 
-// Seal makes a message of a value, the same each time.
+// Seal encodes and signs a value; the result is always the same.
 func (e *NamedValue) Seal(k *Key, kind Kind) []byte {
 	body := appendBytes(nil, valueName, []byte(e.Name))
 	return k.Seal(kind, appendBytes(body, valueValue, e.Value))
 }
 
-// OpenNamedValue reads what [NamedValue.Seal] has written. The value points into the message, and is not nil.
+// OpenNamedValue verifies and decodes a message of [NamedValue.Seal]. The value points into the message, and is not
+// nil.
 func OpenNamedValue(k *Key, kind Kind, message []byte) (e NamedValue, err error) {
 	e.Value = []byte{}
 	err = k.eachField(kind, message, func(field protowire.Number, _ uint64, value []byte) error {
@@ -49,13 +50,13 @@ func OpenNamedValue(k *Key, kind Kind, message []byte) (e NamedValue, err error)
 	return e, err
 }
 
-// Seal makes a message of a beat.
+// Seal encodes and signs a beat.
 func (b *Beat) Seal(k *Key) []byte {
 	body := appendNumber(nil, beatRevision, b.Revision)
 	return k.Seal(KindBeat, appendNumber(body, beatMillis, uint64(b.Time.UnixMilli())))
 }
 
-// OpenBeat reads what [Beat.Seal] has written.
+// OpenBeat verifies and decodes a message of [Beat.Seal].
 func OpenBeat(k *Key, message []byte) (b Beat, err error) {
 	err = k.eachField(KindBeat, message, func(field protowire.Number, number uint64, _ []byte) error {
 		switch field {

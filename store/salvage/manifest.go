@@ -23,7 +23,7 @@ type Manifest struct {
 
 const manifestVersion = 8
 
-var errManifest = errors.New("it is none of a database")
+var errManifest = errors.New("it is not the manifest of a database")
 
 // ReadManifest reads a manifest. What is cut off at its end is not an error, since a set may be missing whose tables are
 // there: the caller compares.
@@ -44,11 +44,11 @@ func ReadManifest(path string) (*Manifest, error) {
 		}
 		set := rest[8 : 8+int(binary.BigEndian.Uint32(rest))]
 		if crc32.Checksum(set, castagnoli) != binary.BigEndian.Uint32(rest[4:]) {
-			return nil, fmt.Errorf("its checksum does not fit at byte %d", at)
+			return nil, fmt.Errorf("its checksum does not match at byte %d", at)
 		}
 		var changes pb.ManifestChangeSet
 		if err := proto.Unmarshal(set, &changes); err != nil {
-			return nil, fmt.Errorf("what stands at byte %d cannot be read", at)
+			return nil, fmt.Errorf("the changes at byte %d cannot be read", at)
 		}
 		for _, c := range changes.GetChanges() {
 			if c.GetOp() == pb.ManifestChange_CREATE {

@@ -48,7 +48,7 @@ const (
 	maxChecksum = 32      // bytes of an encoded checksum
 )
 
-var errFooter = errors.New("the end of the file is none of a table")
+var errFooter = errors.New("the end of the file is not that of a table")
 
 // ReadTable visits the entries of a table that can be read, block by block.
 func ReadTable(path string, visit func(*Entry) error) (Table, error) {
@@ -100,7 +100,7 @@ func readIndex(data []byte) ([]Stretch, error) {
 	}
 	end := len(rest) - size
 	if crc32.Checksum(rest[end:], castagnoli) != sum {
-		return nil, errors.New("its checksum does not fit")
+		return nil, errors.New("its checksum does not match")
 	}
 	index := fb.GetRootAsTableIndex(rest[end:], 0)
 	blocks := make([]Stretch, 0, index.OffsetsLength())
@@ -108,7 +108,7 @@ func readIndex(data []byte) ([]Stretch, error) {
 	for i := range index.OffsetsLength() {
 		var b fb.BlockOffset
 		if !index.Offsets(&b, i) || int64(b.Offset()) != at || at+int64(b.Len()) > int64(end) {
-			return nil, errors.New("its blocks do not follow one another")
+			return nil, errors.New("its blocks are not contiguous")
 		}
 		blocks = append(blocks, Stretch{at, at + int64(b.Len())})
 		at += int64(b.Len())

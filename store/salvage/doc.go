@@ -1,6 +1,6 @@
-// Package salvage reads the files of a Badger database without opening it: to check that they are whole before the
-// database trusts them, and to extract what is readable if they are not. It changes only the files that [Mend] is
-// given.
+// Package salvage reads the files of a Badger database without opening it: to check that they are intact before the
+// database trusts them, and to extract what is readable if they are not. It changes none of them: [MendCommits] and
+// [MendValues] write repaired copies.
 //
 // Badger itself truncates a log at the first bad record, deletes tables that its manifest does not list, and trusts the
 // blocks of tables. So one flipped bit can cost everything after it.
@@ -11,7 +11,7 @@ import (
 	"math"
 )
 
-// What the meta byte of an entry says.
+// Bits of an entry's meta byte.
 const (
 	metaDeleted = 1 << 0
 	metaPointer = 1 << 1
@@ -19,7 +19,7 @@ const (
 	metaEnd     = 1 << 7 // in logs: the commit ends here
 )
 
-// versionBytes stand behind each key on disk.
+// versionBytes is the size of the version after each key on disk.
 const versionBytes = 8
 
 // Entry is one version of a key. Key and Value are valid until the next entry is read.
@@ -31,10 +31,10 @@ type Entry struct {
 	Value    []byte
 }
 
-// Deleted reports whether the entry says that the key is gone.
+// Deleted reports whether the entry deletes its key.
 func (e *Entry) Deleted() bool { return e.Meta&metaDeleted != 0 }
 
-// Pointer gives the place of the value, where that lies in a value log.
+// Pointer returns the place of the value if it is in a value log.
 func (e *Entry) Pointer() (p Pointer, ok bool) {
 	if e.Meta&metaPointer == 0 || e.Deleted() || len(e.Value) != 12 {
 		return p, false
@@ -56,7 +56,7 @@ type Stretch struct {
 	From, To int64
 }
 
-// splitKey takes the version off a key as it stands on disk.
+// splitKey splits a key on disk into key and version.
 func splitKey(key []byte) ([]byte, uint64) {
 	n := len(key) - versionBytes
 	if n < 0 {

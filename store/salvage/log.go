@@ -12,13 +12,13 @@ import (
 	"syscall"
 )
 
-// A log is a header of 20 bytes (the number of an encryption key, 0 here, and what a cipher begins with) and records:
-// meta byte, user meta byte, lengths of key and value and the end of the entry's life (varints), key, value, and the
-// CRC-32C of all that. Logs of memory tables hold commits: entries of one version, and a record that ends them. A value
-// log holds single entries, which tables and memory tables point to.
+// A log is a header of 20 bytes (the number of an encryption key, 0 here, and the base of an initialisation vector) and
+// records: meta byte, user meta byte, lengths of key and value and the expiry of the entry (varints), key, value, and
+// the CRC-32C of all that. Logs of memory tables hold commits: entries of one version, and a record that ends them. A
+// value log holds single entries, which tables and memory tables point to.
 //
-// Logs are written through memory maps into files of zeros. A killed process leaves at most one record unfinished, with
-// zeros behind it; whatever else is behind the last record, or between two, is damage.
+// Logs are written through memory maps into files of zeros. A killed process leaves at most one incomplete record,
+// followed by zeros; anything else after the last record, or between two records, is damage.
 const (
 	HeaderSize      = 20 // of a log
 	maxRecordHeader = 22
@@ -30,38 +30,38 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Log is what a log was found to be.
+// Log is the state of a log.
 type Log struct {
 	Size    int64
 	Records int
-	End     int64     // of the last record
-	Bad     []Stretch // before End, where no record can be read
-	Header  bool      // the header names an encryption key, which no log of ours has
+	End     int64     // end of the last record
+	Bad     []Stretch // unreadable ranges before End
+	Header  bool      // the header names an encryption key, which none of our logs has
 	Tail    Tail
 	Newest  uint64 // version
 }
 
-// Whole reports whether nothing but the end of a killed process is missing.
+// Whole reports whether the log is intact, except for the last record of a killed process.
 func (l *Log) Whole() bool { return len(l.Bad) == 0 && !l.Header && l.Tail != TailDamaged }
 
-// Tail is what stands behind the last record of a log.
+// Tail is what follows the last record of a log.
 type Tail int
 
 const (
 	TailEmpty   Tail = iota // nothing, or zeros
 	TailTorn                // a record that a killed process did not finish
-	TailDamaged             // something that a killed process does not leave: the file was cut, or written over
+	TailDamaged             // anything else: the file was truncated or overwritten
 )
 
-// Record is an entry of a log and where it stands.
+// Record is an entry of a log with its place.
 type Record struct {
 	Entry
 	At  Stretch
-	raw []byte // all of it
-	end bool   // of a commit
+	raw []byte // all bytes of the record
+	end bool   // it ends a commit
 }
 
-// ReadLog visits the records of a log that can be read, those behind damage too.
+// ReadLog visits the readable records of a log, including those after damage.
 func ReadLog(path string, visit func(*Record) error) (Log, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -113,7 +113,7 @@ func ReadLog(path string, visit func(*Record) error) (Log, error) {
 	}
 }
 
-// ReadRecord reads the record that a value pointer leads to; nil: there is none.
+// ReadRecord reads the record that a value pointer refers to; nil: there is none.
 func ReadRecord(file *os.File, p Pointer) (*Record, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -127,7 +127,7 @@ func ReadRecord(file *os.File, p Pointer) (*Record, error) {
 	return r, nil
 }
 
-// window reads a file piece by piece.
+// window reads a file in pieces.
 type window struct {
 	file *os.File
 	size int64
@@ -135,7 +135,7 @@ type window struct {
 	data []byte
 }
 
-// at gives n bytes, fewer at the end of the file. They are valid until the next call.
+// at returns n bytes, fewer at the end of the file. They are valid until the next call.
 func (w *window) at(from int64, n int) ([]byte, error) {
 	if n = int(min(int64(n), w.size-from)); n <= 0 {
 		return nil, nil
@@ -154,7 +154,7 @@ func (w *window) at(from int64, n int) ([]byte, error) {
 	return w.data[from-w.from:][:n], nil
 }
 
-// header is the beginning of a record.
+// header is the header of a record.
 type header struct {
 	meta, userMeta byte
 	key, value     int64
@@ -196,7 +196,7 @@ func (w *window) record(from int64) (*Record, error) {
 	if !ok || from+h.total() > w.size {
 		return nil, nil
 	}
-	if h.total() > windowBytes { // the length may be what is damaged: it is not to cost memory
+	if h.total() > windowBytes { // the length itself may be damaged: verify before allocating
 		if ok, err := w.sound(from, h.total()); !ok || err != nil {
 			return nil, err
 		}
@@ -226,8 +226,8 @@ func (w *window) sound(from, total int64) (bool, error) {
 	return err == nil && len(end) == crc32.Size && sum.Sum32() == binary.BigEndian.Uint32(end), err
 }
 
-// resume finds the next record behind damage; -1: there is none. What is taken for one is followed by another one, or by
-// the end of what was written: the bytes of a value can look like a record.
+// resume finds the next record after damage; -1: there is none. The bytes of a value can look like a record, so a
+// record only counts if another one follows it, or the end of what was written.
 func (w *window) resume(from int64) (int64, error) {
 	for at := w.written(from + 1); at < w.size; {
 		b, err := w.at(at, windowBytes/2)
@@ -262,7 +262,7 @@ func (w *window) resume(from int64) (int64, error) {
 	return -1, nil
 }
 
-// begins reports whether records go on at an offset.
+// begins reports whether records continue at an offset.
 func (w *window) begins(at int64) (bool, error) {
 	r, err := w.record(at)
 	if r == nil {
@@ -279,7 +279,7 @@ func (w *window) begins(at int64) (bool, error) {
 // seekData is Linux's whence for the next byte that was ever written.
 const seekData = 3
 
-// written skips a hole of the file: logs are cut to size long before they are full.
+// written skips a hole in the file: logs are extended to their full size long before they are full.
 func (w *window) written(from int64) int64 {
 	if runtime.GOOS != "linux" || from >= w.size {
 		return from
@@ -291,10 +291,10 @@ func (w *window) written(from int64) int64 {
 	if errors.Is(err, syscall.ENXIO) {
 		return w.size
 	}
-	return from // the file system does not say
+	return from // the file system does not tell
 }
 
-// tail says what stands behind the last record.
+// tail classifies what follows the last record.
 func (w *window) tail(from int64) (Tail, error) {
 	clear, err := w.zeros(from)
 	if err != nil || clear {
@@ -305,7 +305,7 @@ func (w *window) tail(from int64) (Tail, error) {
 		return TailDamaged, err
 	}
 	if len(b) > 2 && b[2] == 0 {
-		return TailTorn, nil // the first bytes of a large record are copied last; no record has a key without length
+		return TailTorn, nil // the first bytes of a large record are copied last; no record has an empty key
 	}
 	h, ok := readHeader(b)
 	if !ok || from+h.total() > w.size {
@@ -317,7 +317,7 @@ func (w *window) tail(from int64) (Tail, error) {
 	return TailTorn, nil
 }
 
-// zeros reports whether there is nothing but zeros from an offset on.
+// zeros reports whether there are only zeros from an offset on.
 func (w *window) zeros(from int64) (bool, error) {
 	for at := w.written(from); at < w.size; {
 		b, err := w.at(at, windowBytes)
@@ -334,8 +334,8 @@ func (w *window) zeros(from int64) (bool, error) {
 	return true, nil
 }
 
-// ReadCommits groups the records of a memory table's log into commits, as far as they can be read. A commit that was not
-// finished because the process was killed is left out; of one that was damaged the rest is given.
+// ReadCommits groups the readable records of a memory table's log into commits. A commit that a killed process did not
+// finish is omitted; of a damaged commit, the readable entries are visited.
 func ReadCommits(path string, visit func([]Entry) error) (Log, error) {
 	var open []Entry
 	give := func() error {
@@ -361,13 +361,13 @@ func ReadCommits(path string, visit func([]Entry) error) (Log, error) {
 		return nil
 	})
 	if err == nil && len(open) > 0 && (l.Tail == TailDamaged || l.End == l.Size) {
-		l.Tail = TailDamaged // Badger makes these files larger than they get, or cuts them behind a commit
+		l.Tail = TailDamaged // Badger extends these files beyond their content, or truncates them after a commit
 		err = give()
 	}
 	return l, err
 }
 
-// MendCommits writes a memory table's log without what is damaged.
+// MendCommits writes the readable commits of a memory table's log to another file.
 func MendCommits(path, to string) error {
 	out, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -402,11 +402,11 @@ func appendRecord(to []byte, e *Entry, meta byte) []byte {
 	return binary.BigEndian.AppendUint32(to, crc32.Checksum(to[from:], castagnoli))
 }
 
-// fillerKey is the key of what stands where a value log was damaged. Nothing leads to it.
+// fillerKey is the key of the records that replace damage in a value log. Nothing refers to it.
 const fillerKey = "!mneme!damaged"
 
-// MendValues writes a value log in which records take the place of what is damaged, so that Badger reads past them and
-// all others stay where they are. Their values are bytes that no record of ours is made of.
+// MendValues writes a copy of a value log in which filler records replace damage, so that Badger reads past them and
+// all other records stay in place. The fillers' values are bytes that none of our records consists of.
 func MendValues(path, to string) error {
 	l, err := ReadLog(path, func(*Record) error { return nil })
 	if err != nil {
@@ -436,7 +436,8 @@ func MendValues(path, to string) error {
 	return errors.Join(err, out.Sync(), out.Close())
 }
 
-// filler makes a record of exactly size bytes. There is always room for one: what is damaged was a record at least.
+// filler returns a record of exactly size bytes. There is always room for one, since the damage was at least one
+// record.
 func filler(size int) []byte {
 	e := Entry{Key: []byte(fillerKey)}
 	for {
@@ -444,9 +445,9 @@ func filler(size int) []byte {
 		switch d := size - len(b); {
 		case d == 0:
 			return b
-		case d < 0 && len(e.Value) == 0: // cannot be, see above; Badger stops here
+		case d < 0 && len(e.Value) == 0: // cannot happen, see above; Badger stops here
 			return make([]byte, size)
-		case d < 0: // the length of the value has taken a byte more
+		case d < 0: // the length of the value takes one more byte
 			e.Key = append(e.Key, make([]byte, 1)...)
 			e.Value = e.Value[:max(0, len(e.Value)+d-1)]
 		default:

@@ -11,22 +11,22 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A manifest is "Bdgr", an outer version of two bytes (0 here), Badger's (8), and sets of changes, each behind its length
-// and its CRC-32C. A set is written in one piece, and counts as a whole.
+// A manifest is "Bdgr", an outer version of two bytes (0 here), Badger's version (8), and sets of changes, each after
+// its length and CRC-32C. A set is written at once, and applies as a whole.
 
-// Manifest says which tables a database is made of.
+// Manifest lists the tables of a database.
 type Manifest struct {
 	Tables  map[uint64]struct{}
-	Removed map[uint64]struct{} // that were part of it before
-	Cut     int64               // bytes at the end that are no whole set
+	Removed map[uint64]struct{} // that were listed before
+	Cut     int64               // bytes of an incomplete set at the end
 }
 
 const manifestVersion = 8
 
 var errManifest = errors.New("it is not the manifest of a database")
 
-// ReadManifest reads a manifest. What is cut off at its end is not an error, since a set may be missing whose tables are
-// there: the caller compares.
+// ReadManifest reads a manifest. An incomplete set at its end is not an error, since its tables may exist: the caller
+// compares.
 func ReadManifest(path string) (*Manifest, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

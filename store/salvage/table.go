@@ -14,25 +14,25 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A table is blocks, an index, its length, the index's checksum, and its length. A block is entries, their offsets, the
-// number of these, the block's checksum, and its length. Lengths have four bytes, big endian; offsets are in the machine's
-// order. An entry is the number of bytes that its key shares with the block's first and of those that follow (two bytes
-// each), these, the two meta bytes, the end of its life, and the value.
+// A table is blocks, an index, its length, the index's checksum, and the checksum's length. A block is entries, their
+// offsets, the number of offsets, the block's checksum, and its length. Lengths have four bytes, big endian; offsets
+// are in the machine's byte order. An entry is the number of bytes that its key shares with the block's first key, and
+// of those that follow (two bytes each), the latter bytes, the two meta bytes, the expiry, and the value.
 
-// Table is what a table was found to be.
+// Table is the state of a table.
 type Table struct {
 	Size    int64
 	Blocks  int
 	Entries int
-	Bad     []Stretch // blocks that cannot be read
-	Index   error     // why the index cannot be; nil: it is whole
+	Bad     []Stretch // unreadable blocks
+	Index   error     // why the index is unreadable; nil: it is intact
 	Newest  uint64    // version
 }
 
-// Whole reports whether every byte is accounted for.
+// Whole reports whether the table is intact.
 func (t *Table) Whole() bool { return len(t.Bad) == 0 && t.Index == nil }
 
-// Problem says what is wrong with a table that is not whole.
+// Problem describes the damage of a table.
 func (t *Table) Problem() string {
 	switch {
 	case t.Index != nil:
@@ -44,13 +44,13 @@ func (t *Table) Problem() string {
 }
 
 const (
-	maxBlock    = 1 << 20 // of ours; they are made of 4 KiB
+	maxBlock    = 1 << 20 // of our blocks, which are normally 4 KiB
 	maxChecksum = 32      // bytes of an encoded checksum
 )
 
 var errFooter = errors.New("the end of the file is not that of a table")
 
-// ReadTable visits the entries of a table that can be read, block by block.
+// ReadTable visits the readable entries of a table, block by block.
 func ReadTable(path string, visit func(*Entry) error) (Table, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -88,7 +88,7 @@ func (t *Table) give(entries []Entry, visit func(*Entry) error) error {
 	return nil
 }
 
-// readIndex gives the blocks, which fill the file up to the index.
+// readIndex returns the blocks, which must fill the file up to the index.
 func readIndex(data []byte) ([]Stretch, error) {
 	rest, sum, ok := cutChecksum(data)
 	if !ok || len(rest) < 4 {
@@ -119,7 +119,7 @@ func readIndex(data []byte) ([]Stretch, error) {
 	return blocks, nil
 }
 
-// cutChecksum takes a checksum and its length off the end.
+// cutChecksum removes a checksum and its length from the end.
 func cutChecksum(data []byte) (rest []byte, sum uint32, ok bool) {
 	end := len(data) - 4
 	if end < 0 {
@@ -136,7 +136,7 @@ func cutChecksum(data []byte) (rest []byte, sum uint32, ok bool) {
 	return data[:end-size], uint32(checksum.GetSum()), true
 }
 
-// unpackBlock reads a block, of a table that an earlier version compressed too.
+// unpackBlock reads a block, including the compressed ones of earlier versions.
 func unpackBlock(data []byte) ([]Entry, bool) {
 	if entries, ok := readBlock(data); ok {
 		return entries, true
@@ -154,7 +154,7 @@ func unpackBlock(data []byte) ([]Entry, bool) {
 
 var unzstd, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlock))
 
-// readBlock reads a block whose checksum fits.
+// readBlock reads a block with a valid checksum.
 func readBlock(data []byte) ([]Entry, bool) {
 	body, sum, ok := cutChecksum(data)
 	if !ok || len(body) < 4 || crc32.Checksum(body, castagnoli) != sum {
@@ -202,10 +202,11 @@ func (t *Table) walk(data []byte, visit func(*Entry) error) error {
 	if err := t.walkBy(data, visit, nextBlock); err != nil || t.Blocks > 0 {
 		return err
 	}
-	return t.walkBy(data, visit, nextCompressed) // all blocks of a table are compressed, or none is
+	return t.walkBy(data, visit, nextCompressed) // either all blocks of a table are compressed, or none is
 }
 
-// walkBy reads the blocks that next finds: it reads the one that begins at from, or gives nil and where the next may begin.
+// walkBy reads the blocks that next finds: next reads the block that begins at from, or returns nil and where the next
+// one may begin.
 func (t *Table) walkBy(data []byte, visit func(*Entry) error, next func(data []byte, from int) ([]Entry, int)) error {
 	for from := 0; from < len(data); {
 		entries, to := next(data, from)
@@ -221,7 +222,7 @@ func (t *Table) walkBy(data []byte, visit func(*Entry) error, next func(data []b
 	return nil
 }
 
-// nextCompressed reads a block that Snappy has compressed. It says how long it becomes, and so where it ends.
+// nextCompressed reads a Snappy block. Its header gives the decompressed size, and so determines where it ends.
 func nextCompressed(data []byte, from int) ([]Entry, int) {
 	if size := compressedSize(data[from:]); size > 0 {
 		if plain, err := snappy.Decode(nil, data[from:from+size]); err == nil {
@@ -233,8 +234,8 @@ func nextCompressed(data []byte, from int) ([]Entry, int) {
 	return nil, from + 1
 }
 
-// compressedSize is how many bytes a Snappy block takes that begins with data; 0: none does. Its elements are read as far as
-// they say how long they are and what they become.
+// compressedSize returns the size of the Snappy block at the beginning of data; 0: there is none. It reads only as much
+// of the elements as their sizes need.
 func compressedSize(data []byte) int {
 	length, at := binary.Uvarint(data)
 	if at <= 0 || length > maxBlock {
@@ -247,7 +248,7 @@ func compressedSize(data []byte) int {
 		tag := data[at]
 		n, size := int(tag>>2)+1, 1
 		switch tag & 3 {
-		case 0: // literal bytes; from 61 on the number of bytes that hold their number
+		case 0: // literal bytes; from 61 on, the number of bytes of their count
 			if more := n - 60; more > 0 {
 				if at+1+more > len(data) {
 					return 0
@@ -272,7 +273,7 @@ func compressedSize(data []byte) int {
 	return at
 }
 
-// nextBlock reads a block that is not compressed. Each ends with its checksum, so that they can be found by trying.
+// nextBlock reads an uncompressed block. A block ends with its checksum, so it can be found by trying.
 func nextBlock(data []byte, from int) ([]Entry, int) {
 	next := len(data)
 	for at := from + 4; at+4 <= len(data) && at < from+maxBlock; at++ {
@@ -280,7 +281,7 @@ func nextBlock(data []byte, from int) ([]Entry, int) {
 			continue
 		}
 		size := int(data[at+3])
-		if size < 2 || at-size < from || data[at-size] != 0x10 && data[at-size] != 0x08 { // a tag of an encoded checksum
+		if size < 2 || at-size < from || data[at-size] != 0x10 && data[at-size] != 0x08 { // tags of an encoded checksum
 			continue
 		}
 		if entries, ok := readBlock(data[from : at+4]); ok {

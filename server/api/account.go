@@ -6,7 +6,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Account is an account as lists show it.
+// Account is an account in a list.
 type Account struct {
 	Name        string    `json:"name"`
 	Created     time.Time `json:"created"`
@@ -14,7 +14,7 @@ type Account struct {
 	store.Budget
 }
 
-// NewAccount asks for an account.
+// NewAccount requests an account.
 type NewAccount struct {
 	Name string `json:"name"`
 }
@@ -24,33 +24,33 @@ type Credential struct {
 	Secret string `json:"secret"`
 }
 
-// BudgetChange changes a [store.Budget], as far as its members are not nil.
+// BudgetChange changes those parts of a [store.Budget] that are not nil.
 type BudgetChange struct {
 	Day   *store.USD `json:"budget_usd_day,omitempty"`
 	Month *store.USD `json:"budget_usd_month,omitempty"`
 }
 
-// Apply sets what is asked for.
+// Apply makes the requested changes.
 func (c BudgetChange) Apply(b *store.Budget) {
 	set(&b.Day, c.Day)
 	set(&b.Month, c.Month)
 }
 
-// set changes a setting that is asked for.
+// set changes a setting if a new value was given.
 func set[T any](setting, asked *T) {
 	if asked != nil {
 		*setting = *asked
 	}
 }
 
-// Holder is who holds a key.
+// Holder is the holder of a key.
 type Holder struct {
 	Key     string       `json:"key"` // its id
 	Account string       `json:"account"`
 	Scopes  store.Scopes `json:"scopes"`
 }
 
-// NewKey asks for a service key.
+// NewKey requests a service key.
 type NewKey struct {
 	Account string       `json:"account"`
 	Scopes  store.Scopes `json:"scopes"`
@@ -58,28 +58,28 @@ type NewKey struct {
 	KeySettings
 }
 
-// KeyUpdate asks for changes to a key.
+// KeyUpdate requests changes to a key.
 type KeyUpdate struct {
 	Label *string `json:"label,omitempty"`
 	KeySettings
 }
 
-// Apply sets what is asked for.
+// Apply makes the requested changes.
 func (u *KeyUpdate) Apply(k *store.Key) {
 	set(&k.Label, u.Label)
 	u.KeySettings.Apply(k)
 }
 
-// KeySettings are what may change about a key; nil leaves a setting as it is.
+// KeySettings are the settings of a key that can change; nil leaves a setting unchanged.
 type KeySettings struct {
 	Expires    *time.Time       `json:"expires,omitempty"` // zero: never
 	Limits     *LimitChange     `json:"limits,omitempty"`
-	Models     *store.Models    `json:"models,omitempty"`      // that it may ask for; none: all
-	Recall     *store.KeyRecall `json:"recall,omitempty"`      // whether its requests are given what is recalled: on, off or default
+	Models     *store.Models    `json:"models,omitempty"`      // that the key may use; empty: all
+	Recall     *store.KeyRecall `json:"recall,omitempty"`      // whether its requests get recalled notes: on, off or default
 	TrustTrace *bool            `json:"trust_trace,omitempty"` // traces of its callers are continued
 }
 
-// Apply sets what is asked for.
+// Apply makes the requested changes.
 func (s *KeySettings) Apply(k *store.Key) {
 	set(&k.Expires, s.Expires)
 	set(&k.Models, s.Models)
@@ -94,7 +94,7 @@ func (s *KeySettings) Apply(k *store.Key) {
 	}
 }
 
-// LimitChange changes [store.Limits], each as far as it is not nil.
+// LimitChange changes those [store.Limits] that are not nil.
 type LimitChange struct {
 	RequestsPerMinute *int64 `json:"requests_per_minute,omitempty"`
 	TokensPerMinute   *int64 `json:"tokens_per_minute,omitempty"`
@@ -103,15 +103,15 @@ type LimitChange struct {
 	BudgetChange
 }
 
-// Rotation asks for a successor to a key.
+// Rotation requests a successor to a key.
 type Rotation struct {
-	Overlap time.Duration `json:"overlap"` // for which the old key stays valid
+	Overlap time.Duration `json:"overlap"` // during which the old key stays valid
 }
 
-// CreatedKey is a new service key with its secret, which cannot be had again.
+// CreatedKey is a new service key with its secret, which is not shown again.
 type CreatedKey = store.CreatedKey
 
-// KeyImport asks for service keys that are made together, or not at all; at most [store.MostCreated].
+// KeyImport requests service keys, at most [store.MostCreated], which are all created or none of them.
 type KeyImport struct {
 	Keys []NewKey `json:"keys"`
 }

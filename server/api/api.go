@@ -6,7 +6,7 @@ package api
 
 import "github.com/mnemeproxy/mneme/store"
 
-// List is a page of the memory.
+// List is a page of a list in the memory API.
 type List[T any] struct {
 	Object  string  `json:"object"` // "list"
 	Data    []T     `json:"data"`
@@ -15,7 +15,7 @@ type List[T any] struct {
 	HasMore bool    `json:"has_more"`
 }
 
-// NewList makes a page; id gives the id of an entry.
+// NewList returns a page; id returns the id of an entry.
 func NewList[T any](data []T, hasMore bool, id func(*T) string) List[T] {
 	list := List[T]{Object: "list", Data: data, HasMore: hasMore}
 	if n := len(data); n > 0 {
@@ -25,14 +25,14 @@ func NewList[T any](data []T, hasMore bool, id func(*T) string) List[T] {
 	return list
 }
 
-// Page is a page of the management.
+// Page is a page of a list in the management API.
 type Page[T any] struct {
 	Data    []T  `json:"data"`
 	HasMore bool `json:"has_more"`
 }
 
-// CheckLine is one line of the answer to a check: a finding as it is come upon, and at the end the report. Without a report the
-// check was not finished.
+// CheckLine is a line of the answer to a check: each finding as it is made, and finally the report. Without a report,
+// the check did not finish.
 type CheckLine struct {
 	Finding *store.Finding     `json:"finding,omitempty"`
 	Report  *store.CheckReport `json:"report,omitempty"`

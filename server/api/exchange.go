@@ -7,10 +7,10 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Exchange is an exchange with the parts of it that were asked for. Its bytes are those that were received, except for what
-// Redactions lists as masked. Bytes that are not UTF-8 are base64, as the encoding member beside them says.
+// Exchange is an exchange with its requested parts. Its bytes are those that were received, except for what Redactions
+// lists as masked. Bytes that are not UTF-8 are encoded as base64, which the corresponding encoding member says.
 type Exchange struct {
-	Object string `json:"object,omitempty"` // "memory.exchange"; the management leaves it out
+	Object string `json:"object,omitempty"` // "memory.exchange"; omitted by the management API
 	store.ExchangeInfo
 	RawRequest          *string     `json:"raw_request,omitempty"`
 	RawRequestEncoding  string      `json:"raw_request_encoding,omitempty"`
@@ -19,7 +19,7 @@ type Exchange struct {
 	Normalized          *Normalized `json:"normalized,omitempty"`
 }
 
-// ExchangeChange changes what people say of an exchange, as far as its members are not nil.
+// ExchangeChange changes those parts of an exchange's description that are not nil.
 type ExchangeChange struct {
 	Tags []string `json:"tags,omitempty"`
 	Note *string  `json:"note,omitempty"` // at most 4,000 bytes
@@ -29,10 +29,10 @@ type ExchangeChange struct {
 type Normalized struct {
 	Messages []store.Message `json:"messages"` // the whole history that the request carries
 	Answer   []store.Message `json:"answer"`
-	Error    string          `json:"error,omitempty"` // why it could not be read
+	Error    string          `json:"error,omitempty"` // why it could not be decoded
 }
 
-// NewExchange gives an exchange of the memory without its bytes.
+// NewExchange returns an exchange of the memory API without its bytes.
 func NewExchange(info *store.ExchangeInfo) Exchange {
 	return Exchange{Object: "memory.exchange", ExchangeInfo: *info}
 }
@@ -47,10 +47,10 @@ func (e *Exchange) SetResponse(raw []byte) {
 	e.RawResponse, e.RawResponseEncoding = encodeRaw(raw)
 }
 
-// Request gives the bytes of the request, nil where they were not asked for.
+// Request returns the bytes of the request; nil if they were not requested.
 func (e *Exchange) Request() ([]byte, error) { return decodeRaw(e.RawRequest, e.RawRequestEncoding) }
 
-// Response gives the bytes of the answer, or the part of them that had arrived; nil where they were not asked for.
+// Response returns the bytes of the answer, or those that had arrived; nil if they were not requested.
 func (e *Exchange) Response() ([]byte, error) { return decodeRaw(e.RawResponse, e.RawResponseEncoding) }
 
 const base64Encoding = "base64"
@@ -81,42 +81,42 @@ type Translation struct {
 	Surface string `json:"surface"`
 	Format  string `json:"format"`
 
-	Same     bool     `json:"same"`              // client and provider speak one format: bytes went through
-	Client   string   `json:"client"`            // the body that the client sent
-	Provider string   `json:"provider"`          // that which the provider got, made again by today's rules
+	Same     bool     `json:"same"`              // client and provider use the same format: bytes were passed through
+	Client   string   `json:"client"`            // body that the client sent
+	Provider string   `json:"provider"`          // body that the provider got, translated again by the current rules
 	Dropped  []string `json:"dropped"`           // members without a counterpart
-	Emulated []string `json:"emulated"`          // members that are honoured by other means
-	Problem  string   `json:"problem,omitempty"` // why it cannot be made again
+	Emulated []string `json:"emulated"`          // members that are honoured in another way
+	Problem  string   `json:"problem,omitempty"` // why it cannot be translated again
 }
 
-// Context is what fills a request. Tokens are estimated: four bytes make one.
+// Context is the composition of a request. Tokens are estimated at four bytes each.
 type Context struct {
 	Object string        `json:"object"` // "memory.context"
 	ID     string        `json:"id"`
 	Bytes  int64         `json:"bytes"` // of the request
 	Parts  []ContextPart `json:"parts"` // by kind, the largest first
-	Files  []ContextPart `json:"files"` // results of tools by the file that they are of, the largest first
+	Files  []ContextPart `json:"files"` // results of tools by file, the largest first
 	Tools  []ContextPart `json:"tools"` // definitions of tools, the largest first
-	Woven  []ContextPart `json:"woven"` // what the client put into messages on its own, by kind, the largest first
+	Woven  []ContextPart `json:"woven"` // what the client added to messages by itself, by kind, the largest first
 
-	Previous string        `json:"previous,omitempty"` // the exchange before in the session, which the prefix is compared with
-	Common   int64         `json:"common,omitempty"`   // bytes of the prefix that both have
-	Break    *ContextBreak `json:"break,omitempty"`    // nil: this request goes on from all of the one before
+	Previous string        `json:"previous,omitempty"` // exchange before it in the session, which the prefix is compared with
+	Common   int64         `json:"common,omitempty"`   // bytes of the common prefix
+	Break    *ContextBreak `json:"break,omitempty"`    // nil: this request continues all of the previous one
 }
 
-// ContextPart is a share of a request.
+// ContextPart is a part of a request.
 type ContextPart struct {
 	Name  string `json:"name"`
 	Count int    `json:"count"`
 	Bytes int64  `json:"bytes"`
 }
 
-// ContextBreak is where a request stops being the one before with more behind it: caches of prompts end there.
+// ContextBreak is where a request diverges from the previous one before the latter's end: prompt caches end there.
 type ContextBreak struct {
 	Kind   string    `json:"kind"`   // tools, system, messages
 	Index  int       `json:"index"`  // of the block in its kind, from 0
-	Before string    `json:"before"` // the beginning of the difference in the request before; "" where it had no more
+	Before string    `json:"before"` // beginning of the difference in the previous request; "" if that had ended
 	Now    string    `json:"now"`
-	Tokens int64     `json:"tokens"`        // that had been sent before, and stand behind the difference
+	Tokens int64     `json:"tokens"`        // sent before, and located after the difference
 	Lost   store.USD `json:"usd,omitempty"` // what they cost more than from a cache
 }

@@ -1,8 +1,8 @@
 package api
 
-// What only a running server can say.
+// Types about a running server.
 
-// Provider is one that a running server leads to.
+// Provider is a provider that a running server uses.
 type Provider struct {
 	Name      string `json:"name"`
 	Simulated bool   `json:"simulated"`
@@ -13,12 +13,12 @@ type Process struct {
 	ID int `json:"pid"`
 }
 
-// Invitation asks for a code for the page at /ui.
+// Invitation requests a code for the page at /ui.
 type Invitation struct {
 	Account string `json:"account"`
 }
 
 // Invited is the answer to an [Invitation].
 type Invited struct {
-	Code string `json:"code"` // good once, for a minute
+	Code string `json:"code"` // valid once, for a minute
 }

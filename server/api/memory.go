@@ -8,10 +8,10 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// NewErasure asks for an erasure.
+// NewErasure requests an erasure.
 type NewErasure struct {
 	store.Selection
-	DryRun bool `json:"dry_run,omitempty"` // count, and erase nothing
+	DryRun bool `json:"dry_run,omitempty"` // only count
 }
 
 // Erasure is the receipt of an erasure.
@@ -20,7 +20,7 @@ type Erasure struct {
 	store.Erasure
 }
 
-// NewReceipt gives the receipt of an erasure.
+// NewReceipt returns the receipt of an erasure.
 func NewReceipt(e *store.Erasure) Erasure { return Erasure{Object: "memory.erasure", Erasure: *e} }
 
 // Import is the outcome of an import.
@@ -28,9 +28,9 @@ type Import struct {
 	Object    string `json:"object"` // "memory.import"
 	Sessions  int64  `json:"sessions"`
 	Exchanges int64  `json:"exchanges"`
-	Skipped   int64  `json:"skipped"` // sessions and exchanges that were there already
+	Skipped   int64  `json:"skipped"` // existing sessions and exchanges
 
-	// ErasedAfter is when retention erases the exchanges that were taken in, whose age counts from now; zero: not by age.
+	// ErasedAfter is when retention erases the imported exchanges, whose age counts from the import; zero: not by age.
 	ErasedAfter time.Time `json:"erased_after,omitzero"`
 }
 
@@ -39,25 +39,25 @@ type Stats struct {
 	Object  string `json:"object"` // "memory.stats"
 	Account string `json:"account"`
 	store.Usage
-	Stored int64          `json:"stored"`          // the sum of what is stored
-	Index  *search.Status `json:"index,omitempty"` // nil: there is none
+	Stored int64          `json:"stored"`          // sum of the stored sizes
+	Index  *search.Status `json:"index,omitempty"` // nil: there is no index
 	Recall recall.Counts  `json:"recall,omitzero"` // since the server started
 }
 
-// Usage is what exchanges used and cost, in total and by what was asked for.
+// Usage is the usage and cost of exchanges, in total and grouped as requested.
 type Usage struct {
 	Object string      `json:"object"` // "memory.usage"
 	By     []string    `json:"by"`
 	Since  time.Time   `json:"since,omitzero"`
 	Until  time.Time   `json:"until,omitzero"`
-	Data   []UsageLine `json:"data"` // by time, and then by cost, the highest first
+	Data   []UsageLine `json:"data"` // by time, then by descending cost
 	Total  UsageLine   `json:"total"`
 }
 
-// UsageLine is what some of the exchanges used and cost. Of the members that tell which, those that were asked for are there.
+// UsageLine is the usage and cost of a group of exchanges. It has those of the group's members that were requested.
 type UsageLine struct {
 	Hour     time.Time `json:"hour,omitzero"`
-	Day      string    `json:"day,omitempty"`   // of UTC, "2026-11-20"
+	Day      string    `json:"day,omitempty"`   // UTC, such as "2026-11-20"
 	Month    string    `json:"month,omitempty"` // "2026-11"
 	Account  string    `json:"account,omitempty"`
 	Key      string    `json:"key,omitempty"` // its id, or "imported"
@@ -67,42 +67,43 @@ type UsageLine struct {
 	Model    string    `json:"model,omitempty"`
 
 	store.Rollup
-	CacheShare   float64 `json:"cache_share"`              // of the prompts' tokens, those read from a cache; 0 to 1
-	FirstByteP50 int64   `json:"first_byte_p50,omitempty"` // in milliseconds, about
+	CacheShare   float64 `json:"cache_share"`              // share of the prompts' tokens that came from a cache, 0 to 1
+	FirstByteP50 int64   `json:"first_byte_p50,omitempty"` // in milliseconds, approximate
 	FirstByteP95 int64   `json:"first_byte_p95,omitempty"`
 }
 
-// UsageBy are the names that usage can be asked for by.
+// UsageBy returns the names that usage can be grouped by.
 func UsageBy() []string {
 	return []string{"hour", "day", "month", "account", "key", "project", "client", "provider", "model"}
 }
 
-// RecallRequest asks what earlier sessions say about a question. With Event it is the body of a client's hook, and is
-// answered in the form that hooks are.
+// RecallRequest asks what earlier sessions say about a question. With Event it is the body of a client's hook, and the
+// answer has the form that hooks expect.
 type RecallRequest struct {
 	Prompt    string `json:"prompt,omitempty"`
 	Project   string `json:"project,omitempty"`    // or cwd; X-Service-Project wins
-	Directory string `json:"cwd,omitempty"`        // that the client works in
-	Session   string `json:"session_id,omitempty"` // that asks, by any of its ids: it is not told what it said, nor anything twice
+	Directory string `json:"cwd,omitempty"`        // working directory of the client
+	Session   string `json:"session_id,omitempty"` // session that asks, by any of its ids: it is not told what it said itself, and nothing twice
 	MaxTokens int    `json:"max_tokens,omitempty"` // 0: 400
 	Scope     string `json:"scope,omitempty"`      // project (default) or account
 
 	Event  string `json:"hook_event_name,omitempty"` // UserPromptSubmit or SessionStart
-	Source string `json:"source,omitempty"`          // of the event
+	Source string `json:"source,omitempty"`          // source of the event
 }
 
-// Recalled is the answer.
+// Recalled is the answer to a [RecallRequest].
 type Recalled struct {
 	Object string `json:"object"` // "memory.recall"
 	recall.Recalled
 }
 
-// HookAnswer is what a hook of Claude Code or Codex gives back (docs/wire/clients.md). Without a text it is an empty object.
+// HookAnswer is the output of a hook of Claude Code or Codex (docs/wire/clients.md). Without a text it is an empty
+// object.
 type HookAnswer struct {
 	Output *HookOutput `json:"hookSpecificOutput,omitempty"`
 }
 
-// HookOutput is the text that a hook puts into the conversation.
+// HookOutput is the text that a hook adds to the conversation.
 type HookOutput struct {
 	Event   string `json:"hookEventName"`
 	Context string `json:"additionalContext"`

@@ -9,14 +9,14 @@ import (
 type Session struct {
 	Object string `json:"object"` // "memory.session"
 	store.Session
-	*search.Beginning                       // of a single one, and with include=beginning
-	Summary           *store.SessionSummary `json:"summary,omitempty"` // of a single one, and in an export: what a model has written about it
+	*search.Beginning                       // of a single session, and with include=beginning
+	Summary           *store.SessionSummary `json:"summary,omitempty"` // written by a model; of a single session, and in exports
 }
 
-// NewSession gives a session without its beginning and summary.
+// NewSession returns a session without its beginning and summary.
 func NewSession(s *store.Session) Session { return Session{Object: "memory.session", Session: *s} }
 
-// SessionChange changes a session, as far as its members are not nil.
+// SessionChange changes those parts of a session that are not nil.
 type SessionChange struct {
 	Title *string  `json:"title,omitempty"`
 	Tags  []string `json:"tags,omitempty"`
@@ -25,12 +25,12 @@ type SessionChange struct {
 
 // SessionMerge moves the exchanges of a session into another one.
 type SessionMerge struct {
-	Into string `json:"into"` // its id
+	Into string `json:"into"` // id
 }
 
-// SessionSplit moves an exchange and all that began after it into a new session.
+// SessionSplit moves an exchange, and all that began after it, into a new session.
 type SessionSplit struct {
-	Exchange string `json:"exchange"` // its id
+	Exchange string `json:"exchange"` // id
 }
 
 // Turn is an exchange of a session with what it added.

@@ -249,12 +249,12 @@ func TestASignInThatIsNotAsItShouldBeIsRefusedInASentence(t *testing.T) {
 			p.trust(openid.Grant{Claim: "email", Value: email, Account: "nowhere", Scopes: store.ScopeRead})
 			return v.signIn(p, v.begin("/ui/"))
 		}},
-		{"another browser began it", "begun in another browser", func(v *visitor) *url.URL {
+		{"another browser started it", "started in another browser", func(v *visitor) *url.URL {
 			p.trust(reader)
 			id := newVisitor(t, h).begin("/ui/")
 			return v.signIn(p, id)
 		}},
-		{"a token of another sign-in", "cannot be relied on", func(v *visitor) *url.URL {
+		{"a token from another sign-in", "cannot be trusted", func(v *visitor) *url.URL {
 			p.trust(reader)
 			id := v.begin("/ui/")
 			replayed, err := p.storage.AuthRequestByID(t.Context(), id)
@@ -305,7 +305,7 @@ func TestASignInEndsAtThePageAndNowhereElse(t *testing.T) {
 	p := introduce(t, h)
 	p.trust(reader)
 	for _, to := range []string{"https://evil.example/ui/", "//evil.example/ui/", "/v1/memory/sessions", "/ui/oidc/start", `/\evil.example/ui/`, "%"} {
-		if at := newVisitor(t, h).signIn(p, newVisitor(t, h).begin(to)); !strings.HasPrefix(at.String(), h.url+"/ui/#problem=") { // begun in another browser
+		if at := newVisitor(t, h).signIn(p, newVisitor(t, h).begin(to)); !strings.HasPrefix(at.String(), h.url+"/ui/#problem=") { // started in another browser
 			t.Errorf("%q ends at %s", to, at)
 		}
 		v := newVisitor(t, h)

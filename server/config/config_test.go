@@ -326,7 +326,7 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		},
 		"a callback elsewhere": {
 			file: "ui:\n  oidc:\n    issuer: https://id.example.com\n    client_id: mneme\n    redirect: https://mneme.example.com/\n",
-			want: `mneme.yaml:3: ui.oidc: redirect has to be the URL of this server with the path /ui/oidc/callback, and is "https://mneme.example.com/"`,
+			want: `mneme.yaml:3: ui.oidc: redirect must be the URL of this server with the path /ui/oidc/callback, and is "https://mneme.example.com/"`,
 		},
 		"admin on the same port": {
 			file: "listen: :1\nadmin:\n  listen: :1\n",

@@ -40,7 +40,7 @@ var kinds = map[string]string{
 	".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".html": "text/html; charset=utf-8",
 }
 
-// newAssets reads the embedded files. It panics if they are not as the build left them.
+// newAssets reads the embedded files. It panics if they are invalid, which only a wrong build can cause.
 func newAssets() *assets {
 	a := &assets{byPath: make(map[string]asset)}
 	hash := sha256.New()

@@ -47,7 +47,7 @@ type ImportProgress struct {
 type FoundHistory struct {
 	Projects []*history.Project `json:"projects"`
 	Unknown  map[string]int     `json:"unknown,omitempty"`  // lines and parts left out, by name
-	Problems []string           `json:"problems,omitempty"` // of files left out
+	Problems []string           `json:"problems,omitempty"` // errors of files left out
 }
 
 // Imported is the result of an import.

@@ -17,13 +17,13 @@ import (
 // purposeAttempt is the sealing purpose of attempts.
 const purposeAttempt = "attempt to sign in to the window"
 
-// UseOpenID changes how people sign in with an OpenID provider. Whoever was admitted by a grant that is gone is signed
-// out.
+// UseOpenID changes how people sign in with an OpenID provider. People admitted by a grant that no longer exists are
+// signed out.
 func (u *UI) UseOpenID(o openid.Options) { u.openID.Store(openid.New(o)) }
 
 // OpenID describes the available sign-in.
 type OpenID struct {
-	Provider string `json:"provider,omitempty"` // its host; none: only with a key
+	Provider string `json:"provider,omitempty"` // its host; empty: sign-in is by key only
 	Problem  string `json:"problem,omitempty"`  // why the last sign-in failed
 }
 

@@ -102,7 +102,7 @@ func (u *UI) signIn(w http.ResponseWriter, r *http.Request) {
 func (u *UI) redeem(r *http.Request, code string) (ticket, error) {
 	account, ok := u.codes.redeem(code)
 	if !ok {
-		return ticket{}, codec.Errorf(codec.KindAuthentication, "this link was used already, or is older than a minute; get a new one with: mneme ui")
+		return ticket{}, codec.Errorf(codec.KindAuthentication, "this link was already used, or is older than a minute; get a new one with: mneme ui")
 	}
 	if t, ok := u.ticketOf(r); ok && t.byCode() && time.Until(t.Until) > cookieLife/2 {
 		if identity, err := u.Keys.Authenticate(t.Key); err == nil && identity.Account == account {
@@ -179,7 +179,7 @@ func (u *UI) keyOf(r *http.Request) string {
 }
 
 func signedOut(cause error) *codec.Error {
-	e := codec.Errorf(codec.KindAuthentication, "You are not signed in, or no longer: open the page with mneme ui, or sign in with a service key.")
+	e := codec.Errorf(codec.KindAuthentication, "You are not signed in (any more): open the page with mneme ui, or sign in with a service key.")
 	e.Code, e.Cause = "signed_out", cause
 	return e
 }

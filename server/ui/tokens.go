@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// mostTokens bounds each set of tokens.
-const mostTokens = 1000
+// maxTokens bounds each set of tokens.
+const maxTokens = 1000
 
 // tokens are a set of secrets kept for some time, by their hashes.
 type tokens struct {
@@ -59,7 +59,7 @@ func (t *tokens) keep(token, text string, until time.Time) {
 	if t.kept == nil {
 		t.kept = make(map[[sha256.Size]byte]kept)
 	}
-	if len(t.kept) >= mostTokens {
+	if len(t.kept) >= maxTokens {
 		t.forget()
 	}
 	t.kept[sha256.Sum256([]byte(token))] = kept{text, until}
@@ -77,7 +77,7 @@ func (t *tokens) forget() {
 			next, soonest = token, k.until
 		}
 	}
-	if len(t.kept) >= mostTokens {
+	if len(t.kept) >= maxTokens {
 		delete(t.kept, next)
 	}
 }

@@ -17,7 +17,7 @@
 //	*      /ui/v1/admin/...     package admin
 //
 // Requests that a page of another site may have sent are refused. Host and Origin are checked first (listen.Names),
-// cross-site requests are rejected by what the browser says of them, and everything except reading a tail or a picture
+// cross-site requests are rejected by the browser's own headers, and everything except reading a tail or a picture
 // needs a header of ours, which other sites cannot set.
 package ui
 
@@ -169,7 +169,7 @@ func requireScope(identity *store.Identity, scope store.Scopes) error {
 	if identity.Scopes.Has(scope) {
 		return nil
 	}
-	e := codec.Errorf(codec.KindPermission, "This needs a key of scope %s, and the one that you signed in with has %s. Sign in with another, or open the page with: mneme ui", scope, identity.Scopes)
+	e := codec.Errorf(codec.KindPermission, "This needs a key with scope %s, but yours has %s. Sign in with another key, or open the page with: mneme ui", scope, identity.Scopes)
 	e.Code = "missing_scope"
 	return e
 }
@@ -183,7 +183,7 @@ func (u *UI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	if !u.Allowed(r) {
-		http.Error(w, "The window is shown on this machine and under TLS alone: over an open network, others could read along. Use a tls: address (setting listen), or a tunnel such as ssh -L.", http.StatusForbidden)
+		http.Error(w, "The window is shown only on this machine or over TLS: on an open network, others could read along. Use a tls: address (setting listen), or a tunnel such as ssh -L.", http.StatusForbidden)
 		return
 	}
 	if !u.fromPage(r) {
@@ -241,7 +241,7 @@ func (u *UI) health(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, u.Health())
 }
 
-// statusOf has the statuses of errors; any other kind is an internal error.
+// statusOf maps kinds of errors to HTTP statuses; any other kind is an internal error.
 var statusOf = map[codec.Kind]int{
 	codec.KindInvalidRequest: http.StatusBadRequest, codec.KindAuthentication: http.StatusUnauthorized, codec.KindPermission: http.StatusForbidden,
 	codec.KindNotFound: http.StatusNotFound, codec.KindConflict: http.StatusConflict, codec.KindTooLarge: http.StatusRequestEntityTooLarge,
@@ -271,7 +271,7 @@ const maxBody = 4 << 10
 
 func readJSON(w http.ResponseWriter, r *http.Request, v any) error {
 	if json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(v) != nil {
-		return codec.Errorf(codec.KindInvalidRequest, "the body is not the JSON object that is expected here")
+		return codec.Errorf(codec.KindInvalidRequest, "the body is not the expected JSON object")
 	}
 	return nil
 }

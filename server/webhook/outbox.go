@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// mostWaiting bounds an outbox: the oldest messages are dropped first. A receiver that is down for a day finds at most
+// maxWaiting bounds an outbox: the oldest messages are dropped first. A receiver that is down for a day finds at most
 // these.
-const mostWaiting = 1000
+const maxWaiting = 1000
 
 // message is a message for a receiver.
 type message struct {
@@ -60,11 +60,11 @@ func (o *outbox) open() error {
 	return nil
 }
 
-// keep writes a message, new or with another attempt. dropped is the one that made room.
+// keep writes a message that is new or had another attempt. dropped is the message that was removed to make room.
 func (o *outbox) keep(m *message) (dropped *message, err error) {
 	if !slices.Contains(o.waiting, m) {
 		o.waiting = append(o.waiting, m)
-		if len(o.waiting) > mostWaiting {
+		if len(o.waiting) > maxWaiting {
 			dropped = o.waiting[0]
 			err = o.remove(dropped)
 		}

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	mostIncoming = 256              // events waiting for an outbox
-	timeout      = 15 * time.Second // for a receiver's answer
+	maxIncoming = 256              // events waiting for an outbox
+	timeout     = 15 * time.Second // for a receiver's answer
 )
 
 // pauses are the waits after each attempt. The first is for a receiver that restarts, the last ones for one that is
@@ -39,9 +39,9 @@ type receiver struct {
 	box      outbox
 }
 
-// run takes in what happens, and sends what is due, until ctx is done.
+// run keeps incoming events and sends messages that are due, until ctx is done.
 func (r *receiver) run(ctx context.Context) {
-	defer r.takeIn() // so that the next run sends it
+	defer r.takeIn() // so that the next run sends what is left
 	for {
 		due := time.NewTimer(time.Hour)
 		next := r.box.next()
@@ -77,10 +77,10 @@ func (r *receiver) takeIn() {
 func (r *receiver) keep(m *message) {
 	dropped, err := r.box.keep(m)
 	if dropped != nil {
-		r.log.Error("a message to a webhook was given up: too many wait", "url", r.hook.URL, "message", dropped.ID)
+		r.log.Error("a message to a webhook was dropped: too many are waiting", "url", r.hook.URL, "message", dropped.ID)
 	}
 	if err != nil {
-		r.log.Error("a message to a webhook does not outlive a restart", "url", r.hook.URL, "message", m.ID, "error", err)
+		r.log.Error("a message to a webhook could not be stored and will not survive a restart", "url", r.hook.URL, "message", m.ID, "error", err)
 	}
 }
 
@@ -96,18 +96,18 @@ func (r *receiver) deliver(ctx context.Context, m *message) {
 	m.Attempts++
 	wait := r.pause(m.Attempts)
 	if wait == 0 {
-		r.log.Error("a message to a webhook was given up", "url", r.hook.URL, "message", m.ID, "attempts", m.Attempts, "error", err)
+		r.log.Error("a message to a webhook was dropped after its last attempt", "url", r.hook.URL, "message", m.ID, "attempts", m.Attempts, "error", err)
 		r.drop(m)
 		return
 	}
-	r.log.Warn("a webhook does not take a message; it is sent again", "url", r.hook.URL, "message", m.ID, "in", wait, "error", err)
+	r.log.Warn("a webhook did not accept a message; it will be sent again", "url", r.hook.URL, "message", m.ID, "in", wait, "error", err)
 	m.Next = time.Now().Add(wait)
 	r.keep(m)
 }
 
 func (r *receiver) drop(m *message) {
 	if err := r.box.remove(m); err != nil {
-		r.log.Error("a message that is done stays in the outbox of a webhook", "message", m.ID, "error", err)
+		r.log.Error("a message could not be removed from the outbox of a webhook", "message", m.ID, "error", err)
 	}
 }
 

@@ -27,14 +27,14 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// What can be told.
+// Kinds of events.
 const (
 	Budget  = "budget.reached"
 	Failure = "exchange.failed"
 	Erasure = "erasure.accepted"
 )
 
-// Events are all of them.
+// Events lists all kinds.
 var Events = []string{Budget, Failure, Erasure}
 
 // BudgetReached is the data of [Budget]. It is sent once for each percentage of a day's or month's budget, and may be sent
@@ -53,14 +53,14 @@ type BudgetReached struct {
 type ExchangeFailed struct {
 	Account  string        `json:"account"`
 	Key      string        `json:"key"`
-	Exchange string        `json:"exchange,omitempty"` // none where nothing is recorded
+	Exchange string        `json:"exchange,omitempty"` // none if the exchange is not recorded
 	Model    string        `json:"model"`
 	Provider string        `json:"provider,omitempty"`
 	Status   int           `json:"status"` // of the answer
 	Outcome  store.Outcome `json:"outcome"`
 }
 
-// ErasureAccepted is the data of [Erasure]: from now on it is carried out, whatever happens.
+// ErasureAccepted is the data of [Erasure]. An accepted erasure is carried out whatever happens.
 type ErasureAccepted struct {
 	Account string `json:"account"`
 	Erasure string `json:"erasure"` // its id
@@ -69,28 +69,28 @@ type ErasureAccepted struct {
 // Hook is a receiver.
 type Hook struct {
 	URL    string
-	Secret string   // base64, with or without "whsec_" before it
-	Events []string // those that it is sent; none: all
+	Secret string   // base64, with or without the prefix "whsec_"
+	Events []string // events that it receives; none: all
 }
 
-// Check says what is wrong with a hook.
+// Check returns an error if a hook is invalid.
 func (h Hook) Check() error {
 	if u, err := url.Parse(h.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		return errors.New("url has to be one that begins with https:// or http://")
+		return errors.New("url must begin with https:// or http://")
 	}
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(h.Secret, "whsec_"))
 	if err != nil || len(key) < shortestSecret {
-		return fmt.Errorf("secret has to be base64 of %d bytes or more; make one with: openssl rand -base64 32", shortestSecret)
+		return fmt.Errorf("secret must be base64 of %d bytes or more; make one with: openssl rand -base64 32", shortestSecret)
 	}
 	for _, e := range h.Events {
 		if !slices.Contains(Events, e) {
-			return fmt.Errorf("events has %q, known are %s", e, strings.Join(Events, ", "))
+			return fmt.Errorf("events has the unknown event %q; known are %s", e, strings.Join(Events, ", "))
 		}
 	}
 	return nil
 }
 
-// shortestSecret is what Standard Webhooks asks for, in bytes.
+// shortestSecret is the minimum of Standard Webhooks, in bytes.
 const shortestSecret = 24
 
 // Options configure [Start].
@@ -108,7 +108,7 @@ type Sender struct {
 	running   sync.WaitGroup
 }
 
-// Start begins to send, with what an earlier run left in the outboxes. [Sender.Close] ends it.
+// Start starts sending, beginning with what an earlier run left in the outboxes. [Sender.Close] ends it.
 func Start(o Options) (*Sender, error) {
 	if o.Pause == nil {
 		o.Pause = pause
@@ -127,12 +127,12 @@ func Start(o Options) (*Sender, error) {
 		}
 		name := sha256.Sum256([]byte(h.URL))
 		r := &receiver{
-			hook: h, signer: signer, log: o.Log, pause: o.Pause, incoming: make(chan *message, mostIncoming),
+			hook: h, signer: signer, log: o.Log, pause: o.Pause, incoming: make(chan *message, maxIncoming),
 			box: outbox{dir: filepath.Join(o.Dir, hex.EncodeToString(name[:8]))},
 			client: http.Client{
 				Timeout:       timeout,
 				Transport:     &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment},
-				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the signature is for this receiver
+				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the signature is meant for this receiver only
 			},
 		}
 		if err := r.box.open(); err != nil {
@@ -147,8 +147,8 @@ func Start(o Options) (*Sender, error) {
 	return s, nil
 }
 
-// Tell sends an event to the receivers that want it. It does not wait. What more than mostIncoming events at once bring is
-// logged and not sent.
+// Tell sends an event to the receivers that want it, without waiting. If more than maxIncoming events are pending,
+// further ones are logged and not sent.
 func (s *Sender) Tell(kind string, at time.Time, data any) {
 	if s == nil {
 		return
@@ -159,18 +159,18 @@ func (s *Sender) Tell(kind string, at time.Time, data any) {
 		}
 		m, err := newMessage(kind, at, data)
 		if err != nil {
-			r.log.Error("an event cannot be told to a webhook", "event", kind, "error", err)
+			r.log.Error("an event cannot be encoded for a webhook", "event", kind, "error", err)
 			continue
 		}
 		select {
 		case r.incoming <- m:
 		default:
-			r.log.Error("an event was not told to a webhook: too many at once", "event", kind, "url", r.hook.URL)
+			r.log.Error("an event was not sent to a webhook: too many are pending", "event", kind, "url", r.hook.URL)
 		}
 	}
 }
 
-// Close ends the sending. What is waiting stays in the outboxes for the next run.
+// Close stops sending. Pending messages stay in the outboxes for the next run.
 func (s *Sender) Close() {
 	if s == nil {
 		return
@@ -179,7 +179,7 @@ func (s *Sender) Close() {
 	s.running.Wait()
 }
 
-// body is what a message says.
+// body is the payload of a message.
 type body struct {
 	Type      string    `json:"type"`
 	Timestamp time.Time `json:"timestamp"`

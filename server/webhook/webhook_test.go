@@ -21,10 +21,10 @@ const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 type received struct {
 	id   string
 	body []byte
-	fail error // why its signature is none
+	fail error // why its signature is invalid
 }
 
-// listen is a receiver that refuses the first requests.
+// listen starts a receiver that refuses the first requests.
 func listen(t *testing.T, refuse int) (url string, got chan received) {
 	t.Helper()
 	signer, err := standardwebhooks.NewWebhook(secret)
@@ -68,7 +68,7 @@ func next(t *testing.T, got chan received) received {
 	}
 }
 
-func TestAReceiverGetsWhatItAskedForSigned(t *testing.T) {
+func TestAReceiverGetsTheEventsItWantsSigned(t *testing.T) {
 	url, got := listen(t, 0)
 	s := begin(t, t.TempDir(), time.Hour, Hook{URL: url, Secret: secret, Events: []string{Budget}})
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -84,7 +84,7 @@ func TestAReceiverGetsWhatItAskedForSigned(t *testing.T) {
 	}
 }
 
-func TestAMessageIsSentUnderOneIDUntilItIsTaken(t *testing.T) {
+func TestAMessageIsResentUnderOneIDUntilItIsAccepted(t *testing.T) {
 	url, got := listen(t, 2)
 	s := begin(t, t.TempDir(), time.Millisecond, Hook{URL: url, Secret: secret})
 	s.Tell(Erasure, time.Now(), nil)
@@ -96,7 +96,7 @@ func TestAMessageIsSentUnderOneIDUntilItIsTaken(t *testing.T) {
 	}
 }
 
-func TestAMessageOutlivesARestart(t *testing.T) {
+func TestAMessageSurvivesARestart(t *testing.T) {
 	dir := t.TempDir()
 	url, got := listen(t, 1)
 	s := begin(t, dir, time.Hour, Hook{URL: url, Secret: secret})
@@ -128,22 +128,22 @@ func TestAMessageOutlivesARestart(t *testing.T) {
 
 func TestAFullOutboxKeepsTheNewest(t *testing.T) {
 	o := outbox{dir: t.TempDir()}
-	for i := range mostWaiting + 1 {
+	for i := range maxWaiting + 1 {
 		m, err := newMessage(Budget, time.UnixMilli(int64(i)), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if dropped, err := o.keep(m); err != nil || (dropped != nil) != (i == mostWaiting) {
+		if dropped, err := o.keep(m); err != nil || (dropped != nil) != (i == maxWaiting) {
 			t.Fatalf("message %d drops %v (%v)", i, dropped, err)
 		}
 	}
 	again := outbox{dir: o.dir}
-	if err := again.open(); err != nil || len(again.waiting) != mostWaiting || again.waiting[0].ID != o.waiting[0].ID {
+	if err := again.open(); err != nil || len(again.waiting) != maxWaiting || again.waiting[0].ID != o.waiting[0].ID {
 		t.Errorf("%d are kept (%v)", len(again.waiting), err)
 	}
 }
 
-func TestAWrongHookIsRefused(t *testing.T) {
+func TestAnInvalidHookIsRefused(t *testing.T) {
 	for name, h := range map[string]Hook{
 		"no URL":           {URL: "example.com", Secret: secret},
 		"another scheme":   {URL: "file:///etc/passwd", Secret: secret},

@@ -116,7 +116,7 @@ func TestTheWindowHasOpencodeGiveOutItsHistory(t *testing.T) {
 		t.Errorf("what it gave out is left: %v %v", left, err)
 	}
 	t.Setenv("PATH", temp)
-	if text := ask(); !strings.Contains(text, "it is not in PATH") {
+	if text := ask(); !strings.Contains(text, "opencode is not in PATH") {
 		t.Errorf("without opencode: %s", text)
 	}
 }

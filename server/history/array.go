@@ -21,14 +21,14 @@ func eachElement(ctx context.Context, from io.Reader, visit func(element json.Ra
 		var syntax *json.SyntaxError
 		switch {
 		case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-			return fmt.Errorf("line %d: the file is cut; export it again", counted.line+1)
+			return fmt.Errorf("line %d: the file is truncated; export it again", counted.line+1)
 		case errors.As(err, &syntax):
 			return fmt.Errorf("near line %d: %w", counted.line+1, errNotJSON)
 		}
 		return fmt.Errorf("near line %d: %w", counted.line+1, err)
 	}
 	if token, err := decoder.Token(); err != nil || token != json.Delim('[') {
-		return errors.New("line 1: this is no list of conversations")
+		return errors.New("line 1: this is not a list of conversations")
 	}
 	for decoder.More() {
 		if ctx.Err() != nil {
@@ -49,7 +49,7 @@ func eachElement(ctx context.Context, from io.Reader, visit func(element json.Ra
 	return nil
 }
 
-// countedLines counts lines, and gives no more than an element may have before it is refilled.
+// countedLines counts lines, and returns at most maxElement bytes between two refills.
 type countedLines struct {
 	from io.Reader
 	line int
@@ -60,7 +60,7 @@ func (c *countedLines) refill() { c.left = maxElement }
 
 func (c *countedLines) Read(p []byte) (int, error) {
 	if c.left <= 0 {
-		return 0, fmt.Errorf("a conversation has more than the %d MiB that can be read", maxElement>>20)
+		return 0, fmt.Errorf("a conversation is longer than the maximum of %d MiB", maxElement>>20)
 	}
 	n, err := c.from.Read(p[:min(len(p), c.left)])
 	c.left -= n

@@ -30,7 +30,7 @@ var codex = client{
 	},
 }
 
-// codexFile is what the lines of a file have in common.
+// codexFile is the state shared by the lines of a file.
 type codexFile struct {
 	*reader
 	key    sessionKey
@@ -73,7 +73,7 @@ func (f *codexFile) line(text []byte) error {
 		return err
 	}
 	if line.Type != "session_meta" && f.key.id == "" {
-		f.skip(line.Type) // nobody knows whose it is
+		f.skip(line.Type) // its session is unknown
 		return nil
 	}
 	switch line.Type {
@@ -107,7 +107,7 @@ func (f *codexFile) meta(payload []byte) error {
 		return err
 	}
 	id := native(meta.ID)
-	if id == "" || f.key.id != "" { // a fork repeats the opening of what it goes on from
+	if id == "" || f.key.id != "" { // a fork repeats the metadata of the session it continues
 		return nil
 	}
 	f.known++
@@ -148,7 +148,7 @@ func (f *codexFile) item(line *codexLine) error {
 	return err
 }
 
-// usage takes the tokens of an answer, which are noted behind it, twice by newer versions.
+// usage reads the token counts of an answer, which follow it; newer versions write them twice.
 func (f *codexFile) usage(line *codexLine) error {
 	var u codexUsage
 	if err := f.unmarshal(line.Payload, &u); err != nil {

@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// Search says where to look.
+// Search says where to look for a history.
 type Search struct {
 	Path   string                      // a file or a folder; "": where the program keeps its history
 	Home   string                      // of the user
@@ -111,7 +111,7 @@ func eachLine(ctx context.Context, from io.Reader, visit func(line []byte) error
 		line, err := lines.ReadSlice('\n')
 		for errors.Is(err, bufio.ErrBufferFull) {
 			if long = append(long, line...); len(long) > maxPiece {
-				return fmt.Errorf("line %d has more than the %d MiB that can be read", number, maxPiece>>20)
+				return fmt.Errorf("line %d is longer than the maximum of %d MiB", number, maxPiece>>20)
 			}
 			line, err = lines.ReadSlice('\n')
 		}
@@ -127,7 +127,7 @@ func eachLine(ctx context.Context, from io.Reader, visit func(line []byte) error
 			err := visit(line)
 			switch {
 			case errors.Is(err, errNotJSON) && (last || atEnd(lines)):
-				return fmt.Errorf("line %d, the last one, is cut; take it out, or wait until the program has written it", number)
+				return fmt.Errorf("line %d, the last one, is truncated; remove it, or wait until the program has written it", number)
 			case err != nil:
 				return fmt.Errorf("line %d: %w", number, err)
 			}
@@ -143,5 +143,5 @@ func atEnd(r *bufio.Reader) bool {
 	return errors.Is(err, io.EOF)
 }
 
-// errNotJSON is said of a line.
+// errNotJSON is the error of a line.
 var errNotJSON = errors.New("this is not JSON")

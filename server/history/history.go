@@ -45,7 +45,7 @@ type History struct {
 	files    []File
 	sessions map[sessionKey]*Session
 
-	Unknown  map[string]int // unknown lines and parts, by name
+	Unknown  map[string]int // unknown lines and parts, counted by name
 	Problems []error        // of files left out entirely
 	Bytes    int64          // of the files used
 	Files    int

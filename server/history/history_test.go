@@ -34,7 +34,7 @@ func look(t *testing.T, client, path string) *history.History {
 	return h
 }
 
-// told writes what a history gives, a line for each thing, without ids.
+// told returns the contents of a history, one line per element, without ids.
 func told(t *testing.T, h *history.History, recorded func(*history.Session) *history.Recorded) (lines []string) {
 	t.Helper()
 	err := h.Give(t.Context(), io.Discard, recorded, func(step store.Exported) error {
@@ -150,7 +150,7 @@ func TestIdsAreTheSameEachTime(t *testing.T) {
 	}
 }
 
-// An exchange that passed through the server is on record as it was: what the client has kept of it is less.
+// An exchange that passed through the server is already on record, in more detail than the client's history has.
 func TestWhatPassedThroughTheServerIsLeftOut(t *testing.T) {
 	h := look(t, "claude-code", "testdata/claude-code")
 	lines := told(t, h, func(s *history.Session) *history.Recorded {
@@ -164,11 +164,11 @@ func TestWhatPassedThroughTheServerIsLeftOut(t *testing.T) {
 		t.Error(all)
 	}
 	if strings.Contains(all, "Walrus cache misses") {
-		t.Error("the session that is on record comes again")
+		t.Error("the session on record is imported again")
 	}
 }
 
-func TestAnArchiveOfChatGPTIsReadAsItCame(t *testing.T) {
+func TestAnArchiveOfChatGPTIsReadAsItIs(t *testing.T) {
 	text, err := os.ReadFile("testdata/chatgpt/conversations.json")
 	ok(t, err)
 	var b bytes.Buffer
@@ -187,8 +187,8 @@ func TestAnArchiveOfChatGPTIsReadAsItCame(t *testing.T) {
 	}
 }
 
-// A file that cannot be read to its end gives nothing, and says where that is; the others are read.
-func TestAFileWithAnErrorGivesNothing(t *testing.T) {
+// A file that cannot be read to its end yields nothing, and its error says where; the other files are read.
+func TestNothingIsImportedFromAFileWithAnError(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join("testdata", name))
 		ok(t, err)
@@ -197,15 +197,15 @@ func TestAFileWithAnErrorGivesNothing(t *testing.T) {
 	claude := read("claude-code/-home-ann-shop/6f1c0c1e-0000-4000-8000-000000000001.jsonl")
 	chatGPT, opencode := read("chatgpt/conversations.json"), read("opencode/ses_made1.json")
 	for name, c := range map[string]struct{ client, text, want string }{
-		"cut.jsonl":      {"claude-code", claude[:len(claude)-20], "cut.jsonl: line 13, the last one, is cut"},
+		"cut.jsonl":      {"claude-code", claude[:len(claude)-20], "cut.jsonl: line 13, the last one, is truncated"},
 		"broken.jsonl":   {"claude-code", strings.Replace(claude, `"uuid":"u3"`, `"uuid":u3`, 1), "broken.jsonl: line 6: this is not JSON"},
-		"foreign.jsonl":  {"claude-code", `{"type":"session_meta","payload":{"id":"x"}}` + "\n", "this is no history of claude-code"},
+		"foreign.jsonl":  {"claude-code", `{"type":"session_meta","payload":{"id":"x"}}` + "\n", "this is not a history of claude-code"},
 		"text.jsonl":     {"codex", "Dear diary,\ntoday", "text.jsonl: line 1: this is not JSON"},
-		"other.jsonl":    {"codex", claude, "this is no history of codex"},
-		"conv.json":      {"chatgpt", chatGPT[:len(chatGPT)/2], "the file is cut"},
-		"object.json":    {"chatgpt", `{"a":1}`, "conversations-object.json: line 1: this is no list of conversations"},
-		"ses_cut.json":   {"opencode", opencode[:len(opencode)-40], "the session is cut"},
-		"ses_other.json": {"opencode", `{"a":1}`, "this is no history of opencode"},
+		"other.jsonl":    {"codex", claude, "this is not a history of codex"},
+		"conv.json":      {"chatgpt", chatGPT[:len(chatGPT)/2], "the file is truncated"},
+		"object.json":    {"chatgpt", `{"a":1}`, "conversations-object.json: line 1: this is not a list of conversations"},
+		"ses_cut.json":   {"opencode", opencode[:len(opencode)-40], "the session is truncated"},
+		"ses_other.json": {"opencode", `{"a":1}`, "this is not a history of opencode"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -230,23 +230,23 @@ func TestAFileWithAnErrorGivesNothing(t *testing.T) {
 	}
 }
 
-// What no memory could hold is refused, however long it is, before it is in memory.
-func TestALineWithoutAnEndIsRefused(t *testing.T) {
+// A line that is too long for memory is refused before all of it is read.
+func TestAnEndlessLineIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "long.jsonl")
 	file, err := os.Create(name)
 	ok(t, err)
 	_, err = file.WriteString(`{"type":"summary"}` + "\n" + `{"type":"user","sessionId":"`)
 	ok(t, err)
-	ok(t, file.Truncate(10<<30)) // takes no room on the disk
+	ok(t, file.Truncate(10<<30)) // sparse: takes no space on the disk
 	ok(t, file.Close())
 	h := look(t, "claude-code", dir)
-	if len(h.Problems) != 1 || !strings.Contains(h.Problems[0].Error(), "line 2 has more than the 64 MiB") {
+	if len(h.Problems) != 1 || !strings.Contains(h.Problems[0].Error(), "line 2 is longer than the maximum of 64 MiB") {
 		t.Error(h.Problems)
 	}
 }
 
-// Formats change: a member that is of another type does not stop a file from being read.
+// Formats change: a member of another type does not stop a file from being read.
 func TestAMemberOfAnotherTypeIsCountedAndLeftOut(t *testing.T) {
 	dir := t.TempDir()
 	text := `{"type":"user","message":{"role":"user","content":"Hello"},"uuid":"u","timestamp":"2026-03-02T09:00:00Z","sessionId":"s","version":7}

@@ -18,8 +18,8 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// opencode keeps its history in a database of its own, and exports a session as one JSON object. So it is asked itself,
-// where nobody names files that it exported.
+// opencode keeps its history in its own database, and exports a session as one JSON object. So unless exported files
+// are named, the program itself is run to export them.
 var opencode = client{
 	name: "opencode", what: "a file that \"opencode export ID\" wrote, or a folder of them", shape: &chatShape,
 	find: func(ctx context.Context, s *Search) ([]File, error) {
@@ -38,13 +38,13 @@ var opencode = client{
 		case err != nil:
 			return err
 		case len(text) > maxElement:
-			return fmt.Errorf("line 1: a session has more than the %d MiB that can be read", maxElement>>20)
+			return fmt.Errorf("line 1: a session is longer than the maximum of %d MiB", maxElement>>20)
 		}
 		return r.opencodeSession(text)
 	},
 }
 
-// opencodeDatabase is what it keeps its history in; none where it has none.
+// opencodeDatabase returns the file of its database; none if it does not exist.
 func opencodeDatabase(s *Search) []File {
 	path := s.in("XDG_DATA_HOME", filepath.Join(".local", "share"), "opencode", "opencode.db")
 	info, err := os.Stat(path)
@@ -54,7 +54,7 @@ func opencodeDatabase(s *Search) []File {
 	return []File{{Path: path, Size: info.Size()}}
 }
 
-// askOpencode has each session exported.
+// askOpencode runs opencode to export each session.
 func askOpencode(ctx context.Context, s *Search) ([]File, error) {
 	list, err := runOpencode(ctx, "db", "select id from session order by time_created", "--format", "json")
 	if err != nil {
@@ -64,7 +64,7 @@ func askOpencode(ctx context.Context, s *Search) ([]File, error) {
 		ID string `json:"id"`
 	}
 	if err := json.Unmarshal(list, &sessions); err != nil {
-		return nil, errors.New("opencode lists its sessions in a form that is not known; name files that \"opencode export ID\" wrote")
+		return nil, errors.New("opencode lists its sessions in an unknown form; name files that \"opencode export ID\" wrote")
 	}
 	var files []File
 	for _, session := range sessions {
@@ -90,7 +90,7 @@ func runOpencode(ctx context.Context, args ...string) ([]byte, error) {
 	run.Stderr = &failed
 	out, err := run.Output()
 	if errors.Is(err, exec.ErrNotFound) {
-		return nil, errors.New("opencode keeps its history in a database that it reads itself, and it is not in PATH; name files that \"opencode export ID\" wrote")
+		return nil, errors.New("opencode is not in PATH, and only it can read its database; name files that \"opencode export ID\" wrote")
 	}
 	if err != nil && ctx.Err() == nil {
 		return nil, fmt.Errorf("opencode %s: %w: %.200s", args[0], err, strings.TrimSpace(failed.String()))
@@ -149,7 +149,7 @@ type opencodePart struct {
 	} `json:"state"`
 }
 
-// opencodeNotes are parts that say nothing.
+// opencodeNotes are parts without content of the conversation.
 var opencodeNotes = map[string]bool{
 	"step-start": true, "step-finish": true, "snapshot": true, "patch": true, "retry": true, "compaction": true, "agent": true, "subtask": true,
 }
@@ -160,7 +160,7 @@ func (r *reader) opencodeSession(text []byte) error {
 	case err != nil && !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")):
 		return fmt.Errorf("line 1: %w", errNotJSON)
 	case err != nil:
-		return fmt.Errorf("line %d: the session is cut; export it again", 1+bytes.Count(text, []byte("\n")))
+		return fmt.Errorf("line %d: the session is truncated; export it again", 1+bytes.Count(text, []byte("\n")))
 	}
 	key := sessionKey{id: native(session.Info.ID)}
 	if key.id == "" {

@@ -22,10 +22,10 @@ type reader struct {
 	sessions map[sessionKey]*Session
 	threads  map[sessionKey]*thread
 	unknown  map[string]int
-	known    int // lines and parts of which something is known
+	known    int // lines and parts that were recognised
 }
 
-// readFile reads all of a file, or names the file and the line where it cannot be read. show is written what is read.
+// readFile reads all of a file. An error names the file and the line. Everything that is read is also written to show.
 func (r *reader) readFile(f *File, show io.Writer) error {
 	file, err := f.open()
 	if err != nil {
@@ -44,7 +44,7 @@ func (r *reader) readFile(f *File, show io.Writer) error {
 		}
 	}
 	if err == nil && r.known == 0 && f.Size > 0 {
-		err = fmt.Errorf("line 1: this is no history of %s", r.client.name)
+		err = fmt.Errorf("line 1: this is not a history of %s", r.client.name)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.name(), err)
@@ -52,8 +52,7 @@ func (r *reader) readFile(f *File, show io.Writer) error {
 	return nil
 }
 
-// unmarshal reads a value for the members that are asked for. A member of another type than the one that is known counts as
-// not known.
+// unmarshal decodes the known members of a value. A member of another type than the known one is counted as unknown.
 func (r *reader) unmarshal(text []byte, into any) error {
 	err := json.Unmarshal(text, into)
 	var other *json.UnmarshalTypeError
@@ -66,7 +65,7 @@ func (r *reader) unmarshal(text []byte, into any) error {
 	return nil
 }
 
-// skip counts something of which nothing is known.
+// skip counts an unknown line or part.
 func (r *reader) skip(name string) {
 	if len(r.unknown) < maxUnknown || r.unknown[name] > 0 {
 		r.unknown[lexical.Cut(cmp.Or(name, "without a type"), maxUnknownName)]++
@@ -93,7 +92,7 @@ func (r *reader) title(key sessionKey, title string) {
 	}
 }
 
-// count is give while nothing is given.
+// count is the give function of a first reading, which only counts.
 func (r *reader) count(s *Session, x *store.Exchange) error {
 	if s.Exchanges == 0 || x.Started.Before(s.First) {
 		s.First = x.Started
@@ -116,9 +115,9 @@ func (r *reader) thread(key sessionKey) *thread {
 	return t
 }
 
-// thread cuts a conversation into exchanges, one for each answer of a model. A request holds the messages since the answer
-// before, as that of agents that continue a conversation on the server do it: with the whole history in each, an
-// import would grow with the square of a conversation.
+// thread splits a conversation into exchanges, one for each answer of a model. A request holds the messages since the
+// previous answer, like the requests of agents that continue a conversation kept by the provider. If each held the
+// whole history, an import would grow with the square of the conversation's length.
 type thread struct {
 	reader *reader
 	key    sessionKey
@@ -130,24 +129,24 @@ type thread struct {
 	input  [][]byte // in the form of the surface
 	size   int
 	asked  time.Time // when the last of input was said
-	answer *answer   // that is being read
+	answer *answer   // being read
 }
 
 // answer is what a model answered.
 type answer struct {
-	id    string // of the provider; "": not known
-	name  string // that tells it from all others of the program
+	id    string // the provider's; "": unknown
+	name  string // unique among the program's answers
 	model string
 	parts [][]byte // in the form of the surface
 	usage store.UsageInfo
 	over  bool // what follows belongs to another answer
 
-	input       [][]byte // that it answers
+	input       [][]byte // messages that it answers
 	asked       time.Time
 	first, last time.Time
 }
 
-// ask takes what is said to the model.
+// ask adds a message to the model.
 func (t *thread) ask(message []byte, at time.Time) error {
 	if t.answer != nil {
 		t.answer.over = true
@@ -159,7 +158,7 @@ func (t *thread) ask(message []byte, at time.Time) error {
 	return t.grow(len(message))
 }
 
-// answers takes a part of an answer. Parts with the same name are of one answer, wherever they stand.
+// answers adds a part of an answer. Parts with the same name belong to one answer, unless another one began in between.
 func (t *thread) answers(name string, part []byte, at time.Time) (*answer, error) {
 	if a := t.answer; a == nil || a.name != name {
 		if err := t.finish(); err != nil {
@@ -178,12 +177,12 @@ func (t *thread) answers(name string, part []byte, at time.Time) (*answer, error
 
 func (t *thread) grow(n int) error {
 	if t.size += n; t.size > maxPiece {
-		return fmt.Errorf("more than %d MiB are said in one turn", maxPiece>>20)
+		return fmt.Errorf("a turn is longer than the maximum of %d MiB", maxPiece>>20)
 	}
 	return nil
 }
 
-// finish gives the exchange of the answer that was read last.
+// finish passes on the exchange of the latest answer.
 func (t *thread) finish() error {
 	a := t.answer
 	if t.answer = nil; a == nil {

@@ -35,7 +35,7 @@ var responsesShape = shape{
 	},
 }
 
-// chatShape takes an answer that is one message.
+// chatShape requires an answer to be a single message.
 var chatShape = shape{
 	surface: codec.Chat,
 	request: func(model string, input [][]byte) []byte {

@@ -531,7 +531,7 @@ func readJSON(r *http.Request, v any) error {
 	decoder := json.NewDecoder(r.Body)
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(v); err != nil {
-		invalid := codec.Errorf(codec.KindInvalidRequest, "the body is not the JSON that is expected here")
+		invalid := codec.Errorf(codec.KindInvalidRequest, "the body is not the expected JSON")
 		if name, stranger := strings.CutPrefix(err.Error(), "json: unknown field "); stranger {
 			invalid.Message = "the body has a member that is not known here: " + name
 		}

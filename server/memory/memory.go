@@ -229,7 +229,7 @@ func malformed(err error) *codec.Error {
 	case errors.As(err, &mistyped) && mistyped.Field != "":
 		invalid = codec.Invalid(mistyped.Field, "%s cannot be a JSON %s.", mistyped.Field, mistyped.Value)
 	default:
-		invalid = codec.Errorf(codec.KindInvalidRequest, "The body is not the one JSON object that is expected here.")
+		invalid = codec.Errorf(codec.KindInvalidRequest, "The body is not a single JSON object with the expected members.")
 	}
 	invalid.Cause = err
 	return invalid

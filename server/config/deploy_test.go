@@ -90,6 +90,12 @@ func render(t *testing.T, set map[string]any) []byte {
 		},
 		"quote": func(v any) string { return fmt.Sprintf("%q", v) },
 		"list":  func(all ...any) []any { return all },
+		"ternary": func(yes, no any, test bool) any {
+			if test {
+				return yes
+			}
+			return no
+		},
 		"default": func(otherwise, v any) any {
 			if v == nil || v == "" {
 				return otherwise

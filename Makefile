@@ -71,7 +71,7 @@ export RAPID_SEED ?= 1
 unit: $(BIN)/gotestsum-$(GOTESTSUM) ## All tests, without vet and lint
 	@$(if $(RACE),true,echo 'no C compiler found: testing without the race detector' >&2)
 	go test -run Alloc ./codec/... ./router/... ./server
-	$< --format pkgname-and-test-fails --format-hide-empty-pkg -- $(RACE) -timeout 10m ./...
+	$< --format pkgname-and-test-fails --format-hide-empty-pkg -- $(RACE) -timeout 20m ./...
 
 .PHONY: s3-server
 s3-server: $(BIN)/versitygw-$(VERSITYGW) ## Build the S3 service that tests of a centre with a bucket use; they are skipped without it

@@ -456,7 +456,7 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		b.signIn("mnm_wrong")
 		b.shows("Service key") // and stays
 		b.signIn(h.createKey("acme", store.ScopeWrite))
-		b.shows("This needs a key of scope read")
+		b.shows("This needs a key with scope read")
 		b.visit("/ui/keys")
 		b.shows("Managing keys needs the scope admin")
 	})

@@ -6,14 +6,14 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// StorageError is what callers are told of a failure; its cause is for the log.
+// StorageError returns the error of a failure as callers see it; its cause is for the log.
 func StorageError(cause error, format string, args ...any) *codec.Error {
 	err := codec.Errorf(codec.KindStorage, format, args...)
 	err.Cause = cause
 	return err
 }
 
-// AsStorageError passes a [codec.Error] on and wraps anything else.
+// AsStorageError returns a [codec.Error] unchanged and wraps any other error.
 func AsStorageError(err error, format string, args ...any) error {
 	if e := (*codec.Error)(nil); errors.As(err, &e) {
 		return e

@@ -11,8 +11,8 @@ import (
 	"github.com/zeebo/blake3"
 )
 
-// TimeID is 48 bits of milliseconds since 1970 and 80 random bits, the first 16 of which may name a node, so that byte order is time order.
-// Within a process ids strictly ascend, also inside one millisecond.
+// TimeID is 48 bits of milliseconds since 1970 and 80 random bits, the first 16 of which may identify a node. So byte
+// order is time order. Within a process ids are strictly ascending, even within one millisecond.
 type TimeID [16]byte
 
 // ExchangeID is the id of an exchange.
@@ -21,45 +21,45 @@ type ExchangeID TimeID
 // SessionID is the id of a session.
 type SessionID TimeID
 
-// What the texts of ids begin with.
+// Prefixes of ids as text.
 const (
 	ExchangePrefix = "exch_"
 	SessionPrefix  = "sess_"
 )
 
-// IDEncoding writes ids in Crockford's alphabet, in lower case: byte order of the text is byte order of the id.
+// IDEncoding encodes ids in Crockford's alphabet, in lower case. It preserves byte order.
 var IDEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
-// String is the id as clients see it.
+// String returns the id as clients see it.
 func (id ExchangeID) String() string { return TimeID(id).Text(ExchangePrefix) }
 
-// Time is when the exchange began, or later where ids of that time were given out already.
+// Time returns when the exchange began, or slightly later if ids of that time were already taken.
 func (id ExchangeID) Time() time.Time {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16))
 }
 
-// String is the id as clients see it.
+// String returns the id as clients see it.
 func (id SessionID) String() string { return TimeID(id).Text(SessionPrefix) }
 
-// Text is an id with its prefix, as clients see it. It allocates nothing but the text.
+// Text returns an id with its prefix, as clients see it. It allocates only the text.
 func (id TimeID) Text(prefix string) string {
 	var room [32]byte
 	return string(IDEncoding.AppendEncode(append(room[:0], prefix...), id[:]))
 }
 
-// ParseExchangeID reads an id as [ExchangeID.String] writes it.
+// ParseExchangeID parses the result of [ExchangeID.String].
 func ParseExchangeID(text string) (ExchangeID, bool) {
 	id, ok := ParseID(ExchangePrefix, text)
 	return ExchangeID(id), ok
 }
 
-// ParseSessionID reads an id as [SessionID.String] writes it.
+// ParseSessionID parses the result of [SessionID.String].
 func ParseSessionID(text string) (SessionID, bool) {
 	id, ok := ParseID(SessionPrefix, text)
 	return SessionID(id), ok
 }
 
-// ParseID reads an id as [TimeID.Text] writes it, and in no other spelling.
+// ParseID parses the result of [TimeID.Text], in exactly that spelling.
 func ParseID(prefix, text string) (id TimeID, ok bool) {
 	digits, ok := strings.CutPrefix(text, prefix)
 	if !ok || len(digits) != IDEncoding.EncodedLen(len(id)) {
@@ -69,7 +69,8 @@ func ParseID(prefix, text string) (id TimeID, ok bool) {
 	return id, err == nil && n == len(id) && IDEncoding.EncodeToString(id[:]) == digits
 }
 
-// DerivedID is an id of the time t that is the same each time for the same names, and no other for others.
+// DerivedID returns an id of the time t that is a function of t and the names: equal for equal names, and different for
+// different ones.
 func DerivedID(t time.Time, names []string) TimeID {
 	id := TimeIDAt(t)
 	sum := blake3.Sum256([]byte(strings.Join(names, "\x00")))
@@ -77,13 +78,14 @@ func DerivedID(t time.Time, names []string) TimeID {
 	return id
 }
 
-// namedTime is in the place of the time in ids that have none: no other id has it.
+// namedTime replaces the time in ids without one; no other id contains it.
 var namedTime = [6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
-// FirstNamed is below all ids that have no time, and above all others.
+// FirstNamed is below all ids without a time and above all others.
 var FirstNamed = TimeID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
-// NamedSessionID is the id of a session that is the same wherever it is made of these names. It has no time.
+// NamedSessionID returns a session's id that depends only on the names, so it is the same on every node. It has no
+// time.
 func NamedSessionID(names ...string) (id SessionID) {
 	sum := blake3.Sum256([]byte(strings.Join(names, "\x00")))
 	copy(id[copy(id[:], namedTime[:]):], sum[:])
@@ -93,28 +95,28 @@ func NamedSessionID(names ...string) (id SessionID) {
 // IsNamed reports whether an id was made by [NamedSessionID].
 func (id SessionID) IsNamed() bool { return [6]byte(id[:6]) == namedTime }
 
-// Position is where a session that has no time in its id stands among the others, if it began at t.
+// Position returns where a session without a time in its id is placed among the others, given that it began at t.
 func (id SessionID) Position(t time.Time) TimeID {
 	at := TimeIDAt(t)
 	copy(at[6:], id[6:])
 	return at
 }
 
-// TimeIDAt is the lowest id of a time.
+// TimeIDAt returns the lowest id of a time.
 func TimeIDAt(t time.Time) (id TimeID) {
 	binary.BigEndian.PutUint64(id[:8], uint64(t.UnixMilli())<<16)
 	return id
 }
 
-// IDSource gives out ascending ids.
+// IDSource generates ascending ids.
 type IDSource struct {
-	Node uint16 // that ids name in their bytes 6 and 7; 0: they name none, and these are random
+	Node uint16 // number in bytes 6 and 7 of ids; 0: these bytes are random
 
 	mu   sync.Mutex
 	last TimeID
 }
 
-// Next gives an id for the time t, or the successor of the last id where that would be no smaller.
+// Next returns an id for the time t, or the successor of the last id if that is larger.
 func (s *IDSource) Next(t time.Time) TimeID {
 	id := TimeIDAt(t)
 	_, _ = rand.Read(id[6:]) // never fails: crypto/rand ends the program instead

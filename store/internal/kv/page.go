@@ -11,21 +11,21 @@ import (
 const (
 	defaultPage = 20
 
-	// MaxPage is how many entries a page has at most.
+	// MaxPage is the maximum number of entries of a page.
 	MaxPage = 1000
 )
 
-// Window is the part of a list that a page comes from. A cursor names a place in the order, whether or not what it
-// names still exists, so pages neither repeat nor skip while others write.
+// Window is the part of a list that a page comes from. A cursor is a place in the order, whether or not the entry with
+// that id still exists, so pages neither repeat nor skip entries while others write.
 type Window struct {
 	low, high *TimeID // exclusive; nil is open
 	Backwards bool    // walk from high to low
-	Reverse   bool    // the walk goes against the order asked for
+	Reverse   bool    // the walk runs against the requested order
 	Limit     int
 }
 
-// NewWindow reads cursors, which are ids with the prefix of what is listed. With only before given the page is the one
-// that ends there, so the walk goes against the order asked for.
+// NewWindow parses cursors, which are ids with the prefix of the listed kind. With before alone, the page is the one
+// that ends there, so the walk runs against the requested order.
 func NewWindow(after, before string, limit int, ascending bool, prefix string) (w Window, err error) {
 	cursor := func(name, text string) *TimeID {
 		if text == "" {
@@ -50,7 +50,7 @@ func NewWindow(after, before string, limit int, ascending bool, prefix string) (
 	return w, err
 }
 
-// Below is the part of a window below an id.
+// Below returns the part of a window below an id.
 func (w Window) Below(id TimeID) Window {
 	if w.high == nil || bytes.Compare(id[:], w.high[:]) < 0 {
 		w.high = &id
@@ -58,8 +58,8 @@ func (w Window) Below(id TimeID) Window {
 	return w
 }
 
-// Walk visits the ids that follow prefix in keys, within the window and in the order of its walk, until visit says no.
-// The item is valid during the call only.
+// Walk visits the ids that follow prefix in keys, within the window and in the order of its walk, until visit returns
+// false. The item is valid only during the call.
 func (w *Window) Walk(tx *badger.Txn, prefix []byte, visit func(id TimeID, item *badger.Item) bool) {
 	start, stop := w.low, w.high
 	if w.Backwards {
@@ -94,7 +94,7 @@ func (w *Window) Walk(tx *badger.Txn, prefix []byte, visit func(id TimeID, item 
 
 var highestID = TimeID(bytes.Repeat([]byte{0xff}, 16))
 
-// Bounds are the ids between which the window lies, as [TimeID.Text] writes them with prefix; "" is open.
+// Bounds returns the exclusive bounds of the window as [TimeID.Text] writes them with prefix; "" is open.
 func (w *Window) Bounds(prefix string) (low, high string) {
 	if w.low != nil {
 		low = w.low.Text(prefix)

@@ -11,26 +11,27 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 )
 
-// A record is one byte, its version, and JSON or numbered fields. Exchanges, sessions and turns have fields, since they are
-// written with every exchange; all others have JSON, and so have exchanges, sessions and turns of stores before format 2.
+// A record is one byte, its version, followed by JSON or numbered fields. Exchanges, sessions and turns use fields,
+// since they are written with every exchange. All others use JSON, as do exchanges, sessions and turns of stores before
+// format 2.
 const (
 	// RecordJSON is the version of records that [EncodeRecord] writes.
 	RecordJSON = 1
 
-	// RecordFields is the version of those of numbered fields.
+	// RecordFields is the version of records with numbered fields.
 	RecordFields = 2
 )
 
-// JSON is encoded and decoded as encoding/json does it, repairing text that is no UTF-8 included, in half to a third of
-// the time. Strings are copied out of what is read: records are read from memory that is the database's.
+// JSON is encoded and decoded as by encoding/json, including the repair of invalid UTF-8, in a third to half of the
+// time. Strings are copied out of a record, because its memory belongs to the database.
 const jsonOptions = encoder.ValidateString | encoder.SortMapKeys
 
 var recordCodec = sonic.Config{CopyString: true, ValidateString: true, CaseSensitive: true}.Froze()
 
-// ErrRecord does not say what the library says, which quotes the record.
-var ErrRecord = errors.New("the record has not the members it should have")
+// ErrRecord replaces the library's error, which quotes the record.
+var ErrRecord = errors.New("the record does not have the expected members")
 
-// EncodeRecord gives a record as JSON.
+// EncodeRecord encodes a record as JSON.
 func EncodeRecord(v any) ([]byte, error) {
 	scratch := append(buffer.Get(4<<10), RecordJSON)
 	defer func() { buffer.Put(scratch) }()
@@ -40,7 +41,7 @@ func EncodeRecord(v any) ([]byte, error) {
 	return bytes.Clone(scratch), nil
 }
 
-// DecodeRecord reads a record of JSON. One of fields is not for v, and so an [ErrRecord].
+// DecodeRecord decodes a JSON record. A record with fields does not fit v and gives [ErrRecord].
 func DecodeRecord(record []byte, v any) error {
 	if len(record) == 0 {
 		return errors.New("empty record")
@@ -54,5 +55,5 @@ func DecodeRecord(record []byte, v any) error {
 	case RecordFields:
 		return ErrRecord
 	}
-	return fmt.Errorf("record of version %d, this mneme reads up to %d: upgrade mneme", record[0], RecordFields)
+	return fmt.Errorf("the record has version %d, and this mneme reads versions up to %d: upgrade mneme", record[0], RecordFields)
 }

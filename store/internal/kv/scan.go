@@ -7,7 +7,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// Get gives a copy of the value under key.
+// Get returns a copy of the value of a key.
 func Get(tx *badger.Txn, key []byte) ([]byte, error) {
 	item, err := tx.Get(key)
 	if err != nil {
@@ -16,7 +16,7 @@ func Get(tx *badger.Txn, key []byte) ([]byte, error) {
 	return item.ValueCopy(nil)
 }
 
-// EachRecord visits every record whose key begins with prefix. Key and record are valid during the call only.
+// EachRecord visits every record whose key begins with prefix. Key and record are valid only during the call.
 func EachRecord(db Reader, prefix []byte, visit func(key, record []byte) error) error {
 	return db.View(func(tx *badger.Txn) error {
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
@@ -32,7 +32,7 @@ func EachRecord(db Reader, prefix []byte, visit func(key, record []byte) error) 
 	})
 }
 
-// EachItem visits the items whose key begins with prefix, without their values being read ahead.
+// EachItem visits the items whose key begins with prefix, without prefetching their values.
 func EachItem(ctx context.Context, tx *badger.Txn, prefix []byte, visit func(item *badger.Item) error) error {
 	it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
@@ -47,7 +47,7 @@ func EachItem(ctx context.Context, tx *badger.Txn, prefix []byte, visit func(ite
 	return nil
 }
 
-// EachValue visits records with their values, reading ahead.
+// EachValue visits records with their values, which it prefetches.
 func EachValue(ctx context.Context, tx *badger.Txn, prefix []byte, visit func(key, value []byte) error) error {
 	options := badger.DefaultIteratorOptions
 	options.Prefix = prefix

@@ -2,7 +2,7 @@ package kv
 
 import "fmt"
 
-// SubjectOf names what a key belongs to.
+// SubjectOf returns a description of what a key belongs to.
 func SubjectOf(key []byte) string {
 	if len(key) > 5 {
 		rest := key[5:]

@@ -11,7 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// DB is a database on disk which is written as the store's is: one change after the other, each durable when it returns.
+// DB is a database on disk that is written like the store's: one change after the other, each durable when it returns.
 type DB struct {
 	*badger.DB
 	writing sync.Mutex

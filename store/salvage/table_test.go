@@ -10,7 +10,7 @@ import (
 	"github.com/dgraph-io/badger/v4/options"
 )
 
-// newTable makes a table of so many entries, and gives its file.
+// newTable writes a table with so many entries, and returns its path.
 func newTable(t *testing.T, entries int, compression options.CompressionType) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -49,7 +49,7 @@ func flip(t *testing.T, path string, at int) {
 	}
 }
 
-func TestBlocksAreReadThatNoIndexLeadsTo(t *testing.T) {
+func TestBlocksAreReadWithoutAnIndex(t *testing.T) {
 	const entries = 3000
 	for _, compression := range []options.CompressionType{options.None, options.Snappy} {
 		path := newTable(t, entries, compression)

@@ -10,7 +10,7 @@ import (
 
 // Errors of [Key.Open]. They differ only for counts and logs: rejected messages are never used.
 var (
-	ErrVersion = errors.New("it is of another version")
+	ErrVersion = errors.New("it has another version")
 	ErrForged  = errors.New("it is not signed with the key of this cluster, or is truncated")
 )
 

@@ -31,7 +31,7 @@ func testFrame() *Frame {
 	}}
 }
 
-func TestAFrameComesOutOfItsPacketsAsItWas(t *testing.T) {
+func TestAFrameIsRestoredFromItsPackets(t *testing.T) {
 	key, want := testKey(t, 1), testFrame()
 	for _, size := range []int{1, 10, 1000, 1 << 20} {
 		var j Joiner
@@ -94,10 +94,10 @@ func TestPartsOfDifferentFramesAreNotJoined(t *testing.T) {
 			return
 		}
 	}
-	t.Error("a frame that begins before another has come does not come")
+	t.Error("a frame that starts before another one is complete is not restored")
 }
 
-func TestOnlyWhatIsSignedIsOpened(t *testing.T) {
+func TestOnlySignedMessagesAreOpened(t *testing.T) {
 	key := testKey(t, 1)
 	message := testFrame().Packets(key, KindPacket, 1<<20)[0]
 	other := bytes.Clone(message)
@@ -128,7 +128,7 @@ func TestOnlyWhatIsSignedIsOpened(t *testing.T) {
 }
 
 // A node that has the key may be of a later build, or broken.
-func TestWhatIsSignedAndMalformedIsAnError(t *testing.T) {
+func TestASignedMalformedMessageIsAnError(t *testing.T) {
 	key, random := testKey(t, 1), rand.New(rand.NewPCG(1, 2))
 	body := (&Packet{Node: 1, After: 1, Last: 2, Parts: 1, Payload: AppendEntries(nil, testFrame().Entries)}).append(nil)
 	for range 20_000 {
@@ -138,7 +138,7 @@ func TestWhatIsSignedAndMalformedIsAnError(t *testing.T) {
 				changed[random.IntN(len(changed))] = byte(random.Uint32())
 			}
 		}
-		p, err := OpenPacket(key, KindPacket, key.Seal(KindPacket, changed)) // must not panic, nor reserve what a length claims
+		p, err := OpenPacket(key, KindPacket, key.Seal(KindPacket, changed)) // must not panic, nor allocate what a length claims
 		if err == nil {
 			_, _ = new(Joiner).Add(&p)
 		}
@@ -154,7 +154,7 @@ func TestWhatIsSignedAndMalformedIsAnError(t *testing.T) {
 	}
 }
 
-func TestQuestionsAndMarksComeThrough(t *testing.T) {
+func TestQuestionsAndMarksAreDecodedAsSent(t *testing.T) {
 	key := testKey(t, 1)
 	q := Question{Node: 65535, Log: LogID{3}, Nonce: [16]byte{4}}
 	if got, err := OpenQuestion(key, q.Seal(key)); err != nil || got != q {
@@ -166,7 +166,7 @@ func TestQuestionsAndMarksComeThrough(t *testing.T) {
 	}
 }
 
-func TestLeasesComeAsTheyWereSent(t *testing.T) {
+func TestLeasesAreDecodedAsSent(t *testing.T) {
 	k := testKey(t, 1)
 	asked := LeaseRequest{Nonce: [16]byte{1}, Server: "7-a", Uses: []Use{
 		{Share: Share{Limit: "tokens_per_month", Key: "key_a", Period: 24322}, Most: 100, Used: -3, Counted: 5, Held: 1, Want: GiveBack},
@@ -186,6 +186,6 @@ func TestLeasesComeAsTheyWereSent(t *testing.T) {
 	}
 	asked.Uses[0].Used = math.MaxInt64
 	if _, err := OpenLeaseRequest(k, asked.Seal(k)); err == nil {
-		t.Error("amounts that overflow are believed")
+		t.Error("amounts that overflow are accepted")
 	}
 }

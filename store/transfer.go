@@ -17,23 +17,23 @@ import (
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-// Exported is one step of an export: a session, with what a model has written about it, or an exchange with its bytes. The
+// Exported is one element of an export: a session with its summary by a model, or an exchange with its bytes. The
 // session of an exchange comes before it.
 type Exported struct {
 	Session  *Session
-	Summary  *SessionSummary // of Session; nil: there is none, or not all that it may tell of is exported
+	Summary  *SessionSummary // of Session; nil: there is none, or it may describe exchanges that are not exported
 	Exchange *Exchange
 	Damaged  *Damaged
 }
 
-// Damaged stands in an export for a session or an exchange that cannot be read.
+// Damaged takes the place of an unreadable session or exchange in an export.
 type Damaged struct {
 	ID    string `json:"id"`
 	Error string `json:"error"`
 }
 
-// Export gives the selected exchanges of an account that have ended, oldest first, and their sessions, as of one
-// moment. What cannot be read is named, and all else goes on. It ends early with an error.
+// Export returns the selected exchanges of an account that have ended, oldest first, and their sessions, from one
+// snapshot. Unreadable ones are named as [Damaged] and the export continues. An error ends it early.
 func (s Archive) Export(ctx context.Context, account string, sel Selection) iter.Seq2[Exported, error] {
 	return func(yield func(Exported, error) bool) {
 		err := s.export(ctx, account, sel, func(e Exported) error {
@@ -42,13 +42,13 @@ func (s Archive) Export(ctx context.Context, account string, sel Selection) iter
 			}
 			return nil
 		})
-		if err != nil && err != errStopped { //nolint:errorlint // errStopped is passed on as it is
+		if err != nil && err != errStopped { //nolint:errorlint // errStopped is passed on unchanged
 			yield(Exported{}, kv.AsStorageError(err, "the export could not be finished; run mneme check"))
 		}
 	}
 }
 
-// errStopped ends an export that nobody reads any more.
+// errStopped ends an export whose reader has stopped.
 var errStopped = codec.Errorf(codec.KindInternal, "stopped")
 
 func (s *core) export(ctx context.Context, account string, sel Selection, give func(Exported) error) error {
@@ -122,7 +122,7 @@ func (sel *Selection) takesAll(ctx context.Context, tx *badger.Txn, ref sessionR
 		if !anyOfIt && !slices.Contains(sel.Exchanges, id.String()) {
 			return errWalked
 		}
-		if info, err := getInfo(tx, ref.account, id); err != nil || !sel.matches(info) { // nobody knows of a damaged one
+		if info, err := getInfo(tx, ref.account, id); err != nil || !sel.matches(info) { // whether a damaged one is selected is unknown
 			return errWalked
 		}
 		return nil
@@ -133,9 +133,9 @@ func (sel *Selection) takesAll(ctx context.Context, tx *badger.Txn, ref sessionR
 	return err == nil, err
 }
 
-// Import takes one step of an export into an account, which need not be the one it came from. Ids are kept; what is
-// there already, by its id, is left as it is and gives false. A session has to come before its exchanges, or they get
-// a new one by their evidence.
+// Import imports one element of an export into an account, which need not be the one it came from. Ids are kept. If the
+// id exists already, nothing changes and taken is false. A session must be imported before its exchanges, or they get a
+// new one by their evidence.
 func (s Archive) Import(ctx context.Context, account string, e Exported) (taken bool, err error) {
 	number, err := s.accounts.Number(account)
 	if err != nil {
@@ -180,7 +180,7 @@ func (s *core) importSession(ctx context.Context, account string, number kv.Acco
 		r := &sessionRecord{Session: *session}
 		redactSession(redactor, &r.Session)
 		r.Account, r.Merged, r.Error = account, "", nil
-		r.Exchanges, r.Completed, r.Auxiliary, r.Usage, r.Cost, r.Prompts = 0, 0, 0, UsageInfo{}, Spending{}, nil // counted as the exchanges come
+		r.Exchanges, r.Completed, r.Auxiliary, r.Usage, r.Cost, r.Prompts = 0, 0, 0, UsageInfo{}, Spending{}, nil // counted again as exchanges are imported
 		for _, kind := range [...]byte{byChatKey, byExternal, byNative, byConversation} {
 			c := clue{kind, r.known(kind)}
 			if _, led := g.link(number, c); c.value != "" && !led {
@@ -198,8 +198,8 @@ func (s *core) importSession(ctx context.Context, account string, number kv.Acco
 	return taken, err
 }
 
-// checkImported holds what is known of a session to the bounds of one that grew here: its record is written with each of its
-// exchanges.
+// checkImported applies the limits of sessions recorded here to an imported one, since its record is written with each
+// of its exchanges.
 func checkImported(session *Session) error {
 	if err := checkIDs(session.ChatKey, session.ExternalSession, session.NativeSession, session.Agent, session.Conversation); err != nil {
 		return err
@@ -213,7 +213,7 @@ func checkImported(session *Session) error {
 	return (&Description{&session.Title, session.Tags, &session.Note}).check()
 }
 
-// checkIDs finds an id that no exchange is captured with.
+// checkIDs returns an error for an id that no captured exchange could have.
 func checkIDs(ids ...string) error {
 	for _, id := range ids {
 		if err := codec.CheckContinuity("id", id); err != nil {
@@ -270,8 +270,8 @@ func (s *core) importExchange(ctx context.Context, account string, number kv.Acc
 	return taken, err
 }
 
-// redactExchange masks an exchange that comes from elsewhere, which may not have masked as much. It gives where the
-// request may be cut, too.
+// redactExchange masks an exchange from elsewhere, where less may have been masked. It also returns where the request
+// may be split.
 func (s *core) redactExchange(account string, x *Exchange) (_ *Exchange, spans []codec.Span) {
 	var envelope codec.Envelope
 	if envelope.Read(x.RawRequest) == nil {
@@ -296,7 +296,7 @@ func (s *core) redactExchange(account string, x *Exchange) (_ *Exchange, spans [
 	return &masked, spans
 }
 
-// importSessionOf puts an exchange into the session it had, or into one that its evidence leads to.
+// importSessionOf puts an exchange into the session that it had, or into the one that its evidence identifies.
 func (g *gathering) importSessionOf(w *write, account kv.AccountNumber, id kv.ExchangeID, had string, info *ExchangeInfo) {
 	session, ok := kv.ParseSessionID(had)
 	ref := sessionRef{account, session}
@@ -321,13 +321,13 @@ func (g *gathering) importSessionOf(w *write, account kv.AccountNumber, id kv.Ex
 	w.capture = nil
 }
 
-// DerivedExchangeID is the id of an exchange from elsewhere, which is the same each time: it began at t, and names tell it from
-// all others.
+// DerivedExchangeID returns the id of an exchange from elsewhere that began at t and that names identify. It is the
+// same each time.
 func DerivedExchangeID(t time.Time, names ...string) string {
 	return kv.ExchangeID(kv.DerivedID(t, names)).String()
 }
 
-// DerivedSessionID is the same for a session.
+// DerivedSessionID is [DerivedExchangeID] for a session.
 func DerivedSessionID(t time.Time, names ...string) string {
 	return kv.SessionID(kv.DerivedID(t, names)).String()
 }

@@ -7,17 +7,18 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// At a centre a turn may arrive after the one that goes on from it, which then holds its messages as well. They are taken out of
-// that one when it comes.
+// At a centre, a turn may arrive after the turn that continues it, which then contains its messages as well. They are
+// removed from that one when the earlier turn arrives.
 
-// laterTurn is a turn that goes on from one that arrives after it.
+// laterTurn is a turn that continues one that arrives after it.
 type laterTurn struct {
 	id    kv.ExchangeID
 	turn  *turnRecord
-	known int // messages of its request that the other one has
+	known int // messages of its request that the earlier turn has
 }
 
-// overtaking gives the turn that goes on from the end of an exchange which had begun before it, and was placed first; nil: none was.
+// overtaking returns the turn that continues the end of an exchange although it was placed before that; nil if there is
+// none. The exchange began earlier.
 func overtaking(in turns, id kv.ExchangeID, r *reading) *laterTurn {
 	if r.failure != nil {
 		return nil
@@ -29,7 +30,7 @@ func overtaking(in turns, id kv.ExchangeID, r *reading) *laterTurn {
 	return holding(in, id, r.history[len(r.Messages)], request)
 }
 
-// holding is overtaking for a history of so many messages.
+// holding is overtaking for a history with that number of messages.
 func holding(in turns, id kv.ExchangeID, h historyHash, messages int) *laterTurn {
 	note, ok := readHistoryNote(in.history(h))
 	if !ok || !note.inside || bytes.Compare(note.id[:], id[:]) <= 0 {
@@ -42,7 +43,7 @@ func holding(in turns, id kv.ExchangeID, h historyHash, messages int) *laterTurn
 	return &laterTurn{note.id, turn, messages}
 }
 
-// goOnFrom leaves to the turn what it has of the later one, which goes on from it.
+// goOnFrom makes the later turn continue turn, and removes from it what turn has.
 func (l *laterTurn) goOnFrom(in turns, turn *turnRecord) {
 	turn.Continued = l.turn.Exchange
 	l.turn.Messages = l.turn.Messages[l.known-l.turn.Known:]
@@ -51,14 +52,14 @@ func (l *laterTurn) goOnFrom(in turns, turn *turnRecord) {
 	in.putTurn(l.id, encodeTurn(l.turn, nil, 0))
 }
 
-// continueInstead makes turn the one that goes on from parent, in the place of one that goes on from it now.
+// continueInstead makes turn the one that continues parent, replacing the present one.
 func continueInstead(in turns, parent kv.ExchangeID, turn *turnRecord, id kv.ExchangeID) {
 	value := in.turn(parent)
 	switch {
 	case len(value) > behindID && value[0] == encodingContinued:
 		in.putTurn(parent, continuedBy(id, value[behindID:]))
 		return
-	case len(value) > 1 && value[0] == encodingTurn: // it was digested again since
+	case len(value) > 1 && value[0] == encodingTurn: // it has been digested again since
 		in.putTurn(parent, continuedBy(id, value[1:]))
 		return
 	}

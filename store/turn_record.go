@@ -2,7 +2,7 @@ package store
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// The numbers of the fields are FORMAT.md's. New fields take the next number.
+// Field numbers are listed in FORMAT.md. A new field takes the next number.
 
 func (t *turnRecord) writeFields(w *fieldWriter) {
 	t.writeHead(w)
@@ -14,13 +14,13 @@ func (t *turnRecord) writeFields(w *fieldWriter) {
 	}
 }
 
-// Where the text of a turn stands.
+// Fields with the text of a turn.
 const (
 	fieldMessage = 9
 	fieldAnswer  = 10
 )
 
-// writeHead writes all but the text.
+// writeHead writes everything except the text.
 func (t *turnRecord) writeHead(w *fieldWriter) {
 	w.text(1, t.Exchange)
 	w.time(2, t.Started)

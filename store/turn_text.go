@@ -14,34 +14,34 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// What a turn says is said in the request and the answer of its exchange as well, which are kept as they passed. So its text
-// is kept as steps over these where that is much shorter: a few bytes for each line.
+// The text of a turn also occurs in the request and the answer of its exchange, which are stored as they passed. So if
+// that is much shorter, a few bytes per line, it is stored as steps of a delta against them (package delta).
 
-// textSource says what the text of a turn is kept over: bytes of its exchange, one behind the other.
+// textSource is the base of a turn's delta: bytes of its exchange, concatenated.
 type textSource byte
 
 const (
 	fromRequest textSource = 1 << iota // the request
-	fromAnswer                         // the first part of the answer, as blob.AppendStored gives it
+	fromAnswer                         // the first part of the answer, as blob.AppendStored returns it
 )
 
-// mostSource is how many bytes of a request, and of an answer, the text of a turn may be kept over: each reading of the turn
-// reads them.
-const mostSource = 64 << 10
+// maxSource is how many bytes a request, and an answer, may have to be part of the base: every read of the turn reads
+// them.
+const maxSource = 64 << 10
 
-// turnText is the text of a reading as steps.
+// turnText is the text of a reading as steps of a delta.
 type turnText struct {
 	source  textSource
 	steps   []byte
-	offsets []int // in steps: of each of the messages, and of the answer
+	offsets []int // of each message in steps, and of the answer
 }
 
-// textOver gives the text of a reading as steps over the bytes of its exchange; nil where that is not much shorter.
+// textOver returns the text of a reading as a delta against the bytes of its exchange; nil if that is not much shorter.
 func textOver(x *Exchange, r *reading) *turnText {
 	t := new(turnText)
 	source := buffer.Get(len(x.RawRequest) + len(x.RawResponse))
 	defer func() { buffer.Put(source) }()
-	if (x.Items == nil || x.Items.From == 0) && len(x.RawRequest) <= mostSource {
+	if (x.Items == nil || x.Items.From == 0) && len(x.RawRequest) <= maxSource {
 		t.source |= fromRequest
 		source = append(source, x.RawRequest...)
 	}
@@ -49,11 +49,11 @@ func textOver(x *Exchange, r *reading) *turnText {
 	if answer == nil {
 		answer = x.RawResponse
 	}
-	if len(answer) > 0 && len(answer) <= mostSource {
+	if len(answer) > 0 && len(answer) <= maxSource {
 		t.source |= fromAnswer
 		source = append(source, answer...)
 	}
-	if r.textSize() > 2*len(source) { // less than half of it can stand there
+	if r.textSize() > 2*len(source) { // less than half of it can be in the base
 		return nil
 	}
 	index, steps := delta.NewIndex(source), buffer.Get(1<<10)
@@ -83,7 +83,7 @@ func textOver(x *Exchange, r *reading) *turnText {
 	return t
 }
 
-// textSize is how many bytes the texts of a reading have, about.
+// textSize returns roughly how many bytes the texts of a reading have.
 func (r *reading) textSize() (size int) {
 	for _, list := range [...][]Message{r.Messages, r.Answer} {
 		for i := range list {
@@ -95,10 +95,10 @@ func (r *reading) textSize() (size int) {
 	return size
 }
 
-// appendTurnText appends a turn whose messages are those of the reading from one on. Its text is t.
+// appendTurnText appends a turn with text t, whose messages are those of the reading from index from on.
 func appendTurnText(dst []byte, turn *turnRecord, t *turnText, from int) []byte {
 	head := *turn
-	head.Exchange = "" // the key says it
+	head.Exchange = "" // the key contains it
 	w := newFieldWriter(1 << 10)
 	head.writeHead(w)
 	dst = binary.AppendUvarint(dst, uint64(len(w.record)))
@@ -112,8 +112,8 @@ var (
 	errTurnSource = errors.New("its text cannot be read from the exchange")
 )
 
-// decodeTurnText reads what appendTurnText gives. Without sources only the head is read. The error is errTurnSource where the
-// turn may be sound, and what its text is kept over is not there.
+// decodeTurnText decodes the output of appendTurnText. Without sources it decodes only the head. The error is
+// errTurnSource if the turn may be intact but the base of its text is unavailable.
 func decodeTurnText(value []byte, turn *turnRecord, sources appendSources) error {
 	n, size := binary.Uvarint(value)
 	if size <= 0 || n >= uint64(len(value)-size) {
@@ -145,10 +145,10 @@ func decodeTurnText(value []byte, turn *turnRecord, sources appendSources) error
 	return decodeFields(text, turn) // copies it
 }
 
-// appendSources appends what the text of a turn is kept over.
+// appendSources appends the base of a turn's text.
 type appendSources func(dst []byte, of textSource) ([]byte, error)
 
-// textSources reads what the text of a turn is kept over.
+// textSources returns a function that reads the base of a turn's text.
 func textSources(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) appendSources {
 	return func(dst []byte, of textSource) (source []byte, err error) {
 		source = dst
@@ -157,7 +157,7 @@ func textSources(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) app
 			if err != nil {
 				return nil, fmt.Errorf("skeleton of the request: %w", err)
 			}
-			r := blob.Reader{From: blob.Stored{Tx: tx}, Account: account, Limit: mostSource}
+			r := blob.Reader{From: blob.Stored{Tx: tx}, Account: account, Limit: maxSource}
 			if source, err = r.AppendBody(source, skeleton); err != nil {
 				return nil, fmt.Errorf("request: %w", err)
 			}
@@ -171,7 +171,7 @@ func textSources(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) app
 	}
 }
 
-// appendFirstPart appends the first part of an answer, as blob.AppendStored gives it.
+// appendFirstPart appends the first part of an answer, as blob.AppendStored returns it.
 func appendFirstPart(dst []byte, tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) ([]byte, error) {
 	item, err := tx.Get(kv.PartKey(kv.SpaceResponse, account, id, 0))
 	if err != nil {

@@ -50,7 +50,7 @@ func containsAny(value []byte, words []string) bool {
 // A request that is too large to be read with each turn, and an answer in several parts, leave the text in the turn.
 func TestTheTextOfALargeExchangeIsWhole(t *testing.T) {
 	c := newConversation(t)
-	for _, size := range []int{mostSource / 2, mostSource, 2 * mostSource, 2 * responsePart} {
+	for _, size := range []int{maxSource / 2, maxSource, 2 * maxSource, 2 * responsePart} {
 		question, answer := numbered("question", size), numbered("answer", size)
 		_, session := c.exchange(with(say(question), func(o *Opening) { o.ChatKey = fmt.Sprint(size) }), OutcomeComplete, answer)
 		if got, want := c.timeline(session), "0 u:"+question+" a:"+answer; got != want {

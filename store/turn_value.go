@@ -6,23 +6,24 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// A turn says which exchange goes on from it, and that comes later than all else it says. So this stands in front of the
-// encoded record, which then need not be read, put together and compressed a second time. In stores of earlier formats it is a
-// field of the record.
+// A turn names the exchange that continues it, which is known later than everything else in it. So that id precedes the
+// encoded record, which then need not be decoded, encoded and compressed a second time. In stores of earlier formats it
+// is a field of the record.
 
-// The first byte of a turn, beside those that [blob.Encode] gives it in stores of earlier formats.
+// The first byte of a turn, besides those of [blob.Encode] in stores of earlier formats.
 const (
 	encodingTurn      = 4
-	encodingContinued = 5 // the id of the turn that goes on from it stands behind this byte
+	encodingContinued = 5 // this byte is followed by the id of the turn that continues it
 
-	behindID = 1 + len(kv.ExchangeID{}) // where the record stands then
+	behindID = 1 + len(kv.ExchangeID{}) // offset of the record in that case
 )
 
-// The first byte of an encoded record whose text is kept over the bytes of the exchange, beside those of [blob.Encode].
+// The first byte of an encoded record whose text is a delta against the bytes of the exchange, besides those of
+// [blob.Encode].
 const encodingText = 6
 
-// encodeTurn encodes a turn, whose messages are those of its text from one on; text may be nil. One that is said to be
-// continued is encoded as in earlier formats.
+// encodeTurn encodes a turn, whose messages are those of text from index from on; text may be nil. A turn that names
+// its continuation is encoded as in earlier formats.
 func encodeTurn(t *turnRecord, text *turnText, from int) []byte {
 	if text != nil && t.Continued == "" {
 		return appendTurnText([]byte{encodingTurn, encodingText}, t, text, from)
@@ -35,7 +36,7 @@ func encodeTurn(t *turnRecord, text *turnText, from int) []byte {
 	return blob.AppendEncoded([]byte{encodingTurn}, fields)
 }
 
-// decodeTurn reads a turn. sources gives what its text is kept over; nil: the text is not needed.
+// decodeTurn decodes a turn. sources reads the base of its text; nil: the text is not needed.
 func decodeTurn(value []byte, id kv.ExchangeID, sources appendSources) (*turnRecord, error) {
 	continued := ""
 	switch {
@@ -66,7 +67,7 @@ func decodeTurn(value []byte, id kv.ExchangeID, sources appendSources) (*turnRec
 	return t, nil
 }
 
-// continueTurn makes turn the one that goes on from parent, or a branch if there is one already.
+// continueTurn makes turn the one that continues parent, or a branch if there is one already.
 func continueTurn(in turns, parent kv.ExchangeID, turn *turnRecord, id kv.ExchangeID) {
 	switch before := in.turn(parent); {
 	case len(before) == 0:
@@ -77,15 +78,15 @@ func continueTurn(in turns, parent kv.ExchangeID, turn *turnRecord, id kv.Exchan
 	}
 }
 
-// continuedBy gives a turn that another one goes on from, whose record is encoded already.
+// continuedBy returns the value of a turn that another one continues, from its encoded record.
 func continuedBy(id kv.ExchangeID, record []byte) []byte {
 	value := append(make([]byte, 0, behindID+len(record)), encodingContinued)
 	return append(append(value, id[:]...), record...)
 }
 
-// continueDecoded is continueTurn for a turn that another goes on from already, or of an earlier format.
+// continueDecoded is continueTurn for a turn that is already continued, or of an earlier format.
 func continueDecoded(in turns, parent kv.ExchangeID, value []byte, turn *turnRecord) {
-	before, err := decodeTurn(value, parent, nil) // one that has to be put again has its text in the record
+	before, err := decodeTurn(value, parent, nil) // a turn that has to be written again has its text in the record
 	switch {
 	case err != nil:
 	case before.Continued == "":

@@ -10,48 +10,48 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Usage says what an account's memory takes and why.
+// Usage is the disk usage of an account's memory, by cause.
 type Usage struct {
-	AsOf time.Time `json:"as_of,omitzero"` // when this was worked out, if that is not now
+	AsOf time.Time `json:"as_of,omitzero"` // when this was computed, if earlier than the request
 
 	Exchanges     int64 `json:"exchanges"`
 	Sessions      int64 `json:"sessions"`
-	RequestBytes  int64 `json:"request_bytes"`  // as clients sent them
-	ResponseBytes int64 `json:"response_bytes"` // as clients were sent them
+	RequestBytes  int64 `json:"request_bytes"`  // as sent by clients
+	ResponseBytes int64 `json:"response_bytes"` // as sent to clients
 
-	// What is stored for them in the database, by kind.
+	// Their size in the database, by kind.
 	StoredBlocks    int64 `json:"stored_blocks"`    // messages, tools and the like
 	StoredResponses int64 `json:"stored_responses"` // answers
 	StoredRecords   int64 `json:"stored_records"`   // records of exchanges and their skeletons
 	StoredSessions  int64 `json:"stored_sessions"`  // sessions, their lists, histories and evidence
-	StoredTurns     int64 `json:"stored_turns"`     // what was digested
+	StoredTurns     int64 `json:"stored_turns"`     // digested turns
 
-	ErasedByRetention int64 `json:"erased_by_retention"` // exchanges, ever
+	ErasedByRetention int64 `json:"erased_by_retention"` // exchanges, in total
 }
 
-// Stored is everything that is stored for the account's exchanges.
+// Stored returns the size of everything stored for the account's exchanges.
 func (u *Usage) Stored() int64 {
 	return u.StoredBlocks + u.StoredResponses + u.StoredRecords + u.StoredSessions + u.StoredTurns
 }
 
-// Going through an account's records takes seconds where there are millions. What took longer than usageQuick is given
-// again for usageRest times as long as it took, so that however often it is asked for, it takes a twentieth of a core.
+// Reading an account's records takes seconds if there are millions. A result that took longer than usageQuick is reused
+// for usageRest times as long as it took, so that however often it is requested, it takes a twentieth of a core.
 const (
 	usageQuick = 100 * time.Millisecond
 	usageRest  = 20
 )
 
-// usageTable remembers what was worked out for each account.
+// usageTable has the latest result of each account.
 type usageTable struct {
 	mu sync.Mutex
 	of map[kv.AccountNumber]*lastUsage
 }
 
-// lastUsage is what was worked out last. Hold turn to read the rest, and to work it out again.
+// lastUsage is the latest result. Hold turn to read the other fields, and to compute it again.
 type lastUsage struct {
 	turn  chan struct{} // of capacity 1
 	usage Usage
-	until time.Time // when usage is given again
+	until time.Time // usage is reused until then
 }
 
 func (t *usageTable) last(account kv.AccountNumber) *lastUsage {
@@ -68,7 +68,7 @@ func (t *usageTable) last(account kv.AccountNumber) *lastUsage {
 	return last
 }
 
-// Usage says what an account takes. Of a large account it may be what was worked out a while ago: see AsOf.
+// Usage returns the disk usage of an account. For a large account it may be an earlier result: see AsOf.
 func (s Archive) Usage(ctx context.Context, account string) (Usage, error) {
 	number, err := s.accounts.Number(account)
 	if err != nil {
@@ -85,9 +85,9 @@ func (s Archive) Usage(ctx context.Context, account string) (Usage, error) {
 	if began.Before(last.until) {
 		return last.usage, nil
 	}
-	u, err := s.workOutUsage(ctx, number)
+	u, err := s.computeUsage(ctx, number)
 	if err != nil {
-		return u, kv.AsStorageError(err, "the account's usage could not be worked out; run mneme check")
+		return u, kv.AsStorageError(err, "the account's usage could not be computed; run mneme check")
 	}
 	ended := s.opts.Clock()
 	if took := ended.Sub(began); took > usageQuick {
@@ -97,8 +97,8 @@ func (s Archive) Usage(ctx context.Context, account string) (Usage, error) {
 	return u, nil
 }
 
-// workOutUsage goes through all of the account's records.
-func (s *core) workOutUsage(ctx context.Context, account kv.AccountNumber) (u Usage, err error) {
+// computeUsage reads all records of the account.
+func (s *core) computeUsage(ctx context.Context, account kv.AccountNumber) (u Usage, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		for _, space := range accountSpaces {
 			if err := kv.EachItem(ctx, tx, kv.SpaceKeyOf(space, account), func(item *badger.Item) error { return u.add(space, item) }); err != nil {
@@ -137,7 +137,7 @@ func (u *Usage) add(space byte, item *badger.Item) error {
 		u.Exchanges++
 		return item.Value(func(value []byte) error {
 			var size exchangeSizes
-			if decodeRecord(value, &size) == nil { // else it is for a check to say; the rest counts all the same
+			if decodeRecord(value, &size) == nil { // a damaged record is left to the check; its size still counts
 				u.RequestBytes += size.Request
 				u.ResponseBytes += size.Response
 			}
@@ -152,7 +152,7 @@ func (u *Usage) add(space byte, item *badger.Item) error {
 	return nil
 }
 
-// sizeOf gives the bytes that an account's exchanges take in the database, and their number.
+// sizeOf returns the bytes that an account's exchanges take in the database, and their number.
 func (s *core) sizeOf(ctx context.Context, account kv.AccountNumber) (bytes, exchanges int64, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		for _, space := range accountSpaces {
@@ -172,7 +172,7 @@ func (s *core) sizeOf(ctx context.Context, account kv.AccountNumber) (bytes, exc
 	return bytes, exchanges, err
 }
 
-// accountSpaces are the kinds of records that exchanges bring with them.
+// accountSpaces are the kinds of records that belong to exchanges.
 var accountSpaces = [...]byte{
 	kv.SpaceExchange, kv.SpaceRequest, kv.SpaceResponse, kv.SpaceBlock, kv.SpaceNode, kv.SpaceSession, kv.SpaceMember, kv.SpaceBelongs,
 	kv.SpaceLink, kv.SpaceTurn, kv.SpaceHistory,

@@ -13,22 +13,22 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Generation is the vectors that one embedder made of turns. Vectors of different generations are never compared. What
-// a vector's bytes mean is the stage's business; package search says it.
+// Generation is the vectors of turns by one embedder. Vectors of different generations are never compared. The store
+// does not interpret the bytes of a vector; package search defines them.
 type Generation struct {
-	Number     uint32    `json:"number"`   // given out once
+	Number     uint32    `json:"number"`   // never reused
 	Identity   string    `json:"identity"` // of the embedder
 	Dimensions int       `json:"dimensions"`
 	Started    time.Time `json:"started"`
-	Live       bool      `json:"live,omitempty"`     // searches go by it
-	Complete   bool      `json:"complete,omitempty"` // every turn of before the stage followed is in it
+	Live       bool      `json:"live,omitempty"`     // used by searches
+	Complete   bool      `json:"complete,omitempty"` // every turn from before the stage followed is in it
 	Retired    bool      `json:"retired,omitempty"`  // its vectors are being erased
-	Cursor     []byte    `json:"cursor,omitempty"`   // of [Feed.TurnsAfter]: how far the turns of before are in it
-	Done       uint64    `json:"done"`               // turns up to there
-	Total      uint64    `json:"total"`              // turns there were when it began
+	Cursor     []byte    `json:"cursor,omitempty"`   // of [Feed.TurnsAfter]: the turns from before are in it up to here
+	Done       uint64    `json:"done"`               // number of turns up to Cursor
+	Total      uint64    `json:"total"`              // number of turns when it began
 }
 
-// generationsKey leads to all generations; there are never more than a few.
+// generationsKey is the key of the list of generations; there are never more than a few.
 var generationsKey = kv.NameKey(kv.SpaceMeta, "generations")
 
 func vectorKey(account kv.AccountNumber, generation uint32, id kv.ExchangeID) []byte {
@@ -46,7 +46,7 @@ func splitVectorKey(key []byte) (generation uint32, id kv.ExchangeID, ok bool) {
 	return binary.BigEndian.Uint32(key[5:]), kv.ExchangeID(key[9:]), true
 }
 
-// generations gives those that the group sees.
+// generations returns the list as seen by the commit group.
 func (g *gathering) generations() (list []Generation) {
 	if value := g.get(generationsKey); value != nil && g.err == nil {
 		g.err = decodeRecord(value, &list)
@@ -54,7 +54,7 @@ func (g *gathering) generations() (list []Generation) {
 	return list
 }
 
-// Generations gives all generations in the order of their numbers.
+// Generations returns all generations in the order of their numbers.
 func (s Vectors) Generations() (list []Generation, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		value, err := kv.Get(tx, generationsKey)
@@ -72,7 +72,7 @@ func (s Vectors) Generations() (list []Generation, err error) {
 	return list, nil
 }
 
-// PutGenerations puts a list in the place of the present one, in one step.
+// PutGenerations replaces the list atomically.
 func (s Vectors) PutGenerations(ctx context.Context, list []Generation) error {
 	value, err := kv.EncodeRecord(list)
 	if err != nil {
@@ -83,20 +83,20 @@ func (s Vectors) PutGenerations(ctx context.Context, list []Generation) error {
 		return nil
 	})
 	if err != nil {
-		return kv.AsStorageError(err, "the generations of vectors could not be noted")
+		return kv.AsStorageError(err, "the generations of vectors could not be stored")
 	}
 	return nil
 }
 
-// TurnVector is the vector of a turn. A nil Value takes it away.
+// TurnVector is the vector of a turn. A nil Value deletes it.
 type TurnVector struct {
 	Account  AccountNumber
 	Exchange string
-	Value    []byte // not used any more once [Vectors.Put] returns
+	Value    []byte // not retained after [Vectors.Put] returns
 }
 
-// Put keeps vectors in a generation. It leaves out those of turns that are gone meanwhile, and all of them when
-// the generation is, so that nothing of an erased turn can come after its erasure.
+// Put stores vectors in a generation. It skips those of turns that no longer exist, and all of them if the generation
+// does not, so that no data of an erased turn can be stored after its erasure.
 func (s Vectors) Put(ctx context.Context, generation uint32, vectors []TurnVector) error {
 	err := s.update(ctx, func(g *gathering, w *write) error {
 		kept := slices.ContainsFunc(g.generations(), func(o Generation) bool { return o.Number == generation && !o.Retired })
@@ -114,7 +114,7 @@ func (s Vectors) Put(ctx context.Context, generation uint32, vectors []TurnVecto
 	return nil
 }
 
-// eraseVectors takes the vectors of a turn away.
+// eraseVectors deletes the vectors of a turn.
 func (g *gathering) eraseVectors(w *write, account kv.AccountNumber, id kv.ExchangeID) {
 	for _, generation := range g.generations() {
 		if key := vectorKey(account, generation.Number, id); g.has(key) {
@@ -123,7 +123,7 @@ func (g *gathering) eraseVectors(w *write, account kv.AccountNumber, id kv.Excha
 	}
 }
 
-// At gives the vector of a turn; nil if there is none.
+// At returns the vector of a turn; nil if there is none.
 func (s Vectors) At(account AccountNumber, generation uint32, exchange string) (value []byte, err error) {
 	id, ok := kv.ParseExchangeID(exchange)
 	if !ok {
@@ -155,10 +155,10 @@ func (s Vectors) Each(ctx context.Context, account AccountNumber, generation uin
 	return nil
 }
 
-// ExchangeID gives the id whose bytes these are.
+// ExchangeID returns the text of an exchange's id.
 func ExchangeID(id [16]byte) string { return kv.ExchangeID(id).String() }
 
-// ParseExchangeID gives the bytes of an exchange's id.
+// ParseExchangeID returns the bytes of an exchange's id.
 func ParseExchangeID(text string) (id [16]byte, ok bool) {
 	parsed, ok := kv.ParseExchangeID(text)
 	return parsed, ok
@@ -182,7 +182,7 @@ func (s Vectors) Usage(ctx context.Context, account AccountNumber, generation ui
 // dropBatch is how many vectors are erased in one operation.
 const dropBatch = 10_000
 
-// Drop erases all vectors of a generation, batch by batch beside other work.
+// Drop erases all vectors of a generation, in batches so that other work can continue.
 func (s Vectors) Drop(ctx context.Context, generation uint32) error {
 	for after := []byte{kv.SpaceVector}; after != nil; {
 		keys, next, err := s.vectorKeys(ctx, generation, after)
@@ -195,15 +195,15 @@ func (s Vectors) Drop(ctx context.Context, generation uint32) error {
 			})
 		}
 		if err != nil {
-			return kv.AsStorageError(err, "the vectors of a former generation could not be erased")
+			return kv.AsStorageError(err, "the vectors of an earlier generation could not be erased")
 		}
 		after = next
 	}
 	return nil
 }
 
-// vectorKeys gives the keys of at most dropBatch vectors of a generation from a key on, and the key to go on from; nil
-// when these are the last.
+// vectorKeys returns the keys of at most dropBatch vectors of a generation, beginning at a key, and the key to continue
+// from; nil if these are the last.
 func (s *core) vectorKeys(ctx context.Context, generation uint32, from []byte) (keys [][]byte, next []byte, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceVector}})
@@ -226,8 +226,8 @@ func (s *core) vectorKeys(ctx context.Context, generation uint32, from []byte) (
 	return keys, next, err
 }
 
-// TurnsAfter gives at most limit turns of all accounts behind a cursor, and the cursor behind them. nil stands before
-// the first; no turns means that the cursor stands behind the last.
+// TurnsAfter returns at most limit turns of all accounts after a cursor, and the cursor after them. A nil cursor is
+// before the first turn; no turns means that the cursor is after the last.
 func (f Feed) TurnsAfter(ctx context.Context, cursor []byte, limit int) (turns []*Change, next []byte, err error) {
 	next = cursor
 	err = f.view(func(tx *badger.Txn) error {

@@ -576,7 +576,7 @@ func (e *encoder) end(dst []byte, how codec.End) []byte {
 // fail ends the stream with an error event. The open block stays open, as the format has it.
 func (e *encoder) fail(dst []byte, err *codec.Error) []byte {
 	if err == nil {
-		err = codec.Errorf(codec.KindUpstream, "the provider reported an error without saying which")
+		err = codec.Errorf(codec.KindUpstream, "the provider reported an error without details")
 	}
 	e.done = true
 	dst = append(dst, "event: error\ndata: "...)

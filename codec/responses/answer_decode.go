@@ -68,8 +68,8 @@ func kindOfOutput(wireType []byte) outputKind {
 	return outputOpaque
 }
 
-// match is the known item that a whole item is the end of, or nil when it was never announced. The call id is the
-// safest evidence, then the output index, then the item's id.
+// match returns the known item that a complete item ends, or nil if it was never announced. The call id is the most
+// reliable evidence, then the output index, then the item's id.
 func (d *streamDecoder) match(v []byte, index int64) *outputItem {
 	w := readOutput(v)
 	if len(w.callID) > 0 {
@@ -99,8 +99,8 @@ func (d *streamDecoder) match(v []byte, index int64) *outputItem {
 	return nil
 }
 
-// itemAdded opens what can be opened already: a call when its name is known, a tool of the provider's. Messages and
-// reasoning open with their first word, so that an empty one leaves no trace (pitfall P19).
+// itemAdded opens an item if it can be opened yet: a call whose name is known, or a tool of the provider. Messages and
+// reasoning open with their first text, so that an empty one leaves no trace (pitfall P19).
 func (d *streamDecoder) itemAdded(dst []codec.Event, f *frame) []codec.Event {
 	dst = d.begin(dst)
 	w := readOutput(f.item)
@@ -116,7 +116,7 @@ func (d *streamDecoder) openItem(dst []codec.Event, it *outputItem, w *wireItem)
 	switch it.kind {
 	case outputCall, outputCustomCall:
 		if len(w.name) == 0 || len(w.callID) == 0 {
-			return dst // belatedly, with the whole item (pitfall P11)
+			return dst // opened later, with the complete item (pitfall P11)
 		}
 		ev.Type = codec.ItemToolCall
 		if it.kind == outputCustomCall {
@@ -133,8 +133,8 @@ func (d *streamDecoder) openItem(dst []codec.Event, it *outputItem, w *wireItem)
 	return d.open(dst, it, ev)
 }
 
-// itemDone takes in a whole item: everything of it that the deltas did not bring, and then its end. it is nil for an
-// item that was never announced.
+// itemDone decodes a complete item: everything that its deltas did not contain, and then its end. it is nil for an item
+// that was never announced.
 func (d *streamDecoder) itemDone(dst []codec.Event, v []byte, it *outputItem, index int64) []codec.Event {
 	if !scan.IsObject(v) || it != nil && it.closed {
 		return dst
@@ -175,7 +175,7 @@ func (it *outputItem) itemType() codec.ItemType {
 	return codec.ItemOpaque
 }
 
-// closeItem ends an item and all of its parts.
+// closeItem closes an item and all of its parts.
 func closeItem(dst []codec.Event, it *outputItem) []codec.Event {
 	if it.closed {
 		return dst
@@ -222,7 +222,7 @@ func (d *streamDecoder) messageDone(dst []codec.Event, it *outputItem, content [
 	return dst
 }
 
-// reasoningItemDone gives out the parts that had no deltas, and the state: only here it is whole
+// reasoningItemDone emits the parts that had no deltas, and the state, which is complete only here
 // (docs/wire/responses.md#7.4).
 func (d *streamDecoder) reasoningItemDone(dst []codec.Event, it *outputItem, w *wireItem) []codec.Event {
 	seen, i := it.summaries, 0
@@ -264,19 +264,19 @@ func (d *streamDecoder) callItemDone(dst []codec.Event, it *outputItem, w *wireI
 	return callBody(dst, it, body, true)
 }
 
-// terminal reads the response object that ends an answer.
+// terminal decodes the response object that ends an answer.
 func (d *streamDecoder) terminal(dst []codec.Event, f *frame) []codec.Event {
 	return d.response(dst, &f.response, bytes.TrimPrefix(f.kind, []byte("response.")))
 }
 
-// response is the members of a response object that matter here, raw.
+// response has the members of a response object that are used here, raw.
 type response struct {
 	object                               []byte // all of it
 	head                                 responseHead
 	status, output, details, usage, tier []byte
 }
 
-// read reads a response object, and reports whether the text of its members is valid.
+// read decodes a response object, and reports whether the text of its members is valid.
 func (r *response) read(object []byte) bool {
 	valid := true
 	for m := scan.Object(object); m.Next(); {
@@ -286,7 +286,8 @@ func (r *response) read(object []byte) bool {
 	return valid
 }
 
-// take takes in a member, and reports whether its text is valid, which that of members that repeat the request need not be.
+// take stores a member, and reports whether its text is valid. The text of members that repeat the request is not
+// checked.
 func (r *response) take(m *scan.Members) bool {
 	r.head.take(m)
 	switch string(m.Key) {
@@ -304,14 +305,14 @@ func (r *response) take(m *scan.Members) bool {
 	return repeatsRequest(m.Key) || scan.TextIsValid(m.Value)
 }
 
-// repeatsRequest reports whether a member of a response object repeats one of the request that may be long. Nothing is read of
-// it here, so what its strings hold is not looked at.
+// repeatsRequest reports whether a member of a response object repeats a possibly long one of the request. It is not
+// used here, so its strings are not checked.
 func repeatsRequest(name []byte) bool {
 	return string(name) == "instructions" || string(name) == "tools"
 }
 
-// response takes in a whole response object: its items as far as they were not streamed, then how it ended. status is
-// what the event's name says; the object's own word goes before it.
+// response decodes a complete response object: its items unless they were streamed, then how it ended. status is the
+// one that the event's name implies; the object's own status takes precedence.
 func (d *streamDecoder) response(dst []codec.Event, r *response, status []byte) []codec.Event {
 	if own := scan.Body(r.status); len(own) > 0 {
 		status = own
@@ -335,8 +336,8 @@ func (d *streamDecoder) response(dst []codec.Event, r *response, status []byte) 
 	return d.end(dst, codec.EndTerminal)
 }
 
-// output gives out the items of the terminal event that the stream did not bring. Items are identified by their place among
-// those of their kind: ids in the terminal event have been seen to differ from those in the stream.
+// output emits the items of the terminal event that were not in the stream. Items are identified by their position
+// among those of their kind, because ids in the terminal event have been seen to differ from those in the stream.
 func (d *streamDecoder) output(dst []codec.Event, list []byte) []codec.Event {
 	var place [outputOpaque + 1]int
 	index := int64(0)
@@ -362,13 +363,14 @@ func (d *streamDecoder) nth(kind outputKind, n int) *outputItem {
 	return nil
 }
 
-// finish is the reason by what was given out, not by the provider's word alone (pitfalls P95, P96).
+// finish returns the finish reason, derived from what was emitted and not only from the provider's status (pitfalls
+// P95, P96).
 func (d *streamDecoder) finish(status, details []byte) codec.FinishReason {
 	if string(status) == "incomplete" {
 		if string(scan.Body(scan.Get(details, "reason"))) == "content_filter" {
 			return codec.FinishFilter
 		}
-		return codec.FinishLength // whatever cut it off, it must not look finished
+		return codec.FinishLength // whatever the cause, a truncated answer must not look finished
 	}
 	switch {
 	case d.called:
@@ -404,7 +406,7 @@ func appendUsage(dst []codec.Event, v, tier []byte) []codec.Event {
 	return append(dst, codec.Event{Kind: codec.EventUsage, Usage: u})
 }
 
-// DecodeAnswer implements [codec.ProviderCodec]: a complete answer is the terminal event without a stream before it.
+// DecodeAnswer implements [codec.ProviderCodec]: a complete answer is a terminal event without a preceding stream.
 func (provider) DecodeAnswer(dst []codec.Event, body []byte) []codec.Event {
 	var d streamDecoder
 	r, valid := response{object: body}, true

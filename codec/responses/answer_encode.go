@@ -10,8 +10,8 @@ const (
 	statusFailed     = "failed"
 )
 
-// AppendAnswer implements [codec.ClientCodec]. The answer is played to a stream encoder, whose terminal event holds the
-// same object: the two cannot drift apart.
+// AppendAnswer implements [codec.ClientCodec]. It replays the answer to a stream encoder, whose terminal event contains
+// the same object, so the two cannot diverge.
 func (c client) AppendAnswer(dst []byte, a *codec.Answer, o *codec.AnswerOptions) []byte {
 	e := newEncoder(o)
 	events := replay(e, a)
@@ -25,8 +25,8 @@ func (c client) AppendAnswer(dst []byte, a *codec.Answer, o *codec.AnswerOptions
 	return e.response(dst, status, failure)
 }
 
-// replay gives the encoder the events that the answer was folded from. It returns the encoder's output, which nobody
-// reads.
+// replay passes to the encoder the events that the answer was folded from. It returns the encoder's output, which is
+// not used.
 func replay(e *streamEncoder, a *codec.Answer) []byte {
 	var dst []byte
 	give := func(ev codec.Event) { dst = e.Append(dst[:0], &ev) }
@@ -72,12 +72,12 @@ func bodyEvent(t codec.ItemType) (codec.EventKind, bool) {
 	return codec.EventNone, false
 }
 
-// terminal ends the answer. Of one that failed the open items get no done event: clients would take them for finished
-// ones. They stand in the terminal event, marked as incomplete. One that fails before it has begun is its terminal event
-// alone, which can also stand after a stream that was begun by somebody else.
+// terminal ends the answer. If it failed, open items get no done event, which would make them look finished to clients;
+// the terminal event contains them, marked as incomplete. An answer that fails before it has begun is only the terminal
+// event, which can also follow a stream that another encoder began.
 func (e *streamEncoder) terminal(dst []byte, status string, failure *codec.Error) []byte {
 	if failure == nil && status == statusFailed {
-		failure = codec.Errorf(codec.KindUpstream, "The provider reported an error without saying which.")
+		failure = codec.Errorf(codec.KindUpstream, "The provider reported an error without details.")
 	}
 	if failure == nil {
 		dst = e.start(dst)
@@ -98,7 +98,7 @@ func terminalEvent(status string) string {
 	return "response.completed"
 }
 
-// finishAll ends the items that are open, with the calls that were held.
+// finishAll ends all open items, including held calls.
 func (e *streamEncoder) finishAll(dst []byte, status string) []byte {
 	for i := range e.slots {
 		if e.slots[i].held != nil {

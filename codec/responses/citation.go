@@ -8,8 +8,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// appendAnnotation writes a citation in this format's shape, or nothing if it has none. length is the number of
-// characters of the text so far: what Anthropic cites is the whole block.
+// appendAnnotation writes a citation in this format's shape, or nothing if there is no such shape. length is the number
+// of characters of the text so far: Anthropic's citations apply to the whole block.
 func appendAnnotation(dst, raw []byte, origin codec.Format, length int) []byte {
 	if !scan.IsObject(raw) {
 		return dst
@@ -74,7 +74,7 @@ func characters(body []byte) int {
 	return n
 }
 
-// lowSurrogate reports whether four hex digits are the second half of a character.
+// lowSurrogate reports whether four hex digits are the second half of a surrogate pair.
 func lowSurrogate(hex []byte) bool {
 	return len(hex) >= 2 && hex[0]|0x20 == 'd' && (hex[1]|0x20 >= 'c' && hex[1]|0x20 <= 'f')
 }

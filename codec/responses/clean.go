@@ -8,10 +8,10 @@ import (
 	"github.com/mnemeproxy/mneme/codec/statetoken"
 )
 
-// ownReasoning is how ids of reasoning items begin.
+// ownReasoning is the prefix of ids of reasoning items, with the opening quote.
 var ownReasoning = []byte(`"rs_`)
 
-// clean leaves out reasoning items of another provider's answers.
+// clean removes reasoning items of other providers' answers.
 func clean(c *codec.Cleaner, body []byte) []byte {
 	if !bytes.Contains(body, statetoken.Mark) && !holdsOwnReasoning(body) {
 		return body
@@ -44,7 +44,7 @@ const (
 
 func isOwnID(id []byte) bool { return len(id) >= ownIDLength && len(id) <= ownIDLengthMax }
 
-// holdsOwnReasoning searches for ids of reasoning items that we made.
+// holdsOwnReasoning reports whether a body contains ids of reasoning items that we made.
 func holdsOwnReasoning(body []byte) bool {
 	for {
 		i := bytes.Index(body, ownReasoning)

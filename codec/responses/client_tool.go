@@ -7,9 +7,9 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// documented gives a tool of documented shape the description and the schema that it stands for, so that a model of
-// another provider can be offered it as a function. The schemas are those of the calls' action or operation
-// (docs/wire/responses.md#3). A computer has none: what it does cannot be said in one call.
+// documented adds to a tool of documented shape its description and schema, so that it can be offered to another
+// provider's model as a function. The schemas are those of the calls' action or operation (docs/wire/responses.md#3). A
+// computer tool has none, because its use does not fit one call.
 func documented(t *codec.Tool) {
 	switch string(t.Name) {
 	case nameLocalShell:
@@ -30,8 +30,8 @@ var (
 	applyPatchSchema = []byte(`{"type":"object","properties":{"type":{"type":"string","enum":["create_file","update_file","delete_file"]},"path":{"type":"string"},"diff":{"type":"string"}},"required":["type","path"]}`)
 )
 
-// clientCallShape is the item that a call of that name has to be for the client, when the request declared the name as a
-// tool of documented shape; empty when it is an ordinary call.
+// clientCallShape returns the type of item that the client expects for a call of that name, if the request declared it
+// as a tool of documented shape; empty for an ordinary call.
 func clientCallShape(r *codec.Request, name []byte) string {
 	if r == nil {
 		return ""
@@ -49,7 +49,7 @@ func clientCallShape(r *codec.Request, name []byte) string {
 	return ""
 }
 
-// clientCallMembers writes the members of a call of documented shape after its id, and says how its id begins.
+// clientCallMembers writes the members of a call of documented shape after its id, and returns the id's prefix.
 // arguments is a valid object.
 func clientCallMembers(dst []byte, shape string, callID, arguments []byte) (prefix string, members []byte) {
 	var open, end string

@@ -7,7 +7,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// partCount is the number of parts that a content value holds.
+// partCount returns the number of parts in a content value.
 func partCount(v []byte) int {
 	if scan.IsArray(v) {
 		return scan.Count(v)
@@ -39,10 +39,10 @@ func (d *decoder) content(parts []codec.Part, v []byte, path string) ([]codec.Pa
 	return parts, nil
 }
 
-// ephemeral is a cache breakpoint in the one shape that a request of another format can have it.
+// ephemeral is a cache breakpoint in the only shape that requests of other formats can have.
 var ephemeral = []byte(`{"type":"ephemeral"}`)
 
-// part reads one content part. What has no name here is kept whole.
+// part decodes one content part. A part of unknown type is kept whole.
 func (d *decoder) part(v []byte) codec.Part {
 	var wireType, text, refusal, annotations, breakpoint []byte
 	for m := scan.Object(v); m.Next(); {
@@ -85,7 +85,7 @@ func (d *decoder) part(v []byte) codec.Part {
 	return p
 }
 
-// image reads an input_image, or the screenshot of a computer call.
+// image decodes an input_image, or the screenshot of a computer call.
 func (d *decoder) image(v []byte) codec.Part {
 	p := codec.Part{Kind: codec.PartImage}
 	for m := scan.Object(v); m.Next(); {
@@ -115,7 +115,7 @@ func (d *decoder) file(v []byte) codec.Part {
 		switch string(m.Key) {
 		case "file_data":
 			d.source(&p, scan.Body(m.Value))
-			if p.URL != nil { // base64 without the head of a data URL
+			if p.URL != nil { // base64 without the prefix of a data URL
 				p.Data, p.URL = p.URL, nil
 			}
 		case "file_url":
@@ -134,7 +134,7 @@ func (d *decoder) file(v []byte) codec.Part {
 	return p
 }
 
-// audio reads an input_audio in both of its shapes: an object with data and format, or a data URL.
+// audio decodes an input_audio in both of its shapes: an object with data and format, or a data URL.
 func (d *decoder) audio(v []byte) codec.Part {
 	p := codec.Part{Kind: codec.PartAudio}
 	for m := scan.Object(v); m.Next(); {
@@ -149,7 +149,7 @@ func (d *decoder) audio(v []byte) codec.Part {
 	return p
 }
 
-// source reads a URL: of a base64 data URL the media type and the data, of any other the URL itself.
+// source stores the media type and data of a base64 data URL, or any other URL itself.
 func (d *decoder) source(p *codec.Part, url []byte) {
 	mediaType, data, ok := codec.CutDataURL(d.r.Plain(url))
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// Definition is the format, for the table of formats.
+// Definition returns the format's entry in the table of formats.
 func Definition() *codec.Definition {
 	return &codec.Definition{
 		Traits:   traits(),
@@ -82,10 +82,10 @@ func traits() codec.Traits {
 	}
 }
 
-// heartbeat writes an event, because a comment does not feed the idle timer of Codex, and of the events only this one is
-// ignored by every client (docs/wire/responses.md#9.5). It repeats the number of the event before it: the provider numbers
-// the events of a stream that passes through and knows nothing of this one. Numbers never go back, and a client that
-// resumes after it misses nothing.
+// heartbeat writes an event, because a comment does not reset the idle timer of Codex, and this is the only event that
+// every client ignores (docs/wire/responses.md#9.5). It repeats the number of the previous event, because in a stream
+// that passes through, the provider numbers the events without knowing of this one. Numbers never decrease, and a
+// client that resumes after it misses nothing.
 func heartbeat(dst []byte, next int64) []byte {
 	dst = append(dst, "event: keepalive\ndata: {\"type\":\"keepalive\",\"sequence_number\":"...)
 	return append(strconv.AppendInt(dst, max(next-1, 0), 10), "}\n\n"...)

@@ -30,18 +30,18 @@ func (provider) DecodeError(status int, retryAfter time.Duration, body []byte) *
 	return failure.Finish(err)
 }
 
-// errorIn reads an error inside a stream or an answer.
+// errorIn decodes an error inside a stream or an answer.
 func errorIn(body []byte) *codec.Error { return failure.Finish(readError(body)) }
 
-// readError reads the error that body holds. The kind is what the codes say, and KindUpstream when they say nothing. A
-// param is left out: it is a path in this format, and the client may speak another.
+// readError decodes the error in body. The kind follows from the codes, and is KindUpstream if they are unknown. A
+// param is omitted: it is a path in this format, and the client may use another.
 func readError(body []byte) *codec.Error {
 	found := failure.Find(body)
 	if scan.IsString(found) {
 		return &codec.Error{Kind: codec.KindUpstream, Message: failure.String(found), RetryAfter: failure.Wait(found)}
 	}
 	err := &codec.Error{Kind: codec.KindUpstream, RetryAfter: failure.Wait(found)}
-	var words [3]string // code, type and status: any of them may hold the telling word
+	var words [3]string // code, type and status: any of them may be the informative one
 	for m := scan.Object(found); m.Next(); {
 		switch string(m.Key) {
 		case "message", "detail":
@@ -67,7 +67,7 @@ func readError(body []byte) *codec.Error {
 	return err
 }
 
-// kindOfWord classifies a code, type or status. After the code, none is asked that says less.
+// kindOfWord classifies a code, type or status. If the code is known, the less specific ones are not consulted.
 func kindOfWord(word string) (kind codec.Kind, known bool) {
 	switch word {
 	case "server_error", "api_error", "INTERNAL":
@@ -75,13 +75,13 @@ func kindOfWord(word string) (kind codec.Kind, known bool) {
 	case "invalid_prompt", "bio_policy", "cyber_policy", "misalignment_policy_violation", "data_residency_mismatch":
 		return codec.KindInvalidRequest, true
 	}
-	if strings.Contains(word, "image") { // invalid_image_format, image_too_large and their like
+	if strings.Contains(word, "image") { // invalid_image_format, image_too_large and similar
 		return codec.KindInvalidRequest, true
 	}
 	return failure.KindOfWord(word)
 }
 
-// finer reports whether what the codes said is a closer look at what the status said.
+// finer reports whether the kind from the codes refines the kind from the status.
 func finer(code, status codec.Kind) bool {
 	if code == codec.KindUpstreamAuth {
 		return true

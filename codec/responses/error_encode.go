@@ -10,12 +10,12 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// wording is how one kind of error looks in this format (docs/wire/translation.md#3.3).
+// wording is the form of one kind of error in this format (docs/wire/translation.md#3.3).
 type wording struct {
 	status int
 	kind   string // member type
-	code   string // member code where the error has none of its own
-	stream string // error.code of response.failed: what Codex decides by whether to try again
+	code   string // member code if the error has none of its own
+	stream string // error.code of response.failed, by which Codex decides whether to retry
 }
 
 var wordings = map[codec.Kind]wording{
@@ -73,8 +73,8 @@ func (client) AppendError(dst []byte, e *codec.Error, _ *codec.AnswerOptions) []
 	return append(dst, `}}`...)
 }
 
-// appendFailure writes the error member of a failed response. Clients read the pause before another try from the
-// message of a rate limit (docs/wire/responses.md#13.5).
+// appendFailure writes the error member of a failed response. Clients parse the delay before a retry from the message
+// of a rate limit error (docs/wire/responses.md#13.5).
 func appendFailure(dst []byte, e *codec.Error) []byte {
 	w := wordingOf(e.Kind)
 	message := e.Message

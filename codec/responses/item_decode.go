@@ -9,7 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// item is one element of the input with the members that matter here, raw.
+// item is one element of the input with the members that are used here, raw.
 type item struct {
 	raw   []byte
 	kind  itemKind
@@ -22,11 +22,11 @@ type item struct {
 	execution, tools, author                    []byte
 }
 
-// itemKind is what an item is to a conversation.
+// itemKind is the role of an item in a conversation.
 type itemKind uint8
 
 const (
-	itemOther      itemKind = iota // carried along as it is, in a message of its own
+	itemOther      itemKind = iota // carried unchanged, in a message of its own
 	itemMessage                    // of a user, a developer or the system
 	itemAssistant                  // a message of the assistant
 	itemReasoning                  // part of the assistant's turn from here on
@@ -34,12 +34,12 @@ const (
 	itemCustomCall                 // a call of a custom tool
 	itemClientCall                 // a call of a tool of documented shape that the client runs
 	itemServerTool                 // a call that the provider ran
-	itemResult                     // what a call came to
-	itemTools                      // tools that join in the middle
+	itemResult                     // result of a call
+	itemTools                      // tools added during the conversation
 	itemAgent                      // a message from another agent
 )
 
-// read takes in the members of one item.
+// read decodes the members of one item.
 func (it *item) read(v []byte) {
 	*it = item{raw: v}
 	for m := scan.Object(v); m.Next(); {
@@ -92,7 +92,7 @@ func (it *item) read(v []byte) {
 	it.kind = it.classify()
 }
 
-// classify names the kind by the type; of the items without a type only messages have a role (pitfall P83).
+// classify derives the kind from the type; among items without a type, only messages have a role (pitfall P83).
 func (it *item) classify() itemKind {
 	switch string(it.wireType) {
 	case typeMessage, "":
@@ -135,7 +135,7 @@ func (it *item) classify() itemKind {
 	return itemOther
 }
 
-// ofAssistant reports whether an item belongs to a turn of the assistant.
+// ofAssistant reports whether an item belongs to a turn of the assistant's.
 func (it *item) ofAssistant() bool {
 	switch it.kind {
 	case itemAssistant, itemReasoning, itemCall, itemCustomCall, itemClientCall, itemServerTool:
@@ -161,7 +161,7 @@ func (d *decoder) history() error {
 	return nil
 }
 
-// turn makes a message of the first items and returns how many it took.
+// turn converts the first items to a message and returns how many it used.
 func (d *decoder) turn(items []item) (int, error) {
 	first := &items[0]
 	switch {
@@ -185,8 +185,8 @@ func (d *decoder) turn(items []item) (int, error) {
 	return 1, nil
 }
 
-// assistantRun counts the items of one turn. Two messages of different phases are two turns: the phase has to come back
-// as it was, and a message has but one.
+// assistantRun counts the items of one turn. Two messages of different phases are two turns, because the phase has to
+// be sent back unchanged, and a message has only one.
 func assistantRun(items []item) int {
 	var phase []byte
 	for n := range items {
@@ -249,10 +249,10 @@ func (d *decoder) assistant(items []item) error {
 	return nil
 }
 
-// call is the part of a function call or a custom tool call.
+// call returns the part of a function call or a custom tool call.
 func (it *item) call() (codec.Part, error) {
 	if len(it.name) == 0 {
-		return codec.Part{}, codec.Invalid(it.path("name"), "the call names no tool")
+		return codec.Part{}, codec.Invalid(it.path("name"), "the call has no tool name")
 	}
 	p := codec.Part{
 		Kind: codec.PartToolCall, ID: it.id, CallID: it.callID, Name: it.name, Namespace: it.namespace,
@@ -271,8 +271,8 @@ func (it *item) call() (codec.Part, error) {
 	return p, nil
 }
 
-// clientCall is the part of a call whose tool has a shape of its own: a function call as far as any other format is
-// concerned, with its action as arguments. The item itself stays with it.
+// clientCall returns the part of a call whose tool has a shape of its own. For other formats it is a function call with
+// the action as arguments. The part keeps the item itself.
 func (d *decoder) clientCall(it *item) codec.Part {
 	p := it.opaque(codec.PartToolCall)
 	p.CallID = it.callID
@@ -323,7 +323,7 @@ func (d *decoder) reasoningPart(it *item) codec.Part {
 	return p
 }
 
-// results makes one tool message of neighbouring outputs.
+// results converts neighbouring outputs to one tool message.
 func (d *decoder) results(items []item) error {
 	msg := codec.Message{Role: codec.RoleTool, Index: items[0].index, Parts: d.r.NewParts(len(items))}
 	for i := range items {
@@ -346,7 +346,7 @@ func (d *decoder) result(it *item) (codec.Part, error) {
 	case typeOutput, typeCustomOut:
 	case "local_shell_call_output":
 		if p.CallID == nil {
-			p.CallID = it.id // this type has no call_id: its id is the call's
+			p.CallID = it.id // this type has no call_id: its id is that of the call
 		}
 		p.Raw, p.Origin = it.raw, codec.Responses
 	case "tool_search_output":
@@ -365,8 +365,8 @@ func (d *decoder) result(it *item) (codec.Part, error) {
 	return p, err
 }
 
-// resultContent reads an output, which may be a string, a list of content parts, or what a client made of it (pitfall
-// P77): any other JSON value becomes its own text.
+// resultContent decodes an output: a string, or a list of content parts. Any other JSON value, which some clients send,
+// is taken as text (pitfall P77).
 func (d *decoder) resultContent(it *item) ([]codec.Part, error) {
 	v := it.output
 	switch {
@@ -383,14 +383,14 @@ func (d *decoder) resultContent(it *item) ([]codec.Part, error) {
 	return append(d.r.NewParts(1), codec.Part{Kind: codec.PartText, Text: text}), nil
 }
 
-// contentList reports whether an array holds content parts: objects with a type. An empty one does.
+// contentList reports whether an array consists of content parts: objects with a type. An empty one does.
 func contentList(v []byte) bool {
 	e := scan.Array(v)
 	return !e.Next() || scan.IsString(scan.Get(e.Value, "type"))
 }
 
-// loaded adds the tools that a tool search found: the model may call them now, and those that were declared as deferred
-// are so no more.
+// loaded adds the tools that a tool search found: from here on the model may call them, and those declared as deferred
+// no longer are.
 func (d *decoder) loaded(it *item) error {
 	if string(it.wireType) != "tool_search_output" || it.tools == nil {
 		return nil
@@ -412,10 +412,11 @@ func (d *decoder) loaded(it *item) error {
 	return nil
 }
 
-// toolPlaces finds where tools stand in a list that only grows. A search may find many, and there may be many searches.
+// toolPlaces finds the positions of tools in a list that only grows. A search may find many tools, and there may be
+// many searches.
 type toolPlaces struct {
 	at   map[toolName]int
-	read int // how much of the list is in it
+	read int // length of the indexed part of the list
 }
 
 type toolName struct{ namespace, name string }
@@ -434,7 +435,8 @@ func (p *toolPlaces) of(t *codec.Tool, list []codec.Tool) (at int, known bool) {
 	return at, known
 }
 
-// serverTool is the part of a call that the provider ran, with a line of text for those that do not know its shape.
+// serverTool returns the part of a call that the provider ran, with a line of text for formats that do not know its
+// shape.
 func (d *decoder) serverTool(it *item) codec.Part {
 	p := it.opaque(codec.PartServerTool)
 	name, detail := it.wireType, it.name
@@ -448,7 +450,7 @@ func (d *decoder) serverTool(it *item) codec.Part {
 	case typeImageGeneration:
 		detail = scan.Body(scan.Get(it.raw, "revised_prompt"))
 	case "mcp_list_tools", "tool_search_call", "tool_search_output", "program_output":
-		return p // says nothing that a conversation needs
+		return p // it has nothing that a conversation needs
 	}
 	text := append(d.r.Alloc(len(name)+len(detail)+len("[: ]")), '[')
 	text = append(text, name...)
@@ -459,7 +461,7 @@ func (d *decoder) serverTool(it *item) codec.Part {
 	return p
 }
 
-// references names the tools that a search found.
+// references returns references to the tools that a search found.
 func (d *decoder) references(list []byte) []codec.Part {
 	parts := d.r.NewParts(scan.Count(list))
 	for e := scan.Array(list); e.Next(); {
@@ -484,7 +486,7 @@ func (d *decoder) message(it *item) error {
 	return err
 }
 
-// agent makes a user message of what another agent of the client said.
+// agent converts a message of another agent of the client to a user message.
 func (d *decoder) agent(it *item) error {
 	parts := d.r.NewParts(1 + partCount(it.content))
 	if len(it.author) > 0 {
@@ -512,7 +514,7 @@ func (d *decoder) other(it *item) {
 	})
 }
 
-// binding reports whether a conversation would be another without that item, which only its own provider understands.
+// binding reports whether the conversation would change without the item, which only its own provider understands.
 func binding(wireType []byte) bool {
 	switch string(wireType) {
 	case "item_reference", "compaction", "compaction_summary", "context_compaction", "compaction_trigger",
@@ -526,5 +528,5 @@ func (it *item) opaque(kind codec.PartKind) codec.Part {
 	return codec.Part{Kind: kind, ID: it.id, Raw: it.raw, WireType: it.wireType, Origin: codec.Responses}
 }
 
-// path names a member of the item for error messages.
+// path returns the path of a member of the item, for error messages.
 func (it *item) path(member string) string { return fmt.Sprintf("input[%d].%s", it.index, member) }

@@ -7,7 +7,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// input writes the conversation as items, one element each.
+// input writes the conversation as a list of items.
 func (e *encoder) input() {
 	e.first = true
 	if _, said := e.instructions(); !said && len(e.r.Instructions) > 0 {
@@ -28,8 +28,8 @@ func (e *encoder) input() {
 	}
 }
 
-// turn writes a message of a user, a developer or the system. A part that is an item of its own in this format stands
-// between the messages before and after it.
+// turn writes a message of a user, a developer or the system. A part that is an item of its own in this format splits
+// the message in two.
 func (e *encoder) turn(m *codec.Message) {
 	if m.Name != nil {
 		e.r.Notes.Drop("messages.name")
@@ -47,7 +47,7 @@ func (e *encoder) turn(m *codec.Message) {
 	e.message(&head, m.Parts[from:])
 }
 
-// message writes one message item with those parts; where none of them can be said it writes nothing.
+// message writes one message item with those parts, or nothing if none of them can be expressed.
 func (e *encoder) message(m *codec.Message, parts []codec.Part) {
 	from, first := len(e.dst), e.first
 	e.comma()
@@ -80,15 +80,15 @@ func (e *encoder) message(m *codec.Message, parts []codec.Part) {
 	e.first = false
 }
 
-// id writes an item's id where the provider can know it: one of its own form, while it keeps answers. Ids of items that
-// it does not keep are better left out, or it looks for the items beside them (docs/wire/translation.md#5.3).
+// id writes an item's id if the provider can know it: the id has the provider's form, and the provider stores answers.
+// Ids of items that it does not store are omitted, because it would look them up (docs/wire/translation.md#5.3).
 func (e *encoder) id(id []byte, prefix string) {
 	if e.r.Store != codec.False && bytes.HasPrefix(id, []byte(prefix)) {
 		e.stringMember(`,"id":`, id)
 	}
 }
 
-// assistant spreads one turn over items, in the order of its parts; neighbouring texts share a message.
+// assistant writes one turn as items, in the order of its parts; neighbouring texts share a message.
 func (e *encoder) assistant(m *codec.Message) {
 	head := *m
 	for i := 0; i < len(m.Parts); {
@@ -99,7 +99,7 @@ func (e *encoder) assistant(m *codec.Message) {
 				n++
 			}
 			e.message(&head, m.Parts[i:n])
-			head.ID = nil // an id is one item's
+			head.ID = nil // an id belongs to one item only
 			i = n
 			continue
 		}
@@ -128,14 +128,14 @@ func isItem(p *codec.Part) bool {
 	return false
 }
 
-// contentType reports whether a type is that of a content part, and not of an item.
+// contentType reports whether a type is that of a content part, not of an item.
 func contentType(wireType []byte) bool {
 	return bytes.HasPrefix(wireType, []byte("input_")) || bytes.HasPrefix(wireType, []byte("output_")) ||
 		string(wireType) == "encrypted_content"
 }
 
-// reasoningItem writes reasoning that OpenAI can read again. Without state of its own there is nothing in it for the
-// provider, and foreign state is refused.
+// reasoningItem writes reasoning that OpenAI can use again. Without OpenAI's own state it is useless to the provider,
+// and foreign state is refused.
 func (e *encoder) reasoningItem(p *codec.Part) {
 	if p.Family != codec.FamilyOpenAI || len(p.Signature) == 0 {
 		return
@@ -208,7 +208,7 @@ func (e *encoder) customCallItem(p *codec.Part) {
 	e.raw(`}`)
 }
 
-// foreignItem writes an item of this format that the vocabulary only carries, and leaves out those of others.
+// foreignItem writes an item of this format that the vocabulary only carries, and omits those of other formats.
 func (e *encoder) foreignItem(p *codec.Part) {
 	if p.Origin != codec.Responses || p.Raw == nil {
 		e.r.Notes.Drop("messages." + scan.Text(p.WireType))
@@ -218,7 +218,7 @@ func (e *encoder) foreignItem(p *codec.Part) {
 	e.dst = append(e.dst, p.Raw...)
 }
 
-// result writes what a call came to, as the kind of output that its call was of.
+// result writes the result of a call, as the type of output that matches the call.
 func (e *encoder) result(p *codec.Part) {
 	if p.Kind != codec.PartToolResult {
 		return
@@ -261,7 +261,7 @@ func (e *encoder) part(p *codec.Part, assistant bool) {
 		e.r.Notes.Drop("messages.cache_control")
 	}
 	if assistant && p.Kind != codec.PartText && p.Kind != codec.PartRefusal && p.Kind != codec.PartOpaque {
-		e.r.Notes.Drop("messages.content") // the assistant says texts only: anything else of it is refused
+		e.r.Notes.Drop("messages.content") // the assistant can only have text: anything else is refused
 		return
 	}
 	switch p.Kind {
@@ -317,8 +317,8 @@ func (e *encoder) part(p *codec.Part, assistant bool) {
 	}
 }
 
-// source writes where an image or a file is: its data, its address or its id. Data whose type is not known are written as
-// they came: a file's name tells it.
+// source writes an image's or a file's data, URL or id. Data of unknown type is written unchanged, because the file's
+// name has the type.
 func (e *encoder) source(dataName, urlName string, p *codec.Part) {
 	switch {
 	case p.Data != nil && len(p.MediaType) == 0:
@@ -339,7 +339,7 @@ func (e *encoder) source(dataName, urlName string, p *codec.Part) {
 	}
 }
 
-// document writes a file. One that is plain text without data is a text; one with data needs a name.
+// document writes a file. Plain text without data is written as text; a file with data needs a name.
 func (e *encoder) document(p *codec.Part) {
 	e.comma()
 	if p.Data == nil && p.URL == nil && p.FileID == nil {
@@ -362,7 +362,7 @@ func (e *encoder) document(p *codec.Part) {
 	e.raw(`}`)
 }
 
-// audioFormat is the word for a media type.
+// audioFormat returns the format's name for a media type.
 func audioFormat(mediaType []byte) []byte {
 	switch string(mediaType) {
 	case "audio/wav", "audio/x-wav", "audio/wave":

@@ -10,7 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// decoder reads one request. It is pooled for its list of items.
+// decoder decodes one request. It is pooled to reuse its list of items.
 type decoder struct {
 	r      *codec.Request
 	items  []item
@@ -19,7 +19,7 @@ type decoder struct {
 
 var decoders = sync.Pool{New: func() any { return new(decoder) }}
 
-// maxPooledItems bounds what an idle decoder keeps.
+// maxPooledItems bounds the list that an idle decoder keeps.
 const maxPooledItems = 1024
 
 // DecodeRequest implements [codec.ClientCodec].
@@ -27,7 +27,7 @@ func (client) DecodeRequest(r *codec.Request, body []byte) error {
 	d := decoders.Get().(*decoder)
 	d.r = r
 	err := d.decode(body)
-	clear(d.items) // no views into the body outlive it
+	clear(d.items) // no views into the body may outlive it
 	d.r, d.items, d.places = nil, d.items[:0], toolPlaces{}
 	if cap(d.items) <= maxPooledItems {
 		decoders.Put(d)
@@ -35,8 +35,8 @@ func (client) DecodeRequest(r *codec.Request, body []byte) error {
 	return err
 }
 
-// decode reads the members in the order of the body, but the tools before the input: items of the input may add tools,
-// and those come after the ones that stand in the list, wherever that is.
+// decode reads the members in the order of the body, except that the tools come before the input: items of the input
+// may add tools, which come after those of the list, wherever that is in the body.
 func (d *decoder) decode(body []byte) error {
 	d.r.Format = codec.Responses
 	d.r.Members = &members
@@ -56,7 +56,7 @@ func (d *decoder) decode(body []byte) error {
 	if d.r.Store == codec.False {
 		d.r.IncludeState = true
 	}
-	if d.r.Reasoning.Visible == codec.Unset { // nobody gets, and pays for, summaries unasked
+	if d.r.Reasoning.Visible == codec.Unset { // nobody gets, and pays for, summaries without asking for them
 		d.r.Reasoning.Visible = codec.False
 	}
 	if err := d.tools(tools, "tools"); err != nil {
@@ -65,7 +65,7 @@ func (d *decoder) decode(body []byte) error {
 	return d.input(input)
 }
 
-// member reads one member of the top level other than the input and the tools.
+// member reads one top-level member other than the input and the tools.
 func (d *decoder) member(m *scan.Members) error {
 	r, v := d.r, m.Value
 	if scan.IsNull(v) {
@@ -126,8 +126,9 @@ func (d *decoder) member(m *scan.Members) error {
 	return err
 }
 
-// unsaid notes the members that the vocabulary has no place for, where leaving them out can be noticed, and names those
-// that must not be left out. The others are bookkeeping (client_metadata), ask for padding that we never write (stream_options), or are unknown.
+// unsaid notes members that the vocabulary has no place for: those whose omission can be noticed, and those that must
+// not be omitted. The others are bookkeeping (client_metadata), ask for padding that we never write (stream_options),
+// or are unknown.
 func (d *decoder) unsaid(key, v []byte) {
 	switch string(key) {
 	case "max_tool_calls", "context_management", "prompt_cache_options", "prompt_cache_retention", "moderation",
@@ -146,7 +147,7 @@ func (d *decoder) unsaid(key, v []byte) {
 	}
 }
 
-// echoed reports whether an answer repeats that member.
+// echoed reports whether answers repeat that member.
 func echoed(key []byte) bool {
 	switch string(key) {
 	case "access_programs", "background", "conversation", "instructions", "max_output_tokens", "max_tool_calls",
@@ -158,7 +159,7 @@ func echoed(key []byte) bool {
 	return false
 }
 
-// echo keeps a member for the answer; of a name that occurs twice the last value counts, as for JSON readers.
+// echo keeps a member for the answer; if a name occurs twice, the last value applies, as in JSON parsers.
 func (d *decoder) echo(m *scan.Members) {
 	r := d.r
 	for i := range r.Echo {
@@ -258,7 +259,7 @@ func (d *decoder) format(v []byte) error {
 	return nil
 }
 
-// choice reads tool_choice. A form without a name here is kept whole, as the choice of a hosted tool.
+// choice reads tool_choice. An unknown form is kept whole, as the choice of a hosted tool.
 func (d *decoder) choice(v []byte) {
 	c := &d.r.ToolChoice
 	switch string(scan.Body(v)) {
@@ -325,7 +326,7 @@ func allowed(list []byte) []codec.Tool {
 	return tools
 }
 
-// input reads what stands for the conversation: a string, or a list of items.
+// input reads the conversation: a string, or a list of items.
 func (d *decoder) input(v []byte) error {
 	switch {
 	case scan.IsNull(v):

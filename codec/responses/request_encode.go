@@ -7,16 +7,16 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// minOutput is the least max_output_tokens that the format takes.
+// minOutput is the smallest max_output_tokens that the format accepts.
 const minOutput = 16
 
-// encoder writes one request: an object whose last member is the input, so that a history that has grown changes only
-// the end of the body and the provider's prompt cache keeps hitting.
+// encoder writes one request: an object whose last member is the input, so that a longer history changes only the end
+// of the body and the provider's prompt cache keeps hitting.
 type encoder struct {
 	dst    []byte
 	r      *codec.Request
 	t      *codec.Target
-	custom map[string]bool // ids of the calls of custom tools, to tell their results; nil: there are none
+	custom map[string]bool // ids of calls of custom tools, to recognise their results; nil: there are none
 	first  bool            // no element of the current list has been written
 }
 
@@ -78,7 +78,8 @@ func (e *encoder) booleanMember(name string, t codec.Tristate) {
 	}
 }
 
-// state says what the provider is to keep and to send back of the model's reasoning.
+// state writes what the provider should store and return besides the answer, and the response that the request
+// continues.
 func (e *encoder) state() {
 	e.booleanMember(`,"store":`, e.r.Store)
 	logprobs := e.r.Logprobs == codec.True
@@ -145,7 +146,7 @@ func (e *encoder) text() {
 	case codec.OutputSchema:
 		name := o.Name
 		if len(name) == 0 {
-			name = []byte("structured_output") // required here, and other formats have none
+			name = []byte("structured_output") // required here, and other formats have no name
 		}
 		e.raw(`"format":{"type":"json_schema","name":`)
 		e.body(name)
@@ -172,7 +173,7 @@ func (e *encoder) identity() {
 	e.rawMember(`,"metadata":`, e.r.Metadata)
 }
 
-// unsaid notes what this format has no member for.
+// unsaid notes settings that this format has no member for.
 func (e *encoder) unsaid() {
 	r := e.r
 	drop := func(present bool, name string) {
@@ -190,8 +191,8 @@ func (e *encoder) unsaid() {
 	drop(r.CacheControl != nil, "cache_control")
 }
 
-// instructions is the opening text as the one string that the member takes. Several blocks are not joined, which would
-// change the bytes that caches compare: they become the first message of the input instead.
+// instructions returns the opening text if it is one string, which is all that the member takes. Several blocks are not
+// joined, since that would change the bytes that caches compare; they become the first message of the input.
 func (e *encoder) instructions() ([]byte, bool) {
 	parts := e.r.Instructions
 	if len(parts) != 1 || parts[0].Kind != codec.PartText {

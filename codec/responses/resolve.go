@@ -9,22 +9,23 @@ import (
 	"github.com/mnemeproxy/mneme/codec/sse"
 )
 
-// Record holds earlier answers. Its errors are of kind [codec.KindNotFound] where nothing is kept under an id. No answer
-// without an error leaves the reference in the request: the provider that is asked knows what it names.
+// Record gives access to earlier answers. Its error has kind [codec.KindNotFound] if an id is unknown. No answer
+// without an error leaves the reference in the request, because the provider that is asked can resolve it.
 type Record interface {
-	// Response gives the exchange whose answer has the id: the client's request, and the answer as an object or a stream.
+	// Response returns the exchange whose answer has the id: the client's request, and the answer as an object or a
+	// stream.
 	Response(id string) (request, answer []byte, err error)
-	// Item gives the answer that holds the item with the id.
+	// Item returns the answer that contains the item with the id.
 	Item(id string) (answer []byte, err error)
 }
 
-// longestChain is how many responses are followed back, and in how many answers items are looked up.
+// longestChain is the maximum number of responses that are followed back, and of answers in which items are looked up.
 const longestChain = 1000
 
-// Resolve puts into a request what it only refers to: the conversation up to the response that previous_response_id names,
-// and items that item_reference names (docs/wire/translation.md#2.2 and #3.4). For the one who keeps them, clients
-// leave out what they were answered. names are what was resolved; where there are none the body is as it was. limit bounds the
-// items, and what is read of the record, in bytes. Errors are *[codec.Error]s about the member.
+// Resolve replaces references in a request by their content: the conversation up to the response of
+// previous_response_id, and the items of item_reference (docs/wire/translation.md#2.2 and #3.4). Clients omit answers
+// that the other side stores. names are the resolved members; if there are none, the body is unchanged. limit bounds
+// the items, and what is read from the record, in bytes. Errors are *[codec.Error]s about the member.
 func Resolve(body []byte, limit int, record Record) (resolved []byte, names []string, err error) {
 	r := resolver{record: record, room: limit, unread: limit}
 	items, err := r.items(scan.Get(body, "input"))
@@ -46,11 +47,11 @@ type resolver struct {
 	unread int // bytes of requests and answers that may still be read
 	names  []string
 
-	answers int               // that were looked up for their items
-	known   map[string][]byte // items of these by their ids: a conversation refers to many of an answer
+	answers int               // whose items were looked up
+	known   map[string][]byte // their items by id, because a conversation refers to many items of an answer
 }
 
-// conversation gives the conversation up to and including a response. kept says that the request still refers to it.
+// conversation returns the conversation up to and including a response. kept means that the request still refers to it.
 func (r *resolver) conversation(id string) (items [][]byte, kept bool, err error) {
 	if id == "" {
 		return nil, false, nil
@@ -85,7 +86,7 @@ func (r *resolver) conversation(id string) (items [][]byte, kept bool, err error
 	return nil, false, codec.Invalid("previous_response_id", "more than %d responses come before this one; send the conversation itself", longestChain)
 }
 
-// items gives the items of an input, with what they refer to in their place.
+// items returns the items of an input, with references replaced.
 func (r *resolver) items(input []byte) (items [][]byte, err error) {
 	if scan.IsString(input) {
 		item := append(append([]byte(`{"type":"message","role":"user","content":`), input...), '}')
@@ -106,7 +107,7 @@ func (r *resolver) items(input []byte) (items [][]byte, err error) {
 	return items, nil
 }
 
-// reference is the id that an item refers to, "" for one that says something itself.
+// reference returns the id that an item refers to; "" if it is not a reference.
 func reference(item []byte) (id string) {
 	kind := scan.Get(item, "type")
 	if string(kind) != `"item_reference"` && (!scan.IsNull(kind) || scan.Get(item, "role") != nil) {
@@ -115,7 +116,7 @@ func reference(item []byte) (id string) {
 	return scan.String(scan.Get(item, "id"))
 }
 
-// item is what a reference names.
+// item returns the item that a reference names.
 func (r *resolver) item(reference []byte, id string) ([]byte, error) {
 	if item, known := r.known[id]; known {
 		return item, nil
@@ -152,30 +153,30 @@ func (r *resolver) resolved(name string) {
 	}
 }
 
-// take counts items that become part of the request.
+// take counts the bytes of items that become part of the request.
 func (r *resolver) take(items ...[]byte) error { return spend(&r.room, items) }
 
-// read counts what was read for it.
+// read counts the bytes that were read for it.
 func (r *resolver) read(bodies ...[]byte) error { return spend(&r.unread, bodies) }
 
 func spend(left *int, bodies [][]byte) error {
 	for _, b := range bodies {
 		if *left -= len(b); *left < 0 {
-			return codec.Errorf(codec.KindTooLarge, "What this request refers to is larger than a request may be. Begin a new conversation.")
+			return codec.Errorf(codec.KindTooLarge, "The conversation that this request refers to is larger than a request may be. Start a new conversation.")
 		}
 	}
 	return nil
 }
 
-// unresolved is the error for an id under which nothing is kept.
+// unresolved returns the error for an unknown id.
 func unresolved(member, id string, err error) error {
 	cause := codec.AsError(err, "")
 	if cause.Kind != codec.KindNotFound {
 		return err
 	}
 	e := codec.Invalid(member, "%.100s is not on record here: send the conversation itself", id)
-	if cause.RetryAfter > 0 { // it may be on record where nobody answers now
-		e = codec.Errorf(codec.KindNotFound, "%.100s is not on record here, and the node that may have it is away: try again in a moment, or send the conversation itself", id)
+	if cause.RetryAfter > 0 { // it may be on record on a node that does not answer
+		e = codec.Errorf(codec.KindNotFound, "%.100s is not on record here, and the node that may have it does not answer: try again in a moment, or send the conversation itself", id)
 		e.Param, e.RetryAfter = member, cause.RetryAfter
 	}
 	e.Cause = err
@@ -185,7 +186,7 @@ func unresolved(member, id string, err error) error {
 	return e
 }
 
-// outputItems gives the finished items of an answer, complete or streamed.
+// outputItems returns the finished items of an answer, complete or streamed.
 func outputItems(answer []byte) (items [][]byte) {
 	if scan.IsObject(answer) {
 		for e := scan.Array(scan.Get(answer, "output")); e.Next(); {
@@ -202,7 +203,7 @@ func outputItems(answer []byte) (items [][]byte) {
 	return items
 }
 
-// withInput is the body with other items and, unless it is kept, without what stood for those in front.
+// withInput returns the body with other items and, unless kept, without previous_response_id.
 func withInput(body []byte, items [][]byte, kept bool) []byte {
 	size := len(body)
 	for _, item := range items {

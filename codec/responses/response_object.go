@@ -7,8 +7,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// response writes the response object. Members that an answer repeats are the client's own where it sent them, and the
-// format's defaults otherwise: clients require them to be there (docs/wire/responses.md#8).
+// response writes the response object. Members that an answer repeats have the client's values if it sent them, and the
+// format's defaults otherwise, because clients require them (docs/wire/responses.md#8).
 func (e *streamEncoder) response(dst []byte, status string, failure *codec.Error) []byte {
 	dst = append(dst, `{"id":`...)
 	dst = e.appendResponseID(dst)
@@ -55,7 +55,7 @@ func (e *streamEncoder) appendResponseID(dst []byte) []byte {
 	return append(append(dst, e.o.ID...), '"')
 }
 
-// echoes are the members that an answer repeats, and what they are when the request has none.
+// echoes are the members that an answer repeats, and their values if the request does not have them.
 var echoes = [...]struct{ name, absent string }{
 	{"access_programs", "null"},
 	{"background", "false"},
@@ -94,8 +94,8 @@ func (e *streamEncoder) echo(dst []byte, name, absent string) []byte {
 	return append(dst, absent...)
 }
 
-// appendFlat copies a raw value without its line breaks: in a valid document those stand between tokens only, and
-// inside an event a line break would end the data.
+// appendFlat copies a raw value without its line breaks. In a valid document they occur only between tokens, and inside
+// an event a line break would end the data.
 func appendFlat(dst, raw []byte) []byte {
 	from := len(dst)
 	dst = append(dst, raw...)

@@ -11,16 +11,16 @@ type client struct{}
 
 type provider struct{}
 
-// Client is the codec that talks to clients of this format.
+// Client returns the codec for clients of this format.
 func Client() codec.ClientCodec { return client{} }
 
-// Provider is the codec that talks to providers of this format.
+// Provider returns the codec for providers of this format.
 func Provider() codec.ProviderCodec { return provider{} }
 
-// answerPrefix is how ids of answers begin.
+// answerPrefix is the prefix of ids of answers.
 const answerPrefix = "resp_"
 
-// Types of items, as the wire spells them.
+// Types of items on the wire.
 const (
 	typeMessage         = "message"
 	typeReasoning       = "reasoning"
@@ -32,8 +32,8 @@ const (
 	typeImageGeneration = "image_generation_call"
 )
 
-// Names that stand for the tools which the client runs by a documented shape. Such a tool has no name on the wire, only
-// a type; in the vocabulary its declaration, its calls and their results are joined by these.
+// Names for tools that the client runs by a documented shape. Such a tool has no name on the wire, only a type; in the
+// vocabulary these names connect its declaration, its calls and their results.
 const (
 	nameLocalShell = "local_shell"
 	nameShell      = "shell"
@@ -42,8 +42,8 @@ const (
 	nameToolSearch = "tool_search"
 )
 
-// includeState is the word in the request member include that asks for the state of reasoning items.
+// includeState is the value in the request member include that asks for the state of reasoning items.
 const includeState = "reasoning.encrypted_content"
 
-// includeLogprobs is the word that asks for the log probabilities of output text.
+// includeLogprobs is the value that asks for the log probabilities of output text.
 const includeLogprobs = "message.output_text.logprobs"

@@ -5,7 +5,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// heldCall is a call of a tool of documented shape, on its way.
+// heldCall is an incomplete call of a tool of documented shape.
 type heldCall struct {
 	shape              string
 	callID, name, text []byte
@@ -20,7 +20,7 @@ func (e *streamEncoder) openCall(dst []byte, s *slot, kind outputKind, ev *codec
 	return e.added(dst, out)
 }
 
-// call is a piece of a call's arguments or input.
+// call writes a piece of a call's arguments or input.
 func (e *streamEncoder) call(dst []byte, ev *codec.Event) []byte {
 	s := e.slot(ev.Item)
 	if s == nil || len(ev.Raw) == 0 || s.kind != callKind(ev.Kind) {
@@ -46,8 +46,8 @@ func callKind(kind codec.EventKind) codec.ItemType {
 	return codec.ItemToolCall
 }
 
-// releaseCall shows a call that was held: as the item of its shape, or as an ordinary call when its arguments do not
-// make one.
+// releaseCall writes a held call: as the item of its shape, or as an ordinary call if its arguments do not fit that
+// shape.
 func (e *streamEncoder) releaseCall(dst []byte, s *slot) []byte {
 	call := s.held
 	s.held = nil

@@ -8,8 +8,9 @@ import (
 	"github.com/mnemeproxy/mneme/codec/template"
 )
 
-// streamDecoder reads one answer. It keeps what it has seen of every item, because hosts differ in what they send: deltas
-// with a whole at the end, wholes only, ids that change on the way, or nothing but the terminal event.
+// streamDecoder decodes one answer. It remembers what it has seen of every item, because hosts differ in what they
+// send: deltas followed by the complete item, complete items only, ids that change in between, or nothing but the
+// terminal event.
 type streamDecoder struct {
 	items   []outputItem
 	last    int   // items[last] had the latest delta
@@ -21,16 +22,16 @@ type streamDecoder struct {
 	delta   template.Delta
 }
 
-// outputItem is one item of the answer, as far as it has been read.
+// outputItem is one item of the answer, possibly incomplete.
 type outputItem struct {
 	kind     outputKind
-	index    int64  // output_index, -1 when the host sent none
+	index    int64  // output_index, -1 if the host sent none
 	id       []byte // owned
 	callID   []byte // owned
 	ordinal  int32  // of the content item; for messages each part has its own
 	opened   bool
 	closed   bool
-	streamed bool // something of the body was given out
+	streamed bool // part of the body was emitted
 
 	parts []contentPart // of a message, by content_index
 
@@ -51,7 +52,7 @@ type contentPart struct {
 	annotated bool
 }
 
-// reasoningPart says which summary or content part of a reasoning item is meant.
+// reasoningPart identifies a summary or content part of a reasoning item.
 type reasoningPart struct {
 	full  bool // reasoning_text rather than summary_text
 	index int64
@@ -76,10 +77,10 @@ func (d *streamDecoder) Reset() {
 	*d = streamDecoder{items: d.items[:0], delta: d.delta.Emptied()}
 }
 
-// maxParts is the largest content_index that is believed: a number from outside must not size a slice.
+// maxParts bounds content_index, because a number from outside must not determine the size of a slice.
 const maxParts = 1 << 10
 
-// frame is the members of one event that matter here, raw.
+// frame has the members of one event that are used here, raw.
 type frame struct {
 	kind, itemID             []byte // string bodies
 	delta, text, refusal     []byte // string bodies
@@ -89,7 +90,7 @@ type frame struct {
 	output, content, summary int64
 }
 
-// read reads an event that nobody has validated, and reports whether it is one.
+// read decodes data that has not been validated, and reports whether it is an event.
 func (f *frame) read(data []byte) bool {
 	*f = frame{output: -1}
 	valid := true
@@ -154,7 +155,7 @@ func (d *streamDecoder) Decode(dst []codec.Event, name, data []byte) []codec.Eve
 		return append(dst, codec.Event{Kind: codec.EventPing})
 	}
 	if string(data) == "[DONE]" {
-		return dst // no part of this format, but some hosts send it after the terminal event
+		return dst // not part of this format, but some hosts send it after the terminal event
 	}
 	var f frame
 	if !f.read(data) {
@@ -172,8 +173,8 @@ func (d *streamDecoder) Decode(dst []codec.Event, name, data []byte) []codec.Eve
 // Repeats implements [codec.StreamDecoder].
 func (d *streamDecoder) Repeats() bool { return d.delta.Fits() }
 
-// learn takes the template of a delta. What comes between deltas can change what the next one means: its item may be closed,
-// or be another one. A "done" event gives a text too where no delta did, but only once.
+// learn remembers the template of a delta. Events between deltas can change the meaning of the next one: its item may
+// be closed, or a different one. A "done" event also has a text if no delta did, but only once.
 func (d *streamDecoder) learn(events []codec.Event, f *frame, name, data []byte) {
 	if len(events) == 1 && !bytes.HasSuffix(f.kind, []byte(".done")) {
 		switch ev := &events[0]; ev.Kind {
@@ -222,7 +223,7 @@ func (d *streamDecoder) event(dst []codec.Event, f *frame, data []byte) []codec.
 	case "response.content_part.done":
 		return d.partDone(dst, f)
 	case "response.content_part.added", "response.reasoning_summary_part.added", "response.reasoning_summary_part.done":
-		return dst // the text itself opens and closes
+		return dst // the text itself opens and closes it
 	case "response.output_item.added":
 		return d.itemAdded(dst, f)
 	case "response.output_item.done":
@@ -258,7 +259,7 @@ func (d *streamDecoder) Finish(dst []codec.Event, end codec.End, residue []byte)
 	return d.fail(dst, codec.Errorf(codec.KindUpstream, "The provider ended the stream before the answer was complete."))
 }
 
-// residueData is the data of a last frame that lacks its blank line, or the bare JSON that stands in its place: half a
+// residueData returns the data of a last frame without its blank line, or of bare JSON in its place; an incomplete
 // frame is neither.
 func residueData(residue []byte) []byte {
 	for line := range bytes.Lines(residue) {
@@ -279,7 +280,7 @@ func (d *streamDecoder) fail(dst []codec.Event, err *codec.Error) []codec.Event 
 	return d.end(dst, codec.EndBroken)
 }
 
-// begin gives out EventStart where the host left out its own start.
+// begin emits EventStart if the host omitted its own start.
 func (d *streamDecoder) begin(dst []codec.Event) []codec.Event {
 	if d.started {
 		return dst
@@ -287,13 +288,13 @@ func (d *streamDecoder) begin(dst []codec.Event) []codec.Event {
 	return d.start(dst, responseHead{})
 }
 
-// responseHead is what a response object says of itself at the start of an answer.
+// responseHead has the members of a response object that start an answer.
 type responseHead struct {
 	id, model []byte // string bodies
 	created   int64
 }
 
-// take takes in a member, if it is of the head.
+// take stores a member, if it belongs to the head.
 func (h *responseHead) take(m *scan.Members) {
 	switch string(m.Key) {
 	case "id":
@@ -310,7 +311,7 @@ func (d *streamDecoder) start(dst []codec.Event, h responseHead) []codec.Event {
 	return append(dst, codec.Event{Kind: codec.EventStart, Family: codec.FamilyOpenAI, ID: h.id, Model: h.model, Created: h.created})
 }
 
-// text is a piece of a message's text or refusal.
+// text decodes a piece of a message's text or refusal.
 func (d *streamDecoder) text(dst []codec.Event, f *frame, kind codec.ItemType, body []byte) []codec.Event {
 	if len(body) == 0 {
 		return dst
@@ -348,7 +349,7 @@ func (d *streamDecoder) partText(dst []codec.Event, it *outputItem, i int64, kin
 	return append(dst, ev)
 }
 
-// contentPart is the part of that index, nil when the index is not to be believed.
+// contentPart returns the part with that index; nil if the index is implausible.
 func (it *outputItem) contentPart(i int64) *contentPart {
 	if i >= maxParts {
 		return nil
@@ -359,7 +360,7 @@ func (it *outputItem) contentPart(i int64) *contentPart {
 	return &it.parts[i]
 }
 
-// openPart opens a part when it has something to say, and closes those of the message that were open before it.
+// openPart opens a part once it has content, and closes the message's other open parts.
 func (d *streamDecoder) openPart(dst []codec.Event, it *outputItem, p *contentPart, kind codec.ItemType) []codec.Event {
 	if p.opened {
 		return dst
@@ -416,7 +417,7 @@ func (d *streamDecoder) partAnnotation(dst []codec.Event, it *outputItem, i int6
 	return append(dst, codec.Event{Kind: codec.EventAnnotation, Item: p.ordinal, Raw: raw, Origin: codec.Responses})
 }
 
-// reasoning is a piece of a reasoning item's visible text.
+// reasoning decodes a piece of a reasoning item's visible text.
 func (d *streamDecoder) reasoning(dst []codec.Event, f *frame, part reasoningPart, body []byte) []codec.Event {
 	if len(body) == 0 {
 		return dst
@@ -452,7 +453,7 @@ func (d *streamDecoder) reasoningText(dst []codec.Event, it *outputItem, part re
 	})
 }
 
-// open opens an item other than a message once. ev holds its type and names.
+// open opens an item other than a message, once. ev has its type and names.
 func (d *streamDecoder) open(dst []codec.Event, it *outputItem, ev codec.Event) []codec.Event {
 	if it.opened {
 		return dst
@@ -465,8 +466,8 @@ func (d *streamDecoder) open(dst []codec.Event, it *outputItem, ev codec.Event) 
 	return append(dst, ev)
 }
 
-// call is a piece of a call's arguments or input. What comes for a call whose name is not known yet is left: the item's
-// end has all of it.
+// call decodes a piece of a call's arguments or input. While the call's name is unknown, pieces are ignored, because
+// the item's end has all of it.
 func (d *streamDecoder) call(dst []codec.Event, f *frame, kind outputKind, body []byte) []codec.Event {
 	if len(body) == 0 {
 		return dst
@@ -478,7 +479,7 @@ func (d *streamDecoder) call(dst []codec.Event, f *frame, kind outputKind, body 
 	return callBody(dst, it, body, false)
 }
 
-// callDone is the whole of a call's arguments: nothing new unless the host sent no deltas (pitfalls P22, P23).
+// callDone decodes a call's complete arguments, which are new only if the host sent no deltas (pitfalls P22, P23).
 func (d *streamDecoder) callDone(dst []codec.Event, f *frame, kind outputKind, body []byte) []codec.Event {
 	it, _ := d.find(f, kind)
 	if it == nil || !it.opened || it.streamed || len(body) == 0 {

@@ -7,12 +7,12 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// streamEncoder writes one answer. The format repeats everything: a text comes in deltas, whole in its done event, in
-// the done event of its part, of its item, and in the terminal event. So each item keeps its text in one growing buffer,
-// and what is done is kept as JSON for the end.
+// streamEncoder writes one answer. The format repeats everything: a text is sent in deltas, and again in full in its
+// done event, in those of its part and its item, and in the terminal event. So each item keeps its text in one growing
+// buffer, and finished items are kept as JSON for the end.
 //
-// Text and refusals that follow each other share a message, one part each. A message ends when another item opens:
-// clients put their history in the order of the done events, so these come in the order of the items.
+// Consecutive text and refusals share a message, one part each. A message ends when another item opens: clients order
+// their history by the done events, so these come in the order of the items.
 type streamEncoder struct {
 	outputList
 	tally
@@ -24,13 +24,13 @@ type streamEncoder struct {
 	ended   bool
 }
 
-// slot is where the events of one content item go.
+// slot is the destination of the events of one content item.
 type slot struct {
 	kind   codec.ItemType
 	output int // -1 until the item shows
 	part   int
 	closed bool
-	// held is a call whose item has a shape of its own and shows when it is whole.
+	// held is a call whose item has a shape of its own and is written once it is complete.
 	held *heldCall
 }
 
@@ -102,7 +102,7 @@ func (e *streamEncoder) start(dst []byte) []byte {
 	return dst
 }
 
-// slot is the place of a content item that was opened and is not closed, or nil.
+// slot returns the slot of an open content item, or nil.
 func (e *streamEncoder) slot(ordinal int32) *slot {
 	if ordinal < 0 || int(ordinal) >= len(e.slots) || e.slots[ordinal].closed {
 		return nil
@@ -110,8 +110,8 @@ func (e *streamEncoder) slot(ordinal int32) *slot {
 	return &e.slots[ordinal]
 }
 
-// open takes note of an item. Calls show at once; messages and reasoning when there is something to show, items of the
-// provider's own when they are whole.
+// open registers an item. Calls are written at once, messages and reasoning once they have content, and items of the
+// provider's own once they are complete.
 func (e *streamEncoder) open(dst []byte, ev *codec.Event) []byte {
 	if int(ev.Item) != len(e.slots) {
 		return dst
@@ -131,9 +131,9 @@ func (e *streamEncoder) open(dst []byte, ev *codec.Event) []byte {
 	return dst
 }
 
-// close ends a content item. A call that may have been cut off waits until another item follows or the finish reason
-// tells (pitfall P96), and an item after one that is not done waits for it: clients take the conversation from the done
-// events, in their order.
+// close ends a content item. A call that may be truncated waits until another item or the finish reason decides that
+// (pitfall P96), and an item waits until those before it are done: clients build the conversation from the done events,
+// in their order.
 func (e *streamEncoder) close(dst []byte, ev *codec.Event) []byte {
 	s := e.slot(ev.Item)
 	if s == nil {
@@ -160,7 +160,7 @@ func (e *streamEncoder) close(dst []byte, ev *codec.Event) []byte {
 	return e.closeItem(dst, &e.outputs[s.output])
 }
 
-// wireItem writes an item that comes as a whole, if this format has it.
+// wireItem writes an item that arrives complete, if this format has it.
 func (e *streamEncoder) wireItem(dst []byte, s *slot, ev *codec.Event) []byte {
 	prefix, members := itemMembers(e.scratch[:0], ev.Raw, ev.Origin)
 	e.scratch = members
@@ -172,19 +172,20 @@ func (e *streamEncoder) wireItem(dst []byte, s *slot, ev *codec.Event) []byte {
 	return e.wholeItem(dst, out, prefix, append(out.raw, members...))
 }
 
-// picture writes a picture as the call that makes one here. It is long: no event holds it but those that have to.
+// picture writes a picture as the call that generates one in this format. It is long, so only those events that need it
+// contain it.
 func (e *streamEncoder) picture(dst []byte, s *slot, data []byte) []byte {
 	dst = e.newOutput(dst, s, outputPicture)
 	out := &e.outputs[s.output]
 	out.id = e.appendID(out.id[:0], wirePrefix([]byte(typeImageGeneration)), out.index)
 	dst = e.added(dst, out)
-	if bytes.IndexByte(data, '"') < 0 { // else it is no base64: no client could read it
+	if bytes.IndexByte(data, '"') < 0 { // otherwise it is not base64, and no client could read it
 		out.text = append(out.text, data...)
 	}
 	return e.closeItem(dst, out)
 }
 
-// newOutput makes the item of a slot, without an event yet.
+// newOutput creates the item of a slot, without writing an event.
 func (e *streamEncoder) newOutput(dst []byte, s *slot, kind outputKind) []byte {
 	dst, s.output = e.add(e.start(dst), kind)
 	return dst

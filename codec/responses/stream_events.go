@@ -9,10 +9,10 @@ import (
 // eventWriter writes the events of an answer's items, with ascending numbers.
 type eventWriter struct {
 	sequence int64
-	size     int64 // bytes of text in them, for an estimate of usage
+	size     int64 // bytes of text in them, to estimate usage
 }
 
-// event begins an event: its name, its type and its number. What is appended has to begin with a comma.
+// event begins an event: its name, its type and its number. What the caller appends has to begin with a comma.
 func (e *eventWriter) event(dst []byte, name string) []byte {
 	dst = append(dst, "event: "...)
 	dst = append(dst, name...)
@@ -74,7 +74,7 @@ func (e *eventWriter) summaryEvent(dst []byte, name string, out *output) []byte 
 	return strconv.AppendInt(dst, int64(len(out.parts)-1), 10)
 }
 
-// finishSummary ends the summary that is open.
+// finishSummary ends the open summary.
 func (e *eventWriter) finishSummary(dst []byte, out *output) []byte {
 	if len(out.parts) == 0 {
 		return dst
@@ -108,7 +108,7 @@ func (e *eventWriter) callDelta(dst []byte, out *output, body []byte) []byte {
 	return append(dst, "\"}\n\n"...)
 }
 
-// finishBody writes the done events of what is inside an item.
+// finishBody writes the done events of an item's content.
 func (e *eventWriter) finishBody(dst []byte, out *output, status string) []byte {
 	switch out.kind {
 	case outputMessage:
@@ -131,7 +131,7 @@ func (e *eventWriter) finishBody(dst []byte, out *output, status string) []byte 
 	return dst
 }
 
-// bodyDone ends an event with the whole body of a call.
+// bodyDone ends an event with the complete body of a call.
 func bodyDone(dst []byte, member string, body []byte) []byte {
 	dst = append(dst, member...)
 	dst = append(dst, body...)

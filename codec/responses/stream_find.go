@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// find is the item that a delta belongs to. Hosts have been seen that give the item another id in its deltas than when
-// it was added (pitfall P24): then the output index counts, then the latest open item of the kind. known is false when
-// the item was never announced; an item that is known and closed is nil.
+// find returns the item that a delta belongs to. Some hosts use another id in an item's deltas than when it was added
+// (pitfall P24): then the output index decides, then the latest open item of the kind. known is false if the item was
+// never announced; a known item that is closed is nil.
 func (d *streamDecoder) find(f *frame, kind outputKind) (it *outputItem, known bool) {
 	if d.last < len(d.items) {
 		it = &d.items[d.last]
@@ -41,7 +41,8 @@ func (d *streamDecoder) use(i int) *outputItem {
 	return &d.items[i]
 }
 
-// findOrAdd is the item that a delta belongs to, made if the host never announced it; nil when it is closed.
+// findOrAdd returns the item that a delta belongs to, and creates it if the host never announced it; nil if it is
+// closed.
 func (d *streamDecoder) findOrAdd(f *frame, kind outputKind) *outputItem {
 	it, known := d.find(f, kind)
 	if !known {

@@ -7,8 +7,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// itemMembers writes the members after the id of an item that another party made whole, and says how its id begins.
-// Nothing is written for an item that has no twin in this format.
+// itemMembers writes the members after the id of an item that arrived complete, and returns the id's prefix. It writes
+// nothing for an item without a counterpart in this format.
 func itemMembers(dst, raw []byte, origin codec.Format) (prefix string, members []byte) {
 	if origin == codec.Responses {
 		return ownMembers(dst, raw)
@@ -28,14 +28,14 @@ func ownMembers(dst, raw []byte) (string, []byte) {
 		dst = appendFlat(append(dst, ','), raw[m.Start:m.End])
 	}
 	switch string(wireType) {
-	case "", typeMessage, typeReasoning, typeCall, typeCustomCall: // those have events of their own
+	case "", typeMessage, typeReasoning, typeCall, typeCustomCall: // these have events of their own
 		return "", dst[:0]
 	}
 	return wirePrefix(wireType), append(dst, '}')
 }
 
-// wirePrefix is how ids of items of that type begin, as a string body; types without a prefix here get one out of their
-// own name.
+// wirePrefix returns the prefix of ids of items of a type, as a string body; types without one here get a prefix
+// derived from their name.
 func wirePrefix(wireType []byte) string {
 	switch string(wireType) {
 	case typeWebSearch:
@@ -58,8 +58,8 @@ func wirePrefix(wireType []byte) string {
 	return strings.TrimSuffix(string(wireType), "_call") + "_"
 }
 
-// searchMembers makes a web_search_call of a search that Anthropic ran. Its results have no place in this format: the
-// text's citations name the pages.
+// searchMembers converts a search that Anthropic ran to a web_search_call. Its results have no place in this format;
+// the text's citations name the pages.
 func searchMembers(dst, raw []byte) (string, []byte) {
 	if string(scan.Body(scan.Get(raw, "type"))) != "server_tool_use" ||
 		string(scan.Body(scan.Get(raw, "name"))) != "web_search" {

@@ -2,7 +2,7 @@ package responses
 
 import "github.com/mnemeproxy/mneme/codec/scan"
 
-// appendItem writes an item as far as it has come; one that is in progress has an empty body.
+// appendItem writes an item in its present state; one in progress has an empty body.
 func appendItem(dst []byte, out *output, status string) []byte {
 	dst = append(dst, `{"id":"`...)
 	dst = append(dst, out.id...)
@@ -70,7 +70,7 @@ func appendCall(dst []byte, out *output, status string) []byte {
 	return append(dst, `"}`...)
 }
 
-// appendPart writes a content part; one that is just being added has no text.
+// appendPart writes a content part; one that is being added has no text.
 func appendPart(dst []byte, p *part, whole bool) []byte {
 	if p.refusal {
 		dst = append(dst, `{"type":"refusal","refusal":"`...)

@@ -6,7 +6,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// text is a piece of a text or a refusal.
+// text writes a piece of a text or a refusal.
 func (e *streamEncoder) text(dst []byte, ev *codec.Event) []byte {
 	s := e.slot(ev.Item)
 	if s == nil || len(ev.Raw) == 0 || s.kind != textKind(ev.Kind) {
@@ -38,8 +38,8 @@ func textKind(kind codec.EventKind) codec.ItemType {
 	return codec.ItemText
 }
 
-// messagePart is the open part of a text item. Text that goes on after its message has ended, because a call came in
-// between, goes on in a message of its own.
+// messagePart returns the open part of a text item. Text that continues after its message has ended, because a call
+// came in between, continues in a new message.
 func (e *streamEncoder) messagePart(dst []byte, s *slot) ([]byte, *output, *part) {
 	if s.output >= 0 && !e.outputs[s.output].parts[s.part].closed {
 		out := &e.outputs[s.output]
@@ -60,7 +60,7 @@ func (e *streamEncoder) messagePart(dst []byte, s *slot) ([]byte, *output, *part
 	return finish(dst), out, p
 }
 
-// annotation writes a citation where its shape has a twin here.
+// annotation writes a citation if its shape has a counterpart in this format.
 func (e *streamEncoder) annotation(dst []byte, ev *codec.Event) []byte {
 	s := e.slot(ev.Item)
 	if s == nil || s.kind != codec.ItemText {

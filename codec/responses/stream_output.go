@@ -8,14 +8,14 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// outputList is the items of an answer, each of which keeps its text in one growing buffer. What is done is kept as JSON for
-// the end. Items end in their order.
+// outputList is the items of an answer, each of which keeps its text in one growing buffer. Finished items are kept as
+// JSON for the end. Items end in order.
 type outputList struct {
 	eventWriter
 
-	answer  string // its id, which those of items are made of
+	answer  string // its id, from which those of items are derived
 	outputs []output
-	message int    // outputs[message] takes further parts; -1 when there is none
+	message int    // outputs[message] accepts further parts; -1 if there is none
 	done    []byte // finished items as JSON, one after the other
 	scratch []byte
 }
@@ -33,10 +33,10 @@ type output struct {
 	signature []byte
 	raw       []byte // server tools and opaque items: the members after the id
 	parts     []part
-	sub       int32 // reasoning: the summary that is open
-	waits     bool  // it is closed, but may have been cut off, or stands after one that is open
+	sub       int32 // reasoning: the open summary
+	waits     bool  // it is closed, but may be truncated, or follows one that is open
 	done      bool
-	from, to  int // where it stands in the list's done
+	from, to  int // its range in the list's done
 }
 
 // part is one part of a message, or one summary of a reasoning item.
@@ -65,8 +65,8 @@ func (out *output) partsClosed() bool {
 	return true
 }
 
-// add makes an item, without an event yet, and gives its place in the list. The message that was open ends: no text joins it
-// across another item.
+// add creates an item, without writing an event, and returns its index in the list. It ends the open message, because
+// text does not continue across another item.
 func (l *outputList) add(dst []byte, kind outputKind) ([]byte, int) {
 	dst = l.sealMessage(dst)
 	dst = l.finishWaiting(dst)
@@ -102,7 +102,7 @@ func prefixOf(kind outputKind) string {
 	return ""
 }
 
-// appendID makes an id out of the answer's own and the item's place.
+// appendID appends an id made of the answer's id and the item's index.
 func (l *outputList) appendID(dst []byte, prefix string, n int) []byte {
 	dst = append(dst, prefix...)
 	dst = append(dst, l.answer...)
@@ -112,8 +112,8 @@ func (l *outputList) appendID(dst []byte, prefix string, n int) []byte {
 	return strconv.AppendInt(dst, int64(n), 10)
 }
 
-// setCallID gives a call its id. One that is missing or has been used in this answer is replaced: clients tell calls by
-// their ids.
+// setCallID sets the id of a call. An id that is missing or already used in this answer is replaced, because clients
+// identify calls by their ids.
 func (l *outputList) setCallID(out *output, id []byte) {
 	taken := len(id) == 0
 	for i := range l.outputs[:out.index] {
@@ -148,13 +148,13 @@ func (l *outputList) wholeItem(dst []byte, out *output, prefix string, members [
 	return l.closeItem(dst, out)
 }
 
-// closeItem ends an item as soon as all before it have ended.
+// closeItem ends an item as soon as all items before it have ended.
 func (l *outputList) closeItem(dst []byte, out *output) []byte {
 	out.waits = true
 	return l.finishWhile(dst, func(out *output) bool { return out.waits && l.surelyWhole(out) })
 }
 
-// sealMessage ends the message that takes further parts, if there is one.
+// sealMessage ends the message that accepts further parts, if there is one.
 func (l *outputList) sealMessage(dst []byte) []byte {
 	if l.message < 0 {
 		return dst
@@ -164,12 +164,12 @@ func (l *outputList) sealMessage(dst []byte) []byte {
 	return l.closeItem(dst, out)
 }
 
-// finishWaiting ends the items that were closed and waited: the model has gone on to something else.
+// finishWaiting ends the items that are closed and waiting, because the model has continued with another item.
 func (l *outputList) finishWaiting(dst []byte) []byte {
 	return l.finishWhile(dst, func(out *output) bool { return out.waits })
 }
 
-// finishWhile ends items in their order, up to the first that may not end yet.
+// finishWhile ends items in order, up to the first that may not end yet.
 func (l *outputList) finishWhile(dst []byte, ends func(*output) bool) []byte {
 	for i := range l.outputs {
 		out := &l.outputs[i]
@@ -181,9 +181,9 @@ func (l *outputList) finishWhile(dst []byte, ends func(*output) bool) []byte {
 	return dst
 }
 
-// surelyWhole reports whether a closed item cannot have been cut off, which only calls can: one whose arguments are a JSON
-// value has not been. Of free text nobody knows, and the call of a function that takes nothing looks like one that was
-// cut off at once.
+// surelyWhole reports whether a closed item cannot be truncated, as only calls can be. A call whose arguments are a
+// JSON value is not. For free text that is unknown, and a call without arguments looks like one that was truncated at
+// once.
 func (l *outputList) surelyWhole(out *output) bool {
 	switch out.kind {
 	case outputCall:
@@ -196,8 +196,8 @@ func (l *outputList) surelyWhole(out *output) bool {
 	return scan.Valid(l.scratch)
 }
 
-// finishAll ends the items that are open, in their order. What the provider left open in an answer that was cut off is
-// incomplete itself.
+// finishAll ends the open items in order. Those that the provider left open in a truncated answer are incomplete
+// themselves.
 func (l *outputList) finishAll(dst []byte, status string) []byte {
 	last := l.message
 	l.message = -1
@@ -211,7 +211,7 @@ func (l *outputList) finishAll(dst []byte, status string) []byte {
 	return dst
 }
 
-// append writes the items, as they are.
+// append writes the items in their present state.
 func (l *outputList) append(dst []byte) []byte {
 	for i := range l.outputs {
 		if i > 0 {

@@ -2,8 +2,8 @@ package responses
 
 import "github.com/mnemeproxy/mneme/codec"
 
-// reasoning is a piece of visible reasoning. It always goes out as a summary, which is what clients show and send back;
-// full text (reasoning_text) is neither shown nor returned by most.
+// reasoning writes a piece of visible reasoning. It is always sent as a summary, which clients show and send back; most
+// neither show nor return full text (reasoning_text).
 func (e *streamEncoder) reasoning(dst []byte, ev *codec.Event) []byte {
 	s := e.slot(ev.Item)
 	if s == nil || s.kind != codec.ItemReasoning || len(ev.Raw) == 0 || !e.o.ShowReasoning {

@@ -6,16 +6,16 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// tally is how an answer ends, and what it took.
+// tally is how an answer ends, and its usage.
 type tally struct {
 	usage    codec.Usage
-	reported bool // usage was
+	reported bool // usage was reported
 	finish   codec.FinishReason
 	finished bool
 	refused  bool
 }
 
-// outcome is the status of the answer, with the error of one that failed.
+// outcome returns the status of the answer, and the error if it failed.
 func (t *tally) outcome(end codec.End) (string, *codec.Error) {
 	switch {
 	case end == codec.EndTerminal, end == codec.EndEOF && t.finished:
@@ -32,7 +32,7 @@ func (t *tally) outcome(end codec.End) (string, *codec.Error) {
 			return statusIncomplete, nil
 		}
 	case codec.FinishMalformedCall:
-		return statusFailed, codec.Errorf(codec.KindUpstream, "The model produced a tool call that cannot be read.")
+		return statusFailed, codec.Errorf(codec.KindUpstream, "The model produced a malformed tool call.")
 	}
 	return statusCompleted, nil
 }
@@ -50,9 +50,9 @@ func (t *tally) appendIncomplete(dst []byte, status string) []byte {
 // bytesPerToken is the rule of thumb for an estimate (docs/wire/translation.md#3.2).
 const bytesPerToken = 4
 
-// appendUsage writes the counters, all members of both detail objects included: Codex fails on one that lacks its
-// member (pitfall P28). Where the provider reported nothing they are estimated
-// from the tokens of the prompt, unless these are 0, and from the bytes of the answer.
+// appendUsage writes the counters with all members of both detail objects, because Codex fails if one is missing
+// (pitfall P28). If the provider reported nothing, they are estimated from the tokens of the prompt, unless these are
+// 0, and from the bytes of the answer.
 func (t *tally) appendUsage(dst []byte, input, size int64) []byte {
 	u := t.usage
 	if !t.reported {

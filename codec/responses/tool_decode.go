@@ -8,10 +8,10 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// usualTool is about the length of a declaration, in bytes: to make room without walking the list twice.
+// usualTool is the typical length of a declaration in bytes, to allocate without reading the list twice.
 const usualTool = 1 << 10
 
-// tools reads a list of tools; path is its place in the request. Tools of a namespace are added one by one.
+// tools decodes a list of tools; path is its path in the request. Tools of a namespace are added one by one.
 func (d *decoder) tools(list []byte, path string) error {
 	if scan.IsNull(list) {
 		return nil
@@ -59,7 +59,7 @@ func (d *decoder) namespace(space *codec.Tool, list []byte, path string, index i
 	return nil
 }
 
-// readTool reads one declaration. list is the member tools of a namespace.
+// readTool decodes one declaration. list is the member tools of a namespace.
 func readTool(v []byte) (t codec.Tool, list []byte) {
 	t = codec.Tool{Raw: v, Origin: codec.Responses}
 	var environment []byte
@@ -114,7 +114,7 @@ func toolMember(t *codec.Tool, m *scan.Members) {
 	}
 }
 
-// kindOfTool is the kind of a tool by its wire type, and its name.
+// kindOfTool returns the kind of a tool by its wire type, and its name.
 func kindOfTool(wireType, name []byte) (codec.ToolKind, []byte) {
 	switch string(wireType) {
 	case "function", "":
@@ -136,7 +136,7 @@ func kindOfTool(wireType, name []byte) (codec.ToolKind, []byte) {
 	return codec.ToolHosted, name
 }
 
-// runsAtProvider reports whether the environment of a shell tool is a container of the provider's.
+// runsAtProvider reports whether the environment of a shell tool is a container of the provider.
 func runsAtProvider(environment []byte) bool {
 	switch string(scan.Body(scan.Get(environment, "type"))) {
 	case "container_auto", "container_reference":

@@ -74,7 +74,8 @@ func (e *encoder) tool(t *codec.Tool) {
 	}
 }
 
-// function writes strict always: this format's default is strict, which refuses ordinary schemas (pitfall P90).
+// function always writes the member strict: this format's default is strict, which rejects ordinary schemas (pitfall
+// P90).
 func (e *encoder) function(t *codec.Tool) {
 	e.comma()
 	e.raw(`{"type":"function","name":`)
@@ -118,7 +119,7 @@ func (e *encoder) toolEnd(t *codec.Tool) {
 	e.raw(`}`)
 }
 
-// webSearch writes the tool as it came, or what another format's search tool says in this one's members.
+// webSearch writes the tool unchanged, or another format's search tool with this format's members.
 func (e *encoder) webSearch(t *codec.Tool) {
 	e.comma()
 	if t.Origin == codec.Responses && t.Raw != nil {
@@ -147,7 +148,7 @@ func (e *encoder) webSearch(t *codec.Tool) {
 	e.raw(`}`)
 }
 
-// location writes the user's place; Chat Completions has its members one level deeper.
+// location writes the user's location; Chat Completions has its members one level deeper.
 func (e *encoder) location(v []byte) {
 	if inner := scan.Get(v, "approximate"); scan.IsObject(inner) {
 		v = inner
@@ -167,7 +168,7 @@ func (e *encoder) location(v []byte) {
 	e.raw(`}`)
 }
 
-// choice writes tool_choice, which is refused where there are no tools.
+// choice writes tool_choice, which providers refuse without tools.
 func (e *encoder) choice() {
 	c := &e.r.ToolChoice
 	if len(e.r.Tools) == 0 {
@@ -206,10 +207,10 @@ func (e *encoder) choice() {
 	}
 }
 
-// maxCompared bounds how many tools are looked at for a name, and how many a choice may allow; the API takes 128.
+// maxCompared bounds how many tools are compared with a name, and how many a choice may allow; the API accepts 128.
 const maxCompared = 1024
 
-// named writes a reference to one tool, by the kind that it was declared with.
+// named writes a reference to one tool, with the kind that it was declared with.
 func (e *encoder) named(name, namespace []byte) {
 	kind, wireType := codec.ToolFunction, []byte(nil)
 	for i := range e.r.Tools[:min(len(e.r.Tools), maxCompared)] {

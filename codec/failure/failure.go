@@ -17,11 +17,11 @@ import (
 // MaxText bounds what of a provider's own words reaches a client, in bytes (docs/wire/translation.md#3.3).
 const MaxText = 2 << 10
 
-// StatusOverloaded is the status of a provider at capacity that net/http has no name for; Anthropic's word.
+// StatusOverloaded is Anthropic's status of a provider at capacity, for which net/http has no name.
 const StatusOverloaded = 529
 
-// Element is the object of an error answer that may stand in an array, as Google's does. It is a view into body, and
-// body itself where that is no array, or an empty one.
+// Element returns the object of an error answer that may be in an array, as with Google. It is a view into body, and
+// body itself if that is not an array, or is an empty one.
 func Element(body []byte) []byte {
 	if list := scan.Array(body); list.Next() {
 		return list.Value
@@ -29,8 +29,8 @@ func Element(body []byte) []byte {
 	return body
 }
 
-// Find is the value of an error answer, or of an error frame, that says what went wrong: the member error, an object or
-// a string, and the [Element] itself where it has no such member. It is a view into body.
+// Find returns the value of an error answer, or of an error frame, that describes the error: the member error, an
+// object or a string, or the [Element] itself if it has no such member. It is a view into body.
 func Find(body []byte) []byte {
 	object := Element(body)
 	if failure := scan.Get(object, "error"); scan.IsObject(failure) || scan.IsString(failure) {
@@ -39,8 +39,8 @@ func Find(body []byte) []byte {
 	return object
 }
 
-// Text makes a provider's words fit for a client: one line of valid UTF-8 without control characters, at most [MaxText]
-// bytes, cut between characters.
+// Text prepares a provider's text for a client: one line of valid UTF-8 without control characters, truncated between
+// characters to at most [MaxText] bytes.
 func Text(words []byte) string {
 	words = words[:min(len(words), 2*MaxText)]
 	text := strings.TrimSpace(strings.Map(func(r rune) rune {
@@ -63,11 +63,11 @@ func Text(words []byte) string {
 	return text[:cut] + more
 }
 
-// String is the [Text] of a JSON string, and "" for any other value.
+// String returns the [Text] of a JSON string, and "" for any other value.
 func String(v []byte) string { return Text(scan.Unescape(nil, scan.Body(v))) }
 
-// Unreadable is the message for an answer that is not JSON: the page of a load balancer, say. It is "" for an empty one,
-// and has no status inside a stream, where status is 0.
+// Unreadable returns the message for an answer that is not JSON, such as the page of a load balancer. It is "" for an
+// empty one, and does not mention a status inside a stream, where status is 0.
 func Unreadable(status int, body []byte) string {
 	text := Text(body)
 	switch {
@@ -79,8 +79,8 @@ func Unreadable(status int, body []byte) string {
 	return Text([]byte("the provider answered with status " + strconv.Itoa(status) + ": " + text))
 }
 
-// Finish makes e fit for a client: an error without a message gets one, and what a provider says about a credential is
-// replaced, as it may quote it.
+// Finish prepares e for a client: an error without a message gets one, and what a provider says about a credential is
+// replaced, because it may quote it.
 func Finish(e *codec.Error) *codec.Error {
 	switch {
 	case e.Kind == codec.KindUpstreamAuth:
@@ -94,8 +94,8 @@ func Finish(e *codec.Error) *codec.Error {
 	return e
 }
 
-// KindOfStatus is what a provider's HTTP status says. Where known is false it says nothing, and the kind is
-// [codec.KindUpstream].
+// KindOfStatus returns the kind for a provider's HTTP status. If known is false, the status does not determine one, and
+// the kind is [codec.KindUpstream].
 func KindOfStatus(status int) (kind codec.Kind, known bool) {
 	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusMethodNotAllowed:
@@ -124,8 +124,8 @@ func KindOfStatus(status int) (kind codec.Kind, known bool) {
 	return codec.KindUpstream, status >= http.StatusInternalServerError
 }
 
-// KindOfWord is what the code, type or status word of an error object says, in any format and in either case. Where known
-// is false the word says nothing, and the kind is [codec.KindUpstream].
+// KindOfWord returns the kind for the code, type or status word of an error object, in any format and in either case.
+// If known is false, the word does not determine one, and the kind is [codec.KindUpstream].
 func KindOfWord(word string) (kind codec.Kind, known bool) {
 	switch strings.ToLower(word) {
 	case "context_length_exceeded", "string_above_max_length", "model_max_prompt_tokens_exceeded":
@@ -157,9 +157,9 @@ func KindOfWord(word string) (kind codec.Kind, known bool) {
 	return codec.KindUpstream, false
 }
 
-// KindOfRefusal reads from its message what an ordinary bad request was refused for, where that has a kind of its own: a
-// conversation that does not fit the model (Messages has no code for it, and vLLM and others send none), or a wrong key
-// (xAI).
+// KindOfRefusal derives from the message of an ordinary bad request why it was refused, if that reason has its own
+// kind: a conversation that does not fit the model (Messages has no code for it, and vLLM and others send none), or a
+// wrong key (xAI).
 func KindOfRefusal(message string) codec.Kind {
 	message = strings.ToLower(message)
 	for _, phrase := range [...]string{"context length", "context window", "exceed context limit", "prompt is too long"} {

@@ -12,7 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/failure"
 )
 
-func TestWhateverAProviderSaysIsOneBoundedLine(t *testing.T) {
+func TestAProvidersTextBecomesOneBoundedLine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SliceOf(rapid.Byte()).Draw(t, "words")
 		if rapid.Bool().Draw(t, "long") {
@@ -35,7 +35,7 @@ func TestLongTextIsCutBetweenCharacters(t *testing.T) {
 	}
 }
 
-func TestTheErrorIsFoundWhereverItStands(t *testing.T) {
+func TestTheErrorIsFoundWhereverItIs(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"error":{"message":"m"}}`:               `{"message":"m"}`,
 		`[{"error":{"message":"m"}},{"error":1}]`: `{"message":"m"}`,
@@ -54,7 +54,7 @@ func TestTheErrorIsFoundWhereverItStands(t *testing.T) {
 }
 
 // Providers quote parts of a key in the message, and some in the code.
-func TestNothingIsRepeatedOfWhatAProviderSaysAboutACredential(t *testing.T) {
+func TestAProvidersWordsAboutACredentialAreNotRepeated(t *testing.T) {
 	e := failure.Finish(&codec.Error{Kind: codec.KindUpstreamAuth, Message: "wrong key sk-SECRET", Code: "sk-SECRET", Status: 401})
 	if strings.Contains(e.Message+e.Code, "SECRET") || e.Message == "" {
 		t.Errorf("got %q, code %q", e.Message, e.Code)

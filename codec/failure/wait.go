@@ -7,12 +7,12 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// maxWait bounds the wait that the body of an error may ask for: daily quotas come back within a day.
+// maxWait bounds the wait that the body of an error may request: daily quotas are renewed within a day.
 const maxWait = 24 * time.Hour
 
-// Wait is how long the body of an error answer, or of an error frame, asks to wait before the next request, at most a
-// day: what google.rpc.RetryInfo says among its details, else the words of its message; 0 where it names no time. The
-// body may have any shape, be wrapped as text into that of a relay, lack its end or be no JSON at all.
+// Wait returns how long the body of an error answer, or of an error frame, asks to wait before the next request, at
+// most a day: the delay of google.rpc.RetryInfo in its details, else of its message; 0 if it names no time. The body
+// may have any shape, be wrapped as text in that of a relay, be truncated or not be JSON at all.
 func Wait(body []byte) time.Duration {
 	object := Find(body)
 	if !scan.IsObject(object) {
@@ -30,7 +30,7 @@ func Wait(body []byte) time.Duration {
 	return Delay(message)
 }
 
-// words are those of a JSON string, or of what is no JSON.
+// words returns the text of a JSON string, or of a body that is not JSON.
 func words(body []byte) string {
 	if scan.IsString(body) {
 		return String(body)
@@ -38,7 +38,7 @@ func words(body []byte) string {
 	return Text(body)
 }
 
-// retryInfo reads one of the details of a google.rpc.Status, whose delay is a decimal number of seconds with the unit
+// retryInfo decodes one of the details of a google.rpc.Status, whose delay is a decimal number of seconds with the unit
 // (docs/wire/generate-content.md#5).
 func retryInfo(detail []byte) time.Duration {
 	if !strings.HasSuffix(scan.String(scan.Get(detail, "@type")), "google.rpc.RetryInfo") {
@@ -47,7 +47,8 @@ func retryInfo(detail []byte) time.Duration {
 	return parseWait(scan.String(scan.Get(detail, "retryDelay")))
 }
 
-// Wrapped finds the error that a relay put, as text, into the message of its own. [Text] bounds how deep that can go.
+// Wrapped finds the error that a relay embedded as text in the message of its own error. [Text] bounds how deep that
+// can go.
 func Wrapped(message string) (object []byte, ok bool) {
 	inner := []byte(message)
 	if len(inner) == 0 || inner[0] != '{' || !scan.Valid(inner) {
@@ -57,8 +58,8 @@ func Wrapped(message string) (object []byte, ok bool) {
 	return object, scan.IsObject(object)
 }
 
-// Delay is how long to wait by the words of a message, as in "try again in 1.2s" or "retry in 350ms.": at most a day,
-// and 0 where it names no time. A number without a unit is of seconds.
+// Delay returns the wait that a message asks for, as in "try again in 1.2s" or "retry in 350ms.": at most a day, and 0
+// if it names no time. A number without a unit is in seconds.
 func Delay(message string) time.Duration {
 	_, rest, found := strings.Cut(message, "try again in ")
 	if !found {
@@ -72,7 +73,7 @@ func Delay(message string) time.Duration {
 	return parseWait(word)
 }
 
-// parseWait is 0 for what is no time to wait.
+// parseWait parses a duration; it returns 0 if text is none.
 func parseWait(text string) time.Duration {
 	wait, err := time.ParseDuration(text)
 	if err != nil {

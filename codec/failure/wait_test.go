@@ -10,7 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/failure"
 )
 
-func TestTheWaitIsFoundWhereverAProviderSaysIt(t *testing.T) {
+func TestTheWaitIsFoundWhereverAProviderPutsIt(t *testing.T) {
 	const retryInfo = `{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"31.4s"}`
 	google := func(message, details string) string {
 		return `{"error":{"code":429,"message":"` + message + `","status":"RESOURCE_EXHAUSTED","details":[` + details + `]}}`
@@ -39,7 +39,7 @@ func TestTheWaitIsFoundWhereverAProviderSaysIt(t *testing.T) {
 	}
 }
 
-// Whatever a body holds, it is read without a panic, and nobody is sent away for longer than a day.
+// Any body is read without a panic, and no wait is longer than a day.
 func TestTheWaitIsBounded(t *testing.T) {
 	words := rapid.SampledFrom([]string{
 		`{"error":`, `[`, `{`, `}`, `]`, `"message":"`, `retry in `, `9`, `h`, `s"`, `,`, `"details":[`,

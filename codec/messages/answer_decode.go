@@ -5,8 +5,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// DecodeAnswer walks a complete answer through the stream decoder. Views in the events point into body or into memory
-// made for this call.
+// DecodeAnswer decodes a complete answer with the stream decoder. Views in the events point into body or into memory
+// allocated for this call.
 func (provider) DecodeAnswer(dst []codec.Event, body []byte) []codec.Event {
 	d := new(decoder)
 	if !scan.Valid(body) || !scan.IsObject(body) {
@@ -22,7 +22,7 @@ func (provider) DecodeAnswer(dst []codec.Event, body []byte) []codec.Event {
 	return d.Finish(dst, codec.EndEOF, nil)
 }
 
-// message reads a complete answer: the same steps as a stream, with blocks that start whole.
+// message decodes a complete answer: the same steps as a stream, with blocks that are complete from the start.
 func (d *decoder) message(dst []codec.Event, message []byte) []codec.Event {
 	if d.started {
 		return dst

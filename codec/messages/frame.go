@@ -2,7 +2,7 @@ package messages
 
 import "github.com/mnemeproxy/mneme/codec"
 
-// The frames of a stream, in the order in which they come.
+// The frames of a stream, in order.
 
 func appendPing(dst []byte) []byte { return append(dst, framePing...) }
 
@@ -48,7 +48,7 @@ var (
 	citationsDelta = deltaKind{"citations_delta", "citation"}
 )
 
-// appendDelta writes a whole delta frame whose payload is a string body.
+// appendDelta writes a complete delta frame whose payload is a string body.
 func appendDelta(dst []byte, index int32, kind deltaKind, body []byte) []byte {
 	dst = appendDeltaStart(dst, index, kind)
 	dst = append(dst, '"')

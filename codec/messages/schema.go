@@ -7,9 +7,9 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// appendInputSchema writes the schema of a tool's arguments. The format wants an object at the root without unions
-// there; below the root everything is carried as it is (docs/wire/translation.md#2.4). A schema for something
-// else than an object is not ok.
+// appendInputSchema writes the schema of a tool's arguments. The format requires an object without unions at the root;
+// below the root everything is unchanged (docs/wire/translation.md#2.4). ok is false if the schema is not for an
+// object.
 func appendInputSchema(dst, schema []byte) (out []byte, ok bool) {
 	if scan.IsNull(schema) {
 		return append(dst, `{"type":"object","properties":{}}`...), true
@@ -52,8 +52,8 @@ var foldedSchemas = schemacache.New(func(schema []byte) ([]byte, int) {
 	return folded, len(folded)
 })
 
-// foldRoot makes one object of a root that is a union: the properties of all branches, and of the required names those
-// that hold for every answer, which are the root's own and those of allOf.
+// foldRoot converts a root that is a union to one object: the properties of all branches, and those required names that
+// apply to every answer, which are the root's own and those of allOf.
 func foldRoot(schema []byte) []byte {
 	f := fold{root: schema}
 	f.branch(schema, true, 0)
@@ -77,7 +77,7 @@ func foldRoot(schema []byte) []byte {
 	return append(dst, '}')
 }
 
-// fold gathers what a root and its branches say about properties.
+// fold collects the properties of a root and its branches.
 type fold struct {
 	root       []byte
 	properties [][]byte // whole members, the first of each name
@@ -87,13 +87,13 @@ type fold struct {
 	branches   int
 }
 
-// Bounds for unions within unions and for references that lead back to themselves.
+// Bounds for nested unions and for circular references.
 const (
 	maxFoldDepth    = 8
 	maxFoldBranches = 256
 )
 
-// branch takes in one schema; always reports whether what it requires holds for every answer.
+// branch adds one schema; always means that its required names apply to every answer.
 func (f *fold) branch(schema []byte, always bool, depth int) {
 	f.branches++
 	if depth > maxFoldDepth || f.branches > maxFoldBranches || !scan.IsObject(schema) {

@@ -5,9 +5,9 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// appendOutputSchema writes the schema of a structured answer as far as the format's constrained decoder takes it
-// (docs/wire/messages.md#2.10): objects are closed, oneOf becomes anyOf, and keywords that it refuses are said
-// in the description instead, for the model to follow.
+// appendOutputSchema writes the schema of a structured answer in the form that the format's constrained decoder accepts
+// (docs/wire/messages.md#2.10): objects are closed, oneOf becomes anyOf, and keywords that it refuses are moved to the
+// description, for the model to follow.
 func appendOutputSchema(dst, schema []byte) []byte {
 	return append(dst, outputSchemas.Get(schema)...)
 }
@@ -17,7 +17,7 @@ var outputSchemas = schemacache.New(func(schema []byte) ([]byte, int) {
 	return clean, len(clean)
 })
 
-// maxSchemaDepth is how deep a schema is cleaned; no provider takes deeper ones, and each level is read once more.
+// maxSchemaDepth is how deep a schema is cleaned; no provider accepts deeper ones, and each level is read once more.
 const maxSchemaDepth = 64
 
 // appendOutputNode cleans one schema. Only schemas are cleaned: names under properties and values under enum, const
@@ -57,7 +57,7 @@ func (n *outputNode) comma() {
 	n.any = true
 }
 
-// keyword takes one member. A node that is a reference may hold nothing beside it but definitions.
+// keyword adds one member. A node that is a reference may contain nothing else but definitions.
 func (n *outputNode) keyword(name string, value, member []byte, referenced bool) {
 	switch name {
 	case "$defs", "definitions":
@@ -163,7 +163,7 @@ func (n *outputNode) refuse(name string, value []byte) {
 	n.refused = scan.Escape(n.refused, value)
 }
 
-// describe writes the description with the refused keywords after it, as in "How many. {minimum: 1, maximum: 9}".
+// describe writes the description followed by the refused keywords, as in "How many. {minimum: 1, maximum: 9}".
 func (n *outputNode) describe() {
 	n.name("description")
 	n.dst = append(n.dst, '"')

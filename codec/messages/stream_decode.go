@@ -11,10 +11,10 @@ import (
 
 func (provider) NewDecoder() codec.StreamDecoder { return new(decoder) }
 
-// decoder reads one stream.
+// decoder decodes one stream.
 type decoder struct {
 	started bool // message_start was seen, or something that implies it
-	stopped bool // a stop reason was seen: the answer is complete but for its end
+	stopped bool // a stop reason was seen: only the end of the answer is missing
 	failed  bool // an error was reported; only the end follows
 	ended   bool // the end was reported; nothing follows
 	spoke   bool // some text was reported
@@ -22,8 +22,8 @@ type decoder struct {
 	items int32 // content items so far
 	usage codec.Usage
 
-	blocks  []block // open ones; more than one only where a provider interleaves them
-	scratch []byte  // what events of one call point into, besides the frame
+	blocks  []block // open ones; more than one only if a provider interleaves them
+	scratch []byte  // memory that the events of one call point into, besides the frame
 	delta   template.Delta
 }
 
@@ -33,7 +33,7 @@ type block struct {
 	item   int32
 	kind   codec.ItemType
 	deltas bool   // its payload came in deltas
-	whole  []byte // the block as it started, kept for tools that the provider ran and for unknown types; for a call, its input
+	whole  []byte // the block as it started, for tools that the provider ran and for unknown types; for a call, its input
 	input  []byte // string body: the fragments of a server tool's input
 }
 
@@ -41,7 +41,7 @@ func (d *decoder) Reset() {
 	*d = decoder{blocks: d.blocks[:0], scratch: emptied(d.scratch), delta: d.delta.Emptied()}
 }
 
-// maxOpenBlocks is how many blocks may be open at a time. Providers open one; the format would allow more.
+// maxOpenBlocks is how many blocks may be open at a time. Providers open one; the format allows more.
 const maxOpenBlocks = 256
 
 var doneMark = []byte("[DONE]")
@@ -66,8 +66,8 @@ func (d *decoder) Decode(dst []codec.Event, name, data []byte) []codec.Event {
 // Repeats implements [codec.StreamDecoder].
 func (d *decoder) Repeats() bool { return d.delta.Fits() }
 
-// learn takes the template of a frame that went on with a text. What comes between such frames can change what the next one
-// means: blocks open and close.
+// learn remembers the template of a frame that continued a text. Frames between these can change the meaning of the
+// next one: blocks open and close.
 func (d *decoder) learn(events []codec.Event, name, data []byte) {
 	if len(events) == 1 {
 		switch ev := &events[0]; ev.Kind {
@@ -83,7 +83,7 @@ func (d *decoder) learn(events []codec.Event, name, data []byte) {
 	d.delta.Forget()
 }
 
-// frame is one event of the wire, its members taken apart.
+// frame is one event of the wire, split into its members.
 type frame struct {
 	kind    []byte
 	index   int64 // -1 when absent
@@ -95,7 +95,7 @@ type frame struct {
 	whole   []byte
 }
 
-// readFrame takes the type from the JSON; the event name counts where there is none.
+// readFrame reads the type from the JSON; if there is none, the event name applies.
 func readFrame(name, data []byte) frame {
 	f := frame{kind: name, index: -1, whole: data}
 	for m := scan.Object(data); m.Next(); {
@@ -137,7 +137,7 @@ func (d *decoder) event(dst []codec.Event, f frame) []codec.Event {
 		return d.messageStop(dst)
 	case "ping":
 		return append(dst, codec.Event{Kind: codec.EventPing})
-	case "message": // a complete answer where a stream was asked for
+	case "message": // a complete answer although a stream was requested
 		return d.message(dst, f.whole)
 	}
 	if !scan.IsNull(f.err) { // also an error in another format's shape
@@ -146,13 +146,13 @@ func (d *decoder) event(dst []codec.Event, f frame) []codec.Event {
 	return dst
 }
 
-// fail reports an error; nothing but the end follows it.
+// fail reports an error; only the end follows it.
 func (d *decoder) fail(dst []codec.Event, err *codec.Error) []codec.Event {
 	d.failed = true
 	return append(dst, codec.Event{Kind: codec.EventError, Err: err})
 }
 
-// messageStart reads the message object that a stream, or a complete answer, begins with. A second one is noise.
+// messageStart decodes the message object at the start of a stream or of a complete answer. A second one is ignored.
 func (d *decoder) messageStart(dst []codec.Event, message []byte) []codec.Event {
 	if d.started {
 		return dst
@@ -173,14 +173,14 @@ func (d *decoder) messageStart(dst []codec.Event, message []byte) []codec.Event 
 	return append(dst, ev)
 }
 
-// begin makes up for a message_start that never came.
+// begin replaces a missing message_start.
 func (d *decoder) begin(dst []codec.Event) []codec.Event { return d.messageStart(dst, nil) }
 
-// blockStart opens an item and reports what the block already holds: nothing in most streams, everything for blocks
-// that have no deltas and in a complete answer.
+// blockStart opens an item and reports what the block already contains: nothing in most streams, everything for blocks
+// without deltas and in a complete answer.
 func (d *decoder) blockStart(dst []codec.Event, index int64, raw []byte) []codec.Event {
 	dst = d.begin(dst)
-	if index < 0 { // without numbers, blocks can only follow each other
+	if index < 0 { // without indexes, blocks can only be sequential
 		dst = d.closeAll(dst)
 	} else if b := d.find(index); b != nil {
 		dst = d.closeBlock(dst, b)
@@ -221,7 +221,7 @@ func (d *decoder) blockStart(dst []codec.Event, index int64, raw []byte) []codec
 	return dst
 }
 
-// itemTypeOf sorts the block types. Results of tools that the provider ran have types of their own for each tool.
+// itemTypeOf returns the item type for a block type. Results of tools that the provider ran have a type for each tool.
 func itemTypeOf(kind []byte) codec.ItemType {
 	switch string(kind) {
 	case blockText:
@@ -250,7 +250,7 @@ func isServerTool(kind []byte) bool {
 	return bytes.HasSuffix(kind, []byte("_tool_result"))
 }
 
-// open adds a block, in the memory of one that has closed where there is one.
+// open adds a block, in the memory of a closed one if possible.
 func (d *decoder) open(index int64, kind codec.ItemType) *block {
 	n := len(d.blocks)
 	d.blocks = slices.Grow(d.blocks, 1)[:n+1]
@@ -260,7 +260,7 @@ func (d *decoder) open(index int64, kind codec.ItemType) *block {
 	return b
 }
 
-// find is the open block of that index, or, where the provider gives none, the block that opened last.
+// find returns the open block with that index or, if the provider sends none, the block that was opened last.
 func (d *decoder) find(index int64) *block {
 	for i := range d.blocks {
 		if d.blocks[i].index == index {
@@ -311,8 +311,8 @@ func (d *decoder) blockDelta(dst []codec.Event, index int64, delta []byte) []cod
 	return dst
 }
 
-// stray finds a block for a delta whose index no open block has: the only open one, if the delta fits it, or one that
-// is opened for it, where the delta says enough to do so.
+// stray finds a block for a delta whose index no open block has: the only open one, if the delta fits it, or a new one,
+// if the delta has enough information to open it.
 func (d *decoder) stray(dst []codec.Event, index int64, delta []byte) ([]codec.Event, *block) {
 	var kind codec.ItemType
 	switch string(delta) {
@@ -341,7 +341,7 @@ func (d *decoder) text(dst []codec.Event, b *block, body []byte) []codec.Event {
 	return append(dst, codec.Event{Kind: codec.EventText, Item: b.item, Raw: body})
 }
 
-// reasoning reports visible thinking, which the models of the format give as a summary of what they thought.
+// reasoning reports visible thinking, which the format's models send as a summary of their reasoning.
 func (d *decoder) reasoning(dst []codec.Event, b *block, body []byte) []codec.Event {
 	if b.kind != codec.ItemReasoning || len(body) == 0 {
 		return dst
@@ -372,7 +372,7 @@ func arguments(dst []codec.Event, b *block, body []byte) []codec.Event {
 	return dst
 }
 
-// compaction makes the block what its one delta says: the delta holds the whole value, not a fragment.
+// compaction sets the block to the value of its only delta, which is complete, not a fragment.
 func (b *block) compaction(delta []byte) {
 	if b.kind != codec.ItemOpaque {
 		return
@@ -395,7 +395,7 @@ func (d *decoder) blockStop(dst []codec.Event, index int64) []codec.Event {
 	return dst
 }
 
-// closeBlock reports the end of an item, with its wire value where that is all there is to it.
+// closeBlock reports the end of an item, with its wire value if it has no other content.
 func (d *decoder) closeBlock(dst []codec.Event, b *block) []codec.Event {
 	ev := codec.Event{Kind: codec.EventItemClose, Item: b.item, Type: b.kind}
 	switch b.kind {
@@ -412,7 +412,7 @@ func (d *decoder) closeBlock(dst []codec.Event, b *block) []codec.Event {
 	return append(dst, ev)
 }
 
-// wireItem is the block as a complete answer would hold it.
+// wireItem returns the block as a complete answer would contain it.
 func (d *decoder) wireItem(b *block) []byte {
 	if len(b.input) > 0 {
 		from := len(d.scratch)
@@ -429,14 +429,14 @@ func (d *decoder) wireItem(b *block) []byte {
 func appendBytes(dst, src []byte) []byte { return append(dst, src...) }
 
 // keep writes src into the scratch memory and returns what was written. Earlier results stay valid when the memory
-// grows, as growing leaves the old memory as it is.
+// grows, because the old memory is left unchanged.
 func (d *decoder) keep(write func(dst, src []byte) []byte, src []byte) []byte {
 	from := len(d.scratch)
 	d.scratch = write(d.scratch, src)
 	return d.scratch[from:len(d.scratch):len(d.scratch)]
 }
 
-// forget takes a block out of the open ones and keeps its memory for the next.
+// forget removes a block from the open ones and keeps its memory for the next.
 func (d *decoder) forget(b *block) {
 	last := len(d.blocks) - 1
 	for i := range d.blocks {
@@ -470,8 +470,8 @@ func (d *decoder) messageDelta(dst []codec.Event, delta, usage []byte) []codec.E
 	return dst
 }
 
-// finish reports why the model stopped, from the members that message_delta and a complete answer have in common. A
-// refusal that has an explanation and no text takes the explanation as its text.
+// finish reports why the model stopped, from the members that message_delta and a complete answer share. A refusal with
+// an explanation but without text gets the explanation as its text.
 func (d *decoder) finish(dst []codec.Event, members []byte) []codec.Event {
 	dst = d.closeAll(dst)
 	var reason, sequence, details []byte
@@ -501,15 +501,15 @@ func (d *decoder) finish(dst []codec.Event, members []byte) []codec.Event {
 
 func (d *decoder) messageStop(dst []codec.Event) []codec.Event {
 	if !d.started {
-		return d.fail(dst, codec.Errorf(codec.KindUpstream, "the provider ended an answer that it had not begun"))
+		return d.fail(dst, codec.Errorf(codec.KindUpstream, "the provider ended an answer before starting it"))
 	}
 	dst = d.closeAll(dst)
 	d.ended = true
 	return append(dst, codec.Event{Kind: codec.EventEnd, End: codec.EndTerminal})
 }
 
-// Finish reads the residue, as a stream may break off after a data line or with a bare error, and reports the end. A
-// body that ends without message_stop is complete when a stop reason was seen (docs/wire/translation.md#3.4).
+// Finish decodes the residue, because a stream may break off after a data line or with a bare error, and reports the
+// end. A body that ends without message_stop is complete if a stop reason was seen (docs/wire/translation.md#3.4).
 func (d *decoder) Finish(dst []codec.Event, end codec.End, residue []byte) []codec.Event {
 	if data := residueData(residue); scan.Valid(data) {
 		dst = d.Decode(dst, nil, data)
@@ -531,7 +531,7 @@ func (d *decoder) Finish(dst []codec.Event, end codec.End, residue []byte) []cod
 	return append(dst, codec.Event{Kind: codec.EventEnd, End: end})
 }
 
-// residueData is the data of a last frame without its blank line, or the bare JSON that stands there instead.
+// residueData returns the data of a last frame without its blank line, or of bare JSON in its place.
 func residueData(residue []byte) []byte {
 	residue = bytes.TrimSpace(residue)
 	for line := range bytes.SplitSeq(residue, []byte{'\n'}) {

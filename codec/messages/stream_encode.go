@@ -5,19 +5,20 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// What an answer may make its encoder keep: the bytes that wait while an earlier call is still open, and the number of
-// items. Both are far above what a model can produce; a provider that goes beyond them is broken.
+// Limits of what an encoder keeps of an answer: the bytes that wait while an earlier call is open, and the number of
+// items. Both are far above what a model can produce; a provider that exceeds them is broken.
 const (
 	maxHeld  = 32 << 20
 	maxItems = 1 << 16
 )
 
-// What an encoder or a decoder keeps for its next stream: one long answer must not hold its memory for the life of a pool.
+// Limits of what an encoder or a decoder keeps for its next stream: one long answer must not hold its memory for the
+// life of a pool.
 const (
 	keptBuffer = 64 << 10
 )
 
-// emptied is the buffer without its content, or nothing where it has grown too large to keep.
+// emptied returns the buffer without its content, or nil if it has grown too large to keep.
 func emptied(buffer []byte) []byte {
 	if cap(buffer) > keptBuffer {
 		return nil
@@ -25,16 +26,16 @@ func emptied(buffer []byte) []byte {
 	return buffer[:0]
 }
 
-// noItem says that no item is meant.
+// noItem means no item.
 const noItem = -1
 
 func (client) NewEncoder(o *codec.AnswerOptions) codec.StreamEncoder {
 	return &encoder{o: o, open: noItem, call: noItem}
 }
 
-// encoder writes one stream. One block is open at a time. A tool call keeps the stream until its arguments have closed,
-// because clients want its fragments in one piece; what arrives for other items meanwhile waits in their buffers and
-// follows in the order in which it began to wait.
+// encoder writes one stream. One block is open at a time. A tool call occupies the stream until its arguments are
+// complete, because clients require its fragments to be contiguous. Fragments of other items wait in their buffers
+// meanwhile, and follow in the order in which the items began to wait.
 type encoder struct {
 	o       *codec.AnswerOptions
 	started bool
@@ -45,15 +46,15 @@ type encoder struct {
 	open  int32 // item whose block is open, or noItem
 	call  int32 // the open item if it is a call that has not ended, else noItem
 
-	waiting []int32 // items with something to say, in the order in which they began to wait, from head on
+	waiting []int32 // items with pending payload, in the order in which they began to wait, from head on
 	head    int
 	held    int // bytes in their buffers
 
-	delta   []byte // everything of a delta frame of the open block up to its payload
+	delta   []byte // beginning of a delta frame of the open block, up to its payload
 	scratch []byte
 
 	calls   bool // a call was shown
-	refused bool // words of refusal were shown
+	refused bool // text of a refusal was shown
 	written int64
 
 	finish codec.FinishReason
@@ -62,21 +63,21 @@ type encoder struct {
 	known  bool // the provider reported usage
 }
 
-// item is what the encoder remembers of one content item.
+// item is the state of one content item.
 type item struct {
 	kind      codec.ItemType
-	closed    bool // nothing more comes
-	waits     bool // it stands in the queue
+	closed    bool // it is complete
+	waits     bool // it is in the queue
 	shown     bool // a block was started for it
 	sub       int32
-	spoke     bool // reasoning: some text was taken, so that the next part is set off from it
+	spoke     bool // reasoning: it has text, so that the next part needs a separator
 	depth     codec.ArgumentDepth
 	origin    codec.Format
 	callID    []byte
 	name      []byte
 	signature []byte // not sent yet
-	held      []byte // payload that waits, or the wire item of a tool that the provider ran
-	citations []byte // citations that wait, as the inside of an array
+	held      []byte // pending payload, or the wire item of a tool that the provider ran
+	citations []byte // pending citations, as the elements of an array
 }
 
 // Next implements [codec.StreamEncoder]: these events have no numbers.
@@ -117,12 +118,12 @@ func (e *encoder) Append(dst []byte, ev *codec.Event) []byte {
 		e.usage, e.known = ev.Usage, true
 	}
 	if e.held > maxHeld {
-		return e.fail(dst, codec.Errorf(codec.KindUpstream, "the provider mixed the parts of its answer beyond what can be put in order"))
+		return e.fail(dst, codec.Errorf(codec.KindUpstream, "the provider interleaved the parts of its answer too much to reorder them"))
 	}
 	return dst
 }
 
-// start writes message_start before the first event of whatever kind (P1).
+// start writes message_start before the first event of any kind (P1).
 func (e *encoder) start(dst []byte, ev *codec.Event) []byte {
 	if ev.Kind == codec.EventStart && !ev.Usage.IsZero() && !e.known {
 		e.usage, e.known = ev.Usage, true
@@ -134,7 +135,7 @@ func (e *encoder) start(dst []byte, ev *codec.Event) []byte {
 	return appendMessageStart(dst, e.o.ID, e.o.Model, openingUsage(e.usage, e.o.EstimatedInput))
 }
 
-// item is the open item with that ordinal, or nil.
+// item returns the open item with that ordinal, or nil.
 func (e *encoder) item(ordinal int32) *item {
 	if ordinal < 0 || int(ordinal) >= len(e.items) || e.items[ordinal].closed {
 		return nil
@@ -142,8 +143,8 @@ func (e *encoder) item(ordinal int32) *item {
 	return &e.items[ordinal]
 }
 
-// openItem takes note of an item. Only a call starts its block at once; others start it with their first payload, so
-// that no block stays empty (P19): clients send empty text back, and providers refuse it.
+// openItem registers an item. Only a call starts its block at once; others start it with their first payload, so that
+// no block stays empty (P19): clients send empty text back, and providers refuse it.
 func (e *encoder) openItem(dst []byte, ev *codec.Event) []byte {
 	if int(ev.Item) != len(e.items) {
 		return dst
@@ -162,7 +163,7 @@ func (e *encoder) openItem(dst []byte, ev *codec.Event) []byte {
 		it.callID = appendCallID(it.callID, e.o.ID, ev.Item)
 	}
 	if len(it.name) == 0 {
-		it.closed = true // a call of nothing cannot be run
+		it.closed = true // a call without a name cannot be run
 		return dst
 	}
 	if e.call != noItem {
@@ -172,7 +173,7 @@ func (e *encoder) openItem(dst []byte, ev *codec.Event) []byte {
 	return e.openCall(dst, ev.Item)
 }
 
-// addItem appends an item that keeps the memory of one of an earlier answer.
+// addItem appends an item that reuses the memory of an earlier answer's.
 func (e *encoder) addItem() *item {
 	n := len(e.items)
 	if n == cap(e.items) {
@@ -193,7 +194,7 @@ func (e *encoder) addItem() *item {
 
 func isCall(t codec.ItemType) bool { return t == codec.ItemToolCall || t == codec.ItemCustomCall }
 
-// appendCallID names a call whose provider gave it no id (P13).
+// appendCallID appends an id for a call to which the provider gave none (P13).
 func appendCallID(dst []byte, answer string, ordinal int32) []byte {
 	dst = append(dst, "toolu_"...)
 	dst = append(dst, answer...)
@@ -201,7 +202,7 @@ func appendCallID(dst []byte, answer string, ordinal int32) []byte {
 	return appendInt(dst, int64(ordinal))
 }
 
-// payload writes a fragment of an item, or lets it wait.
+// payload writes a fragment of an item, or buffers it.
 func (e *encoder) payload(dst []byte, ev *codec.Event) []byte {
 	it := e.item(ev.Item)
 	if it == nil || !carries(it.kind, ev.Kind) {
@@ -217,7 +218,7 @@ func (e *encoder) payload(dst []byte, ev *codec.Event) []byte {
 	return dst
 }
 
-// carries reports whether an item of that type takes payload of that kind.
+// carries reports whether an item of that type can have payload of that kind.
 func carries(t codec.ItemType, k codec.EventKind) bool {
 	switch t {
 	case codec.ItemText, codec.ItemRefusal:
@@ -232,7 +233,7 @@ func carries(t codec.ItemType, k codec.EventKind) bool {
 	return false
 }
 
-// reasoning sets the parts of one item off from each other by a blank line: the format has one text for all of them.
+// reasoning separates the parts of one item by a blank line, because the format has one text for all of them.
 func (e *encoder) reasoning(dst []byte, it *item, ev *codec.Event) []byte {
 	if !e.o.ShowReasoning || len(ev.Raw) == 0 {
 		return dst
@@ -248,7 +249,7 @@ func (e *encoder) reasoning(dst []byte, it *item, ev *codec.Event) []byte {
 // blankLine is a string body.
 var blankLine = []byte(`\n\n`)
 
-// say writes a fragment to the block of its item, or lets it wait while a call of another item is open. It tells
+// say writes a fragment to the block of its item, or buffers it while a call of another item is open. It reports
 // whether the fragment ended a call.
 func (e *encoder) say(dst []byte, it *item, ordinal int32, raw []byte) (out []byte, ended bool) {
 	if len(raw) == 0 {
@@ -288,7 +289,7 @@ func (e *encoder) appendPayload(dst, raw []byte) []byte {
 	return appendDeltaEnd(dst)
 }
 
-// openText starts the block of a text, refusal or reasoning item, also a second one when something stood between (P18).
+// openText starts the block of a text, refusal or reasoning item, or a further one after an interruption (P18).
 func (e *encoder) openText(dst []byte, it *item, ordinal int32) []byte {
 	dst = e.closeBlock(dst)
 	dst = appendBlockStart(dst, e.next)
@@ -319,13 +320,13 @@ func (e *encoder) openCall(dst []byte, ordinal int32) []byte {
 	return dst
 }
 
-// A custom call's text travels as the one member of an object: these are the string bodies around it.
+// A custom call's text is sent as the only member of an object: these are the string bodies around it.
 var (
 	customInputOpen  = []byte(`{\"input\":\"`)
 	customInputClose = []byte(`\"}`)
 )
 
-// opened makes the block that was just started the open one.
+// opened makes the block just started the open one.
 func (e *encoder) opened(ordinal int32, kind deltaKind) {
 	e.delta = appendDeltaStart(e.delta[:0], e.next, kind)
 	e.items[ordinal].shown = true
@@ -333,7 +334,7 @@ func (e *encoder) opened(ordinal int32, kind deltaKind) {
 	e.next++
 }
 
-// closeBlock closes the open block, if there is one; a signature goes before its end.
+// closeBlock closes the open block, if any; a signature precedes its end.
 func (e *encoder) closeBlock(dst []byte) []byte {
 	if e.open == noItem {
 		return dst
@@ -352,7 +353,7 @@ func (e *encoder) closeBlock(dst []byte) []byte {
 	return appendBlockStop(dst, index)
 }
 
-// endCall ends a call: its block, where it is open, and the wait of all that stood after it.
+// endCall ends a call: its block if that is open, and the wait of the items after it.
 func (e *encoder) endCall(dst []byte, it *item, ordinal int32) []byte {
 	it.closed = true
 	if e.call != ordinal {
@@ -363,7 +364,7 @@ func (e *encoder) endCall(dst []byte, it *item, ordinal int32) []byte {
 	return e.advance(dst)
 }
 
-// wait puts an item into the queue, once.
+// wait adds an item to the queue, once.
 func (e *encoder) wait(ordinal int32) {
 	if it := &e.items[ordinal]; !it.waits {
 		it.waits = true
@@ -371,7 +372,7 @@ func (e *encoder) wait(ordinal int32) {
 	}
 }
 
-// advance lets waiting items speak until one of them is a call that has not ended.
+// advance writes waiting items until one of them is an unfinished call.
 func (e *encoder) advance(dst []byte) []byte {
 	for e.call == noItem && e.head < len(e.waiting) {
 		ordinal := e.waiting[e.head]
@@ -384,7 +385,7 @@ func (e *encoder) advance(dst []byte) []byte {
 	return dst
 }
 
-// release writes what an item has kept waiting.
+// release writes an item's pending payload.
 func (e *encoder) release(dst []byte, it *item, ordinal int32) []byte {
 	it.waits = false
 	if isHosted(it.kind) {
@@ -413,7 +414,7 @@ func (e *encoder) release(dst []byte, it *item, ordinal int32) []byte {
 
 func isHosted(t codec.ItemType) bool { return t == codec.ItemServerTool || t == codec.ItemOpaque }
 
-// closeItem notes that an item is complete and writes what only now can be written.
+// closeItem marks an item as complete and writes what had to wait for that.
 func (e *encoder) closeItem(dst []byte, ev *codec.Event) []byte {
 	it := e.item(ev.Item)
 	if it == nil {
@@ -436,7 +437,7 @@ func (e *encoder) closeItem(dst []byte, ev *codec.Event) []byte {
 	return dst
 }
 
-// settle finishes an item that is complete, at a moment when no call is open.
+// settle finishes a complete item while no call is open.
 func (e *encoder) settle(dst []byte, it *item, ordinal int32) []byte {
 	if e.open == ordinal {
 		dst = e.closeBlock(dst)
@@ -467,7 +468,7 @@ func (e *encoder) settle(dst []byte, it *item, ordinal int32) []byte {
 	return dst
 }
 
-// hosted writes the blocks that stand for a tool which the provider ran.
+// hosted writes the blocks for a tool that the provider ran.
 func (e *encoder) hosted(dst, wireItem []byte, origin codec.Format) []byte {
 	e.scratch = appendHostedBlocks(append(e.scratch[:0], '['), wireItem, origin)
 	e.scratch = append(e.scratch, ']')
@@ -496,7 +497,7 @@ func (e *encoder) hosted(dst, wireItem []byte, origin codec.Format) []byte {
 
 var emptyObject = []byte("{}")
 
-// annotate writes a citation into the text that it belongs to.
+// annotate adds a citation to its text.
 func (e *encoder) annotate(dst []byte, ev *codec.Event) []byte {
 	it := e.item(ev.Item)
 	if it == nil || it.kind != codec.ItemText {
@@ -518,7 +519,7 @@ func (e *encoder) annotate(dst []byte, ev *codec.Event) []byte {
 	return e.cite(dst, it, ev.Item, e.scratch)
 }
 
-// cite writes one citation. A text whose block is closed already cannot take it any more.
+// cite writes one citation. A text whose block is closed cannot get it any more.
 func (e *encoder) cite(dst []byte, it *item, ordinal int32, citation []byte) []byte {
 	if e.open != ordinal {
 		if it.shown {
@@ -544,7 +545,7 @@ func (e *encoder) releaseCitations(dst []byte, it *item, ordinal int32) []byte {
 	return dst
 }
 
-// end closes what is open, in order, and the stream. An end that is not the provider's own is an error to the client:
+// end closes the open items in order, and the stream. An end that is not the provider's own becomes an error, because
 // an answer that broke off must not look finished.
 func (e *encoder) end(dst []byte, how codec.End) []byte {
 	if how != codec.EndTerminal {
@@ -573,7 +574,7 @@ func (e *encoder) end(dst []byte, how codec.End) []byte {
 	return append(dst, frameMessageStop...)
 }
 
-// fail ends the stream with an error event. The open block stays open, as the format has it.
+// fail ends the stream with an error event. The open block stays open, as in the format.
 func (e *encoder) fail(dst []byte, err *codec.Error) []byte {
 	if err == nil {
 		err = codec.Errorf(codec.KindUpstream, "the provider reported an error without details")

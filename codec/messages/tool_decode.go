@@ -9,7 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// tools reads the list from the walk over the body.
+// tools decodes the list while the body is being read.
 func (d *requestDecoder) tools(m *scan.Members, body []byte) (err error) {
 	tools := d.r.Tools[:0]
 	isList := m.Walk(func(start int) (end int) {
@@ -38,7 +38,7 @@ func (d *requestDecoder) tools(m *scan.Members, body []byte) (err error) {
 	return err
 }
 
-// toolPath names a declaration for an error; an empty path means the element of tools with that index.
+// toolPath returns the path of a declaration for an error; an empty path means the element of tools with that index.
 func toolPath(path string, index int, member string) string {
 	if path == "" {
 		path = "tools[" + strconv.Itoa(index) + "]"
@@ -46,8 +46,9 @@ func toolPath(path string, index int, member string) string {
 	return path + member
 }
 
-// readTool reads the declaration that begins at an offset of doc, and gives the one after it; path names it where it is not
-// an element of tools. schema is where the schema of one with the same bytes stood, nil where that is not known.
+// readTool decodes the declaration that begins at an offset of doc, and returns the offset after it; path is its path
+// if it is not an element of tools. schema is the known place of the schema in a declaration with the same bytes, or
+// nil.
 func readTool(doc []byte, start, index int, path string, schema *schemaPlace) (t codec.Tool, end int, err error) {
 	t = codec.Tool{Origin: codec.Messages, Index: index}
 	m := scan.ObjectAt(doc, start)
@@ -94,11 +95,11 @@ func readTool(doc []byte, start, index int, path string, schema *schemaPlace) (t
 	return t, end, nil
 }
 
-// schemas remembers where the schema stands in declarations that came before. It is most of a declaration, and to look for its
-// end takes longer than all the rest. 4,096 take 128 KB.
+// schemas remembers the place of the schema in earlier declarations. The schema is most of a declaration, and finding
+// its end takes longer than everything else. 4,096 entries take 128 KB.
 var schemas [4 << 10]atomic.Pointer[schemaPlace]
 
-// schemaPlace is where the schema stands in the declaration with that fingerprint.
+// schemaPlace is the place of the schema in the declaration with that fingerprint.
 type schemaPlace struct {
 	print      codec.Fingerprint
 	start, end int // from the start of the declaration
@@ -111,14 +112,14 @@ func schemaOf(print codec.Fingerprint) *schemaPlace {
 	return nil
 }
 
-// rememberSchema remembers where the schema of a tool stands.
+// rememberSchema remembers the place of a tool's schema.
 func rememberSchema(print codec.Fingerprint, t *codec.Tool) {
 	if at := bytes.Index(t.Raw, t.Schema); print != 0 && len(t.Schema) > 0 && at >= 0 {
 		schemas[print%codec.Fingerprint(len(schemas))].Store(&schemaPlace{print, at, at + len(t.Schema)})
 	}
 }
 
-// toolKindOf sorts the dated type names (docs/wire/messages.md#2.7). A type that is not known is taken for one
+// toolKindOf returns the kind for a dated type name (docs/wire/messages.md#2.7). An unknown type is taken for a tool
 // that the provider runs.
 func toolKindOf(wireType []byte) codec.ToolKind {
 	switch string(wireType) {
@@ -146,7 +147,7 @@ var toolStems = [...]struct {
 	{[]byte("memory_"), codec.ToolClientSide},
 }
 
-// mcpServers reads the servers whose tools the provider is to fetch and run: each stands for hosted tools.
+// mcpServers decodes the servers whose tools the provider fetches and runs. Each server is taken as hosted tools.
 func (d *requestDecoder) mcpServers(v []byte) {
 	d.servers = nil
 	for el := scan.Array(v); el.Next(); {

@@ -21,7 +21,7 @@ func (e *requestEncoder) tools() error {
 	return nil
 }
 
-// toolList writes the open list of tools; with none to write it leaves out the member.
+// toolList writes the list of tools, without closing it; it omits the member if there are none.
 func (e *requestEncoder) toolList() error {
 	e.listed = false
 	for i := range e.r.Tools {
@@ -40,8 +40,8 @@ func (e *requestEncoder) toolList() error {
 	return nil
 }
 
-// offered reports whether a tool can be written. A choice that allows some tools only is honoured by leaving out the
-// others, which the format has no member for.
+// offered reports whether a tool can be written. A choice that allows only some tools is honoured by omitting the
+// others, because the format has no member for it.
 func (e *requestEncoder) offered(t *codec.Tool) bool {
 	if e.r.ToolChoice.Mode == codec.ChoiceAllowed && !allowed(&e.r.ToolChoice, t) {
 		e.r.Notes.Emulate("tool_choice.allowed_tools")
@@ -121,8 +121,8 @@ func (e *requestEncoder) toolEnd(t *codec.Tool) {
 	e.raw("}")
 }
 
-// webSearch writes the search tool for one that another format declares: its domains, and where the user is. The size of
-// the search's context has no counterpart.
+// webSearch writes the search tool for another format's: its domains, and the user's location. The size of the search
+// context has no counterpart.
 func (e *requestEncoder) webSearch(t *codec.Tool) {
 	e.raw(`{"type":"web_search_20250305","name":"web_search"`)
 	if domains := scan.Path(t.Raw, "filters", "allowed_domains"); scan.Count(domains) > 0 {
@@ -153,8 +153,8 @@ func (e *requestEncoder) webSearch(t *codec.Tool) {
 	e.toolEnd(t)
 }
 
-// toolChoice writes the choice. The switch for parallel calls lives inside it, so that it needs one of its own where
-// the client gave none.
+// toolChoice writes the choice. It contains the switch for parallel calls, so that switch requires a choice even if the
+// client sent none.
 func (e *requestEncoder) toolChoice() {
 	mode, name := e.choice()
 	single := e.r.ParallelTools == codec.False && mode != "none"
@@ -179,7 +179,7 @@ func (e *requestEncoder) toolChoice() {
 	e.raw("}")
 }
 
-// choice is the word for the choice, and the tool it names. A model that takes no forced choice is left free.
+// choice returns the mode of the choice, and the tool that it names. A model that accepts no forced choice gets none.
 func (e *requestEncoder) choice() (mode string, name []byte) {
 	choice := &e.r.ToolChoice
 	switch choice.Mode {
@@ -211,7 +211,7 @@ func (e *requestEncoder) choice() (mode string, name []byte) {
 
 var webSearchName = []byte("web_search")
 
-// servers writes the servers whose tools the provider is to fetch, where the client named some in this format.
+// servers writes the servers whose tools the provider fetches, if the client named some in this format.
 func (e *requestEncoder) servers() {
 	e.listed = false
 	for i := range e.r.Tools {

@@ -7,8 +7,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// readUsage takes the counters of a usage object into u. The counters of message_delta are cumulative, and those it
-// leaves out or gives as null keep the value that message_start gave.
+// readUsage stores the counters of a usage object in u. The counters of message_delta are cumulative, and those that it
+// omits or sets to null keep the value of message_start.
 func readUsage(u *codec.Usage, usage []byte) {
 	for m := scan.Object(usage); m.Next(); {
 		switch string(m.Key) {
@@ -36,7 +36,8 @@ func readUsage(u *codec.Usage, usage []byte) {
 	}
 }
 
-// appendMessageUsage writes the usage object of a message. Other providers say nothing of what is null here.
+// appendMessageUsage writes the usage object of a message. Members that are null here are not known from other
+// providers.
 func appendMessageUsage(dst []byte, u codec.Usage) []byte {
 	dst = appendUsage(dst, u)
 	dst = append(dst, `,"cache_creation":{"ephemeral_5m_input_tokens":`...)
@@ -46,7 +47,7 @@ func appendMessageUsage(dst []byte, u codec.Usage) []byte {
 	return append(dst, `},"service_tier":null,"speed":null,"inference_geo":null}`...)
 }
 
-// appendUsage writes the members that the usage objects of a message and of its end have in common, and leaves the object open.
+// appendUsage writes the members that the usage objects of a message and of its end share, and leaves the object open.
 func appendUsage(dst []byte, u codec.Usage) []byte {
 	dst = append(dst, `{"input_tokens":`...)
 	dst = appendInt(dst, u.InputUncached)
@@ -61,8 +62,8 @@ func appendUsage(dst []byte, u codec.Usage) []byte {
 	return append(dst, `},"server_tool_use":null`...)
 }
 
-// openingUsage is what message_start says: the provider's own figures where they are known already, else the estimate.
-// The input is never zero, because clients show from it how full the context is; the output is always zero, because
+// openingUsage returns the usage in message_start: the provider's figures if they are already known, else the estimate.
+// The input is never zero, because clients show from it how full the context is. The output is always zero, because
 // some clients add it to that of message_delta.
 func openingUsage(reported codec.Usage, estimate int64) codec.Usage {
 	u := reported
@@ -73,8 +74,8 @@ func openingUsage(reported codec.Usage, estimate int64) codec.Usage {
 	return u
 }
 
-// closingUsage is what the end of an answer says: the provider's figures, or an estimate from the bytes that were
-// written, four to a token. Figures of zero would read as an answer that cost nothing.
+// closingUsage returns the usage at the end of an answer: the provider's figures, or an estimate from the bytes
+// written, at four per token. Zeros would look like an answer that cost nothing.
 func closingUsage(reported codec.Usage, known bool, estimate, written int64) codec.Usage {
 	u := reported
 	if !known {
@@ -88,7 +89,7 @@ func closingUsage(reported codec.Usage, known bool, estimate, written int64) cod
 
 func appendInt(dst []byte, n int64) []byte { return strconv.AppendInt(dst, n, 10) }
 
-// readCount sets n to a counter where v is one; absent, null and nonsense leave it alone.
+// readCount sets n if v is a counter; an absent, null or invalid v leaves it unchanged.
 func readCount(n *int64, v []byte) {
 	if got, ok := scan.Int(v); ok && got >= 0 {
 		*n = got

@@ -4,8 +4,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// appendWords says in plain text, as a string body, what a block of this format's own kind holds, so that a model of
-// another format can be told. Blocks without anything to tell give nothing. Proofs and encrypted content are left out.
+// appendWords describes a block that only this format has in plain text, as a string body, for a model of another
+// format. It appends nothing for blocks without text. Signatures and encrypted content are omitted.
 func appendWords(dst []byte, c *content) []byte {
 	switch string(c.kind) {
 	case blockSearchResult:
@@ -38,12 +38,12 @@ func appendWords(dst []byte, c *content) []byte {
 	return dst
 }
 
-// resultTexts are the members of tool results that hold text, in the order in which they are written.
+// resultTexts are the members of tool results with text, in the order in which they are written.
 var resultTexts = [...]struct{ member, label string }{
 	{"url", ""}, {"stdout", ""}, {"stderr", ""}, {"text", ""}, {"file_type", "File type: "},
 }
 
-// appendResult puts into words the one object that the result of a fetch, a program or an editor holds.
+// appendResult describes the object in the result of a fetch, a program or an editor.
 func appendResult(dst, result []byte) []byte {
 	for _, member := range resultTexts {
 		dst = appendLine(dst, member.label, scan.Get(result, member.member))
@@ -63,7 +63,7 @@ func appendFailure(dst, result []byte) []byte {
 	return appendLine(dst, "Failed: ", scan.Get(result, "error_code"))
 }
 
-// appendLines writes a string, or the text blocks of an array, a line each.
+// appendLines writes a string, or the text blocks of an array, one line each.
 func appendLines(dst, v []byte) []byte {
 	if scan.IsString(v) {
 		return appendLine(dst, "", v)

@@ -1,6 +1,6 @@
 package scan
 
-// ReplaceMember copies an object and gives one of its members another value.
+// ReplaceMember copies an object with another value for one of its members.
 func ReplaceMember(object []byte, name string, value func(dst, value []byte) []byte) []byte {
 	return AppendMembers(make([]byte, 0, len(object)), object, func(dst []byte, member *Members) ([]byte, bool) {
 		if string(member.Key) != name {
@@ -37,7 +37,7 @@ func AppendWithout(dst, object []byte, name string) []byte {
 	})
 }
 
-// AppendElements appends an array with those elements that write keeps. A value that is no array is copied.
+// AppendElements appends an array with those elements that write keeps. A value that is not an array is copied.
 func AppendElements(dst, list []byte, write func(dst, element []byte) ([]byte, bool)) (out []byte, kept int) {
 	if !IsArray(list) {
 		return append(dst, list...), 1

@@ -42,7 +42,8 @@ func Object(doc []byte) Members {
 	return Members{doc: doc, pos: i + 1}
 }
 
-// ObjectAt starts a walk over the object that begins at an offset of doc and ends before it. Offsets are those in doc.
+// ObjectAt starts a walk over the object that begins at an offset of doc. The walk ends at the object's end. Offsets
+// are relative to doc.
 func ObjectAt(doc []byte, at int) Members {
 	if at >= len(doc) || doc[at] != '{' {
 		return Members{doc: doc[:at], pos: at}
@@ -50,8 +51,8 @@ func ObjectAt(doc []byte, at int) Members {
 	return Members{doc: doc, pos: at + 1}
 }
 
-// ReadObject walks the members of a document that nobody has validated and reports whether it is an object and [WellFormed]: it
-// costs as much as finding that out alone. What visit has been given counts only where the report is good.
+// ReadObject walks the members of a document that has not been validated, and reports whether it is an object and
+// [WellFormed], at the cost of the validation alone. What visit received is valid only if the result is true.
 func ReadObject(doc []byte, visit func(m *Members)) bool {
 	m := Object(doc)
 	for from, first := m.pos, true; m.NextName(); from, first = m.End, false {
@@ -68,8 +69,8 @@ func ReadObject(doc []byte, visit func(m *Members)) bool {
 	return end > m.pos && doc[end-1] == '}' && Space(doc, end) == len(doc) && utf8.Valid(doc)
 }
 
-// Close gives the offset after an object whose members have all been walked: an object that is read anyway need not be
-// skipped to find its end. Of what is no object it is where the walk stopped.
+// Close returns the offset after an object whose members have all been walked, so that an object that is read anyway
+// need not be skipped to find its end. If doc is not an object, it is where the walk stopped.
 func (m *Members) Close() int {
 	i := Space(m.doc, m.pos)
 	if i < len(m.doc) && m.doc[i] == '}' {
@@ -86,8 +87,8 @@ func (m *Members) Next() bool {
 	return m.take(Skip(m.doc, m.pos))
 }
 
-// NextName moves to the name of the next member and leaves its value alone. One of [Members.Skip], [Members.Elements] and
-// [Members.Walk] has to follow: an array that is walked anyway is then not skipped first.
+// NextName moves to the name of the next member without reading its value. One of [Members.Skip], [Members.Elements]
+// and [Members.Walk] has to follow. So an array that is walked anyway is not skipped first.
 func (m *Members) NextName() bool {
 	i := Space(m.doc, m.pos)
 	if i < len(m.doc) && m.doc[i] == ',' {
@@ -115,13 +116,13 @@ func (m *Members) NextName() bool {
 // Skip sets Value and End after a NextName, and reports whether there is a value.
 func (m *Members) Skip() bool { return m.take(Skip(m.doc, m.pos)) }
 
-// SkipTo is [Members.Skip] for a value of which is known where it begins and ends. It reports false where another one stands.
+// SkipTo is [Members.Skip] for a value whose start and end are known. It returns false if the value is somewhere else.
 func (m *Members) SkipTo(start, end int) bool {
 	return m.pos == start && end <= len(m.doc) && m.take(end)
 }
 
-// Elements walks the value after a NextName where it is an array, and reports whether it was one. The offsets that visit
-// gets are those in the document.
+// Elements walks the value after a NextName if it is an array, and reports whether it was one. The offsets passed to
+// visit are relative to the document.
 func (m *Members) Elements(visit func(start, end int)) bool {
 	if m.pos >= len(m.doc) || m.doc[m.pos] != '[' {
 		return false
@@ -137,8 +138,8 @@ func (m *Members) Elements(visit func(start, end int)) bool {
 	return m.take(end)
 }
 
-// Walk is [Members.Elements] for elements whose own walk finds their end: read gets where an element begins and gives the
-// offset after it, or what is not above start to end the walk there, and the walk over the members with it.
+// Walk is [Members.Elements] for elements whose own walk finds their end: read receives the start of an element and
+// returns the offset after it. A result that is not above start ends this walk, and the walk over the members as well.
 func (m *Members) Walk(read func(start int) (end int)) bool {
 	if m.pos >= len(m.doc) || m.doc[m.pos] != '[' {
 		return false
@@ -192,8 +193,8 @@ func (e *Elements) Next() bool {
 	return e.NextStart() && e.Take(Skip(e.doc, e.Start))
 }
 
-// NextStart moves to the start of the next element and leaves its value alone. [Elements.Take] has to follow, with the
-// offset after the element: one that is read anyway is then not skipped first.
+// NextStart moves to the start of the next element without reading its value. [Elements.Take] has to follow, with the
+// offset after the element. So an element that is read anyway is not skipped first.
 func (e *Elements) NextStart() bool {
 	i := Space(e.doc, e.pos)
 	if i < len(e.doc) && e.doc[i] == ',' {
@@ -216,7 +217,7 @@ func (e *Elements) Take(end int) bool {
 	return true
 }
 
-// Count is the number of elements of an array, or of members of an object; 0 for anything else.
+// Count returns the number of elements of an array, or of members of an object; 0 for anything else.
 func Count(doc []byte) int {
 	n := 0
 	if IsObject(doc) {
@@ -231,7 +232,7 @@ func Count(doc []byte) int {
 	return n
 }
 
-// Get is the raw value of the first member of that name, or nil.
+// Get returns the raw value of the first member with that name, or nil.
 func Get(object []byte, name string) []byte {
 	for m := Object(object); m.Next(); {
 		if string(m.Key) == name {
@@ -252,7 +253,7 @@ func Path(object []byte, names ...string) []byte {
 	return object
 }
 
-// Space is the offset of the first byte at or after i that is not JSON white space.
+// Space returns the offset of the first byte at or after i that is not JSON white space.
 func Space(doc []byte, i int) int {
 	for i < len(doc) {
 		switch doc[i] {
@@ -265,7 +266,8 @@ func Space(doc []byte, i int) int {
 	return i
 }
 
-// Skip is the offset after the value that starts at i. After the last byte, or at a byte that starts no value, it is i.
+// Skip returns the offset after the value that starts at i. After the last byte, or at a byte that does not start a
+// value, it returns i.
 func Skip(doc []byte, i int) int {
 	if i >= len(doc) {
 		return i
@@ -290,15 +292,16 @@ func Skip(doc []byte, i int) int {
 	return i
 }
 
-// From these lengths on a value is handed to the JSON library's vectorised skip, which costs a tenth of a microsecond to call
-// and then runs several times faster than the loops here.
+// Values of at least these lengths are passed to the JSON library's vectorised skip, which costs a tenth of a
+// microsecond to call and then runs several times faster than the loops here.
 const (
 	longValue  = 192 // objects and arrays, without the long strings in them
 	longString = 128
 )
 
-// skipNested finds the bracket that closes the one at i. It counts both kinds alike: in a valid document they match. A value
-// of many parts is handed to the library; one that is long because of a string in it is not, as that has been skipped.
+// skipNested finds the bracket that closes the one at i. It does not distinguish the two kinds, which match in a valid
+// document. A value of many parts is passed to the library; a value that is long only because of a string is not, since
+// that string has been skipped already.
 func skipNested(doc []byte, i int) int {
 	start, depth, inStrings := i, 0, 0
 	for handed := false; i < len(doc); {
@@ -329,15 +332,16 @@ func skipNested(doc []byte, i int) int {
 	return i
 }
 
-// skipLong is the offset after a long value, not ok where the library finds no value, which it tells by a negative
-// start; the end it then gives may lie after the document.
+// skipLong returns the offset after a long value. ok is false if the library finds no value, which it signals by a
+// negative start; the end that it then returns may be after the document.
 func skipLong(doc []byte, i int) (end int, ok bool) {
 	start, n := decoder.Skip(doc[i:])
 	return i + n, start >= 0 && n > 0
 }
 
-// skipString is the offset after the closing quote of the string that opens at i. It looks at eight bytes at a time for
-// a quote or a backslash: agents' texts are full of escapes, which makes a search for the next quote alone stop too often.
+// skipString returns the offset after the closing quote of the string that opens at i. It checks eight bytes at a time
+// for a quote or a backslash: agents' texts are full of escapes, at which a search for just the next quote would stop
+// too often.
 func skipString(doc []byte, i int) int {
 	const ones, highs, quotes, slashes = 0x0101010101010101, 0x8080808080808080, 0x2222222222222222, 0x5c5c5c5c5c5c5c5c
 	start := i
@@ -395,7 +399,8 @@ func IsFalse(v []byte) bool { return string(v) == "false" }
 // IsNumber reports whether the value is a number.
 func IsNumber(v []byte) bool { return len(v) > 0 && (v[0] == '-' || v[0]-'0' <= 9) }
 
-// Body is the still-escaped inside of a string value, nil when v is not a string. The body of "" is empty, not nil.
+// Body returns the content of a string value, still escaped; nil if v is not a string. The body of "" is empty, not
+// nil.
 func Body(v []byte) []byte {
 	if !IsString(v) {
 		return nil
@@ -403,8 +408,8 @@ func Body(v []byte) []byte {
 	return v[1 : len(v)-1 : len(v)-1]
 }
 
-// Int reads an integer value. Numbers with a fraction or an exponent are read when they are whole; anything else,
-// and what does not fit an int64, is not ok.
+// Int reads an integer value. Numbers with a fraction or an exponent are accepted if they are whole. For anything else,
+// and for numbers that do not fit an int64, ok is false.
 func Int(v []byte) (n int64, ok bool) {
 	if !IsNumber(v) {
 		return 0, false

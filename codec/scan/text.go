@@ -18,24 +18,24 @@ import (
 // MaxDepth is the deepest nesting that [Valid] accepts: the limit of the validator underneath.
 const MaxDepth = 4096
 
-// WellFormed reports whether doc is one JSON value in valid UTF-8, no deeper than [MaxDepth]. It is enough to walk doc and
-// to pass it on; what is copied out of its strings into documents of ours has to be [Valid].
+// WellFormed reports whether doc is one JSON value in valid UTF-8, no deeper than [MaxDepth]. That suffices to walk doc
+// and to pass it on; what is copied from its strings into our own documents has to be [Valid].
 func WellFormed(doc []byte) bool { return sonic.Valid(doc) && utf8.Valid(doc) && !isBrokenScalar(doc) }
 
-// isBrokenScalar reports whether doc is a string, a number or a literal and has no end. sonic does not notice that in a
-// string of 64 bytes and more, nor in a literal whose missing letters stand in memory after doc.
+// isBrokenScalar reports whether doc is a string, a number or a literal without its end. sonic does not notice that in
+// a string of 64 bytes or more, nor in a literal whose missing letters happen to follow doc in memory.
 func isBrokenScalar(doc []byte) bool {
 	i := Space(doc, 0)
 	return i < len(doc) && doc[i] != '{' && doc[i] != '[' && !json.Valid(doc)
 }
 
-// Valid reports whether doc is [WellFormed] with nothing in its strings that JSON does not allow: no raw control
-// characters, no escapes that are none. The JSON library looks at neither.
+// Valid reports whether doc is [WellFormed] and its strings contain neither raw control characters nor invalid escapes.
+// The JSON library checks neither.
 func Valid(doc []byte) bool { return WellFormed(doc) && TextIsValid(doc) }
 
-// TextIsValid reports whether a document that is [WellFormed] is [Valid]. It looks at every backslash and every control
-// character, eight bytes at a time. In a document whose structure is valid, backslashes stand in strings only. Control
-// characters may stand between tokens, in pretty-printed documents: then the strings are looked at one by one.
+// TextIsValid reports whether a document that is [WellFormed] is [Valid]. It checks every backslash and every control
+// character, eight bytes at a time. In a document with a valid structure, backslashes occur only in strings. Control
+// characters may also occur between tokens, in pretty-printed documents: then the strings are checked one by one.
 func TextIsValid(doc []byte) bool {
 	const ones, highs, slashes, floor = 0x0101010101010101, 0x8080808080808080, 0x5c5c5c5c5c5c5c5c, 0x2020202020202020
 	pretty := false
@@ -50,7 +50,7 @@ func TextIsValid(doc []byte) bool {
 			}
 			i += bits.TrailingZeros64(found) / 8 // the lowest mark is exact, whatever borrows do above it
 		}
-		for i+1 < len(doc) && doc[i] == '\\' && escaped[doc[i+1]] != 0 { // escapes often stand side by side
+		for i+1 < len(doc) && doc[i] == '\\' && escaped[doc[i+1]] != 0 { // escapes are often adjacent
 			i += 2
 		}
 		if i == len(doc) {
@@ -74,8 +74,8 @@ func TextIsValid(doc []byte) bool {
 	return !pretty || !controlInString(doc)
 }
 
-// Explain says why doc is not [Valid], as the end of a sentence about it, with positions counted from zero. It is slow
-// and allocates: for error messages only.
+// Explain returns why doc is not [Valid], as the end of a sentence about it, with positions counted from zero. It is
+// slow and allocates: use it only for error messages.
 func Explain(doc []byte) string {
 	var syntax *json.SyntaxError
 	if err := json.Unmarshal(doc, new(json.RawMessage)); errors.As(err, &syntax) {
@@ -91,7 +91,7 @@ func Explain(doc []byte) string {
 	if len(doc) > 0 && json.Valid(doc) && !sonic.Valid(doc) {
 		return fmt.Sprintf("is nested deeper than %d levels", MaxDepth)
 	}
-	return "holds an escape or a control character that JSON does not allow"
+	return "contains an escape or a control character that JSON does not allow"
 }
 
 // controlInString looks for a byte below 0x20 inside a string.
@@ -123,14 +123,14 @@ func Text(body []byte) string {
 	return string(Unescape(make([]byte, 0, len(body)), body))
 }
 
-// Unescape appends the text that a string body stands for. A surrogate without its partner becomes U+FFFD, and an
-// escape that is no escape is copied as it stands. dst and body must not overlap.
+// Unescape appends the decoded text of a string body. A surrogate without its partner becomes U+FFFD, and an invalid
+// escape is copied unchanged. dst and body must not overlap.
 func Unescape(dst, body []byte) []byte {
 	plain := bytes.IndexByte(body, '\\')
 	if plain < 0 {
 		return append(dst, body...)
 	}
-	dst = slices.Grow(dst, len(body)) // no escape is shorter than what it stands for
+	dst = slices.Grow(dst, len(body)) // no escape is shorter than its decoded text
 	from := len(dst)
 	out := dst[from : from+len(body)]
 	n := copy(out, body[:plain])
@@ -161,8 +161,9 @@ func Unescape(dst, body []byte) []byte {
 	return dst[:from+n]
 }
 
-// copyPlain copies body from i to out from n up to the next backslash, and gives the offsets there. It copies eight bytes
-// while it looks at them, since in agents' texts escapes are close together. n is not above i, nor out shorter than body.
+// copyPlain copies body from i to out from n up to the next backslash, and returns the offsets there. It copies eight
+// bytes while it checks them, because escapes are close together in agents' texts. n must not be above i, nor out
+// shorter than body.
 func copyPlain(out []byte, n int, body []byte, i int) (int, int) {
 	const ones, highs, slashes = 0x0101010101010101, 0x8080808080808080, 0x5c5c5c5c5c5c5c5c
 	for ; i+8 <= len(body); i, n = i+8, n+8 {
@@ -180,11 +181,11 @@ func copyPlain(out []byte, n int, body []byte, i int) (int, int) {
 	return i, n
 }
 
-// escaped are the characters that escapes of two bytes stand for, by the second one; 0: it makes none.
+// escaped maps the second byte of a two-byte escape to its character; 0: there is no such escape.
 var escaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// unescapeRune reads the escape of four digits that text begins with, or the pair of them that makes a rune beyond U+FFFF.
-// size is 0 where the digits are none.
+// unescapeRune decodes the four-digit escape at the start of text, or the pair of them that encodes a rune above
+// U+FFFF. size is 0 if the digits are invalid.
 func unescapeRune(text []byte) (r rune, size int) {
 	r, ok := hex4(text[2:])
 	if !ok {
@@ -221,9 +222,9 @@ func hex4(b []byte) (rune, bool) {
 	return r, true
 }
 
-// Escape appends text as a string body: quotes, backslashes and control characters escaped, everything else as it is
-// (no escaping of <, > or &: it would change bytes that providers cache by). Each byte that is not UTF-8 becomes U+FFFD; only
-// such text makes it allocate beside dst.
+// Escape appends text as a string body: quotes, backslashes and control characters are escaped, everything else is
+// unchanged (escaping <, > or & would change bytes that provider caches compare). Each byte that is not UTF-8 becomes
+// U+FFFD; only such text makes it allocate, apart from dst.
 func Escape(dst, text []byte) []byte {
 	if !utf8.Valid(text) {
 		text = repaired(text)
@@ -244,7 +245,8 @@ func repaired(text []byte) []byte {
 	return out
 }
 
-// nextEscaped is the offset of the first byte of text from i on that is escaped. It looks at eight bytes at a time.
+// nextEscaped returns the offset of the first byte of text from i on that has to be escaped. It checks eight bytes at a
+// time.
 func nextEscaped(text []byte, i int) int {
 	const ones, highs, quotes, slashes, floor = 0x0101010101010101, 0x8080808080808080, 0x2222222222222222, 0x5c5c5c5c5c5c5c5c, 0x2020202020202020
 	for ; i+8 <= len(text); i += 8 {
@@ -289,7 +291,7 @@ func QuoteBody(dst, body []byte) []byte {
 	return append(dst, '"')
 }
 
-// Blank reports whether a string body holds nothing but white space, escaped or not.
+// Blank reports whether a string body contains nothing but white space, escaped or not.
 func Blank(body []byte) bool {
 	for i := 0; i < len(body); i++ {
 		switch body[i] {

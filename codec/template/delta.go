@@ -7,27 +7,27 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// Delta is the template of the frames that go on with one text: they differ from a frame before them in their piece of it and
-// in nothing else that a decoder reads. What stands around the piece was validated and read with the frame the template was
-// learned from.
+// Delta is the template of frames that continue one text: they differ from an earlier frame only in their piece of it,
+// and in nothing else that a decoder reads. Everything around the piece was validated and decoded with the frame from
+// which the template was learned.
 //
-// A template holds as long as the same bytes mean the same. A decoder forgets it when they no longer do.
+// A template is valid as long as the same bytes have the same meaning. A decoder forgets it when they no longer do.
 type Delta struct {
 	template Template
 	name     []byte // the event field
-	text     int    // which slot has the piece
+	text     int    // index of the slot with the piece
 	event    codec.Event
 	spans    []codec.Span
-	fits     bool // the newest frame has the template
-	wasted   int  // templates learned since the last frame that had one
+	fits     bool // the newest frame matches the template
+	wasted   int  // templates learned since the last match
 }
 
-// maxTemplates is after how many templates in a row that fitted no frame no further one is learned: some hosts put something
-// else into every one.
+// maxTemplates is the number of consecutive templates without a match after which no more are learned: with some hosts,
+// every frame is different.
 const maxTemplates = 8
 
-// noise are members that differ from frame to frame and say nothing: the padding that OpenAI adds to hide lengths, and
-// the number of the event.
+// noise lists members that differ from frame to frame without a meaning for decoders: the padding that OpenAI adds to
+// hide lengths, and the number of the event.
 var noise = [...]struct {
 	member []byte
 	digits bool
@@ -36,7 +36,7 @@ var noise = [...]struct {
 	{[]byte(`"obfuscation":"`), false},
 }
 
-// Learn takes the template of a frame whose only event, a piece of a text, is ev, in place of the template known before.
+// Learn replaces the template by that of a frame whose only event is ev, a piece of a text.
 func (d *Delta) Learn(name, data []byte, ev *codec.Event) {
 	d.Forget()
 	at, ok := place(data, ev.Raw)
@@ -55,7 +55,7 @@ func (d *Delta) Learn(name, data []byte, ev *codec.Event) {
 	d.fits = true
 }
 
-// place is where text stands in data between quotes, if it is a view of it.
+// place returns the offset of text in data if it is a view of a string there.
 func place(data, text []byte) (int, bool) {
 	if len(text) == 0 {
 		return 0, false
@@ -91,7 +91,7 @@ func appendNoise(dst []slot, data []byte, from, to int) []slot {
 	return dst
 }
 
-// Forget leaves a template that matches nothing.
+// Forget makes the template match nothing.
 func (d *Delta) Forget() {
 	d.template.Forget()
 	d.fits = false
@@ -100,12 +100,13 @@ func (d *Delta) Forget() {
 // Fits reports whether the newest frame has the template: it matched, or the template was learned from it.
 func (d *Delta) Fits() bool { return d.fits }
 
-// Emptied is a template that matches nothing, with the memory of this one.
+// Emptied returns a template that matches nothing and reuses the memory of this one.
 func (d *Delta) Emptied() Delta {
 	return Delta{template: d.template.emptied(), name: d.name[:0], spans: d.spans[:0]}
 }
 
-// Match gives the event of a frame that has the template, or nil. It is valid until the next call; its Raw is a view into data.
+// Match returns the event of a frame that matches the template, or nil. It is valid until the next call; its Raw is a
+// view into data.
 func (d *Delta) Match(name, data []byte) *codec.Event {
 	d.fits = false
 	spans, n, ok := d.template.Match(d.spans[:0], data)
@@ -127,7 +128,7 @@ func (d *Delta) Match(name, data []byte) *codec.Event {
 	return &d.event
 }
 
-// valid reports whether what fills a slot is surely JSON.
+// valid reports whether the content of a slot is certainly JSON.
 func (s *slot) valid(b []byte) bool {
 	if s.digits {
 		return b[0] != '0' || len(b) == 1
@@ -135,7 +136,7 @@ func (s *slot) valid(b []byte) bool {
 	return plainText(b)
 }
 
-// plainText reports whether a string body is UTF-8 and has no escapes but those of two letters.
+// plainText reports whether a string body is UTF-8 and has only two-character escapes.
 func plainText(b []byte) bool {
 	ascii := true
 	for i := 0; i < len(b); i++ {

@@ -7,8 +7,9 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// Frames is a stretch of an event stream taken apart into runs of frames that have the same template, and what stands between
-// them. All positions are in the stretch. It holds as long as nothing but what is in the slots of runs changes.
+// Frames is a part of an event stream, the stretch, split into runs of frames with the same template and what is
+// between them. All positions are relative to the stretch. It stays valid as long as only the content of the runs'
+// slots changes.
 type Frames struct {
 	Runs        []Run
 	matcher     Matcher
@@ -18,15 +19,15 @@ type Frames struct {
 	spans       []codec.Span // memory of Fresh
 }
 
-// Sample is a frame whose template others have.
+// Sample is a frame whose template other frames match.
 type Sample struct {
 	Start, End int
-	slots      int // in ofTemplates, up to and with its own
+	slots      int // in ofTemplates, up to and including its own
 }
 
-// Run is frames of one template that stand one after the other.
+// Run is consecutive frames of one template.
 type Run struct {
-	Template   int // whose frame stands before the run
+	Template   int // its frame precedes the run
 	Start, End int
 	Count      int
 	slots      int // in slots, before the first of the run
@@ -37,8 +38,8 @@ var (
 	blankLine  = []byte("\n\n")
 )
 
-// Cut takes a stretch apart that begins with a frame. Where lines end in another way than with a line feed, which is
-// rare, it finds no runs. The result is to be released.
+// Cut splits a stretch that begins with a frame. If lines do not end with a single line feed, which is rare, it finds
+// no runs. The caller has to release the result.
 func Cut(stretch []byte) *Frames {
 	f := framesPool.Get().(*Frames)
 	for at := 0; at < len(stretch) && !f.matcher.worn(); {
@@ -67,7 +68,7 @@ func Cut(stretch []byte) *Frames {
 	return f
 }
 
-// Release gives the memory back, if there is any. f must not be used afterwards.
+// Release returns the memory to its pool, if there is any. f must not be used afterwards.
 func (f *Frames) Release() {
 	if f == nil {
 		return
@@ -86,7 +87,7 @@ func shift(spans []codec.Span, by int) {
 	}
 }
 
-// add takes in a frame of the newest template.
+// add adds a frame of the newest template.
 func (f *Frames) add(start, length, slots int) {
 	newest := len(f.templates) - 1
 	if last := len(f.Runs) - 1; last >= 0 && f.Runs[last].End == start && f.Runs[last].Template == newest {
@@ -97,7 +98,7 @@ func (f *Frames) add(start, length, slots int) {
 	f.Runs = append(f.Runs, Run{newest, start, start + length, 1, slots})
 }
 
-// Sample is the frame of a template, and its slots.
+// Sample returns the frame of a template, and its slots.
 func (f *Frames) Sample(template int) (sample Sample, slots []codec.Span) {
 	from := 0
 	if template > 0 {
@@ -106,14 +107,14 @@ func (f *Frames) Sample(template int) (sample Sample, slots []codec.Span) {
 	return f.templates[template], f.ofTemplates[from:f.templates[template].slots]
 }
 
-// Slots are the slots of a run's frames, those of one frame after those of the other: per frame as many as the template has.
+// Slots returns the slots of a run's frames, frame by frame; each frame has as many as the template, per.
 func (f *Frames) Slots(r *Run) (slots []codec.Span, per int) {
 	_, of := f.Sample(r.Template)
 	return f.slots[r.slots : r.slots+r.Count*len(of)], len(of)
 }
 
-// Fresh is what repeats nothing: stretches between the runs, and what the frames of runs have in their slots. It is valid
-// until f is released.
+// Fresh returns everything that is not a repetition: what is between the runs, and the content of the slots of the
+// runs' frames. It is valid until f is released.
 func (f *Frames) Fresh(stretch []byte) []codec.Span {
 	at, list := 0, f.spans[:0]
 	for i := range f.Runs {
@@ -132,7 +133,7 @@ func (f *Frames) Fresh(stretch []byte) []codec.Span {
 	return list
 }
 
-// Frame is where a run's i-th frame stands.
+// Frame returns the position of a run's i-th frame.
 func (f *Frames) Frame(r *Run, i int) codec.Span {
 	sample, of := f.Sample(r.Template)
 	slots, per := f.Slots(r)
@@ -144,9 +145,9 @@ func (f *Frames) Frame(r *Run, i int) codec.Span {
 	return frame
 }
 
-// Pieces visits the pieces of text in the frames of a run after its first, of which text is the piece: a view into the
-// stretch. It stops at a frame in which something else differs that says anything, or of which it is not sure that it is
-// JSON, and gives how many frames it has visited.
+// Pieces visits the pieces of text in the frames of a run after its first frame, whose piece is text: a view into the
+// stretch. It stops at a frame that differs in anything else that has a meaning, or that may not be JSON, and returns
+// how many frames it has visited.
 func (f *Frames) Pieces(stretch []byte, r *Run, text []byte, visit func(piece codec.Span)) (visited int) {
 	slots, per := f.Slots(r)
 	piece := -1
@@ -179,7 +180,7 @@ func (f *Frames) Pieces(stretch []byte, r *Run, text []byte, visit func(piece co
 	return r.Count - 1
 }
 
-// endsWithNoise reports whether the value of a member that says nothing follows.
+// endsWithNoise reports whether the value of a member without meaning follows.
 func endsWithNoise(before []byte) bool {
 	for i := range noise {
 		if bytes.HasSuffix(before, noise[i].member) {

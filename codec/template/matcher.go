@@ -2,34 +2,34 @@ package template
 
 import "github.com/mnemeproxy/mneme/codec/scan"
 
-// Matcher is the template of the frames that most of a stream consists of, found by comparing a frame with the one before
-// it. It needs to know nothing of what frames mean: names, and the kinds of values, are the same in all that match.
+// Matcher is the template of the frames that make up most of a stream, found by comparing each frame with the previous
+// one. It does not interpret frames: names, and the types of values, are the same in all that match.
 type Matcher struct {
 	Template
-	wasted int // frames learned since the last that matched
+	wasted int // frames learned since the last match
 }
 
-// Streams whose every frame looks different are not compared any more after maxWasted frames, and long frames, which
-// are rare, are never kept.
+// Streams in which every frame is different are no longer compared after maxWasted frames, and long frames, which are
+// rare, are never kept.
 const (
 	maxWasted = 16
 	maxSample = 4 << 10
 )
 
-// MaxSlots is how many slots a matcher has at most.
+// MaxSlots is the maximum number of slots of a matcher.
 const MaxSlots = 16
 
-// Emptied is a matcher that has learned nothing, with the memory of this one.
+// Emptied returns a matcher that has learned nothing and reuses the memory of this one.
 func (r *Matcher) Emptied() Matcher { return Matcher{Template: r.emptied()} }
 
-// Used says that a frame has matched.
+// Used notes that a frame has matched.
 func (r *Matcher) Used() { r.wasted = 0 }
 
 // worn reports whether nothing more will be learned.
 func (r *Matcher) worn() bool { return r.wasted == maxWasted }
 
-// Learn compares a frame, which did not match, with the one learned before, whose place it takes. It reports whether there
-// is another template now.
+// Learn compares a frame that did not match with the one learned before, and replaces that one. It reports whether
+// there is another template now.
 func (r *Matcher) Learn(frame []byte) bool {
 	if r.wasted == maxWasted || len(frame) > maxSample {
 		return false
@@ -40,9 +40,9 @@ func (r *Matcher) Learn(frame []byte) bool {
 	return len(r.slots) > 0
 }
 
-// differences appends the strings and numbers of data that are others in sample, or nothing when the two differ elsewhere.
+// differences appends the strings and numbers of data that differ in sample, or nothing if the two differ elsewhere.
 func differences(dst []slot, data, sample []byte) []slot {
-	opened := -1 // where the body of the string around i begins; -1 outside of strings
+	opened := -1 // start of the body of the string around i; -1 outside of strings
 	i, j := 0, 0
 	for i < len(data) {
 		if j < len(sample) && data[i] == sample[j] {
@@ -50,7 +50,7 @@ func differences(dst []slot, data, sample []byte) []slot {
 			case data[i] == '\\':
 				i, j = i+1, j+1
 				if i == len(data) || j == len(sample) || data[i] != sample[j] {
-					return dst[:0] // begins to differ inside an escape; the next sample will do
+					return dst[:0] // the difference begins inside an escape; the next sample will do
 				}
 			case data[i] != '"':
 			case opened < 0:
@@ -88,7 +88,7 @@ func differences(dst []slot, data, sample []byte) []slot {
 	return dst
 }
 
-// isName reports whether the string whose closing quote stands at end is a member's name.
+// isName reports whether the string whose closing quote is at end is a member's name.
 func isName(data []byte, end int) bool {
 	next := scan.Space(data, end+1)
 	return next < len(data) && data[next] == ':'

@@ -8,19 +8,20 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// Template is a frame with slots: stretches in which other frames have something else. The zero value matches nothing.
+// Template is a frame with slots: ranges in which other frames differ. The zero value matches nothing.
 type Template struct {
 	frame []byte
 	slots []slot // in order; without any, nothing matches
 }
 
-// A slot is a stretch of the frame that others have something else in.
+// slot is a range of the frame in which other frames differ.
 type slot struct {
 	from, to int
-	digits   bool // digits, at least one; else the body of a string, without its quotes
+	digits   bool // one or more digits; otherwise the body of a string, without its quotes
 }
 
-// Match reports whether data begins with a frame of this template, and how long that is. It appends where the slots are in data.
+// Match reports whether data begins with a frame of this template, and its length. It appends the positions of the
+// slots in data.
 func (t *Template) Match(dst []codec.Span, data []byte) (slots []codec.Span, n int, ok bool) {
 	if len(t.slots) == 0 {
 		return dst, 0, false
@@ -47,11 +48,11 @@ func (t *Template) Match(dst []codec.Span, data []byte) (slots []codec.Span, n i
 	return dst, at + len(rest), true
 }
 
-// maxSlot is the longest string that a slot has, in bytes: where a quote is missing, the way to the next is not searched
-// again and again.
+// maxSlot is the longest string in a slot, in bytes. It prevents searching the same long way to the next quote again
+// and again if one is missing.
 const maxSlot = 16 << 10
 
-// length is how much of b fills the slot, -1 if nothing can.
+// length returns how many bytes of b belong to the slot, -1 if b does not fit it.
 func (s *slot) length(b []byte) int {
 	if s.digits {
 		if n := digits(b); n > 0 {
@@ -61,12 +62,12 @@ func (s *slot) length(b []byte) int {
 	}
 	n := stringEnd(b[:min(len(b), maxSlot)])
 	if n > 0 && bytes.IndexByte(b[:n], '\n') >= 0 {
-		return -1 // where the line ends, the string was cut
+		return -1 // the line ends inside the string
 	}
 	return n
 }
 
-// appendSlots appends where the slots are in the frame that the template was learned from.
+// appendSlots appends the positions of the slots in the frame from which the template was learned.
 func (t *Template) appendSlots(dst []codec.Span) []codec.Span {
 	for _, s := range t.slots {
 		dst = append(dst, codec.Span{Start: s.from, End: s.to})
@@ -74,13 +75,13 @@ func (t *Template) appendSlots(dst []codec.Span) []codec.Span {
 	return dst
 }
 
-// Forget leaves a template that matches nothing.
+// Forget makes the template match nothing.
 func (t *Template) Forget() { t.slots = t.slots[:0] }
 
-// emptied is a template that matches nothing, with the memory of this one.
+// emptied returns a template that matches nothing and reuses the memory of this one.
 func (t *Template) emptied() Template { return Template{frame: t.frame[:0], slots: t.slots[:0]} }
 
-// stringEnd is where the string body that b begins with has its closing quote, or -1.
+// stringEnd returns the offset of the closing quote of the string body at the start of b, or -1.
 func stringEnd(b []byte) int {
 	for from := 0; ; {
 		i := bytes.IndexByte(b[from:], '"')
@@ -99,7 +100,7 @@ func stringEnd(b []byte) int {
 	}
 }
 
-// digits is how many digits b begins with.
+// digits returns the number of digits at the start of b.
 func digits(b []byte) (n int) {
 	for n < len(b) && isDigit(b[n]) {
 		n++

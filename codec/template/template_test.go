@@ -19,8 +19,8 @@ func someFrame(t *rapid.T) []byte {
 		`{"sequence_number":` + number.Draw(t, "number") + `,"delta":"` + text.Draw(t, "text") + `","obfuscation":"` + text.Draw(t, "padding") + `"}` + "\n\n")
 }
 
-// What matches a template is the frame that it was learned from, with other things in its slots: nothing else differs.
-func TestWhatMatchesDiffersInTheHolesOnly(t *testing.T) {
+// A frame that matches a template differs from the one that it was learned from only in the slots.
+func TestMatchingFramesDifferOnlyInTheSlots(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var r Matcher
@@ -68,7 +68,7 @@ func TestFramesThatRepeatAreRecognised(t *testing.T) {
 	}
 }
 
-func TestLearningIsGivenUpWhereNoTwoFramesAreAlike(t *testing.T) {
+func TestLearningStopsIfNoTwoFramesAreAlike(t *testing.T) {
 	t.Parallel()
 	var r Matcher
 	learned := 0
@@ -83,7 +83,7 @@ func TestLearningIsGivenUpWhereNoTwoFramesAreAlike(t *testing.T) {
 	}
 }
 
-// A delta's template holds for frames that are its text, its number and its padding apart the same.
+// A delta's template matches frames that differ only in text, number and padding.
 func TestDeltasAreRecognisedWhateverTheirNoise(t *testing.T) {
 	t.Parallel()
 	frame := func(number int, text, padding string) []byte {
@@ -103,11 +103,11 @@ func TestDeltasAreRecognisedWhateverTheirNoise(t *testing.T) {
 		[]byte(strings.Replace(string(next), "10", "010", 1)), []byte(strings.Replace(string(next), `"m"`, `"n"`, 1)), next[:len(next)-1],
 	} {
 		if d.Match([]byte("delta"), other) != nil {
-			t.Errorf("%s was taken for one of the template", other)
+			t.Errorf("%s matched the template", other)
 		}
 	}
 	if d.Match([]byte("another"), next) != nil {
-		t.Error("an event of another name was taken for one of the template")
+		t.Error("an event with another name matched the template")
 	}
 	d.Forget()
 	if d.Match([]byte("delta"), next) != nil {

@@ -8,9 +8,10 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// The items of chat, responses and messages differ in names, and no name means two things. One walk reads them all.
+// The items of chat, responses and messages have different member names, but no name has two meanings. So one walk
+// reads them all.
 
-// item takes in one message or input item, and reports whether all that keys stand for has been seen.
+// item adds one message or input item, and reports whether everything that keys cover has been seen.
 func (s *speech) item(v []byte) (done bool) {
 	if scan.IsString(v) { // responses: an input that is a string
 		s.first.text(scan.Body(v))
@@ -41,8 +42,8 @@ func (s *speech) item(v []byte) (done bool) {
 	case tool:
 		return opened
 	case model:
-		if opened { // an answer to nothing but notes on the environment is part of the setting
-			s.answered = true // with nothing, perhaps
+		if opened { // an answer to just notes on the environment belongs to the opening
+			s.answered = true // possibly with nothing
 			s.answer.content(content)
 			s.answer.calls(v, wireType)
 		}
@@ -80,7 +81,7 @@ func speakerOf(role, wireType []byte) speaker {
 	return nobody
 }
 
-// turn takes in a user's message, unless it only sets the scene.
+// turn adds a user's message, unless it only sets the scene.
 func (t *transcript) turn(content []byte) {
 	before := len(t.stable)
 	t.content(content)
@@ -89,7 +90,7 @@ func (t *transcript) turn(content []byte) {
 	}
 }
 
-// content takes in a text or a list of blocks.
+// content adds a text or a list of blocks.
 func (t *transcript) content(v []byte) {
 	if scan.IsString(v) {
 		t.text(scan.Body(v))
@@ -100,7 +101,7 @@ func (t *transcript) content(v []byte) {
 	}
 }
 
-// block takes in one block of a content list, or a text that stands in its place.
+// block adds one block of a content list, or a text in its place.
 func (t *transcript) block(v []byte) {
 	if scan.IsString(v) {
 		t.text(scan.Body(v))
@@ -125,7 +126,7 @@ func (t *transcript) block(v []byte) {
 	}
 }
 
-// calls takes in the calls that stand beside an answer's content: chat's, or an item that is a call.
+// calls adds the calls that are not part of an answer's content: those of chat, or an item that is a call.
 func (t *transcript) calls(v, wireType []byte) {
 	if len(wireType) > 0 && string(wireType) != "message" {
 		t.call(v)
@@ -146,7 +147,7 @@ func (t *transcript) calls(v, wireType []byte) {
 	}
 }
 
-// call takes in the name of a call and what it is given: JSON text in a string, JSON as it is, or free text.
+// call adds the name of a call and its input: JSON text in a string, plain JSON, or free text.
 func (t *transcript) call(v []byte) {
 	var name, arguments, input []byte
 	for m := scan.Object(v); m.Next(); {
@@ -170,7 +171,7 @@ func (t *transcript) call(v []byte) {
 	}
 }
 
-// arguments takes in JSON text from a string body. Nothing at all stands for an empty object.
+// arguments adds JSON text from a string body. An empty body counts as an empty object.
 func (t *transcript) arguments(body []byte) {
 	if scan.Blank(body) {
 		body = []byte("{}")
@@ -179,7 +180,7 @@ func (t *transcript) arguments(body []byte) {
 	t.plainText(t.inner)
 }
 
-// answerItem takes in one item of an answer as requests will repeat it.
+// answerItem adds one item of an answer in the form in which requests will repeat it.
 func (t *transcript) answerItem(it *codec.Item) {
 	switch it.Type {
 	case codec.ItemText, codec.ItemRefusal:
@@ -193,11 +194,11 @@ func (t *transcript) answerItem(it *codec.Item) {
 	}
 }
 
-// mediaTrace is how much of a picture or file tells it from others, with its length: the end, because beginnings are
+// mediaTrace is how much of a picture or file identifies it, together with its length: the end, because beginnings are
 // alike.
 const mediaTrace = 64
 
-// media takes in a trace of a picture or file, however it is given.
+// media adds a trace of a picture or file, in whatever form it is given.
 func (t *transcript) media(v []byte) {
 	data := mediaText(v, 3)
 	if i := bytes.Index(data[:min(len(data), 200)], []byte(";base64,")); i >= 0 {

@@ -37,7 +37,7 @@ func mayHoldMoment(line []byte) bool {
 	return false
 }
 
-// startsWord reports whether a number or a name begins at i.
+// startsWord reports whether a number or a word begins at i.
 func startsWord(line []byte, i int) bool {
 	c := line[i]
 	if c-'0' > 9 && lower(c)-'a' > 25 {
@@ -48,9 +48,9 @@ func startsWord(line []byte, i int) bool {
 
 func isAlphanumeric(c byte) bool { return c-'0' <= 9 || lower(c)-'a' <= 25 }
 
-// moment is the length of the date or time that text begins with, 0 if there is none. Dates are those with a year:
-// 2026-11-20, 2026/11/20, 20.11.2026, 11/20/2026, November 20, 2026, 20 Nov 2026, Nov 20 14:05 2026, each with a weekday
-// before it and a time after it or not; times are 14:05 and the like.
+// moment returns the length of the date or time at the start of text, 0 if there is none. Dates have a year:
+// 2026-11-20, 2026/11/20, 20.11.2026, 11/20/2026, November 20, 2026, 20 Nov 2026, Nov 20 14:05 2026, each optionally
+// with a weekday before it and a time after it. Times are such as 14:05.
 func moment(text []byte) int {
 	at := 0
 	if n := word(text); n > 0 {
@@ -104,7 +104,7 @@ func digits(text []byte) (n int) {
 	return n
 }
 
-// gap is the offset after the spaces, commas and full stops at i.
+// gap returns the offset after the spaces, commas and full stops at i.
 func gap(text []byte, i int) int {
 	for i < len(text) && bytes.IndexByte([]byte(" ,.\t"), text[i]) >= 0 {
 		i++
@@ -112,7 +112,7 @@ func gap(text []byte, i int) int {
 	return i
 }
 
-// date is the length of the date that text begins with.
+// date returns the length of the date at the start of text.
 func date(text []byte) int {
 	if n := digits(text); n == 4 || n == 1 || n == 2 {
 		if n := numericDate(text, n); n > 0 {
@@ -122,7 +122,7 @@ func date(text []byte) int {
 	return namedDate(text)
 }
 
-// numericDate reads a date of three numbers, the first of which has first digits: the year stands first or last.
+// numericDate reads a date of three numbers, the first of which has first digits: the year is first or last.
 func numericDate(text []byte, first int) int {
 	at := first
 	if at >= len(text) || bytes.IndexByte([]byte("-/."), text[at]) < 0 {
@@ -167,7 +167,7 @@ func namedDate(text []byte) int {
 	return at + 4
 }
 
-// day is the offset after a day of the month at i and the gap that follows; i if there is none.
+// day returns the offset after a day of the month at i and the gap after it; i if there is none.
 func day(text []byte, i int) int {
 	n := digits(text[i:])
 	if n == 0 || n > 2 {
@@ -195,7 +195,7 @@ func isYear(text []byte) bool {
 	return len(text) >= 4 && (string(text[:2]) == "19" || string(text[:2]) == "20")
 }
 
-// clock is the length of the time that text begins with, zone included.
+// clock returns the length of the time at the start of text, including the zone.
 func clock(text []byte) int {
 	n := digits(text)
 	if n == 0 || n > 2 || n >= len(text) || text[n] != ':' || digits(text[n+1:]) != 2 {
@@ -211,7 +211,7 @@ func clock(text []byte) int {
 	return zone(text, at)
 }
 
-// zone is the offset after "Z", "+01:00", " AM", " UTC" and the like at i.
+// zone returns the offset after "Z", "+01:00", " AM", " UTC" and the like at i.
 func zone(text []byte, i int) int {
 	rest := bytes.TrimLeft(text[i:], " ")
 	at := len(text) - len(rest)
@@ -228,7 +228,7 @@ func zone(text []byte, i int) int {
 	return i
 }
 
-// isZone reports whether a word after a time is the mark of a zone.
+// isZone reports whether a word after a time is a zone.
 func isZone(word []byte) bool {
 	switch string(bytes.ToUpper(word)) {
 	case "Z", "AM", "PM", "UTC", "GMT", "CET", "CEST", "EST", "EDT", "CST", "CDT", "MST", "MDT", "PST", "PDT":

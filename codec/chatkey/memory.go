@@ -8,8 +8,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// Memory remembers the keys of conversations that have gone on beyond what keys stand for: an agent's opening comes again with
-// every turn and need not be read again. It remembers 4,096 in half a megabyte and may be used from any goroutine.
+// Memory caches the keys of conversations that have continued beyond the part that keys cover: an agent's opening is
+// resent with every turn and need not be read again. It holds 4,096 in half a megabyte and may be used concurrently.
 type Memory struct {
 	slots [4 << 10]atomic.Pointer[derived]
 }
@@ -20,11 +20,11 @@ type derived struct {
 }
 
 const (
-	openingItems  = 4 // mostly enough for keys: instructions, a question, its answer, and what shows that the answer is over
-	openingBlocks = 8 // of system text at most, where keys are remembered
+	openingItems  = 4 // usually enough for keys: instructions, a question, its answer, and an item that shows that the answer is complete
+	openingBlocks = 8 // maximum of system text for which keys are cached
 )
 
-// Derive gives what [Derive] gives, for a request of an account.
+// Derive returns the result of [Derive] for a request of an account.
 func (m *Memory) Derive(account string, surface codec.Format, body []byte, e *codec.Envelope) Keys {
 	if len(e.Items) < openingItems || len(e.Opening) > openingBlocks {
 		return Derive(surface, body, e)
@@ -43,8 +43,8 @@ func (m *Memory) Derive(account string, surface codec.Format, body []byte, e *co
 
 var openingSeed = maphash.MakeSeed()
 
-// openingHash stands for the system text and the first items of an account's request. It is made with a secret, so that
-// nobody can pick two that have the same.
+// openingHash hashes the system text and the first items of an account's request with a secret, so that nobody can
+// construct a collision.
 func openingHash(account string, surface codec.Format, body []byte, e *codec.Envelope) uint64 {
 	var room [8 * (2 + openingBlocks + openingItems)]byte
 	sums := binary.LittleEndian.AppendUint64(room[:0], maphash.String(openingSeed, account))

@@ -8,15 +8,15 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// maxText is how many bytes of what one side said count, well above the instructions of any agent, and maxLooked how many
-// of a text are looked at for them, with what is left out.
+// maxText is how many bytes of one side's text are used, well above the instructions of any agent, and maxLooked how
+// many bytes of a text are read for them, including what is omitted.
 const (
 	maxText   = 64 << 10
 	maxLooked = 16 * maxText
 )
 
-// transcript gathers the stable form of what one side said: the text without white space and without what clients change
-// on their own.
+// transcript collects the stable form of one side's text: without white space, and without what clients change by
+// themselves.
 type transcript struct {
 	stable []byte
 	plain  []byte // scratch: a text without its escapes
@@ -25,7 +25,7 @@ type transcript struct {
 
 func (t *transcript) full() bool { return len(t.stable) >= maxText }
 
-// text takes in a string body.
+// text adds a string body.
 func (t *transcript) text(body []byte) {
 	if t.full() {
 		return
@@ -35,7 +35,7 @@ func (t *transcript) text(body []byte) {
 	t.cut()
 }
 
-// plainText takes in a string body that clients do not change: all of it but white space.
+// plainText adds a string body that clients do not change: everything except white space.
 func (t *transcript) plainText(body []byte) {
 	if t.full() {
 		return
@@ -58,7 +58,7 @@ func looked(body []byte) []byte { return body[:min(len(body), maxLooked)] }
 
 func (t *transcript) cut() { t.stable = t.stable[:min(len(t.stable), maxText)] }
 
-// volatileTags enclose what clients write into the opening on their own (docs/wire/clients.md#1).
+// volatileTags enclose text that clients add to the opening by themselves (docs/wire/clients.md#1).
 var volatileTags = [...]string{
 	"system-reminder", "env", "environment", "environment_context", "environment_details", "environment_info",
 	"user_info", "workspace_info", "directories", "git_status", "current_date", "current_time", "cwd", "total_tokens",
@@ -66,7 +66,7 @@ var volatileTags = [...]string{
 	"mneme-recall", "deja-recall", "hook_context", "relevant-memories", "supermemory-context", "claude-mem-context",
 }
 
-// appendStable appends what is stable of a text.
+// appendStable appends the stable part of a text.
 func appendStable(dst, text []byte) []byte {
 	blocks := volatileBlocks{text: text}
 	for len(blocks.text) > 0 && len(dst) < maxText {
@@ -75,15 +75,15 @@ func appendStable(dst, text []byte) []byte {
 	return dst
 }
 
-// volatileBlocks goes through a text from one enclosed block that is to be left out to the next.
+// volatileBlocks iterates over the enclosed blocks of a text that have to be omitted.
 type volatileBlocks struct {
-	text     []byte                  // what is left of it
-	unclosed [len(volatileTags)]bool // tags that are not closed any more in what is left: nobody looks twice
-	tag      int                     // of the block that was passed over last; -1: there was none behind the text
+	text     []byte                  // remaining text
+	unclosed [len(volatileTags)]bool // tags without an end in the remaining text, so that it is searched only once
+	tag      int                     // of the block skipped last; -1: no block followed the text
 	size     int                     // of that block, with its tags
 }
 
-// next is the text up to the next block, or all that is left; the block is passed over.
+// next returns the text up to the next block, or all remaining text, and skips the block.
 func (b *volatileBlocks) next() (before []byte) {
 	text := b.text
 	for at := 0; ; {
@@ -108,7 +108,7 @@ func (b *volatileBlocks) next() (before []byte) {
 	}
 }
 
-// volatileTag is the index of the tag at the start of text, -1 if it is none of them.
+// volatileTag returns the index of the tag at the start of text, -1 if there is none.
 func volatileTag(text []byte) int {
 	for i, tag := range volatileTags {
 		if len(text) > len(tag) && string(text[:len(tag)]) == tag && (text[len(tag)] == '>' || text[len(tag)] == ' ') {
@@ -136,7 +136,7 @@ func byFirst(beginnings ...string) (table [256][]string) {
 	return table
 }
 
-// appendLines appends the lines that are stable, without white space and dates.
+// appendLines appends the stable lines, without white space and dates.
 func appendLines(dst, text []byte) []byte {
 	for len(text) > 0 && len(dst) < maxText {
 		line := text
@@ -199,13 +199,14 @@ func appendWords(dst, text []byte) []byte {
 	return dst[:n]
 }
 
-// setsScene reports whether a first message is one that clients write on their own before the user's. Its text has no white space.
+// setsScene reports whether a first message is one that clients send by themselves before the user's. stable has no
+// white space.
 func setsScene(stable []byte) bool {
 	return bytes.Contains(stable[:min(len(stable), 200)], []byte("settingupthecontextforourchat"))
 }
 
-// AppendSaid appends a text without the notes that clients enclose in it on their own: what a person, a tool or a model
-// said.
+// AppendSaid appends what a person, a tool or a model said: a text without the notes that clients add to it by
+// themselves.
 func AppendSaid(dst, text []byte) []byte {
 	for blocks := (volatileBlocks{text: text}); len(blocks.text) > 0; {
 		dst = append(dst, blocks.next()...)
@@ -213,7 +214,7 @@ func AppendSaid(dst, text []byte) []byte {
 	return dst
 }
 
-// Notes gives what [AppendSaid] leaves out of a text: the name of each note, and its size in bytes.
+// Notes yields what [AppendSaid] omits from a text: the name of each note, and its size in bytes.
 func Notes(text []byte) iter.Seq2[string, int] {
 	return func(yield func(string, int) bool) {
 		for blocks := (volatileBlocks{text: text}); len(blocks.text) > 0; {

@@ -8,7 +8,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// summaryWord is that of reasoning which is a summary.
+// summaryWord marks reasoning that is a summary.
 const summaryWord = "summary"
 
 var (
@@ -34,7 +34,7 @@ var (
 	}
 )
 
-// Lines writes events, one a line.
+// Lines writes events, one per line.
 func Lines(events []codec.Event) string {
 	var b strings.Builder
 	for i := range events {
@@ -122,7 +122,7 @@ func usage(u codec.Usage) string {
 	return fmt.Sprintf("in=%d read=%d write=%d out=%d think=%d", u.InputUncached, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning)
 }
 
-// Parse reads an event as [Line] writes it.
+// Parse parses the output of [Line].
 func Parse(line string) (codec.Event, error) {
 	word, rest, _ := strings.Cut(line, " ")
 	ev := codec.Event{Whole: strings.HasSuffix(word, "!"), Summary: word == summaryWord}

@@ -5,9 +5,9 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// Insertions gives what puts a text behind what a person said in an item, as a block of its own. In a chat message it goes to
-// the end of the text, because many hosts take nothing but strings, and what is sent must not depend on the form. None means
-// that the item has no place for it.
+// Insertions returns the insertions that add a text after what a person said in an item, as a block of its own. In a
+// chat message it is added to the end of the text, because many hosts accept only strings, and what is sent must not
+// depend on the form. No insertions means that the item has no place for it.
 func Insertions(form *codec.ClientTraits, body []byte, item codec.Span, text string) []codec.Insertion {
 	raw := item.Of(body)
 	if scan.IsString(raw) { // the input of Responses
@@ -38,16 +38,17 @@ func around(span codec.Span, front string, behind []byte) []codec.Insertion {
 	return []codec.Insertion{{At: span.Start, Text: []byte(front)}, {At: span.End, Text: behind}}
 }
 
-// room is for a text as JSON. About one byte in eight of what is recalled is escaped, and a few stand around it.
+// room returns a buffer for a text as JSON. About one byte in eight of recalled text is escaped, and a few bytes
+// surround it.
 func room(text string) []byte { return make([]byte, 0, len(text)+len(text)/8+64) }
 
-// appendBlock appends a text block that stands behind others, and what closes the list.
+// appendBlock appends a text block after others, and the end of the list.
 func appendBlock(dst []byte, form *codec.ClientTraits, text, closing string) []byte {
 	dst = append(append(append(dst, `,{"type":"`...), form.TextBlock...), `","text":`...)
 	return append(append(scan.Quote(dst, text), '}'), closing...)
 }
 
-// endOfText is where the text of the last of a list of blocks ends, 0 where that is no text.
+// endOfText returns where the text of the last block of a list ends, 0 if that block is not text.
 func endOfText(body []byte, list codec.Span) (at int) {
 	blocks := scan.Array(list.Of(body))
 	for blocks.Next() {

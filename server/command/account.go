@@ -88,7 +88,7 @@ func (c *AccountUpdate) Run(ctx context.Context, s *Env) error {
 	}
 	for _, amount := range []*store.USD{asked.Day, asked.Month} {
 		if amount != nil && *amount < 0 {
-			*amount = 0 // the server has no budgets that this could be an exception from
+			*amount = 0 // the server has no default budgets that this could differ from
 		}
 	}
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
@@ -132,7 +132,7 @@ func (c *AccountDelete) Run(ctx context.Context, s *Env) error {
 		case !c.Yes:
 			return errors.New("nothing was deleted; add --yes to delete it for good")
 		}
-		fmt.Fprintln(s.Err, "deleted; its space comes back within minutes")
+		fmt.Fprintln(s.Err, "deleted; its space is freed within minutes")
 		return nil
 	})
 }

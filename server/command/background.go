@@ -41,7 +41,7 @@ func (c *Up) Run(ctx context.Context, s *Env) error {
 		return err
 	}
 	if admin.Running(ctx, cfg.Data) {
-		return fmt.Errorf("a server runs on the data in %s already; see it with: mneme status", cfg.Data)
+		return fmt.Errorf("a server already runs on the data in %s; check it with: mneme status", cfg.Data)
 	}
 	program, err := c.program(&cfg)
 	if err != nil {
@@ -54,7 +54,7 @@ func (c *Up) Run(ctx context.Context, s *Env) error {
 	deadline := time.Now().Add(backgroundTimeout)
 	for !admin.Running(ctx, cfg.Data) {
 		if time.Now().After(deadline) {
-			return fmt.Errorf("the server does not come up; what it says: %s", keeper.Logs(program))
+			return fmt.Errorf("the server did not start; its log: %s", keeper.Logs(program))
 		}
 		select {
 		case <-ctx.Done():
@@ -162,7 +162,7 @@ func (c *Down) Run(ctx context.Context, s *Env) error {
 	}
 	for deadline := time.Now().Add(backgroundTimeout); admin.Running(ctx, cfg.Data); {
 		if time.Now().After(deadline) {
-			return errors.New("the server still drains; see it with: mneme status")
+			return errors.New("the server is still draining; check it with: mneme status")
 		}
 		select {
 		case <-ctx.Done():

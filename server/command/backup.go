@@ -19,13 +19,13 @@ type Backup struct {
 	File   string `arg:"" help:"File to write; - is standard output."`
 	On     string `placeholder:"FILE" help:"Write an incremental backup on this one."`
 
-	Overwrite bool `help:"Replace FILE if it is there."`
+	Overwrite bool `help:"Replace FILE if it exists."`
 }
 
 // Run writes a snapshot of the store while the server keeps running.
 func (c *Backup) Run(ctx context.Context, s *Env) error {
 	if _, err := os.Lstat(c.File); err == nil && c.File != "-" && !c.Overwrite {
-		return fmt.Errorf("%s is there already, and later backups may stand on it; name another file, or say --overwrite", c.File)
+		return fmt.Errorf("%s already exists, and later backups may be based on it; name another file, or add --overwrite", c.File)
 	}
 	var since uint64
 	if c.On != "" {
@@ -81,9 +81,9 @@ func (c *Restore) Run(ctx context.Context, s *Env) error {
 	if admin.Running(ctx, cfg.Data) {
 		return fmt.Errorf("a server runs on the data in %s; stop it, or restore into another directory with --data", cfg.Data)
 	}
-	removeIndex := func() error { // one left behind would index other turns
+	removeIndex := func() error { // an old index would contain other turns
 		if err := os.RemoveAll(indexDir(&cfg)); err != nil {
-			return fmt.Errorf("remove the search index of the data before: %w", err)
+			return fmt.Errorf("remove the search index of the former data: %w", err)
 		}
 		return nil
 	}

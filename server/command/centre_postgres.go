@@ -31,9 +31,9 @@ func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log 
 	switch cfg.Retention.MaxBytes {
 	case 0:
 	case config.Default().Retention.MaxBytes:
-		log.Info("memory in Postgres is bounded by its age alone; retention.max_bytes holds for the data directory")
+		log.Info("memory in Postgres is limited only by age; retention.max_bytes applies to the data directory")
 	default:
-		return nil, errors.New("memory in Postgres is not bounded by its size: take retention.max_bytes away, and set retention.max_age")
+		return nil, errors.New("memory in Postgres cannot be limited by size: remove retention.max_bytes, and set retention.max_age")
 	}
 	id, err := m.Arrivals().ID(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log 
 	return kept, nil
 }
 
-// openPacks opens the bucket with the bodies of a centre; nil where they are in its database.
+// openPacks opens the bucket with the bodies of a centre; nil if they are in its database.
 func openPacks(ctx context.Context, cfg *config.Config, centre string) (*pack.Packs, error) {
 	if cfg.Centre.Bodies == config.InPostgres {
 		return nil, nil //nolint:nilnil // there is no bucket
@@ -169,7 +169,7 @@ func (a postgresAccounts) Rollups(ctx context.Context, q store.RollupQuery, visi
 // SetRetention refuses rules that would not be enforced.
 func (a postgresAccounts) SetRetention(ctx context.Context, account string, r *store.Retention) error {
 	if r != nil && r.MaxBytes > 0 {
-		return notInPostgres("memory is not bounded by its size: give the account a max_age alone")
+		return notInPostgres("memory cannot be limited by size: give the account only a max_age")
 	}
 	return a.Accounts.SetRetention(ctx, account, r)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-// work is "mneme centre --worker": it shares in the work of a centre with memory in Postgres, and keeps nothing itself. What it
-// knows of accounts it follows as an edge does, in a directory that goes with it.
+// work is "mneme centre --worker": it shares the work of a centre with memory in Postgres, and stores nothing itself.
+// It follows the centre's roster of accounts as an edge does, in a temporary directory.
 func (c *CentreServe) work(ctx context.Context, s *Env) (err error) {
 	keepFilesPrivate()
 	data, err := os.MkdirTemp("", "mneme-worker-")
@@ -29,10 +29,10 @@ func (c *CentreServe) work(ctx context.Context, s *Env) (err error) {
 		return err
 	}
 	if cfg.Centre.Postgres == "" {
-		return errors.New("a worker shares a memory in Postgres: set centre.postgres to that of the centre")
+		return errors.New("a worker shares a memory in Postgres: set centre.postgres to the database of the centre")
 	}
 	if cfg.MasterKey == "" {
-		return fmt.Errorf("set %s to the master key of the centre: what accounts have as their credentials is masked in what is digested", config.EnvMasterKey)
+		return fmt.Errorf("set %s to the master key of the centre: the worker needs the credentials of accounts to mask them in what it digests", config.EnvMasterKey)
 	}
 	redactor, err := newRedactor(&cfg)
 	if err != nil {
@@ -78,7 +78,7 @@ func (c *CentreServe) work(ctx context.Context, s *Env) (err error) {
 	return nil
 }
 
-// workerName tells a worker from others.
+// workerName returns a name that distinguishes a worker from others.
 func workerName() string {
 	host, err := os.Hostname()
 	if err != nil {

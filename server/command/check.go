@@ -34,7 +34,7 @@ func (c *Check) Run(ctx context.Context, s *Env) error {
 			err = describeCheck(s, &report, findings)
 		}
 		if left := report.Findings - report.Repaired; err == nil && left > 0 {
-			err = fmt.Errorf("%d things are wrong", left)
+			err = fmt.Errorf("%s found", counted(left, "problem"))
 		}
 		return err
 	})

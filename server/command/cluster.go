@@ -113,7 +113,7 @@ type member interface {
 	keep(own *server.Engine, managed *admin.Engine) // replaces the node's own memory by the one that has more
 	widen(own *server.Engine)                       // adds what other nodes have
 	WriteOff(ctx context.Context, node uint16) error
-	leases() *quota.Leases // of limits shared with other nodes; nil: none are
+	leases() *quota.Leases // of limits shared with other nodes; nil if there are none
 	Close()
 }
 

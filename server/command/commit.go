@@ -24,7 +24,7 @@ type quorumRecorder struct {
 const outageRetry = 5 * time.Second
 
 func (q *quorumRecorder) refusal() error {
-	e := codec.Errorf(codec.KindStorage, "the brokers of the cluster do not take the exchange, and this edge is set to refuse what they do not have; try again in a moment")
+	e := codec.Errorf(codec.KindStorage, "the brokers of the cluster do not accept the exchange, and this edge is configured to refuse exchanges that they do not have; try again in a moment")
 	e.RetryAfter, e.Cause = outageRetry, cluster.ErrLocal
 	return e
 }
@@ -55,7 +55,7 @@ func (r *quorumRecording) Finish(ctx context.Context, closing *store.Closing) er
 		return err
 	}
 	if err := q.mark(context.WithoutCancel(ctx), r.account, r.ID()); err != nil {
-		q.log.Warn("the record of an exchange does not say that it is on this edge alone", "exchange", r.ID(), "error", err)
+		q.log.Warn("the record of an exchange could not be marked as being on this edge only", "exchange", r.ID(), "error", err)
 	}
 	if q.refuse {
 		return q.refusal()

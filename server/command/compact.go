@@ -32,15 +32,15 @@ func (c *Compact) Run(ctx context.Context, s *Env) error {
 		return err
 	}
 	if !here {
-		fmt.Fprintln(s.Out, "the data of the server are compacted")
+		fmt.Fprintln(s.Out, "the data of the server is compacted")
 		return nil
 	}
-	fmt.Fprintf(s.Out, "the data in %s takes %s; before, it took %s\n", cfg.Data, amount(sizeOf(cfg.Data)), amount(before))
+	fmt.Fprintf(s.Out, "the data in %s takes %s; before it took %s\n", cfg.Data, amount(sizeOf(cfg.Data)), amount(before))
 	return nil
 }
 
-// sizeOf adds up what the files of a directory take on the volume, which is less than their lengths: the database makes its
-// files larger than they are full. Files that go while it looks do not count.
+// sizeOf returns how much the files of a directory take on the volume, which is less than their lengths, because the
+// database preallocates files. Files that disappear meanwhile do not count.
 func sizeOf(dir string) (size int64) {
 	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, unseen error) error {
 		if unseen == nil && !entry.IsDir() {

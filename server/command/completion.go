@@ -16,7 +16,8 @@ type Completion struct {
 	Shell string `arg:"" enum:"bash,zsh,fish,powershell" help:"The shell: bash, zsh, fish or powershell."`
 }
 
-// completions ask "mneme complete" with the words before the one that is typed, and filter by that one themselves.
+// completions are scripts that run "mneme complete" with the words before the one being typed, and filter its output by
+// that word.
 var completions = map[string]string{
 	"bash": `_mneme() {
   local IFS=$'\n'
@@ -72,7 +73,7 @@ func (c *Complete) Run(s *Env) error {
 
 func candidates(node *kong.Node, words []string) (found []string) {
 	given := 0             // arguments so far
-	var waiting *kong.Flag // for its value
+	var waiting *kong.Flag // waits for its value
 	for _, word := range words {
 		switch {
 		case waiting != nil:

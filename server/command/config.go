@@ -54,7 +54,7 @@ func (c *ConfigCheck) Run(ctx context.Context, s *Env) error {
 	case outcome.File == "":
 		fmt.Fprintln(s.Out, "no configuration file; the environment and the defaults are valid")
 	default:
-		fmt.Fprintf(s.Out, "%s is good\n", outcome.File)
+		fmt.Fprintf(s.Out, "%s is valid\n", outcome.File)
 	}
 	return nil
 }

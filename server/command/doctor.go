@@ -105,7 +105,7 @@ func (c *Doctor) examine(ctx context.Context) []finding {
 	findings = append(findings, said.findings...)
 	if c.Cluster {
 		findings = append(findings, examineNodes(ctx, &cfg)...)
-		if !said.edge { // which has neither the password nor the credentials
+		if !said.edge { // an edge has neither the password nor the credentials
 			findings = append(findings, examineMemory(ctx, &cfg)...)
 		}
 	}
@@ -125,11 +125,11 @@ const answerTime = 10 * time.Second
 
 var errSilent = errors.New("the server does not answer")
 
-// asked is what the running server says, or without one the data.
+// asked is what the running server reports, or the data if none runs.
 type asked struct {
 	findings []finding
 	known    provided
-	edge     bool // it is one of a cluster
+	edge     bool // it is an edge of a cluster
 	silent   bool // the server does not answer
 }
 
@@ -185,8 +185,8 @@ func examineLocalHosts(ctx context.Context, routes *router.Router) (findings []f
 			line = fmt.Sprintf("providers: {%s: {base_url: \"http://%s/v1\"}}", h.preset, address)
 		}
 		findings = append(findings, finding{
-			"local host", good, fmt.Sprintf("%s answers at %s, and no provider leads to it", h.name, address),
-			fmt.Sprintf("To use it, put into the configuration: %s; its models are then %s/NAME", line, h.preset),
+			"local host", good, fmt.Sprintf("%s answers at %s, and no provider uses it", h.name, address),
+			fmt.Sprintf("To use it, add to the configuration: %s; its models are then %s/NAME", line, h.preset),
 		})
 	}
 	return findings
@@ -210,9 +210,9 @@ func answers(ctx context.Context, url string) bool {
 
 // examineModels reports how old the facts about models are: for newer models mneme uses general assumptions.
 func examineModels(cfg *config.Config, routes *router.Router) finding {
-	found := "what this mneme knows of them is of " + routes.ModelsAsOf()
+	found := "built-in facts of " + routes.ModelsAsOf()
 	if cfg.ModelsFile != "" {
-		found += ", with " + cfg.ModelsFile + " laid over it"
+		found += ", overridden by " + cfg.ModelsFile
 	}
 	return finding{"models", good, found, ""}
 }
@@ -254,8 +254,8 @@ func messageOf(err error) string {
 func examineServer(cfg *config.Config, running, silent bool) finding {
 	if silent {
 		return finding{
-			"server", problem, "the server on the data in " + cfg.Data + " takes connections and does not answer",
-			"It is stopped, or has far too much to do: see its log, or start it again",
+			"server", problem, "the server on the data in " + cfg.Data + " accepts connections but does not answer",
+			"It is suspended or overloaded: see its log, or restart it",
 		}
 	}
 	if !running {
@@ -282,14 +282,14 @@ func examineCertificate(cfg *config.Config) []finding {
 	until, left := leaf.NotAfter.Format(time.DateTime), time.Until(leaf.NotAfter)
 	switch {
 	case left <= 0:
-		return []finding{{check, problem, fmt.Sprintf("%s ended %s", file, until), "Renew it; a running server takes the new one by itself"}}
+		return []finding{{check, problem, fmt.Sprintf("%s expired %s", file, until), "Renew it; a running server picks up the new one by itself"}}
 	case left < renewBefore:
 		days := int((left + 12*time.Hour) / (24 * time.Hour))
-		return []finding{{check, warning, fmt.Sprintf("%s ends in %d days", file, days), "Renew it; a running server takes the new one by itself"}}
+		return []finding{{check, warning, fmt.Sprintf("%s expires in %d days", file, days), "Renew it; a running server picks up the new one by itself"}}
 	case !slices.ContainsFunc(cfg.Listen, func(text string) bool { return strings.HasPrefix(text, "tls:") }):
-		return []finding{{check, warning, file + " is used by no address", "Write tls: before the address under listen that is to use it"}}
+		return []finding{{check, warning, file + " is used by no address", "Put tls: before the address in listen that should use it"}}
 	}
-	return []finding{{check, good, fmt.Sprintf("%s is good until %s", file, until), ""}}
+	return []finding{{check, good, fmt.Sprintf("%s is valid until %s", file, until), ""}}
 }
 
 // scarceDisk is little more than the reserve, of at most 1 GiB, below which the store accepts nothing.
@@ -301,9 +301,9 @@ func examineData(cfg *config.Config, served bool) []finding {
 	info, err := os.Stat(cfg.Data)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return []finding{{"data", warning, "there is no data in " + cfg.Data + " yet", "The first start makes it: mneme serve"}}
+		return []finding{{"data", warning, "there is no data in " + cfg.Data + " yet", "The first start creates it: mneme serve"}}
 	case err != nil || !info.IsDir():
-		return []finding{{"data", problem, cfg.Data + " is no directory that can be read", "Name another one with --data, or give it to this user"}}
+		return []finding{{"data", problem, cfg.Data + " is not a readable directory", "Name another one with --data, or give this user access to it"}}
 	}
 	findings := []finding{private("data", cfg.Data, info)}
 	key := filepath.Join(cfg.Data, "master.key")
@@ -313,24 +313,24 @@ func examineData(cfg *config.Config, served bool) []finding {
 		findings = append(findings, finding{"master key", good, "comes from " + config.EnvMasterKey, ""})
 	case errors.Is(err, fs.ErrNotExist) && served:
 		findings = append(findings, finding{
-			"master key", warning, "there is no " + key + "; the server that runs has the key",
-			"It is well if " + config.EnvMasterKey + " is set where the server is started; if not, put the file back from a backup",
+			"master key", warning, "there is no " + key + "; the running server has the key",
+			"This is fine if " + config.EnvMasterKey + " is set where the server is started; otherwise restore the file from a backup",
 		})
 	case err != nil:
 		findings = append(findings, finding{
 			"master key", problem, key + " cannot be read",
-			"Put it back from a backup, or give the original key in " + config.EnvMasterKey,
+			"Restore it from a backup, or set the original key in " + config.EnvMasterKey,
 		})
 	default:
 		findings = append(findings, private("master key", key, info))
 	}
 	space, err := volume.SpaceOf(cfg.Data)
 	if err != nil {
-		return append(findings, finding{"disk", warning, "the free space could not be found out", ""})
+		return append(findings, finding{"disk", warning, "the free space could not be determined", ""})
 	}
 	disk := finding{"disk", good, amount(space.Free) + " free", ""}
 	if space.Free < scarceDisk {
-		disk.State, disk.Fix = warning, "Make room: new exchanges are refused before the volume is full"
+		disk.State, disk.Fix = warning, "Free some space: new exchanges are refused before the volume is full"
 	}
 	return append(findings, disk)
 }
@@ -347,20 +347,20 @@ func examineStore(ctx context.Context, cfg *config.Config) []finding {
 	}
 	findings := make([]finding, 0, len(damage))
 	for _, d := range damage {
-		fix := "Get out what can be read with mneme recover, or restore a backup with mneme restore"
+		fix := "Salvage what is readable with mneme recover, or restore a backup with mneme restore"
 		if d.Kept != "" {
-			fix = "The file as it was found is " + filepath.Join(cfg.Data, d.Kept) + "; take the note beside it away when it is no longer needed"
+			fix = "The damaged file is kept as " + filepath.Join(cfg.Data, d.Kept) + "; delete the note next to it when it is no longer needed"
 		}
 		findings = append(findings, finding{check, problem, d.String(), fix})
 	}
 	err = search.Examine(ctx, indexDir(cfg), func(d lexical.Damage) {
-		findings = append(findings, finding{check, warning, d.Error(), "Nothing is lost by it: the search index is built again at the next start"})
+		findings = append(findings, finding{check, warning, d.Error(), "Nothing is lost: the search index is rebuilt at the next start"})
 	})
 	if err != nil {
 		findings = append(findings, finding{check, warning, "the files of the search index cannot be read: " + err.Error(), ""})
 	}
 	if len(findings) == 0 {
-		findings = append(findings, finding{check, good, "its files are whole", ""})
+		findings = append(findings, finding{check, good, "its files are intact", ""})
 	}
 	return findings
 }
@@ -431,9 +431,9 @@ func indexFinding(s *search.Status) finding {
 	const check = "search index"
 	switch {
 	case s.Error != "":
-		return finding{check, problem, strings.TrimSuffix(s.Error, "."), "Make room on the volume, or give the index directory back to this user; it needs no restart"}
+		return finding{check, problem, strings.TrimSuffix(s.Error, "."), "Free some space on the volume, or give this user access to the index directory; no restart is needed"}
 	case s.Building:
-		return finding{check, warning, fmt.Sprintf("it is being rebuilt, %d changes to go", s.Lag), "Wait; searches find what is indexed so far"}
+		return finding{check, warning, fmt.Sprintf("it is being rebuilt, %d changes left", s.Lag), "Wait; until then searches find what is indexed so far"}
 	}
 	return finding{check, good, "it can be searched", ""}
 }
@@ -470,7 +470,7 @@ func examineProvider(ctx context.Context, p *router.Provider) (f finding, skew *
 	defer cancel()
 	scheme := "https://"
 	if _, port, _ := net.SplitHostPort(p.Address()); port != "443" {
-		scheme = "http://" // a TLS server answers too, if only with a refusal
+		scheme = "http://" // a TLS server answers too, with an error
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodHead, scheme+p.Address()+"/", http.NoBody)
 	if err != nil {
@@ -499,14 +499,14 @@ func whyUnreachable(err error) string {
 	case errors.As(err, &dns):
 		return ": its name cannot be resolved"
 	case errors.Is(err, neterr.Refused):
-		return ": nobody listens there"
+		return ": connection refused"
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Sprintf(" within %v", reachTimeout)
 	}
 	return ""
 }
 
-// mostSkew is how far clocks may differ: ids and the order of exchanges depend on ours, and certificates on both.
+// mostSkew is how far clocks may differ: ids and the order of exchanges depend on ours, certificates on both.
 const mostSkew = time.Minute
 
 // examineClock trusts the provider that agrees best with this machine.
@@ -519,9 +519,9 @@ func examineClock(skews []*time.Duration) finding {
 	}
 	switch {
 	case best == nil:
-		return finding{"clock", good, "not compared: no provider told the time", ""}
+		return finding{"clock", good, "not compared: no provider sent the time", ""}
 	case best.Abs() > mostSkew:
-		return finding{"clock", problem, fmt.Sprintf("%v away from every provider's", best.Abs().Round(time.Second)), "Let this machine's clock be set by NTP"}
+		return finding{"clock", problem, fmt.Sprintf("%v off every provider's", best.Abs().Round(time.Second)), "Synchronise this machine's clock by NTP"}
 	}
 	return finding{"clock", good, "agrees with the providers'", ""}
 }

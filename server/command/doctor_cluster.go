@@ -9,8 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/cluster"
 )
 
-// examineCluster looks at the part that the running server has in a cluster; nothing where it has none. It reports whether that
-// is an edge.
+// examineCluster checks the running server's role in a cluster, if it has one. edge reports whether that is an edge.
 func (c *Doctor) examineCluster(ctx context.Context) (findings []finding, edge bool) {
 	_ = c.manage(ctx, mustExist, func(client *admin.Client) error {
 		part, err := client.Cluster(ctx)
@@ -39,11 +38,11 @@ func edgeFindings(s *cluster.Shipping, now time.Time) (findings []finding) {
 	switch {
 	case s.Problem != "":
 		findings = append(findings, finding{
-			check, problem, s.Problem + "; " + waiting, "Nothing is lost: they are kept here, and shipped when it is back. See to cluster.nats and to the centre",
+			check, problem, s.Problem + "; " + waiting, "Nothing is lost: they are kept here, and shipped when it is back. Check cluster.nats and the centre",
 		})
 	case late:
 		findings = append(findings, finding{
-			check, warning, fmt.Sprintf("%s, the oldest for %s", waiting, now.Sub(s.Oldest).Round(time.Second)), "See whether mneme centre runs; they are kept here meanwhile",
+			check, warning, fmt.Sprintf("%s, the oldest for %s", waiting, now.Sub(s.Oldest).Round(time.Second)), "Check that mneme centre runs; they are kept here meanwhile",
 		})
 	default:
 		findings = append(findings, finding{check, good, "exchanges are shipped; " + waiting, ""})
@@ -52,7 +51,7 @@ func edgeFindings(s *cluster.Shipping, now time.Time) (findings []finding) {
 		findings = append(findings, identityFinding(s.Identity, now))
 	}
 	if skew := time.Duration(s.Skew) * time.Millisecond; !s.Confirmed.IsZero() && skew.Abs() > maxSkew {
-		findings = append(findings, finding{"clock of the centre", warning, fmt.Sprintf("it is %s off this one", skew), "Set both clocks by NTP: lists are in the order of ids, which are made of the time"})
+		findings = append(findings, finding{"clock of the centre", warning, fmt.Sprintf("it is %s off this one", skew), "Synchronise both clocks by NTP: lists are ordered by ids, which contain the time"})
 	}
 	return findings
 }
@@ -64,13 +63,13 @@ func identityFinding(i *cluster.Identity, now time.Time) finding {
 	const check = "accounts and keys"
 	switch {
 	case i.Problem != "":
-		return finding{check, problem, i.Problem, "Those that this edge has hold meanwhile; changes at the centre do not reach it"}
+		return finding{check, problem, i.Problem, "The edge keeps using those that it has; changes at the centre do not reach it"}
 	case i.Heard.IsZero():
-		return finding{check, warning, "the centre was never heard", "See whether mneme centre runs, with the same MNEME_CLUSTER_KEY"}
+		return finding{check, warning, "the centre was never heard", "Check that mneme centre runs, with the same MNEME_CLUSTER_KEY"}
 	case now.Sub(i.Heard) > lateBeat:
-		return finding{check, warning, "the centre was last heard " + ago(now, i.Heard), "Those that this edge has hold meanwhile; what is revoked at the centre still opens this edge"}
+		return finding{check, warning, "the centre was last heard " + ago(now, i.Heard), "The edge keeps using those that it has; it still accepts keys revoked at the centre"}
 	}
-	return finding{check, good, "those of the centre hold here", ""}
+	return finding{check, good, "those of the centre are in effect here", ""}
 }
 
 func centreFinding(s *cluster.Arriving) finding {
@@ -84,8 +83,8 @@ func centreFinding(s *cluster.Arriving) finding {
 		return finding{check, problem, s.Problem, "The edges keep what they have recorded meanwhile"}
 	case s.Aside > 0:
 		return finding{
-			check, warning, counted(s.Aside, "exchange") + " of edges cannot be kept, and wait aside, in the database or in the folder of that name in the data directory",
-			"The log says why; one whose account is missing is taken once the account is there: mneme account create",
+			check, warning, counted(s.Aside, "exchange") + " of edges could not be stored and are kept aside, in the database or in the folder \"aside\" of the data directory",
+			"The log says why; one whose account is missing is stored once the account exists: mneme account create",
 		}
 	case refused > 0:
 		return finding{check, warning, fmt.Sprintf("%d messages were refused since the start", refused), "The log says why: another MNEME_CLUSTER_KEY, or a later version of mneme on an edge"}

@@ -10,8 +10,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog/pack"
 )
 
-// examineMemory looks at the database and the bucket of a centre; nothing where it has none. In the bucket it writes an object,
-// and takes it away.
+// examineMemory checks the database and the bucket of a centre, if it has them. In the bucket it writes an object and
+// deletes it.
 func examineMemory(ctx context.Context, cfg *config.Config) []finding {
 	if cfg.Centre.Postgres == "" {
 		return nil
@@ -32,14 +32,14 @@ func examineDatabase(ctx context.Context, cfg *config.Config) finding {
 	return databaseFinding(check, &c)
 }
 
-// databaseFinding says the worst that there is to say of a database.
+// databaseFinding returns the worst finding about a database.
 func databaseFinding(check string, c *catalog.Condition) finding {
 	found := "Postgres " + c.Version
 	switch {
 	case c.Tables == 0:
-		found += ", without tables: mneme centre makes them"
+		found += ", without tables: mneme centre creates them"
 	case c.Tables < c.Known:
-		found += fmt.Sprintf(", tables of version %d: mneme centre makes %d of them when it starts", c.Tables, c.Known)
+		found += fmt.Sprintf(", tables of version %d: mneme centre upgrades them to %d when it starts", c.Tables, c.Known)
 	default:
 		found += fmt.Sprintf(", tables of version %d", c.Tables)
 	}
@@ -49,25 +49,25 @@ func databaseFinding(check string, c *catalog.Condition) finding {
 	}
 	switch {
 	case c.Tables > c.Known:
-		return finding{check, problem, fmt.Sprintf("%s, and this program knows %d", found, c.Known), "Use a later program"}
+		return finding{check, problem, fmt.Sprintf("%s, but this program knows versions up to %d", found, c.Known), "Use a newer release"}
 	case c.ReadOnly:
-		return finding{check, problem, found + ", which takes no changes", "Name the primary in centre.postgres: a standby takes none"}
+		return finding{check, problem, found + ", which is read-only", "Name the primary in centre.postgres: a standby is read-only"}
 	case !c.Fsync || c.Commit == "off":
 		return finding{
-			check, problem, fmt.Sprintf("%s, fsync %v, synchronous_commit %s: a crash loses what edges have let go of", found, c.Fsync, c.Commit),
+			check, problem, fmt.Sprintf("%s, fsync %v, synchronous_commit %s: a crash loses what edges no longer keep", found, c.Fsync, c.Commit),
 			"Turn both on",
 		}
 	case synchronous && c.Connected == 0:
-		return finding{check, problem, found + ", which is not connected: nothing is committed", "See to the standby"}
+		return finding{check, problem, found + ", which is not connected: nothing is committed", "Reconnect the standby"}
 	case c.Skew.Abs() > maxSkew:
-		return finding{check, warning, fmt.Sprintf("%s; its clock is %s off this one", found, c.Skew.Round(time.Millisecond)), "Set both clocks by NTP"}
+		return finding{check, warning, fmt.Sprintf("%s; its clock is %s off this one", found, c.Skew.Round(time.Millisecond)), "Synchronise both clocks by NTP"}
 	case !synchronous:
 		return finding{
-			check, warning, fmt.Sprintf("%s, synchronous_commit %s, no synchronous standby: what edges have let go of is on one machine", found, c.Commit),
-			"Name one in synchronous_standby_names where the loss of that machine is to lose nothing",
+			check, warning, fmt.Sprintf("%s, synchronous_commit %s, no synchronous standby: what edges no longer keep is on one machine", found, c.Commit),
+			"Name one in synchronous_standby_names if the loss of that machine must not lose data",
 		}
 	case c.Connected < 0:
-		found += ", of which this user may not see whether it is connected"
+		found += ", but this user may not see whether it is connected"
 	}
 	return finding{check, good, found, ""}
 }
@@ -78,19 +78,19 @@ func examineBucket(ctx context.Context, address string) finding {
 	defer cancel()
 	packs, err := pack.Open(ctx, address, "doctor", 0)
 	if err != nil {
-		return finding{check, problem, err.Error(), "Correct centre.bodies, its service, or the rights there; edges keep what they record meanwhile"}
+		return finding{check, problem, err.Error(), "Correct centre.bodies, its service, or its permissions; edges keep what they record meanwhile"}
 	}
 	switch keeps, err := packs.KeepsVersions(ctx); {
 	case err != nil:
-		return finding{check, warning, err.Error(), "See that it keeps none: what is erased would be in them"}
+		return finding{check, warning, err.Error(), "Make sure that it keeps no former versions: they would contain erased data"}
 	case keeps:
 		return finding{
-			check, warning, address + " keeps former versions: what is erased is in these",
-			"Have a rule of the bucket delete them after a while, or use a bucket without versions",
+			check, warning, address + " keeps former versions, which contain erased data",
+			"Add a lifecycle rule that deletes them after a while, or use a bucket without versioning",
 		}
 	}
 	return finding{check, good, address + " can be written, read and deleted in, and keeps no former versions", ""}
 }
 
-// bucketTime is how long the service of a bucket may take to answer all that it is asked.
+// bucketTime is how long the service of a bucket may take to answer all requests of a check.
 const bucketTime = 15 * time.Second

@@ -59,9 +59,9 @@ func TestTheDoctorLooksAtTheDatabaseOfTheCentre(t *testing.T) {
 	kept.Close()
 	look(warning, "tables of version 3, synchronous_commit on, no synchronous standby")
 	do("alter role mneme set synchronous_commit = off")
-	look(problem, "a crash loses what edges have let go of")
+	look(problem, "a crash loses what edges no longer keep")
 	do("alter role mneme reset synchronous_commit", "alter role mneme set default_transaction_read_only = on")
-	look(problem, "takes no changes")
+	look(problem, "read-only")
 	do("alter role mneme reset default_transaction_read_only")
 	at += "&pool_max_conns=8" // which is for the centre, and not for the server
 	look(warning, "no synchronous standby")
@@ -86,7 +86,7 @@ func TestTheDoctorLooksAtTheDatabaseOfTheCentre(t *testing.T) {
 	look(good, "may not see whether it is connected")
 	at = own
 	do("update mneme.meta set value = '99' where name = 'version'")
-	look(problem, "this program knows 3")
+	look(problem, "this program knows versions up to 3")
 	at = "postgres://mneme:hunter2@127.0.0.1:1/memory"
 	look(problem, "cannot be reached")
 	at = "postgres://mneme:hunter2@127.0.0.1:port/memory"

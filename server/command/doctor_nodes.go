@@ -25,7 +25,7 @@ func examineNodes(ctx context.Context, cfg *config.Config) []finding {
 	}
 	nodes, err := cluster.Survey(ctx, o, surveyTime)
 	if err != nil {
-		return []finding{{check, problem, err.Error(), "See to cluster.nats"}}
+		return []finding{{check, problem, err.Error(), "Check cluster.nats"}}
 	}
 	return nodeFindings(nodes, time.Now())
 }
@@ -34,7 +34,7 @@ func examineNodes(ctx context.Context, cfg *config.Config) []finding {
 func nodeFindings(nodes []cluster.Node, now time.Time) (findings []finding) {
 	const check = "cluster"
 	if len(nodes) == 0 {
-		return []finding{{check, problem, "no node has answered", "See that nodes run, with the same MNEME_CLUSTER_KEY as here"}}
+		return []finding{{check, problem, "no node has answered", "Check that nodes run, with the same MNEME_CLUSTER_KEY as here"}}
 	}
 	centres := 0
 	names, versions, masterKeys := map[string]int{}, map[string][]string{}, map[string][]string{}
@@ -49,7 +49,7 @@ func nodeFindings(nodes []cluster.Node, now time.Time) (findings []finding) {
 		findings = append(findings, nodeFinding(n, now))
 	}
 	if centres != 1 {
-		findings = append(findings, finding{check, problem, counted(centres, "centre") + " answered", "Exactly one has to run, beside its workers: mneme centre. Edges keep what they record meanwhile"})
+		findings = append(findings, finding{check, problem, counted(centres, "centre") + " answered", "Exactly one has to run, besides its workers: mneme centre. Edges keep what they record meanwhile"})
 	}
 	for name, n := range names {
 		if n > 1 {
@@ -57,14 +57,14 @@ func nodeFindings(nodes []cluster.Node, now time.Time) (findings []finding) {
 		}
 	}
 	if len(versions) > 1 {
-		findings = append(findings, finding{check, warning, "nodes are of several versions: " + grouped(versions), "Upgrade the centre first, then the edges"})
+		findings = append(findings, finding{check, warning, "nodes have different versions:  " + grouped(versions), "Upgrade the centre first, then the edges"})
 	}
 	if len(masterKeys) > 1 {
 		groups := map[string][]string{}
 		for _, of := range masterKeys {
 			groups[fmt.Sprintf("key %d", len(groups)+1)] = of
 		}
-		findings = append(findings, finding{check, problem, "nodes have several master keys: " + grouped(groups), "Give all of them the same MNEME_MASTER_KEY; without it an edge has no credentials of accounts"})
+		findings = append(findings, finding{check, problem, "nodes have different master keys:  " + grouped(groups), "Give all of them the same MNEME_MASTER_KEY; without it an edge has no credentials of accounts"})
 	}
 	return findings
 }
@@ -79,7 +79,7 @@ func nodeFinding(n *cluster.Node, now time.Time) finding {
 		all = append(all, centreFinding(n.Centre))
 	}
 	if n.Skew.Abs() > maxSkew {
-		all = append(all, finding{"", warning, fmt.Sprintf("its clock is %s off this one", n.Skew.Round(time.Millisecond)), "Set all clocks by NTP: lists are in the order of ids, which are made of the time"})
+		all = append(all, finding{"", warning, fmt.Sprintf("its clock is %s off this one", n.Skew.Round(time.Millisecond)), "Synchronise all clocks by NTP: lists are ordered by ids, which contain the time"})
 	}
 	worst := finding{n.Name, good, "version " + n.Version, ""}
 	for _, f := range all {

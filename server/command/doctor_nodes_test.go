@@ -29,7 +29,7 @@ func TestTheDoctorNamesWhatDiffersBetweenNodes(t *testing.T) {
 		"no centre":          {[]cluster.Node{edge(whole)}, problem, "0 centres answered"},
 		"two of a number":    {[]cluster.Node{centre, edge(whole), edge(whole)}, problem, "2 nodes say that they are edge 1"},
 		"another version":    {[]cluster.Node{centre, edge(func(n *cluster.Node) { n.Version = "v1" })}, warning, "v1 edge 1; v2 centre"},
-		"another master key": {[]cluster.Node{centre, edge(func(n *cluster.Node) { n.MasterKey = "b" })}, problem, "several master keys"},
+		"another master key": {[]cluster.Node{centre, edge(func(n *cluster.Node) { n.MasterKey = "b" })}, problem, "different master keys"},
 		"a clock":            {[]cluster.Node{centre, edge(func(n *cluster.Node) { n.Skew = -3 * time.Second })}, warning, "its clock is -3s off"},
 		"late":               {[]cluster.Node{centre, edge(func(n *cluster.Node) { n.Edge.Waiting, n.Edge.Oldest = 7, now.Add(-time.Hour) })}, warning, "7 exchanges wait for it, the oldest for 1h0m0s"},
 		"an edge that fails": {[]cluster.Node{centre, edge(func(n *cluster.Node) { n.Edge.Problem = "the brokers do not take it" })}, problem, "the brokers do not take it"},

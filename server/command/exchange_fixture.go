@@ -42,7 +42,7 @@ func fixtureOf(x *api.Exchange) ([]string, error) {
 	case x.Format != x.Surface:
 		return nil, fmt.Errorf("the answer was translated from %s to %s, and the provider's own bytes are not recorded; ask for the model in its own format", orDash(x.Format), x.Surface)
 	case x.ResponseUnrecorded > 0:
-		return nil, errors.New("the answer is recorded in part only; raise capture.answer_bytes, and ask again")
+		return nil, errors.New("only part of the answer is recorded; raise capture.answer_bytes, and ask again")
 	}
 	answer, err := x.Response()
 	if err != nil {

@@ -59,7 +59,7 @@ func (c *Import) runHistory(ctx context.Context, s *Env) error {
 		}
 	}
 	if n := len(found.Problems); n > 0 {
-		return fmt.Errorf("%d files could not be read, and nothing of them is imported:\n  %w", n, errors.Join(found.Problems...))
+		return fmt.Errorf("%d files could not be read, and nothing was imported from them:\n  %w", n, errors.Join(found.Problems...))
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (c *Import) show(s *Env, found *history.History) error {
 		for _, name := range slices.Sorted(maps.Keys(found.Unknown)) {
 			names = append(names, fmt.Sprintf("%s (%d)", printable(name), found.Unknown[name]))
 		}
-		fmt.Fprintf(s.Err, "left out, because it is not known: %s\n", strings.Join(names, ", "))
+		fmt.Fprintf(s.Err, "left out, because it is unknown: %s\n", strings.Join(names, ", "))
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func (c *Import) give(ctx context.Context, s *Env, client *admin.Client, account
 		read <- err
 	}()
 	done, err = client.Memory().Import(ctx, account, export)
-	_ = export.CloseWithError(io.ErrClosedPipe) // nothing reads on after an error
+	_ = export.CloseWithError(io.ErrClosedPipe) // nothing reads any further after an error
 	if unread := <-read; unread != nil && !errors.Is(unread, io.ErrClosedPipe) {
 		err = unread
 	}

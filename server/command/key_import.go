@@ -60,7 +60,7 @@ func (c *KeyImport) Run(ctx context.Context, s *Env) error {
 			write = func(lines [][]string) error { return errors.Join(csv.NewWriter(file).WriteAll(lines), file.Close()) }
 			defer func() {
 				if failed != nil {
-					_ = file.Close() // again, after a successful write
+					_ = file.Close() // closed again after a successful write
 					_ = os.Remove(c.Out)
 				}
 			}()
@@ -195,7 +195,7 @@ func readKey(columns, fields []string, now time.Time) (api.NewKey, error) {
 		}
 	}
 	if key.Account == "" {
-		return key, errors.New("account: say whose key it is")
+		return key, errors.New("account: name the account of the key")
 	}
 	key.KeySettings = settings.asked(now)
 	return key, nil

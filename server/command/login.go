@@ -56,7 +56,7 @@ func (c *Login) Run(ctx context.Context, s *Env) error {
 	return nil
 }
 
-// unprotected reports whether a URL uses a network without TLS.
+// unprotected reports whether a URL crosses a network without TLS.
 func unprotected(origin string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme == "https" || u.Hostname() == "localhost" {
@@ -109,7 +109,7 @@ func readLogin() (kept login, err error) {
 		return kept, fmt.Errorf("the login cannot be read: %w", err)
 	}
 	if err := json.Unmarshal(text, &kept); err != nil {
-		return kept, fmt.Errorf("%s is no login; make a new one with: mneme login URL", file)
+		return kept, fmt.Errorf("%s is not a valid login; create a new one with: mneme login URL", file)
 	}
 	return kept, nil
 }
@@ -121,10 +121,10 @@ func writeLogin(file string, kept login) error {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return fmt.Errorf("the login was not kept: %w", err)
+		return fmt.Errorf("the login could not be saved: %w", err)
 	}
 	if err := writePrivately(file, append(text, '\n')); err != nil {
-		return fmt.Errorf("the login was not kept: %w", err)
+		return fmt.Errorf("the login could not be saved: %w", err)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func private(check, path string, info fs.FileInfo) finding {
 	if others := info.Mode().Perm() & 0o077; others != 0 {
 		return finding{
 			check, problem, fmt.Sprintf("%s can be opened by other users (mode %#o)", path, info.Mode().Perm()),
-			fmt.Sprintf("Take that away with: chmod go= %s", path),
+			fmt.Sprintf("Restrict it with: chmod go= %s", path),
 		}
 	}
 	return finding{check, good, path + " belongs to this user only", ""}

@@ -9,7 +9,7 @@ import (
 )
 
 // platformNotice says at the start what differs on this system from Linux; "" for nothing.
-const platformNotice = "Windows has no SIGHUP and no file modes: a changed configuration is taken when its file is saved, " +
+const platformNotice = "Windows has no SIGHUP and no file modes: a changed configuration is applied when its file is saved, " +
 	"and only the access list of the data directory keeps other users out"
 
 func keepFilesPrivate() {}
@@ -29,7 +29,7 @@ func detach(c *exec.Cmd) {
 
 func private(check, path string, _ fs.FileInfo) finding {
 	return finding{
-		check, warning, path + " has an access list, which is not looked at here",
-		"See that it lets in nobody but this user, with: icacls " + path,
+		check, warning, path + " has an access list, which this check does not read",
+		"Make sure that only this user has access, with: icacls  " + path,
 	}
 }

@@ -79,7 +79,7 @@ func (c *Recall) Run(ctx context.Context, s *Env) error {
 func (c *Recall) request() (*api.RecallRequest, error) {
 	asked := &api.RecallRequest{Prompt: strings.Join(c.Prompt, " "), MaxTokens: c.MaxTokens, Directory: c.Project}
 	if asked.Prompt == "" && !c.SessionStart {
-		return nil, errors.New("say what the question is, or ask for --session-start")
+		return nil, errors.New("give a question, or --session-start")
 	}
 	switch c.Project {
 	case "all":
@@ -130,7 +130,7 @@ func (c *Recall) hook(ctx context.Context, in io.Reader) (answer json.RawMessage
 		return nil, err
 	}
 	if len(event) > maxEvent || !json.Valid(event) {
-		return nil, errors.New("standard input is no event of a hook")
+		return nil, errors.New("standard input is not an event of a hook")
 	}
 	ctx, cancel := context.WithTimeout(ctx, hookTime)
 	defer cancel()

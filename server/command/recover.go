@@ -11,7 +11,7 @@ import (
 // Recover is "mneme recover DIR".
 type Recover struct {
 	StoreFlags `embed:""`
-	To         string `arg:"" help:"Directory for the new store; it must be empty or not there yet."`
+	To         string `arg:"" help:"Directory for the new store; it must be empty or not exist yet."`
 	JSON       bool   `help:"Write the report as JSON."`
 }
 
@@ -45,7 +45,7 @@ func (c *Recover) Run(ctx context.Context, s *Env) error {
 	}
 	fmt.Fprintf(s.Err, "mneme: what could be read of %s is in %s; use it with --data %s. The search index is built at the first start\n", cfg.Data, c.To, c.To)
 	if n := len(report.Damage) + len(report.Findings); n > 0 {
-		return fmt.Errorf("%d things are damaged or lost", n)
+		return fmt.Errorf("%s of damage or loss", counted(n, "finding"))
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func describeDamage(s *Env, damage []store.Damage) error {
 		rows = append(rows, []string{d.File, d.Problem})
 		for n, subject := range d.Lost {
 			if n == named {
-				rows = append(rows, []string{"", fmt.Sprintf("and %d more; --json names all", len(d.Lost)-named)})
+				rows = append(rows, []string{"", fmt.Sprintf("and %d more; --json lists all", len(d.Lost)-named)})
 				break
 			}
 			rows = append(rows, []string{"", "lost: " + subject})

@@ -58,7 +58,7 @@ func (s *Env) watchIndex(ctx context.Context, client *admin.Client, account stri
 			return nil, err
 		}
 		if stats.Index == nil {
-			return nil, errors.New("the server keeps no search index")
+			return nil, errors.New("the server has no search index")
 		}
 		words.most = max(words.most, stats.Index.Lag)
 		words.show(s, "indexing", words.most-stats.Index.Lag)

@@ -94,7 +94,7 @@ func (r *reloads) renewCertificates() {
 	renewed, err := r.service.RenewCertificates()
 	switch {
 	case err != nil:
-		r.log.Error("the certificate was not taken; the one before it stays in use", "reason", err.Error())
+		r.log.Error("the certificate was not accepted; the previous one stays in use", "reason", err.Error())
 	case renewed:
 		r.log.Info("the certificate was renewed")
 	}
@@ -113,7 +113,7 @@ func (r *reloads) reload(by string) (files []string) {
 	})
 	r.telemetry.Reloaded(err == nil)
 	if err != nil {
-		r.log.Error("the configuration was not taken; the one before it stays in use", "by", by, "reason", messageOf(err))
+		r.log.Error("the configuration was not accepted; the previous one stays in use", "by", by, "reason", messageOf(err))
 	}
 	return files
 }
@@ -134,7 +134,7 @@ func (r *reloads) use(fresh *config.Config, made *router.Router) {
 		r.service.UseOpenID(people)
 	}
 	if err := r.service.UseCertificates(fresh.TLS.Files()); err != nil {
-		r.log.Error("the certificate was not taken; the one before it stays in use", "reason", err.Error())
+		r.log.Error("the certificate was not accepted; the previous one stays in use", "reason", err.Error())
 	}
 	r.service.Reroute(made)
 	if r.embedder != nil {

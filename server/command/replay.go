@@ -105,7 +105,7 @@ func (c *ExchangeReplay) key(ctx context.Context, client *admin.Client, x *api.E
 func (c *ExchangeReplay) request(ctx context.Context, x *api.Exchange, origin, key string) (*http.Request, error) {
 	path, ok := replayPaths[x.Surface]
 	if !ok || x.Auxiliary == store.AuxiliaryTokens {
-		return nil, fmt.Errorf("%s is no request for a model's answer", x.ID)
+		return nil, fmt.Errorf("%s is not a request for a model's answer", x.ID)
 	}
 	body, err := x.Request()
 	if err != nil {
@@ -140,7 +140,7 @@ func send(request *http.Request, s *Env, out io.Writer) (id string, err error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}} // no proxy: this is our own server
 	response, err := client.Do(request)
 	if err != nil {
-		return "", fmt.Errorf("the server is not reached at %s: %w", request.URL.Host, err)
+		return "", fmt.Errorf("the server cannot be reached at %s: %w", request.URL.Host, err)
 	}
 	defer response.Body.Close()
 	failed := response.StatusCode >= http.StatusMultipleChoices

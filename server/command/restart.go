@@ -51,7 +51,7 @@ func (r *restart) await(ctx context.Context, service *server.Server, config stri
 				drain()
 				return
 			}
-			log.Error("the restart was refused; this server goes on", "reason", err.Error())
+			log.Error("the restart was refused; this server keeps running", "reason", err.Error())
 		}
 	}()
 	return func() { // the signal stays caught: a second one must not end the process
@@ -75,7 +75,7 @@ func (r *restart) begin(ctx context.Context, service *server.Server, config stri
 	return nil
 }
 
-// installedProgram returns the file that this program's name leads to now: another one, after an upgrade.
+// installedProgram returns the file that this program's name refers to at present: another one, after an upgrade.
 func installedProgram() (string, error) {
 	program, err := exec.LookPath(os.Args[0])
 	if errors.Is(err, exec.ErrNotFound) {

@@ -28,7 +28,7 @@ func searchHints(asked *search.Request, facets map[string][]lexical.FacetValue) 
 		case isFacet && !slices.ContainsFunc(values, func(v lexical.FacetValue) bool { return matchesTerm(&term, v.Value) }):
 			hints = append(hints, valueHint(&term, values))
 		case term.Op == "" && !slices.Contains(known, term.Field):
-			hints = append(hints, fmt.Sprintf("%s: is no field and was looked for as a word; there are %s:", term.Field, strings.Join(known, ":, ")))
+			hints = append(hints, fmt.Sprintf("%s: is not a field and was searched as a word; fields are %s:", term.Field, strings.Join(known, ":, ")))
 		}
 	}
 	return hints

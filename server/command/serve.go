@@ -100,7 +100,7 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 	routing := routing{sources: sources, log: log, traceable: tracing != nil, redactor: redactor}
 	if c.Simulate {
 		if s.Simulate == nil {
-			return errors.New("this build has no simulated provider; leave --simulate out")
+			return errors.New("this build has no simulated provider; omit --simulate")
 		}
 		var stop func() error
 		routing.simulator, stop = once(s.Simulate)
@@ -195,7 +195,7 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 	}
 
 	if rest := inherited.CloseRest(); len(rest) > 0 {
-		log.Warn("sockets were handed to this process that it does not listen on; name their addresses in listen", "addresses", rest)
+		log.Warn("this process was passed sockets that it does not listen on; name their addresses in listen", "addresses", rest)
 	}
 
 	running.service = service

@@ -54,7 +54,7 @@ func (c *Export) Run(ctx context.Context, s *Env) error {
 			fmt.Fprintf(s.Err, "mneme: %s of account %s written to %s\n", amount(size), account, c.File)
 		}
 		if err == nil && damaged.count > 0 {
-			err = fmt.Errorf("%d things are damaged and not in the export; its lines %s name them", damaged.count, damagedLine+"…}")
+			err = fmt.Errorf("%d sessions or exchanges are damaged and not in the export; its lines %s name them", damaged.count, damagedLine+"…}")
 		}
 		return err
 	})

@@ -33,17 +33,17 @@ import (
 	_ "github.com/goreleaser/nfpm/v2/rpm"
 )
 
-// How packages name the project. A fork that publishes packages of its own changes these and nothing else.
+// The names of the project in packages. A fork that publishes its own packages has to change only these.
 const (
 	summary    = "A memory proxy for language models: any client on any model, with everything on record and searchable"
 	homepage   = "https://github.com/mnemeproxy/mneme" // releases are below it, as on GitHub
-	maintainer = "mneme <security@mnemeproxy.example>" // of deb and rpm; a placeholder until there is an address
+	maintainer = "mneme <security@mnemeproxy.example>" // for deb and rpm; a placeholder until there is an address
 	npmName    = "mneme"                               // the package that people install
-	npmScope   = "@mnemeproxy"                         // of the packages for platforms
+	npmScope   = "@mnemeproxy"                         // of the packages of platforms
 	license    = "Apache-2.0"
 )
 
-// then is the time of every file in every package.
+// then is the modification time of every file in every package.
 var then = time.Unix(0, 0).UTC()
 
 // platform is one binary.
@@ -63,10 +63,10 @@ var platforms = []platform{
 	{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"},
 }
 
-// release is what is to be made, and where.
+// release is what to build, and where.
 type release struct {
 	dir, root, version string
-	platforms          []platform // of which there are binaries
+	platforms          []platform // with binaries
 }
 
 func main() {
@@ -84,9 +84,9 @@ func main() {
 func (r *release) run() error {
 	r.version = strings.TrimPrefix(r.version, "v")
 	if r.version == "" || strings.ContainsAny(r.version, " /") {
-		return fmt.Errorf("say the version: -version 0.9.0")
+		return fmt.Errorf("the version is missing: -version 0.9.0")
 	}
-	if !released.MatchString(r.version) { // such as a commit: every kind of package takes this for older than any release
+	if !released.MatchString(r.version) { // such as a commit: all package managers consider this older than any release
 		r.version = "0.0.0-" + notInVersions.ReplaceAllString(r.version, "-")
 	}
 	if err := r.clear(); err != nil {
@@ -113,7 +113,7 @@ var (
 	notInVersions = regexp.MustCompile(`[^0-9A-Za-z.-]+`)
 )
 
-// clear takes away packages of another version, which would be in the checksums otherwise.
+// clear removes packages of other versions, which would be in the checksums otherwise.
 func (r *release) clear() error {
 	for _, pattern := range []string{"mneme_*", "mneme-*.rpm", "npm-mneme-*.tgz"} {
 		old, err := filepath.Glob(filepath.Join(r.dir, pattern))
@@ -144,7 +144,7 @@ type entry struct {
 	text []byte
 }
 
-// entries are the binary and what goes with it, below a directory.
+// entries returns the binary and its accompanying files, below a directory.
 func (r *release) entries(p platform, dir string) ([]entry, error) {
 	binary, err := os.ReadFile(r.binary(p))
 	if err != nil {
@@ -234,7 +234,8 @@ func zipped(w io.Writer, all []entry) error {
 	return z.Close()
 }
 
-// launcher is what npx runs: the binary of the platform's own package, which npm has installed beside it.
+// launcher is the script that npx runs. It starts the binary of the platform's package, which npm has installed next to
+// it.
 const launcher = `#!/usr/bin/env node
 "use strict";
 const { spawn } = require("node:child_process");
@@ -254,7 +255,8 @@ child.on("error", (error) => { console.error("mneme: " + error.message); process
 child.on("exit", (code, signal) => process.exit(signal ? 1 : code));
 `
 
-// npm makes one package for each platform, and the one that people install, which asks for all of them and gets its own.
+// npm builds one package per platform, and the one that people install, which names all of them as optional
+// dependencies and gets the one for its platform.
 func (r *release) npm() error {
 	own := map[string]string{}
 	for _, p := range r.platforms {
@@ -297,7 +299,8 @@ func (r *release) npmPackage(file string, about map[string]any, all ...entry) er
 	return r.put("npm-"+file, append([]entry{{"package/package.json", 0o644, append(text, '\n')}}, all...), tarGz)
 }
 
-// systemPackages are for dpkg and rpm: the program, the example of its configuration, and a unit that nobody starts.
+// systemPackages builds packages for dpkg and rpm: the program, the example configuration, and a unit that is not
+// started.
 func (r *release) systemPackages() error {
 	for _, p := range r.platforms {
 		if p.os != "linux" {
@@ -337,10 +340,10 @@ func (r *release) systemPackages() error {
 	return nil
 }
 
-// nobody is the user of the image, as distroless images number it.
+// nobody is the user of the image, with the number of distroless images.
 const nobody = 65532
 
-// image makes an OCI layout of an image with the program alone, for each architecture of Linux.
+// image builds an OCI layout of an image with only the program, for each architecture of Linux.
 func (r *release) image() error {
 	dir := filepath.Join(r.dir, "image")
 	if err := os.RemoveAll(dir); err != nil {
@@ -402,7 +405,7 @@ func (r *release) config(image v1.Image, p platform) *v1.ConfigFile {
 	return config
 }
 
-// formula is for a tap of Homebrew.
+// formula builds the formula for a Homebrew tap.
 func (r *release) formula() error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "class Mneme < Formula\n  desc \"Memory proxy for language models\"\n  homepage %q\n  version %q\n  license %q\n", homepage, r.version, license)

@@ -29,7 +29,7 @@ func main() {
 	fmt.Println(name)
 }
 
-// layOut writes the files of the version, and gives what to install.
+// layOut writes the files of the version, and returns the argument for "go install".
 func layOut(root, dir, version string) (string, error) {
 	mod, err := exec.Command("git", "-C", root, "show", "HEAD:go.mod").Output()
 	if err != nil {

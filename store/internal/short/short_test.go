@@ -53,16 +53,18 @@ func TestWhatWouldNotBecomeShorterIsLeftAlone(t *testing.T) {
 }
 
 func TestAnyShortTextComesBack(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var text []byte
-		for range rapid.IntRange(0, 8).Draw(t, "stretches") {
-			from := rapid.IntRange(0, len(dictionary)).Draw(t, "from")
-			text = append(text, dictionary[from:min(len(dictionary), from+rapid.IntRange(0, 300).Draw(t, "length"))]...)
-			text = append(text, rapid.StringMatching(`[ -~é\n]{0,80}`).Draw(t, "prose")...)
-			text = append(text, rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, "bytes")...)
-		}
-		roundTrip(t, text)
-	})
+	rapid.Check(t, func(t *rapid.T) { roundTrip(t, shortText(t)) })
+}
+
+// shortText draws a text, of which some is in the dictionary.
+func shortText(t *rapid.T) (text []byte) {
+	for range rapid.IntRange(0, 8).Draw(t, "stretches") {
+		from := rapid.IntRange(0, len(dictionary)).Draw(t, "from")
+		text = append(text, dictionary[from:min(len(dictionary), from+rapid.IntRange(0, 300).Draw(t, "length"))]...)
+		text = append(text, rapid.StringMatching(`[ -~é\n]{0,80}`).Draw(t, "prose")...)
+		text = append(text, rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, "bytes")...)
+	}
+	return text
 }
 
 func TestEveryByteHasACodeAndEveryCodeAByte(t *testing.T) {

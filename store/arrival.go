@@ -234,6 +234,9 @@ func (x *arrival) hasAnswer() bool {
 	)
 	defer func() { buffer.Put(part) }()
 	for _, encoded := range x.Parts {
+		if !blob.IsPlain(encoded) { // such a part would stay in the centre's packs, which older programs read too
+			return false
+		}
 		if part, err = blob.AppendDecoded(part[:0], encoded); err != nil {
 			return false
 		}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -35,7 +36,8 @@ func TestAStoreOfANewerVersionIsNotTouched(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "newer version") {
+	if _, err := Open(Options{Dir: dir}); err == nil ||
+		!strings.Contains(err.Error(), fmt.Sprintf("newer version of mneme (format %d, this one reads up to %d): upgrade", formatVersion+1, formatVersion)) {
 		t.Errorf("open gives %v", err)
 	}
 }

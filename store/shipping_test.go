@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
@@ -336,6 +337,7 @@ func TestWhatCannotBeKeptIsPutAsideAndNothingStopsBehindIt(t *testing.T) {
 		"no skeleton":                   {func(e *ship.Entry) { e.Skeleton = nil }, ErrUnusable},
 		"a skeleton that is cut":        {func(e *ship.Entry) { e.Skeleton = e.Skeleton[:len(e.Skeleton)-1] }, ErrUnusable},
 		"half an answer":                {func(e *ship.Entry) { e.Parts = nil }, ErrUnusable},
+		"an answer that is not plain":   {func(e *ship.Entry) { e.Parts[0] = blob.ShortPart(e.Parts[0]) }, ErrUnusable},
 		"bytes of another hash":         {func(e *ship.Entry) { e.Objects[0].Hash[0]++ }, ErrUnusable},
 		"an object that is missing":     {func(e *ship.Entry) { e.Objects = e.Objects[1:] }, ErrIncomplete},
 		"an empty object":               {func(e *ship.Entry) { e.Objects[0].Value = nil }, ErrUnusable},
@@ -344,7 +346,7 @@ func TestWhatCannotBeKeptIsPutAsideAndNothingStopsBehindIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			edge, centre := newConversation(t), newConversation(t)
 			p := beginShipping(t, edge.s)
-			captureBody(t, edge.s, "acme", newAgent(1).request(), []byte("bad"))
+			captureBody(t, edge.s, "acme", newAgent(1).request(), []byte(numbered("bad", 400)))
 			good := captureBody(t, edge.s, "acme", newAgent(2).request(), []byte("good"))
 			f := nextFrame(t, p, 0)
 			c.spoil(&f.Entries[0])

@@ -216,9 +216,12 @@ func (s *core) checkFormat() error {
 		if err != nil {
 			return err
 		}
-		if len(version) != 1 || version[0] > formatVersion {
-			return fmt.Errorf("the store in %s was written by a newer version of mneme (format %v, this one reads up to %d): upgrade mneme",
-				s.opts.Dir, version, formatVersion)
+		if len(version) != 1 {
+			return fmt.Errorf("the version of the store in %s cannot be read: upgrade mneme, or restore a backup", s.opts.Dir)
+		}
+		if version[0] > formatVersion {
+			return fmt.Errorf("the store in %s was written by a newer version of mneme (format %d, this one reads up to %d): upgrade mneme",
+				s.opts.Dir, version[0], formatVersion)
 		}
 		if version[0] < formatVersion {
 			if err := tx.Set(kv.NameKey(kv.SpaceMeta, "format"), []byte{formatVersion}); err != nil {

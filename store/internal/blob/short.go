@@ -12,6 +12,9 @@ import (
 
 // encodeShort encodes a short text, with its first byte. It returns nil if that saves too little.
 func encodeShort(text []byte) []byte {
+	if len(text) > short.Most {
+		return nil
+	}
 	room := append(buffer.Get(1+len(text)), encodingShort)
 	defer func() { buffer.Put(room) }()
 	var ok bool
@@ -55,6 +58,9 @@ func ShortPart(value []byte) []byte {
 	}
 	return encodeSmall(value[1:])
 }
+
+// IsPlain reports whether an encoded part of an answer is in an encoding that stores of every version read.
+func IsPlain(value []byte) bool { return len(value) > 0 && value[0] <= EncodingFrames }
 
 // PlainPart returns an encoded part of an answer in an encoding that stores of every version read.
 func PlainPart(value []byte) ([]byte, error) {

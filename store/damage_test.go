@@ -28,6 +28,7 @@ func FuzzDamagedRecord(f *testing.F) {
 	first, session := c.exchange(say(long), OutcomeComplete, "answer "+long)
 	second, _ := c.exchange(say(long, "answer "+long, "and then?"), OutcomeComplete, "the end")
 	c.exchange(say("say it in pieces"), OutcomeComplete, string(repeatingStream(20)))
+	small, _ := c.exchange(say(numbered("say it in short", 150)), OutcomeComplete, numbered("it is said in short", 300))
 	s.Notes().Keep("acme", "call_1", []byte("signature"))
 	number, err := s.accounts.Number("acme")
 	if err != nil {
@@ -58,6 +59,11 @@ func FuzzDamagedRecord(f *testing.F) {
 	}
 	if !slices.ContainsFunc(values, func(value []byte) bool { return len(value) > 0 && value[0] == blob.EncodingFrames }) {
 		f.Fatal("no answer is kept by the form of its events")
+	}
+	for _, space := range []byte{kv.SpaceRequest, kv.SpaceResponse} {
+		if _, value := kept(f, s, space, small); value[0] != firstByteOfShortTexts {
+			f.Fatalf("%c of the small exchange is not kept as a short text", space)
+		}
 	}
 	for i, value := range values {
 		f.Add(uint16(i), value)
@@ -93,7 +99,7 @@ func FuzzDamagedRecord(f *testing.F) {
 				t.Errorf("key %q, value %q: %s: %s %v", keys[i], value, what, known.Kind, err)
 			}
 		}
-		for _, id := range []string{first, second} {
+		for _, id := range []string{first, second, small} {
 			x, err := s.Archive().Exchange("acme", id)
 			read("exchange", err)
 			if err == nil {

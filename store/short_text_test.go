@@ -3,10 +3,15 @@ package store
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/google/go-cmp/cmp"
 
+	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/ship"
@@ -15,7 +20,7 @@ import (
 const firstByteOfShortTexts = 7
 
 // kept returns the stored skeleton of an exchange, or the first part of its answer.
-func kept(t *testing.T, s *Store, space byte, id string) (key, value []byte) {
+func kept(t testing.TB, s *Store, space byte, id string) (key, value []byte) {
 	t.Helper()
 	number, _ := s.accounts.Find("acme")
 	exchange, _ := kv.ParseExchangeID(id)
@@ -132,4 +137,98 @@ func TestWhatIsShippedIsPlain(t *testing.T) {
 	if e.Skeleton[0] != blob.Version || len(e.Parts) != 1 || e.Parts[0][0] != blob.EncodingRaw {
 		t.Errorf("the skeleton begins with %d, the parts are %.10q", e.Skeleton[0], e.Parts)
 	}
+}
+
+// What a broken disk or a foreign hand leaves of a short text is refused, and found by a check. All else is served.
+func TestADamagedShortTextIsLostAlone(t *testing.T) {
+	harms := map[string]func([]byte) []byte{
+		"nothing but its first byte": func(value []byte) []byte { return value[:1] },
+		"its first half":             func(value []byte) []byte { return value[:len(value)/2] },
+		"one byte more":              func(value []byte) []byte { return append(bytes.Clone(value), 0) },
+		"bits of another text": func(value []byte) []byte {
+			return append(bytes.Clone(value[:3]), bytes.Repeat([]byte{0xa5}, len(value))...)
+		},
+		"the length of a large text": func(value []byte) []byte { return append([]byte{value[0], 0xff, 0xff, 0xff, 0xff, 0x7f}, value[1:]...) },
+		"a length beyond any number": func(value []byte) []byte { return append([]byte{value[0]}, bytes.Repeat([]byte{0xff}, 12)...) },
+	}
+	for name, harm := range harms {
+		for _, space := range []byte{kv.SpaceRequest, kv.SpaceResponse} {
+			t.Run(fmt.Sprintf("%c has %s", space, name), func(t *testing.T) {
+				c := newConversation(t)
+				harmed, _ := c.exchange(say(numbered("what is lost?", 150)), OutcomeComplete, numbered("this is lost", 300))
+				other, _ := c.exchange(say(numbered("what is left?", 150)), OutcomeComplete, numbered("this is left", 300))
+				key, value := kept(t, c.s, space, harmed)
+				if value[0] != firstByteOfShortTexts {
+					t.Fatalf("it is not kept as a short text: %q", value)
+				}
+				damage(t, c.s, key, harm(value))
+				var refused *codec.Error
+				if x, err := c.s.Archive().Exchange("acme", harmed); !errors.As(err, &refused) || refused.Kind != codec.KindStorage ||
+					!strings.Contains(refused.Message, harmed+" cannot be read; run mneme check") {
+					t.Errorf("it is read as %+v (%v)", x, err)
+				}
+				if _, err := c.s.Archive().Exchange("acme", other); err != nil {
+					t.Errorf("the other one is refused: %v", err)
+				}
+				left := 0
+				for e, err := range c.s.Archive().Export(t.Context(), "acme", Selection{All: true}) {
+					if err == nil && e.Exchange != nil && e.Exchange.ID == other {
+						left++
+					}
+				}
+				if left != 1 {
+					t.Errorf("the other one is exported %d times", left)
+				}
+				found := false
+				if _, err := c.s.Upkeep().Check(t.Context(), true, func(f Finding) { found = found || f.Subject == harmed }); err != nil || !found {
+					t.Errorf("the check finds it: %v (%v)", found, err)
+				}
+				erase(t, c.s, "acme", Selection{Exchanges: []string{harmed}})
+				mustBeSound(t, c.s)
+			})
+		}
+	}
+}
+
+// What is small is the same in a backup and in another account, whichever form it has in the store.
+func TestSmallExchangesAreTheSameInABackupAndAnExport(t *testing.T) {
+	c := newConversation(t)
+	former, _ := c.exchange(say("a question that is kept as it came"), OutcomeComplete, numbered("former answer", 400))
+	formerly(t, c.s, former)
+	var full, more bytes.Buffer
+	mark, err := c.s.Upkeep().Backup(t.Context(), &full, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.exchange(say(numbered("a question that is kept as a short text", 200)), OutcomeComplete, numbered("answer", 400))
+	if _, err := c.s.Upkeep().Backup(t.Context(), &more, mark); err != nil {
+		t.Fatal(err)
+	}
+	want, stored := exported(t, c.s, "acme", Selection{All: true}), snapshot(t, c.s)
+
+	target := t.TempDir()
+	for _, file := range []*bytes.Buffer{&full, &more} {
+		if _, err := Restore(t.Context(), Options{Dir: target}, file, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copyMasterKey(t, c.s.opts.Dir, target)
+	restored := openStore(t, Options{Dir: target, Digest: digestTest})
+	sameSnapshot(t, snapshot(t, restored), stored)
+	mustBeSound(t, restored)
+	if diff := cmp.Diff(want, exported(t, restored, "acme", Selection{All: true})); diff != "" {
+		t.Errorf("the restored store says something else (-want +got):\n%s", diff)
+	}
+
+	d := newConversation(t)
+	for _, e := range want {
+		if taken, err := d.s.Archive().Import(t.Context(), "other", e); err != nil || !taken {
+			t.Fatal(taken, err)
+		}
+	}
+	d.settle()
+	if diff := cmp.Diff(want, exported(t, d.s, "other", Selection{All: true})); diff != "" {
+		t.Errorf("the other account says something else (-want +got):\n%s", diff)
+	}
+	mustBeSound(t, d.s)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/sse"
 )
 
-// saying is the content of an answer that every format has: the text and the calls' arguments, each joined and still
+// saying is the content that answers of every format have: the text and the calls' arguments, each joined and still
 // escaped, and whether the answer was complete.
 type saying struct {
 	text      []byte
@@ -20,7 +20,7 @@ func (s *saying) reset() {
 	s.text, s.arguments, s.deltas, s.ended = s.text[:0], s.arguments[:0], 0, false
 }
 
-// frame takes one event of a stream. It looks for members by their names instead of parsing: the load must cost less
+// frame adds one event of a stream. It searches for members by name instead of parsing, because the load must cost less
 // than what it measures.
 func (s *saying) frame(surface codec.Format, f *sse.Frame) {
 	data := f.Data
@@ -55,7 +55,7 @@ func (s *saying) frame(surface codec.Format, f *sse.Frame) {
 	}
 }
 
-// whole takes a complete answer.
+// whole adds a complete answer.
 func (s *saying) whole(surface codec.Format, body []byte) {
 	switch surface {
 	case codec.Chat:
@@ -68,7 +68,7 @@ func (s *saying) whole(surface codec.Format, body []byte) {
 	s.ended = len(body) > 0 && bytes.TrimRight(body, "\n ")[0] == '{'
 }
 
-// add appends the first string that a member has.
+// add appends the first string of a member.
 func (s *saying) add(to *[]byte, data []byte, member string) {
 	for {
 		i := bytes.Index(data, []byte(member))
@@ -86,7 +86,7 @@ func (s *saying) add(to *[]byte, data []byte, member string) {
 	}
 }
 
-// stringAfterColon gives the inside of the string in `: "inside"`.
+// stringAfterColon returns the content of the string in `: "content"`.
 func stringAfterColon(b []byte) ([]byte, bool) {
 	if len(b) == 0 || b[0] != ':' {
 		return nil, false
@@ -113,8 +113,8 @@ func stringAfterColon(b []byte) ([]byte, bool) {
 	}
 }
 
-// matches reports whether an answer has the expected content. Stamped texts differ from each other, and so do the vectors
-// of different inputs; there the length has to be right.
+// matches reports whether an answer has the expected content. Stamped texts differ from each other, as do the vectors
+// of different inputs; for these only the length has to match.
 func (s *saying) matches(want *saying, l *lane) bool {
 	if !s.ended || !bytes.Equal(s.arguments, want.arguments) {
 		return false

@@ -14,7 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/command"
 )
 
-// A budget bounds one figure of mneme's by another one of the same run.
+// A budget limits one figure of mneme relative to another figure of the same run.
 type budget struct {
 	Lane    string  `yaml:"lane"`
 	Figure  string  `yaml:"figure"`  // cpu_per_event, cpu_per_request, allocations or bytes (allocated per request)
@@ -33,7 +33,7 @@ type Check struct {
 	Budgets string `placeholder:"FILE" help:"Budgets to check instead of the built-in ones."`
 }
 
-// Run fails when a budget is broken by more than the noise of the run.
+// Run fails if a budget is exceeded by more than the noise of the run.
 func (c *Check) Run(_ context.Context, s *command.Env) error {
 	report, err := readReport(c.Report)
 	if err != nil {
@@ -58,7 +58,7 @@ func (c *Check) Run(_ context.Context, s *command.Env) error {
 		}
 	}
 	if broken > 0 {
-		return fmt.Errorf("%d of %d budgets are broken", broken, len(budgets))
+		return fmt.Errorf("%d of %d budgets are exceeded", broken, len(budgets))
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func parseBudgets(text []byte) ([]budget, error) {
 			b.Of = b.Lane
 		}
 		if figures[b.Figure] == nil || b.AtMost <= 0 {
-			return nil, fmt.Errorf("budget %d (%s): figure has to be cpu_per_event, cpu_per_request, allocations or bytes, and at_most above 0", i+1, b.Lane)
+			return nil, fmt.Errorf("budget %d (%s): figure must be cpu_per_event, cpu_per_request, allocations or bytes, and at_most must be above 0", i+1, b.Lane)
 		}
 		for _, name := range []string{b.Lane, b.Of} {
 			if _, ok := findLane(name); !ok {
@@ -100,8 +100,8 @@ var figures = map[string]func(*Round) float64{
 	"bytes":           func(r *Round) float64 { return r.Bytes },
 }
 
-// check compares a budget with the report. Lanes that were not run keep theirs. The noise of a run is half the distance
-// between the quartiles of its rounds.
+// check compares a budget with the report. Budgets of lanes that were not run are kept. The noise of a run is half the
+// distance between the quartiles of its rounds.
 func (b *budget) check(report *Report) (verdict string, kept bool) {
 	name := fmt.Sprintf("%s %s %s", b.Lane, b.Target, b.Figure)
 	if b.Against != "" {
@@ -113,7 +113,7 @@ func (b *budget) check(report *Report) (verdict string, kept bool) {
 	values, failed := b.values(report)
 	switch {
 	case failed > 0:
-		return fmt.Sprintf("broken   %s: %d answers were not whole and right", name, failed), false
+		return fmt.Sprintf("broken   %s: %d answers were incomplete or wrong", name, failed), false
 	case len(values) == 0:
 		return fmt.Sprintf("not run  %s", name), true
 	}

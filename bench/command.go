@@ -20,7 +20,7 @@ type Command struct {
 // Lanes is "mneme bench lanes".
 type Lanes struct{}
 
-// Run lists the lanes; those of the short set are marked.
+// Run lists the lanes and marks the short set.
 func (*Lanes) Run(_ context.Context, s *command.Env) error {
 	inShortSet := map[string]bool{}
 	for _, name := range shortSet {

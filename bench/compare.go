@@ -23,8 +23,9 @@ type Compare struct {
 	Out    string   `placeholder:"DIR" help:"Directory for the report of the run with two binaries."`
 }
 
-// Run prints each figure of the later mneme as a multiple of the earlier one's. Binaries run side by side and are compared round
-// by round. The runs of two reports are each measured by their own byte pump, so they need not be from the same machine.
+// Run prints each figure of the later mneme as a multiple of the earlier one's. Binaries run side by side and are
+// compared round by round. The figures of each report are relative to its own byte pump, so the two need not be from
+// the same machine.
 func (c *Compare) Run(ctx context.Context, s *command.Env) error {
 	changes, err := c.changes(ctx, s)
 	if err != nil {
@@ -86,7 +87,7 @@ func isReport(file string) (bool, error) {
 // beforeMark and afterMark follow the name of a target in a run of two binaries.
 const beforeMark, afterMark = "@before", "@after"
 
-// measure runs the lanes with both binaries. In each round both have their turn next to each other.
+// measure runs the lanes with both binaries. In each round they run one directly after the other.
 func (c *Compare) measure(ctx context.Context, s *command.Env) (*Report, error) {
 	run := Run{Lanes: c.Lanes, Rounds: c.Rounds, Scale: c.Scale, Out: c.Out}
 	chosen, err := run.chosen()
@@ -121,17 +122,17 @@ type change struct {
 	lane, target, figure string
 	before, after        Spread
 	ratios               []float64 // of after to before
-	failed               int       // answers after that were not whole and right
+	failed               int       // incomplete or wrong answers after
 }
 
-// compared are the figures of a comparison, with how a table names them.
+// compared are the figures of a comparison, with their units in the table.
 var compared = []struct{ figure, unit string }{
 	{"cpu_per_request", "CPU µs/request"},
 	{"allocations", "allocations/request"},
 	{"bytes", "bytes allocated/request"},
 }
 
-// pairedChanges are those of a run of two binaries, round by round.
+// pairedChanges returns the changes in a run of two binaries, round by round.
 func pairedChanges(report *Report) (all []change) {
 	for i := range report.Lanes {
 		l := &report.Lanes[i]
@@ -152,8 +153,8 @@ func pairedChanges(report *Report) (all []change) {
 	return all
 }
 
-// reportedChanges are those between two runs. Their rounds do not belong together, so each of the later is held against each
-// of the earlier. CPU times are multiples of the byte pump's.
+// reportedChanges returns the changes between two runs. Their rounds do not correspond, so each later round is compared
+// with each earlier one. CPU times are multiples of the byte pump's.
 func reportedChanges(before, after *Report) (all []change) {
 	for i := range after.Lanes {
 		later := &after.Lanes[i]
@@ -190,7 +191,7 @@ func (c change) of(before, after []float64) change {
 	return c
 }
 
-// appendChange leaves out what was not measured before or after.
+// appendChange skips figures that were not measured before or after.
 func appendChange(all []change, c change) []change {
 	if len(c.ratios) == 0 || c.before.Median == 0 || c.after.Median == 0 {
 		return all
@@ -198,7 +199,7 @@ func appendChange(all []change, c change) []change {
 	return append(all, c)
 }
 
-// inPumps are the costs of a target's rounds as multiples of the byte pump's.
+// inPumps returns the costs of a target's rounds as multiples of the byte pump's.
 func (l *LaneData) inPumps(r *Result) []float64 {
 	pump := l.result(targetPump)
 	if pump == nil {
@@ -212,7 +213,7 @@ func (c *change) over(atMost float64) bool {
 	return c.failed > 0 || spreadOf(c.ratios).Median-noiseOf(c.ratios) > atMost
 }
 
-// writeChanges prints the table and counts the figures over the bound.
+// writeChanges prints the table and returns the number of figures over the limit.
 func writeChanges(out io.Writer, changes []change, atMost float64) (over int) {
 	var b strings.Builder
 	b.WriteString("Medians (minimum–maximum). The ratio is after / before; 1 is no change.\n\n")

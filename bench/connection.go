@@ -19,8 +19,8 @@ import (
 // timeout bounds one exchange of the load: a target that hangs is an error, not the end of the run.
 const timeout = 60 * time.Second
 
-// connection is one client: it sends requests one after the other on one HTTP/1.1 connection, redialled when it
-// broke. It uses no HTTP library, because load and target share the processors.
+// connection is one client: it sends requests one after the other on one HTTP/1.1 connection, which is redialled if it
+// breaks. It uses no HTTP library, because load and target share the processors.
 type connection struct {
 	address  string
 	lane     *lane
@@ -63,11 +63,11 @@ type reply struct {
 
 var (
 	errTruncated = errors.New("the answer ended before its end")
-	errWrong     = errors.New("the answer says something else than the provider did")
-	errLeft      = errors.New("left on purpose")
+	errWrong     = errors.New("the answer differs from the provider's")
+	errLeft      = errors.New("disconnected on purpose")
 )
 
-// do sends one request and reads the answer. delayed is called with the travelling time of each stamped event.
+// do sends one request and reads the answer. delayed is called with the latency of each stamped event.
 func (c *connection) do(ctx context.Context, seed, n int, delayed func(time.Duration)) (r reply, err error) {
 	defer func() {
 		if err != nil {
@@ -156,10 +156,10 @@ func (c *connection) readWhole(body io.Reader, r *reply) error {
 	return err
 }
 
-// maxWhole is more than any complete answer of the lanes has.
+// maxWhole is larger than any complete answer of the lanes.
 const maxWhole = 8 << 20
 
-// A head is what the load needs of a response's head.
+// A head has the parts of a response's head that the load needs.
 type head struct {
 	status  int
 	length  int64 // -1: chunked, or until the connection ends
@@ -214,7 +214,7 @@ func (c *connection) bodyOf(h head) io.Reader {
 	}
 }
 
-// chunkedBody also takes the empty line after the last chunk, which the library's reader leaves.
+// chunkedBody also consumes the empty line after the last chunk, which the library's reader leaves unread.
 type chunkedBody struct {
 	in     *bufio.Reader
 	chunks io.Reader
@@ -230,7 +230,7 @@ func (b *chunkedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sizedBody ends with io.ErrUnexpectedEOF when the connection does before all announced bytes were there.
+// sizedBody returns io.ErrUnexpectedEOF if the connection ends before all announced bytes have arrived.
 type sizedBody struct {
 	in   io.Reader
 	left int64

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// gateways are the targets that --url names, with the headers of --key and --header.
+// gateways returns the targets of --url, with the headers of --key and --header.
 func (c *Run) gateways() (targets []*target, err error) {
 	var header strings.Builder
 	header.WriteString(bearer(cmp.Or(c.Key, serviceKey))) // the provider requires one, from any gateway
@@ -43,7 +43,7 @@ func parseURLTarget(argument string) (*target, error) {
 	if hasPID {
 		n, err := strconv.Atoi(pid)
 		if err != nil {
-			return nil, fmt.Errorf("--url %s: %q is no process id", argument, pid)
+			return nil, fmt.Errorf("--url %s: %q is not a process id", argument, pid)
 		}
 		t.process = &process{pid: n}
 	}

@@ -11,13 +11,13 @@ import (
 type lane struct {
 	Name    string
 	About   string
-	surface codec.Format // that the client speaks
-	model   string       // leads mneme to a provider, see mnemeConfig
+	surface codec.Format // of the client
+	model   string       // decides which provider mneme uses, see mnemeConfig
 	stream  bool
 	script  string // of the simulated provider
-	agent   bool   // the body of an agent deep in its work instead of a short prompt
-	fresh   int    // bytes of text in the newest message of an agent that no request before it had
-	repeats bool   // all requests of a round are the same, as when each is tried again
+	agent   bool   // the body of an agent late in a session instead of a short prompt
+	fresh   int    // bytes of text in the newest message of an agent that no earlier request had
+	repeats bool   // all requests of a round are equal, as if each were retried
 
 	connections int
 	requests    int           // per round; 0: as many as the connections
@@ -27,10 +27,10 @@ type lane struct {
 	slow        bool          // only on demand: takes long, or many files
 	crossed     bool          // mneme translates; the floors never do
 	search      bool          // asks the memory instead of a model; only targets that keep one take part
-	beside      float64       // exchanges per second that are captured meanwhile
+	beside      float64       // exchanges per second captured meanwhile
 }
 
-// Models, by the provider that mneme takes them to. The names are those of real ones where the format depends on it.
+// Models, by the provider to which mneme routes them. They have names of real models if the format depends on it.
 const (
 	openAI     = "gpt-5.5"         // Chat Completions, Responses, Embeddings
 	compatible = "bench-1"         // Chat Completions only
@@ -39,8 +39,8 @@ const (
 	embedding  = "text-embedding-3-small"
 )
 
-// Scripts. A burst is written as fast as it can be; paced events are written and flushed one by one, ten milliseconds
-// apart, and tell when.
+// Scripts. A burst is written as fast as possible; paced events are written and flushed one by one, ten milliseconds
+// apart, and contain the time.
 const (
 	short      = "text \"All is well.\""
 	burst      = "events 200 ; size 12"
@@ -93,7 +93,7 @@ var lanes = []lane{
 	{Name: "published-messages-stream", About: "31 deltas, 10 connections: Messages stream from a Chat provider", surface: codec.Messages, model: compatible, stream: true, script: publisher, events: 31, connections: 10, requests: 3000, crossed: true},
 }
 
-// shortSet are the lanes of a run that names none: what the promises are about, in a few minutes.
+// shortSet are the lanes of a run that names none: they cover the promises, in a few minutes.
 var shortSet = []string{
 	"chat", "chat-stream", "chat-stream-paced", "responses-stream", "messages-stream",
 	"chat-on-messages-whole", "messages-on-chat", "messages-on-chat-paced", "chat-on-messages", "chat-on-messages-paced",
@@ -130,7 +130,7 @@ func (l *lane) runsOn(t *target) bool {
 	return !l.search || t.keeps
 }
 
-// perRound is the number of requests of one round; a paced lane takes one per connection, because its rounds take as
+// perRound returns the number of requests of one round; a paced lane has one per connection, because its rounds take as
 // long as a stream does.
 func (l *lane) perRound(scale float64) int {
 	if l.requests == 0 {
@@ -139,8 +139,8 @@ func (l *lane) perRound(scale float64) int {
 	return max(int(float64(l.requests)*scale), l.connections)
 }
 
-// eventsHeard is how many deltas of an answer a client gets if the lane counts events; lanes whose clients leave count
-// requests.
+// eventsHeard returns how many deltas of an answer a client gets if the lane counts events; lanes whose clients
+// disconnect count requests.
 func (l *lane) eventsHeard() int {
 	if l.leaveAfter > 0 {
 		return 0
@@ -148,5 +148,5 @@ func (l *lane) eventsHeard() int {
 	return l.events
 }
 
-// stamped reports whether events tell when they were written.
+// stamped reports whether events contain the time at which they were written.
 func (l *lane) stamped() bool { return strings.Contains(l.script, "stamped") }

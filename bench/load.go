@@ -10,7 +10,7 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// A load is what one round sends, and to whom.
+// A load is what one round sends, and where.
 type load struct {
 	lane     *lane
 	address  string // host:port
@@ -21,11 +21,11 @@ type load struct {
 	seed     int     // of the requests' numbers
 }
 
-// rampUp is the time over which the connections of a paced lane begin. It is no multiple of the time between two
-// events, so that the streams' events do not come in step.
+// rampUp is the time over which the connections of a paced lane start. It is not a multiple of the time between two
+// events, so that the streams' events are not in step.
 const rampUp = 1003 * time.Millisecond
 
-// A tally counts what came back.
+// A tally counts the outcomes.
 type tally struct {
 	requests  int
 	events    int
@@ -81,9 +81,9 @@ func (r *recorder) add(from time.Time, one reply, err error) {
 	}
 }
 
-// run sends the load and returns when every answer is there. In closed loop each connection sends its next request
-// when it has its answer. In open loop requests are due at fixed times whatever the target does, and what they wait
-// for a free connection counts as latency, so that a target which stalls cannot hide it (coordinated omission).
+// run sends the load and returns when every answer has arrived. In closed loop each connection sends its next request
+// after its answer. In open loop requests are due at fixed times regardless of the target, and the wait for a free
+// connection counts as latency, so that a target that stalls cannot hide it (coordinated omission).
 func (w *load) run(ctx context.Context, connections []*connection) tally {
 	r := recorder{tally: tally{total: newHistogram(), first: newHistogram(), event: newHistogram()}}
 	var next atomic.Int64
@@ -116,9 +116,9 @@ func (w *load) run(ctx context.Context, connections []*connection) tally {
 	return r.tally
 }
 
-// due waits until request n is due and gives the time that its latency counts from: when it was due, if the connection
-// was late because the target was; zero, for when it is sent, if the connection was waiting. In closed loop it is
-// always zero.
+// due waits until request n is due and returns the time from which its latency counts: when it was due, if the
+// connection was late because of the target; zero, meaning when it is sent, if the connection was waiting. In closed
+// loop it is always zero.
 func (w *load) due(ctx context.Context, start time.Time, n int) (time.Time, bool) {
 	if w.rate == 0 {
 		return time.Time{}, true

@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// A process is that of a target, with all its children, as /proc accounts for it.
+// A process is the process of a target with all its children, as accounted in /proc.
 type process struct {
 	pid   int
-	stop  func() // nil: not ours to stop
+	stop  func() // nil: not started by us
 	first string // its first line of output
 }
 
 // errNoBooks reports that a run needs Linux.
-var errNoBooks = errors.New("CPU time and memory of a process are read from /proc, which is only there on Linux")
+var errNoBooks = errors.New("CPU time and memory of a process are read from /proc, which exists only on Linux")
 
 // startProcess starts a program and waits for its first line of output. The program ends with its standard input, so
-// that none is left behind when the run is killed. What it writes to standard error goes to log.
+// that none is left if the run is killed. Its standard error goes to log.
 func startProcess(log io.Writer, env []string, program string, args ...string) (*process, error) {
 	cmd := exec.Command(program, args...) //nolint:noctx // the own binary; ended by stop
 	cmd.Env = append(os.Environ(), env...)
@@ -56,10 +56,10 @@ func startProcess(log io.Writer, env []string, program string, args ...string) (
 	return &process{pid: cmd.Process.Pid, stop: stop, first: strings.TrimSpace(line)}, nil
 }
 
-// stopTimeout is how long a target gets to end.
+// stopTimeout is how long a target may take to end.
 const stopTimeout = 10 * time.Second
 
-// untilStdinEnds is the other side of startProcess.
+// untilStdinEnds is the counterpart of startProcess.
 func untilStdinEnds(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -69,7 +69,7 @@ func untilStdinEnds(ctx context.Context) context.Context {
 	return ctx
 }
 
-// family gives the process and its descendants.
+// family returns the process and its descendants.
 func (p *process) family() []int {
 	all := []int{p.pid}
 	for i := 0; i < len(all); i++ {
@@ -86,8 +86,8 @@ func (p *process) family() []int {
 	return all
 }
 
-// cpu is the processor time used so far: exact to the nanosecond where the kernel keeps scheduler statistics, else to a
-// clock tick.
+// cpu returns the processor time used so far: exact to the nanosecond if the kernel keeps scheduler statistics, else to
+// a clock tick.
 func (p *process) cpu() (time.Duration, error) {
 	var sum time.Duration
 	found := false
@@ -123,7 +123,7 @@ func scheduled(pid int) (sum time.Duration, ok bool) {
 	return sum, sum > 0
 }
 
-// clockTick is what /proc counts in on every Linux that Go runs on.
+// clockTick is the unit of /proc on every Linux that Go supports.
 const clockTick = 10 * time.Millisecond
 
 func ticked(pid int) (time.Duration, error) {
@@ -144,7 +144,7 @@ func ticked(pid int) (time.Duration, error) {
 	return time.Duration(user+system) * clockTick, err
 }
 
-// memory is the resident set in bytes, shared pages counted once per process.
+// memory returns the resident set in bytes, with shared pages counted once per process.
 func (p *process) memory() (sum int64) {
 	for _, pid := range p.family() {
 		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -158,7 +158,7 @@ func (p *process) memory() (sum int64) {
 	return sum
 }
 
-// settle waits until the process has done what a round left it to do after the answers, and gives its CPU time then.
+// settle waits until the process has finished the background work of a round, and returns its CPU time then.
 func (p *process) settle(ctx context.Context) (time.Duration, error) {
 	last, err := p.cpu()
 	for range settleChecks {
@@ -175,7 +175,7 @@ func (p *process) settle(ctx context.Context) (time.Duration, error) {
 	return last, err
 }
 
-// A process is quiet when it uses less than a fiftieth of a processor; the wait is at most two seconds.
+// A process is quiet if it uses less than a fiftieth of a processor; the wait is at most two seconds.
 const (
 	settleInterval = 50 * time.Millisecond
 	settleChecks   = 40

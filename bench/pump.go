@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// relay is the byte pump, the floor for a proxy written in Go: one goroutine a client, one upstream connection each,
-// every read written on at once. It knows just enough of HTTP to see where requests and answers end, checks nothing
-// and changes nothing. It is for this package's load only: the end of a chunked answer is recognised by its last bytes, which
-// real text could hold anywhere.
+// relay is the byte pump, the floor for a proxy written in Go: one goroutine and one upstream connection per client,
+// and every read is written at once. It knows just enough of HTTP to see where requests and answers end, checks nothing
+// and changes nothing. It is only for this package's load: it recognises the end of a chunked answer by its last bytes,
+// which could also occur in real text.
 func relay(ctx context.Context, listener net.Listener, upstream string) error {
 	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
 	for {
@@ -100,7 +100,7 @@ func relayAnswer(client, server net.Conn, buffer []byte) error {
 	head, left := buffer[:n], -1
 	end := bytes.Index(head, []byte("\r\n\r\n"))
 	if end < 0 {
-		return errors.New("the provider's head is not whole in one read")
+		return errors.New("the provider's head is not complete in one read")
 	}
 	for line := range bytes.Lines(head[:end+2]) {
 		if length, ok := contentLength(line); ok {
@@ -125,7 +125,7 @@ func relayAnswer(client, server net.Conn, buffer []byte) error {
 	}
 }
 
-// push keeps the last bytes that went by.
+// push keeps the last bytes that passed.
 func push(tail *[5]byte, b []byte) {
 	if len(b) >= len(tail) {
 		copy(tail[:], b[len(b)-len(tail):])
@@ -135,7 +135,7 @@ func push(tail *[5]byte, b []byte) {
 	copy(tail[len(tail)-len(b):], b)
 }
 
-// reverseProxy is the floor of the standard library: what a Go gateway costs that does nothing.
+// reverseProxy is the floor of the standard library: the cost of a Go gateway that does nothing.
 func reverseProxy(ctx context.Context, listener net.Listener, upstream string) error {
 	proxy := &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: upstream}) },

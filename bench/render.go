@@ -31,7 +31,7 @@ func (r *Report) write(dir string) error {
 	return nil
 }
 
-// setting describes in one line how a run was made.
+// setting describes the setting of a run in one line.
 func (r *Report) setting() string {
 	loop := "closed loop"
 	switch {
@@ -75,7 +75,7 @@ func (l *LaneData) markdown(b *strings.Builder) {
 	b.WriteString(failures.String())
 }
 
-// A tableRow is a result as people read it; what is unknown is empty, and so is what refusals cost.
+// A tableRow is a result for people; unknown figures are empty, as is the cost of refusals.
 type tableRow struct {
 	Target, PerRequest, PerEvent, Ratio, Total, Added, First, Event, Allocations, Memory, Failed string
 	Failure                                                                                      string
@@ -142,7 +142,7 @@ func show(v float64) string {
 	}
 }
 
-// readme is the short table of docs/benchmarks.md.
+// readme returns the short table of docs/benchmarks.md.
 func (r *Report) readme() string {
 	var b strings.Builder
 	names := []string{targetNginx, targetPump, targetReverse, targetOff, targetMneme}
@@ -176,7 +176,7 @@ func (r *Report) readme() string {
 		fmt.Fprintf(&b, " %s |\n", l.addedLatency())
 	}
 	fmt.Fprintf(&b, "\n%s. Median CPU time of the target's process, including everything it does after the answer; floors only pass bytes, "+
-		"and mneme translates where two formats are named. Every answer was checked for being whole and right. Made by `make bench`.\n", r.setting())
+		"and mneme translates where two formats are named. Every answer was checked to be complete and correct. Made by `make bench`.\n", r.setting())
 	return b.String()
 }
 
@@ -184,7 +184,7 @@ var readmeNames = map[string]string{
 	targetNginx: "nginx", targetPump: "byte pump in Go", targetReverse: "ReverseProxy", targetOff: "mneme, capture off", targetMneme: "**mneme, capture on**",
 }
 
-// addedLatency is what mneme adds to the median and the 99th percentile of the route without a proxy.
+// addedLatency returns what mneme adds to the median and the 99th percentile of the route without a proxy.
 func (l *LaneData) addedLatency() string {
 	direct, mneme := l.result(targetDirect), l.result(targetMneme)
 	if direct == nil || mneme == nil {
@@ -204,7 +204,7 @@ var pageText string
 
 var page = template.Must(template.New("report").Parse(pageText))
 
-// html is the report as one file without references to others.
+// html returns the report as one file without references to others.
 func (r *Report) html() ([]byte, error) {
 	type laneView struct {
 		*LaneData
@@ -244,8 +244,8 @@ type bar struct {
 }
 
 const (
-	plotLeft  = 120 // where bars begin
-	plotWidth = 480 // of the longest
+	plotLeft  = 120 // start of the bars
+	plotWidth = 480 // of the longest bar
 	barStep   = 26  // from one bar to the next
 )
 
@@ -271,5 +271,5 @@ func (l *LaneData) bars() []bar {
 	return bars
 }
 
-// PlotHeight is the height of a lane's plot.
+// PlotHeight returns the height of a lane's plot.
 func (l *LaneData) PlotHeight() int { return len(l.bars()) * barStep }

@@ -13,7 +13,7 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// A Report is what a run found, as it is kept in a JSON file.
+// A Report is the result of a run, stored as a JSON file.
 type Report struct {
 	Made     time.Time  `json:"made"`
 	Version  string     `json:"version"` // of mneme
@@ -24,7 +24,7 @@ type Report struct {
 	Lanes    []LaneData `json:"lanes"`
 }
 
-// Machine is where a run took place.
+// Machine is the machine of a run.
 type Machine struct {
 	OS     string `json:"os"`
 	Arch   string `json:"arch"`
@@ -33,7 +33,7 @@ type Machine struct {
 	Kernel string `json:"kernel,omitempty"`
 }
 
-// Settings are those of a run.
+// Settings are the settings of a run.
 type Settings struct {
 	Rounds int     `json:"rounds"`
 	Scale  float64 `json:"scale"`          // of the requests per round
@@ -65,7 +65,7 @@ type Result struct {
 
 // Round is the outcome of one round of one target. Times are in microseconds.
 type Round struct {
-	Requests    int     `json:"requests"` // whole and right
+	Requests    int     `json:"requests"` // complete and correct
 	Errors      int     `json:"errors"`
 	Truncated   int     `json:"truncated"`
 	Wrong       int     `json:"wrong"`
@@ -81,7 +81,7 @@ type Round struct {
 	Event       Latency `json:"event"` // from the provider's write to the client's read
 }
 
-// newRound is a round with nothing but what came back.
+// newRound returns a round with just the outcomes.
 func newRound(got *tally) *Round {
 	return &Round{
 		Requests: got.requests, Errors: got.errors, Truncated: got.truncated, Wrong: got.wrong, Example: got.example,
@@ -106,7 +106,7 @@ func latencyOf(h *hdr.Histogram) Latency {
 	return Latency{P50: at(50), P90: at(90), P99: at(99), Max: float64(h.Max()) / float64(time.Microsecond)}
 }
 
-// failures is the number of answers that were not whole and right.
+// failures returns the number of answers that were incomplete or wrong.
 func (r *Round) failures() int { return r.Errors + r.Truncated + r.Wrong }
 
 // Spread is the minimum, median and maximum of a figure over the rounds.
@@ -141,7 +141,7 @@ func (r *Result) failures() (n int) {
 	return n
 }
 
-// answered is the number of answers that were whole and right.
+// answered returns the number of complete, correct answers.
 func (r *Result) answered() (n int) {
 	for i := range r.Rounds {
 		n += r.Rounds[i].Requests
@@ -167,7 +167,7 @@ func (r *Report) lane(name string) *LaneData {
 	return nil
 }
 
-// cost is the figure by which a lane is judged: CPU time per event of a stream, else per request.
+// cost returns the main figure of a lane: CPU time per event of a stream, else per request.
 func (l *LaneData) cost() func(*Round) float64 {
 	if l.perEvent() {
 		return func(r *Round) float64 { return r.CPUEvent }
@@ -177,7 +177,7 @@ func (l *LaneData) cost() func(*Round) float64 {
 
 func (l *LaneData) perEvent() bool { return l.Events > 0 }
 
-// ratios divide the rounds of one result by those of another that ran next to them.
+// ratios divides the rounds of one result by those of another that ran next to them.
 func ratios(of, against *Result, figure, other func(*Round) float64) []float64 {
 	var values []float64
 	for i := range min(len(of.Rounds), len(against.Rounds)) {

@@ -31,7 +31,7 @@ func TestBudgetsAreBrokenByMoreThanTheNoiseOnly(t *testing.T) {
 		"allocations":     {reportOf(1, 1, 1), `{lane: chat, figure: allocations, at_most: 40}`, false, "broken"},
 		"another lane":    {reportOf(1, 1, 1), `{lane: agent, figure: cpu_per_request, against: pump, at_most: 2}`, true, "not run"},
 		"no such target":  {reportOf(1, 1, 1), `{lane: chat, figure: cpu_per_request, against: nginx, at_most: 2}`, true, "not run"},
-		"answers missing": {failing(), `{lane: chat, figure: cpu_per_request, against: pump, at_most: 2}`, false, "not whole and right"},
+		"answers missing": {failing(), `{lane: chat, figure: cpu_per_request, against: pump, at_most: 2}`, false, "incomplete or wrong"},
 	} {
 		budgets, err := parseBudgets([]byte("- " + test.budget))
 		if err != nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// A request is the bytes of a lane's HTTP request with places for two numbers, so that no two requests are the same but
-// where a lane wants them to be: what a memory keeps of equal requests would cost it nothing.
+// A request is the bytes of a lane's HTTP request with places for two numbers. So no two requests are equal unless a
+// lane wants that: equal requests would cost a memory nothing.
 type request struct {
 	bytes         []byte
 	conversations []int // offsets of the conversation's number, in the opening
 	numbers       []int // offsets of the request's number, in the newest prompt
-	fresh         []int // offsets of the words that are other ones in each request
+	fresh         []int // offsets of the words that differ in each request
 	turns         int   // requests per conversation
 }
 
@@ -29,10 +29,10 @@ const (
 	freshMark = "#aword# "
 )
 
-// agentTurns is how many requests of an agent share their opening, as the turns of a session do.
+// agentTurns is how many requests of an agent share their opening, like the turns of a session.
 const agentTurns = 20
 
-// newRequest renders a lane's request for a host. header is lines of its own for the head, each with its end.
+// newRequest renders a lane's request for a host. header has additional lines for the head, each with its line end.
 func newRequest(l *lane, host, header string) *request {
 	body := l.body()
 	var b bytes.Buffer
@@ -55,7 +55,7 @@ func newRequest(l *lane, host, header string) *request {
 	return r
 }
 
-// bearer is the line of the head that shows a key.
+// bearer returns the header line with a key.
 func bearer(key string) string { return "Authorization: Bearer " + key + "\r\n" }
 
 func offsets(b []byte, mark string) (at []int) {
@@ -69,14 +69,14 @@ func offsets(b []byte, mark string) (at []int) {
 	}
 }
 
-// copy gives a connection bytes of its own.
+// copy returns a copy for another connection.
 func (r *request) copy() *request {
 	c := *r
 	c.bytes = bytes.Clone(r.bytes)
 	return &c
 }
 
-// number makes this the n-th request of the run. seed keeps rounds apart.
+// number makes this the n-th request of the run. seed distinguishes rounds.
 func (r *request) number(seed, n int) []byte {
 	for _, at := range r.conversations {
 		putDigits(r.bytes[at:at+markDigits], seed*1e7+n/r.turns)
@@ -93,7 +93,7 @@ func (r *request) number(seed, n int) []byte {
 	return r.bytes
 }
 
-// putWord fills b with the n-th word of a language whose words have one length.
+// putWord fills b with the n-th word of a language whose words all have the same length.
 func putWord(b []byte, n int) {
 	for i := range b {
 		b[i] = "etaoinshrdlucmfwypvbgkjqxz"[n%26]
@@ -138,14 +138,14 @@ func (l *lane) body() string {
 	}
 }
 
-// Sizes of an agent deep in its work, after what coding agents send: most of the body are results of tools.
+// Sizes of an agent's request late in a session, modelled on coding agents: most of the body is results of tools.
 const (
 	agentTools       = 50
 	agentSteps       = 30   // calls with their results
 	agentResultBytes = 4500 // of one result
 )
 
-// agentBody is a Messages request of about 200 KB.
+// agentBody returns a Messages request of about 200 KB.
 func (l *lane) agentBody() string {
 	var b strings.Builder
 	b.WriteString(`{"model":"` + l.model + `","max_tokens":8192,"system":[{"type":"text","text":` +

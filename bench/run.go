@@ -34,7 +34,7 @@ type Run struct {
 	Upstream string   `placeholder:"HOST:PORT" help:"Use the provider that another run started with --provider."`
 }
 
-// A runner is a run under way.
+// A runner is a run in progress.
 type runner struct {
 	*Run
 	fleet *fleet
@@ -46,7 +46,7 @@ type runner struct {
 // Run measures and writes the report.
 func (c *Run) Run(ctx context.Context, s *command.Env) error {
 	if c.Rounds < 1 || c.Scale <= 0 {
-		return errors.New("--rounds and --scale have to be above 0")
+		return errors.New("--rounds and --scale must be above 0")
 	}
 	chosen, err := c.chosen()
 	if err != nil {
@@ -175,12 +175,12 @@ func (r *runner) lane(ctx context.Context, l *lane) (*LaneData, error) {
 	return data, nil
 }
 
-// reference asks the provider itself what an answer of the lane says.
+// reference gets an answer of the lane from the provider itself.
 func (r *runner) reference(ctx context.Context, l *lane) (*saying, error) {
 	one := *l
 	one.gap = 0
 	if l.leaveAfter > 0 || l.search {
-		return nil, nil //nolint:nilnil // nobody stays to hear it, or the provider is not asked
+		return nil, nil //nolint:nilnil // clients disconnect before its end, or the provider is not used
 	}
 	c := newConnection(r.fleet.upstream, &one, newRequest(l, r.fleet.upstream, bearer(serviceKey)), nil)
 	defer c.close()
@@ -190,7 +190,7 @@ func (r *runner) reference(ctx context.Context, l *lane) (*saying, error) {
 	return &c.said, nil
 }
 
-// warmUpShare of a round's requests is sent before the first one.
+// warmUpShare is the share of a round's requests that is sent before the first round.
 const warmUpShare = 0.3
 
 func (r *runner) round(ctx context.Context, l *lane, t *target, want *saying, warmUp bool, rate float64) (round *Round, err error) {
@@ -199,7 +199,7 @@ func (r *runner) round(ctx context.Context, l *lane, t *target, want *saying, wa
 	if warmUp {
 		w.requests = max(int(float64(w.requests)*warmUpShare), l.connections)
 		if r.Load > 0 {
-			w.requests = l.perRound(r.Scale) // measures what the rate is a share of
+			w.requests = l.perRound(r.Scale) // measures the rate that Load is a share of
 		}
 	}
 	connections, err := dial(ctx, &w)
@@ -229,8 +229,8 @@ func (r *runner) round(ctx context.Context, l *lane, t *target, want *saying, wa
 	return measure(ctx, t, run)
 }
 
-// captureBeside sends short chat requests to the target, so many a second, until stop is called; stop reports whether one
-// of them failed.
+// captureBeside sends short chat requests to the target at a rate per second until stop is called; stop returns an
+// error if any of them failed.
 func (r *runner) captureBeside(ctx context.Context, rate float64, t *target) (stop func() error, err error) {
 	r.seed++
 	l, _ := findLane("chat")
@@ -251,14 +251,14 @@ func (r *runner) captureBeside(ctx context.Context, rate float64, t *target) (st
 		cancel()
 		got := <-done
 		if failed := got.errors + got.truncated + got.wrong; failed > 0 {
-			return fmt.Errorf("%d of the requests beside failed: %s", failed, got.example)
+			return fmt.Errorf("%d of the concurrent requests failed: %s", failed, got.example)
 		}
 		return nil
 	}, nil
 }
 
-// dial opens the connections beforehand, so that a round pays for none of them; what the pool of a target holds for
-// them is paid in the warm-up.
+// dial opens the connections beforehand, so that their cost is not part of a round; what the target's pool allocates
+// for them is part of the warm-up.
 func dial(ctx context.Context, w *load) ([]*connection, error) {
 	connections := make([]*connection, w.lane.connections)
 	var dialer net.Dialer
@@ -277,7 +277,7 @@ func dial(ctx context.Context, w *load) ([]*connection, error) {
 	return connections, nil
 }
 
-// measure runs a load and reads what it cost.
+// measure runs a load and reads its cost.
 func measure(ctx context.Context, t *target, run func() tally) (*Round, error) {
 	var before time.Duration
 	objects, bytes, countsAllocations := t.allocated(ctx)
@@ -317,7 +317,7 @@ func measure(ctx context.Context, t *target, run func() tally) (*Round, error) {
 	return round, nil
 }
 
-// profile keeps a CPU profile of the seconds that follow; wait returns when it is there.
+// profile writes a CPU profile of the following seconds; wait returns when it is written.
 func (r *runner) profile(ctx context.Context, l *lane, t *target) (wait func()) {
 	file := filepath.Join(r.Profile, l.Name+"-"+t.Name+".pprof")
 	done := make(chan struct{})
@@ -334,7 +334,7 @@ func (r *runner) profile(ctx context.Context, l *lane, t *target) (wait func()) 
 	return func() { <-done }
 }
 
-// A memoryWatch looks for the peak of a process' memory.
+// A memoryWatch finds the peak of a process's memory.
 type memoryWatch struct {
 	cancel context.CancelFunc
 	peak   chan int64

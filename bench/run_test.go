@@ -51,7 +51,7 @@ func TestLanesAreAnsweredWholeAndRight(t *testing.T) {
 		for _, name := range run.Targets {
 			round := l.result(name).Rounds[0]
 			if round.Requests != l.Connections || round.failures() > 0 {
-				t.Errorf("%s through %s: %d of %d answers were whole and right; the first that was not: %s", l.Lane, name, round.Requests, l.Connections, round.Example)
+				t.Errorf("%s through %s: %d of %d answers were complete and correct; the first other one: %s", l.Lane, name, round.Requests, l.Connections, round.Example)
 			}
 			if name != targetDirect && (exact && round.CPURequest <= 0 || round.PeakMemory <= 0) {
 				t.Errorf("%s through %s: no CPU time or no memory was read: %+v", l.Lane, name, round)

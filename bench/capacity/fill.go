@@ -17,8 +17,8 @@ import (
 // perSession is how many exchanges a session has.
 const perSession = 10
 
-// fill captures exchanges and returns when everything after them is done, too. tenths gets the CPU time used up to the end of
-// each tenth of them.
+// fill captures exchanges and returns once the background work is done, too. tenths receives the CPU time used until
+// the end of each tenth of them.
 func fill(ctx context.Context, st *engine.Engine, s *shape, p *plan, tenths *tenths) error {
 	text, run := corpus(max(1<<20, 4*(s.prompt+s.answer))), time.Now().UnixNano()
 	group, capturing := errgroup.WithContext(ctx)
@@ -43,7 +43,7 @@ func fill(ctx context.Context, st *engine.Engine, s *shape, p *plan, tenths *ten
 	return st.Index().Wait(ctx, account)
 }
 
-// digested waits until nothing waits to be digested.
+// digested waits until everything has been digested.
 func digested(ctx context.Context, st *engine.Engine, p *plan) error {
 	for p.remember != "record" && st.Stats().Undigested > 0 {
 		select {
@@ -55,7 +55,7 @@ func digested(ctx context.Context, st *engine.Engine, p *plan) error {
 	return nil
 }
 
-// capture lets one exchange pass as the proxy does.
+// capture records one exchange as the proxy does.
 func capture(ctx context.Context, st *engine.Engine, w *writer, chat string) error {
 	w.next()
 	spans := w.spans()
@@ -87,7 +87,7 @@ func capture(ctx context.Context, st *engine.Engine, w *writer, chat string) err
 	return c.Finish(ctx, &closing)
 }
 
-// read lists and shows exchanges, and says how long that takes.
+// read lists and shows exchanges, and prints how long that takes.
 func read(st *engine.Engine) error {
 	const pages, perPage = 1000, 100
 	var lists, shows, sessions durations

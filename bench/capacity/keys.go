@@ -10,13 +10,14 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// inLog is how many bytes a value has at least that lies in the database's value log.
+// inLog is the minimum size in bytes of a value in the database's value log.
 const inLog = 256
 
-// written is what was put under the keys of one kind, in all versions that are still there.
+// written is what was stored under the keys of one kind, in all versions that still exist.
 type written struct{ entries, keys, tree, log int }
 
-// keysWritten counts the entries of a closed store by the first byte of their keys, which says what they are: see store/FORMAT.md.
+// keysWritten counts the entries of a closed store by the first byte of their keys, which is their kind: see
+// store/FORMAT.md.
 func keysWritten(dir string) (kinds map[string]*written, err error) {
 	db, err := badger.Open(badger.DefaultOptions(filepath.Join(dir, "badger")).WithReadOnly(true).WithLogger(nil))
 	if err != nil {
@@ -50,7 +51,7 @@ func (w *written) add(key, value int) {
 	}
 }
 
-// listKeys prints what an exchange writes under the keys of each kind.
+// listKeys prints how much an exchange writes under the keys of each kind.
 func listKeys(dir string, exchanges int) error {
 	kinds, err := keysWritten(dir)
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// account is the one that a server makes at its first start, so that a store that is kept can be served.
+// account is the one that a server creates at its first start, so that a kept store can be served.
 const account = "default"
 
 func main() {
@@ -34,11 +34,11 @@ func main() {
 	exchanges := flag.Int("exchanges", 100_000, "how many")
 	remember := flag.String("remember", "index", "what is done after the answers: record (nothing), turns, or index")
 	writers := flag.Int("writers", 32, "exchanges at a time")
-	dir := flag.String("dir", "", "directory of the store, kept; what is in it stays (default: a temporary one)")
-	profile := flag.String("cpuprofile", "", "write a CPU profile of the filling there")
-	heap := flag.String("memprofile", "", "write a profile of what is in use after the filling there")
+	dir := flag.String("dir", "", "directory of the store, which is kept with its contents (default: a temporary one)")
+	profile := flag.String("cpuprofile", "", "write a CPU profile of the filling to this file")
+	heap := flag.String("memprofile", "", "write a profile of the heap in use after the filling to this file")
 	keys := flag.Bool("keys", false, "list what is written under each kind of key")
-	part := flag.String("part", "", "of processes that this one starts: open (the store in dir), or capture (into it, until killed)")
+	part := flag.String("part", "", "internal, for child processes: open (the store in dir), or capture (into it, until killed)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, &plan{shape: *shape, exchanges: *exchanges, remember: *remember, writers: *writers, dir: *dir, profile: *profile, heap: *heap, keys: *keys, part: *part})
@@ -49,7 +49,7 @@ func main() {
 	}
 }
 
-// plan is what is to be measured.
+// plan is what to measure.
 type plan struct {
 	shape, remember, dir string
 	profile, heap        string // files

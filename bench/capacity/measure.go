@@ -17,7 +17,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/volume"
 )
 
-// spending is what the process has used up to a moment, or between two.
+// spending is what the process has used until some time, or between two times.
 type spending struct {
 	at     time.Time
 	wall   time.Duration
@@ -44,8 +44,8 @@ func (s spending) per(exchanges, size int) string {
 		n/s.wall.Seconds(), n*float64(size)/1e6/s.wall.Seconds(), float64(s.cpu.Microseconds())/n, float64(s.allocs)/n, float64(s.bytes)/n/1e3)
 }
 
-// tenths is the CPU time that had been used when each tenth of the exchanges had been captured. Work behind the answers may
-// count for the tenth after.
+// tenths is the CPU time used when each tenth of the exchanges had been captured. Background work may count towards the
+// next tenth.
 type tenths struct {
 	done atomic.Int64
 	used [10]time.Duration // of cputime.Used; each is written once
@@ -79,8 +79,7 @@ func (d *durations) String() string {
 	return fmt.Sprintf("p50 %v, p99 %v", at(0.5), at(0.99))
 }
 
-// residence is what of the process is in memory: of its own, and pages of files that it has mapped, which the kernel
-// takes back when it needs them.
+// residence is the resident memory of the process: its own, and pages of mapped files, which the kernel can reclaim.
 type residence struct{ own, files int64 } // KiB
 
 func (r residence) String() string {
@@ -105,7 +104,7 @@ func resident() (r residence) {
 	return r
 }
 
-// memoryWatch looks at the process's memory every tenth of a second.
+// memoryWatch samples the process's memory every tenth of a second.
 type memoryWatch struct {
 	mu      sync.Mutex
 	highest residence
@@ -145,7 +144,7 @@ func (w *memoryWatch) peak() string {
 	return "at most " + w.highest.String()
 }
 
-// liveHeap is what is in use of the heap.
+// liveHeap describes how much of the heap is in use.
 func liveHeap() string {
 	runtime.GC()
 	var mem runtime.MemStats
@@ -153,11 +152,11 @@ func liveHeap() string {
 	return fmt.Sprintf("%d MB of heap in use", mem.HeapAlloc>>20)
 }
 
-// diskUse is what the files under dir take on the volume; they have holes.
+// diskUse returns how much the files under dir take on the volume; they are sparse.
 func diskUse(dir string) (size int64) {
 	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
-			if info, gone := entry.Info(); gone == nil { // files come and go behind the store
+			if info, gone := entry.Info(); gone == nil { // the store adds and removes files in the background
 				size += volume.Taken(info)
 			}
 		}

@@ -11,20 +11,20 @@ import (
 	"github.com/mnemeproxy/mneme/store/engine"
 )
 
-// What processes of their own do, so that neither the memory nor the time of another store counts.
+// Parts that run in separate processes, so that neither the memory nor the time of another store counts.
 const (
 	partOpen    = "open"
 	partCapture = "capture"
 )
 
-// process is one that does a part of the plan in the same store.
+// process returns a process that runs a part of the plan in the same store.
 func (p *plan) process(ctx context.Context, part string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, os.Args[0], "-part", part, "-dir", p.dir, "-shape", p.shape, "-remember", p.remember)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	return cmd
 }
 
-// open opens the store, and says how long that takes, how long reading, and what is in memory before and after.
+// open opens the store, and prints how long that and reading take, and the memory before and after.
 func (p *plan) open() error {
 	opts, index, err := p.options()
 	if err != nil {
@@ -42,15 +42,15 @@ func (p *plan) open() error {
 	return errors.Join(err, st.Close())
 }
 
-// A process that is to be killed has captured untilKilled exchanges before. It ends by itself after mostUnkilled, in case the
-// one that should kill it is gone.
+// A process is killed after it has captured untilKilled exchanges. It ends by itself after mostUnkilled, in case the
+// parent is gone.
 const (
 	untilKilled  = 1000
 	mostUnkilled = 100 * untilKilled
 )
 
-// captureUntilKilled opens the store, says so on standard output when untilKilled exchanges are on record, and captures more
-// until it is killed.
+// captureUntilKilled opens the store, prints a line when untilKilled exchanges are on record, and continues until it is
+// killed.
 func captureUntilKilled(ctx context.Context, s *shape, p *plan) error {
 	opts, index, err := p.options()
 	if err != nil {
@@ -69,7 +69,7 @@ func captureUntilKilled(ctx context.Context, s *shape, p *plan) error {
 	return errors.Join(err, st.Close())
 }
 
-// leaveKilled has a process capture into the store, and kills it meanwhile.
+// leaveKilled starts a process that captures into the store, and kills it meanwhile.
 func (p *plan) leaveKilled(ctx context.Context) error {
 	cmd := p.process(ctx, partCapture)
 	cmd.Stdout = nil
@@ -84,7 +84,7 @@ func (p *plan) leaveKilled(ctx context.Context) error {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait() // it was killed
 	if err != nil {
-		return fmt.Errorf("the process that was to be killed ended before: %w", err)
+		return fmt.Errorf("the process ended before it was killed: %w", err)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// shape is a kind of exchange: a prompt of so many bytes, and an answer.
+// shape is a kind of exchange: the sizes of the prompt and the answer.
 type shape struct {
 	prompt, answer int // bytes of text
 	stream         bool
@@ -25,24 +25,24 @@ var shapes = map[string]shape{
 
 func shapeNames() string { return strings.Join(slices.Sorted(maps.Keys(shapes)), ", ") }
 
-// eventText is how much text an event of a stream carries.
+// eventText is how much text an event of a stream has, in bytes.
 const eventText = 12
 
-// writer makes up the exchanges of one goroutine.
+// writer generates the exchanges of one goroutine.
 type writer struct {
 	shape           *shape
 	random          *rand.Rand
-	text            string // where prompts and answers are taken from, at random places
+	text            string // source of prompts and answers, which are cut at random places
 	request, answer []byte
 	start, end      int // the message in request
 }
 
-// newWriter gives the n-th writer; each makes up other exchanges.
+// newWriter returns the n-th writer; each generates different exchanges.
 func newWriter(s *shape, n int, text string) *writer {
 	return &writer{shape: s, random: rand.New(rand.NewPCG(1, uint64(n))), text: text}
 }
 
-// corpus is text of words as frequent as those of a language: a few often, most of them seldom.
+// corpus returns text with word frequencies as in a language: a few words are frequent, most are rare.
 func corpus(size int) string {
 	random := rand.New(rand.NewPCG(1, 1))
 	words := make([]string, 20_000)
@@ -67,7 +67,7 @@ func (w *writer) some(size int) string {
 	return w.text[at : at+size]
 }
 
-// next makes up a request that is like no other, and its answer.
+// next generates a unique request and its answer.
 func (w *writer) next() {
 	w.request = append(w.request[:0], `{"model":"m","messages":[`...)
 	w.start = len(w.request)
@@ -97,7 +97,7 @@ func (w *writer) event(id uint64, text, finish string) {
 
 func (w *writer) spans() []codec.Span { return []codec.Span{{Start: w.start, End: w.end}} }
 
-// bytes is how long a request and its answer are together.
+// bytes returns the total length of a request and its answer.
 func (s *shape) bytes() int {
 	w := newWriter(s, 1, corpus(s.prompt+s.answer+1000))
 	w.next()

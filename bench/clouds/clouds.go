@@ -22,16 +22,16 @@ import (
 	signer "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 )
 
-// Key opens Azure.
+// Key is the API key of Azure.
 const Key = "azure-key"
 
 // Token is the access token that the /token endpoint of the Vertex fake issues, and that its other endpoints accept.
-const Token = "vertex-token" //nolint:gosec // opens nothing but the fake
+const Token = "vertex-token" //nolint:gosec // valid only for the fake
 
-// Credentials open Bedrock.
+// Credentials are the credentials of Bedrock.
 var Credentials = aws.Credentials{AccessKeyID: "AKIDEXAMPLE", SecretAccessKey: "bedrock-secret"}
 
-// Region is that of Bedrock.
+// Region is the region of Bedrock.
 const Region = "us-east-1"
 
 // asked is a request for the origin.
@@ -42,7 +42,7 @@ type asked struct {
 	beta  string
 }
 
-// forward has the origin answer.
+// forward sends a request to the origin.
 func forward(r *http.Request, origin string, a asked) (*http.Response, error) {
 	target := origin + a.path
 	if a.query != "" {
@@ -65,7 +65,7 @@ func forward(r *http.Request, origin string, a asked) (*http.Response, error) {
 	return http.DefaultClient.Do(request)
 }
 
-// relay hands on an answer as it comes. One that breaks off breaks off.
+// relay passes on an answer as it arrives. If it breaks off, so does the copy.
 func relay(w http.ResponseWriter, from *http.Response) {
 	for _, name := range []string{"Content-Type", "Retry-After"} {
 		if value := from.Header.Get(name); value != "" {
@@ -93,7 +93,7 @@ func refuse(w http.ResponseWriter, status int, format string, args ...any) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"message": fmt.Sprintf(format, args...)})
 }
 
-// members reads an object and gives it back with another model, without others.
+// members decodes an object and returns it with the members of set, and without some others.
 func members(body []byte, set map[string]any, without ...string) (text []byte, had map[string]json.RawMessage, err error) {
 	if err := json.Unmarshal(body, &had); err != nil {
 		return nil, nil, err
@@ -114,7 +114,7 @@ func members(body []byte, set map[string]any, without ...string) (text []byte, h
 	return text, had, err
 }
 
-// Azure is a resource of Azure OpenAI before an origin. Deployments bear the names of their models.
+// Azure starts a resource of Azure OpenAI in front of an origin. Deployments are named after their models.
 func Azure(origin string) *httptest.Server {
 	return serve(func(w http.ResponseWriter, r *http.Request, body []byte) {
 		if r.Header.Get("Api-Key") != Key || r.Header.Get("Authorization") != "" {
@@ -141,7 +141,7 @@ func Azure(origin string) *httptest.Server {
 	})
 }
 
-// Vertex is Vertex AI before an origin, with the endpoint that gives out tokens.
+// Vertex starts Vertex AI in front of an origin, with the endpoint that issues tokens.
 func Vertex(origin string) *httptest.Server {
 	return serve(func(w http.ResponseWriter, r *http.Request, body []byte) {
 		if r.URL.Path == "/token" {
@@ -172,7 +172,7 @@ func Vertex(origin string) *httptest.Server {
 	})
 }
 
-// Bedrock is Amazon Bedrock in [Region] before an origin.
+// Bedrock starts Amazon Bedrock in [Region] in front of an origin.
 func Bedrock(origin string) *httptest.Server {
 	return serve(func(w http.ResponseWriter, r *http.Request, body []byte) {
 		if err := signed(r, body); err != nil {
@@ -217,7 +217,7 @@ func Bedrock(origin string) *httptest.Server {
 	})
 }
 
-// signed checks a signature by making it again from what came.
+// signed checks a signature by computing it from the request.
 func signed(r *http.Request, body []byte) error {
 	at, err := time.Parse("20060102T150405Z", r.Header.Get("X-Amz-Date"))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Used is the processor time that this process has used, its own and the kernel's.
+// Used returns the processor time that this process has used, in user and kernel mode.
 func Used() time.Duration {
 	var usage syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage) // cannot fail for the process itself

@@ -24,7 +24,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// form is what a format's answers are.
+// form has the types of a format's answers.
 type form struct{ answer, event, failure reflect.Type }
 
 var forms = map[codec.Format]form{
@@ -43,12 +43,12 @@ var forms = map[codec.Format]form{
 	codec.Embeddings: {reflect.TypeFor[openai.CreateEmbeddingResponse](), nil, reflect.TypeFor[openaiError]()},
 }
 
-// openaiError is the body of an error, which the SDK takes apart before it decodes it.
+// openaiError is the body of an error, which the SDK unwraps before it decodes it.
 type openaiError struct {
 	Error shared.ErrorObject `json:"error" api:"required"`
 }
 
-// Answer says where a complete answer of a format is not as published: a path in it, and what is wrong there.
+// Answer returns where a complete answer of a format deviates from the published types: paths with what is wrong there.
 func Answer(f codec.Format, body []byte) []string { return problems("", body, forms[f].answer) }
 
 // Event is [Answer] for the data of one event of a stream.
@@ -87,7 +87,7 @@ func problems(at string, value json.RawMessage, t reflect.Type) []string {
 	return nil
 }
 
-// ofVariant holds a value to the variant that it says it is.
+// ofVariant checks a value against the variant that it names.
 func ofVariant(at string, value json.RawMessage, t reflect.Type) []string {
 	union := reflect.New(t)
 	if err := json.Unmarshal(value, union.Interface()); err != nil {
@@ -100,8 +100,8 @@ func ofVariant(at string, value json.RawMessage, t reflect.Type) []string {
 	return problems(at, value, variant.Elem().Type())
 }
 
-// ofAnyVariant holds a value to the variants of a union whose values do not say which they are, and gives what is wrong with
-// it as that which it is most like.
+// ofAnyVariant checks a value against the variants of a union whose values do not name theirs, and returns the problems
+// with the most similar one.
 func ofAnyVariant(at string, value json.RawMessage, t reflect.Type) []string {
 	var least []string
 	try := func(variant reflect.Type) {
@@ -189,5 +189,5 @@ func ofMember(at string, member json.RawMessage, there bool, f reflect.StructFie
 	return nil
 }
 
-// mayBeNull reports whether null is a value of a type that says nothing of it.
+// mayBeNull reports whether null is allowed for a type that does not specify it.
 func mayBeNull(t reflect.Type) bool { return t.Kind() == reflect.Interface }

@@ -18,12 +18,12 @@ import (
 	"github.com/mnemeproxy/mneme/server/recall"
 )
 
-// client is a real one.
+// client is a real client program.
 type client struct {
 	name        string   // for "mneme wrap"
-	recorded    string   // the name by which exchanges have it
+	recorded    string   // its name in exchanges
 	first, next []string // the arguments before the first question, and before later ones
-	read        string   // reads a file, as the model of the simulated provider does
+	read        string   // script with which the simulated model reads a file
 }
 
 var clients = map[string]client{
@@ -37,7 +37,7 @@ var clients = map[string]client{
 	},
 }
 
-// way is how a client gets what is recalled.
+// way is how a client gets recalled text.
 type way struct {
 	name string
 	key  string // "mneme key create --recall"
@@ -52,7 +52,7 @@ var ways = []way{
 
 func (w *way) off() bool { return w.key == "off" && w.wrap == nil }
 
-// topics are what earlier sessions were about, and what the client asks about, one a turn.
+// topics are the subjects of earlier sessions, about which the client asks, one per turn.
 var topics = []struct{ name, known string }{
 	{"ErrLockTimeout", "The janitor holds the lock of the orders table while it compacts. With lock_wait at 30 s it went away."},
 	{"PruneExpired", "It deletes in batches of 500, because larger ones held up the replicas for seconds."},
@@ -62,18 +62,18 @@ var topics = []struct{ name, known string }{
 	{"ImportStock", "It reads the export of the night as Windows-1252, because the warehouse writes that."},
 }
 
-// measured is what a client used, and what it was told.
+// measured is a client's usage, and what was recalled for it.
 type measured struct {
 	api.UsageLine
 	recalled recall.Counts
 }
 
-// prompts is the tokens of all prompts.
+// prompts returns the tokens of all prompts.
 func (m *measured) prompts() int64 {
 	return m.Usage.InputUncached + m.Usage.CacheRead + m.Usage.CacheWrite
 }
 
-// measure has a client converse, in a directory that is its alone.
+// measure runs a client's conversation, in a directory of its own.
 func measure(ctx context.Context, program, dir string, c client, w way) (m measured, err error) {
 	home := filepath.Join(dir, "home")
 	project := filepath.Join(home, "shop")
@@ -88,7 +88,7 @@ func measure(ctx context.Context, program, dir string, c client, w way) (m measu
 	}
 	defer func() { err = errors.Join(err, up.Close()) }()
 	config := fmt.Sprintf("providers:\n  openai: {base_url: %[1]s/v1, api_key: none}\n  anthropic: {base_url: %[1]s, api_key: none}\n", up.URL()) +
-		"recall: {deadline: 1s}\n" // it is the cache that is measured, on however busy a machine
+		"recall: {deadline: 1s}\n" // the cache is measured, even on a busy machine
 	s, err := serving.Start(ctx, program, dir, filepath.Join(dir, "data"), config)
 	if err != nil {
 		return m, err
@@ -102,7 +102,7 @@ func measure(ctx context.Context, program, dir string, c client, w way) (m measu
 		return m, err
 	}
 	for turn, topic := range topics {
-		for _, file := range files { // another text each turn, which the client reads whole
+		for _, file := range files { // different text each turn, which the client reads completely
 			if err := os.WriteFile(file, []byte(source(topic.name)), 0o600); err != nil {
 				return m, err
 			}
@@ -117,7 +117,7 @@ func measure(ctx context.Context, program, dir string, c client, w way) (m measu
 	return collect(ctx, s, c)
 }
 
-// arguments are those of the program.
+// arguments returns the program's arguments.
 func (c *client) arguments(w way, turn int, question string) []string {
 	asked := c.next
 	if turn == 0 {
@@ -128,12 +128,12 @@ func (c *client) arguments(w way, turn int, question string) []string {
 
 func question(name string) string { return "Why does " + name + " work the way it does?" }
 
-// source is a file that takes some room in a prompt.
+// source returns a file that takes some space in a prompt.
 func source(name string) string {
 	return "package shop\n\n" + strings.Repeat(fmt.Sprintf("func %s() error { return errors.New(%q) }\n", name, "not now"), 40)
 }
 
-// collect asks the server what the client used.
+// collect asks the server for the client's usage.
 func collect(ctx context.Context, s *serving.Mneme, c client) (m measured, err error) {
 	var used api.Usage
 	if err := runJSON(ctx, s, &used, "usage", "--json", "--by", "client"); err != nil {

@@ -17,12 +17,12 @@ import (
 	"strings"
 )
 
-// mostApart is by how many points of a hundred recall may change the share.
+// mostApart is by how many percentage points recall may change the share.
 const mostApart = 0.5
 
 func main() {
 	program := flag.String("mneme", "bin/mneme", "the program")
-	names := flag.String("clients", "claude,codex", "which clients, with commas between; they have to be in PATH")
+	names := flag.String("clients", "claude,codex", "the clients, separated by commas; they have to be in PATH")
 	flag.Parse()
 	if err := run(os.Stdout, *program, strings.Split(*names, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "recallclients:", err)

@@ -13,10 +13,10 @@ import (
 	"github.com/mnemeproxy/mneme/server/api"
 )
 
-// indexed is how long the index may take.
+// indexed is how long indexing may take.
 const indexed = 2 * time.Minute
 
-// remember fills the memory of a project with a session about each topic, and waits until they are found.
+// remember fills the memory of a project with a session about each topic, and waits until searches find them.
 func remember(ctx context.Context, s *serving.Mneme, key, project string) error {
 	for n, topic := range topics {
 		body := fmt.Sprintf(`{"model":"gpt-5-mini","messages":[{"role":"user","content":%q}]}`, question(topic.name)+" "+topic.known)

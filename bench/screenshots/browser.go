@@ -13,9 +13,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// screen is what a picture is taken of.
+// screen is a size and style of screen.
 type screen struct {
-	name          string // behind the picture's
+	name          string // suffix of the picture's name
 	width, height int64
 	dark          bool
 }
@@ -32,7 +32,7 @@ var (
 	}
 )
 
-// browser is Chromium without a window.
+// browser is headless Chromium.
 type browser struct {
 	page  context.Context //nolint:containedctx // chromedp keeps its browser in one
 	close func()
@@ -52,7 +52,7 @@ func openBrowser(ctx context.Context) (*browser, error) {
 	return nil, errors.New("install Chromium first")
 }
 
-// signIn opens the page as mneme ui does.
+// signIn opens the page like mneme ui.
 func (b *browser) signIn(ctx context.Context, m *mneme) error {
 	link, err := m.Run(ctx, "ui", "--print")
 	if err != nil {

@@ -15,9 +15,9 @@ type speaker struct {
 	path string
 	// body is a request.
 	body func(t *talk, system string, items []any) map[string]any
-	// read gives the items that an answer adds to the conversation, and the id of the tool call in it; "" without one.
+	// read returns the items that an answer adds to the conversation, and the id of its tool call; "" without one.
 	read func(answer []byte) (items []any, call string, err error)
-	// result is an item with what came of a call.
+	// result returns an item with the result of a call.
 	result func(call, text string, failed bool) any
 }
 
@@ -125,7 +125,7 @@ var speakMessages = speaker{
 	},
 }
 
-// eachEvent gives the data of each event of a stream.
+// eachEvent visits the data of each event of a stream.
 func eachEvent(stream []byte, give func(data []byte) error) error {
 	for line := range bytes.Lines(stream) {
 		data, is := bytes.CutPrefix(bytes.TrimSpace(line), []byte("data: "))
@@ -139,7 +139,7 @@ func eachEvent(stream []byte, give func(data []byte) error) error {
 	return nil
 }
 
-// playAll plays the conversations one after the other, and gives their sessions by name.
+// playAll plays the conversations one after the other, and returns their sessions by name.
 func (m *mneme) playAll(ctx context.Context, talks []talk) (map[string]string, error) {
 	sessions := make(map[string]string)
 	for i := range talks {
@@ -155,7 +155,7 @@ func (m *mneme) playAll(ctx context.Context, talks []talk) (map[string]string, e
 func (m *mneme) play(ctx context.Context, t *talk) (session string, err error) {
 	system := t.system
 	var items []any
-	var begins []int // of each turn, in items
+	var begins []int // index in items of each turn
 	for _, turn := range t.turns {
 		if turn.back > 0 {
 			items = slices.Clone(items[:begins[len(begins)-turn.back]])
@@ -190,7 +190,7 @@ func (m *mneme) play(ctx context.Context, t *talk) (session string, err error) {
 	return session, nil
 }
 
-// describe gives a session title, tags or a note.
+// describe sets a session's title, tags or note.
 func (m *mneme) describe(ctx context.Context, session string, remarks object) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPatch, m.URL+"/v1/memory/sessions/"+session, bytes.NewReader([]byte(quoted(remarks))))
 	if err != nil {
@@ -209,7 +209,7 @@ func (m *mneme) describe(ctx context.Context, session string, remarks object) er
 	return nil
 }
 
-// ask sends a request. The answer is nil where the provider fails.
+// ask sends a request. The answer is nil if the provider fails.
 func (m *mneme) ask(ctx context.Context, t *talk, body object) (answer []byte, session string, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.URL+t.speaks.path, bytes.NewReader([]byte(quoted(body))))
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/mnemeproxy/mneme/bench/provider"
 )
 
-// director stands before the simulated provider and tells it what to answer. Scripts stand in prompts otherwise, and would
-// be in the pictures.
+// director is a proxy in front of the simulated provider that tells it what to answer. Otherwise scripts would be in
+// prompts, and so in the pictures.
 type director struct {
 	scripts  map[string]string // by prompt
 	provider *provider.Server
@@ -26,7 +26,7 @@ type director struct {
 	seen map[string]cached // by conversation
 }
 
-// cached is what a provider's cache would have of a conversation.
+// cached is the part of a conversation that a provider's cache would have.
 type cached struct {
 	head   string // tools and instructions
 	tokens int
@@ -68,7 +68,7 @@ func (d *director) close() {
 	_ = d.provider.Close()
 }
 
-// direct puts the script for the newest prompt behind the model's name, where the provider takes it.
+// direct appends the script for the newest prompt to the model's name, where the provider accepts it.
 func (d *director) direct(body []byte) []byte {
 	var members map[string]json.RawMessage
 	var model string
@@ -95,7 +95,7 @@ func (d *director) direct(body []byte) []byte {
 	return body
 }
 
-// usage is that of an agent with a large head, of which a cache has what the request before sent. Some providers charge
+// usage returns the usage of an agent with a large head, with the previous request in the cache. Some providers charge
 // for writing to it.
 func (d *director) usage(conversation, head string, size int, writes bool) string {
 	const tokensOfHead, bytesPerToken = 21_000, 2

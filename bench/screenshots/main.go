@@ -14,7 +14,7 @@ import (
 	"os/signal"
 )
 
-// plan is what to take pictures of.
+// plan is which pictures to take.
 type plan struct {
 	program string
 	to      string
@@ -26,8 +26,8 @@ func main() {
 	var p plan
 	flag.StringVar(&p.program, "mneme", "bin/mneme", "the program")
 	flag.StringVar(&p.to, "to", "docs/window", "the directory of the pictures")
-	flag.BoolVar(&p.every, "every", false, "take every view, light and dark, on three widths of screen")
-	flag.StringVar(&p.only, "only", "", "take this view alone, by its name")
+	flag.BoolVar(&p.every, "every", false, "take every view, light and dark, in three screen widths")
+	flag.StringVar(&p.only, "only", "", "take only the view with this name")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := p.run(ctx)
@@ -92,7 +92,7 @@ func (p *plan) run(ctx context.Context) (err error) {
 // view is a picture.
 type view struct {
 	name, path, shows string
-	extra             bool // not for the pages
+	extra             bool // not used in docs
 }
 
 func views(of map[string]string) []view {

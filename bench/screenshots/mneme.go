@@ -8,11 +8,11 @@ import (
 	"github.com/mnemeproxy/mneme/bench/serving"
 )
 
-// mneme is the program, serving.
+// mneme is a running server.
 type mneme struct {
 	*serving.Mneme
 
-	key string // of the account whose pictures are taken
+	key string // of the account in the pictures
 }
 
 func startMneme(ctx context.Context, program, dir, upstream string) (m *mneme, err error) {

@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// smaller gives a picture its 256 most frequent colours, which is less than half the bytes: pages have few colours, and
-// between them the shades of letters.
+// smaller reduces a picture to its 256 most frequent colours, which more than halves its size: pages have few colours,
+// and the shades of antialiased letters between them.
 func smaller(picture []byte) ([]byte, error) {
 	decoded, err := png.Decode(bytes.NewReader(picture))
 	if err != nil {
@@ -53,7 +53,7 @@ func smaller(picture []byte) ([]byte, error) {
 	return small.Bytes(), err
 }
 
-// drawn is a chart of bars, as a data URL.
+// drawn returns a bar chart as a data URL.
 func drawn(bars []int) (string, error) {
 	const wide, tall, gap = 34, 160, 8
 	paper := image.NewPaletted(image.Rect(0, 0, len(bars)*wide+gap, tall+2*gap), color.Palette{color.White, color.RGBA{58, 98, 216, 255}})

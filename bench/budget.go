@@ -19,7 +19,7 @@ type budget struct {
 	Lane    string  `yaml:"lane"`
 	Figure  string  `yaml:"figure"`  // cpu_per_event, cpu_per_request, allocations or bytes (allocated per request)
 	Target  string  `yaml:"target"`  // whose figure; "" for mneme
-	Against string  `yaml:"against"` // target to divide by; "" for figures that stand alone
+	Against string  `yaml:"against"` // target to divide by; "" for absolute figures
 	Of      string  `yaml:"of"`      // lane of against; "" for the same
 	AtMost  float64 `yaml:"at_most"`
 }

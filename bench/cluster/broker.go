@@ -13,10 +13,10 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// brokers is how many there are: as many as it takes for one to be away.
+// brokers is the number of brokers: the minimum that tolerates the loss of one.
 const brokers = 3
 
-// startBrokers starts the brokers, and gives their URLs.
+// startBrokers starts the brokers, and returns their URLs.
 func startBrokers(dir string, start func(name string, args ...string) (url string, err error)) (urls []string, err error) {
 	routes, err := freePorts(brokers)
 	if err != nil {
@@ -33,14 +33,14 @@ func startBrokers(dir string, start func(name string, args ...string) (url strin
 	return urls, nil
 }
 
-// freePorts gives ports of this machine that nothing listened on a moment ago.
+// freePorts returns ports of this machine on which nothing listened a moment ago.
 func freePorts(n int) (ports []string, err error) {
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}
-		defer l.Close() //nolint:gocritic // all at the end, so that no port comes twice
+		defer l.Close() //nolint:gocritic // all at the end, so that no port is returned twice
 		_, port, err := net.SplitHostPort(l.Addr().String())
 		if err != nil {
 			return nil, err
@@ -54,7 +54,7 @@ func freePorts(n int) (ports []string, err error) {
 type broker struct {
 	dir    string
 	number int
-	routes string // ports at which brokers listen to each other, separated by commas; this one's has its number
+	routes string // ports for connections between brokers, separated by commas and indexed by number
 }
 
 // run runs it until ctx is done.
@@ -81,7 +81,7 @@ func (b *broker) run(ctx context.Context) error {
 	}
 	s.Start()
 	if !s.ReadyForConnections(timeout) {
-		return errors.New("the broker does not start")
+		return errors.New("the broker did not start")
 	}
 	fmt.Println("listening on " + s.ClientURL())
 	<-ctx.Done()

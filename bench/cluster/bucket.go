@@ -16,16 +16,17 @@ const (
 	bucketName = "memory" // of the centre's bucket there
 )
 
-// startS3 starts the S3 service for the bodies of a centre on Postgres. It gives where they are kept, as centre.bodies has it, and the
-// environment by which the centre finds the service. Where none was built, or this one does not run, the database keeps them.
+// startS3 starts the S3 service for the bodies of a centre with Postgres. It returns the value of centre.bodies, and
+// the environment by which the centre finds the service. If none was built, or it does not run, the bodies stay in the
+// database.
 func (c *installation) startS3(ctx context.Context, dir string) (bodies string, environment map[string]string, err error) {
 	data := filepath.Join(dir, s3Name)
 	begun := exists(data)
 	if s3test.Program() == "" {
 		if begun {
-			return "", nil, fmt.Errorf("%s has the bodies of exchanges, and no S3 service is there to read them: make s3-server builds one", data)
+			return "", nil, fmt.Errorf("%s has bodies of exchanges, but there is no S3 service to read them: build one with make s3-server", data)
 		}
-		fmt.Println("no S3 service was built, make s3-server says why: bodies of exchanges stay in Postgres")
+		fmt.Println("no S3 service was built (make s3-server says why); bodies of exchanges stay in Postgres")
 		return config.InPostgres, nil, nil
 	}
 	key, err := secret(filepath.Join(dir, "aws_secret_access_key"))
@@ -48,7 +49,7 @@ func (c *installation) startS3(ctx context.Context, dir string) (bodies string, 
 		}
 		return err
 	})
-	if err != nil && !begun && ctx.Err() == nil { // such as over a file system without attributes
+	if err != nil && !begun && ctx.Err() == nil { // such as on a file system without extended attributes
 		fmt.Println("no S3 service, bodies of exchanges stay in Postgres:", err)
 		return config.InPostgres, nil, os.RemoveAll(data)
 	}

@@ -20,7 +20,7 @@ import (
 
 const chart = "../../deploy/helm/mneme"
 
-// manifest is what is looked at of what the chart makes.
+// manifest has the checked parts of a manifest of the chart.
 type manifest struct {
 	Kind     string
 	Metadata struct{ Name string }
@@ -55,7 +55,8 @@ type variable struct {
 	} `yaml:"valueFrom"`
 }
 
-// render gives what the chart makes as the release m, by kind and name. It has the functions of Helm that the chart uses.
+// render returns the manifests of the chart as release m, by kind and name. It implements the functions of Helm that
+// the chart uses.
 func render(t *testing.T, change func(cluster map[string]any)) map[string]manifest {
 	t.Helper()
 	var values map[string]any
@@ -113,7 +114,7 @@ func render(t *testing.T, change func(cluster map[string]any)) map[string]manife
 	return made
 }
 
-// configured is what a pod is configured to be.
+// configured returns the configuration of a pod.
 func configured(t *testing.T, text, node string) config.Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "mneme.yaml")
@@ -196,7 +197,7 @@ func TestTheNodesOfTheChartAgreeOnTheirBrokersAndShareNoNumber(t *testing.T) {
 	}
 }
 
-// brokersOf gives where the brokers of a release are.
+// brokersOf returns the URLs of a release's brokers.
 func brokersOf(release string, replicas, port int) (urls []string) {
 	for n := range replicas {
 		urls = append(urls, fmt.Sprintf("nats://%s-nats-%d.%s-nats:%d", release, n, release, port))

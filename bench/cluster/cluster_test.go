@@ -26,7 +26,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 )
 
-// The test's program is the command, too.
+// The test binary is also the command.
 func TestMain(m *testing.M) {
 	if os.Getenv(commandVariable) != "" {
 		main()
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 const commandVariable = "MNEME_TEST_CLUSTER_COMMAND"
 
 func TestTheClusterServesAndEndsCleanly(t *testing.T) {
-	dir := t.TempDir() // which nobody but its owner can enter
+	dir := t.TempDir() // which only its owner can enter
 	program := filepath.Join(dir, "mneme")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../..").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -160,7 +160,7 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 	}
 }
 
-// bodies sees that the centre keeps bodies in the bucket where there can be one, and reads them from there.
+// bodies checks that the centre stores bodies in the bucket, if there can be one, and reads them from there.
 func bodies(t *testing.T, dir string, url map[string]string, key string) {
 	t.Helper()
 	if !postgrestest.Installed() || s3test.Program() == "" {
@@ -186,7 +186,7 @@ func bodies(t *testing.T, dir string, url map[string]string, key string) {
 	}
 }
 
-// examine has the doctor of an edge look at all nodes.
+// examine runs the doctor of an edge on all nodes.
 func examine(t *testing.T, program, dir string) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), program, "doctor", "--cluster", "--json", "--config", filepath.Join(dir, "cluster", "edge-1.yaml"))
@@ -253,8 +253,8 @@ func shareLimit(t *testing.T, edges []string, secret string) {
 	}
 }
 
-// revoke revokes a key at the centre, and sees that it opens no edge after the ten seconds that are promised. Time in which this
-// machine stood still is not counted.
+// revoke revokes a key at the centre, and checks that no edge accepts it after the promised ten seconds. Time in which
+// this machine stalled does not count.
 func revoke(t *testing.T, program, dir string, edges []string, secret string) {
 	t.Helper()
 	atCentre := func(args ...string) string {
@@ -288,7 +288,7 @@ func revoke(t *testing.T, program, dir string, edges []string, secret string) {
 	t.Logf("a revoked key was refused by every edge after %v", time.Since(began).Round(time.Millisecond))
 }
 
-// createKey makes a key at the centre; on an edge the command says that it is made there.
+// createKey creates a key at the centre; on an edge the command refuses, and points to the centre.
 func createKey(t *testing.T, program, dir string, args ...string) (secret string) {
 	t.Helper()
 	create := func(node string) (string, error) {
@@ -312,7 +312,7 @@ func createKey(t *testing.T, program, dir string, args ...string) (secret string
 	return secret
 }
 
-// adopt records an exchange on a server that is in no cluster, and has the centre adopt its store.
+// adopt records an exchange on a server outside the cluster, and has the centre adopt its store.
 func adopt(t *testing.T, program, dir, broker, key string) {
 	t.Helper()
 	secrets := map[string]string{"MNEME_API_KEY": key}
@@ -369,7 +369,7 @@ func call(t *testing.T, method, url, key, body string) (status int, text string)
 	return status, text
 }
 
-// ask also gives the session that the answer names.
+// ask also returns the session that the answer names.
 func ask(t *testing.T, method, url, key, body string, headers ...string) (status int, text, session string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)

@@ -26,7 +26,7 @@ import (
 
 const composed = "../../deploy/cluster"
 
-// composition is what is looked at of compose.yaml.
+// composition has the checked parts of compose.yaml.
 type composition struct {
 	Services map[string]*service
 	Volumes  map[string]any
@@ -47,7 +47,7 @@ func readComposition(t *testing.T) (file composition) {
 	return file
 }
 
-// config is what a node is configured to be, which is told what variables are asked for.
+// config returns the configuration of a node; asked is called with the variables that it reads.
 func (s *service) config(t *testing.T, asked func(variable string)) config.Config {
 	t.Helper()
 	cfg, err := config.Load(config.Sources{LookupEnv: func(variable string) (string, bool) {
@@ -58,7 +58,7 @@ func (s *service) config(t *testing.T, asked func(variable string)) config.Confi
 		case "MNEME_NODE":
 			return s.Environment[variable], true
 		}
-		return "", false // keys, which are made with the first start
+		return "", false // keys, which the first start creates
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// only returns what the one match of a pattern in a text has in its brackets.
+// only returns the group of a pattern's only match in a text.
 func only(t *testing.T, pattern, text string) string {
 	t.Helper()
 	found := regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1)
@@ -150,8 +150,8 @@ func TestTheContainersAreTheNodesOfTheCommand(t *testing.T) {
 
 func isNode(service string) bool { return service == "centre" || strings.HasPrefix(service, "edge-") }
 
-// What compose.yaml says to the nodes is what the program takes: commands, variables, its port, its directory.
-func TestTheProgramTakesWhatTheContainersAreGiven(t *testing.T) {
+// What compose.yaml passes to the nodes is what the program accepts: commands, variables, its port, its directory.
+func TestTheProgramAcceptsWhatTheContainersAreGiven(t *testing.T) {
 	image := read(t, "../../deploy/Dockerfile")
 	listens, data := only(t, `MNEME_LISTEN=(\S+)`, image), only(t, `MNEME_DATA=(\S+)`, image)
 	published := map[string]string{}
@@ -160,7 +160,7 @@ func TestTheProgramTakesWhatTheContainersAreGiven(t *testing.T) {
 			continue
 		}
 		parses(t, node.Command...)
-		asked := map[string]bool{"PGPASSWORD": name == "centre"} // which the client of Postgres reads
+		asked := map[string]bool{"PGPASSWORD": name == "centre"} // read by the client of Postgres
 		for variable := range s3test.Environment("", "") {
 			asked[variable] = name == "centre"
 		}
@@ -189,7 +189,7 @@ func TestTheProgramTakesWhatTheContainersAreGiven(t *testing.T) {
 	}
 }
 
-// parses sees that the program has a command.
+// parses checks that the program has a command.
 func parses(t *testing.T, args ...string) {
 	t.Helper()
 	parser, err := kong.New(&struct {
@@ -211,7 +211,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// The script is run with a program in the place of Docker.
+// The script runs with a fake Docker.
 func TestTheScriptMakesEveryKeyOnce(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(composed)); err != nil {
@@ -259,7 +259,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// The S3 service is started as its container is, and the centre's packs go into its bucket by the centre's variables.
+// The S3 service is started like its container, and the centre writes its packs to the bucket with the centre's
+// variables.
 func TestTheCentreKeepsBodiesInTheContainerOfTheS3Service(t *testing.T) {
 	file := readComposition(t)
 	image := read(t, filepath.Join(composed, "s3", "Dockerfile"))
@@ -316,7 +317,7 @@ func TestTheCentreKeepsBodiesInTheContainerOfTheS3Service(t *testing.T) {
 	}
 }
 
-// interpolated is a value of compose.yaml with the secret that a variable stands for.
+// interpolated returns a value of compose.yaml with the secret in place of its variable.
 func interpolated(value, secret string) string {
 	return regexp.MustCompile(`\$\{S3_SECRET_KEY:\?[^}]*\}`).ReplaceAllString(value, secret)
 }

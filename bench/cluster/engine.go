@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// startEngine starts a process that does not say when it is ready, and waits until it can be reached; where it cannot, it is ended.
-// Its output goes into a file beside its data.
+// startEngine starts a process that does not report when it is ready, and waits until it can be reached, or else ends
+// it. Its output goes to a file next to its data.
 func (c *installation) startEngine(ctx context.Context, dir string, n *node, reach func(context.Context) error) error {
 	log, err := os.OpenFile(filepath.Join(dir, n.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -25,12 +25,12 @@ import (
 
 func main() {
 	program := flag.String("mneme", "bin/mneme", "the program")
-	dir := flag.String("dir", "data/cluster", "where the nodes keep their data; what is there goes on")
+	dir := flag.String("dir", "data/cluster", "where the nodes keep their data; an existing cluster continues")
 	var b broker
 	edges := flag.Int("edges", 2, "how many edges")
-	flag.StringVar(&b.dir, "broker", "", "be a broker that keeps its data there")
-	flag.IntVar(&b.number, "number", 0, "which of the brokers")
-	flag.StringVar(&b.routes, "routes", "", "ports at which the brokers listen to each other, separated by commas")
+	flag.StringVar(&b.dir, "broker", "", "internal: run a broker with its data in this directory")
+	flag.IntVar(&b.number, "number", 0, "internal: number of the broker")
+	flag.StringVar(&b.routes, "routes", "", "internal: ports for connections between brokers, separated by commas")
 	flag.Parse()
 	if err := run(*program, *dir, *edges, &b); err != nil {
 		fmt.Fprintln(os.Stderr, "cluster:", err)
@@ -38,7 +38,7 @@ func main() {
 	}
 }
 
-// run runs the cluster, or one of its brokers, until it is told to end.
+// run runs the cluster, or one of its brokers, until it is told to stop.
 func run(program, dir string, edges int, b *broker) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -61,11 +61,11 @@ type node struct {
 	ended   chan struct{} // closed when the process has ended
 }
 
-// installation is what cluster.json holds.
+// installation is the content of cluster.json.
 type installation struct {
 	Nodes []*node `json:"nodes"`
 	Any   string  `json:"any"` // URL at which each request goes to one of the edges
-	Key   string  `json:"key"` // a service key of account default, of every scope, on all nodes
+	Key   string  `json:"key"` // a service key of account default with every scope, on all nodes
 }
 
 func runCluster(ctx context.Context, program, dir string, edges int) (err error) {
@@ -107,7 +107,7 @@ func runCluster(ctx context.Context, program, dir string, edges int) (err error)
 		return err
 	}
 	var (
-		bodies string            // where they are, as centre.bodies has it
+		bodies string            // value of centre.bodies
 		bucket map[string]string // environment by which the centre finds it
 	)
 	if database != "" {
@@ -148,12 +148,12 @@ func runCluster(ctx context.Context, program, dir string, edges int) (err error)
 	for _, n := range cluster.Nodes {
 		fmt.Printf("%-8s process %-8d %s\n", n.Name, n.PID, n.URL)
 	}
-	fmt.Printf("all of it is in %s; end it with SIGTERM or Ctrl-C\n", filepath.Join(dir, "cluster.json"))
+	fmt.Printf("addresses and keys are in %s; stop with SIGTERM or Ctrl-C\n", filepath.Join(dir, "cluster.json"))
 	<-ctx.Done()
 	return nil
 }
 
-// secret gives the secret in a file, of 64 hexadecimal digits, which it makes first if it is not there.
+// secret returns the secret in a file, 64 hexadecimal digits, and creates it if it does not exist.
 func secret(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err == nil {
@@ -165,14 +165,15 @@ func secret(file string) (string, error) {
 	return string(text), os.WriteFile(file, text, 0o600)
 }
 
-// startNode starts a process and waits until it says where it listens. What it says besides goes into a file beside its data.
+// startNode starts a process and waits until it reports where it listens. Its other output goes to a file next to its
+// data.
 func startNode(ctx context.Context, dir, name string, environment map[string]string, program string, args ...string) (*node, error) {
 	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	process := exec.Command(program, args...) //nolint:noctx // it is ended in order, see stop
+	process := exec.Command(program, args...) //nolint:noctx // it is ended in an orderly way, see stop
 	process.Env, process.Stderr = os.Environ(), log
 	for variable, value := range environment {
 		process.Env = append(process.Env, variable+"="+value)
@@ -206,11 +207,11 @@ func startNode(ctx context.Context, dir, name string, environment map[string]str
 	case <-ctx.Done():
 		return n, ctx.Err()
 	case <-time.After(timeout):
-		return n, fmt.Errorf("%s does not start; %s says why", name, log.Name())
+		return n, fmt.Errorf("%s did not start; %s says why", name, log.Name())
 	}
 }
 
-// write puts cluster.json in place, whole.
+// write replaces cluster.json atomically.
 func (c *installation) write(file string) error {
 	text, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
@@ -222,7 +223,7 @@ func (c *installation) write(file string) error {
 	return os.Rename(file+".new", file)
 }
 
-// stop ends the processes, the last one first: edges ship to the end, the broker takes it.
+// stop ends the processes in reverse order, so that edges can ship until their end and the brokers accept it.
 func (c *installation) stop() (err error) {
 	for _, n := range slices.Backward(c.Nodes) {
 		err = errors.Join(err, n.stop())

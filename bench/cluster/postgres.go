@@ -12,11 +12,11 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 )
 
-// postgresName is what the database is called in cluster.json.
+// postgresName is the name of the database in cluster.json.
 const postgresName = "postgres"
 
-// startPostgres starts the database of the centre, and gives its URL. It is "" where there is no Postgres, and where the centre
-// has begun without: its memory stays where it is.
+// startPostgres starts the database of the centre, and returns its URL; "" if there is no Postgres, or if the centre
+// has started without one before, since its memory stays where it is.
 func (c *installation) startPostgres(ctx context.Context, dir string) (url string, err error) {
 	data := filepath.Join(dir, postgresName)
 	begun := exists(filepath.Join(dir, "centre"))
@@ -25,7 +25,7 @@ func (c *installation) startPostgres(ctx context.Context, dir string) (url strin
 	case begun:
 		return "", nil
 	case !postgrestest.Installed() && !installPostgres(ctx):
-		fmt.Println("no Postgres is installed, and only root can install Debian's postgresql: the centre keeps its memory in its data directory")
+		fmt.Println("Postgres is not installed, and only root can install Debian's postgresql; the centre keeps its memory in its data directory")
 		return "", nil
 	default:
 		if err := initPostgres(data); err != nil {
@@ -54,7 +54,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// installPostgres installs Debian's package, as root alone can, and reports whether Postgres is there then.
+// installPostgres installs Debian's package, which only root can, and reports whether Postgres is available afterwards.
 func installPostgres(ctx context.Context) bool {
 	if os.Getuid() != 0 {
 		return false
@@ -63,12 +63,12 @@ func installPostgres(ctx context.Context) bool {
 		install := exec.CommandContext(ctx, "apt-get", arguments...)
 		install.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		install.Stderr = os.Stderr
-		_ = install.Run() // a service of the package that does not start is no matter
+		_ = install.Run() // it does not matter if the package's service does not start
 	}
 	return postgrestest.Installed()
 }
 
-// initPostgres makes the files of a database. They are nobody's where root runs this.
+// initPostgres creates the files of a database. If root runs this, they belong to user nobody.
 func initPostgres(data string) error {
 	if err := os.Mkdir(data, 0o700); err != nil {
 		return err

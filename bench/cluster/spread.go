@@ -13,15 +13,14 @@ import (
 	"time"
 )
 
-// spread sends each request to one of the edges, whichever. One that no connection can be made to is passed over, as a load
-// balancer does.
+// spread sends each request to any of the edges. It skips edges that cannot be connected to, as a load balancer does.
 type spread struct {
 	url    string
 	server *http.Server
 	edges  []*url.URL
 }
 
-const requestBytes = 64 << 20 // as edges take
+const requestBytes = 64 << 20 // the limit of edges
 
 func startSpread(ctx context.Context, edges []*node) (*spread, error) {
 	s := new(spread)
@@ -47,12 +46,12 @@ func (s *spread) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if s.server.Shutdown(ctx) != nil {
-		return s.server.Close() // streams that are open
+		return s.server.Close() // closes open streams
 	}
 	return nil
 }
 
-// RoundTrip asks the edges in any order, until one takes the request.
+// RoundTrip tries the edges in any order until one accepts the request.
 func (s *spread) RoundTrip(r *http.Request) (answer *http.Response, err error) {
 	var body []byte
 	if r.Body != nil {

@@ -2,7 +2,7 @@ package grid
 
 import "strings"
 
-// A crossing is one column: a surface and the format it is carried into.
+// A crossing is one column: a surface and the format to which it is translated.
 type crossing struct {
 	surface string
 	to      upstream
@@ -10,25 +10,26 @@ type crossing struct {
 
 func (x crossing) String() string { return x.surface + "→" + x.to.name }
 
-// A story is one row: what the model does, as a script for the simulated provider, and what the client is to understand.
+// A story is one row: what the model does, as a script for the simulated provider, and what the client should
+// understand.
 type story struct {
 	name   string
 	script string
-	with   []string // what goes along with the user's text: "image", "document"
-	// extra is what the request says beside the conversation, by surface.
+	with   []string // sent with the user's text: "image", "document"
+	// extra has further members of the request, by surface.
 	extra map[string]string
-	// results tells what answers the calls: "" for text, "image" for text and a picture.
+	// results is the kind of the calls' results: "" for text, "image" for text and a picture.
 	results string
 	// between is an operator's instruction after the results of the first turn.
 	between string
 	// from is the model that gives the first answer; the next ones come from the column's.
 	from string
 	want []said
-	// toResponses is the script for Responses where it has to be another.
+	// toResponses is the script for Responses if it has to differ.
 	toResponses string
-	// but changes what is wanted where a format has no slot for it or another convention.
+	// but changes what is wanted if a format has no slot for it or another convention.
 	but func(x crossing, stream bool, want []said)
-	// none says why a column has nothing to show.
+	// none returns why the case does not exist in a column.
 	none func(x crossing) string
 }
 
@@ -162,7 +163,7 @@ var stories = []story{
 			return ""
 		},
 		but: func(x crossing, _ bool, want []said) {
-			if x.surface == "messages" && x.to.name == "responses" { // the others do not say that one matched
+			if x.surface == "messages" && x.to.name == "responses" { // the others do not report that one matched
 				want[0].Stop = "sequence"
 			}
 		},
@@ -174,7 +175,7 @@ var stories = []story{
 		but: func(x crossing, stream bool, want []said) {
 			switch {
 			case x.to.name == "gemini":
-				want[0].Calls = nil // calls come whole or not at all
+				want[0].Calls = nil // calls arrive complete or not at all
 			case x.surface == "responses" && x.to.name == "messages" && !stream:
 				want[0].Calls = []string{`read `}
 			case x.surface == "messages", x.to.name == "messages" && !stream:
@@ -188,7 +189,7 @@ var stories = []story{
 		want: []said{{Refusal: "I would rather not.", Stop: "end"}},
 		but: func(x crossing, _ bool, want []said) {
 			switch {
-			case x.to.name == "gemini": // gives its reasons to nobody
+			case x.to.name == "gemini": // never gives its reasons
 				want[0] = said{Stop: "filter"}
 			case x.surface == "messages" || x.to.name == "messages": // Messages refuses in plain text, with a reason for stopping
 				want[0] = said{Text: "I would rather not.", Stop: "filter"}
@@ -282,7 +283,7 @@ func switched() []said {
 	}
 }
 
-// madeUp is the text that the simulated provider makes up.
+// madeUp returns the text that the simulated provider generates.
 func madeUp(n int) string {
 	return strings.Repeat("the quick brown fox jumps over the lazy dog and finds its home; ", n/60)[:n]
 }
@@ -295,7 +296,7 @@ func longHistory() []said {
 	return append(want, said{Text: "Eight files read.", Stop: "end"})
 }
 
-// hidesReasoning: OpenAI's Chat shows no reasoning, and gpt-4.1 has none.
+// hidesReasoning changes what is wanted: OpenAI's Chat shows no reasoning, and gpt-4.1 has none.
 func hidesReasoning(x crossing, _ bool, want []said) {
 	if x.to.name == "chat" {
 		for i := range want {
@@ -304,7 +305,7 @@ func hidesReasoning(x crossing, _ bool, want []said) {
 	}
 }
 
-// switches: what the first model shows is its own matter.
+// switches changes what is wanted: what the first model shows depends on that model.
 func switches(x crossing, _ bool, want []said) {
 	hidesReasoning(x, false, want[1:])
 }

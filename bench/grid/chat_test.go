@@ -47,8 +47,8 @@ func (c *client) askChat(ctx context.Context) said {
 	return c.hearChat(&whole.ChatCompletion, mustJSON(message))
 }
 
-// chatMessage is an answer put together from its deltas, with the members that compatible hosts have added to the
-// format and the SDK has no types for.
+// chatMessage is an answer assembled from its deltas, with members that compatible hosts have added to the format and
+// for which the SDK has no types.
 type chatMessage struct {
 	Role       string            `json:"role"`
 	Content    string            `json:"content"`
@@ -122,7 +122,7 @@ func (c *chatCall) add(d chatCall) {
 	}
 }
 
-// hearChat takes an answer into the conversation. raw is its message with all members.
+// hearChat adds an answer to the conversation. raw is its message with all members.
 func (c *client) hearChat(answer *openai.ChatCompletion, raw string) said {
 	choice := answer.Choices[0]
 	var message chatMessage

@@ -10,19 +10,19 @@ import (
 	"github.com/mnemeproxy/mneme/fuzz/grammar"
 )
 
-// A client is one conversation through one surface: it asks as the official SDK does, understands as it does, and keeps
-// the history as its users do.
+// A client is one conversation through one surface: it sends and decodes like the official SDK, and keeps the history
+// like its users.
 type client struct {
 	house   *house
 	surface string
 	model   string
 	stream  bool
-	forgets bool // replays only what its SDK has a type for
+	forgets bool // replays only what its SDK has types for
 	items   []string
 	extra   string // further members of the request, each with a comma in front
 	open    []openCall
 
-	wire bytes.Buffer // the newest answer as it came
+	wire bytes.Buffer // the bytes of the newest answer
 }
 
 // openCall is a call of the newest answer that waits for its result.
@@ -31,7 +31,7 @@ type openCall struct {
 	custom   bool
 }
 
-// ask sends the conversation and takes the answer into it.
+// ask sends the conversation and adds the answer to it.
 func (c *client) ask(ctx context.Context) said {
 	c.open = nil
 	c.wire.Reset()
@@ -51,7 +51,7 @@ func (c *client) grammar() error {
 	return check[c.surface](c.wire.Bytes())
 }
 
-// tee notes the body of a successful answer as it is read.
+// tee copies the body of a successful answer as it is read.
 func (c *client) tee(response *http.Response, err error) (*http.Response, error) {
 	if err == nil && response.StatusCode == http.StatusOK {
 		response.Body = struct {
@@ -62,13 +62,13 @@ func (c *client) tee(response *http.Response, err error) (*http.Response, error)
 	return response, err
 }
 
-// Small things to send along: a picture of one pixel and the head of a document.
+// Small attachments: a picture of one pixel and the head of a document.
 const (
 	pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 	paper = "JVBERi0xLjQKJSBzYW1wbGUK"
 )
 
-// say adds a message of the user; with names what goes with the text: "image", "document".
+// say adds a message of the user; with names the attachments: "image", "document".
 func (c *client) say(words string, with ...string) {
 	var parts []string
 	for _, kind := range with {
@@ -138,7 +138,7 @@ func (c *client) answerCalls(words string, picture bool) {
 	c.items = append(c.items, results...)
 }
 
-// body is the request as it stands.
+// body returns the request for the present conversation.
 func (c *client) body() []byte {
 	list, tools := "messages", chatTools
 	var opening string
@@ -167,8 +167,8 @@ func (c *client) body() []byte {
 	return []byte(body + "}")
 }
 
-// The same four tools in every surface's form: two functions, a freeform one where the surface has those, and one in a
-// namespace where it has those.
+// The same four tools in every surface's form: two functions, a freeform one if the surface has those, and one in a
+// namespace if it has those.
 const (
 	schemaOfRead = `{"type":"object","properties":{"path":{"type":"string"}}}`
 

@@ -64,7 +64,7 @@ func TestEveryCrossingCarriesEveryCase(t *testing.T) {
 	}
 }
 
-// play has the conversation in one cell and compares what the client understands.
+// play runs the conversation of one cell and compares what the client understands.
 func (s *story) play(t *testing.T, h *house, x crossing, stream bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -137,7 +137,7 @@ func form(stream bool) string {
 	return "complete"
 }
 
-// table prints the grid: one row a case, one column a crossing.
+// table prints the grid: one row per case, one column per crossing.
 func table(cells map[string]string) {
 	var reasons []string
 	out := os.Stdout

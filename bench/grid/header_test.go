@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Every translated answer says what was done to the request, and so does every error; nothing is left out in silence.
-func TestTheTranslationIsToldInAHeader(t *testing.T) {
+// Every translated answer, and every error, says what was done to the request; nothing is dropped silently.
+func TestTheTranslationIsReportedInAHeader(t *testing.T) {
 	h := build(t)
 	for _, c := range []struct {
 		name, script, extra, strict string

@@ -16,7 +16,7 @@ import (
 	"github.com/mnemeproxy/mneme/router"
 )
 
-// hosts are places that serve models of others, each as the column whose format and model it serves.
+// hosts serve models of other companies, each with the column whose format and model it serves.
 var hosts = []struct {
 	upstream
 	host string
@@ -54,7 +54,7 @@ func TestEveryHostCarriesEveryCase(t *testing.T) {
 	}
 }
 
-// placesOf puts the faces of the hosts before the simulated provider.
+// placesOf starts the simulated hosts in front of the simulated provider.
 func placesOf(t testing.TB, sim *provider.Server) map[string]router.ProviderConfig {
 	t.Helper()
 	azure, vertex, bedrock := clouds.Azure(sim.URL()), clouds.Vertex(sim.URL()), clouds.Bedrock(sim.URL())
@@ -77,7 +77,7 @@ func placesOf(t testing.TB, sim *provider.Server) map[string]router.ProviderConf
 	}
 }
 
-// serviceAccount writes the file by which Google's library is told whose tokens to ask for, and where.
+// serviceAccount writes the file from which Google's library learns whose tokens to request, and where.
 func serviceAccount(t testing.TB, tokens string) string {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)

@@ -14,13 +14,13 @@ import (
 	"github.com/mnemeproxy/mneme/store/engine"
 )
 
-// A house is a running proxy with one strict simulated provider behind all of its providers.
+// A house is a running proxy with one strict simulated provider in place of all its providers.
 type house struct {
 	url, key string
 	provider *provider.Server
 }
 
-// upstream is one column of the grid: a format that a provider speaks, and a model that is reached in it.
+// upstream is one column of the grid: a provider's format, and a model that is reached in it.
 type upstream struct {
 	name  string
 	model string
@@ -44,13 +44,13 @@ func upstreamOf(name string) upstream {
 	panic("no upstream " + name)
 }
 
-// build starts the house. OpenAI's older models are reached in Chat, its newer ones in Responses, as operators set it
-// with providers.<name>.formats.
+// build starts the house. OpenAI's older models are reached in Chat, its newer ones in Responses, as operators
+// configure with providers.<name>.formats.
 func build(t testing.TB) *house {
 	return buildOn(t, func(testing.TB, *provider.Server) map[string]router.ProviderConfig { return nil })
 }
 
-// buildOn starts the house with more providers.
+// buildOn starts the house with additional providers.
 func buildOn(t testing.TB, more func(testing.TB, *provider.Server) map[string]router.ProviderConfig) *house {
 	t.Helper()
 	sim, err := provider.Start(provider.Options{Strict: true})
@@ -108,7 +108,7 @@ func buildOn(t testing.TB, more func(testing.TB, *provider.Server) map[string]ro
 	return &house{url: "http://" + proxy.Addr().String(), key: key, provider: sim}
 }
 
-// upstreamBody is the newest request that reached the provider.
+// upstreamBody returns the newest request that reached the provider.
 func (h *house) upstreamBody() string {
 	all := h.provider.Requests()
 	if len(all) == 0 {

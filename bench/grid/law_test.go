@@ -13,9 +13,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Laws 3 and 10: whatever a model says, the client understands the same of the stream and of the complete answer, the
-// token counts among it, and the stream keeps to its grammar. The conversation then goes on.
-func TestStreamedAndCompleteAnswersSayTheSame(t *testing.T) {
+// Laws 3 and 10: whatever a model says, the client gets the same from the stream as from the complete answer, including
+// token counts, and the stream follows its grammar. The conversation then continues.
+func TestStreamedAndCompleteAnswersAreEquivalent(t *testing.T) {
 	fewerChecks(t, 30)
 	h := build(t)
 	all := crossings()
@@ -66,7 +66,7 @@ func fewerChecks(t *testing.T, n int) {
 	t.Cleanup(func() { _ = checks.Value.Set(checks.DefValue) })
 }
 
-// drawScript makes up an answer.
+// drawScript draws an answer.
 func drawScript(t *rapid.T) string {
 	words := rapid.StringOfN(rapid.RuneFrom([]rune("abc d\"\\\n\té漢😀<&")), 1, 24, -1)
 	script := []string{fmt.Sprintf("size %d", rapid.IntRange(1, 9).Draw(t, "size"))}

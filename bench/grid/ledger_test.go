@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Clients that replay only what their SDK has a type for lose what DeepSeek and Gemini want back with the next request.
-// The ledger puts it back.
-func TestClientsThatForgetAreRemindedByTheLedger(t *testing.T) {
+// Clients that replay only what their SDK has types for lose state that DeepSeek and Gemini require with the next
+// request. The ledger restores it.
+func TestTheLedgerRestoresStateThatClientsDrop(t *testing.T) {
 	h := build(t)
 	script := `[[sim: reasoning "Look well." ; call read {"path":"a.go"} ; then ; text "Found." ]]`
 	for _, to := range []struct{ surface, upstream, want string }{
@@ -42,7 +42,7 @@ func TestClientsThatForgetAreRemindedByTheLedger(t *testing.T) {
 	}
 }
 
-// forgetReasoning takes reasoning and every unknown member out of the history.
+// forgetReasoning removes reasoning and every unknown member from the history.
 func (c *client) forgetReasoning() {
 	kept := c.items[:0]
 	for _, item := range c.items {

@@ -40,7 +40,7 @@ func (c *client) askMessages(ctx context.Context) said {
 	return c.hearMessage(&whole, string(members(mustJSON(whole.ToParam()))["content"]))
 }
 
-// hearMessage takes an answer into the conversation. raw is the list of its blocks.
+// hearMessage adds an answer to the conversation. raw is the list of its blocks.
 func (c *client) hearMessage(answer *anthropic.Message, raw string) said {
 	var s said
 	for _, block := range answer.Content {
@@ -54,7 +54,7 @@ func (c *client) hearMessage(answer *anthropic.Message, raw string) said {
 			s.Reasoning += block.Thinking
 		case "tool_use":
 			input := string(block.Input)
-			if strings.HasPrefix(input, `{"_raw":`) { // arguments that are no object; the SDK makes them {} in a stream
+			if strings.HasPrefix(input, `{"_raw":`) { // arguments that are not an object; the SDK turns them into {} in a stream
 				input = "{}"
 			}
 			s.Calls = append(s.Calls, block.Name+" "+input)

@@ -10,8 +10,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// beyond is what the server says in translated answers that the types of the SDKs do not have, with 0 for every number. All of
-// it is shown by published pages, or is a habit of hosts that clients know.
+// beyond lists members of translated answers that the types of the SDKs do not have, with 0 for every number. All of
+// them are documented, or customary among hosts and known to clients.
 var beyond = []string{
 	// Chat
 	".choices[0].message.reasoning_content: ChatCompletionMessage has no such member",
@@ -44,8 +44,8 @@ const missing = ": it is required, and missing"
 
 var number = regexp.MustCompile(`[0-9]+`)
 
-// published says where the newest answer is not as providers publish it. Of the OpenAI formats it does not look for what is
-// missing: an answer that was translated has what clients need, and no more.
+// published returns where the newest answer deviates from the published types. For the OpenAI formats it ignores
+// missing members: a translated answer has only what clients need.
 func (c *client) published() (problems []string) {
 	f := map[string]codec.Format{"chat": codec.Chat, "responses": codec.Responses, "messages": codec.Messages}[c.surface]
 	if !c.stream {

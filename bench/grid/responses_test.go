@@ -23,7 +23,7 @@ func (c *client) askResponses(ctx context.Context) said {
 	defer func() { _ = events.Close() }()
 	var (
 		words, thoughts string
-		done            []responses.ResponseOutputItemUnion // what Codex goes by, in the order in which it comes
+		done            []responses.ResponseOutputItemUnion // what Codex uses, in order of arrival
 		final           *responses.Response
 	)
 	for next := int64(0); events.Next(); next++ {
@@ -55,7 +55,7 @@ func (c *client) askResponses(ctx context.Context) said {
 		return said{Error: "broken off"}
 	}
 	s := c.hearResponse(final, done)
-	paragraphs := strings.NewReplacer("\n\n", "") // what stands between two parts of a summary is no delta
+	paragraphs := strings.NewReplacer("\n\n", "") // the separator between two parts of a summary is not in a delta
 	if s.Text != words || paragraphs.Replace(s.Reasoning) != paragraphs.Replace(thoughts) {
 		s.Error = fmt.Sprintf("deltas %q, %q differ from the final response", words, thoughts)
 	}
@@ -65,7 +65,7 @@ func (c *client) askResponses(ctx context.Context) said {
 	return s
 }
 
-// hearResponse takes an answer into the conversation, going by the items given.
+// hearResponse adds an answer with the given items to the conversation.
 func (c *client) hearResponse(answer *responses.Response, items []responses.ResponseOutputItemUnion) said {
 	if answer.Status == "failed" {
 		return said{Error: fmt.Sprintf("failed %s", answer.Error.Code)}

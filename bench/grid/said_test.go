@@ -24,7 +24,7 @@ type said struct {
 
 type counts struct{ Input, Cached, Written, Output, Reasoning int64 }
 
-// mustJSON is v in JSON.
+// mustJSON returns v as JSON.
 func mustJSON(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -33,21 +33,21 @@ func mustJSON(v any) string {
 	return string(b)
 }
 
-// members reads an object; nil when it is none.
+// members decodes an object; nil if it is not one.
 func members(text string) map[string]json.RawMessage {
 	var all map[string]json.RawMessage
 	_ = json.Unmarshal([]byte(text), &all)
 	return all
 }
 
-// text is a string member, "" when there is none.
+// text returns a string member, "" if there is none.
 func text(object map[string]json.RawMessage, name string) string {
 	var s string
 	_ = json.Unmarshal(object[name], &s)
 	return s
 }
 
-// failure is an SDK's error as the grid writes it: by status before an answer, "broken off" inside one.
+// failure returns an SDK's error in the grid's notation: the status before an answer, "broken off" inside one.
 func failure(err error, started bool) said {
 	status, code := 0, ""
 	var fromOpenAI *openai.Error

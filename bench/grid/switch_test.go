@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// functionsOnly is what every provider takes in its own format.
+// functionsOnly are the tools that every provider accepts in its own format.
 var functionsOnly = map[string]string{
 	"chat":      `,"tools":[{"type":"function","function":{"name":"read"}},{"type":"function","function":{"name":"stat"}}]`,
 	"responses": `,"tools":[{"type":"function","name":"read","parameters":null,"strict":false},{"type":"function","name":"stat","parameters":null,"strict":false}]`,
 	"messages":  `,"tools":[{"name":"read","input_schema":{"type":"object"}},{"name":"stat","input_schema":{"type":"object"}}]`,
 }
 
-// A conversation that began with another provider's model goes on with one of the surface's own format, whose requests
-// pass untouched: what the first model has left in the history must not reach the second.
+// A conversation that began with another provider's model continues with a model of the surface's own format, whose
+// requests pass unchanged. What the first model left in the history must not reach the second.
 func TestAConversationMovesToItsOwnFormat(t *testing.T) {
 	h := build(t)
 	for _, move := range []struct{ surface, model, budget string }{

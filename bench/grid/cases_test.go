@@ -179,7 +179,7 @@ var stories = []story{
 			case x.surface == "responses" && x.to.name == "messages" && !stream:
 				want[0].Calls = []string{`read `}
 			case x.surface == "messages", x.to.name == "messages" && !stream:
-				want[0].Calls = []string{`read {}`} // there is no object to hold the half of one
+				want[0].Calls = []string{`read {}`} // no object can contain half of one
 			}
 		},
 	},
@@ -250,7 +250,7 @@ var stories = []story{
 			case x.to.name == "gemini":
 				want[0] = said{Error: "502"}
 			case x.surface == "messages", x.to.name == "messages" && !stream:
-				want[0].Calls = []string{`read {}`} // there is no object to hold the half of one
+				want[0].Calls = []string{`read {}`} // no object can contain half of one
 			}
 		},
 	},

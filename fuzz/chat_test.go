@@ -11,7 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/fuzz/mutant"
 )
 
-// chatDialects are as different as the dialects of chat hosts get.
+// chatDialects cover the extremes of the dialects of chat hosts.
 var chatDialects = []codec.Target{
 	{Model: "gpt", Family: codec.FamilyOpenAI, Sampling: true, ImagesInResults: true, Dialect: codec.Dialect{
 		Name: "openai", SeedMember: "seed", UserMember: "user", StreamOptions: true, DeveloperRole: true,
@@ -27,7 +27,7 @@ var chatDialects = []codec.Target{
 	{Model: "gemini", Family: codec.FamilyGoogle, Dialect: codec.Dialect{Name: "google", ThinkingSwitch: "enable_thinking"}},
 }
 
-// Whatever a client sends, it is refused or becomes a JSON document for every dialect, and the same one each time.
+// Any request of a client is refused or becomes a JSON document for every dialect, and the same one each time.
 func FuzzChatDecodeRequest(f *testing.F) {
 	f.Add([]byte(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`))
 	f.Add([]byte(`{"model":"m","stream":true,"stop":["a"],"tools":[{"type":"function","function":{"name":"f","parameters":{}}},` +
@@ -60,7 +60,7 @@ func FuzzChatDecodeRequest(f *testing.F) {
 	}))
 }
 
-// The events of a stream do not depend on where the network cut it, and they are in order whatever it holds.
+// The events of a stream do not depend on where the network splits it, and they are in order whatever its content.
 func FuzzChatStreamDecode(f *testing.F) {
 	f.Add([]byte("data: {\"id\":\"1\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"a\"}}]}\n\n"+
 		"data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c\",\"function\":{\"name\":\"f\",\"arguments\":\"{\"}}]}}]}\n\n"+
@@ -80,7 +80,7 @@ func FuzzChatStreamDecode(f *testing.F) {
 	}))
 }
 
-// Whatever comes in whatever order, the client is sent a well-formed stream.
+// Any events in any order become a well-formed stream.
 func FuzzChatStreamEncode(f *testing.F) {
 	f.Add([]byte{0, 1, 3, 9, 12, 40, 77, 3, 200, 11, 14})
 	f.Add([]byte("one two three four five six seven eight"))
@@ -104,7 +104,7 @@ func FuzzChatStreamEncode(f *testing.F) {
 	}))
 }
 
-// chatScript turns a script into events in no order at all, with an end as the last.
+// chatScript turns a script into events in random order, with an end as the last one.
 func chatScript(script []byte) []codec.Event {
 	bodies := [][]byte{nil, []byte("a"), []byte(`\n\"`), []byte("日本"), []byte(`\ud83d`), []byte(`{\"a\":1}`)}
 	var events []codec.Event

@@ -12,7 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/fuzz/mutant"
 )
 
-// keysOf derives the keys of a body that an envelope can be read from.
+// keysOf derives the keys of a body whose envelope can be read.
 func keysOf(surface codec.Format, body []byte) (keys chatkey.Keys, ok bool) {
 	var e codec.Envelope
 	if e.Read(body) != nil {
@@ -21,8 +21,8 @@ func keysOf(surface codec.Format, body []byte) (keys chatkey.Keys, ok bool) {
 	return chatkey.Derive(surface, body, &e), true
 }
 
-// FuzzChatKey derives keys from any body: the same ones every time, in the shape that the store expects, and whatever
-// white space stands between the members.
+// FuzzChatKey derives keys from any body: the same ones every time, in the form that the store expects, and regardless
+// of white space between the members.
 func FuzzChatKey(f *testing.F) {
 	for _, seed := range append([]string{
 		`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"It is 2026-11-20T14:05:33Z. <env>x</env>"}]},{"role":"assistant","content":"a"}]}`,
@@ -56,7 +56,7 @@ func FuzzChatKey(f *testing.F) {
 	}))
 }
 
-// FuzzChatKeyStability writes one conversation in the ways of the clients of all surfaces, with any content.
+// FuzzChatKeyStability writes one conversation, with any content, in the forms of the clients of all surfaces.
 func FuzzChatKeyStability(f *testing.F) {
 	f.Add("Be brief.", "What is 2+2?", "Four.", "a note")
 	f.Add("", "It is 11/20/2026, 2:05 PM.\n<env>\nDate: today\n</env>\nGo.", "\"Gone\\\"", "<x>")

@@ -11,8 +11,8 @@ import (
 	"github.com/mnemeproxy/mneme/server/config"
 )
 
-// FuzzConfiguration loads any file. What cannot be used says where it is wrong and never quotes a secret; what can be
-// used is the same when it is loaded again.
+// FuzzConfiguration loads any file. The error of an invalid file says where it is wrong and never quotes a secret; a
+// valid file gives the same result when it is loaded again.
 func FuzzConfiguration(f *testing.F) {
 	for _, seed := range []string{
 		"listen: 127.0.0.1:0\n", "limits:\n  body_bytes: 1MiB\ntimeouts: {read: 1m}\n",
@@ -53,7 +53,7 @@ func FuzzConfiguration(f *testing.F) {
 				}
 			}
 			if strings.Contains(err.Error(), secret) && !strings.Contains(text, secret) {
-				t.Fatalf("%q: the secret stands in %v", text, err)
+				t.Fatalf("%q: the secret is in %v", text, err)
 			}
 			return err.Error()
 		}

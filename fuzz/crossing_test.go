@@ -29,7 +29,7 @@ type crossed struct {
 	frames          []string
 }
 
-// crossedTargets are targets with everything switched on that changes what the engine does.
+// crossedTargets are targets with every option that changes the engine's behaviour.
 var crossedTargets = map[string]codec.Target{
 	"gpt-4.1":          {Family: codec.FamilyOpenAI, Sampling: true, ForcedTools: true, StructuredOutput: true, Dialect: codec.Dialect{CustomTools: true, JSONSchema: true, DeveloperRole: true, StreamOptions: true, MaxTokensMember: "max_completion_tokens"}},
 	"gpt-5.5":          {Family: codec.FamilyOpenAI, Thinking: codec.ThinkingEffort, Efforts: []string{"low", "high"}, ReasoningModel: true, ForcedTools: true, ImagesInResults: true},
@@ -75,12 +75,12 @@ func (c *crossed) prepare(t failing) *crossing.Exchange {
 	return x
 }
 
-// failing is what tests and laws have in common.
+// failing is the common interface of tests and properties.
 type failing interface {
 	Fatalf(format string, args ...any)
 }
 
-// carry takes a stream through the crossing, in reads of that size, as the server does.
+// carry translates a stream, in reads of that size, as the server does.
 func (c *crossed) carry(t failing, stream []byte, size int) []byte {
 	x := c.prepare(t)
 	defer x.Release()
@@ -125,7 +125,7 @@ func checkClientStream(surface codec.Format, stream []byte) error {
 	}
 }
 
-// Laws 1 and 2: the client's bytes are the same wherever the provider's are cut, and however its frames are written.
+// Laws 1 and 2: the client's bytes do not depend on where the provider's are split, nor on how its frames are written.
 func TestCrossedStreamsDoNotDependOnFraming(t *testing.T) {
 	all := crossings(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -156,8 +156,8 @@ func TestCrossedStreamsDoNotDependOnFraming(t *testing.T) {
 	})
 }
 
-// Laws 4 and 12: whatever frames come, missing, twice, out of order, cut, with strange members or as errors, the client's
-// stream is well-formed, and one that is not whole does not look whole.
+// Laws 4 and 12: whatever frames arrive (missing, repeated, out of order, truncated, with unknown members, or errors),
+// the client's stream is well-formed, and an incomplete one does not look complete.
 func TestCrossedStreamsAreWellFormedWhateverComes(t *testing.T) {
 	all := crossings(t)
 	strange := []string{
@@ -197,7 +197,7 @@ func TestCrossedStreamsAreWellFormedWhateverComes(t *testing.T) {
 	})
 }
 
-// FuzzCrossedStream does the same to any bytes.
+// FuzzCrossedStream does the same with any bytes.
 func FuzzCrossedStream(f *testing.F) {
 	all := crossings(f)
 	for i := range all {
@@ -215,8 +215,8 @@ func FuzzCrossedStream(f *testing.F) {
 	}))
 }
 
-// FuzzCrossedRequest takes any JSON that a client may send to every provider: it is refused with a reason, or becomes
-// JSON, the same every time (law 7), that holds no carrier (law 9).
+// FuzzCrossedRequest translates any JSON that a client may send for every provider: it is refused with a reason, or
+// becomes JSON, the same every time (law 7), without a state token (law 9).
 func FuzzCrossedRequest(f *testing.F) {
 	all := crossings(f)
 	for i := range all {

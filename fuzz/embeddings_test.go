@@ -15,7 +15,7 @@ var embeddingsDialects = []embeddings.Dialect{
 	{},
 }
 
-// Whatever a client asks for, it is refused or becomes JSON for every host, each input once.
+// Any request of a client is refused or becomes JSON for every host, with each input once.
 func FuzzEmbeddingsDecodeRequest(f *testing.F) {
 	f.Add([]byte(`{"model":"m","input":"a","dimensions":3,"encoding_format":"base64","user":"u"}`))
 	f.Add([]byte(`{"model":"m","input":["a","\u00e9\ud83d"],"input_type":"query"}`))
@@ -51,7 +51,7 @@ func FuzzEmbeddingsDecodeRequest(f *testing.F) {
 	}))
 }
 
-// Whatever a host answers, it is an error or becomes an answer that is JSON.
+// Any answer of a host is an error or becomes an answer in JSON.
 func FuzzEmbeddingsDecodeAnswer(f *testing.F) {
 	f.Add([]byte(`{"data":[{"index":1,"embedding":[1,2e-3]},{"index":0,"embedding":"AACAPwAAAEA="}],"usage":{"total_tokens":3}}`), true)
 	f.Add([]byte(`{"embeddings":[{"values":[0.1,-0.2]},{"values":[3,4]}],"usageMetadata":{"promptTokenCount":4}}`), false)

@@ -19,8 +19,8 @@ var envelopeSeeds = []string{
 	`{"model":"a","model":"b"}`, `[`, `{"model":"m","x":"\ud83d"}`,
 }
 
-// FuzzEnvelope reads and splices any body: what passes stays JSON, keeps every member that is not ours in its bytes and
-// order, and loses every member that is.
+// FuzzEnvelope reads and splices any body: the result is JSON, with every member that is not ours in its original bytes
+// and order, and without every member that is ours.
 func FuzzEnvelope(f *testing.F) {
 	for _, seed := range envelopeSeeds {
 		f.Add([]byte(seed), "m")
@@ -72,7 +72,8 @@ func keptMembers(body []byte, from, to string) []byte {
 	return out
 }
 
-// FuzzCleanHistory leaves foreign state out of any body: what was JSON stays JSON, and what has none stays itself.
+// FuzzCleanHistory removes foreign state from any body: JSON stays JSON, and a body without foreign state stays
+// unchanged.
 func FuzzCleanHistory(f *testing.F) {
 	for _, seed := range envelopeSeeds {
 		f.Add([]byte(seed))
@@ -87,14 +88,14 @@ func FuzzCleanHistory(f *testing.F) {
 				t.Fatalf("%s: not JSON: %q from %q", format, cleaned, body)
 			}
 			if len(dropped) == 0 && !bytes.Equal(cleaned, body) {
-				t.Fatalf("%s: changed in silence: %q from %q", format, cleaned, body)
+				t.Fatalf("%s: changed silently: %q from %q", format, cleaned, body)
 			}
 		}
 	}))
 }
 
-// FuzzScan walks any bytes: it never reads beyond them, agrees with the standard library on what is JSON, and finds the
-// same members.
+// FuzzScan walks any bytes: it never reads beyond their end, agrees with the standard library on what is JSON, and
+// finds the same members.
 func FuzzScan(f *testing.F) {
 	for _, seed := range append(envelopeSeeds, `{"a":"\0"}`, `"\u12g4"`, "{\n\"a\":\t1}") {
 		f.Add([]byte(seed))
@@ -103,7 +104,7 @@ func FuzzScan(f *testing.F) {
 		_ = scan.Skip(doc, 0)
 		_ = scan.Unescape(nil, doc)
 		if scan.Valid(doc) && !json.Valid(doc) {
-			t.Fatalf("%q is no JSON", doc)
+			t.Fatalf("%q is not JSON", doc)
 		}
 		members := 0
 		for m := scan.Object(doc); m.Next(); {

@@ -43,8 +43,8 @@ func readFrames(t *testing.T, stream []byte, size int) (frames []readFrame, raw 
 	return frames, raw
 }
 
-// FuzzFrames cuts a stream in two ways: the frames are the same, and no byte but blank lines and the mark at the
-// beginning is lost.
+// FuzzFrames splits a stream in two ways: the frames are the same, and no bytes are lost except blank lines and the
+// byte order mark.
 func FuzzFrames(f *testing.F) {
 	for _, stream := range []string{
 		"data: {}\n\n", "event: a\r\ndata: 1\r\n\r\n", "data: 1\r\rdata: 2\r\r", "\xEF\xBB\xBFdata: x\n\n", ": c\n\n{\"error\":1}",

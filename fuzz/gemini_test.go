@@ -19,8 +19,8 @@ var geminiTargets = []codec.Target{
 	{Provider: "gemini", Family: codec.FamilyGoogle, Thinking: codec.ThinkingLevel, NeedsSignature: true, ImagesInResults: true, CallIDs: true},
 }
 
-// Whatever a client's request becomes, it is JSON, the same each time, with contents that the API takes: no empty ones,
-// and results of tools without neighbours.
+// Any request of a client becomes JSON, the same each time, with contents that the API accepts: none is empty, and
+// results of tools are alone in theirs.
 func FuzzGeminiEncodeRequest(f *testing.F) {
 	f.Add([]byte(`{"messages":[{"role":"system","content":"s"},{"role":"user","content":"hi"}],"max_tokens":5,"temperature":0,"stop":"x"}`))
 	f.Add([]byte(`{"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"a":{"$ref":"#/$defs/A"}},"$defs":{"A":{"type":"string"}}}}}],` +
@@ -63,7 +63,7 @@ func checkGeminiContents(t *testing.T, body []byte) {
 			kind = "results"
 		}
 		if parts == 0 || results > 0 && results != parts || kind == before || before == "" && kind == "model" {
-			t.Fatalf("a content of %d parts, %d of them results, behind %q: %s", parts, results, before, body)
+			t.Fatalf("a content of %d parts, %d of them results, after %q: %s", parts, results, before, body)
 		}
 		before = kind
 	}
@@ -72,7 +72,7 @@ func checkGeminiContents(t *testing.T, body []byte) {
 	}
 }
 
-// Whatever schema a tool has, what is sent of it is JSON and not much larger, and cleaning that again changes nothing.
+// Any schema of a tool becomes JSON that is not much larger, and cleaning that again changes nothing.
 func FuzzGeminiSchema(f *testing.F) {
 	f.Add([]byte(`{"type":"object","properties":{"a":{"$ref":"#/$defs/A"},"properties":{"const":true}},"required":["a"],"$defs":{"A":{"allOf":[{"$ref":"#/$defs/A"},{"type":"string"}]}}}`))
 	f.Add([]byte(`{"properties":{"a":{"exclusiveMinimum":1,"type":"integer","enum":[1,null]},"b":{"$ref":"#/properties/a"}},"definitions":{"\u0041":{"items":[{},true]}}}`))
@@ -102,7 +102,7 @@ func FuzzGeminiSchema(f *testing.F) {
 	}))
 }
 
-// The events of a stream do not depend on where the network cut it, and keep the order that encoders rely on.
+// The events of a stream do not depend on where the network splits it, and are in the order that encoders rely on.
 func FuzzGeminiStreamDecode(f *testing.F) {
 	f.Add([]byte("data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\",\"thought\":true},{\"text\":\"日\"}]}}],\"responseId\":\"r\"}\r\n\r\n"+
 		"data: {\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{\"name\":\"f\",\"args\":{\"a\":\n\"x\"}},\"thoughtSignature\":\"QQ==\"}]},\"finishReason\":\"STOP\"}],\"usageMetadata\":{\"promptTokenCount\":3}}\r\n\r\n"), byte(3))
@@ -118,8 +118,8 @@ func FuzzGeminiStreamDecode(f *testing.F) {
 	}))
 }
 
-// geminiLaw is what this codec promises beyond the order of its events: the start comes first, one item is open at a time,
-// after an error there is only the end, and the end is complete exactly after a finish.
+// geminiLaw checks what this codec promises beyond the order of its events: the start is first, one item is open at a
+// time, only the end follows an error, and the end is complete exactly after a finish.
 type geminiLaw struct {
 	started, open, failed, finished bool
 }
@@ -127,7 +127,7 @@ type geminiLaw struct {
 func (l *geminiLaw) take(ev *codec.Event) error {
 	switch {
 	case l.failed && ev.Kind != codec.EventEnd:
-		return fmt.Errorf("event %d behind an error", ev.Kind)
+		return fmt.Errorf("event %d after an error", ev.Kind)
 	case !l.started && ev.Kind != codec.EventStart && ev.Kind != codec.EventError && ev.Kind != codec.EventEnd:
 		return fmt.Errorf("event %d before the start", ev.Kind)
 	}
@@ -136,7 +136,7 @@ func (l *geminiLaw) take(ev *codec.Event) error {
 		l.started = true
 	case codec.EventItemOpen:
 		if l.open {
-			return fmt.Errorf("item %d opened beside another", ev.Item)
+			return fmt.Errorf("item %d opened while another is open", ev.Item)
 		}
 		l.open = true
 	case codec.EventText, codec.EventReasoning, codec.EventSignature, codec.EventArguments, codec.EventAnnotation:
@@ -163,13 +163,13 @@ func checkGeminiRaw(ev *codec.Event) error {
 		}
 	case codec.EventArguments:
 		if object := scan.Unescape(nil, ev.Raw); !scan.IsObject(object) || !scan.Valid(object) {
-			return fmt.Errorf("arguments are no object: %s", object)
+			return fmt.Errorf("arguments are not an object: %s", object)
 		}
 	}
 	return nil
 }
 
-// Whatever an error answer holds, it becomes an error with a message that can be shown.
+// Any error answer becomes an error with a message that can be shown.
 func FuzzGeminiDecodeError(f *testing.F) {
 	f.Add(429, []byte(`[{"error":{"code":429,"message":"retry in 3.5s.","status":"RESOURCE_EXHAUSTED","details":[{"@type":"a.RetryInfo","retryDelay":"31.4s"}]}}]`))
 	f.Add(500, []byte(`{"error":{"message":"{\"error\":{\"message\":\"{}\"}}"}}`))

@@ -14,7 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/router/http1"
 )
 
-// provider is a connection whose other end says what it says, in pieces of at most size bytes, and then is gone.
+// provider is a connection whose peer sends fixed bytes, in pieces of at most size bytes, and then closes it.
 type provider struct {
 	net.Conn
 	says *bytes.Reader
@@ -34,7 +34,7 @@ type heardAnswer struct {
 	whole  bool // head and body were read to their ends
 }
 
-// heard is what our client makes of an answer.
+// heard returns how our client understands an answer.
 func heard(says []byte, size int) (heardAnswer, error) {
 	c := http1.NewClient(http1.Options{
 		Host: "h", MaxHead: 1 << 16, Dial: func(context.Context, string, string) (net.Conn, error) {
@@ -50,8 +50,8 @@ func heard(says []byte, size int) (heardAnswer, error) {
 	return heardAnswer{res.Status, res.Header, body, err == nil}, nil
 }
 
-// FuzzAnswer lets a provider answer with anything. However it arrives, it means the same; and an answer that our client reads
-// to its end means to it what it means to net/http, so that no other reader on the way can have seen another one.
+// FuzzAnswer lets a provider answer with anything. Its meaning does not depend on how it arrives. An answer that our
+// client reads to its end means the same to net/http, so that no intermediary can have understood it differently.
 func FuzzAnswer(f *testing.F) {
 	for _, says := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
@@ -92,12 +92,12 @@ func compareWithStandard(t *testing.T, says []byte, ours *heardAnswer) {
 		t.Fatalf("net/http refuses what we read as %+v: %v", ours, err)
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body) // an error is a trailer's, which we pass over, when all of the body is there
+	body, err := io.ReadAll(res.Body) // if the body is complete, an error is about a trailer, which we skip
 	if res.StatusCode != ours.status || !bytes.Equal(body, ours.body) {
 		t.Fatalf("net/http reads %d %q, %v; we read %d %q", res.StatusCode, body, err, ours.status, ours.body)
 	}
 	for name, values := range ours.header {
-		if name == "Connection" { // net/http may take close out of it
+		if name == "Connection" { // net/http may remove close from it
 			continue
 		}
 		if name != "Content-Length" && !bytes.Equal(joined(values), joined(res.Header[name])) {

@@ -16,8 +16,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/engine"
 )
 
-// FuzzImport takes in any file: it is accepted or refused as the caller's mistake, everything that was taken in can be
-// read, exported and taken in again, and the store stays in order.
+// FuzzImport imports any file: it is accepted or refused as the caller's mistake, everything imported can be read,
+// exported and imported again, and the store stays consistent.
 func FuzzImport(f *testing.F) {
 	s, err := engine.Open(store.Options{Dir: f.TempDir()}, nil)
 	if err != nil {

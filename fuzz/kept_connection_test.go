@@ -15,8 +15,8 @@ import (
 	"github.com/mnemeproxy/mneme/router/http1"
 )
 
-// A scripted connection is a socket whose other end gives an answer for each request: a whole one, or one in two pieces of
-// which the second comes when more is read.
+// A scripted connection is a socket whose peer sends an answer for each request: complete, or in two pieces, of which
+// the second arrives when more is read.
 type scripted struct {
 	*net.UnixConn
 	other   net.Conn
@@ -54,7 +54,7 @@ func (s *scripted) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Read ends where nothing has come: then nothing will.
+// Read ends if nothing has arrived, since nothing will.
 func (s *scripted) Read(p []byte) (n int, err error) {
 	_, _ = io.WriteString(s.other, s.rest)
 	s.rest = ""
@@ -74,8 +74,8 @@ func (s *scripted) Close() error {
 	return s.UnixConn.Close()
 }
 
-// FuzzKeptConnection lets a provider answer one request with anything, and all others well. The connection is kept only where
-// the next answer is the next one's.
+// FuzzKeptConnection lets a provider answer one request with anything, and all others correctly. The connection is kept
+// only if the next answer belongs to the next request.
 func FuzzKeptConnection(f *testing.F) {
 	const well = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nwell"
 	for _, first := range []string{

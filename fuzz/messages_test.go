@@ -13,8 +13,8 @@ import (
 	"github.com/mnemeproxy/mneme/fuzz/mutant"
 )
 
-// Any JSON that a client may send is read or refused with a 400, and what was read can be written as JSON that reads
-// the same again.
+// Any JSON that a client may send is decoded or refused with a 400, and the result can be encoded as JSON that decodes
+// to the same again.
 func FuzzMessagesDecodeRequest(f *testing.F) {
 	for _, seed := range []string{
 		`{"model":"m","max_tokens":5,"system":"s","messages":[{"role":"user","content":"hi"}]}`,
@@ -63,8 +63,8 @@ func messagesRefusal(t *testing.T, err error) {
 	}
 }
 
-// Wherever a provider's stream is cut into reads, the events are the same: items numbered without gaps, one end, nothing
-// after it. The client's stream of them is well-formed.
+// However a provider's stream is split into reads, the events are the same: items numbered without gaps, one end,
+// nothing after it. The client's stream is well-formed.
 func FuzzMessagesStreamDecode(f *testing.F) {
 	f.Add([]byte("event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"usage\":{\"input_tokens\":3}}}\n\n"+
 		"data:{\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"f\",\"input\":{}}}\r\n\r\n"+
@@ -83,8 +83,7 @@ func FuzzMessagesStreamDecode(f *testing.F) {
 	}))
 }
 
-// messagesEvents prints the events of a stream that is read in pieces of that size, and checks what a client is sent for
-// them.
+// messagesEvents prints the events of a stream that is read in pieces of that size, and checks the client's stream.
 func messagesEvents(t *testing.T, stream []byte, size int) string {
 	t.Helper()
 	var sent []byte
@@ -100,8 +99,8 @@ func messagesEvents(t *testing.T, stream []byte, size int) string {
 	return printed
 }
 
-// messagesTame takes out what the engine between the codecs would put right, ids that clients refuse, and wire values of
-// the provider's own making, which are carried as they are.
+// messagesTame removes what the engine between the codecs would correct, ids that clients refuse, and the provider's
+// own wire values, which are passed on unchanged.
 func messagesTame(ev codec.Event) codec.Event {
 	if ev.Kind == codec.EventItemClose || ev.Kind == codec.EventAnnotation {
 		ev.Raw = nil
@@ -115,8 +114,8 @@ func messagesTame(ev codec.Event) codec.Event {
 	return ev
 }
 
-// Whatever events come, in whatever order, the stream is well-formed once its end is told, and the complete answer of
-// the same events is JSON.
+// Any events in any order become a well-formed stream once it has ended, and the complete answer of the same events is
+// JSON.
 func FuzzMessagesStreamEncode(f *testing.F) {
 	f.Add([]byte{1, 0, 0, 2, 1, 0, 3, 0, 1, 7, 0, 8, 10, 0, 0, 11, 1, 0, 12, 3, 3, 15, 1, 0})
 	f.Add([]byte{2, 5, 0, 2, 5, 1, 7, 1, 8, 7, 0, 9, 3, 0, 2, 2, 1, 2, 3, 2, 1, 11, 5, 0, 15, 1, 0})
@@ -146,7 +145,7 @@ func FuzzMessagesStreamEncode(f *testing.F) {
 	}))
 }
 
-// messagesEvent makes an event of three bytes: its kind, its item or type, its payload.
+// messagesEvent makes an event from three bytes: its kind, its item or type, its payload.
 func messagesEvent(kind, a, b byte) codec.Event {
 	payloads := [...]string{``, `a`, `é`, `\n`, `\"`, `\\`, `\u007b`, `{`, `{\"a\":`, `\"b\"}`, `}`, `{}`, `[`, `]`}
 	wires := [...]string{

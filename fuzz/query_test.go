@@ -9,8 +9,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// FuzzQuery reads any query. One that cannot be read says where; any other searches an index without an error, and what
-// it finds is the account's own.
+// FuzzQuery parses any query. The error of an invalid one has a position; any other searches an index without an error,
+// and finds only the account's own turns.
 func FuzzQuery(f *testing.F) {
 	for _, seed := range []string{
 		"lock timeout", `"lock time-out" +retry -deadlock`, "a AND (b OR c*) NOT d", `user:"exact words" assistant:x name:fooBar`,

@@ -27,8 +27,8 @@ func (x oneExchange) Item(id string) (answer []byte, err error) {
 	return x.answer, nil
 }
 
-// FuzzResolve resolves what any request refers to in any exchange: what comes of well-formed ones is well-formed, refers to no
-// response any more, stays within the limit, and is the request itself where it refers to nothing.
+// FuzzResolve resolves references of any request to any exchange. The result of well-formed ones is well-formed, refers
+// to no response, stays within the limit, and is the request itself if there is no reference.
 func FuzzResolve(f *testing.F) {
 	const answer = `{"output":[{"id":"msg_1","type":"message","role":"assistant","content":"b"}]}`
 	for _, body := range []string{

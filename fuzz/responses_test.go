@@ -12,7 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/fuzz/mutant"
 )
 
-// Whatever a client sends is refused by name, or becomes a JSON document, the same one each time.
+// Any request of a client is refused with the name of a member, or becomes a JSON document, the same one each time.
 func FuzzResponsesDecodeRequest(f *testing.F) {
 	f.Add([]byte(`{"model":"m","input":"hi"}`))
 	f.Add([]byte(`{"model":"m","stream":true,"store":false,"include":["reasoning.encrypted_content"],"instructions":"s","input":[` +
@@ -47,8 +47,8 @@ func FuzzResponsesDecodeRequest(f *testing.F) {
 	}))
 }
 
-// The events of a stream do not depend on where the network cut it, they are in order whatever it holds, and what a
-// client is sent for them is well-formed.
+// The events of a stream do not depend on where the network splits it, they are in order whatever its content, and the
+// client's stream is well-formed.
 func FuzzResponsesStreamDecode(f *testing.F) {
 	f.Add([]byte("event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"r\",\"model\":\"m\"}}\n\n"+
 		"data: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"id\":\"f\",\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"n\"}}\n\n"+
@@ -72,8 +72,7 @@ func FuzzResponsesStreamDecode(f *testing.F) {
 	}))
 }
 
-// responsesEvents prints the events of a stream that is read in pieces of that size, and checks what a client is sent for
-// them.
+// responsesEvents prints the events of a stream that is read in pieces of that size, and checks the client's stream.
 func responsesEvents(t *testing.T, stream []byte, size int) string {
 	t.Helper()
 	var (
@@ -91,8 +90,8 @@ func responsesEvents(t *testing.T, stream []byte, size int) string {
 	return printed
 }
 
-// responsesLaw is what this codec promises beyond the order of its events: it holds the items that are open, of which none
-// is left at the finish, and no delta is empty.
+// responsesLaw checks what this codec promises beyond the order of its events: no items are open at the finish, and no
+// delta is empty. It has the open items.
 type responsesLaw map[int32]bool
 
 func (open responsesLaw) take(ev *codec.Event) error {
@@ -120,7 +119,7 @@ func responsesOptions(bits byte) *codec.AnswerOptions {
 	}
 }
 
-// Whatever comes in whatever order, the client is sent a well-formed stream.
+// Any events in any order become a well-formed stream.
 func FuzzResponsesStreamEncode(f *testing.F) {
 	f.Add([]byte{3, 1, 0, 0, 2, 0, 0, 3, 1, 0, 10, 0, 0, 11, 2, 0})
 	f.Add([]byte("one two three four five six seven eight"))
@@ -146,7 +145,7 @@ func FuzzResponsesStreamEncode(f *testing.F) {
 	}))
 }
 
-// responsesScript turns a script into events in no order at all, with an end as the last.
+// responsesScript turns a script into events in random order, with an end as the last one.
 func responsesScript(script []byte) []codec.Event {
 	bodies := [][]byte{nil, []byte("a"), []byte(`\n\"`), []byte("日本"), []byte(`\ud83d`), []byte(`{\"a\":1}`)}
 	wires := [][]byte{

@@ -13,8 +13,9 @@ import (
 	"github.com/mnemeproxy/mneme/codec/sse"
 )
 
-// eventsOf decodes a provider's stream that arrives in pieces of at most size bytes, and prints its events, one a line.
-// Each event is held to the order that every decoder promises, and then to check, for what the codec promises beyond.
+// eventsOf decodes a provider's stream that arrives in pieces of at most size bytes, and prints its events, one per
+// line. Each event is checked for the order that every decoder promises, and by check for further promises of the
+// codec.
 func eventsOf(t *testing.T, side codec.ProviderCodec, stream []byte, size int, check func(ev *codec.Event) error) string {
 	t.Helper()
 	var (
@@ -60,12 +61,12 @@ func eventsOf(t *testing.T, side codec.ProviderCodec, stream []byte, size int, c
 	events = decoder.Finish(events[:0], end, residue)
 	take()
 	if !order.ended {
-		t.Fatalf("no end behind\n%s", printed.String())
+		t.Fatalf("no end after\n%s", printed.String())
 	}
 	return printed.String()
 }
 
-// pieces gives out at most size bytes at a time.
+// pieces returns at most size bytes at a time.
 type pieces struct {
 	rest *bytes.Reader
 	size int
@@ -92,7 +93,7 @@ func (o *eventOrder) take(ev *codec.Event) error {
 		o.open = append(o.open, true)
 	case codec.EventText, codec.EventRefusal, codec.EventReasoning, codec.EventSignature, codec.EventArguments, codec.EventCustomInput:
 		if !scan.Valid(scan.QuoteBody(nil, ev.Raw)) {
-			return fmt.Errorf("%q is no string body", ev.Raw)
+			return fmt.Errorf("%q is not a string body", ev.Raw)
 		}
 		fallthrough
 	case codec.EventAnnotation, codec.EventItemClose:
@@ -106,7 +107,7 @@ func (o *eventOrder) take(ev *codec.Event) error {
 	return nil
 }
 
-// written is what a provider is sent for a request, which has to be JSON, and the same each time.
+// written returns what a provider is sent for a request, which has to be JSON, and the same each time.
 func written(t *testing.T, side codec.ProviderCodec, r *codec.Request, target *codec.Target) ([]byte, error) {
 	t.Helper()
 	first, err := side.AppendRequest(nil, r, target)

@@ -8,10 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// Chat checks that stream is one whole stream of the Chat Completions format, as strict as the strictest accumulators
-// of its SDKs: data lines and comments only; one id, time and model; the role once and first; id, type and name of a
-// call once and first, its arguments never empty in the end; one finish reason after all content; usage at most once
-// and last; [DONE] as the last frame. Or else an error as the last frame, without a finish reason and without [DONE].
+// Chat checks that stream is one complete stream of the Chat Completions format, as strictly as the strictest
+// accumulators of its SDKs: only data lines and comments; one id, time and model; the role once and first; id, type and
+// name of a call once and first, and its arguments not empty at the end; one finish reason after all content; usage at
+// most once and last; [DONE] as the last frame. Or else an error as the last frame, without a finish reason and without
+// [DONE].
 func Chat(stream []byte) error {
 	if !utf8.Valid(stream) {
 		return errors.New("the stream is not UTF-8")
@@ -21,7 +22,7 @@ func Chat(stream []byte) error {
 	for n := 0; len(rest) > 0; n++ {
 		frame, tail, whole := bytes.Cut(rest, []byte("\n\n"))
 		if !whole {
-			return fmt.Errorf("frame %d has no blank line behind it: %q", n, frame)
+			return fmt.Errorf("frame %d is not followed by a blank line: %q", n, frame)
 		}
 		rest = tail
 		if err := c.frame(frame); err != nil {
@@ -93,7 +94,7 @@ func (c *chatChecker) frame(frame []byte) error {
 		return errors.New("more than one line")
 	}
 	if c.over {
-		return errors.New("something behind the end")
+		return errors.New("something after the end")
 	}
 	if bytes.HasPrefix(frame, []byte(":")) {
 		return nil
@@ -137,7 +138,7 @@ func (c *chatChecker) failure(chunk *chatChunk) error {
 	case chunk.Choices != nil:
 		return errors.New("the error has choices")
 	case c.finish != "":
-		return errors.New("an error behind the finish reason")
+		return errors.New("an error after the finish reason")
 	}
 	c.over = true
 	return nil
@@ -175,9 +176,9 @@ func (c *chatChecker) chunk(chunk *chatChunk) error {
 	case len(choices) > 1 || choices[0].Index == nil || *choices[0].Index != 0:
 		return errors.New("not exactly the choice 0")
 	case chunk.Usage != nil && string(chunk.Usage) != "null":
-		return errors.New("usage beside a choice")
+		return errors.New("usage together with a choice")
 	case c.finish != "":
-		return errors.New("a choice behind the finish reason")
+		return errors.New("a choice after the finish reason")
 	case choices[0].Delta == nil:
 		return errors.New("a choice without a delta")
 	}
@@ -211,7 +212,7 @@ func (c *chatChecker) usage(chunk *chatChunk) error {
 
 func (c *chatChecker) stop(choice *chatChoice) error {
 	if len(choice.Delta) > 0 {
-		return errors.New("content beside the finish reason")
+		return errors.New("content together with the finish reason")
 	}
 	if !c.begun {
 		return errors.New("a finish reason before the role")
@@ -319,7 +320,7 @@ func (c *chatChecker) fragment(f *chatFragment) error {
 
 func (c *chatChecker) opening(f *chatFragment) error {
 	if f.ID == nil || *f.ID == "" || f.Type == nil {
-		return errors.New("a call opens without id or type")
+		return errors.New("a call starts without id or type")
 	}
 	switch {
 	case *f.Type == "function" && f.Function != nil && f.Custom == nil && f.Function.Name != nil && f.Function.Arguments != nil:
@@ -327,7 +328,7 @@ func (c *chatChecker) opening(f *chatFragment) error {
 	case *f.Type == "custom" && f.Custom != nil && f.Function == nil && f.Custom.Name != nil && f.Custom.Input != nil:
 		c.calls = append(c.calls, chatCall{custom: true, input: *f.Custom.Input})
 	default:
-		return errors.New("a call opens without the name and the input of its type")
+		return errors.New("a call starts without the name and the input of its type")
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Messages checks that stream is one whole stream of the Messages format, as strict as the strictest of its clients:
-// an event line in every frame, blocks numbered without gaps and open one at a time, no block that says nothing, one
+// Messages checks that stream is one complete stream of the Messages format, as strictly as the strictest of its
+// clients: an event line in every frame, blocks numbered without gaps and open one at a time, no empty block, one
 // message_delta after the last block, message_stop as the last frame; or an error event as the last frame.
 func Messages(stream []byte) error {
 	c := messagesChecker{open: -1}
@@ -78,7 +78,7 @@ func (c *messagesChecker) frame(frame []byte) error {
 	}
 	text, whole := strings.CutSuffix(string(frame), "\n\n")
 	if !whole {
-		return fmt.Errorf("the last frame has no blank line behind it")
+		return fmt.Errorf("the last frame is not followed by a blank line")
 	}
 	if strings.HasPrefix(text, ":") && !strings.Contains(text, "\n") {
 		return nil
@@ -119,7 +119,7 @@ func (c *messagesChecker) event(ev *messagesEvent) error {
 		return fmt.Errorf("%s before message_start", ev.Type)
 	}
 	if c.closing && ev.Type != "message_stop" {
-		return fmt.Errorf("%s behind message_delta", ev.Type)
+		return fmt.Errorf("%s after message_delta", ev.Type)
 	}
 	switch ev.Type {
 	case "content_block_start":
@@ -236,7 +236,7 @@ func (c *messagesChecker) blockDelta(ev *messagesEvent) error {
 		return fmt.Errorf("the delta is for no open block")
 	}
 	if c.proof {
-		return fmt.Errorf("a delta behind the signature")
+		return fmt.Errorf("a delta after the signature")
 	}
 	var delta struct {
 		Type        string                      `json:"type"`
@@ -275,7 +275,7 @@ func (c *messagesChecker) blockStop(ev *messagesEvent) error {
 		return fmt.Errorf("the stop is for no open block")
 	}
 	if c.said == 0 && (c.block.Type == "text" || c.block.Type == "thinking") {
-		return fmt.Errorf("the %s block says nothing", c.block.Type)
+		return fmt.Errorf("the %s block is empty", c.block.Type)
 	}
 	c.open = -1
 	return nil
@@ -307,7 +307,7 @@ func (c *messagesChecker) messageDelta(ev *messagesEvent) error {
 
 func (c *messagesChecker) stopReason(reason, sequence string) error {
 	if sequence != "null" && reason != "stop_sequence" {
-		return fmt.Errorf("a stop_sequence beside stop_reason %s", reason)
+		return fmt.Errorf("a stop_sequence together with stop_reason %s", reason)
 	}
 	switch reason {
 	case "max_tokens", "model_context_window_exceeded", "refusal":

@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// Responses checks that stream is one whole stream of the Responses format, as strict as the strictest of its clients:
-// an event line in every frame, numbers without gaps, items and parts announced before any event refers to them,
-// every done event with all that its deltas said, ids that never change, and one terminal event, the last frame, with
-// all items in their order. A stream that failed before it began is its terminal event alone.
+// Responses checks that stream is one complete stream of the Responses format, as strictly as the strictest of its
+// clients: an event line in every frame, numbers without gaps, items and parts announced before any event refers to
+// them, done events that equal their deltas, ids that never change, and one terminal event, the last frame, with all
+// items in order. A stream that failed before it began is only its terminal event.
 func Responses(stream []byte) error {
 	if !utf8.Valid(stream) {
 		return fmt.Errorf("the stream is not UTF-8")
@@ -66,7 +66,7 @@ type responsesFrame struct {
 
 func (c *responsesChecker) frame(raw []byte) error {
 	if c.ended {
-		return fmt.Errorf("a frame behind the terminal event")
+		return fmt.Errorf("a frame after the terminal event")
 	}
 	text, whole := strings.CutSuffix(string(raw), "\n\n")
 	if !whole {
@@ -114,7 +114,7 @@ func (c *responsesChecker) event(f *responsesFrame) error {
 		return c.itemAdded(f)
 	}
 	if f.Output == nil || *f.Output < 0 || *f.Output >= len(c.items) {
-		return fmt.Errorf("output_index is of no item")
+		return fmt.Errorf("output_index belongs to no item")
 	}
 	it := c.items[*f.Output]
 	if it.done {
@@ -142,7 +142,7 @@ func (c *responsesChecker) event(f *responsesFrame) error {
 	return fmt.Errorf("an event type that strict clients do not know")
 }
 
-// responsesObject is what is looked at in a response.
+// responsesObject has the checked members of a response.
 type responsesObject struct {
 	ID         string            `json:"id"`
 	Object     string            `json:"object"`
@@ -202,10 +202,11 @@ func (c *responsesChecker) begin(f *responsesFrame) error {
 	return nil
 }
 
-// responsesMember reads a member if it has the type of to. Struct tags would not do: they take "Content" for "content".
+// responsesMember decodes a member if it has the type of to. Struct tags are not exact enough: they accept "Content"
+// for "content".
 func responsesMember(members map[string]json.RawMessage, name string, to any) {
 	if raw := members[name]; raw != nil {
-		_ = json.Unmarshal(raw, to) // what has another type counts as missing
+		_ = json.Unmarshal(raw, to) // a member of another type counts as missing
 	}
 }
 
@@ -248,7 +249,7 @@ func (c *responsesChecker) sameItems(list []json.RawMessage, failed bool) error 
 		case err != nil:
 			return err
 		case it.done && !bytes.Equal(it.raw, list[i]):
-			return fmt.Errorf("item %d is another than when it was done", i)
+			return fmt.Errorf("item %d differs from its done event", i)
 		case it.done:
 		case !failed:
 			return fmt.Errorf("item %d is not done", i)

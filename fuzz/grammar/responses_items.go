@@ -9,7 +9,7 @@ import (
 
 type responsesItem struct {
 	id, kind, callID, name string
-	added                  string          // the status it was added with: what another party made whole is complete from the start
+	added                  string          // its status when it was added: one that arrived complete is complete from the start
 	raw                    json.RawMessage // of the done event
 	done                   bool
 	parts                  []*responsesPart
@@ -72,8 +72,8 @@ func readResponsesOutput(raw json.RawMessage) (it responsesOutput, err error) {
 	return it, nil
 }
 
-// responsesBody is the inside of a JSON string: pieces of a text are compared as they stand on the wire, because a character
-// may be split over two of them.
+// responsesBody returns the content of a JSON string: pieces of a text are compared as on the wire, because a character
+// may be split between two of them.
 func responsesBody(raw json.RawMessage) string {
 	if !isResponsesString(raw) {
 		return ""
@@ -147,7 +147,7 @@ func (it *responsesItem) sameParts(list []json.RawMessage) error {
 	}
 	for i, p := range it.parts {
 		if !p.done || !bytes.Equal(p.raw, list[i]) {
-			return fmt.Errorf("part %d is not done, or another than when it was", i)
+			return fmt.Errorf("part %d is not done, or differs from its done event", i)
 		}
 	}
 	return nil
@@ -155,7 +155,7 @@ func (it *responsesItem) sameParts(list []json.RawMessage) error {
 
 func (it *responsesItem) part(index *int) (*responsesPart, error) {
 	if index == nil || *index < 0 || *index >= len(it.parts) {
-		return nil, fmt.Errorf("the index is of no part")
+		return nil, fmt.Errorf("the index belongs to no part")
 	}
 	if it.parts[*index].done {
 		return nil, fmt.Errorf("the part is done")
@@ -285,7 +285,7 @@ func (p *responsesPart) add(delta json.RawMessage) error {
 
 func (p *responsesPart) finish(whole json.RawMessage) error {
 	if p.textDone || !isResponsesString(whole) || responsesBody(whole) != p.text.String() {
-		return fmt.Errorf("the whole is not what the deltas said")
+		return fmt.Errorf("the complete text differs from its deltas")
 	}
 	p.textDone = true
 	return nil
@@ -297,7 +297,7 @@ func (p *responsesPart) end(raw json.RawMessage) error {
 		return err
 	}
 	if !p.textDone || part.Type != p.kind || responsesBody(part.Text)+responsesBody(part.Refusal) != p.text.String() {
-		return fmt.Errorf("the part is not what its deltas said")
+		return fmt.Errorf("the part differs from its deltas")
 	}
 	if len(part.Annotations) != len(p.annotations) {
 		return fmt.Errorf("%d annotations instead of %d", len(part.Annotations), len(p.annotations))
@@ -323,7 +323,7 @@ func (it *responsesItem) call(f *responsesFrame, kind string, whole json.RawMess
 		return nil
 	}
 	if !isResponsesString(whole) || responsesBody(whole) != it.body.String() {
-		return fmt.Errorf("the whole is not what the deltas said")
+		return fmt.Errorf("the complete text differs from its deltas")
 	}
 	if kind == "function_call" && (f.Name == nil || *f.Name != it.name) {
 		return fmt.Errorf("the event does not name the function %q", it.name)

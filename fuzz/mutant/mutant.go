@@ -12,8 +12,9 @@ import (
 	"testing"
 )
 
-// Each gives a function for [testing.F.Fuzz] that calls target, a func(*testing.T, ...) as Fuzz takes, with each input of
-// the corpus and with n variants of it. The target must not skip inputs by t.Skip, which would skip the variants too.
+// Each returns a function for [testing.F.Fuzz] that calls target, a func(*testing.T, ...) as for Fuzz, with each input
+// of the corpus and with n variants of it. The target must not skip inputs by t.Skip, which would skip the variants
+// too.
 func Each[Target any](n int, target Target) Target {
 	if fuzzing() {
 		return target
@@ -33,12 +34,12 @@ func Each[Target any](n int, target Target) Target {
 	}).Interface().(Target)
 }
 
-// fuzzing reports whether the engine of `go test -fuzz` chooses the inputs, in the process that started or in its workers.
+// fuzzing reports whether the engine of `go test -fuzz` chooses the inputs, in the main process or in its workers.
 func fuzzing() bool {
 	return flag.Lookup("test.fuzz").Value.String() != ""
 }
 
-// try says which variant the target failed on, which the name of the test does not.
+// try logs the variant on which the target failed, because the name of the test does not identify it.
 func try(t *testing.T, target reflect.Value, args []reflect.Value) {
 	passed := false
 	defer func() {
@@ -50,7 +51,7 @@ func try(t *testing.T, target reflect.Value, args []reflect.Value) {
 	passed = true
 }
 
-// describe writes values as a file of testdata/fuzz has them.
+// describe writes values in the form of files in testdata/fuzz.
 func describe(values []reflect.Value) (text string) {
 	for _, v := range values {
 		text += fmt.Sprintf("\n%s(%#v)", v.Type(), v.Interface())
@@ -69,7 +70,7 @@ func seed(values []reflect.Value) uint64 {
 	return sum.Sum64()
 }
 
-// mutate changes one argument; the test's own stays. Slices are copied.
+// mutate changes one of the arguments except the test itself. Slices are copied.
 func mutate(random *rand.Rand, args []reflect.Value) []reflect.Value {
 	changed := append([]reflect.Value(nil), args...)
 	at := 1 + random.IntN(len(args)-1)
@@ -116,7 +117,7 @@ func mutateInteger(random *rand.Rand, n reflect.Value) {
 	n.SetUint(n.Uint() + uint64(by))
 }
 
-// tokens are what the formats read here give a meaning to.
+// tokens have a meaning in the formats under test.
 var tokens = []string{
 	"\r\n", "\n", "\n\n", "data: ", "event: ", "[DONE]", "{", "}", "[", "]", "\"", "\\", "\\u0000", "\\ud83d", "null", "true",
 	"-1", "1e999", "18446744073709551616", ":", ",", "\x00", "\xff", "\xe2\x80", "\u2028", "0", "tool_calls", "type", "content",
@@ -138,7 +139,7 @@ func mutateBytes(random *rand.Rand, b []byte) []byte {
 			b[at] = byte(random.Uint32())
 		case 2: // cut
 			b = b[:at]
-		case 3: // less
+		case 3: // shorten
 			b = append(b[:at], b[end:]...)
 		case 4: // twice
 			b = insert(b, end, string(b[at:end]))

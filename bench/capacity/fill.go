@@ -14,19 +14,16 @@ import (
 	"github.com/mnemeproxy/mneme/store/engine"
 )
 
-// perSession is how many exchanges a session has.
-const perSession = 10
-
 // fill captures exchanges and returns once the background work is done, too. tenths receives the CPU time used until
 // the end of each tenth of them.
 func fill(ctx context.Context, st *engine.Engine, s *shape, p *plan, tenths *tenths) error {
-	text, run := corpus(max(1<<20, 4*(s.prompt+s.answer))), time.Now().UnixNano()
+	text, run := corpus(s.corpus()), time.Now().UnixNano()
 	group, capturing := errgroup.WithContext(ctx)
 	for n := range p.writers {
 		group.Go(func() error {
 			w := newWriter(s, n, text)
 			for i := n; i < p.exchanges; i += p.writers {
-				if err := capture(capturing, st, w, fmt.Sprintf("chat %x %d/%d", run, n, i/p.writers/perSession)); err != nil {
+				if err := capture(capturing, st, w, fmt.Sprintf("chat %x %d/%d", run, n, i/p.writers/s.perSession())); err != nil {
 					return err
 				}
 				tenths.count(p.exchanges)
@@ -58,11 +55,10 @@ func digested(ctx context.Context, st *engine.Engine, p *plan) error {
 // capture records one exchange as the proxy does.
 func capture(ctx context.Context, st *engine.Engine, w *writer, chat string) error {
 	w.next()
-	spans := w.spans()
 	c, err := st.Begin(ctx, &store.Opening{
 		Account: account, KeyID: "key_0123456789", Surface: codec.Chat, Format: codec.Chat, Provider: "openai", ModelAsked: "m", Stream: w.shape.stream,
-		ChatKey: chat, ContentType: "application/json", Body: w.request, Spans: spans, Items: spans,
-		Prints: codec.Fingerprints(nil, account, w.request, spans),
+		ChatKey: chat, ContentType: "application/json", Body: w.request, Spans: w.spans, Items: w.items,
+		Prints: codec.Fingerprints(nil, account, w.request, w.spans),
 		Header: []store.HeaderField{{Name: "User-Agent", Value: "capacity/1"}},
 	})
 	if err != nil {

@@ -106,7 +106,7 @@ func run(ctx context.Context, p *plan) (err error) {
 	if err := st.Close(); err != nil {
 		return err
 	}
-	fmt.Printf("         on disk: %.0f bytes per exchange\n", float64(diskUse(p.dir)-kept)/float64(p.exchanges))
+	fmt.Printf("         on disk: %.0f bytes per exchange of %d\n", float64(diskUse(p.dir)-kept)/float64(p.exchanges), shape.bytes())
 	if p.keys {
 		if err := listKeys(p.dir, p.exchanges); err != nil {
 			return err

@@ -60,9 +60,9 @@ func captureUntilKilled(ctx context.Context, s *shape, p *plan) error {
 	if err != nil {
 		return err
 	}
-	w := newWriter(s, p.writers, corpus(max(1<<20, 4*(s.prompt+s.answer))))
+	w := newWriter(s, p.writers, corpus(s.corpus()))
 	for i := 1; i <= mostUnkilled && err == nil; i++ {
-		if err = capture(ctx, st, w, fmt.Sprintf("chat until killed %d", i/perSession)); i == untilKilled {
+		if err = capture(ctx, st, w, fmt.Sprintf("chat until killed %d", i/s.perSession())); i == untilKilled {
 			fmt.Println("capturing")
 		}
 	}

@@ -14,6 +14,15 @@ import (
 type shape struct {
 	prompt, answer int // bytes of text
 	stream         bool
+	agent          bool // a prompt is the result of a tool, and each request has all that the session said before
+}
+
+// perSession is how many exchanges a session has.
+func (s *shape) perSession() int {
+	if s.agent {
+		return 100
+	}
+	return 10
 }
 
 var shapes = map[string]shape{
@@ -21,6 +30,7 @@ var shapes = map[string]shape{
 	"medium": {prompt: 900, answer: 1800},               // 3 KB
 	"stream": {prompt: 260, answer: 2400, stream: true}, // 200 events
 	"large":  {prompt: 30_000, answer: 10_000},          // all new, 40 KB
+	"agent":  {prompt: 9_000, answer: 250, agent: true}, // sessions of 58 MB
 }
 
 func shapeNames() string { return strings.Join(slices.Sorted(maps.Keys(shapes)), ", ") }
@@ -34,7 +44,8 @@ type writer struct {
 	random          *rand.Rand
 	text            string // source of prompts and answers, which are cut at random places
 	request, answer []byte
-	start, end      int // the message in request
+	spans, items    []codec.Span // in request
+	agent           agent
 }
 
 // newWriter returns the n-th writer; each generates different exchanges.
@@ -69,10 +80,15 @@ func (w *writer) some(size int) string {
 
 // next generates a unique request and its answer.
 func (w *writer) next() {
+	if w.shape.agent {
+		w.nextOfAgent()
+		return
+	}
 	w.request = append(w.request[:0], `{"model":"m","messages":[`...)
-	w.start = len(w.request)
+	start := len(w.request)
 	w.request = fmt.Appendf(w.request, `{"role":"user","content":"%s"}`, w.some(w.shape.prompt))
-	w.end = len(w.request)
+	w.spans = append(w.spans[:0], codec.Span{Start: start, End: len(w.request)})
+	w.items = w.spans
 	w.request = append(w.request, "]}"...)
 	w.answer = w.answer[:0]
 	text := w.some(w.shape.answer)
@@ -95,11 +111,15 @@ func (w *writer) event(id uint64, text, finish string) {
 		`"choices":[{"index":0,"delta":{"content":"%s"},"finish_reason":%s}]}`+"\n\n", id, text, finish)
 }
 
-func (w *writer) spans() []codec.Span { return []codec.Span{{Start: w.start, End: w.end}} }
-
-// bytes returns the total length of a request and its answer.
-func (s *shape) bytes() int {
-	w := newWriter(s, 1, corpus(s.prompt+s.answer+1000))
-	w.next()
-	return len(w.request) + len(w.answer)
+// bytes returns the mean length of a request and its answer together.
+func (s *shape) bytes() (size int) {
+	w := newWriter(s, 1, corpus(s.corpus()))
+	for range s.perSession() {
+		w.next()
+		size += len(w.request) + len(w.answer)
+	}
+	return size / s.perSession()
 }
+
+// corpus returns the length of the text that prompts and answers are cut from.
+func (s *shape) corpus() int { return max(1<<20, 4*(s.prompt+s.answer)) }

@@ -87,6 +87,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	config.ConnConfig.RuntimeParams["search_path"] = schemaName
 	config.ConnConfig.RuntimeParams["application_name"] = "mneme"
 	config.ConnConfig.RuntimeParams["default_transaction_isolation"] = "read committed" // statements see what was committed while they waited for a lock
+	config.ConnConfig.RuntimeParams["jit"] = "off"                                      // compiling a search takes longer than running it
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = dialTimeout
 	}

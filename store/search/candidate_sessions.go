@@ -38,7 +38,7 @@ func (c candidateSessions) document(session string) (*sessionDocument, error) {
 // the best of them, MostSessions at most, as an index would that holds these sessions and turns alone.
 func (w *Wanted) RankSessions(ctx context.Context, candidates []store.TimelineEntry, read SessionReader) (*Answer, error) {
 	answer := &Answer{Object: "memory.search", ModeUsed: Lexical, Data: []Hit{}}
-	entries, turns, err := indexCandidates(ctx, candidates)
+	entries, turns, err := w.index(ctx, candidates)
 	if err != nil {
 		return nil, err
 	}

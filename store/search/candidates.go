@@ -31,6 +31,9 @@ type Wanted struct {
 	Facets       bool      // the values of [Facets] are wanted, and are the engine's to count
 	Sessions     bool      // sessions are wanted: see [Wanted.Apart] and [Wanted.RankSessions]
 
+	// Corpus is what the engine knows of Scored among all turns of the account, for the weights of words.
+	Corpus lexical.Corpus
+
 	request *Request
 	query   *lexical.Query
 }
@@ -133,7 +136,7 @@ func (t candidateTurns) session(id string) (*store.Session, error) { return t.ta
 // Rank ranks the candidates that an engine has found, as an index of only them would. session returns sessions of the
 // account by their ids.
 func (w *Wanted) Rank(ctx context.Context, candidates []store.TimelineEntry, session func(id string) (*store.Session, error)) (*Answer, error) {
-	entries, searcher, err := indexCandidates(ctx, candidates)
+	entries, searcher, err := w.index(ctx, candidates)
 	if err != nil {
 		return nil, err
 	}
@@ -143,8 +146,8 @@ func (w *Wanted) Rank(ctx context.Context, candidates []store.TimelineEntry, ses
 	return s.run(ctx)
 }
 
-// indexCandidates indexes turns that an engine has found, and gives them by their ids.
-func indexCandidates(ctx context.Context, candidates []store.TimelineEntry) (map[string]*store.TimelineEntry, *lexical.Searcher, error) {
+// index indexes turns that an engine has found, and gives them by their ids.
+func (w *Wanted) index(ctx context.Context, candidates []store.TimelineEntry) (map[string]*store.TimelineEntry, *lexical.Searcher, error) {
 	slices.SortFunc(candidates, func(a, b store.TimelineEntry) int { return cmp.Compare(a.Exchange.ID, b.Exchange.ID) })
 	entries := make(map[string]*store.TimelineEntry, len(candidates))
 	var documents []lexical.Document
@@ -159,7 +162,11 @@ func indexCandidates(ctx context.Context, candidates []store.TimelineEntry) (map
 		return nil, nil, err
 	}
 	searcher, err := index.Searcher(ctx, 0)
-	return entries, searcher, err
+	if err != nil {
+		return nil, nil, err
+	}
+	searcher.Within(&w.Corpus)
+	return entries, searcher, nil
 }
 
 // Facet is a property whose values a search can list. The terms of a turn with that property begin with Prefix, behind which

@@ -108,16 +108,6 @@ func RunWhole(t *testing.T, open func(*testing.T) Memory) {
 	t.Run("who watches an account is told what ends there", func(t *testing.T) { told(t, open(t)) })
 }
 
-// RunRanking is [RunSearch], and tests what a server needs of a search engine besides.
-func RunRanking(t *testing.T, open func(*testing.T) (Memory, Searcher)) {
-	RunSearch(t, open)
-	runSearches(t, open, []searchProperty{
-		{"what is about the question comes first", bestFirst},
-		{"sessions are found as a whole", sessionsAsAWhole},
-		{"facets are those of the account", facetsOfTheAccount},
-	})
-}
-
 // RunSearch tests a search engine over a memory.
 func RunSearch(t *testing.T, open func(*testing.T) (Memory, Searcher)) {
 	runSearches(t, open, []searchProperty{
@@ -571,40 +561,6 @@ func findsItsOwn(t *testing.T, m Memory, s Searcher) {
 	}
 }
 
-// bestFirst is a gate for how well an engine ranks: each of twelve questions is about one turn, whose words others share.
-func bestFirst(t *testing.T, m Memory, s Searcher) {
-	turns := []struct{ asked, answered, query string }{
-		{"The writer takes the lock of the store twice and hangs.", "Release the mutex before you call flush.", "deadlock of the store's writer lock"},
-		{"How do I bake bread with sourdough?", "Let the dough rise over night in the fridge.", "sourdough bread recipe rise"},
-		{"Our Postgres migration fails on a column that is not null.", "Add the column with a default first, then the constraint.", "migration not null column default"},
-		{"Which index does the query planner use?", "It scans the table, since the filter has a function on the column.", "query planner scans table index"},
-		{"The tests fail with a timeout on the slow machine.", "Wait for the condition, and give it a generous deadline.", "tests fail timeout deadline"},
-		{"Please write a limerick on a cat.", "There was an old cat from Peru.", "limerick about a cat"},
-		{"What does error E1042 of the parser mean?", "The token after the comma is missing; see grammar.go, line 88.", "E1042"},
-		{"How long is the flight from Oslo to Tokyo?", "About thirteen hours with no stop.", "flight hours Oslo Tokyo"},
-		{"The certificate of the staging host has expired.", "Renew it with certbot and reload nginx.", "renew expired certificate staging"},
-		{"Explain how the garbage collector marks objects.", "It walks pointers from the roots, three colours.", "garbage collector marks pointers roots"},
-		{"Rename the function parseHeader to readHeader everywhere.", "Done in header.go and header_test.go.", "rename parseHeader"},
-		{"My flush loses rows when the process is killed.", "Call fsync on the log before you acknowledge.", "rows lost when killed, fsync log"},
-	}
-	ids := make([]string, len(turns))
-	for i, turn := range turns {
-		ids[i] = record(t, m, fmt.Sprint("conversation ", i), turn.asked, turn.answered)
-	}
-	first := 0
-	for i, turn := range turns {
-		found := find(t, s, owner, turn.query)
-		if len(found) > 0 && found[0] == ids[i] {
-			first++
-			continue
-		}
-		t.Logf("%q does not find its turn first", turn.query)
-	}
-	if first < len(turns)-1 {
-		t.Errorf("%d of %d questions find their turn first", first, len(turns))
-	}
-}
-
 func erasedIsNotFound(t *testing.T, m Memory, s Searcher) {
 	id := record(t, m, "a", "where is the mutex taken?", "in the writer")
 	find(t, s, owner, "mutex")
@@ -620,50 +576,4 @@ func answerTo(t *testing.T, s Searcher, account string, r *search.Request) *sear
 	answer, err := s.Search(t.Context(), account, r)
 	check(t, err)
 	return answer
-}
-
-func sessionsAsAWhole(t *testing.T, m Memory, s Searcher) {
-	record(t, m, "bread", "how do I bake bread?", "with flour")
-	first := record(t, m, "lock", "where is the mutex taken?", "in the writer")
-	record(t, m, "lock", "and which file flushes it?", "the journal")
-	info, err := m.ExchangeInfo(owner, first)
-	check(t, err)
-	for _, r := range []search.Request{
-		{Query: "mutex"},
-		{Query: "+mutex +journal"}, // which no turn holds both of
-		{Query: "journal", Filter: search.Filter{Field: "model", Op: "eq", Value: "m"}},
-		{Query: "session:" + info.Session},
-	} {
-		r.Granularity = search.Sessions
-		found := answerTo(t, s, owner, &r).Data
-		if len(found) != 1 || found[0].Session != info.Session || found[0].Summary == nil {
-			t.Errorf("%q finds %+v, want the session %s with its summary", r.Query, found, info.Session)
-		}
-		if found := answerTo(t, s, stranger, &r).Data; len(found) > 0 {
-			t.Errorf("another account finds %+v by %q", found, r.Query)
-		}
-	}
-	if found := answerTo(t, s, owner, &search.Request{Query: "+mutex +flour", Granularity: search.Sessions}).Data; len(found) > 0 {
-		t.Errorf("words of two sessions find %+v", found)
-	}
-	all := &search.Request{Newest: true, Granularity: search.Sessions}
-	if found := answerTo(t, s, owner, all).Data; len(found) != 2 {
-		t.Errorf("of two sessions %d are listed", len(found))
-	}
-}
-
-func facetsOfTheAccount(t *testing.T, m Memory, s Searcher) {
-	for n := range 3 {
-		record(t, m, fmt.Sprint(n), fmt.Sprintf("where is mutex %d taken?", n), "in the writer")
-	}
-	r := &search.Request{Query: "mutex", Limit: 1, Facets: true}
-	models := answerTo(t, s, owner, r).Facets["model"]
-	if len(models) != 1 || models[0].Value != "m" || models[0].Count != 3 {
-		t.Errorf("three turns of the model m have the models %+v", models)
-	}
-	for name, values := range answerTo(t, s, stranger, r).Facets {
-		if len(values) > 0 {
-			t.Errorf("another account is shown %s: %+v", name, values)
-		}
-	}
 }

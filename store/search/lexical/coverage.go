@@ -53,19 +53,19 @@ func (c *Covered) add(t *coverTerm) {
 func (s *Searcher) Coverage(q *Query, numbers []uint32) ([]Covered, error) {
 	held, all := make([]Covered, len(numbers)), 0.0
 	for _, t := range q.coverTerms() {
-		holds, most := make([]bool, len(numbers)), 0
+		holds, most := make([]bool, len(numbers)), uint64(0)
 		for _, field := range t.fields {
 			found, err := s.find(field, t.text)
 			if err != nil {
 				return held, err
 			}
-			most = max(most, len(found))
+			most = max(most, s.frequency(field, t.text, len(found)))
 			for i, number := range numbers {
 				_, has := slices.BinarySearchFunc(found, number, func(p posting, number uint32) int { return cmp.Compare(p.number, number) })
 				holds[i] = holds[i] || has
 			}
 		}
-		t.weight = s.rarity(uint64(most))
+		t.weight = s.rarity(most)
 		all += t.weight
 		for i := range holds {
 			if holds[i] {

@@ -29,8 +29,9 @@ func (s *Searcher) RankDemanding(q *Query, allowed *Set, d Demand) (*Ranking, er
 			if err != nil {
 				return nil, err
 			}
-			documents[fieldTerm{field, t.text}] = uint64(len(found))
-			most = max(most, uint64(len(found)))
+			frequency := s.frequency(field, t.text, len(found))
+			documents[fieldTerm{field, t.text}] = frequency
+			most = max(most, frequency)
 		}
 		t.weight = s.rarity(most)
 		total += t.weight
@@ -64,7 +65,7 @@ func (s *Searcher) RankDemanding(q *Query, allowed *Set, d Demand) (*Ranking, er
 		if err != nil {
 			return nil, err
 		}
-		idf := s.idf(uint64(len(all))) * float64(times[t])
+		idf := s.idf(s.frequency(t.field, t.text, len(all))) * float64(times[t])
 		held, err := s.findIn(found.marks, t.field, t.text, true)
 		if err != nil {
 			return nil, err

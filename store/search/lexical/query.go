@@ -220,7 +220,7 @@ func (q *Query) score(s *Searcher, into *scores) error {
 			if err != nil {
 				return err
 			}
-			if err := s.scoreTogether(into, field, keys); err != nil {
+			if err := s.scoreTogether(into, field, l.prefix, keys); err != nil {
 				return err
 			}
 		}

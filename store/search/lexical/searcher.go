@@ -34,6 +34,7 @@ type Set = roaring.Bitmap
 type Searcher struct {
 	ctx     context.Context
 	totals  Totals
+	corpus  *Corpus // nil: the searcher has all documents of the account
 	parts   []part
 	used    []*segment
 	found   []posting // see find
@@ -208,8 +209,7 @@ func (m *measure) weight(idf, frequency, length float64) float64 {
 
 // idf returns the weight of a term with that document frequency in the account.
 func (s *Searcher) idf(documents uint64) float64 {
-	n, df := float64(s.totals.Documents), float64(documents)
-	return math.Log(1 + max(n-df+0.5, 0.5)/(df+0.5))
+	return idf(s.totals.Documents, documents)
 }
 
 // score adds a term's weight to the documents that contain it; times is how often it is in the query.
@@ -218,15 +218,15 @@ func (s *Searcher) score(into *scores, f field, term string, times int) error {
 	if err != nil {
 		return err
 	}
-	m, idf := s.measureOf(f), s.idf(uint64(len(found)))*float64(times)
+	m, idf := s.measureOf(f), s.idf(s.frequency(f, term, len(found)))*float64(times)
 	for _, p := range found {
 		into.add(p.number, m.weight(idf, float64(p.frequency), float64(p.length)))
 	}
 	return nil
 }
 
-// scoreTogether scores several terms as one: the words of a prefix.
-func (s *Searcher) scoreTogether(into *scores, f field, terms []string) error {
+// scoreTogether scores the terms with a prefix as one.
+func (s *Searcher) scoreTogether(into *scores, f field, prefix string, terms []string) error {
 	together := make(map[uint32]posting)
 	for _, term := range terms {
 		found, err := s.findIn(nil, f, term, true)
@@ -238,7 +238,7 @@ func (s *Searcher) scoreTogether(into *scores, f field, terms []string) error {
 			together[p.number] = p
 		}
 	}
-	m, idf := s.measureOf(f), s.idf(uint64(len(together)))
+	m, idf := s.measureOf(f), s.idf(s.frequency(f, prefix+anyEnding, len(together)))
 	for number, p := range together {
 		into.add(number, m.weight(idf, float64(p.frequency), float64(p.length)))
 	}

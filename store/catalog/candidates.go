@@ -1,0 +1,234 @@
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
+)
+
+// candidates are the turns of an account that a search ranks: the heaviestTurns of those with its rarest terms, or with several of its
+// common ones, by the weights of the terms that they hold; and what was said before and after the best of them.
+type candidates struct {
+	pool    *pgxpool.Pool
+	account store.AccountNumber
+	wanted  *search.Wanted
+}
+
+// Limits on candidates. With miracl-yo of the evaluation, 49,043 passages in a language without stop words, more of them find no more.
+const (
+	enoughTurns   = 2000   // are weighed, about
+	newestWeighed = 5000   // of turns that are found by filters or common terms alone
+	mostWeighed   = 20_000 // of others, should terms go together more often than by chance
+	heaviestTurns = 400
+	besideTurns   = 128  // whose neighbours are candidates
+	listedTurns   = 1100 // of a search without terms: a page at highestOffset
+)
+
+// How many turns are counted to weigh terms. That a term is in more than countedHolders is concluded from where they are in the table.
+const (
+	countedHolders = 1000
+	mostTurns      = 100_000 // of an account
+)
+
+// measure finds out how many turns of the account hold each term.
+func (c *candidates) measure(ctx context.Context) error {
+	w := c.wanted
+	terms := c.terms()
+	const pageSize = 8192
+	rows, err := c.pool.Query(ctx, `
+		select case when many < $3 then many else many * greatest(1, pg_relation_size(part) / $4 / (page + 1)) end
+		from unnest($2::text[]) with ordinality as term (query, place), lateral (
+			select count(*) as many, max(page) as page, max(part) as part from (
+				select (ctid::text::point)[0]::bigint as page, tableoid as part from turns where account = $1 and terms @@ query::tsquery limit $3
+			) t
+		) held order by place`, int64(c.account), terms, countedHolders, pageSize)
+	if err != nil {
+		return err
+	}
+	frequencies, err := pgx.CollectRows(rows, pgx.RowTo[uint64])
+	if err != nil {
+		return err
+	}
+	w.Corpus = lexical.Corpus{Frequencies: make(map[string]uint64, len(terms))}
+	for i := range terms {
+		w.Corpus.Frequencies[w.Scored[i].Key()] = frequencies[i]
+	}
+	return c.pool.QueryRow(ctx, "select count(*) from (select from exchanges where account = $1 limit $2) x", int64(c.account), mostTurns).
+		Scan(&w.Corpus.Documents)
+}
+
+// run returns the exchanges of candidates.
+func (c *candidates) run(ctx context.Context) (ids []string, err error) {
+	w, demanded := c.wanted, ""
+	if w.Demanded != nil {
+		if demanded = tsquery(c.account, w.Demanded); demanded == "" {
+			return nil, nil // no turn satisfies it
+		}
+	}
+	const within = ` account = $1 and terms is not null and ($2 = '' or terms @@ $2::tsquery) and ($3::timestamptz <= '0002-01-01' or began >= $3)
+		and ($4::timestamptz <= '0002-01-01' or began < $4)`
+	bounds := []any{int64(c.account), demanded, w.Since, w.Until}
+	if len(w.Scored) == 0 {
+		return c.ids(ctx, "select exchange from turns where"+within+" order by exchange desc limit $5", append(bounds, listedTurns)...)
+	}
+	terms, weights := c.terms(), make([]float64, len(w.Scored))
+	for i := range w.Scored {
+		weights[i] = w.Corpus.Weight(&w.Scored[i])
+	}
+	holding, most := "select exchange, terms from turns where"+within+" and terms @@ $5::tsquery", mostWeighed
+	query := ""
+	if demanded == "" && w.Since.IsZero() && w.Until.IsZero() {
+		query = c.telling()
+	}
+	if query == "" {
+		query, most = strings.Join(terms, " | "), newestWeighed
+		holding += " order by exchange desc"
+	}
+	// A concatenated tsvector is in memory: it is not read again for each term. Words weigh more in a short turn: the divisor is BM25's for
+	// a term that occurs once, without its constants.
+	return c.ids(ctx, `
+		with heaviest as (
+			select exchange, row_number() over (order by weight / (2.33 + length / mean) desc, exchange desc) as place from (
+				select exchange, length(terms) + 1 as length, avg(length(terms) + 1) over () as mean,
+					(select sum(weight) from unnest($7::tsquery[], $8::float8[]) as term (query, weight) where terms @@ query) as weight
+				from (select exchange, terms || '' as terms from (`+holding+` limit $6) held offset 0) held
+			) weighed order by place limit $9
+		)
+		select exchange from heaviest
+		union
+		select beside.id from heaviest h join exchanges x on x.account = $1 and x.id = h.exchange, lateral (
+			(select id from exchanges where account = $1 and session = x.session and id < x.id order by id desc limit 1) union all
+			(select id from exchanges where account = $1 and session = x.session and id > x.id order by id limit 1)) beside
+		where h.place <= $10`,
+		append(bounds, query, most, terms, weights, heaviestTurns, besideTurns)...)
+}
+
+// terms returns the scored conditions as queries.
+func (c *candidates) terms() []string {
+	terms := make([]string, len(c.wanted.Scored))
+	for i := range terms {
+		terms[i] = tsquery(c.account, &c.wanted.Scored[i])
+	}
+	return terms
+}
+
+// combined is how many of the rarest terms are looked for together.
+const combined = 6
+
+// telling returns a query for about enoughTurns turns that hold the terms which say most: a rare one, or two or three that are less
+// so; "" if all are common.
+func (c *candidates) telling() string {
+	w := c.wanted
+	var rarest []lexical.Condition
+	for i := range w.Scored {
+		if w.Corpus.Frequencies[w.Scored[i].Key()] > 0 {
+			rarest = append(rarest, w.Scored[i])
+		}
+	}
+	slices.SortStableFunc(rarest, func(a, b lexical.Condition) int { return cmp.Compare(w.Corpus.Weight(&b), w.Corpus.Weight(&a)) })
+	rarest = rarest[:min(len(rarest), combined)]
+	type together struct {
+		terms  uint // bits, by places in rarest
+		weight float64
+		turns  float64 // that hold all of them, were they independent
+	}
+	var ways []together
+	for terms := range uint(1) << len(rarest) {
+		if many := bits.OnesCount(terms); many == 0 || many > 3 {
+			continue
+		}
+		way := together{terms: terms, turns: float64(w.Corpus.Documents)}
+		for i := range rarest {
+			if terms&(1<<i) != 0 {
+				way.weight += w.Corpus.Weight(&rarest[i])
+				way.turns *= float64(w.Corpus.Frequencies[rarest[i].Key()]) / float64(max(w.Corpus.Documents, 1))
+			}
+		}
+		ways = append(ways, way)
+	}
+	slices.SortStableFunc(ways, func(a, b together) int { return cmp.Compare(b.weight, a.weight) })
+	var taken []together
+	held := 0.0
+	for _, way := range ways {
+		if held >= enoughTurns {
+			break
+		}
+		if way.turns > newestWeighed {
+			continue
+		}
+		taken = slices.DeleteFunc(taken, func(t together) bool { // of turns that way finds as well
+			if t.terms&way.terms != way.terms {
+				return false
+			}
+			held -= t.turns
+			return true
+		})
+		taken = append(taken, way)
+		held += way.turns
+	}
+	var any []string
+	for _, way := range taken {
+		var all []string
+		for i := range rarest {
+			if way.terms&(1<<i) != 0 {
+				all = append(all, tsquery(c.account, &rarest[i]))
+			}
+		}
+		any = append(any, "("+strings.Join(all, " & ")+")")
+	}
+	return strings.Join(any, " | ")
+}
+
+func (c *candidates) ids(ctx context.Context, sql string, arguments ...any) ([]string, error) {
+	rows, err := c.pool.Query(ctx, sql, arguments...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+// tsquery formats a condition as a tsquery; "" if nothing satisfies it.
+func tsquery(account store.AccountNumber, c *lexical.Condition) string {
+	switch {
+	case c.Term != "":
+		return quoteLexeme(lexeme(account, c.Term))
+	case c.Prefix != "":
+		return quoteLexeme(lexeme(account, c.Prefix)) + ":*"
+	case c.Not != nil:
+		if not := tsquery(account, c.Not); not != "" {
+			return "!" + not
+		}
+		return ""
+	}
+	parts, sign := c.All, " & "
+	if len(parts) == 0 {
+		parts, sign = c.Any, " | "
+	}
+	var written []string
+	for i := range parts {
+		one := tsquery(account, &parts[i])
+		switch {
+		case one != "":
+			written = append(written, one)
+		case sign == " & " && parts[i].Not == nil: // the negation of an unsatisfiable condition is always true, and can be omitted
+			return ""
+		}
+	}
+	if len(written) == 0 {
+		return ""
+	}
+	return "(" + strings.Join(written, sign) + ")"
+}
+
+func quoteLexeme(lexeme string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `''`).Replace(lexeme) + "'"
+}

@@ -102,7 +102,7 @@ grid: ## Print the conformance grid: every surface against every provider format
 api-client: ## Make the client that the tests use from docs/api/openapi.yaml
 	cd server/api && go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.5.1 -config client.yaml ../../docs/api/openapi.yaml
 
-eval: ## Measure how well searches find, with gates; more sets than the generated one: make eval EVAL_DIR=...
+eval: ## Measure how well searches find, with gates; more sets than the generated one: make eval EVAL_DIR=...; beside those of Postgres: ARGS="-postgres URL"
 	@EVAL_DIR='$(EVAL_DIR)' go run ./bench/eval $(ARGS)
 
 ROUNDS ?= 50

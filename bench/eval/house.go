@@ -84,9 +84,15 @@ func build(ctx context.Context, e search.Embedder) (h *house, err error) {
 	if err != nil {
 		return nil, err
 	}
-	proxy, err := server.New(server.Options{Listen: []string{"127.0.0.1:0"}, Engine: server.Over(h.store), Router: h.routes, Version: "eval"})
+	err = h.serve(ctx, server.Over(h.store))
+	return h, err
+}
+
+// serve runs a proxy on an engine until stop is called.
+func (h *house) serve(ctx context.Context, engine server.Engine) error {
+	proxy, err := server.New(server.Options{Listen: []string{"127.0.0.1:0"}, Engine: engine, Router: h.routes, Version: "eval"})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	h.url = "http://" + proxy.Addr().String()
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -96,7 +102,7 @@ func build(ctx context.Context, e search.Embedder) (h *house, err error) {
 		stop()
 		return <-ended
 	}
-	return h, nil
+	return nil
 }
 
 func (h *house) close() (err error) {

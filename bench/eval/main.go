@@ -1,7 +1,9 @@
 // Command eval measures search quality: it replays the documents of retrieval datasets through a proxy as exchanges,
 // asks the questions through the HTTP API, and compares the results with the judgements.
 //
-//	go run ./bench/eval [-sets DIR] [-only NAME,NAME]
+//	go run ./bench/eval [-sets DIR] [-only NAME,NAME] [-postgres URL]
+//
+// With the URL of a database server, each set is asked in a memory in Postgres as well, in a database of its own there.
 //
 // Each folder in DIR is a set (set.go describes its form). Without DIR only the generated sets are run. The exit code
 // is 1 if a set falls below its gate.
@@ -72,9 +74,10 @@ var against = map[string]float64{string(search.Auto): 0.002, hybridByMeaning: 0.
 func main() {
 	sets := flag.String("sets", os.Getenv("EVAL_DIR"), "directory with a folder for each set ($EVAL_DIR)")
 	only := flag.String("only", "", "names of sets, with commas between; others are left out")
+	postgres := flag.String("postgres", "", "URL of a Postgres server whose searches are measured beside those of the embedded index, such as postgres://mneme@127.0.0.1/postgres")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	failed, err := run(ctx, os.Stdout, *sets, *only)
+	failed, err := run(ctx, os.Stdout, *sets, *only, *postgres)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "eval:", err)
@@ -84,7 +87,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, out io.Writer, dir, only string) (failed bool, err error) {
+func run(ctx context.Context, out io.Writer, dir, only, postgres string) (failed bool, err error) {
 	var load []func() (*set, error)
 	for _, generate := range []func() *set{agentSet, dialogueSet, outputSet, paraphraseSet} {
 		load = append(load, func() (*set, error) { return generate(), nil })
@@ -108,7 +111,7 @@ func run(ctx context.Context, out io.Writer, dir, only string) (failed bool, err
 		if only != "" && !slices.Contains(strings.Split(only, ","), s.name) {
 			continue
 		}
-		below, err := evaluate(ctx, out, s)
+		below, err := evaluate(ctx, out, s, postgres)
 		if err != nil {
 			return false, fmt.Errorf("set %s: %w", s.name, err)
 		}
@@ -137,7 +140,7 @@ func replay(ctx context.Context, s *set, e search.Embedder) (h *house, documents
 	return h, documents, nil
 }
 
-func evaluate(ctx context.Context, out io.Writer, s *set) (below bool, err error) {
+func evaluate(ctx context.Context, out io.Writer, s *set, postgres string) (below bool, err error) {
 	hasher, err := localhash.New(localhash.DefaultDimensions)
 	if err != nil {
 		return false, err
@@ -169,9 +172,14 @@ func evaluate(ctx context.Context, out io.Writer, s *set) (below bool, err error
 			return false, err
 		}
 	}
-	if len(s.sessions()) < len(s.documents) {
+	if s.hasSessions() {
 		o, err := askForSessions(ctx, h, s)
 		if err := take(wholeSessions, o, err); err != nil {
+			return false, err
+		}
+	}
+	if postgres != "" {
+		if err := askInPostgres(ctx, h, s, documents, postgres, take); err != nil {
 			return false, err
 		}
 	}
@@ -185,6 +193,15 @@ func evaluate(ctx context.Context, out io.Writer, s *set) (below bool, err error
 		if words, ranked := reached[string(search.Lexical)].byKind[""].ndcg, reached[mode].byKind[""].ndcg; ranked < words-loss {
 			below = true
 			fmt.Fprintf(out, "BELOW THE GATE: %s %s ndcg is %.4f, by words alone it is %.4f\n", s.name, mode, ranked, words)
+		}
+	}
+	for mode, embedded := range beside {
+		if reached[mode] == nil {
+			continue
+		}
+		if ranked, wanted := reached[mode].byKind[""].ndcg, reached[embedded].byKind[""].ndcg; ranked < wanted-besideLoss {
+			below = true
+			fmt.Fprintf(out, "BELOW THE GATE: %s %s ndcg is %.4f, in the embedded index it is %.4f\n", s.name, mode, ranked, wanted)
 		}
 	}
 	loud, err := judgeSilence(ctx, out, h, s, documents, foreignTo(s))

@@ -75,6 +75,9 @@ func (s *set) judge(j judgement) {
 	s.grades[j.Query][j.Doc] = j.Grade
 }
 
+// hasSessions reports whether a session has more than one document.
+func (s *set) hasSessions() bool { return len(s.sessions()) < len(s.documents) }
+
 // sessions gives the documents by session, each in its order, the sessions by their first documents.
 func (s *set) sessions() [][]*doc {
 	var list [][]*doc

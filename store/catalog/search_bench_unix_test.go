@@ -29,7 +29,7 @@ func BenchmarkSearch(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		defer c.Close()
+		b.Cleanup(c.Close)
 		account, says := benchAccountNames()[0], newSpeaker()
 		for range turns {
 			recordRequest(b, edge, store.Opening{Account: account}, []string{message("user", says.text(2000))}, says.text(1000))

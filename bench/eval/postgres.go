@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mnemeproxy/mneme/server"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog"
+	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/search"
+)
+
+// Rows of searches in a centre's memory in Postgres.
+const (
+	lexicalInPostgres  = "lexical, Postgres"
+	sessionsInPostgres = "sessions, Postgres"
+)
+
+// beside gives the rows of the embedded index that those of Postgres are held to.
+var beside = map[string]string{lexicalInPostgres: string(search.Lexical), sessionsInPostgres: wholeSessions}
+
+// besideLoss is how much less the nDCG may be where Postgres finds the candidates.
+const besideLoss = 0.01
+
+// annex is a memory in Postgres of all that a house has recorded, served by a proxy of its own.
+type annex struct {
+	*house
+	catalog *catalog.Catalog
+	drop    func() error
+}
+
+// moveIntoPostgres puts what a house has recorded into a database of its own on a server, and serves it. The caller closes it.
+func moveIntoPostgres(ctx context.Context, h *house, serverURL string) (a *annex, err error) {
+	address, drop, err := createDatabase(ctx, serverURL)
+	if err != nil {
+		return nil, err
+	}
+	a = &annex{drop: drop}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.close())
+		}
+	}()
+	centre, err := h.store.Arrivals().ID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a.catalog, err = catalog.Open(ctx, catalog.Options{
+		URL: address, Centre: centre, Accounts: h.store.Accounts(), Retention: h.store.Archive().RetentionOf, Digest: digest.Exchange,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := deliver(ctx, h, a.catalog); err != nil {
+		return nil, err
+	}
+	for account := range h.keys {
+		if err := a.catalog.Wait(ctx, account); err != nil {
+			return nil, err
+		}
+	}
+	engine := server.Over(h.store)
+	engine.Index = a.catalog
+	a.house = &house{client: h.client, keys: h.keys, routes: h.routes}
+	h.sessions.Range(func(id, name any) bool {
+		a.sessions.Store(id, name)
+		return true
+	})
+	err = a.serve(ctx, engine)
+	return a, err
+}
+
+func (a *annex) close() (err error) {
+	if a.house != nil && a.stop != nil {
+		err = a.stop()
+	}
+	if a.catalog != nil {
+		a.catalog.Close()
+	}
+	return errors.Join(err, a.drop())
+}
+
+// createDatabase makes a database on a server; drop removes it.
+func createDatabase(ctx context.Context, serverURL string) (address string, drop func() error, err error) {
+	parsed, err := url.Parse(serverURL)
+	if err != nil {
+		return "", nil, errors.New("-postgres is no URL; write postgres://USER@HOST/DATABASE")
+	}
+	const name = "mneme_eval"
+	run := func(ctx context.Context, statement string) error {
+		connection, err := pgx.Connect(ctx, serverURL)
+		if err != nil {
+			return err
+		}
+		_, err = connection.Exec(ctx, statement)
+		return errors.Join(err, connection.Close(ctx))
+	}
+	if err := run(ctx, "create database "+name); err != nil {
+		return "", nil, fmt.Errorf("make a database for the evaluation: %w", err)
+	}
+	parsed.Path = "/" + name
+	return parsed.String(), func() error { return run(context.WithoutCancel(ctx), "drop database "+name) }, nil
+}
+
+// deliver puts all that a house has recorded into the catalog.
+func deliver(ctx context.Context, h *house, c *catalog.Catalog) error {
+	log := h.store.Shipping()
+	if err := log.Begin(ctx); err != nil {
+		return err
+	}
+	refused := func(refused []store.Refused) error {
+		return fmt.Errorf("the database refuses an exchange: %w", refused[0].Reason)
+	}
+	for after := uint64(0); after < log.Last(); {
+		f, err := log.Next(ctx, after)
+		if err != nil {
+			return err
+		}
+		if taken, err := c.Take(ctx, &f, refused); err != nil || !taken {
+			return fmt.Errorf("what was recorded is not taken by the database: %w", err)
+		}
+		after = f.Last
+	}
+	return nil
+}
+
+// askInPostgres asks for turns, and for sessions if the set has some.
+func askInPostgres(ctx context.Context, h *house, s *set, documents map[string]string, serverURL string, take func(mode string, o *outcome, err error) error) (err error) {
+	a, err := moveIntoPostgres(ctx, h, serverURL)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.close()) }()
+	o, err := askAll(ctx, a.house, s, search.Lexical, documents)
+	if err := take(lexicalInPostgres, o, err); err != nil || !s.hasSessions() {
+		return err
+	}
+	o, err = askForSessions(ctx, a.house, s)
+	return take(sessionsInPostgres, o, err)
+}

@@ -106,7 +106,7 @@ func TestADeletedAccountLeavesNothing(t *testing.T) {
 	mustBeSound(t, s)
 }
 
-func TestADeletionGoesOnAtTheNextStart(t *testing.T) {
+func TestADeletionContinuesAtTheNextStart(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(Options{Dir: dir, MinFreeDisk: -1})
 	if err != nil {
@@ -198,7 +198,7 @@ func TestAnAccountThatCannotBeDeletedKeepsItsKeys(t *testing.T) {
 }
 
 // Whatever is done to an account while it is deleted is done before, and goes with it, or not at all.
-func TestNothingIsWrittenForAnAccountThatIsGone(t *testing.T) {
+func TestNothingIsWrittenForADeletedAccount(t *testing.T) {
 	s := openStore(t, Options{})
 	session := &Session{ID: kv.SessionID(s.ids.Next(time.Now())).String()}
 	for range 20 {

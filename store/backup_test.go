@@ -50,7 +50,7 @@ func copyMasterKey(t *testing.T, from, to string) {
 	}
 }
 
-func TestAFullAndAnIncrementalBackupGiveTheStoreBack(t *testing.T) {
+func TestAFullAndAnIncrementalBackupRestoreTheStore(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir, Digest: digestTest})
@@ -109,7 +109,7 @@ func TestAFullAndAnIncrementalBackupGiveTheStoreBack(t *testing.T) {
 	}
 }
 
-func TestABackupUnderLoadIsOneMoment(t *testing.T) {
+func TestABackupUnderLoadIsASnapshot(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})

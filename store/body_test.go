@@ -199,9 +199,9 @@ func TestHostileBodiesAreKeptWithinBounds(t *testing.T) {
 	mustBeSound(t, s)
 }
 
-// TestAPieceThatWasABlockOfItsOwnIsNotTakenApartTwice cuts a body where no reader of JSON would, so that what stands
+// TestAPieceThatWasABlockIsNotSplitTwice cuts a body where no reader of JSON would, so that what stands
 // around a long string has been seen as a block, with a long string inside.
-func TestAPieceThatWasABlockOfItsOwnIsNotTakenApartTwice(t *testing.T) {
+func TestAPieceThatWasABlockIsNotSplitTwice(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
 	ctx := context.Background()
@@ -222,7 +222,7 @@ func TestAPieceThatWasABlockOfItsOwnIsNotTakenApartTwice(t *testing.T) {
 	mustBeSound(t, s)
 }
 
-func TestLongStringsAreKeptOnceHoweverTheMessageChanges(t *testing.T) {
+func TestLongStringsAreStoredOnceHoweverTheMessageChanges(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
 	a := newAgent(1)

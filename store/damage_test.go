@@ -183,8 +183,8 @@ func damageExchange(t *testing.T, s *Store, account, id string) {
 	damage(t, s, kv.ExchangeKey(kv.SpaceExchange, number, key), []byte("damaged"))
 }
 
-// Reading page by page, from either end, passes an exchange whose record is damaged, and names it.
-func TestPagesGoOnBehindADamagedExchange(t *testing.T) {
+// Paging from either end skips an exchange whose record is damaged, and names it.
+func TestPagesContinueAfterADamagedExchange(t *testing.T) {
 	c := newConversation(t)
 	key := func(o *Opening) { o.ChatKey = "k" }
 	first, session := c.exchange(with(say("hi"), key), OutcomeComplete, "a")
@@ -258,7 +258,7 @@ func TestATimelineShowsADamagedTurnAsSuch(t *testing.T) {
 
 // A session whose record is damaged is listed with what its id tells, where nothing else is asked for, and its exchanges can
 // be read.
-func TestSessionsAreListedBesideADamagedOne(t *testing.T) {
+func TestSessionsAreListedDespiteADamagedOne(t *testing.T) {
 	c := newConversation(t)
 	id, broken := c.exchange(with(say("hi"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "a")
 	_, whole := c.exchange(with(say("hello"), func(o *Opening) { o.ChatKey = "l" }), OutcomeComplete, "b")
@@ -284,7 +284,7 @@ func TestSessionsAreListedBesideADamagedOne(t *testing.T) {
 	}
 }
 
-func TestAnExchangeThatCannotBeReadCanBeErased(t *testing.T) {
+func TestADamagedExchangeCanBeErased(t *testing.T) {
 	for name, sel := range map[string]func(id, session string) Selection{
 		"by its id":      func(id, _ string) Selection { return Selection{Exchanges: []string{id}} },
 		"by its session": func(_, session string) Selection { return Selection{Sessions: []string{session}} },
@@ -309,7 +309,7 @@ func TestAnExchangeThatCannotBeReadCanBeErased(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptByAKeyIsNotErasedForAnotherBecauseItCannotBeRead(t *testing.T) {
+func TestADamagedExchangeOfOneKeyIsNotErasedForAnother(t *testing.T) {
 	c := newConversation(t)
 	id, _ := c.exchange(with(say("hi"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "a")
 	damageExchange(t, c.s, "acme", id)
@@ -318,7 +318,7 @@ func TestWhatIsKeptByAKeyIsNotErasedForAnotherBecauseItCannotBeRead(t *testing.T
 	}
 }
 
-func TestAnAccountWithAnExchangeThatCannotBeReadCanBeDeleted(t *testing.T) {
+func TestAnAccountWithADamagedExchangeCanBeDeleted(t *testing.T) {
 	c := newConversation(t)
 	id, _ := c.exchange(say("hi"), OutcomeComplete, "a")
 	damageExchange(t, c.s, "acme", id)
@@ -329,7 +329,7 @@ func TestAnAccountWithAnExchangeThatCannotBeReadCanBeDeleted(t *testing.T) {
 	waitGone(t, c.s, number)
 }
 
-func TestRetentionGoesOnBehindAnExchangeThatCannotBeRead(t *testing.T) {
+func TestRetentionContinuesAfterADamagedExchange(t *testing.T) {
 	c := newConversation(t)
 	first, _ := c.exchange(say("hi"), OutcomeComplete, "a")
 	c.exchange(say("hello"), OutcomeComplete, "b")
@@ -345,8 +345,8 @@ func TestRetentionGoesOnBehindAnExchangeThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A sweep that cannot tell what a request refers to frees nothing, and so the erasure that it belongs to does not end.
-func TestAnErasureThatFailsKeepsNothingElseWaiting(t *testing.T) {
+// A sweep that cannot determine what a request refers to frees nothing, and so its erasure does not complete.
+func TestAFailingErasureBlocksNothingElse(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
 	mustAccount(t, s, "other")
@@ -400,7 +400,7 @@ func TestAStoreOpensWithADamagedExchangeThatWasInterrupted(t *testing.T) {
 	}
 }
 
-func TestARepairLeavesAloneWhatBelongsToAnExchangeThatCannotBeRead(t *testing.T) {
+func TestARepairLeavesDataOfADamagedExchangeAlone(t *testing.T) {
 	c := newConversation(t)
 	key := func(o *Opening) { o.ChatKey = "k" }
 	id, session := c.exchange(with(say("hi"), key), OutcomeComplete, "a")
@@ -428,7 +428,7 @@ func TestARepairLeavesAloneWhatBelongsToAnExchangeThatCannotBeRead(t *testing.T)
 	}
 }
 
-func TestARepairDoesNotUndoWhatHasHappenedSinceItLooked(t *testing.T) {
+func TestARepairDoesNotUndoLaterChanges(t *testing.T) {
 	c := newConversation(t)
 	key := func(o *Opening) { o.ChatKey = "k" }
 	_, session := c.exchange(with(say("hi"), key), OutcomeComplete, "a")
@@ -456,7 +456,7 @@ func TestARepairDoesNotUndoWhatHasHappenedSinceItLooked(t *testing.T) {
 	}
 }
 
-func TestACheckNamesKeysThatAreMalformed(t *testing.T) {
+func TestACheckNamesMalformedKeys(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
 	number, _ := s.accounts.Find("acme")

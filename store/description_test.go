@@ -10,7 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-func TestAnExchangeKeepsWhatPeopleSayOfIt(t *testing.T) {
+func TestAnExchangeKeepsItsDescription(t *testing.T) {
 	redactor, err := redact.New(redact.Options{Builtin: true})
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func TestAnExchangeKeepsWhatPeopleSayOfIt(t *testing.T) {
 	wantKind(t, err, codec.KindNotFound)
 }
 
-func TestWhatCannotBeSaidOfAnExchangeIsRefused(t *testing.T) {
+func TestAnInvalidDescriptionIsRefused(t *testing.T) {
 	c := newConversation(t)
 	exchange, session := c.exchange(say("1"), OutcomeComplete, "2")
 	open, err := c.s.Begin(t.Context(), say("still open"))

@@ -113,7 +113,7 @@ func TestErasingTheLastReferenceFreesTheBlocks(t *testing.T) {
 	}
 }
 
-func TestWhatIsErasedIsSelectedAndCountedFirst(t *testing.T) {
+func TestErasedExchangesAreSelectedAndCountedFirst(t *testing.T) {
 	c := newConversation(t)
 	key := func(k string) *Opening { return with(say("hi"), func(o *Opening) { o.ChatKey = k }) }
 	session := c.session(key("a"), "1")
@@ -243,7 +243,7 @@ func TestErasingWhileTheSameHistoryIsSentAgainHarmsNothing(t *testing.T) {
 	}
 }
 
-func TestAnErasureGoesOnAfterARestart(t *testing.T) {
+func TestAnErasureContinuesAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})
 	mustAccount(t, s, "acme")

@@ -63,7 +63,7 @@ func TestSubscribersSeeTheEventsOfTheirAccountOnly(t *testing.T) {
 	}
 }
 
-func TestASubscriberThatDoesNotReadIsLetGo(t *testing.T) {
+func TestASubscriberThatDoesNotReadIsDropped(t *testing.T) {
 	c := newConversation(t)
 	sub, err := c.s.Archive().Subscribe("acme", 0)
 	if err != nil {

@@ -24,7 +24,7 @@ func beganToDigest(t *testing.T, opts Options) *conversation {
 	return c
 }
 
-// next gives what a stage is to do next, some hundred changes at most.
+// next returns the next changes for a stage, some hundred at most.
 func (c *conversation) next(s Stage) *Batch {
 	c.t.Helper()
 	b, err := c.s.Feed().Next(s, math.MaxUint64, 100)
@@ -37,7 +37,7 @@ func (c *conversation) next(s Stage) *Batch {
 	return b
 }
 
-// do has a stage do all that there is, and gives the exchanges, or of the stage of sessions these.
+// do makes a stage do everything, and returns the exchanges, or the sessions for the session stage.
 func (c *conversation) do(s Stage) (done []string) {
 	c.t.Helper()
 	for b := c.next(s); len(b.Changes) > 0; b = c.next(s) {
@@ -78,7 +78,7 @@ func (c *conversation) reopen(opts Options) {
 	c.s = openStore(c.t, opts)
 }
 
-// A stage hears of every turn once it is committed, again after a restart if it has not confirmed it, and of the erasure too.
+// A stage gets every turn once it is committed, again after a restart if it has not confirmed it, and its erasure.
 func TestStagesLoseNoChange(t *testing.T) {
 	opts := Options{Dir: t.TempDir(), Digest: digestTest}
 	c := beganToDigest(t, opts)
@@ -124,9 +124,9 @@ func TestStagesLoseNoChange(t *testing.T) {
 	}
 }
 
-// Stages read one log, each at its own pace. It holds what one of them has yet to do, and nothing else; a stage that comes
+// Stages read one log, each at its own pace. It contains only what at least one of them has yet to do; a new stage
 // begins at its end.
-func TestTheLogHoldsWhatAStageHasYetToDo(t *testing.T) {
+func TestTheLogHoldsWhatStagesHaveYetToDo(t *testing.T) {
 	opts := Options{Dir: t.TempDir(), Digest: digestTest}
 	c := beganToDigest(t, opts)
 	c.follow(StageWords, StageSessions)
@@ -166,8 +166,8 @@ func TestTheLogHoldsWhatAStageHasYetToDo(t *testing.T) {
 	}
 }
 
-// A session is to be done again as long as a change of it is not confirmed: also when it changes again before that, and over a
-// restart.
+// A session has to be done again as long as a change of it is unconfirmed: also if it changes again before that, and
+// after a restart.
 func TestChangesOfSessionsAreNotLost(t *testing.T) {
 	opts := Options{Dir: t.TempDir(), Digest: digestTest}
 	c := beganToDigest(t, opts)
@@ -201,9 +201,9 @@ func TestChangesOfSessionsAreNotLost(t *testing.T) {
 	}
 }
 
-// What happens, and what stages do of it, confirm of it, put aside and try again, in any order and with restarts between,
-// leaves each with exactly what it has not confirmed.
-func TestEachStageDoesEachChangeAnyhow(t *testing.T) {
+// Changes happen, and stages do, confirm, put aside and retry them, in any order and with restarts in between. Each
+// stage is left with exactly its unconfirmed changes.
+func TestEachStageKeepsItsUnconfirmedChanges(t *testing.T) {
 	s := openStore(t, Options{})
 	f := s.Feed()
 	made := 0
@@ -355,9 +355,9 @@ func TestEachStageDoesEachChangeAnyhow(t *testing.T) {
 	})
 }
 
-// What a mneme before format 3 has noted for the index of words, the vectors and the sessions is done once, but for what it
-// had taken out.
-func TestWhatFormerLogsHoldIsDoneOnce(t *testing.T) {
+// Changes that a mneme before format 3 has logged for the index of words, the vectors and the sessions are done once,
+// except those that it had removed.
+func TestChangesInFormerLogsAreDoneOnce(t *testing.T) {
 	c := newConversation(t)
 	_, session := c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
 	c.settle()
@@ -409,9 +409,9 @@ func TestWhatFormerLogsHoldIsDoneOnce(t *testing.T) {
 	}
 }
 
-// What a mneme before format 4 has marked to be digested is; a mark on what is gone, or has its
-// turn, does nothing.
-func TestWhatAFormerMnemeHasMarkedIsDigested(t *testing.T) {
+// Exchanges that a mneme before format 4 has marked to be digested are digested; a mark on one that is gone, or has its
+// turn, has no effect.
+func TestExchangesMarkedByAFormerVersionAreDigested(t *testing.T) {
 	c := newConversation(t)
 	first, session := c.exchange(with(say("1"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "2")
 	second, _ := c.exchange(with(say("1", "2", "3"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "4")
@@ -445,7 +445,8 @@ func TestWhatAFormerMnemeHasMarkedIsDigested(t *testing.T) {
 	mustBeSound(t, c.s)
 }
 
-// A turn that has just been digested comes from memory as it is in the store, and what nobody takes does not add up.
+// A turn that has just been digested comes from memory in the same form as from the store, and turns that nobody takes
+// do not accumulate.
 func TestFreshTurnsComeFromMemoryAsTheyAreStored(t *testing.T) {
 	c := newConversation(t)
 	c.idle() // what has ended before the first look is read back
@@ -509,7 +510,7 @@ func asJSON(t *testing.T, v any) string {
 	return string(text)
 }
 
-// What each stage has to do, and has done, is counted.
+// The work that each stage has to do, and has done, is counted.
 func TestStagesAreCounted(t *testing.T) {
 	c := newConversation(t)
 	c.idle()
@@ -541,7 +542,8 @@ func TestStagesAreCounted(t *testing.T) {
 	}
 }
 
-// What one stage puts aside gets a number as a change does. In the commit of a change it is not one that the others have to do.
+// Changes that one stage puts aside get a number like any change. In the commit of a change, other stages do not have
+// to do them.
 func TestNothingIsUnconfirmedOnceAllIsDone(t *testing.T) {
 	c := beganToDigest(t, Options{Digest: digestTest})
 	c.follow(StageWords, StageSessions)
@@ -564,7 +566,7 @@ func TestNothingIsUnconfirmedOnceAllIsDone(t *testing.T) {
 	}
 }
 
-// What was open when the process was killed ends with changes of the next start, which nobody else brings.
+// Exchanges that were open when the process was killed end with changes of the next start.
 func TestNoChangeIsCommittedThatIsNotComing(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})

@@ -14,8 +14,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-// What is digested is what was captured, whether its bytes were still in memory or had to be read back; and no memory
-// stays behind.
+// The digested exchange equals the captured one, whether its bytes were still in memory or had to be read back, and no
+// memory is leaked.
 func TestExchangesAreDigestedFromMemoryOrReadBack(t *testing.T) {
 	type seen struct {
 		request, answer string
@@ -76,8 +76,8 @@ func TestExchangesAreDigestedFromMemoryOrReadBack(t *testing.T) {
 	}
 }
 
-// An exchange that could not be committed leaves nothing behind either, nor does one that finds no room.
-func TestWhatIsNotDigestedIsNotHeld(t *testing.T) {
+// An exchange that could not be committed leaks nothing either, nor does one without space.
+func TestExchangesThatAreNotDigestedAreNotHeld(t *testing.T) {
 	s := openStore(t, Options{Digest: digestTest})
 	mustAccount(t, s, "acme")
 	ctx := context.Background()
@@ -120,7 +120,7 @@ func TestWhatIsNotDigestedIsNotHeld(t *testing.T) {
 	}
 }
 
-// A small exchange has its turn when it has ended.
+// A small exchange has its turn as soon as it has ended.
 func TestASmallExchangeIsDigestedWithItsEnd(t *testing.T) {
 	c := newConversation(t)
 	c.idle()
@@ -142,7 +142,8 @@ func TestASmallExchangeIsDigestedWithItsEnd(t *testing.T) {
 	mustBeSound(t, c.s)
 }
 
-// So has a stream of which only the frames are long, but not another answer as long: it would keep its client waiting.
+// So does a stream that is long only because of its frames, but not another answer of that length, because it would
+// delay its client.
 func TestAStreamThatWasReadWhileItPassedIsDigestedWithItsEnd(t *testing.T) {
 	redactor, err := redact.New(redact.Options{Builtin: true})
 	if err != nil {
@@ -183,9 +184,9 @@ func TestAStreamThatWasReadWhileItPassedIsDigestedWithItsEnd(t *testing.T) {
 	mustBeSound(t, s)
 }
 
-// While an exchange waits to be digested, those of its session that end after it wait behind it, however small they are:
-// their turns follow from its own.
-func TestASmallExchangeIsNotDigestedBeforeTheOnesOfItsSessionThatEndedBeforeIt(t *testing.T) {
+// While an exchange waits to be digested, later ones of its session wait too, however small they are: their turns
+// depend on its turn.
+func TestASmallExchangeIsNotDigestedBeforeEarlierOnesOfItsSession(t *testing.T) {
 	digesting, goOn := make(chan struct{}), make(chan struct{})
 	long := strings.Repeat("x", digestedAtOnce)
 	s := openStore(t, Options{Digest: func(x *Exchange) (Digest, error) {
@@ -242,8 +243,8 @@ func TestASmallExchangeIsNotDigestedBeforeTheOnesOfItsSessionThatEndedBeforeIt(t
 	}
 }
 
-// The digester may meet an exchange in the log and hear of it from the writer as well, or hear of it twice.
-func TestAnExchangeThatIsMetTwiceIsToldOfOnce(t *testing.T) {
+// The digester may find an exchange in the log and get it from the writer as well, or get it twice.
+func TestAnExchangeSeenTwiceIsReportedOnce(t *testing.T) {
 	c := newConversation(t)
 	id, _ := c.exchange(say("where is the lock?"), OutcomeComplete, "in pkg/lock")
 	exchange, _ := kv.ParseExchangeID(id)
@@ -266,8 +267,8 @@ func TestAnExchangeThatIsMetTwiceIsToldOfOnce(t *testing.T) {
 	}
 }
 
-// The keys of a request come with it, so that nobody derives them twice; those of a request that was refused do not, for it
-// may be malformed.
+// The keys of a request are passed on with it, so that they are not derived twice; those of a refused request are not,
+// because it may be malformed.
 func TestTheKeysOfARequestAreHandedOver(t *testing.T) {
 	keys := make(map[string]*chatkey.Keys)
 	s := openStore(t, Options{Digest: func(x *Exchange) (Digest, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/files"
 )
 
-// killedStore makes a store of n exchanges in tables and another n in the newest logs, as a killed process leaves it.
+// killedStore makes a store with n exchanges in tables and another n in the newest logs, as a killed process leaves it.
 func killedStore(t *testing.T, n int) (dir string, ids []string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "store")
@@ -100,7 +100,7 @@ func TestAStoreWithoutItsManifestIsNotOpenedAndKeepsItsTables(t *testing.T) {
 	}
 }
 
-// One bit in the middle of the newest logs costs what stands there, and not what was acknowledged after it.
+// One flipped bit in the middle of the newest logs costs only that record, and nothing that was acknowledged after it.
 func TestOneBitOfTheNewestLogCostsNoMoreThanARecord(t *testing.T) {
 	for _, pattern := range []string{"*.mem", "*.vlog"} {
 		t.Run(pattern, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestOneBitOfTheNewestLogCostsNoMoreThanARecord(t *testing.T) {
 	}
 }
 
-func TestALogThatWasDeletedIsMissed(t *testing.T) {
+func TestADeletedLogIsDetected(t *testing.T) {
 	dir, _ := killedStore(t, 5)
 	if err := os.Remove(newestOf(t, dir, "*.mem")); err != nil {
 		t.Fatal(err)
@@ -137,8 +137,8 @@ func TestALogThatWasDeletedIsMissed(t *testing.T) {
 	}
 }
 
-// After the machine went down, the last commits may be missing: that is said, and the store opens.
-func TestCommitsThatThePowerTookAreNamed(t *testing.T) {
+// After a power failure, the last commits may be missing: that is reported, and the store opens.
+func TestCommitsLostInAPowerFailureAreNamed(t *testing.T) {
 	dir, _ := killedStore(t, 5)
 	if err := os.Remove(newestOf(t, dir, "*.mem")); err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func TestAFileThatChangedWhileTheStoreWasClosedIsNoticed(t *testing.T) {
 	}
 }
 
-func TestTheFilesOfAStoreAreItsUsersAlone(t *testing.T) {
+func TestOnlyItsUserCanAccessTheFilesOfAStore(t *testing.T) {
 	dir, _ := killedStore(t, 1)
 	path := filepath.Join(dir, files.DatabaseDir, "000001.vlog")
 	if err := os.Chmod(path, 0o644); err != nil {
@@ -259,7 +259,7 @@ func TestWhatWasErasedStaysErasedInARecoveredStore(t *testing.T) {
 	}
 }
 
-// A value log is rewritten only when all of it can be read: what stands behind damage would go with it.
+// A value log is rewritten only if all of it can be read, because everything after damage would be lost.
 func TestADamagedValueLogIsNotRewritten(t *testing.T) {
 	dir, ids := killedStore(t, 20)
 	s := openStore(t, Options{Dir: dir})

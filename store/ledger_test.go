@@ -12,8 +12,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// settle waits until everything that was handed to the writer is committed and announced. Whoever reads the store can see
-// a commit before that is announced.
+// settle waits until everything that was passed to the writer is committed and announced. Readers can see a commit
+// before it is announced.
 func settle(t testing.TB, s *Store) {
 	t.Helper()
 	if err := s.update(context.Background(), func(*gathering, *write) error { return nil }); err != nil {
@@ -21,7 +21,7 @@ func settle(t testing.TB, s *Store) {
 	}
 }
 
-func TestTheLedgerGivesBackWhatAnAccountKept(t *testing.T) {
+func TestTheLedgerReturnsWhatAnAccountStored(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
 	mustAccount(t, s, "other")
@@ -46,7 +46,7 @@ func TestTheLedgerGivesBackWhatAnAccountKept(t *testing.T) {
 	}
 }
 
-func TestTheLedgerIsOnDiskWhenTheExchangeBehindItIs(t *testing.T) {
+func TestTheLedgerIsOnDiskWhenTheNextExchangeIs(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(Options{Dir: dir})
 	if err != nil {
@@ -68,7 +68,7 @@ func TestTheLedgerIsOnDiskWhenTheExchangeBehindItIs(t *testing.T) {
 	}
 }
 
-func TestTheLedgerForgetsWhatIsOld(t *testing.T) {
+func TestTheLedgerForgetsOldState(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
 	for i := range 10 {
@@ -93,7 +93,7 @@ func TestTheLedgerForgetsWhatIsOld(t *testing.T) {
 	}
 }
 
-// However many names an account uses, it has so many slots.
+// The number of slots is fixed, however many names an account uses.
 func TestTheLedgerIsBounded(t *testing.T) {
 	seen := make(map[string]bool)
 	for i := range 4 * ledgerSlots {

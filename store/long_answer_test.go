@@ -15,7 +15,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// longAnswer is an answer of so many bytes that compresses like text does.
+// longAnswer returns an answer of that size that compresses like text.
 func longAnswer(size int) []byte {
 	words := rand.New(rand.NewPCG(1, 2))
 	answer := make([]byte, 0, size+8)
@@ -25,7 +25,7 @@ func longAnswer(size int) []byte {
 	return answer[:size]
 }
 
-// allocated is how many bytes f allocates.
+// allocated returns how many bytes f allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -34,7 +34,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// An answer of four times the size takes about four times the copying, not sixteen times.
+// An answer of four times the size copies about four times as much, not sixteen times.
 func TestReadingAnAnswerIsLinearInItsSize(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
@@ -108,7 +108,7 @@ func TestTheRecordOfAnExchangeIsReadWithoutItsAnswer(t *testing.T) {
 	wantKind(t, err, codec.KindNotFound)
 }
 
-// An answer is recorded up to a bound; what is beyond it passes, and the record says how much that was.
+// An answer is recorded up to a limit; the rest passes unrecorded, and the record says how much that was.
 func TestTheRecordOfAnEndlessAnswerIsBounded(t *testing.T) {
 	s := openStore(t, Options{AnswerBytes: 1 << 20, Digest: digestTest})
 	mustAccount(t, s, "acme")
@@ -129,7 +129,7 @@ func TestTheRecordOfAnEndlessAnswerIsBounded(t *testing.T) {
 	}
 }
 
-// What is digested of one answer is bounded, and the turn says what was left out.
+// The digest reads a bounded part of an answer, and the turn says how much was omitted.
 func TestTheDigestReadsABoundedPartOfAnAnswer(t *testing.T) {
 	read := make(chan int, 2)
 	s := openStore(t, Options{Digest: func(x *Exchange) (Digest, error) {
@@ -154,7 +154,7 @@ func TestTheDigestReadsABoundedPartOfAnAnswer(t *testing.T) {
 	}
 }
 
-// A store that is closed does not wait for an answer that is being read to be digested, and the next one goes on with it.
+// Closing a store does not wait for an answer that is being read for the digest; the next start continues with it.
 func TestClosingDoesNotWaitForALongAnswerToBeRead(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir, Digest: digestTest})

@@ -11,7 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 )
 
-func TestAWrongMasterKeyIsSaidAtOnce(t *testing.T) {
+func TestAWrongMasterKeyIsReportedAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})
 	if err := s.Close(); err != nil {
@@ -35,7 +35,7 @@ func TestAWrongMasterKeyIsSaidAtOnce(t *testing.T) {
 	}
 }
 
-func TestAMasterKeyFromOutsideIsChangedFromOutside(t *testing.T) {
+func TestAMasterKeyFromOptionsIsChangedByOptions(t *testing.T) {
 	dir, first, second := t.TempDir(), bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32)
 	s := openStore(t, Options{Dir: dir, MasterKey: first})
 	mustAccount(t, s, "acme")

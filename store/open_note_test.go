@@ -32,7 +32,7 @@ func beginTogether(t *testing.T, s *Store, accounts ...string) (begun []*Capture
 	return begun
 }
 
-// openNotesOf gives the exchanges that each note of open ones names.
+// openNotesOf returns the exchanges in each note of open exchanges.
 func openNotesOf(t *testing.T, s *Store) (notes [][]kv.ExchangeID) {
 	t.Helper()
 	err := kv.EachRecord(s.db, []byte{kv.SpaceOpen}, func(key, value []byte) error {
@@ -60,9 +60,9 @@ func wantOutcome(t *testing.T, s *Store, c *Capture, want Outcome) {
 	}
 }
 
-// Exchanges that began together are noted together, each account's apart. Those that are open when the process is gone are
-// interrupted, and those that have ended are left as they are.
-func TestOfExchangesThatBeganTogetherThoseThatAreOpenAreInterrupted(t *testing.T) {
+// Exchanges that began together are noted together, separately for each account. Those still open when the process ends
+// are marked as interrupted; ended ones stay unchanged.
+func TestOpenExchangesThatBeganTogetherAreInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir, Digest: digestTest})
 	mustAccount(t, s, "acme")
@@ -91,7 +91,7 @@ func TestOfExchangesThatBeganTogetherThoseThatAreOpenAreInterrupted(t *testing.T
 	}
 }
 
-func TestTheNoteOfOpenExchangesGoesWithTheLastOfThem(t *testing.T) {
+func TestTheNoteOfOpenExchangesIsRemovedWithTheLast(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
 	begun := beginTogether(t, s, "acme", "acme")
@@ -106,7 +106,7 @@ func TestTheNoteOfOpenExchangesGoesWithTheLastOfThem(t *testing.T) {
 	mustBeSound(t, s)
 }
 
-// An exchange whose end could not be committed is open in the store, however those end that began with it.
+// An exchange whose end could not be committed is open in the store, however the others that began with it end.
 func TestAnExchangeWhoseEndCannotBeCommittedStaysNoted(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})
@@ -142,7 +142,7 @@ func TestAnExchangeWhoseEndCannotBeCommittedStaysNoted(t *testing.T) {
 	mustBeSound(t, s)
 }
 
-func TestACheckFindsNotesOfOpenExchangesThatAreWrong(t *testing.T) {
+func TestACheckFindsWrongNotesOfOpenExchanges(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
 	begun := beginTogether(t, s, "acme", "acme")

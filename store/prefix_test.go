@@ -56,7 +56,7 @@ func digestUnread(read *atomic.Int64) func(x *Exchange) (Digest, error) {
 	}
 }
 
-func TestOnlyWhatIsNewInARequestIsRead(t *testing.T) {
+func TestOnlyTheNewPartOfARequestIsRead(t *testing.T) {
 	var read atomic.Int64
 	c := &conversation{t, openStore(t, Options{Digest: digestUnread(&read)})}
 	mustAccount(t, c.s, "acme")
@@ -84,9 +84,9 @@ func TestOnlyWhatIsNewInARequestIsRead(t *testing.T) {
 	}
 }
 
-// Of a request whose front is known only the rest waits to be digested, so that many large ones find room; and where that
-// is little, it is digested in the commit of its end.
-func TestOnlyWhatIsNewInARequestIsHeld(t *testing.T) {
+// Of a request with a known prefix, only the rest waits to be digested, so that many large ones fit; and if that is
+// little, it is digested in the commit of its end.
+func TestOnlyTheNewPartOfARequestIsHeld(t *testing.T) {
 	var read atomic.Int64
 	c := &conversation{t, openStore(t, Options{Digest: digestUnread(&read)})}
 	mustAccount(t, c.s, "acme")
@@ -126,9 +126,9 @@ func TestOnlyWhatIsNewInARequestIsHeld(t *testing.T) {
 	mustBeSound(t, c.s)
 }
 
-// Conversations that go on, go back, are rewritten, stand in other sessions or were erased there have the same turns
-// whether their requests are read whole or from where they are new.
-func TestReadingOnlyWhatIsNewGivesTheSameTurns(t *testing.T) {
+// Conversations that continue, go back, are rewritten, are in other sessions or were erased there have the same turns
+// whether their requests are read completely or only from their new part on.
+func TestReadingOnlyTheNewPartGivesTheSameTurns(t *testing.T) {
 	var read atomic.Int64
 	stores := [2]*conversation{
 		{t, openStore(t, Options{Digest: digestTest})},
@@ -188,7 +188,7 @@ func TestReadingOnlyWhatIsNewGivesTheSameTurns(t *testing.T) {
 	}
 }
 
-// turnsOf tells the turns of sessions with the numbers of exchanges in place of their ids.
+// turnsOf describes the turns of sessions with numbers in place of the ids of exchanges.
 func turnsOf(t *rapid.T, s *Store, account string, sessions, ids []string) string {
 	var told strings.Builder
 	for _, session := range sessions {

@@ -62,7 +62,7 @@ func stall(t *testing.T, s *Store) (release func()) {
 	return release
 }
 
-// fillQueue takes all the room that the queue has, as operations do that wait for a writer that cannot keep up.
+// fillQueue fills the queue, like operations that wait for a writer that cannot keep up.
 func fillQueue(t *testing.T, s *Store) (release func()) {
 	t.Helper()
 	if err := s.queue.room.Acquire(t.Context(), s.queue.size); err != nil {
@@ -179,7 +179,7 @@ func TestAnOpeningThatCannotBeCommittedLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestAClosedStoreTakesNothing(t *testing.T) {
+func TestAClosedStoreAcceptsNothing(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
 	open, err := s.Begin(context.Background(), &Opening{Account: "acme", Surface: codec.Chat})
@@ -194,8 +194,8 @@ func TestAClosedStoreTakesNothing(t *testing.T) {
 	wantKind(t, open.Finish(context.Background(), &Closing{Outcome: OutcomeComplete}), codec.KindStorage)
 }
 
-// Where the volume is too full for exchanges, room can still be made.
-func TestWhatMakesRoomUsesTheReserve(t *testing.T) {
+// When the volume is too full for exchanges, space can still be freed.
+func TestOperationsThatFreeSpaceUseTheReserve(t *testing.T) {
 	s := openStore(t, Options{MinFreeDisk: -1})
 	mustAccount(t, s, "acme")
 	id := capture(t, s, "acme", "question", "answer")

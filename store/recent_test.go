@@ -9,8 +9,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Whatever is remembered of a record is what was put last, what the present group has put is remembered, and where all of
-// a session is, nothing else is there.
+// A cached record is always the one put last, records put by the present group are cached, and if all of a session is
+// cached, there is nothing else in it.
 func TestRecentRecordsAreNeverOutOfDate(t *testing.T) {
 	large := make([]byte, recentBytes*2/3) // so that generations follow each other quickly
 	rapid.Check(t, func(t *rapid.T) {
@@ -57,7 +57,7 @@ func TestRecentRecordsAreNeverOutOfDate(t *testing.T) {
 	})
 }
 
-// A session's record that is remembered decoded goes with the record that is put in its place.
+// A decoded session record in the cache is dropped with the record that replaces it.
 func TestADeletedSessionIsNotRemembered(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")

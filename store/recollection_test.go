@@ -35,7 +35,7 @@ func recollectedAt(t testing.TB, s *Store, keys ...RecollectionKey) string {
 	return strings.Join(texts, "|")
 }
 
-func TestARememberedRecollectionGoesWithWhatItQuotes(t *testing.T) {
+func TestACachedRecollectionIsRemovedWithWhatItQuotes(t *testing.T) {
 	s := openStore(t, Options{Digest: digestTest})
 	mustAccount(t, s, "acme")
 	quoted, own := capture(t, s, "acme", `{"said":"the lease"}`, "{}"), capture(t, s, "acme", "{}", "{}")
@@ -60,7 +60,7 @@ func TestARememberedRecollectionGoesWithWhatItQuotes(t *testing.T) {
 }
 
 // What is read while exchanges are erased must not come back from memory afterwards.
-func TestNothingErasedIsRememberedByThoseWhoReadMeanwhile(t *testing.T) {
+func TestConcurrentReadersCacheNothingErased(t *testing.T) {
 	s := openStore(t, Options{Digest: digestTest})
 	mustAccount(t, s, "acme")
 	own := capture(t, s, "acme", "{}", "{}")

@@ -18,7 +18,7 @@ import (
 
 // Records are seen as JSON: one that was kept as fields says what the same one says that was kept as JSON by the standard
 // library, whatever clients sent.
-func TestRecordsOfFieldsSayWhatJSONWouldSay(t *testing.T) {
+func TestRecordsOfFieldsEqualRecordsOfJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }))
 		texts := rapid.SliceOfN(text, 0, 3)
@@ -175,7 +175,7 @@ func fieldsOf(v any) []byte {
 }
 
 // A later mneme adds fields of any kind.
-func TestFieldsThatAreNotKnownAreSkipped(t *testing.T) {
+func TestUnknownFieldsAreSkipped(t *testing.T) {
 	record := encodeFields(&ExchangeInfo{ID: "exch_1", Started: time.Unix(1, 0).UTC()})
 	record = protowire.AppendTag(record, 500, protowire.BytesType)
 	record = protowire.AppendString(record, "new")
@@ -222,7 +222,7 @@ func cutBetweenFields(fields []byte, at int) bool {
 	return false
 }
 
-func TestWhatARecordSaysIsInNoError(t *testing.T) {
+func TestErrorsDoNotQuoteRecords(t *testing.T) {
 	for _, record := range []string{"\x01{\"id\":\"secret\",,", "\x02\x0a\x06secret\x0a\x01\xff"} {
 		err := decodeRecord([]byte(record), new(ExchangeInfo))
 		if err == nil || err.Error() != kv.ErrRecord.Error() {

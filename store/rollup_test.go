@@ -97,7 +97,7 @@ func TestUsageIsRolledUpByKeyProjectClientAndModel(t *testing.T) {
 	wantNoFindings(t, s)
 }
 
-// Whatever is recorded, erased and left open when the process dies: what is rolled up is what was recorded.
+// Rollups equal what was recorded, whatever is erased or left open when the process dies.
 func TestRollupsAddUpToTheExchanges(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})

@@ -9,7 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// follow has an edge take over all that the centre's roster has.
+// follow makes an edge apply everything in the centre's roster.
 func follow(t *testing.T, edge, centre *Store) error {
 	t.Helper()
 	entries, err := centre.Roster().Entries()
@@ -43,7 +43,7 @@ func made(t *testing.T) func(any, error) {
 	}
 }
 
-func TestWhatIsMadeAtTheCentreHoldsOnTheEdge(t *testing.T) {
+func TestAccountsAndKeysOfTheCentreApplyOnTheEdge(t *testing.T) {
 	dir := t.TempDir()
 	centre, edge := openWithMasterKey(t, t.TempDir(), 1, 0), openWithMasterKey(t, dir, 1, 0)
 	for _, name := range []string{"other", "acme"} { // so that numbers differ
@@ -130,8 +130,8 @@ func TestWhatIsMadeAtTheCentreHoldsOnTheEdge(t *testing.T) {
 	}
 }
 
-// A name may be used again, and the second account is not the first.
-func TestAnAccountOfTheNameOfADeletedOneDoesNotGetItsData(t *testing.T) {
+// A name may be reused, but the second account is not the first.
+func TestAnAccountNamedLikeADeletedOneDoesNotGetItsData(t *testing.T) {
 	centre, edge := openWithMasterKey(t, t.TempDir(), 1, 0), openWithMasterKey(t, t.TempDir(), 1, 0)
 	made(t)(centre.Accounts().Create("acme"))
 	edge.Roster().Begin()

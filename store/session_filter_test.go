@@ -54,7 +54,7 @@ func TestSessionsAreFoundByClientProjectAndOutcome(t *testing.T) {
 	}
 }
 
-func TestAFilterThatFewSessionsFitTakesSeveralShortPages(t *testing.T) {
+func TestAFilterThatFewSessionsMatchTakesSeveralShortPages(t *testing.T) {
 	c := newConversation(t)
 	first := ""
 	for i := range mostLooked/lookOfExchanges + 20 { // none of them names its client, but for the first

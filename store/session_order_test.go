@@ -142,7 +142,7 @@ func TestSessionsOfAClusterAreListedInTheirOrder(t *testing.T) {
 	mustBeSound(t, c.s)
 }
 
-func TestCheckPutsASessionBackIntoItsList(t *testing.T) {
+func TestACheckRestoresASessionToItsList(t *testing.T) {
 	c := newEdge(t, 1)
 	id := c.session(chatKey(say("1"), "k"), "2")
 	key, _ := kv.ParseSessionID(id)

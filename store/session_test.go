@@ -237,7 +237,7 @@ func TestAuxiliaryExchangesJoinASessionAndOpenNoneOfTheirOwn(t *testing.T) {
 }
 
 // Where two conversations open with the same words and are answered alike, what follows goes on in the first.
-func TestConversationsThatSayTheSameAreToldApartByTheirOrder(t *testing.T) {
+func TestIdenticalConversationsAreDistinguishedByTheirOrder(t *testing.T) {
 	c := newConversation(t)
 	first := c.session(derived(say("hi"), "hi"), "hello")
 	second := c.session(derived(say("hi"), "hi"), "hello")
@@ -249,7 +249,7 @@ func TestConversationsThatSayTheSameAreToldApartByTheirOrder(t *testing.T) {
 	}
 }
 
-func TestAResponseIdLeadsToItsSession(t *testing.T) {
+func TestAResponseIDIdentifiesItsSession(t *testing.T) {
 	c := newConversation(t)
 	first, session := c.exchange(with(derived(say("hi"), "hi"), func(o *Opening) { o.Surface = codec.Responses }), OutcomeComplete, "a")
 	next := with(say("more"), func(o *Opening) { o.PreviousResponse = "resp_" + first })
@@ -262,7 +262,7 @@ func TestAResponseIdLeadsToItsSession(t *testing.T) {
 	}
 }
 
-func TestAFirstTurnThatFailedIsTriedAgainInItsSession(t *testing.T) {
+func TestAFailedFirstTurnIsRetriedInItsSession(t *testing.T) {
 	c := newConversation(t)
 	_, session := c.exchange(derived(say("hi"), "hi"), OutcomeUpstreamError, "")
 	_, again := c.exchange(derived(say("hi"), "hi"), OutcomeComplete, "a")
@@ -321,7 +321,7 @@ func (c *conversation) timeline(session string) string {
 	return strings.Join(lines, "\n")
 }
 
-func TestATimelineTellsWhatEachExchangeAdded(t *testing.T) {
+func TestATimelineShowsWhatEachExchangeAdded(t *testing.T) {
 	c := newConversation(t)
 	key := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
 	session := c.session(key(say("1")), "2")
@@ -347,7 +347,7 @@ func TestATimelineTellsWhatEachExchangeAdded(t *testing.T) {
 	}
 }
 
-func TestARequestThatTurnsOffInsideAnotherAddsOnlyWhatIsNew(t *testing.T) {
+func TestARequestThatBranchesInsideAnotherAddsOnlyItsNewPart(t *testing.T) {
 	c := newConversation(t)
 	key := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
 	session := c.session(key(say("1", "2", "3", "4", "5")), "6")       // a conversation that was not captured from its start
@@ -367,7 +367,7 @@ func TestARequestThatTurnsOffInsideAnotherAddsOnlyWhatIsNew(t *testing.T) {
 	}
 }
 
-func TestARequestThatIsRepeatedAddsNothingButItsAnswer(t *testing.T) {
+func TestARepeatedRequestAddsOnlyItsAnswer(t *testing.T) {
 	c := newConversation(t)
 	key := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
 	ask := func() *Opening { return key(say("1", "2", "3")) } // all of it new, as when an agent's session was not captured from its start
@@ -419,7 +419,7 @@ func TestDigestingAgainGivesTheSameTurns(t *testing.T) {
 	}
 }
 
-func TestDigestingResumesAfterARestartAndTwiceIsOnce(t *testing.T) {
+func TestDigestingResumesAfterARestartAndIsIdempotent(t *testing.T) {
 	dir := t.TempDir()
 	tooSoon := func(*Exchange) (Digest, error) { panic("digested before the restart") }
 	s := openStore(t, Options{Dir: dir, Digest: tooSoon})
@@ -471,7 +471,7 @@ func TestDigestingResumesAfterARestartAndTwiceIsOnce(t *testing.T) {
 	}
 }
 
-func TestAnExchangeThatCannotBeDigestedIsMarkedAndHoldsNothingUp(t *testing.T) {
+func TestAnExchangeThatCannotBeDigestedIsMarkedAndBlocksNothing(t *testing.T) {
 	c := newConversation(t)
 	c.s.opts.Digest = func(x *Exchange) (Digest, error) {
 		if strings.Contains(string(x.RawRequest), "panic") {
@@ -618,7 +618,7 @@ func TestAMoveThatHasBegunEndsWhetherOrNotItsCallerWaits(t *testing.T) {
 	mustBeSound(t, c.s)
 }
 
-func TestAMoveCutShortGoesOnAfterARestart(t *testing.T) {
+func TestAnInterruptedMoveContinuesAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir, Digest: digestTest})
 	mustAccount(t, s, "acme")
@@ -657,7 +657,7 @@ func TestAMoveCutShortGoesOnAfterARestart(t *testing.T) {
 	mustBeSound(t, c.s)
 }
 
-func TestAnIDOfTheOtherKindIsCalledSo(t *testing.T) {
+func TestAnIDOfTheOtherKindIsNamedInTheError(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
 	const exchange, session = "exch_06h085v1jpcfq3dqbt40266p4w", "sess_06h085v1jpcfq3dqbt40266p50"

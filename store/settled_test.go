@@ -82,7 +82,7 @@ func TestATableWrittenToAfterTheNoteIsReadByTheStart(t *testing.T) {
 }
 
 // A value log that was cut costs values, and what they belong to is named: by tables that the start would pass over otherwise.
-func TestWhereAValueLogIsNotAsItWasLeftTheStartReadsAllTables(t *testing.T) {
+func TestTheStartReadsAllTablesIfAValueLogHasChanged(t *testing.T) {
 	for name, harm := range map[string]func(path string) error{
 		"cut":     func(path string) error { return os.Truncate(path, 2000) },
 		"deleted": os.Remove,
@@ -102,7 +102,7 @@ func TestWhereAValueLogIsNotAsItWasLeftTheStartReadsAllTables(t *testing.T) {
 }
 
 // A start reads no table that is as it was left. Bits that the volume lost change no time: those tables are read once it serves.
-func TestDamageThatAFileDoesNotShowIsFoundBehindTheStart(t *testing.T) {
+func TestHiddenDamageIsFoundAfterTheStart(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("killed=%v", killed), func(t *testing.T) {
 			dir, _ := agedStore(t, killed)

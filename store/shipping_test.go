@@ -79,7 +79,7 @@ func refuseNone(t *testing.T) func([]Refused) error {
 	}
 }
 
-func TestWhatIsShippedArrivesAsItWasCaptured(t *testing.T) {
+func TestShippedExchangesArriveAsCaptured(t *testing.T) {
 	edge, centre := newConversation(t), newConversation(t)
 	// Numbers of accounts differ from store to store.
 	mustAccount(t, centre.s, "first")
@@ -126,7 +126,7 @@ func TestAHistoryIsShippedOnce(t *testing.T) {
 	}
 }
 
-func TestAFrameIsTakenOnceAndInOrder(t *testing.T) {
+func TestFramesAreAppliedOnceAndInOrder(t *testing.T) {
 	edge, centre := newConversation(t), newConversation(t)
 	p := beginShipping(t, edge.s)
 	capture(t, edge.s, "acme", `{"q":1}`, "a")
@@ -153,7 +153,7 @@ func TestAFrameIsTakenOnceAndInOrder(t *testing.T) {
 }
 
 // A frame may be taken and its confirmation be lost, or the edge be restored from a backup.
-func TestWhatIsRepeatedArrivesOnce(t *testing.T) {
+func TestRepeatedFramesArriveOnce(t *testing.T) {
 	edge, centre := newConversation(t), newConversation(t)
 	p := beginShipping(t, edge.s)
 	for n := range 3 {
@@ -175,7 +175,7 @@ func TestWhatIsRepeatedArrivesOnce(t *testing.T) {
 }
 
 // Whoever waits until nothing waits would be through too early.
-func TestSomethingWaitsWhileALogIsBegunAgain(t *testing.T) {
+func TestExchangesAreWaitingWhileALogIsRestarted(t *testing.T) {
 	s := newConversation(t).s
 	p := beginShipping(t, s)
 	capture(t, s, "acme", `{"q":1}`, "a")
@@ -203,7 +203,7 @@ func TestSomethingWaitsWhileALogIsBegunAgain(t *testing.T) {
 	}
 }
 
-func TestTheLogOutlivesTheProcess(t *testing.T) {
+func TestTheLogSurvivesTheProcess(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(Options{Dir: dir})
 	if err != nil {
@@ -235,7 +235,7 @@ func TestTheLogOutlivesTheProcess(t *testing.T) {
 	}
 }
 
-func TestRetentionLeavesWhatTheCentreHasNotConfirmed(t *testing.T) {
+func TestRetentionKeepsWhatTheCentreHasNotConfirmed(t *testing.T) {
 	edge := newConversation(t)
 	s := edge.s
 	p := beginShipping(t, s)
@@ -273,7 +273,7 @@ func TestRetentionLeavesWhatTheCentreHasNotConfirmed(t *testing.T) {
 	}
 }
 
-func TestWhatWasErasedAtTheCentreDoesNotComeBack(t *testing.T) {
+func TestExchangesErasedAtTheCentreDoNotReturn(t *testing.T) {
 	edge, centre := newConversation(t), newConversation(t)
 	p := beginShipping(t, edge.s)
 	id := capture(t, edge.s, "acme", `{"q":1}`, "a")
@@ -299,7 +299,7 @@ func TestWhatWasErasedAtTheCentreDoesNotComeBack(t *testing.T) {
 }
 
 // An edge leaves out what it has shipped before, and the centre may have erased and swept it since.
-func TestAFrameWithoutItsObjectsIsSentAgainWhole(t *testing.T) {
+func TestAFrameWithoutItsObjectsIsResentWhole(t *testing.T) {
 	edge, centre := newConversation(t), newConversation(t)
 	p := beginShipping(t, edge.s)
 	agent := newAgent(1)
@@ -323,7 +323,7 @@ func TestAFrameWithoutItsObjectsIsSentAgainWhole(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeKeptIsPutAsideAndNothingStopsBehindIt(t *testing.T) {
+func TestRefusedEntriesAreKeptAsideAndBlockNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil  func(*ship.Entry)
 		reason error
@@ -367,7 +367,7 @@ func TestWhatCannotBeKeptIsPutAsideAndNothingStopsBehindIt(t *testing.T) {
 }
 
 // What was refused is taken as soon as what was in its way is gone.
-func TestWhatWasPutAsideCanBeTriedAgain(t *testing.T) {
+func TestEntriesKeptAsideCanBeRetried(t *testing.T) {
 	edge, centre := newConversation(t), newConversation(t)
 	mustAccount(t, edge.s, "new")
 	p := beginShipping(t, edge.s)
@@ -421,7 +421,7 @@ func TestOneConversationOverTwoEdgesIsOneSession(t *testing.T) {
 }
 
 // Only a node that ships pays for it.
-func TestWithoutACentreNothingIsKeptForOne(t *testing.T) {
+func TestNothingIsKeptForACentreWithoutOne(t *testing.T) {
 	c := newConversation(t)
 	for range 3 {
 		c.exchange(say("1"), OutcomeComplete, "2")
@@ -444,7 +444,7 @@ func TestWithoutACentreNothingIsKeptForOne(t *testing.T) {
 	}
 }
 
-func TestADamagedExchangeDoesNotHoldTheOthersBack(t *testing.T) {
+func TestADamagedExchangeDoesNotBlockOthers(t *testing.T) {
 	edge, centre := newConversation(t), newConversation(t)
 	p := beginShipping(t, edge.s)
 	bad := capture(t, edge.s, "acme", `{"q":1}`, "a")

@@ -37,7 +37,7 @@ func kept(t testing.TB, s *Store, space byte, id string) (key, value []byte) {
 	return key, value
 }
 
-// formerly stores the skeleton and the answer of an exchange as format 5 does: as they came.
+// formerly stores the skeleton and the answer of an exchange as in format 5: unchanged.
 func formerly(t *testing.T, s *Store, id string) {
 	t.Helper()
 	key, skeleton := kept(t, s, kv.SpaceRequest, id)
@@ -53,7 +53,7 @@ func formerly(t *testing.T, s *Store, id string) {
 	damage(t, s, key, part)
 }
 
-func TestSmallExchangesAreKeptInFewerBytes(t *testing.T) {
+func TestSmallExchangesAreStoredInFewerBytes(t *testing.T) {
 	c := newConversation(t)
 	question, answer := numbered("where is the lease renewed?", 150), numbered("it is renewed by its holder", 500)
 	opening := say(question)
@@ -70,8 +70,8 @@ func TestSmallExchangesAreKeptInFewerBytes(t *testing.T) {
 	mustBeSound(t, c.s)
 }
 
-// A store of format 5 has what is small as it came. It goes on with short texts.
-func TestExchangesOfFormat5StandBesideShortTexts(t *testing.T) {
+// A store of format 5 has small bodies unchanged. New ones are short texts.
+func TestExchangesOfFormat5CoexistWithShortTexts(t *testing.T) {
 	c := newConversation(t)
 	key := func(o *Opening) { o.ChatKey = "k" }
 	first, session := c.exchange(with(say("the first question of a conversation"), key), OutcomeComplete, numbered("first answer", 400))
@@ -117,7 +117,7 @@ func whatIsSaidOf(t *testing.T, s *Store) (said []byte) {
 }
 
 // A centre may be older than the node, and need not have the dictionary.
-func TestWhatIsShippedIsPlain(t *testing.T) {
+func TestShippedExchangesHaveNoShortTexts(t *testing.T) {
 	c := newConversation(t)
 	shipping := beginShipping(t, c.s)
 	id, _ := c.exchange(say("a question that is kept as a short text"), OutcomeComplete, numbered("an answer", 400))
@@ -139,8 +139,9 @@ func TestWhatIsShippedIsPlain(t *testing.T) {
 	}
 }
 
-// What a broken disk or a foreign hand leaves of a short text is refused, and found by a check. All else is served.
-func TestADamagedShortTextIsLostAlone(t *testing.T) {
+// A short text that a broken disk or another program has changed is refused, and found by a check. Everything else is
+// served.
+func TestOnlyADamagedShortTextIsLost(t *testing.T) {
 	harms := map[string]func([]byte) []byte{
 		"nothing but its first byte": func(value []byte) []byte { return value[:1] },
 		"its first half":             func(value []byte) []byte { return value[:len(value)/2] },
@@ -190,7 +191,7 @@ func TestADamagedShortTextIsLostAlone(t *testing.T) {
 	}
 }
 
-// What is small is the same in a backup and in another account, whichever form it has in the store.
+// Small bodies are the same in a backup and in another account, whatever their form in the store.
 func TestSmallExchangesAreTheSameInABackupAndAnExport(t *testing.T) {
 	c := newConversation(t)
 	former, _ := c.exchange(say("a question that is kept as it came"), OutcomeComplete, numbered("former answer", 400))

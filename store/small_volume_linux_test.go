@@ -52,7 +52,7 @@ func TestAFullVolumeStopsNewExchangesAndHarmsNothing(t *testing.T) {
 	capture(t, s, "acme", "after", "answer")
 }
 
-// mountVolume gives the directory of a volume of 200 MiB that is the test's alone.
+// mountVolume returns the directory of a volume of 200 MiB for this test only.
 func mountVolume(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -91,8 +91,8 @@ func TestAKilledStoreOpensOnASmallVolume(t *testing.T) {
 	}
 }
 
-// A volume that fills while exchanges come and go takes none that it cannot keep, keeps all that it has acknowledged, also
-// over a start, and takes more as soon as there is room.
+// While a volume fills under load, exchanges that cannot be stored are refused, acknowledged ones survive, also a
+// restart, and new ones are accepted as soon as there is space.
 func TestAVolumeThatFillsUnderLoadLosesNothing(t *testing.T) {
 	dir := mountVolume(t)
 	opts := Options{Dir: filepath.Join(dir, "store")}
@@ -145,7 +145,8 @@ func TestAVolumeThatFillsUnderLoadLosesNothing(t *testing.T) {
 	capture(t, s, "acme", "after", "answer")
 }
 
-// recordOne captures an exchange, and tells of it once its end is acknowledged. It gives false when the store refuses one.
+// recordOne captures an exchange, and reports it once its end is acknowledged. It returns false if the store refuses
+// one.
 func recordOne(t *testing.T, s *Store, body []byte, acknowledged func(id string)) bool {
 	ctx := t.Context()
 	c, err := s.Begin(ctx, &Opening{Account: "acme", Surface: codec.Chat, Body: body})
@@ -160,7 +161,7 @@ func recordOne(t *testing.T, s *Store, body []byte, acknowledged func(id string)
 	return true
 }
 
-func TestAStoreThatCannotBeWrittenSaysSo(t *testing.T) {
+func TestAStoreThatCannotBeWrittenReportsIt(t *testing.T) {
 	dir := mountVolume(t)
 	opts := Options{Dir: filepath.Join(dir, "store")}
 	s, err := Open(opts)

@@ -9,7 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Whatever waits, a stage that is stopped does no more than it is at.
+// A stage that is stopped only finishes its present work, whatever is waiting.
 
 func TestTheDigesterStopsBetweenTwoExchanges(t *testing.T) {
 	const waiting = 20

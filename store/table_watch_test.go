@@ -14,7 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/files"
 )
 
-// openAlone opens a store without the goroutines that look after it.
+// openAlone opens a store without its maintenance goroutines.
 func openAlone(t *testing.T, opts Options) *core {
 	t.Helper()
 	s, err := prepare(opts)
@@ -32,7 +32,7 @@ func openAlone(t *testing.T, opts Options) *core {
 	return s
 }
 
-// rot flips a bit of a table as a volume does that loses it: the file has the time of its last change still.
+// rot flips a bit of a table like a failing volume: the file's modification time stays the same.
 func rot(t *testing.T, dir, table string) {
 	t.Helper()
 	path := filepath.Join(dir, files.DatabaseDir, table)
@@ -48,7 +48,7 @@ func rot(t *testing.T, dir, table string) {
 	}
 }
 
-// merge makes the database merge the tables that it has written last, which it does to drop a key.
+// merge makes the database merge its newest tables, which it does to drop a key.
 func merge(t *testing.T, s *core) {
 	t.Helper()
 	key := []byte("!dropped")
@@ -83,7 +83,7 @@ func mustKeep(t *testing.T, dir, table, was string) {
 	}
 }
 
-// The start passes over a table, and the database merges it before anybody has read it.
+// The start skips a table, and the database wants to merge it before it has been read.
 func TestNoTableIsMergedUnread(t *testing.T) {
 	dir, _ := agedStore(t, false)
 	const table = "000001.sst"
@@ -97,7 +97,7 @@ func TestNoTableIsMergedUnread(t *testing.T) {
 	mustKeep(t, dir, table, was)
 }
 
-func TestATableThatRotsWhileTheStoreIsOpenIsFoundWithinADay(t *testing.T) {
+func TestATableDamagedWhileTheStoreIsOpenIsFoundWithinADay(t *testing.T) {
 	dir, _ := agedStore(t, false)
 	const table = "000001.sst"
 	s := openAlone(t, Options{Dir: dir})

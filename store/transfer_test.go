@@ -19,7 +19,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-// exported gives everything an export holds, with the account's name taken out.
+// exported returns the contents of an export, without the account's name.
 func exported(t *testing.T, s *Store, account string, sel Selection) (all []Exported) {
 	t.Helper()
 	for e, err := range s.Archive().Export(context.Background(), account, sel) {
@@ -37,7 +37,7 @@ func exported(t *testing.T, s *Store, account string, sel Selection) (all []Expo
 	return all
 }
 
-func TestAnExportComesBackWithoutLossInAnotherStore(t *testing.T) {
+func TestAnExportIsImportedWithoutLossInAnotherStore(t *testing.T) {
 	ctx := context.Background()
 	c := newConversation(t)
 	session := c.session(with(say("1"), func(o *Opening) { o.ChatKey = "k" }), "2")
@@ -92,7 +92,7 @@ func TestAnExportComesBackWithoutLossInAnotherStore(t *testing.T) {
 	}
 }
 
-func TestAnExportGivesWhatIsSelectedAndOfOneAccountOnly(t *testing.T) {
+func TestAnExportHasOnlySelectedExchangesOfOneAccount(t *testing.T) {
 	c := newConversation(t)
 	session := c.session(with(say("1"), func(o *Opening) { o.ChatKey = "k" }), "2")
 	c.session(with(say("1"), func(o *Opening) { o.ChatKey = "l" }), "2")
@@ -136,8 +136,8 @@ func (c *conversation) summarize(session, text string) {
 	}
 }
 
-// What a summary tells of may be what was left out.
-func TestASummaryIsExportedWithTheWholeSessionOnly(t *testing.T) {
+// A summary may describe exchanges that are not exported.
+func TestASummaryIsExportedOnlyWithItsWholeSession(t *testing.T) {
 	c := newConversation(t)
 	first, session := c.exchange(with(say("1"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "2")
 	second, _ := c.exchange(with(say("1", "2", "3"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "4")
@@ -169,8 +169,8 @@ func TestASummaryIsExportedWithTheWholeSessionOnly(t *testing.T) {
 	}
 }
 
-// An export may come from a house that masks less, or from a stranger.
-func TestAnImportedSummaryIsMaskedAndCut(t *testing.T) {
+// An export may come from an installation that masks less, or from a stranger.
+func TestAnImportedSummaryIsMaskedAndTruncated(t *testing.T) {
 	redactor, err := redact.New(redact.Options{Builtin: true})
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func TestAnImportedSummaryIsMaskedAndCut(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeImportedIsRefused(t *testing.T) {
+func TestInvalidElementsAreNotImported(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
 	for i, e := range []Exported{
@@ -219,7 +219,7 @@ func TestWhatCannotBeImportedIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnExchangeThatComesWithoutItsSessionGetsOneOfItsNewAccount(t *testing.T) {
+func TestAnExchangeImportedWithoutItsSessionGetsOneOfItsNewAccount(t *testing.T) {
 	c := newConversation(t)
 	id, _ := c.exchange(with(say("1"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "2")
 	x, err := c.s.Archive().Exchange("acme", id)
@@ -238,7 +238,7 @@ func TestAnExchangeThatComesWithoutItsSessionGetsOneOfItsNewAccount(t *testing.T
 }
 
 // The record of a session is written with each of its exchanges, by the one writer that all accounts share.
-func TestWhatIsImportedHasTheBoundsOfWhatIsCaptured(t *testing.T) {
+func TestImportedSessionsHaveTheLimitsOfCapturedOnes(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
 	long := strings.Repeat("x", 1<<20)
@@ -272,7 +272,7 @@ func TestWhatIsImportedHasTheBoundsOfWhatIsCaptured(t *testing.T) {
 	}
 }
 
-func TestAnExportGoesOnBehindWhatIsDamaged(t *testing.T) {
+func TestAnExportContinuesAfterDamage(t *testing.T) {
 	c := newConversation(t)
 	first, _ := c.exchange(say("one"), OutcomeComplete, "a")
 	second, session := c.exchange(say("two"), OutcomeComplete, "b")

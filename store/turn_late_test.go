@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A conversation goes over three edges, whose turns arrive in any order: the centre shows it as one that was never interrupted.
-func TestTurnsThatArriveOutOfTheirOrderShowEachMessageOnce(t *testing.T) {
+// A conversation uses three edges, whose turns arrive in any order: the centre shows it like one on a single server.
+func TestTurnsThatArriveOutOfOrderShowEachMessageOnce(t *testing.T) {
 	for _, long := range []bool{false, true} {
 		t.Run(fmt.Sprintf("long %v", long), func(t *testing.T) { turnsInAnyOrder(t, long) })
 	}
@@ -70,7 +70,7 @@ func turnsInAnyOrder(t *testing.T, long bool) {
 			}
 			mustBeSound(t, centre.s)
 
-			// What is erased takes nothing with it that others need.
+			// An erasure removes nothing that other turns need.
 			erase(t, centre.s, "acme", Selection{Exchanges: []string{timeline.Data[2].Exchange.ID}})
 			again := newConversation(t)
 			beginShipping(t, again.s)
@@ -86,7 +86,7 @@ func turnsInAnyOrder(t *testing.T, long bool) {
 	}
 }
 
-// Two turns end at once, the later one first. What their text is kept over comes with the same commit.
+// Two turns end at once, the later one first. The base of their text is in the same commit.
 func TestTurnsThatEndTogetherShowEachMessageOnce(t *testing.T) {
 	question, answer, next := numbered("question", 1<<10), numbered("answer", 1<<10), numbered("next question", 1<<10)
 	c := newConversation(t)
@@ -133,7 +133,7 @@ func TestTurnsThatEndTogetherShowEachMessageOnce(t *testing.T) {
 	mustBeSound(t, c.s)
 }
 
-// A branch does not stop being one when the turn that it goes on from comes late: that is the branch then.
+// If the turn that a branch continues arrives late, there is still a branch: the late turn.
 func TestALateTurnOfABranchIsABranch(t *testing.T) {
 	centre := newConversation(t)
 	var edges []*conversation

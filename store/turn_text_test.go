@@ -10,8 +10,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// What an exchange says is in its request and its answer. Its turn only points there.
-func TestATurnDoesNotRepeatWhatItsExchangeSays(t *testing.T) {
+// The text of an exchange is in its request and its answer. Its turn only refers to it.
+func TestATurnDoesNotRepeatTheTextOfItsExchange(t *testing.T) {
 	const question = "Which lease was lost?\nThe log says: \"shard 7, holder paused\"\tand nothing else.\n"
 	const answer = "That of shard 7: its holder was paused by the collector for eleven seconds, while a lease lasts ten."
 	c := newConversation(t)
@@ -48,7 +48,7 @@ func containsAny(value []byte, words []string) bool {
 }
 
 // A request that is too large to be read with each turn, and an answer in several parts, leave the text in the turn.
-func TestTheTextOfALargeExchangeIsWhole(t *testing.T) {
+func TestTheTextOfALargeExchangeIsComplete(t *testing.T) {
 	c := newConversation(t)
 	for _, size := range []int{maxSource / 2, maxSource, 2 * maxSource, 2 * responsePart} {
 		question, answer := numbered("question", size), numbered("answer", size)
@@ -97,8 +97,8 @@ func TestATurnWhoseAnswerIsDamagedIsFound(t *testing.T) {
 	}
 }
 
-// A repair does not take a turn away that cannot be made again: it is read again when its request is.
-func TestATurnOutlivesDamageOfItsRequest(t *testing.T) {
+// A repair does not remove a turn that cannot be digested again: it is readable again when its request is.
+func TestATurnSurvivesDamageToItsRequest(t *testing.T) {
 	c := newConversation(t)
 	id, session := c.exchange(with(say(numbered("question", 1<<10)), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, numbered("answer", 1<<10))
 	want := c.timeline(session)
@@ -129,8 +129,8 @@ func TestATurnOutlivesDamageOfItsRequest(t *testing.T) {
 	mustBeSound(t, c.s)
 }
 
-// A store of format 4 has the text of its turns in them. It goes on with turns that point to their exchanges.
-func TestTurnsOfFormat4StandBesideThoseThatPointToTheirExchanges(t *testing.T) {
+// In a store of format 4, turns contain their text. New turns refer to their exchanges.
+func TestTurnsOfFormat4CoexistWithThoseThatReferToTheirExchanges(t *testing.T) {
 	c := newConversation(t)
 	messages := []string{numbered("question", 1<<10), numbered("answer", 1<<10), numbered("second question", 1<<10), numbered("second answer", 1<<10)}
 	key := func(o *Opening) { o.ChatKey = "k" }
@@ -179,8 +179,8 @@ func TestTurnsOfFormat4StandBesideThoseThatPointToTheirExchanges(t *testing.T) {
 	}
 }
 
-// Wherever an exchange goes, with or without those beside it, its turn can be read.
-func TestTheTextOfATurnGoesWhereItsExchangeGoes(t *testing.T) {
+// Wherever an exchange is moved, with or without its neighbours, its turn can be read.
+func TestTheTextOfATurnMovesWithItsExchange(t *testing.T) {
 	c := newConversation(t)
 	beginShipping(t, c.s)
 	key := func(k string) func(o *Opening) { return func(o *Opening) { o.ChatKey = k } }

@@ -10,7 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// turnValue gives what is stored of a turn.
+// turnValue returns the stored key and value of a turn.
 func turnValue(t *testing.T, s *Store, exchange string) (key, value []byte) {
 	t.Helper()
 	account, ok := s.accounts.Find("acme")
@@ -29,7 +29,7 @@ func turnValue(t *testing.T, s *Store, exchange string) (key, value []byte) {
 	return key, value
 }
 
-func TestATurnIsNotEncodedAgainWhenAnotherGoesOnFromIt(t *testing.T) {
+func TestATurnIsNotEncodedAgainWhenAnotherContinuesIt(t *testing.T) {
 	c := newConversation(t)
 	key := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
 	first, session := c.exchange(key(say("1")), OutcomeComplete, "2")
@@ -48,8 +48,8 @@ func TestATurnIsNotEncodedAgainWhenAnotherGoesOnFromIt(t *testing.T) {
 	}
 }
 
-// In earlier formats the record itself says what goes on from it.
-func TestTurnsOfEarlierFormatsAreGoneOnFrom(t *testing.T) {
+// In earlier formats the record itself names the turn that continues it.
+func TestTurnsOfEarlierFormatsCanBeContinued(t *testing.T) {
 	c := newConversation(t)
 	key := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
 	first, session := c.exchange(key(say("1")), OutcomeComplete, "2")

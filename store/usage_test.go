@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// A small account's usage is always of now; that of a large one is given again for a while, and says of when it is.
-func TestUsageThatTakesLongIsNotWorkedOutEachTime(t *testing.T) {
+// The usage of a small account is always current; that of a large one is reused for a while, and says when it was
+// computed.
+func TestUsageThatTakesLongIsNotComputedEachTime(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 30, 0, time.UTC) // nothing takes long by it
 	s := openStore(t, Options{Clock: func() time.Time { return now }})
 	mustAccount(t, s, "acme")

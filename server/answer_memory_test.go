@@ -167,7 +167,7 @@ func TestHeldAnswersShareABudget(t *testing.T) {
 }
 
 // A long answer that breaks off is visibly cut, and on record as far as it came.
-func TestALongAnswerThatBreaksOffIsNotTakenForAWholeOne(t *testing.T) {
+func TestALongAnswerThatBreaksOffDoesNotLookComplete(t *testing.T) {
 	whole, longer := wordsOf(1<<20), wordsOf(3<<20)
 	for name, provider := range map[string]http.HandlerFunc{
 		"its length says more": func(w http.ResponseWriter, r *http.Request) {

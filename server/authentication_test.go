@@ -21,7 +21,7 @@ func errorOf(t *testing.T, s surface, a *answer) (kind, message string) {
 	return member(a.body, "error", "type"), errorMessage(a.body)
 }
 
-func TestTheServiceKeyComesAsBearerOrInAHeaderOfItsOwn(t *testing.T) {
+func TestTheServiceKeyIsABearerTokenOrInItsOwnHeader(t *testing.T) {
 	h := build(t)
 	for _, s := range surfaces {
 		for name, headers := range map[string][]string{
@@ -36,7 +36,7 @@ func TestTheServiceKeyComesAsBearerOrInAHeaderOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestCallersWhoAreNotKnownAreTurnedAway(t *testing.T) {
+func TestUnknownCallersAreRefused(t *testing.T) {
 	h := build(t)
 	revoked, key, err := h.store.Keys().Create("acme", store.ScopeWrite, "to be revoked")
 	ok(t, err)
@@ -86,7 +86,7 @@ func TestCallersWhoAreNotKnownAreTurnedAway(t *testing.T) {
 	}
 }
 
-func TestAServiceKeyInXAPIKeyIsRefusedWithTheRemedyAndLoggedOnce(t *testing.T) {
+func TestAServiceKeyInXAPIKeyIsRefusedWithAdviceAndLoggedOnce(t *testing.T) {
 	h := build(t)
 	for range 5 {
 		a := h.do(http.MethodPost, messages.path, messages.body(`text "hi"`, false), "X-Api-Key", h.key)
@@ -150,7 +150,7 @@ func credentials(header http.Header) string {
 	return strings.Join(found, "; ")
 }
 
-func TestTheProviderIsOpenedWithTheNearestCredential(t *testing.T) {
+func TestTheProviderGetsTheNearestCredential(t *testing.T) {
 	h := build(t)
 	h.account("own")
 	ownKey := h.createKey("own", store.ScopeWrite)
@@ -206,7 +206,7 @@ func headerLines(x *store.Exchange) (lines []string) {
 	return lines
 }
 
-func TestACredentialThatIsMissingIsNamedWithItsRemedy(t *testing.T) {
+func TestAMissingCredentialIsNamedWithAdvice(t *testing.T) {
 	h := build(t, func(p *plan) {
 		for _, name := range []string{"openai", "anthropic"} {
 			p.router.Providers[name] = router.ProviderConfig{BaseURL: "http://127.0.0.1:9"}
@@ -224,7 +224,7 @@ func TestACredentialThatIsMissingIsNamedWithItsRemedy(t *testing.T) {
 	}
 }
 
-func TestTheRefusalOfTheCallersOwnCredentialPassesAndOfOursDoesNot(t *testing.T) {
+func TestARefusalOfTheCallersCredentialPassesAndOfOursDoesNot(t *testing.T) {
 	h := build(t)
 	for _, s := range generating {
 		for _, status := range []string{"401", "403"} {

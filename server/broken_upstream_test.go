@@ -122,7 +122,7 @@ func TestAnAnswerThatBreaksBeforeItsFirstByteIsAnErrorWithAStatus(t *testing.T) 
 	}
 }
 
-func TestAProvidersOwnErrorsPassAsTheyAre(t *testing.T) {
+func TestAProvidersOwnErrorsPassUnchanged(t *testing.T) {
 	h := build(t)
 	for _, s := range surfaces {
 		for _, script := range []string{`error 400`, `error 404`, `error 429 retry-after=7`, `error 500`, `error 503`, `error 529`, `error-inside overloaded`} {

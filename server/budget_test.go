@@ -72,7 +72,7 @@ func TestParallelCallsExceedABudgetByLessThanOneReservation(t *testing.T) {
 	}
 }
 
-func TestABudgetThatIsUsedUpRefusesUntilItsDayEnds(t *testing.T) {
+func TestAnExhaustedBudgetRefusesUntilItsDayEnds(t *testing.T) {
 	h, clock := timed(t)
 	id := h.limit(store.Limits{Budget: store.Budget{Day: store.Dollar / 1000}})
 	for _, s := range generating {

@@ -30,7 +30,7 @@ func (s surface) terminal() string {
 	}
 }
 
-func TestARequestIsOnRecordWhileTheProviderStillThinks(t *testing.T) {
+func TestARequestIsOnRecordBeforeTheProviderAnswers(t *testing.T) {
 	var h *house
 	seen := make(chan error, 1)
 	h = build(t, func(p *plan) {
@@ -67,7 +67,7 @@ func TestARequestIsOnRecordWhileTheProviderStillThinks(t *testing.T) {
 }
 
 // The record is read the moment the end of the answer is in the client's hands.
-func TestWhoSeesTheEndOfAnAnswerFindsItInTheStore(t *testing.T) {
+func TestAnAnswerIsInTheStoreWhenItsEndArrives(t *testing.T) {
 	h := build(t)
 	for round := range 10 {
 		for _, s := range generating {
@@ -239,7 +239,7 @@ func TestCaptureCanBeOff(t *testing.T) {
 	}
 }
 
-func TestAStoreWithoutRoomRefusesOrIsPassedBy(t *testing.T) {
+func TestAFullStoreRefusesExchangesOrLetsThemPass(t *testing.T) {
 	t.Run("wait", func(t *testing.T) {
 		h := buildOnFullDisk(t, store.Wait)
 		before := len(h.provider.Requests())

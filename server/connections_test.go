@@ -73,7 +73,7 @@ func bounded(t *testing.T, h *house) {
 	})
 }
 
-func TestRequestsHandledAtATimeAreBounded(t *testing.T) {
+func TestConcurrentRequestsAreBounded(t *testing.T) {
 	h := build(t, func(p *plan) { p.server.Requests = 2 })
 	ctx, leave := context.WithCancel(context.Background())
 	defer leave()

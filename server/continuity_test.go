@@ -56,7 +56,7 @@ func TestContinuityIsKeptAndNeverGoesUpstream(t *testing.T) {
 	}
 }
 
-func TestContinuityThatCannotBeKeptIsRefused(t *testing.T) {
+func TestInvalidContinuityIsRefused(t *testing.T) {
 	h := build(t)
 	long := strings.Repeat("k", 5000)
 	for _, s := range surfaces {

@@ -109,11 +109,11 @@ func readEvents(t testing.TB, from io.Reader, events int) string {
 
 // A whole answer is read before it is sent; a client that leaves meanwhile has received nothing, and what had arrived
 // is kept.
-func TestAWholeAnswerThatNobodyWaitsForAnyMoreIsKeptAsFarAsItCame(t *testing.T) {
-	onEveryTransport(t, aWholeAnswerThatNobodyWaitsForAnyMoreIsKeptAsFarAsItCame)
+func TestACompleteAnswerWithoutAClientIsKeptAsFarAsItArrived(t *testing.T) {
+	onEveryTransport(t, aCompleteAnswerWithoutAClientIsKeptAsFarAsItArrived)
 }
 
-func aWholeAnswerThatNobodyWaitsForAnyMoreIsKeptAsFarAsItCame(t *testing.T, on transportPlan) {
+func aCompleteAnswerWithoutAClientIsKeptAsFarAsItArrived(t *testing.T, on transportPlan) {
 	const part = `{"id":"chatcmpl-1","choices":[{"message":{"content":"as far as`
 	arrived := make(chan struct{})
 	up := newUpstream(t, func(c *upstreamCall) {

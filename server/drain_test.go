@@ -67,11 +67,11 @@ func aDrainLetsOpenAnswersFinish(t *testing.T, on transportPlan) {
 	}
 }
 
-func TestADrainCutsWhatDoesNotFinishInTheSurfacesOwnWay(t *testing.T) {
-	onEveryTransport(t, aDrainCutsWhatDoesNotFinishInTheSurfacesOwnWay)
+func TestADrainEndsUnfinishedAnswersInTheSurfacesOwnWay(t *testing.T) {
+	onEveryTransport(t, aDrainEndsUnfinishedAnswersInTheSurfacesOwnWay)
 }
 
-func aDrainCutsWhatDoesNotFinishInTheSurfacesOwnWay(t *testing.T, on transportPlan) {
+func aDrainEndsUnfinishedAnswersInTheSurfacesOwnWay(t *testing.T, on transportPlan) {
 	h := build(t, on, func(p *plan) {
 		p.server.DrainTimeout = 50 * time.Millisecond
 		p.server.AbortWithin(timeout)
@@ -183,7 +183,7 @@ func noConnectionOutlivesTheDrain(t *testing.T, on transportPlan) {
 	}
 }
 
-func TestReadinessGoesDownWithTheDrain(t *testing.T) {
+func TestReadinessFailsDuringTheDrain(t *testing.T) {
 	h := build(t)
 	if a := h.do(http.MethodGet, "/readyz", ""); a.status != 200 {
 		t.Errorf("ready: %d", a.status)
@@ -217,7 +217,7 @@ func TestAServerCanBeStoppedAtAnyMoment(t *testing.T) {
 }
 
 // What others open in the moment in which a server closes its listeners stays open.
-func TestAServerThatEndsClosesWhatIsItsOwn(t *testing.T) {
+func TestAServerThatEndsClosesItsResources(t *testing.T) {
 	h := build(t)
 	opening, ended := context.WithCancel(context.Background())
 	var others sync.WaitGroup
@@ -248,11 +248,11 @@ func TestAServerThatEndsClosesWhatIsItsOwn(t *testing.T) {
 }
 
 // A request that comes on an open connection while the server drains is told to come again.
-func TestARequestDuringTheDrainIsToldToComeAgain(t *testing.T) {
-	onEveryTransport(t, aRequestDuringTheDrainIsToldToComeAgain)
+func TestARequestDuringTheDrainIsAskedToRetry(t *testing.T) {
+	onEveryTransport(t, aRequestDuringTheDrainIsAskedToRetry)
 }
 
-func aRequestDuringTheDrainIsToldToComeAgain(t *testing.T, on transportPlan) {
+func aRequestDuringTheDrainIsAskedToRetry(t *testing.T, on transportPlan) {
 	finish := make(chan struct{})
 	up := newUpstream(t, func(c *upstreamCall) {
 		first, rest, _ := strings.Cut(chatStream, "\n\n")
@@ -298,7 +298,7 @@ func aRequestDuringTheDrainIsToldToComeAgain(t *testing.T, on transportPlan) {
 }
 
 // Load balancers look at readiness now and then. Until they have, requests come and are served.
-func TestReadinessGoesDownBeforeTheDrain(t *testing.T) { onEveryTransport(t, readinessBeforeTheDrain) }
+func TestReadinessFailsBeforeTheDrain(t *testing.T) { onEveryTransport(t, readinessBeforeTheDrain) }
 
 func readinessBeforeTheDrain(t *testing.T, on transportPlan) {
 	// What is asked has to come before the delay is over. Where it does not, because the machine has no time for it, it is

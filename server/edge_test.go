@@ -37,11 +37,11 @@ func aClientOfHTTP10GetsNoChunks(t *testing.T, on transportPlan) {
 	}
 }
 
-func TestAClientMayAskBeforeItSendsItsBody(t *testing.T) {
-	onEveryTransport(t, aClientMayAskBeforeItSendsItsBody)
+func TestAClientMayExpectContinueBeforeItsBody(t *testing.T) {
+	onEveryTransport(t, aClientMayExpectContinueBeforeItsBody)
 }
 
-func aClientMayAskBeforeItSendsItsBody(t *testing.T, on transportPlan) {
+func aClientMayExpectContinueBeforeItsBody(t *testing.T, on transportPlan) {
 	h := build(t, on)
 	conn := h.dial()
 	body := messages.body(`text "hi"`, false)

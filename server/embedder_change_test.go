@@ -14,7 +14,7 @@ import (
 
 // A program that is told of another embedder than the one that made its vectors does not start, and says what to do; once
 // that is done it starts, and searches go by the new vectors.
-func TestAChangeOfEmbedderIsForAPersonToAgreeTo(t *testing.T) {
+func TestAChangeOfEmbedderNeedsConsent(t *testing.T) {
 	up, err := provider.Start(provider.Options{Keep: -1, FreshIDs: true})
 	ok(t, err)
 	defer func() { ok(t, up.Close()) }()
@@ -61,7 +61,7 @@ func TestAChangeOfEmbedderIsForAPersonToAgreeTo(t *testing.T) {
 
 // Without an embedder, as by default, nothing is embedded and searches go by words; the vectors that a store has stay, and
 // are completed when their embedder is named again.
-func TestVectorsBySpellingAreMadeWhereTheyAreAskedFor(t *testing.T) {
+func TestVectorsBySpellingAreMadeOnRequest(t *testing.T) {
 	up, err := provider.Start(provider.Options{Keep: -1, FreshIDs: true})
 	ok(t, err)
 	defer func() { ok(t, up.Close()) }()

@@ -49,7 +49,7 @@ func ill(t *testing.T, s surface, serve func(*upstreamCall), changes ...func(*pl
 	}}, changes...)...), asked
 }
 
-func TestAnotherModelStandsInForOneWhoseProviderCannotAnswer(t *testing.T) {
+func TestAnotherModelReplacesOneWhoseProviderCannotAnswer(t *testing.T) {
 	for _, s := range generating {
 		var illness atomic.Pointer[func(*upstreamCall)]
 		h, asked := ill(t, s, func(c *upstreamCall) { (*illness.Load())(c) })
@@ -94,7 +94,7 @@ func TestAnotherModelStandsInForOneWhoseProviderCannotAnswer(t *testing.T) {
 	}
 }
 
-func TestNobodyStandsInForARequestThatIsAtFault(t *testing.T) {
+func TestNoFallbackIsUsedForAnInvalidRequest(t *testing.T) {
 	for _, s := range generating {
 		h, asked := ill(t, s, func(c *upstreamCall) { c.write(full(400, "", s.errorBody("invalid_request_error", "no such thing"))) })
 		for _, stream := range []bool{false, true} {
@@ -109,7 +109,7 @@ func TestNobodyStandsInForARequestThatIsAtFault(t *testing.T) {
 	}
 }
 
-func TestNobodyStandsInOnceTheAnswerHasBegun(t *testing.T) {
+func TestNoFallbackIsUsedOnceTheAnswerHasBegun(t *testing.T) {
 	h, _ := ill(t, chat, func(c *upstreamCall) {
 		first, _, _ := strings.Cut(chatStream, "\n\n")
 		c.chunked()
@@ -123,7 +123,7 @@ func TestNobodyStandsInOnceTheAnswerHasBegun(t *testing.T) {
 }
 
 // A stream may begin with its error, which says the same as a status would have.
-func TestAStreamThatBeginsWithAnErrorIsLeftToAnotherModel(t *testing.T) {
+func TestAStreamThatBeginsWithAnErrorFallsBackToAnotherModel(t *testing.T) {
 	h, _ := ill(t, messages, func(c *upstreamCall) {
 		c.stream("event: error\ndata: " + messages.errorBody("overloaded_error", "full") + "\n\n")
 	})
@@ -136,7 +136,7 @@ func TestAStreamThatBeginsWithAnErrorIsLeftToAnotherModel(t *testing.T) {
 	}
 }
 
-func TestWhenNobodyCanStandInTheClientHearsOfTheModelThatItAskedFor(t *testing.T) {
+func TestWhenAllFallbacksFailTheClientGetsTheErrorOfItsModel(t *testing.T) {
 	for _, s := range generating {
 		h, _ := ill(t, s, func(c *upstreamCall) {
 			c.write(full(529, "Retry-After: 7\r\n", s.errorBody("overloaded_error", "come back later")))
@@ -155,7 +155,7 @@ func TestWhenNobodyCanStandInTheClientHearsOfTheModelThatItAskedFor(t *testing.T
 	}
 }
 
-func TestModelsStandInInTheirOrder(t *testing.T) {
+func TestFallbacksAreUsedInOrder(t *testing.T) {
 	refused := newUpstream(t, func(*upstreamCall) {})
 	h, _ := ill(t, chat, func(*upstreamCall) {}, func(p *plan) {
 		refused.servesAs(p, "anthropic")
@@ -197,7 +197,7 @@ func TestAClientsOwnCredentialStaysWithItsProvider(t *testing.T) {
 	}
 }
 
-func TestWithoutAChainNobodyStandsIn(t *testing.T) {
+func TestWithoutAChainThereIsNoFallback(t *testing.T) {
 	h, _ := ill(t, chat, func(c *upstreamCall) { c.write(full(500, "", chat.errorBody("server_error", "down"))) },
 		func(p *plan) { p.router.Fallbacks = nil })
 	a := h.post(chat.path, chat.body("", false))
@@ -211,7 +211,7 @@ func TestWithoutAChainNobodyStandsIn(t *testing.T) {
 }
 
 // Vectors of different models cannot be compared.
-func TestNoModelStandsInForEmbeddings(t *testing.T) {
+func TestEmbeddingsHaveNoFallback(t *testing.T) {
 	h, _ := ill(t, chat, func(c *upstreamCall) { c.write(full(500, "", chat.errorBody("server_error", "down"))) }, func(p *plan) {
 		p.router.Providers["gemini"] = router.ProviderConfig{Formats: []codec.Format{codec.Gemini, codec.Embeddings}}
 		p.router.Fallbacks = []router.Fallback{{Model: embeddings.model, To: []string{"gemini-embedding-001"}}}

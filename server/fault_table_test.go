@@ -144,7 +144,7 @@ func half(meant *http.Response) string {
 	return body[:len(body)*3/4]
 }
 
-func TestWhateverAProviderDoesWrongTheClientIsToldAndTheRecordShowsIt(t *testing.T) {
+func TestEveryFaultOfAProviderReachesTheClientAndTheRecord(t *testing.T) {
 	var h *house
 	var planned router.Config
 	var misbehave atomic.Pointer[fault]

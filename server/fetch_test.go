@@ -11,7 +11,7 @@ import (
 // Clients name pictures and documents by URL. Only the provider may fetch them: what the proxy can reach is not for
 // clients, nor what answers to its address. Providers' addresses come from the operator alone, and no redirect of theirs
 // is followed.
-func TestNothingThatAClientNamesIsFetchedByTheProxy(t *testing.T) {
+func TestTheProxyFetchesNoURLOfAClient(t *testing.T) {
 	tripwire, err := net.Listen("tcp", "127.0.0.1:0")
 	ok(t, err)
 	var connections atomic.Int32

@@ -16,7 +16,7 @@ func toGemini(s surface, stream bool) string {
 const geminiText = `data: {"candidates":[{"content":{"role":"model","parts":[{"text":"Half"}]},"index":0}],"modelVersion":"gemini-3.8-flash","responseId":"g1"}` + "\n\n"
 
 // A provider out of capacity may end its stream with a bare error. Clients wait and try again only if it keeps its class.
-func TestAnErrorBehindTheLastEventKeepsItsClass(t *testing.T) {
+func TestAnErrorAfterTheLastEventKeepsItsClass(t *testing.T) {
 	up := newUpstream(t, func(c *upstreamCall) {
 		c.stream(geminiText + `{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}`)
 	})

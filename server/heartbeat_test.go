@@ -25,11 +25,11 @@ func (s surface) withoutSigns(stream string) string {
 	return strings.ReplaceAll(numberedSign.ReplaceAllString(stream, ""), s.sign(), "")
 }
 
-func TestSignsOfLifeAreSentOnASilentStream(t *testing.T) {
-	onEveryTransport(t, signsOfLifeAreSentOnASilentStream)
+func TestHeartbeatsAreSentOnASilentStream(t *testing.T) {
+	onEveryTransport(t, heartbeatsAreSentOnASilentStream)
 }
 
-func signsOfLifeAreSentOnASilentStream(t *testing.T, on transportPlan) {
+func heartbeatsAreSentOnASilentStream(t *testing.T, on transportPlan) {
 	const begun = "event: message_start\ndata: {\"type\":\"message_start\"}\n\n"
 	for _, test := range []struct{ name, sent, arrives string }{
 		{"before the first event", "", ""},
@@ -77,9 +77,9 @@ func signsOfLifeAreSentOnASilentStream(t *testing.T, on transportPlan) {
 }
 
 // Signs of life come between events; without them the answer is the provider's own.
-func TestSignsOfLifeDisturbNothing(t *testing.T) { onEveryTransport(t, signsOfLifeDisturbNothing) }
+func TestHeartbeatsDisturbNothing(t *testing.T) { onEveryTransport(t, heartbeatsDisturbNothing) }
 
-func signsOfLifeDisturbNothing(t *testing.T, on transportPlan) {
+func heartbeatsDisturbNothing(t *testing.T, on transportPlan) {
 	h := build(t, on, func(p *plan) { p.server.Heartbeat = 4 * time.Millisecond })
 	for _, s := range generating {
 		body := s.body(`events 10; delay 12ms; burst 1`, true)
@@ -94,11 +94,11 @@ func signsOfLifeDisturbNothing(t *testing.T, on transportPlan) {
 }
 
 // A client that does not read must not keep the others from their signs of life.
-func TestAStalledClientHoldsUpNobodysSignsOfLife(t *testing.T) {
-	onEveryTransport(t, aStalledClientHoldsUpNobodysSignsOfLife)
+func TestAStalledClientDelaysNoOtherHeartbeats(t *testing.T) {
+	onEveryTransport(t, aStalledClientDelaysNoOtherHeartbeats)
 }
 
-func aStalledClientHoldsUpNobodysSignsOfLife(t *testing.T, on transportPlan) {
+func aStalledClientDelaysNoOtherHeartbeats(t *testing.T, on transportPlan) {
 	stalled := make(chan struct{})
 	up := newUpstream(t, func(c *upstreamCall) {
 		c.chunked()
@@ -133,7 +133,7 @@ func aStalledClientHoldsUpNobodysSignsOfLife(t *testing.T, on transportPlan) {
 // Clients count the events of a Responses stream, and some resume after the newest. A sign of life has the number of the
 // event before it, no matter who numbers the events; the failure that ends a broken stream goes on after the last, as a part of the
 // response that the provider began.
-func TestSignsOfLifeAndFailuresGoOnCounting(t *testing.T) {
+func TestHeartbeatsAndFailuresContinueTheNumbering(t *testing.T) {
 	for _, test := range []struct {
 		name, model, request string
 		begins, goesOn       []string

@@ -19,7 +19,7 @@ const hostileAttackers = 2
 const hostileSlowdown = 2
 
 // A measurement, for a machine that has nothing else to do: make hostile.
-func TestLegitimateTrafficKeepsItsLatencyBesideAttackers(t *testing.T) {
+func TestLegitimateTrafficKeepsItsLatencyDuringAttacks(t *testing.T) {
 	if os.Getenv("MNEME_HOSTILE") == "" {
 		t.Skip("set MNEME_HOSTILE, or use make hostile")
 	}

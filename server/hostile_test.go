@@ -315,7 +315,7 @@ func besiege(t *testing.T, on transportPlan, timeout time.Duration) *besieged {
 	})}
 }
 
-func TestHostileRequestsGetTheirAnswerAndHarmNobody(t *testing.T) {
+func TestHostileRequestsAreAnsweredAndHarmNobody(t *testing.T) {
 	table := hostiles() // takes seconds to make
 	onEveryTransport(t, func(t *testing.T, on transportPlan) { hostileRequests(t, on, table) })
 }
@@ -356,7 +356,7 @@ func (h *besieged) withstands(t *testing.T, table []hostile) (tooSlow []hostile)
 }
 
 // What comes to a port with TLS and is none.
-func TestWhatIsNoTLSGetsNoFurther(t *testing.T) {
+func TestConnectionsWithoutTLSAreClosed(t *testing.T) {
 	h := besiege(t, overTLS(t), hostileTimeout)
 	for _, row := range []struct{ name, send, want string }{
 		{"plain HTTP", "{head}{length}\r\n{body}", "HTTP/1.0 400 "},

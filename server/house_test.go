@@ -138,10 +138,10 @@ func TestWithoutPollingTheSameHolds(t *testing.T) {
 		"a drain":                        aDrainLetsOpenAnswersFinish,
 		"idle connections":               aDrainDoesNotWaitForIdleConnections,
 		"a body over the limit":          aBodyOverTheLimitIsRefused,
-		"a flood behind a request":       aFloodBehindARequestEndsTheConnection,
+		"a flood behind a request":       aFloodAfterARequestEndsTheConnection,
 		"connections are bounded":        connectionsInTotal,
 		"connections are used again":     connectionsAreUsedAgain,
-		"a slow reader slows a provider": aSlowReaderSlowsItsProviderAndNothingPilesUp,
+		"a slow reader slows a provider": aSlowReaderSlowsItsProviderAndNothingIsBuffered,
 	} {
 		t.Run(name, func(t *testing.T) { story(t, withoutPolling) })
 	}

@@ -55,7 +55,7 @@ func (h *house) monthTokens(id string) int64 {
 	return -1
 }
 
-func TestRequestsOverTheLimitOfTheirKeyAreToldWhenToComeBack(t *testing.T) {
+func TestRequestsOverTheLimitOfTheirKeyAreToldWhenToRetry(t *testing.T) {
 	h, clock := timed(t)
 	other := h.key
 	for _, s := range surfaces {
@@ -84,7 +84,7 @@ func TestRequestsOverTheLimitOfTheirKeyAreToldWhenToComeBack(t *testing.T) {
 	}
 }
 
-func TestAnswersSayHowFarTheLimitsAre(t *testing.T) {
+func TestAnswersReportWhatIsLeftOfTheLimits(t *testing.T) {
 	h, _ := timed(t)
 	for _, s := range surfaces {
 		for _, stream := range []bool{false, true} {
@@ -133,7 +133,7 @@ func TestTokensCountAsTheProviderCountsThem(t *testing.T) {
 	}
 }
 
-func TestExchangesAtATimeAreLimited(t *testing.T) {
+func TestConcurrentExchangesAreLimited(t *testing.T) {
 	h, _ := timed(t, func(p *plan) { p.server.Heartbeat = 10 * time.Millisecond }) // the first exchange is seen to be open by its sign of life
 	h.limit(store.Limits{Concurrent: 1})
 	ctx, leave := context.WithCancel(context.Background())

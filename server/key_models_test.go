@@ -9,7 +9,7 @@ import (
 )
 
 // A key with a list of models is held to it on every surface, before anybody is asked, and its lists show no others.
-func TestAKeyAsksForItsModelsAlone(t *testing.T) {
+func TestAKeyMayUseOnlyItsModels(t *testing.T) {
 	h := build(t)
 	secret, key, err := h.store.Keys().Create("acme", store.ScopeWrite, "narrow", func(k *store.Key) { k.Models = store.Models{"gpt-4.1", "claude-*"} })
 	ok(t, err)

@@ -81,7 +81,7 @@ func aHeadOverTheLimitIsRefused(t *testing.T, on transportPlan) {
 	}
 }
 
-func TestAMalformedBodyIsToldItsPosition(t *testing.T) {
+func TestTheErrorOfAMalformedBodyHasAPosition(t *testing.T) {
 	h := build(t)
 	for _, s := range surfaces {
 		for _, test := range []struct{ body, says string }{
@@ -250,9 +250,11 @@ func bodiesShareABudget(t *testing.T, on transportPlan) {
 }
 
 // Some clients are slow on purpose. Each byte they send would start a read time-out again.
-func TestARequestThatDripsInIsCutOff(t *testing.T) { onEveryTransport(t, aRequestThatDripsInIsCutOff) }
+func TestARequestThatArrivesTooSlowlyIsCutOff(t *testing.T) {
+	onEveryTransport(t, aRequestThatArrivesTooSlowlyIsCutOff)
+}
 
-func aRequestThatDripsInIsCutOff(t *testing.T, on transportPlan) {
+func aRequestThatArrivesTooSlowlyIsCutOff(t *testing.T, on transportPlan) {
 	h := build(t, on, func(p *plan) { p.server.ReadTimeout = 300 * time.Millisecond })
 	request := h.raw(chat, chat.body(`text "hi"`, false))
 	for name, before := range map[string]string{"the first request": "", "a later request": request} {
@@ -301,11 +303,11 @@ func (h *house) dialPatiently(request string) (conn net.Conn) {
 }
 
 // What a client sends behind the request that is being handled must not pile up in memory.
-func TestAFloodBehindARequestEndsTheConnection(t *testing.T) {
-	onEveryTransport(t, aFloodBehindARequestEndsTheConnection)
+func TestAFloodAfterARequestEndsTheConnection(t *testing.T) {
+	onEveryTransport(t, aFloodAfterARequestEndsTheConnection)
 }
 
-func aFloodBehindARequestEndsTheConnection(t *testing.T, on transportPlan) {
+func aFloodAfterARequestEndsTheConnection(t *testing.T, on transportPlan) {
 	h := build(t, on)
 	conn := h.dial()
 	_, err := io.WriteString(conn, h.raw(chat, chat.body(`delay header=1h`, true)))
@@ -327,11 +329,11 @@ func aFloodBehindARequestEndsTheConnection(t *testing.T, on transportPlan) {
 }
 
 // A reader that takes nothing holds up its provider and nothing else.
-func TestASlowReaderSlowsItsProviderAndNothingPilesUp(t *testing.T) {
-	onEveryTransport(t, aSlowReaderSlowsItsProviderAndNothingPilesUp)
+func TestASlowReaderSlowsItsProviderAndNothingIsBuffered(t *testing.T) {
+	onEveryTransport(t, aSlowReaderSlowsItsProviderAndNothingIsBuffered)
 }
 
-func aSlowReaderSlowsItsProviderAndNothingPilesUp(t *testing.T, on transportPlan) {
+func aSlowReaderSlowsItsProviderAndNothingIsBuffered(t *testing.T, on transportPlan) {
 	stalled := make(chan int, 1)
 	up := newUpstream(t, func(c *upstreamCall) {
 		if c.request.URL.Path != chat.path {

@@ -40,7 +40,7 @@ func (h *house) find(key, request string) (status int, found search.Answer, text
 }
 
 // What a client has just been answered on any surface is found by a search that waits for it, and by no other account.
-func TestWhatWasJustAnsweredIsFound(t *testing.T) {
+func TestAFreshAnswerIsFound(t *testing.T) {
 	h := searching(t)
 	h.account("globex")
 	stranger := h.createKey("globex", store.AllScopes)
@@ -63,7 +63,7 @@ func TestWhatWasJustAnsweredIsFound(t *testing.T) {
 }
 
 // A history that is sent again with every request is found once: in the turn that said it.
-func TestAHistorySentAgainIsFoundOnce(t *testing.T) {
+func TestAResentHistoryIsFoundOnce(t *testing.T) {
 	h := searching(t)
 	first := sim("tell of the axolotl", "It regrows limbs.")
 	session := h.session(chat.path, chat.said(chat.model, "", first), "X-Service-Chat-Key", "k")
@@ -74,7 +74,7 @@ func TestAHistorySentAgainIsFoundOnce(t *testing.T) {
 	}
 }
 
-func TestSearchesAreAnsweredForThoseWhoMayRead(t *testing.T) {
+func TestSearchesNeedTheScopeReadAndAValidQuery(t *testing.T) {
 	h := searching(t)
 	writer := h.createKey("acme", store.ScopeWrite)
 	for name, c := range map[string]struct {
@@ -106,7 +106,7 @@ func TestSearchesAreAnsweredForThoseWhoMayRead(t *testing.T) {
 }
 
 // An erased conversation is on no path of the memory any more: no list, search, export or backup.
-func TestWhatIsErasedIsShownNowhere(t *testing.T) {
+func TestErasedDataIsShownNowhere(t *testing.T) {
 	const secret = "marmalade"
 	h := searching(t)
 	kept := h.post(chat.path, chat.said(chat.model, "", sim("something harmless", "noted"))).exchange()

@@ -111,7 +111,7 @@ func TestAConversationCanBeFoundReadAndNamed(t *testing.T) {
 	}
 }
 
-func TestWhatWasTakenForOneConversationCanBeTakenApartAndPutTogether(t *testing.T) {
+func TestAConversationCanBeSplitAndMerged(t *testing.T) {
 	h := remembering(t)
 	key := []string{"X-Service-Chat-Key", "k"}
 	session := h.session(chat.path, chat.said(chat.model, "", sim("one", "1")), key...)
@@ -144,7 +144,7 @@ func (h *house) erased(id string) (e api.Erasure) {
 	return e
 }
 
-func TestErasuresComeWithAReceipt(t *testing.T) {
+func TestErasuresReturnAReceipt(t *testing.T) {
 	h := remembering(t)
 	var exchanges []string
 	for _, key := range []string{"a", "a", "b"} {
@@ -280,7 +280,7 @@ func TestScopesDecideWhatAKeyMayDo(t *testing.T) {
 	h.ask(401, "GET", "/sessions", "")
 }
 
-func TestSlipsInParametersAreTold(t *testing.T) {
+func TestMistakesInParametersAreReported(t *testing.T) {
 	h := remembering(t)
 	for path, param := range map[string]string{
 		"/sessions?limit=0": "limit", "/sessions?limit=101": "limit", "/sessions?order=up": "order", "/sessions?since=yesterday": "since",
@@ -384,7 +384,7 @@ func (l *tail) next() (id, name, exchange string) {
 	return
 }
 
-func TestATailTellsWhatHappensAndGoesOnWhereItEnded(t *testing.T) {
+func TestATailShowsEventsAndResumesWhereItEnded(t *testing.T) {
 	h := remembering(t)
 	live := h.tail(t)
 	hello := chat.said(chat.model, "", sim("hello", "hi"))
@@ -417,7 +417,7 @@ func TestATailTellsWhatHappensAndGoesOnWhereItEnded(t *testing.T) {
 	h.key = acme
 }
 
-func TestATailIsOfTheSessionsAndKeysThatAreAskedFor(t *testing.T) {
+func TestATailIsFilteredBySessionAndKey(t *testing.T) {
 	h := remembering(t)
 	mine, theirs := h.key, h.createKey("acme", store.AllScopes)
 	say := func(key, conversation string) (exchange string) {
@@ -562,10 +562,10 @@ func TestNoPathOfTheMemoryShowsAnotherAccount(t *testing.T) {
 			{"", `{"sessions":["` + session + `"],"dry_run":true}`, 200}, {"", `{"chat_key":"` + secret + `","dry_run":true}`, 200}, {"", `{"all":true,"dry_run":true}`, 200},
 		},
 		"GET /v1/memory/erasures/{id}": {{"", "", 404}},
-		"POST /v1/memory/search":       {}, // TestWhatWasJustAnsweredIsFound, with an index
-		"POST /v1/memory/recall":       {}, // TestWhatAnEarlierSessionSaidIsRecalledInItsProjectAlone, with two accounts
+		"POST /v1/memory/search":       {}, // TestAFreshAnswerIsFound, with an index
+		"POST /v1/memory/recall":       {}, // TestAnEarlierSessionIsRecalledOnlyInItsProject, with two accounts
 		"GET /v1/memory/stats":         {{"", "", 200}},
-		"GET /v1/memory/events":        {}, // TestATailTellsWhatHappensAndGoesOnWhereItEnded, with two accounts
+		"GET /v1/memory/events":        {}, // TestATailShowsEventsAndResumesWhereItEnded, with two accounts
 		"GET /v1/memory/export.jsonl": {
 			{"", "", 200}, {"?session=" + session, "", 200}, {"?exchange=" + exchange, "", 200}, {"?chat_key=" + secret, "", 200},
 		},
@@ -650,7 +650,7 @@ func TestPagesOfOtherSitesGetNoMemory(t *testing.T) {
 	}
 }
 
-func TestTheContextOfARequestCountsTheInstructionsThatOpenIt(t *testing.T) {
+func TestTheContextOfARequestCountsItsOpeningInstructions(t *testing.T) {
 	h := remembering(t)
 	instructions := strings.Repeat("Be brief. ", 50)
 	for name, body := range map[string]string{
@@ -667,7 +667,7 @@ func TestTheContextOfARequestCountsTheInstructionsThatOpenIt(t *testing.T) {
 	}
 }
 
-func TestTheContextOfARequestCountsWhatItsClientWoveIn(t *testing.T) {
+func TestTheContextOfARequestCountsWhatItsClientAdded(t *testing.T) {
 	h := remembering(t)
 	reminder := "<system-reminder>" + strings.Repeat("The list is empty. ", 20) + "</system-reminder>"
 	environment := "<environment_context><cwd>/src</cwd></environment_context>"
@@ -698,7 +698,7 @@ func TestTheContextOfARequestCountsWhatItsClientWoveIn(t *testing.T) {
 	}
 }
 
-func TestTheContextOfABranchIsComparedWithTheTurnThatItGoesOnFrom(t *testing.T) {
+func TestTheContextOfABranchIsComparedWithTheTurnThatItContinues(t *testing.T) {
 	h := remembering(t)
 	say := func(words ...string) *answer {
 		return h.post(chat.path, chat.said(chat.model, "Be brief.", words...), "X-Service-Chat-Key", "k")

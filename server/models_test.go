@@ -13,7 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/router"
 )
 
-func TestModelsAreListedAsTheClientReadsThem(t *testing.T) {
+func TestModelsAreListedInTheFormOfTheClient(t *testing.T) {
 	h := build(t, func(p *plan) { p.router.Aliases = []router.Alias{{Model: "my-model", To: "gpt-4.1"}} })
 	openai, anthropicClient := h.openai(), h.anthropic()
 

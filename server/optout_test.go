@@ -6,7 +6,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-func TestAnExchangeStaysOffTheRecordWhereTheAccountAllowsIt(t *testing.T) {
+func TestAnExchangeStaysOffTheRecordIfTheAccountAllowsIt(t *testing.T) {
 	h := build(t, func(p *plan) { p.server.OptOut = []string{"private"} })
 	h.account("private")
 	keys := map[string]string{"acme": h.key, "private": h.createKey("private", store.ScopeWrite)}

@@ -64,7 +64,7 @@ func bytesGoThroughUntouchedBothWays(t *testing.T, on transportPlan) {
 
 // Where the operator wants exact counts, a client of Chat that did not ask for usage gets none, wherever the provider puts
 // it, and the record has it.
-func TestUsageIsAskedForAndKeptFromTheClient(t *testing.T) {
+func TestUsageIsRequestedAndHiddenFromTheClient(t *testing.T) {
 	h := build(t, func(p *plan) { p.server.AskUsage = true })
 	for _, members := range []string{"", `"stream_options":{}`, `"stream_options":null`, `"stream_options":{"include_obfuscation":false,"include_usage":false}`} {
 		for _, script := range []string{`text "hi"; usage input=100 cached=40 output=9`, `text "hi"; usage input=100 cached=40 output=9; one-byte; crlf`} {
@@ -91,11 +91,11 @@ func TestUsageIsAskedForAndKeptFromTheClient(t *testing.T) {
 	}
 }
 
-func TestOddButValidRequestsGoUpstreamAsTheyAre(t *testing.T) {
-	onEveryTransport(t, oddButValidRequestsGoUpstreamAsTheyAre)
+func TestOddButValidRequestsGoUpstreamUnchanged(t *testing.T) {
+	onEveryTransport(t, oddButValidRequestsGoUpstreamUnchanged)
 }
 
-func oddButValidRequestsGoUpstreamAsTheyAre(t *testing.T, on transportPlan) {
+func oddButValidRequestsGoUpstreamUnchanged(t *testing.T, on transportPlan) {
 	h := build(t, on)
 	for _, s := range surfaces {
 		plain := s.body(`text "hi"`, false)
@@ -117,7 +117,7 @@ func oddButValidRequestsGoUpstreamAsTheyAre(t *testing.T, on transportPlan) {
 	}
 }
 
-func TestAnAliasIsTheOnlyOtherSplice(t *testing.T) {
+func TestBodiesChangeOtherwiseOnlyForAliases(t *testing.T) {
 	h := build(t, func(p *plan) {
 		for _, s := range surfaces {
 			p.router.Aliases = append(p.router.Aliases, router.Alias{Model: "my-" + s.name, To: s.model})
@@ -183,11 +183,11 @@ func eventsArriveAsTheyAreSent(t *testing.T, on transportPlan) {
 	}
 }
 
-func TestBytesBehindTheTerminalEventArriveAndHoldNothingUp(t *testing.T) {
-	onEveryTransport(t, bytesBehindTheTerminalEventArriveAndHoldNothingUp)
+func TestBytesAfterTheTerminalEventArriveAndDelayNothing(t *testing.T) {
+	onEveryTransport(t, bytesAfterTheTerminalEventArriveAndDelayNothing)
 }
 
-func bytesBehindTheTerminalEventArriveAndHoldNothingUp(t *testing.T, on transportPlan) {
+func bytesAfterTheTerminalEventArriveAndDelayNothing(t *testing.T, on transportPlan) {
 	tail := ": bye\n\ndata: {\"behind\":true}\n\nrest without an end"
 	up := newUpstream(t, func(c *upstreamCall) {
 		c.stream(chatStream + tail)
@@ -200,7 +200,7 @@ func bytesBehindTheTerminalEventArriveAndHoldNothingUp(t *testing.T, on transpor
 }
 
 // A provider that keeps its stream open behind the terminal event does not keep the client waiting for the end for long.
-func TestAStreamEndsSoonBehindItsTerminalEvent(t *testing.T) {
+func TestAStreamEndsSoonAfterItsTerminalEvent(t *testing.T) {
 	up := newUpstream(t, func(c *upstreamCall) {
 		c.stream(chatStream)
 		<-c.gone

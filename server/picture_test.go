@@ -122,7 +122,7 @@ func TestAPictureOfAnAnswerIsReadFromTheRecord(t *testing.T) {
 	}
 }
 
-func TestAPictureThatIsTooLargeIsNotGiven(t *testing.T) {
+func TestAPictureThatIsTooLargeIsRefused(t *testing.T) {
 	h := remembering(t)
 	large := base64.StdEncoding.EncodeToString(append(picture(t, 9, 9), make([]byte, 21<<20)...))
 	a := h.post(chat.path, `{"model":"`+chat.model+`","messages":[{"role":"user","content":[{"type":"text","text":"Look. [[sim: text \"So.\"]]"},{"type":"image_url","image_url":{"url":"data:image/png;base64,`+large+`"}}]}]}`)

@@ -73,7 +73,7 @@ func wantHeaders(t *testing.T, a *answer, want map[string]string) {
 }
 
 // The error that a client gets when no stand-in could answer either is that of the model it asked for, and so are the limits.
-func TestTheLimitsInAnErrorAreThoseOfTheModelThatWasAskedFor(t *testing.T) {
+func TestTheLimitsInAnErrorAreThoseOfTheRequestedModel(t *testing.T) {
 	h, _ := ill(t, chat, func(c *upstreamCall) {
 		c.write(full(429, "X-Ratelimit-Remaining-Requests: 0\r\n", chat.errorBody("rate_limit_error", "slow down")))
 	}, func(p *plan) {

@@ -98,7 +98,7 @@ func letters(text string) string {
 
 // A provider that quotes the credential it was called with, in any place of any answer, tells nobody: not who reads the
 // record, the log or the traces, and no client in an error or a header.
-func TestACredentialThatAProviderQuotesStaysSecret(t *testing.T) {
+func TestACredentialQuotedByAProviderStaysSecret(t *testing.T) {
 	inner, err := provider.Start(provider.Options{})
 	ok(t, err)
 	defer func() { ok(t, inner.Close()) }()

@@ -8,7 +8,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/volume"
 )
 
-func TestAServerThatRefusesExchangesForWantOfSpaceIsNotReady(t *testing.T) {
+func TestAServerWithoutSpaceForExchangesIsNotReady(t *testing.T) {
 	h := build(t, func(p *plan) {
 		space, err := volume.SpaceOf(p.store.Dir)
 		if err != nil {
@@ -21,7 +21,7 @@ func TestAServerThatRefusesExchangesForWantOfSpaceIsNotReady(t *testing.T) {
 	}
 }
 
-func TestReadinessTellsHowProvidersAreWithoutTheirAddresses(t *testing.T) {
+func TestReadinessShowsProvidersWithoutTheirAddresses(t *testing.T) {
 	h := build(t, func(*plan) {})
 	a := h.do(http.MethodGet, "/readyz?verbose", "")
 	if a.status != 200 || !strings.HasPrefix(a.body, "ready\n") || !strings.Contains(a.body, ": 1 of 1 endpoints take calls\n") || strings.Contains(a.body, "127.0.0.1") {

@@ -44,7 +44,7 @@ func askedIn(prompt, directory string) string {
 	return fmt.Sprintf(`{"prompt":%s,"cwd":%s}`, quoted(prompt), quoted(directory))
 }
 
-func TestWhatAnEarlierSessionSaidIsRecalledInItsProjectAlone(t *testing.T) {
+func TestAnEarlierSessionIsRecalledOnlyInItsProject(t *testing.T) {
 	h := searching(t)
 	h.account("globex")
 	stranger := h.createKey("globex", store.AllScopes)
@@ -245,7 +245,7 @@ func TestAnAgentKeepsNotesAndForgets(t *testing.T) {
 }
 
 // In requests, too: the provider sees the text, the record says so, the client and the index do not see it.
-func TestARequestIsGivenWhatIsRecalledWhereItAsks(t *testing.T) {
+func TestARequestGetsRecalledTextIfItAsks(t *testing.T) {
 	for _, s := range generating {
 		t.Run(s.name, func(t *testing.T) {
 			h := searching(t)
@@ -278,7 +278,7 @@ func TestARequestIsGivenWhatIsRecalledWhereItAsks(t *testing.T) {
 }
 
 // A key can have it for all its requests, or for none.
-func TestAKeySaysWhetherItsRequestsAreGivenWhatIsRecalled(t *testing.T) {
+func TestAKeyDecidesWhetherItsRequestsGetRecalledText(t *testing.T) {
 	h := searching(t)
 	h.inShop("monday", "Why does ErrLockTimeout come up?", "The retry in pkg/lock/wait.go runs while the lease is held.")
 	h.find(h.key, `{"newest":true}`)
@@ -305,7 +305,7 @@ func TestAKeySaysWhetherItsRequestsAreGivenWhatIsRecalled(t *testing.T) {
 }
 
 // A conversation that goes on by the id of an answer, at a provider that does not know it, is sent as it was sent before.
-func TestAConversationByIDsGetsBackWhatWasRecalled(t *testing.T) {
+func TestAConversationByIDsGetsItsRecalledTextAgain(t *testing.T) {
 	h := searching(t)
 	h.inShop("monday", "Why does ErrLockTimeout come up?", "The retry in pkg/lock/wait.go runs while the lease is held.")
 	h.find(h.key, `{"newest":true}`)
@@ -349,7 +349,7 @@ func TestErasedTextLeavesEarlierTurns(t *testing.T) {
 
 // The memory of a body with recalled text serves other requests afterwards. A provider that answers before it has read all, and
 // then reads on, gets nothing of theirs.
-func TestABodyWithRecalledTextCarriesNothingOfOtherRequests(t *testing.T) {
+func TestABodyWithRecalledTextHasNothingOfOtherRequests(t *testing.T) {
 	const clients, size = 4, 6 << 20 // more than the sockets on the way hold
 	word := func(client int) string { return fmt.Sprintf("client-%d,", client) }
 	var asked, whole atomic.Int64

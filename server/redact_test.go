@@ -130,7 +130,7 @@ func TestALongAnswerIsMaskedInEveryPart(t *testing.T) {
 	}
 }
 
-func TestWhatIsImportedIsMaskedToo(t *testing.T) {
+func TestImportedTextIsMaskedToo(t *testing.T) {
 	from := build(t, func(p *plan) { p.store.Redact = nil; p.server.Log = nil })
 	a := from.post(chat.path, chat.body(`text "it is `+aKey+`" size=3`, true), "X-Service-Chat-Key", aKey)
 	h := discreet(t)

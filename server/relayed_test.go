@@ -25,7 +25,7 @@ func sayingMore(t *testing.T, status int, contentType, lines string) *house {
 }
 
 // What a provider says too much of is left out, and what clients act on is not.
-func TestTheHeaderOfAProviderIsHandedOnWithinBounds(t *testing.T) {
+func TestTheHeaderOfAProviderIsPassedOnWithinLimits(t *testing.T) {
 	var many, long strings.Builder
 	for i := range 200 {
 		fmt.Fprintf(&many, "Openai-Field-%03d: %d\r\n", i, i)

@@ -37,7 +37,7 @@ func (c *handClock) pass(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-func TestAProviderThatKeepsFailingIsLeftAloneUntilItsPauseIsOver(t *testing.T) {
+func TestAFailingProviderIsNotCalledUntilItsPauseIsOver(t *testing.T) {
 	clock := &handClock{now: time.Now()}
 	var well atomic.Bool
 	var asked atomic.Int32
@@ -101,7 +101,7 @@ func TestAProviderThatKeepsFailingIsLeftAloneUntilItsPauseIsOver(t *testing.T) {
 	state(0)
 }
 
-func TestWhileABreakerIsOpenTheStandInAnswersAtOnce(t *testing.T) {
+func TestWhileABreakerIsOpenTheFallbackAnswersAtOnce(t *testing.T) {
 	h, asked := ill(t, chat, func(*upstreamCall) {}, func(p *plan) {
 		p.router.Clock = &handClock{now: time.Now()}
 		p.router.Breaker = router.Breaker{Failures: 2, Pause: time.Minute}
@@ -149,7 +149,7 @@ func (k *keyring) last(n int) []string {
 	return k.used[len(k.used)-n:]
 }
 
-func TestASessionStaysWithItsKeyWhileThatIsWell(t *testing.T) {
+func TestASessionStaysWithItsKeyWhileThatIsHealthy(t *testing.T) {
 	clock := &handClock{now: time.Now()}
 	ring := &keyring{}
 	up := newUpstream(t, ring.serve)
@@ -211,7 +211,7 @@ func TestASessionStaysWithItsKeyWhileThatIsWell(t *testing.T) {
 }
 
 // Google says in the body how long to wait, and SDKs of other formats look into the header alone.
-func TestTheTimeToWaitReachesTheClientWhereverTheProviderSaysIt(t *testing.T) {
+func TestTheTimeToWaitReachesTheClientWhereverTheProviderPutsIt(t *testing.T) {
 	const asGoogle = `[{"error":{"code":429,"message":"Quota.","status":"RESOURCE_EXHAUSTED","details":[` +
 		`{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"31.4s"}]}}]`
 	up := newUpstream(t, func(c *upstreamCall) { c.write(full(429, "", asGoogle)) })
@@ -233,7 +233,7 @@ func TestTheTimeToWaitReachesTheClientWhereverTheProviderSaysIt(t *testing.T) {
 }
 
 // Agents repeat a failed request on their own; what cannot be helped elsewhere is left to them.
-func TestAFailedRequestIsSentOnceWhereThereIsNoOtherPlace(t *testing.T) {
+func TestAFailedRequestIsSentOnceIfThereIsNoOtherEndpoint(t *testing.T) {
 	var asked atomic.Int32
 	var status atomic.Int32
 	up := newUpstream(t, func(c *upstreamCall) {

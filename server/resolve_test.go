@@ -21,7 +21,7 @@ func asked(model, text string) openairesponses.ResponseNewParams {
 
 // A client of Responses counts on the other side to keep what was said. Models whose providers keep nothing are sent it from
 // the record: whole conversations by the id of the last response, streamed or not, and single items by theirs.
-func TestAConversationGoesOnByTheIdsOfWhatWasSaid(t *testing.T) {
+func TestAConversationContinuesByTheIDsOfItsItems(t *testing.T) {
 	h := build(t)
 	client := h.openai()
 	for _, model := range []string{"claude-opus-4-8", "gemini-2.5-pro", "deepseek-flash"} {
@@ -69,7 +69,7 @@ func TestAConversationGoesOnByTheIdsOfWhatWasSaid(t *testing.T) {
 }
 
 // Ids of another account, of nothing, and of answers that were not kept lead nowhere, and the client is told what to do.
-func TestIdsOfWhatIsNotOnRecordAreRefused(t *testing.T) {
+func TestUnknownIDsAreRefused(t *testing.T) {
 	h := build(t)
 	client := h.openai()
 	theirs, err := client.Responses.New(t.Context(), asked("claude-opus-4-8", "The word is quokka."))
@@ -101,7 +101,7 @@ func resultOf(call, output string) openairesponses.ResponseInputItemUnionParam {
 
 // A conversation goes on by ids whichever model answers next: the ids of translated answers mean nothing to OpenAI, and
 // those of OpenAI mean nothing to the others.
-func TestAConversationGoesOnByIdsWhenTheModelChanges(t *testing.T) {
+func TestAConversationContinuesByIDsWhenTheModelChanges(t *testing.T) {
 	h := build(t)
 	client := h.openai()
 	models := []string{"gpt-5", "claude-opus-4-8", "gemini-2.5-pro"}

@@ -158,7 +158,7 @@ func (e *events) finishing(answers <-chan attempt) iter.Seq[attempt] {
 }
 
 // A unix socket keeps its name over a restart, and is gone after the last program.
-func TestARestartGoesOnWithAUnixSocket(t *testing.T) {
+func TestARestartKeepsAUnixSocket(t *testing.T) {
 	up, err := provider.Start(provider.Options{Keep: -1})
 	ok(t, err)
 	defer func() { ok(t, up.Close()) }()

@@ -7,7 +7,7 @@ import (
 	"github.com/mnemeproxy/mneme/router"
 )
 
-func TestTheModelsPrefixLeadsToItsProvider(t *testing.T) {
+func TestTheModelsPrefixDecidesItsProvider(t *testing.T) {
 	h := build(t, func(p *plan) {
 		p.router.Routes = []router.RouteRule{{Prefix: "gpt-4.1-mini", Provider: "deepseek"}, {Prefix: "gpt-4.1", Provider: "openai"}}
 	})
@@ -45,7 +45,7 @@ func TestTheModelsPrefixLeadsToItsProvider(t *testing.T) {
 	}
 }
 
-func TestAModelThatNobodyOwnsIsRefusedWithTheKnownPrefixes(t *testing.T) {
+func TestAnUnknownModelIsRefusedWithTheKnownPrefixes(t *testing.T) {
 	h := build(t)
 	for _, s := range surfaces {
 		a := h.post(s.path, strings.Replace(s.body("", false), s.model, "llama-4", 1))

@@ -86,7 +86,7 @@ func words(turn *store.Turn) string {
 	return strings.Join(said, " | ")
 }
 
-func TestClaudeCodeIsKnownByItsOwnIDs(t *testing.T) {
+func TestClaudeCodeIsIdentifiedByItsOwnIDs(t *testing.T) {
 	const (
 		one = "0b7d2c1e-1111-4222-8333-444455556666"
 		two = "9f00aa11-1111-4222-8333-444455556666"
@@ -159,7 +159,7 @@ func TestACountOfTokensOpensNoSession(t *testing.T) {
 }
 
 // Nobody knows what a request was about that cannot be read, or that leads nowhere and says nothing.
-func TestWhatCannotBeReadIsOnRecordWithoutASession(t *testing.T) {
+func TestUnreadableRequestsAreOnRecordWithoutASession(t *testing.T) {
 	h := remembering(t)
 	for _, s := range generating {
 		for _, body := range []string{"", "{", `[]`, `{"model":"nobodys"}`} {
@@ -226,7 +226,7 @@ func TestOpencodeAsksForATitleFirst(t *testing.T) {
 	}
 }
 
-func TestClientsWithoutIDsAreKnownByWhatWasSaid(t *testing.T) {
+func TestClientsWithoutIDsAreIdentifiedByTheirMessages(t *testing.T) {
 	h := remembering(t)
 	system := func(day string) string { return "You help.\nToday's date: " + day }
 	hello, joke, poem := sim("hello", "hi there"), sim("a joke", "knock knock"), sim("a poem", "roses")
@@ -282,7 +282,7 @@ func TestAForkedHistoryIsABranch(t *testing.T) {
 	}
 }
 
-func TestOwnKeysComeBeforeEverythingElse(t *testing.T) {
+func TestChatKeysTakePrecedence(t *testing.T) {
 	h := remembering(t)
 	body := messages.said(messages.model, "You code.", sim("mend it", "mended"))
 	native := []string{"X-Claude-Code-Session-Id", "native-1"}
@@ -309,7 +309,7 @@ func TestOwnKeysComeBeforeEverythingElse(t *testing.T) {
 }
 
 // The id is the one that the client was given: the provider's own, or where the answer was translated, ours.
-func TestAResponseIDLeadsToItsSession(t *testing.T) {
+func TestAResponseIDFindsItsSession(t *testing.T) {
 	h := remembering(t)
 	for _, model := range []string{responses.model, messages.model} {
 		first := h.post(responses.path, responses.said(model, "base", sim("hello", "hi")))

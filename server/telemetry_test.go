@@ -128,7 +128,7 @@ func TestMetricsAddUpToWhatClientsSaw(t *testing.T) {
 }
 
 // How evenly clients were sent their answers, how long the record took, and how much passed.
-func TestWhatAStreamIsLikeForItsClientIsMeasured(t *testing.T) {
+func TestTheStreamThatAClientSeesIsMeasured(t *testing.T) {
 	pieces := []string{benchEvent, benchEvent, benchEvent, chatStream}
 	next := make(chan struct{}, 1) // the client has the piece before
 	up := newUpstream(t, func(c *upstreamCall) {
@@ -171,7 +171,7 @@ func TestWhatAStreamIsLikeForItsClientIsMeasured(t *testing.T) {
 	})
 }
 
-func TestOpenStreamsAndSignsOfLifeAreVisible(t *testing.T) {
+func TestOpenStreamsAndHeartbeatsAreVisible(t *testing.T) {
 	h, metrics, _ := observed(t, nil, func(p *plan) { p.server.Heartbeat = 20 * time.Millisecond })
 	ctx, cancel := context.WithCancel(context.Background())
 	request := h.request(ctx, http.MethodPost, chat.path, chat.body("delay first=1h", true), "Authorization", "Bearer "+h.key)
@@ -462,7 +462,7 @@ func TestATraceOfAnUntrustedClientIsOnlyLinked(t *testing.T) {
 	}
 }
 
-func TestFailuresAreMarkedByTheirClassAlone(t *testing.T) {
+func TestFailuresAreMarkedOnlyByTheirClass(t *testing.T) {
 	received := overHTTP(t)
 	h, flush := traced(t, received, telemetry.TracingOptions{})
 	h.post(chat.path, chat.body("error 503", false))
@@ -489,7 +489,7 @@ func expect(t *testing.T, span *otlp.Span, want map[string]string) {
 	}
 }
 
-func TestEveryAttemptAtAProviderIsVisibleUntilOneGivesTheAnswer(t *testing.T) {
+func TestEveryAttemptUpToTheAnswerIsVisible(t *testing.T) {
 	ring := &keyring{}
 	up := newUpstream(t, ring.serve)
 	received := overHTTP(t)
@@ -537,7 +537,7 @@ func TestEveryAttemptAtAProviderIsVisibleUntilOneGivesTheAnswer(t *testing.T) {
 	h.noSecrets("a span", fmt.Sprint(received.spans))
 }
 
-func TestACallThatAStandInFollowsIsMarkedAsFailed(t *testing.T) {
+func TestACallFollowedByAFallbackIsMarkedAsFailed(t *testing.T) {
 	received := overHTTP(t)
 	up := newUpstream(t, func(c *upstreamCall) { c.write(full(503, "", chat.errorBody("server_error", "no"))) })
 	h, flush := traced(t, received, telemetry.TracingOptions{}, func(p *plan) {

@@ -13,7 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-func TestWebhooksAreToldOfBudgetsThatAreReachedAndOfFailures(t *testing.T) {
+func TestWebhooksReportReachedBudgetsAndFailures(t *testing.T) {
 	got := make(chan []byte, 10)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

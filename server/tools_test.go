@@ -102,7 +102,7 @@ func TestAnAgentReadsItsMemoryWithTools(t *testing.T) {
 }
 
 // What is wrong with a call is the tool's answer, so that the agent can mend it.
-func TestAnAgentIsToldWhatIsWrongWithItsCall(t *testing.T) {
+func TestAnAgentLearnsWhatIsWrongWithItsCall(t *testing.T) {
 	h := searching(t)
 	agent, err := h.agent(h.key)
 	ok(t, err)

@@ -77,7 +77,7 @@ func TestHistoriesAreImportedFromTheWindowOnce(t *testing.T) {
 	}
 }
 
-func TestAnImportThatSaysItIsDoneIsInNobodysWay(t *testing.T) {
+func TestAFinishedImportBlocksNoOther(t *testing.T) {
 	h := usedBefore(t)
 	cookie := h.enter("")
 	for n := range 50 { // the lock was still held in one of a hundred
@@ -97,7 +97,7 @@ func TestAnImportThatSaysItIsDoneIsInNobodysWay(t *testing.T) {
 	}
 }
 
-func TestTheWindowHasOpencodeGiveOutItsHistory(t *testing.T) {
+func TestTheWindowRunsOpencodeForItsHistory(t *testing.T) {
 	h := usedBefore(t)
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -121,7 +121,7 @@ func TestTheWindowHasOpencodeGiveOutItsHistory(t *testing.T) {
 	}
 }
 
-func TestHistoriesAreForTheOperatorAlone(t *testing.T) {
+func TestOnlyTheOperatorCanImportHistories(t *testing.T) {
 	h := usedBefore(t)
 	refused := func(who, cookie string) {
 		t.Helper()
@@ -158,7 +158,7 @@ func TestHistoriesAreForTheOperatorAlone(t *testing.T) {
 	}
 }
 
-func TestHistoriesAreNotForThoseWhoComeOverANetwork(t *testing.T) {
+func TestHistoriesAreNotReachableOverANetwork(t *testing.T) {
 	network := overTLS(t)
 	h := usedBefore(t, network, func(p *plan) { p.server.Listen = []string{"tls:0.0.0.0:0"} })
 	cookie := h.enter("")

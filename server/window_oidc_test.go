@@ -173,7 +173,7 @@ func TestAPersonSignsInWithAnOpenIDProvider(t *testing.T) {
 	}
 }
 
-func TestASignInEndsWithTheGrantThatAllowedIt(t *testing.T) {
+func TestASignInEndsWithItsGrant(t *testing.T) {
 	h := windowed(t)
 	p, v := admitted(t, h)
 	p.trust(openid.Grant{Claim: "sub", Value: "id2", Account: "acme", Scopes: store.AllScopes}, reader)
@@ -195,7 +195,7 @@ func TestASignInEndsWithTheGrantThatAllowedIt(t *testing.T) {
 	}
 }
 
-func TestTheFirstGrantThatFitsCountsWhereverItsClaimIs(t *testing.T) {
+func TestTheFirstMatchingGrantAppliesWhereverItsClaimIs(t *testing.T) {
 	h := windowed(t)
 	p := introduce(t, h)
 	// The subject is in the ID token, the address only in the userinfo.
@@ -207,7 +207,7 @@ func TestTheFirstGrantThatFitsCountsWhereverItsClaimIs(t *testing.T) {
 	}
 }
 
-func TestACodeGivesMoreThanTheGrantThatSomebodyIsSignedInWith(t *testing.T) {
+func TestACodeAllowsMoreThanAGrant(t *testing.T) {
 	h := windowed(t)
 	_, v := admitted(t, h)
 	code, err := h.proxy.Invite("acme")
@@ -220,7 +220,7 @@ func TestACodeGivesMoreThanTheGrantThatSomebodyIsSignedInWith(t *testing.T) {
 	}
 }
 
-func TestSigningOutRevokesTheKeyOfAGrantThatIsGone(t *testing.T) {
+func TestSigningOutRevokesTheKeyOfARemovedGrant(t *testing.T) {
 	h := windowed(t)
 	_, v := admitted(t, h)
 	h.proxy.UseOpenID(openid.Options{})
@@ -232,7 +232,7 @@ func TestSigningOutRevokesTheKeyOfAGrantThatIsGone(t *testing.T) {
 	}
 }
 
-func TestASignInThatIsNotAsItShouldBeIsRefusedInASentence(t *testing.T) {
+func TestAnInvalidSignInIsRefusedWithAReason(t *testing.T) {
 	h := windowed(t)
 	p := introduce(t, h)
 	away := httptest.NewServer(http.NotFoundHandler())
@@ -300,7 +300,7 @@ func TestASignInThatIsNotAsItShouldBeIsRefusedInASentence(t *testing.T) {
 	}
 }
 
-func TestASignInEndsAtThePageAndNowhereElse(t *testing.T) {
+func TestASignInReturnsOnlyToThePage(t *testing.T) {
 	h := windowed(t)
 	p := introduce(t, h)
 	p.trust(reader)

@@ -37,7 +37,7 @@ func (h *house) signIn(key string) string {
 	return value
 }
 
-func TestACookieOfTheWindowIsWorthWhatItsKeyIs(t *testing.T) {
+func TestACookieOfTheWindowAllowsWhatItsKeyAllows(t *testing.T) {
 	h := remembering(t)
 	h.post(chat.path, chat.body(`text "hi"`, false))
 	secret, key, err := h.store.Keys().Create("acme", store.ScopeRead, "reader")
@@ -68,7 +68,7 @@ func TestACookieOfTheWindowIsWorthWhatItsKeyIs(t *testing.T) {
 	}
 }
 
-func TestAPageOfTheWindowLetsNothingElseIn(t *testing.T) {
+func TestThePageLoadsNothingFromElsewhere(t *testing.T) {
 	h := build(t)
 	response, text := h.window("GET", "/ui/sessions/sess_x", "")
 	policy := response.Header.Get("Content-Security-Policy")
@@ -110,7 +110,7 @@ func (h *house) enter(cookie string) string {
 	return value
 }
 
-func TestABrowserHasOneKeyHoweverOftenItIsInvitedUntilItSignsOut(t *testing.T) {
+func TestABrowserKeepsOneKeyUntilItSignsOut(t *testing.T) {
 	h := build(t)
 	if _, err := h.proxy.Invite("nobody"); err == nil {
 		t.Error("an account that does not exist invites")
@@ -137,7 +137,7 @@ func TestABrowserHasOneKeyHoweverOftenItIsInvitedUntilItSignsOut(t *testing.T) {
 	}
 }
 
-func TestSigningOutEndsTheCookieAndNotTheKeyThatWasGiven(t *testing.T) {
+func TestSigningOutEndsTheCookieButNotTheEnteredKey(t *testing.T) {
 	h := build(t)
 	secret := h.createKey("acme", store.ScopeRead)
 	cookie := h.signIn(secret)
@@ -163,7 +163,7 @@ func TestTheWindowIsNotReachedByAnotherSitesName(t *testing.T) {
 }
 
 // A listener on an open network may have the port of one that only this machine can reach.
-func TestTheWindowIsNotShownOverAnOpenNetworkBesideThisMachine(t *testing.T) {
+func TestTheWindowIsNotShownOverAnOpenNetwork(t *testing.T) {
 	addresses, err := net.InterfaceAddrs()
 	ok(t, err)
 	at := slices.IndexFunc(addresses, func(a net.Addr) bool { n, is := a.(*net.IPNet); return is && n.IP.IsGlobalUnicast() })
@@ -197,7 +197,7 @@ func TestTheWindowIsNotShownOverAnOpenNetworkBesideThisMachine(t *testing.T) {
 	}
 }
 
-func TestUnderTLSTheCookieOfTheWindowNeverLeavesIt(t *testing.T) {
+func TestTheCookieOfATLSWindowIsSentOnlyOverTLS(t *testing.T) {
 	h := build(t, overTLS(t))
 	response, text := h.window("POST", "/ui/session", `{"key":"`+h.key+`"}`, "X-Mneme-UI", "1")
 	if cookie := response.Header.Get("Set-Cookie"); !strings.Contains(cookie, "; Secure") {

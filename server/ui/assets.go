@@ -12,6 +12,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // The page and its libraries, as they are served: no build step and nothing fetched. vendor/manifest.json has the
@@ -39,6 +40,9 @@ var kinds = map[string]string{
 	".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8",
 	".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".html": "text/html; charset=utf-8",
 }
+
+// page returns the assets. They are read and compressed when they are first asked for, which takes 13 ms.
+var page = sync.OnceValue(newAssets)
 
 // newAssets reads the embedded files. It panics if they are invalid, which only a wrong build can cause.
 func newAssets() *assets {

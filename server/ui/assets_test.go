@@ -46,7 +46,7 @@ func TestEveryVendoredFileIsListedAndAsPublished(t *testing.T) {
 }
 
 func TestThePageIsSmallAndHasNoInlineCode(t *testing.T) {
-	a := newAssets()
+	a := page()
 	size := len(a.index.packed)
 	for name, file := range a.byPath {
 		size += len(file.packed)

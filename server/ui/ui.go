@@ -110,10 +110,9 @@ type HealthProvider struct {
 // UI serves the window.
 type UI struct {
 	Options
-	assets *assets
-	mux    *http.ServeMux
-	codes  codes
-	left   revoked // signed-out cookies
+	mux   *http.ServeMux
+	codes codes
+	left  revoked // signed-out cookies
 
 	openID   atomic.Pointer[openid.Client]
 	problems codes // stand for the reasons of failed sign-ins
@@ -126,7 +125,7 @@ const headerUI = "X-Mneme-UI"
 
 // New makes the window.
 func New(o Options) *UI {
-	u := &UI{Options: o, assets: newAssets(), mux: http.NewServeMux()}
+	u := &UI{Options: o, mux: http.NewServeMux()}
 	u.UseOpenID(o.OpenID)
 	m := o.Memory
 	m.Archive, m.Closing = o.Archive, o.Closing
@@ -155,12 +154,12 @@ func New(o Options) *UI {
 	u.mux.HandleFunc("/ui/v1/admin/", u.manage)
 	u.mux.HandleFunc("/ui/", func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/ui/assets/") {
-			if !u.assets.serve(w, r) {
+			if !page().serve(w, r) {
 				http.NotFound(w, r)
 			}
 			return
 		}
-		u.assets.serveIndex(w, r)
+		page().serveIndex(w, r)
 	})
 	return u
 }
@@ -177,7 +176,7 @@ func requireScope(identity *store.Identity, scope store.Scopes) error {
 // ServeHTTP serves everything below /ui.
 func (u *UI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	h.Set("Content-Security-Policy", u.assets.policy)
+	h.Set("Content-Security-Policy", page().policy)
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")

@@ -111,7 +111,7 @@ func TestARestartIntoABadConfigurationIsRefused(t *testing.T) {
 	idle := p.idleConnection(t)
 	configure(t, dir, up, "listen: nowhere")
 	ok(t, p.process.Process.Signal(syscall.SIGUSR2))
-	eventually(t, func() error { return p.log.holds("the restart was refused; this server goes on") })
+	eventually(t, func() error { return p.log.holds("the restart was refused; this server keeps running") })
 	if a := exchangeOn(t, idle, readyRequest); a.status != http.StatusOK {
 		t.Errorf("after a refused restart: %d %s", a.status, a.body)
 	}

@@ -32,21 +32,17 @@ func (s storedSessions) put(id kv.SessionID, r *sessionRecord) {
 }
 
 func (s storedSessions) link(key []byte) (id kv.SessionID, ok bool) {
-	value := s.g.get(key)
-	if len(value) != len(id) {
-		return id, false
-	}
-	return kv.SessionID(value), true
+	return s.g.linkAt(key)
 }
 
 func (s storedSessions) putLink(key []byte, id kv.SessionID) { s.g.put(s.w, key, slices.Clone(id[:])) }
 
 func (s storedSessions) unlink(key []byte) { s.g.put(s.w, key, nil) }
 
-// followed returns a session, or the one that it was merged into; nil if there is none.
-func followed(in sessions, id kv.SessionID) (*sessionRecord, kv.SessionID) {
+// followed returns a session, or the one that it was merged into; nil if there is none. at returns the exact session.
+func followed(at func(kv.SessionID) *sessionRecord, id kv.SessionID) (*sessionRecord, kv.SessionID) {
 	for range maxMerges {
-		r := in.at(id)
+		r := at(id)
 		if r == nil {
 			break
 		}
@@ -66,7 +62,7 @@ func (x *arrival) join(in sessions) (id kv.SessionID, ok bool) {
 		return id, false
 	}
 	own, _ := kv.ParseSessionID(x.session.ID) // already read without an error
-	r, id := followed(in, own)
+	r, id := followed(in.at, own)
 	if r == nil {
 		if r, id = x.known(in); r != nil {
 			in.put(own, &sessionRecord{Session: Session{
@@ -110,7 +106,7 @@ func (x *arrival) known(in sessions) (*sessionRecord, kv.SessionID) {
 			continue
 		}
 		if id, ok := in.link(linkKey(x.account, c)); ok {
-			if r, id := followed(in, id); r != nil && r.accepts(stronger) {
+			if r, id := followed(in.at, id); r != nil && r.accepts(stronger) {
 				return r, id
 			}
 		}
@@ -130,7 +126,7 @@ func (x *arrival) known(in sessions) (*sessionRecord, kv.SessionID) {
 			continue
 		}
 		if id, ok := in.link(key); ok {
-			if r, id := followed(in, id); r != nil && r.accepts(stronger) {
+			if r, id := followed(in.at, id); r != nil && r.accepts(stronger) {
 				return r, id
 			}
 		}

@@ -200,11 +200,17 @@ type sessionRef struct {
 }
 
 func (g *gathering) link(account kv.AccountNumber, c clue) (sessionRef, bool) {
-	value := g.get(linkKey(account, c))
-	if len(value) != len(kv.SessionID{}) {
-		return sessionRef{}, false
+	id, ok := g.linkAt(linkKey(account, c))
+	return sessionRef{account, id}, ok
+}
+
+// linkAt returns the session that a link leads to.
+func (g *gathering) linkAt(key []byte) (id kv.SessionID, ok bool) {
+	value := g.get(key)
+	if len(value) != len(id) {
+		return id, false
 	}
-	return sessionRef{account, kv.SessionID(value)}, true
+	return kv.SessionID(value), true
 }
 
 // sessionAt returns the record of the exact session; nil if none is readable. Whoever changes it puts it.
@@ -226,18 +232,8 @@ func (g *gathering) sessionAt(ref sessionRef) *sessionRecord {
 
 // session returns a session's record, or that of the session it was merged into; nil if there is none.
 func (g *gathering) session(ref sessionRef) (*sessionRecord, sessionRef) {
-	for range maxMerges {
-		r := g.sessionAt(ref)
-		if r == nil {
-			break
-		}
-		next, merged := kv.ParseSessionID(r.Merged)
-		if !merged {
-			return r, ref
-		}
-		ref.id = next
-	}
-	return nil, ref
+	r, id := followed(func(id kv.SessionID) *sessionRecord { return g.sessionAt(sessionRef{ref.account, id}) }, ref.id)
+	return r, sessionRef{ref.account, id}
 }
 
 // belongs returns the session of an exchange, even while it is being moved to another.

@@ -69,11 +69,11 @@ func (g *gathering) beginMerge(w *write, source sessionRef, into kv.SessionID) e
 // mergeSession reduces a session to a reference to the target, and moves what was known of it to the target, whose id
 // it returns. The exchanges still have to move.
 func mergeSession(in sessions, from, into kv.SessionID) (kv.SessionID, error) {
-	target, intoID := followed(in, into)
+	target, intoID := followed(in.at, into)
 	if target == nil {
 		return intoID, errNoSession(into.String())
 	}
-	r, source := followed(in, from)
+	r, source := followed(in.at, from)
 	switch {
 	case r == nil:
 		return intoID, errNoSession(from.String())

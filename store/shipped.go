@@ -249,7 +249,7 @@ func (s *Sessions) Describe(id string, d Description, redactor *redact.Redactor)
 	if !ok {
 		return nil, errNoSession(id)
 	}
-	r, key := followed(s, key)
+	r, key := followed(s.at, key)
 	if r == nil {
 		return nil, errNoSession(id)
 	}

@@ -312,55 +312,59 @@ func (c *SessionShow) describePart(w io.Writer, role string, p *store.Part) {
 	fmt.Fprintf(w, "  %s: %s\n", printable(what), strings.ReplaceAll(printableLines(strings.TrimSpace(text)), "\n", "\n    "))
 }
 
-// SessionMerge is "mneme session merge ID INTO".
-type SessionMerge struct {
+// SessionMove has the flags of the commands that move exchanges to another session.
+type SessionMove struct {
 	Target      `embed:""`
 	AccountFlag `embed:""`
+	JSON        bool `help:"Write the other session as JSON."`
+}
+
+// run moves exchanges in the account that has the session. move returns the other session, and a sentence about it.
+func (c *SessionMove) run(ctx context.Context, s *Env, move func(m admin.MemoryClient, account string) (api.Session, string, error)) error {
+	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+		var moved string
+		_, session, err := ownerOf(ctx, client, c.AccountFlag, func(account string) (session api.Session, err error) {
+			session, moved, err = move(client.Memory(), account)
+			return session, err
+		})
+		switch {
+		case err != nil:
+			return err
+		case c.JSON:
+			return writeJSON(s.Out, session)
+		}
+		_, err = fmt.Fprintln(s.Out, moved)
+		return err
+	})
+}
+
+// SessionMerge is "mneme session merge ID INTO".
+type SessionMerge struct {
+	SessionMove `embed:""`
 	ID          string `arg:"" name:"id" help:"The session to merge."`
 	Into        string `arg:"" name:"into" help:"The session to merge it into, of the same account."`
-	JSON        bool   `help:"Write the merged session as JSON."`
 }
 
 // Run merges; whatever led to the first session then leads to the other one.
 func (c *SessionMerge) Run(ctx context.Context, s *Env) error {
-	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		_, m, err := ownerOf(ctx, client, c.AccountFlag, func(account string) (api.Session, error) {
-			return client.Memory().MergeSession(ctx, account, c.ID, c.Into)
-		})
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return writeJSON(s.Out, m)
-		}
-		fmt.Fprintf(s.Out, "%s merged into %s, which now has %d exchanges\n", c.ID, m.ID, m.Exchanges)
-		return nil
+	return c.run(ctx, s, func(m admin.MemoryClient, account string) (api.Session, string, error) {
+		into, err := m.MergeSession(ctx, account, c.ID, c.Into)
+		return into, fmt.Sprintf("%s merged into %s, which now has %d exchanges", c.ID, into.ID, into.Exchanges), err
 	})
 }
 
 // SessionSplit is "mneme session split ID EXCHANGE".
 type SessionSplit struct {
-	Target      `embed:""`
-	AccountFlag `embed:""`
+	SessionMove `embed:""`
 	ID          string `arg:"" name:"id" help:"The session to split."`
 	Exchange    string `arg:"" name:"exchange" help:"The first exchange of the new session; later ones follow it."`
-	JSON        bool   `help:"Write the new session as JSON."`
 }
 
 // Run splits, and shows the new session.
 func (c *SessionSplit) Run(ctx context.Context, s *Env) error {
-	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		_, m, err := ownerOf(ctx, client, c.AccountFlag, func(account string) (api.Session, error) {
-			return client.Memory().SplitSession(ctx, account, c.ID, c.Exchange)
-		})
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return writeJSON(s.Out, m)
-		}
-		fmt.Fprintf(s.Out, "%s moved from %s to the new session %s with %d exchanges\n", c.Exchange, c.ID, m.ID, m.Exchanges)
-		return nil
+	return c.run(ctx, s, func(m admin.MemoryClient, account string) (api.Session, string, error) {
+		begun, err := m.SplitSession(ctx, account, c.ID, c.Exchange)
+		return begun, fmt.Sprintf("%s moved from %s to the new session %s with %d exchanges", c.Exchange, c.ID, begun.ID, begun.Exchanges), err
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
@@ -40,17 +39,8 @@ type Wanted struct {
 
 // Want reads a search.
 func Want(r *Request) (*Wanted, error) {
-	if err := r.check(); err != nil {
-		return nil, err
-	}
-	query, err := r.parse()
+	r, query, err := r.read(time.Now())
 	if err != nil {
-		return nil, err
-	}
-	if query.Empty() && !r.listing() {
-		return nil, codec.Invalid("query", "the query has no word to look for")
-	}
-	if r, err = r.bounded(time.Now()); err != nil {
 		return nil, err
 	}
 	w := &Wanted{Demanded: query.Demanded(), Facets: r.Facets, Sessions: r.Granularity == Sessions, request: r, query: query}

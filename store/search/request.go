@@ -201,7 +201,23 @@ func (r *Request) check() error {
 	return r.Filter.check("filters", 0, &left)
 }
 
-// query reads the query string.
+// read checks a request, and returns it with its bounds in time as filters and with its query.
+func (r *Request) read(now time.Time) (*Request, *lexical.Query, error) {
+	if err := r.check(); err != nil {
+		return nil, nil, err
+	}
+	query, err := r.parse()
+	if err != nil {
+		return nil, nil, err
+	}
+	if query.Empty() && !r.listing() {
+		return nil, nil, codec.Invalid("query", "the query has no word to look for")
+	}
+	r, err = r.bounded(now)
+	return r, query, err
+}
+
+// parse reads the query string.
 func (r *Request) parse() (*lexical.Query, error) {
 	if r.Syntax == Plain {
 		return lexical.Plain(r.Query), nil

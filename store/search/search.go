@@ -15,17 +15,8 @@ import (
 
 // Search finds turns of the account.
 func (x *Index) Search(ctx context.Context, account string, r *Request) (*Answer, error) {
-	if err := r.check(); err != nil {
-		return nil, err
-	}
-	query, err := r.parse()
+	r, query, err := r.read(time.Now())
 	if err != nil {
-		return nil, err
-	}
-	if query.Empty() && !r.listing() {
-		return nil, codec.Invalid("query", "the query has no word to look for")
-	}
-	if r, err = r.bounded(time.Now()); err != nil {
 		return nil, err
 	}
 	number, err := x.store.Accounts().Number(account)

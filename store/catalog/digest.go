@@ -15,19 +15,19 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// How much of one account is digested in a transaction.
+// Limits on what a transaction digests, all of one account.
 const (
 	digestedExchanges = 256
 	digestedBytes     = 16 << 20 // of requests and answers; one exchange alone may be larger
 )
 
-// undigestedLook is among how many exchanges an account is looked for that nobody else digests.
+// undigestedLook is how many undigested exchanges are searched for an account that nobody else is digesting.
 const undigestedLook = 1000
 
-// digestSome digests some of what has arrived of one account, in the order in which it did. Accounts that another centre is at are
-// left to that, and sessions that another transaction adds to are left for later.
+// digestSome digests some exchanges of one account, in order of arrival. It skips accounts that another centre is digesting, and
+// leaves sessions that another transaction is adding to for later.
 func (c *Catalog) digestSome(ctx context.Context) (more bool, err error) {
-	held := []int64{} // accounts of which nothing can be digested until other transactions end; never null
+	held := []int64{} // accounts that other transactions hold; never null
 	for {
 		var account int64
 		found, done := false, false
@@ -51,21 +51,21 @@ func (c *Catalog) digestSome(ctx context.Context) (more bool, err error) {
 	}
 }
 
-// digesting is the digest of an account's exchanges.
+// digesting digests exchanges of an account in a transaction.
 type digesting struct {
 	catalog *Catalog
 	tx      pgx.Tx
 	account store.AccountNumber
 }
 
-// arrivedExchange is one that has not been digested.
+// arrivedExchange is an undigested exchange.
 type arrivedExchange struct {
 	info *store.ExchangeInfo
 	refs []byte
 	body []byte // [Catalog.load] reads it; nil: it cannot be read
 }
 
-// run digests some exchanges of the account; done is false where all their sessions are locked.
+// run digests some exchanges of the account. done is false if all their sessions are locked.
 func (d *digesting) run(ctx context.Context) (done bool, err error) {
 	if err := shareAccount(ctx, d.tx, d.account); err != nil {
 		return false, err
@@ -131,8 +131,8 @@ func (x *arrivedExchange) assemble(account store.AccountNumber, objects store.Ob
 	return store.Assemble(account, x.info, skeleton, parts, objects)
 }
 
-// next gives the exchanges that are digested together, and their sessions, which it locks: from then on nothing of them moves.
-// Sessions that are locked already are left out.
+// next returns the exchanges to digest together, and their sessions, which it locks so that no exchange is moved out of them.
+// It skips sessions that are already locked.
 func (d *digesting) next(ctx context.Context) (sessions, ids []string, err error) {
 	err = d.tx.QueryRow(ctx, `
 		with sized as (
@@ -148,8 +148,7 @@ func (d *digesting) next(ctx context.Context) (sessions, ids []string, err error
 	return sessions, ids, err
 }
 
-// arrived reads those of the exchanges that are in one of the sessions, in the order in which they have arrived. kept has those as
-// well that cannot be read.
+// arrived reads those of the exchanges that belong to one of the sessions, in order of arrival. kept also has the unreadable ones.
 func (d *digesting) arrived(ctx context.Context, sessions, ids []string) (exchanges []*arrivedExchange, kept []string, err error) {
 	rows, err := d.tx.Query(ctx, `select id, session, record, refs from exchanges
 		where account = $1 and id = any($2) and session = any($3) and not digested order by arrival`, int64(d.account), ids, sessions)
@@ -213,7 +212,7 @@ func (d *digesting) turns(ctx context.Context) func([]string) (map[string][]byte
 	}
 }
 
-// put keeps turns, with the terms of those that were found.
+// put stores turns, with the search terms of those that have any.
 func (d *digesting) put(batch *pgx.Batch, turns *store.Turns, found []store.TimelineEntry) error {
 	records, histories, err := turns.Changed()
 	if err != nil {
@@ -235,7 +234,7 @@ func (d *digesting) put(batch *pgx.Batch, turns *store.Turns, found []store.Time
 		terms = append(terms, lexemes(d.account, search.Terms(e)))
 		delete(records, e.Exchange.ID)
 	}
-	for id, record := range records { // turns that others go on from
+	for id, record := range records { // turns that others continue
 		changed, changes = append(changed, id), append(changes, record)
 	}
 	for h, n := range histories {
@@ -257,14 +256,14 @@ func (d *digesting) put(batch *pgx.Batch, turns *store.Turns, found []store.Time
 	return nil
 }
 
-// lexemeEnd stands between lexemes, and in none.
+// lexemeEnd separates lexemes. It occurs in none.
 const lexemeEnd = "\x1f"
 
-// maxLexeme is how many bytes Postgres takes of a lexeme, but for its account.
+// maxLexeme is the most bytes that a lexeme can have in Postgres, without its account.
 const maxLexeme = 2000
 
-// lexeme is a term as the database has it: behind the account's number, so that lists of the index hold the documents of one
-// account.
+// lexeme returns a term as stored in the database. It begins with the account's number, so that each posting list of the GIN index
+// has documents of one account only.
 func lexeme(account store.AccountNumber, term string) string {
 	return lexemePrefix(account) + cleanTerm(term)
 }
@@ -273,7 +272,7 @@ func lexemePrefix(account store.AccountNumber) string {
 	return strconv.FormatUint(uint64(account), 36) + ":"
 }
 
-// cleanTerm leaves out what text in Postgres cannot hold.
+// cleanTerm removes what text in Postgres cannot contain.
 func cleanTerm(term string) string {
 	term = strings.ToValidUTF8(term[:min(len(term), maxLexeme)], "")
 	return impossible.Replace(term)
@@ -281,7 +280,7 @@ func cleanTerm(term string) string {
 
 var impossible = strings.NewReplacer("\x00", "\x1e", lexemeEnd, " ")
 
-// lexemes joins the terms of a document.
+// lexemes joins the terms of a document, separated by lexemeEnd.
 func lexemes(account store.AccountNumber, terms []string) string {
 	var all strings.Builder
 	prefix := lexemePrefix(account)
@@ -299,10 +298,10 @@ func lexemes(account store.AccountNumber, terms []string) string {
 	return all.String()
 }
 
-// maxLexemes bounds what all lexemes of a document take: Postgres takes a megabyte.
+// maxLexemes bounds the size of a document's lexemes. The limit of Postgres is a megabyte.
 const maxLexemes = 900 << 10
 
-// Wait returns when what has been kept of an account by now can be found.
+// Wait returns when searches find every exchange that the account has at the time of the call.
 func (c *Catalog) Wait(ctx context.Context, account string) error {
 	number, err := c.number(account)
 	if err != nil {
@@ -331,10 +330,10 @@ func (c *Catalog) Wait(ctx context.Context, account string) error {
 	return nil
 }
 
-// waitLook is how often a wait looks.
+// waitLook is how often Wait checks.
 const waitLook = 20 * time.Millisecond
 
-// Rebuild has everything digested again that is derived from the rest. Searches see what is done by then.
+// Rebuild has all exchanges digested again in the background. Meanwhile searches find those that have been digested so far.
 func (c *Catalog) Rebuild(ctx context.Context) error {
 	return c.update(ctx, func(tx pgx.Tx) error {
 		for _, statement := range [...]string{

@@ -14,10 +14,10 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// ID names what numbers the accounts, and so the centre.
+// ID returns the id of the centre that numbers the accounts.
 func (c *Catalog) ID(context.Context) (string, error) { return c.centre, nil }
 
-// Mark is the number up to which the entries of a log are kept, 0 where none is, and the last one's exchange.
+// Mark returns the number up to which the entries of an edge's log are stored, 0 if none are, and what identifies the last entry.
 func (c *Catalog) Mark(log ship.LogID) (mark uint64, tail ship.Tail, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
@@ -31,12 +31,12 @@ func (c *Catalog) Mark(log ship.LogID) (mark uint64, tail ship.Tail, err error) 
 	return uint64(at), tail, err
 }
 
-// Take keeps the entries of a frame that follows what is kept of its log, and moves the log's mark, in one transaction; taken
-// is false for any other frame. Exchanges that are there stay as they are, and what was erased does not come back. Entries
-// that cannot be kept are put aside, and told before the commit, which an error prevents.
+// Take stores the entries of the frame that comes next in its log, and advances the log's mark, in one transaction. For any other
+// frame taken is false. Exchanges that exist stay as they are, and erased ones do not come back. Entries that cannot be stored
+// are put aside: aside gets them before the commit, and prevents it with an error.
 func (c *Catalog) Take(ctx context.Context, f *ship.Frame, aside func([]store.Refused) error) (taken bool, err error) {
 	if mark, _, err := c.Mark(f.Log); err != nil || mark > f.After {
-		return false, err // another centre has taken it
+		return false, err // another process has taken it
 	}
 	err = c.arrive(ctx, f.Entries, func(tx pgx.Tx, to writings) error {
 		taken = false
@@ -79,7 +79,7 @@ func (c *Catalog) Take(ctx context.Context, f *ship.Frame, aside func([]store.Re
 	return taken, nil
 }
 
-// Retry keeps an entry that was refused before; the error is nil, or why it is refused again.
+// Retry stores an entry that was refused before. The error says why it is refused again.
 func (c *Catalog) Retry(ctx context.Context, e *ship.Entry) error {
 	entries := []ship.Entry{*e}
 	err := c.arrive(ctx, entries, func(tx pgx.Tx, to writings) error {
@@ -95,7 +95,7 @@ func (c *Catalog) Retry(ctx context.Context, e *ship.Entry) error {
 	return err
 }
 
-// keep keeps the entries that can be kept, and gives the others.
+// keep stores the entries that can be stored, and returns the others.
 func (c *Catalog) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry, to writings) (refused []store.Refused, err error) {
 	late := make(map[store.AccountNumber][]buried)
 	byAccount := make(map[store.AccountNumber][]*ship.Entry)
@@ -116,7 +116,7 @@ func (c *Catalog) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry, to 
 		}
 		byAccount[number] = append(byAccount[number], &entries[i])
 	}
-	for _, number := range slices.Sorted(maps.Keys(byAccount)) { // all transactions lock in one order
+	for _, number := range slices.Sorted(maps.Keys(byAccount)) { // all transactions lock in the same order
 		if err := arriveAlone(ctx, tx, number); err != nil {
 			return nil, err
 		}
@@ -125,7 +125,7 @@ func (c *Catalog) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry, to 
 		if err != nil {
 			return nil, err
 		}
-		if !known || now != number || to[number] == nil { // deleted while this has waited, or made
+		if !known || now != number || to[number] == nil { // deleted or created during the wait for the lock
 			for _, e := range own {
 				refused = append(refused, store.Refused{Entry: *e, Reason: store.ErrForeign})
 			}
@@ -143,21 +143,21 @@ func (c *Catalog) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry, to 
 	return refused, bury(ctx, tx, late)
 }
 
-// keeping is the entries of one account on their way into the database.
+// keeping stores entries of one account in a transaction.
 type keeping struct {
 	tx      pgx.Tx
 	account store.AccountNumber
 	entries []*ship.Entry
-	to      *writing // where bodies and values are put
+	to      *writing // for bodies and values
 	read    func(context.Context, store.AccountNumber, *values) (damage []error, err error)
 
-	frame   store.Objects                         // that come with the entries
-	named   map[store.ObjectRef][]store.ObjectRef // what those name
-	kept    map[store.ObjectRef]struct{}          // those of them, and of what they name, that are there already
-	inner   store.Objects                         // of kept: blocks that blocks of the frame are made of
-	known   map[string]bool                       // exchanges that are there, or were and were erased
+	frame   store.Objects                         // objects sent with the entries
+	named   map[store.ObjectRef][]store.ObjectRef // what objects of the frame reference
+	kept    map[store.ObjectRef]struct{}          // of the frame and of named: those that are stored already
+	inner   store.Objects                         // of kept: blocks that are parts of blocks of the frame
+	known   map[string]bool                       // exchanges that exist, or were erased
 	refused []store.Refused
-	late    []buried // arrived after an erasure that was to erase them
+	late    []buried // arrived after an erasure that covers them
 }
 
 func (k *keeping) run(ctx context.Context) error {
@@ -182,7 +182,7 @@ func (k *keeping) run(ctx context.Context) error {
 	}
 	for _, x := range sound {
 		switch e := x.Entry; {
-		case k.known[e.Exchange]: // the frame names it twice
+		case k.known[e.Exchange]: // the frame has it twice
 		case !k.reach(e, fresh):
 			k.refused = append(k.refused, store.Refused{Entry: *e, Reason: store.ErrIncomplete})
 		default:
@@ -215,7 +215,7 @@ func (k *keeping) run(ctx context.Context) error {
 	return rollUp(ctx, k.tx, k.account, infos)
 }
 
-// look reads what is there of what the entries are and name.
+// look reads what is already stored of the entries and of what they reference.
 func (k *keeping) look(ctx context.Context) error {
 	k.frame, k.named = make(store.Objects), make(map[store.ObjectRef][]store.ObjectRef)
 	k.kept, k.inner, k.known = make(map[store.ObjectRef]struct{}), make(store.Objects), make(map[string]bool)
@@ -224,7 +224,7 @@ func (k *keeping) look(ctx context.Context) error {
 	var ids []string
 	for _, e := range k.entries {
 		ids = append(ids, e.Exchange)
-		want, _ := store.Named(nil, store.Skeleton(k.account), e.Skeleton) // ReadShipped refuses what cannot be read
+		want, _ := store.Named(nil, store.Skeleton(k.account), e.Skeleton) // ReadShipped refuses unreadable ones
 		for ref, value := range store.ObjectsOf(k.account, e) {
 			named, _ := store.Named(nil, ref, value)
 			k.frame[ref], k.named[ref] = value, named
@@ -260,7 +260,7 @@ func (k *keeping) look(ctx context.Context) error {
 	return err
 }
 
-// lookAtObjects notes which of the refs are there, and reads the inner ones of them.
+// lookAtObjects notes which objects are stored, and reads the inner ones.
 func (k *keeping) lookAtObjects(ctx context.Context, refs, inner [][]byte) error {
 	rows, err := k.tx.Query(ctx, `select ref, coalesce(ref = any($3), false), case when ref = any($3) then value end, pack, at, size
 		from objects where account = $1 and ref = any($2)`, int64(k.account), refs, inner)
@@ -281,7 +281,7 @@ func (k *keeping) lookAtObjects(ctx context.Context, refs, inner [][]byte) error
 	if err != nil {
 		return err
 	}
-	if _, err := k.read(ctx, k.account, &v); err != nil { // an entry that needs what is damaged is refused
+	if _, err := k.read(ctx, k.account, &v); err != nil { // an entry that needs a damaged object is refused
 		return err
 	}
 	for ref, value := range v.found {
@@ -290,8 +290,8 @@ func (k *keeping) lookAtObjects(ctx context.Context, refs, inner [][]byte) error
 	return nil
 }
 
-// reach adds to fresh what an entry reaches and is not there, and reports whether all of it has come. Behind what is there
-// everything is.
+// reach adds to fresh the objects that an entry references, directly or not, and that are not stored yet. It reports whether the
+// frame has all of them. Everything that a stored object references is stored.
 func (k *keeping) reach(e *ship.Entry, fresh store.Objects) bool {
 	todo, _ := store.Named(nil, store.Skeleton(k.account), e.Skeleton)
 	var found []store.ObjectRef
@@ -306,7 +306,7 @@ func (k *keeping) reach(e *ship.Entry, fresh store.Objects) bool {
 		}
 		value, comes := k.frame[ref]
 		if !comes {
-			for _, ref := range found { // they may be others' as well, which find them again
+			for _, ref := range found { // other entries that reference them add them again
 				delete(fresh, ref)
 			}
 			return false
@@ -318,7 +318,7 @@ func (k *keeping) reach(e *ship.Entry, fresh store.Objects) bool {
 	return true
 }
 
-// put gives the values of objects to where they are kept; named is what the rows name them by.
+// put adds objects to the pack or the rows to be written. named has their refs, in the order of how.
 func (k *keeping) put(objects store.Objects) (named [][]byte, how columns) {
 	for ref, value := range objects {
 		named = append(named, refOf(ref))
@@ -339,7 +339,7 @@ func (k *keeping) putObjects(ctx context.Context, refs [][]byte, how columns) er
 	return err
 }
 
-// join puts the exchanges into their sessions, whose ids it gives.
+// join adds the exchanges to their sessions, and returns the ids of those.
 func (k *keeping) join(ctx context.Context, arrived []*store.Shipped) (ids []*string, err error) {
 	var own []string
 	var keys [][]byte
@@ -361,7 +361,7 @@ func (k *keeping) join(ctx context.Context, arrived []*store.Shipped) (ids []*st
 	return ids, putSessions(ctx, k.tx, k.account, in)
 }
 
-// putBodies gives the bodies of exchanges to where they are kept.
+// putBodies adds the bodies of exchanges to the pack or the rows to be written.
 func (k *keeping) putBodies(arrived []*store.Shipped) (how columns) {
 	for _, x := range arrived {
 		how.add(k.to.add([]byte(bodyName(x.Entry.Exchange)), appendBody(nil, x.Entry.Skeleton, x.Parts)))
@@ -373,7 +373,7 @@ func (k *keeping) putExchanges(ctx context.Context, arrived []*store.Shipped, se
 	var (
 		ids                      []string
 		kept                     []time.Time
-		speaks, quiet            []bool // quiet: there is nothing to digest
+		speaks, quiet            []bool // quiet: nothing to digest
 		requests, responses      []int64
 		answered, records, named [][]byte
 		events                   []store.Event

@@ -9,22 +9,22 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// A session has a document of its own beside those of its turns: what was asked and done in it, step by step. It is
-// found by what no single turn says together.
+// A session has its own document in addition to those of its turns: what was asked and done in it, step by step. So a query finds
+// a session that has its words in different turns.
 //
-// These documents stand in the lexical index under account numbers of their own, so that they count neither in the
-// statistics nor among the hits of a search for turns.
+// These documents have their own account numbers in the lexical index, so that they count neither in the statistics nor among the
+// hits of a search for turns.
 
 // sessionSpace is added to the number of an account for the documents of its sessions.
 const sessionSpace = 1 << 31
 
-// sessionTurns is how many of the newest turns of a session are read, beside the first one.
+// sessionTurns is how many of the newest turns of a session are read, in addition to the first one.
 const sessionTurns = 64
 
-// sessionDocument is a session in its own words.
+// sessionDocument is the text of a session, in its own words.
 type sessionDocument struct {
 	session *store.Session
-	entries []store.TimelineEntry // that it was made of, oldest first
+	entries []store.TimelineEntry // from which it was made, oldest first
 	summary Summary
 	steps   []string     // goal and outcome of each turn, oldest first
 	spoken  lexical.Said // the steps by speaker
@@ -33,12 +33,12 @@ type sessionDocument struct {
 	written *store.SessionSummary // nil: no model has written about it
 }
 
-// text is what a session is found by.
+// text returns the text by which a session is found.
 func (d *sessionDocument) text() string {
 	return cut(strings.Join(append([]string{d.session.Title}, d.said()...), "\n"), 2*maxSpoken)
 }
 
-// said is what a model has written about the session, if one has, and its steps.
+// said returns the summary that a model has written of the session, if there is one, and its steps.
 func (d *sessionDocument) said() []string {
 	if d.written == nil {
 		return d.steps
@@ -46,8 +46,8 @@ func (d *sessionDocument) said() []string {
 	return append([]string{d.written.Text}, d.steps...)
 }
 
-// bySpeaker is what a session is found by as phrases and speakers of a query are held against it: its title is the user's,
-// what a model has written about it the assistant's.
+// bySpeaker returns the text of a session for matching phrases and speakers: its title counts as the user's, and a model's summary as
+// the assistant's.
 func (d *sessionDocument) bySpeaker() lexical.Said {
 	said := lexical.Said{User: d.session.Title + "\n" + d.spoken.User, Assistant: d.spoken.Assistant}
 	if d.written != nil {
@@ -60,7 +60,7 @@ func (d *sessionDocument) lexical(account store.AccountNumber) lexical.Document 
 	return lexical.Document{Account: uint32(account) | sessionSpace, ID: d.session.ID, Text: d.text(), Names: d.names, Facets: d.facets}
 }
 
-// readSession makes the document of a session; nil when there is none, or nothing was said in it.
+// readSession makes the document of a session; nil if the session does not exist or nothing was said in it.
 func readSession(st *store.Store, number store.AccountNumber, id string) (*sessionDocument, error) {
 	session, err := st.Feed().SessionAt(number, id)
 	if err != nil {
@@ -87,7 +87,7 @@ func readSession(st *store.Store, number store.AccountNumber, id string) (*sessi
 	return d, unlessNotFound(err)
 }
 
-// unlessNotFound is nil for what is gone.
+// unlessNotFound returns err, or nil if it is [codec.KindNotFound].
 func unlessNotFound(err error) error {
 	if isNotFound(err) {
 		return nil
@@ -143,7 +143,7 @@ func newSessionDocument(session *store.Session, entries []store.TimelineEntry) *
 	return d
 }
 
-// byCount gives names, the most frequent first.
+// byCount returns the names, most frequent first.
 func byCount(counts map[string]int) []string {
 	names := make([]string, 0, len(counts))
 	for name := range counts {

@@ -12,7 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// wholeShare is what the document of a session, its title and its summaries, counts for beside its turns.
+// wholeShare is the weight of a session's document, with its title and its summaries, relative to its turns.
 const wholeShare = 0.05
 
 // sessionSearch is one search for sessions.
@@ -26,10 +26,10 @@ type sessionSearch struct {
 	turns *lexical.Searcher
 }
 
-// sessionSource gives what a search for sessions finds.
+// sessionSource reads what a search for sessions finds.
 type sessionSource interface {
-	turn(exchange string) (store.TimelineEntry, error) // [codec.KindNotFound] for one that is gone
-	document(session string) (*sessionDocument, error) // nil for one that is gone, or in which nothing was said
+	turn(exchange string) (store.TimelineEntry, error) // [codec.KindNotFound] if it is gone
+	document(session string) (*sessionDocument, error) // nil if it is gone, or nothing was said in it
 }
 
 // document makes the document of a session.
@@ -37,9 +37,9 @@ func (t indexedTurns) document(session string) (*sessionDocument, error) {
 	return readSession(t.index.store, t.number, session)
 }
 
-// foundSession is a session on its way to becoming a hit.
+// foundSession is a session that may become a hit.
 type foundSession struct {
-	id    string // "": it is that of the turn best
+	id    string // "": the session of the turn best
 	score float64
 	bm25  float64 // of its best turn, or of its document
 
@@ -50,7 +50,7 @@ type foundSession struct {
 }
 
 // searchSessions finds sessions of the account. Sessions are ranked by their turns, and a little by their titles and
-// summaries; where the query says what has to be there, a session has it as a whole.
+// summaries. What the query demands may be in different turns of a session.
 func (x *Index) searchSessions(ctx context.Context, account string, number store.AccountNumber, r *Request, query *lexical.Query) (*Answer, error) {
 	answer := &Answer{Object: "memory.search", ModeUsed: Lexical, Data: []Hit{}}
 	changed := x.changedBefore()
@@ -141,7 +141,7 @@ func (s *sessionSearch) run(ctx context.Context, answer *Answer) error {
 	return nil
 }
 
-// rank gives the sessions that are found, the best first. exact says that all of them pass the filter.
+// rank returns the sessions found, best first. exact reports that all of them pass the filter.
 func (s *sessionSearch) rank() (found []foundSession, exact bool, err error) {
 	allowed, exact, err := s.request.Filter.narrow(s.whole)
 	if err != nil {
@@ -184,8 +184,8 @@ func (s *sessionSearch) rank() (found []foundSession, exact bool, err error) {
 	return found, exact && !s.query.Exact() && demands, err
 }
 
-// addTurns weighs sessions by their turns, and adds those that are found by these alone, unless the query demands what the
-// session has to have as a whole.
+// addTurns adds the weights of turns to their sessions. It adds sessions that are found by turns alone, unless the query demands
+// something, which the whole session has to satisfy.
 func (s *sessionSearch) addTurns(found []foundSession, places map[uint64]int, demands bool) ([]foundSession, error) {
 	turns, err := s.turns.Score(s.query)
 	if err != nil {
@@ -225,7 +225,7 @@ func (s *sessionSearch) addTurns(found []foundSession, places map[uint64]int, de
 	return found, nil
 }
 
-// read reads a session and its best turn; nil when it is gone, or nothing was said in it.
+// read reads a session and its best turn; nil if it is gone or nothing was said in it.
 func (s *sessionSearch) read(f *foundSession) (*sessionDocument, *document, error) {
 	var turn *document
 	if f.best != "" {

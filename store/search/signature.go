@@ -11,11 +11,11 @@ import (
 const (
 	maxFailureLines = 8   // of one text
 	maxFailureLine  = 400 // bytes of a line that count
-	leastWords      = 3   // of a line that is told from others by its words
+	leastWords      = 3   // of a line that is identified by its words
 )
 
-// Signatures gives the signatures of the failures that lines of a text tell of. The same failure has the same signature
-// whatever numbers, times, addresses and directories stand in its message.
+// Signatures returns the signatures of the failures that lines of a text report. The same failure has the same signature
+// whatever numbers, times, addresses and directories its message contains.
 func Signatures(text string) []string {
 	var found []string
 	lines := 0
@@ -37,7 +37,7 @@ func Signatures(text string) []string {
 	return found
 }
 
-// FailureLine gives the first line of a text that tells of a failure; "" if none does.
+// FailureLine returns the first line of a text that reports a failure; "" if none does.
 func FailureLine(text string) string {
 	for line := range strings.Lines(text) {
 		if tellsFailure(line) {
@@ -55,7 +55,7 @@ var (
 	codes       = regexp.MustCompile(`\b[a-z]{1,4}\d{3,5}\b`)
 )
 
-// stableFailure leaves out of a line what differs between two occurrences. Error codes, a few letters with a number, stay.
+// stableFailure removes from a line what differs between two occurrences. Error codes, a few letters with a number, stay.
 func stableFailure(line string) string {
 	line = strings.ToLower(strings.TrimSpace(cut(line, maxFailureLine)))
 	line = directories.ReplaceAllString(line, "")

@@ -1,14 +1,14 @@
 package search
 
-// signs finds any of a few signs in a text in one pass, whatever the case of their letters, which have to be ASCII (the
-// automaton of Aho and Corasick).
+// signs is an Aho-Corasick automaton: it finds any of a few signs in a text in one pass. It ignores the case of letters, which
+// must be ASCII.
 type signs struct {
 	classes [256]uint8 // of bytes; 0: in no sign
 	width   int        // number of classes
-	next    []int16    // by state and class, which state follows; a state is where its row begins
+	next    []int16    // the next state by state and class; a state is the offset of its row
 }
 
-// signFound is the state behind any sign.
+// signFound is the state after any sign.
 const signFound = -1
 
 func newSigns(list ...string) *signs {
@@ -32,10 +32,10 @@ func newSigns(list ...string) *signs {
 	return s
 }
 
-// at is where next says what follows a state and a byte of a class.
+// at returns the index in next for a state and a class of bytes.
 func (s *signs) at(state int16, class uint8) *int16 { return &s.next[int(state)+int(class)] }
 
-// add makes the states of a sign: 0 stands for none yet.
+// add adds the states of a sign. Until connect, 0 means no state.
 func (s *signs) add(sign string) {
 	state := int16(0)
 	for i := range len(sign) {
@@ -46,7 +46,7 @@ func (s *signs) add(sign string) {
 		}
 		following := *s.at(state, class)
 		if following == signFound {
-			return // another one is found sooner
+			return // a shorter sign is found first
 		}
 		if following == 0 {
 			following = int16(len(s.next))
@@ -57,7 +57,7 @@ func (s *signs) add(sign string) {
 	}
 }
 
-// connect has each state go on where the longest end of what was read begins a sign, shorter states first.
+// connect adds the fallback transitions: each state continues from the longest suffix that begins a sign, shorter states first.
 func (s *signs) connect() {
 	shorter := make([]int16, len(s.next)) // by state
 	for states := []int16{0}; len(states) > 0; states = states[1:] {
@@ -78,7 +78,7 @@ func (s *signs) connect() {
 	}
 }
 
-// in reports whether any sign stands in a text.
+// in reports whether a text contains any sign.
 func (s *signs) in(text string) bool {
 	state := int16(0)
 	for i := range len(text) {

@@ -9,14 +9,13 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// How long a snippet is in bytes, about: where nobody says, and at most.
+// Approximate lengths of a snippet in bytes: the default and the maximum.
 const (
 	snippetSize = 240
 	maxSnippet  = 2000
 )
 
-// snippet gives the passage that has the most to do with the query: where most of its words stand
-// together.
+// snippet returns the passage that is most relevant to the query: the one with most of its words.
 func snippet(q *lexical.Query, d *document, size int) (role, text string, highlights [][2]int) {
 	size = cmp.Or(size, snippetSize)
 	from, count := 0, -1
@@ -29,7 +28,7 @@ func snippet(q *lexical.Query, d *document, size int) (role, text string, highli
 			role, text, from, count = side.role, side.text, start, marked
 		}
 	}
-	if role == "" { // nothing was said; the turn is there for the names in what it holds
+	if role == "" { // nothing was said; the turn was found by names in its tool calls and results
 		role, text = "tool", d.names
 		from, _ = densest(q.Likely(text), size)
 	}
@@ -42,7 +41,7 @@ func snippet(q *lexical.Query, d *document, size int) (role, text string, highli
 	return role, text, highlights
 }
 
-// densest finds the stretch of size bytes that holds most places.
+// densest finds the range of size bytes with the most matches.
 func densest(places [][2]int, size int) (start, count int) {
 	for i, last := 0, 0; i < len(places); i++ {
 		for last < len(places) && places[last][1]-places[i][0] <= size {
@@ -55,7 +54,7 @@ func densest(places [][2]int, size int) (start, count int) {
 	return start, count
 }
 
-// around cuts a snippet out of text that begins a little before from, at the borders of words where there are any.
+// around returns a snippet of text that begins a little before from, at word boundaries if there are any.
 func around(text string, from, size int) string {
 	const lead = 40
 	start := max(from-lead, 0)
@@ -79,11 +78,11 @@ func around(text string, from, size int) string {
 	return strings.TrimSpace(strings.Join(strings.FieldsFunc(text[start:end], isBreak), " "))
 }
 
-// isBreak tells characters that a snippet on one line has a blank for, and such as would play tricks on a terminal.
+// isBreak reports whether a one-line snippet has a blank instead of a character: line breaks, and characters that control a terminal.
 func isBreak(r rune) bool {
 	return r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == '\u2028' || r == '\u2029' ||
 		r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
 }
 
-// halved is what is left of 1 after so many half-lives.
+// halved returns what remains of 1 after a number of half-lives.
 func halved(times float64) float64 { return math.Pow(0.5, max(times, 0)) }

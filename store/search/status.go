@@ -12,40 +12,40 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Status says how far the index is.
+// Status is the state of the index.
 type Status struct {
-	Lag       uint64 `json:"lag_seq"`            // changes that cannot be found yet
+	Lag       uint64 `json:"lag_seq"`            // changes that searches do not see yet
 	Building  bool   `json:"building,omitempty"` // the index is being rebuilt
 	Documents uint64 `json:"documents"`          // of the account
 	Bytes     int64  `json:"bytes"`              // on disk, of all accounts
-	Error     string `json:"error,omitempty"`    // why there is no index at present; the rest but for Lag is not known then
+	Error     string `json:"error,omitempty"`    // why there is no index at present; then only Lag is known besides
 
 	Vectors *VectorStatus      `json:"vectors,omitempty"` // nil: there is no embedder
-	Stages  []store.StageStats `json:"stages,omitempty"`  // after the answers, of all accounts
+	Stages  []store.StageStats `json:"stages,omitempty"`  // what runs after the answers, for all accounts
 }
 
-// VectorStatus says how far the vectors are: of all accounts, but for the first two.
+// VectorStatus is the state of the vectors: of all accounts, except for the first two fields.
 type VectorStatus struct {
 	Documents  uint64 `json:"documents"` // of the account that have a vector
-	Bytes      int64  `json:"bytes"`     // of these on disk
+	Bytes      int64  `json:"bytes"`     // size of these on disk
 	Embedder   string `json:"embedder"`  // its identity
 	Generation uint32 `json:"generation"`
-	Serving    string `json:"serving,omitempty"` // the embedder whose vectors searches use, when it is another one
+	Serving    string `json:"serving,omitempty"` // the embedder whose vectors searches use, if it is another one
 	Building   bool   `json:"building,omitempty"`
-	Done       uint64 `json:"done"`            // turns that the generation holds
-	Total      uint64 `json:"total"`           // of so many
-	Memory     int64  `json:"memory_bytes"`    // of the accounts that were searched last
+	Done       uint64 `json:"done"`            // turns in the generation
+	Total      uint64 `json:"total"`           // number of turns
+	Memory     int64  `json:"memory_bytes"`    // used by vectors of recently searched accounts
 	Lag        uint64 `json:"lag_seq"`         // changes that have no vector yet
-	Error      string `json:"error,omitempty"` // why embedding does not go on
+	Error      string `json:"error,omitempty"` // why embedding has stopped
 }
 
-// lag is how many changes the index is behind.
+// lag returns how many changes the index is behind.
 func (x *Index) lag() uint64 {
 	lag, _ := x.feed.Lag(store.StageWords)
 	return lag
 }
 
-// Lag is how many changes searches by words and by vectors do not see yet.
+// Lag returns how many changes searches by words and by vectors do not see yet.
 func (x *Index) Lag() (words, vectors uint64) {
 	if x.vectors != nil {
 		vectors = x.vectors.lag()
@@ -53,8 +53,8 @@ func (x *Index) Lag() (words, vectors uint64) {
 	return x.lag(), vectors
 }
 
-// Vectors says how far the vectors are, without the numbers of an account, and with why one of them cannot be embedded: it is
-// for the operator. It is nil where there is no embedder; Generation is 0 until they are opened.
+// Vectors returns the state of the vectors for the operator: without the figures of an account, and with the reason why one of
+// the accounts cannot be embedded. It is nil if there is no embedder. Generation is 0 until the vectors are opened.
 func (x *Index) Vectors() *VectorStatus {
 	if x.vectors == nil {
 		return nil
@@ -70,7 +70,7 @@ func (x *Index) Vectors() *VectorStatus {
 	return &s
 }
 
-// acquire waits until the index is open, and keeps it so until release is called.
+// acquire waits until the index is open, and keeps it open until release is called.
 func (x *Index) acquire(ctx context.Context) (release func(), err error) {
 	select {
 	case <-x.opened:
@@ -96,11 +96,11 @@ func unreadable(cause error) error {
 
 var errUnreadable = errors.New("the search index cannot be read")
 
-// Wait returns when everything can be found that had ended in the account before the call, or when ctx is done. What
-// ends meanwhile is not waited for, so that a wait comes to an end on a busy account too.
+// Wait returns when searches find everything that had ended in the account before the call, or when ctx is done. It does not wait
+// for what ends during the call, so that it returns for a busy account too.
 func (x *Index) Wait(ctx context.Context, account string) error {
 	select {
-	case <-x.opened: // an index that was lost knows only now what it has to index
+	case <-x.opened: // only an open index knows what is left to index
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-x.done:
@@ -110,7 +110,7 @@ func (x *Index) Wait(ctx context.Context, account string) error {
 		return err
 	}
 	for _, s := range [...]store.Stage{store.StageDigest, store.StageWords} {
-		last := x.feed.Coming() // with what the stage before has made
+		last := x.feed.Coming() // includes what the previous stage has made
 		for next := x.progress.next(); x.feed.Position(s) < last; next = x.progress.next() {
 			if err := x.pause(ctx, next); err != nil {
 				return err
@@ -120,8 +120,7 @@ func (x *Index) Wait(ctx context.Context, account string) error {
 	return nil
 }
 
-// WaitVectors is Wait for the vectors of what had ended: searches use them when it returns. Turns of before the
-// embedder was configured are not waited for.
+// WaitVectors is Wait for vectors. It does not wait for turns from before the embedder was configured.
 func (x *Index) WaitVectors(ctx context.Context, account string) error {
 	if err := x.Wait(ctx, account); err != nil || x.vectors == nil {
 		return err
@@ -142,8 +141,7 @@ func (x *Index) WaitVectors(ctx context.Context, account string) error {
 	}
 }
 
-// RebuildVectors makes all vectors again in the background, while searches use the former ones; it returns when that
-// has begun.
+// RebuildVectors begins to make all vectors again in the background. Meanwhile searches use the former ones.
 func (x *Index) RebuildVectors(ctx context.Context) error {
 	if x.vectors == nil {
 		return codec.Errorf(codec.KindConflict, "no embedder is configured; there are no vectors to build")
@@ -159,8 +157,8 @@ func (x *Index) RebuildVectors(ctx context.Context) error {
 	}
 }
 
-// pause lasts until the index has made progress, or until it is time to look at the digester, which signals nobody here.
-// There is nothing to wait for while there is no index.
+// pause waits until the index has made progress, or until it is time to check the digester, which sends no signal here. While
+// there is no index it fails at once.
 func (x *Index) pause(ctx context.Context, progress <-chan struct{}) error {
 	if err := x.unavailable(); err != nil {
 		return err
@@ -182,13 +180,13 @@ func (x *Index) pause(ctx context.Context, progress <-chan struct{}) error {
 	}
 }
 
-// broadcast wakes all who wait.
+// broadcast wakes all waiting goroutines.
 type broadcast struct {
 	mu sync.Mutex
 	c  chan struct{}
 }
 
-// next is closed at the next signal.
+// next returns a channel that is closed at the next signal.
 func (b *broadcast) next() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

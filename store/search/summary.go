@@ -9,15 +9,15 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// Summary says what a turn or a session was about, in its own words.
+// Summary describes a turn or a session in its own words.
 type Summary struct {
-	Text   string   `json:"text,omitempty"`   // of a session: what a model has written about it
-	By     string   `json:"by,omitempty"`     // "model NAME", who wrote Text
-	Goal   string   `json:"goal,omitempty"`   // what the user asked for: the beginning of what they said last
-	Done   string   `json:"done,omitempty"`   // what the answer says first
-	Tools  []string `json:"tools,omitempty"`  // that were called
+	Text   string   `json:"text,omitempty"`   // of a session: a model's summary
+	By     string   `json:"by,omitempty"`     // the author of Text: "model NAME"
+	Goal   string   `json:"goal,omitempty"`   // the beginning of the user's last message
+	Done   string   `json:"done,omitempty"`   // the beginning of the answer
+	Tools  []string `json:"tools,omitempty"`  // called
 	Names  []string `json:"names,omitempty"`  // paths, symbols and codes, the most frequent first
-	Errors []string `json:"errors,omitempty"` // lines of tool results that tell of a failure
+	Errors []string `json:"errors,omitempty"` // lines of tool results that report a failure
 }
 
 const (
@@ -26,7 +26,7 @@ const (
 	maxErrors   = 4
 )
 
-// Summarize takes a summary out of a turn. It invents nothing, calls no model, and gives the same for the same turn.
+// Summarize extracts a summary from a turn. It calls no model, and returns the same for the same turn.
 func Summarize(turn *store.Turn) Summary {
 	if turn == nil {
 		return Summary{}
@@ -38,7 +38,7 @@ func Summarize(turn *store.Turn) Summary {
 	return summarize(turn, d)
 }
 
-// summarize is [Summarize] of a turn whose document is known.
+// summarize is [Summarize] for a turn whose document exists already.
 func summarize(turn *store.Turn, d *document) (s Summary) {
 	s.Goal = sentence(lastSpoken(turn.Messages, "user"))
 	s.Done = sentence(lastSpoken(turn.Answer, "assistant"))
@@ -52,7 +52,7 @@ func summarize(turn *store.Turn, d *document) (s Summary) {
 	return s
 }
 
-// lastSpoken is the last text of a role that is not a client's own.
+// lastSpoken returns the last text of a role that was not inserted by a client.
 func lastSpoken(messages []store.Message, role string) string {
 	for i := len(messages) - 1; i >= 0; i-- {
 		if messages[i].Role != role {
@@ -67,7 +67,7 @@ func lastSpoken(messages []store.Message, role string) string {
 	return ""
 }
 
-// firstSpoken is the first text of a role that is not a client's own.
+// firstSpoken returns the first text of a role that was not inserted by a client.
 func firstSpoken(messages []store.Message, role string) string {
 	for i := range messages {
 		if text := lastSpoken(messages[i:i+1], role); text != "" {
@@ -77,7 +77,7 @@ func firstSpoken(messages []store.Message, role string) string {
 	return ""
 }
 
-// sentence is the first sentence of a text, on one line.
+// sentence returns the first sentence of a text, on one line.
 func sentence(text string) string {
 	text = cut(strings.TrimSpace(text), 4*maxSentence)
 	for i, r := range text {
@@ -94,7 +94,7 @@ func sentence(text string) string {
 	return strings.TrimSpace(strings.Join(strings.FieldsFunc(cut(text, maxSentence), isBreak), " "))
 }
 
-// failures notes the lines of a message's results that tell of one.
+// failures adds the lines of a message's tool results that report a failure.
 func (s *Summary) failures(m *store.Message) {
 	for i := range m.Parts {
 		p := &m.Parts[i]
@@ -115,7 +115,7 @@ func (s *Summary) failures(m *store.Message) {
 	}
 }
 
-// failureSigns are what failures are told by.
+// failureSigns are words that indicate a failure.
 var failureSigns = newSigns(
 	"error:", "error[", "fatal:", "panic:", "--- fail", "exception:", "traceback",
 	"connection refused", "permission denied", "failed to ", "command not found", "no such file or directory",

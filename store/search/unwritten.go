@@ -10,44 +10,44 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// What is in the lexical index is found at once and written to disk a little later, many batches together. It
-// is confirmed when it is on disk: so a crash loses nothing, and what was not written comes again.
+// Documents in the lexical index are found at once, and written to disk a little later, many batches together. Their batches are
+// confirmed when they are on disk. So a crash loses nothing: unwritten changes come again.
 
-// mostUnwritten is how many bytes of texts may be in memory alone before no more are indexed.
+// mostUnwritten is how many bytes of unwritten text may be in memory before indexing waits.
 const mostUnwritten = 32 << 20
 
-// unwrittenWarning is how long turns wait for the disk before the log says so.
+// unwrittenWarning is how long turns may wait for the disk before a warning is logged.
 const unwrittenWarning = 10 * time.Second
 
-// unwritten is what one lexical index holds that has not been confirmed yet.
+// unwritten tracks the unconfirmed content of a lexical index.
 type unwritten struct {
 	mu      sync.Mutex
-	bytes   int            // of texts that are in memory alone
+	bytes   int            // of unwritten texts
 	written []*store.Batch // of turns, on disk
 }
 
-// grow counts bytes that are indexed, or, below 0, that are on disk.
+// grow adds indexed bytes, or subtracts written ones with n < 0.
 func (u *unwritten) grow(bytes int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.bytes += bytes
 }
 
-// full reports whether something has to be written before more is indexed.
+// full reports whether indexing has to wait for writing.
 func (u *unwritten) full() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.bytes >= mostUnwritten
 }
 
-// add notes that a batch of turns is on disk.
+// add records that a batch of turns is on disk.
 func (u *unwritten) add(b *store.Batch) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.written = append(u.written, b)
 }
 
-// confirm confirms what has been written. What cannot be now stays for the next call.
+// confirm confirms the written batches. Those that fail are left for the next call.
 func (x *Index) confirm(ctx context.Context) error {
 	u := x.unwritten.Load()
 	u.mu.Lock()
@@ -62,7 +62,7 @@ func (x *Index) confirm(ctx context.Context) error {
 	return x.sessions.confirm(ctx, x.feed)
 }
 
-// apply adds documents to the lexical index; written is called when they are on disk.
+// apply adds documents to the lexical index. It calls written when they are on disk.
 func (x *Index) apply(ctx context.Context, documents []lexical.Document, gone []lexical.Key, written func()) error {
 	u, bytes := x.unwritten.Load(), size(documents)
 	u.grow(bytes)
@@ -83,7 +83,7 @@ func (x *Index) apply(ctx context.Context, documents []lexical.Document, gone []
 	return err
 }
 
-// awaitRoom waits until more may be indexed.
+// awaitRoom waits until indexing may continue.
 func (x *Index) awaitRoom(ctx context.Context) {
 	for began, warned := time.Now(), false; x.unwritten.Load().full() && ctx.Err() == nil; {
 		if waited := time.Since(began); waited > unwrittenWarning && !warned {

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// span is a stretch of time: from its beginning up to, but not including, its end.
+// span is a period of time: from its beginning up to, but not including, its end.
 type span struct{ from, to time.Time }
 
-// last is the last moment of the span.
+// last returns the last moment of the span.
 func (s span) last() time.Time { return s.to.Add(-time.Nanosecond) }
 
 // ParseTime reads a time as people write it: 2026-11-20T08:00:00Z, a date, a month (2026-11), an age (30m, 12h, 1d, 2w),
-// today, yesterday, or a span that [Request.Query] may name, such as "last week". Of a span it gives the beginning. Dates
-// are those of now's location.
+// today, yesterday, or a span that [Request.Query] may name, such as "last week". For a span it returns the beginning. Dates
+// are in the location of now.
 func ParseTime(text string, now time.Time) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return at, nil
@@ -37,7 +37,7 @@ const day = 24 * time.Hour
 
 var ageUnits = map[byte]time.Duration{'m': time.Minute, 'h': time.Hour, 'd': day, 'w': 7 * day}
 
-// maxAge is the oldest age that can be asked for, in any unit.
+// maxAge is the highest age that ParseTime accepts, in any unit.
 const maxAge = 100_000
 
 func parseAge(text string) (time.Duration, bool) {
@@ -60,7 +60,7 @@ var (
 	isoDates   = regexp.MustCompile(`\b(\d{4})-(\d{2})(?:-(\d{2}))?\b`)
 )
 
-// spanIn finds the time that a text names, if it names one: "last week", "in March", "3 days ago", 2026-11, 2026-11-20.
+// spanIn finds the period that a text names, if it names one: "last week", "in March", "3 days ago", 2026-11, 2026-11-20.
 // A month without a year is the last one of that name.
 func spanIn(text string, now time.Time) (span, bool) {
 	text = strings.ToLower(text)
@@ -73,7 +73,7 @@ func spanIn(text string, now time.Time) (span, bool) {
 		return relativeSpan(m, now), true
 	}
 	m := monthWords.FindStringSubmatch(text)
-	if len(m) == 0 || (m[1] == "may" || m[1] == "march") && m[0] == m[1] { // alone these two are other words, too
+	if len(m) == 0 || (m[1] == "may" || m[1] == "march") && m[0] == m[1] { // in lower case these two are other words too
 		return span{}, false
 	}
 	return monthSpan(m, now), true

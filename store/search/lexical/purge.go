@@ -5,19 +5,19 @@ import (
 	"fmt"
 )
 
-// A document that is taken out is no longer found, but its words stay in the file of its segment until that is merged,
-// which for a large segment may be never. The list of segments notes that there are such files, so that a crash does not
-// forget it, until [Index.Purge] has written them again.
+// A removed document is no longer found, but its words remain in the file of its segment until that is merged, which may never
+// happen to a large segment. Until [Index.Purge] has rewritten such files, the list of segments records that they exist, so that
+// this survives a crash.
 
-// Removed reports whether files of the index may hold what was taken out of it.
+// Removed reports whether files of the index may contain words of removed documents.
 func (ix *Index) Removed() bool {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
 	return ix.removed || ix.removals > ix.purged
 }
 
-// Purge writes files again that hold what was taken out of the index before the call, so that nothing of it is left on
-// disk. It may run beside searches and changes.
+// Purge rewrites the files that contain words of documents removed before the call, so that nothing of these is left on disk. It
+// may run concurrently with searches and changes.
 func (ix *Index) Purge(ctx context.Context) error {
 	if !ix.Removed() {
 		return nil

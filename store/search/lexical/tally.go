@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// A document is indexed by how often each term stands in it, not where. So its text is cut at the blanks, and what stands
-// between two of them and is nothing but a word and punctuation, as most of any prose, is counted by the stem that is
-// remembered for the word. [prose] and [identifiers] say what the rest is found by.
+// The index has how often each term occurs in a document, not where. So text is split at blanks. A piece that is only a word and
+// punctuation, as most of any prose, is counted by the cached stem of that word. [prose] and [identifiers] find the terms of
+// other pieces.
 
 // term is a term of the index and its hash.
 type term struct {
@@ -21,14 +21,14 @@ func newTerm(text string) term { return term{text, maphash.String(termSeed, text
 
 // tally counts the terms of a field of one document.
 type tally struct {
-	terms []tallied // different ones, in the order in which they came
-	slots []int32   // a hash table of them, a power of two long: by hash, the place in terms from 1, 0 where there is none
-	total int       // terms, with those that repeat
+	terms []tallied // distinct, in order of first occurrence
+	slots []int32   // a hash table, of a power of two entries: index in terms plus 1; 0: free
+	total int       // occurrences of terms
 
-	skips func(term string) bool // of words that are more than letters: which are not counted; nil: all are
+	skips func(term string) bool // reports whether a term that is not only letters is left out; nil: none is
 }
 
-// keptSlots is the largest hash table that is used again, since all of it is cleared for each field.
+// keptSlots is the largest hash table that is reused: it is cleared for each field.
 const keptSlots = 4 << 10
 
 type tallied struct {
@@ -74,7 +74,7 @@ func (t *tally) grow() {
 	}
 }
 
-// reset begins again.
+// reset empties the tally.
 func (t *tally) reset() {
 	clear(t.terms)
 	t.terms, t.total = t.terms[:0], 0
@@ -83,7 +83,7 @@ func (t *tally) reset() {
 	}
 }
 
-// analyser counts the words and names of a document. It is used again for others.
+// analyser counts the words and names of a document. It is reusable.
 type analyser struct {
 	words, names, output, facets tally
 
@@ -93,7 +93,7 @@ type analyser struct {
 
 var analysers = sync.Pool{New: func() any { return &analyser{output: tally{skips: saysNothingInOutput}} }}
 
-// read counts the words and names of a text, each if there is a tally for them.
+// read counts the words and the names of a text, each in its tally if that is not nil.
 func (a *analyser) read(text string, words, names *tally) {
 	a.text = append(a.text[:0], text...)
 	for start := 0; start < len(a.text); {
@@ -107,7 +107,7 @@ func (a *analyser) read(text string, words, names *tally) {
 	}
 }
 
-// readAny reads text whose words and names depend on nothing around it.
+// readAny reads text whose words and names do not depend on the text around it.
 func (a *analyser) readAny(text []byte, words, names *tally) {
 	if words != nil {
 		a.tokens = appendProse(a.tokens[:0], text)
@@ -141,9 +141,8 @@ func (a *analyser) readASCII(text []byte, words, names *tally) {
 	}
 }
 
-// lowerWord puts the word of a text into dst in lower case and gives its length, where there is nothing in front of it but
-// what opens a quotation or brackets, nothing behind it but punctuation, and no capital inside it: then it is one word, and
-// no name. Else it gives 0.
+// lowerWord copies the word of a text to dst in lower case, and returns its length. The text must be a single word that is no name:
+// only opening quotation marks or brackets before it, only punctuation after it, and no capital inside. Otherwise it returns 0.
 func lowerWord(dst *letters, text []byte) (n int) {
 	start, end := 0, len(text)
 	for start < end && textMarks[text[start]]&opens != 0 {
@@ -167,10 +166,10 @@ func lowerWord(dst *letters, text []byte) (n int) {
 	return end - start
 }
 
-// Marks that may stand around a word.
+// Marks around a word.
 const (
-	opens  = 1 << iota // in front of it
-	closes             // behind it
+	opens  = 1 << iota // before it
+	closes             // after it
 )
 
 var textMarks = func() (table [256]uint8) {
@@ -183,7 +182,7 @@ var textMarks = func() (table [256]uint8) {
 	return table
 }()
 
-// mostKept is how much text an analyser may have room for that is used again.
+// mostKept is the capacity of buffers, in bytes of text, beyond which an analyser is not reused.
 const mostKept = 64 << 10
 
 func (a *analyser) release() {

@@ -8,16 +8,16 @@ import (
 	unicodewords "github.com/blevesearch/bleve/v2/analysis/tokenizer/unicode"
 )
 
-// word is a stretch of a text between word boundaries that says something.
+// word is a part of a text between word boundaries that is not only blanks or punctuation.
 type word struct {
-	start, end  int  // bytes of the text
+	start, end  int  // byte offsets in the text
 	ideographic bool // in a script without blanks between words
 }
 
 var unicodeWords = unicodewords.NewUnicodeTokenizer()
 
-// eachWord cuts a text at the word boundaries of Unicode (UAX 29). What stands between blanks in ASCII is cut here, in a
-// tenth of the time that the general rules take; a blank joins with nothing before it, so that both ways agree on any text.
+// eachWord splits a text at the word boundaries of Unicode (UAX 29). ASCII text between blanks is split here, in a tenth of the
+// time of the general rules. There is always a boundary before a blank, so both ways agree on any text.
 func eachWord(text []byte, give func(word)) {
 	for start := 0; start < len(text); {
 		end, ascii := stretch(text, start)
@@ -32,8 +32,8 @@ func eachWord(text []byte, give func(word)) {
 	}
 }
 
-// stretch gives the end of the longest part of text from start on that either is ASCII or has something else between
-// any two blanks. It begins and ends before a blank, or with the text.
+// stretch returns the end of the longest part of text from start that is either all ASCII or has other characters between any two
+// blanks. Parts begin and end before a blank, or at the ends of the text.
 func stretch(text []byte, start int) (end int, ascii bool) {
 	for end = start; end < len(text); {
 		next := len(text)
@@ -82,7 +82,7 @@ var classes = func() (table [utf8.RuneSelf]uint8) {
 	return table
 }()
 
-// asciiWords cuts text[start:end], which is ASCII.
+// asciiWords splits text[start:end], which is ASCII.
 func asciiWords(text []byte, start, end int, give func(word)) {
 	for i := start; i < end; {
 		class := classes[text[i]]
@@ -105,7 +105,7 @@ func asciiWords(text []byte, start, end int, give func(word)) {
 	}
 }
 
-// joins reports whether a mark stands inside a word when both its neighbours are of a class.
+// joins reports whether a mark between two characters of a class is inside a word.
 func joins(mark, class uint8) bool {
 	switch class {
 	case classLetter:
@@ -120,7 +120,7 @@ func ideographic(t *analysis.Token) bool {
 	return t.Type == analysis.Ideographic || isIdeographic(t.Term)
 }
 
-// Cut gives at most limit bytes of the beginning of text, whole characters.
+// Cut returns the beginning of text, at most limit bytes of whole characters.
 func Cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text

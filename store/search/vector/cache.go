@@ -51,7 +51,7 @@ func (c *Cache) Get(ctx context.Context, key Key, load func(context.Context) (*S
 		if e.err == nil {
 			return e.set, nil
 		}
-		// The goroutine that loaded it gave up, perhaps because nobody waited for it any more; now it is our turn.
+		// The goroutine that loaded it gave up, perhaps because its caller stopped waiting: try again.
 	}
 }
 

@@ -6,10 +6,10 @@ import (
 	"math/rand/v2"
 )
 
-// rotation turns vectors of one length so that what they say is spread evenly over the dimensions: then a byte for each
-// is precise, and the signs alone say much, whatever the embedder. It is the same for ever, for vectors are stored
-// turned. It is made of sign changes and Walsh-Hadamard transforms, of the first and of the last 2^k values, and so
-// takes d·log d steps.
+// rotation rotates vectors of one length so that their information is spread evenly over the dimensions. Then a byte for each
+// dimension is precise, and the signs alone are informative, whatever the embedder. It never changes, because vectors are stored
+// rotated. It consists of sign changes and Walsh-Hadamard transforms, of the first and of the last 2^k values, so it takes
+// d·log d steps.
 type rotation struct {
 	dims  int
 	power int       // largest power of two within dims
@@ -30,7 +30,7 @@ func newRotation(dims int) *rotation {
 	return r
 }
 
-// apply turns x in place.
+// apply rotates x in place.
 func (r *rotation) apply(x []float32) {
 	for round := range rotationRounds {
 		for i, sign := range r.signs[round*r.dims:][:r.dims] {
@@ -43,8 +43,8 @@ func (r *rotation) apply(x []float32) {
 	}
 }
 
-// hadamard is the Walsh-Hadamard transform, scaled so that it keeps lengths. The length of x is a power of two. It takes
-// two steps at a time, which reads and writes x half as often and rounds in the same places as one by one.
+// hadamard is the Walsh-Hadamard transform, scaled so that it preserves lengths. len(x) is a power of two. It does two steps at a
+// time, which reads and writes x half as often, and rounds in the same places as single steps.
 func hadamard(x []float32) {
 	half := 1
 	if len(x) >= 4 { // neighbours, in a loop of their own: a slice for each of four values would cost more than the sums

@@ -10,28 +10,28 @@ import (
 	"sync"
 )
 
-// Hit is a vector that was found.
+// Hit is a vector found by a search.
 type Hit struct {
 	ID       ID
 	Likeness float32 // -1 to 1, see [Set]
 }
 
-// Filter narrows a search down to vectors, or to all others.
+// Filter restricts a search to certain vectors, or to all others.
 type Filter struct {
 	IDs    []ID
 	Except bool
 }
 
-// Up to exactRows vectors are all compared in full, which takes about 2 ms at 768 dimensions. Among more the signs of
-// all are looked at first, and of the most promising candidates per hit that is wanted, but at least minCandidates, the
-// rest: that finds at least 95 of 100 of what comparing all in full does, see TestTheFirstPassFindsTheBest.
+// Up to exactRows vectors are all compared in full, which takes about 2 ms at 768 dimensions. With more, all are compared by their
+// signs, and then the most promising in full: candidates for each wanted hit, at least minCandidates. That finds at least 95 of
+// 100 hits of a full comparison, see TestTheFirstPassFindsTheBest.
 const (
 	exactRows     = 4096
 	candidates    = 4
 	minCandidates = 512
 )
 
-// Search gives the k vectors that are most like the query, the best first. filter may be nil.
+// Search returns the k vectors that are most like the query, best first. filter may be nil.
 func (s *Set) Search(ctx context.Context, q *Query, k int, filter *Filter) ([]Hit, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -57,7 +57,7 @@ func (s *Set) Search(ctx context.Context, q *Query, k int, filter *Filter) ([]Hi
 	return hits, nil
 }
 
-// Likeness compares the query with certain vectors; those that are not there are left out.
+// Likeness compares the query with certain vectors. It omits those that are not in the set.
 func (s *Set) Likeness(q *Query, ids []ID) map[ID]float32 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -72,20 +72,20 @@ func (s *Set) Likeness(q *Query, ids []ID) map[ID]float32 {
 	return found
 }
 
-// scan is one search. The set stays as it is meanwhile.
+// scan is one search. The set does not change during it.
 type scan struct {
 	set     *Set
 	allowed rowSet // nil: all
 
-	query  []float32 // as seen from the centre, at length 1
+	query  []float32 // relative to the centre, at length 1
 	offset float32   // of query and centre
-	planes []uint64  // of the query in four bits a value: for each word of a row, its four bit planes
-	low    float32   // what the value 0 of these stands for
+	planes []uint64  // the query with four bits per value, as four bit planes for each word of a row
+	low    float32   // what the value 0 of these means
 	step   float32   // between two values
 	total  float32   // of all values
 }
 
-// aim turns to what the query looks like from the centre.
+// aim computes the query relative to the centre.
 func (n *scan) aim(q *Query) {
 	centre := n.set.view.centre
 	n.query = make([]float32, len(centre))
@@ -116,7 +116,7 @@ func (n *scan) aim(q *Query) {
 	}
 }
 
-// mean gives the mean of examples as seen from the centre, each at length 1 times its weight; nil of none.
+// mean returns the mean of examples relative to the centre, each at length 1 times its weight; nil for none.
 func (n *scan) mean(examples []Example) (sum []float32) {
 	s := n.set
 	for _, e := range examples {
@@ -135,7 +135,7 @@ func (n *scan) mean(examples []Example) (sum []float32) {
 	return sum
 }
 
-// scaleTo gives x a length; one that is all zeros stays so.
+// scaleTo scales x to a length. All zeros stay zeros.
 func scaleTo(x []float32, length float32) {
 	var square float64
 	for _, v := range x {
@@ -156,8 +156,8 @@ func (n *scan) likeness(row int) float32 {
 	return (s.scales[row]*dot(s.codes.row(row), n.query) - n.offset) * s.view.inverse[row]
 }
 
-// dot multiplies bytes with numbers. Neither a SIMD library over float32 nor a loop over bytes alone is faster for what
-// it needs: at this size memory is what is waited for.
+// dot returns the dot product of bytes and numbers. Neither a SIMD library over float32 nor a loop over bytes alone is faster: at
+// this size the time goes into waiting for memory.
 func dot(codes []int8, x []float32) float32 {
 	var a, b, c, d float32
 	for len(codes) >= 8 && len(x) >= 8 {
@@ -174,9 +174,8 @@ func dot(codes []int8, x []float32) float32 {
 	return a + b + c + d
 }
 
-// estimate is what the likeness is expected to be by the signs of a row: the sum of the query's values where the sign
-// is +, less the sum of the others, times what the row gains when only its signs are known. The idea is that of RaBitQ
-// (Gao and Long, SIGMOD 2024).
+// estimate returns the expected likeness by the signs of a row: the sum of the query's values where the sign is +, minus the sum of
+// the others, times the lift of the row. The method is that of RaBitQ (Gao and Long, SIGMOD 2024).
 func (n *scan) estimate(signs []uint64, ones, lift float32) float32 {
 	var p0, p1, p2, p3 int
 	planes := n.planes
@@ -192,7 +191,7 @@ func (n *scan) estimate(signs []uint64, ones, lift float32) float32 {
 	return (2*positive - n.total) * lift
 }
 
-// count is how many rows are looked at.
+// count returns how many rows are compared.
 func (n *scan) count() int {
 	if n.allowed == nil {
 		return len(n.set.ids)
@@ -200,7 +199,7 @@ func (n *scan) count() int {
 	return n.allowed.count()
 }
 
-// checkEvery is how many rows are looked at between two looks at the clock.
+// checkEvery is how many rows are compared between two checks of the context.
 const checkEvery = 1024
 
 // exact compares every row in full.
@@ -217,10 +216,10 @@ func (n *scan) exact(ctx context.Context, k int) ([]scored, error) {
 	return best.list, nil
 }
 
-// parallelRows is how many rows are worth a second core.
+// parallelRows is the number of rows from which a second core pays off.
 const parallelRows = 16 << 10
 
-// twice looks at the signs of every row, and at the most promising in full.
+// twice compares every row by its signs, and the most promising ones in full.
 func (n *scan) twice(ctx context.Context, k int) ([]scored, error) {
 	total := len(n.set.ids)
 	workers := max(min(runtime.GOMAXPROCS(0), total/parallelRows), 1)
@@ -247,7 +246,7 @@ func (n *scan) twice(ctx context.Context, k int) ([]scored, error) {
 	return best.list, nil
 }
 
-// promising gathers the rows of a range whose signs say the most.
+// promising collects the rows of a range with the best estimates.
 func (n *scan) promising(ctx context.Context, best *top, from, to int) {
 	v := &n.set.view
 	for row := from; row < to; row++ {
@@ -272,7 +271,7 @@ func (r rowSet) count() (n int) {
 	return n
 }
 
-// allowed gives the rows that a filter lets through.
+// allowed returns the rows that pass a filter.
 func (s *Set) allowed(f *Filter) rowSet {
 	if f == nil {
 		return nil

@@ -7,44 +7,44 @@ import (
 	"sync"
 )
 
-// ID names a vector.
+// ID identifies a vector.
 type ID [16]byte
 
 // Set is the vectors of one account in memory. One goroutine at a time may change it; any number may search.
 //
-// Likeness is the cosine of the angle between two vectors as it is seen from the centre of the set. What all vectors of
-// an account have in common says nothing about which of them is meant, and embedders have much in common.
+// Likeness is the cosine of the angle between two vectors relative to the centre of the set. What all vectors of an account have
+// in common does not distinguish them, and the vectors of an embedder have much in common.
 type Set struct {
 	space *Space
 
-	changing sync.Mutex   // held by who changes the set
+	changing sync.Mutex   // held while the set is changed
 	mu       sync.RWMutex // held for reading by searches, for writing for the moment of a change
 	ids      []ID         // by row
 	rows     map[ID]int
 	codes    blocks[int8] // dims of each row
-	scales   []float32    // what the codes of a row are to be multiplied with
+	scales   []float32    // factor of the codes, by row
 	view     view
 
 	sum   []float64 // of all vectors
-	stale int       // rows that came or went since the centre was found
+	stale int       // rows added or removed since the centre was computed
 }
 
 // view is what is derived from codes and centre.
 type view struct {
 	centre  []float32
-	bits    blocks[uint64] // words of each row: the signs of its vector as seen from the centre
-	ones    []float32      // how many of the signs are +
-	lift    []float32      // length over sum of the magnitudes of the values: makes a likeness of what the signs say
-	inverse []float32      // 1 over the distance from the centre; 0: it is the centre
+	bits    blocks[uint64] // words of each row: the signs of its vector relative to the centre
+	ones    []float32      // number of + signs
+	lift    []float32      // length divided by the sum of the magnitudes of the values: turns an estimate by signs into a likeness
+	inverse []float32      // 1 / distance from the centre; 0: at the centre
 }
 
-// blocks is a list of rows that grows without being copied as a whole. Each row has width values.
+// blocks is a list of rows that grows without being copied. Each row has width values.
 type blocks[T any] struct {
 	width int
 	list  [][]T
 }
 
-// blockRows is how many rows a block has.
+// blockRows is the number of rows in a block.
 const blockRows = 1024
 
 func (b *blocks[T]) row(i int) []T {
@@ -60,7 +60,7 @@ func (b *blocks[T]) append(row []T) {
 	*last = append(*last, row...)
 }
 
-// cut takes the last row away.
+// cut removes the last row.
 func (b *blocks[T]) cut() {
 	last := len(b.list) - 1
 	if b.list[last] = b.list[last][:len(b.list[last])-b.width]; len(b.list[last]) == 0 {
@@ -75,7 +75,7 @@ func (b *blocks[T]) values() (n int) {
 	return n
 }
 
-// NewSet makes an empty set.
+// NewSet returns an empty set.
 func (s *Space) NewSet() *Set {
 	return &Set{
 		space: s, rows: make(map[ID]int), codes: blocks[int8]{width: s.dims}, sum: make([]float64, s.dims),
@@ -83,7 +83,7 @@ func (s *Space) NewSet() *Set {
 	}
 }
 
-// Load makes a set of all vectors that each gives to put. An id comes at most once.
+// Load returns a set of all vectors that each passes to put. Ids must be distinct.
 func (s *Space) Load(each func(put func(id ID, stored []byte) error) error) (*Set, error) {
 	set := s.NewSet()
 	codes := make([]int8, s.dims)
@@ -102,14 +102,14 @@ func (s *Space) Load(each func(put func(id ID, stored []byte) error) error) (*Se
 	return set, nil
 }
 
-// Len is how many vectors there are.
+// Len returns the number of vectors.
 func (s *Set) Len() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return len(s.ids)
 }
 
-// Bytes is what the set takes in memory, about.
+// Bytes estimates the memory of the set.
 func (s *Set) Bytes() int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -119,7 +119,7 @@ func (s *Set) Bytes() int64 {
 
 var errMalformed = errors.New("malformed vector")
 
-// decode reads what [Space.Append] wrote.
+// decode reads the output of [Space.Append].
 func (s *Space) decode(codes []int8, stored []byte) (scale float32, err error) {
 	if len(stored) != codeHeader+s.dims {
 		return 0, errMalformed
@@ -134,7 +134,7 @@ func (s *Space) decode(codes []int8, stored []byte) (scale float32, err error) {
 	return scale, nil
 }
 
-// Put adds a vector in the form of [Space.Append], in place of the one with the same id.
+// Put adds a vector in the form of [Space.Append]. It replaces one with the same id.
 func (s *Set) Put(id ID, stored []byte) error {
 	codes := make([]int8, s.space.dims)
 	scale, err := s.space.decode(codes, stored)
@@ -169,7 +169,7 @@ func (s *Set) append(id ID, codes []int8, scale float32) {
 	s.weigh(len(s.ids)-1, 1)
 }
 
-// Remove takes a vector out, if it is there.
+// Remove removes a vector if it exists.
 func (s *Set) Remove(id ID) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -194,7 +194,7 @@ func (s *Set) Remove(id ID) {
 	s.changed()
 }
 
-// weigh takes a row into the sum, or out of it with sign -1.
+// weigh adds a row to the sum, or subtracts it with sign -1.
 func (s *Set) weigh(row int, sign float64) {
 	scale := sign * float64(s.scales[row])
 	for i, code := range s.codes.row(row) {
@@ -203,14 +203,14 @@ func (s *Set) weigh(row int, sign float64) {
 	s.stale++
 }
 
-// The centre is computed again when a quarter of the rows have changed. As if there were centreShrink more vectors at the
-// origin: the mean of a handful is no more than these themselves.
+// The centre is recomputed when a quarter of the rows have changed. It counts centreShrink more vectors at the origin, because the
+// mean of a handful of vectors says little beyond these.
 const (
 	staleShare   = 4
 	centreShrink = 8
 )
 
-// changed computes the centre again when it is time. Searches go on meanwhile.
+// changed recomputes the centre when it is due. Searches continue meanwhile.
 func (s *Set) changed() {
 	if s.stale*staleShare <= len(s.ids) {
 		return
@@ -241,7 +241,7 @@ type aspect struct {
 	ones, lift, inverse float32
 }
 
-// derive looks at a row from the centre. The result holds bits.
+// derive computes the aspect of a row relative to the centre. The result retains bits.
 func (v *view) derive(bits []uint64, codes []int8, scale float32) aspect {
 	clear(bits)
 	a := aspect{bits: bits}

@@ -9,18 +9,18 @@ import (
 	"sync"
 )
 
-// Space is what the vectors of one embedder have in common: their length, and how they are kept.
+// Space is what the vectors of one embedder have in common: their length, and how they are stored.
 type Space struct {
 	dims     int
 	words    int // of 64 bits, for a bit of each dimension
 	rotation *rotation
-	turned   sync.Pool // *[]float32 of dims, for vectors that are not kept turned
+	turned   sync.Pool // *[]float32 of dims, for rotated vectors that are not retained
 }
 
 // MaxDimensions bounds the length of a vector.
 const MaxDimensions = 1 << 14
 
-// NewSpace makes the space of vectors of a length, from 1 to [MaxDimensions].
+// NewSpace returns the space of vectors of a length, from 1 to [MaxDimensions].
 func NewSpace(dims int) (*Space, error) {
 	if dims < 1 || dims > MaxDimensions {
 		return nil, fmt.Errorf("vectors of %d dimensions; there can be 1 to %d", dims, MaxDimensions)
@@ -30,7 +30,7 @@ func NewSpace(dims int) (*Space, error) {
 	return s, nil
 }
 
-// unit sets turned to x turned, at length 1.
+// unit sets turned to the rotated x, at length 1.
 func (s *Space) unit(turned, x []float32) error {
 	if len(x) != s.dims {
 		return fmt.Errorf("a vector of %d dimensions came; there should be %d", len(x), s.dims)
@@ -51,15 +51,15 @@ func (s *Space) unit(turned, x []float32) error {
 	return nil
 }
 
-// ErrNoDirection is what a vector gets that points nowhere: all zeros, or not made of finite numbers.
+// ErrNoDirection is the error for a vector without a direction: all zeros, or with numbers that are not finite.
 var ErrNoDirection = errors.New("the vector has no direction")
 
-// codeHeader is the scale in front of the codes, four bytes.
+// codeHeader is the size of the scale before the codes.
 const codeHeader = 4
 
-// Append appends a vector in the form that is stored: a scale and a signed byte for each dimension, of the vector turned
-// and at length 1. Of 768 dimensions each byte is off by no more than half a step of 1/127 of the largest, which moves a
-// cosine by about 0.0003.
+// Append appends a vector in its stored form: a scale and a signed byte for each dimension of the rotated vector at length 1. The
+// error of each byte is at most half a step of 1/127 of the largest value, which changes a cosine of 768 dimensions by about
+// 0.0003.
 func (s *Space) Append(dst []byte, x []float32) ([]byte, error) {
 	buffer := s.turned.Get().(*[]float32)
 	defer s.turned.Put(buffer)
@@ -74,17 +74,17 @@ func (s *Space) Append(dst []byte, x []float32) ([]byte, error) {
 	return dst, nil
 }
 
-// quantise sets codes to x in steps of 1/127 of its largest value, each a signed byte, and gives the scale that keeps the
+// quantise sets codes to x in steps of 1/127 of its largest value, each a signed byte, and returns the scale that keeps the
 // cosine of a vector with itself at 1. x has a finite value other than 0.
 func quantise(codes []byte, x []float32) (scale float32) {
-	// The bits of numbers that are not negative are in the order of the numbers.
+	// The bits of non-negative floats sort like the numbers.
 	var largest uint32
 	for _, v := range x {
 		largest = max(largest, math.Float32bits(v)&^(1<<31))
 	}
 	step := 127 / math.Float32frombits(largest)
-	// Beside roundingWeight a float32 has no room for fractions: adding it rounds to a whole number, the even one of two
-	// that are as near, and leaves that number in the lowest bits. math.RoundToEven takes five times as long.
+	// A float32 near roundingWeight has no bits for fractions. So adding that rounds to the nearest whole number, half to
+	// even, and leaves it in the lowest bits. math.RoundToEven takes five times as long.
 	const roundingWeight = 3 << 22
 	codes = codes[:len(x)]
 	var product float64
@@ -96,21 +96,21 @@ func quantise(codes []byte, x []float32) (scale float32) {
 	return float32(1 / product)
 }
 
-// Query is a vector to compare others with.
+// Query is a vector with which others are compared.
 type Query struct {
 	turned   []float32
 	examples []Example
 	pull     float32
 }
 
-// Example is a vector of a set that is taken for a good answer, and for how good.
+// Example is a vector of a set that is assumed to be a good answer, with a weight.
 type Example struct {
 	ID     ID
 	Weight float32
 }
 
-// Toward gives the query moved toward the mean of examples: by pull times its own length, as seen from the centre of the
-// set. This is Rocchio's feedback.
+// Toward returns the query moved toward the mean of examples by pull times its own length, relative to the centre of the set. This
+// is Rocchio feedback.
 func (q *Query) Toward(examples []Example, pull float32) *Query {
 	return &Query{q.turned, examples, pull}
 }

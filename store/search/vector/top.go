@@ -1,12 +1,12 @@
 package vector
 
-// scored is a row and what it is worth.
+// scored is a row with its score.
 type scored struct {
 	row   int
 	score float32
 }
 
-// top keeps the best of what is offered to it: a heap with the worst at its root.
+// top keeps the best of the rows offered to it, in a heap with the worst at its root.
 type top struct {
 	limit int
 	list  []scored

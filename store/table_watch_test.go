@@ -32,7 +32,7 @@ func openAlone(t *testing.T, opts Options) *core {
 	return s
 }
 
-// rot flips a bit of a table like a failing volume: the file's modification time stays the same.
+// rot changes bytes of a table like a failing volume: the file's modification time stays the same.
 func rot(t *testing.T, dir, table string) {
 	t.Helper()
 	path := filepath.Join(dir, files.DatabaseDir, table)
@@ -40,10 +40,21 @@ func rot(t *testing.T, dir, table string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := patch(path, written(t, path)/3, func(b []byte) { b[0] ^= 1 }); err != nil {
+	spoil(t, path)
+	if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
+}
+
+// spoil overwrites bytes of a table. A single flipped bit may leave the content of a compressed block as it was.
+func spoil(t *testing.T, path string) {
+	t.Helper()
+	err := patch(path, written(t, path)/3, func(b []byte) {
+		for i := range b[:32] {
+			b[i] ^= 0xff
+		}
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 }

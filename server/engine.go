@@ -103,7 +103,6 @@ type ReasoningCache interface {
 // Recollections stores what was recalled at a place of a conversation, so that it can be inserted there again.
 type Recollections interface {
 	Recollections(account string, keys []store.RecollectionKey) ([]*store.Recollection, error) // nil if nothing was decided
-	RecollectionOf(account, exchange string) (*store.Recollection, error)                      // nil: nothing was
 	Recollect(ctx context.Context, account string, keys []store.RecollectionKey, r store.Recollection) (*store.Recollection, error)
 }
 

@@ -88,7 +88,8 @@ func (r *Recollection) allThere(tx *badger.Txn, account kv.AccountNumber) (*Reco
 		id, _ := kv.ParseExchangeID(text)
 		_, err := tx.Get(kv.ExchangeKey(kv.SpaceExchange, account, id))
 		if errors.Is(err, badger.ErrKeyNotFound) {
-			return &Recollection{Exchange: r.Exchange, Reason: reasonErased}, nil
+			erased := r.Erased()
+			return &erased, nil
 		}
 		if err != nil {
 			return nil, err
@@ -97,41 +98,24 @@ func (r *Recollection) allThere(tx *badger.Txn, account kv.AccountNumber) (*Reco
 	return r, nil
 }
 
+// Erased returns the silence that remains of a recollection when an exchange that it quotes is gone.
+func (r *Recollection) Erased() Recollection {
+	return Recollection{Exchange: r.Exchange, Reason: reasonErased}
+}
+
+// Check returns the fault of a recollection that is to be stored.
+func (r *Recollection) Check() error {
+	if _, ok := kv.ParseExchangeID(r.Exchange); !ok {
+		return codec.Invalid("exchange", "%q is not an exchange id", r.Exchange)
+	}
+	if len(r.Text) > maxRecollection {
+		return codec.Invalid("text", "what is recalled has at most %d bytes", maxRecollection)
+	}
+	return nil
+}
+
 // reasonErased is the reason for silence if the recalled text was erased.
 const reasonErased = "erased"
-
-// RecollectionOf returns what was decided for an exchange; nil if nothing was.
-func (s Notes) RecollectionOf(account, exchange string) (r *Recollection, err error) {
-	number, err := s.accounts.Number(account)
-	if err != nil {
-		return nil, err
-	}
-	id, ok := kv.ParseExchangeID(exchange)
-	if !ok {
-		return nil, nil //nolint:nilnil // there is none
-	}
-	err = s.view(func(tx *badger.Txn) error {
-		return kv.EachItem(context.Background(), tx, kv.ExchangeKey(kv.SpaceQuoted, number, id), func(item *badger.Item) error {
-			key := item.Key()
-			value, err := kv.Get(tx, recollectionKey(number, RecollectionKey(key[len(key)-len(RecollectionKey{}):])))
-			if errors.Is(err, badger.ErrKeyNotFound) {
-				return nil
-			}
-			var one Recollection
-			if err == nil {
-				err = decodeRecord(value, &one)
-			}
-			if err == nil && one.Exchange == exchange {
-				r, err = one.allThere(tx, number)
-			}
-			return err
-		})
-	})
-	if err != nil {
-		return nil, kv.StorageError(err, "what was recalled for %s cannot be read; run mneme check", exchange)
-	}
-	return r, nil
-}
 
 // Recollect stores what was decided at a place, under each of its keys, and returns the valid decision: the first one,
 // if there was one before. If a quoted exchange is gone in the meantime, silence is stored. It returns after the
@@ -141,13 +125,10 @@ func (s Notes) Recollect(ctx context.Context, account string, keys []Recollectio
 	if err != nil {
 		return nil, err
 	}
-	own, ok := kv.ParseExchangeID(r.Exchange)
-	if !ok {
-		return nil, codec.Invalid("exchange", "%q is not an exchange id", r.Exchange)
+	if err := r.Check(); err != nil {
+		return nil, err
 	}
-	if len(r.Text) > maxRecollection {
-		return nil, codec.Invalid("text", "what is recalled has at most %d bytes", maxRecollection)
-	}
+	own, _ := kv.ParseExchangeID(r.Exchange)
 	holds := new(Recollection)
 	err = s.updateOf(ctx, number, func(g *gathering, w *write) error {
 		if first := g.get(recollectionKey(number, keys[0])); first != nil {
@@ -158,7 +139,7 @@ func (s Notes) Recollect(ctx context.Context, account string, keys []Recollectio
 		for _, text := range r.Quotes {
 			id, ok := kv.ParseExchangeID(text)
 			if !ok || !g.has(kv.ExchangeKey(kv.SpaceExchange, number, id)) {
-				*holds = Recollection{Exchange: r.Exchange, Reason: reasonErased}
+				*holds = r.Erased()
 				quoted = quoted[:0]
 				break
 			}

@@ -16,8 +16,8 @@ func (s Archive) SessionKnownAs(account, id string) (session string) {
 		return id
 	}
 	_ = s.view(func(tx *badger.Txn) error {
-		for _, kind := range [...]byte{byNative, byChatKey, byExternal, byConversation} {
-			value, err := kv.Get(tx, linkKey(number, clue{kind, id}))
+		for _, key := range ClientLinks(number, id) {
+			value, err := kv.Get(tx, key)
 			if err == nil && len(value) == len(kv.SessionID{}) {
 				session = kv.SessionID(value).String()
 				return nil
@@ -26,4 +26,13 @@ func (s Archive) SessionKnownAs(account, id string) (session string) {
 		return nil
 	})
 	return session
+}
+
+// ClientLinks returns the keys under which an id from a client leads to a session, in the order in which they are
+// looked up.
+func ClientLinks(account AccountNumber, id string) (keys [][]byte) {
+	for _, kind := range [...]byte{byNative, byChatKey, byExternal, byConversation} {
+		keys = append(keys, linkKey(account, clue{kind, id}))
+	}
+	return keys
 }

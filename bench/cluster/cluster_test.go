@@ -93,6 +93,10 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 		_, text := call(t, http.MethodPost, url["centre"]+"/v1/memory/search", found.Key, `{"query":"sesame"}`)
 		return strings.Contains(text, "at edge-1") && strings.Contains(text, "at edge-2")
 	})
+	eventually(t, "the centre recalls what an edge recorded", func() bool {
+		_, text := call(t, http.MethodPost, url["centre"]+"/v1/memory/recall", found.Key, `{"prompt":"which word was it at edge-1: sesame?","scope":"account"}`)
+		return strings.Contains(text, "the word at edge-1 is sesame")
+	})
 	bodies(t, filepath.Join(dir, "cluster"), url, found.Key)
 	secret := createKey(t, program, dir, "--name", "revoked")
 	for _, edge := range []string{"edge-1", "edge-2"} {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,6 +108,8 @@ func (c inPostgres) keep(own *server.Engine, managed *admin.Engine) {
 	own.Archive = receipts{archive, c.Centre}
 	managed.Archive = own.Archive
 	own.Index, managed.Searcher = c.catalog, c.catalog
+	own.Recall = postgresRecall{c.catalog, catalog.RecalledOf(c.catalog), own.Notes}
+	own.Notes = postgresNotes{own.Notes, catalog.RecalledOf(c.catalog)}
 	own.Accounts = postgresLedger{own.Accounts, c.catalog}
 	managed.Accounts = postgresAccounts{managed.Accounts, c.catalog, c.own}
 	managed.Upkeep = postgresUpkeep{managed.Upkeep, c.catalog}
@@ -138,6 +141,36 @@ func (a postgresArchive) SessionSummary(account, session string) (*store.Session
 
 func (a postgresArchive) Subscribe(account string, after uint64) (*store.Subscription, error) {
 	return a.Events.Subscribe(account, after)
+}
+
+// postgresRecall is the memory in Postgres to recall from, with the notes of the centre's own store.
+type postgresRecall struct {
+	*catalog.Catalog
+	catalog.Recalled
+	server.ReasoningCache
+}
+
+// postgresNotes stores what is recalled with the exchanges in Postgres that it quotes.
+type postgresNotes struct {
+	server.Notes
+	recalled catalog.Recalled
+}
+
+// Recollections asks the centre's own store for what is not in Postgres: decisions from before the centre had it.
+func (n postgresNotes) Recollections(account string, keys []store.RecollectionKey) ([]*store.Recollection, error) {
+	found, err := n.recalled.Recollections(account, keys)
+	if err != nil {
+		return nil, err
+	}
+	former, err := n.Notes.Recollections(account, keys)
+	for i, r := range former {
+		found[i] = cmp.Or(found[i], r)
+	}
+	return found, err
+}
+
+func (n postgresNotes) Recollect(ctx context.Context, account string, keys []store.RecollectionKey, r store.Recollection) (*store.Recollection, error) {
+	return n.recalled.Recollect(ctx, account, keys, r)
 }
 
 // notInPostgres returns the error for what memory in Postgres does not support.

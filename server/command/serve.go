@@ -141,13 +141,6 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 	}
 	defer hooks.Close()
 	engine, managed := server.Over(memory), admin.Over(memory)
-	recalling := recall.Options{
-		Requests: recall.Requests(cfg.Recall.Requests), Accounts: cfg.Recall.Accounts,
-		Deadline: time.Duration(cfg.Recall.Deadline), Age: time.Duration(cfg.Recall.MaxAge),
-	}
-	recaller := recall.New(engine.Recall, recalling)
-	managed.Recaller = recaller
-
 	member, err := join(ctx, &cfg, memory, s.version(), observed, log)
 	if err != nil {
 		return err
@@ -157,6 +150,12 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 	engine.Archive = tellingArchive{engine.Archive, hooks}
 	managed.Archive = engine.Archive
 	member.widen(&engine)
+	recalling := recall.Options{
+		Requests: recall.Requests(cfg.Recall.Requests), Accounts: cfg.Recall.Accounts,
+		Deadline: time.Duration(cfg.Recall.Deadline), Age: time.Duration(cfg.Recall.MaxAge),
+	}
+	recaller := recall.New(engine.Recall, recalling)
+	managed.Recaller = recaller
 
 	running := running{member: member}
 	management, err := openManagement(&cfg, managed, observed.Metrics(), &running, log)

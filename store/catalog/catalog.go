@@ -59,6 +59,7 @@ type Catalog struct {
 	giver   giver
 	life    context.Context // ends with Close
 	stop    context.CancelFunc
+	closing sync.Mutex // held while life ends, or while work begins that Close waits for
 	running sync.WaitGroup
 }
 
@@ -140,7 +141,9 @@ func hideURL(err error) error {
 
 // Close stops the background work. The next start resumes unfinished digests and erasures.
 func (c *Catalog) Close() {
+	c.closing.Lock()
 	c.stop()
+	c.closing.Unlock()
 	c.running.Wait()
 	c.Events.hub.Close()
 	c.pool.Close()

@@ -213,6 +213,7 @@ func (c *Catalog) eraseBatch(ctx context.Context, tx pgx.Tx, account store.Accou
 	}
 	batch := new(pgx.Batch)
 	batch.Queue("update packs set stale = true where account = $1 and pack = any($2)", int64(account), packs)
+	queueRecollections(batch, account, ids)
 	for i := range infos {
 		if info := &infos[i]; gone[info.ID] != "" {
 			info.Session = gone[info.ID]

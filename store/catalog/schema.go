@@ -170,13 +170,18 @@ create table accounts (name text collate "C" primary key, number bigint not null
 create table aside (name bytea primary key, entry bytea not null, came timestamptz not null default now());
 alter table aside alter entry set storage external;
 `,
+	// 4: what was recalled for requests, and the exchanges with which it is erased: those that it quotes, and its own.
+	`
+create table recollections (account bigint not null, key bytea not null, record bytea not null, primary key (account, key));
+create table quoted (account bigint not null, exchange text collate "C" not null, key bytea not null, primary key (account, exchange, key));
+`,
 }
 
 // partitioned are the tables that have partitions.
 var partitioned = []string{"exchanges", "objects", "sessions", "links", "turns", "histories", "rollups", "tombs"}
 
 // perAccount are the tables that hold rows of accounts.
-var perAccount = append([]string{"erasures"}, partitioned...)
+var perAccount = append([]string{"erasures", "recollections", "quoted"}, partitioned...)
 
 // schemaName is where the tables are; a database may hold others.
 const schemaName = "mneme"

@@ -72,7 +72,7 @@ func TestWorkersShareADatabaseOfTheSecondVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close(context.Background()) }()
-	_, err = db.Exec(t.Context(), "drop table mneme.accounts, mneme.aside; update mneme.meta set value = '2' where name = 'version'")
+	_, err = db.Exec(t.Context(), "drop table mneme.accounts, mneme.aside, mneme.recollections, mneme.quoted; update mneme.meta set value = '2' where name = 'version'")
 	if err != nil {
 		t.Fatal(err)
 	}

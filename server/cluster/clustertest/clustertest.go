@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/mnemeproxy/mneme/server/cluster"
+	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
@@ -47,12 +48,20 @@ type Centre struct {
 	Archive  Archive
 	Roster   cluster.Roster
 	Erasures cluster.Erasures
+	Recall   recall.Engine
+	Notes    Recollections
 
 	// Recorder records at the centre beside its archive, Own is the log of it, and Carrier erases there; nil: the
 	// centre records into its archive.
 	Recorder Recorder
 	Own      cluster.Log
 	Carrier  cluster.Carrier
+}
+
+// Recollections stores what was recalled at places of conversations.
+type Recollections interface {
+	Recollections(account string, keys []store.RecollectionKey) ([]*store.Recollection, error)
+	Recollect(ctx context.Context, account string, keys []store.RecollectionKey, r store.Recollection) (*store.Recollection, error)
 }
 
 // Gather starts taking what edges ship. It ends with the test, unless it is closed before.
@@ -131,7 +140,10 @@ func Embedded(t *testing.T) Centre {
 		_, err := e.Accounts().Create(account)
 		check(t, err)
 	}
-	return Centre{Arrivals: e.Arrivals(), Archive: embedded{e.Archive(), e.Index()}, Roster: e.Roster(), Erasures: e.Erased()}
+	return Centre{
+		Arrivals: e.Arrivals(), Archive: embedded{e.Archive(), e.Index()}, Roster: e.Roster(), Erasures: e.Erased(),
+		Recall: recall.Over(e), Notes: e.Notes(),
+	}
 }
 
 // embedded combines the reads and searches of the embedded store.

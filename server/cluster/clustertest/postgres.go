@@ -36,8 +36,22 @@ func Postgres(t *testing.T, server *postgrestest.Server, bucket string) Centre {
 	t.Cleanup(c.Close)
 	return Centre{
 		Arrivals: c, Archive: inPostgres{catalog.Beside{Catalog: c, Own: e.Archive()}, c.Events}, Roster: e.Roster(), Erasures: c.Erased(),
+		Recall: recalled{c, catalog.RecalledOf(c), e.Notes()}, Notes: catalog.RecalledOf(c),
 		Recorder: e, Own: e.Shipping(), Carrier: e.Erased(),
 	}
+}
+
+// recalled combines a catalog with the notes beside it.
+type recalled struct {
+	*catalog.Catalog
+	catalog.Recalled
+	notes
+}
+
+// notes are the values that a centre keeps beside its archive.
+type notes interface {
+	Recall(account, name string) (value []byte)
+	Keep(account, name string, value []byte)
 }
 
 // inPostgres combines reads, searches and events of a catalog.

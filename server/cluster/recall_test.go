@@ -1,0 +1,120 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/cluster/clustertest"
+	"github.com/mnemeproxy/mneme/server/recall"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// What edges have recorded is recalled at the centre: by its account alone, in its project, not by the conversation that
+// said it, not once it is too old, and not after it is erased.
+func TestTheCentreRecallsWhatItsEdgesRecord(t *testing.T) {
+	for name, prepare := range centres {
+		t.Run(name, func(t *testing.T) {
+			c := prepare(t)(t)
+			m := clustertest.Over(t, c)
+			said := sayAt(t, m, "first", "Why does the writer hang?", "ErrLockTimeout comes up while the lease of the journal is held.")
+			sayAt(t, m, "second", "How do I bake sourdough bread?", "With flour, in the fridge.") // beside which the words are rare
+			if err := m.Wait(t.Context(), "acme"); err != nil {
+				t.Fatal(err)
+			}
+			memory := recall.New(c.Recall, recall.Options{Deadline: time.Minute})
+			asked := recall.Query{Account: "acme", Project: "/home/ann/store", Prompt: "what about ErrLockTimeout"}
+			got := memory.Recall(t.Context(), &asked)
+			if len(got.Hits) != 1 || got.Hits[0].Exchange != said.ID || !strings.Contains(got.Text, "lease of the journal") {
+				t.Fatalf("%+v is recalled, want the answer of %s", got, said.ID)
+			}
+			silent := func(what string, memory *recall.Memory, q recall.Query) {
+				t.Helper()
+				if got := memory.Recall(t.Context(), &q); got.Text != "" || got.Reason == recall.ReasonFailed || got.Reason == recall.ReasonDeadline {
+					t.Errorf("%s: %+v is recalled", what, got)
+				}
+			}
+			foreign, elsewhere, bySession, byKey := asked, asked, asked, asked
+			foreign.Account, elsewhere.Project, bySession.Session, byKey.Session = "globex", "/home/ann/other", said.Session, "first"
+			silent("to another account", memory, foreign)
+			silent("in another project", memory, elsewhere)
+			silent("to its own session", memory, bySession)
+			silent("to its own session, by the client's id", memory, byKey)
+			late := func() time.Time { return time.Now().Add(48 * time.Hour) }
+			silent("too late", recall.New(c.Recall, recall.Options{Deadline: time.Minute, Age: 24 * time.Hour, Clock: late}), asked)
+			if digest := memory.Digest(t.Context(), "acme", asked.Project, ""); !strings.Contains(digest.Text, "writer hang") {
+				t.Errorf("of the project %+v is told", digest)
+			}
+
+			places := []store.RecollectionKey{{1}, {2}}
+			kept, err := c.Notes.Recollect(t.Context(), "acme", places, store.Recollection{Exchange: said.ID, Text: got.Text, Quotes: []string{said.ID}})
+			if err != nil || kept.Text != got.Text {
+				t.Fatalf("%+v is kept of what was recalled (%v)", kept, err)
+			}
+			if again, err := c.Notes.Recollect(t.Context(), "acme", places[:1], store.Recollection{Exchange: said.ID, Text: "other"}); err != nil || again.Text != got.Text {
+				t.Errorf("a place is decided twice: %+v (%v)", again, err)
+			}
+			recalled(t, c, "acme", places, got.Text)
+			recalled(t, c, "globex", places, "")
+
+			receipt, err := m.Erase(t.Context(), "acme", store.Selection{Exchanges: []string{said.ID}}, false)
+			for deadline := time.Now().Add(time.Minute); err == nil && receipt.State != store.ErasureDone; time.Sleep(5 * time.Millisecond) {
+				if receipt, err = m.Erasure("acme", receipt.ID); time.Now().After(deadline) {
+					t.Fatalf("the erasure does not end: %+v", receipt)
+				}
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			silent("what is erased", memory, asked)
+			recalled(t, c, "acme", places, "")
+			kept, err = c.Notes.Recollect(t.Context(), "acme", []store.RecollectionKey{{3}}, store.Recollection{Exchange: said.ID, Text: got.Text, Quotes: []string{said.ID}})
+			if err != nil || kept.Text != "" {
+				t.Errorf("what was erased since it was found is kept: %+v (%v)", kept, err)
+			}
+		})
+	}
+}
+
+// recalled checks what is inserted at places of an account's conversations; "": nothing.
+func recalled(t *testing.T, c clustertest.Centre, account string, places []store.RecollectionKey, want string) {
+	t.Helper()
+	found, err := c.Notes.Recollections(account, places)
+	if err != nil || len(found) != len(places) {
+		t.Fatalf("%d places have %v (%v)", len(places), found, err)
+	}
+	for _, r := range found {
+		if r == nil {
+			r = new(store.Recollection)
+		}
+		if r.Text != want {
+			t.Errorf("%q is inserted, want %q", r.Text, want)
+		}
+	}
+}
+
+// sayAt has an edge record a turn in a project.
+func sayAt(t *testing.T, m clustertest.Cluster, chatKey, asked, answered string) *store.ExchangeInfo {
+	t.Helper()
+	r, err := m.Begin(t.Context(), &store.Opening{
+		Account: "acme", Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: chatKey, ContentType: "application/json",
+		Project: "/home/ann/store", Body: fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":%q}]}`, asked),
+	})
+	if err == nil {
+		_, err = r.Write(fmt.Appendf(nil, `{"choices":[{"message":{"role":"assistant","content":%q}}]}`, answered))
+	}
+	if err == nil {
+		err = r.Finish(context.Background(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := m.ExchangeInfo("acme", r.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}

@@ -1,0 +1,53 @@
+package catalog
+
+import (
+	"context"
+
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Recalled is what recalling from a catalog needs besides its searches and reads.
+type Recalled struct{ catalog *Catalog }
+
+// RecalledOf returns the part of a catalog for recall.
+func RecalledOf(c *Catalog) Recalled { return Recalled{c} }
+
+// Beside runs work in its own goroutine, whose context ends when the catalog is closed; Close waits for it. It reports
+// whether the catalog is still open.
+func (r Recalled) Beside(work func(ctx context.Context)) bool {
+	c := r.catalog
+	c.closing.Lock()
+	defer c.closing.Unlock()
+	if c.life.Err() != nil {
+		return false
+	}
+	c.running.Go(func() { work(c.life) })
+	return true
+}
+
+// mostMerges is how many merges are followed to the session that has the exchanges.
+const mostMerges = 8
+
+// SessionKnownAs returns the session of an account that has an id, its own or one from a client; "" if none has. It is
+// the session with the exchanges, should that one be merged into another.
+func (r Recalled) SessionKnownAs(account, id string) (session string) {
+	c := r.catalog
+	number, err := c.Accounts.Number(account)
+	if err != nil || id == "" {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	if session = sessionID(id); session == "" {
+		_ = c.pool.QueryRow(ctx, `select l.session from unnest($2::bytea[]) with ordinality k (key, place)
+			join links l on l.account = $1 and l.key = k.key order by k.place limit 1`, int64(number), store.ClientLinks(number, id)).Scan(&session)
+	}
+	for range mostMerges {
+		s, err := c.Session(account, session)
+		if err != nil || s.Merged == "" {
+			break
+		}
+		session = s.Merged
+	}
+	return session
+}

@@ -222,6 +222,34 @@ func TestNoDamageOfAFileIsHidden(t *testing.T) {
 	}
 }
 
+// A log that was cut may lack an erasure. The store does not open then, and what was erased is not served.
+func TestAStoreWhoseLogLacksAnErasureDoesNotOpen(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, Options{Dir: dir})
+	mustAccount(t, s, "acme")
+	id := capture(t, s, "acme", "question", "answer")
+	log := newestOf(t, dir, "*.mem")
+	before := written(t, log)
+	erase(t, s, "acme", Selection{Exchanges: []string{id}})
+	for name, size := range map[string]int64{"between records": before, "inside a record": before + 10} {
+		t.Run(name, func(t *testing.T) {
+			left := filepath.Join(t.TempDir(), "killed")
+			copyStore(t, dir, left)
+			if err := os.Truncate(filepath.Join(left, files.DatabaseDir, filepath.Base(log)), size); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Open(Options{Dir: left})
+			if damage := (*DamageError)(nil); !errors.As(err, &damage) || !strings.Contains(err.Error(), ".mem") || !strings.Contains(err.Error(), "what they erased") {
+				t.Errorf("the store opens with %v", err)
+			}
+			report, err := Recover(t.Context(), Options{Dir: filepath.Join(t.TempDir(), "recovered")}, left)
+			if err != nil || len(report.Damage) != 1 || !strings.Contains(report.Damage[0].Problem, "what they erased") {
+				t.Errorf("recovering reports %+v, %v", report, err)
+			}
+		})
+	}
+}
+
 func filesOf(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

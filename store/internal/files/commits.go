@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -83,7 +84,8 @@ func lastCommit(dir string) (uint64, error) {
 }
 
 // examineCommits checks that the last acknowledged commit is there. A machine crash may lose the last commits, unless
-// the store is opened with durability power; a killed process loses none.
+// the store is opened with durability power; a killed process loses none. Without them erased data may be back, so the
+// store is not opened unless the machine went down.
 func (s *Survey) examineCommits(note *stopNote) {
 	last, err := lastCommit(s.dir)
 	if err != nil {
@@ -96,18 +98,21 @@ func (s *Survey) examineCommits(note *stopNote) {
 	for _, name := range s.torn { // they would be truncated as unfinished, but were finished
 		s.replace(name, salvage.MendCommits, "what stands behind its last whole commit is damaged")
 	}
-	const missing = "commits %d to %d, which were acknowledged, are in none of its files"
-	for i := range s.mendable {
-		if m := &s.mendable[i]; filepath.Ext(m.File) == ".mem" {
-			m.Problem += fmt.Sprintf("; "+missing, s.newest+1, last)
-			return
-		}
+	missing := fmt.Sprintf("commits %d to %d, which were acknowledged, are in none of its files: what they recorded is lost, and what they erased is not erased", s.newest+1, last)
+	down := note != nil && !note.Clean && (note.Boot == "" || note.Boot != bootID())
+	cut := slices.IndexFunc(s.mendable, func(m mendable) bool { return filepath.Ext(m.File) == ".mem" })
+	switch {
+	case cut >= 0 && down:
+		s.mendable[cut].Problem += "; " + missing
+	case cut >= 0:
+		m := s.mendable[cut]
+		s.mendable = slices.Delete(s.mendable, cut, cut+1)
+		s.refuse(filepath.Base(m.File), "%s; %s", m.Problem, missing)
+	case down:
+		s.name("", "%s: the machine went down before they were on disk", missing)
+	default:
+		s.refuse("", "%s: a log (*.mem) is missing, or was cut", missing)
 	}
-	if note == nil || note.Clean || note.Boot != "" && note.Boot == bootID() {
-		s.refuse("", missing+": a log (*.mem) is missing, or was cut", s.newest+1, last)
-		return
-	}
-	s.name("", missing+": the machine went down before they were on disk", s.newest+1, last)
 }
 
 // NoteCommit records the version of a commit that is about to be acknowledged, with the entry of [CommitKey].

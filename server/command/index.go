@@ -25,10 +25,17 @@ func indexDir(cfg *config.Config) string { return filepath.Join(cfg.Data, "index
 func startIndex(ctx context.Context, m *engine.Engine, cfg *config.Config, routes *router.Router, changeOver bool, log *slog.Logger) (byProvider *embedding.Embedder, err error) {
 	opts := search.Options{Dir: indexDir(cfg), Log: log}
 	settings, ok := cfg.Embedding()
-	if !ok {
+	switch {
+	case cfg.Centre.Postgres != "": // searches there use no vectors
+		if ok && log != nil {
+			log.Warn("search.embedder is not used: memory in Postgres (centre.postgres) is searched by words", "model", settings.Model)
+		}
+	case !ok:
 		opts.Embedder, err = cfg.Search.Embedder.Local()
-	} else if byProvider, err = embedding.New(settings, routes, m.Credentials().Get); err == nil {
-		opts.Embedder = byProvider
+	default:
+		if byProvider, err = embedding.New(settings, routes, m.Credentials().Get); err == nil {
+			opts.Embedder = byProvider
+		}
 	}
 	if err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// prose gives the comments and string literals of a Go file.
+// prose returns the comments and string literals of a Go file.
 func prose(text string) []string {
 	var (
 		s     scanner.Scanner

@@ -166,7 +166,7 @@ func TestNoTypeHasTooManyMethods(t *testing.T) {
 
 func isOurs(path string) bool { return path == module || strings.HasPrefix(path, module+"/") }
 
-// typesOf gives the exported types of all packages, as the compiler exports them.
+// typesOf returns the exported types of all packages, as the compiler exports them.
 func typesOf(t *testing.T) (all []*types.TypeName) {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}};{{.Export}}", "./...")

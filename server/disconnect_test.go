@@ -14,7 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// await gives the request with this number once it has reached the provider.
+// await returns the request with this number once it has reached the provider.
 func (h *house) await(number int64) provider.Recorded {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)

@@ -44,7 +44,7 @@ func TestLegitimateTrafficKeepsItsLatencyDuringAttacks(t *testing.T) {
 	})
 }
 
-// latencies gives what each of one client's requests took while something else went on.
+// latencies returns what each of one client's requests took while something else went on.
 func (h *besieged) latencies(while func()) []time.Duration {
 	ctx, over := context.WithCancel(context.Background())
 	took := h.legitimate(ctx)

@@ -366,7 +366,7 @@ func (h *house) tailOf(t *testing.T, query string, headers ...string) *tail {
 	return &tail{t: t, response: response, lines: bufio.NewScanner(response.Body)}
 }
 
-// next gives the id, the name and the exchange of the next event.
+// next returns the id, the name and the exchange of the next event.
 func (l *tail) next() (id, name, exchange string) {
 	l.t.Helper()
 	for l.lines.Scan() {

@@ -247,7 +247,7 @@ func (w *weather) failure() int {
 	return 0
 }
 
-// take gives what has arrived since it was called last.
+// take returns what has arrived since it was called last.
 func (w *weather) take() []arrival {
 	w.mu.Lock()
 	defer w.mu.Unlock()

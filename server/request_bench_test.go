@@ -10,7 +10,7 @@ import (
 
 const benchAnswer = `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"gpt-4.1-2025","choices":[{"index":0,"message":{"role":"assistant","content":"All is well."},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":4,"total_tokens":14}}`
 
-// startRequests gives one client's connection to a proxy whose provider answers every request with benchAnswer, and what takes
+// startRequests returns one client's connection to a proxy whose provider answers every request with benchAnswer, and what takes
 // one request the whole way. Neither end allocates anything.
 func startRequests(t testing.TB, changes ...func(*plan)) (request func()) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

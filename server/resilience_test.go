@@ -142,7 +142,7 @@ func (k *keyring) limit(key string, limited bool) {
 	k.limited = map[string]bool{key: limited}
 }
 
-// last gives the keys of the newest n requests.
+// last returns the keys of the newest n requests.
 func (k *keyring) last(n int) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -133,7 +133,7 @@ func (p *program) idleConnection(t *testing.T) net.Conn {
 	return conn
 }
 
-// finishing gives the answers while it ends the streams that are open at the provider, those that come later too.
+// finishing returns the answers while it ends the streams that are open at the provider, those that come later too.
 func (e *events) finishing(answers <-chan attempt) iter.Seq[attempt] {
 	return func(yield func(attempt) bool) {
 		finished := map[net.Conn]bool{}

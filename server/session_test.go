@@ -321,7 +321,7 @@ func TestAResponseIDFindsItsSession(t *testing.T) {
 	}
 }
 
-// show gives a session.
+// show returns a session.
 func (h *house) show(id string) *store.Session {
 	h.t.Helper()
 	s, err := h.store.Archive().Session("acme", id)

@@ -281,7 +281,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
-// named gives the only span whose name starts so.
+// named returns the only span whose name starts so.
 func (r *receiver) named(t *testing.T, name string) *otlp.Span {
 	t.Helper()
 	found := r.all(func(span *otlp.Span) bool { return strings.HasPrefix(span.GetName(), name) })
@@ -291,7 +291,7 @@ func (r *receiver) named(t *testing.T, name string) *otlp.Span {
 	return found[0]
 }
 
-// below gives the spans that hang under another one, in the order of their beginning.
+// below returns the spans that hang under another one, in the order of their beginning.
 func (r *receiver) below(parent *otlp.Span) []*otlp.Span {
 	found := r.all(func(span *otlp.Span) bool { return bytes.Equal(span.GetParentSpanId(), parent.GetSpanId()) })
 	sort.Slice(found, func(i, j int) bool { return found[i].GetStartTimeUnixNano() < found[j].GetStartTimeUnixNano() })

@@ -42,7 +42,7 @@ func windowed(t *testing.T, changes ...func(*plan)) *house {
 	})...)
 }
 
-// invite gives the address that mneme ui opens.
+// invite returns the address that mneme ui opens.
 func (h *house) invite() string {
 	h.t.Helper()
 	code, err := h.proxy.Invite("acme")

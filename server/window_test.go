@@ -25,7 +25,7 @@ func (h *house) window(method, path, body string, headers ...string) (*http.Resp
 	return response, string(text)
 }
 
-// signIn gives the cookie of a key.
+// signIn returns the cookie of a key.
 func (h *house) signIn(key string) string {
 	h.t.Helper()
 	response, text := h.window("POST", "/ui/session", `{"key":"`+key+`"}`, "X-Mneme-UI", "1")

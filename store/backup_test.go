@@ -14,7 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// snapshot gives every key and value.
+// snapshot returns every key and value.
 func snapshot(t *testing.T, s *Store) map[string]string {
 	t.Helper()
 	all := make(map[string]string)

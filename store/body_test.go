@@ -48,7 +48,7 @@ func newAgentOf(seed uint64, scale int) *agent {
 	return a
 }
 
-// words gives about n bytes of text, at the scale of the agent, that compresses the way prose does.
+// words returns about n bytes of text, at the scale of the agent, that compresses the way prose does.
 func (a *agent) words(n int) string {
 	var b strings.Builder
 	for b.Len() < n*a.scale/100 {

@@ -190,7 +190,7 @@ func answerText(turn *Turn) string {
 	return b.String()
 }
 
-// crashExchange gives the bytes of the exchange with a seed: histories share their fronts, answers are of all sizes.
+// crashExchange returns the bytes of the exchange with a seed: histories share their fronts, answers are of all sizes.
 func crashExchange(seed uint64) (request []byte, spans []codec.Span, answer []byte) {
 	session, turn := seed%3, seed/3%7
 	request = crashSessions()[session][turn]

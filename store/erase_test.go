@@ -49,7 +49,7 @@ func erase(t testing.TB, s *Store, account string, sel Selection) *Erasure {
 	return e
 }
 
-// count gives the number of records of a kind.
+// count returns the number of records of a kind.
 func count(t testing.TB, s *Store, spaces ...byte) (n int) {
 	t.Helper()
 	err := s.view(func(tx *badger.Txn) error {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// drain gives the events that a subscription holds.
+// drain returns the events that a subscription holds.
 func drain(sub *Subscription) (told []string, last uint64) {
 	for {
 		select {

@@ -160,7 +160,7 @@ func patch(path string, at int64, change func([]byte)) error {
 	return errors.Join(err, file.Close())
 }
 
-// harmsOf gives what can happen to a file of which size bytes were written.
+// harmsOf returns what can happen to a file of which size bytes were written.
 func harmsOf(size int64, cuts, flips int) []harm {
 	harms := []harm{
 		{"deleted", os.Remove},
@@ -385,7 +385,7 @@ func mustBeSoundBut(t *testing.T, s *Store, lost []string) {
 	}
 }
 
-// unreadable gives the exchanges that cannot be read; those that can be read are compared with what was acknowledged.
+// unreadable returns the exchanges that cannot be read; those that can be read are compared with what was acknowledged.
 func (h *harmed) unreadable(t *testing.T, s *Store) (lost []string) {
 	t.Helper()
 	for id, said := range h.said {

@@ -59,7 +59,7 @@ func TestAStoreWithRecordsOfVersion1LosesNothing(t *testing.T) {
 	}
 }
 
-// whatIsSaid gives what a store says of its accounts, a line of JSON for each session, exchange and turn.
+// whatIsSaid returns what a store says of its accounts, a line of JSON for each session, exchange and turn.
 func whatIsSaid(t *testing.T, s *Store) (said []byte) {
 	t.Helper()
 	say := func(v any) {

@@ -17,7 +17,7 @@ func recollect(t testing.TB, s *Store, key RecollectionKey, own string, quotes .
 	}
 }
 
-// recollectedAt gives the texts at places; "-" where nothing was decided.
+// recollectedAt returns the texts at places; "-" where nothing was decided.
 func recollectedAt(t testing.TB, s *Store, keys ...RecollectionKey) string {
 	t.Helper()
 	found, err := s.Notes().Recollections("acme", keys)

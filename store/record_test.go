@@ -160,7 +160,7 @@ func give(v reflect.Value) {
 	}
 }
 
-// fieldsOf gives the fields of a record, or of a message that stands in one.
+// fieldsOf returns the fields of a record, or of a message that stands in one.
 func fieldsOf(v any) []byte {
 	if r, ok := v.(fieldRecord); ok {
 		return encodeFields(r)[1:]

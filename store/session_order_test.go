@@ -22,7 +22,7 @@ func newEdge(t *testing.T, node uint16) *conversation {
 
 func chatKey(o *Opening, key string) *Opening { o.ChatKey = key; return o }
 
-// listSessions gives the sessions of acme, page by page.
+// listSessions returns the sessions of acme, page by page.
 func listSessions(t *testing.T, s *Store, q SessionQuery) (ids []string) {
 	t.Helper()
 	for {

@@ -227,7 +227,7 @@ func askByMeaning(ctx context.Context, s *set, take func(mode string, o *outcome
 	return take(hybridByMeaning, o, err)
 }
 
-// foreignTo gives questions that have nothing to do with a set.
+// foreignTo returns questions that are unrelated to a set.
 func foreignTo(s *set) (questions []question) {
 	for _, other := range []*set{agentSet(), outputSet(), dialogueSet()} {
 		if other.name == s.name {

@@ -21,7 +21,7 @@ const (
 	sessionsInPostgres = "sessions, Postgres"
 )
 
-// beside gives the rows of the embedded index that those of Postgres are held to.
+// beside returns the rows of the embedded index with which those of Postgres are compared.
 var beside = map[string]string{lexicalInPostgres: string(search.Lexical), sessionsInPostgres: wholeSessions}
 
 // besideLoss is how much less the nDCG may be where Postgres finds the candidates.

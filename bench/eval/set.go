@@ -36,7 +36,7 @@ type doc struct {
 	Output  string `json:"output"`
 }
 
-// spoken gives what the user and what the model says. A passage is what a model answers to its title.
+// spoken returns the user's and the model's text. A passage is the model's answer to its title.
 func (d *doc) spoken() (user, assistant string) {
 	if d.Text != "" {
 		return d.Title, d.Text
@@ -78,7 +78,7 @@ func (s *set) judge(j judgement) {
 // hasSessions reports whether a session has more than one document.
 func (s *set) hasSessions() bool { return len(s.sessions()) < len(s.documents) }
 
-// sessions gives the documents by session, each in its order, the sessions by their first documents.
+// sessions returns the documents by session, in order; sessions are ordered by their first documents.
 func (s *set) sessions() [][]*doc {
 	var list [][]*doc
 	place := make(map[string]int)
@@ -98,7 +98,7 @@ func (s *set) sessions() [][]*doc {
 // session names the session of a document; one that has none is alone in its own.
 func (d *doc) session() string { return cmp.Or(d.Session, d.ID) }
 
-// ofSessions gives for each question the sessions of the documents that answer it, graded as the best of these.
+// ofSessions returns the relevant sessions of each question, each with the best grade of its documents.
 func (s *set) ofSessions() map[string]map[string]float64 {
 	session := make(map[string]string, len(s.documents))
 	for i := range s.documents {

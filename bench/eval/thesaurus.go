@@ -101,7 +101,7 @@ func (t *thesaurus) vector(text string) []float32 {
 	return v
 }
 
-// concepts gives what the words of a text mean: those that mean the same are one concept, all others are their stems.
+// concepts returns the concepts of a text's words: synonyms are one concept, any other word is its stem.
 func concepts(text string) []string {
 	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) })
 	for i, word := range words {

@@ -166,7 +166,7 @@ func (geminiFormat) cached(c *promptCache, owner hash.Hash, request object) (rea
 	return c.readSteps(owner, members(request, "tools", "systemInstruction", "contents")), 0
 }
 
-// members gives members of a request in the order in which the model reads them. The end of a list differs from its
+// members returns members of a request in the order in which the model reads them. The end of a list differs from its
 // continuation, and is left out.
 func members(request object, names ...string) []segment {
 	var prompt []segment

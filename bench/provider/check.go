@@ -22,7 +22,7 @@ func words(list ...string) map[string]bool {
 	return set
 }
 
-// stranger gives the first member, in alphabetical order, that is not in the set.
+// stranger returns the first member in alphabetical order that is not in the set.
 func (o object) stranger(allowed map[string]bool) (string, bool) {
 	var strangers []string
 	for name := range o {

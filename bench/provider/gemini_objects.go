@@ -82,7 +82,7 @@ func (w *geminiWriter) closing(dst []byte) ([]byte, bool) {
 	return append(dst, `{"text":"","thoughtSignature":"`+opaque(stateThought, w.a.id, 0)+`"}`...), true
 }
 
-// finish gives the finish reason and a message to go with it.
+// finish returns the finish reason and its message.
 func (w *geminiWriter) finish() (reason, message string) {
 	for i := range w.a.parts {
 		if pt := &w.a.parts[i]; pt.kind == partCall && pt.malformed && !pt.open {

@@ -79,7 +79,7 @@ func (o object) list(name string) []raw {
 	return inner
 }
 
-// or gives the member as written but on one line, or the default when it is missing.
+// or returns the member as written but on one line, or the default when it is missing.
 func (o object) or(name, byDefault string) string {
 	if value, ok := o[name]; ok {
 		return oneLine(aliasString(value))
@@ -163,7 +163,7 @@ func appendString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// quote gives s as a JSON string.
+// quote returns s as a JSON string.
 func quote(s string) string { return string(appendString(nil, s)) }
 
 // cutEscaped cuts an escaped text after its first n units, where a unit is a character or a \u escape:

@@ -153,7 +153,7 @@ func must(err error) {
 	}
 }
 
-// member gives a member as written, "" when it is missing.
+// member returns a member as written, "" when it is missing.
 func member(value []byte, name string) string {
 	var all map[string]json.RawMessage
 	must(json.Unmarshal(value, &all))

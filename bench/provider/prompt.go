@@ -133,7 +133,7 @@ func (p *prompt) defaultPart(scripted bool, size int) part {
 	return part{kind: partText, text: text, size: size}
 }
 
-// withoutReminders gives what a person wrote: clients put blocks such as <system-reminder>…</system-reminder> before it. A
+// withoutReminders returns what a person wrote: clients put blocks such as <system-reminder>…</system-reminder> before it. A
 // text of nothing else is given whole.
 func withoutReminders(text string) string {
 	rest := strings.TrimSpace(text)

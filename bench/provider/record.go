@@ -82,7 +82,7 @@ func (r *ring) all() []Recorded {
 	return append([]Recorded(nil), r.kept...)
 }
 
-// find gives the recording with this id, or a channel that closes at the next arrival.
+// find returns the recording with this id, or a channel that is closed when the next one arrives.
 func (r *ring) find(id int64) (Recorded, bool, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

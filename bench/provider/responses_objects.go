@@ -168,7 +168,7 @@ func (w *responsesWriter) itemID(pt *part) string {
 	return id
 }
 
-// parseItemID gives the stem of the answer that an item id belongs to, and the id of the reasoning before the item;
+// parseItemID returns the stem of the answer that an item id belongs to, and the id of the reasoning before the item;
 // both are "" where there is none.
 func parseItemID(id string) (stem, reasoning string) {
 	_, rest, ok := strings.Cut(id, "_")

@@ -129,7 +129,7 @@ func (s *Server) Close() error {
 // Open is the number of requests being answered now.
 func (s *Server) Open() int64 { return s.open.Load() }
 
-// Requests gives the newest recordings, oldest first.
+// Requests returns the newest recordings, oldest first.
 func (s *Server) Requests() []Recorded { return s.recorded.all() }
 
 // Await blocks until the request with this id, counted from 1, has arrived, or until ctx ends.

@@ -32,7 +32,7 @@ func (g *generator) word() string {
 	return "b" + strings.Map(func(r rune) rune { return 'a' + r%26 }, fmt.Sprintf("%x", n*2654435761%(1<<32)))
 }
 
-// text gives about size bytes of words.
+// text returns about size bytes of words.
 func (g *generator) text(size int) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -44,7 +44,7 @@ func (g *generator) text(size int) string {
 	return b.String()
 }
 
-// query gives words as frequent in questions as they are in the texts.
+// query returns words as frequent in questions as they are in the texts.
 func (g *generator) query(words int) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

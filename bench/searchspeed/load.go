@@ -94,7 +94,7 @@ func (l *load) exchange(ctx context.Context, n int) error {
 	}
 }
 
-// stop gives how many passed in a second, and how late those could be found that were looked for.
+// stop returns the exchanges per second, and how long it took until the sampled ones were found.
 func (l *load) stop() (perSecond float64, late []time.Duration, err error) {
 	took := time.Since(l.began)
 	l.cancel()

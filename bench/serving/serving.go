@@ -53,7 +53,7 @@ func Listening(command *exec.Cmd) (url string, err error) {
 	return url, nil
 }
 
-// Run gives what another command of the program prints about the same data, without the last line break.
+// Run returns the output of another command of the program on the same data, without the last line break.
 func (m *Mneme) Run(ctx context.Context, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, m.program, append(args, "--data", m.data)...).Output()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {

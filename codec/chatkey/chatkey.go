@@ -27,7 +27,7 @@ type Keys struct {
 	Reply   string // "" while the history holds no answer
 }
 
-// Derive gives the keys of a request: surface is the format of the body, and e the envelope that was read from it. What
+// Derive returns the keys of a request: surface is the format of the body, and e its envelope. What
 // has no conversation, embeddings for instance, has no keys.
 //
 // At most [maxText] bytes each of the instructions, the first turn and its answer count, so that the cost has a bound: about 35 microseconds for the opening of a coding agent (BenchmarkDeriveAgentOpening).
@@ -54,7 +54,7 @@ func derive(surface codec.Format, body []byte, e *codec.Envelope) (keys Keys, it
 	return s.keys(), len(e.Items) + 1
 }
 
-// Reply gives the reply key of the conversation that opens with the key opening and was first answered with a. It is ""
+// Reply returns the reply key of the conversation that opens with the key opening and was first answered with a. It is ""
 // if there is no opening key or the answer says nothing.
 func Reply(opening string, a *codec.Answer) string {
 	s := speeches.Get().(*speech)

@@ -149,7 +149,7 @@ func ReplayWhole(recorded string, step func(in string, s *Script)) string {
 	return s.String()
 }
 
-// Decode gives the events of an input that is a frame, or the end of a stream.
+// Decode returns the events of an input that is a frame, or the end of a stream.
 func Decode(d codec.StreamDecoder, in string) []codec.Event {
 	word, rest, _ := strings.Cut(in, " ")
 	switch word {

@@ -10,7 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/sse"
 )
 
-// hear gives the client's bytes for frames of a provider, and reports whether the answer ended whole.
+// hear returns the client's bytes for frames of a provider, and reports whether the answer ended whole.
 func hear(t *testing.T, x *crossing.Exchange, frames ...string) (heard string, complete bool) {
 	t.Helper()
 	stream := x.Stream()

@@ -24,7 +24,7 @@ var streams = map[string]codec.ProviderCodec{
 	"messages/testdata/stream_decode": messages.Provider(), "gemini/testdata/streams": geminicodec.Provider(),
 }
 
-// fixtures gives those of a folder by their paths.
+// fixtures returns those of a folder by their paths.
 func fixtures(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(folder), "*.txt"))

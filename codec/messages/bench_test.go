@@ -97,7 +97,7 @@ var deltas = []struct{ name, data string }{
 	{"arguments", `{"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":"\"path\":\"a.go\","}}`},
 }
 
-// openStream gives a decoder in mid-stream, with a block open for each of the deltas, and the events that opened them.
+// openStream returns a decoder in mid-stream, with a block open for each of the deltas, and the events that opened them.
 func openStream() (codec.StreamDecoder, []codec.Event) {
 	d := messages.Provider().NewDecoder()
 	var opened []codec.Event
@@ -126,7 +126,7 @@ func TestDeltasDoNotAllocate(t *testing.T) {
 	}
 }
 
-// openEncoder gives an encoder in mid-stream, where the item of the delta is the one that is open.
+// openEncoder returns an encoder in mid-stream, where the item of the delta is the one that is open.
 func openEncoder(opened []codec.Event, delta *codec.Event) (codec.StreamEncoder, []byte) {
 	e := messages.Client().NewEncoder(options())
 	for i := range opened {

@@ -25,7 +25,7 @@ const (
 	lastItems  = 2
 )
 
-// Clean gives the name under which a project is kept: of a directory without a slash at its end, of anything else as it is.
+// Clean returns the name under which a project is kept: of a directory without a slash at its end, of anything else as it is.
 // It is "" where there is nothing that could be kept.
 func Clean(name string) string {
 	name = strings.TrimSpace(name)
@@ -40,7 +40,7 @@ func Clean(name string) string {
 	return name
 }
 
-// Of gives the project that a request states; "" if it states none. What a person or a tool says about directories does
+// Of returns the project that a request states; "" if it states none. What a person or a tool says about directories does
 // not count.
 func Of(body []byte, e *codec.Envelope) string {
 	for _, block := range e.Opening {

@@ -215,7 +215,7 @@ func (s *scrubber) id(id string) string {
 	return s.standIn(id, prefix)
 }
 
-// standIn gives what stands for a name wherever it is met, of the same length if that leaves room for a number.
+// standIn returns what stands for a name wherever it is met, of the same length if that leaves room for a number.
 func (s *scrubber) standIn(name, prefix string) string {
 	if name == "" || name == "null" { // none, as some hosts write it (docs/wire/translation.md#p14)
 		return name

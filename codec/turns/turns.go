@@ -66,7 +66,7 @@ type Request struct {
 	Prints   []codec.Fingerprint // of Pieces
 }
 
-// Places gives the places of a request, the oldest first.
+// Places returns the places of a request, the oldest first.
 func (r *Reader) Places(q *Request) []Place {
 	h := blake3.New()
 	_, _ = h.WriteString(q.Scope)
@@ -109,7 +109,7 @@ func joined(chain, said Key) Key {
 	return Key(full[:16])
 }
 
-// SessionKeys gives the keys of some of a request's places, which ascend, by the session that they are in, for clients that
+// SessionKeys returns the keys of some of a request's places, which ascend, by the session that they are in, for clients that
 // leave out old messages. Where the same was said several times, the keys differ.
 func SessionKeys(session string, places []Place, of []int) []Key {
 	keys := make([]Key, 0, len(of))
@@ -138,7 +138,7 @@ func sum(h *blake3.Hasher) (k Key) {
 	return k
 }
 
-// step gives what a message adds to a conversation.
+// step returns what a message adds to a conversation.
 func (r *Reader) step(before Key, item []byte, print codec.Fingerprint) *step {
 	if print == 0 {
 		print = codec.Fingerprint(maphash.Bytes(printSeed, item))

@@ -84,7 +84,7 @@ func request() *Request {
 	return &Request{Method: "POST", Target: "/v1/chat?beta=true", Fields: []Field{{"Authorization", "Bearer k"}, {"Accept", "text/event-stream"}}, Body: []byte("hello")}
 }
 
-// ask gives the whole answer to one request.
+// ask returns the whole answer to one request.
 func ask(t testing.TB, c *Client) (status int, body string, err error) {
 	t.Helper()
 	res, err := c.Do(t.Context(), request())

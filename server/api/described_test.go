@@ -59,7 +59,7 @@ func readDescription(t *testing.T) *description {
 	return &description{document: document, routes: routes, answered: map[string]bool{}}
 }
 
-// operations gives the id of each operation by its method and path.
+// operations returns the id of each operation by its method and path.
 func (d *description) operations() map[string]string {
 	ids := map[string]string{}
 	for path, item := range d.document.Paths.Map() {
@@ -70,7 +70,7 @@ func (d *description) operations() map[string]string {
 	return ids
 }
 
-// over gives a transport that lets pass only what the file describes.
+// over returns a transport that lets pass only what the file describes.
 func (d *description) over(next http.RoundTripper) http.RoundTripper {
 	return &describedTransport{description: d, next: next}
 }

@@ -32,7 +32,7 @@ func TestTheFileHasEveryRouteAndNoOther(t *testing.T) {
 	}
 }
 
-// member gives a member of a JSON object that is a string.
+// member returns a member of a JSON object that is a string.
 func member(t *testing.T, object, name string) string {
 	t.Helper()
 	var members map[string]json.RawMessage

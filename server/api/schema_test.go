@@ -74,7 +74,7 @@ func TestEveryTypeOfThePackageIsDescribed(t *testing.T) {
 	}
 }
 
-// membersOf gives the names of a type's members in JSON, with those of what it embeds.
+// membersOf returns the names of a type's members in JSON, with those of what it embeds.
 func membersOf(t reflect.Type) (names []string) {
 	for i := range t.NumField() {
 		field := t.Field(i)
@@ -93,7 +93,7 @@ func membersOf(t reflect.Type) (names []string) {
 	return slices.Compact(names)
 }
 
-// typesDeclaredIn gives the exported struct types that a package's files declare.
+// typesDeclaredIn returns the exported struct types that a package's files declare.
 func typesDeclaredIn(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))

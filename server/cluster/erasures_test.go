@@ -57,7 +57,7 @@ func eraseConversation(t *testing.T, centre clustertest.Archive, chatKey string)
 	return receipt
 }
 
-// placeIn gives what the receipt says of a place.
+// placeIn returns what the receipt says of a place.
 func placeIn(t *testing.T, c *cluster.Centre, receipt *store.Erasure, name string) store.ErasurePlace {
 	t.Helper()
 	places, err := c.Places(t.Context(), receipt)

@@ -406,7 +406,7 @@ func (f *fire) archive() answering {
 	return kept
 }
 
-// answering gives what a centre has.
+// answering returns what a centre has.
 type answering interface {
 	Exchange(account, id string) (*store.Exchange, error)
 	Exchanges(account string, q store.ExchangeQuery) (store.ExchangePage, error)

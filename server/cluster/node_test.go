@@ -173,7 +173,7 @@ func erase(memory erasing, conversation string) (report, error) {
 	return report{ID: e.ID}, nil
 }
 
-// receipt gives a receipt with its places.
+// receipt returns a receipt with its places.
 func (c *Centre) receipt(memory erasing, id string) (r report, err error) {
 	e, err := memory.Erasure("acme", id)
 	if err != nil {
@@ -412,7 +412,7 @@ func (p *process) do(asked order) (answer report, ok bool) {
 	return answer, json.Unmarshal(p.lines.Bytes(), &answer) == nil
 }
 
-// freePorts gives ports of this machine that nothing listened on a moment ago.
+// freePorts returns ports of this machine that nothing listened on a moment ago.
 func freePorts(t *testing.T, n int) (ports []int) {
 	t.Helper()
 	var held []net.Listener // so that no port comes twice

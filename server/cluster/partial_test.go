@@ -20,7 +20,7 @@ type clock struct{ passed atomic.Int64 }
 func (c *clock) now() time.Time          { return time.Unix(0, c.passed.Load()) }
 func (c *clock) advance(d time.Duration) { c.passed.Add(int64(d)) }
 
-// packetsOf gives the messages of a frame of a log with one exchange, which has so many parts.
+// packetsOf returns the messages of a frame of a log with one exchange, which has so many parts.
 func packetsOf(t *testing.T, k *ship.Key, node uint16, parts int) (messages [][]byte) {
 	t.Helper()
 	const size = 1000

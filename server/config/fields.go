@@ -46,7 +46,7 @@ var removed = map[string]string{
 	"upstream.hedge_after": "there is no such setting any more, because it asked two places at once and paid both; take the line out",
 }
 
-// remedy says what to do about a name that the group at path does not have: remove it, move it to the group that has
+// remedy returns advice about a name that the group at path does not have: remove it, move it to the group that has
 // it, use the nearest name of this group, or choose from all of them.
 func remedy(group reflect.Type, path, name string) string {
 	if text, ok := removed[join(path, name)]; ok {

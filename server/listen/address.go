@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Address says where to listen, as an operator writes it: "HOST:PORT", "tls:HOST:PORT" or "unix:PATH".
+// Address is where to listen, as an operator writes it: "HOST:PORT", "tls:HOST:PORT" or "unix:PATH".
 type Address struct {
 	Network string // "tcp" or "unix"
 	Name    string // HOST:PORT, or the path of the socket

@@ -70,7 +70,7 @@ func (r *toyRecording) Finish(_ context.Context, c *store.Closing) error {
 	return nil
 }
 
-// of gives the exchanges of an account that are wanted, oldest first.
+// of returns the exchanges of an account that are wanted, oldest first.
 func (a *toyArchive) of(account string, wanted func(*store.Exchange) bool) (found []store.Exchange) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -251,7 +251,7 @@ func (l *Leases) Renew(now time.Time, uses []ship.Use, leases []ship.Lease, serv
 	}
 }
 
-// Unheard tells that a report was not answered.
+// Unheard records that a report was not answered.
 func (l *Leases) Unheard(uses []ship.Use) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -57,7 +57,7 @@ type state struct {
 	reserved int64 // of the month, by open requests
 }
 
-// Refusal says why a request is not admitted.
+// Refusal is the reason why a request is not admitted.
 type Refusal struct {
 	Limit Limit
 	Error *codec.Error

@@ -62,7 +62,7 @@ type SignIn struct {
 	Key  string `json:"key,omitempty"`
 }
 
-// Signed says who is signed in.
+// Signed is the identity of a signed-in browser.
 type Signed struct {
 	Account string    `json:"account"`
 	Key     string    `json:"key"` // its id

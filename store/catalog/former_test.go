@@ -99,7 +99,7 @@ func TestWhatWasErasedInTheDataDirectoryStaysErasedInTheDatabase(t *testing.T) {
 	}
 }
 
-// exportedOf gives what an export has of an exchange.
+// exportedOf returns what an export has of an exchange.
 func exportedOf(t *testing.T, e *engine.Engine, id string) (steps []store.Exported) {
 	t.Helper()
 	for step, err := range e.Archive().Export(t.Context(), "acme", store.Selection{Exchanges: []string{id}}) {

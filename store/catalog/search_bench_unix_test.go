@@ -82,5 +82,5 @@ func tidy(b *testing.B, address string) {
 	}
 }
 
-// rareWord gives one of the words that few texts have.
+// rareWord returns one of the words that few texts have.
 func (s *speaker) rareWord() string { return s.words[len(s.words)-1-int(s.often.Uint64())] }

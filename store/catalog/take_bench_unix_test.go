@@ -99,7 +99,7 @@ func openBenchEngine(b *testing.B) *engine.Engine {
 	return e
 }
 
-// framesOf gives what an edge has recorded in frames of so many entries, as a centre joins them.
+// framesOf returns what an edge has recorded in frames of so many entries, as a centre joins them.
 func framesOf(b *testing.B, edge *engine.Engine, size int) (frames []*ship.Frame) {
 	var entries []ship.Entry
 	var log ship.LogID

@@ -51,17 +51,17 @@ func (e *Engine) Begin(ctx context.Context, o *store.Opening) (store.Recording, 
 	return capture, nil
 }
 
-// Off gives a recording of nothing.
+// Off returns a recording of nothing.
 func (e *Engine) Off() store.Recording { return e.Store.Off() }
 
-// Archive gives what was recorded, and who administered it.
+// Archive returns the recorded exchanges and sessions, and the audit record.
 func (e *Engine) Archive() Archive { return Archive{e.Store.Archive(), e.AuditLog(), e.Store} }
 
-// Summaries gives the summaries of sessions.
+// Summaries returns the summaries of sessions.
 func (e *Engine) Summaries() Summaries { return Summaries{e.Store.Summaries(), e.Store} }
 
-// Index gives the search index.
+// Index returns the search index.
 func (e *Engine) Index() Index { return Index{e} }
 
-// Upkeep gives what looks after the store and the index.
+// Upkeep returns the maintenance of the store and the index.
 func (e *Engine) Upkeep() Upkeep { return Upkeep{e.Store.Upkeep(), e} }

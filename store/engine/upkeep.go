@@ -9,7 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Upkeep looks after the store, and after its index if there is one.
+// Upkeep maintains the store, and its index if there is one.
 type Upkeep struct {
 	store.Upkeep
 	engine *Engine

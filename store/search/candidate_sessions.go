@@ -83,7 +83,7 @@ func (w *Wanted) RankSessions(ctx context.Context, candidates []store.TimelineEn
 	return answer, s.run(ctx, answer)
 }
 
-// bestSessions gives the sessions of turns that satisfy all that is asked for, the best first, and then those of others.
+// bestSessions returns the sessions of turns that satisfy everything demanded, best first, and then those of other turns.
 func (w *Wanted) bestSessions(turns *lexical.Searcher, entries map[string]*store.TimelineEntry) (ids []string, err error) {
 	allowed, _, err := w.request.Filter.narrow(turns)
 	if err != nil {

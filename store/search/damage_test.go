@@ -100,7 +100,7 @@ type indexHarm struct {
 	do   func(path string) error
 }
 
-// indexHarms gives what can happen to a file of a size. Places is how many bits, and how many cuts, are tried.
+// indexHarms returns what can happen to a file of a size. Places is how many bits, and how many cuts, are tried.
 func indexHarms(size int64, places int) []indexHarm {
 	change := func(at, length int64, with func(byte) byte) func(string) error {
 		return func(path string) error {
@@ -285,7 +285,7 @@ func TestDamageOfAnIndexInUseIsNoticed(t *testing.T) {
 	}
 }
 
-// indexFiles gives the files of an index, in the directory of the store, by kind.
+// indexFiles returns the files of an index, in the directory of the store, by kind.
 func indexFiles(t *testing.T, dir string) map[string][]string {
 	t.Helper()
 	files := map[string][]string{}
@@ -429,7 +429,7 @@ func TestATurnThatCanBeReadAgainIsFoundByItsWordsAndItsVector(t *testing.T) {
 	m.wantFoundAnyhow("acme", damaged)
 }
 
-// withDamagedTurn gives a memory whose words and vectors were made again while a turn about cars was damaged, and its record.
+// withDamagedTurn returns a memory whose words and vectors were made again while a turn about cars was damaged, and its record.
 func withDamagedTurn(t *testing.T) (m *memory, damaged string, record []byte) {
 	t.Helper()
 	m = openMemoryWith(t, t.TempDir(), Options{Embedder: newSpeaker("speaker/1", 1024)})

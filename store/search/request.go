@@ -240,7 +240,7 @@ func (r *Request) listing() bool {
 	return strings.TrimSpace(r.Query) == "" && (r.Newest || r.Facets || r.Since != "" || r.Until != "" || !r.Filter.isZero())
 }
 
-// bounded gives the request with its bounds in time as filters.
+// bounded returns the request with its bounds in time as filters.
 func (r *Request) bounded(now time.Time) (*Request, error) {
 	if r.Since == "" && r.Until == "" {
 		return r, nil

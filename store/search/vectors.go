@@ -12,12 +12,12 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/vector"
 )
 
-// vectors follows the turns of a store, behind the lexical index, and keeps a vector of each. All it knows is in the
-// store; so after a crash it goes on where it was, and what it does twice it does to the same end.
+// vectors follows the turns of a store, after the lexical index, and stores a vector of each. All its state is in the store. So
+// after a crash it continues where it was, and repeated work has the same result.
 //
-// The vectors of one embedder are a generation. When another embedder is configured a new generation is opened, which
-// embeds the turns that are there, oldest account first, beside those that come. Searches use the old one until the
-// new one is complete, and never by both; then the old one is erased.
+// The vectors of one embedder are a generation. When another embedder is configured, a new generation begins: it embeds the
+// existing turns, oldest account first, as well as those that are added. Searches use the old generation until the new one is
+// complete, and never both. Then the old one is erased.
 type vectors struct {
 	store    *store.Store
 	feed     store.Feed
@@ -25,16 +25,16 @@ type vectors struct {
 	embedder Embedder
 	former   func(identity string) Embedder
 	space    *vector.Space // of embedder
-	moved    *broadcast    // when the lexical index has moved on
+	moved    *broadcast    // signalled when the lexical index has progressed
 	cache    *vector.Cache
 
-	generations []store.Generation // as they are stored; run's own
-	growing     int                // of generations: the one that takes turns
-	skipped     uint64             // the first change that is put aside because its account rests; 0: none
-	filled      uint64             // changes up to this one may be of turns that the backfill has embedded
-	resting     restingAccounts    // accounts for which documents cannot be embedded now
-	unanswered  restingAccounts    // accounts for which queries cannot
-	renew       chan chan error    // asks for a new generation
+	generations []store.Generation // as stored; only run uses them
+	growing     int                // index in generations of the one that new turns are added to
+	skipped     uint64             // the first change put aside because its account is in back-off; 0: none
+	filled      uint64             // changes up to this number may be of turns that the backfill has embedded
+	resting     restingAccounts    // accounts in back-off for documents
+	unanswered  restingAccounts    // accounts in back-off for queries
+	renew       chan chan error    // requests a new generation
 
 	serving  atomic.Pointer[serving]
 	status   atomic.Pointer[VectorStatus]
@@ -43,20 +43,20 @@ type vectors struct {
 	done     chan struct{}
 }
 
-// serving is what searches use.
+// serving is what searches use: a complete generation and its embedder.
 type serving struct {
 	generation uint32
 	embedder   Embedder
 	space      *vector.Space
 }
 
-// How many turns are embedded together at most, and for how long to leave an account alone whose turns could not be.
+// Limits of batches, and intervals.
 const (
 	embedBatch   = 64
 	firstRest    = time.Second
 	longestRest  = time.Minute
-	lookAgain    = time.Second // for accounts that have rested
-	queryTimeout = time.Second // a search finds by words alone when the embedder takes longer
+	lookAgain    = time.Second // for accounts whose back-off has ended
+	queryTimeout = time.Second // a search uses words alone if the embedder takes longer
 )
 
 func newVectors(x *Index, opts *Options) (*vectors, error) {
@@ -119,7 +119,7 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// await waits for something to do.
+// await waits until there is something to do.
 func (v *vectors) await(ctx context.Context, moved <-chan struct{}) {
 	var rested <-chan time.Time
 	if v.skipped > 0 {
@@ -135,7 +135,7 @@ func (v *vectors) await(ctx context.Context, moved <-chan struct{}) {
 	}
 }
 
-// step does a little of each thing there is to do; worked reports whether there was anything.
+// step does one batch of each kind of work; worked reports whether there was any.
 func (v *vectors) step(ctx context.Context) (worked bool, err error) {
 	taken, err := v.follow(ctx)
 	if err != nil {
@@ -149,7 +149,7 @@ func (v *vectors) step(ctx context.Context) (worked bool, err error) {
 	return taken > 0 || filled || dropped, err
 }
 
-// follow embeds turns that have changed, none before the lexical index has.
+// follow embeds changed turns, none before the lexical index has it.
 func (v *vectors) follow(ctx context.Context) (taken int, err error) {
 	b, err := v.next()
 	// After all others, or accounts behind many turns of one in back-off would starve.
@@ -182,7 +182,7 @@ func (v *vectors) next() (*store.Batch, error) {
 	return v.feed.Next(store.StageVectors, v.feed.Position(store.StageWords), embedBatch)
 }
 
-// settle notes how far all changes are embedded.
+// settle records up to which change all are embedded.
 func (v *vectors) settle() {
 	settled := v.feed.Position(store.StageVectors)
 	if v.skipped > 0 {
@@ -192,7 +192,7 @@ func (v *vectors) settle() {
 	v.progress.signal()
 }
 
-// lag is how many changes have no vector yet.
+// lag returns how many changes have no vector yet.
 func (v *vectors) lag() uint64 {
 	if last, settled := v.feed.Last(), v.settled.Load(); settled < last {
 		return last - settled
@@ -200,7 +200,7 @@ func (v *vectors) lag() uint64 {
 	return 0
 }
 
-// backfill embeds turns of before the generation, if there are any left.
+// backfill embeds turns from before the generation began, if any are left.
 func (v *vectors) backfill(ctx context.Context) (worked bool, err error) {
 	g := &v.generations[v.growing]
 	if g.Complete {
@@ -227,7 +227,7 @@ func (v *vectors) backfill(ctx context.Context) (worked bool, err error) {
 	return true, v.note(ctx)
 }
 
-// complete lets searches use the growing generation once next to nothing is missing in it.
+// complete lets searches use the growing generation once almost nothing is missing in it.
 func (v *vectors) complete(ctx context.Context) (worked bool, err error) {
 	if lag, _ := v.feed.Lag(store.StageVectors); lag >= embedBatch || v.skipped > 0 {
 		return false, nil
@@ -241,7 +241,7 @@ func (v *vectors) complete(ctx context.Context) (worked bool, err error) {
 	if err := v.note(ctx); err != nil {
 		return false, err
 	}
-	v.filled = v.feed.Last() // behind the commit of the note, hence behind all that the backfill has seen
+	v.filled = v.feed.Last() // after the commit of the list, hence after all that the backfill has seen
 	v.tell(nil)
 	v.serve()
 	if g.Done > 0 {
@@ -250,7 +250,7 @@ func (v *vectors) complete(ctx context.Context) (worked bool, err error) {
 	return true, nil
 }
 
-// drop erases a generation that is not needed any more.
+// drop erases a generation that is no longer needed.
 func (v *vectors) drop(ctx context.Context) (worked bool, err error) {
 	for i := range v.generations {
 		g := v.generations[i]
@@ -271,12 +271,12 @@ func (v *vectors) drop(ctx context.Context) (worked bool, err error) {
 	return false, nil
 }
 
-// note stores the generations as they are.
+// note stores the list of generations.
 func (v *vectors) note(ctx context.Context) error {
 	return v.store.Vectors().PutGenerations(ctx, v.generations)
 }
 
-// begin finds the generation of the embedder, or opens one.
+// begin finds the generation of the embedder, or begins one.
 func (v *vectors) begin(ctx context.Context) (err error) {
 	since, err := v.feed.Follow(ctx, store.StageVectors)
 	if err != nil {
@@ -314,11 +314,11 @@ func (v *vectors) open(ctx context.Context) error {
 	return v.arrange(ctx)
 }
 
-// incomplete has all turns looked at again. Those whose vector is there are not embedded again.
+// incomplete has all turns checked again. Those that have a vector are not embedded again.
 func incomplete(g *store.Generation) { g.Complete, g.Cursor, g.Done, g.Total = false, nil, 0, 0 }
 
-// arrange decides which generation is searched and which are not needed any more. One that does not grow misses what is
-// said from now on, and serves only until the growing one is complete.
+// arrange decides which generation is searched and which are no longer needed. One that does not grow lacks later turns, and is
+// used only until the growing one is complete.
 func (v *vectors) arrange(ctx context.Context) (err error) {
 	growing := &v.generations[v.growing]
 	if !growing.Complete && growing.Total == 0 {
@@ -343,7 +343,7 @@ func (v *vectors) arrange(ctx context.Context) (err error) {
 	return nil
 }
 
-// embedderOf gives what a generation's vectors are made by; nil if it cannot be had.
+// embedderOf returns the embedder of a generation; nil if it is unavailable.
 func (v *vectors) embedderOf(g *store.Generation) Embedder {
 	if g.Identity == v.embedder.Identity() && g.Dimensions == v.embedder.Dimensions() {
 		return v.embedder
@@ -370,7 +370,7 @@ func (v *vectors) serve() {
 	}
 }
 
-// statusOf gives the status with the numbers of an account.
+// statusOf returns the status with the figures of an account.
 func (v *vectors) statusOf(ctx context.Context, account store.AccountNumber) (*VectorStatus, error) {
 	told := v.status.Load()
 	if told == nil {
@@ -387,7 +387,7 @@ func (v *vectors) statusOf(ctx context.Context, account store.AccountNumber) (*V
 	return &s, err
 }
 
-// tell says how far the vectors are. Why accounts rest is not in it: they are not to read of each other.
+// tell returns the status, without the reasons for back-offs: accounts must not learn about each other.
 func (v *vectors) tell(failed error) {
 	g := &v.generations[v.growing]
 	s := &VectorStatus{Embedder: g.Identity, Generation: g.Number, Building: !g.Complete, Done: g.Done, Total: g.Total}
@@ -400,7 +400,7 @@ func (v *vectors) tell(failed error) {
 	v.status.Store(s)
 }
 
-// describe gives what people may see of an error.
+// describe returns the part of an error that people may see.
 func describe(err error) string {
 	var e *codec.Error
 	if errors.As(err, &e) {

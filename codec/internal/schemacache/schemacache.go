@@ -22,12 +22,12 @@ type Cache[T any] struct {
 	size int
 }
 
-// New gives an empty cache. prepare gives what it makes of a schema, and the bytes that it takes.
+// New returns an empty cache. prepare returns the value to cache for a schema, and its size in bytes.
 func New[T any](prepare func(schema []byte) (made T, size int)) *Cache[T] {
 	return &Cache[T]{prepare: prepare, made: make(map[string]T)}
 }
 
-// Get gives what is made of a schema. It is shared: callers only read it.
+// Get returns the value of a schema. It is shared: callers only read it.
 func (c *Cache[T]) Get(schema []byte) T {
 	c.mu.RLock()
 	known, ok := c.made[string(schema)]

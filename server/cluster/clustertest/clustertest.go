@@ -219,7 +219,7 @@ func (m *Memory) Exchanges(account string, q store.ExchangeQuery) (store.Exchang
 	return m.shipped().Exchanges(account, q)
 }
 
-// Session gives a session that the centre has.
+// Session returns a session that the centre has.
 func (m *Memory) Session(account, id string) (*store.Session, error) {
 	return m.shipped().Session(account, id)
 }

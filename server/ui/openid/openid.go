@@ -152,7 +152,7 @@ func (c *Client) discover(ctx context.Context) (*oauth2.Config, *oidc.Provider, 
 	}, provider, nil
 }
 
-// Refusal tells people in sentences why they are not signed in. Its cause is for the log.
+// Refusal is the error for people who are not signed in, in sentences. Its cause is for the log.
 type Refusal struct {
 	Message string
 	Cause   error

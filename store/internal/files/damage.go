@@ -39,7 +39,7 @@ func newDamage(file, format string, args ...any) *Damage {
 // String returns the file and its fault.
 func (d *Damage) String() string { return d.File + ": " + d.Problem }
 
-// DamageError says why a store cannot be opened.
+// DamageError is the error for a store that cannot be opened because of damage.
 type DamageError struct {
 	Dir    string
 	Damage []Damage

@@ -38,7 +38,8 @@ func (b Budget) check() error {
 	return nil
 }
 
-// Or gives the limits that hold for a key with limits l on a server whose own are others. The result has no negative member.
+// Or returns the limits of a key: those of l that are set, otherwise others, those of the server. The result has no
+// negative member.
 func (l Limits) Or(others Limits) Limits {
 	return Limits{
 		RequestsPerMinute: or(l.RequestsPerMinute, others.RequestsPerMinute),

@@ -94,7 +94,7 @@ func (r *Roster) Note(key []byte) {
 	}
 }
 
-// Entries gives the whole roster, accounts before what belongs to them.
+// Entries returns the whole roster, accounts before what belongs to them.
 func (r *Roster) Entries() (entries []RosterEntry, err error) {
 	add := func(name string, value []byte) { entries = append(entries, RosterEntry{name, value}) }
 	err = r.db.View(func(tx *badger.Txn) error {
@@ -198,7 +198,7 @@ func errOutdated() error {
 	return e
 }
 
-// given gives what is kept of an account that the roster that is followed has; nil: it has none of that name, or another.
+// given returns the stored value of an account of the followed roster; nil if the roster has no account of this name.
 func given(tx kv.Txn, account string) []byte {
 	value := tx.Get(givenKey(rosterAccount + account))
 	if len(value) != givenAccount || [16]byte(value) == [16]byte{} {
@@ -262,7 +262,7 @@ func (r *Roster) Follow(ctx context.Context, entries []RosterEntry, whole bool) 
 	return leftOut
 }
 
-// rank puts accounts before what belongs to them.
+// rank orders accounts before what belongs to them.
 func rank(name string) int {
 	if strings.HasPrefix(name, rosterAccount) {
 		return 0
@@ -270,7 +270,7 @@ func rank(name string) int {
 	return 1
 }
 
-// notAmong gives what was followed before and is not among entries, as gone.
+// notAmong returns the entries followed before that are not among entries, as deleted ones.
 func (r *Roster) notAmong(entries []RosterEntry) (gone []RosterEntry, err error) {
 	names := make(map[string]bool, len(entries))
 	for _, e := range entries {
@@ -331,7 +331,7 @@ func (f *following) commit(ctx context.Context, entries []RosterEntry) error {
 	return nil
 }
 
-// take puts one entry on record, unless it is there already.
+// take stores an entry that is not stored yet.
 func (f *following) take(tx kv.Txn, e RosterEntry) error {
 	sum := blake3.Sum256(e.Value)
 	if e.Value != nil && bytes.HasPrefix(tx.Get(givenKey(e.Name)), sum[:16]) {

@@ -16,7 +16,7 @@ type sealer struct {
 	previous cipher.AEAD // opens what was sealed before the master key was changed; nil but for that time
 }
 
-// newSealer takes nil as previous for none.
+// newSealer returns a sealer. A nil previous means that there is no previous key.
 func newSealer(key, previous []byte) (*sealer, error) {
 	aead, err := newAEAD(key)
 	if err != nil || previous == nil {
@@ -59,7 +59,7 @@ func (s *sealer) open(sealed []byte, place string) (string, error) {
 	return string(secret), err
 }
 
-// reseal gives the value sealed under the master key; nil when it is so already.
+// reseal returns the value sealed under the master key; nil if it already is.
 func (s *sealer) reseal(sealed []byte, place string) ([]byte, error) {
 	if _, err := (&sealer{aead: s.aead}).open(sealed, place); err == nil {
 		return nil, nil

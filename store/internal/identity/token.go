@@ -10,7 +10,7 @@ func (s *Credentials) SealToken(text, purpose string) string {
 	return base64.RawURLEncoding.EncodeToString(s.master.seal.seal(text, tokenPlace(purpose)))
 }
 
-// OpenToken gives the text of a token; ok is false if it is none of this store and purpose.
+// OpenToken returns the text of a token; ok is false if it is not of this store and purpose.
 func (s *Credentials) OpenToken(token, purpose string) (text string, ok bool) {
 	sealed, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {

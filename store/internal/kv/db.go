@@ -24,7 +24,7 @@ type DB interface {
 	UpdateOf(ctx context.Context, account AccountNumber, change func(Txn) error) error
 }
 
-// Txn gives a change access to the store. It sees what earlier changes have put, committed or not.
+// Txn gives a change access to the store, including what earlier changes have put but not committed.
 type Txn interface {
 	// Get returns the value of a key, which must not be modified; nil if there is none.
 	Get(key []byte) []byte

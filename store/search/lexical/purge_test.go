@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// wordsOnDisk gives the terms of an account that stand in files of the index, whether or not a document has them still.
+// wordsOnDisk returns the terms of an account that stand in files of the index, whether or not a document has them still.
 func wordsOnDisk(ix *Index, account uint32) (found []string) {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()

@@ -56,7 +56,7 @@ func New(dims int) (*Hasher, error) {
 // Dimensions is the length of the vectors.
 func (h *Hasher) Dimensions() int { return h.dims }
 
-// Vector gives the vector of a text, at length 1. A text without words has all zeros.
+// Vector returns the vector of a text, at length 1. A text without words has all zeros.
 func (h *Hasher) Vector(text string) []float32 {
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)

@@ -79,6 +79,28 @@ func TestTheCentreRecallsWhatItsEdgesRecord(t *testing.T) {
 	}
 }
 
+// A conversation that has said the words of its question many times itself is told what another one has said of them.
+func TestTheCentreRecallsBesideWhatTheSessionSaysItself(t *testing.T) {
+	for _, name := range []string{"embedded", "Postgres"} {
+		t.Run(name, func(t *testing.T) {
+			c := centres[name](t)(t)
+			m := clustertest.Over(t, c)
+			said := sayAt(t, m, "first", "Why does the writer hang?", "ErrLockTimeout comes up while the lease of the journal is held, and then it goes away by itself.")
+			for n := range 60 {
+				sayAt(t, m, "asking", fmt.Sprint("ErrLockTimeout, ErrLockTimeout number ", n), "what about it?")
+			}
+			if err := m.Wait(t.Context(), "acme"); err != nil {
+				t.Fatal(err)
+			}
+			memory := recall.New(c.Recall, recall.Options{Deadline: time.Minute})
+			got := memory.Recall(t.Context(), &recall.Query{Account: "acme", Project: "/home/ann/store", Session: "asking", Prompt: "what about ErrLockTimeout"})
+			if len(got.Hits) != 1 || got.Hits[0].Exchange != said.ID {
+				t.Errorf("%+v is recalled, want %s", got, said.ID)
+			}
+		})
+	}
+}
+
 // recalled checks what is inserted at places of an account's conversations; "": nothing.
 func recalled(t *testing.T, c clustertest.Centre, account string, places []store.RecollectionKey, want string) {
 	t.Helper()

@@ -33,16 +33,27 @@ const (
 	listedTurns   = 1100 // of a search without terms: a page at highestOffset
 )
 
+// Limits on candidates of a search that demands a share of its query, for which a request waits (recall.deadline).
+const (
+	enoughDemanding = 200  // are weighed, about
+	mostDemanding   = 1000 // the newest of those with a name, or with common terms alone
+	demandedTurns   = 32   // recall asks for a dozen hits
+)
+
 // How many turns are counted to weigh terms. That a term is in more than countedHolders is concluded from where they are in the table.
 const (
 	countedHolders = 1000
+	countedDemands = 300     // of a search that demands a share of its query
 	mostTurns      = 100_000 // of an account
 )
 
 // measure finds out how many turns of the account hold each term.
 func (c *candidates) measure(ctx context.Context) error {
 	w := c.wanted
-	terms := c.terms()
+	terms, counted := c.terms(), countedHolders
+	if w.Demand != nil {
+		counted = countedDemands
+	}
 	const pageSize = 8192
 	rows, err := c.pool.Query(ctx, `
 		select case when many < $3 then many else many * greatest(1, pg_relation_size(part) / $4 / (page + 1)) end
@@ -50,7 +61,7 @@ func (c *candidates) measure(ctx context.Context) error {
 			select count(*) as many, max(page) as page, max(part) as part from (
 				select (ctid::text::point)[0]::bigint as page, tableoid as part from turns where account = $1 and terms @@ query::tsquery limit $3
 			) t
-		) held order by place`, int64(c.account), terms, countedHolders, pageSize)
+		) held order by place`, int64(c.account), terms, counted, pageSize)
 	if err != nil {
 		return err
 	}
@@ -80,6 +91,9 @@ func (c *candidates) run(ctx context.Context) (ids []string, err error) {
 	if len(w.Scored) == 0 {
 		return c.ids(ctx, "select exchange from turns where"+within+" order by exchange desc limit $5", append(bounds, listedTurns)...)
 	}
+	if w.Demand != nil {
+		return c.demanding(ctx, within, bounds)
+	}
 	terms, weights := c.terms(), make([]float64, len(w.Scored))
 	for i := range w.Scored {
 		weights[i] = w.Corpus.Weight(&w.Scored[i])
@@ -87,7 +101,7 @@ func (c *candidates) run(ctx context.Context) (ids []string, err error) {
 	holding, most := "select exchange, terms from turns where"+within+" and terms @@ $5::tsquery", mostWeighed
 	query := ""
 	if demanded == "" && w.Since.IsZero() && w.Until.IsZero() {
-		query = c.telling()
+		query = c.telling(enoughTurns)
 	}
 	if query == "" {
 		query, most = strings.Join(terms, " | "), newestWeighed
@@ -124,9 +138,36 @@ func (c *candidates) terms() []string {
 // combined is how many of the rarest terms are looked for together.
 const combined = 6
 
-// telling returns a query for about enoughTurns turns that hold the terms which say most: a rare one, or two or three that are less
+// demanding returns the candidates of a search that demands a share of its query: those that hold most of it, by the weights of its parts.
+func (c *candidates) demanding(ctx context.Context, within string, bounds []any) ([]string, error) {
+	var parts, names []string
+	var weights []float64
+	for _, part := range c.wanted.Parts() {
+		query := tsquery(c.account, &part.Holds)
+		parts, weights = append(parts, query), append(weights, part.Weight)
+		if part.Name {
+			names = append(names, query)
+		}
+	}
+	query := strings.Join(names, " | ")
+	if !c.wanted.Demand.Name {
+		query = cmp.Or(c.telling(enoughDemanding), strings.Join(parts, " | "))
+	}
+	if query == "" {
+		return nil, nil
+	}
+	return c.ids(ctx, `
+		select exchange from (
+			select exchange, (select sum(weight) from unnest($7::tsquery[], $8::float8[]) as part (query, weight) where terms @@ query) as weight
+			from (select exchange, terms || '' as terms from (
+				select exchange, terms from turns where`+within+` and terms @@ $5::tsquery order by exchange desc limit $6) held offset 0) held
+		) weighed order by weight desc, exchange desc limit $9`,
+		append(bounds, query, mostDemanding, parts, weights, demandedTurns)...)
+}
+
+// telling returns a query for about enough turns that hold the terms which say most: a rare one, or two or three that are less
 // so; "" if all are common.
-func (c *candidates) telling() string {
+func (c *candidates) telling(enough float64) string {
 	w := c.wanted
 	var rarest []lexical.Condition
 	for i := range w.Scored {
@@ -159,7 +200,7 @@ func (c *candidates) telling() string {
 	var taken []together
 	held := 0.0
 	for _, way := range ways {
-		if held >= enoughTurns {
+		if held >= enough {
 			break
 		}
 		if way.turns > newestWeighed {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/search"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
 // BenchmarkSearch is what a search of an account of so many turns costs a centre and its database.
@@ -55,6 +57,8 @@ func BenchmarkSearch(b *testing.B) {
 			{"rare=2,common=6", func() *search.Request {
 				return &search.Request{Query: strings.Join([]string{says.rareWord(), says.text(30), says.rareWord()}, " ")}
 			}},
+			{"recall/words", func() *search.Request { return demanding(says.text(50), false) }},
+			{"recall/name", func() *search.Request { return demanding(says.text(40)+" E_"+says.rareWord()+"_9", true) }},
 		} {
 			b.Run(fmt.Sprintf("turns=%d/%s", turns, asked.name), func(b *testing.B) {
 				centre, database := ownCPU(), server.CPU(b)
@@ -67,6 +71,14 @@ func BenchmarkSearch(b *testing.B) {
 				b.ReportMetric(float64((server.CPU(b)-database).Microseconds())/float64(b.N), "postgres-µs/search")
 			})
 		}
+	}
+}
+
+// demanding asks as recall does.
+func demanding(query string, name bool) *search.Request {
+	return &search.Request{
+		Query: query, Syntax: search.Plain, Mode: search.Lexical, Limit: 12, Filter: search.Filter{And: search.Within(time.Now().Add(-time.Hour), time.Time{})},
+		Demand: &lexical.Demand{Share: 0.35, Name: name, Enough: func(c lexical.Covered) bool { return c.Share >= 0.7 }},
 	}
 }
 

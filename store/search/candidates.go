@@ -30,6 +30,9 @@ type Wanted struct {
 	Facets       bool      // the values of [Facets] are wanted, and are the engine's to count
 	Sessions     bool      // sessions are wanted: see [Wanted.Apart] and [Wanted.RankSessions]
 
+	// Demand is what hits must hold of the query; nil: nothing. See [Wanted.Parts].
+	Demand *lexical.Demand
+
 	// Corpus is what the engine knows of Scored among all turns of the account, for the weights of words.
 	Corpus lexical.Corpus
 
@@ -43,7 +46,7 @@ func Want(r *Request) (*Wanted, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Wanted{Demanded: query.Demanded(), Facets: r.Facets, Sessions: r.Granularity == Sessions, request: r, query: query}
+	w := &Wanted{Demanded: query.Demanded(), Facets: r.Facets, Sessions: r.Granularity == Sessions, Demand: r.Demand, request: r, query: query}
 	if r.Facets {
 		turns := *r
 		turns.Facets, w.request = false, &turns
@@ -60,6 +63,9 @@ func Want(r *Request) (*Wanted, error) {
 	}
 	return w, nil
 }
+
+// Parts returns what Demand counts of the query, weighed by Corpus.
+func (w *Wanted) Parts() []lexical.Part { return w.query.Parts(&w.Corpus) }
 
 // bounds narrows the time range to that of the filter.
 func (f *Filter) bounds(w *Wanted) {
@@ -100,8 +106,11 @@ func (f *Filter) condition() (c lexical.Condition, narrow bool) {
 			c.Any = append(c.Any, one)
 		}
 		return c, true
+	case f.Not != nil && f.Not.Field == "session" && f.Not.Op == "eq": // recall leaves out the session that asks
+		not := lexical.HasFacet("session", facetValue("session", f.Not.Value))
+		return lexical.Condition{Not: &not}, true
 	case f.Field == "" || f.Field == fieldTag || f.Field == fieldTime:
-		return c, false // the ranking decides a Not
+		return c, false // the ranking decides any other Not
 	case f.Op == "prefix":
 		return lexical.HasFacetPrefix(f.Field, f.Value), true
 	}

@@ -86,7 +86,31 @@ func (s *Searcher) Coverage(q *Query, numbers []uint32) ([]Covered, error) {
 const leastDocuments = 1000
 
 // rarity returns the weight of a term with that document frequency, for shares of queries.
-func (s *Searcher) rarity(documents uint64) float64 {
-	n, df := float64(max(s.totals.Documents, leastDocuments)), float64(documents)
+func (s *Searcher) rarity(documents uint64) float64 { return rarity(s.totals.Documents, documents) }
+
+func rarity(documents, frequency uint64) float64 {
+	n, df := float64(max(documents, leastDocuments)), float64(frequency)
 	return math.Log(1 + (n-min(df, n)+0.5)/(df+0.5))
+}
+
+// Part is a part of a query that counts towards the coverage of documents that hold it.
+type Part struct {
+	Holds  Condition
+	Weight float64
+	Name   bool // it is an identifier
+}
+
+// Parts returns what counts towards coverage, weighed among the documents of a corpus.
+func (q *Query) Parts(c *Corpus) (parts []Part) {
+	for _, t := range q.coverTerms() {
+		part, most := Part{Name: t.name}, uint64(0)
+		for _, field := range t.fields {
+			term := fieldLetters[field] + t.text
+			part.Holds.Any = append(part.Holds.Any, Condition{Term: term})
+			most = max(most, c.Frequencies[term])
+		}
+		part.Weight = rarity(c.Documents, most)
+		parts = append(parts, part)
+	}
+	return parts
 }

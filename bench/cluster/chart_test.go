@@ -41,9 +41,21 @@ type container struct {
 	EnvFrom []struct {
 		SecretRef struct{ Name string } `yaml:"secretRef"`
 	} `yaml:"envFrom"`
+	Ports        []port
+	Liveness     probe `yaml:"livenessProbe"`
+	Readiness    probe `yaml:"readinessProbe"`
 	VolumeMounts []struct {
 		Path string `yaml:"mountPath"`
 	} `yaml:"volumeMounts"`
+}
+
+type port struct {
+	Name   string
+	Number int `yaml:"containerPort"`
+}
+
+type probe struct {
+	Get struct{ Path, Port string } `yaml:"httpGet"`
 }
 
 type variable struct {
@@ -240,5 +252,36 @@ func TestTheChartUsesBrokersThatAreThere(t *testing.T) {
 	cfg := configured(t, made["ConfigMap m"].Data["mneme.yaml"], "1")
 	if !slices.Equal(cfg.Cluster.NATS, []string{"tls://nats.example.com:4222"}) {
 		t.Errorf("nodes ask %v", cfg.Cluster.NATS)
+	}
+}
+
+func TestTheWorkersOfTheChartAreProbedWhereTheyListen(t *testing.T) {
+	made := render(t, func(cluster map[string]any) {
+		cluster["enabled"], cluster["workers"], cluster["centreSecret"] = true, 3, "of-the-centre"
+		cluster["centre"] = map[string]any{"postgres": "postgres://mneme@db/mneme"}
+	})
+	set := made["Deployment m-worker"].Spec
+	if set.Replicas != 3 {
+		t.Fatalf("there are %d workers", set.Replicas)
+	}
+	c := set.Template.Spec.Containers[0]
+	parses(t, c.Args...)
+	if !slices.Equal(c.Args, []string{"centre", "--worker", "--listen", ":7789"}) || len(c.Ports) != 1 || c.Ports[0] != (port{"admin", 7789}) {
+		t.Errorf("it runs %v with the ports %v", c.Args, c.Ports)
+	}
+	for want, probed := range map[string]probe{"/healthz": c.Liveness, "/readyz": c.Readiness} {
+		if probed.Get.Path != want || probed.Get.Port != "admin" {
+			t.Errorf("a probe asks %+v, want %s", probed.Get, want)
+		}
+	}
+	if secrets := fmt.Sprint(c.EnvFrom); !strings.Contains(secrets, "of-the-centre") || !strings.Contains(secrets, "mneme") {
+		t.Errorf("it has the secrets %v", secrets)
+	}
+	node := c.Env[slices.IndexFunc(c.Env, func(v variable) bool { return v.Name == "MNEME_NODE" })].Value
+	if cfg := configured(t, made["ConfigMap m"].Data["mneme.yaml"], node); cfg.Centre.Postgres.Reveal() != "postgres://mneme@db/mneme" {
+		t.Errorf("its memory is %q", cfg.Centre.Postgres.Reveal())
+	}
+	if fmt.Sprint(made["Service m-worker"].Spec.Selector) != fmt.Sprint(map[string]any{"app.kubernetes.io/instance": "m", "app.kubernetes.io/name": "mneme-worker"}) {
+		t.Errorf("metrics are looked for at %v", made["Service m-worker"].Spec.Selector)
 	}
 }

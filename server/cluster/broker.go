@@ -34,8 +34,9 @@ type Options struct {
 	Erasures    Erasures      // at a centre: erasures that its edges carry out as well; nil: each node erases for itself
 	Carrier     Carrier       // on an edge, and at a centre with Own: carries these erasures out; nil: nothing does
 	Log         *slog.Logger
-	Aside       Aside // at a centre: refused entries of its archive; nil: they are kept in the centre's folder
-	Own         Log   // exchanges that a centre records itself, which its archive keeps as well; nil: it records into its archive
+	Aside       Aside                                // at a centre: refused entries of its archive; nil: they are kept in the centre's folder
+	Took        func(frames int, took time.Duration) // at a centre: reports the frames of a transaction of its archive; nil: nobody counts them
+	Own         Log                                  // exchanges that a centre records itself, which its archive keeps as well; nil: it records into its archive
 
 	clock    func() time.Time // nil: [time.Now]
 	findTime time.Duration    // 0: [findTime]

@@ -405,7 +405,7 @@ func (c *Centre) handle(message []byte, at uint64) error {
 
 // take stores a frame and confirms it to its edge.
 func (c *Centre) take(ctx context.Context, f *ship.Frame) error {
-	_, err := c.tryTake(ctx, f)
+	_, err := c.tryTake(ctx, f, 1)
 	if errors.Is(err, store.ErrIncomplete) {
 		c.count(refusedIncomplete)
 		return nil // the edge notices that it has not arrived, and sends it complete
@@ -414,13 +414,18 @@ func (c *Centre) take(ctx context.Context, f *ship.Frame) error {
 }
 
 // tryTake is like take, and reports whether the frame was stored: it may have been stored before, or an earlier one may
-// be missing. The error is [store.ErrIncomplete] if the edge omitted something that is not in the archive.
-func (c *Centre) tryTake(ctx context.Context, f *ship.Frame) (taken bool, err error) {
+// be missing. The error is [store.ErrIncomplete] if the edge omitted something that is not in the archive. frames is how
+// many shipped frames f was joined from.
+func (c *Centre) tryTake(ctx context.Context, f *ship.Frame, frames int) (taken bool, err error) {
+	began := time.Now()
 	if taken, err = c.archive.Take(ctx, f, c.refuse); err != nil {
 		return false, fmt.Errorf("store what an edge has shipped: %w", err)
 	}
 	if !taken {
 		return false, nil
+	}
+	if c.options.Took != nil {
+		c.options.Took(frames, time.Since(began))
 	}
 	if err := c.edges.heard(ctx, f.Node, time.Time{}); err != nil {
 		return false, err
@@ -487,16 +492,33 @@ func (c *Centre) answer(ctx context.Context, m *nats.Msg) error {
 
 // idle reports whether all messages at the brokers have been handled.
 func (c *Centre) idle(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, reach/2)
+	defer cancel()
+	messages, err := c.Behind(ctx)
+	return err == nil && messages == 0
+}
+
+// errNotOpen is the error of a centre that has not seen the stream since it started.
+var errNotOpen = errors.New("the stream of the brokers is not open yet")
+
+// Behind asks the brokers how many messages of their stream this centre has not handled. It begins at the front again
+// after each reconnection, when others may have freed messages in between.
+func (c *Centre) Behind(ctx context.Context) (messages uint64, err error) {
 	c.mu.Lock()
 	stream := c.stream
 	c.mu.Unlock()
 	if stream == nil {
-		return false
+		return 0, errNotOpen
 	}
-	ctx, cancel := context.WithTimeout(ctx, reach/2)
-	defer cancel()
 	info, err := stream.Info(ctx)
-	return err == nil && (info.State.Msgs == 0 || c.position.Load() >= info.State.LastSeq)
+	if err != nil {
+		return 0, fmt.Errorf("ask the brokers about their stream: %w", err)
+	}
+	state := &info.State
+	if handled := c.position.Load(); state.Msgs > 0 && handled < state.LastSeq {
+		return state.LastSeq - max(handled, state.FirstSeq-1), nil
+	}
+	return 0, nil
 }
 
 // countAside updates the number of entries that the archive keeps aside.

@@ -73,7 +73,7 @@ func (c *Centre) takeTogether(ctx context.Context) error {
 	slices.SortStableFunc(runs, func(a, b []*ship.Frame) int { return cmp.Compare(a[0].Log[0]^c.order, b[0].Log[0]^c.order) })
 	for _, run := range runs {
 		if len(run) > 1 {
-			taken, err := c.tryTake(ctx, joined(run))
+			taken, err := c.tryTake(ctx, joined(run), len(run))
 			if err != nil && !errors.Is(err, store.ErrIncomplete) {
 				return err
 			}

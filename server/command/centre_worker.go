@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync/atomic"
 
 	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
@@ -16,7 +18,8 @@ import (
 )
 
 // work is "mneme centre --worker": it shares the work of a centre with memory in Postgres, and stores nothing itself.
-// It follows the centre's roster of accounts as an edge does, in a temporary directory.
+// It follows the centre's roster of accounts as an edge does, in a temporary directory. With --listen it has probes and
+// metrics.
 func (c *CentreServe) work(ctx context.Context, s *Env) (err error) {
 	keepFilesPrivate()
 	data, err := os.MkdirTemp("", "mneme-worker-")
@@ -52,6 +55,18 @@ func (c *CentreServe) work(ctx context.Context, s *Env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, roster.Close()) }()
+	observed, taking := telemetry.NewProcess(s.version()), new(atomic.Pointer[cluster.Centre])
+	if c.Listen != "" {
+		if err := prepareAccounts(roster, &cfg); err != nil {
+			return err
+		}
+		probes, err := serveProbes(c.Listen, taking.Load, &cfg, roster.Keys(), observed.Metrics(), log)
+		if err != nil {
+			return err
+		}
+		defer probes.close()
+		fmt.Fprintf(s.Out, "metrics and probes on http://%s\n", probes.listener.Addr())
+	}
 	following, err := cluster.Follow(ctx, roster.Roster(), o)
 	if err != nil {
 		return err
@@ -67,12 +82,14 @@ func (c *CentreServe) work(ctx context.Context, s *Env) (err error) {
 		return err
 	}
 	defer kept.Close()
-	o.Aside, o.Erasures = catalog.AsideOf(kept), kept.Erased()
+	o.Aside, o.Erasures, o.Took = catalog.AsideOf(kept), kept.Erased(), observed.WatchTakes()
 	worker, err := cluster.Work(ctx, kept, kept, o)
 	if err != nil {
 		return err
 	}
 	defer worker.Close()
+	observed.WatchArrivals(telemetry.Arrivals{Status: worker.Status, Behind: worker.Behind, Undigested: undigestedIn(kept)})
+	taking.Store(worker)
 	fmt.Fprintf(s.Out, "%s takes what edges ship\n", o.Name)
 	<-ctx.Done()
 	return nil

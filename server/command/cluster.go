@@ -33,9 +33,9 @@ type Centre struct {
 // CentreServe is "mneme centre".
 type CentreServe struct {
 	StoreFlags `embed:""`
-	Listen     string `placeholder:"ADDRESS,…" help:"Where to serve the memory: HOST:PORT (port 0 takes any free one), tls:HOST:PORT, unix:PATH ($MNEME_LISTEN)."`
+	Listen     string `placeholder:"ADDRESS,…" help:"Where to serve the memory: HOST:PORT (port 0 takes any free one), tls:HOST:PORT, unix:PATH ($MNEME_LISTEN). Of a worker: HOST:PORT for /metrics, /healthz and /readyz; default: none."`
 	Quiet      bool   `help:"Print no greeting and make no first key, as without a terminal."`
-	Worker     bool   `help:"Serve nothing, and share the work of a centre with its memory in Postgres, which keeps the accounts. Needs no data directory; any number can run."`
+	Worker     bool   `help:"Serve no memory, and share the work of a centre with its memory in Postgres, which keeps the accounts. Needs no data directory; any number can run."`
 }
 
 // Run serves like "mneme serve", and accepts what edges ship.
@@ -165,7 +165,7 @@ func joinAsEdge(ctx context.Context, cfg *config.Config, m *engine.Engine, versi
 	if err != nil {
 		return nil, err
 	}
-	observed.WatchCluster(joined.Status, nil)
+	observed.WatchEdge(joined.Status)
 	e := edge{Edge: joined, lent: o.Leases}
 	if o.Quorum {
 		e.quorum = &quorumRecorder{cluster: joined, log: log, refuse: cfg.Cluster.OnOutage == "refuse", mark: m.Shipping().CommittedHere}
@@ -297,10 +297,10 @@ func joinAsCentre(ctx context.Context, cfg *config.Config, m *engine.Engine, ver
 	}
 	if kept == nil {
 		o.Erasures = m.Erased()
-		return gather(ctx, cfg, m, m.Arrivals(), m.Archive(), m.Accounts(), o, observed)
+		return gather(ctx, cfg, m, m.Arrivals(), m.Archive(), m.Accounts(), o, observed, nil)
 	}
 	o.Own, o.Erasures, o.Carrier, o.Aside = m.Shipping(), kept.Erased(), m.Erased(), catalog.AsideOf(kept)
-	gathering, err := gather(ctx, cfg, m, kept, newPostgresArchive(kept, m.Archive()), kept, o, observed)
+	gathering, err := gather(ctx, cfg, m, kept, newPostgresArchive(kept, m.Archive()), kept, o, observed, undigestedIn(kept))
 	if err != nil {
 		kept.Close()
 		return nil, err
@@ -308,18 +308,24 @@ func joinAsCentre(ctx context.Context, cfg *config.Config, m *engine.Engine, ver
 	return inPostgres{gathering, kept, m}, nil
 }
 
+// undigestedIn counts for metrics what waits in a memory in Postgres.
+func undigestedIn(kept *catalog.Catalog) func(context.Context) (exchanges int, err error) {
+	return func(ctx context.Context) (int, error) { return catalog.Undigested(ctx, kept) }
+}
+
 // gather starts to accept what edges ship into an archive, whose ledger has the spending.
 func gather(ctx context.Context, cfg *config.Config, m *engine.Engine, archive cluster.Archive, answers cluster.Answers, ledger memory.Ledger,
-	o cluster.Options, observed *telemetry.Telemetry,
+	o cluster.Options, observed *telemetry.Telemetry, undigested func(context.Context) (int, error),
 ) (c centre, err error) {
 	if o.Lender, err = lender(ctx, m, ledger); err != nil {
 		return c, err
 	}
+	o.Took = observed.WatchTakes()
 	gathering, err := cluster.Gather(ctx, archive, answers, m.Roster(), cfg.Data, o)
 	if err != nil {
 		return c, err
 	}
-	observed.WatchCluster(nil, gathering.Status)
+	observed.WatchArrivals(telemetry.Arrivals{Status: gathering.Status, Behind: gathering.Behind, Undigested: undigested})
 	return centre{gathering, o.Leases}, nil
 }
 

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,27 +16,57 @@ var (
 	clusterFrames    = prometheus.NewDesc(metricClusterFrames, "Frames of exchanges that the brokers took from this edge.", nil, nil)
 	clusterResent    = prometheus.NewDesc(metricClusterResent, "Times this edge shipped again what had not arrived.", nil, nil)
 	clusterLocal     = prometheus.NewDesc(metricClusterLocal, "Exchanges that were to wait for the brokers, which did not take them in time.", nil, nil)
-	clusterArrived   = prometheus.NewDesc(metricClusterArrived, "Exchanges that edges have shipped to this centre.", nil, nil)
-	clusterRefused   = prometheus.NewDesc(metricClusterRefused, "What this centre did not take, by reason.", []string{labelReason}, nil)
+	clusterArrived   = prometheus.NewDesc(metricClusterArrived, "Exchanges of edges that this centre or worker has taken.", nil, nil)
+	clusterRefused   = prometheus.NewDesc(metricClusterRefused, "What this centre or worker did not take, by reason.", []string{labelReason}, nil)
 	clusterIdentity  = prometheus.NewDesc(metricClusterIdentityAge, "Time since this edge heard of the centre, whose accounts and keys it has.", nil, nil)
-	clusterAside     = prometheus.NewDesc(metricClusterAside, "Exchanges that this centre refused and keeps aside.", nil, nil)
+	clusterAside     = prometheus.NewDesc(metricClusterAside, "Exchanges that the centre keeps aside; workers report the same ones.", nil, nil)
+	clusterBehind    = prometheus.NewDesc(metricClusterBehind, "Messages at the brokers that this centre or worker has not handled.", nil, nil)
+	clusterDigests   = prometheus.NewDesc(metricClusterUndigested, "Exchanges in Postgres that wait to be digested into turns, at most 100,000; every process reports the same ones.", nil, nil)
 )
 
-// WatchCluster adds metrics about a server's role in a cluster: the progress of an edge, or the arrivals at a centre.
-// One of the functions is nil.
-func (t *Telemetry) WatchCluster(edge func() cluster.Shipping, centre func() cluster.Arriving) {
-	t.metrics.registry.MustRegister(&clusterLevels{edge, centre})
+// Arrivals describe what a centre or a worker takes of what edges ship. They may be called at any time.
+type Arrivals struct {
+	Status     func() cluster.Arriving
+	Behind     func(context.Context) (messages uint64, err error) // of the brokers' stream
+	Undigested func(context.Context) (exchanges int, err error)   // nil: the memory is not in Postgres
 }
 
+// collectTime bounds how long a scrape waits for brokers or database. Without an answer the value is missing.
+const collectTime = 2 * time.Second
+
+// WatchEdge adds the progress of an edge to the metrics.
+func (p *Process) WatchEdge(status func() cluster.Shipping) {
+	p.registry.MustRegister(&clusterLevels{edge: status})
+}
+
+// WatchArrivals adds what a centre or a worker takes to the metrics.
+func (p *Process) WatchArrivals(a Arrivals) { p.registry.MustRegister(&clusterLevels{arrivals: &a}) }
+
+// WatchTakes adds the transactions that take frames to the metrics, and returns the function that reports one.
+func (p *Process) WatchTakes() func(frames int, took time.Duration) {
+	taken := prometheus.NewCounter(prometheus.CounterOpts{Name: metricClusterTakenFrames, Help: "Frames of edges that this centre or worker has taken."})
+	duration := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: metricClusterTake, Help: "Time of a transaction that takes exchanges, of one frame or of several.", Buckets: takeBuckets,
+	})
+	p.registry.MustRegister(taken, duration)
+	return func(frames int, took time.Duration) {
+		taken.Add(float64(frames))
+		duration.Observe(took.Seconds())
+	}
+}
+
+// clusterLevels collects the metrics of a node. One of its members is nil.
 type clusterLevels struct {
-	edge   func() cluster.Shipping
-	centre func() cluster.Arriving
+	edge     func() cluster.Shipping
+	arrivals *Arrivals
 }
 
 func (c *clusterLevels) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		clusterConnected, clusterWaiting, clusterWaitingS, clusterFrames, clusterResent, clusterLocal, clusterArrived, clusterRefused, clusterAside, clusterIdentity,
-	} {
+	all := []*prometheus.Desc{clusterConnected, clusterArrived, clusterRefused, clusterAside, clusterBehind, clusterDigests}
+	if c.edge != nil {
+		all = []*prometheus.Desc{clusterConnected, clusterWaiting, clusterWaitingS, clusterFrames, clusterResent, clusterLocal, clusterIdentity}
+	}
+	for _, d := range all {
 		to <- d
 	}
 }
@@ -61,14 +92,24 @@ func (c *clusterLevels) Collect(to chan<- prometheus.Metric) {
 		counter(clusterResent, status.Resent)
 		counter(clusterLocal, status.Local)
 	}
-	if c.centre != nil {
-		status := c.centre()
-		connected = connected || status.Connected
+	if c.arrivals != nil {
+		status := c.arrivals.Status()
+		connected = status.Connected
 		counter(clusterArrived, status.Exchanges)
 		for reason, n := range status.Refused {
 			counter(clusterRefused, n, reason)
 		}
 		gauge(clusterAside, float64(status.Aside))
+		ctx, cancel := context.WithTimeout(context.Background(), collectTime)
+		defer cancel()
+		if n, err := c.arrivals.Behind(ctx); err == nil {
+			gauge(clusterBehind, float64(n))
+		}
+		if c.arrivals.Undigested != nil {
+			if n, err := c.arrivals.Undigested(ctx); err == nil {
+				gauge(clusterDigests, float64(n))
+			}
+		}
 	}
 	gauge(clusterConnected, truth(connected))
 }

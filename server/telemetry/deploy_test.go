@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"os"
@@ -38,8 +39,12 @@ func exposed(t *testing.T) map[string][]string {
 		Recalls:     func() recall.Counts { return recall.Counts{} },
 	})
 	telemetry.WatchEmbedder(func() embedding.Usage { return embedding.Usage{} })
-	telemetry.WatchCluster(func() cluster.Shipping { return cluster.Shipping{} },
-		func() cluster.Arriving { return cluster.Arriving{Refused: map[string]int64{"account": 1}} })
+	telemetry.WatchArrivals(Arrivals{
+		Status:     func() cluster.Arriving { return cluster.Arriving{Refused: map[string]int64{"account": 1}} },
+		Behind:     func(context.Context) (uint64, error) { return 0, nil },
+		Undigested: func(context.Context) (int, error) { return 0, nil },
+	})
+	telemetry.WatchTakes()(1, time.Millisecond)
 	telemetry.Limited("concurrent")
 	telemetry.Reloaded(true)
 	telemetry.Retry("openai", "rate_limited")
@@ -51,9 +56,15 @@ func exposed(t *testing.T) map[string][]string {
 	r.CaptureLag, r.Gaps, r.Cost = time.Millisecond, new(Gaps), &store.Cost{USD: store.Dollar}
 	r.Outcome, r.Error = store.OutcomeUpstreamError, codec.Errorf(codec.KindTimeout, "late")
 	telemetry.Report(r, nil)
-	families, err := telemetry.metrics.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
+	edge := NewProcess("test")
+	edge.WatchEdge(func() cluster.Shipping { return cluster.Shipping{} })
+	var families []*dto.MetricFamily
+	for _, process := range []*Process{telemetry.Process, edge} {
+		gathered, err := process.registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		families = append(families, gathered...)
 	}
 	known := map[string][]string{}
 	for _, family := range families {

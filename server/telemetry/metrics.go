@@ -2,20 +2,17 @@ package telemetry
 
 import (
 	"maps"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
 )
 
 type metrics struct {
-	registry       *prometheus.Registry
 	requests       *prometheus.CounterVec
 	duration       *prometheus.HistogramVec
 	firstByte      *prometheus.HistogramVec
@@ -57,7 +54,7 @@ type series struct {
 	in, out   prometheus.Counter // bytes
 }
 
-func newMetrics(version string, tracing *Tracing) *metrics {
+func newMetrics(registry *prometheus.Registry, tracing *Tracing) *metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
@@ -65,7 +62,6 @@ func newMetrics(version string, tracing *Tracing) *metrics {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{labelSurface, labelProvider})
 	}
 	m := &metrics{
-		registry:       prometheus.NewRegistry(),
 		requests:       counter(metricRequests, "Requests that have ended.", labelSurface, labelProvider, labelOutcome, labelStatus),
 		duration:       histogram(metricDuration, "From a request's arrival to the end of its answer.", durationBuckets),
 		firstByte:      histogram(metricFirstByte, "From a request's arrival to the first byte of its answer.", firstByteBuckets),
@@ -85,18 +81,12 @@ func newMetrics(version string, tracing *Tracing) *metrics {
 		callers:        newCallers(),
 	}
 	m.series.Store(&map[kind]*series{})
-	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: metricBuild, Help: "Always 1; the labels say what runs.",
-		ConstLabels: prometheus.Labels{labelVersion: version, labelGo: runtime.Version()},
-	})
-	build.Set(1)
 	m.current.Set(1)
-	m.registry.MustRegister(build, m.requests, m.duration, m.firstByte, m.tokens, m.translations, m.upstreamErrors,
+	registry.MustRegister(m.requests, m.duration, m.firstByte, m.tokens, m.translations, m.upstreamErrors,
 		m.retries, m.fallbacks, m.coolDowns, m.heartbeats, m.limited, m.reloads, m.current, &m.gaps, m.captureLag, m.bytes, m.turnedAway,
-		m.callers.requests, m.callers.tokens, m.callers.cost,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		m.callers.requests, m.callers.tokens, m.callers.cost)
 	if tracing != nil {
-		m.registry.MustRegister(tracing.pipeline)
+		registry.MustRegister(tracing.pipeline)
 	}
 	return m
 }

@@ -54,6 +54,10 @@ const (
 	metricClusterArrived        = "mneme_cluster_arrived_total"
 	metricClusterRefused        = "mneme_cluster_refused_total"
 	metricClusterAside          = "mneme_cluster_aside_exchanges"
+	metricClusterTakenFrames    = "mneme_cluster_taken_frames_total"
+	metricClusterTake           = "mneme_cluster_take_seconds"
+	metricClusterBehind         = "mneme_cluster_stream_waiting_messages"
+	metricClusterUndigested     = "mneme_cluster_undigested_exchanges"
 	metricClusterIdentityAge    = "mneme_cluster_identity_age_seconds"
 )
 
@@ -102,6 +106,7 @@ var (
 	firstByteBuckets = []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180, 600}
 	gapBuckets       = []float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 15, 60}
 	captureBuckets   = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5}
+	takeBuckets      = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30} // 256 short chats take 0.2 s
 	durationBuckets  = []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640}
 )
 

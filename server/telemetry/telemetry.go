@@ -10,11 +10,8 @@ package telemetry
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"strings"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/background/embedding"
@@ -32,17 +29,19 @@ type Options struct {
 
 // Telemetry is safe for concurrent use. It starts nothing and need not be closed; its [Tracing] must be.
 type Telemetry struct {
+	*Process
 	log     *slog.Logger
 	metrics *metrics
 	tracing *Tracing
 }
 
-// New makes the metrics of one process.
+// New makes the metrics of one server.
 func New(o Options) *Telemetry {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Telemetry{log: o.Log, metrics: newMetrics(o.Version, o.Tracing), tracing: o.Tracing}
+	process := NewProcess(o.Version)
+	return &Telemetry{Process: process, log: o.Log, metrics: newMetrics(process.registry, o.Tracing), tracing: o.Tracing}
 }
 
 // Report describes how an exchange ended. Whatever outlives the request is copied from it.
@@ -138,11 +137,11 @@ type Levels struct {
 }
 
 // Watch adds the levels of a server to the metrics. A telemetry watches one server.
-func (t *Telemetry) Watch(l Levels) { t.metrics.registry.MustRegister(&levels{l}) }
+func (t *Telemetry) Watch(l Levels) { t.registry.MustRegister(&levels{l}) }
 
 // WatchEmbedder adds the use of the index's embedder to the metrics.
 func (t *Telemetry) WatchEmbedder(usage func() embedding.Usage) {
-	t.metrics.registry.MustRegister(modelCalls{embedCalls, embedTokens, func() (answered, failed, tokens int64) {
+	t.registry.MustRegister(modelCalls{embedCalls, embedTokens, func() (answered, failed, tokens int64) {
 		u := usage()
 		return u.Calls, u.Failures, u.Tokens
 	}})
@@ -150,15 +149,10 @@ func (t *Telemetry) WatchEmbedder(usage func() embedding.Usage) {
 
 // WatchSummaries adds the use of the writer of summaries to the metrics.
 func (t *Telemetry) WatchSummaries(usage func() summary.Usage) {
-	t.metrics.registry.MustRegister(modelCalls{summaryCalls, summaryTokens, func() (answered, failed, tokens int64) {
+	t.registry.MustRegister(modelCalls{summaryCalls, summaryTokens, func() (answered, failed, tokens int64) {
 		u := usage()
 		return u.Calls, u.Failures, u.Tokens
 	}})
-}
-
-// Metrics serves the metrics in the formats that Prometheus reads.
-func (t *Telemetry) Metrics() http.Handler {
-	return promhttp.HandlerFor(t.metrics.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, EnableOpenMetrics: true})
 }
 
 // maxName bounds a client's or provider's own name on a span or in a log line, in bytes.

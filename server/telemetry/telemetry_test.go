@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -70,13 +73,37 @@ func TestLevelsSayBeforehandWhatTheyCollect(t *testing.T) {
 		IndexLag:      func() (words, vectors uint64) { return 1, 1 },
 		Recalls:       func() recall.Counts { return recall.Counts{Spoke: 1} },
 	}})
+	registry.MustRegister(&clusterLevels{arrivals: &Arrivals{
+		Status:     func() cluster.Arriving { return cluster.Arriving{Refused: map[string]int64{"account": 1}} },
+		Behind:     func(context.Context) (uint64, error) { return 1, nil },
+		Undigested: func(context.Context) (int, error) { return 1, nil },
+	}})
 	if _, err := registry.Gather(); err != nil {
 		t.Error(err)
 	}
 }
 
+// A scrape goes on without what only brokers or database know, and says nothing rather than something old.
+func TestACentreWhoseBrokersAndDatabaseAreAwayTellsTheRest(t *testing.T) {
+	p, away := NewProcess("test"), errors.New("away")
+	p.WatchArrivals(Arrivals{
+		Status:     func() cluster.Arriving { return cluster.Arriving{Exchanges: 3} },
+		Behind:     func(context.Context) (uint64, error) { return 0, away },
+		Undigested: func(context.Context) (int, error) { return 0, away },
+	})
+	answer := httptest.NewRecorder()
+	p.Metrics().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	said := answer.Body.String()
+	if answer.Code != http.StatusOK || !strings.Contains(said, metricClusterArrived+" 3\n") || !strings.Contains(said, metricClusterConnected+" 0\n") {
+		t.Errorf("it answers %d: %s", answer.Code, said)
+	}
+	if strings.Contains(said, metricClusterBehind+" ") || strings.Contains(said, metricClusterUndigested+" ") {
+		t.Errorf("it tells what it cannot know: %s", said)
+	}
+}
+
 func TestKeysBeyondTheBoundAreCountedTogether(t *testing.T) {
-	m := newMetrics("test", nil)
+	m := newMetrics(prometheus.NewRegistry(), nil)
 	r := exampleReport()
 	for i := range mostCallers + 2 {
 		r.KeyID = fmt.Sprintf("key_%d", i)

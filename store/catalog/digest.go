@@ -24,6 +24,15 @@ const (
 // undigestedLook is how many undigested exchanges are searched for an account that nobody else is digesting.
 const undigestedLook = 1000
 
+// mostUndigested bounds what is counted of a backlog: the count reads as many entries of an index.
+const mostUndigested = 100_000
+
+// Undigested returns how many exchanges of a catalog wait to be digested, by whichever process, at most 100,000.
+func Undigested(ctx context.Context, c *Catalog) (exchanges int, err error) {
+	err = c.pool.QueryRow(ctx, "select count(*) from (select from exchanges where not digested limit $1) x", mostUndigested).Scan(&exchanges)
+	return exchanges, unreadable(err)
+}
+
 // digestSome digests some exchanges of one account, in order of arrival. It skips accounts that another centre is digesting, and
 // leaves sessions that another transaction is adding to for later.
 func (c *Catalog) digestSome(ctx context.Context) (more bool, err error) {

@@ -107,6 +107,6 @@ func (c *Catalog) Status(ctx context.Context, account string) (*search.Status, e
 func (c *Catalog) Lag() (words, vectors uint64) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
-	_ = c.pool.QueryRow(ctx, "select count(*) from (select from exchanges where not digested limit 10000) x").Scan(&words)
-	return words, 0
+	waiting, _ := Undigested(ctx, c)
+	return uint64(waiting), 0
 }

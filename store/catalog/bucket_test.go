@@ -3,6 +3,7 @@ package catalog_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -22,6 +23,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -372,14 +374,29 @@ func turnsAreMadeAgain(t *testing.T, c *centre) {
 	id, _ := c.record(t, 1)
 	check(t, c.ship(t))
 	check(t, c.Wait(t.Context(), account))
-	before, err := c.Turn(account, id)
-	check(t, err)
+	seen := func() string {
+		t.Helper()
+		found, err := c.Search(t.Context(), account, &search.Request{Query: "yes"})
+		check(t, err)
+		if len(found.Data) != 1 {
+			t.Errorf("a search finds %d turns", len(found.Data))
+		}
+		sessions, err := c.Sessions(account, store.SessionQuery{})
+		check(t, err)
+		turn, err := c.Turn(account, id)
+		check(t, err)
+		if turn.Turn == nil || len(turn.Turn.Messages) == 0 || len(sessions.Data) != 1 {
+			t.Fatalf("the turn is %v, of the sessions %v", turn.Turn, sessions.Data)
+		}
+		all, err := json.Marshal([]any{found.Data, sessions.Data, turn.Turn})
+		check(t, err)
+		return string(all)
+	}
+	before := seen()
 	check(t, c.open(t, c.bucket))
 	check(t, c.Rebuild(t.Context()))
 	check(t, c.Wait(t.Context(), account))
-	after, err := c.Turn(account, id)
-	check(t, err)
-	if after.Turn == nil || len(before.Turn.Messages) == 0 || fmt.Sprint(after.Turn.Messages) != fmt.Sprint(before.Turn.Messages) {
-		t.Errorf("the turn is %v, was %v", after.Turn, before.Turn)
+	if after := seen(); after != before {
+		t.Errorf("there is %s, and was %s", after, before)
 	}
 }

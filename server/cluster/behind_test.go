@@ -1,0 +1,60 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// full is an archive that takes nothing until it has room.
+type full struct {
+	Archive
+	room atomic.Bool
+}
+
+func (f *full) Take(ctx context.Context, frame *ship.Frame, aside func([]store.Refused) error) (bool, error) {
+	if !f.room.Load() {
+		return false, errors.New("no room")
+	}
+	return f.Archive.Take(ctx, frame, aside)
+}
+
+func TestACentreSaysHowManyMessagesItHasNotTaken(t *testing.T) {
+	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
+	o := options(t, 1, broker.ClientURL())
+	edge, centre := openStore(t, t.TempDir()), openStore(t, t.TempDir())
+	archive := &full{Archive: centre.Arrivals()}
+	var frames atomic.Int64
+	at := o
+	at.Took = func(n int, _ time.Duration) { frames.Add(int64(n)) }
+	gathering, err := Gather(t.Context(), archive, centre.Archive(), centre.Roster(), t.TempDir(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(gathering.Close)
+	behind := func(want bool) func() bool {
+		return func() bool {
+			n, err := gathering.Behind(t.Context())
+			return err == nil && n > 0 == want
+		}
+	}
+	shipper := shipFrom(t, edge, 1, o)
+	capture(t, edge, "acme", "c", 0, "too much")
+	eventually(t, "it is behind", behind(true))
+	if n := frames.Load(); n != 0 {
+		t.Errorf("it reports %d frames", n)
+	}
+	archive.room.Store(true)
+	eventually(t, "it is behind no more", behind(false))
+	eventually(t, "the edge is through", func() bool { return shipper.Status().Waiting == 0 })
+	if n := frames.Load(); n == 0 {
+		t.Error("it reports no frame")
+	}
+}

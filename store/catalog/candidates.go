@@ -15,39 +15,39 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// candidates are the turns of an account that a search ranks: the heaviestTurns of those with its rarest terms, or with several of its
-// common ones, by the weights of the terms that they hold; and what was said before and after the best of them.
+// candidates selects the turns of an account that a search ranks. Of the turns with its rarest terms, or with several of its common
+// ones, these are the heaviestTurns by the weights of the terms that they contain, and the turns before and after the best of them.
 type candidates struct {
 	pool    *pgxpool.Pool
 	account store.AccountNumber
 	wanted  *search.Wanted
 }
 
-// Limits on candidates. With miracl-yo of the evaluation, 49,043 passages in a language without stop words, more of them find no more.
+// Limits on candidates. Higher ones find no more with miracl-yo of the evaluation: 49,043 passages in a language without stop words.
 const (
-	enoughTurns   = 2000   // are weighed, about
-	newestWeighed = 5000   // of turns that are found by filters or common terms alone
-	mostWeighed   = 20_000 // of others, should terms go together more often than by chance
+	enoughTurns   = 2000   // weighed, approximately
+	newestWeighed = 5000   // of turns found by filters or common terms alone
+	mostWeighed   = 20_000 // of other turns, in case terms occur together more often than by chance
 	heaviestTurns = 400
-	besideTurns   = 128  // whose neighbours are candidates
+	besideTurns   = 128  // whose neighbours are candidates too
 	listedTurns   = 1100 // of a search without terms: a page at highestOffset
 )
 
-// Limits on candidates of a search that demands a share of its query, for which a request waits (recall.deadline).
+// Limits for a search that demands a share of its query. A request waits for it (recall.deadline).
 const (
-	enoughDemanding = 200  // are weighed, about
+	enoughDemanding = 200  // weighed, approximately
 	mostDemanding   = 1000 // the newest of those with a name, or with common terms alone
 	demandedTurns   = 32   // recall asks for a dozen hits
 )
 
-// How many turns are counted to weigh terms. That a term is in more than countedHolders is concluded from where they are in the table.
+// How many turns are counted to weigh terms. If more contain a term, their number is extrapolated from the pages with the counted ones.
 const (
 	countedHolders = 1000
 	countedDemands = 300     // of a search that demands a share of its query
 	mostTurns      = 100_000 // of an account
 )
 
-// measure finds out how many turns of the account hold each term.
+// measure estimates how many turns of the account contain each term.
 func (c *candidates) measure(ctx context.Context) error {
 	w := c.wanted
 	terms, counted := c.terms(), countedHolders
@@ -77,7 +77,7 @@ func (c *candidates) measure(ctx context.Context) error {
 		Scan(&w.Corpus.Documents)
 }
 
-// run returns the exchanges of candidates.
+// run returns the ids of the candidates.
 func (c *candidates) run(ctx context.Context) (ids []string, err error) {
 	w, demanded := c.wanted, ""
 	if w.Demanded != nil {
@@ -107,8 +107,8 @@ func (c *candidates) run(ctx context.Context) (ids []string, err error) {
 		query, most = strings.Join(terms, " | "), newestWeighed
 		holding += " order by exchange desc"
 	}
-	// A concatenated tsvector is in memory: it is not read again for each term. Words weigh more in a short turn: the divisor is BM25's for
-	// a term that occurs once, without its constants.
+	// Concatenation makes a tsvector in memory, which is not read again for each term. Words weigh more in a short turn: the divisor is
+	// that of BM25 for a term that occurs once, without its constants.
 	return c.ids(ctx, `
 		with heaviest as (
 			select exchange, row_number() over (order by weight / (2.33 + length / mean) desc, exchange desc) as place from (
@@ -135,7 +135,7 @@ func (c *candidates) terms() []string {
 	return terms
 }
 
-// combined is how many of the rarest terms are looked for together.
+// combined is how many of the rarest terms are searched in combinations.
 const combined = 6
 
 // demanding returns the candidates of a search that demands a share of its query: those that hold most of it, by the weights of its parts.

@@ -10,29 +10,29 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// schemaVersion is that of the tables below, with what was added to them. A later program adds to those of an earlier one; an
-// earlier one leaves those of a later one alone.
+// schemaVersion is the version of the tables below with their additions. A later program adds to the tables of an earlier one; an
+// earlier one refuses those of a later one.
 const schemaVersion = 1 + len(additions)
 
-// partitions is how many tables hold the rows of one kind: accounts are spread over them by their numbers.
+// partitions is the number of hash partitions of a table, by account.
 const partitions = 16
 
-// Numbers of the locks that transactions take, beside the account's or 0.
+// Keys of advisory locks. The second key is the account's number, or 0.
 const (
-	lockSchema  = 0x6d6e656d // while the tables are made
-	lockAccount = 0x6d6e6561 // shared: objects of the account may be named; alone: unnamed ones are freed
-	lockPacks   = 0x6d6e6570 // while packs of the account are written again, or rows that name them are erased
-	lockErased  = 0x6d6e656c // while the log of what was erased is added to, until that is committed
+	lockSchema  = 0x6d6e656d // while the tables are created
+	lockAccount = 0x6d6e6561 // shared: objects of the account may be referenced; exclusive: unreferenced ones are freed
+	lockPacks   = 0x6d6e6570 // while packs of the account are rewritten, or rows that reference them are erased
+	lockErased  = 0x6d6e656c // while the log of erasures is appended to, until the commit
 	lockDigest  = 0x6d6e6564 // while exchanges of the account are digested, one transaction at a time
-	lockArrival = 0x6d6e6572 // while exchanges of the account are kept, one transaction at a time
+	lockArrival = 0x6d6e6572 // while exchanges of the account are stored, one transaction at a time
 )
 
-// tables are made by the first program that opens a database. Ids are text that sorts by bytes. A ref is the kind of an
-// object and its hash; refs are those that something names, one behind the other. Values are encoded as in FORMAT.md. A body or
-// a value is in its row, or at a byte of a pack, with the size of its record there.
+// tables are created by the first program that opens a database. Ids are text that sorts by bytes. A ref is the kind of an object
+// and its hash; refs is the concatenation of referenced refs. Values are encoded as in FORMAT.md. A body or a value is in its row, or
+// at an offset in a pack, with the size of its record there.
 //
-// A pack is begun before it is written, and kept with the rows that name it. It is stale where it may hold what no row names,
-// going while it is deleted, and lost where it was not in the bucket when it was to be written again.
+// A pack is begun before it is written, and kept once the rows that reference it are committed. It is stale if it may contain values
+// that no row references, going while it is deleted, and lost if it was missing in the bucket when it was to be rewritten.
 const tables = `
 create table meta (name text primary key, value text not null);
 create table logs (log bytea primary key, mark bigint not null, tail bytea not null);
@@ -148,10 +148,10 @@ create table erasures (
 create index on erasures (id) where not done;
 `
 
-// additions are what each version after the first one adds to the tables.
+// additions has the statements by which each version after the first one adds to the tables.
 var additions = [...]string{
-	// 2: the log of what was erased, and what is known of the edges that carry it out. late is the erasure that an exchange was
-	// erased by when it arrived. What was erased before is in the log, too.
+	// 2: the log of erasures, and the edges that carry them out. late is the erasure that covered an exchange when it arrived. Earlier
+	// erasures are added to the log.
 	`
 create table erased (
 	number bigint primary key,
@@ -164,7 +164,7 @@ create table edges (node int primary key, seen timestamptz not null, clean times
 insert into erased select row_number() over (order by account, exchange), account, exchange from tombs;
 insert into meta select 'erased', (extract(epoch from now()) * 1000000)::bigint::text where exists (select from tombs);
 `,
-	// 3: what centres share that work on one database: the accounts, which one of them keeps, and what was refused.
+	// 3: what processes on one database share: the accounts, which the centre keeps, and refused entries.
 	`
 create table accounts (name text collate "C" primary key, number bigint not null unique);
 create table aside (name bytea primary key, entry bytea not null, came timestamptz not null default now());
@@ -177,16 +177,16 @@ create table quoted (account bigint not null, exchange text collate "C" not null
 `,
 }
 
-// partitioned are the tables that have partitions.
+// partitioned are the tables with partitions.
 var partitioned = []string{"exchanges", "objects", "sessions", "links", "turns", "histories", "rollups", "tombs"}
 
-// perAccount are the tables that hold rows of accounts.
+// perAccount are the tables with rows of accounts.
 var perAccount = append([]string{"erasures", "recollections", "quoted"}, partitioned...)
 
-// schemaName is where the tables are; a database may hold others.
+// schemaName is the schema of the tables.
 const schemaName = "mneme"
 
-// prepare makes the tables where there are none, adds to those of an earlier version, and sees that they are this centre's.
+// prepare creates the tables if there are none, adds to those of an earlier version, and checks that they belong to this centre.
 func (c *Catalog) prepare(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, 0)", lockSchema); err != nil {
@@ -226,7 +226,7 @@ func (c *Catalog) prepare(ctx context.Context) error {
 	})
 }
 
-// checkBucket sees that the bucket is the one which has the packs that the database names.
+// checkBucket checks that the bucket has the packs that the database references.
 func (c *Catalog) checkBucket(ctx context.Context, tx pgx.Tx) error {
 	var some bool
 	err := tx.QueryRow(ctx, "select exists (select from packs where state in ('kept', 'lost'))").Scan(&some)

@@ -10,8 +10,8 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// openSessions gives the sessions of an account to a transaction, which locks those that it reads. Those with these ids, and
-// what these keys lead to, are read together.
+// openSessions opens the sessions of an account in a transaction, which locks those that it reads. It reads the sessions with these
+// ids, and those that these keys lead to, in one query.
 func openSessions(ctx context.Context, tx pgx.Tx, account store.AccountNumber, ids []string, keys [][]byte) (*store.Sessions, error) {
 	records, links := make(map[string][]byte), make(map[string]string)
 	for _, key := range keys {
@@ -76,7 +76,7 @@ func unlessMissing(err error) error {
 	return err
 }
 
-// putSessions keeps what has changed.
+// putSessions stores the changed sessions and links.
 func putSessions(ctx context.Context, tx pgx.Tx, account store.AccountNumber, in *store.Sessions) error {
 	var batch pgx.Batch
 	if err := queueSessions(&batch, account, in); err != nil || batch.Len() == 0 {

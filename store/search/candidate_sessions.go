@@ -9,22 +9,22 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// MostSessions is how many sessions are ranked as a whole among those of candidates.
+// MostSessions is how many sessions of candidates are ranked.
 const MostSessions = 100
 
-// SessionReader reads a session of the account with its first turn and its newest ones, sessionTurns of these at most, oldest
-// first; [codec.KindNotFound] for one that is gone.
+// SessionReader reads a session of the account with its first turn and its newest ones, at most sessionTurns of these, oldest first;
+// [codec.KindNotFound] if it is gone.
 type SessionReader func(id string, newest int) (*store.Session, []store.TimelineEntry, error)
 
-// Apart is what turns hold that make a session a hit together with others of it: each has something that is scored, and none has
-// to satisfy all that is demanded of the session.
+// Apart returns what is wanted of turns that make their session a hit only together: each has something scored, and none has to
+// satisfy everything demanded of the session.
 func (w *Wanted) Apart() *Wanted {
 	apart := *w
 	apart.Demanded, apart.Since = nil, time.Time{} // a session is as old as its last turn
 	return &apart
 }
 
-// candidateSessions are those of the best candidates.
+// candidateSessions are the sessions of the best candidates.
 type candidateSessions struct {
 	candidateTurns
 	documents map[string]*sessionDocument
@@ -34,8 +34,8 @@ func (c candidateSessions) document(session string) (*sessionDocument, error) {
 	return c.documents[session], nil
 }
 
-// RankSessions makes the answer to a search for sessions of the turns that an engine has found for it: it ranks the sessions of
-// the best of them, MostSessions at most, as an index would that holds these sessions and turns alone.
+// RankSessions answers a search for sessions with the turns that an engine has found: it ranks the sessions of the best of them, at
+// most MostSessions, as an index of only these sessions and turns would.
 func (w *Wanted) RankSessions(ctx context.Context, candidates []store.TimelineEntry, read SessionReader) (*Answer, error) {
 	answer := &Answer{Object: "memory.search", ModeUsed: Lexical, Data: []Hit{}}
 	entries, turns, err := w.index(ctx, candidates)

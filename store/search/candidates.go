@@ -20,27 +20,26 @@ func Terms(entry *store.TimelineEntry) []string {
 	return document.Terms()
 }
 
-// Wanted says which turns an engine returns as candidates for a search: those that satisfy Demanded and any of Scored,
-// begun within the bounds. Those that satisfy rare conditions of Scored, or many of them, come first; without Scored
-// the newest do.
+// Wanted describes the turns that an engine returns as candidates for a search: they satisfy Demanded and any of Scored, and began
+// within the bounds. Turns that satisfy rare conditions of Scored, or many of them, come first; without Scored, the newest ones.
 type Wanted struct {
 	Demanded     *lexical.Condition // nil: nothing
 	Scored       []lexical.Condition
 	Since, Until time.Time // zero: no bound
-	Facets       bool      // the values of [Facets] are wanted, and are the engine's to count
+	Facets       bool      // the engine counts the values of [Facets]
 	Sessions     bool      // sessions are wanted: see [Wanted.Apart] and [Wanted.RankSessions]
 
-	// Demand is what hits must hold of the query; nil: nothing. See [Wanted.Parts].
+	// Demand is what hits must contain of the query; nil: nothing. See [Wanted.Parts].
 	Demand *lexical.Demand
 
-	// Corpus is what the engine knows of Scored among all turns of the account, for the weights of words.
+	// Corpus has the engine's statistics of Scored among all turns of the account, which weigh words.
 	Corpus lexical.Corpus
 
 	request *Request
 	query   *lexical.Query
 }
 
-// Want reads a search.
+// Want returns what an engine is to find for a request.
 func Want(r *Request) (*Wanted, error) {
 	r, query, err := r.read(time.Now())
 	if err != nil {
@@ -120,7 +119,7 @@ func (f *Filter) condition() (c lexical.Condition, narrow bool) {
 	return c, true
 }
 
-// candidateTurns are those that an engine has found.
+// candidateTurns are the turns found by an engine.
 type candidateTurns struct {
 	entries map[string]*store.TimelineEntry
 	tagged  func(id string) (*store.Session, error)
@@ -132,7 +131,7 @@ func (t candidateTurns) turn(exchange string) (store.TimelineEntry, error) {
 
 func (t candidateTurns) session(id string) (*store.Session, error) { return t.tagged(id) }
 
-// Rank ranks the candidates that an engine has found, as an index of only them would. session returns sessions of the
+// Rank ranks the candidates found by an engine, as an index of only these would. session returns sessions of the
 // account by their ids.
 func (w *Wanted) Rank(ctx context.Context, candidates []store.TimelineEntry, session func(id string) (*store.Session, error)) (*Answer, error) {
 	entries, searcher, err := w.index(ctx, candidates)
@@ -145,7 +144,7 @@ func (w *Wanted) Rank(ctx context.Context, candidates []store.TimelineEntry, ses
 	return s.run(ctx)
 }
 
-// index indexes turns that an engine has found, and gives them by their ids.
+// index indexes the turns found by an engine, and returns them by their ids.
 func (w *Wanted) index(ctx context.Context, candidates []store.TimelineEntry) (map[string]*store.TimelineEntry, *lexical.Searcher, error) {
 	slices.SortFunc(candidates, func(a, b store.TimelineEntry) int { return cmp.Compare(a.Exchange.ID, b.Exchange.ID) })
 	entries := make(map[string]*store.TimelineEntry, len(candidates))
@@ -168,8 +167,8 @@ func (w *Wanted) index(ctx context.Context, candidates []store.TimelineEntry) (m
 	return entries, searcher, nil
 }
 
-// Facet is a property whose values a search can list. The terms of a turn with that property begin with Prefix, behind which
-// the value stands.
+// Facet is a property whose values a search can list. The terms of a turn with that property begin with Prefix, followed
+// by the value.
 type Facet struct{ Name, Prefix string }
 
 // Facets are the properties whose values searches list, and how many of each at most.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
@@ -57,7 +58,11 @@ func TestTheDoctorLooksAtTheDatabaseOfTheCentre(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept.Close()
-	look(warning, "tables of version 3, synchronous_commit on, no synchronous standby")
+	condition, err := catalog.Examine(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look(warning, fmt.Sprintf("tables of version %d, synchronous_commit on, no synchronous standby", condition.Known))
 	do("alter role mneme set synchronous_commit = off")
 	look(problem, "a crash loses what edges no longer keep")
 	do("alter role mneme reset synchronous_commit", "alter role mneme set default_transaction_read_only = on")
@@ -86,7 +91,7 @@ func TestTheDoctorLooksAtTheDatabaseOfTheCentre(t *testing.T) {
 	look(good, "may not see whether it is connected")
 	at = own
 	do("update mneme.meta set value = '99' where name = 'version'")
-	look(problem, "this program knows versions up to 3")
+	look(problem, fmt.Sprintf("this program knows versions up to %d", condition.Known))
 	at = "postgres://mneme:hunter2@127.0.0.1:1/memory"
 	look(problem, "cannot be reached")
 	at = "postgres://mneme:hunter2@127.0.0.1:port/memory"

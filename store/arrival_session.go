@@ -41,7 +41,7 @@ func (s storedSessions) unlink(key []byte) { s.g.put(s.w, key, nil) }
 
 // followed returns a session, or the one that it was merged into; nil if there is none. at returns the exact session.
 func followed(at func(kv.SessionID) *sessionRecord, id kv.SessionID) (*sessionRecord, kv.SessionID) {
-	for range maxMerges {
+	for range MaxMerges {
 		r := at(id)
 		if r == nil {
 			break

@@ -161,7 +161,7 @@ func (sel *Selection) names(x *arrival, in sessions) bool {
 		return false
 	}
 	id, _ := kv.ParseSessionID(x.session.ID) // already read without an error
-	for range maxMerges {
+	for range MaxMerges {
 		if slices.Contains(sel.Sessions, id.String()) {
 			return true
 		}

@@ -74,10 +74,12 @@ type sessionRecord struct {
 	unheard bool // no other session had the same opening when it began; not stored
 }
 
+// MaxMerges is how many merges are followed from a session to the one that has its exchanges.
+const MaxMerges = 8
+
 const (
 	maxSessionModels = 8
 	maxPrompts       = 24 // as many as a small chart shows
-	maxMerges        = 8  // merges followed to the session that has the exchanges
 	maxSessionLinks  = 64 // further evidence is not linked: a session has a handful
 )
 

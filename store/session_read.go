@@ -301,7 +301,7 @@ func (s Archive) AnsweredAs(account, response string) (exchange string, err erro
 			return err
 		}
 		session := kv.SessionID(value)
-		for range maxMerges {
+		for range MaxMerges {
 			r, err := getSession(tx, number, session)
 			if err != nil {
 				return err

@@ -106,7 +106,7 @@ func (p *Shipping) entry(tx *badger.Txn, at place) (*ship.Entry, error) {
 // sessionOfEntry returns the record of an exchange's session, or of the one it was merged into; nil: it has none.
 func sessionOfEntry(tx *badger.Txn, at place) (record []byte, err error) {
 	id, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceBelongs, at.account, at.id))
-	for range maxMerges {
+	for range MaxMerges {
 		if errors.Is(err, badger.ErrKeyNotFound) || err == nil && len(id) != len(kv.SessionID{}) {
 			return nil, nil
 		}

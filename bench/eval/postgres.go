@@ -121,8 +121,11 @@ func deliver(ctx context.Context, h *house, c *catalog.Catalog) error {
 		if err != nil {
 			return err
 		}
-		if taken, err := c.Take(ctx, &f, refused); err != nil || !taken {
-			return fmt.Errorf("what was recorded is not taken by the database: %w", err)
+		switch taken, err := c.Take(ctx, &f, refused); {
+		case err != nil:
+			return fmt.Errorf("put what was recorded into the database: %w", err)
+		case !taken:
+			return errors.New("the database already has a part of what was recorded")
 		}
 		after = f.Last
 	}

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/server/config"
@@ -26,15 +24,7 @@ import (
 
 // A worker is there before its centre, takes what an edge ships once the centre is gone, and then loses the brokers.
 func TestAWorkerTellsWhatItTakesAndWhetherItIsReady(t *testing.T) {
-	broker, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	broker.Start()
-	defer broker.Shutdown()
-	if !broker.ReadyForConnections(time.Minute) {
-		t.Fatal("the broker does not start")
-	}
+	broker := startBroker(t)
 	file := filepath.Join(t.TempDir(), "mneme.yaml")
 	text := "cluster: {nats: [\"" + broker.ClientURL() + "\"], node: 1}\ncentre: {postgres: \"" + postgrestest.Start(t, false).Database(t) + "\"}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -20,15 +20,7 @@ import (
 func TestAnAnswerThatTheBrokersDoNotTakeIsMarkedOrRefused(t *testing.T) {
 	for onOutage, refuse := range map[string]bool{"local": false, "refuse": true} {
 		t.Run(onOutage, func(t *testing.T) {
-			broker, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			broker.Start()
-			defer broker.Shutdown()
-			if !broker.ReadyForConnections(time.Minute) {
-				t.Fatal("the broker does not start")
-			}
+			broker := startBroker(t)
 			key, err := ship.NewKey(bytes.Repeat([]byte{1}, ship.KeySize))
 			if err != nil {
 				t.Fatal(err)
@@ -99,4 +91,19 @@ func TestAnAnswerThatTheBrokersDoNotTakeIsMarkedOrRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// startBroker runs a broker with JetStream in this process.
+func startBroker(t *testing.T) *server.Server {
+	t.Helper()
+	broker, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	broker.Start()
+	t.Cleanup(func() { broker.Shutdown(); broker.WaitForShutdown() })
+	if !broker.ReadyForConnections(time.Minute) {
+		t.Fatal("the broker does not start")
+	}
+	return broker
 }

@@ -216,17 +216,17 @@ func (c *candidates) telling(enough float64) string {
 		taken = append(taken, way)
 		held += way.turns
 	}
-	var any []string
+	var alternatives []string
 	for _, way := range taken {
-		var all []string
+		var terms []string
 		for i := range rarest {
 			if way.terms&(1<<i) != 0 {
-				all = append(all, tsquery(c.account, &rarest[i]))
+				terms = append(terms, tsquery(c.account, &rarest[i]))
 			}
 		}
-		any = append(any, "("+strings.Join(all, " & ")+")")
+		alternatives = append(alternatives, "("+strings.Join(terms, " & ")+")")
 	}
-	return strings.Join(any, " | ")
+	return strings.Join(alternatives, " | ")
 }
 
 func (c *candidates) ids(ctx context.Context, sql string, arguments ...any) ([]string, error) {

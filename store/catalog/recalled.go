@@ -25,9 +25,6 @@ func (r Recalled) Beside(work func(ctx context.Context)) bool {
 	return true
 }
 
-// mostMerges is how many merges are followed to the session that has the exchanges.
-const mostMerges = 8
-
 // SessionKnownAs returns the session of an account that has an id, its own or one from a client; "" if none has. It is
 // the session with the exchanges, should that one be merged into another.
 func (r Recalled) SessionKnownAs(account, id string) (session string) {
@@ -42,7 +39,7 @@ func (r Recalled) SessionKnownAs(account, id string) (session string) {
 		_ = c.pool.QueryRow(ctx, `select l.session from unnest($2::bytea[]) with ordinality k (key, place)
 			join links l on l.account = $1 and l.key = k.key order by k.place limit 1`, int64(number), store.ClientLinks(number, id)).Scan(&session)
 	}
-	for range mostMerges {
+	for range store.MaxMerges {
 		s, err := c.Session(account, session)
 		if err != nil || s.Merged == "" {
 			break

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -90,7 +91,7 @@ func recollect(ctx context.Context, tx pgx.Tx, account store.AccountNumber, keys
 		if err != nil {
 			return nil, err
 		}
-		if len(there) < len(r.Quotes) {
+		if slices.ContainsFunc(r.Quotes, func(id string) bool { return !slices.Contains(there, id) }) {
 			r = r.Erased()
 		}
 	}

@@ -75,13 +75,17 @@ func getSummary(tx *badger.Txn, ref sessionRef) (*SessionSummary, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := new(SessionSummary)
-	return m, decodeRecord(value, m)
+	return ReadSummary(value)
 }
 
-// encodeSummary encodes a summary. Credentials in it are masked, and it is truncated if too long.
-func (s *core) encodeSummary(account string, m SessionSummary) ([]byte, error) {
-	r := s.credentials.Redactor(account)
+// ReadSummary reads a summary's record.
+func ReadSummary(record []byte) (*SessionSummary, error) {
+	m := new(SessionSummary)
+	return m, decodeRecord(record, m)
+}
+
+// Record returns the record of a summary. Credentials in it are masked, and it is truncated if too long.
+func (m SessionSummary) Record(r *redact.Redactor) ([]byte, error) {
 	for _, text := range []*string{&m.Text, &m.By} {
 		redactText(r, text, new(redact.Tally))
 		*text = strings.ToValidUTF8((*text)[:min(len(*text), maxSummary)], "")
@@ -97,7 +101,7 @@ func (s Summaries) KeepSessionSummary(ctx context.Context, account, session stri
 	if err != nil {
 		return err
 	}
-	value, err := s.encodeSummary(account, m)
+	value, err := m.Record(s.credentials.Redactor(account))
 	if err != nil {
 		return err
 	}
@@ -127,16 +131,20 @@ func (g *gathering) stillThere(ref sessionRef, former *SessionSummary, exchanges
 	if former == nil {
 		return g.has(kv.SessionKey(ref.account, ref.id))
 	}
-	var m SessionSummary
-	return decodeRecord(g.get(summaryKey(ref)), &m) == nil && m.Text == former.Text && m.Written.Equal(former.Written)
+	m, err := ReadSummary(g.get(summaryKey(ref)))
+	return err == nil && m.Same(former)
+}
+
+// Same reports whether two summaries are one and the same, as stored.
+func (m SessionSummary) Same(as *SessionSummary) bool {
+	return m.Text == as.Text && m.Written.Equal(as.Written)
 }
 
 // UnsummarizedSession is a session that has grown, or has lost its summary, since it was last checked.
 type UnsummarizedSession struct {
 	Account AccountNumber
 	Session string
-
-	key, mark []byte // the time of the last change, in nanoseconds
+	Grew    time.Time // last
 }
 
 // UnsummarizedSessions returns, for each account, the first session that has been idle since a time, if any. Accounts
@@ -163,8 +171,8 @@ func (s Summaries) UnsummarizedSessions(ctx context.Context, since time.Time, sk
 			if err != nil {
 				return err
 			}
-			if len(mark) == 8 && time.Unix(0, int64(binary.BigEndian.Uint64(mark))).Before(since) {
-				sessions = append(sessions, UnsummarizedSession{account, id.String(), it.Item().KeyCopy(nil), mark})
+			if grew, ok := readGrown(mark); ok && grew.Before(since) {
+				sessions = append(sessions, UnsummarizedSession{account, id.String(), grew})
 				passed = account
 			}
 			it.Next()
@@ -177,11 +185,24 @@ func (s Summaries) UnsummarizedSessions(ctx context.Context, since time.Time, sk
 	return sessions, nil
 }
 
+// readGrown reads the time in the mark of a session, in nanoseconds since 1970.
+func readGrown(mark []byte) (grew time.Time, ok bool) {
+	if len(mark) != 8 {
+		return time.Time{}, false
+	}
+	return time.Unix(0, int64(binary.BigEndian.Uint64(mark))), true
+}
+
 // ConfirmSummarized removes the mark of a session, unless it has grown again.
 func (s Summaries) ConfirmSummarized(ctx context.Context, u UnsummarizedSession) error {
+	id, ok := kv.ParseSessionID(u.Session)
+	if !ok {
+		return errNoSession(u.Session)
+	}
+	key := unsummarizedKey(sessionRef{u.Account, id})
 	err := s.update(ctx, func(g *gathering, w *write) error {
-		if bytes.Equal(g.get(u.key), u.mark) {
-			g.put(w, u.key, nil)
+		if grew, ok := readGrown(g.get(key)); ok && grew.Equal(u.Grew) {
+			g.put(w, key, nil)
 		}
 		return nil
 	})

@@ -167,7 +167,7 @@ func (s *core) importSession(ctx context.Context, account string, number kv.Acco
 	redactor := s.credentials.Redactor(account)
 	var summary []byte
 	if written != nil {
-		if summary, err = s.encodeSummary(account, *written); err != nil {
+		if summary, err = written.Record(redactor); err != nil {
 			return false, err
 		}
 	}

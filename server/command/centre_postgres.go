@@ -11,6 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/background/summary"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
@@ -47,7 +48,7 @@ func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log 
 	kept, err := catalog.Open(ctx, catalog.Options{
 		URL: cfg.Centre.Postgres.Reveal(), Centre: id, Packs: packs, Accounts: m.Accounts(), Retention: m.Archive().RetentionOf,
 		Redactor: func(account string) *redact.Redactor { return m.Credentials().Redactor(account) },
-		Digest:   digest.Exchange, Forget: forget(m), Log: log,
+		Digest:   digest.Exchange, Forget: forget(m), Summaries: cfg.Search.Summaries.Model != "", Log: log,
 	})
 	if err != nil {
 		return nil, err
@@ -100,6 +101,7 @@ type inPostgres struct {
 // Close stops the intake before it closes the catalog.
 func (c inPostgres) Close() {
 	c.centre.Close()
+	releaseSummaries(c.catalog)
 	c.catalog.Close()
 }
 
@@ -113,6 +115,11 @@ func (c inPostgres) keep(own *server.Engine, managed *admin.Engine) {
 	own.Accounts = postgresLedger{own.Accounts, c.catalog}
 	managed.Accounts = postgresAccounts{managed.Accounts, c.catalog, c.own}
 	managed.Upkeep = postgresUpkeep{managed.Upkeep, c.catalog}
+}
+
+// summarized returns the sessions in Postgres: those that the centre recorded itself are there too.
+func (c inPostgres) summarized(*engine.Engine) summary.Sessions {
+	return catalog.SummariesOf(c.catalog)
 }
 
 // postgresArchive is the memory in Postgres, combined with the centre's own store.
@@ -133,10 +140,8 @@ func (a postgresArchive) Audited(e store.AuditEntry, act func(*store.AuditEntry)
 	return a.own.Audited(e, act)
 }
 
-// SessionSummary returns none: models summarise nothing in Postgres.
 func (a postgresArchive) SessionSummary(account, session string) (*store.SessionSummary, error) {
-	_, err := a.Session(account, session)
-	return nil, err
+	return catalog.SummariesOf(a.Catalog).SessionSummary(account, session)
 }
 
 func (a postgresArchive) Subscribe(account string, after uint64) (*store.Subscription, error) {

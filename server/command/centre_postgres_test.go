@@ -98,6 +98,47 @@ func TestACentreWithADatabaseRecallsWhatEdgesRecorded(t *testing.T) {
 	}
 }
 
+// What a process of the cluster has written about a session is shown at the centre, and written into the database.
+func TestACentreWithADatabaseShowsSummariesOfItsSessions(t *testing.T) {
+	cfg := config.Default()
+	cfg.Centre.Postgres = config.Secret(postgrestest.Start(t, false).Database(t))
+	cfg.Search.Summaries.Model = "m"
+	m := engineForAccounts(t)
+	_, err := m.Accounts().Create("acme")
+	check(t, err)
+	check(t, m.Shipping().Begin(t.Context()))
+	kept, err := openCatalog(t.Context(), &cfg, m, slog.New(slog.DiscardHandler))
+	check(t, err)
+	defer kept.Close()
+	said := recordTurn(t, m, "why is the lantern broken?")
+	frame, err := m.Shipping().Next(t.Context(), 0)
+	check(t, err)
+	_, err = kept.Take(t.Context(), &frame, func([]store.Refused) error { return errors.New("refused") })
+	check(t, err)
+	check(t, kept.Wait(t.Context(), "acme"))
+
+	centre, own, managed := inPostgres{catalog: kept, own: m}, server.Over(m), admin.Over(m)
+	centre.keep(&own, &managed)
+	sessions := centre.summarized(m)
+	found, err := sessions.UnsummarizedSessions(t.Context(), time.Now().Add(time.Hour), func(store.AccountNumber) bool { return false })
+	check(t, err)
+	if len(found) != 1 {
+		t.Fatalf("%+v wait for a summary, want the session that was recorded", found)
+	}
+	material, err := sessions.Material(found[0].Account, found[0].Session)
+	check(t, err)
+	if len(material.Turns) != 1 || material.Turns[0].User != "why is the lantern broken?" || material.Session.Account != "acme" {
+		t.Errorf("the source for the summary is %+v", material)
+	}
+	if claimed, err := sessions.ClaimSession(t.Context(), found[0]); err != nil || !claimed {
+		t.Fatalf("the session is not claimed (%v)", err)
+	}
+	check(t, sessions.KeepSessionSummary(t.Context(), "acme", found[0].Session, store.SessionSummary{Text: "of a lantern"}, nil, []string{said}))
+	if shown, err := own.Archive.SessionSummary("acme", found[0].Session); err != nil || shown == nil || shown.Text != "of a lantern" {
+		t.Errorf("the summary is shown as %+v (%v)", shown, err)
+	}
+}
+
 // recordTurn puts a turn on record.
 func recordTurn(t *testing.T, m *engine.Engine, asked string) (id string) {
 	t.Helper()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync/atomic"
 
+	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/server/telemetry"
@@ -82,6 +83,19 @@ func (c *CentreServe) work(ctx context.Context, s *Env) (err error) {
 		return err
 	}
 	defer kept.Close()
+	routes, err := router.New(cfg.Router())
+	if err != nil {
+		return err
+	}
+	defer routes.Close()
+	summaries, err := startSummaries(&cfg, catalog.SummariesOf(kept), roster, routes, observed, log)
+	if err != nil {
+		return err
+	}
+	if summaries != nil {
+		defer releaseSummaries(kept)
+		defer summaries.Close()
+	}
 	o.Aside, o.Erasures, o.Took = catalog.AsideOf(kept), kept.Erased(), observed.WatchTakes()
 	worker, err := cluster.Work(ctx, kept, kept, o)
 	if err != nil {

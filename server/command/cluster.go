@@ -12,6 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/background/summary"
 	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/server/memory"
@@ -112,6 +113,7 @@ type member interface {
 	Cluster() admin.Cluster
 	keep(own *server.Engine, managed *admin.Engine) // replaces the node's own memory by the one that has more
 	widen(own *server.Engine)                       // adds what other nodes have
+	summarized(own *engine.Engine) summary.Sessions // of which models write summaries
 	WriteOff(ctx context.Context, node uint16) error
 	leases() *quota.Leases // of limits shared with other nodes; nil if there are none
 	Close()
@@ -130,6 +132,8 @@ func (alone) Close() {}
 func (alone) keep(*server.Engine, *admin.Engine) {}
 
 func (alone) widen(*server.Engine) {}
+
+func (alone) summarized(own *engine.Engine) summary.Sessions { return own.Summaries() }
 
 func (alone) WriteOff(context.Context, uint16) error { return errNoCentre }
 
@@ -185,6 +189,8 @@ func edgeOptions(cfg *config.Config, log *slog.Logger) (o cluster.Options, err e
 func (edge) WriteOff(context.Context, uint16) error { return errNoCentre }
 
 func (edge) keep(*server.Engine, *admin.Engine) {}
+
+func (edge) summarized(own *engine.Engine) summary.Sessions { return own.Summaries() }
 
 func (e edge) widen(own *server.Engine) {
 	if e.quorum != nil {
@@ -261,6 +267,8 @@ func (c centre) keep(own *server.Engine, managed *admin.Engine) {
 }
 
 func (centre) widen(*server.Engine) {}
+
+func (centre) summarized(own *engine.Engine) summary.Sessions { return own.Summaries() }
 
 func (c centre) WriteOff(ctx context.Context, node uint16) error {
 	return c.DeclareDestroyed(ctx, node)

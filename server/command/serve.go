@@ -20,7 +20,6 @@ import (
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/api"
-	"github.com/mnemeproxy/mneme/server/background/summary"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/server/listen"
 	"github.com/mnemeproxy/mneme/server/recall"
@@ -123,14 +122,6 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 	if routing.embedder != nil {
 		observed.WatchEmbedder(routing.embedder.Usage)
 	}
-	if settings, ok := cfg.Summarizing(); ok {
-		routing.summaries, err = summary.Start(summary.Options{Settings: settings, Sessions: memory.Summaries(), Credentials: memory.Credentials().Get, Router: routes, Log: log})
-		if err != nil {
-			return err
-		}
-		defer routing.summaries.Close()
-		observed.WatchSummaries(routing.summaries.Usage)
-	}
 	if err := prepareAccounts(memory, &cfg); err != nil {
 		return err
 	}
@@ -146,6 +137,12 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 		return err
 	}
 	defer member.Close()
+	if routing.summaries, err = startSummaries(&cfg, member.summarized(memory), memory, routes, observed.Process, log); err != nil {
+		return err
+	}
+	if routing.summaries != nil {
+		defer routing.summaries.Close()
+	}
 	member.keep(&engine, &managed)
 	engine.Archive = tellingArchive{engine.Archive, hooks}
 	managed.Archive = engine.Archive

@@ -22,6 +22,8 @@ var (
 	clusterAside     = prometheus.NewDesc(metricClusterAside, "Exchanges that the centre keeps aside; workers report the same ones.", nil, nil)
 	clusterBehind    = prometheus.NewDesc(metricClusterBehind, "Messages at the brokers that this centre or worker has not handled.", nil, nil)
 	clusterDigests   = prometheus.NewDesc(metricClusterUndigested, "Exchanges in Postgres that wait to be digested into turns, at most 100,000; every process reports the same ones.", nil, nil)
+
+	clusterSummaries = prometheus.NewDesc(metricClusterUnsummarized, "Sessions in Postgres that have grown since a model summarised them, at most 100,000; every process reports the same ones.", nil, nil)
 )
 
 // Arrivals describe what a centre or a worker takes of what edges ship. They may be called at any time.
@@ -52,6 +54,24 @@ func (p *Process) WatchTakes() func(frames int, took time.Duration) {
 	return func(frames int, took time.Duration) {
 		taken.Add(float64(frames))
 		duration.Observe(took.Seconds())
+	}
+}
+
+// WatchUnsummarized adds the number of sessions in Postgres that wait for their summary to the metrics.
+func (p *Process) WatchUnsummarized(waiting func(context.Context) (sessions int, err error)) {
+	p.registry.MustRegister(unsummarized(waiting))
+}
+
+// unsummarized collects the number of sessions that it returns.
+type unsummarized func(context.Context) (sessions int, err error)
+
+func (unsummarized) Describe(to chan<- *prometheus.Desc) { to <- clusterSummaries }
+
+func (waiting unsummarized) Collect(to chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
+	defer cancel()
+	if n, err := waiting(ctx); err == nil {
+		to <- prometheus.MustNewConstMetric(clusterSummaries, prometheus.GaugeValue, float64(n))
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/background/embedding"
+	"github.com/mnemeproxy/mneme/server/background/summary"
 	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
@@ -44,6 +45,8 @@ func exposed(t *testing.T) map[string][]string {
 		Behind:     func(context.Context) (uint64, error) { return 0, nil },
 		Undigested: func(context.Context) (int, error) { return 0, nil },
 	})
+	telemetry.WatchSummaries(func() summary.Usage { return summary.Usage{} })
+	telemetry.WatchUnsummarized(func(context.Context) (int, error) { return 0, nil })
 	telemetry.WatchTakes()(1, time.Millisecond)
 	telemetry.Limited("concurrent")
 	telemetry.Reloaded(true)

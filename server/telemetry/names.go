@@ -58,6 +58,7 @@ const (
 	metricClusterTake           = "mneme_cluster_take_seconds"
 	metricClusterBehind         = "mneme_cluster_stream_waiting_messages"
 	metricClusterUndigested     = "mneme_cluster_undigested_exchanges"
+	metricClusterUnsummarized   = "mneme_cluster_unsummarized_sessions"
 	metricClusterIdentityAge    = "mneme_cluster_identity_age_seconds"
 )
 

@@ -148,8 +148,8 @@ func (t *Telemetry) WatchEmbedder(usage func() embedding.Usage) {
 }
 
 // WatchSummaries adds the use of the writer of summaries to the metrics.
-func (t *Telemetry) WatchSummaries(usage func() summary.Usage) {
-	t.registry.MustRegister(modelCalls{summaryCalls, summaryTokens, func() (answered, failed, tokens int64) {
+func (p *Process) WatchSummaries(usage func() summary.Usage) {
+	p.registry.MustRegister(modelCalls{summaryCalls, summaryTokens, func() (answered, failed, tokens int64) {
 		u := usage()
 		return u.Calls, u.Failures, u.Tokens
 	}})

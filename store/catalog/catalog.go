@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -38,6 +39,7 @@ type Options struct {
 	Retention func(account string) store.Retention        // MaxBytes is not enforced here; unused by a worker
 	Redactor  func(account string) *redact.Redactor       // masks what is digested again
 	Digest    func(*store.Exchange) (store.Digest, error) // makes turns
+	Summaries bool                                        // sessions that grow are noted to be summarized, by all processes; unused by a worker
 
 	// Forget erases other copies of an account's exchanges. It returns when they are gone, before the receipt says so.
 	Forget func(ctx context.Context, account string, sel store.Selection) error
@@ -50,8 +52,9 @@ type Catalog struct {
 	Options
 	Events *Events // publishes commits
 
-	pool   *pgxpool.Pool
-	centre string
+	pool    *pgxpool.Pool
+	centre  string
+	process string // names this process in claims
 
 	arrived chan struct{} // has a value when there may be something to digest
 	erasing chan struct{} // the same for erasures
@@ -99,7 +102,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 		return nil, fmt.Errorf("centre.postgres: %w", err)
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
-	c := &Catalog{Options: o, pool: pool, centre: o.Centre, arrived: make(chan struct{}, 1), erasing: make(chan struct{}, 1), tidying: make(chan struct{}, 1), life: life, stop: stop}
+	c := &Catalog{Options: o, pool: pool, centre: o.Centre, process: rand.Text(), arrived: make(chan struct{}, 1), erasing: make(chan struct{}, 1), tidying: make(chan struct{}, 1), life: life, stop: stop}
 	c.Events = &Events{catalog: c}
 	followed := new(roster)
 	if c.Accounts == nil {

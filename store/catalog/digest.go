@@ -128,7 +128,12 @@ func (d *digesting) run(ctx context.Context) (done bool, err error) {
 		events = append(events, digested(d.account, &found[i].Exchange))
 	}
 	queueEvents(&batch, events)
-	batch.Queue("update exchanges set digested = true where account = $1 and id = any($2)", int64(d.account), ids)
+	batch.Queue(`insert into unsummarized (account, session, grew)
+		select $1, session, clock_timestamp() from (
+			select distinct session from exchanges where account = $1 and id = any($2) and not again order by session) grown
+		where exists (select from meta where name = '`+summariesName+`')
+		on conflict (account, session) do update set grew = excluded.grew`, int64(d.account), ids)
+	batch.Queue("update exchanges set digested = true, again = false where account = $1 and id = any($2)", int64(d.account), ids)
 	return true, d.tx.SendBatch(ctx, &batch).Close()
 }
 
@@ -343,11 +348,12 @@ func (c *Catalog) Wait(ctx context.Context, account string) error {
 const waitLook = 20 * time.Millisecond
 
 // Rebuild has all exchanges digested again in the background. Meanwhile searches find those that have been digested so far.
+// It does not make sessions grow, so that none is summarized again.
 func (c *Catalog) Rebuild(ctx context.Context) error {
 	return c.update(ctx, func(tx pgx.Tx) error {
 		for _, statement := range [...]string{
 			"lock table exchanges, turns, histories", "truncate turns, histories",
-			"update exchanges set digested = false where speaks",
+			"update exchanges set again = again or digested, digested = false where speaks",
 		} {
 			if _, err := tx.Exec(ctx, statement); err != nil {
 				return err

@@ -124,7 +124,7 @@ func (m *moving) run(ctx context.Context, first string) error {
 // some moves the next exchanges, and returns their records from before the move.
 func (m *moving) some(ctx context.Context, first string) (infos []store.ExchangeInfo, err error) {
 	rows, err := m.tx.Query(ctx, `
-		update exchanges set session = $3, digested = not speaks where account = $1 and id in
+		update exchanges set session = $3, digested = not speaks, again = false where account = $1 and id in
 			(select id from exchanges where account = $1 and session = $2 and id >= $4 order by id limit $5)
 		returning id, record`, int64(m.account), m.from, m.into, first, movedTogether)
 	if err != nil {

@@ -426,7 +426,7 @@ func (c *Catalog) Export(ctx context.Context, account string, sel store.Selectio
 			var infos []store.ExchangeInfo
 			infos, after, err = c.selected(ctx, number, &sel, after)
 			for i := range infos {
-				if !c.export(ctx, account, number, &infos[i], given, yield) {
+				if !c.export(ctx, number, &sel, &infos[i], given, yield) {
 					return
 				}
 			}
@@ -440,7 +440,7 @@ func (c *Catalog) Export(ctx context.Context, account string, sel store.Selectio
 	}
 }
 
-func (c *Catalog) export(ctx context.Context, account string, number int64, info *store.ExchangeInfo, given map[string]bool, yield func(store.Exported, error) bool) bool {
+func (c *Catalog) export(ctx context.Context, number int64, sel *store.Selection, info *store.ExchangeInfo, given map[string]bool, yield func(store.Exported, error) bool) bool {
 	unlessDamaged := func(id string, e store.Exported, err error) bool {
 		if err != nil {
 			e = store.Exported{Damaged: &store.Damaged{ID: id, Error: err.Error()}}
@@ -449,8 +449,8 @@ func (c *Catalog) export(ctx context.Context, account string, number int64, info
 	}
 	if info.Session != "" && !given[info.Session] {
 		given[info.Session] = true
-		s, err := c.Session(account, info.Session)
-		if !unlessDamaged(info.Session, store.Exported{Session: s}, err) {
+		e, err := c.exportSession(ctx, number, sel, info.Session)
+		if !unlessDamaged(info.Session, e, err) {
 			return false
 		}
 	}
@@ -459,6 +459,30 @@ func (c *Catalog) export(ctx context.Context, account string, number int64, info
 		return true // erased meanwhile
 	}
 	return unlessDamaged(info.ID, store.Exported{Exchange: x}, err)
+}
+
+// exportSession reads a session, with its summary if every exchange of the session is selected.
+func (c *Catalog) exportSession(ctx context.Context, number int64, sel *store.Selection, id string) (e store.Exported, err error) {
+	e.Session, e.Summary, err = c.readSession(ctx, number, id)
+	if err != nil || e.Summary == nil {
+		return e, unreadable(err)
+	}
+	rows, err := c.pool.Query(ctx, "select id, session, record from exchanges where account = $1 and session = $2", number, id)
+	if err != nil {
+		return e, unreadable(err)
+	}
+	anyOfIt := len(sel.Exchanges)+len(sel.Sessions) == 0 || slices.Contains(sel.Sessions, id)
+	var exchange string
+	var session *string
+	var record []byte
+	_, err = pgx.ForEachRow(rows, []any{&exchange, &session, &record}, func() error {
+		info := listed(exchange, record, session)
+		if !anyOfIt && !slices.Contains(sel.Exchanges, exchange) || info.Outcome == store.OutcomeDamaged || !sel.Matches(&info) {
+			e.Summary = nil
+		}
+		return nil
+	})
+	return e, unreadable(err)
 }
 
 // selectedRead is how many exchanges are read at a time.

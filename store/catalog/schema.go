@@ -175,13 +175,33 @@ alter table aside alter entry set storage external;
 create table recollections (account bigint not null, key bytea not null, record bytea not null, primary key (account, key));
 create table quoted (account bigint not null, exchange text collate "C" not null, key bytea not null, primary key (account, exchange, key));
 `,
+	// 5: what models write about sessions; the sessions that have grown since, and when; and for each account which process summarizes,
+	// since when, and the tokens used on a day. An exchange that is digested again does not make its session grow. A summary is deleted
+	// with every exchange that leaves its session, since it may repeat what is erased. A trigger does so for programs of earlier
+	// versions too, which may run beside this one.
+	`
+create table summaries (account bigint not null, session text collate "C" not null, record bytea not null, primary key (account, session));
+create table unsummarized (account bigint not null, session text collate "C" not null, grew timestamptz not null, primary key (account, session));
+create index on unsummarized (account, grew);
+create table summarizing (account bigint primary key, claimant text, claimed timestamptz, day text, tokens bigint not null default 0);
+alter table exchanges add again bool not null default false;
+create function drop_summary() returns trigger language plpgsql set search_path from current as $$ begin
+	with gone as (delete from summaries where account = old.account and session = old.session returning account, session)
+	insert into unsummarized select account, session, clock_timestamp() from gone
+	on conflict (account, session) do update set grew = excluded.grew;
+	return null;
+end $$;
+create trigger erased after delete on exchanges for each row when (old.session is not null) execute function drop_summary();
+create trigger moved after update of session on exchanges for each row when (old.session is distinct from new.session)
+	execute function drop_summary();
+`,
 }
 
 // partitioned are the tables with partitions.
 var partitioned = []string{"exchanges", "objects", "sessions", "links", "turns", "histories", "rollups", "tombs"}
 
 // perAccount are the tables with rows of accounts.
-var perAccount = append([]string{"erasures", "recollections", "quoted"}, partitioned...)
+var perAccount = append([]string{"erasures", "recollections", "quoted", "summaries", "unsummarized", "summarizing"}, partitioned...)
 
 // schemaName is the schema of the tables.
 const schemaName = "mneme"
@@ -222,8 +242,26 @@ func (c *Catalog) prepare(ctx context.Context) error {
 		if _, err := tx.Exec(ctx, "update meta set value = $1 where name = 'version'", strconv.Itoa(schemaVersion)); err != nil {
 			return err
 		}
+		if err := c.chooseSummaries(ctx, tx); err != nil {
+			return err
+		}
 		return c.checkBucket(ctx, tx)
 	})
+}
+
+// summariesName is the row of meta which says that sessions are summarized: every process that digests notes those that grow.
+const summariesName = "summaries"
+
+// chooseSummaries stores whether sessions are summarized, as the centre that keeps the accounts says.
+func (c *Catalog) chooseSummaries(ctx context.Context, tx pgx.Tx) (err error) {
+	switch {
+	case c.worker():
+	case c.Summaries:
+		_, err = tx.Exec(ctx, "insert into meta values ($1, 'yes') on conflict do nothing", summariesName)
+	default:
+		_, err = tx.Exec(ctx, "delete from meta where name = $1", summariesName)
+	}
+	return err
 }
 
 // checkBucket checks that the bucket has the packs that the database references.

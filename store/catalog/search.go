@@ -50,7 +50,7 @@ func (c *Catalog) Search(ctx context.Context, account string, r *search.Request)
 	}
 	var answer *search.Answer
 	if wanted.Sessions {
-		answer, err = wanted.RankSessions(ctx, entries, c.sessionReader(ctx, account, int64(number)))
+		answer, err = wanted.RankSessions(ctx, entries, c.sessionReader(ctx, int64(number)))
 	} else {
 		answer, err = wanted.Rank(ctx, entries, func(id string) (*store.Session, error) { return c.Session(account, id) })
 	}
@@ -61,20 +61,6 @@ func (c *Catalog) Search(ctx context.Context, account string, r *search.Request)
 		answer.Index.Lag, err = c.lag(ctx, int64(number))
 	}
 	return answer, unreadable(err)
-}
-
-// sessionReader returns a function that reads what the ranking of sessions needs.
-func (c *Catalog) sessionReader(ctx context.Context, account string, number int64) search.SessionReader {
-	return func(id string, newest int) (*store.Session, []store.TimelineEntry, error) {
-		session, err := c.Session(account, id)
-		if err != nil {
-			return nil, nil, err
-		}
-		entries, err := c.entries(ctx, `x.id in (
-			(select id from exchanges where account = $1 and session = $2 order by id desc limit $3)
-			union (select id from exchanges where account = $1 and session = $2 order by id limit 1)) order by x.id`, number, id, newest)
-		return session, entries, err
-	}
 }
 
 func (c *Catalog) redactor(account string) *redact.Redactor {

@@ -112,6 +112,7 @@ func queueSessions(batch *pgx.Batch, account store.AccountNumber, in *store.Sess
 	}
 	if len(gone) > 0 {
 		batch.Queue("delete from sessions where account = $1 and id = any($2)", int64(account), gone)
+		batch.Queue("delete from unsummarized where account = $1 and session = any($2)", int64(account), gone)
 	}
 	if len(keys) > 0 {
 		batch.Queue(`insert into links (account, key, session) select $1, l.* from unnest($2::bytea[], $3::text[]) l order by 2

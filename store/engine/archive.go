@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"context"
+
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search"
 )
@@ -25,6 +27,11 @@ func (a Archive) Turn(account, exchange string) (store.TimelineEntry, error) {
 type Summaries struct {
 	store.Summaries
 	store *store.Store
+}
+
+// ClaimSession reports true: no other process has the store open.
+func (s Summaries) ClaimSession(context.Context, store.UnsummarizedSession) (claimed bool, err error) {
+	return true, nil
 }
 
 // Material is what there is to write the summary of a session from; nil when it is gone, or nothing was said in it.

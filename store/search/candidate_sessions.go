@@ -12,9 +12,25 @@ import (
 // MostSessions is how many sessions of candidates are ranked.
 const MostSessions = 100
 
-// SessionReader reads a session of the account with its first turn and its newest ones, at most sessionTurns of these, oldest first;
+// SessionReader reads a session of the account with its first turn and its newest ones, at most that many of these;
 // [codec.KindNotFound] if it is gone.
-type SessionReader func(id string, newest int) (*store.Session, []store.TimelineEntry, error)
+type SessionReader func(id string, newest int) (StoredSession, error)
+
+// StoredSession is a session as it is stored.
+type StoredSession struct {
+	Session *store.Session
+	Turns   []store.TimelineEntry // the first one and the newest, oldest first
+	Summary *store.SessionSummary // by a model; nil: there is none
+}
+
+// document returns the document of the session; nil if nothing was said in it.
+func (s *StoredSession) document() *sessionDocument {
+	d := newSessionDocument(s.Session, s.Turns)
+	if d != nil {
+		d.written = s.Summary
+	}
+	return d
+}
 
 // Apart returns what is wanted of turns that make their session a hit only together: each has something scored, and none has to
 // satisfy everything demanded of the session.
@@ -53,7 +69,7 @@ func (w *Wanted) RankSessions(ctx context.Context, candidates []store.TimelineEn
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		session, timeline, err := read(id, sessionTurns)
+		session, err := read(id, sessionTurns)
 		if isNotFound(err) {
 			continue
 		}
@@ -64,7 +80,7 @@ func (w *Wanted) RankSessions(ctx context.Context, candidates []store.TimelineEn
 		if err != nil {
 			return nil, err
 		}
-		if d := newSessionDocument(session, timeline); d != nil {
+		if d := session.document(); d != nil {
 			d.entries = nil // hundreds of turns may be large
 			found.documents[id] = d
 			documents = append(documents, d.lexical(0))

@@ -19,8 +19,21 @@ type SpokenTurn struct {
 // ReadMaterial reads a session; it returns nil if the session is gone, or nothing was said in it.
 func ReadMaterial(st *store.Store, account store.AccountNumber, session string) (*Material, error) {
 	d, err := readSession(st, account, session)
-	if err != nil || d == nil {
-		return nil, err
+	return d.material(), err
+}
+
+// Material reads a session as [ReadMaterial] does.
+func (read SessionReader) Material(session string) (*Material, error) {
+	stored, err := read(session, sessionTurns)
+	if err != nil {
+		return nil, unlessNotFound(err)
+	}
+	return stored.document().material(), nil
+}
+
+func (d *sessionDocument) material() *Material {
+	if d == nil {
+		return nil
 	}
 	m := &Material{Session: d.session, Summary: d.summary, Written: d.written}
 	for i := range d.entries {
@@ -28,5 +41,5 @@ func ReadMaterial(st *store.Store, account store.AccountNumber, session string) 
 			m.Turns = append(m.Turns, SpokenTurn{turn.id, turn.said.User, turn.said.Assistant})
 		}
 	}
-	return m, nil
+	return m
 }

@@ -79,12 +79,11 @@ func readSession(st *store.Store, number store.AccountNumber, id string) (*sessi
 		}
 		entries = append(first.Data, entries...)
 	}
-	d := newSessionDocument(session, entries)
-	if d == nil {
-		return nil, nil
+	stored := StoredSession{Session: session, Turns: entries}
+	if stored.Summary, err = st.Archive().SessionSummary(session.Account, id); err != nil {
+		return nil, unlessNotFound(err)
 	}
-	d.written, err = st.Archive().SessionSummary(session.Account, id)
-	return d, unlessNotFound(err)
+	return stored.document(), nil
 }
 
 // unlessNotFound returns err, or nil if it is [codec.KindNotFound].

@@ -24,9 +24,14 @@ type Settings struct {
 	Quiet        time.Duration // how long a session must be idle before it is summarised
 }
 
-// Sessions are the sessions of a store that was opened with [store.Options.Summaries].
+// Sessions are the sessions of a memory that notes which ones have grown, such as a store that was opened with
+// [store.Options.Summaries].
 type Sessions interface {
 	UnsummarizedSessions(ctx context.Context, since time.Time, skip func(store.AccountNumber) bool) ([]store.UnsummarizedSession, error)
+	// ClaimSession reports whether this process may summarise a session. If several share a memory, no other one may
+	// summarise any session of the account for [MostTime] from then on, or until ConfirmSummarized. So they do not
+	// spend a budget twice.
+	ClaimSession(ctx context.Context, u store.UnsummarizedSession) (claimed bool, err error)
 	ConfirmSummarized(ctx context.Context, u store.UnsummarizedSession) error
 	Material(account store.AccountNumber, session string) (*search.Material, error) // nil: nothing was said in it
 	KeepSessionSummary(ctx context.Context, account, session string, m store.SessionSummary, former *store.SessionSummary, exchanges []string) error
@@ -180,9 +185,20 @@ func (w *Writer) pause(u store.UnsummarizedSession, err error) {
 	w.log.Warn("a session got no summary by the model", "session", u.Session, "reason", codec.AsError(err, "it failed").Message, "account_waits", wait)
 }
 
-// takeUp summarises a session if there is something to write.
+// MostTime is how long a session may take from its claim on.
+const MostTime = 4 * time.Minute
+
+// takeUp summarises a session if there is something to write, and no other process does.
 func (w *Writer) takeUp(ctx context.Context, u store.UnsummarizedSession) error {
+	ctx, cancel := context.WithTimeout(ctx, MostTime)
+	defer cancel()
+	if claimed, err := w.sessions.ClaimSession(ctx, u); err != nil || !claimed {
+		return err
+	}
 	material, err := w.sessions.Material(u.Account, u.Session)
+	if err != nil && codec.AsError(err, "").RetryAfter > 0 {
+		return err
+	}
 	if err != nil { // a damaged session does not block others
 		w.log.Error("a session cannot be read, and gets no summary by the model; run mneme check", "session", u.Session, "error", err)
 		return w.sessions.ConfirmSummarized(ctx, u)

@@ -424,6 +424,10 @@ func (e *endless) UnsummarizedSessions(context.Context, time.Time, func(store.Ac
 	return make([]store.UnsummarizedSession, 100), nil
 }
 
+func (e *endless) ClaimSession(context.Context, store.UnsummarizedSession) (bool, error) {
+	return true, nil
+}
+
 func (e *endless) Material(store.AccountNumber, string) (*search.Material, error) {
 	e.read.Add(1)
 	return nil, nil

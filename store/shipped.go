@@ -121,6 +121,7 @@ type Sessions struct {
 	readLink func(key []byte) (session string, err error) // "": no session
 
 	sessions map[kv.SessionID]*sessionRecord // nil: there is none
+	words    map[kv.SessionID]SessionWords   // as they were read
 	links    map[string]kv.SessionID
 	changed  []kv.SessionID
 	linked   []string
@@ -132,7 +133,7 @@ type Sessions struct {
 func NewSessions(account AccountNumber, read func(id string) ([]byte, error), readLink func(key []byte) (string, error)) *Sessions {
 	return &Sessions{
 		read: read, readLink: readLink, account: account,
-		sessions: make(map[kv.SessionID]*sessionRecord), links: make(map[string]kv.SessionID),
+		sessions: make(map[kv.SessionID]*sessionRecord), words: make(map[kv.SessionID]SessionWords), links: make(map[string]kv.SessionID),
 	}
 }
 
@@ -151,6 +152,9 @@ func (s *Sessions) at(id kv.SessionID) *sessionRecord {
 		return nil
 	}
 	s.sessions[id] = r
+	if r != nil {
+		s.words[id] = wordsOf(&r.Session)
+	}
 	return r
 }
 
@@ -192,6 +196,21 @@ type SessionChange struct {
 	ID     string
 	Place  string // its place among the others, in the form of an id
 	Record []byte // nil: it is gone
+
+	Words    SessionWords
+	Reworded bool // Words have changed
+}
+
+// SessionWords are what a person has written to find a session by.
+type SessionWords struct {
+	Title string
+	Tags  []string
+}
+
+func wordsOf(s *Session) SessionWords { return SessionWords{s.Title, slices.Clone(s.Tags)} }
+
+func (w *SessionWords) equal(other *SessionWords) bool {
+	return w.Title == other.Title && slices.Equal(w.Tags, other.Tags)
 }
 
 // LinkChange is a changed link to a session.
@@ -209,6 +228,9 @@ func (s *Sessions) Changed() (sessions []SessionChange, links []LinkChange, err 
 			if id.IsNamed() {
 				c.Place = id.Position(r.Created).Text(kv.SessionPrefix)
 			}
+			read := s.words[id]
+			c.Words = wordsOf(&r.Session)
+			c.Reworded = !c.Words.equal(&read)
 		}
 		sessions = append(sessions, c)
 	}

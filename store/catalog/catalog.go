@@ -122,6 +122,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	} else {
 		c.running.Go(func() { c.giveRoster(life) })
 		c.running.Go(func() { c.retain(life) })
+		c.running.Go(func() { c.nameSessions(life) })
 	}
 	c.running.Go(func() {
 		c.follow(life, c.arrived, "exchanges could not be digested; retrying", c.digestSome)

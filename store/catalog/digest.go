@@ -350,9 +350,9 @@ const waitLook = 20 * time.Millisecond
 // Rebuild has all exchanges digested again in the background. Meanwhile searches find those that have been digested so far.
 // It does not make sessions grow, so that none is summarized again.
 func (c *Catalog) Rebuild(ctx context.Context) error {
-	return c.update(ctx, func(tx pgx.Tx) error {
+	err := c.update(ctx, func(tx pgx.Tx) error {
 		for _, statement := range [...]string{
-			"lock table exchanges, turns, histories", "truncate turns, histories",
+			"lock table exchanges, turns, histories", "truncate turns, histories", "delete from meta where name = '" + namedName + "'",
 			"update exchanges set again = again or digested, digested = false where speaks",
 		} {
 			if _, err := tx.Exec(ctx, statement); err != nil {
@@ -361,4 +361,8 @@ func (c *Catalog) Rebuild(ctx context.Context) error {
 		}
 		return nil
 	})
+	if err == nil {
+		RecalledOf(c).Beside(c.nameSessions)
+	}
+	return err
 }

@@ -195,13 +195,27 @@ create trigger erased after delete on exchanges for each row when (old.session i
 create trigger moved after update of session on exchanges for each row when (old.session is distinct from new.session)
 	execute function drop_summary();
 `,
+	// 6: the words by which sessions are found without their turns: those of summaries, and of titles and tags. They change rarely, so that
+	// their indexes keep no list of pending changes, which every search would read.
+	`
+alter table summaries add terms tsvector;
+create index on summaries using gin (terms) with (fastupdate = off);
+create table named (
+	account bigint not null,
+	session text collate "C" not null,
+	terms tsvector not null,
+	primary key (account, session),
+	foreign key (account, session) references sessions (account, id) on delete cascade
+);
+create index on named using gin (terms) with (fastupdate = off);
+`,
 }
 
 // partitioned are the tables with partitions.
 var partitioned = []string{"exchanges", "objects", "sessions", "links", "turns", "histories", "rollups", "tombs"}
 
 // perAccount are the tables with rows of accounts.
-var perAccount = append([]string{"erasures", "recollections", "quoted", "summaries", "unsummarized", "summarizing"}, partitioned...)
+var perAccount = append([]string{"erasures", "recollections", "quoted", "summaries", "unsummarized", "summarizing", "named"}, partitioned...)
 
 // schemaName is the schema of the tables.
 const schemaName = "mneme"

@@ -44,13 +44,17 @@ func (c *Catalog) Search(ctx context.Context, account string, r *search.Request)
 	if err != nil {
 		return nil, unreadable(err)
 	}
+	named, err := find.sessions(ctx)
+	if err != nil {
+		return nil, unreadable(err)
+	}
 	entries, err := c.entries(ctx, "x.id = any($2)", int64(number), ids)
 	if err != nil {
 		return nil, unreadable(err)
 	}
 	var answer *search.Answer
 	if wanted.Sessions {
-		answer, err = wanted.RankSessions(ctx, entries, c.sessionReader(ctx, int64(number)))
+		answer, err = wanted.RankSessions(ctx, entries, named, c.sessionReader(ctx, int64(number)))
 	} else {
 		answer, err = wanted.Rank(ctx, entries, func(id string) (*store.Session, error) { return c.Session(account, id) })
 	}

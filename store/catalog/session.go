@@ -91,6 +91,7 @@ func queueSessions(batch *pgx.Batch, account store.AccountNumber, in *store.Sess
 		return err
 	}
 	var ids, places, gone, leadTo []string
+	words := make(map[string]*store.SessionWords)
 	var records, keys, unlinked [][]byte
 	for _, s := range sessions {
 		if s.Record == nil {
@@ -98,6 +99,9 @@ func queueSessions(batch *pgx.Batch, account store.AccountNumber, in *store.Sess
 			continue
 		}
 		ids, places, records = append(ids, s.ID), append(places, s.Place), append(records, s.Record)
+		if s.Reworded {
+			words[s.ID] = &s.Words
+		}
 	}
 	for _, l := range links {
 		if l.Session == "" {
@@ -110,6 +114,7 @@ func queueSessions(batch *pgx.Batch, account store.AccountNumber, in *store.Sess
 		batch.Queue(`insert into sessions (account, id, place, record) select $1, s.* from unnest($2::text[], $3::text[], $4::bytea[]) s order by 2
 			on conflict (account, id) do update set place = excluded.place, record = excluded.record`, int64(account), ids, places, records)
 	}
+	queueWords(batch, account, words)
 	if len(gone) > 0 {
 		batch.Queue("delete from sessions where account = $1 and id = any($2)", int64(account), gone)
 		batch.Queue("delete from unsummarized where account = $1 and session = any($2)", int64(account), gone)

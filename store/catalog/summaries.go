@@ -87,6 +87,10 @@ func (s Summaries) KeepSessionSummary(ctx context.Context, account, session stri
 	if err != nil {
 		return err
 	}
+	masked, err := store.ReadSummary(record)
+	if err != nil {
+		return err
+	}
 	err = s.catalog.update(ctx, func(tx pgx.Tx) error {
 		if err := shareAccount(ctx, tx, number); err != nil { // the account is not deleted meanwhile
 			return err
@@ -106,8 +110,10 @@ func (s Summaries) KeepSessionSummary(ctx context.Context, account, session stri
 		if !valid {
 			return codec.Errorf(codec.KindConflict, "what the summary of %s describes is gone, or another process has claimed the session", session)
 		}
-		_, err = tx.Exec(ctx, `insert into summaries (account, session, record) values ($1, $2, $3)
-			on conflict (account, session) do update set record = excluded.record`, int64(number), session, record)
+		_, err = tx.Exec(ctx, `insert into summaries (account, session, record, terms)
+			values ($1, $2, $3, array_to_tsvector(string_to_array($4, $5)))
+			on conflict (account, session) do update set record = excluded.record, terms = excluded.terms`,
+			int64(number), session, record, lexemes(number, search.SummaryTerms(masked)), lexemeEnd)
 		return err
 	})
 	return unreadable(err)

@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -60,12 +61,13 @@ var takesBack = []string{
 	"drop table mneme.accounts, mneme.aside",
 	"drop table mneme.recollections, mneme.quoted",
 	"drop table mneme.summaries, mneme.unsummarized, mneme.summarizing; drop function mneme.drop_summary cascade; alter table mneme.exchanges drop again",
+	"drop table mneme.named; alter table mneme.summaries drop terms; delete from mneme.meta where name = 'named'",
 }
 
 // makeOlder makes the tables those of an earlier version.
 func makeOlder(t *testing.T, db *pgx.Conn, version int) {
 	t.Helper()
-	for _, statement := range takesBack[version-1:] {
+	for _, statement := range slices.Backward(takesBack[version-1:]) {
 		if _, err := db.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}

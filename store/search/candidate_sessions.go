@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -9,7 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// MostSessions is how many sessions of candidates are ranked.
+// MostSessions is how many sessions of candidates are ranked, beside those that are found without their turns.
 const MostSessions = 100
 
 // SessionReader reads a session of the account with its first turn and its newest ones, at most that many of these;
@@ -50,9 +51,9 @@ func (c candidateSessions) document(session string) (*sessionDocument, error) {
 	return c.documents[session], nil
 }
 
-// RankSessions answers a search for sessions with the turns that an engine has found: it ranks the sessions of the best of them, at
-// most MostSessions, as an index of only these sessions and turns would.
-func (w *Wanted) RankSessions(ctx context.Context, candidates []store.TimelineEntry, read SessionReader) (*Answer, error) {
+// RankSessions answers a search for sessions with the turns that an engine has found, and the ids of the sessions that satisfy
+// Named: it ranks these and the sessions of the best turns, at most MostSessions, as an index of only these sessions and turns would.
+func (w *Wanted) RankSessions(ctx context.Context, candidates []store.TimelineEntry, named []string, read SessionReader) (*Answer, error) {
 	answer := &Answer{Object: "memory.search", ModeUsed: Lexical, Data: []Hit{}}
 	entries, turns, err := w.index(ctx, candidates)
 	if err != nil {
@@ -62,6 +63,11 @@ func (w *Wanted) RankSessions(ctx context.Context, candidates []store.TimelineEn
 	ids, err := w.bestSessions(turns, entries)
 	if err != nil {
 		return nil, err
+	}
+	for _, id := range named {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
 	}
 	found := candidateSessions{candidateTurns{entries: entries}, make(map[string]*sessionDocument)}
 	var documents []lexical.Document

@@ -20,6 +20,23 @@ func Terms(entry *store.TimelineEntry) []string {
 	return document.Terms()
 }
 
+// SessionTerms returns what an engine that finds candidates needs to know about a session besides its turns: the words of
+// its title, and its tags.
+func SessionTerms(words *store.SessionWords) []string {
+	title := lexical.Document{Text: words.Title}
+	terms := title.Terms()
+	for _, tag := range words.Tags {
+		terms = append(terms, lexical.HasFacet(fieldTag, tag).Term)
+	}
+	return terms
+}
+
+// SummaryTerms is [SessionTerms] for a model's summary.
+func SummaryTerms(m *store.SessionSummary) []string {
+	text := lexical.Document{Text: m.Text}
+	return text.Terms()
+}
+
 // Wanted describes the turns that an engine returns as candidates for a search: they satisfy Demanded and any of Scored, and began
 // within the bounds. Turns that satisfy rare conditions of Scored, or many of them, come first; without Scored, the newest ones.
 type Wanted struct {
@@ -28,6 +45,10 @@ type Wanted struct {
 	Since, Until time.Time // zero: no bound
 	Facets       bool      // the engine counts the values of [Facets]
 	Sessions     bool      // sessions are wanted: see [Wanted.Apart] and [Wanted.RankSessions]
+
+	// Named is what sessions satisfy that may be found without any of their turns: by the terms of [SessionTerms] and
+	// [SummaryTerms]. nil: none may. Those that satisfy most of Scored come first.
+	Named *lexical.Condition
 
 	// Demand is what hits must contain of the query; nil: nothing. See [Wanted.Parts].
 	Demand *lexical.Demand
@@ -60,7 +81,51 @@ func Want(r *Request) (*Wanted, error) {
 		}
 		w.Demanded = &c
 	}
+	if w.Sessions {
+		w.Named = w.named()
+	}
 	return w, nil
+}
+
+// named returns what Named is. A tag that is asked for says more than words, which turns of the session may have.
+func (w *Wanted) named() *lexical.Condition {
+	if c, narrow := w.request.Filter.tags(); narrow {
+		return &c
+	}
+	if len(w.Scored) > 0 {
+		return &lexical.Condition{Any: w.Scored}
+	}
+	return nil
+}
+
+// tags is [Filter.condition] for the tags of a session. narrow is false if it can do without any.
+func (f *Filter) tags() (c lexical.Condition, narrow bool) {
+	switch {
+	case len(f.And) > 0:
+		for i := range f.And {
+			if one, narrow := f.And[i].tags(); narrow {
+				c.All = append(c.All, one)
+			}
+		}
+		return c, len(c.All) > 0
+	case len(f.Or) > 0:
+		for i := range f.Or {
+			one, narrow := f.Or[i].tags()
+			if !narrow {
+				return c, false
+			}
+			c.Any = append(c.Any, one)
+		}
+		return c, true
+	case f.Field != fieldTag:
+		return c, false
+	case f.Op == "prefix":
+		return lexical.HasFacetPrefix(fieldTag, f.Value), true
+	}
+	for _, value := range f.wanted() {
+		c.Any = append(c.Any, lexical.HasFacet(fieldTag, value))
+	}
+	return c, true
 }
 
 // Parts returns what Demand counts of the query, weighed by Corpus.

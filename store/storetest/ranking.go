@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -16,6 +17,7 @@ func RunRanking(t *testing.T, open func(*testing.T) (Memory, Searcher)) {
 		{"words weigh what they do among all turns", wordsWeighAmongAllTurns},
 		{"a question finds the turn after the one that it repeats", turnsBesideHits},
 		{"sessions are found as a whole", sessionsAsAWhole},
+		{"sessions are found by what a person has written about them", sessionsByTheirTitle},
 		{"facets are those of the account", facetsOfTheAccount},
 	})
 }
@@ -81,6 +83,48 @@ func sessionsAsAWhole(t *testing.T, m Memory, s Searcher) {
 	all := &search.Request{Newest: true, Granularity: search.Sessions}
 	if found := answerTo(t, s, owner, all).Data; len(found) != 2 {
 		t.Errorf("of two sessions %d are listed", len(found))
+	}
+}
+
+// sessionsByTheirTitle finds a session by words that were never said in it.
+func sessionsByTheirTitle(t *testing.T, m Memory, s Searcher) {
+	people, can := m.(Describer)
+	if !can {
+		t.Skip("nobody can describe a session of this memory")
+	}
+	record(t, m, "bread", "how do I bake bread?", "with flour")
+	exchange := record(t, m, "lock", "where is the mutex taken?", "in the writer")
+	info, err := m.ExchangeInfo(owner, exchange)
+	check(t, err)
+	title, none := "The kumquat of the harbour", ""
+	_, err = people.DescribeSession(owner, info.Session, store.Description{Title: &title, Tags: []string{"Release Blocker", "q3"}})
+	check(t, err)
+	tagged := func(op, value string) search.Filter { return search.Filter{Field: "tag", Op: op, Value: value} }
+	searches := []search.Request{
+		{Query: "kumquat"},
+		{Query: "+kumquat +mutex"}, // one is in the title, one in a turn
+		{Query: `"kumquat of the harbour"`},
+		{Query: "mutex", Filter: tagged("eq", "q3")},
+		{Filter: tagged("eq", "Release Blocker")},
+		{Filter: tagged("prefix", "Release")},
+		{Filter: search.Filter{And: []search.Filter{tagged("eq", "q3"), {Field: "model", Op: "eq", Value: "m"}}}},
+	}
+	for _, r := range searches {
+		r.Granularity = search.Sessions
+		if found := answerTo(t, s, owner, &r).Data; len(found) != 1 || found[0].Session != info.Session || found[0].Title != title {
+			t.Errorf("%q with %+v finds %+v, want the session %s", r.Query, r.Filter, found, info.Session)
+		}
+		if found := answerTo(t, s, stranger, &r).Data; len(found) > 0 {
+			t.Errorf("another account finds %+v by %q with %+v", found, r.Query, r.Filter)
+		}
+	}
+	_, err = people.DescribeSession(owner, info.Session, store.Description{Title: &none, Tags: []string{}})
+	check(t, err)
+	for _, r := range []search.Request{searches[0], searches[4]} {
+		r.Granularity = search.Sessions
+		if found := answerTo(t, s, owner, &r).Data; len(found) > 0 {
+			t.Errorf("%+v is found by a title or a tag that it had before", found)
+		}
 	}
 }
 

@@ -53,6 +53,11 @@ type Editor interface {
 	SplitSession(ctx context.Context, account, session, exchange string) (*store.Session, error)
 }
 
+// Describer lets people describe sessions. A memory that has it has to keep its promises.
+type Describer interface {
+	DescribeSession(account, id string, d store.Description) (*store.Session, error)
+}
+
 // Transfer gives and takes what is exported. A memory that has it has to keep its promises.
 type Transfer interface {
 	Export(ctx context.Context, account string, sel store.Selection) iter.Seq2[store.Exported, error]

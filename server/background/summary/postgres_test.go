@@ -120,6 +120,12 @@ func TestProcessesOnOneDatabaseSummariseEachSessionOnce(t *testing.T) {
 		t.Errorf("a search finds %+v, want the session with its summary", found.Data)
 	}
 
+	found, err = s.worker.Search(t.Context(), "acme", &search.Request{Query: "kumquat", Granularity: search.Sessions})
+	s.ok(err)
+	if len(found.Data) != 4 || sessions[found.Data[0].Session] != "acme" {
+		t.Errorf("by a word of their summaries %+v are found, want the four sessions of the account", found.Data)
+	}
+
 	session := s.say("acme", "one", "Raise the limit.", "Raised.")
 	s.settled()
 	if n := len(s.up.Requests()); n != len(sessions)+1 {

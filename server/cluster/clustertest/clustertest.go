@@ -33,6 +33,7 @@ type Archive interface {
 	storetest.Reader
 	storetest.Searcher
 	storetest.Editor
+	storetest.Describer
 	storetest.Teller
 	cluster.Answers
 }

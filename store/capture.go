@@ -131,12 +131,12 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 		evidence: evidenceOf(o, c.info), done: make(chan struct{}),
 	}
 	c.opening = w
-	chain := w.body.Conversation // the plan belongs to the writer once it is sent
+	last := w.body.Last // the plan belongs to the writer once it is sent
 	if s.opts.OnPressure == Shed {
 		if sent, err := s.queue.trySend(w); err != nil || !sent {
 			return s.passOrRefuse(c, err)
 		}
-		c.keepRequest(o, chain)
+		c.keepRequest(o, last)
 		return c, nil
 	}
 	if err := s.queue.send(ctx, w); err != nil {
@@ -145,7 +145,7 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 		}
 		return nil, kv.AsStorageError(err, "the store did not take the exchange in time; try again in a moment")
 	}
-	c.keepRequest(o, chain)
+	c.keepRequest(o, last)
 	return c, nil
 }
 

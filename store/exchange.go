@@ -245,7 +245,7 @@ type Exchange struct {
 	RawResponse []byte `json:"-"` // as the client got it, or the part that had arrived; except for redactions
 
 	// Items is set only while a large exchange is digested right after its answer. It says whether RawRequest is
-	// complete.
+	// complete. Without a request it is for one that is read back.
 	Items *RequestItems `json:"-"`
 
 	// Derived are the keys of the request from when it was well-formed on arrival; empty if it did not need any. nil:

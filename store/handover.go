@@ -46,41 +46,49 @@ func (d *digester) release(x *Exchange) {
 	if x == nil {
 		return
 	}
-	d.held.Add(-int64(cap(x.RawRequest) + heldAnswer(x)))
+	d.held.Add(-int64(cap(x.RawRequest) + heldAnswer(x) + x.Items.size()))
 	buffer.Put(x.RawRequest)
 	buffer.Put(x.RawResponse)
 	buffer.Put(x.Stored)
 	x.RawRequest, x.RawResponse, x.Reader, x.Items, x.Stored = nil, nil, nil, nil, nil
 }
 
-// keepRequest keeps the unknown part of a request for the digester, if that is small and there is room. chain has the
-// hashes of the request's items, nil if it was not cut along them: then rereading it all is cheap. A refused request
-// may be malformed, so its keys are not derived.
-func (c *Capture) keepRequest(o *Opening, chain []kv.Hash) {
+// keepRequest keeps the unknown part of a request for the digester, if that is small and there is room. last is nil if
+// the request was not cut along its items: then rereading it all is cheap. A refused request may be malformed, so its
+// keys are not derived.
+func (c *Capture) keepRequest(o *Opening, last []blob.ItemHash) {
 	d := &c.store.digester
 	if c.store.opts.Digest == nil || o.Auxiliary != "" {
 		return
 	}
 	unread := o.Body
-	if chain != nil {
-		c.items = &RequestItems{chain: chain}
+	if last != nil {
+		c.items = itemsOf(o.Items, last)
 	}
+	held := c.items.size()
 	if o.Format != codec.FormatUnknown {
 		c.derived = &chatkey.Keys{Opening: strings.Clone(o.DerivedOpening), Reply: strings.Clone(o.DerivedReply)}
-		if known, from := d.prefixes.find(c.account, c.info.Surface, chain); from > 0 {
-			c.items.known, c.items.From = known, from
-			unread = o.Body[o.Items[from].Start:o.Items[len(chain)-1].End]
+	}
+	if c.derived != nil && c.items != nil {
+		if known, from := d.prefixes.find(c.account, c.info.Surface, c.items); from > 0 {
+			c.items.known, c.items.From, c.items.start = known, from, o.Items[from].Start
+			unread = o.Body[c.items.start:o.Items[len(o.Items)-1].End]
 		}
 	}
-	if len(unread) > handoverRequest || !d.hold(buffer.SizeOf(len(unread))) {
-		c.items, c.derived = nil, nil // streams may stay open for long
+	if len(unread) > handoverRequest || !d.hold(buffer.SizeOf(len(unread))+held) {
+		c.derived = nil // streams may stay open for long
+		if held > 0 && !d.hold(held) {
+			c.items = nil
+		}
 		return
 	}
 	c.request = append(buffer.Get(len(unread)), unread...)
 }
 
-// handOver returns the ended exchange with its bytes, or frees them, in which case it has to be read back. part is the
-// last part of its answer as it goes to the store.
+// handOver returns the ended exchange with its bytes, or frees them, in which case it has to be read back. What is known
+// about its items is handed over even then, without a request: were they forgotten, the next request of the session, as
+// large as this one, would have to be read whole, too, for which there is even less room. part is the last part of the
+// answer as it goes to the store.
 func (c *Capture) handOver(part []byte) *Exchange {
 	request, items, answer, reader := c.request, c.items, c.buffer, c.answer.reader()
 	c.request, c.items, c.buffer, c.answer = nil, nil, nil, nil
@@ -98,7 +106,10 @@ func (c *Capture) handOver(part []byte) *Exchange {
 	d.held.Add(int64(-cap(request)))
 	buffer.Put(request)
 	buffer.Put(answer)
-	return nil
+	if items == nil {
+		return nil
+	}
+	return &Exchange{Items: items}
 }
 
 // digestAtOnce digests an exchange with little to read in the commit of its end, which saves a separate commit, another
@@ -107,7 +118,7 @@ func (c *Capture) handOver(part []byte) *Exchange {
 // the session of an exchange that ends before its opening is committed.
 func (c *Capture) digestAtOnce(w *write) {
 	x := w.captured
-	if x == nil || len(x.RawRequest)+unreadAnswer(x) > digestedAtOnce {
+	if x == nil || x.RawRequest == nil || len(x.RawRequest)+unreadAnswer(x) > digestedAtOnce {
 		return
 	}
 	select {

@@ -1,8 +1,12 @@
 package store
 
 import (
+	"slices"
 	"sync"
+	"unsafe"
 
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -16,14 +20,61 @@ type RequestItems struct {
 	// [Exchange.RawRequest] has only the other items and the bytes between them.
 	From int
 
-	known prefix    // the messages before From
-	chain []kv.Hash // of the items up to and including each
+	known prefix          // the messages before From
+	start int             // where in the request [Exchange.RawRequest] begins
+	count int             // of all items
+	last  []blob.ItemHash // of the last items
+	spans []codec.Span    // in the request, of the last of these: all that are in its last maxSource bytes
+}
+
+// itemsOf returns what is known about the items of a request, which has them at these spans, before their contents are.
+func itemsOf(spans []codec.Span, last []blob.ItemHash) *RequestItems {
+	first, size := len(spans), 0
+	for ; first > max(len(spans)-len(last), len(spans)-maxBlocks); first-- {
+		if size += spans[first-1].End - spans[first-1].Start; size > maxSource {
+			break
+		}
+	}
+	return &RequestItems{count: len(spans), last: last, spans: slices.Clone(spans[first:])}
+}
+
+// unread returns the same items for an exchange with the whole request.
+func (items *RequestItems) unread() *RequestItems {
+	if items == nil {
+		return nil
+	}
+	return &RequestItems{count: items.count, last: items.last, spans: items.spans}
+}
+
+// size returns how many bytes of memory the items take.
+func (items *RequestItems) size() int {
+	if items == nil {
+		return 0
+	}
+	return len(items.last)*int(unsafe.Sizeof(blob.ItemHash{})) + len(items.spans)*int(unsafe.Sizeof(codec.Span{}))
+}
+
+// hash returns the hashes of the item at an index; nil if they are not known.
+func (items *RequestItems) hash(index int) *blob.ItemHash {
+	if i := index - items.count + len(items.last); i >= 0 && i < len(items.last) {
+		return &items.last[i]
+	}
+	return nil
+}
+
+// blocks visits the hashes of the last blocks of the request, and their places in [Exchange.RawRequest].
+func (items *RequestItems) blocks(visit func(kv.Hash, codec.Span) bool) {
+	for i, at := range items.spans {
+		hash := items.hash(items.count - len(items.spans) + i).Block
+		if hash != (kv.Hash{}) && at.Start >= items.start && !visit(hash, codec.Span{Start: at.Start - items.start, End: at.End - items.start}) {
+			return
+		}
+	}
 }
 
 const (
 	prefixesFrom       = 8 << 10 // bytes of a request from which on its prefixes are remembered
 	prefixesPerRequest = 8       // of its last messages: clients continue after them, and change the last few once more
-	prefixesTried      = 64      // items that a request may have after a known prefix
 	prefixGeneration   = 4 << 10 // prefixes in a generation; one takes about 150 bytes
 )
 
@@ -66,13 +117,18 @@ func (m *prefixMemory) put(ref prefixRef, p prefix) {
 	m.young[ref] = p
 }
 
-// find returns the longest known prefix of items, and where it ends; 0 if none is known.
-func (m *prefixMemory) find(account kv.AccountNumber, surface string, chain []kv.Hash) (p prefix, from int) {
+// find returns the longest known prefix of items, and where it ends; 0 if none is known. Only the last
+// [blob.LastItems] may follow it.
+func (m *prefixMemory) find(account kv.AccountNumber, surface string, items *RequestItems) (p prefix, from int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for k := len(chain) - 1; k > 0 && k >= len(chain)-prefixesTried; k-- {
-		if p, ok := m.get(prefixRef{account, surface, chain[k]}); ok {
-			return p, k
+	for i := items.count - 1; i > 0; i-- {
+		hash := items.hash(i)
+		if hash == nil {
+			break
+		}
+		if p, ok := m.get(prefixRef{account, surface, hash.Chain}); ok {
+			return p, i
 		}
 	}
 	return prefix{}, 0
@@ -85,12 +141,13 @@ func (m *prefixMemory) remember(account kv.AccountNumber, x *Exchange, r *readin
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	chain := x.Items.chain
 	for i, n := len(r.Starts)-1, 0; i >= 0 && n < prefixesPerRequest; i-- {
 		at := r.Starts[i]
-		if p := (prefix{r.before + i, r.history[i]}); p.messages > 0 && at < len(chain) && (i == 0 || r.Starts[i-1] < at) {
-			m.put(prefixRef{account, x.Surface, chain[at]}, p)
-			n++
+		if p := (prefix{r.before + i, r.history[i]}); p.messages > 0 && (i == 0 || r.Starts[i-1] < at) {
+			if hash := x.Items.hash(at); hash != nil {
+				m.put(prefixRef{account, x.Surface, hash.Chain}, p)
+				n++
+			}
 		}
 	}
 }

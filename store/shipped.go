@@ -555,7 +555,7 @@ func (t placedTurns) whole(id kv.ExchangeID) (*turnRecord, error) {
 }
 
 // wholeTurns is for turns that hold all of their text.
-func wholeTurns([]byte, textSource) ([]byte, error) { return nil, errTurnText }
+func wholeTurns([]byte, *textBase) ([]byte, error) { return nil, errTurnText }
 
 func (t placedTurns) putTurn(id kv.ExchangeID, record []byte) {
 	t.turns[id] = record

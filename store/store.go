@@ -26,7 +26,7 @@ var ErrInUse = files.ErrInUse
 
 // formatVersion is the version of the layout that FORMAT.md describes. Older stores are readable; whatever is rewritten
 // gets this version's form.
-const formatVersion = 6
+const formatVersion = 7
 
 const (
 	defaultQueueBytes  = 64 << 20

@@ -132,11 +132,15 @@ const mostDigested = 32 << 20
 // digestExchange derives the turn of a committed exchange, from memory if it was captured there. Repeating it gives the
 // same turn. The result is useless if ctx has ended. size is how many bytes were read.
 func (s *core) digestExchange(ctx context.Context, p place, captured *Exchange) (_ change, size int64) {
+	var items *RequestItems
+	if captured != nil {
+		items = captured.Items.unread()
+	}
 	read, ok := s.readCaptured(p.account, captured)
 	if !ok {
-		read = s.readBack(ctx, p)
+		read = s.readBack(ctx, p, items)
 	}
-	whole := func() reading { return s.readBack(context.WithoutCancel(ctx), p) }
+	whole := func() reading { return s.readBack(context.WithoutCancel(ctx), p, items) }
 	return s.digestOf(p, read, whole), read.size
 }
 
@@ -213,6 +217,9 @@ func (s *core) readCaptured(account kv.AccountNumber, x *Exchange) (r reading, o
 		return reading{}, false
 	}
 	defer s.digester.release(x)
+	if x.RawRequest == nil {
+		return reading{}, false
+	}
 	var known prefix
 	if x.Items != nil {
 		known = x.Items.known
@@ -231,8 +238,9 @@ func (s *core) readCaptured(account kv.AccountNumber, x *Exchange) (r reading, o
 	return r, true
 }
 
-// readBack reads an exchange from the store: its whole request, and mostDigested bytes of its answer.
-func (s *core) readBack(ctx context.Context, p place) (r reading) {
+// readBack reads an exchange from the store: its whole request, and mostDigested bytes of its answer. Items are those of
+// the whole request; nil: they are unknown.
+func (s *core) readBack(ctx context.Context, p place, items *RequestItems) (r reading) {
 	var info *ExchangeInfo
 	var x *Exchange
 	err := s.view(func(tx *badger.Txn) (err error) {
@@ -251,9 +259,11 @@ func (s *core) readBack(ctx context.Context, p place) (r reading) {
 		s.log.Error("an exchange cannot be read to be digested", "exchange", p.id.String(), "error", err)
 		r.failure = errors.New("the exchange cannot be read")
 	default:
+		x.Items = items
 		r = s.runDigest(x, prefix{})
 		r.unread = max(info.ResponseSize-mostDigested, 0)
 		if r.failure == nil {
+			s.digester.prefixes.remember(p.account, x, &r)
 			r.text = textOver(x, &r)
 		}
 	}

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
@@ -58,6 +60,50 @@ func TestTheTextOfALargeExchangeIsComplete(t *testing.T) {
 		}
 	}
 	mustBeSound(t, c.s)
+}
+
+// An agent sends its whole history with every request. The turn refers to what is new in it, whether the request was in
+// memory or is read back.
+func TestATurnOfALargeRequestDoesNotRepeatWhatIsNewInIt(t *testing.T) {
+	var read atomic.Int64
+	c := &conversation{t, openStore(t, Options{Digest: digestUnread(&read)})}
+	mustAccount(t, c.s, "acme")
+	c.idle()
+	text := func(n int) string {
+		words := make([]byte, 0, 2<<10)
+		for i := range 64 {
+			sum := sha256.Sum256(fmt.Append(nil, n, i)) // else compression alone would make it small
+			words = fmt.Appendf(words, " said %x", sum[:12])
+		}
+		return string(words)
+	}
+	said := []string{numbered("instructions", 2*maxSource)}
+	session, want := "", ""
+	for i := range 4 {
+		if i == 2 {
+			c.s.digester.held.Add(handoverTotal / 2) // no room for a large request
+		}
+		before := read.Load()
+		id, joined := c.exchange(longOpening("k", said...), OutcomeComplete, text(2*i))
+		if messages := read.Load() - before; i == 3 && messages > 4 {
+			t.Errorf("of a request that goes on from one that was read back %d messages were read", messages)
+		}
+		if _, value := turnValue(t, c.s, id); i > 0 && len(value) > 300 {
+			t.Errorf("turn %d takes %d bytes: %q", i, len(value), value)
+		}
+		if session = joined; i > 0 {
+			want += fmt.Sprintf("\n%d after %d u:%s a:%s", i, i-1, said[len(said)-1], text(2*i))
+		}
+		said = append(said, text(2*i), text(2*i+1))
+	}
+	if got := c.timeline(session); !strings.HasSuffix(got, want) {
+		t.Errorf("the timeline says %s, want %s", got, want)
+	}
+	mustBeSound(t, c.s)
+	c.reopen(Options{Dir: c.s.opts.Dir, Digest: digestTest})
+	if again := c.timeline(session); !strings.HasSuffix(again, want) {
+		t.Errorf("after another start it says %s, want %s", again, want)
+	}
 }
 
 func numbered(word string, size int) string {

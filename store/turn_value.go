@@ -22,10 +22,10 @@ const (
 // [blob.Encode].
 const encodingText = 6
 
-// encodeTurn encodes a turn, whose messages are those of text from index from on; text may be nil. A turn that names
-// its continuation is encoded as in earlier formats.
+// encodeTurn encodes a turn, whose messages are those of its reading from index from on; text may be nil, or of later
+// messages only. A turn that names its continuation is encoded as in earlier formats.
 func encodeTurn(t *turnRecord, text *turnText, from int) []byte {
-	if text != nil && t.Continued == "" {
+	if text != nil && text.first <= from && t.Continued == "" {
 		return appendTurnText([]byte{encodingTurn, encodingText}, t, text, from)
 	}
 	fields := appendFields(buffer.Get(4<<10), t)

@@ -60,12 +60,21 @@ type run struct {
 
 // Plan is a split body: runs, and what is between them as runs of one.
 type Plan struct {
-	Held         int64     // bytes of memory held by the plan
-	Conversation []kv.Hash // of the body's conversation up to and including each item, if the body is cut along them
+	Held int64      // bytes of memory held by the plan
+	Last []ItemHash // of the last items of the body's conversation, at most [LastItems]; nil: the body is not cut along them
 
 	parts []planPart
 	bytes []byte // the items point into it; from the buffer pool
 }
+
+// ItemHash is the hashes of an item of a conversation.
+type ItemHash struct {
+	Chain kv.Hash // of the items up to and including this one
+	Block kv.Hash // of its bytes, if they are stored as a block; else zero
+}
+
+// LastItems is for how many items at the end of a conversation a plan has the hashes.
+const LastItems = 64
 
 type planPart struct {
 	run
@@ -109,7 +118,7 @@ func (m *Planner) Plan(account kv.AccountNumber, of *Body) *Plan {
 		p.addBetween(body[at:spans[i].Start])
 		items := m.chainedItems(body, spans[i:j], prints[i:j])
 		if beginsWith(spans[i:j], of.Conversation) {
-			p.Conversation = chainOf(items[:len(of.Conversation)])
+			p.Last = lastOf(items[:len(of.Conversation)])
 		}
 		p.parts = append(p.parts, planPart{run: m.knownRun(account, items)})
 		at = spans[j-1].End
@@ -179,12 +188,13 @@ func beginsWith(run, spans []codec.Span) bool {
 	return n > 0 && n <= len(run) && run[0] == spans[0] && run[n-1] == spans[n-1]
 }
 
-func chainOf(items []item) []kv.Hash {
-	chain := make([]kv.Hash, len(items))
+func lastOf(items []item) []ItemHash {
+	items = items[max(len(items)-LastItems, 0):]
+	last := make([]ItemHash, len(items))
 	for i := range items {
-		chain[i] = items[i].chain
+		last[i] = ItemHash{Chain: items[i].chain, Block: items[i].hash}
 	}
-	return chain
+	return last
 }
 
 // chainedItems makes the items of a run.

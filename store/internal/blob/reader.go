@@ -59,6 +59,19 @@ const (
 	inSkeleton              // any block, and nodes
 )
 
+// AppendBlocks appends the bytes of blocks, one behind the other.
+func (r *Reader) AppendBlocks(dst []byte, blocks []kv.Hash) (_ []byte, err error) {
+	for _, h := range blocks {
+		if dst, err = r.appendBlock(dst, h, inSkeleton); err != nil {
+			return nil, err
+		}
+		if len(dst) > r.Limit {
+			return nil, errTooLong
+		}
+	}
+	return dst, nil
+}
+
 func (r *Reader) appendPieces(dst, list []byte, at depth) (_ []byte, err error) {
 	for p := (pieces{rest: list}); p.next(); {
 		switch {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mnemeproxy/mneme/bench/provider"
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/server/config"
@@ -26,7 +27,11 @@ import (
 func TestAWorkerTellsWhatItTakesAndWhetherItIsReady(t *testing.T) {
 	broker := startBroker(t)
 	file := filepath.Join(t.TempDir(), "mneme.yaml")
-	text := "cluster: {nats: [\"" + broker.ClientURL() + "\"], node: 1}\ncentre: {postgres: \"" + postgrestest.Start(t, false).Database(t) + "\"}\n"
+	model, err := provider.Start(provider.Options{})
+	check(t, err)
+	t.Cleanup(func() { check(t, model.Close()) })
+	text := "cluster: {nats: [\"" + broker.ClientURL() + "\"], node: 1}\ncentre: {postgres: \"" + postgrestest.Start(t, false).Database(t) + "\"}\n" +
+		"providers: {openai: {base_url: \"" + model.URL() + "/v1\", api_key: key}}\nsearch: {summaries: {model: gpt-4.1, quiet: 10ms}}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -56,8 +61,12 @@ func TestAWorkerTellsWhatItTakesAndWhetherItIsReady(t *testing.T) {
 	worker.eventually("it is ready", func() bool { status, _ := worker.get("/readyz"); return status == http.StatusOK })
 	centre.Close()
 
-	for _, account := range []string{"acme", "acme", "elsewhere"} {
-		r, err := edge.Begin(t.Context(), &store.Opening{Account: account, Surface: codec.Chat, Format: codec.Chat, Body: []byte(`{"messages":[{"role":"user","content":"hello"}]}`)})
+	for _, x := range []struct{ account, said string }{
+		{"acme", strings.Repeat("worth a summary ", 50)}, {"acme", "hello"}, {"elsewhere", "hello"},
+	} {
+		r, err := edge.Begin(t.Context(), &store.Opening{
+			Account: x.account, Surface: codec.Chat, Format: codec.Chat, Body: []byte(`{"model":"m","messages":[{"role":"user","content":"` + x.said + `"}]}`),
+		})
 		if err == nil {
 			err = r.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200})
 		}
@@ -80,6 +89,7 @@ func TestAWorkerTellsWhatItTakesAndWhetherItIsReady(t *testing.T) {
 			"mneme_cluster_connected 1", "mneme_cluster_arrived_total 3", "mneme_cluster_taken_frames_total 1", "mneme_cluster_take_seconds_count 1",
 			`mneme_cluster_refused_total{reason="account"} 1`, "mneme_cluster_aside_exchanges 1",
 			"mneme_cluster_stream_waiting_messages 0", "mneme_cluster_undigested_exchanges 0",
+			`mneme_summary_calls_total{result="answered"} 1`, "mneme_cluster_unsummarized_sessions 0",
 		} {
 			if !strings.Contains(said, "\n"+line+"\n") {
 				worker.missing = line

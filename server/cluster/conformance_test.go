@@ -50,6 +50,18 @@ func TestTheCentreFindsWhatItsEdgesRecord(t *testing.T) {
 	}
 }
 
+func TestTheCentreKeepsSummariesOfWhatItsEdgesRecord(t *testing.T) {
+	for name, prepare := range centres {
+		t.Run(name, func(t *testing.T) {
+			open := prepare(t)
+			storetest.RunSummaries(t, func(t *testing.T) (storetest.Memory, storetest.Summaries) {
+				c := open(t)
+				return clustertest.Over(t, c), c.Summaries
+			})
+		})
+	}
+}
+
 // Turns of conversations go to edges in turn, which are killed every few turns, some while a turn is under way.
 func TestWhatKilledEdgesHaveAcknowledgedIsAtTheCentre(t *testing.T) {
 	const conversations, turns = 3, 8

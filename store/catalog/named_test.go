@@ -32,8 +32,7 @@ func byTag(tag string) *search.Request {
 }
 
 // The turns of a search without words are the newest ones. A session with a tag may be older than all of them.
-func TestASessionIsFoundByItsTagBehindAnyNumberOfNewerTurns(t *testing.T) {
-	s := openSummarized(t, false)
+func foundByTag(t *testing.T, s *summarized) {
 	_, tagged := s.say("a", "question")
 	s.describe(tagged, "", "q3")
 	newer, _ := s.say("b", "another question")
@@ -46,8 +45,7 @@ func TestASessionIsFoundByItsTagBehindAnyNumberOfNewerTurns(t *testing.T) {
 }
 
 // The words by which a session is found go with it, and with what they were in.
-func TestASessionIsNotFoundByWhatIsGone(t *testing.T) {
-	s := openSummarized(t, true)
+func notFoundByWhatIsGone(t *testing.T, s *summarized) {
 	first, session := s.say("a", "question")
 	second, other := s.say("b", "another question")
 	check(t, catalog.SummariesOf(s.centre).ConfirmSummarized(t.Context(), s.waiting(s.centre)[0]))
@@ -73,8 +71,7 @@ func TestASessionIsNotFoundByWhatIsGone(t *testing.T) {
 
 // Titles from before their words were stored lead to their sessions once the centre has started, and so do those of a
 // database whose words are made again.
-func TestSessionsAreFoundByTitlesFromBefore(t *testing.T) {
-	s := openSummarized(t, false)
+func foundByTitlesFromBefore(t *testing.T, s *summarized) {
 	_, session := s.say("a", "question")
 	s.describe(session, "The lantern", "q3")
 	s.centre.Close()

@@ -25,22 +25,48 @@ type summarized struct {
 	shipped uint64
 }
 
-// openSummarized opens the centre. With wanted false its sessions are not to be summarized.
-func openSummarized(t *testing.T, wanted bool) *summarized {
+// TestWhatIsWrittenAboutSessions holds a centre to what it promises of the words that models and people write about sessions, beside
+// what package storetest demands.
+func TestWhatIsWrittenAboutSessions(t *testing.T) {
+	server := postgrestest.Start(t, false)
+	for name, promise := range map[string]func(*testing.T, *summarized){
+		"the claim of a process that died is taken over":                 claimIsTakenOver,
+		"a summary is erased with any exchange of its session":           summaryIsErased,
+		"a summary is erased by any program that erases its exchanges":   erasedByAnyProgram,
+		"what is digested again is not summarized again":                 digestedAgain,
+		"sessions are not marked unless the centre summarizes":           unmarked,
+		"a deleted account leaves no summaries":                          deletedAccountLeavesNoSummaries,
+		"an export has the summary of a session that is exported whole":  exportsSummary,
+		"a session is found by its tag behind any number of newer turns": foundByTag,
+		"a session is not found by what is gone":                         notFoundByWhatIsGone,
+		"sessions are found by titles from before":                       foundByTitlesFromBefore,
+	} {
+		t.Run(name, func(t *testing.T) { promise(t, openSummarized(t, server)) })
+	}
+}
+
+func openSummarized(t *testing.T, server *postgrestest.Server) *summarized {
 	t.Helper()
-	s := &summarized{t: t, edge: openEngine(t, 0), url: postgrestest.Start(t, false).Database(t)}
-	id, err := s.edge.Arrivals().ID(t.Context())
-	check(t, err)
-	s.centre, err = catalog.Open(t.Context(), catalog.Options{
-		URL: s.url, Centre: id, Accounts: s.edge.Accounts(), Retention: s.edge.Archive().RetentionOf, Digest: digest.Exchange, Summaries: wanted,
-	})
-	check(t, err)
-	t.Cleanup(s.centre.Close)
+	s := &summarized{t: t, edge: openEngine(t, 0), url: server.Database(t)}
+	s.open(true)
+	var err error
 	s.db, err = pgx.Connect(t.Context(), s.url)
 	check(t, err)
 	t.Cleanup(func() { _ = s.db.Close(context.Background()) })
 	check(t, s.edge.Shipping().Begin(t.Context()))
 	return s
+}
+
+// open opens the centre, which summarizes sessions or does not.
+func (s *summarized) open(summaries bool) {
+	s.t.Helper()
+	id, err := s.edge.Arrivals().ID(s.t.Context())
+	check(s.t, err)
+	s.centre, err = catalog.Open(s.t.Context(), catalog.Options{
+		URL: s.url, Centre: id, Accounts: s.edge.Accounts(), Retention: s.edge.Archive().RetentionOf, Digest: digest.Exchange, Summaries: summaries,
+	})
+	check(s.t, err)
+	s.t.Cleanup(s.centre.Close)
 }
 
 // say puts a turn of a conversation at the centre, and returns its exchange and its session.
@@ -122,8 +148,7 @@ func isConflict(err error) bool { return codec.AsError(err, "").Kind == codec.Ki
 
 // One process claims a session and dies. Another one takes over once the claim has expired, and what the first one would
 // still store, if it was only slow, is not stored.
-func TestTheClaimOfAProcessThatDiedIsTakenOver(t *testing.T) {
-	s := openSummarized(t, true)
+func claimIsTakenOver(t *testing.T, s *summarized) {
 	exchange, session := s.say("a", "question")
 	other, sessionOfOther := s.say("b", "another question")
 	worker := openWorker(t, s.url)
@@ -164,27 +189,8 @@ func TestTheClaimOfAProcessThatDiedIsTakenOver(t *testing.T) {
 	}
 }
 
-func TestASessionThatGrowsWhileItIsSummarizedStaysMarked(t *testing.T) {
-	s := openSummarized(t, true)
-	exchange, session := s.say("a", "question")
-	found := s.waiting(s.centre)
-	if len(found) != 1 || !s.claim(s.centre, found[0]) {
-		t.Fatalf("%+v wait", found)
-	}
-	s.say("a", "one more")
-	check(t, s.keep(s.centre, session, "of the first turn", exchange))
-	check(t, catalog.SummariesOf(s.centre).ConfirmSummarized(t.Context(), found[0]))
-	if again := s.waiting(s.centre); len(again) != 1 || !again[0].Grew.After(found[0].Grew) {
-		t.Errorf("%+v wait, want the session with a later time than %v", again, found[0].Grew)
-	}
-	if again, err := catalog.SummariesOf(s.centre).UnsummarizedSessions(t.Context(), found[0].Grew, func(store.AccountNumber) bool { return false }); err != nil || len(again) > 0 {
-		t.Errorf("a session that has just grown is summarized at once: %+v (%v)", again, err)
-	}
-}
-
 // What an exchange said may be in the summary of its session.
-func TestASummaryIsErasedWithAnyExchangeOfItsSession(t *testing.T) {
-	s := openSummarized(t, true)
+func summaryIsErased(t *testing.T, s *summarized) {
 	first, session := s.say("a", "question")
 	second, _ := s.say("a", "one more")
 	s.summarize(session, "of both", first, second)
@@ -213,8 +219,7 @@ func TestASummaryIsErasedWithAnyExchangeOfItsSession(t *testing.T) {
 }
 
 // An earlier version of the program, which knows no summaries, erases beside this one in a rolling upgrade.
-func TestASummaryIsErasedByAnyProgramThatErasesItsExchanges(t *testing.T) {
-	s := openSummarized(t, true)
+func erasedByAnyProgram(t *testing.T, s *summarized) {
 	exchange, session := s.say("a", "question")
 	s.summarize(session, "of it", exchange)
 	_, err := s.db.Exec(t.Context(), "delete from mneme.exchanges")
@@ -224,34 +229,7 @@ func TestASummaryIsErasedByAnyProgramThatErasesItsExchanges(t *testing.T) {
 	}
 }
 
-func TestAMoveOfExchangesDropsTheSummaryOfTheirSession(t *testing.T) {
-	s := openSummarized(t, true)
-	first, session := s.say("a", "question")
-	second, _ := s.say("a", "one more")
-	s.summarize(session, "of both", first, second)
-	split, err := s.centre.SplitSession(t.Context(), "acme", session, second)
-	check(t, err)
-	check(t, s.centre.Wait(t.Context(), "acme"))
-	if s.text(session) != "" || s.text(split.ID) != "" {
-		t.Errorf("after a split the summaries are %q and %q", s.text(session), s.text(split.ID))
-	}
-	if _, marks := s.rows(); marks != 2 {
-		t.Errorf("%d sessions wait, want both parts", marks)
-	}
-	_, err = s.db.Exec(t.Context(), "delete from mneme.unsummarized where session <> $1", split.ID)
-	check(t, err)
-	s.summarize(split.ID, "of the second", second)
-	if _, err := s.centre.MergeSession(t.Context(), "acme", split.ID, session); err != nil {
-		t.Fatal(err)
-	}
-	check(t, s.centre.Wait(t.Context(), "acme"))
-	if s.text(split.ID) != "" || s.text(session) != "" {
-		t.Errorf("after a merge the summaries are %q and %q", s.text(split.ID), s.text(session))
-	}
-}
-
-func TestWhatIsDigestedAgainIsNotSummarizedAgain(t *testing.T) {
-	s := openSummarized(t, true)
+func digestedAgain(t *testing.T, s *summarized) {
 	exchange, session := s.say("a", "question")
 	s.summarize(session, "of it", exchange)
 	check(t, s.centre.Rebuild(t.Context()))
@@ -265,16 +243,16 @@ func TestWhatIsDigestedAgainIsNotSummarizedAgain(t *testing.T) {
 	}
 }
 
-func TestSessionsAreNotMarkedUnlessTheCentreSummarizes(t *testing.T) {
-	s := openSummarized(t, false)
+func unmarked(t *testing.T, s *summarized) {
+	s.centre.Close()
+	s.open(false)
 	s.say("a", "question")
 	if _, marks := s.rows(); marks != 0 {
 		t.Errorf("%d sessions wait", marks)
 	}
 }
 
-func TestADeletedAccountLeavesNoSummaries(t *testing.T) {
-	s := openSummarized(t, true)
+func deletedAccountLeavesNoSummaries(t *testing.T, s *summarized) {
 	exchange, session := s.say("a", "question")
 	s.summarize(session, "of it", exchange)
 	s.say("a", "one more")
@@ -292,8 +270,7 @@ func TestADeletedAccountLeavesNoSummaries(t *testing.T) {
 	}
 }
 
-func TestAnExportHasTheSummaryOfASessionThatIsExportedWhole(t *testing.T) {
-	s := openSummarized(t, true)
+func exportsSummary(t *testing.T, s *summarized) {
 	first, session := s.say("a", "question")
 	second, _ := s.say("a", "one more")
 	s.summarize(session, "of both", first, second)

@@ -19,7 +19,7 @@ func open(t *testing.T, index *search.Options) *engine.Engine {
 	if index != nil {
 		index.Dir = filepath.Join(dir, "index")
 	}
-	m, err := engine.Open(store.Options{Dir: dir, MinFreeDisk: -1, Digest: digest.Exchange}, index)
+	m, err := engine.Open(store.Options{Dir: dir, MinFreeDisk: -1, Digest: digest.Exchange, Summaries: true}, index)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,6 +52,23 @@ func TestTheEngineFinds(t *testing.T) {
 	storetest.RunRanking(t, func(t *testing.T) (storetest.Memory, storetest.Searcher) {
 		m := open(t, &search.Options{})
 		return asMemory(m), m.Index()
+	})
+}
+
+// summaries are those of an engine, which are read from its archive.
+type summaries struct {
+	engine.Summaries
+	archive engine.Archive
+}
+
+func (s summaries) SessionSummary(account, session string) (*store.SessionSummary, error) {
+	return s.archive.SessionSummary(account, session)
+}
+
+func TestTheEngineKeepsSummaries(t *testing.T) {
+	storetest.RunSummaries(t, func(t *testing.T) (storetest.Memory, storetest.Summaries) {
+		m := open(t, nil)
+		return asMemory(m), summaries{m.Summaries(), m.Archive()}
 	})
 }
 

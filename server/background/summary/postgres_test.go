@@ -166,3 +166,25 @@ func TestProcessesOnOneDatabaseShareTheTokensOfTheDay(t *testing.T) {
 		t.Errorf("the model was asked %d times, want once for each account", n)
 	}
 }
+
+// Each process would else find out for itself that the model fails.
+func TestProcessesOnOneDatabaseDoNotAskAModelForAnAccountThatHasJustFailed(t *testing.T) {
+	s := newShared(t, "error overloaded")
+	s.say("acme", "one", long("why does pkg/lock/one.go fail"), "It times out.")
+	s.ok(s.centre.Wait(t.Context(), "acme"))
+	first := s.write(s.centre, 1_000_000)
+	s.until("the model fails", func() bool { return first.Usage().Failures > 0 })
+	first.Close()
+	waiting := func() int {
+		found, err := catalog.SummariesOf(s.worker).UnsummarizedSessions(t.Context(), time.Now().Add(time.Hour), func(store.AccountNumber) bool { return false })
+		s.ok(err)
+		return len(found)
+	}
+	if n := waiting(); n != 0 {
+		t.Errorf("another process finds %d sessions to summarise", n)
+	}
+	s.ok(catalog.SummariesOf(s.centre).Release(t.Context()))
+	if n := waiting(); n != 1 {
+		t.Errorf("once the first one has ended, another process finds %d sessions to summarise", n)
+	}
+}

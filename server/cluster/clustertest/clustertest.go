@@ -52,6 +52,8 @@ type Centre struct {
 	Recall   recall.Engine
 	Notes    Recollections
 
+	Summaries storetest.Summaries
+
 	// Recorder records at the centre beside its archive, Own is the log of it, and Carrier erases there; nil: the
 	// centre records into its archive.
 	Recorder Recorder
@@ -143,8 +145,18 @@ func Embedded(t *testing.T) Centre {
 	}
 	return Centre{
 		Arrivals: e.Arrivals(), Archive: embedded{e.Archive(), e.Index()}, Roster: e.Roster(), Erasures: e.Erased(),
-		Recall: recall.Over(e), Notes: e.Notes(),
+		Recall: recall.Over(e), Notes: e.Notes(), Summaries: summaries{e.Summaries(), e.Archive()},
 	}
+}
+
+// summaries are those of the embedded store, which are read from its archive.
+type summaries struct {
+	engine.Summaries
+	archive engine.Archive
+}
+
+func (s summaries) SessionSummary(account, session string) (*store.SessionSummary, error) {
+	return s.archive.SessionSummary(account, session)
 }
 
 // embedded combines the reads and searches of the embedded store.
@@ -292,7 +304,7 @@ func openEngine(t *testing.T, node uint16) *engine.Engine {
 	if node == 0 { // the centre's
 		index = &search.Options{Dir: filepath.Join(dir, "index")}
 	}
-	e, err := engine.Open(store.Options{Dir: dir, Node: node, MinFreeDisk: -1, MasterKey: bytes.Repeat([]byte{1}, 32), Digest: digest.Exchange}, index)
+	e, err := engine.Open(store.Options{Dir: dir, Node: node, MinFreeDisk: -1, MasterKey: bytes.Repeat([]byte{1}, 32), Digest: digest.Exchange, Summaries: true}, index)
 	check(t, err)
 	t.Cleanup(func() {
 		if err := e.Close(); err != nil {

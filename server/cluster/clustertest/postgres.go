@@ -30,14 +30,14 @@ func Postgres(t *testing.T, server *postgrestest.Server, bucket string) Centre {
 	c, err := catalog.Open(t.Context(), catalog.Options{
 		URL: server.Database(t), Packs: packs, Centre: id, Accounts: e.Accounts(), Retention: e.Archive().RetentionOf,
 		Redactor: func(account string) *redact.Redactor { return e.Credentials().Redactor(account) },
-		Digest:   digest.Exchange, Log: logOf(t),
+		Digest:   digest.Exchange, Summaries: true, Log: logOf(t),
 	})
 	check(t, err)
 	t.Cleanup(c.Close)
 	return Centre{
 		Arrivals: c, Archive: inPostgres{catalog.Beside{Catalog: c, Own: e.Archive()}, c.Events}, Roster: e.Roster(), Erasures: c.Erased(),
 		Recall: recalled{c, catalog.RecalledOf(c), e.Notes()}, Notes: catalog.RecalledOf(c),
-		Recorder: e, Own: e.Shipping(), Carrier: e.Erased(),
+		Summaries: catalog.SummariesOf(c), Recorder: e, Own: e.Shipping(), Carrier: e.Erased(),
 	}
 }
 

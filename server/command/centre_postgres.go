@@ -19,6 +19,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/redact"
+	"github.com/mnemeproxy/mneme/store/search"
 )
 
 // rememberedBodies is how many bytes of bodies in a bucket are cached: the digest reads recent ones from there.
@@ -115,6 +116,10 @@ func (c inPostgres) keep(own *server.Engine, managed *admin.Engine) {
 	own.Accounts = postgresLedger{own.Accounts, c.catalog}
 	managed.Accounts = postgresAccounts{managed.Accounts, c.catalog, c.own}
 	managed.Upkeep = postgresUpkeep{managed.Upkeep, c.catalog}
+}
+
+func (c inPostgres) embed(ctx context.Context, e search.Embedder) error {
+	return catalog.VectorsOf(c.catalog).Start(ctx, e)
 }
 
 // summarized returns the sessions in Postgres: those that the centre recorded itself are there too.
@@ -247,6 +252,6 @@ func (u postgresUpkeep) RebuildWords(ctx context.Context) error {
 	return nil
 }
 
-func (u postgresUpkeep) RebuildVectors(context.Context) error {
-	return notInPostgres("there are no vectors")
+func (u postgresUpkeep) RebuildVectors(ctx context.Context) error {
+	return catalog.VectorsOf(u.catalog).Rebuild(ctx)
 }

@@ -78,16 +78,26 @@ func (c *CentreServe) work(ctx context.Context, s *Env) (err error) {
 		return nil
 	case <-following.Whole():
 	}
-	kept, err := openShared(ctx, &cfg, roster, log)
-	if err != nil {
-		return err
-	}
-	defer kept.Close()
 	routes, err := router.New(cfg.Router())
 	if err != nil {
 		return err
 	}
 	defer routes.Close()
+	embedder, byProvider, err := newEmbedder(&cfg, routes, roster)
+	if err != nil {
+		return err
+	}
+	if byProvider != nil {
+		observed.WatchEmbedder(byProvider.Usage)
+	}
+	kept, err := openShared(ctx, &cfg, roster, log)
+	if err != nil {
+		return err
+	}
+	defer kept.Close()
+	if err := catalog.VectorsOf(kept).Start(ctx, embedder); err != nil {
+		return err
+	}
 	summaries, err := startSummaries(&cfg, catalog.SummariesOf(kept), roster, routes, observed, log)
 	if err != nil {
 		return err

@@ -21,6 +21,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/search"
 	frames "github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -111,9 +112,10 @@ func (c *CentreWriteOff) Run(ctx context.Context, s *Env) error {
 // member is a server's role in a cluster.
 type member interface {
 	Cluster() admin.Cluster
-	keep(own *server.Engine, managed *admin.Engine) // replaces the node's own memory by the one that has more
-	widen(own *server.Engine)                       // adds what other nodes have
-	summarized(own *engine.Engine) summary.Sessions // of which models write summaries
+	keep(own *server.Engine, managed *admin.Engine)     // replaces the node's own memory by the one that has more
+	widen(own *server.Engine)                           // adds what other nodes have
+	embed(ctx context.Context, e search.Embedder) error // has a memory besides the node's own searched by vectors; nil: by words only
+	summarized(own *engine.Engine) summary.Sessions     // of which models write summaries
 	WriteOff(ctx context.Context, node uint16) error
 	leases() *quota.Leases // of limits shared with other nodes; nil if there are none
 	Close()
@@ -132,6 +134,8 @@ func (alone) Close() {}
 func (alone) keep(*server.Engine, *admin.Engine) {}
 
 func (alone) widen(*server.Engine) {}
+
+func (alone) embed(context.Context, search.Embedder) error { return nil }
 
 func (alone) summarized(own *engine.Engine) summary.Sessions { return own.Summaries() }
 
@@ -189,6 +193,8 @@ func edgeOptions(cfg *config.Config, log *slog.Logger) (o cluster.Options, err e
 func (edge) WriteOff(context.Context, uint16) error { return errNoCentre }
 
 func (edge) keep(*server.Engine, *admin.Engine) {}
+
+func (edge) embed(context.Context, search.Embedder) error { return nil }
 
 func (edge) summarized(own *engine.Engine) summary.Sessions { return own.Summaries() }
 
@@ -267,6 +273,8 @@ func (c centre) keep(own *server.Engine, managed *admin.Engine) {
 }
 
 func (centre) widen(*server.Engine) {}
+
+func (centre) embed(context.Context, search.Embedder) error { return nil }
 
 func (centre) summarized(own *engine.Engine) summary.Sessions { return own.Summaries() }
 

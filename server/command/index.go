@@ -20,36 +20,38 @@ import (
 // indexDir returns the directory of the search index, in the data directory. It can be removed at any time.
 func indexDir(cfg *config.Config) string { return filepath.Join(cfg.Data, "index") }
 
-// startIndex starts the index of a memory with the configured embedder; byProvider is nil if no provider embeds. With
-// changeOver the embedder may differ from the one that made the stored vectors.
-func startIndex(ctx context.Context, m *engine.Engine, cfg *config.Config, routes *router.Router, changeOver bool, log *slog.Logger) (byProvider *embedding.Embedder, err error) {
-	opts := search.Options{Dir: indexDir(cfg), Log: log}
+// newEmbedder returns the configured embedder, which uses the credentials of a store; nil if there is none. byProvider is
+// the same one if a provider embeds.
+func newEmbedder(cfg *config.Config, routes *router.Router, m *engine.Engine) (e search.Embedder, byProvider *embedding.Embedder, err error) {
 	settings, ok := cfg.Embedding()
-	switch {
-	case cfg.Centre.Postgres != "": // searches there use no vectors
-		if ok && log != nil {
-			log.Warn("search.embedder is not used: memory in Postgres (centre.postgres) is searched by words", "model", settings.Model)
-		}
-	case !ok:
-		opts.Embedder, err = cfg.Search.Embedder.Local()
-	default:
-		if byProvider, err = embedding.New(settings, routes, m.Credentials().Get); err == nil {
-			opts.Embedder = byProvider
-		}
+	if !ok {
+		e, err = cfg.Search.Embedder.Local()
+		return e, nil, err
 	}
-	if err != nil {
-		return nil, err
+	if byProvider, err = embedding.New(settings, routes, m.Credentials().Get); err != nil {
+		return nil, nil, err
+	}
+	return byProvider, byProvider, nil
+}
+
+// startIndex starts the index of a memory with an embedder, nil for none. With changeOver it may differ from the one that
+// made the stored vectors.
+func startIndex(ctx context.Context, m *engine.Engine, cfg *config.Config, routes *router.Router, embedder search.Embedder, changeOver bool, log *slog.Logger) error {
+	if cfg.Centre.Postgres != "" {
+		embedder = nil // the vectors are in Postgres
 	}
 	if !changeOver {
-		if err := agree(ctx, m, opts.Embedder); err != nil {
-			return nil, err
+		if err := agree(ctx, m, embedder); err != nil {
+			return err
 		}
 	}
+	settings, _ := cfg.Embedding()
+	opts := search.Options{Dir: indexDir(cfg), Embedder: embedder, Log: log}
 	opts.Former = func(identity string) search.Embedder {
 		return embedding.Former(identity, settings, routes, m.Credentials().Get)
 	}
 	m.Follow(opts)
-	return byProvider, nil
+	return nil
 }
 
 // agree refuses an embedder that does not match the stored vectors: changing over means embedding every turn again,
@@ -92,7 +94,11 @@ func (f StoreFlags) manageIndex(ctx context.Context, changeOver bool, do func(*a
 		if err != nil {
 			return nil, err
 		}
-		if _, err := startIndex(ctx, m, &cfg, routes, changeOver, nil); err != nil {
+		embedder, _, err := newEmbedder(&cfg, routes, m)
+		if err == nil {
+			err = startIndex(ctx, m, &cfg, routes, embedder, changeOver, nil)
+		}
+		if err != nil {
 			return nil, errors.Join(err, m.Close())
 		}
 		return m, nil

@@ -116,7 +116,12 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 		return err
 	}
 	defer routes.Close()
-	if routing.embedder, err = startIndex(ctx, memory, &cfg, routes, false, log); err != nil {
+	embedder, byProvider, err := newEmbedder(&cfg, routes, memory)
+	if err != nil {
+		return err
+	}
+	routing.embedder = byProvider
+	if err := startIndex(ctx, memory, &cfg, routes, embedder, false, log); err != nil {
 		return err
 	}
 	if routing.embedder != nil {
@@ -137,6 +142,9 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 		return err
 	}
 	defer member.Close()
+	if err := member.embed(ctx, embedder); err != nil {
+		return err
+	}
 	if routing.summaries, err = startSummaries(&cfg, member.summarized(memory), memory, routes, observed.Process, log); err != nil {
 		return err
 	}

@@ -140,8 +140,8 @@ type Levels struct {
 func (t *Telemetry) Watch(l Levels) { t.registry.MustRegister(&levels{l}) }
 
 // WatchEmbedder adds the use of the index's embedder to the metrics.
-func (t *Telemetry) WatchEmbedder(usage func() embedding.Usage) {
-	t.registry.MustRegister(modelCalls{embedCalls, embedTokens, func() (answered, failed, tokens int64) {
+func (p *Process) WatchEmbedder(usage func() embedding.Usage) {
+	p.registry.MustRegister(modelCalls{embedCalls, embedTokens, func() (answered, failed, tokens int64) {
 		u := usage()
 		return u.Calls, u.Failures, u.Tokens
 	}})

@@ -60,6 +60,7 @@ type Catalog struct {
 	erasing chan struct{} // the same for erasures
 	tidying chan struct{} // the same for deletions in the bucket
 	giver   giver
+	likes   likes
 	life    context.Context // ends with Close
 	stop    context.CancelFunc
 	closing sync.Mutex // held while life ends, or while work begins that Close waits for
@@ -102,7 +103,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 		return nil, fmt.Errorf("centre.postgres: %w", err)
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
-	c := &Catalog{Options: o, pool: pool, centre: o.Centre, process: rand.Text(), arrived: make(chan struct{}, 1), erasing: make(chan struct{}, 1), tidying: make(chan struct{}, 1), life: life, stop: stop}
+	c := &Catalog{Options: o, pool: pool, centre: o.Centre, process: rand.Text(), arrived: make(chan struct{}, 1), erasing: make(chan struct{}, 1), tidying: make(chan struct{}, 1), likes: likes{digested: make(chan struct{}, 1)}, life: life, stop: stop}
 	c.Events = &Events{catalog: c}
 	followed := new(roster)
 	if c.Accounts == nil {

@@ -53,6 +53,9 @@ func (c *Catalog) digestSome(ctx context.Context) (more bool, err error) {
 			done, err = d.run(ctx)
 			return err
 		})
+		if done && err == nil {
+			wake(c.likes.digested)
+		}
 		if err != nil || !found || done {
 			return found, err
 		}

@@ -209,13 +209,50 @@ create table named (
 );
 create index on named using gin (terms) with (fastupdate = off);
 `,
+	// 7: vectors of turns, and the turns that are to be embedded: those whose terms have changed since. signs are the signs of the
+	// vector's values, none if the turn has no vector. The index on them is read instead of the table.
+	`
+create table vectors (
+	account bigint not null,
+	exchange text collate "C" not null,
+	signs varbit not null,
+	value bytea not null,
+	primary key (account, exchange),
+	foreign key (account, exchange) references exchanges (account, id) on delete cascade
+) partition by hash (account);
+do $$ begin
+	for part in 0..15 loop
+		execute format('create table vectors_%s partition of vectors for values with (modulus 16, remainder %s)', part, part);
+	end loop;
+end $$;
+create index on vectors (account) include (exchange, signs);
+create sequence embeddings;
+create table unembedded (
+	account bigint not null,
+	exchange text collate "C" not null,
+	changed bigint not null default nextval('embeddings'),
+	claimed timestamptz,
+	primary key (account, exchange),
+	foreign key (account, exchange) references exchanges (account, id) on delete cascade
+);
+create index on unembedded (changed);
+create function embed_again() returns trigger language plpgsql set search_path from current as $$ begin
+	if exists (select from meta where name = 'embedding') then
+		insert into unembedded values (new.account, new.exchange)
+		on conflict (account, exchange) do update set changed = excluded.changed, claimed = null;
+	end if;
+	return null;
+end $$;
+create trigger digested after insert on turns for each row when (new.terms is not null) execute function embed_again();
+create trigger changed after update of terms on turns for each row when (new.terms is distinct from old.terms) execute function embed_again();
+`,
 }
 
 // partitioned are the tables with partitions.
 var partitioned = []string{"exchanges", "objects", "sessions", "links", "turns", "histories", "rollups", "tombs"}
 
 // perAccount are the tables with rows of accounts.
-var perAccount = append([]string{"erasures", "recollections", "quoted", "summaries", "unsummarized", "summarizing", "named"}, partitioned...)
+var perAccount = append([]string{"erasures", "recollections", "quoted", "summaries", "unsummarized", "summarizing", "named", "unembedded", "vectors"}, partitioned...)
 
 // schemaName is the schema of the tables.
 const schemaName = "mneme"

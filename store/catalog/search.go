@@ -41,6 +41,9 @@ func (c *Catalog) Search(ctx context.Context, account string, r *search.Request)
 		apart, err = find.run(ctx)
 		ids = append(ids, apart...)
 	}
+	if err == nil {
+		ids, err = c.likes.compare(ctx, account, &find, ids)
+	}
 	if err != nil {
 		return nil, unreadable(err)
 	}
@@ -90,6 +93,9 @@ func (c *Catalog) Status(ctx context.Context, account string) (*search.Status, e
 		return nil, unreadable(err)
 	}
 	err = c.pool.QueryRow(ctx, "select count(*) from turns where account = $1 and terms is not null", number).Scan(&s.Documents)
+	if err == nil {
+		s.Vectors, err = VectorsOf(c).status(ctx, number)
+	}
 	return s, unreadable(err)
 }
 
@@ -98,5 +104,6 @@ func (c *Catalog) Lag() (words, vectors uint64) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	waiting, _ := Undigested(ctx, c)
-	return uint64(waiting), 0
+	unembedded, _ := VectorsOf(c).Waiting(ctx)
+	return uint64(waiting), uint64(unembedded)
 }

@@ -62,6 +62,7 @@ var takesBack = []string{
 	"drop table mneme.recollections, mneme.quoted",
 	"drop table mneme.summaries, mneme.unsummarized, mneme.summarizing; drop function mneme.drop_summary cascade; alter table mneme.exchanges drop again",
 	"drop table mneme.named; alter table mneme.summaries drop terms; delete from mneme.meta where name = 'named'",
+	"drop table mneme.vectors, mneme.unembedded; drop sequence mneme.embeddings; drop function mneme.embed_again cascade",
 }
 
 // makeOlder makes the tables those of an earlier version.

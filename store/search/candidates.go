@@ -58,6 +58,7 @@ type Wanted struct {
 
 	request *Request
 	query   *lexical.Query
+	vectors vectorSource // see [Wanted.Compare]; nil: there are none
 }
 
 // Want returns what an engine is to find for a request.
@@ -205,7 +206,7 @@ func (w *Wanted) Rank(ctx context.Context, candidates []store.TimelineEntry, ses
 	}
 	defer func() { _ = searcher.Close() }()
 	found := candidateTurns{entries: entries, tagged: session}
-	s := &searching{turns: found, request: w.request, query: w.query, searcher: searcher}
+	s := &searching{vectors: w.vectors, turns: found, request: w.request, query: w.query, searcher: searcher}
 	return s.run(ctx)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -29,9 +30,9 @@ func newVectorHeader(text string) []byte {
 
 // pending is a text that is being embedded.
 type pending struct {
-	turn   *store.Change
-	text   string
-	stored []byte // header, and then the vector
+	exchange string
+	text     string
+	stored   []byte // header, and then the vector; nil: the turn gets none
 }
 
 // takeUp embeds turns in the growing generation. later are those that it cannot embed now: of accounts in back-off, and
@@ -95,11 +96,11 @@ func (v *vectors) changedTexts(ctx context.Context, turns []*store.Change) (name
 			continue
 		}
 		if t.account == "" { // erased together with its vector, or no longer worth one
-			changed = append(changed, &pending{turn: c})
+			changed = append(changed, &pending{exchange: c.Exchange})
 			continue
 		}
 		name = t.account
-		p := &pending{turn: c, text: t.text, stored: newVectorHeader(t.text)}
+		p := &pending{exchange: c.Exchange, text: t.text, stored: newVectorHeader(t.text)}
 		if isNew := c.Fresh && growing.Complete && c.Seq > v.filled; !isNew { // otherwise it cannot have a vector
 			former, err := v.store.Vectors().At(c.Account, growing.Number, c.Exchange)
 			if err != nil {
@@ -137,8 +138,19 @@ func (v *vectors) textOf(c *store.Change) (turnText, error) {
 	return textOf(&entry, newDocument(&entry)), nil
 }
 
-// embed adds the vectors of texts. If a batch is refused because of one text, that text gets none.
 func (v *vectors) embed(ctx context.Context, account string, all []*pending) error {
+	return (&encoder{v.embedder, v.space, v.log}).embed(ctx, account, all)
+}
+
+// encoder makes vectors in their stored form.
+type encoder struct {
+	embedder Embedder
+	space    *vector.Space
+	log      *slog.Logger
+}
+
+// embed adds the vectors of texts. If a batch is refused because of one text, that text gets none.
+func (e *encoder) embed(ctx context.Context, account string, all []*pending) error {
 	var wanted []*pending
 	var texts []string
 	for _, p := range all {
@@ -152,26 +164,26 @@ func (v *vectors) embed(ctx context.Context, account string, all []*pending) err
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	made, err := v.embedder.Embed(ctx, account, ForDocument, texts)
+	made, err := e.embedder.Embed(ctx, account, ForDocument, texts)
 	switch {
 	case err != nil && refused(err) && len(wanted) == 1:
-		v.log.Warn("a turn has no vector: the embedder refuses its text", "exchange", wanted[0].turn.Exchange, "error", err)
+		e.log.Warn("a turn has no vector: the embedder refuses its text", "exchange", wanted[0].exchange, "error", err)
 		return nil
 	case err != nil && refused(err):
 		half := len(wanted) / 2
-		if err := v.embed(ctx, account, wanted[:half]); err != nil {
+		if err := e.embed(ctx, account, wanted[:half]); err != nil {
 			return err
 		}
-		return v.embed(ctx, account, wanted[half:])
+		return e.embed(ctx, account, wanted[half:])
 	case err != nil:
 		return err
 	case len(made) != len(texts):
-		return codec.Errorf(codec.KindUpstream, "%s gave %d vectors for %d texts", v.embedder.Identity(), len(made), len(texts))
+		return codec.Errorf(codec.KindUpstream, "%s gave %d vectors for %d texts", e.embedder.Identity(), len(made), len(texts))
 	}
 	for i, p := range wanted {
-		stored, err := v.space.Append(p.stored, made[i])
+		stored, err := e.space.Append(p.stored, made[i])
 		if err != nil && !errors.Is(err, vector.ErrNoDirection) {
-			return codec.Errorf(codec.KindUpstream, "%s: %s", v.embedder.Identity(), err)
+			return codec.Errorf(codec.KindUpstream, "%s: %s", e.embedder.Identity(), err)
 		}
 		p.stored = stored
 	}
@@ -192,7 +204,7 @@ func (v *vectors) keep(ctx context.Context, account store.AccountNumber, changed
 	growing := v.generations[v.growing].Number
 	stored := make([]store.TurnVector, len(changed))
 	for i, p := range changed {
-		stored[i] = store.TurnVector{Account: account, Exchange: p.turn.Exchange, Value: p.stored}
+		stored[i] = store.TurnVector{Account: account, Exchange: p.exchange, Value: p.stored}
 	}
 	if err := v.store.Vectors().Put(ctx, growing, stored); err != nil {
 		return err
@@ -203,7 +215,7 @@ func (v *vectors) keep(ctx context.Context, account store.AccountNumber, changed
 			continue
 		}
 		for _, p := range changed {
-			id, _ := store.ParseExchangeID(p.turn.Exchange)
+			id, _ := store.ParseExchangeID(p.exchange)
 			if len(p.stored) <= vectorHeader {
 				set.Remove(id)
 			} else if g.Number == growing {
@@ -277,6 +289,18 @@ func (r *restingAccounts) over() bool {
 		}
 	}
 	return len(r.list) == 0
+}
+
+// present returns the accounts that are in back-off.
+func (r *restingAccounts) present() (accounts []store.AccountNumber) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for account, rest := range r.list {
+		if time.Now().Before(rest.until) {
+			accounts = append(accounts, account)
+		}
+	}
+	return accounts
 }
 
 // reason returns the reason for the back-off of one of them; nil if there is none.

@@ -55,7 +55,10 @@ func (x *Index) search(ctx context.Context, account string, number store.Account
 	}
 	defer func() { _ = searcher.Close() }()
 	s := &searching{
-		index: x, vectors: x.vectors, turns: indexedTurns{x, account, number}, request: r, query: query, account: account, number: number, searcher: searcher,
+		index: x, turns: indexedTurns{x, account, number}, request: r, query: query, account: account, number: number, searcher: searcher,
+	}
+	if x.vectors != nil {
+		s.vectors = x.vectors
 	}
 	return s.run(ctx)
 }
@@ -83,8 +86,8 @@ func (t indexedTurns) session(id string) (*store.Session, error) {
 
 // searching is one search.
 type searching struct {
-	index    *Index   // nil: no index follows the searched documents
-	vectors  *vectors // nil: there are none
+	index    *Index       // nil: no index follows the searched documents
+	vectors  vectorSource // nil: there are none
 	turns    turnSource
 	request  *Request
 	query    *lexical.Query

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"sync"
 )
 
@@ -85,6 +86,30 @@ func (s *Space) NewSet() *Set {
 
 // Load returns a set of all vectors that each passes to put. Ids must be distinct.
 func (s *Space) Load(each func(put func(id ID, stored []byte) error) error) (*Set, error) {
+	set, err := s.load(each)
+	if err == nil {
+		set.view = set.derived(set.mean())
+	}
+	return set, err
+}
+
+// LoadAround is [Space.Load] for vectors that were selected from a larger set, with its centre. The set is not changed.
+func (s *Space) LoadAround(centre []float32, each func(put func(id ID, stored []byte) error) error) (*Set, error) {
+	set, err := s.load(each)
+	if err == nil {
+		set.view = set.derived(centre)
+	}
+	return set, err
+}
+
+// Centre returns what the vectors have in common, as their mean.
+func (s *Set) Centre() []float32 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Clone(s.view.centre)
+}
+
+func (s *Space) load(each func(put func(id ID, stored []byte) error) error) (*Set, error) {
 	set := s.NewSet()
 	codes := make([]int8, s.dims)
 	err := each(func(id ID, stored []byte) error {
@@ -97,7 +122,6 @@ func (s *Space) Load(each func(put func(id ID, stored []byte) error) error) (*Se
 	if err != nil {
 		return nil, err
 	}
-	set.view = set.derived()
 	set.stale = 0
 	return set, nil
 }
@@ -216,18 +240,24 @@ func (s *Set) changed() {
 		return
 	}
 	s.stale = 0
-	fresh := s.derived()
+	fresh := s.derived(s.mean())
 	s.mu.Lock()
 	s.view = fresh
 	s.mu.Unlock()
 }
 
-// derived derives a view from all rows.
-func (s *Set) derived() view {
-	v := view{centre: make([]float32, s.space.dims), bits: blocks[uint64]{width: s.space.words}}
+// mean returns the centre of all rows.
+func (s *Set) mean() []float32 {
+	centre := make([]float32, s.space.dims)
 	for i, sum := range s.sum {
-		v.centre[i] = float32(sum / float64(len(s.ids)+centreShrink))
+		centre[i] = float32(sum / float64(len(s.ids)+centreShrink))
 	}
+	return centre
+}
+
+// derived derives a view of all rows around a centre.
+func (s *Set) derived(centre []float32) view {
+	v := view{centre: centre, bits: blocks[uint64]{width: s.space.words}}
 	bits := make([]uint64, s.space.words)
 	for row := range s.ids {
 		v.append(v.derive(bits, s.codes.row(row), s.scales[row]))

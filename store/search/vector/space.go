@@ -74,6 +74,21 @@ func (s *Space) Append(dst []byte, x []float32) ([]byte, error) {
 	return dst, nil
 }
 
+// Signs returns a bit for each dimension of a vector in its stored form: whether its value is above 0. Vectors that share
+// more of them are more alike, as a rule. The highest bit of a byte comes first; those behind the last dimension are 0.
+func (s *Space) Signs(stored []byte) ([]byte, error) {
+	if len(stored) != codeHeader+s.dims {
+		return nil, errMalformed
+	}
+	signs := make([]byte, (s.dims+7)/8)
+	for i, code := range stored[codeHeader:] {
+		if int8(code) > 0 {
+			signs[i/8] |= 1 << (7 - i%8)
+		}
+	}
+	return signs, nil
+}
+
 // quantise sets codes to x in steps of 1/127 of its largest value, each a signed byte, and returns the scale that keeps the
 // cosine of a vector with itself at 1. x has a finite value other than 0.
 func quantise(codes []byte, x []float32) (scale float32) {

@@ -1,0 +1,402 @@
+package catalog
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search"
+)
+
+// Vectors are the vectors of the turns in a catalog, all made by one embedder. A trigger of the database notes the turns
+// to embed, whichever version of the program digests them.
+type Vectors struct{ catalog *Catalog }
+
+// VectorsOf returns the part of a catalog for vectors.
+func VectorsOf(c *Catalog) Vectors { return Vectors{c} }
+
+// Names of rows of meta: the embedder that made the vectors, and whether turns are to be embedded.
+const (
+	embedderName  = "embedder"
+	embeddingName = "embedding"
+)
+
+// madeBy is a condition on the embedder, a parameter.
+const madeBy = " exists (select from meta where name = '" + embedderName + "' and value = "
+
+// Start has turns embedded, and searched by their likeness to the query. The centre that keeps the accounts decides
+// whether they are: with nil they are not, nor if another embedder has made the stored vectors, until [Vectors.Rebuild]
+// is called. It is called at most once.
+func (v Vectors) Start(ctx context.Context, e search.Embedder) error {
+	c := v.catalog
+	if !c.worker() {
+		if err := v.choose(ctx, e); err != nil {
+			return unreadable(err)
+		}
+	}
+	if e == nil {
+		return nil
+	}
+	made, err := search.NewVectors(e, c.Log)
+	if err != nil {
+		return err
+	}
+	c.likes.vectors.Store(made)
+	RecalledOf(c).Beside(func(life context.Context) {
+		c.follow(life, c.likes.digested, "turns could not be embedded; retrying", v.embedSome)
+	})
+	return nil
+}
+
+// choose stores whether turns are embedded. Those that have no vector yet are noted when that begins.
+func (v Vectors) choose(ctx context.Context, e search.Embedder) error {
+	return v.catalog.update(ctx, func(tx pgx.Tx) error {
+		var made *string
+		err := tx.QueryRow(ctx, "select (select value from meta where name = $1) from pg_advisory_xact_lock($2, 0)", embedderName, lockSchema).Scan(&made)
+		if err != nil {
+			return err
+		}
+		if e == nil || made != nil && *made != e.Identity() {
+			if e != nil {
+				v.catalog.Log.Warn("searches are by words only: another embedder has made the stored vectors; rebuild them with: mneme reindex vectors",
+					"stored", *made, "configured", e.Identity())
+			}
+			_, err := tx.Exec(ctx, "delete from meta where name = $1", embeddingName)
+			return err
+		}
+		return begin(ctx, tx, e.Identity())
+	})
+}
+
+// Rebuild has the vectors of all turns made again, by the present embedder.
+func (v Vectors) Rebuild(ctx context.Context) error {
+	made := v.catalog.likes.vectors.Load()
+	if made == nil {
+		return codec.Errorf(codec.KindUnsupported, "No embedder is configured (search.embedder).")
+	}
+	err := v.catalog.update(ctx, func(tx pgx.Tx) error {
+		for _, statement := range [...]string{"delete from meta where name in ('" + embedderName + "', '" + embeddingName + "')", "truncate vectors"} {
+			if _, err := tx.Exec(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return begin(ctx, tx, made.Identity())
+	})
+	return unreadable(err)
+}
+
+// begin has turns embedded, unless they are already. Turns cannot change until the transaction ends, because a change of
+// them that does not see it would not be noted.
+func begin(ctx context.Context, tx pgx.Tx, identity string) error {
+	done, err := tx.Exec(ctx, "insert into meta values ($1, 'yes') on conflict do nothing", embeddingName)
+	if err != nil || done.RowsAffected() == 0 {
+		return err
+	}
+	if _, err := tx.Exec(ctx, "insert into meta values ($1, $2) on conflict do nothing", embedderName, identity); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, "lock table turns in share mode"); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `insert into unembedded (account, exchange) select account, exchange from turns t where terms is not null
+		and not exists (select from vectors v where v.account = t.account and v.exchange = t.exchange) order by 1, 2
+		on conflict (account, exchange) do update set changed = excluded.changed, claimed = null`)
+	return err
+}
+
+const (
+	embeddedTurns = 64
+	embedClaim    = 5 * time.Minute // how long turns stay claimed by a process that has died
+)
+
+// embedSome embeds some turns of the account that has waited longest.
+func (v Vectors) embedSome(ctx context.Context) (more bool, err error) {
+	c, made := v.catalog, v.catalog.likes.vectors.Load()
+	number, marked, err := v.claim(ctx, made)
+	if err != nil || len(marked) == 0 {
+		return false, err
+	}
+	var ids []string
+	for id := range marked {
+		ids = append(ids, id)
+	}
+	turns, err := c.entries(ctx, "x.id = any($2)", int64(number), ids)
+	if err != nil {
+		return false, err
+	}
+	marks, err := v.marks(ctx, number, ids)
+	if err != nil {
+		return false, err
+	}
+	stored, failed := made.Embed(ctx, c.nameOf(number), number, turns, marks)
+	if failed != nil { // the account rests, others go on
+		_, err := c.pool.Exec(context.WithoutCancel(ctx), "update unembedded set claimed = null where account = $1 and exchange = any($2)", int64(number), ids)
+		return ctx.Err() == nil, err
+	}
+	return true, v.keep(ctx, made.Identity(), number, stored, marked)
+}
+
+// claim claims the newest turns of an account to be embedded, and returns the numbers of their changes.
+func (v Vectors) claim(ctx context.Context, made *search.Vectors) (account store.AccountNumber, marked map[string]int64, err error) {
+	resting := []int64{} // never null
+	for _, number := range made.Resting() {
+		resting = append(resting, int64(number))
+	}
+	rows, err := v.catalog.pool.Query(ctx, `
+		with first as (
+			select account from unembedded where (claimed is null or claimed < now() - $1::interval) and account <> all($2) and`+madeBy+`$3)
+			order by changed limit 1
+		), taken as (
+			select u.account, u.exchange from unembedded u join first using (account) where claimed is null or claimed < now() - $1::interval
+			order by u.exchange desc limit $4 for update of u skip locked
+		)
+		update unembedded u set claimed = clock_timestamp() from taken t where u.account = t.account and u.exchange = t.exchange
+		returning u.account, u.exchange, u.changed`, embedClaim, resting, made.Identity(), embeddedTurns)
+	if err != nil {
+		return 0, nil, err
+	}
+	marked = make(map[string]int64)
+	var number, changed int64
+	var exchange string
+	_, err = pgx.ForEachRow(rows, []any{&number, &exchange, &changed}, func() error {
+		account, marked[exchange] = store.AccountNumber(number), changed
+		return nil
+	})
+	return account, marked, err
+}
+
+// marks returns the marks of the stored vectors of turns.
+func (v Vectors) marks(ctx context.Context, account store.AccountNumber, ids []string) (map[string][]byte, error) {
+	rows, err := v.catalog.pool.Query(ctx, "select exchange, substring(value for $3) from vectors where account = $1 and exchange = any($2)", int64(account), ids, search.VectorMark)
+	if err != nil {
+		return nil, err
+	}
+	marks := make(map[string][]byte)
+	var id string
+	var mark []byte
+	_, err = pgx.ForEachRow(rows, []any{&id, &mark}, func() error {
+		marks[id] = slices.Clone(mark)
+		return nil
+	})
+	return marks, err
+}
+
+// keep stores vectors, unless another embedder is to make them by now, and removes the notes of turns that have not
+// changed again.
+func (v Vectors) keep(ctx context.Context, identity string, account store.AccountNumber, stored []search.StoredVector, marked map[string]int64) error {
+	var ids, without, done []string
+	var signs []pgtype.Bits
+	var values [][]byte
+	for _, s := range stored {
+		if s.Value == nil {
+			without = append(without, s.Exchange)
+			continue
+		}
+		ids, values = append(ids, s.Exchange), append(values, s.Value)
+		signs = append(signs, bitsOf(s.Signs))
+	}
+	var changes []int64
+	for id, changed := range marked {
+		done, changes = append(done, id), append(changes, changed)
+	}
+	return v.catalog.update(ctx, func(tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, "select from meta where name = $1 and value = $2 for share", embedderName, identity).Scan()
+		if err != nil {
+			return unlessMissing(err)
+		}
+		batch := new(pgx.Batch)
+		if len(ids) > 0 {
+			batch.Queue(`insert into vectors (account, exchange, signs, value)
+				select $1, x.id, n.signs, n.value from unnest($2::text[], $3::varbit[], $4::bytea[]) n (id, signs, value)
+				join exchanges x on x.account = $1 and x.id = n.id order by x.id for key share of x
+				on conflict (account, exchange) do update set signs = excluded.signs, value = excluded.value`, int64(account), ids, signs, values)
+		}
+		if len(without) > 0 {
+			batch.Queue("delete from vectors where account = $1 and exchange = any($2)", int64(account), without)
+		}
+		batch.Queue(`delete from unembedded u using unnest($2::text[], $3::bigint[]) d (exchange, changed)
+			where u.account = $1 and u.exchange = d.exchange and u.changed = d.changed`, int64(account), done, changes)
+		return tx.SendBatch(ctx, batch).Close()
+	})
+}
+
+func bitsOf(signs []byte) pgtype.Bits {
+	return pgtype.Bits{Bytes: append([]byte{}, signs...), Len: int32(8 * len(signs)), Valid: true}
+}
+
+// Waiting returns how many turns are to be embedded, at most 100,000.
+func (v Vectors) Waiting(ctx context.Context) (turns int, err error) {
+	if v.catalog.likes.vectors.Load() == nil {
+		return 0, nil
+	}
+	err = v.catalog.pool.QueryRow(ctx, "select count(*) from (select from unembedded limit $1) x", mostUndigested).Scan(&turns)
+	return turns, unreadable(err)
+}
+
+// status returns the state of the vectors of an account; nil if turns are not embedded.
+func (v Vectors) status(ctx context.Context, account int64) (*search.VectorStatus, error) {
+	made := v.catalog.likes.vectors.Load()
+	if made == nil {
+		return nil, nil //nolint:nilnil // there are none
+	}
+	s := &search.VectorStatus{Embedder: made.Identity()}
+	var known bool
+	err := v.catalog.pool.QueryRow(ctx, `select count(*) filter (where length(signs) > 0), coalesce(sum(length(value)), 0),
+		(select count(*) from unembedded where account = $1), `+madeBy+"$2) from vectors where account = $1", account, made.Identity()).
+		Scan(&s.Documents, &s.Bytes, &s.Lag, &known)
+	s.Done, s.Total, s.Building = s.Documents, s.Documents+s.Lag, s.Lag > manyUnembedded
+	if !known {
+		s.Error = errOtherEmbedder.Message
+	}
+	return s, err
+}
+
+var errOtherEmbedder = codec.Errorf(codec.KindUnsupported, "another embedder has made the stored vectors; rebuild them with: mneme reindex vectors")
+
+// likes finds turns by their likeness to a query.
+type likes struct {
+	vectors  atomic.Pointer[search.Vectors] // nil: there is no embedder
+	digested chan struct{}                  // has a value when there may be something to embed
+	centres  centres
+}
+
+// Limits of a search by likeness.
+const (
+	alikeTurns     = 800  // compared in full
+	manyUnembedded = 1000 // a search says so
+)
+
+// compare adds the turns whose vectors are most like the query to the candidates of a search, and has them compared in
+// full. It does nothing for a search by words.
+func (l *likes) compare(ctx context.Context, account string, c *candidates, ids []string) ([]string, error) {
+	v := l.vectors.Load()
+	text := c.wanted.Likes(v)
+	if text == "" {
+		return ids, nil
+	}
+	q, err := v.Query(ctx, account, c.account, text)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		c.wanted.Compare(v, nil, nil, nil, "", err)
+		return ids, nil
+	}
+	var known, many bool
+	err = c.pool.QueryRow(ctx, "select "+madeBy+"$1), (select count(*) from (select from unembedded where account = $2 limit $3) x) = $3",
+		v.Identity(), int64(c.account), manyUnembedded).Scan(&known, &many)
+	if err != nil {
+		return nil, err
+	}
+	if !known {
+		c.wanted.Compare(v, nil, nil, nil, "", errOtherEmbedder)
+		return ids, nil
+	}
+	alike, err := c.alike(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range alike {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	stored, err := storedVectors(ctx, c.pool, c.account, "exchange = any($2)", ids)
+	if err != nil {
+		return nil, err
+	}
+	centre, err := l.centres.of(ctx, c, v)
+	if err != nil {
+		return nil, err
+	}
+	note := ""
+	if many {
+		note = "vectors: more than 1,000 turns have not been embedded yet"
+	}
+	c.wanted.Compare(v, q, centre, stored, note, nil)
+	return ids, nil
+}
+
+// alike returns the turns whose vectors share most signs with a query.
+func (c *candidates) alike(ctx context.Context, q *search.VectorQuery) ([]string, error) {
+	w, demanded := c.wanted, ""
+	if w.Demanded != nil {
+		if demanded = tsquery(c.account, w.Demanded); demanded == "" {
+			return nil, nil // no turn satisfies it
+		}
+	}
+	within := ""
+	arguments := []any{int64(c.account), bitsOf(q.Signs), alikeTurns}
+	if demanded != "" || !w.Since.IsZero() || !w.Until.IsZero() {
+		within = ` and exists (select from turns t where t.account = $1 and t.exchange = v.exchange and ($4 = '' or terms @@ $4::tsquery)
+			and ($5::timestamptz <= '0002-01-01' or began >= $5) and ($6::timestamptz <= '0002-01-01' or began < $6))`
+		arguments = append(arguments, demanded, w.Since, w.Until)
+	}
+	return c.ids(ctx, `select exchange from vectors v where account = $1 and length(signs) = length($2::varbit)`+within+`
+		order by bit_count(signs # $2::varbit), exchange desc limit $3`, arguments...)
+}
+
+func storedVectors(ctx context.Context, pool *pgxpool.Pool, account store.AccountNumber, where string, argument any) ([]search.StoredVector, error) {
+	rows, err := pool.Query(ctx, "select exchange, value from vectors where account = $1 and length(signs) > 0 and "+where, int64(account), argument)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s search.StoredVector, err error) {
+		return s, row.Scan(&s.Exchange, &s.Value)
+	})
+}
+
+// centres are the centres of the vectors of accounts that were searched last, from samples.
+type centres struct {
+	mu   sync.Mutex
+	list map[store.AccountNumber]centre
+}
+
+type centre struct {
+	embedder string
+	value    []float32
+	until    time.Time
+}
+
+const (
+	sampledVectors = 1024
+	centreStays    = 10 * time.Minute // of a full sample; a smaller account may change within a search or two
+	maxCentres     = 1000
+)
+
+// of returns the centre of the vectors of an account.
+func (l *centres) of(ctx context.Context, c *candidates, v *search.Vectors) ([]float32, error) {
+	l.mu.Lock()
+	known, ok := l.list[c.account]
+	l.mu.Unlock()
+	if ok && known.embedder == v.Identity() && time.Now().Before(known.until) {
+		return known.value, nil
+	}
+	sample, err := storedVectors(ctx, c.pool, c.account, "exchange in (select exchange from vectors where account = $1 and length(signs) > 0 order by md5(exchange) limit $2)", sampledVectors)
+	if err != nil {
+		return nil, err
+	}
+	values := make([][]byte, len(sample))
+	for i := range sample {
+		values[i] = sample[i].Value
+	}
+	fresh := centre{embedder: v.Identity(), until: time.Now().Add(centreStays)}
+	if fresh.value, err = v.Centre(values); err != nil || len(sample) < sampledVectors {
+		return fresh.value, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.list == nil || len(l.list) >= maxCentres {
+		l.list = make(map[store.AccountNumber]centre)
+	}
+	l.list[c.account] = fresh
+	return fresh.value, nil
+}

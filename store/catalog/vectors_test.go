@@ -1,0 +1,248 @@
+package catalog_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog"
+	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
+	"github.com/mnemeproxy/mneme/store/search"
+)
+
+// topics is an embedder that knows what words are about, and counts the texts that it embeds.
+type topics struct {
+	identity string
+
+	mu    sync.Mutex
+	texts []string
+	fails bool
+}
+
+var topicOf = map[string]int{"car": 0, "automobile": 0, "bread": 1, "loaf": 1, "tax": 2, "levy": 2}
+
+func (e *topics) Identity() string { return e.identity }
+func (e *topics) Dimensions() int  { return 16 }
+
+func (e *topics) Embed(_ context.Context, _ string, use search.Use, texts []string) ([][]float32, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.fails {
+		return nil, errors.New("the model is away")
+	}
+	made := make([][]float32, len(texts))
+	for i, text := range texts {
+		made[i] = make([]float32, 16)
+		made[i][15] = 0.1 // what all have in common
+		for word := range strings.FieldsSeq(text) {
+			if topic, known := topicOf[word]; known {
+				made[i][topic]++
+			}
+		}
+	}
+	if use == search.ForDocument {
+		e.texts = append(e.texts, texts...)
+	}
+	return made, nil
+}
+
+func (e *topics) embedded() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.texts)
+}
+
+func (e *topics) fail(fails bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.fails = fails
+}
+
+// embeds has turns embedded by an embedder, and waits for those that there are.
+func (s *summarized) embeds(in *catalog.Catalog, e search.Embedder) {
+	s.t.Helper()
+	check(s.t, catalog.VectorsOf(in).Start(s.t.Context(), e))
+	s.embedded()
+}
+
+// embedded waits until all turns are embedded.
+func (s *summarized) embedded() {
+	s.t.Helper()
+	eventually(s.t, "the turns are embedded", func() bool { return s.count("unembedded") == 0 })
+}
+
+func (s *summarized) count(table string) (rows int) {
+	s.t.Helper()
+	check(s.t, s.db.QueryRow(s.t.Context(), "select count(*) from mneme."+table).Scan(&rows))
+	return rows
+}
+
+// finds returns the exchanges that a search finds.
+func (s *summarized) finds(in *catalog.Catalog, r search.Request) (ids []string, answer *search.Answer) {
+	s.t.Helper()
+	answer, err := in.Search(s.t.Context(), "acme", &r)
+	check(s.t, err)
+	for _, hit := range answer.Data {
+		ids = append(ids, hit.Exchange)
+	}
+	return ids, answer
+}
+
+// TestTheVectorsOfTurns holds a centre to what it promises of vectors.
+func TestTheVectorsOfTurns(t *testing.T) {
+	server := postgrestest.Start(t, false)
+	for name, promise := range map[string]func(*testing.T, *summarized){
+		"turns are found by likeness":                              foundByLikeness,
+		"an account is compared with its own vectors":              vectorsOfOneAccount,
+		"vectors of another embedder are not used":                 otherEmbedder,
+		"turns from a time without an embedder are embedded later": embeddedLater,
+		"workers share the embedding":                              sharedEmbedding,
+		"a failing embedder is tried again":                        failingEmbedder,
+	} {
+		t.Run(name, func(t *testing.T) { promise(t, openSummarized(t, server)) })
+	}
+}
+
+// Turns are found by what they mean: those from before there was an embedder, and later ones, until they are erased.
+func foundByLikeness(t *testing.T, s *summarized) {
+	car, session := s.say("a", "where did I leave the car")
+	s.say("b", "is this bread still good")
+	e := &topics{identity: "topics"}
+	s.embeds(s.centre, e)
+	tax, _ := s.say("c", "when is the tax due")
+	s.embedded()
+	for query, want := range map[string]string{"automobile": car, "levy": tax} {
+		if found, answer := s.finds(s.centre, search.Request{Query: query}); !slices.Equal(found, []string{want}) || answer.ModeUsed != search.Hybrid {
+			t.Errorf("%s finds %q in mode %s (%q), want %s", query, found, answer.ModeUsed, answer.Degraded, want)
+		}
+	}
+	if found, _ := s.finds(s.centre, search.Request{Query: "automobile", Mode: search.Lexical}); len(found) > 0 {
+		t.Errorf("by words alone it finds %q", found)
+	}
+	elsewhere := search.Filter{Not: &search.Filter{Field: "session", Op: "eq", Value: session}}
+	if found, _ := s.finds(s.centre, search.Request{Query: "automobile", Filter: elsewhere}); len(found) > 0 {
+		t.Errorf("outside of its session it finds %q", found)
+	}
+	if status, err := s.centre.Status(t.Context(), "acme"); err != nil || status.Vectors == nil || status.Vectors.Documents != 3 || status.Vectors.Lag != 0 || status.Vectors.Error != "" {
+		t.Errorf("the status is %+v (%v)", status.Vectors, err)
+	}
+	s.erase(store.Selection{Exchanges: []string{car}})
+	if found, _ := s.finds(s.centre, search.Request{Query: "automobile"}); len(found) > 0 || s.count("vectors") != 2 {
+		t.Errorf("erased it is found in %q, and there are %d vectors", found, s.count("vectors"))
+	}
+	check(t, s.centre.Rebuild(t.Context()))
+	check(t, s.centre.Wait(t.Context(), "acme"))
+	s.embedded()
+	if found, _ := s.finds(s.centre, search.Request{Query: "levy"}); !slices.Equal(found, []string{tax}) || e.embedded() != 3 {
+		t.Errorf("digested again it is found in %q, and %d texts were embedded", found, e.embedded())
+	}
+}
+
+// Nothing of one account is compared with the query of another one, and what an account had goes with it.
+func vectorsOfOneAccount(t *testing.T, s *summarized) {
+	if _, err := s.edge.Accounts().Create("other"); err != nil {
+		t.Fatal(err)
+	}
+	s.say("a", "where did I leave the car")
+	s.embeds(s.centre, &topics{identity: "topics"})
+	answer, err := s.centre.Search(t.Context(), "other", &search.Request{Query: "automobile", Mode: search.Vector})
+	if err != nil || len(answer.Data) > 0 || answer.ModeUsed != search.Vector {
+		t.Errorf("another account finds %+v (%v)", answer, err)
+	}
+	number, err := s.edge.Accounts().Number("acme")
+	check(t, err)
+	check(t, s.centre.DeleteAccount(t.Context(), number))
+	if s.count("vectors") != 0 || s.count("unembedded") != 0 {
+		t.Errorf("of a deleted account %d vectors are left", s.count("vectors"))
+	}
+}
+
+// Vectors of two embedders are never compared. Turns are embedded again when a person says so.
+func otherEmbedder(t *testing.T, s *summarized) {
+	car, _ := s.say("a", "where did I leave the car")
+	s.embeds(s.centre, &topics{identity: "former"})
+	next := &topics{identity: "next"}
+	centre := s.openAgain()
+	check(t, catalog.VectorsOf(centre).Start(t.Context(), next))
+	found, answer := s.finds(centre, search.Request{Query: "automobile"})
+	if len(found) > 0 || answer.ModeUsed != search.Lexical || !strings.Contains(strings.Join(answer.Degraded, ""), "mneme reindex vectors") {
+		t.Errorf("with vectors of another embedder it finds %q in mode %s: %q", found, answer.ModeUsed, answer.Degraded)
+	}
+	check(t, catalog.VectorsOf(centre).Rebuild(t.Context()))
+	s.embedded()
+	if found, _ := s.finds(centre, search.Request{Query: "automobile"}); !slices.Equal(found, []string{car}) || next.embedded() != 1 {
+		t.Errorf("made again they find %q; %d texts were embedded", found, next.embedded())
+	}
+}
+
+// A centre without an embedder has none of its turns embedded. Those of that time are, once it has one again.
+func embeddedLater(t *testing.T, s *summarized) {
+	s.say("a", "where did I leave the car")
+	before, e := &topics{identity: "topics"}, &topics{identity: "topics"}
+	s.embeds(s.centre, before)
+	without := s.openAgain()
+	check(t, catalog.VectorsOf(without).Start(t.Context(), nil))
+	bread, _ := s.say("b", "is this bread still good")
+	if n := s.count("unembedded"); n > 0 {
+		t.Fatalf("%d turns wait for an embedder that there is not", n)
+	}
+	again := s.openAgain()
+	s.embeds(again, e)
+	if found, _ := s.finds(again, search.Request{Query: "loaf"}); !slices.Equal(found, []string{bread}) || before.embedded()+e.embedded() != 2 {
+		t.Errorf("it finds %q; %d texts were embedded", found, before.embedded()+e.embedded())
+	}
+}
+
+// Several processes share the work, and embed no turn twice.
+func sharedEmbedding(t *testing.T, s *summarized) {
+	const turns = 100
+	for i := range turns {
+		s.say("a", strings.Repeat("car ", i+1))
+	}
+	var workers []*topics
+	for range 3 {
+		e := &topics{identity: "topics"}
+		workers = append(workers, e)
+		check(t, catalog.VectorsOf(openWorker(t, s.url)).Start(t.Context(), e))
+	}
+	e := &topics{identity: "topics"}
+	s.embeds(s.centre, e)
+	total := e.embedded()
+	for _, worker := range workers {
+		total += worker.embedded()
+	}
+	if total != turns || s.count("vectors") != turns {
+		t.Errorf("%d texts were embedded of %d turns, which have %d vectors", total, turns, s.count("vectors"))
+	}
+}
+
+// While the embedder fails, searches are by words and say so. What it has missed is embedded once it is back.
+func failingEmbedder(t *testing.T, s *summarized) {
+	e := &topics{identity: "topics"}
+	e.fail(true)
+	check(t, catalog.VectorsOf(s.centre).Start(t.Context(), e))
+	car, _ := s.say("a", "where did I leave the car")
+	found, answer := s.finds(s.centre, search.Request{Query: "car"})
+	if !slices.Equal(found, []string{car}) || answer.ModeUsed != search.Lexical || len(answer.Degraded) == 0 {
+		t.Errorf("it finds %q in mode %s: %q", found, answer.ModeUsed, answer.Degraded)
+	}
+	e.fail(false)
+	s.embedded()
+	eventually(t, "searches compare vectors again", func() bool {
+		found, _ := s.finds(s.centre, search.Request{Query: "automobile"})
+		return slices.Equal(found, []string{car})
+	})
+}
+
+// openAgain opens the centre once more, as its next start does.
+func (s *summarized) openAgain() *catalog.Catalog {
+	s.t.Helper()
+	c, err := catalog.Open(s.t.Context(), s.centre.Options)
+	check(s.t, err)
+	s.t.Cleanup(c.Close)
+	return c
+}

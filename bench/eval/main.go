@@ -183,7 +183,7 @@ func evaluate(ctx context.Context, out io.Writer, s *set, postgres string) (belo
 			return false, err
 		}
 	}
-	if err := askByMeaning(ctx, s, take); err != nil {
+	if err := askByMeaning(ctx, s, postgres, take); err != nil {
 		return false, err
 	}
 	if err := table.Flush(); err != nil {
@@ -209,7 +209,7 @@ func evaluate(ctx context.Context, out io.Writer, s *set, postgres string) (belo
 }
 
 // askByMeaning asks in a house whose embedder compares meaning, with the bounds that hold for a client that names none.
-func askByMeaning(ctx context.Context, s *set, take func(mode string, o *outcome, err error) error) (err error) {
+func askByMeaning(ctx context.Context, s *set, postgres string, take func(mode string, o *outcome, err error) error) (err error) {
 	embedder, err := newThesaurus(s)
 	if err != nil {
 		return err
@@ -224,7 +224,10 @@ func askByMeaning(ctx context.Context, s *set, take func(mode string, o *outcome
 		return err
 	}
 	o, err = askAll(ctx, h, s, search.Auto, documents)
-	return take(hybridByMeaning, o, err)
+	if err := take(hybridByMeaning, o, err); err != nil || postgres == "" {
+		return err
+	}
+	return askByMeaningInPostgres(ctx, h, s, embedder, documents, postgres, take)
 }
 
 // foreignTo returns questions that are unrelated to a set.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -19,10 +20,11 @@ import (
 const (
 	lexicalInPostgres  = "lexical, Postgres"
 	sessionsInPostgres = "sessions, Postgres"
+	hybridInPostgres   = "hybrid, meaning, Postgres"
 )
 
 // beside returns the rows of the embedded index with which those of Postgres are compared.
-var beside = map[string]string{lexicalInPostgres: string(search.Lexical), sessionsInPostgres: wholeSessions}
+var beside = map[string]string{lexicalInPostgres: string(search.Lexical), sessionsInPostgres: wholeSessions, hybridInPostgres: hybridByMeaning}
 
 // besideLoss is how much less the nDCG may be where Postgres finds the candidates.
 const besideLoss = 0.01
@@ -34,8 +36,9 @@ type annex struct {
 	drop    func() error
 }
 
-// moveIntoPostgres puts what a house has recorded into a database of its own on a server, and serves it. The caller closes it.
-func moveIntoPostgres(ctx context.Context, h *house, serverURL string) (a *annex, err error) {
+// moveIntoPostgres puts what a house has recorded into a database of its own on a server, with vectors unless e is nil, and serves
+// it. The caller closes it.
+func moveIntoPostgres(ctx context.Context, h *house, serverURL string, e search.Embedder) (a *annex, err error) {
 	address, drop, err := createDatabase(ctx, serverURL)
 	if err != nil {
 		return nil, err
@@ -64,6 +67,9 @@ func moveIntoPostgres(ctx context.Context, h *house, serverURL string) (a *annex
 			return nil, err
 		}
 	}
+	if err := embed(ctx, a.catalog, e); err != nil {
+		return nil, err
+	}
 	engine := server.Over(h.store)
 	engine.Index = a.catalog
 	a.house = &house{client: h.client, keys: h.keys, routes: h.routes}
@@ -73,6 +79,24 @@ func moveIntoPostgres(ctx context.Context, h *house, serverURL string) (a *annex
 	})
 	err = a.serve(ctx, engine)
 	return a, err
+}
+
+// embed returns when all turns have vectors.
+func embed(ctx context.Context, c *catalog.Catalog, e search.Embedder) error {
+	if err := catalog.VectorsOf(c).Start(ctx, e); err != nil {
+		return err
+	}
+	for {
+		waiting, err := catalog.VectorsOf(c).Waiting(ctx)
+		if err != nil || waiting == 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 func (a *annex) close() (err error) {
@@ -134,7 +158,7 @@ func deliver(ctx context.Context, h *house, c *catalog.Catalog) error {
 
 // askInPostgres asks for turns, and for sessions if the set has some.
 func askInPostgres(ctx context.Context, h *house, s *set, documents map[string]string, serverURL string, take func(mode string, o *outcome, err error) error) (err error) {
-	a, err := moveIntoPostgres(ctx, h, serverURL)
+	a, err := moveIntoPostgres(ctx, h, serverURL, nil)
 	if err != nil {
 		return err
 	}
@@ -145,4 +169,15 @@ func askInPostgres(ctx context.Context, h *house, s *set, documents map[string]s
 	}
 	o, err = askForSessions(ctx, a.house, s)
 	return take(sessionsInPostgres, o, err)
+}
+
+// askByMeaningInPostgres asks as [askByMeaning] does at last.
+func askByMeaningInPostgres(ctx context.Context, h *house, s *set, e search.Embedder, documents map[string]string, serverURL string, take func(mode string, o *outcome, err error) error) (err error) {
+	a, err := moveIntoPostgres(ctx, h, serverURL, e)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.close()) }()
+	o, err := askAll(ctx, a.house, s, search.Auto, documents)
+	return take(hybridInPostgres, o, err)
 }

@@ -37,6 +37,16 @@ const madeBy = " exists (select from meta where name = '" + embedderName + "' an
 // is called. It is called at most once.
 func (v Vectors) Start(ctx context.Context, e search.Embedder) error {
 	c := v.catalog
+	if e != nil {
+		var compares bool
+		if err := c.pool.QueryRow(ctx, "select to_regprocedure('bit_count(bit)') is not null").Scan(&compares); err != nil {
+			return unreadable(err)
+		}
+		if !compares {
+			c.Log.Warn("searches are by words only: vectors need Postgres 14 or later")
+			e = nil
+		}
+	}
 	if !c.worker() {
 		if err := v.choose(ctx, e); err != nil {
 			return unreadable(err)

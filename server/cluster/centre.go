@@ -483,19 +483,16 @@ func (c *Centre) answer(ctx context.Context, m *nats.Msg) error {
 		c.count(reasonOf(err))
 		return m.Respond([]byte(refusalPrefix + err.Error()))
 	}
-	answer := ship.Mark{Log: q.Log, Nonce: q.Nonce, Idle: c.idle(ctx), Time: time.Now()}
-	if answer.Mark, answer.Tail, err = c.archive.Mark(q.Log); err != nil { // after idle: entries missing here had not been taken by then
+	answer := ship.Mark{Log: q.Log, Nonce: q.Nonce, Time: time.Now()}
+	asking, cancel := context.WithTimeout(ctx, reach/2)
+	defer cancel()
+	if handled, newest, err := c.progress(asking); err == nil {
+		answer.Handled, answer.Newest, answer.Idle = handled, newest, handled == newest
+	}
+	if answer.Mark, answer.Tail, err = c.archive.Mark(q.Log); err != nil { // after progress: entries missing here had not been taken by then
 		return err
 	}
 	return m.Respond(answer.Seal(c.options.Key))
-}
-
-// idle reports whether all messages at the brokers have been handled.
-func (c *Centre) idle(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, reach/2)
-	defer cancel()
-	messages, err := c.Behind(ctx)
-	return err == nil && messages == 0
 }
 
 // errNotOpen is the error of a centre that has not seen the stream since it started.
@@ -504,21 +501,27 @@ var errNotOpen = errors.New("the stream of the brokers is not open yet")
 // Behind asks the brokers how many messages of their stream this centre has not handled. It begins at the front again
 // after each reconnection, when others may have freed messages in between.
 func (c *Centre) Behind(ctx context.Context) (messages uint64, err error) {
+	handled, newest, err := c.progress(ctx)
+	return newest - handled, err
+}
+
+// progress asks the brokers for the newest message of their stream; all messages up to handled have been handled.
+func (c *Centre) progress(ctx context.Context) (handled, newest uint64, err error) {
 	c.mu.Lock()
 	stream := c.stream
 	c.mu.Unlock()
 	if stream == nil {
-		return 0, errNotOpen
+		return 0, 0, errNotOpen
 	}
 	info, err := stream.Info(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("ask the brokers about their stream: %w", err)
+		return 0, 0, fmt.Errorf("ask the brokers about their stream: %w", err)
 	}
-	state := &info.State
-	if handled := c.position.Load(); state.Msgs > 0 && handled < state.LastSeq {
-		return state.LastSeq - max(handled, state.FirstSeq-1), nil
+	newest = info.State.LastSeq
+	if info.State.Msgs == 0 {
+		return newest, newest, nil
 	}
-	return 0, nil
+	return min(max(c.position.Load(), info.State.FirstSeq-1), newest), newest, nil
 }
 
 // countAside updates the number of entries that the archive keeps aside.

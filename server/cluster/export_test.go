@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -27,6 +28,12 @@ var (
 func StartBroker(t *testing.T) Options {
 	t.Helper()
 	return options(t, 1, startBroker(t, t.TempDir(), server.RANDOM_PORT).ClientURL())
+}
+
+// idle reports whether a centre has handled all messages at the brokers.
+func (c *Centre) idle(ctx context.Context) bool {
+	messages, err := c.Behind(ctx)
+	return err == nil && messages == 0
 }
 
 // Do has an edge carry out an order; ok is false where it was killed before it said so.

@@ -70,6 +70,14 @@ type Shipper struct {
 	last    uint64   // number of that frame's last entry
 	first   int      // index of packets[0] in that frame
 	attempt int      // changes when entries are sent again, so that the brokers do not take them for duplicates
+	probe   probe
+}
+
+// probe is an entry that was published before a message of the brokers' stream. A centre that has handled the message
+// and lacks the entry will not get it, however much others publish behind it.
+type probe struct {
+	entry   uint64 // number in the log; 0: none
+	message uint64
 }
 
 // Ship starts shipping. It does not wait for brokers or centre, and survives their absence.
@@ -152,6 +160,11 @@ func (s *Shipper) run(ctx context.Context) {
 		if more {
 			if err := s.heedWaiting(ctx); err != nil {
 				asked = err
+			}
+			select {
+			case <-tick.C: // also while there is always more
+				asked = s.ask(ctx)
+			default:
 			}
 			continue
 		}
@@ -311,16 +324,28 @@ func (s *Shipper) heed(ctx context.Context, m ship.Mark, answer bool) error {
 		s.sent = max(s.sent, m.Mark)
 		s.quorum.advance(s.sent)
 	}
-	if answer && m.Idle && m.Mark < s.sent {
+	if answer && m.Mark < s.sent && (m.Idle || s.missed(m)) {
 		s.log.Forget()
 		s.goBack(m.Mark)
 	}
 	return nil
 }
 
+// missed reports whether an answer shows that published entries will not arrive: the centre has handled what the brokers
+// got after them. It needs two answers while others publish.
+func (s *Shipper) missed(m ship.Mark) bool {
+	if m.Newest == 0 {
+		return false
+	}
+	if s.probe.entry <= m.Mark || m.Newest < s.probe.message { // it has arrived, or the stream was made again
+		s.probe = probe{entry: s.sent, message: m.Newest}
+	}
+	return m.Handled >= s.probe.message
+}
+
 // goBack ships the entries after a number again.
 func (s *Shipper) goBack(after uint64) {
-	s.sent, s.packets = after, nil
+	s.sent, s.packets, s.probe = after, nil, probe{}
 	s.attempt++
 	s.update(func(status *Shipping) { status.Resent++ })
 	s.quorum.goBack(after)

@@ -22,17 +22,23 @@ type Mark struct {
 	Nonce [16]byte // of the question; zero: sent unasked
 	Idle  bool     // everything at the brokers has been handled
 	Time  time.Time
+
+	// Messages of the brokers' stream, by their numbers there; 0 if the brokers could not be asked.
+	Handled uint64 // all up to this one have been handled
+	Newest  uint64 // the stream ends with this one
 }
 
 // Fields of questions and marks.
 const (
-	askNode   = 1
-	askLog    = 2
-	askNonce  = 3
-	askMark   = 4
-	askIdle   = 5
-	askMillis = 6 // milliseconds since 1970
-	askTail   = 7
+	askNode    = 1
+	askLog     = 2
+	askNonce   = 3
+	askMark    = 4
+	askIdle    = 5
+	askMillis  = 6 // milliseconds since 1970
+	askTail    = 7
+	askHandled = 8
+	askNewest  = 9
 )
 
 // Seal encodes and signs a question.
@@ -65,6 +71,8 @@ func (m *Mark) Seal(k *Key) []byte {
 	body = appendNumber(body, askMark, m.Mark)
 	body = appendBytes(body, askTail, m.Tail[:])
 	body = appendNumber(body, askIdle, protowire.EncodeBool(m.Idle))
+	body = appendNumber(body, askHandled, m.Handled)
+	body = appendNumber(body, askNewest, m.Newest)
 	return k.Seal(KindMark, appendNumber(body, askMillis, uint64(m.Time.UnixMilli())))
 }
 
@@ -84,6 +92,10 @@ func OpenMark(k *Key, message []byte) (m Mark, err error) {
 			m.Idle = protowire.DecodeBool(number)
 		case askMillis:
 			m.Time = time.UnixMilli(int64(number))
+		case askHandled:
+			m.Handled = number
+		case askNewest:
+			m.Newest = number
 		}
 		return nil
 	})

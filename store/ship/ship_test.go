@@ -160,7 +160,7 @@ func TestQuestionsAndMarksAreDecodedAsSent(t *testing.T) {
 	if got, err := OpenQuestion(key, q.Seal(key)); err != nil || got != q {
 		t.Errorf("%+v (%v)", got, err)
 	}
-	m := Mark{Log: LogID{3}, Mark: 1 << 40, Nonce: q.Nonce, Idle: true, Time: time.UnixMilli(1_700_000_000_000)}
+	m := Mark{Log: LogID{3}, Mark: 1 << 40, Nonce: q.Nonce, Idle: true, Time: time.UnixMilli(1_700_000_000_000), Handled: 1 << 41, Newest: 1 << 42}
 	if got, err := OpenMark(key, m.Seal(key)); err != nil || got != m {
 		t.Errorf("%+v (%v)", got, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/dgraph-io/badger/v4"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -163,7 +164,8 @@ func (s Notes) Recollect(ctx context.Context, account string, keys []Recollectio
 	return holds, nil
 }
 
-// eraseRecollections removes what was recalled for an exchange, and what quotes it.
+// eraseRecollections removes what was recalled for an exchange, and what quotes it. A key that leads to a place may be
+// left of an earlier decision there.
 func (g *gathering) eraseRecollections(w *write, account kv.AccountNumber, id kv.ExchangeID) {
 	prefix := kv.ExchangeKey(kv.SpaceQuoted, account, id)
 	it := g.read().NewIterator(badger.IteratorOptions{Prefix: prefix})
@@ -171,10 +173,19 @@ func (g *gathering) eraseRecollections(w *write, account kv.AccountNumber, id kv
 	for it.Rewind(); it.Valid(); it.Next() {
 		key := it.Item().KeyCopy(nil)
 		if n := len(prefix); len(key) == n+len(RecollectionKey{}) {
-			g.put(w, recollectionKey(account, RecollectionKey(key[n:])), nil)
+			place := recollectionKey(account, RecollectionKey(key[n:]))
+			r := new(Recollection)
+			if err := decodeRecord(g.get(place), r); err != nil || r.isOf(id.String()) {
+				g.put(w, place, nil)
+			}
 		}
 		g.put(w, key, nil)
 	}
+}
+
+// isOf reports whether a recollection is erased with an exchange.
+func (r *Recollection) isOf(exchange string) bool {
+	return r.Exchange == exchange || slices.Contains(r.Quotes, exchange)
 }
 
 // RecallInfo is what an exchange's record says about recall.

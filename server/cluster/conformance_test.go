@@ -62,6 +62,18 @@ func TestTheCentreKeepsSummariesOfWhatItsEdgesRecord(t *testing.T) {
 	}
 }
 
+func TestTheCentreKeepsWhatWasRecalledOfItsEdges(t *testing.T) {
+	for name, prepare := range centres {
+		t.Run(name, func(t *testing.T) {
+			open := prepare(t)
+			storetest.RunRecollections(t, func(t *testing.T) (storetest.Memory, storetest.Recollections) {
+				c := open(t)
+				return clustertest.Over(t, c), c.Notes
+			})
+		})
+	}
+}
+
 // Turns of conversations go to edges in turn, which are killed every few turns, some while a turn is under way.
 func TestWhatKilledEdgesHaveAcknowledgedIsAtTheCentre(t *testing.T) {
 	const conversations, turns = 3, 8

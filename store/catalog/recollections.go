@@ -132,8 +132,10 @@ func forgetLate(ctx context.Context, tx pgx.Tx, account store.AccountNumber, lat
 }
 
 // queueRecollections deletes what was recalled for exchanges that are erased, and what quotes them. The exchanges must
-// already be deleted, so that nothing quotes them from then on.
+// already be deleted, so that nothing quotes them from then on. A row of quoted may be left of an earlier decision at its
+// place, so the record has to have the exchange too.
 func queueRecollections(batch *pgx.Batch, account store.AccountNumber, exchanges []string) {
-	batch.Queue(`with gone as (delete from quoted where account = $1 and exchange = any($2) returning key)
-		delete from recollections where account = $1 and key in (select key from gone)`, int64(account), exchanges)
+	batch.Queue(`with gone as (delete from quoted where account = $1 and exchange = any($2) returning exchange, key)
+		delete from recollections r using gone
+		where r.account = $1 and r.key = gone.key and position(convert_to(gone.exchange, 'UTF8') in r.record) > 0`, int64(account), exchanges)
 }

@@ -72,6 +72,13 @@ func TestTheEngineKeepsSummaries(t *testing.T) {
 	})
 }
 
+func TestTheEngineKeepsWhatWasRecalled(t *testing.T) {
+	storetest.RunRecollections(t, func(t *testing.T) (storetest.Memory, storetest.Recollections) {
+		m := open(t, nil)
+		return asMemory(m), m.Notes()
+	})
+}
+
 func TestWithoutAnIndexASearchSaysSo(t *testing.T) {
 	m := open(t, nil)
 	_, err := m.Index().Search(t.Context(), "acme", &search.Request{Query: "mutex"})

@@ -50,7 +50,7 @@ type Centre struct {
 	Roster   cluster.Roster
 	Erasures cluster.Erasures
 	Recall   recall.Engine
-	Notes    Recollections
+	Notes    storetest.Recollections
 
 	Summaries storetest.Summaries
 
@@ -59,12 +59,6 @@ type Centre struct {
 	Recorder Recorder
 	Own      cluster.Log
 	Carrier  cluster.Carrier
-}
-
-// Recollections stores what was recalled at places of conversations.
-type Recollections interface {
-	Recollections(account string, keys []store.RecollectionKey) ([]*store.Recollection, error)
-	Recollect(ctx context.Context, account string, keys []store.RecollectionKey, r store.Recollection) (*store.Recollection, error)
 }
 
 // Gather starts taking what edges ship. It ends with the test, unless it is closed before.

@@ -58,6 +58,7 @@ func TestADeletedAccountLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Notes().Keep("acme", "call", []byte("state"))
+	recollect(t, s, RecollectionKey{1}, kept)
 	number, _ := s.accounts.Find("acme")
 	running, err := s.Begin(t.Context(), &Opening{Account: "acme", Body: []byte("{}"), Surface: codec.Chat})
 	if err != nil {
@@ -215,6 +216,10 @@ func TestNothingIsWrittenForADeletedAccount(t *testing.T) {
 			func() { s.Notes().Keep("acme", "call", []byte("state")) },
 			func() { _, _ = s.Archive().Import(t.Context(), "acme", Exported{Session: session}) },
 			func() { _, _ = s.Archive().Erase(t.Context(), "acme", Selection{All: true}, false) },
+			func() {
+				r := Recollection{Exchange: kv.ExchangeID(s.ids.Next(time.Now())).String(), Text: "text"}
+				_, _ = s.Notes().Recollect(t.Context(), "acme", []RecollectionKey{{1}}, r)
+			},
 			func() { _ = s.Summaries().AddSummaryTokens(t.Context(), number, time.Now(), 1) },
 		} {
 			busy.Go(func() { untilStopped(stop, do) })

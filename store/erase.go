@@ -383,7 +383,6 @@ func (g *gathering) eraseExchange(w *write, account kv.AccountNumber, id kv.Exch
 		g.put(w, linkKey(account, clue{byResponse, info.ResponseID}), nil)
 	}
 	g.eraseRecollections(w, account, id)
-	g.erased = true
 	e.Exchanges++
 	if readable {
 		g.rollUpErased(w, account, info)

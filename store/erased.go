@@ -82,9 +82,11 @@ func (g *gathering) bury(w *write, account kv.AccountNumber, id kv.ExchangeID) {
 	g.put(w, erasedKey(g.store.erased.last.Add(1)), at)
 }
 
-// buryLate is bury for an exchange that has arrived after the erasure that selects it.
+// buryLate is bury for an exchange that has arrived after the erasure that selects it. Something may have been recalled
+// for it before.
 func (g *gathering) buryLate(w *write, x *arrival, asked kv.TimeID) {
 	g.bury(w, x.account, x.id)
+	g.eraseRecollections(w, x.account, x.id)
 	ref := erasureRef{x.account, asked}
 	e := new(Erasure)
 	if decodeRecord(g.get(erasureKey(ref.account, ref.id)), e) != nil || e.State != ErasureDone {

@@ -119,8 +119,8 @@ func (r *Recollection) Check() error {
 const reasonErased = "erased"
 
 // Recollect stores what was decided at a place, under each of its keys, and returns the valid decision: the first one,
-// if there was one before. If a quoted exchange is gone in the meantime, silence is stored. It returns after the
-// commit.
+// if there was one before. If a quoted exchange is gone in the meantime, silence is stored, and nothing if the exchange
+// itself was erased at a centre. It returns after the commit.
 func (s Notes) Recollect(ctx context.Context, account string, keys []RecollectionKey, r Recollection) (*Recollection, error) {
 	number, err := s.accounts.Number(account)
 	if err != nil {
@@ -132,6 +132,10 @@ func (s Notes) Recollect(ctx context.Context, account string, keys []Recollectio
 	own, _ := kv.ParseExchangeID(r.Exchange)
 	holds := new(Recollection)
 	err = s.updateOf(ctx, number, func(g *gathering, w *write) error {
+		if g.has(kv.ExchangeKey(kv.SpaceTomb, number, own)) {
+			*holds = r.Erased()
+			return nil
+		}
 		if first := g.get(recollectionKey(number, keys[0])); first != nil {
 			return decodeRecord(first, holds)
 		}
@@ -167,6 +171,7 @@ func (s Notes) Recollect(ctx context.Context, account string, keys []Recollectio
 // eraseRecollections removes what was recalled for an exchange, and what quotes it. A key that leads to a place may be
 // left of an earlier decision there.
 func (g *gathering) eraseRecollections(w *write, account kv.AccountNumber, id kv.ExchangeID) {
+	g.erased = true // readers forget what they have read
 	prefix := kv.ExchangeKey(kv.SpaceQuoted, account, id)
 	it := g.read().NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/server/cluster/clustertest"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
@@ -74,6 +75,62 @@ func TestTheCentreRecallsWhatItsEdgesRecord(t *testing.T) {
 			kept, err = c.Notes.Recollect(t.Context(), "acme", []store.RecollectionKey{{3}}, store.Recollection{Exchange: said.ID, Text: got.Text, Quotes: []string{said.ID}})
 			if err != nil || kept.Text != "" {
 				t.Errorf("what was erased since it was found is kept: %+v (%v)", kept, err)
+			}
+		})
+	}
+}
+
+// An exchange is still running at an edge while its conversation is erased at the centre, and arrives afterwards. What was
+// recalled for it is erased then, and nothing is recalled for it since.
+func TestWhatWasRecalledForAnErasedExchangeStaysErasedWhenThatArrives(t *testing.T) {
+	for name, prepare := range centres {
+		t.Run(name, func(t *testing.T) {
+			c := prepare(t)(t)
+			m := clustertest.Over(t, c)
+			said := sayAt(t, m, "first", "Why does the writer hang?", "The lease of the journal is held.")
+			slow, err := m.Begin(t.Context(), &store.Opening{Account: "acme", Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: "slow", ContentType: "application/json", Body: []byte(`{"model":"m","messages":[{"role":"user","content":"what about the lease?"}]}`)})
+			if err == nil {
+				err = slow.Recorded(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			recollect := func(own string, places ...store.RecollectionKey) string {
+				t.Helper()
+				r, err := c.Notes.Recollect(t.Context(), "acme", places, store.Recollection{Exchange: own, Text: "the lease", Quotes: []string{said.ID}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r.Text
+			}
+			places, other := []store.RecollectionKey{{1}, {2}}, []store.RecollectionKey{{3}}
+			recollect(slow.ID(), places...)
+			recollect(said.ID, other...)
+			receipt, err := m.Erase(t.Context(), "acme", store.Selection{ChatKey: "slow"}, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := slow.Finish(context.Background(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200}); err != nil {
+				t.Fatal(err)
+			}
+			cluster.Eventually(t, "the exchange has arrived and is erased", func() bool {
+				receipt, err = m.Erasure("acme", receipt.ID)
+				return err == nil && receipt.State == store.ErasureDone && receipt.Late == 1
+			})
+			for range 2 { // also from memory
+				recalled(t, c, "acme", places, "")
+			}
+			late := []store.RecollectionKey{{4}, {5}}
+			if text := recollect(slow.ID(), late...); text != "" {
+				t.Errorf("%q is recalled for an exchange that is erased", text)
+			}
+			for range 2 {
+				recalled(t, c, "acme", late, "")
+				recalled(t, c, "acme", other, "the lease")
+			}
+			sessions, err := m.Sessions("acme", store.SessionQuery{})
+			if err != nil || len(sessions.Data) != 1 || sessions.Data[0].Exchanges != 1 {
+				t.Errorf("the account has the sessions %+v, want that of the exchange it quotes (%v)", sessions.Data, err)
 			}
 		})
 	}

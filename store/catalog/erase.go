@@ -213,7 +213,6 @@ func (c *Catalog) eraseBatch(ctx context.Context, tx pgx.Tx, account store.Accou
 	}
 	batch := new(pgx.Batch)
 	batch.Queue("update packs set stale = true where account = $1 and pack = any($2)", int64(account), packs)
-	queueRecollections(batch, account, ids)
 	for i := range infos {
 		if info := &infos[i]; gone[info.ID] != "" {
 			info.Session = gone[info.ID]
@@ -234,8 +233,11 @@ func (c *Catalog) eraseBatch(ctx context.Context, tx pgx.Tx, account store.Accou
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return err
 	}
-	if err := putSessions(ctx, tx, account, in); err != nil || e.Reason != store.ErasedByRequest {
+	if err := putSessions(ctx, tx, account, in); err != nil {
 		return err
+	}
+	if e.Reason != store.ErasedByRequest {
+		return forget(ctx, tx, slices.Repeat([]int64{int64(account)}, len(ids)), ids)
 	}
 	erased := make([]buried, len(ids))
 	for i, id := range ids {

@@ -22,8 +22,8 @@ type buried struct {
 	late     *string // the erasure after which it arrived; nil: it was here
 }
 
-// bury appends exchanges to the log of erasures. A transaction calls it last, so that numbers of the log are in commit
-// order and no reader skips an entry that is not committed yet.
+// bury appends exchanges to the log of erasures, and deletes what was recalled for them. A transaction calls it last, so
+// that numbers of the log are in commit order and no reader skips an entry that is not committed yet.
 func bury(ctx context.Context, tx pgx.Tx, erased map[store.AccountNumber][]buried) error {
 	if len(erased) == 0 {
 		return nil
@@ -39,7 +39,10 @@ func bury(ctx context.Context, tx pgx.Tx, erased map[store.AccountNumber][]burie
 			accounts, ids, late = append(accounts, int64(account)), append(ids, b.exchange), append(late, b.late)
 		}
 	}
-	return buryInOrder(ctx, tx, accounts, ids, late)
+	if err := buryInOrder(ctx, tx, accounts, ids, late); err != nil {
+		return err
+	}
+	return forget(ctx, tx, accounts, ids)
 }
 
 // buryInOrder is bury for a transaction that holds the lock of the log.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -56,7 +57,8 @@ func recollectionKeys(keys []store.RecollectionKey) [][]byte {
 }
 
 // Recollect stores what was decided at a place, under each of its keys, and returns the valid decision: the first one,
-// if there was one before. If a quoted exchange is gone in the meantime, silence is stored.
+// if there was one before. If a quoted exchange is gone in the meantime, silence is stored, and nothing if the exchange
+// itself was erased.
 func (r Recalled) Recollect(ctx context.Context, account string, keys []store.RecollectionKey, decided store.Recollection) (holds *store.Recollection, err error) {
 	number, err := r.catalog.Accounts.Number(account)
 	if err != nil {
@@ -68,6 +70,15 @@ func (r Recalled) Recollect(ctx context.Context, account string, keys []store.Re
 	ctx, cancel := context.WithTimeout(ctx, recollectTime)
 	defer cancel()
 	err = r.catalog.update(ctx, func(tx pgx.Tx) error {
+		if err := shareAccount(ctx, tx, number); err != nil {
+			return err
+		}
+		switch now, known, err := r.catalog.numbered(ctx, tx, account); { // the account is not deleted from here on
+		case err != nil:
+			return err
+		case !known || now != number:
+			return codec.Errorf(codec.KindNotFound, "the account was deleted")
+		}
 		holds, err = recollect(ctx, tx, number, keys, decided)
 		return err
 	})
@@ -78,9 +89,6 @@ func (r Recalled) Recollect(ctx context.Context, account string, keys []store.Re
 }
 
 func recollect(ctx context.Context, tx pgx.Tx, account store.AccountNumber, keys []store.RecollectionKey, r store.Recollection) (*store.Recollection, error) {
-	if err := shareAccount(ctx, tx, account); err != nil { // the account is not deleted meanwhile
-		return nil, err
-	}
 	if len(r.Quotes) > 0 {
 		// An erasure either waits for these locks, and then deletes what is stored here, or has deleted the rows.
 		rows, err := tx.Query(ctx, "select id from exchanges where account = $1 and id = any($2) order by id for key share", int64(account), r.Quotes)
@@ -94,6 +102,19 @@ func recollect(ctx context.Context, tx pgx.Tx, account store.AccountNumber, keys
 		if slices.ContainsFunc(r.Quotes, func(id string) bool { return !slices.Contains(there, id) }) {
 			r = r.Erased()
 		}
+	}
+	// Its own exchange need not have arrived. An erasure deletes what is stored here while it has this lock, or had it.
+	if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock_shared($1, 0)", lockErased); err != nil {
+		return nil, err
+	}
+	var erased bool
+	err := tx.QueryRow(ctx, "select exists (select from tombs where account = $1 and exchange = $2)", int64(account), r.Exchange).Scan(&erased)
+	if err != nil {
+		return nil, err
+	}
+	if erased {
+		r = r.Erased()
+		return &r, nil
 	}
 	record, err := json.Marshal(r)
 	if err != nil {
@@ -120,22 +141,14 @@ func recollect(ctx context.Context, tx pgx.Tx, account store.AccountNumber, keys
 	return &r, tx.SendBatch(ctx, batch).Close()
 }
 
-// forgetLate deletes what was recalled for exchanges that have arrived after their erasure.
-func forgetLate(ctx context.Context, tx pgx.Tx, account store.AccountNumber, late []buried) error {
-	ids := make([]string, len(late))
-	for i := range late {
-		ids[i] = late[i].exchange
-	}
-	batch := new(pgx.Batch)
-	queueRecollections(batch, account, ids)
-	return tx.SendBatch(ctx, batch).Close()
-}
-
-// queueRecollections deletes what was recalled for exchanges that are erased, and what quotes them. The exchanges must
-// already be deleted, so that nothing quotes them from then on. A row of quoted may be left of an earlier decision at its
-// place, so the record has to have the exchange too.
-func queueRecollections(batch *pgx.Batch, account store.AccountNumber, exchanges []string) {
-	batch.Queue(`with gone as (delete from quoted where account = $1 and exchange = any($2) returning exchange, key)
+// forget deletes what was recalled for exchanges that are erased, and what quotes them. The exchanges must already be
+// deleted, so that nothing quotes them from then on. A row of quoted may be left of an earlier decision at its place, so
+// the record has to have the exchange too.
+func forget(ctx context.Context, tx pgx.Tx, accounts []int64, exchanges []string) error {
+	_, err := tx.Exec(ctx, `with gone as (
+			delete from quoted q using unnest($1::bigint[], $2::text[]) e (account, exchange)
+			where q.account = e.account and q.exchange = e.exchange returning q.account, q.exchange, q.key)
 		delete from recollections r using gone
-		where r.account = $1 and r.key = gone.key and position(convert_to(gone.exchange, 'UTF8') in r.record) > 0`, int64(account), exchanges)
+		where r.account = gone.account and r.key = gone.key and position(convert_to(gone.exchange, 'UTF8') in r.record) > 0`, accounts, exchanges)
+	return err
 }

@@ -138,9 +138,6 @@ func (c *Catalog) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry, to 
 		refused = append(refused, k.refused...)
 		if len(k.late) > 0 {
 			late[number] = k.late
-			if err := forgetLate(ctx, tx, number, k.late); err != nil {
-				return nil, err
-			}
 		}
 	}
 	return refused, bury(ctx, tx, late)

@@ -148,6 +148,7 @@ func (c *checker) run(ctx context.Context) error {
 		}
 	}
 	for id, want := range c.sessions {
+		c.live[id] = struct{}{} // once it is restored
 		c.find(id.String(), fmt.Sprintf("%d exchanges belong to it, and it is gone", want.Exchanges), c.againSession(id, want)...)
 	}
 	for id, x := range c.exchanges {

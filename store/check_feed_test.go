@@ -2,6 +2,8 @@ package store
 
 import (
 	"encoding/binary"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,5 +90,43 @@ func TestACheckFindsWhatIsWrongWithTheFeed(t *testing.T) {
 				t.Errorf("the turn is %+v, %v", entry.Turn, err)
 			}
 		})
+	}
+}
+
+// A file that is lost may hold a session together with turns of it. One repair brings back both.
+func TestACheckFindsTheMissingTurnsOfALostSession(t *testing.T) {
+	opts := Options{Dir: t.TempDir(), Digest: digestTest}
+	x := beganToDigest(t, opts)
+	x.follow(StageWords, StageSessions)
+	id, session := x.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
+	x.do(StageWords)
+	x.do(StageSessions)
+	mustBeSound(t, x.s)
+	exchange, _ := kv.ParseExchangeID(id)
+	of, _ := kv.ParseSessionID(session)
+	err := x.s.db.Update(func(tx *badger.Txn) error {
+		return errors.Join(tx.Delete(kv.SessionKey(1, of)), tx.Delete(kv.ExchangeKey(kv.SpaceTurn, 1, exchange)))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.reopen(opts)
+	for _, repair := range []bool{false, true} {
+		found := make(map[string][]string)
+		if _, err := x.s.Upkeep().Check(t.Context(), repair, func(f Finding) {
+			if found[f.Subject] = append(found[f.Subject], f.Problem); f.Repaired != repair {
+				t.Errorf("with repair %v: %+v", repair, f)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(found[id], "it has no turn, and does not wait for one") || !slices.Contains(found[session], "1 exchanges belong to it, and it is gone") {
+			t.Errorf("with repair %v a check finds %q", repair, found)
+		}
+	}
+	x.settle()
+	mustBeSound(t, x.s)
+	if entry, err := x.s.Feed().TurnAt(1, id); err != nil || entry.Turn == nil {
+		t.Errorf("the turn is %+v, %v", entry.Turn, err)
 	}
 }

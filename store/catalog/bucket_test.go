@@ -50,6 +50,7 @@ func TestACentreWithABucket(t *testing.T) {
 		"a damaged pack hits its own exchanges alone":                      damageHitsItsOwn,
 		"without the bucket nothing is acknowledged":                       nothingWithoutTheBucket,
 		"a pack without rows is deleted before an erasure is done":         noPackWithoutRows,
+		"a stopped centre holds up no erasure":                             stoppedHoldsUpNothing,
 		"small packs are joined":                                           smallPacksAreJoined,
 		"a deleted account leaves nothing in the bucket":                   deletedAccount,
 		"another bucket is refused":                                        anotherBucket,
@@ -288,10 +289,14 @@ func noPackWithoutRows(t *testing.T, c *centre) {
 	if err := c.ship(t); !errors.Is(err, errAside) {
 		t.Fatalf("error %v, want the one of putting aside", err)
 	}
-	lost := c.packs(t)
-	if len(lost) != 1 {
-		t.Fatalf("the bucket has %q, want the pack of what was given up", lost)
-	}
+	c.eventually(t, "the pack of what was given up is deleted", func() bool { return len(c.packs(t)) == 0 })
+	killed, err := pack.Open(t.Context(), c.bucket, "centre", 1<<20) // has written a pack, and not committed
+	check(t, err)
+	name := pack.NewID()
+	content := pack.NewBuilder(1)
+	content.Add([]byte("name"), []byte("value"))
+	c.exec(t, fmt.Sprintf("insert into mneme.packs (account, pack) values (1, %d)", int64(name)))
+	check(t, killed.Put(t.Context(), 1, name, content.Content()))
 	c.wrong = nil
 	check(t, c.ship(t))
 	e, err := c.Erase(t.Context(), account, store.Selection{Exchanges: []string{id}}, false)
@@ -309,6 +314,45 @@ func noPackWithoutRows(t *testing.T, c *centre) {
 		check(t, err)
 		return receipt.State == store.ErasureDone
 	})
+}
+
+func stoppedHoldsUpNothing(t *testing.T, c *centre) {
+	id, _ := c.record(t, 1)
+	check(t, c.ship(t))
+	c.record(t, 2)
+	own := c.edge.Shipping()
+	mark, _, err := c.Mark(own.Log())
+	check(t, err)
+	f, err := own.Next(t.Context(), mark)
+	check(t, err)
+
+	other, err := pgx.Connect(t.Context(), c.database)
+	check(t, err)
+	defer func() { _ = other.Close(context.Background()) }()
+	_, err = other.Exec(t.Context(), "begin; lock table mneme.exchanges in exclusive mode") // what is taken waits for it
+	check(t, err)
+	begun := func() (some bool) {
+		check(t, other.QueryRow(t.Context(), "select exists (select from mneme.packs where state = 'begun')").Scan(&some))
+		return some
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	taken := make(chan error)
+	go func() {
+		_, err := c.Take(ctx, &f, func([]store.Refused) error { return errAside })
+		taken <- err
+	}()
+	c.eventually(t, "a pack is begun", begun)
+	stop()
+	if err := <-taken; !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want that it was stopped", err)
+	}
+	if begun() {
+		t.Error("the pack stays begun, and erasures wait for it")
+	}
+	_, err = other.Exec(t.Context(), "rollback")
+	check(t, err)
+	c.erase(t, id)
 }
 
 // exec changes the database behind the centre's back.

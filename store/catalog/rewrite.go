@@ -49,11 +49,12 @@ func (c *Catalog) clean(ctx context.Context, account store.AccountNumber, e *sto
 			break
 		}
 	}
-	if err := c.remove(ctx, int64(account)); err != nil {
-		return false, err
-	}
+	// A begun pack may become one to delete at any time, so this asks for begun ones before it deletes the others.
 	err = c.pool.QueryRow(ctx, "select not exists (select from packs where account = $1 and state = 'begun' and began < $2)", int64(account), e.Created).Scan(&done)
-	return done, err
+	if err == nil {
+		err = c.remove(ctx, int64(account))
+	}
+	return done && err == nil, err
 }
 
 // tidySome deletes packs that are not needed any more, and joins small ones. Packs with erased data are left to the
@@ -85,8 +86,9 @@ func (c *Catalog) rewriteSome(ctx context.Context, choose string, count func(pgx
 		if err != nil {
 			return err
 		}
-		defer c.drop(ctx, to)
-		return pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error { return c.rewrite(ctx, tx, to[account], packs, count) })
+		err = pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error { return c.rewrite(ctx, tx, to[account], packs, count) })
+		c.leave(ctx, to, err)
+		return err
 	})
 	if err == nil {
 		wake(c.tidying)

@@ -34,6 +34,7 @@ type writing struct {
 	until     time.Time // deadline for starting to write the pack
 	builder   *pack.Builder
 	attempted bool // the pack may be in the bucket
+	written   bool // it is there
 }
 
 // add adds a value, and returns how a row is to store it.
@@ -66,6 +67,7 @@ func (w *writing) finish(ctx context.Context, tx pgx.Tx) error {
 	if err := w.packs.Put(ctx, w.account, w.pack, w.builder.Content()); err != nil {
 		return err
 	}
+	w.written = true
 	done, err := tx.Exec(ctx, "update packs set state = 'kept', size = $3 where account = $1 and pack = $2 and state = 'begun'",
 		int64(w.account), int64(w.pack), len(w.builder.Content()))
 	if err == nil && done.RowsAffected() == 0 {
@@ -92,23 +94,38 @@ func (c *Catalog) begin(ctx context.Context, accounts []store.AccountNumber) (wr
 		return to, nil
 	}
 	if _, err := c.pool.Exec(ctx, "insert into packs (account, pack) select * from unnest($1::bigint[], $2::bigint[])", numbers, packs); err != nil {
+		c.leave(ctx, to, err) // they may be recorded, with the answer lost
 		return nil, fmt.Errorf("begin packs: %w", err)
 	}
 	return to, nil
 }
 
-// drop deletes the records of packs that were never written.
-func (c *Catalog) drop(ctx context.Context, to writings) {
-	var numbers, packs []int64
-	for _, w := range to {
-		if w.packs != nil && !w.attempted {
-			numbers, packs = append(numbers, int64(w.account)), append(packs, int64(w.pack))
+// leavingTime bounds the time for which an ended transaction holds up the end of its process.
+const leavingTime = 5 * time.Second
+
+// leave forgets the packs that no row references after a transaction, also if this process is being stopped: erasures
+// wait for packs that were begun before them. A pack that was written for a failed transaction is left to be deleted.
+// One that may be written yet stays begun.
+func (c *Catalog) leave(ctx context.Context, to writings, failed error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leavingTime)
+	defer cancel()
+	forget := func(which func(*writing) bool, statement string) {
+		var numbers, packs []int64
+		for _, w := range to {
+			if w.packs != nil && which(w) {
+				numbers, packs = append(numbers, int64(w.account)), append(packs, int64(w.pack))
+			}
 		}
-	}
-	if len(packs) > 0 { // if this fails, they are deleted like written but unfinished ones
-		_, _ = c.pool.Exec(ctx, `delete from packs p using unnest($1::bigint[], $2::bigint[]) d (account, pack)
+		if len(packs) == 0 {
+			return
+		}
+		// If this fails, they are deleted like those of a process that was killed. If the transaction has been committed
+		// after all, they are not begun any more.
+		_, _ = c.pool.Exec(ctx, statement+` unnest($1::bigint[], $2::bigint[]) d (account, pack)
 			where p.account = d.account and p.pack = d.pack and p.state = 'begun'`, numbers, packs)
 	}
+	forget(func(w *writing) bool { return !w.attempted }, "delete from packs p using")
+	forget(func(w *writing) bool { return w.written && failed != nil }, "update packs p set state = 'going' from")
 }
 
 // arrive runs a transaction that stores entries, and repeats it after a conflict, each time with new packs.
@@ -131,7 +148,8 @@ func (c *Catalog) arrive(ctx context.Context, entries []ship.Entry, change func(
 		if err != nil {
 			return err
 		}
-		defer c.drop(ctx, to)
-		return pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error { return change(tx, to) })
+		err = pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error { return change(tx, to) })
+		c.leave(ctx, to, err)
+		return err
 	})
 }

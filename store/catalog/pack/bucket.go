@@ -111,7 +111,11 @@ func (b *bucket) read(ctx context.Context, key string, at, size int) ([]byte, er
 
 // remove deletes an object, if it exists.
 func (b *bucket) remove(ctx context.Context, key string) error {
-	return b.client.RemoveObject(ctx, b.name, b.path(key), minio.RemoveObjectOptions{})
+	err := b.client.RemoveObject(ctx, b.name, b.path(key), minio.RemoveObjectOptions{})
+	if minio.ToErrorResponse(err).Code == minio.NoSuchKey { // some services say so of what another process is deleting
+		return nil
+	}
+	return err
 }
 
 func (b *bucket) path(key string) string { return path.Join(b.folder, key) }

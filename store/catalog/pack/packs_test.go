@@ -211,6 +211,25 @@ func TestADeletedPackIsServedFromNowhere(t *testing.T) {
 	}
 }
 
+// Workers of one memory find the same packs to delete.
+func TestAPackIsDeletedByManyAtOnce(t *testing.T) {
+	w := write(t, 1)
+	for range 50 {
+		id := pack.NewID()
+		check(t, w.Put(t.Context(), account, id, []byte("content")))
+		var workers sync.WaitGroup
+		for range 8 {
+			workers.Go(func() {
+				if err := w.Delete(t.Context(), account, id); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		workers.Wait()
+	}
+	w.file(t) // the first one alone
+}
+
 func TestAServiceThatIsAwayLosesNoValue(t *testing.T) {
 	w := write(t, 3)
 	w.server.Kill()

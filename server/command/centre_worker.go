@@ -56,12 +56,13 @@ func (c *CentreServe) work(ctx context.Context, s *Env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, roster.Close()) }()
-	observed, taking := telemetry.NewProcess(s.version()), new(atomic.Pointer[cluster.Centre])
+	observed, taking, vectors := telemetry.NewProcess(s.version()), new(atomic.Pointer[cluster.Centre]), new(atomic.Pointer[catalog.Vectors])
 	if c.Listen != "" {
 		if err := prepareAccounts(roster, &cfg); err != nil {
 			return err
 		}
-		probes, err := serveProbes(c.Listen, taking.Load, &cfg, roster.Keys(), observed.Metrics(), log)
+		idle := func() bool { v := vectors.Load(); return v != nil && v.Idle() }
+		probes, err := serveProbes(c.Listen, taking.Load, idle, &cfg, roster.Keys(), observed.Metrics(), log)
 		if err != nil {
 			return err
 		}
@@ -95,9 +96,11 @@ func (c *CentreServe) work(ctx context.Context, s *Env) (err error) {
 		return err
 	}
 	defer kept.Close()
-	if err := catalog.VectorsOf(kept).Start(ctx, embedder); err != nil {
+	embeds := catalog.VectorsOf(kept)
+	if err := embeds.Start(ctx, embedder); err != nil {
 		return err
 	}
+	vectors.Store(&embeds)
 	summaries, err := startSummaries(&cfg, catalog.SummariesOf(kept), roster, routes, observed, log)
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ func TestAWorkerTellsWhatItTakesAndWhetherItIsReady(t *testing.T) {
 	check(t, err)
 	t.Cleanup(func() { check(t, model.Close()) })
 	text := "cluster: {nats: [\"" + broker.ClientURL() + "\"], node: 1}\ncentre: {postgres: \"" + postgrestest.Start(t, false).Database(t) + "\"}\n" +
-		"providers: {openai: {base_url: \"" + model.URL() + "/v1\", api_key: key}}\nsearch: {summaries: {model: gpt-4.1, quiet: 10ms}}\n"
+		"providers: {openai: {base_url: \"" + model.URL() + "/v1\", api_key: key}}\nsearch: {embedder: {model: local-hash-v1, dimensions: 256}, summaries: {model: gpt-4.1, quiet: 10ms}}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,18 @@ func TestAWorkerTellsWhatItTakesAndWhetherItIsReady(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	worker.eventually("it is ready", func() bool { status, _ := worker.get("/readyz"); return status == http.StatusOK })
+	worker.eventually("it is ready", func() bool {
+		status, said := worker.get("/readyz")
+		return status == http.StatusOK && said == "ready\n"
+	})
+	cfg.Search.Embedder.Dimensions = 512
+	embedder, err := cfg.Search.Embedder.Local()
+	check(t, err)
+	check(t, centre.embed(t.Context(), embedder))
+	worker.eventually("it is ready, and says that it embeds nothing beside the embedder of the centre", func() bool {
+		status, said := worker.get("/readyz")
+		return status == http.StatusOK && strings.HasPrefix(said, "ready\nno turns are embedded here")
+	})
 	centre.Close()
 
 	for _, x := range []struct{ account, said string }{

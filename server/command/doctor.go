@@ -117,6 +117,9 @@ func (c *Doctor) examine(ctx context.Context) []finding {
 	findings = append(findings, examineModels(&cfg, routes))
 	findings = append(findings, examineProviders(ctx, routes, &said.known)...)
 	findings = append(findings, examineEmbedder(ctx, &cfg, routes))
+	if c.Cluster && !said.edge {
+		findings = append(findings, examineVectors(ctx, &cfg, routes)...)
+	}
 	return append(findings, examineLocalHosts(ctx, routes)...)
 }
 
@@ -227,7 +230,7 @@ func examineEmbedder(ctx context.Context, cfg *config.Config, routes *router.Rou
 		return finding{"embedder", good, config.LocalHash + ", which is built in", ""}
 	}
 	const fix = "Correct search.embedder, or its provider; searches use words meanwhile"
-	embedder, err := embedding.New(settings, routes, func(string, string) (string, bool, error) { return "", false, nil })
+	embedder, err := embedding.New(settings, routes, noCredentials)
 	if err != nil {
 		return finding{"embedder", problem, messageOf(err), fix}
 	}
@@ -238,6 +241,9 @@ func examineEmbedder(ctx context.Context, cfg *config.Config, routes *router.Rou
 	}
 	return finding{"embedder", good, embedder.Identity() + " gives vectors", ""}
 }
+
+// noCredentials are those of no account: the server's are used.
+func noCredentials(string, string) (string, bool, error) { return "", false, nil }
 
 // embedTime is how long an embedder may take for one word: it may have to load its model first.
 const embedTime = time.Minute

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/background/embedding"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/pack"
@@ -70,6 +72,33 @@ func databaseFinding(check string, c *catalog.Condition) finding {
 		found += ", but this user may not see whether it is connected"
 	}
 	return finding{check, good, found, ""}
+}
+
+// examineVectors compares the embedder that made the vectors in the database with the configured one. Other faults of
+// either are found by other checks.
+func examineVectors(ctx context.Context, cfg *config.Config, routes *router.Router) []finding {
+	if cfg.Centre.Postgres == "" || cfg.Search.Embedder.Model == config.NoEmbedder {
+		return nil
+	}
+	embedder, err := cfg.Search.Embedder.Local()
+	if settings, byProvider := cfg.Embedding(); byProvider {
+		embedder, err = embedding.New(settings, routes, noCredentials)
+	}
+	if err != nil {
+		return nil
+	}
+	c, err := catalog.Examine(ctx, cfg.Centre.Postgres.Reveal())
+	const check = "vectors of the centre"
+	switch {
+	case err != nil || c.Embedder == "":
+		return nil
+	case c.Embedder != embedder.Identity():
+		return []finding{{
+			check, warning, fmt.Sprintf("made by %s; with %s nothing is embedded by this configuration", c.Embedder, embedder.Identity()),
+			"Set search.embedder to that one, at the centre and its workers alike, or have all turns embedded again: mneme reindex vectors",
+		}}
+	}
+	return []finding{{check, good, "made by " + c.Embedder, ""}}
 }
 
 func examineBucket(ctx context.Context, address string) finding {

@@ -13,6 +13,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
+	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/pack/s3test"
@@ -96,6 +97,42 @@ func TestTheDoctorLooksAtTheDatabaseOfTheCentre(t *testing.T) {
 	look(problem, "cannot be reached")
 	at = "postgres://mneme:hunter2@127.0.0.1:port/memory"
 	look(problem, "not the URL of a Postgres database")
+}
+
+// The doctor is asked where the centre or a worker is configured: both need the embedder that made the vectors.
+func TestTheDoctorComparesTheEmbedderWithTheVectorsOfTheCentre(t *testing.T) {
+	cfg := config.Default()
+	cfg.Centre.Postgres = config.Secret(postgrestest.Start(t, false).Database(t))
+	routes, err := router.New(cfg.Router())
+	check(t, err)
+	defer routes.Close()
+	cfg.Search.Embedder.Model, cfg.Search.Embedder.Dimensions = config.LocalHash, 256
+	kept, err := catalog.Open(t.Context(), catalog.Options{URL: cfg.Centre.Postgres.Reveal(), Centre: "one", Accounts: engineForAccounts(t).Accounts()})
+	check(t, err)
+	defer kept.Close()
+	nothing := func() {
+		t.Helper()
+		if found := examineVectors(t.Context(), &cfg, routes); found != nil {
+			t.Errorf("without vectors or an embedder it finds %+v", found)
+		}
+	}
+	nothing()
+	embedder, err := cfg.Search.Embedder.Local()
+	check(t, err)
+	check(t, catalog.VectorsOf(kept).Start(t.Context(), embedder))
+	look := func(state, says string) {
+		t.Helper()
+		found := examineVectors(t.Context(), &cfg, routes)
+		if len(found) != 1 {
+			t.Fatalf("%+v, want what there is to say of the vectors", found)
+		}
+		expect(t, found[0], state, says)
+	}
+	look(good, "made by local-hash-v1/256")
+	cfg.Search.Embedder.Dimensions = 512
+	look(warning, "made by local-hash-v1/256; with local-hash-v1/512 nothing is embedded")
+	cfg.Search.Embedder.Model = config.NoEmbedder
+	nothing()
 }
 
 // standby has a process receive all that a server writes, which is all that is asked of a synchronous standby.

@@ -21,9 +21,10 @@ type probes struct {
 	served   chan struct{} // closed when nothing is served any more
 }
 
-// serveProbes begins to listen. taking returns the worker, or nil until that has started. Probes need no key, and metrics
-// need one where others than this machine can reach the address.
-func serveProbes(address string, taking func() *cluster.Centre, cfg *config.Config, keys admin.Keys, metrics http.Handler, log *slog.Logger) (*probes, error) {
+// serveProbes begins to listen. taking returns the worker, or nil until that has started, and idle reports whether it
+// embeds nothing although it should. Probes need no key, and metrics need one where others than this machine can reach the
+// address.
+func serveProbes(address string, taking func() *cluster.Centre, idle func() bool, cfg *config.Config, keys admin.Keys, metrics http.Handler, log *slog.Logger) (*probes, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("--listen of a worker is the HOST:PORT of its metrics and probes: %w", err)
@@ -39,6 +40,9 @@ func serveProbes(address string, taking func() *cluster.Centre, cfg *config.Conf
 			return
 		}
 		_, _ = io.WriteString(w, "ready\n")
+		if idle() { // it does the rest of its work, and to start it again would not help
+			_, _ = io.WriteString(w, "no turns are embedded here; the log says why\n")
+		}
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	p := &probes{listener, stop, make(chan struct{})}

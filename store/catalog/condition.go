@@ -22,6 +22,7 @@ type Condition struct {
 	Standbys  string // synchronous_standby_names
 	Connected int    // connected synchronous standbys; -1: this user may not see them
 	Skew      time.Duration
+	Embedder  string // identity of the one that made the stored vectors; "": none has
 }
 
 // examineTime limits an examination.
@@ -63,7 +64,9 @@ func Examine(ctx context.Context, url string) (c Condition, err error) {
 		return c, nil
 	}
 	var version string
-	if err := db.QueryRow(ctx, "select value from "+schemaName+".meta where name = 'version'").Scan(&version); err != nil {
+	err = db.QueryRow(ctx, "select value, coalesce((select value from "+schemaName+".meta where name = $1), '') from "+schemaName+".meta where name = 'version'", embedderName).
+		Scan(&version, &c.Embedder)
+	if err != nil {
 		return c, advised(err)
 	}
 	if c.Tables, err = strconv.Atoi(version); err != nil || c.Tables < 1 {

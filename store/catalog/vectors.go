@@ -131,6 +131,9 @@ const (
 func (v Vectors) embedSome(ctx context.Context) (more bool, err error) {
 	c, made := v.catalog, v.catalog.likes.vectors.Load()
 	number, marked, err := v.claim(ctx, made)
+	if err == nil && len(marked) == 0 {
+		err = v.lookForOther(ctx, made)
+	}
 	if err != nil || len(marked) == 0 {
 		return false, err
 	}
@@ -152,6 +155,28 @@ func (v Vectors) embedSome(ctx context.Context) (more bool, err error) {
 		return ctx.Err() == nil, err
 	}
 	return true, v.keep(ctx, made.Identity(), number, stored, marked)
+}
+
+// lookForOther notes whether turns are embedded by another embedder, and reports it once.
+func (v Vectors) lookForOther(ctx context.Context, made *search.Vectors) error {
+	c := v.catalog
+	var other string
+	err := c.pool.QueryRow(ctx, "select value from meta where name = $1 and value <> $2 and exists (select from meta where name = $3)",
+		embedderName, made.Identity(), embeddingName).Scan(&other)
+	if err := unlessMissing(err); err != nil {
+		return err
+	}
+	if before := c.likes.other.Swap(&other); other != "" && (before == nil || *before != other) {
+		c.Log.Warn("this process embeds no turns: another embedder makes the stored vectors; set search.embedder to that one here too, or change over at the centre with: mneme reindex vectors",
+			"stored", other, "configured", made.Identity())
+	}
+	return nil
+}
+
+// Idle reports whether this process embeds nothing because the stored vectors are made by another embedder than its own.
+func (v Vectors) Idle() bool {
+	other := v.catalog.likes.other.Load()
+	return other != nil && *other != ""
 }
 
 // claim claims the newest turns of an account to be embedded, and returns the numbers of their changes.
@@ -275,6 +300,7 @@ var errOtherEmbedder = codec.Errorf(codec.KindUnsupported, "another embedder has
 type likes struct {
 	vectors  atomic.Pointer[search.Vectors] // nil: there is no embedder
 	digested chan struct{}                  // has a value when there may be something to embed
+	other    atomic.Pointer[string]         // the embedder that makes vectors instead, as last seen; nil or "": none
 	centres  centres
 }
 

@@ -3,6 +3,7 @@ package catalog_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
+	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -102,6 +104,7 @@ func TestTheVectorsOfTurns(t *testing.T) {
 		"turns from a time without an embedder are embedded later": embeddedLater,
 		"workers share the embedding":                              sharedEmbedding,
 		"a failing embedder is tried again":                        failingEmbedder,
+		"a worker with another embedder says so once":              otherEmbedderOfAWorker,
 	} {
 		t.Run(name, func(t *testing.T) { promise(t, openSummarized(t, server)) })
 	}
@@ -236,6 +239,60 @@ func failingEmbedder(t *testing.T, s *summarized) {
 		found, _ := s.finds(s.centre, search.Request{Query: "automobile"})
 		return slices.Equal(found, []string{car})
 	})
+}
+
+// A worker with another embedder than the centre embeds nothing, until the centre has changed over to it.
+func otherEmbedderOfAWorker(t *testing.T, s *summarized) {
+	var log lines
+	id, err := catalog.CentreOf(t.Context(), s.url)
+	check(t, err)
+	w, err := catalog.Open(t.Context(), catalog.Options{URL: s.url, Centre: id, Digest: digest.Exchange, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	check(t, err)
+	defer w.Close()
+	worker, next := catalog.VectorsOf(w), &topics{identity: "next"}
+	s.say("a", "where did I leave the car")
+	s.embeds(s.centre, &topics{identity: "former"})
+	check(t, worker.Start(t.Context(), next))
+	eventually(t, "the worker says that it embeds nothing", worker.Idle)
+	for i := range 3 {
+		s.say("a", strings.Repeat("car ", i+1))
+		s.embedded()
+	}
+	if said := log.having("embeds no turns"); len(said) != 1 || !strings.Contains(said[0], "stored=former configured=next") || next.embedded() > 0 {
+		t.Errorf("%d texts were embedded; the log says %q", next.embedded(), said)
+	}
+	again := s.openAgain()
+	check(t, catalog.VectorsOf(again).Start(t.Context(), next))
+	check(t, catalog.VectorsOf(again).Rebuild(t.Context()))
+	s.embedded()
+	eventually(t, "the worker embeds", func() bool { return !worker.Idle() })
+	if said := log.having("embeds no turns"); len(said) != 1 {
+		t.Errorf("the log says %q", said)
+	}
+}
+
+// lines keeps what is logged.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+// having returns the lines that have some text.
+func (l *lines) having(text string) (found []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	return found
 }
 
 // openAgain opens the centre once more, as its next start does.

@@ -224,10 +224,39 @@ func (v Vectors) marks(ctx context.Context, account store.AccountNumber, ids []s
 	return marks, err
 }
 
-// keep stores vectors, unless another embedder is to make them by now, and removes the notes of turns that have not
-// changed again.
+// keep stores the vectors of turns that have not changed since they were claimed, unless another embedder is to make them
+// by now, and removes the notes of those turns. Another process may have embedded the others.
 func (v Vectors) keep(ctx context.Context, identity string, account store.AccountNumber, stored []search.StoredVector, marked map[string]int64) error {
-	var ids, without, done []string
+	var done []string
+	var changes []int64
+	for id, changed := range marked {
+		done, changes = append(done, id), append(changes, changed)
+	}
+	return v.catalog.update(ctx, func(tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, "select from meta where name = $1 and value = $2 for share", embedderName, identity).Scan()
+		if err != nil {
+			return unlessMissing(err)
+		}
+		// An erasure deletes exchanges first, and then what belongs to them.
+		if _, err := tx.Exec(ctx, "select from exchanges where account = $1 and id = any($2) order by id for key share", int64(account), done); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `delete from unembedded u using unnest($2::text[], $3::bigint[]) d (exchange, changed)
+			where u.account = $1 and u.exchange = d.exchange and u.changed = d.changed returning u.exchange`, int64(account), done, changes)
+		if err != nil {
+			return err
+		}
+		same, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return err
+		}
+		return put(ctx, tx, account, slices.DeleteFunc(slices.Clone(stored), func(s search.StoredVector) bool { return !slices.Contains(same, s.Exchange) }))
+	})
+}
+
+// put stores vectors of turns, and deletes those of turns that have none.
+func put(ctx context.Context, tx pgx.Tx, account store.AccountNumber, stored []search.StoredVector) error {
+	var ids, without []string
 	var signs []pgtype.Bits
 	var values [][]byte
 	for _, s := range stored {
@@ -238,29 +267,15 @@ func (v Vectors) keep(ctx context.Context, identity string, account store.Accoun
 		ids, values = append(ids, s.Exchange), append(values, s.Value)
 		signs = append(signs, bitsOf(s.Signs))
 	}
-	var changes []int64
-	for id, changed := range marked {
-		done, changes = append(done, id), append(changes, changed)
+	batch := new(pgx.Batch)
+	if len(ids) > 0 {
+		batch.Queue(`insert into vectors (account, exchange, signs, value) select $1, n.* from unnest($2::text[], $3::varbit[], $4::bytea[]) n
+			on conflict (account, exchange) do update set signs = excluded.signs, value = excluded.value`, int64(account), ids, signs, values)
 	}
-	return v.catalog.update(ctx, func(tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, "select from meta where name = $1 and value = $2 for share", embedderName, identity).Scan()
-		if err != nil {
-			return unlessMissing(err)
-		}
-		batch := new(pgx.Batch)
-		if len(ids) > 0 {
-			batch.Queue(`insert into vectors (account, exchange, signs, value)
-				select $1, x.id, n.signs, n.value from unnest($2::text[], $3::varbit[], $4::bytea[]) n (id, signs, value)
-				join exchanges x on x.account = $1 and x.id = n.id order by x.id for key share of x
-				on conflict (account, exchange) do update set signs = excluded.signs, value = excluded.value`, int64(account), ids, signs, values)
-		}
-		if len(without) > 0 {
-			batch.Queue("delete from vectors where account = $1 and exchange = any($2)", int64(account), without)
-		}
-		batch.Queue(`delete from unembedded u using unnest($2::text[], $3::bigint[]) d (exchange, changed)
-			where u.account = $1 and u.exchange = d.exchange and u.changed = d.changed`, int64(account), done, changes)
-		return tx.SendBatch(ctx, batch).Close()
-	})
+	if len(without) > 0 {
+		batch.Queue("delete from vectors where account = $1 and exchange = any($2)", int64(account), without)
+	}
+	return tx.SendBatch(ctx, batch).Close()
 }
 
 func bitsOf(signs []byte) pgtype.Bits {

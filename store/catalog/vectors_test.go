@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -20,9 +21,18 @@ import (
 type topics struct {
 	identity string
 
-	mu    sync.Mutex
-	texts []string
-	fails bool
+	mu       sync.Mutex
+	texts    []string
+	accounts []string // of the texts
+	fails    bool
+	spoil    func(made []float32) []float32 // nil: vectors are as they should be
+
+	begun, goOn chan struct{} // the embedding of turns begins, and may go on; nil: it does at once
+}
+
+// held is an embedder that waits before it embeds turns.
+func held(identity string) *topics {
+	return &topics{identity: identity, begun: make(chan struct{}, 1), goOn: make(chan struct{})}
 }
 
 var topicOf = map[string]int{"car": 0, "automobile": 0, "bread": 1, "loaf": 1, "tax": 2, "levy": 2}
@@ -30,7 +40,18 @@ var topicOf = map[string]int{"car": 0, "automobile": 0, "bread": 1, "loaf": 1, "
 func (e *topics) Identity() string { return e.identity }
 func (e *topics) Dimensions() int  { return 16 }
 
-func (e *topics) Embed(_ context.Context, _ string, use search.Use, texts []string) ([][]float32, error) {
+func (e *topics) Embed(ctx context.Context, account string, use search.Use, texts []string) ([][]float32, error) {
+	if use == search.ForDocument && e.goOn != nil {
+		select {
+		case e.begun <- struct{}{}:
+		default:
+		}
+		select {
+		case <-e.goOn:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.fails {
@@ -45,8 +66,12 @@ func (e *topics) Embed(_ context.Context, _ string, use search.Use, texts []stri
 				made[i][topic]++
 			}
 		}
+		if e.spoil != nil {
+			made[i] = e.spoil(made[i])
+		}
 	}
 	if use == search.ForDocument {
+		e.accounts = append(e.accounts, account)
 		e.texts = append(e.texts, texts...)
 	}
 	return made, nil
@@ -56,6 +81,12 @@ func (e *topics) embedded() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.texts)
+}
+
+func (e *topics) spoils(spoil func([]float32) []float32) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.spoil = spoil
 }
 
 func (e *topics) fail(fails bool) {
@@ -105,6 +136,10 @@ func TestTheVectorsOfTurns(t *testing.T) {
 		"workers share the embedding":                              sharedEmbedding,
 		"a failing embedder is tried again":                        failingEmbedder,
 		"a worker with another embedder says so once":              otherEmbedderOfAWorker,
+		"a process that is late does not replace a later vector":   lateVector,
+		"what is erased while it is embedded leaves no vector":     erasedMeanwhile,
+		"a worker embeds nothing for an account it does not know":  unknownAccount,
+		"vectors that are none are not stored":                     spoiltVectors,
 	} {
 		t.Run(name, func(t *testing.T) { promise(t, openSummarized(t, server)) })
 	}
@@ -269,6 +304,112 @@ func otherEmbedderOfAWorker(t *testing.T, s *summarized) {
 	if said := log.having("embeds no turns"); len(said) != 1 {
 		t.Errorf("the log says %q", said)
 	}
+}
+
+// One process has claimed a turn and takes long. The turn changes, and another process embeds it.
+func lateVector(t *testing.T, s *summarized) {
+	car, _ := s.say("a", "where did I leave the car")
+	bread, _ := s.say("b", "is this bread still good")
+	late := held("topics")
+	check(t, catalog.VectorsOf(s.centre).Start(t.Context(), late))
+	<-late.begun
+	_, err := s.db.Exec(t.Context(), `update mneme.turns t set terms = o.terms, record = o.record from mneme.turns o
+		where t.exchange = $1 and o.account = t.account and o.exchange = $2`, car, bread)
+	check(t, err)
+	check(t, catalog.VectorsOf(openWorker(t, s.url)).Start(t.Context(), &topics{identity: "topics"}))
+	eventually(t, "the other process has embedded the turn as it is", func() bool {
+		var done bool
+		check(t, s.db.QueryRow(t.Context(), "select exists (select from mneme.vectors where exchange = $1) and not exists (select from mneme.unembedded where exchange = $1)", car).Scan(&done))
+		return done
+	})
+	close(late.goOn)
+	s.embedded()
+	var vectors int
+	check(t, s.db.QueryRow(t.Context(), "select count(distinct value) from mneme.vectors").Scan(&vectors))
+	if vectors != 1 {
+		t.Error("the turn has the vector of what it said before")
+	}
+}
+
+func erasedMeanwhile(t *testing.T, s *summarized) {
+	car, _ := s.say("a", "where did I leave the car")
+	s.say("b", "is this bread still good")
+	slow := held("topics")
+	check(t, catalog.VectorsOf(s.centre).Start(t.Context(), slow))
+	<-slow.begun
+	s.erase(store.Selection{Exchanges: []string{car}})
+	slow.goOn <- struct{}{}
+	s.embedded()
+	if n := s.count("vectors"); n != 1 {
+		t.Errorf("there are %d vectors, want that of the turn that is left", n)
+	}
+	s.say("c", "when is the tax due")
+	<-slow.begun
+	number, err := s.edge.Accounts().Number("acme")
+	check(t, err)
+	check(t, s.centre.DeleteAccount(t.Context(), number))
+	close(slow.goOn)
+	s.centre.Close()
+	if vectors, waiting := s.count("vectors"), s.count("unembedded"); vectors+waiting != 0 {
+		t.Errorf("of a deleted account %d vectors are left, and %d turns to embed", vectors, waiting)
+	}
+}
+
+// A worker reads the accounts at intervals. A turn of one that it does not know yet would go to the embedder without the
+// account's own credential. Turns of others are embedded meanwhile.
+func unknownAccount(t *testing.T, s *summarized) {
+	_, err := s.edge.Accounts().Create("other")
+	check(t, err)
+	check(t, catalog.VectorsOf(s.centre).Start(t.Context(), &topics{identity: "topics", fails: true}))
+	s.say("a", "where did I leave the car")
+	askIn(t, s.edge, "other", "a", "is this bread still good")
+	s.say("a", "when is the tax due")
+	eventually(t, "workers can read both accounts", func() bool { return s.count("accounts") == 2 })
+	s.centre.Close()
+	_, err = s.db.Exec(t.Context(), "delete from mneme.accounts where name = 'acme'")
+	check(t, err)
+	e := &topics{identity: "topics"}
+	check(t, catalog.VectorsOf(openWorker(t, s.url)).Start(t.Context(), e))
+	eventually(t, "what is known is embedded", func() bool { return s.count("unembedded") <= 2 })
+	number, err := s.edge.Accounts().Number("acme")
+	check(t, err)
+	_, err = s.db.Exec(t.Context(), "insert into mneme.accounts values ('acme', $1)", int64(number))
+	check(t, err)
+	s.embedded()
+	if !slices.Equal(slices.Compact(e.accounts), []string{"other", "acme"}) {
+		t.Errorf("texts were embedded for the accounts %q", e.accounts)
+	}
+}
+
+// An embedder may answer whatever it likes.
+func spoiltVectors(t *testing.T, s *summarized) {
+	e := &topics{identity: "topics"}
+	e.spoils(func([]float32) []float32 { return make([]float32, 15) })
+	check(t, catalog.VectorsOf(s.centre).Start(t.Context(), e))
+	car, _ := s.say("a", "where did I leave the car")
+	byWords := func(what string) {
+		t.Helper()
+		found, answer := s.finds(s.centre, search.Request{Query: "car"})
+		if !slices.Equal(found, []string{car}) || answer.ModeUsed != search.Lexical || len(answer.Degraded) == 0 {
+			t.Errorf("%s: it finds %q in mode %s: %q", what, found, answer.ModeUsed, answer.Degraded)
+		}
+	}
+	byWords("vectors of another length")
+	e.spoils(func(made []float32) []float32 { made[0] = float32(math.NaN()); return made })
+	s.embedded() // it has none
+	byWords("vectors of no numbers")
+	var kept int
+	check(t, s.db.QueryRow(t.Context(), "select count(*) from mneme.vectors where length(signs) > 0").Scan(&kept))
+	if kept > 0 {
+		t.Errorf("%d of them are stored", kept)
+	}
+	e.spoils(nil)
+	bread, _ := s.say("b", "is this bread still good")
+	s.embedded()
+	eventually(t, "searches compare vectors again", func() bool {
+		found, _ := s.finds(s.centre, search.Request{Query: "loaf"})
+		return slices.Equal(found, []string{bread})
+	})
 }
 
 // lines keeps what is logged.

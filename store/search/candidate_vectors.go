@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search/vector"
 )
@@ -43,9 +44,16 @@ type StoredVector struct {
 // Resting returns the accounts that are not to be tried yet.
 func (v *Vectors) Resting() []store.AccountNumber { return v.resting.present() }
 
+// errUnknownAccount is the error for turns of an account whose credentials are not known.
+var errUnknownAccount = codec.Errorf(codec.KindNotFound, "the account is not known here yet, or was deleted")
+
 // Embed returns the vectors of turns of an account. It leaves out those whose text is still the one that the mark of the
-// stored vector stands for. Errors are those of [Embedder]; after one the account rests.
+// stored vector stands for. Errors are those of [Embedder]; after one the account rests, and so does one without a name.
 func (v *Vectors) Embed(ctx context.Context, account string, number store.AccountNumber, turns []store.TimelineEntry, marks map[string][]byte) ([]StoredVector, error) {
+	if account == "" {
+		v.resting.begin(number, errUnknownAccount)
+		return nil, errUnknownAccount
+	}
 	var changed []*pending
 	for i := range turns {
 		p := &pending{exchange: turns[i].Exchange.ID}

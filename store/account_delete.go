@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"time"
 
@@ -78,6 +79,9 @@ func (s *core) commitDeletion(ctx context.Context, account identity.AccountRecor
 			return err
 		}
 		g.put(w, kv.SpaceKeyOf(kv.SpaceDeletion, account.Number), record)
+		if g.has(centreKey) { // edges may still have exchanges of the account
+			g.put(w, deletedKey(account.Name), binary.BigEndian.AppendUint64(nil, uint64(d.Deleted.UnixNano())))
+		}
 		g.put(w, kv.NameKey(kv.SpaceAccount, account.Name), nil)
 		for _, id := range keys {
 			g.put(w, kv.NameKey(kv.SpaceKey, id), nil)
@@ -85,6 +89,23 @@ func (s *core) commitDeletion(ctx context.Context, account identity.AccountRecor
 		}
 		return nil
 	})
+}
+
+func deletedKey(account string) []byte { return kv.NameKey(kv.SpaceMeta, "deleted-"+account) }
+
+// deletedAt returns when an account of this name was last deleted at a centre; zero: none was.
+func deletedAt(tx *badger.Txn, account string) (at time.Time, err error) {
+	value, err := kv.Get(tx, deletedKey(account))
+	switch {
+	case errors.Is(err, badger.ErrKeyNotFound):
+		return at, nil
+	case err == nil && len(value) != 8:
+		err = kv.ErrRecord
+	}
+	if err != nil {
+		return at, err
+	}
+	return time.Unix(0, int64(binary.BigEndian.Uint64(value))), nil
 }
 
 // errStillRunning means that exchanges of a deleted account have not ended yet.

@@ -25,15 +25,16 @@ type Arrivals struct{ *core }
 // Arrivals returns the part that other stores ship to.
 func (s *Store) Arrivals() Arrivals { return Arrivals{s.core} }
 
+var centreKey = kv.NameKey(kv.SpaceMeta, "centre")
+
 // ID identifies the store as a receiver. It is generated on first use and never changes.
 func (a Arrivals) ID(ctx context.Context) (id string, err error) {
-	key := kv.NameKey(kv.SpaceMeta, "centre")
 	err = a.update(ctx, func(g *gathering, w *write) error {
-		value := g.get(key)
+		value := g.get(centreKey)
 		if value == nil {
 			value = make([]byte, 16)
 			_, _ = rand.Read(value) // never fails: crypto/rand ends the program instead
-			g.put(w, key, value)
+			g.put(w, centreKey, value)
 		}
 		id = hex.EncodeToString(value)
 		return nil
@@ -52,7 +53,7 @@ type Refused struct {
 
 // Why entries are refused.
 var (
-	ErrForeign  = errors.New("it is of an account that this store does not have, or of another one than its record says")
+	ErrForeign  = errors.New("it is of an account that this store does not have or that was deleted, or of another one than its record says")
 	ErrUnusable = errors.New("what it holds is not what it says")
 
 	// ErrIncomplete is also the error of a frame that lacks blocks or nodes that are not in the store: the shipping
@@ -178,13 +179,23 @@ func (s *core) readArrival(x *arrival) (err error) {
 	if x.account, ok = s.accounts.Find(x.Account); !ok {
 		return ErrForeign
 	}
-	err = s.view(func(tx *badger.Txn) error {
+	var deleted time.Time
+	err = s.view(func(tx *badger.Txn) (err error) {
+		if deleted, err = deletedAt(tx, x.Account); err != nil {
+			return err
+		}
 		return x.addObjects(func(ref kv.ObjectRef) ([]byte, error) { return kv.Get(tx, ref.Key()) })
 	})
 	if err != nil {
 		return err
 	}
-	return x.read()
+	if err := x.read(); err != nil {
+		return err
+	}
+	if x.info.KeptSince().Before(deleted) {
+		return ErrForeign // entries name their account, and this one has only the name of the deleted one
+	}
+	return nil
 }
 
 // read reads everything of an entry except its objects.

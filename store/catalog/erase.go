@@ -355,7 +355,7 @@ func (c *Catalog) DeleteAccount(ctx context.Context, account store.AccountNumber
 		if err := holdPacks(ctx, tx, account); err != nil {
 			return err
 		}
-		if err := c.giver.forget(ctx, tx, account); err != nil {
+		if err := c.giver.forget(ctx, tx, account, c.nameOf(account)); err != nil {
 			return err
 		}
 		for _, table := range perAccount {

@@ -123,10 +123,13 @@ func (g *giver) give(ctx context.Context, c *Catalog) error {
 	return err
 }
 
-// forget removes an account from those that workers know, as part of its deletion.
-func (g *giver) forget(ctx context.Context, tx pgx.Tx, account store.AccountNumber) error {
+// forget removes an account from those that workers know, and notes when, as part of its deletion.
+// name is "" once only the database knows the account.
+func (g *giver) forget(ctx context.Context, tx pgx.Tx, account store.AccountNumber, name string) error {
 	g.given = nil
-	_, err := tx.Exec(ctx, "delete from accounts where number = $1", int64(account))
+	_, err := tx.Exec(ctx, `with gone as (delete from accounts where number = $1 returning name)
+		insert into deleted select name, now() from (select name from gone union select $2 where $2 <> '') x (name)
+		on conflict (name) do update set at = excluded.at`, int64(account), name)
 	return err
 }
 

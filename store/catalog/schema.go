@@ -246,6 +246,10 @@ end $$;
 create trigger digested after insert on turns for each row when (new.terms is not null) execute function embed_again();
 create trigger changed after update of terms on turns for each row when (new.terms is distinct from old.terms) execute function embed_again();
 `,
+	// 8: when accounts of a name were last deleted. Exchanges from before are not those of a later account of that name.
+	`
+create table deleted (name text collate "C" primary key, at timestamptz not null);
+`,
 }
 
 // partitioned are the tables with partitions.

@@ -156,6 +156,7 @@ type keeping struct {
 	kept    map[store.ObjectRef]struct{}          // of the frame and of named: those that are stored already
 	inner   store.Objects                         // of kept: blocks that are parts of blocks of the frame
 	known   map[string]bool                       // exchanges that exist, or were erased
+	deleted time.Time                             // when another account of this name was last deleted; zero: none was
 	refused []store.Refused
 	late    []buried // arrived after an erasure that covers them
 }
@@ -169,6 +170,9 @@ func (k *keeping) run(ctx context.Context) error {
 	fresh := make(store.Objects)
 	for _, e := range k.entries {
 		x, err := store.ReadShipped(k.account, e, frame, k.inner)
+		if err == nil && x.Info().KeptSince().Before(k.deleted) {
+			err = store.ErrForeign // entries name their account, and this one has only the name of the deleted one
+		}
 		switch {
 		case err != nil:
 			k.refused = append(k.refused, store.Refused{Entry: *e, Reason: err})
@@ -247,13 +251,19 @@ func (k *keeping) look(ctx context.Context) error {
 		return err
 	}
 	rows, err := k.tx.Query(ctx, `
-		select id from exchanges where account = $1 and id = any($2)
-		union all select exchange from tombs where account = $1 and exchange = any($2)`, int64(k.account), ids)
+		select id, null::timestamptz from exchanges where account = $1 and id = any($2)
+		union all select exchange, null from tombs where account = $1 and exchange = any($2)
+		union all select '', at from deleted where name = $3`, int64(k.account), ids, k.entries[0].Account)
 	if err != nil {
 		return err
 	}
 	var id string
-	_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
+	var deleted *time.Time
+	_, err = pgx.ForEachRow(rows, []any{&id, &deleted}, func() error {
+		if deleted != nil {
+			k.deleted = *deleted
+			return nil
+		}
 		k.known[id] = true
 		return nil
 	})

@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"testing"
@@ -63,6 +64,7 @@ var takesBack = []string{
 	"drop table mneme.summaries, mneme.unsummarized, mneme.summarizing; drop function mneme.drop_summary cascade; alter table mneme.exchanges drop again",
 	"drop table mneme.named; alter table mneme.summaries drop terms; delete from mneme.meta where name = 'named'",
 	"drop table mneme.vectors, mneme.unembedded; drop sequence mneme.embeddings; drop function mneme.embed_again cascade",
+	"drop table mneme.deleted",
 }
 
 // makeOlder makes the tables those of an earlier version.
@@ -235,4 +237,73 @@ func TestAWorkerKeepsNothingOfAnAccountThatIsDeleted(t *testing.T) {
 	if _, err := worker.Take(t.Context(), &f, func(r []store.Refused) error { refused += len(r); return nil }); err != nil || refused != 1 {
 		t.Errorf("%d of one exchange are refused (%v)", refused, err)
 	}
+}
+
+// An edge still has an exchange of an account that was deleted, and ships it when there is another account of that name.
+func TestALaterAccountOfANameGetsNothingOfADeletedOne(t *testing.T) {
+	for name, open := range map[string]func(*testing.T, *engine.Engine) (centre arriving, delete func(store.AccountNumber) error){
+		"embedded": func(_ *testing.T, e *engine.Engine) (arriving, func(store.AccountNumber) error) {
+			return embedded{e.Arrivals(), e.Archive()}, func(store.AccountNumber) error { return nil }
+		},
+		"Postgres": func(t *testing.T, e *engine.Engine) (arriving, func(store.AccountNumber) error) {
+			c := openCatalog(t, e, postgrestest.Start(t, false).Database(t))
+			return c, func(n store.AccountNumber) error { return c.DeleteAccount(t.Context(), n) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			accounts, edge := openEngine(t, 0), openEngine(t, 1)
+			_, err := accounts.Arrivals().ID(t.Context()) // as the start of a centre
+			check(t, err)
+			centre, deleted := open(t, accounts)
+			kept := 0
+			take := func(f ship.Frame) (refused []store.Refused) {
+				t.Helper()
+				taken, err := centre.Take(t.Context(), &f, func(r []store.Refused) error { refused = r; return nil })
+				if err != nil || !taken {
+					t.Fatalf("the frame is taken: %v (%v)", taken, err)
+				}
+				kept += len(f.Entries) - len(refused)
+				return refused
+			}
+			f := firstFrame(t, edge)
+			take(f)
+			late := record(t, edge, 1)
+			number, err := accounts.Accounts().Number("acme")
+			check(t, err)
+			check(t, deleted(number))
+			_, err = accounts.Accounts().Delete(t.Context(), "acme", false)
+			check(t, err)
+			check(t, deleted(number))
+			_, err = accounts.Accounts().Create("acme")
+			check(t, err)
+			g, err := edge.Shipping().Next(t.Context(), f.Last)
+			check(t, err)
+			if refused := take(g); len(refused) != 1 || !errors.Is(refused[0].Reason, store.ErrForeign) {
+				t.Errorf("of the exchange of the deleted account %+v is refused", refused)
+			}
+			if err := centre.Retry(t.Context(), &g.Entries[0]); !errors.Is(err, store.ErrForeign) {
+				t.Errorf("it is tried again with %v", err)
+			}
+			since := record(t, edge, 2)
+			h, err := edge.Shipping().Next(t.Context(), g.Last)
+			check(t, err)
+			take(h)
+			page, err := centre.Exchanges("acme", store.ExchangeQuery{})
+			if err != nil || len(page.Data) != 1 || page.Data[0].ID != since || kept != 2 {
+				t.Errorf("the later account has %+v, want what was recorded since, and not %s (%v)", page.Data, late, err)
+			}
+		})
+	}
+}
+
+// arriving is a centre that exchanges arrive at.
+type arriving interface {
+	Take(ctx context.Context, f *ship.Frame, aside func([]store.Refused) error) (taken bool, err error)
+	Retry(ctx context.Context, e *ship.Entry) error
+	Exchanges(account string, q store.ExchangeQuery) (store.ExchangePage, error)
+}
+
+type embedded struct {
+	store.Arrivals
+	engine.Archive
 }

@@ -92,6 +92,13 @@ FIRE ?= 5m
 fire: ## Kill brokers, edges, centre, database and S3 service of a cluster at random for FIRE (5m) with each kind of centre (below 1m not with Postgres alone), empty disks of brokers, and see that nothing is lost or doubled
 	MNEME_TEST_FIRE=$(FIRE) go test ./server/cluster -count=1 -v -timeout 24h -run '^TestNothingAcknowledgedIsLostUnderFire$$'
 
+.PHONY: upgrade
+upgrade: BASE = e3c5945
+upgrade: ## Replace the programs of a cluster, built from the commit BASE (e3c5945, tables of version 4), by those of this tree one by one while clients converse, in both orders, and see that nothing is lost or doubled
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && git archive $(BASE) | tar -x -C "$$dir" && \
+	(cd "$$dir" && go build -buildvcs=false -o mneme .) && \
+	MNEME_TEST_UPGRADE_FROM="$$dir/mneme" go test ./bench/cluster -count=1 -v -timeout 30m -run '^TestNothingIsLostWhileTwoVersionsRunTogether$$'
+
 SOAK ?= 10m
 soak: ## Mixed traffic, faults, restarts and reloads for SOAK (10m); nothing may pile up, and the books have to balance
 	SOAK=$(SOAK) go test ./server -count=1 -v -timeout 24h -run '^TestSoak$$'

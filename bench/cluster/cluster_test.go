@@ -376,11 +376,20 @@ func call(t *testing.T, method, url, key, body string) (status int, text string)
 // ask also returns the session that the answer names.
 func ask(t *testing.T, method, url, key, body string, headers ...string) (status int, text, session string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader([]byte(body)))
+	status, header, text, err := send(t.Context(), method, url, key, body, headers...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return status, text, header.Get("X-Service-Session-Id")
+}
+
+// send returns an error if no complete answer arrives.
+func send(ctx context.Context, method, url, key, body string, headers ...string) (status int, header http.Header, text string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, "", err
 	}
 	request.Header.Set("Authorization", "Bearer "+key)
 	request.Header.Set("Content-Type", "application/json")
@@ -389,12 +398,9 @@ func ask(t *testing.T, method, url, key, body string, headers ...string) (status
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		t.Fatal(err)
+		return 0, nil, "", err
 	}
 	defer response.Body.Close()
 	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, string(content), response.Header.Get("X-Service-Session-Id")
+	return response.StatusCode, response.Header, string(content), err
 }

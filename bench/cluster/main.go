@@ -66,6 +66,13 @@ type installation struct {
 	Nodes []*node `json:"nodes"`
 	Any   string  `json:"any"` // URL at which each request goes to one of the edges
 	Key   string  `json:"key"` // a service key of account default with every scope, on all nodes
+
+	dir      string            // where the processes keep their data
+	secrets  map[string]string // environment of every process
+	brokers  []string          // URLs
+	database string            // URL; "" without Postgres
+	bodies   string            // value of centre.bodies
+	bucket   map[string]string // environment by which a centre or worker finds the bucket
 }
 
 func runCluster(ctx context.Context, program, dir string, edges int) (err error) {
@@ -73,66 +80,17 @@ func runCluster(ctx context.Context, program, dir string, edges int) (err error)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	secrets := map[string]string{}
-	for _, name := range []string{"MNEME_CLUSTER_KEY", "MNEME_MASTER_KEY", "MNEME_API_KEY"} {
-		if secrets[name], err = secret(filepath.Join(dir, strings.ToLower(name))); err != nil {
-			return err
-		}
-	}
-	cluster := installation{Key: secrets["MNEME_API_KEY"]}
+	cluster := installation{dir: dir}
 	defer func() { err = errors.Join(err, cluster.stop(), os.RemoveAll(filepath.Join(dir, "cluster.json"))) }()
-	start := func(name string, environment map[string]string, program string, args ...string) error {
-		n, err := startNode(ctx, dir, name, environment, program, args...)
-		if n != nil {
-			cluster.Nodes = append(cluster.Nodes, n)
-		}
+	if err := cluster.startEngines(ctx); err != nil {
 		return err
 	}
-	urls, err := startBrokers(dir, func(name string, args ...string) (string, error) {
-		err := start(name, secrets, self, args...)
-		return cluster.Nodes[len(cluster.Nodes)-1].URL, err
-	})
-	if err != nil {
-		return err
-	}
-	database, err := cluster.startPostgres(ctx, dir)
-	if err != nil {
-		return err
-	}
-	var (
-		bodies string            // value of centre.bodies
-		bucket map[string]string // environment by which the centre finds it
-	)
-	if database != "" {
-		if bodies, bucket, err = cluster.startS3(ctx, dir); err != nil {
-			return err
-		}
-	}
-	nodes := [][]string{{"centre", "centre"}}
+	names := []string{"centre"}
 	for n := range edges {
-		nodes = append(nodes, []string{fmt.Sprintf("edge-%d", n+1), "serve", "--edge", "--simulate"})
+		names = append(names, fmt.Sprintf("edge-%d", n+1))
 	}
-	for number, args := range nodes {
-		name := args[0]
-		settings := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\ncluster: {nats: [%s], node: %d, replicas: %d}\n",
-			filepath.Join(dir, name), strings.Join(urls, ", "), number+1, brokers)
-		environment := maps.Clone(secrets)
-		if name == "centre" && database != "" {
-			settings += fmt.Sprintf("centre: {postgres: %q, bodies: %q}\n", database, bodies)
-			maps.Copy(environment, bucket)
-		}
-		file := filepath.Join(dir, name+".yaml")
-		if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
-			return err
-		}
-		if err := start(name, environment, program, append(args[1:], "--quiet", "--config", file)...); err != nil {
+	for n, name := range names {
+		if _, err := cluster.start(ctx, program, name, n+1); err != nil {
 			return err
 		}
 	}
@@ -153,6 +111,66 @@ func runCluster(ctx context.Context, program, dir string, edges int) (err error)
 	return nil
 }
 
+// startEngines starts what the nodes need: brokers, and if they can be run, Postgres and an S3 service.
+func (c *installation) startEngines(ctx context.Context) (err error) {
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	c.secrets = map[string]string{}
+	for _, name := range []string{"MNEME_CLUSTER_KEY", "MNEME_MASTER_KEY", "MNEME_API_KEY"} {
+		if c.secrets[name], err = secret(filepath.Join(c.dir, strings.ToLower(name))); err != nil {
+			return err
+		}
+	}
+	c.Key = c.secrets["MNEME_API_KEY"]
+	c.brokers, err = startBrokers(c.dir, func(name string, args ...string) (string, error) {
+		n, err := startNode(ctx, c.dir, name, c.secrets, self, args...)
+		if n == nil {
+			return "", err
+		}
+		c.Nodes = append(c.Nodes, n)
+		return n.URL, err
+	})
+	if err != nil {
+		return err
+	}
+	if c.database, err = c.startPostgres(ctx, c.dir); err == nil && c.database != "" {
+		c.bodies, c.bucket, err = c.startS3(ctx, c.dir)
+	}
+	return err
+}
+
+// start starts the centre, or an edge or worker whose name begins with that word, in place of a process of that name that has ended.
+func (c *installation) start(ctx context.Context, program, name string, number int) (*node, error) {
+	args := []string{"centre", "--quiet"}
+	switch {
+	case strings.HasPrefix(name, "edge"):
+		args = []string{"serve", "--edge", "--simulate", "--quiet"}
+	case strings.HasPrefix(name, "worker"):
+		args = []string{"centre", "--worker"}
+	}
+	settings := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\ncluster: {nats: [%s], node: %d, replicas: %d}\n",
+		filepath.Join(c.dir, name), strings.Join(c.brokers, ", "), number, brokers)
+	environment := maps.Clone(c.secrets)
+	if args[0] == "centre" && c.database != "" {
+		settings += fmt.Sprintf("centre: {postgres: %q, bodies: %q}\n", c.database, c.bodies)
+		maps.Copy(environment, c.bucket)
+	}
+	file := filepath.Join(c.dir, name+".yaml")
+	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
+		return nil, err
+	}
+	n, err := startNode(ctx, c.dir, name, environment, program, append(args, "--config", file)...)
+	if n != nil {
+		c.Nodes = append(slices.DeleteFunc(c.Nodes, func(former *node) bool { return former.Name == name }), n)
+	}
+	return n, err
+}
+
 // secret returns the secret in a file, 64 hexadecimal digits, and creates it if it does not exist.
 func secret(file string) (string, error) {
 	text, err := os.ReadFile(file)
@@ -165,8 +183,8 @@ func secret(file string) (string, error) {
 	return string(text), os.WriteFile(file, text, 0o600)
 }
 
-// startNode starts a process and waits until it reports where it listens. Its other output goes to a file next to its
-// data.
+// startNode starts a process and waits until it reports where it listens, or that it takes what edges ship, as a worker
+// does. Its other output goes to a file next to its data.
 func startNode(ctx context.Context, dir, name string, environment map[string]string, program string, args ...string) (*node, error) {
 	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -190,7 +208,8 @@ func startNode(ctx context.Context, dir, name string, environment map[string]str
 	go func() {
 		defer close(n.ended)
 		for lines := bufio.NewScanner(out); lines.Scan(); {
-			if where, says := strings.CutPrefix(lines.Text(), "listening on "); says {
+			where, says := strings.CutPrefix(lines.Text(), "listening on ")
+			if says || strings.HasSuffix(where, " takes what edges ship") {
 				select {
 				case url <- where:
 				default:

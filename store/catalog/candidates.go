@@ -15,6 +15,36 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
+// Candidates finds the turns of one account that a search ranks. All methods may be called concurrently.
+type Candidates interface {
+	// Measure sets the corpus of what is wanted.
+	Measure(ctx context.Context, account store.AccountNumber, w *search.Wanted) error
+
+	// Words returns the ids of turns by their words; without scored conditions, of the newest ones. It is called after Measure.
+	Words(ctx context.Context, account store.AccountNumber, w *search.Wanted) ([]string, error)
+
+	// Alike returns the ids of turns whose vectors are most like that of a query, of those that satisfy what is demanded.
+	Alike(ctx context.Context, account store.AccountNumber, w *search.Wanted, q *search.VectorQuery) ([]string, error)
+}
+
+// inTables are candidates from the tables of the catalog.
+type inTables struct{ pool *pgxpool.Pool }
+
+func (t inTables) Measure(ctx context.Context, account store.AccountNumber, w *search.Wanted) error {
+	find := candidates{t.pool, account, w}
+	return find.measure(ctx)
+}
+
+func (t inTables) Words(ctx context.Context, account store.AccountNumber, w *search.Wanted) ([]string, error) {
+	find := candidates{t.pool, account, w}
+	return find.run(ctx)
+}
+
+func (t inTables) Alike(ctx context.Context, account store.AccountNumber, w *search.Wanted, q *search.VectorQuery) ([]string, error) {
+	find := candidates{t.pool, account, w}
+	return find.alike(ctx, q)
+}
+
 // candidates selects the turns of an account that a search ranks. Of the turns with its rarest terms, or with several of its common
 // ones, these are the heaviestTurns by the weights of the terms that they contain, and the turns before and after the best of them.
 type candidates struct {

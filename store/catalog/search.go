@@ -30,23 +30,11 @@ func (c *Catalog) Search(ctx context.Context, account string, r *search.Request)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	find := candidates{pool: c.pool, account: number, wanted: wanted}
-	if err := find.measure(ctx); err != nil {
-		return nil, unreadable(err)
-	}
-	ids, err := find.run(ctx)
-	if err == nil && wanted.Sessions {
-		var apart []string
-		find.wanted = wanted.Apart()
-		apart, err = find.run(ctx)
-		ids = append(ids, apart...)
-	}
-	if err == nil {
-		ids, err = c.likes.compare(ctx, account, &find, ids)
-	}
+	ids, err := c.candidates(ctx, account, number, wanted, inTables{c.pool})
 	if err != nil {
 		return nil, unreadable(err)
 	}
+	find := candidates{c.pool, number, wanted}
 	named, err := find.sessions(ctx)
 	if err != nil {
 		return nil, unreadable(err)
@@ -68,6 +56,23 @@ func (c *Catalog) Search(ctx context.Context, account string, r *search.Request)
 		answer.Index.Lag, err = c.lag(ctx, int64(number))
 	}
 	return answer, unreadable(err)
+}
+
+// candidates returns the ids of the turns to rank, and has vectors compared if the search wants any.
+func (c *Catalog) candidates(ctx context.Context, account string, number store.AccountNumber, wanted *search.Wanted, from Candidates) ([]string, error) {
+	if err := from.Measure(ctx, number, wanted); err != nil {
+		return nil, err
+	}
+	ids, err := from.Words(ctx, number, wanted)
+	if err == nil && wanted.Sessions {
+		var apart []string
+		apart, err = from.Words(ctx, number, wanted.Apart())
+		ids = append(ids, apart...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.compare(ctx, account, number, wanted, from, ids)
 }
 
 func (c *Catalog) redactor(account string) *redact.Redactor {

@@ -327,31 +327,31 @@ const (
 
 // compare adds the turns whose vectors are most like the query to the candidates of a search, and has them compared in
 // full. It does nothing for a search by words.
-func (l *likes) compare(ctx context.Context, account string, c *candidates, ids []string) ([]string, error) {
-	v := l.vectors.Load()
-	text := c.wanted.Likes(v)
+func (c *Catalog) compare(ctx context.Context, account string, number store.AccountNumber, wanted *search.Wanted, from Candidates, ids []string) ([]string, error) {
+	v := c.likes.vectors.Load()
+	text := wanted.Likes(v)
 	if text == "" {
 		return ids, nil
 	}
-	q, err := v.Query(ctx, account, c.account, text)
+	q, err := v.Query(ctx, account, number, text)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		c.wanted.Compare(v, nil, nil, nil, "", err)
+		wanted.Compare(v, nil, nil, nil, "", err)
 		return ids, nil
 	}
 	var known, many bool
 	err = c.pool.QueryRow(ctx, "select "+madeBy+"$1), (select count(*) from (select from unembedded where account = $2 limit $3) x) = $3",
-		v.Identity(), int64(c.account), manyUnembedded).Scan(&known, &many)
+		v.Identity(), int64(number), manyUnembedded).Scan(&known, &many)
 	if err != nil {
 		return nil, err
 	}
 	if !known {
-		c.wanted.Compare(v, nil, nil, nil, "", errOtherEmbedder)
+		wanted.Compare(v, nil, nil, nil, "", errOtherEmbedder)
 		return ids, nil
 	}
-	alike, err := c.alike(ctx, q)
+	alike, err := from.Alike(ctx, number, wanted, q)
 	if err != nil {
 		return nil, err
 	}
@@ -360,11 +360,11 @@ func (l *likes) compare(ctx context.Context, account string, c *candidates, ids 
 			ids = append(ids, id)
 		}
 	}
-	stored, err := storedVectors(ctx, c.pool, c.account, "exchange = any($2)", ids)
+	stored, err := storedVectors(ctx, c.pool, number, "exchange = any($2)", ids)
 	if err != nil {
 		return nil, err
 	}
-	centre, err := l.centres.of(ctx, c, v)
+	centre, err := c.likes.centres.of(ctx, c.pool, number, v)
 	if err != nil {
 		return nil, err
 	}
@@ -372,7 +372,7 @@ func (l *likes) compare(ctx context.Context, account string, c *candidates, ids 
 	if many {
 		note = "vectors: more than 1,000 turns have not been embedded yet"
 	}
-	c.wanted.Compare(v, q, centre, stored, note, nil)
+	wanted.Compare(v, q, centre, stored, note, nil)
 	return ids, nil
 }
 
@@ -424,14 +424,14 @@ const (
 )
 
 // of returns the centre of the vectors of an account.
-func (l *centres) of(ctx context.Context, c *candidates, v *search.Vectors) ([]float32, error) {
+func (l *centres) of(ctx context.Context, pool *pgxpool.Pool, account store.AccountNumber, v *search.Vectors) ([]float32, error) {
 	l.mu.Lock()
-	known, ok := l.list[c.account]
+	known, ok := l.list[account]
 	l.mu.Unlock()
 	if ok && known.embedder == v.Identity() && time.Now().Before(known.until) {
 		return known.value, nil
 	}
-	sample, err := storedVectors(ctx, c.pool, c.account, "exchange in (select exchange from vectors where account = $1 and length(signs) > 0 order by md5(exchange) limit $2)", sampledVectors)
+	sample, err := storedVectors(ctx, pool, account, "exchange in (select exchange from vectors where account = $1 and length(signs) > 0 order by md5(exchange) limit $2)", sampledVectors)
 	if err != nil {
 		return nil, err
 	}
@@ -448,6 +448,6 @@ func (l *centres) of(ctx context.Context, c *candidates, v *search.Vectors) ([]f
 	if l.list == nil || len(l.list) >= maxCentres {
 		l.list = make(map[store.AccountNumber]centre)
 	}
-	l.list[c.account] = fresh
+	l.list[account] = fresh
 	return fresh.value, nil
 }

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"time"
 
@@ -22,9 +21,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/server/listen"
-	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/server/telemetry"
-	"github.com/mnemeproxy/mneme/server/ui"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/redact"
@@ -67,174 +64,62 @@ func (c *Serve) serve(ctx context.Context, s *Env, join join) error {
 	return restart.become()
 }
 
+// run starts everything in the order in which each part needs those before it, and ends it in reverse.
 func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, restart *restart, join join) (err error) {
-	keepFilesPrivate()
-	sources := config.Sources{File: c.Config, Listen: c.Listen, Data: c.Data}
-	cfg, err := config.Load(sources)
+	var opened opened
+	defer func() { err = errors.Join(err, opened.close()) }()
+	p, err := newProgram(ctx, s, config.Sources{File: c.Config, Listen: c.Listen, Data: c.Data}, &opened)
 	if err != nil {
 		return err
 	}
-	redactor, err := newRedactor(&cfg)
-	if err != nil {
-		return err
-	}
-	log, flush := newLog(s.Err, redactor)
-	defer flush()
-	defer takeStandardLog(log)()
-	if platformNotice != "" {
-		log.Info(platformNotice)
-	}
-	defer boundHeap()()
-	defer addProcessor()()
-	tracing, err := telemetry.StartTracing(ctx, telemetry.TracingOptions{
-		Version: s.version(), Log: log,
-		TrustTraceParent: cfg.Telemetry.TrustTraceparent, SendTraceParent: cfg.Telemetry.SendTraceparent,
-	})
-	if err != nil {
-		return err
-	}
-	defer endTracing(tracing, log)
-	observed := telemetry.New(telemetry.Options{Log: log, Version: s.version(), Tracing: tracing})
-
-	routing := routing{sources: sources, log: log, traceable: tracing != nil, redactor: redactor}
+	var simulator Simulator
 	if c.Simulate {
 		if s.Simulate == nil {
 			return errors.New("this build has no simulated provider; omit --simulate")
 		}
 		var stop func() error
-		routing.simulator, stop = once(s.Simulate)
-		defer func() { err = errors.Join(err, stop()) }()
+		simulator, stop = once(s.Simulate)
+		opened.add(stop)
 	}
-	memory, err := openEngine(ctx, &cfg, redactor, log)
+	m, err := p.openMemory(ctx, simulator, &opened)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, memory.Close()) }()
-	routing.engine = memory
-	routes, from, simulated, err := routing.router(&cfg)
+	n, err := m.join(ctx, join, &opened)
 	if err != nil {
 		return err
 	}
-	defer routes.Close()
-	embedder, byProvider, err := newEmbedder(&cfg, routes, memory)
+	running := running{member: n.member}
+	management, err := openManagement(&p.cfg, n.managed, p.observed.Metrics(), &running, p.log)
+	opened.add(management.close)
 	if err != nil {
 		return err
 	}
-	routing.embedder = byProvider
-	if err := startIndex(ctx, memory, &cfg, routes, embedder, false, log); err != nil {
-		return err
-	}
-	if routing.embedder != nil {
-		observed.WatchEmbedder(routing.embedder.Usage)
-	}
-	if err := prepareAccounts(memory, &cfg); err != nil {
-		return err
-	}
-
-	hooks, err := startWebhooks(&cfg, log)
+	options, err := n.options(&running)
 	if err != nil {
 		return err
 	}
-	defer hooks.Close()
-	engine, managed := server.Over(memory), admin.Over(memory)
-	member, err := join(ctx, &cfg, memory, s.version(), observed, log)
+	options.Inherited = inherited
+	service, err := server.New(options)
 	if err != nil {
 		return err
 	}
-	defer member.Close()
-	if err := member.embed(ctx, embedder); err != nil {
-		return err
-	}
-	if routing.summaries, err = startSummaries(&cfg, member.summarized(memory), memory, routes, observed.Process, log); err != nil {
-		return err
-	}
-	if routing.summaries != nil {
-		defer routing.summaries.Close()
-	}
-	member.keep(&engine, &managed)
-	engine.Archive = tellingArchive{engine.Archive, hooks}
-	managed.Archive = engine.Archive
-	member.widen(&engine)
-	recalling := recall.Options{
-		Requests: recall.Requests(cfg.Recall.Requests), Accounts: cfg.Recall.Accounts,
-		Deadline: time.Duration(cfg.Recall.Deadline), Age: time.Duration(cfg.Recall.MaxAge),
-	}
-	recaller := recall.New(engine.Recall, recalling)
-	managed.Recaller = recaller
-
-	running := running{member: member}
-	management, err := openManagement(&cfg, managed, observed.Metrics(), &running, log)
-	defer management.close()
-	if err != nil {
-		return err
-	}
-	openID, err := cfg.UI.OIDC.Options()
-	if err != nil {
-		return err
-	}
-	home, _ := os.UserHomeDir() // without one, as services often are, there are no histories
-	service, err := server.New(server.Options{
-		OpenID: openID, Home: home, Examine: func() []ui.Finding { return examineHere(&cfg) },
-		Listen: cfg.Listen, TLS: cfg.TLS.Files(), Inherited: inherited, Engine: engine, Webhooks: hooks, Router: routes, Log: log, Version: s.version(), Telemetry: observed,
-		PublicNames:  listen.Names(cfg.PublicNames),
-		Management:   admin.WithLiveForOperators(admin.AccountHandler(managed, log, int(cfg.Limits.BodyBytes)), managed, &running, log),
-		CaptureOff:   cfg.Capture.Mode == "off",
-		OptOut:       cfg.Capture.OptOut,
-		AskUsage:     cfg.Capture.AskUsage,
-		Recall:       recalling,
-		Memory:       recaller,
-		KeyLimits:    keyLimits(&cfg),
-		Leases:       member.leases(),
-		BodyBytes:    int64(cfg.Limits.BodyBytes),
-		HeaderBytes:  int(cfg.Limits.HeaderBytes),
-		ReadTimeout:  time.Duration(cfg.Timeouts.Read),
-		DrainDelay:   time.Duration(cfg.Timeouts.DrainDelay),
-		DrainTimeout: time.Duration(cfg.Timeouts.Drain),
-
-		Connections: int(cfg.Limits.Connections), ConnectionsPerAddress: int(cfg.Limits.ConnectionsPerAddress), Requests: int(cfg.Limits.Requests),
-		AnswerMemory: int64(cfg.Limits.AnswerMemory),
-	})
-	if err != nil {
-		return err
-	}
-
-	if rest := inherited.CloseRest(); len(rest) > 0 {
-		log.Warn("this process was passed sockets that it does not listen on; name their addresses in listen", "addresses", rest)
-	}
-
 	running.service = service
-	g := greeting{
-		version: s.version(), program: s.Program, origin: mainOrigin(service.Addresses()), socket: socketOf(service.Addresses()), data: cfg.Data,
-		providers: provisions(&from, simulated), retention: kept(cfg.Retention),
+	if rest := inherited.CloseRest(); len(rest) > 0 {
+		p.log.Warn("this process was passed sockets that it does not listen on; name their addresses in listen", "addresses", rest)
 	}
-	reloading, stopReloading := context.WithCancel(ctx)
-	reloaded := make(chan struct{})
-	go func() {
-		defer close(reloaded)
-		r := reloads{routing: routing, service: service, telemetry: observed, started: &cfg, routes: routes}
-		r.run(reloading)
-	}()
-	defer func() {
-		stopReloading()
-		<-reloaded
-	}()
+	opened.add(m.reload(ctx, service))
 	ctx, drain := context.WithCancel(ctx)
 	defer drain()
 	if inherited.Continues() {
-		log.Info("serving again after the restart")
+		p.log.Info("serving again after the restart")
 	}
-	defer restart.await(ctx, service, c.Config, log, drain)()
-	return serve(ctx, service, management, func() (err error) {
+	defer restart.await(ctx, service, c.Config, p.log, drain)()
+	return serve(ctx, service, management, func() error {
 		if c.Quiet || inherited.Continues() || c.Edge { // an edge uses the keys of its centre
 			return announce(s.Out, service.Addresses())
 		}
-		if g.firstKey, err = firstKey(memory); err != nil {
-			return err
-		}
-		if err := g.write(s.Err); err != nil {
-			return err
-		}
-		return announce(s.Out, service.Addresses())
+		return m.greet(s, service.Addresses())
 	})
 }
 
@@ -430,10 +315,11 @@ func (r *running) Origins() []string {
 func (r *running) Invite(account string) (string, error) { return r.service.Invite(account) }
 
 // close is for a failed start; a listener that was served is already closed.
-func (m management) close() {
+func (m management) close() error {
 	for _, one := range m {
 		_ = one.listener.Close()
 	}
+	return nil
 }
 
 // announce prints the addresses that accept requests.

@@ -1,0 +1,226 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server"
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/server/listen"
+	"github.com/mnemeproxy/mneme/server/recall"
+	"github.com/mnemeproxy/mneme/server/telemetry"
+	"github.com/mnemeproxy/mneme/server/ui"
+	"github.com/mnemeproxy/mneme/server/webhook"
+	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/redact"
+	"github.com/mnemeproxy/mneme/store/search"
+)
+
+// opened is what a start has opened so far, in order.
+type opened []func() error
+
+func (o *opened) add(close func() error) { *o = append(*o, close) }
+
+// then is add for a function without an error.
+func (o *opened) then(end func()) {
+	o.add(func() error {
+		end()
+		return nil
+	})
+}
+
+// close ends everything, the last one first.
+func (o *opened) close() (err error) {
+	for _, end := range slices.Backward(*o) {
+		err = errors.Join(err, end())
+	}
+	return err
+}
+
+// program is a serving process before it has a memory: its configuration, and what reports on it.
+type program struct {
+	version, path string // path: as it was called
+	sources       config.Sources
+	cfg           config.Config
+	redactor      *redact.Redactor // of the log and the store
+	log           *slog.Logger
+	traced        bool // spans are made
+	observed      *telemetry.Telemetry
+}
+
+func newProgram(ctx context.Context, s *Env, sources config.Sources, opened *opened) (*program, error) {
+	keepFilesPrivate()
+	p := &program{version: s.version(), path: s.Program, sources: sources}
+	var err error
+	if p.cfg, err = config.Load(sources); err != nil {
+		return nil, err
+	}
+	if p.redactor, err = newRedactor(&p.cfg); err != nil {
+		return nil, err
+	}
+	log, flush := newLog(s.Err, p.redactor)
+	opened.then(flush)
+	opened.then(takeStandardLog(log))
+	if p.log = log; platformNotice != "" {
+		log.Info(platformNotice)
+	}
+	opened.then(boundHeap())
+	opened.then(addProcessor())
+	tracing, err := telemetry.StartTracing(ctx, telemetry.TracingOptions{
+		Version: p.version, Log: log,
+		TrustTraceParent: p.cfg.Telemetry.TrustTraceparent, SendTraceParent: p.cfg.Telemetry.SendTraceparent,
+	})
+	if err != nil {
+		return nil, err
+	}
+	opened.then(func() { endTracing(tracing, log) })
+	p.traced, p.observed = tracing != nil, telemetry.New(telemetry.Options{Log: log, Version: p.version, Tracing: tracing})
+	return p, nil
+}
+
+// remembering is a program with its memory, and the providers that this needs.
+type remembering struct {
+	*program
+	routing   routing
+	memory    *engine.Engine
+	routes    *router.Router // until the first reload
+	from      router.Config
+	simulated []string        // providers
+	embed     search.Embedder // nil: none
+}
+
+func (p *program) openMemory(ctx context.Context, simulator Simulator, opened *opened) (*remembering, error) {
+	memory, err := openEngine(ctx, &p.cfg, p.redactor, p.log)
+	if err != nil {
+		return nil, err
+	}
+	opened.add(memory.Close)
+	m := &remembering{program: p, memory: memory}
+	m.routing = routing{sources: p.sources, engine: memory, log: p.log, traceable: p.traced, redactor: p.redactor, simulator: simulator}
+	if m.routes, m.from, m.simulated, err = m.routing.router(&p.cfg); err != nil {
+		return nil, err
+	}
+	opened.then(m.routes.Close)
+	if m.embed, m.routing.embedder, err = newEmbedder(&p.cfg, m.routes, memory); err != nil {
+		return nil, err
+	}
+	if err := startIndex(ctx, memory, &p.cfg, m.routes, m.embed, false, p.log); err != nil {
+		return nil, err
+	}
+	if e := m.routing.embedder; e != nil {
+		p.observed.WatchEmbedder(e.Usage)
+	}
+	return m, prepareAccounts(memory, &p.cfg)
+}
+
+// reload applies changes of the configuration to the service until the returned function is called.
+func (m *remembering) reload(ctx context.Context, service *server.Server) (stop func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r := reloads{routing: m.routing, service: service, telemetry: m.observed, started: &m.cfg, routes: m.routes}
+		r.run(ctx)
+	}()
+	return func() error {
+		cancel()
+		<-done
+		return nil
+	}
+}
+
+// greet makes the first key if there is none, and prints what a person can do now.
+func (m *remembering) greet(s *Env, addresses []listen.Address) (err error) {
+	g := greeting{
+		version: m.version, program: m.path, origin: mainOrigin(addresses), socket: socketOf(addresses), data: m.cfg.Data,
+		providers: provisions(&m.from, m.simulated), retention: kept(m.cfg.Retention),
+	}
+	if g.firstKey, err = firstKey(m.memory); err != nil {
+		return err
+	}
+	if err := g.write(s.Err); err != nil {
+		return err
+	}
+	return announce(s.Out, addresses)
+}
+
+// joined is a program in its role in a cluster, or in none. Its engines may use the memory of other nodes, too.
+type joined struct {
+	*remembering
+	member    member
+	hooks     *webhook.Sender
+	engine    server.Engine
+	managed   admin.Engine
+	recalling recall.Options
+	recaller  *recall.Memory
+}
+
+func (m *remembering) join(ctx context.Context, join join, opened *opened) (*joined, error) {
+	hooks, err := startWebhooks(&m.cfg, m.log)
+	if err != nil {
+		return nil, err
+	}
+	opened.then(hooks.Close)
+	n := &joined{remembering: m, hooks: hooks, engine: server.Over(m.memory), managed: admin.Over(m.memory)}
+	if n.member, err = join(ctx, &m.cfg, m.memory, m.version, m.observed, m.log); err != nil {
+		return nil, err
+	}
+	opened.then(n.member.Close)
+	if err := n.member.embed(ctx, m.embed); err != nil {
+		return nil, err
+	}
+	if m.routing.summaries, err = startSummaries(&m.cfg, n.member.summarized(m.memory), m.memory, m.routes, m.observed.Process, m.log); err != nil {
+		return nil, err
+	}
+	if w := m.routing.summaries; w != nil {
+		opened.then(w.Close)
+	}
+	n.member.keep(&n.engine, &n.managed)
+	n.engine.Archive = tellingArchive{n.engine.Archive, hooks}
+	n.managed.Archive = n.engine.Archive
+	n.member.widen(&n.engine)
+	n.recalling = recall.Options{
+		Requests: recall.Requests(m.cfg.Recall.Requests), Accounts: m.cfg.Recall.Accounts,
+		Deadline: time.Duration(m.cfg.Recall.Deadline), Age: time.Duration(m.cfg.Recall.MaxAge),
+	}
+	n.recaller = recall.New(n.engine.Recall, n.recalling)
+	n.managed.Recaller = n.recaller
+	return n, nil
+}
+
+// options returns what the surfaces serve, and within which limits.
+func (n *joined) options(live admin.Live) (server.Options, error) {
+	cfg := &n.cfg
+	openID, err := cfg.UI.OIDC.Options()
+	if err != nil {
+		return server.Options{}, err
+	}
+	home, _ := os.UserHomeDir() // without one, as services often are, there are no histories
+	return server.Options{
+		OpenID: openID, Home: home, Examine: func() []ui.Finding { return examineHere(cfg) },
+		Listen: cfg.Listen, TLS: cfg.TLS.Files(), Engine: n.engine, Webhooks: n.hooks, Router: n.routes, Log: n.log, Version: n.version, Telemetry: n.observed,
+		PublicNames:  listen.Names(cfg.PublicNames),
+		Management:   admin.WithLiveForOperators(admin.AccountHandler(n.managed, n.log, int(cfg.Limits.BodyBytes)), n.managed, live, n.log),
+		CaptureOff:   cfg.Capture.Mode == "off",
+		OptOut:       cfg.Capture.OptOut,
+		AskUsage:     cfg.Capture.AskUsage,
+		Recall:       n.recalling,
+		Memory:       n.recaller,
+		KeyLimits:    keyLimits(cfg),
+		Leases:       n.member.leases(),
+		BodyBytes:    int64(cfg.Limits.BodyBytes),
+		HeaderBytes:  int(cfg.Limits.HeaderBytes),
+		ReadTimeout:  time.Duration(cfg.Timeouts.Read),
+		DrainDelay:   time.Duration(cfg.Timeouts.DrainDelay),
+		DrainTimeout: time.Duration(cfg.Timeouts.Drain),
+
+		Connections: int(cfg.Limits.Connections), ConnectionsPerAddress: int(cfg.Limits.ConnectionsPerAddress), Requests: int(cfg.Limits.Requests),
+		AnswerMemory: int64(cfg.Limits.AnswerMemory),
+	}, nil
+}

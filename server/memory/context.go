@@ -102,76 +102,109 @@ func prefixOf(body []byte) (blocks []block) {
 
 // fill sums up the parts of the request.
 func fill(answer *api.Context, x *store.Exchange, blocks []block) {
-	parts, files, woven := make(map[string]*api.ContextPart), make(map[string]*api.ContextPart), make(map[string]*api.ContextPart)
-	count := func(in map[string]*api.ContextPart, name string, n int) {
-		if n == 0 {
-			return
-		}
-		p := in[name]
-		if p == nil {
-			p = &api.ContextPart{Name: name}
-			in[name] = p
-		}
-		p.Count++
-		p.Bytes += int64(n)
-	}
-	opening := true // opening system messages, which digests leave out
-	for _, b := range blocks {
-		switch b.kind {
-		case "tools":
-			count(parts, "tools", len(b.text))
-			name := scan.String(scan.Get(b.text, "name"))
-			answer.Tools = append(answer.Tools, api.ContextPart{Name: cmp.Or(name, scan.String(scan.Path(b.text, "function", "name"))), Count: 1, Bytes: int64(len(b.text))})
-		case "system":
-			count(parts, "system", len(b.text))
-		case "messages":
-			role := scan.String(scan.Get(b.text, "role"))
-			if opening = opening && (role == "system" || role == "developer"); opening {
-				count(parts, "system", len(b.text))
-			}
-		}
-	}
+	t := contextTally{parts: make(sizes), files: make(sizes), woven: make(sizes)}
+	answer.Tools = append(answer.Tools, t.addPrefix(blocks)...)
 	d, err := digest.Exchange(x)
 	if err != nil {
 		return
 	}
-	of := make(map[string]string) // call id → file
-	for i := range d.Messages {
-		m := &d.Messages[i]
-		for j := range m.Parts {
-			p := &m.Parts[j]
-			switch p.Kind {
-			case "call":
-				count(parts, "calls", len(p.Arguments)+len(p.Name))
-				if file := fileOf(p.Arguments); file != "" {
-					of[p.CallID] = file
-				}
-			case "result":
-				count(parts, "results", len(p.Text))
-				if file := of[p.CallID]; file != "" {
-					count(files, file, len(p.Text))
-				}
-			case "media":
-				count(parts, "media", int(p.Bytes))
-			case "reasoning":
-				count(parts, "reasoning", len(p.Text))
-			default:
-				if kind := wholeNote(p.Text); kind != "" && m.Role == "user" {
-					count(parts, "woven", len(p.Text))
-					count(woven, kind, len(p.Text))
-					continue
-				}
-				count(parts, m.Role, len(p.Text))
+	t.addMessages(d.Messages)
+	digest.Woven(x, t.addWoven)
+	answer.Parts, answer.Files, answer.Woven = t.parts.largest(), t.files.largest(), t.woven.largest()
+	slices.SortStableFunc(answer.Tools, func(a, b api.ContextPart) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	answer.Tools = answer.Tools[:min(len(answer.Tools), mostFiles)]
+}
+
+// contextTally counts what fills a context: by part, by file that was read, and by kind of text that the client inserted.
+type contextTally struct{ parts, files, woven sizes }
+
+// addPrefix counts the blocks that digests leave out, and returns the declared tools.
+func (t *contextTally) addPrefix(blocks []block) (tools []api.ContextPart) {
+	opening := true // system messages at the beginning
+	for _, b := range blocks {
+		switch b.kind {
+		case "tools":
+			t.parts.add("tools", len(b.text))
+			name := cmp.Or(scan.String(scan.Get(b.text, "name")), scan.String(scan.Path(b.text, "function", "name")))
+			tools = append(tools, api.ContextPart{Name: name, Count: 1, Bytes: int64(len(b.text))})
+		case "system":
+			t.parts.add("system", len(b.text))
+		case "messages":
+			role := scan.String(scan.Get(b.text, "role"))
+			if opening = opening && (role == "system" || role == "developer"); opening {
+				t.parts.add("system", len(b.text))
 			}
 		}
 	}
-	digest.Woven(x, func(kind string, size int) {
-		count(parts, "woven", size)
-		count(woven, kind, size)
+	return tools
+}
+
+func (t *contextTally) addMessages(messages []store.Message) {
+	of := make(map[string]string) // call id → file
+	for i := range messages {
+		m := &messages[i]
+		for j := range m.Parts {
+			t.addPart(m.Role, &m.Parts[j], of)
+		}
+	}
+}
+
+func (t *contextTally) addPart(role string, p *store.Part, of map[string]string) {
+	switch p.Kind {
+	case "call":
+		t.parts.add("calls", len(p.Arguments)+len(p.Name))
+		if file := fileOf(p.Arguments); file != "" {
+			of[p.CallID] = file
+		}
+	case "result":
+		t.parts.add("results", len(p.Text))
+		if file := of[p.CallID]; file != "" {
+			t.files.add(file, len(p.Text))
+		}
+	case "media":
+		t.parts.add("media", int(p.Bytes))
+	case "reasoning":
+		t.parts.add("reasoning", len(p.Text))
+	default:
+		if kind := wholeNote(p.Text); kind != "" && role == "user" {
+			t.addWoven(kind, len(p.Text))
+			return
+		}
+		t.parts.add(role, len(p.Text))
+	}
+}
+
+func (t *contextTally) addWoven(kind string, size int) {
+	t.parts.add("woven", size)
+	t.woven.add(kind, size)
+}
+
+// sizes are counts and bytes by name.
+type sizes map[string]*api.ContextPart
+
+func (s sizes) add(name string, size int) {
+	if size == 0 {
+		return
+	}
+	p := s[name]
+	if p == nil {
+		p = &api.ContextPart{Name: name}
+		s[name] = p
+	}
+	p.Count++
+	p.Bytes += int64(size)
+}
+
+// largest returns the largest ones, at most mostFiles.
+func (s sizes) largest() []api.ContextPart {
+	parts := make([]api.ContextPart, 0, len(s))
+	for p := range maps.Values(s) {
+		parts = append(parts, *p)
+	}
+	slices.SortFunc(parts, func(a, b api.ContextPart) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name))
 	})
-	answer.Parts, answer.Files, answer.Woven = largest(parts), largest(files), largest(woven)
-	slices.SortStableFunc(answer.Tools, func(a, b api.ContextPart) int { return cmp.Compare(b.Bytes, a.Bytes) })
-	answer.Tools = answer.Tools[:min(len(answer.Tools), mostFiles)]
+	return parts[:min(len(parts), mostFiles)]
 }
 
 // wholeNotes are the beginnings of texts that clients insert before a user's words and that stay in the conversation.
@@ -188,17 +221,6 @@ func wholeNote(text string) string {
 		}
 	}
 	return ""
-}
-
-func largest(of map[string]*api.ContextPart) []api.ContextPart {
-	parts := make([]api.ContextPart, 0, len(of))
-	for p := range maps.Values(of) {
-		parts = append(parts, *p)
-	}
-	slices.SortFunc(parts, func(a, b api.ContextPart) int {
-		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name))
-	})
-	return parts[:min(len(parts), mostFiles)]
 }
 
 // fileOf returns the file that a tool call names, by the members that agents' tools use for it.

@@ -91,25 +91,7 @@ func examine(dir string, reads thoroughness) (*Survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	var tables, memories, values []string
-	for _, e := range entries {
-		if kind := filepath.Ext(e.Name()); kind == ".sst" || kind == ".mem" || kind == ".vlog" {
-			if _, err := fileNumber(e.Name()); err != nil {
-				s.refuse(e.Name(), "it has no name of a file of the store, and does not belong here")
-				continue
-			}
-			switch kind {
-			case ".sst":
-				tables = append(tables, e.Name())
-			case ".mem":
-				memories = append(memories, e.Name())
-			default:
-				values = append(values, e.Name())
-				number, _ := fileNumber(e.Name())
-				s.maxValue = max(s.maxValue, number)
-			}
-		}
-	}
+	tables, memories, values := s.sort(entries)
 	budget := int64(math.MaxInt64)
 	if reads == atStart {
 		budget = startReads
@@ -141,6 +123,31 @@ func examine(dir string, reads thoroughness) (*Survey, error) {
 	}
 	s.examineCommits(note)
 	return s, nil
+}
+
+// sort returns the names of the tables, of the logs of memory tables, and of the value logs.
+func (s *Survey) sort(entries []fs.DirEntry) (tables, memories, values []string) {
+	for _, e := range entries {
+		name, kind := e.Name(), filepath.Ext(e.Name())
+		if kind != ".sst" && kind != ".mem" && kind != ".vlog" {
+			continue
+		}
+		number, err := fileNumber(name)
+		if err != nil {
+			s.refuse(name, "it has no name of a file of the store, and does not belong here")
+			continue
+		}
+		switch kind {
+		case ".sst":
+			tables = append(tables, name)
+		case ".mem":
+			memories = append(memories, name)
+		default:
+			values = append(values, name)
+			s.maxValue = max(s.maxValue, number)
+		}
+	}
+	return tables, memories, values
 }
 
 func (s *Survey) path(name string) string { return filepath.Join(s.dir, DatabaseDir, name) }

@@ -23,24 +23,9 @@ func (s *Survey) examineTables(tables, memories []string) error {
 		s.refuse(badger.ManifestFilename, "%v", err)
 		return nil
 	}
-	unlisted := make(map[string]string) // version and key to table
-	known := make(map[uint64]bool)
-	for _, name := range tables {
-		number, _ := fileNumber(name)
-		known[uint64(number)] = true
-		if _, listed := manifest.Tables[uint64(number)]; listed {
-			continue
-		}
-		s.Leftover = append(s.Leftover, name)
-		if _, removed := manifest.Removed[uint64(number)]; removed {
-			continue
-		}
-		if _, err := salvage.ReadTable(s.path(name), func(e *salvage.Entry) error {
-			unlisted[versionedKey(e)] = name
-			return nil
-		}); err != nil {
-			return err
-		}
+	unlisted, err := s.findUnlisted(tables, manifest)
+	if err != nil {
+		return err
 	}
 	visit := func(e *salvage.Entry) error {
 		if len(unlisted) > 0 {
@@ -49,23 +34,8 @@ func (s *Survey) examineTables(tables, memories []string) error {
 		s.follow(e)
 		return nil
 	}
-	for number := range manifest.Tables {
-		if !known[number] {
-			s.refuse(fmt.Sprintf("%06d.sst", number), "it is missing")
-		}
-	}
-	for _, name := range tables {
-		if slices.Contains(s.Leftover, name) || len(unlisted) == 0 && s.passesOver(name) {
-			continue
-		}
-		t, err := salvage.ReadTable(s.path(name), visit)
-		if err != nil {
-			return err
-		}
-		s.newest = max(s.newest, t.Newest)
-		if !t.Whole() {
-			s.refuse(name, "%s", t.Problem())
-		}
+	if err := s.examineListed(tables, unlisted, visit); err != nil {
+		return err
 	}
 	for _, name := range memories {
 		if err := s.examineMemory(name, visit); err != nil {
@@ -83,6 +53,55 @@ func (s *Survey) examineTables(tables, memories []string) error {
 	}
 	if manifest.Cut > 0 {
 		s.replace(badger.ManifestFilename, copyFile, "its last %d bytes are incomplete; all tables are accounted for", manifest.Cut)
+	}
+	return nil
+}
+
+// findUnlisted compares the tables with those of the manifest. It returns the entries of tables that the manifest neither lists nor
+// calls removed, by version and key, with their table. Such a table is normal after a kill if its entries are elsewhere too.
+func (s *Survey) findUnlisted(tables []string, manifest *salvage.Manifest) (unlisted map[string]string, err error) {
+	unlisted = make(map[string]string)
+	known := make(map[uint64]bool)
+	for _, name := range tables {
+		number, _ := fileNumber(name)
+		known[uint64(number)] = true
+		if _, listed := manifest.Tables[uint64(number)]; listed {
+			continue
+		}
+		s.Leftover = append(s.Leftover, name)
+		if _, removed := manifest.Removed[uint64(number)]; removed {
+			continue
+		}
+		if _, err := salvage.ReadTable(s.path(name), func(e *salvage.Entry) error {
+			unlisted[versionedKey(e)] = name
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	for number := range manifest.Tables {
+		if !known[number] {
+			s.refuse(fmt.Sprintf("%06d.sst", number), "it is missing")
+		}
+	}
+	return unlisted, nil
+}
+
+// examineListed reads the tables of the manifest: those that are not trusted, and all others as long as entries of unlisted tables
+// have not been found elsewhere. visit removes these.
+func (s *Survey) examineListed(tables []string, unlisted map[string]string, visit func(*salvage.Entry) error) error {
+	for _, name := range tables {
+		if slices.Contains(s.Leftover, name) || len(unlisted) == 0 && s.passesOver(name) {
+			continue
+		}
+		t, err := salvage.ReadTable(s.path(name), visit)
+		if err != nil {
+			return err
+		}
+		s.newest = max(s.newest, t.Newest)
+		if !t.Whole() {
+			s.refuse(name, "%s", t.Problem())
+		}
 	}
 	return nil
 }

@@ -118,6 +118,7 @@ func (c *Capture) handOver(part []byte) *Exchange {
 // the session of an exchange that ends before its opening is committed.
 func (c *Capture) digestAtOnce(w *write) {
 	x := w.captured
+	c.store.digester.prefixes.skipKnown(c.account, x)
 	if x == nil || x.RawRequest == nil || len(x.RawRequest)+unreadAnswer(x) > digestedAtOnce {
 		return
 	}

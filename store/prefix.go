@@ -134,6 +134,22 @@ func (m *prefixMemory) find(account kv.AccountNumber, surface string, items *Req
 	return prefix{}, 0
 }
 
+// skipKnown removes from a request held whole what has become known since it arrived. Several requests with one history
+// may arrive before the first of them is read.
+func (m *prefixMemory) skipKnown(account kv.AccountNumber, x *Exchange) {
+	if x == nil || x.RawRequest == nil || x.Derived == nil || x.Items == nil || x.Items.From > 0 {
+		return
+	}
+	known, from := m.find(account, x.Surface, x.Items)
+	i := from - x.Items.count + len(x.Items.spans)
+	if from == 0 || i < 0 {
+		return
+	}
+	items := x.Items
+	items.known, items.From, items.start = known, from, items.spans[i].Start
+	x.RawRequest = append(x.RawRequest[:0], x.RawRequest[items.start:items.spans[len(items.spans)-1].End]...)
+}
+
 // remember adds the prefixes of a request that was read.
 func (m *prefixMemory) remember(account kv.AccountNumber, x *Exchange, r *reading) {
 	if x.Items == nil || len(r.Starts) != len(r.Messages) {

@@ -139,6 +139,45 @@ func TestOnlyTheNewPartOfARequestIsHeld(t *testing.T) {
 	mustBeSound(t, c.s)
 }
 
+// Requests that arrive together share a history that none of them has made known yet. Only the first that is digested is
+// read whole.
+func TestAHistoryOfSeveralRequestsAtOnceIsReadOnce(t *testing.T) {
+	var read atomic.Int64
+	c := &conversation{t, openStore(t, Options{Digest: digestUnread(&read)})}
+	mustAccount(t, c.s, "acme")
+	c.idle()
+	texts := []string{strings.Repeat("x", handoverLarge), "answer", "more", "answer"}
+	var begun []*Capture
+	for i := range 4 {
+		capture, err := c.s.Begin(t.Context(), longOpening("k", append(texts, "and more", fmt.Sprint(i))...))
+		if err == nil {
+			err = capture.Recorded(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun = append(begun, capture)
+	}
+	for i, capture := range begun {
+		before := read.Load()
+		if err := capture.Finish(t.Context(), &Closing{Outcome: OutcomeComplete}); err != nil {
+			t.Fatal(err)
+		}
+		c.settle()
+		if got := read.Load() - before; i > 0 && got > 2 {
+			t.Errorf("of request %d, %d messages were read", i, got)
+		}
+		turn, err := c.s.Feed().TurnAt(1, capture.ID())
+		if err != nil || turn.Turn == nil || turn.Turn.Known+len(turn.Turn.Messages) != len(texts)+2 {
+			t.Errorf("the turn of request %d is %+v (%v)", i, turn.Turn, err)
+		}
+	}
+	if held := c.s.digester.held.Load(); held != 0 {
+		t.Errorf("%d bytes stay behind", held)
+	}
+	mustBeSound(t, c.s)
+}
+
 // Conversations that continue, go back, are rewritten, are in other sessions or were erased there have the same turns
 // whether their requests are read completely or only from their new part on.
 func TestReadingOnlyTheNewPartGivesTheSameTurns(t *testing.T) {

@@ -135,6 +135,7 @@ func (s *core) digestExchange(ctx context.Context, p place, captured *Exchange) 
 	var items *RequestItems
 	if captured != nil {
 		items = captured.Items.unread()
+		s.digester.prefixes.skipKnown(p.account, captured)
 	}
 	read, ok := s.readCaptured(p.account, captured)
 	if !ok {

@@ -305,11 +305,12 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 	closeInfo(c.info, closing)
 	c.info.ResponseSize, c.info.ResponseUnrecorded = c.size, c.beyond
 	w := &write{capture: &c.recorded, info: encodeFields(c.info), ended: c.info, number: c.part, done: make(chan struct{})}
+	var steps []byte
 	if len(c.buffer) > 0 {
-		w.part = blob.EncodeAnswer(c.buffer, frames)
+		w.part, steps = blob.EncodeAnswerSteps(c.buffer, frames)
 	}
 	frames.Release()
-	w.captured = c.handOver(w.part)
+	w.captured = c.handOver(steps)
 	c.info = nil
 	c.digestAtOnce(w)
 	if err := c.store.queue.send(context.WithoutCancel(ctx), w); err != nil {

@@ -87,22 +87,19 @@ func (c *Capture) keepRequest(o *Opening, last []blob.ItemHash) {
 
 // handOver returns the ended exchange with its bytes, or frees them, in which case it has to be read back. What is known
 // about its items is handed over even then, without a request: were they forgotten, the next request of the session, as
-// large as this one, would have to be read whole, too, for which there is even less room. part is the last part of the
-// answer as it goes to the store.
-func (c *Capture) handOver(part []byte) *Exchange {
+// large as this one, would have to be read whole, too, for which there is even less room. steps are those of the
+// answer's last part, if it is stored as steps.
+func (c *Capture) handOver(steps []byte) *Exchange {
 	request, items, answer, reader := c.request, c.items, c.buffer, c.answer.reader()
 	c.request, c.items, c.buffer, c.answer = nil, nil, nil, nil
 	d := &c.store.digester
 	if request != nil && c.part == 0 {
-		x := &Exchange{ExchangeInfo: *c.info, RawRequest: request, RawResponse: answer, Reader: reader, Items: items, Derived: c.derived}
-		if blob.IsFrames(part) {
-			x.Stored, _ = blob.AppendStored(buffer.Get(len(part)), part) // it was just encoded
-		}
+		x := &Exchange{ExchangeInfo: *c.info, RawRequest: request, RawResponse: answer, Reader: reader, Items: items, Derived: c.derived, Stored: steps}
 		if d.hold(heldAnswer(x)) {
 			return x
 		}
-		buffer.Put(x.Stored)
 	}
+	buffer.Put(steps)
 	d.held.Add(int64(-cap(request)))
 	buffer.Put(request)
 	buffer.Put(answer)

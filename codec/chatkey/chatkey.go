@@ -69,6 +69,7 @@ func Reply(opening string, a *codec.Answer) string {
 type speech struct {
 	instructions, first, answer transcript
 	answered                    bool
+	hashed                      []byte // scratch
 }
 
 var speeches = sync.Pool{New: func() any { return new(speech) }}
@@ -78,6 +79,9 @@ func (s *speech) release() {
 	s.first.reset()
 	s.answer.reset()
 	s.answered = false
+	if cap(s.hashed) > 4*maxText {
+		s.hashed = nil
+	}
 	speeches.Put(s)
 }
 
@@ -85,7 +89,7 @@ func (s *speech) keys() Keys {
 	if len(s.first.stable) == 0 {
 		return Keys{}
 	}
-	k := Keys{Opening: hash("opening", s.instructions.stable, s.first.stable)}
+	k := Keys{Opening: s.hash("opening", s.instructions.stable, s.first.stable)}
 	k.Reply = s.replyKey(k.Opening)
 	return k
 }
@@ -94,18 +98,15 @@ func (s *speech) replyKey(opening string) string {
 	if opening == "" || len(s.answer.stable) == 0 {
 		return ""
 	}
-	return hash("reply", []byte(opening), s.answer.stable)
+	return s.hash("reply", []byte(opening), s.answer.stable)
 }
 
-// hash is one key. A zero byte ends each text; none holds one.
-func hash(kind string, texts ...[]byte) string {
-	h := blake3.New()
-	_, _ = h.WriteString(kind)
+// hash is one key. A zero byte precedes each text; none holds one.
+func (s *speech) hash(kind string, texts ...[]byte) string {
+	s.hashed = append(s.hashed[:0], kind...)
 	for _, text := range texts {
-		_, _ = h.Write([]byte{0})
-		_, _ = h.Write(text)
+		s.hashed = append(append(s.hashed, 0), text...)
 	}
-	var sum [16]byte
-	_, _ = h.Digest().Read(sum[:])
-	return hex.EncodeToString(sum[:])
+	sum := blake3.Sum256(s.hashed)
+	return hex.EncodeToString(sum[:16])
 }

@@ -116,6 +116,17 @@ func TestConversationsOfRealClientsAreTold(t *testing.T) {
 	}
 }
 
+// Stores hold keys, so every version must derive the same ones.
+func TestKeysAreThoseOfEarlierVersions(t *testing.T) {
+	long := strings.Repeat("Read before you write. ", 4000)
+	got := derive(t, codec.Chat, `{"model":"m","messages":[{"role":"system","content":"`+long+`"},{"role":"user","content":"Mend the test."},
+		{"role":"assistant","content":"Done."},{"role":"user","content":"Thanks."}]}`)
+	want := chatkey.Keys{Opening: "689c8ce7e90144cbe7d0ea543f39d5ec", Reply: "493efab987ba36f63ae13725f6919000"}
+	if got != want {
+		t.Errorf("keys are %+v, want %+v", got, want)
+	}
+}
+
 func TestDatesOfEveryKindDoNotMatter(t *testing.T) {
 	key := func(said string) string {
 		text, _ := json.Marshal(said)

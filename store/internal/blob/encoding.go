@@ -74,11 +74,11 @@ func AppendDecoded(dst, value []byte) ([]byte, error) {
 // AppendStored appends the stored form of an answer's part before compression: its bytes, or its separated frames, in
 // which the text of many events is contiguous.
 func AppendStored(dst, value []byte) ([]byte, error) {
-	if IsFrames(value) {
+	if isFrames(value) {
 		value = value[1:]
 	}
 	return AppendDecoded(dst, value)
 }
 
-// IsFrames reports whether a part of an answer is stored as separated frames.
-func IsFrames(value []byte) bool { return len(value) > 0 && value[0] == EncodingFrames }
+// isFrames reports whether a part of an answer is stored as separated frames.
+func isFrames(value []byte) bool { return len(value) > 0 && value[0] == EncodingFrames }

@@ -25,25 +25,33 @@ const maxFrames = 1 << 20
 
 // EncodeAnswer encodes a part of an answer, which has been separated into frames unless frames is nil.
 func EncodeAnswer(part []byte, frames *template.Frames) []byte {
+	encoded, steps := EncodeAnswerSteps(part, frames)
+	buffer.Put(steps)
+	return encoded
+}
+
+// EncodeAnswerSteps is EncodeAnswer, and returns the steps of which the part consists, as [AppendStored] would, in a
+// buffer from the pool; nil if it is not stored as steps.
+func EncodeAnswerSteps(part []byte, frames *template.Frames) (encoded, steps []byte) {
 	switch {
 	case frames != nil:
 	case len(part) < compressFrom:
-		return encodeSmall(part)
+		return encodeSmall(part), nil
 	case part[0] == '{': // not an event stream
-		return Encode(part)
+		return Encode(part), nil
 	}
 	if frames == nil {
 		frames = template.Cut(part)
 		defer frames.Release()
 	}
 	if len(frames.Runs) == 0 || len(part) > maxFrames {
-		return Encode(part)
+		return Encode(part), nil
 	}
-	room := buffer.Get(len(part))
-	steps := appendSteps(room, part, frames)
-	encoded := AppendEncoded([]byte{EncodingFrames}, steps)
+	room := appendSteps(buffer.Get(len(part)), part, frames)
+	encoded = AppendEncoded([]byte{EncodingFrames}, room)
+	steps = append(buffer.Get(len(room)), room...) // a buffer of their own size, because they may be held
 	buffer.Put(room)
-	return encoded
+	return encoded, steps
 }
 
 // appendSteps appends the steps of the part, after its length.

@@ -43,9 +43,13 @@ func TestAnswersAreGivenBackAsTheyWere(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		part := someStream(t)
-		got, err := AppendDecoded([]byte("before"), EncodeAnswer(part, nil))
+		encoded, given := EncodeAnswerSteps(part, nil)
+		got, err := AppendDecoded([]byte("before"), encoded)
 		if err != nil || string(got) != "before"+string(part) {
 			t.Fatalf("%q became %q: %v", part, got, err)
+		}
+		if stored, err := AppendStored(nil, encoded); given != nil && (err != nil || !bytes.Equal(stored, given)) || isFrames(encoded) != (given != nil) {
+			t.Fatalf("%q is given as steps %q and stored as %q: %v", part, given, stored, err)
 		}
 		frames := template.Cut(part) // also of what is too short to be worth it
 		steps := appendSteps(nil, part, frames)

@@ -30,17 +30,19 @@ func TestCredentialsAreFoundInFramesThatRepeat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	redactor.Guard("v4lu3-Of-Ours")
 	plain := rapid.SampledFrom([]string{"a", " word", "the next one", "", `\n`})
 	text := rapid.OneOf(plain, plain, plain, plain, plain, plain, plain, rapid.SampledFrom([]string{
 		"sk-ant-api03-" + strings.Repeat("a1B2", 6), "sk-ant-api03-", strings.Repeat("a1B2", 6),
 		"aws_secret_access_key=" + secret, `AWS_SECRET_ACCESS_KEY\": \"` + secret, secret, "aws_secret_access_key", "https://me:hunter2word@host", "://:p@", "@host", "https://me:",
 		`-----BEGIN PRIVATE KEY-----\n` + strings.Repeat("QUJD", 20) + `\n-----END PRIVATE KEY-----`, "-----BEGIN PRIVATE KEY-----", "bearer " + strings.Repeat("x9", 20),
 		"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N", "8Q~" + strings.Repeat("b", 34), "aaa8Q~" + strings.Repeat("b", 34),
+		"hunter22", "k9x2m4q8w1z3", "v4lu3-Of-Ours", `token=k9x2m4q8w1z3`, "password: hunter22", `hunter22\u0040host`, "fifteen-letters", "PRIVATE KEY-----",
 	}))
 	number := rapid.SampledFrom([]string{"1", "2", "10", "1795168000", strings.Repeat("7", 40)})
 	rapid.Check(t, func(t *rapid.T) {
 		var b bytes.Buffer
-		name := rapid.SampledFrom([]string{"delta", "aws_secret_access_key", "aws-secret-access-key", "a"}).Draw(t, "name")
+		name := rapid.SampledFrom([]string{"delta", "delta", "aws_secret_access_key", "aws-secret-access-key", "a", "password", "x-api-key", "token", "page_token", "json", "https://me:"}).Draw(t, "name")
 		around := text.Draw(t, "around")
 		for range rapid.IntRange(1, 20).Draw(t, "frames") {
 			if rapid.IntRange(0, 9).Draw(t, "change") == 0 {

@@ -128,43 +128,6 @@ func (r *Redactor) Mask(text []byte) (found []Match) {
 	return found
 }
 
-// MaskFresh is Mask for an event stream in which everything outside the fresh ranges repeats one of them. Fresh ranges
-// are bodies of strings, numbers, and whole events; they are in order.
-//
-// That suffices for the built-in shapes: none of them spans two strings, except for the name before a secret. An
-// operator's own patterns are matched everywhere.
-func (r *Redactor) MaskFresh(text []byte, fresh []codec.Span) (found []Match) {
-	if len(r.patterns) > 0 {
-		return r.Mask(text)
-	}
-	for _, span := range fresh {
-		start := span.Start
-		if span.End-start < shortestSecret {
-			continue
-		}
-		start = beforeName(text, start)
-		if found = r.find(found[:0], text[start:span.End], inJSON); len(found) > 0 {
-			return r.Mask(text) // repetitions have to be masked in every place
-		}
-	}
-	return nil
-}
-
-// shortestSecret bounds what is built in, in bytes: a password after its name, or one inside a URL.
-const shortestSecret = min(shortestChosen, len("://:p@"))
-
-// beforeName returns the start of the name before a value, with quotes and a sign between; at if there is none.
-func beforeName(text []byte, at int) int {
-	start := at
-	for start > 0 && at-start < mostBetween && classes[text[start-1]]&classRun == 0 {
-		start--
-	}
-	for start > 0 && at-start < longestName && classes[text[start-1]]&classRun != 0 {
-		start--
-	}
-	return start
-}
-
 // What to search a text for.
 type scope uint8
 

@@ -1,0 +1,116 @@
+package redact
+
+import (
+	"bytes"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// MaskFresh is Mask for an event stream in which everything outside the fresh ranges repeats one of them. Fresh ranges
+// are bodies of strings, numbers, and whole events; they are in order.
+//
+// That suffices for the built-in shapes: none of them spans two strings, except for the name before a secret. An
+// operator's own patterns are matched everywhere.
+func (r *Redactor) MaskFresh(text []byte, fresh []codec.Span) (found []Match) {
+	if len(r.patterns) > 0 {
+		return r.Mask(text)
+	}
+	var plainName []byte // the last name that announces no secret, with its quotes and signs
+	for _, span := range fresh {
+		start := span.Start
+		if span.End-start < shortestSecret {
+			continue
+		}
+		if bytes.HasSuffix(text[:start], plainName) && isPlainPiece(span.Of(text)) && len(plainName) > 0 {
+			if name := start - len(plainName); len(r.findValues(found[:0], text[name:span.End])) == 0 {
+				continue
+			}
+		}
+		start = beforeName(text, start)
+		if announcesNothing(text, start, span.Start) {
+			plainName = text[start-1 : span.Start]
+		}
+		if found = r.find(found[:0], text[start:span.End], inJSON); len(found) > 0 {
+			return r.Mask(text) // repetitions have to be masked in every place
+		}
+	}
+	return nil
+}
+
+// shortestSecret bounds what is built in, in bytes: a password after its name, or one inside a URL.
+const shortestSecret = min(shortestChosen, len("://:p@"))
+
+// beforeName returns the start of the name before a value, with quotes and a sign between; at if there is none.
+func beforeName(text []byte, at int) int {
+	start := at
+	for start > 0 && at-start < mostBetween && classes[text[start-1]]&classRun == 0 {
+		start--
+	}
+	for start > 0 && at-start < longestName && classes[text[start-1]]&classRun != 0 {
+		start--
+	}
+	return start
+}
+
+// longestPiece is how many bytes a plain piece has at most: too few for a private key with its label.
+const longestPiece = pemEnough
+
+// isPlainPiece reports whether a string after a name that announces nothing is so short and plain that nothing built in
+// can match it: it has no sign after a name, no '@' of a URL, no escape, and no long run. Most pieces of a streamed text
+// are like that.
+func isPlainPiece(piece []byte) bool {
+	if len(piece) > longestPiece {
+		return false
+	}
+	run := 0
+	for _, c := range piece {
+		switch pieceBytes[c] {
+		case pieceRun:
+			if run++; run == runLength {
+				return false
+			}
+		case pieceOther:
+			run = 0
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+const (
+	pieceOther = iota
+	pieceRun
+	pieceSign
+)
+
+var pieceBytes = func() (table [256]byte) {
+	for c := range table {
+		if classes[c]&classRun != 0 {
+			table[c] = pieceRun
+		}
+	}
+	for _, c := range []byte(`:=>@\`) {
+		table[c] = pieceSign
+	}
+	return table
+}()
+
+// announcesNothing reports whether text[start:end], the name before a string as beforeName finds it, is whole, short and
+// none of those that announce a secret.
+func announcesNothing(text []byte, start, end int) bool {
+	name := text[start:end]
+	run := stretch(name, 0, len(name), classRun)
+	if start == 0 || text[start-1] != '"' || run == 0 || run >= runLength || name[len(name)-1] != '"' || bytes.IndexByte(name, '@') >= 0 || bytes.IndexByte(name, '\\') >= 0 {
+		return false
+	}
+	for i := run; i < len(name); i++ {
+		switch name[i] {
+		case ':', '=', '>':
+			if end := nameEnd(name, i); endsKeyword(name, end) && keywordBefore(name, end) != nil {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -70,10 +70,11 @@ func saysNothingInOutput(term string) bool {
 
 // stem returns the term that a word is found by; false for stop words.
 func stem(word []byte) (string, bool) {
-	var lower letters
-	if n := lowerLetters(lower[:], word); n > 0 {
-		known := rememberedStem(&lower, n)
-		return known.text, known.text != ""
+	if n := len(word); n > 0 && n <= maxCachedStem {
+		if written := packed(word, 0, n); written.lower(n) {
+			known := rememberedStem(&written, n, stemEntry(&written).Load())
+			return known.text, known.text != ""
+		}
 	}
 	term := fold(word)
 	if len(term) > maxTerm {
@@ -91,21 +92,6 @@ func stem(word []byte) (string, bool) {
 		return term, true
 	}
 	return porterStem([]byte(term)), true
-}
-
-// lowerLetters writes a word of ASCII letters to dst in lower case and returns its length; 0 for any other and for one
-// that does not fit.
-func lowerLetters(dst, word []byte) int {
-	if len(word) > len(dst) {
-		return 0
-	}
-	for i, c := range word {
-		if c |= 0x20; c < 'a' || c > 'z' {
-			return 0
-		}
-		dst[i] = word[i] | 0x20
-	}
-	return len(word)
 }
 
 func lowerASCII(term string) bool {

@@ -1,7 +1,6 @@
 package lexical
 
 import (
-	"hash/maphash"
 	"sync/atomic"
 
 	porterstemmer "github.com/blevesearch/go-porterstemmer"
@@ -17,22 +16,25 @@ type stemmed struct {
 	stem term // "" for a stop word
 }
 
-// letters is a word of lower-case ASCII letters, padded with zeros.
-type letters [maxCachedStem]byte
-
 const maxCachedStem = 24 // bytes of a cached word; longer ones rarely recur
 
-// rememberedStem returns the term for a word of at most maxCachedStem lower-case ASCII letters; "" for a stop word.
-func rememberedStem(word *letters, length int) term {
-	slot := &stemCache[maphash.Bytes(termSeed, word[:length])%uint64(len(stemCache))]
-	if known := slot.Load(); known != nil && known.word == *word {
+// stemEntry returns the cache's entry for a word, which may have another word.
+func stemEntry(word *letters) *atomic.Pointer[stemmed] {
+	return &stemCache[word.hash()%uint64(len(stemCache))]
+}
+
+// rememberedStem returns the term for a word of that many lower-case letters; "" for a stop word. known is what its entry
+// had.
+func rememberedStem(word *letters, length int, known *stemmed) term {
+	if known != nil && known.word == *word {
 		return known.stem
 	}
 	s := &stemmed{word: *word}
-	if written := word[:length]; !stops[string(written)] {
+	var room [maxCachedStem]byte
+	if written := word.append(room[:0], length); !stops[string(written)] {
 		s.stem = newTerm(porterStem(written))
 	}
-	slot.Store(s)
+	stemEntry(word).Store(s)
 	return s.stem
 }
 

@@ -89,7 +89,19 @@ type analyser struct {
 
 	text   []byte
 	tokens []token
+	plain  []pendingWord
 }
+
+// pendingWord is a word to be counted, and what the cache of stems has in its place. Looking that up waits for memory, so
+// it is done for several words at once.
+type pendingWord struct {
+	word   letters
+	length int
+	known  *stemmed
+}
+
+// plainAtOnce is how many words are looked up together.
+const plainAtOnce = 64
 
 var analysers = sync.Pool{New: func() any { return &analyser{output: tally{skips: saysNothingInOutput}} }}
 
@@ -129,41 +141,53 @@ func (a *analyser) readASCII(text []byte, words, names *tally) {
 		for i < len(text) && text[i] > ' ' {
 			i++
 		}
-		var lower letters
-		switch n := lowerWord(&lower, text[from:i]); {
+		switch word, n := lowerWord(text, from, i); {
 		case n == 0:
 			a.readAny(text[from:i], words, names)
 		case words != nil:
-			if stem := rememberedStem(&lower, n); stem.text != "" {
-				words.add(stem)
+			a.plain = append(a.plain, pendingWord{word, n, stemEntry(&word).Load()})
+			if len(a.plain) == plainAtOnce {
+				a.countPlain(words)
 			}
 		}
 	}
+	if words != nil {
+		a.countPlain(words)
+	}
 }
 
-// lowerWord copies the word of a text to dst in lower case, and returns its length. The text must be a single word that is no name:
-// only opening quotation marks or brackets before it, only punctuation after it, and no capital inside. Otherwise it returns 0.
-func lowerWord(dst *letters, text []byte) (n int) {
-	start, end := 0, len(text)
+// countPlain counts the words collected.
+func (a *analyser) countPlain(words *tally) {
+	for i := range a.plain {
+		w := &a.plain[i]
+		if stem := rememberedStem(&w.word, w.length, w.known); stem.text != "" {
+			words.add(stem)
+		}
+	}
+	clear(a.plain)
+	a.plain = a.plain[:0]
+}
+
+// lowerWord returns the word in text[start:end] in lower case, and its length. There must be a single word that is no name: only
+// opening quotation marks or brackets before it, only punctuation after it, and no capital inside. Otherwise the length is 0.
+func lowerWord(text []byte, start, end int) (word letters, n int) {
 	for start < end && textMarks[text[start]]&opens != 0 {
 		start++
 	}
 	for end > start && textMarks[text[end-1]]&closes != 0 {
 		end--
 	}
-	if end-start > len(dst) || start == end {
-		return 0
+	if n = end - start; n > maxCachedStem || n == 0 {
+		return word, 0
 	}
-	for i, c := range text[start:end] {
-		if c >= 'A' && c <= 'Z' && i == 0 {
-			c |= 0x20
-		}
-		if c < 'a' || c > 'z' {
-			return 0
-		}
-		dst[i] = c
+	word = packed(text, start, end)
+	if c := text[start]; c >= 'A' && c <= 'Z' {
+		word[0] |= lowerBit
 	}
-	return end - start
+	if !word.areLower(n) {
+		return word, 0
+	}
+	return word, n
 }
 
 // Marks around a word.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/files"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
@@ -123,7 +124,14 @@ func NextMonth(now time.Time) time.Time { return identity.NextMonth(now) }
 // the store is next opened. A key from [Options.MasterKey] is changed there, with [Options.PreviousMasterKey].
 //
 // Backups are unchanged: they need the key of their time.
-func (s Upkeep) RotateMasterKey() error { return s.master.Rotate(s.rotation()) }
+// The key of a shared roster is changed there in any case.
+func (s Upkeep) RotateMasterKey() error {
+	if s.roster.Shared() {
+		return codec.Errorf(codec.KindConflict,
+			"credentials are in the centre's database: set MNEME_MASTER_KEY to a new key and MNEME_PREVIOUS_MASTER_KEY to the present one on every node, and restart")
+	}
+	return s.master.Rotate(s.rotation())
+}
 
 // identities are the users of the store, and the key that seals their secrets.
 type identities struct {

@@ -54,7 +54,7 @@ func moveIntoPostgres(ctx context.Context, h *house, serverURL string, e search.
 		return nil, err
 	}
 	a.catalog, err = catalog.Open(ctx, catalog.Options{
-		URL: address, Centre: centre, Accounts: h.store.Accounts(), Retention: h.store.Archive().RetentionOf, Digest: digest.Exchange,
+		URL: address, Centre: centre, Cache: h.store.Shared(), Retention: h.store.Archive().RetentionOf, Digest: digest.Exchange,
 	})
 	if err != nil {
 		return nil, err

@@ -129,6 +129,7 @@ func (r *role) centre() error {
 	}
 	var archive Archive = s.Arrivals()
 	var memory erasing = s.Archive()
+	var roster Roster = s.Roster()
 	o.Erasures = s.Erased()
 	if r.Postgres != "" {
 		kept, err := openCatalog(s, r.Postgres, r.Bodies)
@@ -136,9 +137,9 @@ func (r *role) centre() error {
 			return err
 		}
 		defer kept.Close()
-		archive, memory, o.Own, o.Erasures, o.Carrier, o.Aside = kept, kept, s.Shipping(), kept.Erased(), s.Erased(), catalog.AsideOf(kept)
+		archive, memory, roster, o.Own, o.Erasures, o.Carrier, o.Aside = kept, kept, catalog.RosterOf(kept), s.Shipping(), kept.Erased(), s.Erased(), catalog.AsideOf(kept)
 	}
-	c, err := Gather(context.Background(), archive, memory, s.Roster(), r.Dir, o)
+	c, err := Gather(context.Background(), archive, memory, roster, r.Dir, o)
 	if err != nil {
 		return err
 	}
@@ -235,11 +236,11 @@ func openCatalog(s *store.Store, url, bodies string) (*catalog.Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openShared(url, bodies, id, s.Accounts(), s.Archive().RetentionOf)
+	return openShared(url, bodies, id, s.Shared(), s.Archive().RetentionOf)
 }
 
 // openShared is openCatalog; without accounts for a worker.
-func openShared(url, bodies, id string, accounts catalog.Accounts, retention func(string) store.Retention) (kept *catalog.Catalog, err error) {
+func openShared(url, bodies, id string, cache catalog.Cache, retention func(string) store.Retention) (kept *catalog.Catalog, err error) {
 	var packs *pack.Packs
 	if bodies != "" {
 		if packs, err = pack.Open(context.Background(), bodies, id, 1<<20); err != nil {
@@ -247,7 +248,7 @@ func openShared(url, bodies, id string, accounts catalog.Accounts, retention fun
 		}
 	}
 	return catalog.Open(context.Background(), catalog.Options{
-		URL: url, Centre: id, Packs: packs, Abandoned: 10 * time.Second, Accounts: accounts, Retention: retention, Digest: digest.Exchange,
+		URL: url, Centre: id, Packs: packs, Abandoned: 10 * time.Second, Cache: cache, Retention: retention, Digest: digest.Exchange,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 }

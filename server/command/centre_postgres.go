@@ -25,8 +25,9 @@ import (
 // rememberedBodies is how many bytes of bodies in a bucket are cached: the digest reads recent ones from there.
 const rememberedBodies = 64 << 20
 
-// openCatalog opens the centre's memory in Postgres; nil if none is configured. Accounts, keys and the centre's own
-// records stay in the data directory, and the latter are also copied to the catalog.
+// openCatalog opens the centre's memory in Postgres; nil if none is configured. Accounts, keys and the audit record are
+// there too, and the data directory follows them. What the centre records itself is in the data directory, and is
+// copied to the catalog.
 func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log *slog.Logger) (*catalog.Catalog, error) {
 	if cfg.Centre.Postgres == "" {
 		return nil, nil //nolint:nilnil // the centre's memory is its store
@@ -38,7 +39,7 @@ func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log 
 	default:
 		return nil, errors.New("memory in Postgres cannot be limited by size: remove retention.max_bytes, and set retention.max_age")
 	}
-	id, err := m.Arrivals().ID(ctx)
+	id, err := joinDatabase(ctx, cfg.Centre.Postgres.Reveal(), m, cfg.MasterKey != "", log)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +48,7 @@ func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log 
 		return nil, err
 	}
 	kept, err := catalog.Open(ctx, catalog.Options{
-		URL: cfg.Centre.Postgres.Reveal(), Centre: id, Packs: packs, Accounts: m.Accounts(), Retention: m.Archive().RetentionOf,
+		URL: cfg.Centre.Postgres.Reveal(), Centre: id, Packs: packs, Cache: m.Shared(), MaxAge: time.Duration(cfg.Cluster.IdentityMaxAge), Retention: m.Archive().RetentionOf,
 		Redactor: func(account string) *redact.Redactor { return m.Credentials().Redactor(account) },
 		Digest:   digest.Exchange, Forget: forget(m), Summaries: cfg.Search.Summaries.Model != "", Log: log,
 	})
@@ -59,6 +60,26 @@ func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log 
 		return nil, err
 	}
 	return kept, nil
+}
+
+// joinDatabase returns the id of the centre that a database belongs to, once the data directory belongs to it as well.
+// If neither belongs to one, they get a new id. given says that the master key comes from outside.
+func joinDatabase(ctx context.Context, url string, m *engine.Engine, given bool, log *slog.Logger) (id string, err error) {
+	own, err := m.Shared().Centre()
+	if err != nil {
+		return "", err
+	}
+	proposed := cmp.Or(own, store.NewCentreID())
+	if id, err = catalog.MakeCentre(ctx, url, proposed); err != nil {
+		return "", err
+	}
+	if own == "" && id != proposed && len(m.Accounts().List()) > 0 {
+		return "", errors.New("the data directory has accounts of its own, which the database in centre.postgres does not know: give this centre an empty one, and ship what the other has with mneme centre adopt")
+	}
+	if !given {
+		log.Warn("the master key is only in the data directory: put the content of master.key into MNEME_MASTER_KEY, here and on every node, or the credentials in the database are lost with the directory")
+	}
+	return id, m.Shared().Join(ctx, id)
 }
 
 // openPacks opens the bucket with the bodies of a centre; nil if they are in its database.
@@ -96,7 +117,6 @@ func forget(m *engine.Engine) func(context.Context, string, store.Selection) err
 type inPostgres struct {
 	centre
 	catalog *catalog.Catalog
-	own     *engine.Engine
 }
 
 // Close stops the intake before it closes the catalog.
@@ -114,7 +134,7 @@ func (c inPostgres) keep(own *server.Engine, managed *admin.Engine) {
 	own.Recall = postgresRecall{c.catalog, catalog.RecalledOf(c.catalog), own.Notes}
 	own.Notes = postgresNotes{own.Notes, catalog.RecalledOf(c.catalog)}
 	own.Accounts = postgresLedger{own.Accounts, c.catalog}
-	managed.Accounts = postgresAccounts{managed.Accounts, c.catalog, c.own}
+	managed.Accounts = postgresAccounts{managed.Accounts, c.catalog}
 	managed.Upkeep = postgresUpkeep{managed.Upkeep, c.catalog}
 }
 
@@ -202,7 +222,6 @@ func (l postgresLedger) Rollups(ctx context.Context, q store.RollupQuery, visit 
 type postgresAccounts struct {
 	admin.Accounts
 	catalog *catalog.Catalog
-	own     *engine.Engine
 }
 
 func (a postgresAccounts) Rollups(ctx context.Context, q store.RollupQuery, visit func(store.RollupOf, *store.Rollup)) error {
@@ -217,22 +236,15 @@ func (a postgresAccounts) SetRetention(ctx context.Context, account string, r *s
 	return a.Accounts.SetRetention(ctx, account, r)
 }
 
-// Delete deletes an account with its memory: first the memory, then the account, then what has arrived in between.
-func (a postgresAccounts) Delete(ctx context.Context, name string, dryRun bool) (store.AccountDeletion, error) {
-	number, err := a.own.Accounts().Number(name)
-	if err != nil {
-		return store.AccountDeletion{}, err
+// Delete deletes an account with its memory. The centres' own stores delete what they have of it once they follow.
+func (a postgresAccounts) Delete(ctx context.Context, name string, dryRun bool) (d store.AccountDeletion, err error) {
+	if d, err = a.Accounts.Delete(ctx, name, true); err != nil {
+		return d, err
 	}
 	usage, err := a.catalog.Usage(ctx, name)
 	if err == nil && !dryRun {
-		err = a.catalog.DeleteAccount(ctx, number)
-	}
-	if err != nil {
-		return store.AccountDeletion{}, err
-	}
-	d, err := a.Accounts.Delete(ctx, name, dryRun)
-	if err == nil && !dryRun {
-		err = a.catalog.DeleteAccount(ctx, number)
+		d.DryRun, d.Deleted = false, time.Now().UTC()
+		err = a.catalog.DeleteAccount(ctx, name)
 	}
 	d.Exchanges, d.Sessions, d.Bytes = usage.Exchanges, usage.Sessions, usage.Stored()
 	return d, err

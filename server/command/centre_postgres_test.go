@@ -77,7 +77,7 @@ func TestACentreWithADatabaseRecallsWhatEdgesRecorded(t *testing.T) {
 	check(t, kept.Wait(t.Context(), "acme"))
 
 	own, managed := server.Over(m), admin.Over(m)
-	inPostgres{catalog: kept, own: m}.keep(&own, &managed)
+	inPostgres{catalog: kept}.keep(&own, &managed)
 	memory := recall.New(own.Recall, recall.Options{Deadline: time.Minute})
 	got := memory.Recall(t.Context(), &recall.Query{Account: "acme", Project: "/home/ann", Prompt: "what about ErrLockTimeout"})
 	if len(got.Hits) != 1 || got.Hits[0].Exchange != said {
@@ -117,7 +117,7 @@ func TestACentreWithADatabaseShowsSummariesOfItsSessions(t *testing.T) {
 	check(t, err)
 	check(t, kept.Wait(t.Context(), "acme"))
 
-	centre, own, managed := inPostgres{catalog: kept, own: m}, server.Over(m), admin.Over(m)
+	centre, own, managed := inPostgres{catalog: kept}, server.Over(m), admin.Over(m)
 	centre.keep(&own, &managed)
 	sessions := centre.summarized(m)
 	found, err := sessions.UnsummarizedSessions(t.Context(), time.Now().Add(time.Hour), func(store.AccountNumber) bool { return false })

@@ -146,8 +146,16 @@ var errNoCentre = codec.Errorf(codec.KindConflict, "this server is not the centr
 
 func (alone) leases() *quota.Leases { return nil }
 
-func stayAlone(context.Context, *config.Config, *engine.Engine, string, *telemetry.Telemetry, *slog.Logger) (member, error) {
-	return alone{}, nil
+func stayAlone(ctx context.Context, cfg *config.Config, m *engine.Engine, _ string, _ *telemetry.Telemetry, _ *slog.Logger) (member, error) {
+	return alone{}, ownAccounts(ctx, cfg, m)
+}
+
+// ownAccounts prepares the accounts of a store that shares them with no database, or does no longer.
+func ownAccounts(ctx context.Context, cfg *config.Config, m *engine.Engine) error {
+	if err := m.Shared().Leave(ctx); err != nil {
+		return err
+	}
+	return prepareAccounts(m, cfg)
 }
 
 type edge struct {
@@ -164,6 +172,9 @@ func (e edge) Cluster() admin.Cluster {
 }
 
 func joinAsEdge(ctx context.Context, cfg *config.Config, m *engine.Engine, version string, observed *telemetry.Telemetry, log *slog.Logger) (member, error) {
+	if err := ownAccounts(ctx, cfg, m); err != nil {
+		return nil, err
+	}
 	o, err := edgeOptions(cfg, log)
 	if err != nil {
 		return nil, err
@@ -312,16 +323,23 @@ func joinAsCentre(ctx context.Context, cfg *config.Config, m *engine.Engine, ver
 		return nil, err
 	}
 	if kept == nil {
+		if err := ownAccounts(ctx, cfg, m); err != nil {
+			return nil, err
+		}
 		o.Erasures = m.Erased()
-		return gather(ctx, cfg, m, m.Arrivals(), m.Archive(), m.Accounts(), o, observed, nil)
+		return gather(ctx, cfg, m, sources{m.Arrivals(), m.Archive(), m.Roster(), m.Accounts()}, o, observed, nil)
 	}
 	o.Own, o.Erasures, o.Carrier, o.Aside = m.Shipping(), kept.Erased(), m.Erased(), catalog.AsideOf(kept)
-	gathering, err := gather(ctx, cfg, m, kept, newPostgresArchive(kept, m.Archive()), kept, o, observed, undigestedIn(kept))
+	from := sources{kept, newPostgresArchive(kept, m.Archive()), catalog.RosterOf(kept), kept}
+	var gathering centre
+	if err = prepareAccounts(m, cfg); err == nil {
+		gathering, err = gather(ctx, cfg, m, from, o, observed, undigestedIn(kept))
+	}
 	if err != nil {
 		kept.Close()
 		return nil, err
 	}
-	return inPostgres{gathering, kept, m}, nil
+	return inPostgres{gathering, kept}, nil
 }
 
 // undigestedIn counts for metrics what waits in a memory in Postgres.
@@ -329,15 +347,23 @@ func undigestedIn(kept *catalog.Catalog) func(context.Context) (exchanges int, e
 	return func(ctx context.Context) (int, error) { return catalog.Undigested(ctx, kept) }
 }
 
-// gather starts to accept what edges ship into an archive, whose ledger has the spending.
-func gather(ctx context.Context, cfg *config.Config, m *engine.Engine, archive cluster.Archive, answers cluster.Answers, ledger memory.Ledger,
+// sources are what a centre gathers into, and what it has for its edges.
+type sources struct {
+	archive cluster.Archive
+	answers cluster.Answers
+	roster  cluster.Roster
+	ledger  memory.Ledger // has the spending
+}
+
+// gather starts to accept what edges ship.
+func gather(ctx context.Context, cfg *config.Config, m *engine.Engine, from sources,
 	o cluster.Options, observed *telemetry.Telemetry, undigested func(context.Context) (int, error),
 ) (c centre, err error) {
-	if o.Lender, err = lender(ctx, m, ledger); err != nil {
+	if o.Lender, err = lender(ctx, m, from.ledger); err != nil {
 		return c, err
 	}
 	o.Took = observed.WatchTakes()
-	gathering, err := cluster.Gather(ctx, archive, answers, m.Roster(), cfg.Data, o)
+	gathering, err := cluster.Gather(ctx, from.archive, from.answers, from.roster, cfg.Data, o)
 	if err != nil {
 		return c, err
 	}

@@ -54,7 +54,7 @@ func TestTheDoctorLooksAtTheDatabaseOfTheCentre(t *testing.T) {
 		expect(t, found[0], state, says)
 	}
 	look(warning, "without tables")
-	kept, err := catalog.Open(t.Context(), catalog.Options{URL: at, Centre: "one", Accounts: engineForAccounts(t).Accounts()})
+	kept, err := catalog.Open(t.Context(), catalog.Options{URL: at, Centre: "one", Cache: engineForAccounts(t).Shared()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestTheDoctorComparesTheEmbedderWithTheVectorsOfTheCentre(t *testing.T) {
 	check(t, err)
 	defer routes.Close()
 	cfg.Search.Embedder.Model, cfg.Search.Embedder.Dimensions = config.LocalHash, 256
-	kept, err := catalog.Open(t.Context(), catalog.Options{URL: cfg.Centre.Postgres.Reveal(), Centre: "one", Accounts: engineForAccounts(t).Accounts()})
+	kept, err := catalog.Open(t.Context(), catalog.Options{URL: cfg.Centre.Postgres.Reveal(), Centre: "one", Cache: engineForAccounts(t).Shared()})
 	check(t, err)
 	defer kept.Close()
 	nothing := func() {

@@ -116,7 +116,7 @@ func (p *program) openMemory(ctx context.Context, simulator Simulator, opened *o
 	if e := m.routing.embedder; e != nil {
 		p.observed.WatchEmbedder(e.Usage)
 	}
-	return m, prepareAccounts(memory, &p.cfg)
+	return m, nil
 }
 
 // reload applies changes of the configuration to the service until the returned function is called.

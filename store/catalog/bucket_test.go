@@ -94,7 +94,7 @@ func (c *centre) open(t *testing.T, bucket string) error {
 		check(t, err)
 	}
 	opened, err := catalog.Open(t.Context(), catalog.Options{
-		URL: c.database, Centre: "centre", Packs: packs, Accounts: c.edge.Accounts(),
+		URL: c.database, Centre: "centre", Packs: packs, Cache: c.edge.Shared(),
 		Retention: func(string) store.Retention { return store.Retention{} }, Digest: digest.Exchange,
 	})
 	if err == nil {
@@ -382,9 +382,7 @@ func smallPacksAreJoined(t *testing.T, c *centre) {
 func deletedAccount(t *testing.T, c *centre) {
 	c.record(t, 1)
 	check(t, c.ship(t))
-	number, err := c.edge.Accounts().Number(account)
-	check(t, err)
-	check(t, c.DeleteAccount(t.Context(), number))
+	check(t, c.DeleteAccount(t.Context(), account))
 	if left := c.packs(t); len(left) != 0 {
 		t.Errorf("the bucket has %q", left)
 	}

@@ -19,23 +19,18 @@ import (
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-// Accounts are the accounts whose memory is kept. Numbers identify them in the database and are never reused.
-type Accounts interface {
-	Number(account string) (store.AccountNumber, error) // [codec.KindNotFound] if there is none
-	List() []store.Account
-}
-
 // Options configure [Open].
 type Options struct {
 	URL    string // of the database, such as postgres://mneme@db/mneme; [pgxpool.ParseConfig] says what it may hold
-	Centre string // id of the centre that numbers the accounts: tables of another centre are not touched. [CentreOf] returns it for a worker
+	Centre string // id of the centre: tables of another one are not touched. [MakeCentre] returns it, and [CentreOf] for a worker
 
 	Packs     *pack.Packs   // where bodies are stored; nil: in the database
 	Abandoned time.Duration // age at which an unfinished pack is deleted, since its centre must have ended; the same on all nodes; 0: two minutes
 
-	// Accounts belongs to the centre that keeps the accounts, which also erases by age and completes erasures. With nil
-	// this is a worker, and another centre does that. Any number of workers may share the remaining work.
-	Accounts  Accounts
+	// Cache is the store of a centre, which also erases by age and completes erasures. With nil this is a worker, and
+	// a centre does that. Any number of workers may share the remaining work.
+	Cache     Cache
+	MaxAge    time.Duration                               // for which the cache authenticates callers without the database; 0: forever
 	Retention func(account string) store.Retention        // MaxBytes is not enforced here; unused by a worker
 	Redactor  func(account string) *redact.Redactor       // masks what is digested again
 	Digest    func(*store.Exchange) (store.Digest, error) // makes turns
@@ -52,14 +47,15 @@ type Catalog struct {
 	Options
 	Events *Events // publishes commits
 
-	pool    *pgxpool.Pool
-	centre  string
-	process string // names this process in claims
+	pool     *pgxpool.Pool
+	centre   string
+	accounts accounts
+	process  string // names this process in claims
 
 	arrived chan struct{} // has a value when there may be something to digest
 	erasing chan struct{} // the same for erasures
 	tidying chan struct{} // the same for deletions in the bucket
-	giver   giver
+	roster  *Roster       // nil: this is a worker
 	likes   likes
 	life    context.Context // ends with Close
 	stop    context.CancelFunc
@@ -89,13 +85,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("centre.postgres: %w", hideURL(err))
 	}
-	config.ConnConfig.RuntimeParams["search_path"] = schemaName
-	config.ConnConfig.RuntimeParams["application_name"] = "mneme"
-	config.ConnConfig.RuntimeParams["default_transaction_isolation"] = "read committed" // statements see what was committed while they waited for a lock
-	config.ConnConfig.RuntimeParams["jit"] = "off"                                      // compiling a search takes longer than running it
-	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = dialTimeout
-	}
+	setParameters(config.ConnConfig)
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	pool, err := pgxpool.NewWithConfig(ctx, config)
@@ -105,23 +95,22 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Catalog{Options: o, pool: pool, centre: o.Centre, process: rand.Text(), arrived: make(chan struct{}, 1), erasing: make(chan struct{}, 1), tidying: make(chan struct{}, 1), likes: likes{digested: make(chan struct{}, 1)}, life: life, stop: stop}
 	c.Events = &Events{catalog: c}
-	followed := new(roster)
-	if c.Accounts == nil {
-		c.Accounts = followed
-	}
 	err = c.prepare(ctx)
-	if err == nil && c.worker() {
-		err = followed.read(ctx, c)
+	switch {
+	case err != nil:
+	case c.worker():
+		err = c.accounts.read(ctx, c)
+	default:
+		c.roster = &Roster{catalog: c, cache: c.Cache, changed: make(chan struct{}, 1)}
+		err = c.roster.begin(ctx)
 	}
 	if err != nil {
 		stop()
 		pool.Close()
 		return nil, fmt.Errorf("open the database in centre.postgres: %w", advised(err))
 	}
-	if c.worker() {
-		c.running.Go(func() { c.followRoster(life, followed) })
-	} else {
-		c.running.Go(func() { c.giveRoster(life) })
+	c.running.Go(func() { c.followAccounts(life) })
+	if !c.worker() {
 		c.running.Go(func() { c.retain(life) })
 		c.running.Go(func() { c.nameSessions(life) })
 	}
@@ -150,6 +139,9 @@ func (c *Catalog) Close() {
 	c.stop()
 	c.closing.Unlock()
 	c.running.Wait()
+	if !c.worker() {
+		c.Cache.Connect(nil)
+	}
 	c.Events.hub.Close()
 	c.pool.Close()
 }
@@ -243,7 +235,7 @@ func unreadable(err error) error {
 
 // number returns the number of an account as a query parameter.
 func (c *Catalog) number(account string) (int64, error) {
-	number, err := c.Accounts.Number(account)
+	number, err := c.accounts.Number(account)
 	return int64(number), err
 }
 
@@ -253,8 +245,8 @@ func (c *Catalog) numbers(account string) (numbers []int64, err error) {
 		number, err := c.number(account)
 		return []int64{number}, err
 	}
-	for _, a := range c.Accounts.List() {
-		if number, err := c.number(a.Name); err == nil {
+	for _, name := range c.accounts.names() {
+		if number, err := c.number(name); err == nil {
 			numbers = append(numbers, number)
 		}
 	}

@@ -240,7 +240,7 @@ func openCatalogThat(t *testing.T, accounts *engine.Engine, url string, digests 
 		t.Fatal(err)
 	}
 	c, err := catalog.Open(t.Context(), catalog.Options{
-		URL: url, Centre: id, Accounts: accounts.Accounts(), Retention: accounts.Archive().RetentionOf, Digest: digests,
+		URL: url, Centre: id, Cache: accounts.Shared(), Retention: accounts.Archive().RetentionOf, Digest: digests,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -129,7 +129,7 @@ func (c *Catalog) eraseSome(ctx context.Context) (more bool, err error) {
 		return false, nil
 	}
 	if c.Forget != nil && e.Reason == store.ErasedByRequest {
-		if err := c.Forget(ctx, c.nameOf(account), e.Selection); err != nil {
+		if err := c.Forget(ctx, c.accounts.nameOf(account), e.Selection); err != nil {
 			return false, err
 		}
 	}
@@ -142,16 +142,6 @@ func (c *Catalog) eraseSome(ctx context.Context) (more bool, err error) {
 		}
 	}
 	return true, c.update(ctx, func(tx pgx.Tx) error { return c.finishErasure(ctx, tx, account, e.ID) })
-}
-
-// nameOf returns the name of an account; "" if it was deleted.
-func (c *Catalog) nameOf(number store.AccountNumber) string {
-	for _, a := range c.Accounts.List() {
-		if n, err := c.Accounts.Number(a.Name); err == nil && n == number {
-			return a.Name
-		}
-	}
-	return ""
 }
 
 // lockErasure reads and locks the receipt of an unfinished erasure; nil if it is done, or was deleted with its account.
@@ -344,18 +334,20 @@ func putReceipt(ctx context.Context, tx pgx.Tx, account store.AccountNumber, e *
 	return tx.SendBatch(ctx, batch).Close()
 }
 
-// DeleteAccount deletes everything of an account.
-func (c *Catalog) DeleteAccount(ctx context.Context, account store.AccountNumber) error {
-	c.giver.mu.Lock()
-	defer c.giver.mu.Unlock()
-	err := c.update(ctx, func(tx pgx.Tx) error {
+// DeleteAccount deletes an account with its keys and credentials, and everything that the memory has of it.
+func (c *Catalog) DeleteAccount(ctx context.Context, name string) error {
+	account, err := c.accounts.Number(name)
+	if err != nil {
+		return err
+	}
+	err = c.update(ctx, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, $2)", lockAccount, int32(account)); err != nil {
 			return err
 		}
 		if err := holdPacks(ctx, tx, account); err != nil {
 			return err
 		}
-		if err := c.giver.forget(ctx, tx, account, c.nameOf(account)); err != nil {
+		if err := c.roster.forget(ctx, tx, account); err != nil {
 			return err
 		}
 		for _, table := range perAccount {
@@ -366,8 +358,12 @@ func (c *Catalog) DeleteAccount(ctx context.Context, account store.AccountNumber
 		_, err := tx.Exec(ctx, "update packs set state = 'going' where account = $1 and state in ('kept', 'lost')", int64(account))
 		return err
 	})
-	if err != nil || c.Packs == nil {
+	if err != nil {
 		return err
+	}
+	_ = c.roster.Refresh(ctx) // it is committed; if this fails, the cache follows a little later
+	if c.Packs == nil {
+		return nil
 	}
 	return c.remove(ctx, int64(account))
 }
@@ -375,9 +371,9 @@ func (c *Catalog) DeleteAccount(ctx context.Context, account store.AccountNumber
 // retain periodically erases exchanges that are older than the retention allows.
 func (c *Catalog) retain(ctx context.Context) {
 	for ctx.Err() == nil {
-		for _, a := range c.Accounts.List() {
-			if err := c.expire(ctx, a.Name); err != nil && ctx.Err() == nil {
-				c.Log.Warn("exchanges past their retention could not be erased; retrying", "account", a.Name, "error", err)
+		for _, name := range c.accounts.names() {
+			if err := c.expire(ctx, name); err != nil && ctx.Err() == nil {
+				c.Log.Warn("exchanges past their retention could not be erased; retrying", "account", name, "error", err)
 			}
 		}
 		sleep(ctx, retainEach)

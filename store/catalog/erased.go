@@ -137,7 +137,7 @@ func (e Erased) After(mark ship.ErasedMark, most int) (page []ship.ErasedExchang
 		}
 		name, known := names[account]
 		if !known {
-			name = e.catalog.nameOf(store.AccountNumber(account))
+			name = e.catalog.accounts.nameOf(store.AccountNumber(account))
 			names[account] = name
 		}
 		upTo = ship.ErasedMark{Number: uint64(number), Tail: ship.Tail(id)}

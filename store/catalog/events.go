@@ -66,7 +66,7 @@ type Events struct {
 // Subscribe subscribes to the events of an account after the one with number after; 0 means from now on. Exchanges are
 // reported when they have arrived, not when they begin. The subscriber must close the subscription.
 func (e *Events) Subscribe(account string, after uint64) (*store.Subscription, error) {
-	number, err := e.catalog.Accounts.Number(account)
+	number, err := e.catalog.accounts.Number(account)
 	if err != nil {
 		return nil, err
 	}

@@ -76,7 +76,7 @@ func (t *takingOver) log(ctx context.Context) error {
 		var accounts []int64
 		var ids []string
 		for _, x := range page {
-			number, err := t.Accounts.Number(x.Account)
+			number, err := t.accounts.Number(x.Account)
 			if isMissing(err) {
 				continue // deleted with everything it had
 			}
@@ -104,7 +104,7 @@ func (t *takingOver) receipts(ctx context.Context) error {
 		return err
 	}
 	return t.former.Asked(func(account string, e *store.Erasure) error {
-		number, err := t.Accounts.Number(account)
+		number, err := t.accounts.Number(account)
 		if err != nil || first != nil && e.ID >= *first {
 			return unlessNotFound(err)
 		}

@@ -63,7 +63,7 @@ func (c *Catalog) SplitSession(ctx context.Context, account, session, exchange s
 // changeSessions locks the sessions with these ids, runs a change that moves exchanges between them, and stores the
 // result.
 func (c *Catalog) changeSessions(ctx context.Context, account string, ids []string, change func(*moving) error) error {
-	number, err := c.Accounts.Number(account)
+	number, err := c.accounts.Number(account)
 	if err != nil {
 		return err
 	}

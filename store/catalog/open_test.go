@@ -26,7 +26,7 @@ func TestADatabaseThatCannotBeOpenedIsNotTouchedAndTheErrorSaysWhatToDo(t *testi
 	}
 	mustFail := func(url, centre, want string) {
 		t.Helper()
-		c, err := catalog.Open(t.Context(), catalog.Options{URL: url, Centre: centre, Accounts: openEngine(t, 0).Accounts()})
+		c, err := catalog.Open(t.Context(), catalog.Options{URL: url, Centre: centre, Cache: openEngine(t, 0).Shared()})
 		if err == nil {
 			c.Close()
 		}

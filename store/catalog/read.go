@@ -281,7 +281,7 @@ func (c *Catalog) Session(account, id string) (*store.Session, error) {
 
 // DescribeSession sets the description that people give a session.
 func (c *Catalog) DescribeSession(account, id string, d store.Description) (described *store.Session, err error) {
-	number, err := c.Accounts.Number(account)
+	number, err := c.accounts.Number(account)
 	if err != nil {
 		return nil, noSession(id)
 	}

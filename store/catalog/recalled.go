@@ -29,7 +29,7 @@ func (r Recalled) Beside(work func(ctx context.Context)) bool {
 // the session with the exchanges, should that one be merged into another.
 func (r Recalled) SessionKnownAs(account, id string) (session string) {
 	c := r.catalog
-	number, err := c.Accounts.Number(account)
+	number, err := c.accounts.Number(account)
 	if err != nil || id == "" {
 		return ""
 	}

@@ -60,7 +60,7 @@ func recollectionKeys(keys []store.RecollectionKey) [][]byte {
 // if there was one before. If a quoted exchange is gone in the meantime, silence is stored, and nothing if the exchange
 // itself was erased.
 func (r Recalled) Recollect(ctx context.Context, account string, keys []store.RecollectionKey, decided store.Recollection) (holds *store.Recollection, err error) {
-	number, err := r.catalog.Accounts.Number(account)
+	number, err := r.catalog.accounts.Number(account)
 	if err != nil {
 		return nil, err
 	}

@@ -40,13 +40,10 @@ func rollUp(ctx context.Context, tx pgx.Tx, account store.AccountNumber, infos [
 func (c *Catalog) Rollups(ctx context.Context, q store.RollupQuery, visit func(store.RollupOf, *store.Rollup)) error {
 	names := []string{q.Account}
 	if q.Account == "" {
-		names = nil
-		for _, a := range c.Accounts.List() {
-			names = append(names, a.Name)
-		}
+		names = c.accounts.names()
 	}
 	for _, name := range names {
-		number, err := c.Accounts.Number(name)
+		number, err := c.accounts.Number(name)
 		if err != nil {
 			return err
 		}

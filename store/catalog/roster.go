@@ -3,8 +3,6 @@ package catalog
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -15,165 +13,335 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// rosterEach is how often the centre that keeps the accounts writes them to the database, and workers read them there.
-const rosterEach = time.Second
+// Cache is the store of a centre, which follows the roster of the database: it authenticates callers and opens credentials.
+type Cache interface {
+	Connect(a store.Authority) // has its changes made here; nil: it makes none
+	Follow(ctx context.Context, entries []store.SharedEntry, whole bool) error
+	Expire(at time.Time)
 
-// roster holds the accounts in the database, for workers, which keep none.
-type roster struct {
-	mu      sync.Mutex
-	numbers map[string]store.AccountNumber
+	Owned() (store.Owned, error) // for the first start, which copies it
+	EachAudit(visit func(id, account string, entry []byte) error) error
+
+	Opens(proof []byte) (now, before bool)
+	Reseal(entries []store.RosterEntry) ([]store.RosterEntry, error)
 }
 
-// Number returns the number of an account; [codec.KindNotFound] if there is none.
-func (r *roster) Number(account string) (store.AccountNumber, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	number, ok := r.numbers[account]
-	if !ok {
-		return 0, codec.Errorf(codec.KindNotFound, "no account %q", account)
-	}
-	return number, nil
+// Roster is the accounts with their limits and retention, the keys and the sealed credentials of all centres, and their audit record.
+// Its truth is in the database. The numbers of its changes ascend in the order of their commits.
+type Roster struct {
+	catalog *Catalog
+	cache   Cache
+	changed chan struct{}
+
+	mu      sync.Mutex // held while the cache follows
+	last    int64      // number of the last change that it has followed; 0: none yet
+	again   time.Time  // when it follows all entries again
+	problem string
 }
 
-// List returns the accounts, with their names only.
-func (r *roster) List() (accounts []store.Account) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(r.numbers)) {
-		accounts = append(accounts, store.Account{Name: name})
-	}
-	return accounts
-}
+const (
+	revisionName = "roster"   // the row of meta with the number of the last change
+	numberedName = "numbered" // the row with the last number that an account was given
 
-func (r *roster) read(ctx context.Context, c *Catalog) error {
-	rows, err := c.pool.Query(ctx, "select name, number from accounts")
-	if err != nil {
-		return err
-	}
-	numbers := make(map[string]store.AccountNumber)
-	var name string
-	var number int64
-	_, err = pgx.ForEachRow(rows, []any{&name, &number}, func() error {
-		numbers[name] = store.AccountNumber(number)
-		return nil
-	})
-	if err == nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.numbers = numbers
-	}
-	return err
-}
+	wholeAgain   = 10 * time.Minute // for a database that was restored from a backup
+	leftOutAgain = 15 * time.Second
+)
 
-// followRoster reads the accounts at intervals.
-func (c *Catalog) followRoster(ctx context.Context, r *roster) {
-	for ctx.Err() == nil {
-		_ = r.read(ctx, c) // without the database nothing is taken anyway
-		sleep(ctx, rosterEach)
-	}
-}
+// RosterOf returns the roster of a centre; nil for a worker.
+func RosterOf(c *Catalog) *Roster { return c.roster }
 
-// giver writes the accounts to the database, for workers. A deleted account is removed with its rows, and a list from
-// before its deletion does not add it again.
-type giver struct {
-	mu    sync.Mutex // held from making a list until it is in the database
-	given []string
-	until time.Time // when the list is written again, since the database may have been restored from a backup
-}
+var (
+	errMasterKey = errors.New("the credentials in the database are sealed with another master key: set MNEME_MASTER_KEY to that of the other centres (if it is being changed, with the former one as MNEME_PREVIOUS_MASTER_KEY); remove the data directory first if this start has made it")
+	errNotOwner  = errors.New("accounts and keys of this database are still in the data directory of the centre that wrote it: start that centre with this version once, before others")
+)
 
-// giveRoster writes the accounts whenever they change.
-func (c *Catalog) giveRoster(ctx context.Context) {
-	said := false
-	for ctx.Err() == nil {
-		err := c.giver.give(ctx, c)
-		if err != nil && ctx.Err() == nil && !said {
-			c.Log.Warn("accounts could not be published to workers; retrying", "error", err)
-		}
-		said = err != nil
-		sleep(ctx, rosterEach)
-	}
-}
-
-const rosterAgain = time.Minute
-
-func (g *giver) give(ctx context.Context, c *Catalog) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var names, list []string
-	numbers := []int64{} // an empty array is not null
-	for _, a := range c.Accounts.List() {
-		if number, err := c.Accounts.Number(a.Name); err == nil {
-			names, numbers, list = append(names, a.Name), append(numbers, int64(number)), append(list, fmt.Sprint(a.Name, " ", number))
-		}
-	}
-	slices.Sort(list)
-	if slices.Equal(list, g.given) && time.Now().Before(g.until) {
-		return nil
-	}
-	err := c.update(ctx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "delete from accounts where number <> all($1)", numbers); err != nil {
+// begin copies what the centre's store has into a database that has no roster yet, in one transaction, and has the store follow.
+func (r *Roster) begin(ctx context.Context) error {
+	err := r.catalog.update(ctx, func(tx pgx.Tx) error {
+		revision, err := nextRevision(ctx, tx)
+		if err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `insert into accounts (name, number) select * from unnest($1::text[], $2::bigint[]) on conflict do nothing`, names, numbers)
+		var proof []byte
+		err = tx.QueryRow(ctx, "select value from roster where name = $1", store.LastOfRoster).Scan(&proof)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return r.copy(ctx, tx, revision)
+		}
+		if err != nil {
+			return err
+		}
+		switch now, before := r.cache.Opens(proof); {
+		case now:
+			return nil
+		case before:
+			return r.reseal(ctx, tx, revision)
+		}
+		return errMasterKey
+	})
+	if err != nil {
+		return err
+	}
+	r.cache.Connect(r)
+	return r.Refresh(ctx)
+}
+
+// nextRevision returns the number of a change. Changes wait here for each other until they are committed.
+func nextRevision(ctx context.Context, tx pgx.Tx) (revision int64, err error) {
+	err = tx.QueryRow(ctx, "update meta set value = (value::bigint + 1)::text where name = $1 returning value::bigint", revisionName).Scan(&revision)
+	return revision, err
+}
+
+func (r *Roster) copy(ctx context.Context, tx pgx.Tx, revision int64) error {
+	owned, err := r.cache.Owned()
+	if err != nil {
+		return err
+	}
+	names, numbers := make([]string, 0, len(owned.Numbers)), make([]int64, 0, len(owned.Numbers)) // an empty array is not null
+	for name, number := range owned.Numbers {
+		names, numbers = append(names, name), append(numbers, int64(number))
+	}
+	var rows, same int
+	err = tx.QueryRow(ctx, "select count(*), count(*) filter (where number = any($1)) from accounts", numbers).Scan(&rows, &same)
+	if err != nil || rows > 0 && same == 0 {
+		return errors.Join(err, errNotOwner)
+	}
+	if _, err := tx.Exec(ctx, "delete from accounts where number <> all($1)", numbers); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, "insert into accounts (name, number) select * from unnest($1::text[], $2::bigint[]) on conflict do nothing", names, numbers)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, "update meta set value = greatest(value::bigint, $2)::text where name = $1", numberedName, int64(owned.Last))
+	if err != nil {
+		return err
+	}
+	for _, e := range owned.Entries {
+		if err := putEntry(ctx, tx, revision, e.Owner(), e); err != nil {
+			return err
+		}
+	}
+	return r.cache.EachAudit(func(id, account string, entry []byte) error {
+		_, err := tx.Exec(ctx, putAudit, id, account, slices.Clone(entry))
 		return err
 	})
+}
+
+func putEntry(ctx context.Context, tx pgx.Tx, revision int64, account string, e store.RosterEntry) error {
+	_, err := tx.Exec(ctx, `insert into roster values ($1, $2, $3, $4) on conflict (name) do update
+		set account = excluded.account, value = excluded.value, revision = excluded.revision`, e.Name, account, e.Value, revision)
+	return err
+}
+
+// reseal seals with the present master key what the one before has sealed.
+func (r *Roster) reseal(ctx context.Context, tx pgx.Tx, revision int64) error {
+	rows, err := tx.Query(ctx, "select name, value from roster where value is not null")
+	if err != nil {
+		return err
+	}
+	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e store.RosterEntry, err error) {
+		return e, row.Scan(&e.Name, &e.Value)
+	})
+	if err != nil {
+		return err
+	}
+	fresh, err := r.cache.Reseal(entries)
+	for _, e := range fresh {
+		if err == nil {
+			_, err = tx.Exec(ctx, "update roster set value = $2, revision = $3 where name = $1", e.Name, e.Value, revision)
+		}
+	}
+	return err
+}
+
+// errMasterKeyChanged is the error of a change at a centre that was not restarted with the new master key.
+var errMasterKeyChanged = codec.Errorf(codec.KindConflict, "the master key of the cluster was changed: restart this centre with the new one as MNEME_MASTER_KEY")
+
+// Commit implements [store.Authority].
+func (r *Roster) Commit(ctx context.Context, changes []store.RosterChange) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	return r.catalog.update(ctx, func(tx pgx.Tx) error {
+		revision, err := nextRevision(ctx, tx)
+		if err != nil {
+			return err
+		}
+		var proof []byte
+		if err := tx.QueryRow(ctx, "select value from roster where name = $1", store.LastOfRoster).Scan(&proof); err != nil {
+			return err
+		}
+		if now, _ := r.cache.Opens(proof); !now {
+			return errMasterKeyChanged
+		}
+		for i := range changes {
+			if err := commit(ctx, tx, revision, &changes[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func commit(ctx context.Context, tx pgx.Tx, revision int64, c *store.RosterChange) error {
+	var present []byte
+	err := tx.QueryRow(ctx, "select value from roster where name = $1", c.Name).Scan(&present)
+	if err := unlessMissing(err); err != nil {
+		return err
+	}
+	if !c.Blind && store.EntryHash(present) != c.Before {
+		return store.ErrStale
+	}
+	if c.AccountOf() != "" && present == nil {
+		_, err = tx.Exec(ctx, `with given as (update meta set value = (value::bigint + 1)::text where name = $2 returning value::bigint as number)
+			insert into accounts (name, number) select $1, number from given`, c.Account, numberedName)
+	} else {
+		var there bool
+		err = tx.QueryRow(ctx, "select exists (select from accounts where name = $1)", c.Account).Scan(&there)
+		if err == nil && !there {
+			err = store.ErrStale
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return putEntry(ctx, tx, revision, c.Account, c.RosterEntry)
+}
+
+// forget deletes an account with its keys and credentials, and notes when, as part of a transaction that deletes its memory.
+func (r *Roster) forget(ctx context.Context, tx pgx.Tx, account store.AccountNumber) error {
+	revision, err := nextRevision(ctx, tx)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `with gone as (delete from accounts where number = $1 returning name),
+		entries as (update roster set value = null, revision = $2 where account in (select name from gone))
+		insert into deleted select name, now() from gone on conflict (name) do update set at = excluded.at`, int64(account), revision)
+	return err
+}
+
+// look has the cache follow if there is something new.
+func (r *Roster) look(ctx context.Context) error {
+	at := time.Now()
+	var revision int64
+	if err := r.catalog.pool.QueryRow(ctx, "select value::bigint from meta where name = $1", revisionName).Scan(&revision); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	current := revision == r.last && at.Before(r.again)
+	r.mu.Unlock()
+	if !current {
+		if err := r.Refresh(ctx); err != nil {
+			return err
+		}
+	}
+	if r.catalog.MaxAge > 0 {
+		r.cache.Expire(at.Add(r.catalog.MaxAge))
+	}
+	return nil
+}
+
+// Refresh implements [store.Authority]. What the cache cannot follow it is given again a little later.
+func (r *Roster) Refresh(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var revision int64
+	if err := r.catalog.pool.QueryRow(ctx, "select value::bigint from meta where name = $1", revisionName).Scan(&revision); err != nil {
+		return err
+	}
+	after := r.last
+	whole := after == 0 || revision < after || !time.Now().Before(r.again)
+	if whole {
+		after = 0
+	}
+	entries, last, err := r.after(ctx, after)
 	if err == nil {
-		g.given, g.until = list, time.Now().Add(rosterAgain)
+		err = r.catalog.accounts.read(ctx, r.catalog)
 	}
+	if err != nil {
+		return err
+	}
+	if whole {
+		r.again = time.Now().Add(wholeAgain)
+	}
+	r.say(ctx, r.cache.Follow(ctx, entries, whole))
+	r.last = max(revision, last)
+	wake(r.changed)
+	return nil
+}
+
+func (r *Roster) say(ctx context.Context, err error) {
+	text := ""
+	if err != nil && ctx.Err() == nil {
+		text = err.Error()
+		r.again = time.Now().Add(leftOutAgain)
+		if text != r.problem {
+			r.catalog.Log.Warn("this centre does not have all accounts and keys of the database; retrying", "cause", err)
+		}
+	}
+	r.problem = text
+}
+
+// after returns the entries that were changed after a change, deleted ones included, and the number of the last change.
+func (r *Roster) after(ctx context.Context, revision int64) (entries []store.SharedEntry, last int64, err error) {
+	rows, err := r.catalog.pool.Query(ctx, `select r.name, value, revision, d.at from roster r
+		left join deleted d on d.name = r.account and r.name = 'account/' || r.account where revision > $1 order by revision`, revision)
+	if err != nil {
+		return nil, 0, err
+	}
+	entries, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e store.SharedEntry, err error) {
+		var deleted *time.Time
+		err = row.Scan(&e.Name, &e.Value, &last, &deleted)
+		e.Deleted = known(deleted)
+		return e, err
+	})
+	return entries, last, err
+}
+
+// Entries returns all entries, accounts before what belongs to them, for the brokers.
+func (r *Roster) Entries() ([]store.RosterEntry, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	rows, err := r.catalog.pool.Query(ctx, "select name, value from roster where value is not null order by name = $1, name not like 'account/%', name", store.LastOfRoster)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e store.RosterEntry, err error) {
+		return e, row.Scan(&e.Name, &e.Value)
+	})
+	return entries, unreadable(err)
+}
+
+// Changed is signalled when the roster may have changed since Entries was last called.
+func (r *Roster) Changed() <-chan struct{} { return r.changed }
+
+const putAudit = "insert into audit values ($1, $2, $3) on conflict (id) do update set account = excluded.account, entry = excluded.entry"
+
+// PutAudit implements [store.Authority].
+func (r *Roster) PutAudit(ctx context.Context, id, account string, entry []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	_, err := r.catalog.pool.Exec(ctx, putAudit, id, account, entry)
 	return err
 }
 
-// forget removes an account from those that workers know, and notes when, as part of its deletion.
-// name is "" once only the database knows the account.
-func (g *giver) forget(ctx context.Context, tx pgx.Tx, account store.AccountNumber, name string) error {
-	g.given = nil
-	_, err := tx.Exec(ctx, `with gone as (delete from accounts where number = $1 returning name)
-		insert into deleted select name, now() from (select name from gone union select $2 where $2 <> '') x (name)
-		on conflict (name) do update set at = excluded.at`, int64(account), name)
+// Audits implements [store.Authority].
+func (r *Roster) Audits(ctx context.Context, account, before string, most int) (entries [][]byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	rows, err := r.catalog.pool.Query(ctx, "select entry from audit where ($1 = '' or account = $1) and ($2 = '' or id < $2) order by id desc limit $3", account, before, most)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	entries, err = pgx.CollectRows(rows, pgx.RowTo[[]byte])
+	return entries, unreadable(err)
+}
+
+// ExpireAudits implements [store.Authority].
+func (r *Roster) ExpireAudits(ctx context.Context, before string, most int) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	_, err := r.catalog.pool.Exec(ctx, "delete from audit where id < $1 or id <= (select id from audit order by id desc offset $2 limit 1)", before, most)
 	return err
-}
-
-// numbered returns the current number of an account: a transaction asks again after it has waited for the account's
-// lock. A worker asks the database, and so knows an account as soon as the database does.
-func (c *Catalog) numbered(ctx context.Context, tx pgx.Tx, account string) (number store.AccountNumber, ok bool, err error) {
-	if !c.worker() {
-		number, err = c.Accounts.Number(account)
-		return number, err == nil, nil
-	}
-	var n int64
-	err = tx.QueryRow(ctx, "select number from accounts where name = $1", account).Scan(&n)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, false, nil
-	}
-	return store.AccountNumber(n), err == nil, err
-}
-
-// worker reports whether another centre keeps the accounts, and does what depends on that.
-func (c *Catalog) worker() bool {
-	_, follows := c.Accounts.(*roster)
-	return follows
-}
-
-var errNoTables = errors.New("there is no memory in the database yet; start the centre that keeps the accounts before its workers")
-
-// CentreOf returns the id of the centre that keeps the accounts of a database.
-func CentreOf(ctx context.Context, url string) (id string, err error) {
-	config, err := pgx.ParseConfig(url)
-	if err != nil {
-		return "", fmt.Errorf("centre.postgres: %w", hideURL(err))
-	}
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = dialTimeout
-	}
-	connection, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return "", fmt.Errorf("open the database in centre.postgres: %w", advised(err))
-	}
-	defer func() { _ = connection.Close(context.WithoutCancel(ctx)) }()
-	var there bool
-	if err := connection.QueryRow(ctx, "select to_regclass($1) is not null", schemaName+".meta").Scan(&there); err != nil || !there {
-		return "", errors.Join(err, errNoTables)
-	}
-	err = connection.QueryRow(ctx, "select value from "+schemaName+".meta where name = 'centre'").Scan(&id)
-	return id, err
 }

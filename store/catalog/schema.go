@@ -250,6 +250,17 @@ create trigger changed after update of terms on turns for each row when (new.ter
 	`
 create table deleted (name text collate "C" primary key, at timestamptz not null);
 `,
+	// 9: the accounts with their limits and retention, the keys and the sealed credentials, one row each, without a value once deleted;
+	// revision ascends in the order of commits. And the audit record.
+	`
+create table roster (name text collate "C" primary key, account text collate "C" not null, value bytea, revision bigint not null);
+create index on roster (revision);
+create index on roster (account);
+create table audit (id text collate "C" primary key, account text collate "C" not null, entry bytea not null);
+create index on audit (account, id);
+insert into meta select 'numbered', coalesce(max(number), 0)::text from accounts;
+insert into meta values ('roster', '0');
+`,
 }
 
 // partitioned are the tables with partitions.
@@ -264,17 +275,8 @@ const schemaName = "mneme"
 // prepare creates the tables if there are none, adds to those of an earlier version, and checks that they belong to this centre.
 func (c *Catalog) prepare(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, 0)", lockSchema); err != nil {
+		if err := lockTables(ctx, tx, c.centre); err != nil {
 			return err
-		}
-		var there bool
-		if err := tx.QueryRow(ctx, "select to_regclass($1) is not null", schemaName+".meta").Scan(&there); err != nil {
-			return err
-		}
-		if !there {
-			if err := c.create(ctx, tx); err != nil {
-				return err
-			}
 		}
 		var version, centre string
 		err := tx.QueryRow(ctx, `select
@@ -287,7 +289,7 @@ func (c *Catalog) prepare(ctx context.Context) error {
 			return fmt.Errorf("the tables are of version %s, and this program knows %d: use a later one", version, schemaVersion)
 		}
 		if centre != c.centre {
-			return fmt.Errorf("the tables are those of another centre (%s): their accounts are numbered by its data directory; give this one that directory, or another database", centre)
+			return fmt.Errorf("the tables are those of another centre (%s), which this data directory does not belong to: give this one an empty data directory, or another database", centre)
 		}
 		for _, addition := range additions[number-1:] {
 			if _, err := tx.Exec(ctx, addition); err != nil {
@@ -334,7 +336,20 @@ func (c *Catalog) checkBucket(ctx context.Context, tx pgx.Tx) error {
 	return c.Packs.Own(ctx)
 }
 
-func (c *Catalog) create(ctx context.Context, tx pgx.Tx) error {
+// lockTables has nobody else prepare the tables until the transaction ends. If there are none, it creates those of the first version, of
+// a centre with that id.
+func lockTables(ctx context.Context, tx pgx.Tx, centre string) error {
+	if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, 0)", lockSchema); err != nil {
+		return err
+	}
+	var there bool
+	if err := tx.QueryRow(ctx, "select to_regclass($1) is not null", schemaName+".meta").Scan(&there); err != nil || there {
+		return err
+	}
+	return create(ctx, tx, centre)
+}
+
+func create(ctx context.Context, tx pgx.Tx, centre string) error {
 	if _, err := tx.Exec(ctx, "create schema if not exists "+schemaName); err != nil {
 		return err
 	}
@@ -348,6 +363,6 @@ func (c *Catalog) create(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, b.String()); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, "insert into meta values ('version', '1'), ('centre', $1)", c.centre)
+	_, err := tx.Exec(ctx, "insert into meta values ('version', '1'), ('centre', $1)", centre)
 	return err
 }

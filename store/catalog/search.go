@@ -24,7 +24,7 @@ func (c *Catalog) Search(ctx context.Context, account string, r *search.Request)
 	if r.Offset > highestOffset {
 		return nil, codec.Errorf(codec.KindUnsupported, "This memory returns only the first %d hits of a search: narrow it by words, filters or times.", highestOffset)
 	}
-	number, err := c.Accounts.Number(account)
+	number, err := c.accounts.Number(account)
 	if err != nil {
 		return nil, err
 	}

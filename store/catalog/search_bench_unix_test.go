@@ -25,7 +25,7 @@ func BenchmarkSearch(b *testing.B) {
 		edge := openBenchEngine(b)
 		address := server.Database(b)
 		c, err := catalog.Open(b.Context(), catalog.Options{
-			URL: address, Centre: "centre", Accounts: edge.Accounts(),
+			URL: address, Centre: "centre", Cache: edge.Shared(),
 			Retention: func(string) store.Retention { return store.Retention{} }, Digest: digest.Exchange,
 		})
 		if err != nil {

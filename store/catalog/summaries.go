@@ -79,7 +79,7 @@ func (s Summaries) Material(account store.AccountNumber, session string) (*searc
 // is nil. If one of them is gone in the meantime, or another process has claimed the account, it stores nothing and
 // returns [codec.KindConflict]. Credentials in the text are masked, and it is truncated if too long.
 func (s Summaries) KeepSessionSummary(ctx context.Context, account, session string, m store.SessionSummary, former *store.SessionSummary, exchanges []string) error {
-	number, err := s.catalog.Accounts.Number(account)
+	number, err := s.catalog.accounts.Number(account)
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func (s *summarized) open(summaries bool) {
 	id, err := s.edge.Arrivals().ID(s.t.Context())
 	check(s.t, err)
 	s.centre, err = catalog.Open(s.t.Context(), catalog.Options{
-		URL: s.url, Centre: id, Accounts: s.edge.Accounts(), Retention: s.edge.Archive().RetentionOf, Digest: digest.Exchange, Summaries: summaries,
+		URL: s.url, Centre: id, Cache: s.edge.Shared(), Retention: s.edge.Archive().RetentionOf, Digest: digest.Exchange, Summaries: summaries,
 	})
 	check(s.t, err)
 	s.t.Cleanup(s.centre.Close)
@@ -258,7 +258,7 @@ func deletedAccountLeavesNoSummaries(t *testing.T, s *summarized) {
 	s.say("a", "one more")
 	number, err := s.edge.Accounts().Number("acme")
 	check(t, err)
-	check(t, s.centre.DeleteAccount(t.Context(), number))
+	check(t, s.centre.DeleteAccount(t.Context(), "acme"))
 	var left int
 	check(t, s.db.QueryRow(t.Context(), `select (select count(*) from mneme.summaries) + (select count(*) from mneme.unsummarized)
 		+ (select count(*) from mneme.summarizing)`).Scan(&left))

@@ -45,7 +45,7 @@ func BenchmarkTake(b *testing.B) {
 						}
 					}
 					c, err := catalog.Open(b.Context(), catalog.Options{
-						URL: server.Database(b), Centre: "centre", Packs: packs, Accounts: edge.Accounts(),
+						URL: server.Database(b), Centre: "centre", Packs: packs, Cache: edge.Shared(),
 						Retention: func(string) store.Retention { return store.Retention{} }, Digest: digest.Exchange,
 					})
 					if err != nil {

@@ -149,7 +149,7 @@ func (v Vectors) embedSome(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	stored, failed := made.Embed(ctx, c.nameOf(number), number, turns, marks)
+	stored, failed := made.Embed(ctx, c.accounts.nameOf(number), number, turns, marks)
 	if failed != nil { // the account rests, others go on
 		_, err := c.pool.Exec(context.WithoutCancel(ctx), "update unembedded set claimed = null where account = $1 and exchange = any($2)", int64(number), ids)
 		return ctx.Err() == nil, err

@@ -191,9 +191,7 @@ func vectorsOfOneAccount(t *testing.T, s *summarized) {
 	if err != nil || len(answer.Data) > 0 || answer.ModeUsed != search.Vector {
 		t.Errorf("another account finds %+v (%v)", answer, err)
 	}
-	number, err := s.edge.Accounts().Number("acme")
-	check(t, err)
-	check(t, s.centre.DeleteAccount(t.Context(), number))
+	check(t, s.centre.DeleteAccount(t.Context(), "acme"))
 	if s.count("vectors") != 0 || s.count("unembedded") != 0 {
 		t.Errorf("of a deleted account %d vectors are left", s.count("vectors"))
 	}
@@ -345,9 +343,7 @@ func erasedMeanwhile(t *testing.T, s *summarized) {
 	}
 	s.say("c", "when is the tax due")
 	<-slow.begun
-	number, err := s.edge.Accounts().Number("acme")
-	check(t, err)
-	check(t, s.centre.DeleteAccount(t.Context(), number))
+	check(t, s.centre.DeleteAccount(t.Context(), "acme"))
 	close(slow.goOn)
 	s.centre.Close()
 	if vectors, waiting := s.count("vectors"), s.count("unembedded"); vectors+waiting != 0 {

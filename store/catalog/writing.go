@@ -132,12 +132,12 @@ func (c *Catalog) leave(ctx context.Context, to writings, failed error) {
 func (c *Catalog) arrive(ctx context.Context, entries []ship.Entry, change func(pgx.Tx, writings) error) error {
 	var accounts []store.AccountNumber
 	for i := range entries {
-		number, err := c.Accounts.Number(entries[i].Account)
-		if r, follows := c.Accounts.(*roster); follows && err != nil {
-			if err := r.read(ctx, c); err != nil { // the account may have been created a moment ago
+		number, err := c.accounts.Number(entries[i].Account)
+		if err != nil {
+			if err := c.accounts.read(ctx, c); err != nil { // the account may have been created a moment ago
 				return err
 			}
-			number, err = r.Number(entries[i].Account)
+			number, err = c.accounts.Number(entries[i].Account)
 		}
 		if err == nil {
 			accounts = append(accounts, number)

@@ -31,7 +31,7 @@ func newShared(t *testing.T, script string) *shared {
 		t.Cleanup(c.Close)
 		return c
 	}
-	s.centre = open(catalog.Options{Accounts: s.store.Accounts(), Retention: s.store.Archive().RetentionOf, Summaries: true})
+	s.centre = open(catalog.Options{Cache: s.store.Shared(), Retention: s.store.Archive().RetentionOf, Summaries: true})
 	s.worker = open(catalog.Options{})
 	s.ok(s.store.Shipping().Begin(t.Context()))
 	s.until("the worker has the accounts", func() bool {

@@ -11,8 +11,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/storetest"
 )
 
-// Postgres returns a centre whose archive is a database of the server, with a bucket if one is named. Accounts and keys
-// are in an embedded store, whose own exchanges are copied into the archive.
+// Postgres returns a centre whose archive is a database of the server, with a bucket if one is named. The exchanges of
+// its own store are copied into the archive.
 func Postgres(t *testing.T, server *postgrestest.Server, bucket string) Centre {
 	t.Helper()
 	e := openEngine(t, 0)
@@ -28,14 +28,14 @@ func Postgres(t *testing.T, server *postgrestest.Server, bucket string) Centre {
 		check(t, err)
 	}
 	c, err := catalog.Open(t.Context(), catalog.Options{
-		URL: server.Database(t), Packs: packs, Centre: id, Accounts: e.Accounts(), Retention: e.Archive().RetentionOf,
+		URL: server.Database(t), Packs: packs, Centre: id, Cache: e.Shared(), Retention: e.Archive().RetentionOf,
 		Redactor: func(account string) *redact.Redactor { return e.Credentials().Redactor(account) },
 		Digest:   digest.Exchange, Summaries: true, Log: logOf(t),
 	})
 	check(t, err)
 	t.Cleanup(c.Close)
 	return Centre{
-		Arrivals: c, Archive: inPostgres{catalog.Beside{Catalog: c, Own: e.Archive()}, c.Events}, Roster: e.Roster(), Erasures: c.Erased(),
+		Arrivals: c, Archive: inPostgres{catalog.Beside{Catalog: c, Own: e.Archive()}, c.Events}, Roster: catalog.RosterOf(c), Erasures: c.Erased(),
 		Recall: recalled{c, catalog.RecalledOf(c), e.Notes()}, Notes: catalog.RecalledOf(c),
 		Summaries: catalog.SummariesOf(c), Recorder: e, Own: e.Shipping(), Carrier: e.Erased(),
 	}

@@ -146,13 +146,21 @@ func (t *AccountTable) change(ctx context.Context, name, what string, set func(*
 	if err := t.terms.own(); err != nil {
 		return AccountRecord{}, err
 	}
+	if shared := t.terms.shared.Load(); shared != nil {
+		var a AccountRecord
+		err := shared.change(ctx, func() (_ []RosterChange, err error) {
+			if a, err = t.changed(name, set); err != nil {
+				return nil, err
+			}
+			c, err := shared.account(a)
+			return []RosterChange{c}, err
+		})
+		return a, err
+	}
 	t.changing.Lock()
 	defer t.changing.Unlock()
-	a, ok := t.Get(name)
-	if !ok {
-		return a, codec.Errorf(codec.KindNotFound, "no account %q", name)
-	}
-	if err := set(&a); err != nil {
+	a, err := t.changed(name, set)
+	if err != nil {
 		return a, err
 	}
 	if err := t.db.UpdateOf(ctx, a.Number, func(tx kv.Txn) error { return putAccount(tx, a) }); err != nil {
@@ -160,6 +168,16 @@ func (t *AccountTable) change(ctx context.Context, name, what string, set func(*
 	}
 	t.replace(a)
 	return a, nil
+}
+
+// changed returns the record of an account as it becomes.
+func (t *AccountTable) changed(name string, set func(*AccountRecord) error) (AccountRecord, error) {
+	a, ok := t.Get(name)
+	if !ok {
+		return a, codec.Errorf(codec.KindNotFound, "no account %q", name)
+	}
+	err := set(&a)
+	return a, err
 }
 
 // Accounts are the owners of memory, with their budgets.
@@ -177,10 +195,25 @@ func (s Accounts) Create(name string) (Account, error) {
 	if !IsAccountName(name) {
 		return Account{}, codec.Invalid("name", "%q is not an account name: use 1 to 64 of a-z, 0-9, '.', '_', '-', beginning with a letter or digit", name)
 	}
-	if _, taken := s.table.Find(name); taken {
-		return Account{}, codec.Errorf(codec.KindConflict, "account %q exists already", name)
-	}
 	account := AccountRecord{Account: Account{Name: name, Created: time.Now().UTC()}}
+	free := func() error {
+		if _, taken := s.table.Find(name); taken {
+			return codec.Errorf(codec.KindConflict, "account %q exists already", name)
+		}
+		return nil
+	}
+	if shared := s.table.terms.shared.Load(); shared != nil {
+		return account.Account, shared.change(context.Background(), func() ([]RosterChange, error) {
+			if err := free(); err != nil {
+				return nil, err
+			}
+			c, err := shared.account(account)
+			return []RosterChange{c}, err
+		})
+	}
+	if err := free(); err != nil {
+		return Account{}, err
+	}
 	err := s.table.db.Update(context.Background(), func(tx kv.Txn) error {
 		if tx.Has(kv.NameKey(kv.SpaceAccount, name)) {
 			return codec.Errorf(codec.KindConflict, "account %q exists already", name)

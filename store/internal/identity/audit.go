@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -48,10 +49,22 @@ const (
 
 // AuditLog is the audit record.
 type AuditLog struct {
-	db  kv.DB
-	log *slog.Logger
-	age time.Duration
-	ids kv.IDSource
+	db     kv.DB
+	log    *slog.Logger
+	age    time.Duration
+	ids    kv.IDSource
+	shared atomic.Pointer[sharedAudit] // nil: the entries are in this store
+}
+
+type sharedAudit struct{ Authority }
+
+// Share has all entries written to an authority, and read there. nil ends that.
+func (s *AuditLog) Share(a Authority) {
+	if a == nil {
+		s.shared.Store(nil)
+		return
+	}
+	s.shared.Store(&sharedAudit{a})
 }
 
 // NewAuditLog returns a log that keeps entries for age; 0: two years.
@@ -94,10 +107,41 @@ func (s *AuditLog) putAudit(id kv.TimeID, e *AuditEntry) error {
 	if err != nil {
 		return err
 	}
+	if shared := s.shared.Load(); shared != nil {
+		return shared.PutAudit(context.Background(), id.Text(auditPrefix), e.Account, value)
+	}
 	return s.db.Update(context.Background(), func(tx kv.Txn) error {
 		tx.Put(auditKey(id), value)
 		return nil
 	})
+}
+
+// Each visits all entries of this store, oldest first, as they are stored.
+func (s *AuditLog) Each(visit func(id, account string, entry []byte) error) error {
+	return kv.EachRecord(s.db, []byte{kv.SpaceAudit}, func(key, value []byte) error {
+		var e AuditEntry
+		if err := kv.DecodeRecord(value, &e); err != nil || len(key) != 1+len(kv.TimeID{}) {
+			return errors.Join(err, kv.ErrRecord)
+		}
+		return visit(kv.TimeID(key[1:]).Text(auditPrefix), e.Account, value)
+	})
+}
+
+// page is Audit where the entries are shared.
+func (s *sharedAudit) page(q AuditQuery, limit int) (page AuditPage, err error) {
+	entries, err := s.Audits(context.Background(), q.Account, q.After, limit+1)
+	if err != nil {
+		return page, err
+	}
+	page = AuditPage{Data: []AuditEntry{}, HasMore: len(entries) > limit}
+	for _, value := range entries[:min(limit, len(entries))] {
+		var e AuditEntry
+		if err := kv.DecodeRecord(value, &e); err != nil {
+			return page, kv.StorageError(err, "the audit record cannot be read")
+		}
+		page.Data = append(page.Data, e)
+	}
+	return page, nil
 }
 
 // AuditQuery asks for entries, newest first.
@@ -118,6 +162,9 @@ func (s *AuditLog) Audit(q AuditQuery) (AuditPage, error) {
 	w, err := kv.NewWindow(q.After, "", q.Limit, false, auditPrefix)
 	if err != nil {
 		return AuditPage{}, err
+	}
+	if shared := s.shared.Load(); shared != nil {
+		return shared.page(q, w.Limit)
 	}
 	page, failed := AuditPage{Data: []AuditEntry{}}, error(nil)
 	err = s.db.View(func(tx *badger.Txn) error {
@@ -145,6 +192,9 @@ func (s *AuditLog) Audit(q AuditQuery) (AuditPage, error) {
 // Expire deletes entries that are too old or too many.
 func (s *AuditLog) Expire(ctx context.Context, now time.Time) error {
 	oldest := kv.TimeIDAt(now.Add(-s.age))
+	if shared := s.shared.Load(); shared != nil {
+		return shared.ExpireAudits(ctx, oldest.Text(auditPrefix), maxAudit)
+	}
 	var gone [][]byte
 	kept := 0
 	w, err := kv.NewWindow("", "", 0, false, "")

@@ -1,10 +1,12 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"regexp"
+	"slices"
 	"sync"
 
 	"github.com/dgraph-io/badger/v4"
@@ -57,6 +59,9 @@ func (s *Credentials) Set(account, provider, secret string) error {
 	s.master.mu.RLock()
 	defer s.master.mu.RUnlock()
 	sealed := s.master.seal.seal(secret, credentialPlace(account, provider))
+	if shared := s.accounts.terms.shared.Load(); shared != nil {
+		return shared.change(context.Background(), func() ([]RosterChange, error) { return shared.credential(account, provider, sealed), nil })
+	}
 	defer s.opened.forget(credentialName{number, provider})
 	err := s.db.UpdateOf(context.Background(), number, func(tx kv.Txn) error {
 		tx.Put(credentialKey(number, provider), sealed)
@@ -77,11 +82,18 @@ func (s *Credentials) Remove(account, provider string) error {
 	if err := s.accounts.terms.own(); err != nil {
 		return err
 	}
+	missing := codec.Errorf(codec.KindNotFound, "account %q has no credential for %q", account, provider)
+	if shared := s.accounts.terms.shared.Load(); shared != nil {
+		if list, err := s.List(account); err != nil || !slices.Contains(list, provider) {
+			return cmp.Or[error](err, missing)
+		}
+		return shared.change(context.Background(), func() ([]RosterChange, error) { return shared.credential(account, provider, nil), nil })
+	}
 	defer s.opened.forget(credentialName{number, provider})
 	err := s.db.Update(context.Background(), func(tx kv.Txn) error {
 		key := credentialKey(number, provider)
 		if !tx.Has(key) {
-			return codec.Errorf(codec.KindNotFound, "account %q has no credential for %q", account, provider)
+			return missing
 		}
 		tx.Put(key, nil)
 		return nil

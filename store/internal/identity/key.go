@@ -322,20 +322,17 @@ func (s Keys) CreateAll(asked []NewKey) ([]CreatedKey, error) {
 	if len(asked) > MostCreated {
 		return nil, codec.Invalid("keys", "at most %d keys are made at once", MostCreated)
 	}
-	if err := s.keys.accounts.terms.own(); err != nil {
-		return nil, err
-	}
-	s.keys.changing.Lock()
-	defer s.keys.changing.Unlock()
 	made, records := make([]CreatedKey, len(asked)), make([]keyRecord, len(asked))
-	for i := range asked {
-		var err error
-		if made[i].Secret, records[i], err = s.keys.newKey(&asked[i]); err != nil {
-			return nil, err
+	err := s.keys.alter(func() (_ []keyRecord, err error) {
+		for i := range asked {
+			if made[i].Secret, records[i], err = s.keys.newKey(&asked[i]); err != nil {
+				return nil, err
+			}
+			made[i].Key = records[i].shown()
 		}
-		made[i].Key = records[i].shown()
-	}
-	if err := s.keys.putKeys(records...); err != nil {
+		return records, nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	return made, nil

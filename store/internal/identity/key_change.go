@@ -37,50 +37,73 @@ func (s Keys) Rotate(id string, overlap time.Duration) (secret string, fresh Key
 	if overlap < 0 {
 		return "", Key{}, codec.Invalid("overlap", "an overlap is 0 or more")
 	}
-	if err := s.keys.accounts.terms.own(); err != nil {
-		return "", Key{}, err
-	}
-	s.keys.changing.Lock()
-	defer s.keys.changing.Unlock()
-	old, err := s.keys.changeable(id)
+	secret = newSecret()
+	hash := sha256.Sum256([]byte(secret))
+	now := s.keys.now().UTC()
+	var next keyRecord
+	err = s.keys.alter(func() ([]keyRecord, error) {
+		old, err := s.keys.changeable(id)
+		if err != nil {
+			return nil, err
+		}
+		if !old.valid(now) {
+			return nil, codec.Errorf(codec.KindConflict, "key %q is no longer valid; make a new one with: mneme key create", id)
+		}
+		next = old
+		next.Hash, next.ID, next.Created, next.Replaces = hash[:], newKeyID(), now, old.ID
+		next.Origin = cmp.Or(old.Origin, old.ID)
+		next.use = newKeyUse(useRecord{Month: now.Format(monthFormat), Tokens: old.use.Tokens(now)})
+		next.use.changed.Store(true)
+		if end := now.Add(overlap); old.Expires.IsZero() || end.Before(old.Expires) {
+			old.Expires = end
+		}
+		return []keyRecord{next, old}, nil
+	})
 	if err != nil {
 		return "", Key{}, err
 	}
-	now := s.keys.now().UTC()
-	if !old.valid(now) {
-		return "", Key{}, codec.Errorf(codec.KindConflict, "key %q is no longer valid; make a new one with: mneme key create", id)
-	}
-	secret = newSecret()
-	hash := sha256.Sum256([]byte(secret))
-	next := old
-	next.Hash, next.ID, next.Created, next.Replaces = hash[:], newKeyID(), now, old.ID
-	next.Origin = cmp.Or(old.Origin, old.ID)
-	next.use = newKeyUse(useRecord{Month: now.Format(monthFormat), Tokens: old.use.Tokens(now)})
-	next.use.changed.Store(true)
-	if end := now.Add(overlap); old.Expires.IsZero() || end.Before(old.Expires) {
-		old.Expires = end
-	}
-	if err := s.keys.putKeys(next, old); err != nil {
-		return "", Key{}, err
+	if followed, _ := s.keys.changeable(next.ID); followed.use != nil && followed.use != next.use {
+		followed.use.AddTokens(now, next.use.Tokens(now)) // a shared key has no use yet
 	}
 	return secret, next.shown(), nil
 }
 
-// changeKey changes one key: first durably, then in effect.
-func (t *KeyTable) changeKey(id string, change func(*keyRecord) error) (Key, error) {
+// alter stores the keys that change returns, together, and then makes them effective. It may call change again.
+func (t *KeyTable) alter(change func() ([]keyRecord, error)) error {
 	if err := t.accounts.terms.own(); err != nil {
-		return Key{}, err
+		return err
+	}
+	if shared := t.accounts.terms.shared.Load(); shared != nil {
+		return shared.change(context.Background(), func() ([]RosterChange, error) {
+			keys, err := change()
+			if err != nil {
+				return nil, err
+			}
+			return shared.keys(keys)
+		})
 	}
 	t.changing.Lock()
 	defer t.changing.Unlock()
-	k, err := t.changeable(id)
+	keys, err := change()
 	if err != nil {
-		return Key{}, err
+		return err
 	}
-	if err := change(&k); err != nil {
-		return Key{}, err
-	}
-	if err := t.putKeys(k); err != nil {
+	return t.putKeys(keys...)
+}
+
+// changeKey changes one key: first durably, then in effect.
+func (t *KeyTable) changeKey(id string, change func(*keyRecord) error) (Key, error) {
+	var k keyRecord
+	err := t.alter(func() (_ []keyRecord, err error) {
+		if k, err = t.changeable(id); err != nil {
+			return nil, err
+		}
+		if err := change(&k); err != nil {
+			return nil, err
+		}
+		return []keyRecord{k}, nil
+	})
+	if err != nil {
 		return Key{}, err
 	}
 	return k.shown(), nil

@@ -36,6 +36,19 @@ type Roster struct {
 // LoadRoster reads what is followed, where something is.
 func LoadRoster(db kv.DB, accounts *AccountTable, keys *KeyTable, credentials *Credentials, master *MasterKey) (*Roster, error) {
 	r := &Roster{db: db, accounts: accounts, keys: keys, credentials: credentials, master: master, changed: make(chan struct{}, 1)}
+	err := db.View(func(tx *badger.Txn) error {
+		_, err := tx.Get(SharedKey)
+		if errors.Is(err, badger.ErrKeyNotFound) {
+			return nil
+		}
+		if err == nil {
+			r.Share(nil)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
 	return r, kv.EachRecord(db, givenKey(rosterKey), func(key, _ []byte) error {
 		if k, ok := keys.byID[string(key[len(givenKey(rosterKey)):])]; ok {
 			k.given = true
@@ -62,7 +75,9 @@ const (
 
 // rosterTerms are how the accounts and keys of a store depend on another's roster.
 type rosterTerms struct {
-	follows atomic.Bool  // it is followed: nothing of it is changed here
+	follows atomic.Bool // it is followed: nothing of it is changed here, unless it is shared
+	shared  atomic.Pointer[sharing]
+	offline atomic.Bool  // it is shared, and shared is nil
 	until   atomic.Int64 // from when on its keys open nothing any more, in nanoseconds since 1970; 0: never
 }
 
@@ -193,7 +208,7 @@ func (t *rosterTerms) outdated(now time.Time) bool {
 
 // errOutdated is the error of a key that was followed, while what is followed is too old.
 func errOutdated() error {
-	e := codec.Errorf(codec.KindOverloaded, "this edge has not heard of the cluster's centre for longer than cluster.identity_max_age, and does not know whether this key still holds")
+	e := codec.Errorf(codec.KindOverloaded, "this node has not heard of the cluster's centre for longer than cluster.identity_max_age, and does not know whether this key still holds")
 	e.RetryAfter = 10 * time.Second
 	return e
 }
@@ -209,10 +224,13 @@ func given(tx kv.Txn, account string) []byte {
 
 // own refuses what would change a roster that is followed.
 func (t *rosterTerms) own() error {
-	if t.follows.Load() {
-		return errFollows
+	switch {
+	case !t.follows.Load() || t.shared.Load() != nil:
+		return nil
+	case t.offline.Load():
+		return errShared
 	}
-	return nil
+	return errFollows
 }
 
 // Release forgets that an account was followed, as part of its deletion, unless the centre still has it.

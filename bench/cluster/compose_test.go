@@ -37,6 +37,8 @@ type service struct {
 	Environment map[string]string
 	Ports       []string
 	Volumes     []string
+	Tmpfs       []string
+	Probe       struct{ Test []string } `yaml:"healthcheck"`
 }
 
 func readComposition(t *testing.T) (file composition) {
@@ -91,17 +93,19 @@ func TestTheContainersAreTheNodesOfTheCommand(t *testing.T) {
 	var asked []string // of the brokers, by the nodes
 	numbers := map[config.Count]string{}
 	for name, service := range file.Services {
-		if volume, _, _ := strings.Cut(service.Volumes[0], ":"); volume != name {
-			t.Errorf("%s keeps its data in %s", name, volume)
-		}
-		if _, kept := file.Volumes[name]; !kept {
-			t.Errorf("there is no volume for %s", name)
+		if name != worker {
+			if volume, _, _ := strings.Cut(service.Volumes[0], ":"); volume != name {
+				t.Errorf("%s keeps its data in %s", name, volume)
+			}
+			if _, kept := file.Volumes[name]; !kept {
+				t.Errorf("there is no volume for %s", name)
+			}
 		}
 		if !isNode(name) {
 			continue
 		}
 		cfg := service.config(t, func(string) {})
-		if other, taken := numbers[cfg.Cluster.Node]; taken {
+		if other, taken := numbers[cfg.Cluster.Node]; taken && name != worker && other != worker {
 			t.Errorf("%s has the number of %s", name, other)
 		}
 		numbers[cfg.Cluster.Node] = name
@@ -148,21 +152,29 @@ func TestTheContainersAreTheNodesOfTheCommand(t *testing.T) {
 	}
 }
 
-func isNode(service string) bool { return service == "centre" || strings.HasPrefix(service, "edge-") }
+const worker = "worker" // the service that has no volume, and whose number is unused
+
+func isNode(service string) bool {
+	return service == "centre" || service == worker || strings.HasPrefix(service, "edge-")
+}
 
 // What compose.yaml passes to the nodes is what the program accepts: commands, variables, its port, its directory.
 func TestTheProgramAcceptsWhatTheContainersAreGiven(t *testing.T) {
 	image := read(t, "../../deploy/Dockerfile")
 	listens, data := only(t, `MNEME_LISTEN=(\S+)`, image), only(t, `MNEME_DATA=(\S+)`, image)
+	if owned := only(t, `mkdir -p -m 0700 (\S+)`+data, image); only(t, `COPY .*--chown=65532:65532 `+owned+` (\S+)`, image) != "/" {
+		t.Errorf("the mode of %s is not that of %s%s: only contents of a directory are copied with their modes", data, owned, data)
+	}
 	published := map[string]string{}
 	for name, node := range readComposition(t).Services {
 		if !isNode(name) {
 			continue
 		}
 		parses(t, node.Command...)
-		asked := map[string]bool{"PGPASSWORD": name == "centre"} // read by the client of Postgres
+		memory := !slices.Contains(node.Command, "--edge")
+		asked := map[string]bool{"PGPASSWORD": memory} // read by the client of Postgres
 		for variable := range s3test.Environment("", "") {
-			asked[variable] = name == "centre"
+			asked[variable] = memory
 		}
 		node.config(t, func(variable string) { asked[variable] = true })
 		for variable := range node.Environment {
@@ -180,8 +192,19 @@ func TestTheProgramAcceptsWhatTheContainersAreGiven(t *testing.T) {
 			}
 			published[outside] = name
 		}
-		if _, inside, _ := strings.Cut(node.Volumes[0], ":"); inside != data {
+		at := listens
+		if name == worker {
+			at = node.Command[slices.Index(node.Command, "--listen")+1]
+			if !slices.Equal(node.Tmpfs, []string{"/tmp", data}) {
+				t.Errorf("its roster has no place: %v", node.Tmpfs)
+			}
+		} else if _, inside, _ := strings.Cut(node.Volumes[0], ":"); inside != data {
 			t.Errorf("%s has its volume at %s, and its data in %s", name, inside, data)
+		}
+		probe := node.Probe.Test
+		parses(t, probe[2:]...)
+		if !slices.Equal(probe, []string{"CMD", "/mneme", "status", "--ready", "http://127.0.0.1" + at}) {
+			t.Errorf("the health check of %s, which listens on %s, is %v", name, at, probe)
 		}
 	}
 	if len(published) != 3 {
@@ -195,6 +218,7 @@ func parses(t *testing.T, args ...string) {
 	parser, err := kong.New(&struct {
 		Serve  command.Serve  `cmd:""`
 		Centre command.Centre `cmd:""`
+		Status command.Status `cmd:""`
 	}{}, kong.Exit(func(int) {}))
 	if err == nil {
 		_, err = parser.Parse(args)
@@ -222,7 +246,7 @@ func TestTheScriptMakesEveryKeyOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := filepath.Join(dir, ".env")
-	write(t, keys, "PGPASSWORD=of-before\n")
+	write(t, keys, "PGPASSWORD=of-before\nS3_SECRET_KEY=\n")
 	first := ""
 	for range 2 {
 		up := exec.CommandContext(t.Context(), "sh", filepath.Join(dir, "up"))
@@ -238,7 +262,7 @@ func TestTheScriptMakesEveryKeyOnce(t *testing.T) {
 			t.Errorf("the keys were\n%sand are\n%s", first, made)
 		}
 	}
-	if got := read(t, started); got != strings.Repeat("compose up --detach --build\n", 2) {
+	if got := read(t, started); got != strings.Repeat("compose up --detach --build --wait --wait-timeout 300\n", 2) {
 		t.Errorf("it has run docker %s", got)
 	}
 	if mode := must(os.Stat(keys)).Mode().Perm(); mode != 0o600 {
@@ -273,7 +297,7 @@ func TestTheCentreKeepsBodiesInTheContainerOfTheS3Service(t *testing.T) {
 	dir, address := t.TempDir(), "127.0.0.1:"+must(freePorts(1))[0]
 	s3, centre := file.Services["s3"], file.Services["centre"]
 	_, data, _ := strings.Cut(s3.Volumes[0], ":")
-	bucket := only(t, `mkdir -p -m 0700 (\S+)`, image)
+	bucket := only(t, `mkdir -p -m 0700 /owned/data /owned(\S+)`, image)
 	if err := os.Mkdir(filepath.Join(dir, strings.TrimPrefix(bucket, data)), 0o700); err != nil {
 		t.Fatal(err)
 	}

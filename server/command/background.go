@@ -192,10 +192,20 @@ func (c *Down) end(ctx context.Context) error {
 // Status is "mneme status".
 type Status struct {
 	StoreFlags `embed:""`
+	Ready      string `placeholder:"URL" help:"Ask /readyz of a server or worker at this address instead; for health checks of containers."`
 }
 
-// Run shows the running server; the exit code is 1 if none runs.
-func (c *Status) Run(ctx context.Context, s *Env) error { return showStatus(ctx, s, c.StoreFlags) }
+// Run shows the running server; the exit code is 1 if none runs, or if that of --ready is not ready.
+func (c *Status) Run(ctx context.Context, s *Env) error {
+	if c.Ready == "" {
+		return showStatus(ctx, s, c.StoreFlags)
+	}
+	if err := ready(ctx, c.Ready); err != nil {
+		return fmt.Errorf("not ready: %w", err)
+	}
+	fmt.Fprintln(s.Out, "ready")
+	return nil
+}
 
 func showStatus(ctx context.Context, s *Env, place StoreFlags) error {
 	cfg, err := place.load()

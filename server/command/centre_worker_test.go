@@ -44,6 +44,9 @@ func TestAWorkerTellsWhatItTakesAndWhetherItIsReady(t *testing.T) {
 	if status, said := worker.get("/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(said, "starting") {
 		t.Errorf("without a centre it answers %d %s", status, said)
 	}
+	if err := worker.probed(); err == nil || !strings.Contains(err.Error(), "503: starting") {
+		t.Errorf("the health check of its container says %v", err)
+	}
 	if status, said := worker.get("/keys"); status != http.StatusNotFound {
 		t.Errorf("it manages: %d %s", status, said)
 	}
@@ -62,6 +65,7 @@ func TestAWorkerTellsWhatItTakesAndWhetherItIsReady(t *testing.T) {
 		status, said := worker.get("/readyz")
 		return status == http.StatusOK && said == "ready\n"
 	})
+	check(t, worker.probed())
 	cfg.Search.Embedder.Dimensions = 512
 	embedder, err := cfg.Search.Embedder.Local()
 	check(t, err)
@@ -163,6 +167,11 @@ func startWorker(t *testing.T, file string) *supervised {
 		}
 	})
 	return &supervised{t: t, url: strings.TrimSpace(strings.TrimPrefix(line, "metrics and probes on "))}
+}
+
+// probed runs the health check of a container.
+func (w *supervised) probed() error {
+	return (&Status{Ready: w.url}).Run(w.t.Context(), &Env{Out: io.Discard})
 }
 
 func (w *supervised) get(path string) (status int, text string) {

@@ -1,10 +1,12 @@
 package command
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -99,9 +101,10 @@ func ready(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	_ = response.Body.Close()
+	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("it answers HTTP %d", response.StatusCode)
+		said, _ := io.ReadAll(io.LimitReader(response.Body, 200))
+		return fmt.Errorf("%s/readyz answers %d: %s", url, response.StatusCode, bytes.TrimSpace(said))
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -17,7 +16,7 @@ type conn struct {
 	client *Client
 	stream net.Conn // what is read and written: the socket, or TLS over it
 	wire   *wire    // between TLS and the socket; nil: plain
-	socket net.Conn
+	socket *socket
 	abort  func()    // closes the socket; made once, because every request passes it to its context
 	since  time.Time // idle since
 
@@ -25,10 +24,6 @@ type conn struct {
 	before   int64          // bytes sent before the newest request
 	writing  chan time.Time // receives the time at which a body sent concurrently was complete, zero if it failed; nil if there is none
 	answered time.Time      // when the head of the answer arrived; set only while such a body is sent
-
-	raw   syscall.RawConn       // the socket's; nil where it has none
-	peek  func(fd uintptr) bool // look, made once
-	alive bool                  // result of the newest look
 }
 
 // dial opens a connection. It ends early with ctx, and by the cutoff.
@@ -39,21 +34,18 @@ func (c *Client) dial(ctx context.Context, cutoff *Cutoff) (*conn, error) {
 		return nil, net.ErrClosed
 	}
 	defer cutoff.Release()
-	socket, err := c.Dial(ctx, "tcp", c.Address)
+	dialled, err := c.Dial(ctx, "tcp", c.Address)
 	if err != nil {
 		return nil, err
 	}
+	socket := newSocket(dialled)
 	opened := &conn{client: c, stream: socket, socket: socket, abort: func() { _ = socket.Close() }}
-	opened.peek = opened.look
-	if s, ok := socket.(syscall.Conn); ok {
-		opened.raw, _ = s.SyscallConn()
-	}
 	if c.TLS == nil {
 		return opened, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.TLSHandshake)
 	defer cancel()
-	opened.wire = newWire(socket, opened.raw)
+	opened.wire = &wire{socket: socket}
 	secured := tls.Client(opened.wire, c.TLS)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		_ = socket.Close()
@@ -79,12 +71,7 @@ func (c *conn) quiet() bool {
 	if c.wire != nil {
 		return c.wire.quiet(c.stream)
 	}
-	return c.raw == nil || c.raw.Read(c.peek) == nil && c.alive
-}
-
-func (c *conn) look(fd uintptr) bool {
-	c.alive = silent(fd)
-	return true
+	return c.socket.silent()
 }
 
 // errUnsent says why nothing of a request was sent.
@@ -150,10 +137,10 @@ func (c *conn) left() int64 {
 // connection ended. A regular end acknowledges everything received before it, so unacknowledged bytes cannot have been
 // read. A reset proves nothing: the kernel ignores its acknowledgement.
 func (c *conn) unread(err error) bool {
-	if err != io.EOF || c.raw == nil { //nolint:errorlint // connections return it as it is
+	if err != io.EOF || c.socket.raw == nil { //nolint:errorlint // connections return it as it is
 		return false
 	}
-	bytes, ok := acknowledged(c.raw)
+	bytes, ok := acknowledged(c.socket.raw)
 	return ok && bytes <= c.before
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"syscall"
 )
 
 // wire is the socket below TLS. TLS reads ahead: bytes that the peer sends after an answer can be in its buffers,
@@ -12,20 +11,14 @@ import (
 //
 // It belongs to the goroutine that owns the connection, except for TLS's writes while a body is sent concurrently.
 type wire struct {
-	net.Conn
-	raw     syscall.RawConn // nil if the connection has none
-	records Records         // as received
-	written int64           // bytes sent
+	*socket
+	records Records // as received
+	written int64   // bytes sent
 
 	// Reads and writes do not wait.
 	polling bool
 	failed  bool // such a write failed
-
-	surplus [1]byte
-	now     nonblocking
 }
-
-func newWire(socket net.Conn, raw syscall.RawConn) *wire { return &wire{Conn: socket, raw: raw} }
 
 // quiet reports whether the peer has sent nothing that over, the TLS connection on w, has not yet delivered. Messages
 // of TLS itself, session tickets and new keys, do not count and are processed on the way. A partial record counts,
@@ -44,7 +37,7 @@ func (w *wire) Read(p []byte) (n int, err error) {
 	if w.polling {
 		n, err = w.readNow(p) // a timeout means that there is nothing
 	} else {
-		n, err = w.Conn.Read(p)
+		n, err = w.socket.Read(p)
 	}
 	w.records.Pass(p[:n])
 	return n, err
@@ -53,7 +46,7 @@ func (w *wire) Read(p []byte) (n int, err error) {
 // Write is called only by TLS, one call at a time.
 func (w *wire) Write(p []byte) (n int, err error) {
 	if !w.polling {
-		n, err = w.Conn.Write(p)
+		n, err = w.socket.Write(p)
 		w.written += int64(max(n, 0))
 		return n, err
 	}

@@ -1,6 +1,10 @@
 package lexical
 
-import "strings"
+import (
+	"slices"
+	"strings"
+	"sync"
+)
 
 // field is one of the ways to find a document.
 type field uint8
@@ -58,23 +62,39 @@ func analyse(d *Document) *analysed {
 	for _, f := range d.Facets {
 		a.facets.add(newTerm(facetTerm(f.Name, f.Value)))
 	}
-	done := &analysed{
+	done := countings.Get().(*analysed)
+	*done = analysed{
 		account: d.Account, id: d.ID, group: GroupKey(d.Account, d.Group),
 		lengths: lengths{uint32(a.words.total), uint32(a.names.total), uint32(a.output.total)},
 		size:    len(d.Text) + len(d.Names) + len(d.Output),
+		terms:   done.terms,
 	}
 	fields := [fieldCount]*tally{fieldText: &a.words, fieldName: &a.names, fieldOutput: &a.output, fieldFacet: &a.facets}
 	many := 0
 	for _, t := range fields {
 		many += len(t.terms)
 	}
-	done.terms = make([]tallied, 0, many)
+	done.terms = slices.Grow(done.terms, many)
 	for f, t := range fields {
 		done.terms = append(done.terms, t.terms...)
 		done.ends[f] = len(done.terms)
 		t.reset()
 	}
 	return done
+}
+
+var countings = sync.Pool{New: func() any { return new(analysed) }}
+
+// mostTermsKept is the capacity for terms beyond which the memory of a document is not reused.
+const mostTermsKept = 4 << 10
+
+// release returns the memory for reuse. The document must not be used afterwards.
+func (a *analysed) release() {
+	if cap(a.terms) <= mostTermsKept {
+		clear(a.terms)
+		*a = analysed{terms: a.terms[:0]}
+		countings.Put(a)
+	}
 }
 
 // facetTerm returns the term of a facet. Values are case-insensitive.

@@ -16,9 +16,29 @@ type head struct {
 	size     int                     // bytes of the texts of its documents
 	began    time.Time               // when it got its first document; zero: empty
 	written  []func()                // called when it is on disk
+	room     map[uint32]headRoom     // by account, what the head before it needed
 }
 
-func newHead() *head { return &head{sections: make(map[uint32]*headSection)} }
+// newHead returns an empty head. Its sections have room for as much as those of the head before it, if there was one:
+// growing with every document they would allocate several times as much.
+func newHead(before *head) *head {
+	h := &head{sections: make(map[uint32]*headSection), room: make(map[uint32]headRoom)}
+	if before != nil {
+		for account, s := range before.sections {
+			h.room[account] = s.room()
+		}
+	}
+	return h
+}
+
+// headRoom is the size of a section.
+type headRoom struct {
+	documents, ids int
+	fields         [fieldCount]termsRoom
+	byID           termsRoom
+}
+
+type termsRoom struct{ slots, terms, text, postings int }
 
 func (h *head) touch() {
 	if h.began.IsZero() {
@@ -144,10 +164,40 @@ func (t *headTerms) take(hash, i uint32) {
 func (h *head) section(account uint32) *headSection {
 	s := h.sections[account]
 	if s == nil {
-		s = &headSection{groups: make(map[uint64]uint32)}
+		s = newHeadSection(h.room[account])
 		h.sections[account] = s
 	}
 	return s
+}
+
+func newHeadSection(room headRoom) *headSection {
+	s := &headSection{
+		groups: make(map[uint64]uint32), documents: make([]headDocument, 0, room.documents), ids: make([]byte, 0, room.ids),
+		byID: newHeadTerms(room.byID),
+	}
+	for f := range s.fields {
+		s.fields[f] = newHeadTerms(room.fields[f])
+	}
+	return s
+}
+
+func newHeadTerms(room termsRoom) headTerms {
+	return headTerms{
+		slots: make([]uint32, room.slots), terms: make([]headTerm, 0, room.terms), text: make([]byte, 0, room.text),
+		postings: make([]headPosting, 0, room.postings),
+	}
+}
+
+func (s *headSection) room() headRoom {
+	room := headRoom{documents: len(s.documents), ids: len(s.ids), byID: s.byID.room()}
+	for f := range s.fields {
+		room.fields[f] = s.fields[f].room()
+	}
+	return room
+}
+
+func (t *headTerms) room() termsRoom {
+	return termsRoom{len(t.slots), len(t.terms), len(t.text), len(t.postings)}
 }
 
 // put adds a document, replacing one with the same id in the head.

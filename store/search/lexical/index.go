@@ -71,9 +71,10 @@ func Over(ctx context.Context, documents []Document) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	ix := &Index{head: newHead()}
+	ix := &Index{head: newHead(nil)}
 	for _, a := range counted {
 		ix.head.put(a)
+		a.release()
 	}
 	return ix, nil
 }
@@ -116,6 +117,7 @@ func (ix *Index) Apply(ctx context.Context, documents []Document, gone []Key, wr
 	for _, a := range counted {
 		ix.head.put(a)
 		ix.full.take(Key{a.account, a.id})
+		a.release()
 	}
 	for _, key := range gone {
 		ix.head.take(key)
@@ -369,7 +371,7 @@ func (ix *Index) Flush(ctx context.Context) error {
 		ix.changing.Lock()
 		ix.mu.Lock()
 		if ix.full == nil && !ix.head.began.IsZero() {
-			ix.full, ix.head = ix.head, newHead()
+			ix.full, ix.head = ix.head, newHead(ix.head)
 		}
 		full := ix.full
 		ix.mu.Unlock()

@@ -35,7 +35,7 @@ const defaultWriteAfter = time.Minute
 func Open(dir string, opts Options) (*Index, error) {
 	ix := &Index{
 		dir: dir, failed: opts.Failed, writeAfter: opts.WriteAfter, merging: gate{open: make(chan struct{})},
-		writing: make(chan struct{}, 1), merges: make(chan struct{}, 1), head: newHead(),
+		writing: make(chan struct{}, 1), merges: make(chan struct{}, 1), head: newHead(nil),
 		due: make(chan struct{}, 1), grown: make(chan struct{}, 1),
 	}
 	if ix.writeAfter == 0 {

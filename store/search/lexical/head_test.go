@@ -1,0 +1,41 @@
+package lexical
+
+import (
+	"fmt"
+	"testing"
+)
+
+// A head has room for what the one before it had, so the same documents again make none of its lists grow.
+func TestAHeadHasRoomForAsMuchAsTheOneBeforeIt(t *testing.T) {
+	g := newGenerator()
+	documents := make([]Document, 200)
+	for i := range documents {
+		documents[i] = g.document(i, 600)
+	}
+	put := func(h *head, documents []Document) {
+		for i := range documents {
+			h.put(analyse(&documents[i]))
+		}
+	}
+	first := newHead(nil)
+	put(first, documents)
+	next := newHead(first)
+	rooms := func() string {
+		s := next.sections[1]
+		list := [][3]int{{cap(s.documents), cap(s.ids), cap(s.byID.postings)}}
+		for f := range s.fields {
+			terms := &s.fields[f]
+			list = append(list, [3]int{cap(terms.terms), cap(terms.postings), len(terms.slots)})
+		}
+		return fmt.Sprint(list)
+	}
+	put(next, documents[:1])
+	before := rooms()
+	put(next, documents[1:])
+	if got := rooms(); got != before {
+		t.Errorf("the room for documents and terms grew from %s to %s", before, got)
+	}
+	if got, want := next.sections[1].room(), first.sections[1].room(); got != want {
+		t.Errorf("%+v was put into the head, want %+v", got, want)
+	}
+}

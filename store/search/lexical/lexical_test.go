@@ -149,8 +149,11 @@ func happen(t testing.TB, ix *Index, dir, what string) *Index {
 	case "written":
 		err = ix.Flush(t.Context())
 	case "merged":
-		if len(ix.segments) > 0 {
-			err = ix.rewrite(t.Context(), slices.Clone(ix.segments))
+		ix.mu.RLock() // the head may be written at any time
+		segments := slices.Clone(ix.segments)
+		ix.mu.RUnlock()
+		if len(segments) > 0 {
+			err = ix.rewrite(t.Context(), segments)
 		}
 	case "purged":
 		err = ix.Purge(t.Context())

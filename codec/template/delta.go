@@ -2,6 +2,7 @@ package template
 
 import (
 	"bytes"
+	"encoding/binary"
 	"unicode/utf8"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -138,6 +139,9 @@ func (s *slot) valid(b []byte) bool {
 
 // plainText reports whether a string body is UTF-8 and has only two-character escapes.
 func plainText(b []byte) bool {
+	if printable(b) {
+		return true
+	}
 	ascii := true
 	for i := 0; i < len(b); i++ {
 		switch c := b[i]; {
@@ -158,4 +162,33 @@ func plainText(b []byte) bool {
 		}
 	}
 	return ascii || utf8.Valid(b)
+}
+
+// printable reports whether b is only ASCII without control characters and backslashes, as most pieces of text. It looks
+// at eight bytes at a time; the last ones overlap.
+func printable(b []byte) bool {
+	n := len(b)
+	switch {
+	case n >= 8:
+		odd := notPrintable(binary.LittleEndian.Uint64(b[n-8:]))
+		for ; len(b) > 8; b = b[8:] {
+			odd |= notPrintable(binary.LittleEndian.Uint64(b))
+		}
+		return odd == 0
+	case n >= 4:
+		return notPrintable(uint64(binary.LittleEndian.Uint32(b))<<32|uint64(binary.LittleEndian.Uint32(b[n-4:]))) == 0
+	}
+	for _, c := range b {
+		if c < 0x20 || c >= utf8.RuneSelf || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// notPrintable returns 0 if none of the eight bytes is a control character, a backslash or beyond ASCII.
+func notPrintable(w uint64) uint64 {
+	const ones, highs, slashes, floor = 0x0101010101010101, 0x8080808080808080, 0x5c5c5c5c5c5c5c5c, 0x2020202020202020
+	s := w ^ slashes
+	return ((s-ones)&^s | (w-floor)&^w | w) & highs
 }

@@ -114,3 +114,16 @@ func TestDeltasAreRecognisedWhateverTheirNoise(t *testing.T) {
 		t.Error("a forgotten template matched")
 	}
 }
+
+// Text is judged eight bytes at a time as it is byte by byte.
+func TestPrintableTextIsPlainWhereverItIsCut(t *testing.T) {
+	t.Parallel()
+	char := rapid.OneOf(rapid.SampledFrom([]byte("aZ ~!")), rapid.SampledFrom([]byte("aZ ~!")), rapid.SampledFrom([]byte("aZ ~!")), rapid.SampledFrom([]byte("\\\x00\x1f\x20\x7f\x80\xff[]")))
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.SliceOfN(char, 0, 40).Draw(t, "text")
+		want := bytes.IndexFunc(text, func(r rune) bool { return r < 0x20 || r == '\\' || r >= 0x80 }) < 0
+		if got := printable(text); got != want {
+			t.Fatalf("%q is printable: %v", text, got)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package lexical
 
 import (
 	"bytes"
+	"encoding/binary"
 	"unicode/utf8"
 
 	"github.com/blevesearch/bleve/v2/analysis"
@@ -35,6 +36,9 @@ func eachWord(text []byte, give func(word)) {
 // stretch returns the end of the longest part of text from start that is either all ASCII or has other characters between any two
 // blanks. Parts begin and end before a blank, or at the ends of the text.
 func stretch(text []byte, start int) (end int, ascii bool) {
+	if start == 0 && isASCII(text) {
+		return len(text), true
+	}
 	for end = start; end < len(text); {
 		next := len(text)
 		if blank := bytes.IndexByte(text[end+1:], ' '); blank >= 0 {
@@ -52,6 +56,11 @@ func stretch(text []byte, start int) (end int, ascii bool) {
 }
 
 func isASCII(text []byte) bool {
+	for ; len(text) >= 8; text = text[8:] {
+		if binary.LittleEndian.Uint64(text)&highBits != 0 {
+			return false
+		}
+	}
 	for _, c := range text {
 		if c >= utf8.RuneSelf {
 			return false

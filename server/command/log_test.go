@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"io"
 	standard "log"
 	"log/slog"
 	"strings"
@@ -63,6 +64,54 @@ func TestLinesOfTheLogLeaveTogetherAndSoon(t *testing.T) {
 		time.Sleep(time.Hour)
 		expect("later", 7)
 	})
+}
+
+// The line of an exchange is the one that slog writes, whatever it holds.
+func TestTheLineOfAnExchangeIsThatOfSlog(t *testing.T) {
+	at := time.Date(2026, 11, 26, 12, 0, 0, 120_000_000, time.FixedZone("", 3600))
+	for name, attrs := range map[string][]slog.Attr{
+		"usual":          {slog.String("exchange", "exch_1"), slog.String("model", "gpt-5.5"), slog.Bool("stream", false), slog.Int("status", 200), slog.Int64("tokens", -12)},
+		"nothing":        nil,
+		"quotes":         {slog.String("model", `a "b" \c`), slog.Int("status", 200)},
+		"other letters":  {slog.String("model", "modèle\u2028\x00\xff\n")},
+		"a strange key":  {slog.Int("status", 200), slog.Int(`k"`, 1)},
+		"another kind":   {slog.Int("status", 200), slog.Duration("took", time.Second), slog.String("last", "x")},
+		"a group":        {slog.Group("g", slog.Int("n", 1))},
+		"HTML":           {slog.String("model", "<b>&</b>")},
+		"without a name": {slog.Attr{}, slog.String("", "x")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var want bytes.Buffer
+			var got guarded
+			log, flush := newLog(&got, nil)
+			r := slog.NewRecord(at, slog.LevelInfo, telemetry.ExchangeLine, 0)
+			r.AddAttrs(attrs...)
+			_ = slog.NewJSONHandler(&want, nil).Handle(t.Context(), r)
+			_ = log.Handler().Handle(t.Context(), r)
+			_ = log.With("more", "x").Handler().Handle(t.Context(), r)
+			flush()
+			lines := strings.SplitAfter(got.String(), "\n")
+			if lines[0] != want.String() || len(lines) != 3 || !strings.Contains(lines[1], `"more":"x"`) {
+				t.Errorf("the log says %q, slog %q", lines, want.String())
+			}
+		})
+	}
+}
+
+func BenchmarkLineOfAnExchange(b *testing.B) {
+	for name, model := range map[string]string{"plain": "gpt-5.5", "escaped": "modèle"} {
+		b.Run(name, func(b *testing.B) {
+			log, _ := newLog(io.Discard, nil)
+			r := slog.NewRecord(time.Now(), slog.LevelInfo, telemetry.ExchangeLine, 0)
+			r.AddAttrs(slog.String("exchange", "exch_06h0example"), slog.String("account", "default"), slog.String("key", "key_06h0example"),
+				slog.String("surface", "chat"), slog.String("provider", "openai"), slog.String("format", "chat"), slog.String("model", model),
+				slog.Bool("stream", false), slog.Int("status", 200), slog.String("outcome", "complete"), slog.Int64("input_tokens", 10),
+				slog.Int64("output_tokens", 4), slog.Int64("first_byte_ms", 1), slog.Int64("duration_ms", 1))
+			for b.Loop() {
+				_ = log.Handler().Handle(b.Context(), r)
+			}
+		})
+	}
 }
 
 // Errors of libraries quote what they could not read, and models have any name.

@@ -22,7 +22,19 @@ type callers struct {
 	cost     *prometheus.CounterVec
 
 	mu   sync.Mutex
-	seen map[caller]struct{}
+	seen map[caller]*callerSeries
+	rest *callerSeries // of those that are counted together
+}
+
+// callerSeries are the counters of one caller that have been used: to look one up costs more than to count.
+type callerSeries struct {
+	caller
+	requests map[store.Outcome]prometheus.Counter
+	tokens   [tokenKinds]prometheus.Counter
+}
+
+func newCallerSeries(who caller) *callerSeries {
+	return &callerSeries{caller: who, requests: make(map[store.Outcome]prometheus.Counter)}
 }
 
 func newCallers() *callers {
@@ -33,7 +45,8 @@ func newCallers() *callers {
 		requests: counter(metricCallerRequests, "Requests of keys that have ended.", labelOutcome),
 		tokens:   counter(metricCallerTokens, "Tokens of keys, counted as mneme_tokens_total counts them.", labelKind),
 		cost:     counter(metricCallerCost, "What keys cost in US dollars, without what callers paid with credentials of their own."),
-		seen:     make(map[caller]struct{}),
+		seen:     make(map[caller]*callerSeries),
+		rest:     newCallerSeries(caller{other, other}),
 	}
 }
 
@@ -41,25 +54,35 @@ func (c *callers) report(r *Report) {
 	if r.KeyID == "" {
 		return // nobody's
 	}
-	who := c.name(caller{r.Account, r.KeyID})
-	c.requests.WithLabelValues(who.account, who.key, r.Outcome.String()).Inc()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	who := c.seriesOf(caller{r.Account, r.KeyID})
+	requests := who.requests[r.Outcome]
+	if requests == nil {
+		requests = c.requests.WithLabelValues(who.account, who.key, r.Outcome.String())
+		who.requests[r.Outcome] = requests
+	}
+	requests.Inc()
 	eachTokens(&r.Usage, func(kind int, n float64) {
-		c.tokens.WithLabelValues(who.account, who.key, tokenKindNames[kind]).Add(n)
+		if who.tokens[kind] == nil {
+			who.tokens[kind] = c.tokens.WithLabelValues(who.account, who.key, tokenKindNames[kind])
+		}
+		who.tokens[kind].Add(n)
 	})
 	if r.Cost != nil && !r.Cost.Notional && r.Cost.USD > 0 {
 		c.cost.WithLabelValues(who.account, who.key).Add(float64(r.Cost.USD) / float64(store.Dollar))
 	}
 }
 
-// name returns the caller under which who is counted.
-func (c *callers) name(who caller) caller {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, known := c.seen[who]; !known {
-		if len(c.seen) >= mostCallers {
-			return caller{other, other}
-		}
-		c.seen[who] = struct{}{}
+// seriesOf returns the series in which who is counted. The caller holds mu.
+func (c *callers) seriesOf(who caller) *callerSeries {
+	if s, known := c.seen[who]; known {
+		return s
 	}
-	return who
+	if len(c.seen) >= mostCallers {
+		return c.rest
+	}
+	s := newCallerSeries(who)
+	c.seen[who] = s
+	return s
 }

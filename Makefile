@@ -77,7 +77,7 @@ unit: $(BIN)/gotestsum-$(GOTESTSUM) ## All tests, without vet and lint
 s3-server: $(BIN)/versitygw-$(VERSITYGW) ## Build the S3 service that tests of a centre with a bucket use; they are skipped without it
 
 .PHONY: cluster
-cluster: build ## Run a cluster on this machine: three brokers, Postgres, an S3 service, a centre, two edges; see data/cluster/cluster.json. Elsewhere: make cluster ARGS="-dir DIR"
+cluster: build ## Run a cluster on this machine: three brokers, Postgres, an S3 service, a centre, a worker, two edges; see data/cluster/cluster.json. Elsewhere: make cluster ARGS="-dir DIR"
 	@$(MAKE) -s s3-server || true # without it, bodies stay in Postgres
 	@go build -o $(BIN)/cluster ./bench/cluster
 	@exec $(BIN)/cluster -mneme $(BIN)/mneme $(ARGS)

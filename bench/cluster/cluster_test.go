@@ -61,7 +61,7 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 		if t.Failed() {
 			_ = cluster.Process.Signal(syscall.SIGTERM)
 			<-ended
-			for _, name := range []string{"broker-1", "broker-2", "broker-3", postgresName, s3Name, "centre", "edge-1", "edge-2"} {
+			for _, name := range []string{"broker-1", "broker-2", "broker-3", postgresName, s3Name, "centre", "edge-1", "edge-2", "worker-1"} {
 				log, _ := os.ReadFile(filepath.Join(dir, "cluster", name+".log"))
 				t.Logf("%s:\n%s", name, log)
 			}
@@ -82,6 +82,12 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 	}
 	if postgrestest.Installed() && url[postgresName] == "" {
 		t.Error("Postgres is installed, and cluster.json names none")
+	}
+	if url[postgresName] != "" {
+		eventually(t, "the worker is ready", func() bool {
+			status, _ := call(t, http.MethodGet, url["worker-1"]+"/readyz", "", "")
+			return status == http.StatusOK
+		})
 	}
 	for _, edge := range []string{"edge-1", "edge-2"} {
 		body := `{"model":"gpt-5","messages":[{"role":"user","content":"the word at ` + edge + ` is sesame"}]}`

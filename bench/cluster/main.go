@@ -1,5 +1,5 @@
 // Command cluster runs a whole cluster on this machine, for trying it out: three brokers, Postgres, an S3 service, a
-// centre and two edges, each a process, and an address that sends each request to the next edge in turn. It writes
+// centre, a worker and two edges, each a process, and an address that sends each request to the next edge in turn. It writes
 // cluster.json into its directory once all of them accept requests, and stops them on SIGTERM or an interrupt.
 package main
 
@@ -28,24 +28,25 @@ func main() {
 	dir := flag.String("dir", "data/cluster", "where the nodes keep their data; an existing cluster continues")
 	var b broker
 	edges := flag.Int("edges", 2, "how many edges")
+	workers := flag.Int("workers", 1, "how many workers, if there is Postgres")
 	flag.StringVar(&b.dir, "broker", "", "internal: run a broker with its data in this directory")
 	flag.IntVar(&b.number, "number", 0, "internal: number of the broker")
 	flag.StringVar(&b.routes, "routes", "", "internal: ports for connections between brokers, separated by commas")
 	flag.Parse()
-	if err := run(*program, *dir, *edges, &b); err != nil {
+	if err := run(*program, *dir, *edges, *workers, &b); err != nil {
 		fmt.Fprintln(os.Stderr, "cluster:", err)
 		os.Exit(1)
 	}
 }
 
 // run runs the cluster, or one of its brokers, until it is told to stop.
-func run(program, dir string, edges int, b *broker) error {
+func run(program, dir string, edges, workers int, b *broker) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if b.dir != "" {
 		return b.run(ctx)
 	}
-	return runCluster(ctx, program, dir, max(edges, 1))
+	return runCluster(ctx, program, dir, max(edges, 1), workers)
 }
 
 // timeout is how long a node may take to start, or to end.
@@ -55,7 +56,7 @@ const timeout = 3 * time.Minute
 type node struct {
 	Name string `json:"name"`
 	PID  int    `json:"pid"`
-	URL  string `json:"url"`
+	URL  string `json:"url"` // of a worker: that of its probes and metrics
 
 	process *exec.Cmd
 	ended   chan struct{} // closed when the process has ended
@@ -75,7 +76,7 @@ type installation struct {
 	bucket   map[string]string // environment by which a centre or worker finds the bucket
 }
 
-func runCluster(ctx context.Context, program, dir string, edges int) (err error) {
+func runCluster(ctx context.Context, program, dir string, edges, workers int) (err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return err
@@ -89,12 +90,22 @@ func runCluster(ctx context.Context, program, dir string, edges int) (err error)
 	for n := range edges {
 		names = append(names, fmt.Sprintf("edge-%d", n+1))
 	}
-	for n, name := range names {
-		if _, err := cluster.start(ctx, program, name, n+1); err != nil {
-			return err
+	if cluster.database != "" {
+		for n := range workers {
+			names = append(names, fmt.Sprintf("worker-%d", n+1)) // their numbers are unused
 		}
 	}
-	s, err := startSpread(ctx, cluster.Nodes[len(cluster.Nodes)-edges:])
+	var asked []*node
+	for n, name := range names {
+		started, err := cluster.start(ctx, program, name, n+1)
+		if err != nil {
+			return err
+		}
+		if strings.HasPrefix(name, "edge") {
+			asked = append(asked, started)
+		}
+	}
+	s, err := startSpread(ctx, asked)
 	if err != nil {
 		return err
 	}
@@ -151,7 +162,7 @@ func (c *installation) start(ctx context.Context, program, name string, number i
 	case strings.HasPrefix(name, "edge"):
 		args = []string{"serve", "--edge", "--simulate", "--quiet"}
 	case strings.HasPrefix(name, "worker"):
-		args = []string{"centre", "--worker"}
+		args = []string{"centre", "--worker", "--listen", "127.0.0.1:0"}
 	}
 	settings := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\ncluster: {nats: [%s], node: %d, replicas: %d}\n",
 		filepath.Join(c.dir, name), strings.Join(c.brokers, ", "), number, brokers)
@@ -207,9 +218,15 @@ func startNode(ctx context.Context, dir, name string, environment map[string]str
 	url := make(chan string, 1)
 	go func() {
 		defer close(n.ended)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			where, says := strings.CutPrefix(lines.Text(), "listening on ")
-			if says || strings.HasSuffix(where, " takes what edges ship") {
+		for lines, probes := bufio.NewScanner(out), ""; lines.Scan(); {
+			where, begun := strings.CutPrefix(lines.Text(), "listening on ")
+			if at, says := strings.CutPrefix(where, "metrics and probes on "); says {
+				probes = at
+			}
+			if strings.HasSuffix(where, " takes what edges ship") {
+				where, begun = probes, true
+			}
+			if begun {
 				select {
 				case url <- where:
 				default:

@@ -24,7 +24,7 @@ import (
 
 // ErasurePlace is one of the places in a cluster that held erased data.
 type ErasurePlace struct {
-	Place string     `json:"place"` // "centre", "edge" and its number, "brokers", "reasoning state", "backups"
+	Place string     `json:"place"` // "centre", "centre" and its number for others beside it, "edge" and its number, "brokers", "reasoning state", "backups"
 	State PlaceState `json:"state"`
 	Seen  time.Time  `json:"seen,omitzero"`  // an edge: when it was last heard from
 	Until time.Time  `json:"until,omitzero"` // when it will expire there by itself

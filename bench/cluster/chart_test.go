@@ -160,7 +160,7 @@ func TestTheChartRunsOneServerWithoutACluster(t *testing.T) {
 
 func TestTheNodesOfTheChartAgreeOnTheirBrokersAndShareNoNumber(t *testing.T) {
 	made := render(t, func(cluster map[string]any) {
-		cluster["enabled"], cluster["edges"], cluster["centreSecret"] = true, 3, "of-the-centre"
+		cluster["enabled"], cluster["edges"], cluster["centres"], cluster["centreSecret"] = true, 3, 2, "of-the-centre"
 		cluster["settings"] = map[string]any{"commit": "quorum"}
 		cluster["centre"] = map[string]any{"postgres": "postgres://mneme@db/mneme", "bodies": "s3://memory"}
 	})
@@ -184,7 +184,7 @@ func TestTheNodesOfTheChartAgreeOnTheirBrokersAndShareNoNumber(t *testing.T) {
 		}
 		for n := range s.Spec.Replicas {
 			node := number.Value
-			if edge {
+			if node = strings.ReplaceAll(node, "$(POD_INDEX)", strconv.Itoa(n)); edge {
 				node = strconv.Itoa(s.Spec.Ordinals.Start + n)
 			}
 			cfg := configured(t, made["ConfigMap m"].Data["mneme.yaml"], node)
@@ -200,7 +200,7 @@ func TestTheNodesOfTheChartAgreeOnTheirBrokersAndShareNoNumber(t *testing.T) {
 			}
 		}
 	}
-	if len(numbers) != 4 {
+	if len(numbers) != 5 {
 		t.Errorf("the nodes are %v", numbers)
 	}
 	server, edges := fmt.Sprint(made["Service m"].Spec.Selector), fmt.Sprint(made["Service m-edge"].Spec.Selector)

@@ -34,6 +34,8 @@ type Options struct {
 	Erasures    Erasures      // at a centre: erasures that its edges carry out as well; nil: each node erases for itself
 	Carrier     Carrier       // on an edge, and at a centre with Own: carries these erasures out; nil: nothing does
 	Log         *slog.Logger
+	Leading     Leading                              // at a centre: several centres share its archive; nil: there is one
+	Spending    func(context.Context) error          // at a centre that begins to lead: brings Lender to what is on record
 	Aside       Aside                                // at a centre: refused entries of its archive; nil: they are kept in the centre's folder
 	Took        func(frames int, took time.Duration) // at a centre: reports the frames of a transaction of its archive; nil: nobody counts them
 	Own         Log                                  // exchanges that a centre records itself, which its archive keeps as well; nil: it records into its archive

@@ -91,6 +91,8 @@ type Centre struct {
 	leases  *renewing // nil: limits are not shared
 	edges   *edges    // nil: edges erase for themselves
 
+	prepared atomic.Bool // this centre has begun to lead, and may lend
+
 	stuck    bool          // the waiting frames could not be taken; owned by run
 	position atomic.Uint64 // in the stream: all messages up to it were handled
 
@@ -146,7 +148,7 @@ func start(ctx context.Context, archive Archive, answers Answers, roster Roster,
 		return nil, err
 	}
 	if o.Lender != nil && o.Leases != nil {
-		c.leases = leaseHere(ctx, &c.options)
+		c.leases = c.leaseHere(ctx)
 	}
 	c.running.Go(func() { c.run(ctx) })
 	c.running.Go(func() { c.retry(ctx) })
@@ -159,14 +161,7 @@ func start(ctx context.Context, archive Archive, answers Answers, roster Roster,
 			c.running.Go(func() { c.carryHere(ctx) })
 		}
 	}
-	c.running.Go(func() {
-		select {
-		case <-ctx.Done():
-		case <-c.opened: // this centre owns the brokers' stream
-			g := giver{options: &c.options, broker: b, roster: roster}
-			g.run(ctx)
-		}
-	})
+	c.running.Go(func() { c.lead(ctx, roster) })
 	return c, nil
 }
 
@@ -188,16 +183,19 @@ func (c *Centre) listen(ctx context.Context, answers Answers) error {
 			return fmt.Errorf("listen to the edges: %w", err)
 		}
 	}
-	name, said := findCentre, findCentre
-	if c.worker {
+	name, said, when := findCentre, findCentre, (func() bool)(nil)
+	switch {
+	case c.worker:
 		name, said = findWorker, c.options.Name
+	case c.options.Leading != nil:
+		said, when = c.options.Name, c.leads
 	}
-	if err := answerFinds(c.broker, &c.options, name, answers); err != nil {
+	if err := answerFinds(c.broker, &c.options, name, answers, when); err != nil {
 		return err
 	}
 	return answerSurveys(c.broker, &c.options, func() Node {
 		status := c.Status()
-		return Node{Name: said, Worker: c.worker, Centre: &status}
+		return Node{Name: said, Worker: c.worker, Standby: !c.worker && !c.leads(), Centre: &status}
 	})
 }
 

@@ -72,7 +72,7 @@ func (l logTo) Write(line []byte) (int, error) {
 
 func openStore(t *testing.T, dir string) *store.Store {
 	t.Helper()
-	s, err := store.Open(store.Options{Dir: dir, Digest: digest.Exchange, Stream: digest.Stream})
+	s, err := store.Open(store.Options{Dir: dir, MasterKey: bytes.Repeat([]byte{1}, 32), Digest: digest.Exchange, Stream: digest.Stream})
 	if err != nil {
 		t.Fatal(err)
 	}

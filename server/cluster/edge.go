@@ -44,7 +44,7 @@ func Join(ctx context.Context, log Log, answers Answers, roster Followed, node u
 		e.Close()
 		return nil, err
 	}
-	if err := answerFinds(s.broker, &s.options, strconv.Itoa(int(node)), answers); err != nil {
+	if err := answerFinds(s.broker, &s.options, strconv.Itoa(int(node)), answers, nil); err != nil {
 		e.Close()
 		return nil, err
 	}

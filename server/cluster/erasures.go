@@ -37,6 +37,13 @@ type Erasures interface {
 	NoteEdge(ctx context.Context, edge store.EdgeErased) error
 }
 
+// Centres are the other centres that share an archive. Each has a store of its own beside it.
+type Centres interface {
+	NoteCentre(ctx context.Context, clean time.Time) error // of this one, see [store.EdgeErased.Clean]
+	Centres() ([]store.EdgeErased, error)
+	DestroyCentre(ctx context.Context, node uint16) (known bool, err error)
+}
+
 // Carrier carries out the centre's erasures at an edge.
 type Carrier interface {
 	UpTo() (ship.ErasedMark, error)
@@ -309,6 +316,11 @@ func (c *Centre) carryAllHere(ctx context.Context) error {
 			return err
 		}
 		if len(page) == 0 {
+			if others, ok := c.options.Erasures.(Centres); ok {
+				if err := others.NoteCentre(ctx, clean); err != nil {
+					return err
+				}
+			}
 			c.edges.mu.Lock()
 			c.edges.here = clean
 			c.edges.mu.Unlock()
@@ -339,12 +351,24 @@ func (c *Centre) Places(ctx context.Context, e *store.Erasure) (places []store.E
 		return &places[len(places)-1]
 	}
 	add("centre", c.options.Own == nil || c.edges.cleanHere().After(e.Completed))
-	for _, edge := range edges {
-		p := add("edge "+strconv.Itoa(int(edge.Node)), edge.Clean.After(e.Completed))
-		p.Seen = edge.Seen
-		if p.State != store.PlaceErased && !edge.Gone.IsZero() {
+	node := func(kind string, of store.EdgeErased) {
+		p := add(kind+strconv.Itoa(int(of.Node)), of.Clean.After(e.Completed))
+		p.Seen = of.Seen
+		if p.State != store.PlaceErased && !of.Gone.IsZero() {
 			p.State = store.PlaceDestroyed
 		}
+	}
+	if others, ok := c.options.Erasures.(Centres); ok {
+		centres, err := others.Centres()
+		if err != nil {
+			return nil, err
+		}
+		for _, other := range centres {
+			node("centre ", other)
+		}
+	}
+	for _, edge := range edges {
+		node("edge ", edge)
 	}
 	add("brokers", c.passedOn(ctx, e.Completed))
 	kept := e.Created.Add(reasoningAge)
@@ -382,6 +406,11 @@ func (c *Centre) DeclareDestroyed(ctx context.Context, node uint16) error {
 	edge := c.edges.known[node]
 	if edge == nil {
 		c.edges.mu.Unlock()
+		if others, ok := c.options.Erasures.(Centres); ok {
+			if known, err := others.DestroyCentre(ctx, node); known || err != nil {
+				return err
+			}
+		}
 		return codec.Errorf(codec.KindNotFound, "this centre has never heard of edge %d", node)
 	}
 	edge.Gone = time.Now().UTC()

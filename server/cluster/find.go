@@ -35,9 +35,17 @@ type Answers interface {
 	AnsweredAs(account, response string) (exchange string, err error)
 }
 
-// answerFinds answers other nodes' questions about exchanges, until the connection is closed.
-func answerFinds(b *broker, o *Options, name string, answers Answers) error {
-	_, err := b.QueueSubscribe(findSubject+name, name, func(m *nats.Msg) {
+// answerFinds answers other nodes' questions about exchanges, until the connection is closed: one of those with the name
+// does, or the one for which when is true.
+func answerFinds(b *broker, o *Options, name string, answers Answers, when func() bool) error {
+	queue := name
+	if when != nil {
+		queue = ""
+	}
+	_, err := b.QueueSubscribe(findSubject+name, queue, func(m *nats.Msg) {
+		if when != nil && !when() {
+			return
+		}
 		asked, err := ship.OpenFind(o.Key, m.Data)
 		if err != nil || m.Reply == "" {
 			return

@@ -18,6 +18,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/pack/s3test"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 )
@@ -34,6 +35,7 @@ type fire struct {
 	dir     string
 	brokers []*process
 	centre  *process
+	second  *process          // beside it, where there is a database
 	engines map[string]engine // by name, what the centre keeps its memory in; empty: its data directory
 	workers []*process        // that share the centre's work, where there is a database
 	edges   []*process
@@ -90,6 +92,7 @@ func (f *fire) run(length time.Duration, database, bodies string) {
 	f.centre = startNode(t, role{Kind: "centre", Dir: filepath.Join(f.dir, "centre"), NATS: urls, Postgres: database, Bodies: bodies})
 	f.erased = make(map[string]string)
 	if database != "" {
+		f.second = startNode(t, role{Kind: "centre", Dir: filepath.Join(f.dir, "centre-2"), Node: 12, NATS: urls, Postgres: database, Bodies: bodies})
 		for n := range 2 {
 			dir := filepath.Join(f.dir, fmt.Sprintf("worker-%d", n+1)) // of its log alone
 			f.workers = append(f.workers, startNode(t, role{Kind: "worker", Dir: dir, NATS: urls, Postgres: database, Bodies: bodies}))
@@ -154,7 +157,7 @@ func (f *fire) run(length time.Duration, database, bodies string) {
 	}
 	f.loseAnEdge()
 	f.compareReceipts()
-	for _, node := range slices.Concat(f.edges, f.workers, []*process{f.centre}) {
+	for _, node := range slices.Concat(f.edges, f.centres()) {
 		if err := node.end(); err != nil {
 			t.Errorf("%s %d ends with %v", node.role.Kind, node.role.Node, err)
 		}
@@ -197,8 +200,14 @@ func (f *fire) loseAnEdge() {
 	f.drained()
 }
 
-// centres are the centre and its workers.
-func (f *fire) centres() []*process { return append([]*process{f.centre}, f.workers...) }
+// centres are the centre, the one beside it, and the workers.
+func (f *fire) centres() []*process {
+	all := append([]*process{f.centre}, f.workers...)
+	if f.second != nil {
+		all = append(all, f.second)
+	}
+	return all
+}
 
 // eraseEach is how often a conversation is erased.
 const eraseEach = 500 * time.Millisecond
@@ -215,7 +224,11 @@ func (f *fire) erase(n uint64) {
 	f.ended = slices.Delete(f.ended, at, at+1)
 	f.erased[name] = ""
 	f.mu.Unlock()
-	answer, heard := f.centre.do(order{Erase: name})
+	centre := f.centre
+	if f.second != nil && n%2 == 1 {
+		centre = f.second
+	}
+	answer, heard := centre.do(order{Erase: name})
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -233,6 +246,9 @@ func (f *fire) compareReceipts() {
 	want := map[string]store.PlaceState{
 		"centre": store.PlaceErased, "edge 1": store.PlaceErased, "edge 2": store.PlaceErased, "edge 3": store.PlaceErased,
 		"brokers": store.PlaceErased, "reasoning state": store.PlaceWaiting, "backups": store.PlaceNotReached,
+	}
+	if f.second != nil {
+		want["centre 12"] = store.PlaceErased
 	}
 	receipts := 0
 	for name, id := range f.erased {
@@ -354,7 +370,8 @@ func (f *fire) killFor(length time.Duration) map[string]int {
 		case n < 12:
 			struck = []*process{f.edges[chance.IntN(len(f.edges))]}
 		case n < 18:
-			struck = f.centres()[chance.IntN(1+len(f.workers)):][:1]
+			all := f.centres()
+			struck = all[chance.IntN(len(all)):][:1]
 		default:
 			struck = slices.Concat(f.brokers, f.centres())
 			kills["outage"]++
@@ -398,7 +415,7 @@ func (f *fire) archive() answering {
 	if f.centre.role.Postgres == "" {
 		return s.Archive()
 	}
-	kept, err := openCatalog(s, f.centre.role.Postgres, f.centre.role.Bodies)
+	kept, err := openCatalog(s, f.centre.role.Postgres, f.centre.role.Bodies, catalog.Seat{Name: "centre", Store: f.centre.role.Dir})
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -75,32 +75,43 @@ var errLease = errors.New("the centre's reply does not match the request")
 func leaseFromCentre(ctx context.Context, b *broker, node uint16, o *Options) *renewing {
 	server := strconv.Itoa(int(node)) + "-" + rand.Text()
 	return renew(ctx, o.Leases, func(ctx context.Context, uses []ship.Use) (l ship.Leases, err error) {
-		asked := ship.LeaseRequest{Server: server, Uses: uses}
-		_, _ = rand.Read(asked.Nonce[:]) // never fails: crypto/rand ends the program instead
-		ctx, cancel := context.WithTimeout(ctx, pause)
-		defer cancel()
-		reply, err := b.RequestWithContext(ctx, leaseSubject, asked.Seal(o.Key))
-		if err != nil {
-			return l, fmt.Errorf("ask the centre for leases: %w", err)
-		}
-		l, err = ship.OpenLeases(o.Key, reply.Data)
-		if err == nil && (l.Nonce != asked.Nonce || len(l.Leases) != len(uses)) {
-			err = errLease
-		}
-		return l, err
+		return askLeases(ctx, b, o, server, uses)
 	})
 }
 
-// leaseHere renews the leases of the centre's own server.
-func leaseHere(ctx context.Context, o *Options) *renewing {
-	return renew(ctx, o.Leases, func(_ context.Context, uses []ship.Use) (l ship.Leases, err error) {
-		l.Leases, l.Servers = o.Lender.Lend(time.Now(), "centre", uses)
+func askLeases(ctx context.Context, b *broker, o *Options, server string, uses []ship.Use) (l ship.Leases, err error) {
+	asked := ship.LeaseRequest{Server: server, Uses: uses}
+	_, _ = rand.Read(asked.Nonce[:]) // never fails: crypto/rand ends the program instead
+	ctx, cancel := context.WithTimeout(ctx, pause)
+	defer cancel()
+	reply, err := b.RequestWithContext(ctx, leaseSubject, asked.Seal(o.Key))
+	if err != nil {
+		return l, fmt.Errorf("ask the centre for leases: %w", err)
+	}
+	l, err = ship.OpenLeases(o.Key, reply.Data)
+	if err == nil && (l.Nonce != asked.Nonce || len(l.Leases) != len(uses)) {
+		err = errLease
+	}
+	return l, err
+}
+
+// leaseHere renews the leases of the centre's own server, at the centre that leads.
+func (c *Centre) leaseHere(ctx context.Context) *renewing {
+	server := "centre-" + rand.Text()
+	return renew(ctx, c.options.Leases, func(ctx context.Context, uses []ship.Use) (l ship.Leases, err error) {
+		if !c.leads() {
+			return askLeases(ctx, c.broker, &c.options, server, uses)
+		}
+		l.Leases, l.Servers = c.options.Lender.Lend(time.Now(), server, uses)
 		return l, nil
 	})
 }
 
 // lend answers a lease request of an edge.
 func (c *Centre) lend(m *nats.Msg) {
+	if !c.leads() {
+		return
+	}
 	asked, err := ship.OpenLeaseRequest(c.options.Key, m.Data)
 	if err != nil {
 		c.count(reasonOf(err))

@@ -3,6 +3,7 @@ package cluster
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -115,11 +116,25 @@ func (r *role) open() (*store.Store, Options, error) {
 	if err != nil {
 		return nil, o, err
 	}
-	s, err := store.Open(store.Options{Dir: r.Dir, Node: r.Node, Digest: digest.Exchange, Stream: digest.Stream, Log: o.Log})
-	if err == nil && len(s.Accounts().List()) == 0 {
-		_, err = s.Accounts().Create("acme")
+	s, err := store.Open(store.Options{
+		Dir: r.Dir, Node: r.Node, MasterKey: bytes.Repeat([]byte{1}, 32), Digest: digest.Exchange, Stream: digest.Stream, Log: o.Log,
+	})
+	if err == nil && r.Postgres == "" {
+		err = r.account(s)
 	}
 	return s, o, err
+}
+
+// account creates the account of the tests; with a database, where its centres have it.
+func (r *role) account(s *store.Store) error {
+	if len(s.Accounts().List()) > 0 {
+		return nil
+	}
+	_, err := s.Accounts().Create("acme")
+	if codec.AsError(err, "").Kind == codec.KindConflict {
+		return nil // another centre has
+	}
+	return err
 }
 
 func (r *role) centre() error {
@@ -132,11 +147,15 @@ func (r *role) centre() error {
 	var roster Roster = s.Roster()
 	o.Erasures = s.Erased()
 	if r.Postgres != "" {
-		kept, err := openCatalog(s, r.Postgres, r.Bodies)
+		kept, err := openCatalog(s, r.Postgres, r.Bodies, catalog.Seat{Node: r.Node, Name: filepath.Base(r.Dir), Store: r.Dir})
 		if err != nil {
 			return err
 		}
 		defer kept.Close()
+		if err := r.account(s); err != nil {
+			return err
+		}
+		o.Leading, o.Name = catalog.LeadOf(kept), filepath.Base(r.Dir)
 		archive, memory, roster, o.Own, o.Erasures, o.Carrier, o.Aside = kept, kept, catalog.RosterOf(kept), s.Shipping(), kept.Erased(), s.Erased(), catalog.AsideOf(kept)
 	}
 	c, err := Gather(context.Background(), archive, memory, roster, r.Dir, o)
@@ -144,13 +163,41 @@ func (r *role) centre() error {
 		return err
 	}
 	err = serve(func(asked order) (report, error) {
-		if asked.Receipt != "" {
+		switch {
+		case asked.Act != "":
+			answer, err := administer(s, asked)
+			answer.Leads = c.leads()
+			return answer, err
+		case asked.Receipt != "":
 			return c.receipt(memory, asked.Receipt)
 		}
 		return erase(memory, asked.Erase)
 	})
 	c.Close()
 	return errors.Join(err, s.Close())
+}
+
+// administer carries out an act of administration, or says whether a key is valid.
+func administer(s *store.Store, asked order) (answer report, err error) {
+	switch asked.Act {
+	case "create key":
+		err = s.AuditLog().Audited(store.AuditEntry{Actor: store.Operator, Action: "key.create", Account: "acme"}, func(*store.AuditEntry) error {
+			secret, key, err := s.Keys().Create("acme", store.AllScopes, "")
+			answer.ID, answer.Secret = key.ID, secret
+			return err
+		})
+	case "revoke key":
+		err = s.Keys().Revoke(asked.Subject)
+	case "authenticate":
+		who, failed := s.Keys().Authenticate(asked.Subject)
+		if failed == nil {
+			answer.ID = who.KeyID
+		}
+	case "audit":
+		page, failed := s.AuditLog().Audit(store.AuditQuery{Account: "acme"})
+		err, answer.Waiting = failed, uint64(len(page.Data))
+	}
+	return answer, err
 }
 
 // erasing is a memory that erases, and says what became of it.
@@ -195,7 +242,7 @@ func (r *role) worker() error {
 	if err != nil {
 		return err
 	}
-	kept, err := openShared(r.Postgres, r.Bodies, id, nil, nil)
+	kept, err := openShared(r.Postgres, r.Bodies, id, nil, nil, catalog.Seat{})
 	if err != nil {
 		return err
 	}
@@ -231,16 +278,23 @@ func serve(do func(order) (report, error)) error {
 }
 
 // openCatalog opens the memory in Postgres of a centre whose accounts are in s, with its bodies in a bucket if one is named.
-func openCatalog(s *store.Store, url, bodies string) (*catalog.Catalog, error) {
-	id, err := s.Arrivals().ID(context.Background())
+func openCatalog(s *store.Store, url, bodies string, seat catalog.Seat) (*catalog.Catalog, error) {
+	own, err := s.Shared().Centre()
 	if err != nil {
 		return nil, err
 	}
-	return openShared(url, bodies, id, s.Shared(), s.Archive().RetentionOf)
+	id, err := catalog.MakeCentre(context.Background(), url, cmp.Or(own, store.NewCentreID()))
+	if err == nil {
+		err = s.Shared().Join(context.Background(), id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return openShared(url, bodies, id, s.Shared(), s.Archive().RetentionOf, seat)
 }
 
 // openShared is openCatalog; without accounts for a worker.
-func openShared(url, bodies, id string, cache catalog.Cache, retention func(string) store.Retention) (kept *catalog.Catalog, err error) {
+func openShared(url, bodies, id string, cache catalog.Cache, retention func(string) store.Retention, seat catalog.Seat) (kept *catalog.Catalog, err error) {
 	var packs *pack.Packs
 	if bodies != "" {
 		if packs, err = pack.Open(context.Background(), bodies, id, 1<<20); err != nil {
@@ -248,7 +302,7 @@ func openShared(url, bodies, id string, cache catalog.Cache, retention func(stri
 		}
 	}
 	return catalog.Open(context.Background(), catalog.Options{
-		URL: url, Centre: id, Packs: packs, Abandoned: 10 * time.Second, Cache: cache, Retention: retention, Digest: digest.Exchange,
+		URL: url, Centre: id, Packs: packs, Abandoned: 10 * time.Second, Cache: cache, Seat: seat, Retention: retention, Digest: digest.Exchange,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 }
@@ -262,6 +316,9 @@ type order struct {
 
 	Erase   string // a conversation
 	Receipt string // its id
+
+	Act     string // "create key", "revoke key", "authenticate", "audit", "look"
+	Subject string // id of a key, or its secret
 }
 
 // report answers an order: the exchange is on record, or so many wait; the erasure is, or what has become of it.
@@ -269,6 +326,9 @@ type report struct {
 	ID      string
 	Local   bool // the brokers do not have it
 	Waiting uint64
+
+	Secret string
+	Leads  bool // the centre that answers
 
 	State  store.ErasureState
 	Places []store.ErasurePlace
@@ -285,6 +345,9 @@ func (r *role) edge() error {
 		return err
 	}
 	err = serve(func(asked order) (answer report, err error) {
+		if asked.Act != "" {
+			return administer(s, asked)
+		}
 		if asked.Conversation == "" {
 			answer.Waiting = joined.Shipper.Status().Waiting
 			return answer, nil

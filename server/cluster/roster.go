@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/mnemeproxy/mneme/store"
@@ -126,6 +127,8 @@ func (g *giver) open(ctx context.Context) (err error) {
 			return fmt.Errorf("read the bucket %s: %w", rosterBucket, ctx.Err())
 		case entry := <-watcher.Updates():
 			if entry == nil {
+				// The last entry is written in any case, so that another centre cannot write what it read earlier.
+				delete(g.given, bucketKey(store.LastOfRoster))
 				g.revision, err = g.last(ctx)
 				return err
 			}
@@ -154,40 +157,43 @@ func (g *giver) giveChanges(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	there, changed := make(map[string]bool, len(entries)), false
+	there := make(map[string]bool, len(entries))
 	for i := range entries {
 		e := ship.NamedValue(entries[i])
 		key, sealed := bucketKey(e.Name), e.Seal(g.options.Key, ship.KindRoster)
 		if there[key] = true; bytes.Equal(g.given[key], sealed) {
 			continue
 		}
-		if err := g.within(ctx, func(ctx context.Context) error { _, err := g.bucket.Put(ctx, key, sealed); return err }); err != nil {
+		if err := g.write(ctx, key, sealed); err != nil {
 			return err
 		}
-		g.given[key], changed = sealed, true
+		g.given[key] = sealed
 	}
 	for key := range g.given {
 		if there[key] {
 			continue
 		}
-		if err := g.within(ctx, func(ctx context.Context) error { return g.bucket.Delete(ctx, key) }); err != nil {
+		if err := g.write(ctx, key, nil); err != nil {
 			return err
 		}
 		delete(g.given, key)
-		changed = true
 	}
-	if changed {
-		g.revision, err = g.last(ctx)
-	}
-	return err
+	return nil
 }
 
-// within limits the time of a change at the brokers.
-func (g *giver) within(ctx context.Context, change func(context.Context) error) error {
+// write sets a value of the bucket; nil deletes it. It fails if anybody else has written to the bucket since: a centre that was
+// stopped for a while, and replaced, does not know that when it goes on.
+func (g *giver) write(ctx context.Context, key string, value []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, reach)
 	defer cancel()
-	if err := change(ctx); err != nil {
+	m := nats.NewMsg("$KV." + rosterBucket + "." + key)
+	if m.Data = value; value == nil {
+		m.Header.Set("KV-Operation", "DEL")
+	}
+	done, err := g.broker.stream.PublishMsg(ctx, m, jetstream.WithExpectLastSequence(g.revision))
+	if err != nil {
 		return fmt.Errorf("write to the bucket %s: %w", rosterBucket, err)
 	}
+	g.revision = done.Sequence
 	return nil
 }

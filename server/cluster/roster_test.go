@@ -44,6 +44,43 @@ func keyOf(t *testing.T, s *store.Store, account string) (secret, id string) {
 	return secret, key.ID
 }
 
+// A centre reads what is published, stands still while another one takes its place, and then goes on to publish.
+func TestACentreThatWasReplacedPublishesNothing(t *testing.T) {
+	o := options(t, 1, startBroker(t, t.TempDir(), server.RANDOM_PORT).ClientURL())
+	s := openNode(t, t.TempDir(), 1)
+	if _, err := s.Accounts().Create("acme"); err != nil {
+		t.Fatal(err)
+	}
+	var givers [2]giver
+	for i := range givers {
+		b, err := connect(&o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(b.Close)
+		givers[i] = giver{options: &o, broker: b, roster: s.Roster()}
+		eventually(t, "a centre reads the bucket", func() bool { return givers[i].open(t.Context()) == nil })
+		if i == 0 {
+			if err := givers[i].giveChanges(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := givers[1].giveChanges(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	secret, _ := keyOf(t, s, "acme")
+	if err := givers[0].giveChanges(t.Context()); err == nil {
+		t.Error("the one that was replaced publishes a key")
+	}
+	if err := givers[1].giveChanges(t.Context()); err != nil {
+		t.Error(err)
+	}
+	edge := openNode(t, t.TempDir(), 1)
+	joinFrom(t, edge, 1, 0, o)
+	eventually(t, "an edge has the key", func() bool { return opens(secret, edge) })
+}
+
 // opens reports whether a key opens something on all of the nodes.
 func opens(secret string, nodes ...*store.Store) bool {
 	for _, s := range nodes {

@@ -25,8 +25,9 @@ const (
 
 // Node is what a node reports about itself.
 type Node struct {
-	Name      string    `json:"name"`             // "centre", "edge" and its number, or the name of a worker
-	Worker    bool      `json:"worker,omitempty"` // Centre is a worker's
+	Name      string    `json:"name"`              // "centre", "edge" and its number, or the name of a worker or of one of several centres
+	Worker    bool      `json:"worker,omitempty"`  // Centre is a worker's
+	Standby   bool      `json:"standby,omitempty"` // Centre is that of a centre beside the one that leads
 	Version   string    `json:"version"`
 	MasterKey string    `json:"master_key"` // identifies its master key without revealing anything about it
 	Time      time.Time `json:"time"`

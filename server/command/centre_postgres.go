@@ -3,9 +3,11 @@ package command
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -47,8 +49,13 @@ func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log 
 	if err != nil {
 		return nil, err
 	}
+	if err := m.Shipping().Begin(ctx); err != nil {
+		return nil, err
+	}
+	own := m.Shipping().Log()
 	kept, err := catalog.Open(ctx, catalog.Options{
-		URL: cfg.Centre.Postgres.Reveal(), Centre: id, Packs: packs, Cache: m.Shared(), MaxAge: time.Duration(cfg.Cluster.IdentityMaxAge), Retention: m.Archive().RetentionOf,
+		Seat: catalog.Seat{Node: uint16(cfg.Cluster.Node), Name: centreName(cfg), Store: hex.EncodeToString(own[:])},
+		URL:  cfg.Centre.Postgres.Reveal(), Centre: id, Packs: packs, Cache: m.Shared(), MaxAge: time.Duration(cfg.Cluster.IdentityMaxAge), Retention: m.Archive().RetentionOf,
 		Redactor: func(account string) *redact.Redactor { return m.Credentials().Redactor(account) },
 		Digest:   digest.Exchange, Forget: forget(m), Summaries: cfg.Search.Summaries.Model != "", Log: log,
 	})
@@ -60,6 +67,15 @@ func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log 
 		return nil, err
 	}
 	return kept, nil
+}
+
+// centreName returns a name that distinguishes a centre from others.
+func centreName(cfg *config.Config) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "of unknown host"
+	}
+	return fmt.Sprintf("centre %d %s", cfg.Cluster.Node, host)
 }
 
 // joinDatabase returns the id of the centre that a database belongs to, once the data directory belongs to it as well.

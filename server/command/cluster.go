@@ -329,6 +329,7 @@ func joinAsCentre(ctx context.Context, cfg *config.Config, m *engine.Engine, ver
 		o.Erasures = m.Erased()
 		return gather(ctx, cfg, m, sources{m.Arrivals(), m.Archive(), m.Roster(), m.Accounts()}, o, observed, nil)
 	}
+	o.Name, o.Leading = centreName(cfg), catalog.LeadOf(kept)
 	o.Own, o.Erasures, o.Carrier, o.Aside = m.Shipping(), kept.Erased(), m.Erased(), catalog.AsideOf(kept)
 	from := sources{kept, newPostgresArchive(kept, m.Archive()), catalog.RosterOf(kept), kept}
 	var gathering centre
@@ -359,8 +360,12 @@ type sources struct {
 func gather(ctx context.Context, cfg *config.Config, m *engine.Engine, from sources,
 	o cluster.Options, observed *telemetry.Telemetry, undigested func(context.Context) (int, error),
 ) (c centre, err error) {
-	if o.Lender, err = lender(ctx, m, from.ledger); err != nil {
-		return c, err
+	lender := quota.NewLender()
+	o.Lender, o.Spending = lender, func(ctx context.Context) error { return noteSpending(ctx, lender, m, from.ledger) }
+	if o.Leading == nil { // else only the centre that leads lends
+		if err := o.Spending(ctx); err != nil {
+			return c, err
+		}
 	}
 	o.Took = observed.WatchTakes()
 	gathering, err := cluster.Gather(ctx, from.archive, from.answers, from.roster, cfg.Data, o)
@@ -371,17 +376,17 @@ func gather(ctx context.Context, cfg *config.Config, m *engine.Engine, from sour
 	return centre{gathering, o.Leases}, nil
 }
 
-// lender returns a lender of limits, reduced by what is on record for this month.
-func lender(ctx context.Context, m *engine.Engine, ledger memory.Ledger) (*quota.Lender, error) {
-	l, now, keys := quota.NewLender(), time.Now(), m.Keys()
+// noteSpending has a lender of limits begin with what is on record for this month.
+func noteSpending(ctx context.Context, l *quota.Lender, m *engine.Engine, ledger memory.Ledger) error {
+	l.Reset()
+	now, keys := time.Now(), m.Keys()
 	year, month, _ := now.UTC().Date()
 	since := time.Date(year, month, 1, 0, 0, 0, 0, time.UTC)
-	err := ledger.Rollups(ctx, store.RollupQuery{Since: since}, func(of store.RollupOf, r *store.Rollup) {
+	return ledger.Rollups(ctx, store.RollupQuery{Since: since}, func(of store.RollupOf, r *store.Rollup) {
 		if of.KeyID != store.ImportedKey {
 			l.Spent(now, of.Account, of.KeyID, keys.Origin(of.KeyID), of.Hour, r.Cost.USD, codec.Usage(r.Usage).Total())
 		}
 	})
-	return l, err
 }
 
 // clusterOptions returns the cluster options of a member's configuration.

@@ -36,24 +36,36 @@ func nodeFindings(nodes []cluster.Node, now time.Time) (findings []finding) {
 	if len(nodes) == 0 {
 		return []finding{{check, problem, "no node has answered", "Check that nodes run, with the same MNEME_CLUSTER_KEY as here"}}
 	}
-	centres := 0
+	centres, leading := 0, 0
 	names, versions, masterKeys := map[string]int{}, map[string][]string{}, map[string][]string{}
 	for i := range nodes {
 		n := &nodes[i]
 		if n.Centre != nil && !n.Worker {
 			centres++
+			if !n.Standby {
+				leading++
+			}
 		}
 		names[n.Name]++
 		versions[n.Version] = append(versions[n.Version], n.Name)
 		masterKeys[n.MasterKey] = append(masterKeys[n.MasterKey], n.Name)
-		findings = append(findings, nodeFinding(n, now))
+		f := nodeFinding(n, now)
+		if n.Centre != nil && !n.Worker && n.Name != "centre" { // one of those that may be several
+			f.Found += map[bool]string{true: "; another one leads", false: "; leads"}[n.Standby]
+		}
+		findings = append(findings, f)
 	}
-	if centres != 1 {
-		findings = append(findings, finding{check, problem, counted(centres, "centre") + " answered", "Exactly one has to run, besides its workers: mneme centre. Edges keep what they record meanwhile"})
+	switch {
+	case centres == 0:
+		findings = append(findings, finding{check, problem, "0 centres answered", "Start it: mneme centre. Edges keep what they record meanwhile"})
+	case leading == 0:
+		findings = append(findings, finding{check, problem, "no centre leads", "Another one leads within seconds of the failure of the former one, as soon as the database can be reached"})
+	case leading > 1:
+		findings = append(findings, finding{check, problem, counted(leading, "centre") + " lead", "Give all centres the same centre.postgres. Without it exactly one has to run"})
 	}
 	for name, n := range names {
 		if n > 1 {
-			findings = append(findings, finding{check, problem, fmt.Sprintf("%d nodes say that they are %s", n, name), "Give each edge a cluster.node of its own"})
+			findings = append(findings, finding{check, problem, fmt.Sprintf("%d nodes say that they are %s", n, name), "Give each edge and each centre a cluster.node of its own"})
 		}
 	}
 	if len(versions) > 1 {

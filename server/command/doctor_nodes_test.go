@@ -17,6 +17,11 @@ func TestTheDoctorNamesWhatDiffersBetweenNodes(t *testing.T) {
 	}
 	whole := func(*cluster.Node) {}
 	centre := cluster.Node{Name: "centre", Version: "v2", MasterKey: "a", Centre: &cluster.Arriving{}}
+	named := func(name string, standby bool) cluster.Node {
+		n := centre
+		n.Name, n.Standby = name, standby
+		return n
+	}
 	for name, c := range map[string]struct {
 		nodes []cluster.Node
 		worst string
@@ -26,6 +31,9 @@ func TestTheDoctorNamesWhatDiffersBetweenNodes(t *testing.T) {
 		"nobody answers":     {nil, problem, "no node has answered"},
 		"a worker":           {[]cluster.Node{centre, {Name: "worker a 1", Worker: true, Version: "v2", MasterKey: "a", Centre: &cluster.Arriving{Exchanges: 3}}}, good, "worker a 1 version v2; 3 exchanges"},
 		"workers alone":      {[]cluster.Node{{Name: "worker a 1", Worker: true, Version: "v2", MasterKey: "a", Centre: &cluster.Arriving{}}}, problem, "0 centres answered"},
+		"two centres":        {[]cluster.Node{named("centre 1 a", false), named("centre 2 b", true)}, good, "centre 1 a version v2; 0 exchanges came from edges since the start; leads\ncentre 2 b version v2; 0 exchanges came from edges since the start; another one leads"},
+		"two that lead":      {[]cluster.Node{named("centre 1 a", false), named("centre 2 b", false)}, problem, "2 centres lead"},
+		"none that leads":    {[]cluster.Node{named("centre 1 a", true)}, problem, "no centre leads"},
 		"no centre":          {[]cluster.Node{edge(whole)}, problem, "0 centres answered"},
 		"two of a number":    {[]cluster.Node{centre, edge(whole), edge(whole)}, problem, "2 nodes say that they are edge 1"},
 		"another version":    {[]cluster.Node{centre, edge(func(n *cluster.Node) { n.Version = "v1" })}, warning, "v1 edge 1; v2 centre"},

@@ -41,6 +41,14 @@ func NewLender() *Lender {
 	return &Lender{pools: make(map[ship.Share]*pool), servers: make(map[string]time.Time)}
 }
 
+// Reset forgets everything, as a new lender.
+func (l *Lender) Reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.pools)
+	clear(l.servers)
+}
+
 // Spent counts what was used with a key, whose id before rotations is origin, in the hour starting at hour, before the
 // lender started.
 func (l *Lender) Spent(now time.Time, account, key, origin string, hour time.Time, cost store.USD, tokens int64) {

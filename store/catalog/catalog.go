@@ -27,9 +27,10 @@ type Options struct {
 	Packs     *pack.Packs   // where bodies are stored; nil: in the database
 	Abandoned time.Duration // age at which an unfinished pack is deleted, since its centre must have ended; the same on all nodes; 0: two minutes
 
-	// Cache is the store of a centre, which also erases by age and completes erasures. With nil this is a worker, and
-	// a centre does that. Any number of workers may share the remaining work.
+	// Cache is the store of a centre. With nil this is a worker. Any number of centres and workers may share the work;
+	// the centre that leads erases by age and completes erasures.
 	Cache     Cache
+	Seat      Seat                                        // of a centre among others
 	MaxAge    time.Duration                               // for which the cache authenticates callers without the database; 0: forever
 	Retention func(account string) store.Retention        // MaxBytes is not enforced here; unused by a worker
 	Redactor  func(account string) *redact.Redactor       // masks what is digested again
@@ -56,6 +57,7 @@ type Catalog struct {
 	erasing chan struct{} // the same for erasures
 	tidying chan struct{} // the same for deletions in the bucket
 	roster  *Roster       // nil: this is a worker
+	lead    *Lead         // likewise
 	likes   likes
 	life    context.Context // ends with Close
 	stop    context.CancelFunc
@@ -102,16 +104,22 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 		err = c.accounts.read(ctx, c)
 	default:
 		c.roster = &Roster{catalog: c, cache: c.Cache, changed: make(chan struct{}, 1)}
-		err = c.roster.begin(ctx)
+		if c.lead, err = c.openLead(ctx, config); err == nil {
+			err = c.roster.begin(ctx)
+		}
 	}
 	if err != nil {
 		stop()
+		if c.lead != nil {
+			c.lead.resign(ctx)
+		}
 		pool.Close()
 		return nil, fmt.Errorf("open the database in centre.postgres: %w", advised(err))
 	}
 	c.running.Go(func() { c.followAccounts(life) })
 	if !c.worker() {
-		c.running.Go(func() { c.retain(life) })
+		c.running.Go(func() { c.lead.campaign(life) })
+		c.running.Go(func() { c.lead.While(life, c.retain) })
 		c.running.Go(func() { c.nameSessions(life) })
 	}
 	c.running.Go(func() {
@@ -141,6 +149,7 @@ func (c *Catalog) Close() {
 	c.running.Wait()
 	if !c.worker() {
 		c.Cache.Connect(nil)
+		c.lead.resign(context.Background())
 	}
 	c.Events.hub.Close()
 	c.pool.Close()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
@@ -29,18 +30,23 @@ func (c *Catalog) Erase(ctx context.Context, account string, sel store.Selection
 	if dryRun {
 		return c.eraseDryRun(ctx, account, number, sel)
 	}
-	e, err := c.newErasure(ctx, number, sel, store.ErasedByRequest)
+	e, err := c.newErasure(ctx, c.pool, number, sel, store.ErasedByRequest)
 	return e, unreadable(err)
 }
 
-func (c *Catalog) newErasure(ctx context.Context, number int64, sel store.Selection, reason string) (*store.Erasure, error) {
+// execer is a pool or a transaction.
+type execer interface {
+	Exec(ctx context.Context, statement string, arguments ...any) (pgconn.CommandTag, error)
+}
+
+func (c *Catalog) newErasure(ctx context.Context, on execer, number int64, sel store.Selection, reason string) (*store.Erasure, error) {
 	now := time.Now().UTC()
 	e := &store.Erasure{ID: store.NewErasureID(now), State: store.ErasureQueued, Selection: sel, Reason: reason, Created: now}
 	receipt, err := json.Marshal(e)
 	if err != nil {
 		return nil, err
 	}
-	if _, err = c.pool.Exec(ctx, "insert into erasures values ($1, $2, false, $3)", number, e.ID, string(receipt)); err != nil {
+	if _, err = on.Exec(ctx, "insert into erasures values ($1, $2, false, $3)", number, e.ID, string(receipt)); err != nil {
 		return nil, err
 	}
 	wake(c.erasing)
@@ -125,7 +131,7 @@ func (c *Catalog) eraseSome(ctx context.Context) (more bool, err error) {
 		}
 		after = next
 	}
-	if c.worker() { // the centre that keeps the accounts erases its own exchanges as well before it completes the receipt
+	if c.worker() || !c.lead.Leads() { // the centre that leads completes the receipt
 		return false, nil
 	}
 	if c.Forget != nil && e.Reason == store.ErasedByRequest {
@@ -141,7 +147,12 @@ func (c *Catalog) eraseSome(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
-	return true, c.update(ctx, func(tx pgx.Tx) error { return c.finishErasure(ctx, tx, account, e.ID) })
+	return true, c.update(ctx, func(tx pgx.Tx) error {
+		if err := c.lead.fence(ctx, tx); err != nil {
+			return err
+		}
+		return c.finishErasure(ctx, tx, account, e.ID)
+	})
 }
 
 // lockErasure reads and locks the receipt of an unfinished erasure; nil if it is done, or was deleted with its account.
@@ -396,6 +407,11 @@ func (c *Catalog) expire(ctx context.Context, account string) error {
 	if err != nil || !found {
 		return err
 	}
-	_, err = c.newErasure(ctx, number, store.Selection{Until: until, ByAge: true}, store.ErasedByRetention)
-	return err
+	return c.update(ctx, func(tx pgx.Tx) error {
+		if err := c.lead.fence(ctx, tx); err != nil {
+			return err
+		}
+		_, err := c.newErasure(ctx, tx, number, store.Selection{Until: until, ByAge: true}, store.ErasedByRetention)
+		return err
+	})
 }

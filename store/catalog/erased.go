@@ -180,14 +180,16 @@ func (e Erased) Edges() (edges []store.EdgeErased, err error) {
 	if err != nil {
 		return nil, unreadable(err)
 	}
+	edges, err = pgx.CollectRows(rows, scanEdge)
+	return edges, unreadable(err)
+}
+
+func scanEdge(row pgx.CollectableRow) (store.EdgeErased, error) {
 	var node int32
 	var seen time.Time
 	var clean, gone *time.Time
-	_, err = pgx.ForEachRow(rows, []any{&node, &seen, &clean, &gone}, func() error {
-		edges = append(edges, store.EdgeErased{Node: uint16(node), Seen: seen.UTC(), Clean: known(clean), Gone: known(gone)})
-		return nil
-	})
-	return edges, unreadable(err)
+	err := row.Scan(&node, &seen, &clean, &gone)
+	return store.EdgeErased{Node: uint16(node), Seen: seen.UTC(), Clean: known(clean), Gone: known(gone)}, err
 }
 
 // NoteEdge merges the state of an edge into its row, which other centres may have updated.

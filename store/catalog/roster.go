@@ -87,6 +87,9 @@ func (r *Roster) begin(ctx context.Context) error {
 
 // nextRevision returns the number of a change. Changes wait here for each other until they are committed.
 func nextRevision(ctx context.Context, tx pgx.Tx) (revision int64, err error) {
+	if err := letGo(ctx, tx); err != nil {
+		return 0, err
+	}
 	err = tx.QueryRow(ctx, "update meta set value = (value::bigint + 1)::text where name = $1 returning value::bigint", revisionName).Scan(&revision)
 	return revision, err
 }

@@ -261,6 +261,11 @@ create index on audit (account, id);
 insert into meta select 'numbered', coalesce(max(number), 0)::text from accounts;
 insert into meta values ('roster', '0');
 `,
+	// 10: which centre leads, and until when; and the centres, each with what is known of its own store.
+	`
+create table leader (one bool primary key default true check (one), term bigint not null, process text not null, name text not null, until timestamptz not null);
+create table centres (node int primary key, store text not null, name text not null, seen timestamptz not null, clean timestamptz, gone timestamptz);
+`,
 }
 
 // partitioned are the tables with partitions.

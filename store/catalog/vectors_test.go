@@ -360,6 +360,7 @@ func unknownAccount(t *testing.T, s *summarized) {
 	s.say("a", "where did I leave the car")
 	askIn(t, s.edge, "other", "a", "is this bread still good")
 	s.say("a", "when is the tax due")
+	check(t, s.centre.Wait(t.Context(), "other"))
 	eventually(t, "workers can read both accounts", func() bool { return s.count("accounts") == 2 })
 	s.centre.Close()
 	_, err = s.db.Exec(t.Context(), "delete from mneme.accounts where name = 'acme'")

@@ -66,6 +66,7 @@ var takesBack = []string{
 	"drop table mneme.vectors, mneme.unembedded; drop sequence mneme.embeddings; drop function mneme.embed_again cascade",
 	"drop table mneme.deleted",
 	"drop table mneme.roster, mneme.audit; delete from mneme.meta where name in ('roster', 'numbered')",
+	"drop table mneme.leader, mneme.centres",
 }
 
 // makeOlder makes the tables those of an earlier version.

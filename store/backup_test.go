@@ -17,6 +17,9 @@ import (
 // snapshot returns every key and value.
 func snapshot(t *testing.T, s *Store) map[string]string {
 	t.Helper()
+	if err := s.update(context.Background(), s.storeAllSessions); err != nil {
+		t.Fatal(err)
+	}
 	all := make(map[string]string)
 	if err := kv.EachRecord(s.db, nil, func(key, value []byte) error { all[string(key)] = string(value); return nil }); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,8 @@ type batch struct {
 	size  int64 // bytes in tx, by the database's upper estimate
 	err   error
 
+	version uint64 // of the last commit
+
 	entries []badger.Entry // for the next writes: the database wants a pointer to each
 }
 
@@ -94,7 +96,7 @@ func (b *batch) flush() {
 	if b.err == nil {
 		b.err = b.db.NoteCommit(version)
 	}
-	b.tx, b.count, b.size = nil, 0, 0
+	b.tx, b.count, b.size, b.version = nil, 0, 0, version
 }
 
 func (b *batch) commit() error {

@@ -37,7 +37,7 @@ type CheckReport struct {
 // Check verifies the invariants of FORMAT.md, account by account, on a snapshot: the store may be in use. It calls tell
 // with each finding at once. With repair it corrects what can be derived from the exchanges: counts of sessions, and
 // dangling entries. It never deletes an exchange. A session that has changed since the snapshot keeps its counts, and
-// the next check finds them again.
+// the next check finds them again. Records of sessions that are only in memory are stored first.
 func (s Upkeep) Check(ctx context.Context, repair bool, tell func(Finding)) (CheckReport, error) {
 	var report CheckReport
 	if err := s.db.Check(ctx, func(d Damage) {
@@ -84,6 +84,7 @@ type checker struct {
 	exchanges map[kv.ExchangeID]checkedExchange
 	sessions  map[kv.SessionID]*sessionCounts
 	live      map[kv.SessionID]struct{} // readable and not merged into others
+	behind    map[sessionRef]bool       // their records may be behind their exchanges, see sessionsBehind
 	fixes     []fix
 
 	rollups rollupCheck
@@ -113,11 +114,17 @@ type sessionCounts struct {
 }
 
 func (c *checker) run(ctx context.Context) error {
+	_ = c.store.makeRoom(ctx, c.store.storeAllSessions) // on a full volume they stay behind
 	c.tx = c.store.db.NewTransaction(false)
 	defer c.tx.Discard()
 	if err := c.rollups.open(c.tx); err != nil {
 		return err
 	}
+	counted, _, err := countedUpTo(c.tx)
+	if err != nil {
+		return err
+	}
+	c.behind = sessionsBehind(c.tx, counted)
 	c.blobs = blob.NewChecker(c.tx, c.account, func(subject, problem string) { c.find(subject, problem) })
 	c.exchanges, c.sessions = make(map[kv.ExchangeID]checkedExchange), make(map[kv.SessionID]*sessionCounts)
 	c.live = make(map[kv.SessionID]struct{})
@@ -502,7 +509,8 @@ func (c *checker) session(item *badger.Item) error {
 			return nil
 		}
 		want.Usage.Estimated = r.Usage.Estimated
-		if want.unknown || r.Exchanges == want.Exchanges && r.Completed == want.Completed && r.Auxiliary == want.Auxiliary && r.Usage == want.Usage {
+		_, behind := c.behind[sessionRef{c.account, id}]
+		if want.unknown || behind || r.Exchanges == want.Exchanges && r.Completed == want.Completed && r.Auxiliary == want.Auxiliary && r.Usage == want.Usage {
 			return nil
 		}
 		problem := fmt.Sprintf("it counts %d exchanges, %d of them complete, %d auxiliary; there are %d, %d and %d, or its token counts differ",

@@ -72,7 +72,7 @@ func (c *feedCheck) record(item *badger.Item) error {
 func (c *feedCheck) cursor(item *badger.Item) error {
 	key := item.KeyCopy(nil)
 	name := string(bytes.TrimPrefix(key, cursorPrefix))
-	if len(name) != 1 || !slices.Contains(stages[:], Stage(name[0])) {
+	if len(name) != 1 || Stage(name[0]) != countedCursor && !slices.Contains(stages[:], Stage(name[0])) {
 		c.find(logSubject, fmt.Sprintf("there is a cursor of %q, which is no stage", name), drop(key))
 		return nil
 	}

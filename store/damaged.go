@@ -51,8 +51,7 @@ func (s *core) listedEntry(tx *badger.Txn, account kv.AccountNumber, id kv.Excha
 
 // listedSession returns a session as lists show it.
 func (s *core) listedSession(account kv.AccountNumber, id kv.SessionID, item *badger.Item) Session {
-	var r sessionRecord
-	if err := item.Value(func(value []byte) error { return decodeRecord(value, &r) }); err == nil {
+	if r, err := s.newestSession(sessionRef{account, id}, item); err == nil {
 		return r.Session
 	}
 	var began time.Time

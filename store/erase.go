@@ -218,7 +218,7 @@ func (s *core) eraseDryRun(ctx context.Context, account kv.AccountNumber, sel Se
 	e := &Erasure{State: ErasureDone, Selection: sel, Reason: byRequest, DryRun: true, Created: time.Now().UTC()}
 	seen, perSession := make(map[kv.ExchangeID]struct{}), make(map[string]int64)
 	err := s.view(func(tx *badger.Txn) error {
-		err := sel.each(ctx, tx, account, func(x selected) error {
+		return sel.each(ctx, tx, account, func(x selected) error {
 			if _, twice := seen[x.id]; twice {
 				return nil
 			}
@@ -235,18 +235,19 @@ func (s *core) eraseDryRun(ctx context.Context, account kv.AccountNumber, sel Se
 			}
 			return nil
 		})
-		if err != nil {
-			return err
-		}
-		for text, n := range perSession {
-			if id, ok := kv.ParseSessionID(text); ok {
-				if r, err := getSession(tx, account, id); err == nil && r.Exchanges <= n {
-					e.Sessions++
+	})
+	if err == nil {
+		err = s.view(func(tx *badger.Txn) error {
+			for text, n := range perSession {
+				if id, ok := kv.ParseSessionID(text); ok {
+					if r, err := s.getSession(tx, sessionRef{account, id}); err == nil && r.Exchanges <= n {
+						e.Sessions++
+					}
 				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
+	}
 	if err != nil {
 		return nil, kv.AsStorageError(err, "the exchanges could not be counted; run mneme check")
 	}

@@ -47,10 +47,12 @@ type Erased struct{ *core }
 // Erased returns the part that propagates erasures through a cluster.
 func (s *Store) Erased() Erased { return Erased{s.core} }
 
-// erasedLog is the centre's log.
+// erasedLog is the centre's log, and what is known of what was to be erased.
 type erasedLog struct {
 	last   atomic.Uint64 // highest number assigned
 	latest atomic.Int64  // when the last erasure by request was done, in milliseconds since 1970; 0: never
+
+	asked lastAsked
 }
 
 func (l *erasedLog) open(s *core) error {
@@ -101,21 +103,21 @@ type lastAsked map[kv.AccountNumber]time.Time
 
 // ask notes an erasure that is about to be recorded.
 func (g *gathering) ask(account kv.AccountNumber, e *Erasure) {
-	if e.Reason == byRequest && g.store.arriving.Load() && e.Created.After(g.store.asked[account]) {
+	if e.Reason == byRequest && g.store.arriving.Load() && e.Created.After(g.store.erased.asked[account]) {
 		g.store.noteAsked(account, e.Created)
 	}
 }
 
 func (s *core) noteAsked(account kv.AccountNumber, last time.Time) {
-	if s.asked == nil {
-		s.asked = make(lastAsked)
+	if s.erased.asked == nil {
+		s.erased.asked = make(lastAsked)
 	}
-	s.asked[account] = last
+	s.erased.asked[account] = last
 }
 
 // askedFor returns the last erasure that selects an exchange which arrives after it; nil if there is none.
 func (g *gathering) askedFor(x *arrival) (asked *kv.TimeID) {
-	last, known := g.store.asked[x.account]
+	last, known := g.store.erased.asked[x.account]
 	if known && !x.info.KeptSince().Before(last) {
 		return nil
 	}

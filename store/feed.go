@@ -146,10 +146,12 @@ func (f Feed) open() error {
 			}
 			f.feed.last = max(f.feed.last, st.cursor, lastNumber(tx, byte(of)))
 		}
+		counted, _, err := countedUpTo(tx)
+		f.feed.last = max(f.feed.last, counted)
 		f.feed.coming.Store(f.feed.last)
 		f.feed.committed.Store(f.feed.last)
 		f.feed.recent.from = f.feed.last
-		return nil
+		return err
 	})
 }
 

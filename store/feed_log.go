@@ -162,6 +162,9 @@ func (f Feed) trim(g *gathering, w *write, s Stage, cursor uint64) (upTo uint64)
 	if upTo <= from {
 		return 0
 	}
+	if s := g.store.ahead.oldest(); s != nil && s.since < upTo {
+		g.storeSessions(w, 0, upTo)
+	}
 	it := g.read().NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceChange, logRecords}})
 	defer it.Close()
 	n := 0

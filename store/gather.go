@@ -18,6 +18,7 @@ type gathering struct {
 	erased  bool          // the group erases an exchange
 
 	uncertain bool // recent holds records that were not written
+	starting  bool // the writer does not run yet
 }
 
 func newGathering(s *core) *gathering {
@@ -34,6 +35,7 @@ func (g *gathering) reset() {
 	g.blobs.Reset()
 	if g.recent.age(); g.uncertain {
 		g.recent, g.uncertain = recentRecords{}, false
+		g.store.ahead.recount(g.store)
 	}
 	clear(g.changes)
 	g.changes = g.changes[:0]

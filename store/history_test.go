@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -71,9 +72,15 @@ func TestRandomHistoriesAgreeWithAPlainModel(t *testing.T) {
 			"merge":          func(rt *rapid.T) { m.merge(m.pick(rt), m.pick(rt)) },
 			"restart": func(rt *rapid.T) {
 				if rapid.IntRange(0, 11).Draw(rt, "really") == 0 {
-					m.restart()
+					m.restart(func() {})
 				}
 			},
+			"kill": func(rt *rapid.T) {
+				if rapid.IntRange(0, 11).Draw(rt, "really") == 0 {
+					m.restart(m.kill)
+				}
+			},
+			"fail": func(*rapid.T) { m.fail() },
 			"": func(*rapid.T) {
 				if m.steps++; m.steps%4 == 0 {
 					m.compare()
@@ -231,10 +238,46 @@ func (m *model) merge(from, into string) {
 	}
 }
 
-func (m *model) restart() {
+// kill forgets what is only in memory, so that the store is left as by a killed process.
+func (m *model) kill() {
+	m.check(m.store().update(context.Background(), func(g *gathering, _ *write) error {
+		g.store.ahead = sessionsAhead{cursor: math.MaxUint64, next: math.MaxUint64} // nothing is stored on closing
+		return nil
+	}))
+}
+
+// fail makes a commit fail that counts an exchange.
+func (m *model) fail() {
+	s := m.store()
+	number, err := s.accounts.Number(m.account)
+	m.check(err)
+	m.check(s.update(context.Background(), func(*gathering, *write) error { return nil })) // nothing else fails
+	err = s.update(context.Background(), func(g *gathering, w *write) error {
+		for _, text := range m.sessions {
+			id, _ := kv.ParseSessionID(text)
+			if r := g.sessionAt(sessionRef{number, id}); r != nil {
+				r.Exchanges++
+				g.countSession(w, sessionRef{number, id}, r)
+			}
+		}
+		g.put(w, []byte("!badger!"), []byte("a key that the database keeps to itself"))
+		return nil
+	})
+	if err == nil {
+		m.t.Fatal("a key of the database was written")
+	}
+}
+
+// restart opens the store again. Few records of sessions are ahead in it.
+func (m *model) restart(before func()) {
+	before()
 	m.check(m.store().Close())
 	s, err := Open(Options{Dir: m.dir, Digest: digestTest})
 	m.check(err)
+	m.check(s.update(context.Background(), func(g *gathering, _ *write) error {
+		g.store.ahead.most = 1
+		return nil
+	}))
 	*m.s = s
 	for id := range m.open {
 		m.exchanges[id].outcome = OutcomeInterrupted
@@ -254,11 +297,14 @@ func (m *model) compare() {
 	if want := sortedKeys(m.exchanges); !slices.Equal(ids, want) {
 		m.t.Fatalf("the store lists %v, want %v", ids, want)
 	}
-	perSession := make(map[string]int64)
+	perSession, complete := make(map[string]int64), make(map[string]int64)
 	for id, want := range m.exchanges {
 		x, err := s.Archive().Exchange(m.account, id)
 		m.check(err)
 		perSession[x.Session]++
+		if x.Outcome == OutcomeComplete {
+			complete[x.Session]++
+		}
 		if x.Outcome != want.outcome || x.Session != m.sessions[want.group] || !bytes.Equal(x.RawRequest, want.request) {
 			m.t.Fatalf("%s is %s in %s, want %s in %s; or its request differs", id, x.Outcome, x.Session, want.outcome, m.sessions[want.group])
 		}
@@ -273,8 +319,8 @@ func (m *model) compare() {
 		m.t.Fatalf("%d sessions, want %d", len(sessions.Data), len(perSession))
 	}
 	for _, session := range sessions.Data {
-		if session.Exchanges != perSession[session.ID] {
-			m.t.Fatalf("%s counts %d exchanges, has %d", session.ID, session.Exchanges, perSession[session.ID])
+		if session.Exchanges != perSession[session.ID] || session.Completed != complete[session.ID] {
+			m.t.Fatalf("%s counts %d exchanges, %d complete; has %d, %d", session.ID, session.Exchanges, session.Completed, perSession[session.ID], complete[session.ID])
 		}
 	}
 }

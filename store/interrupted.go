@@ -17,6 +17,7 @@ func (s *core) markInterrupted() error {
 		return err
 	}
 	g := newGathering(s)
+	g.starting = true
 	defer g.reset()
 	b := batch{db: s.db}
 	defer b.discard()

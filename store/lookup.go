@@ -16,6 +16,11 @@ type record struct{ key, value []byte }
 // get looks up a key among the recent records and then in the store; nil if it is in neither. The value must not be
 // changed.
 func (g *gathering) get(key []byte) []byte {
+	if key[0] == kv.SpaceSession {
+		if r := g.store.ahead.atKey(key); r != nil {
+			return encodeFields(r)
+		}
+	}
 	if value, ok := g.recent.get(key); ok {
 		return value
 	}
@@ -49,6 +54,9 @@ func (g *gathering) has(key []byte) bool {
 // put adds a record to an operation and makes it visible to later operations.
 func (g *gathering) put(w *write, key, value []byte) {
 	g.recent.put(key, value)
+	if key[0] == kv.SpaceSession {
+		g.store.ahead.leave(key)
+	}
 	if w.records == nil {
 		w.records = make([]record, 0, 8) // an exchange that begins or ends puts about seven
 	}

@@ -185,6 +185,17 @@ func (r *sessionRecord) known(kind byte) string {
 	return value
 }
 
+// sessionLinks is what a session's record says of the evidence that leads to it.
+type sessionLinks struct {
+	chatKey, external, native, conversation string
+	replied                                 bool
+	links                                   int
+}
+
+func (r *sessionRecord) linked() sessionLinks {
+	return sessionLinks{r.ChatKey, r.ExternalSession, r.NativeSession, r.Conversation, r.Replied, len(r.Links)}
+}
+
 // accepts reports whether no stronger clue contradicts the session.
 func (r *sessionRecord) accepts(stronger []clue) bool {
 	for _, c := range stronger {
@@ -217,6 +228,9 @@ func (g *gathering) linkAt(key []byte) (id kv.SessionID, ok bool) {
 
 // sessionAt returns the record of the exact session; nil if none is readable. Whoever changes it puts it.
 func (g *gathering) sessionAt(ref sessionRef) *sessionRecord {
+	if r := g.store.ahead.at(ref); r != nil {
+		return r
+	}
 	if r, ok := g.recent.sessions[ref]; ok {
 		return r
 	}
@@ -270,7 +284,8 @@ func (g *gathering) openSession(w *write) {
 	if r == nil {
 		r, ref = g.sharedSession(account, e)
 	}
-	if r == nil {
+	fresh := r == nil
+	if fresh {
 		if ref.id == (kv.SessionID{}) {
 			ref = sessionRef{account, kv.SessionID(g.store.ids.Next(e.of.started))}
 		}
@@ -288,6 +303,7 @@ func (g *gathering) openSession(w *write) {
 		g.order(w, ref, r)
 	}
 	c.session = ref.id
+	before := r.linked()
 	if !e.refused {
 		g.linkSession(w, ref, r)
 	}
@@ -297,7 +313,11 @@ func (g *gathering) openSession(w *write) {
 	}
 	r.addModel(e.of.model)
 	r.comesFrom(e.of.client, e.of.project)
-	g.putSession(w, ref, r)
+	if fresh || r.linked() != before {
+		g.putSession(w, ref, r)
+	} else {
+		g.countSession(w, ref, r)
+	}
 	g.put(w, kv.MemberKey(account, ref.id, c.id), []byte{})
 	g.put(w, kv.ExchangeKey(kv.SpaceBelongs, account, c.id), ref.id[:])
 }
@@ -429,13 +449,18 @@ func (g *gathering) closeSession(w *write, account kv.AccountNumber, id kv.Excha
 	}
 	r.count(info, 1)
 	r.sketch(info, 1)
-	g.putSession(w, ref, r)
 	g.linkResponse(w, ref, info)
 	if g.store.opts.Digest == nil || info.Auxiliary != "" {
+		g.putSession(w, ref, r)
 		return
 	}
+	logged := g.store.feed.last
+	g.countSession(w, ref, r)
 	if w.digest == nil || !(Feed{g.store}).digested(ref) || w.digest(g, w) != nil {
 		w.undigested = g.ended(ref, id)
+	}
+	if g.store.feed.last == logged { // after a crash the log does not lead to the session
+		g.putSession(w, ref, r)
 	}
 }
 

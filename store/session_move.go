@@ -159,7 +159,7 @@ func (s Archive) SplitSession(ctx context.Context, account, session, exchange st
 func (r *sessionRecord) splitOff(id kv.SessionID) *sessionRecord {
 	return &sessionRecord{Session: Session{
 		ID: id.String(), Account: r.Account, Created: time.Now().UTC(), Updated: r.Updated,
-		Parent: r.Parent, Agent: r.Agent, Models: r.Models, Client: r.Client, Project: r.Project,
+		Parent: r.Parent, Agent: r.Agent, Models: slices.Clone(r.Models), Client: r.Client, Project: r.Project,
 	}}
 }
 

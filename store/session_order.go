@@ -82,7 +82,7 @@ func (s *core) place(tx *badger.Txn, account kv.AccountNumber, text string) (str
 	if !ok || !id.IsNamed() {
 		return text, nil
 	}
-	r, err := getSession(tx, account, id)
+	r, err := s.getSession(tx, sessionRef{account, id})
 	if err != nil {
 		return "", err
 	}

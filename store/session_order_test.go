@@ -171,7 +171,7 @@ func TestACheckRestoresASessionToItsList(t *testing.T) {
 		t.Errorf("after the repair the list is %v", got)
 	}
 	err = c.s.view(func(tx *badger.Txn) error {
-		_, err := getSession(tx, 1, key)
+		_, err := storedSession(tx, sessionRef{1, key})
 		return err
 	})
 	if err != nil {

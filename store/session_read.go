@@ -155,7 +155,7 @@ func (s Archive) Session(account, id string) (*Session, error) {
 	}
 	var r *sessionRecord
 	err = s.view(func(tx *badger.Txn) (err error) {
-		r, err = getSession(tx, number, key)
+		r, err = s.getSession(tx, sessionRef{number, key})
 		return err
 	})
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -191,10 +191,20 @@ func (s *core) sessionOf(account, id string) (kv.AccountNumber, kv.SessionID, er
 	return number, key, nil
 }
 
-func getSession(tx *badger.Txn, account kv.AccountNumber, id kv.SessionID) (*sessionRecord, error) {
-	item, err := tx.Get(kv.SessionKey(account, id))
+// getSession returns the newest record of a session that exists in a view. A view that may be open for longer than a
+// second needs another one for that: see mostShown.
+func (s *core) getSession(tx *badger.Txn, ref sessionRef) (*sessionRecord, error) {
+	item, err := tx.Get(kv.SessionKey(ref.account, ref.id))
 	if err != nil {
 		return nil, err
+	}
+	return s.newestSession(ref, item)
+}
+
+// newestSession returns the newest record of a session; item is its stored record.
+func (s *core) newestSession(ref sessionRef, item *badger.Item) (*sessionRecord, error) {
+	if r := s.ahead.show(ref, item.Version()); r != nil {
+		return r, nil
 	}
 	r := new(sessionRecord)
 	return r, item.Value(func(value []byte) error { return decodeRecord(value, r) })
@@ -302,7 +312,7 @@ func (s Archive) AnsweredAs(account, response string) (exchange string, err erro
 		}
 		session := kv.SessionID(value)
 		for range MaxMerges {
-			r, err := getSession(tx, number, session)
+			r, err := s.getSession(tx, sessionRef{number, session})
 			if err != nil {
 				return err
 			}
@@ -343,7 +353,7 @@ func (f Feed) SessionAt(account AccountNumber, id string) (*Session, error) {
 	}
 	var r *sessionRecord
 	err := f.view(func(tx *badger.Txn) (err error) {
-		r, err = getSession(tx, account, key)
+		r, err = f.getSession(tx, sessionRef{account, key})
 		return err
 	})
 	switch {

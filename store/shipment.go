@@ -97,14 +97,14 @@ func (p *Shipping) entry(tx *badger.Txn, at place) (*ship.Entry, error) {
 		}
 		e.Parts = append(e.Parts, part)
 	}
-	if e.Session, err = sessionOfEntry(tx, at); err != nil {
+	if e.Session, err = p.store.sessionOfEntry(tx, at); err != nil {
 		return e, err
 	}
 	return e, p.addObjects(tx, at.account, e)
 }
 
 // sessionOfEntry returns the record of an exchange's session, or of the one it was merged into; nil: it has none.
-func sessionOfEntry(tx *badger.Txn, at place) (record []byte, err error) {
+func (s *core) sessionOfEntry(tx *badger.Txn, at place) (record []byte, err error) {
 	id, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceBelongs, at.account, at.id))
 	for range MaxMerges {
 		if errors.Is(err, badger.ErrKeyNotFound) || err == nil && len(id) != len(kv.SessionID{}) {
@@ -113,16 +113,13 @@ func sessionOfEntry(tx *badger.Txn, at place) (record []byte, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if record, err = kv.Get(tx, kv.SessionKey(at.account, kv.SessionID(id))); err != nil {
+		var r *sessionRecord
+		if r, err = s.getSession(tx, sessionRef{at.account, kv.SessionID(id)}); err != nil {
 			continue // needed to follow it
-		}
-		var r sessionRecord
-		if err := decodeRecord(record, &r); err != nil {
-			return nil, err
 		}
 		next, merged := kv.ParseSessionID(r.Merged)
 		if !merged {
-			return record, nil
+			return encodeFields(r), nil
 		}
 		id = next[:]
 	}

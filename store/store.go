@@ -26,7 +26,7 @@ var ErrInUse = files.ErrInUse
 
 // formatVersion is the version of the layout that FORMAT.md describes. Older stores are readable; whatever is rewritten
 // gets this version's form.
-const formatVersion = 7
+const formatVersion = 8
 
 const (
 	defaultQueueBytes  = 64 << 20
@@ -54,8 +54,8 @@ type core struct {
 	shipping    Shipping
 	arriving    atomic.Bool // exchanges from other stores arrive or have arrived
 	erased      erasedLog
-	asked       lastAsked
 	recollected recollected
+	ahead       sessionsAhead
 
 	identities
 	usages usageTable
@@ -106,6 +106,7 @@ func prepare(opts Options) (*core, error) {
 	return &core{
 		digester: digester{signal: make(chan struct{}, 1)},
 		ids:      kv.IDSource{Node: opts.Node},
+		ahead:    newSessionsAhead(),
 		opts:     opts, log: opts.Log, db: db,
 		queue: newQueue(opts.QueueBytes),
 	}, nil
@@ -150,8 +151,14 @@ func (s *core) open() (err error) {
 	if err := s.openArrivals(); err != nil {
 		return fmt.Errorf("look for what has arrived: %w", err)
 	}
+	if err := s.recountSessions(); err != nil {
+		return fmt.Errorf("count the exchanges of sessions: %w", err)
+	}
 	if err := s.markInterrupted(); err != nil {
 		return fmt.Errorf("mark interrupted exchanges: %w", err)
+	}
+	if err := s.noteCounted(); err != nil {
+		return fmt.Errorf("note that the exchanges of sessions are counted: %w", err)
 	}
 	return nil
 }

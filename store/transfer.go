@@ -68,7 +68,7 @@ func (s *core) export(ctx context.Context, account string, sel Selection, give f
 			case of.info.Outcome == OutcomeOpen:
 				return nil
 			}
-			if err := sel.exportSession(ctx, tx, number, of.info, given, give); err != nil {
+			if err := s.exportSession(ctx, tx, number, &sel, of.info, given, give); err != nil {
 				return err
 			}
 			x, err := getExchange(ctx, tx, number, of.id, of.info, math.MaxInt64)
@@ -85,7 +85,7 @@ func (s *core) export(ctx context.Context, account string, sel Selection, give f
 
 func damaged(id string, err error) Exported { return Exported{Damaged: &Damaged{id, err.Error()}} }
 
-func (sel *Selection) exportSession(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, info *ExchangeInfo,
+func (s *core) exportSession(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, sel *Selection, info *ExchangeInfo,
 	given map[kv.SessionID]struct{}, give func(Exported) error,
 ) error {
 	id, ok := kv.ParseSessionID(info.Session)
@@ -93,11 +93,18 @@ func (sel *Selection) exportSession(ctx context.Context, tx *badger.Txn, account
 		return nil
 	}
 	given[id] = struct{}{}
-	r, err := getSession(tx, account, id)
+	ref := sessionRef{account, id}
+	var r *sessionRecord
+	err := s.view(func(now *badger.Txn) (err error) { // tx may be minutes old
+		r, err = s.getSession(now, ref)
+		return err
+	})
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		r, err = s.getSession(tx, ref)
+	}
 	if err != nil {
 		return give(damaged(id.String(), err))
 	}
-	ref := sessionRef{account, id}
 	written, err := getSummary(tx, ref)
 	if err != nil {
 		return give(damaged(id.String(), err))

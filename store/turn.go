@@ -183,9 +183,10 @@ func (s *core) digestOf(p place, read reading, whole func() reading) change {
 		if later, ok := kv.ParseExchangeID(turn.Continued); ok {
 			g.changed(ref, later)
 		}
-		if read.Reply != "" && r.Derived {
-			g.linkReply(w, ref, r, read.Reply)
-			g.putSession(w, ref, r)
+		if before := r.linked(); read.Reply != "" && r.Derived {
+			if g.linkReply(w, ref, r, read.Reply); r.linked() != before {
+				g.putSession(w, ref, r)
+			}
 		}
 		changed.Turn, changed.Fresh, changed.size = &TimelineEntry{Exchange: *read.info, Turn: &turn.Turn}, read.fresh, read.size
 		changed.Turn.Exchange.Session = changed.Session

@@ -76,6 +76,8 @@ func (s *core) runWriter() {
 		g.reset()
 		clear(group)
 	}
+	s.commit(g, []*write{{change: s.storeAllSessions, frees: true}}) // if it fails, they are counted again at the next start
+	g.reset()
 }
 
 // commit writes a group and acknowledges it.
@@ -173,6 +175,9 @@ func (s *core) write(g *gathering, group []*write) error {
 		return err
 	}
 	g.blobs.Committed()
+	if !g.uncertain {
+		s.ahead.committed(b.version)
+	}
 	for _, w := range group {
 		if w.undigested != nil && w.err == nil {
 			w.undigested.captured, w.captured = w.captured, nil

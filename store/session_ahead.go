@@ -1,0 +1,232 @@
+package store
+
+import (
+	"sync"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+)
+
+// An exchange changes the record of its session when it begins and when it ends. What it changes there can be counted
+// again from the exchanges, so the record is not stored with each change: it stays in memory, ahead of the one in the
+// store, until it has to be stored for another reason, or one of the bounds below is exceeded. After a crash the records
+// that were ahead are made again from their exchanges. The log of changes leads to those whose exchanges have ended, and
+// the notes of open exchanges to the others: see session_recount.go.
+
+// Bounds on the records that are ahead: they bound the memory that they take, and the time of a start after a crash.
+const (
+	mostAhead     = 2 << 10 // records
+	mostBehind    = 8 << 10 // changes in the log since the first that a stored record lacks
+	mostRecounted = 500     // exchanges of a session; the record of a larger one is always stored
+	storedAtOnce  = 32      // records stored together, because each time costs a cursor
+)
+
+// mostShown is how many records that were ahead are kept for readers whose view is from before they were stored.
+const mostShown = 1 << 10
+
+// sessionsAhead are the records of sessions that are ahead of the store. All methods except show are the writer's.
+type sessionsAhead struct {
+	most    int // mostAhead, but in tests
+	records map[sessionRef]*aheadSession
+	first   []*aheadSession // of records, by since; also some that are in it no more
+	changed []sessionRef    // in the present group: they are ahead, or no longer
+	cursor  uint64          // the stored records have all changes up to this number of the log
+	next    uint64          // cursor once the group is committed
+
+	mu    sync.RWMutex
+	shown map[sessionRef]*shownSession
+	past  []*shownSession // those of shown that are stored
+}
+
+// aheadSession is a session whose record is ahead.
+type aheadSession struct {
+	ref     sessionRef
+	record  *sessionRecord
+	since   uint64 // last number of the log before the first change that is not stored
+	changed bool   // in the present group
+	stored  bool   // it is ahead no more
+}
+
+// shownSession is the record of a session as of the last commit that changed it.
+type shownSession struct {
+	ref     sessionRef
+	record  sessionRecord
+	version uint64 // of that commit
+	stored  bool   // the store has this record or a newer one
+}
+
+func newSessionsAhead() sessionsAhead {
+	return sessionsAhead{most: mostAhead, records: make(map[sessionRef]*aheadSession), shown: make(map[sessionRef]*shownSession)}
+}
+
+// atKey is at for the key of a record.
+func (a *sessionsAhead) atKey(key []byte) *sessionRecord {
+	account, id, _ := kv.SplitSessionKey(key)
+	return a.at(sessionRef{account, id})
+}
+
+// at returns the record of a session that is ahead; nil: none. Whoever changes it puts it.
+func (a *sessionsAhead) at(ref sessionRef) *sessionRecord {
+	if s := a.records[ref]; s != nil {
+		return s.record
+	}
+	return nil
+}
+
+// put notes that a record is ahead; last is the last number of the log before the change.
+func (a *sessionsAhead) put(ref sessionRef, r *sessionRecord, last uint64) {
+	s := a.records[ref]
+	if s == nil {
+		s = &aheadSession{ref: ref, since: last}
+		a.records[ref] = s
+		a.first = append(a.first, s)
+	}
+	s.record = r
+	if !s.changed {
+		s.changed = true
+		a.changed = append(a.changed, ref)
+	}
+}
+
+// leave notes that a session's record is stored, or deleted, with the present group.
+func (a *sessionsAhead) leave(key []byte) {
+	account, id, _ := kv.SplitSessionKey(key)
+	ref := sessionRef{account, id}
+	s := a.records[ref]
+	if s == nil {
+		return
+	}
+	delete(a.records, ref)
+	s.stored, s.record = true, nil
+	if !s.changed {
+		a.changed = append(a.changed, ref)
+	}
+}
+
+// oldest returns the record that has been ahead for longest; nil: none is.
+func (a *sessionsAhead) oldest() *aheadSession {
+	for len(a.first) > 0 && a.first[0].stored {
+		a.first[0] = nil
+		a.first = a.first[1:]
+	}
+	if len(a.first) == 0 {
+		return nil
+	}
+	return a.first[0]
+}
+
+// committed shows readers what a group has changed.
+func (a *sessionsAhead) committed(version uint64) {
+	a.cursor = a.next
+	if len(a.changed) == 0 {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, ref := range a.changed {
+		s, shown := a.records[ref], a.shown[ref]
+		switch {
+		case s == nil && shown != nil && !shown.stored:
+			shown.stored = true
+			a.past = append(a.past, shown)
+		case s == nil:
+		default:
+			s.changed = false
+			if shown == nil || shown.stored {
+				shown = &shownSession{ref: ref}
+				a.shown[ref] = shown
+			}
+			shown.record, shown.version = *s.record, version
+		}
+	}
+	a.changed = a.changed[:0]
+	for len(a.past) > mostShown {
+		if past := a.past[0]; a.shown[past.ref] == past {
+			delete(a.shown, past.ref)
+		}
+		a.past[0] = nil
+		a.past = a.past[1:]
+	}
+}
+
+// show returns a copy of a record that is newer than the stored one of a version; nil: there is none.
+func (a *sessionsAhead) show(ref sessionRef, version uint64) *sessionRecord {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	shown := a.shown[ref]
+	if shown == nil || shown.version < version {
+		return nil
+	}
+	r := shown.record
+	return &r
+}
+
+// countSession puts a session's record after a change that can be counted again from an exchange that is in the log of
+// changes, or among the open ones.
+func (g *gathering) countSession(w *write, ref sessionRef, r *sessionRecord) {
+	a, last := &g.store.ahead, g.store.feed.last
+	if g.starting || r.Exchanges >= mostRecounted {
+		g.putSession(w, ref, r)
+		return
+	}
+	a.put(ref, r, last)
+	if len(a.records) > a.most || a.oldest().since+mostBehind < last {
+		g.storeSessions(w, storedAtOnce, 0)
+	}
+}
+
+// storeSessions stores the records that have been ahead for longest: up to a number of them, and all that lack changes up
+// to a number of the log.
+func (g *gathering) storeSessions(w *write, many int, upTo uint64) {
+	a := &g.store.ahead
+	for s := a.oldest(); s != nil && (many > 0 || s.since < upTo); s = a.oldest() {
+		g.putSession(w, s.ref, s.record)
+		many--
+	}
+	a.next = g.store.feed.last
+	if s := a.oldest(); s != nil {
+		a.next = s.since
+	}
+	w.records = append(w.records, cursorRecord(countedCursor, a.next))
+}
+
+// storeAllSessions stores every record that is ahead.
+func (s *core) storeAllSessions(g *gathering, w *write) error {
+	if s.ahead.oldest() != nil || s.ahead.cursor < s.feed.last {
+		g.storeSessions(w, 0, 1<<64-1)
+	}
+	return g.err
+}
+
+// recount makes the records that a failed group has changed, and all that are ahead, from the store.
+func (a *sessionsAhead) recount(s *core) {
+	refs := a.changed
+	for ref := range a.records {
+		refs = append(refs, ref)
+	}
+	clear(a.records)
+	a.first, a.changed, a.next = nil, nil, a.cursor
+	tx := s.db.NewTransaction(false)
+	defer tx.Discard()
+	for _, ref := range refs {
+		r, err := storedSession(tx, ref)
+		if err != nil || r.Exchanges >= mostRecounted { // gone, as damaged as it was, or as it should be
+			a.changed = append(a.changed, ref)
+			continue
+		}
+		r.recount(tx, ref)
+		a.put(ref, r, a.cursor)
+	}
+	a.committed(tx.ReadTs())
+}
+
+// storedSession returns the record of a session in the store.
+func storedSession(tx *badger.Txn, ref sessionRef) (*sessionRecord, error) {
+	item, err := tx.Get(kv.SessionKey(ref.account, ref.id))
+	if err != nil {
+		return nil, err
+	}
+	r := new(sessionRecord)
+	return r, item.Value(func(value []byte) error { return decodeRecord(value, r) })
+}

@@ -1,0 +1,163 @@
+package store
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+)
+
+// storedVersion returns the commit that stored the record of a session last.
+func storedVersion(t *testing.T, s *Store, session string) (version uint64) {
+	t.Helper()
+	id, _ := kv.ParseSessionID(session)
+	err := s.view(func(tx *badger.Txn) error {
+		item, err := tx.Get(kv.SessionKey(1, id))
+		if err == nil {
+			version = item.Version()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return version
+}
+
+func sessionNow(t *testing.T, s *Store, id string) *Session {
+	t.Helper()
+	session, err := s.Archive().Session("acme", id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return session
+}
+
+func TestASessionsRecordIsNotStoredWithEachExchange(t *testing.T) {
+	c := newConversation(t)
+	o := func() *Opening { return with(say("one"), func(o *Opening) { o.ChatKey = "k" }) }
+	id := c.session(o(), "first")
+	before := storedVersion(t, c.s, id)
+	for n := int64(2); n < 20; n++ {
+		c.exchange(o(), OutcomeComplete, "again")
+		if now := sessionNow(t, c.s, id); now.Exchanges != n || now.Completed != n {
+			t.Fatalf("after %d exchanges the session counts %d, %d of them complete", n, now.Exchanges, now.Completed)
+		}
+	}
+	if storedVersion(t, c.s, id) != before {
+		t.Error("the record was stored with an exchange that changes only its counts")
+	}
+	o2 := with(o(), func(o *Opening) { o.ExternalSession = "x" })
+	if c.exchange(o2, OutcomeComplete, "with an id"); storedVersion(t, c.s, id) == before {
+		t.Error("the record was not stored with the first exchange that brings another id")
+	}
+	mustBeSound(t, c.s)
+}
+
+// longSession captures exchanges of all kinds into one session, and leaves one open.
+func longSession(t *testing.T, c *conversation, many int) (session string) {
+	t.Helper()
+	for n := range many {
+		o := with(say("one"), func(o *Opening) {
+			o.ChatKey, o.ModelAsked, o.Project = "k", fmt.Sprintf("model-%d", n%5), fmt.Sprintf("/project/%d", n)
+			if n%7 == 2 {
+				o.Auxiliary = AuxiliaryTitle
+			}
+		})
+		x, err := c.s.Begin(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := x.Recorded(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if session = x.SessionID(); n == many-1 {
+			break
+		}
+		closing := &Closing{Outcome: OutcomeComplete, Usage: codec.Usage{InputUncached: int64(100 + n), Output: 7}}
+		if n%3 == 1 {
+			closing.Outcome, closing.Cost = OutcomeUpstreamError, &Cost{USD: 5, Saved: 2}
+		}
+		if err := x.Finish(t.Context(), closing); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.settle()
+	return session
+}
+
+// After a kill the record of a session says what it said before, although it was only in memory. Larger sessions than are
+// counted again have stored records.
+func TestSessionsSayTheSameAfterAKill(t *testing.T) {
+	for _, many := range []int{1, 2, 60, mostRecounted + 20} {
+		t.Run(fmt.Sprint(many), func(t *testing.T) {
+			c := newConversation(t)
+			id := longSession(t, c, many)
+			want := sessionNow(t, c.s, id)
+			left := t.TempDir()
+			copyStore(t, c.s.opts.Dir, left)
+			began := time.Now()
+			s := openStore(t, Options{Dir: left, Digest: digestTest})
+			t.Logf("opened after %s", time.Since(began))
+			if diff := cmp.Diff(want, sessionNow(t, s, id)); diff != "" {
+				t.Errorf("the session says something else (-before +after):\n%s", diff)
+			}
+			mustBeSound(t, s)
+		})
+	}
+}
+
+// A reader whose view is from before a record was stored has the newest record, too.
+func TestAnOlderViewHasTheNewestRecordOfASession(t *testing.T) {
+	c := newConversation(t)
+	text := longSession(t, c, 10)
+	id, _ := kv.ParseSessionID(text)
+	ref := sessionRef{1, id}
+	err := c.s.view(func(tx *badger.Txn) error {
+		if err := c.s.update(t.Context(), c.s.storeAllSessions); err != nil {
+			return err
+		}
+		stored, err := storedSession(tx, ref)
+		if err != nil {
+			return err
+		}
+		newest, err := c.s.getSession(tx, ref)
+		if err != nil {
+			return err
+		}
+		if stored.Exchanges >= newest.Exchanges || newest.Exchanges != 10 {
+			t.Errorf("the session of 10 exchanges counts %d, in its stored record %d", newest.Exchanges, stored.Exchanges)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What the log of changes says of a session stays until the session's record is stored.
+func TestTheLogIsTrimmedNoFurtherThanSessionsAreStored(t *testing.T) {
+	c := newConversation(t)
+	c.follow(StageWords, StageSessions)
+	var id string
+	for range 5 {
+		id = c.session(with(say("one"), func(o *Opening) { o.ChatKey = "k" }), "answer")
+	}
+	c.do(StageWords)
+	c.do(StageSessions)
+	if n := count(t, c.s, kv.SpaceChange); n > 0 {
+		t.Errorf("the log has %d records that all have done", n)
+	}
+	want := sessionNow(t, c.s, id)
+	left := t.TempDir()
+	copyStore(t, c.s.opts.Dir, left)
+	s := openStore(t, Options{Dir: left, Digest: digestTest})
+	if diff := cmp.Diff(want, sessionNow(t, s, id)); diff != "" {
+		t.Errorf("the session says something else after a kill (-before +after):\n%s", diff)
+	}
+}

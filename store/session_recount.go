@@ -1,0 +1,139 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+)
+
+// countedCursor names the cursor up to which the stored records of sessions have counted the log of changes. It is no
+// stage of the feed: the writer moves it.
+const countedCursor Stage = 'c'
+
+// recountSessions stores the records of sessions that an earlier process had only in memory. It runs before anything else
+// changes sessions. Stores before format 8 have no cursor, and no such records.
+func (s *core) recountSessions() error {
+	b := batch{db: s.db}
+	defer b.discard()
+	err := s.view(func(tx *badger.Txn) error {
+		cursor, known, err := countedUpTo(tx)
+		if err != nil || !known {
+			return err
+		}
+		for ref, ended := range sessionsBehind(tx, cursor) {
+			r, err := storedSession(tx, ref)
+			if err != nil || r.Exchanges >= mostRecounted || !ended && r.Exchanges == membersOf(tx, ref) {
+				continue // a check finds what cannot be read
+			}
+			r.recount(tx, ref)
+			b.set(kv.SessionKey(ref.account, ref.id), encodeFields(r))
+		}
+		return b.err
+	})
+	return errors.Join(err, b.commit())
+}
+
+// noteCounted moves the cursor to the end of the log, once all stored records of sessions have counted it.
+func (s *core) noteCounted() error {
+	s.ahead.cursor, s.ahead.next = s.feed.last, s.feed.last
+	b := batch{db: s.db}
+	defer b.discard()
+	err := s.view(func(tx *badger.Txn) error {
+		if cursor, known, err := countedUpTo(tx); err != nil || known && cursor == s.feed.last {
+			return err
+		}
+		b.apply([]record{cursorRecord(countedCursor, s.feed.last)})
+		return b.err
+	})
+	return errors.Join(err, b.commit())
+}
+
+func countedUpTo(tx *badger.Txn) (cursor uint64, known bool, err error) {
+	value, err := kv.Get(tx, cursorRecord(countedCursor, 0).key)
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return 0, false, nil
+	}
+	if err == nil && len(value) == 8 { // otherwise from the beginning: repeating is harmless
+		cursor = binary.BigEndian.Uint64(value)
+	}
+	return cursor, true, err
+}
+
+// sessionsBehind returns the sessions whose stored records may lack something of their exchanges: the end of one (true), or
+// only that one has begun. What cannot be read is left to a check.
+func sessionsBehind(tx *badger.Txn, cursor uint64) map[sessionRef]bool {
+	ended := make(map[sessionRef]bool)
+	each := func(prefix, from []byte, visit func(key, value []byte)) {
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
+		defer it.Close()
+		for it.Seek(from); it.Valid(); it.Next() {
+			_ = it.Item().Value(func(value []byte) error {
+				visit(it.Item().Key(), value)
+				return nil
+			})
+		}
+	}
+	open := []byte{kv.SpaceOpen}
+	each(open, open, func(key, value []byte) {
+		account, ids, _ := readOpenNote(key, value)
+		for _, id := range ids {
+			session, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceBelongs, account, id))
+			if err == nil && len(session) == len(kv.SessionID{}) {
+				ended[sessionRef{account, kv.SessionID(session)}] = false
+			}
+		}
+	})
+	each([]byte{kv.SpaceChange, logRecords}, feedKey(logRecords, cursor+1), func(_, value []byte) {
+		for ; len(value) >= changeSize; value = value[changeSize:] {
+			session := kv.SessionID(value[4+len(kv.ExchangeID{}):])
+			ended[sessionRef{kv.AccountNumber(binary.BigEndian.Uint32(value)), session}] = true
+		}
+	})
+	return ended
+}
+
+// membersOf returns how many exchanges a session has.
+func membersOf(tx *badger.Txn, ref sessionRef) (n int64) {
+	it := tx.NewIterator(badger.IteratorOptions{Prefix: kv.MemberPrefix(ref.account, ref.id)})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		n++
+	}
+	return n
+}
+
+// recount makes what a record has of its exchanges from these, in the order in which they began. One that cannot be read
+// counts, without its tokens.
+func (r *sessionRecord) recount(tx *badger.Txn, ref sessionRef) {
+	r.Exchanges, r.Completed, r.Auxiliary = 0, 0, 0
+	r.Usage, r.Cost, r.Prompts = UsageInfo{Estimated: r.Usage.Estimated}, Spending{}, nil
+	it := tx.NewIterator(badger.IteratorOptions{Prefix: kv.MemberPrefix(ref.account, ref.id)})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		_, _, id, ok := kv.SplitMemberKey(it.Item().Key())
+		if !ok {
+			continue // a check finds it
+		}
+		r.Exchanges++
+		var info ExchangeInfo
+		item, err := tx.Get(kv.ExchangeKey(kv.SpaceExchange, ref.account, id))
+		if err == nil {
+			err = item.Value(func(value []byte) error { return decodeRecord(value, &info) })
+		}
+		if err != nil {
+			continue
+		}
+		if info.Started.After(r.Updated) {
+			r.Updated = info.Started
+		}
+		r.addModel(info.ModelAsked)
+		r.comesFrom(info.Client(), info.Project)
+		if info.Outcome != OutcomeOpen {
+			r.count(&info, 1)
+			r.sketch(&info, 1)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
+	"github.com/mnemeproxy/mneme/store/catalog/opensearch"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/search"
 )
@@ -29,6 +30,35 @@ var beside = map[string]string{lexicalInPostgres: string(search.Lexical), sessio
 // besideLoss is how much less the nDCG may be where Postgres finds the candidates.
 const besideLoss = 0.01
 
+// annexes say where else candidates are found.
+type annexes struct {
+	server string         // URL of a database server; "": nowhere
+	index  catalog.Engine // nil: the database finds them
+}
+
+// besides returns what -postgres and -opensearch name.
+func besides(postgres, index string) (b annexes, err error) {
+	b.server = postgres
+	switch {
+	case index != "" && postgres == "":
+		return b, errors.New("-opensearch goes with -postgres")
+	case index != "":
+		found, err := opensearch.Open(index)
+		if err != nil {
+			return b, fmt.Errorf("-opensearch: %w", err)
+		}
+		b.index = inTurn{found}
+	}
+	return b, nil
+}
+
+// inTurn is an index that holds one memory after the other.
+type inTurn struct{ *opensearch.Index }
+
+func (i inTurn) Begin(ctx context.Context, _, fill string) error {
+	return i.Index.Begin(ctx, "evaluation", fill)
+}
+
 // annex is a memory in Postgres of all that a house has recorded, served by a proxy of its own.
 type annex struct {
 	*house
@@ -38,8 +68,8 @@ type annex struct {
 
 // moveIntoPostgres puts what a house has recorded into a database of its own on a server, with vectors unless e is nil, and serves
 // it. The caller closes it.
-func moveIntoPostgres(ctx context.Context, h *house, serverURL string, e search.Embedder) (a *annex, err error) {
-	address, drop, err := createDatabase(ctx, serverURL)
+func moveIntoPostgres(ctx context.Context, h *house, b annexes, e search.Embedder) (a *annex, err error) {
+	address, drop, err := createDatabase(ctx, b.server)
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +85,7 @@ func moveIntoPostgres(ctx context.Context, h *house, serverURL string, e search.
 	}
 	a.catalog, err = catalog.Open(ctx, catalog.Options{
 		URL: address, Centre: centre, Cache: h.store.Shared(), Retention: h.store.Archive().RetentionOf, Digest: digest.Exchange,
+		Engine: b.index,
 	})
 	if err != nil {
 		return nil, err
@@ -68,6 +99,9 @@ func moveIntoPostgres(ctx context.Context, h *house, serverURL string, e search.
 		}
 	}
 	if err := embed(ctx, a.catalog, e); err != nil {
+		return nil, err
+	}
+	if err := copied(ctx, a.catalog, b); err != nil {
 		return nil, err
 	}
 	engine := server.Over(h.store)
@@ -90,6 +124,24 @@ func embed(ctx context.Context, c *catalog.Catalog, e search.Embedder) error {
 		waiting, err := catalog.VectorsOf(c).Waiting(ctx)
 		if err != nil || waiting == 0 {
 			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// copied returns when the engine has all turns, if there is one: until then the database finds the candidates.
+func copied(ctx context.Context, c *catalog.Catalog, b annexes) error {
+	if b.index == nil {
+		return nil
+	}
+	for {
+		waiting, err := catalog.CopiesOf(c).Waiting(ctx)
+		if err != nil || waiting == 0 {
+			return errors.Join(err, b.index.Refresh(ctx))
 		}
 		select {
 		case <-ctx.Done():
@@ -157,8 +209,8 @@ func deliver(ctx context.Context, h *house, c *catalog.Catalog) error {
 }
 
 // askInPostgres asks for turns, and for sessions if the set has some.
-func askInPostgres(ctx context.Context, h *house, s *set, documents map[string]string, serverURL string, take func(mode string, o *outcome, err error) error) (err error) {
-	a, err := moveIntoPostgres(ctx, h, serverURL, nil)
+func askInPostgres(ctx context.Context, h *house, s *set, documents map[string]string, b annexes, take func(mode string, o *outcome, err error) error) (err error) {
+	a, err := moveIntoPostgres(ctx, h, b, nil)
 	if err != nil {
 		return err
 	}
@@ -172,8 +224,8 @@ func askInPostgres(ctx context.Context, h *house, s *set, documents map[string]s
 }
 
 // askByMeaningInPostgres asks as [askByMeaning] does at last.
-func askByMeaningInPostgres(ctx context.Context, h *house, s *set, e search.Embedder, documents map[string]string, serverURL string, take func(mode string, o *outcome, err error) error) (err error) {
-	a, err := moveIntoPostgres(ctx, h, serverURL, e)
+func askByMeaningInPostgres(ctx context.Context, h *house, s *set, e search.Embedder, documents map[string]string, b annexes, take func(mode string, o *outcome, err error) error) (err error) {
+	a, err := moveIntoPostgres(ctx, h, b, e)
 	if err != nil {
 		return err
 	}

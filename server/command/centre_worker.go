@@ -116,6 +116,7 @@ func (c *CentreServe) work(ctx context.Context, s *Env) (err error) {
 	}
 	defer worker.Close()
 	observed.WatchArrivals(telemetry.Arrivals{Status: worker.Status, Behind: worker.Behind, Undigested: undigestedIn(kept)})
+	watchCopies(&cfg, kept, observed)
 	taking.Store(worker)
 	fmt.Fprintf(s.Out, "%s takes what edges ship\n", o.Name)
 	<-ctx.Done()
@@ -142,8 +143,12 @@ func openShared(ctx context.Context, cfg *config.Config, roster *engine.Engine, 
 	if err != nil {
 		return nil, err
 	}
+	found, err := openSearch(cfg)
+	if err != nil {
+		return nil, err
+	}
 	return catalog.Open(ctx, catalog.Options{
-		URL: url, Centre: id, Packs: packs, Digest: digest.Exchange, Log: log,
+		URL: url, Centre: id, Packs: packs, Digest: digest.Exchange, Engine: found, Log: log,
 		Redactor: func(account string) *redact.Redactor { return roster.Credentials().Redactor(account) },
 	})
 }

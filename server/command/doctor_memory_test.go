@@ -16,6 +16,7 @@ import (
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/store/catalog"
+	"github.com/mnemeproxy/mneme/store/catalog/opensearch"
 	"github.com/mnemeproxy/mneme/store/catalog/pack/s3test"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 )
@@ -187,4 +188,30 @@ func TestTheDoctorLooksAtTheBucketOfTheCentre(t *testing.T) {
 	look(bucket, warning, "keeps former versions")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
 	look(bucket, problem, "cannot be written")
+}
+
+func TestTheDoctorLooksAtTheSearchEngineOfTheCentre(t *testing.T) {
+	fine := func() (opensearch.Condition, catalog.Condition) {
+		return opensearch.Condition{Version: "2.19.1", Distribution: "opensearch", Centre: "one", Expected: true, Turns: 3}, catalog.Condition{Tables: 9, Centre: "one", Copied: true, Uncopied: 2}
+	}
+	for says, c := range map[string]struct {
+		state  string
+		change func(*opensearch.Condition, *catalog.Condition)
+	}{
+		"opensearch 2.19.1, 3 turns; 2 changes wait for it": {good, func(*opensearch.Condition, *catalog.Condition) {}},
+		"unknown service 8.1.0":                             {warning, func(e *opensearch.Condition, _ *catalog.Condition) { e.Distribution, e.Version = "", "8.1.0" }},
+		"opensearch 2.9.0":                                  {warning, func(e *opensearch.Condition, _ *catalog.Condition) { e.Version = "2.9.0" }},
+		"no turns are copied to it":                         {warning, func(_ *opensearch.Condition, m *catalog.Condition) { m.Copied = false }},
+		"the index is that of another centre":               {problem, func(e *opensearch.Condition, _ *catalog.Condition) { e.Centre = "two" }},
+		"the index is not there, or lacks fields":           {problem, func(e *opensearch.Condition, _ *catalog.Condition) { e.Centre, e.Expected = "", false }},
+		"1001 changes wait for it":                          {warning, func(_ *opensearch.Condition, m *catalog.Condition) { m.Uncopied = 1001 }},
+		"this user may not see what waits":                  {good, func(_ *opensearch.Condition, m *catalog.Condition) { m.Uncopied = -1 }},
+	} {
+		engine, memory := fine()
+		c.change(&engine, &memory)
+		expect(t, engineFinding("search engine of the centre", &engine, &memory), c.state, says)
+	}
+	cfg := config.Default()
+	cfg.Centre.Search = "http://127.0.0.1:1/memory"
+	expect(t, examineEngine(t.Context(), &cfg), problem, "ask the search engine")
 }

@@ -47,6 +47,7 @@ func exposed(t *testing.T) map[string][]string {
 	})
 	telemetry.WatchSummaries(func() summary.Usage { return summary.Usage{} })
 	telemetry.WatchUnsummarized(func(context.Context) (int, error) { return 0, nil })
+	telemetry.WatchCopies(func(context.Context) (int, error) { return 0, nil }, func() (requests, turns int64) { return 0, 0 })
 	telemetry.WatchTakes()(1, time.Millisecond)
 	telemetry.Limited("concurrent")
 	telemetry.Reloaded(true)

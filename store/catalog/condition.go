@@ -23,6 +23,9 @@ type Condition struct {
 	Connected int    // connected synchronous standbys; -1: this user may not see them
 	Skew      time.Duration
 	Embedder  string // identity of the one that made the stored vectors; "": none has
+	Centre    string // that numbers the accounts
+	Copied    bool   // turns are copied to a search engine
+	Uncopied  int    // turns that it has yet to take or delete, at most 100,000; -1: this user may not see them
 }
 
 // examineTime limits an examination.
@@ -72,5 +75,13 @@ func Examine(ctx context.Context, url string) (c Condition, err error) {
 	if c.Tables, err = strconv.Atoi(version); err != nil || c.Tables < 1 {
 		return c, errors.Join(fmt.Errorf("the tables have the invalid version %q", version), err)
 	}
-	return c, nil
+	err = db.QueryRow(ctx, "select value, exists (select from "+schemaName+".meta where name = $1) from "+schemaName+".meta where name = 'centre'", fillName).
+		Scan(&c.Centre, &c.Copied)
+	if err == nil && c.Copied {
+		waiting := db.QueryRow(ctx, "select count(*) from (select from "+schemaName+".unindexed limit $1) x", mostUndigested)
+		if waiting.Scan(&c.Uncopied) != nil {
+			c.Uncopied = -1
+		}
+	}
+	return c, advised(err)
 }

@@ -55,6 +55,7 @@ func (c *Catalog) digestSome(ctx context.Context) (more bool, err error) {
 		})
 		if done && err == nil {
 			wake(c.likes.digested)
+			wake(c.copies.noted)
 		}
 		if err != nil || !found || done {
 			return found, err
@@ -282,15 +283,15 @@ const maxLexeme = 2000
 // lexeme returns a term as stored in the database. It begins with the account's number, so that each posting list of the GIN index
 // has documents of one account only.
 func lexeme(account store.AccountNumber, term string) string {
-	return lexemePrefix(account) + cleanTerm(term)
+	return lexemePrefix(account) + StoredTerm(term)
 }
 
 func lexemePrefix(account store.AccountNumber) string {
 	return strconv.FormatUint(uint64(account), 36) + ":"
 }
 
-// cleanTerm removes what text in Postgres cannot contain.
-func cleanTerm(term string) string {
+// StoredTerm returns a term without what text in Postgres cannot contain.
+func StoredTerm(term string) string {
 	term = strings.ToValidUTF8(term[:min(len(term), maxLexeme)], "")
 	return impossible.Replace(term)
 }
@@ -302,7 +303,7 @@ func lexemes(account store.AccountNumber, terms []string) string {
 	var all strings.Builder
 	prefix := lexemePrefix(account)
 	for i, term := range terms {
-		term = cleanTerm(term)
+		term = StoredTerm(term)
 		if all.Len()+len(lexemeEnd)+len(prefix)+len(term) > maxLexemes {
 			break
 		}
@@ -335,7 +336,7 @@ func (c *Catalog) Wait(ctx context.Context, account string) error {
 			return unreadable(err)
 		}
 		if !waiting {
-			return nil
+			break
 		}
 		wake(c.arrived)
 		select {
@@ -344,7 +345,7 @@ func (c *Catalog) Wait(ctx context.Context, account string) error {
 		case <-time.After(waitLook):
 		}
 	}
-	return nil
+	return c.waitForCopies(ctx, number)
 }
 
 // waitLook is how often Wait checks.
@@ -357,6 +358,7 @@ func (c *Catalog) Rebuild(ctx context.Context) error {
 		for _, statement := range [...]string{
 			"lock table exchanges, turns, histories", "truncate turns, histories", "delete from meta where name = '" + namedName + "'",
 			"update exchanges set again = again or digested, digested = false where speaks",
+			"update meta set value = '" + noFill + "' where name = '" + fillName + "'",
 		} {
 			if _, err := tx.Exec(ctx, statement); err != nil {
 				return err

@@ -134,6 +134,9 @@ func (c *Catalog) eraseSome(ctx context.Context) (more bool, err error) {
 	if c.worker() || !c.lead.Leads() { // the centre that leads completes the receipt
 		return false, nil
 	}
+	if done, err := c.dropCopies(ctx, account); err != nil || !done {
+		return false, err
+	}
 	if c.Forget != nil && e.Reason == store.ErasedByRequest {
 		if err := c.Forget(ctx, c.accounts.nameOf(account), e.Selection); err != nil {
 			return false, err
@@ -366,17 +369,24 @@ func (c *Catalog) DeleteAccount(ctx context.Context, name string) error {
 				return err
 			}
 		}
-		_, err := tx.Exec(ctx, "update packs set state = 'going' where account = $1 and state in ('kept', 'lost')", int64(account))
+		if _, err := tx.Exec(ctx, "update packs set state = 'going' where account = $1 and state in ('kept', 'lost')", int64(account)); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `insert into leaving (account) select $1 where exists (select from meta where name = $2)
+			on conflict (account) do update set since = now(), again = now()`, int64(account), fillName)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	_ = c.roster.Refresh(ctx) // it is committed; if this fails, the cache follows a little later
-	if c.Packs == nil {
-		return nil
+	if c.Engine != nil {
+		err = c.dropAccount(ctx, account)
 	}
-	return c.remove(ctx, int64(account))
+	if c.Packs == nil {
+		return err
+	}
+	return errors.Join(err, c.remove(ctx, int64(account)))
 }
 
 // retain periodically erases exchanges that are older than the retention allows.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -266,13 +267,41 @@ insert into meta values ('roster', '0');
 create table leader (one bool primary key default true check (one), term bigint not null, process text not null, name text not null, until timestamptz not null);
 create table centres (node int primary key, store text not null, name text not null, seen timestamptz not null, clean timestamptz, gone timestamptz);
 `,
+	// 11: the turns whose copies in a search engine are to be changed, with the number of their last change, and since when they wait; and
+	// deleted accounts whose copies may be there. A number is taken while the row is locked, so that it is higher than those of changes
+	// that were committed before. The triggers exist only while there is an engine.
+	`
+create sequence changes;
+create table unindexed (
+	account bigint not null,
+	exchange text collate "C" not null,
+	changed bigint not null default nextval('changes'),
+	noted timestamptz not null default now(),
+	claimed timestamptz,
+	primary key (account, exchange)
+);
+create index on unindexed (changed);
+create table leaving (account bigint primary key, since timestamptz not null default now(), again timestamptz not null default now());
+create function copy_again() returns trigger language plpgsql set search_path from current as $$ begin
+	if tg_op = 'DELETE' then
+		new := old;
+	end if;
+	insert into unindexed values (new.account, new.exchange, 0)
+	on conflict (account, exchange) do update set changed = nextval('changes'), claimed = null;
+	update unindexed set changed = nextval('changes') where account = new.account and exchange = new.exchange and changed = 0;
+	return null;
+end $$;
+`,
 }
 
 // partitioned are the tables with partitions.
 var partitioned = []string{"exchanges", "objects", "sessions", "links", "turns", "histories", "rollups", "tombs"}
 
 // perAccount are the tables with rows of accounts.
-var perAccount = append([]string{"erasures", "recollections", "quoted", "summaries", "unsummarized", "summarizing", "named", "unembedded", "vectors"}, partitioned...)
+var perAccount = slices.Concat(
+	[]string{"erasures", "recollections", "quoted", "summaries", "unsummarized", "summarizing", "named", "unembedded", "vectors"},
+	partitioned, []string{"unindexed"}, // last, since deleted turns are noted there
+)
 
 // schemaName is the schema of the tables.
 const schemaName = "mneme"
@@ -305,6 +334,9 @@ func (c *Catalog) prepare(ctx context.Context) error {
 			return err
 		}
 		if err := c.chooseSummaries(ctx, tx); err != nil {
+			return err
+		}
+		if err := c.chooseEngine(ctx, tx); err != nil {
 			return err
 		}
 		return c.checkBucket(ctx, tx)

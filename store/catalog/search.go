@@ -30,7 +30,7 @@ func (c *Catalog) Search(ctx context.Context, account string, r *search.Request)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	ids, err := c.candidates(ctx, account, number, wanted, inTables{c.pool})
+	ids, note, err := c.find(ctx, account, number, wanted)
 	if err != nil {
 		return nil, unreadable(err)
 	}
@@ -51,6 +51,9 @@ func (c *Catalog) Search(ctx context.Context, account string, r *search.Request)
 	}
 	if err == nil && wanted.Facets {
 		err = c.countFacets(ctx, number, answer)
+	}
+	if err == nil && note != "" {
+		answer.Degraded = append(answer.Degraded, note)
 	}
 	if err == nil {
 		answer.Index.Lag, err = c.lag(ctx, int64(number))

@@ -17,6 +17,7 @@ import (
 
 // summarized is a centre whose sessions are summarized, an edge that ships to it, and its database.
 type summarized struct {
+	engine  catalog.Engine // nil: Postgres finds candidates
 	t       *testing.T
 	edge    *engine.Engine
 	url     string
@@ -47,14 +48,22 @@ func TestWhatIsWrittenAboutSessions(t *testing.T) {
 
 func openSummarized(t *testing.T, server *postgrestest.Server) *summarized {
 	t.Helper()
-	s := &summarized{t: t, edge: openEngine(t, 0), url: server.Database(t)}
+	s := &summarized{t: t}
+	s.begin(server)
+	return s
+}
+
+// begin opens the centre with a new database.
+func (s *summarized) begin(server *postgrestest.Server) {
+	t := s.t
+	t.Helper()
+	s.edge, s.url = openEngine(t, 0), server.Database(t)
 	s.open(true)
 	var err error
 	s.db, err = pgx.Connect(t.Context(), s.url)
 	check(t, err)
 	t.Cleanup(func() { _ = s.db.Close(context.Background()) })
 	check(t, s.edge.Shipping().Begin(t.Context()))
-	return s
 }
 
 // open opens the centre, which summarizes sessions or does not.
@@ -64,6 +73,7 @@ func (s *summarized) open(summaries bool) {
 	check(s.t, err)
 	s.centre, err = catalog.Open(s.t.Context(), catalog.Options{
 		URL: s.url, Centre: id, Cache: s.edge.Shared(), Retention: s.edge.Archive().RetentionOf, Digest: digest.Exchange, Summaries: summaries,
+		Engine: s.engine,
 	})
 	check(s.t, err)
 	s.t.Cleanup(s.centre.Close)
@@ -73,15 +83,21 @@ func (s *summarized) open(summaries bool) {
 func (s *summarized) say(conversation, question string) (exchange, session string) {
 	s.t.Helper()
 	exchange = askIn(s.t, s.edge, "acme", conversation, question)
+	s.ship()
+	check(s.t, s.centre.Wait(s.t.Context(), "acme"))
+	x, err := s.centre.ExchangeInfo("acme", exchange)
+	check(s.t, err)
+	return exchange, x.Session
+}
+
+// ship puts at the centre what the edge has recorded.
+func (s *summarized) ship() {
+	s.t.Helper()
 	f, err := s.edge.Shipping().Next(s.t.Context(), s.shipped)
 	check(s.t, err)
 	_, err = s.centre.Take(s.t.Context(), &f, noneAside)
 	check(s.t, err)
 	s.shipped = f.Last
-	check(s.t, s.centre.Wait(s.t.Context(), "acme"))
-	x, err := s.centre.ExchangeInfo("acme", exchange)
-	check(s.t, err)
-	return exchange, x.Session
 }
 
 // waiting returns what a process finds to summarize.

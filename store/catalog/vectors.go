@@ -154,7 +154,9 @@ func (v Vectors) embedSome(ctx context.Context) (more bool, err error) {
 		_, err := c.pool.Exec(context.WithoutCancel(ctx), "update unembedded set claimed = null where account = $1 and exchange = any($2)", int64(number), ids)
 		return ctx.Err() == nil, err
 	}
-	return true, v.keep(ctx, made.Identity(), number, stored, marked)
+	err = v.keep(ctx, made.Identity(), number, stored, marked)
+	wake(c.copies.noted)
+	return true, err
 }
 
 // lookForOther notes whether turns are embedded by another embedder, and reports it once.

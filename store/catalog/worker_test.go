@@ -67,6 +67,7 @@ var takesBack = []string{
 	"drop table mneme.deleted",
 	"drop table mneme.roster, mneme.audit; delete from mneme.meta where name in ('roster', 'numbered')",
 	"drop table mneme.leader, mneme.centres",
+	"drop table mneme.unindexed, mneme.leaving; drop sequence mneme.changes; drop function mneme.copy_again cascade",
 }
 
 // makeOlder makes the tables those of an earlier version.

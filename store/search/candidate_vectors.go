@@ -41,6 +41,23 @@ type StoredVector struct {
 	Signs    []byte // a bit for each dimension; vectors that share more of them are more alike, as a rule. nil: the turn has no vector
 }
 
+// Codes returns the values of a stored vector up to a factor, which likeness does not depend on; nil if there are none.
+func (s *StoredVector) Codes() []int8 {
+	if len(s.Value) <= vectorHeader {
+		return nil
+	}
+	return codesOf(s.Value[vectorHeader:])
+}
+
+func codesOf(stored []byte) []int8 {
+	made := vector.Codes(stored)
+	values := make([]int8, len(made))
+	for i, code := range made {
+		values[i] = int8(code)
+	}
+	return values
+}
+
 // Resting returns the accounts that are not to be tried yet.
 func (v *Vectors) Resting() []store.AccountNumber { return v.resting.present() }
 
@@ -88,7 +105,9 @@ func (v *Vectors) Embed(ctx context.Context, account string, number store.Accoun
 
 // VectorQuery is a query to compare with vectors.
 type VectorQuery struct {
-	Signs []byte // as those of stored vectors
+	Signs    []byte // as those of stored vectors
+	Codes    []int8 // as those of stored vectors, see [StoredVector.Codes]
+	Embedder string // its identity
 
 	query *vector.Query
 }
@@ -111,7 +130,7 @@ func (v *Vectors) Query(ctx context.Context, account string, number store.Accoun
 	if err != nil {
 		return nil, err
 	}
-	q := new(VectorQuery)
+	q := &VectorQuery{Codes: codesOf(stored), Embedder: v.Identity()}
 	if q.Signs, err = e.space.Signs(stored); err == nil {
 		q.query, err = e.space.Query(made)
 	}

@@ -56,6 +56,9 @@ type Wanted struct {
 	// Corpus has the engine's statistics of Scored among all turns of the account, which weigh words.
 	Corpus lexical.Corpus
 
+	// MeanLength is how many terms a turn of the account has in the mean, for an engine that measures it; 0: unknown.
+	MeanLength float64
+
 	request *Request
 	query   *lexical.Query
 	vectors vectorSource // see [Wanted.Compare]; nil: there are none

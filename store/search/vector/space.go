@@ -74,6 +74,11 @@ func (s *Space) Append(dst []byte, x []float32) ([]byte, error) {
 	return dst, nil
 }
 
+// Codes returns the part of a vector in its stored form after the scale: a signed byte for each dimension.
+func Codes(stored []byte) []byte {
+	return stored[min(codeHeader, len(stored)):]
+}
+
 // Signs returns a bit for each dimension of a vector in its stored form: whether its value is above 0. Vectors that share
 // more of them are more alike, as a rule. The highest bit of a byte comes first; those behind the last dimension are 0.
 func (s *Space) Signs(stored []byte) ([]byte, error) {

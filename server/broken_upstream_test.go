@@ -235,7 +235,7 @@ func TestAProviderThatFallsSilentIsGivenUp(t *testing.T) {
 }
 
 // nothingOpen waits until the provider has seen the end of every request.
-func (h *house) nothingOpen() {
+func (h *harness) nothingOpen() {
 	h.t.Helper()
 	eventually(h.t, func() error {
 		if n := h.provider.Open(); n > 0 {

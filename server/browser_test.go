@@ -175,8 +175,8 @@ func (b *browser) story(name string, tell func(t *testing.T)) {
 	})
 }
 
-// open goes to an address of a house.
-func (b *browser) open(h *house, path string) {
+// open goes to an address of a harness.
+func (b *browser) open(h *harness, path string) {
 	b.t.Helper()
 	b.openAt(h.url, path)
 }

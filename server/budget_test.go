@@ -13,7 +13,7 @@ import (
 )
 
 // spentWith is what the exchanges of an account cost by their records, and by what is rolled up.
-func (h *house) spent(account string) (recorded, rolledUp store.USD) {
+func (h *harness) spent(account string) (recorded, rolledUp store.USD) {
 	h.t.Helper()
 	for _, x := range h.records(account) {
 		if x.Cost != nil && !x.Cost.Notional {

@@ -31,7 +31,7 @@ func (s surface) terminal() string {
 }
 
 func TestARequestIsOnRecordBeforeTheProviderAnswers(t *testing.T) {
-	var h *house
+	var h *harness
 	seen := make(chan error, 1)
 	h = build(t, func(p *plan) {
 		p.provider.OnRequest = func(r provider.Recorded) {
@@ -264,9 +264,9 @@ func TestAFullStoreRefusesExchangesOrLetsThemPass(t *testing.T) {
 	})
 }
 
-// buildOnFullDisk starts a house and then lets the place of its store seem to lie on a volume without room, which /proc
+// buildOnFullDisk starts a harness and then lets the place of its store seem to lie on a volume without room, which /proc
 // is: a real one, that others write to and remove from at the same time, would be full at one moment and not at the next.
-func buildOnFullDisk(t *testing.T, pressure store.Pressure) *house {
+func buildOnFullDisk(t *testing.T, pressure store.Pressure) *harness {
 	place := filepath.Join(t.TempDir(), "store")
 	lead := func(to string) {
 		fresh := place + ".new"

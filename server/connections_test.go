@@ -34,7 +34,7 @@ func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
 }
 
 // bounded opens three connections, sees that there is no fourth, and that there is one for each that ends.
-func bounded(t *testing.T, h *house) {
+func bounded(t *testing.T, h *harness) {
 	t.Helper()
 	const probe = "GET /readyz HTTP/1.1\r\nHost: proxy\r\n\r\n"
 	var held []net.Conn

@@ -15,7 +15,7 @@ import (
 )
 
 // await returns the request with this number once it has reached the provider.
-func (h *house) await(number int64) provider.Recorded {
+func (h *harness) await(number int64) provider.Recorded {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()

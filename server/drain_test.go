@@ -20,7 +20,7 @@ import (
 )
 
 // begin starts a drain and returns once the server takes no more connections. The channel gives what Run returned.
-func (h *house) beginDrain() <-chan error {
+func (h *harness) beginDrain() <-chan error {
 	h.t.Helper()
 	ended := make(chan error, 1)
 	go func() { ended <- h.stop() }()
@@ -331,7 +331,7 @@ func servedDuringTheDelay(t *testing.T, on transportPlan, delay time.Duration) (
 }
 
 // servesThoughNotReady waits until readiness is down, and asks for an answer then, on a new connection and on one that is open.
-func (h *house) servesThoughNotReady(open net.Conn) error {
+func (h *harness) servesThoughNotReady(open net.Conn) error {
 	is := func(status int, a *answer, err error) error {
 		if err == nil && (a.status != status || a.cut != nil) {
 			err = errors.Join(fmt.Errorf("%d %s, not %d", a.status, a.body, status), a.cut)

@@ -35,9 +35,9 @@ func (s surface) errorBody(kind, message string) string {
 	return fmt.Sprintf(`{"error":{"message":"%s","type":"%s","param":null,"code":null}}`, message, kind)
 }
 
-// ill builds a house in which the surface's own provider answers as serve says, and all others are well. asked counts the
+// ill builds a harness in which the surface's own provider answers as serve says, and all others are well. asked counts the
 // requests that it gets.
-func ill(t *testing.T, s surface, serve func(*upstreamCall), changes ...func(*plan)) (h *house, asked *atomic.Int32) {
+func ill(t *testing.T, s surface, serve func(*upstreamCall), changes ...func(*plan)) (h *harness, asked *atomic.Int32) {
 	asked = new(atomic.Int32)
 	up := newUpstream(t, func(c *upstreamCall) {
 		asked.Add(1)

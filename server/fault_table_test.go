@@ -145,7 +145,7 @@ func half(meant *http.Response) string {
 }
 
 func TestEveryFaultOfAProviderReachesTheClientAndTheRecord(t *testing.T) {
-	var h *house
+	var h *harness
 	var planned router.Config
 	var misbehave atomic.Pointer[fault]
 	var open, asked atomic.Int32
@@ -224,7 +224,7 @@ func TestEveryFaultOfAProviderReachesTheClientAndTheRecord(t *testing.T) {
 }
 
 // ends checks how an answer ended for the client, and that the record tells the same.
-func (h *house) ends(t *testing.T, what string, s surface, expected ending, says string, a *answer) {
+func (h *harness) ends(t *testing.T, what string, s surface, expected ending, says string, a *answer) {
 	t.Helper()
 	outcome, status := store.OutcomeUpstreamError, http.StatusOK
 	switch expected {

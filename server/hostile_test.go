@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// The limits of the house that is attacked. A body may have a mebibyte, all bodies together eight.
+// The limits of the harness that is attacked. A body may have a mebibyte, all bodies together eight.
 const (
 	hostileBody     = 1 << 20
 	hostileHead     = 8 << 10
@@ -32,7 +32,7 @@ const (
 // slow is tried again with more.
 const hostileTimeout = time.Second
 
-// hostileHeap is what the proxy and its attackers may hold together beyond what a house needs, in bytes. The most of it
+// hostileHeap is what the proxy and its attackers may hold together beyond what a harness needs, in bytes. The most of it
 // is what netpoll reads between two looks of the sweeper, with several floods at a time.
 const hostileHeap = 192 << 20
 
@@ -273,7 +273,7 @@ func hostiles() []hostile {
 }
 
 // fill puts in what a row of the table leaves open.
-func (h *house) fill(text string) string {
+func (h *harness) fill(text string) string {
 	good, slow := messages.body(`text "hi"`, false), messages.body(`delay header=1h`, false)
 	fields := "Host: proxy\r\nAuthorization: Bearer " + h.key + "\r\n"
 	length := func(body string) string { return "Content-Length: " + strconv.Itoa(len(body)) + "\r\n" }
@@ -288,7 +288,7 @@ func (h *house) fill(text string) string {
 // filling is a connection that fills in what is written to it.
 type filling struct {
 	net.Conn
-	h *house
+	h *harness
 }
 
 func (f filling) Write(p []byte) (int, error) {
@@ -301,14 +301,14 @@ func (f filling) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// besieged is a house with limits that attackers can reach.
+// besieged is a harness with limits that attackers can reach.
 type besieged struct {
-	*house
+	*harness
 	timeout time.Duration
 }
 
 func besiege(t *testing.T, on transportPlan, timeout time.Duration) *besieged {
-	return &besieged{timeout: timeout, house: build(t, on, func(p *plan) {
+	return &besieged{timeout: timeout, harness: build(t, on, func(p *plan) {
 		o := &p.server
 		o.BodyBytes, o.HeaderBytes, o.InFlightBytes, o.ReadTimeout = hostileBody, hostileHead, hostileInFlight, timeout
 		p.provider.Keep = -1
@@ -326,8 +326,8 @@ func hostileRequests(t *testing.T, on transportPlan, table []hostile) {
 	}
 }
 
-// withstands attacks the house with the table beside other requests. It gives the rows that were not done when the
-// house's timeout had passed.
+// withstands attacks the harness with the table beside other requests. It gives the rows that were not done when the
+// harness's timeout had passed.
 func (h *besieged) withstands(t *testing.T, table []hostile) (tooSlow []hostile) {
 	runtime.GC()
 	before, peak := heapNow(), make(chan heapSeen, 1)
@@ -390,7 +390,7 @@ func TestConnectionsWithoutTLSAreClosed(t *testing.T) {
 }
 
 // attackWith goes through the table with so many attackers at a time. It gives the rows that say nothing: they came to
-// another end, but not within the house's timeout, which may have passed for any request by then.
+// another end, but not within the harness's timeout, which may have passed for any request by then.
 func (h *besieged) attackWith(t *testing.T, table []hostile, attackers int) (tooSlow []hostile) {
 	var mu sync.Mutex
 	var rows sync.WaitGroup
@@ -428,7 +428,7 @@ func (h *besieged) attack(row *hostile) error {
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
-		say := &hostileSay{filling{conn, h.house}, h.timeout}
+		say := &hostileSay{filling{conn, h.harness}, h.timeout}
 		if row.act != nil {
 			row.act(say)
 		} else {

@@ -30,14 +30,14 @@ func (h *hands) turn(d time.Duration) {
 	h.at = h.at.Add(d)
 }
 
-// timed is a house whose clock is in the test's hands.
-func timed(t *testing.T, changes ...func(*plan)) (*house, *hands) {
+// timed is a harness whose clock is in the test's hands.
+func timed(t *testing.T, changes ...func(*plan)) (*harness, *hands) {
 	clock := &hands{at: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	return build(t, append(changes, func(p *plan) { p.server.Clock, p.store.Clock = clock.now, clock.now })...), clock
 }
 
-// limit makes a key with limits of its own the house's key, and gives its id.
-func (h *house) limit(l store.Limits) (id string) {
+// limit makes a key with limits of its own the harness's key, and gives its id.
+func (h *harness) limit(l store.Limits) (id string) {
 	h.t.Helper()
 	secret, key, err := h.store.Keys().Create("acme", store.ScopeWrite, "limited", func(k *store.Key) { k.Limits = l })
 	ok(h.t, err)
@@ -46,7 +46,7 @@ func (h *house) limit(l store.Limits) (id string) {
 }
 
 // monthTokens is what was used with a key this month, as lists show it.
-func (h *house) monthTokens(id string) int64 {
+func (h *harness) monthTokens(id string) int64 {
 	for _, k := range h.store.Keys().List("acme") {
 		if k.ID == id {
 			return k.MonthTokens

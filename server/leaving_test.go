@@ -15,7 +15,7 @@ import (
 
 // What an idle stream may hold with all three parties in this process: the proxy and its store, the provider and the client
 // of the test, who have a goroutine and some KiB of it. Measured are 2 goroutines and 49 KiB, with TLS 3 and 74.
-// A house has some goroutines of its own that come and go.
+// A harness has some goroutines of its own that come and go.
 const (
 	idleGoroutines  = 4
 	idleHeap        = 96 << 10
@@ -30,7 +30,7 @@ type openStream struct {
 	received string
 }
 
-func (h *house) openStream() *openStream {
+func (h *harness) openStream() *openStream {
 	h.t.Helper()
 	conn := h.dial()
 	_, err := io.WriteString(conn, h.raw(chat, chat.body("", true)))

@@ -20,8 +20,8 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// limited is a house with limits that tests can reach.
-func limited(t *testing.T, changes ...func(*plan)) *house {
+// limited is a harness with limits that tests can reach.
+func limited(t *testing.T, changes ...func(*plan)) *harness {
 	return build(t, append(changes, func(p *plan) {
 		p.server.BodyBytes, p.server.HeaderBytes, p.server.InFlightBytes = 256<<10, 8<<10, 600<<10
 	})...)
@@ -287,7 +287,7 @@ func aRequestThatArrivesTooSlowlyIsCutOff(t *testing.T, on transportPlan) {
 
 // dialPatiently opens a connection and has a request, if there is one, answered on it. It tries again where the machine
 // is so slow that the time for that is over before it is sent.
-func (h *house) dialPatiently(request string) (conn net.Conn) {
+func (h *harness) dialPatiently(request string) (conn net.Conn) {
 	h.t.Helper()
 	eventually(h.t, func() (err error) {
 		if conn, err = h.attemptDial(); err != nil || request == "" {

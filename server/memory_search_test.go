@@ -18,8 +18,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// searching is a house whose memory can be searched.
-func searching(t *testing.T) *house {
+// searching is a harness whose memory can be searched.
+func searching(t *testing.T) *harness {
 	h := build(t, func(p *plan) {
 		dir := filepath.Join(p.store.Dir, "index")
 		p.store.Digest = digest.Exchange
@@ -30,7 +30,7 @@ func searching(t *testing.T) *house {
 }
 
 // find searches once everything that was said is indexed.
-func (h *house) find(key, request string) (status int, found search.Answer, text string) {
+func (h *harness) find(key, request string) (status int, found search.Answer, text string) {
 	h.t.Helper()
 	a := h.do(http.MethodPost, "/v1/memory/search", request, "Authorization", "Bearer "+key, "X-Service-Memory-Wait", "indexed")
 	if a.status == http.StatusOK {
@@ -155,7 +155,7 @@ func TestErasedDataIsShownNowhere(t *testing.T) {
 }
 
 // backup is the bytes of a backup, uncompressed.
-func (h *house) backup() string {
+func (h *harness) backup() string {
 	h.t.Helper()
 	var file bytes.Buffer
 	_, err := h.store.Upkeep().Backup(h.t.Context(), &file, 0)

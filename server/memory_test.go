@@ -20,14 +20,14 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// get reads a path of the memory API with the house's key.
-func (h *house) get(path string, headers ...string) *answer {
+// get reads a path of the memory API with the harness's key.
+func (h *harness) get(path string, headers ...string) *answer {
 	h.t.Helper()
 	return h.do(http.MethodGet, "/v1/memory"+path, "", append([]string{"Authorization", "Bearer " + h.key}, headers...)...)
 }
 
 // ask sends a request to the memory API that has to be answered with the status.
-func (h *house) ask(status int, method, path, body string) *answer {
+func (h *harness) ask(status int, method, path, body string) *answer {
 	h.t.Helper()
 	a := h.do(method, "/v1/memory"+path, body, "Authorization", "Bearer "+h.key)
 	if a.status != status {
@@ -132,7 +132,7 @@ func TestAConversationCanBeSplitAndMerged(t *testing.T) {
 }
 
 // erased waits for an erasure to be done and gives its receipt.
-func (h *house) erased(id string) (e api.Erasure) {
+func (h *harness) erased(id string) (e api.Erasure) {
 	h.t.Helper()
 	eventually(h.t, func() error {
 		ok(h.t, json.Unmarshal([]byte(h.ask(200, "GET", "/erasures/"+id, "").body), &e))
@@ -346,13 +346,13 @@ type tail struct {
 	lines    *bufio.Scanner
 }
 
-func (h *house) tail(t *testing.T, headers ...string) *tail {
+func (h *harness) tail(t *testing.T, headers ...string) *tail {
 	t.Helper()
 	return h.tailOf(t, "", headers...)
 }
 
 // tailOf is a tail of what a query selects.
-func (h *house) tailOf(t *testing.T, query string, headers ...string) *tail {
+func (h *harness) tailOf(t *testing.T, query string, headers ...string) *tail {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	t.Cleanup(cancel)

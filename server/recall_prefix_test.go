@@ -264,8 +264,8 @@ var rounds = []router.Fallback{
 	{Model: "gemini-3.8-flash", To: []string{"gpt-5.5"}},
 }
 
-// under builds a house whose providers are in the weather.
-func (w *weather) under(t *testing.T, changes ...func(*plan)) *house {
+// under builds a harness whose providers are in the weather.
+func (w *weather) under(t *testing.T, changes ...func(*plan)) *harness {
 	places := [2]*httptest.Server{httptest.NewServer(w), httptest.NewServer(w)}
 	h := build(t, append(changes, func(p *plan) {
 		for _, name := range []string{"openai", "anthropic", "gemini"} {
@@ -277,7 +277,7 @@ func (w *weather) under(t *testing.T, changes ...func(*plan)) *house {
 		}
 		p.router.Breaker, p.router.Fallbacks = router.Breaker{Failures: -1}, rounds
 	})...)
-	t.Cleanup(func() { // before the house looks for what is left open
+	t.Cleanup(func() { // before the harness looks for what is left open
 		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 		for _, place := range places {
 			place.Close()
@@ -293,7 +293,7 @@ type tally struct{ requests, broken, standIns int }
 
 // play lets a conversation go on at random, and counts requests that do not begin with all of the one before that the same
 // provider got.
-func (c *conversation) play(t *testing.T, h *house, w *weather, control bool) (n tally) {
+func (c *conversation) play(t *testing.T, h *harness, w *weather, control bool) (n tally) {
 	before := make(map[string]string)
 	var headers []string
 	if c.native {

@@ -22,13 +22,13 @@ import (
 const shop = "/home/ann/shop"
 
 // inShop lets an agent that works in a directory ask, and gives the exchange.
-func (h *house) inShop(session, question, reply string) *answer {
+func (h *harness) inShop(session, question, reply string) *answer {
 	h.t.Helper()
 	return h.post(chat.path, chat.said(chat.model, "You are an agent.\nWorking directory: "+shop+"\n", sim(question, reply)), "X-Service-Chat-Key", session)
 }
 
 // recalled asks for a recall once all that was said is indexed.
-func (h *house) recalled(key, body string, headers ...string) (r api.Recalled) {
+func (h *harness) recalled(key, body string, headers ...string) (r api.Recalled) {
 	h.t.Helper()
 	h.find(key, `{"newest":true}`)
 	a := h.do(http.MethodPost, "/v1/memory/recall", body, append(headers, "Authorization", "Bearer "+key)...)

@@ -167,8 +167,8 @@ func TestPatternsOfTheOperatorsOwnAreMasked(t *testing.T) {
 	}
 }
 
-// nothingLeaks reads everything that can be read of the house's memory.
-func (h *house) nothingLeaks(t *testing.T) {
+// nothingLeaks reads everything that can be read of the harness's memory.
+func (h *harness) nothingLeaks(t *testing.T) {
 	t.Helper()
 	if _, _, body := h.find(h.key, `{"query":"key your indeed it mine"}`); leaks(body) {
 		t.Errorf("a search shows %s", body)
@@ -193,8 +193,8 @@ func (h *house) nothingLeaks(t *testing.T) {
 	}
 }
 
-// discreet is a house that can be searched, and whose files are read when it is closed.
-func discreet(t *testing.T) *house {
+// discreet is a harness that can be searched, and whose files are read when it is closed.
+func discreet(t *testing.T) *harness {
 	t.Helper()
 	dir := t.TempDir()
 	t.Cleanup(func() {

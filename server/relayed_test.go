@@ -11,7 +11,7 @@ import (
 )
 
 // sayingMore is a provider that puts these lines into the head of every answer.
-func sayingMore(t *testing.T, status int, contentType, lines string) *house {
+func sayingMore(t *testing.T, status int, contentType, lines string) *harness {
 	return build(t, func(p *plan) {
 		newUpstream(t, func(c *upstreamCall) {
 			body := `{"error":{"message":"no"}}`

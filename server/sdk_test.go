@@ -19,11 +19,11 @@ import (
 
 // The official SDKs are configured as their users do it: a base URL and a key.
 
-func (h *house) openai() openai.Client {
+func (h *harness) openai() openai.Client {
 	return openai.NewClient(openaioption.WithBaseURL(h.url+"/v1"), openaioption.WithAPIKey(h.key), openaioption.WithHTTPClient(h.client))
 }
 
-func (h *house) anthropic() anthropic.Client {
+func (h *harness) anthropic() anthropic.Client {
 	return anthropic.NewClient(anthropicoption.WithBaseURL(h.url), anthropicoption.WithAuthToken(h.key), anthropicoption.WithHTTPClient(h.client))
 }
 
@@ -37,13 +37,13 @@ type heard struct {
 func (a heard) String() string { return fmt.Sprintf("%q %q, %d tokens", a.text, a.calls, a.output) }
 
 // sdks ask one question through each surface's SDK.
-var sdks = map[string]func(ctx context.Context, h *house, prompt string, stream bool) (heard, error){
+var sdks = map[string]func(ctx context.Context, h *harness, prompt string, stream bool) (heard, error){
 	"chat":      askChat,
 	"responses": askResponses,
 	"messages":  askMessages,
 }
 
-func askChat(ctx context.Context, h *house, prompt string, stream bool) (heard, error) {
+func askChat(ctx context.Context, h *harness, prompt string, stream bool) (heard, error) {
 	client := h.openai()
 	params := openai.ChatCompletionNewParams{
 		Model:    chat.model,
@@ -83,7 +83,7 @@ func askChat(ctx context.Context, h *house, prompt string, stream bool) (heard, 
 	return a, nil
 }
 
-func askResponses(ctx context.Context, h *house, prompt string, stream bool) (heard, error) {
+func askResponses(ctx context.Context, h *harness, prompt string, stream bool) (heard, error) {
 	client := h.openai()
 	params := openairesponses.ResponseNewParams{
 		Model: responses.model,
@@ -120,7 +120,7 @@ func askResponses(ctx context.Context, h *house, prompt string, stream bool) (he
 	return a, nil
 }
 
-func askMessages(ctx context.Context, h *house, prompt string, stream bool) (heard, error) {
+func askMessages(ctx context.Context, h *harness, prompt string, stream bool) (heard, error) {
 	client := h.anthropic()
 	params := anthropic.MessageNewParams{
 		Model: messages.model, MaxTokens: 1000,

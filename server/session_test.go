@@ -11,8 +11,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/digest"
 )
 
-// remembering is a house that digests what passes.
-func remembering(t *testing.T, changes ...func(*plan)) *house {
+// remembering is a harness that digests what passes.
+func remembering(t *testing.T, changes ...func(*plan)) *harness {
 	h := build(t, append(changes, func(p *plan) { p.store.Digest = digest.Exchange })...)
 	h.key = h.createKey("acme", store.AllScopes)
 	return h
@@ -43,7 +43,7 @@ func (s surface) said(model, system string, turns ...string) string {
 func sim(words, answer string) string { return words + ` [[sim: text "` + answer + `"]]` }
 
 // session sends a request that has to succeed and gives the session it was put into.
-func (h *house) session(path, body string, headers ...string) string {
+func (h *harness) session(path, body string, headers ...string) string {
 	h.t.Helper()
 	a := h.post(path, body, headers...)
 	id := a.header.Get("X-Service-Session-ID")
@@ -54,7 +54,7 @@ func (h *house) session(path, body string, headers ...string) string {
 }
 
 // turns are the turns of a session once all of its exchanges that are turns have been digested.
-func (h *house) turns(session string) []store.TimelineEntry {
+func (h *harness) turns(session string) []store.TimelineEntry {
 	h.t.Helper()
 	var entries []store.TimelineEntry
 	eventually(h.t, func() error {
@@ -322,7 +322,7 @@ func TestAResponseIDFindsItsSession(t *testing.T) {
 }
 
 // show returns a session.
-func (h *house) show(id string) *store.Session {
+func (h *harness) show(id string) *store.Session {
 	h.t.Helper()
 	s, err := h.store.Archive().Session("acme", id)
 	ok(h.t, err)

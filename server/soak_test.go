@@ -49,9 +49,9 @@ var soakModels = []string{"gpt-4.1", "gpt-5.5", "claude-opus-4-8", "gemini-3.8-f
 
 const soakWorkers = 16
 
-// soak is mixed traffic against one house.
+// soak is mixed traffic against one harness.
 type soak struct {
-	*house
+	*harness
 	limited string // a key with limits, which some requests have
 	routing router.Config
 	routes  *router.Router // in use; changed under pausing, for reading or writing
@@ -61,7 +61,7 @@ type soak struct {
 	resets                           atomic.Int64 // requests that a connection may have ended under before a byte of an answer
 
 	lines   *notes       // one for each exchange; those of ten minutes would be most of what is in memory
-	pausing sync.RWMutex // held for reading by each request, for writing while the house is looked at in rest
+	pausing sync.RWMutex // held for reading by each request, for writing while the harness is looked at in rest
 }
 
 // TestSoak runs for as long as the variable SOAK says (make soak: ten minutes): every surface and crossing, streams and
@@ -79,7 +79,7 @@ func TestSoak(t *testing.T) {
 		p.index = &search.Options{Dir: dir}
 		p.provider = provider.Options{FreshIDs: true, Keep: -1, OnRequest: func(provider.Recorded) { s.reached.Add(1) }}
 	}, func(p *plan) { s.routing = p.router })
-	s.house, s.lines = h, lines
+	s.harness, s.lines = h, lines
 	s.routing.Providers = soakProviders(h.provider.URL())
 	s.limit()
 	s.reload()
@@ -234,7 +234,7 @@ func (s *soak) restartProvider() {
 	s.provider = fresh
 }
 
-// rest is what a house holds while nobody asks anything.
+// rest is what a harness holds while nobody asks anything.
 type rest struct {
 	heap       uint64 // bytes
 	goroutines int

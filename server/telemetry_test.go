@@ -32,8 +32,8 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// observed is a house whose metrics and log can be read.
-func observed(t *testing.T, tracing *telemetry.Tracing, changes ...func(*plan)) (h *house, metrics func() series, log *notes) {
+// observed is a harness whose metrics and log can be read.
+func observed(t *testing.T, tracing *telemetry.Tracing, changes ...func(*plan)) (h *harness, metrics func() series, log *notes) {
 	log = &notes{}
 	telemetry := telemetry.New(telemetry.Options{Log: slog.New(slog.NewJSONHandler(log, nil)), Version: "test", Tracing: tracing})
 	h = build(t, append(changes, func(p *plan) { p.server.Telemetry = telemetry })...)
@@ -353,8 +353,8 @@ func overGRPC(t *testing.T) *receiver {
 	return r
 }
 
-// traced is a house whose spans reach a receiver; they are there once flush has returned, which ends both.
-func traced(t *testing.T, received *receiver, o telemetry.TracingOptions, changes ...func(*plan)) (h *house, flush func()) {
+// traced is a harness whose spans reach a receiver; they are there once flush has returned, which ends both.
+func traced(t *testing.T, received *receiver, o telemetry.TracingOptions, changes ...func(*plan)) (h *harness, flush func()) {
 	tracing, err := telemetry.StartTracing(context.Background(), o)
 	ok(t, err)
 	if tracing == nil {

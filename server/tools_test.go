@@ -23,7 +23,7 @@ func (k keyed) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // agent connects the official client of the Model Context Protocol.
-func (h *house) agent(key string) (*mcp.ClientSession, error) {
+func (h *harness) agent(key string) (*mcp.ClientSession, error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	session, err := client.Connect(h.t.Context(), &mcp.StreamableClientTransport{
 		Endpoint: h.url + "/mcp", HTTPClient: &http.Client{Transport: keyed{key, h.client.Transport}}, DisableStandaloneSSE: true,

@@ -31,7 +31,7 @@ type upstreamCall struct {
 	gone    <-chan struct{} // closed when the proxy has closed the connection
 }
 
-// newUpstream is started by the house that it serves, and ends with it. Each connection takes one request and is closed
+// newUpstream is started by the harness that it serves, and ends with it. Each connection takes one request and is closed
 // when serve returns.
 func newUpstream(t testing.TB, serve func(*upstreamCall)) *upstream {
 	return &upstream{t: t, serve: serve}

@@ -27,8 +27,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// windowed is a house whose page has all that the program's has: a memory that can be searched, and the management.
-func windowed(t *testing.T, changes ...func(*plan)) *house {
+// windowed is a harness whose page has all that the program's has: a memory that can be searched, and the management.
+func windowed(t *testing.T, changes ...func(*plan)) *harness {
 	t.Helper()
 	return build(t, append(changes, func(p *plan) {
 		p.store.Digest = digest.Exchange
@@ -43,7 +43,7 @@ func windowed(t *testing.T, changes ...func(*plan)) *house {
 }
 
 // invite returns the address that mneme ui opens.
-func (h *house) invite() string {
+func (h *harness) invite() string {
 	h.t.Helper()
 	code, err := h.proxy.Invite("acme")
 	ok(h.t, err)

@@ -14,8 +14,8 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// usedBefore is a house on the machine of somebody who has used agents before.
-func usedBefore(t *testing.T, changes ...func(*plan)) *house {
+// usedBefore is a harness on the machine of somebody who has used agents before.
+func usedBefore(t *testing.T, changes ...func(*plan)) *harness {
 	t.Helper()
 	t.Setenv("CLAUDE_CONFIG_DIR", "")
 	t.Setenv("CODEX_HOME", "")

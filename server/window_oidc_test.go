@@ -25,7 +25,7 @@ import (
 type identityProvider struct {
 	url     string
 	storage *storage.Storage
-	house   *house
+	harness *harness
 }
 
 // The person who signs in.
@@ -35,13 +35,13 @@ const (
 	email    = "test-user@zitadel.ch"
 )
 
-// introduce starts a provider for a house, under another name than the house's: to a browser it is another site.
-func introduce(t *testing.T, h *house) *identityProvider {
+// introduce starts a provider for a harness, under another name than the harness's: to a browser it is another site.
+func introduce(t *testing.T, h *harness) *identityProvider {
 	t.Helper()
 	var handler http.Handler
 	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
 	t.Cleanup(listener.Close)
-	p := &identityProvider{url: strings.Replace(listener.URL, "127.0.0.1", "localhost", 1), house: h}
+	p := &identityProvider{url: strings.Replace(listener.URL, "127.0.0.1", "localhost", 1), harness: h}
 	client := storage.WebClient("mneme", "the secret", h.url+openid.CallbackPath)
 	p.storage = storage.NewStorageWithClients(storage.NewUserStore(p.url), map[string]*storage.Client{"mneme": client})
 	quiet := slog.Default()
@@ -52,25 +52,25 @@ func introduce(t *testing.T, h *house) *identityProvider {
 
 func (p *identityProvider) options(grants ...openid.Grant) openid.Options {
 	return openid.Options{
-		Issuer: p.url, ClientID: "mneme", ClientSecret: "the secret", Redirect: p.house.url + openid.CallbackPath, Scopes: []string{"email", "profile"}, Grants: grants,
+		Issuer: p.url, ClientID: "mneme", ClientSecret: "the secret", Redirect: p.harness.url + openid.CallbackPath, Scopes: []string{"email", "profile"}, Grants: grants,
 	}
 }
 
 func (p *identityProvider) trust(grants ...openid.Grant) {
-	p.house.proxy.UseOpenID(p.options(grants...))
+	p.harness.proxy.UseOpenID(p.options(grants...))
 }
 
-// reader opens the house's account to the person.
+// reader opens the harness's account to the person.
 var reader = openid.Grant{Claim: "email", Value: email, Account: "acme", Scopes: store.ScopeRead}
 
 // visitor is a browser without a page: it keeps cookies and follows what it is sent to.
 type visitor struct {
 	*http.Client
 	t *testing.T
-	h *house
+	h *harness
 }
 
-func newVisitor(t *testing.T, h *house) *visitor {
+func newVisitor(t *testing.T, h *harness) *visitor {
 	jar, err := cookiejar.New(nil)
 	ok(t, err)
 	transport := &http.Transport{DisableKeepAlives: true}
@@ -78,7 +78,7 @@ func newVisitor(t *testing.T, h *house) *visitor {
 }
 
 // admitted is somebody who has signed in with an OpenID provider, and may read.
-func admitted(t *testing.T, h *house) (*identityProvider, *visitor) {
+func admitted(t *testing.T, h *harness) (*identityProvider, *visitor) {
 	t.Helper()
 	p := introduce(t, h)
 	p.trust(reader)

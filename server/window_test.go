@@ -13,7 +13,7 @@ import (
 )
 
 // window asks for a path of the page as a browser would.
-func (h *house) window(method, path, body string, headers ...string) (*http.Response, string) {
+func (h *harness) window(method, path, body string, headers ...string) (*http.Response, string) {
 	h.t.Helper()
 	r := h.request(context.Background(), method, path, body, headers...)
 	r.Header.Del("Authorization")
@@ -26,7 +26,7 @@ func (h *house) window(method, path, body string, headers ...string) (*http.Resp
 }
 
 // signIn returns the cookie of a key.
-func (h *house) signIn(key string) string {
+func (h *harness) signIn(key string) string {
 	h.t.Helper()
 	response, text := h.window("POST", "/ui/session", `{"key":"`+key+`"}`, "X-Mneme-UI", "1")
 	cookie := response.Header.Get("Set-Cookie")
@@ -81,10 +81,10 @@ func TestThePageLoadsNothingFromElsewhere(t *testing.T) {
 }
 
 // own are the keys that were made for browsers by mneme ui and are good.
-func (h *house) own() []store.Key { return h.labelled("window in a browser") }
+func (h *harness) own() []store.Key { return h.labelled("window in a browser") }
 
 // labelled are the keys of a label that are good.
-func (h *house) labelled(label string) (keys []store.Key) {
+func (h *harness) labelled(label string) (keys []store.Key) {
 	for _, k := range h.store.Keys().List("acme") {
 		if k.Label == label && k.Revoked.IsZero() {
 			keys = append(keys, k)
@@ -94,7 +94,7 @@ func (h *house) labelled(label string) (keys []store.Key) {
 }
 
 // enter opens a link of mneme ui in a browser that may have a cookie, and gives its cookie.
-func (h *house) enter(cookie string) string {
+func (h *harness) enter(cookie string) string {
 	h.t.Helper()
 	code, err := h.proxy.Invite("acme")
 	ok(h.t, err)

@@ -74,7 +74,7 @@ func (s *core) commitDeletion(ctx context.Context, account identity.AccountRecor
 	if err != nil {
 		return err
 	}
-	return s.makeRoom(ctx, func(g *gathering, w *write) error {
+	return s.makeRoom(ctx, func(g *commitGroup, w *operation) error {
 		if err := s.roster.Release(changing{g, w}, account.Name); err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ var errStillRunning = errors.New("exchanges of a deleted account are still runni
 func (s *core) finishDeletion(ctx context.Context, account kv.AccountNumber) error {
 	e := new(Erasure)
 	everything := Selection{All: true}
-	if err := s.eraseSelection(ctx, account, &everything, e, func(*gathering, *write) error { return nil }); err != nil {
+	if err := s.eraseSelection(ctx, account, &everything, e, func(*commitGroup, *operation) error { return nil }); err != nil {
 		return err
 	}
 	if e.Open > 0 {
@@ -126,7 +126,7 @@ func (s *core) finishDeletion(ctx context.Context, account kv.AccountNumber) err
 			return err
 		}
 	}
-	return s.makeRoom(ctx, func(g *gathering, w *write) error {
+	return s.makeRoom(ctx, func(g *commitGroup, w *operation) error {
 		g.put(w, kv.SpaceKeyOf(kv.SpaceDeletion, account), nil)
 		return nil
 	})
@@ -151,7 +151,7 @@ func (s *core) deleteRange(ctx context.Context, prefix []byte) error {
 		if len(batch) == 0 {
 			return nil
 		}
-		err := s.makeRoom(ctx, func(g *gathering, w *write) error {
+		err := s.makeRoom(ctx, func(g *commitGroup, w *operation) error {
 			for _, key := range batch {
 				g.put(w, key, nil)
 			}

@@ -29,7 +29,7 @@ var centreKey = kv.NameKey(kv.SpaceMeta, "centre")
 
 // ID identifies the store as a receiver. It is generated on first use and never changes.
 func (a Arrivals) ID(ctx context.Context) (id string, err error) {
-	err = a.update(ctx, func(g *gathering, w *write) error {
+	err = a.update(ctx, func(g *commitGroup, w *operation) error {
 		value := g.get(centreKey)
 		if value == nil {
 			value = make([]byte, 16)
@@ -137,7 +137,7 @@ func (a Arrivals) Retry(ctx context.Context, e *ship.Entry) error {
 
 // keepable separates the complete entries from the others.
 func (s *core) keepable(arrivals []*arrival) (complete []*arrival, refused []Refused, err error) {
-	err = s.update(context.Background(), func(g *gathering, _ *write) error {
+	err = s.update(context.Background(), func(g *commitGroup, _ *operation) error {
 		for _, x := range arrivals {
 			if g.knows(x) || g.askedFor(x) != nil || g.reach(x, func(kv.ObjectRef, []byte) {}) {
 				complete = append(complete, x)
@@ -307,7 +307,7 @@ func (s *core) keepArrivals(ctx context.Context, arrivals []*arrival, more ...re
 			return kv.StorageError(ErrForeign, "an account was deleted while exchanges of it arrived; they come again")
 		}
 	}
-	err := s.update(ctx, func(g *gathering, w *write) error {
+	err := s.update(ctx, func(g *commitGroup, w *operation) error {
 		late := make(map[*arrival]kv.TimeID)
 		arrivals := slices.DeleteFunc(slices.Clone(arrivals), func(x *arrival) bool {
 			if g.knows(x) {
@@ -345,13 +345,13 @@ func (s *core) keepArrivals(ctx context.Context, arrivals []*arrival, more ...re
 }
 
 // knows reports whether an exchange exists, or existed and was erased.
-func (g *gathering) knows(x *arrival) bool {
+func (g *commitGroup) knows(x *arrival) bool {
 	return g.has(kv.ExchangeKey(kv.SpaceExchange, x.account, x.id)) || g.has(kv.ExchangeKey(kv.SpaceTomb, x.account, x.id))
 }
 
 // reach visits everything that an entry's skeleton reaches and that is not stored, and reports whether the frame has
 // all of it. Everything that a stored object reaches is stored too.
-func (g *gathering) reach(x *arrival, visit func(kv.ObjectRef, []byte)) bool {
+func (g *commitGroup) reach(x *arrival, visit func(kv.ObjectRef, []byte)) bool {
 	todo, _ := blob.References(nil, x.account, x.Skeleton) // already read without an error
 	seen := make(map[kv.ObjectRef]struct{})
 	for len(todo) > 0 {
@@ -372,7 +372,7 @@ func (g *gathering) reach(x *arrival, visit func(kv.ObjectRef, []byte)) bool {
 }
 
 // keepArrival records an exchange as it was where it was captured, and digests it as if it had ended here.
-func (g *gathering) keepArrival(w *write, x *arrival) {
+func (g *commitGroup) keepArrival(w *operation, x *arrival) {
 	g.reach(x, g.blobs.AddEncoded)
 	g.put(w, kv.ExchangeKey(kv.SpaceRequest, x.account, x.id), blob.ShortSkeleton(x.Skeleton))
 	for part, value := range x.Parts {

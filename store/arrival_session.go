@@ -18,8 +18,8 @@ type sessions interface {
 
 // storedSessions are those of an account in the store.
 type storedSessions struct {
-	g       *gathering
-	w       *write
+	g       *commitGroup
+	w       *operation
 	account kv.AccountNumber
 }
 
@@ -97,7 +97,7 @@ func (x *arrival) join(in sessions) (id kv.SessionID, ok bool) {
 // sessionKinds are the kinds of evidence in a session's record, strongest first.
 var sessionKinds = [...]byte{byChatKey, byExternal, byNative, byConversation}
 
-// known finds the session that matches an entry's session, as [gathering.findSession] would.
+// known finds the session that matches an entry's session, as [commitGroup.findSession] would.
 func (x *arrival) known(in sessions) (*sessionRecord, kv.SessionID) {
 	var stronger []clue
 	for _, kind := range sessionKinds {

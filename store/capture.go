@@ -35,7 +35,7 @@ type Capture struct {
 	store   *core // nil: passes without a record
 	shed    bool
 	info    *ExchangeInfo // until the end of the exchange is handed to the writer
-	opening *write
+	opening *operation
 	buffer  []byte          // answer bytes not yet handed to the writer, from the buffer pool
 	part    uint32          // number of the next part
 	size    int64           // answer bytes recorded so far
@@ -126,7 +126,7 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	if now, ok := s.accounts.Find(o.Account); !ok || now != account {
 		return nil, codec.Errorf(codec.KindStorage, "account %q was deleted", o.Account)
 	}
-	w := &write{
+	w := &operation{
 		capture: &c.recorded, info: encodeFields(c.info), body: s.planner.Plan(account, bodyOf(o)),
 		evidence: evidenceOf(o, c.info), done: make(chan struct{}),
 	}
@@ -281,7 +281,7 @@ func (c *Capture) spill() error {
 			part, rest = part[:n], append(buffer.Get(len(part)-n), part[n:]...)
 		}
 	}
-	w := &write{capture: &c.recorded, part: blob.EncodeAnswer(part, frames), number: c.part}
+	w := &operation{capture: &c.recorded, part: blob.EncodeAnswer(part, frames), number: c.part}
 	frames.Release()
 	buffer.Put(part)
 	c.buffer = rest
@@ -304,7 +304,7 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 	}
 	closeInfo(c.info, closing)
 	c.info.ResponseSize, c.info.ResponseUnrecorded = c.size, c.beyond
-	w := &write{capture: &c.recorded, info: encodeFields(c.info), ended: c.info, number: c.part, done: make(chan struct{})}
+	w := &operation{capture: &c.recorded, info: encodeFields(c.info), ended: c.info, number: c.part, done: make(chan struct{})}
 	var steps []byte
 	if len(c.buffer) > 0 {
 		w.part, steps = blob.EncodeAnswerSteps(c.buffer, frames)

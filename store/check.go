@@ -220,7 +220,7 @@ func (c *checker) find(subject, problem string, fixes ...fix) {
 func (c *checker) fix(ctx context.Context) error {
 	for len(c.fixes) > 0 {
 		n := min(len(c.fixes), 500)
-		err := c.store.update(ctx, func(g *gathering, w *write) error {
+		err := c.store.update(ctx, func(g *commitGroup, w *operation) error {
 			for _, f := range c.fixes[:n] {
 				if f.while.key == nil || bytes.Equal(g.get(f.while.key), f.while.value) {
 					g.put(w, f.key, f.value)
@@ -239,7 +239,7 @@ func (c *checker) fix(ctx context.Context) error {
 
 // repaired notifies the followers of turns and sessions that a record was repaired. For a deleted turn, everything
 // derived from it goes too.
-func (g *gathering) repaired(w *write, key []byte) {
+func (g *commitGroup) repaired(w *operation, key []byte) {
 	switch key[0] {
 	case kv.SpaceTurn:
 		if account, id, ok := kv.SplitExchangeKey(key); ok {

@@ -14,17 +14,17 @@ type database struct{ core *core }
 func (d database) View(read func(tx *badger.Txn) error) error { return d.core.view(read) }
 
 func (d database) Update(ctx context.Context, do func(kv.Txn) error) error {
-	return d.core.update(ctx, func(g *gathering, w *write) error { return do(changing{g, w}) })
+	return d.core.update(ctx, func(g *commitGroup, w *operation) error { return do(changing{g, w}) })
 }
 
 func (d database) UpdateOf(ctx context.Context, account kv.AccountNumber, do func(kv.Txn) error) error {
-	return d.core.updateOf(ctx, account, func(g *gathering, w *write) error { return do(changing{g, w}) })
+	return d.core.updateOf(ctx, account, func(g *commitGroup, w *operation) error { return do(changing{g, w}) })
 }
 
 // changing is a change in progress on the writer.
 type changing struct {
-	g *gathering
-	w *write
+	g *commitGroup
+	w *operation
 }
 
 func (c changing) Get(key []byte) []byte  { return c.g.get(key) }

@@ -60,7 +60,7 @@ func (s Archive) DescribeSession(account, id string, d Description) (*Session, e
 	}
 	d = redactDescription(s.credentials.Redactor(account), d)
 	var described Session
-	err = s.update(context.Background(), func(g *gathering, w *write) error {
+	err = s.update(context.Background(), func(g *commitGroup, w *operation) error {
 		r, ref := g.session(sessionRef{number, key})
 		if r == nil {
 			return errNoSession(id)
@@ -91,7 +91,7 @@ func (s Archive) DescribeExchange(account, id string, d Description) (*ExchangeI
 		return nil, err
 	}
 	d = redactDescription(s.credentials.Redactor(account), d)
-	err := s.update(context.Background(), func(g *gathering, w *write) error {
+	err := s.update(context.Background(), func(g *commitGroup, w *operation) error {
 		info, readable := g.info(number, key)
 		switch {
 		case info == nil:

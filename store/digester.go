@@ -193,7 +193,7 @@ func (s *core) digestNext(ctx context.Context) (more bool, err error) {
 
 // digestsUnderWay are digests handed to the writer.
 type digestsUnderWay struct {
-	writes  []*write
+	writes  []*operation
 	changes []*Change
 	bytes   int64
 	failed  []*Change
@@ -213,7 +213,7 @@ func (s *core) handDigest(ctx context.Context, c *Change, ahead *digestsUnderWay
 		return err
 	}
 	turn := kv.ExchangeKey(kv.SpaceTurn, c.place.account, c.place.id)
-	w := &write{done: make(chan struct{}), change: func(g *gathering, w *write) error {
+	w := &operation{done: make(chan struct{}), change: func(g *commitGroup, w *operation) error {
 		if g.has(turn) {
 			return nil // a duplicate
 		}

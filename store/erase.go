@@ -201,9 +201,9 @@ func (s *core) newErasure(ctx context.Context, account kv.AccountNumber, sel Sel
 		ID: id.Text(erasurePrefix), State: ErasureQueued,
 		Selection: sel, Reason: reason, Created: now,
 	}
-	err := s.runOf(ctx, account, &write{
+	err := s.runOf(ctx, account, &operation{
 		frees: true, done: make(chan struct{}),
-		change: func(g *gathering, w *write) error {
+		change: func(g *commitGroup, w *operation) error {
 			g.ask(account, e)
 			return g.putErasure(w, erasureRef{account, id}, e)
 		},
@@ -285,7 +285,7 @@ type erasureRef struct {
 	id      kv.TimeID
 }
 
-func (g *gathering) putErasure(w *write, ref erasureRef, e *Erasure) error {
+func (g *commitGroup) putErasure(w *operation, ref erasureRef, e *Erasure) error {
 	value, err := kv.EncodeRecord(e)
 	if err == nil {
 		g.put(w, erasureKey(ref.account, ref.id), value)
@@ -309,10 +309,10 @@ func (s *core) runErasure(ctx context.Context, ref erasureRef) error {
 	}
 	e.State, e.Open = ErasureRunning, 0
 	e.Selection.inOrder = e.Reason == byRetention
-	if err := s.makeRoom(ctx, func(g *gathering, w *write) error { return g.putErasure(w, ref, e) }); err != nil {
+	if err := s.makeRoom(ctx, func(g *commitGroup, w *operation) error { return g.putErasure(w, ref, e) }); err != nil {
 		return err
 	}
-	err = s.eraseSelection(ctx, ref.account, &e.Selection, e, func(g *gathering, w *write) error { return g.putErasure(w, ref, e) })
+	err = s.eraseSelection(ctx, ref.account, &e.Selection, e, func(g *commitGroup, w *operation) error { return g.putErasure(w, ref, e) })
 	if err != nil {
 		return err
 	}
@@ -328,7 +328,7 @@ func (s *core) runErasure(ctx context.Context, ref erasureRef) error {
 		s.log.Info("retention has erased exchanges", "account", s.accounts.Name(ref.account), "exchanges", e.Exchanges,
 			"sessions", e.Sessions, "because", e.Selection.rule(), "until", e.Selection.Until, "erasure", e.ID)
 	}
-	return s.makeRoom(ctx, func(g *gathering, w *write) error {
+	return s.makeRoom(ctx, func(g *commitGroup, w *operation) error {
 		w.event = Event{Kind: ErasureCompleted, Erasure: e.ID, Time: e.Completed, Account: ref.account}
 		return g.putErasure(w, ref, e)
 	})
@@ -341,7 +341,7 @@ func (s *core) eraseSelection(ctx context.Context, account kv.AccountNumber, sel
 		if len(batch) == 0 {
 			return nil
 		}
-		err := s.makeRoom(ctx, func(g *gathering, w *write) error {
+		err := s.makeRoom(ctx, func(g *commitGroup, w *operation) error {
 			for _, id := range batch {
 				g.eraseExchange(w, account, id, e)
 			}
@@ -364,7 +364,7 @@ func (s *core) eraseSelection(ctx context.Context, account kv.AccountNumber, sel
 // eraseExchange removes an exchange and everything that belongs to it from the store, and counts it in e. Blocks are
 // left to the sweep. An open or missing exchange is left alone. If the record is unreadable, the session keeps its
 // counts.
-func (g *gathering) eraseExchange(w *write, account kv.AccountNumber, id kv.ExchangeID, e *Erasure) {
+func (g *commitGroup) eraseExchange(w *operation, account kv.AccountNumber, id kv.ExchangeID, e *Erasure) {
 	info, readable := g.info(account, id)
 	if info == nil {
 		return
@@ -401,7 +401,7 @@ func (g *gathering) eraseExchange(w *write, account kv.AccountNumber, id kv.Exch
 }
 
 // info returns an exchange's record, nil if it is gone. An unreadable record is empty.
-func (g *gathering) info(account kv.AccountNumber, id kv.ExchangeID) (info *ExchangeInfo, readable bool) {
+func (g *commitGroup) info(account kv.AccountNumber, id kv.ExchangeID) (info *ExchangeInfo, readable bool) {
 	value := g.get(kv.ExchangeKey(kv.SpaceExchange, account, id))
 	if value == nil {
 		return nil, false
@@ -413,7 +413,7 @@ func (g *gathering) info(account kv.AccountNumber, id kv.ExchangeID) (info *Exch
 	return info, true
 }
 
-func (g *gathering) eraseResponse(w *write, account kv.AccountNumber, id kv.ExchangeID) (size int64) {
+func (g *commitGroup) eraseResponse(w *operation, account kv.AccountNumber, id kv.ExchangeID) (size int64) {
 	it := g.read().NewIterator(badger.IteratorOptions{Prefix: kv.ExchangeKey(kv.SpaceResponse, account, id)})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
@@ -424,7 +424,7 @@ func (g *gathering) eraseResponse(w *write, account kv.AccountNumber, id kv.Exch
 }
 
 // eraseTurn removes the turn of an exchange, with its vectors and the histories that lead to it.
-func (g *gathering) eraseTurn(w *write, ref sessionRef, id kv.ExchangeID) {
+func (g *commitGroup) eraseTurn(w *operation, ref sessionRef, id kv.ExchangeID) {
 	if turn := g.turn(ref.account, id); turn != nil {
 		for _, history := range turn.Histories {
 			g.put(w, kv.HistoryKey(ref.account, ref.id, history), nil)
@@ -436,7 +436,7 @@ func (g *gathering) eraseTurn(w *write, ref sessionRef, id kv.ExchangeID) {
 
 // leaveSession subtracts an exchange from its session's counts; gone reports that it was the last one, and that the
 // session went with it.
-func (g *gathering) leaveSession(w *write, ref sessionRef, r *sessionRecord, info *ExchangeInfo) (gone bool) {
+func (g *commitGroup) leaveSession(w *operation, ref sessionRef, r *sessionRecord, info *ExchangeInfo) (gone bool) {
 	r.Exchanges--
 	r.count(info, -1)
 	r.sketch(info, -1)

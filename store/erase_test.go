@@ -373,7 +373,7 @@ func TestCheckNamesADamagedBlockAndTheRestStaysReadable(t *testing.T) {
 
 func damage(t *testing.T, s *Store, key, value []byte) {
 	t.Helper()
-	err := s.update(context.Background(), func(g *gathering, w *write) error { g.put(w, key, value); return nil })
+	err := s.update(context.Background(), func(g *commitGroup, w *operation) error { g.put(w, key, value); return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func erasedKey(number uint64) []byte {
 }
 
 // bury keeps an exchange erased, here and at the edges.
-func (g *gathering) bury(w *write, account kv.AccountNumber, id kv.ExchangeID) {
+func (g *commitGroup) bury(w *operation, account kv.AccountNumber, id kv.ExchangeID) {
 	g.put(w, kv.ExchangeKey(kv.SpaceTomb, account, id), []byte{})
 	at := append(binary.BigEndian.AppendUint32(nil, uint32(account)), id[:]...)
 	g.put(w, erasedKey(g.store.erased.last.Add(1)), at)
@@ -86,7 +86,7 @@ func (g *gathering) bury(w *write, account kv.AccountNumber, id kv.ExchangeID) {
 
 // buryLate is bury for an exchange that has arrived after the erasure that selects it. Something may have been recalled
 // for it before.
-func (g *gathering) buryLate(w *write, x *arrival, asked kv.TimeID) {
+func (g *commitGroup) buryLate(w *operation, x *arrival, asked kv.TimeID) {
 	g.bury(w, x.account, x.id)
 	g.eraseRecollections(w, x.account, x.id)
 	ref := erasureRef{x.account, asked}
@@ -102,7 +102,7 @@ func (g *gathering) buryLate(w *write, x *arrival, asked kv.TimeID) {
 type lastAsked map[kv.AccountNumber]time.Time
 
 // ask notes an erasure that is about to be recorded.
-func (g *gathering) ask(account kv.AccountNumber, e *Erasure) {
+func (g *commitGroup) ask(account kv.AccountNumber, e *Erasure) {
 	if e.Reason == byRequest && g.store.arriving.Load() && e.Created.After(g.store.erased.asked[account]) {
 		g.store.noteAsked(account, e.Created)
 	}
@@ -116,7 +116,7 @@ func (s *core) noteAsked(account kv.AccountNumber, last time.Time) {
 }
 
 // askedFor returns the last erasure that selects an exchange which arrives after it; nil if there is none.
-func (g *gathering) askedFor(x *arrival) (asked *kv.TimeID) {
+func (g *commitGroup) askedFor(x *arrival) (asked *kv.TimeID) {
 	last, known := g.store.erased.asked[x.account]
 	if known && !x.info.KeptSince().Before(last) {
 		return nil
@@ -135,7 +135,7 @@ func (g *gathering) askedFor(x *arrival) (asked *kv.TimeID) {
 }
 
 // eachAsked visits the erasures of an account by request, newest first, until visit returns false.
-func (g *gathering) eachAsked(account kv.AccountNumber, visit func(kv.TimeID, *Erasure) bool) {
+func (g *commitGroup) eachAsked(account kv.AccountNumber, visit func(kv.TimeID, *Erasure) bool) {
 	end := kv.TimeID(bytes.Repeat([]byte{0xff}, len(kv.TimeID{})))
 	it := g.read().NewIterator(badger.IteratorOptions{Reverse: true, Prefix: kv.SpaceKeyOf(kv.SpaceErasure, account)})
 	defer it.Close()
@@ -281,7 +281,7 @@ func (e Erased) Edges() (edges []EdgeErased, err error) {
 func (e Erased) NoteEdge(ctx context.Context, edge EdgeErased) error {
 	value, err := kv.EncodeRecord(edge)
 	if err == nil {
-		err = e.makeRoom(ctx, func(g *gathering, w *write) error {
+		err = e.makeRoom(ctx, func(g *commitGroup, w *operation) error {
 			g.put(w, append(bytes.Clone(edgePrefix), strconv.Itoa(int(edge.Node))...), value)
 			return nil
 		})
@@ -336,7 +336,7 @@ func (e Erased) Carry(ctx context.Context, page []ship.ErasedExchange, upTo ship
 	}
 	value, err := kv.EncodeRecord(erasedMark{upTo.Number, upTo.Tail[:]})
 	if err == nil {
-		err = e.makeRoom(ctx, func(g *gathering, w *write) error {
+		err = e.makeRoom(ctx, func(g *commitGroup, w *operation) error {
 			g.put(w, erasedMarkKey, value)
 			return nil
 		})

@@ -242,7 +242,7 @@ func (f Feed) Follow(ctx context.Context, s Stage) (since bool, err error) {
 	since = st.following
 	done()
 	if !since {
-		err = f.update(ctx, func(g *gathering, w *write) error {
+		err = f.update(ctx, func(g *commitGroup, w *operation) error {
 			st, done := f.of(s)
 			defer done()
 			st.following, st.cursor = true, f.feed.last // before any change that could be trimmed
@@ -282,7 +282,7 @@ func (f Feed) begin(s Stage) error {
 
 // Leave drops what is kept for a stage that no longer exists.
 func (f Feed) Leave(ctx context.Context, s Stage) error {
-	err := f.update(ctx, func(_ *gathering, w *write) error {
+	err := f.update(ctx, func(_ *commitGroup, w *operation) error {
 		st, done := f.of(s)
 		defer done()
 		*st = stageState{}
@@ -353,7 +353,7 @@ func (f Feed) Confirm(ctx context.Context, s Stage, batches ...*Batch) error {
 	}
 	var trimmed uint64
 	if all.through > 0 || len(all.records) > 0 || len(all.Later) > 0 {
-		err := f.update(ctx, func(g *gathering, w *write) error {
+		err := f.update(ctx, func(g *commitGroup, w *operation) error {
 			for _, number := range all.records {
 				w.records = append(w.records, record{key: feedKey(byte(s), number)})
 			}

@@ -58,7 +58,7 @@ func (f Feed) eachAside(s Stage, after uint64, visit func(number uint64, value [
 }
 
 // putAside writes changes to records of a stage, and adds the records with their number of changes to into.
-func (f Feed) putAside(w *write, s Stage, changes []*Change, into map[uint64]int) {
+func (f Feed) putAside(w *operation, s Stage, changes []*Change, into map[uint64]int) {
 	for some := range slices.Chunk(changes, asidePerRecord) {
 		value := make([]byte, 0, len(some)*asideSize)
 		for _, c := range some {
@@ -93,7 +93,7 @@ func (f Feed) Repeat(ctx context.Context, s Stage) (many int, err error) {
 	}
 	err = f.deleteRange(ctx, []byte{kv.SpaceChange, byte(s)})
 	if err == nil {
-		err = f.update(ctx, func(_ *gathering, w *write) error {
+		err = f.update(ctx, func(_ *commitGroup, w *operation) error {
 			st, done := f.of(s)
 			defer done()
 			st.cursor = f.feed.last
@@ -115,7 +115,7 @@ func (f Feed) Repeat(ctx context.Context, s Stage) (many int, err error) {
 func (f Feed) putAsideAll(ctx context.Context, s Stage, space byte, takeAway bool) (many int, err error) {
 	var changes []*Change
 	flush := func() error {
-		err := f.update(ctx, func(_ *gathering, w *write) error {
+		err := f.update(ctx, func(_ *commitGroup, w *operation) error {
 			for _, c := range changes {
 				if takeAway {
 					w.records = append(w.records, record{key: kv.ExchangeKey(space, c.place.account, c.place.id)})

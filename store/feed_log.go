@@ -20,7 +20,7 @@ func lastNumber(tx *badger.Txn, of byte) (last uint64) {
 }
 
 // changed notes that the turn of an exchange has changed or, for the zero exchange, the session.
-func (g *gathering) changed(ref sessionRef, id kv.ExchangeID) *Change {
+func (g *commitGroup) changed(ref sessionRef, id kv.ExchangeID) *Change {
 	g.store.feed.last++
 	c := newChange(g.store.feed.last, ref.account, id, ref.id)
 	g.changes = append(g.changes, c)
@@ -28,10 +28,10 @@ func (g *gathering) changed(ref sessionRef, id kv.ExchangeID) *Change {
 }
 
 // sessionChanged notes that a session has changed.
-func (g *gathering) sessionChanged(ref sessionRef) { g.changed(ref, kv.ExchangeID{}) }
+func (g *commitGroup) sessionChanged(ref sessionRef) { g.changed(ref, kv.ExchangeID{}) }
 
 // ended notes that an exchange has ended and has to be digested.
-func (g *gathering) ended(ref sessionRef, id kv.ExchangeID) *Change {
+func (g *commitGroup) ended(ref sessionRef, id kv.ExchangeID) *Change {
 	c := g.changed(ref, id)
 	c.undigested = true
 	return c
@@ -50,7 +50,7 @@ func newChange(seq uint64, account kv.AccountNumber, id kv.ExchangeID, session k
 
 // logRecords returns the group's additions to the log. They must be committed before the changes themselves: a crash in
 // between leaves a log that reports too much, and what was not committed is done and noted again.
-func (g *gathering) logRecords() (records []record) {
+func (g *commitGroup) logRecords() (records []record) {
 	for rest := g.changes; len(rest) > 0; {
 		n := 1
 		for n < min(len(rest), changesTogether) && rest[n].Seq == rest[n-1].Seq+1 {
@@ -140,7 +140,7 @@ func (f Feed) each(of byte, after uint64, size int, visit func(number uint64, va
 }
 
 // trim removes from the log what all stages have done, given the new cursor of one of them.
-func (f Feed) trim(g *gathering, w *write, s Stage, cursor uint64) (upTo uint64) {
+func (f Feed) trim(g *commitGroup, w *operation, s Stage, cursor uint64) (upTo uint64) {
 	st, done := f.of(s)
 	if upTo = cursor; cursor <= st.cursor { // nothing of the log is confirmed, or the stage has started over in the meantime
 		upTo = 0

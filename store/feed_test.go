@@ -244,7 +244,7 @@ func TestEachStageKeepsItsUnconfirmedChanges(t *testing.T) {
 		actions := map[string]func(*rapid.T){
 			"happen": func(rt *rapid.T) {
 				many := rapid.IntRange(1, 5).Draw(rt, "many")
-				err := s.update(t.Context(), func(g *gathering, _ *write) error {
+				err := s.update(t.Context(), func(g *commitGroup, _ *operation) error {
 					for range many {
 						var exchange kv.ExchangeID
 						made++
@@ -304,7 +304,7 @@ func TestEachStageKeepsItsUnconfirmedChanges(t *testing.T) {
 				}
 			},
 			"restart": func(rt *rapid.T) { // what a process has in memory is gone
-				err := s.update(t.Context(), func(*gathering, *write) error {
+				err := s.update(t.Context(), func(*commitGroup, *operation) error {
 					s.feed, s.digester = feed{}, digester{signal: s.digester.signal}
 					return f.open()
 				})
@@ -418,7 +418,7 @@ func TestExchangesMarkedByAFormerVersionAreDigested(t *testing.T) {
 	want := c.timeline(session)
 	waiting, _ := kv.ParseExchangeID(second)
 	digested, _ := kv.ParseExchangeID(first)
-	err := c.s.update(t.Context(), func(g *gathering, w *write) error {
+	err := c.s.update(t.Context(), func(g *commitGroup, w *operation) error {
 		_, ref := g.belongs(1, waiting)
 		g.eraseTurn(w, ref, waiting)
 		for _, id := range []kv.ExchangeID{waiting, digested, {15: 7}} {
@@ -552,7 +552,7 @@ func TestNothingIsUnconfirmedOnceAllIsDone(t *testing.T) {
 	c.do(StageWords)
 	c.do(StageSessions)
 	id, _ := kv.ParseSessionID(session)
-	err := c.s.update(t.Context(), func(g *gathering, w *write) error {
+	err := c.s.update(t.Context(), func(g *commitGroup, w *operation) error {
 		change := g.changed(sessionRef{1, id}, kv.ExchangeID{})
 		c.s.Feed().putAside(w, StageSessions, []*Change{change}, make(map[uint64]int))
 		return nil

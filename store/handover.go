@@ -113,7 +113,7 @@ func (c *Capture) handOver(steps []byte) *Exchange {
 // change in the log and a third record of the session. Exchanges of a session are digested in the order they ended, so
 // this one is left to the digester while others of its session wait there. The writer checks that again: only it knows
 // the session of an exchange that ends before its opening is committed.
-func (c *Capture) digestAtOnce(w *write) {
+func (c *Capture) digestAtOnce(w *operation) {
 	x := w.captured
 	c.store.digester.prefixes.skipKnown(c.account, x)
 	if x == nil || x.RawRequest == nil || len(x.RawRequest)+unreadAnswer(x) > digestedAtOnce {

@@ -253,7 +253,7 @@ func TestAnExchangeSeenTwiceIsReportedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	var again *Change
-	err = c.s.update(t.Context(), func(g *gathering, _ *write) error {
+	err = c.s.update(t.Context(), func(g *commitGroup, _ *operation) error {
 		_, ref := g.belongs(number, exchange)
 		again = g.ended(ref, exchange)
 		return nil

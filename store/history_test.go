@@ -240,7 +240,7 @@ func (m *model) merge(from, into string) {
 
 // kill forgets what is only in memory, so that the store is left as by a killed process.
 func (m *model) kill() {
-	m.check(m.store().update(context.Background(), func(g *gathering, _ *write) error {
+	m.check(m.store().update(context.Background(), func(g *commitGroup, _ *operation) error {
 		g.store.ahead = sessionsAhead{cursor: math.MaxUint64, next: math.MaxUint64} // nothing is stored on closing
 		return nil
 	}))
@@ -251,8 +251,8 @@ func (m *model) fail() {
 	s := m.store()
 	number, err := s.accounts.Number(m.account)
 	m.check(err)
-	m.check(s.update(context.Background(), func(*gathering, *write) error { return nil })) // nothing else fails
-	err = s.update(context.Background(), func(g *gathering, w *write) error {
+	m.check(s.update(context.Background(), func(*commitGroup, *operation) error { return nil })) // nothing else fails
+	err = s.update(context.Background(), func(g *commitGroup, w *operation) error {
 		for _, text := range m.sessions {
 			id, _ := kv.ParseSessionID(text)
 			if r := g.sessionAt(sessionRef{number, id}); r != nil {
@@ -274,7 +274,7 @@ func (m *model) restart(before func()) {
 	m.check(m.store().Close())
 	s, err := Open(Options{Dir: m.dir, Digest: digestTest})
 	m.check(err)
-	m.check(s.update(context.Background(), func(g *gathering, _ *write) error {
+	m.check(s.update(context.Background(), func(g *commitGroup, _ *operation) error {
 		g.store.ahead.most = 1
 		return nil
 	}))

@@ -16,14 +16,14 @@ func (s *core) markInterrupted() error {
 	if err != nil {
 		return err
 	}
-	g := newGathering(s)
+	g := newCommitGroup(s)
 	g.starting = true
 	defer g.reset()
 	b := batch{db: s.db}
 	defer b.discard()
 	for _, note := range notes {
 		for _, id := range note.ids {
-			w := new(write)
+			w := new(operation)
 			if err := g.interrupt(w, place{note.account, id}); err != nil {
 				return err
 			}
@@ -57,7 +57,7 @@ func (s *core) openNotes() (notes []leftOpen, err error) {
 
 // interrupt ends an exchange with what has arrived of its answer, unless it has ended. A damaged exchange does not keep
 // the store from opening: it stays unchanged for a check to find.
-func (g *gathering) interrupt(w *write, at place) error {
+func (g *commitGroup) interrupt(w *operation, at place) error {
 	info, err := getInfo(g.read(), at.account, at.id)
 	if errors.Is(err, badger.ErrKeyNotFound) || err == nil && info.Outcome != OutcomeOpen {
 		return nil

@@ -51,7 +51,7 @@ func (s Notes) Keep(account, name string, value []byte) {
 	record = binary.BigEndian.AppendUint64(record, uint64(time.Now().UnixMilli()))
 	record = append(record, h[:]...)
 	record = append(record, blob.Encode(value)...)
-	w := &write{change: func(g *gathering, w *write) error {
+	w := &operation{change: func(g *commitGroup, w *operation) error {
 		g.put(w, ledgerKey(number, h), record)
 		return nil
 	}}
@@ -108,7 +108,7 @@ func (s *core) expireLedger(ctx context.Context, account kv.AccountNumber, now t
 	for len(expired) > 0 && err == nil {
 		batch := expired[:min(len(expired), deleteBatch)]
 		expired = expired[len(batch):]
-		err = s.update(ctx, func(g *gathering, w *write) error {
+		err = s.update(ctx, func(g *commitGroup, w *operation) error {
 			for _, key := range batch {
 				if record := g.get(key); len(record) >= ledgerHead && ledgerExpired(record, now) {
 					g.put(w, key, nil)

@@ -16,7 +16,7 @@ import (
 // before it is announced.
 func settle(t testing.TB, s *Store) {
 	t.Helper()
-	if err := s.update(context.Background(), func(*gathering, *write) error { return nil }); err != nil {
+	if err := s.update(context.Background(), func(*commitGroup, *operation) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -166,7 +166,7 @@ func TestClosingDoesNotWaitForALongAnswerToBeRead(t *testing.T) {
 	cancel()
 	key, _ := kv.ParseExchangeID(id)
 	var again *Change
-	if err := s.update(context.Background(), func(g *gathering, w *write) error {
+	if err := s.update(context.Background(), func(g *commitGroup, w *operation) error {
 		_, ref := g.belongs(1, key)
 		g.eraseTurn(w, ref, key)
 		again = g.ended(ref, key)

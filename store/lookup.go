@@ -15,7 +15,7 @@ type record struct{ key, value []byte }
 
 // get looks up a key among the recent records and then in the store; nil if it is in neither. The value must not be
 // changed.
-func (g *gathering) get(key []byte) []byte {
+func (g *commitGroup) get(key []byte) []byte {
 	if key[0] == kv.SpaceSession {
 		if r := g.store.ahead.atKey(key); r != nil {
 			return encodeFields(r)
@@ -32,7 +32,7 @@ func (g *gathering) get(key []byte) []byte {
 }
 
 // getOf is get for records of a session, whose keys begin with its id.
-func (g *gathering) getOf(ref sessionRef, key []byte) []byte {
+func (g *commitGroup) getOf(ref sessionRef, key []byte) []byte {
 	if value, ok := g.recent.get(key); ok || g.recent.whole(ref) {
 		return value
 	}
@@ -40,7 +40,7 @@ func (g *gathering) getOf(ref sessionRef, key []byte) []byte {
 }
 
 // has reports whether get would find a value.
-func (g *gathering) has(key []byte) bool {
+func (g *commitGroup) has(key []byte) bool {
 	if value, ok := g.recent.get(key); ok {
 		return value != nil
 	}
@@ -52,7 +52,7 @@ func (g *gathering) has(key []byte) bool {
 }
 
 // put adds a record to an operation and makes it visible to later operations.
-func (g *gathering) put(w *write, key, value []byte) {
+func (g *commitGroup) put(w *operation, key, value []byte) {
 	g.recent.put(key, value)
 	if key[0] == kv.SpaceSession {
 		g.store.ahead.leave(key)

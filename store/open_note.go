@@ -24,7 +24,7 @@ type openNote struct {
 func (n *openNote) key() []byte { return kv.ExchangeKey(kv.SpaceOpen, n.account, n.first) }
 
 // noteOpen adds an exchange to its account's note in this group.
-func (g *gathering) noteOpen(account kv.AccountNumber, id kv.ExchangeID) *openNote {
+func (g *commitGroup) noteOpen(account kv.AccountNumber, id kv.ExchangeID) *openNote {
 	i := slices.IndexFunc(g.notes, func(n *openNote) bool { return n.account == account })
 	if i < 0 {
 		n := &openNote{account: account, first: id, others: []byte{}, running: 1}
@@ -65,7 +65,7 @@ func notedOpen(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (note
 	return noted, err
 }
 
-func (g *gathering) notedOpen(account kv.AccountNumber, id kv.ExchangeID) bool {
+func (g *commitGroup) notedOpen(account kv.AccountNumber, id kv.ExchangeID) bool {
 	noted, err := notedOpen(g.read(), account, id)
 	if err != nil && g.err == nil {
 		g.err = err

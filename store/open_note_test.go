@@ -120,7 +120,7 @@ func TestAnExchangeWhoseEndCannotBeCommittedStaysNoted(t *testing.T) {
 			t.Fatal("the end does not reach the writer")
 		}
 	}
-	refused := &write{done: make(chan struct{}), change: func(g *gathering, w *write) error {
+	refused := &operation{done: make(chan struct{}), change: func(g *commitGroup, w *operation) error {
 		g.put(w, []byte("!badger!"), []byte("a key that the database keeps to itself"))
 		return nil
 	}}

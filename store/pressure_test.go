@@ -50,7 +50,7 @@ func stall(t *testing.T, s *Store) (release func()) {
 	var refused error
 	go func() {
 		defer close(ended)
-		refused = s.update(context.Background(), func(*gathering, *write) error { close(busy); <-gate; return nil })
+		refused = s.update(context.Background(), func(*commitGroup, *operation) error { close(busy); <-gate; return nil })
 	}()
 	select {
 	case <-busy:
@@ -153,7 +153,7 @@ func TestAnOpeningThatCannotBeCommittedLeavesNothingBehind(t *testing.T) {
 	if _, err := before.Write(make([]byte, 2*responsePart)); err != nil {
 		t.Fatal(err)
 	}
-	_ = s.update(ctx, func(*gathering, *write) error { return nil }) // what was written has been tried by now
+	_ = s.update(ctx, func(*commitGroup, *operation) error { return nil }) // what was written has been tried by now
 	s.disk.mark = mark
 	release = stall(t, s) // one group of an exchange that is well and parts of one that is not
 	after, err := s.Begin(ctx, &Opening{Account: "acme", Surface: codec.Chat, Body: make([]byte, 1000)})
@@ -207,7 +207,7 @@ func TestOperationsThatFreeSpaceUseTheReserve(t *testing.T) {
 	_, err = s.Begin(t.Context(), &Opening{Account: "acme", Surface: codec.Chat, Body: []byte("more")})
 	wantKind(t, err, codec.KindStorage)
 	wantKind(t, s.Ready(), codec.KindStorage)
-	wantKind(t, s.update(t.Context(), func(*gathering, *write) error { return nil }), codec.KindStorage)
+	wantKind(t, s.update(t.Context(), func(*commitGroup, *operation) error { return nil }), codec.KindStorage)
 	e, err := s.Archive().Erase(t.Context(), "acme", Selection{Exchanges: []string{id}}, false)
 	for err == nil && e.State != ErasureDone {
 		runtime.Gosched()

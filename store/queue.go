@@ -19,7 +19,7 @@ var errClosed = codec.Errorf(codec.KindStorage, "the store is shutting down; try
 
 // queue holds the operations for the writer. Senders wait while there are too many of them, or too many bytes.
 type queue struct {
-	writes  chan *write
+	writes  chan *operation
 	room    *semaphore.Weighted // in bytes; the writer releases the weight of what it has acknowledged
 	size    int64               // of room
 	sending sync.RWMutex        // read-locked while an operation is put into writes, write-locked to close it
@@ -28,7 +28,7 @@ type queue struct {
 }
 
 func newQueue(bytes int64) queue {
-	return queue{writes: make(chan *write, queueLength), room: semaphore.NewWeighted(bytes), size: bytes, drained: make(chan struct{})}
+	return queue{writes: make(chan *operation, queueLength), room: semaphore.NewWeighted(bytes), size: bytes, drained: make(chan struct{})}
 }
 
 // close admits no more operations. The writer still takes the queued ones. It reports whether the queue was open.
@@ -43,7 +43,7 @@ func (q *queue) close() bool {
 	return true
 }
 
-func (q *queue) weigh(w *write) int64 {
+func (q *queue) weigh(w *operation) int64 {
 	weight := int64(len(w.info) + len(w.part) + perWriteBytes)
 	if w.body != nil {
 		weight += w.body.Held
@@ -52,7 +52,7 @@ func (q *queue) weigh(w *write) int64 {
 }
 
 // send puts an operation into the writer's queue, waiting for room.
-func (q *queue) send(ctx context.Context, w *write) error {
+func (q *queue) send(ctx context.Context, w *operation) error {
 	w.weight = q.weigh(w)
 	if err := q.room.Acquire(ctx, w.weight); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (q *queue) send(ctx context.Context, w *write) error {
 }
 
 // trySend is send without waiting.
-func (q *queue) trySend(w *write) (sent bool, err error) {
+func (q *queue) trySend(w *operation) (sent bool, err error) {
 	w.weight = q.weigh(w)
 	if !q.room.TryAcquire(w.weight) {
 		return false, nil
@@ -94,10 +94,10 @@ func (q *queue) trySend(w *write) (sent bool, err error) {
 }
 
 // release frees the weight of an operation.
-func (q *queue) release(w *write) { q.room.Release(w.weight) }
+func (q *queue) release(w *operation) { q.room.Release(w.weight) }
 
 // poll takes the next operation if there is one.
-func (q *queue) poll() (*write, bool) {
+func (q *queue) poll() (*operation, bool) {
 	select {
 	case w, ok := <-q.writes:
 		return w, ok

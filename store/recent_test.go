@@ -66,7 +66,7 @@ func TestADeletedSessionIsNotRemembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	id, _ := kv.ParseSessionID(x.Session)
-	err = s.update(t.Context(), func(g *gathering, w *write) error {
+	err = s.update(t.Context(), func(g *commitGroup, w *operation) error {
 		ref := sessionRef{1, id}
 		if g.sessionAt(ref) == nil {
 			t.Error("the session is not there")

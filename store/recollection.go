@@ -131,7 +131,7 @@ func (s Notes) Recollect(ctx context.Context, account string, keys []Recollectio
 	}
 	own, _ := kv.ParseExchangeID(r.Exchange)
 	holds := new(Recollection)
-	err = s.updateOf(ctx, number, func(g *gathering, w *write) error {
+	err = s.updateOf(ctx, number, func(g *commitGroup, w *operation) error {
 		if g.has(kv.ExchangeKey(kv.SpaceTomb, number, own)) {
 			*holds = r.Erased()
 			return nil
@@ -170,7 +170,7 @@ func (s Notes) Recollect(ctx context.Context, account string, keys []Recollectio
 
 // eraseRecollections removes what was recalled for an exchange, and what quotes it. A key that leads to a place may be
 // left of an earlier decision there.
-func (g *gathering) eraseRecollections(w *write, account kv.AccountNumber, id kv.ExchangeID) {
+func (g *commitGroup) eraseRecollections(w *operation, account kv.AccountNumber, id kv.ExchangeID) {
 	g.erased = true // readers forget what they have read
 	prefix := kv.ExchangeKey(kv.SpaceQuoted, account, id)
 	it := g.read().NewIterator(badger.IteratorOptions{Prefix: prefix})

@@ -228,18 +228,18 @@ func splitRollupKey(key []byte) (of RollupOf, kind byte, ok bool) {
 }
 
 // rollUp counts an ended exchange.
-func (g *gathering) rollUp(w *write, account kv.AccountNumber, info *ExchangeInfo) {
+func (g *commitGroup) rollUp(w *operation, account kv.AccountNumber, info *ExchangeInfo) {
 	r := exchangeRollup(info)
 	g.addRollup(w, rollupKey(account, info), &r)
 }
 
 // rollUpErased counts an erased exchange.
-func (g *gathering) rollUpErased(w *write, account kv.AccountNumber, info *ExchangeInfo) {
+func (g *commitGroup) rollUpErased(w *operation, account kv.AccountNumber, info *ExchangeInfo) {
 	r := exchangeRollup(info)
 	g.addRollup(w, hourPrefix(account, info.Started, rollupErased), &r)
 }
 
-func (g *gathering) addRollup(w *write, key []byte, r *Rollup) {
+func (g *commitGroup) addRollup(w *operation, key []byte, r *Rollup) {
 	if stored := g.get(key); stored != nil {
 		if before, err := decodeRollup(stored); err == nil { // otherwise it starts over, and a check says so
 			r.Add(&before)

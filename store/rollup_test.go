@@ -132,7 +132,7 @@ func TestACheckFindsAndRepairsWrongRollups(t *testing.T) {
 	spend(t, s, "acme", "key_a", "m", codec.Usage{Output: 1}, &Cost{USD: 5})
 	number, _ := s.accounts.Find("acme")
 	wrong := Rollup{Requests: 7}
-	err := s.update(context.Background(), func(g *gathering, w *write) error {
+	err := s.update(context.Background(), func(g *commitGroup, w *operation) error {
 		it := g.read().NewIterator(badger.IteratorOptions{Prefix: kv.SpaceKeyOf(kv.SpaceRollup, number)})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
@@ -185,10 +185,10 @@ func BenchmarkRollUp(b *testing.B) {
 		Header: []HeaderField{{"User-Agent", "claude-cli/2.1"}}, Started: began, FirstByte: began.Add(120 * time.Millisecond), Outcome: OutcomeComplete,
 		Usage: UsageInfo{InputUncached: 12, CacheRead: 151_000, CacheWrite: 800, Output: 1200}, Cost: &Cost{USD: Dollar / 10, Saved: Dollar / 2, Price: "claude-opus-5-5@2026-11-20"},
 	}
-	g := newGathering(s.core)
+	g := newCommitGroup(s.core)
 	b.ReportAllocs()
 	for b.Loop() {
-		g.rollUp(new(write), account, info)
+		g.rollUp(new(operation), account, info)
 	}
 	g.reset()
 }

@@ -212,13 +212,13 @@ type sessionRef struct {
 	id      kv.SessionID
 }
 
-func (g *gathering) link(account kv.AccountNumber, c clue) (sessionRef, bool) {
+func (g *commitGroup) link(account kv.AccountNumber, c clue) (sessionRef, bool) {
 	id, ok := g.linkAt(linkKey(account, c))
 	return sessionRef{account, id}, ok
 }
 
 // linkAt returns the session that a link leads to.
-func (g *gathering) linkAt(key []byte) (id kv.SessionID, ok bool) {
+func (g *commitGroup) linkAt(key []byte) (id kv.SessionID, ok bool) {
 	value := g.get(key)
 	if len(value) != len(id) {
 		return id, false
@@ -227,7 +227,7 @@ func (g *gathering) linkAt(key []byte) (id kv.SessionID, ok bool) {
 }
 
 // sessionAt returns the record of the exact session; nil if none is readable. Whoever changes it puts it.
-func (g *gathering) sessionAt(ref sessionRef) *sessionRecord {
+func (g *commitGroup) sessionAt(ref sessionRef) *sessionRecord {
 	if r := g.store.ahead.at(ref); r != nil {
 		return r
 	}
@@ -247,13 +247,13 @@ func (g *gathering) sessionAt(ref sessionRef) *sessionRecord {
 }
 
 // session returns a session's record, or that of the session it was merged into; nil if there is none.
-func (g *gathering) session(ref sessionRef) (*sessionRecord, sessionRef) {
+func (g *commitGroup) session(ref sessionRef) (*sessionRecord, sessionRef) {
 	r, id := followed(func(id kv.SessionID) *sessionRecord { return g.sessionAt(sessionRef{ref.account, id}) }, ref.id)
 	return r, sessionRef{ref.account, id}
 }
 
 // belongs returns the session of an exchange, even while it is being moved to another.
-func (g *gathering) belongs(account kv.AccountNumber, id kv.ExchangeID) (*sessionRecord, sessionRef) {
+func (g *commitGroup) belongs(account kv.AccountNumber, id kv.ExchangeID) (*sessionRecord, sessionRef) {
 	value := g.get(kv.ExchangeKey(kv.SpaceBelongs, account, id))
 	if len(value) != len(kv.SessionID{}) {
 		return nil, sessionRef{}
@@ -262,13 +262,13 @@ func (g *gathering) belongs(account kv.AccountNumber, id kv.ExchangeID) (*sessio
 	return g.sessionAt(ref), ref
 }
 
-func (g *gathering) putSession(w *write, ref sessionRef, r *sessionRecord) {
+func (g *commitGroup) putSession(w *operation, ref sessionRef, r *sessionRecord) {
 	g.put(w, kv.SessionKey(ref.account, ref.id), encodeFields(r))
 	g.recent.sessions[ref] = r
 }
 
 // openSession finds or creates the session of an opening, and adds the exchange to it.
-func (g *gathering) openSession(w *write) {
+func (g *commitGroup) openSession(w *operation) {
 	var (
 		c       = w.capture
 		e       = w.evidence
@@ -336,7 +336,7 @@ func (s *Session) comesFrom(client, project string) {
 
 // findSession weighs the evidence; nil means a new session. unheard reports that no session of the account has the same
 // opening.
-func (g *gathering) findSession(account kv.AccountNumber, e *evidence) (r *sessionRecord, ref sessionRef, unheard bool) {
+func (g *commitGroup) findSession(account kv.AccountNumber, e *evidence) (r *sessionRecord, ref sessionRef, unheard bool) {
 	for i, c := range e.explicit {
 		if r, ref := g.follow(account, c, e.explicit[:i]); r != nil {
 			return r, ref, false
@@ -373,7 +373,7 @@ func (g *gathering) findSession(account kv.AccountNumber, e *evidence) (r *sessi
 	return nil, sessionRef{}, false // another conversation that opens with the same words
 }
 
-func (g *gathering) follow(account kv.AccountNumber, c clue, stronger []clue) (*sessionRecord, sessionRef) {
+func (g *commitGroup) follow(account kv.AccountNumber, c clue, stronger []clue) (*sessionRecord, sessionRef) {
 	ref, ok := g.link(account, c)
 	if !ok {
 		return nil, ref
@@ -386,7 +386,7 @@ func (g *gathering) follow(account kv.AccountNumber, c clue, stronger []clue) (*
 }
 
 // linkSession links an opening's evidence to its session, unless it leads elsewhere already.
-func (g *gathering) linkSession(w *write, ref sessionRef, r *sessionRecord) {
+func (g *commitGroup) linkSession(w *operation, ref sessionRef, r *sessionRecord) {
 	e := w.evidence
 	for _, c := range e.explicit {
 		if _, taken := g.link(ref.account, c); taken || r.known(c.kind) != "" && r.known(c.kind) != c.value {
@@ -417,7 +417,7 @@ func (g *gathering) linkSession(w *write, ref sessionRef, r *sessionRecord) {
 }
 
 // linkReply links the key of a conversation's opening and first answer, once there is one.
-func (g *gathering) linkReply(w *write, ref sessionRef, r *sessionRecord, reply string) {
+func (g *commitGroup) linkReply(w *operation, ref sessionRef, r *sessionRecord, reply string) {
 	c := clue{byReply, reply}
 	if !r.unheard || r.Replied { // otherwise the same opening had never been answered before, and looking for what does not exist is expensive
 		if _, taken := g.link(ref.account, c); taken {
@@ -428,7 +428,7 @@ func (g *gathering) linkReply(w *write, ref sessionRef, r *sessionRecord, reply 
 	g.addLink(w, ref, r, c)
 }
 
-func (g *gathering) addLink(w *write, ref sessionRef, r *sessionRecord, c clue) {
+func (g *commitGroup) addLink(w *operation, ref sessionRef, r *sessionRecord, c clue) {
 	key := linkKey(ref.account, c)
 	if len(r.Links) >= maxSessionLinks {
 		return
@@ -440,7 +440,7 @@ func (g *gathering) addLink(w *write, ref sessionRef, r *sessionRecord, c clue) 
 }
 
 // closeSession counts an ended exchange in its session, and adds its digest or leaves that to the digester.
-func (g *gathering) closeSession(w *write, account kv.AccountNumber, id kv.ExchangeID, info *ExchangeInfo) {
+func (g *commitGroup) closeSession(w *operation, account kv.AccountNumber, id kv.ExchangeID, info *ExchangeInfo) {
 	g.ship(w, account, id)
 	g.rollUp(w, account, info)
 	r, ref := g.belongs(account, id)
@@ -472,7 +472,7 @@ func refersToAnswers(surface string) bool {
 
 // linkResponse links the id of an answer to its session, on the surface whose requests name the answer that they
 // continue: the other formats have no field for it.
-func (g *gathering) linkResponse(w *write, ref sessionRef, info *ExchangeInfo) {
+func (g *commitGroup) linkResponse(w *operation, ref sessionRef, info *ExchangeInfo) {
 	if key := answerLink(ref.account, info); key != nil {
 		g.put(w, key, slices.Clone(ref.id[:]))
 	}

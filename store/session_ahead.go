@@ -164,7 +164,7 @@ func (a *sessionsAhead) show(ref sessionRef, version uint64) *sessionRecord {
 
 // countSession puts a session's record after a change that can be counted again from an exchange that is in the log of
 // changes, or among the open ones.
-func (g *gathering) countSession(w *write, ref sessionRef, r *sessionRecord) {
+func (g *commitGroup) countSession(w *operation, ref sessionRef, r *sessionRecord) {
 	a, last := &g.store.ahead, g.store.feed.last
 	if g.starting || r.Exchanges >= mostRecounted {
 		g.putSession(w, ref, r)
@@ -178,7 +178,7 @@ func (g *gathering) countSession(w *write, ref sessionRef, r *sessionRecord) {
 
 // storeSessions stores the records that have been ahead for longest: up to a number of them, and all that lack changes up
 // to a number of the log.
-func (g *gathering) storeSessions(w *write, many int, upTo uint64) {
+func (g *commitGroup) storeSessions(w *operation, many int, upTo uint64) {
 	a := &g.store.ahead
 	for s := a.oldest(); s != nil && (many > 0 || s.since < upTo); s = a.oldest() {
 		g.putSession(w, s.ref, s.record)
@@ -192,7 +192,7 @@ func (g *gathering) storeSessions(w *write, many int, upTo uint64) {
 }
 
 // storeAllSessions stores every record that is ahead.
-func (s *core) storeAllSessions(g *gathering, w *write) error {
+func (s *core) storeAllSessions(g *commitGroup, w *operation) error {
 	if s.ahead.oldest() != nil || s.ahead.cursor < s.feed.last {
 		g.storeSessions(w, 0, 1<<64-1)
 	}

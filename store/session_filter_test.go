@@ -26,7 +26,7 @@ func TestSessionsAreFoundByClientProjectAndOutcome(t *testing.T) {
 	o := say("hello")
 	o.ChatKey, o.ModelAsked = "d", "House/Large"
 	large := c.session(o, "hi")
-	err := c.s.update(t.Context(), func(g *gathering, w *write) error { // as earlier versions wrote it
+	err := c.s.update(t.Context(), func(g *commitGroup, w *operation) error { // as earlier versions wrote it
 		id, _ := kv.ParseSessionID(codex)
 		r, ref := g.session(sessionRef{1, id})
 		r.Client, r.Project = "", ""

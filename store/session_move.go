@@ -41,7 +41,7 @@ func (s Archive) MergeSession(ctx context.Context, account, from, into string) (
 		return nil, err
 	}
 	source := sessionRef{number, fromID}
-	err = s.update(ctx, func(g *gathering, w *write) error {
+	err = s.update(ctx, func(g *commitGroup, w *operation) error {
 		return g.beginMerge(w, source, intoID)
 	})
 	if err == nil {
@@ -54,7 +54,7 @@ func (s Archive) MergeSession(ctx context.Context, account, from, into string) (
 }
 
 // beginMerge merges a session into another one, and records that its exchanges have to move.
-func (g *gathering) beginMerge(w *write, source sessionRef, into kv.SessionID) error {
+func (g *commitGroup) beginMerge(w *operation, source sessionRef, into kv.SessionID) error {
 	target, err := mergeSession(storedSessions{g, w, source.account}, source.id, into)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (s Archive) SplitSession(ctx context.Context, account, session, exchange st
 	}
 	source := sessionRef{number, sourceID}
 	target := sessionRef{number, kv.SessionID(s.ids.Next(time.Now()))}
-	err = s.update(ctx, func(g *gathering, w *write) error {
+	err = s.update(ctx, func(g *commitGroup, w *operation) error {
 		r, ref := g.session(source)
 		if r == nil || ref != source {
 			return errNoSession(session)
@@ -163,7 +163,7 @@ func (r *sessionRecord) splitOff(id kv.SessionID) *sessionRecord {
 	}}
 }
 
-func (g *gathering) firstMember(ref sessionRef) (id kv.ExchangeID) {
+func (g *commitGroup) firstMember(ref sessionRef) (id kv.ExchangeID) {
 	it := g.read().NewIterator(badger.IteratorOptions{Prefix: kv.MemberPrefix(ref.account, ref.id)})
 	defer it.Close()
 	if it.Rewind(); it.Valid() {
@@ -181,7 +181,7 @@ func (s *core) finishMove(ctx context.Context, source sessionRef) error {
 		}
 		into, _ := kv.ParseSessionID(m.Into)
 		target := sessionRef{source.account, into}
-		err = s.update(ctx, func(g *gathering, w *write) error {
+		err = s.update(ctx, func(g *commitGroup, w *operation) error {
 			for _, id := range members {
 				g.moveExchange(w, id, source, target)
 			}
@@ -227,7 +227,7 @@ func (s *core) movable(source sessionRef) (m *move, members []kv.ExchangeID, err
 
 // moveExchange moves an exchange from one session to another. Its turn is digested again, because it depends on the
 // session's earlier messages.
-func (g *gathering) moveExchange(w *write, id kv.ExchangeID, from, to sessionRef) {
+func (g *commitGroup) moveExchange(w *operation, id kv.ExchangeID, from, to sessionRef) {
 	account := from.account
 	g.put(w, kv.MemberKey(account, from.id, id), nil)
 	info, _ := g.info(account, id) // for an unreadable one, only its membership moves

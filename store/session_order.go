@@ -20,7 +20,7 @@ func sessionName(account string, c clue) kv.SessionID {
 
 // sharedSession returns the id for a session that begins on a node of a cluster, and its record if there is one after
 // all. The id is zero if other nodes could not derive it.
-func (g *gathering) sharedSession(account kv.AccountNumber, e *evidence) (*sessionRecord, sessionRef) {
+func (g *commitGroup) sharedSession(account kv.AccountNumber, e *evidence) (*sessionRecord, sessionRef) {
 	ref := sessionRef{account, e.follows}
 	switch {
 	case g.store.opts.Node == 0:
@@ -41,7 +41,7 @@ func (g *gathering) sharedSession(account kv.AccountNumber, e *evidence) (*sessi
 
 // linkUnheard links the answer that a request continues, if another node of the cluster gave it: by it the centre finds
 // what belongs together.
-func (g *gathering) linkUnheard(w *write, ref sessionRef, r *sessionRecord) {
+func (g *commitGroup) linkUnheard(w *operation, ref sessionRef, r *sessionRecord) {
 	c := clue{byResponse, w.evidence.response}
 	if c.value == "" || g.store.opts.Node == 0 {
 		return
@@ -63,7 +63,7 @@ func isBeginLink(key []byte) bool {
 }
 
 // order records a new session's place among the others, if its id does not contain it.
-func (g *gathering) order(w *write, ref sessionRef, r *sessionRecord) {
+func (g *commitGroup) order(w *operation, ref sessionRef, r *sessionRecord) {
 	r.order(storedSessions{g, w, ref.account}, ref.account, ref.id)
 }
 

@@ -146,7 +146,7 @@ func TestACheckRestoresASessionToItsList(t *testing.T) {
 	c := newEdge(t, 1)
 	id := c.session(chatKey(say("1"), "k"), "2")
 	key, _ := kv.ParseSessionID(id)
-	err := c.s.update(t.Context(), func(g *gathering, w *write) error {
+	err := c.s.update(t.Context(), func(g *commitGroup, w *operation) error {
 		r, ref := g.session(sessionRef{1, key})
 		r.Links = slices.DeleteFunc(r.Links, func(link []byte) bool {
 			if isBeginLink(link) {

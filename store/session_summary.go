@@ -36,14 +36,14 @@ func unsummarizedKey(ref sessionRef) []byte {
 }
 
 // sessionGrew marks a session for [Summaries.UnsummarizedSessions], if sessions are summarised.
-func (g *gathering) sessionGrew(w *write, ref sessionRef) {
+func (g *commitGroup) sessionGrew(w *operation, ref sessionRef) {
 	if g.store.opts.Summaries {
 		g.put(w, unsummarizedKey(ref), binary.BigEndian.AppendUint64(nil, uint64(time.Now().UnixNano())))
 	}
 }
 
 // dropSummary deletes the summary of a session; the rest of the session may get another one.
-func (g *gathering) dropSummary(w *write, ref sessionRef) {
+func (g *commitGroup) dropSummary(w *operation, ref sessionRef) {
 	if g.has(summaryKey(ref)) {
 		g.put(w, summaryKey(ref), nil)
 		g.sessionGrew(w, ref)
@@ -106,7 +106,7 @@ func (s Summaries) KeepSessionSummary(ctx context.Context, account, session stri
 		return err
 	}
 	ref := sessionRef{number, id}
-	err = s.update(ctx, func(g *gathering, w *write) error {
+	err = s.update(ctx, func(g *commitGroup, w *operation) error {
 		if !g.stillThere(ref, former, exchanges) {
 			return codec.Errorf(codec.KindConflict, "what the summary of %s tells of is gone meanwhile", session)
 		}
@@ -121,7 +121,7 @@ func (s Summaries) KeepSessionSummary(ctx context.Context, account, session stri
 }
 
 // stillThere reports whether a session still has these exchanges, and this summary unless former is nil.
-func (g *gathering) stillThere(ref sessionRef, former *SessionSummary, exchanges []string) bool {
+func (g *commitGroup) stillThere(ref sessionRef, former *SessionSummary, exchanges []string) bool {
 	for _, text := range exchanges {
 		id, ok := kv.ParseExchangeID(text)
 		if !ok || !bytes.Equal(g.get(kv.ExchangeKey(kv.SpaceBelongs, ref.account, id)), ref.id[:]) {
@@ -200,7 +200,7 @@ func (s Summaries) ConfirmSummarized(ctx context.Context, u UnsummarizedSession)
 		return errNoSession(u.Session)
 	}
 	key := unsummarizedKey(sessionRef{u.Account, id})
-	err := s.update(ctx, func(g *gathering, w *write) error {
+	err := s.update(ctx, func(g *commitGroup, w *operation) error {
 		if grew, ok := readGrown(g.get(key)); ok && grew.Equal(u.Grew) {
 			g.put(w, key, nil)
 		}
@@ -240,7 +240,7 @@ func (s Summaries) SummaryTokens(account AccountNumber, now time.Time) (int64, e
 // AddSummaryTokens counts tokens that a summary of an account has used on the day of now.
 func (s Summaries) AddSummaryTokens(ctx context.Context, account AccountNumber, now time.Time, tokens int64) error {
 	key := kv.SpaceKeyOf(kv.SpaceSummaryTokens, account)
-	err := s.updateOf(ctx, account, func(g *gathering, w *write) error {
+	err := s.updateOf(ctx, account, func(g *commitGroup, w *operation) error {
 		var spent summarySpending
 		if value := g.get(key); value == nil || decodeRecord(value, &spent) != nil || spent.Day != dayOf(now) {
 			spent = summarySpending{Day: dayOf(now)}

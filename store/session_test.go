@@ -629,7 +629,7 @@ func TestAnInterruptedMoveContinuesAfterARestart(t *testing.T) {
 	for i, text := range []string{a, b} {
 		ids[i], _ = kv.ParseSessionID(text)
 	}
-	err := s.update(context.Background(), func(g *gathering, w *write) error {
+	err := s.update(context.Background(), func(g *commitGroup, w *operation) error {
 		return g.beginMerge(w, sessionRef{1, ids[1]}, ids[0])
 	})
 	if err != nil {

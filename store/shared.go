@@ -74,7 +74,7 @@ func (s Shared) Join(ctx context.Context, centre string) error {
 	if err != nil {
 		return err
 	}
-	err = s.update(ctx, func(g *gathering, w *write) error {
+	err = s.update(ctx, func(g *commitGroup, w *operation) error {
 		if known := g.get(centreKey); known != nil && !bytes.Equal(known, id) {
 			return ErrOtherCentre
 		}
@@ -94,7 +94,7 @@ func (s Shared) Join(ctx context.Context, centre string) error {
 
 // Leave ends Join: accounts, keys and credentials are the store's own, as it has followed them.
 func (s Shared) Leave(ctx context.Context) error {
-	err := s.update(ctx, func(g *gathering, w *write) error {
+	err := s.update(ctx, func(g *commitGroup, w *operation) error {
 		if g.has(identity.SharedKey) {
 			g.put(w, identity.SharedKey, nil)
 		}

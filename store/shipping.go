@@ -105,7 +105,7 @@ func readShipping(tx *badger.Txn) (*shippingRecord, error) {
 }
 
 // ship adds an ended exchange to the log.
-func (g *gathering) ship(w *write, account kv.AccountNumber, id kv.ExchangeID) {
+func (g *commitGroup) ship(w *operation, account kv.AccountNumber, id kv.ExchangeID) {
 	if p := &g.store.shipping; p.kept.Load() {
 		g.put(w, shipKey(p.last.Add(1)), append(binary.BigEndian.AppendUint32(nil, uint32(account)), id[:]...))
 	}
@@ -161,7 +161,7 @@ func (p *Shipping) repeat(ctx context.Context) error {
 	p.Forget()
 	var batch []place
 	flush := func() error {
-		err := p.store.update(ctx, func(g *gathering, w *write) error {
+		err := p.store.update(ctx, func(g *commitGroup, w *operation) error {
 			for _, at := range batch {
 				g.ship(w, at.account, at.id)
 			}
@@ -222,7 +222,7 @@ func (p *Shipping) note(ctx context.Context, note shippingRecord, keys [][]byte)
 	if err != nil {
 		return err
 	}
-	return p.store.makeRoom(ctx, func(g *gathering, w *write) error {
+	return p.store.makeRoom(ctx, func(g *commitGroup, w *operation) error {
 		for _, key := range keys {
 			g.put(w, key, nil)
 		}
@@ -252,7 +252,7 @@ func (p *Shipping) CommittedHere(ctx context.Context, account, exchange string) 
 	if !known || !ok {
 		return errNoExchange(exchange)
 	}
-	err := p.store.update(ctx, func(g *gathering, w *write) error {
+	err := p.store.update(ctx, func(g *commitGroup, w *operation) error {
 		if info, readable := g.info(number, id); info != nil && readable && info.Outcome != OutcomeOpen {
 			info.Committed = CommittedLocal
 			g.put(w, kv.ExchangeKey(kv.SpaceExchange, number, id), encodeFields(info))

@@ -430,7 +430,7 @@ func TestNothingIsKeptForACentreWithoutOne(t *testing.T) {
 	if n := entries(t, c.s)[string(rune(kv.SpaceShip))]; n != 0 {
 		t.Errorf("%d entries were written for a centre", n)
 	}
-	g, w := newGathering(c.s.core), new(write)
+	g, w := newCommitGroup(c.s.core), new(operation)
 	if n := testing.AllocsPerRun(100, func() {
 		g.ship(w, 1, kv.ExchangeID{})
 		c.s.shipping.announce()

@@ -70,7 +70,7 @@ func TestAKilledStoreOpensOnASmallVolume(t *testing.T) {
 	s := openStore(t, Options{Dir: dir})
 	const records, value = 25_000, valueThreshold - 1 // more than a small table takes
 	for from := 0; from < records; from += 1000 {
-		err := s.update(t.Context(), func(g *gathering, w *write) error {
+		err := s.update(t.Context(), func(g *commitGroup, w *operation) error {
 			for n := from; n < from+1000; n++ {
 				g.put(w, kv.NameKey(kv.SpaceMeta, fmt.Sprintf("test-%08d", n)), make([]byte, value))
 			}

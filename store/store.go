@@ -261,15 +261,15 @@ func (s *core) view(read func(tx *badger.Txn) error) error { return s.db.View(re
 // update runs a change of accounts, keys and the like on the writer and waits until it is committed.
 // What change puts is committed together; it puts nothing before it fails.
 func (s *core) update(ctx context.Context, change change) error {
-	return s.run(ctx, &write{change: change, done: make(chan struct{})})
+	return s.run(ctx, &operation{change: change, done: make(chan struct{})})
 }
 
 // makeRoom is update for what erases: it goes on where the volume is too full for anything else.
 func (s *core) makeRoom(ctx context.Context, change change) error {
-	return s.run(ctx, &write{change: change, frees: true, done: make(chan struct{})})
+	return s.run(ctx, &operation{change: change, frees: true, done: make(chan struct{})})
 }
 
-func (s *core) run(ctx context.Context, w *write) error {
+func (s *core) run(ctx context.Context, w *operation) error {
 	if err := s.queue.send(ctx, w); err != nil {
 		return err
 	}
@@ -280,10 +280,10 @@ func (s *core) run(ctx context.Context, w *write) error {
 // updateOf is update for what an account owns: it is done before the account is deleted, or not at all, so that nothing is
 // left of it that nobody would ever delete.
 func (s *core) updateOf(ctx context.Context, account kv.AccountNumber, change change) error {
-	return s.runOf(ctx, account, &write{change: change, done: make(chan struct{})})
+	return s.runOf(ctx, account, &operation{change: change, done: make(chan struct{})})
 }
 
-func (s *core) runOf(ctx context.Context, account kv.AccountNumber, w *write) error {
+func (s *core) runOf(ctx context.Context, account kv.AccountNumber, w *operation) error {
 	if err := s.sendOf(ctx, account, w); err != nil {
 		return err
 	}
@@ -291,7 +291,7 @@ func (s *core) runOf(ctx context.Context, account kv.AccountNumber, w *write) er
 	return w.err
 }
 
-func (s *core) sendOf(ctx context.Context, account kv.AccountNumber, w *write) error {
+func (s *core) sendOf(ctx context.Context, account kv.AccountNumber, w *operation) error {
 	s.planning.RLock() // a deletion takes the account out of the table between
 	defer s.planning.RUnlock()
 	if !s.accounts.Has(account) {

@@ -19,12 +19,12 @@ type swept struct {
 
 // sweep frees the blocks and nodes of an account that nothing refers to. Only the keeper calls it, one at a time.
 func (s *core) sweep(ctx context.Context, account kv.AccountNumber) (freed swept, err error) {
-	err = s.makeRoom(ctx, func(g *gathering, _ *write) error { g.blobs.Watch(account); return nil })
+	err = s.makeRoom(ctx, func(g *commitGroup, _ *operation) error { g.blobs.Watch(account); return nil })
 	if err != nil {
 		return freed, err
 	}
 	defer func() {
-		end := s.makeRoom(context.WithoutCancel(ctx), func(g *gathering, _ *write) error { g.blobs.Unwatch(); return nil })
+		end := s.makeRoom(context.WithoutCancel(ctx), func(g *commitGroup, _ *operation) error { g.blobs.Unwatch(); return nil })
 		err = errors.Join(err, end)
 	}()
 	tx := s.db.NewTransaction(false)
@@ -44,7 +44,7 @@ func (s *core) sweep(ctx context.Context, account kv.AccountNumber) (freed swept
 
 // free deletes objects that nothing has touched since the sweep began, and tells how many.
 func (s *core) free(ctx context.Context, batch []kv.ObjectRef) (n int64, err error) {
-	w := &write{frees: true, done: make(chan struct{}), change: func(g *gathering, w *write) error {
+	w := &operation{frees: true, done: make(chan struct{}), change: func(g *commitGroup, w *operation) error {
 		for _, key := range g.blobs.Free(batch) {
 			w.records = append(w.records, record{key, nil})
 			n++

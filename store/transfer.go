@@ -178,7 +178,7 @@ func (s *core) importSession(ctx context.Context, account string, number kv.Acco
 			return false, err
 		}
 	}
-	err = s.updateOf(ctx, number, func(g *gathering, w *write) error {
+	err = s.updateOf(ctx, number, func(g *commitGroup, w *operation) error {
 		ref := sessionRef{number, id}
 		if g.sessionAt(ref) != nil {
 			return nil
@@ -258,7 +258,7 @@ func (s *core) importExchange(ctx context.Context, account string, number kv.Acc
 		return false, codec.Errorf(codec.KindNotFound, "no account %q", account)
 	}
 	plan := s.planner.Plan(number, &blob.Body{Bytes: x.RawRequest, Blocks: spans})
-	err = s.update(ctx, func(g *gathering, w *write) error {
+	err = s.update(ctx, func(g *commitGroup, w *operation) error {
 		if g.has(kv.ExchangeKey(kv.SpaceExchange, number, id)) {
 			return nil
 		}
@@ -304,7 +304,7 @@ func (s *core) redactExchange(account string, x *Exchange) (_ *Exchange, spans [
 }
 
 // importSessionOf puts an exchange into the session that it had, or into the one that its evidence identifies.
-func (g *gathering) importSessionOf(w *write, account kv.AccountNumber, id kv.ExchangeID, had string, info *ExchangeInfo) {
+func (g *commitGroup) importSessionOf(w *operation, account kv.AccountNumber, id kv.ExchangeID, had string, info *ExchangeInfo) {
 	session, ok := kv.ParseSessionID(had)
 	ref := sessionRef{account, session}
 	if r := g.sessionAt(ref); ok && r != nil && r.Merged == "" {

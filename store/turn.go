@@ -152,7 +152,7 @@ var errUnread = errors.New("more of the request has to be read")
 // exchange is committed; if it is needed then, the change fails with errUnread before it has put anything.
 func (s *core) digestOf(p place, read reading, whole func() reading) change {
 	account, id := p.account, p.id
-	return func(g *gathering, w *write) error {
+	return func(g *commitGroup, w *operation) error {
 		r, ref := g.belongs(account, id)
 		if read.info == nil || r == nil || r.Merged != "" || read.info.Outcome == OutcomeOpen || read.info.Auxiliary != "" {
 			return nil // erased in the meantime, or moving to another session, where it is digested again, or it has no turn
@@ -325,8 +325,8 @@ type turns interface {
 
 // storedTurns are those of a session in the store.
 type storedTurns struct {
-	g   *gathering
-	w   *write
+	g   *commitGroup
+	w   *operation
 	ref sessionRef
 }
 
@@ -466,7 +466,7 @@ func (t *turnRecord) noteHistory(in turns, history historyHash, note historyNote
 }
 
 // turn returns a digested turn, perhaps without its text; nil if there is none that can be read.
-func (g *gathering) turn(account kv.AccountNumber, id kv.ExchangeID) *turnRecord {
+func (g *commitGroup) turn(account kv.AccountNumber, id kv.ExchangeID) *turnRecord {
 	t, err := decodeTurn(g.get(kv.ExchangeKey(kv.SpaceTurn, account, id)), id, nil)
 	if err != nil {
 		return nil

@@ -55,7 +55,7 @@ func TestTurnsOfEarlierFormatsCanBeContinued(t *testing.T) {
 	first, session := c.exchange(key(say("1")), OutcomeComplete, "2")
 	c.idle()
 	place, value := turnValue(t, c.s, first)
-	err := c.s.update(context.Background(), func(g *gathering, w *write) error {
+	err := c.s.update(context.Background(), func(g *commitGroup, w *operation) error {
 		g.put(w, place, value[1:])
 		return nil
 	})

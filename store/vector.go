@@ -47,7 +47,7 @@ func splitVectorKey(key []byte) (generation uint32, id kv.ExchangeID, ok bool) {
 }
 
 // generations returns the list as seen by the commit group.
-func (g *gathering) generations() (list []Generation) {
+func (g *commitGroup) generations() (list []Generation) {
 	if value := g.get(generationsKey); value != nil && g.err == nil {
 		g.err = decodeRecord(value, &list)
 	}
@@ -78,7 +78,7 @@ func (s Vectors) PutGenerations(ctx context.Context, list []Generation) error {
 	if err != nil {
 		return err
 	}
-	err = s.update(ctx, func(g *gathering, w *write) error {
+	err = s.update(ctx, func(g *commitGroup, w *operation) error {
 		g.put(w, generationsKey, value)
 		return nil
 	})
@@ -98,7 +98,7 @@ type TurnVector struct {
 // Put stores vectors in a generation. It skips those of turns that no longer exist, and all of them if the generation
 // does not, so that no data of an erased turn can be stored after its erasure.
 func (s Vectors) Put(ctx context.Context, generation uint32, vectors []TurnVector) error {
-	err := s.update(ctx, func(g *gathering, w *write) error {
+	err := s.update(ctx, func(g *commitGroup, w *operation) error {
 		kept := slices.ContainsFunc(g.generations(), func(o Generation) bool { return o.Number == generation && !o.Retired })
 		for _, v := range vectors {
 			id, ok := kv.ParseExchangeID(v.Exchange)
@@ -115,7 +115,7 @@ func (s Vectors) Put(ctx context.Context, generation uint32, vectors []TurnVecto
 }
 
 // eraseVectors deletes the vectors of a turn.
-func (g *gathering) eraseVectors(w *write, account kv.AccountNumber, id kv.ExchangeID) {
+func (g *commitGroup) eraseVectors(w *operation, account kv.AccountNumber, id kv.ExchangeID) {
 	for _, generation := range g.generations() {
 		if key := vectorKey(account, generation.Number, id); g.has(key) {
 			g.put(w, key, nil)
@@ -187,7 +187,7 @@ func (s Vectors) Drop(ctx context.Context, generation uint32) error {
 	for after := []byte{kv.SpaceVector}; after != nil; {
 		keys, next, err := s.vectorKeys(ctx, generation, after)
 		if err == nil && len(keys) > 0 {
-			err = s.update(ctx, func(g *gathering, w *write) error {
+			err = s.update(ctx, func(g *commitGroup, w *operation) error {
 				for _, key := range keys {
 					g.put(w, key, nil)
 				}

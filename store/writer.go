@@ -13,11 +13,11 @@ const (
 	groupBytes  = 4 << 20 // bytes committed together
 )
 
-// change is an operation of the writer that looks up records in the gathering and replaces them.
-type change func(g *gathering, w *write) error
+// change is an operation of the writer that looks up records in the commit group and replaces them.
+type change func(g *commitGroup, w *operation) error
 
-// write is one operation for the writer: either the next step of a capture, or a change.
-type write struct {
+// operation is one operation for the writer: either the next step of a capture, or a change.
+type operation struct {
 	capture *recorded
 	info    []byte        // the exchange's record, nil for a part
 	body    *blob.Plan    // request bytes, with the opening
@@ -48,15 +48,15 @@ type write struct {
 
 // abandoned reports whether the operation belongs to an exchange whose opening could not be committed, so that there is
 // nothing to add it to.
-func (w *write) abandoned() bool {
+func (w *operation) abandoned() bool {
 	return w.capture != nil && w.capture.failed != nil && !w.capture.begun
 }
 
 // runWriter commits queued operations, group by group, until the queue is closed and empty.
 func (s *core) runWriter() {
 	defer close(s.queue.drained)
-	group := make([]*write, 0, groupLength)
-	g := newGathering(s)
+	group := make([]*operation, 0, groupLength)
+	g := newCommitGroup(s)
 	for first := range s.queue.writes {
 		group = append(group[:0], first)
 		for size, yielded := first.weight, false; len(group) < groupLength && size < groupBytes; {
@@ -76,12 +76,12 @@ func (s *core) runWriter() {
 		g.reset()
 		clear(group)
 	}
-	s.commit(g, []*write{{change: s.storeAllSessions, frees: true}}) // if it fails, they are counted again at the next start
+	s.commit(g, []*operation{{change: s.storeAllSessions, frees: true}}) // if it fails, they are counted again at the next start
 	g.reset()
 }
 
 // commit writes a group and acknowledges it.
-func (s *core) commit(g *gathering, group []*write) {
+func (s *core) commit(g *commitGroup, group []*operation) {
 	var err error
 	if group = s.affordable(group); len(group) > 0 {
 		if err = s.write(g, group); err != nil {
@@ -101,13 +101,13 @@ func (s *core) commit(g *gathering, group []*write) {
 }
 
 // affordable fails the operations of a group that the volume has no room for, and returns the others.
-func (s *core) affordable(group []*write) []*write {
+func (s *core) affordable(group []*operation) []*operation {
 	err := s.disk.allows()
 	if err == nil {
 		return group
 	}
 	room := s.disk.allowsFreeing() == nil
-	var afforded []*write
+	var afforded []*operation
 	for _, w := range group {
 		if room && w.frees {
 			afforded = append(afforded, w)
@@ -121,7 +121,7 @@ func (s *core) affordable(group []*write) []*write {
 }
 
 // write builds what a group adds, encodes it, and commits it in the order of the operations.
-func (s *core) write(g *gathering, group []*write) error {
+func (s *core) write(g *commitGroup, group []*operation) error {
 	defer func() {
 		if g.erased { // or part of it, if the commit failed
 			s.recollected.forget()
@@ -189,7 +189,7 @@ func (s *core) write(g *gathering, group []*write) error {
 }
 
 // announce tells subscribers what was committed.
-func (s *core) announce(group []*write) {
+func (s *core) announce(group []*operation) {
 	s.shipping.announce()
 	var events []Event
 	for _, w := range group {
@@ -211,7 +211,7 @@ func (s *core) announce(group []*write) {
 	}
 }
 
-func (s *core) acknowledge(w *write) {
+func (s *core) acknowledge(w *operation) {
 	if c := w.capture; c != nil && w.err != nil && c.failed == nil {
 		c.failed = w.err
 	}
@@ -233,7 +233,7 @@ func (s *core) acknowledge(w *write) {
 }
 
 // apply adds one operation to the batch. The records that make its data visible come last and together.
-func (s *core) apply(b *batch, w *write, objects []blob.Object) {
+func (s *core) apply(b *batch, w *operation, objects []blob.Object) {
 	if w.abandoned() {
 		return
 	}
@@ -269,7 +269,7 @@ func (s *core) apply(b *batch, w *write, objects []blob.Object) {
 }
 
 // stayOpen undoes the end of an exchange that could not be committed: its note stays until the store is reopened.
-func (w *write) stayOpen() {
+func (w *operation) stayOpen() {
 	if w.noted {
 		w.capture.noted.running++
 	}

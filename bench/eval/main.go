@@ -132,8 +132,8 @@ type outcome struct {
 	latencies []time.Duration
 }
 
-// replay lets a set pass a house with an embedder. The caller closes the house.
-func replay(ctx context.Context, s *set, e search.Embedder) (h *house, documents map[string]string, err error) {
+// replay lets a set pass a harness with an embedder. The caller closes the harness.
+func replay(ctx context.Context, s *set, e search.Embedder) (h *harness, documents map[string]string, err error) {
 	if h, err = build(ctx, e); err != nil {
 		return nil, nil, err
 	}
@@ -214,7 +214,7 @@ func evaluate(ctx context.Context, out io.Writer, s *set, b annexes) (below bool
 	return below || loud, err
 }
 
-// askByMeaning asks in a house whose embedder compares meaning, with the bounds that hold for a client that names none.
+// askByMeaning asks in a harness whose embedder compares meaning, with the bounds that hold for a client that names none.
 func askByMeaning(ctx context.Context, s *set, b annexes, take func(mode string, o *outcome, err error) error) (err error) {
 	embedder, err := newThesaurus(s)
 	if err != nil {
@@ -251,7 +251,7 @@ func foreignTo(s *set) (questions []question) {
 }
 
 // askForSessions asks for the sessions that answer each question.
-func askForSessions(ctx context.Context, h *house, s *set) (*outcome, error) {
+func askForSessions(ctx context.Context, h *harness, s *set) (*outcome, error) {
 	o := &outcome{byKind: make(map[string]*measures)}
 	grades := s.ofSessions()
 	for i := range s.questions {
@@ -267,7 +267,7 @@ func askForSessions(ctx context.Context, h *house, s *set) (*outcome, error) {
 	return o, nil
 }
 
-func askAll(ctx context.Context, h *house, s *set, mode search.Mode, documents map[string]string) (*outcome, error) {
+func askAll(ctx context.Context, h *harness, s *set, mode search.Mode, documents map[string]string) (*outcome, error) {
 	o := &outcome{byKind: make(map[string]*measures)}
 	owner := make(map[string]string, len(s.documents))
 	for i := range s.documents {

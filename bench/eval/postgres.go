@@ -59,16 +59,16 @@ func (i inTurn) Begin(ctx context.Context, _, fill string) error {
 	return i.Index.Begin(ctx, "evaluation", fill)
 }
 
-// annex is a memory in Postgres of all that a house has recorded, served by a proxy of its own.
+// annex is a memory in Postgres of all that a harness has recorded, served by a proxy of its own.
 type annex struct {
-	*house
+	*harness
 	catalog *catalog.Catalog
 	drop    func() error
 }
 
-// moveIntoPostgres puts what a house has recorded into a database of its own on a server, with vectors unless e is nil, and serves
+// moveIntoPostgres puts what a harness has recorded into a database of its own on a server, with vectors unless e is nil, and serves
 // it. The caller closes it.
-func moveIntoPostgres(ctx context.Context, h *house, b annexes, e search.Embedder) (a *annex, err error) {
+func moveIntoPostgres(ctx context.Context, h *harness, b annexes, e search.Embedder) (a *annex, err error) {
 	address, drop, err := createDatabase(ctx, b.server)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func moveIntoPostgres(ctx context.Context, h *house, b annexes, e search.Embedde
 	}
 	engine := server.Over(h.store)
 	engine.Index = a.catalog
-	a.house = &house{client: h.client, keys: h.keys, routes: h.routes}
+	a.harness = &harness{client: h.client, keys: h.keys, routes: h.routes}
 	h.sessions.Range(func(id, name any) bool {
 		a.sessions.Store(id, name)
 		return true
@@ -152,7 +152,7 @@ func copied(ctx context.Context, c *catalog.Catalog, b annexes) error {
 }
 
 func (a *annex) close() (err error) {
-	if a.house != nil && a.stop != nil {
+	if a.harness != nil && a.stop != nil {
 		err = a.stop()
 	}
 	if a.catalog != nil {
@@ -183,8 +183,8 @@ func createDatabase(ctx context.Context, serverURL string) (address string, drop
 	return parsed.String(), func() error { return run(context.WithoutCancel(ctx), "drop database "+name) }, nil
 }
 
-// deliver puts all that a house has recorded into the catalog.
-func deliver(ctx context.Context, h *house, c *catalog.Catalog) error {
+// deliver puts all that a harness has recorded into the catalog.
+func deliver(ctx context.Context, h *harness, c *catalog.Catalog) error {
 	log := h.store.Shipping()
 	if err := log.Begin(ctx); err != nil {
 		return err
@@ -209,27 +209,27 @@ func deliver(ctx context.Context, h *house, c *catalog.Catalog) error {
 }
 
 // askInPostgres asks for turns, and for sessions if the set has some.
-func askInPostgres(ctx context.Context, h *house, s *set, documents map[string]string, b annexes, take func(mode string, o *outcome, err error) error) (err error) {
+func askInPostgres(ctx context.Context, h *harness, s *set, documents map[string]string, b annexes, take func(mode string, o *outcome, err error) error) (err error) {
 	a, err := moveIntoPostgres(ctx, h, b, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.close()) }()
-	o, err := askAll(ctx, a.house, s, search.Lexical, documents)
+	o, err := askAll(ctx, a.harness, s, search.Lexical, documents)
 	if err := take(lexicalInPostgres, o, err); err != nil || !s.hasSessions() {
 		return err
 	}
-	o, err = askForSessions(ctx, a.house, s)
+	o, err = askForSessions(ctx, a.harness, s)
 	return take(sessionsInPostgres, o, err)
 }
 
 // askByMeaningInPostgres asks as [askByMeaning] does at last.
-func askByMeaningInPostgres(ctx context.Context, h *house, s *set, e search.Embedder, documents map[string]string, b annexes, take func(mode string, o *outcome, err error) error) (err error) {
+func askByMeaningInPostgres(ctx context.Context, h *harness, s *set, e search.Embedder, documents map[string]string, b annexes, take func(mode string, o *outcome, err error) error) (err error) {
 	a, err := moveIntoPostgres(ctx, h, b, e)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.close()) }()
-	o, err := askAll(ctx, a.house, s, search.Auto, documents)
+	o, err := askAll(ctx, a.harness, s, search.Auto, documents)
 	return take(hybridInPostgres, o, err)
 }

@@ -37,7 +37,7 @@ var silenceGates = []silenceGate{
 type speaking struct{ questions, present, right, without, foreign, foreigners int }
 
 // judgeSilence asks a recall the questions of a set, and those of others.
-func judgeSilence(ctx context.Context, out io.Writer, h *house, s *set, documents map[string]string, others []question) (below bool, err error) {
+func judgeSilence(ctx context.Context, out io.Writer, h *harness, s *set, documents map[string]string, others []question) (below bool, err error) {
 	m := recall.New(recall.Over(h.store), recall.Options{Deadline: time.Minute})
 	exchanges := make(map[string][]string) // by the set's session
 	session := make(map[string]string)     // by document

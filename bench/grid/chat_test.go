@@ -11,7 +11,7 @@ import (
 )
 
 func (c *client) openAI() openai.Client {
-	return openai.NewClient(option.WithBaseURL(c.house.url+"/v1"), option.WithAPIKey(c.house.key), option.WithMaxRetries(0),
+	return openai.NewClient(option.WithBaseURL(c.harness.url+"/v1"), option.WithAPIKey(c.harness.key), option.WithMaxRetries(0),
 		option.WithMiddleware(func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) { return c.tee(next(r)) }))
 }
 

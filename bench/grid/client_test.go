@@ -13,7 +13,7 @@ import (
 // A client is one conversation through one surface: it sends and decodes like the official SDK, and keeps the history
 // like its users.
 type client struct {
-	house   *house
+	harness *harness
 	surface string
 	model   string
 	stream  bool

@@ -65,7 +65,7 @@ func TestEveryCrossingCarriesEveryCase(t *testing.T) {
 }
 
 // play runs the conversation of one cell and compares what the client understands.
-func (s *story) play(t *testing.T, h *house, x crossing, stream bool) {
+func (s *story) play(t *testing.T, h *harness, x crossing, stream bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -73,7 +73,7 @@ func (s *story) play(t *testing.T, h *house, x crossing, stream bool) {
 	if s.but != nil {
 		s.but(x, stream, want)
 	}
-	c := &client{house: h, surface: x.surface, stream: stream, extra: s.extra[x.surface]}
+	c := &client{harness: h, surface: x.surface, stream: stream, extra: s.extra[x.surface]}
 	script := s.script
 	if s.toResponses != "" && x.to.name == "responses" {
 		script = s.toResponses

@@ -26,7 +26,7 @@ func TestStreamedAndCompleteAnswersAreEquivalent(t *testing.T) {
 		script := drawScript(t)
 		heard := make(map[bool]said)
 		for _, stream := range []bool{false, true} {
-			c := &client{house: h, surface: x.surface, model: x.to.model, stream: stream, extra: asksForReasoning[x.surface]}
+			c := &client{harness: h, surface: x.surface, model: x.to.model, stream: stream, extra: asksForReasoning[x.surface]}
 			c.say("[[sim: " + script + " ; then ; text \"Done.\" ]]")
 			heard[stream] = c.ask(ctx)
 			if heard[stream].Error != "" {

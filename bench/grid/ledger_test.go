@@ -24,7 +24,7 @@ func TestTheLedgerRestoresStateThatClientsDrop(t *testing.T) {
 			t.Run(to.surface+"→"+to.upstream+"/"+form(stream), func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 				defer cancel()
-				c := &client{house: h, surface: to.surface, stream: stream, forgets: true, model: upstreamOf(to.upstream).model}
+				c := &client{harness: h, surface: to.surface, stream: stream, forgets: true, model: upstreamOf(to.upstream).model}
 				c.say(script)
 				if got := c.ask(ctx); got.Error != "" {
 					t.Fatal(got.Error)

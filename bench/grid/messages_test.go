@@ -10,7 +10,7 @@ import (
 )
 
 func (c *client) askMessages(ctx context.Context) said {
-	api := anthropic.NewClient(option.WithBaseURL(c.house.url), option.WithAPIKey(c.house.key), option.WithMaxRetries(0),
+	api := anthropic.NewClient(option.WithBaseURL(c.harness.url), option.WithAPIKey(c.harness.key), option.WithMaxRetries(0),
 		option.WithMiddleware(func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) { return c.tee(next(r)) }))
 	body := option.WithRequestBody("application/json", c.body())
 	if !c.stream {

@@ -32,7 +32,7 @@ func TestAConversationMovesToItsOwnFormat(t *testing.T) {
 				t.Run(move.surface+"/"+from.model+" to "+move.model+"/"+form(stream), func(t *testing.T) {
 					ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 					defer cancel()
-					c := &client{house: h, surface: move.surface, stream: stream, extra: functionsOnly[move.surface] + move.budget}
+					c := &client{harness: h, surface: move.surface, stream: stream, extra: functionsOnly[move.surface] + move.budget}
 					c.say(`[[sim: reasoning "Look." ; call read {} ; then ; reasoning "On." ; call stat {} ; then ; text "Found." ]]`)
 					for turn, model := range []string{from.model, move.model, move.model} {
 						c.model = model

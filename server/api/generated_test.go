@@ -10,7 +10,7 @@ import (
 )
 
 // caller is a program that knows the file alone.
-func (h *house) caller() *ClientWithResponses {
+func (h *harness) caller() *ClientWithResponses {
 	h.t.Helper()
 	client, err := NewClientWithResponses(h.origin, WithHTTPClient(h.client), WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
 		r.Header.Set("Authorization", "Bearer "+h.key)

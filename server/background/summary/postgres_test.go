@@ -13,16 +13,16 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// shared is a memory in Postgres: a centre and a worker summarise what the house, as an edge, has recorded.
+// shared is a memory in Postgres: a centre and a worker summarise what the harness, as an edge, has recorded.
 type shared struct {
-	*house
+	*harness
 	centre, worker *catalog.Catalog
 	shipped        uint64
 }
 
 func newShared(t *testing.T, script string) *shared {
 	t.Helper()
-	s := &shared{house: newHouse(t, script)}
+	s := &shared{harness: newHarness(t, script)}
 	url := postgrestest.Start(t, false).Database(t)
 	open := func(o catalog.Options) *catalog.Catalog {
 		o.URL, o.Centre, o.Digest = url, "centre", readScript
@@ -44,7 +44,7 @@ func newShared(t *testing.T, script string) *shared {
 // say has an account say something in a session at the edge, which ships it, and returns the session.
 func (s *shared) say(account, session, user, assistant string) (id string) {
 	s.t.Helper()
-	exchange, _ := s.house.say(account, session, user, assistant)
+	exchange, _ := s.harness.say(account, session, user, assistant)
 	frame, err := s.store.Shipping().Next(s.t.Context(), s.shipped)
 	s.ok(err)
 	taken, err := s.centre.Take(s.t.Context(), &frame, func(r []store.Refused) error { return r[0].Reason })

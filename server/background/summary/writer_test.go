@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }
 
-// house is a memory with an index, and a simulated model that writes about it.
-type house struct {
+// harness is a memory with an index, and a simulated model that writes about it.
+type harness struct {
 	t      *testing.T
 	dir    string
 	up     *provider.Server
@@ -44,10 +44,10 @@ type house struct {
 	writer *summary.Writer
 }
 
-// newHouse lets the model play a script (package bench/provider).
-func newHouse(t *testing.T, script string) *house {
+// newHarness lets the model play a script (package bench/provider).
+func newHarness(t *testing.T, script string) *harness {
 	t.Helper()
-	h := &house{t: t, dir: t.TempDir()}
+	h := &harness{t: t, dir: t.TempDir()}
 	var err error
 	h.up, err = provider.Start(provider.Options{Keep: 100, Strict: true})
 	h.ok(err)
@@ -71,14 +71,14 @@ func newHouse(t *testing.T, script string) *house {
 	return h
 }
 
-func (h *house) ok(err error) {
+func (h *harness) ok(err error) {
 	h.t.Helper()
 	if err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-func (h *house) open() {
+func (h *harness) open() {
 	h.t.Helper()
 	var err error
 	h.store, err = engine.Open(store.Options{Dir: h.dir, MinFreeDisk: -1, Digest: readScript, Summaries: true}, &search.Options{Dir: filepath.Join(h.dir, "index")})
@@ -86,7 +86,7 @@ func (h *house) open() {
 }
 
 // write starts the writer; zero settings are those of a test in a hurry. The function that it gives stops it.
-func (h *house) write(s summary.Settings) (stop func()) {
+func (h *harness) write(s summary.Settings) (stop func()) {
 	h.t.Helper()
 	if s.Model == "" {
 		s.Model = "writer"
@@ -119,7 +119,7 @@ func text(role, words string) []store.Message {
 func long(words string) string { return words + strings.Repeat(" and then it went on", 30) }
 
 // say has an account say something in a session, and gives the exchange and the session.
-func (h *house) say(account, session, user, assistant string) (exchange, id string) {
+func (h *harness) say(account, session, user, assistant string) (exchange, id string) {
 	h.t.Helper()
 	body, err := json.Marshal(said{text("user", user), text("assistant", assistant)})
 	h.ok(err)
@@ -134,7 +134,7 @@ func (h *house) say(account, session, user, assistant string) (exchange, id stri
 }
 
 // summary is what a model has written about a session, "" if none has.
-func (h *house) summary(account, session string) string {
+func (h *harness) summary(account, session string) string {
 	h.t.Helper()
 	m, err := h.store.Archive().SessionSummary(account, session)
 	h.ok(err)
@@ -148,7 +148,7 @@ func (h *house) summary(account, session string) string {
 const timeout = time.Minute
 
 // until waits for something that is to happen soon.
-func (h *house) until(what string, happened func() bool) {
+func (h *harness) until(what string, happened func() bool) {
 	h.t.Helper()
 	for deadline := time.Now().Add(timeout); !happened(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -158,7 +158,7 @@ func (h *house) until(what string, happened func() bool) {
 }
 
 // settled waits until nothing is left to be written about, but in accounts that rest.
-func (h *house) settled(resting ...store.AccountNumber) {
+func (h *harness) settled(resting ...store.AccountNumber) {
 	h.t.Helper()
 	for _, account := range []string{"acme", "globex"} {
 		h.ok(h.store.Index().Wait(h.t.Context(), account))
@@ -172,14 +172,14 @@ func (h *house) settled(resting ...store.AccountNumber) {
 	})
 }
 
-func (h *house) found(account, query string) []search.Hit {
+func (h *harness) found(account, query string) []search.Hit {
 	h.t.Helper()
 	a, err := h.store.Index().Search(h.t.Context(), account, &search.Request{Query: query, Granularity: search.Sessions})
 	h.ok(err)
 	return a.Data
 }
 
-func (h *house) erase(account string, exchanges ...string) {
+func (h *harness) erase(account string, exchanges ...string) {
 	h.t.Helper()
 	e, err := h.store.Archive().Erase(h.t.Context(), account, store.Selection{Exchanges: exchanges}, false)
 	h.ok(err)
@@ -195,7 +195,7 @@ func (h *house) erase(account string, exchanges ...string) {
 func TestAQuietSessionIsSummarisedOnceAndFoundByItsSummary(t *testing.T) {
 	for _, model := range []string{"writer", "foreign"} { // in the provider's own format, and across
 		t.Run(model, func(t *testing.T) {
-			h := newHouse(t, `text "They repaired the kumquat."`)
+			h := newHarness(t, `text "They repaired the kumquat."`)
 			h.write(summary.Settings{Model: model})
 			_, session := h.say("acme", "one", long("why does pkg/lock/wait.go fail"), "It times out.")
 			h.settled()
@@ -233,7 +233,7 @@ func TestAQuietSessionIsSummarisedOnceAndFoundByItsSummary(t *testing.T) {
 
 // A session whose record is damaged gets no summary, and those behind it do.
 func TestADamagedSessionHoldsNoSummaryUp(t *testing.T) {
-	h := newHouse(t, `text "They repaired the kumquat."`)
+	h := newHarness(t, `text "They repaired the kumquat."`)
 	_, damaged := h.say("acme", "one", long("where is the marmalade"), "In the cupboard.")
 	_, second := h.say("acme", "two", long("where is the honey"), "Beside it.")
 	h.ok(h.store.Index().Wait(h.t.Context(), "acme"))
@@ -251,7 +251,7 @@ func TestADamagedSessionHoldsNoSummaryUp(t *testing.T) {
 }
 
 // damageSession makes the record of a session unreadable, while the store is closed; see FORMAT.md for where it is.
-func (h *house) damageSession(account store.AccountNumber, session string) {
+func (h *harness) damageSession(account store.AccountNumber, session string) {
 	h.t.Helper()
 	_, bare, _ := strings.Cut(session, "_")
 	id, ok := store.ParseExchangeID("exch_" + bare) // ids of all kinds are written alike
@@ -272,7 +272,7 @@ func (h *house) damageSession(account store.AccountNumber, session string) {
 }
 
 func TestWhatSaysLittleIsNotWrittenAbout(t *testing.T) {
-	h := newHouse(t, `text "x"`)
+	h := newHarness(t, `text "x"`)
 	h.write(summary.Settings{})
 	_, session := h.say("acme", "one", "hello", "Hello.")
 	h.settled()
@@ -285,7 +285,7 @@ func TestWhatSaysLittleIsNotWrittenAbout(t *testing.T) {
 func TestAModelThatFailsLeavesSessionsToTheirOwnWords(t *testing.T) {
 	for _, script := range []string{"error overloaded", "error authentication", "garbage", "reset", "empty", "error invalid"} {
 		t.Run(script, func(t *testing.T) {
-			h := newHouse(t, script)
+			h := newHarness(t, script)
 			h.write(summary.Settings{})
 			_, session := h.say("acme", "one", long("where is the marmalade"), "In the cupboard.")
 			h.say("acme", "two", long("where is the honey"), "Beside it.")
@@ -306,7 +306,7 @@ func TestAModelThatFailsLeavesSessionsToTheirOwnWords(t *testing.T) {
 
 // The tokens of a day are counted for each account by itself, and over restarts.
 func TestAnAccountStopsWhenItsTokensOfTheDayAreUsedUp(t *testing.T) {
-	h := newHouse(t, `text "short" ; usage input=8000 output=300`)
+	h := newHarness(t, `text "short" ; usage input=8000 output=300`)
 	budget := summary.Settings{TokensPerDay: summary.MostTokens}
 	stop := h.write(budget)
 	_, first := h.say("acme", "one", long("the first"), "Done.")
@@ -338,7 +338,7 @@ func TestAnAccountStopsWhenItsTokensOfTheDayAreUsedUp(t *testing.T) {
 // What is erased is told in no summary: the present one goes with any of its exchanges, one that is being written is
 // thrown away, and what is left of the session gets another one.
 func TestErasingAnExchangeDropsTheSummaryOfItsSession(t *testing.T) {
-	h := newHouse(t, `text "About the kumquat."`)
+	h := newHarness(t, `text "About the kumquat."`)
 	stop := h.write(summary.Settings{})
 	secret, session := h.say("acme", "one", long("the secret is marmalade"), "Noted.")
 	kept, _ := h.say("acme", "one", long("and the weather"), "Fine.")
@@ -380,7 +380,7 @@ func TestErasingAnExchangeDropsTheSummaryOfItsSession(t *testing.T) {
 
 // The model is asked about an account's sessions with the credential and the words of that account alone.
 func TestNoAccountIsAskedForWithAnothersCredentialOrText(t *testing.T) {
-	h := newHouse(t, `text "short"`)
+	h := newHarness(t, `text "short"`)
 	h.ok(h.store.Credentials().Set("acme", "openai", "acmes-own"))
 	for i := range 5 {
 		h.say("acme", fmt.Sprint(i), long("acme-words"), "Done.")
@@ -402,7 +402,7 @@ func TestNoAccountIsAskedForWithAnothersCredentialOrText(t *testing.T) {
 }
 
 func TestSettingsThatCannotWriteAreRefused(t *testing.T) {
-	h := newHouse(t, "empty")
+	h := newHarness(t, "empty")
 	for says, s := range map[string]summary.Settings{
 		"No provider is known": {Model: "unheard-of", TokensPerDay: summary.MostTokens},
 		"allow for no summary": {Model: "writer", TokensPerDay: summary.MostTokens - 1},
@@ -442,7 +442,7 @@ func (e *endless) ConfirmSummarized(ctx context.Context, _ store.UnsummarizedSes
 }
 
 func TestTheWriterStopsBetweenTwoSessions(t *testing.T) {
-	h := newHouse(t, "empty")
+	h := newHarness(t, "empty")
 	sessions := &endless{third: make(chan struct{})}
 	w, err := summary.Start(summary.Options{
 		Settings: summary.Settings{Model: "writer", TokensPerDay: summary.MostTokens, Quiet: time.Millisecond},
@@ -458,7 +458,7 @@ func TestTheWriterStopsBetweenTwoSessions(t *testing.T) {
 
 // The call that is under way ends with the writing, and its session is summarised after the next start.
 func TestTheWriterStopsInTheMiddleOfACall(t *testing.T) {
-	h := newHouse(t, "empty")
+	h := newHarness(t, "empty")
 	asked, ended := make(chan struct{}), make(chan struct{})
 	model := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // else the end of the connection is not seen

@@ -11,7 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-func audited(t *testing.T, s *house, q AuditQuery) []AuditEntry {
+func audited(t *testing.T, s *harness, q AuditQuery) []AuditEntry {
 	t.Helper()
 	page, err := s.audit.Audit(q)
 	if err != nil {
@@ -22,7 +22,7 @@ func audited(t *testing.T, s *house, q AuditQuery) []AuditEntry {
 
 func TestAnActIsOnRecordBeforeItIsDone(t *testing.T) {
 	dir := t.TempDir()
-	s := openHouse(t, options{dir: dir})
+	s := openHarness(t, options{dir: dir})
 	err := s.audit.Audited(AuditEntry{Actor: "key_a", Action: "key.create", Account: "acme", Asked: json.RawMessage(`{"scopes":"write"}`)}, func(e *AuditEntry) error {
 		if begun := audited(t, s, AuditQuery{}); len(begun) != 1 || begun[0].Outcome != AuditBegun || begun[0].Actor != "key_a" {
 			t.Errorf("meanwhile the record is %+v", begun)
@@ -38,7 +38,7 @@ func TestAnActIsOnRecordBeforeItIsDone(t *testing.T) {
 		t.Errorf("the act's own error became %v", err)
 	}
 	s.close(t)
-	s = openHouse(t, options{dir: dir})
+	s = openHarness(t, options{dir: dir})
 	all := audited(t, s, AuditQuery{})
 	if len(all) != 2 || all[0].Outcome != AuditRefused || all[0].Reason != "permission" ||
 		all[1].Outcome != AuditDone || all[1].Subject != "key_b" || string(all[1].Asked) != `{"scopes":"write"}` || all[1].Time.IsZero() {
@@ -47,7 +47,7 @@ func TestAnActIsOnRecordBeforeItIsDone(t *testing.T) {
 }
 
 func TestWithoutARecordNothingIsDone(t *testing.T) {
-	s := openHouse(t, options{})
+	s := openHarness(t, options{})
 	s.close(t)
 	err := s.audit.Audited(AuditEntry{Action: "key.create"}, func(*AuditEntry) error {
 		t.Error("it is done")
@@ -57,7 +57,7 @@ func TestWithoutARecordNothingIsDone(t *testing.T) {
 }
 
 func TestTheAuditRecordIsListedByAccountInPages(t *testing.T) {
-	s := openHouse(t, options{})
+	s := openHarness(t, options{})
 	for i := range 10 {
 		account := []string{"acme", "other"}[i%2]
 		if err := s.audit.Audited(AuditEntry{Actor: Operator, Action: "key.create", Account: account}, func(*AuditEntry) error { return nil }); err != nil {
@@ -88,7 +88,7 @@ func TestTheAuditRecordIsListedByAccountInPages(t *testing.T) {
 }
 
 func TestOldActsAreForgotten(t *testing.T) {
-	s := openHouse(t, options{})
+	s := openHarness(t, options{})
 	if err := s.audit.Audited(AuditEntry{Actor: Operator, Action: "key.create", Asked: json.RawMessage(`"` + strings.Repeat("x", maxAsked) + `"`)}, func(*AuditEntry) error { return nil }); err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 
 // Credentials that were looked up are remembered; a caller that changes one must not meet the earlier one afterwards.
 func TestAChangedCredentialIsTheOneThatTheNextRequestGets(t *testing.T) {
-	s := openHouse(t, options{})
+	s := openHarness(t, options{})
 	s.mustAccount(t, "acme")
 	expect := func(secret string) {
 		t.Helper()

@@ -20,7 +20,7 @@ func (h *hands) turn(d time.Duration) { h.at = h.at.Add(d) }
 
 func newHands() *hands { return &hands{time.Date(2026, 11, 20, 12, 0, 30, 0, time.UTC)} }
 
-func mustKey(t *testing.T, s *house, set ...func(*Key)) (secret string, key Key) {
+func mustKey(t *testing.T, s *harness, set ...func(*Key)) (secret string, key Key) {
 	t.Helper()
 	secret, key, err := s.keys.Keys().Create("acme", ScopeWrite, "laptop", set...)
 	if err != nil {
@@ -31,7 +31,7 @@ func mustKey(t *testing.T, s *house, set ...func(*Key)) (secret string, key Key)
 
 func TestAKeyExpires(t *testing.T) {
 	clock := newHands()
-	s := openHouse(t, options{clock: clock.now})
+	s := openHarness(t, options{clock: clock.now})
 	s.mustAccount(t, "acme")
 	secret, key := mustKey(t, s, func(k *Key) { k.Expires = clock.at.Add(time.Hour) })
 	clock.turn(time.Hour - 1)
@@ -55,7 +55,7 @@ func TestAKeyExpires(t *testing.T) {
 // A laptop may sleep for longer than a key lasts, and what holds the key wakes up no earlier than what uses it.
 func TestAKeyThatIsHeldOutlastsItsExpiryAndNotItsRevocation(t *testing.T) {
 	clock := newHands()
-	s := openHouse(t, options{clock: clock.now})
+	s := openHarness(t, options{clock: clock.now})
 	s.mustAccount(t, "acme")
 	secret, key := mustKey(t, s, func(k *Key) { k.Expires = clock.at.Add(time.Hour) })
 	release, err := s.keys.Keys().Hold(key.ID)
@@ -92,7 +92,7 @@ func TestAKeyThatIsHeldOutlastsItsExpiryAndNotItsRevocation(t *testing.T) {
 
 func TestWhatChangesAboutAKeyStaysAndTheRestDoesNotChange(t *testing.T) {
 	dir := t.TempDir()
-	s := openHouse(t, options{dir: dir})
+	s := openHarness(t, options{dir: dir})
 	s.mustAccount(t, "acme")
 	secret, key := mustKey(t, s)
 	limits := Limits{RequestsPerMinute: 60, TokensPerMinute: Unlimited, Concurrent: 3, TokensPerMonth: 1e6}
@@ -104,7 +104,7 @@ func TestWhatChangesAboutAKeyStaysAndTheRestDoesNotChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.close(t)
-	s = openHouse(t, options{dir: dir})
+	s = openHarness(t, options{dir: dir})
 	got, err := identify(s, secret)
 	want := Identity{Account: "acme", KeyID: key.ID, Scopes: ScopeWrite, Limits: limits, TrustTrace: true}
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -126,7 +126,7 @@ func TestWhatChangesAboutAKeyStaysAndTheRestDoesNotChange(t *testing.T) {
 
 func TestARotatedKeyAndItsSuccessorOverlap(t *testing.T) {
 	clock, dir := newHands(), t.TempDir()
-	s := openHouse(t, options{dir: dir, clock: clock.now})
+	s := openHarness(t, options{dir: dir, clock: clock.now})
 	s.mustAccount(t, "acme")
 	limits := Limits{TokensPerMonth: 1000}
 	old, key := mustKey(t, s, func(k *Key) { k.Limits = limits })
@@ -149,7 +149,7 @@ func TestARotatedKeyAndItsSuccessorOverlap(t *testing.T) {
 			}
 		}
 		s.close(t)
-		s = openHouse(t, options{dir: dir, clock: clock.now})
+		s = openHarness(t, options{dir: dir, clock: clock.now})
 	}
 	clock.turn(time.Hour)
 	if _, err := s.keys.Keys().Authenticate(old); err == nil {
@@ -170,7 +170,7 @@ func TestARotatedKeyAndItsSuccessorOverlap(t *testing.T) {
 
 func TestAKeyIsNotLastUsedBeforeItWasCreated(t *testing.T) {
 	clock := newHands() // half a minute past
-	s := openHouse(t, options{clock: clock.now})
+	s := openHarness(t, options{clock: clock.now})
 	s.mustAccount(t, "acme")
 	secret, _ := mustKey(t, s)
 	if _, err := s.keys.Keys().Authenticate(secret); err != nil {
@@ -185,7 +185,7 @@ func TestAKeyIsNotLastUsedBeforeItWasCreated(t *testing.T) {
 func TestTheKeyOfTheEnvironmentKeepsItsLastUse(t *testing.T) {
 	clock, dir, secret := newHands(), t.TempDir(), strings.Repeat("k", minStaticKey)
 	for run := range 2 {
-		s := openHouse(t, options{dir: dir, clock: clock.now})
+		s := openHarness(t, options{dir: dir, clock: clock.now})
 		if err := s.keys.Keys().AddStatic(secret, "acme", AllScopes); err != nil {
 			t.Fatal(err)
 		}
@@ -205,7 +205,7 @@ func TestTheKeyOfTheEnvironmentKeepsItsLastUse(t *testing.T) {
 
 func TestTheUseOfAKeySurvivesARestartAndAMonthBeginsAgain(t *testing.T) {
 	clock, dir := newHands(), t.TempDir()
-	s := openHouse(t, options{dir: dir, clock: clock.now})
+	s := openHarness(t, options{dir: dir, clock: clock.now})
 	s.mustAccount(t, "acme")
 	secret, _ := mustKey(t, s)
 	clock.turn(time.Minute)
@@ -219,7 +219,7 @@ func TestTheUseOfAKeySurvivesARestartAndAMonthBeginsAgain(t *testing.T) {
 		}
 		identity.Use.AddTokens(clock.at, 100)
 		s.close(t)
-		s = openHouse(t, options{dir: dir, clock: clock.now})
+		s = openHarness(t, options{dir: dir, clock: clock.now})
 	}
 	use := s.keys.Keys().List("acme")[0]
 	if want := clock.at.Truncate(time.Minute); !use.LastUsed.Equal(want) || use.Month != "2026-11" || use.MonthTokens != 300 {
@@ -242,7 +242,7 @@ func TestTheUseOfAKeySurvivesARestartAndAMonthBeginsAgain(t *testing.T) {
 // The use of a key is one write for the many uses of a minute.
 func TestLastUseIsWrittenOnceAMinute(t *testing.T) {
 	clock := newHands()
-	s := openHouse(t, options{clock: clock.now})
+	s := openHarness(t, options{clock: clock.now})
 	s.keys.Stop() // which would come for what has changed, too
 	s.mustAccount(t, "acme")
 	secret, _ := mustKey(t, s)
@@ -263,7 +263,7 @@ func TestLastUseIsWrittenOnceAMinute(t *testing.T) {
 
 // The use of keys is written behind the requests, so it may be on its way when their account is deleted.
 func TestTheUseOfKeysGoesWithTheirAccount(t *testing.T) {
-	s := openHouse(t, options{})
+	s := openHarness(t, options{})
 	s.keys.Stop()                   // which would come for what has changed, too
 	keys := make(map[string]string) // of an account
 	for _, account := range []string{"acme", "other"} {
@@ -306,7 +306,7 @@ func TestTheUseOfKeysGoesWithTheirAccount(t *testing.T) {
 }
 
 func TestKeysThatCouldNotBeDeletedOpenAgain(t *testing.T) {
-	s := openHouse(t, options{})
+	s := openHarness(t, options{})
 	s.mustAccount(t, "acme")
 	secret, _ := mustKey(t, s)
 	failed := errors.New("no room")

@@ -50,7 +50,7 @@ func TestModelsIncludeOthers(t *testing.T) {
 
 func TestAKeyKeepsItsModels(t *testing.T) {
 	opts := options{dir: t.TempDir()}
-	s := openHouse(t, opts)
+	s := openHarness(t, opts)
 	if _, err := s.accounts.Accounts().Create("acme"); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestAKeyKeepsItsModels(t *testing.T) {
 		t.Error("a list with what is no model was taken")
 	}
 	s.close(t)
-	who, err := openHouse(t, opts).keys.Keys().Authenticate(secret)
+	who, err := openHarness(t, opts).keys.Keys().Authenticate(secret)
 	if err != nil || who.Models.Allows("gpt-5-mini") || !who.Models.Allows("gpt-5") {
 		t.Errorf("%v, %v", who.Models, err)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // identify is whom a key speaks for, without how often it did.
-func identify(s *house, secret string) (Identity, error) {
+func identify(s *harness, secret string) (Identity, error) {
 	identity, err := s.keys.Keys().Authenticate(secret)
 	identity.Use = nil
 	return identity, err
@@ -19,7 +19,7 @@ func identify(s *house, secret string) (Identity, error) {
 
 func TestAServiceKeySpeaksForItsAccountUntilRevoked(t *testing.T) {
 	dir := t.TempDir()
-	s := openHouse(t, options{dir: dir})
+	s := openHarness(t, options{dir: dir})
 	s.mustAccount(t, "acme")
 	secret, key, err := s.keys.Keys().Create("acme", ScopeWrite|ScopeRead, "laptop")
 	if err != nil {
@@ -30,7 +30,7 @@ func TestAServiceKeySpeaksForItsAccountUntilRevoked(t *testing.T) {
 		t.Fatalf("the new key speaks for %+v (%v), want %+v", got, err, want)
 	}
 	s.close(t)
-	s = openHouse(t, options{dir: dir})
+	s = openHarness(t, options{dir: dir})
 	if got, err := identify(s, secret); err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("after a restart the key speaks for %+v (%v), want %+v", got, err, want)
 	}
@@ -48,7 +48,7 @@ func TestAServiceKeySpeaksForItsAccountUntilRevoked(t *testing.T) {
 }
 
 func TestWhatIsNoValidKeyIsToldWhy(t *testing.T) {
-	s := openHouse(t, options{})
+	s := openHarness(t, options{})
 	s.mustAccount(t, "acme")
 	secret, _, err := s.keys.Keys().Create("acme", ScopeWrite, "")
 	if err != nil {
@@ -86,7 +86,7 @@ func TestWhatIsNoValidKeyIsToldWhy(t *testing.T) {
 
 func TestAKeyFromTheEnvironmentIsNeverStored(t *testing.T) {
 	dir := t.TempDir()
-	s := openHouse(t, options{dir: dir})
+	s := openHarness(t, options{dir: dir})
 	secret := strings.Repeat("environment-", 4)
 	wantKind(t, s.keys.Keys().AddStatic("short", "default", AllScopes), codec.KindInvalidRequest)
 	if err := s.keys.Keys().AddStatic(secret, "default", AllScopes); err != nil {
@@ -96,7 +96,7 @@ func TestAKeyFromTheEnvironmentIsNeverStored(t *testing.T) {
 		t.Fatalf("it speaks for %+v (%v)", got, err)
 	}
 	s.close(t)
-	s = openHouse(t, options{dir: dir})
+	s = openHarness(t, options{dir: dir})
 	_, err := s.keys.Keys().Authenticate(secret)
 	wantKind(t, err, codec.KindAuthentication)
 	if _, err := s.accounts.Accounts().Create("default"); err == nil {
@@ -120,7 +120,7 @@ func TestScopesAreWrittenAsTheyAreRead(t *testing.T) {
 }
 
 func TestAccountNames(t *testing.T) {
-	s := openHouse(t, options{})
+	s := openHarness(t, options{})
 	for _, name := range []string{"", "A", "-a", "a/b", "a b", strings.Repeat("a", 65), "ä"} {
 		_, err := s.accounts.Accounts().Create(name)
 		wantKind(t, err, codec.KindInvalidRequest)
@@ -132,7 +132,7 @@ func TestAccountNames(t *testing.T) {
 
 func TestCredentialsAreEncryptedAndBoundToTheirPlace(t *testing.T) {
 	dir := t.TempDir()
-	s := openHouse(t, options{dir: dir})
+	s := openHarness(t, options{dir: dir})
 	s.mustAccount(t, "acme")
 	s.mustAccount(t, "other")
 	const secret = "sk-ant-this-must-not-be-readable-on-disk"
@@ -158,7 +158,7 @@ func TestCredentialsAreEncryptedAndBoundToTheirPlace(t *testing.T) {
 	if found := filesHolding(t, dir, secret); found != "" {
 		t.Errorf("%s holds the credential in plain text", found)
 	}
-	s = openHouse(t, options{dir: dir})
+	s = openHarness(t, options{dir: dir})
 	if err := s.credentials.Remove("acme", "anthropic"); err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,9 @@ import (
 )
 
 // sealedStore is a store with credentials of several accounts, and their number.
-func sealedStore(t *testing.T, opts options) (*house, int) {
+func sealedStore(t *testing.T, opts options) (*harness, int) {
 	t.Helper()
-	s := openHouse(t, opts)
+	s := openHarness(t, opts)
 	const accounts, each = 2, 3
 	for a := range accounts {
 		s.mustAccount(t, fmt.Sprintf("acme-%d", a))
@@ -29,7 +29,7 @@ func sealedStore(t *testing.T, opts options) (*house, int) {
 }
 
 // credentials fails unless every credential can be read.
-func credentials(t *testing.T, s *house, count int) {
+func credentials(t *testing.T, s *harness, count int) {
 	t.Helper()
 	for i := range count {
 		a, p := i/3, i%3
@@ -82,13 +82,13 @@ func TestAMasterKeyIsChangedWhileCredentialsAreUsed(t *testing.T) {
 		t.Error("the next key was left behind")
 	}
 	s.close(t)
-	s = openHouse(t, options{dir: dir})
+	s = openHarness(t, options{dir: dir})
 	credentials(t, s, count)
 	s.close(t)
 	if err := os.WriteFile(filepath.Join(dir, MasterKeyFile), before, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := tryHouse(t, options{dir: dir}); err == nil {
+	if s, err := tryHarness(t, options{dir: dir}); err == nil {
 		_ = s.closed()
 		t.Error("the old master key still opens the store")
 	}
@@ -130,7 +130,7 @@ func TestARotationThatWasCutIsBroughtToItsEnd(t *testing.T) {
 			}
 			s.close(t)
 
-			s = openHouse(t, options{dir: dir})
+			s = openHarness(t, options{dir: dir})
 			credentials(t, s, count)
 			if got, err := ReadKey(filepath.Join(dir, MasterKeyFile)); err != nil || !bytes.Equal(got, next) {
 				t.Errorf("the master key is not the new one (%v)", err)

@@ -3,7 +3,7 @@ package identity
 import "testing"
 
 func TestATokenOpensForItsPurposeAndInItsStoreAlone(t *testing.T) {
-	s := openHouse(t, options{}).credentials
+	s := openHarness(t, options{}).credentials
 	token := s.SealToken("secret", "cookie")
 	if text, ok := s.OpenToken(token, "cookie"); !ok || text != "secret" {
 		t.Errorf("%q %t", text, ok)
@@ -17,7 +17,7 @@ func TestATokenOpensForItsPurposeAndInItsStoreAlone(t *testing.T) {
 			t.Errorf("%s opens: %q", name, text)
 		}
 	}
-	if _, ok := openHouse(t, options{}).credentials.OpenToken(token, "cookie"); ok {
+	if _, ok := openHarness(t, options{}).credentials.OpenToken(token, "cookie"); ok {
 		t.Error("a token of another store opens")
 	}
 }

@@ -25,8 +25,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// house is a proxy on a store of its own, before a provider that answers what a set says it did.
-type house struct {
+// harness is a proxy on a store of its own, before a provider that answers what a set says it did.
+type harness struct {
 	dir      string
 	url      string
 	store    *engine.Engine
@@ -54,9 +54,9 @@ func accountOf(name string) string {
 	return name
 }
 
-// build starts a house whose searches have an embedder. The caller closes it.
-func build(ctx context.Context, e search.Embedder) (h *house, err error) {
-	h = &house{keys: make(map[string]string), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+// build starts a harness whose searches have an embedder. The caller closes it.
+func build(ctx context.Context, e search.Embedder) (h *harness, err error) {
+	h = &harness{keys: make(map[string]string), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	if h.dir, err = os.MkdirTemp("", "mneme-eval-"); err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func build(ctx context.Context, e search.Embedder) (h *house, err error) {
 }
 
 // serve runs a proxy on an engine until stop is called.
-func (h *house) serve(ctx context.Context, engine server.Engine) error {
+func (h *harness) serve(ctx context.Context, engine server.Engine) error {
 	proxy, err := server.New(server.Options{Listen: []string{"127.0.0.1:0"}, Engine: engine, Router: h.routes, Version: "eval"})
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func (h *house) serve(ctx context.Context, engine server.Engine) error {
 	return nil
 }
 
-func (h *house) close() (err error) {
+func (h *harness) close() (err error) {
 	h.client.CloseIdleConnections()
 	if h.stop != nil {
 		err = h.stop()
@@ -123,7 +123,7 @@ func (h *house) close() (err error) {
 }
 
 // answer is the provider: the request's user member names the document whose answer is wanted.
-func (h *house) answer(w http.ResponseWriter, r *http.Request) {
+func (h *harness) answer(w http.ResponseWriter, r *http.Request) {
 	var asked struct {
 		User  string `json:"user"`
 		Model string `json:"model"`
@@ -144,7 +144,7 @@ func (h *house) answer(w http.ResponseWriter, r *http.Request) {
 }
 
 // remember lets every document of a set pass the proxy, and gives which document each exchange is.
-func (h *house) remember(ctx context.Context, s *set) (documents map[string]string, err error) {
+func (h *harness) remember(ctx context.Context, s *set) (documents map[string]string, err error) {
 	for i := range s.documents {
 		account := accountOf(s.documents[i].Account)
 		if h.keys[account] != "" {
@@ -182,7 +182,7 @@ func (h *house) remember(ctx context.Context, s *set) (documents map[string]stri
 }
 
 // measureFreshness is called when an answer has ended, while others go on.
-func (h *house) measureFreshness(ctx context.Context, account string) error {
+func (h *harness) measureFreshness(ctx context.Context, account string) error {
 	began := time.Now()
 	if err := h.store.Index().Wait(ctx, account); err != nil {
 		return err
@@ -193,7 +193,7 @@ func (h *house) measureFreshness(ctx context.Context, account string) error {
 	return nil
 }
 
-func (h *house) pass(ctx context.Context, d *doc) (exchange string, err error) {
+func (h *harness) pass(ctx context.Context, d *doc) (exchange string, err error) {
 	user, assistant := d.spoken()
 	h.answers.Store(d.ID, assistant)
 	defer h.answers.Delete(d.ID)
@@ -223,7 +223,7 @@ func (h *house) pass(ctx context.Context, d *doc) (exchange string, err error) {
 	return response.Header.Get("X-Service-Exchange-ID"), err
 }
 
-func (h *house) post(ctx context.Context, path, account string, body []byte, header map[string]string) (*http.Response, error) {
+func (h *harness) post(ctx context.Context, path, account string, body []byte, header map[string]string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -246,7 +246,7 @@ func (h *house) post(ctx context.Context, path, account string, body []byte, hea
 }
 
 // indexed waits until everything that passed can be found, by words and by vectors.
-func (h *house) indexed(ctx context.Context) error {
+func (h *harness) indexed(ctx context.Context) error {
 	for account := range h.keys {
 		if err := h.store.Index().WaitVectors(ctx, account); err != nil {
 			return err
@@ -259,7 +259,7 @@ func (h *house) indexed(ctx context.Context) error {
 }
 
 // warm makes the first search of an account, which reads all its vectors: on a busy machine that takes longer than a search may.
-func (h *house) warm(ctx context.Context, account string) (err error) {
+func (h *harness) warm(ctx context.Context, account string) (err error) {
 	for range 10 {
 		if _, _, err = h.ask(ctx, account, &search.Request{Query: "first", Mode: search.Hybrid}); err == nil {
 			return nil
@@ -269,7 +269,7 @@ func (h *house) warm(ctx context.Context, account string) (err error) {
 }
 
 // ask searches, and gives the exchanges that were found; of a search for sessions, the names of these in the set.
-func (h *house) ask(ctx context.Context, account string, r *search.Request) (found []string, took time.Duration, err error) {
+func (h *harness) ask(ctx context.Context, account string, r *search.Request) (found []string, took time.Duration, err error) {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return nil, 0, err

@@ -22,8 +22,8 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }
 
-// house is what a store has of this package, on a database of its own.
-type house struct {
+// harness is what a store has of this package, on a database of its own.
+type harness struct {
 	db          *kvtest.DB
 	master      *MasterKey
 	accounts    *AccountTable
@@ -40,17 +40,17 @@ type options struct {
 	key, previous []byte
 }
 
-func openHouse(t testing.TB, o options) *house {
+func openHarness(t testing.TB, o options) *harness {
 	t.Helper()
-	h, err := tryHouse(t, o)
+	h, err := tryHarness(t, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return h
 }
 
-// tryHouse opens as a store does: with the right master key, and a rotation that was cut is brought to its end.
-func tryHouse(t testing.TB, o options) (*house, error) {
+// tryHarness opens as a store does: with the right master key, and a rotation that was cut is brought to its end.
+func tryHarness(t testing.TB, o options) (*harness, error) {
 	t.Helper()
 	if o.dir == "" {
 		o.dir = t.TempDir()
@@ -58,7 +58,7 @@ func tryHouse(t testing.TB, o options) (*house, error) {
 	if o.clock == nil {
 		o.clock = time.Now
 	}
-	h, database, log := &house{dir: o.dir}, filepath.Join(o.dir, "badger"), slog.New(slog.DiscardHandler)
+	h, database, log := &harness{dir: o.dir}, filepath.Join(o.dir, "badger"), slog.New(slog.DiscardHandler)
 	var err error
 	if h.master, err = OpenMasterKey(o.dir, database, o.key, o.previous); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func tryHouse(t testing.TB, o options) (*house, error) {
 }
 
 // prove compares the master key with the proof in the database, or puts one there.
-func (h *house) prove() error {
+func (h *harness) prove() error {
 	var proof []byte
 	if err := h.db.Update(context.Background(), func(tx kv.Txn) error {
 		if proof = tx.Get(ProofKey); proof == nil {
@@ -104,18 +104,18 @@ func (h *house) prove() error {
 	return h.master.Check(proof)
 }
 
-func (h *house) rotation() Rotation {
+func (h *harness) rotation() Rotation {
 	return Rotation{DB: h.db, Accounts: h.accounts, Sync: h.db.Sync, Note: func([]byte) error { return nil }}
 }
 
-func (h *house) close(t testing.TB) {
+func (h *harness) close(t testing.TB) {
 	t.Helper()
 	if err := h.closed(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (h *house) mustAccount(t testing.TB, name string) {
+func (h *harness) mustAccount(t testing.TB, name string) {
 	t.Helper()
 	if _, err := h.accounts.Accounts().Create(name); err != nil {
 		t.Fatal(err)

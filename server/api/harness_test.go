@@ -27,8 +27,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// house is a server with a memory, before a simulated provider.
-type house struct {
+// harness is a server with a memory, before a simulated provider.
+type harness struct {
 	t         *testing.T
 	described *description
 	origin    string
@@ -37,7 +37,7 @@ type house struct {
 	client    *http.Client
 }
 
-func build(t *testing.T) *house {
+func build(t *testing.T) *harness {
 	t.Helper()
 	dir := t.TempDir()
 	memory, err := engine.Open(
@@ -74,7 +74,7 @@ func build(t *testing.T) *house {
 	})
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	h := &house{t: t, described: readDescription(t), origin: "http://" + proxy.Addr().String(), key: key, operator: operator}
+	h := &harness{t: t, described: readDescription(t), origin: "http://" + proxy.Addr().String(), key: key, operator: operator}
 	h.client = &http.Client{Transport: h.described.over(transport)}
 	return h
 }
@@ -104,7 +104,7 @@ func ok(t *testing.T, err error) {
 }
 
 // send sends a request with a key, as described or not at all.
-func (h *house) send(key, method, path, body string, headers ...string) *http.Response {
+func (h *harness) send(key, method, path, body string, headers ...string) *http.Response {
 	h.t.Helper()
 	r, err := http.NewRequestWithContext(h.t.Context(), method, h.origin+path, strings.NewReader(body))
 	ok(h.t, err)
@@ -121,7 +121,7 @@ func (h *house) send(key, method, path, body string, headers ...string) *http.Re
 }
 
 // ask sends a request that has to be done, and gives the body of the answer.
-func (h *house) ask(key, method, path, body string, headers ...string) string {
+func (h *harness) ask(key, method, path, body string, headers ...string) string {
 	h.t.Helper()
 	answer := h.send(key, method, path, body, headers...)
 	defer answer.Body.Close()
@@ -134,13 +134,13 @@ func (h *house) ask(key, method, path, body string, headers ...string) string {
 }
 
 // converse has an exchange recorded and searchable, and gives the ids of it and of its session.
-func (h *house) converse(model, chatKey, question, reply string) (exchange, session string) {
+func (h *harness) converse(model, chatKey, question, reply string) (exchange, session string) {
 	h.t.Helper()
 	return h.record(chatKey, fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}]}`, model, fmt.Sprintf("%s [[sim: text %q]]", question, reply)))
 }
 
 // show has an exchange recorded whose question has a picture behind its words, and gives its id.
-func (h *house) show() (exchange string) {
+func (h *harness) show() (exchange string) {
 	h.t.Helper()
 	exchange, _ = h.record("pictures", `{"model":"gpt-4.1","messages":[{"role":"user","content":[{"type":"text","text":"what is this"},
 		{"type":"image_url","image_url":{"url":"data:image/png;base64,`+h.picture()+`"}}]}]}`)
@@ -148,7 +148,7 @@ func (h *house) show() (exchange string) {
 }
 
 // draw imports an exchange whose answer has a picture, and gives its id.
-func (h *house) draw() (exchange string) {
+func (h *harness) draw() (exchange string) {
 	h.t.Helper()
 	const id = "exch_06h06sjyd0j3y6f45mqddn10ym"
 	response := `{"id":"resp_1","object":"response","status":"completed","model":"gpt-5.5","output":[{"id":"ig_1","type":"image_generation_call","status":"completed","result":"` + h.picture() + `"}]}`
@@ -159,14 +159,14 @@ func (h *house) draw() (exchange string) {
 }
 
 // picture is one in base64.
-func (h *house) picture() string {
+func (h *harness) picture() string {
 	h.t.Helper()
 	var drawn bytes.Buffer
 	ok(h.t, png.Encode(&drawn, image.NewGray(image.Rect(0, 0, 8, 8))))
 	return base64.StdEncoding.EncodeToString(drawn.Bytes())
 }
 
-func (h *house) record(chatKey, body string) (exchange, session string) {
+func (h *harness) record(chatKey, body string) (exchange, session string) {
 	h.t.Helper()
 	r, err := http.NewRequestWithContext(h.t.Context(), http.MethodPost, h.origin+"/v1/chat/completions", strings.NewReader(body))
 	ok(h.t, err)

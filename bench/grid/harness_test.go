@@ -14,8 +14,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/engine"
 )
 
-// A house is a running proxy with one strict simulated provider in place of all its providers.
-type house struct {
+// A harness is a running proxy with one strict simulated provider in place of all its providers.
+type harness struct {
 	url, key string
 	provider *provider.Server
 }
@@ -44,14 +44,14 @@ func upstreamOf(name string) upstream {
 	panic("no upstream " + name)
 }
 
-// build starts the house. OpenAI's older models are reached in Chat, its newer ones in Responses, as operators
+// build starts the harness. OpenAI's older models are reached in Chat, its newer ones in Responses, as operators
 // configure with providers.<name>.formats.
-func build(t testing.TB) *house {
+func build(t testing.TB) *harness {
 	return buildOn(t, func(testing.TB, *provider.Server) map[string]router.ProviderConfig { return nil })
 }
 
-// buildOn starts the house with additional providers.
-func buildOn(t testing.TB, more func(testing.TB, *provider.Server) map[string]router.ProviderConfig) *house {
+// buildOn starts the harness with additional providers.
+func buildOn(t testing.TB, more func(testing.TB, *provider.Server) map[string]router.ProviderConfig) *harness {
 	t.Helper()
 	sim, err := provider.Start(provider.Options{Strict: true})
 	if err != nil {
@@ -105,11 +105,11 @@ func buildOn(t testing.TB, more func(testing.TB, *provider.Server) map[string]ro
 			t.Error(err)
 		}
 	})
-	return &house{url: "http://" + proxy.Addr().String(), key: key, provider: sim}
+	return &harness{url: "http://" + proxy.Addr().String(), key: key, provider: sim}
 }
 
 // upstreamBody returns the newest request that reached the provider.
-func (h *house) upstreamBody() string {
+func (h *harness) upstreamBody() string {
 	all := h.provider.Requests()
 	if len(all) == 0 {
 		return ""

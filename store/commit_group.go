@@ -6,8 +6,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 )
 
-// gathering collects what a group of operations adds to the store. The writer owns and reuses it.
-type gathering struct {
+// commitGroup collects what a group of operations adds to the store. The writer owns and reuses it.
+type commitGroup struct {
 	store   *core
 	tx      *badger.Txn // for lookups of stored records
 	blobs   *blob.Batch
@@ -21,13 +21,13 @@ type gathering struct {
 	starting  bool // the writer does not run yet
 }
 
-func newGathering(s *core) *gathering {
-	g := &gathering{store: s}
+func newCommitGroup(s *core) *commitGroup {
+	g := &commitGroup{store: s}
 	g.blobs = blob.NewBatch(&s.planner.Known, g.read)
 	return g
 }
 
-func (g *gathering) reset() {
+func (g *commitGroup) reset() {
 	if g.tx != nil {
 		g.tx.Discard()
 		g.tx = nil
@@ -48,7 +48,7 @@ func (g *gathering) reset() {
 }
 
 // read returns a view of the store from before the group.
-func (g *gathering) read() *badger.Txn {
+func (g *commitGroup) read() *badger.Txn {
 	if g.tx == nil {
 		g.tx = g.store.db.NewTransaction(false)
 	}

@@ -42,7 +42,7 @@ var pollers = []goleak.Option{
 	goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"),
 }
 
-// The keys that the house's providers are opened with. None of them may come to light.
+// The keys that the harness's providers are opened with. None of them may come to light.
 const (
 	serverDefaultKey = "server-default-secret"
 	accountsOwnKey   = "accounts-own-secret"
@@ -92,8 +92,8 @@ func quoted(text string) string {
 	return string(out)
 }
 
-// house is a running proxy on a store of its own, with one simulated provider behind all of its providers.
-type house struct {
+// harness is a running proxy on a store of its own, with one simulated provider behind all of its providers.
+type harness struct {
 	t        testing.TB
 	url, key string
 	store    *engine.Engine
@@ -106,19 +106,19 @@ type house struct {
 	stop func() error // tells the proxy to stop and waits; may be called more than once
 }
 
-// plan is what a test may change about its house.
+// plan is what a test may change about its harness.
 type plan struct {
 	server   server.Options
 	router   router.Config
 	provider provider.Options
 	store    store.Options
 	index    *search.Options      // nil: there is none
-	engine   func(*server.Engine) // changes the house's; may be nil
+	engine   func(*server.Engine) // changes the harness's; may be nil
 	prepare  func(*server.Server) // before it is run; may be nil
 	client   *tls.Config          // of clients, for a proxy with TLS
 }
 
-// transportPlan lets a house be reached in one of the ways that a proxy can be.
+// transportPlan lets a harness be reached in one of the ways that a proxy can be.
 type transportPlan = func(*plan)
 
 // onEveryTransport tells the same story over each of them.
@@ -165,8 +165,8 @@ func overUnix(t testing.TB) transportPlan {
 	return func(p *plan) { p.server.Listen = []string{"unix:" + filepath.Join(dir, "mneme.sock")} }
 }
 
-// build starts a house; it ends with the test and leaves nothing behind.
-func build(t testing.TB, changes ...func(*plan)) *house {
+// build starts a harness; it ends with the test and leaves nothing behind.
+func build(t testing.TB, changes ...func(*plan)) *harness {
 	t.Helper()
 	before, others := openFiles(t), append([]goleak.Option{goleak.IgnoreCurrent()}, pollers...)
 	t.Cleanup(func() {
@@ -178,7 +178,7 @@ func build(t testing.TB, changes ...func(*plan)) *house {
 			return nil
 		})
 	})
-	h := &house{t: t, log: &notes{}}
+	h := &harness{t: t, log: &notes{}}
 	p := plan{store: store.Options{Dir: t.TempDir(), MinFreeDisk: -1}, server: server.Options{Listen: []string{"127.0.0.1:0"}}}
 	redactor, err := redact.New(redact.Options{Builtin: true})
 	ok(t, err)
@@ -229,8 +229,8 @@ func build(t testing.TB, changes ...func(*plan)) *house {
 	return h
 }
 
-// furnish makes the house's account and key, before the store may be told to take nothing more.
-func (h *house) furnish(opts store.Options) {
+// furnish makes the harness's account and key, before the store may be told to take nothing more.
+func (h *harness) furnish(opts store.Options) {
 	opts.MinFreeDisk = -1
 	var err error
 	h.store, err = engine.Open(opts, nil)
@@ -240,7 +240,7 @@ func (h *house) furnish(opts store.Options) {
 	ok(h.t, h.store.Close())
 }
 
-func (h *house) run() {
+func (h *harness) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended error
 	done := make(chan struct{})
@@ -284,13 +284,13 @@ func (n *notes) String() string {
 	return n.text.String()
 }
 
-func (h *house) account(name string) {
+func (h *harness) account(name string) {
 	h.t.Helper()
 	_, err := h.store.Accounts().Create(name)
 	ok(h.t, err)
 }
 
-func (h *house) createKey(account string, scopes store.Scopes) string {
+func (h *harness) createKey(account string, scopes store.Scopes) string {
 	h.t.Helper()
 	secret, _, err := h.store.Keys().Create(account, scopes, "test")
 	ok(h.t, err)
@@ -320,13 +320,13 @@ type answer struct {
 
 func (a *answer) exchange() string { return a.header.Get("X-Service-Exchange-ID") }
 
-// post sends a body with the house's key. headers are name, value, name, value …; a name with an empty value is left out.
-func (h *house) post(path, body string, headers ...string) *answer {
+// post sends a body with the harness's key. headers are name, value, name, value …; a name with an empty value is left out.
+func (h *harness) post(path, body string, headers ...string) *answer {
 	h.t.Helper()
 	return h.do(http.MethodPost, path, body, append([]string{"Authorization", "Bearer " + h.key}, headers...)...)
 }
 
-func (h *house) do(method, path, body string, headers ...string) *answer {
+func (h *harness) do(method, path, body string, headers ...string) *answer {
 	h.t.Helper()
 	a, err := h.attempt(method, path, body, headers...)
 	ok(h.t, err)
@@ -335,7 +335,7 @@ func (h *house) do(method, path, body string, headers ...string) *answer {
 
 // outcome is post for a goroutine beside the test's own, which cannot end the test. An answer that does not come is one
 // that is cut.
-func (h *house) outcome(path, body string) *answer {
+func (h *harness) outcome(path, body string) *answer {
 	a, err := h.attempt(http.MethodPost, path, body, "Authorization", "Bearer "+h.key)
 	if err != nil {
 		return &answer{cut: err}
@@ -344,7 +344,7 @@ func (h *house) outcome(path, body string) *answer {
 }
 
 // attempt is do for requests that may find no server.
-func (h *house) attempt(method, path, body string, headers ...string) (*answer, error) {
+func (h *harness) attempt(method, path, body string, headers ...string) (*answer, error) {
 	response, err := h.client.Do(h.request(context.Background(), method, path, body, headers...))
 	if err != nil {
 		return nil, err
@@ -352,7 +352,7 @@ func (h *house) attempt(method, path, body string, headers ...string) (*answer, 
 	return read(response), nil
 }
 
-func (h *house) request(ctx context.Context, method, path, body string, headers ...string) *http.Request {
+func (h *harness) request(ctx context.Context, method, path, body string, headers ...string) *http.Request {
 	h.t.Helper()
 	r, err := http.NewRequestWithContext(ctx, method, h.url+path, strings.NewReader(body))
 	ok(h.t, err)
@@ -373,7 +373,7 @@ func read(response *http.Response) *answer {
 }
 
 // direct asks the simulated provider itself. It answers the same request with the same bytes.
-func (h *house) direct(s surface, body string) *answer {
+func (h *harness) direct(s surface, body string) *answer {
 	h.t.Helper()
 	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, h.provider.URL()+s.upstream, strings.NewReader(body))
 	ok(h.t, err)
@@ -384,7 +384,7 @@ func (h *house) direct(s surface, body string) *answer {
 }
 
 // upstream is the newest request that reached the provider.
-func (h *house) upstream() provider.Recorded {
+func (h *harness) upstream() provider.Recorded {
 	h.t.Helper()
 	all := h.provider.Requests()
 	if len(all) == 0 {
@@ -394,7 +394,7 @@ func (h *house) upstream() provider.Recorded {
 }
 
 // record is what the store holds of an exchange at this very moment.
-func (h *house) record(id string) *store.Exchange {
+func (h *harness) record(id string) *store.Exchange {
 	h.t.Helper()
 	x, err := h.store.Archive().Exchange("acme", id)
 	ok(h.t, err)
@@ -402,7 +402,7 @@ func (h *house) record(id string) *store.Exchange {
 }
 
 // settled is the record of an exchange once it has ended.
-func (h *house) settled(id string) *store.Exchange {
+func (h *harness) settled(id string) *store.Exchange {
 	h.t.Helper()
 	var x *store.Exchange
 	eventually(h.t, func() error {
@@ -416,7 +416,7 @@ func (h *house) settled(id string) *store.Exchange {
 }
 
 // records are all exchanges of an account, newest first; "" for all accounts.
-func (h *house) records(account string) []store.ExchangeInfo {
+func (h *harness) records(account string) []store.ExchangeInfo {
 	h.t.Helper()
 	page, err := h.store.Archive().Exchanges(account, store.ExchangeQuery{Limit: 1000})
 	ok(h.t, err)
@@ -424,7 +424,7 @@ func (h *house) records(account string) []store.ExchangeInfo {
 }
 
 // reach opens a socket to the proxy, or to what stands at another address.
-func (h *house) reach(ctx context.Context, network, address string) (net.Conn, error) {
+func (h *harness) reach(ctx context.Context, network, address string) (net.Conn, error) {
 	if to := h.proxy.Addr(); to.Network() == "unix" && strings.HasPrefix(address, "on-a-socket:") {
 		network, address = "unix", to.String()
 	}
@@ -432,7 +432,7 @@ func (h *house) reach(ctx context.Context, network, address string) (net.Conn, e
 }
 
 // connect opens a connection to the proxy over its transport.
-func (h *house) connect(ctx context.Context) (net.Conn, error) {
+func (h *harness) connect(ctx context.Context) (net.Conn, error) {
 	to := h.proxy.Addr()
 	conn, err := h.reach(ctx, to.Network(), to.String())
 	if err != nil || h.tls == nil {
@@ -447,7 +447,7 @@ func (h *house) connect(ctx context.Context) (net.Conn, error) {
 }
 
 // dial opens a raw connection to the proxy.
-func (h *house) dial() net.Conn {
+func (h *harness) dial() net.Conn {
 	h.t.Helper()
 	conn, err := h.attemptDial()
 	ok(h.t, err)
@@ -455,7 +455,7 @@ func (h *house) dial() net.Conn {
 }
 
 // attemptDial is dial for connections that may be closed while they open.
-func (h *house) attemptDial() (net.Conn, error) {
+func (h *harness) attemptDial() (net.Conn, error) {
 	conn, err := h.connect(context.Background())
 	if err != nil {
 		return nil, err
@@ -465,13 +465,13 @@ func (h *house) attemptDial() (net.Conn, error) {
 }
 
 // raw is a request as it stands on the wire.
-func (h *house) raw(s surface, body string, headers ...string) string {
+func (h *harness) raw(s surface, body string, headers ...string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: proxy\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n%s",
 		s.path, h.key, len(body), strings.Join(append(headers, ""), "\r\n"), body)
 }
 
 // noSecrets fails when one of the providers' keys or a service key has come to light.
-func (h *house) noSecrets(where, text string) {
+func (h *harness) noSecrets(where, text string) {
 	h.t.Helper()
 	for _, secret := range []string{serverDefaultKey, accountsOwnKey, callersOwnKey, h.key} {
 		if strings.Contains(text, secret) {

@@ -9,7 +9,7 @@ import (
 
 // sessions are the sessions of one account, with their links. What is put is visible from then on.
 type sessions interface {
-	at(id kv.SessionID) *sessionRecord // the exact session; nil: none. Whoever changes it puts it
+	at(id kv.SessionID) *sessionRecord // the exact session; nil: none. A caller that changes it must put it
 	put(id kv.SessionID, r *sessionRecord)
 	link(key []byte) (kv.SessionID, bool) // key as [linkKey] returns it
 	putLink(key []byte, id kv.SessionID)

@@ -19,7 +19,7 @@ const (
 type recentRecords struct {
 	young, older generation
 
-	sessions map[sessionRef]*sessionRecord // some of the records in young, decoded. Whoever changes one puts it
+	sessions map[sessionRef]*sessionRecord // some of the records in young, decoded. A caller that changes one must put it
 }
 
 type generation struct {

@@ -226,7 +226,7 @@ func (g *commitGroup) linkAt(key []byte) (id kv.SessionID, ok bool) {
 	return kv.SessionID(value), true
 }
 
-// sessionAt returns the record of the exact session; nil if none is readable. Whoever changes it puts it.
+// sessionAt returns the record of the exact session; nil if none is readable. A caller that changes it must put it.
 func (g *commitGroup) sessionAt(ref sessionRef) *sessionRecord {
 	if r := g.store.ahead.at(ref); r != nil {
 		return r

@@ -66,7 +66,7 @@ func (a *sessionsAhead) atKey(key []byte) *sessionRecord {
 	return a.at(sessionRef{account, id})
 }
 
-// at returns the record of a session that is ahead; nil: none. Whoever changes it puts it.
+// at returns the record of a session that is ahead; nil: none. A caller that changes it must put it.
 func (a *sessionsAhead) at(ref sessionRef) *sessionRecord {
 	if s := a.records[ref]; s != nil {
 		return s.record

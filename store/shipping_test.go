@@ -174,7 +174,7 @@ func TestRepeatedFramesArriveOnce(t *testing.T) {
 	mustBeSound(t, centre.s)
 }
 
-// Whoever waits until nothing waits would be through too early.
+// A caller that waits for an empty queue would return too early.
 func TestExchangesAreWaitingWhileALogIsRestarted(t *testing.T) {
 	s := newConversation(t).s
 	p := beginShipping(t, s)

@@ -49,7 +49,7 @@ func TestAKeyIsHeldOverARestartOfTheServerAndRevokedBehindItsHolder(t *testing.T
 	if k := st.Keys().List("")[0]; !k.Revoked.IsZero() || !renewed(k) {
 		t.Errorf("a server that ended left the key as %+v", k)
 	}
-	// Whoever makes it expire soon sees that it is held once more.
+	// A caller that makes it expire soon sees that it is held once more.
 	keyWhen(t, st, "held by the next server", func(store.Key) bool {
 		_, err := st.Keys().Update(key.ID, func(k *store.Key) { k.Expires = time.Now().Add(-time.Minute) })
 		if err != nil {

@@ -265,7 +265,7 @@ func serve(do func(order) (report, error)) error {
 	for lines := json.NewDecoder(os.Stdin); ; {
 		var asked order
 		if lines.Decode(&asked) != nil {
-			return nil //nolint:nilerr // whoever asks has ended
+			return nil //nolint:nilerr // the caller has ended
 		}
 		answer, err := do(asked)
 		if err == nil {

@@ -45,7 +45,7 @@ func (c *KeyImport) Run(ctx context.Context, s *Env) error {
 			return err
 		}
 		if c.DryRun {
-			fmt.Fprintf(s.Out, "%d keys would be made\n", len(asked))
+			fmt.Fprintf(s.Out, "%s would be created\n", counted(len(asked), "key"))
 			for _, account := range missing {
 				fmt.Fprintf(s.Out, "account %s would be created\n", account)
 			}

@@ -124,7 +124,7 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 }
 
 // serve runs the surfaces and the management side by side until ctx is done. It announces first: the port is already
-// open, so whoever connects is served. Management lasts until the surfaces have drained.
+// open, so clients that connect already are served. Management lasts until the surfaces have drained.
 func serve(ctx context.Context, service *server.Server, management management, announce func() error) error {
 	group, running := errgroup.WithContext(context.WithoutCancel(ctx))
 	serving, drain := context.WithCancel(running)

@@ -194,7 +194,7 @@ func (s *scheduler) Down(ctx context.Context) (bool, error) {
 	return true, err
 }
 
-// process is a plain process. Whoever stops it finds it by the data that it has open.
+// process is a plain process. mneme down finds it by the data that it has open.
 type process struct{ start func(Program) error }
 
 func (*process) Name() string {

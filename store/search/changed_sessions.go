@@ -177,7 +177,7 @@ func (x *Index) followSessions(ctx context.Context) {
 // start, or when it changes.
 func (x *Index) takeUpSessions(ctx context.Context, due func(*changedSession) bool) (taken int, err error) {
 	select {
-	case <-x.opened: // whoever starts an index waits for the turn
+	case <-x.opened: // those who start an index wait for their turn
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}

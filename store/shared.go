@@ -94,6 +94,9 @@ func (s Shared) Join(ctx context.Context, centre string) error {
 
 // Leave ends Join: accounts, keys and credentials are the store's own, as it has followed them.
 func (s Shared) Leave(ctx context.Context) error {
+	if !s.roster.Shared() {
+		return nil
+	}
 	err := s.update(ctx, func(g *commitGroup, w *operation) error {
 		if g.has(identity.SharedKey) {
 			g.put(w, identity.SharedKey, nil)

@@ -2,10 +2,7 @@
 
 package http1
 
-import (
-	"errors"
-	"syscall"
-)
+import "syscall"
 
 // The race detector takes what is read for a consequence of what was written only if it sees the calls.
 func read(fd uintptr, p []byte) (int, syscall.Errno)  { return call(syscall.Read, fd, p) }
@@ -14,9 +11,8 @@ func write(fd uintptr, p []byte) (int, syscall.Errno) { return call(syscall.Writ
 func call(f func(fd int, p []byte) (int, error), fd uintptr, p []byte) (int, syscall.Errno) {
 	for {
 		n, err := f(int(fd), p)
-		if !errors.Is(err, syscall.EINTR) {
-			var number syscall.Errno
-			errors.As(err, &number)
+		number, _ := err.(syscall.Errno) //nolint:errorlint // the calls return it as it is, and errors.As allocates for each event
+		if number != syscall.EINTR {
 			return n, number
 		}
 	}

@@ -10,6 +10,9 @@ type Leading interface {
 	While(ctx context.Context, do func(context.Context))
 }
 
+// Leads reports whether this centre publishes the roster, lends limits, and finds exchanges for edges.
+func (c *Centre) Leads() bool { return c.leads() }
+
 // leads reports whether this centre does what one centre does at a time.
 func (c *Centre) leads() bool {
 	return c.options.Leading == nil || c.prepared.Load() && c.options.Leading.Leads()

@@ -341,6 +341,7 @@ func joinAsCentre(ctx context.Context, cfg *config.Config, m *engine.Engine, ver
 		return nil, err
 	}
 	watchCopies(cfg, kept, observed.Process)
+	observed.WatchLead(gathering.Leads, catalog.LeadOf(kept).Terms)
 	return inPostgres{gathering, kept}, nil
 }
 

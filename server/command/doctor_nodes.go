@@ -51,7 +51,7 @@ func nodeFindings(nodes []cluster.Node, now time.Time) (findings []finding) {
 		masterKeys[n.MasterKey] = append(masterKeys[n.MasterKey], n.Name)
 		f := nodeFinding(n, now)
 		if n.Centre != nil && !n.Worker && n.Name != "centre" { // one of those that may be several
-			f.Found += map[bool]string{true: "; another one leads", false: "; leads"}[n.Standby]
+			f.Found += map[bool]string{true: "; does not lead", false: "; leads"}[n.Standby]
 		}
 		findings = append(findings, f)
 	}

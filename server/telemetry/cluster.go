@@ -26,6 +26,9 @@ var (
 	clusterUncopied = prometheus.NewDesc(metricClusterUncopied, "Turns in Postgres that the search engine has yet to take or delete, at most 100,000; every process reports the same ones.", nil, nil)
 	clusterEngine   = prometheus.NewDesc(metricClusterEngineFailures, "Requests of this process that the search engine failed to answer, and turns that it refused, by reason.", []string{labelReason}, nil)
 
+	clusterLeads = prometheus.NewDesc(metricClusterLeads, "Whether this one of the centres that share a memory in Postgres leads.", nil, nil)
+	clusterTerms = prometheus.NewDesc(metricClusterTerms, "How often one of these centres has begun to lead; all of them report the same.", nil, nil)
+
 	clusterSummaries = prometheus.NewDesc(metricClusterUnsummarized, "Sessions in Postgres that have grown since a model summarised them, at most 100,000; every process reports the same ones.", nil, nil)
 )
 
@@ -58,6 +61,27 @@ func (p *Process) WatchTakes() func(frames int, took time.Duration) {
 		taken.Add(float64(frames))
 		duration.Observe(took.Seconds())
 	}
+}
+
+// WatchLead adds to the metrics whether a centre leads the others, and how often any of them has begun to.
+func (p *Process) WatchLead(leads func() bool, terms func() int64) {
+	p.registry.MustRegister(&lead{leads, terms})
+}
+
+// lead collects the metrics of a centre beside others.
+type lead struct {
+	leads func() bool
+	terms func() int64
+}
+
+func (*lead) Describe(to chan<- *prometheus.Desc) {
+	to <- clusterLeads
+	to <- clusterTerms
+}
+
+func (l *lead) Collect(to chan<- prometheus.Metric) {
+	to <- prometheus.MustNewConstMetric(clusterLeads, prometheus.GaugeValue, truth(l.leads()))
+	to <- prometheus.MustNewConstMetric(clusterTerms, prometheus.CounterValue, float64(l.terms()))
 }
 
 // WatchUnsummarized adds the number of sessions in Postgres that wait for their summary to the metrics.

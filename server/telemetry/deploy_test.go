@@ -48,6 +48,7 @@ func exposed(t *testing.T) map[string][]string {
 	telemetry.WatchSummaries(func() summary.Usage { return summary.Usage{} })
 	telemetry.WatchUnsummarized(func(context.Context) (int, error) { return 0, nil })
 	telemetry.WatchCopies(func(context.Context) (int, error) { return 0, nil }, func() (requests, turns int64) { return 0, 0 })
+	telemetry.WatchLead(func() bool { return true }, func() int64 { return 1 })
 	telemetry.WatchTakes()(1, time.Millisecond)
 	telemetry.Limited("concurrent")
 	telemetry.Reloaded(true)
@@ -61,7 +62,7 @@ func exposed(t *testing.T) map[string][]string {
 	r.Outcome, r.Error = store.OutcomeUpstreamError, codec.Errorf(codec.KindTimeout, "late")
 	telemetry.Report(r, nil)
 	edge := NewProcess("test")
-	edge.WatchEdge(func() cluster.Shipping { return cluster.Shipping{} })
+	edge.WatchEdge(func() cluster.Shipping { return cluster.Shipping{Identity: &cluster.Identity{Heard: time.Now()}} })
 	var families []*dto.MetricFamily
 	for _, process := range []*Process{telemetry.Process, edge} {
 		gathered, err := process.registry.Gather()

@@ -61,6 +61,8 @@ const (
 	metricClusterUncopied       = "mneme_cluster_uncopied_turns"
 	metricClusterEngineFailures = "mneme_cluster_search_engine_failures_total"
 	metricClusterUnsummarized   = "mneme_cluster_unsummarized_sessions"
+	metricClusterLeads          = "mneme_cluster_leads"
+	metricClusterTerms          = "mneme_cluster_terms_total"
 	metricClusterIdentityAge    = "mneme_cluster_identity_age_seconds"
 )
 

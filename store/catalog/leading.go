@@ -38,7 +38,8 @@ type Lead struct {
 	pool    *pgxpool.Pool // of one connection, so that renewing waits for nothing else
 
 	mu    sync.Mutex
-	term  int64
+	term  int64 // in which this centre led last
+	terms int64 // that there have been, as last read
 	until time.Time
 	name  string        // of the leader, as last read
 	turn  chan struct{} // closed and replaced when this centre begins to lead
@@ -111,10 +112,13 @@ func (l *Lead) stand(ctx context.Context) error {
 		return err
 	}
 	var name string
-	err = l.pool.QueryRow(ctx, "select name from leader").Scan(&name)
+	err = l.pool.QueryRow(ctx, "select name, term from leader").Scan(&name, &term)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.until, l.name = time.Time{}, name
+	l.until = time.Time{}
+	if err == nil {
+		l.name, l.terms = name, term
+	}
 	return err
 }
 
@@ -122,7 +126,7 @@ func (l *Lead) won(term int64, asked time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	began := term != l.term || !time.Now().Before(l.until)
-	l.term, l.until, l.name = term, asked.Add(leadFor-leadMargin), l.catalog.Seat.Name
+	l.term, l.terms, l.until, l.name = term, term, asked.Add(leadFor-leadMargin), l.catalog.Seat.Name
 	if began {
 		l.catalog.Log.Info("this centre leads", "term", term)
 		close(l.turn)
@@ -142,6 +146,13 @@ func (l *Lead) Leader() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.name
+}
+
+// Terms returns how many terms of leaders there have been, as far as this centre knows.
+func (l *Lead) Terms() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.terms
 }
 
 // While calls do each time that this centre begins to lead, with a context that ends when it leads no longer, until ctx is done.

@@ -23,7 +23,7 @@ func TestACentreThatWasReplacedCompletesNoErasure(t *testing.T) {
 	check(t, err)
 	asked, err := centre.Erase(t.Context(), "acme", store.Selection{All: true}, false)
 	check(t, err)
-	eventually(t, "it notices who leads", func() bool { return !lead.Leads() && lead.Leader() == "other" })
+	eventually(t, "it notices who leads", func() bool { return !lead.Leads() && lead.Leader() == "other" && lead.Terms() == 2 })
 	if e, err := centre.Erasure("acme", asked.ID); err != nil || e.State == store.ErasureDone {
 		t.Errorf("the receipt says %+v (%v)", e, err)
 	}
@@ -31,6 +31,6 @@ func TestACentreThatWasReplacedCompletesNoErasure(t *testing.T) {
 	check(t, err)
 	eventually(t, "it leads again, and completes the erasure", func() bool {
 		e, err := centre.Erasure("acme", asked.ID)
-		return err == nil && e.State == store.ErasureDone
+		return err == nil && e.State == store.ErasureDone && lead.Terms() == 3
 	})
 }

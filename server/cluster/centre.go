@@ -91,7 +91,7 @@ type Centre struct {
 	leases  *renewing // nil: limits are not shared
 	edges   *edges    // nil: edges erase for themselves
 
-	prepared atomic.Bool // this centre has begun to lead, and may lend
+	settled atomic.Int64 // the term whose lender has what is on record
 
 	stuck    bool          // the waiting frames could not be taken; owned by run
 	position atomic.Uint64 // in the stream: all messages up to it were handled
@@ -142,13 +142,14 @@ func start(ctx context.Context, archive Archive, answers Answers, roster Roster,
 		opened: make(chan struct{}), partials: newPartials(o.now), status: Arriving{Refused: make(map[string]int64)},
 		order: byte(rand.Uint32()), //nolint:gosec // no secret
 	}
-	if err := c.listen(ctx, answers); err != nil {
-		stop()
-		b.Close()
-		return nil, err
-	}
 	if o.Lender != nil && o.Leases != nil {
 		c.leases = c.leaseHere(ctx)
+	}
+	if err := c.listen(ctx, answers); err != nil {
+		stop()
+		c.leases.close()
+		b.Close()
+		return nil, err
 	}
 	c.running.Go(func() { c.run(ctx) })
 	c.running.Go(func() { c.retry(ctx) })

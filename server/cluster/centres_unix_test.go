@@ -9,15 +9,26 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 )
 
-// seats are two centres with one database, and an edge.
+// seats are two centres with one database, and edges.
 type seats struct {
 	t       *testing.T
 	centres []*process
 	edge    *process
+	limited []*quota.Table // of edges that share limits
+}
+
+// lent is the monthly limit of each key that edges share.
+const lent = 600
+
+// spend uses a limit as far as the edges let it, and returns how much they did.
+func (s *seats) spend(key string, wanted int64) int64 {
+	s.t.Helper()
+	return callers(s.t, key, wanted, store.Limits{TokensPerMonth: lent}, s.limited)
 }
 
 func (s *seats) act(p *process, act, subject string) report {
@@ -45,12 +56,19 @@ func (s *seats) leads(p *process) {
 func TestAnotherCentreContinuesForOneThatIsKilledOrStandsStill(t *testing.T) {
 	dir := t.TempDir()
 	_, urls := startBrokers(t, dir)
-	database := postgrestest.Start(t, false).Database(t)
+	postgres := postgrestest.Start(t, false)
+	database := postgres.Database(t)
 	s := &seats{t: t}
 	for n, name := range []string{"one", "two"} {
 		s.centres = append(s.centres, startNode(t, role{Kind: "centre", Dir: filepath.Join(dir, name), Node: uint16(11 + n), NATS: urls, Postgres: database}))
 	}
 	s.edge = startNode(t, role{Kind: "edge", Dir: filepath.Join(dir, "edge"), Node: 1, NATS: urls})
+	for node := range uint16(2) {
+		o := options(t, 1, urls...)
+		o.Leases = quota.NewLeases()
+		joinFrom(t, openNode(t, t.TempDir(), 1), 2+node, 0, o)
+		s.limited = append(s.limited, &quota.Table{Leases: o.Leases})
+	}
 	one, two := s.centres[0], s.centres[1]
 	s.leads(one)
 	if s.act(two, "look", "").Leads {
@@ -77,8 +95,13 @@ func TestAnotherCentreContinuesForOneThatIsKilledOrStandsStill(t *testing.T) {
 			}
 		}
 	})
+	before := s.spend("key_a", lent)
 	one.kill()
 	s.leads(two)
+	s.spend("key_b", lent) // the other centre lends
+	if let := before + s.spend("key_a", 0); let > lent+lent/4 {
+		t.Errorf("over a change of the leader edges let %d in, the limit is %d", let, lent)
+	}
 	s.until(two, key.Secret, true)
 	s.act(two, "revoke key", key.ID)
 	s.until(s.edge, key.Secret, false)
@@ -127,6 +150,12 @@ func TestAnotherCentreContinuesForOneThatIsKilledOrStandsStill(t *testing.T) {
 	}
 	if s.act(s.edge, "authenticate", second.Secret).ID != "" || s.act(s.edge, "authenticate", third.Secret).ID == "" {
 		t.Error("what the centre that stood still knew is on the edge")
+	}
+
+	postgres.Kill()
+	eventually(t, "no centre leads without the database", func() bool { return !s.act(one, "look", "").Leads && !s.act(two, "look", "").Leads })
+	if let := s.spend("key_c", lent); let > lent+lent/4 {
+		t.Errorf("without the database edges let %d in, the limit is %d", let, lent)
 	}
 }
 

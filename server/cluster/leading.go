@@ -6,6 +6,9 @@ import "context"
 type Leading interface {
 	Leads() bool
 
+	// Lends returns the term in which this centre lends limits; 0: it does not. It may go on to lend while no centre can lead.
+	Lends() (term int64)
+
 	// While calls do each time that this centre begins to lead, with a context that ends when it leads no longer, until ctx is done.
 	While(ctx context.Context, do func(context.Context))
 }
@@ -15,7 +18,16 @@ func (c *Centre) Leads() bool { return c.leads() }
 
 // leads reports whether this centre does what one centre does at a time.
 func (c *Centre) leads() bool {
-	return c.options.Leading == nil || c.prepared.Load() && c.options.Leading.Leads()
+	return c.lends() && (c.options.Leading == nil || c.options.Leading.Leads())
+}
+
+// lends reports whether this centre lends limits.
+func (c *Centre) lends() bool {
+	if c.options.Leading == nil {
+		return true
+	}
+	term := c.options.Leading.Lends()
+	return term != 0 && term == c.settled.Load()
 }
 
 // lead does what one centre does at a time, until ctx is done.
@@ -33,24 +45,28 @@ func (c *Centre) lead(ctx context.Context, roster Roster) {
 		return
 	}
 	c.options.Leading.While(ctx, func(ctx context.Context) {
-		c.prepareLender(ctx)
-		c.prepared.Store(true)
-		defer c.prepared.Store(false)
+		term := c.options.Leading.Lends()
+		if c.prepareLender(ctx) {
+			c.settled.Store(term)
+		}
 		give(ctx)
 	})
 }
 
-// prepareLender brings the lender to what is on record: another centre has lent until now.
-func (c *Centre) prepareLender(ctx context.Context) {
-	for said := false; c.options.Lender != nil && c.options.Spending != nil && ctx.Err() == nil; {
+// prepareLender brings the lender to what is on record, since another centre may have lent until now. It reports whether it has.
+func (c *Centre) prepareLender(ctx context.Context) bool {
+	if c.options.Lender == nil || c.options.Spending == nil {
+		return true
+	}
+	for said := false; ctx.Err() == nil; said = true {
 		err := c.options.Spending(ctx)
 		if err == nil {
-			return
+			return true
 		}
 		if !said && ctx.Err() == nil {
 			c.options.Log.Warn("limits cannot be lent before it is known what was spent; retrying", "cause", err)
 		}
-		said = true
 		sleep(ctx, pause)
 	}
+	return false
 }

@@ -26,21 +26,22 @@ const (
 
 // renewing keeps the leases of a node until it is closed.
 type renewing struct {
-	stop context.CancelFunc
-	done chan struct{}
+	server string // names the node and its start to the lender
+	stop   context.CancelFunc
+	done   chan struct{}
 }
 
-// renew starts renewing leases.
-func renew(ctx context.Context, leases *quota.Leases, lend func(context.Context, []ship.Use) (ship.Leases, error)) *renewing {
+// renew starts renewing leases. lend is called with the server's name.
+func renew(ctx context.Context, node string, leases *quota.Leases, lend func(context.Context, string, []ship.Use) (ship.Leases, error)) *renewing {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	r := &renewing{stop, make(chan struct{})}
+	r := &renewing{node + "-" + rand.Text(), stop, make(chan struct{})}
 	go func() {
 		defer close(r.done)
 		tick := time.NewTicker(pause)
 		defer tick.Stop()
 		for asked := (time.Time{}); ctx.Err() == nil; {
 			if uses := leases.Report(time.Now(), leaseUses); len(uses) > 0 || time.Since(asked) >= leaseBeat {
-				lent, err := lend(ctx, uses)
+				lent, err := lend(ctx, r.server, uses)
 				asked = time.Now()
 				if err != nil {
 					leases.Unheard(uses)
@@ -73,8 +74,7 @@ var errLease = errors.New("the centre's reply does not match the request")
 
 // leaseFromCentre renews the leases of an edge at the centre.
 func leaseFromCentre(ctx context.Context, b *broker, node uint16, o *Options) *renewing {
-	server := strconv.Itoa(int(node)) + "-" + rand.Text()
-	return renew(ctx, o.Leases, func(ctx context.Context, uses []ship.Use) (l ship.Leases, err error) {
+	return renew(ctx, strconv.Itoa(int(node)), o.Leases, func(ctx context.Context, server string, uses []ship.Use) (l ship.Leases, err error) {
 		return askLeases(ctx, b, o, server, uses)
 	})
 }
@@ -95,29 +95,36 @@ func askLeases(ctx context.Context, b *broker, o *Options, server string, uses [
 	return l, err
 }
 
-// leaseHere renews the leases of the centre's own server, at the centre that leads.
+// leaseHere renews the leases of the centre's own server, at the centre that lends.
 func (c *Centre) leaseHere(ctx context.Context) *renewing {
-	server := "centre-" + rand.Text()
-	return renew(ctx, c.options.Leases, func(ctx context.Context, uses []ship.Use) (l ship.Leases, err error) {
-		if !c.leads() {
+	return renew(ctx, "centre", c.options.Leases, func(ctx context.Context, server string, uses []ship.Use) (l ship.Leases, err error) {
+		if !c.lends() {
 			return askLeases(ctx, c.broker, &c.options, server, uses)
+		}
+		if c.options.Leading != nil {
+			asked := ship.LeaseRequest{Server: server, Uses: uses}
+			_ = c.broker.Publish(leaseSubject, asked.Seal(c.options.Key)) // for the other centres, which count along
 		}
 		l.Leases, l.Servers = c.options.Lender.Lend(time.Now(), server, uses)
 		return l, nil
 	})
 }
 
-// lend answers a lease request of an edge.
+// lend answers a lease request. A centre that does not lend counts along, so that it can continue for the one that does: limits per
+// minute, and what is not on record yet, are known nowhere else.
 func (c *Centre) lend(m *nats.Msg) {
-	if !c.leads() {
-		return
-	}
 	asked, err := ship.OpenLeaseRequest(c.options.Key, m.Data)
 	if err != nil {
 		c.count(reasonOf(err))
 		return
 	}
+	lends := c.lends()
+	if lends && c.leases != nil && asked.Server == c.leases.server {
+		return // leaseHere has lent it
+	}
 	lent := ship.Leases{Nonce: asked.Nonce}
 	lent.Leases, lent.Servers = c.options.Lender.Lend(time.Now(), asked.Server, asked.Uses)
-	_ = m.Respond(lent.Seal(c.options.Key)) // an edge that misses the reply asks again
+	if lends {
+		_ = m.Respond(lent.Seal(c.options.Key)) // an edge that misses the reply asks again
+	}
 }

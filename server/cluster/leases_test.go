@@ -12,9 +12,9 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// callers ask all edges at once, 20 each, for as long as more is being let in, and give what was. For the edges no time goes by, so
-// that they take a machine that stands still for no centre that is away.
-func callers(t *testing.T, most int64, limits store.Limits, edges []*quota.Table) int64 {
+// callers ask all edges at once, 20 each, with a key, until as many as are wanted were let in and no more are, and give how many were.
+// For the edges no time goes by, so that they take a machine that stands still for no centre that is away.
+func callers(t *testing.T, key string, wanted int64, limits store.Limits, edges []*quota.Table) int64 {
 	t.Helper()
 	var (
 		let     atomic.Int64
@@ -27,7 +27,7 @@ func callers(t *testing.T, most int64, limits store.Limits, edges []*quota.Table
 		for range 20 {
 			calling.Go(func() {
 				for !stop.Load() {
-					pass, refusal := edge.Enter(now, "key_a", limits, use, 1)
+					pass, refusal := edge.Enter(now, key, limits, use, 1)
 					if refusal == nil && pass.Reserve(now, 1) == nil {
 						let.Add(1)
 						pass.Leave(now, 1)
@@ -39,7 +39,7 @@ func callers(t *testing.T, most int64, limits store.Limits, edges []*quota.Table
 			})
 		}
 	}
-	eventually(t, "all of the limit is used", func() bool { return let.Load() >= most })
+	eventually(t, "all of the limit is used", func() bool { return let.Load() >= wanted })
 	for still, before := 0, int64(-1); still < 20; still++ { // then whether edges go on to let in
 		if by := let.Load(); by != before {
 			still, before = 0, by
@@ -68,7 +68,7 @@ func TestEdgesTogetherStayWithinALimit(t *testing.T) {
 	for _, table := range tables {
 		eventually(t, "every edge knows of the others", func() bool { return table.Leases.Servers() == edges })
 	}
-	if let := callers(t, most, store.Limits{TokensPerMonth: most}, tables); let > most+most/4 {
+	if let := callers(t, "key_a", most, store.Limits{TokensPerMonth: most}, tables); let > most+most/4 {
 		t.Errorf("60 callers on three edges were let in %d times, the limit is %d", let, most)
 	}
 

@@ -23,6 +23,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/pack"
@@ -155,7 +156,7 @@ func (r *role) centre() error {
 		if err := r.account(s); err != nil {
 			return err
 		}
-		o.Leading, o.Name = catalog.LeadOf(kept), filepath.Base(r.Dir)
+		o.Leading, o.Lender, o.Name = catalog.LeadOf(kept), quota.NewLender(), filepath.Base(r.Dir)
 		archive, memory, roster, o.Own, o.Erasures, o.Carrier, o.Aside = kept, kept, catalog.RosterOf(kept), s.Shipping(), kept.Erased(), s.Erased(), catalog.AsideOf(kept)
 	}
 	c, err := Gather(context.Background(), archive, memory, roster, r.Dir, o)

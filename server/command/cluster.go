@@ -372,10 +372,8 @@ func gather(ctx context.Context, cfg *config.Config, m *engine.Engine, from sour
 ) (c centre, err error) {
 	lender := quota.NewLender()
 	o.Lender, o.Spending = lender, func(ctx context.Context) error { return noteSpending(ctx, lender, m, from.ledger) }
-	if o.Leading == nil { // else only the centre that leads lends
-		if err := o.Spending(ctx); err != nil {
-			return c, err
-		}
+	if err := o.Spending(ctx); err != nil {
+		return c, err
 	}
 	o.Took = observed.WatchTakes()
 	gathering, err := cluster.Gather(ctx, from.archive, from.answers, from.roster, cfg.Data, o)
@@ -386,17 +384,20 @@ func gather(ctx context.Context, cfg *config.Config, m *engine.Engine, from sour
 	return centre{gathering, o.Leases}, nil
 }
 
-// noteSpending has a lender of limits begin with what is on record for this month.
+// noteSpending brings a lender of limits to what is on record for this month.
 func noteSpending(ctx context.Context, l *quota.Lender, m *engine.Engine, ledger memory.Ledger) error {
-	l.Reset()
-	now, keys := time.Now(), m.Keys()
+	recorded, now, keys := make(quota.Spending), time.Now(), m.Keys()
 	year, month, _ := now.UTC().Date()
 	since := time.Date(year, month, 1, 0, 0, 0, 0, time.UTC)
-	return ledger.Rollups(ctx, store.RollupQuery{Since: since}, func(of store.RollupOf, r *store.Rollup) {
+	err := ledger.Rollups(ctx, store.RollupQuery{Since: since}, func(of store.RollupOf, r *store.Rollup) {
 		if of.KeyID != store.ImportedKey {
-			l.Spent(now, of.Account, of.KeyID, keys.Origin(of.KeyID), of.Hour, r.Cost.USD, codec.Usage(r.Usage).Total())
+			recorded.Add(now, of.Account, of.KeyID, keys.Origin(of.KeyID), of.Hour, r.Cost.USD, codec.Usage(r.Usage).Total())
 		}
 	})
+	if err == nil {
+		l.Settle(recorded)
+	}
+	return err
 }
 
 // clusterOptions returns the cluster options of a member's configuration.

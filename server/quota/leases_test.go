@@ -80,7 +80,9 @@ func TestABudgetHoldsForServersThatShareIt(t *testing.T) {
 	for i := range budgets {
 		budgets[i].Leases = s.tables[i].Leases
 	}
-	s.lender.Spent(noon, "acme", "key_b", "key_a", noon.Add(-time.Hour), 20*store.Dollar, 7)
+	recorded := make(Spending)
+	recorded.Add(noon, "acme", "key_b", "key_a", noon.Add(-time.Hour), 20*store.Dollar, 7)
+	s.lender.Settle(recorded)
 	let := 0
 	for range 40 {
 		for i := range budgets {
@@ -108,6 +110,56 @@ func TestABudgetHoldsForServersThatShareIt(t *testing.T) {
 	s.renew(noon, 0)
 	if refusal := budgets[0].Reserve(noon, &raised, store.Dollar); refusal != nil {
 		t.Errorf("after it was raised: %v", refusal.Error)
+	}
+}
+
+// A second lender is told the same reports, until the first one is gone.
+func TestAnotherLenderContinuesALimitThatIsUsedUp(t *testing.T) {
+	const most = 120
+	s, other := newSeveral(noon, 3), NewLender()
+	limits := store.Limits{RequestsPerMinute: most}
+	report := func(i int) (uses []ship.Use) {
+		uses = s.tables[i].Leases.Report(noon, 100)
+		other.Lend(noon, string(rune('a'+i)), uses)
+		return uses
+	}
+	let := 0
+	for round := range 20 {
+		if round == 10 {
+			s.lender = other
+		}
+		for i := range s.tables {
+			for range 10 {
+				if _, refusal := s.tables[i].Enter(noon, "key_a", limits, nil, 1); refusal == nil {
+					let++
+				}
+			}
+			uses := report(i)
+			lent, servers := s.lender.Lend(noon, string(rune('a'+i)), uses)
+			s.tables[i].Leases.Renew(noon, uses, lent, servers)
+		}
+	}
+	if let < most || let > most+most/creditShare {
+		t.Errorf("%d are let in of %d", let, most)
+	}
+}
+
+// What servers have reported is on record a little later.
+func TestWhatIsOnRecordDoesNotLowerWhatWasReported(t *testing.T) {
+	l := NewLender()
+	use := ship.Use{Share: ship.Share{Limit: string(TokensPerMonth), Key: "key_a", Period: periodOf(noon, TokensPerMonth)}, Most: 100, Used: 60}
+	left := func() int64 {
+		lent, _ := l.Lend(noon, "a", []ship.Use{use})
+		return lent[0].Left
+	}
+	left()
+	for _, c := range []struct{ recorded, left int64 }{{20, 40}, {90, 10}} {
+		recorded := make(Spending)
+		recorded.Add(noon, "acme", "key_a", "key_a", noon, 0, c.recorded)
+		l.Settle(recorded)
+		if got := left(); got != c.left {
+			t.Errorf("with %d on record %d of 100 are left, want %d", c.recorded, got, c.left)
+		}
 	}
 }
 

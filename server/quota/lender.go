@@ -9,8 +9,8 @@ import (
 )
 
 // Lender lends parts of limits to servers, so that together they stay within the whole. All of it is in memory:
-// per-minute limits start full with the process, and use in a day or month is what [Lender.Spent] says plus what is
-// reported from then on.
+// per-minute limits start full with the process, and use in a day or month is what [Lender.Settle] says plus what is
+// reported from then on. A second lender that is told the same reports may continue at any time.
 type Lender struct {
 	mu      sync.Mutex
 	pools   map[ship.Share]*pool
@@ -41,30 +41,33 @@ func NewLender() *Lender {
 	return &Lender{pools: make(map[ship.Share]*pool), servers: make(map[string]time.Time)}
 }
 
-// Reset forgets everything, as a new lender.
-func (l *Lender) Reset() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	clear(l.pools)
-	clear(l.servers)
-}
+// Spending is use of limits in the present day and month.
+type Spending map[ship.Share]int64
 
-// Spent counts what was used with a key, whose id before rotations is origin, in the hour starting at hour, before the
-// lender started.
-func (l *Lender) Spent(now time.Time, account, key, origin string, hour time.Time, cost store.USD, tokens int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// Add counts what was used with a key, whose id before rotations is origin, in the hour starting at hour.
+func (s Spending) Add(now time.Time, account, key, origin string, hour time.Time, cost store.USD, tokens int64) {
 	for limit, used := range map[Limit]int64{BudgetDay: int64(cost), BudgetMonth: int64(cost), TokensPerMonth: tokens} {
 		period := periodOf(now, limit)
 		if used == 0 || periodOf(hour, limit) != period {
 			continue
 		}
 		if limit == TokensPerMonth {
-			l.pool(ship.Share{Limit: string(limit), Key: key, Period: period}).used += used
+			s[ship.Share{Limit: string(limit), Key: key, Period: period}] += used
 			continue
 		}
-		l.pool(budgetOf(now, Owner{Account: account}, limit)).used += used
-		l.pool(budgetOf(now, Owner{Account: account, Key: origin}, limit)).used += used
+		s[budgetOf(now, Owner{Account: account}, limit)] += used
+		s[budgetOf(now, Owner{Account: account, Key: origin}, limit)] += used
+	}
+}
+
+// Settle brings the lender to what is on record. Servers report their use sooner than they put it on record, so that a
+// higher count of the lender holds.
+func (l *Lender) Settle(recorded Spending) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for of, used := range recorded {
+		p := l.pool(of)
+		p.used = max(p.used, used)
 	}
 }
 

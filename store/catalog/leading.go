@@ -38,9 +38,10 @@ type Lead struct {
 	pool    *pgxpool.Pool // of one connection, so that renewing waits for nothing else
 
 	mu    sync.Mutex
-	term  int64 // in which this centre led last
-	terms int64 // that there have been, as last read
-	until time.Time
+	term  int64         // in which this centre led last
+	terms int64         // that there have been, as last read
+	until time.Time     // zero: another centre leads, or led last
+	away  bool          // the database could not be reached when this centre last stood
 	name  string        // of the leader, as last read
 	turn  chan struct{} // closed and replaced when this centre begins to lead
 }
@@ -89,7 +90,7 @@ func (l *Lead) campaign(ctx context.Context) {
 			seen = time.Now()
 		}
 		if err != nil && ctx.Err() == nil && !said {
-			l.catalog.Log.Warn("this centre cannot lead: the database is unreachable; retrying", "error", err)
+			l.catalog.Log.Warn("this centre cannot lead: the database is unreachable; retrying", "lends_limits", l.Lends() != 0, "error", err)
 		}
 		said = err != nil
 	}
@@ -108,15 +109,17 @@ func (l *Lead) stand(ctx context.Context) error {
 		l.won(term, asked)
 		return nil
 	}
-	if !errors.Is(err, pgx.ErrNoRows) {
-		return err
-	}
 	var name string
-	err = l.pool.QueryRow(ctx, "select name, term from leader").Scan(&name, &term)
+	replaced := errors.Is(err, pgx.ErrNoRows)
+	if replaced {
+		err = l.pool.QueryRow(ctx, "select name, term from leader").Scan(&name, &term)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.until = time.Time{}
-	if err == nil {
+	if replaced {
+		l.until = time.Time{}
+	}
+	if l.away = err != nil; err == nil {
 		l.name, l.terms = name, term
 	}
 	return err
@@ -126,7 +129,7 @@ func (l *Lead) won(term int64, asked time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	began := term != l.term || !time.Now().Before(l.until)
-	l.term, l.terms, l.until, l.name = term, term, asked.Add(leadFor-leadMargin), l.catalog.Seat.Name
+	l.term, l.terms, l.until, l.away, l.name = term, term, asked.Add(leadFor-leadMargin), false, l.catalog.Seat.Name
 	if began {
 		l.catalog.Log.Info("this centre leads", "term", term)
 		close(l.turn)
@@ -139,6 +142,17 @@ func (l *Lead) Leads() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return time.Now().Before(l.until)
+}
+
+// Lends returns the term in which this centre lends limits; 0: it does not. While the database cannot be reached, the centre that led
+// last continues: no transaction of its own depends on that, and edges would otherwise divide limits evenly.
+func (l *Lead) Lends() (term int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Now().Before(l.until) || l.away && !l.until.IsZero() {
+		return l.term
+	}
+	return 0
 }
 
 // Leader returns the name of the centre that leads, or led last.

@@ -25,9 +25,9 @@ type Engine struct {
 	Notes       Notes
 	Recall      recall.Engine
 
-	// Elsewhere returns an exchange that another node of the cluster has and this one has not; nil if none has. The
-	// function itself is nil if there are no other nodes.
-	Elsewhere func(account, id string) *store.Exchange
+	// Elsewhere returns an exchange that this node does not have and another node of the cluster has, or why it was not found;
+	// neither if this node has it. The function itself is nil if there are no other nodes.
+	Elsewhere func(account, id string) (*store.Exchange, error)
 }
 
 // Over returns the Engine of an engine.

@@ -34,7 +34,7 @@ type request struct {
 	redactor *redact.Redactor // also masks the credentials of the caller and of the account; nil if nothing is masked
 	pass     *quota.Pass      // nil if the key has no limits
 	claim    quota.Claim      // on the budgets of the key and the account
-	previous *store.Exchange  // that it continues, if another node of the cluster has it; nil: not asked
+	previous elsewhere        // the answer that it continues
 	limited  bool             // refused by the limits of the key
 
 	body     []byte  // decompressed; valid until the handler returns

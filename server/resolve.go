@@ -24,10 +24,19 @@ func (x *exchange) follow(o *store.Opening) {
 	if x.server.engine.Elsewhere == nil || !isOwnAnswer(o.PreviousResponse) {
 		return
 	}
-	id, _ := exchangeOf(o.PreviousResponse)
-	if x.request.previous = x.server.engine.Elsewhere(o.Account, id); x.request.previous != nil {
-		o.Follows = x.request.previous.Session
+	p := &x.request.previous
+	p.id, _ = exchangeOf(o.PreviousResponse)
+	if p.found, p.err = x.server.engine.Elsewhere(o.Account, p.id); p.found != nil {
+		o.Follows = p.found.Session
 	}
+}
+
+// elsewhere is what other nodes of the cluster said of an exchange: that they have it, or why they have not. They are asked once
+// for a request: an answer that is found later than the session that it belongs to would continue in another one.
+type elsewhere struct {
+	id    string
+	found *store.Exchange
+	err   error
 }
 
 // prepare translates the client's body. If a client of Responses refers to stored answers by their ids, they are read
@@ -111,7 +120,7 @@ func (x *exchange) mayReferToOwn() bool {
 type recorded struct {
 	answers  Answers
 	account  string
-	previous *store.Exchange              // one that was found earlier; nil: none was
+	previous elsewhere                    // what is known of one already
 	leaves   bool                         // the provider knows its own ids: a request that continues one of these keeps it
 	asSent   func(*store.Exchange) []byte // returns the request with what was recalled for it; nil: unchanged
 	within   bool                         // the conversation is being followed back and must be found whole
@@ -216,8 +225,8 @@ func (r *recorded) own(id string) (*store.Exchange, error) {
 }
 
 func (r *recorded) exchange(id string) (*store.Exchange, error) {
-	if r.previous != nil && r.previous.ID == id {
-		return r.previous, nil
+	if p := &r.previous; p.id == id && (p.found != nil || p.err != nil) {
+		return p.found, p.err
 	}
 	x, err := r.answers.Exchange(r.account, id)
 	if err == nil && !recordsAnswers(x.Surface) {

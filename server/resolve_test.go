@@ -5,12 +5,15 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/param"
 	openairesponses "github.com/openai/openai-go/v3/responses"
 
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -89,6 +92,29 @@ func TestUnknownIDsAreRefused(t *testing.T) {
 		if !errors.As(err, &refused) || refused.StatusCode != http.StatusBadRequest || refused.Code != "previous_response_not_found" || refused.Param != "previous_response_id" {
 			t.Errorf("an id %s: %v", name, err)
 		}
+	}
+}
+
+// Other nodes are asked once. A node that returns while a request is answered would let the request through after it was recorded
+// as a new conversation.
+func TestAnAnswerOfANodeThatIsAwayIsToBeAskedForAgain(t *testing.T) {
+	away := codec.Errorf(codec.KindNotFound, "a node is away")
+	away.RetryAfter = time.Second
+	asks := 0
+	h := build(t, func(p *plan) {
+		p.engine = func(e *server.Engine) {
+			e.Elsewhere = func(string, string) (*store.Exchange, error) { asks++; return nil, away }
+		}
+	})
+	client := h.openai()
+	first, err := client.Responses.New(t.Context(), asked("claude-opus-4-8", "The word is quokka."))
+	ok(t, err) // and the archive has it, as if the node had returned
+	request := asked("claude-opus-4-8", "Go on.")
+	request.PreviousResponseID = param.NewOpt(first.ID)
+	_, err = client.Responses.New(t.Context(), request, option.WithMaxRetries(0))
+	var refused *openai.Error
+	if !errors.As(err, &refused) || refused.StatusCode != http.StatusNotFound || refused.Response.Header.Get("Retry-After") == "" || asks != 1 {
+		t.Errorf("after %d questions: %v", asks, err)
 	}
 }
 

@@ -342,6 +342,10 @@ func (g *commitGroup) findSession(account kv.AccountNumber, e *evidence) (r *ses
 			return r, ref, false
 		}
 	}
+	if len(e.explicit) == 0 && e.follows != (kv.SessionID{}) { // a link may be of an attempt that did not find the answer
+		r, ref := g.sharedSession(account, e)
+		return r, ref, false
+	}
 	if e.response != "" {
 		if r, ref := g.follow(account, clue{byResponse, e.response}, e.explicit); r != nil {
 			return r, ref, false

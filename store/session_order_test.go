@@ -105,6 +105,24 @@ func TestAConversationByItsAnswersIsOneSession(t *testing.T) {
 	}
 }
 
+// While the node that gave an answer is away, a request that goes on from the answer fails, and is recorded in a session of its
+// own. Once the node is back, the same request is of the session of the answer.
+func TestARepeatedRequestIsOfTheSessionThatItGoesOnFrom(t *testing.T) {
+	one, two := newEdge(t, 1), newEdge(t, 2)
+	onResponses := func(o *Opening) *Opening { o.Surface, o.Format = codec.Responses, codec.Responses; return o }
+	id, first := one.exchange(onResponses(say("1")), OutcomeComplete, "2")
+	next := func(follows string) *Opening {
+		return onResponses(with(say("3"), func(o *Opening) { o.PreviousResponse, o.Follows = "resp_"+id, follows }))
+	}
+	if _, session := two.exchange(next(""), OutcomeRefused, ""); session == first {
+		t.Fatalf("the answer was not found, and its session is known: %s", session)
+	}
+	if _, session := two.exchange(next(first), OutcomeComplete, "4"); session != first {
+		t.Errorf("the repeated request is of session %s, and the answer of %s", session, first)
+	}
+	mustBeSound(t, two.s)
+}
+
 func TestSessionsOfAClusterAreListedInTheirOrder(t *testing.T) {
 	c := newEdge(t, 1)
 	var want []string

@@ -215,15 +215,11 @@ func (e edge) widen(own *server.Engine) {
 	}
 	local := own.Archive
 	own.Archive = wideArchive{local, e.Edge}
-	own.Elsewhere = func(account, id string) *store.Exchange {
+	own.Elsewhere = func(account, id string) (*store.Exchange, error) {
 		if _, err := local.ExchangeInfo(account, id); codec.AsError(err, "").Kind != codec.KindNotFound {
-			return nil
+			return nil, nil //nolint:nilnil // it is here, or cannot be read
 		}
-		x, err := e.Edge.Exchange(account, id)
-		if err != nil {
-			return nil // a caller that needs it asks again, and reports the error
-		}
-		return x
+		return e.Edge.Exchange(account, id)
 	}
 	own.Notes = wideNotes{own.Notes, own.Credentials, e.Edge}
 }

@@ -83,7 +83,7 @@ cluster: build ## Run a cluster on this machine: three brokers, Postgres, an S3 
 	@exec $(BIN)/cluster -mneme $(BIN)/mneme $(ARGS)
 
 .PHONY: cluster-clients
-cluster-clients: build ## Have real Claude Code, Codex and the Responses SDK converse over four edges at random, of which three are killed; their turns are all at the centre, in one session
+cluster-clients: build ## Have real Claude Code, Codex, opencode and two SDKs converse over six edges at random, of which five are killed, and a centre of two; their turns are all at both centres, in one session
 	@go build -o $(BIN)/cluster ./bench/cluster
 	@.ci/cluster-clients $(CLIENTS)
 
@@ -93,8 +93,8 @@ fire: ## Kill brokers, edges, centre, database and S3 service of a cluster at ra
 	MNEME_TEST_FIRE=$(FIRE) go test ./server/cluster -count=1 -v -timeout 24h -run '^TestNothingAcknowledgedIsLostUnderFire$$'
 
 .PHONY: upgrade
-upgrade: BASE = e3c5945
-upgrade: ## Replace the programs of a cluster, built from the commit BASE (e3c5945, tables of version 4), by those of this tree one by one while clients converse, in both orders, and see that nothing is lost or doubled
+upgrade: BASE = cadfea41
+upgrade: ## Replace the programs of a cluster, built from the commit BASE (cadfea41, tables of version 8), by those of this tree one by one while clients converse, in both orders, and see that nothing is lost or doubled
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && git archive $(BASE) | tar -x -C "$$dir" && \
 	(cd "$$dir" && go build -buildvcs=false -o mneme .) && \
 	MNEME_TEST_UPGRADE_FROM="$$dir/mneme" go test ./bench/cluster -count=1 -v -timeout 30m -run '^TestNothingIsLostWhileTwoVersionsRunTogether$$'

@@ -43,7 +43,7 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../..").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	cluster := exec.CommandContext(t.Context(), os.Args[0], "-mneme", program, "-dir", filepath.Join(dir, "cluster"))
+	cluster := exec.CommandContext(t.Context(), os.Args[0], "-mneme", program, "-dir", filepath.Join(dir, "cluster"), "-centres", "2")
 	cluster.Env = append(os.Environ(), commandVariable+"=1")
 	cluster.Stderr = os.Stderr
 	if err := cluster.Start(); err != nil {
@@ -61,7 +61,7 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 		if t.Failed() {
 			_ = cluster.Process.Signal(syscall.SIGTERM)
 			<-ended
-			for _, name := range []string{"broker-1", "broker-2", "broker-3", postgresName, s3Name, "centre", "edge-1", "edge-2", "worker-1"} {
+			for _, name := range []string{"broker-1", "broker-2", "broker-3", postgresName, s3Name, "centre", "centre-2", "edge-1", "edge-2", "worker-1"} {
 				log, _ := os.ReadFile(filepath.Join(dir, "cluster", name+".log"))
 				t.Logf("%s:\n%s", name, log)
 			}
@@ -95,10 +95,15 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 			t.Fatalf("%s answers %d: %s", edge, status, text)
 		}
 	}
-	eventually(t, "one search at the centre finds what both edges recorded", func() bool {
-		_, text := call(t, http.MethodPost, url["centre"]+"/v1/memory/search", found.Key, `{"query":"sesame"}`)
-		return strings.Contains(text, "at edge-1") && strings.Contains(text, "at edge-2")
-	})
+	for _, centre := range []string{"centre", "centre-2"} {
+		if url[centre] == "" && url[postgresName] == "" {
+			continue // there is one centre without Postgres
+		}
+		eventually(t, "one search at "+centre+" finds what both edges recorded", func() bool {
+			_, text := call(t, http.MethodPost, url[centre]+"/v1/memory/search", found.Key, `{"query":"sesame"}`)
+			return strings.Contains(text, "at edge-1") && strings.Contains(text, "at edge-2")
+		})
+	}
 	eventually(t, "the centre recalls what an edge recorded", func() bool {
 		_, text := call(t, http.MethodPost, url["centre"]+"/v1/memory/recall", found.Key, `{"prompt":"which word was it at edge-1: sesame?","scope":"account"}`)
 		return strings.Contains(text, "the word at edge-1 is sesame")
@@ -147,8 +152,8 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 	}
 	edges := []string{url["edge-1"], url["edge-2"]}
 	shareLimit(t, edges, createKey(t, program, dir, "--requests-per-minute", strconv.Itoa(sharedLimit)))
-	revoke(t, program, dir, edges, secret)
-	examine(t, program, dir)
+	revoke(t, program, dir, edges, secret, "revoked")
+	examine(t, program, dir, url["centre-2"] != "")
 	adopt(t, program, dir, url["broker-1"], found.Key)
 	eventually(t, "the centre finds what the adopted store holds", func() bool {
 		_, text := call(t, http.MethodPost, url["centre"]+"/v1/memory/search", found.Key, `{"query":"sesame"}`)
@@ -196,8 +201,10 @@ func bodies(t *testing.T, dir string, url map[string]string, key string) {
 	}
 }
 
-// examine runs the doctor of an edge on all nodes.
-func examine(t *testing.T, program, dir string) {
+var numbered = regexp.MustCompile(`^\w+( \d+\b)?`) // a node, without the name of its machine
+
+// examine runs the doctor of an edge on all nodes; several says that there are two centres.
+func examine(t *testing.T, program, dir string, several bool) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), program, "doctor", "--cluster", "--json", "--config", filepath.Join(dir, "cluster", "edge-1.yaml"))
 	command.Env = os.Environ()
@@ -214,16 +221,28 @@ func examine(t *testing.T, program, dir string) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	states := map[string]string{}
+	led := map[string]bool{} // by what the last words about a centre are
 	for _, f := range findings {
-		states[f.Check] = f.State
-		if f.Check == "cluster" {
+		name := numbered.FindString(f.Check)
+		states[name] = f.State
+		if name == "cluster" {
 			t.Errorf("the doctor finds %+v", f)
 		}
+		if strings.HasPrefix(name, "centre ") {
+			led[f.Found[strings.LastIndex(f.Found, ";"):]] = true
+		}
 	}
-	for _, node := range []string{"centre", "edge 2", "edge 3"} {
+	nodes := []string{"edge 2", "edge 3", "centre 1", "centre 65002"}
+	if !several {
+		nodes = []string{"edge 2", "edge 3", "centre"}
+	}
+	for _, node := range nodes {
 		if states[node] != "good" {
 			t.Errorf("the doctor says of %s that it is %q: %s", node, states[node], out)
 		}
+	}
+	if several && (!led["; leads"] || !led["; does not lead"]) {
+		t.Errorf("the doctor does not say which centre leads: %s", out)
 	}
 }
 
@@ -263,9 +282,9 @@ func shareLimit(t *testing.T, edges []string, secret string) {
 	}
 }
 
-// revoke revokes a key at the centre, and checks that no edge accepts it after the promised ten seconds. Time in which
+// revoke revokes the key of a name at the centre, and checks that no edge accepts it after the promised ten seconds. Time in which
 // this machine stalled does not count.
-func revoke(t *testing.T, program, dir string, edges []string, secret string) {
+func revoke(t *testing.T, program, dir string, edges []string, secret, name string) {
 	t.Helper()
 	atCentre := func(args ...string) string {
 		t.Helper()
@@ -275,7 +294,7 @@ func revoke(t *testing.T, program, dir string, edges []string, secret string) {
 		}
 		return string(out)
 	}
-	id := regexp.MustCompile(`(?m)^(key_\w+).*\brevoked\b`).FindStringSubmatch(atCentre("key", "list"))
+	id := regexp.MustCompile(`(?m)^(key_\w+).*\b` + name + `\b`).FindStringSubmatch(atCentre("key", "list"))
 	if id == nil {
 		t.Fatal("the key is not listed at the centre")
 	}

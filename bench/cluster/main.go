@@ -1,5 +1,5 @@
 // Command cluster runs a whole cluster on this machine, for trying it out: three brokers, Postgres, an S3 service, a
-// centre, a worker and two edges, each a process, and an address that sends each request to the next edge in turn. It writes
+// centre or several, a worker and two edges, each a process, and an address that sends each request to the next edge in turn. It writes
 // cluster.json into its directory once all of them accept requests, and stops them on SIGTERM or an interrupt.
 package main
 
@@ -18,6 +18,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -28,25 +29,52 @@ func main() {
 	dir := flag.String("dir", "data/cluster", "where the nodes keep their data; an existing cluster continues")
 	var b broker
 	edges := flag.Int("edges", 2, "how many edges")
+	centres := flag.Int("centres", 1, "how many centres, if there is Postgres")
 	workers := flag.Int("workers", 1, "how many workers, if there is Postgres")
 	flag.StringVar(&b.dir, "broker", "", "internal: run a broker with its data in this directory")
 	flag.IntVar(&b.number, "number", 0, "internal: number of the broker")
 	flag.StringVar(&b.routes, "routes", "", "internal: ports for connections between brokers, separated by commas")
 	flag.Parse()
-	if err := run(*program, *dir, *edges, *workers, &b); err != nil {
+	names := nodesOf(*centres, *edges, *workers)
+	if err := run(*program, *dir, names, &b); err != nil {
 		fmt.Fprintln(os.Stderr, "cluster:", err)
 		os.Exit(1)
 	}
 }
 
 // run runs the cluster, or one of its brokers, until it is told to stop.
-func run(program, dir string, edges, workers int, b *broker) error {
+func run(program, dir string, names []string, b *broker) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if b.dir != "" {
 		return b.run(ctx)
 	}
-	return runCluster(ctx, program, dir, max(edges, 1), workers)
+	return runCluster(ctx, program, dir, names)
+}
+
+// nodesOf returns the names of the nodes, in the order in which they are started.
+func nodesOf(centres, edges, workers int) (names []string) {
+	for n := range max(centres, 1) {
+		names = append(names, fmt.Sprintf("centre-%d", n+1))
+	}
+	names[0] = "centre"
+	for n := range max(edges, 1) {
+		names = append(names, fmt.Sprintf("edge-%d", n+1))
+	}
+	for n := range workers {
+		names = append(names, fmt.Sprintf("worker-%d", n+1))
+	}
+	return names
+}
+
+// numberOf returns the cluster.node of a node, which differs from all others whatever their number. That of a worker is unused.
+func numberOf(name string) int {
+	kind, digits, several := strings.Cut(name, "-")
+	n, _ := strconv.Atoi(digits) // 0 for the centre
+	if kind == "centre" && several {
+		return 65000 + n
+	}
+	return 1 + n
 }
 
 // timeout is how long a node may take to start, or to end.
@@ -76,7 +104,7 @@ type installation struct {
 	bucket   map[string]string // environment by which a centre or worker finds the bucket
 }
 
-func runCluster(ctx context.Context, program, dir string, edges, workers int) (err error) {
+func runCluster(ctx context.Context, program, dir string, names []string) (err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return err
@@ -86,18 +114,14 @@ func runCluster(ctx context.Context, program, dir string, edges, workers int) (e
 	if err := cluster.startEngines(ctx); err != nil {
 		return err
 	}
-	names := []string{"centre"}
-	for n := range edges {
-		names = append(names, fmt.Sprintf("edge-%d", n+1))
-	}
-	if cluster.database != "" {
-		for n := range workers {
-			names = append(names, fmt.Sprintf("worker-%d", n+1)) // their numbers are unused
-		}
+	if cluster.database == "" { // then the centre is the only one, and has no workers
+		names = slices.DeleteFunc(names, func(name string) bool {
+			return strings.HasPrefix(name, "centre-") || strings.HasPrefix(name, "worker")
+		})
 	}
 	var asked []*node
-	for n, name := range names {
-		started, err := cluster.start(ctx, program, name, n+1)
+	for _, name := range names {
+		started, err := cluster.start(ctx, program, name)
 		if err != nil {
 			return err
 		}
@@ -155,8 +179,8 @@ func (c *installation) startEngines(ctx context.Context) (err error) {
 	return err
 }
 
-// start starts the centre, or an edge or worker whose name begins with that word, in place of a process of that name that has ended.
-func (c *installation) start(ctx context.Context, program, name string, number int) (*node, error) {
+// start starts a centre, an edge or a worker, with whose word its name begins, in place of a process of that name that has ended.
+func (c *installation) start(ctx context.Context, program, name string) (*node, error) {
 	args := []string{"centre", "--quiet"}
 	switch {
 	case strings.HasPrefix(name, "edge"):
@@ -165,7 +189,7 @@ func (c *installation) start(ctx context.Context, program, name string, number i
 		args = []string{"centre", "--worker", "--listen", "127.0.0.1:0"}
 	}
 	settings := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\ncluster: {nats: [%s], node: %d, replicas: %d}\n",
-		filepath.Join(c.dir, name), strings.Join(c.brokers, ", "), number, brokers)
+		filepath.Join(c.dir, name), strings.Join(c.brokers, ", "), numberOf(name), brokers)
 	environment := maps.Clone(c.secrets)
 	if args[0] == "centre" && c.database != "" {
 		settings += fmt.Sprintf("centre: {postgres: %q, bodies: %q}\n", c.database, c.bodies)

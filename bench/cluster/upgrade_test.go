@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,18 +30,23 @@ type upgrade struct {
 	installation
 	old, next string // programs
 	key       string // of the clients
+	guild     string // key of another account
+	withdrawn string // key that was revoked before the upgrade
 
 	words atomic.Int64 // that were said; each request has one that no other one has
 
 	mu            sync.Mutex
 	urls          map[string]string // of the centre and the edges
+	programs      map[string]string // that nodes run; none while a node is away
 	conversations []*conversation
+	leaving       sync.RWMutex // a node begins to end while no request read-locks it, see say
 }
 
 // conversation goes on at any edge, each time from the id of the answer before.
 type conversation struct {
 	session  string
 	previous string
+	edge     string // that gave the answer before
 	turns    []turn // that were acknowledged
 	erasure  string // id of its receipt
 }
@@ -61,7 +67,7 @@ func TestNothingIsLostWhileTwoVersionsRunTogether(t *testing.T) {
 	t.Setenv(commandVariable, "1") // for the brokers
 	for _, order := range [][]string{{"centre", "worker", "edge-1", "edge-2"}, {"edge-2", "edge-1", "worker", "centre"}} {
 		t.Run(strings.Join(order, ", "), func(t *testing.T) {
-			u := &upgrade{T: t, old: old, next: next, urls: map[string]string{}}
+			u := &upgrade{T: t, old: old, next: next, urls: map[string]string{}, programs: map[string]string{}}
 			u.dir = filepath.Join(t.TempDir(), "cluster")
 			u.run(order)
 		})
@@ -86,7 +92,13 @@ func (u *upgrade) run(order []string) {
 	for _, name := range nodes {
 		u.begin(name, u.old)
 	}
+	tables := u.row("select value from mneme.meta where name = 'version'")
+	if n, _ := strconv.Atoi(tables); n >= tablesOfSeveral {
+		u.begin("centre-2", u.old)
+		order = slices.Insert(slices.Clone(order), slices.Index(order, "centre")+1, "centre-2")
+	}
 	u.key = u.newKey(u.old)
+	before := u.accounts()
 	stop := make(chan struct{})
 	var speaking sync.WaitGroup
 	for range 2 {
@@ -96,37 +108,127 @@ func (u *upgrade) run(order []string) {
 	defer end()
 
 	u.found("before the upgrade")
-	tables := u.row("select value from mneme.meta where name = 'version'")
-	beside := map[string]string{"centre": "worker", "worker": "centre"} // what else takes what edges ship
 	for n, name := range order {
-		u.erase()
-		u.end(name)
-		other := beside[name]
-		if slices.Contains(order[:n], other) {
-			u.refused(name, tables)
-		}
-		u.begin(name, u.next)
-		u.found("after the upgrade of " + name)
+		u.replace(name, order[:n], order[n+1:], tables)
 		if n == 0 {
 			program := map[bool]string{true: u.next, false: u.old}[name == "centre"]
-			revoke(u.T, program, filepath.Dir(u.dir), u.edges(), u.newKey(program, "--name", "revoked"))
-		}
-		if slices.Contains(order[n:], other) {
-			u.end(name)
-			u.taken("by the " + other + " of the earlier version alone")
-			u.begin(name, u.next)
+			revoke(u.T, program, filepath.Dir(u.dir), u.edges(), u.newKey(program, "--name", "brief"), "brief")
 		}
 	}
+	u.replaceCentre(order)
 	end()
+	if after := u.listed(u.next); !strings.HasPrefix(after, before) {
+		u.Errorf("accounts and keys were\n%s\nand are\n%s", before, after)
+	}
 	u.compare()
 }
 
-// nodes are numbered from 1 in this order.
+// replace replaces a node by one of the later version, after some and before others.
+func (u *upgrade) replace(name string, after, before []string, tables string) {
+	takes := func(node string) bool { return !strings.HasPrefix(node, "edge") } // what edges ship
+	u.erase()
+	u.end(name)
+	if takes(name) && slices.ContainsFunc(after, takes) {
+		u.refused(name, tables)
+	}
+	u.begin(name, u.next)
+	u.found("after the upgrade of " + name)
+	u.keysHold("after the upgrade of " + name)
+	if !takes(name) || !slices.ContainsFunc(before, takes) {
+		return
+	}
+	var later []string
+	for _, node := range append(slices.Clone(after), name) {
+		if takes(node) {
+			u.end(node)
+			later = append(later, node)
+		}
+	}
+	u.taken("by the earlier version alone")
+	for _, node := range later {
+		u.begin(node, u.next)
+	}
+}
+
+// replaceCentre has a second centre lead in the place of the first one, which returns.
+func (u *upgrade) replaceCentre(order []string) {
+	if !slices.Contains(order, "centre-2") {
+		u.begin("centre-2", u.next)
+	}
+	u.end("centre")
+	u.mu.Lock()
+	u.urls["centre"] = u.urls["centre-2"]
+	u.mu.Unlock()
+	u.found("with the second centre alone")
+	u.keysHold("with the second centre alone")
+	u.begin("centre", u.next)
+}
+
+// tablesOfSeveral is the first version of the tables with which there can be several centres.
+const tablesOfSeveral = 10
+
+// accounts creates an account with a key and a credential at the centre, and a key that is revoked there. It returns what the centre
+// lists then.
+func (u *upgrade) accounts() string {
+	u.Helper()
+	atCentre := []string{"--data", filepath.Join(u.dir, "centre")}
+	made := exec.CommandContext(u.Context(), u.old, append([]string{"account", "create", "guild"}, atCentre...)...)
+	if out, err := made.CombinedOutput(); err != nil {
+		u.Fatalf("%v\n%s", err, out)
+	}
+	set := exec.CommandContext(u.Context(), u.old, append([]string{"account", "credential", "set", "guild", "openai"}, atCentre...)...)
+	set.Stdin = strings.NewReader("sk-of-the-guild-0123456789abcdef\n")
+	if out, err := set.CombinedOutput(); err != nil {
+		u.Fatalf("%v\n%s", err, out)
+	}
+	u.guild = u.newKey(u.old, "--account", "guild", "--name", "of the guild")
+	u.withdrawn = u.newKey(u.old, "--name", "withdrawn")
+	revoke(u.T, u.old, filepath.Dir(u.dir), u.edges(), u.withdrawn, "withdrawn")
+	return u.listed(u.old)
+}
+
+// listed returns the accounts and the keys of the centre, without the use of the keys, which is that of one process.
+func (u *upgrade) listed(program string) string {
+	u.Helper()
+	var accounts []struct {
+		Name, Created string
+		Credentials   []any
+	}
+	var keys []struct{ ID, Account, Label, Scopes, Created, Revoked string }
+	for what, into := range map[string]any{"account": &accounts, "key": &keys} {
+		list := exec.CommandContext(u.Context(), program, what, "list", "--json", "--data", filepath.Join(u.dir, "centre"))
+		out, err := list.Output()
+		check(u, err)
+		check(u, json.Unmarshal(out, into))
+	}
+	var all strings.Builder
+	for _, a := range accounts {
+		fmt.Fprintf(&all, "%+v\n", a)
+	}
+	for _, k := range keys {
+		fmt.Fprintf(&all, "%+v\n", k)
+	}
+	return all.String()
+}
+
+// keysHold checks that each node accepts the keys that were there before, but for the one that was revoked.
+func (u *upgrade) keysHold(when string) {
+	u.Helper()
+	for name, url := range u.urls {
+		for key, want := range map[string]int{u.key: http.StatusOK, u.guild: http.StatusOK, u.withdrawn: http.StatusUnauthorized} {
+			if status, text := call(u.T, http.MethodGet, url+"/v1/models", key, ""); status != want {
+				u.Errorf("%s %s answers a key with %d, want %d: %s", when, name, status, want, text)
+			}
+		}
+	}
+}
+
+// nodes are those that every version can have.
 var nodes = []string{"centre", "edge-1", "edge-2", "worker"}
 
 // launch starts a node.
 func (u *upgrade) launch(name, program string) (*node, error) {
-	return u.start(u.Context(), program, name, slices.Index(nodes, name)+1)
+	return u.start(u.Context(), program, name)
 }
 
 // begin starts a node, which has to succeed.
@@ -137,16 +239,22 @@ func (u *upgrade) begin(name, program string) {
 		log, _ := os.ReadFile(filepath.Join(u.dir, name+".log"))
 		u.Fatalf("%v\n%s", err, log)
 	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.programs[name] = program
 	if name != "worker" {
-		u.mu.Lock()
 		u.urls[name] = n.URL
-		u.mu.Unlock()
 	}
 }
 
 // end ends a node in an orderly way.
 func (u *upgrade) end(name string) {
 	u.Helper()
+	u.leaving.Lock()
+	u.mu.Lock()
+	delete(u.programs, name)
+	u.mu.Unlock()
+	u.leaving.Unlock()
 	n := u.Nodes[slices.IndexFunc(u.Nodes, func(n *node) bool { return n.Name == name })]
 	check(u, n.stop())
 	if state := n.process.ProcessState; !state.Success() {
@@ -170,10 +278,13 @@ func (u *upgrade) refused(name, tables string) {
 	}
 }
 
+// edgeNames are the nodes that clients use.
+var edgeNames = []string{"edge-1", "edge-2"}
+
 func (u *upgrade) edges() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return []string{u.urls["edge-1"], u.urls["edge-2"]}
+	return []string{u.urls[edgeNames[0]], u.urls[edgeNames[1]]}
 }
 
 // newKey creates a key at the centre, and waits until both edges accept it.
@@ -221,7 +332,7 @@ func (u *upgrade) converse(stop <-chan struct{}) {
 			return
 		case <-time.After(50 * time.Millisecond): // a client takes time between its turns
 		}
-		u.say(c, u.edges()[rand.IntN(2)])
+		u.say(c, edgeNames[rand.IntN(2)])
 		if len(c.turns) == turnsEach {
 			c = u.conversation()
 		}
@@ -236,14 +347,29 @@ func (u *upgrade) conversation() *conversation {
 	return c
 }
 
+// runs returns the program of a node; "" while it is away.
+func (u *upgrade) runs(name string) string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.programs[name]
+}
+
 // say adds a turn to a conversation, unless the edge is away, or does not have the answer before at present.
 func (u *upgrade) say(c *conversation, edge string) (said bool) {
+	if c.edge != "" && c.edge != edge && u.runs(edge) == u.old {
+		// It may begin a session of its own while the edge that gave the answer before is away: earlier versions did.
+		u.leaving.RLock()
+		defer u.leaving.RUnlock()
+		if u.runs(c.edge) == "" {
+			return false
+		}
+	}
 	word := fmt.Sprintf("lantern%dz", u.words.Add(1))
 	body := fmt.Sprintf(`{"model":"claude-sonnet-4-5","input":%q}`, word)
 	if c.previous != "" {
 		body = fmt.Sprintf(`{"model":"claude-sonnet-4-5","input":%q,"previous_response_id":%q}`, word, c.previous)
 	}
-	status, header, text, err := send(u.Context(), http.MethodPost, edge+"/v1/responses", u.key, body)
+	status, header, text, err := send(u.Context(), http.MethodPost, u.edges()[slices.Index(edgeNames, edge)]+"/v1/responses", u.key, body)
 	var answer struct{ ID string }
 	switch {
 	case err != nil, status == http.StatusServiceUnavailable, status == http.StatusNotFound && header.Get("Retry-After") != "":
@@ -254,7 +380,7 @@ func (u *upgrade) say(c *conversation, edge string) (said bool) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	c.session, c.previous = cmp.Or(c.session, header.Get("X-Service-Session-Id")), answer.ID
+	c.session, c.previous, c.edge = cmp.Or(c.session, header.Get("X-Service-Session-Id")), answer.ID, edge
 	c.turns = append(c.turns, turn{word, header.Get("X-Service-Exchange-Id")})
 	return true
 }
@@ -262,7 +388,7 @@ func (u *upgrade) say(c *conversation, edge string) (said bool) {
 // taken has one exchange recorded at each edge, and waits until they are digested in the database.
 func (u *upgrade) taken(how string) (turns []turn) {
 	u.Helper()
-	for _, edge := range u.edges() {
+	for _, edge := range edgeNames {
 		c := u.conversation()
 		eventually(u.T, edge+" answers", func() bool { return u.say(c, edge) })
 		eventually(u.T, "what "+edge+" records is taken "+how, func() bool {
@@ -374,11 +500,11 @@ func (u *upgrade) erasedEverywhere(c *conversation) {
 		u.centre("erasures/"+c.erasure, &receipt)
 		done := 0
 		for _, p := range receipt.Places {
-			if slices.Contains([]string{"centre", "edge 2", "edge 3"}, p.Place) && p.State == "erased" {
+			if slices.Contains([]string{"centre", "centre 65002", "edge 2", "edge 3"}, p.Place) && p.State == "erased" {
 				done++
 			}
 		}
-		return receipt.State == "done" && done == 3
+		return receipt.State == "done" && done == 4
 	})
 	for _, t := range c.turns {
 		for name, url := range u.urls {

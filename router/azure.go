@@ -55,7 +55,7 @@ func (*azure) request(_ context.Context, _ *Call, out *outgoing, body []byte) ([
 	key, bearer := strings.CutPrefix(out.header.Get("Authorization"), "Bearer ")
 	if bearer && !strings.HasPrefix(key, "eyJ") { // how every token begins: a JSON object in base64
 		out.header.Del("Authorization")
-		out.header["Api-Key"] = []string{key}
+		out.header.Set("Api-Key", key)
 	}
 	return body, nil
 }

@@ -21,6 +21,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 	signer "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/config"
+
+	"github.com/mnemeproxy/mneme/router/http1"
 )
 
 // bedrock is Claude on Amazon Bedrock: bodies in Anthropic's format, signed by AWS's rules, streams in AWS's framing
@@ -65,32 +67,30 @@ func (b *bedrock) request(ctx context.Context, _ *Call, out *outgoing, body []by
 		delete(m, "model")
 		delete(m, "stream")
 		m["anthropic_version"] = json.RawMessage(`"` + bedrockAnthropic + `"`)
-		if betas := knownBetas(out.header["Anthropic-Beta"]); len(betas) > 0 {
+		if betas := knownBetas(out.header.Values("Anthropic-Beta")); len(betas) > 0 {
 			m["anthropic_beta"], _ = json.Marshal(betas)
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	for name := range out.header {
-		if strings.HasPrefix(name, "Anthropic-") || strings.HasPrefix(name, "X-") || name == "Authorization" {
-			delete(out.header, name)
-		}
-	}
+	out.header = slices.DeleteFunc(out.header, func(f Field) bool {
+		return strings.HasPrefix(f.Name, "Anthropic-") || strings.HasPrefix(f.Name, "X-") || f.Name == "Authorization"
+	})
 	credentials, err := b.retrieve(ctx)
 	if err != nil {
 		return nil, err
 	}
 	request := &http.Request{
 		Method: out.method, URL: out.url, Host: out.url.Host, ContentLength: int64(len(body)),
-		Header: http.Header{"Content-Type": out.header["Content-Type"]},
+		Header: http.Header{"Content-Type": out.header.Values("Content-Type")},
 	}
 	digest := sha256.Sum256(body)
 	if err := b.signer.SignHTTP(ctx, credentials, request, hex.EncodeToString(digest[:]), "bedrock", b.region, b.now()); err != nil {
 		return nil, err
 	}
-	for name, values := range request.Header {
-		out.header[name] = values
+	for _, f := range http1.HeaderOf(request.Header) {
+		out.header.Set(f.Name, f.Value)
 	}
 	return body, nil
 }
@@ -127,10 +127,10 @@ func (*bedrock) answer(c *Call, in *incoming) {
 	switch {
 	case in.status >= http.StatusBadRequest:
 		in.body = &refusal{from: in.body, status: in.status}
-		in.header.Set("Content-Type", jsonType[0])
+		in.header.Set("Content-Type", jsonType)
 	case c.Stream:
 		in.body = &eventStream{from: in.body, decoder: eventstream.NewDecoder()}
-		in.header.Set("Content-Type", eventStreamType[0])
+		in.header.Set("Content-Type", eventStreamType)
 	default:
 		return
 	}

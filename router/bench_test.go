@@ -13,7 +13,7 @@ import (
 
 // instant is an upstream that answers at once, to measure what this package adds to net/http.
 type instant struct {
-	header http.Header
+	header Header
 	answer []byte
 }
 
@@ -25,11 +25,11 @@ func (u *instant) do(_ context.Context, out outgoing) (incoming, error) {
 func (*instant) close() {}
 
 // clientHeader is about what an SDK sends.
-var clientHeader = http.Header{
-	"User-Agent": {"claude-cli/2.1.328"}, "Anthropic-Version": {"2023-06-01"}, "Anthropic-Beta": {"a-1,b-2"}, "X-App": {"cli"},
-	"X-Stainless-Lang": {"js"}, "X-Stainless-Os": {"Linux"}, "Accept": {"application/json"}, "Accept-Encoding": {"gzip"}, "Content-Length": {"2048"},
-	"Content-Type": {"application/json"}, "Authorization": {"Bearer k"}, "Connection": {"keep-alive"}, "Host": {"localhost"},
-}
+var clientHeader = fields(
+	"User-Agent: claude-cli/2.1.328", "Anthropic-Version: 2023-06-01", "Anthropic-Beta: a-1,b-2", "X-App: cli", "X-Stainless-Lang: js",
+	"X-Stainless-Os: Linux", "Accept: application/json", "Accept-Encoding: gzip", "Content-Length: 2048", "Content-Type: application/json",
+	"Authorization: Bearer k", "Connection: keep-alive", "Host: localhost",
+)
 
 func BenchmarkPlace(b *testing.B) {
 	r := newRouter(b, Config{Providers: map[string]ProviderConfig{"mistral": {}, "qwen": {}, "voyage": {}, "xai": {}}})
@@ -82,7 +82,7 @@ func BenchmarkDo(b *testing.B) {
 	b.Run("loopback", func(b *testing.B) { run(b, newRouter(b, config).Provider("anthropic")) })
 	b.Run("without network", func(b *testing.B) {
 		p := newRouter(b, config).Provider("anthropic")
-		p.endpoints[0].upstream = &instant{header: http.Header{}, answer: []byte("data: x\n\n")}
+		p.endpoints[0].upstream = &instant{answer: []byte("data: x\n\n")}
 		run(b, p)
 	})
 }

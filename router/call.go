@@ -15,9 +15,9 @@ type Call struct {
 	Format    codec.Format // the upstream format
 	Model     string       // as sent; in format Gemini and on some hosts it is in the path
 	Stream    bool
-	Body      []byte      // the caller's again once Do has failed or the reply's body is closed; never changed
-	Header    http.Header // the client's canonical headers, filtered by an allow-list; may be nil
-	Query     string      // the client's raw query; only beta=true goes upstream
+	Body      []byte // the caller's again once Do has failed or the reply's body is closed; never changed
+	Header    Header // the client's canonical headers, filtered by an allow-list; may be nil
+	Query     string // the client's raw query; only beta=true goes upstream
 	// Credential is the caller's or the account's own, and never replaced. The zero Credential means the server's.
 	Credential Credential
 	Account    string        // the caller's account: its failures do not affect others
@@ -28,7 +28,7 @@ type Call struct {
 // A Reply is the answer of a provider with any final status except a redirect. Its body has yet to be read.
 type Reply struct {
 	Status int
-	Header http.Header // as received; [PassesDownstream] reports what a client may see
+	Header Header // as received; [PassesDownstream] reports what a client may see
 	// RetryAfter is how long an error answer asks to wait before the next request, by its header, or by its body if the
 	// cause is a limit or lack of capacity; 0: no time given. At most a day.
 	RetryAfter time.Duration
@@ -116,7 +116,7 @@ func (e *endpoint) unusable(in *incoming) *codec.Error {
 }
 
 // redirectTarget returns the host of a Location header; the rest of it may hold secrets.
-func redirectTarget(h http.Header) string {
+func redirectTarget(h Header) string {
 	u, err := url.Parse(h.Get("Location"))
 	if err != nil || u.Host == "" {
 		return ""

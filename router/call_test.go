@@ -225,7 +225,7 @@ func TestARequestWithAnIdempotencyKeyIsSentTwiceAtMost(t *testing.T) {
 		warming.Wait()
 		var attempts []Attempt
 		call := chatCall()
-		call.Header = http.Header{"Idempotency-Key": {"one"}}
+		call.Header = fields("Idempotency-Key: one")
 		call.Observe = func(a Attempt) { attempts = append(attempts, a) }
 		_, err := p.Do(t.Context(), call)
 		mustFail(t, err, codec.KindUpstream, "closed the connection before it answered")

@@ -83,7 +83,7 @@ func (r *Reply) wait(why Failure, now time.Time) time.Duration {
 
 // retryAfter returns the wait in a header, 0 if there is none: retry-after-ms, else Retry-After as seconds or as a date
 // (RFC 9110, section 10.2.3).
-func retryAfter(h http.Header, now time.Time) time.Duration {
+func retryAfter(h Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
 		return believed(time.Duration(min(ms, float64(maxRetryAfter/time.Millisecond)) * float64(time.Millisecond)))
 	}
@@ -101,7 +101,7 @@ func believed(d time.Duration) time.Duration { return min(max(d, 0), maxRetryAft
 
 // spentLimits returns the wait until the last of the used-up limits is reset, by the rate-limit headers, 0 if none is
 // used up: Anthropic's give the time (RFC 3339), OpenAI's the duration ("6m0s", "20ms").
-func spentLimits(h http.Header, now time.Time) (wait time.Duration) {
+func spentLimits(h Header, now time.Time) (wait time.Duration) {
 	for _, limit := range []string{"Requests", "Tokens", "Input-Tokens", "Output-Tokens"} {
 		if h.Get("Anthropic-Ratelimit-"+limit+"-Remaining") != "0" {
 			continue

@@ -40,7 +40,7 @@ func TestTheWaitThatAProviderAsksForIsReadInEveryForm(t *testing.T) {
 			"Retry-After": "3", "X-Ratelimit-Remaining-Tokens": "0", "X-Ratelimit-Reset-Tokens": "6m0s",
 		}, 3 * time.Second},
 	} {
-		header := http.Header{}
+		var header Header
 		for name, value := range test.header {
 			header.Set(name, value)
 		}

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"net"
 	"net/url"
-	"sync"
 
 	"github.com/mnemeproxy/mneme/router/http1"
 )
@@ -26,21 +25,10 @@ func newDirect(base *url.URL, t Timeouts) *direct {
 	return &direct{client: http1.NewClient(o)}
 }
 
-// requests are pooled to reuse the memory of their fields.
-var requests = sync.Pool{New: func() any { return new(http1.Request) }}
-
 func (d *direct) do(ctx context.Context, out outgoing) (incoming, error) {
-	r := requests.Get().(*http1.Request)
-	r.Method, r.Target, r.Body, r.Cutoff = out.method, out.url.RequestURI(), out.body.data, out.cutoff
-	for name, values := range out.header {
-		for _, value := range values {
-			r.Fields = append(r.Fields, http1.Field{Name: name, Value: value})
-		}
-	}
-	res, err := d.client.Do(ctx, r)
-	clear(r.Fields) // no credential stays in the pool
-	*r = http1.Request{Fields: r.Fields[:0]}
-	requests.Put(r)
+	res, err := d.client.Do(ctx, &http1.Request{
+		Method: out.method, Target: out.url.RequestURI(), Fields: out.header, Body: out.body.data, Cutoff: out.cutoff,
+	})
 	if err != nil {
 		return incoming{}, err
 	}

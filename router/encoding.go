@@ -2,7 +2,6 @@ package router
 
 import (
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -18,11 +17,11 @@ const maxZstdWindow = 8 << 20
 
 var readableEncodings = []string{"", "identity", "gzip", "x-gzip", "zstd"}
 
-func contentEncoding(h http.Header) string {
+func contentEncoding(h Header) string {
 	return strings.ToLower(strings.TrimSpace(h.Get("Content-Encoding")))
 }
 
-func readable(h http.Header) bool { return slices.Contains(readableEncodings, contentEncoding(h)) }
+func readable(h Header) bool { return slices.Contains(readableEncodings, contentEncoding(h)) }
 
 // decoded returns the body of an answer without its content encoding, and removes the headers that described the
 // encoding.

@@ -1,13 +1,13 @@
 package router
 
 import (
-	"net/http"
 	"net/textproto"
 	"slices"
 	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/router/http1"
 )
 
 // Headers that go upstream to any provider, by canonical name. All others stay here unless the provider's family reads
@@ -41,26 +41,32 @@ var passesDownstream = newHeaderNames([]string{
 	"X-Ratelimit-", "Anthropic-", "Openai-", "X-Codex-",
 })
 
+// Header is a list of fields by canonical names, with the methods of a map.
+type Header = http1.Header
+
+// Field is one of them.
+type Field = http1.Field
+
 // headerPolicy builds the headers of a request from an allow-list.
 type headerPolicy struct {
 	passing   headerNames
-	userAgent []string        // if the client has none; shared by all requests
+	userAgent string          // if the client has none
 	formats   []formatHeaders // by the format's number
 }
 
 // formatHeaders are headers that a format adds to a request that lacks them, and those of other formats that it
 // removes.
 type formatHeaders struct {
-	added   map[string][]string
+	added   Header
 	foreign []string
 }
 
 func headersByFormat() (list []formatHeaders) {
 	known := crossing.Formats()
 	for _, f := range known {
-		h := formatHeaders{added: make(map[string][]string)}
+		var h formatHeaders
 		for _, header := range crossing.Traits(f).HTTP.Headers {
-			h.added[header[0]] = []string{header[1]}
+			h.added.Set(header[0], header[1])
 		}
 		for _, other := range known {
 			if other != f {
@@ -82,53 +88,60 @@ func newHeaderPolicy(family codec.Family, c *Config) headerPolicy {
 	if agent == "" {
 		agent = "mneme"
 	}
-	return headerPolicy{passing: newHeaderNames(names), userAgent: []string{agent}, formats: headersByFormat()}
+	return headerPolicy{passing: newHeaderNames(names), userAgent: agent, formats: headersByFormat()}
 }
 
-// Values shared by all requests. net/http does not change them.
-var (
-	jsonType        = []string{"application/json"}
-	eventStreamType = []string{"text/event-stream"}
-	identity        = []string{"identity"}
+const (
+	jsonType        = "application/json"
+	eventStreamType = "text/event-stream"
 )
 
-// build makes the headers of a call. The result shares value slices with c.Header.
-func (h *headerPolicy) build(c *Call, credential Credential) http.Header {
-	out := make(http.Header, len(c.Header)+6)
-	for name, values := range c.Header {
-		if h.passing.has(name) && !slices.ContainsFunc(values, func(v string) bool { return !validHeaderValue(v) }) {
-			out[name] = values
+// build makes the headers of a call.
+func (h *headerPolicy) build(c *Call, credential Credential) Header {
+	out := make(Header, 0, len(c.Header)+6)
+	var malformed []string
+	for _, f := range c.Header {
+		switch {
+		case !h.passing.has(f.Name):
+		case validHeaderValue(f.Value):
+			out = append(out, f)
+		default:
+			malformed = append(malformed, f.Name)
 		}
 	}
+	for _, name := range malformed {
+		out.Del(name)
+	}
 	if c.Operation != ListModels {
-		out["Content-Type"] = jsonType
+		out.Set("Content-Type", jsonType)
 	}
 	if c.Operation == Embed {
 		// A list that is split into several requests must not get the first one's answer for all of them; and making
 		// vectors twice is harmless.
-		delete(out, "Idempotency-Key")
+		out.Del("Idempotency-Key")
 	}
-	out["Accept"] = jsonType
+	accepted := jsonType
 	if c.Stream {
-		out["Accept"] = eventStreamType
+		accepted = eventStreamType
 	}
-	out["Accept-Encoding"] = identity
-	if _, ok := out["User-Agent"]; !ok {
-		out["User-Agent"] = h.userAgent
+	out.Set("Accept", accepted)
+	out.Set("Accept-Encoding", "identity")
+	if !out.Has("User-Agent") {
+		out.Set("User-Agent", h.userAgent)
 	}
 	if int(c.Format) < len(h.formats) {
 		own := &h.formats[c.Format]
 		for _, name := range own.foreign {
-			delete(out, name)
+			out.Del(name)
 		}
-		for name, value := range own.added {
-			if _, ok := out[name]; !ok {
-				out[name] = value
+		for _, f := range own.added {
+			if !out.Has(f.Name) {
+				out = append(out, f)
 			}
 		}
 	}
 	if !credential.IsZero() {
-		out[textproto.CanonicalMIMEHeaderKey(credential.Header)] = []string{credential.Value}
+		out.Set(textproto.CanonicalMIMEHeaderKey(credential.Header), credential.Value)
 	}
 	return out
 }

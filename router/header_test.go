@@ -2,7 +2,6 @@ package router
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -12,9 +11,8 @@ import (
 )
 
 // everything is what a hostile or careless client may send.
-func everything() http.Header {
-	h := http.Header{}
-	for _, line := range []string{
+func everything() Header {
+	return fields(
 		"User-Agent: claude-cli/2.1.328", "Idempotency-Key: i1", "Content-Type: text/plain", "Accept: */*", "Accept-Encoding: gzip, br",
 		"Anthropic-Version: 2026-10-21", "Anthropic-Beta: a-1,b-2", "Anthropic-Workspace-Id: w1", "X-App: cli", "X-Claude-Code-Session-Id: s1",
 		"Openai-Organization: org1", "Openai-Project: proj1", "Openai-Beta: b", "X-Client-Request-Id: c1", "X-Codex-Turn-State: t", "Session-Id: s2", "Originator: codex_exec",
@@ -23,11 +21,7 @@ func everything() http.Header {
 		"X-Service-External-Session-Id: x", "Cookie: a=b", "X-Forwarded-For: 10.0.0.1", "Forwarded: for=10.0.0.1", "Via: 1.1 me", "Proxy-Authorization: Basic secret",
 		"Connection: keep-alive, X-App", "Keep-Alive: 5", "Te: trailers", "Trailer: X", "Transfer-Encoding: chunked", "Upgrade: websocket", "Content-Length: 7", "Content-Encoding: zstd",
 		"Host: evil.example", "Expect: 100-continue", "Origin: https://x", "Traceparent: 00-1-2-01", "Tracestate: v", "X-Custom: secret",
-	} {
-		name, value, _ := strings.Cut(line, ": ")
-		h[name] = append(h[name], value)
-	}
-	return h
+	)
 }
 
 func TestOnlyListedHeadersGoUpstream(t *testing.T) {
@@ -68,7 +62,7 @@ func TestOnlyListedHeadersGoUpstream(t *testing.T) {
 	}
 }
 
-func TestAClientsHeaderMapIsNotChanged(t *testing.T) {
+func TestAClientsHeaderIsNotChanged(t *testing.T) {
 	p := newRouter(t, Config{}).Provider("anthropic")
 	h := everything()
 	p.headers.build(&Call{Format: codec.Messages, Stream: true, Header: h}, p.Credential(codec.Messages, "k"))
@@ -90,7 +84,7 @@ func TestMissingHeadersGetTheirDefaults(t *testing.T) {
 
 func TestAKeyThatMarksOneRequestIsNotSentWithTheManyOfAList(t *testing.T) {
 	p := newRouter(t, Config{}).Provider("openai")
-	h := http.Header{"Idempotency-Key": {"i1"}}
+	h := fields("Idempotency-Key: i1")
 	if got := p.headers.build(&Call{Operation: Embed, Format: codec.Embeddings, Header: h}, Credential{}); got.Get("Idempotency-Key") != "" {
 		t.Error(lines(got))
 	}
@@ -100,7 +94,7 @@ func TestAKeyThatMarksOneRequestIsNotSentWithTheManyOfAList(t *testing.T) {
 }
 
 func TestTraceHeadersPassOnlyWhenAskedFor(t *testing.T) {
-	h := http.Header{"Traceparent": {"00-1-2-01"}, "Tracestate": {"v"}}
+	h := fields("Traceparent: 00-1-2-01", "Tracestate: v")
 	for _, on := range []bool{false, true} {
 		got := newRouter(t, Config{TraceParent: on}).Provider("openai").headers.build(&Call{Format: codec.Chat, Header: h}, Credential{})
 		if (got.Get("Traceparent") != "") != on || (got.Get("Tracestate") != "") != on {
@@ -111,7 +105,7 @@ func TestTraceHeadersPassOnlyWhenAskedFor(t *testing.T) {
 
 func TestAHeaderThatWouldBreakTheRequestIsLeftOut(t *testing.T) {
 	p := newRouter(t, Config{}).Provider("anthropic")
-	got := p.headers.build(&Call{Format: codec.Messages, Header: http.Header{"Anthropic-Beta": {"a\r\nX-Evil: 1"}, "X-App": {"cli"}}}, Credential{})
+	got := p.headers.build(&Call{Format: codec.Messages, Header: fields("Anthropic-Beta: b-1", "Anthropic-Beta: a\r\nX-Evil: 1", "X-App: cli")}, Credential{})
 	if got.Get("Anthropic-Beta") != "" || got.Get("X-App") != "cli" {
 		t.Error(lines(got))
 	}
@@ -178,9 +172,18 @@ func TestOnlyListedHeadersComeBack(t *testing.T) {
 	}
 }
 
+// fields is a header of lines, "Name: value".
+func fields(lines ...string) (h Header) {
+	for _, line := range lines {
+		name, value, _ := strings.Cut(line, ": ")
+		h = append(h, Field{Name: name, Value: value})
+	}
+	return h
+}
+
 // lines is a header as sorted lines.
-func lines(h http.Header) []string {
+func lines(h Header) []string {
 	var b strings.Builder
-	_ = h.Write(&b) // sorts by name
+	_ = h.HTTP().Write(&b) // sorts by name
 	return strings.Split(strings.TrimSuffix(b.String(), "\r\n"), "\r\n")
 }

@@ -320,10 +320,10 @@ func TestWhatReachedNobodyIsSentOnceMoreAfterAPause(t *testing.T) {
 }
 
 func TestARequestThatMayHaveBeenReadIsSentAgainOnlyWhereThatIsHarmless(t *testing.T) {
-	named := http.Header{"Idempotency-Key": {"one"}}
+	named := fields("Idempotency-Key: one")
 	for _, test := range []struct {
 		operation Operation
-		header    http.Header
+		header    Header
 		want      int
 	}{{Generate, nil, 1}, {Generate, named, 2}, {Embed, nil, 2}, {ListModels, nil, 2}} {
 		for endpoints := 1; endpoints <= 3; endpoints++ {
@@ -414,12 +414,12 @@ func TestALimitOnTheFirstByteLeadsToAnotherEndpointOnlyWhereThatIsHarmless(t *te
 	end := make(chan struct{})
 	defer close(end)
 	for name, test := range map[string]struct {
-		header http.Header
+		header Header
 		want   int // requests
 		status int
 	}{
 		"unnamed": {nil, 1, 0},
-		"named":   {http.Header{"Idempotency-Key": {"one"}}, 2, 200},
+		"named":   {fields("Idempotency-Key: one"), 2, 200},
 	} {
 		// The first endpoint has to be reached within the limit, and the other one to answer. Where the machine has no time
 		// for that, a longer one is tried.

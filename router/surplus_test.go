@@ -159,7 +159,7 @@ func TestWhatStandsBehindAnAnswerReachesNoOtherAccount(t *testing.T) {
 						for i := range 6 {
 							call, own := chatCall(), fmt.Sprintf("account %d, call %d", i%2, i)
 							call.Account = own[:9]
-							call.Header = http.Header{"X-Client-Request-Id": {own}}
+							call.Header = fields("X-Client-Request-Id: " + own)
 							reply, err := p.Do(t.Context(), call)
 							if err != nil {
 								t.Fatal(err)
@@ -247,7 +247,7 @@ func TestTheNextRequestDoesNotOvertakeTheLookBehindAnAnswer(t *testing.T) {
 	var once sync.Once
 	asks := func(own string, trace *httptrace.ClientTrace) {
 		call := chatCall()
-		call.Header = http.Header{"X-Client-Request-Id": {own}}
+		call.Header = fields("X-Client-Request-Id: " + own)
 		reply, err := p.Do(httptrace.WithClientTrace(t.Context(), trace), call)
 		if err != nil {
 			t.Error(err)

@@ -84,7 +84,7 @@ func (t *transport) do(ctx context.Context, out outgoing) (incoming, error) {
 				return incoming{}, ctx.Err()
 			}
 		case err == nil:
-			return incoming{status: res.StatusCode, header: res.Header, body: res.Body, length: res.ContentLength}, nil
+			return incoming{status: res.StatusCode, header: http1.HeaderOf(res.Header), body: res.Body, length: res.ContentLength}, nil
 		case connected.Load():
 			return incoming{}, fmt.Errorf("%w: %w", http1.ErrSent, err)
 		default:
@@ -104,7 +104,7 @@ func (*transport) request(ctx context.Context, out outgoing) *http.Request {
 		Method:     out.method,
 		URL:        out.url,
 		Host:       out.url.Host,
-		Header:     out.header,
+		Header:     out.header.HTTP(),
 		Proto:      "HTTP/1.1",
 		ProtoMajor: 1,
 		ProtoMinor: 1,

@@ -37,7 +37,7 @@ func isASCII(s string) bool { return !strings.ContainsFunc(s, func(r rune) bool 
 type outgoing struct {
 	method string
 	url    *url.URL
-	header http.Header
+	header Header
 	size   int64 // of body, in bytes
 	body   *payload
 	cutoff *http1.Cutoff
@@ -46,7 +46,7 @@ type outgoing struct {
 // incoming is an answer as an upstream reads it.
 type incoming struct {
 	status int
-	header http.Header
+	header Header
 	body   io.ReadCloser
 	length int64 // of body, in bytes; -1 if unknown
 }

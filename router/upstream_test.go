@@ -82,7 +82,7 @@ func (u *upstreamTest) ask(ctx context.Context, body string) (status int, answer
 	cutoff := new(http1.Cutoff)
 	defer cutoff.Cut()
 	in, err := u.do(ctx, outgoing{
-		method: http.MethodPost, url: &target, header: http.Header{"X-Test": {"a"}},
+		method: http.MethodPost, url: &target, header: fields("X-Test: a"),
 		size: int64(len(body)), body: &payload{data: []byte(body)}, cutoff: cutoff,
 	})
 	if err != nil {

@@ -71,7 +71,7 @@ func (v *vertex) request(_ context.Context, c *Call, out *outgoing, body []byte)
 		}
 		out.header.Del("X-Api-Key")
 		out.header.Del("X-Goog-Api-Key")
-		out.header["Authorization"] = []string{"Bearer " + token}
+		out.header.Set("Authorization", "Bearer "+token)
 	}
 	if !publishedByAnthropic(c) {
 		return body, nil

@@ -13,7 +13,7 @@ import (
 type attempts struct {
 	made    []store.Attempt
 	first   [1]store.Attempt // storage for made; mostly there is one
-	replied http.Header      // header of the newest reply; nil if a provider was asked and none came
+	replied router.Header    // header of the newest reply; nil if a provider was asked and none came
 }
 
 // call asks the provider. The caller closes the reply's body. A refusal of one of our credentials is an error.
@@ -42,7 +42,7 @@ func (x *exchange) call(operation router.Operation, body []byte) (*router.Reply,
 	return reply, nil
 }
 
-func requestID(h http.Header) string {
+func requestID(h router.Header) string {
 	for _, name := range []string{"Request-Id", "X-Request-Id", "X-Ds-Trace-Id"} {
 		if id := h.Get(name); id != "" {
 			return id

@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"mime"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,44 +58,38 @@ const (
 	relayedBytes = 8 << 10 // names and values
 )
 
-// relayedField is one field of a provider's header.
-type relayedField struct{ name, value string }
-
 // providerHeader relays the fields of a provider's header that clients read. If they are too many, those that clients
 // act on go first.
-func (x *exchange) providerHeader(header http.Header) {
-	fields, size := make([]relayedField, 0, 24), 0 // on the stack
-	for name, values := range header {
-		if !router.PassesDownstream(name) {
-			continue
-		}
-		for _, value := range values {
-			fields = append(fields, relayedField{name, value})
-			size += len(name) + len(value)
+func (x *exchange) providerHeader(header router.Header) {
+	fields, size := make(router.Header, 0, 24), 0 // on the stack
+	for _, f := range header {
+		if router.PassesDownstream(f.Name) {
+			fields = append(fields, f)
+			size += len(f.Name) + len(f.Value)
 		}
 	}
 	if len(fields) > mostRelayed || size > relayedBytes {
 		fields = withinBounds(fields)
 	}
 	for _, f := range fields {
-		x.answer.out.Add(x.limitAsRead(f.name, x.request.redactor.Known(f.value)))
+		x.answer.out.Add(x.limitAsRead(f.Name, x.request.redactor.Known(f.Value)))
 	}
 }
 
 // withinBounds returns the fields to relay if there are too many.
-func withinBounds(fields []relayedField) (kept []relayedField) {
-	slices.SortFunc(fields, func(a, b relayedField) int {
-		return cmp.Or(importance(a.name)-importance(b.name), strings.Compare(a.name, b.name), strings.Compare(a.value, b.value))
+func withinBounds(fields router.Header) (kept router.Header) {
+	slices.SortFunc(fields, func(a, b router.Field) int {
+		return cmp.Or(importance(a.Name)-importance(b.Name), strings.Compare(a.Name, b.Name), strings.Compare(a.Value, b.Value))
 	})
 	size := 0
 	for _, f := range fields {
-		if size+len(f.name)+len(f.value) > relayedBytes {
+		if size+len(f.Name)+len(f.Value) > relayedBytes {
 			continue
 		}
 		if kept = append(kept, f); len(kept) == mostRelayed {
 			break
 		}
-		size += len(f.name) + len(f.value)
+		size += len(f.Name) + len(f.Value)
 	}
 	return kept
 }
@@ -114,7 +107,7 @@ func importance(name string) int {
 
 // jsonType returns the content type of a JSON answer: the provider's own if it is JSON, in the encoding that JSON
 // requires.
-func jsonType(header http.Header) string {
+func jsonType(header router.Header) string {
 	said := header.Get("Content-Type")
 	if said == "application/json" || said == "application/json; charset=utf-8" {
 		return said // the usual value

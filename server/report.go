@@ -50,7 +50,7 @@ func (x *exchange) traceCall(operation router.Operation) {
 		return
 	}
 	p := x.route.placement.Provider
-	x.trace.Call(x.route.header, &telemetry.Call{
+	x.trace.Call(&x.route.header, &telemetry.Call{
 		Operation: operationNames[operation],
 		Provider:  p.Name(), Dialect: p.Dialect().Name, Address: p.Address(), Model: x.masked(x.route.placement.Model), Stream: x.request.envelope.Stream,
 	})

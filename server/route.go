@@ -1,8 +1,6 @@
 package server
 
 import (
-	"net/http"
-
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
 )
@@ -10,10 +8,10 @@ import (
 // route is where a request goes. A fallback replaces it as a whole.
 type route struct {
 	placement router.Placement
-	format    codec.Format // spoken to the provider
-	header    http.Header  // the client's headers that may go upstream
-	own       bool         // the provider credential is the client's own
-	fallback  bool         // placement replaces another model
+	format    codec.Format  // spoken to the provider
+	header    router.Header // the client's headers that may go upstream
+	own       bool          // the provider credential is the client's own
+	fallback  bool          // placement replaces another model
 
 	askedUsage bool // of the provider, by this side: the client does not get the usage chunk
 
@@ -40,13 +38,11 @@ func (x *exchange) routeTo(placement router.Placement) {
 }
 
 // upstreamHeader copies the client's headers that the provider may see.
-func (x *exchange) upstreamHeader() http.Header {
-	header := make(http.Header)
+func (x *exchange) upstreamHeader() (header router.Header) {
 	provider := x.route.placement.Provider
 	x.request.in.EachHeader(func(name, value []byte) { // hertz has made the names canonical
 		if provider.PassesUpstream(string(name)) { // most do not pass, and cost no copy
-			key := string(name)
-			header[key] = append(header[key], string(value))
+			header = append(header, router.Field{Name: string(name), Value: string(value)})
 		}
 	})
 	return header

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"sync"
 	"time"
 
@@ -46,14 +45,11 @@ type Client struct {
 // NewClient returns a client without connections.
 func NewClient(o Options) *Client { return &Client{Options: o} }
 
-// Field is one line of a request's head.
-type Field struct{ Name, Value string }
-
 // Request is what [Client.Do] sends. Its fields must not include Host, Content-Length and Connection.
 type Request struct {
 	Method string
 	Target string // in origin form: path and query, escaped
-	Fields []Field
+	Fields Header
 	Body   []byte  // not changed, and not read once the answer is closed or Do has failed
 	Cutoff *Cutoff // for this request only; nil: only its context ends it
 }
@@ -149,8 +145,8 @@ func isCut(err error) bool {
 // Response is an answer whose body has yet to be read. It belongs to one goroutine.
 type Response struct {
 	Status int
-	Header http.Header // by canonical names
-	Length int64       // of the body in bytes; -1 if only the end tells
+	Header Header
+	Length int64 // of the body in bytes; -1 if only the end tells
 
 	conn    *conn       // nil once the connection has been returned or closed
 	release func() bool // from the context

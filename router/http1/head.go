@@ -72,9 +72,7 @@ func (r *Response) readHead(head []byte) (interim bool, err error) {
 	if !ok {
 		return false, malformed("status line")
 	}
-	lines := strings.Count(text, "\n")
-	r.Status, r.Header = status, make(http.Header, lines)
-	values := make([]string, 0, lines) // storage for the first value of each name
+	r.Status, r.Header = status, make(Header, 0, strings.Count(text, "\n"))
 	for text != "" {
 		if line, text = cutLine(text); line == "" {
 			continue
@@ -85,12 +83,7 @@ func (r *Response) readHead(head []byte) (interim bool, err error) {
 		if !found || !named || !isValue(value) {
 			return false, malformed("header line")
 		}
-		if earlier, more := r.Header[key]; more {
-			r.Header[key] = append(earlier, value)
-			continue
-		}
-		values = append(values, value)
-		r.Header[key] = values[len(values)-1 : len(values) : len(values)]
+		r.Header = append(r.Header, Field{key, value})
 	}
 	if status < 200 && status != http.StatusSwitchingProtocols {
 		return true, nil
@@ -100,23 +93,36 @@ func (r *Response) readHead(head []byte) (interim bool, err error) {
 
 // frame determines the length of the body (RFC 9112, section 6.3).
 func (r *Response) frame(minor byte) error {
-	r.Length, r.body.chunked = -1, false
-	r.body.reusable = minor == '1' && !closes(r.Header["Connection"])
-	codings, lengths := r.Header["Transfer-Encoding"], r.Header["Content-Length"]
-	delete(r.Header, "Transfer-Encoding") // Length has it
-	if len(lengths) > 0 {
-		n, ok := parseLength(lengths)
-		if !ok {
+	r.Length, r.body.chunked, r.body.reusable = -1, false, minor == '1'
+	var length, coding string
+	lengths, codings := 0, 0
+	for i := range r.Header {
+		switch f := &r.Header[i]; f.Name {
+		case "Connection":
+			r.body.reusable = r.body.reusable && !closes(f.Value)
+		case "Content-Length": // may be repeated with the same value
+			if lengths++; lengths > 1 && f.Value != length {
+				return malformed("content length")
+			}
+			length = f.Value
+		case "Transfer-Encoding":
+			coding, codings = f.Value, codings+1
+		}
+	}
+	if lengths > 0 {
+		n, err := strconv.ParseUint(length, 10, 63)
+		if err != nil {
 			return malformed("content length")
 		}
-		r.Length = n
+		r.Length = int64(n)
 	}
-	if len(codings) > 0 {
-		if len(codings) > 1 || !strings.EqualFold(codings[0], "chunked") || minor == '0' {
+	if codings > 0 {
+		if codings > 1 || !strings.EqualFold(coding, "chunked") || minor == '0' {
 			return malformed("transfer coding")
 		}
-		if len(lengths) > 0 { // the coding holds, but a sender of both is not trusted with another request
-			delete(r.Header, "Content-Length")
+		r.Header.Del("Transfer-Encoding") // Length has it
+		if lengths > 0 {                  // the coding holds, but a sender of both is not trusted with another request
+			r.Header.Del("Content-Length")
 			r.body.reusable = false
 		}
 		r.Length, r.body.chunked = -1, true
@@ -154,23 +160,10 @@ func parseStatusLine(line string) (status int, minor byte, ok bool) {
 	return status, line[7], status >= 100
 }
 
-// parseLength reads Content-Length, which may be repeated with the same value.
-func parseLength(values []string) (int64, bool) {
-	for _, v := range values[1:] {
-		if v != values[0] {
-			return 0, false
-		}
-	}
-	n, err := strconv.ParseUint(values[0], 10, 63)
-	return int64(n), err == nil
-}
-
-func closes(connection []string) bool {
-	for _, v := range connection {
-		for option := range strings.SplitSeq(v, ",") {
-			if strings.EqualFold(strings.Trim(option, " \t"), "close") {
-				return true
-			}
+func closes(connection string) bool {
+	for option := range strings.SplitSeq(connection, ",") {
+		if strings.EqualFold(strings.Trim(option, " \t"), "close") {
+			return true
 		}
 	}
 	return false

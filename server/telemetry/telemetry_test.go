@@ -19,6 +19,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
@@ -166,11 +167,11 @@ func BenchmarkReport(b *testing.B) {
 				defer func() { _ = tracing.Shutdown(context.Background()) }()
 				o.Tracing = tracing
 			}
-			telemetry, header, r := New(o), http.Header{}, exampleReport()
+			telemetry, header, r := New(o), router.Header{}, exampleReport()
 			b.ReportAllocs()
 			for b.Loop() {
 				x := telemetry.Begin(context.Background(), &Request{Method: http.MethodPost, Route: "/v1/messages", Started: r.Started, Header: header.Get})
-				x.Call(header, &Call{Operation: "chat", Provider: "anthropic", Dialect: "anthropic", Address: "api.anthropic.com:443", Model: r.Model, Stream: true})
+				x.Call(&header, &Call{Operation: "chat", Provider: "anthropic", Dialect: "anthropic", Address: "api.anthropic.com:443", Model: r.Model, Stream: true})
 				x.Capture()(nil)
 				telemetry.Report(r, x)
 			}

@@ -3,7 +3,7 @@ package telemetry
 import (
 	"context"
 	"net"
-	"net/http"
+	"net/textproto"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -116,7 +117,7 @@ type Call struct {
 
 // Call opens the span of a call to a provider, which lasts until the next one or the end of the exchange. It sets the
 // trace context in header if it is to be sent, and removes the client's own.
-func (x *Trace) Call(header http.Header, c *Call) {
+func (x *Trace) Call(header *router.Header, c *Call) {
 	if x == nil {
 		return
 	}
@@ -128,8 +129,22 @@ func (x *Trace) Call(header http.Header, c *Call) {
 	header.Del("Traceparent")
 	header.Del("Tracestate")
 	if x.tracing.send {
-		w3c.Inject(x.callCtx, propagation.HeaderCarrier(header))
+		w3c.Inject(x.callCtx, headerCarrier{header})
 	}
+}
+
+// headerCarrier writes a trace context to the header of a call.
+type headerCarrier struct{ *router.Header }
+
+func (c headerCarrier) Set(name, value string) {
+	c.Header.Set(textproto.CanonicalMIMEHeaderKey(name), value)
+}
+
+func (c headerCarrier) Keys() (names []string) {
+	for _, f := range *c.Header {
+		names = append(names, f.Name)
+	}
+	return names
 }
 
 // CallFailed records why another call follows the newest one.

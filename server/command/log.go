@@ -86,17 +86,6 @@ func (g *gatheredLines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// writeExchange buffers the line of an exchange, and reports whether it could, see appendLine.
-func (g *gatheredLines) writeExchange(r *slog.Record) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	lines, ok := appendLine(g.pending, r)
-	if ok {
-		g.take(lines)
-	}
-	return ok
-}
-
 // take replaces the pending lines by the same with one more.
 func (g *gatheredLines) take(lines []byte) {
 	if len(g.pending) == 0 {
@@ -138,9 +127,6 @@ type urgent struct {
 }
 
 func (u urgent) Handle(ctx context.Context, r slog.Record) error {
-	if u.bare && r.Level < slog.LevelWarn && r.Message == telemetry.ExchangeLine && u.lines.writeExchange(&r) {
-		return nil
-	}
 	err := u.Handler.Handle(ctx, r)
 	if r.Level >= slog.LevelWarn || r.Message != telemetry.ExchangeLine {
 		u.lines.flush()
@@ -156,37 +142,61 @@ func (u urgent) WithGroup(name string) slog.Handler {
 	return urgent{u.Handler.WithGroup(name), u.lines, false}
 }
 
-// appendLine appends the line that slog's JSON handler writes for a record, in less than half its time: there is one for
-// each exchange. It returns false for values that would need more than being copied, which are rare in these lines.
-func appendLine(dst []byte, r *slog.Record) (line []byte, ok bool) {
-	dst = append(dst, `{"time":"`...)
-	dst = r.Time.AppendFormat(dst, time.RFC3339Nano)
-	dst = append(dst, `","level":"`...)
-	dst = append(dst, r.Level.String()...)
-	dst = append(dst, `","msg":`...)
-	dst, ok = appendPlain(dst, r.Message)
-	r.Attrs(func(a slog.Attr) bool {
-		if !ok {
-			return false
-		}
-		dst = append(dst, ',')
-		if dst, ok = appendPlain(dst, a.Key); !ok {
-			return false
-		}
-		dst = append(dst, ':')
-		switch a.Value.Kind() {
-		case slog.KindString:
-			dst, ok = appendPlain(dst, a.Value.String())
-		case slog.KindInt64:
-			dst = strconv.AppendInt(dst, a.Value.Int64(), 10)
-		case slog.KindBool:
-			dst = strconv.AppendBool(dst, a.Value.Bool())
-		default:
-			ok = false
-		}
-		return ok
-	})
-	return append(dst, '}', '\n'), ok && r.Time.Year() > 0
+// Line begins the line of an exchange.
+func (u urgent) Line(at time.Time, level slog.Level) telemetry.Line {
+	if !u.bare || level >= slog.LevelWarn || at.Year() <= 0 {
+		return nil
+	}
+	l := exchangeLines.Get().(*exchangeLine)
+	l.to, l.plain = u.lines, true
+	l.text = append(l.text[:0], `{"time":"`...)
+	l.text = at.AppendFormat(l.text, time.RFC3339Nano)
+	l.text = append(l.text, `","level":"`...)
+	l.text = append(l.text, level.String()...)
+	l.text = append(l.text, `","msg":"`+telemetry.ExchangeLine+`"`...)
+	return l
+}
+
+// exchangeLine is the line that slog's JSON handler writes, made in less than half its time: there is one for
+// each exchange.
+type exchangeLine struct {
+	to    *gatheredLines
+	text  []byte
+	plain bool // JSON writes all values so far as they are; others are rare in these lines
+}
+
+var exchangeLines = sync.Pool{New: func() any { return new(exchangeLine) }}
+
+func (l *exchangeLine) key(key string) {
+	l.text = append(l.text, ',', '"')
+	l.text = append(l.text, key...)
+	l.text = append(l.text, '"', ':')
+}
+
+func (l *exchangeLine) Text(key, value string) {
+	l.key(key)
+	var plain bool
+	l.text, plain = appendPlain(l.text, value)
+	l.plain = l.plain && plain
+}
+
+func (l *exchangeLine) Int(key string, value int64) {
+	l.key(key)
+	l.text = strconv.AppendInt(l.text, value, 10)
+}
+
+func (l *exchangeLine) Bool(key string, value bool) {
+	l.key(key)
+	l.text = strconv.AppendBool(l.text, value)
+}
+
+func (l *exchangeLine) End() (written bool) {
+	if l.plain {
+		_, _ = l.to.Write(append(l.text, '}', '\n'))
+	}
+	written = l.plain
+	exchangeLines.Put(l)
+	return written
 }
 
 // appendPlain appends a string in quotes, and reports whether JSON writes it as it is.

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
@@ -68,27 +69,23 @@ func TestLinesOfTheLogLeaveTogetherAndSoon(t *testing.T) {
 
 // The line of an exchange is the one that slog writes, whatever it holds.
 func TestTheLineOfAnExchangeIsThatOfSlog(t *testing.T) {
-	at := time.Date(2026, 11, 26, 12, 0, 0, 120_000_000, time.FixedZone("", 3600))
-	for name, attrs := range map[string][]slog.Attr{
-		"usual":          {slog.String("exchange", "exch_1"), slog.String("model", "gpt-5.5"), slog.Bool("stream", false), slog.Int("status", 200), slog.Int64("tokens", -12)},
-		"nothing":        nil,
-		"quotes":         {slog.String("model", `a "b" \c`), slog.Int("status", 200)},
-		"other letters":  {slog.String("model", "modèle\u2028\x00\xff\n")},
-		"a strange key":  {slog.Int("status", 200), slog.Int(`k"`, 1)},
-		"another kind":   {slog.Int("status", 200), slog.Duration("took", time.Second), slog.String("last", "x")},
-		"a group":        {slog.Group("g", slog.Int("n", 1))},
-		"HTML":           {slog.String("model", "<b>&</b>")},
-		"without a name": {slog.Attr{}, slog.String("", "x")},
+	began := time.Date(2026, 11, 26, 12, 0, 0, 120_000_000, time.FixedZone("", 3600))
+	for name, r := range map[string]*telemetry.Report{
+		"usual":         {Model: "gpt-5.5", Status: 200, Usage: codec.Usage{InputUncached: 3, Output: 12, Estimated: true}, FirstByte: began.Add(time.Second)},
+		"nothing":       {},
+		"failed":        {Stream: true, Attempts: 2, StandIn: "other", Error: &codec.Error{Kind: codec.KindUpstream}},
+		"quotes":        {Model: `a "b" \c`},
+		"other letters": {Model: "modèle\u2028\x00\xff\n"},
+		"HTML":          {Model: "<b>&</b>"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			r.ID, r.Started, r.Ended = "exch_1", began, began.Add(2*time.Second)
 			var want bytes.Buffer
 			var got guarded
 			log, flush := newLog(&got, nil)
-			r := slog.NewRecord(at, slog.LevelInfo, telemetry.ExchangeLine, 0)
-			r.AddAttrs(attrs...)
-			_ = slog.NewJSONHandler(&want, nil).Handle(t.Context(), r)
-			_ = log.Handler().Handle(t.Context(), r)
-			_ = log.With("more", "x").Handler().Handle(t.Context(), r)
+			for _, log := range []*slog.Logger{slog.New(slog.NewJSONHandler(&want, nil)), log, log.With("more", "x")} {
+				telemetry.New(telemetry.Options{Log: log}).Report(r, nil)
+			}
 			flush()
 			lines := strings.SplitAfter(got.String(), "\n")
 			if lines[0] != want.String() || len(lines) != 3 || !strings.Contains(lines[1], `"more":"x"`) {
@@ -102,13 +99,13 @@ func BenchmarkLineOfAnExchange(b *testing.B) {
 	for name, model := range map[string]string{"plain": "gpt-5.5", "escaped": "modèle"} {
 		b.Run(name, func(b *testing.B) {
 			log, _ := newLog(io.Discard, nil)
-			r := slog.NewRecord(time.Now(), slog.LevelInfo, telemetry.ExchangeLine, 0)
-			r.AddAttrs(slog.String("exchange", "exch_06h0example"), slog.String("account", "default"), slog.String("key", "key_06h0example"),
-				slog.String("surface", "chat"), slog.String("provider", "openai"), slog.String("format", "chat"), slog.String("model", model),
-				slog.Bool("stream", false), slog.Int("status", 200), slog.String("outcome", "complete"), slog.Int64("input_tokens", 10),
-				slog.Int64("output_tokens", 4), slog.Int64("first_byte_ms", 1), slog.Int64("duration_ms", 1))
+			lines, r := telemetry.New(telemetry.Options{Log: log}), &telemetry.Report{
+				ID: "exch_06h0example", Account: "default", KeyID: "key_06h0example", Surface: codec.Chat, Provider: "openai", Format: codec.Chat,
+				Model: model, Status: 200, Usage: codec.Usage{InputUncached: 10, Output: 4}, Started: time.Now(), FirstByte: time.Now(), Ended: time.Now(),
+			}
+			b.ReportAllocs()
 			for b.Loop() {
-				_ = log.Handler().Handle(b.Context(), r)
+				lines.Report(r, nil)
 			}
 		})
 	}

@@ -1,7 +1,9 @@
 package telemetry
 
 import (
+	"context"
 	"log/slog"
+	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 )
@@ -9,60 +11,93 @@ import (
 // ExchangeLine is the message of the one log line per exchange.
 const ExchangeLine = "exchange"
 
-// attributes are the attributes of a line, in order.
-type attributes struct {
-	all [mostAttributes]slog.Attr // no allocation
-	n   int
+// Line takes the attributes of a log line in order. Their keys need no escapes in JSON.
+type Line interface {
+	Text(key, value string)
+	Int(key string, value int64)
+	Bool(key string, value bool)
+	// End writes the line. It reports false, and writes nothing, if the line has to be a record.
+	End() (written bool)
 }
 
-// mostAttributes is how many [attributes.describe] adds at most.
-const mostAttributes = 20
+// LineHandler is a handler that writes lines of exchanges without making records of them first: there is one line for
+// each exchange.
+type LineHandler interface {
+	// Line begins a line; nil: it has to be a record.
+	Line(at time.Time, level slog.Level) Line
+}
 
-// describe returns what an operator wants to see first about an exchange.
-func (a *attributes) describe(r *Report, trace *Trace) []slog.Attr {
-	a.text("exchange", r.ID)
-	a.text("session", r.Session)
-	a.text("account", r.Account)
-	a.text("key", r.KeyID)
-	a.text("surface", r.Surface.String())
-	a.text("provider", r.Provider)
-	if r.Format != codec.FormatUnknown {
-		a.text("format", r.Format.String())
+// recordLine is a line that is a record.
+type recordLine struct {
+	slog.Record
+	to slog.Handler
+}
+
+func (l *recordLine) Text(key, value string)      { l.AddAttrs(slog.String(key, value)) }
+func (l *recordLine) Int(key string, value int64) { l.AddAttrs(slog.Int64(key, value)) }
+func (l *recordLine) Bool(key string, value bool) { l.AddAttrs(slog.Bool(key, value)) }
+
+func (l *recordLine) End() bool {
+	_ = l.to.Handle(context.Background(), l.Record) // a failure cannot be reported
+	return true
+}
+
+func (t *Telemetry) logExchange(r *Report, trace *Trace) {
+	level := slog.LevelInfo
+	if r.ID == "" {
+		level = slog.LevelDebug
 	}
-	a.text("model", r.Model[:min(len(r.Model), maxName)])
-	a.add(slog.Bool("stream", r.Stream))
-	a.add(slog.Int("status", r.Status))
-	a.text("outcome", r.Outcome.String())
+	if !t.log.Enabled(context.Background(), level) {
+		return
+	}
+	handler := t.log.Handler()
+	if quick, ok := handler.(LineHandler); ok {
+		if line := quick.Line(r.Ended, level); line != nil && describe(line, r, trace) {
+			return
+		}
+	}
+	record := slog.NewRecord(r.Ended, level, ExchangeLine, 0) // without its caller, which is always this one
+	describe(&recordLine{record, handler}, r, trace)
+}
+
+// describe writes what an operator wants to see first about an exchange.
+func describe(line Line, r *Report, trace *Trace) (written bool) {
+	text := func(key, value string) { // omits empty values
+		if value != "" {
+			line.Text(key, value)
+		}
+	}
+	text("exchange", r.ID)
+	text("session", r.Session)
+	text("account", r.Account)
+	text("key", r.KeyID)
+	text("surface", r.Surface.String())
+	text("provider", r.Provider)
+	if r.Format != codec.FormatUnknown {
+		text("format", r.Format.String())
+	}
+	text("model", r.Model[:min(len(r.Model), maxName)])
+	line.Bool("stream", r.Stream)
+	line.Int("status", int64(r.Status))
+	text("outcome", r.Outcome.String())
 	if r.Error != nil {
-		a.text("error", r.Error.Kind.String())
+		text("error", r.Error.Kind.String())
 	}
 	if r.Attempts > 0 {
-		a.add(slog.Int("attempts", r.Attempts))
+		line.Int("attempts", int64(r.Attempts))
 	}
-	a.text("stand_in", r.StandIn)
+	text("stand_in", r.StandIn)
 	if !r.Usage.IsZero() {
-		a.add(slog.Int64("input_tokens", r.Usage.TotalInput()))
-		a.add(slog.Int64("output_tokens", r.Usage.Output))
+		line.Int("input_tokens", r.Usage.TotalInput())
+		line.Int("output_tokens", r.Usage.Output)
 		if r.Usage.Estimated {
-			a.add(slog.Bool("tokens_estimated", true))
+			line.Bool("tokens_estimated", true)
 		}
 	}
 	if !r.FirstByte.IsZero() {
-		a.add(slog.Int64("first_byte_ms", r.FirstByte.Sub(r.Started).Milliseconds()))
+		line.Int("first_byte_ms", r.FirstByte.Sub(r.Started).Milliseconds())
 	}
-	a.add(slog.Int64("duration_ms", r.Ended.Sub(r.Started).Milliseconds()))
-	a.text("trace_id", trace.ID())
-	return a.all[:a.n]
-}
-
-func (a *attributes) add(attr slog.Attr) {
-	a.all[a.n] = attr
-	a.n++
-}
-
-// text omits empty values.
-func (a *attributes) text(key, value string) {
-	if value != "" {
-		a.add(slog.String(key, value))
-	}
+	line.Int("duration_ms", r.Ended.Sub(r.Started).Milliseconds())
+	text("trace_id", trace.ID())
+	return line.End()
 }

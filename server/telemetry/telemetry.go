@@ -8,7 +8,6 @@
 package telemetry
 
 import (
-	"context"
 	"log/slog"
 	"strings"
 	"time"
@@ -160,18 +159,3 @@ const maxName = 128
 
 // clipped returns a copy: names may be views of a request's buffers, and spans outlive the request.
 func clipped(name string) string { return strings.Clone(name[:min(len(name), maxName)]) }
-
-func (t *Telemetry) logExchange(r *Report, trace *Trace) {
-	level := slog.LevelInfo
-	if r.ID == "" {
-		level = slog.LevelDebug
-	}
-	ctx := context.Background()
-	if !t.log.Enabled(ctx, level) {
-		return
-	}
-	line := slog.NewRecord(r.Ended, level, ExchangeLine, 0) // without its caller, which is always this one
-	var attrs attributes
-	line.AddAttrs(attrs.describe(r, trace)...)
-	_ = t.log.Handler().Handle(ctx, line) // a failure cannot be reported
-}

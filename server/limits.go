@@ -52,7 +52,7 @@ const unknownOutput = 4096
 func (x *exchange) reserveTokens() error {
 	tokens := x.request.estimatedTokens()
 	switch {
-	case tokens == 0:
+	case tokens == 0 || x.request.pass == nil:
 		return nil
 	case x.request.surface == codec.Embeddings:
 	case x.request.envelope.MaxTokens > 0:

@@ -65,8 +65,8 @@ func (s *span) at(number int) {
 func dayOf(t time.Time) int { return int(t.UTC().Unix() / 86400) }
 
 func monthOf(t time.Time) int {
-	t = t.UTC()
-	return t.Year()*12 + int(t.Month()) - 1
+	year, month, _ := t.UTC().Date()
+	return year*12 + int(month) - 1
 }
 
 // turn brings the purse up to date.
@@ -165,7 +165,9 @@ func (b *Budgets) Settle(now time.Time, c *Claim, cost store.USD) {
 		p.reserved -= c.reserved
 		p.day.spent += cost
 		p.month.spent += cost
-		marks = b.marks(marks, now, o, c.budgets[i])
+		if c.budgets[i] != (store.Budget{}) {
+			marks = b.marks(marks, now, o, c.budgets[i])
+		}
 	}
 	b.mu.Unlock()
 	*c = Claim{}

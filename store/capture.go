@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -54,10 +55,11 @@ type recorded struct {
 	account kv.AccountNumber
 	key     string // id of the service key
 
-	session kv.SessionID // set before the opening is acknowledged
-	begun   bool         // the opening is on record
-	noted   *openNote    // its note of open exchanges
-	failed  error        // the first write error
+	session     kv.SessionID // set before the opening is acknowledged, like its text
+	sessionName string
+	begun       bool      // the opening is on record
+	noted       *openNote // its note of open exchanges
+	failed      error     // the first write error
 }
 
 // counters add up to the requests that the store was asked to record.
@@ -117,7 +119,7 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	if redactor == nil {
 		redactor = s.credentials.Redactor(o.Account)
 	}
-	o = redactOpening(o, redactor)
+	o = redactOpening(o, redactor).detached()
 	c.info = openingInfo(c.name, o, started)
 	c.key = c.info.KeyID
 	c.answer = s.newAnswerRedactor(c.info.Surface, redactor)
@@ -168,24 +170,55 @@ func (s *core) passOrRefuse(c *Capture, cause error) (*Capture, error) {
 	return nil, cause
 }
 
-// openingInfo is the record of an opening. It keeps no reference to o: a server's strings may be views of its buffers.
+// detached returns a copy of an opening whose texts are its own: a server's may be views of its buffers. Those of the
+// header have memory of their own, because they may be long.
+func (o *Opening) detached() *Opening {
+	own := *o
+	own.ModelAsked, own.ModelSent = modelName(o.ModelAsked), modelName(o.ModelSent)
+	detach(
+		&own.Account, &own.KeyID, &own.Provider, &own.ModelAsked, &own.ModelSent, &own.ChatKey, &own.ExternalSession, &own.NativeSession,
+		&own.NativeAgent, &own.NativeParent, &own.PreviousResponse, &own.Follows, &own.Conversation, &own.DerivedOpening, &own.DerivedReply,
+		&own.Auxiliary, &own.Project, &own.ContentType,
+	)
+	own.Header = slices.Clone(o.Header)
+	texts := make([]*string, 0, 16)
+	for i := range own.Header {
+		texts = append(texts, &own.Header[i].Name, &own.Header[i].Value)
+	}
+	detach(texts...)
+	return &own
+}
+
+// detach moves texts to memory of their own, which they share.
+func detach(texts ...*string) {
+	size := 0
+	for _, text := range texts {
+		size += len(*text)
+	}
+	var joined strings.Builder
+	joined.Grow(size)
+	for _, text := range texts {
+		joined.WriteString(*text)
+	}
+	rest := joined.String()
+	for _, text := range texts {
+		*text, rest = rest[:len(*text)], rest[len(*text):]
+	}
+}
+
+// openingInfo is the record of an opening, whose texts it shares.
 func openingInfo(id string, o *Opening, started time.Time) *ExchangeInfo {
 	info := &ExchangeInfo{
-		ID: id, Account: strings.Clone(o.Account), KeyID: strings.Clone(o.KeyID), Started: started.UTC(),
-		Surface: o.Surface.String(), Provider: strings.Clone(o.Provider),
-		ModelAsked: modelName(o.ModelAsked), ModelSent: modelName(o.ModelSent),
-		Stream: o.Stream, Simulated: o.Simulated, Auxiliary: strings.Clone(o.Auxiliary),
-		ChatKey: strings.Clone(o.ChatKey), ExternalSession: strings.Clone(o.ExternalSession),
-		NativeSession: strings.Clone(o.NativeSession), NativeAgent: strings.Clone(o.NativeAgent),
-		Project: strings.Clone(o.Project), PreviousResponse: strings.Clone(o.PreviousResponse),
-		RequestType: strings.Clone(o.ContentType), RequestSize: int64(len(o.Body)),
-		Redactions: redactions(o.Redacted, nil),
+		ID: id, Account: o.Account, KeyID: o.KeyID, Started: started.UTC(),
+		Surface: o.Surface.String(), Provider: o.Provider, ModelAsked: o.ModelAsked, ModelSent: o.ModelSent,
+		Stream: o.Stream, Simulated: o.Simulated, Auxiliary: o.Auxiliary,
+		ChatKey: o.ChatKey, ExternalSession: o.ExternalSession, NativeSession: o.NativeSession, NativeAgent: o.NativeAgent,
+		Project: o.Project, PreviousResponse: o.PreviousResponse,
+		RequestType: o.ContentType, RequestSize: int64(len(o.Body)),
+		Header: o.Header, Redactions: redactions(o.Redacted, nil),
 	}
 	if o.Format != codec.FormatUnknown {
 		info.Format = o.Format.String()
-	}
-	for _, field := range o.Header {
-		info.Header = append(info.Header, HeaderField{strings.Clone(field.Name), strings.Clone(field.Value)})
 	}
 	return info
 }
@@ -194,10 +227,10 @@ func openingInfo(id string, o *Opening, started time.Time) *ExchangeInfo {
 // and the session record, which lists its models, is written with each exchange.
 const maxModelName = 256
 
-// modelName returns a copy of the part of a model's name that is kept.
+// modelName returns the part of a model's name that is kept.
 func modelName(name string) string {
 	if len(name) <= maxModelName {
-		return strings.Clone(name)
+		return name
 	}
 	return strings.ToValidUTF8(name[:maxModelName], "")
 }
@@ -216,10 +249,10 @@ func (c *Capture) SessionID() string {
 	default:
 		return ""
 	}
-	if c.opening.err != nil || c.session == (kv.SessionID{}) {
+	if c.opening.err != nil {
 		return ""
 	}
-	return c.session.String()
+	return c.sessionName
 }
 
 // Shed reports whether the exchange passes without a record because the store could not take it.
@@ -323,11 +356,7 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 
 // event describes the exchange's present state.
 func (c *recorded) event(kind EventKind, outcome Outcome) Event {
-	e := Event{Kind: kind, Exchange: c.name, KeyID: c.key, Time: time.Now().UTC(), Account: c.account, Outcome: outcome}
-	if c.session != (kv.SessionID{}) {
-		e.Session = c.session.String()
-	}
-	return e
+	return Event{Kind: kind, Exchange: c.name, Session: c.sessionName, KeyID: c.key, Time: time.Now().UTC(), Account: c.account, Outcome: outcome}
 }
 
 func closeInfo(info *ExchangeInfo, c *Closing) {

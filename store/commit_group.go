@@ -4,6 +4,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/blob"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // commitGroup collects what a group of operations adds to the store. The writer owns and reuses it.
@@ -16,6 +17,10 @@ type commitGroup struct {
 	notes   []*openNote   // of the exchanges that begin, one per account
 	err     error         // the first lookup error
 	erased  bool          // the group erases an exchange
+
+	sought  [2 * kv.KeyRoom]byte // room for the key of a lookup
+	kept    []byte               // see room
+	records []record             // of operations of the group that put few
 
 	uncertain bool // recent holds records that were not written
 	starting  bool // the writer does not run yet
@@ -44,7 +49,23 @@ func (g *commitGroup) reset() {
 	}
 	clear(g.notes)
 	g.notes = g.notes[:0]
+	clear(g.records)
+	g.records = g.records[:0]
 	g.err, g.erased = nil, false
+}
+
+// roomsTogether are allocated at a time: about as many as ten exchanges need.
+const roomsTogether = 128
+
+// room returns room for a key or a short value to be put. It is allocated with others, which are put at about the same
+// time and so live as long.
+func (g *commitGroup) room() []byte {
+	if len(g.kept) < kv.KeyRoom {
+		g.kept = make([]byte, roomsTogether*kv.KeyRoom)
+	}
+	room := g.kept[:0:kv.KeyRoom]
+	g.kept = g.kept[kv.KeyRoom:]
+	return room
 }
 
 // read returns a view of the store from before the group.

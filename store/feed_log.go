@@ -21,8 +21,18 @@ func lastNumber(tx *badger.Txn, of byte) (last uint64) {
 
 // changed notes that the turn of an exchange has changed or, for the zero exchange, the session.
 func (g *commitGroup) changed(ref sessionRef, id kv.ExchangeID) *Change {
+	return g.note(newChange(0, ref.account, id, ref.id))
+}
+
+// changedTurn is changed where the ids are known as text, too.
+func (g *commitGroup) changedTurn(ref sessionRef, id kv.ExchangeID, session, exchange string) *Change {
+	return g.note(&Change{Account: ref.account, Exchange: exchange, Session: session, place: place{ref.account, id}, session: ref.id})
+}
+
+// note adds a change to the log.
+func (g *commitGroup) note(c *Change) *Change {
 	g.store.feed.last++
-	c := newChange(g.store.feed.last, ref.account, id, ref.id)
+	c.Seq = g.store.feed.last
 	g.changes = append(g.changes, c)
 	return c
 }

@@ -67,7 +67,7 @@ func (c *Capture) keepRequest(o *Opening, last []blob.ItemHash) {
 	}
 	held := c.items.size()
 	if o.Format != codec.FormatUnknown {
-		c.derived = &chatkey.Keys{Opening: strings.Clone(o.DerivedOpening), Reply: strings.Clone(o.DerivedReply)}
+		c.derived = &chatkey.Keys{Opening: o.DerivedOpening, Reply: o.DerivedReply}
 	}
 	if c.derived != nil && c.items != nil {
 		if known, from := d.prefixes.find(c.account, c.info.Surface, c.items); from > 0 {

@@ -58,7 +58,23 @@ func (g *commitGroup) put(w *operation, key, value []byte) {
 		g.store.ahead.leave(key)
 	}
 	if w.records == nil {
-		w.records = make([]record, 0, 8) // an exchange that begins or ends puts about seven
+		w.records = g.recordRoom()
 	}
 	w.records = append(w.records, record{key, value})
+}
+
+// putID puts an id under a key.
+func (g *commitGroup) putID(w *operation, key []byte, id kv.TimeID) {
+	g.put(w, key, append(g.room(), id[:]...))
+}
+
+// recordRoom returns room for the records of an operation; it belongs to the group until that is reset.
+func (g *commitGroup) recordRoom() []record {
+	const few = 8 // an exchange that begins or ends puts about seven
+	if cap(g.records)-len(g.records) < few {
+		g.records = make([]record, 0, 64*few)
+	}
+	n := len(g.records)
+	g.records = g.records[:n+few]
+	return g.records[n : n : n+few]
 }

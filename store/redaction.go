@@ -139,6 +139,9 @@ func redactID(r *redact.Redactor, id *string, tally *redact.Tally) {
 
 // redactions returns the list of redactions for a record.
 func redactions(request, response redact.Tally) (list []Redaction) {
+	if len(request)+len(response) == 0 {
+		return nil
+	}
 	for _, name := range request.Names() {
 		list = append(list, Redaction{Name: name, Request: request[name], Response: response[name]})
 	}

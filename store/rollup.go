@@ -182,8 +182,8 @@ func decodeRollup(value []byte) (r Rollup, err error) {
 
 // hourPrefix is the prefix of the keys of an hour's rollups.
 func hourPrefix(account kv.AccountNumber, hour time.Time, kind byte) []byte {
-	key := binary.BigEndian.AppendUint32(kv.SpaceKeyOf(kv.SpaceRollup, account), uint32(hour.Unix()/3600))
-	return append(key, kind)
+	key := kv.AppendSpaceKey(make([]byte, 0, 96), kv.SpaceRollup, account) // with room for the names that follow
+	return append(binary.BigEndian.AppendUint32(key, uint32(hour.Unix()/3600)), kind)
 }
 
 // rollupKey returns the key of an exchange's rollup.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/zeebo/blake3"
@@ -113,7 +112,8 @@ type evidence struct {
 	chatKey, external, native string
 	conversation              string
 
-	of sessionFacts
+	room [4]clue // for explicit
+	of   sessionFacts
 }
 
 // sessionFacts is what a session's record takes from an exchange that begins.
@@ -122,27 +122,25 @@ type sessionFacts struct {
 	started                                             time.Time
 }
 
-// evidenceOf collects the evidence of an opening and its record. It keeps no reference to either.
+// evidenceOf collects the evidence of an opening and its record, whose texts it shares.
 func evidenceOf(o *Opening, info *ExchangeInfo) *evidence {
 	e := &evidence{
 		of:    sessionFacts{info.Account, info.Surface, info.ModelAsked, info.Auxiliary, info.Client(), info.Project, info.Started},
-		agent: strings.Clone(o.NativeAgent), response: strings.Clone(o.PreviousResponse),
-		opening: strings.Clone(o.DerivedOpening), reply: strings.Clone(o.DerivedReply), auxiliary: o.Auxiliary != "",
+		agent: o.NativeAgent, response: o.PreviousResponse, opening: o.DerivedOpening, reply: o.DerivedReply, auxiliary: o.Auxiliary != "",
 		refused: o.Format == codec.FormatUnknown,
-		chatKey: strings.Clone(o.ChatKey), external: strings.Clone(o.ExternalSession),
-		native: strings.Clone(o.NativeSession), conversation: strings.Clone(o.Conversation),
+		chatKey: o.ChatKey, external: o.ExternalSession, native: o.NativeSession, conversation: o.Conversation,
 	}
 	if id, ok := kv.ParseSessionID(o.Follows); ok {
 		e.follows = id
 	}
-	e.explicit = e.clues(o.NativeAgent)
+	e.explicit = e.clues(e.room[:0], o.NativeAgent)
 	if o.NativeAgent != "" {
-		e.parent = e.clues(o.NativeParent)
+		e.parent = e.clues(nil, o.NativeParent)
 	}
 	return e
 }
 
-func (e *evidence) clues(agent string) (clues []clue) {
+func (e *evidence) clues(clues []clue, agent string) []clue {
 	for _, c := range [...]clue{{byChatKey, e.chatKey}, {byExternal, e.external}, {byNative, e.native}, {byConversation, e.conversation}} {
 		if c.value == "" {
 			continue
@@ -162,8 +160,12 @@ func (e *evidence) none() bool {
 
 // linkKey returns the key of a clue. Values are hashed: they have any length, and some are secret-like.
 func linkKey(account kv.AccountNumber, c clue) []byte {
+	return appendLinkKey(make([]byte, 0, kv.KeyRoom), account, c)
+}
+
+func appendLinkKey(dst []byte, account kv.AccountNumber, c clue) []byte {
 	h := blake3.Sum256([]byte(c.value))
-	return append(append(kv.SpaceKeyOf(kv.SpaceLink, account), c.kind), h[:16]...)
+	return append(append(kv.AppendSpaceKey(dst, kv.SpaceLink, account), c.kind), h[:16]...)
 }
 
 // known returns the session's own value for a kind of clue.
@@ -213,7 +215,7 @@ type sessionRef struct {
 }
 
 func (g *commitGroup) link(account kv.AccountNumber, c clue) (sessionRef, bool) {
-	id, ok := g.linkAt(linkKey(account, c))
+	id, ok := g.linkAt(appendLinkKey(g.sought[:0], account, c))
 	return sessionRef{account, id}, ok
 }
 
@@ -254,7 +256,7 @@ func (g *commitGroup) session(ref sessionRef) (*sessionRecord, sessionRef) {
 
 // belongs returns the session of an exchange, even while it is being moved to another.
 func (g *commitGroup) belongs(account kv.AccountNumber, id kv.ExchangeID) (*sessionRecord, sessionRef) {
-	value := g.get(kv.ExchangeKey(kv.SpaceBelongs, account, id))
+	value := g.get(kv.AppendExchangeKey(g.sought[:0], kv.SpaceBelongs, account, id))
 	if len(value) != len(kv.SessionID{}) {
 		return nil, sessionRef{}
 	}
@@ -302,7 +304,7 @@ func (g *commitGroup) openSession(w *operation) {
 		}
 		g.order(w, ref, r)
 	}
-	c.session = ref.id
+	c.session, c.sessionName = ref.id, r.ID
 	before := r.linked()
 	if !e.refused {
 		g.linkSession(w, ref, r)
@@ -318,8 +320,8 @@ func (g *commitGroup) openSession(w *operation) {
 	} else {
 		g.countSession(w, ref, r)
 	}
-	g.put(w, kv.MemberKey(account, ref.id, c.id), []byte{})
-	g.put(w, kv.ExchangeKey(kv.SpaceBelongs, account, c.id), ref.id[:])
+	g.put(w, kv.AppendMemberKey(g.room(), account, ref.id, c.id), []byte{})
+	g.putID(w, kv.AppendExchangeKey(g.room(), kv.SpaceBelongs, account, c.id), kv.TimeID(ref.id))
 }
 
 // addModel notes a requested model.
@@ -440,7 +442,7 @@ func (g *commitGroup) addLink(w *operation, ref sessionRef, r *sessionRecord, c 
 	if !slices.ContainsFunc(r.Links, func(have []byte) bool { return bytes.Equal(have, key) }) {
 		r.Links = append(r.Links, key)
 	}
-	g.put(w, key, slices.Clone(ref.id[:]))
+	g.putID(w, key, kv.TimeID(ref.id))
 }
 
 // closeSession counts an ended exchange in its session, and adds its digest or leaves that to the digester.
@@ -478,7 +480,7 @@ func refersToAnswers(surface string) bool {
 // continue: the other formats have no field for it.
 func (g *commitGroup) linkResponse(w *operation, ref sessionRef, info *ExchangeInfo) {
 	if key := answerLink(ref.account, info); key != nil {
-		g.put(w, key, slices.Clone(ref.id[:]))
+		g.putID(w, key, kv.TimeID(ref.id))
 	}
 }
 
@@ -513,5 +515,5 @@ func (s *Session) sketch(info *ExchangeInfo, sign int64) {
 		return
 	}
 	last := s.Prompts[max(len(s.Prompts)-maxPrompts+1, 0):]
-	s.Prompts = append(slices.Clone(last), size) // others may read the old slice
+	s.Prompts = append(append(make([]int64, 0, len(last)+1), last...), size) // others may read the old slice
 }

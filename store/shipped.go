@@ -537,9 +537,9 @@ type placedTurns struct {
 
 func (t placedTurns) history(h historyHash) []byte { return t.histories[History{t.session, h}] }
 
-func (t placedTurns) putHistory(h historyHash, note []byte) {
+func (t placedTurns) putHistory(h historyHash, note historyNote) {
 	of := History{t.session, h}
-	t.histories[of] = slices.Clone(note)
+	t.histories[of] = note.append(nil)
 	t.noted = append(t.noted, of)
 }
 

@@ -157,7 +157,7 @@ func (s *core) digestOf(p place, read reading, whole func() reading) change {
 		if read.info == nil || r == nil || r.Merged != "" || read.info.Outcome == OutcomeOpen || read.info.Auxiliary != "" {
 			return nil // erased in the meantime, or moving to another session, where it is digested again, or it has no turn
 		}
-		placed := storedTurns{g, w, ref}
+		placed := &storedTurns{g, w, ref}
 		at := placeOf(placed, id, &read)
 		if at.known < read.before { // the same items were read before, but not in this session, or were erased there
 			if whole == nil {
@@ -168,7 +168,7 @@ func (s *core) digestOf(p place, read reading, whole func() reading) change {
 			}
 			at = placeOf(placed, id, &read)
 		}
-		changed := g.changed(ref, id)
+		changed := g.changedTurn(ref, id, r.ID, read.info.ID)
 		w.digested = Event{
 			Kind: TurnDigested, Exchange: changed.Exchange, Session: changed.Session, KeyID: read.info.KeyID, Outcome: read.info.Outcome, Time: time.Now().UTC(), Account: account,
 		}
@@ -234,8 +234,7 @@ func (s *core) readCaptured(account kv.AccountNumber, x *Exchange) (r reading, o
 		s.digester.prefixes.remember(account, x, &r)
 		r.text = textOver(x, &r)
 	}
-	r.info = new(ExchangeInfo)
-	*r.info = x.ExchangeInfo
+	r.info = &x.ExchangeInfo
 	r.size, r.fresh = int64(len(x.RawRequest)+len(x.RawResponse)), true
 	return r, true
 }
@@ -316,8 +315,8 @@ type turnPlace struct {
 
 // turns are the stored histories and turns of a session. What is put is visible from then on.
 type turns interface {
-	history(h historyHash) []byte // a note as [historyNote.value] returns it; nil: none
-	putHistory(h historyHash, note []byte)
+	history(h historyHash) []byte // a note as [historyNote.append] makes it; nil: none
+	putHistory(h historyHash, note historyNote)
 	turn(id kv.ExchangeID) []byte                // as [encodeTurn] returns it; nil: none
 	whole(id kv.ExchangeID) (*turnRecord, error) // with its text
 	putTurn(id kv.ExchangeID, value []byte)
@@ -330,21 +329,21 @@ type storedTurns struct {
 	ref sessionRef
 }
 
-func (s storedTurns) history(h historyHash) []byte {
-	return s.g.getOf(s.ref, kv.HistoryKey(s.ref.account, s.ref.id, h))
+func (s *storedTurns) history(h historyHash) []byte {
+	return s.g.getOf(s.ref, kv.AppendHistoryKey(s.g.sought[:0], s.ref.account, s.ref.id, h))
 }
 
-func (s storedTurns) putHistory(h historyHash, note []byte) {
-	s.g.put(s.w, kv.HistoryKey(s.ref.account, s.ref.id, h), note)
+func (s *storedTurns) putHistory(h historyHash, note historyNote) {
+	s.g.put(s.w, kv.AppendHistoryKey(s.g.room(), s.ref.account, s.ref.id, h), note.append(s.g.room()))
 }
 
-func (s storedTurns) turn(id kv.ExchangeID) []byte {
-	return s.g.get(kv.ExchangeKey(kv.SpaceTurn, s.ref.account, id))
+func (s *storedTurns) turn(id kv.ExchangeID) []byte {
+	return s.g.get(kv.AppendExchangeKey(s.g.sought[:0], kv.SpaceTurn, s.ref.account, id))
 }
 
 // whole takes the text of a turn from its change if its exchange, which the text is stored relative to, is committed
 // only with the group.
-func (s storedTurns) whole(id kv.ExchangeID) (*turnRecord, error) {
+func (s *storedTurns) whole(id kv.ExchangeID) (*turnRecord, error) {
 	value, account := s.turn(id), s.ref.account
 	turn, err := decodeTurn(value, id, textSources(s.g.read(), account, id))
 	if err == nil {
@@ -362,8 +361,8 @@ func (s storedTurns) whole(id kv.ExchangeID) (*turnRecord, error) {
 	return nil, err
 }
 
-func (s storedTurns) putTurn(id kv.ExchangeID, value []byte) {
-	s.g.put(s.w, kv.ExchangeKey(kv.SpaceTurn, s.ref.account, id), value)
+func (s *storedTurns) putTurn(id kv.ExchangeID, value []byte) {
+	s.g.put(s.w, kv.AppendExchangeKey(s.g.room(), kv.SpaceTurn, s.ref.account, id), value)
 }
 
 // placeOf finds where an exchange continues the session's history.
@@ -420,11 +419,12 @@ type historyNote struct {
 // noteInside follows the id if a history is inside a request.
 const noteInside = 1
 
-func (n historyNote) value() []byte {
+func (n historyNote) append(dst []byte) []byte {
+	dst = append(dst, n.id[:]...)
 	if n.inside {
-		return append(n.id[:], noteInside)
+		dst = append(dst, noteInside)
 	}
-	return n.id[:]
+	return dst
 }
 
 func readHistoryNote(value []byte) (n historyNote, ok bool) {
@@ -461,7 +461,7 @@ func (t *turnRecord) endHistory(in turns, end historyHash, id kv.ExchangeID, lat
 }
 
 func (t *turnRecord) noteHistory(in turns, history historyHash, note historyNote) {
-	in.putHistory(history, note.value())
+	in.putHistory(history, note)
 	t.Histories = append(t.Histories, history)
 }
 

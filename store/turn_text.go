@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -45,6 +46,8 @@ type turnText struct {
 	first   int // the first message that is in steps
 	steps   []byte
 	offsets []int // of each message from first on in steps, and of the answer
+
+	room [2]int // for offsets: most turns have one message
 }
 
 // textOver returns the text of a reading as a delta against the bytes of its exchange; nil if that is not much shorter.
@@ -78,7 +81,7 @@ func textOver(x *Exchange, r *reading) *turnText {
 	}
 	index, steps := delta.NewIndex(source), buffer.Get(1<<10)
 	w := newFieldWriter(size + 4<<10)
-	t.offsets = make([]int, 0, len(r.Messages)-t.first+1)
+	t.offsets = slices.Grow(t.room[:0], len(r.Messages)-t.first+1)
 	for i := t.first; i < len(r.Messages); i++ {
 		from := len(w.record)
 		r.Messages[i].write(w, fieldMessage)

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"bytes"
+
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
@@ -26,7 +28,9 @@ const encodingText = 6
 // messages only. A turn that names its continuation is encoded as in earlier formats.
 func encodeTurn(t *turnRecord, text *turnText, from int) []byte {
 	if text != nil && text.first <= from && t.Continued == "" {
-		return appendTurnText([]byte{encodingTurn, encodingText}, t, text, from)
+		scratch := appendTurnText(append(buffer.Get(4<<10), encodingTurn, encodingText), t, text, from)
+		defer buffer.Put(scratch)
+		return bytes.Clone(scratch)
 	}
 	fields := appendFields(buffer.Get(4<<10), t)
 	defer buffer.Put(fields)

@@ -167,7 +167,7 @@ func (s *core) write(g *commitGroup, group []*operation) error {
 	defer b.discard()
 	b.apply(g.logRecords())
 	for _, w := range group {
-		if s.apply(&b, w, g.blobs.Objects(w.from, w.to)); b.err != nil {
+		if s.apply(g, &b, w); b.err != nil {
 			return b.err
 		}
 	}
@@ -233,7 +233,8 @@ func (s *core) acknowledge(w *operation) {
 }
 
 // apply adds one operation to the batch. The records that make its data visible come last and together.
-func (s *core) apply(b *batch, w *operation, objects []blob.Object) {
+func (s *core) apply(g *commitGroup, b *batch, w *operation) {
+	objects := g.blobs.Objects(w.from, w.to)
 	if w.abandoned() {
 		return
 	}
@@ -253,7 +254,7 @@ func (s *core) apply(b *batch, w *operation, objects []blob.Object) {
 		return
 	}
 	b.together(int64(3 + len(w.records)))
-	b.set(kv.ExchangeKey(kv.SpaceExchange, c.account, c.id), w.info)
+	b.set(kv.AppendExchangeKey(g.room(), kv.SpaceExchange, c.account, c.id), w.info)
 	b.apply(w.records)
 	if w.ended != nil {
 		w.noted = true
@@ -262,7 +263,7 @@ func (s *core) apply(b *batch, w *operation, objects []blob.Object) {
 		}
 		return
 	}
-	b.set(kv.ExchangeKey(kv.SpaceRequest, c.account, c.id), w.skeleton)
+	b.set(kv.AppendExchangeKey(g.room(), kv.SpaceRequest, c.account, c.id), w.skeleton)
 	if c.noted.first == c.id { // the first of a note to be committed, so that the note exists before any exchange it covers
 		b.set(c.noted.key(), c.noted.others)
 	}

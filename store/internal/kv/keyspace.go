@@ -48,12 +48,17 @@ const (
 // AccountNumber identifies an account in keys. Numbers are never reused.
 type AccountNumber uint32
 
+// KeyRoom is the length of the longest key whose parts have fixed lengths, or more.
+const KeyRoom = 40
+
 // SpaceKeyOf returns the common prefix of an account's keys of one kind, with capacity for the rest.
 func SpaceKeyOf(space byte, account AccountNumber) []byte {
-	key := make([]byte, 5, 40)
-	key[0] = space
-	binary.BigEndian.PutUint32(key[1:], uint32(account))
-	return key
+	return AppendSpaceKey(make([]byte, 0, KeyRoom), space, account)
+}
+
+// AppendSpaceKey appends a [SpaceKeyOf].
+func AppendSpaceKey(dst []byte, space byte, account AccountNumber) []byte {
+	return binary.BigEndian.AppendUint32(append(dst, space), uint32(account))
 }
 
 // SplitAccountKey parses a key that is just [SpaceKeyOf].
@@ -67,6 +72,11 @@ func SplitAccountKey(key []byte) (AccountNumber, bool) {
 // ExchangeKey returns the key of a record that an exchange has one of.
 func ExchangeKey(space byte, account AccountNumber, id ExchangeID) []byte {
 	return append(SpaceKeyOf(space, account), id[:]...)
+}
+
+// AppendExchangeKey appends an [ExchangeKey].
+func AppendExchangeKey(dst []byte, space byte, account AccountNumber, id ExchangeID) []byte {
+	return append(AppendSpaceKey(dst, space, account), id[:]...)
 }
 
 // SplitExchangeKey parses a key of any kind that ends with an exchange's id.
@@ -130,7 +140,12 @@ func SplitSessionKey(key []byte) (account AccountNumber, id SessionID, ok bool) 
 
 // MemberKey returns the key that records that an exchange belongs to a session.
 func MemberKey(account AccountNumber, session SessionID, id ExchangeID) []byte {
-	return append(MemberPrefix(account, session), id[:]...)
+	return AppendMemberKey(make([]byte, 0, KeyRoom), account, session, id)
+}
+
+// AppendMemberKey appends a [MemberKey].
+func AppendMemberKey(dst []byte, account AccountNumber, session SessionID, id ExchangeID) []byte {
+	return append(append(AppendSpaceKey(dst, SpaceMember, account), session[:]...), id[:]...)
 }
 
 // SplitMemberKey parses the result of [MemberKey].
@@ -148,7 +163,12 @@ func MemberPrefix(account AccountNumber, session SessionID) []byte {
 
 // HistoryKey returns the key of the exchange that a history identifies within a session.
 func HistoryKey(account AccountNumber, session SessionID, h [16]byte) []byte {
-	return append(append(SpaceKeyOf(SpaceHistory, account), session[:]...), h[:]...)
+	return AppendHistoryKey(make([]byte, 0, KeyRoom), account, session, h)
+}
+
+// AppendHistoryKey appends a [HistoryKey].
+func AppendHistoryKey(dst []byte, account AccountNumber, session SessionID, h [16]byte) []byte {
+	return append(append(AppendSpaceKey(dst, SpaceHistory, account), session[:]...), h[:]...)
 }
 
 // NameKey returns the key of a record that the whole store has one of per name.

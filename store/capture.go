@@ -92,12 +92,12 @@ func (s *Store) Stats() Stats {
 // Off returns a capture that records nothing, for exchanges that are not to be captured, and counts it.
 func (s *Store) Off() *Capture {
 	s.count.off.Add(1)
-	return newCapture(nil, kv.ExchangeID(s.ids.Next(time.Now())))
+	c := new(Capture)
+	c.begin(nil, kv.ExchangeID(s.ids.Next(time.Now())))
+	return c
 }
 
-func newCapture(s *core, id kv.ExchangeID) *Capture {
-	return &Capture{store: s, recorded: recorded{id: id, name: id.String()}}
-}
+func (c *Capture) begin(s *core, id kv.ExchangeID) { c.store, c.id, c.name = s, id, id.String() }
 
 // Begin hands the opening of an exchange to the writer, without waiting for the commit. If the queue is full it waits,
 // or with [Shed] returns a capture that records nothing. Errors are [codec.Error]s of kind storage.
@@ -110,7 +110,12 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	if started.IsZero() {
 		started = time.Now()
 	}
-	c := newCapture(s.core, kv.ExchangeID(s.ids.Next(started)))
+	begun := new(struct {
+		Capture
+		opening operation
+	})
+	c, w := &begun.Capture, &begun.opening
+	c.begin(s.core, kv.ExchangeID(s.ids.Next(started)))
 	c.account = account
 	if err := s.disk.admits(); err != nil {
 		return s.passOrRefuse(c, err)
@@ -128,8 +133,8 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	if now, ok := s.accounts.Find(o.Account); !ok || now != account {
 		return nil, codec.Errorf(codec.KindStorage, "account %q was deleted", o.Account)
 	}
-	w := &operation{
-		capture: &c.recorded, info: encodeFields(c.info), body: s.planner.Plan(account, bodyOf(o)),
+	*w = operation{
+		capture: &c.recorded, info: appendFields(buffer.Get(1<<10), c.info), body: s.planner.Plan(account, bodyOf(o)),
 		evidence: evidenceOf(o, c.info), done: make(chan struct{}),
 	}
 	c.opening = w
@@ -337,7 +342,7 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 	}
 	closeInfo(c.info, closing)
 	c.info.ResponseSize, c.info.ResponseUnrecorded = c.size, c.beyond
-	w := &operation{capture: &c.recorded, info: encodeFields(c.info), ended: c.info, number: c.part, done: make(chan struct{})}
+	w := &operation{capture: &c.recorded, info: appendFields(buffer.Get(1<<10), c.info), ended: c.info, number: c.part, done: make(chan struct{})}
 	var steps []byte
 	if len(c.buffer) > 0 {
 		w.part, steps = blob.EncodeAnswerSteps(c.buffer, frames)

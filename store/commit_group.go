@@ -1,6 +1,8 @@
 package store
 
 import (
+	"bytes"
+
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/blob"
@@ -54,17 +56,26 @@ func (g *commitGroup) reset() {
 	g.err, g.erased = nil, false
 }
 
-// roomsTogether are allocated at a time: about as many as ten exchanges need.
-const roomsTogether = 128
+// roomsTogether is how many bytes of keys and values are allocated at a time: about as many as ten exchanges put.
+const roomsTogether = 4 << 10
 
-// room returns room for a key or a short value to be put. It is allocated with others, which are put at about the same
-// time and so live as long.
-func (g *commitGroup) room() []byte {
-	if len(g.kept) < kv.KeyRoom {
-		g.kept = make([]byte, roomsTogether*kv.KeyRoom)
+// room returns room for a key. It is allocated with others, which are put at about the same time and so live as long.
+func (g *commitGroup) room() []byte { return g.roomOf(kv.KeyRoom) }
+
+// keep returns a copy of a value to be put.
+func (g *commitGroup) keep(value []byte) []byte {
+	if len(value) > roomsTogether/8 {
+		return bytes.Clone(value)
 	}
-	room := g.kept[:0:kv.KeyRoom]
-	g.kept = g.kept[kv.KeyRoom:]
+	return append(g.roomOf(len(value)), value...)
+}
+
+func (g *commitGroup) roomOf(size int) []byte {
+	if len(g.kept) < size {
+		g.kept = make([]byte, roomsTogether)
+	}
+	room := g.kept[:0:size]
+	g.kept = g.kept[size:]
 	return room
 }
 

@@ -64,9 +64,7 @@ func (g *commitGroup) put(w *operation, key, value []byte) {
 }
 
 // putID puts an id under a key.
-func (g *commitGroup) putID(w *operation, key []byte, id kv.TimeID) {
-	g.put(w, key, append(g.room(), id[:]...))
-}
+func (g *commitGroup) putID(w *operation, key []byte, id kv.TimeID) { g.put(w, key, g.keep(id[:])) }
 
 // recordRoom returns room for the records of an operation; it belongs to the group until that is reset.
 func (g *commitGroup) recordRoom() []record {

@@ -452,7 +452,7 @@ func (t *Turns) Add(exchanges []*Exchange) (digested []Digested) {
 		} else {
 			placeTurn(in, id, made, placeOf(in, id, read), read)
 		}
-		in.putTurn(id, encodeTurn(made, nil, 0))
+		in.putTurn(id, encodeTurn(made))
 		digested = append(digested, Digested{&made.Turn, read.Reply})
 	}
 	return digested

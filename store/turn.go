@@ -176,7 +176,7 @@ func (s *core) digestOf(p place, read reading, whole func() reading) change {
 		g.sessionGrew(w, ref)
 		if read.failure != nil {
 			turn.Error = read.failure.Error()
-			placed.putTurn(id, encodeTurn(turn, nil, 0))
+			placed.putTurn(id, encodeTurn(turn))
 			return nil //nolint:nilerr // the turn says what failed
 		}
 		placeTurn(placed, id, turn, at, &read)
@@ -190,7 +190,9 @@ func (s *core) digestOf(p place, read reading, whole func() reading) change {
 		}
 		changed.Turn, changed.Fresh, changed.size = &TimelineEntry{Exchange: *read.info, Turn: &turn.Turn}, read.fresh, read.size
 		changed.Turn.Exchange.Session = changed.Session
-		placed.putTurn(id, encodeTurn(turn, read.text, at.known-read.before))
+		encoded := appendTurn(buffer.Get(1<<10), turn, read.text, at.known-read.before)
+		placed.putTurn(id, g.keep(encoded))
+		buffer.Put(encoded)
 		return nil
 	}
 }
@@ -334,7 +336,7 @@ func (s *storedTurns) history(h historyHash) []byte {
 }
 
 func (s *storedTurns) putHistory(h historyHash, note historyNote) {
-	s.g.put(s.w, kv.AppendHistoryKey(s.g.room(), s.ref.account, s.ref.id, h), note.append(s.g.room()))
+	s.g.put(s.w, kv.AppendHistoryKey(s.g.room(), s.ref.account, s.ref.id, h), note.append(s.g.roomOf(len(note.id)+1)))
 }
 
 func (s *storedTurns) turn(id kv.ExchangeID) []byte {

@@ -49,7 +49,7 @@ func (l *laterTurn) goOnFrom(in turns, turn *turnRecord) {
 	l.turn.Messages = l.turn.Messages[l.known-l.turn.Known:]
 	l.turn.Known, l.turn.Parent, l.turn.Branch = l.known, turn.Exchange, false
 	l.turn.Histories = slices.DeleteFunc(l.turn.Histories, func(h historyHash) bool { return slices.Contains(turn.Histories, h) })
-	in.putTurn(l.id, encodeTurn(l.turn, nil, 0))
+	in.putTurn(l.id, encodeTurn(l.turn))
 }
 
 // continueInstead makes turn the one that continues parent, replacing the present one.
@@ -66,6 +66,6 @@ func continueInstead(in turns, parent kv.ExchangeID, turn *turnRecord, id kv.Exc
 	before, err := decodeTurn(value, parent, nil) // all others have their text in the record
 	if err == nil {
 		before.Continued = turn.Exchange
-		in.putTurn(parent, encodeTurn(before, nil, 0))
+		in.putTurn(parent, encodeTurn(before))
 	}
 }

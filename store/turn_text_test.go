@@ -196,7 +196,7 @@ func TestTurnsOfFormat4CoexistWithThoseThatReferToTheirExchanges(t *testing.T) {
 		}
 		continued := turn.Continued
 		turn.Continued = ""
-		former := encodeTurn(turn, nil, 0)
+		former := encodeTurn(turn)
 		if next, ok := kv.ParseExchangeID(continued); ok {
 			former = continuedBy(next, former[1:])
 		}

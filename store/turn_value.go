@@ -1,8 +1,6 @@
 package store
 
 import (
-	"bytes"
-
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
@@ -24,20 +22,21 @@ const (
 // [blob.Encode].
 const encodingText = 6
 
-// encodeTurn encodes a turn, whose messages are those of its reading from index from on; text may be nil, or of later
+// encodeTurn encodes a turn with its text in the record.
+func encodeTurn(t *turnRecord) []byte { return appendTurn(nil, t, nil, 0) }
+
+// appendTurn encodes a turn, whose messages are those of its reading from index from on; text may be nil, or of later
 // messages only. A turn that names its continuation is encoded as in earlier formats.
-func encodeTurn(t *turnRecord, text *turnText, from int) []byte {
+func appendTurn(dst []byte, t *turnRecord, text *turnText, from int) []byte {
 	if text != nil && text.first <= from && t.Continued == "" {
-		scratch := appendTurnText(append(buffer.Get(4<<10), encodingTurn, encodingText), t, text, from)
-		defer buffer.Put(scratch)
-		return bytes.Clone(scratch)
+		return appendTurnText(append(dst, encodingTurn, encodingText), t, text, from)
 	}
 	fields := appendFields(buffer.Get(4<<10), t)
 	defer buffer.Put(fields)
 	if t.Continued != "" {
-		return blob.Encode(fields)
+		return blob.AppendEncoded(dst, fields)
 	}
-	return blob.AppendEncoded([]byte{encodingTurn}, fields)
+	return blob.AppendEncoded(append(dst, encodingTurn), fields)
 }
 
 // decodeTurn decodes a turn. sources reads the base of its text; nil: the text is not needed.
@@ -95,7 +94,7 @@ func continueDecoded(in turns, parent kv.ExchangeID, value []byte, turn *turnRec
 	case err != nil:
 	case before.Continued == "":
 		before.Continued = turn.Exchange
-		in.putTurn(parent, encodeTurn(before, nil, 0))
+		in.putTurn(parent, encodeTurn(before))
 	case before.Continued != turn.Exchange:
 		turn.Branch = true
 	}

@@ -5,6 +5,7 @@ import (
 	"runtime"
 
 	"github.com/mnemeproxy/mneme/store/internal/blob"
+	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -19,7 +20,7 @@ type change func(g *commitGroup, w *operation) error
 // operation is one operation for the writer: either the next step of a capture, or a change.
 type operation struct {
 	capture *recorded
-	info    []byte        // the exchange's record, nil for a part
+	info    []byte        // the exchange's record, from the buffer pool; nil for a part
 	body    *blob.Plan    // request bytes, with the opening
 	part    []byte        // of the answer, encoded
 	number  uint32        // of part
@@ -148,7 +149,7 @@ func (s *core) write(g *commitGroup, group []*operation) error {
 				s.digester.release(w.captured)
 				w.captured, w.digest = nil, nil
 				w.ended.Outcome = OutcomeInterrupted
-				w.info = encodeFields(w.ended)
+				w.info = appendFields(w.info[:0], w.ended)
 			}
 			g.closeSession(w, w.capture.account, w.capture.id, w.ended)
 			w.event = w.capture.event(ExchangeCompleted, w.ended.Outcome)
@@ -225,6 +226,7 @@ func (s *core) acknowledge(w *operation) {
 	}
 	s.digester.release(w.captured)
 	w.body.Release()
+	buffer.Put(w.info)
 	w.captured, w.undigested, w.digest, w.body, w.evidence, w.skeleton, w.records, w.info, w.part = nil, nil, nil, nil, nil, nil, nil, nil, nil // captures live as long as their streams
 	s.queue.release(w)
 	if w.done != nil {

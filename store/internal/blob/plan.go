@@ -64,7 +64,13 @@ type Plan struct {
 	Last []ItemHash // of the last items of the body's conversation, at most [LastItems]; nil: the body is not cut along them
 
 	parts []planPart
+	alone []item // of parts that are no runs
 	bytes []byte // the items point into it; from the buffer pool
+
+	room struct { // usually for one run, and what is around it
+		parts [3]planPart
+		alone [2]item
+	}
 }
 
 // ItemHash is the hashes of an item of a conversation.
@@ -103,7 +109,7 @@ type Planner struct {
 // plan keeps no reference to the body.
 func (m *Planner) Plan(account kv.AccountNumber, of *Body) *Plan {
 	p, body := new(Plan), of.Bytes
-	p.parts = make([]planPart, 0, 4) // usually one run, and what is around it
+	p.parts, p.alone = p.room.parts[:0], p.room.alone[:0]
 	spans := worthCutting(of.Blocks, len(body))
 	prints := of.Prints
 	if len(prints) != len(spans) {
@@ -163,7 +169,8 @@ func (p *Plan) addBetween(text []byte) {
 		if it.block {
 			it.hash = blake3.Sum256(it.data)
 		}
-		p.parts = append(p.parts, planPart{run: run{items: []item{it}}, between: true})
+		p.alone = append(p.alone, it)
+		p.parts = append(p.parts, planPart{run: run{items: p.alone[len(p.alone)-1:]}, between: true})
 		text = text[n:]
 	}
 }

@@ -124,7 +124,9 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	if redactor == nil {
 		redactor = s.credentials.Redactor(o.Account)
 	}
-	o = redactOpening(o, redactor).detached()
+	own := *redactOpening(o, redactor)
+	own.detach()
+	o = &own
 	c.info = openingInfo(c.name, o, started)
 	c.key = c.info.KeyID
 	c.answer = s.newAnswerRedactor(c.info.Surface, redactor)
@@ -175,23 +177,21 @@ func (s *core) passOrRefuse(c *Capture, cause error) (*Capture, error) {
 	return nil, cause
 }
 
-// detached returns a copy of an opening whose texts are its own: a server's may be views of its buffers. Those of the
-// header have memory of their own, because they may be long.
-func (o *Opening) detached() *Opening {
-	own := *o
-	own.ModelAsked, own.ModelSent = modelName(o.ModelAsked), modelName(o.ModelSent)
+// detach makes the texts of an opening its own: a server's may be views of its buffers. Those of the header are separate,
+// because they may be long, and sessions keep some of the others.
+func (o *Opening) detach() {
+	o.ModelAsked, o.ModelSent = modelName(o.ModelAsked), modelName(o.ModelSent)
 	detach(
-		&own.Account, &own.KeyID, &own.Provider, &own.ModelAsked, &own.ModelSent, &own.ChatKey, &own.ExternalSession, &own.NativeSession,
-		&own.NativeAgent, &own.NativeParent, &own.PreviousResponse, &own.Follows, &own.Conversation, &own.DerivedOpening, &own.DerivedReply,
-		&own.Auxiliary, &own.Project, &own.ContentType,
+		&o.Account, &o.KeyID, &o.Provider, &o.ModelAsked, &o.ModelSent, &o.ChatKey, &o.ExternalSession, &o.NativeSession,
+		&o.NativeAgent, &o.NativeParent, &o.PreviousResponse, &o.Follows, &o.Conversation, &o.DerivedOpening, &o.DerivedReply,
+		&o.Auxiliary, &o.Project, &o.ContentType,
 	)
-	own.Header = slices.Clone(o.Header)
+	o.Header = slices.Clone(o.Header)
 	texts := make([]*string, 0, 16)
-	for i := range own.Header {
-		texts = append(texts, &own.Header[i].Name, &own.Header[i].Value)
+	for i := range o.Header {
+		texts = append(texts, &o.Header[i].Name, &o.Header[i].Value)
 	}
 	detach(texts...)
-	return &own
 }
 
 // detach moves texts to memory of their own, which they share.
@@ -327,10 +327,10 @@ func (c *Capture) spill() error {
 	return c.store.queue.send(context.Background(), w)
 }
 
-// Finish commits the end of the exchange and returns after the commit. It must be called exactly once. It ignores the
-// cancellation of ctx, since the client may be gone. An error means that the end is not on record; the exchange then
+// Finish commits the end of the exchange and returns after the commit. It must be called exactly once. It ignores
+// the context, since the client may be gone. An error means that the end is not on record; the exchange then
 // is, or becomes when the store is next opened, [OutcomeInterrupted].
-func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
+func (c *Capture) Finish(_ context.Context, closing *Closing) error {
 	if c.store == nil {
 		return nil
 	}
@@ -351,7 +351,7 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 	w.captured = c.handOver(steps)
 	c.info = nil
 	c.digestAtOnce(w)
-	if err := c.store.queue.send(context.WithoutCancel(ctx), w); err != nil {
+	if err := c.store.queue.send(context.Background(), w); err != nil {
 		c.store.digester.release(w.captured)
 		return err
 	}

@@ -75,7 +75,7 @@ func (c *rollupCheck) hour(hour int64) *checkedHour {
 func (c *rollupCheck) add(account kv.AccountNumber, info *ExchangeInfo) {
 	h, r := c.hour(hourOf(info.Started)), exchangeRollup(info)
 	h.there.Add(&r)
-	key := string(rollupKey(account, info))
+	key := string(appendRollupKey(nil, account, info))
 	if row := h.rows[key]; row != nil {
 		row.Add(&r)
 		return

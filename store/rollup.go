@@ -180,15 +180,14 @@ func decodeRollup(value []byte) (r Rollup, err error) {
 	return r, nil
 }
 
-// hourPrefix is the prefix of the keys of an hour's rollups.
-func hourPrefix(account kv.AccountNumber, hour time.Time, kind byte) []byte {
-	key := kv.AppendSpaceKey(make([]byte, 0, 96), kv.SpaceRollup, account) // with room for the names that follow
-	return append(binary.BigEndian.AppendUint32(key, uint32(hour.Unix()/3600)), kind)
+// appendHourPrefix appends the prefix of the keys of an hour's rollups.
+func appendHourPrefix(dst []byte, account kv.AccountNumber, hour time.Time, kind byte) []byte {
+	return append(binary.BigEndian.AppendUint32(kv.AppendSpaceKey(dst, kv.SpaceRollup, account), uint32(hour.Unix()/3600)), kind)
 }
 
-// rollupKey returns the key of an exchange's rollup.
-func rollupKey(account kv.AccountNumber, info *ExchangeInfo) []byte {
-	key := hourPrefix(account, info.Started, rollupMade)
+// appendRollupKey appends the key of an exchange's rollup.
+func appendRollupKey(key []byte, account kv.AccountNumber, info *ExchangeInfo) []byte {
+	key = appendHourPrefix(key, account, info.Started, rollupMade)
 	who := info.KeyID
 	if !info.Imported.IsZero() {
 		who = ImportedKey
@@ -230,13 +229,13 @@ func splitRollupKey(key []byte) (of RollupOf, kind byte, ok bool) {
 // rollUp counts an ended exchange.
 func (g *commitGroup) rollUp(w *operation, account kv.AccountNumber, info *ExchangeInfo) {
 	r := exchangeRollup(info)
-	g.addRollup(w, rollupKey(account, info), &r)
+	g.addRollup(w, g.keep(appendRollupKey(g.sought[:0], account, info)), &r)
 }
 
 // rollUpErased counts an erased exchange.
 func (g *commitGroup) rollUpErased(w *operation, account kv.AccountNumber, info *ExchangeInfo) {
 	r := exchangeRollup(info)
-	g.addRollup(w, hourPrefix(account, info.Started, rollupErased), &r)
+	g.addRollup(w, appendHourPrefix(nil, account, info.Started, rollupErased), &r)
 }
 
 func (g *commitGroup) addRollup(w *operation, key []byte, r *Rollup) {
@@ -289,11 +288,11 @@ func eachRollup(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, q
 	defer it.Close()
 	first := options.Prefix
 	if !q.Since.IsZero() {
-		first = hourPrefix(account, q.Since.Add(time.Hour-1), rollupMade)
+		first = appendHourPrefix(nil, account, q.Since.Add(time.Hour-1), rollupMade)
 	}
 	var end []byte
 	if !q.Until.IsZero() {
-		end = hourPrefix(account, q.Until.Add(time.Hour-1), rollupMade)
+		end = appendHourPrefix(nil, account, q.Until.Add(time.Hour-1), rollupMade)
 	}
 	for it.Seek(first); it.Valid(); it.Next() {
 		if err := ctx.Err(); err != nil {

@@ -626,7 +626,7 @@ func RollUp(account AccountNumber, infos []*ExchangeInfo, read func(keys [][]byt
 	sums := make(map[string]*Rollup)
 	var keys [][]byte
 	for _, info := range infos {
-		key := rollupKey(account, info)
+		key := appendRollupKey(nil, account, info)
 		r := exchangeRollup(info)
 		if sum := sums[string(key)]; sum != nil {
 			sum.Add(&r)
@@ -666,10 +666,10 @@ func (q *RollupQuery) Keys(account AccountNumber) (first, end []byte) {
 	first = kv.SpaceKeyOf(kv.SpaceRollup, account)
 	end = kv.SpaceKeyOf(kv.SpaceRollup, account+1)
 	if !q.Since.IsZero() {
-		first = hourPrefix(account, q.Since.Add(time.Hour-1), rollupMade)
+		first = appendHourPrefix(nil, account, q.Since.Add(time.Hour-1), rollupMade)
 	}
 	if !q.Until.IsZero() {
-		end = hourPrefix(account, q.Until.Add(time.Hour-1), rollupMade)
+		end = appendHourPrefix(nil, account, q.Until.Add(time.Hour-1), rollupMade)
 	}
 	return first, end
 }

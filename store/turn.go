@@ -311,8 +311,8 @@ type turnPlace struct {
 	known  int    // messages of the request whose histories lead to other exchanges
 	parent string // as in [Turn]
 	branch bool
-	onward *kv.ExchangeID // the parent, if the turn continues from its end
-	later  *laterTurn     // that continues from this one and was placed before it; nil: none
+	onward kv.ExchangeID // the parent, if the turn continues from its end; else zero
+	later  *laterTurn    // that continues from this one and was placed before it; nil: none
 }
 
 // turns are the stored histories and turns of a session. What is put is visible from then on.
@@ -377,7 +377,7 @@ func placeOf(in turns, id kv.ExchangeID, r *reading) turnPlace {
 	case from.inside || known == r.before+len(r.Messages): // inside another request, or the same one again
 		return turnPlace{known: known, parent: from.id.String(), branch: true, later: later}
 	default:
-		return turnPlace{known: known, parent: from.id.String(), onward: &from.id, later: later}
+		return turnPlace{known: known, parent: from.id.String(), onward: from.id, later: later}
 	}
 }
 
@@ -386,11 +386,11 @@ func placeTurn(in turns, id kv.ExchangeID, turn *turnRecord, at turnPlace, r *re
 	turn.Known, turn.Parent, turn.Branch = at.known, at.parent, at.branch
 	later := at.later
 	switch {
-	case at.onward == nil:
+	case at.onward == (kv.ExchangeID{}):
 	case later != nil && later.turn.Parent == at.parent && !later.turn.Branch: // it continued from there because this one was missing
-		continueInstead(in, *at.onward, turn, id)
+		continueInstead(in, at.onward, turn, id)
 	default:
-		continueTurn(in, *at.onward, turn, id)
+		continueTurn(in, at.onward, turn, id)
 	}
 	turn.Messages, turn.Answer = r.Messages[at.known-r.before:], r.Answer
 	end := len(r.Messages)

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -29,6 +31,26 @@ func TestASmallExchangeWritesFewEntries(t *testing.T) {
 	// Each of the two commits also marks itself. Of several at a time one has o, i and marks for all of them.
 	if total > 20*exchanges {
 		t.Errorf("%d exchanges wrote %d entries: %v", exchanges, total, written)
+	}
+}
+
+// One at a time they take 263, in larger groups 190: each of two commits has its own. Half of all are the database's.
+func TestASmallExchangeAllocatesLittle(t *testing.T) {
+	c, o := newConversation(t), say("where is the lock")
+	o.ChatKey, o.Header = "chat-1", []HeaderField{{"User-Agent", "test/1"}}
+	ctx, answer := context.Background(), []byte("in pkg/lock")
+	got := testing.AllocsPerRun(200, func() {
+		capture, err := c.s.Begin(ctx, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = capture.Write(answer)
+		if err := errors.Join(capture.Recorded(ctx), capture.Finish(ctx, &Closing{Outcome: OutcomeComplete})); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if got > 285 {
+		t.Errorf("%v allocations", got)
 	}
 }
 

@@ -2,6 +2,8 @@ package server_test
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -214,6 +216,28 @@ func TestAStreamEndsSoonAfterItsTerminalEvent(t *testing.T) {
 		}
 	}()
 	closed(t, "the end of the answer", done)
+}
+
+// The end of an answer that has come with its last event leaves with that event, in one write.
+func TestTheEndOfAStreamLeavesWithItsLastEvent(t *testing.T) {
+	up := newUpstream(t, func(c *upstreamCall) {
+		c.write(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n%s", len(chatStream), chatStream))
+	})
+	h := build(t, up.serves)
+	conn := h.dial()
+	for range 5 {
+		_, err := io.WriteString(conn, h.raw(chat, chat.body("", true)))
+		ok(t, err)
+		read, buffer := "", make([]byte, 16<<10)
+		for !strings.Contains(read, "[DONE]") {
+			n, err := conn.Read(buffer)
+			ok(t, err)
+			read = string(buffer[:n])
+		}
+		if !strings.HasSuffix(read, "[DONE]\n\n\r\n0\r\n\r\n") {
+			t.Fatalf("with the last event comes %q", read)
+		}
+	}
 }
 
 func TestConnectionsAreUsedAgain(t *testing.T) { onEveryTransport(t, connectionsAreUsedAgain) }

@@ -31,6 +31,7 @@ type pump struct {
 	lingers  *time.Timer // ends the provider's stream some time after its terminal event
 
 	alive  bool // the newest read brought only heartbeats
+	closed bool // the newest read brought the end of the body
 	ended  bool // a terminal or error event has been seen
 	failed bool // it was an error event
 
@@ -101,6 +102,7 @@ const maxKept = 64 << 10
 func (p *pump) run() error {
 	for {
 		got, err := p.splitter.Read(p.reply.Body)
+		p.closed = errors.Is(err, io.EOF)
 		if len(got) > 0 {
 			out := p.take()
 			if e := p.refusal(); e != nil {
@@ -114,7 +116,7 @@ func (p *pump) run() error {
 		case err == nil:
 		case p.ended: // the client has everything
 			return p.end()
-		case errors.Is(err, io.EOF):
+		case p.closed:
 			return p.endOfBody()
 		case errors.Is(err, sse.ErrFrameTooLong):
 			return p.stop(p.upstreamError("sent an event of more than %d bytes", sse.MaxFrame))
@@ -185,12 +187,14 @@ func (p *pump) send(out []byte) error {
 			return err
 		}
 	}
-	return p.write(out)
+	return p.write(out, p.closed && p.ended && !p.failed && !p.splitter.Buffered())
 }
 
 // commit records the end of an answer that the provider has ended itself.
 func (p *pump) commit() error {
-	p.lingers = time.AfterFunc(afterTerminal, p.reply.Body.Cut)
+	if !p.closed {
+		p.lingers = time.AfterFunc(afterTerminal, p.reply.Body.Cut)
+	}
 	if p.failed {
 		return p.finish(store.OutcomeUpstreamError)
 	}
@@ -203,18 +207,18 @@ func (p *pump) finish(outcome store.Outcome) error {
 	return p.x.commit(outcome)
 }
 
-// write sends bytes at once, preceded by the head of the answer the first time.
-func (p *pump) write(out []byte) error {
+// write sends bytes at once, preceded by the head of the answer the first time, and followed by its end the last time.
+func (p *pump) write(out []byte, last bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.answered {
 		p.relay.announce()
 	}
 	p.next = p.relay.next()
-	return p.writeLocked(out)
+	return p.writeLocked(out, last)
 }
 
-func (p *pump) writeLocked(out []byte) error {
+func (p *pump) writeLocked(out []byte, last bool) error {
 	now := time.Now()
 	if p.answered {
 		p.gaps.Note(now.Sub(p.lastWrite))
@@ -227,6 +231,9 @@ func (p *pump) writeLocked(out []byte) error {
 	}
 	if _, err := p.writer.Write(out); err != nil {
 		return err
+	}
+	if last {
+		return p.writer.End()
 	}
 	return p.writer.Flush()
 }
@@ -269,7 +276,7 @@ func (p *pump) beat() {
 		return
 	}
 	p.x.server.telemetry.Heartbeat()
-	_ = p.writeLocked(crossing.AppendHeartbeat(nil, p.x.request.surface, p.next))
+	_ = p.writeLocked(crossing.AppendHeartbeat(nil, p.x.request.surface, p.next), false)
 }
 
 // end handles the end of a body after its terminal event. Trailing bytes without a blank line are passed on too. An
@@ -340,7 +347,7 @@ func (p *pump) stop(err error) error {
 		_, _ = p.x.recording.capture.Write(p.out)
 	}
 	recorded := p.recorded(p.finish(outcome))
-	_ = p.write(p.out)
+	_ = p.write(p.out, false)
 	return recorded
 }
 

@@ -108,6 +108,9 @@ func (s *Splitter) Next(f *Frame) bool {
 	if !s.skipMark() {
 		return false
 	}
+	if s.plainNext(f) {
+		return true
+	}
 	for {
 		end, ok := s.frameEnd()
 		if !ok {
@@ -121,6 +124,38 @@ func (s *Splitter) Next(f *Frame) bool {
 		s.parse(f, raw)
 		return true
 	}
+}
+
+var eventField, dataField = []byte("event: "), []byte("data: ")
+
+// plainNext is Next for a whole frame as providers write nearly all: one data line, perhaps after an event line, with
+// nothing but line feeds. It finds both lines and their values in one look. A frame of which a part has been searched
+// before is left to frameEnd, which does not search that part again.
+func (s *Splitter) plainNext(f *Frame) bool {
+	if s.returns || s.scanned > s.head {
+		return false
+	}
+	rest, at := s.buf[s.head:s.tail], 0
+	var name []byte
+	if bytes.HasPrefix(rest, eventField) {
+		n := bytes.IndexByte(rest, '\n')
+		if n < 0 {
+			return false
+		}
+		name, at = rest[len(eventField):n:n], n+1
+	}
+	if !bytes.HasPrefix(rest[at:], dataField) {
+		return false
+	}
+	at += len(dataField)
+	n := bytes.IndexByte(rest[at:], '\n')
+	end := at + n + 2
+	if n < 0 || end > len(rest) || rest[end-1] != '\n' {
+		return false
+	}
+	*f = Frame{Raw: rest[:end:end], Name: name, Data: rest[at : at+n : at+n]}
+	s.Pass(end)
+	return true
 }
 
 // Rest returns what has been read and not yet returned; it begins with a frame or with blank lines. It is valid until

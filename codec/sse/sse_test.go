@@ -102,6 +102,22 @@ func TestFramesDoNotDependOnTheCuts(t *testing.T) {
 	})
 }
 
+// The frames of a stream that has only line feeds are read in a shorter way: with a carriage return in the frame after
+// them, they are the same.
+func TestFramesAreTheSameWhereLinesAreReadOneByOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		lines := rapid.SliceOfN(rapid.SampledFrom([]string{
+			"data: {\"a\":\"日\"}", "data: ", "data:", "data", "data:1", "event: x", "event: ", "event:y", "event", ": c", "", "", "", "id: 3", "{\"error\":1}", " data: x", "data: event: x",
+		}), 0, 16).Draw(t, "lines")
+		stream := strings.Join(lines, "\n") + "\n\n"
+		plain, _ := split(t, strings.NewReader(stream))
+		read, _ := split(t, strings.NewReader(stream+"data: last\r\n\r\n"))
+		if diff := cmp.Diff(append(plain, frame{Data: "last"}), read); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
 type cutReader struct {
 	r io.Reader
 	t *rapid.T

@@ -18,6 +18,7 @@ type Stream struct {
 	chunked bool // false for HTTP/1.0, which has no chunks: the end of the connection ends the answer
 	taken   bool // it has replaced hertz's writer
 	started bool
+	ended   bool
 	aborted bool
 }
 
@@ -82,9 +83,18 @@ func (w *Stream) Finalize() error {
 	if w.aborted {
 		return errAborted
 	}
+	return w.End()
+}
+
+// End ends the answer, and sends the end with what is buffered. Nothing may be written afterwards.
+func (w *Stream) End() error {
+	if w.ended {
+		return nil
+	}
 	if err := w.start(); err != nil {
 		return err
 	}
+	w.ended = true
 	if !w.chunked {
 		return w.conn.Flush()
 	}

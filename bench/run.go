@@ -30,7 +30,8 @@ type Run struct {
 	Load     float64  `help:"Open loop at this share of mneme's closed-loop rate, such as 0.5."`
 	Out      string   `default:"bench-report" help:"Directory for report.json, report.md and report.html."`
 	Profile  string   `placeholder:"DIR" help:"Directory for a CPU profile of each target and lane, of the last round."`
-	Seconds  int      `name:"profile-seconds" default:"2" help:"Length of a profile. A round lasts at least as long."`
+	Trace    string   `placeholder:"DIR" help:"Directory for an execution trace of each target and lane, of the last round; go tool trace reads it."`
+	Seconds  int      `name:"profile-seconds" default:"2" help:"Length of a profile or trace. A round lasts at least as long."`
 	Upstream string   `placeholder:"HOST:PORT" help:"Use the provider that another run started with --provider."`
 }
 
@@ -211,8 +212,9 @@ func (r *runner) round(ctx context.Context, l *lane, t *target, want *saying, wa
 			c.close()
 		}
 	}()
-	if r.Profile != "" && !warmUp && t.pprof != "" {
-		defer r.profile(ctx, l, t)()
+	if !warmUp && t.pprof != "" {
+		defer r.profile(ctx, l, t, r.Profile, "profile", ".pprof")()
+		defer r.profile(ctx, l, t, r.Trace, "trace", ".trace")()
 	}
 	if l.beside > 0 {
 		stop, err := r.captureBeside(ctx, l.beside, t)
@@ -317,15 +319,18 @@ func measure(ctx context.Context, t *target, run func() tally) (*Round, error) {
 	return round, nil
 }
 
-// profile writes a CPU profile of the following seconds; wait returns when it is written.
-func (r *runner) profile(ctx context.Context, l *lane, t *target) (wait func()) {
-	file := filepath.Join(r.Profile, l.Name+"-"+t.Name+".pprof")
+// profile writes a profile of the following seconds to dir, if there is one; wait returns when it is written.
+func (r *runner) profile(ctx context.Context, l *lane, t *target, dir, kind, suffix string) (wait func()) {
+	if dir == "" {
+		return func() {}
+	}
+	file := filepath.Join(dir, l.Name+"-"+t.Name+suffix)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err := os.MkdirAll(r.Profile, 0o750)
+		err := os.MkdirAll(dir, 0o750)
 		if err == nil {
-			err = t.profile(ctx, r.Seconds, file)
+			err = t.profile(ctx, kind, r.Seconds, file)
 		}
 		if err != nil {
 			fmt.Fprintln(r.env.Err, "profile:", err)

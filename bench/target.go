@@ -294,9 +294,9 @@ func (f *fleet) foreign(t *target, program string, args ...string) error {
 	return fmt.Errorf("takes no connections: %s", said)
 }
 
-// profile fetches a CPU profile of the next seconds, as pprof reads it.
-func (t *target) profile(ctx context.Context, seconds int, to string) error {
-	return t.fetch(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", seconds), func(r io.Reader) error {
+// profile fetches a CPU profile or an execution trace of the next seconds.
+func (t *target) profile(ctx context.Context, kind string, seconds int, to string) error {
+	return t.fetch(ctx, fmt.Sprintf("/debug/pprof/%s?seconds=%d", kind, seconds), func(r io.Reader) error {
 		file, err := os.Create(to)
 		if err != nil {
 			return err

@@ -99,7 +99,8 @@ func (s *Store) Off() *Capture {
 
 func (c *Capture) begin(s *core, id kv.ExchangeID) { c.store, c.id, c.name = s, id, id.String() }
 
-// Begin hands the opening of an exchange to the writer, without waiting for the commit. If the queue is full it waits,
+// Begin hands the opening of an exchange to the writer, without waiting for the commit, which comes within a few
+// milliseconds. If the queue is full it waits,
 // or with [Shed] returns a capture that records nothing. Errors are [codec.Error]s of kind storage.
 func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	account, ok := s.accounts.Find(o.Account)
@@ -267,6 +268,12 @@ func (c *Capture) Shed() bool { return c.shed }
 func (c *Capture) Recorded(ctx context.Context) error {
 	if c.store == nil {
 		return nil
+	}
+	select {
+	case <-c.opening.done:
+		return c.opening.err
+	default:
+		c.store.queue.hasten()
 	}
 	select {
 	case <-c.opening.done:

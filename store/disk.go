@@ -32,6 +32,7 @@ const (
 
 	maxDiskReserve = 1 << 30
 	diskLookEvery  = 50 * time.Millisecond
+	diskLookCommit = 5 * time.Millisecond // before commits, while there is plenty of room
 )
 
 // valueLogSize returns the size of value log files for the volume that holds dir.
@@ -105,18 +106,25 @@ func newDiskGate(dir string, mark int64) diskGate {
 // admits returns an error unless a new exchange may begin.
 func (g *diskGate) admits() error { return g.above(g.mark, false) }
 
-// allows returns an error unless an exchange in progress may be written. It always checks.
+// allows returns an error unless an exchange in progress may be written.
 func (g *diskGate) allows() error { return g.above(g.mark/2, true) }
 
-// allowsFreeing returns an error unless there is room for an operation that frees space. It always checks.
+// allowsFreeing returns an error unless there is room for an operation that frees space.
 func (g *diskGate) allowsFreeing() error { return g.above(g.mark/4, true) }
 
-func (g *diskGate) above(mark int64, look bool) error {
+// above returns an error unless more than mark is free, as of a moment ago: before a commit that moment is too short
+// for all others on the volume to fill what is free beyond the mark.
+func (g *diskGate) above(mark int64, commit bool) error {
 	if g.mark == 0 {
 		return nil
 	}
-	now := time.Now().UnixNano()
-	if look || g.free.Load() < mark || now-g.looked.Load() > int64(diskLookEvery) {
+	now, every := time.Now().UnixNano(), diskLookEvery
+	if commit {
+		if every = diskLookCommit; g.free.Load() < 2*g.mark {
+			every = 0
+		}
+	}
+	if g.free.Load() < mark || now-g.looked.Load() > int64(every) {
 		space, err := volume.SpaceOf(g.dir)
 		if err != nil {
 			return kv.StorageError(err, "the store's volume cannot be examined; see the log of the proxy")

@@ -20,6 +20,7 @@ var errClosed = codec.Errorf(codec.KindStorage, "the store is shutting down; try
 // queue holds the operations for the writer. Senders wait while there are too many of them, or too many bytes.
 type queue struct {
 	writes  chan *operation
+	hurry   chan struct{}       // holds one token if somebody waits for an operation that may be held, see gathering
 	room    *semaphore.Weighted // in bytes; the writer releases the weight of what it has acknowledged
 	size    int64               // of room
 	sending sync.RWMutex        // read-locked while an operation is put into writes, write-locked to close it
@@ -28,7 +29,10 @@ type queue struct {
 }
 
 func newQueue(bytes int64) queue {
-	return queue{writes: make(chan *operation, queueLength), room: semaphore.NewWeighted(bytes), size: bytes, drained: make(chan struct{})}
+	return queue{
+		writes: make(chan *operation, queueLength), hurry: make(chan struct{}, 1),
+		room: semaphore.NewWeighted(bytes), size: bytes, drained: make(chan struct{}),
+	}
 }
 
 // close admits no more operations. The writer still takes the queued ones. It reports whether the queue was open.
@@ -54,8 +58,11 @@ func (q *queue) weigh(w *operation) int64 {
 // send puts an operation into the writer's queue, waiting for room.
 func (q *queue) send(ctx context.Context, w *operation) error {
 	w.weight = q.weigh(w)
-	if err := q.room.Acquire(ctx, w.weight); err != nil {
-		return err
+	if !q.room.TryAcquire(w.weight) {
+		q.hasten()
+		if err := q.room.Acquire(ctx, w.weight); err != nil {
+			return err
+		}
 	}
 	q.sending.RLock()
 	defer q.sending.RUnlock()
@@ -76,6 +83,7 @@ func (q *queue) send(ctx context.Context, w *operation) error {
 func (q *queue) trySend(w *operation) (sent bool, err error) {
 	w.weight = q.weigh(w)
 	if !q.room.TryAcquire(w.weight) {
+		q.hasten()
 		return false, nil
 	}
 	q.sending.RLock()
@@ -90,6 +98,14 @@ func (q *queue) trySend(w *operation) (sent bool, err error) {
 	default:
 		q.release(w)
 		return false, nil
+	}
+}
+
+// hasten makes the writer commit what it holds.
+func (q *queue) hasten() {
+	select {
+	case q.hurry <- struct{}{}:
+	default:
 	}
 }
 

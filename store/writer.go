@@ -2,16 +2,10 @@ package store
 
 import (
 	"cmp"
-	"runtime"
 
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
-)
-
-const (
-	groupLength = 256     // operations committed together
-	groupBytes  = 4 << 20 // bytes committed together
 )
 
 // change is an operation of the writer that looks up records in the commit group and replaces them.
@@ -56,26 +50,11 @@ func (w *operation) abandoned() bool {
 // runWriter commits queued operations, group by group, until the queue is closed and empty.
 func (s *core) runWriter() {
 	defer close(s.queue.drained)
-	group := make([]*operation, 0, groupLength)
+	together := newGathering(&s.queue)
 	g := newCommitGroup(s)
-	for first := range s.queue.writes {
-		group = append(group[:0], first)
-		for size, yielded := first.weight, false; len(group) < groupLength && size < groupBytes; {
-			w, ok := s.queue.poll()
-			if !ok && yielded {
-				break
-			}
-			if !ok { // lets goroutines that are about to enqueue join: 5 % less CPU time with 16 busy connections
-				runtime.Gosched()
-				yielded = true
-				continue
-			}
-			group = append(group, w)
-			size += w.weight
-		}
+	for group := together.next(); group != nil; group = together.next() {
 		s.commit(g, group)
 		g.reset()
-		clear(group)
 	}
 	s.commit(g, []*operation{{change: s.storeAllSessions, frees: true}}) // if it fails, they are counted again at the next start
 	g.reset()

@@ -112,8 +112,8 @@ func (g *diskGate) allows() error { return g.above(g.mark/2, true) }
 // allowsFreeing returns an error unless there is room for an operation that frees space.
 func (g *diskGate) allowsFreeing() error { return g.above(g.mark/4, true) }
 
-// above returns an error unless more than mark is free, as of a moment ago: before a commit that moment is too short
-// for all others on the volume to fill what is free beyond the mark.
+// above returns an error unless mark bytes are free, as of the last look. Before a commit it looks again, unless twice
+// the reserve was free a moment ago: nothing fills that so quickly.
 func (g *diskGate) above(mark int64, commit bool) error {
 	if g.mark == 0 {
 		return nil

@@ -18,6 +18,7 @@ type lane struct {
 	agent   bool   // the body of an agent late in a session instead of a short prompt
 	fresh   int    // bytes of text in the newest message of an agent that no earlier request had
 	repeats bool   // all requests of a round are equal, as if each were retried
+	session bool   // each request of an agent continues the one before it, and is sent after the answer to that
 
 	connections int
 	requests    int           // per round; 0: as many as the connections
@@ -78,7 +79,8 @@ var lanes = []lane{
 	{Name: "agent", About: "agent request of 200 KB with 50 tools, messages, short answer, same format", surface: codec.Messages, model: anthropic, script: short, agent: true, connections: 8, requests: 400},
 	{Name: "agent-crossed", About: "agent request of 200 KB with 50 tools, messages client on a Responses provider, short answer", surface: codec.Messages, model: openAI, script: short, agent: true, connections: 8, requests: 400, crossed: true},
 	{Name: "agent-reading", About: "the same, with 10 KB of new text in each request", surface: codec.Messages, model: openAI, script: short, agent: true, fresh: 10_000, connections: 8, requests: 400, crossed: true},
-	{Name: "agent-repeated", About: "the same, each request a repetition of the one before", surface: codec.Messages, model: openAI, script: short, agent: true, repeats: true, connections: 8, requests: 400, crossed: true},
+	{Name: "agent-session", About: "agent requests of 200 KB, 10 KB of them new, each continuing the one before: eight sessions at a time", surface: codec.Messages, model: openAI, script: short, agent: true, session: true, fresh: 10_000, connections: 8, requests: 480, crossed: true},
+	{Name: "agent-repeated", About: "agent request of 200 KB, each a repetition of the one before", surface: codec.Messages, model: openAI, script: short, agent: true, repeats: true, connections: 8, requests: 400, crossed: true},
 	{Name: "embeddings", About: "embedding of one sentence, same format", surface: codec.Embeddings, model: embedding, connections: 16, requests: 4000},
 	{Name: "slow-streams", About: "5,000 open streams, two events per second each", surface: codec.Chat, model: openAI, stream: true, script: slowly, events: 20, gap: 500 * time.Millisecond, connections: 5000, slow: true},
 	{Name: "disconnects", About: "clients that leave after ten events", surface: codec.Chat, model: openAI, stream: true, script: endlessly, events: 2000, gap: pacedGap, leaveAfter: 10, connections: 100, requests: 500},
@@ -136,7 +138,12 @@ func (l *lane) perRound(scale float64) int {
 	if l.requests == 0 {
 		return l.connections
 	}
-	return max(int(float64(l.requests)*scale), l.connections)
+	requests := max(int(float64(l.requests)*scale), l.connections)
+	if l.session { // whole sessions, as many on each connection
+		whole := l.connections * agentTurns
+		requests = (requests + whole - 1) / whole * whole
+	}
+	return requests
 }
 
 // eventsHeard returns how many deltas of an answer a client gets if the lane counts events; lanes whose clients

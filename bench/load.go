@@ -86,7 +86,7 @@ func (r *recorder) add(from time.Time, one reply, err error) {
 // connection counts as latency, so that a target that stalls cannot hide it (coordinated omission).
 func (w *load) run(ctx context.Context, connections []*connection) tally {
 	r := recorder{tally: tally{total: newHistogram(), first: newHistogram(), event: newHistogram()}}
-	var next atomic.Int64
+	var begun atomic.Int64
 	var group sync.WaitGroup
 	start := time.Now()
 	for i, c := range connections {
@@ -94,8 +94,9 @@ func (w *load) run(ctx context.Context, connections []*connection) tally {
 			if w.lane.gap > 0 && !pause(ctx, rampUp*time.Duration(i)/time.Duration(len(connections))) {
 				return
 			}
+			var session turns
 			for ctx.Err() == nil {
-				n := int(next.Add(1)) - 1
+				n := w.next(&begun, &session)
 				if n >= w.requests {
 					return
 				}
@@ -114,6 +115,25 @@ func (w *load) run(ctx context.Context, connections []*connection) tally {
 	group.Wait()
 	r.elapsed = time.Since(start)
 	return r.tally
+}
+
+// turns are the requests of a session that its connection still has to send.
+type turns struct{ next, end int }
+
+// next returns the number of the next request of a connection. begun counts the requests that connections have taken:
+// the requests of a session together, others one by one.
+func (w *load) next(begun *atomic.Int64, session *turns) (n int) {
+	if session.next == session.end {
+		together := 1
+		if w.lane.session {
+			together = agentTurns
+		}
+		session.end = int(begun.Add(int64(together)))
+		session.next = session.end - together
+	}
+	n = session.next
+	session.next++
+	return n
 }
 
 // due waits until request n is due and returns the time from which its latency counts: when it was due, if the

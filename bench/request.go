@@ -15,10 +15,20 @@ import (
 // lane wants that: equal requests would cost a memory nothing.
 type request struct {
 	bytes         []byte
-	conversations []int // offsets of the conversation's number, in the opening
-	numbers       []int // offsets of the request's number, in the newest prompt
-	fresh         []int // offsets of the words that differ in each request
-	turns         int   // requests per conversation
+	conversations []int  // offsets of the conversation's number, in the opening
+	turns         int    // requests per conversation
+	steps         []step // what the requests of a conversation add to it; all but those of sessions replace the only one
+
+	length int          // of a session: the offset of the body's length; 0: the length of all requests is that of bytes
+	filled [3]int       // of a session: the seed, the conversation and the number of steps that are in bytes
+	sent   bytes.Buffer // of a session: the newest request
+}
+
+// step is the places of a request that are its own.
+type step struct {
+	numbers []int // offsets of the request's number, in its prompt
+	fresh   []int // offsets of the words that no other request has
+	end     int   // of a session: where the messages of the request end
 }
 
 const (
@@ -27,6 +37,7 @@ const (
 	markDigits       = len(conversationMark)
 
 	freshMark = "#aword# "
+	endMark   = "#end#" // of a session: between what two requests add
 )
 
 // agentTurns is how many requests of an agent share their opening, like the turns of a session.
@@ -34,33 +45,46 @@ const agentTurns = 20
 
 // newRequest renders a lane's request for a host. header has additional lines for the head, each with its line end.
 func newRequest(l *lane, host, header string) *request {
-	body := l.body()
+	parts := strings.Split(l.body(), endMark)
+	body := strings.Join(parts, "")
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: %s\r\n%sContent-Type: application/json\r\nUser-Agent: mneme-bench\r\nAccept: */*\r\n",
 		l.path(), host, header)
 	if l.surface == codec.Messages {
 		b.WriteString("Anthropic-Version: 2023-06-01\r\n")
 	}
-	fmt.Fprintf(&b, "Content-Length: %d\r\n\r\n%s", len(body), body)
+	fmt.Fprintf(&b, lengthName+"%d\r\n\r\n%s", len(body), body)
 	r := &request{bytes: b.Bytes(), turns: 1}
 	if l.agent {
 		r.turns = agentTurns
 	}
 	r.conversations = offsets(r.bytes, conversationMark)
-	r.numbers = offsets(r.bytes, numberMark)
-	r.fresh = offsets(r.bytes, freshMark)
+	from := len(r.bytes) - len(body)
+	for _, part := range parts {
+		end := from + len(part)
+		r.steps = append(r.steps, step{numbers: offsetsIn(r.bytes, from, end, numberMark), fresh: offsetsIn(r.bytes, from, end, freshMark), end: end})
+		from = end
+	}
+	if l.session {
+		r.steps = r.steps[:agentTurns] // what follows only ends the body
+		r.length = bytes.Index(r.bytes, []byte(lengthName)) + len(lengthName)
+	}
 	if l.repeats {
-		r.numbers, r.turns = nil, math.MaxInt
+		r.steps[0].numbers, r.turns = nil, math.MaxInt
 	}
 	return r
 }
 
+const lengthName = "Content-Length: "
+
 // bearer returns the header line with a key.
 func bearer(key string) string { return "Authorization: Bearer " + key + "\r\n" }
 
-func offsets(b []byte, mark string) (at []int) {
-	for from := 0; ; {
-		i := bytes.Index(b[from:], []byte(mark))
+func offsets(b []byte, mark string) []int { return offsetsIn(b, 0, len(b), mark) }
+
+func offsetsIn(b []byte, from, end int, mark string) (at []int) {
+	for {
+		i := bytes.Index(b[from:end], []byte(mark))
 		if i < 0 {
 			return at
 		}
@@ -71,26 +95,53 @@ func offsets(b []byte, mark string) (at []int) {
 
 // copy returns a copy for another connection.
 func (r *request) copy() *request {
-	c := *r
-	c.bytes = bytes.Clone(r.bytes)
-	return &c
+	return &request{bytes: bytes.Clone(r.bytes), conversations: r.conversations, turns: r.turns, steps: r.steps, length: r.length}
 }
 
-// number makes this the n-th request of the run. seed distinguishes rounds.
+// number makes this the n-th request of the run. seed distinguishes rounds. The result is valid until the next call.
 func (r *request) number(seed, n int) []byte {
+	conversation, turn := n/r.turns, n%r.turns
 	for _, at := range r.conversations {
-		putDigits(r.bytes[at:at+markDigits], seed*1e7+n/r.turns)
+		putDigits(r.bytes[at:at+markDigits], seed*1e7+conversation)
 	}
-	for _, at := range r.numbers {
-		putDigits(r.bytes[at:at+markDigits], seed*1e7+n)
+	if r.length == 0 {
+		r.steps[0].fill(r.bytes, seed, n)
+		return r.bytes
 	}
-	if len(r.fresh) > 0 {
-		random := rand.New(rand.NewPCG(uint64(seed), uint64(n)))
-		for _, at := range r.fresh {
-			putWord(r.bytes[at:at+len(freshMark)-1], int(random.ExpFloat64()*random.ExpFloat64()*500))
-		}
+	if r.filled[0] != seed || r.filled[1] != conversation {
+		r.filled = [3]int{seed, conversation, 0}
 	}
-	return r.bytes
+	for ; r.filled[2] <= turn; r.filled[2]++ {
+		r.steps[r.filled[2]].fill(r.bytes, seed, conversation*r.turns+r.filled[2])
+	}
+	return r.upTo(r.steps[turn].end)
+}
+
+// fill writes what is the n-th request's own.
+func (s *step) fill(b []byte, seed, n int) {
+	for _, at := range s.numbers {
+		putDigits(b[at:at+markDigits], seed*1e7+n)
+	}
+	if len(s.fresh) == 0 {
+		return
+	}
+	random := rand.New(rand.NewPCG(uint64(seed), uint64(n)))
+	for _, at := range s.fresh {
+		putWord(b[at:at+len(freshMark)-1], int(random.ExpFloat64()*random.ExpFloat64()*500))
+	}
+}
+
+// upTo returns the request of a session whose messages end there.
+func (r *request) upTo(end int) []byte {
+	const rest, blank = "]}", "\r\n\r\n"
+	body := r.length + bytes.Index(r.bytes[r.length:], []byte(blank)) + len(blank)
+	r.sent.Reset()
+	r.sent.Write(r.bytes[:r.length])
+	r.sent.WriteString(strconv.Itoa(end - body + len(rest)))
+	r.sent.WriteString(blank)
+	r.sent.Write(r.bytes[body:end])
+	r.sent.WriteString(rest)
+	return r.sent.Bytes()
 }
 
 // putWord fills b with the n-th word of a language whose words all have the same length.
@@ -143,9 +194,12 @@ const (
 	agentTools       = 50
 	agentSteps       = 30   // calls with their results
 	agentResultBytes = 4500 // of one result
+
+	sessionSteps = 10 // calls before the first request of a session; the requests of a session have 200 KB on average
 )
 
-// agentBody returns a Messages request of about 200 KB.
+// agentBody returns a Messages request of about 200 KB, or all that the requests of a session say, with an endMark after
+// each.
 func (l *lane) agentBody() string {
 	var b strings.Builder
 	b.WriteString(`{"model":"` + l.model + `","max_tokens":8192,"system":[{"type":"text","text":` +
@@ -159,16 +213,26 @@ func (l *lane) agentBody() string {
 	}
 	b.WriteString(`],"messages":[{"role":"user","content":` + quote("Conversation "+conversationMark+". Mend the failing test.") + `}`)
 	result := agentResult()
-	for i := range agentSteps {
+	steps := agentSteps
+	if l.session {
+		steps = sessionSteps
+	}
+	newest := quote(strings.Repeat(freshMark, l.fresh/len(freshMark)) + "Request " + numberMark + ". [[sim: " + l.script + " ]]")
+	for i := range steps {
 		id := "toolu_" + strconv.Itoa(1000+i)
 		b.WriteString(`,{"role":"assistant","content":[{"type":"text","text":"I look at the next file."},{"type":"tool_use","id":"` + id +
 			`","name":"tool_` + strconv.Itoa(i%agentTools) + `","input":{"path":"src/file_` + strconv.Itoa(i) + `.go","from":1,"to":200}}]}`)
 		b.WriteString(`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + id + `","content":` + quote("step "+strconv.Itoa(i)+"\n"+result) + `}`)
-		if i == agentSteps-1 {
-			fresh := strings.Repeat(freshMark, l.fresh/len(freshMark))
-			b.WriteString(`,{"type":"text","text":` + quote(fresh+"Request "+numberMark+". [[sim: "+l.script+" ]]") + `}`)
+		if i == steps-1 {
+			b.WriteString(`,{"type":"text","text":` + newest + `}`)
 		}
 		b.WriteString(`]}`)
+	}
+	if l.session {
+		for range agentTurns - 1 {
+			b.WriteString(endMark + `,{"role":"assistant","content":"All is well."},{"role":"user","content":` + newest + `}`)
+		}
+		b.WriteString(endMark)
 	}
 	b.WriteString(`]}`)
 	return b.String()

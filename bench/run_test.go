@@ -1,15 +1,18 @@
 package bench
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -222,6 +225,50 @@ func TestRequestsOfARunDifferUnlessTheyRepeat(t *testing.T) {
 	l, _ := findLane("agent")
 	if size := len(l.body()); size < 190_000 || size > 230_000 {
 		t.Errorf("the agent's body has %d bytes", size)
+	}
+}
+
+// An agent sends its session again with each request, and what is new at its end.
+func TestEachRequestOfASessionContinuesTheOneBefore(t *testing.T) {
+	t.Parallel()
+	l, _ := findLane("agent-session")
+	r := newRequest(&l, "host", "").copy()
+	var before []byte
+	for n := range 2 * agentTurns {
+		request, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(r.number(1, n))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(request.Body)
+		if err != nil || !json.Valid(body) {
+			t.Fatalf("request %d is not whole: %v", n, err)
+		}
+		if n%agentTurns == 0 {
+			before = nil // another session
+		}
+		added := len(body) - len(before)
+		if !bytes.HasPrefix(body, bytes.TrimSuffix(before, []byte("]}"))) || before != nil && (added < 10_000 || added > 11_000) {
+			t.Errorf("request %d does not continue the one before with 10 KB: it has %d bytes more", n, added)
+		}
+		before = body
+	}
+}
+
+// The requests of a session are sent by one connection in their order, because each repeats the answer to the one before.
+func TestAConnectionSendsItsSessionInOrder(t *testing.T) {
+	t.Parallel()
+	l, _ := findLane("agent-session")
+	w, begun, first, second := load{lane: &l}, atomic.Int64{}, turns{}, turns{}
+	for n := range agentTurns {
+		if a, b := w.next(&begun, &first), w.next(&begun, &second); a != n || b != agentTurns+n {
+			t.Errorf("two connections send %d and %d in turn %d", a, b, n)
+		}
+	}
+	if n := w.next(&begun, &first); n != 2*agentTurns {
+		t.Errorf("the next session begins with %d", n)
+	}
+	if n := l.perRound(0.01); n != l.connections*agentTurns {
+		t.Errorf("a short round has %d requests", n)
 	}
 }
 

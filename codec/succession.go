@@ -2,6 +2,7 @@ package codec
 
 import (
 	"hash/maphash"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 
@@ -16,9 +17,9 @@ type Succession struct {
 	slots [16 << 10]atomic.Pointer[succeeding]
 }
 
-// succeeding is a block that followed another one.
+// succeeding is a block that followed others.
 type succeeding struct {
-	before Fingerprint // of the block before, or a value for the list that it is the first of
+	before Fingerprint // of the two blocks before: many sessions may contain the same short one
 	print  Fingerprint
 	size   int
 }
@@ -40,6 +41,7 @@ type pieceReader struct {
 	of     Fingerprint // of the account
 	known  *Succession
 	before Fingerprint // as in [succeeding], of the next block
+	last   Fingerprint // of the newest block, or a value for its list
 	prints []Fingerprint
 	fresh  []succeeding // blocks that were not known
 
@@ -68,13 +70,14 @@ func (p *pieceReader) release() {
 
 // list begins a list of blocks.
 func (p *pieceReader) list(member []byte) {
-	p.before = p.of ^ Fingerprint(maphash.Bytes(fingerprintSeed, member))
+	p.last = p.of ^ Fingerprint(maphash.Bytes(fingerprintSeed, member))
+	p.before = p.last
 }
 
 // end returns the offset after the block that begins at start, and records the block. It returns start if no value
 // begins there.
 func (p *pieceReader) end(start int) (end int) {
-	if next, ok := p.known.after(p.before); ok && next.size <= len(p.body)-start && p.print(start, start+next.size) == next.print {
+	if next, ok := p.known.after(p.before); ok && p.closes(start+next.size) && p.print(start, start+next.size) == next.print {
 		end = start + next.size
 		p.skip(start, end)
 		p.take(next.print, next.size)
@@ -84,6 +87,15 @@ func (p *pieceReader) end(start int) (end int) {
 		p.takeFresh(start, end)
 	}
 	return end
+}
+
+// closes reports whether a value may end at end, where a known block would: most that differ from it are not hashed.
+func (p *pieceReader) closes(end int) bool {
+	if end > len(p.body) {
+		return false
+	}
+	c := p.body[end-1]
+	return c == '}' || c == ']' || c == '"'
 }
 
 // whole records the block of a list that is a string.
@@ -116,7 +128,8 @@ func (p *pieceReader) takeFresh(start, end int) {
 }
 
 func (p *pieceReader) take(print Fingerprint, size int) {
-	p.before = print
+	p.before = print ^ Fingerprint(bits.RotateLeft64(uint64(p.last), 1))
+	p.last = print
 	if size < fingerprintFrom {
 		print = 0
 	}

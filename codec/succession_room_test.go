@@ -22,3 +22,27 @@ func TestOfVeryManyPiecesNoMoreAreNotedThanAreRemembered(t *testing.T) {
 		t.Errorf("%d items and %d fingerprints, want %d", len(e.Items), len(p.prints), want)
 	}
 }
+
+// "Done." stands in every session, and each goes on in its own way.
+func TestWhatFollowsAPieceOfManySessionsIsRememberedForEach(t *testing.T) {
+	known := new(Succession)
+	fresh := func(session string) int {
+		body := []byte(`{"model":"m","messages":[{"a":"first of ` + session + `"},{"a":"Done."},{"a":"next of ` + session + `"}]}`)
+		p := newPieceReader(body, "acme", known)
+		defer p.release()
+		var e Envelope
+		if err := e.members(body, p); err != nil || !p.wellFormed() {
+			t.Fatal(err)
+		}
+		return len(p.fresh)
+	}
+	for _, session := range []string{"one", "two"} {
+		fresh(session)
+	}
+	fresh("one") // its first message is not the first of that list that came last
+	for _, session := range []string{"one", "two"} {
+		if n := fresh(session); n > 1 {
+			t.Errorf("session %s: %d messages are read again, want the first at most", session, n)
+		}
+	}
+}

@@ -33,8 +33,9 @@ func (a conversationStep) clear() error {
 
 // keepParts drops empty text and the billing block, and puts into words what only another format can express.
 func (a conversationStep) keepParts(parts []codec.Part, assistant bool) []codec.Part {
-	kept := parts[:0]
-	for _, p := range parts {
+	kept := 0
+	for i := range parts {
+		p := &parts[i]
 		switch p.Kind {
 		case codec.PartText:
 			if len(p.Text) == 0 || bytes.HasPrefix(p.Text, []byte(billingMark)) {
@@ -53,25 +54,28 @@ func (a conversationStep) keepParts(parts []codec.Part, assistant bool) []codec.
 			if p.Text == nil {
 				continue
 			}
-			p = codec.Part{Kind: codec.PartText, Text: p.Text}
+			*p = codec.Part{Kind: codec.PartText, Text: p.Text}
 		case codec.PartToolRef:
 			if assistant {
 				continue
 			}
 			text := append(a.r.Alloc(len(p.Name)+24), "Tool "...)
-			p = codec.Part{Kind: codec.PartText, Text: append(append(text, p.Name...), " is now available."...)}
+			*p = codec.Part{Kind: codec.PartText, Text: append(append(text, p.Name...), " is now available."...)}
 		case codec.PartToolResult:
 			p.Parts = a.keepParts(p.Parts, false)
 			if p.Failed {
-				a.tellFailure(&p)
+				a.tellFailure(p)
 			}
 		}
 		if p.Citations != nil {
 			p.Citations = nil // not shown to models
 		}
-		kept = append(kept, p)
+		if kept < i { // a part is large, and mostly all are kept
+			parts[kept] = *p
+		}
+		kept++
 	}
-	return kept
+	return parts[:kept]
 }
 
 // tellFailure says in words that a tool has failed, if the target has no member for that and the result says nothing.

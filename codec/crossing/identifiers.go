@@ -52,9 +52,10 @@ func (a identifierStep) run() error {
 func hasCallID(p *codec.Part) bool { return isCall(p) || p.Kind == codec.PartToolResult }
 
 func (a identifierStep) renameTools() {
-	kept := a.r.Tools[:0]
+	kept := 0
 	seen := make(map[string]bool, len(a.r.Tools))
-	for _, tool := range a.r.Tools {
+	for i := range a.r.Tools {
+		tool := &a.r.Tools[i]
 		if len(tool.Name) > 0 && (tool.Kind == codec.ToolFunction || tool.Kind == codec.ToolCustom) {
 			a.rename(&tool.Name)
 			if seen[view(tool.Name)] {
@@ -62,9 +63,12 @@ func (a identifierStep) renameTools() {
 			}
 			seen[view(tool.Name)] = true
 		}
-		kept = append(kept, tool)
+		if kept < i {
+			a.r.Tools[kept] = *tool
+		}
+		kept++
 	}
-	a.r.Tools = kept
+	a.r.Tools = a.r.Tools[:kept]
 	if len(a.r.ToolChoice.Name) > 0 {
 		a.rename(&a.r.ToolChoice.Name)
 	}

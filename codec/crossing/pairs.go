@@ -2,6 +2,7 @@ package crossing
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/mnemeproxy/mneme/codec"
 )
@@ -95,8 +96,10 @@ func (a pairStep) answerCalls(paired, following []codec.Message) ([]codec.Messag
 // results are the results after the calls of one turn.
 type results struct {
 	following []codec.Message
-	used      map[*codec.Part]bool
-	byID      map[string]*ofCall // of a turn with many calls; nil otherwise
+	used      []*codec.Part        // of a turn with few calls
+	usedOf    map[*codec.Part]bool // and of one with many
+	byID      map[string]*ofCall   // of a turn with many calls; nil otherwise
+	room      [4]*codec.Part       // of used
 }
 
 // ofCall is the results of one call.
@@ -109,11 +112,12 @@ type ofCall struct {
 const manyCalls = 16
 
 func newResults(following []codec.Message, calls int) *results {
-	r := &results{following: following, used: make(map[*codec.Part]bool, calls)}
+	r := &results{following: following}
 	if calls < manyCalls {
+		r.used = r.room[:0]
 		return r
 	}
-	r.byID = make(map[string]*ofCall, calls)
+	r.byID, r.usedOf = make(map[string]*ofCall, calls), make(map[*codec.Part]bool, calls)
 	for i := range following {
 		if following[i].Role != codec.RoleTool {
 			continue
@@ -139,7 +143,7 @@ func (r *results) take(call *codec.Part, only bool) *codec.Part {
 			return nil
 		}
 		of.taken++
-		r.used[of.parts[of.taken-1]] = true
+		r.usedOf[of.parts[of.taken-1]] = true
 		return of.parts[of.taken-1]
 	}
 	for i := range r.following {
@@ -148,8 +152,8 @@ func (r *results) take(call *codec.Part, only bool) *codec.Part {
 		}
 		for j := range r.following[i].Parts {
 			p := &r.following[i].Parts[j]
-			if !r.used[p] && (bytes.Equal(p.CallID, call.CallID) || only && len(p.CallID) == 0) {
-				r.used[p] = true
+			if (bytes.Equal(p.CallID, call.CallID) || only && len(p.CallID) == 0) && !r.isUsed(p) {
+				r.used = append(r.used, p)
 				return p
 			}
 		}
@@ -157,12 +161,15 @@ func (r *results) take(call *codec.Part, only bool) *codec.Part {
 	return nil
 }
 
+// isUsed reports whether p has been taken.
+func (r *results) isUsed(p *codec.Part) bool { return r.usedOf[p] || slices.Contains(r.used, p) }
+
 // repeats reports whether p is another result of a call that has one.
 func (r *results) repeats(p *codec.Part) bool {
 	if r.byID != nil {
 		return r.byID[string(p.CallID)].taken > 0
 	}
-	for other := range r.used {
+	for _, other := range r.used {
 		if bytes.Equal(other.CallID, p.CallID) {
 			return true
 		}
@@ -181,7 +188,7 @@ func (a pairStep) appendRest(paired, following []codec.Message, found *results) 
 		for j := range m.Parts {
 			p := &m.Parts[j]
 			switch {
-			case found.used[p]:
+			case found.isUsed(p):
 			case len(p.CallID) == 0:
 				return nil, codec.Invalid(a.r.Path(m.Index), "a tool result names no call, and more than one call could be meant")
 			case found.repeats(p):
@@ -217,26 +224,26 @@ func (a pairStep) orphans(results []codec.Part) []codec.Part {
 // renameRepeatedCalls makes repeated call ids unique; some hosts number calls per turn. The n-th result with an id
 // belongs to the n-th call with it; all but the first get a number after the id.
 func (a pairStep) renameRepeatedCalls() {
-	calls, results := make(map[string]int, len(a.r.Messages)), make(map[string]int, len(a.r.Messages))
+	type times struct{ called, answered int }
+	seen := make(map[string]times, len(a.r.Messages))
 	for i := range a.r.Messages {
 		for j := range a.r.Messages[i].Parts {
 			p := &a.r.Messages[i].Parts[j]
-			seen := calls
-			switch {
-			case isCall(p):
-			case p.Kind == codec.PartToolResult:
-				seen = results
-				if results[string(p.CallID)] >= calls[string(p.CallID)] {
+			if !hasCallID(p) || len(p.CallID) == 0 {
+				continue
+			}
+			of, n := seen[string(p.CallID)], 0
+			if isCall(p) {
+				of.called++
+				n = of.called
+			} else {
+				if of.answered >= of.called {
 					continue // a second result of the same call
 				}
-			default:
-				continue
+				of.answered++
+				n = of.answered
 			}
-			if len(p.CallID) == 0 {
-				continue
-			}
-			seen[view(p.CallID)]++
-			if n := seen[view(p.CallID)]; n > 1 {
+			if seen[view(p.CallID)] = of; n > 1 {
 				id := append(a.r.Alloc(len(p.CallID)+8), p.CallID...)
 				p.CallID = append(append(id, '_'), itoa(n)...)
 			}

@@ -25,10 +25,11 @@ func (a *toolStep) offerAll() error {
 			a.flat[view(t.Name)] = true
 		}
 	}
-	kept := a.r.Tools[:0]
+	kept := 0
 	offered := make(map[string]bool, len(a.r.Tools))
-	for _, tool := range a.r.Tools {
-		ok, err := a.offer(&tool)
+	for i := range a.r.Tools {
+		tool := &a.r.Tools[i]
+		ok, err := a.offer(tool)
 		if err != nil {
 			return err
 		}
@@ -37,11 +38,14 @@ func (a *toolStep) offerAll() error {
 			continue // the first of a name counts
 		}
 		offered[name] = true
-		kept = append(kept, tool)
+		if kept < i {
+			a.r.Tools[kept] = *tool
+		}
+		kept++
 	}
-	a.r.Tools = kept
+	a.r.Tools = a.r.Tools[:kept]
 	a.flattenCalls()
-	if len(kept) == 0 {
+	if kept == 0 {
 		a.declareStubs()
 	}
 	return nil

@@ -401,39 +401,55 @@ func (c *headCursor) postings(into []posting) []posting {
 	return append(into, c.ahead[from:c.ends[n]]...)
 }
 
-// chainsAtOnce is how many terms have their postings collected together. Each chain of postings waits for memory at
-// every step; the chains wait in parallel.
-const chainsAtOnce = 16
+const (
+	// gatheredAtOnce is how many postings are collected together, more if one term has more.
+	gatheredAtOnce = 4 << 10
+
+	// chainsAtOnce is how many chains of postings are followed together. Each waits for memory at every step; the
+	// chains wait in parallel.
+	chainsAtOnce = 16
+)
 
 // gather collects the postings of the terms from the cursor's position on.
 func (c *headCursor) gather() {
+	size := 0
+	c.first, c.ends = c.at, c.ends[:0]
+	for _, i := range c.order[c.at:] {
+		if size += int(c.of.terms[i].documents); size > gatheredAtOnce && len(c.ends) > 0 {
+			break
+		}
+		c.ends = append(c.ends, size)
+	}
+	c.ahead = slices.Grow(c.ahead[:0], size)[:c.ends[len(c.ends)-1]]
 	type chain struct {
 		next uint32 // posting, from 1; 0: none
 		end  int    // in ahead, before what has been collected
 	}
 	var room [chainsAtOnce]chain
-	chains, size := room[:0], 0
-	c.first, c.ends = c.at, c.ends[:0]
-	for _, i := range c.order[c.at:min(c.at+chainsAtOnce, len(c.order))] {
-		e := &c.of.terms[i]
-		size += int(e.documents)
-		c.ends = append(c.ends, size)
-		chains = append(chains, chain{e.last, size})
+	chains, begun := room[:0], 0
+	for ; begun < min(chainsAtOnce, len(c.ends)); begun++ {
+		chains = append(chains, chain{c.last(begun), c.ends[begun]})
 	}
-	c.ahead = slices.Grow(c.ahead[:0], size)[:size]
 	for len(chains) > 0 {
 		for n := 0; n < len(chains); n++ {
 			of := &chains[n]
-			if of.next == 0 {
-				*of = chains[len(chains)-1]
-				chains = chains[:len(chains)-1]
-				n--
-				continue
-			}
 			p := &c.of.postings[of.next-1]
 			of.end--
 			c.ahead[of.end] = posting{number: p.number, frequency: p.frequency}
-			of.next = p.before
+			if of.next = p.before; of.next != 0 {
+				continue
+			}
+			if begun < len(c.ends) {
+				*of = chain{c.last(begun), c.ends[begun]}
+				begun++
+				continue
+			}
+			*of = chains[len(chains)-1]
+			chains = chains[:len(chains)-1]
+			n--
 		}
 	}
 }
+
+// last returns the last posting of a term that is collected, from 1; every term has one.
+func (c *headCursor) last(n int) uint32 { return c.of.terms[c.order[c.first+n]].last }

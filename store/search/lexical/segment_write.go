@@ -46,6 +46,7 @@ type segmentWriter struct {
 	inBlock  int
 	former   []byte   // term
 	index    []uint64 // where each block of the field begins
+	sorter   postingSorter
 	scratch  [binary.MaxVarintLen64]byte
 }
 
@@ -98,6 +99,7 @@ func (w *segmentWriter) add(ctx context.Context, account uint32, sources []sourc
 	w.accounts++
 	w.directory = binary.BigEndian.AppendUint32(w.directory, account)
 	w.columns(sources, documents)
+	w.sorter = postingSorter{documents: len(documents)}
 	for f := range fieldCount {
 		if err := w.field(ctx, f, sources, numbers); err != nil {
 			return err
@@ -238,16 +240,12 @@ func (w *segmentWriter) field(ctx context.Context, f field, sources []source, nu
 	return w.err
 }
 
-func compareNumbers(a, b posting) int { return cmp.Compare(a.number, b.number) }
-
 // term writes the next term in order, unless it has no documents left.
 func (w *segmentWriter) term(term []byte, list []posting) {
 	if len(list) == 0 {
 		return
 	}
-	if !slices.IsSortedFunc(list, compareNumbers) {
-		slices.SortFunc(list, compareNumbers)
-	}
+	list = w.sorter.sort(list)
 	shared := 0
 	if w.inBlock > 0 {
 		for shared < min(len(term), len(w.former)) && term[shared] == w.former[shared] {

@@ -42,8 +42,13 @@ func rememberedStem(word *letters, length int, known *stemmed) term {
 func porterStem(word []byte) string {
 	var room [maxCachedStem]rune
 	letters := room[:0]
-	for _, c := range string(word) {
-		letters = append(letters, c)
+	for _, c := range word {
+		letters = append(letters, rune(c))
 	}
-	return string(porterstemmer.StemWithoutLowerCasing(letters))
+	var stemRoom [maxCachedStem]byte
+	stem := stemRoom[:0]
+	for _, c := range porterstemmer.StemWithoutLowerCasing(letters) {
+		stem = append(stem, byte(c))
+	}
+	return string(stem)
 }

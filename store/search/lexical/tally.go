@@ -1,7 +1,9 @@
 package lexical
 
 import (
+	"encoding/binary"
 	"hash/maphash"
+	"math/bits"
 	"sync"
 )
 
@@ -138,9 +140,7 @@ func (a *analyser) readASCII(text []byte, words, names *tally) {
 			continue
 		}
 		from := i
-		for i < len(text) && text[i] > ' ' {
-			i++
-		}
+		i = pieceEnd(text, i)
 		switch word, n := lowerWord(text, from, i); {
 		case n == 0:
 			a.readAny(text[from:i], words, names)
@@ -154,6 +154,21 @@ func (a *analyser) readASCII(text []byte, words, names *tally) {
 	if words != nil {
 		a.countPlain(words)
 	}
+}
+
+// pieceEnd returns where the next blank or control character of ASCII text is, from start on; without one, its length.
+func pieceEnd(text []byte, start int) int {
+	for ; len(text)-start >= 8; start += 8 {
+		x := binary.LittleEndian.Uint64(text[start:])
+		// Subtracting borrows into the highest bit of each byte up to ' '. The first is exact, those after it may not be.
+		if blank := (x - (' '+1)*everyByte) & highBits; blank != 0 {
+			return start + bits.TrailingZeros64(blank)/8
+		}
+	}
+	for start < len(text) && text[start] > ' ' {
+		start++
+	}
+	return start
 }
 
 // countPlain counts the words collected.

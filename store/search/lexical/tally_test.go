@@ -75,6 +75,21 @@ func TestKnownWordsAreAnalysedWithoutAllocations(t *testing.T) {
 	}
 }
 
+func TestAPieceEndsBeforeTheFirstBlankWhereverThatIs(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.SliceOf(rapid.SampledFrom([]byte("ab~!\x7f \t\n\x00"))).Draw(t, "text")
+		start := rapid.IntRange(0, len(text)).Draw(t, "start")
+		want := start
+		for want < len(text) && text[want] > ' ' {
+			want++
+		}
+		if got := pieceEnd(text, start); got != want {
+			t.Fatalf("the piece of %q from %d ends at %d, want %d", text, start, got, want)
+		}
+	})
+}
+
 // BenchmarkAnalyse counts the terms of turns of natural length.
 func BenchmarkAnalyse(b *testing.B) {
 	for name, size := range map[string]int{"600": 600, "4000": 4000} {

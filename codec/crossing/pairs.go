@@ -232,16 +232,16 @@ func (a pairStep) renameRepeatedCalls() {
 			if !hasCallID(p) || len(p.CallID) == 0 {
 				continue
 			}
-			of, n := seen[string(p.CallID)], 0
+			of := seen[string(p.CallID)]
+			n := of.called + 1
 			if isCall(p) {
-				of.called++
-				n = of.called
+				of.called = n
 			} else {
 				if of.answered >= of.called {
 					continue // a second result of the same call
 				}
-				of.answered++
-				n = of.answered
+				n = of.answered + 1
+				of.answered = n
 			}
 			if seen[view(p.CallID)] = of; n > 1 {
 				id := append(a.r.Alloc(len(p.CallID)+8), p.CallID...)

@@ -46,16 +46,16 @@ type centre struct {
 func TestACentreWithABucket(t *testing.T) {
 	server, service := postgrestest.Start(t, false), s3test.Start(t)
 	for name, promise := range map[string]func(*testing.T, *centre){
-		"what is erased leaves the bucket":                                 erasedLeavesTheBucket,
-		"a damaged pack hits its own exchanges alone":                      damageHitsItsOwn,
-		"without the bucket nothing is acknowledged":                       nothingWithoutTheBucket,
-		"a pack without rows is deleted before an erasure is done":         noPackWithoutRows,
-		"a stopped centre holds up no erasure":                             stoppedHoldsUpNothing,
-		"small packs are joined":                                           smallPacksAreJoined,
-		"a deleted account leaves nothing in the bucket":                   deletedAccount,
-		"another bucket is refused":                                        anotherBucket,
-		"what was in the database before is read beside the bucket":        readBesideTheBucket,
-		"turns are made again from the database and the bucket, on demand": turnsAreMadeAgain,
+		"what is erased leaves the bucket":                               erasedLeavesTheBucket,
+		"a damaged pack hits its own exchanges alone":                    damageHitsItsOwn,
+		"without the bucket nothing is acknowledged":                     nothingWithoutTheBucket,
+		"a pack without rows is deleted before an erasure is done":       noPackWithoutRows,
+		"a stopped centre holds up no erasure":                           stoppedHoldsUpNothing,
+		"small packs are joined":                                         smallPacksAreJoined,
+		"a deleted account leaves nothing in the bucket":                 deletedAccount,
+		"another bucket is refused":                                      anotherBucket,
+		"what was in the database before is read beside the bucket":      readBesideTheBucket,
+		"what is derived is made again from the database and the bucket": derivedIsMadeAgain,
 	} {
 		t.Run(name, func(t *testing.T) { promise(t, openCentre(t, server, service)) })
 	}
@@ -412,33 +412,64 @@ func readBesideTheBucket(t *testing.T, c *centre) {
 	c.erase(t, id)
 }
 
-func turnsAreMadeAgain(t *testing.T, c *centre) {
-	id, _ := c.record(t, 1)
-	check(t, c.ship(t))
+// seen is what people see of the account: searches, sessions with their turns, and usage.
+func (c *centre) seen(t *testing.T) string {
+	t.Helper()
 	check(t, c.Wait(t.Context(), account))
-	seen := func() string {
-		t.Helper()
-		found, err := c.Search(t.Context(), account, &search.Request{Query: "yes"})
+	c.eventually(t, "nothing is made again", func() bool {
+		status, err := c.Status(t.Context(), account)
+		return err == nil && status.Lag == 0
+	})
+	found, err := c.Search(t.Context(), account, &search.Request{Query: "question"})
+	check(t, err)
+	sessions, err := c.Sessions(account, store.SessionQuery{})
+	check(t, err)
+	all := []any{found.Data, sessions.Data}
+	for _, s := range sessions.Data {
+		page, err := c.Timeline(account, s.ID, store.TimelineQuery{})
 		check(t, err)
-		if len(found.Data) != 1 {
-			t.Errorf("a search finds %d turns", len(found.Data))
-		}
-		sessions, err := c.Sessions(account, store.SessionQuery{})
-		check(t, err)
-		turn, err := c.Turn(account, id)
-		check(t, err)
-		if turn.Turn == nil || len(turn.Turn.Messages) == 0 || len(sessions.Data) != 1 {
-			t.Fatalf("the turn is %v, of the sessions %v", turn.Turn, sessions.Data)
-		}
-		all, err := json.Marshal([]any{found.Data, sessions.Data, turn.Turn})
-		check(t, err)
-		return string(all)
+		all = append(all, page.Data)
 	}
-	before := seen()
-	check(t, c.open(t, c.bucket))
+	check(t, c.Rollups(t.Context(), store.RollupQuery{}, func(of store.RollupOf, r *store.Rollup) { all = append(all, of, *r, r.FirstByte) }))
+	text, err := json.Marshal(all)
+	check(t, err)
+	return string(text)
+}
+
+func derivedIsMadeAgain(t *testing.T, c *centre) {
+	id, _ := c.record(t, 1)
+	var last string
+	for _, chat := range []string{"a", "b", "a", "", "b"} {
+		last = askIn(t, c.edge, account, chat, "a question in "+chat)
+	}
+	check(t, c.ship(t))
+	before := c.seen(t)
+	for _, part := range []string{id, last, `"chat_key":"a"`, `"requests":`} {
+		if !strings.Contains(before, part) {
+			t.Fatalf("there is no %s in %s", part, before)
+		}
+	}
+	c.exec(t, "truncate mneme.sessions, mneme.named, mneme.links, mneme.turns, mneme.histories, mneme.rollups")
 	check(t, c.Rebuild(t.Context()))
-	check(t, c.Wait(t.Context(), account))
-	if after := seen(); after != before {
+	check(t, c.open(t, c.bucket)) // it continues
+	if after := c.seen(t); after != before {
 		t.Errorf("there is %s, and was %s", after, before)
+	}
+
+	sessions, err := c.Sessions(account, store.SessionQuery{ChatKey: "b"})
+	check(t, err)
+	title := "what a person has written"
+	_, err = c.DescribeSession(account, sessions.Data[0].ID, store.Description{Title: &title})
+	check(t, err)
+	c.erase(t, last)
+	before = c.seen(t)
+	check(t, c.Rebuild(t.Context()))
+	if after := c.seen(t); after != before || !strings.Contains(after, title) {
+		t.Errorf("after an erasure there is %s, and was %s", after, before)
+	}
+	askIn(t, c.edge, account, "b", "a question that continues")
+	check(t, c.ship(t))
+	if sessions, err := c.Sessions(account, store.SessionQuery{ChatKey: "b"}); err != nil || len(sessions.Data) != 1 || sessions.Data[0].Exchanges != 2 {
+		t.Errorf("the next turn is in %+v (%v)", sessions.Data, err)
 	}
 }

@@ -58,6 +58,7 @@ type Catalog struct {
 	arrived chan struct{} // has a value when there may be something to digest
 	erasing chan struct{} // the same for erasures
 	tidying chan struct{} // the same for deletions in the bucket
+	counted chan struct{} // the same for sessions and rollups that are to be made again
 	roster  *Roster       // nil: this is a worker
 	lead    *Lead         // likewise
 	likes   likes
@@ -98,7 +99,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 		return nil, fmt.Errorf("centre.postgres: %w", err)
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
-	c := &Catalog{Options: o, pool: pool, centre: o.Centre, process: rand.Text(), arrived: make(chan struct{}, 1), erasing: make(chan struct{}, 1), tidying: make(chan struct{}, 1), likes: likes{digested: make(chan struct{}, 1)}, copies: copies{noted: make(chan struct{}, 1)}, life: life, stop: stop}
+	c := &Catalog{Options: o, pool: pool, centre: o.Centre, process: rand.Text(), arrived: make(chan struct{}, 1), erasing: make(chan struct{}, 1), tidying: make(chan struct{}, 1), counted: make(chan struct{}, 1), likes: likes{digested: make(chan struct{}, 1)}, copies: copies{noted: make(chan struct{}, 1)}, life: life, stop: stop}
 	c.Events = &Events{catalog: c}
 	err = c.prepare(ctx)
 	switch {
@@ -123,6 +124,11 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	if !c.worker() {
 		c.running.Go(func() { c.lead.campaign(life) })
 		c.running.Go(func() { c.lead.While(life, c.retain) })
+		c.running.Go(func() {
+			c.lead.While(life, func(ctx context.Context) {
+				c.follow(ctx, c.counted, "sessions and rollups could not be made again; retrying", c.recountSome)
+			})
+		})
 		c.running.Go(func() { c.nameSessions(life) })
 	}
 	c.running.Go(func() {

@@ -351,11 +351,13 @@ func (c *Catalog) Wait(ctx context.Context, account string) error {
 // waitLook is how often Wait checks.
 const waitLook = 20 * time.Millisecond
 
-// Rebuild has all exchanges digested again in the background. Meanwhile searches find those that have been digested so far.
-// It does not make sessions grow, so that none is summarized again.
+// Rebuild has everything made again in the background that exchanges and their bodies have: sessions and rollups, see [recount], and by
+// digests turns, histories and terms. Meanwhile searches find what has been digested so far. It does not make sessions grow, so that
+// none is summarized again.
 func (c *Catalog) Rebuild(ctx context.Context) error {
 	err := c.update(ctx, func(tx pgx.Tx) error {
 		for _, statement := range [...]string{
+			"insert into meta values ('" + recountName + "', '{}') on conflict (name) do update set value = excluded.value",
 			"lock table exchanges, turns, histories", "truncate turns, histories", "delete from meta where name = '" + namedName + "'",
 			"update exchanges set again = again or digested, digested = false where speaks",
 			"update meta set value = '" + noFill + "' where name = '" + fillName + "'",
@@ -367,6 +369,7 @@ func (c *Catalog) Rebuild(ctx context.Context) error {
 		return nil
 	})
 	if err == nil {
+		wake(c.counted)
 		RecalledOf(c).Beside(c.nameSessions)
 	}
 	return err

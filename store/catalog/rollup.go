@@ -11,7 +11,16 @@ import (
 
 // rollUp adds exchanges to the rollups.
 func rollUp(ctx context.Context, tx pgx.Tx, account store.AccountNumber, infos []*store.ExchangeInfo) error {
-	changed, err := store.RollUp(account, infos, func(keys [][]byte) (map[string][]byte, error) {
+	changed, err := store.RollUp(account, infos, readRollups(ctx, tx, account))
+	if err != nil {
+		return err
+	}
+	return putRollups(ctx, tx, account, changed)
+}
+
+// readRollups returns a function that reads and locks rollups.
+func readRollups(ctx context.Context, tx pgx.Tx, account store.AccountNumber) func(keys [][]byte) (map[string][]byte, error) {
+	return func(keys [][]byte) (map[string][]byte, error) {
 		rows, err := tx.Query(ctx, "select key, record from rollups where account = $1 and key = any($2) order by key for update", int64(account), keys)
 		if err != nil {
 			return nil, err
@@ -23,15 +32,15 @@ func rollUp(ctx context.Context, tx pgx.Tx, account store.AccountNumber, infos [
 			return nil
 		})
 		return records, err
-	})
-	if err != nil {
-		return err
 	}
+}
+
+func putRollups(ctx context.Context, tx pgx.Tx, account store.AccountNumber, changed map[string][]byte) error {
 	var keys, records [][]byte
 	for key, record := range changed {
 		keys, records = append(keys, []byte(key)), append(records, record)
 	}
-	_, err = tx.Exec(ctx, `insert into rollups (account, key, record) select $1, r.* from unnest($2::bytea[], $3::bytea[]) r order by 2
+	_, err := tx.Exec(ctx, `insert into rollups (account, key, record) select $1, r.* from unnest($2::bytea[], $3::bytea[]) r order by 2
 		on conflict (account, key) do update set record = excluded.record`, int64(account), keys, records)
 	return err
 }

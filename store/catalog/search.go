@@ -100,6 +100,11 @@ func (c *Catalog) Status(ctx context.Context, account string) (*search.Status, e
 	if s.Lag, err = c.lag(ctx, number); err != nil {
 		return nil, unreadable(err)
 	}
+	again, err := c.uncounted(ctx)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	s.Lag += again
 	err = c.pool.QueryRow(ctx, "select count(*) from turns where account = $1 and terms is not null", number).Scan(&s.Documents)
 	if err == nil {
 		s.Vectors, err = VectorsOf(c).status(ctx, number)

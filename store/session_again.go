@@ -1,0 +1,151 @@
+package store
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+)
+
+// Recount makes a session again from its exchanges, which next returns page by page in the order in which they began. What
+// people have written about the session, what was merged into it, and what leads to it stay. If there is no record of it,
+// one is made: without title, tags and note, which no exchange has.
+func (s *Sessions) Recount(session string, next func() ([]ExchangeInfo, error)) error {
+	id, ok := kv.ParseSessionID(session)
+	if !ok {
+		return nil
+	}
+	r := s.at(id)
+	if s.err != nil || r != nil && r.Merged != "" {
+		return s.err
+	}
+	made := r == nil
+	if made {
+		r = &sessionRecord{Session: Session{ID: session, Derived: true}}
+	}
+	r.Exchanges, r.Completed, r.Auxiliary = 0, 0, 0
+	r.Usage, r.Cost, r.Prompts = UsageInfo{}, Spending{}, nil
+	for {
+		page, err := next()
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			break
+		}
+		for i := range page {
+			s.recountExchange(id, r, &page[i], made)
+		}
+	}
+	switch {
+	case made && r.Account == "":
+		return s.err // there is nothing to make it from
+	case made:
+		r.order(s, s.account, id)
+	}
+	s.put(id, r)
+	return s.err
+}
+
+// recountExchange counts an exchange of a session, and links what it says about it.
+func (s *Sessions) recountExchange(id kv.SessionID, r *sessionRecord, info *ExchangeInfo, made bool) {
+	if r.Exchanges++; info.Outcome == OutcomeDamaged {
+		return
+	}
+	said := Session{ChatKey: info.ChatKey, ExternalSession: info.ExternalSession, NativeSession: info.NativeSession, Agent: info.NativeAgent}
+	if made && r.Account == "" {
+		r.Account, r.Created, r.Agent = info.Account, info.Started, info.NativeAgent
+		r.Parent = s.parentOf(&said)
+	}
+	if info.Started.After(r.Updated) {
+		r.Updated = info.Started
+	}
+	r.addModel(info.ModelAsked)
+	r.comesFrom(info.Client(), info.Project)
+	r.count(info, 1)
+	r.sketch(info, 1)
+	if key := answerLink(s.account, info); key != nil {
+		s.putLink(key, id)
+	}
+	if info.Format == "" { // it was refused before a provider was chosen: such requests link nothing
+		return
+	}
+	if said.ChatKey != "" || said.ExternalSession != "" || said.NativeSession != "" {
+		if made {
+			r.Derived = false
+		}
+		(&arrival{account: s.account, session: &sessionRecord{Session: said}}).linkTo(s, id, r)
+	}
+}
+
+// parentOf returns the session that an agent's works for; "" if there is none.
+func (s *Sessions) parentOf(of *Session) string {
+	if of.Agent == "" {
+		return ""
+	}
+	main := &sessionRecord{Session: *of}
+	main.Agent = ""
+	for _, kind := range sessionKinds {
+		c := clue{kind, main.known(kind)}
+		if c.value == "" {
+			continue
+		}
+		if id, ok := s.link(linkKey(s.account, c)); ok {
+			return id.String()
+		}
+	}
+	return ""
+}
+
+// FirstExchangeID returns an id below those of all exchanges that began at or after a time.
+func FirstExchangeID(t time.Time) string {
+	return kv.TimeIDAt(time.UnixMilli(max(t.UnixMilli(), 0))).Text(kv.ExchangePrefix)
+}
+
+// RollUps are rollups of an account that are made again from its exchanges.
+type RollUps map[string]*Rollup
+
+// Add adds an exchange.
+func (u RollUps) Add(account AccountNumber, info *ExchangeInfo) {
+	r := exchangeRollup(info)
+	key := string(rollupKey(account, info))
+	if sum := u[key]; sum != nil {
+		sum.Add(&r)
+		return
+	}
+	u[key] = &r
+}
+
+// Raise returns the records that replace stored ones, which read returns. None becomes lower: what erased exchanges have
+// used is on record nowhere else.
+func (u RollUps) Raise(read func(keys [][]byte) (records map[string][]byte, err error)) (changed map[string][]byte, err error) {
+	keys := make([][]byte, 0, len(u))
+	for key := range u {
+		keys = append(keys, []byte(key))
+	}
+	records, err := read(keys)
+	if err != nil {
+		return nil, err
+	}
+	changed = make(map[string][]byte)
+	for key, r := range u {
+		if before, err := decodeRollup(records[key]); err == nil {
+			r.raise(&before)
+		}
+		if encoded := r.encode(); !bytes.Equal(encoded, records[key]) {
+			changed[key] = encoded
+		}
+	}
+	return changed, nil
+}
+
+// raise takes over the counters of another one that are higher.
+func (r *Rollup) raise(other *Rollup) {
+	own, others := r.numbers(), other.numbers()
+	for i := range own {
+		*own[i] = max(*own[i], *others[i])
+	}
+	for i, n := range other.FirstByte {
+		r.FirstByte[i] = max(r.FirstByte[i], n)
+	}
+}

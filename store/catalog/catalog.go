@@ -134,7 +134,8 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	c.running.Go(func() {
 		c.follow(life, c.arrived, "exchanges could not be digested; retrying", c.digestSome)
 	})
-	c.running.Go(func() { c.follow(life, c.erasing, "an erasure could not continue; retrying", c.eraseSome) })
+	unfinished := &erasures{catalog: c}
+	c.running.Go(func() { c.follow(life, c.erasing, "an erasure could not continue; retrying", unfinished.some) })
 	if c.Engine != nil {
 		c.running.Go(func() {
 			c.follow(life, c.copies.noted, "changes for the search engine cannot be read; retrying", c.copySome)

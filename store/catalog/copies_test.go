@@ -144,22 +144,29 @@ func lateState(t *testing.T, c *copied) {
 func erasedThere(t *testing.T, c *copied) {
 	gone, _ := c.say("one", "the secret anchor")
 	kept, _ := c.say("two", "the other anchor")
+	second, _ := c.say("three", "the second anchor")
 	c.copies()
 	c.engine.Away(true)
 	receipt, err := c.centre.Erase(t.Context(), "acme", store.Selection{Exchanges: []string{gone}}, false)
 	check(t, err)
-	eventually(t, "Postgres has nothing of it", func() bool { return c.count("turns") == 1 })
+	eventually(t, "Postgres has nothing of it", func() bool { return c.count("turns") == 2 })
+	later, err := c.centre.Erase(t.Context(), "acme", store.Selection{Exchanges: []string{second}}, false)
+	check(t, err)
+	eventually(t, "Postgres has nothing of a second one", func() bool { return c.count("turns") == 1 })
 	c.wants(false, "anchor", kept)
 	if receipt, err = c.centre.Erasure("acme", receipt.ID); err != nil || receipt.State == store.ErasureDone {
 		t.Fatalf("the receipt says %s while the engine has the turn (%v)", receipt.State, err)
 	}
 	c.engine.Away(false)
-	eventually(t, "the erasure is done", func() bool {
-		receipt, err = c.centre.Erasure("acme", receipt.ID)
-		return err == nil && receipt.State == store.ErasureDone
+	eventually(t, "the erasures are done", func() bool {
+		first, err := c.centre.Erasure("acme", receipt.ID)
+		check(t, err)
+		other, err := c.centre.Erasure("acme", later.ID)
+		check(t, err)
+		return first.State == store.ErasureDone && other.State == store.ErasureDone
 	})
-	if c.engine.Has(gone) || !c.engine.Has(kept) {
-		t.Errorf("after the erasure the engine has the erased turn: %v, and the other one: %v", c.engine.Has(gone), c.engine.Has(kept))
+	if c.engine.Has(gone) || c.engine.Has(second) || !c.engine.Has(kept) {
+		t.Errorf("after the erasures the engine has the erased turns: %v and %v, and the other one: %v", c.engine.Has(gone), c.engine.Has(second), c.engine.Has(kept))
 	}
 }
 

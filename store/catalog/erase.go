@@ -100,62 +100,132 @@ func (c *Catalog) Erasure(account, id string) (*store.Erasure, error) {
 	return e, unreadable(err)
 }
 
-// eraseSome continues the oldest unfinished erasure.
-func (c *Catalog) eraseSome(ctx context.Context) (more bool, err error) {
-	var number int64
-	var receipt string
-	err = c.pool.QueryRow(ctx, "select account, receipt from erasures where not done order by id limit 1").Scan(&number, &receipt)
-	if errors.Is(err, pgx.ErrNoRows) {
+// erasures are carried out one after the other, in the order in which they were asked for. One that cannot be completed, because a place
+// with a copy is away, holds up none of the others.
+type erasures struct {
+	catalog *Catalog
+	erased  map[string]bool // unfinished ones that have nothing left in the database
+}
+
+// erasuresRead is how many unfinished erasures are read at once.
+const erasuresRead = 100
+
+// unfinishedErasure is an erasure that is not done.
+type unfinishedErasure struct {
+	account store.AccountNumber
+	*store.Erasure
+}
+
+// some continues all unfinished erasures, and reports whether it has completed any. The error is the first one.
+func (r *erasures) some(ctx context.Context) (more bool, err error) {
+	erased := make(map[string]bool)
+	for after := ""; ; {
+		page, failed := r.unfinished(ctx, after)
+		if failed != nil {
+			return false, failed
+		}
+		for _, e := range page {
+			after = e.ID
+			done, failed := r.carryOn(ctx, e)
+			if r.erased[e.ID] && !done {
+				erased[e.ID] = true
+			}
+			if more = more || done; failed == nil {
+				continue
+			}
+			if err == nil {
+				err = failed
+			}
+			if r.catalog.pool.Ping(ctx) != nil { // all others would fail as well
+				return false, err
+			}
+		}
+		if len(page) < erasuresRead {
+			r.erased = erased
+			return more, err
+		}
+	}
+}
+
+// unfinished returns the erasures that are not done and follow one.
+func (r *erasures) unfinished(ctx context.Context, after string) ([]unfinishedErasure, error) {
+	rows, err := r.catalog.pool.Query(ctx, "select account, receipt from erasures where not done and id > $1 order by id limit $2", after, erasuresRead)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (e unfinishedErasure, err error) {
+		var number int64
+		var receipt string
+		if err := row.Scan(&number, &receipt); err != nil {
+			return e, err
+		}
+		e = unfinishedErasure{store.AccountNumber(number), new(store.Erasure)}
+		return e, json.Unmarshal([]byte(receipt), e.Erasure)
+	})
+}
+
+// carryOn continues an erasure, and reports whether it has completed it.
+func (r *erasures) carryOn(ctx context.Context, e unfinishedErasure) (done bool, err error) {
+	if !r.erased[e.ID] {
+		if err := r.catalog.eraseRows(ctx, e); err != nil {
+			return false, err
+		}
+		if r.erased == nil {
+			r.erased = make(map[string]bool)
+		}
+		r.erased[e.ID] = true
+	}
+	if r.catalog.worker() || !r.catalog.lead.Leads() { // the centre that leads completes the receipt
 		return false, nil
 	}
-	e := new(store.Erasure)
-	if err == nil {
-		err = json.Unmarshal([]byte(receipt), e)
-	}
-	if err != nil {
-		return false, err
-	}
-	account := store.AccountNumber(number)
+	return r.catalog.completeErasure(ctx, e)
+}
+
+// eraseRows erases the selected exchanges in the database.
+func (c *Catalog) eraseRows(ctx context.Context, e unfinishedErasure) error {
 	// Wait for transactions that are storing exchanges. Those that begin later check their exchanges against this
 	// erasure.
-	if err := c.update(ctx, func(tx pgx.Tx) error { return arriveAlone(ctx, tx, account) }); err != nil {
-		return false, err
+	if err := c.update(ctx, func(tx pgx.Tx) error { return arriveAlone(ctx, tx, e.account) }); err != nil {
+		return err
 	}
 	for after, first := "", true; first || after != ""; first = false {
-		infos, next, err := c.selected(ctx, number, &e.Selection, after)
+		infos, next, err := c.selected(ctx, int64(e.account), &e.Selection, after)
 		if err == nil && len(infos) > 0 {
-			err = c.update(ctx, func(tx pgx.Tx) error { return c.eraseBatch(ctx, tx, account, infos, e.ID) })
+			err = c.update(ctx, func(tx pgx.Tx) error { return c.eraseBatch(ctx, tx, e.account, infos, e.ID) })
 		}
 		if err != nil {
-			return false, err
+			return err
 		}
 		after = next
 	}
-	if c.worker() || !c.lead.Leads() { // the centre that leads completes the receipt
-		return false, nil
-	}
-	if done, err := c.dropCopies(ctx, account); err != nil || !done {
+	return nil
+}
+
+// completeErasure erases what other places have, and then completes the receipt. done is false if one of them may have some left.
+func (c *Catalog) completeErasure(ctx context.Context, e unfinishedErasure) (done bool, err error) {
+	if done, err := c.dropCopies(ctx, e.account); err != nil || !done {
 		return false, err
 	}
 	if c.Forget != nil && e.Reason == store.ErasedByRequest {
-		if err := c.Forget(ctx, c.accounts.nameOf(account), e.Selection); err != nil {
+		if err := c.Forget(ctx, c.accounts.nameOf(e.account), e.Selection); err != nil {
 			return false, err
 		}
 	}
-	if err := c.update(ctx, func(tx pgx.Tx) error { return c.freeObjects(ctx, tx, account, e.ID) }); err != nil {
+	if err := c.update(ctx, func(tx pgx.Tx) error { return c.freeObjects(ctx, tx, e.account, e.ID) }); err != nil {
 		return false, err
 	}
 	if c.Packs != nil {
-		if done, err := c.clean(ctx, account, e); err != nil || !done {
+		if done, err := c.clean(ctx, e.account, e.Erasure); err != nil || !done {
 			return false, err
 		}
 	}
-	return true, c.update(ctx, func(tx pgx.Tx) error {
+	err = c.update(ctx, func(tx pgx.Tx) error {
 		if err := c.lead.fence(ctx, tx); err != nil {
 			return err
 		}
-		return c.finishErasure(ctx, tx, account, e.ID)
+		return c.finishErasure(ctx, tx, e.account, e.ID)
 	})
+	return err == nil, err
 }
 
 // lockErasure reads and locks the receipt of an unfinished erasure; nil if it is done, or was deleted with its account.

@@ -108,7 +108,7 @@ type RollUps map[string]*Rollup
 // Add adds an exchange.
 func (u RollUps) Add(account AccountNumber, info *ExchangeInfo) {
 	r := exchangeRollup(info)
-	key := string(rollupKey(account, info))
+	key := string(appendRollupKey(nil, account, info))
 	if sum := u[key]; sum != nil {
 		sum.Add(&r)
 		return

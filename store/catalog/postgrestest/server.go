@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -52,8 +53,8 @@ func Start(t testing.TB, fsync bool) *Server {
 	if err := HandOver(dir); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := s.command("initdb", "--no-sync", "--auth=trust", "--username=mneme", "--encoding=UTF8", "--locale=C", s.dir).CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v\n%s", err, out)
+	if err := s.unpack(); err != nil {
+		t.Fatal(err)
 	}
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -63,6 +64,41 @@ func Start(t testing.TB, fsync bool) *Server {
 	_ = free.Close()
 	s.Run(t)
 	return s
+}
+
+// initialized packs the directory that initdb makes. It takes a second of CPU time, which the tests of a program share.
+var initialized = sync.OnceValues(func() (packed []byte, err error) {
+	dir, err := os.MkdirTemp("", "mneme-postgres-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := HandOver(dir); err != nil {
+		return nil, err
+	}
+	s := &Server{dir: filepath.Join(dir, "data")}
+	if out, err := s.command("initdb", "--no-sync", "--auth=trust", "--username=mneme", "--encoding=UTF8", "--locale=C", s.dir).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	packed, err = s.command("tar", "-czf", "-", filepath.Base(s.dir)).Output()
+	if err != nil {
+		return nil, fmt.Errorf("tar: %w", err)
+	}
+	return packed, nil
+})
+
+// unpack makes the server's directory.
+func (s *Server) unpack() error {
+	packed, err := initialized()
+	if err != nil {
+		return err
+	}
+	tar := s.command("tar", "-xzf", "-")
+	tar.Stdin = bytes.NewReader(packed)
+	if out, err := tar.CombinedOutput(); err != nil {
+		return fmt.Errorf("tar: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // Installed reports whether the programs of Postgres are installed.
@@ -142,7 +178,7 @@ func (s *Server) Run(t testing.TB) {
 		select {
 		case <-ended:
 			t.Fatalf("Postgres has ended:\n%s", log.String())
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(10 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("Postgres cannot be reached: %v", err)

@@ -53,7 +53,9 @@ func (s *seats) leads(p *process) {
 }
 
 // The centre that leads is killed while there are conversations, and later the other one is stopped for a while.
+// It waits for leases to end most of its time, and other tests run beside it.
 func TestAnotherCentreContinuesForOneThatIsKilledOrStandsStill(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	_, urls := startBrokers(t, dir)
 	postgres := postgrestest.Start(t, false)

@@ -59,6 +59,7 @@ func TestTheCentreFindsWhatItsEdgesRecord(t *testing.T) {
 
 // The tables are there as well: a search that Postgres answered would be no test, and fails.
 func TestASearchEngineFindsWhatEdgesRecord(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t, false)
 	storetest.RunRanking(t, func(t *testing.T) (storetest.Memory, storetest.Searcher) {
 		m := clustertest.Over(t, clustertest.Postgres(t, server, "", enginetest.New()))

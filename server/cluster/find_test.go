@@ -31,6 +31,7 @@ func openNumbered(t *testing.T, dir string, node uint16) *store.Store {
 }
 
 func TestReasoningStateIsFoundOnEveryEdge(t *testing.T) {
+	t.Parallel()
 	brokerDir, dir := t.TempDir(), t.TempDir()
 	broker := startBroker(t, brokerDir, server.RANDOM_PORT)
 	o := options(t, 1, broker.ClientURL())
@@ -64,6 +65,7 @@ func TestReasoningStateIsFoundOnEveryEdge(t *testing.T) {
 }
 
 func TestAnAnswerIsFoundWhereverItWasGiven(t *testing.T) {
+	t.Parallel()
 	broker, dir := startBroker(t, t.TempDir(), server.RANDOM_PORT), t.TempDir()
 	o := options(t, 1, broker.ClientURL())
 	o.findTime = timeout // nodes that are there answer, however busy this machine is

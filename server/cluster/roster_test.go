@@ -159,6 +159,7 @@ func TestKeysAreMadeAndRevokedAtTheCentreForAllEdges(t *testing.T) {
 }
 
 func TestAnEdgeBelievesItsKeysForAsLongAsItIsToldTo(t *testing.T) {
+	t.Parallel()
 	broker, dir, edgeDir := startBroker(t, t.TempDir(), server.RANDOM_PORT), t.TempDir(), t.TempDir()
 	o := options(t, 1, broker.ClientURL())
 	centre, edge := openNode(t, dir, 1), openNode(t, edgeDir, 1)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -30,8 +29,7 @@ type changedSessions struct {
 	waiting []*changedSession // earliest change first
 	known   map[sessionRef]struct{}
 
-	mu      sync.Mutex
-	batches []*changedBatch // unconfirmed
+	unconfirmed
 }
 
 type sessionRef struct {
@@ -44,13 +42,7 @@ type changedSession struct {
 	sessionRef
 	change *store.Change
 	since  time.Time // when it was seen; zero if it had been put aside
-	batch  *changedBatch
-}
-
-// changedBatch is done when all sessions that it saw first are on disk.
-type changedBatch struct {
-	*store.Batch
-	left int
+	batch  *pendingBatch
 }
 
 func (s *changedSessions) acquire(ctx context.Context) error {
@@ -79,13 +71,13 @@ func (s *changedSessions) look(feed store.Feed) error {
 }
 
 func (s *changedSessions) add(b *store.Batch) {
-	batch, now := &changedBatch{Batch: b}, time.Now()
+	now, had := time.Now(), len(s.waiting)
 	for _, c := range b.Changes {
 		ref := sessionRef{c.Account, c.Session}
 		if _, waits := s.known[ref]; waits || c.Session == "" {
 			continue
 		}
-		w := &changedSession{sessionRef: ref, change: c, batch: batch}
+		w := &changedSession{sessionRef: ref, change: c}
 		if c.Seq > 0 {
 			w.since = now
 		}
@@ -94,11 +86,11 @@ func (s *changedSessions) add(b *store.Batch) {
 			s.known = make(map[sessionRef]struct{})
 		}
 		s.known[ref] = struct{}{}
-		batch.left++
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.batches = append(s.batches, batch)
+	batch := s.unconfirmed.add(b, len(s.waiting)-had)
+	for _, w := range s.waiting[had:] {
+		w.batch = batch
+	}
 }
 
 // forget starts over with nothing.
@@ -127,26 +119,6 @@ func (s *changedSessions) done(taken []*changedSession) {
 	for _, w := range taken {
 		w.batch.left--
 	}
-}
-
-// confirm confirms batches that are done, up to the first that is not.
-func (s *changedSessions) confirm(ctx context.Context, feed store.Feed) error {
-	var done []*store.Batch
-	s.mu.Lock()
-	for _, b := range s.batches {
-		if b.left > 0 {
-			break
-		}
-		done = append(done, b.Batch)
-	}
-	s.mu.Unlock()
-	if err := feed.Confirm(ctx, store.StageSessions, done...); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.batches = slices.DeleteFunc(s.batches, func(b *changedBatch) bool { return slices.Contains(done, b.Batch) })
-	return nil
 }
 
 // followSessions maintains the documents of sessions until ctx is done.

@@ -134,7 +134,7 @@ func (x *Index) takeUp(ctx context.Context) (taken int, full bool, err error) {
 		}
 		onDisk := func() {}
 		if turns = turns[read:]; len(turns) == 0 {
-			onDisk = func() { u.add(b) }
+			onDisk = func() { u.turns.add(b, 0) }
 		}
 		if err := x.apply(ctx, documents, gone, onDisk); err != nil {
 			return 0, false, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mnemeproxy/mneme/store"
@@ -21,53 +22,66 @@ const unwrittenWarning = 10 * time.Second
 
 // unwritten tracks the unconfirmed content of a lexical index.
 type unwritten struct {
-	mu      sync.Mutex
-	bytes   int            // of unwritten texts
-	written []*store.Batch // of turns, on disk
-}
-
-// grow adds indexed bytes, or subtracts written ones with n < 0.
-func (u *unwritten) grow(bytes int) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.bytes += bytes
+	bytes atomic.Int64 // of texts that are not on disk
+	turns unconfirmed
 }
 
 // full reports whether indexing has to wait for writing.
-func (u *unwritten) full() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.bytes >= mostUnwritten
+func (u *unwritten) full() bool { return u.bytes.Load() >= mostUnwritten }
+
+// unconfirmed are batches of a stage, in its order.
+type unconfirmed struct {
+	mu      sync.Mutex
+	batches []*pendingBatch
 }
 
-// add records that a batch of turns is on disk.
-func (u *unwritten) add(b *store.Batch) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.written = append(u.written, b)
+// pendingBatch may be confirmed when all that it was the first to report is on disk, or left for later.
+type pendingBatch struct {
+	*store.Batch
+	left int
 }
 
-// confirm confirms the written batches. Those that fail are left for the next call.
-func (x *Index) confirm(ctx context.Context) error {
-	u := x.unwritten.Load()
+func (u *unconfirmed) add(b *store.Batch, left int) *pendingBatch {
 	u.mu.Lock()
-	written := slices.Clone(u.written)
+	defer u.mu.Unlock()
+	u.batches = append(u.batches, &pendingBatch{b, left})
+	return u.batches[len(u.batches)-1]
+}
+
+// confirm confirms the batches up to the first that has to wait. Those that fail are left for the next call.
+func (u *unconfirmed) confirm(ctx context.Context, feed store.Feed, stage store.Stage) error {
+	var done []*store.Batch
+	u.mu.Lock()
+	for _, b := range u.batches {
+		if b.left > 0 {
+			break
+		}
+		done = append(done, b.Batch)
+	}
 	u.mu.Unlock()
-	if err := x.feed.Confirm(ctx, store.StageWords, written...); err != nil {
+	if err := feed.Confirm(ctx, stage, done...); err != nil {
 		return err
 	}
 	u.mu.Lock()
-	u.written = u.written[len(written):]
-	u.mu.Unlock()
-	return x.sessions.confirm(ctx, x.feed)
+	defer u.mu.Unlock()
+	u.batches = slices.DeleteFunc(u.batches, func(b *pendingBatch) bool { return slices.Contains(done, b.Batch) })
+	return nil
+}
+
+// confirm confirms what is on disk.
+func (x *Index) confirm(ctx context.Context) error {
+	if err := x.unwritten.Load().turns.confirm(ctx, x.feed, store.StageWords); err != nil {
+		return err
+	}
+	return x.sessions.confirm(ctx, x.feed, store.StageSessions)
 }
 
 // apply adds documents to the lexical index. It calls written when they are on disk.
 func (x *Index) apply(ctx context.Context, documents []lexical.Document, gone []lexical.Key, written func()) error {
-	u, bytes := x.unwritten.Load(), size(documents)
-	u.grow(bytes)
+	u, bytes := x.unwritten.Load(), int64(size(documents))
+	u.bytes.Add(bytes)
 	err := x.lexical.Apply(ctx, documents, gone, func() {
-		u.grow(-bytes)
+		u.bytes.Add(-bytes)
 		written()
 		select {
 		case x.written <- struct{}{}:
@@ -75,7 +89,7 @@ func (x *Index) apply(ctx context.Context, documents []lexical.Document, gone []
 		}
 	})
 	if err != nil {
-		u.grow(-bytes)
+		u.bytes.Add(-bytes)
 		if ctx.Err() == nil {
 			x.suspect()
 		}

@@ -79,15 +79,15 @@ func TestSessionsAreTakenUpByOneAtATime(t *testing.T) {
 // More than a bound is never in memory alone: what comes waits for the disk.
 func TestUnwrittenTextsAreBounded(t *testing.T) {
 	var u unwritten
-	u.grow(mostUnwritten - 1)
+	u.bytes.Add(mostUnwritten - 1)
 	if u.full() {
 		t.Error("full before the bound")
 	}
-	u.grow(1)
+	u.bytes.Add(1)
 	if !u.full() {
 		t.Error("not full at the bound")
 	}
-	u.grow(-1)
+	u.bytes.Add(-1)
 	if u.full() {
 		t.Error("what is on disk is counted")
 	}

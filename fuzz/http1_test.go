@@ -47,7 +47,7 @@ func heard(says []byte, size int) (heardAnswer, error) {
 	}
 	defer func() { _ = res.Close() }()
 	body, err := io.ReadAll(res)
-	return heardAnswer{res.Status, res.Header, body, err == nil}, nil
+	return heardAnswer{res.Status, res.Header.HTTP(), body, err == nil}, nil
 }
 
 // FuzzAnswer lets a provider answer with anything. Its meaning does not depend on how it arrives. An answer that our

@@ -15,26 +15,50 @@ func (r *Redactor) MaskFresh(text []byte, fresh []codec.Span) (found []Match) {
 	if len(r.patterns) > 0 {
 		return r.Mask(text)
 	}
-	var plainName []byte // the last name that announces no secret, with its quotes and signs
+	var names plainNames
 	for _, span := range fresh {
 		start := span.Start
 		if span.End-start < shortestSecret {
 			continue
 		}
-		if bytes.HasSuffix(text[:start], plainName) && isPlainPiece(span.Of(text)) && len(plainName) > 0 {
-			if name := start - len(plainName); len(r.findValues(found[:0], text[name:span.End])) == 0 {
+		if name := names.before(text[:start]); name != nil && isPlainPiece(span.Of(text)) {
+			if len(r.findValues(found[:0], text[start-len(name):span.End])) == 0 {
 				continue
 			}
 		}
 		start = beforeName(text, start)
 		if announcesNothing(text, start, span.Start) {
-			plainName = text[start-1 : span.Start]
+			names.add(text[start-1 : span.Start])
 		}
 		if found = r.find(found[:0], text[start:span.End], inJSON); len(found) > 0 {
 			return r.Mask(text) // repetitions have to be masked in every place
 		}
 	}
 	return nil
+}
+
+// plainNames are the last names that announce no secret, with their quotes and signs. There are two of them because each
+// event of a stream may have padding besides its text.
+type plainNames struct {
+	names [2][]byte
+	next  int // the older one
+}
+
+// before returns the one at the end of text; nil if it is none of them.
+func (n *plainNames) before(text []byte) []byte {
+	for _, name := range n.names {
+		if len(name) > 0 && bytes.HasSuffix(text, name) {
+			return name
+		}
+	}
+	return nil
+}
+
+func (n *plainNames) add(name []byte) {
+	if n.before(name) == nil {
+		n.names[n.next] = name
+		n.next = 1 - n.next
+	}
 }
 
 // shortestSecret bounds what is built in, in bytes: a password after its name, or one inside a URL.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -307,6 +308,37 @@ func TestAFreshValueIsKnownByTheNameBeforeIt(t *testing.T) {
 	if found := r.MaskFresh(text, []codec.Span{{Start: start, End: start + len("hunter2")}}); len(found) != 1 || bytes.Contains(text, []byte("hunter2")) {
 		t.Errorf("found %v: %s", found, text)
 	}
+}
+
+// Events may have padding besides their text, so names alternate; a secret in any of them is found.
+func TestAFreshSecretIsFoundAmongNamesThatAlternate(t *testing.T) {
+	r := builtin(t)
+	secret := "ghp_" + body(36)
+	for _, last := range [][2]string{{secret, "xW8nL"}, {"some words ", secret}} {
+		text, fresh := paddedStream([2]string{"some words ", "xW8nL"}, [2]string{"and more ", "W8nLp0"}, last)
+		if found := r.MaskFresh(text, fresh); len(found) != 1 || bytes.Contains(text, []byte(secret)) {
+			t.Errorf("found %v: %s", found, text)
+		}
+	}
+}
+
+// paddedStream returns events of two short strings each, and where the strings stand.
+func paddedStream(events ...[2]string) (text []byte, fresh []codec.Span) {
+	for _, event := range events {
+		for i, before := range [...]string{`data: {"content":"`, `","obfuscation":"`} {
+			text = append(text, before...)
+			fresh = append(fresh, codec.Span{Start: len(text), End: len(text) + len(event[i])})
+			text = append(text, event[i]...)
+		}
+		text = append(text, "\"}\n\n"...)
+	}
+	return text, fresh
+}
+
+func BenchmarkMaskFresh(b *testing.B) {
+	r := builtin(b)
+	text, fresh := paddedStream(slices.Repeat([][2]string{{"some words ", "xW8nLp0Rt"}}, 200)...)
+	inProcessorTime(b, len(text), func(int) { r.MaskFresh(text, fresh) })
 }
 
 func TestWhatIsAnnouncedTwiceIsMaskedOnce(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -145,6 +146,44 @@ func TestAServerToldToStopWhileItStartsEnds(t *testing.T) {
 		err := server.end(syscall.SIGTERM)
 		if state := server.process.ProcessState.Sys().(syscall.WaitStatus); err != nil && state.Signal() != syscall.SIGTERM {
 			t.Fatalf("told to stop after %v: %v\n%s", delay, err, stderr.String())
+		}
+	}
+}
+
+// A member of a cluster is told to stop while it waits for a database or for brokers, which accept connections and say nothing.
+func TestAMemberOfAClusterToldToStopWhileItStartsEnds(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	text := fmt.Sprintf("cluster: {nats: [\"nats://%[1]s\"], node: 1}\ncentre: {postgres: \"postgres://mneme@%[1]s/mneme?sslmode=disable\"}\n", silent.Addr())
+	file := filepath.Join(t.TempDir(), "mneme.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for member, command := range map[string][]string{
+		"centre": {"centre"}, "worker": {"centre", "--worker"}, "edge": {"serve", "--edge"},
+	} {
+		var stderr bytes.Buffer
+		data := t.TempDir()
+		server := program{process: exec.Command("mneme", append(command, "--config", file, "--listen", "127.0.0.1:0", "--data", data)...)}
+		server.process.Stderr = &stderr
+		server.process.Env = append(os.Environ(), "TMPDIR="+data, "GORACE=atexit_sleep_ms=0",
+			"MNEME_CLUSTER_KEY="+strings.Repeat("01", 32), "MNEME_MASTER_KEY="+strings.Repeat("02", 32))
+		if err := server.process.Start(); err != nil {
+			t.Fatal(err)
+		}
+		waiting, err := silent.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := server.end(syscall.SIGTERM); err != nil || strings.Contains(stderr.String(), "mneme: ") {
+			t.Errorf("the %s ends with %v\n%s", member, err, stderr.String())
+		}
+		_ = waiting.Close()
+		if left, err := filepath.Glob(filepath.Join(data, "mneme-worker-*")); err != nil || len(left) > 0 {
+			t.Errorf("the %s leaves %q (%v)", member, left, err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"sync/atomic"
@@ -22,104 +23,164 @@ import (
 // It follows the centre's roster of accounts as an edge does, in a temporary directory. With --listen it has probes and
 // metrics.
 func (c *CentreServe) work(ctx context.Context, s *Env) (err error) {
+	var opened opened
+	defer func() { err = errors.Join(unlessStopped(ctx, err), opened.close()) }()
 	keepFilesPrivate()
 	data, err := os.MkdirTemp("", "mneme-worker-")
 	if err != nil {
 		return fmt.Errorf("make a directory for the roster: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
-	cfg, err := config.Load(config.Sources{File: c.Config, Data: data})
+	opened.add(func() error { return os.RemoveAll(data) })
+	w, err := newWorker(s, config.Sources{File: c.Config, Data: data}, &opened)
 	if err != nil {
 		return err
 	}
-	if cfg.Centre.Postgres == "" {
-		return errors.New("a worker shares a memory in Postgres: set centre.postgres to the database of the centre")
-	}
-	if cfg.MasterKey == "" {
-		return fmt.Errorf("set %s to the master key of the centre: the worker needs the credentials of accounts to mask them in what it digests", config.EnvMasterKey)
-	}
-	redactor, err := newRedactor(&cfg)
-	if err != nil {
+	if err := w.openRoster(ctx, &opened); err != nil {
 		return err
 	}
-	log, flush := newLog(s.Err, redactor)
-	defer flush()
-	defer takeStandardLog(log)()
-	defer boundHeap()()
-	o, err := clusterOptions(&cfg, log)
-	if err != nil {
-		return err
-	}
-	o.Version, o.Name = s.version(), workerName()
-	roster, err := openEngine(ctx, &cfg, redactor, log)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, roster.Close()) }()
-	observed, taking, vectors := telemetry.NewProcess(s.version()), new(atomic.Pointer[cluster.Centre]), new(atomic.Pointer[catalog.Vectors])
 	if c.Listen != "" {
-		if err := prepareAccounts(roster, &cfg); err != nil {
+		if err := w.probe(c.Listen, s.Out, &opened); err != nil {
 			return err
 		}
-		idle := func() bool { v := vectors.Load(); return v != nil && v.Idle() }
-		probes, err := serveProbes(c.Listen, taking.Load, idle, &cfg, roster.Keys(), observed.Metrics(), log)
-		if err != nil {
-			return err
-		}
-		defer probes.close()
-		fmt.Fprintf(s.Out, "metrics and probes on http://%s\n", probes.listener.Addr())
 	}
-	following, err := cluster.Follow(ctx, roster.Roster(), o)
+	if err := w.follow(ctx, &opened); err != nil {
+		return err
+	}
+	if err := w.openMemory(ctx, &opened); err != nil {
+		return err
+	}
+	if err := w.take(ctx, &opened); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Out, "%s takes what edges ship\n", w.options.Name)
+	<-ctx.Done()
+	return nil
+}
+
+// worker is a worker as far as it has started.
+type worker struct {
+	cfg      config.Config
+	redactor *redact.Redactor // of the log and the roster
+	log      *slog.Logger
+	options  cluster.Options
+	observed *telemetry.Process
+
+	roster *engine.Engine
+	memory *catalog.Catalog
+
+	// What probes see; nil until it is there.
+	vectors atomic.Pointer[catalog.Vectors]
+	taking  atomic.Pointer[cluster.Centre]
+}
+
+func newWorker(s *Env, sources config.Sources, opened *opened) (w *worker, err error) {
+	w = &worker{observed: telemetry.NewProcess(s.version())}
+	if w.cfg, err = config.Load(sources); err != nil {
+		return nil, err
+	}
+	if w.cfg.Centre.Postgres == "" {
+		return nil, errors.New("a worker shares a memory in Postgres: set centre.postgres to the database of the centre")
+	}
+	if w.cfg.MasterKey == "" {
+		return nil, fmt.Errorf("set %s to the master key of the centre: the worker needs the credentials of accounts to mask them in what it digests", config.EnvMasterKey)
+	}
+	if w.redactor, err = newRedactor(&w.cfg); err != nil {
+		return nil, err
+	}
+	log, flush := newLog(s.Err, w.redactor)
+	opened.then(flush)
+	opened.then(takeStandardLog(log))
+	opened.then(boundHeap())
+	w.log = log
+	if w.options, err = clusterOptions(&w.cfg, log); err != nil {
+		return nil, err
+	}
+	w.options.Version, w.options.Name = s.version(), workerName()
+	return w, nil
+}
+
+func (w *worker) openRoster(ctx context.Context, opened *opened) (err error) {
+	if w.roster, err = openEngine(ctx, &w.cfg, w.redactor, w.log); err != nil {
+		return err
+	}
+	opened.add(w.roster.Close)
+	return nil
+}
+
+// probe serves metrics and probes.
+func (w *worker) probe(address string, out io.Writer, opened *opened) error {
+	if err := prepareAccounts(w.roster, &w.cfg); err != nil {
+		return err
+	}
+	idle := func() bool { v := w.vectors.Load(); return v != nil && v.Idle() }
+	probes, err := serveProbes(address, w.taking.Load, idle, &w.cfg, w.roster.Keys(), w.observed.Metrics(), w.log)
 	if err != nil {
 		return err
 	}
-	defer following.Close()
+	opened.then(probes.close)
+	fmt.Fprintf(out, "metrics and probes on http://%s\n", probes.listener.Addr())
+	return nil
+}
+
+// follow has the roster follow the centre's, and returns when it is complete.
+func (w *worker) follow(ctx context.Context, opened *opened) error {
+	following, err := cluster.Follow(ctx, w.roster.Roster(), w.options)
+	if err != nil {
+		return err
+	}
+	opened.then(following.Close)
 	select {
 	case <-ctx.Done():
-		return nil
+		return ctx.Err()
 	case <-following.Whole():
+		return nil
 	}
-	routes, err := router.New(cfg.Router())
+}
+
+// openMemory opens the memory of the centre, and has its turns embedded and its sessions summarized.
+func (w *worker) openMemory(ctx context.Context, opened *opened) error {
+	routes, err := router.New(w.cfg.Router())
 	if err != nil {
 		return err
 	}
-	defer routes.Close()
-	embedder, byProvider, err := newEmbedder(&cfg, routes, roster)
+	opened.then(routes.Close)
+	embedder, byProvider, err := newEmbedder(&w.cfg, routes, w.roster)
 	if err != nil {
 		return err
 	}
 	if byProvider != nil {
-		observed.WatchEmbedder(byProvider.Usage)
+		w.observed.WatchEmbedder(byProvider.Usage)
 	}
-	kept, err := openShared(ctx, &cfg, roster, log)
+	if w.memory, err = openShared(ctx, &w.cfg, w.roster, w.log); err != nil {
+		return err
+	}
+	opened.then(w.memory.Close)
+	vectors := catalog.VectorsOf(w.memory)
+	if err := vectors.Start(ctx, embedder); err != nil {
+		return err
+	}
+	w.vectors.Store(&vectors)
+	summaries, err := startSummaries(&w.cfg, catalog.SummariesOf(w.memory), w.roster, routes, w.observed, w.log)
+	if err != nil || summaries == nil {
+		return err
+	}
+	opened.then(func() { releaseSummaries(w.memory) })
+	opened.then(summaries.Close)
+	return nil
+}
+
+// take starts to take what edges ship.
+func (w *worker) take(ctx context.Context, opened *opened) error {
+	o := w.options
+	o.Aside, o.Erasures, o.Took = catalog.AsideOf(w.memory), w.memory.Erased(), w.observed.WatchTakes()
+	taking, err := cluster.Work(ctx, w.memory, w.memory, o)
 	if err != nil {
 		return err
 	}
-	defer kept.Close()
-	embeds := catalog.VectorsOf(kept)
-	if err := embeds.Start(ctx, embedder); err != nil {
-		return err
-	}
-	vectors.Store(&embeds)
-	summaries, err := startSummaries(&cfg, catalog.SummariesOf(kept), roster, routes, observed, log)
-	if err != nil {
-		return err
-	}
-	if summaries != nil {
-		defer releaseSummaries(kept)
-		defer summaries.Close()
-	}
-	o.Aside, o.Erasures, o.Took = catalog.AsideOf(kept), kept.Erased(), observed.WatchTakes()
-	worker, err := cluster.Work(ctx, kept, kept, o)
-	if err != nil {
-		return err
-	}
-	defer worker.Close()
-	observed.WatchArrivals(telemetry.Arrivals{Status: worker.Status, Behind: worker.Behind, Undigested: undigestedIn(kept)})
-	watchCopies(&cfg, kept, observed)
-	taking.Store(worker)
-	fmt.Fprintf(s.Out, "%s takes what edges ship\n", o.Name)
-	<-ctx.Done()
+	opened.then(taking.Close)
+	w.observed.WatchArrivals(telemetry.Arrivals{Status: taking.Status, Behind: taking.Behind, Undigested: undigestedIn(w.memory)})
+	watchCopies(&w.cfg, w.memory, w.observed)
+	w.taking.Store(taking)
 	return nil
 }
 

@@ -67,7 +67,7 @@ func (c *Serve) serve(ctx context.Context, s *Env, join join) error {
 // run starts everything in the order in which each part needs those before it, and ends it in reverse.
 func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, restart *restart, join join) (err error) {
 	var opened opened
-	defer func() { err = errors.Join(err, opened.close()) }()
+	defer func(told context.Context) { err = errors.Join(unlessStopped(told, err), opened.close()) }(ctx)
 	p, err := newProgram(ctx, s, config.Sources{File: c.Config, Listen: c.Listen, Data: c.Data}, &opened)
 	if err != nil {
 		return err

@@ -43,6 +43,15 @@ func (o *opened) close() (err error) {
 	return err
 }
 
+// unlessStopped returns the error of a start, or nil if it failed because ctx is done: a process that is told to stop while it
+// starts has not failed.
+func unlessStopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
+}
+
 // program is a serving process before it has a memory: its configuration, and what reports on it.
 type program struct {
 	version, path string // path: as it was called

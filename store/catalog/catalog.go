@@ -115,7 +115,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	if err != nil {
 		stop()
 		if c.lead != nil {
-			c.lead.resign(ctx)
+			c.lead.resign(context.WithoutCancel(ctx))
 		}
 		pool.Close()
 		return nil, fmt.Errorf("open the database in centre.postgres: %w", advised(err))

@@ -20,23 +20,45 @@ func examineMemory(ctx context.Context, cfg *config.Config) []finding {
 	if cfg.Centre.Postgres == "" {
 		return nil
 	}
-	findings := []finding{examineDatabase(ctx, cfg)}
+	memory, err := catalog.Examine(ctx, cfg.Centre.Postgres.Reveal())
+	findings := []finding{examineDatabase(&memory, err)}
 	if cfg.Centre.Bodies != config.InPostgres {
 		findings = append(findings, examineBucket(ctx, cfg.Centre.Bodies))
 	}
+	if err == nil {
+		findings = append(findings, examineChoice(cfg, &memory)...)
+	}
 	if cfg.Centre.Search != config.InPostgres {
-		findings = append(findings, examineEngine(ctx, cfg))
+		findings = append(findings, examineEngine(ctx, cfg, &memory, err))
 	}
 	return findings
 }
 
-func examineDatabase(ctx context.Context, cfg *config.Config) finding {
+func examineDatabase(c *catalog.Condition, err error) finding {
 	const check = "database of the centre"
-	c, err := catalog.Examine(ctx, cfg.Centre.Postgres.Reveal())
 	if err != nil {
 		return finding{check, problem, err.Error(), "Correct centre.postgres, or the database; edges keep what they record meanwhile"}
 	}
-	return databaseFinding(check, &c)
+	return databaseFinding(check, c)
+}
+
+// examineChoice compares what finds candidates with the configuration; nil if both are the same.
+func examineChoice(cfg *config.Config, memory *catalog.Condition) []finding {
+	configured := config.InPostgres
+	if cfg.Centre.Search != config.InPostgres {
+		index, err := opensearch.Open(cfg.Centre.Search)
+		if err != nil {
+			return nil // which is found by another check
+		}
+		configured = index.Name()
+	}
+	if memory.Tables == 0 || memory.SearchedBy(configured) {
+		return nil
+	}
+	return []finding{{
+		"centre.search", warning, fmt.Sprintf("the centre that started last finds candidates by %s, and this configuration says %s", memory.Search, configured),
+		"Give every centre and worker the same; to change it, stop all centres, then start them again",
+	}}
 }
 
 // databaseFinding returns the worst finding about a database.
@@ -132,7 +154,7 @@ const bucketTime = 15 * time.Second
 // engineTime is how long a search engine may take to answer all requests of a check.
 const engineTime = 15 * time.Second
 
-func examineEngine(ctx context.Context, cfg *config.Config) finding {
+func examineEngine(ctx context.Context, cfg *config.Config, memory *catalog.Condition, unread error) finding {
 	const check = "search engine of the centre"
 	ctx, cancel := context.WithTimeout(ctx, engineTime)
 	defer cancel()
@@ -144,11 +166,10 @@ func examineEngine(ctx context.Context, cfg *config.Config) finding {
 	if err != nil {
 		return finding{check, problem, err.Error(), "Correct centre.search, the service, or " + opensearch.PasswordVariable + "; searches take their candidates from Postgres meanwhile"}
 	}
-	memory, err := catalog.Examine(ctx, cfg.Centre.Postgres.Reveal())
-	if err != nil {
+	if unread != nil {
 		return finding{check, warning, "what waits for it is not known, because the database cannot be read", "See the check of the database"}
 	}
-	return engineFinding(check, &c, &memory)
+	return engineFinding(check, &c, memory)
 }
 
 // manyUncopied is how many turns may wait for a search engine without a warning.

@@ -60,6 +60,9 @@ func TestTheDoctorLooksAtTheDatabaseOfTheCentre(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept.Close()
+	cfg := config.Default()
+	cfg.Centre.Postgres, cfg.Centre.Search = config.Secret(at), "https://mneme@127.0.0.1:1/memory"
+	expect(t, examineMemory(t.Context(), &cfg)[1], warning, "finds candidates by postgres, and this configuration says https://127.0.0.1:1/memory")
 	condition, err := catalog.Examine(t.Context(), at)
 	if err != nil {
 		t.Fatal(err)
@@ -213,5 +216,12 @@ func TestTheDoctorLooksAtTheSearchEngineOfTheCentre(t *testing.T) {
 	}
 	cfg := config.Default()
 	cfg.Centre.Search = "http://127.0.0.1:1/memory"
-	expect(t, examineEngine(t.Context(), &cfg), problem, "ask the search engine")
+	_, memory := fine()
+	expect(t, examineEngine(t.Context(), &cfg, &memory, nil), problem, "ask the search engine")
+	for noted, differ := range map[string]bool{"postgres": true, "http://127.0.0.1:2/memory": true, "OpenSearch": false, "http://127.0.0.1:1/memory": false} {
+		memory.Search = noted
+		if found := examineChoice(&cfg, &memory); len(found) > 0 != differ {
+			t.Errorf("where %s finds candidates, the doctor finds %+v", noted, found)
+		}
+	}
 }

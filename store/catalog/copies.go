@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -20,14 +21,18 @@ const (
 	dropAgain    = time.Hour       // after which copies of a deleted account are looked for once more, if a process was late with some
 )
 
-// chooseEngine stores whether changes are noted for an engine, as the centre that keeps the accounts says. Creating the triggers waits
-// for the transactions that change turns, so that the first fill sees what they have changed.
+// chooseEngine stores which engine changes are noted for, as the centres that keep the accounts say. Another one is refused while a
+// centre that has the stored one runs. Creating the triggers waits for the transactions that change turns, so that the first fill sees
+// what they have changed.
 func (c *Catalog) chooseEngine(ctx context.Context, tx pgx.Tx) error {
 	if c.worker() {
 		return nil
 	}
-	var on bool
-	if err := tx.QueryRow(ctx, "select exists (select from meta where name = $1)", fillName).Scan(&on); err != nil {
+	on, noted, err := notedEngine(ctx, tx, "")
+	if err == nil {
+		err = c.refuseEngine(ctx, tx, noted)
+	}
+	if err != nil {
 		return err
 	}
 	var statements []string
@@ -35,7 +40,7 @@ func (c *Catalog) chooseEngine(ctx context.Context, tx pgx.Tx) error {
 	case c.Engine == nil && on:
 		statements = []string{
 			"drop trigger copied on turns", "drop trigger copied on vectors", "truncate unindexed, leaving",
-			"delete from meta where name = '" + fillName + "'",
+			"delete from meta where name in ('" + fillName + "', '" + engineName + "')",
 		}
 	case c.Engine != nil && !on:
 		statements = []string{
@@ -52,7 +57,50 @@ func (c *Catalog) chooseEngine(ctx context.Context, tx pgx.Tx) error {
 			return err
 		}
 	}
-	return nil
+	if c.Engine != nil {
+		_, err = tx.Exec(ctx, "insert into meta values ($1, $2) on conflict (name) do update set value = excluded.value", engineName, c.Engine.Name())
+	}
+	return err
+}
+
+// What [notedEngine] calls the database, and an engine that a centre of an earlier version has chosen.
+const (
+	databaseName  = "postgres"
+	unnamedEngine = "OpenSearch"
+)
+
+// notedEngine returns whether changes are noted for an engine, and what finds candidates. schema has the tables, with its dot; "": it is
+// that of the connection.
+func notedEngine(ctx context.Context, q querier, schema string) (on bool, name string, err error) {
+	err = q.QueryRow(ctx, "select exists (select from "+schema+"meta where name = $1), coalesce((select value from "+schema+"meta where name = $2), $3)",
+		fillName, engineName, unnamedEngine).Scan(&on, &name)
+	if !on {
+		name = databaseName
+	}
+	return on, name, err
+}
+
+// sameEngine reports whether what is noted and what is wanted are the same, as far as is known.
+func sameEngine(noted, wanted string) bool {
+	return noted == wanted || noted == unnamedEngine && wanted != databaseName
+}
+
+// refuseEngine returns an error if this centre would have others use another engine than the noted one.
+func (c *Catalog) refuseEngine(ctx context.Context, tx pgx.Tx, noted string) error {
+	wanted := databaseName
+	if c.Engine != nil {
+		wanted = c.Engine.Name()
+	}
+	if sameEngine(noted, wanted) {
+		return nil
+	}
+	var other *string
+	err := tx.QueryRow(ctx, "select min(name) from centres where node <> $1 and seen > clock_timestamp() - $2::interval", int32(c.Seat.Node), aliveFor).Scan(&other)
+	if err != nil || other == nil {
+		return err
+	}
+	return fmt.Errorf("%s runs with centre.search: %s, and this one has %s: give every centre the same, stop all of them, then start them again; one that was killed counts as running for %s",
+		*other, noted, wanted, aliveFor)
 }
 
 // copySome has the engine change some copies.

@@ -180,7 +180,7 @@ func deletedAccountLeavesNoCopies(t *testing.T, c *copied) {
 		t.Fatal("nothing is said of the turns that the engine still has")
 	}
 	c.engine.Away(false)
-	eventually(t, "the engine has deleted the turns", func() bool { return c.engine.Turns() == 0 })
+	eventually(t, "the engine has deleted the turns", func() bool { return c.engine.Turns() == 0 && c.count("leaving where again > now()") == 1 })
 	_, err = c.engine.Put(t.Context(), []catalog.Change{{Account: account, Exchange: "late", Version: 1, Turn: &catalog.Copied{Began: time.Now()}}})
 	check(t, err)
 	c.exec("update mneme.leaving set since = since - interval '2 hours', again = now()") // as if that time had passed

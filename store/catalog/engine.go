@@ -18,6 +18,9 @@ import (
 type Engine interface {
 	Candidates
 
+	// Name distinguishes the engine from others, and is shown to people. It is the same in all processes.
+	Name() string
+
 	// Begin deletes all copies of a centre, and notes what the next ones belong to. It fails if the place for them is taken by
 	// something else.
 	Begin(ctx context.Context, centre, fill string) error
@@ -61,10 +64,11 @@ const (
 	CopyLater                  // the engine could not take it now
 )
 
-// Names of rows and values of meta: what the copies of the engine belong to, and that they do not belong to anything yet.
+// Names of rows and values of meta: what the copies of the engine belong to, that they do not belong to anything yet, and the engine.
 const (
-	fillName = "fill"
-	noFill   = "new"
+	fillName   = "fill"
+	noFill     = "new"
+	engineName = "engine"
 )
 
 // copies are the copies of an engine, as a process knows them.

@@ -21,6 +21,7 @@ const (
 	leadMargin = time.Second
 	leadEach   = time.Second
 	seenEach   = 5 * time.Second
+	aliveFor   = 2 * seenEach // after a centre was seen
 )
 
 // Seat is a centre as the others see it.
@@ -49,7 +50,7 @@ type Lead struct {
 // LeadOf returns the part of a centre in the choice of a leader; nil for a worker.
 func LeadOf(c *Catalog) *Lead { return c.lead }
 
-// openLead takes this centre's seat.
+// openLead has this centre stand for leader.
 func (c *Catalog) openLead(ctx context.Context, config *pgxpool.Config) (*Lead, error) {
 	config = config.Copy()
 	config.MaxConns, config.MinConns = 1, 0
@@ -58,23 +59,22 @@ func (c *Catalog) openLead(ctx context.Context, config *pgxpool.Config) (*Lead, 
 		return nil, err
 	}
 	l := &Lead{catalog: c, pool: pool, turn: make(chan struct{})}
-	if err := l.sit(ctx); err != nil {
-		pool.Close()
-		return nil, err
-	}
 	err = l.stand(ctx)
 	return l, err
 }
 
 // sit notes this centre among the others. A store in the place of one that was lost has nothing of what that had.
-func (l *Lead) sit(ctx context.Context) error {
-	s := l.catalog.Seat
+func (c *Catalog) sit(ctx context.Context, tx pgx.Tx) error {
+	if c.worker() {
+		return nil
+	}
+	s := c.Seat
 	var name string
-	err := l.pool.QueryRow(ctx, `insert into centres (node, store, name, seen) values ($1, $2, $3, now()) on conflict (node) do update
+	err := tx.QueryRow(ctx, `insert into centres (node, store, name, seen) values ($1, $2, $3, clock_timestamp()) on conflict (node) do update
 		set store = excluded.store, name = excluded.name, seen = excluded.seen, gone = null, clean = case when centres.store = excluded.store then centres.clean end
-		where centres.store = excluded.store or centres.seen < now() - $4::interval returning name`, int32(s.Node), s.Store, s.Name, 2*seenEach).Scan(&name)
+		where centres.store = excluded.store or centres.seen < clock_timestamp() - $4::interval returning name`, int32(s.Node), s.Store, s.Name, aliveFor).Scan(&name)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return fmt.Errorf("another centre runs with the number %d: give each centre and each edge a cluster.node of its own; if that centre has just ended and lost its data directory, start again in %s", s.Node, 2*seenEach)
+		return fmt.Errorf("another centre runs with the number %d: give each centre and each edge a cluster.node of its own; if that centre was killed and has lost its data directory, start again in %s", s.Node, aliveFor)
 	}
 	return err
 }
@@ -228,14 +228,16 @@ func letGo(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// resign has another centre lead at once.
+// resign has another centre lead at once, and this one no longer count as running.
 func (l *Lead) resign(ctx context.Context) {
 	l.mu.Lock()
 	l.until = time.Time{}
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
+	s := l.catalog.Seat
 	_, _ = l.pool.Exec(ctx, "update leader set until = '-infinity' where process = $1", l.catalog.process) // else it ends by itself
+	_, _ = l.pool.Exec(ctx, "update centres set seen = now() - $3::interval where node = $1 and store = $2", int32(s.Node), s.Store, aliveFor)
 	l.pool.Close()
 }
 

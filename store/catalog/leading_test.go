@@ -1,13 +1,17 @@
 package catalog_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
+	"github.com/mnemeproxy/mneme/store/catalog/opensearch"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
+	"github.com/mnemeproxy/mneme/store/digest"
 )
 
 // A centre is replaced by another one while it does not notice. What only the leader may commit it does not commit from then on.
@@ -33,4 +37,59 @@ func TestACentreThatWasReplacedCompletesNoErasure(t *testing.T) {
 		e, err := centre.Erasure("acme", asked.ID)
 		return err == nil && e.State == store.ErasureDone && lead.Terms() == 3
 	})
+}
+
+// What finds candidates is the same for all centres that run. Another setting is refused until none of the others runs.
+func TestACentreWithAnotherSearchEngineIsRefusedWhileOthersRun(t *testing.T) {
+	url, accounts := postgrestest.Start(t, false).Database(t), openEngine(t, 0)
+	open := func(node int, at string) (*catalog.Catalog, error) {
+		o := catalog.Options{
+			URL: url, Centre: "one", Cache: accounts.Shared(), Retention: accounts.Archive().RetentionOf, Digest: digest.Exchange,
+			Seat: catalog.Seat{Node: uint16(node), Name: fmt.Sprint("centre ", node), Store: fmt.Sprint("store ", node)},
+		}
+		if at != "postgres" {
+			engine, err := opensearch.Open(at)
+			check(t, err)
+			o.Engine = engine
+		}
+		return catalog.Open(t.Context(), o)
+	}
+	starts := func(node int, at string) *catalog.Catalog {
+		t.Helper()
+		c, err := open(node, at)
+		check(t, err)
+		t.Cleanup(c.Close)
+		return c
+	}
+	refused := func(node int, at, want string) {
+		t.Helper()
+		c, err := open(node, at)
+		if err == nil {
+			c.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("centre %d is not refused, or not because %s: %v", node, want, err)
+		}
+	}
+	const here, there = "http://mneme@127.0.0.1:1/here", "http://mneme@127.0.0.1:1/there" // nothing answers at either
+	first, second := starts(1, "postgres"), starts(2, "postgres")
+	first.Close()
+	refused(3, here, "centre 2 runs with centre.search: postgres, and this one has http://127.0.0.1:1/here: give every centre the same")
+	second.Close()
+	third := starts(3, here)
+	refused(1, "postgres", "centre 3 runs with centre.search: http://127.0.0.1:1/here, and this one has postgres")
+	refused(1, there, "this one has http://127.0.0.1:1/there")
+	starts(4, here).Close()
+	third.Close()
+	starts(1, there).Close()
+
+	db, err := pgx.Connect(t.Context(), url)
+	check(t, err)
+	defer func() { _ = db.Close(t.Context()) }()
+	_, err = db.Exec(t.Context(), "update mneme.centres set seen = now() where node = 1") // as if it had been killed
+	check(t, err)
+	refused(2, "postgres", "killed counts as running for 10s")
+	_, err = db.Exec(t.Context(), "update mneme.centres set seen = now() - interval '10s' where node = 1")
+	check(t, err)
+	starts(2, "postgres")
 }

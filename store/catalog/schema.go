@@ -339,7 +339,10 @@ func (c *Catalog) prepare(ctx context.Context) error {
 		if err := c.chooseEngine(ctx, tx); err != nil {
 			return err
 		}
-		return c.checkBucket(ctx, tx)
+		if err := c.checkBucket(ctx, tx); err != nil {
+			return err
+		}
+		return c.sit(ctx, tx) // in this transaction, so that a centre that starts next knows of this one
 	})
 }
 

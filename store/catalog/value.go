@@ -76,8 +76,9 @@ func (c *Catalog) readPacks(ctx context.Context, account store.AccountNumber, v 
 	return damage, nil
 }
 
-// querier is a pool or a transaction.
+// querier is a pool, a transaction or a connection.
 type querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 

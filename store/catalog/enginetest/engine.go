@@ -105,6 +105,9 @@ func (e *Engine) enter() (leave func(), err error) {
 	return e.mu.Unlock, nil
 }
 
+// Name implements [catalog.Engine].
+func (e *Engine) Name() string { return "memory" }
+
 // Begin implements [catalog.Engine].
 func (e *Engine) Begin(_ context.Context, _, fill string) error {
 	leave, err := e.enter()

@@ -68,6 +68,9 @@ func Open(address string) (*Index, error) {
 	}, nil
 }
 
+// Name returns the address without the user.
+func (x *Index) Name() string { return x.base + "/" + x.name }
+
 var errAddress = errors.New("write https://USER@HOST:PORT/INDEX, with the name of the index in small letters, digits, dashes and underscores")
 
 // Error is an answer of the service that refuses a request.

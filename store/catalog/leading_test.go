@@ -1,9 +1,13 @@
 package catalog_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -20,10 +24,8 @@ func TestACentreThatWasReplacedCompletesNoErasure(t *testing.T) {
 	centre := openCatalog(t, openEngine(t, 0), url)
 	lead := catalog.LeadOf(centre)
 	eventually(t, "it leads", lead.Leads)
-	db, err := pgx.Connect(t.Context(), url)
-	check(t, err)
-	defer func() { _ = db.Close(t.Context()) }()
-	_, err = db.Exec(t.Context(), "update mneme.leader set term = term + 1, process = 'other', name = 'other', until = 'infinity'")
+	db := connect(t, url)
+	_, err := db.Exec(t.Context(), "update mneme.leader set term = term + 1, process = 'other', name = 'other', until = 'infinity'")
 	check(t, err)
 	asked, err := centre.Erase(t.Context(), "acme", store.Selection{All: true}, false)
 	check(t, err)
@@ -37,6 +39,48 @@ func TestACentreThatWasReplacedCompletesNoErasure(t *testing.T) {
 		e, err := centre.Erasure("acme", asked.ID)
 		return err == nil && e.State == store.ErasureDone && lead.Terms() == 3
 	})
+}
+
+// The age of exchanges is looked at by a centre that leads, and is replaced by another one before it can have any erased.
+func TestACentreThatWasReplacedErasesNothingByAge(t *testing.T) {
+	url, edge := postgrestest.Start(t, false).Database(t), openEngine(t, 0)
+	check(t, edge.Shipping().Begin(t.Context()))
+	var age atomic.Int64
+	centre, err := catalog.Open(t.Context(), catalog.Options{
+		URL: url, Centre: "one", Cache: edge.Shared(), Digest: digest.Exchange,
+		Retention: func(string) store.Retention { return store.Retention{MaxAge: time.Duration(age.Load())} },
+	})
+	check(t, err)
+	t.Cleanup(centre.Close)
+	kept := record(t, edge, 1)
+	frame, err := edge.Shipping().Next(t.Context(), 0)
+	check(t, err)
+	_, err = centre.Take(t.Context(), &frame, noneAside)
+	check(t, err)
+	check(t, centre.Wait(t.Context(), "acme"))
+
+	db, other := connect(t, url), connect(t, url)
+	replacing, err := other.Begin(t.Context())
+	check(t, err)
+	_, err = replacing.Exec(t.Context(), "update mneme.leader set term = term + 1, process = 'other', name = 'other', until = 'infinity'")
+	check(t, err)
+	age.Store(1) // only now, since the centre led rightly before
+	expired := make(chan error, 1)
+	go func() { expired <- catalog.Expire(t.Context(), centre, "acme") }()
+	eventually(t, "it waits for who leads", func() (waits bool) {
+		check(t, db.QueryRow(t.Context(), `select exists (select from pg_stat_activity where datname = current_database()
+			and wait_event_type = 'Lock' and query like '%from leader for share')`).Scan(&waits))
+		return waits
+	})
+	check(t, replacing.Commit(t.Context()))
+	if err := <-expired; !errors.Is(err, catalog.ErrReplaced) {
+		t.Errorf("the retention is carried out: %v", err)
+	}
+	var erasures int
+	check(t, db.QueryRow(t.Context(), "select count(*) from mneme.erasures").Scan(&erasures))
+	if _, err := centre.ExchangeInfo("acme", kept); err != nil || erasures > 0 {
+		t.Errorf("%d erasures are noted, and the exchange: %v", erasures, err)
+	}
 }
 
 // What finds candidates is the same for all centres that run. Another setting is refused until none of the others runs.
@@ -83,13 +127,19 @@ func TestACentreWithAnotherSearchEngineIsRefusedWhileOthersRun(t *testing.T) {
 	third.Close()
 	starts(1, there).Close()
 
-	db, err := pgx.Connect(t.Context(), url)
-	check(t, err)
-	defer func() { _ = db.Close(t.Context()) }()
-	_, err = db.Exec(t.Context(), "update mneme.centres set seen = now() where node = 1") // as if it had been killed
+	db := connect(t, url)
+	_, err := db.Exec(t.Context(), "update mneme.centres set seen = now() where node = 1") // as if it had been killed
 	check(t, err)
 	refused(2, "postgres", "killed counts as running for 10s")
 	_, err = db.Exec(t.Context(), "update mneme.centres set seen = now() - interval '10s' where node = 1")
 	check(t, err)
 	starts(2, "postgres")
+}
+
+func connect(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	db, err := pgx.Connect(t.Context(), url)
+	check(t, err)
+	t.Cleanup(func() { _ = db.Close(context.Background()) })
+	return db
 }

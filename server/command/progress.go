@@ -12,13 +12,17 @@ import (
 // ShowsProgress reports whether standard error is a terminal; progress is drawn nowhere else.
 func (s *Env) ShowsProgress() bool { return isTerminal(s.Err) }
 
+// turnsWhenAdding has the spinner of a bar turn with each addition. By default the library starts a goroutine for it, which
+// reads the bar without its lock and never ends if the bar does not.
+var turnsWhenAdding = progressbar.OptionSetSpinnerChangeInterval(0)
+
 // progress shows a progress bar for size bytes, or -1 if the size is unknown.
 func (s *Env) progress(what string, size int64) *progressbar.ProgressBar {
 	if !s.ShowsProgress() {
-		return progressbar.DefaultBytesSilent(size)
+		return progressbar.NewOptions64(size, progressbar.OptionSetVisibility(false), turnsWhenAdding)
 	}
 	return progressbar.NewOptions64(size,
-		progressbar.OptionSetWriter(s.Err), progressbar.OptionSetDescription(what),
+		progressbar.OptionSetWriter(s.Err), progressbar.OptionSetDescription(what), turnsWhenAdding,
 		progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionSpinnerType(14), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish())
 }
@@ -29,7 +33,7 @@ func (s *Env) waiting(what string) (done func()) {
 		return func() {}
 	}
 	bar := progressbar.NewOptions64(-1,
-		progressbar.OptionSetWriter(s.Err), progressbar.OptionSetDescription(what),
+		progressbar.OptionSetWriter(s.Err), progressbar.OptionSetDescription(what), turnsWhenAdding,
 		progressbar.OptionSpinnerType(14), progressbar.OptionClearOnFinish())
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -158,6 +158,7 @@ type arrival struct {
 	info    ExchangeInfo
 	session *sessionRecord // nil: it belongs to none
 	objects map[kv.ObjectRef][]byte
+	rest    kv.SessionID // see settle; zero: none
 }
 
 // readArrivals separates the entries that can be kept from the others.
@@ -295,8 +296,24 @@ func (x *arrival) addObjects(kept func(kv.ObjectRef) ([]byte, error)) error {
 	return nil
 }
 
-// keepArrivals writes entries, and further records in the same commit.
+// keepArrivals writes entries, and further records in the same commit, and moves the exchanges of the sessions that it
+// has merged.
 func (s *core) keepArrivals(ctx context.Context, arrivals []*arrival, more ...record) error {
+	if err := s.commitArrivals(ctx, arrivals, more); err != nil {
+		return err
+	}
+	for _, x := range arrivals {
+		if x.rest == (kv.SessionID{}) {
+			continue
+		}
+		if err := s.finishMove(context.WithoutCancel(ctx), sessionRef{x.account, x.rest}); err != nil { // its record is committed
+			s.log.Error("two sessions of one conversation could not be merged; it goes on at the next start", "session", x.rest.String(), "error", err)
+		}
+	}
+	return nil
+}
+
+func (s *core) commitArrivals(ctx context.Context, arrivals []*arrival, more []record) error {
 	if err := s.disk.admits(); err != nil {
 		return err
 	}
@@ -379,7 +396,8 @@ func (g *commitGroup) keepArrival(w *operation, x *arrival) {
 		g.blobs.AddPart(x.account, x.id, uint32(part), blob.ShortPart(value))
 	}
 	told := Event{Kind: ExchangeCompleted, Account: x.account, Exchange: x.Exchange, KeyID: x.info.KeyID, Outcome: x.info.Outcome, Time: time.Now().UTC()}
-	if session, ok := x.join(storedSessions{g, w, x.account}); ok {
+	session, ok := x.join(storedSessions{g, w, x.account})
+	if ok {
 		g.put(w, kv.MemberKey(x.account, session, x.id), []byte{})
 		g.put(w, kv.ExchangeKey(kv.SpaceBelongs, x.account, x.id), session[:])
 		told.Session = session.String()
@@ -387,4 +405,16 @@ func (g *commitGroup) keepArrival(w *operation, x *arrival) {
 	w.arrived = append(w.arrived, told)
 	g.put(w, kv.ExchangeKey(kv.SpaceExchange, x.account, x.id), x.Record)
 	g.closeSession(w, x.account, x.id, &x.info)
+	if x.rest != (kv.SessionID{}) && !g.unite(w, x.account, x.rest, session) {
+		x.rest = kv.SessionID{}
+	}
+}
+
+// unite merges the session with the rest of a conversation into another one, and reports whether it has. It leaves them
+// apart if one of them is being erased or split: what a person has asked for is carried out on the sessions as they were.
+func (g *commitGroup) unite(w *operation, account kv.AccountNumber, rest, into kv.SessionID) bool {
+	if g.has(moveKey(sessionRef{account, rest})) || g.erasing(account, rest, into) {
+		return false
+	}
+	return keepDescription(storedSessions{g, w, account}, rest, into) && g.beginMerge(w, sessionRef{account, rest}, into) == nil
 }

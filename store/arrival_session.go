@@ -91,7 +91,35 @@ func (x *arrival) join(in sessions) (id kv.SessionID, ok bool) {
 	}
 	r.comesFrom(x.info.Client(), x.info.Project)
 	in.put(id, r)
+	x.settle(in, id, r)
 	return id, true
+}
+
+// settle ends the wait of a request for the answer that it continues, if it arrived before the answer. Where the
+// request began a session of its own, rest is that one from then on, and has to be merged into r, the session of the
+// answer. It stays apart if their clues contradict each other. An id that a provider gives to several answers joins
+// nothing but the first one of them.
+func (x *arrival) settle(in sessions, id kv.SessionID, r *sessionRecord) {
+	waiting, rest := x.waiting(in)
+	if waiting == nil {
+		return
+	}
+	key := answerLink(x.account, &x.info)
+	waiting.Links = slices.DeleteFunc(slices.Clone(waiting.Links), func(link []byte) bool { return bytes.Equal(link, key) }) // others may read the old slice
+	in.put(rest, waiting)
+	if rest != id && r.accepts(waiting.clues()) {
+		x.rest = rest
+	}
+}
+
+// clues returns the session's own values.
+func (r *sessionRecord) clues() (clues []clue) {
+	for _, kind := range sessionKinds {
+		if value := r.known(kind); value != "" {
+			clues = append(clues, clue{kind, value})
+		}
+	}
+	return clues
 }
 
 // sessionKinds are the kinds of evidence in a session's record, strongest first.
@@ -116,11 +144,7 @@ func (x *arrival) known(in sessions) (*sessionRecord, kv.SessionID) {
 	if len(stronger) > 0 {
 		kinds = kinds[:1]
 	}
-	keys := x.session.Links
-	if key := answerLink(x.account, &x.info); key != nil { // a turn that continues this one may have arrived first
-		keys = append(slices.Clone(keys), key)
-	}
-	for _, link := range keys {
+	for _, link := range x.session.Links {
 		key, ok := linkOf(x.account, link)
 		if !ok || bytes.IndexByte(kinds, linkKind(key)) < 0 {
 			continue
@@ -131,7 +155,28 @@ func (x *arrival) known(in sessions) (*sessionRecord, kv.SessionID) {
 			}
 		}
 	}
+	if r, id := x.waiting(in); r != nil && r.accepts(stronger) {
+		return r, id
+	}
 	return nil, kv.SessionID{}
+}
+
+// waiting returns the session of a request that continues the answer of the exchange and arrived before it; nil if
+// there is none. If the link of the answer is not among those of its session, it is of another answer with the same id.
+func (x *arrival) waiting(in sessions) (*sessionRecord, kv.SessionID) {
+	key := answerLink(x.account, &x.info)
+	if key == nil {
+		return nil, kv.SessionID{}
+	}
+	led, ok := in.link(key)
+	if !ok {
+		return nil, kv.SessionID{}
+	}
+	r, id := followed(in.at, led)
+	if r == nil || !slices.ContainsFunc(r.Links, func(link []byte) bool { return bytes.Equal(link, key) }) {
+		return nil, kv.SessionID{}
+	}
+	return r, id
 }
 
 // answerLink returns the key of an answer that requests may refer to; nil for any other.

@@ -307,6 +307,7 @@ func (s *core) runErasure(ctx context.Context, ref erasureRef) error {
 	if err != nil || e.State == ErasureDone {
 		return err
 	}
+	s.finishMoves(ctx) // what was merged into a session is erased with it
 	e.State, e.Open = ErasureRunning, 0
 	e.Selection.inOrder = e.Reason == byRetention
 	if err := s.makeRoom(ctx, func(g *commitGroup, w *operation) error { return g.putErasure(w, ref, e) }); err != nil {

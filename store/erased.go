@@ -151,6 +151,17 @@ func (g *commitGroup) eachAsked(account kv.AccountNumber, visit func(kv.TimeID, 
 	}
 }
 
+// erasing reports whether an erasure by request that is not done names one of the sessions.
+func (g *commitGroup) erasing(account kv.AccountNumber, sessions ...kv.SessionID) (found bool) {
+	g.eachAsked(account, func(_ kv.TimeID, e *Erasure) bool {
+		found = e.State != ErasureDone && slices.ContainsFunc(sessions, func(id kv.SessionID) bool {
+			return slices.Contains(e.Selection.Sessions, id.String())
+		})
+		return !found
+	})
+	return found
+}
+
 // means reports whether an erasure selects an exchange that arrives after it.
 func (e *Erasure) means(x *arrival, in sessions) bool {
 	return x.info.KeptSince().Before(e.Created) && e.Selection.matches(&x.info) && e.Selection.names(x, in)

@@ -91,11 +91,7 @@ func (k *keeper) wake() {
 }
 
 func (s *core) keep(ctx context.Context) {
-	for _, source := range s.unfinishedMoves() {
-		if err := s.finishMove(ctx, source); err != nil && ctx.Err() == nil {
-			s.log.Error("a move between sessions could not be finished; it goes on at the next start", "error", err)
-		}
-	}
+	s.finishMoves(ctx)
 	tick := time.NewTicker(keepEvery)
 	defer tick.Stop()
 	for {

@@ -2,9 +2,11 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -114,6 +116,35 @@ func mergeSession(in sessions, from, into kv.SessionID) (kv.SessionID, error) {
 	return intoID, nil
 }
 
+// keepDescription adds to a session what people have written about another one, before that is merged into it, and
+// reports whether there is room for all of it. A second title becomes part of the note.
+func keepDescription(in sessions, from, into kv.SessionID) bool {
+	source, target := in.at(from), in.at(into)
+	if source == nil || target == nil {
+		return false
+	}
+	title, tags, notes := cmp.Or(target.Title, source.Title), slices.Clone(target.Tags), []string{target.Note}
+	for _, tag := range source.Tags {
+		if !slices.Contains(tags, tag) {
+			tags = append(tags, tag)
+		}
+	}
+	if source.Title != title {
+		notes = append(notes, source.Title)
+	}
+	if source.Note != target.Note {
+		notes = append(notes, source.Note)
+	}
+	note := strings.Join(slices.DeleteFunc(notes, func(text string) bool { return text == "" }), "\n")
+	d := Description{&title, tags, &note}
+	if d.check() != nil {
+		return false
+	}
+	d.set(&target.Title, &target.Tags, &target.Note)
+	in.put(into, target)
+	return true
+}
+
 // SplitSession moves an exchange of a session, and all that began after it, into a new session and returns that. Links
 // to the session stay; only the ids of moved responses lead to the new one.
 func (s Archive) SplitSession(ctx context.Context, account, session, exchange string) (*Session, error) {
@@ -180,8 +211,11 @@ func (s *core) finishMove(ctx context.Context, source sessionRef) error {
 			return err
 		}
 		into, _ := kv.ParseSessionID(m.Into)
-		target := sessionRef{source.account, into}
 		err = s.update(ctx, func(g *commitGroup, w *operation) error {
+			target := sessionRef{source.account, into}
+			if r, now := g.session(target); r != nil { // it was merged in turn
+				target = now
+			}
 			for _, id := range members {
 				g.moveExchange(w, id, source, target)
 			}
@@ -262,7 +296,16 @@ func recount(in sessions, id kv.SessionID, info *ExchangeInfo, sign int64) {
 	in.put(id, r)
 }
 
-// unfinishedMoves finds the moves that an earlier process did not finish.
+// finishMoves carries out the moves that an earlier process, or others at the moment, have begun.
+func (s *core) finishMoves(ctx context.Context) {
+	for _, source := range s.unfinishedMoves() {
+		if err := s.finishMove(ctx, source); err != nil && ctx.Err() == nil {
+			s.log.Error("a move between sessions could not be finished; it goes on at the next start", "error", err)
+		}
+	}
+}
+
+// unfinishedMoves finds the moves that are not finished.
 func (s *core) unfinishedMoves() (sources []sessionRef) {
 	err := kv.EachRecord(s.db, []byte{kv.SpaceMove}, func(key, _ []byte) error {
 		if account, id, ok := kv.SplitSessionKey(key); ok {

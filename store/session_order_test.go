@@ -105,6 +105,33 @@ func TestAConversationByItsAnswersIsOneSession(t *testing.T) {
 	}
 }
 
+// What is asked to be erased is erased, although the answer that the session continues arrives before that is carried out.
+func TestAnErasureOfASessionIsCarriedOutAlthoughItsAnswerArrives(t *testing.T) {
+	one, two, centre := newEdge(t, 1), newEdge(t, 2), newConversation(t)
+	onResponses := func(o *Opening) *Opening { o.Surface, o.Format = codec.Responses, codec.Responses; return o }
+	_, first := one.exchange(onResponses(chatKey(say("1"), "k")), OutcomeComplete, "2")
+	carry(t, one.s, centre.s)
+	late, _ := one.exchange(onResponses(chatKey(say("1", "2", "3"), "k")), OutcomeComplete, "4")
+	_, rest := two.exchange(onResponses(with(say("5"), func(o *Opening) { o.PreviousResponse = "resp_" + late })), OutcomeComplete, "6")
+	carry(t, two.s, centre.s)
+	e, id, err := centre.s.newErasure(t.Context(), 1, Selection{Sessions: []string{rest}}, byRequest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	carry(t, one.s, centre.s)
+	if err := centre.s.runErasure(t.Context(), erasureRef{1, id}); err != nil {
+		t.Fatal(err)
+	}
+	centre.settle()
+	if e, err = centre.s.Archive().Erasure("acme", e.ID); err != nil || e.Exchanges != 1 || e.Sessions != 1 {
+		t.Errorf("the receipt is %+v (%v)", e, err)
+	}
+	if s, err := centre.s.Archive().Session("acme", first); err != nil || s.Exchanges != 2 {
+		t.Errorf("the session of the answer is %+v (%v)", s, err)
+	}
+	mustBeSound(t, centre.s)
+}
+
 // While the node that gave an answer is away, a request that goes on from the answer fails, and is recorded in a session of its
 // own. Once the node is back, the same request is of the session of the answer.
 func TestARepeatedRequestIsOfTheSessionThatItGoesOnFrom(t *testing.T) {

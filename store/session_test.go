@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -625,12 +626,13 @@ func TestAnInterruptedMoveContinuesAfterARestart(t *testing.T) {
 	c := &conversation{t, s}
 	a := c.session(with(say("1"), func(o *Opening) { o.ChatKey = "a" }), "2")
 	b := c.session(with(say("3"), func(o *Opening) { o.ChatKey = "b" }), "4")
-	ids := [2]kv.SessionID{}
-	for i, text := range []string{a, b} {
+	last := c.session(with(say("5"), func(o *Opening) { o.ChatKey = "c" }), "6")
+	ids := [3]kv.SessionID{}
+	for i, text := range []string{a, b, last} {
 		ids[i], _ = kv.ParseSessionID(text)
 	}
 	err := s.update(context.Background(), func(g *commitGroup, w *operation) error {
-		return g.beginMerge(w, sessionRef{1, ids[1]}, ids[0])
+		return errors.Join(g.beginMerge(w, sessionRef{1, ids[2]}, ids[1]), g.beginMerge(w, sessionRef{1, ids[1]}, ids[0]))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -645,7 +647,7 @@ func TestAnInterruptedMoveContinuesAfterARestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if merged.Exchanges == 2 {
+		if merged.Exchanges == 3 {
 			break
 		}
 		if time.Now().After(deadline) {

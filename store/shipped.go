@@ -100,6 +100,15 @@ func (x *Shipped) Join(in *Sessions) (session string) {
 	return id.String()
 }
 
+// Rest returns the session that a request began which continues this answer and arrived before it; "" if there is none.
+// It has to be merged into the session of the answer, see [Sessions.Unite].
+func (x *Shipped) Rest() (session string) {
+	if x.rest == (kv.SessionID{}) {
+		return ""
+	}
+	return x.rest.String()
+}
+
 // AnswerKey identifies an answer by the provider's id, if requests name the answer that they continue; nil otherwise.
 func AnswerKey(info *ExchangeInfo) []byte {
 	if info.ResponseID == "" || !refersToAnswers(info.Surface) {
@@ -294,6 +303,18 @@ func (s *Sessions) Merge(from, into string) (target string, err error) {
 	}
 	id, err = mergeSession(s, source, id)
 	return id.String(), err
+}
+
+// Unite is [Sessions.Merge] for what turns out to be one conversation: what people have written about the session is
+// kept. It does nothing if there is no room for that.
+func (s *Sessions) Unite(rest, into string) (done bool) {
+	from, _ := kv.ParseSessionID(rest)
+	to, _ := kv.ParseSessionID(into)
+	if !keepDescription(s, from, to) {
+		return false
+	}
+	_, err := mergeSession(s, from, to)
+	return err == nil
 }
 
 // Split creates a session to which exchanges of another one have to [Sessions.Move].
@@ -590,6 +611,9 @@ func (x *Shipped) Evidence() (session string, keys [][]byte) {
 		if key, ok := linkOf(x.account, link); ok {
 			keys = append(keys, key)
 		}
+	}
+	if key := answerLink(x.account, &x.info); key != nil {
+		keys = append(keys, key)
 	}
 	return x.session.ID, keys
 }

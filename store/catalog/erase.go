@@ -298,7 +298,7 @@ func (c *Catalog) eraseBatch(ctx context.Context, tx pgx.Tx, account store.Accou
 			}
 		}
 	}
-	if err := c.eraseTurns(ctx, tx, account, infos); err != nil {
+	if err := eraseTurns(ctx, tx, account, infos); err != nil {
 		return err
 	}
 	if err := queueReceipt(batch, account, e, false); err != nil {
@@ -321,7 +321,7 @@ func (c *Catalog) eraseBatch(ctx context.Context, tx pgx.Tx, account store.Accou
 }
 
 // eraseTurns deletes the turns of exchanges, and the histories that lead to them.
-func (c *Catalog) eraseTurns(ctx context.Context, tx pgx.Tx, account store.AccountNumber, infos []store.ExchangeInfo) error {
+func eraseTurns(ctx context.Context, tx pgx.Tx, account store.AccountNumber, infos []store.ExchangeInfo) error {
 	sessions := make(map[string]string)
 	var ids []string
 	for i := range infos {

@@ -81,7 +81,7 @@ func (c *Catalog) changeSessions(ctx context.Context, account string, ids []stri
 		if err != nil {
 			return err
 		}
-		if err := change(&moving{catalog: c, tx: tx, account: number, in: in}); err != nil {
+		if err := change(&moving{tx: tx, account: number, in: in}); err != nil {
 			return err
 		}
 		return putSessions(ctx, tx, number, in)
@@ -97,7 +97,6 @@ const moveTimeout = 5 * time.Minute
 
 // moving is a move of exchanges from one session to another.
 type moving struct {
-	catalog    *Catalog
 	tx         pgx.Tx
 	account    store.AccountNumber
 	in         *store.Sessions
@@ -112,7 +111,7 @@ func (m *moving) run(ctx context.Context, first string) error {
 		if err != nil || len(infos) == 0 {
 			return err
 		}
-		if err := m.catalog.eraseTurns(ctx, m.tx, m.account, infos); err != nil {
+		if err := eraseTurns(ctx, m.tx, m.account, infos); err != nil {
 			return err
 		}
 		for i := range infos {

@@ -159,6 +159,7 @@ type keeping struct {
 	deleted time.Time                             // when another account of this name was last deleted; zero: none was
 	refused []store.Refused
 	late    []buried // arrived after an erasure that covers them
+	united  []moving // of sessions with the rest of a conversation
 }
 
 func (k *keeping) run(ctx context.Context) error {
@@ -197,6 +198,11 @@ func (k *keeping) run(ctx context.Context) error {
 	if len(arrived) == 0 {
 		return nil
 	}
+	return k.store(ctx, arrived, fresh)
+}
+
+// store stores the exchanges that have arrived, with the objects that are not stored yet.
+func (k *keeping) store(ctx context.Context, arrived []*store.Shipped, fresh store.Objects) error {
 	refs, values := k.put(fresh)
 	bodies := k.putBodies(arrived)
 	if err := k.to.finish(ctx, k.tx); err != nil {
@@ -205,11 +211,19 @@ func (k *keeping) run(ctx context.Context) error {
 	if err := k.putObjects(ctx, refs, values); err != nil {
 		return err
 	}
-	sessions, err := k.join(ctx, arrived)
+	in, ids, err := k.join(ctx, arrived)
 	if err != nil {
 		return err
 	}
-	if err := k.putExchanges(ctx, arrived, sessions, bodies); err != nil {
+	if err := k.putExchanges(ctx, arrived, ids, bodies); err != nil {
+		return err
+	}
+	for i := range k.united {
+		if err := k.united[i].run(ctx, ""); err != nil {
+			return err
+		}
+	}
+	if err := putSessions(ctx, k.tx, k.account, in); err != nil {
 		return err
 	}
 	infos := make([]*store.ExchangeInfo, len(arrived))
@@ -349,17 +363,16 @@ func (k *keeping) putObjects(ctx context.Context, refs [][]byte, how columns) er
 	return err
 }
 
-// join adds the exchanges to their sessions, and returns the ids of those.
-func (k *keeping) join(ctx context.Context, arrived []*store.Shipped) (ids []*string, err error) {
+// join adds the exchanges to their sessions, which are still to be stored, and returns the ids of those.
+func (k *keeping) join(ctx context.Context, arrived []*store.Shipped) (in *store.Sessions, ids []*string, err error) {
 	var own []string
 	var keys [][]byte
 	for _, x := range arrived {
 		id, links := x.Evidence()
 		own, keys = append(own, id), append(keys, links...)
 	}
-	in, err := openSessions(ctx, k.tx, k.account, own, keys)
-	if err != nil {
-		return nil, err
+	if in, err = openSessions(ctx, k.tx, k.account, own, keys); err != nil {
+		return nil, nil, err
 	}
 	for _, x := range arrived {
 		var id *string
@@ -367,8 +380,25 @@ func (k *keeping) join(ctx context.Context, arrived []*store.Shipped) (ids []*st
 			id = &session
 		}
 		ids = append(ids, id)
+		if rest := x.Rest(); rest != "" {
+			if err := k.unite(ctx, in, rest, *id); err != nil {
+				return nil, nil, err
+			}
+		}
 	}
-	return ids, putSessions(ctx, k.tx, k.account, in)
+	return in, ids, nil
+}
+
+// unite merges the session with the rest of a conversation into another one; its exchanges are still to be moved. It
+// leaves them apart if one of them is being erased: that is carried out on the sessions as they were.
+func (k *keeping) unite(ctx context.Context, in *store.Sessions, rest, into string) error {
+	var erasing bool
+	err := k.tx.QueryRow(ctx, `select exists (select from erasures where account = $1 and not done
+		and receipt::jsonb #> '{selection,sessions}' ?| $2)`, int64(k.account), []string{rest, into}).Scan(&erasing)
+	if err == nil && !erasing && in.Unite(rest, into) {
+		k.united = append(k.united, moving{tx: k.tx, account: k.account, in: in, from: rest, into: into})
+	}
+	return err
 }
 
 // putBodies adds the bodies of exchanges to the pack or the rows to be written.

@@ -1,0 +1,271 @@
+package catalog_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
+	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/search"
+	"github.com/mnemeproxy/mneme/store/ship"
+	"github.com/mnemeproxy/mneme/store/storetest"
+)
+
+// gathering is a centre that edges ship a conversation to.
+type gathering interface {
+	arriving
+	storetest.Reader
+	storetest.Searcher
+	storetest.Describer
+}
+
+// onEveryCentre runs a test with a centre of each kind.
+func onEveryCentre(t *testing.T, test func(*testing.T, gathering)) {
+	t.Run("embedded", func(t *testing.T) {
+		e, err := engine.Open(store.Options{Dir: t.TempDir(), MinFreeDisk: -1, MasterKey: bytes.Repeat([]byte{1}, 32), Digest: digest.Exchange}, &search.Options{Dir: t.TempDir()})
+		check(t, err)
+		t.Cleanup(func() { check(t, e.Close()) })
+		_, err = e.Accounts().Create("acme")
+		check(t, err)
+		test(t, struct {
+			embedded
+			storetest.Searcher
+		}{embedded{e.Arrivals(), e.Archive()}, e.Index()})
+		report, err := e.Upkeep().Check(t.Context(), false, func(f store.Finding) { t.Errorf("a check finds %+v", f) })
+		if err != nil || report.Findings > 0 {
+			t.Errorf("the store is checked with %+v (%v)", report, err)
+		}
+	})
+	t.Run("Postgres", func(t *testing.T) {
+		test(t, openCatalog(t, openEngine(t, 0), postgrestest.Start(t, false).Database(t)))
+	})
+}
+
+// conversation is one that has no id but those of its answers, which are the provider's own. Its turns are spread over edges.
+type conversation struct {
+	t      *testing.T
+	edges  []*engine.Engine
+	frames [][]ship.Frame // of each edge, of one turn each
+	sent   []uint64       // of each edge, the last entry in a frame
+	ids    []string       // of all turns
+}
+
+func converse(t *testing.T, edges int) *conversation {
+	t.Helper()
+	c := &conversation{t: t, frames: make([][]ship.Frame, edges), sent: make([]uint64, edges)}
+	for n := range edges {
+		c.edges = append(c.edges, openEngine(t, uint16(n+1)))
+		check(t, c.edges[n].Shipping().Begin(t.Context()))
+	}
+	return c
+}
+
+// turn has an edge record a turn that continues an answer; "": none.
+func (c *conversation) turn(edge int, continues, answer string, o store.Opening) *ship.Frame {
+	c.t.Helper()
+	o.Account, o.Surface, o.Format, o.ModelAsked, o.ContentType = "acme", codec.Responses, codec.Responses, "m", "application/json"
+	o.PreviousResponse, o.Body = continues, fmt.Appendf(nil, `{"model":"m","input":"question for %s"}`, answer)
+	r, err := c.edges[edge].Begin(c.t.Context(), &o)
+	check(c.t, err)
+	_, err = fmt.Fprintf(r, `{"id":%q,"object":"response","status":"completed","output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"said in %s"}]}]}`, answer, answer)
+	check(c.t, err)
+	check(c.t, r.Finish(context.Background(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200, ResponseID: answer, LastByte: time.Now()}))
+	f, err := c.edges[edge].Shipping().Next(c.t.Context(), c.sent[edge])
+	check(c.t, err)
+	c.sent[edge] = f.Last
+	c.frames[edge], c.ids = append(c.frames[edge], f), append(c.ids, r.ID())
+	return &c.frames[edge][len(c.frames[edge])-1]
+}
+
+func sessionsOf(t *testing.T, centre gathering) []store.Session {
+	t.Helper()
+	page, err := centre.Sessions("acme", store.SessionQuery{Limit: 100})
+	check(t, err)
+	return slices.DeleteFunc(page.Data, func(s store.Session) bool { return s.Merged != "" })
+}
+
+func take(t *testing.T, centre gathering, f *ship.Frame) {
+	t.Helper()
+	taken, err := centre.Take(t.Context(), f, noneAside)
+	if err != nil || !taken {
+		t.Fatalf("a frame is taken: %v (%v)", taken, err)
+	}
+}
+
+func TestAnAnswerThatArrivesAfterItsContinuationJoinsTheTwo(t *testing.T) {
+	onEveryCentre(t, func(t *testing.T, centre gathering) {
+		c := converse(t, 2)
+		take(t, centre, c.turn(0, "", "resp_one", store.Opening{}))
+		late := c.turn(0, "resp_one", "resp_two", store.Opening{})
+		take(t, centre, c.turn(1, "resp_two", "resp_three", store.Opening{}))
+		take(t, centre, c.turn(1, "resp_three", "resp_four", store.Opening{}))
+		apart := sessionsOf(t, centre)
+		if len(apart) != 2 {
+			t.Fatalf("before the answer arrives there are %d sessions, want 2", len(apart))
+		}
+		first, err := centre.ExchangeInfo("acme", c.ids[0])
+		check(t, err)
+		rest, err := centre.ExchangeInfo("acme", c.ids[2])
+		check(t, err)
+		title, note, further := "the title", "a note", "another note"
+		_, err = centre.DescribeSession("acme", first.Session, store.Description{Tags: []string{"a"}, Note: &note})
+		check(t, err)
+		_, err = centre.DescribeSession("acme", rest.Session, store.Description{Title: &title, Tags: []string{"a", "b"}, Note: &further})
+		check(t, err)
+
+		take(t, centre, late)
+		if taken, err := centre.Take(t.Context(), late, noneAside); taken || err != nil {
+			t.Errorf("the answer is taken twice: %v (%v)", taken, err)
+		}
+		check(t, centre.Retry(t.Context(), &late.Entries[0]))
+		take(t, centre, c.turn(1, "resp_four", "resp_five", store.Opening{}))
+
+		check(t, centre.Wait(t.Context(), "acme"))
+		joined := sessionsOf(t, centre)
+		if len(joined) != 1 {
+			t.Fatalf("one conversation is %d sessions", len(joined))
+		}
+		s := &joined[0]
+		if s.ID != first.Session || s.Exchanges != 5 || s.Completed != 5 {
+			t.Errorf("it is session %s of %d exchanges, %d of them complete; want %s with 5", s.ID, s.Exchanges, s.Completed, first.Session)
+		}
+		if s.Title != title || !slices.Equal(s.Tags, []string{"a", "b"}) || s.Note != note+"\n"+further {
+			t.Errorf("of what people wrote about it %q, %q, %q is left", s.Title, s.Tags, s.Note)
+		}
+		if s, err := centre.Session("acme", rest.Session); err != nil || s.Merged != first.Session || s.Exchanges != 0 {
+			t.Errorf("the other session is %+v (%v)", s, err)
+		}
+		timeline, err := centre.Timeline("acme", s.ID, store.TimelineQuery{Limit: 100})
+		check(t, err)
+		var turns []string
+		for i := range timeline.Data {
+			if turns = append(turns, timeline.Data[i].Exchange.ID); timeline.Data[i].Turn == nil {
+				t.Errorf("%s is not digested", turns[i])
+			}
+		}
+		if !slices.Equal(turns, c.ids) {
+			t.Errorf("its turns are %q, want %q", turns, c.ids)
+		}
+		answer, err := centre.Search(t.Context(), "acme", &search.Request{Query: "resp_three", Mode: search.Lexical})
+		check(t, err)
+		if len(answer.Data) == 0 || slices.ContainsFunc(answer.Data, func(h search.Hit) bool { return h.Session != s.ID }) {
+			t.Errorf("a search finds %+v", answer.Data)
+		}
+
+		erased(t, centre, s.ID, 5)
+		for _, log := range c.frames {
+			for i := range log {
+				check(t, centre.Retry(t.Context(), &log[i].Entries[0]))
+			}
+		}
+		if page, err := centre.Exchanges("acme", store.ExchangeQuery{}); err != nil || len(page.Data) > 0 {
+			t.Errorf("of what was erased %d exchanges are there (%v)", len(page.Data), err)
+		}
+	})
+}
+
+// erased erases a session with that many exchanges.
+func erased(t *testing.T, centre gathering, session string, exchanges int64) {
+	t.Helper()
+	receipt, err := centre.Erase(t.Context(), "acme", store.Selection{Sessions: []string{session}}, false)
+	check(t, err)
+	eventually(t, "the erasure is done", func() bool {
+		receipt, err = centre.Erasure("acme", receipt.ID)
+		return err != nil || receipt.State == store.ErasureDone
+	})
+	if err != nil || receipt.Exchanges != exchanges {
+		t.Errorf("the receipt is %+v, want %d exchanges (%v)", receipt, exchanges, err)
+	}
+}
+
+// Each edge ships in order; between edges there is none.
+func TestAConversationOverManyEdgesIsOneSessionInWhateverOrderItArrives(t *testing.T) {
+	const edges, turns, orders = 3, 9, 20
+	onEveryCentre(t, func(t *testing.T, centre gathering) {
+		random := rand.New(rand.NewPCG(1, 2))
+		c := converse(t, edges)
+		for order := range orders {
+			edge, before := 0, ""
+			for n := range turns {
+				answer := fmt.Sprintf("resp_%d_%d", order, n)
+				c.turn(edge, before, answer, store.Opening{})
+				edge, before = random.IntN(edges), answer
+			}
+			for range turns {
+				n := random.IntN(edges)
+				for len(c.frames[n]) == 0 {
+					n = (n + 1) % edges
+				}
+				take(t, centre, &c.frames[n][0])
+				c.frames[n] = c.frames[n][1:]
+			}
+		}
+		found := sessionsOf(t, centre)
+		for i := range found {
+			if found[i].Exchanges != turns || found[i].Completed != turns {
+				t.Errorf("a session has %d turns, %d of them complete, want %d", found[i].Exchanges, found[i].Completed, turns)
+			}
+		}
+		if len(found) != orders {
+			t.Errorf("%d conversations are %d sessions", orders, len(found))
+		}
+	})
+}
+
+func TestConversationsThatAreNotOneStayApart(t *testing.T) {
+	for name, test := range map[string]func(*testing.T, gathering, *conversation){
+		"each has a chat key of its own": func(t *testing.T, centre gathering, c *conversation) {
+			take(t, centre, c.turn(0, "", "resp_one", store.Opening{ChatKey: "a"}))
+			late := c.turn(0, "resp_one", "resp_two", store.Opening{ChatKey: "a"})
+			take(t, centre, c.turn(1, "resp_two", "resp_three", store.Opening{}))
+			take(t, centre, c.turn(1, "resp_three", "resp_four", store.Opening{ChatKey: "b"}))
+			take(t, centre, late)
+		},
+		"a provider gives all answers one id": func(t *testing.T, centre gathering, c *conversation) {
+			take(t, centre, c.turn(0, "same", "same", store.Opening{}))
+			take(t, centre, c.turn(1, "", "same", store.Opening{}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEveryCentre(t, func(t *testing.T, centre gathering) {
+				test(t, centre, converse(t, 2))
+				if found := sessionsOf(t, centre); len(found) != 2 {
+					t.Errorf("they are %d sessions: %+v", len(found), found)
+				}
+			})
+		})
+	}
+}
+
+// A worker completes no receipts, so that the erasure lasts.
+func TestASessionThatIsBeingErasedGetsNothingOfAnother(t *testing.T) {
+	url := postgrestest.Start(t, false).Database(t)
+	openCatalog(t, openEngine(t, 0), url).Close()
+	worker := openWorker(t, url)
+	c := converse(t, 2)
+	take(t, worker, c.turn(0, "", "resp_one", store.Opening{}))
+	take(t, worker, c.turn(1, "resp_two", "resp_three", store.Opening{}))
+	first, err := worker.ExchangeInfo("acme", c.ids[0])
+	check(t, err)
+	receipt, err := worker.Erase(t.Context(), "acme", store.Selection{Sessions: []string{first.Session}}, false)
+	check(t, err)
+	eventually(t, "the session is gone", func() bool { return len(sessionsOf(t, worker)) == 1 })
+
+	// What begins after the erasure is kept.
+	take(t, worker, c.turn(0, "resp_one", "resp_again", store.Opening{}))
+	take(t, worker, c.turn(0, "resp_again", "resp_two", store.Opening{}))
+	if found := sessionsOf(t, worker); len(found) != 2 {
+		t.Errorf("they are %d sessions: %+v", len(found), found)
+	}
+	if receipt, err = worker.Erasure("acme", receipt.ID); err != nil || receipt.State == store.ErasureDone {
+		t.Errorf("the erasure was over: %+v (%v)", receipt, err)
+	}
+}

@@ -57,6 +57,7 @@ type reloads struct {
 	service   *server.Server
 	telemetry *telemetry.Telemetry
 	started   *config.Config
+	files     *config.Watch  // taken before started was read
 	routes    *router.Router // in use; only reloads closes it
 }
 
@@ -69,22 +70,22 @@ func (r *reloads) run(ctx context.Context) {
 	defer signal.Stop(hangup)
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
-	watch := config.NewWatch(r.started.Files(r.sources)...)
 	for {
 		by := "SIGHUP"
 		select {
 		case <-ctx.Done():
 			return
 		case <-hangup:
+			r.files.Take()
 		case <-look.C:
-			if !watch.Changed() {
+			if !r.files.Changed() {
 				continue
 			}
 			by = "file"
 		}
 		r.renewCertificates()
 		if files := r.reload(by); files != nil {
-			watch = config.NewWatch(files...)
+			r.files.Follow(files...)
 		}
 	}
 }

@@ -57,6 +57,7 @@ type program struct {
 	version, path string // path: as it was called
 	sources       config.Sources
 	cfg           config.Config
+	files         *config.Watch    // of cfg
 	redactor      *redact.Redactor // of the log and the store
 	log           *slog.Logger
 	traced        bool // spans are made
@@ -65,11 +66,12 @@ type program struct {
 
 func newProgram(ctx context.Context, s *Env, sources config.Sources, opened *opened) (*program, error) {
 	keepFilesPrivate()
-	p := &program{version: s.version(), path: s.Program, sources: sources}
+	p := &program{version: s.version(), path: s.Program, sources: sources, files: config.NewWatch(config.FileName(sources))}
 	var err error
 	if p.cfg, err = config.Load(sources); err != nil {
 		return nil, err
 	}
+	p.files.Follow(p.cfg.Files(sources)...)
 	if p.redactor, err = newRedactor(&p.cfg); err != nil {
 		return nil, err
 	}
@@ -134,7 +136,7 @@ func (m *remembering) reload(ctx context.Context, service *server.Server) (stop 
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r := reloads{routing: m.routing, service: service, telemetry: m.observed, started: &m.cfg, routes: m.routes}
+		r := reloads{routing: m.routing, service: service, telemetry: m.observed, started: &m.cfg, files: m.files, routes: m.routes}
 		r.run(ctx)
 	}()
 	return func() error {

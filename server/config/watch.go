@@ -13,12 +13,30 @@ type Watch struct {
 	last  []os.FileInfo
 }
 
-// NewWatch starts from the files' present state. Empty names are ignored.
+// NewWatch starts from the files' present state: what changes while they are read after it is noticed. Empty names are
+// ignored.
 func NewWatch(names ...string) *Watch {
-	w := &Watch{names: slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "" })}
-	w.taken = w.look()
-	w.last = w.taken
+	w := new(Watch)
+	w.Follow(names...)
 	return w
+}
+
+// Take takes the files' present state. It comes before they are read, so that no change is missed.
+func (w *Watch) Take() {
+	w.taken = w.look()
+	w.last = slices.Clone(w.taken)
+}
+
+// Follow watches these files instead. Those that were watched before are not taken again: a change since then still counts.
+func (w *Watch) Follow(names ...string) {
+	next := Watch{names: slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "" })}
+	next.Take()
+	for i, name := range next.names {
+		if before := slices.Index(w.names, name); before >= 0 {
+			next.taken[i] = w.taken[before]
+		}
+	}
+	*w = next
 }
 
 // Files returns the files that the configuration was read from, and the ones it names.

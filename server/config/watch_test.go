@@ -83,6 +83,24 @@ func TestAWatchWaitsUntilAFileIsWritten(t *testing.T) {
 	}
 }
 
+// The configuration is read between Take and Follow.
+func TestAChangeWhileTheFilesAreReadIsNoticed(t *testing.T) {
+	dir := t.TempDir()
+	file, named := filepath.Join(dir, "mneme.yaml"), filepath.Join(dir, "models.yaml")
+	write(t, file, "data: old\n")
+	write(t, named, "models: {}\n")
+	w := NewWatch(file)
+	w.Take()
+	write(t, file, "data: newer\n")
+	w.Follow(file, named)
+	if !w.Changed() {
+		t.Error("the change was not noticed")
+	}
+	quiet(t, w)
+	write(t, named, "models: {a: b}\n")
+	noticedOnce(t, w)
+}
+
 func noticedOnce(t *testing.T, w *Watch) {
 	t.Helper()
 	if w.Changed() {

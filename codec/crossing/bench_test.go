@@ -106,7 +106,7 @@ func TestALongHistoryIsTranslatedWithFewAllocations(t *testing.T) {
 }
 
 // A buffer that grew with the translation would be allocated and copied more than ten times.
-func TestATranslationIsGivenItsRoomAtOnce(t *testing.T) {
+func TestATranslationAllocatesItsRoomAtOnce(t *testing.T) {
 	if racing.On {
 		t.Skip("counted without the race detector")
 	}

@@ -68,12 +68,11 @@ fuzz: ## Every fuzz target in turn, FUZZTIME each (10s), and how often each ran
 # Properties are tried from one seed, so that a finding is one on every machine. Others: RAPID_SEED=0 takes a random one.
 export RAPID_SEED ?= 1
 
-# Vet has been over the tests where it is asked for, and the race detector need not wait a second at the end of each process.
-# The packages that take minutes come first, and wait more than they compute: one more runs than there are cores.
-unit: export GORACE ?= atexit_sleep_ms=50
+# The packages that take minutes come first. They wait more than they compute, so one more runs than there are cores.
+# make test has run vet before.
 unit: $(BIN)/gotestsum-$(GOTESTSUM) ## All tests, without vet and lint
 	@$(if $(RACE),true,echo 'no C compiler found: testing without the race detector' >&2)
-	go test -vet=off -run Alloc $$(grep -rl --include='*_test.go' '^func Test.*Alloc' codec router server | xargs -n1 dirname | sort -u | sed 's|^|./|')
+	go test -vet=off -run Alloc ./codec/... ./router/... ./server
 	$< --format pkgname-and-test-fails --format-hide-empty-pkg -- $(RACE) -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -timeout 20m \
 		./server ./server/cluster ./store ./store/catalog ./bench/grid . ./...
 

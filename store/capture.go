@@ -100,8 +100,8 @@ func (s *Store) Off() *Capture {
 func (c *Capture) begin(s *core, id kv.ExchangeID) { c.store, c.id, c.name = s, id, id.String() }
 
 // Begin hands the opening of an exchange to the writer, without waiting for the commit, which comes within a few
-// milliseconds. If the queue is full it waits,
-// or with [Shed] returns a capture that records nothing. Errors are [codec.Error]s of kind storage.
+// milliseconds. If the queue is full it waits, or with [Shed] returns a capture that records nothing. Errors are
+// [codec.Error]s of kind storage.
 func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	account, ok := s.accounts.Find(o.Account)
 	if !ok {

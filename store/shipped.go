@@ -644,47 +644,6 @@ func IsErasureID(text string) bool {
 	return ok
 }
 
-// RollUp adds exchanges of an account to the rollups. read returns the records under keys; the result has the records
-// that replace them.
-func RollUp(account AccountNumber, infos []*ExchangeInfo, read func(keys [][]byte) (records map[string][]byte, err error)) (map[string][]byte, error) {
-	sums := make(map[string]*Rollup)
-	var keys [][]byte
-	for _, info := range infos {
-		key := appendRollupKey(nil, account, info)
-		r := exchangeRollup(info)
-		if sum := sums[string(key)]; sum != nil {
-			sum.Add(&r)
-			continue
-		}
-		sums[string(key)] = &r
-		keys = append(keys, key)
-	}
-	records, err := read(keys)
-	if err != nil {
-		return nil, err
-	}
-	for key, record := range records {
-		if before, err := decodeRollup(record); err == nil {
-			sums[key].Add(&before)
-		}
-	}
-	changed := make(map[string][]byte, len(sums))
-	for key, sum := range sums {
-		changed[key] = sum.encode()
-	}
-	return changed, nil
-}
-
-// ReadRollup reads a record of [RollUp], without the name of the account.
-func ReadRollup(key, record []byte) (of RollupOf, r Rollup, err error) {
-	of, kind, ok := splitRollupKey(key)
-	if !ok || kind != rollupMade {
-		return of, r, errRollup
-	}
-	r, err = decodeRollup(record)
-	return of, r, err
-}
-
 // Keys returns the key range of the query's rollups of an account; end is exclusive.
 func (q *RollupQuery) Keys(account AccountNumber) (first, end []byte) {
 	first = kv.SpaceKeyOf(kv.SpaceRollup, account)

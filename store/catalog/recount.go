@@ -178,12 +178,12 @@ func (r *recount) hour(ctx context.Context, account store.AccountNumber) (more b
 	if err != nil {
 		return false, err
 	}
-	sums := make(store.RollUps)
+	sums := make(store.Rollups)
 	var record []byte
 	_, err = pgx.ForEachRow(rows, []any{&record}, func() error {
 		info, err := store.ReadInfo(record)
 		if err == nil && info.Started.Truncate(time.Hour).Equal(hour) {
-			sums.Add(account, info)
+			sums.Count(account, info)
 		}
 		return nil // what cannot be read counts nowhere
 	})

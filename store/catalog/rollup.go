@@ -11,7 +11,11 @@ import (
 
 // rollUp adds exchanges to the rollups.
 func rollUp(ctx context.Context, tx pgx.Tx, account store.AccountNumber, infos []*store.ExchangeInfo) error {
-	changed, err := store.RollUp(account, infos, readRollups(ctx, tx, account))
+	sums := make(store.Rollups)
+	for _, info := range infos {
+		sums.Count(account, info)
+	}
+	changed, err := sums.AddTo(readRollups(ctx, tx, account))
 	if err != nil {
 		return err
 	}
@@ -19,7 +23,7 @@ func rollUp(ctx context.Context, tx pgx.Tx, account store.AccountNumber, infos [
 }
 
 // readRollups returns a function that reads and locks rollups.
-func readRollups(ctx context.Context, tx pgx.Tx, account store.AccountNumber) func(keys [][]byte) (map[string][]byte, error) {
+func readRollups(ctx context.Context, tx pgx.Tx, account store.AccountNumber) store.RollupReader {
 	return func(keys [][]byte) (map[string][]byte, error) {
 		rows, err := tx.Query(ctx, "select key, record from rollups where account = $1 and key = any($2) order by key for update", int64(account), keys)
 		if err != nil {

@@ -1,9 +1,6 @@
 package store
 
 import (
-	"bytes"
-	"time"
-
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -95,57 +92,4 @@ func (s *Sessions) parentOf(of *Session) string {
 		}
 	}
 	return ""
-}
-
-// FirstExchangeID returns an id below those of all exchanges that began at or after a time.
-func FirstExchangeID(t time.Time) string {
-	return kv.TimeIDAt(time.UnixMilli(max(t.UnixMilli(), 0))).Text(kv.ExchangePrefix)
-}
-
-// RollUps are rollups of an account that are made again from its exchanges.
-type RollUps map[string]*Rollup
-
-// Add adds an exchange.
-func (u RollUps) Add(account AccountNumber, info *ExchangeInfo) {
-	r := exchangeRollup(info)
-	key := string(appendRollupKey(nil, account, info))
-	if sum := u[key]; sum != nil {
-		sum.Add(&r)
-		return
-	}
-	u[key] = &r
-}
-
-// Raise returns the records that replace stored ones, which read returns. None becomes lower: what erased exchanges have
-// used is on record nowhere else.
-func (u RollUps) Raise(read func(keys [][]byte) (records map[string][]byte, err error)) (changed map[string][]byte, err error) {
-	keys := make([][]byte, 0, len(u))
-	for key := range u {
-		keys = append(keys, []byte(key))
-	}
-	records, err := read(keys)
-	if err != nil {
-		return nil, err
-	}
-	changed = make(map[string][]byte)
-	for key, r := range u {
-		if before, err := decodeRollup(records[key]); err == nil {
-			r.raise(&before)
-		}
-		if encoded := r.encode(); !bytes.Equal(encoded, records[key]) {
-			changed[key] = encoded
-		}
-	}
-	return changed, nil
-}
-
-// raise takes over the counters of another one that are higher.
-func (r *Rollup) raise(other *Rollup) {
-	own, others := r.numbers(), other.numbers()
-	for i := range own {
-		*own[i] = max(*own[i], *others[i])
-	}
-	for i, n := range other.FirstByte {
-		r.FirstByte[i] = max(r.FirstByte[i], n)
-	}
 }

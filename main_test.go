@@ -417,7 +417,7 @@ func capture(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	_, err = c.Write([]byte(ts.ReadFile(args[1])))
 	ts.Check(err)
-	ts.Check(c.Finish(ctx, &store.Closing{Outcome: store.OutcomeComplete, Status: http.StatusOK, LastByte: time.Now()}))
+	ts.Check(c.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: http.StatusOK, LastByte: time.Now()}))
 	ts.Setenv("EXCHANGE", c.ID())
 }
 

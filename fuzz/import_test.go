@@ -58,7 +58,7 @@ func FuzzImport(f *testing.F) {
 		f.Fatal(err)
 	}
 	_, _ = c.Write([]byte(`{"choices":[]}`))
-	if err := c.Finish(context.Background(), &store.Closing{Outcome: store.OutcomeComplete, Status: http.StatusOK}); err != nil {
+	if err := c.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: http.StatusOK}); err != nil {
 		f.Fatal(err)
 	}
 	whole := ask(f, http.MethodGet, "/v1/memory/export.jsonl", nil)

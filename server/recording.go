@@ -142,7 +142,7 @@ func (x *exchange) commit(outcome store.Outcome) error {
 		return nil
 	}
 	ended, began := x.trace.Capture(), time.Now()
-	err := r.capture.Finish(x.ctx, &r.closing)
+	err := r.capture.Finish(&r.closing)
 	if !r.off {
 		r.lag = time.Since(began)
 	}

@@ -97,7 +97,7 @@ func TestADeletedAccountLeavesNothing(t *testing.T) {
 	if _, err := s.Keys().Authenticate(secret); err == nil {
 		t.Error("a new account of the name takes the old key")
 	}
-	if err := running.Finish(t.Context(), &Closing{Outcome: OutcomeComplete}); err != nil {
+	if err := running.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 		t.Errorf("what was running ends with %v", err)
 	}
 	waitGone(t, s, number)

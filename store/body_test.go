@@ -97,7 +97,7 @@ func captureBody(t testing.TB, s *Store, account string, body, answer []byte) st
 	if _, err := c.Write(answer); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+	if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 		t.Fatal(err)
 	}
 	return c.ID()
@@ -189,7 +189,7 @@ func TestHostileBodiesAreKeptWithinBounds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+		if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
 		if x, err := s.Archive().Exchange("acme", c.ID()); err != nil || string(x.RawRequest) != body {
@@ -212,7 +212,7 @@ func TestAPieceThatWasABlockIsNotSplitTwice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+		if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
 		if x, err := s.Archive().Exchange("acme", c.ID()); err != nil || string(x.RawRequest) != body {
@@ -270,7 +270,7 @@ func TestAnyCutOfAnyBodyComesBackByteForByte(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+		if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
 		x, err := s.Archive().Exchange("acme", c.ID())
@@ -295,7 +295,7 @@ func TestInstructionsOfSmallRequestsAreABlockFromTheSecondTimeOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Finish(t.Context(), &Closing{Outcome: OutcomeComplete}); err != nil {
+		if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
 		bodies[c.ID()] = body

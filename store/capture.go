@@ -21,12 +21,12 @@ const responsePart = 256 << 10
 // Recording is the record of one exchange in progress, as a server sees it. Its methods are called one at a time,
 // except ID, Shed and Recorded.
 type Recording interface {
-	ID() string                                         // of the exchange
-	SessionID() string                                  // once the opening is on record; "" before
-	Shed() bool                                         // passes without a record under pressure
-	Recorded(ctx context.Context) error                 // waits until the request is on record
-	Write(p []byte) (int, error)                        // adds bytes of the answer; p may be reused at once
-	Finish(ctx context.Context, closing *Closing) error // waits until the whole exchange is on record
+	ID() string                         // of the exchange
+	SessionID() string                  // once the opening is on record; "" before
+	Shed() bool                         // passes without a record under pressure
+	Recorded(ctx context.Context) error // waits until the request is on record
+	Write(p []byte) (int, error)        // adds bytes of the answer; p may be reused at once
+	Finish(closing *Closing) error      // waits until the whole exchange is on record
 }
 
 // Capture is the record of one exchange in progress. The goroutine that pumps the answer calls its methods, one at a
@@ -334,10 +334,10 @@ func (c *Capture) spill() error {
 	return c.store.queue.send(context.Background(), w)
 }
 
-// Finish commits the end of the exchange and returns after the commit. It must be called exactly once. It ignores
-// the context, since the client may be gone. An error means that the end is not on record; the exchange then
-// is, or becomes when the store is next opened, [OutcomeInterrupted].
-func (c *Capture) Finish(_ context.Context, closing *Closing) error {
+// Finish commits the end of the exchange and returns after the commit. It must be called exactly once. It takes no
+// context, because an end is recorded also when the client is gone. An error means that the end is not on record; the
+// exchange then is, or becomes when the store is next opened, [OutcomeInterrupted].
+func (c *Capture) Finish(closing *Closing) error {
 	if c.store == nil {
 		return nil
 	}

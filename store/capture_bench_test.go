@@ -51,7 +51,7 @@ func BenchmarkCapture(b *testing.B) {
 					if _, err := c.Write([]byte(text[at : at+size.answer])); err != nil {
 						b.Fatal(err)
 					}
-					if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete, Status: 200}); err != nil {
+					if err := c.Finish(&Closing{Outcome: OutcomeComplete, Status: 200}); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -76,7 +76,7 @@ func BenchmarkIdleWriter(b *testing.B) {
 		if err := c.Recorded(ctx); err != nil {
 			b.Fatal(err)
 		}
-		if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+		if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -128,7 +128,7 @@ func BenchmarkWrite(b *testing.B) {
 		}
 	}
 	b.StopTimer()
-	if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+	if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 		b.Fatal(err)
 	}
 }

@@ -45,7 +45,7 @@ func TestASmallExchangeAllocatesLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = capture.Write(answer)
-		if err := errors.Join(capture.Recorded(ctx), capture.Finish(ctx, &Closing{Outcome: OutcomeComplete})); err != nil {
+		if err := errors.Join(capture.Recorded(ctx), capture.Finish(&Closing{Outcome: OutcomeComplete})); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -290,7 +290,7 @@ func crashCapture(s *Store, seed uint64, say func(what, id string, seed uint64))
 		}
 		answer = answer[n:]
 	}
-	if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+	if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 		return "", err
 	}
 	say("ended", c.ID(), seed)

@@ -88,7 +88,7 @@ func TestAnInvalidDescriptionIsRefused(t *testing.T) {
 		_, err := c.s.Archive().DescribeExchange(refused.account, refused.id, refused.Description)
 		wantKind(t, err, refused.kind)
 	}
-	if err := open.Finish(t.Context(), &Closing{Outcome: OutcomeComplete}); err != nil {
+	if err := open.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 		t.Fatal(err)
 	}
 }

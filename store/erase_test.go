@@ -154,7 +154,7 @@ func TestErasedExchangesAreSelectedAndCountedFirst(t *testing.T) {
 	if e.Exchanges != 3 || e.Open != 1 || e.Sessions != 1 {
 		t.Errorf("receipt is %+v", e)
 	}
-	if err := open.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+	if err := open.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 		t.Error(err)
 	}
 	c.settle()
@@ -211,7 +211,7 @@ func TestErasingWhileTheSameHistoryIsSentAgainHarmsNothing(t *testing.T) {
 				if err != nil || !bytes.Equal(x.RawRequest, body) {
 					t.Errorf("worker %d, turn %d: %v", worker, turn, err)
 				}
-				if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+				if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 					t.Error(err)
 				}
 				a.turn()
@@ -291,7 +291,7 @@ func TestRetentionBoundsAgeAndBytes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+			if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -59,7 +59,7 @@ func TestExchangesAreDigestedFromMemoryOrReadBack(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := capture.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+			if err := capture.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 				t.Fatal(err)
 			}
 			(&conversation{t, s}).settle()
@@ -92,7 +92,7 @@ func TestExchangesThatAreNotDigestedAreNotHeld(t *testing.T) {
 	if held := s.digester.held.Load(); held != 0 {
 		t.Errorf("%d bytes are held of what is no turn", held)
 	}
-	if err := title.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+	if err := title.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 		t.Fatal(err)
 	}
 	s.digester.held.Add(handoverTotal)
@@ -100,7 +100,7 @@ func TestExchangesThatAreNotDigestedAreNotHeld(t *testing.T) {
 	s.digester.held.Add(-handoverTotal)
 	late := begin("")
 	for _, c := range []*Capture{full, late} {
-		if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+		if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -112,7 +112,7 @@ func TestExchangesThatAreNotDigestedAreNotHeld(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := lost.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err == nil {
+	if err := lost.Finish(&Closing{Outcome: OutcomeComplete}); err == nil {
 		t.Fatal("a closed store took an exchange")
 	}
 	if held := s.digester.held.Load(); held != 0 {
@@ -170,7 +170,7 @@ func TestAStreamThatWasReadWhileItPassedIsDigestedWithItsEnd(t *testing.T) {
 		if _, err := begun.Write([]byte(answer)); err != nil {
 			t.Fatal(err)
 		}
-		if err := begun.Finish(t.Context(), &Closing{Outcome: OutcomeComplete, ContentType: contentType}); err != nil {
+		if err := begun.Finish(&Closing{Outcome: OutcomeComplete, ContentType: contentType}); err != nil {
 			t.Fatal(err)
 		}
 		c.settle()
@@ -215,7 +215,7 @@ func TestASmallExchangeIsNotDigestedBeforeEarlierOnesOfItsSession(t *testing.T) 
 		if _, err := begun.Write([]byte("yes")); err != nil {
 			t.Fatal(err)
 		}
-		if err := begun.Finish(t.Context(), &Closing{Outcome: OutcomeComplete}); err != nil {
+		if err := begun.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
 		return begun.ID()

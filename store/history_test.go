@@ -170,7 +170,7 @@ func (m *model) write(id string, n int) {
 }
 
 func (m *model) finish(id string, outcome Outcome) {
-	m.check(m.open[id].Finish(context.Background(), &Closing{Outcome: outcome, Usage: codec.Usage{Output: 3}}))
+	m.check(m.open[id].Finish(&Closing{Outcome: outcome, Usage: codec.Usage{Output: 3}}))
 	delete(m.open, id)
 	m.exchanges[id].outcome = outcome
 }

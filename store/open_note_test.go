@@ -48,7 +48,7 @@ func openNotesOf(t *testing.T, s *Store) (notes [][]kv.ExchangeID) {
 
 func finish(t *testing.T, c *Capture) {
 	t.Helper()
-	if err := c.Finish(t.Context(), &Closing{Outcome: OutcomeComplete}); err != nil {
+	if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -114,7 +114,7 @@ func TestAnExchangeWhoseEndCannotBeCommittedStaysNoted(t *testing.T) {
 	begun := beginTogether(t, s, "acme", "acme")
 	release := stall(t, s)
 	ended := make(chan error)
-	go func() { ended <- begun[0].Finish(t.Context(), &Closing{Outcome: OutcomeComplete}) }()
+	go func() { ended <- begun[0].Finish(&Closing{Outcome: OutcomeComplete}) }()
 	for deadline := time.Now().Add(timeout); s.Stats().Queued == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the end does not reach the writer")

@@ -122,7 +122,7 @@ func TestOnlyTheNewPartOfARequestIsHeld(t *testing.T) {
 		if err := capture.Recorded(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := capture.Finish(t.Context(), &Closing{Outcome: OutcomeComplete}); err != nil {
+		if err := capture.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
 		if waiting := c.s.Stats().Undigested; waiting > 0 {
@@ -160,7 +160,7 @@ func TestAHistoryOfSeveralRequestsAtOnceIsReadOnce(t *testing.T) {
 	}
 	for i, capture := range begun {
 		before := read.Load()
-		if err := capture.Finish(t.Context(), &Closing{Outcome: OutcomeComplete}); err != nil {
+		if err := capture.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
 		c.settle()

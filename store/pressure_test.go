@@ -89,7 +89,7 @@ func TestUnderPressureRequestsWaitOrPassUnrecorded(t *testing.T) {
 		go func() {
 			c, err := s.Begin(ctx, opening)
 			if err == nil {
-				err = c.Finish(ctx, &Closing{Outcome: OutcomeComplete})
+				err = c.Finish(&Closing{Outcome: OutcomeComplete})
 			}
 			begun <- err
 		}()
@@ -110,13 +110,13 @@ func TestUnderPressureRequestsWaitOrPassUnrecorded(t *testing.T) {
 			t.Fatalf("under pressure Begin gives %+v (%v)", c, err)
 		}
 		_, _ = c.Write([]byte("answer"))
-		if err := errors.Join(c.Recorded(ctx), c.Finish(ctx, &Closing{Outcome: OutcomeComplete})); err != nil {
+		if err := errors.Join(c.Recorded(ctx), c.Finish(&Closing{Outcome: OutcomeComplete})); err != nil {
 			t.Errorf("what is not recorded fails: %v", err)
 		}
 		release()
 		if c, err := s.Begin(ctx, opening); err != nil || c.Shed() {
 			t.Errorf("after the pressure Begin gives %+v (%v)", c, err)
-		} else if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+		} else if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 			t.Error(err)
 		}
 		s.Off()
@@ -164,11 +164,11 @@ func TestAnOpeningThatCannotBeCommittedLeavesNothingBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	release()
-	if err := after.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+	if err := after.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 		t.Error(err)
 	}
-	wantKind(t, during.Finish(ctx, &Closing{Outcome: OutcomeComplete}), codec.KindStorage)
-	wantKind(t, before.Finish(ctx, &Closing{Outcome: OutcomeComplete}), codec.KindStorage)
+	wantKind(t, during.Finish(&Closing{Outcome: OutcomeComplete}), codec.KindStorage)
+	wantKind(t, before.Finish(&Closing{Outcome: OutcomeComplete}), codec.KindStorage)
 	mustBeSound(t, s)
 	page, err := s.Archive().Exchanges("acme", ExchangeQuery{})
 	if err != nil || len(page.Data) != 2 || page.Data[0].ID != after.ID() || page.Data[1].Outcome != OutcomeInterrupted {
@@ -191,7 +191,7 @@ func TestAClosedStoreAcceptsNothing(t *testing.T) {
 	}
 	_, err = s.Begin(context.Background(), &Opening{Account: "acme", Surface: codec.Chat})
 	wantKind(t, err, codec.KindStorage)
-	wantKind(t, open.Finish(context.Background(), &Closing{Outcome: OutcomeComplete}), codec.KindStorage)
+	wantKind(t, open.Finish(&Closing{Outcome: OutcomeComplete}), codec.KindStorage)
 }
 
 // When the volume is too full for exchanges, space can still be freed.

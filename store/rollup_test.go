@@ -29,7 +29,7 @@ func spend(t testing.TB, s *Store, account, key, model string, usage codec.Usage
 	if _, err := c.Write([]byte("answer")); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete, Status: 200, FirstByte: began.Add(120 * time.Millisecond), Usage: usage, Cost: cost}); err != nil {
+	if err := c.Finish(&Closing{Outcome: OutcomeComplete, Status: 200, FirstByte: began.Add(120 * time.Millisecond), Usage: usage, Cost: cost}); err != nil {
 		t.Fatal(err)
 	}
 	return c.ID()

@@ -83,7 +83,7 @@ func longSession(t *testing.T, c *conversation, many int) (session string) {
 		if n%3 == 1 {
 			closing.Outcome, closing.Cost = OutcomeUpstreamError, &Cost{USD: 5, Saved: 2}
 		}
-		if err := x.Finish(t.Context(), closing); err != nil {
+		if err := x.Finish(closing); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -91,7 +91,7 @@ func (c *conversation) exchange(o *Opening, outcome Outcome, answer string) (id,
 	if _, err := capture.Write([]byte(answer)); err != nil {
 		c.t.Fatal(err)
 	}
-	if err := capture.Finish(ctx, &Closing{Outcome: outcome, ResponseID: "resp_" + capture.ID()}); err != nil {
+	if err := capture.Finish(&Closing{Outcome: outcome, ResponseID: "resp_" + capture.ID()}); err != nil {
 		c.t.Fatal(err)
 	}
 	c.settle()
@@ -439,7 +439,7 @@ func TestDigestingResumesAfterARestartAndIsIdempotent(t *testing.T) {
 		if _, err := cap.Write([]byte("2")); err != nil {
 			t.Fatal(err)
 		}
-		if err := cap.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+		if err := cap.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -40,7 +40,7 @@ func TestAFullVolumeStopsNewExchangesAndHarmsNothing(t *testing.T) {
 	if !strings.Contains(err.Error(), "free some space") {
 		t.Errorf("a full volume is told as %q", err)
 	}
-	if err := open.Finish(context.Background(), &Closing{Outcome: OutcomeComplete}); err != nil {
+	if err := open.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 		t.Errorf("what was under way could not end: %v", err)
 	}
 	if x, err := s.Archive().Exchange("acme", id); err != nil || string(x.RawResponse) != "answer" {
@@ -154,7 +154,7 @@ func recordOne(t *testing.T, s *Store, body []byte, acknowledged func(id string)
 		return false
 	}
 	_, _ = c.Write(body)
-	if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+	if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 		return false
 	}
 	acknowledged(c.ID())

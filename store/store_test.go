@@ -64,7 +64,7 @@ func capture(t testing.TB, s *Store, account, request, response string) string {
 	if _, err := c.Write([]byte(response)); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete, Status: 200}); err != nil {
+	if err := c.Finish(&Closing{Outcome: OutcomeComplete, Status: 200}); err != nil {
 		t.Fatal(err)
 	}
 	return c.ID()

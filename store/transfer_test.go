@@ -58,7 +58,7 @@ func TestAnExportIsImportedWithoutLossInAnotherStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := exported(t, c.s, "acme", Selection{All: true})
-	if err := open.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+	if err := open.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
 		t.Fatal(err)
 	}
 

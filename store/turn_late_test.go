@@ -112,7 +112,7 @@ func TestTurnsThatEndTogetherShowEachMessageOnce(t *testing.T) {
 	}()
 	<-began
 	for i, capture := range []*Capture{ended[1], ended[0]} {
-		go func() { results <- capture.Finish(t.Context(), &Closing{Outcome: OutcomeComplete}) }()
+		go func() { results <- capture.Finish(&Closing{Outcome: OutcomeComplete}) }()
 		for deadline := time.Now().Add(timeout); c.s.Stats().Queued <= int64(i); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("the end of an exchange does not come to the writer")

@@ -80,7 +80,7 @@ func capture(ctx context.Context, st *engine.Engine, w *writer, chat string) err
 	if w.shape.stream {
 		closing.ContentType = "text/event-stream"
 	}
-	return c.Finish(ctx, &closing)
+	return c.Finish(&closing)
 }
 
 // read lists and shows exchanges, and prints how long that takes.

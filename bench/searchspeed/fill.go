@@ -105,5 +105,5 @@ func capture(ctx context.Context, st *store.Store, n int, question, answer strin
 	if _, err := x.Write(body); err != nil {
 		return err
 	}
-	return x.Finish(ctx, &store.Closing{Outcome: store.OutcomeComplete, Status: 200, ContentType: "application/json", LastByte: time.Now()})
+	return x.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200, ContentType: "application/json", LastByte: time.Now()})
 }

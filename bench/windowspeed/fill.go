@@ -89,7 +89,7 @@ func capture(ctx context.Context, st *engine.Engine, chat string, n int) (sessio
 	if _, err := c.Write(answer); err != nil {
 		return "", err
 	}
-	err = c.Finish(ctx, &store.Closing{
+	err = c.Finish(&store.Closing{
 		Outcome: store.OutcomeComplete, Status: 200, ModelServed: "gpt-5", FinishReason: "stop", ContentType: "application/json",
 		Usage: codec.Usage{InputUncached: int64(1000 + n%700), CacheRead: int64(n % 5000), Output: 40}, FirstByte: began, LastByte: time.Now(),
 	})

@@ -232,7 +232,7 @@ func capture(t *testing.T, st *engine.Engine, account, request, response string)
 	if _, err := c.Write([]byte(response)); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200, LastByte: time.Now()}); err != nil {
+	if err := c.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200, LastByte: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	return c.ID()

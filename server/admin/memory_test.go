@@ -25,7 +25,7 @@ func captureIn(t *testing.T, st *engine.Engine, account, chatKey, request string
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete, Status: http.StatusOK}); err != nil {
+	if err := c.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: http.StatusOK}); err != nil {
 		t.Fatal(err)
 	}
 	return c.ID()

@@ -129,7 +129,7 @@ func testErasureReachesEveryEdge(t *testing.T, c clustertest.Centre) {
 	if place("edge 2").State == store.PlaceErased {
 		t.Error("the receipt says that an edge has erased what goes on there")
 	}
-	if err := cluster.Finish(t.Context(), slow); err != nil {
+	if err := cluster.Finish(slow); err != nil {
 		t.Fatal(err)
 	}
 	cluster.Eventually(t, "it has erased all of it, and the receipt says so", func() bool {
@@ -203,7 +203,7 @@ func TestAnErasureReachesWhatTheCentreIsRecording(t *testing.T) {
 		return r
 	}
 	finish := func(r store.Recording) {
-		if err := cluster.Finish(t.Context(), r); err != nil {
+		if err := cluster.Finish(r); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -367,7 +367,7 @@ func record(ctx context.Context, s *store.Store, account, chatKey string, turn i
 	if err != nil {
 		return "", err
 	}
-	return c.ID(), finish(ctx, c)
+	return c.ID(), finish(c)
 }
 
 // begin is record for a turn whose answer goes on.
@@ -392,8 +392,8 @@ func opening(account, chatKey string, turn int) *store.Opening {
 	}
 }
 
-func finish(ctx context.Context, c store.Recording) error {
-	return c.Finish(ctx, &store.Closing{Outcome: store.OutcomeComplete, Status: 200})
+func finish(c store.Recording) error {
+	return c.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200})
 }
 
 // process is a node of a cluster. Its methods may be called by any goroutine.

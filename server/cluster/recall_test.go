@@ -1,7 +1,6 @@
 package cluster_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -110,7 +109,7 @@ func TestWhatWasRecalledForAnErasedExchangeStaysErasedWhenThatArrives(t *testing
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := slow.Finish(context.Background(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200}); err != nil {
+			if err := slow.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200}); err != nil {
 				t.Fatal(err)
 			}
 			cluster.Eventually(t, "the exchange has arrived and is erased", func() bool {
@@ -186,7 +185,7 @@ func sayAt(t *testing.T, m clustertest.Cluster, chatKey, asked, answered string)
 		_, err = r.Write(fmt.Appendf(nil, `{"choices":[{"message":{"role":"assistant","content":%q}}]}`, answered))
 	}
 	if err == nil {
-		err = r.Finish(context.Background(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200})
+		err = r.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200})
 	}
 	if err != nil {
 		t.Fatal(err)

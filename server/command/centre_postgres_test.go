@@ -2,7 +2,6 @@ package command
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -149,7 +148,7 @@ func recordTurn(t *testing.T, m *engine.Engine, asked string) (id string) {
 	check(t, err)
 	_, err = r.Write([]byte(`{"choices":[{"message":{"role":"assistant","content":"since it is held"}}]}`))
 	check(t, err)
-	check(t, r.Finish(context.Background(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200}))
+	check(t, r.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200}))
 	return r.ID()
 }
 

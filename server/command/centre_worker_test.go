@@ -83,7 +83,7 @@ func TestAWorkerTellsWhatItTakesAndWhetherItIsReady(t *testing.T) {
 			Account: x.account, Surface: codec.Chat, Format: codec.Chat, Body: []byte(`{"model":"m","messages":[{"role":"user","content":"` + x.said + `"}]}`),
 		})
 		if err == nil {
-			err = r.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200})
+			err = r.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200})
 		}
 		if err != nil {
 			t.Fatal(err)

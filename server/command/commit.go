@@ -48,13 +48,13 @@ type quorumRecording struct {
 }
 
 // Finish waits for the brokers after the local commit.
-func (r *quorumRecording) Finish(ctx context.Context, closing *store.Closing) error {
+func (r *quorumRecording) Finish(closing *store.Closing) error {
 	q := r.recorder
-	err := r.Recording.Finish(ctx, closing)
+	err := r.Recording.Finish(closing)
 	if err != nil || r.Shed() || q.cluster.Brokered() == nil {
 		return err
 	}
-	if err := q.mark(context.WithoutCancel(ctx), r.account, r.ID()); err != nil {
+	if err := q.mark(context.Background(), r.account, r.ID()); err != nil {
 		q.log.Warn("the record of an exchange could not be marked as being on this edge only", "exchange", r.ID(), "error", err)
 	}
 	if q.refuse {

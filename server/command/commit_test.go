@@ -59,7 +59,7 @@ func TestAnAnswerThatTheBrokersDoNotTakeIsMarkedOrRefused(t *testing.T) {
 			}
 			finish := func(r store.Recording) (committed string, err error) {
 				t.Helper()
-				err = r.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200})
+				err = r.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200})
 				info, lost := m.Archive().ExchangeInfo("acme", r.ID())
 				if lost != nil || info.Outcome != store.OutcomeComplete {
 					t.Fatalf("the edge itself has %+v (%v)", info, lost)

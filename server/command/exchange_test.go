@@ -121,7 +121,7 @@ func recordExchanges(t *testing.T, dir string, n int) (ids []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete}); err != nil {
+		if err := c.Finish(&store.Closing{Outcome: store.OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, c.ID())

@@ -76,7 +76,7 @@ func (t *tools) note(ctx context.Context, in *noteInput, p *page) error {
 		Project: project.Clean(in.Directory), ContentType: "application/json", Body: body,
 	})
 	if err == nil {
-		err = capture.Finish(ctx, &store.Closing{Outcome: store.OutcomeComplete, Status: 200})
+		err = capture.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200})
 	}
 	if err != nil {
 		return err

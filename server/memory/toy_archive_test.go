@@ -63,7 +63,7 @@ func (r *toyRecording) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (r *toyRecording) Finish(_ context.Context, c *store.Closing) error {
+func (r *toyRecording) Finish(c *store.Closing) error {
 	r.archive.mu.Lock()
 	defer r.archive.mu.Unlock()
 	r.exchange.Outcome, r.exchange.Status, r.exchange.LastByte = c.Outcome, c.Status, c.LastByte

@@ -118,7 +118,7 @@ func (c *centre) record(t *testing.T, seed uint64) (id string, request []byte) {
 	check(t, err)
 	_, err = r.Write([]byte(`{"id":"1","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Yes."},"finish_reason":"stop"}]}`))
 	check(t, err)
-	check(t, r.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200, ContentType: "application/json", LastByte: time.Now()}))
+	check(t, r.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200, ContentType: "application/json", LastByte: time.Now()}))
 	return r.ID(), request
 }
 

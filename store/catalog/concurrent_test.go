@@ -278,7 +278,7 @@ func askIn(t *testing.T, e *engine.Engine, account, chatKey, question string) (i
 	if _, err := r.Write([]byte(`{"choices":[{"message":{"role":"assistant","content":"answer"}}]}`)); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Finish(context.Background(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200}); err != nil {
+	if err := r.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200}); err != nil {
 		t.Fatal(err)
 	}
 	return r.ID()

@@ -176,7 +176,7 @@ func recordRequest(b *testing.B, edge *engine.Engine, o store.Opening, messages 
 		message("assistant", answer)); err != nil {
 		b.Fatal(err)
 	}
-	if err := r.Finish(b.Context(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200, ContentType: "application/json"}); err != nil {
+	if err := r.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200, ContentType: "application/json"}); err != nil {
 		b.Fatal(err)
 	}
 }

@@ -2,7 +2,6 @@ package catalog_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -77,7 +76,7 @@ func (c *conversation) turn(edge int, continues, answer string, o store.Opening)
 	check(c.t, err)
 	_, err = fmt.Fprintf(r, `{"id":%q,"object":"response","status":"completed","output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"said in %s"}]}]}`, answer, answer)
 	check(c.t, err)
-	check(c.t, r.Finish(context.Background(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200, ResponseID: answer, LastByte: time.Now()}))
+	check(c.t, r.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200, ResponseID: answer, LastByte: time.Now()}))
 	f, err := c.edges[edge].Shipping().Next(c.t.Context(), c.sent[edge])
 	check(c.t, err)
 	c.sent[edge] = f.Last

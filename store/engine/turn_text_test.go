@@ -36,7 +36,7 @@ func streamed(t *testing.T, m *engine.Engine, account, message string, redactor 
 	if _, err := capture.Write([]byte(stream.String())); err != nil {
 		t.Fatal(err)
 	}
-	if err := capture.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200, ContentType: "text/event-stream"}); err != nil {
+	if err := capture.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200, ContentType: "text/event-stream"}); err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {

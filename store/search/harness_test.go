@@ -150,7 +150,7 @@ func captureScript(st *store.Store, account string, s script, changes ...func(*s
 	if err != nil {
 		return "", err
 	}
-	return c.ID(), c.Finish(ctx, &store.Closing{Outcome: store.OutcomeComplete, Status: 200})
+	return c.ID(), c.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200})
 }
 
 // erase erases an exchange and waits until that is done.

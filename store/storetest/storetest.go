@@ -172,7 +172,7 @@ func record(t *testing.T, m Memory, chatKey, asked, answered string) string {
 	r := begin(t, m, chatKey, question(asked))
 	_, err := r.Write([]byte(reply(answered)))
 	check(t, err)
-	check(t, r.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200, ContentType: "application/json", LastByte: time.Now()}))
+	check(t, r.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200, ContentType: "application/json", LastByte: time.Now()}))
 	return r.ID()
 }
 
@@ -201,7 +201,7 @@ func readAsItCame(t *testing.T, m Memory) {
 		_, err := r.Write(piece)
 		check(t, err)
 	}
-	check(t, r.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeUpstreamError, Status: 502, LastByte: time.Now()}))
+	check(t, r.Finish(&store.Closing{Outcome: store.OutcomeUpstreamError, Status: 502, LastByte: time.Now()}))
 	x, err := m.Exchange(owner, r.ID())
 	check(t, err)
 	if string(x.RawRequest) != request || string(x.RawResponse) != whole.String() {
@@ -220,7 +220,7 @@ func onRecordBeforeItsAnswer(t *testing.T, m Memory) {
 	if x.Session == "" || r.SessionID() != x.Session || x.Outcome == store.OutcomeComplete {
 		t.Errorf("the record is %+v, its session %q", x, r.SessionID())
 	}
-	check(t, r.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200}))
+	check(t, r.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200}))
 }
 
 func inOrder(t *testing.T, m Memory) {
@@ -329,7 +329,7 @@ func offTheRecord(t *testing.T, m Memory) {
 	check(t, r.Recorded(t.Context()))
 	_, err := r.Write([]byte("nothing of this"))
 	check(t, err)
-	check(t, r.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete}))
+	check(t, r.Finish(&store.Closing{Outcome: store.OutcomeComplete}))
 	if page, err := m.Exchanges(owner, store.ExchangeQuery{}); err != nil || len(page.Data) > 0 || r.ID() == "" {
 		t.Errorf("%q has left %+v, %v", r.ID(), page.Data, err)
 	}
@@ -345,7 +345,7 @@ func respond(t *testing.T, m Memory, o store.Opening, response string) (session 
 	check(t, err)
 	_, err = r.Write([]byte(`{"id":"` + response + `","object":"response","output":[]}`))
 	check(t, err)
-	check(t, r.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200, ResponseID: response, LastByte: time.Now()}))
+	check(t, r.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200, ResponseID: response, LastByte: time.Now()}))
 	x, err := m.ExchangeInfo(owner, r.ID())
 	check(t, err)
 	return x.Session

@@ -127,7 +127,7 @@ func (h *harness) say(account, session, user, assistant string) (exchange, id st
 		Account: account, Surface: codec.Chat, Format: codec.Chat, Provider: "openai", ModelAsked: "gpt-5", ExternalSession: session, Body: body,
 	})
 	h.ok(err)
-	h.ok(c.Finish(h.t.Context(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200}))
+	h.ok(c.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200}))
 	x, err := h.store.Archive().Exchange(account, c.ID())
 	h.ok(err)
 	return c.ID(), x.Session

@@ -186,8 +186,8 @@ type recording struct {
 	memory *Memory
 }
 
-func (r *recording) Finish(ctx context.Context, closing *store.Closing) error {
-	err := r.Recording.Finish(ctx, closing)
+func (r *recording) Finish(closing *store.Closing) error {
+	err := r.Recording.Finish(closing)
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
 	delete(r.memory.open, r.ID())

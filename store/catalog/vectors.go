@@ -1,7 +1,9 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -127,36 +129,55 @@ const (
 	embedClaim    = 5 * time.Minute // how long turns stay claimed by a process that has died
 )
 
-// embedSome embeds some turns of the account that has waited longest.
+// embedSome embeds some turns of the account that has waited longest. Those that it cannot embed are claimed no longer, also
+// if this process is being stopped.
 func (v Vectors) embedSome(ctx context.Context) (more bool, err error) {
 	c, made := v.catalog, v.catalog.likes.vectors.Load()
-	number, marked, err := v.claim(ctx, made)
+	lasting, cancel := outlasting(ctx)
+	defer cancel()
+	number, marked, err := v.claim(lasting, made)
 	if err == nil && len(marked) == 0 {
 		err = v.lookForOther(ctx, made)
 	}
 	if err != nil || len(marked) == 0 {
 		return false, err
 	}
-	var ids []string
-	for id := range marked {
-		ids = append(ids, id)
+	ids := slices.Collect(maps.Keys(marked))
+	stored, rests, err := v.embed(ctx, made, number, ids)
+	if err == nil && !rests {
+		err = v.keep(ctx, made.Identity(), number, stored, marked)
 	}
-	turns, err := c.entries(ctx, "x.id = any($2)", int64(number), ids)
+	if err != nil || rests {
+		_, failed := c.pool.Exec(lasting, "update unembedded set claimed = null where account = $1 and exchange = any($2)", int64(number), ids)
+		return rests && ctx.Err() == nil, cmp.Or(err, failed)
+	}
+	wake(c.copies.noted)
+	return true, nil
+}
+
+// embed returns the vectors of turns of an account. rests reports that the embedder has failed: the account rests, and
+// others go on.
+func (v Vectors) embed(ctx context.Context, made *search.Vectors, number store.AccountNumber, ids []string) (stored []search.StoredVector, rests bool, err error) {
+	turns, err := v.catalog.entries(ctx, "x.id = any($2)", int64(number), ids)
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	marks, err := v.marks(ctx, number, ids)
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
-	stored, failed := made.Embed(ctx, c.accounts.nameOf(number), number, turns, marks)
-	if failed != nil { // the account rests, others go on
-		_, err := c.pool.Exec(context.WithoutCancel(ctx), "update unembedded set claimed = null where account = $1 and exchange = any($2)", int64(number), ids)
-		return ctx.Err() == nil, err
+	stored, failed := made.Embed(ctx, v.catalog.accounts.nameOf(number), number, turns, marks)
+	return stored, failed != nil, nil
+}
+
+// outlasting returns a context that ends [leavingTime] after another one.
+func outlasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(leavingTime, cancel) })
+	return lasting, func() {
+		stop()
+		cancel()
 	}
-	err = v.keep(ctx, made.Identity(), number, stored, marked)
-	wake(c.copies.noted)
-	return true, err
 }
 
 // lookForOther notes whether turns are embedded by another embedder, and reports it once.

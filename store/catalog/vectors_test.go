@@ -139,6 +139,7 @@ func TestTheVectorsOfTurns(t *testing.T) {
 		"a process that is late does not replace a later vector":   lateVector,
 		"what is erased while it is embedded leaves no vector":     erasedMeanwhile,
 		"a worker embeds nothing for an account it does not know":  unknownAccount,
+		"a process that is stopped keeps nothing from others":      stoppedEmbedding,
 		"vectors that are none are not stored":                     spoiltVectors,
 	} {
 		t.Run(name, func(t *testing.T) { promise(t, openSummarized(t, server)) })
@@ -375,6 +376,22 @@ func unknownAccount(t *testing.T, s *summarized) {
 	s.embedded()
 	if !slices.Equal(slices.Compact(e.accounts), []string{"other", "acme"}) {
 		t.Errorf("texts were embedded for the accounts %q", e.accounts)
+	}
+}
+
+// A process that is stopped after it has claimed a turn, and before it asks the embedder, keeps it from no other process.
+func stoppedEmbedding(t *testing.T, s *summarized) {
+	check(t, catalog.VectorsOf(s.centre).Start(t.Context(), &topics{identity: "topics"}))
+	held, err := s.db.Begin(t.Context())
+	check(t, err)
+	_, err = held.Exec(t.Context(), "lock table mneme.vectors") // which it reads in between
+	check(t, err)
+	s.say("a", "where did I leave the car")
+	eventually(t, "the turn is claimed", func() bool { return s.count("unembedded where claimed is not null") == 1 })
+	s.centre.Close()
+	check(t, held.Rollback(t.Context()))
+	if s.count("unembedded where claimed is null") != 1 {
+		t.Error("the turn is still claimed")
 	}
 }
 

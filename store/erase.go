@@ -65,6 +65,45 @@ func (sel *Selection) matches(info *ExchangeInfo) bool {
 		!info.Started.Before(sel.Since) && (sel.Until.IsZero() || began.Before(sel.Until))
 }
 
+// Follow returns the selection with the sessions into which its sessions were merged: their exchanges are there. merged
+// returns the session that one was merged into; "" if it was not.
+func (sel Selection) Follow(merged func(session string) string) Selection {
+	named := slices.Clone(sel.Sessions)
+	for _, id := range sel.Sessions {
+		for range MaxMerges {
+			if id = merged(id); id == "" || slices.Contains(named, id) {
+				break
+			}
+			named = append(named, id)
+		}
+	}
+	sel.Sessions = named
+	return sel
+}
+
+// followMerges is [Selection.Follow] in a view.
+func (s *core) followMerges(tx *badger.Txn, account kv.AccountNumber, sel Selection) Selection {
+	return sel.Follow(func(session string) string {
+		id, _ := kv.ParseSessionID(session)
+		r, err := s.getSession(tx, sessionRef{account, id})
+		if err != nil {
+			return "" // it is gone, or unreadable
+		}
+		return r.Merged
+	})
+}
+
+// followMerges is [Selection.Follow] in a commit: no session is merged before the commit has ended.
+func (g *commitGroup) followMerges(account kv.AccountNumber, sel Selection) Selection {
+	return sel.Follow(func(session string) string {
+		id, _ := kv.ParseSessionID(session)
+		if r := g.sessionAt(sessionRef{account, id}); r != nil {
+			return r.Merged
+		}
+		return ""
+	})
+}
+
 // selected is a selected exchange.
 type selected struct {
 	id      kv.ExchangeID
@@ -171,7 +210,8 @@ func erasureKey(account kv.AccountNumber, id kv.TimeID) []byte {
 }
 
 // Erase erases the selected exchanges of an account in the background, and returns a receipt for following it. With
-// dryRun it counts at once and erases nothing. A running exchange is left alone and counted.
+// dryRun it counts at once and erases nothing. A running exchange is left alone and counted. A session that was merged
+// into another one stands for that one, which the receipt names, too.
 //
 // The content of an exchange may also be in the requests of later exchanges, which repeat the history; to erase a
 // conversation, erase its session.
@@ -204,6 +244,7 @@ func (s *core) newErasure(ctx context.Context, account kv.AccountNumber, sel Sel
 	err := s.runOf(ctx, account, &operation{
 		frees: true, done: make(chan struct{}),
 		change: func(g *commitGroup, w *operation) error {
+			e.Selection = g.followMerges(account, sel)
 			g.ask(account, e)
 			return g.putErasure(w, erasureRef{account, id}, e)
 		},
@@ -218,7 +259,8 @@ func (s *core) eraseDryRun(ctx context.Context, account kv.AccountNumber, sel Se
 	e := &Erasure{State: ErasureDone, Selection: sel, Reason: byRequest, DryRun: true, Created: time.Now().UTC()}
 	seen, perSession := make(map[kv.ExchangeID]struct{}), make(map[string]int64)
 	err := s.view(func(tx *badger.Txn) error {
-		return sel.each(ctx, tx, account, func(x selected) error {
+		e.Selection = s.followMerges(tx, account, sel)
+		return e.Selection.each(ctx, tx, account, func(x selected) error {
 			if _, twice := seen[x.id]; twice {
 				return nil
 			}

@@ -201,6 +201,26 @@ func (s *core) getSession(tx *badger.Txn, ref sessionRef) (*sessionRecord, error
 	return s.newestSession(ref, item)
 }
 
+// sessionWith returns the session that has the exchanges of a session: itself, or the one that it was merged into. An
+// unreadable one counts as not merged, because its exchanges may still be readable.
+func (s *core) sessionWith(tx *badger.Txn, ref sessionRef) (sessionRef, error) {
+	for range MaxMerges {
+		r, err := s.getSession(tx, ref)
+		if errors.Is(err, badger.ErrKeyNotFound) {
+			return ref, err
+		}
+		if err != nil {
+			break
+		}
+		into, merged := kv.ParseSessionID(r.Merged)
+		if !merged {
+			break
+		}
+		ref.id = into
+	}
+	return ref, nil
+}
+
 // newestSession returns the newest record of a session; item is its stored record.
 func (s *core) newestSession(ref sessionRef, item *badger.Item) (*sessionRecord, error) {
 	if r := s.ahead.show(ref, item.Version()); r != nil {
@@ -232,8 +252,8 @@ type TimelinePage struct {
 // mostlyListed is room for the exchanges of most sessions. An entry has 700 bytes.
 const mostlyListed = 16
 
-// Timeline lists the exchanges of a session, each with what it added. A damaged one is [OutcomeDamaged], and a turn that is
-// damaged says so as its error.
+// Timeline lists the exchanges of a session, or of the one that it was merged into, each with what it added. A damaged
+// one is [OutcomeDamaged], and a turn that is damaged says so as its error.
 func (s Archive) Timeline(account, session string, q TimelineQuery) (TimelinePage, error) {
 	number, key, err := s.sessionOf(account, session)
 	if err != nil {
@@ -245,10 +265,11 @@ func (s Archive) Timeline(account, session string, q TimelineQuery) (TimelinePag
 	}
 	page := TimelinePage{Data: make([]TimelineEntry, 0, min(w.Limit, mostlyListed))}
 	err = s.view(func(tx *badger.Txn) error {
-		if _, err := tx.Get(kv.SessionKey(number, key)); err != nil {
+		with, err := s.sessionWith(tx, sessionRef{number, key})
+		if err != nil {
 			return err
 		}
-		w.Walk(tx, kv.MemberPrefix(number, key), func(id kv.TimeID, _ *badger.Item) bool {
+		w.Walk(tx, kv.MemberPrefix(number, with.id), func(id kv.TimeID, _ *badger.Item) bool {
 			if page.HasMore = len(page.Data) == w.Limit; page.HasMore {
 				return false
 			}
@@ -310,24 +331,16 @@ func (s Archive) AnsweredAs(account, response string) (exchange string, err erro
 		if err != nil || len(value) != len(kv.SessionID{}) {
 			return err
 		}
-		session := kv.SessionID(value)
-		for range MaxMerges {
-			r, err := s.getSession(tx, sessionRef{number, session})
-			if err != nil {
-				return err
-			}
-			into, merged := kv.ParseSessionID(r.Merged)
-			if !merged {
-				break
-			}
-			session = into
+		session, err := s.sessionWith(tx, sessionRef{number, kv.SessionID(value)})
+		if err != nil {
+			return err
 		}
 		w, err := kv.NewWindow("", "", 1, false, kv.ExchangePrefix)
 		if err != nil {
 			return err
 		}
 		left := longestSearch
-		w.Walk(tx, kv.MemberPrefix(number, session), func(id kv.TimeID, _ *badger.Item) bool {
+		w.Walk(tx, kv.MemberPrefix(number, session.id), func(id kv.TimeID, _ *badger.Item) bool {
 			if info, err := getInfo(tx, number, kv.ExchangeID(id)); err == nil && info.ResponseID == response {
 				exchange = info.ID
 			}

@@ -305,6 +305,16 @@ func (s *Sessions) Merge(from, into string) (target string, err error) {
 	return id.String(), err
 }
 
+// MergedInto returns the session that one was merged into; "" if it was not, or cannot be read.
+func (s *Sessions) MergedInto(session string) string {
+	if id, ok := kv.ParseSessionID(session); ok {
+		if r := s.at(id); r != nil {
+			return r.Merged
+		}
+	}
+	return ""
+}
+
 // Unite is [Sessions.Merge] for what turns out to be one conversation: what people have written about the session is
 // kept. It does nothing if there is no room for that.
 func (s *Sessions) Unite(rest, into string) (done bool) {

@@ -33,7 +33,8 @@ type Damaged struct {
 }
 
 // Export returns the selected exchanges of an account that have ended, oldest first, and their sessions, from one
-// snapshot. Unreadable ones are named as [Damaged] and the export continues. An error ends it early.
+// snapshot. Unreadable ones are named as [Damaged] and the export continues. An error ends it early. A session that was
+// merged into another one stands for that one.
 func (s Archive) Export(ctx context.Context, account string, sel Selection) iter.Seq2[Exported, error] {
 	return func(yield func(Exported, error) bool) {
 		err := s.export(ctx, account, sel, func(e Exported) error {
@@ -61,6 +62,7 @@ func (s *core) export(ctx context.Context, account string, sel Selection, give f
 	}
 	given := make(map[kv.SessionID]struct{})
 	return s.view(func(tx *badger.Txn) error {
+		sel := s.followMerges(tx, number, sel)
 		return sel.each(ctx, tx, number, func(of selected) error {
 			switch {
 			case of.damaged != nil:

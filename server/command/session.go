@@ -178,6 +178,10 @@ type SessionShow struct {
 func (c *SessionShow) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		account, m, err := sessionOwner(ctx, client, c.AccountFlag, c.ID)
+		for merges := 0; err == nil && m.Merged != "" && merges < store.MaxMerges; merges++ {
+			fmt.Fprintf(s.Err, "mneme: %s was merged into %s\n", m.ID, m.Merged)
+			m, err = client.Memory().Session(ctx, account, m.Merged)
+		}
 		if err != nil {
 			return err
 		}
@@ -191,7 +195,7 @@ func (c *SessionShow) Run(ctx context.Context, s *Env) error {
 		if m.Summary != nil {
 			fmt.Fprintf(w, "\nsummary by %s:\n  %s\n", printable(m.Summary.By), strings.ReplaceAll(printableLines(m.Summary.Text), "\n", "\n  "))
 		}
-		return eachTurn(ctx, client, account, c.ID, func(t *api.Turn) error {
+		return eachTurn(ctx, client, account, m.ID, func(t *api.Turn) error {
 			c.describeTurn(w, t)
 			return nil
 		})
@@ -203,7 +207,7 @@ func (c *SessionShow) writeJSON(ctx context.Context, client *admin.Client, s *En
 		api.Session
 		Turns []api.Turn `json:"turns"`
 	}{m, []api.Turn{}}
-	err := eachTurn(ctx, client, account, c.ID, func(t *api.Turn) error {
+	err := eachTurn(ctx, client, account, m.ID, func(t *api.Turn) error {
 		shown.Turns = append(shown.Turns, *t)
 		return nil
 	})

@@ -205,10 +205,13 @@ type getSessionInput struct {
 func (t *tools) getSession(_ context.Context, in *getSessionInput, p *page) error {
 	p.bound(0)
 	session, err := t.archive.Session(t.account, in.Session)
+	for merges := 0; err == nil && session.Merged != "" && merges < store.MaxMerges; merges++ {
+		session, err = t.archive.Session(t.account, session.Merged)
+	}
 	if err != nil {
 		return err
 	}
-	summary, err := t.archive.SessionSummary(t.account, in.Session)
+	summary, err := t.archive.SessionSummary(t.account, session.ID)
 	if err != nil {
 		return err
 	}

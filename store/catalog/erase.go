@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
@@ -18,7 +17,8 @@ import (
 const retainEach = 10 * time.Minute
 
 // Erase erases the selected exchanges of an account in the background, and returns the receipt that shows its progress.
-// With dryRun it only counts. Erased exchanges are not taken again.
+// With dryRun it only counts. Erased exchanges are not taken again. A session that was merged into another one stands for
+// that one, which the receipt names, too.
 func (c *Catalog) Erase(ctx context.Context, account string, sel store.Selection, dryRun bool) (*store.Erasure, error) {
 	number, err := c.number(account)
 	if err == nil {
@@ -30,31 +30,37 @@ func (c *Catalog) Erase(ctx context.Context, account string, sel store.Selection
 	if dryRun {
 		return c.eraseDryRun(ctx, account, number, sel)
 	}
-	e, err := c.newErasure(ctx, c.pool, number, sel, store.ErasedByRequest)
-	return e, unreadable(err)
+	var e *store.Erasure
+	err = c.update(ctx, func(tx pgx.Tx) error {
+		in, err := openSessions(ctx, tx, store.AccountNumber(number), slices.Clone(sel.Sessions), nil) // none of them is merged meanwhile
+		if err != nil {
+			return err
+		}
+		e, err = c.newErasure(ctx, tx, number, sel.Follow(in.MergedInto), store.ErasedByRequest)
+		return err
+	})
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	wake(c.erasing)
+	return e, nil
 }
 
-// execer is a pool or a transaction.
-type execer interface {
-	Exec(ctx context.Context, statement string, arguments ...any) (pgconn.CommandTag, error)
-}
-
-func (c *Catalog) newErasure(ctx context.Context, on execer, number int64, sel store.Selection, reason string) (*store.Erasure, error) {
+// newErasure puts an erasure on record. Who commits it wakes those who carry it out.
+func (c *Catalog) newErasure(ctx context.Context, tx pgx.Tx, number int64, sel store.Selection, reason string) (*store.Erasure, error) {
 	now := time.Now().UTC()
 	e := &store.Erasure{ID: store.NewErasureID(now), State: store.ErasureQueued, Selection: sel, Reason: reason, Created: now}
 	receipt, err := json.Marshal(e)
 	if err != nil {
 		return nil, err
 	}
-	if _, err = on.Exec(ctx, "insert into erasures values ($1, $2, false, $3)", number, e.ID, string(receipt)); err != nil {
-		return nil, err
-	}
-	wake(c.erasing)
-	return e, nil
+	_, err = tx.Exec(ctx, "insert into erasures values ($1, $2, false, $3)", number, e.ID, string(receipt))
+	return e, err
 }
 
 func (c *Catalog) eraseDryRun(ctx context.Context, account string, number int64, sel store.Selection) (*store.Erasure, error) {
 	now := time.Now().UTC()
+	sel = sel.Follow(c.mergedInto(account))
 	e := &store.Erasure{State: store.ErasureDone, Selection: sel, Reason: store.ErasedByRequest, DryRun: true, Created: now}
 	bySession := make(map[string]int64)
 	for after, first := "", true; first || after != ""; first = false {
@@ -487,11 +493,13 @@ func (c *Catalog) expire(ctx context.Context, account string) error {
 	if err != nil || !found {
 		return err
 	}
-	return c.update(ctx, func(tx pgx.Tx) error {
+	err = c.update(ctx, func(tx pgx.Tx) error {
 		if err := c.lead.fence(ctx, tx); err != nil {
 			return err
 		}
 		_, err := c.newErasure(ctx, tx, number, store.Selection{Until: until, ByAge: true}, store.ErasedByRetention)
 		return err
 	})
+	wake(c.erasing)
+	return err
 }

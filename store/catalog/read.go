@@ -279,6 +279,29 @@ func (c *Catalog) Session(account, id string) (*store.Session, error) {
 	return s, unreadable(err)
 }
 
+// mergedInto returns a function for [store.Selection.Follow]. A session that cannot be read counts as not merged.
+func (c *Catalog) mergedInto(account string) func(session string) string {
+	return func(session string) string {
+		s, err := c.Session(account, session)
+		if err != nil {
+			return ""
+		}
+		return s.Merged
+	}
+}
+
+// withExchanges returns the session that has the exchanges of a session: itself, or the one that it was merged into.
+func (c *Catalog) withExchanges(account, session string) (*store.Session, error) {
+	s, err := c.Session(account, session)
+	for range store.MaxMerges {
+		if err != nil || s.Merged == "" {
+			break
+		}
+		s, err = c.Session(account, s.Merged)
+	}
+	return s, err
+}
+
 // DescribeSession sets the description that people give a session.
 func (c *Catalog) DescribeSession(account, id string, d store.Description) (described *store.Session, err error) {
 	number, err := c.accounts.Number(account)
@@ -333,9 +356,10 @@ func (c *Catalog) DescribeExchange(account, id string, d store.Description) (des
 	return described, unreadable(err)
 }
 
-// Timeline lists the exchanges of a session, each with what it added.
+// Timeline lists the exchanges of a session, or of the one that it was merged into, each with what it added.
 func (c *Catalog) Timeline(account, session string, q store.TimelineQuery) (page store.TimelinePage, err error) {
-	if _, err := c.Session(account, session); err != nil {
+	s, err := c.withExchanges(account, session)
+	if err != nil {
 		return page, err
 	}
 	o, err := newOrder(q.After, q.Before, q.Limit, !q.Descending, kv.ExchangePrefix)
@@ -349,7 +373,7 @@ func (c *Catalog) Timeline(account, session string, q store.TimelineQuery) (page
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	entries, err := c.entries(ctx, `x.session = $2 and ($3 = '' or x.id > $3) and ($4 = '' or x.id < $4) order by x.id `+o.direction()+` limit $5`,
-		o.arguments(number, session)...)
+		o.arguments(number, s.ID)...)
 	page.Data, page.HasMore = cut(&o, entries)
 	return page, unreadable(err)
 }
@@ -414,13 +438,15 @@ func (c *Catalog) Usage(ctx context.Context, account string) (u store.Usage, err
 	return u, unreadable(err)
 }
 
-// Export yields the selected exchanges of an account, oldest first, each session before its first exchange.
+// Export yields the selected exchanges of an account, oldest first, each session before its first exchange. A session that
+// was merged into another one stands for that one.
 func (c *Catalog) Export(ctx context.Context, account string, sel store.Selection) iter.Seq2[store.Exported, error] {
 	return func(yield func(store.Exported, error) bool) {
 		number, err := c.number(account)
 		if err == nil {
 			err = sel.Check()
 		}
+		sel := sel.Follow(c.mergedInto(account))
 		given := make(map[string]bool)
 		for after := ""; err == nil; {
 			var infos []store.ExchangeInfo

@@ -39,12 +39,8 @@ func (r Recalled) SessionKnownAs(account, id string) (session string) {
 		_ = c.pool.QueryRow(ctx, `select l.session from unnest($2::bytea[]) with ordinality k (key, place)
 			join links l on l.account = $1 and l.key = k.key order by k.place limit 1`, int64(number), store.ClientLinks(number, id)).Scan(&session)
 	}
-	for range store.MaxMerges {
-		s, err := c.Session(account, session)
-		if err != nil || s.Merged == "" {
-			break
-		}
-		session = s.Merged
+	if s, err := c.withExchanges(account, session); err == nil {
+		return s.ID
 	}
 	return session
 }

@@ -2,7 +2,9 @@ package catalog_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -24,6 +26,7 @@ type gathering interface {
 	storetest.Reader
 	storetest.Searcher
 	storetest.Describer
+	Export(ctx context.Context, account string, sel store.Selection) iter.Seq2[store.Exported, error]
 }
 
 // onEveryCentre runs a test with a centre of each kind.
@@ -159,7 +162,29 @@ func TestAnAnswerThatArrivesAfterItsContinuationJoinsTheTwo(t *testing.T) {
 			t.Errorf("a search finds %+v", answer.Data)
 		}
 
-		erased(t, centre, s.ID, 5)
+		of := store.Selection{Sessions: []string{rest.Session}}
+		if page, err := centre.Timeline("acme", rest.Session, store.TimelineQuery{Limit: 100}); err != nil || len(page.Data) != 5 {
+			t.Errorf("the id of the other session leads to %d exchanges (%v)", len(page.Data), err)
+		}
+		var exported []string
+		for e, err := range centre.Export(t.Context(), "acme", of) {
+			check(t, err)
+			if e.Session != nil {
+				exported = append(exported, e.Session.ID)
+			} else {
+				exported = append(exported, e.Exchange.ID)
+			}
+		}
+		if !slices.Equal(exported, append([]string{s.ID}, c.ids...)) {
+			t.Errorf("by that id %q are exported", exported)
+		}
+		if dry, err := centre.Erase(t.Context(), "acme", of, true); err != nil || dry.Exchanges != 5 || dry.Sessions != 1 {
+			t.Errorf("by that id %+v would be erased (%v)", dry, err)
+		}
+		receipt := erased(t, centre, rest.Session, 5)
+		if !slices.Equal(receipt.Selection.Sessions, []string{rest.Session, s.ID}) {
+			t.Errorf("the receipt names the sessions %q", receipt.Selection.Sessions)
+		}
 		for _, log := range c.frames {
 			for i := range log {
 				check(t, centre.Retry(t.Context(), &log[i].Entries[0]))
@@ -172,7 +197,7 @@ func TestAnAnswerThatArrivesAfterItsContinuationJoinsTheTwo(t *testing.T) {
 }
 
 // erased erases a session with that many exchanges.
-func erased(t *testing.T, centre gathering, session string, exchanges int64) {
+func erased(t *testing.T, centre gathering, session string, exchanges int64) *store.Erasure {
 	t.Helper()
 	receipt, err := centre.Erase(t.Context(), "acme", store.Selection{Sessions: []string{session}}, false)
 	check(t, err)
@@ -183,6 +208,7 @@ func erased(t *testing.T, centre gathering, session string, exchanges int64) {
 	if err != nil || receipt.Exchanges != exchanges {
 		t.Errorf("the receipt is %+v, want %d exchanges (%v)", receipt, exchanges, err)
 	}
+	return receipt
 }
 
 // Each edge ships in order; between edges there is none.

@@ -445,6 +445,9 @@ func edited(t *testing.T, m Memory) {
 	if s, err := m.Session(owner, b); err != nil || s.Merged != a {
 		t.Errorf("the session that was merged is %+v (%v)", s, err)
 	}
+	if !slices.Equal(members(b), ids) {
+		t.Errorf("the id of the session that was merged leads to %v, want %v", members(b), ids)
+	}
 	if _, err := e.MergeSession(t.Context(), owner, b, a); err == nil {
 		t.Error("it is merged twice")
 	}

@@ -63,7 +63,7 @@ func TestACentreWithABucket(t *testing.T) {
 
 func openCentre(t *testing.T, server *postgrestest.Server, service *s3test.Server) *centre {
 	t.Helper()
-	c := &centre{service: service, database: server.Database(t), bucket: service.Bucket(t)}
+	c := &centre{service: service, database: server.Memory(t), bucket: service.Bucket(t)}
 	t.Cleanup(func() {
 		if c.Catalog != nil {
 			c.Close()
@@ -90,11 +90,11 @@ func (c *centre) open(t *testing.T, bucket string) error {
 	var packs *pack.Packs
 	var err error
 	if bucket != "" {
-		packs, err = pack.Open(t.Context(), bucket, "centre", 1<<20)
+		packs, err = pack.Open(t.Context(), bucket, postgrestest.Centre, 1<<20)
 		check(t, err)
 	}
 	opened, err := catalog.Open(t.Context(), catalog.Options{
-		URL: c.database, Centre: "centre", Packs: packs, Cache: c.edge.Shared(),
+		URL: c.database, Centre: postgrestest.Centre, Packs: packs, Cache: c.edge.Shared(),
 		Retention: func(string) store.Retention { return store.Retention{} }, Digest: digest.Exchange,
 	})
 	if err == nil {
@@ -290,7 +290,7 @@ func noPackWithoutRows(t *testing.T, c *centre) {
 		t.Fatalf("error %v, want the one of putting aside", err)
 	}
 	c.eventually(t, "the pack of what was given up is deleted", func() bool { return len(c.packs(t)) == 0 })
-	killed, err := pack.Open(t.Context(), c.bucket, "centre", 1<<20) // has written a pack, and not committed
+	killed, err := pack.Open(t.Context(), c.bucket, postgrestest.Centre, 1<<20) // has written a pack, and not committed
 	check(t, err)
 	name := pack.NewID()
 	content := pack.NewBuilder(1)

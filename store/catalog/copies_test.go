@@ -58,7 +58,7 @@ func (c *copied) exec(sql string) {
 // id returns the id of the centre.
 func (c *copied) id() string {
 	c.t.Helper()
-	id, err := c.edge.Arrivals().ID(c.t.Context())
+	id, err := catalog.CentreOf(c.t.Context(), c.url)
 	check(c.t, err)
 	return id
 }

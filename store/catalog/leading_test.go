@@ -20,7 +20,7 @@ import (
 
 // A centre is replaced by another one while it does not notice. What only the leader may commit it does not commit from then on.
 func TestACentreThatWasReplacedCompletesNoErasure(t *testing.T) {
-	url := postgrestest.Start(t, false).Database(t)
+	url := postgrestest.Start(t, false).Memory(t)
 	centre := openCatalog(t, openEngine(t, 0), url)
 	lead := catalog.LeadOf(centre)
 	eventually(t, "it leads", lead.Leads)
@@ -43,11 +43,11 @@ func TestACentreThatWasReplacedCompletesNoErasure(t *testing.T) {
 
 // The age of exchanges is looked at by a centre that leads, and is replaced by another one before it can have any erased.
 func TestACentreThatWasReplacedErasesNothingByAge(t *testing.T) {
-	url, edge := postgrestest.Start(t, false).Database(t), openEngine(t, 0)
+	url, edge := postgrestest.Start(t, false).Memory(t), openEngine(t, 0)
 	check(t, edge.Shipping().Begin(t.Context()))
 	var age atomic.Int64
 	centre, err := catalog.Open(t.Context(), catalog.Options{
-		URL: url, Centre: "one", Cache: edge.Shared(), Digest: digest.Exchange,
+		URL: url, Centre: postgrestest.Centre, Cache: edge.Shared(), Digest: digest.Exchange,
 		Retention: func(string) store.Retention { return store.Retention{MaxAge: time.Duration(age.Load())} },
 	})
 	check(t, err)
@@ -85,10 +85,10 @@ func TestACentreThatWasReplacedErasesNothingByAge(t *testing.T) {
 
 // What finds candidates is the same for all centres that run. Another setting is refused until none of the others runs.
 func TestACentreWithAnotherSearchEngineIsRefusedWhileOthersRun(t *testing.T) {
-	url, accounts := postgrestest.Start(t, false).Database(t), openEngine(t, 0)
+	url, accounts := postgrestest.Start(t, false).Memory(t), openEngine(t, 0)
 	open := func(node int, at string) (*catalog.Catalog, error) {
 		o := catalog.Options{
-			URL: url, Centre: "one", Cache: accounts.Shared(), Retention: accounts.Archive().RetentionOf, Digest: digest.Exchange,
+			URL: url, Centre: postgrestest.Centre, Cache: accounts.Shared(), Retention: accounts.Archive().RetentionOf, Digest: digest.Exchange,
 			Seat: catalog.Seat{Node: uint16(node), Name: fmt.Sprint("centre ", node), Store: fmt.Sprint("store ", node)},
 		}
 		if at != "postgres" {

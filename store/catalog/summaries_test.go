@@ -57,7 +57,7 @@ func openSummarized(t *testing.T, server *postgrestest.Server) *summarized {
 func (s *summarized) begin(server *postgrestest.Server) {
 	t := s.t
 	t.Helper()
-	s.edge, s.url = openEngine(t, 0), server.Database(t)
+	s.edge, s.url = openEngine(t, 0), server.Memory(t)
 	s.open(true)
 	var err error
 	s.db, err = pgx.Connect(t.Context(), s.url)
@@ -69,7 +69,9 @@ func (s *summarized) begin(server *postgrestest.Server) {
 // open opens the centre, which summarizes sessions or does not.
 func (s *summarized) open(summaries bool) {
 	s.t.Helper()
-	id, err := s.edge.Arrivals().ID(s.t.Context())
+	own, err := s.edge.Arrivals().ID(s.t.Context())
+	check(s.t, err)
+	id, err := catalog.MakeCentre(s.t.Context(), s.url, own)
 	check(s.t, err)
 	s.centre, err = catalog.Open(s.t.Context(), catalog.Options{
 		URL: s.url, Centre: id, Cache: s.edge.Shared(), Retention: s.edge.Archive().RetentionOf, Digest: digest.Exchange, Summaries: summaries,

@@ -47,7 +47,7 @@ func onEveryCentre(t *testing.T, test func(*testing.T, gathering)) {
 		}
 	})
 	t.Run("Postgres", func(t *testing.T) {
-		test(t, openCatalog(t, openEngine(t, 0), postgrestest.Start(t, false).Database(t)))
+		test(t, openCatalog(t, openEngine(t, 0), postgrestest.Start(t, false).Memory(t)))
 	})
 }
 
@@ -272,7 +272,7 @@ func TestConversationsThatAreNotOneStayApart(t *testing.T) {
 
 // A worker completes no receipts, so that the erasure lasts.
 func TestASessionThatIsBeingErasedGetsNothingOfAnother(t *testing.T) {
-	url := postgrestest.Start(t, false).Database(t)
+	url := postgrestest.Start(t, false).Memory(t)
 	openCatalog(t, openEngine(t, 0), url).Close()
 	worker := openWorker(t, url)
 	c := converse(t, 2)

@@ -23,9 +23,9 @@ type shared struct {
 func newShared(t *testing.T, script string) *shared {
 	t.Helper()
 	s := &shared{harness: newHarness(t, script)}
-	url := postgrestest.Start(t, false).Database(t)
+	url := postgrestest.Start(t, false).Memory(t)
 	open := func(o catalog.Options) *catalog.Catalog {
-		o.URL, o.Centre, o.Digest = url, "centre", readScript
+		o.URL, o.Centre, o.Digest = url, postgrestest.Centre, readScript
 		c, err := catalog.Open(t.Context(), o)
 		s.ok(err)
 		t.Cleanup(c.Close)

@@ -21,7 +21,10 @@ func Postgres(t *testing.T, server *postgrestest.Server, bucket string, found ca
 		_, err := e.Accounts().Create(account)
 		check(t, err)
 	}
-	id, err := e.Arrivals().ID(t.Context())
+	own, err := e.Arrivals().ID(t.Context())
+	check(t, err)
+	url := server.Memory(t)
+	id, err := catalog.MakeCentre(t.Context(), url, own)
 	check(t, err)
 	var packs *pack.Packs
 	if bucket != "" {
@@ -29,7 +32,7 @@ func Postgres(t *testing.T, server *postgrestest.Server, bucket string, found ca
 		check(t, err)
 	}
 	c, err := catalog.Open(t.Context(), catalog.Options{
-		URL: server.Database(t), Packs: packs, Centre: id, Cache: e.Shared(), Retention: e.Archive().RetentionOf,
+		URL: url, Packs: packs, Centre: id, Cache: e.Shared(), Retention: e.Archive().RetentionOf,
 		Redactor: func(account string) *redact.Redactor { return e.Credentials().Redactor(account) },
 		Digest:   digest.Exchange, Summaries: true, Engine: found, Log: logOf(t),
 	})

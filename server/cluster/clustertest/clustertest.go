@@ -71,6 +71,9 @@ func (c *Centre) Gather(t *testing.T, dir string, o cluster.Options) *cluster.Ce
 	return gathering
 }
 
+// streams is the number of those that a centre has its brokers make: of what edges ship, and of two buckets.
+const streams = 3
+
 // edges is the number of edges: turns of a conversation alternate between them.
 const edges = 2
 
@@ -108,9 +111,14 @@ func over(t *testing.T, c Centre) *Memory {
 	t.Helper()
 	key, err := ship.NewKey(bytes.Repeat([]byte{1}, ship.KeySize))
 	check(t, err)
-	o := cluster.Options{NATS: []string{startBroker(t)}, Key: key, Log: logOf(t)}
+	broker := startBroker(t)
+	o := cluster.Options{NATS: []string{broker.ClientURL()}, Key: key, Log: logOf(t)}
 	c.Gather(t, t.TempDir(), o)
 	m := &Memory{Archive: c.Archive, own: c.Own, t: t, open: make(map[string]int)}
+	m.eventually("the centre has its streams", func() bool { // edges that miss one look again a second later
+		made, err := broker.Jsz(nil)
+		return err == nil && made.Streams == streams
+	})
 	for n := range edges {
 		number := uint16(n + 1)
 		e := openEngine(t, number)
@@ -309,7 +317,7 @@ func openEngine(t *testing.T, node uint16) *engine.Engine {
 }
 
 // startBroker runs a broker with JetStream in this process, and returns its URL.
-func startBroker(t *testing.T) string {
+func startBroker(t *testing.T) *server.Server {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
@@ -320,7 +328,7 @@ func startBroker(t *testing.T) string {
 	if !s.ReadyForConnections(timeout) {
 		t.Fatal("the broker does not start")
 	}
-	return s.ClientURL()
+	return s
 }
 
 func check(t *testing.T, err error) {

@@ -58,8 +58,9 @@ type ProviderCodec interface {
 	// NewDecoder starts to read one stream.
 	NewDecoder() StreamDecoder
 	// DecodeAnswer reads a complete answer by walking it through the stream decoder, so that the two cannot drift
-	// apart. It appends all events, from EventStart to EventEnd.
-	DecodeAnswer(dst []Event, body []byte) []Event
+	// apart. It appends all events, from EventStart to EventEnd. What earlier answers of the account had as well need
+	// not be validated again.
+	DecodeAnswer(dst []Event, body []byte, account string) []Event
 	// DecodeError reads an error answer of any shape: this format's, another's, or not JSON at all.
 	DecodeError(status int, retryAfter time.Duration, body []byte) *Error
 }

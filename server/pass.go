@@ -144,9 +144,9 @@ func entryName(key crossing.LedgerKey) string {
 
 // reasoningMemory returns where the reasoning of a passed-through answer is kept, for hosts that want it back.
 func (x *exchange) reasoningMemory() crossing.Memory {
-	family, replays := x.router.ReplaysReasoning(x.route.placement, x.route.format)
-	if !replays {
-		return crossing.Memory{}
+	memory := crossing.Memory{Account: x.request.caller.Account}
+	if family, replays := x.router.ReplaysReasoning(x.route.placement, x.route.format); replays {
+		memory.Ledger, memory.Family = x.server.ledger, family
 	}
-	return crossing.Memory{Ledger: x.server.ledger, Account: x.request.caller.Account, Family: family}
+	return memory
 }

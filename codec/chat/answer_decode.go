@@ -9,7 +9,7 @@ import (
 
 // DecodeAnswer reads a complete answer: its message is a delta that holds everything. Hosts may send empty lines before
 // the document to keep the connection alive, and may report an error with status 200.
-func (p provider) DecodeAnswer(dst []codec.Event, body []byte) []codec.Event {
+func (p provider) DecodeAnswer(dst []codec.Event, body []byte, _ string) []codec.Event {
 	d := decoder{endsWithoutFinish: p.endsWithoutFinish}
 	body = bytes.Trim(body, " \t\r\n") // JSON white space only
 	if !scan.Valid(body) {

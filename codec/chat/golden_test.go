@@ -51,7 +51,7 @@ func TestCompleteAnswers(t *testing.T) {
 	codectest.Each(t, "answer", func(t *testing.T, recorded string) string {
 		return codectest.Replay(recorded, func(in string, s *codectest.Script) {
 			var answer codec.Answer
-			for _, ev := range chat.Provider().DecodeAnswer(nil, []byte(in)) {
+			for _, ev := range chat.Provider().DecodeAnswer(nil, []byte(in), "") {
 				s.Means("%s", codectest.Line(&ev))
 				answer.Add(&ev)
 			}

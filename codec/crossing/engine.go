@@ -255,7 +255,7 @@ func (x *Exchange) Answer(dst, body []byte) ([]byte, Seen, error) {
 	)
 	events := takeEvents()
 	defer events.release()
-	events.list = x.provider.DecodeAnswer(events.list, body)
+	events.list = x.provider.DecodeAnswer(events.list, body, x.restorer.proofs.Account)
 	seen.note(events.list)
 	restored := x.restorer.restore(events.list)
 	seen.infer(restored)
@@ -276,7 +276,7 @@ func (x *Exchange) Answer(dst, body []byte) ([]byte, Seen, error) {
 func Fold(format codec.Format, body []byte) *codec.Answer {
 	answer, events := new(codec.Answer), takeEvents()
 	defer events.release()
-	events.list = ProviderCodec(format).DecodeAnswer(events.list, body)
+	events.list = ProviderCodec(format).DecodeAnswer(events.list, body, "")
 	for i := range events.list {
 		answer.Add(&events.list[i])
 	}

@@ -69,7 +69,7 @@ func Observe(format codec.Format, body []byte, memory Memory) (seen Seen, sound 
 	}
 	events := takeEvents()
 	defer events.release()
-	events.list = ProviderCodec(format).DecodeAnswer(events.list, body)
+	events.list = ProviderCodec(format).DecodeAnswer(events.list, body, memory.Account)
 	seen.note(events.list)
 	if memory.Ledger != nil {
 		kept := thoughts{Memory: memory}

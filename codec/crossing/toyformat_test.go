@@ -184,7 +184,7 @@ func (d *toyDecoder) Finish(dst []codec.Event, end codec.End, _ []byte) []codec.
 	return append(dst, codec.Event{Kind: codec.EventEnd, End: end})
 }
 
-func (toyProvider) DecodeAnswer(dst []codec.Event, body []byte) []codec.Event {
+func (toyProvider) DecodeAnswer(dst []codec.Event, body []byte, _ string) []codec.Event {
 	d := new(toyDecoder)
 	return d.Finish(d.Decode(dst, nil, body), codec.EndEOF, nil)
 }

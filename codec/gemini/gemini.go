@@ -26,7 +26,7 @@ func (p *provider) NewDecoder() codec.StreamDecoder { return &decoder{} }
 
 // DecodeAnswer reads a complete answer, or the array of answers that a stream becomes without alt=sse. A complete
 // answer has the shape of a frame, so the frame decoder reads it.
-func (p *provider) DecodeAnswer(dst []codec.Event, body []byte) []codec.Event {
+func (p *provider) DecodeAnswer(dst []codec.Event, body []byte, _ string) []codec.Event {
 	var d decoder
 	dst = d.Decode(dst, nil, body)
 	return d.Finish(dst, codec.EndEOF, nil)

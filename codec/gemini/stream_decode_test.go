@@ -61,7 +61,7 @@ func TestACompleteAnswerReadsLikeItsStream(t *testing.T) {
 	for _, ev := range d.Finish(nil, codec.EndEOF, nil) {
 		streamed.Add(&ev)
 	}
-	whole := fold(gemini.Provider().DecodeAnswer(nil, []byte(complete)))
+	whole := fold(gemini.Provider().DecodeAnswer(nil, []byte(complete), ""))
 	if diff := cmp.Diff(&streamed, whole); diff != "" {
 		t.Errorf("streamed and complete answers differ: %s", diff)
 	}
@@ -77,7 +77,7 @@ func TestACompleteAnswerReadsLikeItsStream(t *testing.T) {
 func TestAnArrayOfAnswersReadsLikeAStream(t *testing.T) {
 	first := `{"candidates":[{"content":{"parts":[{"text":"Hel"}]}}],"responseId":"r"}`
 	last := `{"candidates":[{"content":{"parts":[{"text":"lo"}]},"finishReason":"STOP"}]}`
-	want := fold(gemini.Provider().DecodeAnswer(nil, []byte("["+first+","+last+"]")))
+	want := fold(gemini.Provider().DecodeAnswer(nil, []byte("["+first+","+last+"]"), ""))
 	if want.End != codec.EndTerminal || string(want.Items[0].Text) != "Hello" {
 		t.Fatalf("got %+v", want)
 	}
@@ -140,7 +140,7 @@ func TestAnswersWithoutContentAreEmptyAndNotBroken(t *testing.T) {
 		`{"content":{"parts":[{"text":""}]},"finishReason":"STOP"}`, `{"content":null,"finishReason":"STOP"}`,
 		`{"content":{"parts":[{"text":7},null,3,"x"]},"finishReason":"STOP"}`,
 	} {
-		a := fold(gemini.Provider().DecodeAnswer(nil, []byte(`{"candidates":[`+candidate+`]}`)))
+		a := fold(gemini.Provider().DecodeAnswer(nil, []byte(`{"candidates":[`+candidate+`]}`), ""))
 		if len(a.Items) != 0 || a.Err != nil || a.Finish != codec.FinishEnd || a.End != codec.EndTerminal {
 			t.Errorf("%s: got %+v", candidate, a)
 		}
@@ -149,7 +149,7 @@ func TestAnswersWithoutContentAreEmptyAndNotBroken(t *testing.T) {
 
 func TestBodiesThatAreNoAnswerAreErrors(t *testing.T) {
 	for _, body := range []string{``, ` `, `{}`, `[]`, `null`, `{"candidates":[]}`, `{"promptFeedback":{"safetyRatings":[]}}`, `<html>`, `{"a":`, `{"candidates":[{"content":{"parts":[{"text":"x"}]}}]}`, `"text"`, "{\"a\":\"\xff\"}"} {
-		a := fold(gemini.Provider().DecodeAnswer(nil, []byte(body)))
+		a := fold(gemini.Provider().DecodeAnswer(nil, []byte(body), ""))
 		if a.Err == nil || a.Err.Kind != codec.KindUpstream || a.End != codec.EndBroken {
 			t.Errorf("%q: got error %v, end %v", body, a.Err, a.End)
 		}
@@ -176,7 +176,7 @@ func TestTheProvidersWordForTheEndIsRead(t *testing.T) {
 	}
 	for _, c := range cases {
 		body := fmt.Sprintf(`{"candidates":[{"content":{"parts":[%s]},"finishReason":%q}]}`, c.part, c.word)
-		if a := fold(gemini.Provider().DecodeAnswer(nil, []byte(body))); a.Finish != c.want || a.Err != nil {
+		if a := fold(gemini.Provider().DecodeAnswer(nil, []byte(body), "")); a.Finish != c.want || a.Err != nil {
 			t.Errorf("P95: %s with %s: got %v (%v), want %v", c.part, c.word, a.Finish, a.Err, c.want)
 		}
 	}
@@ -184,7 +184,7 @@ func TestTheProvidersWordForTheEndIsRead(t *testing.T) {
 
 func TestOnlyTheFirstCandidateIsRead(t *testing.T) {
 	body := `{"candidates":[{"index":1,"content":{"parts":[{"text":"other"}]},"finishReason":"SAFETY"},{"content":{"parts":[{"text":"first"}]},"finishReason":"STOP"}]}`
-	a := fold(gemini.Provider().DecodeAnswer(nil, []byte(body)))
+	a := fold(gemini.Provider().DecodeAnswer(nil, []byte(body), ""))
 	if len(a.Items) != 1 || string(a.Items[0].Text) != "first" || a.Finish != codec.FinishEnd {
 		t.Errorf("got %+v", a)
 	}

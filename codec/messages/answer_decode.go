@@ -7,7 +7,7 @@ import (
 
 // DecodeAnswer decodes a complete answer with the stream decoder. Views in the events point into body or into memory
 // allocated for this call.
-func (provider) DecodeAnswer(dst []codec.Event, body []byte) []codec.Event {
+func (provider) DecodeAnswer(dst []codec.Event, body []byte, _ string) []codec.Event {
 	d := new(decoder)
 	if !scan.Valid(body) || !scan.IsObject(body) {
 		dst = d.fail(dst, codec.Errorf(codec.KindUpstream, "the provider's answer is not JSON"))

@@ -36,7 +36,7 @@ func TestCompleteAnswerEqualsStream(t *testing.T) {
 		`"stop_reason":"tool_use","stop_sequence":null,` +
 		`"usage":{"input_tokens":377,"cache_creation_input_tokens":5,"cache_read_input_tokens":7,"output_tokens":65,"output_tokens_details":{"thinking_tokens":20}}}`
 	streamed := fold(decodeStream(codectest.Inputs(codectest.All(t, "stream_decode")["full_turn"])...))
-	complete := fold(messages.Provider().DecodeAnswer(nil, []byte(body)))
+	complete := fold(messages.Provider().DecodeAnswer(nil, []byte(body), ""))
 	if diff := cmp.Diff(complete, streamed); diff != "" {
 		t.Errorf("(-complete +streamed):\n%s", diff)
 	}
@@ -60,7 +60,7 @@ func TestCompleteAnswerThatIsNone(t *testing.T) {
 		``, `<html>`, `[]`, `{}`, `{"content":{}}`, `{"error":{"message":"x"}}`, `{"type":"error","error":null}`,
 		`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`,
 	} {
-		a := fold(messages.Provider().DecodeAnswer(nil, []byte(body)))
+		a := fold(messages.Provider().DecodeAnswer(nil, []byte(body), ""))
 		if a.Err == nil || a.Err.Message == "" || a.End != codec.EndBroken {
 			t.Errorf("%s: error %v, end %d", body, a.Err, a.End)
 		}

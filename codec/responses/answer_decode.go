@@ -406,11 +406,15 @@ func appendUsage(dst []codec.Event, v, tier []byte) []codec.Event {
 	return append(dst, codec.Event{Kind: codec.EventUsage, Usage: u})
 }
 
+// repeated remembers the tools and instructions that answers repeat from their requests.
+var repeated codec.Recurrence
+
 // DecodeAnswer implements [codec.ProviderCodec]: a complete answer is a terminal event without a preceding stream.
-func (provider) DecodeAnswer(dst []codec.Event, body []byte) []codec.Event {
+func (provider) DecodeAnswer(dst []codec.Event, body []byte, account string) []codec.Event {
 	var d streamDecoder
 	r, valid := response{object: body}, true
-	object := scan.ReadObject(body, func(m *scan.Members) { valid = r.take(m) && valid })
+	skip := func(doc []byte, i int) (end int, ok bool) { return repeated.Skip(account, doc, i) }
+	object := scan.ReadObject(body, skip, func(m *scan.Members) { valid = r.take(m) && valid })
 	switch {
 	case !object || !valid:
 		return d.fail(dst, codec.Errorf(codec.KindUpstream, "The provider's answer cannot be read: it is not a JSON object."))

@@ -154,7 +154,7 @@ func TestACompleteAnswerMeansWhatItsStreamMeans(t *testing.T) {
 			var streamed codec.Answer
 			decode(frames, func(ev *codec.Event) { streamed.Add(ev) })
 			_, body, _ := strings.Cut(last, `"response":`)
-			whole := fold(responses.Provider().DecodeAnswer(nil, []byte(strings.TrimSuffix(body, "}"))))
+			whole := fold(responses.Provider().DecodeAnswer(nil, []byte(strings.TrimSuffix(body, "}")), ""))
 			if streamed.Finish != whole.Finish || streamed.Usage != whole.Usage || len(streamed.Items) != len(whole.Items) {
 				t.Errorf("streamed %+v\nwhole %+v", streamed, whole)
 			}
@@ -181,7 +181,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			var a codec.Answer
-			for _, ev := range responses.Provider().DecodeAnswer(nil, []byte(c.body)) {
+			for _, ev := range responses.Provider().DecodeAnswer(nil, []byte(c.body), "") {
 				a.Add(&ev)
 			}
 			if a.Err == nil || a.Err.Kind != c.kind || !strings.Contains(a.Err.Message, c.want) || a.End != codec.EndBroken {
@@ -215,7 +215,7 @@ func TestAnswersAreValidatedWhereTheyAreRead(t *testing.T) {
 			var a codec.Answer
 			var events []codec.Event
 			if way == "complete" {
-				events = responses.Provider().DecodeAnswer(nil, []byte(c.body))
+				events = responses.Provider().DecodeAnswer(nil, []byte(c.body), "")
 			} else {
 				events = responses.Provider().NewDecoder().Decode(nil, nil, []byte(`{"type":"response.completed","response":`+c.body+`}`))
 			}

@@ -94,7 +94,7 @@ type frame struct {
 func (f *frame) read(data []byte) bool {
 	*f = frame{output: -1}
 	valid := true
-	object := scan.ReadObject(data, func(m *scan.Members) {
+	object := scan.ReadObject(data, scan.SkipValid, func(m *scan.Members) {
 		if string(m.Key) == "response" {
 			valid = f.response.read(m.Value) && valid
 			return

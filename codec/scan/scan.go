@@ -52,15 +52,16 @@ func ObjectAt(doc []byte, at int) Members {
 }
 
 // ReadObject walks the members of a document that has not been validated, and reports whether it is an object and
-// [WellFormed], at the cost of the validation alone. What visit received is valid only if the result is true.
-func ReadObject(doc []byte, visit func(m *Members)) bool {
+// [WellFormed], at the cost of the validation alone. What visit received is valid only if the result is true. skip
+// returns the offset after the value at an offset, and validates its syntax as [SkipValid] does.
+func ReadObject(doc []byte, skip func(doc []byte, i int) (end int, ok bool), visit func(m *Members)) bool {
 	m := Object(doc)
 	for from, first := m.pos, true; m.NextName(); from, first = m.End, false {
 		if comma := bytes.IndexByte(doc[from:m.Start], ',') >= 0; comma == first {
 			return false
 		}
-		end, ok := skipLong(doc, m.pos)
-		if !ok || end > len(doc) || !m.take(end) {
+		end, ok := skip(doc, m.pos)
+		if !ok || !m.take(end) {
 			return false
 		}
 		visit(&m)
@@ -306,7 +307,7 @@ func skipNested(doc []byte, i int) int {
 	start, depth, inStrings := i, 0, 0
 	for handed := false; i < len(doc); {
 		if !handed && i-start-inStrings > longValue {
-			if end, ok := skipLong(doc, start); ok {
+			if end, ok := SkipValid(doc, start); ok {
 				return end
 			}
 			handed = true
@@ -332,11 +333,11 @@ func skipNested(doc []byte, i int) int {
 	return i
 }
 
-// skipLong returns the offset after a long value. ok is false if the library finds no value, which it signals by a
-// negative start; the end that it then returns may be after the document.
-func skipLong(doc []byte, i int) (end int, ok bool) {
+// SkipValid returns the offset after a value, whose syntax it validates. ok is false if the library finds none, which it
+// signals by a negative start; the end that it then returns may be after the document.
+func SkipValid(doc []byte, i int) (end int, ok bool) {
 	start, n := decoder.Skip(doc[i:])
-	return i + n, start >= 0 && n > 0
+	return i + n, start >= 0 && n > 0 && i+n <= len(doc)
 }
 
 // skipString returns the offset after the closing quote of the string that opens at i. It checks eight bytes at a time
@@ -348,7 +349,7 @@ func skipString(doc []byte, i int) int {
 	i++
 	for handed := false; i+8 <= len(doc); {
 		if !handed && i-start > longString {
-			if end, ok := skipLong(doc, start); ok {
+			if end, ok := SkipValid(doc, start); ok {
 				return end
 			}
 			handed = true

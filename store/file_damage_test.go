@@ -222,7 +222,8 @@ func TestNoDamageOfAFileIsHidden(t *testing.T) {
 	}
 }
 
-// A log that was cut may lack an erasure. The store does not open then, and what was erased is not served.
+// A log that was cut, or is damaged between its records, may lack an erasure. The store does not open then, and what was
+// erased is not served.
 func TestAStoreWhoseLogLacksAnErasureDoesNotOpen(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})
@@ -231,11 +232,18 @@ func TestAStoreWhoseLogLacksAnErasureDoesNotOpen(t *testing.T) {
 	log := newestOf(t, dir, "*.mem")
 	before := written(t, log)
 	erase(t, s, "acme", Selection{Exchanges: []string{id}})
-	for name, size := range map[string]int64{"between records": before, "inside a record": before + 10} {
+	after := written(t, log)
+	capture(t, s, "acme", "another question", "answer")
+	for name, harm := range map[string]func(path string) error{
+		"cut between records":   func(path string) error { return os.Truncate(path, before) },
+		"cut inside a record":   func(path string) error { return os.Truncate(path, before+10) },
+		"cut inside the commit": func(path string) error { return os.Truncate(path, after-10) },
+		"zeros between records": func(path string) error { return overwrite(path, before, make([]byte, after-before)) },
+	} {
 		t.Run(name, func(t *testing.T) {
 			left := filepath.Join(t.TempDir(), "killed")
 			copyStore(t, dir, left)
-			if err := os.Truncate(filepath.Join(left, files.DatabaseDir, filepath.Base(log)), size); err != nil {
+			if err := harm(filepath.Join(left, files.DatabaseDir, filepath.Base(log))); err != nil {
 				t.Fatal(err)
 			}
 			_, err := Open(Options{Dir: left})
@@ -248,6 +256,15 @@ func TestAStoreWhoseLogLacksAnErasureDoesNotOpen(t *testing.T) {
 			}
 		})
 	}
+}
+
+func overwrite(path string, at int64, with []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteAt(with, at)
+	return errors.Join(err, file.Close())
 }
 
 func filesOf(t *testing.T, dir string) (names []string) {

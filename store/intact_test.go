@@ -100,30 +100,54 @@ func TestAStoreWithoutItsManifestIsNotOpenedAndKeepsItsTables(t *testing.T) {
 	}
 }
 
-// One flipped bit in the middle of the newest logs costs only that record, and nothing that was acknowledged after it.
-func TestOneBitOfTheNewestLogCostsNoMoreThanARecord(t *testing.T) {
-	for _, pattern := range []string{"*.mem", "*.vlog"} {
-		t.Run(pattern, func(t *testing.T) {
-			dir, ids := killedStore(t, 40)
-			path := newestOf(t, dir, pattern)
-			if err := patch(path, written(t, path)/10, func(b []byte) { b[0] ^= 1 }); err != nil {
-				t.Fatal(err)
-			}
-			before := summary(t, path)
-			s := openStore(t, Options{Dir: dir})
-			if n := readable(t, s, ids); n < len(ids)-1 {
-				t.Errorf("%d of %d exchanges can be read", n, len(ids))
-			}
-			found := Damages(dir)
-			if len(found) != 1 || !strings.HasSuffix(path, found[0].File) || summary(t, filepath.Join(dir, found[0].Kept)) != before {
-				t.Fatalf("this was noted: %+v", found)
-			}
-			named := false
-			if _, err := s.Upkeep().Check(t.Context(), false, func(f Finding) { named = named || f.Subject == found[0].File }); err != nil || !named {
-				t.Errorf("the check does not name the file (%v)", err)
-			}
-		})
+// One flipped bit in the middle of the newest value log costs only that record, and nothing that was acknowledged after it.
+func TestOneBitOfTheNewestValueLogCostsNoMoreThanARecord(t *testing.T) {
+	dir, ids := killedStore(t, 40)
+	path := newestOf(t, dir, "*.vlog")
+	if err := flip(t, path); err != nil {
+		t.Fatal(err)
 	}
+	before := summary(t, path)
+	s := openStore(t, Options{Dir: dir})
+	if n := readable(t, s, ids); n < len(ids)-1 {
+		t.Errorf("%d of %d exchanges can be read", n, len(ids))
+	}
+	found := Damages(dir)
+	if len(found) != 1 || !strings.HasSuffix(path, found[0].File) || summary(t, filepath.Join(dir, found[0].Kept)) != before {
+		t.Fatalf("this was noted: %+v", found)
+	}
+	named := false
+	if _, err := s.Upkeep().Check(t.Context(), false, func(f Finding) { named = named || f.Subject == found[0].File }); err != nil || !named {
+		t.Errorf("the check does not name the file (%v)", err)
+	}
+}
+
+// One flipped bit in a memory table's log may be that of an erasure. The store does not open, and recovering it costs only
+// that record.
+func TestOneBitOfTheNewestMemoryLogCostsARecoveryAndNoMoreThanARecord(t *testing.T) {
+	dir, ids := killedStore(t, 40)
+	path := newestOf(t, dir, "*.mem")
+	if err := flip(t, path); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(Options{Dir: dir})
+	if damage := (*DamageError)(nil); !errors.As(err, &damage) || !strings.Contains(err.Error(), filepath.Base(path)) || !strings.Contains(err.Error(), "mneme recover") {
+		t.Errorf("the store opens with %v", err)
+	}
+	to := t.TempDir()
+	report, err := Recover(t.Context(), Options{Dir: to}, dir)
+	if err != nil || len(report.Damage) != 1 || !strings.HasSuffix(path, report.Damage[0].File) {
+		t.Fatalf("recovering reports %+v, %v", report, err)
+	}
+	if n := readable(t, openStore(t, Options{Dir: to}), ids); n < len(ids)-1 {
+		t.Errorf("%d of %d exchanges can be read", n, len(ids))
+	}
+}
+
+// flip flips a bit at a tenth of what was written of a file.
+func flip(t *testing.T, path string) error {
+	t.Helper()
+	return patch(path, written(t, path)/10, func(b []byte) { b[0] ^= 1 })
 }
 
 func TestADeletedLogIsDetected(t *testing.T) {

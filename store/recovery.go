@@ -161,9 +161,9 @@ func (r *recovery) copyFiles(ctx context.Context, found *files.Survey) error {
 			}
 			_, err = salvage.ReadTable(path, r.copy)
 		case ".mem":
-			_, err = salvage.ReadCommits(path, func(commit []salvage.Entry) error {
-				for i := range commit {
-					if err := r.copy(&commit[i]); err != nil {
+			_, err = salvage.ReadCommits(path, func(c salvage.Commit) error {
+				for i := range c.Entries {
+					if err := r.copy(&c.Entries[i]); err != nil {
 						return err
 					}
 				}

@@ -161,3 +161,28 @@ func TestTheLogIsTrimmedNoFurtherThanSessionsAreStored(t *testing.T) {
 		t.Errorf("the session says something else after a kill (-before +after):\n%s", diff)
 	}
 }
+
+// Damage can take the end of an exchange that the record of its session counts. The exchange is then open again, and
+// ends as interrupted.
+func TestASessionDoesNotCountAnEndThatWasLost(t *testing.T) {
+	dir := t.TempDir()
+	c := &conversation{t, openStore(t, Options{Dir: dir, Digest: digestTest})}
+	mustAccount(t, c.s, "acme")
+	id, session := c.exchange(say("one"), OutcomeComplete, "answer")
+	c.idle()
+	key, _ := kv.ParseExchangeID(id)
+	info, err := c.s.Archive().ExchangeInfo("acme", id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info.Outcome, info.Session = OutcomeOpen, ""
+	damage(t, c.s, kv.ExchangeKey(kv.SpaceExchange, 1, key), encodeFields(info))
+	damage(t, c.s, kv.ExchangeKey(kv.SpaceOpen, 1, key), []byte{})
+	if err := c.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := openStore(t, Options{Dir: dir, Digest: digestTest})
+	if now := sessionNow(t, s, session); now.Exchanges != 1 || now.Completed != 0 {
+		t.Errorf("the session counts %d exchanges, %d of them complete", now.Exchanges, now.Completed)
+	}
+}

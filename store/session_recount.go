@@ -25,8 +25,12 @@ func (s *core) recountSessions() error {
 		}
 		for ref, ended := range sessionsBehind(tx, cursor) {
 			r, err := storedSession(tx, ref)
-			if err != nil || r.Exchanges >= mostRecounted || !ended && r.Exchanges == membersOf(tx, ref) {
+			if err != nil || r.Exchanges >= mostRecounted {
 				continue // a check finds what cannot be read
+			}
+			// Not all of a session with an open exchange are complete, unless the end of one was lost by damage.
+			if !ended && r.Exchanges == membersOf(tx, ref) && r.Completed < r.Exchanges {
+				continue
 			}
 			r.recount(tx, ref)
 			b.set(kv.SessionKey(ref.account, ref.id), encodeFields(r))

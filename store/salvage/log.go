@@ -334,25 +334,31 @@ func (w *window) zeros(from int64) (bool, error) {
 	return true, nil
 }
 
+// Commit is the entries of one version in a memory table's log.
+type Commit struct {
+	Entries []Entry
+	Ended   bool // the record of its end follows; otherwise entries may be missing
+}
+
 // ReadCommits groups the readable records of a memory table's log into commits. A commit that a killed process did not
 // finish is omitted; of a damaged commit, the readable entries are visited.
-func ReadCommits(path string, visit func([]Entry) error) (Log, error) {
+func ReadCommits(path string, visit func(Commit) error) (Log, error) {
 	var open []Entry
-	give := func() error {
+	give := func(ended bool) error {
 		if len(open) == 0 {
 			return nil
 		}
-		commit := open
+		entries := open
 		open = nil
-		return visit(commit)
+		return visit(Commit{entries, ended})
 	}
 	l, err := ReadLog(path, func(r *Record) error {
 		if r.end {
-			return give()
+			return give(true)
 		}
 		e := r.Entry
 		if len(open) > 0 && open[0].Version != e.Version {
-			if err := give(); err != nil { // its end is damaged
+			if err := give(false); err != nil {
 				return err
 			}
 		}
@@ -362,7 +368,7 @@ func ReadCommits(path string, visit func([]Entry) error) (Log, error) {
 	})
 	if err == nil && len(open) > 0 && (l.Tail == TailDamaged || l.End == l.Size) {
 		l.Tail = TailDamaged // Badger extends these files beyond their content, or truncates them after a commit
-		err = give()
+		err = give(false)
 	}
 	return l, err
 }
@@ -374,10 +380,10 @@ func MendCommits(path, to string) error {
 		return err
 	}
 	buf := make([]byte, HeaderSize)
-	_, err = ReadCommits(path, func(commit []Entry) error {
-		version := commit[0].Version
-		for i := range commit {
-			buf = appendRecord(buf, &commit[i], commit[i].Meta|metaCommit)
+	_, err = ReadCommits(path, func(c Commit) error {
+		version := c.Entries[0].Version
+		for i := range c.Entries {
+			buf = appendRecord(buf, &c.Entries[i], c.Entries[i].Meta|metaCommit)
 		}
 		end := Entry{Key: []byte("!badger!txn"), Version: version, Value: strconv.AppendUint(nil, version, 10)}
 		buf = appendRecord(buf, &end, metaEnd)

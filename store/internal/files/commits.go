@@ -83,35 +83,50 @@ func lastCommit(dir string) (uint64, error) {
 	return binary.BigEndian.Uint64(b), nil
 }
 
-// examineCommits checks that the last acknowledged commit is there. A machine crash may lose the last commits, unless
-// the store is opened with durability power; a killed process loses none. Without them erased data may be back, so the
-// store is not opened unless the machine went down.
+// examineCommits checks that all acknowledged commits are there: up to the last one, and in the logs of memory tables
+// before it. A machine crash may lose some, unless the store is opened with durability power; a killed process loses
+// none. Without them erased data may be back, so the store is not opened unless the machine went down.
 func (s *Survey) examineCommits(note *stopNote) {
 	last, err := lastCommit(s.dir)
 	if err != nil {
 		s.named = append(s.named, *newDamage(commitsFile, "%v; it is made again, and nothing is lost by it", err))
+	}
+	if len(s.Fatal) > 0 {
 		return
 	}
-	if last <= s.newest || len(s.Fatal) > 0 {
+	down := note != nil && !note.Clean && (note.Boot == "" || note.Boot != bootID())
+	for _, name := range s.holed {
+		s.lacks(name, "commits in it are lost", down)
+	}
+	if last <= s.newest {
 		return
 	}
 	for _, name := range s.torn { // they would be truncated as unfinished, but were finished
 		s.replace(name, salvage.MendCommits, "what stands behind its last whole commit is damaged")
 	}
-	missing := fmt.Sprintf("commits %d to %d, which were acknowledged, are in none of its files: what they recorded is lost, and what they erased is not erased", s.newest+1, last)
-	down := note != nil && !note.Clean && (note.Boot == "" || note.Boot != bootID())
+	missing := fmt.Sprintf("commits %d to %d, which were acknowledged, are in none of its files", s.newest+1, last)
 	cut := slices.IndexFunc(s.mendable, func(m mendable) bool { return filepath.Ext(m.File) == ".mem" })
 	switch {
-	case cut >= 0 && down:
-		s.mendable[cut].Problem += "; " + missing
 	case cut >= 0:
-		m := s.mendable[cut]
-		s.mendable = slices.Delete(s.mendable, cut, cut+1)
-		s.refuse(filepath.Base(m.File), "%s; %s", m.Problem, missing)
+		s.lacks(filepath.Base(s.mendable[cut].File), missing, down)
+	case len(s.Fatal) > 0: // its log is named
 	case down:
-		s.name("", "%s: the machine went down before they were on disk", missing)
+		s.name("", "%s: %s: the machine went down before they were on disk", missing, lossOfCommits)
 	default:
-		s.refuse("", "%s: a log (*.mem) is missing, or was cut", missing)
+		s.refuse("", "%s: %s: a log (*.mem) is missing, or was cut", missing, lossOfCommits)
+	}
+}
+
+const lossOfCommits = "what they recorded is lost, and what they erased is not erased"
+
+// lacks notes that a mendable log lacks acknowledged commits: the store is not opened, unless the machine went down.
+func (s *Survey) lacks(name, commits string, down bool) {
+	at := slices.IndexFunc(s.mendable, func(m mendable) bool { return filepath.Base(m.File) == name })
+	m := &s.mendable[at]
+	m.Problem += fmt.Sprintf("; %s: %s", commits, lossOfCommits)
+	if !down {
+		s.refuse(name, "%s", m.Problem)
+		s.mendable = slices.Delete(s.mendable, at, at+1)
 	}
 }
 

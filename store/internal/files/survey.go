@@ -24,6 +24,7 @@ type Survey struct {
 	dangling []dangling
 	newest   uint64   // version
 	torn     []string // logs of memory tables whose last record may be unfinished after a kill
+	holed    []string // logs of memory tables that are damaged before the last record that can be read
 
 	changed map[string]fileNote // files that have changed since the store was closed, as they were then
 

@@ -109,17 +109,22 @@ func (s *Survey) examineListed(tables []string, unlisted map[string]string, visi
 func versionedKey(e *salvage.Entry) string { return fmt.Sprintf("%016x%s", e.Version, e.Key) }
 
 func (s *Survey) examineMemory(name string, visit func(*salvage.Entry) error) error {
-	l, err := salvage.ReadCommits(s.path(name), func(commit []salvage.Entry) error {
-		for i := range commit {
-			s.newest = max(s.newest, commit[i].Version)
-			if err := visit(&commit[i]); err != nil {
+	l, err := salvage.ReadCommits(s.path(name), func(c salvage.Commit) error {
+		for i := range c.Entries {
+			if err := visit(&c.Entries[i]); err != nil {
 				return err
 			}
+		}
+		if c.Ended {
+			s.newest = max(s.newest, c.Entries[0].Version)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
+	}
+	if len(l.Bad) > 0 {
+		s.holed = append(s.holed, name)
 	}
 	switch {
 	case !l.Whole(), l.Size < salvage.HeaderSize:

@@ -23,38 +23,50 @@ import (
 )
 
 // centres are the archives that edges ship to; each has to keep what package storetest promises. Each gives what opens a
-// centre, and may be used as long as the test runs.
-var centres = map[string]func(*testing.T) func(*testing.T) clustertest.Centre{
-	"embedded": func(*testing.T) func(*testing.T) clustertest.Centre { return clustertest.Embedded },
-	"Postgres": func(t *testing.T) func(*testing.T) clustertest.Centre {
+// centre, and may be used as long as the test runs. The service is that of the bucket; nil if there is none.
+var centres = map[string]func(*testing.T, *s3test.Server) func(*testing.T) clustertest.Centre{
+	"embedded": func(*testing.T, *s3test.Server) func(*testing.T) clustertest.Centre { return clustertest.Embedded },
+	"Postgres": func(t *testing.T, _ *s3test.Server) func(*testing.T) clustertest.Centre {
 		server := postgrestest.Start(t, false)
 		return func(t *testing.T) clustertest.Centre { return clustertest.Postgres(t, server, "", nil) }
 	},
-	"Postgres and S3": func(t *testing.T) func(*testing.T) clustertest.Centre {
-		server, service := postgrestest.Start(t, false), s3test.Start(t)
+	"Postgres and S3": func(t *testing.T, service *s3test.Server) func(*testing.T) clustertest.Centre {
+		if service == nil {
+			s3test.Start(t) // skips the test
+		}
+		server := postgrestest.Start(t, false)
 		return func(t *testing.T) clustertest.Centre { return clustertest.Postgres(t, server, service.Bucket(t), nil) }
 	},
 }
 
-func TestAClusterKeepsThePromisesOfAMemory(t *testing.T) {
+// withEach runs a test with each kind of centre, beside each other: they wait for the brokers most of the time.
+func withEach(t *testing.T, test func(t *testing.T, open func(*testing.T) clustertest.Centre)) {
+	t.Helper()
+	var service *s3test.Server
+	if s3test.Program() != "" {
+		service = s3test.Start(t) // here, since it sets the environment
+	}
 	for name, prepare := range centres {
 		t.Run(name, func(t *testing.T) {
-			open := prepare(t)
-			storetest.RunWhole(t, func(t *testing.T) storetest.Memory { return clustertest.Over(t, open(t)) })
+			t.Parallel()
+			test(t, prepare(t, service))
 		})
 	}
 }
 
+func TestAClusterKeepsThePromisesOfAMemory(t *testing.T) {
+	withEach(t, func(t *testing.T, open func(*testing.T) clustertest.Centre) {
+		storetest.RunWhole(t, func(t *testing.T) storetest.Memory { return clustertest.Over(t, open(t)) })
+	})
+}
+
 func TestTheCentreFindsWhatItsEdgesRecord(t *testing.T) {
-	for name, prepare := range centres {
-		t.Run(name, func(t *testing.T) {
-			open := prepare(t)
-			storetest.RunRanking(t, func(t *testing.T) (storetest.Memory, storetest.Searcher) {
-				m := clustertest.Over(t, open(t))
-				return m, m
-			})
+	withEach(t, func(t *testing.T, open func(*testing.T) clustertest.Centre) {
+		storetest.RunRanking(t, func(t *testing.T) (storetest.Memory, storetest.Searcher) {
+			m := clustertest.Over(t, open(t))
+			return m, m
 		})
-	}
+	})
 }
 
 // The tables are there as well: a search that Postgres answered would be no test, and fails.
@@ -108,74 +120,65 @@ func (s byEngine) Search(ctx context.Context, account string, r *search.Request)
 }
 
 func TestTheCentreKeepsSummariesOfWhatItsEdgesRecord(t *testing.T) {
-	for name, prepare := range centres {
-		t.Run(name, func(t *testing.T) {
-			open := prepare(t)
-			storetest.RunSummaries(t, func(t *testing.T) (storetest.Memory, storetest.Summaries) {
-				c := open(t)
-				return clustertest.Over(t, c), c.Summaries
-			})
+	withEach(t, func(t *testing.T, open func(*testing.T) clustertest.Centre) {
+		storetest.RunSummaries(t, func(t *testing.T) (storetest.Memory, storetest.Summaries) {
+			c := open(t)
+			return clustertest.Over(t, c), c.Summaries
 		})
-	}
+	})
 }
 
 func TestTheCentreKeepsWhatWasRecalledOfItsEdges(t *testing.T) {
-	for name, prepare := range centres {
-		t.Run(name, func(t *testing.T) {
-			open := prepare(t)
-			storetest.RunRecollections(t, func(t *testing.T) (storetest.Memory, storetest.Recollections) {
-				c := open(t)
-				return clustertest.Over(t, c), c.Notes
-			})
+	withEach(t, func(t *testing.T, open func(*testing.T) clustertest.Centre) {
+		storetest.RunRecollections(t, func(t *testing.T) (storetest.Memory, storetest.Recollections) {
+			c := open(t)
+			return clustertest.Over(t, c), c.Notes
 		})
-	}
+	})
 }
 
 // Turns of conversations go to edges in turn, which are killed every few turns, some while a turn is under way.
 func TestWhatKilledEdgesHaveAcknowledgedIsAtTheCentre(t *testing.T) {
 	const conversations, turns = 3, 8
-	for name, prepare := range centres {
-		t.Run(name, func(t *testing.T) {
-			open := prepare(t)
-			dir := t.TempDir()
-			edges, o := cluster.StartEdges(t, filepath.Join(dir, "one"), filepath.Join(dir, "two"))
-			c := open(t)
-			gathering, err := cluster.Gather(t.Context(), c.Arrivals, c.Archive, c.Roster, t.TempDir(), o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer gathering.Close()
-			answers := make(map[string]string) // by exchange
-			for n := range conversations * turns {
-				asked := cluster.Order{Conversation: fmt.Sprint("c", n%conversations), Turn: n / conversations, Answer: fmt.Sprint("answer ", n)}
-				edge := edges[n%len(edges)]
-				if n%5 == 4 {
-					var killing sync.WaitGroup
-					killing.Go(edge.Kill)
-					if answer, ok := edge.Do(asked); ok {
-						answers[answer.ID] = asked.Answer
-					}
-					killing.Wait()
-					asked.Answer += " again" // as a client would ask
+	withEach(t, func(t *testing.T, open func(*testing.T) clustertest.Centre) {
+		dir := t.TempDir()
+		edges, o := cluster.StartEdges(t, filepath.Join(dir, "one"), filepath.Join(dir, "two"))
+		c := open(t)
+		gathering, err := cluster.Gather(t.Context(), c.Arrivals, c.Archive, c.Roster, t.TempDir(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer gathering.Close()
+		answers := make(map[string]string) // by exchange
+		for n := range conversations * turns {
+			asked := cluster.Order{Conversation: fmt.Sprint("c", n%conversations), Turn: n / conversations, Answer: fmt.Sprint("answer ", n)}
+			edge := edges[n%len(edges)]
+			if n%5 == 4 {
+				var killing sync.WaitGroup
+				killing.Go(edge.Kill)
+				if answer, ok := edge.Do(asked); ok {
+					answers[answer.ID] = asked.Answer
 				}
-				answer, ok := edge.Do(asked)
-				if !ok {
-					t.Fatalf("an edge that lives does not answer turn %d", n)
-				}
-				answers[answer.ID] = asked.Answer
+				killing.Wait()
+				asked.Answer += " again" // as a client would ask
 			}
-			shipped(t, edges)
-			for id, want := range answers {
-				if x, err := c.Archive.Exchange("acme", id); err != nil || string(x.RawResponse) != want {
-					t.Errorf("%s, %q, was acknowledged, and is not at the centre (%v)", id, want, err)
-				}
+			answer, ok := edge.Do(asked)
+			if !ok {
+				t.Fatalf("an edge that lives does not answer turn %d", n)
 			}
-			page, err := c.Archive.Sessions("acme", store.SessionQuery{Limit: 100})
-			if err != nil || len(page.Data) != conversations {
-				t.Errorf("%d conversations are %d sessions (%v)", conversations, len(page.Data), err)
+			answers[answer.ID] = asked.Answer
+		}
+		shipped(t, edges)
+		for id, want := range answers {
+			if x, err := c.Archive.Exchange("acme", id); err != nil || string(x.RawResponse) != want {
+				t.Errorf("%s, %q, was acknowledged, and is not at the centre (%v)", id, want, err)
 			}
-		})
-	}
+		}
+		page, err := c.Archive.Sessions("acme", store.SessionQuery{Limit: 100})
+		if err != nil || len(page.Data) != conversations {
+			t.Errorf("%d conversations are %d sessions (%v)", conversations, len(page.Data), err)
+		}
+	})
 }
 
 // shipped waits until the centre has confirmed all that the edges have.

@@ -74,9 +74,7 @@ func placeIn(t *testing.T, c *cluster.Centre, receipt *store.Erasure, name strin
 }
 
 func TestAnErasureReachesEveryEdgeAndNothingComesBack(t *testing.T) {
-	for name, prepare := range centres {
-		t.Run(name, func(t *testing.T) { testErasureReachesEveryEdge(t, prepare(t)(t)) })
-	}
+	withEach(t, func(t *testing.T, open func(*testing.T) clustertest.Centre) { testErasureReachesEveryEdge(t, open(t)) })
 }
 
 func testErasureReachesEveryEdge(t *testing.T, c clustertest.Centre) {
@@ -161,39 +159,37 @@ func testErasureReachesEveryEdge(t *testing.T, c clustertest.Centre) {
 
 // An import brings back on purpose what began before.
 func TestWhatIsImportedAfterAnErasureArrives(t *testing.T) {
-	for name, prepare := range centres {
-		t.Run(name, func(t *testing.T) {
-			c, o := prepare(t)(t), cluster.StartBroker(t)
-			c.Gather(t, t.TempDir(), o)
-			old, s := cluster.OpenStore(t, t.TempDir()), cluster.OpenStore(t, t.TempDir())
-			edge := cluster.JoinFrom(t, s, 1, 0, o)
-			id := cluster.Capture(t, old, "acme", "old", 0, "an answer")
-			asked, err := c.Archive.Erase(t.Context(), "acme", store.Selection{All: true}, false)
+	withEach(t, func(t *testing.T, open func(*testing.T) clustertest.Centre) {
+		c, o := open(t), cluster.StartBroker(t)
+		c.Gather(t, t.TempDir(), o)
+		old, s := cluster.OpenStore(t, t.TempDir()), cluster.OpenStore(t, t.TempDir())
+		edge := cluster.JoinFrom(t, s, 1, 0, o)
+		id := cluster.Capture(t, old, "acme", "old", 0, "an answer")
+		asked, err := c.Archive.Erase(t.Context(), "acme", store.Selection{All: true}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for e, err := range old.Archive().Export(t.Context(), "acme", store.Selection{All: true}) {
+			if err == nil {
+				_, err = s.Archive().Import(t.Context(), "acme", e)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			for e, err := range old.Archive().Export(t.Context(), "acme", store.Selection{All: true}) {
-				if err == nil {
-					_, err = s.Archive().Import(t.Context(), "acme", e)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			cluster.Eventually(t, "the edge is through", func() bool { return edge.Status().Waiting == 0 })
-			if !holds(t, c.Archive, id) {
-				t.Error("it is not at the centre")
-			}
-			if e, err := c.Archive.Erasure("acme", asked.ID); err != nil || e.Late != 0 {
-				t.Errorf("the receipt is %+v (%v)", e, err)
-			}
-		})
-	}
+		}
+		cluster.Eventually(t, "the edge is through", func() bool { return edge.Status().Waiting == 0 })
+		if !holds(t, c.Archive, id) {
+			t.Error("it is not at the centre")
+		}
+		if e, err := c.Archive.Erasure("acme", asked.ID); err != nil || e.Late != 0 {
+			t.Errorf("the receipt is %+v (%v)", e, err)
+		}
+	})
 }
 
 // The centre answers a request itself, and keeps that beside its archive.
 func TestAnErasureReachesWhatTheCentreIsRecording(t *testing.T) {
-	c := centres["Postgres"](t)(t)
+	c := centres["Postgres"](t, nil)(t)
 	gathering := c.Gather(t, t.TempDir(), cluster.StartBroker(t))
 	begin := func(turn int) store.Recording {
 		r, err := c.Recorder.Begin(t.Context(), cluster.Opening("acme", "erased", turn))

@@ -16,130 +16,126 @@ import (
 // What edges have recorded is recalled at the centre: by its account alone, in its project, not by the conversation that
 // said it, not once it is too old, and not after it is erased.
 func TestTheCentreRecallsWhatItsEdgesRecord(t *testing.T) {
-	for name, prepare := range centres {
-		t.Run(name, func(t *testing.T) {
-			c := prepare(t)(t)
-			m := clustertest.Over(t, c)
-			said := sayAt(t, m, "first", "Why does the writer hang?", "ErrLockTimeout comes up while the lease of the journal is held.")
-			sayAt(t, m, "second", "How do I bake sourdough bread?", "With flour, in the fridge.") // beside which the words are rare
-			if err := m.Wait(t.Context(), "acme"); err != nil {
-				t.Fatal(err)
+	withEach(t, func(t *testing.T, open func(*testing.T) clustertest.Centre) {
+		c := open(t)
+		m := clustertest.Over(t, c)
+		said := sayAt(t, m, "first", "Why does the writer hang?", "ErrLockTimeout comes up while the lease of the journal is held.")
+		sayAt(t, m, "second", "How do I bake sourdough bread?", "With flour, in the fridge.") // beside which the words are rare
+		if err := m.Wait(t.Context(), "acme"); err != nil {
+			t.Fatal(err)
+		}
+		memory := recall.New(c.Recall, recall.Options{Deadline: time.Minute})
+		asked := recall.Query{Account: "acme", Project: "/home/ann/store", Prompt: "what about ErrLockTimeout"}
+		got := memory.Recall(t.Context(), &asked)
+		if len(got.Hits) != 1 || got.Hits[0].Exchange != said.ID || !strings.Contains(got.Text, "lease of the journal") {
+			t.Fatalf("%+v is recalled, want the answer of %s", got, said.ID)
+		}
+		silent := func(what string, memory *recall.Memory, q recall.Query) {
+			t.Helper()
+			if got := memory.Recall(t.Context(), &q); got.Text != "" || got.Reason == recall.ReasonFailed || got.Reason == recall.ReasonDeadline {
+				t.Errorf("%s: %+v is recalled", what, got)
 			}
-			memory := recall.New(c.Recall, recall.Options{Deadline: time.Minute})
-			asked := recall.Query{Account: "acme", Project: "/home/ann/store", Prompt: "what about ErrLockTimeout"}
-			got := memory.Recall(t.Context(), &asked)
-			if len(got.Hits) != 1 || got.Hits[0].Exchange != said.ID || !strings.Contains(got.Text, "lease of the journal") {
-				t.Fatalf("%+v is recalled, want the answer of %s", got, said.ID)
-			}
-			silent := func(what string, memory *recall.Memory, q recall.Query) {
-				t.Helper()
-				if got := memory.Recall(t.Context(), &q); got.Text != "" || got.Reason == recall.ReasonFailed || got.Reason == recall.ReasonDeadline {
-					t.Errorf("%s: %+v is recalled", what, got)
-				}
-			}
-			foreign, elsewhere, bySession, byKey := asked, asked, asked, asked
-			foreign.Account, elsewhere.Project, bySession.Session, byKey.Session = "globex", "/home/ann/other", said.Session, "first"
-			silent("to another account", memory, foreign)
-			silent("in another project", memory, elsewhere)
-			silent("to its own session", memory, bySession)
-			silent("to its own session, by the client's id", memory, byKey)
-			late := func() time.Time { return time.Now().Add(48 * time.Hour) }
-			silent("too late", recall.New(c.Recall, recall.Options{Deadline: time.Minute, Age: 24 * time.Hour, Clock: late}), asked)
-			if digest := memory.Digest(t.Context(), "acme", asked.Project, ""); !strings.Contains(digest.Text, "writer hang") {
-				t.Errorf("of the project %+v is told", digest)
-			}
+		}
+		foreign, elsewhere, bySession, byKey := asked, asked, asked, asked
+		foreign.Account, elsewhere.Project, bySession.Session, byKey.Session = "globex", "/home/ann/other", said.Session, "first"
+		silent("to another account", memory, foreign)
+		silent("in another project", memory, elsewhere)
+		silent("to its own session", memory, bySession)
+		silent("to its own session, by the client's id", memory, byKey)
+		late := func() time.Time { return time.Now().Add(48 * time.Hour) }
+		silent("too late", recall.New(c.Recall, recall.Options{Deadline: time.Minute, Age: 24 * time.Hour, Clock: late}), asked)
+		if digest := memory.Digest(t.Context(), "acme", asked.Project, ""); !strings.Contains(digest.Text, "writer hang") {
+			t.Errorf("of the project %+v is told", digest)
+		}
 
-			places := []store.RecollectionKey{{1}, {2}}
-			kept, err := c.Notes.Recollect(t.Context(), "acme", places, store.Recollection{Exchange: said.ID, Text: got.Text, Quotes: []string{said.ID}})
-			if err != nil || kept.Text != got.Text {
-				t.Fatalf("%+v is kept of what was recalled (%v)", kept, err)
-			}
-			if again, err := c.Notes.Recollect(t.Context(), "acme", places[:1], store.Recollection{Exchange: said.ID, Text: "other"}); err != nil || again.Text != got.Text {
-				t.Errorf("a place is decided twice: %+v (%v)", again, err)
-			}
-			recalled(t, c, "acme", places, got.Text)
-			recalled(t, c, "globex", places, "")
+		places := []store.RecollectionKey{{1}, {2}}
+		kept, err := c.Notes.Recollect(t.Context(), "acme", places, store.Recollection{Exchange: said.ID, Text: got.Text, Quotes: []string{said.ID}})
+		if err != nil || kept.Text != got.Text {
+			t.Fatalf("%+v is kept of what was recalled (%v)", kept, err)
+		}
+		if again, err := c.Notes.Recollect(t.Context(), "acme", places[:1], store.Recollection{Exchange: said.ID, Text: "other"}); err != nil || again.Text != got.Text {
+			t.Errorf("a place is decided twice: %+v (%v)", again, err)
+		}
+		recalled(t, c, "acme", places, got.Text)
+		recalled(t, c, "globex", places, "")
 
-			receipt, err := m.Erase(t.Context(), "acme", store.Selection{Exchanges: []string{said.ID}}, false)
-			for deadline := time.Now().Add(time.Minute); err == nil && receipt.State != store.ErasureDone; time.Sleep(5 * time.Millisecond) {
-				if receipt, err = m.Erasure("acme", receipt.ID); time.Now().After(deadline) {
-					t.Fatalf("the erasure does not end: %+v", receipt)
-				}
+		receipt, err := m.Erase(t.Context(), "acme", store.Selection{Exchanges: []string{said.ID}}, false)
+		for deadline := time.Now().Add(time.Minute); err == nil && receipt.State != store.ErasureDone; time.Sleep(5 * time.Millisecond) {
+			if receipt, err = m.Erasure("acme", receipt.ID); time.Now().After(deadline) {
+				t.Fatalf("the erasure does not end: %+v", receipt)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			silent("what is erased", memory, asked)
-			recalled(t, c, "acme", places, "")
-			kept, err = c.Notes.Recollect(t.Context(), "acme", []store.RecollectionKey{{3}}, store.Recollection{Exchange: said.ID, Text: got.Text, Quotes: []string{said.ID}})
-			if err != nil || kept.Text != "" {
-				t.Errorf("what was erased since it was found is kept: %+v (%v)", kept, err)
-			}
-		})
-	}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		silent("what is erased", memory, asked)
+		recalled(t, c, "acme", places, "")
+		kept, err = c.Notes.Recollect(t.Context(), "acme", []store.RecollectionKey{{3}}, store.Recollection{Exchange: said.ID, Text: got.Text, Quotes: []string{said.ID}})
+		if err != nil || kept.Text != "" {
+			t.Errorf("what was erased since it was found is kept: %+v (%v)", kept, err)
+		}
+	})
 }
 
 // An exchange is still running at an edge while its conversation is erased at the centre, and arrives afterwards. What was
 // recalled for it is erased then, and nothing is recalled for it since.
 func TestWhatWasRecalledForAnErasedExchangeStaysErasedWhenThatArrives(t *testing.T) {
-	for name, prepare := range centres {
-		t.Run(name, func(t *testing.T) {
-			c := prepare(t)(t)
-			m := clustertest.Over(t, c)
-			said := sayAt(t, m, "first", "Why does the writer hang?", "The lease of the journal is held.")
-			slow, err := m.Begin(t.Context(), &store.Opening{Account: "acme", Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: "slow", ContentType: "application/json", Body: []byte(`{"model":"m","messages":[{"role":"user","content":"what about the lease?"}]}`)})
-			if err == nil {
-				err = slow.Recorded(t.Context())
-			}
+	withEach(t, func(t *testing.T, open func(*testing.T) clustertest.Centre) {
+		c := open(t)
+		m := clustertest.Over(t, c)
+		said := sayAt(t, m, "first", "Why does the writer hang?", "The lease of the journal is held.")
+		slow, err := m.Begin(t.Context(), &store.Opening{Account: "acme", Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: "slow", ContentType: "application/json", Body: []byte(`{"model":"m","messages":[{"role":"user","content":"what about the lease?"}]}`)})
+		if err == nil {
+			err = slow.Recorded(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		recollect := func(own string, places ...store.RecollectionKey) string {
+			t.Helper()
+			r, err := c.Notes.Recollect(t.Context(), "acme", places, store.Recollection{Exchange: own, Text: "the lease", Quotes: []string{said.ID}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			recollect := func(own string, places ...store.RecollectionKey) string {
-				t.Helper()
-				r, err := c.Notes.Recollect(t.Context(), "acme", places, store.Recollection{Exchange: own, Text: "the lease", Quotes: []string{said.ID}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return r.Text
-			}
-			places, other := []store.RecollectionKey{{1}, {2}}, []store.RecollectionKey{{3}}
-			recollect(slow.ID(), places...)
-			recollect(said.ID, other...)
-			receipt, err := m.Erase(t.Context(), "acme", store.Selection{ChatKey: "slow"}, false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := slow.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200}); err != nil {
-				t.Fatal(err)
-			}
-			cluster.Eventually(t, "the exchange has arrived and is erased", func() bool {
-				receipt, err = m.Erasure("acme", receipt.ID)
-				return err == nil && receipt.State == store.ErasureDone && receipt.Late == 1
-			})
-			for range 2 { // also from memory
-				recalled(t, c, "acme", places, "")
-			}
-			late := []store.RecollectionKey{{4}, {5}}
-			if text := recollect(slow.ID(), late...); text != "" {
-				t.Errorf("%q is recalled for an exchange that is erased", text)
-			}
-			for range 2 {
-				recalled(t, c, "acme", late, "")
-				recalled(t, c, "acme", other, "the lease")
-			}
-			sessions, err := m.Sessions("acme", store.SessionQuery{})
-			if err != nil || len(sessions.Data) != 1 || sessions.Data[0].Exchanges != 1 {
-				t.Errorf("the account has the sessions %+v, want that of the exchange it quotes (%v)", sessions.Data, err)
-			}
+			return r.Text
+		}
+		places, other := []store.RecollectionKey{{1}, {2}}, []store.RecollectionKey{{3}}
+		recollect(slow.ID(), places...)
+		recollect(said.ID, other...)
+		receipt, err := m.Erase(t.Context(), "acme", store.Selection{ChatKey: "slow"}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := slow.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200}); err != nil {
+			t.Fatal(err)
+		}
+		cluster.Eventually(t, "the exchange has arrived and is erased", func() bool {
+			receipt, err = m.Erasure("acme", receipt.ID)
+			return err == nil && receipt.State == store.ErasureDone && receipt.Late == 1
 		})
-	}
+		for range 2 { // also from memory
+			recalled(t, c, "acme", places, "")
+		}
+		late := []store.RecollectionKey{{4}, {5}}
+		if text := recollect(slow.ID(), late...); text != "" {
+			t.Errorf("%q is recalled for an exchange that is erased", text)
+		}
+		for range 2 {
+			recalled(t, c, "acme", late, "")
+			recalled(t, c, "acme", other, "the lease")
+		}
+		sessions, err := m.Sessions("acme", store.SessionQuery{})
+		if err != nil || len(sessions.Data) != 1 || sessions.Data[0].Exchanges != 1 {
+			t.Errorf("the account has the sessions %+v, want that of the exchange it quotes (%v)", sessions.Data, err)
+		}
+	})
 }
 
 // A conversation that has said the words of its question many times itself is told what another one has said of them.
 func TestTheCentreRecallsBesideWhatTheSessionSaysItself(t *testing.T) {
 	for _, name := range []string{"embedded", "Postgres"} {
 		t.Run(name, func(t *testing.T) {
-			c := centres[name](t)(t)
+			c := centres[name](t, nil)(t)
 			m := clustertest.Over(t, c)
 			said := sayAt(t, m, "first", "Why does the writer hang?", "ErrLockTimeout comes up while the lease of the journal is held, and then it goes away by itself.")
 			for n := range 60 {

@@ -162,6 +162,8 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		defer response.Body.Close()
 		b.open(h, h.invite())
 		b.shows("Sessions")
+		b.visit("/ui/live")
+		b.finds(`Boolean(document.querySelector('.state.live'))`, "a live tail") // it hears of the end
 		b.visit("/ui/sessions/" + response.Header.Get("X-Service-Session-ID"))
 		b.shows("answering…")
 		evaluate[bool](b, `window.unanswered = 0, window.ask = fetch, window.fetch = () => (unanswered++, Promise.reject(new TypeError('away'))), true`)

@@ -491,7 +491,7 @@ func ok(t testing.TB, err error) {
 func eventually(t testing.TB, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(timeout)
-	for {
+	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) { // a check may take the time of what it waits for
 		err := check()
 		if err == nil {
 			return
@@ -499,7 +499,7 @@ func eventually(t testing.TB, check func() error) {
 		if time.Now().After(deadline) {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(pause)
 	}
 }
 

@@ -85,12 +85,27 @@ func sameEngine(noted, wanted string) bool {
 	return noted == wanted || noted == unnamedEngine && wanted != databaseName
 }
 
+// engineName returns what this process takes candidates from.
+func (c *Catalog) engineName() string {
+	if c.Engine == nil {
+		return databaseName
+	}
+	return c.Engine.Name()
+}
+
+// checkEngine returns an error if the noted engine is another one than that of this process. A centre that was without the database for
+// longer than [aliveFor] counted as gone, and others may have chosen an engine meanwhile.
+func (c *Catalog) checkEngine(ctx context.Context) error {
+	_, noted, err := notedEngine(ctx, c.pool, "")
+	if err == nil && !sameEngine(noted, c.engineName()) {
+		err = fmt.Errorf("the memory is used with centre.search: %s, and this process has %s: give it the same, and start it again", noted, c.engineName())
+	}
+	return err
+}
+
 // refuseEngine returns an error if this centre would have others use another engine than the noted one.
 func (c *Catalog) refuseEngine(ctx context.Context, tx pgx.Tx, noted string) error {
-	wanted := databaseName
-	if c.Engine != nil {
-		wanted = c.Engine.Name()
-	}
+	wanted := c.engineName()
 	if sameEngine(noted, wanted) {
 		return nil
 	}
@@ -155,6 +170,9 @@ func (c *Catalog) fill(ctx context.Context) (string, error) {
 
 // refill has an empty engine, and all turns noted for it.
 func (c *Catalog) refill(ctx context.Context, former string) (fill string, err error) {
+	if err := c.checkEngine(ctx); err != nil {
+		return "", err
+	}
 	err = c.update(ctx, func(tx pgx.Tx) error {
 		var present string
 		err := tx.QueryRow(ctx, "select value from meta where name = $1 for update", fillName).Scan(&present)
@@ -298,8 +316,12 @@ func (c *Catalog) settleChanges(ctx context.Context, fill string, changes []Chan
 	return err
 }
 
-// dropCopies has the copies of erased turns of an account deleted. done is false if another process is still changing some.
+// dropCopies has the copies of erased turns of an account deleted. done is false if another process is still changing some. It fails if
+// the copies are in another engine, of which this process knows nothing.
 func (c *Catalog) dropCopies(ctx context.Context, account store.AccountNumber) (done bool, err error) {
+	if err := c.checkEngine(ctx); err != nil {
+		return false, err
+	}
 	if c.Engine == nil {
 		return true, nil
 	}

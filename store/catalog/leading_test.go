@@ -13,6 +13,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
+	"github.com/mnemeproxy/mneme/store/catalog/enginetest"
 	"github.com/mnemeproxy/mneme/store/catalog/opensearch"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
@@ -134,6 +135,34 @@ func TestACentreWithAnotherSearchEngineIsRefusedWhileOthersRun(t *testing.T) {
 	_, err = db.Exec(t.Context(), "update mneme.centres set seen = now() - interval '10s' where node = 1")
 	check(t, err)
 	starts(2, "postgres")
+}
+
+// A centre that was without the database for a while counts as gone, so that another one may choose a search engine. The former one leads
+// again, and knows nothing of the copies there.
+func TestACentreCompletesNoErasureWhileCopiesAreInTheEngineOfAnother(t *testing.T) {
+	url := postgrestest.Start(t, false).Database(t)
+	accounts := openEngine(t, 0)
+	former := openCatalog(t, accounts, url)
+	if done, err := catalog.DropCopies(t.Context(), former, 1); err != nil || !done {
+		t.Errorf("without any engine, copies are gone: %v (%v)", done, err)
+	}
+	db := connect(t, url)
+	_, err := db.Exec(t.Context(), "update mneme.centres set seen = now() - interval '1 minute'")
+	check(t, err)
+	id, err := accounts.Arrivals().ID(t.Context())
+	check(t, err)
+	other, err := catalog.Open(t.Context(), catalog.Options{
+		URL: url, Centre: id, Cache: openEngine(t, 9).Shared(), Retention: accounts.Archive().RetentionOf, Digest: digest.Exchange,
+		Seat: catalog.Seat{Node: 9, Name: "centre 9", Store: "store 9"}, Engine: enginetest.New(),
+	})
+	check(t, err)
+	t.Cleanup(other.Close)
+	if done, err := catalog.DropCopies(t.Context(), former, 1); err == nil || done || !strings.Contains(err.Error(), "centre.search") {
+		t.Errorf("with copies in the engine of another centre, they are gone: %v (%v)", done, err)
+	}
+	if done, err := catalog.DropCopies(t.Context(), other, 1); err != nil || !done {
+		t.Errorf("at that centre, they are gone: %v (%v)", done, err)
+	}
 }
 
 func connect(t *testing.T, url string) *pgx.Conn {

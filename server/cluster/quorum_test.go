@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/mnemeproxy/mneme/store/ship"
 )
 
 func TestWhatTheBrokersHaveOutlivesItsEdge(t *testing.T) {
@@ -59,6 +61,43 @@ func TestWhatTheBrokersHaveOutlivesItsEdge(t *testing.T) {
 		_, err := centre.Archive().Exchange("acme", alone)
 		return err == nil
 	})
+}
+
+// A centre without its database is there, and does not answer. That is nothing to those who wait for the brokers.
+func TestTheBrokersTakeWhatEndsWhileTheCentreOwesAnAnswer(t *testing.T) {
+	broker, dir := startBroker(t, t.TempDir(), server.RANDOM_PORT), t.TempDir()
+	o := options(t, 1, broker.ClientURL())
+	o.Quorum = true
+	gathering, edge := gatherIn(t, openStore(t, dir), dir, o), openStore(t, t.TempDir())
+	shipper := shipFrom(t, edge, 1, o)
+	capture(t, edge, "acme", "c", 0, "before")
+	eventually(t, "the centre has it", func() bool { return shipper.Status().Waiting == 0 && !shipper.Status().Confirmed.IsZero() })
+	gathering.Close()
+	questions, err := dial(t, broker).SubscribeSync(questionSubject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	capture(t, edge, "acme", "c", 1, "what makes the edge ask")
+	held, err := questions.NextMsg(timeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := shipper.Status().Confirmed
+
+	capture(t, edge, "acme", "c", 2, "while the question waits")
+	eventually(t, "the brokers have it", func() bool { return shipper.Brokered() == nil })
+	q, err := ship.OpenQuestion(o.Key, held.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := ship.Mark{Log: q.Log, Nonce: q.Nonce, Time: time.Now(), Mark: edge.Shipping().Confirmed()}
+	if err := held.Respond(answer.Seal(o.Key)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the edge still waits for the answer", func() bool { return shipper.Status().Confirmed.After(before) })
+	if resent := shipper.Status().Resent; resent > 0 {
+		t.Errorf("it has shipped %d times again", resent)
+	}
 }
 
 // An edge whose brokers are behind ships without a break: the last byte of an answer waits its time all the same, and no longer.

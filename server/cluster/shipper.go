@@ -144,13 +144,20 @@ func (s *Shipper) hear(m *nats.Msg) {
 	}
 }
 
-// run ships new entries, applies marks, and asks for a mark while one is due.
+// run ships new entries, applies marks, and asks for a mark while one is due. Except at the start, it ships also while the
+// centre does not answer: answers to clients may wait for the brokers, and the brokers do not need the centre.
 func (s *Shipper) run(ctx context.Context) {
 	defer close(s.done)
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	said := ""
-	asked := s.ask(ctx) // asked is why the centre has to be asked again. Asking at once detects a log that the centre knows differently.
+	asked := s.heedReply(ctx, <-s.ask(ctx)) // asked is why the centre has to be asked again. Asking at once detects a log that the centre knows differently.
+	var waiting <-chan reply                // of the question that is not answered yet; nil: there is none
+	defer func() {
+		if waiting != nil {
+			<-waiting
+		}
+	}()
 	for ctx.Err() == nil {
 		more, err := false, asked
 		if err == nil || !errors.Is(err, errRefused) {
@@ -162,8 +169,12 @@ func (s *Shipper) run(ctx context.Context) {
 				asked = err
 			}
 			select {
+			case r := <-waiting:
+				waiting, asked = nil, s.heedReply(ctx, r)
 			case <-tick.C: // also while there is always more
-				asked = s.ask(ctx)
+				if waiting == nil {
+					waiting = s.ask(ctx)
+				}
 			default:
 			}
 			continue
@@ -179,12 +190,14 @@ func (s *Shipper) run(ctx context.Context) {
 				sleep(ctx, gather)
 			}
 		case m := <-s.marks:
-			if err := s.heed(ctx, m, false); err != nil {
+			if err := s.heed(ctx, m, nil); err != nil {
 				asked = err
 			}
+		case r := <-waiting:
+			waiting, asked = nil, s.heedReply(ctx, r)
 		case <-tick.C:
-			if asked != nil || s.log.Confirmed() < s.sent {
-				asked = s.ask(ctx)
+			if waiting == nil && (asked != nil || s.log.Confirmed() < s.sent) {
+				waiting = s.ask(ctx)
 			}
 		}
 	}
@@ -259,7 +272,7 @@ func (s *Shipper) heedWaiting(ctx context.Context) error {
 	for {
 		select {
 		case m := <-s.marks:
-			if err := s.heed(ctx, m, false); err != nil {
+			if err := s.heed(ctx, m, nil); err != nil {
 				return err
 			}
 		default:
@@ -271,35 +284,64 @@ func (s *Shipper) heedWaiting(ctx context.Context) error {
 // errRefused is returned when the centre does not accept this node's signature.
 var errRefused = errors.New("the centre refuses this node")
 
-// ask asks the centre for its mark.
-func (s *Shipper) ask(ctx context.Context) error {
+// reply is what a question has led to, with what was known when it was asked.
+type reply struct {
+	mark      ship.Mark
+	err       error
+	sent      uint64
+	confirmed uint64
+	attempt   int
+}
+
+// ask asks the centre for its mark, and returns a channel for its reply, which comes after [reach] at the latest.
+func (s *Shipper) ask(ctx context.Context) <-chan reply {
 	q := ship.Question{Node: s.node, Log: s.log.Log()}
 	_, _ = rand.Read(q.Nonce[:]) // never fails: crypto/rand ends the program instead
-	request, cancel := context.WithTimeout(ctx, reach)
+	r := reply{sent: s.sent, confirmed: s.log.Confirmed(), attempt: s.attempt}
+	replies := make(chan reply, 1)
+	go func() {
+		r.mark, r.err = s.request(ctx, &q)
+		replies <- r
+	}()
+	return replies
+}
+
+// request sends a question, and waits for the answer.
+func (s *Shipper) request(ctx context.Context, q *ship.Question) (m ship.Mark, err error) {
+	ctx, cancel := context.WithTimeout(ctx, reach)
 	defer cancel()
-	answer, err := s.broker.RequestWithContext(request, questionSubject, q.Seal(s.options.Key))
+	answer, err := s.broker.RequestWithContext(ctx, questionSubject, q.Seal(s.options.Key))
 	if err != nil {
-		return fmt.Errorf("the centre does not answer: %w", err)
+		return m, fmt.Errorf("the centre does not answer: %w", err)
 	}
 	if refusal, refused := strings.CutPrefix(string(answer.Data), refusalPrefix); refused && len(refusal) < 200 {
-		return fmt.Errorf("%w: %q", errRefused, refusal)
+		return m, fmt.Errorf("%w: %q", errRefused, refusal)
 	}
-	m, err := ship.OpenMark(s.options.Key, answer.Data)
+	m, err = ship.OpenMark(s.options.Key, answer.Data)
 	if err != nil || m.Nonce != q.Nonce {
-		return fmt.Errorf("%w: its answer is not signed with the key of this cluster", errRefused)
+		return m, fmt.Errorf("%w: its answer is not signed with the key of this cluster", errRefused)
 	}
 	now := time.Now()
 	s.update(func(status *Shipping) { status.Confirmed, status.Skew = now, m.Time.Sub(now).Milliseconds() })
-	return s.heed(ctx, m, true)
+	return m, nil
 }
 
-// heed removes from the log what a mark confirms. The mark of an answer also shows what has not arrived.
-func (s *Shipper) heed(ctx context.Context, m ship.Mark, answer bool) error {
+// heedReply is heed for the reply to a question. One from before entries were sent again says nothing of these.
+func (s *Shipper) heedReply(ctx context.Context, r reply) error {
+	if r.err != nil || r.attempt != s.attempt {
+		return r.err
+	}
+	return s.heed(ctx, r.mark, &r)
+}
+
+// heed removes from the log what a mark confirms. The mark of an answer also shows what had not arrived when the question
+// was asked; asked is nil for any other.
+func (s *Shipper) heed(ctx context.Context, m ship.Mark, asked *reply) error {
 	if m.Log != s.log.Log() {
 		return nil
 	}
 	confirmed := s.log.Confirmed()
-	diverged := answer && m.Mark < confirmed
+	diverged := asked != nil && m.Mark < asked.confirmed
 	if m.Mark > confirmed && m.Tail != (ship.Tail{}) {
 		held, err := s.log.Holds(m.Mark, m.Tail)
 		if err != nil {
@@ -324,21 +366,24 @@ func (s *Shipper) heed(ctx context.Context, m ship.Mark, answer bool) error {
 		s.sent = max(s.sent, m.Mark)
 		s.quorum.advance(s.sent)
 	}
-	if answer && m.Mark < s.sent && (m.Idle || s.missed(m)) {
+	if asked == nil {
+		return nil
+	}
+	if arrived := max(m.Mark, confirmed); arrived < asked.sent && (m.Idle || s.missed(m, asked.sent)) {
 		s.log.Forget()
-		s.goBack(m.Mark)
+		s.goBack(arrived)
 	}
 	return nil
 }
 
-// missed reports whether an answer shows that published entries will not arrive: the centre has handled what the brokers
-// got after them. It needs two answers while others publish.
-func (s *Shipper) missed(m ship.Mark) bool {
+// missed reports whether an answer shows that entries published before its question, up to sent, will not arrive: the
+// centre has handled what the brokers got after them. It needs two answers while others publish.
+func (s *Shipper) missed(m ship.Mark, sent uint64) bool {
 	if m.Newest == 0 {
 		return false
 	}
 	if s.probe.entry <= m.Mark || m.Newest < s.probe.message { // it has arrived, or the stream was made again
-		s.probe = probe{entry: s.sent, message: m.Newest}
+		s.probe = probe{entry: sent, message: m.Newest}
 	}
 	return m.Handled >= s.probe.message
 }

@@ -258,22 +258,10 @@ func (c *Centre) read(ctx context.Context, again <-chan struct{}) error {
 	case <-again: // from an earlier connection
 	default:
 	}
-	stream, err := c.broker.openStream(ctx, &c.options, c.id, !c.worker)
+	stream, err := c.openStream(ctx)
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	if c.stream == nil {
-		close(c.opened)
-	}
-	c.stream = stream
-	if !c.stuck {
-		c.status.Problem = ""
-	}
-	c.mu.Unlock()
-	clear(c.partials.logs)
-	c.waiting = together{}
-	c.position.Store(0)
 	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverAllPolicy, InactiveThreshold: time.Minute, // then the brokers delete it
 		MaxResetAttempts: 1, // without it the client would retry forever, even if the stream is gone or this centre closed
@@ -298,64 +286,117 @@ func (c *Centre) read(ctx context.Context, again <-chan struct{}) error {
 			cancel()
 		}
 	}()
-	var (
-		purged  time.Time
-		handled int    // since the last purge
-		last    uint64 // last handled message
-		freed   uint64 // the brokers were told to free the messages up to this one
-	)
+	r := reader{centre: c, stream: stream}
 	for {
-		waiting, waited := reading, context.CancelFunc(func() {})
-		if len(c.waiting.frames) > 0 {
-			waiting, waited = context.WithTimeout(reading, togetherWait)
-		} else if handled > 0 || freed < c.position.Load() {
-			waiting, waited = context.WithTimeout(reading, purgeRest)
-		}
+		waiting, waited := r.waiting(reading)
 		m, err := messages.Next(jetstream.NextContext(waiting))
 		waited()
-		if reading.Err() != nil {
+		switch {
+		case reading.Err() != nil:
 			return nil
-		}
-		if errors.Is(err, context.DeadlineExceeded) && len(c.waiting.frames) > 0 { // announced messages did not arrive
-			if err := c.keep(ctx); err != nil {
-				return err
-			}
-			c.position.Store(last)
-			continue
-		}
-		if errors.Is(err, context.DeadlineExceeded) { // idle: purge, so that brokers do not hold taken messages until the next one arrives
-			if freed, err = c.purge(ctx, stream, freed); err != nil {
-				return err
-			}
-			purged, handled = time.Now(), 0
-			continue
+		case errors.Is(err, context.DeadlineExceeded):
+			err = r.idle(ctx)
+		case err != nil:
+			err = fmt.Errorf("read the stream: %w", err)
+		default:
+			err = r.message(ctx, m)
 		}
 		if err != nil {
-			return fmt.Errorf("read the stream: %w", err)
-		}
-		at, err := m.Metadata()
-		if err != nil {
-			return fmt.Errorf("read the stream: %w", err)
-		}
-		if err := c.handle(m.Data(), at.Sequence.Stream); err != nil {
 			return err
-		}
-		last = at.Sequence.Stream
-		handled++
-		if at.NumPending > 0 && !c.waiting.full() {
-			continue
-		}
-		if err := c.keep(ctx); err != nil {
-			return err
-		}
-		c.position.Store(last)
-		if handled >= purgeMessages || at.NumPending == 0 && time.Since(purged) > purgeRest {
-			if freed, err = c.purge(ctx, stream, freed); err != nil {
-				return err
-			}
-			purged, handled = time.Now(), 0
 		}
 	}
+}
+
+// openStream opens the stream, to be read from its beginning.
+func (c *Centre) openStream(ctx context.Context) (jetstream.Stream, error) {
+	stream, err := c.broker.openStream(ctx, &c.options, c.id, !c.worker)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	if c.stream == nil {
+		close(c.opened)
+	}
+	c.stream = stream
+	if !c.stuck {
+		c.status.Problem = ""
+	}
+	c.mu.Unlock()
+	clear(c.partials.logs)
+	c.waiting = together{}
+	c.position.Store(0)
+	return stream, nil
+}
+
+// reader is how far a reading of the stream is.
+type reader struct {
+	centre  *Centre
+	stream  jetstream.Stream
+	last    uint64 // last handled message
+	handled int    // since the last purge
+	purged  time.Time
+	freed   uint64 // the brokers were told to free the messages up to this one
+}
+
+// waiting returns the context of a wait for the next message: it ends when something is due without one.
+func (r *reader) waiting(ctx context.Context) (context.Context, context.CancelFunc) {
+	switch c := r.centre; {
+	case len(c.waiting.frames) > 0:
+		return context.WithTimeout(ctx, togetherWait)
+	case r.handled > 0 || r.freed < c.position.Load():
+		return context.WithTimeout(ctx, purgeRest)
+	}
+	return ctx, func() {}
+}
+
+// idle does what is due while no message arrives: it takes frames for which announced messages did not arrive, or purges,
+// so that brokers do not hold taken messages until the next one arrives.
+func (r *reader) idle(ctx context.Context) error {
+	if len(r.centre.waiting.frames) > 0 {
+		return r.keep(ctx)
+	}
+	return r.purge(ctx)
+}
+
+// message handles the next message, and takes the waiting frames once no more are announced.
+func (r *reader) message(ctx context.Context, m jetstream.Msg) error {
+	at, err := m.Metadata()
+	if err != nil {
+		return fmt.Errorf("read the stream: %w", err)
+	}
+	if err := r.centre.handle(m.Data(), at.Sequence.Stream); err != nil {
+		return err
+	}
+	r.last = at.Sequence.Stream
+	r.handled++
+	if at.NumPending > 0 && !r.centre.waiting.full() {
+		return nil
+	}
+	if err := r.keep(ctx); err != nil {
+		return err
+	}
+	if r.handled >= purgeMessages || at.NumPending == 0 && time.Since(r.purged) > purgeRest {
+		return r.purge(ctx)
+	}
+	return nil
+}
+
+// keep takes the waiting frames.
+func (r *reader) keep(ctx context.Context) error {
+	if err := r.centre.keep(ctx); err != nil {
+		return err
+	}
+	r.centre.position.Store(r.last)
+	return nil
+}
+
+// purge frees the handled messages at the brokers.
+func (r *reader) purge(ctx context.Context) (err error) {
+	if r.freed, err = r.centre.purge(ctx, r.stream, r.freed); err != nil {
+		return err
+	}
+	r.purged, r.handled = time.Now(), 0
+	return nil
 }
 
 // purge frees the handled messages at the brokers, except parts of incomplete frames, and returns the last free

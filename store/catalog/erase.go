@@ -269,41 +269,13 @@ func (c *Catalog) eraseBatch(ctx context.Context, tx pgx.Tx, account store.Accou
 	if err != nil {
 		return err
 	}
-	rows, err := tx.Query(ctx, `delete from exchanges where account = $1 and id = any($2)
-		returning id, coalesce(session, ''), coalesce(size, length(body)), pack`, int64(account), ids)
-	if err != nil {
-		return err
-	}
-	var id, session string
-	var size int64
-	var pack *int64
-	var packs []int64
-	gone := make(map[string]string) // by id, with the session they were last in
-	_, err = pgx.ForEachRow(rows, []any{&id, &session, &size, &pack}, func() error {
-		gone[id] = session
-		if pack != nil {
-			packs = append(packs, *pack)
-		}
-		e.Exchanges++
-		e.Bytes += size
-		return nil
-	})
+	gone, packs, err := deleteExchanges(ctx, tx, account, ids, e)
 	if err != nil {
 		return err
 	}
 	batch := new(pgx.Batch)
 	batch.Queue("update packs set stale = true where account = $1 and pack = any($2)", int64(account), packs)
-	for i := range infos {
-		if info := &infos[i]; gone[info.ID] != "" {
-			info.Session = gone[info.ID]
-			empty, links := in.Leave(info.Session, info)
-			batch.Queue("delete from links where account = $1 and session = $2 and key = any($3)", int64(account), info.Session, links)
-			if empty {
-				e.Sessions++
-				batch.Queue("delete from histories where account = $1 and session = $2", int64(account), info.Session)
-			}
-		}
-	}
+	queueLeaving(batch, account, in, infos, gone, e)
 	if err := eraseTurns(ctx, tx, account, infos); err != nil {
 		return err
 	}
@@ -324,6 +296,49 @@ func (c *Catalog) eraseBatch(ctx context.Context, tx pgx.Tx, account store.Accou
 		erased[i].exchange = id
 	}
 	return bury(ctx, tx, map[store.AccountNumber][]buried{account: erased})
+}
+
+// deleteExchanges deletes the rows of exchanges, and counts them in the receipt. gone are those that were there, with the
+// session they were last in; packs had their bodies.
+func deleteExchanges(ctx context.Context, tx pgx.Tx, account store.AccountNumber, ids []string, e *store.Erasure) (gone map[string]string, packs []int64, err error) {
+	rows, err := tx.Query(ctx, `delete from exchanges where account = $1 and id = any($2)
+		returning id, coalesce(session, ''), coalesce(size, length(body)), pack`, int64(account), ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	gone = make(map[string]string)
+	var id, session string
+	var size int64
+	var pack *int64
+	_, err = pgx.ForEachRow(rows, []any{&id, &session, &size, &pack}, func() error {
+		gone[id] = session
+		if pack != nil {
+			packs = append(packs, *pack)
+		}
+		e.Exchanges++
+		e.Bytes += size
+		return nil
+	})
+	return gone, packs, err
+}
+
+// queueLeaving has deleted exchanges leave their sessions, and counts the sessions that go with their last one. The
+// records get the sessions that the exchanges were last in.
+func queueLeaving(batch *pgx.Batch, account store.AccountNumber, in *store.Sessions, infos []store.ExchangeInfo, gone map[string]string, e *store.Erasure) {
+	for i := range infos {
+		info := &infos[i]
+		session := gone[info.ID]
+		if session == "" {
+			continue
+		}
+		info.Session = session
+		empty, links := in.Leave(session, info)
+		batch.Queue("delete from links where account = $1 and session = $2 and key = any($3)", int64(account), session, links)
+		if empty {
+			e.Sessions++
+			batch.Queue("delete from histories where account = $1 and session = $2", int64(account), session)
+		}
+	}
 }
 
 // eraseTurns deletes the turns of exchanges, and the histories that lead to them.

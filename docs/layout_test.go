@@ -83,12 +83,13 @@ func TestTheFloorsOfTheStoreImportDownwards(t *testing.T) {
 		"buffer":      {},
 		"delta":       {},
 		"short":       {"buffer", "delta"},
+		"wake":        {},
 		"kv":          {"buffer"},
 		"kv/kvtest":   {"kv"},
 		"blob":        {"buffer", "kv", "short"},
 		"files":       {"kv"},
 		"backup":      {"kv", "blob"},
-		"identity":    {"kv"},
+		"identity":    {"kv", "wake"},
 		"contexttest": {},
 	}
 	for path, imports := range packages(t) {

@@ -273,7 +273,7 @@ func (c *Capture) Recorded(ctx context.Context) error {
 	case <-c.opening.done:
 		return c.opening.err
 	default:
-		c.store.queue.hasten()
+		c.store.queue.hurry.Notify()
 	}
 	select {
 	case <-c.opening.done:

@@ -10,6 +10,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/wake"
 )
 
 // digester is the goroutine of the digest stage: it makes the turns of the exchanges that [Capture.digestAtOnce] has
@@ -25,7 +26,7 @@ type digester struct {
 
 	prefixes prefixMemory // of the requests read last
 
-	signal chan struct{} // holds one token if there may be work
+	signal wake.Signal // there may be work
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -54,13 +55,6 @@ func (d *digester) stop() {
 	if d.cancel != nil {
 		d.cancel()
 		<-d.done
-	}
-}
-
-func (d *digester) wake() {
-	select {
-	case d.signal <- struct{}{}:
-	default:
 	}
 }
 

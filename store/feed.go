@@ -13,6 +13,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/wake"
 )
 
 // Feed tells the stages after an answer what has happened. It is one log of ended exchanges and of changed turns and
@@ -27,7 +28,7 @@ type feed struct {
 	coming    atomic.Uint64 // the last number of the commit in progress; otherwise equal to committed
 	committed atomic.Uint64 // the last one that is committed
 	trimmed   atomic.Uint64 // changes up to this number have been removed from the log
-	wake      chan struct{}
+	changed   wake.Signal
 
 	work [len(stages)]stageWork
 
@@ -126,7 +127,7 @@ var formerFollowKey = kv.NameKey(kv.SpaceMeta, "follow-v")
 
 // open finds the cursors and the highest number in use.
 func (f Feed) open() error {
-	f.feed.wake = make(chan struct{}, 1)
+	f.feed.changed = wake.New()
 	f.feed.recent.forget = func(c *Change) { f.digester.release(c.take()) }
 	return f.view(func(tx *badger.Txn) error {
 		f.feed.logged = lastNumber(tx, logRecords)
@@ -183,16 +184,13 @@ func (f Feed) announce(changes []*Change, whole bool) {
 	}
 	f.feed.mu.Unlock()
 	if look {
-		f.digester.wake()
+		f.digester.signal.Notify()
 	}
-	select {
-	case f.feed.wake <- struct{}{}:
-	default:
-	}
+	f.feed.changed.Notify()
 }
 
 // Changed is signalled when changes may have been committed since it was last read. It is for the stage of words.
-func (f Feed) Changed() <-chan struct{} { return f.feed.wake }
+func (f Feed) Changed() <-chan struct{} { return f.feed.changed }
 
 // Last returns the number of the last committed change.
 func (f Feed) Last() uint64 { return f.feed.committed.Load() }

@@ -88,5 +88,5 @@ func (c *gathering) hold() {
 }
 
 // awaited reports whether somebody waits for the operation from the start: all except openings and parts, for which
-// [queue.hasten] is called by those who come to wait.
+// those who come to wait signal [queue.hurry].
 func (w *operation) awaited() bool { return w.change != nil || w.ended != nil }

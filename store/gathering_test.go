@@ -64,7 +64,7 @@ func TestAnOpeningIsCommittedSoonAlthoughNothingElseHappens(t *testing.T) {
 // The first byte of a stream waits for the opening, and a full queue for room.
 func TestAnOpeningIsCommittedAtOnceWhenSomebodyComesToWait(t *testing.T) {
 	for name, wait := range map[string]func(t *testing.T, q *queue){
-		"for the opening": func(_ *testing.T, q *queue) { q.hasten() },
+		"for the opening": func(_ *testing.T, q *queue) { q.hurry.Notify() },
 		"for room":        func(t *testing.T, q *queue) { _ = q.send(t.Context(), opening()) },
 		"for room, shedding": func(t *testing.T, q *queue) {
 			if sent, _ := q.trySend(opening()); sent {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/wake"
 )
 
 const (
@@ -25,7 +26,7 @@ type keeper struct {
 	queue []erasureRef
 	gone  []kv.AccountNumber // deleted accounts whose data is not freed yet
 
-	signal chan struct{} // holds one token if the queue is not empty
+	signal wake.Signal // a queue is not empty
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -33,7 +34,7 @@ type keeper struct {
 func (k *keeper) start(s *core) {
 	var ctx context.Context
 	ctx, k.cancel = context.WithCancel(context.Background())
-	k.done, k.signal = make(chan struct{}), make(chan struct{}, 1)
+	k.done, k.signal = make(chan struct{}), wake.New()
 	k.queue, k.gone = s.unfinishedErasures(), s.unfinishedDeletions()
 	go func() {
 		defer close(k.done)
@@ -52,7 +53,7 @@ func (k *keeper) add(ref erasureRef) {
 	k.mu.Lock()
 	k.queue = append(k.queue, ref)
 	k.mu.Unlock()
-	k.wake()
+	k.signal.Notify()
 }
 
 func (k *keeper) take() (ref erasureRef, ok bool) {
@@ -70,7 +71,7 @@ func (k *keeper) addDeletion(account kv.AccountNumber) {
 	k.mu.Lock()
 	k.gone = append(k.gone, account)
 	k.mu.Unlock()
-	k.wake()
+	k.signal.Notify()
 }
 
 func (k *keeper) takeDeletion() (account kv.AccountNumber, ok bool) {
@@ -81,13 +82,6 @@ func (k *keeper) takeDeletion() (account kv.AccountNumber, ok bool) {
 	}
 	account, k.gone = k.gone[0], k.gone[1:]
 	return account, true
-}
-
-func (k *keeper) wake() {
-	select {
-	case k.signal <- struct{}{}:
-	default:
-	}
 }
 
 func (s *core) keep(ctx context.Context) {

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/wake"
 )
 
 const (
@@ -20,7 +21,7 @@ var errClosed = codec.Errorf(codec.KindStorage, "the store is shutting down; try
 // queue holds the operations for the writer. Senders wait while there are too many of them, or too many bytes.
 type queue struct {
 	writes  chan *operation
-	hurry   chan struct{}       // holds one token if somebody waits for an operation that may be held, see gathering
+	hurry   wake.Signal         // somebody waits for an operation that may be held, see gathering
 	room    *semaphore.Weighted // in bytes; the writer releases the weight of what it has acknowledged
 	size    int64               // of room
 	sending sync.RWMutex        // read-locked while an operation is put into writes, write-locked to close it
@@ -30,7 +31,7 @@ type queue struct {
 
 func newQueue(bytes int64) queue {
 	return queue{
-		writes: make(chan *operation, queueLength), hurry: make(chan struct{}, 1),
+		writes: make(chan *operation, queueLength), hurry: wake.New(),
 		room: semaphore.NewWeighted(bytes), size: bytes, drained: make(chan struct{}),
 	}
 }
@@ -59,7 +60,7 @@ func (q *queue) weigh(w *operation) int64 {
 func (q *queue) send(ctx context.Context, w *operation) error {
 	w.weight = q.weigh(w)
 	if !q.room.TryAcquire(w.weight) {
-		q.hasten()
+		q.hurry.Notify()
 		if err := q.room.Acquire(ctx, w.weight); err != nil {
 			return err
 		}
@@ -83,7 +84,7 @@ func (q *queue) send(ctx context.Context, w *operation) error {
 func (q *queue) trySend(w *operation) (sent bool, err error) {
 	w.weight = q.weigh(w)
 	if !q.room.TryAcquire(w.weight) {
-		q.hasten()
+		q.hurry.Notify()
 		return false, nil
 	}
 	q.sending.RLock()
@@ -98,14 +99,6 @@ func (q *queue) trySend(w *operation) (sent bool, err error) {
 	default:
 		q.release(w)
 		return false, nil
-	}
-}
-
-// hasten makes the writer commit what it holds.
-func (q *queue) hasten() {
-	select {
-	case q.hurry <- struct{}{}:
-	default:
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/wake"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -28,7 +29,7 @@ type Shipping struct {
 	last      atomic.Uint64 // highest number assigned, to an exchange that is committed or about to be
 	confirmed atomic.Uint64
 	before    atomic.Uint64 // the log's entries begin after this number
-	wake      chan struct{}
+	changed   wake.Signal
 
 	log  ship.LogID
 	sent blob.Known // blocks and nodes shipped since the log was last rewound
@@ -60,7 +61,7 @@ func (s *Store) Shipping() *Shipping { return &s.shipping }
 
 // open reads the state of the log.
 func (p *Shipping) open(s *core) error {
-	p.store, p.wake = s, make(chan struct{}, 1)
+	p.store, p.changed = s, wake.New()
 	return s.view(func(tx *badger.Txn) error {
 		note, err := readShipping(tx)
 		if err != nil || note == nil {
@@ -113,12 +114,8 @@ func (g *commitGroup) ship(w *operation, account kv.AccountNumber, id kv.Exchang
 
 // announce wakes the reader after a commit.
 func (p *Shipping) announce() {
-	if !p.kept.Load() {
-		return
-	}
-	select {
-	case p.wake <- struct{}{}:
-	default:
+	if p.kept.Load() {
+		p.changed.Notify()
 	}
 }
 
@@ -324,7 +321,7 @@ func (p *Shipping) Holds(number uint64, tail ship.Tail) (holds bool, err error) 
 }
 
 // Changed is signalled when the log may have grown since it was last read.
-func (p *Shipping) Changed() <-chan struct{} { return p.wake }
+func (p *Shipping) Changed() <-chan struct{} { return p.changed }
 
 func readShipped(value []byte) (at place, ok bool) {
 	if len(value) != shippedSize {

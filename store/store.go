@@ -19,6 +19,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/files"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/wake"
 )
 
 // ErrInUse is returned by [Open] if another process has the store open.
@@ -104,7 +105,7 @@ func prepare(opts Options) (*core, error) {
 		return nil, err
 	}
 	return &core{
-		digester: digester{signal: make(chan struct{}, 1)},
+		digester: digester{signal: wake.New()},
 		ids:      kv.IDSource{Node: opts.Node},
 		ahead:    newSessionsAhead(),
 		opts:     opts, log: opts.Log, db: db,

@@ -16,6 +16,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog/pack"
+	"github.com/mnemeproxy/mneme/store/internal/wake"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -55,12 +56,12 @@ type Catalog struct {
 	accounts accounts
 	process  string // names this process in claims
 
-	arrived chan struct{} // has a value when there may be something to digest
-	erasing chan struct{} // the same for erasures
-	tidying chan struct{} // the same for deletions in the bucket
-	counted chan struct{} // the same for sessions and rollups that are to be made again
-	roster  *Roster       // nil: this is a worker
-	lead    *Lead         // likewise
+	arrived wake.Signal // there may be something to digest
+	erasing wake.Signal // the same for erasures
+	tidying wake.Signal // the same for deletions in the bucket
+	counted wake.Signal // the same for sessions and rollups that are to be made again
+	roster  *Roster     // nil: this is a worker
+	lead    *Lead       // likewise
 	likes   likes
 	copies  copies
 	life    context.Context // ends with Close
@@ -99,7 +100,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 		return nil, fmt.Errorf("centre.postgres: %w", err)
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
-	c := &Catalog{Options: o, pool: pool, centre: o.Centre, process: rand.Text(), arrived: make(chan struct{}, 1), erasing: make(chan struct{}, 1), tidying: make(chan struct{}, 1), counted: make(chan struct{}, 1), likes: likes{digested: make(chan struct{}, 1)}, copies: copies{noted: make(chan struct{}, 1)}, life: life, stop: stop}
+	c := &Catalog{Options: o, pool: pool, centre: o.Centre, process: rand.Text(), arrived: wake.New(), erasing: wake.New(), tidying: wake.New(), counted: wake.New(), likes: likes{digested: wake.New()}, copies: copies{noted: wake.New()}, life: life, stop: stop}
 	c.Events = &Events{catalog: c}
 	err = c.prepare(ctx)
 	switch {
@@ -107,7 +108,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	case c.worker():
 		err = c.accounts.read(ctx, c)
 	default:
-		c.roster = &Roster{catalog: c, cache: c.Cache, changed: make(chan struct{}, 1)}
+		c.roster = &Roster{catalog: c, cache: c.Cache, changed: wake.New()}
 		if c.lead, err = c.openLead(ctx, config); err == nil {
 			err = c.roster.begin(ctx)
 		}
@@ -201,13 +202,6 @@ func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):
-	}
-}
-
-func wake(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }
 

@@ -365,7 +365,7 @@ func (c *Catalog) waitForCopies(ctx context.Context, account int64) error {
 		if c.copies.resting() {
 			return nil
 		}
-		wake(c.copies.noted)
+		c.copies.noted.Notify()
 		select {
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), context.Cause(ctx))

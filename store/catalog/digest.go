@@ -54,8 +54,8 @@ func (c *Catalog) digestSome(ctx context.Context) (more bool, err error) {
 			return err
 		})
 		if done && err == nil {
-			wake(c.likes.digested)
-			wake(c.copies.noted)
+			c.likes.digested.Notify()
+			c.copies.noted.Notify()
 		}
 		if err != nil || !found || done {
 			return found, err
@@ -338,7 +338,7 @@ func (c *Catalog) Wait(ctx context.Context, account string) error {
 		if !waiting {
 			break
 		}
-		wake(c.arrived)
+		c.arrived.Notify()
 		select {
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), context.Cause(ctx))
@@ -369,7 +369,7 @@ func (c *Catalog) Rebuild(ctx context.Context) error {
 		return nil
 	})
 	if err == nil {
-		wake(c.counted)
+		c.counted.Notify()
 		RecalledOf(c).Beside(c.nameSessions)
 	}
 	return err

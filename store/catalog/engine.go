@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/internal/wake"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -73,7 +74,7 @@ const (
 
 // copies are the copies of an engine, as a process knows them.
 type copies struct {
-	noted chan struct{} // has a value when there may be something to change
+	noted wake.Signal // there may be something to change
 
 	failures, refused atomic.Int64
 

@@ -42,7 +42,7 @@ func (c *Catalog) Erase(ctx context.Context, account string, sel store.Selection
 	if err != nil {
 		return nil, unreadable(err)
 	}
-	wake(c.erasing)
+	c.erasing.Notify()
 	return e, nil
 }
 
@@ -515,6 +515,6 @@ func (c *Catalog) expire(ctx context.Context, account string) error {
 		_, err := c.newErasure(ctx, tx, number, store.Selection{Until: until, ByAge: true}, store.ErasedByRetention)
 		return err
 	})
-	wake(c.erasing)
+	c.erasing.Notify()
 	return err
 }

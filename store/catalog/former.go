@@ -52,7 +52,7 @@ func (e Erased) TakeOver(ctx context.Context, former Former, own Own) error {
 	if err != nil {
 		return fmt.Errorf("take over what was erased in the data directory: %w", err)
 	}
-	wake(e.catalog.erasing) // resume an unfinished erasure
+	e.catalog.erasing.Notify() // resume an unfinished erasure
 	return nil
 }
 

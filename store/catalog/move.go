@@ -87,7 +87,7 @@ func (c *Catalog) changeSessions(ctx context.Context, account string, ids []stri
 		return putSessions(ctx, tx, number, in)
 	})
 	if err == nil {
-		wake(c.arrived)
+		c.arrived.Notify()
 	}
 	return unreadable(err)
 }

@@ -58,7 +58,7 @@ func (c *Catalog) recountSome(ctx context.Context) (more bool, err error) {
 		return err
 	})
 	if more && err == nil {
-		wake(c.arrived) // exchanges are digested once there is a record of their session
+		c.arrived.Notify() // exchanges are digested once there is a record of their session
 	}
 	return more, err
 }

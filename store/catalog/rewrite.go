@@ -91,7 +91,7 @@ func (c *Catalog) rewriteSome(ctx context.Context, choose string, count func(pgx
 		return err
 	})
 	if err == nil {
-		wake(c.tidying)
+		c.tidying.Notify()
 	}
 	return err == nil, err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/internal/wake"
 )
 
 // Cache is the store of a centre, which follows the roster of the database: it authenticates callers and opens credentials.
@@ -31,7 +32,7 @@ type Cache interface {
 type Roster struct {
 	catalog *Catalog
 	cache   Cache
-	changed chan struct{}
+	changed wake.Signal
 
 	mu      sync.Mutex // held while the cache follows
 	last    int64      // number of the last change that it has followed; 0: none yet
@@ -270,7 +271,7 @@ func (r *Roster) Refresh(ctx context.Context) error {
 	}
 	r.say(ctx, r.cache.Follow(ctx, entries, whole))
 	r.last = max(revision, last)
-	wake(r.changed)
+	r.changed.Notify()
 	return nil
 }
 

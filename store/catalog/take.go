@@ -74,7 +74,7 @@ func (c *Catalog) Take(ctx context.Context, f *ship.Frame, aside func([]store.Re
 		return false, err
 	}
 	if taken {
-		wake(c.arrived)
+		c.arrived.Notify()
 	}
 	return taken, nil
 }
@@ -90,7 +90,7 @@ func (c *Catalog) Retry(ctx context.Context, e *ship.Entry) error {
 		return err
 	})
 	if err == nil {
-		wake(c.arrived)
+		c.arrived.Notify()
 	}
 	return err
 }

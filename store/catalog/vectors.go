@@ -15,6 +15,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/internal/wake"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -151,7 +152,7 @@ func (v Vectors) embedSome(ctx context.Context) (more bool, err error) {
 		_, failed := c.pool.Exec(lasting, "update unembedded set claimed = null where account = $1 and exchange = any($2)", int64(number), ids)
 		return rests && ctx.Err() == nil, cmp.Or(err, failed)
 	}
-	wake(c.copies.noted)
+	c.copies.noted.Notify()
 	return true, nil
 }
 
@@ -337,7 +338,7 @@ var errOtherEmbedder = codec.Errorf(codec.KindUnsupported, "another embedder has
 // likes finds turns by their likeness to a query.
 type likes struct {
 	vectors  atomic.Pointer[search.Vectors] // nil: there is no embedder
-	digested chan struct{}                  // has a value when there may be something to embed
+	digested wake.Signal                    // there may be something to embed
 	other    atomic.Pointer[string]         // the embedder that makes vectors instead, as last seen; nil or "": none
 	centres  centres
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/internal/wake"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
@@ -25,19 +26,14 @@ const maxNoticed = 100
 
 // damages is the known damage to the index.
 type damages struct {
-	doubt chan struct{} // has a value if the files have to be verified
+	doubt wake.Signal // the files have to be verified
 	mu    sync.Mutex
 	found []store.Finding // since the index was opened
 	ended error           // why a part of the index has ended and cannot be restarted
 }
 
 // suspect requests verification of the index, without waiting for it.
-func (x *Index) suspect() {
-	select {
-	case x.damages.doubt <- struct{}{}:
-	default:
-	}
-}
+func (x *Index) suspect() { x.damages.doubt.Notify() }
 
 // partFailed handles failures of the index's goroutines.
 func (x *Index) partFailed(err error) {

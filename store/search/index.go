@@ -13,6 +13,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/internal/wake"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
@@ -37,10 +38,10 @@ type Index struct {
 	rebuild  chan chan error
 	unbegun  bool                  // run's own: the replacement of the index is incomplete
 	missing  atomic.Pointer[error] // why there is no complete index; nil: there is one
-	hurry    chan struct{}         // somebody waits for the newest turns
+	hurry    wake.Signal           // somebody waits for the newest turns
 
 	unwritten atomic.Pointer[unwritten] // of lexical
-	written   chan struct{}             // some of it is on disk
+	written   wake.Signal               // some of it is on disk
 	sessions  changedSessions
 
 	purging sync.Mutex // held while files are purged or verified, and while the index is replaced: searches wait for neither
@@ -97,8 +98,8 @@ func newIndex(st *store.Store, opts Options) *Index {
 	x := &Index{
 		store: st, feed: st.Feed(), dir: opts.Dir, log: opts.Log, life: ctx, cancel: cancel, done: make(chan struct{}),
 		opened: make(chan struct{}), rebuild: make(chan chan error),
-		damages: damages{doubt: make(chan struct{}, 1)},
-		hurry:   make(chan struct{}, 1), written: make(chan struct{}, 1), sessions: changedSessions{turn: make(chan struct{}, 1)},
+		damages: damages{doubt: wake.New()},
+		hurry:   wake.New(), written: wake.New(), sessions: changedSessions{turn: make(chan struct{}, 1)},
 		forget: opts.Embedder == nil && !opts.LeaveVectors, writeAfter: opts.WriteAfter, searchTimeout: searchTimeout,
 	}
 	x.unwritten.Store(new(unwritten))

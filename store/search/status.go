@@ -164,10 +164,7 @@ func (x *Index) pause(ctx context.Context, progress <-chan struct{}) error {
 		return err
 	}
 	const look = 2 * time.Millisecond
-	select {
-	case x.hurry <- struct{}{}:
-	default:
-	}
+	x.hurry.Notify()
 	select {
 	case <-progress:
 		return nil

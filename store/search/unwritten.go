@@ -83,10 +83,7 @@ func (x *Index) apply(ctx context.Context, documents []lexical.Document, gone []
 	err := x.lexical.Apply(ctx, documents, gone, func() {
 		u.bytes.Add(-bytes)
 		written()
-		select {
-		case x.written <- struct{}{}:
-		default:
-		}
+		x.written.Notify()
 	})
 	if err != nil {
 		u.bytes.Add(-bytes)

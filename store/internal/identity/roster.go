@@ -18,6 +18,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/wake"
 )
 
 // Roster is who may use a store, and on which terms: accounts with their budgets and retention, service keys, and the sealed
@@ -30,12 +31,12 @@ type Roster struct {
 	keys        *KeyTable
 	credentials *Credentials
 	master      *MasterKey
-	changed     chan struct{} // signalled when the own one may have changed
+	changed     wake.Signal // the own one may have changed
 }
 
 // LoadRoster reads what is followed, where something is.
 func LoadRoster(db kv.DB, accounts *AccountTable, keys *KeyTable, credentials *Credentials, master *MasterKey) (*Roster, error) {
-	r := &Roster{db: db, accounts: accounts, keys: keys, credentials: credentials, master: master, changed: make(chan struct{}, 1)}
+	r := &Roster{db: db, accounts: accounts, keys: keys, credentials: credentials, master: master, changed: wake.New()}
 	err := db.View(func(tx *badger.Txn) error {
 		_, err := tx.Get(SharedKey)
 		if errors.Is(err, badger.ErrKeyNotFound) {
@@ -103,10 +104,7 @@ func (r *Roster) Note(key []byte) {
 	if key[0] != kv.SpaceAccount && key[0] != kv.SpaceKey && key[0] != kv.SpaceCredential {
 		return
 	}
-	select {
-	case r.changed <- struct{}{}:
-	default:
-	}
+	r.changed.Notify()
 }
 
 // Entries returns the whole roster, accounts before what belongs to them.

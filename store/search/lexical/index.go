@@ -11,6 +11,8 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/mnemeproxy/mneme/store/internal/wake"
 )
 
 // Version is raised when older indexes become unreadable, or would rank differently from new ones.
@@ -59,8 +61,8 @@ type Index struct {
 	removed  bool       // files may contain documents removed earlier
 	last     uint64     // number of a file of a segment
 
-	due    chan struct{} // has a value if the head is to be written
-	grown  chan struct{} // has a value if segments may have to be merged
+	due    wake.Signal // the head is to be written
+	grown  wake.Signal // segments may have to be merged
 	cancel context.CancelFunc
 	beside sync.WaitGroup
 }
@@ -126,16 +128,9 @@ func (ix *Index) Apply(ctx context.Context, documents []Document, gone []Key, wr
 	ix.head.touch()
 	ix.head.written = append(ix.head.written, written)
 	if ix.head.size >= mostInHead {
-		signal(ix.due)
+		ix.due.Notify()
 	}
 	return nil
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // take removes a document from a head, if it has it.
@@ -345,7 +340,7 @@ func (ix *Index) write(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 			case <-time.After(writeAgain):
-				signal(ix.due)
+				ix.due.Notify()
 			}
 		}
 	}
@@ -436,7 +431,7 @@ func (ix *Index) writeHead(h *head) error {
 	for _, written := range h.written {
 		written()
 	}
-	signal(ix.grown)
+	ix.grown.Notify()
 	return nil
 }
 

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/mnemeproxy/mneme/store/internal/wake"
 )
 
 // Options configure [Open].
@@ -36,7 +38,7 @@ func Open(dir string, opts Options) (*Index, error) {
 	ix := &Index{
 		dir: dir, failed: opts.Failed, writeAfter: opts.WriteAfter, merging: gate{open: make(chan struct{})},
 		writing: make(chan struct{}, 1), merges: make(chan struct{}, 1), head: newHead(nil),
-		due: make(chan struct{}, 1), grown: make(chan struct{}, 1),
+		due: wake.New(), grown: wake.New(),
 	}
 	if ix.writeAfter == 0 {
 		ix.writeAfter = defaultWriteAfter

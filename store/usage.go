@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
@@ -49,7 +50,7 @@ type usageTable struct {
 
 // lastUsage is the latest result. Hold turn to read the other fields, and to compute it again.
 type lastUsage struct {
-	turn  chan struct{} // of capacity 1
+	turn  *semaphore.Weighted // of 1
 	usage Usage
 	until time.Time // usage is reused until then
 }
@@ -62,7 +63,7 @@ func (t *usageTable) last(account kv.AccountNumber) *lastUsage {
 	}
 	last := t.of[account]
 	if last == nil {
-		last = &lastUsage{turn: make(chan struct{}, 1)}
+		last = &lastUsage{turn: semaphore.NewWeighted(1)}
 		t.of[account] = last
 	}
 	return last
@@ -75,12 +76,10 @@ func (s Archive) Usage(ctx context.Context, account string) (Usage, error) {
 		return Usage{}, err
 	}
 	last := s.usages.last(number)
-	select {
-	case last.turn <- struct{}{}:
-	case <-ctx.Done():
-		return Usage{}, ctx.Err()
+	if err := last.turn.Acquire(ctx, 1); err != nil {
+		return Usage{}, err
 	}
-	defer func() { <-last.turn }()
+	defer last.turn.Release(1)
 	began := s.opts.Clock()
 	if began.Before(last.until) {
 		return last.usage, nil

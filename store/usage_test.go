@@ -38,11 +38,11 @@ func TestUsageThatTakesLongIsNotComputedEachTime(t *testing.T) {
 	if got := exchanges(); got != 3 {
 		t.Errorf("counted %d exchanges, want 3", got)
 	}
-	last.turn <- struct{}{} // somebody is at it
+	_ = last.turn.Acquire(ctx, 1) // somebody is at it
 	canceled, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := s.Archive().Usage(canceled, "acme"); !errors.Is(err, context.Canceled) {
 		t.Errorf("who has gone still waits: %v", err)
 	}
-	<-last.turn
+	last.turn.Release(1)
 }

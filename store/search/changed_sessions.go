@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
@@ -25,8 +27,8 @@ const (
 
 // changedSessions are changed sessions that the lexical index has yet to index, or to write to disk.
 type changedSessions struct {
-	turn    chan struct{}     // full while somebody uses the fields up to mu
-	waiting []*changedSession // earliest change first
+	turn    *semaphore.Weighted // held to use the fields up to mu
+	waiting []*changedSession   // earliest change first
 	known   map[sessionRef]struct{}
 
 	unconfirmed
@@ -44,17 +46,6 @@ type changedSession struct {
 	since  time.Time // when it was seen; zero if it had been put aside
 	batch  *pendingBatch
 }
-
-func (s *changedSessions) acquire(ctx context.Context) error {
-	select {
-	case s.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (s *changedSessions) release() { <-s.turn }
 
 // look finds the sessions that have changed since the last call.
 func (s *changedSessions) look(feed store.Feed) error {
@@ -153,10 +144,10 @@ func (x *Index) takeUpSessions(ctx context.Context, due func(*changedSession) bo
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	if err := x.sessions.acquire(ctx); err != nil {
+	if err := x.sessions.turn.Acquire(ctx, 1); err != nil {
 		return 0, err
 	}
-	defer x.sessions.release()
+	defer x.sessions.turn.Release(1)
 	if x.unwritten.Load().full() {
 		return 0, errFull
 	}

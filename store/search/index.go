@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/internal/wake"
@@ -99,7 +101,7 @@ func newIndex(st *store.Store, opts Options) *Index {
 		store: st, feed: st.Feed(), dir: opts.Dir, log: opts.Log, life: ctx, cancel: cancel, done: make(chan struct{}),
 		opened: make(chan struct{}), rebuild: make(chan chan error),
 		damages: damages{doubt: wake.New()},
-		hurry:   wake.New(), written: wake.New(), sessions: changedSessions{turn: make(chan struct{}, 1)},
+		hurry:   wake.New(), written: wake.New(), sessions: changedSessions{turn: semaphore.NewWeighted(1)},
 		forget: opts.Embedder == nil && !opts.LeaveVectors, writeAfter: opts.WriteAfter, searchTimeout: searchTimeout,
 	}
 	x.unwritten.Store(new(unwritten))
@@ -183,10 +185,10 @@ func (x *Index) startAnew(ctx context.Context) error {
 // in between, it starts over.
 func (x *Index) begin(ctx context.Context) error {
 	x.unbegun = true
-	if err := x.sessions.acquire(ctx); err != nil {
+	if err := x.sessions.turn.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer x.sessions.release()
+	defer x.sessions.turn.Release(1)
 	if err := x.replace(); err != nil {
 		return err
 	}

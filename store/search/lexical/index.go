@@ -11,6 +11,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/mnemeproxy/mneme/store/internal/wake"
 )
@@ -46,11 +47,11 @@ type Index struct {
 	merging    gate // of segments
 
 	// Locks are taken in this order.
-	writing  chan struct{} // full while the head is written
-	merges   chan struct{} // full while segments are merged
-	changing sync.Mutex    // held while documents or segments are added or removed
-	noting   sync.Mutex    // held while the list of segments is written
-	mu       sync.RWMutex  // guards the fields below
+	writing  *semaphore.Weighted // held while the head is written
+	merges   *semaphore.Weighted // held while segments are merged
+	changing sync.Mutex          // held while documents or segments are added or removed
+	noting   sync.Mutex          // held while the list of segments is written
+	mu       sync.RWMutex        // guards the fields below
 
 	head     *head
 	full     *head // being written; nil: none is
@@ -309,16 +310,6 @@ func Bytes(dir string) (size int64) {
 	return size
 }
 
-// acquire takes one of the index's locks.
-func acquire(ctx context.Context, turn chan struct{}) error {
-	select {
-	case turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // writeAgain is the pause after a failed write.
 const writeAgain = 2 * time.Second
 
@@ -358,10 +349,10 @@ func (ix *Index) untilDue() time.Duration {
 
 // Flush writes what is in memory to disk.
 func (ix *Index) Flush(ctx context.Context) error {
-	if err := acquire(ctx, ix.writing); err != nil {
+	if err := ix.writing.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer func() { <-ix.writing }()
+	defer ix.writing.Release(1)
 	for range 2 { // an earlier failed write, and what has arrived since
 		ix.changing.Lock()
 		ix.mu.Lock()

@@ -174,7 +174,7 @@ func TestScoresAreExactlyBM25(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir := t.TempDir()
 		ix := openIndex(t, dir)
-		ix.merges <- struct{}{} // merged is what the test says
+		_ = ix.merges.Acquire(t.Context(), 1) // merged is what the test says
 		defer func() { ix.Close() }()
 		there := make(map[string]Document)
 		words := rapid.SliceOfN(rapid.SampledFrom(vocabulary), 0, 12)
@@ -200,12 +200,12 @@ func TestScoresAreExactlyBM25(t *testing.T) {
 			apply(t, ix, batch, gone...)
 			switch what := rapid.SampledFrom([]string{"nothing", "nothing", "written", "merged", "purged", "opened"}).Draw(rt, "then"); what {
 			case "purged":
-				<-ix.merges
+				ix.merges.Release(1)
 				ix = happen(t, ix, dir, what)
-				ix.merges <- struct{}{}
+				_ = ix.merges.Acquire(t.Context(), 1)
 			case "opened":
 				ix = happen(t, ix, dir, what)
-				ix.merges <- struct{}{}
+				_ = ix.merges.Acquire(t.Context(), 1)
 			default:
 				ix = happen(t, ix, dir, what)
 			}

@@ -43,10 +43,10 @@ func (ix *Index) merge(ctx context.Context) {
 }
 
 func (ix *Index) mergeSome(ctx context.Context) (merged bool, err error) {
-	if err := acquire(ctx, ix.merges); err != nil {
+	if err := ix.merges.Acquire(ctx, 1); err != nil {
 		return false, err
 	}
-	defer func() { <-ix.merges }()
+	defer ix.merges.Release(1)
 	segments := ix.plan()
 	if len(segments) == 0 {
 		return false, nil

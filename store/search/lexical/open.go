@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/RoaringBitmap/roaring/v2"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/mnemeproxy/mneme/store/internal/wake"
 )
@@ -37,7 +38,7 @@ const defaultWriteAfter = time.Minute
 func Open(dir string, opts Options) (*Index, error) {
 	ix := &Index{
 		dir: dir, failed: opts.Failed, writeAfter: opts.WriteAfter, merging: gate{open: make(chan struct{})},
-		writing: make(chan struct{}, 1), merges: make(chan struct{}, 1), head: newHead(nil),
+		writing: semaphore.NewWeighted(1), merges: semaphore.NewWeighted(1), head: newHead(nil),
 		due: wake.New(), grown: wake.New(),
 	}
 	if ix.writeAfter == 0 {

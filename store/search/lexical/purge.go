@@ -35,10 +35,10 @@ func (ix *Index) purge(ctx context.Context) error {
 	if err := ix.Flush(ctx); err != nil {
 		return err
 	}
-	if err := acquire(ctx, ix.merges); err != nil {
+	if err := ix.merges.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer func() { <-ix.merges }()
+	defer ix.merges.Release(1)
 	ix.mu.RLock()
 	var touched []*segment
 	for _, s := range ix.segments {

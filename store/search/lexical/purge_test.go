@@ -139,7 +139,7 @@ func TestAPurgeEndsWithItsContext(t *testing.T) {
 	defer func() { ix.Close() }()
 	applyToDisk(t, ix, []Document{{Account: 1, ID: "kept", Text: "prose"}, {Account: 1, ID: "also", Text: "prose"}, {Account: 1, ID: "gone", Text: "marmalade"}})
 	applyToDisk(t, ix, nil, Key{1, "gone"})
-	ix.merges <- struct{}{} // as by a merge that is long
+	_ = ix.merges.Acquire(t.Context(), 1) // as by a merge that is long
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	ended := make(chan error, 1)
@@ -152,5 +152,5 @@ func TestAPurgeEndsWithItsContext(t *testing.T) {
 	case <-time.After(time.Minute): // only a failure takes that long
 		t.Error("it does not end")
 	}
-	<-ix.merges
+	ix.merges.Release(1)
 }

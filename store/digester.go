@@ -35,6 +35,7 @@ func (d *digester) start(s *core) {
 	if s.opts.Digest == nil {
 		return
 	}
+	d.prefixes.Most = prefixGeneration
 	var ctx context.Context
 	ctx, d.cancel = context.WithCancel(context.Background())
 	d.done = make(chan struct{})

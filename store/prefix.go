@@ -2,11 +2,11 @@ package store
 
 import (
 	"slices"
-	"sync"
 	"unsafe"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/blob"
+	"github.com/mnemeproxy/mneme/store/internal/cache"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -91,43 +91,18 @@ type prefixRef struct {
 	items   kv.Hash
 }
 
-// prefixMemory is filled by readers of requests and queried when requests are kept. Like the set of known blocks it
-// holds what was used last, in two generations.
-type prefixMemory struct {
-	mu           sync.Mutex
-	young, older map[prefixRef]prefix
-}
-
-// get requires mu, like put.
-func (m *prefixMemory) get(ref prefixRef) (prefix, bool) {
-	if p, ok := m.young[ref]; ok {
-		return p, true
-	}
-	p, ok := m.older[ref]
-	if ok {
-		m.put(ref, p)
-	}
-	return p, ok
-}
-
-func (m *prefixMemory) put(ref prefixRef, p prefix) {
-	if len(m.young) >= prefixGeneration || m.young == nil {
-		m.older, m.young = m.young, make(map[prefixRef]prefix)
-	}
-	m.young[ref] = p
-}
+// prefixMemory is filled by readers of requests and queried when requests are kept.
+type prefixMemory struct{ cache.Map[prefixRef, prefix] }
 
 // find returns the longest known prefix of items, and where it ends; 0 if none is known. Only the last
 // [blob.LastItems] may follow it.
 func (m *prefixMemory) find(account kv.AccountNumber, surface string, items *RequestItems) (p prefix, from int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	for i := items.count - 1; i > 0; i-- {
 		hash := items.hash(i)
 		if hash == nil {
 			break
 		}
-		if p, ok := m.get(prefixRef{account, surface, hash.Chain}); ok {
+		if p, ok := m.Get(prefixRef{account, surface, hash.Chain}); ok {
 			return p, i
 		}
 	}
@@ -155,13 +130,11 @@ func (m *prefixMemory) remember(account kv.AccountNumber, x *Exchange, r *readin
 	if x.Items == nil || len(r.Starts) != len(r.Messages) {
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	for i, n := len(r.Starts)-1, 0; i >= 0 && n < prefixesPerRequest; i-- {
 		at := r.Starts[i]
 		if p := (prefix{r.before + i, r.history[i]}); p.messages > 0 && (i == 0 || r.Starts[i-1] < at) {
 			if hash := x.Items.hash(at); hash != nil {
-				m.put(prefixRef{account, x.Surface, hash.Chain}, p)
+				m.Put(prefixRef{account, x.Surface, hash.Chain}, p)
 				n++
 			}
 		}

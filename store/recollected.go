@@ -3,17 +3,22 @@ package store
 import (
 	"sync"
 
+	"github.com/mnemeproxy/mneme/store/internal/cache"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // recollected caches the recollections of running conversations, because each request asks for those of all its earlier
-// turns. It holds what was used last, in two generations: when the younger is full, the older is dropped. Every erasure
-// of an exchange empties it.
+// turns. Every erasure of an exchange empties it.
 type recollected struct {
-	mu           sync.Mutex
-	young, older map[recollectedPlace]*Recollection
-	size         int    // bytes of young
-	erasures     uint64 // so far; what was read before one may be gone
+	mu       sync.Mutex
+	recent   cache.Map[recollectedPlace, *Recollection]
+	erasures uint64 // so far; what was read before one may be gone
+}
+
+func newRecollected() recollected {
+	return recollected{recent: cache.Map[recollectedPlace, *Recollection]{
+		Most: recollectedGeneration, Size: func(r *Recollection) int { return recollectedEntry + len(r.Text) },
+	}}
 }
 
 type recollectedPlace struct {
@@ -32,14 +37,8 @@ func (m *recollected) find(account kv.AccountNumber, keys []RecollectionKey, fou
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, key := range keys {
-		place := recollectedPlace{account, key}
-		r := m.young[place]
-		if r == nil {
-			if r = m.older[place]; r != nil {
-				m.put(place, r)
-			}
-		}
-		if found[i] = r; r == nil {
+		var known bool
+		if found[i], known = m.recent.Get(recollectedPlace{account, key}); !known {
 			missing = append(missing, i)
 		}
 	}
@@ -51,21 +50,13 @@ func (m *recollected) add(account kv.AccountNumber, key RecollectionKey, r *Reco
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.erasures == erasures {
-		m.put(recollectedPlace{account, key}, r)
+		m.recent.Put(recollectedPlace{account, key}, r)
 	}
-}
-
-func (m *recollected) put(place recollectedPlace, r *Recollection) {
-	if m.size >= recollectedGeneration || m.young == nil {
-		m.older, m.young, m.size = m.young, make(map[recollectedPlace]*Recollection), 0
-	}
-	m.young[place] = r
-	m.size += recollectedEntry + len(r.Text)
 }
 
 func (m *recollected) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.young, m.older, m.size = nil, nil, 0
+	m.recent.Clear()
 	m.erasures++
 }

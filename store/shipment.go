@@ -151,7 +151,7 @@ func (p *Shipping) addObjects(tx *badger.Txn, account kv.AccountNumber, e *ship.
 		}
 	}
 	for ref := range fresh {
-		p.sent.Add(ref)
+		p.sent.Put(ref, struct{}{})
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func (s *Store) Shipping() *Shipping { return &s.shipping }
 
 // open reads the state of the log.
 func (p *Shipping) open(s *core) error {
-	p.store, p.changed = s, wake.New()
+	p.store, p.changed, p.sent.Most = s, wake.New(), blob.MostKnown
 	return s.view(func(tx *badger.Txn) error {
 		note, err := readShipping(tx)
 		if err != nil || note == nil {

@@ -105,10 +105,12 @@ func prepare(opts Options) (*core, error) {
 		return nil, err
 	}
 	return &core{
-		digester: digester{signal: wake.New()},
-		ids:      kv.IDSource{Node: opts.Node},
-		ahead:    newSessionsAhead(),
-		opts:     opts, log: opts.Log, db: db,
+		digester:    digester{signal: wake.New()},
+		planner:     blob.Planner{Known: blob.Known{Most: blob.MostKnown}},
+		recollected: newRecollected(),
+		ids:         kv.IDSource{Node: opts.Node},
+		ahead:       newSessionsAhead(),
+		opts:        opts, log: opts.Log, db: db,
 		queue: newQueue(opts.QueueBytes),
 	}, nil
 }

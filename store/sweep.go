@@ -53,7 +53,7 @@ func (s *core) free(ctx context.Context, batch []kv.ObjectRef) (n int64, err err
 	}}
 	s.planning.Lock()
 	for _, ref := range batch {
-		s.planner.Known.Remove(ref)
+		s.planner.Known.Delete(ref)
 	}
 	err = s.queue.send(ctx, w)
 	s.planning.Unlock()

@@ -1,19 +1,12 @@
 package pack
 
 import (
-	"sync"
-
+	"github.com/mnemeproxy/mneme/store/internal/cache"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// cache holds recently written or read values in two generations: when the younger is full, the older is dropped.
-type cache struct {
-	most int // bytes of values in a generation
-
-	mu           sync.Mutex
-	young, older map[spot][]byte
-	size         int // of young
-}
+// values holds recently written or read values.
+type values struct{ cache.Map[spot, []byte] }
 
 // spot is where a record begins. Packs are written once, so a spot always has the same value.
 type spot struct {
@@ -22,48 +15,22 @@ type spot struct {
 	at      int
 }
 
-func (c *cache) get(at spot) (value []byte, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if value, ok = c.young[at]; ok {
-		return value, true
-	}
-	if value, ok = c.older[at]; ok {
-		c.add(at, value)
-	}
-	return value, ok
+// newValues returns the values of a generation of most bytes.
+func newValues(most int) values {
+	return values{cache.Map[spot, []byte]{Most: most, Size: sizeOf}}
 }
+
+// sizeOf returns the bytes that a value takes, with the approximate overhead of an entry.
+func sizeOf(value []byte) int { return len(value) + 128 }
 
 // put adds a value, which must not be changed afterwards.
-func (c *cache) put(at spot, value []byte) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.add(at, value)
-}
-
-func (c *cache) add(at spot, value []byte) {
-	const entry = 128 // approximate overhead of an entry in bytes
-	if len(value)+entry > c.most/4 {
-		return
-	}
-	if c.young == nil || c.size+len(value)+entry > c.most {
-		c.older, c.young, c.size = c.young, make(map[spot][]byte), 0
-	}
-	if _, there := c.young[at]; !there {
-		c.young[at] = value
-		c.size += len(value) + entry
+func (v *values) put(at spot, value []byte) {
+	if sizeOf(value) <= v.Most/4 {
+		v.Put(at, value)
 	}
 }
 
 // forget drops the values of a pack: deleted data must not be served.
-func (c *cache) forget(account kv.AccountNumber, pack ID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, generation := range [...]map[spot][]byte{c.young, c.older} {
-		for at := range generation {
-			if at.account == account && at.pack == pack {
-				delete(generation, at)
-			}
-		}
-	}
+func (v *values) forget(account kv.AccountNumber, pack ID) {
+	v.DeleteFunc(func(at spot) bool { return at.account == account && at.pack == pack })
 }

@@ -51,7 +51,7 @@ var ErrMissing = errors.New("its pack is not in the bucket")
 // Packs are the packs of one centre. All methods may be called concurrently.
 type Packs struct {
 	bucket *bucket
-	cache  cache
+	cache  values
 }
 
 // Limits for reading packs.
@@ -72,7 +72,7 @@ func Open(ctx context.Context, address, folder string, remembered int) (*Packs, 
 	if err != nil {
 		return nil, err
 	}
-	p := &Packs{bucket: b, cache: cache{most: remembered / 2}}
+	p := &Packs{bucket: b, cache: newValues(remembered / 2)}
 	if err := p.Check(ctx); err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func (p *Packs) Read(ctx context.Context, account kv.AccountNumber, entries []En
 	values := make([]Value, len(entries))
 	var missing []int
 	for i, e := range entries {
-		value, remembered := p.cache.get(spot{account, e.Pack, e.At})
+		value, remembered := p.cache.Get(spot{account, e.Pack, e.At})
 		if values[i].Bytes = value; !remembered {
 			missing = append(missing, i)
 		}

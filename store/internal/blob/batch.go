@@ -69,7 +69,7 @@ func (b *Batch) Objects(from, to int) []Object { return b.objects[from:to] }
 // Committed notes that the group is committed.
 func (b *Batch) Committed() {
 	for ref := range b.fresh {
-		b.known.Add(ref)
+		b.known.Put(ref, struct{}{})
 	}
 }
 
@@ -87,7 +87,7 @@ func (b *Batch) Stored(ref kv.ObjectRef) bool {
 	}
 	_, err := b.read().Get(ref.Key())
 	if err == nil {
-		b.known.Add(ref)
+		b.known.Put(ref, struct{}{})
 		b.touch(ref)
 		return true
 	}

@@ -457,11 +457,9 @@ func (g *commitGroup) info(account kv.AccountNumber, id kv.ExchangeID) (info *Ex
 }
 
 func (g *commitGroup) eraseResponse(w *operation, account kv.AccountNumber, id kv.ExchangeID) (size int64) {
-	it := g.read().NewIterator(badger.IteratorOptions{Prefix: kv.ExchangeKey(kv.SpaceResponse, account, id)})
-	defer it.Close()
-	for it.Rewind(); it.Valid(); it.Next() {
-		size += it.Item().EstimatedSize()
-		g.put(w, it.Item().KeyCopy(nil), nil)
+	for item := range kv.Items(g.read(), kv.ExchangeKey(kv.SpaceResponse, account, id), nil) {
+		size += item.EstimatedSize()
+		g.put(w, item.KeyCopy(nil), nil)
 	}
 	return size
 }

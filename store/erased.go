@@ -57,11 +57,7 @@ type erasedLog struct {
 
 func (l *erasedLog) open(s *core) error {
 	return s.view(func(tx *badger.Txn) error {
-		it := tx.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: []byte{kv.SpaceErased}})
-		defer it.Close()
-		if it.Seek(erasedKey(1<<64 - 1)); it.Valid() {
-			l.last.Store(binary.BigEndian.Uint64(it.Item().Key()[1:]))
-		}
+		l.last.Store(kv.LastNumber(tx, []byte{kv.SpaceErased}))
 		return nil
 	})
 }
@@ -137,12 +133,11 @@ func (g *commitGroup) askedFor(x *arrival) (asked *kv.TimeID) {
 // eachAsked visits the erasures of an account by request, newest first, until visit returns false.
 func (g *commitGroup) eachAsked(account kv.AccountNumber, visit func(kv.TimeID, *Erasure) bool) {
 	end := kv.TimeID(bytes.Repeat([]byte{0xff}, len(kv.TimeID{})))
-	it := g.read().NewIterator(badger.IteratorOptions{Reverse: true, Prefix: kv.SpaceKeyOf(kv.SpaceErasure, account)})
-	defer it.Close()
-	for it.Seek(erasureKey(account, end)); it.Valid(); it.Next() {
-		_, id, ok := kv.SplitExchangeKey(it.Item().Key())
+	options := badger.IteratorOptions{Reverse: true, Prefix: kv.SpaceKeyOf(kv.SpaceErasure, account)}
+	for item := range kv.Scan(g.read(), options, erasureKey(account, end)) {
+		_, id, ok := kv.SplitExchangeKey(item.Key())
 		var e Erasure
-		if err := it.Item().Value(func(value []byte) error { return decodeRecord(value, &e) }); err != nil || !ok || e.Reason != byRequest {
+		if err := item.Value(func(value []byte) error { return decodeRecord(value, &e) }); err != nil || !ok || e.Reason != byRequest {
 			continue // by retention, or a check finds it
 		}
 		if !visit(kv.TimeID(id), &e) {
@@ -232,10 +227,12 @@ func (e Erased) After(mark ship.ErasedMark, most int) (page []ship.ErasedExchang
 			number, mark = 0, ship.ErasedMark{}
 		}
 		upTo = mark
-		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceErased}, PrefetchValues: true, PrefetchSize: 100})
-		defer it.Close()
-		for it.Seek(erasedKey(number + 1)); it.Valid() && len(page) < most; it.Next() {
-			value, err := it.Item().ValueCopy(nil)
+		options := badger.IteratorOptions{Prefix: []byte{kv.SpaceErased}, PrefetchValues: true, PrefetchSize: 100}
+		for item := range kv.Scan(tx, options, erasedKey(number+1)) {
+			if len(page) >= most {
+				break
+			}
+			value, err := item.ValueCopy(nil)
 			if err != nil {
 				return err
 			}
@@ -243,7 +240,7 @@ func (e Erased) After(mark ship.ErasedMark, most int) (page []ship.ErasedExchang
 			if !ok {
 				return kv.ErrRecord
 			}
-			upTo = ship.ErasedMark{Number: binary.BigEndian.Uint64(it.Item().Key()[1:]), Tail: ship.Tail(at.id)}
+			upTo = ship.ErasedMark{Number: binary.BigEndian.Uint64(item.Key()[1:]), Tail: ship.Tail(at.id)}
 			page = append(page, ship.ErasedExchange{Account: e.accounts.Name(at.account), Exchange: at.id.String()})
 		}
 		return nil

@@ -130,7 +130,7 @@ func (f Feed) open() error {
 	f.feed.changed = wake.New()
 	f.feed.recent.forget = func(c *Change) { f.digester.release(c.take()) }
 	return f.view(func(tx *badger.Txn) error {
-		f.feed.logged = lastNumber(tx, logRecords)
+		f.feed.logged = kv.LastNumber(tx, []byte{kv.SpaceChange, logRecords})
 		f.feed.last = f.feed.logged
 		for i, of := range stages {
 			st := &f.feed.stages[i]
@@ -145,7 +145,7 @@ func (f Feed) open() error {
 			if len(value) == 8 {
 				st.cursor = binary.BigEndian.Uint64(value)
 			}
-			f.feed.last = max(f.feed.last, st.cursor, lastNumber(tx, byte(of)))
+			f.feed.last = max(f.feed.last, st.cursor, kv.LastNumber(tx, []byte{kv.SpaceChange, byte(of)}))
 		}
 		counted, _, err := countedUpTo(tx)
 		f.feed.last = max(f.feed.last, counted)

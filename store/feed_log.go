@@ -10,15 +10,6 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-func lastNumber(tx *badger.Txn, of byte) (last uint64) {
-	it := tx.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: []byte{kv.SpaceChange, of}})
-	defer it.Close()
-	if it.Seek(feedKey(of, 1<<64-1)); it.Valid() && len(it.Item().Key()) == 2+8 {
-		last = binary.BigEndian.Uint64(it.Item().Key()[2:])
-	}
-	return last
-}
-
 // changed notes that the turn of an exchange has changed or, for the zero exchange, the session.
 func (g *commitGroup) changed(ref sessionRef, id kv.ExchangeID) *Change {
 	return g.note(newChange(0, ref.account, id, ref.id))
@@ -127,11 +118,10 @@ var errMalformedChange = errors.New("malformed entry in the log of changes")
 // each visits records after the one with that number, with entries of the given size.
 func (f Feed) each(of byte, after uint64, size int, visit func(number uint64, value []byte) error) error {
 	err := f.view(func(tx *badger.Txn) error {
-		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceChange, of}, PrefetchValues: true, PrefetchSize: 16})
-		defer it.Close()
-		for it.Seek(feedKey(of, after+1)); it.Valid(); it.Next() {
-			key := it.Item().Key()
-			err := it.Item().Value(func(value []byte) error {
+		options := badger.IteratorOptions{Prefix: []byte{kv.SpaceChange, of}, PrefetchValues: true, PrefetchSize: 16}
+		for item := range kv.Scan(tx, options, feedKey(of, after+1)) {
+			key := item.Key()
+			err := item.Value(func(value []byte) error {
 				if len(key) != 2+8 || len(value)%size != 0 {
 					return errMalformedChange
 				}
@@ -175,11 +165,9 @@ func (f Feed) trim(g *commitGroup, w *operation, s Stage, cursor uint64) (upTo u
 	if s := g.store.ahead.oldest(); s != nil && s.since < upTo {
 		g.storeSessions(w, 0, upTo)
 	}
-	it := g.read().NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceChange, logRecords}})
-	defer it.Close()
 	n := 0
-	for it.Seek(feedKey(logRecords, from+1)); it.Valid(); it.Next() {
-		key := it.Item().KeyCopy(nil)
+	for item := range kv.Items(g.read(), []byte{kv.SpaceChange, logRecords}, feedKey(logRecords, from+1)) {
+		key := item.KeyCopy(nil)
 		if number := binary.BigEndian.Uint64(key[2:]); number > upTo {
 			break
 		} else if n++; n > mostTrimmed {

@@ -53,14 +53,15 @@ func readOpenNote(key, value []byte) (account kv.AccountNumber, ids []kv.Exchang
 // notedOpen reports whether an exchange with an unreadable record may be open because a note names it. It may also have
 // ended while another one of the note is open.
 func notedOpen(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (noted bool, err error) {
-	it := tx.NewIterator(badger.IteratorOptions{Prefix: kv.SpaceKeyOf(kv.SpaceOpen, account)})
-	defer it.Close()
-	for it.Rewind(); it.Valid() && !noted && err == nil; it.Next() {
-		err = it.Item().Value(func(value []byte) error {
-			_, ids, err := readOpenNote(it.Item().Key(), value)
+	for item := range kv.Items(tx, kv.SpaceKeyOf(kv.SpaceOpen, account), nil) {
+		err = item.Value(func(value []byte) error {
+			_, ids, err := readOpenNote(item.Key(), value)
 			noted = slices.Contains(ids, id)
 			return err
 		})
+		if noted || err != nil {
+			break
+		}
 	}
 	return noted, err
 }

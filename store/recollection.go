@@ -173,10 +173,8 @@ func (s Notes) Recollect(ctx context.Context, account string, keys []Recollectio
 func (g *commitGroup) eraseRecollections(w *operation, account kv.AccountNumber, id kv.ExchangeID) {
 	g.erased = true // readers forget what they have read
 	prefix := kv.ExchangeKey(kv.SpaceQuoted, account, id)
-	it := g.read().NewIterator(badger.IteratorOptions{Prefix: prefix})
-	defer it.Close()
-	for it.Rewind(); it.Valid(); it.Next() {
-		key := it.Item().KeyCopy(nil)
+	for item := range kv.Items(g.read(), prefix, nil) {
+		key := item.KeyCopy(nil)
 		if n := len(prefix); len(key) == n+len(RecollectionKey{}) {
 			place := recollectionKey(account, RecollectionKey(key[n:]))
 			r := new(Recollection)

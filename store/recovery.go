@@ -414,11 +414,9 @@ func accountFromExchanges(tx *badger.Txn, number kv.AccountNumber) (a identity.A
 
 // eachItemOf visits records, and skips unreadable ones.
 func eachItemOf(tx *badger.Txn, prefix []byte, visit func(key, value []byte) error) error {
-	it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
-	defer it.Close()
-	for it.Rewind(); it.Valid(); it.Next() {
-		if value, err := it.Item().ValueCopy(nil); err == nil {
-			if err := visit(it.Item().Key(), value); err != nil {
+	for item := range kv.Items(tx, prefix, nil) {
+		if value, err := item.ValueCopy(nil); err == nil {
+			if err := visit(item.Key(), value); err != nil {
 				return err
 			}
 		}

@@ -130,10 +130,8 @@ func (s *core) eraseNow(ctx context.Context, account kv.AccountNumber, sel Selec
 // oldest returns the start of the exchange that has skip older ones; zero if there are not that many.
 func (s *core) oldest(account kv.AccountNumber, skip int64) (began time.Time, err error) {
 	err = s.view(func(tx *badger.Txn) error {
-		it := tx.NewIterator(badger.IteratorOptions{Prefix: kv.SpaceKeyOf(kv.SpaceExchange, account)})
-		defer it.Close()
-		for it.Rewind(); it.Valid(); it.Next() {
-			_, id, ok := kv.SplitExchangeKey(it.Item().Key())
+		for item := range kv.Items(tx, kv.SpaceKeyOf(kv.SpaceExchange, account), nil) {
+			_, id, ok := kv.SplitExchangeKey(item.Key())
 			if skip--; skip >= 0 || !ok {
 				continue
 			}

@@ -284,8 +284,6 @@ func (s Accounts) Rollups(ctx context.Context, q RollupQuery, visit func(RollupO
 func eachRollup(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, q *RollupQuery, visit func(RollupOf, *Rollup)) error {
 	options := badger.DefaultIteratorOptions
 	options.Prefix = kv.SpaceKeyOf(kv.SpaceRollup, account)
-	it := tx.NewIterator(options)
-	defer it.Close()
 	first := options.Prefix
 	if !q.Since.IsZero() {
 		first = appendHourPrefix(nil, account, q.Since.Add(time.Hour-1), rollupMade)
@@ -294,11 +292,11 @@ func eachRollup(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, q
 	if !q.Until.IsZero() {
 		end = appendHourPrefix(nil, account, q.Until.Add(time.Hour-1), rollupMade)
 	}
-	for it.Seek(first); it.Valid(); it.Next() {
+	for item := range kv.Scan(tx, options, first) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		key := it.Item().Key()
+		key := item.Key()
 		if end != nil && bytes.Compare(key, end) >= 0 {
 			return nil
 		}
@@ -306,7 +304,7 @@ func eachRollup(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, q
 		if !ok || kind != rollupMade {
 			continue
 		}
-		if err := it.Item().Value(func(value []byte) error {
+		if err := item.Value(func(value []byte) error {
 			if r, err := decodeRollup(value); err == nil { // otherwise a check says so
 				visit(of, &r)
 			}

@@ -249,10 +249,10 @@ func (s *core) movable(source sessionRef) (m *move, members []kv.ExchangeID, err
 		if first, ok := kv.ParseExchangeID(m.First); ok {
 			from = append(bytes.Clone(prefix), first[:]...)
 		}
-		it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
-		defer it.Close()
-		for it.Seek(from); it.Valid() && len(members) < moveBatch; it.Next() {
-			members = append(members, kv.ExchangeID(it.Item().Key()[len(prefix):]))
+		for item := range kv.Items(tx, prefix, from) {
+			if members = append(members, kv.ExchangeID(item.Key()[len(prefix):])); len(members) == moveBatch {
+				break
+			}
 		}
 		return nil
 	})

@@ -70,40 +70,33 @@ func countedUpTo(tx *badger.Txn) (cursor uint64, known bool, err error) {
 // only that one has begun. What cannot be read is left to a check.
 func sessionsBehind(tx *badger.Txn, cursor uint64) map[sessionRef]bool {
 	ended := make(map[sessionRef]bool)
-	each := func(prefix, from []byte, visit func(key, value []byte)) {
-		it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
-		defer it.Close()
-		for it.Seek(from); it.Valid(); it.Next() {
-			_ = it.Item().Value(func(value []byte) error {
-				visit(it.Item().Key(), value)
-				return nil
-			})
-		}
-	}
-	open := []byte{kv.SpaceOpen}
-	each(open, open, func(key, value []byte) {
-		account, ids, _ := readOpenNote(key, value)
-		for _, id := range ids {
-			session, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceBelongs, account, id))
-			if err == nil && len(session) == len(kv.SessionID{}) {
-				ended[sessionRef{account, kv.SessionID(session)}] = false
+	for item := range kv.Items(tx, []byte{kv.SpaceOpen}, nil) {
+		_ = item.Value(func(value []byte) error {
+			account, ids, _ := readOpenNote(item.Key(), value)
+			for _, id := range ids {
+				session, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceBelongs, account, id))
+				if err == nil && len(session) == len(kv.SessionID{}) {
+					ended[sessionRef{account, kv.SessionID(session)}] = false
+				}
 			}
-		}
-	})
-	each([]byte{kv.SpaceChange, logRecords}, feedKey(logRecords, cursor+1), func(_, value []byte) {
-		for ; len(value) >= changeSize; value = value[changeSize:] {
-			session := kv.SessionID(value[4+len(kv.ExchangeID{}):])
-			ended[sessionRef{kv.AccountNumber(binary.BigEndian.Uint32(value)), session}] = true
-		}
-	})
+			return nil
+		})
+	}
+	for item := range kv.Items(tx, []byte{kv.SpaceChange, logRecords}, feedKey(logRecords, cursor+1)) {
+		_ = item.Value(func(value []byte) error {
+			for ; len(value) >= changeSize; value = value[changeSize:] {
+				session := kv.SessionID(value[4+len(kv.ExchangeID{}):])
+				ended[sessionRef{kv.AccountNumber(binary.BigEndian.Uint32(value)), session}] = true
+			}
+			return nil
+		})
+	}
 	return ended
 }
 
 // membersOf returns how many exchanges a session has.
 func membersOf(tx *badger.Txn, ref sessionRef) (n int64) {
-	it := tx.NewIterator(badger.IteratorOptions{Prefix: kv.MemberPrefix(ref.account, ref.id)})
-	defer it.Close()
-	for it.Rewind(); it.Valid(); it.Next() {
+	for range kv.Items(tx, kv.MemberPrefix(ref.account, ref.id), nil) {
 		n++
 	}
 	return n
@@ -114,10 +107,8 @@ func membersOf(tx *badger.Txn, ref sessionRef) (n int64) {
 func (r *sessionRecord) recount(tx *badger.Txn, ref sessionRef) {
 	r.Exchanges, r.Completed, r.Auxiliary = 0, 0, 0
 	r.Usage, r.Cost, r.Prompts = UsageInfo{Estimated: r.Usage.Estimated}, Spending{}, nil
-	it := tx.NewIterator(badger.IteratorOptions{Prefix: kv.MemberPrefix(ref.account, ref.id)})
-	defer it.Close()
-	for it.Rewind(); it.Valid(); it.Next() {
-		_, _, id, ok := kv.SplitMemberKey(it.Item().Key())
+	for member := range kv.Items(tx, kv.MemberPrefix(ref.account, ref.id), nil) {
+		_, _, id, ok := kv.SplitMemberKey(member.Key())
 		if !ok {
 			continue // a check finds it
 		}

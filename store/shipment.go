@@ -23,17 +23,17 @@ const (
 // numbers continue.
 func (p *Shipping) Next(ctx context.Context, after uint64) (f ship.Frame, err error) {
 	f = ship.Frame{Log: p.log, After: after, Whole: p.sent.Empty()}
-	err = p.store.view(func(tx *badger.Txn) error {
+	err = p.read(func(tx *badger.Txn) error {
 		options := badger.DefaultIteratorOptions
 		options.Prefix = []byte{kv.SpaceShip}
-		it := tx.NewIterator(options)
-		defer it.Close()
 		size := 0
-		for it.Seek(shipKey(after + 1)); it.Valid() && len(f.Entries) < frameEntries && size < frameBytes; it.Next() {
+		for item := range kv.Scan(tx, options, shipKey(after+1)) {
+			if len(f.Entries) >= frameEntries || size >= frameBytes {
+				break
+			}
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			item := it.Item()
 			value, err := item.ValueCopy(nil)
 			if err != nil {
 				return err
@@ -56,10 +56,7 @@ func (p *Shipping) Next(ctx context.Context, after uint64) (f ship.Frame, err er
 		}
 		return nil
 	})
-	if err != nil {
-		return f, kv.AsStorageError(err, "the log of what is shipped cannot be read; run mneme check")
-	}
-	return f, nil
+	return f, err
 }
 
 // Forget makes blocks and nodes be shipped again, since the receiver may not have them.

@@ -69,17 +69,11 @@ func (p *Shipping) open(s *core) error {
 		}
 		p.log = ship.LogID(note.Log)
 		p.confirmed.Store(note.Confirmed)
-		p.last.Store(note.Confirmed)
-		it := tx.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: []byte{kv.SpaceShip}})
-		defer it.Close()
-		if it.Seek(shipKey(1<<64 - 1)); it.Valid() {
-			p.last.Store(max(note.Confirmed, binary.BigEndian.Uint64(it.Item().Key()[1:])))
-		}
-		first := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceShip}})
-		defer first.Close()
+		p.last.Store(max(note.Confirmed, kv.LastNumber(tx, []byte{kv.SpaceShip})))
 		p.before.Store(note.Confirmed)
-		if first.Rewind(); first.Valid() {
-			p.before.Store(binary.BigEndian.Uint64(first.Item().Key()[1:]) - 1)
+		for item := range kv.Items(tx, []byte{kv.SpaceShip}, nil) {
+			p.before.Store(binary.BigEndian.Uint64(item.Key()[1:]) - 1)
+			break
 		}
 		p.kept.Store(true)
 		return nil
@@ -197,10 +191,11 @@ func (p *Shipping) drop(ctx context.Context, from, upTo uint64, note shippingRec
 	for {
 		var keys [][]byte
 		err := p.store.view(func(tx *badger.Txn) error {
-			it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceShip}})
-			defer it.Close()
-			for it.Seek(shipKey(from)); it.Valid() && len(keys) < shipBatch && bytes.Compare(it.Item().Key(), shipKey(upTo)) <= 0; it.Next() {
-				keys = append(keys, it.Item().KeyCopy(nil))
+			for item := range kv.Items(tx, []byte{kv.SpaceShip}, shipKey(from)) {
+				if len(keys) == shipBatch || bytes.Compare(item.Key(), shipKey(upTo)) > 0 {
+					break
+				}
+				keys = append(keys, item.KeyCopy(nil))
 			}
 			return nil
 		})
@@ -279,7 +274,7 @@ func (p *Shipping) Waiting() uint64 {
 
 // Oldest returns when the first unconfirmed exchange began; zero: all are confirmed.
 func (p *Shipping) Oldest() (began time.Time, err error) {
-	err = p.store.view(func(tx *badger.Txn) error {
+	err = p.read(func(tx *badger.Txn) error {
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceShip}})
 		defer it.Close()
 		if it.Seek(shipKey(p.before.Load() + 1)); !it.Valid() {
@@ -294,15 +289,19 @@ func (p *Shipping) Oldest() (began time.Time, err error) {
 			return nil
 		})
 	})
-	if err != nil {
-		return began, kv.StorageError(err, "the log of what is shipped cannot be read; run mneme check")
+	return began, err
+}
+
+func (p *Shipping) read(read func(tx *badger.Txn) error) error {
+	if err := p.store.view(read); err != nil {
+		return kv.AsStorageError(err, "the log of what is shipped cannot be read; run mneme check")
 	}
-	return began, nil
+	return nil
 }
 
 // Holds reports whether the unconfirmed entry with a number is that exchange.
 func (p *Shipping) Holds(number uint64, tail ship.Tail) (holds bool, err error) {
-	err = p.store.view(func(tx *badger.Txn) error {
+	err = p.read(func(tx *badger.Txn) error {
 		value, err := kv.Get(tx, shipKey(number))
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return nil
@@ -311,13 +310,10 @@ func (p *Shipping) Holds(number uint64, tail ship.Tail) (holds bool, err error) 
 		if err == nil && !ok {
 			err = errMalformedShip
 		}
-		holds = tail == ship.Tail(at.id)
+		holds = err == nil && tail == ship.Tail(at.id)
 		return err
 	})
-	if err != nil {
-		return false, kv.StorageError(err, "the log of what is shipped cannot be read; run mneme check")
-	}
-	return holds, nil
+	return holds, err
 }
 
 // Changed is signalled when the log may have grown since it was last read.

@@ -206,20 +206,18 @@ func (s Vectors) Drop(ctx context.Context, generation uint32) error {
 // from; nil if these are the last.
 func (s *core) vectorKeys(ctx context.Context, generation uint32, from []byte) (keys [][]byte, next []byte, err error) {
 	err = s.view(func(tx *badger.Txn) error {
-		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceVector}})
-		defer it.Close()
-		for it.Seek(from); it.Valid(); it.Next() {
+		for item := range kv.Items(tx, []byte{kv.SpaceVector}, from) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if of, _, ok := splitVectorKey(it.Item().Key()); !ok || of != generation {
+			if of, _, ok := splitVectorKey(item.Key()); !ok || of != generation {
 				continue
 			}
 			if len(keys) == dropBatch {
-				next = it.Item().KeyCopy(nil)
+				next = item.KeyCopy(nil)
 				return nil
 			}
-			keys = append(keys, it.Item().KeyCopy(nil))
+			keys = append(keys, item.KeyCopy(nil))
 		}
 		return nil
 	})
@@ -231,10 +229,11 @@ func (s *core) vectorKeys(ctx context.Context, generation uint32, from []byte) (
 func (f Feed) TurnsAfter(ctx context.Context, cursor []byte, limit int) (turns []*Change, next []byte, err error) {
 	next = cursor
 	err = f.view(func(tx *badger.Txn) error {
-		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceTurn}})
-		defer it.Close()
-		for it.Seek(append([]byte{kv.SpaceTurn}, cursor...)); it.Valid() && len(turns) < limit; it.Next() {
-			key := it.Item().Key()
+		for item := range kv.Items(tx, []byte{kv.SpaceTurn}, append([]byte{kv.SpaceTurn}, cursor...)) {
+			if len(turns) >= limit {
+				break
+			}
+			key := item.Key()
 			if account, id, ok := kv.SplitExchangeKey(key); ok && !bytes.Equal(key[1:], cursor) {
 				turns = append(turns, newChange(0, account, id, kv.SessionID{}))
 				next = bytes.Clone(key[1:])

@@ -229,10 +229,8 @@ func (s *Credentials) List(account string) ([]string, error) {
 	var names []string
 	err := s.db.View(func(tx *badger.Txn) error {
 		prefix := kv.SpaceKeyOf(kv.SpaceCredential, number)
-		it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
-		defer it.Close()
-		for it.Rewind(); it.Valid(); it.Next() {
-			names = append(names, string(it.Item().Key()[len(prefix):]))
+		for item := range kv.Items(tx, prefix, nil) {
+			names = append(names, string(item.Key()[len(prefix):]))
 		}
 		return nil
 	})

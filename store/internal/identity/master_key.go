@@ -231,10 +231,8 @@ var ProofKey = kv.NameKey(kv.SpaceMeta, "master")
 
 func eachCredential(tx *badger.Txn, a *AccountRecord, visit func(key []byte, place string) error) error {
 	prefix := kv.SpaceKeyOf(kv.SpaceCredential, a.Number)
-	it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
-	defer it.Close()
-	for it.Rewind(); it.Valid(); it.Next() {
-		key := it.Item().KeyCopy(nil)
+	for item := range kv.Items(tx, prefix, nil) {
+		key := item.KeyCopy(nil)
 		if err := visit(key, credentialPlace(a.Name, string(key[len(prefix):]))); err != nil {
 			return err
 		}

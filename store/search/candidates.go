@@ -79,7 +79,7 @@ func Want(r *Request) (*Wanted, error) {
 		w.Scored = query.Scored()
 	}
 	r.Filter.bounds(w)
-	if c, narrow := r.Filter.condition(); narrow {
+	if c, narrow := r.Filter.condition(false); narrow {
 		if w.Demanded != nil {
 			c = lexical.Condition{All: []lexical.Condition{*w.Demanded, c}}
 		}
@@ -93,43 +93,13 @@ func Want(r *Request) (*Wanted, error) {
 
 // named returns what Named is. A tag that is asked for says more than words, which turns of the session may have.
 func (w *Wanted) named() *lexical.Condition {
-	if c, narrow := w.request.Filter.tags(); narrow {
+	if c, narrow := w.request.Filter.condition(true); narrow {
 		return &c
 	}
 	if len(w.Scored) > 0 {
 		return &lexical.Condition{Any: w.Scored}
 	}
 	return nil
-}
-
-// tags is [Filter.condition] for the tags of a session. narrow is false if it can do without any.
-func (f *Filter) tags() (c lexical.Condition, narrow bool) {
-	switch {
-	case len(f.And) > 0:
-		for i := range f.And {
-			if one, narrow := f.And[i].tags(); narrow {
-				c.All = append(c.All, one)
-			}
-		}
-		return c, len(c.All) > 0
-	case len(f.Or) > 0:
-		for i := range f.Or {
-			one, narrow := f.Or[i].tags()
-			if !narrow {
-				return c, false
-			}
-			c.Any = append(c.Any, one)
-		}
-		return c, true
-	case f.Field != fieldTag:
-		return c, false
-	case f.Op == "prefix":
-		return lexical.HasFacetPrefix(fieldTag, f.Value), true
-	}
-	for _, value := range f.wanted() {
-		c.Any = append(c.Any, lexical.HasFacet(fieldTag, value))
-	}
-	return c, true
 }
 
 // Parts returns what Demand counts of the query, weighed by Corpus.
@@ -155,29 +125,30 @@ func (f *Filter) bounds(w *Wanted) {
 	}
 }
 
-// condition is [Filter.narrow] without an index. narrow is false if the filter excludes nothing.
-func (f *Filter) condition() (c lexical.Condition, narrow bool) {
+// condition is [Filter.narrow] without an index, for the tags of a session or for the other fields. narrow is false if
+// the filter excludes nothing by these.
+func (f *Filter) condition(tags bool) (c lexical.Condition, narrow bool) {
 	switch {
 	case len(f.And) > 0:
 		for i := range f.And {
-			if one, narrow := f.And[i].condition(); narrow {
+			if one, narrow := f.And[i].condition(tags); narrow {
 				c.All = append(c.All, one)
 			}
 		}
 		return c, len(c.All) > 0
 	case len(f.Or) > 0:
 		for i := range f.Or {
-			one, narrow := f.Or[i].condition()
+			one, narrow := f.Or[i].condition(tags)
 			if !narrow {
 				return c, false
 			}
 			c.Any = append(c.Any, one)
 		}
 		return c, true
-	case f.Not != nil && f.Not.Field == "session" && f.Not.Op == "eq": // recall leaves out the session that asks
+	case !tags && f.Not != nil && f.Not.Field == "session" && f.Not.Op == "eq": // recall leaves out the session that asks
 		not := lexical.HasFacet("session", facetValue("session", f.Not.Value))
 		return lexical.Condition{Not: &not}, true
-	case f.Field == "" || f.Field == fieldTag || f.Field == fieldTime:
+	case f.Field == "" || f.Field == fieldTime || (f.Field == fieldTag) != tags:
 		return c, false // the ranking decides any other Not
 	case f.Op == "prefix":
 		return lexical.HasFacetPrefix(f.Field, f.Value), true

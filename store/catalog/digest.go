@@ -215,18 +215,8 @@ func (d *digesting) histories(ctx context.Context) func([]store.History) (map[st
 
 func (d *digesting) turns(ctx context.Context) func([]string) (map[string][]byte, error) {
 	return func(exchanges []string) (map[string][]byte, error) {
-		rows, err := d.tx.Query(ctx, "select exchange, record from turns where account = $1 and exchange = any($2)", int64(d.account), exchanges)
-		if err != nil {
-			return nil, err
-		}
 		records := make(map[string][]byte)
-		var exchange string
-		var record []byte
-		_, err = pgx.ForEachRow(rows, []any{&exchange, &record}, func() error {
-			records[exchange] = slices.Clone(record)
-			return nil
-		})
-		return records, err
+		return records, readInto(ctx, d.tx, records, "select exchange, record from turns where account = $1 and exchange = any($2)", int64(d.account), exchanges)
 	}
 }
 

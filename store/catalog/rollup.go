@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -25,17 +24,8 @@ func rollUp(ctx context.Context, tx pgx.Tx, account store.AccountNumber, infos [
 // readRollups returns a function that reads and locks rollups.
 func readRollups(ctx context.Context, tx pgx.Tx, account store.AccountNumber) store.RollupReader {
 	return func(keys [][]byte) (map[string][]byte, error) {
-		rows, err := tx.Query(ctx, "select key, record from rollups where account = $1 and key = any($2) order by key for update", int64(account), keys)
-		if err != nil {
-			return nil, err
-		}
 		records := make(map[string][]byte)
-		var key, record []byte
-		_, err = pgx.ForEachRow(rows, []any{&key, &record}, func() error {
-			records[string(key)] = slices.Clone(record)
-			return nil
-		})
-		return records, err
+		return records, readInto(ctx, tx, records, "select key, record from rollups where account = $1 and key = any($2) order by key for update", int64(account), keys)
 	}
 }
 

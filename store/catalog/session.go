@@ -38,15 +38,7 @@ func openSessions(ctx context.Context, tx pgx.Tx, account store.AccountNumber, i
 	for _, id := range ids {
 		records[id] = nil
 	}
-	rows, err := tx.Query(ctx, "select id, record from sessions where account = $1 and id = any($2) order by id for update", int64(account), ids)
-	if err != nil {
-		return nil, err
-	}
-	var record []byte
-	_, err = pgx.ForEachRow(rows, []any{&session, &record}, func() error {
-		records[session] = slices.Clone(record)
-		return nil
-	})
+	err := readInto(ctx, tx, records, "select id, record from sessions where account = $1 and id = any($2) order by id for update", int64(account), ids)
 	if err != nil {
 		return nil, err
 	}

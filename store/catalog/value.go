@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -80,6 +81,20 @@ func (c *Catalog) readPacks(ctx context.Context, account store.AccountNumber, v 
 type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// readInto adds the rows of a query for keys and records.
+func readInto(ctx context.Context, q querier, records map[string][]byte, sql string, args ...any) error {
+	rows, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		return err
+	}
+	var key, record []byte
+	_, err = pgx.ForEachRow(rows, []any{&key, &record}, func() error {
+		records[string(key)] = slices.Clone(record)
+		return nil
+	})
+	return err
 }
 
 // load reads the bodies of exchanges, and all objects they reference. Damaged values are omitted and logged.

@@ -234,18 +234,8 @@ func (v Vectors) claim(ctx context.Context, made *search.Vectors) (account store
 
 // marks returns the marks of the stored vectors of turns.
 func (v Vectors) marks(ctx context.Context, account store.AccountNumber, ids []string) (map[string][]byte, error) {
-	rows, err := v.catalog.pool.Query(ctx, "select exchange, substring(value for $3) from vectors where account = $1 and exchange = any($2)", int64(account), ids, search.VectorMark)
-	if err != nil {
-		return nil, err
-	}
 	marks := make(map[string][]byte)
-	var id string
-	var mark []byte
-	_, err = pgx.ForEachRow(rows, []any{&id, &mark}, func() error {
-		marks[id] = slices.Clone(mark)
-		return nil
-	})
-	return marks, err
+	return marks, readInto(ctx, v.catalog.pool, marks, "select exchange, substring(value for $3) from vectors where account = $1 and exchange = any($2)", int64(account), ids, search.VectorMark)
 }
 
 // keep stores the vectors of turns that have not changed since they were claimed, unless another embedder is to make them

@@ -214,16 +214,7 @@ func (x *arrival) linkTo(in sessions, id kv.SessionID, r *sessionRecord) {
 		if _, taken := in.link(key); taken {
 			continue
 		}
-		switch kind {
-		case byChatKey:
-			r.ChatKey = from.ChatKey
-		case byExternal:
-			r.ExternalSession = from.ExternalSession
-		case byNative:
-			r.NativeSession = from.NativeSession
-		case byConversation:
-			r.Conversation = from.Conversation
-		}
+		*r.idOf(kind) = *from.idOf(kind)
 		r.addLink(in, id, key)
 	}
 	for _, link := range from.Links {
@@ -247,11 +238,7 @@ func (x *arrival) linkTo(in sessions, id kv.SessionID, r *sessionRecord) {
 
 // addLink points a key to the session, unless the session has too many.
 func (r *sessionRecord) addLink(in sessions, id kv.SessionID, key []byte) {
-	if len(r.Links) >= maxSessionLinks {
-		return
+	if r.keepLink(key) {
+		in.putLink(key, id)
 	}
-	if !slices.ContainsFunc(r.Links, func(have []byte) bool { return bytes.Equal(have, key) }) {
-		r.Links = append(r.Links, key)
-	}
-	in.putLink(key, id)
 }

@@ -102,15 +102,14 @@ type clue struct {
 
 // evidence is what an opening says about its session.
 type evidence struct {
-	explicit                  []clue // ids, strongest first; an agent's differ from those of the session it works in
-	parent                    []clue // the same for the session that the agent works for
-	agent                     string
-	response, opening, reply  string
-	follows                   kv.SessionID // of another node's answer that the request continues; zero: none
-	auxiliary                 bool
-	refused                   bool // no provider was chosen
-	chatKey, external, native string
-	conversation              string
+	explicit                 []clue // ids, strongest first; an agent's differ from those of the session it works in
+	parent                   []clue // the same for the session that the agent works for
+	agent                    string
+	response, opening, reply string
+	follows                  kv.SessionID // of another node's answer that the request continues; zero: none
+	auxiliary                bool
+	refused                  bool                      // no provider was chosen
+	ids                      [len(sessionKinds)]string // of explicit, without an agent
 
 	room [4]clue // for explicit
 	of   sessionFacts
@@ -128,7 +127,7 @@ func evidenceOf(o *Opening, info *ExchangeInfo) *evidence {
 		of:    sessionFacts{info.Account, info.Surface, info.ModelAsked, info.Auxiliary, info.Client(), info.Project, info.Started},
 		agent: o.NativeAgent, response: o.PreviousResponse, opening: o.DerivedOpening, reply: o.DerivedReply, auxiliary: o.Auxiliary != "",
 		refused: o.Format == codec.FormatUnknown,
-		chatKey: o.ChatKey, external: o.ExternalSession, native: o.NativeSession, conversation: o.Conversation,
+		ids:     [...]string{o.ChatKey, o.ExternalSession, o.NativeSession, o.Conversation},
 	}
 	if id, ok := kv.ParseSessionID(o.Follows); ok {
 		e.follows = id
@@ -141,7 +140,8 @@ func evidenceOf(o *Opening, info *ExchangeInfo) *evidence {
 }
 
 func (e *evidence) clues(clues []clue, agent string) []clue {
-	for _, c := range [...]clue{{byChatKey, e.chatKey}, {byExternal, e.external}, {byNative, e.native}, {byConversation, e.conversation}} {
+	for i, kind := range sessionKinds {
+		c := clue{kind, e.ids[i]}
 		if c.value == "" {
 			continue
 		}
@@ -170,21 +170,26 @@ func appendLinkKey(dst []byte, account kv.AccountNumber, c clue) []byte {
 
 // known returns the session's own value for a kind of clue.
 func (r *sessionRecord) known(kind byte) string {
-	value := ""
-	switch kind {
-	case byChatKey:
-		value = r.ChatKey
-	case byExternal:
-		value = r.ExternalSession
-	case byNative:
-		value = r.NativeSession
-	case byConversation:
-		value = r.Conversation
-	}
+	value := *r.idOf(kind)
 	if value != "" && r.Agent != "" {
 		value += "\x00" + r.Agent
 	}
 	return value
+}
+
+// idOf returns the place of an id of a kind.
+func (r *sessionRecord) idOf(kind byte) *string {
+	switch kind {
+	case byChatKey:
+		return &r.ChatKey
+	case byExternal:
+		return &r.ExternalSession
+	case byNative:
+		return &r.NativeSession
+	case byConversation:
+		return &r.Conversation
+	}
+	return new(string)
 }
 
 // sessionLinks is what a session's record says of the evidence that leads to it.
@@ -398,16 +403,7 @@ func (g *commitGroup) linkSession(w *operation, ref sessionRef, r *sessionRecord
 		if _, taken := g.link(ref.account, c); taken || r.known(c.kind) != "" && r.known(c.kind) != c.value {
 			continue
 		}
-		switch c.kind {
-		case byChatKey:
-			r.ChatKey = e.chatKey
-		case byExternal:
-			r.ExternalSession = e.external
-		case byNative:
-			r.NativeSession = e.native
-		case byConversation:
-			r.Conversation = e.conversation
-		}
+		*r.idOf(c.kind) = e.ids[slices.Index(sessionKinds[:], c.kind)]
 		g.addLink(w, ref, r, c)
 	}
 	if len(e.explicit) > 0 || e.auxiliary {
@@ -435,14 +431,20 @@ func (g *commitGroup) linkReply(w *operation, ref sessionRef, r *sessionRecord, 
 }
 
 func (g *commitGroup) addLink(w *operation, ref sessionRef, r *sessionRecord, c clue) {
-	key := linkKey(ref.account, c)
+	if key := linkKey(ref.account, c); r.keepLink(key) {
+		g.putID(w, key, kv.TimeID(ref.id))
+	}
+}
+
+// keepLink notes that a key leads to the session. It returns false if the session has too many.
+func (r *sessionRecord) keepLink(key []byte) bool {
 	if len(r.Links) >= maxSessionLinks {
-		return
+		return false
 	}
 	if !slices.ContainsFunc(r.Links, func(have []byte) bool { return bytes.Equal(have, key) }) {
 		r.Links = append(r.Links, key)
 	}
-	g.putID(w, key, kv.TimeID(ref.id))
+	return true
 }
 
 // closeSession counts an ended exchange in its session, and adds its digest or leaves that to the digester.

@@ -38,7 +38,7 @@ type headRoom struct {
 	byID           termsRoom
 }
 
-type termsRoom struct{ slots, terms, text, postings int }
+type termsRoom struct{ slots, terms, text int }
 
 func (h *head) touch() {
 	if h.began.IsZero() {
@@ -70,7 +70,7 @@ type headTerms struct {
 	slots    []uint32 // places in terms from 1, 0 if empty; a power of two long
 	terms    []headTerm
 	text     []byte
-	postings []headPosting
+	postings postingList
 	fetched  byte // meaningless: keeps fetch from being optimised away
 }
 
@@ -85,6 +85,32 @@ type headTerm struct {
 type headPosting struct {
 	number, frequency uint32
 	before            uint32 // posting of the same term, from 1; 0: none
+}
+
+// postingsAtOnce is how many postings of a list are allocated together; 24 KB.
+const postingsAtOnce = 2 << 10
+
+// postingList is a list that grows without being copied: a head may have a million postings.
+type postingList struct {
+	pieces [][]headPosting // of postingsAtOnce each
+	size   uint32
+}
+
+func (l *postingList) add(p headPosting) {
+	last := len(l.pieces) - 1
+	switch {
+	case last < 0:
+		l.pieces, last = append(l.pieces, nil), 0 // most accounts have few
+	case len(l.pieces[last]) == postingsAtOnce:
+		l.pieces, last = append(l.pieces, make([]headPosting, 0, postingsAtOnce)), last+1
+	}
+	l.pieces[last] = append(l.pieces[last], p)
+	l.size++
+}
+
+// at returns a posting by its number from 1.
+func (l *postingList) at(i uint32) *headPosting {
+	return &l.pieces[(i-1)/postingsAtOnce][(i-1)%postingsAtOnce]
 }
 
 func (t *headTerms) at(i uint32) []byte {
@@ -133,8 +159,8 @@ func (t *headTerms) add(text string, hash uint64, number, frequency uint32) {
 		i = t.put(text, hash)
 	}
 	e := &t.terms[i]
-	t.postings = append(t.postings, headPosting{number, frequency, e.last})
-	e.last = uint32(len(t.postings))
+	t.postings.add(headPosting{number, frequency, e.last})
+	e.last = t.postings.size
 	e.documents++
 }
 
@@ -184,7 +210,6 @@ func newHeadSection(room headRoom) *headSection {
 func newHeadTerms(room termsRoom) headTerms {
 	return headTerms{
 		slots: make([]uint32, room.slots), terms: make([]headTerm, 0, room.terms), text: make([]byte, 0, room.text),
-		postings: make([]headPosting, 0, room.postings),
 	}
 }
 
@@ -197,7 +222,7 @@ func (s *headSection) room() headRoom {
 }
 
 func (t *headTerms) room() termsRoom {
-	return termsRoom{len(t.slots), len(t.terms), len(t.text), len(t.postings)}
+	return termsRoom{len(t.slots), len(t.terms), len(t.text)}
 }
 
 // put adds a document, replacing one with the same id in the head.
@@ -245,10 +270,12 @@ func (s *headSection) number(id string, count uint32) (uint32, bool) {
 	if !known {
 		return 0, false
 	}
-	for at := s.byID.terms[i].last; at != 0; at = s.byID.postings[at-1].before {
-		if number := s.byID.postings[at-1].number; number < count {
-			return number, true
+	for at := s.byID.terms[i].last; at != 0; {
+		p := s.byID.postings.at(at)
+		if p.number < count {
+			return p.number, true
 		}
+		at = p.before
 	}
 	return 0, false
 }
@@ -330,7 +357,7 @@ func (v headView) measure(f field, list []posting) {
 // appendPostings appends the postings of a term without lengths, last one first.
 func (t *headTerms) appendPostings(into []posting, i uint32) []posting {
 	for at := t.terms[i].last; at != 0; {
-		p := &t.postings[at-1]
+		p := t.postings.at(at)
 		into = append(into, posting{number: p.number, frequency: p.frequency})
 		at = p.before
 	}
@@ -433,7 +460,7 @@ func (c *headCursor) gather() {
 	for len(chains) > 0 {
 		for n := 0; n < len(chains); n++ {
 			of := &chains[n]
-			p := &c.of.postings[of.next-1]
+			p := c.of.postings.at(of.next)
 			of.end--
 			c.ahead[of.end] = posting{number: p.number, frequency: p.frequency}
 			if of.next = p.before; of.next != 0 {

@@ -22,10 +22,10 @@ func TestAHeadHasRoomForAsMuchAsTheOneBeforeIt(t *testing.T) {
 	next := newHead(first)
 	rooms := func() string {
 		s := next.sections[1]
-		list := [][3]int{{cap(s.documents), cap(s.ids), cap(s.byID.postings)}}
+		list := [][2]int{{cap(s.documents), cap(s.ids)}}
 		for f := range s.fields {
 			terms := &s.fields[f]
-			list = append(list, [3]int{cap(terms.terms), cap(terms.postings), len(terms.slots)})
+			list = append(list, [2]int{cap(terms.terms), len(terms.slots)})
 		}
 		return fmt.Sprint(list)
 	}
@@ -37,5 +37,21 @@ func TestAHeadHasRoomForAsMuchAsTheOneBeforeIt(t *testing.T) {
 	}
 	if got, want := next.sections[1].room(), first.sections[1].room(); got != want {
 		t.Errorf("%+v was put into the head, want %+v", got, want)
+	}
+}
+
+func TestPostingsStayWhereTheyAreWhileTheirListGrows(t *testing.T) {
+	var l postingList
+	places := make(map[uint32]*headPosting)
+	for i := uint32(1); i <= 5*postingsAtOnce; i++ {
+		l.add(headPosting{number: i})
+		if i%postingsAtOnce == 0 {
+			places[i] = l.at(i)
+		}
+	}
+	for i := uint32(1); i <= l.size; i++ {
+		if p := l.at(i); p.number != i || places[i] != nil && places[i] != p {
+			t.Fatalf("posting %d is %d at %p, was at %p", i, p.number, p, places[i])
+		}
 	}
 }

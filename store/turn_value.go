@@ -31,7 +31,7 @@ func appendTurn(dst []byte, t *turnRecord, text *turnText, from int) []byte {
 	if text != nil && text.first <= from && t.Continued == "" {
 		return appendTurnText(append(dst, encodingTurn, encodingText), t, text, from)
 	}
-	fields := appendFields(buffer.Get(4<<10), t)
+	fields := appendFields(buffer.Get(textSize(t.Messages)+textSize(t.Answer)+4<<10), t)
 	defer buffer.Put(fields)
 	if t.Continued != "" {
 		return blob.AppendEncoded(dst, fields)

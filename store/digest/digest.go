@@ -34,7 +34,12 @@ func Exchange(x *store.Exchange) (store.Digest, error) {
 	request := requests.Get().(*codec.Request)
 	defer requests.Put(request)
 	request.Reset()
-	if err := crossing.ClientCodec(surface).DecodeRequest(request, unread(surface, x)); err != nil {
+	body := x.RawRequest
+	if x.Items != nil && x.Items.From > 0 {
+		body = unread(surface, x)
+		defer buffer.Put(body) // what is derived from it is a copy
+	}
+	if err := crossing.ClientCodec(surface).DecodeRequest(request, body); err != nil {
 		return store.Digest{}, err
 	}
 	from := 0
@@ -65,14 +70,10 @@ func derivedKeys(surface codec.Format, x *store.Exchange) (chatkey.Keys, error) 
 	return chatkey.Derive(surface, x.RawRequest, &envelope), nil
 }
 
-// unread returns the request, or one with only the unknown items if its first items need not be read.
+// unread returns a request with only the unknown items of one whose first items need not be read, from the buffer pool.
 func unread(surface codec.Format, x *store.Exchange) []byte {
-	if x.Items == nil || x.Items.From == 0 {
-		return x.RawRequest
-	}
 	name := crossing.Traits(surface).Members.Conversation
-	body := make([]byte, 0, len(x.RawRequest)+32)
-	body = append(append(append(body, `{"`...), name...), `":[`...)
+	body := append(append(append(buffer.Get(len(x.RawRequest)+32), `{"`...), name...), `":[`...)
 	return append(append(body, x.RawRequest...), `]}`...)
 }
 

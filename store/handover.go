@@ -18,8 +18,8 @@ const (
 	handoverTotal   = 16 << 20 // bytes of all requests kept
 
 	// Requests and answers of up to this size together are read in some 20 µs, before their end is committed. A stream
-	// that was read as it passed has its text ready, which is less than an eighth of it: the frame of a token takes 100
-	// bytes and more.
+	// that was read as it passed has its text ready, which is a part of its steps. Without steps it is less than an
+	// eighth of the stream: the frame of a token takes 100 bytes and more.
 	digestedAtOnce = 8 << 10
 	framing        = 8
 
@@ -136,10 +136,13 @@ func (c *Capture) digestAtOnce(w *operation) {
 
 // unreadAnswer estimates how many bytes of an answer the digest has to read.
 func unreadAnswer(x *Exchange) int {
-	if x.Reader != nil && strings.HasPrefix(x.ResponseType, "text/event-stream") {
-		return len(x.RawResponse) / framing
+	switch {
+	case x.Reader == nil || !strings.HasPrefix(x.ResponseType, "text/event-stream"):
+		return len(x.RawResponse)
+	case x.Stored != nil:
+		return len(x.Stored)
 	}
-	return len(x.RawResponse)
+	return len(x.RawResponse) / framing
 }
 
 // heldAnswer returns the size that an answer counts for: a reader also keeps its text, which is no longer than it.

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"maps"
 	"strings"
 	"sync"
@@ -150,35 +151,43 @@ func TestAStreamThatWasReadWhileItPassedIsDigestedWithItsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	var s *Store
-	waiting := make(map[string]int64) // by content type: exchanges that wait while one is digested
+	waiting := make(map[string]int64) // by session: exchanges that wait while one is digested
 	s = openStore(t, Options{
 		Redact: redactor, Stream: func(string) StreamReader { return new(pieceReader) },
 		Digest: func(x *Exchange) (Digest, error) {
-			waiting[x.ResponseType] = s.Stats().Undigested
+			waiting[x.ChatKey] = s.Stats().Undigested
 			return digestTest(x)
 		},
 	})
 	mustAccount(t, s, "acme")
 	c := &conversation{t, s}
 	c.idle()
-	answer := strings.Repeat(`data: {"id":"c","object":"chunk","delta":"word"}`+"\n\n", 4*digestedAtOnce/50)
-	for _, contentType := range []string{"text/event-stream", "application/json"} {
-		begun, err := s.Begin(t.Context(), with(say("where is the lock?"), func(o *Opening) { o.ChatKey = contentType }))
+	same := strings.Repeat(`data: {"id":"c","object":"chunk","delta":"word"}`+"\n\n", 4*digestedAtOnce/50)
+	var long strings.Builder // as steps, it is much shorter than an eighth of it
+	for i := range 2 * framing * digestedAtOnce / 1000 {
+		fmt.Fprintf(&long, `data: {"id":"%s","object":"chunk","delta":"word %d"}`+"\n\n", strings.Repeat("c", 1000), i)
+	}
+	for _, x := range []struct{ name, contentType, answer string }{
+		{"frames", "text/event-stream", same},
+		{"long frames", "text/event-stream", long.String()},
+		{"no stream", "application/json", same},
+	} {
+		begun, err := s.Begin(t.Context(), with(say("where is the lock?"), func(o *Opening) { o.ChatKey = x.name }))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := begun.Write([]byte(answer)); err != nil {
+		if _, err := begun.Write([]byte(x.answer)); err != nil {
 			t.Fatal(err)
 		}
-		if err := begun.Finish(&Closing{Outcome: OutcomeComplete, ContentType: contentType}); err != nil {
+		if err := begun.Finish(&Closing{Outcome: OutcomeComplete, ContentType: x.contentType}); err != nil {
 			t.Fatal(err)
 		}
 		c.settle()
-		if turn, err := s.Feed().TurnAt(1, begun.ID()); err != nil || turn.Turn == nil || turn.Turn.Answer[0].Parts[0].Text != answer {
-			t.Errorf("the turn of %s is %+v (%v)", contentType, turn.Turn, err)
+		if turn, err := s.Feed().TurnAt(1, begun.ID()); err != nil || turn.Turn == nil || turn.Turn.Answer[0].Parts[0].Text != x.answer {
+			t.Errorf("the turn of %s is %+v (%v)", x.name, turn.Turn, err)
 		}
 	}
-	if want := map[string]int64{"text/event-stream": 0, "application/json": 1}; !maps.Equal(waiting, want) {
+	if want := map[string]int64{"frames": 0, "long frames": 0, "no stream": 1}; !maps.Equal(waiting, want) {
 		t.Errorf("while they are digested so many exchanges wait: %v, want %v", waiting, want)
 	}
 	mustBeSound(t, s)

@@ -239,7 +239,7 @@ func (a *answerRedactor) settleStream(buffer []byte, final bool) (settled int, f
 	if masked || settled < len(buffer) {
 		frames = recut(frames, part)
 	}
-	if found := a.redactor.MaskFresh(part, frames.Fresh(part)); len(found) > 0 {
+	if found := a.redactor.MaskFresh(part, frames); len(found) > 0 {
 		a.found.Add(found)
 		frames = recut(frames, part)
 	}

@@ -16,7 +16,6 @@ type Frames struct {
 	templates   []Sample
 	ofTemplates []codec.Span // the slots of the templates, one template's after the other's
 	slots       []codec.Span // the slots of the runs' frames, one frame's after the other's
-	spans       []codec.Span // memory of Fresh
 }
 
 // Sample is a frame whose template other frames match.
@@ -75,7 +74,7 @@ func (f *Frames) Release() {
 	}
 	*f = Frames{
 		Runs: f.Runs[:0], matcher: f.matcher.Emptied(), templates: f.templates[:0],
-		ofTemplates: f.ofTemplates[:0], slots: f.slots[:0], spans: f.spans[:0],
+		ofTemplates: f.ofTemplates[:0], slots: f.slots[:0],
 	}
 	framesPool.Put(f)
 }
@@ -111,26 +110,6 @@ func (f *Frames) Sample(template int) (sample Sample, slots []codec.Span) {
 func (f *Frames) Slots(r *Run) (slots []codec.Span, per int) {
 	_, of := f.Sample(r.Template)
 	return f.slots[r.slots : r.slots+r.Count*len(of)], len(of)
-}
-
-// Fresh returns everything that is not a repetition: what is between the runs, and the content of the slots of the
-// runs' frames. It is valid until f is released.
-func (f *Frames) Fresh(stretch []byte) []codec.Span {
-	at, list := 0, f.spans[:0]
-	for i := range f.Runs {
-		r := &f.Runs[i]
-		if at < r.Start {
-			list = append(list, codec.Span{Start: at, End: r.Start})
-		}
-		slots, _ := f.Slots(r)
-		list = append(list, slots...)
-		at = r.End
-	}
-	if at < len(stretch) {
-		list = append(list, codec.Span{Start: at, End: len(stretch)})
-	}
-	f.spans = list
-	return list
 }
 
 // Frame returns the position of a run's i-th frame.

@@ -2,63 +2,83 @@ package redact
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/template"
 )
 
-// MaskFresh is Mask for an event stream in which everything outside the fresh ranges repeats one of them. Fresh ranges
-// are bodies of strings, numbers, and whole events; they are in order.
+// MaskFresh is Mask for an event stream that has been separated into frames. Only what does not repeat is searched:
+// what is between the runs, and the contents of the slots, which are bodies of strings and numbers.
 //
 // That suffices for the built-in shapes: none of them spans two strings, except for the name before a secret. An
 // operator's own patterns are matched everywhere.
-func (r *Redactor) MaskFresh(text []byte, fresh []codec.Span) (found []Match) {
-	if len(r.patterns) > 0 {
-		return r.Mask(text)
+func (r *Redactor) MaskFresh(text []byte, frames *template.Frames) (found []Match) {
+	if len(r.patterns) > 0 || r.holdsFresh(text, frames) {
+		return r.Mask(text) // repetitions have to be masked in every place
 	}
-	var names plainNames
-	for _, span := range fresh {
-		start := span.Start
-		if span.End-start < shortestSecret {
-			continue
+	return nil
+}
+
+func (r *Redactor) holdsFresh(text []byte, frames *template.Frames) bool {
+	at := 0
+	for i := range frames.Runs {
+		run := &frames.Runs[i]
+		if r.holdsAt(text, at, run.Start) {
+			return true
 		}
-		if name := names.before(text[:start]); name != nil && isPlainPiece(span.Of(text)) {
-			if len(r.findValues(found[:0], text[start-len(name):span.End])) == 0 {
+		slots, per := frames.Slots(run)
+		low := run.Start
+		for first := range per {
+			if r.holdsInColumn(text, low, slots[first:], per) {
+				return true
+			}
+			low = slots[first].End
+		}
+		at = run.End
+	}
+	return r.holdsAt(text, at, len(text))
+}
+
+// holdsAt reports whether there is something to mask in text[start:end], or in what the name before it announces.
+func (r *Redactor) holdsAt(text []byte, start, end int) bool {
+	return end-start >= shortestSecret && r.Holds(text[beforeName(text, start):end])
+}
+
+// holdsInColumn is holdsAt for one slot in all frames of a run: each per-th of slots. low is where what repeats before
+// the slot begins in the first frame, so that the name in front of it is the same in all of them.
+func (r *Redactor) holdsInColumn(text []byte, low int, slots []codec.Span, per int) bool {
+	start := beforeName(text, slots[0].Start)
+	lead := slots[0].Start - start + 1 // the name with its quote
+	plain := start > low && announcesNothing(text, start, slots[0].Start)
+	shortest := r.shortestValue()
+	for i := 0; i < len(slots); i += per {
+		slot := slots[i]
+		size := slot.End - slot.Start
+		if size >= shortestSecret && plain && isPlainPiece(slot.Of(text)) {
+			named := text[slot.Start-lead : slot.End]
+			if (len(named) < shortest || len(r.findValues(nil, named)) == 0) && (size < runLength || len(findTokens(nil, named)) == 0) {
 				continue
 			}
 		}
-		start = beforeName(text, start)
-		if announcesNothing(text, start, span.Start) {
-			names.add(text[start-1 : span.Start])
-		}
-		if found = r.find(found[:0], text[start:span.End], inJSON); len(found) > 0 {
-			return r.Mask(text) // repetitions have to be masked in every place
+		if r.holdsAt(text, slot.Start, slot.End) {
+			return true
 		}
 	}
-	return nil
+	return false
 }
 
-// plainNames are the last names that announce no secret, with their quotes and signs. There are two of them because each
-// event of a stream may have padding besides its text.
-type plainNames struct {
-	names [2][]byte
-	next  int // the older one
-}
-
-// before returns the one at the end of text; nil if it is none of them.
-func (n *plainNames) before(text []byte) []byte {
-	for _, name := range n.names {
-		if len(name) > 0 && bytes.HasSuffix(text, name) {
-			return name
+// shortestValue returns how many bytes the shortest form of a credential that is recognised by value has at least.
+func (r *Redactor) shortestValue() int {
+	shortest := math.MaxInt
+	installation, others := r.inUse()
+	for _, v := range [...]*Values{installation, others} {
+		if v != nil {
+			shortest = min(shortest, v.window)
 		}
 	}
-	return nil
-}
-
-func (n *plainNames) add(name []byte) {
-	if n.before(name) == nil {
-		n.names[n.next] = name
-		n.next = 1 - n.next
-	}
+	return shortest
 }
 
 // shortestSecret bounds what is built in, in bytes: a password after its name, or one inside a URL.
@@ -80,45 +100,33 @@ func beforeName(text []byte, at int) int {
 const longestPiece = pemEnough
 
 // isPlainPiece reports whether a string after a name that announces nothing is so short and plain that nothing built in
-// can match it: it has no sign after a name, no '@' of a URL, no escape, and no long run. Most pieces of a streamed text
-// are like that.
+// can match it, except for a token: it has no sign after a name, no '@' of a URL and no escape. Most pieces of a streamed
+// text are like that, and so is padding.
 func isPlainPiece(piece []byte) bool {
 	if len(piece) > longestPiece {
 		return false
 	}
-	run := 0
+	for ; len(piece) >= 8; piece = piece[8:] {
+		if holdsSign(binary.LittleEndian.Uint64(piece)) {
+			return false
+		}
+	}
 	for _, c := range piece {
-		switch pieceBytes[c] {
-		case pieceRun:
-			if run++; run == runLength {
-				return false
-			}
-		case pieceOther:
-			run = 0
-		default:
+		if c >= ':' && c <= '@' || c == '\\' {
 			return false
 		}
 	}
 	return true
 }
 
-const (
-	pieceOther = iota
-	pieceRun
-	pieceSign
-)
-
-var pieceBytes = func() (table [256]byte) {
-	for c := range table {
-		if classes[c]&classRun != 0 {
-			table[c] = pieceRun
-		}
-	}
-	for _, c := range []byte(`:=>@\`) {
-		table[c] = pieceSign
-	}
-	return table
-}()
+// holdsSign reports whether one of eight bytes is from ':' to '@' or a backslash.
+func holdsSign(w uint64) bool {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	low := w &^ highs
+	signs := (low + (0x80-':')*ones) &^ (low + (0x80-'@'-1)*ones)
+	slashes := w ^ '\\'*ones
+	return (signs&^w|(slashes-ones)&^slashes)&highs != 0
+}
 
 // announcesNothing reports whether text[start:end], the name before a string as beforeName finds it, is whole, short and
 // none of those that announce a secret.

@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/template"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -300,45 +301,69 @@ func TestANamedSecretWithAShapeKeepsItsName(t *testing.T) {
 	}
 }
 
-// Of an event stream only the bodies of strings are fresh; the name stands before them.
+// Of an event stream only what differs is searched, with the name that stands before it.
 func TestAFreshValueIsKnownByTheNameBeforeIt(t *testing.T) {
 	r := builtin(t)
-	text := []byte(`data: {"type":"input","password":"hunter2"}` + "\n\n")
-	start := bytes.Index(text, []byte("hunter2"))
-	if found := r.MaskFresh(text, []codec.Span{{Start: start, End: start + len("hunter2")}}); len(found) != 1 || bytes.Contains(text, []byte("hunter2")) {
+	text := streamOf(`data: {"type":"input","password":"%s"}`, []string{"-"}, []string{"none"}, []string{"hunter2"})
+	if found := maskFresh(r, text); len(found) != 1 || bytes.Contains(text, []byte("hunter2")) {
 		t.Errorf("found %v: %s", found, text)
 	}
 }
 
-// Events may have padding besides their text, so names alternate; a secret in any of them is found.
-func TestAFreshSecretIsFoundAmongNamesThatAlternate(t *testing.T) {
+const padded = `data: {"content":"%s","obfuscation":"%s"}`
+
+// Events may have padding besides their text; a secret in either is found, also one that is known by value.
+func TestAFreshSecretIsFoundInTextAndPadding(t *testing.T) {
 	r := builtin(t)
-	secret := "ghp_" + body(36)
-	for _, last := range [][2]string{{secret, "xW8nL"}, {"some words ", secret}} {
-		text, fresh := paddedStream([2]string{"some words ", "xW8nL"}, [2]string{"and more ", "W8nLp0"}, last)
-		if found := r.MaskFresh(text, fresh); len(found) != 1 || bytes.Contains(text, []byte(secret)) {
-			t.Errorf("found %v: %s", found, text)
+	r.Guard("v4lu3-0f-Ours")
+	for _, secret := range []string{"ghp_" + body(36), "v4lu3-0f-Ours"} {
+		for _, last := range [][]string{{secret, "xW8nL"}, {"some words ", secret}} {
+			text := streamOf(padded, []string{"some words ", "xW8nL"}, []string{"and more ", "W8nLp0"}, last)
+			if found := maskFresh(r, text); len(found) != 1 || bytes.Contains(text, []byte(secret)) {
+				t.Errorf("found %v: %s", found, text)
+			}
 		}
 	}
 }
 
-// paddedStream returns events of two short strings each, and where the strings stand.
-func paddedStream(events ...[2]string) (text []byte, fresh []codec.Span) {
-	for _, event := range events {
-		for i, before := range [...]string{`data: {"content":"`, `","obfuscation":"`} {
-			text = append(text, before...)
-			fresh = append(fresh, codec.Span{Start: len(text), End: len(text) + len(event[i])})
-			text = append(text, event[i]...)
+// Pieces are searched for signs eight bytes at a time.
+func TestASignIsSeenWhereverItIsInAPiece(t *testing.T) {
+	r := builtin(t)
+	for _, announced := range []string{"pwd=k9x2m4q8w1", "pwd: k9x2m4q8w1", "<pwd>k9x2m4q8w1<", "ftp://me:k9x2m4q8w1@h", `pwd\u003dk9x2m4q8w1`} {
+		for at := range 12 {
+			text := streamOf(padded, []string{"some words ", "xW8nL"}, []string{"and more ", "W8nLp0"}, []string{"a word in f"[:at] + " " + announced, "n"})
+			if found := maskFresh(r, text); len(found) == 0 || bytes.Contains(text, []byte("k9x2m4q8w1")) {
+				t.Errorf("found %v: %s", found, text[len(text)-100:])
+			}
 		}
-		text = append(text, "\"}\n\n"...)
 	}
-	return text, fresh
+}
+
+// streamOf returns a stream of events with these contents.
+func streamOf(format string, events ...[]string) []byte {
+	var text []byte
+	for _, event := range events {
+		contents := make([]any, len(event))
+		for i, content := range event {
+			contents[i] = content
+		}
+		text = append(fmt.Appendf(text, format, contents...), "\n\n"...)
+	}
+	return text
+}
+
+func maskFresh(r *redact.Redactor, text []byte) []redact.Match {
+	frames := template.Cut(text)
+	defer frames.Release()
+	return r.MaskFresh(text, frames)
 }
 
 func BenchmarkMaskFresh(b *testing.B) {
 	r := builtin(b)
-	text, fresh := paddedStream(slices.Repeat([][2]string{{"some words ", "xW8nLp0Rt"}}, 200)...)
-	inProcessorTime(b, len(text), func(int) { r.MaskFresh(text, fresh) })
+	text := streamOf(padded, slices.Repeat([][]string{{"some words ", "xW8nLp0Rt"}, {"and more ", "W8nLp0VtB7dK"}}, 100)...)
+	frames := template.Cut(text)
+	defer frames.Release()
+	inProcessorTime(b, len(text), func(int) { r.MaskFresh(text, frames) })
 }
 
 func TestWhatIsAnnouncedTwiceIsMaskedOnce(t *testing.T) {

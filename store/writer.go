@@ -206,6 +206,7 @@ func (s *core) acknowledge(w *operation) {
 	s.digester.release(w.captured)
 	w.body.Release()
 	buffer.Put(w.info)
+	buffer.Put(w.part)
 	w.captured, w.undigested, w.digest, w.body, w.evidence, w.skeleton, w.records, w.info, w.part = nil, nil, nil, nil, nil, nil, nil, nil, nil // captures live as long as their streams
 	s.queue.release(w)
 	if w.done != nil {

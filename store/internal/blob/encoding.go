@@ -45,13 +45,16 @@ func Encode(raw []byte) []byte { return AppendEncoded(nil, raw) }
 // AppendEncoded appends the result of [Encode].
 func AppendEncoded(dst, raw []byte) []byte {
 	if len(raw) >= compressFrom {
-		packed := compressor.EncodeAll(raw, append(slices.Grow(dst, len(raw)/2+64), encodingZstd))
+		packed := compressor.EncodeAll(raw, append(slices.Grow(dst, roomToEncode(len(raw))), encodingZstd))
 		if len(packed)-len(dst) < len(raw) {
 			return packed
 		}
 	}
 	return append(append(slices.Grow(dst, 1+len(raw)), EncodingRaw), raw...)
 }
+
+// roomToEncode returns how many bytes the result of [Encode] seldom exceeds.
+func roomToEncode(size int) int { return size/2 + 64 }
 
 // AppendDecoded appends the input of [Encode] or [EncodeAnswer].
 func AppendDecoded(dst, value []byte) ([]byte, error) {

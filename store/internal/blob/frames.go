@@ -30,8 +30,8 @@ func EncodeAnswer(part []byte, frames *template.Frames) []byte {
 	return encoded
 }
 
-// EncodeAnswerSteps is EncodeAnswer, and returns the steps of which the part consists, as [AppendStored] would, in a
-// buffer from the pool; nil if it is not stored as steps.
+// EncodeAnswerSteps is EncodeAnswer, and returns the steps of which the part consists, as [AppendStored] would; nil if
+// it is not stored as steps. Both results may be put into the buffer pool.
 func EncodeAnswerSteps(part []byte, frames *template.Frames) (encoded, steps []byte) {
 	switch {
 	case frames != nil:
@@ -48,7 +48,7 @@ func EncodeAnswerSteps(part []byte, frames *template.Frames) (encoded, steps []b
 		return Encode(part), nil
 	}
 	room := appendSteps(buffer.Get(len(part)), part, frames)
-	encoded = AppendEncoded([]byte{EncodingFrames}, room)
+	encoded = AppendEncoded(append(buffer.Get(roomToEncode(len(room))+1), EncodingFrames), room)
 	steps = append(buffer.Get(len(room)), room...) // a buffer of their own size, because they may be held
 	buffer.Put(room)
 	return encoded, steps

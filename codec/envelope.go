@@ -7,8 +7,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// MaxContinuity is the longest chat key or external session id, in bytes.
-const MaxContinuity = 256
+// maxContinuity is the longest chat key or external session id, in bytes.
+const maxContinuity = 256
 
 // Names of our own members: they are read, kept with the capture, and never sent to a provider.
 const (
@@ -275,8 +275,8 @@ func continuityMember(name string, value []byte) (string, error) {
 // CheckContinuity returns an error unless a chat key or external session id may be kept; name is that of the member or
 // header.
 func CheckContinuity(name, text string) error {
-	if len(text) > MaxContinuity {
-		return Invalid(name, "%s has %d bytes; at most %d are kept", name, len(text), MaxContinuity)
+	if len(text) > maxContinuity {
+		return Invalid(name, "%s has %d bytes; at most %d are kept", name, len(text), maxContinuity)
 	}
 	for i := 0; i < len(text); i++ {
 		if text[i] < 0x20 || text[i] == 0x7f {

@@ -129,8 +129,8 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("outcome(%d)", uint8(o))
 }
 
-// ParseOutcome reads a name as [Outcome.String] writes it.
-func ParseOutcome(name string) (Outcome, error) {
+// parseOutcome reads a name as [Outcome.String] writes it.
+func parseOutcome(name string) (Outcome, error) {
 	for i, known := range outcomeNames {
 		if name == known {
 			return Outcome(i), nil
@@ -144,7 +144,7 @@ func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil 
 
 // UnmarshalText reads a name.
 func (o *Outcome) UnmarshalText(text []byte) (err error) {
-	*o, err = ParseOutcome(string(text))
+	*o, err = parseOutcome(string(text))
 	return err
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// MaxName is the longest name of a project that is kept, in bytes.
-const MaxName = 256
+// maxName is the longest name of a project that is kept, in bytes.
+const maxName = 256
 
 const (
 	// maxLooked is how much of a text is looked at, in bytes. Claude Code states the directory some 30 KB after the
@@ -34,7 +34,7 @@ func Clean(name string) string {
 	} else if len(name) > 3 { // C:\ is a whole name
 		name = strings.TrimRight(name, `/\`)
 	}
-	if len(name) > MaxName || !utf8.ValidString(name) || codec.CheckContinuity("project", name) != nil || name == "/" {
+	if len(name) > maxName || !utf8.ValidString(name) || codec.CheckContinuity("project", name) != nil || name == "/" {
 		return ""
 	}
 	return name
@@ -103,7 +103,7 @@ func stated(text []byte) string {
 
 // upToEnd cuts JSON text where a line, a tag or the string ends.
 func upToEnd(text []byte) []byte {
-	for i := 0; i < len(text) && i <= 2*MaxName; i++ {
+	for i := 0; i < len(text) && i <= 2*maxName; i++ {
 		switch text[i] {
 		case '"', '<', '\n':
 			return text[:i]

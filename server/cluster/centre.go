@@ -44,8 +44,8 @@ const (
 	refusedIncomplete = "incomplete"
 )
 
-// RefusalReasons returns all of them.
-func RefusalReasons() []string {
+// refusalReasons returns all of them.
+func refusalReasons() []string {
 	return []string{refusedVersion, refusedSignature, refusedMalformed, refusedAccount, refusedContent, refusedIncomplete}
 }
 
@@ -214,7 +214,7 @@ func (c *Centre) Status() Arriving {
 	defer c.mu.Unlock()
 	status := c.status
 	status.Refused = make(map[string]int64)
-	for _, reason := range RefusalReasons() {
+	for _, reason := range refusalReasons() {
 		status.Refused[reason] = c.status.Refused[reason]
 	}
 	if !c.worker {

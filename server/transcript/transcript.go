@@ -36,8 +36,8 @@ type Writer struct {
 	form form
 }
 
-// Forms lists the forms.
-var Forms = []string{"openai-chat", "sharegpt", "markdown"}
+// forms are the names of forms.
+var forms = []string{"openai-chat", "sharegpt", "markdown"}
 
 // NewWriter returns a writer of a form to w; the caller flushes it.
 func NewWriter(name string, w io.Writer) (*Writer, error) {
@@ -50,7 +50,7 @@ func NewWriter(name string, w io.Writer) (*Writer, error) {
 	case "markdown":
 		return &Writer{out, &markdown{out: out}}, nil
 	}
-	return nil, fmt.Errorf("no form %q is known; known are %s", name, strings.Join(Forms, ", "))
+	return nil, fmt.Errorf("no form %q is known; known are %s", name, strings.Join(forms, ", "))
 }
 
 // Begin starts a conversation.

@@ -210,7 +210,7 @@ func (s *core) sessionWith(tx *badger.Txn, ref sessionRef) (sessionRef, error) {
 			return ref, err
 		}
 		if err != nil {
-			break
+			return ref, nil //nolint:nilerr // see above
 		}
 		into, merged := kv.ParseSessionID(r.Merged)
 		if !merged {

@@ -18,8 +18,8 @@ const (
 	handoverTotal   = 16 << 20 // bytes of all requests kept
 
 	// Requests and answers of up to this size together are read in some 20 µs, before their end is committed. A stream
-	// that was read as it passed has its text ready, which is a part of its steps. Without steps it is less than an
-	// eighth of the stream: the frame of a token takes 100 bytes and more.
+	// that was read as it passed has its text ready, which is a part of its steps, and less than an eighth of it: the frame
+	// of a token takes 100 bytes and more. Steps repeat the text where the provider does, as in Responses.
 	digestedAtOnce = 8 << 10
 	framing        = 8
 
@@ -136,13 +136,14 @@ func (c *Capture) digestAtOnce(w *operation) {
 
 // unreadAnswer estimates how many bytes of an answer the digest has to read.
 func unreadAnswer(x *Exchange) int {
-	switch {
-	case x.Reader == nil || !strings.HasPrefix(x.ResponseType, "text/event-stream"):
+	if x.Reader == nil || !strings.HasPrefix(x.ResponseType, "text/event-stream") {
 		return len(x.RawResponse)
-	case x.Stored != nil:
-		return len(x.Stored)
 	}
-	return len(x.RawResponse) / framing
+	unread := len(x.RawResponse) / framing
+	if x.Stored != nil {
+		unread = min(unread, len(x.Stored))
+	}
+	return unread
 }
 
 // heldAnswer returns the size that an answer counts for: a reader also keeps its text, which is no longer than it.

@@ -13,20 +13,19 @@ import (
 )
 
 // callers ask all edges at once, 20 each, with a key, until as many as are wanted were let in and no more are, and give how many were.
-// For the edges no time goes by, so that they take a machine that stands still for no centre that is away.
 func callers(t *testing.T, key string, wanted int64, limits store.Limits, edges []*quota.Table) int64 {
 	t.Helper()
 	var (
 		let     atomic.Int64
 		calling sync.WaitGroup
 		stop    atomic.Bool
-		now     = time.Now()
 	)
 	for _, edge := range edges {
 		use := new(store.KeyUse)
 		for range 20 {
 			calling.Go(func() {
 				for !stop.Load() {
+					now := time.Now() // an edge gives back a lease that is not used for five seconds
 					pass, refusal := edge.Enter(now, key, limits, use, 1)
 					if refusal == nil && pass.Reserve(now, 1) == nil {
 						let.Add(1)

@@ -29,6 +29,9 @@ func (m *Map[K, V]) Get(key K) (value V, ok bool) {
 	if older {
 		m.mu.Lock()
 		defer m.mu.Unlock()
+		if newer, there := m.young[key]; there {
+			return newer, true
+		}
 		if _, there := m.older[key]; there { // not deleted in the meantime
 			m.put(key, value)
 		}

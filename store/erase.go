@@ -211,7 +211,7 @@ func erasureKey(account kv.AccountNumber, id kv.TimeID) []byte {
 
 // Erase erases the selected exchanges of an account in the background, and returns a receipt for following it. With
 // dryRun it counts at once and erases nothing. A running exchange is left alone and counted. A session that was merged
-// into another one stands for that one, which the receipt names, too.
+// into another one stands for that one, which the receipt names too.
 //
 // The content of an exchange may also be in the requests of later exchanges, which repeat the history; to erase a
 // conversation, erase its session.

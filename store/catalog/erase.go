@@ -18,7 +18,7 @@ const retainEach = 10 * time.Minute
 
 // Erase erases the selected exchanges of an account in the background, and returns the receipt that shows its progress.
 // With dryRun it only counts. Erased exchanges are not taken again. A session that was merged into another one stands for
-// that one, which the receipt names, too.
+// that one, which the receipt names too.
 func (c *Catalog) Erase(ctx context.Context, account string, sel store.Selection, dryRun bool) (*store.Erasure, error) {
 	number, err := c.number(account)
 	if err == nil {
@@ -36,7 +36,7 @@ func (c *Catalog) Erase(ctx context.Context, account string, sel store.Selection
 		if err != nil {
 			return err
 		}
-		e, err = c.newErasure(ctx, tx, number, sel.Follow(in.MergedInto), store.ErasedByRequest)
+		e, err = newErasure(ctx, tx, number, sel.Follow(in.MergedInto), store.ErasedByRequest)
 		return err
 	})
 	if err != nil {
@@ -46,8 +46,8 @@ func (c *Catalog) Erase(ctx context.Context, account string, sel store.Selection
 	return e, nil
 }
 
-// newErasure puts an erasure on record. Who commits it wakes those who carry it out.
-func (c *Catalog) newErasure(ctx context.Context, tx pgx.Tx, number int64, sel store.Selection, reason string) (*store.Erasure, error) {
+// newErasure puts an erasure on record. The caller signals [Catalog.erasing] after the commit.
+func newErasure(ctx context.Context, tx pgx.Tx, number int64, sel store.Selection, reason string) (*store.Erasure, error) {
 	now := time.Now().UTC()
 	e := &store.Erasure{ID: store.NewErasureID(now), State: store.ErasureQueued, Selection: sel, Reason: reason, Created: now}
 	receipt, err := json.Marshal(e)
@@ -512,9 +512,11 @@ func (c *Catalog) expire(ctx context.Context, account string) error {
 		if err := c.lead.fence(ctx, tx); err != nil {
 			return err
 		}
-		_, err := c.newErasure(ctx, tx, number, store.Selection{Until: until, ByAge: true}, store.ErasedByRetention)
+		_, err := newErasure(ctx, tx, number, store.Selection{Until: until, ByAge: true}, store.ErasedByRetention)
 		return err
 	})
-	c.erasing.Notify()
+	if err == nil {
+		c.erasing.Notify()
+	}
 	return err
 }

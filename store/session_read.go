@@ -201,6 +201,19 @@ func (s *core) getSession(tx *badger.Txn, ref sessionRef) (*sessionRecord, error
 	return s.newestSession(ref, item)
 }
 
+// FollowMerges returns the session that has the exchanges of a session: itself, or the one that it was merged into. read
+// reads a session; its errors are returned.
+func FollowMerges(session string, read func(id string) (*Session, error)) (*Session, error) {
+	s, err := read(session)
+	for range MaxMerges {
+		if err != nil || s.Merged == "" {
+			break
+		}
+		s, err = read(s.Merged)
+	}
+	return s, err
+}
+
 // sessionWith returns the session that has the exchanges of a session: itself, or the one that it was merged into. An
 // unreadable one counts as not merged, because its exchanges may still be readable.
 func (s *core) sessionWith(tx *badger.Txn, ref sessionRef) (sessionRef, error) {

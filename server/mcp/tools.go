@@ -204,10 +204,7 @@ type getSessionInput struct {
 
 func (t *tools) getSession(_ context.Context, in *getSessionInput, p *page) error {
 	p.bound(0)
-	session, err := t.archive.Session(t.account, in.Session)
-	for merges := 0; err == nil && session.Merged != "" && merges < store.MaxMerges; merges++ {
-		session, err = t.archive.Session(t.account, session.Merged)
-	}
+	session, err := store.FollowMerges(in.Session, func(id string) (*store.Session, error) { return t.archive.Session(t.account, id) })
 	if err != nil {
 		return err
 	}

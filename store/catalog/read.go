@@ -292,14 +292,7 @@ func (c *Catalog) mergedInto(account string) func(session string) string {
 
 // withExchanges returns the session that has the exchanges of a session: itself, or the one that it was merged into.
 func (c *Catalog) withExchanges(account, session string) (*store.Session, error) {
-	s, err := c.Session(account, session)
-	for range store.MaxMerges {
-		if err != nil || s.Merged == "" {
-			break
-		}
-		s, err = c.Session(account, s.Merged)
-	}
-	return s, err
+	return store.FollowMerges(session, func(id string) (*store.Session, error) { return c.Session(account, id) })
 }
 
 // DescribeSession sets the description that people give a session.

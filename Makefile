@@ -69,10 +69,11 @@ fuzz: ## Every fuzz target in turn, FUZZTIME each (10s), and how often each ran
 export RAPID_SEED ?= 1
 
 # The packages that take minutes come first. They wait more than they compute, so one more runs than there are cores.
-# make test has run vet before.
+# make test has run vet before. Tests of allocations run without the race detector, which allocates itself.
+unit: ALLOCATING = $(sort $(dir $(shell grep -rl --include='*_test.go' '^func Test.*Alloc' codec router server)))
 unit: $(BIN)/gotestsum-$(GOTESTSUM) ## All tests, without vet and lint
 	@$(if $(RACE),true,echo 'no C compiler found: testing without the race detector' >&2)
-	go test -vet=off -run Alloc ./codec/... ./router/... ./server
+	go test -vet=off -run Alloc $(ALLOCATING:%/=./%)
 	$< --format pkgname-and-test-fails --format-hide-empty-pkg -- $(RACE) -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -timeout 20m \
 		./server ./server/cluster ./store ./store/catalog ./bench/grid . ./...
 

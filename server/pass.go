@@ -142,7 +142,7 @@ func entryName(key crossing.LedgerKey) string {
 	return key.Family.String() + " " + key.Kind + " " + key.ID
 }
 
-// reasoningMemory returns where the reasoning of a passed-through answer is kept, for hosts that want it back.
+// reasoningMemory returns whose a passed-through answer is, and where its reasoning is kept for hosts that want it back.
 func (x *exchange) reasoningMemory() crossing.Memory {
 	memory := crossing.Memory{Account: x.request.caller.Account}
 	if family, replays := x.router.ReplaysReasoning(x.route.placement, x.route.format); replays {

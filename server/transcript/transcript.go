@@ -36,7 +36,7 @@ type Writer struct {
 	form form
 }
 
-// forms are the names of forms.
+// forms are the names that [NewWriter] knows.
 var forms = []string{"openai-chat", "sharegpt", "markdown"}
 
 // NewWriter returns a writer of a form to w; the caller flushes it.

@@ -316,7 +316,7 @@ func openEngine(t *testing.T, node uint16) *engine.Engine {
 	return e
 }
 
-// startBroker runs a broker with JetStream in this process, and returns its URL.
+// startBroker runs a broker with JetStream in this process.
 func startBroker(t *testing.T) *server.Server {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{

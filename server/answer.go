@@ -79,8 +79,8 @@ func (x *exchange) letGo(n int64) {
 }
 
 // refuse answers with an error. Nothing of the answer may have been sent.
-func (x *exchange) refuse(e *codec.Error) {
-	e = x.discreet(x.orDraining(e))
+func (x *exchange) refuse(err error) {
+	e := x.discreet(x.orDraining(asError(err)))
 	x.recordRefusal(e)
 	if e.Provider != "" && e.Kind != codec.KindUpstreamAuth { // errors about our own credential are not for the caller
 		x.providerHeader(x.attempts.replied)

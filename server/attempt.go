@@ -11,20 +11,20 @@ import (
 // generate has the model answer. If its provider cannot, and nothing has reached the client yet, it asks the first
 // fallback that can. If none can, the client gets the error of the model that it asked for.
 func (x *exchange) generate() error {
-	x.route.fallbacks = x.router.Fallbacks(x.route.placement)
-	failed := x.ask()
-	if failed == nil || !x.mayFallBack() || !router.FallsBack(asError(failed)) {
-		return failed
+	if failed := x.ask(); failed != nil {
+		return x.fallBack(failed)
 	}
-	return x.fallBack(failed)
+	return nil
 }
 
-// fallBack asks the fallbacks in turn. It is separate from generate, whose frame stays on the stack for as long as a
-// stream lasts.
+// fallBack asks the fallbacks in turn, if there are any for that failure.
 func (x *exchange) fallBack(failed error) error {
+	if !x.mayFallBack() || !router.FallsBack(asError(failed)) {
+		return failed
+	}
 	asked, replied := x.route.placement, x.attempts.replied
 	x.recordFailure(asError(failed))
-	for _, placement := range x.route.fallbacks {
+	for _, placement := range x.router.Fallbacks(asked) {
 		if !x.mayAsk(placement.Provider, asked.Provider) {
 			continue
 		}
@@ -55,7 +55,7 @@ func (x *exchange) mayFallBack() bool {
 	if x.route.fallback || x.answer.begun || x.ctx.Err() != nil {
 		return false
 	}
-	for _, placement := range x.route.fallbacks {
+	for _, placement := range x.router.Fallbacks(x.route.placement) {
 		if x.mayAsk(placement.Provider, x.route.placement.Provider) {
 			return true
 		}

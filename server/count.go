@@ -18,7 +18,7 @@ func (s *Server) countTokens(ctx context.Context, in *edge.Request, out *edge.Re
 	x.request.auxiliary = store.AuxiliaryTokens
 	defer x.finish()
 	if err := x.countTokens(); err != nil {
-		x.refuse(asError(err))
+		x.refuse(err)
 	}
 }
 

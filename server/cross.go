@@ -15,36 +15,66 @@ import (
 // uses its bodies, so other requests can.
 var upstreamBodies = sync.Pool{New: func() any { return new([]byte) }}
 
-// cross serves a client whose format the provider does not speak.
+// cross serves a client whose format the provider does not speak. Its frame stays on the stack for as long as a stream
+// lasts.
 func (x *exchange) cross() error {
+	t := &translated{x: x}
+	reply, err := t.call()
+	if err != nil {
+		t.release()
+		return err
+	}
+	if !isEventStream(reply) {
+		return t.complete(reply)
+	}
+	t.stream = t.crossed.Stream()
+	return x.newPump(reply, t).run()
+}
+
+// translated is a request in the provider's format, and relays the answer to it in the client's.
+type translated struct {
+	x       *exchange
+	crossed *crossing.Exchange
+	body    *[]byte          // from upstreamBodies
+	stream  *crossing.Stream // nil if the answer is none
+}
+
+// call translates the request and asks the provider.
+func (t *translated) call() (*router.Reply, error) {
+	x := t.x
 	if x.route.format == codec.FormatUnknown {
-		return codec.Invalid("model", "%s does not generate text here: none of its formats (%s) can answer this surface.",
+		return nil, codec.Invalid("model", "%s does not generate text here: none of its formats (%s) can answer this surface.",
 			x.route.placement.Provider.Name(), formatNames(x.route.placement.Provider.Formats()))
 	}
 	x.request.splitLarge()
-	buffer := upstreamBodies.Get().(*[]byte)
-	defer upstreamBodies.Put(buffer)
-	crossed, body, err := x.prepare((*buffer)[:0])
+	t.body = upstreamBodies.Get().(*[]byte)
+	crossed, body, err := x.prepare((*t.body)[:0])
 	if err != nil {
-		return err
+		return nil, err
 	}
-	*buffer = body[:0]
-	defer crossed.Release()
+	t.crossed, *t.body = crossed, body[:0]
 	x.describeTranslation(crossed)
+	return x.call(router.Generate, body)
+}
 
-	reply, err := x.call(router.Generate, body)
-	if err != nil {
-		return err
+// release returns what the translation borrowed. The call to the provider has ended.
+func (t *translated) release() {
+	if t.crossed != nil {
+		t.crossed.Release()
 	}
+	if t.body != nil {
+		upstreamBodies.Put(t.body)
+	}
+}
+
+// complete answers with a reply that is no stream.
+func (t *translated) complete(reply *router.Reply) error {
+	defer t.release()
 	defer func() { _ = reply.Body.Close() }()
-	switch {
-	case reply.Status >= 300:
-		return x.crossedError(reply, crossed)
-	case isEventStream(reply):
-		return x.pump(reply, &translated{x, crossed.Stream()})
-	default:
-		return x.crossBuffered(reply, crossed)
+	if reply.Status >= http.StatusMultipleChoices {
+		return t.x.crossedError(reply, t.crossed)
 	}
+	return t.x.crossBuffered(reply, t.crossed)
 }
 
 // describeTranslation tells the client and the record what the translation does to the request. What it does to the
@@ -67,39 +97,32 @@ func (x *exchange) crossingSettings() *crossing.Settings {
 	}
 }
 
-// translated relays a stream that goes to the client in another format.
-type translated struct {
-	x      *exchange
-	stream *crossing.Stream
-}
-
-func (r *translated) frames(p *pump) []byte {
+func (t *translated) frames(p *pump) []byte {
 	p.out = p.out[:0]
 	for p.splitter.Next(&p.frame) {
 		var sign codec.FrameKind
-		p.out, sign = r.stream.Frame(p.out, &p.frame)
+		p.out, sign = t.stream.Frame(p.out, &p.frame)
 		p.note(sign)
 	}
 	return p.out
 }
 
-func (r *translated) end(p *pump, residue []byte) (out []byte, complete bool) {
-	p.out, complete = r.stream.End(p.out[:0], codec.EndEOF, residue)
+func (t *translated) end(p *pump, residue []byte) (out []byte, complete bool) {
+	p.out, complete = t.stream.End(p.out[:0], codec.EndEOF, residue)
 	return p.out, complete
 }
 
-func (r *translated) rest(*pump) []byte { return nil }
+func (t *translated) rest(*pump) []byte { return nil }
 
-func (r *translated) fail(dst []byte, e *codec.Error, _ int64) []byte { return r.stream.Fail(dst, e) }
+func (t *translated) fail(dst []byte, e *codec.Error, _ int64) []byte { return t.stream.Fail(dst, e) }
 
-func (r *translated) next() int64             { return r.stream.Next() }
-func (r *translated) seen() *crossing.Seen    { return r.stream.Seen() }
-func (r *translated) announce()               { r.x.describeTranslation(r.stream.Exchange()) }
-func (r *translated) answersWithStatus() bool { return true } // a status says more than a stream that fails at once
-func (r *translated) release()                {}
+func (t *translated) next() int64             { return t.stream.Next() }
+func (t *translated) seen() *crossing.Seen    { return t.stream.Seen() }
+func (t *translated) announce()               { t.x.describeTranslation(t.stream.Exchange()) }
+func (t *translated) answersWithStatus() bool { return true } // a status says more than a stream that fails at once
 
-func (r *translated) record() {
-	r.x.recording.closing.Translation = r.stream.Exchange().NoteNames()
+func (t *translated) record() {
+	t.x.recording.closing.Translation = t.stream.Exchange().NoteNames()
 }
 
 func formatNames(formats []codec.Format) string {

@@ -30,16 +30,16 @@ type openStream struct {
 	received string
 }
 
-func (h *harness) openStream() *openStream {
+func (h *harness) openStream(s surface, body string) *openStream {
 	h.t.Helper()
 	conn := h.dial()
-	_, err := io.WriteString(conn, h.raw(chat, chat.body("", true)))
+	_, err := io.WriteString(conn, h.raw(s, body))
 	ok(h.t, err)
 	response, err := http.ReadResponse(bufio.NewReaderSize(conn, 512), nil)
 	ok(h.t, err)
-	s := &openStream{conn: conn, body: response.Body, exchange: response.Header.Get("X-Service-Exchange-ID")}
-	s.received = readEvents(h.t, s.body, 1)
-	return s
+	opened := &openStream{conn: conn, body: response.Body, exchange: response.Header.Get("X-Service-Exchange-ID")}
+	opened.received = readEvents(h.t, opened.body, 1)
+	return opened
 }
 
 // Half of the clients are gone within a moment, as when a machine full of agents goes down. The others notice nothing,
@@ -56,7 +56,7 @@ func halfOfManyClientsLeaveAtOnce(t *testing.T, on transportPlan) {
 	before := holding()
 	streams := make([]*openStream, n)
 	for i := range streams {
-		streams[i] = h.openStream()
+		streams[i] = h.openStream(chat, chat.body("", true))
 	}
 	open := holding()
 	goroutines, heap := (open.goroutines-before.goroutines)/n, (open.bytes-before.bytes)/int64(n)

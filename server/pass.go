@@ -9,7 +9,7 @@ import (
 )
 
 // passThrough serves a client in the provider's own format: bytes pass both ways unchanged, except for reasoning state
-// in the history that the provider would refuse.
+// in the history that the provider would refuse. Its frame stays on the stack for as long as a stream lasts.
 func (x *exchange) passThrough() error {
 	body, err := x.spliced()
 	if err != nil {
@@ -19,18 +19,22 @@ func (x *exchange) passThrough() error {
 	if err != nil {
 		return err
 	}
+	if x.shouldFallBack(reply.Status) || !isEventStream(reply) {
+		return x.passComplete(reply)
+	}
+	return x.newPump(reply, x.newPassed()).run()
+}
+
+// passComplete passes an answer on that is no stream.
+func (x *exchange) passComplete(reply *router.Reply) error {
 	defer func() { _ = reply.Body.Close() }()
 	if x.shouldFallBack(reply.Status) {
 		return x.providersError(reply)
 	}
-	if isEventStream(reply) {
-		return x.pump(reply, &passed{x: x, observer: crossing.NewObserver(x.route.format, x.reasoningMemory())})
-	}
 	return x.passBuffered(reply)
 }
 
-// spliced returns the client's body for a provider of its own format. It is separate from passThrough, whose frame
-// stays on the stack for as long as a stream lasts.
+// spliced returns the client's body for a provider of its own format.
 func (x *exchange) spliced() ([]byte, error) {
 	body, resolved, err := x.resolveOwn()
 	if err != nil {
@@ -65,6 +69,10 @@ type passed struct {
 	x        *exchange
 	observer *crossing.Observer // observes the frames
 	out      []byte             // if usage was asked for on this side
+}
+
+func (x *exchange) newPassed() *passed {
+	return &passed{x: x, observer: crossing.NewObserver(x.route.format, x.reasoningMemory())}
 }
 
 func (r *passed) frames(p *pump) []byte {

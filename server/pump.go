@@ -22,13 +22,12 @@ import (
 // arrive together leave together, because the cost of a stream is in system calls, not bytes. Only whole frames leave,
 // so whatever follows, an error or a heartbeat, is understood.
 type pump struct {
-	x        *exchange
-	reply    *router.Reply
-	relay    relay
-	splitter *sse.Splitter
-	frame    sse.Frame
-	out      []byte
-	lingers  *time.Timer // ends the provider's stream some time after its terminal event
+	x     *exchange
+	reply *router.Reply
+	relay relay
+	*buffers
+	frame   sse.Frame
+	lingers *time.Timer // ends the provider's stream some time after its terminal event
 
 	alive  bool // the newest read brought only heartbeats
 	closed bool // the newest read brought the end of the body
@@ -60,26 +59,22 @@ type buffers struct {
 
 var bufferPool = sync.Pool{New: func() any { return &buffers{splitter: sse.NewSplitter(streamBuffer, sse.MaxFrame)} }}
 
-// pump serves the stream of a reply. Its error means that nothing has been sent and the client can still be answered with
-// a status.
-func (x *exchange) pump(reply *router.Reply, by relay) error {
-	b := bufferPool.Get().(*buffers)
+// newPump returns a pump for the stream of a reply. It has to be run.
+func (x *exchange) newPump(reply *router.Reply, by relay) *pump {
 	p := &pump{
-		x: x, reply: reply, relay: by, splitter: b.splitter, out: b.out[:0],
-		writer: x.answer.out.Stream(),
+		x: x, reply: reply, relay: by, buffers: bufferPool.Get().(*buffers),
+		writer: x.answer.out.Stream(), lastWrite: time.Now(),
 	}
-	p.lastWrite, x.answer.gaps = time.Now(), &p.gaps
+	x.answer.gaps = &p.gaps
 	x.recording.closing.Status, x.recording.closing.ContentType = http.StatusOK, eventStream
 	x.server.beat.add(p)
-	defer func() {
-		x.server.beat.remove(p)
-		p.release(b)
-	}()
-	return p.run()
+	return p
 }
 
 // release returns what the stream borrowed. The writer stays with the response, which hertz finalizes later.
-func (p *pump) release(b *buffers) {
+func (p *pump) release() {
+	p.x.server.beat.remove(p)
+	_ = p.reply.Body.Close()
 	p.mu.Lock()
 	p.over = true
 	p.x.answer.begun = p.answered
@@ -89,40 +84,51 @@ func (p *pump) release(b *buffers) {
 	}
 	p.relay.release()
 	p.splitter.Reset()
-	b.out = p.out
-	if cap(b.out) > maxKept {
-		b.out = nil
+	if cap(p.out) > maxKept {
+		p.out = nil
 	}
-	bufferPool.Put(b)
+	bufferPool.Put(p.buffers)
+	p.buffers = nil
 }
 
 // maxKept is the largest output buffer that is kept for the next stream.
 const maxKept = 64 << 10
 
+// run serves the stream to its end. An error means that nothing has been sent, so that the client can still be answered
+// with a status.
 func (p *pump) run() error {
+	defer p.release()
 	for {
-		got, err := p.splitter.Read(p.reply.Body)
-		p.closed = errors.Is(err, io.EOF)
-		if len(got) > 0 {
-			out := p.take()
-			if e := p.refusal(); e != nil {
-				return p.stop(e)
-			}
-			if failed := p.send(out); failed != nil {
-				return p.stop(failed)
-			}
+		got, failed := p.splitter.Read(p.reply.Body)
+		if over, err := p.pass(len(got), failed); over {
+			return err
 		}
-		switch {
-		case err == nil:
-		case p.ended: // the client has everything
-			return p.end()
-		case p.closed:
-			return p.endOfBody()
-		case errors.Is(err, sse.ErrFrameTooLong):
-			return p.stop(p.upstreamError("sent an event of more than %d bytes", sse.MaxFrame))
-		default:
-			return p.stop(err)
+	}
+}
+
+// pass passes on what was read, n bytes and then perhaps an error, and reports whether that ends the stream.
+func (p *pump) pass(n int, failed error) (over bool, err error) {
+	p.closed = errors.Is(failed, io.EOF)
+	if n > 0 {
+		out := p.take()
+		if e := p.refusal(); e != nil {
+			return true, p.stop(e)
 		}
+		if err := p.send(out); err != nil {
+			return true, p.stop(err)
+		}
+	}
+	switch {
+	case failed == nil:
+		return false, nil
+	case p.ended: // the client has everything
+		return true, p.end()
+	case p.closed:
+		return true, p.endOfBody()
+	case errors.Is(failed, sse.ErrFrameTooLong):
+		return true, p.stop(p.upstreamError("sent an event of more than %d bytes", sse.MaxFrame))
+	default:
+		return true, p.stop(failed)
 	}
 }
 

@@ -14,8 +14,6 @@ type route struct {
 	fallback  bool          // placement replaces another model
 
 	askedUsage bool // of the provider, by this side: the client does not get the usage chunk
-
-	fallbacks []router.Placement // models that may be asked instead
 }
 
 // place finds the provider and the format to speak to it.

@@ -16,21 +16,23 @@ func (s *Server) serve(surface codec.Format) edge.Handler {
 	return func(ctx context.Context, in *edge.Request, out *edge.Response) {
 		x := s.newExchange(ctx, in, out, surface)
 		defer x.finish() // whatever happens, a panic included
-		if err := x.run(); err != nil {
-			x.refuse(asError(err))
-		}
+		x.run()
 	}
 }
 
-// run handles the request. A returned error is for the client, who has not been answered yet.
-func (x *exchange) run() error {
-	if err := x.accept(); err != nil {
-		return err
+// run answers the request. If a step fails, nothing has been sent to the client yet.
+func (x *exchange) run() {
+	err := x.accept()
+	switch {
+	case err != nil:
+	case x.request.surface == codec.Embeddings:
+		err = x.embed()
+	default:
+		err = x.generate()
 	}
-	if x.request.surface == codec.Embeddings {
-		return x.embed()
+	if err != nil {
+		x.refuse(err)
 	}
-	return x.generate()
 }
 
 // accept runs every step before a provider is asked, up to recording the request.

@@ -291,7 +291,7 @@ func (x *Exchange) Error(status int, retryAfter time.Duration, body []byte) *cod
 	return e
 }
 
-// eventList holds the events of a complete answer. Lists are pooled: a short answer has half a dozen events, and an
+// eventList holds the events of a complete answer, or of a frame that an [Observer] decodes. Lists are pooled: a short answer has half a dozen events, and an
 // event is a large value, so growing a list from nothing costs more than reading the answer.
 type eventList struct{ list []codec.Event }
 

@@ -97,7 +97,6 @@ type Observer struct {
 	Seen    Seen
 	format  *row
 	decoder codec.StreamDecoder
-	events  []codec.Event
 	matcher template.Matcher
 	name    []byte // of the frames that matcher learns from: the event field
 	kind    []byte // and their kinds
@@ -130,8 +129,7 @@ func NewObserver(format codec.Format, memory Memory) *Observer {
 func (o *Observer) Release() {
 	o.decoder.Reset()
 	*o = Observer{
-		format: o.format, decoder: o.decoder, events: o.events[:0],
-		matcher: o.matcher.Emptied(), name: o.name[:0], kind: o.kind[:0], slots: o.slots[:0],
+		format: o.format, decoder: o.decoder, matcher: o.matcher.Emptied(), name: o.name[:0], kind: o.kind[:0], slots: o.slots[:0],
 		thoughts: o.thoughts.emptied(),
 	}
 	o.format.observers.Put(o)
@@ -195,14 +193,8 @@ func (o *Observer) Frame(f *sse.Frame) codec.FrameKind {
 	}
 	sign, matters := o.judge(f)
 	switch {
-	case matters && o.format.Traits.Stream.Plain():
-		o.events = o.decoder.Decode(o.events[:0], f.Name, f.Data)
-		o.note()
-		sign = kindOf(o.events)
 	case matters:
-		o.events = o.decoder.Decode(o.events[:0], f.Name, f.Data)
-		o.note()
-		o.begin(f.Data)
+		sign = o.read(f, sign)
 	case sign == codec.FrameContent:
 		o.Seen.Written++
 	}
@@ -210,6 +202,20 @@ func (o *Observer) Frame(f *sse.Frame) codec.FrameKind {
 		o.ended = true
 	}
 	return sign
+}
+
+// read decodes a frame of that kind, and returns its kind if only its events show it. It borrows the list of events: few
+// frames need one, and a stream may be silent for long.
+func (o *Observer) read(f *sse.Frame, kind codec.FrameKind) codec.FrameKind {
+	events := takeEvents()
+	defer events.release()
+	events.list = o.decoder.Decode(events.list, f.Name, f.Data)
+	o.note(events.list)
+	if o.format.Traits.Stream.Plain() {
+		return kindOf(events.list)
+	}
+	o.begin(events.list, f.Data)
+	return kind
 }
 
 // kindOf returns the kind of a frame with these events.
@@ -226,18 +232,18 @@ func kindOf(events []codec.Event) codec.FrameKind {
 	return kind
 }
 
-func (o *Observer) note() {
-	o.Seen.note(o.events)
-	o.thoughts.note(o.events)
+func (o *Observer) note(events []codec.Event) {
+	o.Seen.note(events)
+	o.thoughts.note(events)
 }
 
 // begin keeps what the first event of a Responses stream says beyond the record's needs.
-func (o *Observer) begin(data []byte) {
+func (o *Observer) begin(events []codec.Event, data []byte) {
 	if !o.format.Traits.Stream.Numbered {
 		return
 	}
-	for i := range o.events {
-		if ev := &o.events[i]; ev.Kind == codec.EventStart {
+	for i := range events {
+		if ev := &events[i]; ev.Kind == codec.EventStart {
 			o.created = ev.Created
 			o.store = codec.ParseTristate(scan.Path(data, "response", "store"))
 		}
@@ -362,10 +368,12 @@ func (o *Observer) End(end codec.End, residue []byte) bool {
 	if o.ended {
 		return true
 	}
-	o.events = o.decoder.Finish(o.events[:0], end, residue)
-	o.note()
-	for i := range o.events {
-		if ev := &o.events[i]; ev.Kind == codec.EventEnd {
+	events := takeEvents()
+	defer events.release()
+	events.list = o.decoder.Finish(events.list, end, residue)
+	o.note(events.list)
+	for i := range events.list {
+		if ev := &events.list[i]; ev.Kind == codec.EventEnd {
 			return ev.End == codec.EndTerminal
 		}
 	}

@@ -76,11 +76,15 @@ func (s *Splitter) Read(r io.Reader) ([]byte, error) {
 		return nil, err
 	}
 	n, err := r.Read(s.buf[s.tail:])
+	return s.arrived(n), err
+}
+
+func (s *Splitter) arrived(n int) []byte {
 	got := s.buf[s.tail : s.tail+n]
 	s.tail += n
 	s.filled = len(s.buf)-s.tail < len(s.buf)/4 // a reader that removes chunk framing in place never fills all of it
 	s.returns = s.returns || bytes.IndexByte(got, '\r') >= 0
-	return got, err
+	return got
 }
 
 func (s *Splitter) makeRoom() error {

@@ -52,37 +52,28 @@ func (b *body) failure() error {
 	return b.err
 }
 
-// read reads into p what has arrived, without framing. It waits only if nothing has, and returns the last bytes
-// together with the end of the body if it meets that.
-func (b *body) read(c *conn, p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, b.err
-	}
-	for b.err == nil {
-		n, err := b.fill(c, p)
-		switch {
-		case b.chunked:
-			n = b.unchunk(p[:n])
-		case b.left >= 0:
-			if b.left -= int64(n); b.left == 0 {
-				b.err = io.EOF
-			}
-		case err == io.EOF: //nolint:errorlint // connections return it as it is
+// arrived takes note of the n bytes that fill has read into p, and perhaps an error, and returns how many bytes of the
+// body are left in it without framing.
+func (b *body) arrived(p []byte, n int, err error) int {
+	switch {
+	case b.chunked:
+		n = b.unchunk(p[:n])
+	case b.left >= 0:
+		if b.left -= int64(n); b.left == 0 {
 			b.err = io.EOF
 		}
-		if err != nil && b.err == nil {
-			if b.err = err; err == io.EOF { //nolint:errorlint // as above
-				b.err = io.ErrUnexpectedEOF
-			}
-		}
-		if b.err != nil {
-			b.release()
-		}
-		if n > 0 {
-			return n, b.err
+	case err == io.EOF: //nolint:errorlint // connections return it as it is
+		b.err = io.EOF
+	}
+	if err != nil && b.err == nil {
+		if b.err = err; err == io.EOF { //nolint:errorlint // as above
+			b.err = io.ErrUnexpectedEOF
 		}
 	}
-	return 0, b.err
+	if b.err != nil {
+		b.release()
+	}
+	return n
 }
 
 // fill reads bytes from the connection, none of them from after a body of known length.

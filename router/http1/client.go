@@ -154,17 +154,25 @@ type Response struct {
 	body    body
 }
 
-// Read reads the body. At the end of the framed body it returns io.EOF, together with the last bytes if the end is
-// known by then; if the connection ends before that, io.ErrUnexpectedEOF.
+// Read reads the body. It waits only if nothing has arrived. At the end of the framed body it returns io.EOF, together
+// with the last bytes if the end is known by then; if the connection ends before that, io.ErrUnexpectedEOF.
 func (r *Response) Read(p []byte) (int, error) {
 	if r.conn == nil {
 		return 0, r.body.failure()
 	}
-	n, err := r.body.read(r.conn, p)
-	if err != nil {
-		r.finish()
+	if len(p) == 0 {
+		return 0, nil
 	}
-	return n, err
+	for {
+		n, err := r.body.fill(r.conn, p)
+		if n = r.body.arrived(p, n, err); r.body.err != nil {
+			r.finish()
+			return n, r.body.err
+		}
+		if n > 0 {
+			return n, nil
+		}
+	}
 }
 
 // Close ends the answer. If the answer was not read to its end, the connection is closed. Close may be called more than

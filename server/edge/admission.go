@@ -1,11 +1,8 @@
 package edge
 
 import (
-	"context"
 	"sync"
 	"time"
-
-	"github.com/cloudwego/hertz/pkg/app"
 
 	"github.com/mnemeproxy/mneme/codec"
 )
@@ -95,19 +92,17 @@ var errFull = &codec.Error{
 	Kind: codec.KindOverloaded, Message: "The proxy is handling as many requests as it takes at a time. Try again in a second.", RetryAfter: RetrySoon,
 }
 
-// limitConcurrency counts a request for the limit and the drain, and refuses new ones during the drain. A request
-// counts until its answer has been sent, not only until its handler returns. Its context is its connection's, which
-// ends when the client leaves and when the server aborts open requests.
-func (s *Server) limitConcurrency(ctx context.Context, rc *app.RequestContext) {
-	conn := connectionOf(ctx)
-	if refused := s.admission.enter(); refused != nil {
-		s.opts.Fail(&conn.request, &conn.response, refused)
-		if refused == ErrDraining {
-			rc.SetConnectionClose()
-		}
-		rc.Abort()
-		return
+// limitConcurrency counts a request for the limit and the drain, or refuses it, and reports whether it did: new ones are
+// refused during the drain. A request counts until its answer has been sent, not only until its handler returns.
+func (s *Server) limitConcurrency(conn *connection) bool {
+	refused := s.admission.enter()
+	if refused == nil {
+		conn.admitted = &s.admission
+		return false
 	}
-	conn.admitted = &s.admission
-	rc.Next(ctx)
+	s.opts.Fail(&conn.request, &conn.response, refused)
+	if refused == ErrDraining {
+		conn.response.CloseConnection()
+	}
+	return true
 }

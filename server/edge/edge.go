@@ -132,7 +132,7 @@ func New(o *Options) (*Server, error) {
 		hertz.WithTracer(s.connections),
 		hertz.WithTraceLevel(stats.LevelDisabled), // only for starts and ends
 	)
-	s.engine.Use(s.recoverPanics, s.rejectAmbiguous)
+	s.engine.Use(s.guard())
 	s.engine.NoRoute(handled(o.NotFound))
 	s.engine.NoMethod(handled(func(_ context.Context, in *Request, out *Response) {
 		o.NotServed(in, out)
@@ -147,7 +147,11 @@ func clampInt(n int64) int { return int(min(n, 1<<31-1)) }
 // Handle serves a path for a method, "" for any, within the limit of requests. A path segment with a leading colon
 // matches any segment, a last one with a leading star matches any rest. Call it before [Server.Run].
 func (s *Server) Handle(method, path string, handler Handler) {
-	s.mount(method, path, s.limitConcurrency, handled(handler))
+	s.mount(method, path, func(ctx context.Context, _ *app.RequestContext) {
+		if conn := connectionOf(ctx); !s.limitConcurrency(conn) {
+			handler(ctx, &conn.request, &conn.response)
+		}
+	})
 }
 
 // HandleProbe serves a path outside the limit of requests, and during the drain.
@@ -155,12 +159,12 @@ func (s *Server) HandleProbe(method, path string, handler Handler) {
 	s.mount(method, path, handled(handler))
 }
 
-func (s *Server) mount(method, path string, chain ...app.HandlerFunc) {
+func (s *Server) mount(method, path string, handler app.HandlerFunc) {
 	if method == "" {
-		s.engine.Any(path, chain...)
+		s.engine.Any(path, handler)
 		return
 	}
-	s.engine.Handle(method, path, chain...)
+	s.engine.Handle(method, path, handler)
 }
 
 func handled(handler Handler) app.HandlerFunc {

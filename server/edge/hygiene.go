@@ -15,40 +15,53 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// recoverPanics confines a panic to the request that caused it. An answer that had begun is cut, never ended cleanly.
-func (s *Server) recoverPanics(ctx context.Context, rc *app.RequestContext) {
-	conn := connectionOf(ctx)
-	conn.handling.Store(true)
-	conn.asked.Store(true)
-	rc.Response.Header.Set("X-Content-Type-Options", "nosniff") // the declared content type is always right
-	defer conn.answering.Store(true)
-	if s.Draining() {
-		rc.SetConnectionClose() // the next request reaches another server, or this one's successor
+// guard returns what every request passes on the way to its handler. Its frame stays on the stack for as long as a stream
+// lasts, as those of handlers do, so it leaves the work to others.
+func (s *Server) guard() app.HandlerFunc {
+	return func(ctx context.Context, rc *app.RequestContext) {
+		conn := connectionOf(ctx)
+		defer s.recoverPanics(conn)
+		s.begin(conn)
+		if !s.rejectAmbiguous(conn) {
+			rc.Next(ctx)
+		}
 	}
-	defer func() {
-		fault := recover()
-		if fault == nil {
-			return
-		}
-		if fault != http.ErrAbortHandler { //nolint:errorlint // the very value that net/http handlers give up with
-			s.log.Error("panic in a request", "path", Printable(conn.request.Path()), "panic", fmt.Sprint(fault), "stack", string(debug.Stack()))
-		}
-		rc.SetConnectionClose()
-		if w, ok := rc.Response.GetHijackWriter().(*Stream); ok {
-			w.Abort()
-			return
-		}
-		s.opts.Fail(&conn.request, &conn.response, codec.Errorf(codec.KindInternal, "The proxy failed on this request. It is logged."))
-	}()
-	rc.Next(ctx)
 }
 
-// rejectAmbiguous refuses requests whose framing two readers could see differently.
-func (s *Server) rejectAmbiguous(ctx context.Context, rc *app.RequestContext) {
-	conn := connectionOf(ctx)
+func (s *Server) begin(conn *connection) {
+	conn.handling.Store(true)
+	conn.asked.Store(true)
+	conn.rc.Response.Header.Set("X-Content-Type-Options", "nosniff") // the declared content type is always right
+	if s.Draining() {
+		conn.rc.SetConnectionClose() // the next request reaches another server, or this one's successor
+	}
+}
+
+// recoverPanics, deferred, confines a panic to the request that caused it. An answer that had begun is cut, never ended
+// cleanly.
+func (s *Server) recoverPanics(conn *connection) {
+	defer conn.answering.Store(true)
+	fault := recover()
+	if fault == nil {
+		return
+	}
+	if fault != http.ErrAbortHandler { //nolint:errorlint // the very value that net/http handlers give up with
+		s.log.Error("panic in a request", "path", Printable(conn.request.Path()), "panic", fmt.Sprint(fault), "stack", string(debug.Stack()))
+	}
+	conn.rc.SetConnectionClose()
+	if w, ok := conn.rc.Response.GetHijackWriter().(*Stream); ok {
+		w.Abort()
+		return
+	}
+	s.opts.Fail(&conn.request, &conn.response, codec.Errorf(codec.KindInternal, "The proxy failed on this request. It is logged."))
+}
+
+// rejectAmbiguous refuses a request whose framing two readers could see differently, and reports whether it did.
+func (s *Server) rejectAmbiguous(conn *connection) bool {
+	rc := conn.rc
 	if conn.version {
 		s.reject(conn, codec.Errorf(codec.KindInvalidRequest, "HTTP/1.1 and HTTP/1.0 are spoken here."), consts.StatusHTTPVersionNotSupported)
-		return
+		return true
 	}
 	fault := conn.fault
 	switch {
@@ -60,17 +73,17 @@ func (s *Server) rejectAmbiguous(ctx context.Context, rc *app.RequestContext) {
 	}
 	if fault != "" {
 		s.reject(conn, malformedHead(fault), consts.StatusBadRequest)
-		return
+		return true
 	}
 	if expect := rc.Request.Header.Peek("Expect"); len(expect) > 0 && !bytes.EqualFold(expect, []byte("100-continue")) {
 		e := codec.Errorf(codec.KindInvalidRequest, "Nothing but 100-continue can be expected here.")
 		s.reject(conn, e, consts.StatusExpectationFailed)
-		return
+		return true
 	}
 	if asksToClose(rc.Request.Header.Peek("Connection")) {
 		rc.SetConnectionClose()
 	}
-	rc.Next(ctx)
+	return false
 }
 
 func (s *Server) reject(conn *connection, e *codec.Error, status int) {

@@ -76,25 +76,29 @@ func (t *transport) serve(part network.Transporter, onData network.OnData) (err 
 			err = errors.New("a listener failed")
 		}
 	}()
-	return part.ListenAndServe(func(ctx context.Context, _ any) error {
-		return t.connection(ctx, onData)
-	})
+	return part.ListenAndServe(t.connection(onData))
 }
 
-// connection serves one connection to its end. A panic ends nothing else. Only hertz's own reading can cause one here,
-// because it does not expect a connection to end between two looks at it.
-func (t *transport) connection(ctx context.Context, onData network.OnData) error {
-	ours := connectionOf(ctx)
-	if ours == nil {
-		return errors.New("a connection that was not accepted")
-	}
-	defer ours.close()
-	defer func() {
-		if fault := recover(); fault != nil && !ours.closed.Load() {
-			t.log.Error("panic in a connection", "panic", fmt.Sprint(fault), "stack", string(debug.Stack()))
+var errNotAccepted = errors.New("a connection that was not accepted")
+
+// connection returns what serves one connection to its end. A panic ends nothing else. Only hertz's own reading can
+// cause one here, because it does not expect a connection to end between two looks at it.
+func (t *transport) connection(onData network.OnData) network.OnData {
+	return func(ctx context.Context, _ any) error {
+		ours := connectionOf(ctx)
+		if ours == nil {
+			return errNotAccepted
 		}
-	}()
-	return onData(ctx, ours.forHertz())
+		defer t.end(ours)
+		return onData(ctx, ours.forHertz())
+	}
+}
+
+func (t *transport) end(c *connection) {
+	defer c.close()
+	if fault := recover(); fault != nil && !c.closed.Load() {
+		t.log.Error("panic in a connection", "panic", fmt.Sprint(fault), "stack", string(debug.Stack()))
+	}
 }
 
 // Close closes the listeners without waiting.

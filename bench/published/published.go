@@ -14,6 +14,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/anthropics/anthropic-sdk-go/v2"
 	"github.com/openai/openai-go/v3"
@@ -57,30 +58,92 @@ func Event(f codec.Format, data []byte) []string { return problems("", data, for
 // Error is [Answer] for the body of an error.
 func Error(f codec.Format, body []byte) []string { return problems("", body, forms[f].failure) }
 
-func problems(at string, value json.RawMessage, t reflect.Type) []string {
-	value = bytes.TrimSpace(value)
+// shape says how values of a type are checked. It is found once, because reflection takes longer than a check.
+type shape struct {
+	check    func(at string, value json.RawMessage, t reflect.Type) []string
+	fields   []field        // of an object
+	others   reflect.Type   // what members of an object are that have no field; nil if there must be none
+	variants []reflect.Type // of a union whose values do not name theirs
+	named    sync.Map       // the variants of other unions by what names them, see [discriminator]
+}
+
+// field is what the tags of a struct's field say about a member.
+type field struct {
+	name, api, constant string
+	of                  reflect.Type
+}
+
+// discriminator has the members that name a variant.
+type discriminator struct{ Type, Name string }
+
+var shapes sync.Map // *shape by type
+
+func shapeOf(t reflect.Type) *shape {
+	if known, is := shapes.Load(t); is {
+		return known.(*shape)
+	}
+	found, _ := shapes.LoadOrStore(t, newShape(t))
+	return found.(*shape)
+}
+
+func newShape(t reflect.Type) *shape {
+	s := &shape{check: ofValue}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return problems(at, value, t.Elem())
+		s.check = func(at string, value json.RawMessage, t reflect.Type) []string { return problems(at, value, t.Elem()) }
 	case reflect.Interface:
-		return nil
+		s.check = func(string, json.RawMessage, reflect.Type) []string { return nil }
 	case reflect.Struct:
 		if _, own := reflect.PointerTo(t).MethodByName("AsAny"); own {
-			return ofVariant(at, value, t)
-		}
-		if strings.HasSuffix(t.Name(), "Union") {
-			return ofAnyVariant(at, value, t)
-		}
-		if t.NumField() > 0 && t.PkgPath() != "time" {
-			return ofObject(at, value, t)
+			s.check = ofVariant
+		} else if strings.HasSuffix(t.Name(), "Union") {
+			s.check, s.variants = ofAnyVariant, variants(t)
+		} else if t.NumField() > 0 && t.PkgPath() != "time" {
+			s.check = ofObject
+			s.fields, s.others = fields(t)
 		}
 	case reflect.Slice:
 		if t.Elem().Kind() != reflect.Uint8 { // else a text in base64
-			return ofList(at, value, t.Elem())
+			s.check = ofList
 		}
 	case reflect.Map:
-		return ofMap(at, value, t.Elem())
+		s.check = ofMap
 	}
+	return s
+}
+
+func variants(t reflect.Type) (all []reflect.Type) {
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Tag.Get("json") == ",inline" {
+			all = append(all, f.Type)
+		}
+	}
+	for i := range t.NumMethod() {
+		if m := t.Method(i); strings.HasPrefix(m.Name, "As") && m.Type.NumIn() == 1 && m.Type.NumOut() == 1 {
+			all = append(all, m.Type.Out(0))
+		}
+	}
+	return all
+}
+
+func fields(t reflect.Type) (all []field, others reflect.Type) {
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Tag.Get("api") == "extrafields" {
+			others = f.Type.Elem()
+		}
+		if name != "" && name != "-" {
+			all = append(all, field{name, f.Tag.Get("api"), f.Tag.Get("default"), f.Type})
+		}
+	}
+	return all, others
+}
+
+func problems(at string, value json.RawMessage, t reflect.Type) []string {
+	return shapeOf(t).check(at, bytes.TrimSpace(value), t)
+}
+
+func ofValue(at string, value json.RawMessage, t reflect.Type) []string {
 	if err := json.Unmarshal(value, reflect.New(t).Interface()); err != nil {
 		return []string{fmt.Sprintf("%s: %s is no %s", at, value, t)}
 	}
@@ -89,34 +152,37 @@ func problems(at string, value json.RawMessage, t reflect.Type) []string {
 
 // ofVariant checks a value against the variant that it names.
 func ofVariant(at string, value json.RawMessage, t reflect.Type) []string {
-	union := reflect.New(t)
-	if err := json.Unmarshal(value, union.Interface()); err != nil {
+	var names discriminator
+	if err := json.Unmarshal(value, &names); err != nil {
 		return []string{fmt.Sprintf("%s: %v", at, err)}
 	}
-	variant := union.MethodByName("AsAny").Call(nil)[0]
-	if variant.IsNil() {
-		return []string{fmt.Sprintf("%s: %s is no variant of %s", at, value, t.Name())}
+	named := &shapeOf(t).named
+	variant, known := named.Load(names)
+	if !known {
+		union := reflect.New(t)
+		if err := json.Unmarshal(value, union.Interface()); err != nil {
+			return []string{fmt.Sprintf("%s: %v", at, err)}
+		}
+		found := union.MethodByName("AsAny").Call(nil)[0]
+		if found.IsNil() {
+			return []string{fmt.Sprintf("%s: %s is no variant of %s", at, value, t.Name())}
+		}
+		variant, _ = named.LoadOrStore(names, found.Elem().Type())
 	}
-	return problems(at, value, variant.Elem().Type())
+	return problems(at, value, variant.(reflect.Type))
 }
 
 // ofAnyVariant checks a value against the variants of a union whose values do not name theirs, and returns the problems
 // with the most similar one.
 func ofAnyVariant(at string, value json.RawMessage, t reflect.Type) []string {
 	var least []string
-	try := func(variant reflect.Type) {
-		if found := problems(at, value, variant); least == nil || len(found) < len(least) {
-			least = append([]string{}, found...)
+	for i, variant := range shapeOf(t).variants {
+		found := problems(at, value, variant)
+		if len(found) == 0 {
+			return nil
 		}
-	}
-	for i := range t.NumField() {
-		if f := t.Field(i); f.Tag.Get("json") == ",inline" {
-			try(f.Type)
-		}
-	}
-	for i := range t.NumMethod() {
-		if m := t.Method(i); strings.HasPrefix(m.Name, "As") && m.Type.NumIn() == 1 && m.Type.NumOut() == 1 {
-			try(m.Type.Out(0))
+		if i == 0 || len(found) < len(least) {
+			least = found
 		}
 	}
 	return least
@@ -128,7 +194,7 @@ func ofList(at string, value json.RawMessage, t reflect.Type) (found []string) {
 		return []string{fmt.Sprintf("%s: %s is no list", at, value)}
 	}
 	for i, element := range list {
-		found = append(found, problems(fmt.Sprintf("%s[%d]", at, i), element, t)...)
+		found = append(found, problems(fmt.Sprintf("%s[%d]", at, i), element, t.Elem())...)
 	}
 	return found
 }
@@ -139,7 +205,7 @@ func ofMap(at string, value json.RawMessage, t reflect.Type) (found []string) {
 		return []string{fmt.Sprintf("%s: %s is no object", at, value)}
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		found = append(found, problems(at+"."+name, members[name], t)...)
+		found = append(found, problems(at+"."+name, members[name], t.Elem())...)
 	}
 	return found
 }
@@ -149,42 +215,35 @@ func ofObject(at string, value json.RawMessage, t reflect.Type) (found []string)
 	if err := json.Unmarshal(value, &members); err != nil || members == nil {
 		return []string{fmt.Sprintf("%s: %s is no object", at, value)}
 	}
-	others := reflect.Type(nil) // what members are that have no field
-	for _, f := range reflect.VisibleFields(t) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Tag.Get("api") == "extrafields" {
-			others = f.Type.Elem()
-		}
-		if name == "" || name == "-" {
-			continue
-		}
-		member, there := members[name]
-		delete(members, name)
-		found = append(found, ofMember(at+"."+name, member, there, f)...)
+	s := shapeOf(t)
+	for i := range s.fields {
+		f := &s.fields[i]
+		member, there := members[f.name]
+		delete(members, f.name)
+		found = append(found, ofMember(at, member, there, f)...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if others == nil {
+		if s.others == nil {
 			found = append(found, fmt.Sprintf("%s.%s: %s has no such member", at, name, t.Name()))
 		} else {
-			found = append(found, problems(at+"."+name, members[name], others)...)
+			found = append(found, problems(at+"."+name, members[name], s.others)...)
 		}
 	}
 	return found
 }
 
-func ofMember(at string, member json.RawMessage, there bool, f reflect.StructField) []string {
-	api, constant := f.Tag.Get("api"), f.Tag.Get("default")
+func ofMember(at string, member json.RawMessage, there bool, f *field) []string {
 	switch {
-	case !there && (api == "required" || constant != ""):
-		return []string{at + ": it is required, and missing"}
+	case !there && (f.api == "required" || f.constant != ""):
+		return []string{at + "." + f.name + ": it is required, and missing"}
 	case !there:
 		return nil
-	case constant != "" && string(bytes.Trim(member, `"`)) != constant:
-		return []string{fmt.Sprintf("%s: it is %s, and always %s", at, member, constant)}
+	case f.constant != "" && string(bytes.Trim(member, `"`)) != f.constant:
+		return []string{fmt.Sprintf("%s.%s: it is %s, and always %s", at, f.name, member, f.constant)}
 	case string(member) != "null":
-		return problems(at, member, f.Type)
-	case api == "" && constant == "" && !mayBeNull(f.Type):
-		return []string{at + ": it may be missing, but not be null"}
+		return problems(at+"."+f.name, member, f.of)
+	case f.api == "" && f.constant == "" && !mayBeNull(f.of):
+		return []string{at + "." + f.name + ": it may be missing, but not be null"}
 	}
 	return nil
 }

@@ -48,6 +48,13 @@ type Annotation struct {
 // Reset empties the answer for reuse and keeps the memory of its items.
 func (a *Answer) Reset() { *a = Answer{Items: a.Items[:0]} }
 
+// Fold adds events to the answer.
+func (a *Answer) Fold(events []Event) {
+	for i := range events {
+		a.Add(&events[i])
+	}
+}
+
 // Add folds one event into the answer. Events of an item that was never opened are ignored.
 func (a *Answer) Add(ev *Event) {
 	switch ev.Kind {
@@ -93,6 +100,11 @@ func (a *Answer) Add(ev *Event) {
 	case EventEnd:
 		a.End = ev.End
 	}
+}
+
+// IsOneText reports whether the answer consists of one plain text, which all formats write as it is.
+func (a *Answer) IsOneText() bool {
+	return len(a.Items) == 1 && a.Items[0].Type == ItemText && len(a.Items[0].Notes) == 0
 }
 
 // Item returns the item with that ordinal, or nil.

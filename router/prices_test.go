@@ -124,7 +124,7 @@ func TestRecordedUsagesCostWhatTheirMakersAsk(t *testing.T) {
 		} else {
 			answer = fmt.Sprintf(answer, u.usage)
 		}
-		seen, _ := crossing.Observe(format, []byte(answer), crossing.Memory{})
+		seen, _ := crossing.Observe(format, []byte(answer), crossing.Memory{}, false)
 		day, err := time.Parse(time.RFC3339, u.day)
 		if err != nil {
 			day, err = time.Parse(time.DateOnly, u.day)

@@ -67,7 +67,7 @@ func (x *exchange) readAnswer(reply *router.Reply, body []byte) error {
 		x.recordError(reply.Status, body)
 		return nil
 	}
-	seen, sound := crossing.Observe(x.route.format, body, x.reasoningMemory())
+	seen, sound := crossing.Observe(x.route.format, body, x.reasoningMemory(), !x.recording.off)
 	if !sound && !sonic.Valid(body) {
 		return x.notJSON(reply, body)
 	}

@@ -110,7 +110,7 @@ func (x *exchange) recordSeen(seen *crossing.Seen) {
 	if x.route.format != x.request.surface { // the client has an id of ours, and will send that
 		c.ResponseID = crossing.Traits(x.request.surface).AnswerID(x.answerOptions())
 	}
-	c.Usage, x.recording.written = seen.Usage, seen.Written
+	c.Usage, x.recording.written, c.Answer = seen.Usage, seen.Written, seen.Answer
 	c.FinishReason = seen.Finish.String()
 	if seen.Err != nil {
 		c.Error = seen.Err

@@ -355,7 +355,7 @@ func (c *Capture) Finish(closing *Closing) error {
 		w.part, steps = blob.EncodeAnswerSteps(c.buffer, frames)
 	}
 	frames.Release()
-	w.captured = c.handOver(steps)
+	w.captured = c.handOver(steps, closing.Answer)
 	c.info = nil
 	c.digestAtOnce(w)
 	if err := c.store.queue.send(context.Background(), w); err != nil {

@@ -85,6 +85,10 @@ type Closing struct {
 	Attempts      []Attempt    // at providers; none if the only one succeeded
 	Recall        *RecallInfo  // what was recalled for the request; nil: nothing to recall
 	StandIn       *StandIn     // the model asked last, if it is not the one in the opening
+
+	// Answer is the whole answer as read from the bytes that were recorded, which saves reading them again; nil: unread.
+	// It is the store's from then on.
+	Answer *codec.Answer
 }
 
 // Attempt is one try to get an answer from a provider.
@@ -254,6 +258,9 @@ type Exchange struct {
 
 	// Reader has already read RawResponse up to the last whole event; nil: not read.
 	Reader StreamReader `json:"-"`
+
+	// Answer is what RawResponse says, if that is one object; nil: unread.
+	Answer *codec.Answer `json:"-"`
 
 	// Stored is the first part of RawResponse in its stored form before compression, while an exchange is digested
 	// whose events are separated there; nil: the part itself.

@@ -50,7 +50,7 @@ func (d *digester) release(x *Exchange) {
 	buffer.Put(x.RawRequest)
 	buffer.Put(x.RawResponse)
 	buffer.Put(x.Stored)
-	x.RawRequest, x.RawResponse, x.Reader, x.Items, x.Stored = nil, nil, nil, nil, nil
+	x.RawRequest, x.RawResponse, x.Reader, x.Answer, x.Items, x.Stored = nil, nil, nil, nil, nil, nil
 }
 
 // keepRequest keeps the unknown part of a request for the digester, if that is small and there is room. last is nil if
@@ -88,13 +88,16 @@ func (c *Capture) keepRequest(o *Opening, last []blob.ItemHash) {
 // handOver returns the ended exchange with its bytes, or frees them, in which case it has to be read back. What is known
 // about its items is handed over even then, without a request: were they forgotten, the next request of the session, as
 // large as this one, would have to be read whole, too, for which there is even less room. steps are those of the
-// answer's last part, if it is stored as steps.
-func (c *Capture) handOver(steps []byte) *Exchange {
+// answer's last part, if it is stored as steps; read is what the answer says, if that was read before.
+func (c *Capture) handOver(steps []byte, read *codec.Answer) *Exchange {
 	request, items, answer, reader := c.request, c.items, c.buffer, c.answer.reader()
+	if c.beyond > 0 || c.answer.masked() {
+		read = nil
+	}
 	c.request, c.items, c.buffer, c.answer = nil, nil, nil, nil
 	d := &c.store.digester
 	if request != nil && c.part == 0 {
-		x := &Exchange{ExchangeInfo: *c.info, RawRequest: request, RawResponse: answer, Reader: reader, Items: items, Derived: c.derived, Stored: steps}
+		x := &Exchange{ExchangeInfo: *c.info, RawRequest: request, RawResponse: answer, Reader: reader, Answer: read, Items: items, Derived: c.derived, Stored: steps}
 		if d.hold(heldAnswer(x)) {
 			return x
 		}
@@ -146,10 +149,10 @@ func unreadAnswer(x *Exchange) int {
 	return unread
 }
 
-// heldAnswer returns the size that an answer counts for: a reader also keeps its text, which is no longer than it.
+// heldAnswer returns the size that an answer counts for: once read, its text is kept too, which is no longer than it.
 func heldAnswer(x *Exchange) int {
 	held := cap(x.RawResponse) + cap(x.Stored)
-	if x.Reader != nil {
+	if x.Reader != nil || x.Answer != nil {
 		held += len(x.RawResponse)
 	}
 	return held

@@ -77,6 +77,44 @@ func TestExchangesAreDigestedFromMemoryOrReadBack(t *testing.T) {
 	}
 }
 
+// What was read of an answer before is not read again, unless something else is stored.
+func TestAnAnswerThatWasReadIsHandedOverIfItIsStoredAsItWas(t *testing.T) {
+	redactor, err := redact.New(redact.Options{Builtin: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got *codec.Answer
+	s := openStore(t, Options{AnswerBytes: 100, Redact: redactor, Digest: func(x *Exchange) (Digest, error) {
+		got = x.Answer
+		return Digest{}, nil
+	}})
+	mustAccount(t, s, "acme")
+	(&conversation{t, s}).idle()
+	read := &codec.Answer{}
+	for answer, want := range map[string]*codec.Answer{
+		`{"text":"All is well."}`: read,
+		`{"text":"Use sk-ant-api03-` + strings.Repeat("x1y2", 10) + `."}`: nil,
+		`{"text":"` + strings.Repeat("more ", 30) + `"}`:                  nil,
+	} {
+		c, err := s.Begin(context.Background(), &Opening{Account: "acme", Format: codec.Chat, Body: []byte(`{}`), ChatKey: answer[:20]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Write([]byte(answer)); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Finish(&Closing{Outcome: OutcomeComplete, Answer: read}); err != nil {
+			t.Fatal(err)
+		}
+		if got != want {
+			t.Errorf("%s was handed over with %p instead of %p", answer, got, want)
+		}
+	}
+	if held := s.digester.held.Load(); held != 0 {
+		t.Errorf("%d bytes stay behind", held)
+	}
+}
+
 // An exchange that could not be committed leaks nothing either, nor does one without space.
 func TestExchangesThatAreNotDigestedAreNotHeld(t *testing.T) {
 	s := openStore(t, Options{Digest: digestTest})

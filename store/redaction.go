@@ -273,11 +273,14 @@ func (a *answerRedactor) settleTexts(buffer []byte, frames *template.Frames, fin
 
 // reader returns the reader of the answer, if the answer is stored as it was read.
 func (a *answerRedactor) reader() StreamReader {
-	if a == nil || len(a.found) > 0 {
+	if a == nil || a.masked() {
 		return nil
 	}
 	return a.events
 }
+
+// masked reports whether something was masked.
+func (a *answerRedactor) masked() bool { return a != nil && len(a.found) > 0 }
 
 // redactClosing masks a closing, except for the answer.
 func (a *answerRedactor) redactClosing(c *Closing) *Closing {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/sse"
 )
 
@@ -193,6 +194,57 @@ func TestAnswersAreRestored(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The digest takes a translated answer as it was written instead of reading it again, which must not make a difference.
+func TestATranslatedTextIsReadAsItWasWritten(t *testing.T) {
+	bodies := map[codec.Format]string{codec.Chat: hi, codec.Messages: messagesHi, codec.Responses: `"input":"hi"`}
+	for surface, body := range bodies {
+		for _, text := range []string{``, ` `, `All \"is\" well.\n`, `\ud83d\ude00 \ud83d`, `é😀`} {
+			for model, answer := range map[string]string{
+				own:    chatAnswer(`{"role":"assistant","content":"`+text+`"}`, "stop"),
+				claude: messagesAnswer(`{"type":"text","text":"`+text+`"}`, "refusal"),
+				gpt:    responsesAnswer(`{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{"type":"output_text","text":"` + text + `","annotations":[]}]}`),
+				gemini: geminiAnswer(`{"text":"` + text + `","thoughtSignature":"c2lnbg=="}`),
+			} {
+				x, _, err := prepare(surface, model, `{"model":"`+model+`",`+body+`}`, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				heard, seen, err := x.Answer(nil, []byte(answer))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if said, read := textOf(seen.Answer), textOf(crossing.Fold(surface, heard)); said != read || seen.Answer == nil && text != "" {
+					t.Errorf("%s to %s: %q was said, and %q is read of\n%s", model, surface, said, read, heard)
+				}
+				x.Release()
+			}
+		}
+	}
+}
+
+func textOf(a *codec.Answer) (text string) {
+	if a == nil {
+		return ""
+	}
+	for i := range a.Items {
+		text += string(a.Items[i].Text)
+	}
+	return text
+}
+
+// Everything else is read again: formats differ in how they write it.
+func TestATranslatedAnswerOfSeveralPartsIsReadAgain(t *testing.T) {
+	x, _, err := prepare(codec.Chat, claude, `{"model":"`+claude+`",`+hi+`}`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Release()
+	_, seen, err := x.Answer(nil, []byte(messagesAnswer(`{"type":"thinking","thinking":"Hm.","signature":"s"},{"type":"text","text":"Well."}`, "end_turn")))
+	if err != nil || seen.Answer != nil {
+		t.Errorf("%+v is not read again (%v)", seen.Answer, err)
 	}
 }
 

@@ -259,15 +259,16 @@ func (x *Exchange) Answer(dst, body []byte) ([]byte, Seen, error) {
 	seen.note(events.list)
 	restored := x.restorer.restore(events.list)
 	seen.infer(restored)
-	for i := range restored {
-		answer.Add(&restored[i])
-	}
+	answer.Fold(restored)
 	if answer.Err == nil && answer.Finish == codec.FinishMalformedCall {
 		answer.Err = codec.Errorf(codec.KindUpstream, "The model made a tool call that cannot be read; send the request again.")
 		answer.Err.Code = "malformed_tool_call"
 	}
 	if answer.Err != nil {
 		return dst, seen, answer.Err
+	}
+	if answer.IsOneText() {
+		seen.Answer = &answer
 	}
 	return x.client.AppendAnswer(dst, &answer, &x.options), seen, nil
 }
@@ -277,9 +278,7 @@ func Fold(format codec.Format, body []byte) *codec.Answer {
 	answer, events := new(codec.Answer), takeEvents()
 	defer events.release()
 	events.list = ProviderCodec(format).DecodeAnswer(events.list, body, "")
-	for i := range events.list {
-		answer.Add(&events.list[i])
-	}
+	answer.Fold(events.list)
 	return answer
 }
 

@@ -23,7 +23,7 @@ var wholeAnswers = map[codec.Format]string{
 func TestWhatIsNoJSONIsNeverSound(t *testing.T) {
 	for format, answer := range wholeAnswers {
 		t.Run(format.String(), func(t *testing.T) {
-			seen, sound := Observe(format, []byte(answer), Memory{})
+			seen, sound := Observe(format, []byte(answer), Memory{}, false)
 			if seen.Model != "m" || seen.Usage.TotalInput() != 10 || seen.Err != nil || sound != (format != codec.Embeddings) {
 				t.Errorf("seen: %+v, sound: %v", seen, sound)
 			}
@@ -39,7 +39,7 @@ func TestWhatIsNoJSONIsNeverSound(t *testing.T) {
 				case 3:
 					body = append(body, rapid.SliceOfN(rapid.Byte(), 1, 3).Draw(t, "behind")...)
 				}
-				if _, sound := Observe(format, body, Memory{}); sound && !sonic.Valid(body) {
+				if _, sound := Observe(format, body, Memory{}, false); sound && !sonic.Valid(body) {
 					t.Fatalf("sound: %q", body)
 				}
 			})

@@ -24,6 +24,10 @@ type Seen struct {
 	// Written estimates the tokens of text, reasoning and calls in the answer, for answers without Usage: four bytes
 	// per token, and at least one token per streamed piece.
 	Written int64
+
+	// Answer is what [Fold] reads from the client's bytes of a complete answer, as far as messages of it are concerned;
+	// nil: read those.
+	Answer *codec.Answer
 }
 
 // bytesPerToken is the usual rule of thumb.
@@ -61,9 +65,9 @@ func (s *Seen) infer(restored []codec.Event) {
 	}
 }
 
-// Observe reads a complete answer, and keeps its reasoning as [NewObserver] does. sound reports whether the answer was
-// found to be JSON on the way; false means not checked.
-func Observe(format codec.Format, body []byte, memory Memory) (seen Seen, sound bool) {
+// Observe reads a complete answer, and keeps its reasoning as [NewObserver] does. fold asks for [Seen].Answer. sound
+// reports whether the answer was found to be JSON on the way; false means not checked.
+func Observe(format codec.Format, body []byte, memory Memory, fold bool) (seen Seen, sound bool) {
 	if Traits(format).Vectors {
 		return observeVectors(body), false
 	}
@@ -71,6 +75,10 @@ func Observe(format codec.Format, body []byte, memory Memory) (seen Seen, sound 
 	defer events.release()
 	events.list = ProviderCodec(format).DecodeAnswer(events.list, body, memory.Account)
 	seen.note(events.list)
+	if fold {
+		seen.Answer = new(codec.Answer)
+		seen.Answer.Fold(events.list)
+	}
 	if memory.Ledger != nil {
 		kept := thoughts{Memory: memory}
 		kept.note(events.list)

@@ -155,7 +155,7 @@ func (o *Outline) Seen() (seen Seen, complete bool) {
 		return seen, false
 	}
 	if !o.full {
-		seen, _ = Observe(o.format, o.kept, Memory{})
+		seen, _ = Observe(o.format, o.kept, Memory{}, false)
 	}
 	if !Traits(o.format).Vectors { // whose long strings are vectors
 		seen.Written += o.left / bytesPerToken

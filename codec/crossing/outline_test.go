@@ -37,7 +37,7 @@ var longAnswers = map[codec.Format]string{
 
 func TestAnOutlineTellsWhatTheWholeAnswerDoes(t *testing.T) {
 	for format, answer := range longAnswers {
-		want, _ := crossing.Observe(format, []byte(answer), crossing.Memory{})
+		want, _ := crossing.Observe(format, []byte(answer), crossing.Memory{}, false)
 		for _, size := range []int{1, 7, 4096, len(answer)} {
 			seen, complete, before := outlined(format, answer+"\n", size)
 			if format == codec.Chat && max(seen.Written-want.Written, want.Written-seen.Written) > 2 {

@@ -85,6 +85,9 @@ func readAnswer(surface codec.Format, x *store.Exchange) *codec.Answer {
 		return new(codec.Answer)
 	}
 	if scan.IsObject(x.RawResponse) && !strings.HasPrefix(x.ResponseType, "text/event-stream") {
+		if x.Answer != nil {
+			return x.Answer
+		}
 		return crossing.Fold(surface, x.RawResponse)
 	}
 	if s, ok := x.Reader.(*stream); ok {
@@ -93,12 +96,6 @@ func readAnswer(surface codec.Format, x *store.Exchange) *codec.Answer {
 		}
 	}
 	return readStream(surface, x.RawResponse)
-}
-
-func fold(answer *codec.Answer, events []codec.Event) {
-	for i := range events {
-		answer.Add(&events[i])
-	}
 }
 
 // history returns a request's messages without the opening instructions, and the item with which each begins. The first

@@ -71,7 +71,7 @@ func (s *stream) read(p []byte, at int64, visit visitor) (count int) {
 		}
 		s.events = s.decoder.Decode(s.events, frame.Name, frame.Data)
 		if s.answer != nil {
-			fold(s.answer, s.events)
+			s.answer.Fold(s.events)
 		}
 		s.visit(&frame, visit)
 	}
@@ -146,7 +146,7 @@ func readStream(format codec.Format, body []byte) *codec.Answer {
 	for frame := (sse.Frame{}); frames.Next(&frame); {
 		if !frame.Comment {
 			events = decoder.Decode(events[:0], frame.Name, frame.Data)
-			fold(answer, events)
+			answer.Fold(events)
 		}
 	}
 	endStream(answer, decoder, &frames)
@@ -169,5 +169,5 @@ func endStream(answer *codec.Answer, decoder codec.StreamDecoder, frames *sse.Sp
 	if frame := (sse.Frame{}); frames.Residue(&frame) {
 		residue = frame.Data
 	}
-	fold(answer, decoder.Finish(nil, codec.EndEOF, residue))
+	answer.Fold(decoder.Finish(nil, codec.EndEOF, residue))
 }

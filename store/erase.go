@@ -486,6 +486,7 @@ func (g *commitGroup) leaveSession(w *operation, ref sessionRef, r *sessionRecor
 		return false
 	}
 	g.put(w, kv.SessionKey(ref.account, ref.id), nil)
+	g.sessionChanged(ref)
 	for _, link := range r.Links {
 		if slices.Equal(g.get(link), ref.id[:]) {
 			g.put(w, link, nil)

@@ -46,7 +46,7 @@ const (
 	StageDigest   Stage = 'd' // turns, from ended exchanges
 	StageWords    Stage = 'l' // the index of words
 	StageVectors  Stage = 'v' // the vectors, after the words
-	StageSessions Stage = 's' // the index of whole sessions
+	StageSessions Stage = 's' // the index of what is written about sessions
 )
 
 var stages = [...]Stage{StageDigest, StageWords, StageVectors, StageSessions}
@@ -312,11 +312,11 @@ func (f Feed) Next(s Stage, upTo uint64, limit int) (b *Batch, err error) {
 	return b, nil
 }
 
-// slowest returns the lowest position of the stages that read turns, the last number if none does; the caller holds mu.
+// slowest returns the lowest position of the stages that read, the last number if none does; the caller holds mu.
 func (f Feed) slowest() uint64 {
 	least := f.feed.committed.Load()
 	for i := range f.feed.stages {
-		if st := &f.feed.stages[i]; st.reading && stages[i] != StageSessions {
+		if st := &f.feed.stages[i]; st.reading {
 			least = min(least, st.position)
 		}
 	}

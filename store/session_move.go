@@ -64,6 +64,8 @@ func (g *commitGroup) beginMerge(w *operation, source sessionRef, into kv.Sessio
 	value, err := kv.EncodeRecord(move{Into: target.String()})
 	if err == nil {
 		g.put(w, moveKey(source), value)
+		g.sessionChanged(source)
+		g.sessionChanged(sessionRef{source.account, target}) // it may have got a title
 	}
 	return err
 }

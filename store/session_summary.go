@@ -46,6 +46,7 @@ func (g *commitGroup) sessionGrew(w *operation, ref sessionRef) {
 func (g *commitGroup) dropSummary(w *operation, ref sessionRef) {
 	if g.has(summaryKey(ref)) {
 		g.put(w, summaryKey(ref), nil)
+		g.sessionChanged(ref)
 		g.sessionGrew(w, ref)
 	}
 }

@@ -200,6 +200,8 @@ func (s *core) importSession(ctx context.Context, account string, number kv.Acco
 		g.putSession(w, ref, r)
 		if summary != nil {
 			g.put(w, summaryKey(ref), summary)
+		}
+		if summary != nil || r.Title != "" {
 			g.sessionChanged(ref)
 		}
 		return nil

@@ -530,7 +530,7 @@ type SearchRequest struct {
 	// Filters Narrows a search down: a comparison, or filters joined. The zero Filter lets everything through.
 	Filters *Filter `json:"filters,omitempty"`
 
-	// Granularity exchange (default): turns; session: whole sessions, by their summaries
+	// Granularity exchange (default): turns; session: whole sessions, by all their turns
 	Granularity *string `json:"granularity,omitempty"`
 
 	// GroupBy session: only the best hit of each

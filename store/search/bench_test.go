@@ -111,6 +111,57 @@ func (scattered) Embed(_ context.Context, _ string, _ Use, texts []string) ([][]
 
 var scatterSeed = maphash.MakeSeed()
 
+// BenchmarkSearchSessions asks an account of 24,000 turns of 600 bytes for sessions, of which each has ten. common is the most
+// frequent word, which most turns have.
+func BenchmarkSearchSessions(b *testing.B) {
+	const documents, size = 24_000, 600
+	m := openMemory(b, b.TempDir())
+	words := newWriter()
+	var filling errgroup.Group
+	filling.SetLimit(32) // so that commits are shared
+	counts := make(map[string]int)
+	for n := range documents {
+		asked, answered := words.text(size/8)+fmt.Sprintf("E%d", n), words.text(size-size/8)
+		for _, word := range strings.Fields(answered) {
+			counts[word]++
+		}
+		filling.Go(func() error {
+			_, err := captureScript(m.store, "acme", talk(asked, answered), func(o *store.Opening) { o.ExternalSession = fmt.Sprint(n / 10) })
+			return err
+		})
+	}
+	m.ok(filling.Wait())
+	common := ""
+	for word, count := range counts {
+		if count > counts[common] {
+			common = word
+		}
+	}
+	for len(m.search("acme", Request{Query: "sessions", Granularity: Sessions}).Degraded) > 0 { // until all are taken up
+	}
+	for _, kind := range []struct {
+		name string
+		ask  func() string
+	}{
+		{"name", func() string { return fmt.Sprintf("E%d", rand.IntN(documents)) }},
+		{"words=3", func() string { return words.question(3) }},
+		{"words=10", func() string { return words.question(10) }},
+		{"common", func() string { return common }},
+		{"demanded", func() string { return "+" + common + " -E1 +" + words.word() }},
+		{"newest", func() string { return "" }},
+	} {
+		b.Run(kind.name, func(b *testing.B) {
+			began, searches := cputime.Used(), 0
+			for b.Loop() {
+				searches++
+				_, err := m.index.Search(b.Context(), "acme", &Request{Query: kind.ask(), Newest: true, Granularity: Sessions})
+				m.ok(err)
+			}
+			b.ReportMetric(float64((cputime.Used()-began).Microseconds())/float64(searches), "cpu-us/op")
+		})
+	}
+}
+
 // BenchmarkReadSession makes the document of a session of ten turns of 600 bytes.
 func BenchmarkReadSession(b *testing.B) {
 	m := openMemory(b, b.TempDir())

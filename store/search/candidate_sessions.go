@@ -13,6 +13,9 @@ import (
 // MostSessions is how many sessions of candidates are ranked, beside those that are found without their turns.
 const MostSessions = 100
 
+// mostTogether is how many bytes of text the turns may have that are read because a search demands something of whole sessions.
+const mostTogether = 32 << 20
+
 // SessionReader reads a session of the account with its first turn and its newest ones, at most that many of these;
 // [codec.KindNotFound] if it is gone.
 type SessionReader func(id string, newest int) (StoredSession, error)
@@ -24,15 +27,6 @@ type StoredSession struct {
 	Summary *store.SessionSummary // by a model; nil: there is none
 }
 
-// document returns the document of the session; nil if nothing was said in it.
-func (s *StoredSession) document() *sessionDocument {
-	d := newSessionDocument(s.Session, s.Turns)
-	if d != nil {
-		d.written = s.Summary
-	}
-	return d
-}
-
 // Apart returns what is wanted of turns that make their session a hit only together: each has something scored, and none has to
 // satisfy everything demanded of the session.
 func (w *Wanted) Apart() *Wanted {
@@ -41,41 +35,54 @@ func (w *Wanted) Apart() *Wanted {
 	return &apart
 }
 
-// candidateSessions are the sessions of the best candidates.
+// candidateSessions are the sessions of candidates.
 type candidateSessions struct {
 	candidateTurns
-	documents map[string]*sessionDocument
+	others map[string]string // sessions of indexed turns that are no candidates, by exchange
+	read   SessionReader
 }
 
-func (c candidateSessions) document(session string) (*sessionDocument, error) {
-	return c.documents[session], nil
+func (c *candidateSessions) turn(exchange string) (store.TimelineEntry, error) {
+	if session, other := c.others[exchange]; other { // its text is read with the session
+		return store.TimelineEntry{Exchange: store.ExchangeInfo{ID: exchange, Session: session}}, nil
+	}
+	return c.candidateTurns.turn(exchange)
+}
+
+func (c *candidateSessions) document(session string) (*sessionDocument, error) {
+	stored, err := c.read(session, sessionTurns)
+	if err != nil {
+		return nil, unlessNotFound(err)
+	}
+	return stored.document(), nil
 }
 
 // RankSessions answers a search for sessions with the turns that an engine has found, and the ids of the sessions that satisfy
-// Named: it ranks these and the sessions of the best turns, at most MostSessions, as an index of only these sessions and turns would.
+// Named, as an index of only these sessions and turns would. If the search demands something of whole sessions, it reads the turns
+// of the named sessions and of the best candidates, at most MostSessions.
 func (w *Wanted) RankSessions(ctx context.Context, candidates []store.TimelineEntry, named []string, read SessionReader) (*Answer, error) {
 	answer := &Answer{Object: "memory.search", ModeUsed: Lexical, Data: []Hit{}}
-	entries, turns, err := w.index(ctx, candidates)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = turns.Close() }()
-	ids, err := w.bestSessions(turns, entries)
-	if err != nil {
-		return nil, err
-	}
-	for _, id := range named {
-		if !slices.Contains(ids, id) {
-			ids = append(ids, id)
+	entries, documents := byExchange(candidates)
+	found := &candidateSessions{candidateTurns{entries: entries}, make(map[string]string), read}
+	ids, newest := named, 0
+	if w.request.listing() || w.query.Demands() || !w.request.Filter.isZero() {
+		best, err := w.bestSessions(ctx, documents, entries)
+		if err != nil {
+			return nil, err
 		}
+		for _, id := range named {
+			if !slices.Contains(best, id) {
+				best = append(best, id)
+			}
+		}
+		ids, newest = best, sessionTurns
 	}
-	found := candidateSessions{candidateTurns{entries: entries}, make(map[string]*sessionDocument)}
-	var documents []lexical.Document
+	var about []lexical.Document
 	for _, id := range ids {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		session, err := read(id, sessionTurns)
+		session, err := read(id, newest)
 		if isNotFound(err) {
 			continue
 		}
@@ -86,28 +93,50 @@ func (w *Wanted) RankSessions(ctx context.Context, candidates []store.TimelineEn
 		if err != nil {
 			return nil, err
 		}
-		if d := session.document(); d != nil {
-			d.entries = nil // hundreds of turns may be large
-			found.documents[id] = d
-			documents = append(documents, d.lexical(0))
+		if d := aboutDocument(0, session.Session, session.Summary); d != nil {
+			about = append(about, *d)
+		}
+		if newest > 0 && size(documents) < mostTogether {
+			documents = found.add(documents, session.Turns)
 		}
 	}
-	index, err := lexical.Over(ctx, documents)
+	s := &sessionSearch{source: found, request: w.request, query: w.query}
+	var err error
+	if s.turns, err = w.index(ctx, documents); err != nil {
+		return nil, err
+	}
+	defer func() { _ = s.turns.Close() }()
+	index, err := lexical.Over(ctx, about)
 	if err != nil {
 		return nil, err
 	}
-	whole, err := index.Searcher(ctx, sessionSpace)
-	if err != nil {
+	if s.about, err = index.Searcher(ctx, aboutSpace); err != nil {
 		return nil, err
 	}
-	defer func() { _ = whole.Close() }()
-	s := &sessionSearch{source: found, request: w.request, query: w.query, whole: whole, turns: turns}
+	defer func() { _ = s.about.Close() }()
 	return answer, s.run(ctx, answer)
 }
 
+// add adds the documents of turns that are no candidates.
+func (c *candidateSessions) add(documents []lexical.Document, turns []store.TimelineEntry) []lexical.Document {
+	for i := range turns {
+		e := &turns[i]
+		if d := newDocument(e); d != nil && c.entries[d.id] == nil && c.others[d.id] == "" {
+			c.others[d.id] = d.session
+			documents = append(documents, d.lexical(0))
+		}
+	}
+	return documents
+}
+
 // bestSessions returns the sessions of turns that satisfy everything demanded, best first, and then those of other turns.
-func (w *Wanted) bestSessions(turns *lexical.Searcher, entries map[string]*store.TimelineEntry) (ids []string, err error) {
-	allowed, _, err := w.request.Filter.narrow(turns)
+func (w *Wanted) bestSessions(ctx context.Context, documents []lexical.Document, entries map[string]*store.TimelineEntry) (ids []string, err error) {
+	turns, err := w.index(ctx, documents)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = turns.Close() }()
+	allowed, _, err := w.request.Filter.narrow(&turns.Sets)
 	if err != nil {
 		return nil, err
 	}

@@ -174,7 +174,8 @@ func (t candidateTurns) session(id string) (*store.Session, error) { return t.ta
 // Rank ranks the candidates found by an engine, as an index of only these would. session returns sessions of the
 // account by their ids.
 func (w *Wanted) Rank(ctx context.Context, candidates []store.TimelineEntry, session func(id string) (*store.Session, error)) (*Answer, error) {
-	entries, searcher, err := w.index(ctx, candidates)
+	entries, documents := byExchange(candidates)
+	searcher, err := w.index(ctx, documents)
 	if err != nil {
 		return nil, err
 	}
@@ -184,8 +185,8 @@ func (w *Wanted) Rank(ctx context.Context, candidates []store.TimelineEntry, ses
 	return s.run(ctx)
 }
 
-// index indexes the turns found by an engine, and returns them by their ids.
-func (w *Wanted) index(ctx context.Context, candidates []store.TimelineEntry) (map[string]*store.TimelineEntry, *lexical.Searcher, error) {
+// byExchange returns the turns found by an engine by their ids, and their documents.
+func byExchange(candidates []store.TimelineEntry) (map[string]*store.TimelineEntry, []lexical.Document) {
 	slices.SortFunc(candidates, func(a, b store.TimelineEntry) int { return cmp.Compare(a.Exchange.ID, b.Exchange.ID) })
 	entries := make(map[string]*store.TimelineEntry, len(candidates))
 	var documents []lexical.Document
@@ -195,16 +196,21 @@ func (w *Wanted) index(ctx context.Context, candidates []store.TimelineEntry) (m
 			documents = append(documents, d.lexical(0))
 		}
 	}
+	return entries, documents
+}
+
+// index indexes turns, which are some of the corpus.
+func (w *Wanted) index(ctx context.Context, documents []lexical.Document) (*lexical.Searcher, error) {
 	index, err := lexical.Over(ctx, documents)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	searcher, err := index.Searcher(ctx, 0)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	searcher.Within(&w.Corpus)
-	return entries, searcher, nil
+	return searcher, nil
 }
 
 // Facet is a property whose values a search can list. The terms of a turn with that property begin with Prefix, followed

@@ -132,15 +132,26 @@ func (f *Filter) wanted() []string {
 type subject struct {
 	time   time.Time
 	facets []lexical.Facet
-	tags   []string // of the session
+	holds  func(f *Filter) bool // decides comparisons of facets instead; nil: facets do
+	tags   []string             // of the session
 }
 
 func (f *Filter) matches(s *subject) bool {
 	switch {
 	case len(f.And) > 0:
-		return !slices.ContainsFunc(f.And, func(part Filter) bool { return !part.matches(s) })
+		for i := range f.And {
+			if !f.And[i].matches(s) {
+				return false
+			}
+		}
+		return true
 	case len(f.Or) > 0:
-		return slices.ContainsFunc(f.Or, func(part Filter) bool { return part.matches(s) })
+		for i := range f.Or {
+			if f.Or[i].matches(s) {
+				return true
+			}
+		}
+		return false
 	case f.Not != nil:
 		return !f.Not.matches(s)
 	case f.Field == "":
@@ -149,6 +160,9 @@ func (f *Filter) matches(s *subject) bool {
 		return f.matchesTime(s.time)
 	case f.Field == fieldTag:
 		return slices.ContainsFunc(s.tags, f.matchesTag)
+	}
+	if s.holds != nil {
+		return s.holds(f)
 	}
 	return slices.ContainsFunc(s.facets, func(facet lexical.Facet) bool {
 		return facet.Name == f.Field && f.matchesFacet(facet.Value)
@@ -192,9 +206,30 @@ func (f *Filter) uses(field string) bool {
 	return f.Field == field || slices.ContainsFunc(f.And, part) || slices.ContainsFunc(f.Or, part) || f.Not != nil && f.Not.uses(field)
 }
 
-// narrow returns a set of documents that includes all that the filter accepts; exact reports whether it accepts all of
-// them. A nil set is every document.
-func (f *Filter) narrow(s *lexical.Searcher) (set *lexical.Set, exact bool, err error) {
+// eachFacet visits the comparisons of facets in the filter.
+func (f *Filter) eachFacet(visit func(*Filter) error) error {
+	for _, parts := range [...][]Filter{f.And, f.Or} {
+		for i := range parts {
+			if err := parts[i].eachFacet(visit); err != nil {
+				return err
+			}
+		}
+	}
+	switch f.Field {
+	case fieldTime, fieldTag:
+		return nil
+	case "":
+		if f.Not != nil {
+			return f.Not.eachFacet(visit)
+		}
+		return nil
+	}
+	return visit(f)
+}
+
+// narrow returns a set of documents, or of groups, that includes all that the filter accepts; exact reports whether it accepts all
+// of them. A nil set is every one.
+func (f *Filter) narrow(s *lexical.Sets) (set *lexical.Set, exact bool, err error) {
 	switch {
 	case len(f.And) > 0:
 		return narrowAll(s, f.And)
@@ -242,7 +277,7 @@ func (f *Filter) narrow(s *lexical.Searcher) (set *lexical.Set, exact bool, err 
 	return set, true, nil
 }
 
-func narrowAll(s *lexical.Searcher, parts []Filter) (all *lexical.Set, exact bool, err error) {
+func narrowAll(s *lexical.Sets, parts []Filter) (all *lexical.Set, exact bool, err error) {
 	exact = true
 	for i := range parts {
 		set, certain, err := parts[i].narrow(s)
@@ -261,7 +296,7 @@ func narrowAll(s *lexical.Searcher, parts []Filter) (all *lexical.Set, exact boo
 	return all, exact, nil
 }
 
-func narrowAny(s *lexical.Searcher, parts []Filter) (any *lexical.Set, exact bool, err error) {
+func narrowAny(s *lexical.Sets, parts []Filter) (any *lexical.Set, exact bool, err error) {
 	any, exact = roaring.New(), true
 	for i := range parts {
 		set, certain, err := parts[i].narrow(s)

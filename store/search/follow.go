@@ -35,7 +35,6 @@ func (x *Index) run(ctx context.Context) {
 	close(x.opened)
 	var beside sync.WaitGroup
 	beside.Go(func() { x.purgeInTime(ctx) })
-	beside.Go(func() { x.followSessions(ctx) })
 	beside.Go(func() { x.verifyInDoubt(ctx) })
 	defer beside.Wait()
 	if x.forget {
@@ -57,14 +56,15 @@ func (x *Index) run(ctx context.Context) {
 			continue
 		}
 		taken, full, err := x.takeUp(ctx)
-		err = errors.Join(err, x.confirm(ctx))
+		sessions, failed := x.takeUpSessions(ctx) // after the turns, which somebody may wait for
+		err = errors.Join(err, failed, x.confirm(ctx))
 		switch {
 		case err != nil:
 			if ctx.Err() == nil {
 				x.log.Error("turns could not be indexed; they are tried again", "error", err)
 			}
 			x.await(ctx, true)
-		case taken == 0:
+		case taken+sessions == 0:
 			x.await(ctx, false)
 		case !full:
 			x.gather(ctx)
@@ -134,7 +134,7 @@ func (x *Index) takeUp(ctx context.Context) (taken int, full bool, err error) {
 		}
 		onDisk := func() {}
 		if turns = turns[read:]; len(turns) == 0 {
-			onDisk = func() { u.turns.add(b, 0) }
+			onDisk = func() { u.turns.add(b) }
 		}
 		if err := x.apply(ctx, documents, gone, onDisk); err != nil {
 			return 0, false, err

@@ -44,7 +44,7 @@ type Index struct {
 
 	unwritten atomic.Pointer[unwritten] // of lexical
 	written   wake.Signal               // some of it is on disk
-	sessions  changedSessions
+	aboutTurn *semaphore.Weighted       // held to index what is written about sessions
 
 	purging sync.Mutex // held while files are purged or verified, and while the index is replaced: searches wait for neither
 
@@ -101,7 +101,7 @@ func newIndex(st *store.Store, opts Options) *Index {
 		store: st, feed: st.Feed(), dir: opts.Dir, log: opts.Log, life: ctx, cancel: cancel, done: make(chan struct{}),
 		opened: make(chan struct{}), rebuild: make(chan chan error),
 		damages: damages{doubt: wake.New()},
-		hurry:   wake.New(), written: wake.New(), sessions: changedSessions{turn: semaphore.NewWeighted(1)},
+		hurry:   wake.New(), written: wake.New(), aboutTurn: semaphore.NewWeighted(1),
 		forget: opts.Embedder == nil && !opts.LeaveVectors, writeAfter: opts.WriteAfter, searchTimeout: searchTimeout,
 	}
 	x.unwritten.Store(new(unwritten))
@@ -160,6 +160,7 @@ func (x *Index) open(ctx context.Context) {
 		}
 		if err == nil {
 			x.suspect() // finds what opening does not
+			x.dropFormer(ctx)
 			return
 		}
 		x.noticeUnopened(err)
@@ -185,10 +186,10 @@ func (x *Index) startAnew(ctx context.Context) error {
 // in between, it starts over.
 func (x *Index) begin(ctx context.Context) error {
 	x.unbegun = true
-	if err := x.sessions.turn.Acquire(ctx, 1); err != nil {
+	if err := x.aboutTurn.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer x.sessions.turn.Release(1)
+	defer x.aboutTurn.Release(1)
 	if err := x.replace(); err != nil {
 		return err
 	}
@@ -200,7 +201,6 @@ func (x *Index) begin(ctx context.Context) error {
 	if _, err := x.feed.Repeat(ctx, store.StageSessions); err != nil {
 		return err
 	}
-	x.sessions.forget()
 	if turns > 0 {
 		x.log.Info("the search index is being built", "turns", turns)
 	}
@@ -235,6 +235,18 @@ func (x *Index) replace() error {
 		return fmt.Errorf("create the directory of the index: %w", err)
 	}
 	return x.openLexical(x.lexicalDir())
+}
+
+// dropFormer removes the documents of whole sessions that earlier versions made. These also had what was written about sessions, which
+// is indexed again. A crash in between leaves it to the next start.
+func (x *Index) dropFormer(ctx context.Context) {
+	err := x.lexical.Drop(func(account uint32) bool { return account&formerSpace != 0 }, func() error {
+		_, err := x.feed.Repeat(ctx, store.StageSessions)
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		x.log.Warn("the search index keeps documents that it no longer uses; the next start tries again to remove them", "error", err)
+	}
 }
 
 func (x *Index) openLexical(dir string) (err error) {

@@ -36,10 +36,8 @@ func (d *sessionDocument) material() *Material {
 		return nil
 	}
 	m := &Material{Session: d.session, Summary: d.summary, Written: d.written}
-	for i := range d.entries {
-		if turn := newDocument(&d.entries[i]); turn != nil {
-			m.Turns = append(m.Turns, SpokenTurn{turn.id, turn.said.User, turn.said.Assistant})
-		}
+	for _, turn := range d.turns {
+		m.Turns = append(m.Turns, SpokenTurn{turn.id, turn.said.User, turn.said.Assistant})
 	}
 	return m
 }

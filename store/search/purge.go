@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -30,7 +31,7 @@ func (x *Index) Purge(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(x.life, cancel)()
-	if err := x.renewSessions(ctx); err != nil {
+	if _, err := x.takeUpSessionsBefore(ctx, math.MaxInt); err != nil { // what was written about them tells of the erased, too
 		return err
 	}
 	if err := x.verifiedOnce(ctx); err != nil {
@@ -47,14 +48,4 @@ func (x *Index) Purge(ctx context.Context) error {
 		return unreadable(err)
 	}
 	return nil
-}
-
-// renewSessions indexes all changed sessions: one that has lost a turn is indexed with its content until then, and only
-// the turn tells that files contain erased data.
-func (x *Index) renewSessions(ctx context.Context) error {
-	for changed := x.changedBefore(); ; {
-		if taken, err := x.takeUpSessions(ctx, changed); err != nil || taken < sessionBatch {
-			return err
-		}
-	}
 }

@@ -2,8 +2,9 @@ package search
 
 import (
 	"testing"
+	"time"
 
-	"github.com/mnemeproxy/mneme/store/search/lexical"
+	"github.com/mnemeproxy/mneme/store"
 )
 
 // What was erased is not found, and after a purge not in the files of the index either.
@@ -31,27 +32,22 @@ func TestAnErasedTurnLeavesTheFilesOfTheIndex(t *testing.T) {
 	}
 }
 
-// A session's document is made again some time after one of its turns was erased. A purge does not leave it with what the turn
-// said: nothing would tell the next one of it.
-func TestAPurgeTakesTheErasedOutOfSessionsToo(t *testing.T) {
+// A model's summary goes with what was erased, also from the files of the index.
+func TestAPurgeTakesTheErasedOutOfSummariesToo(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	session, ids := m.said("acme", "one", talk("the secret is marmalade", "noted"), talk("and the weather?", "fine"))
-	m.wantSessions("acme", "marmalade", session)
+	written := store.SessionSummary{Text: "It was about quinces.", By: "model m", Written: time.Now()}
+	m.ok(m.store.Summaries().KeepSessionSummary(t.Context(), "acme", session, written, nil, ids))
+	m.wantSessions("acme", "quinces", session)
 	m.erase("acme", ids[0])
-	m.wantFound("acme", "marmalade")
-	index := m.index
-	m.ok(index.Purge(t.Context()))
+	m.ok(m.index.Purge(t.Context()))
 	number, err := m.store.Accounts().Number("acme")
 	m.ok(err)
-	searcher, err := index.lexical.Searcher(t.Context(), uint32(number)|sessionSpace)
+	about, err := m.index.lexical.Searcher(t.Context(), uint32(number)|aboutSpace)
 	m.ok(err)
-	defer func() { m.ok(searcher.Close()) }()
-	query, err := lexical.Parse("marmalade", nil)
-	m.ok(err)
-	ranking, err := searcher.Rank(query, nil)
-	m.ok(err)
-	defer ranking.Close()
-	if _, found := ranking.Next(); found {
-		t.Error("the index still knows the session by what was erased")
+	defer func() { m.ok(about.Close()) }()
+	if about.Documents() > 0 || m.index.lexical.Removed() {
+		t.Error("the index still knows the session by a summary of what was erased")
 	}
+	m.wantSessions("acme", "quinces")
 }

@@ -34,7 +34,7 @@ type Request struct {
 	Filter      Filter      `json:"filters,omitzero"`
 	Since       string      `json:"since,omitempty"`         // only turns from then on; see [ParseTime]
 	Until       string      `json:"until,omitempty"`         // only turns before then
-	Granularity Granularity `json:"granularity,omitempty"`   // exchange (default): turns; session: whole sessions, by their summaries
+	Granularity Granularity `json:"granularity,omitempty"`   // exchange (default): turns; session: whole sessions, by all their turns
 	GroupBy     string      `json:"group_by,omitempty"`      // session: only the best hit of each
 	Snippet     int         `json:"snippet_bytes,omitempty"` // how long a snippet may be, 40 to 2,000; 0: 240
 	MaxTokens   int         `json:"max_tokens,omitempty"`    // of all snippets together, estimated; 0: no limit

@@ -225,7 +225,7 @@ func (s *searching) rank(ctx context.Context) (*lexical.Ranking, error) {
 	var note string
 	defer comparing.Wait() // a damaged index makes rankWords panic
 	comparing.Go(func() { s.answer.ModeUsed, s.like, note = s.compare(ctx) })
-	allowed, exact, err := s.request.Filter.narrow(s.searcher)
+	allowed, exact, err := s.request.Filter.narrow(&s.searcher.Sets)
 	var ranking *lexical.Ranking
 	if err == nil {
 		ranking, err = s.rankWords(allowed)

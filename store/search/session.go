@@ -9,33 +9,17 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// A session has its own document in addition to those of its turns: what was asked and done in it, step by step. So a query finds
-// a session that has its words in different turns.
-//
-// These documents have their own account numbers in the lexical index, so that they count neither in the statistics nor among the
-// hits of a search for turns.
-
-// sessionSpace is added to the number of an account for the documents of its sessions.
-const sessionSpace = 1 << 31
-
 // sessionTurns is how many of the newest turns of a session are read, in addition to the first one.
 const sessionTurns = 64
 
-// sessionDocument is the text of a session, in its own words.
+// sessionDocument is a session with what was said in it, as far as it was read.
 type sessionDocument struct {
 	session *store.Session
-	entries []store.TimelineEntry // from which it was made, oldest first
+	turns   []*document // oldest first
 	summary Summary
-	steps   []string     // goal and outcome of each turn, oldest first
-	spoken  lexical.Said // the steps by speaker
-	names   string
-	facets  []lexical.Facet
+	steps   []string              // goal and outcome of each turn, oldest first
+	names   []string              // in its turns, the most frequent first
 	written *store.SessionSummary // nil: no model has written about it
-}
-
-// text returns the text by which a session is found.
-func (d *sessionDocument) text() string {
-	return cut(strings.Join(append([]string{d.session.Title}, d.said()...), "\n"), 2*maxSpoken)
 }
 
 // said returns the summary that a model has written of the session, if there is one, and its steps.
@@ -46,18 +30,18 @@ func (d *sessionDocument) said() []string {
 	return append([]string{d.written.Text}, d.steps...)
 }
 
-// bySpeaker returns the text of a session for matching phrases and speakers: its title counts as the user's, and a model's summary as
+// bySpeaker returns the texts of a session for matching phrases and speakers: its title counts as the user's, and a model's summary as
 // the assistant's.
-func (d *sessionDocument) bySpeaker() lexical.Said {
-	said := lexical.Said{User: d.session.Title + "\n" + d.spoken.User, Assistant: d.spoken.Assistant}
+func (d *sessionDocument) bySpeaker() []lexical.Said {
+	about := lexical.Said{User: d.session.Title}
 	if d.written != nil {
-		said.Assistant += d.written.Text
+		about.Assistant = d.written.Text
+	}
+	said := []lexical.Said{about}
+	for _, turn := range d.turns {
+		said = append(said, turn.said)
 	}
 	return said
-}
-
-func (d *sessionDocument) lexical(account store.AccountNumber) lexical.Document {
-	return lexical.Document{Account: uint32(account) | sessionSpace, ID: d.session.ID, Text: d.text(), Names: d.names, Facets: d.facets}
 }
 
 // readSession makes the document of a session; nil if the session does not exist or nothing was said in it.
@@ -94,27 +78,19 @@ func unlessNotFound(err error) error {
 	return err
 }
 
-func newSessionDocument(session *store.Session, entries []store.TimelineEntry) *sessionDocument {
-	d := &sessionDocument{session: session, entries: entries}
+// document makes the document of the session; nil if nothing was said in it.
+func (s *StoredSession) document() *sessionDocument {
+	d := &sessionDocument{session: s.Session, written: s.Summary}
 	named := make(map[string]int)
-	facets := make(map[lexical.Facet]bool)
-	var user, assistant strings.Builder
-	for i := range entries {
-		e := &entries[i]
-		turn := newDocument(e)
+	for i := range s.Turns {
+		turn := newDocument(&s.Turns[i])
 		if turn == nil {
 			continue
 		}
-		for _, f := range turn.facets {
-			facets[f] = true
-		}
-		s := summarize(e.Turn, turn)
+		d.turns = append(d.turns, turn)
+		s := summarize(s.Turns[i].Turn, turn)
 		if step := strings.TrimSpace(s.Goal + "\n" + s.Done); step != "" {
 			d.steps = append(d.steps, step)
-			user.WriteString(s.Goal)
-			user.WriteByte('\n')
-			assistant.WriteString(s.Done)
-			assistant.WriteByte('\n')
 		}
 		d.summary.Goal = cmp.Or(d.summary.Goal, s.Goal)
 		d.summary.Done = cmp.Or(s.Done, d.summary.Done)
@@ -128,17 +104,12 @@ func newSessionDocument(session *store.Session, entries []store.TimelineEntry) *
 		}
 		d.summary.Errors = append(d.summary.Errors, s.Errors...)
 	}
-	if len(facets) == 0 {
+	if len(d.turns) == 0 {
 		return nil
 	}
-	d.spoken = lexical.Said{User: user.String(), Assistant: assistant.String()}
 	d.summary.Errors = d.summary.Errors[max(len(d.summary.Errors)-maxErrors, 0):]
-	names := byCount(named)
-	d.names = strings.Join(names[:min(len(names), 10*maxNames)], "\n")
-	d.summary.Names = names[:min(len(names), maxNames)]
-	for f := range facets {
-		d.facets = append(d.facets, f)
-	}
+	d.names = byCount(named)
+	d.summary.Names = d.names[:min(len(d.names), maxNames)]
 	return d
 }
 

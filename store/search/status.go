@@ -109,7 +109,7 @@ func (x *Index) Wait(ctx context.Context, account string) error {
 	if _, err := x.store.Accounts().Number(account); err != nil {
 		return err
 	}
-	for _, s := range [...]store.Stage{store.StageDigest, store.StageWords} {
+	for _, s := range [...]store.Stage{store.StageDigest, store.StageWords, store.StageSessions} {
 		last := x.feed.Coming() // includes what the previous stage has made
 		for next := x.progress.next(); x.feed.Position(s) < last; next = x.progress.next() {
 			if err := x.pause(ctx, next); err != nil {

@@ -81,9 +81,17 @@ func TestTheStageOfWordsStopsBetweenTwoTurns(t *testing.T) {
 
 func TestTheStageOfSessionsStopsBetweenTwoOfThem(t *testing.T) {
 	x := openUnkept(t, stopped, nil)
-	stopAnywhere(t, stopped, func(ctx context.Context) (int, error) {
-		return x.takeUpSessions(ctx, func(*changedSession) bool { return true })
-	})
+	sessions, err := x.store.Archive().Sessions("acme", store.SessionQuery{Limit: stopped})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sessions.Data {
+		title := "a title"
+		if _, err := x.store.Archive().DescribeSession("acme", s.ID, store.Description{Title: &title}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stopAnywhere(t, stopped, x.takeUpSessions)
 }
 
 // A batch of texts that the embedder refuses is divided, so that one costs many calls.

@@ -22,58 +22,46 @@ const unwrittenWarning = 10 * time.Second
 
 // unwritten tracks the unconfirmed content of a lexical index.
 type unwritten struct {
-	bytes atomic.Int64 // of texts that are not on disk
-	turns unconfirmed
+	bytes           atomic.Int64 // of texts that are not on disk
+	turns, sessions unconfirmed
 }
 
 // full reports whether indexing has to wait for writing.
 func (u *unwritten) full() bool { return u.bytes.Load() >= mostUnwritten }
 
-// unconfirmed are batches of a stage, in its order.
+// unconfirmed are batches of a stage, in its order, that are on disk.
 type unconfirmed struct {
 	mu      sync.Mutex
-	batches []*pendingBatch
+	batches []*store.Batch
 }
 
-// pendingBatch may be confirmed when all that it was the first to report is on disk, or left for later.
-type pendingBatch struct {
-	*store.Batch
-	left int
-}
-
-func (u *unconfirmed) add(b *store.Batch, left int) *pendingBatch {
+func (u *unconfirmed) add(b *store.Batch) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.batches = append(u.batches, &pendingBatch{b, left})
-	return u.batches[len(u.batches)-1]
+	u.batches = append(u.batches, b)
 }
 
-// confirm confirms the batches up to the first that has to wait. Those that fail are left for the next call.
+// confirm confirms the batches. If that fails, they are left for the next call.
 func (u *unconfirmed) confirm(ctx context.Context, feed store.Feed, stage store.Stage) error {
-	var done []*store.Batch
 	u.mu.Lock()
-	for _, b := range u.batches {
-		if b.left > 0 {
-			break
-		}
-		done = append(done, b.Batch)
-	}
+	done := slices.Clone(u.batches)
 	u.mu.Unlock()
 	if err := feed.Confirm(ctx, stage, done...); err != nil {
 		return err
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.batches = slices.DeleteFunc(u.batches, func(b *pendingBatch) bool { return slices.Contains(done, b.Batch) })
+	u.batches = slices.Delete(u.batches, 0, len(done))
 	return nil
 }
 
 // confirm confirms what is on disk.
 func (x *Index) confirm(ctx context.Context) error {
-	if err := x.unwritten.Load().turns.confirm(ctx, x.feed, store.StageWords); err != nil {
+	u := x.unwritten.Load()
+	if err := u.turns.confirm(ctx, x.feed, store.StageWords); err != nil {
 		return err
 	}
-	return x.sessions.confirm(ctx, x.feed, store.StageSessions)
+	return u.sessions.confirm(ctx, x.feed, store.StageSessions)
 }
 
 // apply adds documents to the lexical index. It calls written when they are on disk.

@@ -58,7 +58,7 @@ func (q *Query) Scored() (any []Condition) {
 
 // Demanded returns what a document must satisfy besides containing something scored; nil means nothing.
 func (q *Query) Demanded() *Condition {
-	if !q.root.selective() {
+	if !q.Demands() {
 		return nil
 	}
 	if c, narrow := q.root.condition(); narrow {

@@ -51,18 +51,30 @@ func (c *Covered) add(t *coverTerm) {
 // Coverage returns how much of the query each of some documents contains. Unlike scores, coverage is comparable between
 // queries.
 func (s *Searcher) Coverage(q *Query, numbers []uint32) ([]Covered, error) {
-	held, all := make([]Covered, len(numbers)), 0.0
+	return s.cover(q, len(numbers), func(_ field, _ string, found []posting, i int) (bool, error) {
+		_, has := slices.BinarySearchFunc(found, numbers[i], func(p posting, number uint32) int { return cmp.Compare(p.number, number) })
+		return has, nil
+	})
+}
+
+// cover returns how much of the query each of so many contains; has reports whether one of them is among the documents found
+// with a term.
+func (s *Searcher) cover(q *Query, many int, has func(f field, term string, found []posting, i int) (bool, error)) ([]Covered, error) {
+	held, all := make([]Covered, many), 0.0
 	for _, t := range q.coverTerms() {
-		holds, most := make([]bool, len(numbers)), uint64(0)
+		holds, most := make([]bool, many), uint64(0)
 		for _, field := range t.fields {
 			found, err := s.find(field, t.text)
 			if err != nil {
 				return held, err
 			}
 			most = max(most, s.frequency(field, t.text, len(found)))
-			for i, number := range numbers {
-				_, has := slices.BinarySearchFunc(found, number, func(p posting, number uint32) int { return cmp.Compare(p.number, number) })
-				holds[i] = holds[i] || has
+			for i := range holds {
+				here, err := has(field, t.text, found, i)
+				if err != nil {
+					return held, err
+				}
+				holds[i] = holds[i] || here
 			}
 		}
 		t.weight = s.rarity(most)

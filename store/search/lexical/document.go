@@ -21,6 +21,12 @@ const (
 // lengths counts a document's terms.
 type lengths struct{ text, names, output uint32 }
 
+func (l *lengths) plus(o lengths) {
+	l.text += o.text
+	l.names += o.names
+	l.output += o.output
+}
+
 func (l *lengths) of(f field) uint32 {
 	switch f {
 	case fieldText:

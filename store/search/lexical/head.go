@@ -307,6 +307,12 @@ func (v headView) group(number uint32) uint64 {
 	return v.of.documents[number].group
 }
 
+func (v headView) lengths(number uint32) lengths {
+	v.lock.RLock()
+	defer v.lock.RUnlock()
+	return v.of.documents[number].lengths
+}
+
 func (v headView) number(id string) (uint32, bool) {
 	v.lock.RLock()
 	defer v.lock.RUnlock()

@@ -8,12 +8,22 @@ import (
 // Said is the text of a document by speaker, for word-by-word matching.
 type Said struct{ User, Assistant, Output string }
 
-// Matches checks what the index cannot decide about a document it found: the order of phrases and the speaker. It
-// assumes what the index is certain of.
-func (q *Query) Matches(d Said) bool {
-	t := texts{user: terms(prose([]byte(d.User))), assistant: terms(prose([]byte(d.Assistant))), output: terms(prose([]byte(d.Output)))}
+// Matches checks what the index cannot decide about a document it found, or about several that are one whole: the order of
+// phrases and the speaker. It assumes what the index is certain of.
+func (q *Query) Matches(documents ...Said) bool {
+	var t texts
+	for i := range documents {
+		d := &documents[i]
+		t.user, t.assistant, t.output = append(t.user, between), append(t.assistant, between), append(t.output, between)
+		t.user = append(t.user, terms(prose([]byte(d.User)))...)
+		t.assistant = append(t.assistant, terms(prose([]byte(d.Assistant)))...)
+		t.output = append(t.output, terms(prose([]byte(d.Output)))...)
+	}
 	return q.root.matches(&t)
 }
+
+// between is no term, and keeps the words of two documents apart.
+const between = ""
 
 type texts struct{ user, assistant, output []string }
 

@@ -18,7 +18,8 @@ type section interface {
 	members(group uint64, into []uint32) []uint32            // in id order
 	postings(f field, term string, into []posting) []posting // ascending, without lengths
 	measure(f field, list []posting)                         // fills in the lengths
-	terms(f field, from, prefix string, limit int) []string  // in order, those with prefix from from on
+	lengths(number uint32) lengths
+	terms(f field, from, prefix string, limit int) []string // in order, those with prefix from from on
 }
 
 // part is a section as a searcher sees it.
@@ -236,8 +237,13 @@ func (s *Searcher) key(number uint32) []byte {
 	return p.id(number - p.first)
 }
 
-// group returns the group of a document; 0 means none.
-func (s *Searcher) group(number uint32) uint64 {
+func (s *Searcher) lengths(number uint32) lengths {
+	p := s.partOf(number)
+	return p.lengths(number - p.first)
+}
+
+// Group returns the key of a document's group, see [GroupKey]; 0 means none.
+func (s *Searcher) Group(number uint32) uint64 {
 	p := s.partOf(number)
 	return p.group(number - p.first)
 }

@@ -249,13 +249,8 @@ func (l *leaf) prefixFields() []field {
 	return fields
 }
 
-// matching returns the documents that satisfy the query; nil if every scored document does.
-func (q *Query) matching(s *Searcher) (*Set, error) {
-	if !q.root.selective() {
-		return nil, nil
-	}
-	return q.root.matching(s)
-}
+// Demands reports whether the query requires or excludes something, or names a field: then hits must match it, and need no score.
+func (q *Query) Demands() bool { return q.root.selective() }
 
 // selective reports whether some scored documents may not match.
 func (g group) selective() bool {
@@ -267,7 +262,7 @@ func (g group) selective() bool {
 	})
 }
 
-func (g group) matching(s *Searcher) (*Set, error) {
+func (g group) matching(s *Sets) (*Set, error) {
 	var required, optional *Set
 	excluded := roaring.New()
 	for _, c := range g {
@@ -316,7 +311,7 @@ func (c *clause) certain() bool {
 	return !slices.ContainsFunc(c.group, func(c clause) bool { return !c.certain() || c.occur == mustNot })
 }
 
-func (c *clause) matching(s *Searcher) (*Set, error) {
+func (c *clause) matching(s *Sets) (*Set, error) {
 	if c.leaf == nil {
 		return c.group.matching(s)
 	}
@@ -353,41 +348,6 @@ func (l *leaf) indexedIn(f field) []string {
 		return l.words
 	}
 	return slices.DeleteFunc(slices.Clone(l.words), saysNothingInOutput)
-}
-
-// holding returns the documents that contain all of the terms; none for no terms.
-func (s *Searcher) holding(f field, terms []string) (*Set, error) {
-	all := roaring.New()
-	for i, term := range terms {
-		set, err := s.termSet(f, term)
-		if err != nil {
-			return nil, err
-		}
-		if i == 0 {
-			all = set
-		} else {
-			all.And(set)
-		}
-	}
-	return all, nil
-}
-
-func (s *Searcher) holdingPrefix(l *leaf) (*Set, error) {
-	found := roaring.New()
-	for _, field := range l.prefixFields() {
-		keys, err := s.expand(field, l.prefix)
-		if err != nil {
-			return nil, err
-		}
-		for _, key := range keys {
-			set, err := s.termSet(field, key)
-			if err != nil {
-				return nil, err
-			}
-			found.Or(set)
-		}
-	}
-	return found, nil
 }
 
 // Words returns how many distinct words other than stop words the query has.

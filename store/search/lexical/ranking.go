@@ -239,7 +239,7 @@ func (r *Ranking) Groups() ([]Group, error) {
 		if r.favoured != nil && r.favoured.Contains(h.Number) {
 			h.Score += favouredShare * h.Own
 		}
-		key := r.searcher.group(h.Number)
+		key := r.searcher.Group(h.Number)
 		if key == 0 {
 			return nil
 		}
@@ -306,7 +306,7 @@ func (r *Ranking) offerTo(top *choice) {
 		r.all.offerTo(top)
 		return
 	}
-	for it := r.among.Iterator(); it.HasNext(); {
+	for it := r.among.ReverseIterator(); it.HasNext(); { // the newest first, since they keep most others out
 		number := it.Next()
 		if score := r.all.of(number); (score > 0 || r.unscored) && score >= top.least {
 			top.offer(Hit{number, score, score})
@@ -383,7 +383,7 @@ func (c *choice) down() {
 
 // Rank scores the documents that match the query and are in allowed; nil allows all.
 func (s *Searcher) Rank(q *Query, allowed *Set) (*Ranking, error) {
-	matching, err := q.matching(s)
+	matching, err := s.Matching(q)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package lexical
 import (
 	"cmp"
 	"context"
-	"math"
 	"slices"
 	"sync"
 
@@ -32,6 +31,8 @@ type Set = roaring.Bitmap
 
 // Searcher is a snapshot of one account's documents. It belongs to one goroutine.
 type Searcher struct {
+	Sets // of its documents
+
 	ctx     context.Context
 	totals  Totals
 	corpus  *Corpus // nil: the searcher has all documents of the account
@@ -44,6 +45,7 @@ type Searcher struct {
 // Searcher opens a snapshot of an account. The caller closes it.
 func (ix *Index) Searcher(ctx context.Context, account uint32) (*Searcher, error) {
 	s := &Searcher{ctx: ctx, found: *postingLists.Get().(*[]posting)}
+	s.Sets.of = s
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
 	var first uint64
@@ -98,8 +100,8 @@ func (s *Searcher) Number(id string) (uint32, bool, error) {
 	return 0, false, s.ctx.Err()
 }
 
-// All returns every document of the account.
-func (s *Searcher) All() (*Set, error) {
+// all returns every document of the account.
+func (s *Searcher) all() (*Set, error) {
 	set := roaring.New()
 	for i := range s.parts {
 		p := &s.parts[i]
@@ -109,23 +111,6 @@ func (s *Searcher) All() (*Set, error) {
 		}
 	}
 	return set, s.ctx.Err()
-}
-
-// Facet returns the documents with a property.
-func (s *Searcher) Facet(name, value string) (*Set, error) { return s.facetSet(facetTerm(name, value)) }
-
-func (s *Searcher) facetSet(term string) (*Set, error) { return s.termSet(fieldFacet, term) }
-
-// FacetRange returns the documents whose property is in [from, to], by bytes; "" leaves a side open.
-func (s *Searcher) FacetRange(name, from, to string) (*Set, error) {
-	prefix := facetTerm(name, "")
-	return s.facetTerms(facetTerm(name, from), prefix, func(term string) bool { return to == "" || term[len(prefix):] <= to })
-}
-
-// FacetPrefix returns the documents whose property has a prefix.
-func (s *Searcher) FacetPrefix(name, prefix string) (*Set, error) {
-	first := facetTerm(name, prefix)
-	return s.facetTerms(first, first, func(string) bool { return true })
 }
 
 // FacetValue is a value of a property, with its number of documents.
@@ -158,31 +143,6 @@ func (s *Searcher) FacetValues(name string, limit int) ([]FacetValue, error) {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Value, b.Value))
 	})
 	return values[:min(limit, len(values))], nil
-}
-
-// facetTerms joins the documents of the terms with prefix from first on, while more returns true.
-func (s *Searcher) facetTerms(first, prefix string, more func(term string) bool) (*Set, error) {
-	set := roaring.New()
-	terms, err := s.termsFrom(fieldFacet, first, prefix, math.MaxInt)
-	if err != nil {
-		return nil, err
-	}
-	for _, term := range terms {
-		if !more(term) {
-			break
-		}
-		one, err := s.facetSet(term)
-		if err != nil {
-			return nil, err
-		}
-		set.Or(one)
-	}
-	return set, nil
-}
-
-// expand returns the terms of a field with prefix, at most maxExpansion of them.
-func (s *Searcher) expand(f field, prefix string) ([]string, error) {
-	return s.termsFrom(f, prefix, prefix, maxExpansion)
 }
 
 // measure is how a field is scored.

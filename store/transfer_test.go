@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -80,8 +79,8 @@ func TestAnExportIsImportedWithoutLossInAnotherStore(t *testing.T) {
 	if m, err := d.s.Archive().SessionSummary("elsewhere", session); err != nil || m == nil || m.Text != "what was said" {
 		t.Errorf("the summary is %+v (%v)", m, err)
 	}
-	if got := exported(t, d.s, "elsewhere", Selection{All: true}); !reflect.DeepEqual(want, got) {
-		t.Errorf("export and import differ (-want +got):\n%s", cmp.Diff(want, got))
+	if diff := cmp.Diff(want, exported(t, d.s, "elsewhere", Selection{All: true})); diff != "" {
+		t.Errorf("export and import differ (-want +got):\n%s", diff)
 	}
 	if page, err := d.s.Archive().Exchanges("acme", ExchangeQuery{}); err != nil || len(page.Data) != 0 {
 		t.Errorf("another account got %d exchanges (%v)", len(page.Data), err)

@@ -1,5 +1,5 @@
 # Everything is built from the Go module proxy; nothing but Go and make has to be there. With a C compiler the
-# tests run under the race detector too.
+# tests of all that has goroutines run under the race detector.
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the test runner's summary comes last
@@ -51,7 +51,7 @@ cross: ## Build and vet for macOS and Windows
 		go build -o /dev/null . && go vet ./... || exit 1; \
 	done
 
-test: vet lint unit ## Everything that has to pass: vet, lint, all tests under the race detector, variants of the fuzz corpora among them
+test: vet lint unit ## Everything that has to pass: vet, lint, all tests, variants of the fuzz corpora among them
 
 vet:
 	go vet ./...
@@ -68,14 +68,23 @@ fuzz: ## Every fuzz target in turn, FUZZTIME each (10s), and how often each ran
 # Properties are tried from one seed, so that a finding is one on every machine. Others: RAPID_SEED=0 takes a random one.
 export RAPID_SEED ?= 1
 
+# Under the race detector tests take five to ten times the CPU time. It has nothing to find where nothing happens at the same
+# time: in codec, docs and fuzz, but for tests that say AtTheSameTime (docs/layout_test.go), and in fuzz targets, which try
+# one input after the other. Tests of allocations run without it because it allocates itself.
+with  = $(patsubst %/,./%,$(sort $(dir $(shell grep -rlE --include='*_test.go' '^func $(1)' $(2)))))
+unit: TEST  = $< --format pkgname-and-test-fails --format-hide-empty-pkg -- -vet=off -timeout 20m
+unit: APART = $(sort $(call with,Test.*Alloc,router server) $(call with,Fuzz,store server))
+unit: SHARE = $(call with,Test.*AtTheSameTime,codec docs fuzz)
+
 # The packages that take minutes come first. They wait more than they compute, so one more runs than there are cores.
-# make test has run vet before. Tests of allocations run without the race detector, which allocates itself.
-unit: ALLOCATING = $(sort $(dir $(shell grep -rl --include='*_test.go' '^func Test.*Alloc' codec router server)))
+# make test has run vet before.
 unit: $(BIN)/gotestsum-$(GOTESTSUM) ## All tests, without vet and lint
 	@$(if $(RACE),true,echo 'no C compiler found: testing without the race detector' >&2)
-	go test -vet=off -run Alloc $(ALLOCATING:%/=./%)
-	$< --format pkgname-and-test-fails --format-hide-empty-pkg -- $(RACE) -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -timeout 20m \
-		./server ./server/cluster ./store ./store/catalog ./bench/grid . ./...
+	$(TEST) ./codec/... ./docs/... ./fuzz/...
+	$(TEST) -run 'Alloc|^Fuzz' $(APART)
+	$(TEST) $(RACE) -run AtTheSameTime $(SHARE)
+	$(TEST) $(RACE) -skip '^Fuzz' -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) \
+		./server ./server/cluster ./store ./store/catalog ./bench/grid . ./bench/... ./router/... ./server/... ./store/...
 
 .PHONY: s3-server
 s3-server: $(BIN)/versitygw-$(VERSITYGW) ## Build the S3 service that tests of a centre with a bucket use; they are skipped without it

@@ -13,7 +13,6 @@ import (
 
 // A chunk that reports something never passes for one of the many that do not, whatever came before it.
 func TestRoutineChunksHideNothing(t *testing.T) {
-	t.Parallel()
 	chunk := rapid.Custom(func(t *rapid.T) string {
 		text := rapid.SampledFrom([]string{``, `a`, `\\"`, `\\\\`, `\\"usage\\":{`, `say \\"finish_reason\\":\\"stop\\"`, `long text`}).Draw(t, "text")
 		finish := rapid.SampledFrom([]string{`null`, `null`, `null`, `"stop"`}).Draw(t, "finish")
@@ -43,7 +42,6 @@ func TestRoutineChunksHideNothing(t *testing.T) {
 
 // The same of streams whose events have types: one that ends or fails is seen, however much it looks like the others.
 func TestRoutineEventsHideNothing(t *testing.T) {
-	t.Parallel()
 	type event struct{ name, data string }
 	of := func(kinds ...string) *rapid.Generator[event] {
 		return rapid.Custom(func(t *rapid.T) event {

@@ -4,12 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/codectest"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 )
 
@@ -186,6 +189,38 @@ func TestEveryTurnBeginsWithTheOneBefore(t *testing.T) {
 					before = sent
 				}
 			})
+		}
+	}
+}
+
+// Conversations share pools, templates and caches, and go on as if each were alone.
+func TestConversationsAtTheSameTimeCrossAsOneAlone(t *testing.T) {
+	atOnce := func(name string, alone []string, again func(*testing.T) []string) {
+		for n := range 2 {
+			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
+				t.Parallel()
+				if now := again(t); !slices.Equal(now, alone) {
+					t.Error(cmp.Diff(alone, now))
+				}
+			})
+		}
+	}
+	for name, recorded := range codectest.All(t, "transcripts") {
+		atOnce("stream "+name, []string{recorded}, func(t *testing.T) []string { return []string{replay(t, name, recorded)} })
+	}
+	for _, surface := range surfaces {
+		for _, model := range []string{gpt, gpt4, claude, gemini, deepseek} {
+			if _, format := targetOf(model); format == surface {
+				continue
+			}
+			converse := func(t *testing.T) (sent []string) {
+				a := newAgent(surface)
+				for n := range 4 {
+					sent = append(sent, a.turn(t, model, n, nil))
+				}
+				return sent
+			}
+			atOnce(surface.String()+" to "+model, converse(t), converse)
 		}
 	}
 }

@@ -89,39 +89,42 @@ func TestTranscripts(t *testing.T) {
 	if *again {
 		askAgain(t)
 	}
-	codectest.Each(t, "transcripts", func(t *testing.T, recorded string) string {
-		surface, err := codec.ParseFormat(strings.Split(path.Base(t.Name()), "-to-")[0])
-		if err != nil {
-			t.Fatal(err)
+	codectest.Each(t, "transcripts", func(t *testing.T, recorded string) string { return replay(t, path.Base(t.Name()), recorded) })
+}
+
+// replay plays the inputs of a transcript, whose name is that of its crossing.
+func replay(t *testing.T, name, recorded string) string {
+	from, model, _ := strings.Cut(name, "-to-")
+	surface, err := codec.ParseFormat(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var (
+		x      *crossing.Exchange
+		stream *crossing.Stream
+	)
+	return codectest.Replay(recorded, func(in string, s *codectest.Script) {
+		if x == nil {
+			prepared, sent, err := prepare(surface, model, in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(prepared.Release)
+			x, stream = prepared, prepared.Stream()
+			s.Means("%s", x.Notes())
+			s.Says(sent)
+			return
 		}
-		_, model, _ := strings.Cut(path.Base(t.Name()), "-to-")
-		var (
-			x      *crossing.Exchange
-			stream *crossing.Stream
-		)
-		return codectest.Replay(recorded, func(in string, s *codectest.Script) {
-			if x == nil {
-				prepared, sent, err := prepare(surface, model, in, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(prepared.Release)
-				x, stream = prepared, prepared.Stream()
-				s.Means("%s", x.Notes())
-				s.Says(sent)
-				return
-			}
-			if in != "EOF" {
-				heard, _ := stream.Frame(nil, &sse.Frame{Data: []byte(in)})
-				s.Says(string(heard))
-				return
-			}
-			heard, complete := stream.End(nil, codec.EndEOF, nil)
+		if in != "EOF" {
+			heard, _ := stream.Frame(nil, &sse.Frame{Data: []byte(in)})
 			s.Says(string(heard))
-			if !complete {
-				s.Means("the answer is not complete")
-			}
-		})
+			return
+		}
+		heard, complete := stream.End(nil, codec.EndEOF, nil)
+		s.Says(string(heard))
+		if !complete {
+			s.Means("the answer is not complete")
+		}
 	})
 }
 

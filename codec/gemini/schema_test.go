@@ -222,7 +222,7 @@ func checkKeywords(t *rapid.T, schema []byte, known map[string]bool) {
 	}
 }
 
-func TestTheCacheGivesTheSameToAll(t *testing.T) {
+func TestTheCacheGivesTheSameToAllAtTheSameTime(t *testing.T) {
 	side := gemini.Provider()
 	var wg sync.WaitGroup
 	for range 4 {

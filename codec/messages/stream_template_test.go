@@ -12,7 +12,6 @@ import (
 
 // What was learned from one event never changes how another is read: a decoder that knows no templates sees the same.
 func TestEventsMeanTheSameWithAndWithoutAKnownTemplate(t *testing.T) {
-	t.Parallel()
 	text := rapid.SampledFrom([]string{"a", "b c", "", `\n`, `\u00e9`, `\ud83d`, "日", `\"}`, `{\"x\":`, `{}`, `"`, "\x01", "\xff", `"},"type":"message_stop","x":{"y":"`})
 	event := rapid.Custom(func(t *rapid.T) string {
 		index := rapid.SampledFrom([]string{`"index":0,`, `"index":0,`, `"index":0,`, `"index":1,`, ``}).Draw(t, "index")

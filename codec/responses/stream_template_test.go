@@ -13,7 +13,6 @@ import (
 
 // What was learned from one event never changes how another is read: a decoder that knows no templates sees the same.
 func TestEventsMeanTheSameWithAndWithoutAKnownTemplate(t *testing.T) {
-	t.Parallel()
 	text := rapid.SampledFrom([]string{"a", "b c", "", `\n`, `\u00e9`, `\ud83d`, "日", `\"}`, `{\"x\":`, `{}`, `"`, "\x01", "\xff", `","type":"response.completed","x":"`})
 	id := rapid.SampledFrom([]string{"m", "m", "m", "m", "m", "m", "n", "r"})
 	index := rapid.SampledFrom([]int{0, 0, 0, 0, 0, 0, 0, 0, 1, 2})

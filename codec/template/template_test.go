@@ -21,7 +21,6 @@ func someFrame(t *rapid.T) []byte {
 
 // A frame that matches a template differs from the one that it was learned from only in the slots.
 func TestMatchingFramesDifferOnlyInTheSlots(t *testing.T) {
-	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var r Matcher
 		var learned []byte
@@ -51,7 +50,6 @@ func TestMatchingFramesDifferOnlyInTheSlots(t *testing.T) {
 }
 
 func TestFramesThatRepeatAreRecognised(t *testing.T) {
-	t.Parallel()
 	var r Matcher
 	matched := 0
 	for i := range 100 {
@@ -69,7 +67,6 @@ func TestFramesThatRepeatAreRecognised(t *testing.T) {
 }
 
 func TestLearningStopsIfNoTwoFramesAreAlike(t *testing.T) {
-	t.Parallel()
 	var r Matcher
 	learned := 0
 	for i := range 100 {
@@ -85,7 +82,6 @@ func TestLearningStopsIfNoTwoFramesAreAlike(t *testing.T) {
 
 // A delta's template matches frames that differ only in text, number and padding.
 func TestDeltasAreRecognisedWhateverTheirNoise(t *testing.T) {
-	t.Parallel()
 	frame := func(number int, text, padding string) []byte {
 		return fmt.Appendf(nil, `{"type":"delta","sequence_number":%d,"item_id":"m","delta":"%s","obfuscation":"%s"}`, number, text, padding)
 	}
@@ -117,7 +113,6 @@ func TestDeltasAreRecognisedWhateverTheirNoise(t *testing.T) {
 
 // Text is judged eight bytes at a time as it is byte by byte.
 func TestPrintableTextIsPlainWhereverItIsCut(t *testing.T) {
-	t.Parallel()
 	char := rapid.OneOf(rapid.SampledFrom([]byte("aZ ~!")), rapid.SampledFrom([]byte("aZ ~!")), rapid.SampledFrom([]byte("aZ ~!")), rapid.SampledFrom([]byte("\\\x00\x1f\x20\x7f\x80\xff[]")))
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SliceOfN(char, 0, 40).Draw(t, "text")

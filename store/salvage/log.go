@@ -1,6 +1,7 @@
 package salvage
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -324,10 +325,8 @@ func (w *window) zeros(from int64) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		for _, c := range b {
-			if c != 0 {
-				return false, nil
-			}
+		if b[0] != 0 || !bytes.Equal(b[1:], b[:len(b)-1]) { // the first is zero, and each equals the next
+			return false, nil
 		}
 		at = w.written(at + int64(len(b)))
 	}

@@ -8,7 +8,6 @@ import (
 )
 
 func TestASchemaIsPreparedOnceUnlessItIsHuge(t *testing.T) {
-	t.Parallel()
 	var prepared int
 	c := New(func(schema []byte) (int, int) { prepared++; return len(schema), len(schema) })
 	small, huge := []byte("{}"), bytes.Repeat([]byte{' '}, mostBytesOfOne)
@@ -27,8 +26,7 @@ func TestASchemaIsPreparedOnceUnlessItIsHuge(t *testing.T) {
 	}
 }
 
-func TestACacheStaysWithinItsMemory(t *testing.T) {
-	t.Parallel()
+func TestACacheAskedAtTheSameTimeStaysWithinItsMemory(t *testing.T) {
 	c := New(func([]byte) (struct{}, int) { return struct{}{}, mostBytesOfOne / 2 })
 	var callers sync.WaitGroup
 	for of := range 4 {

@@ -413,7 +413,7 @@ func (g *commitGroup) keepArrival(w *operation, x *arrival) {
 // unite merges the session with the rest of a conversation into another one, and reports whether it has. It leaves them
 // apart if one of them is being erased or split: what a person has asked for is carried out on the sessions as they were.
 func (g *commitGroup) unite(w *operation, account kv.AccountNumber, rest, into kv.SessionID) bool {
-	if g.has(moveKey(sessionRef{account, rest})) || g.erasing(account, rest, into) {
+	if g.refuseMove(sessionRef{account, rest}, into) != nil {
 		return false
 	}
 	return keepDescription(storedSessions{g, w, account}, rest, into) && g.beginMerge(w, sessionRef{account, rest}, into) == nil

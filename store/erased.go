@@ -146,15 +146,16 @@ func (g *commitGroup) eachAsked(account kv.AccountNumber, visit func(kv.TimeID, 
 	}
 }
 
-// erasing reports whether an erasure by request that is not done names one of the sessions.
-func (g *commitGroup) erasing(account kv.AccountNumber, sessions ...kv.SessionID) (found bool) {
+// erasing returns the first of the sessions that an erasure by request which is not done names.
+func (g *commitGroup) erasing(account kv.AccountNumber, sessions ...kv.SessionID) (id kv.SessionID, found bool) {
 	g.eachAsked(account, func(_ kv.TimeID, e *Erasure) bool {
-		found = e.State != ErasureDone && slices.ContainsFunc(sessions, func(id kv.SessionID) bool {
-			return slices.Contains(e.Selection.Sessions, id.String())
-		})
+		at := slices.IndexFunc(sessions, func(id kv.SessionID) bool { return slices.Contains(e.Selection.Sessions, id.String()) })
+		if found = at >= 0 && e.State != ErasureDone; found {
+			id = sessions[at]
+		}
 		return !found
 	})
-	return found
+	return id, found
 }
 
 // means reports whether an erasure selects an exchange that arrives after it.

@@ -43,9 +43,14 @@ func (s Archive) MergeSession(ctx context.Context, account, from, into string) (
 		return nil, err
 	}
 	source := sessionRef{number, fromID}
-	err = s.update(ctx, func(g *commitGroup, w *operation) error {
-		return g.beginMerge(w, source, intoID)
-	})
+	if err = s.finishMove(ctx, source); err == nil { // one that an earlier process has begun
+		err = s.update(ctx, func(g *commitGroup, w *operation) error {
+			if err := g.refuseMove(source, intoID); err != nil {
+				return err
+			}
+			return g.beginMerge(w, source, intoID)
+		})
+	}
 	if err == nil {
 		err = s.finishMove(context.WithoutCancel(ctx), source)
 	}
@@ -53,6 +58,24 @@ func (s Archive) MergeSession(ctx context.Context, account, from, into string) (
 		return nil, kv.AsStorageError(err, "the sessions could not be merged; what has begun goes on at the next start")
 	}
 	return s.Session(account, into)
+}
+
+// refuseMove returns why no exchange may move from a session to another one now; nil if they may. Erasures and earlier
+// moves are carried out on the sessions as they were.
+func (g *commitGroup) refuseMove(source sessionRef, into kv.SessionID) error {
+	_, target := g.session(sessionRef{source.account, into})
+	if id, found := g.erasing(source.account, source.id, target.id); found {
+		return ErasingSession(id.String())
+	}
+	if g.has(moveKey(source)) {
+		return codec.Errorf(codec.KindConflict, "exchanges of %s are still being moved to another session; try again later", source.id)
+	}
+	return nil
+}
+
+// ErasingSession returns the error of a merge or split of a session that is being erased.
+func ErasingSession(id string) error {
+	return codec.Errorf(codec.KindConflict, "%s is being erased; merge or split it when the receipt of the erasure says done", id)
 }
 
 // beginMerge merges a session into another one, and records that its exchanges have to move.
@@ -147,8 +170,8 @@ func keepDescription(in sessions, from, into kv.SessionID) bool {
 	return true
 }
 
-// SplitSession moves an exchange of a session, and all that began after it, into a new session and returns that. Links
-// to the session stay; only the ids of moved responses lead to the new one.
+// SplitSession moves an exchange of a session, or of the one that it was merged into, and all that began after it there,
+// into a new session and returns that. Links to the session stay; only the ids of moved responses lead to the new one.
 func (s Archive) SplitSession(ctx context.Context, account, session, exchange string) (*Session, error) {
 	number, sourceID, err := s.sessionOf(account, session)
 	if err != nil {
@@ -158,27 +181,15 @@ func (s Archive) SplitSession(ctx context.Context, account, session, exchange st
 	if !ok {
 		return nil, errNoExchange(exchange)
 	}
-	source := sessionRef{number, sourceID}
+	named := sessionRef{number, sourceID}
+	var source sessionRef
 	target := sessionRef{number, kv.SessionID(s.ids.Next(time.Now()))}
-	err = s.update(ctx, func(g *commitGroup, w *operation) error {
-		r, ref := g.session(source)
-		if r == nil || ref != source {
-			return errNoSession(session)
-		}
-		if !g.has(kv.MemberKey(number, sourceID, first)) {
-			return codec.Errorf(codec.KindNotFound, "%s is not in session %s", exchange, session)
-		}
-		if g.firstMember(source) == first {
-			return codec.Errorf(codec.KindConflict, "%s is the first exchange of %s: nothing would be left", exchange, session)
-		}
-		value, err := kv.EncodeRecord(move{Into: target.id.String(), First: exchange})
-		if err != nil {
+	if err = s.finishMove(ctx, named); err == nil { // as above
+		err = s.update(ctx, func(g *commitGroup, w *operation) (err error) {
+			source, err = g.beginSplit(w, named, target, first)
 			return err
-		}
-		g.putSession(w, target, r.splitOff(target.id))
-		g.put(w, moveKey(source), value)
-		return nil
-	})
+		})
+	}
 	if err == nil {
 		err = s.finishMove(context.WithoutCancel(ctx), source)
 	}
@@ -186,6 +197,40 @@ func (s Archive) SplitSession(ctx context.Context, account, session, exchange st
 		return nil, kv.AsStorageError(err, "the session could not be split; what has begun goes on at the next start")
 	}
 	return s.Session(account, target.id.String())
+}
+
+// beginSplit creates the session target, and records that exchanges of a session have to move there: the given one, and
+// all that began after it. source is the session that has them, which is another one if the named one was merged.
+func (g *commitGroup) beginSplit(w *operation, named, target sessionRef, first kv.ExchangeID) (source sessionRef, err error) {
+	r, source := g.session(named)
+	if r == nil {
+		return source, errNoSession(named.id.String())
+	}
+	if err := g.refuseMove(source, source.id); err != nil {
+		return source, err
+	}
+	there := g.has(kv.MemberKey(source.account, source.id, first))
+	if err := CheckSplit(source.id.String(), first.String(), there, g.firstMember(source) == first); err != nil {
+		return source, err
+	}
+	value, err := kv.EncodeRecord(move{Into: target.id.String(), First: first.String()})
+	if err != nil {
+		return source, err
+	}
+	g.putSession(w, target, r.splitOff(target.id))
+	g.put(w, moveKey(source), value)
+	return source, nil
+}
+
+// CheckSplit returns an error if a session cannot be split at an exchange: it does not have that exchange, or none before.
+func CheckSplit(session, exchange string, there, first bool) error {
+	switch {
+	case !there:
+		return codec.Errorf(codec.KindNotFound, "%s is not in session %s", exchange, session)
+	case first:
+		return codec.Errorf(codec.KindConflict, "%s is the first exchange of %s: nothing would be left", exchange, session)
+	}
+	return nil
 }
 
 // splitOff returns a session for some of r's exchanges.

@@ -529,6 +529,41 @@ func TestMergedSessionsAreOneAndKeepTheirEvidence(t *testing.T) {
 	mustBeSound(t, c.s)
 }
 
+func TestASessionThatIsBeingErasedIsNeitherMergedNorSplit(t *testing.T) {
+	c := newConversation(t)
+	key := func(k string, o *Opening) *Opening { o.ChatKey = k; return o }
+	a := c.session(key("a", say("1")), "2")
+	second, _ := c.exchange(key("a", say("1", "2", "3")), OutcomeComplete, "4")
+	b := c.session(key("b", say("5")), "6")
+	c.settle()
+	receipt, id, err := c.s.newErasure(t.Context(), 1, Selection{Sessions: []string{a}}, byRequest) // it does not run yet
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, move := range []func() (*Session, error){
+		func() (*Session, error) { return c.s.Archive().MergeSession(t.Context(), "acme", a, b) },
+		func() (*Session, error) { return c.s.Archive().MergeSession(t.Context(), "acme", b, a) },
+		func() (*Session, error) { return c.s.Archive().SplitSession(t.Context(), "acme", a, second) },
+	} {
+		if s, err := move(); codec.AsError(err, "").Kind != codec.KindConflict || !strings.Contains(err.Error(), a+" is being erased") {
+			t.Errorf("it becomes %+v (%v)", s, err)
+		}
+	}
+	if err := c.s.runErasure(t.Context(), erasureRef{1, id}); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := c.s.Archive().Erasure("acme", receipt.ID); err != nil || e.State != ErasureDone || e.Exchanges != 2 {
+		t.Errorf("the receipt is %+v (%v)", e, err)
+	}
+	if got := c.session(key("a", say("1", "2", "3", "4", "7")), "8"); got == b {
+		t.Errorf("what goes on from what was erased is in the other session")
+	}
+	if left, err := c.s.Archive().Exchanges("acme", ExchangeQuery{}); err != nil || len(left.Data) != 2 {
+		t.Errorf("%+v are left, want the other session's exchange and the new one (%v)", left.Data, err)
+	}
+	mustBeSound(t, c.s)
+}
+
 func TestASplitSessionIsTwo(t *testing.T) {
 	c := newConversation(t)
 	key := func(o *Opening) *Opening { o.ChatKey = "k"; return o }

@@ -327,16 +327,20 @@ func (s *Sessions) Unite(rest, into string) (done bool) {
 	return err == nil
 }
 
-// Split creates a session to which exchanges of another one have to [Sessions.Move].
-func (s *Sessions) Split(from string, now time.Time) (target string, err error) {
+// Split creates a session to which exchanges of another one have to [Sessions.Move]: of source, which is from or the
+// session that it was merged into.
+func (s *Sessions) Split(from string, now time.Time) (source, target string, err error) {
 	id, ok := kv.ParseSessionID(from)
-	r := s.at(id)
-	if !ok || r == nil || r.Merged != "" {
-		return "", errNoSession(from)
+	if !ok {
+		return "", "", errNoSession(from)
+	}
+	r, id := followed(s.at, id)
+	if r == nil {
+		return "", "", errNoSession(from)
 	}
 	fresh := kv.SessionID(splitIDs.Next(now))
 	s.put(fresh, r.splitOff(fresh))
-	return fresh.String(), nil
+	return id.String(), fresh.String(), nil
 }
 
 // splitIDs generates ids of sessions outside of a store.

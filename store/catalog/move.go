@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -22,6 +21,9 @@ func (c *Catalog) MergeSession(ctx context.Context, account, from, into string) 
 		if m.into, err = m.in.Merge(from, into); err != nil {
 			return err
 		}
+		if err := m.refuseErased(ctx); err != nil {
+			return err
+		}
 		return m.run(ctx, "")
 	})
 	if err != nil {
@@ -30,27 +32,28 @@ func (c *Catalog) MergeSession(ctx context.Context, account, from, into string) 
 	return c.Session(account, into)
 }
 
-// SplitSession moves an exchange of a session, and all that began after it, into a new session, in one transaction, and
-// returns the new one. What led to the session still leads there; only the ids of moved responses lead to the new one.
+// SplitSession moves an exchange of a session, or of the one that it was merged into, and all that began after it there,
+// into a new session, in one transaction, and returns the new one. What led to the session still leads there; only the ids
+// of moved responses lead to the new one.
 func (c *Catalog) SplitSession(ctx context.Context, account, session, exchange string) (*store.Session, error) {
 	var target string
 	err := c.changeSessions(ctx, account, []string{session}, func(m *moving) (err error) {
-		m.from = session
-		if m.into, err = m.in.Split(session, time.Now()); err != nil {
+		if m.from, m.into, err = m.in.Split(session, time.Now()); err != nil {
+			return err
+		}
+		if err := m.refuseErased(ctx); err != nil {
 			return err
 		}
 		target = m.into
 		var there, first bool
 		err = m.tx.QueryRow(ctx, `select exists (select from exchanges where account = $1 and session = $2 and id = $3),
 			not exists (select from exchanges where account = $1 and session = $2 and id < $3)`,
-			int64(m.account), session, exchangeID(exchange)).Scan(&there, &first)
-		switch {
-		case err != nil:
+			int64(m.account), m.from, exchangeID(exchange)).Scan(&there, &first)
+		if err == nil {
+			err = store.CheckSplit(m.from, exchange, there, first)
+		}
+		if err != nil {
 			return err
-		case !there:
-			return codec.Errorf(codec.KindNotFound, "%s is not in session %s", exchange, session)
-		case first:
-			return codec.Errorf(codec.KindConflict, "%s is the first exchange of %s: nothing would be left", exchange, session)
 		}
 		return m.run(ctx, exchange)
 	})
@@ -101,6 +104,23 @@ type moving struct {
 	account    store.AccountNumber
 	in         *store.Sessions
 	from, into string
+}
+
+// refuseErased returns an error if one of the sessions is being erased.
+func (m *moving) refuseErased(ctx context.Context) error {
+	id, err := erasing(ctx, m.tx, m.account, m.from, m.into)
+	if err == nil && id != "" {
+		err = store.ErasingSession(id)
+	}
+	return err
+}
+
+// erasing returns one of the sessions that an erasure which is not done names, since that is carried out on the sessions
+// as they were; "": it names none. None of them may be named by a new one until the transaction ends: their rows are locked.
+func erasing(ctx context.Context, tx pgx.Tx, account store.AccountNumber, sessions ...string) (id string, err error) {
+	err = tx.QueryRow(ctx, `select coalesce(min(session), '') from unnest($2::text[]) session where exists (select from erasures
+		where account = $1 and not done and receipt::jsonb #> '{selection,sessions}' ? session)`, int64(account), sessions).Scan(&id)
+	return id, err
 }
 
 // run moves the exchanges of the session from first on; all for "". Their turns are digested again, since they depend

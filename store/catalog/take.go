@@ -390,12 +390,10 @@ func (k *keeping) join(ctx context.Context, arrived []*store.Shipped) (in *store
 }
 
 // unite merges the session with the rest of a conversation into another one; its exchanges are still to be moved. It
-// leaves them apart if one of them is being erased: that is carried out on the sessions as they were.
+// leaves them apart if one of them is being erased.
 func (k *keeping) unite(ctx context.Context, in *store.Sessions, rest, into string) error {
-	var erasing bool
-	err := k.tx.QueryRow(ctx, `select exists (select from erasures where account = $1 and not done
-		and receipt::jsonb #> '{selection,sessions}' ?| $2)`, int64(k.account), []string{rest, into}).Scan(&erasing)
-	if err == nil && !erasing && in.Unite(rest, into) {
+	erased, err := erasing(ctx, k.tx, k.account, rest, into)
+	if err == nil && erased == "" && in.Unite(rest, into) {
 		k.united = append(k.united, moving{tx: k.tx, account: k.account, in: in, from: rest, into: into})
 	}
 	return err

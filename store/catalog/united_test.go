@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -289,6 +290,24 @@ func TestASessionThatIsBeingErasedGetsNothingOfAnother(t *testing.T) {
 	take(t, worker, c.turn(0, "resp_again", "resp_two", store.Opening{}))
 	if found := sessionsOf(t, worker); len(found) != 2 {
 		t.Errorf("they are %d sessions: %+v", len(found), found)
+	}
+
+	rest, err := worker.ExchangeInfo("acme", c.ids[1])
+	check(t, err)
+	for _, move := range []func() (*store.Session, error){
+		func() (*store.Session, error) {
+			return worker.MergeSession(t.Context(), "acme", first.Session, rest.Session)
+		},
+		func() (*store.Session, error) {
+			return worker.MergeSession(t.Context(), "acme", rest.Session, first.Session)
+		},
+		func() (*store.Session, error) {
+			return worker.SplitSession(t.Context(), "acme", first.Session, c.ids[3])
+		},
+	} {
+		if s, err := move(); codec.AsError(err, "").Kind != codec.KindConflict || !strings.Contains(err.Error(), first.Session+" is being erased") {
+			t.Errorf("by hand, it becomes %+v (%v)", s, err)
+		}
 	}
 	if receipt, err = worker.Erasure("acme", receipt.ID); err != nil || receipt.State == store.ErasureDone {
 		t.Errorf("the erasure was over: %+v (%v)", receipt, err)

@@ -458,7 +458,7 @@ func edited(t *testing.T, m Memory) {
 	if _, err := e.SplitSession(t.Context(), owner, a, ids[0]); err == nil {
 		t.Error("all of a session is split off")
 	}
-	s, err = e.SplitSession(t.Context(), owner, a, ids[2])
+	s, err = e.SplitSession(t.Context(), owner, b, ids[2]) // b leads to a
 	check(t, err)
 	if s.Exchanges != 2 || !slices.Equal(members(s.ID), []string{ids[2], next}) || !slices.Equal(members(a), ids[:2]) {
 		t.Errorf("apart, the sessions have %v and %v, counted %d", members(a), members(s.ID), s.Exchanges)

@@ -136,7 +136,7 @@ func mergeSession(in sessions, from, into kv.SessionID) (kv.SessionID, error) {
 	in.put(intoID, target)
 	in.put(source, &sessionRecord{Session: Session{
 		ID: r.ID, Account: r.Account, Created: r.Created, Updated: r.Updated, Merged: target.ID,
-		Exchanges: r.Exchanges, Completed: r.Completed, Auxiliary: r.Auxiliary, Usage: r.Usage,
+		Exchanges: r.Exchanges, Completed: r.Completed, Auxiliary: r.Auxiliary, Usage: r.Usage, Cost: r.Cost,
 	}})
 	return intoID, nil
 }

@@ -172,7 +172,10 @@ func record(t *testing.T, m Memory, chatKey, asked, answered string) string {
 	r := begin(t, m, chatKey, question(asked))
 	_, err := r.Write([]byte(reply(answered)))
 	check(t, err)
-	check(t, r.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200, ContentType: "application/json", LastByte: time.Now()}))
+	check(t, r.Finish(&store.Closing{
+		Outcome: store.OutcomeComplete, Status: 200, ContentType: "application/json", LastByte: time.Now(),
+		Usage: codec.Usage{InputUncached: 10, Output: 5}, Cost: &store.Cost{USD: store.Dollar, Saved: store.Dollar, Price: "m@2026-01-01"},
+	}))
 	return r.ID()
 }
 
@@ -442,7 +445,7 @@ func edited(t *testing.T, m Memory) {
 	if s.ID != a || s.Exchanges != 3 || !slices.Equal(members(a), ids) {
 		t.Errorf("the sessions together are %+v, with %v, want %v", s, members(a), ids)
 	}
-	if s, err := m.Session(owner, b); err != nil || s.Merged != a {
+	if s, err := m.Session(owner, b); err != nil || s.Merged != a || s.Exchanges != 0 || s.Usage.InputUncached != 0 || s.Cost != (store.Spending{}) {
 		t.Errorf("the session that was merged is %+v (%v)", s, err)
 	}
 	if !slices.Equal(members(b), ids) {
@@ -463,7 +466,7 @@ func edited(t *testing.T, m Memory) {
 	if s.Exchanges != 2 || !slices.Equal(members(s.ID), []string{ids[2], next}) || !slices.Equal(members(a), ids[:2]) {
 		t.Errorf("apart, the sessions have %v and %v, counted %d", members(a), members(s.ID), s.Exchanges)
 	}
-	if s, err := m.Session(owner, a); err != nil || s.Exchanges != 2 || s.Completed != 2 {
+	if s, err := m.Session(owner, a); err != nil || s.Exchanges != 2 || s.Completed != 2 || s.Cost.USD != 2*store.Dollar {
 		t.Errorf("what is left is %+v (%v)", s, err)
 	}
 }

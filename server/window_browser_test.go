@@ -531,6 +531,28 @@ func TestABrowserAtTheWindow(t *testing.T) {
 			t.Error("a key that may only read is offered to change it")
 		}
 	})
+	b.story("the address of a session that was merged leads to the one that it became", func(t *testing.T) {
+		h := windowed(t)
+		say := func(key, question string) *answer {
+			return h.post(chat.path, chat.said(chat.model, "Be brief.", sim(question, "Yes.")), "X-Service-Chat-Key", key)
+		}
+		into := say("a", "Where do quokkas live?").header.Get("X-Service-Session-ID")
+		last := say("b", "And wombats?")
+		merged := last.header.Get("X-Service-Session-ID")
+		_, err := h.store.Archive().MergeSession(t.Context(), "acme", merged, into)
+		ok(t, err)
+		h.turns(into)
+		b.open(h, h.invite())
+		b.shows("Where do quokkas live?")
+		b.visit("/ui/live")
+		b.visit("/ui/sessions/" + merged + "?turn=" + last.exchange())
+		b.finds(fmt.Sprintf(`location.pathname + location.search === '/ui/sessions/%s?turn=%s'`, into, last.exchange()), "the address of what it became")
+		b.finds(`/Where do quokkas live/.test(document.querySelector('.session-head h1').innerText)`, "its title")
+		b.finds(`/turns\s*2/.test(document.querySelector('.sums').innerText)`, "its two turns")
+		b.finds(`document.querySelectorAll('.turns button').length === 2`, "both turns")
+		evaluate[bool](b, `(history.back(), true)`)
+		b.finds(`location.pathname === '/ui/live'`, "the page before it, with one step back")
+	})
 	b.story("erasing asks for a word", func(t *testing.T) {
 		h := windowed(t)
 		a := h.post(chat.path, chat.said(chat.model, "Be brief.", sim("Forget me?", "Yes.")))

@@ -103,6 +103,10 @@ export function Session({ id, who }) {
   const [changed, setChanged] = useState(0);
   const { data: session, error } = useLoad('/v1/memory/sessions/' + id, changed);
   const { turns, ready, error: broken } = useTimeline(id);
+  const became = session && session.merged_into; // what is left of this one is empty
+  useEffect(() => {
+    if (became) go('/ui/sessions/' + became + location.search, true);
+  }, [became]);
   const tab = query.get('tab') || '';
   const chosen = query.get('turn') || '';
   const real = turns.filter((t) => !t.exchange.auxiliary);
@@ -143,7 +147,7 @@ export function Session({ id, who }) {
 
   if (error) return html`<${Problem} error=${error} again=${() => setChanged((n) => n + 1)} />`;
   if (broken && !turns.length) return html`<${Problem} error=${broken} />`;
-  if (!session) return html`<section class="session" aria-busy="true"></section>`;
+  if (!session || became) return html`<section class="session" aria-busy="true"></section>`;
   const largest = real.reduce((most, t) => Math.max(most, input(t.exchange.usage)), 1);
   return html`<article class="session">
     <${Head} session=${session} turns=${turns} who=${who} changed=${() => setChanged((n) => n + 1)} />

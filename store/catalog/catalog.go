@@ -135,8 +135,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	c.running.Go(func() {
 		c.follow(life, c.arrived, "exchanges could not be digested; retrying", c.digestSome)
 	})
-	unfinished := &erasures{catalog: c}
-	c.running.Go(func() { c.follow(life, c.erasing, "an erasure could not continue; retrying", unfinished.some) })
+	c.startErasures(life)
 	if c.Engine != nil {
 		c.running.Go(func() {
 			c.follow(life, c.copies.noted, "changes for the search engine cannot be read; retrying", c.copySome)
@@ -146,6 +145,20 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 		c.running.Go(func() { c.follow(life, c.tidying, "packs could not be tidied up; retrying", c.tidySome) })
 	}
 	return c, nil
+}
+
+// startErasures carries out erasures.
+func (c *Catalog) startErasures(life context.Context) {
+	unfinished := &erasures{catalog: c, ready: wake.New(), erased: make(map[string]bool)}
+	c.running.Go(func() { c.follow(life, c.erasing, "an erasure could not continue; retrying", unfinished.eraseSome) })
+	if c.worker() {
+		return // the centre that leads completes the receipts
+	}
+	c.running.Go(func() {
+		c.lead.While(life, func(ctx context.Context) {
+			c.follow(ctx, unfinished.ready, "an erasure could not be completed; retrying", unfinished.completeSome)
+		})
+	})
 }
 
 // hideURL replaces errors that may quote a URL, which may contain a password.

@@ -28,6 +28,7 @@ func TestTheCopiesInAnEngine(t *testing.T) {
 		"searches use Postgres while the engine is away, which misses nothing": engineIsAway,
 		"an earlier state that arrives late changes nothing":                   lateState,
 		"a receipt waits until the engine has nothing of what is erased":       erasedThere,
+		"erasures go on in Postgres while the engine does not answer":          stuckEngine,
 		"a deleted account leaves nothing, also of what arrives late":          deletedAccountLeavesNoCopies,
 		"an engine that was lost is filled again":                              lostEngine,
 		"an engine that was off has nothing that was erased meanwhile":         offMeanwhile,
@@ -139,6 +140,33 @@ func lateState(t *testing.T, c *copied) {
 	if c.engine.Has(id) {
 		t.Error("the engine has an erased turn again")
 	}
+}
+
+func stuckEngine(t *testing.T, c *copied) {
+	gone, _ := c.say("one", "the secret anchor")
+	later, _ := c.say("two", "the second anchor")
+	c.copies()
+	waits, release := c.engine.Stick()
+	t.Cleanup(release)
+	first, err := c.centre.Erase(t.Context(), "acme", store.Selection{Exchanges: []string{gone}}, false)
+	check(t, err)
+	<-waits
+	second, err := c.centre.Erase(t.Context(), "acme", store.Selection{Exchanges: []string{later}}, false)
+	check(t, err)
+	eventually(t, "Postgres has nothing of either", func() bool { return c.count("turns") == 0 })
+	for _, id := range []string{first.ID, second.ID} {
+		if e, err := c.centre.Erasure("acme", id); err != nil || e.State == store.ErasureDone {
+			t.Errorf("a receipt says %s before the engine has answered (%v)", e.State, err)
+		}
+	}
+	release()
+	eventually(t, "the erasures are done", func() bool {
+		a, err := c.centre.Erasure("acme", first.ID)
+		check(t, err)
+		b, err := c.centre.Erasure("acme", second.ID)
+		check(t, err)
+		return a.State == store.ErasureDone && b.State == store.ErasureDone
+	})
 }
 
 func erasedThere(t *testing.T, c *copied) {

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/internal/wake"
 )
 
 // retainEach is how often exchanges that are too old are looked for.
@@ -106,11 +108,15 @@ func (c *Catalog) Erasure(account, id string) (*store.Erasure, error) {
 	return e, unreadable(err)
 }
 
-// erasures are carried out one after the other, in the order in which they were asked for. One that cannot be completed, because a place
-// with a copy is away, holds up none of the others.
+// erasures are carried out in the database one after the other, in the order in which they were asked for. Beside that, the centre that
+// leads erases what other places have, and completes the receipts: a place that is away, or does not answer, holds up nothing in the
+// database.
 type erasures struct {
 	catalog *Catalog
-	erased  map[string]bool // unfinished ones that have nothing left in the database
+	ready   wake.Signal // there may be one to complete
+
+	mu     sync.Mutex
+	erased map[string]bool // unfinished ones that have nothing left in the database
 }
 
 // erasuresRead is how many unfinished erasures are read at once.
@@ -122,9 +128,49 @@ type unfinishedErasure struct {
 	*store.Erasure
 }
 
-// some continues all unfinished erasures, and reports whether it has completed any. The error is the first one.
-func (r *erasures) some(ctx context.Context) (more bool, err error) {
-	erased := make(map[string]bool)
+// eraseSome erases in the database what unfinished erasures have left there.
+func (r *erasures) eraseSome(ctx context.Context) (more bool, err error) {
+	seen := make(map[string]bool)
+	_, err = r.each(ctx, func(e unfinishedErasure) (bool, error) {
+		if seen[e.ID] = r.isErased(e.ID); seen[e.ID] {
+			return false, nil
+		}
+		if err := r.catalog.eraseRows(ctx, e); err != nil {
+			return false, err
+		}
+		seen[e.ID] = true
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.erased[e.ID] = true
+		r.ready.Notify()
+		return false, nil
+	})
+	if err == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.erased = seen // without those that are done
+	}
+	return false, err
+}
+
+func (r *erasures) isErased(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.erased[id]
+}
+
+// completeSome completes what can be completed, and reports whether it has completed any.
+func (r *erasures) completeSome(ctx context.Context) (more bool, err error) {
+	return r.each(ctx, func(e unfinishedErasure) (bool, error) {
+		if !r.isErased(e.ID) {
+			return false, nil
+		}
+		return r.catalog.completeErasure(ctx, e)
+	})
+}
+
+// each continues all unfinished erasures, and reports whether any of them is done. The error is the first one.
+func (r *erasures) each(ctx context.Context, carryOn func(unfinishedErasure) (done bool, err error)) (some bool, err error) {
 	for after := ""; ; {
 		page, failed := r.unfinished(ctx, after)
 		if failed != nil {
@@ -132,11 +178,8 @@ func (r *erasures) some(ctx context.Context) (more bool, err error) {
 		}
 		for _, e := range page {
 			after = e.ID
-			done, failed := r.carryOn(ctx, e)
-			if r.erased[e.ID] && !done {
-				erased[e.ID] = true
-			}
-			if more = more || done; failed == nil {
+			done, failed := carryOn(e)
+			if some = some || done; failed == nil {
 				continue
 			}
 			if err == nil {
@@ -147,8 +190,7 @@ func (r *erasures) some(ctx context.Context) (more bool, err error) {
 			}
 		}
 		if len(page) < erasuresRead {
-			r.erased = erased
-			return more, err
+			return some, err
 		}
 	}
 }
@@ -168,23 +210,6 @@ func (r *erasures) unfinished(ctx context.Context, after string) ([]unfinishedEr
 		e = unfinishedErasure{store.AccountNumber(number), new(store.Erasure)}
 		return e, json.Unmarshal([]byte(receipt), e.Erasure)
 	})
-}
-
-// carryOn continues an erasure, and reports whether it has completed it.
-func (r *erasures) carryOn(ctx context.Context, e unfinishedErasure) (done bool, err error) {
-	if !r.erased[e.ID] {
-		if err := r.catalog.eraseRows(ctx, e); err != nil {
-			return false, err
-		}
-		if r.erased == nil {
-			r.erased = make(map[string]bool)
-		}
-		r.erased[e.ID] = true
-	}
-	if r.catalog.worker() || !r.catalog.lead.Leads() { // the centre that leads completes the receipt
-		return false, nil
-	}
-	return r.catalog.completeErasure(ctx, e)
 }
 
 // eraseRows erases the selected exchanges in the database.

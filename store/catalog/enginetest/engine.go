@@ -31,6 +31,7 @@ type Engine struct {
 	away     bool
 	refuses  string // exchange
 	held     chan struct{}
+	stuck    *stuck
 	searches int
 }
 
@@ -60,6 +61,22 @@ func (e *Engine) Hold() (release func()) {
 	held := make(chan struct{})
 	e.held = held
 	return sync.OnceFunc(func() { close(held) })
+}
+
+// stuck are refreshes that get no answer.
+type stuck struct {
+	begun sync.Once
+	one   chan struct{} // closed once there is one
+	end   chan struct{}
+}
+
+// Stick has refreshes wait until release is called. one is closed when one waits.
+func (e *Engine) Stick() (one <-chan struct{}, release func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := &stuck{one: make(chan struct{}), end: make(chan struct{})}
+	e.stuck = s
+	return s.one, sync.OnceFunc(func() { close(s.end) })
 }
 
 // Lose deletes everything, as a new machine would have it.
@@ -179,12 +196,23 @@ func (e *Engine) DropAccount(_ context.Context, account store.AccountNumber) (do
 }
 
 // Refresh implements [catalog.Engine].
-func (e *Engine) Refresh(context.Context) error {
+func (e *Engine) Refresh(ctx context.Context) error {
 	leave, err := e.enter()
-	if err == nil {
-		leave()
+	if err != nil {
+		return err
 	}
-	return err
+	s := e.stuck
+	leave()
+	if s == nil {
+		return nil
+	}
+	s.begun.Do(func() { close(s.one) })
+	select {
+	case <-s.end:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Measure implements [catalog.Candidates].

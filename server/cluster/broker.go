@@ -65,6 +65,7 @@ const (
 	reach       = 10 * time.Second
 	look        = 3 * time.Second // for something that may be missing: brokers that have just been started do not answer at all
 	pause       = time.Second     // between attempts
+	resend      = time.Second     // until a message without an acknowledgement, which may be lost with a broker, is published again
 )
 
 func shipSubjectOf(node uint16) string { return shipSubject + strconv.Itoa(int(node)) }

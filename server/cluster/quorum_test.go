@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"sync"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/mnemeproxy/mneme/store/ship"
 )
@@ -98,6 +101,66 @@ func TestTheBrokersTakeWhatEndsWhileTheCentreOwesAnAnswer(t *testing.T) {
 	if resent := shipper.Status().Resent; resent > 0 {
 		t.Errorf("it has shipped %d times again", resent)
 	}
+}
+
+func TestAnEdgeThatStartsShipsWhileTheCentreOwesItsFirstAnswer(t *testing.T) {
+	broker, dir := startBroker(t, t.TempDir(), server.RANDOM_PORT), t.TempDir()
+	o := options(t, 1, broker.ClientURL())
+	o.Quorum = true
+	gathering := gatherIn(t, openStore(t, dir), dir, o)
+	eventually(t, "there is a stream", func() bool { return gathering.idle(t.Context()) })
+	gathering.Close()
+	conn := dial(t, broker)
+	questions, err := conn.SubscribeSync(questionSubject)
+	if err := errors.Join(err, conn.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	edge := openStore(t, t.TempDir())
+	capture(t, edge, "acme", "c", 0, "from before the start")
+	shipper := shipFrom(t, edge, 1, o)
+	held, err := questions.NextMsg(timeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the brokers have it", func() bool { return shipper.Brokered() == nil })
+	q, err := ship.OpenQuestion(o.Key, held.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := ship.Mark{Log: q.Log, Nonce: q.Nonce, Time: time.Now()}
+	if err := held.Respond(answer.Seal(o.Key)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the edge still waits for the answer", func() bool { return !shipper.Status().Confirmed.IsZero() })
+}
+
+// As when a broker is lost with an acknowledgement: the brokers keep one of the two messages, because they have one id.
+func TestAMessageWithoutAnAcknowledgementIsSoonPublishedAgain(t *testing.T) {
+	broker, edge := startBroker(t, t.TempDir(), server.RANDOM_PORT), openStore(t, t.TempDir())
+	conn := dial(t, broker)
+	published, err := conn.SubscribeSync(shipSubjectOf(1))
+	if err := errors.Join(err, conn.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	capture(t, edge, "acme", "c", 0, "an answer")
+	shipper := shipFrom(t, edge, 1, options(t, 1, broker.ClientURL()))
+	var messages [2]*nats.Msg
+	for n := range messages {
+		if messages[n], err = published.NextMsg(timeout); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if problem := shipper.Status().Problem; problem != "" {
+		t.Errorf("it is published again after %s", problem)
+	}
+	id := messages[0].Header.Get(jetstream.MsgIDHeader)
+	if again := messages[1].Header.Get(jetstream.MsgIDHeader); id == "" || again != id || !bytes.Equal(messages[1].Data, messages[0].Data) {
+		t.Errorf("message %s is published again as %s", id, again)
+	}
+	if err := messages[1].Respond([]byte(`{"stream":"MNEME","seq":1,"duplicate":true}`)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the frame is shipped", func() bool { return shipper.Status().Frames == 1 })
 }
 
 // An edge whose brokers are behind ships without a break: the last byte of an answer waits its time all the same, and no longer.

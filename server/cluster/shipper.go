@@ -35,6 +35,9 @@ type Log interface {
 // content.
 const gather = 10 * time.Millisecond
 
+// greetTime is how long shipping waits for the first reply of the centre, which comes within milliseconds.
+const greetTime = quorumTime
+
 // Shipping is the state of a shipper.
 type Shipping struct {
 	Connected bool      `json:"connected"`          // to a broker
@@ -144,15 +147,14 @@ func (s *Shipper) hear(m *nats.Msg) {
 	}
 }
 
-// run ships new entries, applies marks, and asks for a mark while one is due. Except at the start, it ships also while the
-// centre does not answer: answers to clients may wait for the brokers, and the brokers do not need the centre.
+// run ships new entries, applies marks, and asks for a mark while one is due. It ships also while the centre does not
+// answer: answers to clients may wait for the brokers, and the brokers do not need the centre.
 func (s *Shipper) run(ctx context.Context) {
 	defer close(s.done)
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	said := ""
-	asked := s.heedReply(ctx, <-s.ask(ctx)) // asked is why the centre has to be asked again. Asking at once detects a log that the centre knows differently.
-	var waiting <-chan reply                // of the question that is not answered yet; nil: there is none
+	waiting, asked := s.greet(ctx) // the reply that is due, nil for none, and why the centre has to be asked again
 	defer func() {
 		if waiting != nil {
 			<-waiting
@@ -253,11 +255,17 @@ func (s *Shipper) shipNext(ctx context.Context) (more bool, err error) {
 	return true, nil
 }
 
-// publish waits until the brokers have a message on as many disks as the stream has replicas.
+// publish waits until the brokers have a message on as many disks as the stream has replicas. It publishes the message
+// again, less and less often, while no acknowledgement comes: the brokers keep one of those with the same id.
 func (s *Shipper) publish(ctx context.Context, m *nats.Msg, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, reach)
 	defer cancel()
-	_, err := s.broker.stream.PublishMsg(ctx, m, jetstream.WithMsgID(id), jetstream.WithRetryAttempts(0))
+	err := context.DeadlineExceeded
+	for wait := resend; errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil; wait *= 2 {
+		once, end := context.WithTimeout(ctx, wait)
+		_, err = s.broker.stream.PublishMsg(once, m, jetstream.WithMsgID(id), jetstream.WithRetryAttempts(0))
+		end()
+	}
 	if errors.Is(err, jetstream.ErrNoStreamResponse) {
 		return errors.New("the brokers have no stream: no centre has been started yet")
 	}
@@ -324,6 +332,20 @@ func (s *Shipper) request(ctx context.Context, q *ship.Question) (m ship.Mark, e
 	now := time.Now()
 	s.update(func(status *Shipping) { status.Confirmed, status.Skew = now, m.Time.Sub(now).Milliseconds() })
 	return m, nil
+}
+
+// greet asks the centre what it has before anything is shipped, which detects a log that the centre knows differently. A
+// centre that takes longer than [greetTime] does not hold up shipping: its reply is due then.
+func (s *Shipper) greet(ctx context.Context) (due <-chan reply, err error) {
+	due = s.ask(ctx)
+	timer := time.NewTimer(greetTime)
+	defer timer.Stop()
+	select {
+	case r := <-due:
+		return nil, s.heedReply(ctx, r)
+	case <-timer.C:
+		return due, nil
+	}
 }
 
 // heedReply is heed for the reply to a question. One from before entries were sent again says nothing of these.

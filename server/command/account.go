@@ -109,7 +109,7 @@ type AccountDelete struct {
 	Target `embed:""`
 	Name   string `arg:"" help:"Name of the account."`
 	Yes    bool   `xor:"what" help:"Confirm; it cannot be undone. Without this, nothing is deleted."`
-	DryRun bool   `xor:"what" help:"Show what would be deleted."`
+	DryRun bool   `xor:"what" help:"Show what would be deleted, and delete nothing."`
 	JSON   bool   `help:"Write the receipt as JSON."`
 }
 
@@ -123,7 +123,11 @@ func (c *AccountDelete) Run(ctx context.Context, s *Env) error {
 		if c.JSON {
 			err = writeJSON(s.Out, d)
 		} else {
-			fmt.Fprintf(s.Out, "account %s: %s, %s, %s, %s, %s\n", c.Name, counted(d.Exchanges, "exchange"),
+			what := "account " + c.Name
+			if !c.Yes {
+				what += " would be deleted"
+			}
+			fmt.Fprintf(s.Out, "%s: %s, %s, %s, %s, %s\n", what, counted(d.Exchanges, "exchange"),
 				counted(d.Sessions, "session"), amount(d.Bytes), counted(d.Keys, "key"), counted(d.Credentials, "credential"))
 		}
 		switch {

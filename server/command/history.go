@@ -84,7 +84,12 @@ func (c *Import) show(s *Env, found *history.History) error {
 	if c.JSON {
 		to = s.Err
 	}
-	fmt.Fprintf(to, "found %d exchanges in %d sessions of %s (%d files, %s)\n", exchanges, sessions, found.Client(), found.Files, amount(found.Bytes))
+	if c.DryRun {
+		fmt.Fprintf(to, "%s in %s of %s would be imported, unless they are on record (%s, %s)\n", counted(exchanges, "exchange"), counted(sessions, "session"),
+			found.Client(), counted(found.Files, "file"), amount(found.Bytes))
+	} else {
+		fmt.Fprintf(to, "found %d exchanges in %d sessions of %s (%d files, %s)\n", exchanges, sessions, found.Client(), found.Files, amount(found.Bytes))
+	}
 	rows := make([][]string, len(all))
 	for i, p := range all {
 		rows[i] = []string{

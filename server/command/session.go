@@ -425,7 +425,7 @@ func (c *SessionErase) report(s *Env, e *api.Erasure) error {
 	case c.JSON:
 		return writeJSON(s.Out, e)
 	case c.DryRun:
-		fmt.Fprintf(s.Out, "would erase %d exchanges\n", e.Exchanges)
+		fmt.Fprintf(s.Out, "%s would be erased\n", counted(e.Exchanges, "exchange"))
 	default:
 		return reportErasure(s, e)
 	}
@@ -488,6 +488,10 @@ func reportErasure(s *Env, e *api.Erasure) error {
 
 func reportOpen(s *Env, e *api.Erasure) {
 	if e.Open > 0 {
-		fmt.Fprintf(s.Err, "mneme: %d exchanges are still running and were not erased\n", e.Open)
+		kept := "not erased"
+		if e.DryRun {
+			kept = "would not be erased"
+		}
+		fmt.Fprintf(s.Err, "mneme: %s, because still running: %s\n", kept, counted(e.Open, "exchange"))
 	}
 }

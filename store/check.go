@@ -154,6 +154,17 @@ func (c *checker) run(ctx context.Context) error {
 			return err
 		}
 	}
+	c.compareMembers()
+	c.compareRollups()
+	if err := c.compareTurns(ctx); err != nil {
+		return err
+	}
+	c.report.Unreferenced += c.blobs.Unreferenced()
+	return c.fix(ctx)
+}
+
+// compareMembers compares the exchanges with the sessions that list them, once all have been read.
+func (c *checker) compareMembers() {
 	for id, want := range c.sessions {
 		c.live[id] = struct{}{} // once it is restored
 		c.find(id.String(), fmt.Sprintf("%d exchanges belong to it, and it is gone", want.Exchanges), c.againSession(id, want)...)
@@ -168,12 +179,6 @@ func (c *checker) run(ctx context.Context) error {
 			})
 		}
 	}
-	c.compareRollups()
-	if err := c.compareTurns(ctx); err != nil {
-		return err
-	}
-	c.report.Unreferenced += c.blobs.Unreferenced()
-	return c.fix(ctx)
 }
 
 // againSession restores a lost session, without the fields that only its record had.

@@ -195,6 +195,32 @@ func (c *candidates) demanding(ctx context.Context, within string, bounds []any)
 		append(bounds, query, mostDemanding, parts, weights, demandedTurns)...)
 }
 
+// together are terms that turns hold together.
+type together struct {
+	terms  uint // bits, by places among the rarest terms
+	weight float64
+	turns  float64 // that hold all of them, were they independent
+}
+
+// combinations returns one to three of the terms together, in every way, those with the highest weight first.
+func combinations(w *search.Wanted, terms []lexical.Condition) (ways []together) {
+	for chosen := range uint(1) << len(terms) {
+		if many := bits.OnesCount(chosen); many == 0 || many > 3 {
+			continue
+		}
+		way := together{terms: chosen, turns: float64(w.Corpus.Documents)}
+		for i := range terms {
+			if chosen&(1<<i) != 0 {
+				way.weight += w.Corpus.Weight(&terms[i])
+				way.turns *= float64(w.Corpus.Frequencies[terms[i].Key()]) / float64(max(w.Corpus.Documents, 1))
+			}
+		}
+		ways = append(ways, way)
+	}
+	slices.SortStableFunc(ways, func(a, b together) int { return cmp.Compare(b.weight, a.weight) })
+	return ways
+}
+
 // telling returns a query for about enough turns that hold the terms which say most: a rare one, or two or three that are less
 // so; "" if all are common.
 func (c *candidates) telling(enough float64) string {
@@ -207,29 +233,9 @@ func (c *candidates) telling(enough float64) string {
 	}
 	slices.SortStableFunc(rarest, func(a, b lexical.Condition) int { return cmp.Compare(w.Corpus.Weight(&b), w.Corpus.Weight(&a)) })
 	rarest = rarest[:min(len(rarest), combined)]
-	type together struct {
-		terms  uint // bits, by places in rarest
-		weight float64
-		turns  float64 // that hold all of them, were they independent
-	}
-	var ways []together
-	for terms := range uint(1) << len(rarest) {
-		if many := bits.OnesCount(terms); many == 0 || many > 3 {
-			continue
-		}
-		way := together{terms: terms, turns: float64(w.Corpus.Documents)}
-		for i := range rarest {
-			if terms&(1<<i) != 0 {
-				way.weight += w.Corpus.Weight(&rarest[i])
-				way.turns *= float64(w.Corpus.Frequencies[rarest[i].Key()]) / float64(max(w.Corpus.Documents, 1))
-			}
-		}
-		ways = append(ways, way)
-	}
-	slices.SortStableFunc(ways, func(a, b together) int { return cmp.Compare(b.weight, a.weight) })
 	var taken []together
 	held := 0.0
-	for _, way := range ways {
+	for _, way := range combinations(w, rarest) {
 		if held >= enough {
 			break
 		}

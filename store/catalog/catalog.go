@@ -121,6 +121,13 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 		pool.Close()
 		return nil, fmt.Errorf("open the database in centre.postgres: %w", advised(err))
 	}
+	c.work(life)
+	return c, nil
+}
+
+// work starts what runs in the background until life ends.
+func (c *Catalog) work(life context.Context) {
+	unfinished := &erasures{catalog: c, ready: wake.New(), erased: make(map[string]bool)}
 	c.running.Go(func() { c.followAccounts(life) })
 	if !c.worker() {
 		c.running.Go(func() { c.lead.campaign(life) })
@@ -130,12 +137,17 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 				c.follow(ctx, c.counted, "sessions and rollups could not be made again; retrying", c.recountSome)
 			})
 		})
+		c.running.Go(func() {
+			c.lead.While(life, func(ctx context.Context) {
+				c.follow(ctx, unfinished.ready, "an erasure could not be completed; retrying", unfinished.completeSome)
+			})
+		})
 		c.running.Go(func() { c.nameSessions(life) })
 	}
 	c.running.Go(func() {
 		c.follow(life, c.arrived, "exchanges could not be digested; retrying", c.digestSome)
 	})
-	c.startErasures(life)
+	c.running.Go(func() { c.follow(life, c.erasing, "an erasure could not continue; retrying", unfinished.eraseSome) })
 	if c.Engine != nil {
 		c.running.Go(func() {
 			c.follow(life, c.copies.noted, "changes for the search engine cannot be read; retrying", c.copySome)
@@ -144,21 +156,6 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	if c.Packs != nil {
 		c.running.Go(func() { c.follow(life, c.tidying, "packs could not be tidied up; retrying", c.tidySome) })
 	}
-	return c, nil
-}
-
-// startErasures carries out erasures.
-func (c *Catalog) startErasures(life context.Context) {
-	unfinished := &erasures{catalog: c, ready: wake.New(), erased: make(map[string]bool)}
-	c.running.Go(func() { c.follow(life, c.erasing, "an erasure could not continue; retrying", unfinished.eraseSome) })
-	if c.worker() {
-		return // the centre that leads completes the receipts
-	}
-	c.running.Go(func() {
-		c.lead.While(life, func(ctx context.Context) {
-			c.follow(ctx, unfinished.ready, "an erasure could not be completed; retrying", unfinished.completeSome)
-		})
-	})
 }
 
 // hideURL replaces errors that may quote a URL, which may contain a password.

@@ -99,15 +99,7 @@ func (d *digesting) run(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	var exchanges []*store.Exchange
-	for _, x := range arrived {
-		whole, err := x.assemble(d.account, objects)
-		if err != nil {
-			d.catalog.Log.Error("an exchange cannot be read to be digested", "exchange", x.info.ID, "error", err)
-			continue
-		}
-		exchanges = append(exchanges, whole)
-	}
+	exchanges := d.readable(arrived, objects)
 	turns := store.Turns{Digest: d.catalog.Digest, Log: d.catalog.Log, ReadHistories: d.histories(ctx), ReadTurns: d.turns(ctx)}
 	if len(exchanges) > 0 && d.catalog.Redactor != nil {
 		turns.Redactor = d.catalog.Redactor(exchanges[0].Account)
@@ -139,6 +131,19 @@ func (d *digesting) run(ctx context.Context) (done bool, err error) {
 		on conflict (account, session) do update set grew = excluded.grew`, int64(d.account), ids)
 	batch.Queue("update exchanges set digested = true, again = false where account = $1 and id = any($2)", int64(d.account), ids)
 	return true, d.tx.SendBatch(ctx, &batch).Close()
+}
+
+// readable returns the exchanges that can be read, and logs the others.
+func (d *digesting) readable(arrived []*arrivedExchange, objects store.Objects) (exchanges []*store.Exchange) {
+	for _, x := range arrived {
+		whole, err := x.assemble(d.account, objects)
+		if err != nil {
+			d.catalog.Log.Error("an exchange cannot be read to be digested", "exchange", x.info.ID, "error", err)
+			continue
+		}
+		exchanges = append(exchanges, whole)
+	}
+	return exchanges
 }
 
 func (x *arrivedExchange) assemble(account store.AccountNumber, objects store.Objects) (*store.Exchange, error) {

@@ -99,15 +99,6 @@ var setups = []Setup{
 	{Name: "vscode", files: setUpVSCode, note: "VS Code has the memory now. Its models are led elsewhere in its settings alone: under Manage Models, add an OpenAI-compatible endpoint"},
 }
 
-// Setups lists the agents that can be set up.
-func Setups() []string {
-	names := make([]string, len(setups))
-	for i := range setups {
-		names[i] = setups[i].Name
-	}
-	return names
-}
-
 // Note returns what the user still has to do after a setup; "" for nothing.
 func Note(name string) string {
 	for i := range setups {

@@ -32,7 +32,8 @@ var whatAgentsHave = map[string]map[string]string{
 }
 
 func TestUndoGivesEveryFileItsBytesBack(t *testing.T) {
-	for _, name := range Setups() {
+	for _, agent := range setups {
+		name := agent.Name
 		t.Run(name, func(t *testing.T) {
 			h, record := applyToWhatTheyHave(t, name)
 			for file := range whatAgentsHave[name] {
@@ -57,7 +58,8 @@ func TestUndoGivesEveryFileItsBytesBack(t *testing.T) {
 }
 
 func TestUndoLeavesNothingWhereNothingWas(t *testing.T) {
-	for _, name := range Setups() {
+	for _, agent := range setups {
+		name := agent.Name
 		t.Run(name, func(t *testing.T) {
 			h := homes(t)
 			record := apply(t, name, h)
@@ -71,7 +73,8 @@ func TestUndoLeavesNothingWhereNothingWas(t *testing.T) {
 }
 
 func TestUndoOfAFileThatWasChangedSinceTakesOutWhatSetupWrote(t *testing.T) {
-	for _, name := range Setups() {
+	for _, agent := range setups {
+		name := agent.Name
 		t.Run(name, func(t *testing.T) {
 			h, record := applyToWhatTheyHave(t, name)
 			for file := range whatAgentsHave[name] {

@@ -37,9 +37,6 @@ const (
 	BudgetMonth       Limit = "budget_usd_month"
 )
 
-// All lists all limits.
-var All = []Limit{RequestsPerMinute, TokensPerMinute, Concurrent, TokensPerMonth, BudgetDay, BudgetMonth}
-
 // Table holds the state of every key with limits. The zero Table is ready to use.
 type Table struct {
 	Leases *Leases // of limits shared with other servers; nil: none are

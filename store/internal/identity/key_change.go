@@ -160,7 +160,7 @@ func (k *Key) set(change func(*Key)) error {
 	if err := asked.Models.check(); err != nil {
 		return err
 	}
-	if _, err := ParseKeyRecall(string(asked.Recall)); err != nil {
+	if _, err := parseKeyRecall(string(asked.Recall)); err != nil {
 		return err
 	}
 	k.Label, k.Expires, k.Limits, k.Models = asked.Label, asked.Expires.UTC(), asked.Limits, asked.Models

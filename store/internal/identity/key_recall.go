@@ -12,8 +12,8 @@ const (
 	KeyRecallOff     KeyRecall = "off" // never, even if they ask
 )
 
-// ParseKeyRecall reads "on", "off" and "default".
-func ParseKeyRecall(text string) (KeyRecall, error) {
+// parseKeyRecall reads "on", "off" and "default".
+func parseKeyRecall(text string) (KeyRecall, error) {
 	switch r := KeyRecall(text); r {
 	case KeyRecallDefault, KeyRecallOn, KeyRecallOff:
 		return r, nil
@@ -23,8 +23,8 @@ func ParseKeyRecall(text string) (KeyRecall, error) {
 	return "", codec.Invalid("recall", "recall is on, off or default, not %q", text)
 }
 
-// UnmarshalText reads what [ParseKeyRecall] does.
+// UnmarshalText reads "on", "off" and "default".
 func (r *KeyRecall) UnmarshalText(text []byte) (err error) {
-	*r, err = ParseKeyRecall(string(text))
+	*r, err = parseKeyRecall(string(text))
 	return err
 }

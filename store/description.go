@@ -63,7 +63,7 @@ func (s Archive) DescribeSession(account, id string, d Description) (*Session, e
 	err = s.update(context.Background(), func(g *commitGroup, w *operation) error {
 		r, ref := g.session(sessionRef{number, key})
 		if r == nil {
-			return errNoSession(id)
+			return NoSession(id)
 		}
 		d.set(&r.Title, &r.Tags, &r.Note)
 		described = r.Session
@@ -82,7 +82,7 @@ func (s Archive) DescribeExchange(account, id string, d Description) (*ExchangeI
 	number, known := s.accounts.Find(account)
 	key, ok := kv.ParseExchangeID(id)
 	if !known || !ok {
-		return nil, errNoExchange(id)
+		return nil, NoExchange(id)
 	}
 	if d.Title != nil {
 		return nil, codec.Invalid("title", "an exchange has no title; its session has one")
@@ -95,7 +95,7 @@ func (s Archive) DescribeExchange(account, id string, d Description) (*ExchangeI
 		info, readable := g.info(number, key)
 		switch {
 		case info == nil:
-			return errNoExchange(id)
+			return NoExchange(id)
 		case !readable:
 			return codec.Errorf(codec.KindStorage, "exchange %s cannot be read; run mneme check", id)
 		case info.Outcome == OutcomeOpen: // its end would overwrite it

@@ -38,7 +38,7 @@ func (s Archive) ExchangeInfo(account, id string) (found *ExchangeInfo, err erro
 func (s *core) lookUp(account, id string, read func(*badger.Txn, kv.AccountNumber, kv.ExchangeID, *ExchangeInfo) error) error {
 	key, ok := kv.ParseExchangeID(id)
 	if !ok {
-		return errNoExchange(id)
+		return NoExchange(id)
 	}
 	numbers, err := s.readable(account)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *core) lookUp(account, id string, read func(*badger.Txn, kv.AccountNumbe
 		return kv.StorageError(err, "exchange %s cannot be read; run mneme check", id)
 	}
 	if !found {
-		return errNoExchange(id)
+		return NoExchange(id)
 	}
 	return nil
 }

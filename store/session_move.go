@@ -98,12 +98,12 @@ func (g *commitGroup) beginMerge(w *operation, source sessionRef, into kv.Sessio
 func mergeSession(in sessions, from, into kv.SessionID) (kv.SessionID, error) {
 	target, intoID := followed(in.at, into)
 	if target == nil {
-		return intoID, errNoSession(into.String())
+		return intoID, NoSession(into.String())
 	}
 	r, source := followed(in.at, from)
 	switch {
 	case r == nil:
-		return intoID, errNoSession(from.String())
+		return intoID, NoSession(from.String())
 	case source != from:
 		return intoID, codec.Errorf(codec.KindConflict, "%s was merged into %s already", from, r.ID)
 	case source == intoID:
@@ -179,7 +179,7 @@ func (s Archive) SplitSession(ctx context.Context, account, session, exchange st
 	}
 	first, ok := kv.ParseExchangeID(exchange)
 	if !ok {
-		return nil, errNoExchange(exchange)
+		return nil, NoExchange(exchange)
 	}
 	named := sessionRef{number, sourceID}
 	var source sessionRef
@@ -204,7 +204,7 @@ func (s Archive) SplitSession(ctx context.Context, account, session, exchange st
 func (g *commitGroup) beginSplit(w *operation, named, target sessionRef, first kv.ExchangeID) (source sessionRef, err error) {
 	r, source := g.session(named)
 	if r == nil {
-		return source, errNoSession(named.id.String())
+		return source, NoSession(named.id.String())
 	}
 	if err := g.refuseMove(source, source.id); err != nil {
 		return source, err

@@ -121,7 +121,7 @@ func (s *core) sessionWindow(account kv.AccountNumber, q *SessionQuery) (w kv.Wi
 		for _, cursor := range [...]*string{&after, &before} {
 			text := *cursor
 			if *cursor, err = s.place(tx, account, text); errors.Is(err, badger.ErrKeyNotFound) {
-				return errNoSession(text)
+				return NoSession(text)
 			}
 			if err != nil {
 				return kv.StorageError(err, "session %s cannot be read; run mneme check", text)
@@ -159,7 +159,7 @@ func (s Archive) Session(account, id string) (*Session, error) {
 		return err
 	})
 	if errors.Is(err, badger.ErrKeyNotFound) {
-		return nil, errNoSession(id)
+		return nil, NoSession(id)
 	}
 	if err != nil {
 		return nil, kv.StorageError(err, "session %s cannot be read; run mneme check", id)
@@ -167,14 +167,16 @@ func (s Archive) Session(account, id string) (*Session, error) {
 	return &r.Session, nil
 }
 
-func errNoSession(id string) error {
+// NoSession returns the error for an id of no session.
+func NoSession(id string) error {
 	if strings.HasPrefix(id, kv.ExchangePrefix) {
 		return codec.Errorf(codec.KindNotFound, "no session %q: that is the id of an exchange", id)
 	}
 	return codec.Errorf(codec.KindNotFound, "no session %q", id)
 }
 
-func errNoExchange(id string) error {
+// NoExchange returns the error for an id of no exchange.
+func NoExchange(id string) error {
 	if strings.HasPrefix(id, kv.SessionPrefix) {
 		return codec.Errorf(codec.KindNotFound, "no exchange %q: that is the id of a session", id)
 	}
@@ -186,7 +188,7 @@ func (s *core) sessionOf(account, id string) (kv.AccountNumber, kv.SessionID, er
 	key, ok := kv.ParseSessionID(id)
 	number, known := s.accounts.Find(account)
 	if !ok || !known {
-		return 0, key, errNoSession(id)
+		return 0, key, NoSession(id)
 	}
 	return number, key, nil
 }
@@ -292,7 +294,7 @@ func (s Archive) Timeline(account, session string, q TimelineQuery) (TimelinePag
 		return nil
 	})
 	if errors.Is(err, badger.ErrKeyNotFound) {
-		return TimelinePage{}, errNoSession(session)
+		return TimelinePage{}, NoSession(session)
 	}
 	if err != nil {
 		return TimelinePage{}, kv.StorageError(err, "the timeline of %s cannot be read; run mneme check", session)
@@ -375,7 +377,7 @@ func (s Archive) AnsweredAs(account, response string) (exchange string, err erro
 func (f Feed) SessionAt(account AccountNumber, id string) (*Session, error) {
 	key, ok := kv.ParseSessionID(id)
 	if !ok {
-		return nil, errNoSession(id)
+		return nil, NoSession(id)
 	}
 	var r *sessionRecord
 	err := f.view(func(tx *badger.Txn) (err error) {
@@ -384,7 +386,7 @@ func (f Feed) SessionAt(account AccountNumber, id string) (*Session, error) {
 	})
 	switch {
 	case errors.Is(err, badger.ErrKeyNotFound) || err == nil && r.Merged != "":
-		return nil, errNoSession(id)
+		return nil, NoSession(id)
 	case err != nil:
 		return nil, kv.StorageError(err, "session %s cannot be read; run mneme check", id)
 	}
@@ -397,14 +399,14 @@ func (f Feed) TurnAt(account AccountNumber, exchange string) (TimelineEntry, err
 	var entry TimelineEntry
 	id, ok := kv.ParseExchangeID(exchange)
 	if !ok {
-		return entry, errNoExchange(exchange)
+		return entry, NoExchange(exchange)
 	}
 	err := f.view(func(tx *badger.Txn) (err error) {
 		entry, err = getTimelineEntry(tx, account, id)
 		return err
 	})
 	if errors.Is(err, badger.ErrKeyNotFound) {
-		return entry, errNoExchange(exchange)
+		return entry, NoExchange(exchange)
 	}
 	if err != nil {
 		return entry, kv.StorageError(err, "the turn of %s cannot be read; run mneme check", exchange)

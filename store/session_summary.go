@@ -198,7 +198,7 @@ func readGrown(mark []byte) (grew time.Time, ok bool) {
 func (s Summaries) ConfirmSummarized(ctx context.Context, u UnsummarizedSession) error {
 	id, ok := kv.ParseSessionID(u.Session)
 	if !ok {
-		return errNoSession(u.Session)
+		return NoSession(u.Session)
 	}
 	key := unsummarizedKey(sessionRef{u.Account, id})
 	err := s.update(ctx, func(g *commitGroup, w *operation) error {

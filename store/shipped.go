@@ -278,11 +278,11 @@ func (s *Sessions) Describe(id string, d Description, redactor *redact.Redactor)
 	}
 	key, ok := kv.ParseSessionID(id)
 	if !ok {
-		return nil, errNoSession(id)
+		return nil, NoSession(id)
 	}
 	r, key := followed(s.at, key)
 	if r == nil {
-		return nil, errNoSession(id)
+		return nil, NoSession(id)
 	}
 	d = redactDescription(redactor, d)
 	d.set(&r.Title, &r.Tags, &r.Note)
@@ -295,11 +295,11 @@ func (s *Sessions) Describe(id string, d Description, redactor *redact.Redactor)
 func (s *Sessions) Merge(from, into string) (target string, err error) {
 	source, ok := kv.ParseSessionID(from)
 	if !ok {
-		return "", errNoSession(from)
+		return "", NoSession(from)
 	}
 	id, ok := kv.ParseSessionID(into)
 	if !ok {
-		return "", errNoSession(into)
+		return "", NoSession(into)
 	}
 	id, err = mergeSession(s, source, id)
 	return id.String(), err
@@ -332,11 +332,11 @@ func (s *Sessions) Unite(rest, into string) (done bool) {
 func (s *Sessions) Split(from string, now time.Time) (source, target string, err error) {
 	id, ok := kv.ParseSessionID(from)
 	if !ok {
-		return "", "", errNoSession(from)
+		return "", "", NoSession(from)
 	}
 	r, id := followed(s.at, id)
 	if r == nil {
-		return "", "", errNoSession(from)
+		return "", "", NoSession(from)
 	}
 	fresh := kv.SessionID(splitIDs.Next(now))
 	s.put(fresh, r.splitOff(fresh))

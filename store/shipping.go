@@ -242,7 +242,7 @@ func (p *Shipping) CommittedHere(ctx context.Context, account, exchange string) 
 	number, known := p.store.accounts.Find(account)
 	id, ok := kv.ParseExchangeID(exchange)
 	if !known || !ok {
-		return errNoExchange(exchange)
+		return NoExchange(exchange)
 	}
 	err := p.store.update(ctx, func(g *commitGroup, w *operation) error {
 		if info, readable := g.info(number, id); info != nil && readable && info.Outcome != OutcomeOpen {

@@ -88,14 +88,14 @@ func (h *handler) eraseExchange(c *call) (any, error) {
 	}
 	selection := store.Selection{Exchanges: []string{c.id()}}
 	if _, ok := store.ParseExchangeID(c.id()); !ok {
-		return nil, codec.Errorf(codec.KindNotFound, "no exchange %q", c.id())
+		return nil, store.NoExchange(c.id())
 	}
 	there, err := h.Archive.Erase(c.ctx(), c.account, selection, true) // also finds an unreadable one
 	if err != nil {
 		return nil, err
 	}
 	if there.Exchanges+there.Open == 0 {
-		return nil, codec.Errorf(codec.KindNotFound, "no exchange %q", c.id())
+		return nil, store.NoExchange(c.id())
 	}
 	return h.eraseSelected(c, selection, false)
 }

@@ -85,7 +85,7 @@ func (a *toyArchive) of(account string, wanted func(*store.Exchange) bool) (foun
 func (a *toyArchive) Exchange(account, id string) (*store.Exchange, error) {
 	found := a.of(account, func(x *store.Exchange) bool { return x.ID == id })
 	if len(found) == 0 {
-		return nil, codec.Errorf(codec.KindNotFound, "no exchange %q", id)
+		return nil, store.NoExchange(id)
 	}
 	return &found[0], nil
 }
@@ -129,7 +129,7 @@ func (a *toyArchive) Session(account, id string) (*store.Session, error) {
 			return &page.Data[i], err
 		}
 	}
-	return nil, codec.Errorf(codec.KindNotFound, "no session %q", id)
+	return nil, store.NoSession(id)
 }
 
 func (a *toyArchive) SessionSummary(string, string) (*store.SessionSummary, error) { return nil, nil }

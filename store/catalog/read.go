@@ -35,7 +35,7 @@ func (c *Catalog) exchange(ctx context.Context, numbers []int64, id string) (*st
 	err := c.pool.QueryRow(ctx, "select account, session, record, refs from exchanges where account = any($1) and id = $2", numbers, exchangeID(id)).
 		Scan(&number, &session, &record, &x.refs)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, noExchange(id)
+		return nil, store.NoExchange(id)
 	}
 	if err != nil {
 		return nil, unreadable(err)
@@ -71,14 +71,6 @@ func sessionID(id string) string {
 	return id
 }
 
-func noExchange(id string) error {
-	return codec.Errorf(codec.KindNotFound, "no exchange %q", id)
-}
-
-func noSession(id string) error {
-	return codec.Errorf(codec.KindNotFound, "no session %q", id)
-}
-
 func infoOf(record []byte, session *string) (*store.ExchangeInfo, error) {
 	info, err := store.ReadInfo(record)
 	if err == nil && session != nil {
@@ -99,7 +91,7 @@ func (c *Catalog) ExchangeInfo(account, id string) (*store.ExchangeInfo, error) 
 	var record []byte
 	err = c.pool.QueryRow(ctx, "select session, record from exchanges where account = any($1) and id = $2", numbers, exchangeID(id)).Scan(&session, &record)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, noExchange(id)
+		return nil, store.NoExchange(id)
 	}
 	if err != nil {
 		return nil, unreadable(err)
@@ -263,14 +255,14 @@ func (c *Catalog) Sessions(account string, q store.SessionQuery) (page store.Ses
 func (c *Catalog) Session(account, id string) (*store.Session, error) {
 	number, err := c.number(account)
 	if err != nil {
-		return nil, noSession(id)
+		return nil, store.NoSession(id)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	var record []byte
 	err = c.pool.QueryRow(ctx, "select record from sessions where account = $1 and id = $2", number, sessionID(id)).Scan(&record)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, noSession(id)
+		return nil, store.NoSession(id)
 	}
 	if err != nil {
 		return nil, unreadable(err)
@@ -299,7 +291,7 @@ func (c *Catalog) withExchanges(account, session string) (*store.Session, error)
 func (c *Catalog) DescribeSession(account, id string, d store.Description) (described *store.Session, err error) {
 	number, err := c.accounts.Number(account)
 	if err != nil {
-		return nil, noSession(id)
+		return nil, store.NoSession(id)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
@@ -320,7 +312,7 @@ func (c *Catalog) DescribeSession(account, id string, d store.Description) (desc
 func (c *Catalog) DescribeExchange(account, id string, d store.Description) (described *store.ExchangeInfo, err error) {
 	number, err := c.number(account)
 	if err != nil {
-		return nil, noExchange(id)
+		return nil, store.NoExchange(id)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
@@ -329,7 +321,7 @@ func (c *Catalog) DescribeExchange(account, id string, d store.Description) (des
 		var record []byte
 		err := tx.QueryRow(ctx, "select session, record from exchanges where account = $1 and id = $2 for update", number, exchangeID(id)).Scan(&session, &record)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return noExchange(id)
+			return store.NoExchange(id)
 		}
 		if err == nil {
 			described, err = infoOf(record, nil)
@@ -405,7 +397,7 @@ func (c *Catalog) Turn(account, exchange string) (store.TimelineEntry, error) {
 	defer cancel()
 	entries, err := c.entries(ctx, "x.id = $2", number, exchangeID(exchange))
 	if err == nil && len(entries) == 0 {
-		err = noExchange(exchange)
+		err = store.NoExchange(exchange)
 	}
 	if err != nil {
 		return store.TimelineEntry{}, unreadable(err)

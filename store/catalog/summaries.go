@@ -23,7 +23,7 @@ func SummariesOf(c *Catalog) Summaries { return Summaries{c} }
 func (s Summaries) SessionSummary(account, session string) (*store.SessionSummary, error) {
 	number, err := s.catalog.number(account)
 	if err != nil {
-		return nil, noSession(session)
+		return nil, store.NoSession(session)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
@@ -37,7 +37,7 @@ func (c *Catalog) readSession(ctx context.Context, number int64, id string) (ses
 	err = c.pool.QueryRow(ctx, `select s.record, m.record from sessions s left join summaries m on m.account = $1 and m.session = s.id
 		where s.account = $1 and s.id = $2`, number, sessionID(id)).Scan(&record, &summary)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil, noSession(id)
+		return nil, nil, store.NoSession(id)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -99,7 +99,7 @@ func (s Summaries) KeepSessionSummary(ctx context.Context, account, session stri
 		// stored here.
 		if err := tx.QueryRow(ctx, "select from sessions where account = $1 and id = $2 for update", int64(number), sessionID(session)).Scan(); err != nil {
 			if errors.Is(err, pgx.ErrNoRows) {
-				return noSession(session)
+				return store.NoSession(session)
 			}
 			return err
 		}

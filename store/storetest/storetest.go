@@ -275,6 +275,13 @@ func oneSession(t *testing.T, m Memory) {
 	if s.Exchanges != 2 || len(page.Data) != 1 || page.Data[0].ID != s.ID {
 		t.Errorf("the session is %+v, listed as %+v", s, page.Data)
 	}
+	_, noSession := m.Session(owner, first)
+	_, noExchange := m.Exchange(owner, s.ID)
+	for id, err := range map[string]error{"exchange": noSession, "session": noExchange} {
+		if !isMissing(err) || !strings.Contains(err.Error(), "that is the id of a") {
+			t.Errorf("the id of the other kind, of a %s, leads to %v", id, err)
+		}
+	}
 }
 
 func tenancy(t *testing.T, m Memory) {

@@ -2,6 +2,7 @@
 package docs_test
 
 import (
+	"fmt"
 	"go/scanner"
 	"go/token"
 	"io/fs"
@@ -13,6 +14,11 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/chat"
+	"github.com/mnemeproxy/mneme/codec/messages"
+	"github.com/mnemeproxy/mneme/codec/responses"
 )
 
 const root = ".."
@@ -362,6 +368,20 @@ func TestThePageOfTheAPIHasEveryRoute(t *testing.T) {
 	for route := range served {
 		if !told[route] {
 			t.Errorf("docs/api.md does not have %s", route)
+		}
+	}
+}
+
+func TestThePageOfTheAPIHasTheStatusesOfEveryKindOfError(t *testing.T) {
+	page := read(t, "docs/api.md")
+	for kind := range codec.KindUnsupported + 1 {
+		e := &codec.Error{Kind: kind}
+		row := fmt.Sprintf(" | %d | %d |\n", chat.Client().Status(e), messages.Client().Status(e))
+		if other := responses.Client().Status(e); other != chat.Client().Status(e) {
+			t.Errorf("%s has status %d on responses, and the page has one column for both", kind, other)
+		}
+		if !strings.Contains(page, row) {
+			t.Errorf("docs/api.md has no row for %s:%s", kind, row)
 		}
 	}
 }

@@ -34,7 +34,7 @@ type Opening struct {
 	PreviousResponse string // id of the response that the request continues
 	Follows          string // session of that response, if another node of the cluster answered it; "": see PreviousResponse
 	Conversation     string // id of the conversation object in the request
-	DerivedOpening   string // key of the normalised opening messages; like DerivedReply, of Body as it is stored
+	DerivedOpening   string // key of the normalized opening messages; like DerivedReply, of Body as it is stored
 	DerivedReply     string // key of the opening messages and the first answer; "" while the history holds no answer
 	Auxiliary        string // why the request is not a turn, such as [AuxiliaryTokens]; "" for a turn
 	Project          string // the client's working directory or stated project; "": unknown

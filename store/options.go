@@ -28,7 +28,7 @@ type Options struct {
 	// those. nil: nothing is digested.
 	Digest func(*Exchange) (Digest, error)
 
-	// Summaries says that sessions are summarised, so those that grow are noted for that.
+	// Summaries says that sessions are summarized, so those that grow are noted for that.
 	Summaries bool
 
 	Retention Retention     // for accounts without rules of their own

@@ -35,7 +35,7 @@ func unsummarizedKey(ref sessionRef) []byte {
 	return append(kv.SpaceKeyOf(kv.SpaceUnsummarized, ref.account), ref.id[:]...)
 }
 
-// sessionGrew marks a session for [Summaries.UnsummarizedSessions], if sessions are summarised.
+// sessionGrew marks a session for [Summaries.UnsummarizedSessions], if sessions are summarized.
 func (g *commitGroup) sessionGrew(w *operation, ref sessionRef) {
 	if g.store.opts.Summaries {
 		g.put(w, unsummarizedKey(ref), binary.BigEndian.AppendUint64(nil, uint64(time.Now().UnixNano())))

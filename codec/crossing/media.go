@@ -114,7 +114,7 @@ func isWebURL(url []byte) bool {
 		bytes.HasPrefix(url, []byte(`http:\/\/`)) || bytes.HasPrefix(url, []byte(`https:\/\/`))
 }
 
-// imageType normalises the media type, and refuses types that the target cannot read.
+// imageType normalizes the media type, and refuses types that the target cannot read.
 func (a mediaStep) imageType(p *codec.Part, m *codec.Message) error {
 	if string(p.MediaType) == "image/jpg" {
 		p.MediaType = []byte("image/jpeg")

@@ -298,11 +298,11 @@ type Search struct {
 	Summaries Summaries `json:"summaries"`
 }
 
-// Summaries has a model summarise sessions. Without a model they are found by their own words only.
+// Summaries has a model summarize sessions. Without a model they are found by their own words only.
 type Summaries struct {
 	Model        string   `json:"model"`          // any model with a route; empty: none
 	TokensPerDay Count    `json:"tokens_per_day"` // of each account, input and output together
-	Quiet        Duration `json:"quiet"`          // how long a session must be idle before it is summarised
+	Quiet        Duration `json:"quiet"`          // how long a session must be idle before it is summarized
 }
 
 // Embedder makes the vectors for finding turns that say the same in other words.

@@ -29,7 +29,7 @@ var (
 	clusterLeads = prometheus.NewDesc(metricClusterLeads, "Whether this one of the centres that share a memory in Postgres leads.", nil, nil)
 	clusterTerms = prometheus.NewDesc(metricClusterTerms, "How often one of these centres has begun to lead; all of them report the same.", nil, nil)
 
-	clusterSummaries = prometheus.NewDesc(metricClusterUnsummarized, "Sessions in Postgres that have grown since a model summarised them, at most 100,000; every process reports the same ones.", nil, nil)
+	clusterSummaries = prometheus.NewDesc(metricClusterUnsummarized, "Sessions in Postgres that have grown since a model summarized them, at most 100,000; every process reports the same ones.", nil, nil)
 )
 
 // Arrivals describe what a centre or a worker takes of what edges ship. They may be called at any time.

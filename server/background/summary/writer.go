@@ -1,4 +1,4 @@
-// Package summary has a model summarise sessions, in the background and within a budget. A call runs like a request of
+// Package summary has a model summarize sessions, in the background and within a budget. A call runs like a request of
 // the chat surface: the router places the model, the request is crossed to the provider's format, and package
 // background makes the call. A session without a summary is still found by its own words.
 package summary
@@ -21,15 +21,15 @@ import (
 type Settings struct {
 	Model        string        // any model with a route to a provider that generates text
 	TokensPerDay int64         // of each account and day in UTC, input and output together
-	Quiet        time.Duration // how long a session must be idle before it is summarised
+	Quiet        time.Duration // how long a session must be idle before it is summarized
 }
 
 // Sessions are the sessions of a memory that notes which ones have grown, such as a store that was opened with
 // [store.Options.Summaries].
 type Sessions interface {
 	UnsummarizedSessions(ctx context.Context, since time.Time, skip func(store.AccountNumber) bool) ([]store.UnsummarizedSession, error)
-	// ClaimSession reports whether this process may summarise a session. If several share a memory, no other one may
-	// summarise any session of the account for [MostTime] from then on, or until ConfirmSummarized. So they do not
+	// ClaimSession reports whether this process may summarize a session. If several share a memory, no other one may
+	// summarize any session of the account for [MostTime] from then on, or until ConfirmSummarized. So they do not
 	// spend a budget twice.
 	ClaimSession(ctx context.Context, u store.UnsummarizedSession) (claimed bool, err error)
 	ConfirmSummarized(ctx context.Context, u store.UnsummarizedSession) error
@@ -88,7 +88,7 @@ func Start(o Options) (*Writer, error) {
 	return w, nil
 }
 
-// Close stops the writing, and the call in progress. The next start summarises that session.
+// Close stops the writing, and the call in progress. The next start summarizes that session.
 func (w *Writer) Close() {
 	w.cancel()
 	<-w.done
@@ -138,13 +138,13 @@ func (w *Writer) run(ctx context.Context) {
 	}
 }
 
-// round summarises one session of each account that has one; more reports whether there was any.
+// round summarizes one session of each account that has one; more reports whether there was any.
 func (w *Writer) round(ctx context.Context) (more bool) {
 	now := time.Now()
 	resting := func(account store.AccountNumber) bool { return now.Before(w.rests[account].until) }
 	sessions, err := w.sessions.UnsummarizedSessions(ctx, now.Add(-w.settings.Quiet), resting)
 	if err != nil {
-		w.log.Error("the sessions to be summarised could not be found; it is tried again", "error", err)
+		w.log.Error("the sessions to be summarized could not be found; it is tried again", "error", err)
 		return false
 	}
 	for _, u := range sessions {
@@ -175,7 +175,7 @@ func (w *Writer) pause(u store.UnsummarizedSession, err error) {
 	now := time.Now()
 	if errors.Is(err, errSpent) {
 		w.rests[u.Account] = rest{until: now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)}
-		w.log.Info("an account has used up its tokens for summaries; its sessions are summarised from tomorrow on",
+		w.log.Info("an account has used up its tokens for summaries; its sessions are summarized from tomorrow on",
 			"session", u.Session, "tokens_per_day", w.settings.TokensPerDay)
 		return
 	}
@@ -188,7 +188,7 @@ func (w *Writer) pause(u store.UnsummarizedSession, err error) {
 // MostTime is how long a session may take from its claim on.
 const MostTime = 4 * time.Minute
 
-// takeUp summarises a session if there is something to write, and no other process does.
+// takeUp summarizes a session if there is something to write, and no other process does.
 func (w *Writer) takeUp(ctx context.Context, u store.UnsummarizedSession) error {
 	ctx, cancel := context.WithTimeout(ctx, MostTime)
 	defer cancel()

@@ -73,7 +73,7 @@ func (c *AccountCreate) Run(ctx context.Context, s *Env) error {
 
 // AccountUpdate is "mneme account update NAME".
 type AccountUpdate struct {
-	StoreFlags     `embed:""`
+	Target         `embed:""`
 	Name           string  `arg:"" help:"Name of the account."`
 	BudgetUSDDay   *Budget `name:"budget-usd-day" placeholder:"USD" help:"US dollars per day (UTC), of all its keys together; none: no budget."`
 	BudgetUSDMonth *Budget `name:"budget-usd-month" placeholder:"USD" help:"US dollars per calendar month (UTC), likewise."`

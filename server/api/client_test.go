@@ -86,7 +86,7 @@ const (
 	GetUsageParamsByProvider GetUsageParamsBy = "provider"
 )
 
-// Attempt One try to get an answer from a provider.
+// Attempt One attempt to get an answer from a provider.
 type Attempt struct {
 	// Endpoint host:port
 	Endpoint string `json:"endpoint"`
@@ -106,25 +106,25 @@ type Attempt struct {
 	Status *int64 `json:"status,omitempty"`
 }
 
-// Cost What one exchange cost, worked out when it ended.
+// Cost The cost of one exchange, computed when it ended.
 type Cost struct {
-	// Estimated the tokens are estimated, or the price list does not have the tier
+	// Estimated the tokens are estimated, or the price list lacks the tier
 	Estimated *bool `json:"estimated,omitempty"`
 
-	// Notional the caller's own credential pays, which may be a subscription: this is the list price
+	// Notional paid with the caller's own credential, which may be a subscription: this is the list price
 	Notional *bool `json:"notional,omitempty"`
 
 	// Price the row of the price list and its date, 'claude-opus-5-5@2026-09-22'
 	Price string `json:"price"`
 
-	// SavedUsd by caches: what reading cost less than the full price would have, less what writing cost more
+	// SavedUsd by caches: the discount on reads minus the surcharge on writes
 	SavedUsd *float32 `json:"saved_usd,omitempty"`
 
 	// Usd US dollars, exact to a billionth
 	Usd float32 `json:"usd"`
 }
 
-// Error Errors below /v1/memory have the shape of OpenAI's, those below /v1/admin a kind.
+// Error Errors under /v1/memory have OpenAI's form; those under /v1/admin have a kind.
 type Error struct {
 	Error struct {
 		Code *string `json:"code"`
@@ -137,7 +137,7 @@ type Error struct {
 	} `json:"error"`
 }
 
-// ErrorInfo The part of a Error that clients were told.
+// ErrorInfo The part of an error that the client was told.
 type ErrorInfo struct {
 	Code    *string `json:"code,omitempty"`
 	Kind    string  `json:"kind"`
@@ -152,13 +152,13 @@ type Exchange struct {
 	Auxiliary *string    `json:"auxiliary,omitempty"`
 	ChatKey   *string    `json:"chat_key,omitempty"`
 
-	// Committed 'local': at its end it was on its edge alone, though it was to be with the brokers of the cluster
+	// Committed 'local': the brokers of the cluster did not have it when its answer ended, although it was to wait for them
 	Committed *string `json:"committed,omitempty"`
 
-	// Cost What one exchange cost, worked out when it ended.
+	// Cost The cost of one exchange, computed when it ended.
 	Cost *Cost `json:"cost,omitempty"`
 
-	// Error The part of a Error that clients were told.
+	// Error The part of an error that the client was told.
 	Error           *ErrorInfo     `json:"error,omitempty"`
 	ExternalSession *string        `json:"external_session,omitempty"`
 	FinishReason    *string        `json:"finish_reason,omitempty"`
@@ -167,7 +167,7 @@ type Exchange struct {
 	Header          *[]HeaderField `json:"header,omitempty"`
 	Id              string         `json:"id"`
 
-	// Imported into this store; zero: it passed here
+	// Imported when it was imported; absent: it was recorded here
 	Imported      *time.Time `json:"imported,omitempty"`
 	KeyId         *string    `json:"key_id,omitempty"`
 	LastByte      *time.Time `json:"last_byte,omitempty"`
@@ -185,7 +185,7 @@ type Exchange struct {
 	Object  string `json:"object"`
 	Outcome string `json:"outcome"`
 
-	// PreviousResponse The response that the request goes on from.
+	// PreviousResponse the response that the request continues
 	PreviousResponse    *string `json:"previous_response,omitempty"`
 	Project             *string `json:"project,omitempty"`
 	Provider            *string `json:"provider,omitempty"`
@@ -195,7 +195,7 @@ type Exchange struct {
 	RawResponse         *string `json:"raw_response,omitempty"`
 	RawResponseEncoding *string `json:"raw_response_encoding,omitempty"`
 
-	// Recall What an exchange's record says of recalling.
+	// Recall What was recalled for an exchange.
 	Recall *RecallInfo `json:"recall,omitempty"`
 
 	// Redactions by name
@@ -203,10 +203,10 @@ type Exchange struct {
 	RequestBytes       int64        `json:"request_bytes"`
 	RequestContentType *string      `json:"request_content_type,omitempty"`
 
-	// ResponseBytes that are recorded
+	// ResponseBytes bytes of the answer that are recorded
 	ResponseBytes int64 `json:"response_bytes"`
 
-	// ResponseBytesUnrecorded how many more bytes of the answer passed than are recorded.
+	// ResponseBytesUnrecorded how many more bytes of the answer passed than are recorded
 	ResponseBytesUnrecorded *int64  `json:"response_bytes_unrecorded,omitempty"`
 	ResponseContentType     *string `json:"response_content_type,omitempty"`
 	ResponseId              *string `json:"response_id,omitempty"`
@@ -219,7 +219,7 @@ type Exchange struct {
 	Stream    *bool     `json:"stream,omitempty"`
 	Surface   string    `json:"surface"`
 
-	// Tags that people gave it
+	// Tags given by people
 	Tags        *[]string `json:"tags,omitempty"`
 	Translation *[]string `json:"translation,omitempty"`
 
@@ -227,20 +227,20 @@ type Exchange struct {
 	Usage *UsageInfo `json:"usage,omitempty"`
 }
 
-// FacetValue A value that a property has, and of how many documents.
+// FacetValue A value of a facet, and how many turns have it.
 type FacetValue struct {
 	Count int64  `json:"count"`
 	Value string `json:"value"`
 }
 
-// Filter Narrows a search down: a comparison, or filters joined. The zero Filter lets everything through.
+// Filter A comparison, or filters joined by and, or, not. An empty filter matches everything.
 type Filter struct {
 	And *[]Filter `json:"and,omitempty"`
 
 	// Field time, or one of session, model, provider, client, surface, outcome, project, kind, tool, tag
 	Field *string `json:"field,omitempty"`
 
-	// Not Narrows a search down: a comparison, or filters joined. The zero Filter lets everything through.
+	// Not A comparison, or filters joined by and, or, not. An empty filter matches everything.
 	Not *Filter `json:"not,omitempty"`
 
 	// Op eq, in, prefix; for time gte, gt, lte, lt
@@ -248,7 +248,7 @@ type Filter struct {
 	Or    *[]Filter `json:"or,omitempty"`
 	Value *string   `json:"value,omitempty"`
 
-	// Values of in
+	// Values for the op in
 	Values *[]string `json:"values,omitempty"`
 }
 
@@ -260,17 +260,17 @@ type HeaderField struct {
 
 // Hit A turn that was found.
 type Hit struct {
-	// Coverage 0 to 1: how much of the query the turn holds, each word weighed by how rare it is
+	// Coverage 0 to 1: the share of the query that the turn holds, words weighted by rarity
 	Coverage float32 `json:"coverage"`
 
-	// Duplicates ids of further exchanges that say the very same
+	// Duplicates ids of further exchanges with the same text
 	Duplicates *[]string `json:"duplicates,omitempty"`
 	ExchangeId string    `json:"exchange_id"`
 
-	// Highlights of the snippet, in characters: from, and up to but not including
+	// Highlights ranges of the snippet in characters; the end is exclusive
 	Highlights *[][]int64 `json:"highlights"`
 
-	// Match of a hit that has none of the query's words: likeness, or context (its neighbours have)
+	// Match for a hit with none of the query's words: likeness, or context if a neighbouring turn has them
 	Match *string `json:"match,omitempty"`
 	Model *string `json:"model,omitempty"`
 
@@ -283,10 +283,10 @@ type Hit struct {
 	// Relevance 0 to 1: how good the hit is, comparable between queries
 	Relevance float32 `json:"relevance"`
 
-	// Role who said the snippet
+	// Role speaker of the snippet
 	Role string `json:"role"`
 
-	// Score 0 to 1 within one answer, which begins with 1
+	// Score 0 to 1, relative to the best hit of the answer
 	Score float32 `json:"score"`
 
 	// Scores The parts of a score.
@@ -294,7 +294,7 @@ type Hit struct {
 	SessionId string  `json:"session_id"`
 	Snippet   string  `json:"snippet"`
 
-	// Summary Says what a turn or a session was about, in its own words.
+	// Summary What a turn or a session was about, in its own words.
 	Summary *Summary  `json:"summary,omitempty"`
 	Time    time.Time `json:"time"`
 	Title   *string   `json:"title,omitempty"`
@@ -302,24 +302,24 @@ type Hit struct {
 	// Tokens of the snippet, estimated
 	Tokens int64 `json:"tokens"`
 
-	// Words of the query that the turn holds, identifiers apart
+	// Words words of the query that the turn holds, without identifiers
 	Words int64 `json:"words"`
 }
 
-// ListedExchange What lists show of an exchange, and what its record holds as JSON.
+// ListedExchange An exchange as lists show it, and as its record holds it.
 type ListedExchange struct {
 	Account   string     `json:"account"`
 	Attempts  *[]Attempt `json:"attempts,omitempty"`
 	Auxiliary *string    `json:"auxiliary,omitempty"`
 	ChatKey   *string    `json:"chat_key,omitempty"`
 
-	// Committed 'local': at its end it was on its edge alone, though it was to be with the brokers of the cluster
+	// Committed 'local': the brokers of the cluster did not have it when its answer ended, although it was to wait for them
 	Committed *string `json:"committed,omitempty"`
 
-	// Cost What one exchange cost, worked out when it ended.
+	// Cost The cost of one exchange, computed when it ended.
 	Cost *Cost `json:"cost,omitempty"`
 
-	// Error The part of a Error that clients were told.
+	// Error The part of an error that the client was told.
 	Error           *ErrorInfo     `json:"error,omitempty"`
 	ExternalSession *string        `json:"external_session,omitempty"`
 	FinishReason    *string        `json:"finish_reason,omitempty"`
@@ -328,7 +328,7 @@ type ListedExchange struct {
 	Header          *[]HeaderField `json:"header,omitempty"`
 	Id              string         `json:"id"`
 
-	// Imported into this store; zero: it passed here
+	// Imported when it was imported; absent: it was recorded here
 	Imported      *time.Time `json:"imported,omitempty"`
 	KeyId         *string    `json:"key_id,omitempty"`
 	LastByte      *time.Time `json:"last_byte,omitempty"`
@@ -340,13 +340,13 @@ type ListedExchange struct {
 	Note          *string    `json:"note,omitempty"`
 	Outcome       string     `json:"outcome"`
 
-	// PreviousResponse The response that the request goes on from.
+	// PreviousResponse the response that the request continues
 	PreviousResponse  *string `json:"previous_response,omitempty"`
 	Project           *string `json:"project,omitempty"`
 	Provider          *string `json:"provider,omitempty"`
 	ProviderRequestId *string `json:"provider_request_id,omitempty"`
 
-	// Recall What an exchange's record says of recalling.
+	// Recall What was recalled for an exchange.
 	Recall *RecallInfo `json:"recall,omitempty"`
 
 	// Redactions by name
@@ -354,10 +354,10 @@ type ListedExchange struct {
 	RequestBytes       int64        `json:"request_bytes"`
 	RequestContentType *string      `json:"request_content_type,omitempty"`
 
-	// ResponseBytes that are recorded
+	// ResponseBytes bytes of the answer that are recorded
 	ResponseBytes int64 `json:"response_bytes"`
 
-	// ResponseBytesUnrecorded how many more bytes of the answer passed than are recorded.
+	// ResponseBytesUnrecorded how many more bytes of the answer passed than are recorded
 	ResponseBytesUnrecorded *int64  `json:"response_bytes_unrecorded,omitempty"`
 	ResponseContentType     *string `json:"response_content_type,omitempty"`
 	ResponseId              *string `json:"response_id,omitempty"`
@@ -370,7 +370,7 @@ type ListedExchange struct {
 	Stream    *bool     `json:"stream,omitempty"`
 	Surface   string    `json:"surface"`
 
-	// Tags that people gave it
+	// Tags given by people
 	Tags        *[]string `json:"tags,omitempty"`
 	Translation *[]string `json:"translation,omitempty"`
 
@@ -445,39 +445,39 @@ type Part struct {
 	Url *string `json:"url,omitempty"`
 }
 
-// Ranking Says how hits are weighed.
+// Ranking How hits are weighted.
 type Ranking struct {
-	// LeastLikeness -1 to 1: the cosine that a turn with none of the query's words needs in a hybrid search; nil: 0.2
+	// LeastLikeness -1 to 1: the cosine that a turn with none of the query's words needs in a hybrid search; absent: 0.2
 	LeastLikeness *float32 `json:"least_likeness,omitempty"`
 
-	// RecencyHalfLifeDays days after which recency is worth half; 0: 30
+	// RecencyHalfLifeDays half-life of recency in days; 0: 30
 	RecencyHalfLifeDays *float32 `json:"recency_half_life_days,omitempty"`
 
 	// RecencyWeight 0 to 1: the share of recency in a score
 	RecencyWeight *float32 `json:"recency_weight,omitempty"`
 
-	// VectorWeight 0 to 1: the share of vectors in a hybrid score; nil: 0.3
+	// VectorWeight 0 to 1: the share of vectors in a hybrid score; absent: 0.3
 	VectorWeight *float32 `json:"vector_weight,omitempty"`
 }
 
-// RecallInfo What an exchange's record says of recalling.
+// RecallInfo What was recalled for an exchange.
 type RecallInfo struct {
 	Coverage *float32 `json:"coverage,omitempty"`
 
-	// Exchanges that were quoted
+	// Exchanges quoted exchanges
 	Exchanges *[]string `json:"exchanges,omitempty"`
 
 	// Reason of silence
 	Reason *string `json:"reason,omitempty"`
 
-	// Replayed earlier places of the conversation whose texts were put back
+	// Replayed earlier texts of the conversation that were put back
 	Replayed *int64 `json:"replayed,omitempty"`
 	Tokens   *int64 `json:"tokens,omitempty"`
 }
 
-// Redaction Says that credentials of one kind were masked in a record before it was stored.
+// Redaction Credentials of one kind that were masked before the record was stored.
 type Redaction struct {
-	// Name of the shape, or of the operator's own pattern
+	// Name name of the shape, or of the operator's pattern
 	Name     string `json:"name"`
 	Request  *int64 `json:"request,omitempty"`
 	Response *int64 `json:"response,omitempty"`
@@ -488,28 +488,28 @@ type Scores struct {
 	// Bm25 of the turn itself
 	Bm25 float32 `json:"bm25"`
 
-	// Context what its neighbours in the session and its time add to that
+	// Context what neighbouring turns and recency add
 	Context *float32 `json:"context,omitempty"`
 
-	// Cosine of turn and query, which feedback has moved, as seen from the middle of the account's turns
+	// Cosine of the turn and the query after relevance feedback, relative to the mean of the account's vectors
 	Cosine *float32 `json:"cosine,omitempty"`
 
 	// Lexical as a share of the best
 	Lexical float32  `json:"lexical"`
 	Recency *float32 `json:"recency,omitempty"`
 
-	// Vector the cosine as a share of the best; 0: not alike
+	// Vector the cosine as a share of the best; 0: not similar
 	Vector *float32 `json:"vector,omitempty"`
 }
 
-// SearchAnswer What a search found.
+// SearchAnswer The answer to a search.
 type SearchAnswer struct {
 	Data *[]Hit `json:"data"`
 
-	// Degraded what could not be taken into account
+	// Degraded what could not be used
 	Degraded *[]string `json:"degraded,omitempty"`
 
-	// Facets Facets are the most frequent values of each facet in the account, if they were asked for.
+	// Facets the most frequent values of each facet in the account, if requested
 	Facets   *map[string][]FacetValue `json:"facets,omitempty"`
 	HasMore  bool                     `json:"has_more"`
 	Index    map[string]interface{}   `json:"index"`
@@ -519,15 +519,15 @@ type SearchAnswer struct {
 	Object string `json:"object"`
 }
 
-// SearchRequest Asks for turns.
+// SearchRequest A search.
 type SearchRequest struct {
 	// Explain give the parts of each score
 	Explain *bool `json:"explain,omitempty"`
 
-	// Facets list the values that the account's facets have
+	// Facets list the values of the account's facets
 	Facets *bool `json:"facets,omitempty"`
 
-	// Filters Narrows a search down: a comparison, or filters joined. The zero Filter lets everything through.
+	// Filters A comparison, or filters joined by and, or, not. An empty filter matches everything.
 	Filters *Filter `json:"filters,omitempty"`
 
 	// Granularity exchange (default): turns; session: whole sessions, by all their turns
@@ -545,57 +545,57 @@ type SearchRequest struct {
 	// Mode auto (default), lexical, vector, hybrid
 	Mode *string `json:"mode,omitempty"`
 
-	// Newest list the newest turns; it is said for a search without a query and without a bound
+	// Newest list the newest turns; required without a query and without a time range
 	Newest *bool `json:"newest,omitempty"`
 
-	// Offset hits to leave out; at most 10,000
+	// Offset hits to skip; at most 10,000
 	Offset *int64 `json:"offset,omitempty"`
 
-	// Query may be '' where the newest turns are wanted or something bounds the search: the newest come first then
+	// Query may be '' with newest, since or until; the newest turns come first then
 	Query string `json:"query"`
 
-	// Ranking Says how hits are weighed.
+	// Ranking How hits are weighted.
 	Ranking *Ranking `json:"ranking,omitempty"`
 
-	// Since only turns from then on;
+	// Since only turns from this time on
 	Since *string `json:"since,omitempty"`
 
-	// SnippetBytes how long a snippet may be, 40 to 2,000; 0: 240
+	// SnippetBytes length of a snippet in bytes, 40 to 2,000; 0: 240
 	SnippetBytes *int64 `json:"snippet_bytes,omitempty"`
 
-	// Syntax operators (default), or plain: no sign means anything
+	// Syntax operators (default), or plain: characters have no special meaning
 	Syntax *string `json:"syntax,omitempty"`
 
-	// Until only turns before then
+	// Until only turns before this time
 	Until *string `json:"until,omitempty"`
 }
 
-// Session The JSON form of a session.
+// Session A session.
 type Session struct {
 	Account string  `json:"account"`
 	Agent   *string `json:"agent,omitempty"`
 
-	// Asked the beginning of what was asked first, without what clients put before it
+	// Asked the beginning of the first question, without what clients insert before it
 	Asked     *string `json:"asked,omitempty"`
 	Auxiliary *int64  `json:"auxiliary,omitempty"`
 	ChatKey   *string `json:"chat_key,omitempty"`
 
-	// Client the program that was used, such as claude-code
+	// Client the client program, such as claude-code
 	Client       *string `json:"client,omitempty"`
 	Completed    int64   `json:"completed"`
 	Conversation *string `json:"conversation,omitempty"`
 
-	// Cost What a number of exchanges cost.
+	// Cost The cost of a number of exchanges.
 	Cost    *Spending `json:"cost,omitempty"`
 	Created time.Time `json:"created"`
 
-	// Derived found by its opening messages alone
+	// Derived found only by its opening messages
 	Derived *bool `json:"derived,omitempty"`
 
-	// Error The part of a Error that clients were told.
+	// Error The part of an error that the client was told.
 	Error *ErrorInfo `json:"error,omitempty"`
 
-	// Exchanges all, auxiliary ones and failed ones included
+	// Exchanges all, including auxiliary and failed ones
 	Exchanges       int64   `json:"exchanges"`
 	ExternalSession *string `json:"external_session,omitempty"`
 	Id              string  `json:"id"`
@@ -603,11 +603,11 @@ type Session struct {
 	// MergedInto where its exchanges went; the session is empty
 	MergedInto *string `json:"merged_into,omitempty"`
 
-	// Models asked for, in order of first use, the first few
+	// Models requested, in order of first use, the first few
 	Models        *[]string `json:"models,omitempty"`
 	NativeSession *string   `json:"native_session,omitempty"`
 
-	// Note what somebody wrote about it
+	// Note a person's note
 	Note *string `json:"note,omitempty"`
 
 	// Object 'memory.session'
@@ -616,13 +616,13 @@ type Session struct {
 	// Parent the session that this subagent works for
 	Parent *string `json:"parent,omitempty"`
 
-	// Project the directory that was worked in
+	// Project the working directory
 	Project *string `json:"project,omitempty"`
 
 	// Prompts tokens of the prompts of the last turns, at most 24, without auxiliary exchanges
 	Prompts *[]int64 `json:"prompts,omitempty"`
 
-	// Summary What a model has written about a session. It goes with every exchange that leaves the session, because what is erased may be told in it.
+	// Summary A summary of a session by a model. It is deleted when an exchange leaves the session, because it may tell what was erased.
 	Summary *SessionSummary `json:"summary,omitempty"`
 	Tags    *[]string       `json:"tags,omitempty"`
 	Title   *string         `json:"title,omitempty"`
@@ -634,20 +634,20 @@ type Session struct {
 	Usage *UsageInfo `json:"usage,omitempty"`
 }
 
-// SessionSummary What a model has written about a session. It goes with every exchange that leaves the session, because what is erased may be told in it.
+// SessionSummary A summary of a session by a model. It is deleted when an exchange leaves the session, because it may tell what was erased.
 type SessionSummary struct {
 	// By 'model NAME'
 	By   string `json:"by"`
 	Text string `json:"text"`
 
-	// Through the last exchange that it tells of
+	// Through the last exchange that it covers
 	Through string `json:"through"`
 
 	// Written UTC
 	Written time.Time `json:"written"`
 }
 
-// Spending What a number of exchanges cost.
+// Spending The cost of a number of exchanges.
 type Spending struct {
 	// Estimated exchanges whose cost is an estimate
 	Estimated *int64 `json:"estimated,omitempty"`
@@ -658,10 +658,10 @@ type Spending struct {
 	// SavedUsd by caches
 	SavedUsd *float32 `json:"saved_usd,omitempty"`
 
-	// Unpriced exchanges with tokens and no price
+	// Unpriced exchanges with tokens but no price
 	Unpriced *int64 `json:"unpriced,omitempty"`
 
-	// Usd spent with credentials of the account's or the server's
+	// Usd with credentials of the account or the server
 	Usd float32 `json:"usd"`
 }
 
@@ -669,16 +669,16 @@ type Spending struct {
 type StoredTurn struct {
 	Answer *[]Message `json:"answer,omitempty"`
 
-	// AnswerUnread how many bytes at the end of the recorded answer Answer does not tell of: it is too long.
+	// AnswerUnread how many bytes at the end of the recorded answer are not in the member answer, because it is too long
 	AnswerUnread *int64 `json:"answer_unread,omitempty"`
 
-	// Branch another exchange goes on from the same place and came first
+	// Branch another exchange continued from the same place before
 	Branch *bool `json:"branch,omitempty"`
 
-	// Continued the first exchange that goes on from here
+	// Continued the first exchange that continues from here
 	Continued *string `json:"continued,omitempty"`
 
-	// Error why the exchange could not be digested, or the turn not be read
+	// Error why the exchange could not be digested, or the turn cannot be read
 	Error    *string `json:"error,omitempty"`
 	Exchange string  `json:"exchange"`
 
@@ -688,29 +688,29 @@ type StoredTurn struct {
 	Model    *string    `json:"model,omitempty"`
 	Outcome  string     `json:"outcome"`
 
-	// Parent the exchange whose history this one goes on from, or, as a branch, from inside
+	// Parent the exchange whose history this one continues, or as a branch, from which it forks
 	Parent  *string   `json:"parent,omitempty"`
 	Started time.Time `json:"started"`
 }
 
-// Summary Says what a turn or a session was about, in its own words.
+// Summary What a turn or a session was about, in its own words.
 type Summary struct {
-	// By 'model NAME', who wrote Text
+	// By 'model NAME', the author of text
 	By *string `json:"by,omitempty"`
 
-	// Done what the answer says first
+	// Done the beginning of the answer
 	Done *string `json:"done,omitempty"`
 
-	// Errors lines of tool results that tell of a failure
+	// Errors lines of tool results that report a failure
 	Errors *[]string `json:"errors,omitempty"`
 
-	// Goal what the user asked for: the beginning of what they said last
+	// Goal what the user asked for: the beginning of the user's last text
 	Goal *string `json:"goal,omitempty"`
 
 	// Names paths, symbols and codes, the most frequent first
 	Names *[]string `json:"names,omitempty"`
 
-	// Text of a session: what a model has written about it
+	// Text of a session: a model's summary
 	Text *string `json:"text,omitempty"`
 
 	// Tools that were called
@@ -719,7 +719,7 @@ type Summary struct {
 
 // Turn An exchange of a session with what it added.
 type Turn struct {
-	// Exchange What lists show of an exchange, and what its record holds as JSON.
+	// Exchange An exchange as lists show it, and as its record holds it.
 	Exchange ListedExchange `json:"exchange"`
 
 	// Object 'memory.turn'
@@ -729,7 +729,7 @@ type Turn struct {
 	Turn *StoredTurn `json:"turn,omitempty"`
 }
 
-// Usage What exchanges used and cost, in total and by what was asked for.
+// Usage What exchanges used and cost, in total and by group.
 type Usage struct {
 	By *[]string `json:"by"`
 
@@ -740,7 +740,7 @@ type Usage struct {
 	Object string     `json:"object"`
 	Since  *time.Time `json:"since,omitempty"`
 
-	// Total What some of the exchanges used and cost. Of the members that tell which, those that were asked for are there.
+	// Total What the exchanges of a group used and cost. It has the members that were grouped by.
 	Total UsageLine  `json:"total"`
 	Until *time.Time `json:"until,omitempty"`
 }
@@ -750,37 +750,37 @@ type UsageInfo struct {
 	CacheRead  *int64 `json:"cache_read,omitempty"`
 	CacheWrite *int64 `json:"cache_write,omitempty"`
 
-	// CacheWriteLong the part of CacheWrite that is kept longer, and costs more
+	// CacheWriteLong the part of cache_write that is kept longer and costs more
 	CacheWriteLong *int64 `json:"cache_write_long,omitempty"`
 
-	// Estimated the provider did not say; in a session: of one of its exchanges or more
+	// Estimated the provider did not report it; in a session: for at least one exchange
 	Estimated     *bool  `json:"estimated,omitempty"`
 	InputUncached *int64 `json:"input_uncached,omitempty"`
 	Output        *int64 `json:"output,omitempty"`
 	Reasoning     *int64 `json:"reasoning,omitempty"`
 
-	// Tier of service; not in a session
+	// Tier service tier; not in a session
 	Tier *string `json:"tier,omitempty"`
 }
 
-// UsageLine What some of the exchanges used and cost. Of the members that tell which, those that were asked for are there.
+// UsageLine What the exchanges of a group used and cost. It has the members that were grouped by.
 type UsageLine struct {
 	Account *string `json:"account,omitempty"`
 
-	// CacheShare of the prompts' tokens, those read from a cache; 0 to 1
+	// CacheShare the share of prompt tokens read from a cache, 0 to 1
 	CacheShare float32 `json:"cache_share"`
 	Client     *string `json:"client,omitempty"`
 
-	// Cost What a number of exchanges cost.
+	// Cost The cost of a number of exchanges.
 	Cost Spending `json:"cost"`
 
 	// Day of UTC, '2026-11-20'
 	Day *string `json:"day,omitempty"`
 
-	// Errors that ended in no complete answer, but for clients that left
+	// Errors without a complete answer, except if the client left
 	Errors *int64 `json:"errors,omitempty"`
 
-	// FirstByteP50 in milliseconds, about
+	// FirstByteP50 in milliseconds, approximate
 	FirstByteP50 *int64     `json:"first_byte_p50,omitempty"`
 	FirstByteP95 *int64     `json:"first_byte_p95,omitempty"`
 	Hour         *time.Time `json:"hour,omitempty"`
@@ -831,7 +831,7 @@ type Until = time.Time
 
 // TailParams defines parameters for Tail.
 type TailParams struct {
-	// After the id of the last event that was received
+	// After the id of the last event received
 	After *string `form:"after,omitempty" json:"after,omitempty"`
 
 	// Session ids, separated by commas
@@ -840,7 +840,7 @@ type TailParams struct {
 	// Key ids of service keys, separated by commas
 	Key *string `form:"key,omitempty" json:"key,omitempty"`
 
-	// LastEventID the same, as browsers send it
+	// LastEventID the same, in the form that browsers send
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
 }
 
@@ -855,7 +855,7 @@ type GetExchangeParamsInclude string
 
 // SearchParams defines parameters for Search.
 type SearchParams struct {
-	// XServiceMemoryWait wait for all that was recorded before
+	// XServiceMemoryWait wait until everything recorded before is indexed
 	XServiceMemoryWait *SearchParamsXServiceMemoryWait `json:"X-Service-Memory-Wait,omitempty"`
 }
 
@@ -864,10 +864,10 @@ type SearchParamsXServiceMemoryWait string
 
 // ListSessionsParams defines parameters for ListSessions.
 type ListSessionsParams struct {
-	// After the page behind the entry with this id
+	// After the page after the entry with this id
 	After *After `form:"after,omitempty" json:"after,omitempty"`
 
-	// Before the page ahead of the entry with this id
+	// Before the page before the entry with this id
 	Before *Before `form:"before,omitempty" json:"before,omitempty"`
 
 	// Limit how many entries
@@ -880,16 +880,16 @@ type ListSessionsParams struct {
 	// ExternalId the conversation by your own id
 	ExternalId *External `form:"external_id,omitempty" json:"external_id,omitempty"`
 
-	// Model asked for in it
+	// Model requested in one of its exchanges, in any case
 	Model *string `form:"model,omitempty" json:"model,omitempty"`
 
-	// Client the program that was used, such as claude-code
+	// Client the client program, such as claude-code
 	Client *string `form:"client,omitempty" json:"client,omitempty"`
 
-	// Project the directory that was worked in, or what the client says its project is
+	// Project the working directory of the agent, or the value of X-Service-Project
 	Project *string `form:"project,omitempty" json:"project,omitempty"`
 
-	// Outcome whether all of its exchanges were answered to the end
+	// Outcome whether all of its exchanges have complete answers
 	Outcome *ListSessionsParamsOutcome `form:"outcome,omitempty" json:"outcome,omitempty"`
 
 	// Tag that it has
@@ -898,13 +898,13 @@ type ListSessionsParams struct {
 	// Parent the session that it works for
 	Parent *string `form:"parent,omitempty" json:"parent,omitempty"`
 
-	// Since begun then or later
+	// Since began at or after this time
 	Since *Since `form:"since,omitempty" json:"since,omitempty"`
 
-	// Until begun before
+	// Until began before
 	Until *Until `form:"until,omitempty" json:"until,omitempty"`
 
-	// Include also how each began
+	// Include also the first question and the client of each
 	Include *ListSessionsParamsInclude `form:"include,omitempty" json:"include,omitempty"`
 }
 
@@ -919,10 +919,10 @@ type ListSessionsParamsInclude string
 
 // ReadTimelineParams defines parameters for ReadTimeline.
 type ReadTimelineParams struct {
-	// After the page behind the entry with this id
+	// After the page after the entry with this id
 	After *After `form:"after,omitempty" json:"after,omitempty"`
 
-	// Before the page ahead of the entry with this id
+	// Before the page before the entry with this id
 	Before *Before `form:"before,omitempty" json:"before,omitempty"`
 
 	// Limit how many entries
@@ -935,13 +935,13 @@ type ReadTimelineParamsOrder string
 
 // GetUsageParams defines parameters for GetUsage.
 type GetUsageParams struct {
-	// By what the lines are told apart by
+	// By what the rows are grouped by
 	By *[]GetUsageParamsBy `form:"by,omitempty" json:"by,omitempty"`
 
-	// Since begun then or later
+	// Since began at or after this time
 	Since *Since `form:"since,omitempty" json:"since,omitempty"`
 
-	// Until begun before
+	// Until began before
 	Until *Until `form:"until,omitempty" json:"until,omitempty"`
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// A sweep runs behind the requests, after exchanges were erased. A request that was planned before a batch of objects is
+// A sweep runs in the background, after exchanges were erased. A request that was planned before a batch of objects is
 // freed is in the writer's queue before it ([core.planning]); one planned later no longer finds them known.
 
 // swept is what a sweep has freed.

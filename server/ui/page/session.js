@@ -446,7 +446,7 @@ function Context({ id, numbers }) {
     <table class="parts"><tbody>${c.parts.map((p) => html`<tr><td><i class=${'swatch fill-' + p.name}></i>${kindNames[p.name] || p.name}</td><td class="num">${p.count}</td><td class="num">${bytes(p.bytes)}</td><td class="num">${percent(p.bytes / all)}</td></tr>`)}</tbody></table>
     ${c.previous &&
     html`<h2>Prefix</h2>${c.break
-      ? html`<p class="warn-box">It differs from turn ${numbers.get(c.previous) || html`<code>${c.previous}</code>`} in block ${c.break.index + 1} of its ${c.break.kind}. About <b>${count(c.break.tokens)}</b> tokens that had been sent before stand behind the difference${c.break.usd ? html`: paid again, <b>${money(c.break.usd)}</b> more than from a cache` : ''}.</p>
+      ? html`<p class="warn-box">It differs from turn ${numbers.get(c.previous) || html`<code>${c.previous}</code>`} in block ${c.break.index + 1} of its ${c.break.kind}. About <b>${count(c.break.tokens)}</b> tokens that had been sent before follow the difference${c.break.usd ? html`: paid again, <b>${money(c.break.usd)}</b> more than from a cache` : ''}.</p>
           <div class="pair"><figure><figcaption>before</figcaption><pre tabindex="0" aria-label="before">${clean(c.break.before) || '(nothing)'}</pre></figure><figure><figcaption>now</figcaption><pre tabindex="0" aria-label="now">${clean(c.break.now) || '(nothing)'}</pre></figure></div>`
       : html`<p>It goes on from all of turn ${numbers.get(c.previous) || ''}: ${bytes(c.common || 0)} in front are the same, so that a cache can have them.</p>`}`}
     ${c.woven.length > 0 && html`<h2>Put in by the client</h2><${Shares} rows=${c.woven} total=${all} />`}

@@ -1,6 +1,6 @@
 // The conversation of a session as a tree: it forks where a client went back and asked again.
 
-// Tree holds the turns of a session, oldest first. A turn stands behind the one that it goes on from. Requests that go on
+// Tree holds the turns of a session, oldest first. A turn follows the one that it continues. Requests that go on
 // from nothing and that nothing goes on from, such as those that are still open or were refused, make no fork: they stand
 // with the turn before them.
 export class Tree {
@@ -68,7 +68,7 @@ function after(from, entry) {
 }
 
 // behind puts a turn behind the one that its request goes on from, or, where it goes on from inside the request of that one,
-// beside it. A request that is sent again after it failed stands behind the failed one.
+// beside it. A request that is sent again after it failed follows the failed one.
 function behind(from, entry) {
   const { messages = [], known = 0 } = from.entry.turn;
   const shared = (entry.turn.known || 0) - known;

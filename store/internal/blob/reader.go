@@ -59,7 +59,7 @@ const (
 	inSkeleton              // any block, and nodes
 )
 
-// AppendBlocks appends the bytes of blocks, one behind the other.
+// AppendBlocks appends the bytes of blocks, one after the other.
 func (r *Reader) AppendBlocks(dst []byte, blocks []kv.Hash) (_ []byte, err error) {
 	for _, h := range blocks {
 		if dst, err = r.appendBlock(dst, h, inSkeleton); err != nil {

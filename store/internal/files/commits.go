@@ -102,7 +102,7 @@ func (s *Survey) examineCommits(note *stopNote) {
 		return
 	}
 	for _, name := range s.torn { // they would be truncated as unfinished, but were finished
-		s.replace(name, salvage.MendCommits, "what stands behind its last whole commit is damaged")
+		s.replace(name, salvage.MendCommits, "it is damaged after its last whole commit")
 	}
 	missing := fmt.Sprintf("commits %d to %d, which were acknowledged, are in none of its files", s.newest+1, last)
 	cut := slices.IndexFunc(s.mendable, func(m mendable) bool { return filepath.Ext(m.File) == ".mem" })

@@ -151,7 +151,7 @@ func (s *Survey) follow(e *salvage.Entry) {
 		return
 	}
 	if p.File == s.maxValue && to > f.size { // what Badger would truncate as unfinished was finished
-		s.replace(fmt.Sprintf("%06d.vlog", p.File), salvage.MendValues, "it ends at byte %d, and values are missing behind that", f.size)
+		s.replace(fmt.Sprintf("%06d.vlog", p.File), salvage.MendValues, "it ends at byte %d, and later values are missing", f.size)
 	}
 	s.dangling = append(s.dangling, dangling{slices.Clone(e.Key), e.Version, p.File})
 }

@@ -78,5 +78,5 @@ func logProblem(l *salvage.Log) string {
 	case l.Size == 0:
 		return emptyLog
 	}
-	return fmt.Sprintf("what stands behind its last record, at byte %d, is not what was written; %d records can be read", l.End, l.Records)
+	return fmt.Sprintf("the bytes after its last record, from byte %d on, are not what was written; %d records can be read", l.End, l.Records)
 }

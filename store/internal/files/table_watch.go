@@ -94,7 +94,7 @@ func (w *tableWatch) read(name string) {
 		problem = t.Problem()
 	}
 	d := newDamage(filepath.Join(DatabaseDir, name), "%s. Stop mneme and get out what can be read with mneme recover: "+
-		"once the database merges this table with others, what stands behind the damage is in the kept copy alone", problem)
+		"once the database merges this table with others, only the kept copy has what follows the damage", problem)
 	if err := d.keepCopy(w.dir); err != nil {
 		w.log.Error("a damaged file could not be kept aside", "file", d.File, "error", err)
 	}

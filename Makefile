@@ -72,19 +72,21 @@ export RAPID_SEED ?= 1
 # time: in codec, docs and fuzz, but for tests that say AtTheSameTime (docs/layout_test.go), and in fuzz targets, which try
 # one input after the other. Tests of allocations run without it because it allocates itself.
 with  = $(patsubst %/,./%,$(sort $(dir $(shell grep -rlE --include='*_test.go' '^func $(1)' $(2)))))
-unit: TEST  = $< --format pkgname-and-test-fails --format-hide-empty-pkg -- -vet=off -timeout 20m
+unit: TEST  = go test -json -vet=off -timeout 20m
 unit: APART = $(sort $(call with,Test.*Alloc,router server) $(call with,Fuzz,store server))
 unit: SHARE = $(call with,Test.*AtTheSameTime,codec docs fuzz)
 
 # The packages that take minutes come first. They wait more than they compute, so one more runs than there are cores.
-# make test has run vet before.
+# make test has run vet before. The runner's summary is of all of them.
 unit: $(BIN)/gotestsum-$(GOTESTSUM) ## All tests, without vet and lint
 	@$(if $(RACE),true,echo 'no C compiler found: testing without the race detector' >&2)
-	$(TEST) ./codec/... ./docs/... ./fuzz/...
-	$(TEST) -run 'Alloc|^Fuzz' $(APART)
-	$(TEST) $(RACE) -run AtTheSameTime $(SHARE)
-	$(TEST) $(RACE) -skip '^Fuzz' -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) \
-		./server ./server/cluster ./store ./store/catalog ./bench/grid . ./bench/... ./router/... ./server/... ./store/...
+	$< --format pkgname-and-test-fails --format-hide-empty-pkg --raw-command -- sh -c 'failed=0; \
+		$(TEST) ./codec/... ./docs/... ./fuzz/... || failed=1; \
+		$(TEST) -run "Alloc|^Fuzz" $(APART) || failed=1; \
+		$(TEST) $(RACE) -run AtTheSameTime $(SHARE) || failed=1; \
+		$(TEST) $(RACE) -skip "^Fuzz" -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) \
+			./server ./server/cluster ./store ./store/catalog ./bench/grid . ./bench/... ./router/... ./server/... ./store/... || failed=1; \
+		exit $$failed'
 
 .PHONY: s3-server
 s3-server: $(BIN)/versitygw-$(VERSITYGW) ## Build the S3 service that tests of a centre with a bucket use; they are skipped without it

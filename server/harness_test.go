@@ -194,10 +194,20 @@ func build(t testing.TB, changes ...func(*plan)) *harness {
 	h.provider, err = provider.Start(p.provider)
 	ok(t, err)
 	t.Cleanup(func() { ok(t, h.provider.Close()) })
-	h.furnish(p.store)
+	if p.store.MinFreeDisk >= 0 { // the store may take nothing from the start
+		open := p.store
+		open.MinFreeDisk = -1
+		h.store, err = engine.Open(open, nil)
+		ok(t, err)
+		h.furnish()
+		ok(t, h.store.Close())
+	}
 	h.store, err = engine.Open(p.store, p.index)
 	ok(t, err)
 	t.Cleanup(func() { ok(t, h.store.Close()) })
+	if h.key == "" {
+		h.furnish()
+	}
 	for _, name := range []string{"openai", "anthropic", "gemini", "deepseek"} {
 		if _, set := p.router.Providers[name]; !set {
 			c := router.ProviderConfig{APIKey: serverDefaultKey}.WithSimulated(name, h.provider.URL())
@@ -229,15 +239,11 @@ func build(t testing.TB, changes ...func(*plan)) *harness {
 	return h
 }
 
-// furnish makes the harness's account and key, before the store may be told to take nothing more.
-func (h *harness) furnish(opts store.Options) {
-	opts.MinFreeDisk = -1
-	var err error
-	h.store, err = engine.Open(opts, nil)
-	ok(h.t, err)
+// furnish makes the harness's account and key.
+func (h *harness) furnish() {
+	h.t.Helper()
 	h.account("acme")
 	h.key = h.createKey("acme", store.ScopeWrite)
-	ok(h.t, h.store.Close())
 }
 
 func (h *harness) run() {

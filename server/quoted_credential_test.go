@@ -5,11 +5,13 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,20 +73,19 @@ func (q *quoting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(said)
 }
 
-// tells reports whether a text holds one of the credentials, however it is written.
-func tells(text string) bool {
+// written are the credentials, each in every way that it can be written.
+var written = func() (all []string) {
 	for _, credential := range inUse {
 		encoded := base64.StdEncoding.EncodeToString([]byte(credential))
-		for _, form := range []string{
-			credential, url.QueryEscape(credential), url.PathEscape(credential), strings.ReplaceAll(credential, "/", `\/`),
-			letters(credential), encoded[:len(encoded)-4],
-		} {
-			if strings.Contains(text, form) {
-				return true
-			}
-		}
+		all = append(all, credential, url.QueryEscape(credential), url.PathEscape(credential), strings.ReplaceAll(credential, "/", `\/`),
+			letters(credential), encoded[:len(encoded)-4])
 	}
-	return false
+	return all
+}()
+
+// tells reports whether a text holds one of the credentials, however it is written.
+func tells(text string) bool {
+	return slices.ContainsFunc(written, func(form string) bool { return strings.Contains(text, form) })
 }
 
 // letters writes every letter of a text as JSON can escape it.
@@ -155,11 +156,15 @@ func TestACredentialQuotedByAProviderStaysSecret(t *testing.T) {
 			good++
 		}
 	}
-	for who, as := range callers {
-		for form, how := range forms {
-			q.write, q.bytes = how.write, how.bytes
-			for _, s := range generating {
-				for _, model := range []string{chat.model, responses.model, messages.model, "gemini-3-pro"} {
+	for c, who := range slices.Sorted(maps.Keys(callers)) {
+		as := callers[who]
+		for f, form := range slices.Sorted(maps.Keys(forms)) {
+			q.write, q.bytes = forms[form].write, forms[form].bytes
+			for n, s := range generating {
+				for m, model := range []string{chat.model, responses.model, messages.model, "gemini-3-pro"} {
+					if form != "as it is" && (c+f+n+m)%len(callers) != 0 {
+						continue // each crossing quotes each form, of one caller: all have their turn
+					}
 					to := s
 					to.model = model
 					scripts := []string{`reasoning "it is QUOTED" ; text "it is QUOTED indeed"`, `tool look {"key":"QUOTED"}`}
@@ -185,7 +190,7 @@ func TestACredentialQuotedByAProviderStaysSecret(t *testing.T) {
 			}
 		}
 	}
-	if good < 200 {
+	if good < 100 {
 		t.Errorf("%d clients were told what the model said", good)
 	}
 	for account, key := range map[string]string{"acme": acme, "tenant": tenant} {

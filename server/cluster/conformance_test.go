@@ -27,14 +27,14 @@ import (
 var centres = map[string]func(*testing.T, *s3test.Server) func(*testing.T) clustertest.Centre{
 	"embedded": func(*testing.T, *s3test.Server) func(*testing.T) clustertest.Centre { return clustertest.Embedded },
 	"Postgres": func(t *testing.T, _ *s3test.Server) func(*testing.T) clustertest.Centre {
-		server := postgrestest.Start(t, false)
+		server := postgrestest.Shared(t)
 		return func(t *testing.T) clustertest.Centre { return clustertest.Postgres(t, server, "", nil) }
 	},
 	"Postgres and S3": func(t *testing.T, service *s3test.Server) func(*testing.T) clustertest.Centre {
 		if service == nil {
 			s3test.Start(t) // skips the test
 		}
-		server := postgrestest.Start(t, false)
+		server := postgrestest.Shared(t)
 		return func(t *testing.T) clustertest.Centre { return clustertest.Postgres(t, server, service.Bucket(t), nil) }
 	},
 }
@@ -72,7 +72,7 @@ func TestTheCentreFindsWhatItsEdgesRecord(t *testing.T) {
 // The tables are there as well: a search that Postgres answered would be no test, and fails.
 func TestASearchEngineFindsWhatEdgesRecord(t *testing.T) {
 	t.Parallel()
-	server := postgrestest.Start(t, false)
+	server := postgrestest.Shared(t)
 	storetest.RunRanking(t, func(t *testing.T) (storetest.Memory, storetest.Searcher) {
 		m := clustertest.Over(t, clustertest.Postgres(t, server, "", enginetest.New()))
 		return m, byEngine{m}
@@ -88,7 +88,7 @@ func TestOpenSearchFindsWhatEdgesRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := postgrestest.Start(t, false)
+	server := postgrestest.Shared(t)
 	storetest.RunRanking(t, func(t *testing.T) (storetest.Memory, storetest.Searcher) {
 		m := clustertest.Over(t, clustertest.Postgres(t, server, "", inTurn{index}))
 		return m, byEngine{m}

@@ -27,6 +27,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/pack"
+	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
@@ -55,7 +56,7 @@ const roleVariable = "MNEME_TEST_CLUSTER_ROLE"
 func TestMain(m *testing.M) {
 	text := os.Getenv(roleVariable)
 	if text == "" {
-		os.Exit(m.Run())
+		os.Exit(postgrestest.Main(m))
 	}
 	var r role
 	err := json.Unmarshal([]byte(text), &r)

@@ -44,7 +44,7 @@ type centre struct {
 // TestACentreWithABucket holds a centre to what it promises of the bucket that has its bodies; the rest of its promises are those
 // of every memory.
 func TestACentreWithABucket(t *testing.T) {
-	server, service := postgrestest.Start(t, false), s3test.Start(t)
+	server, service := postgrestest.Shared(t), s3test.Start(t)
 	for name, promise := range map[string]func(*testing.T, *centre){
 		"what is erased leaves the bucket":                               erasedLeavesTheBucket,
 		"a damaged pack hits its own exchanges alone":                    damageHitsItsOwn,

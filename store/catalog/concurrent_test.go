@@ -23,7 +23,7 @@ import (
 func TestCentresThatWorkOnOneDatabaseDoubleNothing(t *testing.T) {
 	const turns = 12
 	accounts := openEngine(t, 0)
-	url := postgrestest.Start(t, false).Memory(t)
+	url := postgrestest.Shared(t).Memory(t)
 	centres := []*catalog.Catalog{openCatalog(t, accounts, url), openCatalog(t, accounts, url)}
 	edges := []*engine.Engine{openEngine(t, 1), openEngine(t, 2)}
 	for _, e := range edges {
@@ -113,7 +113,7 @@ func TestCentresOnOneDatabaseDigestSeveralAccountsAtOnce(t *testing.T) {
 	if err := edge.Shipping().Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	url := postgrestest.Start(t, false).Memory(t)
+	url := postgrestest.Shared(t).Memory(t)
 	begun, held := make(chan struct{}), make(chan struct{})
 	begin := sync.OnceFunc(func() { close(begun) })
 	first := openCatalogThat(t, edge, url, func(x *store.Exchange) (store.Digest, error) {
@@ -154,7 +154,7 @@ func TestASessionThatIsLockedHoldsUpNoOther(t *testing.T) {
 	if err := edge.Shipping().Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	url := postgrestest.Start(t, false).Memory(t)
+	url := postgrestest.Shared(t).Memory(t)
 	idle := openCatalogThat(t, edge, url, func(*store.Exchange) (store.Digest, error) { return store.Digest{}, nil })
 	after := uint64(0)
 	take := func(to *catalog.Catalog, account, chatKey string) (id string) {

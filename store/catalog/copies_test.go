@@ -22,7 +22,7 @@ type copied struct {
 
 // TestTheCopiesInAnEngine holds a centre to what it promises of the copies that an engine has of its turns.
 func TestTheCopiesInAnEngine(t *testing.T) {
-	server := postgrestest.Start(t, false)
+	server := postgrestest.Shared(t)
 	for name, promise := range map[string]func(*testing.T, *copied){
 		"searches use the engine, by words and by likeness":                    usesTheEngine,
 		"searches use Postgres while the engine is away, which misses nothing": engineIsAway,

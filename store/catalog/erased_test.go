@@ -13,7 +13,7 @@ import (
 // What was erased before there was a log is in it: edges that have it are to erase it, too.
 func TestADatabaseOfTheFirstVersionGetsALogOfWhatWasErased(t *testing.T) {
 	accounts := openEngine(t, 0)
-	url := postgrestest.Start(t, false).Memory(t)
+	url := postgrestest.Shared(t).Memory(t)
 	openCatalog(t, accounts, url).Close()
 	db, err := pgx.Connect(t.Context(), url)
 	if err != nil {

@@ -20,7 +20,7 @@ func TestWhatOneCentreCommitsIsToldAtEveryOther(t *testing.T) {
 	if err := edge.Shipping().Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	url := postgrestest.Start(t, false).Memory(t)
+	url := postgrestest.Shared(t).Memory(t)
 	working, watched := openCatalog(t, edge, url), openCatalog(t, edge, url)
 	sub, err := watched.Events.Subscribe("acme", 0)
 	if err != nil {
@@ -67,7 +67,7 @@ func TestWhatOneCentreCommitsIsToldAtEveryOther(t *testing.T) {
 }
 
 func TestWhoWatchesWhileTheDatabaseIsAwayIsToldThatEventsWereMissed(t *testing.T) {
-	url := postgrestest.Start(t, false).Memory(t)
+	url := postgrestest.Shared(t).Memory(t)
 	c := openCatalog(t, openEngine(t, 0), url)
 	sub, err := c.Events.Subscribe("acme", 0)
 	if err != nil {

@@ -58,7 +58,7 @@ func TestWhatWasErasedInTheDataDirectoryStaysErasedInTheDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	url := postgrestest.Start(t, false).Database(t)
+	url := postgrestest.Shared(t).Database(t)
 	for range 2 { // the second time it has it
 		c := openCatalog(t, centre, url)
 		if err := c.Erased().TakeOver(t.Context(), centre.Erased(), centre.Archive()); err != nil {

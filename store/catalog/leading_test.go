@@ -21,7 +21,7 @@ import (
 
 // A centre is replaced by another one while it does not notice. What only the leader may commit it does not commit from then on.
 func TestACentreThatWasReplacedCompletesNoErasure(t *testing.T) {
-	url := postgrestest.Start(t, false).Memory(t)
+	url := postgrestest.Shared(t).Memory(t)
 	centre := openCatalog(t, openEngine(t, 0), url)
 	lead := catalog.LeadOf(centre)
 	eventually(t, "it leads", lead.Leads)
@@ -44,7 +44,7 @@ func TestACentreThatWasReplacedCompletesNoErasure(t *testing.T) {
 
 // The age of exchanges is looked at by a centre that leads, and is replaced by another one before it can have any erased.
 func TestACentreThatWasReplacedErasesNothingByAge(t *testing.T) {
-	url, edge := postgrestest.Start(t, false).Memory(t), openEngine(t, 0)
+	url, edge := postgrestest.Shared(t).Memory(t), openEngine(t, 0)
 	check(t, edge.Shipping().Begin(t.Context()))
 	var age atomic.Int64
 	centre, err := catalog.Open(t.Context(), catalog.Options{
@@ -86,7 +86,7 @@ func TestACentreThatWasReplacedErasesNothingByAge(t *testing.T) {
 
 // What finds candidates is the same for all centres that run. Another setting is refused until none of the others runs.
 func TestACentreWithAnotherSearchEngineIsRefusedWhileOthersRun(t *testing.T) {
-	url, accounts := postgrestest.Start(t, false).Memory(t), openEngine(t, 0)
+	url, accounts := postgrestest.Shared(t).Memory(t), openEngine(t, 0)
 	open := func(node int, at string) (*catalog.Catalog, error) {
 		o := catalog.Options{
 			URL: url, Centre: postgrestest.Centre, Cache: accounts.Shared(), Retention: accounts.Archive().RetentionOf, Digest: digest.Exchange,
@@ -140,7 +140,7 @@ func TestACentreWithAnotherSearchEngineIsRefusedWhileOthersRun(t *testing.T) {
 // A centre that was without the database for a while counts as gone, so that another one may choose a search engine. The former one leads
 // again, and knows nothing of the copies there.
 func TestACentreCompletesNoErasureWhileCopiesAreInTheEngineOfAnother(t *testing.T) {
-	url := postgrestest.Start(t, false).Database(t)
+	url := postgrestest.Shared(t).Database(t)
 	accounts := openEngine(t, 0)
 	former := openCatalog(t, accounts, url)
 	if done, err := catalog.DropCopies(t.Context(), former, 1); err != nil || !done {

@@ -15,7 +15,7 @@ import (
 // A request may be answered at a worker that has not heard yet that its account was deleted.
 func TestWhatIsRecalledForADeletedAccountLeavesNoRows(t *testing.T) {
 	accounts := openEngine(t, 0)
-	url := postgrestest.Start(t, false).Memory(t)
+	url := postgrestest.Shared(t).Memory(t)
 	centre := openCatalog(t, accounts, url)
 	worker := openWorker(t, url)
 	eventually(t, "the worker has the account", func() bool {

@@ -62,7 +62,7 @@ func mustSeat(t *testing.T, dir, url string) seat {
 
 // A centre keeps its accounts in its data directory, is given a database, and later loses the directory.
 func TestACentreThatLosesItsDataDirectoryHasItsAccountsAndKeys(t *testing.T) {
-	url, dir := postgrestest.Start(t, false).Database(t), t.TempDir()
+	url, dir := postgrestest.Shared(t).Database(t), t.TempDir()
 	before, err := store.Open(store.Options{Dir: dir, MinFreeDisk: -1, MasterKey: masterKey})
 	check(t, err)
 	for _, name := range []string{"gone", "acme"} {
@@ -127,7 +127,7 @@ func TestACentreThatLosesItsDataDirectoryHasItsAccountsAndKeys(t *testing.T) {
 
 // Two centres with one database change the same at once.
 func TestCentresThatChangeTheSameAtOnceLoseNoChange(t *testing.T) {
-	url := postgrestest.Start(t, false).Database(t)
+	url := postgrestest.Shared(t).Database(t)
 	seats := []seat{mustSeat(t, t.TempDir(), url), mustSeat(t, t.TempDir(), url)}
 	_, err := seats[0].Accounts().Create("acme")
 	check(t, err)
@@ -183,7 +183,7 @@ func TestCentresThatChangeTheSameAtOnceLoseNoChange(t *testing.T) {
 
 // An account that one centre deletes is gone at the other one, with what that one has recorded for it.
 func TestAnAccountThatWasDeletedAtAnotherCentreIsGoneHereAndItsNameIsFree(t *testing.T) {
-	url := postgrestest.Start(t, false).Database(t)
+	url := postgrestest.Shared(t).Database(t)
 	here, there := mustSeat(t, t.TempDir(), url), mustSeat(t, t.TempDir(), url)
 	_, err := here.Accounts().Create("acme")
 	check(t, err)
@@ -210,7 +210,7 @@ func TestAnAccountThatWasDeletedAtAnotherCentreIsGoneHereAndItsNameIsFree(t *tes
 
 // Credentials are sealed with one master key, which a centre changes when it starts with the former one as well.
 func TestACentreWithAnotherMasterKeyIsRefusedUnlessItChangesTheKey(t *testing.T) {
-	url := postgrestest.Start(t, false).Database(t)
+	url := postgrestest.Shared(t).Database(t)
 	old := mustSeat(t, t.TempDir(), url)
 	_, err := old.Accounts().Create("acme")
 	check(t, err)

@@ -12,7 +12,7 @@ import (
 
 // An answer that left out the sessions behind the last that is ranked would look complete.
 func TestASearchForMoreSessionsThanAreRankedIsRefused(t *testing.T) {
-	c := openCatalog(t, openEngine(t, 0), postgrestest.Start(t, false).Memory(t))
+	c := openCatalog(t, openEngine(t, 0), postgrestest.Shared(t).Memory(t))
 	r := &search.Request{Query: "mutex", Granularity: search.Sessions, Limit: 20, Offset: search.MostSessions}
 	_, err := c.Search(t.Context(), "acme", r)
 	if codec.AsError(err, "").Kind != codec.KindUnsupported || !strings.Contains(err.Error(), fmt.Sprint(search.MostSessions)) {

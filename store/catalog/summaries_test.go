@@ -29,7 +29,7 @@ type summarized struct {
 // TestWhatIsWrittenAboutSessions holds a centre to what it promises of the words that models and people write about sessions, beside
 // what package storetest demands.
 func TestWhatIsWrittenAboutSessions(t *testing.T) {
-	server := postgrestest.Start(t, false)
+	server := postgrestest.Shared(t)
 	for name, promise := range map[string]func(*testing.T, *summarized){
 		"the claim of a process that died is taken over":                 claimIsTakenOver,
 		"a summary is erased with any exchange of its session":           summaryIsErased,

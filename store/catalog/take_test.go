@@ -12,7 +12,7 @@ import (
 // A client asks the same once more. The second frame brings no objects, for all that it names is there.
 func TestARequestThatIsRepeatedIsKept(t *testing.T) {
 	accounts, edge := openEngine(t, 0), openEngine(t, 1)
-	c := openCatalog(t, accounts, postgrestest.Start(t, false).Memory(t))
+	c := openCatalog(t, accounts, postgrestest.Shared(t).Memory(t))
 	if err := edge.Shipping().Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func onEveryCentre(t *testing.T, test func(*testing.T, gathering)) {
 		}
 	})
 	t.Run("Postgres", func(t *testing.T) {
-		test(t, openCatalog(t, openEngine(t, 0), postgrestest.Start(t, false).Memory(t)))
+		test(t, openCatalog(t, openEngine(t, 0), postgrestest.Shared(t).Memory(t)))
 	})
 }
 
@@ -273,7 +273,7 @@ func TestConversationsThatAreNotOneStayApart(t *testing.T) {
 
 // A worker completes no receipts, so that the erasure lasts.
 func TestASessionThatIsBeingErasedGetsNothingOfAnother(t *testing.T) {
-	url := postgrestest.Start(t, false).Memory(t)
+	url := postgrestest.Shared(t).Memory(t)
 	openCatalog(t, openEngine(t, 0), url).Close()
 	worker := openWorker(t, url)
 	c := converse(t, 2)

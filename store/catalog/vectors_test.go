@@ -127,7 +127,7 @@ func (s *summarized) finds(in *catalog.Catalog, r search.Request) (ids []string,
 
 // TestTheVectorsOfTurns holds a centre to what it promises of vectors.
 func TestTheVectorsOfTurns(t *testing.T) {
-	server := postgrestest.Start(t, false)
+	server := postgrestest.Shared(t)
 	for name, promise := range map[string]func(*testing.T, *summarized){
 		"turns are found by likeness":                              foundByLikeness,
 		"an account is compared with its own vectors":              vectorsOfOneAccount,

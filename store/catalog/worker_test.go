@@ -86,7 +86,7 @@ func makeOlder(t *testing.T, db *pgx.Conn, version int) {
 // The tables of a centre of the second version were made before there were workers. They keep their rows, and workers share them.
 func TestWorkersShareADatabaseOfTheSecondVersion(t *testing.T) {
 	accounts := openEngine(t, 0)
-	url := postgrestest.Start(t, false).Memory(t)
+	url := postgrestest.Shared(t).Memory(t)
 	centre := openCatalog(t, accounts, url)
 	edge := openEngine(t, 1)
 	f := firstFrame(t, edge)
@@ -153,7 +153,7 @@ func knows(c *catalog.Catalog, account, exchange string) bool {
 
 func TestAWorkerKeepsAndDigestsWithTheAccountsOfTheCentre(t *testing.T) {
 	accounts := openEngine(t, 0)
-	url := postgrestest.Start(t, false).Database(t)
+	url := postgrestest.Shared(t).Database(t)
 	if _, err := catalog.CentreOf(t.Context(), url); err == nil {
 		t.Error("a database without a memory has a centre")
 	}
@@ -185,7 +185,7 @@ func TestAWorkerKeepsAndDigestsWithTheAccountsOfTheCentre(t *testing.T) {
 // What a worker cannot keep is in the database, where any centre tries it again.
 func TestWhatAWorkerRefusesIsTakenByTheCentreOnceItsAccountIsThere(t *testing.T) {
 	accounts := openEngine(t, 0)
-	url := postgrestest.Start(t, false).Memory(t)
+	url := postgrestest.Shared(t).Memory(t)
 	centre := openCatalog(t, accounts, url)
 	worker := openWorker(t, url)
 	f := firstFrame(t, openEngine(t, 1))
@@ -218,7 +218,7 @@ func TestWhatAWorkerRefusesIsTakenByTheCentreOnceItsAccountIsThere(t *testing.T)
 // A worker that has not heard yet that an account was deleted puts nothing back.
 func TestAWorkerKeepsNothingOfAnAccountThatIsDeleted(t *testing.T) {
 	accounts := openEngine(t, 0)
-	url := postgrestest.Start(t, false).Memory(t)
+	url := postgrestest.Shared(t).Memory(t)
 	centre := openCatalog(t, accounts, url)
 	worker := openWorker(t, url)
 	eventually(t, "the worker has the account", func() bool {
@@ -245,7 +245,7 @@ func TestALaterAccountOfANameGetsNothingOfADeletedOne(t *testing.T) {
 			}
 		},
 		"Postgres": func(t *testing.T, e *engine.Engine) (arriving, func() error) {
-			c := openCatalog(t, e, postgrestest.Start(t, false).Memory(t))
+			c := openCatalog(t, e, postgrestest.Shared(t).Memory(t))
 			return c, func() error { return c.DeleteAccount(t.Context(), "acme") }
 		},
 	} {

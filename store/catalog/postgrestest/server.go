@@ -40,26 +40,77 @@ const bounded = 2 * time.Minute
 // acknowledged data survives the end of the process, but not of the machine.
 func Start(t testing.TB, fsync bool) *Server {
 	t.Helper()
-	if !Installed() {
-		t.Skip("NOT TESTED: Postgres is not installed; install Debian's postgresql, or put initdb and postgres into PATH")
-	}
-	dir, err := os.MkdirTemp("", "mneme-postgres-") // not the test's own: after Kill, processes may still write into it for a moment
+	skipWithout(t)
+	s, err := start(t.Context(), fsync)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{dir: filepath.Join(dir, "data"), fsync: fsync}
-	t.Cleanup(func() {
-		s.Kill()
-		_ = os.RemoveAll(dir)
-	})
-	if err := HandOver(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.unpack(); err != nil {
-		t.Fatal(err)
-	}
-	s.Run(t)
+	t.Cleanup(s.remove)
 	return s
+}
+
+func start(ctx context.Context, fsync bool) (*Server, error) {
+	dir, err := os.MkdirTemp("", "mneme-postgres-") // not a test's own: after Kill, processes may still write into it for a moment
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{dir: filepath.Join(dir, "data"), fsync: fsync}
+	err = HandOver(dir)
+	if err == nil {
+		err = s.unpack()
+	}
+	if err == nil {
+		err = s.run(ctx)
+	}
+	if err != nil {
+		s.remove()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) remove() {
+	s.Kill()
+	_ = os.RemoveAll(filepath.Dir(s.dir))
+}
+
+// shared is the server of [Shared].
+var shared struct {
+	mu     sync.Mutex
+	server *Server
+}
+
+// Shared returns a server without fsync for the tests of a program that do not kill or configure it: each has databases of its
+// own there. The first one starts it. The program's TestMain has to call [Main].
+func Shared(t testing.TB) *Server {
+	t.Helper()
+	skipWithout(t)
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.server == nil {
+		s, err := start(context.WithoutCancel(t.Context()), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared.server = s
+	}
+	return shared.server
+}
+
+// Main runs the tests of a program, ends the server that they shared, and returns the exit code.
+func Main(m *testing.M) int {
+	code := m.Run()
+	if shared.server != nil {
+		shared.server.remove()
+	}
+	return code
+}
+
+func skipWithout(t testing.TB) {
+	t.Helper()
+	if !Installed() {
+		t.Skip("NOT TESTED: Postgres is not installed; install Debian's postgresql, or put initdb and postgres into PATH")
+	}
 }
 
 // initialized packs the directory of a server that has the tables of a memory, which initdb and package catalog make. They
@@ -195,7 +246,7 @@ func (s *Server) run(ctx context.Context) error {
 		fsync = "on"
 	}
 	s.process = s.command("postgres", "-D", s.dir, "-p", s.port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
-		"-c", "fsync="+fsync, "-c", "max_connections=40", "-c", "shared_buffers=64MB")
+		"-c", "fsync="+fsync, "-c", "max_connections=200", "-c", "shared_buffers=64MB")
 	var log bytes.Buffer
 	s.process.Stdout, s.process.Stderr = &log, &log
 	if err := s.process.Start(); err != nil {

@@ -1,6 +1,8 @@
 package files
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"os"
@@ -37,26 +39,15 @@ func soundDiscards(data []byte) bool {
 	if len(data) < 1<<20 || len(data)%16 != 0 {
 		return len(data) == 0
 	}
-	last, ended := uint64(0), false
-	for at := 0; at < len(data); at += 16 {
-		number, dead := beUint64(data[at:]), beUint64(data[at+8:])
-		switch {
-		case number == 0:
-			ended = true
-			if dead != 0 {
-				return false
-			}
-		case ended, number <= last, number > 1<<32, dead > 1<<40:
+	for last := uint64(0); len(data) > 0; data = data[16:] {
+		number, dead := binary.BigEndian.Uint64(data), binary.BigEndian.Uint64(data[8:])
+		if number == 0 {
+			return data[0] == 0 && bytes.Equal(data[1:], data[:len(data)-1]) // the first is zero, and each equals the next
+		}
+		if number <= last || number > 1<<32 || dead > 1<<40 {
 			return false
 		}
-		last = max(last, number)
+		last = number
 	}
 	return true
-}
-
-func beUint64(b []byte) (v uint64) {
-	for _, c := range b[:8] {
-		v = v<<8 | uint64(c)
-	}
-	return v
 }

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"slices"
@@ -57,7 +58,7 @@ func (s *Survey) examineHead(name string, number uint32, size int64) error {
 	defer file.Close()
 	s.values[number] = valueLogFile{size: size}
 	head := make([]byte, 8)
-	if n, _ := file.ReadAt(head, 0); n < len(head) || beUint64(head) != 0 {
+	if n, _ := file.ReadAt(head, 0); n < len(head) || binary.BigEndian.Uint64(head) != 0 {
 		s.distrusted = true
 		s.replace(name, salvage.MendValues, "its head is damaged")
 	}

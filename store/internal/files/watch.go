@@ -2,6 +2,7 @@ package files
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -90,7 +91,7 @@ func (d *Database) SoundToRewrite(share float64) bool {
 		return false
 	}
 	for at := 0; at+16 <= len(counts); at += 16 {
-		number, dead := beUint64(counts[at:]), beUint64(counts[at+8:])
+		number, dead := binary.BigEndian.Uint64(counts[at:]), binary.BigEndian.Uint64(counts[at+8:])
 		name := fmt.Sprintf("%06d.vlog", number)
 		info, err := os.Stat(d.path(name))
 		if number == 0 || err != nil || float64(dead) < share*float64(info.Size())/2 { // the counts grow in the meantime

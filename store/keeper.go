@@ -15,6 +15,7 @@ import (
 
 const (
 	keepEvery    = 10 * time.Minute // interval of retention and space reclamation
+	noteEvery    = 15 * time.Second // a start after a kill reads the tables that were written since the last note
 	rewriteAbove = 0.5              // share of a value log file that must be dead for it to be rewritten
 	compactAbove = 0.05             // the same on request
 	retryErasure = time.Minute      // wait before a failed erasure is retried
@@ -86,18 +87,26 @@ func (k *keeper) takeDeletion() (account kv.AccountNumber, ok bool) {
 
 func (s *core) keep(ctx context.Context) {
 	s.finishMoves(ctx)
-	tick := time.NewTicker(keepEvery)
+	tick, note := time.NewTicker(keepEvery), time.NewTicker(noteEvery)
 	defer tick.Stop()
+	defer note.Stop()
 	for {
 		s.runErasures(ctx)
 		s.runDeletions(ctx)
 		if ctx.Err() == nil && s.db.ReadNext() {
+			select {
+			case <-note.C:
+				s.noteFiles()
+			default:
+			}
 			continue
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.keeper.signal:
+		case <-note.C:
+			s.noteFiles()
 		case <-tick.C:
 			s.tidy(ctx)
 		}
@@ -111,11 +120,15 @@ func (s *core) tidy(ctx context.Context) {
 	if err := s.audit.Expire(ctx, time.Now()); err != nil && ctx.Err() == nil {
 		s.log.Error("old acts of administration could not be forgotten; it is tried again", "error", err)
 	}
+	s.db.QueueDaily(time.Now())
+	s.giveBack(ctx, rewriteAbove)
+}
+
+// noteFiles notes which files are settled, for a start after a kill.
+func (s *core) noteFiles() {
 	if err := s.db.NoteSettled(); err != nil {
 		s.log.Error("the files of the store could not be noted; a start after a kill reads all of them", "error", err)
 	}
-	s.db.QueueDaily(time.Now())
-	s.giveBack(ctx, rewriteAbove)
 }
 
 // runErasures works off the queue. A failed erasure is retried later, and does not block others.

@@ -16,7 +16,7 @@ import (
 
 // Manifest lists the tables of a database.
 type Manifest struct {
-	Tables  map[uint64]struct{}
+	Tables  map[uint64]uint32   // their levels
 	Removed map[uint64]struct{} // that were listed before
 	Cut     int64               // bytes of an incomplete set at the end
 }
@@ -35,7 +35,7 @@ func ReadManifest(path string) (*Manifest, error) {
 	if len(data) < 8 || string(data[:4]) != "Bdgr" || binary.BigEndian.Uint32(data[4:]) != manifestVersion {
 		return nil, errManifest
 	}
-	m := &Manifest{Tables: make(map[uint64]struct{}), Removed: make(map[uint64]struct{})}
+	m := &Manifest{Tables: make(map[uint64]uint32), Removed: make(map[uint64]struct{})}
 	for at := 8; at < len(data); {
 		rest := data[at:]
 		if len(rest) < 8 || uint64(len(rest)-8) < uint64(binary.BigEndian.Uint32(rest)) {
@@ -52,7 +52,7 @@ func ReadManifest(path string) (*Manifest, error) {
 		}
 		for _, c := range changes.GetChanges() {
 			if c.GetOp() == pb.ManifestChange_CREATE {
-				m.Tables[c.GetId()] = struct{}{}
+				m.Tables[c.GetId()] = c.GetLevel()
 				continue
 			}
 			delete(m.Tables, c.GetId())

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"os"
+	"slices"
+	"sync"
 
 	"github.com/dgraph-io/badger/v4/fb"
 	"github.com/dgraph-io/badger/v4/pb"
@@ -52,28 +55,128 @@ var errFooter = errors.New("the end of the file is not that of a table")
 
 // ReadTable visits the readable entries of a table, block by block.
 func ReadTable(path string, visit func(*Entry) error) (Table, error) {
-	data, err := os.ReadFile(path)
+	d := decoders.Get().(*decoder)
+	defer decoders.Put(d)
+	file, err := os.Open(path)
+	if err != nil {
+		return Table{}, err
+	}
+	defer file.Close()
+	data, err := d.readFile(file)
 	if err != nil {
 		return Table{}, err
 	}
 	t := Table{Size: int64(len(data))}
-	blocks, err := readIndex(data)
+	blocks, err := readIndex(data, 0)
 	if err != nil {
 		t.Index = err
-		err = t.walk(data, visit)
+		err = d.walk(&t, data, visit)
 		return t, err
 	}
 	for _, b := range blocks {
-		entries, ok := unpackBlock(data[b.From:b.To])
-		if !ok {
-			t.Bad = append(t.Bad, b)
+		if !d.unpackBlock(data[b.From:b.To]) {
+			t.Bad = append(t.Bad, b.Stretch)
 			continue
 		}
-		if err := t.give(entries, visit); err != nil {
+		if err := t.give(d.entries, visit); err != nil {
 			return t, err
 		}
 	}
 	return t, nil
+}
+
+// ReadBlocks visits the entries of those blocks of a table that wanted chooses by the first key of the block and the
+// first key of the next one; nil: there is none. It reads only these blocks and the index. whole reports whether all
+// of that could be read: if not, [ReadTable] finds what can.
+func ReadBlocks(path string, wanted func(first, next []byte) bool, visit func(*Entry) error) (whole bool, err error) {
+	d := decoders.Get().(*decoder)
+	defer decoders.Put(d)
+	file, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	blocks, err := readIndexOf(file)
+	if err != nil || blocks == nil {
+		return false, err
+	}
+	for i, b := range blocks {
+		var next []byte
+		if i+1 < len(blocks) {
+			next = blocks[i+1].first
+		}
+		if !wanted(b.first, next) {
+			continue
+		}
+		data, err := d.read(file, b.From, b.To)
+		if err != nil {
+			return false, err
+		}
+		if !d.unpackBlock(data) {
+			return false, nil
+		}
+		for i := range d.entries {
+			if err := visit(&d.entries[i]); err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, nil
+}
+
+// decoder has the memory for reading tables, which is reused from block to block and from table to table.
+type decoder struct {
+	data    []byte // of the file
+	plain   []byte // of a decompressed block
+	keys    []byte // of the entries
+	entries []Entry
+}
+
+var decoders = sync.Pool{New: func() any { return new(decoder) }}
+
+func (d *decoder) readFile(file *os.File) ([]byte, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return d.read(file, 0, info.Size())
+}
+
+// read reads a part of a file. It is valid until the next call.
+func (d *decoder) read(file *os.File, from, to int64) ([]byte, error) {
+	d.data = slices.Grow(d.data[:0], int(to-from))[:to-from]
+	n, err := file.ReadAt(d.data, from)
+	if errors.Is(err, io.EOF) { // the file was truncated in the meantime
+		err = nil
+	}
+	return d.data[:n], err
+}
+
+// indexGuess is how much of the end of a table usually holds its index.
+const indexGuess = 128 << 10
+
+// readIndexOf returns the blocks of a table without reading them; nil: its index is damaged.
+func readIndexOf(file *os.File) ([]block, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	for _, size := range []int64{min(indexGuess, info.Size()), info.Size()} {
+		data := make([]byte, size)
+		if _, err := file.ReadAt(data, info.Size()-size); err != nil {
+			return nil, err
+		}
+		if blocks, err := readIndex(data, info.Size()-size); err == nil {
+			return blocks, nil
+		}
+	}
+	return nil, nil
+}
+
+// block is a block of a table, according to its index.
+type block struct {
+	Stretch
+	first []byte // key
 }
 
 func (t *Table) give(entries []Entry, visit func(*Entry) error) error {
@@ -88,8 +191,8 @@ func (t *Table) give(entries []Entry, visit func(*Entry) error) error {
 	return nil
 }
 
-// readIndex returns the blocks, which must fill the file up to the index.
-func readIndex(data []byte) ([]Stretch, error) {
+// readIndex returns the blocks, which must fill the file up to the index. data is what the file has from byte at on.
+func readIndex(data []byte, at int64) ([]block, error) {
 	rest, sum, ok := cutChecksum(data)
 	if !ok || len(rest) < 4 {
 		return nil, errFooter
@@ -103,17 +206,18 @@ func readIndex(data []byte) ([]Stretch, error) {
 		return nil, errors.New("its checksum does not match")
 	}
 	index := fb.GetRootAsTableIndex(rest[end:], 0)
-	blocks := make([]Stretch, 0, index.OffsetsLength())
-	at := int64(0)
+	blocks := make([]block, 0, index.OffsetsLength())
+	from, indexAt := int64(0), at+int64(end)
 	for i := range index.OffsetsLength() {
 		var b fb.BlockOffset
-		if !index.Offsets(&b, i) || int64(b.Offset()) != at || at+int64(b.Len()) > int64(end) {
+		if !index.Offsets(&b, i) || int64(b.Offset()) != from || from+int64(b.Len()) > indexAt {
 			return nil, errors.New("its blocks are not contiguous")
 		}
-		blocks = append(blocks, Stretch{at, at + int64(b.Len())})
-		at += int64(b.Len())
+		first, _ := splitKey(b.KeyBytes())
+		blocks = append(blocks, block{Stretch{from, from + int64(b.Len())}, first})
+		from += int64(b.Len())
 	}
-	if at != int64(end) {
+	if from != indexAt {
 		return nil, errors.New("there are bytes between the blocks and the index")
 	}
 	return blocks, nil
@@ -136,34 +240,35 @@ func cutChecksum(data []byte) (rest []byte, sum uint32, ok bool) {
 	return data[:end-size], uint32(checksum.GetSum()), true
 }
 
-// unpackBlock reads a block, including the compressed ones of earlier versions.
-func unpackBlock(data []byte) ([]Entry, bool) {
-	if entries, ok := readBlock(data); ok {
-		return entries, true
+// unpackBlock reads the entries of a block, including the compressed ones of earlier versions.
+func (d *decoder) unpackBlock(data []byte) bool {
+	if d.readBlock(data) {
+		return true
 	}
 	if n, err := snappy.DecodedLen(data); err == nil && n <= maxBlock {
-		if plain, err := snappy.Decode(nil, data); err == nil {
-			return readBlock(plain)
+		if plain, err := snappy.Decode(d.plain[:cap(d.plain)], data); err == nil {
+			d.plain = plain
+			return d.readBlock(plain)
 		}
 	}
 	if plain, err := unzstd.DecodeAll(data, nil); err == nil {
-		return readBlock(plain)
+		return d.readBlock(plain)
 	}
-	return nil, false
+	return false
 }
 
 var unzstd, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlock))
 
-// readBlock reads a block with a valid checksum.
-func readBlock(data []byte) ([]Entry, bool) {
+// readBlock reads the entries of a block with a valid checksum.
+func (d *decoder) readBlock(data []byte) bool {
 	body, sum, ok := cutChecksum(data)
 	if !ok || len(body) < 4 || crc32.Checksum(body, castagnoli) != sum {
-		return nil, false
+		return false
 	}
 	count := int(binary.BigEndian.Uint32(body[len(body)-4:]))
 	offsets := len(body) - 4 - 4*count
 	if count <= 0 || count > len(body)/4 || offsets < 0 {
-		return nil, false
+		return false
 	}
 	offset := func(i int) int {
 		if i == count {
@@ -171,12 +276,12 @@ func readBlock(data []byte) ([]Entry, bool) {
 		}
 		return int(binary.NativeEndian.Uint32(body[offsets+4*i:]))
 	}
-	entries := make([]Entry, 0, count)
+	d.entries, d.keys = d.entries[:0], d.keys[:0]
 	var first []byte
 	for i := range count {
 		from, to := offset(i), offset(i+1)
 		if from < 0 || to > offsets || to-from < 6 {
-			return nil, false
+			return false
 		}
 		shared, more := int(binary.NativeEndian.Uint16(body[from:])), int(binary.NativeEndian.Uint16(body[from+2:]))
 		at := from + 4 + more
@@ -184,38 +289,37 @@ func readBlock(data []byte) ([]Entry, bool) {
 			first = body[min(from+4, to):min(at, to)]
 		}
 		if at+2 > to || shared > len(first) {
-			return nil, false
+			return false
 		}
 		_, n := binary.Uvarint(body[at+2 : to])
 		if n <= 0 {
-			return nil, false
+			return false
 		}
-		whole := append(append(make([]byte, 0, shared+more), first[:shared]...), body[from+4:at]...)
-		key, version := splitKey(whole)
-		entries = append(entries, Entry{Key: key, Version: version, Meta: body[at], UserMeta: body[at+1], Value: body[at+2+n : to]})
+		start := len(d.keys)
+		d.keys = append(append(d.keys, first[:shared]...), body[from+4:at]...)
+		key, version := splitKey(d.keys[start:len(d.keys):len(d.keys)])
+		d.entries = append(d.entries, Entry{Key: key, Version: version, Meta: body[at], UserMeta: body[at+1], Value: body[at+2+n : to]})
 	}
-	return entries, true
+	return true
 }
 
 // walk reads the blocks of a table without its index.
-func (t *Table) walk(data []byte, visit func(*Entry) error) error {
-	if err := t.walkBy(data, visit, nextBlock); err != nil || t.Blocks > 0 {
+func (d *decoder) walk(t *Table, data []byte, visit func(*Entry) error) error {
+	if err := d.walkBy(t, data, visit, d.nextBlock); err != nil || t.Blocks > 0 {
 		return err
 	}
-	return t.walkBy(data, visit, nextCompressed) // either all blocks of a table are compressed, or none is
+	return d.walkBy(t, data, visit, d.nextCompressed) // either all blocks of a table are compressed, or none is
 }
 
-// walkBy reads the blocks that next finds: next reads the block that begins at from, or returns nil and where the next
-// one may begin.
-func (t *Table) walkBy(data []byte, visit func(*Entry) error, next func(data []byte, from int) ([]Entry, int)) error {
+// walkBy reads the blocks that next finds: next reads the block that begins at from and returns where it ends, or where
+// the next one may begin.
+func (d *decoder) walkBy(t *Table, data []byte, visit func(*Entry) error, next func(data []byte, from int) (to int, ok bool)) error {
 	for from := 0; from < len(data); {
-		entries, to := next(data, from)
-		if entries == nil {
-			from = to
-			continue
-		}
-		if err := t.give(entries, visit); err != nil {
-			return err
+		to, ok := next(data, from)
+		if ok {
+			if err := t.give(d.entries, visit); err != nil {
+				return err
+			}
 		}
 		from = to
 	}
@@ -223,15 +327,13 @@ func (t *Table) walkBy(data []byte, visit func(*Entry) error, next func(data []b
 }
 
 // nextCompressed reads a Snappy block. Its header gives the decompressed size, and so determines where it ends.
-func nextCompressed(data []byte, from int) ([]Entry, int) {
+func (d *decoder) nextCompressed(data []byte, from int) (to int, ok bool) {
 	if size := compressedSize(data[from:]); size > 0 {
-		if plain, err := snappy.Decode(nil, data[from:from+size]); err == nil {
-			if entries, ok := readBlock(plain); ok {
-				return entries, from + size
-			}
+		if plain, err := snappy.Decode(nil, data[from:from+size]); err == nil && d.readBlock(plain) {
+			return from + size, true
 		}
 	}
-	return nil, from + 1
+	return from + 1, false
 }
 
 // compressedSize returns the size of the Snappy block at the beginning of data; 0: there is none. It reads only as much
@@ -274,7 +376,7 @@ func compressedSize(data []byte) int {
 }
 
 // nextBlock reads an uncompressed block. A block ends with its checksum, so it can be found by trying.
-func nextBlock(data []byte, from int) ([]Entry, int) {
+func (d *decoder) nextBlock(data []byte, from int) (to int, ok bool) {
 	next := len(data)
 	for at := from + 4; at+4 <= len(data) && at < from+maxBlock; at++ {
 		if data[at] != 0 || data[at+1] != 0 || data[at+2] != 0 || data[at+3] > maxChecksum {
@@ -284,10 +386,10 @@ func nextBlock(data []byte, from int) ([]Entry, int) {
 		if size < 2 || at-size < from || data[at-size] != 0x10 && data[at-size] != 0x08 { // tags of an encoded checksum
 			continue
 		}
-		if entries, ok := readBlock(data[from : at+4]); ok {
-			return entries, at + 4
+		if d.readBlock(data[from : at+4]) {
+			return at + 4, true
 		}
 		next = min(next, at+4)
 	}
-	return nil, next
+	return next, false
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
@@ -72,5 +73,41 @@ func TestBlocksAreReadWithoutAnIndex(t *testing.T) {
 		if found := read(); found.Blocks != whole.Blocks-1 {
 			t.Errorf("compression %d: %d of %d blocks can be read, and one is damaged", compression, found.Blocks, whole.Blocks)
 		}
+	}
+}
+
+func TestOnlyWantedBlocksAreRead(t *testing.T) {
+	const entries = 3000
+	path := newTable(t, entries, options.Snappy)
+	read := func(from, to string) (keys []string, whole bool) {
+		t.Helper()
+		whole, err := ReadBlocks(path, func(first, next []byte) bool {
+			return string(first) <= to && (next == nil || string(next) >= from)
+		}, func(e *Entry) error {
+			keys = append(keys, string(e.Key))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return keys, whole
+	}
+	keys, whole := read("key 001500", "key 001509")
+	if !whole || len(keys) > entries/10 || !slices.Contains(keys, "key 001500") || !slices.Contains(keys, "key 001509") {
+		t.Errorf("for ten of %d entries %d were read (%v)", entries, len(keys), whole)
+	}
+	if keys, whole := read("", "z"); !whole || len(keys) != entries {
+		t.Errorf("%d of %d entries were read (%v)", len(keys), entries, whole)
+	}
+	flip(t, path, 100)
+	if _, whole := read("", "key 000000"); whole {
+		t.Error("a damaged block is taken for a whole one")
+	}
+	if keys, whole := read("key 002999", "z"); !whole || !slices.Contains(keys, "key 002999") {
+		t.Errorf("damage of another block matters: %d entries were read (%v)", len(keys), whole)
+	}
+	flip(t, path, -20) // in the index, or its checksum
+	if _, whole := read("key 002999", "z"); whole {
+		t.Error("a damaged index is taken for a whole one")
 	}
 }

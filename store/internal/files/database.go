@@ -23,7 +23,8 @@ type Database struct {
 	commits commitFile
 
 	tables *tableWatch
-	sound  sync.Map // names of value logs that were read completely
+	noted  []settledFile // by the last note of this process; nil: none, or the note was replaced
+	sound  sync.Map      // names of value logs that were read completely
 }
 
 // Lock locks a store directory, creating it if necessary. The error is [ErrInUse] if another process has it.

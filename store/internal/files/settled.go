@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -94,14 +95,23 @@ func (s *Survey) passesOver(name string) bool {
 	return true
 }
 
-// NoteSettled records for a store in use what a start after a kill need not read.
+// NoteSettled records for a store in use what a start after a kill need not read, unless the last note says the same. It
+// must not be called concurrently.
 func (d *Database) NoteSettled() error {
+	settled := settledFiles(d.dir, d.tables.sound(), newestValueLog(d.dir))
+	if d.noted != nil && slices.Equal(settled, d.noted) {
+		return nil
+	}
 	note, err := readStopNote(d.dir)
 	if err != nil || note == nil {
 		return err
 	}
-	note.Settled = settledFiles(d.dir, d.tables.sound(), newestValueLog(d.dir))
-	return writeStopNote(d.dir, note)
+	note.Settled = settled
+	if err := writeStopNote(d.dir, note); err != nil {
+		return err
+	}
+	d.noted = settled
+	return nil
 }
 
 func newestValueLog(dir string) (newest uint32) {

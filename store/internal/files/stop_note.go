@@ -186,7 +186,10 @@ func NotedProof(dir string) []byte {
 }
 
 // NoteKey records the proof of another key.
-func (d *Database) NoteKey(proof []byte) error { return writeStopNote(d.dir, &stopNote{Proof: proof}) }
+func (d *Database) NoteKey(proof []byte) error {
+	d.noted = nil
+	return writeStopNote(d.dir, &stopNote{Proof: proof})
+}
 
 // noteInUse records that the store is open, and so that it was not closed if no later note follows. A note that says so
 // already stays unchanged: proofs of the same key differ.

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,23 +29,23 @@ func (s *Survey) examineTables(tables, memories []string) error {
 		return err
 	}
 	visit := func(e *salvage.Entry) error {
-		if len(unlisted) > 0 {
-			delete(unlisted, versionedKey(e))
-		}
+		unlisted.strike(e)
 		s.follow(e)
 		return nil
-	}
-	if err := s.examineListed(tables, unlisted, visit); err != nil {
-		return err
 	}
 	for _, name := range memories {
 		if err := s.examineMemory(name, visit); err != nil {
 			return err
 		}
 	}
-	for _, table := range unlisted {
-		s.refuse(badger.ManifestFilename, "it does not list %s, which holds data that is nowhere else", table)
-		break
+	if err := s.examineListed(tables, visit); err != nil {
+		return err
+	}
+	if err := s.searchListed(unlisted, manifest); err != nil {
+		return err
+	}
+	if name := unlisted.rest(); name != "" {
+		s.refuse(badger.ManifestFilename, "it does not list %s, which holds data that is nowhere else", name)
 	}
 	for _, was := range s.changed {
 		if filepath.Ext(was.Name) != ".vlog" {
@@ -57,10 +58,10 @@ func (s *Survey) examineTables(tables, memories []string) error {
 	return nil
 }
 
-// findUnlisted compares the tables with those of the manifest. It returns the entries of tables that the manifest neither lists nor
-// calls removed, by version and key, with their table. Such a table is normal after a kill if its entries are elsewhere too.
-func (s *Survey) findUnlisted(tables []string, manifest *salvage.Manifest) (unlisted map[string]string, err error) {
-	unlisted = make(map[string]string)
+// findUnlisted compares the tables with those of the manifest. It returns those that the manifest neither lists nor calls
+// removed.
+func (s *Survey) findUnlisted(tables []string, manifest *salvage.Manifest) (*unlistedTables, error) {
+	unlisted := newUnlistedTables()
 	known := make(map[uint64]bool)
 	for _, name := range tables {
 		number, _ := fileNumber(name)
@@ -72,10 +73,7 @@ func (s *Survey) findUnlisted(tables []string, manifest *salvage.Manifest) (unli
 		if _, removed := manifest.Removed[uint64(number)]; removed {
 			continue
 		}
-		if _, err := salvage.ReadTable(s.path(name), func(e *salvage.Entry) error {
-			unlisted[versionedKey(e)] = name
-			return nil
-		}); err != nil {
+		if err := unlisted.add(s.path(name), name); err != nil {
 			return nil, err
 		}
 	}
@@ -87,26 +85,61 @@ func (s *Survey) findUnlisted(tables []string, manifest *salvage.Manifest) (unli
 	return unlisted, nil
 }
 
-// examineListed reads the tables of the manifest: those that are not trusted, and all others as long as entries of unlisted tables
-// have not been found elsewhere. visit removes these.
-func (s *Survey) examineListed(tables []string, unlisted map[string]string, visit func(*salvage.Entry) error) error {
+// examineListed reads the tables of the manifest that are not trusted.
+func (s *Survey) examineListed(tables []string, visit func(*salvage.Entry) error) error {
 	for _, name := range tables {
-		if slices.Contains(s.Leftover, name) || len(unlisted) == 0 && s.passesOver(name) {
+		if slices.Contains(s.Leftover, name) || s.passesOver(name) {
 			continue
 		}
-		t, err := salvage.ReadTable(s.path(name), visit)
-		if err != nil {
+		if err := s.examineTable(name, visit); err != nil {
 			return err
-		}
-		s.newest = max(s.newest, t.Newest)
-		if !t.Whole() {
-			s.refuse(name, "%s", t.Problem())
 		}
 	}
 	return nil
 }
 
-func versionedKey(e *salvage.Entry) string { return fmt.Sprintf("%016x%s", e.Version, e.Key) }
+func (s *Survey) examineTable(name string, visit func(*salvage.Entry) error) error {
+	t, err := salvage.ReadTable(s.path(name), visit)
+	if err != nil {
+		return err
+	}
+	s.newest = max(s.newest, t.Newest)
+	if !t.Whole() {
+		s.refuse(name, "%s", t.Problem())
+	}
+	return nil
+}
+
+// searchListed looks for what unlisted tables hold in the trusted tables. Unlisted tables are made from listed ones of two
+// neighbouring levels, mostly the first ones, or from the log of a memory table.
+func (s *Survey) searchListed(unlisted *unlistedTables, manifest *salvage.Manifest) error {
+	visit := func(e *salvage.Entry) error {
+		unlisted.strike(e)
+		return nil
+	}
+	byLevel := slices.Clone(s.unread)
+	level := func(name string) uint32 {
+		number, _ := fileNumber(name)
+		return manifest.Tables[uint64(number)]
+	}
+	slices.SortStableFunc(byLevel, func(a, b string) int { return cmp.Compare(level(a), level(b)) })
+	for _, name := range byLevel {
+		if unlisted.rest() == "" {
+			break
+		}
+		whole, err := salvage.ReadBlocks(s.path(name), unlisted.mayHold, visit)
+		if err != nil {
+			return err
+		}
+		if whole {
+			continue
+		}
+		if err := s.examineTable(name, visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func (s *Survey) examineMemory(name string, visit func(*salvage.Entry) error) error {
 	l, err := salvage.ReadCommits(s.path(name), func(c salvage.Commit) error {

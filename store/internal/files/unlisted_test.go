@@ -1,0 +1,152 @@
+package files
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// inUse opens a database with a table of 3,000 entries for each prefix, and notes them as they are an hour after they were
+// written.
+func inUse(t *testing.T, prefixes ...string) *Database {
+	t.Helper()
+	dir := t.TempDir()
+	var db *Database
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := func() {
+		var err error
+		db, err = Lock(dir, slog.New(slog.DiscardHandler))
+		must(err)
+		must(db.Open(badger.DefaultOptions(db.path("")).WithMemTableSize(1<<20).WithValueThreshold(1<<10).WithValueLogFileSize(1<<20), nil))
+	}
+	closeAll := func() {
+		must(db.Close(nil))
+		must(db.Unlock())
+	}
+	for _, prefix := range prefixes {
+		open()
+		b := db.NewWriteBatch()
+		for i := range 3000 {
+			must(b.Set(fmt.Appendf(nil, "%s %04d", prefix, i), fmt.Appendf(nil, "%x", i*7919)))
+		}
+		must(b.Flush())
+		closeAll()
+	}
+	tables, err := filepath.Glob(db.path("*.sst"))
+	must(err)
+	if len(tables) != len(prefixes) {
+		t.Fatalf("there are tables %v", tables)
+	}
+	for _, path := range tables {
+		must(os.Chtimes(path, time.Time{}, time.Now().Add(-time.Hour)))
+	}
+	open()
+	t.Cleanup(closeAll)
+	return db
+}
+
+// rot changes bytes in the middle of a table like a failing volume: its time of change stays the same.
+func rot(t *testing.T, path string) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.WriteAt(make([]byte, 32), info.Size()/3); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(path, time.Time{}, info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A process that is killed while it merges tables leaves some that the manifest does not list, and all that is in them is in
+// listed ones. A start looks there alone: damage in other tables, which it trusts, is found once it serves.
+func TestAStartReadsOnlyTheBlocksThatCanHoldWhatUnlistedTablesHold(t *testing.T) {
+	const unlisted = "000999.sst"
+	for _, harm := range []struct {
+		name    string
+		rotten  []string
+		foreign bool // the unlisted table is of another database
+		refuses string
+	}{
+		{name: "damage elsewhere", rotten: []string{"000001.sst", "000003.sst"}},
+		{name: "damage where it looks", rotten: []string{"000002.sst"}, refuses: "000002.sst"},
+		{name: "data that is nowhere else", foreign: true, refuses: unlisted + ", which holds data that is nowhere else"},
+	} {
+		t.Run(harm.name, func(t *testing.T) {
+			db := inUse(t, "a", "b", "c")
+			from := db.path("000002.sst")
+			if harm.foreign {
+				from = inUse(t, "b1").path("000001.sst")
+			}
+			if err := copyFile(from, db.path(unlisted)); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range harm.rotten {
+				rot(t, db.path(name))
+			}
+			s, err := examine(db.dir, atStart)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(s.Leftover, []string{unlisted}) || len(s.unread) != 3 {
+				t.Errorf("left over are %v, and to be read once it serves %v", s.Leftover, s.unread)
+			}
+			if found := fmt.Sprint(s.Fatal); !strings.Contains(found, harm.refuses) || (len(s.Fatal) == 0) != (harm.refuses == "") {
+				t.Errorf("it finds %v, want %q", found, harm.refuses)
+			}
+		})
+	}
+}
+
+func TestFilesAreNotedAgainOnlyIfTheyHaveChanged(t *testing.T) {
+	db := inUse(t, "a")
+	note := func() (modified time.Time) {
+		t.Helper()
+		if err := db.NoteSettled(); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(filepath.Join(db.dir, stopNoteFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.ModTime()
+	}
+	first := note()
+	if again := note(); !again.Equal(first) {
+		t.Error("a note that says the same was written again")
+	}
+	if err := os.Chtimes(db.path("000001.sst"), time.Time{}, time.Now().Add(-time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if after := note(); after.Equal(first) {
+		t.Error("a changed file was not noted")
+	}
+	if err := db.NoteKey(nil); err != nil {
+		t.Fatal(err)
+	}
+	note()
+	if n, err := readStopNote(db.dir); err != nil || len(n.Settled) == 0 {
+		t.Errorf("after a note on the key nothing is settled: %+v, %v", n, err)
+	}
+}

@@ -63,12 +63,12 @@ func mountVolume(t *testing.T) (dir string) {
 	return dir
 }
 
-// A store that was killed on a large volume, where memory tables are large, opens on a small one too.
+// A store that was killed on a large volume, where value logs are large, opens on a small one too.
 func TestAKilledStoreOpensOnASmallVolume(t *testing.T) {
 	small := filepath.Join(mountVolume(t), "store")
 	dir := filepath.Join(t.TempDir(), "store")
 	s := openStore(t, Options{Dir: dir})
-	const records, value = 25_000, valueThreshold - 1 // more than a small table takes
+	const records, value = 2000, 16 << 10 // more than a small value log takes
 	for from := 0; from < records; from += 1000 {
 		err := s.update(t.Context(), func(g *commitGroup, w *operation) error {
 			for n := from; n < from+1000; n++ {

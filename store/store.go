@@ -186,10 +186,10 @@ func badgerOptions(opts Options) badger.Options {
 	o := badger.DefaultOptions(filepath.Join(opts.Dir, files.DatabaseDir)).
 		WithMemTableSize(memoryTableSize(opts.Dir)).
 		WithNumMemtables(memTables).
-		WithBaseTableSize(2 << 20). // each table that is built takes 3 MiB for its index, whatever its size
+		WithBaseTableSize(tableSize).
 		WithNumCompactors(2).
-		WithNumLevelZeroTables(4).
-		WithNumLevelZeroTablesStall(8).
+		WithNumLevelZeroTables(tablesBeforeMerge).
+		WithNumLevelZeroTablesStall(2 * tablesBeforeMerge).
 		WithCompression(options.Snappy).
 		WithValueThreshold(valueThreshold).
 		WithValueLogFileSize(valueLogSize(opts.Dir)).
@@ -200,7 +200,7 @@ func badgerOptions(opts Options) badger.Options {
 		WithChecksumVerificationMode(options.OnBlockRead).
 		WithVerifyValueChecksum(true).
 		WithSyncWrites(opts.Durability == Power)
-	o.TableSizeMultiplier = 1 // builders of larger tables take several times their size in memory
+	o.TableSizeMultiplier = 1 // see memTableSize
 	return o
 }
 

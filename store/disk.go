@@ -16,11 +16,11 @@ const (
 	// Records are in a memory table, and in its log, before they are in the tree. The files of these logs are twice the
 	// size of a memory table.
 	//
-	// The database builds tables in buffers that double, and keeps eight of them while any table is built, whatever they
-	// have grown to. A table of 1 MiB fills 4.5 of 2 + 4 MiB, and so does a memory table of 3.5 MiB, with 5.9. With 4 MiB
-	// the buffers take 14 MiB each, with tables of 2 MiB 12, with memory tables of 16 MiB 28: then more is in use than the
-	// collector is allowed to keep, and it is never at rest. 16 small tables are merged at a time, for as little work as
-	// with four large ones.
+	// The database builds tables in buffers that grow in chunks, each twice the one before, and keeps up to eight of them
+	// as they are for as long as it builds any. A table of 1 MiB needs 4.5 MiB and a memory table of 3.5 MiB 5.9: both fit
+	// into chunks of 2 and 4. Memory tables of 4 MiB would take 14 MiB each time, tables of 2 MiB 12, and memory tables of
+	// 16 MiB took 28, so that up to 200 MiB were in use and the collector was never at rest. 16 small tables are merged at
+	// once, which is as much as four large ones.
 	memTableSize       = 7 << 19
 	formerMemTableSize = 16 << 20 // the largest of earlier versions
 	memTables          = 4        // that may wait until they are tables

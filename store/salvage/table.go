@@ -86,8 +86,8 @@ func ReadTable(path string, visit func(*Entry) error) (Table, error) {
 }
 
 // ReadBlocks visits the entries of those blocks of a table that wanted chooses by the first key of the block and the
-// first key of the next one; nil: there is none. It reads only these blocks and the index. whole reports whether all
-// of that could be read: if not, [ReadTable] finds what can.
+// first key of the next one; nil: there is none. It reads only these blocks and the index. whole reports whether all of
+// that could be read; without the index nothing is.
 func ReadBlocks(path string, wanted func(first, next []byte) bool, visit func(*Entry) error) (whole bool, err error) {
 	d := decoders.Get().(*decoder)
 	defer decoders.Put(d)
@@ -100,6 +100,7 @@ func ReadBlocks(path string, wanted func(first, next []byte) bool, visit func(*E
 	if err != nil || blocks == nil {
 		return false, err
 	}
+	whole = true
 	for i, b := range blocks {
 		var next []byte
 		if i+1 < len(blocks) {
@@ -113,7 +114,8 @@ func ReadBlocks(path string, wanted func(first, next []byte) bool, visit func(*E
 			return false, err
 		}
 		if !d.unpackBlock(data) {
-			return false, nil
+			whole = false
+			continue
 		}
 		for i := range d.entries {
 			if err := visit(&d.entries[i]); err != nil {
@@ -121,7 +123,7 @@ func ReadBlocks(path string, wanted func(first, next []byte) bool, visit func(*E
 			}
 		}
 	}
-	return true, nil
+	return whole, nil
 }
 
 // decoder has the memory for reading tables, which is reused from block to block and from table to table.

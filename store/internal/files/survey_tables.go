@@ -28,20 +28,16 @@ func (s *Survey) examineTables(tables, memories []string) error {
 	if err != nil {
 		return err
 	}
-	visit := func(e *salvage.Entry) error {
-		unlisted.strike(e)
-		s.follow(e)
-		return nil
-	}
 	for _, name := range memories {
-		if err := s.examineMemory(name, visit); err != nil {
+		if err := s.examineMemory(name, unlisted); err != nil {
 			return err
 		}
 	}
-	if err := s.examineListed(tables, visit); err != nil {
+	tables = slices.DeleteFunc(tables, func(name string) bool { return slices.Contains(s.Leftover, name) })
+	if err := s.examineListed(tables); err != nil {
 		return err
 	}
-	if err := s.searchListed(unlisted, manifest); err != nil {
+	if err := s.searchListed(tables, unlisted, manifest); err != nil {
 		return err
 	}
 	if name := unlisted.rest(); name != "" {
@@ -86,20 +82,23 @@ func (s *Survey) findUnlisted(tables []string, manifest *salvage.Manifest) (*unl
 }
 
 // examineListed reads the tables of the manifest that are not trusted.
-func (s *Survey) examineListed(tables []string, visit func(*salvage.Entry) error) error {
+func (s *Survey) examineListed(tables []string) error {
 	for _, name := range tables {
-		if slices.Contains(s.Leftover, name) || s.passesOver(name) {
+		if s.passesOver(name) {
 			continue
 		}
-		if err := s.examineTable(name, visit); err != nil {
+		if err := s.examineTable(name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Survey) examineTable(name string, visit func(*salvage.Entry) error) error {
-	t, err := salvage.ReadTable(s.path(name), visit)
+func (s *Survey) examineTable(name string) error {
+	t, err := salvage.ReadTable(s.path(name), func(e *salvage.Entry) error {
+		s.follow(e)
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -110,43 +109,37 @@ func (s *Survey) examineTable(name string, visit func(*salvage.Entry) error) err
 	return nil
 }
 
-// searchListed looks for what unlisted tables hold in the trusted tables. Unlisted tables are made from listed ones of two
+// searchListed looks for what unlisted tables hold in the listed ones. Unlisted tables are made from listed ones of two
 // neighbouring levels, mostly the first ones, or from the log of a memory table.
-func (s *Survey) searchListed(unlisted *unlistedTables, manifest *salvage.Manifest) error {
-	visit := func(e *salvage.Entry) error {
-		unlisted.strike(e)
-		return nil
-	}
-	byLevel := slices.Clone(s.unread)
+func (s *Survey) searchListed(tables []string, unlisted *unlistedTables, manifest *salvage.Manifest) error {
 	level := func(name string) uint32 {
 		number, _ := fileNumber(name)
 		return manifest.Tables[uint64(number)]
 	}
-	slices.SortStableFunc(byLevel, func(a, b string) int { return cmp.Compare(level(a), level(b)) })
-	for _, name := range byLevel {
+	slices.SortStableFunc(tables, func(a, b string) int { return cmp.Compare(level(a), level(b)) })
+	for _, name := range tables {
 		if unlisted.rest() == "" {
 			break
 		}
-		whole, err := salvage.ReadBlocks(s.path(name), unlisted.mayHold, visit)
+		whole, err := salvage.ReadBlocks(s.path(name), unlisted.mayHold, func(e *salvage.Entry) error {
+			unlisted.strike(e)
+			return nil
+		})
+		if err == nil && !whole {
+			err = s.examineTable(name)
+		}
 		if err != nil {
-			return err
-		}
-		if whole {
-			continue
-		}
-		if err := s.examineTable(name, visit); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Survey) examineMemory(name string, visit func(*salvage.Entry) error) error {
+func (s *Survey) examineMemory(name string, unlisted *unlistedTables) error {
 	l, err := salvage.ReadCommits(s.path(name), func(c salvage.Commit) error {
 		for i := range c.Entries {
-			if err := visit(&c.Entries[i]); err != nil {
-				return err
-			}
+			unlisted.strike(&c.Entries[i])
+			s.follow(&c.Entries[i])
 		}
 		if c.Ended {
 			s.newest = max(s.newest, c.Entries[0].Version)

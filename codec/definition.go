@@ -16,7 +16,8 @@ type Definition struct {
 	// conversation and this one would refuse. It reports that to c; if there is nothing to remove, its result is
 	// ignored. nil: there is never anything to clean.
 	Clean func(c *Cleaner, body []byte) []byte
-	// Marks are searched for before anything is read: a part of a body without any of them needs no cleaning.
+	// Marks are searched for before anything is read: a part of a body without any of them needs no cleaning. Each begins
+	// with a quote.
 	Marks [][]byte
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/statetoken"
 )
 
 // CleanHistory removes from a body that passes through what other providers' answers have added to the conversation and
@@ -36,14 +35,18 @@ func cleanMarked(clean func(*codec.Cleaner, []byte) []byte, body []byte, target 
 // unmarked has blocks of requests that contain no mark of any format.
 var unmarked codec.FingerprintSet
 
+// isUnmarked looks for all marks at once: at the quotes with which they begin.
 func isUnmarked(part []byte) bool {
-	if bytes.Contains(part, statetoken.Mark) {
-		return false
-	}
-	for _, mark := range marks {
-		if bytes.Contains(part, mark) {
-			return false
+	for {
+		quote := bytes.IndexByte(part, '"')
+		if quote < 0 || quote+1 == len(part) {
+			return true
+		}
+		part = part[quote+1:]
+		for _, mark := range marks[part[0]] {
+			if bytes.HasPrefix(part, mark) {
+				return false
+			}
 		}
 	}
-	return true
 }

@@ -23,6 +23,7 @@ import (
 
 // A new format is a folder and a row here.
 func init() {
+	addMark(statetoken.Mark)
 	Register(chat.Definition())
 	Register(responses.Definition())
 	Register(messages.Definition())
@@ -37,14 +38,18 @@ type row struct {
 
 var (
 	formats [math.MaxUint8 + 1]*row
-	marks   = [][]byte{statetoken.Mark} // of all formats
+	marks   [math.MaxUint8 + 1][][]byte // of all formats, without their quotes, by what follows that
 )
 
 // Register adds a format to the table. Call it while the program starts, before anything is crossed.
 func Register(d *codec.Definition) {
 	formats[d.Traits.Format] = &row{Definition: d}
-	marks = append(marks, d.Marks...)
+	for _, mark := range d.Marks {
+		addMark(mark)
+	}
 }
+
+func addMark(mark []byte) { marks[mark[1]] = append(marks[mark[1]], mark[1:]) }
 
 // Formats returns those in the table, by their numbers.
 func Formats() []codec.Format {

@@ -35,8 +35,8 @@ type Hints struct {
 type client struct {
 	headers   []string             // that identify it and its conversations; none is a credential
 	hints     func(*Request) Hints // nil: it sends no ids
-	titles    []string             // words with which it asks for a title
-	summaries []string             // words with which it asks for a summary
+	titles    []string             // words with which it asks for a title, in lower case
+	summaries []string             // words with which it asks for a summary, in lower case
 }
 
 // all are the clients in the order in which their ids are looked for.
@@ -85,6 +85,19 @@ func (r *Request) first(names ...string) string {
 	return ""
 }
 
+// titles and summaries are the words of all clients.
+var titles, summaries = func() (titles, summaries [][]byte) {
+	for _, c := range all {
+		for _, words := range c.titles {
+			titles = append(titles, []byte(words))
+		}
+		for _, words := range c.summaries {
+			summaries = append(summaries, []byte(words))
+		}
+	}
+	return titles, summaries
+}()
+
 // firstWords is how many bytes of a message are examined for its purpose.
 const firstWords = 512
 
@@ -96,10 +109,7 @@ func (r *Request) Auxiliary() string {
 		return ""
 	}
 	e := r.Envelope
-	for i, block := range e.Opening {
-		if i == 3 {
-			break
-		}
+	for _, block := range e.Opening[:min(len(e.Opening), 3)] {
 		if kind := r.auxiliaryIn(block); kind != "" {
 			return kind
 		}
@@ -110,38 +120,42 @@ func (r *Request) Auxiliary() string {
 	if kind := r.auxiliaryIn(e.Items[0]); kind != "" && isInstruction(e.Items[0].Of(r.Body)) {
 		return kind
 	}
-	if last := e.Items[len(e.Items)-1]; anyHas(beginning(last.Of(r.Body)), summaries) {
+	var room [firstWords]byte
+	if has(lowered(&room, e.Items[len(e.Items)-1].Of(r.Body)), summaries) {
 		return store.AuxiliarySummary
 	}
 	return ""
 }
 
-func titles(c *client) []string    { return c.titles }
-func summaries(c *client) []string { return c.summaries }
-
 func (r *Request) auxiliaryIn(block codec.Span) string {
-	words := beginning(block.Of(r.Body))
-	switch {
-	case len(r.Envelope.Tools) == 0 && anyHas(words, titles):
+	var room [firstWords]byte
+	switch text := lowered(&room, block.Of(r.Body)); {
+	case len(r.Envelope.Tools) == 0 && has(text, titles):
 		return store.AuxiliaryTitle
-	case anyHas(words, summaries):
+	case has(text, summaries):
 		return store.AuxiliarySummary
 	}
 	return ""
+}
+
+// lowered returns the beginning of a text with its ASCII letters in lower case.
+func lowered(room *[firstWords]byte, text []byte) []byte {
+	beginning := room[:copy(room[:], text)]
+	for i, c := range beginning {
+		if c >= 'A' && c <= 'Z' {
+			beginning[i] = c | 0x20
+		}
+	}
+	return beginning
+}
+
+func has(text []byte, words [][]byte) bool {
+	return slices.ContainsFunc(words, func(w []byte) bool { return bytes.Contains(text, w) })
 }
 
 func isInstruction(item []byte) bool {
 	role := scan.String(scan.Get(item, "role"))
 	return role == "system" || role == "developer"
-}
-
-func beginning(text []byte) []byte { return bytes.ToLower(text[:min(len(text), firstWords)]) }
-
-// anyHas reports whether the words contain a mark of one of the clients.
-func anyHas(words []byte, marks func(*client) []string) bool {
-	return slices.ContainsFunc(all, func(c *client) bool {
-		return slices.ContainsFunc(marks(c), func(mark string) bool { return bytes.Contains(words, []byte(mark)) })
-	})
 }
 
 // member returns a string in a JSON object; "" if there is none.

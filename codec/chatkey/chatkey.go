@@ -57,6 +57,9 @@ func derive(surface codec.Format, body []byte, e *codec.Envelope) (keys Keys, it
 // Reply returns the reply key of the conversation that opens with the key opening and was first answered with a. It is ""
 // if there is no opening key or the answer says nothing.
 func Reply(opening string, a *codec.Answer) string {
+	if opening == "" {
+		return ""
+	}
 	s := speeches.Get().(*speech)
 	defer s.release()
 	for i := range a.Items {

@@ -242,15 +242,16 @@ const (
 )
 
 func facetsOf(info *store.ExchangeInfo, d *document) []lexical.Facet {
-	facets := []lexical.Facet{
-		{Name: "session", Value: info.Session},
-		{Name: "model", Value: info.ModelAsked},
-		{Name: "provider", Value: info.Provider},
-		{Name: "client", Value: info.Client()},
-		{Name: "surface", Value: info.Surface},
-		{Name: "outcome", Value: info.Outcome.String()},
-		{Name: facetDay, Value: info.Started.UTC().Format(dayLayout)},
-	}
+	const alone = 8 // facets of which a document has one at most
+	facets := append(make([]lexical.Facet, 0, alone+len(d.kinds)+len(d.tools)+len(d.failed)),
+		lexical.Facet{Name: "session", Value: info.Session},
+		lexical.Facet{Name: "model", Value: info.ModelAsked},
+		lexical.Facet{Name: "provider", Value: info.Provider},
+		lexical.Facet{Name: "client", Value: info.Client()},
+		lexical.Facet{Name: "surface", Value: info.Surface},
+		lexical.Facet{Name: "outcome", Value: info.Outcome.String()},
+		lexical.Facet{Name: facetDay, Value: info.Started.UTC().Format(dayLayout)},
+	)
 	if info.Project != "" {
 		facets = append(facets, lexical.Facet{Name: "project", Value: info.Project})
 	}

@@ -65,9 +65,7 @@ func analyse(d *Document) *analysed {
 	a.read(d.Text, &a.words, &a.names)
 	a.read(d.Names, nil, &a.names)
 	a.read(d.Output, &a.output, nil)
-	for _, f := range d.Facets {
-		a.facets.add(newTerm(facetTerm(f.Name, f.Value)))
-	}
+	a.addFacets(d.Facets)
 	done := countings.Get().(*analysed)
 	*done = analysed{
 		account: d.Account, id: d.ID, group: GroupKey(d.Account, d.Group),
@@ -100,6 +98,23 @@ func (a *analysed) release() {
 		clear(a.terms)
 		*a = analysed{terms: a.terms[:0]}
 		countings.Put(a)
+	}
+}
+
+// addFacets counts the terms of facets. They are allocated together.
+func (a *analyser) addFacets(facets []Facet) {
+	size := 0
+	for _, f := range facets {
+		size += len(f.Name) + 1 + len(f.Value)
+	}
+	var terms strings.Builder
+	terms.Grow(size)
+	for _, f := range facets {
+		from := terms.Len()
+		terms.WriteString(f.Name)
+		terms.WriteByte(0)
+		terms.WriteString(strings.ToLower(f.Value))
+		a.facets.add(newTerm(terms.String()[from:]))
 	}
 }
 

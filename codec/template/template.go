@@ -4,6 +4,8 @@ package template
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
 
 	"github.com/mnemeproxy/mneme/codec"
 )
@@ -60,11 +62,31 @@ func (s *slot) length(b []byte) int {
 		}
 		return -1
 	}
+	for at := 0; at+8 <= min(len(b), shortSlot); at += 8 {
+		if ends := endings(binary.LittleEndian.Uint64(b[at:])); ends != 0 {
+			if at += bits.TrailingZeros64(ends) / 8; b[at] == '"' {
+				return at
+			}
+			break
+		}
+	}
 	n := stringEnd(b[:min(len(b), maxSlot)])
 	if n > 0 && bytes.IndexByte(b[:n], '\n') >= 0 {
 		return -1 // the line ends inside the string
 	}
 	return n
+}
+
+// shortSlot is how many bytes of a string are looked at eight at a time. Most pieces of a stream are shorter and have no
+// escapes.
+const shortSlot = 64
+
+// endings returns the highest bit of the first byte of w that is a quote, a backslash or a line feed; 0 if there is none.
+// Bytes after it may have bits too.
+func endings(w uint64) uint64 {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	quote, slash, line := w^'"'*ones, w^'\\'*ones, w^'\n'*ones
+	return ((quote-ones)&^quote | (slash-ones)&^slash | (line-ones)&^line) & highs
 }
 
 // appendSlots appends the positions of the slots in the frame from which the template was learned.

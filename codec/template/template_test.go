@@ -122,3 +122,19 @@ func TestPrintableTextIsPlainWhereverItIsCut(t *testing.T) {
 		}
 	})
 }
+
+// Short strings are looked at eight bytes at a time, long ones and those with escapes by their quotes.
+func TestAStringEndsWhereItsQuoteIs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pieces := rapid.SampledFrom([]string{"a", "word ", "日", `\"`, `\\`, `\n`, strings.Repeat("x", 8), strings.Repeat("y", 61)})
+		body := strings.Join(rapid.SliceOfN(pieces, 0, 12).Draw(t, "body"), "")
+		behind := rapid.SampledFrom([]string{"", `,"more":"x"`, strings.Repeat(" ", 9)}).Draw(t, "behind")
+		s := new(slot)
+		if n := s.length([]byte(body + `"` + behind)); n != len(body) {
+			t.Errorf("%q is said to have %d bytes", body, n)
+		}
+		if n := s.length([]byte(body + "\n" + behind + `"`)); n != -1 {
+			t.Errorf("a line that ends after %q is said to be a string of %d bytes", body, n)
+		}
+	})
+}

@@ -157,7 +157,7 @@ func (s *core) digestOf(p place, read reading, whole func() reading) change {
 		if read.info == nil || r == nil || r.Merged != "" || read.info.Outcome == OutcomeOpen || read.info.Auxiliary != "" {
 			return nil // erased in the meantime, or moving to another session, where it is digested again, or it has no turn
 		}
-		placed := &storedTurns{g, w, ref}
+		placed := &storedTurns{g, w, ref, r.Exchanges == 1 && g.recent.whole(ref)}
 		at := placeOf(placed, id, &read)
 		if at.known < read.before { // the same items were read before, but not in this session, or were erased there
 			if whole == nil {
@@ -326,12 +326,16 @@ type turns interface {
 
 // storedTurns are those of a session in the store.
 type storedTurns struct {
-	g   *commitGroup
-	w   *operation
-	ref sessionRef
+	g     *commitGroup
+	w     *operation
+	ref   sessionRef
+	alone bool // the session is new and has no other exchange, so that no history leads to one
 }
 
 func (s *storedTurns) history(h historyHash) []byte {
+	if s.alone {
+		return nil
+	}
 	return s.g.getOf(s.ref, kv.AppendHistoryKey(s.g.sought[:0], s.ref.account, s.ref.id, h))
 }
 

@@ -125,7 +125,8 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	if redactor == nil {
 		redactor = s.credentials.Redactor(o.Account)
 	}
-	own := *redactOpening(o, redactor)
+	own := *o
+	own.redact(redactor)
 	own.detach()
 	o = &own
 	c.info = openingInfo(c.name, o, started)
@@ -343,8 +344,10 @@ func (c *Capture) Finish(closing *Closing) error {
 	}
 	var frames *template.Frames
 	if c.answer != nil {
+		own := *closing
 		_, frames = c.answer.settle(c.buffer, true)
-		closing = c.answer.redactClosing(closing)
+		c.answer.redactClosing(&own)
+		closing = &own
 		c.info.Redactions = c.answer.redactions(c.info.Redactions)
 	}
 	closeInfo(c.info, closing)

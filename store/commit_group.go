@@ -23,6 +23,7 @@ type commitGroup struct {
 	sought  [2 * kv.KeyRoom]byte // room for the key of a lookup
 	kept    []byte               // see room
 	records []record             // of operations of the group that put few
+	events  []Event              // what the group tells subscribers
 
 	uncertain bool // recent holds records that were not written
 	starting  bool // the writer does not run yet
@@ -53,6 +54,8 @@ func (g *commitGroup) reset() {
 	g.notes = g.notes[:0]
 	clear(g.records)
 	g.records = g.records[:0]
+	clear(g.events)
+	g.events = g.events[:0]
 	g.err, g.erased = nil, false
 }
 

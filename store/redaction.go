@@ -27,24 +27,23 @@ type StreamReader interface {
 	Read(p []byte, at int64, frames *template.Frames, visit func(text int32, start int64, fragment []byte)) (whole int64)
 }
 
-// redactOpening masks an opening, except for its body.
-func redactOpening(o *Opening, r *redact.Redactor) *Opening {
+// redact masks an opening, except for its body. What its fields refer to stays as it is.
+func (o *Opening) redact(r *redact.Redactor) {
 	if r == nil {
-		return o
+		return
 	}
-	masked := *o
-	masked.Redacted = nil
-	masked.Redacted.Join(o.Redacted)
+	body := o.Redacted
+	o.Redacted = nil
+	o.Redacted.Join(body)
 	for _, id := range []*string{
-		&masked.ChatKey, &masked.ExternalSession, &masked.NativeSession, &masked.NativeAgent, &masked.NativeParent, &masked.PreviousResponse, &masked.Conversation,
+		&o.ChatKey, &o.ExternalSession, &o.NativeSession, &o.NativeAgent, &o.NativeParent, &o.PreviousResponse, &o.Conversation,
 	} {
-		redactID(r, id, &masked.Redacted)
+		redactID(r, id, &o.Redacted)
 	}
-	for _, text := range []*string{&masked.ModelAsked, &masked.ModelSent, &masked.ContentType} {
-		redactText(r, text, &masked.Redacted)
+	for _, text := range []*string{&o.ModelAsked, &o.ModelSent, &o.ContentType} {
+		redactText(r, text, &o.Redacted)
 	}
-	masked.Header = redactHeader(r, o.Header, &masked.Redacted)
-	return &masked
+	o.Header = redactHeader(r, o.Header, &o.Redacted)
 }
 
 func redactHeader(r *redact.Redactor, header []HeaderField, tally *redact.Tally) []HeaderField {
@@ -282,10 +281,9 @@ func (a *answerRedactor) reader() StreamReader {
 // masked reports whether something was masked.
 func (a *answerRedactor) masked() bool { return a != nil && len(a.found) > 0 }
 
-// redactClosing masks a closing, except for the answer.
-func (a *answerRedactor) redactClosing(c *Closing) *Closing {
-	masked := *c
-	for _, text := range []*string{&masked.ModelServed, &masked.ResponseID, &masked.ProviderReqID, &masked.ContentType} {
+// redactClosing masks a closing, except for the answer. What its fields refer to stays as it is.
+func (a *answerRedactor) redactClosing(c *Closing) {
+	for _, text := range []*string{&c.ModelServed, &c.ResponseID, &c.ProviderReqID, &c.ContentType} {
 		redactText(a.redactor, text, &a.found)
 	}
 	if c.Error != nil {
@@ -293,15 +291,14 @@ func (a *answerRedactor) redactClosing(c *Closing) *Closing {
 		for _, text := range []*string{&e.Message, &e.Code, &e.Param} {
 			redactText(a.redactor, text, &a.found)
 		}
-		masked.Error = &e
+		c.Error = &e
 	}
-	masked.Attempts = redactAttempts(a.redactor, c.Attempts, &a.found)
+	c.Attempts = redactAttempts(a.redactor, c.Attempts, &a.found)
 	if c.StandIn != nil {
 		s := *c.StandIn
 		redactText(a.redactor, &s.ModelSent, &a.found)
-		masked.StandIn = &s
+		c.StandIn = &s
 	}
-	return &masked
 }
 
 // redactDigest masks the texts of a digest again: what was split or escaped in the exchange's bytes is whole and plain
@@ -325,6 +322,9 @@ func redactDigest(r *redact.Redactor, d *Digest) {
 
 // redactions adds what was masked in the answer to the opening's list.
 func (a *answerRedactor) redactions(opening []Redaction) []Redaction {
+	if len(a.found) == 0 {
+		return opening
+	}
 	request, _ := tallies(opening)
 	return redactions(request, a.found)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -270,7 +271,9 @@ func (g *commitGroup) belongs(account kv.AccountNumber, id kv.ExchangeID) (*sess
 }
 
 func (g *commitGroup) putSession(w *operation, ref sessionRef, r *sessionRecord) {
-	g.put(w, kv.SessionKey(ref.account, ref.id), encodeFields(r))
+	encoded := appendFields(buffer.Get(1<<10), r)
+	g.put(w, kv.AppendSessionKey(g.room(), ref.account, ref.id), g.keep(encoded))
+	buffer.Put(encoded)
 	g.recent.sessions[ref] = r
 }
 

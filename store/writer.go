@@ -164,14 +164,13 @@ func (s *core) write(g *commitGroup, group []*operation) error {
 		}
 	}
 	Feed{s}.announce(g.changes, true)
-	s.announce(group)
+	s.announce(g, group)
 	return nil
 }
 
 // announce tells subscribers what was committed.
-func (s *core) announce(group []*operation) {
+func (s *core) announce(g *commitGroup, group []*operation) {
 	s.shipping.announce()
-	var events []Event
 	for _, w := range group {
 		if w.err != nil {
 			continue
@@ -181,13 +180,13 @@ func (s *core) announce(group []*operation) {
 		}
 		for _, e := range [...]Event{w.event, w.digested} {
 			if e.Kind != "" {
-				events = append(events, e)
+				g.events = append(g.events, e)
 			}
 		}
-		events = append(events, w.arrived...)
+		g.events = append(g.events, w.arrived...)
 	}
-	if len(events) > 0 {
-		s.events.Publish(events)
+	if len(g.events) > 0 {
+		s.events.Publish(g.events)
 	}
 }
 

@@ -129,7 +129,12 @@ func SplitObjectKey(key []byte) (ref ObjectRef, ok bool) {
 
 // SessionKey returns the key of a session's record.
 func SessionKey(account AccountNumber, id SessionID) []byte {
-	return append(SpaceKeyOf(SpaceSession, account), id[:]...)
+	return AppendSessionKey(make([]byte, 0, KeyRoom), account, id)
+}
+
+// AppendSessionKey appends a [SessionKey].
+func AppendSessionKey(dst []byte, account AccountNumber, id SessionID) []byte {
+	return append(AppendSpaceKey(dst, SpaceSession, account), id[:]...)
 }
 
 // SplitSessionKey parses a key of any kind that ends with a session's id.

@@ -99,9 +99,9 @@ func beforeName(text []byte, at int) int {
 // longestPiece is how many bytes a plain piece has at most: too few for a private key with its label.
 const longestPiece = pemEnough
 
-// isPlainPiece reports whether a string after a name that announces nothing is so short and plain that nothing built in
-// can match it, except for a token: it has no sign after a name, no '@' of a URL and no escape. Most pieces of a streamed
-// text are like that, and so is padding.
+// isPlainPiece reports whether a text after no name, or one that announces nothing, is so short and plain that nothing built
+// in can match it, except for a token: it has no sign after a name, no '@' of a URL and no escape. Most pieces of a streamed
+// text are like that, and so are padding and the names of models.
 func isPlainPiece(piece []byte) bool {
 	if len(piece) > longestPiece {
 		return false

@@ -167,9 +167,11 @@ func (r *Redactor) findWritten(dst []Match, text []byte, what scope, whole bool)
 	}
 	if r.builtin {
 		dst = findTokens(dst, text)
-		dst = findPrivateKeys(dst, text)
-		dst = findPasswordsInURLs(dst, text)
-		dst = findNamed(dst, from, text)
+		if !isPlainPiece(text) {
+			dst = findPrivateKeys(dst, text)
+			dst = findPasswordsInURLs(dst, text)
+			dst = findNamed(dst, from, text)
+		}
 	}
 	if whole {
 		for i := range r.patterns {

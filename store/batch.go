@@ -18,11 +18,40 @@ type batch struct {
 
 	version uint64 // of the last commit
 
-	entries []badger.Entry // for the next writes: the database wants a pointer to each
+	entries entryRooms // of the writes
 }
 
-// entriesTogether are allocated at a time: about as many as two exchanges write.
-const entriesTogether = 32
+// entryRooms is memory for writes: the database wants a pointer to each, and keeps them until they are committed.
+type entryRooms struct {
+	rooms [][]badger.Entry // of entriesTogether each
+	used  int
+}
+
+// entriesTogether are allocated at a time: about as many as two exchanges write. Memory of mostKept is used again.
+const (
+	entriesTogether = 32
+	mostKept        = 16 * entriesTogether
+)
+
+// next returns an empty entry.
+func (e *entryRooms) next() *badger.Entry {
+	if e.used == len(e.rooms)*entriesTogether {
+		e.rooms = append(e.rooms, make([]badger.Entry, entriesTogether))
+	}
+	next := &e.rooms[e.used/entriesTogether][e.used%entriesTogether]
+	e.used++
+	return next
+}
+
+// emptied returns the memory for another batch.
+func (e *entryRooms) emptied() entryRooms {
+	rooms := e.rooms[:min(len(e.rooms), mostKept/entriesTogether)]
+	clear(e.rooms[len(rooms):])
+	for i := 0; i < len(rooms) && i*entriesTogether < e.used; i++ {
+		clear(rooms[i])
+	}
+	return entryRooms{rooms: rooms}
+}
 
 // together starts a new transaction unless n small writes still fit into the current one.
 func (b *batch) together(n int64) {
@@ -51,11 +80,7 @@ func (b *batch) setMarked(key, value []byte, mark byte) {
 	if b.err != nil {
 		return
 	}
-	if len(b.entries) == 0 {
-		b.entries = make([]badger.Entry, entriesTogether)
-	}
-	e := &b.entries[0]
-	b.entries = b.entries[1:]
+	e := b.entries.next()
 	e.Key, e.Value, e.UserMeta = key, value, mark
 	b.err = b.open().SetEntry(e)
 }

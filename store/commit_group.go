@@ -24,6 +24,7 @@ type commitGroup struct {
 	kept    []byte               // see room
 	records []record             // of operations of the group that put few
 	events  []Event              // what the group tells subscribers
+	entries entryRooms           // for its commit
 
 	uncertain bool // recent holds records that were not written
 	starting  bool // the writer does not run yet
@@ -80,6 +81,14 @@ func (g *commitGroup) roomOf(size int) []byte {
 	room := g.kept[:0:size]
 	g.kept = g.kept[size:]
 	return room
+}
+
+// batch returns a batch for the group's commit. Its memory is used again only if the commit succeeds: otherwise the
+// database may keep some of it.
+func (g *commitGroup) batch() batch {
+	b := batch{db: g.store.db, entries: g.entries}
+	g.entries = entryRooms{}
+	return b
 }
 
 // read returns a view of the store from before the group.

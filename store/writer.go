@@ -143,7 +143,7 @@ func (s *core) write(g *commitGroup, group []*operation) error {
 	}
 	g.blobs.Encode()
 	s.feed.coming.Store(s.feed.last)
-	b := batch{db: s.db}
+	b := g.batch()
 	defer b.discard()
 	b.apply(g.logRecords())
 	for _, w := range group {
@@ -154,6 +154,7 @@ func (s *core) write(g *commitGroup, group []*operation) error {
 	if err := b.commit(); err != nil {
 		return err
 	}
+	g.entries = b.entries.emptied()
 	g.blobs.Committed()
 	if !g.uncertain {
 		s.ahead.committed(b.version)

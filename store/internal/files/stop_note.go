@@ -158,6 +158,7 @@ func (s *Survey) compare(note *stopNote) error {
 		case err != nil:
 			return err
 		case is == was:
+			s.trustSummed(note, &was)
 		case derived:
 			s.replace(was.Name, nil, "it is not as it was written; it is made again, and nothing is lost by it")
 		default:
@@ -165,6 +166,16 @@ func (s *Survey) compare(note *stopNote) error {
 		}
 	}
 	return nil
+}
+
+// trustSummed trusts a table that was too young to be trusted by its time, if all of it was summed.
+func (s *Survey) trustSummed(note *stopNote, is *fileNote) {
+	if s.trusted == nil || filepath.Ext(is.Name) != ".sst" || is.Size > noteWhole {
+		return
+	}
+	if i := slices.IndexFunc(note.Settled, func(f settledFile) bool { return f.Name == is.Name }); i >= 0 {
+		s.trusted[is.Name] = note.Settled[i]
+	}
 }
 
 // bootID is constant until the machine restarts; "": unknown.

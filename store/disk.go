@@ -24,8 +24,12 @@ const (
 	memTableSize       = 7 << 19
 	formerMemTableSize = 16 << 20 // the largest of earlier versions
 	memTables          = 4        // that may wait until they are tables
-	tableSize          = 1 << 20
+	leastTableSize     = 1 << 20
 	tablesBeforeMerge  = 16 // of memory tables
+
+	// Each table is a file that is open and mapped, and Linux allows a process 65,530 maps (vm.max_map_count). A store may
+	// grow to four times this number of tables before it is opened again.
+	mostTables = 16 << 10
 
 	// Values of this size are in the value log, which is written once. Values in the tree are written to its log, to a
 	// table, and to another table whenever that is compacted, and each table is synced: records in the tree cost a
@@ -64,6 +68,22 @@ func memoryTableSize(dir string) int64 {
 		}
 	}
 	return memTableSize
+}
+
+// tableSize returns the size of new tables for the store in dir. In a large tree they are larger, so that they do not become
+// too many, and building them takes more memory.
+func tableSize(dir string) int64 {
+	tables, _ := filepath.Glob(filepath.Join(dir, files.DatabaseDir, "*.sst"))
+	tree, size := int64(0), int64(leastTableSize)
+	for _, table := range tables {
+		if info, err := os.Stat(table); err == nil {
+			tree += info.Size()
+		}
+	}
+	for tree > size*mostTables {
+		size *= 2
+	}
+	return size
 }
 
 func onSmallVolume(dir string) bool {

@@ -186,7 +186,7 @@ func badgerOptions(opts Options) badger.Options {
 	o := badger.DefaultOptions(filepath.Join(opts.Dir, files.DatabaseDir)).
 		WithMemTableSize(memoryTableSize(opts.Dir)).
 		WithNumMemtables(memTables).
-		WithBaseTableSize(tableSize).
+		WithBaseTableSize(tableSize(opts.Dir)).
 		WithNumCompactors(2).
 		WithNumLevelZeroTables(tablesBeforeMerge).
 		WithNumLevelZeroTablesStall(2 * tablesBeforeMerge).

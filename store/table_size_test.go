@@ -13,7 +13,13 @@ import (
 // putLog puts an empty log of a memory table into a store, of so many bytes.
 func putLog(t *testing.T, dir string, number int, size int64) {
 	t.Helper()
-	path := filepath.Join(dir, files.DatabaseDir, fmt.Sprintf("%05d.mem", number))
+	putEmpty(t, dir, fmt.Sprintf("%05d.mem", number), size)
+}
+
+// putEmpty puts a file of so many zeros into a store, which take no disk.
+func putEmpty(t *testing.T, dir, name string, size int64) {
+	t.Helper()
+	path := filepath.Join(dir, files.DatabaseDir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +78,26 @@ func TestMemoryTablesAreAsLargeAsTheLogsThatAreLeft(t *testing.T) {
 		}
 		if size := memoryTableSize(dir); size != of.want {
 			t.Errorf("with logs of %d bytes, memory tables have %d", of.logs, size)
+		}
+	}
+}
+
+// The number of maps of a process is limited, and each table is one.
+func TestALargeTreeGetsLargerTables(t *testing.T) {
+	const gigabyte = 1 << 30
+	for _, of := range []struct{ tree, want int64 }{
+		{0, 1 << 20},
+		{16 * gigabyte, 1 << 20},
+		{17 * gigabyte, 2 << 20},
+		{60 * gigabyte, 4 << 20},
+		{500 * gigabyte, 32 << 20},
+	} {
+		dir := t.TempDir()
+		for i := range 4 {
+			putEmpty(t, dir, fmt.Sprintf("%06d.sst", i+1), of.tree/4)
+		}
+		if size := tableSize(dir); size != of.want {
+			t.Errorf("in a tree of %d bytes tables have %d, want %d", of.tree, size, of.want)
 		}
 	}
 }

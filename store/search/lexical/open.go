@@ -246,16 +246,23 @@ func (s *segment) readGone(account, encoded string) error {
 	if _, err := g.numbers.ReadFrom(bytes.NewReader(content)); err != nil {
 		return err
 	}
-	d := s.section(uint32(number))
-	if d == nil || g.numbers.GetCardinality() > 0 && g.numbers.Maximum() >= d.many {
-		return &Damage{s.path, "the list of segments names documents that it does not have"}
-	}
-	for it := g.numbers.Iterator(); it.HasNext(); {
-		l := d.lengths(it.Next())
-		g.totals.add(&l)
+	err = Contain(func() error {
+		d := s.section(uint32(number))
+		if d == nil || g.numbers.GetCardinality() > 0 && g.numbers.Maximum() >= d.many {
+			return &Damage{s.path, "the list of segments names documents that it does not have"}
+		}
+		for it := g.numbers.Iterator(); it.HasNext(); {
+			l := d.lengths(it.Next())
+			g.totals.add(&l)
+		}
+		return nil
+	})
+	var panicked *PanicError
+	if errors.As(err, &panicked) {
+		return &Damage{s.path, "its directory is not as it was written"}
 	}
 	s.gone[uint32(number)] = g
-	return nil
+	return err
 }
 
 // removeStrangers removes files that a killed process had not listed or removed yet.

@@ -163,10 +163,10 @@ func zstdStream(text string) string {
 	return out.String()
 }
 
-// The bombs are 16 MiB of zeros, far more than any test here allows.
+// The bombs are 64 MiB of zeros, far more than any test here allows. Packing them takes long.
 var (
-	gzipBomb = sync.OnceValue(func() string { return gzipped(strings.Repeat("\x00", 16<<20)) })
-	zstdBomb = sync.OnceValue(func() string { return zstded(strings.Repeat("\x00", 16<<20)) })
+	gzipBomb = sync.OnceValue(func() string { return gzipped(strings.Repeat("\x00", 64<<20)) })
+	zstdBomb = sync.OnceValue(func() string { return zstded(strings.Repeat("\x00", 64<<20)) })
 )
 
 func TestCompressedBodiesAreUnpackedWithinTheLimit(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -156,15 +155,11 @@ func TestACredentialQuotedByAProviderStaysSecret(t *testing.T) {
 			good++
 		}
 	}
-	for c, who := range slices.Sorted(maps.Keys(callers)) {
-		as := callers[who]
-		for f, form := range slices.Sorted(maps.Keys(forms)) {
-			q.write, q.bytes = forms[form].write, forms[form].bytes
-			for n, s := range generating {
-				for m, model := range []string{chat.model, responses.model, messages.model, "gemini-3-pro"} {
-					if form != "as it is" && (c+f+n+m)%len(callers) != 0 {
-						continue // each crossing quotes each form, of one caller: all have their turn
-					}
+	for who, as := range callers {
+		for form, how := range forms {
+			q.write, q.bytes = how.write, how.bytes
+			for _, s := range generating {
+				for _, model := range []string{chat.model, responses.model, messages.model, "gemini-3-pro"} {
 					to := s
 					to.model = model
 					scripts := []string{`reasoning "it is QUOTED" ; text "it is QUOTED indeed"`, `tool look {"key":"QUOTED"}`}
@@ -190,7 +185,7 @@ func TestACredentialQuotedByAProviderStaysSecret(t *testing.T) {
 			}
 		}
 	}
-	if good < 100 {
+	if good < 200 {
 		t.Errorf("%d clients were told what the model said", good)
 	}
 	for account, key := range map[string]string{"acme": acme, "tenant": tenant} {

@@ -388,7 +388,6 @@ func TestABodyWithRecalledTextHasNothingOfOtherRequests(t *testing.T) {
 	provider.Start()
 	h := build(t, func(p *plan) {
 		p.server.Recaller = &talker{}
-		p.store.Redact = nil // it takes most of the time of bodies as long as these
 		p.router.Providers["openai"] = router.ProviderConfig{APIKey: serverDefaultKey}.WithSimulated("openai", provider.URL)
 	})
 	t.Cleanup(provider.Close)

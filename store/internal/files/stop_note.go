@@ -144,6 +144,10 @@ func describe(path string) (fileNote, error) {
 
 // compare checks that the files are as they were when the store was closed.
 func (s *Survey) compare(note *stopNote) error {
+	settled := make(map[string]settledFile, len(note.Settled))
+	for _, was := range note.Settled {
+		settled[was.Name] = was
+	}
 	for _, was := range note.Files {
 		if _, trusted := s.trusted[was.Name]; trusted {
 			continue
@@ -158,7 +162,7 @@ func (s *Survey) compare(note *stopNote) error {
 		case err != nil:
 			return err
 		case is == was:
-			s.trustSummed(note, &was)
+			s.trustSummed(was, settled)
 		case derived:
 			s.replace(was.Name, nil, "it is not as it was written; it is made again, and nothing is lost by it")
 		default:
@@ -168,13 +172,11 @@ func (s *Survey) compare(note *stopNote) error {
 	return nil
 }
 
-// trustSummed trusts a table that was too young to be trusted by its time, if all of it was summed.
-func (s *Survey) trustSummed(note *stopNote, is *fileNote) {
-	if s.trusted == nil || filepath.Ext(is.Name) != ".sst" || is.Size > noteWhole {
-		return
-	}
-	if i := slices.IndexFunc(note.Settled, func(f settledFile) bool { return f.Name == is.Name }); i >= 0 {
-		s.trusted[is.Name] = note.Settled[i]
+// trustSummed trusts a table that is too young to be trusted by its time, if all of it is summed.
+func (s *Survey) trustSummed(table fileNote, settled map[string]settledFile) {
+	was, ok := settled[table.Name]
+	if ok && s.trusted != nil && filepath.Ext(table.Name) == ".sst" && table.Size <= noteWhole {
+		s.trusted[table.Name] = was
 	}
 }
 

@@ -27,10 +27,9 @@ type entryRooms struct {
 	used  int
 }
 
-// entriesTogether are allocated at a time: about as many as two exchanges write. Memory of mostKept is used again.
 const (
-	entriesTogether = 32
-	mostKept        = 16 * entriesTogether
+	entriesTogether = 32 // allocated at a time: about as many as two exchanges write
+	roomsKept       = 16 // used again; larger commits are rare
 )
 
 // next returns an empty entry.
@@ -45,12 +44,12 @@ func (e *entryRooms) next() *badger.Entry {
 
 // emptied returns the memory for another batch.
 func (e *entryRooms) emptied() entryRooms {
-	rooms := e.rooms[:min(len(e.rooms), mostKept/entriesTogether)]
-	clear(e.rooms[len(rooms):])
-	for i := 0; i < len(rooms) && i*entriesTogether < e.used; i++ {
-		clear(rooms[i])
+	kept := min(len(e.rooms), roomsKept)
+	clear(e.rooms[kept:])
+	for i := 0; i < kept && i*entriesTogether < e.used; i++ {
+		clear(e.rooms[i])
 	}
-	return entryRooms{rooms: rooms}
+	return entryRooms{rooms: e.rooms[:kept]}
 }
 
 // together starts a new transaction unless n small writes still fit into the current one.

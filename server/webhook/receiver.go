@@ -3,112 +3,123 @@ package webhook
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-const (
-	maxIncoming = 256              // events waiting for an outbox
-	timeout     = 15 * time.Second // for a receiver's answer
-)
+// timeout bounds an attempt.
+const timeout = 15 * time.Second
 
-// pauses are the waits after each attempt. The first is for a receiver that restarts, the last ones for one that is
-// repaired.
+// keepFor is how long a message is tried that need not arrive.
+const keepFor = 24 * time.Hour
+
+// pauses are the waits after each attempt; the last one repeats. The first is for a receiver that restarts, the last
+// ones for one that is repaired.
 var pauses = []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour}
 
-func pause(attempt int) time.Duration {
-	if attempt > len(pauses) {
-		return 0
-	}
-	return pauses[attempt-1]
-}
+func pause(attempt int) time.Duration { return pauses[min(attempt, len(pauses))-1] }
 
-// receiver is a hook with its pending messages. Everything except incoming belongs to run.
+// receiver is a hook with its outbox.
 type receiver struct {
-	hook     Hook
-	signer   *standardwebhooks.Webhook
-	client   http.Client
-	log      *slog.Logger
-	pause    func(attempt int) time.Duration
-	incoming chan *message
-	box      outbox
+	hook   Hook
+	name   string // for logs
+	signer *standardwebhooks.Webhook
+	client http.Client
+	log    *slog.Logger
+	pause  func(attempt int) time.Duration
+	box    outbox
+	added  chan struct{} // wakes run
+
+	unreachable bool // since the last attempt; belongs to run
 }
 
-// run keeps incoming events and sends messages that are due, until ctx is done.
+// tell puts an event into the outbox and wakes run.
+func (r *receiver) tell(kind string, at time.Time, data any) {
+	m, err := newMessage(kind, at, data)
+	if err != nil {
+		r.log.Error("an event cannot be encoded for a webhook", "event", kind, "error", err)
+		return
+	}
+	dropped, err := r.box.add(m)
+	if dropped != nil {
+		r.log.Error("a message to a webhook was dropped: too many are waiting",
+			"webhook", r.name, "message", dropped.ID, "event", dropped.kind, "account", dropped.account)
+	}
+	if err != nil {
+		r.log.Error("a message to a webhook could not be stored and may not survive a restart",
+			"webhook", r.name, "message", m.ID, "event", kind, "account", m.account, "error", err)
+	}
+	select {
+	case r.added <- struct{}{}:
+	default:
+	}
+}
+
+// run sends messages that are due, until ctx is done.
 func (r *receiver) run(ctx context.Context) {
-	defer r.takeIn() // so that the next run sends what is left
-	for {
-		due := time.NewTimer(time.Hour)
-		next := r.box.next()
-		if next != nil {
-			due.Reset(time.Until(next.Next))
+	for ctx.Err() == nil {
+		m, wait := r.box.next(time.Now())
+		if m != nil {
+			r.deliver(ctx, m)
+			continue
 		}
+		due := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-			due.Stop()
-			return
-		case m := <-r.incoming:
-			r.keep(m)
+		case <-r.added:
 		case <-due.C:
-			if next != nil {
-				r.deliver(ctx, next)
-			}
 		}
 		due.Stop()
 	}
 }
 
-func (r *receiver) takeIn() {
-	for {
-		select {
-		case m := <-r.incoming:
-			r.keep(m)
-		default:
-			return
-		}
-	}
-}
-
-func (r *receiver) keep(m *message) {
-	dropped, err := r.box.keep(m)
-	if dropped != nil {
-		r.log.Error("a message to a webhook was dropped: too many are waiting", "url", r.hook.URL, "message", dropped.ID)
-	}
-	if err != nil {
-		r.log.Error("a message to a webhook could not be stored and will not survive a restart", "url", r.hook.URL, "message", m.ID, "error", err)
-	}
-}
-
 func (r *receiver) deliver(ctx context.Context, m *message) {
 	err := r.send(ctx, m)
-	if ctx.Err() != nil {
+	switch {
+	case err == nil:
+		r.remove(m)
+		if r.unreachable { // what failed because of that need not wait
+			r.unreachable = false
+			r.box.hasten()
+		}
+		return
+	case ctx.Err() != nil:
 		return
 	}
-	if err == nil {
-		r.drop(m)
+	answered := answerError(0)
+	r.unreachable = !errors.As(err, &answered) || answered.fromGateway()
+	m.attempts++
+	if !m.lasting && time.Since(m.told) > keepFor {
+		r.log.Error("a message to a webhook was dropped: it was not accepted in time", "webhook", r.name, "message", m.ID, "attempts", m.attempts, "error", err)
+		r.remove(m)
 		return
 	}
-	m.Attempts++
-	wait := r.pause(m.Attempts)
-	if wait == 0 {
-		r.log.Error("a message to a webhook was dropped after its last attempt", "url", r.hook.URL, "message", m.ID, "attempts", m.Attempts, "error", err)
-		r.drop(m)
-		return
-	}
-	r.log.Warn("a webhook did not accept a message; it will be sent again", "url", r.hook.URL, "message", m.ID, "in", wait, "error", err)
-	m.Next = time.Now().Add(wait)
-	r.keep(m)
+	wait := r.pause(m.attempts)
+	r.log.Warn("a webhook did not accept a message; it will be sent again", "webhook", r.name, "message", m.ID, "in", wait, "error", err)
+	m.next = time.Now().Add(wait)
 }
 
-func (r *receiver) drop(m *message) {
+func (r *receiver) remove(m *message) {
 	if err := r.box.remove(m); err != nil {
 		r.log.Error("a message could not be removed from the outbox of a webhook", "message", m.ID, "error", err)
 	}
+}
+
+// answerError is the status of a receiver that does not accept a message.
+type answerError int
+
+func (e answerError) Error() string { return fmt.Sprintf("it answers with status %d", int(e)) }
+
+// fromGateway reports whether the status says that the receiver is behind a gateway that cannot reach it.
+func (e answerError) fromGateway() bool {
+	return e == http.StatusBadGateway || e == http.StatusServiceUnavailable || e == http.StatusGatewayTimeout
 }
 
 func (r *receiver) send(ctx context.Context, m *message) error {
@@ -119,7 +130,7 @@ func (r *receiver) send(ctx context.Context, m *message) error {
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.hook.URL, bytes.NewReader(m.Body))
 	if err != nil {
-		return err
+		return withoutURL(err)
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "mneme")
@@ -128,11 +139,19 @@ func (r *receiver) send(ctx context.Context, m *message) error {
 	request.Header.Set(standardwebhooks.HeaderWebhookSignature, signature)
 	response, err := r.client.Do(request)
 	if err != nil {
-		return err
+		return withoutURL(err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode/100 != 2 {
-		return fmt.Errorf("it answers with status %d", response.StatusCode)
+		return answerError(response.StatusCode)
 	}
 	return nil
+}
+
+// withoutURL returns an error of net/http without the address, whose path is a credential at some receivers.
+func withoutURL(err error) error {
+	if wrapped := new(url.Error); errors.As(err, &wrapped) {
+		return wrapped.Err
+	}
+	return err
 }

@@ -1,8 +1,8 @@
 // Package webhook notifies other programs of events: a budget that runs out, a request that failed, an erasure.
 //
 // Messages follow Standard Webhooks (standardwebhooks.com): a JSON object of type, timestamp and data, with an id, a
-// time and a signature in the header. Each stays in an outbox on disk until its receiver accepts it, and is resent
-// under the same id for about a day.
+// time and a signature in the header. Each is in an outbox on disk before [Sender.Tell] returns, and is resent under
+// the same id: budgets and erasures until their receiver accepts them, failures for about a day.
 package webhook
 
 import (
@@ -10,7 +10,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -90,6 +89,15 @@ func (h Hook) Check() error {
 	return nil
 }
 
+// String returns the scheme and the host. The rest of the URL is a credential at some receivers.
+func (h Hook) String() string {
+	u, err := url.Parse(h.URL)
+	if err != nil {
+		return "with an invalid URL"
+	}
+	return u.Scheme + "://" + u.Host
+}
+
 // shortestSecret is the minimum of Standard Webhooks, in bytes.
 const shortestSecret = 24
 
@@ -98,7 +106,7 @@ type Options struct {
 	Hooks []Hook
 	Dir   string // of the outboxes
 	Log   *slog.Logger
-	Pause func(attempt int) time.Duration // after the attempt, from 1; 0: it was the last. nil: as Standard Webhooks recommends
+	Pause func(attempt int) time.Duration // after the attempt, from 1; nil: as Standard Webhooks recommends
 }
 
 // Sender delivers events to the receivers of the configuration. The methods of a nil Sender do nothing.
@@ -118,17 +126,17 @@ func Start(o Options) (*Sender, error) {
 	for _, h := range o.Hooks {
 		if err := h.Check(); err != nil {
 			stop()
-			return nil, fmt.Errorf("webhook %s: %w", h.URL, err)
+			return nil, fmt.Errorf("webhook %s: %w", h, err)
 		}
 		signer, err := standardwebhooks.NewWebhook(h.Secret)
 		if err != nil {
 			stop()
-			return nil, fmt.Errorf("the secret of webhook %s: %w", h.URL, err)
+			return nil, fmt.Errorf("the secret of webhook %s: %w", h, err)
 		}
 		name := sha256.Sum256([]byte(h.URL))
 		r := &receiver{
-			hook: h, signer: signer, log: o.Log, pause: o.Pause, incoming: make(chan *message, maxIncoming),
-			box: outbox{dir: filepath.Join(o.Dir, hex.EncodeToString(name[:8]))},
+			hook: h, name: h.String(), signer: signer, log: o.Log, pause: o.Pause, added: make(chan struct{}, 1),
+			box: outbox{dir: filepath.Join(o.Dir, hex.EncodeToString(name[:8])), log: o.Log},
 			client: http.Client{
 				Timeout:       timeout,
 				Transport:     &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment},
@@ -137,7 +145,7 @@ func Start(o Options) (*Sender, error) {
 		}
 		if err := r.box.open(); err != nil {
 			stop()
-			return nil, fmt.Errorf("the outbox of webhook %s: %w", h.URL, err)
+			return nil, fmt.Errorf("the outbox of webhook %s: %w", h, err)
 		}
 		s.receivers = append(s.receivers, r)
 	}
@@ -147,25 +155,15 @@ func Start(o Options) (*Sender, error) {
 	return s, nil
 }
 
-// Tell sends an event to the receivers that want it, without waiting. If more than maxIncoming events are pending,
-// further ones are logged and not sent.
+// Tell puts an event into the outboxes of the receivers that want it, and has no part in sending it. Budgets and
+// erasures survive a loss of power once Tell has returned, failures the end of the process.
 func (s *Sender) Tell(kind string, at time.Time, data any) {
 	if s == nil {
 		return
 	}
 	for _, r := range s.receivers {
-		if len(r.hook.Events) > 0 && !slices.Contains(r.hook.Events, kind) {
-			continue
-		}
-		m, err := newMessage(kind, at, data)
-		if err != nil {
-			r.log.Error("an event cannot be encoded for a webhook", "event", kind, "error", err)
-			continue
-		}
-		select {
-		case r.incoming <- m:
-		default:
-			r.log.Error("an event was not sent to a webhook: too many are pending", "event", kind, "url", r.hook.URL)
+		if len(r.hook.Events) == 0 || slices.Contains(r.hook.Events, kind) {
+			r.tell(kind, at, data)
 		}
 	}
 }
@@ -177,19 +175,4 @@ func (s *Sender) Close() {
 	}
 	s.stop()
 	s.running.Wait()
-}
-
-// body is the payload of a message.
-type body struct {
-	Type      string    `json:"type"`
-	Timestamp time.Time `json:"timestamp"`
-	Data      any       `json:"data"`
-}
-
-func newMessage(kind string, at time.Time, data any) (*message, error) {
-	text, err := json.Marshal(body{kind, at.UTC(), data})
-	if err != nil {
-		return nil, err
-	}
-	return &message{ID: newID(at), Body: text}, nil
 }

@@ -115,31 +115,9 @@ func TestAMessageSurvivesARestart(t *testing.T) {
 	if err := json.Unmarshal(text, &m); err != nil || m.ID != first.id {
 		t.Fatalf("kept is %s (%v)", text, err)
 	}
-	m.Next = time.Time{} // the pause is over
-	text, _ = json.Marshal(m)
-	if err := os.WriteFile(kept[0], text, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	begin(t, dir, time.Hour, Hook{URL: url, Secret: secret})
 	if again := next(t, got); again.id != first.id {
 		t.Errorf("after the restart it is %s, was %s", again.id, first.id)
-	}
-}
-
-func TestAFullOutboxKeepsTheNewest(t *testing.T) {
-	o := outbox{dir: t.TempDir()}
-	for i := range maxWaiting + 1 {
-		m, err := newMessage(Budget, time.UnixMilli(int64(i)), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if dropped, err := o.keep(m); err != nil || (dropped != nil) != (i == maxWaiting) {
-			t.Fatalf("message %d drops %v (%v)", i, dropped, err)
-		}
-	}
-	again := outbox{dir: o.dir}
-	if err := again.open(); err != nil || len(again.waiting) != maxWaiting || again.waiting[0].ID != o.waiting[0].ID {
-		t.Errorf("%d are kept (%v)", len(again.waiting), err)
 	}
 }
 

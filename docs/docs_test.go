@@ -126,7 +126,7 @@ func slug(title string) string {
 // A reference is docs/wire/PAGE.md with any number of anchors: "docs/wire/messages.md", "docs/wire/messages.md#5",
 // "docs/wire/messages.md#5 and #6".
 var (
-	wireReference = regexp.MustCompile(`docs/wire/([a-z-]+\.md)((?:(?:,? (?:and )?)?#[a-z0-9.]*[a-z0-9])*)`)
+	wireReference = regexp.MustCompile(`docs/wire/([a-z0-9-]+\.md)((?:(?:,? (?:and )?)?#[a-z0-9.]*[a-z0-9])*)`)
 	wireAnchor    = regexp.MustCompile(`#([a-z0-9.]*[a-z0-9])`)
 	lineBreak     = regexp.MustCompile(`\n\t*// ?`)
 )
@@ -302,8 +302,8 @@ func TestPathsThatThePagesNameExist(t *testing.T) {
 }
 
 var (
-	makeInCode = regexp.MustCompile("(?m)(?:`|^    (?:\\$ )?|^\\$ )make ([a-z-]+)")
-	makeTarget = regexp.MustCompile(`(?m)^([a-z][a-z-]*):`)
+	makeInCode = regexp.MustCompile("(?m)(?:`|^    (?:\\$ )?|^\\$ )make ([a-z0-9-]+)")
+	makeTarget = regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*):`)
 )
 
 func TestMakeTargetsThatThePagesNameExist(t *testing.T) {

@@ -148,6 +148,12 @@ var answerTests = []answerTest{
 		"P100 thoughts are output", codec.Chat, gemini, hi, geminiAnswer(`{"text":"a"}`), []string{`"completion_tokens":30`, `"reasoning_tokens":7`}, nil,
 	},
 	{
+		"a text without citations has a list of none, which every client reads", codec.Messages, own, messagesHi,
+		chatAnswer(`{"role":"assistant","content":"whole"}`, "stop"),
+		[]string{`{"type":"text","text":"whole","citations":[]}`},
+		[]string{`"citations":null`},
+	},
+	{
 		"P12 a call without a name can be answered", codec.Messages, own, messagesHi + `,` + messagesTool,
 		chatAnswer(`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"","arguments":"{}"}}]}`, "tool_calls"),
 		[]string{`"name":"unnamed"`},

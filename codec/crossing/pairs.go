@@ -24,6 +24,11 @@ func (a pairStep) run() error {
 				paired = append(paired, codec.Message{Role: codec.RoleUser, Parts: text, Index: m.Index})
 			}
 		case awaitsResults(m):
+			m.Parts = m.Parts[:len(m.Parts):len(m.Parts)] // others may follow in the same memory
+			for i+1 < len(a.r.Messages) && a.r.Messages[i+1].Role == codec.RoleAssistant { // one turn in several messages
+				i++
+				m.Parts = append(m.Parts, a.r.Messages[i].Parts...)
+			}
 			end := i + 1
 			for end < len(a.r.Messages) && a.r.Messages[end].Role != codec.RoleAssistant {
 				end++
@@ -221,11 +226,21 @@ func (a pairStep) orphans(results []codec.Part) []codec.Part {
 	return parts
 }
 
-// renameRepeatedCalls makes repeated call ids unique; some hosts number calls per turn. The n-th result with an id
-// belongs to the n-th call with it; all but the first get a number after the id.
+// renameRepeatedCalls makes repeated call ids unique; some hosts number calls per turn. A result belongs to the turn
+// before it that has its id last, and the n-th result after that turn to the turn's n-th call. All calls with an id but
+// the first get a number after it.
 func (a pairStep) renameRepeatedCalls() {
-	type times struct{ called, answered int }
-	seen := make(map[string]times, len(a.r.Messages))
+	ids, repeated := a.usedIDs()
+	if !repeated {
+		return
+	}
+	type uses struct {
+		turn     int // the message with the latest calls
+		before   int // calls before that message
+		called   int
+		answered int // of the calls in that message
+	}
+	seen := make(map[string]*uses, len(a.r.Messages))
 	for i := range a.r.Messages {
 		for j := range a.r.Messages[i].Parts {
 			p := &a.r.Messages[i].Parts[j]
@@ -233,20 +248,53 @@ func (a pairStep) renameRepeatedCalls() {
 				continue
 			}
 			of := seen[string(p.CallID)]
-			n := of.called + 1
-			if isCall(p) {
-				of.called = n
-			} else {
-				if of.answered >= of.called {
-					continue // a second result of the same call
-				}
-				n = of.answered + 1
-				of.answered = n
+			if of == nil {
+				of = &uses{turn: -1}
+				seen[view(p.CallID)] = of
 			}
-			if seen[view(p.CallID)] = of; n > 1 {
-				id := append(a.r.Alloc(len(p.CallID)+8), p.CallID...)
-				p.CallID = append(append(id, '_'), itoa(n)...)
+			n := of.called
+			switch {
+			case isCall(p):
+				if of.turn != i {
+					of.turn, of.before, of.answered = i, of.called, 0
+				}
+				of.called++
+				n = of.called
+			case of.before+of.answered < of.called:
+				of.answered++
+				n = of.before + of.answered
+			}
+			if n > 1 {
+				p.CallID = a.numbered(p.CallID, n, ids)
 			}
 		}
+	}
+}
+
+// usedIDs returns the ids of all calls and results, and whether two calls have the same.
+func (a pairStep) usedIDs() (ids map[string]bool, repeated bool) {
+	ids = make(map[string]bool, len(a.r.Messages)) // true for a call
+	for i := range a.r.Messages {
+		for j := range a.r.Messages[i].Parts {
+			p := &a.r.Messages[i].Parts[j]
+			if !hasCallID(p) || len(p.CallID) == 0 {
+				continue
+			}
+			called := ids[string(p.CallID)]
+			repeated = repeated || called && isCall(p)
+			ids[view(p.CallID)] = called || isCall(p)
+		}
+	}
+	return ids, repeated
+}
+
+// numbered returns the id of the n-th call with an id: no other call of the history has it.
+func (a pairStep) numbered(id []byte, n int, ids map[string]bool) []byte {
+	made := append(append(append(a.r.Alloc(len(id)+12), id...), '_'), itoa(n)...)
+	for {
+		if _, used := ids[string(made)]; !used {
+			return made
+		}
+		made = append(made, '_')
 	}
 }

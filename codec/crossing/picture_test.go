@@ -38,7 +38,7 @@ func TestAPictureInAnAnswerOfGeminiReachesTheClient(t *testing.T) {
 		},
 		{
 			codec.Messages, messagesHi,
-			[]string{`Before.`, `{"type":"text","text":"[image omitted]","citations":null}`, `Behind.`},
+			[]string{`Before.`, `{"type":"text","text":"[image omitted]","citations":[]}`, `Behind.`},
 			[]string{`Before.`, `[image omitted]`, `Behind.`, `message_stop`},
 			"dropped:answer.image", grammar.Messages,
 		},

@@ -69,7 +69,7 @@ func (r *restorer) prepare(a *adaptation) {
 		notes:   &a.r.Notes,
 		infers:  a.to.Stream.SilentFinish,
 		back:    wayBack{names: nameMap{qualified: make(map[string]original)}, wrapped: make(map[string]bool)},
-		calls:   callRestorer{surface: a.from, back: &r.back, seed: conversationHash(a.r, a.memory.Account)},
+		calls:   callRestorer{surface: a.from, back: &r.back, seed: conversationHash(a.r, a.memory.Account), past: callIDs(a.r)},
 		proofs:  proofs{thoughts: thoughts{Memory: a.memory}, surface: a.from, model: statetoken.Hash(a.target.Model)},
 	}
 }
@@ -434,6 +434,20 @@ type callRestorer struct {
 	back    *wayBack
 	seed    [sha256.Size]byte // of generated ids: the conversation so far
 	calls   int
+	past    [][]byte        // ids of the calls in the request
+	taken   map[string]bool // those ids and the ones of this answer; nil before its first call
+}
+
+// callIDs returns the ids of the calls in the history, as the client sent them.
+func callIDs(r *codec.Request) (ids [][]byte) {
+	for i := range r.Messages {
+		for j := range r.Messages[i].Parts {
+			if p := &r.Messages[i].Parts[j]; isCall(p) {
+				ids = append(ids, p.CallID)
+			}
+		}
+	}
+	return ids
 }
 
 // unnamed replaces the tool name of a call whose name never came. The client has no such tool, says so in the result,
@@ -462,10 +476,23 @@ func (c *callRestorer) open(ev *codec.Event, it *item) {
 			it.unwrap = new(unwrapper)
 		}
 	}
-	if !legalID(c.surface.CallID, ev.CallID) {
+	if c.repeats(ev.CallID) || !legalID(c.surface.CallID, ev.CallID) {
 		ev.CallID = c.makeID(ev.CallID)
 	}
 	it.callID = clone(ev.CallID)
+	c.taken[view(it.callID)] = true
+}
+
+// repeats reports whether the conversation already has a call with that id: some hosts number the calls of each answer
+// from 0, or give parallel calls one id.
+func (c *callRestorer) repeats(id []byte) bool {
+	if c.taken == nil {
+		c.taken = make(map[string]bool, len(c.past)+1)
+		for _, past := range c.past {
+			c.taken[view(past)] = true
+		}
+	}
+	return c.taken[string(id)]
 }
 
 // makeID returns an id in the client's style: the same one if the same request is sent again.

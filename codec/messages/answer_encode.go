@@ -89,9 +89,8 @@ func (w *answerWriter) text(it *codec.Item) {
 		}
 		open = true
 	}
-	if !open {
-		w.dst = append(w.dst, `,"citations":null}`...)
-		return
+	if !open { // AI SDK 5 and 6 refuse null, the published schema an absent member
+		w.dst = append(w.dst, `,"citations":[`...)
 	}
 	w.dst = append(w.dst, `]}`...)
 }

@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"bytes"
 	"slices"
 	"strconv"
 
@@ -112,14 +111,9 @@ func (l *outputList) appendID(dst []byte, prefix string, n int) []byte {
 	return strconv.AppendInt(dst, int64(n), 10)
 }
 
-// setCallID sets the id of a call. An id that is missing or already used in this answer is replaced, because clients
-// identify calls by their ids.
+// setCallID sets the id of a call. One that is missing is made, because clients identify calls by their ids.
 func (l *outputList) setCallID(out *output, id []byte) {
-	taken := len(id) == 0
-	for i := range l.outputs[:out.index] {
-		taken = taken || bytes.Equal(l.outputs[i].callID, id)
-	}
-	if taken {
+	if len(id) == 0 {
 		out.callID = l.appendID(out.callID[:0], "call_", out.index)
 		return
 	}

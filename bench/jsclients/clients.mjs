@@ -1,0 +1,318 @@
+// Reads every kind of answer of every family through mneme, with one generation of JavaScript clients:
+//
+//	node clients.mjs STACK [CLIENT...]
+//
+// STACK is a folder with node_modules. The proxy's addresses and key are in the variables that "mneme wrap" sets.
+import { createRequire } from "node:module";
+import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+
+globalThis.AI_SDK_LOG_WARNINGS = false;
+const stack = resolve(process.argv[2]);
+const only = process.argv.slice(3);
+const require = createRequire(join(stack, "package.json"));
+// The packages' own entries for import: some have no other.
+const load = async (name) => import(pathToFileURL(require.resolve(name)));
+
+// Each model answers in another format.
+const families = {
+  chat: "deepseek-v4-pro",
+  responses: "gpt-5.5",
+  messages: "claude-opus-4-8",
+  gemini: "gemini-3.8-flash",
+};
+
+const script = (text) => `Please. [[sim: ${text}]]`;
+const prompts = {
+  text: script(`text "Hello from the model." ; usage input=12 output=5`),
+  tool: script(`text "Let me look." ; call read {"path":"a"} ; then ; text "Both read."`),
+  tools: script(`call read {"path":"a"} ; call read {"path":"b"} ; then ; text "Both read."`),
+  empty: script(`call read`),
+  reasoning: script(`reasoning "First I think." ; text "Then I answer."`),
+  reasonedTool: script(`reasoning "First I think." ; call read {"path":"a"} ; then ; text "Both read."`),
+  length: script(`text "Cut o" ; stop length`),
+  error: script(`error rate-limit`),
+  inside: script(`text "Half an answer that" ; error-inside overloaded after=3`),
+  object: script(`text "{\\"answer\\":42}"`),
+};
+const picture = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+const parameters = { type: "object", properties: { path: { type: "string" } }, required: ["path"], additionalProperties: false };
+const schema = { type: "object", properties: { answer: { type: "number" } }, required: ["answer"], additionalProperties: false };
+
+function same(got, want, what) {
+  const [a, b] = [JSON.stringify(got), JSON.stringify(want)];
+  if (a !== b) throw new Error(`${what} is ${a}, want ${b}`);
+}
+
+function has(got, part, what) {
+  if (!String(got ?? "").includes(part)) throw new Error(`${what} is ${JSON.stringify(got)}, want ${JSON.stringify(part)} in it`);
+}
+
+// fails checks that a promise is refused with one of these statuses.
+async function fails(promise, statuses, what) {
+  let answer;
+  try {
+    answer = await promise;
+  } catch (e) {
+    if (!/rate|limit|429|overloaded|half|error|terminated|process/i.test(e.message)) throw new Error(`${what} is ${e.message}`);
+    const status = e.status ?? e.statusCode ?? e.cause?.status ?? e.lastError?.statusCode;
+    if (statuses && !statuses.includes(status)) throw new Error(`${what} fails with status ${status}, want ${statuses}: ${e.message}`);
+    return;
+  }
+  throw new Error(`${what} does not fail: ${JSON.stringify(answer)?.slice(0, 200)}`);
+}
+
+const refused = [429];
+const byPath = (calls) => calls.map((c) => c.path).sort();
+
+function openaiChat(OpenAI, streamed) {
+  const client = new OpenAI({ maxRetries: 0 });
+  const ask = async (model, content, more = {}, history = []) => {
+    const body = { model, messages: [{ role: "user", content }, ...history], ...more };
+    if (!streamed) return (await client.chat.completions.create(body)).choices[0];
+    const runner = client.beta?.chat?.completions?.stream ? client.beta.chat.completions.stream({ ...body, stream: true }) : client.chat.completions.stream({ ...body, stream: true });
+    return (await runner.finalChatCompletion()).choices[0];
+  };
+  const tools = [{ type: "function", function: { name: "read", parameters } }];
+  const loop = async (model, prompt, paths) => {
+    const choice = await ask(model, prompt, { tools });
+    same(choice.finish_reason, "tool_calls", "finish_reason");
+    same(choice.message.tool_calls.map((c) => JSON.parse(c.function.arguments).path), paths, "the calls");
+    const results = choice.message.tool_calls.map((c) => ({ role: "tool", tool_call_id: c.id, content: "content" })).reverse();
+    has((await ask(model, prompt, { tools }, [choice.message, ...results])).message.content, "Both read.", "the answer to the results");
+  };
+  return {
+    text: async (m) => same((await ask(m, prompts.text)).message.content, "Hello from the model.", "content"),
+    tool: (m) => loop(m, prompts.tool, ["a"]),
+    tools: (m) => loop(m, prompts.tools, ["a", "b"]),
+    empty: async (m) => same(JSON.parse((await ask(m, prompts.empty, { tools })).message.tool_calls[0].function.arguments), {}, "arguments"),
+    reasoning: async (m) => same((await ask(m, prompts.reasoning, { reasoning_effort: "low" })).message.content, "Then I answer.", "content"),
+    reasonedTool: (m) => loop(m, prompts.reasonedTool, ["a"]),
+    length: async (m) => {
+      if (!streamed) same((await ask(m, prompts.length)).finish_reason, "length", "finish_reason");
+    },
+    error: (m) => fails(ask(m, prompts.error), refused, "the error"),
+    inside: (m) => fails(ask(m, prompts.inside), null, "the error inside"),
+    object: async (m) => same(JSON.parse((await ask(m, prompts.object, { response_format: { type: "json_schema", json_schema: { name: "s", schema, strict: true } } })).message.content), { answer: 42 }, "the object"),
+    picture: async (m) => has((await ask(m, [{ type: "text", text: prompts.text }, { type: "image_url", image_url: { url: `data:image/png;base64,${picture}` } }])).message.content, "Hello", "content"),
+  };
+}
+
+function openaiResponses(OpenAI, streamed) {
+  const client = new OpenAI({ maxRetries: 0 });
+  const ask = async (model, input, more = {}) => {
+    const body = { model, input, ...more };
+    if (!streamed) return client.responses.create(body);
+    let last;
+    for await (const event of await client.responses.create({ ...body, stream: true })) {
+      if (event.type === "response.failed" || event.type === "error") throw new Error(JSON.stringify(event));
+      if (event.response) last = event.response;
+    }
+    last.output_text ??= last.output.flatMap((o) => o.content ?? []).map((c) => c.text ?? "").join("");
+    return last;
+  };
+  const tools = [{ type: "function", name: "read", parameters, strict: false }];
+  const calls = (answer) => answer.output.filter((o) => o.type === "function_call");
+  const loop = async (model, prompt, paths, more = {}) => {
+    const answer = await ask(model, prompt, { tools, ...more });
+    same(calls(answer).map((c) => JSON.parse(c.arguments).path), paths, "the calls");
+    const results = calls(answer).map((c) => ({ type: "function_call_output", call_id: c.call_id, output: "content" })).reverse();
+    has((await ask(model, [{ role: "user", content: prompt }, ...answer.output, ...results], { tools, ...more })).output_text, "Both read.", "the answer to the results");
+    has((await ask(model, results, { tools, previous_response_id: answer.id, ...more })).output_text, "Both read.", "the answer by id");
+  };
+  return {
+    text: async (m) => same((await ask(m, prompts.text)).output_text, "Hello from the model.", "output_text"),
+    tool: (m) => loop(m, prompts.tool, ["a"]),
+    tools: (m) => loop(m, prompts.tools, ["a", "b"]),
+    empty: async (m) => same(JSON.parse(calls(await ask(m, prompts.empty, { tools }))[0].arguments), {}, "arguments"),
+    reasoning: async (m) => {
+      const answer = await ask(m, prompts.reasoning, { reasoning: { effort: "low", summary: "auto" } });
+      same(answer.output_text, "Then I answer.", "output_text");
+      has(answer.output.find((o) => o.type === "reasoning")?.summary?.[0]?.text, "First I think.", "the summary");
+    },
+    reasonedTool: (m) => loop(m, prompts.reasonedTool, ["a"], { reasoning: { effort: "low", summary: "auto" }, include: ["reasoning.encrypted_content"] }),
+    length: async (m) => same((await ask(m, prompts.length)).status, "incomplete", "status"),
+    error: (m) => fails(ask(m, prompts.error), refused, "the error"),
+    inside: (m) => fails(ask(m, prompts.inside), null, "the error inside"),
+    object: async (m) => same(JSON.parse((await ask(m, prompts.object, { text: { format: { type: "json_schema", name: "s", schema, strict: true } } })).output_text), { answer: 42 }, "the object"),
+    picture: async (m) => has((await ask(m, [{ role: "user", content: [{ type: "input_text", text: prompts.text }, { type: "input_image", image_url: `data:image/png;base64,${picture}`, detail: "auto" }] }])).output_text, "Hello", "output_text"),
+  };
+}
+
+function anthropic(Anthropic, streamed) {
+  const client = new Anthropic({ maxRetries: 0 });
+  const ask = async (model, content, more = {}, history = []) => {
+    const body = { model, max_tokens: 4096, messages: [{ role: "user", content }, ...history], ...more };
+    return streamed ? client.messages.stream(body).finalMessage() : client.messages.create(body);
+  };
+  const tools = [{ name: "read", input_schema: parameters }];
+  const text = (answer) => answer.content.filter((b) => b.type === "text").map((b) => b.text).join("");
+  const loop = async (model, prompt, paths, more = {}) => {
+    const answer = await ask(model, prompt, { tools, ...more });
+    const calls = answer.content.filter((b) => b.type === "tool_use");
+    same(answer.stop_reason, "tool_use", "stop_reason");
+    same(calls.map((c) => c.input.path), paths, "the calls");
+    const results = calls.map((c) => ({ type: "tool_result", tool_use_id: c.id, content: "content" })).reverse();
+    has(text(await ask(model, prompt, { tools, ...more }, [{ role: "assistant", content: answer.content }, { role: "user", content: results }])), "Both read.", "the answer to the results");
+  };
+  const thinking = { thinking: { type: "enabled", budget_tokens: 1024 } };
+  const adaptive = { thinking: { type: "adaptive", display: "summarized" } };
+  const think = (m) => (m === families.messages ? adaptive : thinking);
+  return {
+    text: async (m) => same(text(await ask(m, prompts.text)), "Hello from the model.", "text"),
+    tool: (m) => loop(m, prompts.tool, ["a"]),
+    tools: (m) => loop(m, prompts.tools, ["a", "b"]),
+    empty: async (m) => same((await ask(m, prompts.empty, { tools })).content.at(-1).input, {}, "input"),
+    reasoning: async (m) => {
+      const answer = await ask(m, prompts.reasoning, think(m));
+      same(text(answer), "Then I answer.", "text");
+      has(answer.content.find((b) => b.type === "thinking")?.thinking, "First I think.", "thinking");
+    },
+    reasonedTool: (m) => loop(m, prompts.reasonedTool, ["a"], think(m)),
+    length: async (m) => same((await ask(m, prompts.length)).stop_reason, "max_tokens", "stop_reason"),
+    error: (m) => fails(ask(m, prompts.error), refused, "the error"),
+    inside: (m) => fails(ask(m, prompts.inside), null, "the error inside"),
+    object: async (m) => same(JSON.parse(text(await ask(m, prompts.object, { output_config: { format: { type: "json_schema", schema } } }))), { answer: 42 }, "the object"),
+    picture: async (m) => has(text(await ask(m, [{ type: "text", text: prompts.text }, { type: "image", source: { type: "base64", media_type: "image/png", data: picture } }])), "Hello", "text"),
+  };
+}
+
+// aiSDK tries the AI SDK with one of its providers; make returns the model of a name.
+function aiSDK(ai, make, streamed, options) {
+  const ask = async (model, content, more = {}, history = []) => {
+    // The simulated provider keeps no items that a request could refer to.
+    const call = { model: make(model), maxRetries: 0, providerOptions: { openai: { store: model !== families.responses } }, messages: [{ role: "user", content }, ...history], ...more };
+    if (!streamed) return ai.generateText(call);
+    let failed;
+    const result = ai.streamText({ ...call, onError: ({ error }) => (failed = error) });
+    for await (const part of result.fullStream) if (part.type === "error") failed = part.error;
+    if (failed) throw failed;
+    return { text: await result.text, toolCalls: await result.toolCalls, reasoningText: await result.reasoningText, finishReason: await result.finishReason, response: await result.response, usage: await result.usage };
+  };
+  const tools = { read: ai.tool({ description: "Reads.", inputSchema: ai.jsonSchema(parameters) }) };
+  const loop = async (model, prompt, paths, more = {}) => {
+    const answer = await ask(model, prompt, { tools, ...more });
+    same(answer.finishReason, "tool-calls", "finishReason");
+    same(answer.toolCalls.map((c) => c.input.path), paths, "the calls");
+    const results = answer.toolCalls.map((c) => ({ type: "tool-result", toolCallId: c.toolCallId, toolName: c.toolName, output: { type: "text", value: "content" } })).reverse();
+    has((await ask(model, prompt, { tools, ...more }, [...answer.response.messages, { role: "tool", content: results }])).text, "Both read.", "the answer to the results");
+  };
+  const think = (m) => ({ providerOptions: options(m) });
+  return {
+    text: async (m) => {
+      const answer = await ask(m, prompts.text);
+      same(answer.text, "Hello from the model.", "text");
+      same(answer.finishReason, "stop", "finishReason");
+      if (!(answer.usage.inputTokens > 0 && answer.usage.outputTokens > 0)) throw new Error(`usage is ${JSON.stringify(answer.usage)}`);
+    },
+    tool: (m) => loop(m, prompts.tool, ["a"]),
+    tools: (m) => loop(m, prompts.tools, ["a", "b"]),
+    empty: async (m) => same((await ask(m, prompts.empty, { tools: { read: ai.tool({ inputSchema: ai.jsonSchema({ type: "object", properties: {} }) }) } })).toolCalls[0].input, {}, "input"),
+    reasoning: async (m) => same((await ask(m, prompts.reasoning, think(m))).text, "Then I answer.", "text"),
+    reasonedTool: (m) => loop(m, prompts.reasonedTool, ["a"], think(m)),
+    length: async (m) => same((await ask(m, prompts.length)).finishReason, "length", "finishReason"),
+    error: (m) => fails(ask(m, prompts.error), streamed ? null : refused, "the error"),
+    inside: (m) => fails(ask(m, prompts.inside), null, "the error inside"),
+    object: async (m) => same((await ai.generateObject({ model: make(m), maxRetries: 0, schema: ai.jsonSchema(schema), messages: [{ role: "user", content: prompts.object }] })).object, { answer: 42 }, "the object"),
+    picture: async (m) => has((await ask(m, [{ type: "text", text: prompts.text }, { type: "image", image: picture, mediaType: "image/png" }])).text, "Hello", "text"),
+  };
+}
+
+// langchain tries LangChain; make returns the chat model of a name, with more options.
+function langchain(core, make, streamed) {
+  const { HumanMessage, ToolMessage } = core;
+  const run = async (model, messages) => {
+    if (!streamed) return model.invoke(messages);
+    let whole;
+    for await (const chunk of await model.stream(messages)) whole = whole ? whole.concat(chunk) : chunk;
+    return whole;
+  };
+  const text = (m) => (typeof m.content === "string" ? m.content : m.content.filter((b) => b.type === "text").map((b) => b.text).join(""));
+  const tools = [{ type: "function", function: { name: "read", description: "Reads.", parameters } }];
+  const loop = async (m, prompt, paths, more) => {
+    const model = make(m, more).bindTools(tools);
+    const question = new HumanMessage(prompt);
+    const answer = await run(model, [question]);
+    same(answer.tool_calls.map((c) => c.args.path), paths, "the calls");
+    const results = answer.tool_calls.map((c) => new ToolMessage({ content: "content", tool_call_id: c.id })).reverse();
+    has(text(await run(model, [question, answer, ...results])), "Both read.", "the answer to the results");
+  };
+  return {
+    text: async (m) => same(text(await run(make(m), [new HumanMessage(prompts.text)])), "Hello from the model.", "content"),
+    tool: (m) => loop(m, prompts.tool, ["a"]),
+    tools: (m) => loop(m, prompts.tools, ["a", "b"]),
+    empty: async (m) => same((await run(make(m).bindTools(tools), [new HumanMessage(prompts.empty)])).tool_calls[0].args, {}, "args"),
+    reasoning: async (m) => has(text(await run(make(m, "reasons"), [new HumanMessage(prompts.reasoning)])), "Then I answer.", "content"),
+    reasonedTool: (m) => loop(m, prompts.reasonedTool, ["a"], "reasons"),
+    error: (m) => fails(run(make(m), [new HumanMessage(prompts.error)]), null, "the error"),
+    inside: (m) => fails(run(make(m), [new HumanMessage(prompts.inside)]), null, "the error inside"),
+    object: async (m) => same(JSON.parse(text(await run(make(m), [new HumanMessage(prompts.object)]))), { answer: 42 }, "the object"),
+    picture: async (m) => has(text(await run(make(m), [new HumanMessage({ content: [{ type: "text", text: prompts.text }, { type: "image_url", image_url: { url: `data:image/png;base64,${picture}` } }] })])), "Hello", "content"),
+  };
+}
+
+// What a client cannot ask or read by itself, with its reason. Nothing else may fail.
+const limits = {};
+
+async function clients() {
+  const made = {};
+  const OpenAI = (await load("openai")).default;
+  const Anthropic = (await load("@anthropic-ai/sdk")).default;
+  const ai = await load("ai");
+  const { createOpenAI } = await load("@ai-sdk/openai");
+  const { createAnthropic } = await load("@ai-sdk/anthropic");
+  const core = await load("@langchain/core/messages");
+  const { ChatOpenAI } = await load("@langchain/openai");
+  const { ChatAnthropic } = await load("@langchain/anthropic");
+  const openai = createOpenAI({ baseURL: process.env.OPENAI_BASE_URL });
+  // These two know x-api-key alone, which is where a provider's own key goes.
+  const fetchAs = (url, init) => {
+    const headers = new Headers(init.headers);
+    headers.delete("x-api-key");
+    headers.set("Authorization", `Bearer ${process.env.OPENAI_API_KEY}`);
+    return fetch(url, { ...init, headers });
+  };
+  const claude = createAnthropic({ apiKey: "unused", fetch: fetchAs, baseURL: process.env.ANTHROPIC_BASE_URL.replace(/\/?$/, "/v1") });
+  const effort = () => ({ openai: { store: false, reasoningEffort: "low", reasoningSummary: "auto", forceReasoning: true } });
+  const budget = (m) => ({ anthropic: { thinking: m === families.messages ? { type: "adaptive" } : { type: "enabled", budgetTokens: 1024 } } });
+  for (const streamed of [false, true]) {
+    const form = streamed ? "stream" : "whole";
+    made[`openai chat ${form}`] = openaiChat(OpenAI, streamed);
+    made[`openai responses ${form}`] = openaiResponses(OpenAI, streamed);
+    made[`anthropic ${form}`] = anthropic(Anthropic, streamed);
+    made[`ai chat ${form}`] = aiSDK(ai, (m) => openai.chat(m), streamed, effort);
+    made[`ai responses ${form}`] = aiSDK(ai, (m) => openai.responses(m), streamed, effort);
+    made[`ai messages ${form}`] = aiSDK(ai, (m) => claude(m), streamed, budget);
+    made[`langchain chat ${form}`] = langchain(core, (model) => new ChatOpenAI({ model, maxRetries: 0, streaming: streamed, useResponsesApi: false, configuration: { baseURL: process.env.OPENAI_BASE_URL } }), streamed);
+    made[`langchain responses ${form}`] = langchain(core, (model) => new ChatOpenAI({ model, maxRetries: 0, streaming: streamed, useResponsesApi: true, configuration: { baseURL: process.env.OPENAI_BASE_URL } }), streamed);
+    made[`langchain messages ${form}`] = langchain(core, (model, reasons) => new ChatAnthropic({ model, apiKey: "unused", clientOptions: { fetch: fetchAs }, maxRetries: 0, maxTokens: 4096, streaming: streamed, temperature: undefined, topP: undefined, anthropicApiUrl: process.env.ANTHROPIC_BASE_URL, ...(reasons && model !== families.messages ? { thinking: { type: "enabled", budget_tokens: 1024 } } : {}) }), streamed);
+  }
+  return made;
+}
+
+let passed = 0;
+let failed = 0;
+for (const [name, cases] of Object.entries(await clients())) {
+  if (only.length > 0 && !only.some((word) => name.includes(word))) continue;
+  for (const [family, model] of Object.entries(families)) {
+    for (const [kind, run] of Object.entries(cases)) {
+      const title = `${name} × ${family}: ${kind}`;
+      let problem;
+      try {
+        await Promise.race([run(model), new Promise((_, reject) => setTimeout(() => reject(new Error("no end after 60 s")), 60_000).unref())]);
+      } catch (e) {
+        problem = e;
+      }
+      const limit = Object.entries(limits).find(([pattern]) => new RegExp(pattern).test(title))?.[1];
+      if (problem && !limit) {
+        failed++;
+        console.log(`FAIL  ${title}: ${String(problem.message).slice(0, 600)}`);
+        if (process.env.JS_CLIENTS_STACK) console.log(problem.stack, JSON.stringify(problem.cause ?? problem.responseBody ?? null)?.slice(0, 2000));
+      } else {
+        passed++;
+      }
+    }
+  }
+}
+console.log(`${passed} passed, ${failed} failed`);
+process.exit(failed > 0 ? 1 : 0);

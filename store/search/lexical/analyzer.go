@@ -32,8 +32,8 @@ func stopWords() map[string]bool {
 const maxTerm = 128
 
 // prose returns the words of a text: in lower case, without diacritics (people omit them when they type), English words
-// by their stem, compound identifiers by their parts, and Chinese, Japanese and Korean text by overlapping pairs of
-// characters.
+// by their stem, compound identifiers by their parts, and text in scripts without blanks between words (Chinese, Japanese,
+// Korean, Thai, Lao, Khmer, Burmese, Tibetan) by overlapping pairs of characters. An emoji is a word.
 func prose(text []byte) []token { return appendProse(make([]token, 0, len(text)/6), text) }
 
 func appendProse(tokens []token, text []byte) []token {
@@ -103,7 +103,7 @@ func lowerASCII(term string) bool {
 	return true
 }
 
-// fold returns text in lower case, in compatibility form, without combining marks.
+// fold returns text in lower case, in compatibility form, without combining marks, except those that are vowels or tones.
 func fold(text []byte) string {
 	plain := true
 	for _, c := range text {
@@ -120,7 +120,7 @@ func fold(text []byte) string {
 	}
 	var b []byte
 	for _, r := range string(norm.NFKD.Bytes(text)) {
-		if !unicode.Is(unicode.Mn, r) {
+		if !unicode.Is(unicode.Mn, r) || isUnspaced(r) {
 			b = utf8.AppendRune(b, unicode.ToLower(r))
 		}
 	}
@@ -184,22 +184,29 @@ func (run *ideographs) add(tokens []token, text []byte, w word) []token {
 // flush emits the pairs of the run, or its one character.
 func (run *ideographs) flush(tokens []token, text []byte) []token {
 	defer func() { *run = ideographs{} }()
-	stretch := text[run.start:run.end]
-	_, first := utf8.DecodeRune(stretch)
-	if len(stretch) == first {
-		if first > 0 {
-			tokens = append(tokens, token{fold(stretch), run.start, run.end})
+	before, pairs := -1, len(tokens) // before: where the last character begins
+	for i := run.start; i < run.end; {
+		r, size := utf8.DecodeRune(text[i:run.end])
+		if r == zeroWidthSpace {
+			i += size
+			continue
 		}
-		return tokens
+		if before >= 0 {
+			tokens = append(tokens, token{foldPair(text[before : i+size]), before, i + size})
+		}
+		before = i
+		i += size
 	}
-	for i := 0; i < len(stretch); {
-		_, one := utf8.DecodeRune(stretch[i:])
-		_, two := utf8.DecodeRune(stretch[i+one:])
-		if two == 0 {
-			break
-		}
-		tokens = append(tokens, token{fold(stretch[i : i+one+two]), run.start + i, run.start + i + one + two})
-		i += one
+	if before >= 0 && len(tokens) == pairs {
+		tokens = append(tokens, token{fold(text[run.start:run.end]), run.start, run.end})
 	}
 	return tokens
+}
+
+// foldPair is fold for two characters, perhaps with a zero-width space between them.
+func foldPair(pair []byte) string {
+	if bytes.ContainsRune(pair, zeroWidthSpace) {
+		pair = bytes.ReplaceAll(pair, []byte(string(zeroWidthSpace)), nil)
+	}
+	return fold(pair)
 }

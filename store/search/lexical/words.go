@@ -3,6 +3,7 @@ package lexical
 import (
 	"bytes"
 	"encoding/binary"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/blevesearch/bleve/v2/analysis"
@@ -25,12 +26,76 @@ func eachWord(text []byte, give func(word)) {
 		if ascii {
 			asciiWords(text, start, end, give)
 		} else {
-			for _, t := range unicodeWords.Tokenize(text[start:end]) {
-				give(word{start + t.Start, start + t.End, ideographic(t)})
-			}
+			mixedWords(text, start, end, give)
 		}
 		start = end
 	}
+}
+
+// mixedWords splits text[start:end]. Scripts without blanks between words that the rules of Unicode leave to dictionaries are
+// runs of their own, and so is each emoji, which these rules do not count as a word.
+func mixedWords(text []byte, start, end int, give func(word)) {
+	from := start
+	general := func(to int) {
+		if from < to {
+			for _, t := range unicodeWords.Tokenize(text[from:to]) {
+				give(word{from + t.Start, from + t.End, ideographic(t)})
+			}
+		}
+	}
+	for i := start; i < end; {
+		r, size := utf8.DecodeRune(text[i:end])
+		switch {
+		case isEmoji(r):
+			general(i)
+			give(word{i, i + size, false})
+			i += size
+			from = i
+		case isUnspaced(r):
+			general(i)
+			run := unspacedRun(text[i:end])
+			give(word{i, i + run, true})
+			i += run
+			from = i
+		default:
+			i += size
+		}
+	}
+	general(end)
+}
+
+// unspacedRun returns the length of the run of such a script at the beginning of text. Zero-width spaces, which some
+// writers put between words, are inside of it.
+func unspacedRun(text []byte) (end int) {
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRune(text[i:])
+		if r != zeroWidthSpace && !isUnspaced(r) {
+			break
+		}
+		if i += size; r != zeroWidthSpace {
+			end = i
+		}
+	}
+	return end
+}
+
+const zeroWidthSpace = '\u200b'
+
+// isUnspaced reports whether r is a letter or a mark of a script that has no blanks between words, besides those of
+// [isIdeographic].
+func isUnspaced(r rune) bool {
+	return r >= 0x0e00 && unicode.In(r, unicode.Thai, unicode.Lao, unicode.Tibetan, unicode.Myanmar, unicode.Khmer) && unicode.In(r, unicode.L, unicode.M)
+}
+
+// isEmoji reports whether r is a pictograph. The parts of a joined one are words of their own.
+func isEmoji(r rune) bool {
+	switch {
+	case r < 0x2600:
+		return false
+	case r <= 0x27bf, r >= 0x2b00 && r <= 0x2bff, r >= 0x1f000 && r <= 0x1faff:
+		return unicode.Is(unicode.So, r)
+	}
+	return false
 }
 
 // stretch returns the end of the longest part of text from start that is either all ASCII or has other characters between any two

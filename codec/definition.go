@@ -10,6 +10,9 @@ type Definition struct {
 	Provider ProviderCodec // nil if no provider answers in events
 	// ProviderOf returns the codec for a target, if some need a codec other than Provider; nil if none do.
 	ProviderOf func(t *Target) ProviderCodec
+	// Choice returns a decoder of the n-th of several answers that a client asked for at once, of a stream or of a complete
+	// body as its only frame; other decoders read the first. nil for formats whose answers are never several.
+	Choice func(n int64) StreamDecoder
 	// Narrow adapts what the format's providers accept to a target; nil for formats that are the same everywhere.
 	Narrow func(takes *Takes, t *Target)
 	// Clean removes from a request's body, in the format itself, what another provider's answers have added to the

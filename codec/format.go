@@ -55,9 +55,12 @@ const (
 	FamilyAnthropic
 	FamilyOpenAI
 	FamilyGoogle
+	// FamilyDetails is state of any vendor as a host passes it on: JSON objects, elements of reasoning_details. Only the
+	// host and the model that sent it get it back.
+	FamilyDetails
 )
 
-var familyNames = [...]string{"other", "anthropic", "openai", "google"}
+var familyNames = [...]string{"other", "anthropic", "openai", "google", "reasoning_details"}
 
 // String returns the name used in configuration and records.
 func (f Family) String() string {

@@ -50,11 +50,12 @@ type Request struct {
 	SafetyIdentifier []byte
 	PromptCacheKey   []byte
 	ServiceTier      []byte
-	Metadata         []byte // raw object
-	CacheControl     []byte // raw object: messages' top-level cache_control
-	PreviousResponse []byte // responses: the id this request continues
-	AudioOutput      bool   // chat: the client wants audio back
-	NumberedCalls    bool   // chat: calls in the history had no ids, and were numbered
+	Metadata         []byte   // raw object
+	CacheControl     []byte   // raw object: messages' top-level cache_control
+	PreviousResponse []byte   // responses: the id this request continues
+	Shared           []Member // of the formats of one author, which no other has: written by the other one as they are
+	AudioOutput      bool     // chat: the client wants audio back
+	NumberedCalls    bool     // chat: calls in the history had no ids, and were numbered
 	// Stateful names members that refer to state only the provider holds, or that must not be ignored (conversation,
 	// prompt, background): another provider must refuse them.
 	Stateful []string
@@ -315,6 +316,18 @@ func (n *Notes) Emulate(name string) { n.Emulated = appendOnce(n.Emulated, name)
 // Drop notes that the member has no counterpart and is left out. Each name is kept once.
 func (n *Notes) Drop(name string) { n.Dropped = appendOnce(n.Dropped, name) }
 
+// Share keeps a member for formats that have it too.
+func (r *Request) Share(name, value []byte) {
+	r.Shared = append(r.Shared, Member{Name: name, Value: value})
+}
+
+// DropShared notes the members that were kept so, for an encoder whose format has none of them.
+func (r *Request) DropShared() {
+	for _, m := range r.Shared {
+		r.Notes.Drop(string(m.Name))
+	}
+}
+
 // maxNotes is how many names a list of notes keeps: requests may have any number of untranslatable members.
 const maxNotes = 256
 
@@ -352,6 +365,7 @@ func (r *Request) Reset() {
 		Tools:        r.Tools[:0],
 		Stop:         r.Stop[:0],
 		Echo:         r.Echo[:0],
+		Shared:       r.Shared[:0],
 		Stateful:     r.Stateful[:0],
 		Notes:        Notes{Emulated: r.Notes.Emulated[:0], Dropped: r.Notes.Dropped[:0]},
 		partArena:    r.partArena[:0],
@@ -394,18 +408,38 @@ func (r *Request) Alloc(n int) []byte {
 	return r.byteArena[at : at : at+n]
 }
 
-// CutDataURL splits a base64 data URL (RFC 2397) into its media type without parameters, "" if it has none, and its
-// data. ok is false for any other URL. The results are views into url, which is a string body as returned by
-// [Request.Plain].
+// CutDataURL splits a base64 data URL (RFC 2397) into its media type without parameters, in lower case, "" if it has
+// none, and its data. ok is false for any other URL. data is a view into url, which is a string body as returned by
+// [Request.Plain]. Schemes, media types and the word base64 have no case.
 func CutDataURL(url []byte) (mediaType, data []byte, ok bool) {
 	head, data, whole := bytes.Cut(url, []byte(","))
-	head, isData := bytes.CutPrefix(head, []byte("data:"))
-	head, isBase64 := bytes.CutSuffix(head, []byte(";base64"))
-	if !whole || !isData || !isBase64 {
+	if !whole || !IsDataURL(head) {
 		return nil, nil, false
 	}
-	mediaType, _, _ = bytes.Cut(head, []byte(";"))
-	return mediaType, data, true
+	head = head[len(dataScheme):]
+	last := bytes.LastIndexByte(head, ';')
+	if last < 0 || !bytes.EqualFold(bytes.TrimSpace(head[last+1:]), []byte("base64")) {
+		return nil, nil, false
+	}
+	mediaType, _, _ = bytes.Cut(head[:last], []byte(";"))
+	return MediaType(bytes.TrimSpace(mediaType)), data, true
+}
+
+const dataScheme = "data:"
+
+// IsDataURL reports whether a URL has its data in itself.
+func IsDataURL(url []byte) bool {
+	return len(url) >= len(dataScheme) && bytes.EqualFold(url[:len(dataScheme)], []byte(dataScheme))
+}
+
+// MediaType returns a media type in lower case: t itself if it is.
+func MediaType(t []byte) []byte {
+	for _, c := range t {
+		if c >= 'A' && c <= 'Z' {
+			return bytes.ToLower(t)
+		}
+	}
+	return t
 }
 
 // Plain returns a string body without needless escapes: some clients write the slashes of URLs and of base64 as \/. The

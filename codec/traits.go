@@ -60,6 +60,7 @@ type ClientTraits struct {
 	StrictSchemas   bool   // every answer is held to its schema
 	StoredAnswers   bool   // requests may refer to earlier answers by their ids
 	TextBlock       string // the type of a text block in requests; "": there are no conversations
+	Flat            bool   // a turn is reasoning, then text, then calls, whatever their order was
 	TextAsString    bool   // many hosts accept no blocks: text is added to the string
 }
 
@@ -113,6 +114,7 @@ type Takes struct {
 	ForcedThinking bool             // reasons before a forced tool call
 	Budgets        map[string]int64 // tokens for an effort word, if they differ from the default
 	ReasoningText  bool             // wants the text of earlier reasoning back
+	Details        bool             // has a member for state as hosts pass it on: see [FamilyDetails]
 }
 
 // AnyStops is the number of stop sequences if there is no limit.

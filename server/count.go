@@ -1,10 +1,14 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 
+	"github.com/bytedance/sonic"
+
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/messages"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/edge"
@@ -42,12 +46,30 @@ func (x *exchange) countTokens() error {
 	if reply.Status >= http.StatusMultipleChoices {
 		x.request.redactor.MaskKnown(body)
 	}
+	contentType := jsonType(reply.Header)
+	if !sonic.Valid(body) {
+		if reply.Status < http.StatusBadRequest {
+			return x.notJSON(reply, body)
+		}
+		// The status stays: clients that took it for a success would not shorten their conversation.
+		body = x.errorInForm(reply, body)
+		contentType = "application/json"
+	}
 	if reply.Status >= http.StatusBadRequest {
 		x.recordError(reply.Status, body)
 	}
 	x.answerHeader(reply)
-	x.answer.out.SetContentType(jsonType(reply.Header))
+	x.answer.out.SetContentType(contentType)
 	return x.sendBuffered(reply.Status, body, x.outcomeOfStatus(reply.Status))
+}
+
+// errorInForm returns an error in the surface's form for an answer that is not JSON.
+func (x *exchange) errorInForm(reply *router.Reply, body []byte) []byte {
+	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) {
+		body = nil // a page is no use in a line of text
+	}
+	e := x.fromProvider(crossing.ProviderCodec(x.route.format).DecodeError(reply.Status, reply.RetryAfter, body))
+	return crossing.ClientCodec(x.request.surface).AppendError(nil, x.discreet(e), &codec.AnswerOptions{ID: x.recording.id()})
 }
 
 // estimateTokens estimates what the model would read: opening text, messages and tools, without the rest of the body.

@@ -1,12 +1,15 @@
 package server
 
 import (
+	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/codec/sse"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -26,6 +29,9 @@ func (x *exchange) cross() error {
 	}
 	if !isEventStream(reply) {
 		return t.complete(reply)
+	}
+	if !x.request.envelope.Stream {
+		return t.gather(reply)
 	}
 	t.stream = t.crossed.Stream()
 	return x.newPump(reply, t).run()
@@ -151,16 +157,80 @@ func (x *exchange) crossBuffered(reply *router.Reply, crossed *crossing.Exchange
 	if err := x.hold(int64(len(body))); err != nil { // the translation is at most about as long
 		return err
 	}
-	answer, seen, err := crossed.Answer(make([]byte, 0, min(len(body), shortTranslation)), body)
+	translate, contentType := crossed.Answer, "application/json"
+	if x.request.envelope.Stream { // some hosts answer whole whatever they were asked for
+		translate, contentType = crossed.AnswerInFrames, eventStream
+	}
+	answer, seen, err := translate(make([]byte, 0, min(len(body), shortTranslation)), body)
 	x.recordFirstByte()
 	x.recordSeen(&seen)
 	if err != nil {
 		return x.fromProvider(asError(err))
 	}
+	return x.sendTranslated(reply, crossed, answer, contentType)
+}
+
+// sendTranslated sends a translated answer in one piece.
+func (x *exchange) sendTranslated(reply *router.Reply, crossed *crossing.Exchange, answer []byte, contentType string) error {
 	x.answerHeader(reply)
 	x.describeTranslation(crossed)
-	x.answer.out.SetContentType("application/json")
+	x.answer.out.SetContentType(contentType)
 	return x.sendBuffered(http.StatusOK, answer, store.OutcomeComplete)
+}
+
+// gather answers a client that wants a whole answer with one that the provider streams all the same.
+func (t *translated) gather(reply *router.Reply) error {
+	defer t.release()
+	defer func() { _ = reply.Body.Close() }()
+	x := t.x
+	t.stream = t.crossed.Gather()
+	err := t.read(reply)
+	x.recordFirstByte()
+	x.recordSeen(t.stream.Seen())
+	if err != nil {
+		return err
+	}
+	answer, err := t.stream.Whole(nil)
+	if err != nil {
+		return x.fromProvider(asError(err))
+	}
+	return x.sendTranslated(reply, t.crossed, answer, "application/json")
+}
+
+// read reads a stream up to its terminal event. It reserves memory for all of it, which is more than the answer takes.
+func (t *translated) read(reply *router.Reply) error {
+	buffers := bufferPool.Get().(*buffers)
+	defer func() {
+		buffers.splitter.Reset()
+		bufferPool.Put(buffers)
+	}()
+	var frame sse.Frame
+	for total := int64(0); ; {
+		got, failed := buffers.splitter.Read(reply.Body)
+		if total += int64(len(got)); total > t.x.server.opts.AnswerBytes {
+			return t.x.tooLong()
+		}
+		if err := t.x.hold(int64(len(got))); err != nil {
+			return err
+		}
+		for buffers.splitter.Next(&frame) {
+			if _, sign := t.stream.Frame(nil, &frame); sign == codec.FrameTerminal || sign == codec.FrameError {
+				return nil
+			}
+		}
+		if failed == nil {
+			continue
+		}
+		if !errors.Is(failed, io.EOF) {
+			return failed
+		}
+		var residue []byte
+		if buffers.splitter.Residue(&frame) {
+			residue = frame.Data
+		}
+		t.stream.End(nil, codec.EndEOF, residue) // the answer says whether it is complete
+		return nil
+	}
 }
 
 // crossedError returns a provider's error answer as the surface's own error.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	"compress/zlib"
 	"errors"
 	"io"
 	"slices"
@@ -115,7 +116,7 @@ const smallestWindow = 64 << 10
 func (s *Server) decompress(encoding string, packed []byte) ([]byte, error) {
 	var from io.Reader
 	switch encoding {
-	case "gzip":
+	case "gzip", "x-gzip": // RFC 9110, 8.4.1.3
 		unzip, err := gzip.NewReader(bytes.NewReader(packed))
 		if err != nil {
 			return nil, codec.Errorf(codec.KindInvalidRequest, "The body is not gzip as its Content-Encoding says.")
@@ -128,8 +129,14 @@ func (s *Server) decompress(encoding string, packed []byte) ([]byte, error) {
 		}
 		defer unzip.Close()
 		from = unzip
+	case "deflate":
+		unzip, err := zlib.NewReader(bytes.NewReader(packed))
+		if err != nil {
+			return nil, codec.Errorf(codec.KindInvalidRequest, "The body is not deflate (zlib) as its Content-Encoding says.")
+		}
+		from = unzip
 	default:
-		return nil, codec.Errorf(codec.KindUnsupportedMedia, "The body's Content-Encoding is %s; gzip and zstd are read here.", edge.Printable(encoding))
+		return nil, codec.Errorf(codec.KindUnsupportedMedia, "The body's Content-Encoding is %s; gzip, deflate and zstd are read here.", edge.Printable(encoding))
 	}
 	if err := s.reserve(s.opts.BodyBytes); err != nil {
 		return nil, err

@@ -300,7 +300,7 @@ func runDigest(x *Exchange, known prefix, run func(*Exchange) (Digest, error), r
 		r.history = append(r.history, r.history[i].then(&r.Messages[i]))
 	}
 	r.end = r.history[len(r.Messages)]
-	for i := range r.Answer {
+	for i := range r.Answer[:min(len(r.Answer), 1)] { // the history goes on from one of several answers
 		r.end = r.end.then(&r.Answer[i])
 	}
 	return r

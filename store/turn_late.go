@@ -24,7 +24,7 @@ func overtaking(in turns, id kv.ExchangeID, r *reading) *laterTurn {
 		return nil
 	}
 	request := r.before + len(r.Messages)
-	if later := holding(in, id, r.end, request+len(r.Answer)); later != nil {
+	if later := holding(in, id, r.end, request+min(len(r.Answer), 1)); later != nil {
 		return later
 	}
 	return holding(in, id, r.history[len(r.Messages)], request)

@@ -17,6 +17,7 @@ func (w *requestWriter) assistant(dst []byte, m *codec.Message, last bool) []byt
 		dst = w.replayed(dst, m.Parts)
 	}
 	dst = w.thinkingBlocks(dst, m.Parts)
+	dst = w.details(dst, m.Parts)
 	dst = w.textSignature(dst, m.Parts)
 	dst = w.calls(dst, m.Parts)
 	if last && w.d.Name == dialectMistral {
@@ -73,7 +74,7 @@ func isMedium(k codec.PartKind) bool {
 
 // readable reports whether the target can use a piece of reasoning: text without a vendor's state, or its own vendor's.
 func (w *requestWriter) readable(p *codec.Part) bool {
-	return p.Family == codec.FamilyOther || p.Family == w.t.Family
+	return p.Family == codec.FamilyOther || p.Family == codec.FamilyDetails || p.Family == w.t.Family
 }
 
 // replayed returns the reasoning text to the host if the dialect wants it. Such hosts check that every assistant turn

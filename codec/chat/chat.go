@@ -7,7 +7,7 @@
 //
 //	reasoning_content, reasoning      visible reasoning as one string
 //	thinking_blocks                   visible reasoning with Anthropic's signatures, and redacted blocks
-//	reasoning_details                 the same with each vendor's state (read only)
+//	reasoning_details                 the same with each vendor's state, for the host that sent it
 //	content chunks of type thinking   Mistral's form
 //	extra_content.google              thought signatures of Google's own chat endpoint
 //	cache_control                     cache breakpoints on content parts and tools

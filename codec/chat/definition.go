@@ -9,6 +9,7 @@ func Definition() *codec.Definition {
 		Client:     Client(),
 		Provider:   Provider(),
 		ProviderOf: func(t *codec.Target) codec.ProviderCodec { return ProviderOf(t.Dialect) },
+		Choice:     func(n int64) codec.StreamDecoder { return &decoder{answered: true, choice: n, anyForm: true} },
 		Narrow:     narrow,
 		Clean:      clean,
 		Marks:      [][]byte{thoughts, extra, pictures},
@@ -36,7 +37,7 @@ func traits() codec.Traits {
 		CallID:   codec.IDRule{Max: 40},
 		ToolName: codec.NameRule{Max: 64},
 		Members:  members,
-		Client:   codec.ClientTraits{Pictures: true, SignedCalls: true, TextBlock: "text", TextAsString: true},
+		Client:   codec.ClientTraits{Pictures: true, SignedCalls: true, Flat: true, TextBlock: "text", TextAsString: true},
 		Takes: codec.Takes{ // for any host; narrow adds what only some accept
 			SystemTurns:      codec.SystemAnywhere,
 			Refusals:         true,
@@ -51,6 +52,7 @@ func traits() codec.Traits {
 			LogProbs:         true,
 			SafetyIdentifier: true,
 			ForcedThinking:   true,
+			Details:          true,
 		},
 		Stream: codec.StreamTraits{
 			Facts:        []codec.Member{{Name: []byte(`"finish_reason"`), Value: []byte(`"`)}, {Name: []byte(`"usage"`), Value: []byte(`{`)}},

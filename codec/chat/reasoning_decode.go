@@ -1,8 +1,6 @@
 package chat
 
 import (
-	"bytes"
-
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
@@ -103,86 +101,6 @@ func readThinkingBlock(block []byte) (b thinkingBlock) {
 		b.signature = data
 	}
 	return b
-}
-
-// reasoningDetail is one element of OpenRouter's reasoning_details.
-type reasoningDetail struct {
-	kind, text, summary, signature, data, id []byte
-	family                                   codec.Family
-}
-
-func readReasoningDetail(detail []byte) (t reasoningDetail) {
-	for m := scan.Object(detail); m.Next(); {
-		switch string(m.Key) {
-		case "type":
-			t.kind = scan.Body(m.Value)
-		case "text":
-			t.text = scan.Body(m.Value)
-		case "summary":
-			t.summary = scan.Body(m.Value)
-		case "signature":
-			t.signature = scan.Body(m.Value)
-		case "data":
-			t.data = scan.Body(m.Value)
-		case "id":
-			t.id = scan.Body(m.Value)
-		case "format":
-			t.family = detailFamily(scan.Body(m.Value))
-		}
-	}
-	return t
-}
-
-func detailFamily(format []byte) codec.Family {
-	switch {
-	case bytes.HasPrefix(format, []byte("anthropic")):
-		return codec.FamilyAnthropic
-	case bytes.HasPrefix(format, []byte("openai")):
-		return codec.FamilyOpenAI
-	case bytes.HasPrefix(format, []byte("google")):
-		return codec.FamilyGoogle
-	}
-	return codec.FamilyOther
-}
-
-// reasoningDetails reads the details except Google's encrypted ones, which belong to calls: see callSignatures.
-func (d *decoder) reasoningDetails(dst []codec.Event, list []byte, withText bool) []codec.Event {
-	for e := scan.Array(list); e.Next(); {
-		t := readReasoningDetail(e.Value)
-		switch {
-		case string(t.kind) == "reasoning.encrypted" && t.family == codec.FamilyGoogle:
-		case string(t.kind) == "reasoning.encrypted" && t.family == codec.FamilyOpenAI:
-			dst = d.sign(dst, t.data, t.family)
-		case string(t.kind) == "reasoning.encrypted":
-			dst = d.redacted(dst, t.data, t.family)
-		case withText && len(t.summary) > 0:
-			dst = d.text(dst, codec.ItemReasoning, t.summary)
-			dst[len(dst)-1].Summary = true
-		default:
-			if withText {
-				dst = d.text(dst, codec.ItemReasoning, t.text)
-			}
-			dst = d.sign(dst, t.signature, t.family)
-		}
-	}
-	return dst
-}
-
-// callSignatures adds to the calls of a chunk the state that Google's models attach to them, by call id.
-func (d *decoder) callSignatures(dst []codec.Event, list []byte) []codec.Event {
-	seen := 0
-	for e := scan.Array(list); e.Next() && seen < maxSigned; seen++ {
-		t := readReasoningDetail(e.Value)
-		if string(t.kind) != "reasoning.encrypted" || t.family != codec.FamilyGoogle || len(t.data) == 0 {
-			continue
-		}
-		if c := d.callByID(t.id); c != nil && c.opened {
-			dst = append(dst, codec.Event{Kind: codec.EventSignature, Item: c.item, Raw: t.data, Family: codec.FamilyGoogle})
-			continue
-		}
-		dst = d.sign(dst, t.data, codec.FamilyGoogle)
-	}
-	return dst
 }
 
 // sign ends a reasoning item with its signature: later text belongs to the next one. A signature without visible text

@@ -126,6 +126,8 @@ func (d *requestDecoder) member(m *scan.Members) error {
 		return text(&r.SafetyIdentifier, "safety_identifier", v)
 	case "prompt_cache_key":
 		return text(&r.PromptCacheKey, "prompt_cache_key", v)
+	case "prompt_cache_retention", "prompt_cache_options", "moderation":
+		r.Share(m.Key, v)
 	case "service_tier":
 		return text(&r.ServiceTier, "service_tier", v)
 	case "verbosity":

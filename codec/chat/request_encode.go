@@ -167,6 +167,9 @@ func (w *requestWriter) bookkeeping(dst []byte) []byte {
 	dst = w.body(dst, "prompt_cache_key", "prompt_cache_key", r.PromptCacheKey, stores)
 	dst = w.body(dst, "service_tier", "service_tier", r.ServiceTier, stores)
 	dst = w.body(dst, "verbosity", "verbosity", r.Verbosity, stores)
+	for _, m := range r.Shared {
+		dst = w.raw(dst, string(m.Name), string(m.Name), m.Value, stores)
+	}
 	dst = w.boolean(dst, "store", "store", r.Store, stores)
 	return w.raw(dst, "metadata", "metadata", r.Metadata, stores)
 }

@@ -18,6 +18,7 @@ type decoder struct {
 	ended    bool // EventEnd was emitted
 	answered bool // a choice was seen
 	choice   int64
+	anyForm  bool // a frame may be a complete answer
 
 	items int32          // ordinals assigned so far
 	open  codec.ItemType // the open text, refusal or reasoning item; 0 if none is open
@@ -25,6 +26,7 @@ type decoder struct {
 	calls []call
 
 	plainReasoning bool // reasoning arrived as strings: structured copies of it are not read again
+	detail         detail
 
 	finish   codec.FinishReason
 	finished bool
@@ -41,7 +43,7 @@ func (p provider) NewDecoder() codec.StreamDecoder {
 
 // Reset prepares the decoder for another stream and keeps its memory.
 func (d *decoder) Reset() {
-	*d = decoder{endsWithoutFinish: d.endsWithoutFinish, calls: d.calls[:0], template: d.template.Emptied()}
+	*d = decoder{endsWithoutFinish: d.endsWithoutFinish, calls: d.calls[:0], template: d.template.Emptied(), detail: d.detail.emptied()}
 }
 
 var done = []byte("[DONE]")
@@ -192,6 +194,10 @@ func (d *decoder) readChoice(dst []codec.Event, choice []byte) []codec.Event {
 			index, _ = scan.Int(m.Value)
 		case "delta":
 			delta = m.Value
+		case "message":
+			if d.anyForm && delta == nil {
+				delta = m.Value
+			}
 		case "finish_reason":
 			finish = scan.Body(m.Value)
 		case "usage": // Moonshot reports it here
@@ -214,7 +220,7 @@ func (d *decoder) readChoice(dst []codec.Event, choice []byte) []codec.Event {
 // delta appends the events of a delta, or of the message of a complete answer, always in the order reasoning, text,
 // refusal, calls.
 func (d *decoder) delta(dst []codec.Event, delta []byte, whole bool) []codec.Event {
-	var content, refusal, annotations, calls, function, extra []byte
+	var content, refusal, annotations, images, calls, function, extra []byte
 	var r reasoning
 	for m := scan.Object(delta); m.Next(); {
 		switch string(m.Key) {
@@ -232,6 +238,8 @@ func (d *decoder) delta(dst []codec.Event, delta []byte, whole bool) []codec.Eve
 			r.details = m.Value
 		case "annotations":
 			annotations = m.Value
+		case "images":
+			images = m.Value
 		case "tool_calls":
 			calls = m.Value
 		case "function_call":
@@ -248,6 +256,9 @@ func (d *decoder) delta(dst []codec.Event, delta []byte, whole bool) []codec.Eve
 	dst = d.annotations(dst, annotations)
 	if extra != nil {
 		dst = d.textSignature(dst, extra)
+	}
+	for e := scan.Array(images); e.Next(); {
+		dst = d.picture(dst, e.Value)
 	}
 	dst = d.readCalls(dst, calls, whole)
 	if scan.IsObject(function) {
@@ -283,6 +294,8 @@ func (d *decoder) content(dst []codec.Event, content []byte) []codec.Event {
 			dst = d.text(dst, codec.ItemText, text)
 		case "thinking":
 			dst = d.thinkingChunk(dst, thinking, signature)
+		case "image_url":
+			dst = d.picture(dst, e.Value)
 		default:
 			dst = d.opaque(dst, e.Value)
 		}
@@ -320,6 +333,9 @@ func (d *decoder) enter(dst []codec.Event, kind codec.ItemType) []codec.Event {
 func (d *decoder) leave(dst []codec.Event) []codec.Event {
 	if d.open == 0 {
 		return dst
+	}
+	if d.open == codec.ItemReasoning {
+		dst = d.endDetail(dst)
 	}
 	dst = append(dst, codec.Event{Kind: codec.EventItemClose, Type: d.open, Item: d.item})
 	d.open = 0
@@ -429,6 +445,7 @@ func (d *decoder) finishOfItems() codec.FinishReason {
 		called = called || d.calls[i].opened
 	}
 	switch {
+	case called && d.finish == codec.FinishFilter: // it may have cut a call off
 	case called && weight(d.finish) < weight(codec.FinishToolCalls):
 		return codec.FinishToolCalls
 	case !called && d.finish == codec.FinishToolCalls:

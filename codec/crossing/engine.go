@@ -170,6 +170,7 @@ type Stream struct {
 	seen    Seen
 	ended   bool
 	failed  bool
+	whole   *gathered // nil if the client gets a stream
 }
 
 // Stream starts translating the provider's stream.
@@ -255,22 +256,86 @@ func (x *Exchange) Answer(dst, body []byte) ([]byte, Seen, error) {
 	)
 	events := takeEvents()
 	defer events.release()
-	events.list = x.provider.DecodeAnswer(events.list, body, x.restorer.proofs.Account)
-	seen.note(events.list)
-	restored := x.restorer.restore(events.list)
-	seen.infer(restored)
-	answer.Fold(restored)
-	if answer.Err == nil && answer.Finish == codec.FinishMalformedCall {
-		answer.Err = codec.Errorf(codec.KindUpstream, "The model made a tool call that cannot be read; send the request again.")
-		answer.Err.Code = "malformed_tool_call"
-	}
-	if answer.Err != nil {
-		return dst, seen, answer.Err
+	if _, err := x.readWhole(events, body, &seen, &answer); err != nil {
+		return dst, seen, err
 	}
 	if answer.IsOneText() {
 		seen.Answer = &answer
 	}
 	return x.client.AppendAnswer(dst, &answer, &x.options), seen, nil
+}
+
+// AnswerInFrames translates a complete answer for a client that wants a stream.
+func (x *Exchange) AnswerInFrames(dst, body []byte) ([]byte, Seen, error) {
+	var (
+		seen   Seen
+		answer codec.Answer
+	)
+	events := takeEvents()
+	defer events.release()
+	restored, err := x.readWhole(events, body, &seen, &answer)
+	if err != nil {
+		return dst, seen, err
+	}
+	encoder := x.client.NewEncoder(&x.options)
+	for i := range restored {
+		dst = encoder.Append(dst, &restored[i])
+	}
+	return dst, seen, nil
+}
+
+// readWhole reads a complete answer, and folds what the client gets of it.
+func (x *Exchange) readWhole(events *eventList, body []byte, seen *Seen, answer *codec.Answer) ([]codec.Event, error) {
+	events.list = x.provider.DecodeAnswer(events.list, body, x.restorer.proofs.Account)
+	seen.note(events.list)
+	restored := x.restorer.restore(events.list)
+	seen.infer(restored)
+	answer.Fold(restored)
+	return restored, failureOf(answer)
+}
+
+// failureOf returns why a folded answer is none.
+func failureOf(answer *codec.Answer) error {
+	if answer.Err == nil && answer.Finish == codec.FinishMalformedCall {
+		answer.Err = codec.Errorf(codec.KindUpstream, "The model made a tool call that cannot be read; send the request again.")
+		answer.Err.Code = "malformed_tool_call"
+	}
+	if answer.Err != nil { // a nil *codec.Error is no nil error
+		return answer.Err
+	}
+	return nil
+}
+
+// Gather starts translating the provider's stream into a complete answer, which [Stream.Whole] writes.
+func (x *Exchange) Gather() *Stream {
+	whole := new(gathered)
+	return &Stream{x: x, decoder: x.provider.NewDecoder(), encoder: whole, whole: whole}
+}
+
+// gathered folds the events of a stream.
+type gathered struct{ codec.Answer }
+
+func (g *gathered) Append(dst []byte, ev *codec.Event) []byte {
+	g.Add(ev)
+	return dst
+}
+
+func (*gathered) Next() int64 { return 0 }
+
+// Whole appends the complete answer of a stream that has ended, and that [Exchange.Gather] started. An answer that broke
+// off or failed is an error.
+func (s *Stream) Whole(dst []byte) ([]byte, error) {
+	answer := &s.whole.Answer
+	if answer.Err == nil {
+		answer.Err = s.seen.Err
+	}
+	if err := failureOf(answer); err != nil {
+		return dst, err
+	}
+	if answer.End != codec.EndTerminal {
+		return dst, codec.Errorf(codec.KindUpstream, "The provider ended its answer in the middle.")
+	}
+	return s.x.client.AppendAnswer(dst, answer, &s.x.options), nil
 }
 
 // Fold reads a complete answer of a format.
@@ -280,6 +345,14 @@ func Fold(format codec.Format, body []byte) *codec.Answer {
 	events.list = ProviderCodec(format).DecodeAnswer(events.list, body, "")
 	answer.Fold(events.list)
 	return answer
+}
+
+// Choice returns a decoder of the n-th of several answers that a client asked for at once; nil if the format has none.
+func Choice(format codec.Format, n int64) codec.StreamDecoder {
+	if choice := definition(format).Choice; choice != nil {
+		return choice(n)
+	}
+	return nil
 }
 
 // Error reads a provider's error answer. It drops the blamed member, which is one of the provider's format and would

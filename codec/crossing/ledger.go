@@ -39,7 +39,7 @@ func (m *Memory) key(kind string, id []byte) LedgerKey {
 type LedgerKey struct {
 	Account string
 	Family  codec.Family
-	Kind    string // "call": state of a tool call; "reasoning": reasoning text of the turn with that call; "text"
+	Kind    string // "call": state of a tool call; "reasoning": reasoning text of the turn with that call; "text"; "order": the reasoning that led to the call
 	ID      string // the call's id as the client saw it, or a hash of the answer's text
 }
 
@@ -48,6 +48,7 @@ const (
 	ledgerCall      = "call"
 	ledgerReasoning = "reasoning"
 	ledgerText      = "text"
+	ledgerOrder     = "order"
 )
 
 // maxThought is the longest reasoning text of an answer that is kept.

@@ -87,6 +87,7 @@ func (a mediaStep) introduction(p *codec.Part) []byte {
 func (a mediaStep) medium(p *codec.Part, m *codec.Message) error {
 	switch p.Kind {
 	case codec.PartAudio:
+		p.MediaType = codec.MediaType(p.MediaType)
 		if !a.takes.Audio {
 			return codec.Invalid(a.r.Path(m.Index), "%s takes no audio", a.target.Model)
 		}
@@ -95,6 +96,7 @@ func (a mediaStep) medium(p *codec.Part, m *codec.Message) error {
 	default:
 		return nil
 	}
+	p.MediaType = codec.MediaType(p.MediaType)
 	if len(p.FileID) > 0 {
 		return codec.Invalid(a.r.Path(m.Index), "the file %q lies with another provider than %s: send its content instead", p.FileID, a.target.Provider)
 	}
@@ -109,9 +111,13 @@ func (a mediaStep) medium(p *codec.Part, m *codec.Message) error {
 	return nil
 }
 
+// isWebURL reads a string body, in which slashes may be escaped. Schemes have no case.
 func isWebURL(url []byte) bool {
-	return bytes.HasPrefix(url, []byte("http://")) || bytes.HasPrefix(url, []byte("https://")) ||
-		bytes.HasPrefix(url, []byte(`http:\/\/`)) || bytes.HasPrefix(url, []byte(`https:\/\/`))
+	scheme, rest, found := bytes.Cut(url, []byte(":"))
+	if !found || !bytes.EqualFold(scheme, []byte("http")) && !bytes.EqualFold(scheme, []byte("https")) {
+		return false
+	}
+	return bytes.HasPrefix(rest, []byte("//")) || bytes.HasPrefix(rest, []byte(`\/\/`))
 }
 
 // imageType normalizes the media type, and refuses types that the target cannot read.

@@ -24,7 +24,7 @@ func (a pairStep) run() error {
 				paired = append(paired, codec.Message{Role: codec.RoleUser, Parts: text, Index: m.Index})
 			}
 		case awaitsResults(m):
-			m.Parts = m.Parts[:len(m.Parts):len(m.Parts)] // others may follow in the same memory
+			m.Parts = m.Parts[:len(m.Parts):len(m.Parts)]                                  // others may follow in the same memory
 			for i+1 < len(a.r.Messages) && a.r.Messages[i+1].Role == codec.RoleAssistant { // one turn in several messages
 				i++
 				m.Parts = append(m.Parts, a.r.Messages[i].Parts...)

@@ -112,3 +112,35 @@ func TestMediaOfGeminiThatNoClientTakesAreNamed(t *testing.T) {
 		})
 	}
 }
+
+// OpenRouter has pictures in a member of their own, and others among the content. They reach clients as Gemini's do.
+func TestAPictureOfAChatHostReachesTheClient(t *testing.T) {
+	const image = `{"type":"image_url","image_url":{"url":"data:image/png;base64,` + picture + `"}}`
+	for name, message := range map[string]string{
+		"images":  `"content":"Here.","images":[` + image + `]`,
+		"content": `"content":[{"type":"text","text":"Here."},` + image + `]`,
+	} {
+		for surface, c := range map[codec.Format]struct {
+			body            string
+			whole, streamed []string
+		}{
+			codec.Responses: {`"input":"hi"`, []string{`Here.`, `"type":"image_generation_call","status":"completed","result":"` + picture + `"`}, []string{`Here.`, `image_generation_call`, picture, `response.completed`}},
+			codec.Messages:  {messagesHi, []string{`Here.`, `[image omitted]`}, []string{`Here.`, `[image omitted]`, `message_stop`}},
+		} {
+			t.Run(name+" "+surface.String(), func(t *testing.T) {
+				x, _, err := prepare(surface, own, `{"model":"own-model",`+c.body+`}`, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer x.Release()
+				whole, _, err := x.Answer(nil, []byte(chatAnswer(`{"role":"assistant",`+message+`}`, "stop")))
+				if err != nil {
+					t.Fatal(err)
+				}
+				mustHold(t, string(whole), c.whole)
+				mustHold(t, heard(t, surface, own, c.body, chatFrames("stop", `{`+message+`}`)...), c.streamed)
+			})
+		}
+	}
+	mustHold(t, heard(t, codec.Messages, own, messagesHi, chatFrames("stop", `{"images":[{"type":"image_url","image_url":{"url":"https:\/\/example.com\/a.png"}}]}`)...), []string{`![image](https://example.com/a.png)`})
+}

@@ -140,6 +140,11 @@ func chatResult(id, content string) string {
 }
 
 var scalarTests = []requestTest{
+	{"what both formats of OpenAI have is kept", codec.Chat, gpt, `"prompt_cache_key":"k","prompt_cache_retention":"24h","prompt_cache_options":{"mode":"explicit"},"moderation":{"model":"m"},` + hi, []string{`"prompt_cache_key":"k"`, `"prompt_cache_retention":"24h"`, `"prompt_cache_options":{"mode":"explicit"}`, `"moderation":{"model":"m"}`}, nil, nil, ""},
+	{"and the other way", codec.Responses, gpt4, `"prompt_cache_key":"k","prompt_cache_retention":"24h","input":"hi"`, []string{`"prompt_cache_key":"k"`, `"prompt_cache_retention":"24h"`}, nil, nil, ""},
+	{"elsewhere it is noted", codec.Chat, claude, `"prompt_cache_retention":"24h",` + hi, nil, []string{"retention"}, []string{"dropped:prompt_cache_retention"}, ""},
+	{"Gemini has none of it either", codec.Responses, gemini, `"prompt_cache_retention":"24h","input":"hi"`, nil, []string{"retention"}, []string{"dropped:prompt_cache_retention"}, ""},
+	{"nor have most hosts", codec.Responses, own, `"prompt_cache_retention":"24h","input":"hi"`, nil, []string{"retention"}, []string{"dropped:prompt_cache_retention"}, ""},
 	{"P53 max_tokens is required by Messages", codec.Chat, claude, hi, []string{`"max_tokens":32000`}, nil, nil, ""},
 	{"P53 a limit of 0 has no meaning elsewhere", codec.Messages, gpt, `"max_tokens":0,` + hi, nil, nil, nil, "max_tokens"},
 	{"P54 OpenAI's chat wants max_completion_tokens", codec.Messages, gpt4, messagesHi, []string{`"max_completion_tokens":3000`}, []string{`"max_tokens"`}, nil, ""},
@@ -186,6 +191,9 @@ var scalarTests = []requestTest{
 }
 
 var conversationTests = []requestTest{
+	{"media types and data URLs have no case", codec.Chat, claude, `"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:IMAGE/PNG;base64,iVBORw=="}},{"type":"image_url","image_url":{"url":"DATA:image/jpg;BASE64,iVBORx=="}},{"type":"file","file":{"file_data":"data:application/PDF; Base64,JVBERi0="}}]}]`, []string{`"media_type":"image/png","data":"iVBORw=="`, `"media_type":"image/jpeg","data":"iVBORx=="`, `"media_type":"application/pdf","data":"JVBERi0="`}, []string{"DATA:", "IMAGE", "PDF"}, nil, ""},
+	{"in no format", codec.Messages, gemini, `"max_tokens":9,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"Image/PNG","data":"iVBORw=="}}]}]`, []string{`"mimeType":"image/png"`}, []string{"Image/PNG"}, nil, ""},
+	{"nor have the schemes of addresses", codec.Responses, gemini, `"input":[{"role":"user","content":[{"type":"input_image","image_url":"HTTPS://example.com/a.png"}]}]`, nil, nil, nil, "input[0]"},
 	{"P60 an instruction in the middle stays there", codec.Chat, claude, `"messages":[{"role":"system","content":"top"},{"role":"user","content":"a"},{"role":"system","content":"mid"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]`, []string{`"text":"top"`, `"a"`, `"role":"system"`, `mid`, `"b"`, `"c"`}, nil, nil, ""},
 	{"P60 or becomes the user's text for models without the role", codec.Chat, claude45, `"messages":[{"role":"user","content":"a"},{"role":"system","content":"mid"}]`, []string{`"role":"user"`, `"a"`, `mid`}, []string{`"role":"system"`}, []string{"emulated:messages[1].role"}, ""},
 	{"P60 two of them in a row", codec.Chat, claude, `"messages":[{"role":"user","content":"a"},{"role":"system","content":"m1"},{"role":"developer","content":"m2"}]`, []string{`"role":"system"`, "m1", "m2"}, []string{`"role":"developer"`}, nil, ""},

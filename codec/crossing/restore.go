@@ -18,6 +18,7 @@ type restorer struct {
 	back    wayBack
 	calls   callRestorer
 	proofs  proofs
+	order   order
 	stops   stopScanner
 	pairs   surrogatePairs
 	stopped bool // a stop sequence has matched
@@ -70,7 +71,7 @@ func (r *restorer) prepare(a *adaptation) {
 		infers:  a.to.Stream.SilentFinish,
 		back:    wayBack{names: nameMap{qualified: make(map[string]original)}, wrapped: make(map[string]bool)},
 		calls:   callRestorer{surface: a.from, back: &r.back, seed: conversationHash(a.r, a.memory.Account), past: callIDs(a.r)},
-		proofs:  proofs{thoughts: thoughts{Memory: a.memory}, surface: a.from, model: statetoken.Hash(a.target.Model)},
+		proofs:  proofs{thoughts: thoughts{Memory: a.memory}, surface: a.from, model: statetoken.Hash(a.target.Model), host: hostHash(a.target)},
 	}
 }
 
@@ -199,6 +200,9 @@ func (r *restorer) open(ev *codec.Event, rest []codec.Event) {
 		r.calls.open(&opened, &it)
 		r.proveAhead(&opened, &it, ev.Item, rest)
 	}
+	if r.surface.Client.Flat {
+		r.order.open(&it, &r.proofs.Memory)
+	}
 	it.ordinal = r.number()
 	opened.Item = it.ordinal
 	r.items = append(r.items, it)
@@ -227,7 +231,7 @@ func (r *restorer) proveAhead(opened *codec.Event, it *item, ordinal int32, rest
 				}
 				return
 			}
-			r.carry(&statetoken.Token{Family: ev.Family, Kind: statetoken.Call, Model: r.proofs.model, Raw: ev.Raw})
+			r.carry(&statetoken.Token{Family: ev.Family, Kind: statetoken.Call, Model: r.proofs.source(ev.Family), Raw: ev.Raw})
 			return
 		}
 		if ev.Kind == codec.EventItemOpen {
@@ -364,6 +368,7 @@ func (r *restorer) close(ev *codec.Event) {
 		r.out.add(codec.Event{Kind: codec.EventSignature, Item: it.ordinal, Family: it.family, Raw: r.proofs.seal(&token, &r.out)})
 	}
 	r.proofs.remember(it)
+	r.order.close(it)
 	closed := *ev
 	closed.Item = it.ordinal
 	if it.omitted != "" {
@@ -403,20 +408,32 @@ func (r *restorer) finish(ev *codec.Event) {
 	if finished.Finish == codec.FinishUnknown {
 		finished.Finish = r.inferredFinish()
 	}
+	if finished.Finish == codec.FinishFilter && r.infers && r.showsCalls() && !r.cutOff() {
+		finished.Finish = codec.FinishToolCalls
+	}
 	if finished.Finish == codec.FinishToolCalls && !r.showsCalls() {
 		finished.Finish = codec.FinishEnd
 	}
 	r.out.add(finished)
 }
 
-// inferredFinish returns why a provider stopped that did not say so. Incomplete arguments were truncated (P96).
+// inferredFinish returns why a provider stopped that did not say so.
 func (r *restorer) inferredFinish() codec.FinishReason {
-	for i := range r.items {
-		if r.items[i].arguments.Broken() {
-			return codec.FinishLength
-		}
+	if r.cutOff() {
+		return codec.FinishLength
 	}
 	return codec.FinishToolCalls
+}
+
+// cutOff reports whether a call may be incomplete: its arguments are (P96), or its input is free text, which does not
+// tell.
+func (r *restorer) cutOff() bool {
+	for i := range r.items {
+		if it := &r.items[i]; it.arguments.Broken() || it.kind == codec.ItemCustomCall {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *restorer) showsCalls() bool {
@@ -509,7 +526,19 @@ type proofs struct {
 	thoughts
 	surface *codec.Traits
 	model   [4]byte // hash of the target's
+	host    [4]byte // hash of the provider and the target's model
 	plain   []byte  // a piece of text without its escapes
+}
+
+// hostHash identifies a provider with one of its models.
+func hostHash(t *codec.Target) [4]byte { return statetoken.Hash(t.Provider + "/" + t.Model) }
+
+// source returns the hash of the model, or the host and the model, that a family's state is bound to.
+func (p *proofs) source(family codec.Family) [4]byte {
+	if family == codec.FamilyDetails {
+		return p.host
+	}
+	return p.model
 }
 
 // seal writes a token into the buffer.
@@ -522,7 +551,7 @@ func (p *proofs) seal(token *statetoken.Token, out *eventBuffer) []byte {
 // of returns the token that signs a reasoning item. Text without a proof gets an empty one if the client's format has a
 // slot for it, to distinguish it from text of the slot's own provider, which would refuse it (see [CleanHistory]).
 func (p *proofs) of(it *item) (token statetoken.Token, ok bool) {
-	token = statetoken.Token{Family: it.family, Kind: statetoken.Reasoning, Model: p.model, Raw: it.signature}
+	token = statetoken.Token{Family: it.family, Kind: statetoken.Reasoning, Model: p.source(it.family), Raw: it.signature}
 	if len(it.signature) == 0 {
 		token.Family = p.Family
 	}

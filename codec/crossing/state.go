@@ -25,6 +25,9 @@ func (a *stateStep) run() error {
 			continue
 		}
 		lost := a.openTokens(m)
+		if a.from.Client.Flat {
+			a.orderReasoning(m)
+		}
 		called = called || hasCalls(m.Parts)
 		switch {
 		case a.target.Family == codec.FamilyGoogle:
@@ -56,7 +59,7 @@ func (a *stateStep) proves(m *codec.Message) bool {
 // reasoning was removed that may be of another family.
 func (a *stateStep) openTokens(m *codec.Message) (lost bool) {
 	kept := m.Parts[:0]
-	var forCall []byte
+	var forCall codec.Part // the state that was carried before a call
 	for _, p := range m.Parts {
 		switch p.Kind {
 		case codec.PartReasoning, codec.PartRedacted:
@@ -66,14 +69,13 @@ func (a *stateStep) openTokens(m *codec.Message) (lost bool) {
 				continue
 			}
 		case codec.PartToolCall, codec.PartCustomCall:
-			if forCall != nil {
-				p.Signature, p.Family, forCall = forCall, codec.FamilyGoogle, nil
-			}
-			if p.Signature != nil && p.Family != a.target.Family {
+			if forCall.Signature != nil {
+				p.Signature, p.Family, forCall.Signature = forCall.Signature, forCall.Family, nil
+			} else if p.Family != a.target.Family {
 				p.Signature = nil
 			}
 		case codec.PartText:
-			if p.Signature != nil && p.Family != a.target.Family {
+			if p.Family != a.target.Family {
 				p.Signature = nil
 			}
 		}
@@ -84,20 +86,23 @@ func (a *stateStep) openTokens(m *codec.Message) (lost bool) {
 }
 
 // openReasoning reports whether the part itself goes upstream, and whether it is known to be of the target's family.
-func (a *stateStep) openReasoning(p *codec.Part, forCall *[]byte) (keep, own bool) {
+func (a *stateStep) openReasoning(p *codec.Part, forCall *codec.Part) (keep, own bool) {
 	if statetoken.Is(p.Signature) {
 		c, ok := statetoken.Open(p.Signature, a.memory.Account)
 		p.Signature, p.Family = nil, codec.FamilyOther
-		if ok && c.Family == a.target.Family && a.fits(&c) {
+		if ok && a.fits(&c) {
 			switch c.Kind {
 			case statetoken.Call:
-				*forCall = c.Raw
+				forCall.Signature, forCall.Family = c.Raw, c.Family
 				return false, true
 			case statetoken.Redacted:
 				p.Kind = codec.PartRedacted
 			}
 			p.Signature, p.Family = c.Raw, c.Family
 			own = len(c.Raw) == 0
+			if c.Family == codec.FamilyDetails {
+				return true, true
+			}
 		}
 	}
 	if len(p.Signature) > 0 && p.Family == a.target.Family && a.target.Family != codec.FamilyOther {
@@ -110,9 +115,15 @@ func (a *stateStep) openReasoning(p *codec.Part, forCall *[]byte) (keep, own boo
 	return false, own
 }
 
-// fits reports whether state of the family may go to this model: Anthropic's thinking is bound to the model that
-// thought it.
+// fits reports whether state may go to this model: the model's family has to be able to read it. Anthropic's thinking is
+// bound to the model that thought it, and state that a host passes on to that host as well.
 func (a *stateStep) fits(c *statetoken.Token) bool {
+	switch {
+	case c.Family == codec.FamilyDetails:
+		return a.takes.Details && c.Model == hostHash(a.target)
+	case c.Family != a.target.Family:
+		return false
+	}
 	return !a.target.MidThinkingState || c.Model == statetoken.Hash(a.target.Model)
 }
 

@@ -242,6 +242,7 @@ func (w *writer) noteDropped() {
 	drop("user", r.User != nil)
 	drop("safety_identifier", r.SafetyIdentifier != nil)
 	drop("prompt_cache_key", r.PromptCacheKey != nil)
+	r.DropShared()
 	drop("service_tier", r.ServiceTier != nil && string(r.ServiceTier) != "auto")
 	drop("metadata", r.Metadata != nil && scan.Count(r.Metadata) > 0)
 }

@@ -64,6 +64,7 @@ func (e *requestEncoder) element() {
 // dropped notes the members that the format lacks.
 func (e *requestEncoder) dropped() {
 	r := e.r
+	r.DropShared()
 	for _, absent := range [...]struct {
 		name string
 		set  bool

@@ -158,6 +158,9 @@ func (d *streamDecoder) itemDone(dst []codec.Event, v []byte, it *outputItem, in
 			Kind: codec.EventItemClose, Item: it.ordinal, Type: it.itemType(), Raw: v, Origin: codec.Responses,
 		})
 	}
+	if d.ended {
+		return dst
+	}
 	return closeItem(dst, it)
 }
 
@@ -192,31 +195,35 @@ func closeItem(dst []codec.Event, it *outputItem) []codec.Event {
 
 func (d *streamDecoder) messageDone(dst []codec.Event, it *outputItem, content []byte) []codec.Event {
 	i := int64(0)
-	for e := scan.Array(content); e.Next(); i++ {
-		var text, refusal, annotations []byte
-		for m := scan.Object(e.Value); m.Next(); {
-			switch string(m.Key) {
-			case "text":
-				text = scan.Body(m.Value)
-			case "refusal":
-				refusal = scan.Body(m.Value)
-			case "annotations":
-				annotations = m.Value
-			}
+	for e := scan.Array(content); e.Next() && !d.ended; i++ {
+		dst = d.partRepeated(dst, it, i, e.Value)
+	}
+	return dst
+}
+
+// partRepeated decodes a complete part of a message.
+func (d *streamDecoder) partRepeated(dst []codec.Event, it *outputItem, i int64, part []byte) []codec.Event {
+	var text, refusal, annotations []byte
+	for m := scan.Object(part); m.Next(); {
+		switch string(m.Key) {
+		case "text":
+			text = scan.Body(m.Value)
+		case "refusal":
+			refusal = scan.Body(m.Value)
+		case "annotations":
+			annotations = m.Value
 		}
-		if len(text) > 0 && !it.streamedPart(i) {
-			dst = d.partText(dst, it, i, codec.ItemText, text)
-		}
-		if len(refusal) > 0 && !it.streamedPart(i) {
-			dst = d.partText(dst, it, i, codec.ItemRefusal, refusal)
-		}
-		if p := it.contentPart(i); p == nil || p.annotated || !p.opened {
-			continue
-		}
-		for a := scan.Array(annotations); a.Next(); {
-			if scan.IsObject(a.Value) {
-				dst = d.partAnnotation(dst, it, i, a.Value)
-			}
+	}
+	dst = d.partWhole(dst, it, i, codec.ItemText, text)
+	if len(refusal) > 0 && !d.ended {
+		dst = d.partWhole(dst, it, i, codec.ItemRefusal, refusal)
+	}
+	if p := it.contentPart(i); d.ended || p == nil || p.annotated || !p.opened {
+		return dst
+	}
+	for a := scan.Array(annotations); a.Next(); {
+		if scan.IsObject(a.Value) {
+			dst = d.partAnnotation(dst, it, i, a.Value)
 		}
 	}
 	return dst
@@ -225,18 +232,8 @@ func (d *streamDecoder) messageDone(dst []codec.Event, it *outputItem, content [
 // reasoningItemDone emits the parts that had no deltas, and the state, which is complete only here
 // (docs/wire/responses.md#7.4).
 func (d *streamDecoder) reasoningItemDone(dst []codec.Event, it *outputItem, w *wireItem) []codec.Event {
-	seen, i := it.summaries, 0
-	for e := scan.Array(w.summary); e.Next(); i++ {
-		if text := scan.Body(scan.Get(e.Value, "text")); i >= seen && len(text) > 0 {
-			dst = d.reasoningText(dst, it, reasoningPart{index: int64(i)}, text)
-		}
-	}
-	seen, i = it.contents, 0
-	for e := scan.Array(w.content); e.Next(); i++ {
-		if text := scan.Body(scan.Get(e.Value, "text")); i >= seen && len(text) > 0 {
-			dst = d.reasoningText(dst, it, reasoningPart{full: true, index: int64(i)}, text)
-		}
-	}
+	dst = d.reasoningParts(dst, it, w.summary, it.summaries, false)
+	dst = d.reasoningParts(dst, it, w.content, it.contents, true)
 	if len(w.encoded) == 0 {
 		return dst
 	}
@@ -246,9 +243,27 @@ func (d *streamDecoder) reasoningItemDone(dst []codec.Event, it *outputItem, w *
 	})
 }
 
+// reasoningParts decodes complete parts of a reasoning item, of which the first ones were streamed.
+func (d *streamDecoder) reasoningParts(dst []codec.Event, it *outputItem, list []byte, streamed int, full bool) []codec.Event {
+	i := 0
+	for e := scan.Array(list); e.Next(); i++ {
+		text, part := scan.Body(scan.Get(e.Value, "text")), reasoningPart{full: full, index: int64(i)}
+		if i < streamed {
+			if it.part != part {
+				continue
+			}
+			text, _ = d.missing(it.ordinal, text)
+		}
+		if len(text) > 0 {
+			dst = d.reasoningText(dst, it, part, text)
+		}
+	}
+	return dst
+}
+
 func (d *streamDecoder) callItemDone(dst []codec.Event, it *outputItem, w *wireItem) []codec.Event {
 	dst = d.openItem(dst, it, w)
-	if !it.opened || it.streamed {
+	if !it.opened {
 		return dst
 	}
 	body := w.arguments
@@ -258,10 +273,7 @@ func (d *streamDecoder) callItemDone(dst []codec.Event, it *outputItem, w *wireI
 	if w.object != nil {
 		body = scan.Escape(nil, w.object)
 	}
-	if len(body) == 0 {
-		return dst
-	}
-	return callBody(dst, it, body, true)
+	return d.callWhole(dst, it, body)
 }
 
 // terminal decodes the response object that ends an answer.
@@ -327,7 +339,9 @@ func (d *streamDecoder) response(dst []codec.Event, r *response, status []byte) 
 	if !d.started {
 		dst = d.start(dst, r.head)
 	}
-	dst = d.output(dst, r.output)
+	if dst = d.output(dst, r.output); d.ended {
+		return dst
+	}
 	for i := range d.items {
 		dst = closeItem(dst, &d.items[i])
 	}
@@ -341,7 +355,7 @@ func (d *streamDecoder) response(dst []codec.Event, r *response, status []byte) 
 func (d *streamDecoder) output(dst []codec.Event, list []byte) []codec.Event {
 	var place [outputOpaque + 1]int
 	index := int64(0)
-	for e := scan.Array(list); e.Next(); index++ {
+	for e := scan.Array(list); e.Next() && !d.ended; index++ {
 		kind := readOutput(e.Value).kind
 		it := d.nth(kind, place[kind])
 		place[kind]++

@@ -130,8 +130,14 @@ func TestTheOfficialSDKFoldsTheStreamToTheCompleteAnswer(t *testing.T) { // P26
 			if got, text := folded.Snapshot().OutputText(), want.OutputText(); got != text {
 				t.Errorf("the deltas make %q, the answer says %q", got, text)
 			}
-			if len(items) != len(want.Output) {
-				t.Errorf("%d items were done, the answer has %d", len(items), len(want.Output))
+			finished := 0
+			for _, item := range want.Output {
+				if item.CallID == "" || item.Status != "incomplete" { // a call that was cut off is never done
+					finished++
+				}
+			}
+			if len(items) != finished {
+				t.Errorf("%d items were done, the answer has %d", len(items), finished)
 			}
 		})
 	}

@@ -131,8 +131,9 @@ func (d *decoder) member(m *scan.Members) error {
 // or are unknown.
 func (d *decoder) unsaid(key, v []byte) {
 	switch string(key) {
-	case "max_tool_calls", "context_management", "prompt_cache_options", "prompt_cache_retention", "moderation",
-		"access_programs", "image":
+	case "prompt_cache_options", "prompt_cache_retention", "moderation":
+		d.r.Share(key, v)
+	case "max_tool_calls", "context_management", "access_programs", "image":
 		d.r.Notes.Drop(string(key))
 	case "conversation", "prompt":
 		d.r.Stateful = append(d.r.Stateful, string(key))

@@ -171,6 +171,12 @@ func (e *encoder) identity() {
 	e.stringMember(`,"prompt_cache_key":`, e.r.PromptCacheKey)
 	e.stringMember(`,"service_tier":`, e.r.ServiceTier)
 	e.rawMember(`,"metadata":`, e.r.Metadata)
+	for _, m := range e.r.Shared {
+		e.raw(`,"`)
+		e.raw(string(m.Name))
+		e.raw(`":`)
+		e.dst = append(e.dst, m.Value...)
+	}
 }
 
 // unsaid notes settings that this format has no member for.

@@ -20,6 +20,7 @@ type streamDecoder struct {
 	called  bool // a call was opened
 	refused bool // a refusal was opened
 	delta   template.Delta
+	bodies  []streamed // by content item
 }
 
 // outputItem is one item of the answer, possibly incomplete.
@@ -74,7 +75,7 @@ const (
 func (provider) NewDecoder() codec.StreamDecoder { return new(streamDecoder) }
 
 func (d *streamDecoder) Reset() {
-	*d = streamDecoder{items: d.items[:0], delta: d.delta.Emptied()}
+	*d = streamDecoder{items: d.items[:0], bodies: d.bodies[:0], delta: d.delta.Emptied()}
 }
 
 // maxParts bounds content_index, because a number from outside must not determine the size of a slice.
@@ -85,7 +86,8 @@ type frame struct {
 	kind, itemID             []byte // string bodies
 	delta, text, refusal     []byte // string bodies
 	arguments, input         []byte // string bodies
-	item, annotation, err    []byte
+	item, part               []byte
+	annotation, err          []byte
 	response                 response
 	output, content, summary int64
 }
@@ -129,6 +131,8 @@ func (f *frame) take(m *scan.Members) {
 		f.input = scan.Body(m.Value)
 	case "item":
 		f.item = m.Value
+	case "part":
+		f.part = m.Value
 	case "annotation":
 		f.annotation = m.Value
 	case "error":
@@ -149,6 +153,7 @@ func (d *streamDecoder) Decode(dst []codec.Event, name, data []byte) []codec.Eve
 		return dst
 	}
 	if ev := d.delta.Match(name, data); ev != nil {
+		d.heard(ev)
 		return append(dst, *ev)
 	}
 	if len(data) == 0 {
@@ -222,8 +227,10 @@ func (d *streamDecoder) event(dst []codec.Event, f *frame, data []byte) []codec.
 
 	case "response.content_part.done":
 		return d.partDone(dst, f)
-	case "response.content_part.added", "response.reasoning_summary_part.added", "response.reasoning_summary_part.done":
-		return dst // the text itself opens and closes it
+	case "response.reasoning_summary_part.done":
+		return d.reasoningDone(dst, f, reasoningPart{index: f.summary}, scan.Body(scan.Get(f.part, "text")))
+	case "response.content_part.added", "response.reasoning_summary_part.added":
+		return dst // the text itself opens it
 	case "response.output_item.added":
 		return d.itemAdded(dst, f)
 	case "response.output_item.done":
@@ -325,14 +332,32 @@ func (d *streamDecoder) text(dst []codec.Event, f *frame, kind codec.ItemType, b
 
 func (d *streamDecoder) textDone(dst []codec.Event, f *frame, kind codec.ItemType, body []byte) []codec.Event {
 	it, known := d.find(f, outputMessage)
-	if known && (it == nil || it.streamedPart(f.content)) {
-		return dst // the deltas had it (pitfall P22)
+	if !known {
+		return d.text(dst, f, kind, body)
 	}
-	return d.text(dst, f, kind, body)
+	if it == nil {
+		return dst
+	}
+	return d.partWhole(dst, it, f.content, kind, body)
 }
 
-func (it *outputItem) streamedPart(i int64) bool {
-	return i < int64(len(it.parts)) && it.parts[i].streamed
+// partWhole decodes the complete text of a part, whose deltas had all of it, its beginning or nothing (pitfalls P22, P23).
+func (d *streamDecoder) partWhole(dst []codec.Event, it *outputItem, i int64, kind codec.ItemType, body []byte) []codec.Event {
+	p := it.contentPart(i)
+	if p == nil || len(body) == 0 {
+		return dst
+	}
+	if p.streamed {
+		rest, contradicts := d.missing(p.ordinal, body)
+		if contradicts || p.closed && len(rest) > 0 {
+			return d.fail(dst, errContradiction)
+		}
+		body = rest
+	}
+	if len(body) == 0 {
+		return dst
+	}
+	return d.partText(d.begin(dst), it, i, kind, body)
 }
 
 func (d *streamDecoder) partText(dst []codec.Event, it *outputItem, i int64, kind codec.ItemType, body []byte) []codec.Event {
@@ -346,6 +371,7 @@ func (d *streamDecoder) partText(dst []codec.Event, it *outputItem, i int64, kin
 	if p.kind == codec.ItemRefusal {
 		ev.Kind = codec.EventRefusal
 	}
+	d.heard(&ev)
 	return append(dst, ev)
 }
 
@@ -393,6 +419,9 @@ func (d *streamDecoder) partDone(dst []codec.Event, f *frame) []codec.Event {
 	if it == nil || f.content >= int64(len(it.parts)) || !bytes.Equal(it.id, f.itemID) {
 		return dst
 	}
+	if dst = d.partRepeated(dst, it, f.content, f.part); d.ended {
+		return dst
+	}
 	return closePart(dst, &it.parts[f.content])
 }
 
@@ -431,8 +460,12 @@ func (d *streamDecoder) reasoning(dst []codec.Event, f *frame, part reasoningPar
 
 func (d *streamDecoder) reasoningDone(dst []codec.Event, f *frame, part reasoningPart, body []byte) []codec.Event {
 	it, known := d.find(f, outputReasoning)
-	if known && (it == nil || it.part == part) {
+	switch {
+	case known && it == nil:
 		return dst
+	case known && it.part == part:
+		// Reasoning that was streamed otherwise is kept as it is: nothing is done with it.
+		body, _ = d.missing(it.ordinal, body)
 	}
 	return d.reasoning(dst, f, part, body)
 }
@@ -442,15 +475,16 @@ func (d *streamDecoder) reasoningText(dst []codec.Event, it *outputItem, part re
 	if it.part != part {
 		it.part = part
 		it.sub++
+		d.bodies[it.ordinal] = streamed{}
 		if part.full {
 			it.contents++
 		} else {
 			it.summaries++
 		}
 	}
-	return append(dst, codec.Event{
-		Kind: codec.EventReasoning, Item: it.ordinal, Sub: it.sub, Raw: body, Summary: !part.full,
-	})
+	ev := codec.Event{Kind: codec.EventReasoning, Item: it.ordinal, Sub: it.sub, Raw: body, Summary: !part.full}
+	d.heard(&ev)
+	return append(dst, ev)
 }
 
 // open opens an item other than a message, once. ev has its type and names.
@@ -476,23 +510,44 @@ func (d *streamDecoder) call(dst []codec.Event, f *frame, kind outputKind, body 
 	if it == nil || !it.opened {
 		return dst
 	}
-	return callBody(dst, it, body, false)
+	return d.callBody(dst, it, body, false)
 }
 
-// callDone decodes a call's complete arguments, which are new only if the host sent no deltas (pitfalls P22, P23).
+// callDone decodes a call's complete arguments.
 func (d *streamDecoder) callDone(dst []codec.Event, f *frame, kind outputKind, body []byte) []codec.Event {
 	it, _ := d.find(f, kind)
-	if it == nil || !it.opened || it.streamed || len(body) == 0 {
+	if it == nil || !it.opened {
 		return dst
 	}
-	return callBody(dst, it, body, true)
+	return d.callWhole(dst, it, body)
 }
 
-func callBody(dst []codec.Event, it *outputItem, body []byte, whole bool) []codec.Event {
+// callWhole decodes the complete body of a call, whose deltas had all of it, its beginning or nothing (pitfalls P22, P23).
+// A call that is not what its deltas said must not be run.
+func (d *streamDecoder) callWhole(dst []codec.Event, it *outputItem, body []byte) []codec.Event {
+	if !it.streamed {
+		if len(body) == 0 {
+			return dst
+		}
+		return d.callBody(dst, it, body, true)
+	}
+	rest, contradicts := d.missing(it.ordinal, body)
+	if contradicts {
+		return d.fail(dst, errContradiction)
+	}
+	if len(rest) == 0 {
+		return dst
+	}
+	return d.callBody(dst, it, rest, false)
+}
+
+func (d *streamDecoder) callBody(dst []codec.Event, it *outputItem, body []byte, whole bool) []codec.Event {
 	it.streamed = true
 	kind := codec.EventArguments
 	if it.kind == outputCustomCall {
 		kind = codec.EventCustomInput
 	}
-	return append(dst, codec.Event{Kind: kind, Item: it.ordinal, Raw: body, Whole: whole})
+	ev := codec.Event{Kind: kind, Item: it.ordinal, Raw: body, Whole: whole}
+	d.heard(&ev)
+	return append(dst, ev)
 }

@@ -108,8 +108,8 @@ func (e *eventWriter) callDelta(dst []byte, out *output, body []byte) []byte {
 	return append(dst, "\"}\n\n"...)
 }
 
-// finishBody writes the done events of an item's content.
-func (e *eventWriter) finishBody(dst []byte, out *output, status string) []byte {
+// finishBody writes the done events of an item's content. A call is complete.
+func (e *eventWriter) finishBody(dst []byte, out *output) []byte {
 	switch out.kind {
 	case outputMessage:
 		for i := range out.parts {
@@ -118,7 +118,7 @@ func (e *eventWriter) finishBody(dst []byte, out *output, status string) []byte 
 	case outputReasoning:
 		dst = e.finishSummary(dst, out)
 	case outputCall:
-		if len(out.text) == 0 && status == statusCompleted { // clients parse it, and "" is not JSON (pitfall P20)
+		if len(out.text) == 0 { // clients parse it, and "" is not JSON (pitfall P20)
 			dst = e.callDelta(dst, out, []byte("{}"))
 		}
 		dst = append(e.event(dst, "response.function_call_arguments.done"), out.where...)

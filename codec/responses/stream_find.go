@@ -64,6 +64,7 @@ func (d *streamDecoder) add(kind outputKind, id, callID []byte, index int64) *ou
 }
 
 func (d *streamDecoder) nextOrdinal() int32 {
+	d.bodies = append(d.bodies, streamed{})
 	d.ordinal++
 	return d.ordinal - 1
 }

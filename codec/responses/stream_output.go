@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 
@@ -111,9 +112,14 @@ func (l *outputList) appendID(dst []byte, prefix string, n int) []byte {
 	return strconv.AppendInt(dst, int64(n), 10)
 }
 
-// setCallID sets the id of a call. One that is missing is made, because clients identify calls by their ids.
+// setCallID sets the id of a call. An id that is missing or already used in this answer is replaced, because clients
+// identify calls by their ids.
 func (l *outputList) setCallID(out *output, id []byte) {
-	if len(id) == 0 {
+	taken := len(id) == 0
+	for i := range l.outputs[:out.index] {
+		taken = taken || bytes.Equal(l.outputs[i].callID, id)
+	}
+	if taken {
 		out.callID = l.appendID(out.callID[:0], "call_", out.index)
 		return
 	}
@@ -125,7 +131,7 @@ func (l *outputList) finishItem(dst []byte, out *output, status string) []byte {
 	if out.done {
 		return dst
 	}
-	dst = l.finishBody(dst, out, status)
+	dst = l.finishBody(dst, out)
 	out.done = true
 	out.from = len(l.done)
 	l.done = appendItem(l.done, out, status)
@@ -191,7 +197,8 @@ func (l *outputList) surelyWhole(out *output) bool {
 }
 
 // finishAll ends the open items in order. Those that the provider left open in a truncated answer are incomplete
-// themselves.
+// themselves. A call that may be cut off gets no done event, because clients run what has one whatever its status: it is
+// only in the terminal event.
 func (l *outputList) finishAll(dst []byte, status string) []byte {
 	last := l.message
 	l.message = -1
@@ -199,6 +206,9 @@ func (l *outputList) finishAll(dst []byte, status string) []byte {
 		out, itemStatus := &l.outputs[i], status
 		if i == last && out.partsClosed() || out.waits && l.surelyWhole(out) {
 			itemStatus = statusCompleted
+		}
+		if itemStatus != statusCompleted && (out.kind == outputCall || out.kind == outputCustomCall) {
+			continue
 		}
 		dst = l.finishItem(dst, out, itemStatus)
 	}

@@ -222,6 +222,23 @@ func hex4(b []byte) (rune, bool) {
 	return r, true
 }
 
+// Unit decodes the first character of a string body that is not empty: a code point, or the UTF-16 unit that a \u escape
+// names.
+func Unit(body []byte) (unit rune, size int) {
+	if body[0] != '\\' {
+		return utf8.DecodeRune(body)
+	}
+	if len(body) > 1 {
+		if c := escaped[body[1]]; c != 0 {
+			return rune(c), 2
+		}
+		if unit, ok := hex4(body[2:]); ok {
+			return unit, 6
+		}
+	}
+	return '\\', 1
+}
+
 // Escape appends text as a string body: quotes, backslashes and control characters are escaped, everything else is
 // unchanged (escaping <, > or & would change bytes that provider caches compare). Each byte that is not UTF-8 becomes
 // U+FFFD; only such text makes it allocate, apart from dst.

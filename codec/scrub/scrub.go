@@ -46,6 +46,7 @@ func Stream(stream []byte) (lines []string, err error) {
 // scrubber knows what was met in a stream.
 type scrubber struct {
 	names     map[string]string // what stands for the ids and names that were met
+	kind      string            // the latest type
 	arguments map[string]*fragments
 }
 
@@ -198,8 +199,16 @@ func (s *scrubber) text(text string, at place) string {
 		return s.id(text)
 	case at.key == "name": // calls are told apart by it
 		return s.standIn(text, "x")
+	case at.key == "arguments" && strings.HasSuffix(s.kind, ".done"): // all of it again
+		return new(fragments).mask(text)
+	case at.key == "delta" && strings.Contains(s.kind, "function_call_arguments"):
+		at.key = "arguments"
+		return s.fragment(at).mask(text)
 	case at.key == "arguments" || at.key == "partial_json":
 		return s.fragment(at).mask(text)
+	case at.key == "type":
+		s.kind = text
+		return mask(text, isToken(text))
 	case slices.Contains(plain, at.key):
 		return mask(text, isToken(text))
 	}
@@ -260,7 +269,7 @@ func (f *fragments) mask(text string) string {
 			f.quoted = !f.quoted
 			b.WriteRune(r)
 		case f.quoted:
-			b.WriteRune(masked(r))
+			b.WriteString(masked(r))
 		case r >= '1' && r <= '9':
 			b.WriteByte('1')
 		default:
@@ -275,19 +284,26 @@ func mask(text string, keep bool) string {
 	if keep {
 		return text
 	}
-	return strings.Map(masked, text)
+	var b strings.Builder
+	for _, r := range text {
+		b.WriteString(masked(r))
+	}
+	return b.String()
 }
 
-func masked(r rune) rune {
+// masked keeps the number of UTF-16 units, between which a stream may be cut.
+func masked(r rune) string {
 	switch {
+	case r > 0xffff:
+		return "xx"
 	case unicode.IsUpper(r):
-		return 'X'
+		return "X"
 	case unicode.IsDigit(r):
-		return '0'
+		return "0"
 	case r > unicode.MaxASCII || unicode.IsLetter(r):
-		return 'x'
+		return "x"
 	}
-	return r
+	return string(r)
 }
 
 // isToken reports whether a value can be a word of a format, and not a text.

@@ -157,10 +157,13 @@ func (s *Splitter) plainNext(f *Frame) bool {
 	if n < 0 || end > len(rest) || rest[end-1] != '\n' {
 		return false
 	}
-	*f = Frame{Raw: rest[:end:end], Name: name, Data: rest[at : at+n : at+n]}
+	*f = Frame{Raw: rest[:end:end], Name: name, Data: rest[at : at+n : at+n], Comment: wrapsComment(rest[at : at+n])}
 	s.Pass(end)
 	return true
 }
+
+// wrapsComment reports whether data is a comment that a host wrote as data: no JSON begins so.
+func wrapsComment(data []byte) bool { return len(data) > 0 && data[0] == ':' }
 
 // Rest returns what has been read and not yet returned; it begins with a frame or with blank lines. It is valid until
 // the next Read.
@@ -328,6 +331,7 @@ func (s *Splitter) parse(f *Frame, raw []byte) {
 			}
 		}
 	}
+	f.Comment = f.Comment || wrapsComment(f.Data)
 }
 
 func (s *Splitter) cutLine(b []byte) (line, rest []byte) {

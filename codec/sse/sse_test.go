@@ -57,6 +57,7 @@ func TestFramesAreReadByTheRulesOfEventStreams(t *testing.T) {
 		"several data lines":      {"data: a\ndata: b\ndata\n\n", []frame{{"", "a\nb\n", false}}},
 		"comment":                 {": keep-alive\n\ndata: 1\n\n", []frame{{"", "", true}, {"", "1", false}}},
 		"comment inside":          {": x\ndata: 1\n\n", []frame{{"", "1", false}}},
+		"a comment as data":       {"data: 1\n\ndata: : keepalive\n\nevent: x\ndata::\n\ndata: 2\n\n", []frame{{"", "1", false}, {"", ": keepalive", true}, {"x", ":", true}, {"", "2", false}}},
 		"name without data":       {"event: ping\n\n", []frame{{"ping", "", true}}},
 		"empty data":              {"data:\n\n", []frame{{"", "", false}}},
 		"byte order mark":         {"\xEF\xBB\xBFdata: 1\n\n", []frame{{"", "1", false}}},

@@ -20,7 +20,7 @@ import (
 type Token struct {
 	Family codec.Family
 	Kind   Kind
-	Model  [4]byte // hash of the model that made it, from [Hash]
+	Model  [4]byte // hash of the model that made it, from [Hash]; for [codec.FamilyDetails] of the host and the model
 	Raw    []byte  // string body
 }
 
@@ -49,7 +49,7 @@ const (
 	sumSize = 4
 )
 
-var familyLetters = [...]byte{codec.FamilyOther: 'x', codec.FamilyAnthropic: 'a', codec.FamilyOpenAI: 'o', codec.FamilyGoogle: 'g'}
+var familyLetters = [...]byte{codec.FamilyOther: 'x', codec.FamilyAnthropic: 'a', codec.FamilyOpenAI: 'o', codec.FamilyGoogle: 'g', codec.FamilyDetails: 'd'}
 
 // Hash is the short form in which a token names its model and its owner.
 func Hash(text string) [4]byte {

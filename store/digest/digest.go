@@ -2,7 +2,6 @@
 package digest
 
 import (
-	"bytes"
 	"cmp"
 	"iter"
 	"strings"
@@ -50,7 +49,7 @@ func Exchange(x *store.Exchange) (store.Digest, error) {
 	d.Messages, d.Starts = history(request, from)
 	answer := readAnswer(surface, x)
 	if m := answered(answer); len(m.Parts) > 0 {
-		d.Answer = []store.Message{m}
+		d.Answer = append([]store.Message{m}, alternatives(surface, x, &m)...)
 	}
 	if d.Reply = keys.Reply; d.Reply == "" && x.Outcome == store.OutcomeComplete {
 		d.Reply = chatkey.Reply(keys.Opening, answer)
@@ -260,7 +259,7 @@ func (l *partList) media(p *codec.Part) {
 		Kind: partMedia, MediaType: scan.Text(p.MediaType), Name: scan.Text(p.Filename),
 		Bytes: int64(len(p.Data)) * 3 / 4,
 	}
-	if len(p.URL) <= maxURL && !bytes.HasPrefix(p.URL, []byte("data:")) {
+	if len(p.URL) <= maxURL && !codec.IsDataURL(p.URL) {
 		medium.URL = scan.Text(p.URL)
 	}
 	l.append(medium)

@@ -140,17 +140,20 @@ func offsetIn(text, view []byte) int {
 // readStream folds a stream as the client got it.
 func readStream(format codec.Format, body []byte) *codec.Answer {
 	answer := new(codec.Answer)
-	decoder := crossing.ProviderCodec(format).NewDecoder()
-	var events []codec.Event
 	frames := sse.Split(body)
+	foldFrames(answer, crossing.ProviderCodec(format).NewDecoder(), &frames)
+	return answer
+}
+
+func foldFrames(answer *codec.Answer, decoder codec.StreamDecoder, frames *sse.Splitter) {
+	var events []codec.Event
 	for frame := (sse.Frame{}); frames.Next(&frame); {
 		if !frame.Comment {
 			events = decoder.Decode(events[:0], frame.Name, frame.Data)
 			answer.Fold(events)
 		}
 	}
-	endStream(answer, decoder, &frames)
-	return answer
+	endStream(answer, decoder, frames)
 }
 
 // finished returns the answer that was folded while it was stored as body; nil if it has to be read again.

@@ -26,7 +26,7 @@ const crashRounds = "MNEME_TEST_CRASH_ROUNDS"
 
 // TestAcknowledgedExchangesSurviveKill starts a process that captures from many goroutines and says what was
 // acknowledged, kills it at a random moment, and looks at what it left, round after round in one store. Turns are made, exchanges
-// erased and backups written meanwhile.
+// erased, backups written and value logs rewritten meanwhile.
 func TestAcknowledgedExchangesSurviveKill(t *testing.T) {
 	rounds := 10
 	if n, err := strconv.Atoi(os.Getenv(crashRounds)); err == nil {
@@ -42,7 +42,7 @@ func TestAcknowledgedExchangesSurviveKill(t *testing.T) {
 	)
 	for round := range rounds {
 		runUntilKilled(t, dir, 5+random.IntN(120), uint64(round), begun, ended, erased)
-		s, err := Open(Options{Dir: dir, Digest: digestTest})
+		s, err := Open(crashOptions(dir))
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
@@ -224,7 +224,7 @@ func TestCrashVictim(t *testing.T) {
 	if dir == "" {
 		t.Skip("runs in a process of its own")
 	}
-	s, err := Open(Options{Dir: dir, Digest: digestTest})
+	s, err := Open(crashOptions(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestCrashVictim(t *testing.T) {
 			}
 		}()
 	}
-	go func() { // erases one in eight, while backups run
+	go func() { // erases one in eight, while backups run and value logs are rewritten
 		for n := 0; ; n++ {
 			id := <-ids
 			if n%8 != 0 {
@@ -266,7 +266,15 @@ func TestCrashVictim(t *testing.T) {
 		if _, err := s.Upkeep().Backup(context.Background(), io.Discard, 0); err != nil {
 			t.Error(err)
 		}
+		if err := s.Upkeep().Compact(context.Background()); err != nil {
+			t.Error(err)
+		}
 	}
+}
+
+// crashOptions make value logs so small that some are rewritten before the kill.
+func crashOptions(dir string) Options {
+	return Options{Dir: dir, Digest: digestTest, valueLogSize: 1 << 20}
 }
 
 func crashCapture(s *Store, seed uint64, say func(what, id string, seed uint64)) (id string, err error) {

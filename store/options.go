@@ -46,6 +46,8 @@ type Options struct {
 	AnswerBytes int64 // recorded of one answer; the rest only passes; 0: 64 MiB
 	QueueBytes  int64 // bytes in the writer's queue above which OnPressure applies; 0: 64 MiB
 	MinFreeDisk int64 // free bytes on the volume below which nothing new starts; 0: what the database may need, see FORMAT.md; negative: no gate
+
+	valueLogSize int64 // of a file; 0: by the size of the volume
 }
 
 // Durability is what an acknowledged exchange survives.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,7 +50,7 @@ func Recover(ctx context.Context, opts Options, from string) (*RecoverReport, er
 	if err != nil {
 		return nil, err
 	}
-	r := &recovery{from: from, opts: opts, report: &RecoverReport{Findings: []Finding{}}, accounts: make(map[kv.AccountNumber]bool), files: make(map[uint32]*os.File)}
+	r := &recovery{from: from, opts: opts, report: &RecoverReport{Findings: []Finding{}}, accounts: make(map[kv.AccountNumber]bool), files: make(map[uint32]*os.File), lost: make(map[string]lostValue)}
 	defer r.close()
 	r.report.Damage = append(Damages(from), found.Damage()...)
 	if slices.ContainsFunc(found.Fatal, losesDeletions) {
@@ -88,14 +89,19 @@ type recovery struct {
 	newest   uint64                    // version
 	unkeyed  bool                      // the master key is lost, and so is what it sealed
 	files    map[uint32]*os.File       // value logs; nil: missing
-	lost     []lostValue
+	lost     map[string]lostValue      // the newest entry with an unreadable value, by key
 }
 
-// lostValue is an entry with an unreadable value.
+// lostValue is an entry with an unreadable value. Another entry of the same version may lead to a readable one: garbage
+// collection moves values, and entries that lead to removed logs remain for a while.
 type lostValue struct {
-	key     []byte
 	version uint64
 	file    uint32 // number of the value log
+}
+
+// newer reports whether an entry is newer than another one of the same key: values move to newer logs.
+func (v lostValue) newer(than lostValue) bool {
+	return v.version > than.version || v.version == than.version && v.file > than.file
 }
 
 func (r *recovery) close() {
@@ -177,9 +183,7 @@ func (r *recovery) copyFiles(ctx context.Context, found *files.Survey) error {
 	return nil
 }
 
-// copy copies an entry. If its value is lost, the key is deleted at that version, so that no older value comes back: a
-// revoked key must not become valid again. For sessions an older record is better than none, and a check corrects the
-// counts.
+// copy copies an entry, unless its value is unreadable.
 func (r *recovery) copy(e *salvage.Entry) error {
 	if len(e.Key) == 0 || e.Key[0] == '!' || r.dropped(e.Key) {
 		return nil
@@ -200,11 +204,10 @@ func (r *recovery) copy(e *salvage.Entry) error {
 			return err
 		}
 		if record == nil || record.Version != e.Version || !bytes.Equal(record.Key, e.Key) {
-			r.lost = append(r.lost, lostValue{key, e.Version, p.File})
-			if key[0] == kv.SpaceSession {
-				return nil
+			if v := (lostValue{e.Version, p.File}); v.newer(r.lost[string(key)]) {
+				r.lost[string(key)] = v
 			}
-			return r.batch.DeleteAt(key, e.Version)
+			return nil
 		}
 		value = slices.Clone(record.Value)
 	}
@@ -248,25 +251,36 @@ func (r *recovery) value(p salvage.Pointer) (*salvage.Record, error) {
 	return salvage.ReadRecord(file, p)
 }
 
-// complete counts what is lost and restores records without which data cannot be found: accounts that have data.
+// complete removes and counts what is lost, and restores records without which data cannot be found: accounts that have
+// data.
 func (r *recovery) complete(db *badger.DB) error {
 	tx := db.NewTransactionAt(r.newest, false)
 	defer tx.Discard()
+	b := db.NewManagedWriteBatch()
+	defer b.Cancel()
 	lost := make(map[string]int)
 	var subjects []string
-	for _, d := range r.lost {
-		item, err := tx.Get(d.key)
-		if err == nil && item.Version() > d.version {
-			continue
-		}
-		if errors.Is(err, badger.ErrKeyNotFound) && r.deletedSince(tx, d) {
+	for _, name := range slices.Sorted(maps.Keys(r.lost)) {
+		key, v := []byte(name), r.lost[name]
+		if newestVersion(tx, key) >= v.version {
 			continue
 		}
 		r.report.Lost++
-		lost[fmt.Sprintf("%06d.vlog", d.file)]++
+		lost[fmt.Sprintf("%06d.vlog", v.file)]++
 		if len(subjects) < files.MaxNamed {
-			subjects = append(subjects, kv.SubjectOf(d.key))
+			subjects = append(subjects, kv.SubjectOf(key))
 		}
+		// No older value may come back: a revoked key must not become valid again. For sessions an older record is better
+		// than none, and a check corrects the counts.
+		if key[0] == kv.SpaceSession {
+			continue
+		}
+		if err := b.DeleteAt(key, v.version); err != nil {
+			return err
+		}
+	}
+	if err := b.Flush(); err != nil {
+		return err
 	}
 	slices.Sort(subjects)
 	subjects = slices.Compact(subjects)
@@ -276,7 +290,9 @@ func (r *recovery) complete(db *badger.DB) error {
 		})
 		subjects = nil // each is named once
 	}
-	return errors.Join(r.completeAccounts(db, tx), r.replaceWrongKey(db, tx))
+	now := db.NewTransactionAt(r.newest, false)
+	defer now.Discard()
+	return errors.Join(r.completeAccounts(db, now), r.replaceWrongKey(db, now))
 }
 
 // replaceWrongKey makes a new master key if the file holds one that does not match the store. The credentials of
@@ -315,12 +331,14 @@ func (r *recovery) replaceWrongKey(db *badger.DB, tx *badger.Txn) error {
 
 const newKeyMade = "a new one is made, and credentials of providers have to be set again"
 
-// deletedSince reports whether the key was deleted after the unreadable version.
-func (r *recovery) deletedSince(tx *badger.Txn, d lostValue) bool {
-	it := tx.NewKeyIterator(d.key, badger.IteratorOptions{AllVersions: true})
+// newestVersion returns the version of the newest entry of a key, which may delete it; 0: there is none.
+func newestVersion(tx *badger.Txn, key []byte) uint64 {
+	it := tx.NewKeyIterator(key, badger.IteratorOptions{AllVersions: true})
 	defer it.Close()
-	it.Rewind()
-	return it.Valid() && it.Item().Version() > d.version
+	if it.Rewind(); !it.Valid() {
+		return 0
+	}
+	return it.Item().Version()
 }
 
 // completeAccounts makes a record for accounts whose record is lost, so that their data can be reached and deleted, and

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -192,7 +193,7 @@ func badgerOptions(opts Options) badger.Options {
 		WithNumLevelZeroTablesStall(2 * tablesBeforeMerge).
 		WithCompression(options.Snappy).
 		WithValueThreshold(valueThreshold).
-		WithValueLogFileSize(valueLogSize(opts.Dir)).
+		WithValueLogFileSize(cmp.Or(opts.valueLogSize, valueLogSize(opts.Dir))).
 		WithBlockCacheSize(8 << 20).
 		WithIndexCacheSize(16 << 20).
 		WithMetricsEnabled(false).

@@ -356,13 +356,16 @@ func ReadCommits(path string, visit func(Commit) error) (Log, error) {
 			return give(true)
 		}
 		e := r.Entry
-		if len(open) > 0 && open[0].Version != e.Version {
+		alone := e.Meta&metaCommit == 0 // garbage collection of the value logs has moved its value
+		if alone || len(open) > 0 && open[0].Version != e.Version {
 			if err := give(false); err != nil {
 				return err
 			}
 		}
 		e.Key, e.Value = append([]byte(nil), e.Key...), append([]byte(nil), e.Value...)
-		open = append(open, e)
+		if open = append(open, e); alone {
+			return give(true)
+		}
 		return nil
 	})
 	if err == nil && len(open) > 0 && (l.Tail == TailDamaged || l.End == l.Size) {
@@ -439,6 +442,11 @@ func MendValues(path, to string) error {
 		}
 	}
 	return errors.Join(err, out.Sync(), out.Close())
+}
+
+// IsFiller reports whether the value of a record is that of a filler.
+func IsFiller(value []byte) bool {
+	return len(value) > 0 && value[0] == 0xff && bytes.Equal(value[1:], value[:len(value)-1]) // each equals the next
 }
 
 // filler returns a record of exactly size bytes. There is always room for one, since the damage was at least one

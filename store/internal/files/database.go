@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -25,6 +26,8 @@ type Database struct {
 	tables *tableWatch
 	noted  []settledFile // by the last note of this process; nil: none, or the note was replaced
 	sound  sync.Map      // names of value logs that were read completely
+
+	judging atomic.Bool // values are read to find the unreadable ones
 }
 
 // Lock locks a store directory, creating it if necessary. The error is [ErrInUse] if another process has it.
@@ -69,7 +72,7 @@ func (d *Database) Open(o badger.Options, key Key) error {
 		return err
 	}
 	d.tables = newTableWatch(d.dir, d.log, found.unread)
-	if d.DB, err = openBadger(o.WithLogger(badgerLog{d.log, d.tables.readAll}), badger.Open); err != nil {
+	if d.DB, err = openBadger(o.WithLogger(badgerLog{d.log, d.tables.readAll, &d.judging}), badger.Open); err != nil {
 		return err
 	}
 	d.tables.db.Store(d.DB)
@@ -92,7 +95,7 @@ func (d *Database) Close(proof []byte) error {
 
 // OpenManaged opens a new database for a writer that sets the version of each key.
 func OpenManaged(o badger.Options, log *slog.Logger) (*badger.DB, error) {
-	return openBadger(o.WithLogger(badgerLog{log, func() {}}), badger.OpenManaged)
+	return openBadger(o.WithLogger(badgerLog{log: log, merging: func() {}, judging: new(atomic.Bool)}), badger.OpenManaged)
 }
 
 // openBadger turns a panic into an error: Badger panics on files that it does not expect.

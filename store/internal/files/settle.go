@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/volume"
 )
@@ -77,20 +75,11 @@ func copyFile(from, to string) error {
 func (s *Survey) report(db *Database) {
 	lost := make(map[string][]string)
 	count := make(map[string]int)
-	if len(s.dangling) > 0 {
-		_ = db.View(func(tx *badger.Txn) error {
-			for _, d := range s.dangling {
-				item, err := tx.Get(d.key)
-				if err != nil || item.Version() != d.version {
-					continue
-				}
-				file := filepath.Join(DatabaseDir, fmt.Sprintf("%06d.vlog", d.file))
-				if count[file]++; len(lost[file]) < MaxNamed {
-					lost[file] = append(lost[file], kv.SubjectOf(d.key))
-				}
-			}
-			return nil
-		})
+	for _, d := range db.unreadable(s.dangling) {
+		file := filepath.Join(DatabaseDir, fmt.Sprintf("%06d.vlog", d.file))
+		if count[file]++; len(lost[file]) < MaxNamed {
+			lost[file] = append(lost[file], kv.SubjectOf(d.key))
+		}
 	}
 	found := s.named
 	for i := range s.mendable {

@@ -47,14 +47,6 @@ type valueLogFile struct {
 	bad  []salvage.Stretch // before size
 }
 
-// dangling is an entry that leads to an unreadable value. Whether the value is lost depends on whether the entry is the
-// newest of its key.
-type dangling struct {
-	key     []byte
-	version uint64
-	file    uint32
-}
-
 // startReads is how much a start reads of value logs that may have changed: small stores are read completely.
 const startReads = 256 << 20
 

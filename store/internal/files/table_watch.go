@@ -137,9 +137,15 @@ func (w *tableWatch) damage() string {
 type badgerLog struct {
 	log     *slog.Logger
 	merging func()
+	judging *atomic.Bool // an unreadable value is reported by its reader
 }
 
-func (l badgerLog) Errorf(format string, args ...any) { l.log.Error(fmt.Sprintf(format, args...)) }
+func (l badgerLog) Errorf(format string, args ...any) {
+	if l.judging.Load() && (strings.HasPrefix(format, "Unable to read: Key") || strings.HasPrefix(format, "Key: ")) {
+		return
+	}
+	l.log.Error(fmt.Sprintf(format, args...))
+}
 
 func (l badgerLog) Warningf(format string, args ...any) { l.log.Warn(fmt.Sprintf(format, args...)) }
 

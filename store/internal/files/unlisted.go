@@ -46,9 +46,13 @@ func (u *unlistedTables) add(path, name string) error {
 	return err
 }
 
-// hash returns a hash of a key and its version. That two are equal is much less likely than damage that no checksum shows.
+// hash returns a hash of an entry. It includes the value, because garbage collection writes a key again under the same
+// version, and only one of the two entries leads to a value. That two hashes are equal is much less likely than damage
+// that no checksum shows.
 func (u *unlistedTables) hash(e *salvage.Entry) uint64 {
-	u.buffer = append(binary.LittleEndian.AppendUint64(u.buffer[:0], e.Version), e.Key...)
+	u.buffer = binary.LittleEndian.AppendUint64(u.buffer[:0], e.Version)
+	u.buffer = binary.LittleEndian.AppendUint32(u.buffer, uint32(len(e.Key)))
+	u.buffer = append(append(u.buffer, e.Key...), e.Value...)
 	return maphash.Bytes(u.seed, u.buffer)
 }
 

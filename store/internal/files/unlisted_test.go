@@ -1,10 +1,13 @@
 package files
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mnemeproxy/mneme/store/salvage"
 )
 
 // A process that is killed while it merges tables leaves some that the manifest does not list, and all that is in them is in
@@ -40,5 +43,36 @@ func TestAStartReadsOnlyTheBlocksThatCanHoldWhatUnlistedTablesHold(t *testing.T)
 				t.Errorf("it finds %v, want %q", found, harm.refuses)
 			}
 		})
+	}
+}
+
+// Garbage collection writes a key again under the same version. An entry that leads elsewhere is not the same.
+func TestAnEntryOfAnUnlistedTableIsNotFoundInOneThatLeadsElsewhere(t *testing.T) {
+	dir, tables := closedWith(t, "a")
+	u := newUnlistedTables()
+	must(t, u.add(tables[0], "000009.sst"))
+	var entries []salvage.Entry
+	_, err := salvage.ReadTable(tables[0], func(e *salvage.Entry) error {
+		c := *e
+		c.Key, c.Value = bytes.Clone(e.Key), bytes.Clone(e.Value)
+		entries = append(entries, c)
+		return nil
+	})
+	must(t, err)
+	moved := entries[1]
+	moved.Value = []byte("elsewhere")
+	for i := range entries {
+		if i == 1 {
+			u.strike(&moved)
+		} else {
+			u.strike(&entries[i])
+		}
+	}
+	if u.rest() == "" {
+		t.Error("the entry counts as found in one with another value")
+	}
+	u.strike(&entries[1])
+	if name := u.rest(); name != "" {
+		t.Errorf("%s in %s still lacks entries", name, dir)
 	}
 }

@@ -158,7 +158,7 @@ func (x *exchange) clientGone() bool {
 func outcomeOf(ctx context.Context, e *codec.Error, placed bool) store.Outcome {
 	switch {
 	case context.Cause(ctx) == error(edge.ErrDraining): //nolint:errorlint // as above
-		return store.OutcomeInterrupted
+		return store.OutcomeStopped
 	case ctx.Err() != nil:
 		return store.OutcomeClientClosed
 	case !placed || e.Kind == codec.KindInvalidRequest && e.Provider == "":

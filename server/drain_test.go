@@ -121,7 +121,7 @@ func aDrainEndsUnfinishedAnswersInTheSurfacesOwnWay(t *testing.T, on transportPl
 			}
 		}
 		x := h.record(c.answer.exchange())
-		if x.Outcome != store.OutcomeInterrupted || string(x.RawResponse) != c.answer.body {
+		if x.Outcome != store.OutcomeStopped || string(x.RawResponse) != c.answer.body {
 			t.Errorf("%s stream=%t: on record as %v with %q and not %q", c.name, c.stream, x.Outcome, x.RawResponse, c.answer.body)
 		}
 	}

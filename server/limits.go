@@ -100,7 +100,11 @@ func (x *exchange) usedTokens() int64 {
 // leftTheProvider reports whether this side ended the exchange while a provider had the request. A request whose
 // connection was still being made counts as sent: the two cannot be told apart.
 func (x *exchange) leftTheProvider() bool {
-	ended := x.recording.closing.Outcome == store.OutcomeClientClosed || x.recording.closing.Outcome == store.OutcomeInterrupted
+	switch x.recording.closing.Outcome {
+	case store.OutcomeClientClosed, store.OutcomeInterrupted, store.OutcomeStopped:
+	default:
+		return false
+	}
 	last := len(x.attempts.made) - 1
-	return ended && last >= 0 && x.attempts.made[last].Failure == "" && x.attempts.made[last].Status < 300
+	return last >= 0 && x.attempts.made[last].Failure == "" && x.attempts.made[last].Status < 300
 }

@@ -17,7 +17,9 @@ func (s *Server) tellBudget(m quota.Mark) {
 // refusals are theirs to handle.
 func (x *exchange) tellFailure() {
 	closing := &x.recording.closing
-	if closing.Outcome != store.OutcomeUpstreamError && closing.Outcome != store.OutcomeInterrupted {
+	switch closing.Outcome {
+	case store.OutcomeUpstreamError, store.OutcomeInterrupted, store.OutcomeStopped:
+	default:
 		return
 	}
 	failed := webhook.ExchangeFailed{

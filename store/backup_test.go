@@ -172,6 +172,9 @@ func TestADamagedBackupIsNotTakenForAStore(t *testing.T) {
 		"no backup":    []byte("hello\n"),
 		"empty":        nil,
 		"newer":        []byte(`{"format":"mneme backup","version":9}` + "\n"),
+		"two in one":   append(bytes.Clone(full.Bytes()), full.Bytes()...),
+		"more behind":  append(bytes.Clone(full.Bytes()), "more"...),
+		"a line more":  append(bytes.Clone(full.Bytes()), '\n'),
 		"header alone": full.Bytes()[:bytes.IndexByte(full.Bytes(), '\n')+1],
 	} {
 		dir := t.TempDir()

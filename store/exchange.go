@@ -118,12 +118,13 @@ const (
 	OutcomeComplete                     // with the whole answer
 	OutcomeClientClosed                 // the client left before the end; the answer is what had arrived
 	OutcomeUpstreamError                // the provider failed, before or during the answer
-	OutcomeInterrupted                  // the process ended before the exchange did
+	OutcomeInterrupted                  // the process ended before the exchange did: it was killed, or crashed
 	OutcomeRefused                      // an authenticated caller's request was refused; no provider was called
+	OutcomeStopped                      // it had not ended when the time to drain was over: a planned stop or restart
 	OutcomeDamaged                      // only in lists: the record is unreadable, see Error
 )
 
-var outcomeNames = [...]string{"open", "complete", "client_closed", "upstream_error", "interrupted", "refused", "damaged"}
+var outcomeNames = [...]string{"open", "complete", "client_closed", "upstream_error", "interrupted", "refused", "stopped", "damaged"}
 
 // String returns the name used in records, logs and metrics.
 func (o Outcome) String() string {

@@ -63,7 +63,7 @@ const rollupVersion = 1
 func exchangeRollup(info *ExchangeInfo) Rollup {
 	r := Rollup{Requests: 1}
 	switch info.Outcome {
-	case OutcomeUpstreamError, OutcomeInterrupted, OutcomeRefused:
+	case OutcomeUpstreamError, OutcomeInterrupted, OutcomeStopped, OutcomeRefused:
 		r.Errors = 1
 	}
 	r.Usage.add(&info.Usage)

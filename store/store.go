@@ -105,6 +105,9 @@ func prepare(opts Options) (*core, error) {
 	if err != nil {
 		return nil, err
 	}
+	if format := files.NotedFormat(opts.Dir); format > formatVersion { // the database would leave traces
+		return nil, errors.Join(errNewerFormat(opts.Dir, format), db.Unlock())
+	}
 	return &core{
 		digester:    digester{signal: wake.New()},
 		planner:     blob.Planner{Known: blob.Known{Most: blob.MostKnown}},
@@ -173,9 +176,9 @@ func (s *core) openDatabase() error {
 		return err // Badger dies of SIGBUS if it opens on a full disk
 	}
 	if s.master == nil { // the store is being restored
-		return s.db.Open(badgerOptions(s.opts), nil)
+		return s.db.Open(badgerOptions(s.opts), formatVersion, nil)
 	}
-	return s.db.Open(badgerOptions(s.opts), s.master)
+	return s.db.Open(badgerOptions(s.opts), formatVersion, s.master)
 }
 
 // badgerOptions returns options for a single writer whose large values are already compressed: a small memory
@@ -231,8 +234,7 @@ func (s *core) checkFormat() error {
 			return fmt.Errorf("the version of the store in %s cannot be read: upgrade mneme, or restore a backup", s.opts.Dir)
 		}
 		if version[0] > formatVersion {
-			return fmt.Errorf("the store in %s was written by a newer version of mneme (format %d, this one reads up to %d): upgrade mneme",
-				s.opts.Dir, version[0], formatVersion)
+			return errNewerFormat(s.opts.Dir, int(version[0]))
 		}
 		if version[0] < formatVersion {
 			if err := tx.Set(kv.NameKey(kv.SpaceMeta, "format"), []byte{formatVersion}); err != nil {
@@ -245,6 +247,10 @@ func (s *core) checkFormat() error {
 		}
 		return s.master.Check(proof)
 	})
+}
+
+func errNewerFormat(dir string, format int) error {
+	return fmt.Errorf("the store in %s was written by a newer version of mneme (format %d, this one reads up to %d): upgrade mneme", dir, format, formatVersion)
 }
 
 // Close commits what was handed over and closes the store. Later operations return an error.

@@ -17,6 +17,7 @@ import (
 // too.
 func Each[Target any](n int, target Target) Target {
 	if fuzzing() {
+		doNotMinimize()
 		return target
 	}
 	f := reflect.ValueOf(target)
@@ -37,6 +38,17 @@ func Each[Target any](n int, target Target) Target {
 // fuzzing reports whether the engine of `go test -fuzz` chooses the inputs, in the main process or in its workers.
 func fuzzing() bool {
 	return flag.Lookup("test.fuzz").Value.String() != ""
+}
+
+// doNotMinimize keeps the engine from spending a minute on each new input. Targets with a store have goroutines of their own,
+// so nearly every input looks new, and none would be tried.
+func doNotMinimize() {
+	const name = "test.fuzzminimizetime"
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	if !given {
+		_ = flag.Set(name, "10x")
+	}
 }
 
 // try logs the variant on which the target failed, because the name of the test does not identify it.

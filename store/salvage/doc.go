@@ -56,6 +56,8 @@ type Stretch struct {
 	From, To int64
 }
 
+func (s Stretch) size() int64 { return s.To - s.From }
+
 // splitKey splits a key on disk into key and version.
 func splitKey(key []byte) ([]byte, uint64) {
 	n := len(key) - versionBytes

@@ -36,7 +36,7 @@ type Log struct {
 	Size    int64
 	Records int
 	End     int64     // end of the last record
-	Bad     []Stretch // unreadable ranges before End
+	Bad     []Stretch // unreadable ranges before End; none is shorter than a record, since it is mended by one
 	Header  bool      // the header names an encryption key, which none of our logs has
 	Tail    Tail
 	Newest  uint64 // version
@@ -104,6 +104,9 @@ func ReadLog(path string, visit func(*Record) error) (Log, error) {
 			at = next
 			continue
 		}
+		if n := len(l.Bad) - 1; n >= 0 && l.Bad[n].To == at && l.Bad[n].size() < minRecord {
+			l.Bad[n].To = r.At.To
+		}
 		l.Records++
 		l.Newest = max(l.Newest, r.Version)
 		if err := visit(r); err != nil {
@@ -134,7 +137,13 @@ type window struct {
 	size int64
 	from int64
 	data []byte
+
+	vain int64 // bytes that were summed of what is no record
+	sums *sums // from then on
 }
+
+// maxVain is how much is summed of what is no record before the checksums of the file's beginnings are computed.
+const maxVain = 16 << 20
 
 // at returns n bytes, fewer at the end of the file. They are valid until the next call.
 func (w *window) at(from int64, n int) ([]byte, error) {
@@ -197,19 +206,14 @@ func (w *window) record(from int64) (*Record, error) {
 	if !ok || from+h.total() > w.size {
 		return nil, nil
 	}
-	if h.total() > windowBytes { // the length itself may be damaged: verify before allocating
-		if ok, err := w.sound(from, h.total()); !ok || err != nil {
-			return nil, err
-		}
+	if ok, err := w.sound(from, h.total()); !ok || err != nil { // the length may be damaged: verify before allocating
+		return nil, err
 	}
 	raw, err := w.at(from, int(h.total()))
-	if err != nil {
+	if err != nil || int64(len(raw)) < h.total() {
 		return nil, err
 	}
 	body := raw[:len(raw)-crc32.Size]
-	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(raw[len(body):]) {
-		return nil, nil
-	}
 	key, version := splitKey(body[h.size : h.size+h.key])
 	return &Record{
 		Entry: Entry{Key: key, Version: version, Meta: h.meta, UserMeta: h.userMeta, Value: body[h.size+h.key:]},
@@ -217,14 +221,32 @@ func (w *window) record(from int64) (*Record, error) {
 	}, nil
 }
 
-// sound verifies the checksum of a large record.
+// sound verifies the checksum of a record.
 func (w *window) sound(from, total int64) (bool, error) {
-	sum := crc32.New(castagnoli)
-	if _, err := io.Copy(sum, io.NewSectionReader(w.file, from, total-crc32.Size)); err != nil {
+	if w.vain > maxVain {
+		if w.sums == nil {
+			w.sums = &sums{file: w.file}
+		}
+		return w.sums.sound(from, total)
+	}
+	end, sum := from+total-crc32.Size, uint32(0)
+	for at := from; at < end; {
+		b, err := w.at(at, int(min(end+crc32.Size-at, windowBytes)))
+		if err != nil || len(b) == 0 {
+			return false, err
+		}
+		b = b[:min(int64(len(b)), end-at)]
+		sum, at = crc32.Update(sum, castagnoli, b), at+int64(len(b))
+	}
+	b, err := w.at(end, crc32.Size)
+	if err != nil || len(b) < crc32.Size {
 		return false, err
 	}
-	end, err := w.at(from+total-crc32.Size, crc32.Size)
-	return err == nil && len(end) == crc32.Size && sum.Sum32() == binary.BigEndian.Uint32(end), err
+	if sum != binary.BigEndian.Uint32(b) {
+		w.vain += total
+		return false, nil
+	}
+	return true, nil
 }
 
 // resume finds the next record after damage; -1: there is none. The bytes of a value can look like a record, so a
@@ -414,9 +436,18 @@ func appendRecord(to []byte, e *Entry, meta byte) []byte {
 const fillerKey = "!mneme!damaged"
 
 // MendValues writes a copy of a value log in which filler records replace damage, so that Badger reads past them and
-// all other records stay in place. The fillers' values are bytes that none of our records consists of.
+// all other records stay in place. A record after damage that is shorter than a filler moves to the end of the copy. The
+// fillers' values are bytes that none of our records consists of.
 func MendValues(path, to string) error {
-	l, err := ReadLog(path, func(*Record) error { return nil })
+	var moved []byte
+	end := int64(HeaderSize)
+	l, err := ReadLog(path, func(r *Record) error {
+		if gap := r.At.From - end; gap > 0 && gap < minRecord {
+			moved = append(moved, r.raw...)
+		}
+		end = r.At.To
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -438,8 +469,11 @@ func MendValues(path, to string) error {
 	}
 	for _, bad := range l.Bad {
 		if err == nil {
-			_, err = out.WriteAt(filler(int(bad.To-bad.From)), bad.From)
+			_, err = out.WriteAt(filler(int(bad.size())), bad.From)
 		}
+	}
+	if err == nil {
+		_, err = out.WriteAt(moved, max(l.End, HeaderSize))
 	}
 	return errors.Join(err, out.Sync(), out.Close())
 }
@@ -449,17 +483,14 @@ func IsFiller(value []byte) bool {
 	return len(value) > 0 && value[0] == 0xff && bytes.Equal(value[1:], value[:len(value)-1]) // each equals the next
 }
 
-// filler returns a record of exactly size bytes. There is always room for one, since the damage was at least one
-// record.
+// filler returns a record of exactly size bytes, which are at least those of the shortest record.
 func filler(size int) []byte {
-	e := Entry{Key: []byte(fillerKey)}
+	e := Entry{Key: []byte(fillerKey)[:min(len(fillerKey), size-minRecord)]}
 	for {
 		b := appendRecord(nil, &e, 0)
 		switch d := size - len(b); {
 		case d == 0:
 			return b
-		case d < 0 && len(e.Value) == 0: // cannot happen, see above; Badger stops here
-			return make([]byte, size)
 		case d < 0: // the length of the value takes one more byte
 			e.Key = append(e.Key, make([]byte, 1)...)
 			e.Value = e.Value[:max(0, len(e.Value)+d-1)]

@@ -285,7 +285,7 @@ export function Model({ name }) {
   return html`<span class="model">${clean(name) || '–'}</span>`;
 }
 
-const outcomes = { complete: ['✓', 'ok'], open: ['●', 'live'], client_closed: ['◌', 'dim'], upstream_error: ['✗', 'bad'], interrupted: ['✗', 'bad'], refused: ['⊘', 'warn'], damaged: ['✗', 'bad'] };
+const outcomes = { complete: ['✓', 'ok'], open: ['●', 'live'], client_closed: ['◌', 'dim'], upstream_error: ['✗', 'bad'], interrupted: ['✗', 'bad'], stopped: ['✗', 'bad'], refused: ['⊘', 'warn'], damaged: ['✗', 'bad'] };
 
 export function Outcome({ of, error }) {
   const [sign, tone] = outcomes[of] || ['?', 'dim'];

@@ -199,6 +199,9 @@ func Restore(ctx context.Context, db *badger.DB, in io.Reader, header Header) er
 			return fmt.Errorf("the backup is damaged or cut short: %w", err)
 		}
 		if !more {
+			if err := e.atEnd(); err != nil {
+				return err
+			}
 			break
 		}
 		if err := dropBefore(e.key); err != nil {
@@ -267,6 +270,14 @@ func (r *entryReader) next() (more bool, err error) {
 	}
 	r.value, err = r.bytes(blob.MaxDecoded)
 	return true, err
+}
+
+// atEnd returns an error if anything follows the backup, such as another one.
+func (r *entryReader) atEnd() error {
+	if _, err := r.in.ReadByte(); !errors.Is(err, io.EOF) {
+		return errors.New("there are bytes behind the end of the backup: restore each backup from a file of its own, without anything else in it")
+	}
+	return nil
 }
 
 func (r *entryReader) byte() (byte, error) {

@@ -20,6 +20,8 @@ type Damage struct {
 	Found   time.Time `json:"found"`
 	Kept    string    `json:"kept,omitempty"` // where in the store directory the original is kept; "": in its place
 	Lost    []string  `json:"lost,omitempty"` // what was lost, as far as known
+
+	Settled time.Time `json:"settled,omitzero"` // when a check found that nothing is lost by it any more
 }
 
 const (
@@ -80,7 +82,7 @@ func (d *Damage) keepBy(dir string, put func(from, to string) error) error {
 	return nil
 }
 
-// note records a damage until somebody removes the note.
+// note records a damage until a check settles it, or an operator removes the note.
 func (d *Damage) note(dir string) error {
 	for _, other := range Damages(dir) {
 		if other.File == d.File && other.Problem == d.Problem {
@@ -90,26 +92,45 @@ func (d *Damage) note(dir string) error {
 	if err := os.MkdirAll(filepath.Join(dir, DamagedDir), 0o700); err != nil {
 		return err
 	}
+	name := d.Found.Format("20060102T150405.000") + "-" + filepath.Base(d.File) + ".json"
+	return d.write(filepath.Join(dir, DamagedDir, name))
+}
+
+func (d *Damage) write(path string) error {
 	text, err := json.MarshalIndent(d, "", "  ")
 	if err != nil {
 		return err
 	}
-	name := d.Found.Format("20060102T150405.000") + "-" + filepath.Base(d.File) + ".json"
-	return volume.WriteSynced(filepath.Join(dir, DamagedDir, name), append(text, '\n'))
+	return volume.WriteSynced(path, append(text, '\n'))
 }
 
-// Damages returns the recorded damage to files of the store in dir. A note stays until it is removed from the directory
-// "damaged", which has the original files.
+// Damages returns the recorded damage to files of the store in dir that is not settled. A note stays until a check
+// settles it, or until it is removed from the directory "damaged", which has the original files.
 func Damages(dir string) (all []Damage) {
+	for _, n := range damageNotes(dir) {
+		if n.Settled.IsZero() {
+			all = append(all, n.Damage)
+		}
+	}
+	return all
+}
+
+// damageNote is a recorded damage, in a file.
+type damageNote struct {
+	Damage
+	path string
+}
+
+func damageNotes(dir string) (all []damageNote) {
 	notes, _ := filepath.Glob(filepath.Join(dir, DamagedDir, "*.json"))
 	for _, path := range notes {
+		n := damageNote{path: path}
 		text, err := os.ReadFile(path)
-		var d Damage
-		if err != nil || json.Unmarshal(text, &d) != nil {
+		if err != nil || json.Unmarshal(text, &n.Damage) != nil {
 			name, _ := filepath.Rel(dir, path)
-			d = Damage{File: name, Problem: "this note on damage cannot be read"}
+			n.Damage = Damage{File: name, Problem: "this note on damage cannot be read"}
 		}
-		all = append(all, d)
+		all = append(all, n)
 	}
 	return all
 }

@@ -19,6 +19,7 @@ type Database struct {
 	*badger.DB // nil until [Database.Open]
 
 	dir     string // the store's
+	format  int    // of the store, for its notes
 	log     *slog.Logger
 	lock    *os.File // holds the lock on dir
 	commits commitFile
@@ -42,7 +43,9 @@ func Lock(dir string, log *slog.Logger) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Database{dir: dir, log: log, lock: lock}, nil
+	d := &Database{dir: dir, log: log, lock: lock}
+	d.keepDirPrivate()
+	return d, nil
 }
 
 // Unlock releases the directory. The database must not be used afterwards.
@@ -56,8 +59,9 @@ type Key interface {
 	Changing() bool // the key is being changed, and the noted proof is of neither key
 }
 
-// Open opens the database once its files are accounted for. key is nil if it is unknown.
-func (d *Database) Open(o badger.Options, key Key) error {
+// Open opens the database of a store of a format once its files are accounted for. key is nil if it is unknown.
+func (d *Database) Open(o badger.Options, format int, key Key) error {
+	d.format = format
 	found, err := examine(d.dir, atStart)
 	if err == nil {
 		err = found.settle()
@@ -85,7 +89,7 @@ func (d *Database) Close(proof []byte) error {
 	tables := d.tables.sound()
 	err := errors.Join(d.DB.Close(), d.commits.close(), keepPrivate(d.dir))
 	if err == nil {
-		err = noteStop(d.dir, proof, tables)
+		err = d.noteStop(proof, tables)
 	}
 	if err == nil { // leftovers were not needed
 		err = os.RemoveAll(filepath.Join(d.dir, leftoverDir))

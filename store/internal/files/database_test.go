@@ -22,7 +22,7 @@ func openIn(t *testing.T, dir string) *Database {
 	t.Helper()
 	db, err := Lock(dir, slog.New(slog.DiscardHandler))
 	must(t, err)
-	must(t, db.Open(badger.DefaultOptions(db.path("")).WithMemTableSize(1<<20).WithValueThreshold(1<<10).WithValueLogFileSize(1<<20), nil))
+	must(t, db.Open(badger.DefaultOptions(db.path("")).WithMemTableSize(1<<20).WithValueThreshold(1<<10).WithValueLogFileSize(1<<20), 1, nil))
 	return db
 }
 

@@ -64,3 +64,17 @@ func keepPrivate(dir string) error {
 		return os.Chmod(path, info.Mode().Perm()&0o700)
 	})
 }
+
+// keepDirPrivate is keepPrivate for the store's directory itself, which may be another user's, or shared.
+func (d *Database) keepDirPrivate() {
+	info, err := os.Stat(d.dir)
+	if err != nil || info.Mode().Perm()&0o077 == 0 {
+		return
+	}
+	if err = errors.ErrUnsupported; info.Mode()&fs.ModeSticky == 0 {
+		err = os.Chmod(d.dir, info.Mode()&^0o077)
+	}
+	if err != nil {
+		d.log.Warn("other users can list the store directory, though not read its files: give it mode 0700", "dir", d.dir, "error", err)
+	}
+}

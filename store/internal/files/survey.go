@@ -100,7 +100,14 @@ func examine(dir string, reads thoroughness) (*Survey, error) {
 	}
 	if note != nil && note.Clean {
 		for _, name := range slices.Concat(tables, memories, values) {
-			if note.size(name) < 0 {
+			if note.size(name) >= 0 {
+				continue
+			}
+			harmless, err := s.holdsNothing(name)
+			if err != nil {
+				return nil, err
+			}
+			if !harmless {
 				s.refuse(name, "it was not there when the store was closed")
 			}
 		}

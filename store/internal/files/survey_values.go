@@ -43,6 +43,12 @@ func (s *Survey) examineValues(names []string, budget int64) error {
 			s.distrusted = true
 			s.replace(name, salvage.MendValues, "%s", logProblem(&l))
 		case changed:
+			if same, err := s.onlyExtended(was, &l); same || err != nil {
+				if err != nil {
+					return err
+				}
+				continue
+			}
 			s.distrusted = true
 			s.replace(name, salvage.MendValues, "it has %d bytes, and had %d when the store was closed; %d records can be read", l.Size, was.Size, l.Records)
 		}

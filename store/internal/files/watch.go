@@ -13,14 +13,11 @@ import (
 	"github.com/mnemeproxy/mneme/store/salvage"
 )
 
-// Check checks the files of the database while it is open, and reports what was noted when it was opened.
+// Check checks the files of the database while it is open, and reports what was noted when it was opened. It settles the
+// notes by which nothing is lost.
 func (d *Database) Check(ctx context.Context, found func(Damage)) error {
-	for _, noted := range Damages(d.dir) {
-		if noted.Kept != "" {
-			noted.Problem += "; the file as it was found is " + noted.Kept
-		}
-		noted.Problem += ". This stays noted until the note is taken out of the directory " + DamagedDir
-		found(noted)
+	if err := d.checkNotes(ctx, found); err != nil {
+		return err
 	}
 	for _, info := range d.Tables() {
 		if err := ctx.Err(); err != nil {

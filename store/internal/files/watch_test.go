@@ -15,7 +15,7 @@ func TestATableThatIsBeingRemovedIsNotDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Open(badger.DefaultOptions(db.path("")).WithLoggingLevel(badger.ERROR), nil); err != nil {
+	if err := db.Open(badger.DefaultOptions(db.path("")).WithLoggingLevel(badger.ERROR), 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	const removed = "999999.sst" // which the database does not list any more

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"compress/zlib"
 	"context"
 	"errors"
 	"fmt"
@@ -163,6 +164,14 @@ func zstdStream(text string) string {
 	return out.String()
 }
 
+func deflated(text string) string {
+	var out strings.Builder
+	w := zlib.NewWriter(&out)
+	_, _ = io.WriteString(w, text)
+	_ = w.Close()
+	return out.String()
+}
+
 // The bombs are 64 MiB of zeros, far more than any test here allows. Packing them takes long.
 var (
 	gzipBomb = sync.OnceValue(func() string { return gzipped(strings.Repeat("\x00", 64<<20)) })
@@ -178,6 +187,11 @@ func TestCompressedBodiesAreUnpackedWithinTheLimit(t *testing.T) {
 	}{
 		{"gzip", "gzip", gzipped(plain), 200},
 		{"gzip in two members", "GZIP", gzipped(plain[:20]) + gzipped(plain[20:]), 200},
+		{"gzip by its former name", "x-gzip", gzipped(plain), 200},
+		{"deflate", "deflate", deflated(plain), 200},
+		{"deflate over the limit", "deflate", deflated(messages.padded(256<<10 + 1)), 413},
+		{"deflate cut short", "deflate", deflated(plain)[:40], 400},
+		{"no deflate", "deflate", plain, 400},
 		{"zstd", "zstd", zstded(plain), 200},
 		{"zstd of unknown size", "zstd", zstdStream(plain), 200},
 		{"identity", "identity", plain, 200},

@@ -170,3 +170,18 @@ func (h *harness) backup() string {
 	ok(h.t, err)
 	return string(text)
 }
+
+// Scripts without blanks between words, emoji, and each of several answers to one request are found.
+func TestWhatHasNoBlanksIsFound(t *testing.T) {
+	h := searching(t)
+	for text, query := range map[string]string{
+		"วันนี้ระบบฐานข้อมูลล่มเพราะดิสก์เต็ม": "ฐานข้อมูล",
+		"ថ្ងៃនេះមូលដ្ឋានទិន្នន័យគាំង":          "ទិន្នន័យ",
+		"deploy 🚀 done": "🚀",
+	} {
+		exchange := h.post(chat.path, chat.said(chat.model, "Be brief.", sim(text, "ok"))).exchange()
+		if status, found, body := h.find(h.key, `{"query":"`+query+`"}`); status != 200 || len(found.Data) != 1 || found.Data[0].Exchange != exchange {
+			t.Errorf("%s in %s: %d %s", query, text, status, body)
+		}
+	}
+}

@@ -49,6 +49,17 @@ func TestModelsAreListedInTheFormOfTheClient(t *testing.T) {
 		t.Errorf("Anthropic's clients see\n%v\nOpenAI's\n%v", theirs, names)
 	}
 
+	for _, path := range []string{"/v1/models", "/v1/models/gpt-4.1"} {
+		get := h.do(http.MethodGet, path, "", "Authorization", "Bearer "+h.key)
+		head := h.do(http.MethodHead, path, "", "Authorization", "Bearer "+h.key)
+		if head.status != 200 || head.body != "" || head.header.Get("Content-Type") != get.header.Get("Content-Type") {
+			t.Errorf("HEAD %s: %d %q %v", path, head.status, head.body, head.header)
+		}
+	}
+	if head := h.do(http.MethodHead, "/v1/models", ""); head.status != 401 {
+		t.Errorf("HEAD without a key: %d", head.status)
+	}
+
 	// What a provider says of a model's limits reaches the client that asks, whichever it is.
 	auth := []string{"Authorization", "Bearer " + h.key}
 	if a := h.do(http.MethodGet, "/v1/models/claude-opus-5-5", "", append(auth, "Anthropic-Version", "2023-06-01")...); !strings.Contains(a.body, `"max_input_tokens":200000,"max_tokens":64000`) {

@@ -18,10 +18,10 @@ func (s *Server) routes() {
 	}
 	s.edge.HandleProbe(http.MethodGet, "/v1/responses", s.refuseUpgrade)
 	s.edge.Handle(http.MethodPost, "/v1/messages/count_tokens", s.countTokens)
-	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		s.edge.Handle(method, "/v1/models", s.listModels)
-		s.edge.Handle(method, "/v1/models/:model", s.showModel)
-	}
+	s.edge.Handle(http.MethodGet, "/v1/models", s.listModels)
+	s.edge.Handle(http.MethodGet, "/v1/models/:model", s.showModel)
+	s.edge.Handle(http.MethodHead, "/v1/models", s.listModels)
+	s.edge.Handle(http.MethodHead, "/v1/models/:model", s.showModel)
 	s.memoryRoutes()
 	s.toolRoutes()
 	s.managementRoutes()

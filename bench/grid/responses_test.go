@@ -40,6 +40,9 @@ func (c *client) askResponses(ctx context.Context) said {
 			if event.OutputIndex != int64(len(done)) {
 				return said{Error: fmt.Sprintf("item %d is done after %d others", event.OutputIndex, len(done))}
 			}
+			if event.Item.CallID != "" && event.Item.Status == "incomplete" {
+				return said{Error: "a call that was cut off is done, and Codex runs it"}
+			}
 			done = append(done, event.Item)
 		case "response.completed", "response.incomplete", "response.failed":
 			final = &event.Response
@@ -53,6 +56,9 @@ func (c *client) askResponses(ctx context.Context) said {
 		return said{Error: "the stream has no terminal event"}
 	case final.Status == "failed":
 		return said{Error: "broken off"}
+	}
+	for i := len(done); i < len(final.Output) && final.Output[i].Status == "incomplete"; i++ { // it is in the terminal event alone
+		done = append(done, final.Output[i])
 	}
 	s := c.hearResponse(final, done)
 	paragraphs := strings.NewReplacer("\n\n", "") // the separator between two parts of a summary is not in a delta

@@ -19,7 +19,7 @@ require (
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0
 	github.com/cloudwego/hertz v0.10.4
-	github.com/cloudwego/netpoll v0.7.2
+	github.com/cloudwego/netpoll v0.7.2 // indirect
 	github.com/coreos/go-oidc/v3 v3.21.0
 	github.com/dgraph-io/badger/v4 v4.9.6
 	github.com/getkin/kin-openapi v0.152.0

@@ -3,6 +3,7 @@ package codec
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
@@ -52,6 +53,15 @@ type Envelope struct {
 // Reset empties the envelope for reuse and keeps its memory.
 func (e *Envelope) Reset() {
 	*e = Envelope{Opening: e.Opening[:0], Items: e.Items[:0], Tools: e.Tools[:0], blocks: e.blocks[:0], cuts: e.cuts[:0]}
+}
+
+// Detach keeps the texts of the envelope without the body that they may be views of. Its spans are lost.
+func (e *Envelope) Detach() {
+	for _, text := range []*string{&e.Model, &e.ChatKey, &e.ExternalSession, &e.PreviousResponse, &e.Conversation, &e.PromptCacheKey} {
+		*text = strings.Clone(*text)
+	}
+	e.Metadata, e.Opening, e.Items, e.Tools, e.blocks, e.cuts = Span{}, nil, nil, nil, nil, nil
+	e.model, e.usage = Span{}, Span{}
 }
 
 // Read reads the top level of a request body of any surface. The error is an *[Error] for the client.

@@ -3,6 +3,8 @@ package router
 import (
 	"io"
 	"time"
+
+	"github.com/mnemeproxy/mneme/router/http1"
 )
 
 // A Body is the body of a provider's answer. Reads end with io.EOF or a *codec.Error. It belongs to one goroutine.
@@ -10,10 +12,11 @@ type Body struct {
 	endpoint *endpoint
 	watch    watch
 	payload  payload
-	from     io.ReadCloser // nil until there is an answer
-	length   int64         // -1: unknown
-	ahead    []byte        // already read, returned first
-	err      error         // sticky; returned after ahead
+	from     io.ReadCloser   // nil until there is an answer
+	direct   *http1.Response // from, if it is one
+	length   int64           // -1: unknown
+	ahead    []byte          // already read, returned first
+	err      error           // sticky; returned after ahead
 }
 
 // Read waits for the provider, but never longer than the first-byte or the idle limit, and not after the call's
@@ -63,6 +66,10 @@ func (b *Body) Length() int64 { return b.length }
 // Cut ends the call and any waiting Read. Unlike the other methods it may be called by any goroutine; Close is still
 // needed.
 func (b *Body) Cut() { b.watch.end() }
+
+// DropRequest lets go of the request's body if the provider has all of it, and reports whether that is so. Then the call
+// does not use it any more.
+func (b *Body) DropRequest() bool { return b.payload.drop(b.direct) }
 
 // Close ends the call. A connection whose answer was read to io.EOF is reused, any other is closed. Close never waits
 // for the provider and may be called more than once.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/router/http1"
 )
 
 // A Call is one request to a provider.
@@ -15,7 +16,7 @@ type Call struct {
 	Format    codec.Format // the upstream format
 	Model     string       // as sent; in format Gemini and on some hosts it is in the path
 	Stream    bool
-	Body      []byte // the caller's again once Do has failed or the reply's body is closed; never changed
+	Body      []byte // the caller's again once Do has failed, or the reply's body is closed or has dropped it; never changed
 	Header    Header // the client's canonical headers, filtered by an allow-list; may be nil
 	Query     string // the client's raw query; only beta=true goes upstream
 	// Credential is the caller's or the account's own, and never replaced. The zero Credential means the server's.
@@ -73,6 +74,7 @@ func (e *endpoint) call(ctx context.Context, c *Call, credential Credential) (*R
 		return nil, fault
 	}
 	body.from = in.body
+	body.direct, _ = in.body.(*http1.Response)
 	if fault := e.unusable(&in); fault != nil {
 		_ = body.Close()
 		return nil, fault

@@ -57,6 +57,7 @@ type incoming struct {
 type payload struct {
 	mu   sync.Mutex
 	data []byte // nil once released
+	read bool   // to its end
 }
 
 var errReleased = errors.New("the call is over")
@@ -71,6 +72,17 @@ func (p *payload) release() {
 	p.mu.Unlock()
 }
 
+// drop is release if nothing reads the bytes any more, and reports whether that is so. direct is the answer of a client
+// that reads them without a reader; nil: there is a reader.
+func (p *payload) drop(direct *http1.Response) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if direct != nil && direct.BodySent() || direct == nil && p.read {
+		p.data = nil
+	}
+	return p.data == nil
+}
+
 type payloadReader struct {
 	payload *payload
 	at      int
@@ -79,10 +91,11 @@ type payloadReader struct {
 func (r *payloadReader) Read(dst []byte) (int, error) {
 	r.payload.mu.Lock()
 	defer r.payload.mu.Unlock()
-	if r.payload.data == nil {
+	if r.payload.data == nil && !r.payload.read {
 		return 0, errReleased
 	}
-	if r.at == len(r.payload.data) {
+	if r.at == len(r.payload.data) || r.payload.data == nil {
+		r.payload.read = true
 		return 0, io.EOF
 	}
 	n := copy(dst, r.payload.data[r.at:])

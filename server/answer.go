@@ -57,7 +57,7 @@ func (x *exchange) answerOptions() *codec.AnswerOptions {
 		Created:        x.request.started,
 		ShowReasoning:  true,
 		RefusalAsText:  clients.IsCodex(x.request.in),
-		EstimatedInput: int64(len(x.request.body)/bytesPerToken + 1),
+		EstimatedInput: x.request.bodySize()/bytesPerToken + 1,
 	}
 }
 

@@ -18,6 +18,15 @@ import (
 // uses its bodies, so other requests can.
 var upstreamBodies = sync.Pool{New: func() any { return new([]byte) }}
 
+// mostPooled is the largest buffer that is pooled.
+const mostPooled = 1 << 20
+
+func keepBuffer(buffer *[]byte) {
+	if cap(*buffer) <= mostPooled {
+		upstreamBodies.Put(buffer)
+	}
+}
+
 // cross serves a client whose format the provider does not speak. Its frame stays on the stack for as long as a stream
 // lasts.
 func (x *exchange) cross() error {
@@ -59,6 +68,9 @@ func (t *translated) call() (*router.Reply, error) {
 		return nil, err
 	}
 	t.crossed, *t.body = crossed, body[:0]
+	if err := x.request.share.Take(int64(cap(body))); err != nil {
+		return nil, err
+	}
 	x.describeTranslation(crossed)
 	return x.call(router.Generate, body)
 }
@@ -69,7 +81,7 @@ func (t *translated) release() {
 		t.crossed.Release()
 	}
 	if t.body != nil {
-		upstreamBodies.Put(t.body)
+		keepBuffer(t.body)
 	}
 }
 

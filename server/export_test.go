@@ -37,7 +37,7 @@ func (s *Server) MountMiddleware() {
 	})
 }
 
-// WithoutPolling serves every listener on the standard transport, as on systems without netpoll.
+// WithoutPolling has departures of clients noticed by reading, as on systems other than Linux.
 func (o *Options) WithoutPolling() { o.blocking = true }
 
 // AbortWithin gives requests that were aborted so long to end.
@@ -46,10 +46,13 @@ func (o *Options) AbortWithin(d time.Duration) { o.abortTimeout = d }
 // Held is how many bytes of clients have been read that no handler has asked for.
 func (s *Server) Held() (bytes int64) { return s.edge.UnreadBytes() }
 
+// InFlight is how many bytes of requests and answers are charged.
+func (s *Server) InFlight() int64 { return s.held.Used() }
+
 // Replaying keeps a recollection for each turn of a Messages request. It gives that which puts them into the request, as a
 // later request of the conversation has them put, and says how many texts of earlier turns those were.
 func (s *Server) Replaying(ctx context.Context, account string, body []byte, recollection func(turn int) store.Recollection) (replay func() (replayed int), err error) {
-	sent := exchange{server: s, ctx: ctx, request: request{surface: codec.Messages, caller: caller{Identity: store.Identity{Account: account}}, body: body}}
+	sent := exchange{server: s, ctx: ctx, request: request{share: s.held.Share(), surface: codec.Messages, caller: caller{Identity: store.Identity{Account: account}}, body: body}}
 	if err := sent.request.envelope.Read(body); err != nil {
 		return nil, err
 	}
@@ -64,7 +67,7 @@ func (s *Server) Replaying(ctx context.Context, account string, body []byte, rec
 	return func() int {
 		x := sent
 		info := x.recollect(&opening)
-		s.bodies.Give(x.request.reserved)
+		x.request.share.GiveAll()
 		x.request.release()
 		return info.Replayed
 	}, nil

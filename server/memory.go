@@ -21,7 +21,8 @@ func (s *Server) memoryRoutes() {
 			c, err := s.authenticate(edge.RequestOf(r.Context()), edge.ResponseOf(r.Context()))
 			return c.KeyID, err
 		},
-		Fail: s.failHTTP,
+		Forget: func(r *http.Request) { edge.RequestOf(r.Context()).ForgetBody() },
+		Fail:   s.failHTTP,
 	})
 	s.edge.Handle("", "/v1/memory/*path", s.refuseOtherSites(s.serveHTTP(handler)))
 }
@@ -76,15 +77,11 @@ func (s *Server) failHTTP(_ http.ResponseWriter, r *http.Request, err error) {
 	s.answerError(edge.ResponseOf(r.Context()), codec.Chat, asError(err), "")
 }
 
-// serveHTTP adapts a net/http handler. Meanwhile the request's body counts against the budget of bodies.
+// serveHTTP adapts a net/http handler.
 func (s *Server) serveHTTP(handler http.Handler) edge.Handler {
 	return func(ctx context.Context, in *edge.Request, out *edge.Response) {
-		size := int64(len(in.Body()))
-		if err := s.reserve(size); err != nil {
-			s.answerError(out, codec.Chat, asError(err), "")
-			return
-		}
-		defer s.bodies.Give(size)
-		edge.ServeHTTP(ctx, in, out, handler)
+		share := s.held.Share()
+		defer share.GiveAll()
+		edge.ServeHTTP(ctx, in, out, handler, &share)
 	}
 }

@@ -51,6 +51,9 @@ func (x *exchange) spliced() ([]byte, error) {
 		x.route.askedUsage = envelope.AskForUsage()
 	}
 	if !envelope.Untouched(x.route.placement.Model) {
+		if err := x.request.share.Take(int64(len(body))); err != nil {
+			return nil, err
+		}
 		body, blocks = envelope.Splice(nil, body, x.route.placement.Model), nil // their positions in it differ
 	}
 	body, dropped := crossing.CleanHistory(body, x.route.format, &crossing.Settings{
@@ -125,7 +128,19 @@ func (r *passed) rest(p *pump) []byte {
 }
 
 func (r *passed) fail(dst []byte, e *codec.Error, next int64) []byte {
-	return r.observer.Fail(dst, e, next, r.x.request.body, r.x.answerOptions())
+	return r.observer.Fail(dst, e, next, r.x.requestBody(), r.x.answerOptions())
+}
+
+// requestBody returns the client's body, from the record if it has been dropped.
+func (x *exchange) requestBody() []byte {
+	if x.request.body != nil || x.recording.off {
+		return x.request.body
+	}
+	recorded, err := x.server.engine.Archive.Exchange(x.request.caller.Account, x.recording.id())
+	if err != nil {
+		return nil
+	}
+	return recorded.RawRequest
 }
 
 func (r *passed) next() int64             { return r.observer.Next() }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,6 +34,8 @@ type pump struct {
 	closed bool // the newest read brought the end of the body
 	ended  bool // a terminal or error event has been seen
 	failed bool // it was an error event
+
+	dropped bool // the request has been dropped, or has to be kept
 
 	mu        sync.Mutex // guards the fields below against the heartbeat; held while a write waits for the client
 	writer    *edge.Stream
@@ -193,7 +196,23 @@ func (p *pump) send(out []byte) error {
 			return err
 		}
 	}
-	return p.write(out, p.closed && p.ended && !p.failed && !p.splitter.Buffered())
+	err := p.write(out, p.closed && p.ended && !p.failed && !p.splitter.Buffered())
+	if !p.dropped {
+		p.dropRequest()
+	}
+	return err
+}
+
+// dropRequest drops the request when the answer has begun: no other provider can be asked any more.
+func (p *pump) dropRequest() {
+	keep := p.x.recording.off && crossing.Traits(p.x.route.format).Stream.Numbered // its errors repeat the request
+	if p.dropped = keep || p.reply.Body.DropRequest(); p.dropped && !keep {
+		p.x.request.letGo()
+		if _, refers := p.relay.(*translated); refers {
+			_ = p.x.request.share.Take(p.x.request.size) // the translation of the answer has views of it
+		}
+		p.x.route.placement.Model = strings.Clone(p.x.route.placement.Model)
+	}
 }
 
 // commit records the end of an answer that the provider has ended itself.

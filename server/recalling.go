@@ -226,10 +226,9 @@ func (x *exchange) insert(insertions []codec.Insertion) bool {
 	for i := range insertions {
 		size += int64(len(insertions[i].Text))
 	}
-	if x.server.reserve(size) != nil {
+	if x.request.share.Take(size) != nil {
 		return false
 	}
-	x.request.reserved += size
 	whole := len(x.request.envelope.Items) == 1 && x.request.envelope.Items[0].Start == insertions[0].At // the input was a string
 	buffer := upstreamBodies.Get().(*[]byte)
 	*buffer = x.request.envelope.Insert((*buffer)[:0], x.request.body, insertions)

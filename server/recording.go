@@ -87,7 +87,7 @@ func (r *request) hints(o *store.Opening) {
 // recordRefusal begins the record of a request that was refused before it was placed. Only requests of authenticated
 // callers are recorded, and not if recording itself failed.
 func (x *exchange) recordRefusal(e *codec.Error) {
-	if x.recording.capture != nil || x.request.caller.Account == "" || x.request.limited || e.Kind == codec.KindStorage {
+	if x.recording.capture != nil || x.request.caller.Account == "" || x.request.limited || x.request.unread || e.Kind == codec.KindStorage {
 		return
 	}
 	if err := x.record(); err != nil {

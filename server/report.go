@@ -13,7 +13,7 @@ func (s *Server) watch() {
 	s.telemetry.Watch(telemetry.Levels{
 		RequestsOpen:  s.edge.Requests,
 		StreamsOpen:   s.beat.open,
-		InFlightBytes: s.bodies.Used,
+		InFlightBytes: s.held.Used,
 		InFlightLimit: s.opts.InFlightBytes,
 		Endpoints:     s.endpoints,
 		Connections:   s.edge.Connections,
@@ -88,7 +88,7 @@ func (x *exchange) report() {
 		Started: x.request.started, FirstByte: x.recording.closing.FirstByte, Ended: time.Now(),
 	}
 	r.CaptureLag, r.Gaps = x.recording.lag, x.answer.gaps
-	r.BytesIn, r.BytesOut = int64(len(x.request.in.Body())), x.answer.sent
+	r.BytesIn, r.BytesOut = x.request.in.Received(), x.answer.sent
 	if r.BytesOut == 0 {
 		r.BytesOut = int64(len(x.answer.out.Body()))
 	}

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"cmp"
 	"compress/gzip"
 	"compress/zlib"
@@ -38,9 +37,12 @@ type request struct {
 	previous elsewhere        // the answer that it continues
 	limited  bool             // refused by the limits of the key
 
-	body     []byte  // decompressed; valid until the handler returns
-	buffer   *[]byte // of body, if something is recalled; from upstreamBodies
-	reserved int64   // bytes taken from the budget of bodies
+	share    edge.Share // of the memory of all requests and answers
+	body     []byte     // decompressed; valid until the handler returns
+	buffer   *[]byte    // of body, if something is recalled; from upstreamBodies
+	size     int64      // of body, once that has been dropped
+	working  int64      // bytes reserved for work on a large body
+	unread   bool       // the body did not arrive, or not as it should
 	envelope codec.Envelope
 	blocks   []codec.Span        // of body: its messages, tools and so on; nil until split
 	prints   []codec.Fingerprint // of blocks
@@ -53,10 +55,58 @@ type request struct {
 // release returns the memory of the body, which must not be read any more.
 func (r *request) release() {
 	if r.buffer != nil {
-		upstreamBodies.Put(r.buffer)
+		keepBuffer(r.buffer)
 		r.body, r.buffer = nil, nil
 	}
 }
+
+// A large body is read, masked and put on record alone: that takes more memory than the body, and all of it at once would
+// be more than the budget knows of. It is a matter of the processor, so that nothing is gained by doing it together.
+const (
+	largeBody     = 1 << 20
+	workingCopies = 2 // that the work makes at most
+)
+
+// beginWork waits for a large body's turn and reserves the memory of the work.
+func (x *exchange) beginWork() error {
+	size := int64(len(x.request.body))
+	if size < largeBody {
+		return nil
+	}
+	select {
+	case x.server.working <- struct{}{}:
+	case <-x.ctx.Done():
+		return x.ctx.Err()
+	}
+	if err := x.request.share.Take(workingCopies * size); err != nil {
+		<-x.server.working
+		return err
+	}
+	x.request.working = workingCopies * size
+	return nil
+}
+
+func (x *exchange) endWork() {
+	if x.request.working > 0 {
+		x.request.share.Give(x.request.working)
+		x.request.working = 0
+		<-x.server.working
+	}
+}
+
+// letGo drops the body when the provider has it and it is on record: an answer may take minutes. Texts that are views of
+// it are kept.
+func (r *request) letGo() {
+	r.size = int64(len(r.body))
+	r.envelope.Detach()
+	r.blocks, r.prints = nil, nil
+	r.body, r.buffer = nil, nil // not pooled again: others may have views of it
+	r.in.DropBody()
+	r.share.GiveAll()
+}
+
+// bodySize returns the size of the body, also when it has been dropped.
+func (r *request) bodySize() int64 { return max(r.size, int64(len(r.body))) }
 
 // preferHeaders lets the headers override the body's members.
 func (r *request) preferHeaders() error {
@@ -76,18 +126,21 @@ func (r *request) preferHeaders() error {
 	return nil
 }
 
-// readBody returns the decompressed request body. It is valid until the handler returns and must not be changed. Its
-// size has been taken from the byte budget; the caller returns it.
-func (s *Server) readBody(in *edge.Request) ([]byte, error) {
-	if contentType := in.ContentType(); !isJSON(contentType) {
-		return nil, codec.Errorf(codec.KindUnsupportedMedia, "The body must be JSON and say so: send it with Content-Type: application/json, not %s.", edge.Printable(contentType))
+// readBody reads the decompressed request body. It is valid until the handler returns and must not be changed.
+func (x *exchange) readBody() error {
+	r := &x.request
+	if contentType := r.in.ContentType(); !isJSON(contentType) {
+		return codec.Errorf(codec.KindUnsupportedMedia, "The body must be JSON and say so: send it with Content-Type: application/json, not %s.", edge.Printable(contentType))
 	}
-	body := in.Body() // within the limit; hertz reads no larger body
-	encoding := strings.ToLower(strings.TrimSpace(in.Header("Content-Encoding")))
+	encoding := strings.ToLower(strings.TrimSpace(r.in.Header("Content-Encoding")))
+	var err error
 	if encoding == "" || encoding == "identity" {
-		return body, s.reserve(int64(len(body)))
+		r.body, err = r.in.ReadBody(&r.share)
+		r.unread = err != nil
+		return err
 	}
-	return s.decompress(encoding, body)
+	r.body, err = x.decompress(encoding)
+	return err
 }
 
 // isJSON reports whether a content type is JSON, ignoring parameters. A missing content type counts as JSON: some
@@ -98,61 +151,69 @@ func isJSON(contentType string) bool {
 	return media == "" || media == "application/json" || strings.HasSuffix(media, "+json")
 }
 
-// reserve takes n bytes from the budget of request bodies, or returns the error for the client.
-func (s *Server) reserve(n int64) error {
-	if s.bodies.Take(n) {
-		return nil
-	}
-	e := codec.Errorf(codec.KindOverloaded, "The proxy is holding as many request bodies as it has room for. Try again in a second.")
-	e.RetryAfter = edge.RetrySoon
-	return e
-}
-
 // smallestWindow is added for zstd, which needs a window even if the limit is tiny.
 const smallestWindow = 64 << 10
 
-// decompress unpacks a body up to the limit. It reserves the limit first, because the unpacked size is unknown until
-// the end.
-func (s *Server) decompress(encoding string, packed []byte) ([]byte, error) {
+// decompress unpacks a body up to the limit as it arrives.
+func (x *exchange) decompress(encoding string) ([]byte, error) {
+	packed, limit := &packedBody{from: x.request.in.BodyReader()}, x.server.opts.BodyBytes
+	body, err := x.unpack(encoding, packed, limit)
+	switch {
+	case packed.err != nil:
+		x.request.unread = true
+		return nil, packed.err
+	case errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded):
+		return nil, edge.TooLarge(limit)
+	case err == nil:
+		return body, nil
+	}
+	if known := new(codec.Error); errors.As(err, &known) {
+		return nil, known
+	}
+	return nil, codec.Errorf(codec.KindInvalidRequest, "The body cannot be unpacked: it is not whole %s, as its Content-Encoding says.", encoding)
+}
+
+func (x *exchange) unpack(encoding string, packed io.Reader, limit int64) ([]byte, error) {
 	var from io.Reader
 	switch encoding {
 	case "gzip", "x-gzip": // RFC 9110, 8.4.1.3
-		unzip, err := gzip.NewReader(bytes.NewReader(packed))
+		unzip, err := gzip.NewReader(packed)
 		if err != nil {
-			return nil, codec.Errorf(codec.KindInvalidRequest, "The body is not gzip as its Content-Encoding says.")
+			return nil, err
 		}
 		from = unzip
 	case "zstd":
-		unzip, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(s.opts.BodyBytes)+smallestWindow))
+		window := limit + smallestWindow
+		unzip, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(window)))
 		if err != nil {
-			return nil, codec.Errorf(codec.KindInvalidRequest, "The body is not zstd as its Content-Encoding says.")
+			return nil, err
 		}
 		defer unzip.Close()
 		from = unzip
 	case "deflate":
-		unzip, err := zlib.NewReader(bytes.NewReader(packed))
+		unzip, err := zlib.NewReader(packed)
 		if err != nil {
-			return nil, codec.Errorf(codec.KindInvalidRequest, "The body is not deflate (zlib) as its Content-Encoding says.")
+			return nil, err
 		}
 		from = unzip
 	default:
 		return nil, codec.Errorf(codec.KindUnsupportedMedia, "The body's Content-Encoding is %s; gzip, deflate and zstd are read here.", edge.Printable(encoding))
 	}
-	if err := s.reserve(s.opts.BodyBytes); err != nil {
-		return nil, err
+	return edge.ReadAll(&x.request.share, from, -1, limit)
+}
+
+// packedBody keeps the error with which a body could not be read, which decompressors hide.
+type packedBody struct {
+	from io.Reader
+	err  error
+}
+
+func (p *packedBody) Read(b []byte) (int, error) {
+	n, err := p.from.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		p.err = err
 	}
-	body, err := io.ReadAll(io.LimitReader(from, s.opts.BodyBytes+1))
-	s.bodies.Give(s.opts.BodyBytes)
-	if errors.Is(err, zstd.ErrDecoderSizeExceeded) || errors.Is(err, zstd.ErrWindowSizeExceeded) {
-		return nil, edge.TooLarge(s.opts.BodyBytes)
-	}
-	if err != nil {
-		return nil, codec.Errorf(codec.KindInvalidRequest, "The body cannot be unpacked: it is not whole %s.", encoding)
-	}
-	if int64(len(body)) > s.opts.BodyBytes {
-		return nil, edge.TooLarge(s.opts.BodyBytes)
-	}
-	return body, s.reserve(int64(len(body)))
+	return n, err
 }
 
 // splitFrom is the size in bytes from which a body is split as it is read: that saves time even if nothing is recorded.
@@ -190,8 +251,8 @@ func (r *request) estimatedTokens() int64 {
 	if r.auxiliary == store.AuxiliaryTokens {
 		return 0
 	}
-	size := max(len(r.body), len(r.in.Body())) // which may be compressed
-	return int64(size/bytesPerToken + 1)
+	size := max(r.bodySize(), r.in.Announced(), r.in.Received()) // the latter may be compressed
+	return size/bytesPerToken + 1
 }
 
 // bytesPerToken is the rule of thumb for prompts that no provider has counted yet.

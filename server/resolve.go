@@ -63,18 +63,17 @@ func (x *exchange) prepare(dst []byte) (*crossing.Exchange, []byte, error) {
 // only for the result.
 func (x *exchange) resolve(record *recorded) (body []byte, names []string, err error) {
 	most := x.server.opts.BodyBytes
-	if err := x.server.reserve(most); err != nil {
+	if err := x.request.share.Take(most); err != nil {
 		return nil, nil, err
 	}
 	body, names, err = responses.Resolve(x.request.body, int(most), record)
-	x.server.bodies.Give(most)
+	x.request.share.Give(most)
 	if err != nil || len(names) == 0 {
 		return nil, nil, err
 	}
-	if err := x.server.reserve(int64(len(body))); err != nil {
+	if err := x.request.share.Take(int64(cap(body))); err != nil {
 		return nil, nil, err
 	}
-	x.request.reserved += int64(len(body))
 	return body, names, nil
 }
 

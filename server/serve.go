@@ -40,6 +40,18 @@ func (x *exchange) accept() error {
 	if err := x.admit(); err != nil {
 		return err
 	}
+	if err := x.readBody(); err != nil {
+		return err
+	}
+	if x.request.in.Announced() < 0 {
+		if err := x.keepWithinLimits(); err != nil {
+			return err
+		}
+	}
+	if err := x.beginWork(); err != nil {
+		return err
+	}
+	defer x.endWork()
 	if err := x.read(); err != nil {
 		return err
 	}
@@ -54,13 +66,13 @@ func (x *exchange) accept() error {
 
 // finish releases what the exchange holds: its record, its share of budgets and limits, its telemetry.
 func (x *exchange) finish() {
-	x.server.bodies.Give(x.request.reserved)
 	x.answer.out.GiveWhenSent(x.server.answers, x.answer.held)
 	x.closeRecord()
 	x.leaveLimits()
 	x.tellFailure()
 	x.report()
 	x.request.release()
+	x.request.share.GiveAll()
 }
 
 // exchange is one request on its way through the proxy, with its answer. It belongs to its handler's goroutine.
@@ -80,7 +92,7 @@ type exchange struct {
 func (s *Server) newExchange(ctx context.Context, in *edge.Request, out *edge.Response, surface codec.Format) *exchange {
 	return &exchange{
 		server: s, ctx: ctx, router: s.router.Load(),
-		request: request{in: in, surface: surface, started: time.Now(), openings: &s.openings},
+		request: request{in: in, surface: surface, started: time.Now(), openings: &s.openings, share: s.held.Share()},
 		answer:  answer{out: out},
 	}
 }
@@ -97,16 +109,15 @@ func (x *exchange) admit() error {
 	if err := x.request.caller.requireScope(store.ScopeWrite); err != nil {
 		return err
 	}
+	if x.request.in.Announced() < 0 {
+		return nil // the limits of the key count the body, which has no length yet
+	}
 	return x.keepWithinLimits()
 }
 
-// read reads the body.
-func (x *exchange) read() (err error) {
+// read reads what the body says.
+func (x *exchange) read() error {
 	r := &x.request
-	if r.body, err = x.server.readBody(r.in); err != nil {
-		return err
-	}
-	r.reserved = int64(len(r.body))
 	if err := r.readEnvelope(&x.server.pieces); err != nil {
 		return err
 	}

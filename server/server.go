@@ -79,8 +79,8 @@ type Options struct {
 	BodyBytes     int64         // largest request body, decompressed; 64 MiB
 	HeaderBytes   int           // largest request head; 64 KiB
 	AnswerBytes   int64         // largest answer that is not streamed; 256 MiB, above any known one: batches of embeddings
-	InFlightBytes int64         // sum of all request bodies being handled; 1 GiB
-	AnswerMemory  int64         // sum of all answers held in memory, not counting those passed on as they arrive; 192 MiB
+	InFlightBytes int64         // memory of all requests and answers: bytes that have arrived, and what is made of them; 1 GiB
+	AnswerMemory  int64         // of that, for answers held, not counting those passed on as they arrive; 192 MiB
 	ReadTimeout   time.Duration // for a client to send its request, or to read a piece of the answer; 3 min
 	DrainDelay    time.Duration // between readiness going down and the drain; 0
 	DrainTimeout  time.Duration // for open exchanges to end after Run's context is done; 30 s
@@ -145,8 +145,9 @@ type Server struct {
 	pieces   codec.Succession // of agents' requests
 	openings chatkey.Memory   // of their conversations
 
-	bodies  *edge.Budget // of the request bodies being handled
-	answers *edge.Budget // of the answers held in memory
+	held    *edge.Budget  // memory of all requests and answers
+	answers *edge.Budget  // of the answers held, as a part of that
+	working chan struct{} // holds one while a large body is worked on
 	beat    *heartbeats
 	life    context.Context // of background work
 	end     context.CancelFunc
@@ -171,8 +172,9 @@ func New(o Options) (*Server, error) {
 		places:   turns.Reader{IsBoot: search.IsBoot},
 
 		opts: o, engine: o.Engine, ledger: reasoningLedger{o.Engine.Notes}, limiter: o.Limiter, log: o.Log, telemetry: o.Telemetry,
-		bodies: edge.NewBudget(o.InFlightBytes), answers: edge.NewBudget(o.AnswerMemory),
+		held: edge.NewBudget(o.InFlightBytes, nil), working: make(chan struct{}, 1),
 	}
+	s.answers = edge.NewBudget(o.AnswerMemory, s.held)
 	if s.recaller == nil {
 		s.recaller = recall.New(o.Engine.Recall, o.Recall)
 	}
@@ -192,7 +194,7 @@ func New(o Options) (*Server, error) {
 	s.edge, err = edge.New(&edge.Options{
 		Listen: o.Listen, Certificates: s.certificates, Inherited: o.Inherited, Blocking: o.blocking, Log: o.Log,
 		Connections: o.Connections, ConnectionsPerAddress: o.ConnectionsPerAddress, Requests: o.Requests,
-		BodyBytes: o.BodyBytes, HeaderBytes: o.HeaderBytes, UnreadBytes: o.InFlightBytes, ReadTimeout: o.ReadTimeout,
+		BodyBytes: o.BodyBytes, HeaderBytes: o.HeaderBytes, Memory: s.held, ReadTimeout: o.ReadTimeout,
 		DrainDelay: o.DrainDelay, DrainTimeout: o.DrainTimeout, AbortTimeout: o.abortTimeout,
 		Single:  []string{"Authorization", headerServiceKey}, // two credentials are ambiguous
 		Surface: func(path []byte) codec.Format { return surfaceOfPath(string(path)) },

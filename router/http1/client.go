@@ -154,6 +154,11 @@ type Response struct {
 	body    body
 }
 
+// BodySent reports whether the request's body is no longer read.
+func (r *Response) BodySent() bool {
+	return r.conn == nil || r.conn.writing == nil || len(r.conn.writing) > 0
+}
+
 // Read reads the body. It waits only if nothing has arrived. At the end of the framed body it returns io.EOF, together
 // with the last bytes if the end is known by then; if the connection ends before that, io.ErrUnexpectedEOF.
 func (r *Response) Read(p []byte) (int, error) {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"math"
+	"os"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -11,7 +12,7 @@ import (
 
 // The store's database allocates in bursts, and a heap that may double between collections takes 300 MB of which 60 MB
 // are in use. heapSize is what the process may take before the collector works harder, which costs 3 % of its CPU time
-// at 7,000 exchanges per second. A process that needs more gets 1.5 times what is in use, so that the collector is
+// at 7,000 exchanges per second. A process that needs more gets 1.5 times what is in use, or [headroom] more, so that the collector is
 // never busy with a limit that it cannot keep, unless its container allows less: the kernel would kill it.
 const (
 	heapSize = 160 << 20
@@ -56,10 +57,34 @@ func containerAllows() int64 {
 	return int64(limit / 10 * 9)
 }
 
+// mostInFlight is the memory of requests and answers on a machine without limits.
+const mostInFlight = 1 << 30
+
+// allowed returns how many bytes the process may use: by its control group, or by the operator (GOMEMLIMIT).
+func allowed() int64 {
+	most := containerAllows()
+	if os.Getenv("GOMEMLIMIT") != "" {
+		most = min(most, debug.SetMemoryLimit(-1))
+	}
+	return most
+}
+
+// inFlightBytes returns the memory of requests and answers: as configured, else half of what is allowed. The rest is for
+// the store, and for garbage.
+func inFlightBytes(configured, allowed int64) int64 {
+	if configured > 0 {
+		return configured
+	}
+	return min(allowed/2, mostInFlight)
+}
+
+// headroom is the most that the limit exceeds what is in use: what bodies leave behind when they have been answered.
+const headroom = 256 << 20
+
 // followHeap sets the limit for what is in use, at most most. Setting it stops the program for a moment, so small
 // changes are skipped.
 func followHeap(heap, beside, most int64) {
-	limit := min(max(heapSize, heap*3/2+beside), most)
+	limit := min(max(heapSize, heap+min(heap/2, headroom)+beside), most)
 	if now := debug.SetMemoryLimit(-1); limit < now-now/8 || limit > now+now/8 {
 		debug.SetMemoryLimit(limit)
 	}

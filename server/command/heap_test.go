@@ -21,6 +21,7 @@ func TestTheHeapIsBoundByWhatIsInUseAndByTheContainer(t *testing.T) {
 		{20 << 20, 5 << 20, none, heapSize},
 		{20 << 20, 5 << 20, 90 << 20, 90 << 20},
 		{400 << 20, 50 << 20, 512 << 20, 512 << 20},
+		{2000 << 20, 50 << 20, none, 2306 << 20},
 	} {
 		if followHeap(c.heap, c.beside, c.most); debug.SetMemoryLimit(-1) != c.want {
 			t.Errorf("with %d MiB in use the limit is %d MiB, want %d", c.heap>>20, debug.SetMemoryLimit(-1)>>20, c.want>>20)
@@ -35,4 +36,18 @@ func TestTheHeapIsBoundByWhatIsInUseAndByTheContainer(t *testing.T) {
 		t.Errorf("the operator's limit became %d", limit)
 	}
 	end()
+}
+
+func TestRequestsMayHoldHalfOfWhatTheProcessMayUse(t *testing.T) {
+	for _, c := range []struct{ configured, allowed, want int64 }{
+		{0, math.MaxInt64, 1 << 30},
+		{0, 8 << 30, 1 << 30},
+		{0, 1843 << 20, 1843 << 19},
+		{0, 512 << 20, 256 << 20},
+		{300 << 20, 512 << 20, 300 << 20},
+	} {
+		if got := inFlightBytes(c.configured, c.allowed); got != c.want {
+			t.Errorf("with %d configured and %d MiB allowed it is %d MiB, want %d", c.configured, c.allowed>>20, got>>20, c.want>>20)
+		}
+	}
 }

@@ -177,9 +177,10 @@ func waitsForRestart(started, fresh *config.Config) []string {
 	names := []string{}
 	for name, pair := range map[string][2]any{
 		"listen": {started.Listen, fresh.Listen}, "data": {started.Data, fresh.Data},
-		"limits.body_bytes":    {started.Limits.BodyBytes, fresh.Limits.BodyBytes},
-		"limits.header_bytes":  {started.Limits.HeaderBytes, fresh.Limits.HeaderBytes},
-		"limits.answer_memory": {started.Limits.AnswerMemory, fresh.Limits.AnswerMemory},
+		"limits.body_bytes":      {started.Limits.BodyBytes, fresh.Limits.BodyBytes},
+		"limits.header_bytes":    {started.Limits.HeaderBytes, fresh.Limits.HeaderBytes},
+		"limits.in_flight_bytes": {started.Limits.InFlightBytes, fresh.Limits.InFlightBytes},
+		"limits.answer_memory":   {started.Limits.AnswerMemory, fresh.Limits.AnswerMemory},
 		"limits.connections": {
 			[]config.Count{started.Limits.Connections, started.Limits.ConnectionsPerAddress, started.Limits.Requests},
 			[]config.Count{fresh.Limits.Connections, fresh.Limits.ConnectionsPerAddress, fresh.Limits.Requests},

@@ -232,6 +232,6 @@ func (n *joined) options(live admin.Live) (server.Options, error) {
 		DrainTimeout: time.Duration(cfg.Timeouts.Drain),
 
 		Connections: int(cfg.Limits.Connections), ConnectionsPerAddress: int(cfg.Limits.ConnectionsPerAddress), Requests: int(cfg.Limits.Requests),
-		AnswerMemory: int64(cfg.Limits.AnswerMemory),
+		InFlightBytes: inFlightBytes(int64(cfg.Limits.InFlightBytes), allowed()), AnswerMemory: int64(cfg.Limits.AnswerMemory),
 	}, nil
 }

@@ -166,7 +166,8 @@ type Limits struct {
 	ConnectionsPerAddress Count `json:"connections_per_address"` // 0: only the limit above
 	Requests              Count `json:"requests"`                // handled at a time
 
-	AnswerMemory Size `json:"answer_memory"` // of all answers held at a time
+	InFlightBytes Size `json:"in_flight_bytes"` // memory of all requests and answers; 0: by what the process may use
+	AnswerMemory  Size `json:"answer_memory"`   // of all answers held at a time, as a part of that
 }
 
 // KeyLimits are for service keys without their own; 0 is none.

@@ -1,36 +1,37 @@
 package edge
 
 import (
-	"cmp"
 	"context"
 	"net"
 	"net/netip"
-	"slices"
+	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cloudwego/hertz/pkg/app"
-	"github.com/cloudwego/hertz/pkg/network"
 
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// connections enforces limits on clients' connections that hertz and its transports lack: their number, the time for a
-// request to arrive, and how much of it is buffered before a handler has asked for it. netpoll reads whatever arrives,
-// also after the current request.
+// connections enforces limits on clients' connections that hertz lacks: their number, and the time for a request to
+// arrive and for an answer to be taken.
 type connections struct {
-	limits  connectionLimits
-	timeout time.Duration // for a whole request to arrive
-	refused func(limit string)
-	surface func(path []byte) codec.Format
-	single  []string // headers that may occur once
-	done    chan struct{}
-	open    sync.Map // *connection → struct{}
-	count   atomic.Int64
-	over    atomic.Bool // all are closed, and so is every one that opens later
-	resting atomic.Bool // no request for a while: the next sweep is a restInterval away
-	wake    chan struct{}
+	limits     connectionLimits
+	timeout    time.Duration // for a whole request to arrive, or a client to take a piece of its answer
+	memory     *Budget
+	blocking   bool // read on behind every request, as on systems without [departures]
+	departures *departures
+	refused    func(limit string)
+	surface    func(path []byte) codec.Format
+	fail       func(*Request, *Response, *codec.Error)
+	single     []string // headers that may occur once
+	done       chan struct{}
+	open       sync.Map // *connection → struct{}
+	count      atomic.Int64
+	over       atomic.Bool // all are closed, and so is every one that opens later
 
 	mu      sync.Mutex
 	clients map[netip.Prefix]int // connections of each address
@@ -41,163 +42,127 @@ type connectionLimits struct {
 	perClient int   // of one address; 0: no limit
 	head      int   // bytes of one request
 	body      int64 // as above
-	unread    int64 // bytes that all connections together may buffer unread
 }
 
-const (
-	// sweepInterval bounds what a flood can deliver between two sweeps: some 25 MB over loopback.
-	sweepInterval = 50 * time.Millisecond
-	// restInterval is the sweep interval while no connection has any part of a request: such connections can only age.
-	// A sweep wakes a thread, which costs an idle server more than everything else.
-	restInterval = time.Second
-	// looksBeforeRest is how many sweeps in a row must find no request: resting and being woken between any two would
-	// cost more.
-	looksBeforeRest = 20
-	// readAhead is how many bytes a client may send after the current request, until its answer is on its way.
-	readAhead = 1 << 20
-)
+// sweepInterval is the time between two looks at all connections.
+const sweepInterval = time.Second
 
 // startConnections sweeps until ctx ends, which also ends the current requests, with its cause.
-func startConnections(ctx context.Context, o *Options) *connections {
+func startConnections(ctx context.Context, o *Options) (*connections, error) {
+	departures, err := watchDepartures(ctx)
+	if err != nil {
+		return nil, err
+	}
 	c := &connections{
-		limits: connectionLimits{
-			total: o.Connections, perClient: o.ConnectionsPerAddress, head: o.HeaderBytes, body: o.BodyBytes, unread: o.UnreadBytes,
-		},
-		timeout: o.ReadTimeout, refused: o.Refused, surface: o.Surface, single: append([]string{"Host"}, o.Single...),
-		done: make(chan struct{}), wake: make(chan struct{}, 1), clients: make(map[netip.Prefix]int),
+		limits:  connectionLimits{total: o.Connections, perClient: o.ConnectionsPerAddress, head: o.HeaderBytes, body: o.BodyBytes},
+		timeout: o.ReadTimeout, memory: o.Memory, blocking: o.Blocking, departures: departures,
+		refused: o.Refused, surface: o.Surface, fail: o.Fail, single: append([]string{"Host"}, o.Single...),
+		done: make(chan struct{}), clients: make(map[netip.Prefix]int),
 	}
 	go c.run(ctx)
-	return c
+	return c, nil
 }
 
-func (c *connections) wait() { <-c.done }
+func (c *connections) wait() {
+	<-c.done
+	c.departures.wait()
+}
 
 func (c *connections) run(ctx context.Context) {
 	defer close(c.done)
-	next := time.NewTimer(sweepInterval)
-	defer next.Stop()
-	for quiet := 0; ; {
+	tick := time.NewTicker(sweepInterval)
+	defer tick.Stop()
+	var again time.Time // when memory is returned once more
+	for {
 		select {
 		case <-ctx.Done():
 			c.abortAll(context.Cause(ctx))
 			return
-		case <-c.wake:
-			quiet = 0
-		case <-next.C:
+		case now := <-tick.C:
+			c.sweep(now)
+			if ended := c.memory.burstEnded(); ended || !again.IsZero() && now.After(again) {
+				returnMemory()
+				if again = (time.Time{}); ended {
+					again = now.Add(afterBurst) // for what the store has made of large bodies
+				}
+			}
 		}
-		if quiet++; c.sweep(time.Now()) {
-			quiet = 0
-		}
-		next.Reset(c.pause(quiet))
 	}
 }
 
-// pause returns the time until the next sweep, after quiet sweeps that have found no request.
-func (c *connections) pause(quiet int) time.Duration {
-	if quiet < looksBeforeRest {
-		c.resting.Store(false)
-		return sweepInterval
-	}
-	if !c.resting.Swap(true) && c.sweep(time.Now()) { // it began before Start could know that it has to wake the sweeper
-		c.resting.Store(false)
-		return sweepInterval
-	}
-	return restInterval
+// afterBurst is how long the store may work on what a burst has brought.
+const afterBurst = 15 * time.Second
+
+// returnMemory returns freed memory to the system. The first collection ages what pools hold, the second frees it.
+func returnMemory() {
+	runtime.GC()
+	debug.FreeOSMemory()
 }
 
 // held returns how many client bytes all connections buffer unread.
 func (c *connections) held() (bytes int64) {
 	c.open.Range(func(key, _ any) bool {
-		bytes += key.(*connection).held()
+		bytes += key.(*connection).waiting.Load()
 		return true
 	})
 	return bytes
 }
 
-// sweep closes the connections that have exceeded a limit, and reports whether any of the others has a part of a
-// request.
-func (c *connections) sweep(now time.Time) (asked bool) {
-	total := int64(0)
+// sweep closes the connections that have exceeded their time, and looks for clients that send on behind a request.
+func (c *connections) sweep(now time.Time) {
+	var queued int
+	look := func(fd uintptr) { queued = unreadBytes(fd) }
 	c.open.Range(func(key, _ any) bool {
 		conn := key.(*connection)
-		held := conn.held()
-		slow := !conn.handling.Load() && now.UnixNano()-conn.since.Load() > int64(c.timeout)
-		flood := conn.handling.Load() && held > conn.ahead()
-		if slow || flood {
+		waits := !conn.handling.Load() && !conn.timed.Load() // for a request; one that has begun has a deadline
+		switch writing := conn.writing.Load(); {
+		case waits && now.UnixNano()-conn.since.Load() > int64(c.timeout), writing != 0 && now.UnixNano()-writing > int64(c.timeout):
 			conn.close()
-			return true
+		case conn.handling.Load() && now.UnixNano()-conn.since.Load() > int64(sweepInterval) && conn.raw != nil:
+			queued = 0
+			if _ = conn.raw.Control(look); queued > suspicious {
+				conn.ahead.begin(conn)
+			}
 		}
-		total += held
-		asked = asked || held > 0 || conn.handling.Load()
 		return true
 	})
-	if total > c.limits.unread {
-		c.shed()
-	}
-	return asked
 }
 
-// shed closes the connections that buffer the most, until the others are within the limit together. It measures each
-// once: bytes of a flood that ends meanwhile are not charged to others.
-func (c *connections) shed() {
-	type holder struct {
-		*connection
-		held int64
-	}
-	var holders []holder
-	total := int64(0)
-	c.open.Range(func(key, _ any) bool {
-		h := holder{connection: key.(*connection)}
-		h.held = h.connection.held()
-		holders = append(holders, h)
-		total += h.held
-		return true
-	})
-	slices.SortFunc(holders, func(a, b holder) int { return cmp.Compare(b.held, a.held) })
-	for _, h := range holders {
-		if total <= c.limits.unread {
-			return
-		}
-		total -= h.held
-		h.close()
-	}
-}
+// suspicious is how many bytes behind a request are looked at: more than the start of another one.
+const suspicious = 16 << 10
 
-// acceptPolled is called by hertz for every new connection on netpoll; ctx ends with the connection and is the parent of
-// every request's context.
-func (c *connections) acceptPolled(ctx context.Context, conn network.Conn) context.Context {
-	return c.accept(ctx, conn, nil)
-}
-
-type socketKey struct{}
-
-// noteSocket is called for every new connection on the standard transport, before acceptBlocking.
-func noteSocket(conn net.Conn) context.Context {
-	return context.WithValue(context.Background(), socketKey{}, conn)
-}
-
-// acceptBlocking is acceptPolled for the standard transport. Only we end ctx there.
-func (c *connections) acceptBlocking(ctx context.Context, conn network.Conn) context.Context {
-	socket, _ := ctx.Value(socketKey{}).(closeWriter)
-	return c.accept(ctx, conn, &watch{socket: socket})
-}
-
-func (c *connections) accept(ctx context.Context, conn network.Conn, w *watch) context.Context {
-	ctx, cancel := context.WithCancel(ctx)
-	opened := &connection{Conn: conn, all: c, client: clientOf(conn.RemoteAddr()), cancel: cancel, watch: w}
+// accept counts a new connection, and returns it with the context of its requests; nil if it exceeds a limit, and is
+// closed.
+func (c *connections) accept(conn net.Conn) (context.Context, *connection) {
+	ctx, cancel := context.WithCancel(context.Background())
+	opened := &connection{wire: wire{Conn: conn, memory: c.memory}, all: c, client: clientOf(conn.RemoteAddr()), cancel: cancel, raw: rawOf(conn)}
 	opened.since.Store(time.Now().UnixNano())
 	requests, abort := context.WithCancelCause(context.WithValue(ctx, connectionKey{}, opened))
 	opened.abort = abort
 	if limit := c.add(opened); limit != "" {
 		c.refused(limit)
 		opened.close()
-		return requests
+		return nil, nil
 	}
-	context.AfterFunc(ctx, func() { c.remove(opened) })
+	_, secure := conn.(*secureConn)
+	opened.ahead.always = secure || c.blocking || !c.departures.watch(opened)
 	if c.over.Load() { // closeAll may have run before it was added
 		opened.close()
 	}
-	return requests
+	return requests, opened
+}
+
+// rawOf returns the socket of a connection.
+func rawOf(conn net.Conn) syscall.RawConn {
+	if secure, ok := conn.(*secureConn); ok {
+		conn = secure.NetConn()
+	}
+	if file, ok := conn.(syscall.Conn); ok {
+		if raw, err := file.SyscallConn(); err == nil {
+			return raw
+		}
+	}
+	return nil
 }
 
 // The limits that a new connection can exceed, as metrics name them.
@@ -225,7 +190,9 @@ func (c *connections) add(opened *connection) (refused string) {
 	return ""
 }
 
+// remove ends what accept began.
 func (c *connections) remove(opened *connection) {
+	c.departures.forget(opened)
 	c.open.Delete(opened)
 	c.count.Add(-1)
 	if c.limits.perClient == 0 || !opened.client.IsValid() {
@@ -295,19 +262,15 @@ func (c *connections) closeAll() {
 	})
 }
 
-// Start is called by hertz when the first byte of a request has arrived.
+// Start is called by hertz before it reads a request: at the start of a connection, and when the first bytes of another
+// request have arrived.
 func (c *connections) Start(ctx context.Context, rc *app.RequestContext) context.Context {
 	if conn := connectionOf(ctx); conn != nil {
 		conn.since.Store(time.Now().UnixNano())
+		conn.endTime()
 		conn.request, conn.response = Request{rc: rc, conn: conn}, Response{rc: rc, conn: conn}
-		conn.rc, conn.surface, conn.chunk, conn.version, conn.fault = rc, codec.FormatUnknown, chunkLine{}, false, ""
+		conn.rc, conn.version, conn.fault = rc, false, ""
 		conn.inHead, conn.lines = true, 0
-		if c.resting.Load() {
-			select {
-			case c.wake <- struct{}{}:
-			default: // already woken
-			}
-		}
 	}
 	return ctx
 }
@@ -319,8 +282,6 @@ func (c *connections) Finish(ctx context.Context, _ *app.RequestContext) {
 		return
 	}
 	conn.since.Store(time.Now().UnixNano())
-	conn.consumed.Store(0)
-	conn.chunk.last = false
 	conn.handling.Store(false)
 	conn.answering.Store(false)
 	if conn.answers != nil {

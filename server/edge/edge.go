@@ -1,5 +1,5 @@
 // Package edge is where mneme meets its clients: listeners, TLS, HTTP/1.1 framing, the limits on what clients may send
-// and hold, the drain, and the writers of answers. Only this package imports hertz and netpoll. The rest of the server
+// and hold, the drain, and the writers of answers. Only this package imports hertz. The rest of the server
 // sees a [Handler] with a [Request] and a [Response].
 //
 // A request passes three steps before its handler: recoverPanics, rejectAmbiguous (hygiene.go) and limitConcurrency
@@ -25,7 +25,6 @@ import (
 	"github.com/cloudwego/hertz/pkg/common/hlog"
 	"github.com/cloudwego/hertz/pkg/common/tracer/stats"
 	"github.com/cloudwego/hertz/pkg/network"
-	"github.com/cloudwego/netpoll"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/listen"
@@ -36,7 +35,7 @@ type Options struct {
 	Listen       []string             // addresses, as [listen.Parse] reads them; at least one
 	Certificates *listen.Certificates // nil without TLS
 	Inherited    *listen.Inherited    // sockets that are open already; nil: none
-	Blocking     bool                 // serve every listener on the standard transport, as on Windows
+	Blocking     bool                 // notice departures by reading, as on systems other than Linux
 	Log          *slog.Logger
 
 	Connections           int           // open at a time
@@ -44,7 +43,7 @@ type Options struct {
 	Requests              int           // handled at a time
 	BodyBytes             int64         // largest request body as it is sent
 	HeaderBytes           int           // largest request head
-	UnreadBytes           int64         // that all connections together may buffer before a handler asks for them
+	Memory                *Budget       // for what is read from clients
 	ReadTimeout           time.Duration // for a client to send its request, or to read a piece of the answer
 	DrainDelay            time.Duration // between the start of a shutdown and the closing of the listeners
 	DrainTimeout          time.Duration // for open requests to end by themselves
@@ -82,14 +81,8 @@ type Server struct {
 	connections *connections
 }
 
-// prepareLibraries sets the process-wide options of hertz and netpoll. hertz does not log on its own: what matters is
-// logged here. A connection starts with small buffers that grow as needed, because thousands of clients may wait on
-// silent streams, and netpoll's own sizes are 8 KiB for reading and 4 KiB for writing.
-var prepareLibraries = sync.OnceFunc(func() {
-	hlog.SetLevel(hlog.LevelFatal)
-	netpoll.LinkBufferCap = 1 << 10
-	_ = netpoll.Configure(netpoll.Config{BufferSize: 2 << 10})
-})
+// quietLibraries keeps hertz from logging on its own: what matters is logged here.
+var quietLibraries = sync.OnceFunc(func() { hlog.SetLevel(hlog.LevelFatal) })
 
 // abortTimeout is how long aborted requests get to end: enough to write an error event and commit.
 const abortTimeout = 5 * time.Second
@@ -112,18 +105,18 @@ func New(o *Options) (*Server, error) {
 	s.admission.limit = o.Requests
 	s.life, s.abort = context.WithCancelCause(context.Background())
 	s.closing, s.beginClosing = context.WithCancel(s.life)
-	s.connections = startConnections(s.life, o)
-	prepareLibraries()
+	if s.connections, err = startConnections(s.life, o); err != nil {
+		closeListeners(s.listeners)
+		return nil, err
+	}
+	quietLibraries()
 	s.engine = hertz.New(
-		hertz.WithTransport(func(options *config.Options) network.Transporter {
-			return newTransport(options, s.listeners, secure, s.connections, s.log)
+		hertz.WithTransport(func(*config.Options) network.Transporter {
+			return newTransport(s.listeners, secure, s.connections, s.log)
 		}),
-		hertz.WithMaxRequestBodySize(clampInt(o.BodyBytes)), // refusal.go answers requests over these limits
-		hertz.WithMaxHeaderBytes(o.HeaderBytes),
+		hertz.WithMaxHeaderBytes(o.HeaderBytes), // refusal.go answers requests over it
 		hertz.WithReadTimeout(o.ReadTimeout),
 		hertz.WithIdleTimeout(o.ReadTimeout),
-		hertz.WithWriteTimeout(o.ReadTimeout),
-		hertz.WithSenseClientDisconnection(true),
 		hertz.WithDisablePreParseMultipartForm(true),
 		hertz.WithRedirectTrailingSlash(false),
 		hertz.WithDisablePrintRoute(true),
@@ -141,8 +134,6 @@ func New(o *Options) (*Server, error) {
 	}))
 	return s, nil
 }
-
-func clampInt(n int64) int { return int(min(n, 1<<31-1)) }
 
 // Handle serves a path for a method, "" for any, within the limit of requests. A path segment with a leading colon
 // matches any segment, a last one with a leading star matches any rest. Call it before [Server.Run].

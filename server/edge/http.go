@@ -1,10 +1,10 @@
 package edge
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"net/url"
+	"time"
 )
 
 // RequestOf returns the request of a net/http handler under [ServeHTTP].
@@ -13,21 +13,60 @@ func RequestOf(ctx context.Context) *Request { return &connectionOf(ctx).request
 // ResponseOf returns the response of a net/http handler under [ServeHTTP].
 func ResponseOf(ctx context.Context) *Response { return &connectionOf(ctx).response }
 
-// ServeHTTP runs a net/http handler.
-func ServeHTTP(ctx context.Context, in *Request, out *Response, handler http.Handler) {
+// ServeHTTP runs a net/http handler. What it reads of the body is taken from a share.
+func ServeHTTP(ctx context.Context, in *Request, out *Response, handler http.Handler, s *Share) {
 	r := in.asHTTP()
 	r.URL = &url.URL{Path: in.Path(), RawQuery: in.Query()}
-	if body := in.Body(); len(body) > 0 {
-		r.ContentLength, r.Body = int64(len(body)), readCloser{bytes.NewReader(body)}
+	if length := in.conn.body.length; length != 0 {
+		in.conn.body.charged = &chargedBody{body: &in.conn.body, share: s, returned: time.Now()}
+		r.ContentLength, r.Body = length, in.conn.body.charged
 	}
 	w := &responseWriter{out: out, head: in.rc.IsHead(), header: make(http.Header), status: http.StatusOK}
 	handler.ServeHTTP(w, r.WithContext(ctx))
 	w.end()
 }
 
-type readCloser struct{ *bytes.Reader }
+// chargedBody is the body for a net/http handler. What the handler reads it may keep, and it makes more of it: JSON that
+// is decoded takes several times its bytes.
+type chargedBody struct {
+	*body
+	share    *Share
+	read     int64 // since the last call of forget
+	kept     int64 // the most that was read between two calls of it: the handler may keep a buffer of that size
+	returned time.Time
+}
 
-func (readCloser) Close() error { return nil }
+// decodedCost is what a handler holds for each byte that it has read.
+const decodedCost = 4
+
+// Read reads from the client. The time that the handler takes between two calls does not count as the client's.
+func (b *chargedBody) Read(p []byte) (int, error) {
+	b.conn.endTime()
+	b.conn.since.Add(int64(time.Since(b.returned)))
+	n, err := b.body.Read(p)
+	b.returned = time.Now()
+	b.read += int64(n)
+	if full := b.charge(); full != nil {
+		b.status = http.StatusServiceUnavailable
+		return 0, b.end(full)
+	}
+	return n, err
+}
+
+func (b *chargedBody) charge() error {
+	return b.share.Take(decodedCost*b.read + b.kept - b.share.Taken())
+}
+
+// Close implements [io.Closer].
+func (*chargedBody) Close() error { return nil }
+
+// ForgetBody says that the handler no longer holds what it has read of the body.
+func (r *Request) ForgetBody() {
+	if b := r.conn.body.charged; b != nil {
+		b.kept, b.read = max(b.kept, b.read), 0
+		_ = b.charge()
+	}
+}
 
 // completeAnswer is the size up to which an answer of a net/http handler is sent in one piece, with its length.
 const completeAnswer = 64 << 10

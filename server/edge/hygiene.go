@@ -20,9 +20,10 @@ import (
 func (s *Server) guard() app.HandlerFunc {
 	return func(ctx context.Context, rc *app.RequestContext) {
 		conn := connectionOf(ctx)
+		defer conn.settleBody()
 		defer s.recoverPanics(conn)
 		s.begin(conn)
-		if !s.rejectAmbiguous(conn) {
+		if !s.rejectAmbiguous(conn) && !s.rejectTooLarge(conn) {
 			rc.Next(ctx)
 		}
 	}
@@ -32,6 +33,9 @@ func (s *Server) begin(conn *connection) {
 	conn.handling.Store(true)
 	conn.asked.Store(true)
 	conn.rc.Response.Header.Set("X-Content-Type-Options", "nosniff") // the declared content type is always right
+	if conn.body.length == 0 {
+		conn.arrived()
+	}
 	if s.Draining() {
 		conn.rc.SetConnectionClose() // the next request reaches another server, or this one's successor
 	}
@@ -40,7 +44,6 @@ func (s *Server) begin(conn *connection) {
 // recoverPanics, deferred, confines a panic to the request that caused it. An answer that had begun is cut, never ended
 // cleanly.
 func (s *Server) recoverPanics(conn *connection) {
-	defer conn.answering.Store(true)
 	fault := recover()
 	if fault == nil {
 		return
@@ -84,6 +87,15 @@ func (s *Server) rejectAmbiguous(conn *connection) bool {
 		rc.SetConnectionClose()
 	}
 	return false
+}
+
+// rejectTooLarge refuses a request that announces a body over the limit, and reports whether it did.
+func (s *Server) rejectTooLarge(conn *connection) bool {
+	if conn.body.length <= s.opts.BodyBytes {
+		return false
+	}
+	s.reject(conn, TooLarge(s.opts.BodyBytes), consts.StatusRequestEntityTooLarge)
+	return true
 }
 
 func (s *Server) reject(conn *connection, e *codec.Error, status int) {
@@ -199,25 +211,20 @@ func ambiguous(head []byte, http11 bool, single []string) string {
 	return ""
 }
 
-// malformedTrailers returns the fault of the trailers after a chunked body, as far as whole lines of them have arrived,
-// or "" (RFC 9112, section 7.1.2). hertz takes a zero before them for another chunk.
-func malformedTrailers(text []byte) string {
-	if bytes.HasPrefix(text, []byte{'0'}) {
-		return "a trailer has a name that begins with a zero"
-	}
-	for bytes.IndexByte(text, '\n') >= 0 {
-		name, value, rest, fault := nextField(text)
-		switch {
-		case fault != "":
-			return fault
-		case len(name) == 0: // the end
-			return ""
-		case protocol.IsBadTrailer(name):
-			return "a trailer has a name that belongs into the head"
-		case bytes.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
-			return "a trailer has a control character"
-		}
-		text = rest
+// malformedTrailer returns the fault of a line behind the last chunk of a body, or "" (RFC 9112, section 7.1.2).
+func malformedTrailer(line []byte) string {
+	name, value, _, fault := nextField(line)
+	switch {
+	case fault != "":
+		return fault
+	case len(name) == 0: // the end
+		return ""
+	case name[0] == '0':
+		return "a trailer has a name that begins with a zero" // some readers take it for another chunk
+	case protocol.IsBadTrailer(name):
+		return "a trailer has a name that belongs into the head"
+	case bytes.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+		return "a trailer has a control character"
 	}
 	return ""
 }

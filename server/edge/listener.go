@@ -19,16 +19,15 @@ type listener struct {
 	configured listen.Address
 	address    listen.Address // with the port that the system chose
 	once       sync.Once
-	polled     *polledListener // for netpoll; nil for the standard transport
-	served     chan struct{}   // closed once a shutdown takes effect; an earlier one would stop nothing
-	coming     atomic.Int64    // accepted connections that are not in [connections] yet
+	served     chan struct{} // closed once a shutdown takes effect; an earlier one would stop nothing
+	coming     atomic.Int64  // accepted connections that are not in [connections] yet
 
 	closing sync.Once
 	closed  chan struct{}
 	settle  atomic.Pointer[func()] // run by Close before it returns; nil: nothing
 }
 
-// Close closes the listener. netpoll calls it before it closes the connections that wait for a request.
+// Close closes the listener.
 func (l *listener) Close() error {
 	err := l.Listener.Close()
 	l.closing.Do(func() {
@@ -64,12 +63,6 @@ func openListeners(o *Options) (opened []*listener, err error) {
 		}
 		l := &listener{Listener: socket, configured: address, address: address.Bound(socket.Addr()), served: make(chan struct{}), closed: make(chan struct{})}
 		opened = append(opened, l)
-		if address.TLS || o.Blocking || !canPoll {
-			continue
-		}
-		if l.polled, err = l.poll(); err != nil {
-			return opened, fmt.Errorf("cannot listen on %s: %w", text, err)
-		}
 	}
 	if len(opened) == 0 {
 		return nil, errors.New("there is no address to listen on")
@@ -85,20 +78,13 @@ func closeListeners(opened []*listener) {
 
 func (l *listener) serving() { l.once.Do(func() { close(l.served) }) }
 
-// blockingListener is a listener for the standard transport. It starts TLS on each connection if the address has it;
-// the first read does the handshake.
-type blockingListener struct {
-	*listener
-	config *tls.Config
-}
-
 // acceptPause is the pause after a failed accept, in a process without free file descriptors for instance.
 const acceptPause = 50 * time.Millisecond
 
-func (l *blockingListener) Accept() (net.Conn, error) {
-	l.serving()
+// next returns the next connection. It starts TLS if the address has it; the first read does the handshake.
+func (l *listener) next(secure *tls.Config) (net.Conn, error) {
 	for {
-		conn, err := l.Listener.Accept()
+		conn, err := l.Accept()
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return nil, err
@@ -109,7 +95,7 @@ func (l *blockingListener) Accept() (net.Conn, error) {
 			return conn, nil
 		default:
 			l.coming.Add(1)
-			return &secureConn{Conn: tls.Server(conn, l.config)}, nil
+			return &secureConn{Conn: tls.Server(conn, secure)}, nil
 		}
 	}
 }

@@ -3,7 +3,6 @@ package edge
 import (
 	"bytes"
 	"strconv"
-	"time"
 
 	"github.com/cloudwego/hertz/pkg/protocol/consts"
 
@@ -17,29 +16,16 @@ import (
 
 // WriteBinary is how hertz writes heads and bodies.
 func (c *connection) WriteBinary(b []byte) (int, error) {
-	if c.handling.Load() || c.fault == "" && bytes.HasPrefix(b, continueLine) {
-		return c.Conn.WriteBinary(b)
+	if c.handling.Load() {
+		return c.wire.WriteBinary(b)
 	}
 	if c.refused || c.closed.Load() {
 		return len(b), nil // the rest of hertz's own text, or its answer to a request that we have cut
 	}
-	c.refused = true
-	_, err := c.Conn.WriteBinary(c.refusal(statusOf(b)))
+	c.refused, c.lingers = true, true
+	_, err := c.wire.WriteBinary(c.refusal(statusOf(b)))
 	return len(b), err
 }
-
-// Flush sends a refusal and lets the client finish: it may still be sending, and closing the connection then would
-// discard the answer.
-func (c *connection) Flush() error {
-	err := c.Conn.Flush()
-	if c.refused && err == nil {
-		c.linger()
-	}
-	return err
-}
-
-// continueLine answers "Expect: 100-continue", after which the request goes on.
-var continueLine = []byte("HTTP/1.1 100 ")
 
 // statusOf returns the status of a response head.
 func statusOf(head []byte) int {
@@ -52,33 +38,38 @@ func statusOf(head []byte) int {
 	return status
 }
 
-// refusal returns a whole response, in the shape of the requested surface.
+// refusal returns a whole response, in the shape of the requested surface, for a request whose head cannot be read.
 func (c *connection) refusal(status int) []byte {
-	if c.fault != "" {
-		status = consts.StatusBadRequest
-	} else if status == consts.StatusBadRequest && time.Since(time.Unix(0, c.since.Load())) >= c.all.timeout {
-		status = consts.StatusRequestTimeout // hertz cannot distinguish a chunked body that does not arrive from a malformed one
+	e := errMalformed
+	switch {
+	case c.fault != "":
+		status, e = consts.StatusBadRequest, malformedHead(c.fault)
+	case c.full:
+		status, e = consts.StatusServiceUnavailable, errNoMemory
+	case status == consts.StatusRequestHeaderFieldsTooLarge:
+		e = errHeadTooLarge
+	case status == consts.StatusRequestTimeout:
+		e = c.tooSlow()
 	}
-	e := codec.Errorf(codec.KindInvalidRequest, "This is not a request that can be read: its head or the framing of its body is malformed.")
-	if c.fault != "" {
-		e = malformedHead(c.fault)
-	}
-	switch status {
-	case consts.StatusRequestEntityTooLarge:
-		e = TooLarge(c.all.limits.body)
-	case consts.StatusRequestHeaderFieldsTooLarge:
-		e = codec.Errorf(codec.KindTooLarge, "The request's head has more bytes than this proxy reads (limits.header_bytes).")
-	case consts.StatusRequestTimeout:
-		e = codec.Errorf(codec.KindTimeout, "The request did not arrive within %v.", c.all.timeout)
-	}
-	surface := c.surface
-	if surface == codec.FormatUnknown {
-		surface = c.surfaceAsked()
-	}
-	body := crossing.ClientCodec(surface).AppendError(nil, e, &codec.AnswerOptions{})
+	body := crossing.ClientCodec(c.surfaceAsked()).AppendError(nil, e, &codec.AnswerOptions{})
 	out := []byte("HTTP/1.1 " + strconv.Itoa(status) + " " + consts.StatusMessage(status) +
-		"\r\nContent-Type: application/json\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n")
+		"\r\nContent-Type: application/json\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n")
+	if e.RetryAfter > 0 {
+		out = append(out, "Retry-After: "+strconv.Itoa(wholeSeconds(e.RetryAfter))+"\r\n"...)
+	}
+	out = append(out, "Content-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"...)
 	return append(out, body...)
+}
+
+// errMalformed answers a request whose head or framing cannot be read.
+var errMalformed = codec.Errorf(codec.KindInvalidRequest, "This is not a request that can be read: its head or the framing of its body is malformed.")
+
+// errHeadTooLarge answers heads and trailers over the limit.
+var errHeadTooLarge = codec.Errorf(codec.KindTooLarge, "The request's head has more bytes than this proxy reads (limits.header_bytes).")
+
+// tooSlow returns the error for a request that has not arrived in time.
+func (c *connection) tooSlow() *codec.Error {
+	return codec.Errorf(codec.KindTimeout, "The request did not arrive within %v.", c.all.timeout)
 }
 
 // TooLarge returns the error for a body over the limit.
@@ -86,12 +77,11 @@ func TooLarge(limit int64) *codec.Error {
 	return codec.Errorf(codec.KindTooLarge, "The body has more than %d bytes, the limit of this proxy (limits.body_bytes).", limit)
 }
 
-// surfaceAsked returns the surface of a request of which hertz has read the head or nothing at all. At this point
-// hertz's own request cannot be used, except for the raw target.
+// surfaceAsked returns the surface of a request whose head cannot be read, at least not to its end.
 func (c *connection) surfaceAsked() codec.Format {
 	target := c.rc.Request.Header.RequestURI()
 	if len(target) <= 1 {
-		head, err := c.Conn.Peek(min(c.Conn.Len(), mostOfLine))
+		head, err := c.wire.Peek(min(c.Len(), mostOfLine))
 		if err != nil {
 			return codec.Chat
 		}
@@ -104,23 +94,3 @@ func (c *connection) surfaceAsked() codec.Format {
 
 // mostOfLine is how much of a request line is examined for the surface.
 const mostOfLine = 64
-
-// linger reads and discards what the client is still sending, for some time.
-func (c *connection) linger() {
-	c.closeWrite()
-	deadline := time.Now().Add(lingerTime)
-	for left := c.all.limits.body; left > 0 && time.Now().Before(deadline) && !c.closed.Load(); {
-		_ = c.Conn.SetReadTimeout(time.Until(deadline))
-		if _, err := c.Conn.Peek(1); err != nil {
-			return
-		}
-		n := c.Conn.Len()
-		left -= int64(n)
-		if c.Conn.Skip(n) != nil || c.Conn.Release() != nil {
-			return
-		}
-	}
-}
-
-// lingerTime is long enough for a client to notice an answer while it is sending.
-const lingerTime = 5 * time.Second

@@ -45,9 +45,6 @@ func (r *Request) EachHeader(f func(name, value []byte)) { r.rc.Request.Header.V
 // ContentType returns the type of the body.
 func (r *Request) ContentType() string { return string(r.rc.Request.Header.ContentType()) }
 
-// Body returns the body as it was sent, within the limit. It must not be changed.
-func (r *Request) Body() []byte { return r.rc.Request.Body() }
-
 // Client returns what a connection counts for, as logs name it: the client's address, or its /64 of IPv6.
 func (r *Request) Client() string { return clientName(r.rc.RemoteAddr()) }
 
@@ -90,9 +87,10 @@ func (r *Response) SetContentType(contentType string) {
 // SetRetryAfter sets the client's wait in whole seconds: the one form of the header that every client reads
 // (docs/wire/clients.md).
 func (r *Response) SetRetryAfter(wait time.Duration) {
-	seconds := int64((wait + time.Second - 1) / time.Second)
-	r.Set("Retry-After", strconv.FormatInt(seconds, 10))
+	r.Set("Retry-After", strconv.Itoa(wholeSeconds(wait)))
 }
+
+func wholeSeconds(wait time.Duration) int { return int((wait + time.Second - 1) / time.Second) }
 
 // SetBody sets the whole body, replacing any earlier one. It is not copied, and must not change until it has been sent.
 func (r *Response) SetBody(body []byte) {
@@ -120,6 +118,9 @@ func (r *Response) GiveWhenSent(b *Budget, n int64) { r.conn.answers, r.conn.roo
 // Stream begins an answer of unknown length. Until the first call of Write or [Stream.Abort] nothing is sent, and the
 // response can still be replaced.
 func (r *Response) Stream() *Stream {
+	if body := &r.conn.body; body.err == nil && !body.isShort() {
+		r.CloseConnection()
+	}
 	return &Stream{rc: r.rc, conn: r.rc.GetWriter(), chunked: r.rc.Request.Header.IsHTTP11()}
 }
 

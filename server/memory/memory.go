@@ -62,6 +62,8 @@ type Options struct {
 	AccountParameter string
 	// LineBytes bounds a line of an import, which is held in memory; 0: 1 GiB.
 	LineBytes int
+	// Forget is called when what was read of a request's body is no longer held; nil: nothing has to know.
+	Forget func(r *http.Request)
 	// Fail answers with an error.
 	Fail     func(w http.ResponseWriter, r *http.Request, err error)
 	Recaller Recaller // nil: nothing is recalled

@@ -153,6 +153,9 @@ func (h *handler) importAll(c *call) (any, error) {
 		if err := h.importLine(c, line, number == 1, &done); err != nil {
 			return nil, atLine(number, err)
 		}
+		if h.Forget != nil {
+			h.Forget(c.r)
+		}
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):

@@ -96,7 +96,6 @@ func (p *Provider) missingCredential() *codec.Error {
 		"There is no credential for provider %s. Set one with: mneme account credential set ACCOUNT %s; or send your own; or let the operator set providers.%s.api_key.",
 		p.name, p.name, p.name)
 	err.Code = "provider_credential_missing"
-	err.Provider = p.name
 	return err
 }
 

@@ -82,6 +82,7 @@ func (x *exchange) letGo(n int64) {
 func (x *exchange) refuse(err error) {
 	e := x.discreet(x.orDraining(asError(err)))
 	x.recordRefusal(e)
+	x.logRefusal(e)
 	if e.Provider != "" && e.Kind != codec.KindUpstreamAuth { // errors about our own credential are not for the caller
 		x.providerHeader(x.attempts.replied)
 	}
@@ -95,9 +96,17 @@ func (x *exchange) refuse(err error) {
 	if x.recording.capture != nil && !x.clientGone() {
 		_, _ = x.recording.capture.Write(x.answer.out.Body())
 	}
-	x.tryCommit(outcomeOf(x.ctx, e, x.route.placement.Provider != nil))
+	x.tryCommit(outcomeOf(x.ctx, e, false))
 	if x.recording.capture != nil {
 		x.sessionHeader()
+	}
+}
+
+// logRefusal logs an error that is about the caller. Callers without a key are logged where they are authenticated.
+func (x *exchange) logRefusal(e *codec.Error) {
+	aboutCaller := e.Kind == codec.KindPermission || e.Kind == codec.KindQuota || e.Kind == codec.KindRateLimited
+	if aboutCaller && e.Provider == "" {
+		x.server.logRefusal(x.request.in, &x.request.caller.Identity, x.masked(e.Message))
 	}
 }
 
@@ -154,16 +163,20 @@ func (x *exchange) clientGone() bool {
 	return x.ctx.Err() != nil && context.Cause(x.ctx) != error(edge.ErrDraining) //nolint:errorlint // as above
 }
 
-// outcomeOf returns the outcome of an exchange that failed with e.
-func outcomeOf(ctx context.Context, e *codec.Error, placed bool) store.Outcome {
+// outcomeOf returns the outcome of an exchange that failed with e. Only an error of the provider counts as its failure,
+// wherever the exchange was when it failed: budgets, limits and the memory of this server refuse as well. begun reports
+// whether the client has got some of the answer.
+func outcomeOf(ctx context.Context, e *codec.Error, begun bool) store.Outcome {
 	switch {
 	case context.Cause(ctx) == error(edge.ErrDraining): //nolint:errorlint // as above
 		return store.OutcomeStopped
 	case ctx.Err() != nil:
 		return store.OutcomeClientClosed
-	case !placed || e.Kind == codec.KindInvalidRequest && e.Provider == "":
-		return store.OutcomeRefused
-	default:
+	case e.Provider != "":
 		return store.OutcomeUpstreamError
+	case begun:
+		return store.OutcomeInterrupted
+	default:
+		return store.OutcomeRefused
 	}
 }

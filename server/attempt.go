@@ -35,7 +35,9 @@ func (x *exchange) fallBack(failed error) error {
 		if err == nil || x.ctx.Err() != nil || asError(err).Kind == codec.KindStorage {
 			return err
 		}
-		x.recordFailure(asError(err))
+		if e := asError(err); e.Provider != "" { // not if this server refused
+			x.recordFailure(e)
+		}
 	}
 	x.reset(asked)
 	x.route.fallback, x.attempts.replied = false, replied

@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/edge"
+	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -39,7 +38,7 @@ type caller struct {
 	googleKey     string // X-Goog-Api-Key
 }
 
-// authenticate finds the service key. It comes as Authorization: Bearer KEY or as X-Service-API-Key: KEY; the latter
+// authenticate finds the service key and logs who has none. It comes as Authorization: Bearer KEY or as X-Service-API-Key: KEY; the latter
 // leaves Authorization free for the client's own provider credential. X-Api-Key is never read as a service key: it is
 // the header in which Anthropic's clients send theirs to Anthropic.
 func (s *Server) authenticate(in *edge.Request, out *edge.Response) (caller, error) {
@@ -49,33 +48,35 @@ func (s *Server) authenticate(in *edge.Request, out *edge.Response) (caller, err
 	}
 	if known := new(codec.Error); errors.As(err, &known) && known.Kind == codec.KindAuthentication {
 		out.Set("X-Should-Retry", "false") // read by the SDKs of OpenAI and Anthropic
-		if from := in.Client(); s.refusals.first(from+" "+known.Message, s.opts.Clock()) {
-			s.log.Warn("a request without a valid service key", "client", from, "reason", known.Message)
-		}
+		s.logRefusal(in, &c.Identity, known.Message)
 	}
-	return c, err
+	return caller{}, err
 }
 
+// logRefusal logs that a caller is refused. The reason holds no credential.
+func (s *Server) logRefusal(in *edge.Request, identity *store.Identity, reason string) {
+	s.refusals.Log(s.opts.Clock(), telemetry.Refusal{
+		Client: in.Client(), Account: identity.Account, KeyID: identity.KeyID, KeyLabel: identity.Label, Reason: reason,
+	})
+}
+
+// readCaller returns the caller. With an error, it is the key that was sent, for the log only.
 func (s *Server) readCaller(in *edge.Request) (caller, error) {
 	c := caller{
 		apiKey:    in.Header("X-Api-Key"),
 		googleKey: in.Header("X-Goog-Api-Key"),
 	}
 	authorization := in.Header("Authorization")
-	secret := in.Header(headerServiceKey)
+	secret, err := in.Header(headerServiceKey), error(nil)
 	if secret != "" {
 		c.authorization = authorization
-	} else {
-		var err error
-		if secret, err = bearer(authorization, c.apiKey); err != nil {
-			return caller{}, err
-		}
+	} else if secret, err = bearer(authorization, c.apiKey); err != nil {
+		named, _ := s.engine.Keys.Authenticate(c.apiKey)
+		return caller{Identity: named}, err
 	}
-	identity, err := s.engine.Keys.Authenticate(secret)
-	if err != nil {
-		return caller{}, err
+	if c.Identity, err = s.engine.Keys.Authenticate(secret); err != nil {
+		return caller{Identity: c.Identity}, err
 	}
-	c.Identity = identity
 	c.keepServiceKeys(secret)
 	return c, nil
 }
@@ -221,41 +222,4 @@ func (s *Server) credential(c *caller, p *router.Provider, format codec.Format) 
 		return router.Credential{}, false, err
 	}
 	return p.Credential(format, secret), false, nil
-}
-
-// refusals remembers recently logged refusals, so that a client that asks again and again does not fill the log.
-type refusals struct {
-	mu     sync.Mutex
-	logged map[string]time.Time
-	swept  time.Time // when old entries were last removed
-}
-
-const (
-	refusalRest  = time.Minute // between two log lines about the same refusal
-	mostRefusals = 1024        // that are remembered; more are not logged
-)
-
-// first reports whether the same refusal has not been logged for some time.
-func (r *refusals) first(what string, now time.Time) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if at, ok := r.logged[what]; ok && now.Sub(at) < refusalRest {
-		return false
-	}
-	if len(r.logged) >= mostRefusals && now.Sub(r.swept) > time.Second {
-		r.swept = now
-		for old, at := range r.logged {
-			if now.Sub(at) >= refusalRest {
-				delete(r.logged, old)
-			}
-		}
-	}
-	if len(r.logged) >= mostRefusals {
-		return false
-	}
-	if r.logged == nil {
-		r.logged = make(map[string]time.Time)
-	}
-	r.logged[what] = now
-	return true
 }

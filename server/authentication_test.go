@@ -98,8 +98,8 @@ func TestAServiceKeyInXAPIKeyIsRefusedWithAdviceAndLoggedOnce(t *testing.T) {
 	if a.status != 401 {
 		t.Errorf("without a key: %d", a.status)
 	}
-	if n := strings.Count(h.log.String(), "a request without a valid service key"); n != 2 {
-		t.Errorf("%d lines for two kinds of refusal:\n%s", n, h.log)
+	if n := strings.Count(h.log.String(), "a caller was refused"); n != 2 {
+		t.Errorf("%d lines for a key and for none:\n%s", n, h.log)
 	}
 	if len(h.provider.Requests()) != 0 || strings.Contains(h.log.String(), h.key) {
 		t.Error("the key went upstream, or into the log")

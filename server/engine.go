@@ -50,6 +50,7 @@ type Recorder interface {
 // Keys authenticates callers.
 type Keys interface {
 	ui.Keys
+	memory.Keys
 	Origin(key string) string // the key that it goes back to by rotations
 }
 

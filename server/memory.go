@@ -15,7 +15,7 @@ import (
 func (s *Server) memoryRoutes() {
 	handler := memory.Handler(memory.Options{
 		Archive: s.engine.Archive, Searcher: s.engine.Index, Recaller: s.recaller, Closing: s.edge.Closing(),
-		Ledger: s.engine.Accounts, Translate: s.translate, CacheLoss: s.cacheLoss,
+		Ledger: s.engine.Accounts, Keys: s.engine.Keys, Translate: s.translate, CacheLoss: s.cacheLoss,
 		Identify: s.identify,
 		Actor: func(r *http.Request) (string, error) {
 			c, err := s.authenticate(edge.RequestOf(r.Context()), edge.ResponseOf(r.Context()))
@@ -58,6 +58,7 @@ func (s *Server) refuseOtherSites(next edge.Handler) edge.Handler {
 			next(ctx, in, out)
 			return
 		}
+		s.logRefusal(in, new(store.Identity), "it may come from a page of another site, or public_names lacks a name")
 		s.answerError(out, codec.Chat, codec.Errorf(codec.KindPermission,
 			"%s, and the memory is not shown to pages of other sites. If the server is reached by that name, add it to public_names.", fault), "")
 	}
@@ -65,11 +66,15 @@ func (s *Server) refuseOtherSites(next edge.Handler) edge.Handler {
 
 // identify returns the account of a request to a net/http handler, if its caller has the scope.
 func (s *Server) identify(r *http.Request, scope store.Scopes) (string, error) {
-	c, err := s.authenticate(edge.RequestOf(r.Context()), edge.ResponseOf(r.Context()))
+	in := edge.RequestOf(r.Context())
+	c, err := s.authenticate(in, edge.ResponseOf(r.Context()))
 	if err != nil {
 		return "", err
 	}
-	return c.Account, c.requireScope(scope)
+	if err = c.requireScope(scope); err != nil {
+		s.logRefusal(in, &c.Identity, err.Error())
+	}
+	return c.Account, err
 }
 
 // failHTTP answers a request to a net/http handler with an error.

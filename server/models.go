@@ -97,7 +97,9 @@ func (s *Server) showModel(ctx context.Context, in *edge.Request, out *edge.Resp
 	c, models, err := s.models(ctx, in, out)
 	id := in.Param("model")
 	if err == nil {
-		err = c.requireModel(id)
+		if err = c.requireModel(id); err != nil {
+			s.logRefusal(in, &c.Identity, "this service key may not ask for that model")
+		}
 	}
 	if err != nil {
 		s.answerError(out, errorShape(in), asError(err), "")

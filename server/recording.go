@@ -143,6 +143,9 @@ func (x *exchange) commit(outcome store.Outcome) error {
 	}
 	ended, began := x.trace.Capture(), time.Now()
 	err := r.capture.Finish(&r.closing)
+	if err != nil && outcome == store.OutcomeComplete {
+		r.closing.Outcome = store.OutcomeInterrupted // the client does not get the end of the answer
+	}
 	if !r.off {
 		r.lag = time.Since(began)
 	}

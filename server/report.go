@@ -81,7 +81,7 @@ func (x *exchange) masked(text string) string {
 // report reports how the exchange ended.
 func (x *exchange) report() {
 	r := telemetry.Report{
-		Account: x.request.caller.Account, KeyID: x.request.caller.KeyID, ChatKey: x.masked(x.request.envelope.ChatKey),
+		Account: x.request.caller.Account, KeyID: x.request.caller.KeyID, KeyLabel: x.request.caller.Label, ChatKey: x.masked(x.request.envelope.ChatKey),
 		Surface: x.request.surface, Format: x.route.format, Model: x.masked(x.request.envelope.Model), ModelServed: x.masked(x.recording.closing.ModelServed), Stream: x.request.envelope.Stream,
 		Status: x.recording.closing.Status, Outcome: x.recording.closing.Outcome, Error: x.recording.closing.Error,
 		FinishReason: x.recording.closing.FinishReason, ResponseID: x.masked(x.recording.closing.ResponseID), Usage: x.recording.closing.Usage, Cost: x.recording.closing.Cost, Translation: x.recording.closing.Translation,

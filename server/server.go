@@ -156,7 +156,7 @@ type Server struct {
 
 	telemetry *telemetry.Telemetry
 
-	refusals  refusals // of callers without a key
+	refusals  *telemetry.Refusals
 	limiter   Limiter
 	budgets   quota.Budgets
 	window    *ui.UI
@@ -172,7 +172,7 @@ func New(o Options) (*Server, error) {
 		places:   turns.Reader{IsBoot: search.IsBoot},
 
 		opts: o, engine: o.Engine, ledger: reasoningLedger{o.Engine.Notes}, limiter: o.Limiter, log: o.Log, telemetry: o.Telemetry,
-		held: edge.NewBudget(o.InFlightBytes, nil), working: make(chan struct{}, 1),
+		refusals: telemetry.NewRefusals(o.Log), held: edge.NewBudget(o.InFlightBytes, nil), working: make(chan struct{}, 1),
 	}
 	s.answers = edge.NewBudget(o.AnswerMemory, s.held)
 	if s.recaller == nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/server/ui"
 	"github.com/mnemeproxy/mneme/server/ui/openid"
+	"github.com/mnemeproxy/mneme/store"
 )
 
 // windowRoutes mounts the page at /ui.
@@ -16,16 +17,29 @@ func (s *Server) windowRoutes() {
 	onLoopback := func(r *http.Request) bool { return s.edge.OnLoopback(edge.RequestOf(r.Context())) }
 	s.window = ui.New(ui.Options{
 		Archive: s.engine.Archive, Keys: s.engine.Keys, Accounts: s.engine.Accounts, Sealer: s.engine.Credentials, Version: s.opts.Version, Log: s.log, Closing: s.edge.Closing(), Management: s.opts.Management, Health: s.health,
-		Memory: memory.Options{Searcher: s.engine.Index, Ledger: s.engine.Accounts, Recaller: s.recaller, Translate: s.translate, CacheLoss: s.cacheLoss},
+		Memory: memory.Options{Searcher: s.engine.Index, Ledger: s.engine.Accounts, Keys: s.engine.Keys, Recaller: s.recaller, Translate: s.translate, CacheLoss: s.cacheLoss},
 		Secure: onTLS, OpenID: s.opts.OpenID,
 		Allowed: func(r *http.Request) bool { return onTLS(r) || onLoopback(r) },
 		Home:    s.opts.Home, Local: onLoopback,
 	})
-	s.edge.Handle("", "/ui/*path", s.refuseOtherSites(s.serveHTTP(s.window)))
+	s.edge.Handle("", "/ui/*path", s.refuseOtherSites(s.logSignIns(s.serveHTTP(s.window))))
 	s.edge.Handle(http.MethodGet, "/ui", func(_ context.Context, _ *edge.Request, out *edge.Response) {
 		out.Set("Location", "/ui/")
 		out.SetText(http.StatusSeeOther, "the page is at /ui/\n")
 	})
+}
+
+// logSignIns logs failed sign-ins at the window, and what its keys do not permit.
+func (s *Server) logSignIns(next edge.Handler) edge.Handler {
+	return func(ctx context.Context, in *edge.Request, out *edge.Response) {
+		next(ctx, in, out)
+		switch status := out.Status(); {
+		case status == http.StatusUnauthorized && in.Method() == http.MethodPost && in.Path() == "/ui/session":
+			s.logRefusal(in, new(store.Identity), "a sign-in at the window failed")
+		case status == http.StatusForbidden:
+			s.logRefusal(in, new(store.Identity), "a request of the window is not permitted")
+		}
+	}
 }
 
 // UseOpenID changes how people sign in to the page with an OpenID provider.

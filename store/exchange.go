@@ -118,8 +118,8 @@ const (
 	OutcomeComplete                     // with the whole answer
 	OutcomeClientClosed                 // the client left before the end; the answer is what had arrived
 	OutcomeUpstreamError                // the provider failed, before or during the answer
-	OutcomeInterrupted                  // the process ended before the exchange did: it was killed, or crashed
-	OutcomeRefused                      // an authenticated caller's request was refused; no provider was called
+	OutcomeInterrupted                  // this server broke it off: it was killed, crashed, or could not go on
+	OutcomeRefused                      // this server refused an authenticated caller's request, mostly before a provider was called
 	OutcomeStopped                      // it had not ended when the time to drain was over: a planned stop or restart
 	OutcomeDamaged                      // only in lists: the record is unreadable, see Error
 )

@@ -135,5 +135,13 @@ func (e endpoints) audit(c caller, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return api.Page[store.AuditEntry]{Data: page.Data, HasMore: page.HasMore}, nil
+	labels := make(map[string]string)
+	for _, k := range e.engine.Keys.List(account) {
+		labels[k.ID] = k.Label
+	}
+	shown := make([]api.AuditEntry, len(page.Data))
+	for i, entry := range page.Data {
+		shown[i] = api.AuditEntry{AuditEntry: entry, ActorLabel: labels[entry.Actor], SubjectLabel: labels[entry.Subject]}
+	}
+	return api.Page[api.AuditEntry]{Data: shown, HasMore: page.HasMore}, nil
 }

@@ -247,9 +247,9 @@ func (c KeyClient) Revoke(ctx context.Context, id string) error {
 }
 
 // Audit returns a page of at most limit audit entries, newest first, older than the one with the id after.
-func (c *Client) Audit(ctx context.Context, account, after string, limit int) (api.Page[store.AuditEntry], error) {
+func (c *Client) Audit(ctx context.Context, account, after string, limit int) (api.Page[api.AuditEntry], error) {
 	query := url.Values{"account": {account}, "after": {after}, "limit": {strconv.Itoa(limit)}}
-	var page api.Page[store.AuditEntry]
+	var page api.Page[api.AuditEntry]
 	err := c.call(ctx, http.MethodGet, "/audit?"+query.Encode(), nil, &page)
 	return page, err
 }

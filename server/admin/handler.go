@@ -1,11 +1,13 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -15,6 +17,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -37,32 +40,44 @@ func Handler(m Engine, log *slog.Logger) http.Handler {
 // The holder of a key of scope operator is served like the operator on the socket. lineBytes bounds a line of an
 // import.
 func AccountHandler(m Engine, log *slog.Logger, lineBytes int) http.Handler {
-	mux := http.NewServeMux()
+	mux, refusals := http.NewServeMux(), telemetry.NewRefusals(log)
 	mux.HandleFunc(holderPattern, func(w http.ResponseWriter, r *http.Request) {
 		identity, err := authenticate(m, r)
 		if err != nil {
+			logRefusal(refusals, r, &identity, err)
 			writeError(w, log, err)
 			return
 		}
 		writeJSON(w, http.StatusOK, api.Holder{Key: identity.KeyID, Account: identity.Account, Scopes: identity.Scopes})
 	})
-	mux.Handle("/", routes(m, log, lineBytes, byKey(m)))
+	mux.Handle("/", routes(m, log, lineBytes, byKey(m, refusals)))
 	return mux
 }
 
 // byKey identifies callers by their service keys.
-func byKey(m Engine) func(*http.Request) (caller, error) {
+func byKey(m Engine, refusals *telemetry.Refusals) func(*http.Request) (caller, error) {
 	return func(r *http.Request) (caller, error) {
 		identity, err := authenticate(m, r)
 		if err != nil {
+			logRefusal(refusals, r, &identity, err)
 			return caller{}, err
 		}
 		if identity.Scopes.Has(store.ScopeOperator) {
 			return caller{key: identity.KeyID}, nil
 		}
 		c := caller{account: identity.Account, key: identity.KeyID, scopes: identity.Scopes, models: identity.Models}
-		return c, c.require(store.ScopeAdmin)
+		if err = c.require(store.ScopeAdmin); err != nil {
+			logRefusal(refusals, r, &identity, err)
+		}
+		return c, err
 	}
+}
+
+func logRefusal(refusals *telemetry.Refusals, r *http.Request, key *store.Identity, err error) {
+	client, _, _ := net.SplitHostPort(r.RemoteAddr)
+	refusals.Log(time.Now(), telemetry.Refusal{
+		Client: cmp.Or(client, r.RemoteAddr), Account: key.Account, KeyID: key.KeyID, KeyLabel: key.Label, Reason: err.Error(),
+	})
 }
 
 // holderPattern tells the holder of a key what it is valid for.
@@ -340,6 +355,7 @@ func (e endpoints) usage(c caller, r *http.Request) (any, error) {
 	if by := query.Get("by"); by != "" {
 		q.By = strings.Split(by, ",")
 	}
+	q.Keys = e.engine.Keys
 	return memory.ReadUsage(r.Context(), e.engine.Accounts, &q)
 }
 

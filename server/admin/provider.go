@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/mnemeproxy/mneme/server/api"
+	"github.com/mnemeproxy/mneme/server/telemetry"
 )
 
 // Live is known only to a running server.
@@ -30,8 +31,9 @@ func WithLive(next http.Handler, live Live, log *slog.Logger) http.Handler {
 
 // WithLiveForOperators adds the same to a handler for holders of keys, for keys of scope operator.
 func WithLiveForOperators(next http.Handler, m Engine, live Live, log *slog.Logger) http.Handler {
+	identify := byKey(m, telemetry.NewRefusals(log))
 	return withLive(next, live, log, func(serve http.HandlerFunc) http.Handler {
-		return operatorOnly(byKey(m), log, func(w http.ResponseWriter, r *http.Request) error {
+		return operatorOnly(identify, log, func(w http.ResponseWriter, r *http.Request) error {
 			serve(w, r)
 			return nil
 		})

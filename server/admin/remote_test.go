@@ -55,7 +55,7 @@ func TestAnOperatorsKeyRulesEveryAccountFromElsewhere(t *testing.T) {
 	if _, err := client.Accounts().Create(t.Context(), "globex"); err != nil {
 		t.Error(err)
 	}
-	if _, err := client.Keys().Create(t.Context(), api.NewKey{Account: "acme", Scopes: store.ScopeWrite}); err != nil {
+	if _, err := client.Keys().Create(t.Context(), api.NewKey{Account: "acme", Scopes: store.ScopeWrite, Label: "ci"}); err != nil {
 		t.Error(err)
 	}
 	if _, err := client.Memory().Sessions(t.Context(), "acme", nil); err != nil {
@@ -64,6 +64,9 @@ func TestAnOperatorsKeyRulesEveryAccountFromElsewhere(t *testing.T) {
 	page, err := client.Audit(t.Context(), "", "", 10)
 	if err != nil || len(page.Data) == 0 || page.Data[0].Actor != client.Holder().Key {
 		t.Errorf("the audit record does not name the key: %+v, %v", page.Data, err)
+	}
+	if page.Data[0].SubjectLabel != "ci" {
+		t.Errorf("the audit record does not have the label: %+v", page.Data[0])
 	}
 }
 
@@ -213,7 +216,7 @@ func TestKeysAreImportedTogetherOrNotAtAll(t *testing.T) {
 		}
 	}
 	page, err := client.Audit(t.Context(), "acme", "", 1000)
-	if err != nil || !slices.ContainsFunc(page.Data, func(e store.AuditEntry) bool {
+	if err != nil || !slices.ContainsFunc(page.Data, func(e api.AuditEntry) bool {
 		return e.Action == "key.create" && e.Subject == made[0].ID && e.Outcome == store.AuditDone && e.Actor == client.Holder().Key
 	}) {
 		t.Errorf("the audit record does not tell of a key that was imported: %v", err)

@@ -108,6 +108,13 @@ type Rotation struct {
 	Overlap time.Duration `json:"overlap"` // during which the old key stays valid
 }
 
+// AuditEntry is an entry of the audit record, with the labels that its keys have now.
+type AuditEntry struct {
+	store.AuditEntry
+	ActorLabel   string `json:"actor_label,omitempty"`
+	SubjectLabel string `json:"subject_label,omitempty"`
+}
+
 // CreatedKey is a new service key with its secret, which is not shown again.
 type CreatedKey = store.CreatedKey
 

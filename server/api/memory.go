@@ -60,7 +60,8 @@ type UsageLine struct {
 	Day      string    `json:"day,omitempty"`   // UTC, such as "2026-11-20"
 	Month    string    `json:"month,omitempty"` // "2026-11"
 	Account  string    `json:"account,omitempty"`
-	Key      string    `json:"key,omitempty"` // its id, or "imported"
+	Key      string    `json:"key,omitempty"`   // its id, or "imported"
+	Label    string    `json:"label,omitempty"` // of the key, as it is now
 	Project  string    `json:"project,omitempty"`
 	Client   string    `json:"client,omitempty"`
 	Provider string    `json:"provider,omitempty"`

@@ -23,10 +23,10 @@ import (
 var schemaTypes = map[string]reflect.Type{
 	"ExchangeChange": reflect.TypeFor[api.ExchangeChange](), "SessionChange": reflect.TypeFor[api.SessionChange](), "SessionMerge": reflect.TypeFor[api.SessionMerge](), "SessionSplit": reflect.TypeFor[api.SessionSplit](),
 	"PageOfSessions": reflect.TypeFor[api.List[api.Session]](), "PageOfTurns": reflect.TypeFor[api.List[api.Turn]](), "PageOfExchanges": reflect.TypeFor[api.List[api.Exchange]](),
-	"PageOfAccounts": reflect.TypeFor[api.Page[api.Account]](), "PageOfKeys": reflect.TypeFor[api.Page[store.Key]](), "PageOfAudit": reflect.TypeFor[api.Page[store.AuditEntry]](),
+	"PageOfAccounts": reflect.TypeFor[api.Page[api.Account]](), "PageOfKeys": reflect.TypeFor[api.Page[store.Key]](), "PageOfAudit": reflect.TypeFor[api.Page[api.AuditEntry]](),
 	"PageOfListedExchanges": reflect.TypeFor[api.Page[store.ExchangeInfo]](), "PageOfProviders": reflect.TypeFor[api.Page[api.Provider]](), "PageOfOrigins": reflect.TypeFor[api.Page[string]](),
 	"Account": reflect.TypeFor[api.Account](), "AccountBudget": reflect.TypeFor[store.Account](), "AccountDeletion": reflect.TypeFor[store.AccountDeletion](),
-	"AuditEntry": reflect.TypeFor[store.AuditEntry](), "BudgetChange": reflect.TypeFor[api.BudgetChange](), "CheckLine": reflect.TypeFor[api.CheckLine](),
+	"AuditEntry": reflect.TypeFor[api.AuditEntry](), "BudgetChange": reflect.TypeFor[api.BudgetChange](), "CheckLine": reflect.TypeFor[api.CheckLine](),
 	"CheckReport": reflect.TypeFor[store.CheckReport](), "Cluster": reflect.TypeFor[admin.Cluster](), "Shipping": reflect.TypeFor[cluster.Shipping](), "Following": reflect.TypeFor[cluster.Identity](), "Arriving": reflect.TypeFor[cluster.Arriving](),
 	"Context": reflect.TypeFor[api.Context](), "ContextBreak": reflect.TypeFor[api.ContextBreak](), "ContextPart": reflect.TypeFor[api.ContextPart](),
 	"KeyImport": reflect.TypeFor[api.KeyImport](), "PageOfCreatedKeys": reflect.TypeFor[api.Page[api.CreatedKey]](), "CreatedKey": reflect.TypeFor[api.CreatedKey](), "Credential": reflect.TypeFor[api.Credential](), "Erasure": reflect.TypeFor[api.Erasure](), "ErasurePlace": reflect.TypeFor[store.ErasurePlace](), "Event": reflect.TypeFor[store.Event](),

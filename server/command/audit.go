@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -42,7 +43,7 @@ func (c *AuditList) Run(ctx context.Context, s *Env) error {
 		now, rows := time.Now(), make([][]string, len(entries))
 		for i, e := range entries {
 			rows[i] = []string{
-				ago(now, e.Time), e.Actor, e.Action, orDash(e.Account), orDash(e.Subject), orDash(string(e.Asked)), outcomeOf(&e),
+				ago(now, e.Time), labeled(e.Actor, e.ActorLabel), e.Action, orDash(e.Account), orDash(labeled(e.Subject, e.SubjectLabel)), orDash(string(e.Asked)), outcomeOf(&e.AuditEntry),
 			}
 		}
 		if err := table(s.pages(), []string{"TIME", "ACTOR", "ACTION", "ACCOUNT", "SUBJECT", "ASKED", "OUTCOME"}, rows); err != nil {
@@ -55,8 +56,8 @@ func (c *AuditList) Run(ctx context.Context, s *Env) error {
 	})
 }
 
-func (c *AuditList) entries(ctx context.Context, client *admin.Client) (entries []store.AuditEntry, more bool, err error) {
-	entries = []store.AuditEntry{}
+func (c *AuditList) entries(ctx context.Context, client *admin.Client) (entries []api.AuditEntry, more bool, err error) {
+	entries = []api.AuditEntry{}
 	after := ""
 	for {
 		page, err := client.Audit(ctx, c.Account, after, min(auditPage, c.Limit-len(entries)))
@@ -69,6 +70,14 @@ func (c *AuditList) entries(ctx context.Context, client *admin.Client) (entries 
 		}
 		after = entries[len(entries)-1].ID
 	}
+}
+
+// labeled returns the id of a key with its label.
+func labeled(id, label string) string {
+	if label == "" {
+		return id
+	}
+	return id + " (" + label + ")"
 }
 
 func outcomeOf(e *store.AuditEntry) string {

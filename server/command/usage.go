@@ -59,6 +59,16 @@ func (c *Usage) Run(ctx context.Context, s *Env) error {
 	})
 }
 
+// columns are what is grouped by, and the labels of keys beside their ids.
+func (c *Usage) columns() (columns []string) {
+	for _, by := range c.By {
+		if columns = append(columns, by); by == "key" {
+			columns = append(columns, "label")
+		}
+	}
+	return columns
+}
+
 func usageCell(line *api.UsageLine, by string) string {
 	switch by {
 	case "hour":
@@ -71,6 +81,8 @@ func usageCell(line *api.UsageLine, by string) string {
 		return line.Account
 	case "key":
 		return line.Key
+	case "label":
+		return line.Label
 	case "project":
 		return line.Project
 	case "client":
@@ -83,7 +95,7 @@ func usageCell(line *api.UsageLine, by string) string {
 
 func (c *Usage) writeTable(s *Env, u *api.Usage) error {
 	var headings []string
-	for _, by := range c.By {
+	for _, by := range c.columns() {
 		headings = append(headings, strings.ToUpper(by))
 	}
 	headings = append(headings, "REQUESTS", "ERRORS", "TOKENS IN", "CACHED", "TOKENS OUT", "COST", "SAVED BY CACHES")
@@ -105,7 +117,7 @@ func (c *Usage) writeTable(s *Env, u *api.Usage) error {
 }
 
 func (c *Usage) row(line *api.UsageLine, total bool) (row []string) {
-	for i, by := range c.By {
+	for i, by := range c.columns() {
 		switch {
 		case !total:
 			row = append(row, orDash(usageCell(line, by)))
@@ -122,12 +134,12 @@ func (c *Usage) row(line *api.UsageLine, total bool) (row []string) {
 
 func (c *Usage) writeCSV(s *Env, u *api.Usage) error {
 	w := csv.NewWriter(s.Out)
-	_ = w.Write(append(slices.Clone(c.By), "requests", "errors", "input_uncached", "cache_read", "cache_write", "output", "reasoning",
+	_ = w.Write(append(c.columns(), "requests", "errors", "input_uncached", "cache_read", "cache_write", "output", "reasoning",
 		"usd", "notional_usd", "saved_usd", "unpriced", "estimated"))
 	for i := range u.Data {
 		line := &u.Data[i]
 		var row []string
-		for _, by := range c.By {
+		for _, by := range c.columns() {
 			row = append(row, inert(usageCell(line, by)))
 		}
 		for _, n := range []int64{line.Requests, line.Errors, line.Usage.InputUncached, line.Usage.CacheRead, line.Usage.CacheWrite, line.Usage.Output, line.Usage.Reasoning} {

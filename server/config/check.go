@@ -50,9 +50,7 @@ func (l *loader) check(cfg *Config) {
 	if cfg.PreviousMasterKey != "" && cfg.MasterKey == "" {
 		l.problems = append(l.problems, origin{source: EnvPreviousMasterKey}.problem("is the key before %s, which is not set", EnvMasterKey))
 	}
-	if len(l.problems) == 0 {
-		l.checkRouter(cfg)
-	}
+	l.checkRouter(cfg)
 }
 
 func (l *loader) checkMasterKey(variable string, text Secret) {

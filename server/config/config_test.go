@@ -260,7 +260,7 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 			want: `mneme.yaml:1: routes must be a list; start each entry with "- "`,
 		},
 		"empty entry": {
-			file: "aliases:\n- {model: a, to: b}\n-\n",
+			file: "aliases:\n- {model: a, to: gpt-5}\n-\n",
 			want: `mneme.yaml:3: entry 2 of aliases is empty; fill it or take it away`,
 		},
 		"the file is a list": {
@@ -450,6 +450,37 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 mneme.yaml:3: limits.body_bytes: "-1" is not a size; write a whole number above 0 with an optional unit, such as 64MiB or 512KB
 mneme.yaml:5: capture.mode: "maybe" is not one of on, off`,
 		},
+		"everything at once, also what only the router knows": {
+			file: `providers:
+  openai: {base_url: "http://127.0.0.1:1", dialect: klingon}
+  mine: {base_url: "not a URL"}
+routes:
+  - {prefix: mine-, provider: mine}
+  - {prefix: other-, provider: nobody}
+  - {prefix: both-, provider: mine, strip: true, to: x}
+aliases:
+  - {model: a, to: nowhere}
+  - {model: b, to: mine-1}
+  - {model: c, to: also-nowhere}
+fallbacks:
+  - {model: gpt-5, to: [llama-9]}
+  - {model: a, to: [mine-1, other-1]}
+  - {model: gpt-5, to: [b, nobody-knows]}
+capture: {mode: maybe}
+search:
+  embedder: {model: claude-opus-4-8}
+`,
+			want: `mneme.yaml:2: providers.openai.dialect: there is no dialect "klingon" (known: DIALECTS)
+mneme.yaml:3: providers.mine.base_url: must be a whole URL such as https://llm.example.com/v1
+mneme.yaml:6: routes: entry 2 needs the name of a provider, and "nobody" is none; known: anthropic, openai, gemini, deepseek, mine
+mneme.yaml:7: routes[2].to: there is strip as well; take one of them away
+mneme.yaml:9: aliases[0].to: no route leads to model "nowhere" (known prefixes: PREFIXES)
+mneme.yaml:11: aliases[2].to: no route leads to model "also-nowhere" (known prefixes: PREFIXES)
+mneme.yaml:13: fallbacks[0].to[0]: No provider is known for model "llama-9". Known prefixes: PREFIXES. Routes for other names are set under routes in the configuration.
+mneme.yaml:15: fallbacks[2].to[1]: No provider is known for model "nobody-knows". Known prefixes: PREFIXES. Routes for other names are set under routes in the configuration.
+mneme.yaml:16: capture.mode: "maybe" is not one of on, off
+mneme.yaml:18: search.embedder: Model claude-opus-4-8 belongs to provider anthropic, which has no embeddings. Providers that have them: gemini, mine, openai.`,
+		},
 		"a weight that is no number": {
 			file: "providers:\n  openai:\n    endpoints:\n      - weight: many\n",
 			want: `mneme.yaml:4: providers.openai.endpoints.0.weight: "many" is not a number above 0`,
@@ -478,6 +509,7 @@ mneme.yaml:5: capture.mode: "maybe" is not one of on, off`,
 			}
 			got := regexp.MustCompile(`(dialect "klingon" \(known: )[^)]+`).ReplaceAllString(err.Error(), "${1}DIALECTS")
 			got = regexp.MustCompile(`(Known prefixes: )[^.]+(?:-4\.1[^.]*)?`).ReplaceAllString(got, "${1}PREFIXES")
+			got = regexp.MustCompile(`(known prefixes: )[^)]+`).ReplaceAllString(got, "${1}PREFIXES")
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Error(diff)
 			}

@@ -146,6 +146,7 @@ type loader struct {
 	origins  map[string]origin // by path in the file, such as "routes.0.prefix"
 	problems Problems
 	taken    Problems // problems of the layers themselves
+	failed   []string // the paths of settings with a problem
 }
 
 // variable returns the trimmed value of an environment variable: secrets read from files often end with a newline. An
@@ -214,6 +215,7 @@ func (l *loader) at(path string) origin {
 
 // fail adds a problem. If a layer has problems of its own, one on the same line, or on none, may follow from those.
 func (l *loader) fail(path, format string, args ...any) {
+	l.failed = append(l.failed, path)
 	if _, known := l.origins[path]; !known && len(l.taken) > 0 {
 		return
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -92,17 +93,90 @@ func (p *Provider) apiKeys() []router.APIKey {
 // settingName matches how the router's errors begin: with the setting they are about.
 var settingName = regexp.MustCompile(`^[a-z_]+(?:\.[a-z0-9_-]+|\[\d+\])*`)
 
-// checkRouter finds faults that only the router knows: dialects, hosts that need a URL, the file of models.
+// mostRouterFaults bounds how often the router is made to find the next fault.
+const mostRouterFaults = 100
+
+// checkRouter finds faults that only the router knows: dialects, hosts that need a URL, the file of models, models
+// without a route. The router reports one at a time, so each is replaced by a sound entry to find the next. Entries that
+// have a fault already are replaced at once.
 func (l *loader) checkRouter(cfg *Config) {
-	r, err := router.New(cfg.Router())
-	if err == nil {
-		l.checkEmbedder(cfg, r)
-		l.checkSummaries(cfg, r)
-		r.Close()
-		return
+	c := cfg.Router()
+	replaced := make(map[string]bool) // providers
+	for _, path := range l.failed {
+		replaceEntry(&c, path, replaced)
 	}
-	path := strings.NewReplacer("[", ".", "]", "").Replace(settingName.FindString(err.Error()))
-	l.fail(l.nearest(path), "%v", err)
+	for range mostRouterFaults {
+		r, err := router.New(c)
+		if err == nil {
+			l.checkModels(cfg, r, replaced)
+			r.Close()
+			return
+		}
+		path := strings.NewReplacer("[", ".", "]", "").Replace(settingName.FindString(err.Error()))
+		l.fail(l.nearest(path), "%v", err)
+		if !replaceEntry(&c, path, replaced) {
+			return
+		}
+	}
+}
+
+// checkModels checks the models that work in the background, except those of replaced providers.
+func (l *loader) checkModels(cfg *Config, r *router.Router, replaced map[string]bool) {
+	sound := func(model string) bool {
+		p, err := r.Place(model)
+		return err != nil || !replaced[p.Provider.Name()]
+	}
+	if sound(cfg.Search.Embedder.Model) {
+		l.checkEmbedder(cfg, r)
+	}
+	if sound(cfg.Search.Summaries.Model) {
+		l.checkSummaries(cfg, r)
+	}
+}
+
+// soundProvider and soundModel are built in.
+const soundProvider, soundModel = "openai", "gpt-5"
+
+// replaceEntry replaces the entry of a path by a sound one of the same name, where it has one of its own, so that what
+// refers to it has no fault because of it. It reports whether there is such an entry.
+func replaceEntry(c *router.Config, path string, providers map[string]bool) bool {
+	parts := strings.Split(path, ".")
+	if len(parts) < 2 {
+		found := path == "models_file" && c.ModelsFile != ""
+		c.ModelsFile = ""
+		return found
+	}
+	setting, name, member := parts[0], parts[1], strings.Join(parts[2:], ".")
+	if setting == "providers" {
+		if providers[name] {
+			return false
+		}
+		providers[name] = true
+		c.Providers[name] = router.ProviderConfig{BaseURL: "http://127.0.0.1"}
+		return true
+	}
+	i, err := strconv.Atoi(name)
+	if err != nil {
+		return false
+	}
+	unused := "unused " + name // no model has that name
+	switch {
+	case setting == "routes" && i < len(c.Routes):
+		if member == "" || member == "prefix" {
+			c.Routes[i].Prefix = unused
+		}
+		c.Routes[i] = router.RouteRule{Prefix: c.Routes[i].Prefix, Provider: soundProvider}
+	case setting == "aliases" && i < len(c.Aliases):
+		if member != "to" {
+			c.Aliases[i].Model = unused
+		}
+		c.Aliases[i].To = soundModel
+	case setting == "fallbacks" && i < len(c.Fallbacks):
+		c.Fallbacks[i] = router.Fallback{Model: unused, To: []string{soundModel}}
+	default:
+		return false
+	}
+	return true
 }
 
 // Local returns the built-in embedder; nil if another one or none is configured.

@@ -145,7 +145,7 @@ func Printable(text string) string {
 func (r *Request) asHTTP() *http.Request {
 	h := &http.Request{
 		Method: r.Method(), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: make(http.Header), Host: r.Host(), Body: http.NoBody,
+		Header: make(http.Header), Host: r.Host(), Body: http.NoBody, RemoteAddr: r.Client(),
 	}
 	r.EachHeader(func(name, value []byte) { h.Header.Add(string(name), string(value)) })
 	return h

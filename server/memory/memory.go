@@ -54,6 +54,7 @@ type Options struct {
 	Archive  Archive
 	Searcher Searcher
 	Ledger   Ledger // nil: no usage is reported
+	Keys     Keys   // have the labels of keys in usage; nil: there are none
 	// Identify returns the account of a caller with the scope. It may be called again during a long answer.
 	Identify func(r *http.Request, scope store.Scopes) (account string, err error)
 	// Actor names the sender of an identified request for the audit record.

@@ -33,7 +33,8 @@ var usageBy = map[string]func(line *api.UsageLine, of *store.RollupOf){
 // UsageQuery asks for usage.
 type UsageQuery struct {
 	store.RollupQuery
-	By []string // names of [api.UsageBy]; none: only the total
+	By   []string // names of [api.UsageBy]; none: only the total
+	Keys Keys     // have the labels; nil: no line has one
 }
 
 // ReadUsage sums up the usage and cost of exchanges. It reads rollups, not exchanges.
@@ -68,7 +69,9 @@ func ReadUsage(ctx context.Context, ledger Ledger, q *UsageQuery) (*api.Usage, e
 	if err != nil {
 		return nil, err
 	}
+	labels := labelsOf(q)
 	for _, line := range lines {
+		line.Label = labels[line.Key]
 		u.Data = append(u.Data, *line)
 	}
 	slices.SortFunc(u.Data, func(a, b api.UsageLine) int {
@@ -86,6 +89,23 @@ func ReadUsage(ctx context.Context, ledger Ledger, q *UsageQuery) (*api.Usage, e
 	return u, nil
 }
 
+// Keys lists the keys of an account, or of all.
+type Keys interface {
+	List(account string) []store.Key
+}
+
+// labelsOf returns the labels of keys by their ids, if they are asked for.
+func labelsOf(q *UsageQuery) map[string]string {
+	if q.Keys == nil || !slices.Contains(q.By, "key") {
+		return nil
+	}
+	labels := make(map[string]string)
+	for _, k := range q.Keys.List(q.Account) {
+		labels[k.ID] = k.Label
+	}
+	return labels
+}
+
 // derive computes the values that follow from the counts.
 func derive(l *api.UsageLine) {
 	if input := l.Usage.InputUncached + l.Usage.CacheRead + l.Usage.CacheWrite; input > 0 {
@@ -96,7 +116,7 @@ func derive(l *api.UsageLine) {
 }
 
 func (h *handler) usage(c *call) (any, error) {
-	q := UsageQuery{By: c.query.list("by")}
+	q := UsageQuery{By: c.query.list("by"), Keys: h.Keys}
 	q.Since, q.Until = c.query.time("since"), c.query.time("until")
 	if err := c.query.end(); err != nil {
 		return nil, err

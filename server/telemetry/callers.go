@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,6 +30,7 @@ type callers struct {
 // callerSeries are the counters of one caller that have been used: to look one up costs more than to count.
 type callerSeries struct {
 	caller
+	label    string // of the key, as its last request had it
 	requests map[store.Outcome]prometheus.Counter
 	tokens   [tokenKinds]prometheus.Counter
 }
@@ -57,6 +59,7 @@ func (c *callers) report(r *Report) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	who := c.seriesOf(caller{r.Account, r.KeyID})
+	who.label = r.KeyLabel
 	requests := who.requests[r.Outcome]
 	if requests == nil {
 		requests = c.requests.WithLabelValues(who.account, who.key, r.Outcome.String())
@@ -71,6 +74,24 @@ func (c *callers) report(r *Report) {
 	})
 	if r.Cost != nil && !r.Cost.Notional && r.Cost.USD > 0 {
 		c.cost.WithLabelValues(who.account, who.key).Add(float64(r.Cost.USD) / float64(store.Dollar))
+	}
+}
+
+// keyInfo joins the labels of keys to the series of callers.
+var keyInfo = prometheus.NewDesc(metricKeyInfo, "1 for each key that is counted by itself.", []string{labelAccount, labelKey, "label"}, nil)
+
+// Describe and Collect are for keyInfo alone, because labels change.
+func (c *callers) Describe(to chan<- *prometheus.Desc) { to <- keyInfo }
+
+// Collect sends the series of keyInfo.
+func (c *callers) Collect(to chan<- prometheus.Metric) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.seen) >= mostCallers {
+		to <- prometheus.MustNewConstMetric(keyInfo, prometheus.GaugeValue, 1, other, other, "")
+	}
+	for _, s := range c.seen {
+		to <- prometheus.MustNewConstMetric(keyInfo, prometheus.GaugeValue, 1, s.account, s.key, strings.ToValidUTF8(s.label, "\uFFFD"))
 	}
 }
 

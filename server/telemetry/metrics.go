@@ -84,7 +84,7 @@ func newMetrics(registry *prometheus.Registry, tracing *Tracing) *metrics {
 	m.current.Set(1)
 	registry.MustRegister(m.requests, m.duration, m.firstByte, m.tokens, m.translations, m.upstreamErrors,
 		m.retries, m.fallbacks, m.coolDowns, m.heartbeats, m.limited, m.reloads, m.current, &m.gaps, m.captureLag, m.bytes, m.turnedAway,
-		m.callers.requests, m.callers.tokens, m.callers.cost)
+		m.callers.requests, m.callers.tokens, m.callers.cost, m.callers)
 	if tracing != nil {
 		registry.MustRegister(tracing.pipeline)
 	}

@@ -35,6 +35,7 @@ const (
 	metricCallerRequests = "mneme_caller_requests_total"
 	metricCallerTokens   = "mneme_caller_tokens_total" //nolint:gosec // as above
 	metricCallerCost     = "mneme_caller_cost_usd_total"
+	metricKeyInfo        = "mneme_key_info"
 	metricCaptures       = "mneme_captures_total"
 	metricIndexLag       = "mneme_index_lag"
 	metricEmbedCalls     = "mneme_embedder_calls_total"

@@ -47,6 +47,7 @@ func New(o Options) *Telemetry {
 type Report struct {
 	ID, Session    string // "" for a request that is not recorded
 	Account, KeyID string // "" for a caller that was not authenticated
+	KeyLabel       string
 	ChatKey        string
 
 	Surface, Format codec.Format // FormatUnknown as format: not placed

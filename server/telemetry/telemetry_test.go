@@ -121,6 +121,35 @@ func TestKeysBeyondTheBoundAreCountedTogether(t *testing.T) {
 	}
 }
 
+func TestTheLabelsOfKeysCanBeJoined(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := newMetrics(registry, nil)
+	r := exampleReport()
+	r.KeyID = "key_1"
+	for _, label := range []string{"old", "not UTF-8: \xff"} { // a label can change
+		r.KeyLabel = label
+		m.report(r)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != metricKeyInfo {
+			continue
+		}
+		labels := map[string]string{}
+		for _, pair := range family.GetMetric()[0].GetLabel() {
+			labels[pair.GetName()] = pair.GetValue()
+		}
+		if len(family.GetMetric()) != 1 || labels["account"] != r.Account || labels["key"] != "key_1" || labels["label"] != "not UTF-8: \uFFFD" {
+			t.Errorf("%v", family)
+		}
+		return
+	}
+	t.Error("there is no " + metricKeyInfo)
+}
+
 func TestShutdownHeedsItsDeadline(t *testing.T) {
 	tracing := newTracing(&stuck{release: make(chan struct{})}, resource.Empty(), TracingOptions{})
 	_, span := tracing.tracer.Start(context.Background(), "span")

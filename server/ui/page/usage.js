@@ -32,8 +32,8 @@ export function Usage() {
       const inert = /^[=+\-@\t\r]/.test(text) && typeof v === 'string' ? "'" + text : text;
       return /[",\n]/.test(inert) ? '"' + inert.replace(/"/g, '""') + '"' : inert;
     };
-    const head = ['day', 'key', 'project', 'client', 'model', 'requests', 'errors', 'input_uncached', 'cache_read', 'cache_write', 'output', 'usd', 'notional_usd', 'saved_usd', 'unpriced'];
-    const rows = u.data.map((l) => [l.day, l.key, l.project, l.client, l.model, l.requests, l.errors || 0, l.usage.input_uncached || 0, l.usage.cache_read || 0, l.usage.cache_write || 0, l.usage.output || 0, l.cost.usd, l.cost.notional_usd || 0, l.cost.saved_usd || 0, l.cost.unpriced || 0]);
+    const head = ['day', 'key', 'label', 'project', 'client', 'model', 'requests', 'errors', 'input_uncached', 'cache_read', 'cache_write', 'output', 'usd', 'notional_usd', 'saved_usd', 'unpriced'];
+    const rows = u.data.map((l) => [l.day, l.key, l.label || '', l.project, l.client, l.model, l.requests, l.errors || 0, l.usage.input_uncached || 0, l.usage.cache_read || 0, l.usage.cache_write || 0, l.usage.output || 0, l.cost.usd, l.cost.notional_usd || 0, l.cost.saved_usd || 0, l.cost.unpriced || 0]);
     const blob = new Blob([[head, ...rows].map((r) => r.map(cell).join(',')).join('\r\n') + '\r\n'], { type: 'text/csv' });
     const a = document.createElement('a');
     a.href = URL.createObjectURL(blob);

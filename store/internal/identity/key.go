@@ -108,6 +108,7 @@ type keyRecord struct {
 type Identity struct {
 	Account    string
 	KeyID      string
+	Label      string // of the key
 	Scopes     Scopes
 	Limits     Limits // the key's own
 	Models     Models // that it may ask for; must not be changed
@@ -405,7 +406,8 @@ func (s Keys) List(account string) []Key {
 }
 
 // Authenticate returns the identity of a service key. The errors, all [codec.KindAuthentication], distinguish a secret
-// that is not a service key, a damaged, an unknown, an expired and a revoked one.
+// that is not a service key, a damaged, an unknown, an expired and a revoked one. With an error, the identity has only
+// the names of the key, if it is known, for logs.
 func (s Keys) Authenticate(secret string) (Identity, error) {
 	if len(secret) > maxSecret {
 		return Identity{}, errNoKey("this is not a service key: it is too long")
@@ -414,14 +416,14 @@ func (s Keys) Authenticate(secret string) (Identity, error) {
 	now := s.keys.now()
 	switch {
 	case ok && k.given && s.keys.accounts.terms.outdated(now):
-		return Identity{}, errOutdated()
+		return k.named(), errOutdated()
 	case ok && k.valid(now):
 		k.use.seen(now)
-		return Identity{Account: k.Account, KeyID: k.ID, Scopes: k.Scopes, Limits: k.Limits, Models: k.Models, Recall: k.Recall, TrustTrace: k.TrustTrace, Use: k.use}, nil
+		return Identity{Account: k.Account, KeyID: k.ID, Label: k.Label, Scopes: k.Scopes, Limits: k.Limits, Models: k.Models, Recall: k.Recall, TrustTrace: k.TrustTrace, Use: k.use}, nil
 	case ok && k.Revoked.IsZero():
-		return Identity{}, errNoKey("this service key expired on %s: ask for a new one, or create one with: mneme key create", k.Expires.UTC().Format(time.RFC1123))
+		return k.named(), errNoKey("this service key expired on %s: ask for a new one, or create one with: mneme key create", k.Expires.UTC().Format(time.RFC1123))
 	case ok:
-		return Identity{}, errNoKey("this service key was revoked: ask for a new one, or create one with: mneme key create")
+		return k.named(), errNoKey("this service key was revoked: ask for a new one, or create one with: mneme key create")
 	case secret == "":
 		return Identity{}, errNoKey("a service key is needed: send it as Authorization: Bearer %s… or as X-Service-API-Key", keyPrefix)
 	case !LooksLikeKey(secret):

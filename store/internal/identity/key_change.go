@@ -145,6 +145,11 @@ func (t *KeyTable) putKeys(keys ...keyRecord) error {
 	return nil
 }
 
+// named returns the identity of a key that permits nothing.
+func (k *keyRecord) named() Identity {
+	return Identity{Account: k.Account, KeyID: k.ID, Label: k.Label}
+}
+
 // valid reports whether the key is valid at a time.
 func (k *keyRecord) valid(now time.Time) bool {
 	return k.Revoked.IsZero() && (k.Expires.IsZero() || now.Before(k.Expires) || k.use.holders.Load() > 0)

@@ -106,7 +106,7 @@ func TestWhatChangesAboutAKeyStaysAndTheRestDoesNotChange(t *testing.T) {
 	s.close(t)
 	s = openHarness(t, options{dir: dir})
 	got, err := identify(s, secret)
-	want := Identity{Account: "acme", KeyID: key.ID, Scopes: ScopeWrite, Limits: limits, TrustTrace: true}
+	want := Identity{Account: "acme", KeyID: key.ID, Label: "desk", Scopes: ScopeWrite, Limits: limits, TrustTrace: true}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("the key speaks for %+v (%v), want %+v", got, err, want)
 	}

@@ -25,7 +25,7 @@ func TestAServiceKeySpeaksForItsAccountUntilRevoked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Identity{Account: "acme", KeyID: key.ID, Scopes: ScopeWrite | ScopeRead}
+	want := Identity{Account: "acme", KeyID: key.ID, Label: "laptop", Scopes: ScopeWrite | ScopeRead}
 	if got, err := identify(s, secret); err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("the new key speaks for %+v (%v), want %+v", got, err, want)
 	}

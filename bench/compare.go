@@ -34,8 +34,11 @@ func (c *Compare) Run(ctx context.Context, s *command.Env) error {
 	if len(changes) == 0 {
 		return errors.New("the reports have no lane and target in common")
 	}
-	over := writeChanges(s.Out, changes, c.AtMost)
-	if over > 0 {
+	over, failed := writeChanges(s.Out, changes, c.AtMost)
+	switch {
+	case failed > 0:
+		return fmt.Errorf("%d of %d figures are of lanes with failed answers, and are not compared; %d others are more than %g times what they were", failed, len(changes), over, c.AtMost)
+	case over > 0:
 		return fmt.Errorf("%d of %d figures are more than %g times what they were", over, len(changes), c.AtMost)
 	}
 	return nil
@@ -208,13 +211,13 @@ func (l *LaneData) inPumps(r *Result) []float64 {
 	return ratios(r, pump, l.cost(), l.cost())
 }
 
-// over reports whether a figure grew beyond the bound by more than the noise, or whether answers failed.
+// over reports whether a figure grew beyond the bound by more than the noise. Figures with failed answers do not count.
 func (c *change) over(atMost float64) bool {
-	return c.failed > 0 || spreadOf(c.ratios).Median-noiseOf(c.ratios) > atMost
+	return c.failed == 0 && spreadOf(c.ratios).Median-noiseOf(c.ratios) > atMost
 }
 
-// writeChanges prints the table and returns the number of figures over the limit.
-func writeChanges(out io.Writer, changes []change, atMost float64) (over int) {
+// writeChanges prints the table and returns the number of figures over the limit, and of those with failed answers.
+func writeChanges(out io.Writer, changes []change, atMost float64) (over, failed int) {
 	var b strings.Builder
 	b.WriteString("Medians (minimum–maximum). The ratio is after / before; 1 is no change.\n\n")
 	b.WriteString("| lane | target | figure | before | after | ratio | |\n|---|---|---|---|---|---|---|\n")
@@ -226,11 +229,12 @@ func writeChanges(out io.Writer, changes []change, atMost float64) (over int) {
 			verdict = "**over**"
 		}
 		if c.failed > 0 {
+			failed++
 			verdict = fmt.Sprintf("**%d answers failed**", c.failed)
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n",
 			c.lane, c.target, c.figure, showSpread(c.before), showSpread(c.after), showSpread(spreadOf(c.ratios)), verdict)
 	}
 	_, _ = io.WriteString(out, b.String())
-	return over
+	return over, failed
 }

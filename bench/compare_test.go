@@ -19,20 +19,21 @@ func TestComparisonOfReportsFailsOverItsBoundByMoreThanTheNoise(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		before, after *Report
-		over          int
+		over, failed  int
 		says          string
 	}{
-		"half the cost":         {reportOf(2, 2.1, 2.2), reportOf(1, 1.05, 1.1), 0, "| 0.50 ("},
-		"the same":              {reportOf(2, 2.1, 2.2), reportOf(2.1, 2.15, 2.3), 0, "| 1.05 ("},
-		"more, within noise":    {reportOf(1, 2, 3), reportOf(1.5, 2.5, 3.5), 0, ""},
-		"twice the CPU time":    {reportOf(1, 1.05, 1.1), reportOf(2, 2.1, 2.2), 1, "**over**"},
-		"twice the allocations": {reportOf(1, 1, 1), allocating, 1, "| allocations/request | 50.0 (50.0–50.0) | 100 (100–100) | 2.00 (2.00–2.00) | **over** |"},
-		"answers are missing":   {reportOf(1, 1, 1), failing(), 2, "**1 answers failed**"},
+		"half the cost":         {reportOf(2, 2.1, 2.2), reportOf(1, 1.05, 1.1), 0, 0, "| 0.50 ("},
+		"the same":              {reportOf(2, 2.1, 2.2), reportOf(2.1, 2.15, 2.3), 0, 0, "| 1.05 ("},
+		"more, within noise":    {reportOf(1, 2, 3), reportOf(1.5, 2.5, 3.5), 0, 0, ""},
+		"twice the CPU time":    {reportOf(1, 1.05, 1.1), reportOf(2, 2.1, 2.2), 1, 0, "**over**"},
+		"twice the allocations": {reportOf(1, 1, 1), allocating, 1, 0, "| allocations/request | 50.0 (50.0–50.0) | 100 (100–100) | 2.00 (2.00–2.00) | **over** |"},
+		"answers are missing":   {reportOf(1, 1, 1), failing(), 0, 2, "**1 answers failed**"},
+		"a failure and itself":  {failing(), failing(), 0, 2, "**1 answers failed**"},
 	} {
 		var out strings.Builder
-		over := writeChanges(&out, reportedChanges(test.before, test.after), 1.1)
-		if over != test.over || !strings.Contains(out.String(), test.says) {
-			t.Errorf("%s: %d figures are over:\n%s", name, over, out.String())
+		over, failed := writeChanges(&out, reportedChanges(test.before, test.after), 1.1)
+		if over != test.over || failed != test.failed || !strings.Contains(out.String(), test.says) {
+			t.Errorf("%s: %d figures are over, %d failed:\n%s", name, over, failed, out.String())
 		}
 	}
 }

@@ -50,7 +50,8 @@ type follower struct {
 
 	mu     sync.Mutex
 	status Identity
-	given  uint64 // revision that the centre has published, by its last beat
+	given  uint64    // revision that the centre has published, by its last beat
+	beaten time.Time // of the last beat, by the centre's clock
 
 	noted time.Time // owned by run: status.Heard on disk
 }
@@ -84,7 +85,19 @@ func (f *follower) expire(heard time.Time) {
 	}
 }
 
-// hear handles a beat of the centre.
+// mostAhead is by how much a centre's clock may be ahead of this one: beyond that, beats do not count as newer than those
+// that follow once the clock has been set right.
+const mostAhead = time.Minute
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// hear handles a beat of the centre. A beat that is not newer than the last one may have been replayed by a broker that
+// withholds changes, and does not keep the roster valid.
 func (f *follower) hear(m *nats.Msg) {
 	beat, err := ship.OpenBeat(f.options.Key, m.Data)
 	if err != nil {
@@ -92,9 +105,15 @@ func (f *follower) hear(m *nats.Msg) {
 	}
 	now := time.Now()
 	f.mu.Lock()
-	f.status.Heard, f.given = now, beat.Revision
+	fresh := beat.Time.After(f.beaten)
+	if fresh {
+		f.beaten = earlier(beat.Time, now.Add(mostAhead))
+		f.status.Heard, f.given = now, beat.Revision
+	}
 	f.mu.Unlock()
-	f.expire(now)
+	if fresh {
+		f.expire(now)
+	}
 }
 
 func (f *follower) identity() Identity {

@@ -60,6 +60,7 @@ func Main(commands any, args []string, s *Env) int {
 			"Exit codes: 0 done; 1 could not be done, standard error says why; 2 the command line is wrong."),
 		kong.Writers(s.Out, s.Err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Help(helpWithDefault),
 		kong.Bind(s),
 		kong.BindTo(ctx, (*context.Context)(nil)))
 	if err != nil {
@@ -176,4 +177,21 @@ func (a *jsonArray) end() error {
 func isTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// helpWithDefault prints the help of a noun, and that of the command which runs without another one.
+func helpWithDefault(options kong.HelpOptions, parsed *kong.Context) error {
+	if err := kong.DefaultHelpPrinter(options, parsed); err != nil {
+		return err
+	}
+	noun := parsed.Selected()
+	if noun == nil || noun.DefaultCmd == nil {
+		return nil
+	}
+	command, err := kong.Trace(parsed.Kong, []string{noun.Name, noun.DefaultCmd.Name})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(parsed.Stdout, "\nWithout a command:\n\n")
+	return kong.DefaultHelpPrinter(options, command)
 }

@@ -218,6 +218,7 @@ func describe(w io.Writer, x *api.Exchange) error {
 		}
 	}
 	line("exchange", x.ID)
+	line("session", x.Session)
 	line("account", x.Account)
 	line("key", x.KeyID)
 	line("started", x.Started.Local().Format("2006-01-02 15:04:05.000 MST"))

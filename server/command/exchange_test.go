@@ -134,7 +134,7 @@ func recordExchanges(t *testing.T, dir string, n int) (ids []string) {
 
 func TestAnExchangeShowsItsAttempts(t *testing.T) {
 	var out bytes.Buffer
-	x := api.Exchange{ExchangeInfo: store.ExchangeInfo{ModelAsked: "gpt-5.5", ModelSent: "claude-opus-4-8", Provider: "anthropic", Attempts: []store.Attempt{
+	x := api.Exchange{ExchangeInfo: store.ExchangeInfo{Session: "sess_1", ModelAsked: "gpt-5.5", ModelSent: "claude-opus-4-8", Provider: "anthropic", Attempts: []store.Attempt{
 		{Provider: "openai", Endpoint: "api.openai.com:443", Key: 2, Model: "gpt-5.5", Status: 429, Failure: "rate_limited", Took: 120},
 		{Provider: "openai", Endpoint: "10.0.0.1:8000", Model: "gpt-5.5", Failure: "unreachable", Took: 3},
 		{Provider: "anthropic", Endpoint: "api.anthropic.com:443", Key: 1, Model: "claude-opus-4-8", Status: 200, Took: 900},
@@ -143,6 +143,7 @@ func TestAnExchangeShowsItsAttempts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
+		"session    sess_1",
 		"attempt 1  gpt-5.5 at openai (api.openai.com:443, key 2): rate limited, HTTP 429, after 120 ms",
 		"attempt 2  gpt-5.5 at openai (10.0.0.1:8000): unreachable, after 3 ms",
 		"attempt 3  claude-opus-4-8 at anthropic (api.anthropic.com:443, key 1): answered, HTTP 200, after 900 ms",

@@ -80,10 +80,7 @@ func (c *SessionList) each(ctx context.Context, client *admin.Client, limit int,
 }
 
 func (c *SessionList) eachOf(ctx context.Context, client *admin.Client, account string, limit int, visit func(*api.Session) error) (more bool, err error) {
-	query := url.Values{}
-	if !c.JSON {
-		query.Set("include", "beginning")
-	}
+	query := url.Values{"include": {"beginning"}}
 	for name, value := range map[string]string{"chat_key": c.ChatKey, "external_id": c.ExternalID, "model": c.Model, "client": c.Client, "project": c.Project, "outcome": c.Outcome, "tag": c.Tag} {
 		if value != "" {
 			query.Set(name, value)
@@ -169,7 +166,7 @@ func nameOf(m *store.Session) string {
 type SessionShow struct {
 	Target      `embed:""`
 	AccountFlag `embed:""`
-	ID          string `arg:"" name:"id" help:"The session's id, sess_..., as session list and the X-Service-Session-ID header show it."`
+	ID          string `arg:"" name:"id" help:"The session's id, sess_..., as session list and the X-Service-Session-ID header show it, or the id of one of its exchanges, exch_..."`
 	Full        bool   `help:"Show texts in full."`
 	JSON        bool   `help:"Write the session with its turns as JSON."`
 }
@@ -177,7 +174,7 @@ type SessionShow struct {
 // Run shows the session, oldest turn first.
 func (c *SessionShow) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		account, m, err := sessionOwner(ctx, client, c.AccountFlag, c.ID)
+		account, m, err := c.find(ctx, client)
 		for merges := 0; err == nil && m.Merged != "" && merges < store.MaxMerges; merges++ {
 			fmt.Fprintf(s.Err, "mneme: %s was merged into %s\n", m.ID, m.Merged)
 			m, err = client.Memory().Session(ctx, account, m.Merged)
@@ -200,6 +197,25 @@ func (c *SessionShow) Run(ctx context.Context, s *Env) error {
 			return nil
 		})
 	})
+}
+
+// find returns the session, also by the id of one of its exchanges, and its account.
+func (c *SessionShow) find(ctx context.Context, client *admin.Client) (account string, found api.Session, err error) {
+	if !strings.HasPrefix(c.ID, "exch_") {
+		return sessionOwner(ctx, client, c.AccountFlag, c.ID)
+	}
+	x, err := client.Memory().Exchange(ctx, c.ID)
+	if err == nil && x.Session == "" {
+		err = fmt.Errorf("exchange %s is in no session; see it with: mneme exchange show %s", c.ID, c.ID)
+	}
+	if err != nil {
+		return "", found, err
+	}
+	owner := c.AccountFlag
+	if owner.Account == "" {
+		owner.Account = x.Account
+	}
+	return sessionOwner(ctx, client, owner, x.Session)
 }
 
 func (c *SessionShow) writeJSON(ctx context.Context, client *admin.Client, s *Env, account string, m api.Session) error {

@@ -90,6 +90,13 @@ func (f StoreFlags) managed() (cfg config.Config, opts store.Options, err error)
 	return cfg, opts, err
 }
 
+// noDataError names a data directory that does not exist.
+type noDataError string
+
+func (e noDataError) Error() string {
+	return fmt.Sprintf("there is no data in %s; name the data directory with --data or %s, or start with: mneme serve", string(e), config.EnvData)
+}
+
 func manage(ctx context.Context, cfg *config.Config, create bool, open func() (*engine.Engine, error), do func(*admin.Client) error) error {
 	client, err := admin.Open(ctx, cfg.Data, func() (admin.Engine, error) {
 		e, err := open()
@@ -99,7 +106,7 @@ func manage(ctx context.Context, cfg *config.Config, create bool, open func() (*
 		return admin.Over(e), nil
 	}, create)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no data in %s; name the data directory with --data or %s, or start with: mneme serve", cfg.Data, config.EnvData)
+		return noDataError(cfg.Data)
 	}
 	if errors.Is(err, store.ErrInUse) {
 		return fmt.Errorf("another mneme process has the data in %s open and takes no commands; try again when it has ended", cfg.Data)

@@ -73,7 +73,20 @@ func (t Target) manage(ctx context.Context, create bool, do func(*admin.Client) 
 	if client != nil {
 		return errors.Join(do(client), client.Close())
 	}
-	return t.StoreFlags.manage(ctx, create, do)
+	return t.missingKey(t.StoreFlags.manage(ctx, create, do))
+}
+
+// missingKey returns a clearer error if there is no data here, and the server elsewhere was not asked only for want of a
+// key.
+func (t Target) missingKey(err error) error {
+	if missing := noDataError(""); !errors.As(err, &missing) {
+		return err
+	}
+	origin, key, failed := t.elsewhere()
+	if failed != nil || origin == "" || key != "" {
+		return err
+	}
+	return fmt.Errorf("there is no key for %s, which %s names, and no data on this machine; set %s, or keep a key with: mneme login %s", origin, envURL, envKey, origin)
 }
 
 // manageIndex is manage for commands that need the whole index.
@@ -85,7 +98,7 @@ func (t Target) manageIndex(ctx context.Context, changeOver bool, do func(*admin
 	if client != nil {
 		return errors.Join(do(client), client.Close())
 	}
-	return t.StoreFlags.manageIndex(ctx, changeOver, do)
+	return t.missingKey(t.StoreFlags.manageIndex(ctx, changeOver, do))
 }
 
 // origin returns the URL at which agents and other clients on this machine find the server.

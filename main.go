@@ -62,7 +62,7 @@ func main() {
 
 // simulated starts the provider that stands in for families without a key.
 func simulated() (origin string, stop func() error, err error) {
-	server, err := provider.Start(provider.Options{FreshIDs: true, Clock: time.Now, Keep: -1})
+	server, err := provider.Start(provider.Options{FreshIDs: true, Clock: time.Now, Keep: -1, LookRound: true})
 	if err != nil {
 		return "", nil, err
 	}

@@ -88,6 +88,32 @@ func TestRequestsOfCodingAgentsPass(t *testing.T) {
 	}
 }
 
+func TestAnAgentWithoutAScriptCallsOneHarmlessTool(t *testing.T) {
+	url := start(t, provider.Options{LookRound: true}).URL()
+	const (
+		bash   = `{"name":"Write","input_schema":{"type":"object"}},{"name":"Bash","input_schema":{"type":"object"}}`
+		asked  = `{"role":"user","content":"hello"}`
+		called = asked + `,{"role":"assistant","content":[{"type":"tool_use","id":"toolu_1","name":"Bash","input":{"command":"pwd"}}]},
+			{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"/tmp"}]}`
+	)
+	for name, of := range map[string]struct {
+		tools, more, messages string
+		calls                 bool
+	}{
+		"a tool that only reads":    {bash, "", asked, true},
+		"its result":                {bash, "", called, false},
+		"tools of another program":  {`{"name":"delete_all","input_schema":{"type":"object"}}`, "", asked, false},
+		"no tool is to be called":   {bash, `"tool_choice":{"type":"none"},`, asked, false},
+		"a script of the prompt's":  {bash, "", `{"role":"user","content":"[[sim: text \"x\"]]"}`, false},
+		"an answer of this program": {"", "", asked, false},
+	} {
+		_, answer, err := send(t, url+"/v1/messages", `{"model":"claude-opus-4-8","max_tokens":100,`+of.more+`"tools":[`+of.tools+`],"messages":[`+of.messages+`]}`)
+		if err != nil || strings.Contains(answer, `"tool_use"`) != of.calls || of.calls && !strings.Contains(answer, `"pwd"`) {
+			t.Errorf("%s: %v %s", name, err, answer)
+		}
+	}
+}
+
 func TestAgentsPlayTheScriptOfTheProvider(t *testing.T) {
 	url := start(t, provider.Options{Script: `[[sim: text "of the provider"]]`}).URL() + "/v1/chat/completions"
 	const tools = `"tools":[{"type":"function","function":{"name":"run"}}],`

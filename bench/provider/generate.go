@@ -43,7 +43,11 @@ func (c *call) generate(f format) error {
 		return refusal
 	}
 	p.bytes = len(c.body)
-	chosen, err := p.choose(c.server.options.Script)
+	ofAgents := c.server.options.Script
+	if c.server.options.LookRound {
+		ofAgents = p.lookRound()
+	}
+	chosen, err := p.choose(ofAgents)
 	if err != nil {
 		return refuse("", "The script in the prompt cannot be played: %v", err)
 	}

@@ -24,6 +24,7 @@ type Options struct {
 	FreshIDs  bool             // give every answer ids of its own; without it the same request always gets the same bytes
 	Cache     bool             // count what a prompt cache would have; usage then depends on the requests before
 	Script    string           // played to prompts that declare tools and have none, as those of real agents
+	LookRound bool             // call one read-only tool of a known agent for each prompt without a script, in the place of Script
 	Clock     func() time.Time // for the created members; default is one fixed instant
 	Keep      int              // how many recordings, bodies included, the server holds; 0 means 256, negative none
 	OnRequest func(Recorded)   // called before a request is answered, from the goroutine that answers it

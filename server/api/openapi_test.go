@@ -13,6 +13,18 @@ import (
 	"github.com/mnemeproxy/mneme/server/memory"
 )
 
+// Generators make types for errors of the statuses that are named, and many none for the default.
+func TestEveryOperationHasTheTypeOfItsErrors(t *testing.T) {
+	for path, item := range readDescription(t).document.Paths.Map() {
+		for method, operation := range item.Operations() {
+			errors := operation.Responses.Value("4XX")
+			if errors == nil || errors.Ref != "#/components/responses/Error" {
+				t.Errorf("%s %s has no 4XX", method, path)
+			}
+		}
+	}
+}
+
 func TestTheFileHasEveryRouteAndNoOther(t *testing.T) {
 	var served []string
 	for _, pattern := range admin.Patterns() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dgraph-io/badger/v4"
 	"github.com/zeebo/blake3"
 
 	"github.com/mnemeproxy/mneme/store/internal/files"
@@ -28,13 +30,21 @@ type harmed struct {
 	erased []string
 }
 
-// newHarmed makes a store of several tables and value logs with two accounts. With killed it is as a process leaves it that
-// is killed; else it was closed.
-func newHarmed(t *testing.T, killed bool) *harmed {
+// departure is how a process leaves the store.
+type departure int
+
+const (
+	closed departure = iota
+	killed
+	rewritten // killed after value logs were rewritten
+)
+
+// newHarmed makes a store of several tables and value logs with two accounts.
+func newHarmed(t *testing.T, as departure) *harmed {
 	t.Helper()
 	h := &harmed{filepath.Join(t.TempDir(), "store"), make(map[string]string), nil}
 	random := rand.New(rand.NewPCG(1, 2))
-	left := h.dir
+	dir := h.dir
 	for round := range 3 {
 		s, err := Open(Options{Dir: h.dir, Digest: digestTest})
 		if err != nil {
@@ -49,7 +59,7 @@ func newHarmed(t *testing.T, killed bool) *harmed {
 			request := fmt.Sprintf("request %d %d %x", round, n, random.Uint64())
 			answer := strings.Repeat(fmt.Sprintf("answer %x ", random.Uint64()), 1+random.IntN(200))
 			id := capture(t, s, account, request, answer)
-			if n == 7 {
+			if n == 7 || as == rewritten && n%2 > 0 {
 				erase(t, s, account, Selection{Exchanges: []string{id}})
 				h.erased = append(h.erased, id)
 				continue
@@ -57,16 +67,46 @@ func newHarmed(t *testing.T, killed bool) *harmed {
 			h.said[id] = request + answer
 		}
 		(&conversation{t, s}).idle()
-		if killed && round == 2 {
-			left = filepath.Join(t.TempDir(), "killed")
-			copyStore(t, h.dir, left)
+		if as == killed && round == 2 {
+			dir = filepath.Join(t.TempDir(), "killed")
+			copyStore(t, h.dir, dir)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	h.dir = left
+	if as == rewritten {
+		dir = filepath.Join(t.TempDir(), "rewritten")
+		rewriteLogs(t, h.dir, dir)
+	}
+	h.dir = dir
 	return h
+}
+
+// rewriteLogs merges the tables of a store, rewrites its value logs, and copies it as a kill leaves it then.
+func rewriteLogs(t *testing.T, dir, to string) {
+	t.Helper()
+	db, err := files.Lock(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := badgerOptions(Options{Dir: dir}).WithNumLevelZeroTables(1).WithNumLevelZeroTablesStall(20)
+	if err := errors.Join(db.Open(o, formatVersion, nil), db.Flatten(2)); err != nil {
+		t.Fatal(err)
+	}
+	logs := 0
+	for err == nil {
+		if err = db.RunValueLogGC(0.01); err == nil {
+			logs++
+		}
+	}
+	if logs == 0 || !errors.Is(err, badger.ErrNoRewrite) {
+		t.Fatalf("%d value logs were rewritten: %v", logs, err)
+	}
+	copyStore(t, dir, to)
+	if err := errors.Join(db.Close(nil), db.Unlock()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // copyStore copies a directory; files stay sparse.
@@ -206,15 +246,15 @@ func TestNoDamageOfAFileIsHidden(t *testing.T) {
 	if os.Getenv(allDamages) != "" {
 		cuts, flips, every = 20, 200, 1
 	}
-	for n, killed := range []bool{false, true} {
-		h := newHarmed(t, killed)
+	for n, as := range []departure{closed, killed, rewritten} {
+		h := newHarmed(t, as)
 		for i, name := range filesOf(t, h.dir) {
 			size := written(t, filepath.Join(h.dir, name))
 			for j, harm := range harmsOf(size, cuts, flips) {
 				if (n+i+j)%every != 0 {
 					continue
 				}
-				t.Run(fmt.Sprintf("killed=%v/%s/%s", killed, name, harm.name), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s/%s/%s", [...]string{"closed", "killed", "rewritten"}[as], name, harm.name), func(t *testing.T) {
 					h.try(t, name, harm)
 				})
 			}

@@ -19,12 +19,12 @@ import (
 )
 
 // searching is a harness whose memory can be searched.
-func searching(t *testing.T) *harness {
-	h := build(t, func(p *plan) {
+func searching(t *testing.T, change ...func(*plan)) *harness {
+	h := build(t, append(change, func(p *plan) {
 		dir := filepath.Join(p.store.Dir, "index")
 		p.store.Digest = digest.Exchange
 		p.index = &search.Options{Dir: dir}
-	})
+	})...)
 	h.key = h.createKey("acme", store.AllScopes)
 	return h
 }

@@ -295,11 +295,49 @@ func TestAKeyDecidesWhetherItsRequestsGetRecalledText(t *testing.T) {
 		{store.KeyRecallDefault, []string{"X-Service-Recall", "on"}, true},
 		{store.KeyRecallDefault, nil, false},
 	} {
-		secret, _, err := h.store.Keys().Create("acme", store.ScopeWrite, "", func(k *store.Key) { k.Recall = row.key })
+		secret, _, err := h.store.Keys().Create("acme", store.ScopeWrite|store.ScopeRead, "", func(k *store.Key) { k.Recall = row.key })
 		ok(t, err)
 		h.do(http.MethodPost, chat.path, body, append(row.header, "Authorization", "Bearer "+secret)...)
 		if sent := string(h.upstream().Body); strings.Contains(sent, "mneme-recall nonce") != row.speaks {
 			t.Errorf("with a key %q and %v the provider was sent %s", row.key, row.header, sent)
+		}
+	}
+}
+
+// Recalled text is part of the memory, whichever way recall is switched on. That holds for the texts of earlier turns
+// too, which a key that may read had put into the same conversation.
+func TestAKeyThatMayNotReadGetsNothingRecalled(t *testing.T) {
+	for _, s := range generating {
+		for way, set := range map[string]struct {
+			header string
+			plan   func(*plan)
+		}{
+			"header":                {"on", func(*plan) {}},
+			"tokens":                {"tokens=800", func(*plan) {}},
+			"configured everywhere": {"", func(p *plan) { p.server.Recall.Requests = recall.RequestsOn }},
+			"configured account":    {"", func(p *plan) { p.server.Recall.Accounts = []string{"acme"} }},
+		} {
+			t.Run(s.name+" "+way, func(t *testing.T) {
+				h := searching(t, set.plan)
+				h.inShop("monday", "Why does ErrLockTimeout come up?", "The retry in pkg/lock/wait.go runs while the lease is held.")
+				h.find(h.key, `{"newest":true}`)
+				body := s.said(s.model, "Working directory: "+shop+"\n", "What about ErrLockTimeout?")
+				ask := func(scopes store.Scopes) (header, sent string) {
+					a := h.do(http.MethodPost, s.path, body, "Authorization", "Bearer "+h.createKey("acme", scopes), "X-Service-Recall", set.header)
+					if a.status != http.StatusOK {
+						t.Fatalf("%d %s", a.status, a.body)
+					}
+					return a.header.Get("X-Service-Recall"), string(h.upstream().Body)
+				}
+				for range 2 { // the second time it is the same turn, which has recalled text
+					if header, sent := ask(store.AllScopes &^ store.ScopeRead); header != "none; reason=scope" || sent != body {
+						t.Errorf("without the scope read the header says %q, and the provider was sent %s", header, sent)
+					}
+					if header, sent := ask(store.ScopeWrite | store.ScopeRead); !strings.HasPrefix(header, "hits=1") || !strings.Contains(sent, "pkg/lock/wait.go") {
+						t.Errorf("with the scope read the header says %q, and the provider was sent %s", header, sent)
+					}
+				}
+			})
 		}
 	}
 }

@@ -47,12 +47,17 @@ func (x *exchange) tokensAsked() int {
 }
 
 // recall inserts what is recalled into the request, and reports it in the answer's header and on the record. If
-// anything fails, the request goes on unchanged.
+// anything fails, the request goes on unchanged. Recalled text comes from the memory, so a key without the scope to
+// read that gets none, neither new text nor that of earlier turns.
 func (x *exchange) recall(o *store.Opening) {
 	if o.Auxiliary != "" && o.Auxiliary != store.AuxiliaryTokens || o.NativeAgent != "" || x.recording.capture.Shed() {
 		return // the client's own request, a subagent's, or one that is not recorded
 	}
-	x.recording.recalled = x.recollect(o)
+	if x.request.caller.Scopes.Has(store.ScopeRead) {
+		x.recording.recalled = x.recollect(o)
+	} else {
+		x.recording.recalled = &store.RecallInfo{Reason: string(recall.ReasonScope)}
+	}
 	x.answer.out.Set(headerRecall, recallHeader(x.recording.recalled))
 }
 
@@ -252,9 +257,9 @@ func (x *exchange) insert(insertions []codec.Insertion) bool {
 }
 
 // asSent returns a function that restores recorded requests as they were sent, with what was recalled for them; nil if
-// nothing is recalled.
+// nothing is recalled, or the key may not read the memory.
 func (x *exchange) asSent() func(*store.Exchange) []byte {
-	if x.recording.recalled == nil {
+	if x.recording.recalled == nil || !x.request.caller.Scopes.Has(store.ScopeRead) {
 		return nil
 	}
 	return func(recorded *store.Exchange) []byte {

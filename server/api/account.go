@@ -75,7 +75,7 @@ type KeySettings struct {
 	Expires    *time.Time       `json:"expires,omitempty"` // zero: never
 	Limits     *LimitChange     `json:"limits,omitempty"`
 	Models     *store.Models    `json:"models,omitempty"`      // that the key may use; empty: all
-	Recall     *store.KeyRecall `json:"recall,omitempty"`      // whether its requests get recalled notes: on, off or default
+	Recall     *store.KeyRecall `json:"recall,omitempty"`      // whether its requests get recalled text: on, which needs the scope read, off or default
 	TrustTrace *bool            `json:"trust_trace,omitempty"` // traces of its callers are continued
 }
 

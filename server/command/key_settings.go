@@ -21,7 +21,7 @@ type KeySettings struct {
 	BudgetUSDDay      *Budget          `name:"budget-usd-day" placeholder:"USD" help:"US dollars per day (UTC)."`
 	BudgetUSDMonth    *Budget          `name:"budget-usd-month" placeholder:"USD" help:"US dollars per calendar month (UTC)."`
 	Models            *Models          `placeholder:"MODELS" help:"Models that it may use, separated by commas, such as gpt-5-mini,claude-*; all: every model."`
-	Recall            *store.KeyRecall `placeholder:"WHEN" help:"Put recalled text into its requests: on, off, or default (as configured)."`
+	Recall            *store.KeyRecall `placeholder:"WHEN" help:"Put recalled text into its requests: on (needs the scope read), off, or default (as configured)."`
 	TrustTrace        *bool            `negatable:"" help:"Continue the traces of its callers."`
 }
 

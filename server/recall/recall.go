@@ -77,7 +77,7 @@ type Reason string
 // Reasons.
 const (
 	ReasonShort    Reason = "short"    // the question has too few words to search for
-	ReasonScope    Reason = "scope"    // the project is unknown
+	ReasonScope    Reason = "scope"    // the project is unknown, or the key lacks the scope read
 	ReasonCoverage Reason = "coverage" // nothing holds enough of the question
 	ReasonGiven    Reason = "given"    // all of it was already given
 	ReasonBudget   Reason = "budget"   // the session has used up its budget
@@ -93,7 +93,7 @@ func (r Reason) Sentence() string {
 	case ReasonShort:
 		return "the question has too few words to search for"
 	case ReasonScope:
-		return "the project is not known"
+		return "the project is unknown, or the key lacks the scope read"
 	case ReasonCoverage:
 		return "nothing on record holds enough of the question's words"
 	case ReasonGiven:

@@ -49,6 +49,9 @@ func (s Keys) Rotate(id string, overlap time.Duration) (secret string, fresh Key
 		if !old.valid(now) {
 			return nil, codec.Errorf(codec.KindConflict, "key %q is no longer valid; make a new one with: mneme key create", id)
 		}
+		if err := old.checkRecall(); err != nil {
+			return nil, err
+		}
 		next = old
 		next.Hash, next.ID, next.Created, next.Replaces = hash[:], newKeyID(), now, old.ID
 		next.Origin = cmp.Or(old.Origin, old.ID)
@@ -166,6 +169,9 @@ func (k *Key) set(change func(*Key)) error {
 		return err
 	}
 	if _, err := parseKeyRecall(string(asked.Recall)); err != nil {
+		return err
+	}
+	if err := asked.checkRecall(); err != nil {
 		return err
 	}
 	k.Label, k.Expires, k.Limits, k.Models = asked.Label, asked.Expires.UTC(), asked.Limits, asked.Models

@@ -28,3 +28,11 @@ func (r *KeyRecall) UnmarshalText(text []byte) (err error) {
 	*r, err = parseKeyRecall(string(text))
 	return err
 }
+
+// checkRecall returns an error if the key is to get text from a memory that it may not read.
+func (k *Key) checkRecall() error {
+	if k.Recall != KeyRecallOn || k.Scopes.Has(ScopeRead) {
+		return nil
+	}
+	return codec.Invalid("recall", "recall quotes the memory, so it needs a key with the scope %s, and this one has %s: add the scope to a new key, or set recall to default", ScopeRead, k.Scopes)
+}

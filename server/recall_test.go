@@ -57,16 +57,17 @@ func TestAnEarlierSessionIsRecalledOnlyInItsProject(t *testing.T) {
 		t.Fatalf("recalled is %+v", r)
 	}
 	for name, row := range map[string]struct{ key, body, reason string }{
-		"another project":     {h.key, askedIn("where does ErrLockTimeout come from again", "/home/ann/api"), "coverage"},
-		"another account":     {stranger, askedIn("where does ErrLockTimeout come from again", shop), "coverage"},
-		"no project":          {h.key, askedIn("where does ErrLockTimeout come from again", ""), "scope"},
-		"a name nobody said":  {h.key, askedIn("where does ErrQueueClosed come from again", shop), "coverage"},
-		"other words":         {h.key, askedIn("please explain quantum chromodynamics to beginners", shop), "coverage"},
-		"hardly a word":       {h.key, askedIn("go on", shop), "short"},
-		"a private question":  {h.key, askedIn("<private>ErrLockTimeout</private> ErrLockTimeout", shop), "private"},
-		"the session itself":  {h.key, strings.Replace(askedIn("where does ErrLockTimeout come from", shop), "{", `{"session_id":"monday",`, 1), "coverage"},
-		"too little room":     {h.key, strings.Replace(askedIn("where does ErrLockTimeout come from", shop), "{", `{"max_tokens":20,`, 1), "budget"},
-		"all of what is said": {h.key, askedIn("the", shop), "short"},
+		"another project":           {h.key, askedIn("where does ErrLockTimeout come from again", "/home/ann/api"), "coverage"},
+		"another account":           {stranger, askedIn("where does ErrLockTimeout come from again", shop), "coverage"},
+		"no project":                {h.key, askedIn("where does ErrLockTimeout come from again", ""), "scope"},
+		"a name nobody said":        {h.key, askedIn("where does ErrQueueClosed come from again", shop), "coverage"},
+		"other words":               {h.key, askedIn("please explain quantum chromodynamics to beginners", shop), "coverage"},
+		"hardly a word":             {h.key, askedIn("go on", shop), "short"},
+		"a private question":        {h.key, askedIn("<private>ErrLockTimeout</private> ErrLockTimeout", shop), "private"},
+		"a private one in capitals": {h.key, askedIn("what is < PRIVATE x='y'> ErrLockTimeout", shop), "private"},
+		"the session itself":        {h.key, strings.Replace(askedIn("where does ErrLockTimeout come from", shop), "{", `{"session_id":"monday",`, 1), "coverage"},
+		"too little room":           {h.key, strings.Replace(askedIn("where does ErrLockTimeout come from", shop), "{", `{"max_tokens":20,`, 1), "budget"},
+		"all of what is said":       {h.key, askedIn("the", shop), "short"},
 	} {
 		if r := h.recalled(row.key, row.body); r.Text != "" || string(r.Reason) != row.reason || len(r.Hits) > 0 {
 			t.Errorf("%s: %+v, want silence because of %s", name, r, row.reason)
@@ -75,6 +76,41 @@ func TestAnEarlierSessionIsRecalledOnlyInItsProject(t *testing.T) {
 	wide := strings.Replace(askedIn("where does ErrLockTimeout come from", ""), "{", `{"scope":"account",`, 1)
 	if r := h.recalled(h.key, wide); len(r.Hits) != 1 {
 		t.Errorf("from all projects: %+v", r)
+	}
+}
+
+// A mark is heeded wherever it stands: the excerpt that is quoted may be far from it.
+func TestWhatIsMarkedAsPrivateIsNotRecalled(t *testing.T) {
+	h := searching(t)
+	long, sentence := strings.Repeat("some other words ", 150), "The door code for VAULT_X is 4711."
+	for i, said := range []string{
+		"<private>" + sentence + "</private>",
+		"<private>" + long + sentence + "</private>",
+		"<private>" + long + sentence,
+		"<PRIVATE>" + sentence + "</PRIVATE>",
+		`<private reason="x">` + sentence + "</private>",
+		"<private>a <private>b</private> " + sentence + "</private>",
+		"< private >" + sentence + "</ private >",
+	} {
+		h.inShop(fmt.Sprint("said ", i), said, "Noted.")
+		h.inShop(fmt.Sprint("answered ", i), "What do you know?", said)
+	}
+	for _, prompt := range []string{"what is the door code for VAULT_X", "which door code is 4711"} {
+		if r := h.recalled(h.key, askedIn(prompt, shop)); r.Text != "" || r.Reason != recall.ReasonCoverage {
+			t.Errorf("%s: %+v", prompt, r)
+		}
+	}
+	agent, err := h.agent(h.key)
+	ok(t, err)
+	for tool, arguments := range map[string]map[string]any{
+		"memory_search": {"query": "door code VAULT_X"}, "memory_list_sessions": {}, "memory_recall": {"prompt": "what is the door code for VAULT_X", "directory": shop},
+	} {
+		if text, _ := uses(t, agent, tool, arguments); strings.Contains(text, "4711") {
+			t.Errorf("%s: %s", tool, text)
+		}
+	}
+	if a := h.do(http.MethodGet, "/v1/memory/sessions?include=beginning", "", "Authorization", "Bearer "+h.key); !strings.Contains(a.body, "What do you know?") || strings.Contains(a.body, "4711") {
+		t.Errorf("the sessions: %s", a.body)
 	}
 }
 

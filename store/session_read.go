@@ -328,6 +328,8 @@ func getTurn(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (*Turn,
 	if err != nil {
 		return nil, err
 	}
+	withhold(r.Messages) // it may have been digested before marks were heeded
+	withhold(r.Answer)
 	return &r.Turn, nil
 }
 

@@ -293,6 +293,8 @@ func runDigest(x *Exchange, known prefix, run func(*Exchange) (Digest, error), r
 		r.failure = errors.New(codec.AsError(err, "digesting failed").Message)
 		return r
 	}
+	withhold(digest.Messages)
+	withhold(digest.Answer)
 	redactDigest(redactor, &digest)
 	r.Digest, r.before = digest, known.messages
 	r.history = append(make([]historyHash, 0, len(r.Messages)+1), known.history)

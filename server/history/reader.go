@@ -11,6 +11,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec/project"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/private"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
@@ -88,7 +89,7 @@ func (r *reader) session(key sessionKey) *Session {
 
 func (r *reader) title(key sessionKey, title string) {
 	if title != "" {
-		r.session(key).Title = lexical.Cut(title, maxTitle)
+		r.session(key).Title = lexical.Cut(private.Cut(title), maxTitle)
 	}
 }
 

@@ -104,12 +104,8 @@ func quoted(text string) string {
 // entities match spellings of "<" that a reader may decode.
 var entities = regexp.MustCompile(`(?i)&(lt|#0*60|#x0*3c)\b`)
 
-// private matches what a person has marked as not to be repeated.
-var private = regexp.MustCompile(`(?s)<private>.*?(</private>|$)`)
-
-// clean removes private text, and characters that are invisible or reorder the text.
+// clean removes characters that are invisible or reorder the text.
 func clean(text string) string {
-	text = private.ReplaceAllString(text, "")
 	text = strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':

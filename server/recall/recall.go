@@ -11,6 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/project"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/private"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
@@ -82,7 +83,7 @@ const (
 	ReasonGiven    Reason = "given"    // all of it was already given
 	ReasonBudget   Reason = "budget"   // the session has used up its budget
 	ReasonDeadline Reason = "deadline" // the search took too long
-	ReasonPrivate  Reason = "private"  // the question is marked as private
+	ReasonPrivate  Reason = "private"  // something in the question is marked as private
 	ReasonFailed   Reason = "failed"   // the search failed
 	ReasonNoIndex  Reason = "no_index" // the memory has no index, or is being closed
 )
@@ -103,7 +104,7 @@ func (r Reason) Sentence() string {
 	case ReasonDeadline:
 		return "the search was not done in time"
 	case ReasonPrivate:
-		return "the question is marked as private"
+		return "something in the question is marked as private"
 	case ReasonFailed:
 		return "the search failed; the server's log says why"
 	case ReasonNoIndex:
@@ -187,7 +188,7 @@ func (m *Memory) Recall(ctx context.Context, q *Query) (r Recalled) {
 	if q.Project = project.Clean(q.Project); q.Project == "" && !q.Wide {
 		return Recalled{Reason: ReasonScope}
 	}
-	if strings.Contains(q.Prompt, "<private>") {
+	if private.Marked(q.Prompt) {
 		return Recalled{Reason: ReasonPrivate}
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.opts.Deadline)

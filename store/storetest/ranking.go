@@ -19,6 +19,7 @@ func RunRanking(t *testing.T, open func(*testing.T) (Memory, Searcher)) {
 		{"sessions are found as a whole", sessionsAsAWhole},
 		{"sessions are found by what a person has written about them", sessionsByTheirTitle},
 		{"facets are those of the account", facetsOfTheAccount},
+		{"what is marked as private is in nothing made of turns", privateIsWithheld},
 	})
 }
 

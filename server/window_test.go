@@ -150,6 +150,29 @@ func TestSigningOutEndsTheCookieButNotTheEnteredKey(t *testing.T) {
 	}
 }
 
+// However many sign out after it, with the same key or with others, and however the cookie is spelled.
+func TestACookieThatWasSignedOutStaysSignedOut(t *testing.T) {
+	h := build(t)
+	secret, other := h.createKey("acme", store.ScopeRead), h.createKey("acme", store.ScopeRead)
+	cookie, stays := h.signIn(secret), h.signIn(other)
+	h.window("DELETE", "/ui/session", "", "X-Mneme-UI", "1", "Cookie", cookie)
+	for range 150 {
+		h.window("DELETE", "/ui/session", "", "X-Mneme-UI", "1", "Cookie", h.signIn(secret))
+	}
+	newest := h.signIn(secret)
+	last := cookie[len(cookie)-1]
+	for _, spelled := range []string{cookie, cookie[:len(cookie)-1] + string(last+1), cookie[:len(cookie)-1] + string(last-1)} { // the last bits may encode nothing
+		if response, _ := h.window("GET", "/ui/session", "", "X-Mneme-UI", "1", "Cookie", spelled); response.StatusCode != http.StatusUnauthorized {
+			t.Errorf("the cookie gives %d", response.StatusCode)
+		}
+	}
+	for _, cookie := range []string{stays, newest} {
+		if response, _ := h.window("GET", "/ui/session", "", "X-Mneme-UI", "1", "Cookie", cookie); response.StatusCode != http.StatusOK {
+			t.Errorf("a cookie that was not signed out gives %d", response.StatusCode)
+		}
+	}
+}
+
 func TestTheWindowIsNotReachedByAnotherSitesName(t *testing.T) {
 	h := build(t)
 	r := h.request(t.Context(), http.MethodGet, "/ui/", "")

@@ -26,13 +26,13 @@ func (u *UI) setCookie(w http.ResponseWriter, r *http.Request, name string, valu
 }
 
 // openCookie reads a sealed value; without a valid cookie value stays unchanged.
-func (u *UI) openCookie(r *http.Request, name, purpose string, value any) (sealed string, ok bool) {
+func (u *UI) openCookie(r *http.Request, name, purpose string, value any) bool {
 	cookie, err := r.Cookie(name)
 	if err != nil {
-		return "", false
+		return false
 	}
 	text, ok := u.Sealer.OpenToken(cookie.Value, purpose)
-	return cookie.Value, ok && json.Unmarshal([]byte(text), value) == nil
+	return ok && json.Unmarshal([]byte(text), value) == nil
 }
 
 func dropCookie(w http.ResponseWriter, name string) {

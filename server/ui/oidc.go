@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/ui/openid"
+	"github.com/mnemeproxy/mneme/store"
 )
 
 // Signing in with an OpenID provider makes a key for the browser, as a code does. It is valid while the grant that
@@ -64,11 +65,12 @@ func (u *UI) finishOpenID(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t := ticket{Until: time.Now().Add(cookieLife), Own: true, Grant: &grant}
-	if t.Key, err = u.ownKey(grant.Account, grant.Scopes, name+" in a browser", t.Until); err != nil {
+	var key store.Key
+	if t.Key, key, err = u.ownKey(grant.Account, grant.Scopes, name+" in a browser", t.Until); err != nil {
 		u.refuse(w, r, place, &openid.Refusal{Message: "Account " + grant.Account + " cannot be opened: tell the operator of this server.", Cause: err})
 		return
 	}
-	u.enter(w, r, &t)
+	u.enter(w, r, &t, key.ID)
 	http.Redirect(w, r, place, http.StatusSeeOther)
 }
 

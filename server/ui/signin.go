@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"crypto/rand"
 	"net/http"
 	"slices"
 	"strings"
@@ -27,7 +28,9 @@ const purposeCookie = "cookie of the window"
 
 // ticket is the sealed content of a cookie.
 type ticket struct {
+	ID    string    `json:"id"`  // of the cookie
 	Key   string    `json:"key"` // the service key
+	KeyID string    `json:"key_id"`
 	Until time.Time `json:"until"`
 	Own   bool      `json:"own,omitempty"` // the key was made for this browser, and is revoked by signing out
 
@@ -46,14 +49,13 @@ func (u *UI) Invite(account string) (code string, err error) {
 }
 
 // ownKey makes a browser's service key.
-func (u *UI) ownKey(account string, scopes store.Scopes, label string, until time.Time) (secret string, err error) {
+func (u *UI) ownKey(account string, scopes store.Scopes, label string, until time.Time) (secret string, key store.Key, err error) {
 	err = u.Archive.Audited(store.AuditEntry{Actor: store.Operator, Action: "key.create", Account: account}, func(e *store.AuditEntry) error {
-		var key store.Key
 		secret, key, err = u.Keys.Create(account, scopes, label, func(k *store.Key) { k.Expires = until })
 		e.Subject = key.ID
 		return err
 	})
-	return secret, err
+	return secret, key, err
 }
 
 // SignIn asks for a cookie, with one of its members.
@@ -92,7 +94,7 @@ func (u *UI) signIn(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, err)
 		return
 	}
-	u.enter(w, r, &t)
+	u.enter(w, r, &t, identity.KeyID)
 	signed := u.signed(r, &t, &identity)
 	signed.Until = t.Until
 	writeJSON(w, http.StatusOK, signed)
@@ -111,12 +113,13 @@ func (u *UI) redeem(r *http.Request, code string) (ticket, error) {
 	}
 	t := ticket{Until: time.Now().Add(cookieLife), Own: true}
 	var err error
-	t.Key, err = u.ownKey(account, store.AllScopes, "window in a browser", t.Until)
+	t.Key, _, err = u.ownKey(account, store.AllScopes, "window in a browser", t.Until)
 	return t, err
 }
 
 // enter sets the browser's cookie.
-func (u *UI) enter(w http.ResponseWriter, r *http.Request, t *ticket) {
+func (u *UI) enter(w http.ResponseWriter, r *http.Request, t *ticket, key string) {
+	t.ID, t.KeyID = rand.Text(), key
 	u.setCookie(w, r, cookieName(r), t, purposeCookie, t.Until, http.SameSiteStrictMode)
 }
 
@@ -137,16 +140,19 @@ func (u *UI) whoAmI(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, u.signed(r, &t, &identity))
 }
 
-// signOut ends the cookie, and the key that was made for it.
+// signOut ends the cookie on this node for good, and the key that was made for it in the whole cluster.
 func (u *UI) signOut(w http.ResponseWriter, r *http.Request) {
+	dropCookie(w, cookieName(r))
 	var t ticket
-	if sealed, ok := u.openCookie(r, cookieName(r), purposeCookie, &t); ok {
-		u.left.give(sealed, t.Until)
+	if u.openCookie(r, cookieName(r), purposeCookie, &t) && time.Now().Before(t.Until) {
+		if err := u.Sealer.WithdrawToken(t.KeyID, t.ID, t.Until); err != nil {
+			u.fail(w, err)
+			return
+		}
 		if t.Own { // even if its grant is gone: it may come back
 			u.revoke(t.Key)
 		}
 	}
-	dropCookie(w, cookieName(r))
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -165,8 +171,14 @@ func (u *UI) revoke(secret string) {
 
 // ticketOf opens the cookie of a request; ok is false without a valid one.
 func (u *UI) ticketOf(r *http.Request) (t ticket, ok bool) {
-	sealed, ok := u.openCookie(r, cookieName(r), purposeCookie, &t)
-	if !ok || time.Now().After(t.Until) || u.left.has(sealed) || t.Grant != nil && !u.openID.Load().Permits(*t.Grant) {
+	if !u.openCookie(r, cookieName(r), purposeCookie, &t) || time.Now().After(t.Until) || t.Grant != nil && !u.openID.Load().Permits(*t.Grant) {
+		return ticket{}, false
+	}
+	ended, err := u.Sealer.Withdrawn(t.KeyID, t.ID, t.Until)
+	if err != nil {
+		u.Log.Error("a cookie is refused", "error", err)
+	}
+	if ended || err != nil {
 		return ticket{}, false
 	}
 	return t, true

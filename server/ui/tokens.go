@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// maxTokens bounds each set of tokens.
-const maxTokens = 1000
+// maxCodes bounds each set of codes.
+const maxCodes = 1000
 
-// tokens are a set of secrets kept for some time, by their hashes.
-type tokens struct {
+// codes are single-use secrets, each standing for a text, kept for some time by their hashes.
+type codes struct {
 	mu   sync.Mutex
 	kept map[[sha256.Size]byte]kept
 }
@@ -21,12 +21,17 @@ type kept struct {
 	until time.Time
 }
 
-// codes are single-use secrets, each standing for a text.
-type codes struct{ tokens }
-
 func (c *codes) give(text string, until time.Time) (code string) {
 	code = rand.Text()
-	c.keep(code, text, until)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.kept == nil {
+		c.kept = make(map[[sha256.Size]byte]kept)
+	}
+	if len(c.kept) >= maxCodes {
+		c.forget()
+	}
+	c.kept[sha256.Sum256([]byte(code))] = kept{text, until}
 	return code
 }
 
@@ -40,44 +45,19 @@ func (c *codes) redeem(code string) (text string, ok bool) {
 	return k.text, ok && time.Now().Before(k.until)
 }
 
-// revoked are cookies that were signed out before they expired.
-type revoked struct{ tokens }
-
-func (r *revoked) give(cookie string, until time.Time) { r.keep(cookie, "", until) }
-
-func (r *revoked) has(cookie string) bool {
-	id := sha256.Sum256([]byte(cookie))
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, ok := r.kept[id]
-	return ok
-}
-
-func (t *tokens) keep(token, text string, until time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.kept == nil {
-		t.kept = make(map[[sha256.Size]byte]kept)
-	}
-	if len(t.kept) >= maxTokens {
-		t.forget()
-	}
-	t.kept[sha256.Sum256([]byte(token))] = kept{text, until}
-}
-
-// forget makes room: expired tokens go, or else the next to expire.
-func (t *tokens) forget() {
+// forget makes room: expired codes go, or else the next to expire, which opens nothing from then on.
+func (c *codes) forget() {
 	now := time.Now()
 	var next [sha256.Size]byte
 	var soonest time.Time
-	for token, k := range t.kept {
+	for code, k := range c.kept {
 		if now.After(k.until) {
-			delete(t.kept, token)
+			delete(c.kept, code)
 		} else if soonest.IsZero() || k.until.Before(soonest) {
-			next, soonest = token, k.until
+			next, soonest = code, k.until
 		}
 	}
-	if len(t.kept) >= maxTokens {
-		delete(t.kept, next)
+	if len(c.kept) >= maxCodes {
+		delete(c.kept, next)
 	}
 }

@@ -29,6 +29,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/memory"
@@ -68,10 +69,12 @@ type Accounts interface {
 	List() []store.Account
 }
 
-// Sealer seals cookies.
+// Sealer seals cookies, and ends them before they expire.
 type Sealer interface {
 	SealToken(text, purpose string) string
 	OpenToken(token, purpose string) (text string, ok bool)
+	WithdrawToken(key, id string, until time.Time) error
+	Withdrawn(key, id string, until time.Time) (bool, error)
 }
 
 // Health is the server's health.
@@ -112,7 +115,6 @@ type UI struct {
 	Options
 	mux   *http.ServeMux
 	codes codes
-	left  revoked // signed-out cookies
 
 	openID   atomic.Pointer[openid.Client]
 	problems codes // stand for the reasons of failed sign-ins

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -48,7 +49,7 @@ type noteInput struct {
 	Tags      []string `json:"tags,omitempty" jsonschema:"words to find it by"`
 }
 
-// maxNote is the longest note, in bytes.
+// maxNote is the longest note with its tags, in bytes.
 const maxNote = 8 << 10
 
 // notesKey is the chat key of the session for notes.
@@ -61,8 +62,15 @@ func (t *tools) note(ctx context.Context, in *noteInput, p *page) error {
 		return err
 	}
 	text := strings.TrimSpace(in.Text)
-	if text == "" || len(text) > maxNote {
-		return codec.Invalid("text", "a note has 1 to %d bytes", maxNote)
+	if text == "" {
+		return codec.Invalid("text", "say what is to be kept")
+	}
+	size := len(text)
+	for _, tag := range in.Tags {
+		size += 1 + len(tag)
+	}
+	if size > maxNote {
+		return codec.Invalid("text", "a note and its tags have %d bytes together, and at most %d are kept: shorten it, or keep several notes", size, maxNote)
 	}
 	if len(in.Tags) > 0 {
 		text += "\n" + strings.Join(in.Tags, " ")
@@ -96,14 +104,19 @@ func (t *tools) forget(ctx context.Context, in *forgetInput, p *page) error {
 	if err := t.permit(store.ScopeErase); err != nil {
 		return err
 	}
-	if len(in.IDs) > mostIDs || len(in.IDs) == 0 && in.Session == "" {
-		return codec.Invalid("ids", "name 1 to %d exchanges, or a session_id", mostIDs)
+	if len(in.IDs) > mostIDs || (len(in.IDs) == 0) == (in.Session == "") {
+		return codec.Invalid("ids", "name 1 to %d exchanges, or else a session_id", mostIDs)
 	}
-	selection := store.Selection{Exchanges: in.IDs}
-	if in.Session != "" {
-		selection.Sessions = []string{in.Session}
+	_, newest, _ := strings.Cut(in.Confirm, "-")
+	selection, err := t.chosen(in, newest)
+	if isMissing(err) && newest != "" { // erased since
+		newest = ""
+		selection, err = t.chosen(in, newest)
 	}
-	would, err := t.archive.Erase(ctx, t.account, selection, true)
+	if err != nil {
+		return err
+	}
+	would, err := t.archive.Erase(ctx, t.account, selection.Selection, true)
 	if err != nil {
 		return err
 	}
@@ -111,12 +124,16 @@ func (t *tools) forget(ctx context.Context, in *forgetInput, p *page) error {
 		p.line("There is nothing of that kind to erase.")
 		return nil
 	}
-	token := confirmation(t.account, in)
+	token := confirmation(t.account, in, selection.newest, would.Exchanges)
 	if in.Confirm != token {
+		if newest != "" { // a token of something else: show all
+			in.Confirm = ""
+			return t.forget(ctx, in, p)
+		}
 		p.line("%d exchanges would be erased for good. Nothing has been erased yet: to do it, call again with \"confirm\": %q.", would.Exchanges, token)
 		return nil
 	}
-	erasure, err := t.archive.Erase(ctx, t.account, selection, false)
+	erasure, err := t.archive.Erase(ctx, t.account, selection.Selection, false)
 	if err != nil {
 		return err
 	}
@@ -124,13 +141,51 @@ func (t *tools) forget(ctx context.Context, in *forgetInput, p *page) error {
 	return nil
 }
 
-// confirmation is the token for one choice of what to erase. It keeps an agent from erasing in one step; it is not a
-// secret.
-func confirmation(account string, in *forgetInput) string {
+// choice is what to erase.
+type choice struct {
+	store.Selection
+	newest string // of a session: the last exchange to erase, those that began after it stay; "": it has none
+}
+
+// chosen returns what to erase. A session may have grown since it was shown, so it ends with the newest exchange that
+// was shown; "": its newest one now.
+func (t *tools) chosen(in *forgetInput, newest string) (choice, error) {
+	if in.Session == "" {
+		return choice{Selection: store.Selection{Exchanges: in.IDs}}, nil
+	}
+	c := choice{Selection: store.Selection{Sessions: []string{in.Session}}, newest: newest}
+	if newest != "" {
+		last, err := t.archive.Turn(t.account, newest)
+		c.Until = last.Exchange.Started.Add(1)
+		return c, err
+	}
+	page, err := t.archive.Timeline(t.account, in.Session, store.TimelineQuery{Descending: true, Limit: newestShown})
+	for i := range page.Data {
+		if x := &page.Data[i].Exchange; x.Outcome != store.OutcomeOpen {
+			c.newest, c.Until = x.ID, x.Started.Add(1)
+			break
+		}
+	}
+	return c, err
+}
+
+// newestShown is how many of a session's newest exchanges are searched for one that has ended.
+const newestShown = 20
+
+func isMissing(err error) bool {
+	return err != nil && codec.AsError(err, "").Kind == codec.KindNotFound
+}
+
+// confirmation is the token for what was shown. It keeps an agent from erasing in one step; it is not a secret.
+func confirmation(account string, in *forgetInput, newest string, exchanges int64) string {
 	ids := slices.Clone(in.IDs)
 	slices.Sort(ids)
-	sum := blake3.Sum256([]byte(account + "\n" + in.Session + "\n" + strings.Join(ids, "\n")))
-	return hex.EncodeToString(sum[:6])
+	sum := blake3.Sum256([]byte(account + "\n" + in.Session + "\n" + strings.Join(ids, "\n") + "\n" + strconv.FormatInt(exchanges, 10)))
+	token := hex.EncodeToString(sum[:6])
+	if newest != "" {
+		token += "-" + newest
+	}
+	return token
 }
 
 // addDigest offers the latest work in a directory as a prompt.

@@ -22,7 +22,11 @@ func (x *exchange) call(operation router.Operation, body []byte) (*router.Reply,
 	if err != nil {
 		return nil, err
 	}
-	x.route.own, x.attempts.replied = own, nil
+	if x.route.own, x.attempts.replied = own, nil; !own && credential == (router.Credential{}) {
+		if err := x.requireOwnReferences(body); err != nil {
+			return nil, err
+		}
+	}
 	x.traceCall(operation)
 	reply, failed := x.route.placement.Provider.Do(x.ctx, &router.Call{
 		Operation: operation,

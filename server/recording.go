@@ -109,6 +109,8 @@ func (x *exchange) recordSeen(seen *crossing.Seen) {
 	c.ResponseID = seen.ID
 	if x.route.format != x.request.surface { // the client has an id of ours, and will send that
 		c.ResponseID = crossing.Traits(x.request.surface).AnswerID(x.answerOptions())
+	} else {
+		x.keepReference(seen.ID)
 	}
 	c.Usage, x.recording.written, c.Answer = seen.Usage, seen.Written, seen.Answer
 	c.FinishReason = seen.Finish.String()

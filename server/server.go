@@ -136,6 +136,8 @@ type Server struct {
 	opts   Options
 	engine Engine
 	ledger crossing.Ledger // of engine
+
+	references knownReferences
 	router atomic.Pointer[router.Router]
 	log    *slog.Logger
 	edge   *edge.Server

@@ -1,0 +1,280 @@
+package server
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/codec/sse"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Providers keep answers, files, conversations and more, which requests name by their ids, and let everyone use them who
+// has the credential. With the server's own credential that would be every account. So what a request names there has to
+// come from an answer to its account; anything else is refused as providers refuse ids that they do not know. With its
+// own credential an account names what it likes, and so it does on a server that has no other account.
+
+// reference is something at a provider that a request names.
+type reference struct {
+	kind string // as errors write it
+	id   string
+	path string // the member that has it
+}
+
+// marksOfReferences are parts of every body with a reference of a format, apart from escaped names of members.
+var marksOfReferences = map[codec.Format][][]byte{
+	codec.Chat:      {[]byte(`"file_id"`), []byte(`"cached`), []byte(`"audio"`)},
+	codec.Responses: {[]byte(`"file_id`), []byte(`"id"`), []byte(`"previous_response_id"`), []byte(`"conversation"`), []byte(`"vector_store_ids"`), []byte(`"container`)},
+	codec.Messages:  {[]byte(`"file_id"`), []byte(`"container`)},
+	codec.Gemini:    {[]byte(`"fileUri"`), []byte(`"cachedContent"`)},
+}
+
+var escapedASCII = []byte(`\u00`) // may be in the name of a member
+
+// mayRefer reports whether a body may name something at a provider. It does not allocate.
+func mayRefer(format codec.Format, body []byte) bool {
+	marks := marksOfReferences[format]
+	for _, mark := range marks {
+		if bytes.Contains(body, mark) {
+			return true
+		}
+	}
+	return len(marks) > 0 && bytes.Contains(body, escapedASCII)
+}
+
+// requireOwnReferences returns an error unless all that a body names at its provider comes from answers to the account.
+func (x *exchange) requireOwnReferences(body []byte) error {
+	if !mayRefer(x.route.format, body) {
+		return nil
+	}
+	var named []reference
+	references(body, func(r reference) { named = append(named, r) })
+	if len(named) == 0 || !x.server.references.several(x.server.engine.Accounts) {
+		return nil
+	}
+	foreign, err := x.server.references.foreign(x.server.engine, x.request.caller.Account, named)
+	if err != nil || foreign == nil {
+		return err
+	}
+	provider := x.route.placement.Provider.Name()
+	e := codec.Errorf(codec.KindNotFound, "%s with id '%.100s' not found. With the server's credential for %s an account can refer only to what it got in its own answers; to refer to other things, set the account's own with: mneme account credential set %s %s",
+		foreign.kind, foreign.id, provider, x.request.caller.Account, provider)
+	if e.Param = foreign.path; foreign.path == "previous_response_id" {
+		e.Code = "previous_response_not_found"
+	}
+	return e
+}
+
+// keepReference remembers the answer of an exchange that is not on record, so that the account can continue it.
+func (x *exchange) keepReference(response string) {
+	if response != "" && storesAnswers(x.request.surface) && (x.recording.off || x.recording.capture != nil && x.recording.capture.Shed()) {
+		x.server.engine.Notes.Keep(x.request.caller.Account, referenceNote(response), []byte{1})
+	}
+}
+
+func referenceNote(response string) string { return "answer " + response }
+
+// knownReferences are ids that were found in answers to accounts.
+type knownReferences struct {
+	accounts atomic.Bool // there have been several since the server started
+
+	mu  sync.Mutex
+	ids map[string]struct{} // by account and id
+}
+
+// several reports whether there are several accounts to keep apart.
+func (k *knownReferences) several(accounts Accounts) bool {
+	if !k.accounts.Load() && len(accounts.List()) > 1 {
+		k.accounts.Store(true)
+	}
+	return k.accounts.Load()
+}
+
+// mostReferences is how many ids are remembered. Others are searched for again.
+const mostReferences = 1 << 16
+
+func (k *knownReferences) has(account, id string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, known := k.ids[account+"\x00"+id]
+	return known
+}
+
+func (k *knownReferences) add(account, id string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ids == nil || len(k.ids) >= mostReferences {
+		k.ids = make(map[string]struct{})
+	}
+	k.ids[account+"\x00"+id] = struct{}{}
+}
+
+// foreign returns the first reference that is in no answer to the account: of answers all are searched, for other things
+// the newest ones.
+func (k *knownReferences) foreign(e Engine, account string, named []reference) (*reference, error) {
+	missing := make(map[string]*reference)
+	for i := range named {
+		r := &named[i]
+		if k.has(account, r.id) {
+			continue
+		}
+		if r.path == "previous_response_id" {
+			_, err := e.Archive.AnsweredAs(account, r.id)
+			switch {
+			case err == nil || e.Notes.Recall(account, referenceNote(r.id)) != nil:
+				k.add(account, r.id)
+				continue
+			case codec.AsError(err, "").Kind != codec.KindNotFound:
+				return nil, err
+			}
+			return r, nil
+		}
+		missing[r.id] = r
+	}
+	if len(missing) == 0 {
+		return nil, nil //nolint:nilnil // none is foreign
+	}
+	page, err := e.Archive.Exchanges(account, store.ExchangeQuery{Limit: newestAnswers})
+	if err != nil {
+		return nil, err
+	}
+	for i := 0; i < len(page.Data) && len(missing) > 0; i++ {
+		if page.Data[i].Outcome == store.OutcomeOpen {
+			continue
+		}
+		answer, err := e.Archive.Exchange(account, page.Data[i].ID)
+		if err != nil {
+			continue // it may have been erased meanwhile
+		}
+		given(answer.RawResponse, func(id []byte) {
+			if _, wanted := missing[string(id)]; wanted {
+				k.add(account, string(id))
+				delete(missing, string(id))
+			}
+		})
+	}
+	for i := range named {
+		if r := missing[named[i].id]; r != nil {
+			return r, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // none is foreign
+}
+
+// given visits the ids of things in an answer, complete or streamed.
+func given(answer []byte, visit func(id []byte)) {
+	ids := func(object []byte, _ int) {
+		for m := scan.Object(object); m.Next(); {
+			switch string(m.Key) {
+			case "id", "file_id", "container_id":
+				if scan.IsString(m.Value) {
+					visit(scan.Body(m.Value))
+				}
+			}
+		}
+	}
+	if scan.IsObject(answer) {
+		eachObject(answer, 0, ids)
+		return
+	}
+	stream := sse.Split(answer)
+	for f := (sse.Frame{}); stream.Next(&f); {
+		eachObject(f.Data, 0, ids)
+	}
+}
+
+// references visits what a request names at its provider.
+func references(body []byte, visit func(reference)) {
+	eachObject(body, 0, func(object []byte, depth int) {
+		bare := true // it has an id and nothing else
+		var id string
+		for m := scan.Object(object); m.Next(); {
+			name := string(m.Key)
+			one := func(kind string, value []byte) {
+				bare = false
+				if scan.IsString(value) && len(value) > 2 {
+					visit(reference{kind, scan.String(value), name})
+				}
+			}
+			switch name {
+			case "file_id":
+				one("File", m.Value)
+			case "container_id":
+				one("Container", m.Value)
+			case "cachedContent", "cached_content":
+				one("Cached content", m.Value)
+			case "fileUri":
+				if uri := scan.String(m.Value); strings.Contains(uri, "generativelanguage.googleapis.com/") || strings.HasPrefix(uri, "files/") {
+					one("File", m.Value)
+				}
+			case "file_ids", "vector_store_ids":
+				kind := map[string]string{"file_ids": "File", "vector_store_ids": "Vector store"}[name]
+				for e := scan.Array(m.Value); e.Next(); {
+					one(kind, e.Value)
+				}
+			case "container":
+				one("Container", m.Value)
+				one("Container", scan.Get(m.Value, "id"))
+			case "audio":
+				one("Audio", scan.Get(m.Value, "id"))
+			case "previous_response_id":
+				if depth == 0 {
+					one("Previous response", m.Value)
+				}
+			case "conversation", "prompt":
+				if kind := map[string]string{"conversation": "Conversation", "prompt": "Prompt"}[name]; depth == 0 {
+					one(kind, scan.Get(m.Value, "id"))
+					if name == "conversation" {
+						one(kind, m.Value)
+					}
+				}
+			case "id":
+				id = scan.String(m.Value)
+			case "type":
+				bare = bare && (scan.IsNull(m.Value) || scan.String(m.Value) == "item_reference")
+			default:
+				bare = false
+			}
+		}
+		if bare && id != "" && depth == itemDepth {
+			visit(reference{"Item", id, "input"})
+		}
+	})
+}
+
+// itemDepth is how deep items of a conversation are: in a list of the body.
+const itemDepth = 1
+
+// deepest is how deep objects are searched. What providers define is less deep.
+const deepest = 32
+
+// eachObject visits an object and the objects in it, without those that are not the provider's: schemas, metadata and
+// what tools are called with.
+func eachObject(value []byte, depth int, visit func(object []byte, depth int)) {
+	switch {
+	case depth > deepest:
+	case scan.IsArray(value):
+		for e := scan.Array(value); e.Next(); {
+			eachObject(e.Value, depth, visit)
+		}
+	case scan.IsObject(value):
+		visit(value, depth)
+		called := strings.HasSuffix(scan.String(scan.Get(value, "type")), "tool_use")
+		for m := scan.Object(value); m.Next(); {
+			switch string(m.Key) {
+			case "metadata", "parameters", "input_schema", "schema", "arguments", "args":
+				continue
+			case "input":
+				if called {
+					continue
+				}
+			}
+			if len(m.Value) > 0 && (m.Value[0] == '{' || m.Value[0] == '[') {
+				eachObject(m.Value, depth+1, visit)
+			}
+		}
+	}
+}

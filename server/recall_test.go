@@ -271,12 +271,50 @@ func TestAnAgentKeepsNotesAndForgets(t *testing.T) {
 	if text, failed := uses(t, agent, "memory_forget", map[string]any{"ids": []string{id}, "confirm": token}); failed || !strings.Contains(text, "being erased") {
 		t.Errorf("the second call says %s", text)
 	}
+	if text, failed := uses(t, agent, "memory_note", map[string]any{"text": "short", "tags": []string{strings.Repeat("long", 2<<10)}}); !failed || !strings.Contains(text, "together") {
+		t.Errorf("a note with long tags: %s", text)
+	}
 	reader, err := h.agent(h.createKey("acme", store.ScopeRead))
 	ok(t, err)
 	for tool, arguments := range map[string]map[string]any{"memory_note": {"text": "x"}, "memory_forget": {"ids": []string{id}}} {
 		if text, failed := uses(t, reader, tool, arguments); !failed || !strings.Contains(text, "scope") {
 			t.Errorf("%s with a key that only reads: %s", tool, text)
 		}
+	}
+}
+
+// What is said in a conversation after it was shown stays.
+func TestForgettingErasesWhatWasShown(t *testing.T) {
+	h := searching(t)
+	first := h.inShop("monday", "Why does ErrLockTimeout come up?", "The lease is held.")
+	session := h.settled(first.exchange()).Session
+	agent, err := h.agent(h.key)
+	ok(t, err)
+	forget := func(confirm string) string {
+		t.Helper()
+		text, failed := uses(t, agent, "memory_forget", map[string]any{"session_id": session, "confirm": confirm})
+		if failed {
+			t.Fatal(text)
+		}
+		return text
+	}
+	shown := forget("")
+	_, token, _ := strings.Cut(shown, `"confirm": "`)
+	token, _, _ = strings.Cut(token, `"`)
+	var later []string
+	for n := range 5 {
+		later = append(later, h.inShop("monday", fmt.Sprint("question ", n), "Done.").exchange())
+	}
+	if text := forget(token); !strings.Contains(shown, "\n1 exchanges would") || !strings.Contains(text, "\n1 exchanges are") {
+		t.Errorf("shown: %s\ndone: %s", shown, text)
+	}
+	for _, id := range later {
+		if x := h.record(id); x.Session != session {
+			t.Errorf("%s is in %q", id, x.Session)
+		}
+	}
+	if text := forget(token); !strings.Contains(text, "\n5 exchanges would") {
+		t.Errorf("with the token that was used: %s", text)
 	}
 }
 
@@ -360,18 +398,13 @@ func TestAKeyThatMayNotReadGetsNothingRecalled(t *testing.T) {
 				body := s.said(s.model, "Working directory: "+shop+"\n", "What about ErrLockTimeout?")
 				ask := func(scopes store.Scopes) (header, sent string) {
 					a := h.do(http.MethodPost, s.path, body, "Authorization", "Bearer "+h.createKey("acme", scopes), "X-Service-Recall", set.header)
-					if a.status != http.StatusOK {
-						t.Fatalf("%d %s", a.status, a.body)
-					}
 					return a.header.Get("X-Service-Recall"), string(h.upstream().Body)
 				}
-				for range 2 { // the second time it is the same turn, which has recalled text
-					if header, sent := ask(store.AllScopes &^ store.ScopeRead); header != "none; reason=scope" || sent != body {
-						t.Errorf("without the scope read the header says %q, and the provider was sent %s", header, sent)
-					}
-					if header, sent := ask(store.ScopeWrite | store.ScopeRead); !strings.HasPrefix(header, "hits=1") || !strings.Contains(sent, "pkg/lock/wait.go") {
-						t.Errorf("with the scope read the header says %q, and the provider was sent %s", header, sent)
-					}
+				if header, sent := ask(store.ScopeWrite | store.ScopeRead); !strings.HasPrefix(header, "hits=1") || !strings.Contains(sent, "pkg/lock/wait.go") {
+					t.Errorf("with the scope read the header says %q, and the provider was sent %s", header, sent)
+				}
+				if header, sent := ask(store.AllScopes &^ store.ScopeRead); header != "none; reason=scope" || sent != body { // the same turn, which has recalled text
+					t.Errorf("without the scope read the header says %q, and the provider was sent %s", header, sent)
 				}
 			})
 		}

@@ -313,9 +313,6 @@ func TestForgettingErasesWhatWasShown(t *testing.T) {
 			t.Errorf("%s is in %q", id, x.Session)
 		}
 	}
-	if text := forget(token); !strings.Contains(text, "\n5 exchanges would") {
-		t.Errorf("with the token that was used: %s", text)
-	}
 }
 
 // In requests, too: the provider sees the text, the record says so, the client and the index do not see it.

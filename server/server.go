@@ -138,9 +138,9 @@ type Server struct {
 	ledger crossing.Ledger // of engine
 
 	references knownReferences
-	router atomic.Pointer[router.Router]
-	log    *slog.Logger
-	edge   *edge.Server
+	router     atomic.Pointer[router.Router]
+	log        *slog.Logger
+	edge       *edge.Server
 
 	recaller *recall.Memory
 	places   turns.Reader     // of recollections

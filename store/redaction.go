@@ -40,7 +40,7 @@ func (o *Opening) redact(r *redact.Redactor) {
 	} {
 		redactID(r, id, &o.Redacted)
 	}
-	for _, text := range []*string{&o.ModelAsked, &o.ModelSent, &o.ContentType} {
+	for _, text := range []*string{&o.ModelAsked, &o.ModelSent, &o.Project, &o.ContentType} {
 		redactText(r, text, &o.Redacted)
 	}
 	o.Header = redactHeader(r, o.Header, &o.Redacted)
@@ -68,7 +68,7 @@ func redactInfo(r *redact.Redactor, info *ExchangeInfo, tally *redact.Tally) {
 		redactID(r, id, tally)
 	}
 	for _, text := range []*string{
-		&info.ModelAsked, &info.ModelSent, &info.ModelServed, &info.RequestType, &info.ResponseType, &info.ResponseID, &info.ProviderReqID,
+		&info.ModelAsked, &info.ModelSent, &info.ModelServed, &info.Project, &info.RequestType, &info.ResponseType, &info.ResponseID, &info.ProviderReqID,
 	} {
 		redactText(r, text, tally)
 	}

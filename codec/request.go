@@ -195,6 +195,7 @@ type Part struct {
 	Context      []byte // string body: the client's context for a document
 	Detail       []byte // string body
 	CacheControl []byte // raw object
+	Breakpoint   []byte // raw object: OpenAI's prompt_cache_breakpoint, which CacheControl says too
 	Citations    []byte // raw array
 	Raw          []byte // the whole wire value, in the shape of Origin
 	WireType     []byte // the wire's name for the type
@@ -423,6 +424,20 @@ func CutDataURL(url []byte) (mediaType, data []byte, ok bool) {
 	}
 	mediaType, _, _ = bytes.Cut(head[:last], []byte(";"))
 	return MediaType(bytes.TrimSpace(mediaType)), data, true
+}
+
+// MarkBreakpoint stores OpenAI's prompt_cache_breakpoint, and as cache_control what other formats know of it. Its lifetimes
+// are 30 minutes and 12 hours; the nearest of cache_control are 5 minutes and an hour.
+func (p *Part) MarkBreakpoint(v []byte) {
+	switch {
+	case !scan.IsObject(v):
+		return
+	case string(scan.Body(scan.Get(v, "ttl"))) == "12h":
+		p.CacheControl = []byte(`{"type":"ephemeral","ttl":"1h"}`)
+	default:
+		p.CacheControl = []byte(`{"type":"ephemeral"}`)
+	}
+	p.Breakpoint = v
 }
 
 const dataScheme = "data:"

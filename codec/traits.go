@@ -89,6 +89,8 @@ type Takes struct {
 	ImageTypes      []string // media types of images; nil for any
 	ImagesInResults bool     // images inside tool results
 	FileNames       bool     // documents have file names
+	ImageDetail     bool     // images say how closely they are looked at
+	SpeakerNames    bool     // messages say who speaks besides the role
 
 	CustomTools     bool // tools with free-text input
 	AllowedTools    bool // a choice among some of the tools

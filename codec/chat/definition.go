@@ -44,6 +44,8 @@ func traits() codec.Traits {
 			Audio:            true,
 			WebAddresses:     true,
 			FileNames:        true,
+			ImageDetail:      true,
+			SpeakerNames:     true,
 			ForcedSearch:     true,
 			UndeclaredCalls:  true,
 			StrictSwitch:     true,

@@ -155,7 +155,7 @@ func (w *requestWriter) oneText(parts []codec.Part) ([]byte, bool) {
 	case len(parts) > 1 || parts[0].Kind != codec.PartText:
 		return nil, false
 	}
-	return parts[0].Text, parts[0].CacheControl == nil || w.t.Family != codec.FamilyAnthropic
+	return parts[0].Text, len(w.mark(nil, &parts[0])) == 0
 }
 
 func (w *requestWriter) part(dst []byte, p *codec.Part, images bool) []byte {
@@ -184,7 +184,7 @@ func (w *requestWriter) part(dst []byte, p *codec.Part, images bool) []byte {
 		return dst[:before]
 	}
 	dst = append(dst, '"')
-	return append(w.cache(dst, p.CacheControl), '}')
+	return append(w.mark(dst, p), '}')
 }
 
 func (w *requestWriter) image(dst []byte, p *codec.Part) []byte {
@@ -197,7 +197,7 @@ func (w *requestWriter) image(dst []byte, p *codec.Part) []byte {
 		dst = append(dst, p.Detail...)
 	}
 	dst = append(dst, `"}`...)
-	return append(w.cache(dst, p.CacheControl), '}')
+	return append(w.mark(dst, p), '}')
 }
 
 // appendSource writes a data URL or a URL. Data of an unknown type is written as bare base64, as it arrived.
@@ -237,7 +237,7 @@ func (w *requestWriter) document(dst []byte, p *codec.Part) []byte {
 		dst = scan.QuoteBody(dst, documentName(p))
 	}
 	dst = append(dst, '}')
-	return append(w.cache(dst, p.CacheControl), '}')
+	return append(w.mark(dst, p), '}')
 }
 
 // documentName returns the name of a document, which OpenAI requires with its data.

@@ -23,7 +23,7 @@ func (d *requestDecoder) part(v []byte) codec.Part {
 		case "cache_control":
 			p.CacheControl = breakpoint(m.Value)
 		case "prompt_cache_breakpoint":
-			p.CacheControl = explicitBreakpoint(m.Value)
+			p.MarkBreakpoint(m.Value)
 		}
 	}
 	switch string(p.WireType) {

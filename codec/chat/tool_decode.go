@@ -178,20 +178,3 @@ func breakpoint(v []byte) []byte {
 	}
 	return v
 }
-
-var (
-	ephemeral     = []byte(`{"type":"ephemeral"}`)
-	ephemeralHour = []byte(`{"type":"ephemeral","ttl":"1h"}`)
-)
-
-// explicitBreakpoint reads OpenAI's prompt_cache_breakpoint. Its lifetimes are 30 minutes and 12 hours; the nearest of
-// cache_control are 5 minutes and an hour.
-func explicitBreakpoint(v []byte) []byte {
-	switch {
-	case !scan.IsObject(v):
-		return nil
-	case string(scan.Body(scan.Get(v, "ttl"))) == "12h":
-		return ephemeralHour
-	}
-	return ephemeral
-}

@@ -93,6 +93,14 @@ func (w *requestWriter) function(dst []byte, t *codec.Tool) []byte {
 }
 
 // cache writes a breakpoint if the host passes it on to a model that honours it.
+// mark writes a breakpoint of the prompt cache in the member that the host knows.
+func (w *requestWriter) mark(dst []byte, p *codec.Part) []byte {
+	if p.Breakpoint != nil && w.d.Store {
+		return append(append(dst, `,"prompt_cache_breakpoint":`...), p.Breakpoint...)
+	}
+	return w.cache(dst, p.CacheControl)
+}
+
 func (w *requestWriter) cache(dst, control []byte) []byte {
 	if control == nil || w.t.Family != codec.FamilyAnthropic {
 		return dst

@@ -21,6 +21,9 @@ func (a conversationStep) clear() error {
 	for i := range a.r.Messages {
 		m := &a.r.Messages[i]
 		m.Parts = a.keepParts(m.Parts, m.Role == codec.RoleAssistant)
+		if len(m.Name) > 0 && !a.takes.SpeakerNames {
+			a.r.Notes.Drop(a.from.Members.Conversation + ".name")
+		}
 	}
 	if a.takes.SystemApart {
 		a.hoistInstructions()

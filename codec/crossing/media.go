@@ -97,6 +97,9 @@ func (a mediaStep) medium(p *codec.Part, m *codec.Message) error {
 		return nil
 	}
 	p.MediaType = codec.MediaType(p.MediaType)
+	if !a.takes.ImageDetail && len(p.Detail) > 0 && string(p.Detail) != "auto" {
+		a.r.Notes.Drop("image_url.detail")
+	}
 	if len(p.FileID) > 0 {
 		return codec.Invalid(a.r.Path(m.Index), "the file %q lies with another provider than %s: send its content instead", p.FileID, a.target.Provider)
 	}

@@ -39,9 +39,6 @@ func (d *decoder) content(parts []codec.Part, v []byte, path string) ([]codec.Pa
 	return parts, nil
 }
 
-// ephemeral is a cache breakpoint in the only shape that requests of other formats can have.
-var ephemeral = []byte(`{"type":"ephemeral"}`)
-
 // part decodes one content part. A part of unknown type is kept whole.
 func (d *decoder) part(v []byte) codec.Part {
 	var wireType, text, refusal, annotations, breakpoint []byte
@@ -56,9 +53,7 @@ func (d *decoder) part(v []byte) codec.Part {
 		case "annotations":
 			annotations = m.Value
 		case "prompt_cache_breakpoint":
-			if scan.IsObject(m.Value) {
-				breakpoint = ephemeral
-			}
+			breakpoint = m.Value
 		}
 	}
 	p := codec.Part{Kind: codec.PartOpaque, Raw: v, WireType: wireType, Origin: codec.Responses}
@@ -81,7 +76,7 @@ func (d *decoder) part(v []byte) codec.Part {
 	case "input_audio":
 		p = d.audio(v)
 	}
-	p.CacheControl = breakpoint
+	p.MarkBreakpoint(breakpoint)
 	return p
 }
 

@@ -43,6 +43,7 @@ func traits() codec.Traits {
 			WebAddresses:     true,
 			ImagesInResults:  true,
 			FileNames:        true,
+			ImageDetail:      true,
 			CustomTools:      true,
 			AllowedTools:     true,
 			WebSearch:        true,

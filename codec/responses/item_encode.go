@@ -241,7 +241,7 @@ func (e *encoder) result(p *codec.Part) {
 	switch {
 	case len(p.Parts) == 0:
 		e.raw(`""`)
-	case len(p.Parts) == 1 && p.Parts[0].Kind == codec.PartText:
+	case len(p.Parts) == 1 && p.Parts[0].Kind == codec.PartText && p.Parts[0].Breakpoint == nil:
 		e.body(p.Parts[0].Text)
 	default:
 		e.raw(`[`)
@@ -255,9 +255,16 @@ func (e *encoder) result(p *codec.Part) {
 	e.raw(`}`)
 }
 
+// breakpoint marks a part of the input as the end of what is cached.
+func (e *encoder) breakpoint(p *codec.Part, assistant bool) {
+	if !assistant {
+		e.rawMember(`,"prompt_cache_breakpoint":`, p.Breakpoint)
+	}
+}
+
 // part writes one content part; the assistant's text has a type of its own.
 func (e *encoder) part(p *codec.Part, assistant bool) {
-	if p.CacheControl != nil {
+	if p.CacheControl != nil && (p.Breakpoint == nil || assistant) {
 		e.r.Notes.Drop("messages.cache_control")
 	}
 	if assistant && p.Kind != codec.PartText && p.Kind != codec.PartRefusal && p.Kind != codec.PartOpaque {
@@ -273,6 +280,7 @@ func (e *encoder) part(p *codec.Part, assistant bool) {
 			e.raw(`{"type":"input_text","text":`)
 		}
 		e.body(p.Text)
+		e.breakpoint(p, assistant)
 		e.raw(`}`)
 	case codec.PartRefusal:
 		e.comma()
@@ -295,6 +303,7 @@ func (e *encoder) part(p *codec.Part, assistant bool) {
 		if p.Detail != nil {
 			e.stringMember(`,"detail":`, p.Detail)
 		}
+		e.breakpoint(p, assistant)
 		e.raw(`}`)
 	case codec.PartDocument:
 		e.document(p)
@@ -359,6 +368,7 @@ func (e *encoder) document(p *codec.Part) {
 	}
 	e.source(`,"file_data":`, `,"file_url":`, p)
 	e.stringMember(`,"detail":`, p.Detail)
+	e.breakpoint(p, false)
 	e.raw(`}`)
 }
 

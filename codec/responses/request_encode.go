@@ -201,7 +201,7 @@ func (e *encoder) unsaid() {
 // joined, since that would change the bytes that caches compare; they become the first message of the input.
 func (e *encoder) instructions() ([]byte, bool) {
 	parts := e.r.Instructions
-	if len(parts) != 1 || parts[0].Kind != codec.PartText {
+	if len(parts) != 1 || parts[0].Kind != codec.PartText || parts[0].Breakpoint != nil {
 		return nil, false
 	}
 	return parts[0].Text, true

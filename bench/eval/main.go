@@ -1,10 +1,9 @@
 // Command eval measures search quality: it replays the documents of retrieval datasets through a proxy as exchanges,
 // asks the questions through the HTTP API, and compares the results with the judgements.
 //
-//	go run ./bench/eval [-sets DIR] [-only NAME,NAME] [-postgres URL [-opensearch URL]]
+//	go run ./bench/eval [-sets DIR] [-only NAME,NAME] [-postgres URL]
 //
-// With the URL of a database server, each set is asked in a memory in Postgres as well, in a database of its own there; with that of an index of OpenSearch, too, the
-// candidates are found in that index, which is replaced by one for each memory.
+// With the URL of a database server, each set is asked in a memory in Postgres as well, in a database of its own there.
 //
 // Each folder in DIR is a set (set.go describes its form). Without DIR only the generated sets are run. The exit code
 // is 1 if a set falls below its gate.
@@ -76,14 +75,9 @@ func main() {
 	sets := flag.String("sets", os.Getenv("EVAL_DIR"), "directory with a folder for each set ($EVAL_DIR)")
 	only := flag.String("only", "", "names of sets, with commas between; others are left out")
 	postgres := flag.String("postgres", "", "URL of a Postgres server whose searches are measured beside those of the embedded index, such as postgres://mneme@127.0.0.1/postgres")
-	index := flag.String("opensearch", "", "with -postgres: URL of an index of OpenSearch that finds the candidates, such as https://mneme@127.0.0.1:9200/eval")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	b, err := besides(*postgres, *index)
-	failed := false
-	if err == nil {
-		failed, err = run(ctx, os.Stdout, *sets, *only, b)
-	}
+	failed, err := run(ctx, os.Stdout, *sets, *only, *postgres)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "eval:", err)
@@ -93,7 +87,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, out io.Writer, dir, only string, b annexes) (failed bool, err error) {
+func run(ctx context.Context, out io.Writer, dir, only string, postgres string) (failed bool, err error) {
 	var load []func() (*set, error)
 	for _, generate := range []func() *set{agentSet, dialogueSet, outputSet, paraphraseSet} {
 		load = append(load, func() (*set, error) { return generate(), nil })
@@ -117,7 +111,7 @@ func run(ctx context.Context, out io.Writer, dir, only string, b annexes) (faile
 		if only != "" && !slices.Contains(strings.Split(only, ","), s.name) {
 			continue
 		}
-		below, err := evaluate(ctx, out, s, b)
+		below, err := evaluate(ctx, out, s, postgres)
 		if err != nil {
 			return false, fmt.Errorf("set %s: %w", s.name, err)
 		}
@@ -146,7 +140,7 @@ func replay(ctx context.Context, s *set, e search.Embedder) (h *harness, documen
 	return h, documents, nil
 }
 
-func evaluate(ctx context.Context, out io.Writer, s *set, b annexes) (below bool, err error) {
+func evaluate(ctx context.Context, out io.Writer, s *set, postgres string) (below bool, err error) {
 	hasher, err := localhash.New(localhash.DefaultDimensions)
 	if err != nil {
 		return false, err
@@ -184,12 +178,12 @@ func evaluate(ctx context.Context, out io.Writer, s *set, b annexes) (below bool
 			return false, err
 		}
 	}
-	if b.server != "" {
-		if err := askInPostgres(ctx, h, s, documents, b, take); err != nil {
+	if postgres != "" {
+		if err := askInPostgres(ctx, h, s, documents, postgres, take); err != nil {
 			return false, err
 		}
 	}
-	if err := askByMeaning(ctx, s, b, take); err != nil {
+	if err := askByMeaning(ctx, s, postgres, take); err != nil {
 		return false, err
 	}
 	if err := table.Flush(); err != nil {
@@ -215,7 +209,7 @@ func evaluate(ctx context.Context, out io.Writer, s *set, b annexes) (below bool
 }
 
 // askByMeaning asks in a harness whose embedder compares meaning, with the bounds that hold for a client that names none.
-func askByMeaning(ctx context.Context, s *set, b annexes, take func(mode string, o *outcome, err error) error) (err error) {
+func askByMeaning(ctx context.Context, s *set, postgres string, take func(mode string, o *outcome, err error) error) (err error) {
 	embedder, err := newThesaurus(s)
 	if err != nil {
 		return err
@@ -230,10 +224,10 @@ func askByMeaning(ctx context.Context, s *set, b annexes, take func(mode string,
 		return err
 	}
 	o, err = askAll(ctx, h, s, search.Auto, documents)
-	if err := take(hybridByMeaning, o, err); err != nil || b.server == "" {
+	if err := take(hybridByMeaning, o, err); err != nil || postgres == "" {
 		return err
 	}
-	return askByMeaningInPostgres(ctx, h, s, embedder, documents, b, take)
+	return askByMeaningInPostgres(ctx, h, s, embedder, documents, postgres, take)
 }
 
 // foreignTo returns questions that are unrelated to a set.

@@ -12,7 +12,6 @@ import (
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
-	"github.com/mnemeproxy/mneme/store/catalog/opensearch"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/search"
 )
@@ -30,35 +29,6 @@ var beside = map[string]string{lexicalInPostgres: string(search.Lexical), sessio
 // besideLoss is how much less the nDCG may be where Postgres finds the candidates.
 const besideLoss = 0.01
 
-// annexes say where else candidates are found.
-type annexes struct {
-	server string         // URL of a database server; "": nowhere
-	index  catalog.Engine // nil: the database finds them
-}
-
-// besides returns what -postgres and -opensearch name.
-func besides(postgres, index string) (b annexes, err error) {
-	b.server = postgres
-	switch {
-	case index != "" && postgres == "":
-		return b, errors.New("-opensearch goes with -postgres")
-	case index != "":
-		found, err := opensearch.Open(index)
-		if err != nil {
-			return b, fmt.Errorf("-opensearch: %w", err)
-		}
-		b.index = inTurn{found}
-	}
-	return b, nil
-}
-
-// inTurn is an index that holds one memory after the other.
-type inTurn struct{ *opensearch.Index }
-
-func (i inTurn) Begin(ctx context.Context, _, fill string) error {
-	return i.Index.Begin(ctx, "evaluation", fill)
-}
-
 // annex is a memory in Postgres of all that a harness has recorded, served by a proxy of its own.
 type annex struct {
 	*harness
@@ -68,8 +38,8 @@ type annex struct {
 
 // moveIntoPostgres puts what a harness has recorded into a database of its own on a server, with vectors unless e is nil, and serves
 // it. The caller closes it.
-func moveIntoPostgres(ctx context.Context, h *harness, b annexes, e search.Embedder) (a *annex, err error) {
-	address, drop, err := createDatabase(ctx, b.server)
+func moveIntoPostgres(ctx context.Context, h *harness, postgres string, e search.Embedder) (a *annex, err error) {
+	address, drop, err := createDatabase(ctx, postgres)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +55,6 @@ func moveIntoPostgres(ctx context.Context, h *harness, b annexes, e search.Embed
 	}
 	a.catalog, err = catalog.Open(ctx, catalog.Options{
 		URL: address, Centre: centre, Cache: h.store.Shared(), Retention: h.store.Archive().RetentionOf, Digest: digest.Exchange,
-		Engine: b.index,
 	})
 	if err != nil {
 		return nil, err
@@ -99,9 +68,6 @@ func moveIntoPostgres(ctx context.Context, h *harness, b annexes, e search.Embed
 		}
 	}
 	if err := embed(ctx, a.catalog, e); err != nil {
-		return nil, err
-	}
-	if err := copied(ctx, a.catalog, b); err != nil {
 		return nil, err
 	}
 	engine := server.Over(h.store)
@@ -124,24 +90,6 @@ func embed(ctx context.Context, c *catalog.Catalog, e search.Embedder) error {
 		waiting, err := catalog.VectorsOf(c).Waiting(ctx)
 		if err != nil || waiting == 0 {
 			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-}
-
-// copied returns when the engine has all turns, if there is one: until then the database finds the candidates.
-func copied(ctx context.Context, c *catalog.Catalog, b annexes) error {
-	if b.index == nil {
-		return nil
-	}
-	for {
-		waiting, err := catalog.CopiesOf(c).Waiting(ctx)
-		if err != nil || waiting == 0 {
-			return errors.Join(err, b.index.Refresh(ctx))
 		}
 		select {
 		case <-ctx.Done():
@@ -209,8 +157,8 @@ func deliver(ctx context.Context, h *harness, c *catalog.Catalog) error {
 }
 
 // askInPostgres asks for turns, and for sessions if the set has some.
-func askInPostgres(ctx context.Context, h *harness, s *set, documents map[string]string, b annexes, take func(mode string, o *outcome, err error) error) (err error) {
-	a, err := moveIntoPostgres(ctx, h, b, nil)
+func askInPostgres(ctx context.Context, h *harness, s *set, documents map[string]string, postgres string, take func(mode string, o *outcome, err error) error) (err error) {
+	a, err := moveIntoPostgres(ctx, h, postgres, nil)
 	if err != nil {
 		return err
 	}
@@ -224,8 +172,8 @@ func askInPostgres(ctx context.Context, h *harness, s *set, documents map[string
 }
 
 // askByMeaningInPostgres asks as [askByMeaning] does at last.
-func askByMeaningInPostgres(ctx context.Context, h *harness, s *set, e search.Embedder, documents map[string]string, b annexes, take func(mode string, o *outcome, err error) error) (err error) {
-	a, err := moveIntoPostgres(ctx, h, b, e)
+func askByMeaningInPostgres(ctx context.Context, h *harness, s *set, e search.Embedder, documents map[string]string, postgres string, take func(mode string, o *outcome, err error) error) (err error) {
+	a, err := moveIntoPostgres(ctx, h, postgres, e)
 	if err != nil {
 		return err
 	}

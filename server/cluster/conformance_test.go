@@ -1,12 +1,8 @@
 package cluster_test
 
 import (
-	"context"
 	"fmt"
-	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,11 +10,8 @@ import (
 	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/server/cluster/clustertest"
 	"github.com/mnemeproxy/mneme/store"
-	"github.com/mnemeproxy/mneme/store/catalog/enginetest"
-	"github.com/mnemeproxy/mneme/store/catalog/opensearch"
 	"github.com/mnemeproxy/mneme/store/catalog/pack/s3test"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
-	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/storetest"
 )
 
@@ -28,14 +21,14 @@ var centres = map[string]func(*testing.T, *s3test.Server) func(*testing.T) clust
 	"embedded": func(*testing.T, *s3test.Server) func(*testing.T) clustertest.Centre { return clustertest.Embedded },
 	"Postgres": func(t *testing.T, _ *s3test.Server) func(*testing.T) clustertest.Centre {
 		server := postgrestest.Shared(t)
-		return func(t *testing.T) clustertest.Centre { return clustertest.Postgres(t, server, "", nil) }
+		return func(t *testing.T) clustertest.Centre { return clustertest.Postgres(t, server, "") }
 	},
 	"Postgres and S3": func(t *testing.T, service *s3test.Server) func(*testing.T) clustertest.Centre {
 		if service == nil {
 			s3test.Start(t) // skips the test
 		}
 		server := postgrestest.Shared(t)
-		return func(t *testing.T) clustertest.Centre { return clustertest.Postgres(t, server, service.Bucket(t), nil) }
+		return func(t *testing.T) clustertest.Centre { return clustertest.Postgres(t, server, service.Bucket(t)) }
 	},
 }
 
@@ -67,56 +60,6 @@ func TestTheCentreFindsWhatItsEdgesRecord(t *testing.T) {
 			return m, m
 		})
 	})
-}
-
-// The tables are there as well: a search that Postgres answered would be no test, and fails.
-func TestASearchEngineFindsWhatEdgesRecord(t *testing.T) {
-	t.Parallel()
-	server := postgrestest.Shared(t)
-	storetest.RunRanking(t, func(t *testing.T) (storetest.Memory, storetest.Searcher) {
-		m := clustertest.Over(t, clustertest.Postgres(t, server, "", enginetest.New()))
-		return m, byEngine{m}
-	})
-}
-
-func TestOpenSearchFindsWhatEdgesRecord(t *testing.T) {
-	address := os.Getenv("MNEME_TEST_OPENSEARCH")
-	if address == "" {
-		t.Skip("NOT TESTED: no OpenSearch; set MNEME_TEST_OPENSEARCH=https://USER@HOST:9200/INDEX, and OPENSEARCH_PASSWORD")
-	}
-	index, err := opensearch.Open(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := postgrestest.Shared(t)
-	storetest.RunRanking(t, func(t *testing.T) (storetest.Memory, storetest.Searcher) {
-		m := clustertest.Over(t, clustertest.Postgres(t, server, "", inTurn{index}))
-		return m, byEngine{m}
-	})
-}
-
-// inTurn is an index that one centre uses after the other.
-type inTurn struct{ *opensearch.Index }
-
-func (i inTurn) Begin(ctx context.Context, _, fill string) error {
-	return i.Index.Begin(ctx, "mneme's tests", fill)
-}
-
-// byEngine is a searcher whose search engine has to find the candidates.
-type byEngine struct{ storetest.Searcher }
-
-func (s byEngine) Search(ctx context.Context, account string, r *search.Request) (*search.Answer, error) {
-	for {
-		answer, err := s.Searcher.Search(ctx, account, r)
-		if err != nil || !slices.ContainsFunc(answer.Degraded, func(note string) bool { return strings.HasPrefix(note, "search engine: ") }) {
-			return answer, err
-		}
-		select { // it is being filled
-		case <-ctx.Done():
-			return nil, fmt.Errorf("the engine does not find the candidates: %q", answer.Degraded)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
 }
 
 func TestTheCentreKeepsSummariesOfWhatItsEdgesRecord(t *testing.T) {

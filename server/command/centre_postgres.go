@@ -17,7 +17,6 @@ import (
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
-	"github.com/mnemeproxy/mneme/store/catalog/opensearch"
 	"github.com/mnemeproxy/mneme/store/catalog/pack"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
@@ -50,10 +49,6 @@ func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log 
 	if err != nil {
 		return nil, err
 	}
-	found, err := openSearch(cfg)
-	if err != nil {
-		return nil, err
-	}
 	if err := m.Shipping().Begin(ctx); err != nil {
 		return nil, err
 	}
@@ -62,7 +57,7 @@ func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log 
 		Seat: catalog.Seat{Node: uint16(cfg.Cluster.Node), Name: centreName(cfg), Store: hex.EncodeToString(own[:])},
 		URL:  cfg.Centre.Postgres.Reveal(), Centre: id, Packs: packs, Cache: m.Shared(), MaxAge: time.Duration(cfg.Cluster.IdentityMaxAge), Retention: m.Archive().RetentionOf,
 		Redactor: func(account string) *redact.Redactor { return m.Credentials().Redactor(account) },
-		Digest:   digest.Exchange, Engine: found, Forget: forget(m), Summaries: cfg.Search.Summaries.Model != "", Log: log,
+		Digest:   digest.Exchange, Forget: forget(m), Summaries: cfg.Search.Summaries.Model != "", Log: log,
 	})
 	if err != nil {
 		return nil, err
@@ -113,18 +108,6 @@ func openPacks(ctx context.Context, cfg *config.Config, centre string) (*pack.Pa
 		return nil, fmt.Errorf("centre.bodies: %w", err)
 	}
 	return packs, nil
-}
-
-// openSearch returns the engine that finds candidates; nil if the database does.
-func openSearch(cfg *config.Config) (catalog.Engine, error) {
-	if cfg.Centre.Search == config.InPostgres {
-		return nil, nil //nolint:nilnil // there is no engine
-	}
-	index, err := opensearch.Open(cfg.Centre.Search)
-	if err != nil {
-		return nil, fmt.Errorf("centre.search: %w", err)
-	}
-	return index, nil
 }
 
 // forget erases an account's data in a store, and returns when it is gone.

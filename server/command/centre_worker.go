@@ -179,7 +179,6 @@ func (w *worker) take(ctx context.Context, opened *opened) error {
 	}
 	opened.then(taking.Close)
 	w.observed.WatchArrivals(telemetry.Arrivals{Status: taking.Status, Behind: taking.Behind, Undigested: undigestedIn(w.memory)})
-	watchCopies(&w.cfg, w.memory, w.observed)
 	w.taking.Store(taking)
 	return nil
 }
@@ -204,12 +203,8 @@ func openShared(ctx context.Context, cfg *config.Config, roster *engine.Engine, 
 	if err != nil {
 		return nil, err
 	}
-	found, err := openSearch(cfg)
-	if err != nil {
-		return nil, err
-	}
 	return catalog.Open(ctx, catalog.Options{
-		URL: url, Centre: id, Packs: packs, Digest: digest.Exchange, Engine: found, Log: log,
+		URL: url, Centre: id, Packs: packs, Digest: digest.Exchange, Log: log,
 		Redactor: func(account string) *redact.Redactor { return roster.Credentials().Redactor(account) },
 	})
 }

@@ -336,17 +336,8 @@ func joinAsCentre(ctx context.Context, cfg *config.Config, m *engine.Engine, ver
 		kept.Close()
 		return nil, err
 	}
-	watchCopies(cfg, kept, observed.Process)
 	observed.WatchLead(gathering.Leads, catalog.LeadOf(kept).Terms)
 	return inPostgres{gathering, kept}, nil
-}
-
-// watchCopies adds the search engine of a memory in Postgres to the metrics, if it has one.
-func watchCopies(cfg *config.Config, kept *catalog.Catalog, observed *telemetry.Process) {
-	if cfg.Centre.Search != config.InPostgres {
-		copies := catalog.CopiesOf(kept)
-		observed.WatchCopies(copies.Waiting, copies.Failures)
-	}
 }
 
 // undigestedIn counts for metrics what waits in a memory in Postgres.

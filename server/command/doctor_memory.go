@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -10,12 +9,10 @@ import (
 	"github.com/mnemeproxy/mneme/server/background/embedding"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/store/catalog"
-	"github.com/mnemeproxy/mneme/store/catalog/opensearch"
 	"github.com/mnemeproxy/mneme/store/catalog/pack"
 )
 
-// examineMemory checks the database, the bucket and the search engine of a centre, if it has them. In the bucket it writes an object and
-// deletes it.
+// examineMemory checks the database and the bucket of a centre, if it has them. In the bucket it writes an object and deletes it.
 func examineMemory(ctx context.Context, cfg *config.Config) []finding {
 	if cfg.Centre.Postgres == "" {
 		return nil
@@ -24,12 +21,6 @@ func examineMemory(ctx context.Context, cfg *config.Config) []finding {
 	findings := []finding{examineDatabase(&memory, err)}
 	if cfg.Centre.Bodies != config.InPostgres {
 		findings = append(findings, examineBucket(ctx, cfg.Centre.Bodies))
-	}
-	if err == nil {
-		findings = append(findings, examineChoice(cfg, &memory)...)
-	}
-	if cfg.Centre.Search != config.InPostgres {
-		findings = append(findings, examineEngine(ctx, cfg, &memory, err))
 	}
 	return findings
 }
@@ -40,25 +31,6 @@ func examineDatabase(c *catalog.Condition, err error) finding {
 		return finding{check, problem, err.Error(), "Correct centre.postgres, or the database; edges keep what they record meanwhile"}
 	}
 	return databaseFinding(check, c)
-}
-
-// examineChoice compares what finds candidates with the configuration; nil if both are the same.
-func examineChoice(cfg *config.Config, memory *catalog.Condition) []finding {
-	configured := config.InPostgres
-	if cfg.Centre.Search != config.InPostgres {
-		index, err := opensearch.Open(cfg.Centre.Search)
-		if err != nil {
-			return nil // which is found by another check
-		}
-		configured = index.Name()
-	}
-	if memory.Tables == 0 || memory.SearchedBy(configured) {
-		return nil
-	}
-	return []finding{{
-		"centre.search", warning, fmt.Sprintf("the centre that started last finds candidates by %s, and this configuration says %s", memory.Search, configured),
-		"Give every centre and worker the same; to change it, stop all centres, then start them again",
-	}}
 }
 
 // databaseFinding returns the worst finding about a database.
@@ -150,51 +122,3 @@ func examineBucket(ctx context.Context, address string) finding {
 
 // bucketTime is how long the service of a bucket may take to answer all requests of a check.
 const bucketTime = 15 * time.Second
-
-// engineTime is how long a search engine may take to answer all requests of a check.
-const engineTime = 15 * time.Second
-
-func examineEngine(ctx context.Context, cfg *config.Config, memory *catalog.Condition, unread error) finding {
-	const check = "search engine of the centre"
-	ctx, cancel := context.WithTimeout(ctx, engineTime)
-	defer cancel()
-	index, err := opensearch.Open(cfg.Centre.Search)
-	var c opensearch.Condition
-	if err == nil {
-		c, err = index.Examine(ctx)
-	}
-	if err != nil {
-		return finding{check, problem, err.Error(), "Correct centre.search, the service, or " + opensearch.PasswordVariable + "; searches take their candidates from Postgres meanwhile"}
-	}
-	if unread != nil {
-		return finding{check, warning, "what waits for it is not known, because the database cannot be read", "See the check of the database"}
-	}
-	return engineFinding(check, &c, memory)
-}
-
-// manyUncopied is how many turns may wait for a search engine without a warning.
-const manyUncopied = 1000
-
-// engineFinding returns the worst finding about a search engine.
-func engineFinding(check string, c *opensearch.Condition, memory *catalog.Condition) finding {
-	found := fmt.Sprintf("%s %s, %s", cmp.Or(c.Distribution, "unknown service"), c.Version, counted(int(c.Turns), "turn"))
-	switch {
-	case c.Distribution != "opensearch" || !c.Supported():
-		return finding{check, warning, found, "Use OpenSearch " + opensearch.OldestVersion + " or later: this is untested"}
-	case memory.Tables == 0 || !memory.Copied:
-		return finding{check, warning, found + "; no turns are copied to it", "Start mneme centre with this configuration: it makes the index and fills it"}
-	case c.Centre != memory.Centre && c.Centre != "":
-		return finding{check, problem, found + "; the index is that of another centre", "Name another index in centre.search"}
-	case !c.Expected:
-		return finding{check, problem, found + "; the index is not there, or lacks fields", "See the centre's log; if the service has lost the index, the centre fills it again within a minute"}
-	case memory.Uncopied > manyUncopied:
-		return finding{
-			check, warning, found + "; " + counted(memory.Uncopied, "change") + " wait for it, and searches of their accounts use Postgres",
-			"This ends by itself if it is being filled; else see the log of the centre and its workers",
-		}
-	}
-	if memory.Uncopied < 0 {
-		return finding{check, good, found + "; this user may not see what waits for it", ""}
-	}
-	return finding{check, good, found + "; " + counted(memory.Uncopied, "change") + " wait for it", ""}
-}

@@ -16,7 +16,6 @@ import (
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/store/catalog"
-	"github.com/mnemeproxy/mneme/store/catalog/opensearch"
 	"github.com/mnemeproxy/mneme/store/catalog/pack/s3test"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 )
@@ -60,9 +59,6 @@ func TestTheDoctorLooksAtTheDatabaseOfTheCentre(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept.Close()
-	cfg := config.Default()
-	cfg.Centre.Postgres, cfg.Centre.Search = config.Secret(at), "https://mneme@127.0.0.1:1/memory"
-	expect(t, examineMemory(t.Context(), &cfg)[1], warning, "finds candidates by postgres, and this configuration says https://127.0.0.1:1/memory")
 	condition, err := catalog.Examine(t.Context(), at)
 	if err != nil {
 		t.Fatal(err)
@@ -191,37 +187,4 @@ func TestTheDoctorLooksAtTheBucketOfTheCentre(t *testing.T) {
 	look(bucket, warning, "keeps former versions")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
 	look(bucket, problem, "cannot be written")
-}
-
-func TestTheDoctorLooksAtTheSearchEngineOfTheCentre(t *testing.T) {
-	fine := func() (opensearch.Condition, catalog.Condition) {
-		return opensearch.Condition{Version: "2.19.1", Distribution: "opensearch", Centre: "one", Expected: true, Turns: 3}, catalog.Condition{Tables: 9, Centre: "one", Copied: true, Uncopied: 2}
-	}
-	for says, c := range map[string]struct {
-		state  string
-		change func(*opensearch.Condition, *catalog.Condition)
-	}{
-		"opensearch 2.19.1, 3 turns; 2 changes wait for it": {good, func(*opensearch.Condition, *catalog.Condition) {}},
-		"unknown service 8.1.0":                             {warning, func(e *opensearch.Condition, _ *catalog.Condition) { e.Distribution, e.Version = "", "8.1.0" }},
-		"opensearch 2.9.0":                                  {warning, func(e *opensearch.Condition, _ *catalog.Condition) { e.Version = "2.9.0" }},
-		"no turns are copied to it":                         {warning, func(_ *opensearch.Condition, m *catalog.Condition) { m.Copied = false }},
-		"the index is that of another centre":               {problem, func(e *opensearch.Condition, _ *catalog.Condition) { e.Centre = "two" }},
-		"the index is not there, or lacks fields":           {problem, func(e *opensearch.Condition, _ *catalog.Condition) { e.Centre, e.Expected = "", false }},
-		"1001 changes wait for it":                          {warning, func(_ *opensearch.Condition, m *catalog.Condition) { m.Uncopied = 1001 }},
-		"this user may not see what waits":                  {good, func(_ *opensearch.Condition, m *catalog.Condition) { m.Uncopied = -1 }},
-	} {
-		engine, memory := fine()
-		c.change(&engine, &memory)
-		expect(t, engineFinding("search engine of the centre", &engine, &memory), c.state, says)
-	}
-	cfg := config.Default()
-	cfg.Centre.Search = "http://127.0.0.1:1/memory"
-	_, memory := fine()
-	expect(t, examineEngine(t.Context(), &cfg, &memory, nil), problem, "ask the search engine")
-	for noted, differ := range map[string]bool{"postgres": true, "http://127.0.0.1:2/memory": true, "OpenSearch": false, "http://127.0.0.1:1/memory": false} {
-		memory.Search = noted
-		if found := examineChoice(&cfg, &memory); len(found) > 0 != differ {
-			t.Errorf("where %s finds candidates, the doctor finds %+v", noted, found)
-		}
-	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/listen"
-	"github.com/mnemeproxy/mneme/store/catalog/opensearch"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -67,13 +66,6 @@ func (l *loader) checkCentre(c Centre) {
 		l.fail("centre.bodies", "centre.bodies: write postgres, s3://BUCKET or s3://BUCKET/PREFIX; address and credentials of the service come from the environment")
 	case c.Postgres == "":
 		l.fail("centre.bodies", "centre.bodies: a bucket goes with a database; set centre.postgres")
-	}
-	switch _, err := opensearch.Open(c.Search); {
-	case c.Search == InPostgres:
-	case err != nil:
-		l.fail("centre.search", "centre.search: write postgres, or the address of an index of OpenSearch: %v", err)
-	case c.Postgres == "":
-		l.fail("centre.search", "centre.search: a search engine goes with a database; set centre.postgres")
 	}
 }
 

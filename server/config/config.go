@@ -352,10 +352,9 @@ type Cluster struct {
 type Centre struct {
 	Postgres Secret `json:"postgres"` // URL of a database; "": the data directory
 	Bodies   string `json:"bodies"`   // with Postgres: "postgres", or the bucket for bodies: s3://BUCKET/PREFIX
-	Search   string `json:"search"`   // with Postgres: "postgres", or the index of OpenSearch that finds candidates: https://USER@HOST:PORT/INDEX
 }
 
-// InPostgres is the value of [Centre.Bodies] for bodies in the database, and that of [Centre.Search] for candidates from there.
+// InPostgres is the value of [Centre.Bodies] for bodies in the database.
 const InPostgres = "postgres"
 
 // MaxNode is the highest number of an edge.
@@ -390,6 +389,6 @@ func Default() Config {
 
 		Telemetry: Telemetry{SendTraceparent: true},
 		Cluster:   Cluster{Replicas: 1, Commit: "local", OnOutage: "local"},
-		Centre:    Centre{Bodies: InPostgres, Search: InPostgres},
+		Centre:    Centre{Bodies: InPostgres},
 	}
 }

@@ -94,7 +94,7 @@ telemetry: {trust_traceparent: true, send_traceparent: false}
 webhooks: [{url: "https://hooks.example.com", secret: "whsec_ZXhhbXBsZS1zZWNyZXQtb2YtbW5lbWUh", events: [budget.reached]}]
 ui: {oidc: {issuer: "https://id.example.com", client_id: mneme, client_secret: s, redirect: "https://mneme.example.com/ui/oidc/callback", scopes: [email], grants: [{claim: groups, value: staff, account: acme, scopes: "read,write"}]}}
 cluster: {nats: ["tls://nats:4222"], credentials: edge.creds, ca: brokers.pem, node: 7, replicas: 3, commit: quorum, on_outage: refuse}
-centre: {postgres: "postgres://mneme@db/mneme", bodies: "s3://memory/cell-3", search: "https://mneme@search:9200/memory"}
+centre: {postgres: "postgres://mneme@db/mneme", bodies: "s3://memory/cell-3"}
 `, "MY_KEY=sk-ant-mine")
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ centre: {postgres: "postgres://mneme@db/mneme", bodies: "s3://memory/cell-3", se
 			Grants: []OIDCGrant{{Claim: "groups", Value: "staff", Account: "acme", Scopes: "read,write"}},
 		}},
 		Cluster: Cluster{NATS: []string{"tls://nats:4222"}, Credentials: "edge.creds", CA: "brokers.pem", Node: 7, Replicas: 3, Commit: "quorum", OnOutage: "refuse"},
-		Centre:  Centre{Postgres: "postgres://mneme@db/mneme", Bodies: "s3://memory/cell-3", Search: "https://mneme@search:9200/memory"},
+		Centre:  Centre{Postgres: "postgres://mneme@db/mneme", Bodies: "s3://memory/cell-3"},
 	}
 	if diff := cmp.Diff(want, got, cmp.Transformer("Reveal", Secret.Reveal)); diff != "" {
 		t.Error(diff)
@@ -275,17 +275,9 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 			file: "centre: {bodies: \"s3://memory\"}\n",
 			want: `mneme.yaml:1: centre.bodies: a bucket goes with a database; set centre.postgres`,
 		},
-		"a search engine without an index": {
-			file: "centre: {postgres: postgres://db/mneme, search: \"https://search:9200\"}\n",
-			want: `mneme.yaml:1: centre.search: write postgres, or the address of an index of OpenSearch: write https://USER@HOST:PORT/INDEX, with the name of the index in small letters, digits, dashes and underscores`,
-		},
-		"a password in the address of a search engine": {
-			file: "centre: {postgres: postgres://db/mneme, search: \"https://mneme:secret@search:9200/memory\"}\n",
-			want: `mneme.yaml:1: centre.search: write postgres, or the address of an index of OpenSearch: put the password into OPENSEARCH_PASSWORD instead of the address`,
-		},
-		"a search engine without rows": {
-			file: "centre: {search: \"https://search:9200/memory\"}\n",
-			want: `mneme.yaml:1: centre.search: a search engine goes with a database; set centre.postgres`,
+		"a search engine": {
+			file: "centre: {postgres: postgres://db/mneme, search: postgres}\n",
+			want: `mneme.yaml:1: unknown field "search" in centre; the database finds the candidates of searches, and there is no other engine; take the line out`,
 		},
 		"listen": {
 			file: "\nlisten: 8080\n",

@@ -44,6 +44,7 @@ func within(path string) string {
 // removed maps former fields to what became of them.
 var removed = map[string]string{
 	"upstream.hedge_after": "there is no such setting any more, because it asked two places at once and paid both; take the line out",
+	"centre.search":        "the database finds the candidates of searches, and there is no other engine; take the line out",
 }
 
 // remedy returns advice about a name that the group at path does not have: remove it, move it to the group that has

@@ -23,9 +23,6 @@ var (
 	clusterBehind    = prometheus.NewDesc(metricClusterBehind, "Messages at the brokers that this centre or worker has not handled.", nil, nil)
 	clusterDigests   = prometheus.NewDesc(metricClusterUndigested, "Exchanges in Postgres that wait to be digested into turns, at most 100,000; every process reports the same ones.", nil, nil)
 
-	clusterUncopied = prometheus.NewDesc(metricClusterUncopied, "Turns in Postgres that the search engine has yet to take or delete, at most 100,000; every process reports the same ones.", nil, nil)
-	clusterEngine   = prometheus.NewDesc(metricClusterEngineFailures, "Requests of this process that the search engine failed to answer, and turns that it refused, by reason.", []string{labelReason}, nil)
-
 	clusterLeads = prometheus.NewDesc(metricClusterLeads, "Whether this one of the centres that share a memory in Postgres leads.", nil, nil)
 	clusterTerms = prometheus.NewDesc(metricClusterTerms, "How often one of these centres has begun to lead; all of them report the same.", nil, nil)
 
@@ -87,34 +84,6 @@ func (l *lead) Collect(to chan<- prometheus.Metric) {
 // WatchUnsummarized adds the number of sessions in Postgres that wait for their summary to the metrics.
 func (p *Process) WatchUnsummarized(waiting func(context.Context) (sessions int, err error)) {
 	p.registry.MustRegister(unsummarized(waiting))
-}
-
-// WatchCopies adds the search engine of a memory in Postgres to the metrics: how many turns it has yet to take or delete, how many requests
-// of this process have failed, and how many turns it has refused.
-func (p *Process) WatchCopies(waiting func(context.Context) (turns int, err error), failures func() (requests, turns int64)) {
-	p.registry.MustRegister(&copies{waiting, failures})
-}
-
-// copies collects the metrics of a search engine.
-type copies struct {
-	waiting  func(context.Context) (turns int, err error)
-	failures func() (requests, turns int64)
-}
-
-func (*copies) Describe(to chan<- *prometheus.Desc) {
-	to <- clusterUncopied
-	to <- clusterEngine
-}
-
-func (c *copies) Collect(to chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
-	defer cancel()
-	if n, err := c.waiting(ctx); err == nil {
-		to <- prometheus.MustNewConstMetric(clusterUncopied, prometheus.GaugeValue, float64(n))
-	}
-	requests, turns := c.failures()
-	to <- prometheus.MustNewConstMetric(clusterEngine, prometheus.CounterValue, float64(requests), "request")
-	to <- prometheus.MustNewConstMetric(clusterEngine, prometheus.CounterValue, float64(turns), "turn")
 }
 
 // unsummarized collects the number of sessions that it returns.

@@ -47,7 +47,6 @@ func exposed(t *testing.T) map[string][]string {
 	})
 	telemetry.WatchSummaries(func() summary.Usage { return summary.Usage{} })
 	telemetry.WatchUnsummarized(func(context.Context) (int, error) { return 0, nil })
-	telemetry.WatchCopies(func(context.Context) (int, error) { return 0, nil }, func() (requests, turns int64) { return 0, 0 })
 	telemetry.WatchLead(func() bool { return true }, func() int64 { return 1 })
 	telemetry.WatchTakes()(1, time.Millisecond)
 	telemetry.Limited("concurrent")

@@ -59,8 +59,6 @@ const (
 	metricClusterTake           = "mneme_cluster_take_seconds"
 	metricClusterBehind         = "mneme_cluster_stream_waiting_messages"
 	metricClusterUndigested     = "mneme_cluster_undigested_exchanges"
-	metricClusterUncopied       = "mneme_cluster_uncopied_turns"
-	metricClusterEngineFailures = "mneme_cluster_search_engine_failures_total"
 	metricClusterUnsummarized   = "mneme_cluster_unsummarized_sessions"
 	metricClusterLeads          = "mneme_cluster_leads"
 	metricClusterTerms          = "mneme_cluster_terms_total"

@@ -79,7 +79,6 @@ func TestLevelsSayBeforehandWhatTheyCollect(t *testing.T) {
 		Behind:     func(context.Context) (uint64, error) { return 1, nil },
 		Undigested: func(context.Context) (int, error) { return 1, nil },
 	}})
-	registry.MustRegister(&copies{func(context.Context) (int, error) { return 1, nil }, func() (requests, turns int64) { return 1, 1 }})
 	if _, err := registry.Gather(); err != nil {
 		t.Error(err)
 	}

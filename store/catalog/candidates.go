@@ -15,36 +15,6 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// Candidates finds the turns of one account that a search ranks. All methods may be called concurrently.
-type Candidates interface {
-	// Measure sets the corpus of what is wanted.
-	Measure(ctx context.Context, account store.AccountNumber, w *search.Wanted) error
-
-	// Words returns the ids of turns by their words; without scored conditions, of the newest ones. It is called after Measure.
-	Words(ctx context.Context, account store.AccountNumber, w *search.Wanted) ([]string, error)
-
-	// Alike returns the ids of turns whose vectors are most like that of a query, of those that satisfy what is demanded.
-	Alike(ctx context.Context, account store.AccountNumber, w *search.Wanted, q *search.VectorQuery) ([]string, error)
-}
-
-// inTables are candidates from the tables of the catalog.
-type inTables struct{ pool *pgxpool.Pool }
-
-func (t inTables) Measure(ctx context.Context, account store.AccountNumber, w *search.Wanted) error {
-	find := candidates{t.pool, account, w}
-	return find.measure(ctx)
-}
-
-func (t inTables) Words(ctx context.Context, account store.AccountNumber, w *search.Wanted) ([]string, error) {
-	find := candidates{t.pool, account, w}
-	return find.run(ctx)
-}
-
-func (t inTables) Alike(ctx context.Context, account store.AccountNumber, w *search.Wanted, q *search.VectorQuery) ([]string, error) {
-	find := candidates{t.pool, account, w}
-	return find.alike(ctx, q)
-}
-
 // candidates selects the turns of an account that a search ranks. Of the turns with its rarest terms, or with several of its common
 // ones, these are the heaviestTurns by the weights of the terms that they contain, and the turns before and after the best of them.
 type candidates struct {
@@ -77,7 +47,7 @@ const (
 	mostTurns      = 100_000 // of an account
 )
 
-// measure estimates how many turns of the account contain each term.
+// measure sets the corpus of what is wanted: it estimates how many turns of the account contain each term.
 func (c *candidates) measure(ctx context.Context) error {
 	w := c.wanted
 	terms, counted := c.terms(), countedHolders
@@ -107,8 +77,8 @@ func (c *candidates) measure(ctx context.Context) error {
 		Scan(&w.Corpus.Documents)
 }
 
-// run returns the ids of the candidates.
-func (c *candidates) run(ctx context.Context) (ids []string, err error) {
+// words returns the ids of turns by their words; without scored conditions, of the newest ones. It is called after measure.
+func (c *candidates) words(ctx context.Context) (ids []string, err error) {
 	w, demanded := c.wanted, ""
 	if w.Demanded != nil {
 		if demanded = tsquery(c.account, w.Demanded); demanded == "" {

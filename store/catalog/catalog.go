@@ -38,8 +38,6 @@ type Options struct {
 	Digest    func(*store.Exchange) (store.Digest, error) // makes turns
 	Summaries bool                                        // sessions that grow are noted to be summarized, by all processes; unused by a worker
 
-	Engine Engine // finds candidates; nil: Postgres does. The centre that keeps the accounts and its workers have the same one
-
 	// Forget erases other copies of an account's exchanges. It returns when they are gone, before the receipt says so.
 	Forget func(ctx context.Context, account string, sel store.Selection) error
 
@@ -63,7 +61,6 @@ type Catalog struct {
 	roster  *Roster     // nil: this is a worker
 	lead    *Lead       // likewise
 	likes   likes
-	copies  copies
 	life    context.Context // ends with Close
 	stop    context.CancelFunc
 	closing sync.Mutex // held while life ends, or while work begins that Close waits for
@@ -100,7 +97,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 		return nil, fmt.Errorf("centre.postgres: %w", err)
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
-	c := &Catalog{Options: o, pool: pool, centre: o.Centre, process: rand.Text(), arrived: wake.New(), erasing: wake.New(), tidying: wake.New(), counted: wake.New(), likes: likes{digested: wake.New()}, copies: copies{noted: wake.New()}, life: life, stop: stop}
+	c := &Catalog{Options: o, pool: pool, centre: o.Centre, process: rand.Text(), arrived: wake.New(), erasing: wake.New(), tidying: wake.New(), counted: wake.New(), likes: likes{digested: wake.New()}, life: life, stop: stop}
 	c.Events = &Events{catalog: c}
 	err = c.prepare(ctx)
 	switch {
@@ -148,11 +145,6 @@ func (c *Catalog) work(life context.Context) {
 		c.follow(life, c.arrived, "exchanges could not be digested; retrying", c.digestSome)
 	})
 	c.running.Go(func() { c.follow(life, c.erasing, "an erasure could not continue; retrying", unfinished.eraseSome) })
-	if c.Engine != nil {
-		c.running.Go(func() {
-			c.follow(life, c.copies.noted, "changes for the search engine cannot be read; retrying", c.copySome)
-		})
-	}
 	if c.Packs != nil {
 		c.running.Go(func() { c.follow(life, c.tidying, "packs could not be tidied up; retrying", c.tidySome) })
 	}

@@ -55,7 +55,6 @@ func (c *Catalog) digestSome(ctx context.Context) (more bool, err error) {
 		})
 		if done && err == nil {
 			c.likes.digested.Notify()
-			c.copies.noted.Notify()
 		}
 		if err != nil || !found || done {
 			return found, err
@@ -331,7 +330,7 @@ func (c *Catalog) Wait(ctx context.Context, account string) error {
 			return unreadable(err)
 		}
 		if !waiting {
-			break
+			return nil
 		}
 		c.arrived.Notify()
 		select {
@@ -340,7 +339,7 @@ func (c *Catalog) Wait(ctx context.Context, account string) error {
 		case <-time.After(waitLook):
 		}
 	}
-	return c.waitForCopies(ctx, number)
+	return nil
 }
 
 // waitLook is how often Wait checks.
@@ -355,7 +354,6 @@ func (c *Catalog) Rebuild(ctx context.Context) error {
 			"insert into meta values ('" + recountName + "', '{}') on conflict (name) do update set value = excluded.value",
 			"lock table exchanges, turns, histories", "truncate turns, histories", "delete from meta where name = '" + namedName + "'",
 			"update exchanges set again = again or digested, digested = false where speaks",
-			"update meta set value = '" + noFill + "' where name = '" + fillName + "'",
 		} {
 			if _, err := tx.Exec(ctx, statement); err != nil {
 				return err

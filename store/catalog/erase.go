@@ -234,9 +234,6 @@ func (c *Catalog) eraseRows(ctx context.Context, e unfinishedErasure) error {
 
 // completeErasure erases what other places have, and then completes the receipt. done is false if one of them may have some left.
 func (c *Catalog) completeErasure(ctx context.Context, e unfinishedErasure) (done bool, err error) {
-	if done, err := c.dropCopies(ctx, e.account); err != nil || !done {
-		return false, err
-	}
 	if c.Forget != nil && e.Reason == store.ErasedByRequest {
 		if err := c.Forget(ctx, c.accounts.nameOf(e.account), e.Selection); err != nil {
 			return false, err
@@ -485,24 +482,17 @@ func (c *Catalog) DeleteAccount(ctx context.Context, name string) error {
 				return err
 			}
 		}
-		if _, err := tx.Exec(ctx, "update packs set state = 'going' where account = $1 and state in ('kept', 'lost')", int64(account)); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, `insert into leaving (account) select $1 where exists (select from meta where name = $2)
-			on conflict (account) do update set since = now(), again = now()`, int64(account), fillName)
+		_, err := tx.Exec(ctx, "update packs set state = 'going' where account = $1 and state in ('kept', 'lost')", int64(account))
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	_ = c.roster.Refresh(ctx) // it is committed; if this fails, the cache follows a little later
-	if c.Engine != nil {
-		err = c.dropAccount(ctx, account)
-	}
 	if c.Packs == nil {
-		return err
+		return nil
 	}
-	return errors.Join(err, c.remove(ctx, int64(account)))
+	return c.remove(ctx, int64(account))
 }
 
 // retain periodically erases exchanges that are older than the retention allows.

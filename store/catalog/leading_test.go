@@ -3,8 +3,6 @@ package catalog_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,8 +11,6 @@ import (
 
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
-	"github.com/mnemeproxy/mneme/store/catalog/enginetest"
-	"github.com/mnemeproxy/mneme/store/catalog/opensearch"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
 )
@@ -81,87 +77,6 @@ func TestACentreThatWasReplacedErasesNothingByAge(t *testing.T) {
 	check(t, db.QueryRow(t.Context(), "select count(*) from mneme.erasures").Scan(&erasures))
 	if _, err := centre.ExchangeInfo("acme", kept); err != nil || erasures > 0 {
 		t.Errorf("%d erasures are noted, and the exchange: %v", erasures, err)
-	}
-}
-
-// What finds candidates is the same for all centres that run. Another setting is refused until none of the others runs.
-func TestACentreWithAnotherSearchEngineIsRefusedWhileOthersRun(t *testing.T) {
-	url, accounts := postgrestest.Shared(t).Memory(t), openEngine(t, 0)
-	open := func(node int, at string) (*catalog.Catalog, error) {
-		o := catalog.Options{
-			URL: url, Centre: postgrestest.Centre, Cache: accounts.Shared(), Retention: accounts.Archive().RetentionOf, Digest: digest.Exchange,
-			Seat: catalog.Seat{Node: uint16(node), Name: fmt.Sprint("centre ", node), Store: fmt.Sprint("store ", node)},
-		}
-		if at != "postgres" {
-			engine, err := opensearch.Open(at)
-			check(t, err)
-			o.Engine = engine
-		}
-		return catalog.Open(t.Context(), o)
-	}
-	starts := func(node int, at string) *catalog.Catalog {
-		t.Helper()
-		c, err := open(node, at)
-		check(t, err)
-		t.Cleanup(c.Close)
-		return c
-	}
-	refused := func(node int, at, want string) {
-		t.Helper()
-		c, err := open(node, at)
-		if err == nil {
-			c.Close()
-		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("centre %d is not refused, or not because %s: %v", node, want, err)
-		}
-	}
-	const here, there = "http://mneme@127.0.0.1:1/here", "http://mneme@127.0.0.1:1/there" // nothing answers at either
-	first, second := starts(1, "postgres"), starts(2, "postgres")
-	first.Close()
-	refused(3, here, "centre 2 runs with centre.search: postgres, and this one has http://127.0.0.1:1/here: give every centre the same")
-	second.Close()
-	third := starts(3, here)
-	refused(1, "postgres", "centre 3 runs with centre.search: http://127.0.0.1:1/here, and this one has postgres")
-	refused(1, there, "this one has http://127.0.0.1:1/there")
-	starts(4, here).Close()
-	third.Close()
-	starts(1, there).Close()
-
-	db := connect(t, url)
-	_, err := db.Exec(t.Context(), "update mneme.centres set seen = now() where node = 1") // as if it had been killed
-	check(t, err)
-	refused(2, "postgres", "killed counts as running for 10s")
-	_, err = db.Exec(t.Context(), "update mneme.centres set seen = now() - interval '10s' where node = 1")
-	check(t, err)
-	starts(2, "postgres")
-}
-
-// A centre that was without the database for a while counts as gone, so that another one may choose a search engine. The former one leads
-// again, and knows nothing of the copies there.
-func TestACentreCompletesNoErasureWhileCopiesAreInTheEngineOfAnother(t *testing.T) {
-	url := postgrestest.Shared(t).Database(t)
-	accounts := openEngine(t, 0)
-	former := openCatalog(t, accounts, url)
-	if done, err := catalog.DropCopies(t.Context(), former, 1); err != nil || !done {
-		t.Errorf("without any engine, copies are gone: %v (%v)", done, err)
-	}
-	db := connect(t, url)
-	_, err := db.Exec(t.Context(), "update mneme.centres set seen = now() - interval '1 minute'")
-	check(t, err)
-	id, err := accounts.Arrivals().ID(t.Context())
-	check(t, err)
-	other, err := catalog.Open(t.Context(), catalog.Options{
-		URL: url, Centre: id, Cache: openEngine(t, 9).Shared(), Retention: accounts.Archive().RetentionOf, Digest: digest.Exchange,
-		Seat: catalog.Seat{Node: 9, Name: "centre 9", Store: "store 9"}, Engine: enginetest.New(),
-	})
-	check(t, err)
-	t.Cleanup(other.Close)
-	if done, err := catalog.DropCopies(t.Context(), former, 1); err == nil || done || !strings.Contains(err.Error(), "centre.search") {
-		t.Errorf("with copies in the engine of another centre, they are gone: %v (%v)", done, err)
-	}
-	if done, err := catalog.DropCopies(t.Context(), other, 1); err != nil || !done {
-		t.Errorf("at that centre, they are gone: %v (%v)", done, err)
 	}
 }
 

@@ -292,6 +292,13 @@ create function copy_again() returns trigger language plpgsql set search_path fr
 	return null;
 end $$;
 `,
+	// 12: turns are not copied to a search engine.
+	`
+drop function copy_again cascade;
+drop table unindexed, leaving;
+drop sequence changes;
+delete from meta where name in ('fill', 'engine');
+`,
 }
 
 // partitioned are the tables with partitions.
@@ -300,7 +307,7 @@ var partitioned = []string{"exchanges", "objects", "sessions", "links", "turns",
 // perAccount are the tables with rows of accounts.
 var perAccount = slices.Concat(
 	[]string{"erasures", "recollections", "quoted", "summaries", "unsummarized", "summarizing", "named", "unembedded", "vectors"},
-	partitioned, []string{"unindexed"}, // last, since deleted turns are noted there
+	partitioned,
 )
 
 // schemaName is the schema of the tables.
@@ -334,9 +341,6 @@ func (c *Catalog) prepare(ctx context.Context) error {
 			return err
 		}
 		if err := c.chooseSummaries(ctx, tx); err != nil {
-			return err
-		}
-		if err := c.chooseEngine(ctx, tx); err != nil {
 			return err
 		}
 		if err := c.checkBucket(ctx, tx); err != nil {

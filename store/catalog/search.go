@@ -30,11 +30,11 @@ func (c *Catalog) Search(ctx context.Context, account string, r *search.Request)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	ids, note, err := c.find(ctx, account, number, wanted)
+	find := candidates{c.pool, number, wanted}
+	ids, err := c.candidates(ctx, account, &find)
 	if err != nil {
 		return nil, unreadable(err)
 	}
-	find := candidates{c.pool, number, wanted}
 	named, err := find.sessions(ctx)
 	if err != nil {
 		return nil, unreadable(err)
@@ -52,9 +52,6 @@ func (c *Catalog) Search(ctx context.Context, account string, r *search.Request)
 	if err == nil && wanted.Facets {
 		err = c.countFacets(ctx, number, answer)
 	}
-	if err == nil && note != "" {
-		answer.Degraded = append(answer.Degraded, note)
-	}
 	if err == nil {
 		answer.Index.Lag, err = c.lag(ctx, int64(number))
 	}
@@ -62,20 +59,21 @@ func (c *Catalog) Search(ctx context.Context, account string, r *search.Request)
 }
 
 // candidates returns the ids of the turns to rank, and has vectors compared if the search wants any.
-func (c *Catalog) candidates(ctx context.Context, account string, number store.AccountNumber, wanted *search.Wanted, from Candidates) ([]string, error) {
-	if err := from.Measure(ctx, number, wanted); err != nil {
+func (c *Catalog) candidates(ctx context.Context, account string, find *candidates) ([]string, error) {
+	if err := find.measure(ctx); err != nil {
 		return nil, err
 	}
-	ids, err := from.Words(ctx, number, wanted)
-	if err == nil && wanted.Sessions {
-		var apart []string
-		apart, err = from.Words(ctx, number, wanted.Apart())
-		ids = append(ids, apart...)
+	ids, err := find.words(ctx)
+	if err == nil && find.wanted.Sessions {
+		apart := candidates{find.pool, find.account, find.wanted.Apart()}
+		var more []string
+		more, err = apart.words(ctx)
+		ids = append(ids, more...)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return c.compare(ctx, account, number, wanted, from, ids)
+	return c.compare(ctx, account, find, ids)
 }
 
 func (c *Catalog) redactor(account string) *redact.Redactor {

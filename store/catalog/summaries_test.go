@@ -17,7 +17,6 @@ import (
 
 // summarized is a centre whose sessions are summarized, an edge that ships to it, and its database.
 type summarized struct {
-	engine  catalog.Engine // nil: Postgres finds candidates
 	t       *testing.T
 	edge    *engine.Engine
 	url     string
@@ -75,7 +74,6 @@ func (s *summarized) open(summaries bool) {
 	check(s.t, err)
 	s.centre, err = catalog.Open(s.t.Context(), catalog.Options{
 		URL: s.url, Centre: id, Cache: s.edge.Shared(), Retention: s.edge.Archive().RetentionOf, Digest: digest.Exchange, Summaries: summaries,
-		Engine: s.engine,
 	})
 	check(s.t, err)
 	s.t.Cleanup(s.centre.Close)

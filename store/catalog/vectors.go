@@ -152,7 +152,6 @@ func (v Vectors) embedSome(ctx context.Context) (more bool, err error) {
 		_, failed := c.pool.Exec(lasting, "update unembedded set claimed = null where account = $1 and exchange = any($2)", int64(number), ids)
 		return rests && ctx.Err() == nil, cmp.Or(err, failed)
 	}
-	c.copies.noted.Notify()
 	return true, nil
 }
 
@@ -341,8 +340,8 @@ const (
 
 // compare adds the turns whose vectors are most like the query to the candidates of a search, and has them compared in
 // full. It does nothing for a search by words.
-func (c *Catalog) compare(ctx context.Context, account string, number store.AccountNumber, wanted *search.Wanted, from Candidates, ids []string) ([]string, error) {
-	v := c.likes.vectors.Load()
+func (c *Catalog) compare(ctx context.Context, account string, find *candidates, ids []string) ([]string, error) {
+	v, number, wanted := c.likes.vectors.Load(), find.account, find.wanted
 	text := wanted.Likes(v)
 	if text == "" {
 		return ids, nil
@@ -365,7 +364,7 @@ func (c *Catalog) compare(ctx context.Context, account string, number store.Acco
 		wanted.Compare(v, nil, nil, nil, "", errOtherEmbedder)
 		return ids, nil
 	}
-	alike, err := from.Alike(ctx, number, wanted, q)
+	alike, err := find.alike(ctx, q)
 	if err != nil {
 		return nil, err
 	}

@@ -68,6 +68,7 @@ var takesBack = []string{
 	"drop table mneme.roster, mneme.audit; delete from mneme.meta where name in ('roster', 'numbered')",
 	"drop table mneme.leader, mneme.centres",
 	"drop table mneme.unindexed, mneme.leaving; drop sequence mneme.changes; drop function mneme.copy_again cascade",
+	"create table mneme.unindexed (); create table mneme.leaving (); create sequence mneme.changes; create function mneme.copy_again() returns trigger language plpgsql as $$ begin end $$",
 }
 
 // makeOlder makes the tables those of an earlier version.

@@ -11,10 +11,9 @@ import (
 	"github.com/mnemeproxy/mneme/store/storetest"
 )
 
-// Postgres returns a centre whose archive is a database of the server, with a bucket if one is named, and a search engine
-// unless that is nil. The exchanges of
-// its own store are copied into the archive.
-func Postgres(t *testing.T, server *postgrestest.Server, bucket string, found catalog.Engine) Centre {
+// Postgres returns a centre whose archive is a database of the server, with a bucket if one is named. The exchanges of its own
+// store are copied into the archive.
+func Postgres(t *testing.T, server *postgrestest.Server, bucket string) Centre {
 	t.Helper()
 	e := openEngine(t, 0)
 	for _, account := range storetest.Accounts() {
@@ -34,7 +33,7 @@ func Postgres(t *testing.T, server *postgrestest.Server, bucket string, found ca
 	c, err := catalog.Open(t.Context(), catalog.Options{
 		URL: url, Packs: packs, Centre: id, Cache: e.Shared(), Retention: e.Archive().RetentionOf,
 		Redactor: func(account string) *redact.Redactor { return e.Credentials().Redactor(account) },
-		Digest:   digest.Exchange, Summaries: true, Engine: found, Log: logOf(t),
+		Digest:   digest.Exchange, Summaries: true, Log: logOf(t),
 	})
 	check(t, err)
 	t.Cleanup(c.Close)

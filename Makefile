@@ -192,7 +192,7 @@ FIRE ?= 5m
 fire: ## Kill parts of a cluster at random for FIRE (5m): nothing may be lost or doubled
 	MNEME_TEST_FIRE=$(FIRE) go test ./server/cluster -count=1 -v -timeout 24h -run '^TestNothingAcknowledgedIsLostUnderFire$$'
 
-upgrade: BASE = cadfea41
+upgrade: BASE = 78826023
 upgrade: ## Replace a cluster built from BASE by this tree while clients converse
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && git archive $(BASE) | tar -x -C "$$dir" && \
 	(cd "$$dir" && go build -buildvcs=false -o mneme .) && \

@@ -49,6 +49,11 @@ func databaseFinding(check string, c *catalog.Condition) finding {
 		found += ", synchronous standby " + c.Standbys
 	}
 	switch {
+	case c.TooOld:
+		return finding{
+			check, problem, fmt.Sprintf("Postgres %s, tables of version %d, which this program does not read", c.Version, c.Tables),
+			"Export the memory with the program that made them (mneme export), and import it into an empty database (mneme import)",
+		}
 	case c.Tables > c.Known:
 		return finding{check, problem, fmt.Sprintf("%s, but this program knows versions up to %d", found, c.Known), "Use a newer release"}
 	case c.ReadOnly:

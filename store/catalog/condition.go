@@ -16,6 +16,7 @@ type Condition struct {
 	Version   string // of the server
 	Tables    int    // version of the tables; 0: there are none
 	Known     int    // version of the tables that this program creates
+	TooOld    bool   // this program does not read the tables
 	ReadOnly  bool   // it is a standby, or read-only
 	Fsync     bool
 	Commit    string // synchronous_commit of this user
@@ -72,5 +73,6 @@ func Examine(ctx context.Context, url string) (c Condition, err error) {
 	if c.Tables, err = strconv.Atoi(version); err != nil || c.Tables < 1 {
 		return c, errors.Join(fmt.Errorf("the tables have the invalid version %q", version), err)
 	}
+	c.TooOld = c.Tables < firstVersion
 	return c, nil
 }

@@ -69,24 +69,14 @@ func notFoundByWhatIsGone(t *testing.T, s *summarized) {
 	}
 }
 
-// Titles from before their words were stored lead to their sessions once the centre has started, and so do those of a
-// database whose words are made again.
-func foundByTitlesFromBefore(t *testing.T, s *summarized) {
+// Sessions whose words are stored again are found by their titles and tags once all are stored.
+func foundByTitlesMadeAgain(t *testing.T, s *summarized) {
 	_, session := s.say("a", "question")
 	s.describe(session, "The lantern", "q3")
-	s.centre.Close()
-	makeOlder(t, s.db, 5)
-	c := openCatalog(t, s.edge, s.url)
-	foundByBoth := func() bool {
-		return slices.Equal(s.find(c, &search.Request{Query: "lantern"}), []string{session}) && slices.Equal(s.find(c, byTag("q3")), []string{session})
-	}
-	eventually(t, "it is found by its title and its tag", foundByBoth)
-	eventually(t, "all are named", func() (all bool) {
-		check(t, s.db.QueryRow(t.Context(), "select exists (select from mneme.meta where name = 'named')").Scan(&all))
-		return all
-	})
 	_, err := s.db.Exec(t.Context(), "truncate mneme.named")
 	check(t, err)
-	check(t, c.Rebuild(t.Context()))
-	eventually(t, "it is found again", foundByBoth)
+	check(t, s.centre.Rebuild(t.Context()))
+	eventually(t, "it is found by its title and its tag", func() bool {
+		return slices.Equal(s.find(s.centre, &search.Request{Query: "lantern"}), []string{session}) && slices.Equal(s.find(s.centre, byTag("q3")), []string{session})
+	})
 }

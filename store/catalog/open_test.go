@@ -44,4 +44,40 @@ func TestADatabaseThatCannotBeOpenedIsNotTouchedAndTheErrorSaysWhatToDo(t *testi
 	mustFail(url, "another", "another centre")
 	do("update mneme.meta set value = '99' where name = 'version'")
 	mustFail(url, "one", "use a later one")
+	do("update mneme.meta set value = '10' where name = 'version'")
+	mustFail(url, "one", "export the memory with the program that made them (mneme export)")
+}
+
+// Tables of the first version may note changes of turns for a search engine.
+func TestTablesOfTheFirstVersionNoteNothingForASearchEngine(t *testing.T) {
+	url, accounts := postgrestest.Shared(t).Memory(t), openEngine(t, 0)
+	openCatalog(t, accounts, url).Close()
+	db := connect(t, url)
+	_, err := db.Exec(t.Context(), `
+		create table mneme.unindexed (account bigint, exchange text);
+		create table mneme.leaving (account bigint primary key);
+		create sequence mneme.changes;
+		create function mneme.copy_again() returns trigger language plpgsql set search_path from current as $$ begin
+			insert into mneme.unindexed values (new.account, new.exchange);
+			return null;
+		end $$;
+		create trigger copied after insert or delete or update of terms on mneme.turns for each row execute function mneme.copy_again();
+		insert into mneme.meta values ('fill', 'new'), ('engine', 'OpenSearch');
+		update mneme.meta set value = '11' where name = 'version'`)
+	check(t, err)
+	for range 2 {
+		c := openCatalog(t, accounts, url)
+		edge := openEngine(t, 1)
+		f := firstFrame(t, edge)
+		if taken, err := c.Take(t.Context(), &f, noneAside); err != nil || !taken {
+			t.Fatalf("a frame is taken: %v (%v)", taken, err)
+		}
+		check(t, c.Wait(t.Context(), "acme"))
+		c.Close()
+	}
+	var left int
+	check(t, db.QueryRow(t.Context(), `select count(*) from pg_class where relname in ('unindexed', 'leaving', 'changes') and relnamespace = 'mneme'::regnamespace`).Scan(&left))
+	if left != 0 {
+		t.Errorf("%d of its tables are left", left)
+	}
 }

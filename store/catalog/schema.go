@@ -11,9 +11,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// schemaVersion is the version of the tables below with their additions. A later program adds to the tables of an earlier one; an
-// earlier one refuses those of a later one.
-const schemaVersion = 1 + len(additions)
+// firstVersion is the version of the tables below, the oldest one that this program reads. schemaVersion is theirs with their additions.
+// A later program adds to the tables of an earlier one; an earlier one refuses those of a later one.
+const (
+	firstVersion  = 11
+	schemaVersion = firstVersion + len(additions)
+)
 
 // partitions is the number of hash partitions of a table, by account.
 const partitions = 16
@@ -34,6 +37,21 @@ const (
 //
 // A pack is begun before it is written, and kept once the rows that reference it are committed. It is stale if it may contain values
 // that no row references, going while it is deleted, and lost if it was missing in the bucket when it was to be rewritten.
+// The log of erasures is erased, and edges are those that carry it out; late is the erasure that covered an exchange when it arrived.
+// Processes on one database share the accounts, which the centres keep, and the refused entries (aside). A recollection is what was
+// recalled for requests; quoted are the exchanges with which it is erased: those that it quotes, and its own.
+//
+// summaries are written by models; unsummarized are the sessions that have grown since, and when; summarizing says for each account
+// which process summarizes, since when, and the tokens used on a day. An exchange that is digested again does not make its session grow.
+// A summary is deleted with every exchange that leaves its session, since it may repeat what is erased. named has the words of titles and
+// tags. These change rarely, so that their indexes keep no list of pending changes, which every search would read.
+//
+// vectors are those of turns, and unembedded the turns that are to be embedded: those whose terms have changed since. signs are the signs
+// of the vector's values, none if the turn has no vector. The index on them is read instead of the table.
+//
+// deleted says when accounts of a name were last deleted: exchanges from before are not those of a later account of that name. The roster
+// has the accounts with their limits and retention, the keys and the sealed credentials, one row each, without a value once deleted;
+// revision ascends in the order of commits. leader is the centre that leads, and until when.
 const tables = `
 create table meta (name text primary key, value text not null);
 create table logs (log bytea primary key, mark bigint not null, tail bytea not null);
@@ -56,6 +74,7 @@ create table exchanges (
 	pack bigint,
 	at int,
 	size int,
+	again bool not null default false,
 	primary key (account, id)
 ) partition by hash (account);
 alter table exchanges alter body set storage external;
@@ -147,13 +166,7 @@ create table erasures (
 	primary key (account, id)
 );
 create index on erasures (id) where not done;
-`
 
-// additions has the statements by which each version after the first one adds to the tables.
-var additions = [...]string{
-	// 2: the log of erasures, and the edges that carry them out. late is the erasure that covered an exchange when it arrived. Earlier
-	// erasures are added to the log.
-	`
 create table erased (
 	number bigint primary key,
 	account bigint not null,
@@ -162,30 +175,18 @@ create table erased (
 );
 create index on erased (account, late) where late is not null;
 create table edges (node int primary key, seen timestamptz not null, clean timestamptz, gone timestamptz);
-insert into erased select row_number() over (order by account, exchange), account, exchange from tombs;
-insert into meta select 'erased', (extract(epoch from now()) * 1000000)::bigint::text where exists (select from tombs);
-`,
-	// 3: what processes on one database share: the accounts, which the centre keeps, and refused entries.
-	`
+
 create table accounts (name text collate "C" primary key, number bigint not null unique);
 create table aside (name bytea primary key, entry bytea not null, came timestamptz not null default now());
 alter table aside alter entry set storage external;
-`,
-	// 4: what was recalled for requests, and the exchanges with which it is erased: those that it quotes, and its own.
-	`
+
 create table recollections (account bigint not null, key bytea not null, record bytea not null, primary key (account, key));
 create table quoted (account bigint not null, exchange text collate "C" not null, key bytea not null, primary key (account, exchange, key));
-`,
-	// 5: what models write about sessions; the sessions that have grown since, and when; and for each account which process summarizes,
-	// since when, and the tokens used on a day. An exchange that is digested again does not make its session grow. A summary is deleted
-	// with every exchange that leaves its session, since it may repeat what is erased. A trigger does so for programs of earlier
-	// versions too, which may run beside this one.
-	`
-create table summaries (account bigint not null, session text collate "C" not null, record bytea not null, primary key (account, session));
+
+create table summaries (account bigint not null, session text collate "C" not null, record bytea not null, terms tsvector, primary key (account, session));
 create table unsummarized (account bigint not null, session text collate "C" not null, grew timestamptz not null, primary key (account, session));
 create index on unsummarized (account, grew);
 create table summarizing (account bigint primary key, claimant text, claimed timestamptz, day text, tokens bigint not null default 0);
-alter table exchanges add again bool not null default false;
 create function drop_summary() returns trigger language plpgsql set search_path from current as $$ begin
 	with gone as (delete from summaries where account = old.account and session = old.session returning account, session)
 	insert into unsummarized select account, session, clock_timestamp() from gone
@@ -195,11 +196,7 @@ end $$;
 create trigger erased after delete on exchanges for each row when (old.session is not null) execute function drop_summary();
 create trigger moved after update of session on exchanges for each row when (old.session is distinct from new.session)
 	execute function drop_summary();
-`,
-	// 6: the words by which sessions are found without their turns: those of summaries, and of titles and tags. They change rarely, so that
-	// their indexes keep no list of pending changes, which every search would read.
-	`
-alter table summaries add terms tsvector;
+
 create index on summaries using gin (terms) with (fastupdate = off);
 create table named (
 	account bigint not null,
@@ -209,10 +206,7 @@ create table named (
 	foreign key (account, session) references sessions (account, id) on delete cascade
 );
 create index on named using gin (terms) with (fastupdate = off);
-`,
-	// 7: vectors of turns, and the turns that are to be embedded: those whose terms have changed since. signs are the signs of the
-	// vector's values, none if the turn has no vector. The index on them is read instead of the table.
-	`
+
 create table vectors (
 	account bigint not null,
 	exchange text collate "C" not null,
@@ -221,11 +215,6 @@ create table vectors (
 	primary key (account, exchange),
 	foreign key (account, exchange) references exchanges (account, id) on delete cascade
 ) partition by hash (account);
-do $$ begin
-	for part in 0..15 loop
-		execute format('create table vectors_%s partition of vectors for values with (modulus 16, remainder %s)', part, part);
-	end loop;
-end $$;
 create index on vectors (account) include (exchange, signs);
 create sequence embeddings;
 create table unembedded (
@@ -246,67 +235,37 @@ create function embed_again() returns trigger language plpgsql set search_path f
 end $$;
 create trigger digested after insert on turns for each row when (new.terms is not null) execute function embed_again();
 create trigger changed after update of terms on turns for each row when (new.terms is distinct from old.terms) execute function embed_again();
-`,
-	// 8: when accounts of a name were last deleted. Exchanges from before are not those of a later account of that name.
-	`
+
 create table deleted (name text collate "C" primary key, at timestamptz not null);
-`,
-	// 9: the accounts with their limits and retention, the keys and the sealed credentials, one row each, without a value once deleted;
-	// revision ascends in the order of commits. And the audit record.
-	`
+
 create table roster (name text collate "C" primary key, account text collate "C" not null, value bytea, revision bigint not null);
 create index on roster (revision);
 create index on roster (account);
 create table audit (id text collate "C" primary key, account text collate "C" not null, entry bytea not null);
 create index on audit (account, id);
-insert into meta select 'numbered', coalesce(max(number), 0)::text from accounts;
-insert into meta values ('roster', '0');
-`,
-	// 10: which centre leads, and until when; and the centres, each with what is known of its own store.
-	`
+insert into meta values ('numbered', '0'), ('roster', '0');
+
 create table leader (one bool primary key default true check (one), term bigint not null, process text not null, name text not null, until timestamptz not null);
 create table centres (node int primary key, store text not null, name text not null, seen timestamptz not null, clean timestamptz, gone timestamptz);
-`,
-	// 11: the turns whose copies in a search engine are to be changed, with the number of their last change, and since when they wait; and
-	// deleted accounts whose copies may be there. A number is taken while the row is locked, so that it is higher than those of changes
-	// that were committed before. The triggers exist only while there is an engine.
+`
+
+// additions has the statements by which each version after the first one adds to the tables.
+var additions = [...]string{
+	// 12: turns are not copied to a search engine. New tables have none of this.
 	`
-create sequence changes;
-create table unindexed (
-	account bigint not null,
-	exchange text collate "C" not null,
-	changed bigint not null default nextval('changes'),
-	noted timestamptz not null default now(),
-	claimed timestamptz,
-	primary key (account, exchange)
-);
-create index on unindexed (changed);
-create table leaving (account bigint primary key, since timestamptz not null default now(), again timestamptz not null default now());
-create function copy_again() returns trigger language plpgsql set search_path from current as $$ begin
-	if tg_op = 'DELETE' then
-		new := old;
-	end if;
-	insert into unindexed values (new.account, new.exchange, 0)
-	on conflict (account, exchange) do update set changed = nextval('changes'), claimed = null;
-	update unindexed set changed = nextval('changes') where account = new.account and exchange = new.exchange and changed = 0;
-	return null;
-end $$;
-`,
-	// 12: turns are not copied to a search engine.
-	`
-drop function copy_again cascade;
-drop table unindexed, leaving;
-drop sequence changes;
+drop function if exists copy_again cascade;
+drop table if exists unindexed, leaving;
+drop sequence if exists changes;
 delete from meta where name in ('fill', 'engine');
 `,
 }
 
 // partitioned are the tables with partitions.
-var partitioned = []string{"exchanges", "objects", "sessions", "links", "turns", "histories", "rollups", "tombs"}
+var partitioned = []string{"vectors", "exchanges", "objects", "sessions", "links", "turns", "histories", "rollups", "tombs"}
 
 // perAccount are the tables with rows of accounts.
 var perAccount = slices.Concat(
-	[]string{"erasures", "recollections", "quoted", "summaries", "unsummarized", "summarizing", "named", "unembedded", "vectors"},
+	[]string{"erasures", "recollections", "quoted", "summaries", "unsummarized", "summarizing", "named", "unembedded"},
 	partitioned,
 )
 
@@ -326,13 +285,16 @@ func (c *Catalog) prepare(ctx context.Context) error {
 			return err
 		}
 		number, err := strconv.Atoi(version)
-		if err != nil || number < 1 || number > schemaVersion {
+		if err != nil || number > schemaVersion {
 			return fmt.Errorf("the tables are of version %s, and this program knows %d: use a later one", version, schemaVersion)
+		}
+		if number < firstVersion {
+			return fmt.Errorf("the tables are of version %d, and this program reads those from %d on: export the memory with the program that made them (mneme export), and import it with this one into an empty database (mneme import)", number, firstVersion)
 		}
 		if centre != c.centre {
 			return fmt.Errorf("the tables are those of another centre (%s), which this data directory does not belong to: give this one an empty data directory, or another database", centre)
 		}
-		for _, addition := range additions[number-1:] {
+		for _, addition := range additions[number-firstVersion:] {
 			if _, err := tx.Exec(ctx, addition); err != nil {
 				return err
 			}
@@ -380,7 +342,7 @@ func (c *Catalog) checkBucket(ctx context.Context, tx pgx.Tx) error {
 	return c.Packs.Own(ctx)
 }
 
-// lockTables has nobody else prepare the tables until the transaction ends. If there are none, it creates those of the first version, of
+// lockTables locks the tables against other processes that prepare them until the transaction ends. If there are none, it creates those of the first version, of
 // a centre with that id.
 func lockTables(ctx context.Context, tx pgx.Tx, centre string) error {
 	if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, 0)", lockSchema); err != nil {
@@ -407,6 +369,6 @@ func create(ctx context.Context, tx pgx.Tx, centre string) error {
 	if _, err := tx.Exec(ctx, b.String()); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, "insert into meta values ('version', '1'), ('centre', $1)", centre)
+	_, err := tx.Exec(ctx, "insert into meta values ('version', $1), ('centre', $2)", strconv.Itoa(firstVersion), centre)
 	return err
 }

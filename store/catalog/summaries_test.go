@@ -39,7 +39,7 @@ func TestWhatIsWrittenAboutSessions(t *testing.T) {
 		"an export has the summary of a session that is exported whole":  exportsSummary,
 		"a session is found by its tag behind any number of newer turns": foundByTag,
 		"a session is not found by what is gone":                         notFoundByWhatIsGone,
-		"sessions are found by titles from before":                       foundByTitlesFromBefore,
+		"sessions are found by titles whose words are stored again":      foundByTitlesMadeAgain,
 	} {
 		t.Run(name, func(t *testing.T) { promise(t, openSummarized(t, server)) })
 	}

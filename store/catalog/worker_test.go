@@ -3,12 +3,9 @@ package catalog_test
 import (
 	"context"
 	"errors"
-	"slices"
-	"strconv"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
@@ -53,97 +50,6 @@ func eventually(t *testing.T, what string, holds func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it does not come about that %s", what)
 		}
-	}
-}
-
-// takesBack has, in the order of their versions from the second one on, what takes back additions to the tables.
-var takesBack = []string{
-	"drop table mneme.erased, mneme.edges",
-	"drop table mneme.accounts, mneme.aside",
-	"drop table mneme.recollections, mneme.quoted",
-	"drop table mneme.summaries, mneme.unsummarized, mneme.summarizing; drop function mneme.drop_summary cascade; alter table mneme.exchanges drop again",
-	"drop table mneme.named; alter table mneme.summaries drop terms; delete from mneme.meta where name = 'named'",
-	"drop table mneme.vectors, mneme.unembedded; drop sequence mneme.embeddings; drop function mneme.embed_again cascade",
-	"drop table mneme.deleted",
-	"drop table mneme.roster, mneme.audit; delete from mneme.meta where name in ('roster', 'numbered')",
-	"drop table mneme.leader, mneme.centres",
-	"drop table mneme.unindexed, mneme.leaving; drop sequence mneme.changes; drop function mneme.copy_again cascade",
-	"create table mneme.unindexed (); create table mneme.leaving (); create sequence mneme.changes; create function mneme.copy_again() returns trigger language plpgsql as $$ begin end $$",
-}
-
-// makeOlder makes the tables those of an earlier version.
-func makeOlder(t *testing.T, db *pgx.Conn, version int) {
-	t.Helper()
-	for _, statement := range slices.Backward(takesBack[version-1:]) {
-		if _, err := db.Exec(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := db.Exec(t.Context(), "update mneme.meta set value = $1 where name = 'version'", strconv.Itoa(version)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// The tables of a centre of the second version were made before there were workers. They keep their rows, and workers share them.
-func TestWorkersShareADatabaseOfTheSecondVersion(t *testing.T) {
-	accounts := openEngine(t, 0)
-	url := postgrestest.Shared(t).Memory(t)
-	centre := openCatalog(t, accounts, url)
-	edge := openEngine(t, 1)
-	f := firstFrame(t, edge)
-	if taken, err := centre.Take(t.Context(), &f, noneAside); err != nil || !taken {
-		t.Fatalf("the frame is taken: %v (%v)", taken, err)
-	}
-	if err := centre.Wait(t.Context(), "acme"); err != nil {
-		t.Fatal(err)
-	}
-	centre.Close()
-	db, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close(context.Background()) }()
-	makeOlder(t, db, 2)
-	rows := func() string {
-		t.Helper()
-		var all string
-		err := db.QueryRow(t.Context(), `select concat(
-			(select json_agg(to_jsonb(x) - 'again' order by id) from mneme.exchanges x), (select json_agg(s order by id) from mneme.sessions s),
-			(select json_agg(o order by ref) from mneme.objects o), (select json_agg(u order by exchange) from mneme.turns u),
-			(select json_agg(l order by log) from mneme.logs l), (select json_agg(k order by key) from mneme.links k))`).Scan(&all)
-		if err != nil || all == "" {
-			t.Fatalf("there are no rows (%v)", err)
-		}
-		return all
-	}
-	before := rows()
-
-	openCatalog(t, accounts, url) // the centre, as it is upgraded
-	if rows() != before {
-		t.Error("rows are not what they were")
-	}
-	worker := openWorker(t, url)
-	eventually(t, "the worker has the account", func() bool {
-		_, err := worker.Exchanges("acme", store.ExchangeQuery{})
-		return err == nil
-	})
-	if x, err := worker.Exchange("acme", f.Entries[0].Exchange); err != nil || x.Session == "" {
-		t.Errorf("the exchange that was there is %v (%v)", x, err)
-	}
-	record(t, edge, 1)
-	g, err := edge.Shipping().Next(t.Context(), f.Last)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if taken, err := worker.Take(t.Context(), &g, noneAside); err != nil || !taken {
-		t.Fatalf("the worker takes what follows: %v (%v)", taken, err)
-	}
-	if err := worker.Wait(t.Context(), "acme"); err != nil {
-		t.Error(err)
-	}
-	page, err := worker.Sessions("acme", store.SessionQuery{})
-	if err != nil || len(page.Data) != 1 || page.Data[0].Exchanges != 2 {
-		t.Errorf("the conversation is %+v (%v)", page.Data, err)
 	}
 }
 

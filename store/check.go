@@ -117,9 +117,7 @@ func (c *checker) run(ctx context.Context) error {
 	_ = c.store.makeRoom(ctx, c.store.storeAllSessions) // on a full volume they stay behind
 	c.tx = c.store.db.NewTransaction(false)
 	defer c.tx.Discard()
-	if err := c.rollups.open(c.tx); err != nil {
-		return err
-	}
+	c.rollups.hours = make(map[int64]*checkedHour)
 	counted, _, err := countedUpTo(c.tx)
 	if err != nil {
 		return err
@@ -144,7 +142,6 @@ func (c *checker) run(ctx context.Context) error {
 		{kv.SpaceResponse, c.belongsToExchange},
 		{kv.SpaceHistory, c.history},
 		{kv.SpaceSession, c.session},
-		{kv.SpaceSessionChange, c.sessionMark},
 		{kv.SpaceUnsummarized, c.sessionMark},
 		{kv.SpaceLink, c.link},
 		{kv.SpaceVector, c.vector},

@@ -122,12 +122,6 @@ func (c *checker) compareTurns(ctx context.Context) error {
 			return err
 		}
 	}
-	err = kv.EachItem(ctx, c.tx, kv.SpaceKeyOf(kv.SpaceOutbox, c.account), func(item *badger.Item) error {
-		if _, id, ok := kv.SplitExchangeKey(item.Key()); ok {
-			delete(missing, id)
-		}
-		return nil
-	})
 	for id := range missing {
 		c.find(id.String(), "it has no turn, and does not wait for one", drop(kv.ExchangeKey(kv.SpaceTurn, c.account, id)))
 	}

@@ -1,8 +1,7 @@
 package store
 
 import (
-	"encoding/binary"
-	"errors"
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,26 +12,17 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// rollupsKey holds the time from which every exchange is rolled up, in nanoseconds since 1970: 0 except in stores older
-// than rollups.
+// rollupsKey holds the time from which exchanges are rolled up, in nanoseconds since 1970: 0.
 var rollupsKey = kv.NameKey(kv.SpaceMeta, "rollups")
 
-// noteRollups records since when exchanges are rolled up, in a store without that record.
-func noteRollups(tx *badger.Txn, since time.Time) error {
-	_, err := kv.Get(tx, rollupsKey)
-	if !errors.Is(err, badger.ErrKeyNotFound) {
-		return err
-	}
-	nanoseconds := uint64(0)
-	if !since.IsZero() {
-		nanoseconds = uint64(since.UnixNano())
-	}
-	return tx.Set(rollupsKey, binary.BigEndian.AppendUint64(nil, nanoseconds))
+// isOlder reports whether a store is older than rollups. It may have records of a layout that is no longer read.
+func isOlder(tx *badger.Txn) bool {
+	since, err := kv.Get(tx, rollupsKey)
+	return err != nil || !bytes.Equal(since, make([]byte, 8))
 }
 
 // rollupCheck compares the rollups of an account with its exchanges, hour by hour.
 type rollupCheck struct {
-	since time.Time // earlier hours are skipped; zero: none
 	hours map[int64]*checkedHour
 }
 
@@ -44,23 +34,6 @@ type checkedHour struct {
 }
 
 func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
-
-func (c *rollupCheck) open(tx *badger.Txn) error {
-	c.hours = make(map[int64]*checkedHour)
-	value, err := kv.Get(tx, rollupsKey)
-	switch {
-	case errors.Is(err, badger.ErrKeyNotFound):
-		c.since = time.Now().Add(24 * time.Hour) // skip every hour
-		return nil
-	case err != nil:
-		return err
-	case len(value) == 8:
-		if nanoseconds := binary.BigEndian.Uint64(value); nanoseconds > 0 {
-			c.since = time.Unix(0, int64(nanoseconds))
-		}
-	}
-	return nil
-}
 
 func (c *rollupCheck) hour(hour int64) *checkedHour {
 	h := c.hours[hour]
@@ -111,7 +84,7 @@ func (c *checker) rollup(item *badger.Item) error {
 func (c *checker) compareRollups() {
 	for _, number := range slices.Sorted(maps.Keys(c.rollups.hours)) {
 		h, hour := c.rollups.hours[number], time.Unix(number*3600, 0).UTC()
-		if h.unknown || !c.rollups.since.IsZero() && !hour.After(c.rollups.since) {
+		if h.unknown {
 			continue
 		}
 		want := h.there

@@ -460,7 +460,7 @@ func TestACheckNamesMalformedKeys(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
 	number, _ := s.accounts.Find("acme")
-	spaces := []byte{kv.SpaceExchange, kv.SpaceMember, kv.SpaceBelongs, kv.SpaceSession, kv.SpaceLink, kv.SpaceSummary, kv.SpaceVector, kv.SpaceBlock, kv.SpaceNode, kv.SpaceTurn, kv.SpaceOpen, kv.SpaceSessionChange, kv.SpaceUnsummarized}
+	spaces := []byte{kv.SpaceExchange, kv.SpaceMember, kv.SpaceBelongs, kv.SpaceSession, kv.SpaceLink, kv.SpaceSummary, kv.SpaceVector, kv.SpaceBlock, kv.SpaceNode, kv.SpaceTurn, kv.SpaceOpen, kv.SpaceUnsummarized}
 	for _, space := range spaces {
 		damage(t, s, append(kv.SpaceKeyOf(space, number), 1), []byte("x"))
 		damage(t, s, kv.SpaceKeyOf(space, number), []byte("x"))

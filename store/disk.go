@@ -21,11 +21,10 @@ const (
 	// into chunks of 2 and 4. Memory tables of 4 MiB would take 14 MiB each time, tables of 2 MiB 12, and memory tables of
 	// 16 MiB took 28, so that up to 200 MiB were in use and the collector was never at rest. 16 small tables are merged at
 	// once, which is as much as four large ones.
-	memTableSize       = 7 << 19
-	formerMemTableSize = 16 << 20 // the largest of earlier versions
-	memTables          = 4        // that may wait until they are tables
-	leastTableSize     = 1 << 20
-	tablesBeforeMerge  = 16 // of memory tables
+	memTableSize      = 7 << 19
+	memTables         = 4 // that may wait until they are tables
+	leastTableSize    = 1 << 20
+	tablesBeforeMerge = 16 // of memory tables
 
 	// Each table is a file that is open and mapped, and Linux allows a process 65,530 maps (vm.max_map_count). A store may
 	// grow to four times this number of tables before it is opened again.
@@ -53,21 +52,6 @@ func valueLogSize(dir string) int64 {
 		return smallValueLog
 	}
 	return valueLog
-}
-
-// memoryTableSize returns the size of memory tables for the store in dir. After a kill they must be at least as large as
-// those that the remaining logs were written with. A log that a start has cut to its content may be of any size.
-func memoryTableSize(dir string) int64 {
-	logs, err := filepath.Glob(filepath.Join(dir, files.DatabaseDir, "*.mem"))
-	if err != nil {
-		return formerMemTableSize
-	}
-	for _, log := range logs {
-		if info, err := os.Stat(log); err != nil || info.Size() != 2*memTableSize {
-			return formerMemTableSize
-		}
-	}
-	return memTableSize
 }
 
 // tableSize returns the size of new tables for the store in dir. In a large tree they are larger, so that they do not become

@@ -423,8 +423,8 @@ func (g *commitGroup) eraseExchange(w *operation, account kv.AccountNumber, id k
 		g.bury(w, account, id)
 	}
 	e.Bytes += g.eraseResponse(w, account, id)
-	if info.ResponseID != "" { // for every surface: earlier versions linked all of them
-		g.put(w, linkKey(account, clue{byResponse, info.ResponseID}), nil)
+	if key := answerLink(account, info); key != nil {
+		g.put(w, key, nil)
 	}
 	g.eraseRecollections(w, account, id)
 	e.Exchanges++

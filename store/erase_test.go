@@ -108,7 +108,7 @@ func TestErasingTheLastReferenceFreesTheBlocks(t *testing.T) {
 		t.Errorf("another account's exchange is harmed: %v", err)
 	}
 	erase(t, s, "other", Selection{Exchanges: []string{theirs}})
-	if n := count(t, s, kv.SpaceBlock, kv.SpaceNode, kv.SpaceRequest, kv.SpaceResponse, kv.SpaceExchange, kv.SpaceSession, kv.SpaceMember, kv.SpaceBelongs, kv.SpaceLink, kv.SpaceTurn, kv.SpaceHistory, kv.SpaceOutbox); n != 0 {
+	if n := count(t, s, kv.SpaceBlock, kv.SpaceNode, kv.SpaceRequest, kv.SpaceResponse, kv.SpaceExchange, kv.SpaceSession, kv.SpaceMember, kv.SpaceBelongs, kv.SpaceLink, kv.SpaceTurn, kv.SpaceHistory); n != 0 {
 		t.Errorf("%d records are left after everything was erased", n)
 	}
 }

@@ -100,8 +100,7 @@ type Batch struct {
 
 // A record of the log holds consecutive changes of one commit: each is the account, the exchange and the session, with
 // zeros where there is none. A record of changes put aside has the account and the exchange, or for the session stage
-// the session; all zeros is what mneme before format 3 left of finished ones. The number in the key is that of the last
-// change.
+// the session. The number in the key is that of the last change.
 const (
 	logRecords = 'e' // instead of a stage
 
@@ -122,9 +121,6 @@ func cursorRecord(s Stage, cursor uint64) record {
 	return record{append(bytes.Clone(cursorPrefix), byte(s)), binary.BigEndian.AppendUint64(nil, cursor)}
 }
 
-// formerFollowKey exists in stores before format 3 while the vectors follow.
-var formerFollowKey = kv.NameKey(kv.SpaceMeta, "follow-v")
-
 // open finds the cursors and the highest number in use.
 func (f Feed) open() error {
 	f.feed.changed = wake.New()
@@ -135,9 +131,6 @@ func (f Feed) open() error {
 		for i, of := range stages {
 			st := &f.feed.stages[i]
 			value, err := kv.Get(tx, cursorRecord(of, 0).key)
-			if errors.Is(err, badger.ErrKeyNotFound) && of == StageVectors {
-				_, err = tx.Get(formerFollowKey)
-			}
 			if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
 				return err
 			}
@@ -253,9 +246,6 @@ func (f Feed) Follow(ctx context.Context, s Stage) (since bool, err error) {
 			done()
 		}
 	}
-	if marks, has := formerMarks[s]; err == nil && has {
-		_, err = f.putAsideAll(ctx, s, marks, true)
-	}
 	if err == nil {
 		err = f.begin(s)
 	}
@@ -284,7 +274,7 @@ func (f Feed) Leave(ctx context.Context, s Stage) error {
 		st, done := f.of(s)
 		defer done()
 		*st = stageState{}
-		w.records = append(w.records, record{cursorRecord(s, 0).key, nil}, record{formerFollowKey, nil})
+		w.records = append(w.records, record{cursorRecord(s, 0).key, nil})
 		return nil
 	})
 	if err = errors.Join(err, f.deleteRange(ctx, []byte{kv.SpaceChange, byte(s)})); err != nil {

@@ -11,9 +11,6 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// formerMarks are where stores before format 3, or 4, have a stage's work in another form.
-var formerMarks = map[Stage]byte{StageDigest: kv.SpaceOutbox, StageSessions: kv.SpaceSessionChange}
-
 // nextAside returns changes that were put aside, in whole records; nil if there are none.
 func (f Feed) nextAside(s Stage, limit int) (*Batch, error) {
 	st, done := f.of(s)
@@ -33,13 +30,11 @@ func (f Feed) nextAside(s Stage, limit int) (*Batch, error) {
 		b.records = append(b.records, number)
 		for ; len(value) > 0; value = value[asideSize:] {
 			account, id := kv.AccountNumber(binary.BigEndian.Uint32(value)), kv.ExchangeID(value[4:])
-			switch {
-			case account == 0:
-			case s == StageSessions:
+			if s == StageSessions {
 				b.Changes = append(b.Changes, newChange(0, account, kv.ExchangeID{}, kv.SessionID(id)))
-			default:
-				b.Changes = append(b.Changes, newChange(0, account, id, kv.SessionID{}))
+				continue
 			}
+			b.Changes = append(b.Changes, newChange(0, account, id, kv.SessionID{}))
 		}
 		return nil
 	})
@@ -102,7 +97,7 @@ func (f Feed) Repeat(ctx context.Context, s Stage) (many int, err error) {
 		})
 	}
 	if err == nil {
-		many, err = f.putAsideAll(ctx, s, space, false)
+		many, err = f.putAsideAll(ctx, s, space)
 	}
 	if err = errors.Join(err, f.begin(s)); err != nil {
 		return many, kv.AsStorageError(err, "the turns could not be listed; run mneme check")
@@ -110,17 +105,11 @@ func (f Feed) Repeat(ctx context.Context, s Stage) (many int, err error) {
 	return many, nil
 }
 
-// putAsideAll puts aside the exchanges or sessions of all records of a kind, and deletes the records if they are no
-// longer needed.
-func (f Feed) putAsideAll(ctx context.Context, s Stage, space byte, takeAway bool) (many int, err error) {
+// putAsideAll puts aside the exchanges or sessions of all records of a kind.
+func (f Feed) putAsideAll(ctx context.Context, s Stage, space byte) (many int, err error) {
 	var changes []*Change
 	flush := func() error {
 		err := f.update(ctx, func(_ *commitGroup, w *operation) error {
-			for _, c := range changes {
-				if takeAway {
-					w.records = append(w.records, record{key: kv.ExchangeKey(space, c.place.account, c.place.id)})
-				}
-			}
 			f.putAside(w, s, changes, make(map[uint64]int))
 			return nil
 		})

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -353,96 +352,6 @@ func TestEachStageKeepsItsUnconfirmedChanges(t *testing.T) {
 			rt.Errorf("%d records are left in the log", left)
 		}
 	})
-}
-
-// Changes that a mneme before format 3 has logged for the index of words, the vectors and the sessions are done once,
-// except those that it had removed.
-func TestChangesInFormerLogsAreDoneOnce(t *testing.T) {
-	c := newConversation(t)
-	_, session := c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
-	c.settle()
-	c.follow(stages[1:]...)
-	for _, s := range stages[1:] {
-		c.do(s)
-	}
-	former := func(number byte) (id kv.ExchangeID) { id[15] = number; return id }
-	entry := func(id kv.ExchangeID) []byte { return append([]byte{0, 0, 0, 1}, id[:]...) }
-	ref, _ := kv.ParseSessionID(session)
-	err := c.s.db.Update(func(tx *badger.Txn) error {
-		value := append(append(entry(former(1)), make([]byte, asideSize)...), entry(former(3))...)
-		for _, s := range []Stage{StageWords, StageVectors} {
-			if err := tx.Set(feedKey(byte(s), 1003), value); err != nil {
-				return err
-			}
-		}
-		for _, key := range [][]byte{cursorRecord(StageWords, 0).key, cursorRecord(StageVectors, 0).key, cursorRecord(StageSessions, 0).key} {
-			if err := tx.Delete(key); err != nil {
-				return err
-			}
-		}
-		if err := tx.Set(formerFollowKey, []byte{}); err != nil {
-			return err
-		}
-		return tx.Set(append(kv.SpaceKeyOf(kv.SpaceSessionChange, 1), ref[:]...), make([]byte, 16))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.reopen(c.s.opts)
-	for _, s := range []Stage{StageWords, StageVectors} {
-		if since, err := c.s.Feed().Follow(t.Context(), s); err != nil || !since {
-			t.Errorf("stage %c follows since before: %v, %v", s, since, err)
-		}
-		if done := c.do(s); !slices.Equal(done, []string{former(1).String(), former(3).String()}) {
-			t.Errorf("stage %c does %q", s, done)
-		}
-	}
-	c.follow(StageSessions)
-	if done := c.do(StageSessions); !slices.Equal(done, []string{session}) {
-		t.Errorf("the sessions %q are done, want %s", done, session)
-	}
-	if left := count(t, c.s, kv.SpaceChange, kv.SpaceSessionChange); left != 0 {
-		t.Errorf("%d records are left", left)
-	}
-	if id, _ := c.exchange(say("and the key?"), OutcomeComplete, "there"); !slices.Equal(c.do(StageWords), []string{id}) {
-		t.Error("what comes after is not read")
-	}
-}
-
-// Exchanges that a mneme before format 4 has marked to be digested are digested; a mark on one that is gone, or has its
-// turn, has no effect.
-func TestExchangesMarkedByAFormerVersionAreDigested(t *testing.T) {
-	c := newConversation(t)
-	first, session := c.exchange(with(say("1"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "2")
-	second, _ := c.exchange(with(say("1", "2", "3"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "4")
-	want := c.timeline(session)
-	waiting, _ := kv.ParseExchangeID(second)
-	digested, _ := kv.ParseExchangeID(first)
-	err := c.s.update(t.Context(), func(g *commitGroup, w *operation) error {
-		_, ref := g.belongs(1, waiting)
-		g.eraseTurn(w, ref, waiting)
-		for _, id := range []kv.ExchangeID{waiting, digested, {15: 7}} {
-			g.put(w, kv.ExchangeKey(kv.SpaceOutbox, 1, id), []byte{})
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.reopen(c.s.opts)
-	c.settle()
-	if got := c.timeline(session); got != want {
-		t.Errorf("timeline is\n%s\nwas\n%s", got, want)
-	}
-	if left := count(t, c.s, kv.SpaceOutbox); left != 0 {
-		t.Errorf("%d marks are left", left)
-	}
-	c.reopen(c.s.opts) // and is not looked at again
-	c.idle()
-	if lag, unconfirmed := c.s.Feed().Lag(StageDigest); lag != 0 || unconfirmed != 0 {
-		t.Errorf("%d exchanges wait, %d are unconfirmed", lag, unconfirmed)
-	}
-	mustBeSound(t, c.s)
 }
 
 // A turn that has just been digested comes from memory in the same form as from the store, and turns that nobody takes

@@ -23,22 +23,37 @@ func TestASecondProcessIsToldThatTheStoreIsInUse(t *testing.T) {
 	}
 }
 
-func TestAStoreOfANewerVersionIsNotTouched(t *testing.T) {
-	dir := t.TempDir()
-	s := openStore(t, Options{Dir: dir})
-	tx := s.db.NewTransaction(true)
-	if err := tx.Set(kv.NameKey(kv.SpaceMeta, "format"), []byte{formatVersion + 1}); err != nil {
-		t.Fatal(err)
-	}
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(Options{Dir: dir}); err == nil ||
-		!strings.Contains(err.Error(), fmt.Sprintf("newer version of mneme (format %d, this one reads up to %d): upgrade", formatVersion+1, formatVersion)) {
-		t.Errorf("open gives %v", err)
+func TestAStoreOfAnotherVersionIsNotTouched(t *testing.T) {
+	const older = "was begun by an older version of mneme: export it with that version (mneme export), and import it with this one"
+	for name, c := range map[string]struct {
+		key   string
+		value []byte
+		want  string
+	}{
+		"newer":                    {"format", []byte{formatVersion + 1}, fmt.Sprintf("newer version of mneme (format %d, this one reads up to %d): upgrade", formatVersion+1, formatVersion)},
+		"older":                    {"format", []byte{formatVersion - 1}, older},
+		"older, and converted":     {"rollups", []byte{0, 0, 0, 0, 0, 0, 0, 1}, older},
+		"a version of no one byte": {"format", nil, "cannot be read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := openStore(t, Options{Dir: dir})
+			tx := s.db.NewTransaction(true)
+			if err := tx.Set(kv.NameKey(kv.SpaceMeta, c.key), c.value); err != nil {
+				t.Fatal(err)
+			}
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // the first one changes nothing
+				if _, err := Open(Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("open gives %v", err)
+				}
+			}
+		})
 	}
 }
 

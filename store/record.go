@@ -47,8 +47,11 @@ func (w *fieldWriter) release() {
 // decodeRecord reads a record of either kind.
 func decodeRecord(record []byte, v any) error {
 	target, ok := v.(fieldTarget)
-	if !ok || len(record) == 0 || record[0] != kv.RecordFields {
+	if !ok || len(record) == 0 || record[0] > kv.RecordFields {
 		return kv.DecodeRecord(record, v)
+	}
+	if record[0] != kv.RecordFields {
+		return kv.ErrRecord
 	}
 	return decodeFields(record[1:], target)
 }

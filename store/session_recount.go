@@ -14,7 +14,7 @@ import (
 const countedCursor Stage = 'c'
 
 // recountSessions stores the records of sessions that an earlier process had only in memory. It runs before anything else
-// changes sessions. Stores before format 8 have no cursor, and no such records.
+// changes sessions. A new store has no cursor yet.
 func (s *core) recountSessions() error {
 	b := batch{db: s.db}
 	defer b.discard()

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -37,8 +36,8 @@ func kept(t testing.TB, s *Store, space byte, id string) (key, value []byte) {
 	return key, value
 }
 
-// formerly stores the skeleton and the answer of an exchange as in format 5: unchanged.
-func formerly(t *testing.T, s *Store, id string) {
+// lengthen stores the skeleton and the answer of an exchange unchanged, as those are that would be no shorter.
+func lengthen(t *testing.T, s *Store, id string) {
 	t.Helper()
 	key, skeleton := kept(t, s, kv.SpaceRequest, id)
 	skeleton, err := blob.PlainSkeleton(skeleton)
@@ -68,52 +67,6 @@ func TestSmallExchangesAreStoredInFewerBytes(t *testing.T) {
 		t.Errorf("it is read as %+v (%v)", x, err)
 	}
 	mustBeSound(t, c.s)
-}
-
-// A store of format 5 has small bodies unchanged. New ones are short texts.
-func TestExchangesOfFormat5CoexistWithShortTexts(t *testing.T) {
-	c := newConversation(t)
-	key := func(o *Opening) { o.ChatKey = "k" }
-	first, session := c.exchange(with(say("the first question of a conversation"), key), OutcomeComplete, numbered("first answer", 400))
-	second, _ := c.exchange(with(say("the second question of it, a longer one"), key), OutcomeComplete, numbered("second answer", 400))
-	c.settle()
-	said := whatIsSaidOf(t, c.s)
-	formerly(t, c.s, first)
-	formerly(t, c.s, second)
-	damage(t, c.s, kv.NameKey(kv.SpaceMeta, "format"), []byte{5})
-	c.reopen(Options{Dir: c.s.opts.Dir, Digest: digestTest})
-	sameContent(t, "after the opening", whatIsSaidOf(t, c.s), said)
-	mustBeSound(t, c.s)
-
-	note := "looked at"
-	if info, err := c.s.Archive().DescribeExchange("acme", first, Description{Note: &note}); err != nil || info.ID != first {
-		t.Errorf("described it is %+v (%v)", info, err)
-	}
-	third, joined := c.exchange(with(say("the third question, which comes later"), key), OutcomeComplete, numbered("third answer", 400))
-	if _, part := kept(t, c.s, kv.SpaceResponse, third); joined != session || part[0] != firstByteOfShortTexts {
-		t.Errorf("the next exchange is in %s, and its answer begins with %d", joined, part[0])
-	}
-	erase(t, c.s, "acme", Selection{Exchanges: []string{second}})
-	mustBeSound(t, c.s)
-	if version, err := formatOf(c.s); err != nil || version != formatVersion {
-		t.Errorf("the store says that it is of format %d (%v)", version, err)
-	}
-}
-
-// whatIsSaidOf returns all that the store says of the account.
-func whatIsSaidOf(t *testing.T, s *Store) (said []byte) {
-	t.Helper()
-	for _, e := range exported(t, s, "acme", Selection{All: true}) {
-		if e.Exchange == nil {
-			continue
-		}
-		line, err := json.Marshal(e.Exchange)
-		if err != nil {
-			t.Fatal(err)
-		}
-		said = append(append(said, line...), '\n')
-	}
-	return said
 }
 
 // A centre may be older than the node, and need not have the dictionary.
@@ -195,7 +148,7 @@ func TestOnlyADamagedShortTextIsLost(t *testing.T) {
 func TestSmallExchangesAreTheSameInABackupAndAnExport(t *testing.T) {
 	c := newConversation(t)
 	former, _ := c.exchange(say("a question that is kept as it came"), OutcomeComplete, numbered("former answer", 400))
-	formerly(t, c.s, former)
+	lengthen(t, c.s, former)
 	var full, more bytes.Buffer
 	mark, err := c.s.Upkeep().Backup(t.Context(), &full, 0)
 	if err != nil {

@@ -26,8 +26,7 @@ import (
 // ErrInUse is returned by [Open] if another process has the store open.
 var ErrInUse = files.ErrInUse
 
-// formatVersion is the version of the layout that FORMAT.md describes. Older stores are readable; whatever is rewritten
-// gets this version's form.
+// formatVersion is the version of the layout that FORMAT.md describes. It is the oldest one that this package reads.
 const formatVersion = 8
 
 const (
@@ -66,7 +65,7 @@ type core struct {
 }
 
 // Open opens the store in opts.Dir, and creates it if it does not exist. The error is [ErrInUse] if another process has
-// it open; a store of a newer version of this package, or with another master key, has an error that says so.
+// it open; a store of another version of this package, or with another master key, has an error that says so.
 func Open(opts Options) (*Store, error) {
 	s, err := prepare(opts)
 	if err != nil {
@@ -188,7 +187,7 @@ func (s *core) openDatabase() error {
 // a copy, not a place in the mapped file, and the block cache keeps the last ones.
 func badgerOptions(opts Options) badger.Options {
 	o := badger.DefaultOptions(filepath.Join(opts.Dir, files.DatabaseDir)).
-		WithMemTableSize(memoryTableSize(opts.Dir)).
+		WithMemTableSize(memTableSize).
 		WithNumMemtables(memTables).
 		WithBaseTableSize(tableSize(opts.Dir)).
 		WithNumCompactors(2).
@@ -219,13 +218,10 @@ func (s *core) checkFormat() error {
 			if err := tx.Set(identity.ProofKey, s.master.Proof()); err != nil {
 				return err
 			}
-			if err := noteRollups(tx, time.Time{}); err != nil {
+			if err := tx.Set(rollupsKey, make([]byte, 8)); err != nil {
 				return err
 			}
 			return tx.Set(kv.NameKey(kv.SpaceMeta, "format"), []byte{formatVersion})
-		}
-		if err == nil {
-			err = noteRollups(tx, s.opts.Clock())
 		}
 		if err != nil {
 			return err
@@ -236,10 +232,8 @@ func (s *core) checkFormat() error {
 		if version[0] > formatVersion {
 			return errNewerFormat(s.opts.Dir, int(version[0]))
 		}
-		if version[0] < formatVersion {
-			if err := tx.Set(kv.NameKey(kv.SpaceMeta, "format"), []byte{formatVersion}); err != nil {
-				return err
-			}
+		if version[0] < formatVersion || isOlder(tx) {
+			return fmt.Errorf("the store in %s was begun by an older version of mneme: export it with that version (mneme export), and import it with this one into an empty directory (mneme import)", s.opts.Dir)
 		}
 		proof, err := kv.Get(tx, identity.ProofKey)
 		if err != nil {

@@ -175,56 +175,6 @@ func TestATurnSurvivesDamageToItsRequest(t *testing.T) {
 	mustBeSound(t, c.s)
 }
 
-// In a store of format 4, turns contain their text. New turns refer to their exchanges.
-func TestTurnsOfFormat4CoexistWithThoseThatReferToTheirExchanges(t *testing.T) {
-	c := newConversation(t)
-	messages := []string{numbered("question", 1<<10), numbered("answer", 1<<10), numbered("second question", 1<<10), numbered("second answer", 1<<10)}
-	key := func(o *Opening) { o.ChatKey = "k" }
-	first, session := c.exchange(with(say(messages[0]), key), OutcomeComplete, messages[1])
-	second, _ := c.exchange(with(say(messages[:3]...), key), OutcomeComplete, messages[3])
-	want := c.timeline(session)
-	number, _ := c.s.accounts.Find("acme")
-	for _, id := range []string{first, second} {
-		at, value := turnValue(t, c.s, id)
-		exchange, _ := kv.ParseExchangeID(id)
-		var turn *turnRecord
-		if err := c.s.view(func(tx *badger.Txn) (err error) {
-			turn, err = decodeTurn(value, exchange, textSources(tx, number, exchange))
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-		continued := turn.Continued
-		turn.Continued = ""
-		former := encodeTurn(turn)
-		if next, ok := kv.ParseExchangeID(continued); ok {
-			former = continuedBy(next, former[1:])
-		}
-		damage(t, c.s, at, former)
-	}
-	damage(t, c.s, kv.NameKey(kv.SpaceMeta, "format"), []byte{4})
-	c.reopen(Options{Dir: c.s.opts.Dir, Digest: digestTest})
-	if got := c.timeline(session); got != want {
-		t.Errorf("the timeline is\n%s\nnot\n%s", got, want)
-	}
-	mustBeSound(t, c.s)
-
-	next := numbered("third question", 1<<10)
-	third, joined := c.exchange(with(say(append(messages, next)...), key), OutcomeComplete, messages[1])
-	c.exchange(with(say(messages[0], messages[1], next), key), OutcomeComplete, messages[3])
-	if _, value := turnValue(t, c.s, third); value[0] != encodingTurn || value[1] != encodingText {
-		t.Errorf("a new turn begins with %d", value[:2])
-	}
-	want += "\n2 after 1 u:" + next + " a:" + messages[1] + "\n3 after 0 branch u:" + next + " a:" + messages[3]
-	if got := c.timeline(session); got != want || joined != session {
-		t.Errorf("with more turns the timeline is\n%s\nnot\n%s", got, want)
-	}
-	mustBeSound(t, c.s)
-	if version, err := formatOf(c.s); err != nil || version != formatVersion {
-		t.Errorf("the store says that it is of format %d (%v)", version, err)
-	}
-}
-
 // Wherever an exchange is moved, with or without its neighbours, its turn can be read.
 func TestTheTextOfATurnMovesWithItsExchange(t *testing.T) {
 	c := newConversation(t)

@@ -7,10 +7,9 @@ import (
 )
 
 // A turn names the exchange that continues it, which is known later than everything else in it. So that id precedes the
-// encoded record, which then need not be decoded, encoded and compressed a second time. In stores of earlier formats it
-// is a field of the record.
+// encoded record, which then need not be decoded, encoded and compressed a second time.
 
-// The first byte of a turn, besides those of [blob.Encode] in stores of earlier formats.
+// The first byte of a turn.
 const (
 	encodingTurn      = 4
 	encodingContinued = 5 // this byte is followed by the id of the turn that continues it
@@ -26,7 +25,7 @@ const encodingText = 6
 func encodeTurn(t *turnRecord) []byte { return appendTurn(nil, t, nil, 0) }
 
 // appendTurn encodes a turn, whose messages are those of its reading from index from on; text may be nil, or of later
-// messages only. A turn that names its continuation is encoded as in earlier formats.
+// messages only. A turn that names its continuation has it in the record.
 func appendTurn(dst []byte, t *turnRecord, text *turnText, from int) []byte {
 	if text != nil && text.first <= from && t.Continued == "" {
 		return appendTurnText(append(dst, encodingTurn, encodingText), t, text, from)
@@ -76,8 +75,10 @@ func continueTurn(in turns, parent kv.ExchangeID, turn *turnRecord, id kv.Exchan
 	case len(before) == 0:
 	case before[0] == encodingTurn:
 		in.putTurn(parent, continuedBy(id, before[1:]))
-	default:
-		continueDecoded(in, parent, before, turn)
+	default: // it has a continuation; a turn that has to be written again has its text in the record
+		if r, err := decodeTurn(before, parent, nil); err == nil && r.Continued != turn.Exchange {
+			turn.Branch = true
+		}
 	}
 }
 
@@ -85,17 +86,4 @@ func continueTurn(in turns, parent kv.ExchangeID, turn *turnRecord, id kv.Exchan
 func continuedBy(id kv.ExchangeID, record []byte) []byte {
 	value := append(make([]byte, 0, behindID+len(record)), encodingContinued)
 	return append(append(value, id[:]...), record...)
-}
-
-// continueDecoded is continueTurn for a turn that is already continued, or of an earlier format.
-func continueDecoded(in turns, parent kv.ExchangeID, value []byte, turn *turnRecord) {
-	before, err := decodeTurn(value, parent, nil) // a turn that has to be written again has its text in the record
-	switch {
-	case err != nil:
-	case before.Continued == "":
-		before.Continued = turn.Exchange
-		in.putTurn(parent, encodeTurn(before))
-	case before.Continued != turn.Exchange:
-		turn.Branch = true
-	}
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"context"
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
@@ -45,28 +44,5 @@ func TestATurnIsNotEncodedAgainWhenAnotherContinuesIt(t *testing.T) {
 	page, err := c.s.Archive().Timeline("acme", session, TimelineQuery{})
 	if err != nil || len(page.Data) != 2 || page.Data[0].Turn.Continued != second || page.Data[1].Turn.Continued != "" {
 		t.Errorf("the timeline is %+v (%v)", page.Data, err)
-	}
-}
-
-// In earlier formats the record itself names the turn that continues it.
-func TestTurnsOfEarlierFormatsCanBeContinued(t *testing.T) {
-	c := newConversation(t)
-	key := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
-	first, session := c.exchange(key(say("1")), OutcomeComplete, "2")
-	c.idle()
-	place, value := turnValue(t, c.s, first)
-	err := c.s.update(context.Background(), func(g *commitGroup, w *operation) error {
-		g.put(w, place, value[1:])
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.exchange(key(say("1", "2", "3")), OutcomeComplete, "4")
-	c.exchange(key(say("1", "2", "other")), OutcomeComplete, "x")
-	c.idle()
-	const want = "0 u:1 a:2\n1 after 0 u:3 a:4\n2 after 0 branch u:other a:x"
-	if got := c.timeline(session); got != want {
-		t.Errorf("the timeline is\n%s\nnot\n%s", got, want)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"

@@ -16,10 +16,8 @@ import (
 // These documents have their own account numbers in the lexical index, so that they count neither in the statistics nor among the
 // hits of a search for turns.
 
-const (
-	aboutSpace  = 1 << 30 // added to the number of an account, for what is written about its sessions
-	formerSpace = 1 << 31 // for documents of whole sessions, which earlier versions made
-)
+// aboutSpace is added to the number of an account, for what is written about its sessions.
+const aboutSpace = 1 << 30
 
 // mostBefore is how many batches of changes a search looks at itself before it runs.
 const mostBefore = 2

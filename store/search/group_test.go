@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/store"
-	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
 // titled gives a session a title.
@@ -124,30 +123,4 @@ func TestMovedTurnsCountForTheirSession(t *testing.T) {
 	m.ok(err)
 	m.wantSessions("acme", "+walrus +otter")
 	m.wantSessions("acme", "otter", split.ID)
-}
-
-// An index of an earlier version has documents of whole sessions. They go, and the titles that were in them are found nevertheless.
-func TestDocumentsOfWholeSessionsGo(t *testing.T) {
-	m := openMemory(t, t.TempDir())
-	session, _ := m.said("acme", "one", talk("the walrus", "here"))
-	m.titled("acme", session, "A narwhal")
-	m.wantSessions("acme", "narwhal", session)
-	number, err := m.store.Accounts().Number("acme")
-	m.ok(err)
-	former := lexical.Document{Account: uint32(number) | formerSpace, ID: session, Text: "A narwhal\nthe walrus\nhere"}
-	about := lexical.Key{Account: uint32(number) | aboutSpace, ID: session}
-	m.ok(m.index.lexical.Apply(t.Context(), []lexical.Document{former}, []lexical.Key{about}, func() {}))
-	m.ok(m.index.lexical.Flush(t.Context()))
-	m.wantSessions("acme", "narwhal")
-	m.wantSessions("acme", "walrus", session)
-	for range 2 {
-		m.reopen(func() {})
-		m.wantSessions("acme", "narwhal", session)
-		totals, err := m.index.lexical.Totals(former.Account)
-		m.ok(err)
-		if totals.Documents > 0 {
-			t.Errorf("%d documents of whole sessions are left", totals.Documents)
-		}
-		m.ok(m.index.Purge(t.Context()))
-	}
 }

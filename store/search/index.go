@@ -160,7 +160,6 @@ func (x *Index) open(ctx context.Context) {
 		}
 		if err == nil {
 			x.suspect() // finds what opening does not
-			x.dropFormer(ctx)
 			return
 		}
 		x.noticeUnopened(err)
@@ -235,18 +234,6 @@ func (x *Index) replace() error {
 		return fmt.Errorf("create the directory of the index: %w", err)
 	}
 	return x.openLexical(x.lexicalDir())
-}
-
-// dropFormer removes the documents of whole sessions that earlier versions made. These also had what was written about sessions, which
-// is indexed again. A crash in between leaves it to the next start.
-func (x *Index) dropFormer(ctx context.Context) {
-	err := x.lexical.Drop(func(account uint32) bool { return account&formerSpace != 0 }, func() error {
-		_, err := x.feed.Repeat(ctx, store.StageSessions)
-		return err
-	})
-	if err != nil && ctx.Err() == nil {
-		x.log.Warn("the search index keeps documents that it no longer uses; the next start tries again to remove them", "error", err)
-	}
 }
 
 func (x *Index) openLexical(dir string) (err error) {

@@ -22,7 +22,6 @@ const (
 	SpaceMember        = 't' // t <account> <session> <exchange>      the exchange belongs to the session
 	SpaceBelongs       = 'g' // g <account> <exchange>                the session it belongs to
 	SpaceLink          = 'l' // l <account> <kind> <evidence>         the session that evidence of a kind identifies
-	SpaceOutbox        = 'd' // d <account> <exchange>                before format 4: the exchange has yet to be digested
 	SpaceTurn          = 'u' // u <account> <exchange>                turn
 	SpaceHistory       = 'h' // h <account> <session> <history>       the exchange that this history identifies
 	SpaceMove          = 'j' // j <account> <session>                 exchanges of the session are being moved to another
@@ -30,7 +29,6 @@ const (
 	SpaceRecollection  = 'R' // R <account> <place>                   what was recalled there
 	SpaceQuoted        = 'Q' // Q <account> <exchange> <place>        the recollection there belongs to the exchange
 	SpaceChange        = 'i' // i <e or stage> <number>               turns and sessions that stages have yet to process
-	SpaceSessionChange = 'y' // y <account> <session>                 before format 3: the session has changed
 	SpaceSummary       = 'z' // z <account> <session>                 a model's summary of the session
 	SpaceUnsummarized  = 'k' // k <account> <session>                 the session has grown since it was summarized
 	SpaceSummaryTokens = 'f' // f <account>                           what summaries have cost today

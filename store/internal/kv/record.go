@@ -12,8 +12,7 @@ import (
 )
 
 // A record is one byte, its version, followed by JSON or numbered fields. Exchanges, sessions and turns use fields,
-// since they are written with every exchange. All others use JSON, as do exchanges, sessions and turns of stores before
-// format 2.
+// since they are written with every exchange. All others use JSON.
 const (
 	// RecordJSON is the version of records that [EncodeRecord] writes.
 	RecordJSON = 1

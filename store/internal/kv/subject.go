@@ -7,7 +7,7 @@ func SubjectOf(key []byte) string {
 	if len(key) > 5 {
 		rest := key[5:]
 		switch key[0] {
-		case SpaceExchange, SpaceOpen, SpaceRequest, SpaceResponse, SpaceBelongs, SpaceOutbox, SpaceTurn:
+		case SpaceExchange, SpaceOpen, SpaceRequest, SpaceResponse, SpaceBelongs, SpaceTurn:
 			if len(rest) >= len(ExchangeID{}) {
 				return ExchangeID(rest[:len(ExchangeID{})]).String()
 			}
@@ -15,7 +15,7 @@ func SubjectOf(key []byte) string {
 			if n := len(rest) - len(ExchangeID{}); n >= 0 {
 				return ExchangeID(rest[n:]).String()
 			}
-		case SpaceSession, SpaceMember, SpaceMove, SpaceSummary, SpaceSessionChange, SpaceUnsummarized:
+		case SpaceSession, SpaceMember, SpaceMove, SpaceSummary, SpaceUnsummarized:
 			if len(rest) >= len(SessionID{}) {
 				return SessionID(rest[:len(SessionID{})]).String()
 			}

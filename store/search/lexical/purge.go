@@ -57,35 +57,3 @@ func (ix *Index) purge(ctx context.Context) error {
 	ix.mu.Unlock()
 	return ix.note()
 }
-
-// Drop removes the documents on disk of some accounts, if there are any. It calls before first. The words of the documents stay in the
-// files until the next purge.
-func (ix *Index) Drop(of func(account uint32) bool, before func() error) error {
-	ix.changing.Lock()
-	defer ix.changing.Unlock()
-	var places []place
-	err := Contain(func() error {
-		for _, s := range ix.segments {
-			for i := range s.accounts {
-				d := s.sectionAt(i)
-				for number := uint32(0); of(d.account) && number < d.many; number++ {
-					if g := s.gone[d.account]; g == nil || !g.numbers.Contains(number) {
-						places = append(places, place{d, number})
-					}
-				}
-			}
-		}
-		return nil
-	})
-	if err != nil || len(places) == 0 {
-		return err
-	}
-	if err := before(); err != nil {
-		return err
-	}
-	ix.mu.Lock()
-	take(places)
-	ix.removals += uint64(len(places))
-	ix.mu.Unlock()
-	return ix.note()
-}

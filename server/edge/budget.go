@@ -2,6 +2,7 @@ package edge
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 )
@@ -11,7 +12,7 @@ type Budget struct {
 	limit  int64
 	within *Budget // that what is taken here also counts in; nil: none
 	used   atomic.Int64
-	peak   atomic.Int64 // the most that was used since the last burst
+	flow   atomic.Int64 // bytes taken, given and left behind so far
 }
 
 // NewBudget returns a budget of limit bytes, as a part of another one unless that is nil.
@@ -28,31 +29,54 @@ func (b *Budget) Take(n int64) bool {
 		b.used.Add(-n)
 		return false
 	}
-	if used > b.peak.Load() {
-		b.peak.Store(used)
-	}
-	return true
-}
-
-// burst is how much memory must have been held for its end to be worth a collection.
-const burst = 32 << 20
-
-// burstEnded reports, once, that far less is used than was.
-func (b *Budget) burstEnded() bool {
-	used, peak := b.used.Load(), b.peak.Load()
-	if peak < burst || used > peak/4 {
-		return false
-	}
-	b.peak.Store(used)
+	b.flow.Add(max(n, -n))
 	return true
 }
 
 // Give returns n bytes.
 func (b *Budget) Give(n int64) {
 	b.used.Add(-n)
+	b.flow.Add(max(n, -n))
 	if b.within != nil {
 		b.within.Give(n)
 	}
+}
+
+// Bursts are followed by a collection that returns memory to the system.
+const (
+	burstBytes     = 64 << 20         // taken and given: less is not worth it
+	requestGarbage = 16 << 10         // that a request leaves, beside what it takes
+	quietBytes     = 1 << 20          // between two looks
+	quietTime      = 3 * time.Second  // without more than that
+	storeTime      = 15 * time.Second // that the store may work on what a burst has brought
+)
+
+// bursts notices when bursts have ended. It belongs to one goroutine.
+type bursts struct {
+	budget  *Budget
+	before  int64     // flow at the last look
+	ended   int64     // flow at the end of the last burst
+	quiet   time.Time // since when little flows
+	pending time.Time // when the store is done with the last burst; zero: it is
+}
+
+// look reports whether memory should be returned now: when a burst has ended, and once more when the store is done with
+// it.
+func (b *bursts) look(now time.Time) bool {
+	flow := b.budget.flow.Load()
+	if flow-b.before > quietBytes || b.quiet.IsZero() {
+		b.quiet = now
+	}
+	b.before = flow
+	if flow-b.ended >= burstBytes && now.Sub(b.quiet) >= quietTime {
+		b.ended, b.pending = flow, now.Add(storeTime)
+		return true
+	}
+	if !b.pending.IsZero() && now.After(b.pending) {
+		b.pending = time.Time{}
+		return true
+	}
+	return false
 }
 
 // Used returns how many bytes are taken.

@@ -72,7 +72,7 @@ func (c *connections) run(ctx context.Context) {
 	defer close(c.done)
 	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()
-	var again time.Time // when memory is returned once more
+	held := &bursts{budget: c.memory}
 	for {
 		select {
 		case <-ctx.Done():
@@ -80,18 +80,12 @@ func (c *connections) run(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			c.sweep(now)
-			if ended := c.memory.burstEnded(); ended || !again.IsZero() && now.After(again) {
+			if held.look(now) {
 				returnMemory()
-				if again = (time.Time{}); ended {
-					again = now.Add(afterBurst) // for what the store has made of large bodies
-				}
 			}
 		}
 	}
 }
-
-// afterBurst is how long the store may work on what a burst has brought.
-const afterBurst = 15 * time.Second
 
 // returnMemory returns freed memory to the system. The first collection ages what pools hold, the second frees it.
 func returnMemory() {
@@ -267,6 +261,7 @@ func (c *connections) closeAll() {
 func (c *connections) Start(ctx context.Context, rc *app.RequestContext) context.Context {
 	if conn := connectionOf(ctx); conn != nil {
 		conn.since.Store(time.Now().UnixNano())
+		c.memory.flow.Add(requestGarbage)
 		conn.endTime()
 		conn.request, conn.response = Request{rc: rc, conn: conn}, Response{rc: rc, conn: conn}
 		conn.rc, conn.version, conn.fault = rc, false, ""

@@ -64,3 +64,40 @@ func TestAClientThatHasItsAnswerMaySendAWholeRequestBeforeWeAreDone(t *testing.T
 		t.Errorf("behind an answer %d bytes may come", most)
 	}
 }
+
+func TestMemoryIsReturnedWhenABurstHasEnded(t *testing.T) {
+	budget, now, returned := NewBudget(1<<30, nil), time.Now(), 0
+	b := &bursts{budget: budget}
+	look := func(seconds int) {
+		for range seconds {
+			now = now.Add(time.Second)
+			if b.look(now) {
+				returned++
+			}
+		}
+	}
+	expect := func(what string, want int) {
+		t.Helper()
+		if returned != want {
+			t.Errorf("%s: memory was returned %d times, not %d", what, returned, want)
+		}
+	}
+	look(60)
+	expect("without requests", 0)
+	budget.Take(burstBytes / 4)
+	budget.Give(burstBytes / 4)
+	look(60)
+	expect("after a few", 0)
+	for range 10 {
+		budget.Take(burstBytes)
+		look(1)
+		budget.Give(burstBytes)
+	}
+	expect("in a burst", 0)
+	look(10)
+	expect("after it", 1)
+	look(60)
+	expect("when the store is done", 2)
+	look(600)
+	expect("much later", 2)
+}

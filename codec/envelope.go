@@ -36,6 +36,7 @@ type Envelope struct {
 	PromptCacheKey   string // prompt_cache_key
 	StoreOff         bool   // "store": false
 	MaxTokens        int64  // limit on the length of the answer, under any of the surface's names for it; 0: none given
+	Choices          int64  // n, how many answers are wanted; 0: not given
 	Metadata         Span   // metadata; empty if there is none
 
 	Opening []Span // system text outside the messages: one per block, or one for a string
@@ -263,6 +264,10 @@ func (e *Envelope) readMember(m *scan.Members, seen *memberSet) (ours bool, err 
 		if n, ok := scan.Int(m.Value); ok {
 			e.MaxTokens = max(e.MaxTokens, n)
 		}
+	case "n":
+		if n, ok := scan.Int(m.Value); ok {
+			e.Choices = max(e.Choices, n)
+		}
 	case "store":
 		e.StoreOff = scan.IsFalse(m.Value)
 	case "metadata":
@@ -334,10 +339,10 @@ func (e *Envelope) Untouched(model string) bool {
 	return len(e.cuts) == 0 && model == e.Model && !e.askUsage
 }
 
-// AskForUsage has Splice ask a host of the chat format for token counts at the end of a stream. It reports whether that
-// changes anything: the client may have asked itself, or wants no stream.
-func (e *Envelope) AskForUsage() bool {
-	e.askUsage = e.Stream && e.usage != (Span{})
+// AskForUsage sets whether Splice asks a host of the chat format for token counts at the end of a stream. It reports
+// whether Splice does: the client may have asked itself, or wants no stream.
+func (e *Envelope) AskForUsage(ask bool) bool {
+	e.askUsage = ask && e.Stream && e.usage != (Span{})
 	return e.askUsage
 }
 

@@ -72,7 +72,7 @@ func (x *exchange) mayAsk(other, asked *router.Provider) bool { return !x.route.
 // reset clears the state of the failed attempt.
 func (x *exchange) reset(placement router.Placement) {
 	x.routeTo(placement)
-	x.recording.closing = store.Closing{}
+	x.recording.closing, x.recording.written, x.recording.failed = store.Closing{}, 0, false
 	x.answer.out.Del(headerTranslation)
 }
 

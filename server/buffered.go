@@ -46,6 +46,11 @@ func (x *exchange) passBuffered(reply *router.Reply) error {
 		}
 		return x.passLong(reply, body)
 	}
+	return x.passRead(reply, body)
+}
+
+// passRead passes on a complete answer that has been read.
+func (x *exchange) passRead(reply *router.Reply, body []byte) error {
 	if reply.Status >= http.StatusMultipleChoices {
 		x.request.redactor.MaskKnown(body)
 	}
@@ -280,6 +285,7 @@ func send(w *edge.Stream, p []byte) error {
 // breakOff records an answer that could not be passed on completely.
 func (x *exchange) breakOff(err error) {
 	e := x.orDraining(asError(err))
+	x.recording.written = x.answer.sent / bytesPerToken
 	outcome := outcomeOf(x.ctx, e, true)
 	if x.clientGone() || !isForClient(err) {
 		outcome = store.OutcomeClientClosed

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -17,16 +19,14 @@ func (x *exchange) reserveBudget() error {
 	if !x.request.claim.Bounded() || x.request.auxiliary == store.AuxiliaryTokens {
 		return nil
 	}
+	x.request.metered = true
 	if _, own, err := s.credential(&x.request.caller, x.route.placement.Provider, x.route.format); err != nil || own {
 		return nil //nolint:nilerr // the call is what says so
 	}
 	now := s.opts.Clock()
 	var most store.USD
 	if price := x.router.Price(x.route.placement.Provider.Name(), x.route.placement.Model, now); price != nil {
-		expected := codec.Usage{InputUncached: x.request.estimatedTokens()}
-		if x.request.surface != codec.Embeddings {
-			expected.Output = x.longestAnswer()
-		}
+		expected := codec.Usage{InputUncached: x.request.estimatedTokens(), Output: x.longestAnswer()}
 		most = store.USD(price.Bill(&expected, now).Cost)
 	}
 	err := x.unlessRefused(func() *quota.Refusal { return s.budgets.Reserve(now, &x.request.claim, most) })
@@ -36,24 +36,34 @@ func (x *exchange) reserveBudget() error {
 	return err
 }
 
-// longestAnswer returns how many tokens the answer may have: the client's limit, else the model's default.
+// unknownOutput is how many tokens are reserved for an answer whose length neither the request nor the model bounds. Few
+// are longer.
+const unknownOutput = 4096
+
+// longestAnswer returns how many tokens the answer may have: the client's limit, but no more than the model can write,
+// or else what its kind of model usually writes at most, reasoning included.
 func (x *exchange) longestAnswer() int64 {
-	if x.request.envelope.MaxTokens > 0 {
-		return x.request.envelope.MaxTokens
+	if x.request.surface == codec.Embeddings {
+		return 0
 	}
-	if most := x.router.Model(x.route.placement).DefaultMaxOutput; most > 0 {
-		return most
+	e, model := &x.request.envelope, x.router.Model(x.route.placement)
+	longest := cmp.Or(model.DefaultMaxOutput, unknownOutput)
+	if e.MaxTokens > 0 {
+		longest = e.MaxTokens
+		if model.MaxOutput > 0 {
+			longest = min(longest, model.MaxOutput)
+		}
 	}
-	return unknownOutput
+	return min(longest, codec.MaxTokens) * min(max(e.Choices, 1), mostChoices)
 }
 
-// recordCost computes the cost of the exchange, once, from the provider's own counts, or from estimates if this side
-// ended the exchange before they arrived.
+// mostChoices bounds how many answers a request can ask for; providers take up to 128.
+const mostChoices = 1024
+
+// recordCost computes the cost of the exchange, once.
 func (x *exchange) recordCost() {
 	usage := &x.recording.closing.Usage
-	if x.leftTheProvider() {
-		x.completeUsage(usage)
-	}
+	x.completeUsage(usage)
 	provider := x.route.placement.Provider
 	if provider == nil || usage.IsZero() || x.request.auxiliary == store.AuxiliaryTokens {
 		return
@@ -73,15 +83,48 @@ func (x *exchange) recordCost() {
 	x.recording.closing.Cost = &x.recording.cost
 }
 
-// completeUsage estimates the usage of an answer that the client did not wait for: the provider charges for the prompt
-// and for what it has written.
+// completeUsage fills in what the provider has not counted, if it had the request: because its host does not count, the
+// client left, or the stream broke. It charges for the prompt and for what it has written, of which hidden reasoning does
+// not pass here. So where the caller is limited, an answer counts as the longest possible one: else a caller could hide
+// its use from the limit. Elsewhere the text that passed is the best guess.
 func (x *exchange) completeUsage(usage *codec.Usage) {
+	if usage.IsZero() && !x.charged() {
+		return
+	}
+	counted := x.counted(usage)
 	if usage.TotalInput() == 0 {
 		usage.InputUncached, usage.Estimated = x.request.estimatedTokens(), true
 	}
-	if x.recording.written > usage.Output {
-		usage.Output, usage.Estimated = x.recording.written, true
+	if counted {
+		return
 	}
+	output := x.recording.written
+	if x.request.metered {
+		output = max(output, x.longestAnswer())
+	}
+	if output > usage.Output {
+		usage.Output, usage.Estimated = output, true
+	}
+}
+
+// charged reports whether the provider charges for the exchange: it answered, or has the request of a client that left.
+func (x *exchange) charged() bool {
+	closing := &x.recording.closing
+	switch {
+	case x.request.auxiliary == store.AuxiliaryTokens:
+		return false
+	case x.leftTheProvider():
+		return true
+	}
+	return !closing.FirstByte.IsZero() && closing.Status < http.StatusBadRequest && !x.recording.failed
+}
+
+// counted reports whether the provider has counted the answer to its end.
+func (x *exchange) counted(usage *codec.Usage) bool {
+	if usage.IsZero() || usage.Output == 0 && x.recording.written > 0 {
+		return false
+	}
+	return x.recording.closing.Outcome == store.OutcomeComplete || x.recording.closing.FinishReason != ""
 }
 
 // spent returns the cost that counts towards budgets.

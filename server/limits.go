@@ -1,7 +1,6 @@
 package server
 
 import (
-	"math"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -16,6 +15,7 @@ func (s *Server) LimitKeys(l store.Limits) { s.keyLimits.Store(&l) }
 // recorded, so that impatient callers cost little.
 func (x *exchange) keepWithinLimits() error {
 	limits := x.request.caller.Limits.Or(*x.server.keyLimits.Load())
+	x.request.metered = limits.TokensPerMinute > 0 || limits.TokensPerMonth > 0
 	return x.unlessRefused(func() (refusal *quota.Refusal) {
 		x.request.pass, refusal = x.server.limiter.Enter(x.server.opts.Clock(), x.request.caller.KeyID, limits, x.request.caller.Use, x.request.estimatedTokens())
 		return refusal
@@ -45,22 +45,15 @@ func (x *exchange) unlessRefused(enter func() *quota.Refusal) error {
 	return nil
 }
 
-// unknownOutput is how many tokens are reserved for an answer whose length the request does not bound. Few are longer.
-const unknownOutput = 4096
-
 // reserveTokens reserves the tokens that the request may use of the key's month.
 func (x *exchange) reserveTokens() error {
-	tokens := x.request.estimatedTokens()
-	switch {
-	case tokens == 0 || x.request.pass == nil:
+	prompt := x.request.estimatedTokens()
+	if prompt == 0 || x.request.pass == nil {
 		return nil
-	case x.request.surface == codec.Embeddings:
-	case x.request.envelope.MaxTokens > 0:
-		tokens += min(x.request.envelope.MaxTokens, math.MaxInt64-tokens)
-	default:
-		tokens += unknownOutput
 	}
-	return x.unlessRefused(func() *quota.Refusal { return x.request.pass.Reserve(x.server.opts.Clock(), tokens) })
+	return x.unlessRefused(func() *quota.Refusal {
+		return x.request.pass.Reserve(x.server.opts.Clock(), codec.AddCounts(prompt, x.longestAnswer()))
+	})
 }
 
 func (x *exchange) turnAway(refusal *quota.Refusal) error {
@@ -74,27 +67,13 @@ func (x *exchange) turnAway(refusal *quota.Refusal) error {
 
 // leaveLimits counts the tokens that the exchange has used.
 func (x *exchange) leaveLimits() {
-	now, used := x.server.opts.Clock(), x.usedTokens()
+	now, used := x.server.opts.Clock(), x.recording.closing.Usage.Total()
 	x.server.budgets.Settle(now, &x.request.claim, x.spent())
 	if x.request.pass == nil {
 		x.request.caller.Use.AddTokens(now, used)
 		return
 	}
 	x.request.pass.Leave(now, used)
-}
-
-// usedTokens returns the recorded tokens: the provider's count, else the estimate. The prompt also counts if there was
-// no answer because the client left or the server was shut down: the provider reads it all the same.
-func (x *exchange) usedTokens() int64 {
-	switch {
-	case !x.recording.closing.Usage.IsZero():
-		return x.recording.closing.Usage.Total()
-	case x.request.auxiliary == store.AuxiliaryTokens:
-		return 0
-	case !x.leftTheProvider() && (x.recording.closing.FirstByte.IsZero() || x.recording.closing.Status >= 400):
-		return 0
-	}
-	return x.request.estimatedTokens()
 }
 
 // leftTheProvider reports whether this side ended the exchange while a provider had the request. A request whose

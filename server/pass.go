@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"net/http"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
@@ -19,6 +20,9 @@ func (x *exchange) passThrough() error {
 	if err != nil {
 		return err
 	}
+	if x.mayRefuseToCount(reply) {
+		return x.passRefusal(reply)
+	}
 	if x.shouldFallBack(reply.Status) || !isEventStream(reply) {
 		return x.passComplete(reply)
 	}
@@ -34,6 +38,28 @@ func (x *exchange) passComplete(reply *router.Reply) error {
 	return x.passBuffered(reply)
 }
 
+// mayRefuseToCount reports whether a provider may have refused a request because of what this side added to it.
+func (x *exchange) mayRefuseToCount(reply *router.Reply) bool {
+	refused := reply.Status == http.StatusBadRequest || reply.Status == http.StatusUnprocessableEntity
+	return refused && x.route.askedUsage && !x.shouldFallBack(reply.Status)
+}
+
+// passRefusal passes on that a provider refused the request, or asks again without asking for usage, if that is what it
+// refused: some hosts take no member that they do not know.
+func (x *exchange) passRefusal(reply *router.Reply) error {
+	defer func() { _ = reply.Body.Close() }()
+	body, err := x.readComplete(reply)
+	if err != nil {
+		return err
+	}
+	if !bytes.Contains(body, []byte("stream_options")) && !bytes.Contains(body, []byte("include_usage")) {
+		return x.passRead(reply, body)
+	}
+	x.route.uncounted = true
+	x.recording.closing.Translation = nil
+	return x.passThrough()
+}
+
 // spliced returns the client's body for a provider of its own format.
 func (x *exchange) spliced() ([]byte, error) {
 	body, resolved, err := x.resolveOwn()
@@ -47,9 +73,7 @@ func (x *exchange) spliced() ([]byte, error) {
 			return nil, err
 		}
 	}
-	if x.server.opts.AskUsage && crossing.Traits(x.route.format).Stream.UsageAsked && x.router.Target(x.route.placement).Dialect.StreamOptions {
-		x.route.askedUsage = envelope.AskForUsage()
-	}
+	x.route.askedUsage = envelope.AskForUsage(x.asksForUsage())
 	if !envelope.Untouched(x.route.placement.Model) {
 		if err := x.request.share.Take(int64(len(body))); err != nil {
 			return nil, err
@@ -65,6 +89,13 @@ func (x *exchange) spliced() ([]byte, error) {
 		x.recording.closing.Translation = append(x.recording.closing.Translation, crossing.NoteList(&notes)...)
 	}
 	return body, nil
+}
+
+// asksForUsage reports whether the provider is asked for token counts that it would not send otherwise. Where anything
+// is limited by them it always is.
+func (x *exchange) asksForUsage() bool {
+	return (x.server.opts.AskUsage || x.request.metered) && !x.route.uncounted && crossing.Traits(x.route.format).Stream.UsageAsked &&
+		x.router.Target(x.route.placement).Dialect.StreamOptions
 }
 
 // passed relays a stream whose bytes go to the client unchanged.
@@ -95,19 +126,12 @@ func (r *passed) bytes(p *pump) []byte {
 	if !r.x.route.askedUsage {
 		return passed
 	}
-	r.out = r.out[:0]
-	for {
-		before, after, found := bytes.Cut(passed, noUsage)
-		r.out = append(r.out, before...)
-		if !found {
-			return r.out
-		}
-		passed = after
+	var changed bool
+	if r.out, changed = crossing.AppendWithoutUsage(r.out[:0], passed); !changed {
+		return passed
 	}
+	return r.out
 }
-
-// noUsage is the member of a chunk without counts. In text its quotes would be escaped.
-var noUsage = []byte(`,"usage":null`)
 
 // passRoutine passes frames that are known to be mere content.
 func (r *passed) passRoutine(p *pump) {

@@ -36,7 +36,23 @@ func TestBytesGoThroughUntouchedBothWays(t *testing.T) {
 }
 
 func bytesGoThroughUntouchedBothWays(t *testing.T, on transportPlan) {
-	h := build(t, on)
+	for _, asks := range []bool{false, true} {
+		t.Run(fmt.Sprintf("asks=%t", asks), func(t *testing.T) {
+			build(t, on, func(p *plan) { p.server.AskUsage = asks }).passesBytesUntouched(asks)
+		})
+	}
+}
+
+// usageAsked is the one thing that is added to a request, if it is for a stream of Chat that does not ask for its usage.
+func usageAsked(s surface, body string) string {
+	if s.name != "chat" {
+		return body
+	}
+	return strings.Replace(body, `"stream":true`, `"stream":true,"stream_options":{"include_usage":true}`, 1)
+}
+
+func (h *harness) passesBytesUntouched(asks bool) {
+	t := h.t
 	for _, s := range surfaces {
 		for _, script := range deliveries {
 			for _, stream := range []bool{false, true} {
@@ -53,8 +69,12 @@ func bytesGoThroughUntouchedBothWays(t *testing.T, on transportPlan) {
 				if got := a.header.Get("Content-Type"); got != want.header.Get("Content-Type") && !(stream && strings.HasPrefix(got, "text/event-stream")) {
 					t.Errorf("%s stream=%t: content type %q, the provider's is %q", s.name, stream, got, want.header.Get("Content-Type"))
 				}
-				if up := h.upstream(); string(up.Body) != body {
-					t.Errorf("%s: upstream came\n%s\nand not\n%s", s.name, up.Body, body)
+				sent := body
+				if asks {
+					sent = usageAsked(s, body)
+				}
+				if up := h.upstream(); string(up.Body) != sent {
+					t.Errorf("%s: upstream came\n%s\nand not\n%s", s.name, up.Body, sent)
 				}
 				if x := h.record(a.exchange()); string(x.RawRequest) != body || string(x.RawResponse) != want.body {
 					t.Errorf("%s stream=%t %s: the record holds\n%s\n%s", s.name, stream, script, x.RawRequest, x.RawResponse)

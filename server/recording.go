@@ -18,6 +18,7 @@ type recording struct {
 	closing  store.Closing
 	cost     store.Cost        // of closing, where it is known
 	written  int64             // estimated tokens of the answer so far
+	failed   bool              // the provider reported a failure before it wrote anything
 	recalled *store.RecallInfo // nil: nothing was to be recalled
 	finished bool              // the closing is committed
 	lag      time.Duration     // how long the end of the answer waited for that
@@ -117,9 +118,7 @@ func (x *exchange) recordSeen(seen *crossing.Seen) {
 	if seen.Err != nil {
 		c.Error = seen.Err
 	}
-	if failed := c.Error != nil; seen.Usage.IsZero() && (!failed || seen.Written > 0) {
-		c.Usage = codec.Usage{InputUncached: x.request.estimatedTokens(), Output: seen.Written, Estimated: true}
-	}
+	x.recording.failed = seen.Err != nil && seen.Written == 0
 }
 
 // commit records the end of the exchange, once.

@@ -34,6 +34,7 @@ type request struct {
 	redactor *redact.Redactor // also masks the credentials of the caller and of the account; nil if nothing is masked
 	pass     *quota.Pass      // nil if the key has no limits
 	claim    quota.Claim      // on the budgets of the key and the account
+	metered  bool             // money or tokens of the caller are limited
 	previous elsewhere        // the answer that it continues
 	limited  bool             // refused by the limits of the key
 

@@ -14,6 +14,7 @@ type route struct {
 	fallback  bool          // placement replaces another model
 
 	askedUsage bool // of the provider, by this side: the client does not get the usage chunk
+	uncounted  bool // the provider refuses to be asked
 }
 
 // place finds the provider and the format to speak to it.
@@ -30,7 +31,7 @@ func (x *exchange) place() error {
 }
 
 func (x *exchange) routeTo(placement router.Placement) {
-	x.route.placement = placement
+	x.route.placement, x.route.uncounted = placement, false
 	x.route.format = placement.Provider.FormatFor(x.request.surface, placement.Model)
 	x.route.header = x.upstreamHeader()
 }

@@ -58,6 +58,9 @@ func (x *exchange) accept() error {
 	if err := x.place(); err != nil {
 		return err
 	}
+	if err := x.reserveTokens(); err != nil {
+		return err
+	}
 	if err := x.reserveBudget(); err != nil {
 		return err
 	}
@@ -119,9 +122,6 @@ func (x *exchange) admit() error {
 func (x *exchange) read() error {
 	r := &x.request
 	if err := r.readEnvelope(&x.server.pieces); err != nil {
-		return err
-	}
-	if err := x.reserveTokens(); err != nil {
 		return err
 	}
 	return r.preferHeaders()

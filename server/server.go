@@ -74,7 +74,9 @@ type Options struct {
 	KeyLimits store.Limits     // of keys that have none of their own
 	Clock     func() time.Time // for the limits of keys; nil: time.Now
 
-	AskUsage bool // request usage from providers that count a stream only on request, if the client does not
+	// AskUsage requests usage from providers that count a stream only on request, if the client does not. Without it
+	// only the streams of callers with limits are counted.
+	AskUsage bool
 
 	BodyBytes     int64         // largest request body, decompressed; 64 MiB
 	HeaderBytes   int           // largest request head; 64 KiB

@@ -179,9 +179,10 @@ func (x *arrival) waiting(in sessions) (*sessionRecord, kv.SessionID) {
 	return r, id
 }
 
-// answerLink returns the key of an answer that requests may refer to; nil for any other.
+// answerLink returns the key of an answer that requests may refer to, or that a client's history may have again; nil for
+// any other.
 func answerLink(account kv.AccountNumber, info *ExchangeInfo) []byte {
-	if info.ResponseID == "" || !refersToAnswers(info.Surface) {
+	if info.ResponseID == "" || !refersToAnswers(info.Surface) && !info.fromHistory() {
 		return nil
 	}
 	return linkKey(account, clue{byResponse, info.ResponseID})

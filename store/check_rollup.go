@@ -31,6 +31,7 @@ type checkedHour struct {
 	rows                map[string]*Rollup // the expected rollups, if nothing was erased
 	stored              [][]byte           // keys of the stored ones
 	unknown             bool               // an exchange, or a rollup, cannot be read
+	imported            bool               // some of them were imported
 }
 
 func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
@@ -73,6 +74,8 @@ func (c *checker) rollup(item *badger.Item) error {
 			h.erased.Add(&r)
 			return nil
 		default:
+			h.imported = h.imported || of.KeyID == ImportedKey
+			r.forget(&of)
 			h.made.Add(&r)
 		}
 		h.stored = append(h.stored, item.KeyCopy(nil))
@@ -89,6 +92,9 @@ func (c *checker) compareRollups() {
 		}
 		want := h.there
 		want.Add(&h.erased)
+		if h.imported && h.erased.Requests > 0 { // earlier versions counted the times of imported ones that were erased
+			want.FirstByte = h.made.FirstByte
+		}
 		if sameRollup(&want, &h.made) {
 			continue
 		}

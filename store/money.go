@@ -1,5 +1,7 @@
 package store
 
+import "github.com/mnemeproxy/mneme/codec"
+
 // Cost is the cost of one exchange, computed when it ended.
 type Cost struct {
 	USD       USD    `json:"usd"`
@@ -26,12 +28,12 @@ func (s *Spending) count(info *ExchangeInfo, sign int64) {
 		s.Unpriced += sign
 	case cost == nil:
 	case cost.Notional:
-		s.Notional += USD(sign) * cost.USD
+		s.Notional = addUSD(s.Notional, USD(sign)*cost.USD)
 	default:
-		s.USD += USD(sign) * cost.USD
+		s.USD = addUSD(s.USD, USD(sign)*cost.USD)
 	}
 	if cost != nil {
-		s.Saved += USD(sign) * cost.Saved
+		s.Saved = addUSD(s.Saved, USD(sign)*cost.Saved)
 		if cost.Estimated {
 			s.Estimated += sign
 		}
@@ -40,12 +42,14 @@ func (s *Spending) count(info *ExchangeInfo, sign int64) {
 
 // add adds other spending.
 func (s *Spending) add(other *Spending) {
-	s.USD += other.USD
-	s.Notional += other.Notional
-	s.Saved += other.Saved
-	s.Unpriced += other.Unpriced
-	s.Estimated += other.Estimated
+	s.USD = addUSD(s.USD, other.USD)
+	s.Notional = addUSD(s.Notional, other.Notional)
+	s.Saved = addUSD(s.Saved, other.Saved)
+	s.Unpriced = codec.AddCounts(s.Unpriced, other.Unpriced)
+	s.Estimated = codec.AddCounts(s.Estimated, other.Estimated)
 }
 
+func addUSD(a, b USD) USD { return USD(codec.AddCounts(int64(a), int64(b))) }
+
 // tokens returns the sum of all counts.
-func (u *UsageInfo) tokens() int64 { return u.InputUncached + u.CacheRead + u.CacheWrite + u.Output }
+func (u *UsageInfo) tokens() int64 { return codec.Usage(*u).Total() }

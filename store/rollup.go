@@ -11,6 +11,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
@@ -27,7 +28,8 @@ type Rollup struct {
 	Usage    UsageInfo `json:"usage"`
 	Cost     Spending  `json:"cost"`
 
-	// FirstByte counts answers by the time to their first byte: up to 50 ms, up to 100 ms, and so on, doubling.
+	// FirstByte counts answers by the time to their first byte: up to 50 ms, up to 100 ms, and so on, doubling. Those of
+	// imported exchanges were not measured here and do not count.
 	FirstByte [firstByteSteps]int64 `json:"-"`
 }
 
@@ -68,10 +70,17 @@ func exchangeRollup(info *ExchangeInfo) Rollup {
 	}
 	r.Usage.add(&info.Usage)
 	r.Cost.count(info, 1)
-	if info.Outcome == OutcomeComplete && info.FirstByte.After(info.Started) {
+	if info.Imported.IsZero() && info.Outcome == OutcomeComplete && info.FirstByte.After(info.Started) {
 		r.FirstByte[firstByteBucket(info.FirstByte.Sub(info.Started))]++
 	}
 	return r
+}
+
+// forget removes the times to the first byte of imported exchanges, which earlier versions counted.
+func (r *Rollup) forget(of *RollupOf) {
+	if of.KeyID == ImportedKey {
+		r.FirstByte = [firstByteSteps]int64{}
+	}
 }
 
 func firstByteBucket(took time.Duration) int {
@@ -80,12 +89,12 @@ func firstByteBucket(took time.Duration) int {
 
 // Add adds other exchanges.
 func (r *Rollup) Add(other *Rollup) {
-	r.Requests += other.Requests
-	r.Errors += other.Errors
+	r.Requests = codec.AddCounts(r.Requests, other.Requests)
+	r.Errors = codec.AddCounts(r.Errors, other.Errors)
 	r.Usage.add(&other.Usage)
 	r.Cost.add(&other.Cost)
 	for i, n := range other.FirstByte {
-		r.FirstByte[i] += n
+		r.FirstByte[i] = codec.AddCounts(r.FirstByte[i], n)
 	}
 }
 
@@ -114,13 +123,21 @@ func (r *Rollup) FirstByteQuantile(q float64) time.Duration {
 
 // add adds the tokens of others.
 func (u *UsageInfo) add(other *UsageInfo) {
-	u.InputUncached += other.InputUncached
-	u.CacheRead += other.CacheRead
-	u.CacheWrite += other.CacheWrite
-	u.CacheLong += other.CacheLong
-	u.Output += other.Output
-	u.Reasoning += other.Reasoning
+	u.count(other, 1)
 	u.Estimated = u.Estimated || other.Estimated
+}
+
+// count adds the tokens of others, or subtracts them if sign is -1.
+func (u *UsageInfo) count(other *UsageInfo, sign int64) {
+	own, others := u.numbers(), other.numbers()
+	for i, n := range others {
+		*own[i] = codec.AddCounts(*own[i], sign**n)
+	}
+}
+
+// numbers returns the counters.
+func (u *UsageInfo) numbers() [6]*int64 {
+	return [...]*int64{&u.InputUncached, &u.CacheRead, &u.CacheWrite, &u.CacheLong, &u.Output, &u.Reasoning}
 }
 
 // numbers returns the counters in storage order.
@@ -306,6 +323,7 @@ func eachRollup(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, q
 		}
 		if err := item.Value(func(value []byte) error {
 			if r, err := decodeRollup(value); err == nil { // otherwise a check says so
+				r.forget(&of)
 				visit(of, &r)
 			}
 			return nil

@@ -497,19 +497,14 @@ func (s *Session) count(info *ExchangeInfo, sign int64) {
 	if info.Auxiliary != "" {
 		s.Auxiliary += sign
 	}
-	s.Usage.InputUncached += sign * info.Usage.InputUncached
-	s.Usage.CacheRead += sign * info.Usage.CacheRead
-	s.Usage.CacheWrite += sign * info.Usage.CacheWrite
-	s.Usage.CacheLong += sign * info.Usage.CacheLong
-	s.Usage.Output += sign * info.Usage.Output
-	s.Usage.Reasoning += sign * info.Usage.Reasoning
+	s.Usage.count(&info.Usage, sign)
 	s.Usage.Estimated = s.Usage.Estimated || info.Usage.Estimated
 	s.Cost.count(info, sign)
 }
 
 // sketch adds a turn to the session's chart of prompts, or removes it if sign is -1.
 func (s *Session) sketch(info *ExchangeInfo, sign int64) {
-	size := info.Usage.InputUncached + info.Usage.CacheRead + info.Usage.CacheWrite
+	size := codec.Usage(info.Usage).TotalInput()
 	if info.Auxiliary != "" || size <= 0 {
 		return
 	}

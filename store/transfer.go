@@ -143,7 +143,7 @@ func (sel *Selection) takesAll(ctx context.Context, tx *badger.Txn, ref sessionR
 }
 
 // Import imports one element of an export into an account, which need not be the one it came from. Ids are kept. If the
-// id exists already, nothing changes and taken is false. A session must be imported before its exchanges, or they get a
+// id exists already, or a client's history repeats an answer of another session, nothing changes and taken is false. A session must be imported before its exchanges, or they get a
 // new one by their evidence.
 func (s Archive) Import(ctx context.Context, account string, e Exported) (taken bool, err error) {
 	number, err := s.accounts.Number(account)
@@ -215,6 +215,9 @@ func checkImported(session *Session) error {
 	if err := checkIDs(session.ChatKey, session.ExternalSession, session.NativeSession, session.Agent, session.Conversation); err != nil {
 		return err
 	}
+	if err := CheckTimes(time.Now(), session.Created, session.Updated); err != nil {
+		return err
+	}
 	if len(session.Models) > maxSessionModels || slices.ContainsFunc(session.Models, func(name string) bool { return len(name) > maxModelName }) {
 		return codec.Invalid("models", "a session has at most %d models, with names of at most %d bytes", maxSessionModels, maxModelName)
 	}
@@ -250,9 +253,13 @@ func (s *core) importExchange(ctx context.Context, account string, number kv.Acc
 	if err := (&Description{Tags: x.Tags, Note: &x.Note}).check(); err != nil {
 		return false, err
 	}
+	if err := checkImportedExchange(&x.ExchangeInfo, time.Now()); err != nil {
+		return false, err
+	}
 	x, spans := s.redactExchange(account, x)
 	info := x.ExchangeInfo
 	info.Account, info.Session, info.Imported = account, "", time.Now().UTC()
+	info.disown()
 	info.ModelAsked, info.ModelSent = modelName(info.ModelAsked), modelName(info.ModelSent)
 	info.RequestSize, info.ResponseSize = int64(len(x.RawRequest)), int64(len(x.RawResponse))
 	record := encodeFields(&info)
@@ -263,7 +270,7 @@ func (s *core) importExchange(ctx context.Context, account string, number kv.Acc
 	}
 	plan := s.planner.Plan(number, &blob.Body{Bytes: x.RawRequest, Blocks: spans})
 	err = s.update(ctx, func(g *commitGroup, w *operation) error {
-		if g.has(kv.ExchangeKey(kv.SpaceExchange, number, id)) {
+		if g.has(kv.ExchangeKey(kv.SpaceExchange, number, id)) || g.repeats(number, x.Session, &info) {
 			return nil
 		}
 		taken = true

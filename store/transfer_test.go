@@ -79,6 +79,11 @@ func TestAnExportIsImportedWithoutLossInAnotherStore(t *testing.T) {
 	if m, err := d.s.Archive().SessionSummary("elsewhere", session); err != nil || m == nil || m.Text != "what was said" {
 		t.Errorf("the summary is %+v (%v)", m, err)
 	}
+	for _, e := range want {
+		if e.Exchange != nil {
+			e.Exchange.disown()
+		}
+	}
 	if diff := cmp.Diff(want, exported(t, d.s, "elsewhere", Selection{All: true})); diff != "" {
 		t.Errorf("export and import differ (-want +got):\n%s", diff)
 	}
@@ -206,7 +211,7 @@ func TestInvalidElementsAreNotImported(t *testing.T) {
 		}
 	}
 	odd := Exported{Exchange: &Exchange{
-		ExchangeInfo: ExchangeInfo{ID: kv.ExchangeID(s.ids.Next(s.accounts.All()[0].Created)).String(), Outcome: OutcomeComplete},
+		ExchangeInfo: ExchangeInfo{ID: kv.ExchangeID(s.ids.Next(s.accounts.All()[0].Created)).String(), Outcome: OutcomeComplete, Started: time.Now(), Surface: "chat"},
 		RawRequest:   []byte("no JSON at all"), RawResponse: bytes.Repeat([]byte{1}, 3*responsePart),
 	}}
 	if taken, err := s.Archive().Import(context.Background(), "acme", odd); err != nil || !taken {
@@ -260,7 +265,7 @@ func TestImportedSessionsHaveTheLimitsOfCapturedOnes(t *testing.T) {
 		}
 	}
 	x := &Exchange{ExchangeInfo: ExchangeInfo{
-		ID: kv.ExchangeID(s.ids.Next(time.Now())).String(), Session: "sess_gone", Surface: "chat", Format: "chat", Outcome: OutcomeComplete, ModelAsked: long,
+		ID: kv.ExchangeID(s.ids.Next(time.Now())).String(), Session: "sess_gone", Surface: "chat", Format: "chat", Outcome: OutcomeComplete, Started: time.Now(), ModelAsked: long,
 	}}
 	if _, err := s.Archive().Import(t.Context(), "acme", Exported{Exchange: x}); err != nil {
 		t.Fatal(err)

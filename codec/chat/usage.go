@@ -56,10 +56,7 @@ func readUsage(v []byte) codec.Usage {
 
 // tokens reads a count; anything else is 0.
 func tokens(v []byte) int64 {
-	n, ok := scan.Int(v)
-	if !ok || n < 0 || n > 1<<53 {
-		return 0
-	}
+	n, _ := codec.ReadTokens(v)
 	return n
 }
 

@@ -93,7 +93,9 @@ func observeVectors(body []byte) (seen Seen) {
 		case "model":
 			seen.Model = scan.String(m.Value)
 		case "usage":
-			seen.Usage.InputUncached, _ = scan.Int(scan.Get(m.Value, "prompt_tokens"))
+			if seen.Usage.InputUncached, _ = codec.ReadTokens(scan.Get(m.Value, "prompt_tokens")); seen.Usage.InputUncached == 0 {
+				seen.Usage.InputUncached, _ = codec.ReadTokens(scan.Get(m.Value, "total_tokens"))
+			}
 		}
 	}
 	return seen
@@ -336,20 +338,7 @@ func (o *Observer) judgeChunk(data []byte) (sign codec.FrameKind, matters bool) 
 	return codec.FrameContent, matters
 }
 
-var (
-	errorMember = []byte(`"error"`)
-	usageMember = []byte(`"usage"`)
-)
-
-// IsUsageChunk reports whether a frame of a chat stream exists only for include_usage: it has token counts and no
-// choice.
-func IsUsageChunk(data []byte) bool {
-	if !holds(data, usageMember, '{') {
-		return false
-	}
-	choices := scan.Array(scan.Get(data, "choices"))
-	return scan.IsArray(scan.Get(data, "choices")) && !choices.Next() && scan.IsObject(scan.Get(data, "usage"))
-}
+var errorMember = []byte(`"error"`)
 
 // holds reports whether data has a member of that quoted name whose value begins with first. In text, the quotes of the
 // name would be escaped, so a plain search is enough.

@@ -104,8 +104,8 @@ func (p *Plan) count(b Batch, body []byte) {
 		names = [...]string{"promptTokenCount", "totalTokenCount"}
 	}
 	for _, name := range names {
-		if n, ok := scan.Int(scan.Get(usage, name)); ok && 0 < n && n < 1<<40 {
-			p.usage.InputUncached += n
+		if n, ok := codec.ReadTokens(scan.Get(usage, name)); ok && n > 0 {
+			p.usage.InputUncached = codec.AddCounts(p.usage.InputUncached, n)
 			return
 		}
 	}

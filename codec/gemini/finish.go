@@ -54,16 +54,12 @@ func blocked(feedback []byte) bool {
 	return len(reason) > 0 && string(reason) != "BLOCK_REASON_UNSPECIFIED"
 }
 
-// maxCount keeps sums of counts from overflowing, whatever the provider reports.
-const maxCount = 1 << 53
-
 // readUsage converts the counts (docs/wire/generate-content.md#3.2): cached tokens are part of the prompt,
 // what server tools fed back is not, thoughts are not part of the candidates.
 func readUsage(usage []byte) codec.Usage {
 	var prompt, cached, tools, candidates, thoughts int64
 	for m := scan.Object(usage); m.Next(); {
-		n, _ := scan.Int(m.Value)
-		n = min(max(n, 0), maxCount)
+		n, _ := codec.ReadTokens(m.Value)
 		switch string(m.Key) {
 		case "promptTokenCount":
 			prompt = n

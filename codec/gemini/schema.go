@@ -24,6 +24,8 @@ const (
 	maxInlined = 200
 	// maxDefinitions is up to how many definitions are searched for cycles; beyond it each reference counts as one.
 	maxDefinitions = 256
+	// maxExact is up to where every reader of a schema holds whole numbers exactly.
+	maxExact = 1 << 53
 )
 
 // cleanUp only examines schema nodes. The names under properties and $defs and the values of enum are data: a property
@@ -259,7 +261,7 @@ func (n *schemaNode) inclusive(bound, exclusive []byte, step int64, words string
 		}
 		exclusive, bound = bound, nil
 	}
-	if whole, ok := scan.Int(exclusive); ok && bound == nil && string(n.kind) == `"integer"` && whole > -maxCount && whole < maxCount {
+	if whole, ok := scan.Int(exclusive); ok && bound == nil && string(n.kind) == `"integer"` && whole > -maxExact && whole < maxExact {
 		return strconv.AppendInt(nil, whole+step, 10)
 	}
 	n.hint(true, words, exclusive)

@@ -211,7 +211,9 @@ func (d *requestDecoder) thinking(v []byte) {
 				d.r.Notes.Drop("thinking.type")
 			}
 		case "budget_tokens":
-			readCount(&reasoning.Budget, m.Value)
+			if n, ok := scan.Int(m.Value); ok && n >= 0 {
+				reasoning.Budget = n
+			}
 		case "display":
 			if display := scan.Body(m.Value); display != nil {
 				reasoning.Display = display

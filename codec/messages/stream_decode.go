@@ -105,7 +105,9 @@ func readFrame(name, data []byte) frame {
 				f.kind = kind
 			}
 		case "index":
-			readCount(&f.index, m.Value)
+			if n, ok := scan.Int(m.Value); ok && n >= 0 {
+				f.index = n
+			}
 		case "delta":
 			f.delta = m.Value
 		case "content_block":

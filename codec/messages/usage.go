@@ -89,9 +89,10 @@ func closingUsage(reported codec.Usage, known bool, estimate, written int64) cod
 
 func appendInt(dst []byte, n int64) []byte { return strconv.AppendInt(dst, n, 10) }
 
-// readCount sets n if v is a counter; an absent, null or invalid v leaves it unchanged.
+// readCount sets n if v is a number: to 0 if it is none that a counter can have. An absent, null or other v leaves n
+// unchanged.
 func readCount(n *int64, v []byte) {
-	if got, ok := scan.Int(v); ok && got >= 0 {
-		*n = got
+	if scan.IsNumber(v) {
+		*n, _ = codec.ReadTokens(v)
 	}
 }

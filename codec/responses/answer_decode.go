@@ -405,19 +405,25 @@ func appendUsage(dst []codec.Event, v, tier []byte) []codec.Event {
 	for m := scan.Object(v); m.Next(); {
 		switch string(m.Key) {
 		case "input_tokens":
-			total = index(m.Value, 0)
+			total = tokens(m.Value)
 		case "output_tokens":
-			u.Output = index(m.Value, 0)
+			u.Output = tokens(m.Value)
 		case "input_tokens_details":
-			read = index(scan.Get(m.Value, "cached_tokens"), 0)
-			write = index(scan.Get(m.Value, "cache_write_tokens"), 0)
-			u.CacheLong = index(scan.Path(m.Value, "cache_write_tokens_details", "ttl_12h_tokens"), 0)
+			read = tokens(scan.Get(m.Value, "cached_tokens"))
+			write = tokens(scan.Get(m.Value, "cache_write_tokens"))
+			u.CacheLong = tokens(scan.Path(m.Value, "cache_write_tokens_details", "ttl_12h_tokens"))
 		case "output_tokens_details":
-			u.Reasoning = index(scan.Get(m.Value, "reasoning_tokens"), 0)
+			u.Reasoning = tokens(scan.Get(m.Value, "reasoning_tokens"))
 		}
 	}
 	u.SplitInput(total, read, write)
 	return append(dst, codec.Event{Kind: codec.EventUsage, Usage: u})
+}
+
+// tokens reads a count; anything else is 0.
+func tokens(v []byte) int64 {
+	n, _ := codec.ReadTokens(v)
+	return n
 }
 
 // repeated remembers the tools and instructions that answers repeat from their requests.

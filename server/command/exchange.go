@@ -105,7 +105,7 @@ func (c *ExchangeList) writeTable(ctx context.Context, client *admin.Client, s *
 	more, err := c.each(ctx, client, limit, func(x *store.ExchangeInfo) error {
 		damaged = damaged || x.Outcome == store.OutcomeDamaged
 		rows = append(rows, []string{
-			x.ID, ago(now, x.Started), x.Account, orDash(x.Surface), modelOf(x), x.Outcome.String(), status(x), tokens(x), took(x),
+			x.ID, ago(now, x.Started), x.Account, orDash(x.Surface), modelOf(x), ended(x), status(x), tokens(x), took(x),
 		})
 		return nil
 	})
@@ -154,8 +154,17 @@ func tokenCounts(u store.UsageInfo) string {
 	return fmt.Sprintf("%s%d in, %s%d out", about, in, about, u.Output)
 }
 
+// ended is the outcome, and whether it is that of another program's record.
+func ended(x *store.ExchangeInfo) string {
+	if x.Imported.IsZero() {
+		return x.Outcome.String()
+	}
+	return x.Outcome.String() + ", imported"
+}
+
+// took is how long the exchange took; the times of an imported one were not measured here.
 func took(x *store.ExchangeInfo) string {
-	if x.LastByte.IsZero() {
+	if x.LastByte.IsZero() || !x.Imported.IsZero() {
 		return "-"
 	}
 	return lasted(x.LastByte.Sub(x.Started))
@@ -222,6 +231,9 @@ func describe(w io.Writer, x *api.Exchange) error {
 	line("account", x.Account)
 	line("key", x.KeyID)
 	line("started", x.Started.Local().Format("2006-01-02 15:04:05.000 MST"))
+	if !x.Imported.IsZero() {
+		line("imported", x.Imported.Local().Format("2006-01-02 15:04:05 MST")+importedFrom(&x.ExchangeInfo))
+	}
 	line("outcome", x.Outcome.String())
 	line("status", status(&x.ExchangeInfo))
 	if x.Error != nil {
@@ -243,7 +255,7 @@ func describe(w io.Writer, x *api.Exchange) error {
 	line("external session", x.ExternalSession)
 	line("finish reason", x.FinishReason)
 	line("tokens", tokens(&x.ExchangeInfo))
-	if !x.FirstByte.IsZero() {
+	if !x.FirstByte.IsZero() && x.Imported.IsZero() {
 		line("first byte after", lasted(x.FirstByte.Sub(x.Started)))
 	}
 	line("took", took(&x.ExchangeInfo))
@@ -258,6 +270,14 @@ func describe(w io.Writer, x *api.Exchange) error {
 	body(w, "request", x.RequestSize, x.RawRequest, x.RawRequestEncoding)
 	body(w, "response", x.ResponseSize, x.RawResponse, x.RawResponseEncoding)
 	return nil
+}
+
+// importedFrom names the program whose record an imported exchange is.
+func importedFrom(x *store.ExchangeInfo) string {
+	if name := x.Client(); name != "" {
+		return " from " + name
+	}
+	return ""
 }
 
 // attempt describes where an attempt went, and its result.

@@ -78,7 +78,8 @@ func (c *Import) show(s *Env, found *history.History) error {
 			Bytes    int64              `json:"bytes"`
 			Projects []*history.Project `json:"projects"`
 			Unknown  map[string]int     `json:"unknown"`
-		}{found.Files, found.Bytes, all, found.Unknown})
+			Cut      []string           `json:"cut,omitempty"`
+		}{found.Files, found.Bytes, all, found.Unknown, found.Cut})
 	}
 	to := s.Out
 	if c.JSON {
@@ -108,6 +109,9 @@ func (c *Import) show(s *Env, found *history.History) error {
 			names = append(names, fmt.Sprintf("%s (%d)", printable(name), found.Unknown[name]))
 		}
 		fmt.Fprintf(s.Err, "left out, because it is unknown: %s\n", strings.Join(names, ", "))
+	}
+	for _, line := range found.Cut {
+		fmt.Fprintf(s.Err, "left out: %s\n", printable(line))
 	}
 	return nil
 }

@@ -33,6 +33,7 @@ type routing struct {
 	simulator Simulator           // nil: no providers are simulated
 	embedder  *embedding.Embedder // of the index; nil: no provider embeds
 	summaries *summary.Writer     // nil: no model writes summaries
+	imports   *importPrices
 }
 
 // router also returns the configuration that the router was made from, and the names of simulated providers.
@@ -138,6 +139,7 @@ func (r *reloads) use(fresh *config.Config, made *router.Router) {
 		r.log.Error("the certificate was not accepted; the previous one stays in use", "reason", err.Error())
 	}
 	r.service.Reroute(made)
+	r.imports.use(made.Prices())
 	if r.embedder != nil {
 		if err := r.embedder.Reroute(made); err != nil {
 			r.log.Error("turns get no vectors until a restart", "reason", reason(err))

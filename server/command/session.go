@@ -287,6 +287,9 @@ func (c *SessionShow) describeTurn(w io.Writer, t *api.Turn) {
 	if x.Outcome != store.OutcomeComplete {
 		head = append(head, x.Outcome.String())
 	}
+	if !x.Imported.IsZero() {
+		head = append(head, "imported")
+	}
 	if x.Auxiliary != "" {
 		head = append(head, "no turn: "+x.Auxiliary)
 	}

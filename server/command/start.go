@@ -113,7 +113,7 @@ func (p *program) openMemory(ctx context.Context, simulator Simulator, opened *o
 	}
 	opened.add(memory.Close)
 	m := &remembering{program: p, memory: memory}
-	m.routing = routing{sources: p.sources, engine: memory, log: p.log, traceable: p.traced, redactor: p.redactor, simulator: simulator}
+	m.routing = routing{sources: p.sources, engine: memory, log: p.log, traceable: p.traced, redactor: p.redactor, simulator: simulator, imports: new(importPrices)}
 	if m.routes, m.from, m.simulated, err = m.routing.router(&p.cfg); err != nil {
 		return nil, err
 	}
@@ -193,7 +193,8 @@ func (m *remembering) join(ctx context.Context, join join, opened *opened) (*joi
 		opened.then(w.Close)
 	}
 	n.member.keep(&n.engine, &n.managed)
-	n.engine.Archive = tellingArchive{n.engine.Archive, hooks}
+	m.routing.imports.use(m.routes.Prices())
+	n.engine.Archive = pricingArchive{tellingArchive{n.engine.Archive, hooks}, m.routing.imports}
 	n.managed.Archive = n.engine.Archive
 	n.member.widen(&n.engine)
 	n.recalling = recall.Options{

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/store"
@@ -103,7 +104,9 @@ func manage(ctx context.Context, cfg *config.Config, create bool, open func() (*
 		if err != nil {
 			return admin.Engine{}, err
 		}
-		return admin.Over(e), nil
+		managed := admin.Over(e)
+		managed.Archive = pricingArchive{e.Archive(), &importPrices{load: func() (router.Prices, error) { return router.LoadPrices(cfg.ModelsFile) }}}
+		return managed, nil
 	}, create)
 	if errors.Is(err, fs.ErrNotExist) {
 		return noDataError(cfg.Data)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
@@ -127,7 +128,7 @@ func (c *Usage) row(line *api.UsageLine, total bool) (row []string) {
 			row = append(row, "")
 		}
 	}
-	input := line.Usage.InputUncached + line.Usage.CacheRead + line.Usage.CacheWrite
+	input := codec.Usage(line.Usage).TotalInput()
 	return append(row, strconv.FormatInt(line.Requests, 10), strconv.FormatInt(line.Errors, 10), strconv.FormatInt(input, 10),
 		fmt.Sprintf("%.0f %%", line.CacheShare*100), strconv.FormatInt(line.Usage.Output, 10), dollars(&line.Cost), dollarText(line.Cost.Saved))
 }

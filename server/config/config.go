@@ -209,7 +209,7 @@ type Capture struct {
 
 	AnswerBytes Size `json:"answer_bytes"` // recorded of one answer
 
-	AskUsage bool `json:"ask_usage"` // request usage from providers that count a stream only on request, if the client does not
+	AskUsage bool `json:"ask_usage"` // request usage from providers that count a stream only on request, if the client does not; see server.Options
 
 	OptOut []string `json:"opt_out"` // accounts whose callers may keep an exchange off the record
 
@@ -377,7 +377,7 @@ func Default() Config {
 
 		Cache:   Cache{AnthropicBreakpoints: true},
 		Recall:  Recall{Requests: "ask", Deadline: Duration(50 * time.Millisecond), MaxAge: Duration(90 * 24 * time.Hour)},
-		Capture: Capture{Mode: "on", Durability: "process", OnPressure: "wait", AnswerBytes: 64 << 20, Redact: Redact{Builtin: true}},
+		Capture: Capture{Mode: "on", Durability: "process", OnPressure: "wait", AnswerBytes: 64 << 20, AskUsage: true, Redact: Redact{Builtin: true}},
 		// Bounds, so that an unattended server does not fill its volume.
 		Retention: Retention{MaxAge: Duration(365 * 24 * time.Hour), MaxBytes: 32 << 30, Audit: Duration(2 * 365 * 24 * time.Hour)},
 		// Two calls at a time keep a local model busy and leave most of a provider's rate to the clients. The smallest

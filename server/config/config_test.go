@@ -83,7 +83,7 @@ models_file: models.yaml
 limits: {body_bytes: 1 KB, header_bytes: 32kib, connections: 7, connections_per_address: 3, requests: 5, answer_memory: 1GiB, per_key: {requests_per_minute: 5, tokens_per_month: 70}}
 timeouts: {read: 10s, first_byte: 1m30s, idle: 250ms, drain: 1h, drain_delay: 5s}
 cache: {anthropic_breakpoints: false}
-capture: {mode: off, durability: power, on_pressure: shed, answer_bytes: 1MiB, ask_usage: true, opt_out: [team-a], redact: {builtin: false, patterns: [{name: ticket, regex: "ACME-[0-9]+"}]}}
+capture: {mode: off, durability: power, on_pressure: shed, answer_bytes: 1MiB, ask_usage: false, opt_out: [team-a], redact: {builtin: false, patterns: [{name: ticket, regex: "ACME-[0-9]+"}]}}
 recall: {requests: on, accounts: [team-a], deadline: 20ms, max_age: 240h}
 retention: {max_age: 720h, max_bytes: 1GB, audit: 48h}
 search:
@@ -125,7 +125,7 @@ centre: {postgres: "postgres://mneme@db/mneme", bodies: "s3://memory/cell-3"}
 			Idle: Duration(250 * time.Millisecond), Drain: Duration(time.Hour), DrainDelay: Duration(5 * time.Second),
 		},
 		Recall:  Recall{Requests: "on", Accounts: []string{"team-a"}, Deadline: Duration(20 * time.Millisecond), MaxAge: Duration(240 * time.Hour)},
-		Capture: Capture{Mode: "off", Durability: "power", OnPressure: "shed", AnswerBytes: 1 << 20, AskUsage: true, OptOut: []string{"team-a"}, Redact: Redact{Patterns: []RedactPattern{{"ticket", "ACME-[0-9]+"}}}},
+		Capture: Capture{Mode: "off", Durability: "power", OnPressure: "shed", AnswerBytes: 1 << 20, OptOut: []string{"team-a"}, Redact: Redact{Patterns: []RedactPattern{{"ticket", "ACME-[0-9]+"}}}},
 
 		Retention: Retention{MaxAge: Duration(30 * 24 * time.Hour), MaxBytes: 1e9, Audit: Duration(48 * time.Hour)},
 

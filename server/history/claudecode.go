@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -17,13 +18,14 @@ var claudeCode = client{
 		return under(ctx, s, s.in("CLAUDE_CONFIG_DIR", ".claude", "projects"), hasSuffix(".jsonl"))
 	},
 	read: func(r *reader, from io.Reader) error {
-		return eachLine(r.ctx, from, r.claudeLine)
+		return r.eachLine(from, r.claudeLine)
 	},
 }
 
 type claudeLine struct {
 	Type       string    `json:"type"`
 	UUID       string    `json:"uuid"`
+	Request    string    `json:"requestId"`
 	Session    string    `json:"sessionId"`
 	Agent      string    `json:"agentId"`
 	Sidechain  bool      `json:"isSidechain"`
@@ -109,17 +111,14 @@ func (r *reader) claudeAnswer(t *thread, line *claudeLine) error {
 	if json.Unmarshal(m.Content, &blocks) != nil {
 		blocks = []json.RawMessage{object("type", []byte(`"text"`), "text", []byte(m.Content))}
 	}
-	name := m.ID
-	if name == "" {
-		name = line.UUID
-	}
+	name := cmp.Or(m.ID, line.Request, line.UUID)
 	t.model = m.Model
 	for _, block := range blocks {
 		a, err := t.answers(name, block, line.Time)
 		if err != nil {
 			return err
 		}
-		a.id = m.ID
+		a.id, a.request = m.ID, native(line.Request)
 		if u := m.Usage; u != nil {
 			a.usage = store.UsageInfo{
 				InputUncached: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, CacheLong: u.Creation.Long, Output: u.Output,

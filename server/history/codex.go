@@ -26,7 +26,7 @@ var codex = client{
 	},
 	read: func(r *reader, from io.Reader) error {
 		f := codexFile{reader: r}
-		return eachLine(r.ctx, from, f.line)
+		return r.eachLine(from, f.line)
 	},
 }
 

@@ -102,8 +102,10 @@ func hasSuffix(suffix string) func(string) bool {
 // and whole files there.
 const maxPiece = 64 << 20
 
-// eachLine reads lines with their numbers. A line that is too long or truncated is an error.
-func eachLine(ctx context.Context, from io.Reader, visit func(line []byte) error) error {
+// eachLine reads lines with their numbers. A line that is too long is an error. A last line that is cut off is left out,
+// and its number noted: a program that was killed leaves one, or one that is writing it.
+func (r *reader) eachLine(from io.Reader, visit func(line []byte) error) error {
+	ctx := r.ctx
 	lines := bufio.NewReaderSize(from, 256<<10)
 	var long []byte
 	for number := 1; ; number++ {
@@ -126,8 +128,8 @@ func eachLine(ctx context.Context, from io.Reader, visit func(line []byte) error
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			err := visit(line)
 			switch {
-			case errors.Is(err, errNotJSON) && (last || atEnd(lines)):
-				return fmt.Errorf("line %d, the last one, is truncated; remove it, or wait until the program has written it", number)
+			case errors.Is(err, errNotJSON) && (last || atEnd(lines)) && line[0] == '{':
+				r.cut = number
 			case err != nil:
 				return fmt.Errorf("line %d: %w", number, err)
 			}

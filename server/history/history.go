@@ -44,12 +44,35 @@ type History struct {
 	client   *client
 	files    []File
 	sessions map[sessionKey]*Session
+	recorded map[string]bool // ids of answers that passed through the store, see RecordedIn
 
 	Unknown  map[string]int // unknown lines and parts, counted by name
+	Cut      []string       // last lines left out because they are cut off, each with its file
 	Problems []error        // of files left out entirely
 	Bytes    int64          // of the files used
 	Files    int
 	Passed   int // exchanges left out because they passed through the store
+}
+
+// answers are the conversations in which answers of models came first, by the ids of the answers. Clients that resume
+// or fork a conversation copy its answers into the file of the new one: there they are no exchanges.
+type answers map[string]sessionKey
+
+// answerID returns what identifies an answer among all of a provider's; "" if the program does not keep it.
+func answerID(x *store.Exchange) string { return cmp.Or(x.ResponseID, x.ProviderReqID) }
+
+// repeats reports whether an answer came in another conversation before.
+func (a answers) repeats(of *Session, id string) bool {
+	if id == "" {
+		return false
+	}
+	key := sessionKey{of.Native, of.Agent}
+	first, known := a[id]
+	if !known {
+		a[id] = key
+		return false
+	}
+	return first != key
 }
 
 // sessionKey identifies a conversation of a program.
@@ -111,9 +134,18 @@ func Look(ctx context.Context, name string, s *Search) (*History, error) {
 	if err != nil {
 		return nil, err
 	}
+	known := make(answers)
 	for _, file := range found {
-		r := &reader{ctx: ctx, client: h.client, sessions: make(map[sessionKey]*Session), unknown: make(map[string]int)}
-		r.give = r.count
+		r := newReader(ctx, h.client)
+		own := make(answers) // of this file, until it is known to be good
+		r.give = func(s *Session, x *store.Exchange) error {
+			id := answerID(x)
+			if first, known := known[id]; known {
+				own[id] = first
+			}
+			r.count(s, x, own.repeats(s, id))
+			return nil
+		}
 		err := r.readFile(&file, s.Show)
 		switch {
 		case ctx.Err() != nil:
@@ -125,6 +157,10 @@ func Look(ctx context.Context, name string, s *Search) (*History, error) {
 		h.files = append(h.files, file)
 		h.Files++
 		h.Bytes += file.Size
+		if r.cut > 0 {
+			h.Cut = append(h.Cut, fmt.Sprintf("%s: line %d, the last one, is cut off", file.name(), r.cut))
+		}
+		maps.Copy(known, own)
 		h.add(r)
 	}
 	if len(found) == 0 {
@@ -177,31 +213,32 @@ func (h *History) Client() string { return store.ClientName(h.client.name) }
 // Give rereads the files and calls give with each conversation before its exchanges. It leaves out exchanges that
 // passed through the store according to recorded, which may be nil.
 func (h *History) Give(ctx context.Context, show io.Writer, recorded func(*Session) *Recorded, give func(store.Exported) error) error {
-	given := make(map[*Session]*Recorded)
+	given, known := make(map[*Session]*Recorded), make(answers)
 	for i := range h.files {
-		r := &reader{ctx: ctx, client: h.client, sessions: make(map[sessionKey]*Session), unknown: make(map[string]int)}
+		r := newReader(ctx, h.client)
 		r.give = func(of *Session, x *store.Exchange) error {
 			s := h.sessions[sessionKey{of.Native, of.Agent}]
 			if s == nil {
 				return errors.New("the history changed while it was read; import it again")
 			}
-			had, begun := given[s]
-			if !begun {
-				if recorded != nil {
-					had = recorded(s)
-				}
-				if had == nil {
-					had = &Recorded{Session: h.idOf(s)}
-					if err := give(store.Exported{Session: h.session(s, x)}); err != nil {
-						return err
-					}
-				}
-				given[s] = had
+			if known.repeats(of, answerID(x)) {
+				return nil
 			}
-			if had.has(x) {
+			had, begun := given[s]
+			if !begun && recorded != nil {
+				had = recorded(s)
+			}
+			if had.has(x) || h.recorded[x.ResponseID] {
 				h.Passed++
 				return nil
 			}
+			if had == nil {
+				had = &Recorded{Session: h.idOf(s)}
+				if err := give(store.Exported{Session: h.session(s, x)}); err != nil {
+					return err
+				}
+			}
+			given[s] = had
 			x.Session = had.Session
 			return give(store.Exported{Exchange: x})
 		}
@@ -215,7 +252,7 @@ func (h *History) Give(ctx context.Context, show io.Writer, recorded func(*Sessi
 // has reports whether an exchange passed through the store. If the program does not keep the ids of answers, everything
 // from the first recorded exchange on did.
 func (r *Recorded) has(x *store.Exchange) bool {
-	if r.Since.IsZero() {
+	if r == nil || r.Since.IsZero() {
 		return false
 	}
 	if x.ResponseID != "" {
@@ -291,6 +328,7 @@ type Store interface {
 // record.
 func (h *History) RecordedIn(s Store) (func(*Session) *Recorded, error) {
 	recorded := make(map[*Session]*Recorded)
+	h.recorded = make(map[string]bool)
 	err := s.EachSession(func(m *store.Session) error {
 		session := h.sessions[sessionKey{m.NativeSession, m.Agent}]
 		if session == nil || m.NativeSession == "" {
@@ -309,6 +347,9 @@ func (h *History) RecordedIn(s Store) (func(*Session) *Recorded, error) {
 				had.Since = x.Started
 			}
 			had.Answers[x.ResponseID] = true
+			if x.ResponseID != "" {
+				h.recorded[x.ResponseID] = true
+			}
 		})
 	})
 	return func(session *Session) *Recorded { return recorded[session] }, err

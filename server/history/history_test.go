@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -197,7 +198,8 @@ func TestNothingIsImportedFromAFileWithAnError(t *testing.T) {
 	claude := read("claude-code/-home-ann-shop/6f1c0c1e-0000-4000-8000-000000000001.jsonl")
 	chatGPT, opencode := read("chatgpt/conversations.json"), read("opencode/ses_made1.json")
 	for name, c := range map[string]struct{ client, text, want string }{
-		"cut.jsonl":      {"claude-code", claude[:len(claude)-20], "cut.jsonl: line 13, the last one, is truncated"},
+		"half.jsonl":     {"claude-code", claude[:len(claude)-20] + "\n" + claude, "half.jsonl: line 13: this is not JSON"},
+		"sooner.jsonl":   {"claude-code", strings.ReplaceAll(claude, `"2026-03-02T`, `"0001-03-02T`), "the time 0001-03-02T09:00:00Z cannot be"},
 		"broken.jsonl":   {"claude-code", strings.Replace(claude, `"uuid":"u3"`, `"uuid":u3`, 1), "broken.jsonl: line 6: this is not JSON"},
 		"foreign.jsonl":  {"claude-code", `{"type":"session_meta","payload":{"id":"x"}}` + "\n", "this is not a history of claude-code"},
 		"text.jsonl":     {"codex", "Dear diary,\ntoday", "text.jsonl: line 1: this is not JSON"},
@@ -257,4 +259,133 @@ func TestAMemberOfAnotherTypeIsCountedAndLeftOut(t *testing.T) {
 	if len(h.Problems) > 0 || h.Unknown["a number as version"] != 1 || len(h.Sessions()) != 1 {
 		t.Errorf("%v %v %v", h.Problems, h.Unknown, h.Sessions())
 	}
+}
+
+// A program that was killed, or that still runs, leaves a last line that is not whole. Everything before it is read.
+func TestALastLineThatIsCutOffIsLeftOut(t *testing.T) {
+	for client, name := range map[string]string{"claude-code": "-home-ann-shop/6f1c0c1e-0000-4000-8000-000000000001.jsonl", "codex": ""} {
+		t.Run(client, func(t *testing.T) {
+			if name == "" {
+				ok(t, filepath.WalkDir("testdata/codex", func(path string, entry os.DirEntry, err error) error {
+					if !entry.IsDir() {
+						name, _ = filepath.Rel("testdata/codex", path)
+					}
+					return err
+				}))
+			}
+			text, err := os.ReadFile(filepath.Join("testdata", client, name))
+			ok(t, err)
+			whole := strings.TrimRight(string(text), "\n")
+			last := strings.LastIndexByte(whole, '\n') + 1
+			for _, end := range []string{"", "\n"} {
+				dir := t.TempDir()
+				ok(t, os.WriteFile(filepath.Join(dir, "rollout-cut.jsonl"), []byte(whole[:last+(len(whole)-last)/2]+end), 0o600))
+				ok(t, os.WriteFile(filepath.Join(dir, "rollout-only.jsonl"), []byte(`{"type":"us`), 0o600))
+				h := look(t, client, dir)
+				lines := strings.Count(whole, "\n") + 1
+				want := fmt.Sprintf("rollout-cut.jsonl: line %d, the last one, is cut off", lines)
+				if len(h.Problems) > 0 || len(h.Cut) != 2 || !strings.HasSuffix(h.Cut[0], want) {
+					t.Errorf("problems %v, cut off %q, and not %q", h.Problems, h.Cut, want)
+				}
+				if len(h.Sessions()) != 1 || len(told(t, h, nil)) == 0 {
+					t.Errorf("%+v", h.Sessions())
+				}
+			}
+		})
+	}
+}
+
+// forked is a session of Claude Code, and one that was forked from it: its first lines are copies under other ids, and
+// at another time.
+func forked(t *testing.T) (original, fork string) {
+	t.Helper()
+	line := func(session, kind, id, at string, output int, text string) string {
+		message := fmt.Sprintf(`{"role":"user","content":%q}`, text)
+		if kind == "assistant" {
+			message = fmt.Sprintf(`{"id":%q,"role":"assistant","model":"claude-sonnet-5","content":[{"type":"text","text":%q}],"usage":{"input_tokens":10,"output_tokens":%d}}`, id, text, output)
+		}
+		return fmt.Sprintf(`{"type":%q,"uuid":%q,"requestId":%q,"sessionId":%q,"timestamp":%q,"message":%s}`, kind, session+id+text, "req_"+id, session, at, message) + "\n"
+	}
+	turns := func(session, day string, first, last int) (text string) {
+		for i := first; i <= last; i++ {
+			text += line(session, "user", fmt.Sprintf("q%d", i), fmt.Sprintf("%sT09:0%d:00Z", day, i), 0, fmt.Sprintf("question %d", i))
+			text += line(session, "assistant", fmt.Sprintf("msg_%d", i), fmt.Sprintf("%sT09:0%d:01Z", day, i), 100+i, fmt.Sprintf("answer %d", i))
+		}
+		return text
+	}
+	return turns("aaaaaaaa-1", "2026-03-02", 1, 3), turns("bbbbbbbb-2", "2026-03-03", 1, 2) + turns("bbbbbbbb-2", "2026-03-03", 4, 4)
+}
+
+// An answer that a resumed or forked session repeats is no new exchange, in whichever order the files come.
+func TestAnAnswerThatAForkRepeatsCountsOnce(t *testing.T) {
+	original, fork := forked(t)
+	for name, files := range map[string][2]string{"original first": {"a.jsonl", "b.jsonl"}, "fork first": {"b.jsonl", "a.jsonl"}} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			ok(t, os.WriteFile(filepath.Join(dir, files[0]), []byte(original), 0o600))
+			ok(t, os.WriteFile(filepath.Join(dir, files[1]), []byte(fork), 0o600))
+			h := look(t, "claude-code", dir)
+			exchanges := 0
+			for _, s := range h.Sessions() {
+				exchanges += s.Exchanges
+			}
+			answers := make(map[string]int)
+			var output int64
+			ok(t, h.Give(t.Context(), io.Discard, nil, func(step store.Exported) error {
+				if x := step.Exchange; x != nil {
+					answers[x.ResponseID]++
+					output += x.Usage.Output
+				}
+				return nil
+			}))
+			if exchanges != 4 || len(answers) != 4 || output != 101+102+103+104 {
+				t.Errorf("%d exchanges are found, and given are %v with %d tokens", exchanges, answers, output)
+			}
+		})
+	}
+}
+
+// Answers that passed through the server are not imported from a session that repeats them either.
+func TestAnAnswerOnRecordIsLeftOutOfAFork(t *testing.T) {
+	original, fork := forked(t)
+	dir := t.TempDir()
+	ok(t, os.WriteFile(filepath.Join(dir, "b.jsonl"), []byte(original), 0o600))
+	ok(t, os.WriteFile(filepath.Join(dir, "a.jsonl"), []byte(fork), 0o600))
+	h := look(t, "claude-code", dir)
+	recorded, err := h.RecordedIn(passed{"aaaaaaaa-1", []string{"msg_1", "msg_2", "msg_3"}})
+	ok(t, err)
+	all := strings.Join(told(t, h, recorded), "\n")
+	if strings.Count(all, "answer=") != 1 || !strings.Contains(all, "answer=msg_4") || strings.Contains(all, "session aaaaaaaa-1") {
+		t.Error(all)
+	}
+}
+
+// passed is a store with one session that passed through it.
+type passed struct {
+	native  string
+	answers []string
+}
+
+func (p passed) EachSession(visit func(*store.Session) error) error {
+	return visit(&store.Session{ID: "sess_1", NativeSession: p.native})
+}
+
+func (p passed) EachExchange(_ string, visit func(*store.ExchangeInfo)) error {
+	for _, id := range p.answers {
+		visit(&store.ExchangeInfo{ResponseID: id, Started: time.Now()})
+	}
+	return nil
+}
+
+// Counts that no answer can have are unknown.
+func TestCountsBeyondReasonAreUnknown(t *testing.T) {
+	original, _ := forked(t)
+	dir := t.TempDir()
+	ok(t, os.WriteFile(filepath.Join(dir, "a.jsonl"), []byte(strings.NewReplacer(`"output_tokens":101`, `"output_tokens":-101`, `"output_tokens":102`, `"output_tokens":9223372036854775807`).Replace(original)), 0o600))
+	ok(t, look(t, "claude-code", dir).Give(t.Context(), io.Discard, nil, func(step store.Exported) error {
+		if x := step.Exchange; x != nil && x.ResponseID != "msg_3" && x.Usage != (store.UsageInfo{InputUncached: 10}) {
+			t.Errorf("%+v", x.Usage)
+		}
+		return nil
+	}))
 }

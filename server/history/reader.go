@@ -9,6 +9,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/project"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/private"
@@ -24,6 +25,11 @@ type reader struct {
 	threads  map[sessionKey]*thread
 	unknown  map[string]int
 	known    int // lines and parts that were recognised
+	cut      int // number of the last line, if that is cut off
+}
+
+func newReader(ctx context.Context, c *client) *reader {
+	return &reader{ctx: ctx, client: c, sessions: make(map[sessionKey]*Session), unknown: make(map[string]int)}
 }
 
 // readFile reads all of a file. An error names the file and the line. Everything that is read is also written to show.
@@ -44,7 +50,7 @@ func (r *reader) readFile(f *File, show io.Writer) error {
 			err = t.finish()
 		}
 	}
-	if err == nil && r.known == 0 && f.Size > 0 {
+	if err == nil && r.known == 0 && r.cut == 0 && f.Size > 0 {
 		err = fmt.Errorf("line 1: this is not a history of %s", r.client.name)
 	}
 	if err != nil {
@@ -93,17 +99,19 @@ func (r *reader) title(key sessionKey, title string) {
 	}
 }
 
-// count is the give function of a first reading, which only counts.
-func (r *reader) count(s *Session, x *store.Exchange) error {
-	if s.Exchanges == 0 || x.Started.Before(s.First) {
+// count counts an exchange in a first reading. One that is repeated from another conversation only has a time: the ids
+// of conversations are derived from their beginning.
+func (r *reader) count(s *Session, x *store.Exchange, repeated bool) {
+	if s.First.IsZero() || x.Started.Before(s.First) {
 		s.First = x.Started
 	}
 	if x.Started.After(s.Last) {
 		s.Last = x.Started
 	}
 	s.Project = cmp.Or(s.Project, x.Project)
-	s.Exchanges++
-	return nil
+	if !repeated {
+		s.Exchanges++
+	}
 }
 
 // thread returns the conversation that a line belongs to.
@@ -135,12 +143,13 @@ type thread struct {
 
 // answer is what a model answered.
 type answer struct {
-	id    string // the provider's; "": unknown
-	name  string // unique among the program's answers
-	model string
-	parts [][]byte // in the form of the surface
-	usage store.UsageInfo
-	over  bool // what follows belongs to another answer
+	id      string // the provider's; "": unknown
+	request string // the provider's id of the request; "": unknown
+	name    string // unique among the program's answers
+	model   string
+	parts   [][]byte // in the form of the surface
+	usage   store.UsageInfo
+	over    bool // what follows belongs to another answer
 
 	input       [][]byte // messages that it answers
 	asked       time.Time
@@ -199,6 +208,9 @@ func (t *thread) finish() error {
 	if started.IsZero() {
 		return errors.New("an answer has no time")
 	}
+	if err := store.CheckTimes(time.Now(), started, a.first, a.last); err != nil {
+		return err
+	}
 	shape := t.reader.client.shape
 	model := cmp.Or(a.model, t.model)
 	x := &store.Exchange{
@@ -207,7 +219,7 @@ func (t *thread) finish() error {
 			Started: started.UTC(), FirstByte: a.first.UTC(), LastByte: a.last.UTC(),
 			Surface: shape.surface.String(), Format: shape.surface.String(), ModelAsked: model, ModelSent: model, ModelServed: model,
 			NativeSession: t.key.id, NativeAgent: t.key.agent, Project: project.Clean(t.project),
-			Usage: a.usage, ResponseID: a.id, RequestType: "application/json", ResponseType: "application/json",
+			Usage: believed(a.usage), ResponseID: a.id, ProviderReqID: a.request, RequestType: "application/json", ResponseType: "application/json",
 		},
 		RawRequest:  shape.request(model, a.input),
 		RawResponse: shape.response(a.id, model, a.parts),
@@ -216,4 +228,14 @@ func (t *thread) finish() error {
 		x.Header = []store.HeaderField{{Name: "User-Agent", Value: t.agent}}
 	}
 	return t.reader.give(t.reader.session(t.key), x)
+}
+
+// believed returns the counts that an answer can have; others are unknown.
+func believed(u store.UsageInfo) store.UsageInfo {
+	for _, n := range []*int64{&u.InputUncached, &u.CacheRead, &u.CacheWrite, &u.CacheLong, &u.Output, &u.Reasoning} {
+		if *n < 0 || *n > codec.MaxTokens {
+			*n = 0
+		}
+	}
+	return u
 }

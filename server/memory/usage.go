@@ -108,7 +108,7 @@ func labelsOf(q *UsageQuery) map[string]string {
 
 // derive computes the values that follow from the counts.
 func derive(l *api.UsageLine) {
-	if input := l.Usage.InputUncached + l.Usage.CacheRead + l.Usage.CacheWrite; input > 0 {
+	if input := codec.Usage(l.Usage).TotalInput(); input > 0 {
 		l.CacheShare = float64(l.Usage.CacheRead) / float64(input)
 	}
 	l.FirstByteP50 = l.FirstByteQuantile(0.5).Milliseconds()

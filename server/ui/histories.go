@@ -47,6 +47,7 @@ type ImportProgress struct {
 type FoundHistory struct {
 	Projects []*history.Project `json:"projects"`
 	Unknown  map[string]int     `json:"unknown,omitempty"`  // lines and parts left out, by name
+	Cut      []string           `json:"cut,omitempty"`      // last lines left out because they are cut off
 	Problems []string           `json:"problems,omitempty"` // errors of files left out
 }
 
@@ -183,7 +184,7 @@ func (i *importRun) look(client, temp string) (*FoundHistory, error) {
 	if i.found, err = history.Look(i.ctx, client, search); err != nil {
 		return nil, err
 	}
-	found := &FoundHistory{Projects: append([]*history.Project{}, i.found.Projects()...), Unknown: i.found.Unknown}
+	found := &FoundHistory{Projects: append([]*history.Project{}, i.found.Projects()...), Unknown: i.found.Unknown, Cut: i.found.Cut}
 	for _, problem := range i.found.Problems {
 		found.Problems = append(found.Problems, problem.Error())
 	}

@@ -33,7 +33,7 @@ func Media(x *store.Exchange, message, part, most int) ([]byte, error) {
 
 // AnswerMedia returns the bytes of a media part of the answer, as [Media] does for a request.
 func AnswerMedia(x *store.Exchange, part, most int) ([]byte, error) {
-	surface, err := codec.ParseFormat(x.Surface)
+	surface, err := surfaceOf(x)
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +78,17 @@ func drawn(it *codec.Item) []byte {
 	return scan.Body(scan.Get(it.Raw, "result"))
 }
 
-func decodeWhole(r *codec.Request, x *store.Exchange) error {
+// surfaceOf returns the surface of an exchange. Those that were imported by earlier versions may have any.
+func surfaceOf(x *store.Exchange) (codec.Format, error) {
 	surface, err := codec.ParseFormat(x.Surface)
+	if err != nil {
+		return surface, codec.Errorf(codec.KindNotFound, "the exchange has no parts that can be read: its surface %q is unknown", x.Surface)
+	}
+	return surface, nil
+}
+
+func decodeWhole(r *codec.Request, x *store.Exchange) error {
+	surface, err := surfaceOf(x)
 	if err != nil {
 		return err
 	}

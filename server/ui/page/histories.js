@@ -63,7 +63,7 @@ function History({ client, files, bytes: size }) {
     ${found &&
     html`<div class="scroll" tabindex="0" role="region" aria-label=${'Projects of ' + (names[client] || client)}><table><thead><tr><th>project</th><th class="num">sessions</th><th class="num">exchanges</th><th>first</th><th>last</th></tr></thead>
       <tbody>${found.projects.map((p) => html`<tr><td title=${p.project || ''}>${clean(project(p.project)) || '–'}</td><td class="num">${p.sessions}</td><td class="num">${p.exchanges}</td><td title=${full(p.first)}>${p.first.slice(0, 10)}</td><td title=${full(p.last)}>${p.last.slice(0, 10)}</td></tr>`)}</tbody></table></div>
-      ${(found.problems || []).map((p) => html`<p class="warn-box">Left out: ${clean(p)}</p>`)}
+      ${(found.cut || []).concat(found.problems || []).map((p) => html`<p class="warn-box">Left out: ${clean(p)}</p>`)}
       ${unknown.length > 0 && html`<p class="hint">Left out, because it is not known: ${unknown.map(([name, n]) => clean(name) + ' (' + n + ')').join(', ')}</p>`}
       ${!imported && html`<button class="primary" disabled=${busy || !sum('exchanges')} onClick=${run(false)}>Import ${sum('exchanges')} ${sum('exchanges') === 1 ? 'exchange' : 'exchanges'}</button>`}`}
     ${imported &&

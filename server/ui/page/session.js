@@ -343,7 +343,7 @@ function Turn({ entry, lead, number, results, calls, marked, who }) {
       ${remarks}
       <span class="grow"></span>
       <small title=${costTitle(x.cost)}>${x.cost ? money(x.cost.usd) : ''}</small>
-      <small title="until the first byte, in all">${lasted(between(x.started, x.first_byte))} / ${lasted(between(x.started, x.last_byte))}</small>
+      ${x.imported ? html`<small title=${'imported ' + full(x.imported)}>imported</small>` : html`<small title="until the first byte, in all">${lasted(between(x.started, x.first_byte))} / ${lasted(between(x.started, x.last_byte))}</small>`}
       <time title=${full(x.started)}>${clock(x.started)}</time>
       <${Copy} text=${() => location.origin + '/ui/sessions/' + x.session + '?turn=' + x.id} label="link" />
     </header>

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -58,7 +59,7 @@ func (u *KeyUse) AddTokens(now time.Time, n int64) {
 	if m := monthOf(now); u.month != m {
 		u.month, u.tokens = m, 0
 	}
-	u.tokens += n
+	u.tokens = codec.AddCounts(u.tokens, n)
 	u.changed.Store(true)
 }
 

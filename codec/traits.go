@@ -15,6 +15,8 @@ type Traits struct {
 	ToolName     NameRule // the rule for tool names of its providers
 	Vectors      bool     // an answer is vectors: it has no events and belongs to no conversation
 
+	References [][]byte // of these, a body that names something at its provider has at least one; none: no body does
+
 	Members Members
 	Client  ClientTraits
 	Takes   Takes

@@ -495,6 +495,7 @@ func TestABodyWithRecalledTextHasNothingOfOtherRequests(t *testing.T) {
 		p.router.Providers["openai"] = router.ProviderConfig{APIKey: serverDefaultKey}.WithSimulated("openai", provider.URL)
 	})
 	t.Cleanup(provider.Close)
+	h.key = h.createKey("acme", store.AllScopes)
 	var calls sync.WaitGroup
 	for client := range clients {
 		calls.Go(func() {

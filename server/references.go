@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/codec/sse"
 	"github.com/mnemeproxy/mneme/store"
@@ -24,19 +25,11 @@ type reference struct {
 	path string // the member that has it
 }
 
-// marksOfReferences are parts of every body with a reference of a format, apart from escaped names of members.
-var marksOfReferences = map[codec.Format][][]byte{
-	codec.Chat:      {[]byte(`"file_id"`), []byte(`"cached`), []byte(`"audio"`)},
-	codec.Responses: {[]byte(`"file_id`), []byte(`"id"`), []byte(`"previous_response_id"`), []byte(`"conversation"`), []byte(`"vector_store_ids"`), []byte(`"container`)},
-	codec.Messages:  {[]byte(`"file_id"`), []byte(`"container`)},
-	codec.Gemini:    {[]byte(`"fileUri"`), []byte(`"cachedContent"`)},
-}
-
 var escapedASCII = []byte(`\u00`) // may be in the name of a member
 
 // mayRefer reports whether a body may name something at a provider. It does not allocate.
 func mayRefer(format codec.Format, body []byte) bool {
-	marks := marksOfReferences[format]
+	marks := crossing.Traits(format).References
 	for _, mark := range marks {
 		if bytes.Contains(body, mark) {
 			return true

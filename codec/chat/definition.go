@@ -34,10 +34,11 @@ func traits() codec.Traits {
 		AnswerPrefix: "chatcmpl-",
 		CallPrefix:   "call_",
 		// Ids above 40 characters failed at some times and above 64 at others; the shorter limit is the safe one.
-		CallID:   codec.IDRule{Max: 40},
-		ToolName: codec.NameRule{Max: 64},
-		Members:  members,
-		Client:   codec.ClientTraits{Pictures: true, SignedCalls: true, Flat: true, TextBlock: "text", TextAsString: true},
+		CallID:     codec.IDRule{Max: 40},
+		ToolName:   codec.NameRule{Max: 64},
+		References: [][]byte{[]byte(`"file_id"`), []byte(`"cached`), []byte(`"audio"`)},
+		Members:    members,
+		Client:     codec.ClientTraits{Pictures: true, SignedCalls: true, Flat: true, TextBlock: "text", TextAsString: true},
 		Takes: codec.Takes{ // for any host; narrow adds what only some accept
 			SystemTurns:      codec.SystemAnywhere,
 			Refusals:         true,

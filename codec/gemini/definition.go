@@ -28,7 +28,8 @@ func traits() codec.Traits {
 			ForcedThinking:   true,
 			Budgets:          map[string]int64{"minimal": 512},
 		},
-		Stream: codec.StreamTraits{AnswerSeries: true},
+		References: [][]byte{[]byte(`"fileUri"`), []byte(`"cachedContent"`)},
+		Stream:     codec.StreamTraits{AnswerSeries: true},
 		HTTP: codec.HTTPTraits{
 			Generate: codec.Endpoint{Path: "/models/{model}:generateContent"},
 			// Without alt=sse the stream is one JSON array (docs/wire/generate-content.md#2.1).

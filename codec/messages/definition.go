@@ -37,6 +37,7 @@ func traits() codec.Traits {
 		CallPrefix:   "toolu_",
 		CallID:       codec.IDRule{Slug: true},
 		ToolName:     codec.NameRule{Max: 128},
+		References:   [][]byte{[]byte(`"file_id"`), []byte(`"container`)},
 		Members:      members,
 		Client: codec.ClientTraits{
 			SignedReasoning: true,

@@ -35,8 +35,11 @@ func traits() codec.Traits {
 		CallPrefix:   "call_",
 		CallID:       codec.IDRule{Max: 64},
 		ToolName:     codec.NameRule{Max: 64},
-		Members:      members,
-		Client:       codec.ClientTraits{Pictures: true, SignedReasoning: true, StoredAnswers: true, TextBlock: "input_text"},
+		References: [][]byte{
+			[]byte(`"file_id`), []byte(`"id"`), []byte(`"previous_response_id"`), []byte(`"conversation"`), []byte(`"vector_store_ids"`), []byte(`"container`),
+		},
+		Members: members,
+		Client:  codec.ClientTraits{Pictures: true, SignedReasoning: true, StoredAnswers: true, TextBlock: "input_text"},
 		Takes: codec.Takes{
 			SystemTurns:      codec.SystemAnywhere,
 			Refusals:         true,

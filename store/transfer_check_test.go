@@ -129,7 +129,8 @@ func TestTimesOfImportsInOlderRollupsAreNoDamage(t *testing.T) {
 // A client that resumes or forks a conversation copies its answers. Whichever copy comes first is the exchange, in this
 // import or an earlier one; once it is erased, another one may be imported.
 func TestAnAnswerThatAHistoryRepeatsIsImportedOnce(t *testing.T) {
-	s := newConversation(t).s
+	c := newConversation(t)
+	s := c.s
 	copyOf := func(session string, day int) *Exchange {
 		return elsewhere(func(x *Exchange) {
 			x.Started = x.Started.AddDate(0, 0, day)
@@ -155,10 +156,12 @@ func TestAnAnswerThatAHistoryRepeatsIsImportedOnce(t *testing.T) {
 	if !take(copyOf("a", 0)) || take(copyOf("a", 0)) || take(copyOf("b", 1)) || take(copyOf("c", -1)) {
 		t.Error("an answer is not imported exactly once")
 	}
+	c.settle()
 	mustBeSound(t, s)
 	erase(t, s, "acme", Selection{Exchanges: []string{copyOf("a", 0).ID}})
 	if !take(copyOf("b", 1)) {
 		t.Error("the copy of an erased answer is not imported")
 	}
+	c.settle()
 	mustBeSound(t, s)
 }

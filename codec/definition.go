@@ -96,16 +96,17 @@ type StreamEncoder interface {
 
 // AnswerOptions is what an encoder needs besides the events. It is constant during an answer.
 type AnswerOptions struct {
-	ID             string    // unique part of generated ids, [0-9a-z]+, from the exchange's id
-	Model          string    // the client's name for the model
-	Previous       string    // responses: the answer that the request continued, replaced by its conversation; "": none
-	Created        time.Time // when the request came in
-	IncludeUsage   bool      // chat: send the usage chunk
-	IncludeState   bool      // responses: send reasoning state
-	ShowReasoning  bool      // the client may see reasoning text
-	RefusalAsText  bool      // responses: write refusals as plain text, for clients that drop refusal parts
-	EstimatedInput int64     // estimated prompt tokens, for formats that must report them before they are known
-	Request        *Request  // for what an answer echoes; nil on errors before it was read
-	Begun          string    // the answer's id if the provider has begun it; "": one is made from ID
-	Next           int64     // number of the first event; not 0 if the provider has begun the answer
+	ID             string           // unique part of generated ids, [0-9a-z]+, from the exchange's id
+	Model          string           // the client's name for the model
+	Previous       string           // responses: the answer that the request continued, replaced by its conversation; "": none
+	Created        time.Time        // when the request came in
+	Clock          func() time.Time // for when it is complete; nil: Created
+	IncludeUsage   bool             // chat: send the usage chunk
+	IncludeState   bool             // responses: send reasoning state
+	ShowReasoning  bool             // the client may see reasoning text
+	RefusalAsText  bool             // responses: write refusals as plain text, for clients that drop refusal parts
+	EstimatedInput int64            // estimated prompt tokens, for formats that must report them before they are known
+	Request        *Request         // for what an answer echoes; nil on errors before it was read
+	Begun          string           // the answer's id if the provider has begun it; "": one is made from ID
+	Next           int64            // number of the first event; not 0 if the provider has begun the answer
 }

@@ -3,6 +3,7 @@ package codec
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -42,6 +43,12 @@ func (k Kind) String() string {
 		return kindNames[k]
 	}
 	return kindNames[KindInternal]
+}
+
+// ParseKind reads a name as [Kind.String] writes it.
+func ParseKind(name string) (Kind, bool) {
+	i := slices.Index(kindNames[:], name)
+	return Kind(max(i, 0)), i >= 0
 }
 
 // Error is the one error type that reaches clients. Message is written for the person who has to act on it; it never

@@ -24,6 +24,10 @@ var beyond = []string{
 	".choices[0].delta.tool_calls[0].extra_content: ChatCompletionChunkChoiceDeltaToolCall has no such member",
 	".choices[0].delta.tool_calls[0].custom: ChatCompletionChunkChoiceDeltaToolCall has no such member",
 	// Responses
+	".presence_penalty: Response has no such member",
+	".frequency_penalty: Response has no such member",
+	".response.presence_penalty: Response has no such member",
+	".response.frequency_penalty: Response has no such member",
 	".user: it may be missing, but not be null",
 	".store: Response has no such member",
 	".output[0].status: ResponseCustomToolCall has no such member",
@@ -44,8 +48,8 @@ const missing = ": it is required, and missing"
 
 var number = regexp.MustCompile(`[0-9]+`)
 
-// published returns where the newest answer deviates from the published types. For the OpenAI formats it ignores
-// missing members: a translated answer has only what clients need.
+// published returns where the newest answer deviates from the published types. For Chat Completions it ignores missing
+// members: a translated answer has only what clients need.
 func (c *client) published() (problems []string) {
 	f := map[string]codec.Format{"chat": codec.Chat, "responses": codec.Responses, "messages": codec.Messages}[c.surface]
 	if !c.stream {
@@ -63,6 +67,6 @@ func (c *client) published() (problems []string) {
 		}
 	}
 	return slices.DeleteFunc(problems, func(problem string) bool {
-		return c.surface != "messages" && strings.HasSuffix(problem, missing) || slices.Contains(beyond, number.ReplaceAllString(problem, "0"))
+		return c.surface == "chat" && strings.HasSuffix(problem, missing) || slices.Contains(beyond, number.ReplaceAllString(problem, "0"))
 	})
 }

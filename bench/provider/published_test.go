@@ -24,6 +24,10 @@ var beyond = map[codec.Format]map[string]string{
 	codec.Responses: {
 		".user: it may be missing, but not be null":                                "docs/wire/responses.md#8",
 		".store: Response has no such member":                                      "docs/wire/responses.md#8",
+		".presence_penalty: Response has no such member":                           "docs/wire/responses.md#8",
+		".frequency_penalty: Response has no such member":                          "docs/wire/responses.md#8",
+		".response.presence_penalty: Response has no such member":                  "docs/wire/responses.md#8",
+		".response.frequency_penalty: Response has no such member":                 "docs/wire/responses.md#8",
 		".output[].status: ResponseCustomToolCall has no such member":              "docs/wire/responses.md#9.3",
 		".response.user: it may be missing, but not be null":                       "docs/wire/responses.md#8",
 		".response.store: Response has no such member":                             "docs/wire/responses.md#8",

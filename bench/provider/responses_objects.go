@@ -2,6 +2,7 @@ package provider
 
 import (
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 )
@@ -20,10 +21,12 @@ type responsesWriter struct {
 	a         *answer
 	p         *prompt
 	encrypted bool // reasoning items carry their encrypted content
+	tools     []byte
 }
 
 func newResponsesWriter(a *answer, p *prompt) *responsesWriter {
 	w := &responsesWriter{a: a, p: p}
+	w.tools = wholeTools(p.members.list("tools"))
 	for _, value := range p.members.list("include") {
 		if s, _ := parseString(value); s == "reasoning.encrypted_content" {
 			w.encrypted = !a.omit["signature"]
@@ -56,9 +59,11 @@ func (w *responsesWriter) response(dst []byte, status string, ended bool) []byte
 	dst = append(dst, w.a.id...)
 	dst = append(dst, `","object":"response","created_at":`...)
 	dst = strconv.AppendInt(dst, w.a.created, 10)
+	dst = append(dst, `,"completed_at":`...)
 	if status == "completed" {
-		dst = append(dst, `,"completed_at":`...)
 		dst = strconv.AppendInt(dst, w.a.created+1, 10)
+	} else {
+		dst = append(dst, "null"...)
 	}
 	dst = append(dst, `,"status":"`+status+`","background":false,"error":`...)
 	if status == "failed" {
@@ -93,13 +98,14 @@ func (w *responsesWriter) response(dst []byte, status string, ended bool) []byte
 	dst = append(dst, `],"parallel_tool_calls":`+m.or("parallel_tool_calls", "true")...)
 	dst = append(dst, `,"previous_response_id":`+m.or("previous_response_id", "null")...)
 	dst = append(dst, `,"prompt_cache_key":`+m.or("prompt_cache_key", "null")...)
-	dst = append(dst, `,"reasoning":`+m.or("reasoning", `{"effort":null,"summary":null}`)...)
+	dst = append(dst, `,"reasoning":`+whole(m.or("reasoning", "{}"), "effort", "null", "summary", "null")...)
 	dst = append(dst, `,"safety_identifier":`+m.or("safety_identifier", "null")...)
 	dst = append(dst, `,"service_tier":"default","store":`+m.or("store", "true")...)
 	dst = append(dst, `,"temperature":`+m.or("temperature", "1.0")...)
-	dst = append(dst, `,"text":`+m.or("text", `{"format":{"type":"text"},"verbosity":"medium"}`)...)
+	dst = append(dst, `,"text":`+whole(m.or("text", "{}"), "format", `{"type":"text"}`, "verbosity", `"medium"`)...)
 	dst = append(dst, `,"tool_choice":`+m.or("tool_choice", `"auto"`)...)
-	dst = append(dst, `,"tools":`+m.or("tools", "[]")...)
+	dst = append(dst, `,"presence_penalty":0,"frequency_penalty":0,"tools":`...)
+	dst = append(dst, w.tools...)
 	dst = append(dst, `,"top_logprobs":0,"top_p":`+m.or("top_p", "1.0")...)
 	dst = append(dst, `,"truncation":"disabled","usage":`...)
 	if ended && !w.a.omit["usage"] && status != "failed" {
@@ -112,6 +118,41 @@ func (w *responsesWriter) response(dst []byte, status string, ended bool) []byte
 		dst = append(dst, `,"novelty":{"from":"simulated provider"}`...)
 	}
 	return append(dst, '}')
+}
+
+// wholeTools are the tools of a request with the members that every function has in an answer.
+func wholeTools(tools []raw) []byte {
+	dst := []byte{'['}
+	for i, tool := range tools {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		text := oneLine(aliasString(tool))
+		if o, _ := parseObject(tool); o.text("type") == "function" {
+			text = whole(text, "description", "null", "parameters", "null", "strict", "true")
+		}
+		dst = append(dst, text...)
+	}
+	return append(dst, ']')
+}
+
+// whole is an object with the members that it lacks: names and values in turn.
+func whole(value string, members ...string) string {
+	o, is := parseObject([]byte(value))
+	if !is {
+		return value
+	}
+	for i := 0; i < len(members); i += 2 {
+		if _, has := o[members[i]]; has {
+			continue
+		}
+		separator := ","
+		if len(o) == 0 && i == 0 {
+			separator = ""
+		}
+		value = value[:strings.LastIndexByte(value, '}')] + separator + `"` + members[i] + `":` + members[i+1] + "}"
+	}
+	return value
 }
 
 // failure is the error of a failed response.
@@ -280,4 +321,20 @@ func (w *responsesWriter) annotation(dst []byte, pt *part, c citation) []byte {
 	dst = append(dst, `{"type":"url_citation",`...)
 	citation := appendRange(nil, c, 0, len([]rune(pt.text)))
 	return append(dst, citation[1:]...)
+}
+
+// countInputTokens answers input_tokens with a quarter of the body's size.
+func (s *Server) countInputTokens(c *call) error {
+	f := openaiErrors{}
+	f.header(c.w.Header(), "req_"+c.id)
+	if s.options.Strict {
+		if refusal := f.authorize(c.r); refusal != nil {
+			return refusal
+		}
+	}
+	if err := c.parse(); err != nil {
+		return err
+	}
+	body := append([]byte(`{"object":"response.input_tokens","input_tokens":`), strconv.Itoa(len(c.body)/4+1)...)
+	return deliver(c.w, &delivery{}, http.StatusOK, append(body, '}'))
 }

@@ -50,10 +50,23 @@ type openaiError struct {
 }
 
 // Answer returns where a complete answer of a format deviates from the published types: paths with what is wrong there.
-func Answer(f codec.Format, body []byte) []string { return problems("", body, forms[f].answer) }
+func Answer(f codec.Format, body []byte) []string {
+	found := problems("", body, forms[f].answer)
+	if f == codec.Responses {
+		found = append(found, openProblems("", body)...)
+	}
+	return found
+}
 
 // Event is [Answer] for the data of one event of a stream.
-func Event(f codec.Format, data []byte) []string { return problems("", data, forms[f].event) }
+func Event(f codec.Format, data []byte) []string {
+	found := problems("", data, forms[f].event)
+	var event struct{ Response json.RawMessage }
+	if f == codec.Responses && json.Unmarshal(data, &event) == nil && event.Response != nil {
+		found = append(found, openProblems(".response", event.Response)...)
+	}
+	return found
+}
 
 // Error is [Answer] for the body of an error.
 func Error(f codec.Format, body []byte) []string { return problems("", body, forms[f].failure) }

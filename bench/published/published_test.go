@@ -32,3 +32,22 @@ func TestWhatIsNotAsPublishedIsFoundWithItsPlace(t *testing.T) {
 		})
 	}
 }
+
+// A response holds what Open Responses requires, complete and in events.
+func TestWhatOpenResponsesRequiresIsMissed(t *testing.T) {
+	const lacks = `{"reasoning":{"effort":null},"text":{},"store":null,"tools":[{"type":"function","name":"f"},{"type":"custom","name":"c"}]}`
+	for _, found := range [][]string{Answer(codec.Responses, []byte(lacks)), Event(codec.Responses, []byte(`{"type":"response.created","response":`+lacks+`}`))} {
+		all := strings.Join(found, "\n")
+		for _, want := range []string{
+			".completed_at: Open", ".presence_penalty: Open", ".store: Open Responses requires it, and it is null", ".reasoning.summary: Open",
+			".text.format: Open", ".tools[0].strict: Open",
+		} {
+			if !strings.Contains(all, want) {
+				t.Errorf("%q is not found in\n%s", want, all)
+			}
+		}
+		if strings.Contains(all, ".reasoning.effort: Open") || strings.Contains(all, ".tools[1].strict: Open") {
+			t.Errorf("found is what is there:\n%s", all)
+		}
+	}
+}

@@ -77,6 +77,7 @@ func traits() codec.Traits {
 		},
 		HTTP: codec.HTTPTraits{
 			Generate:       codec.Endpoint{Path: "/responses"},
+			CountTokens:    codec.Endpoint{Path: "/responses/input_tokens"},
 			ListModels:     codec.Endpoint{Path: "/models"},
 			Limits:         codec.OpenAILimits,
 			Rank:           3,

@@ -92,6 +92,10 @@ func (d *decoder) member(m *scan.Members) error {
 		r.Temperature, err = number(v, "temperature")
 	case "top_p":
 		r.TopP, err = number(v, "top_p")
+	case "presence_penalty": // of Open Responses, as is the next
+		r.PresencePenalty, err = number(v, "presence_penalty")
+	case "frequency_penalty":
+		r.FrequencyPenalty, err = number(v, "frequency_penalty")
 	case "top_logprobs":
 		r.TopLogprobs, err = number(v, "top_logprobs")
 	case "parallel_tool_calls":
@@ -151,8 +155,8 @@ func (d *decoder) unsaid(key, v []byte) {
 // echoed reports whether answers repeat that member.
 func echoed(key []byte) bool {
 	switch string(key) {
-	case "access_programs", "background", "conversation", "instructions", "max_output_tokens", "max_tool_calls",
-		"metadata", "parallel_tool_calls", "previous_response_id", "prompt", "prompt_cache_key", "prompt_cache_options",
+	case "access_programs", "background", "conversation", "frequency_penalty", "instructions", "max_output_tokens", "max_tool_calls",
+		"metadata", "parallel_tool_calls", "presence_penalty", "previous_response_id", "prompt", "prompt_cache_key", "prompt_cache_options",
 		"prompt_cache_retention", "reasoning", "safety_identifier", "service_tier", "store", "temperature", "text",
 		"tool_choice", "tools", "top_logprobs", "top_p", "truncation", "user":
 		return true

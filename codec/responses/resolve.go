@@ -168,6 +168,8 @@ func spend(left *int, bodies [][]byte) error {
 	return nil
 }
 
+const codePreviousNotFound = "previous_response_not_found"
+
 // unresolved returns the error for an unknown id.
 func unresolved(member, id string, err error) error {
 	cause := codec.AsError(err, "")
@@ -181,7 +183,7 @@ func unresolved(member, id string, err error) error {
 	}
 	e.Cause = err
 	if member == "previous_response_id" {
-		e.Code = "previous_response_not_found"
+		e.Code = codePreviousNotFound
 	}
 	return e
 }

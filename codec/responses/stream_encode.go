@@ -19,6 +19,7 @@ type streamEncoder struct {
 
 	o       *codec.AnswerOptions
 	model   []byte
+	echoed  []byte // what every response object repeats of the request
 	slots   []slot // by ordinal of the content item
 	started bool
 	ended   bool

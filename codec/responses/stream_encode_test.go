@@ -293,10 +293,61 @@ func TestAnswersRepeatWhatTheRequestSaid(t *testing.T) { // P30: the model is th
 	o := options()
 	o.Request = &r
 	out := stream(t, o, start(), ended(codec.EndTerminal))
-	mustContain(t, out, "response.created", `"model":"claude-sonnet-5"`, `"metadata":{ "a":"b"}`, `"reasoning":{"effort":"high"}`,
-		`"store":false,"temperature":0.2`, `"tools":[{"type":"function",  "name":"t","parameters":{}}]`)
+	mustContain(t, out, "response.created", `"model":"claude-sonnet-5"`, `"metadata":{ "a":"b"}`, `"reasoning":{"effort":"high","summary":null}`,
+		`"store":false,"temperature":0.2`, `"tools":[{"type":"function",  "name":"t","parameters":{},"description":null,"strict":false}]`)
 	if n := strings.Count(out, `"temperature":0.2`); n != 3 {
 		t.Errorf("the temperature is repeated %d times, want in each of the three responses", n)
+	}
+}
+
+// A client reads the members of a response without looking whether they are there (docs/wire/responses.md#8).
+func TestARequestThatSaysLittleIsAnsweredWithEveryMember(t *testing.T) {
+	for _, asked := range []string{
+		`{"model":"m","input":"hi","text":{"verbosity":"low"},"reasoning":{},"tools":[{"type":"function","name":"f"},{"type":"custom","name":"c"}],"presence_penalty":0.5}`,
+		`{"model":"m","input":"hi","text":{ },"reasoning":null,"tools":null,"frequency_penalty":null}`,
+		`{"model":"m","input":"hi"}`,
+	} {
+		var r codec.Request
+		r.Reset()
+		if err := responses.Client().DecodeRequest(&r, []byte(asked)); err != nil {
+			t.Fatal(err)
+		}
+		o := options()
+		o.Request, o.Clock = &r, func() time.Time { return o.Created.Add(3 * time.Second) }
+		out := stream(t, o, start(), ended(codec.EndTerminal))
+		mustContain(t, out, `"type":"response.created"`, `"completed_at":null,"status":"in_progress"`, `"completed_at":1795168003,"status":"completed"`)
+		for name, least := range map[string]string{
+			"presence_penalty": "0", "frequency_penalty": "0", "reasoning": `{"effort":null,"summary":null}`, "parallel_tool_calls": "true", "truncation": `"disabled"`,
+			"background": "false", "max_tool_calls": "null", "service_tier": `"default"`, "top_logprobs": "0", "text": `"format":{"type":"text"}}`, "metadata": "{}",
+			"previous_response_id": "null", "safety_identifier": "null", "prompt_cache_key": "null", "tools": "[",
+		} {
+			if name == "presence_penalty" && strings.Contains(asked, name) {
+				least = "0.5"
+			}
+			if n := strings.Count(out, `"`+name+`":`); n != 3 || !strings.Contains(out, least) {
+				t.Errorf("%s is in %d of the three responses, want %s:\n%s", name, n, least, out)
+			}
+		}
+	}
+	var r codec.Request
+	r.Reset()
+	if err := responses.Client().DecodeRequest(&r, []byte(`{"input":"","tools":[{"type":"custom","name":"c"},{"type":"function","name":"f"},{"type":"function","name":"g","strict":true,"description":"d","parameters":null}],"text":{}}`)); err != nil {
+		t.Fatal(err)
+	}
+	o := options()
+	o.Request = &r
+	mustContain(t, stream(t, o, start(), ended(codec.EndTerminal)), `"text":{"format":{"type":"text"}}`,
+		`"tools":[{"type":"custom","name":"c"},{"type":"function","name":"f","description":null,"parameters":null,"strict":false},{"type":"function","name":"g","strict":true,"description":"d","parameters":null}]`)
+}
+
+func TestAnAnswerThatIsNotCompleteWasNotCompleted(t *testing.T) {
+	for _, events := range [][]codec.Event{
+		{start(), finished(codec.FinishLength), ended(codec.EndTerminal)},
+		{start(), {Kind: codec.EventError, Err: codec.Errorf(codec.KindUpstream, "broken")}},
+	} {
+		o := options()
+		o.Clock = time.Now
+		mustNotContain(t, stream(t, o, events...), `"completed_at":1`)
 	}
 }
 

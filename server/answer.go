@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
@@ -55,6 +56,7 @@ func (x *exchange) answerOptions() *codec.AnswerOptions {
 		Previous:       x.request.envelope.PreviousResponse,
 		Model:          x.request.envelope.Model,
 		Created:        x.request.started,
+		Clock:          time.Now,
 		ShowReasoning:  true,
 		RefusalAsText:  clients.IsCodex(x.request.in),
 		EstimatedInput: x.request.bodySize()/bytesPerToken + 1,
@@ -64,12 +66,16 @@ func (x *exchange) answerOptions() *codec.AnswerOptions {
 // hold reserves n bytes for an answer in the budget of all answers, until they have been sent.
 func (x *exchange) hold(n int64) error {
 	if !x.server.answers.Take(n) {
-		e := codec.Errorf(codec.KindOverloaded, "The proxy is holding as many bytes of answers as it has room for. Try again in a second.")
-		e.RetryAfter = edge.RetrySoon
-		return e
+		return errAnswersFull()
 	}
 	x.answer.held += n
 	return nil
+}
+
+func errAnswersFull() error {
+	e := codec.Errorf(codec.KindOverloaded, "The proxy is holding as many bytes of answers as it has room for. Try again in a second.")
+	e.RetryAfter = edge.RetrySoon
+	return e
 }
 
 // letGo releases the reservation before the answer has been sent.

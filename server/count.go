@@ -10,19 +10,22 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/messages"
+	"github.com/mnemeproxy/mneme/codec/responses"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// countTokens answers POST /v1/messages/count_tokens: by the provider if it speaks Messages, else by an estimate, so
-// that clients that count before they send get an answer for every family.
-func (s *Server) countTokens(ctx context.Context, in *edge.Request, out *edge.Response) {
-	x := s.newExchange(ctx, in, out, codec.Messages)
-	x.request.auxiliary = store.AuxiliaryTokens
-	defer x.finish()
-	if err := x.countTokens(); err != nil {
-		x.refuse(err)
+// countTokens answers a request for the size of a prompt: by the provider if it is the author of the surface's format,
+// else by an estimate, so that clients that count before they send get an answer for every family.
+func (s *Server) countTokens(surface codec.Format) edge.Handler {
+	return func(ctx context.Context, in *edge.Request, out *edge.Response) {
+		x := s.newExchange(ctx, in, out, surface)
+		x.request.auxiliary = store.AuxiliaryTokens
+		defer x.finish()
+		if err := x.countTokens(); err != nil {
+			x.refuse(err)
+		}
 	}
 }
 
@@ -30,10 +33,14 @@ func (x *exchange) countTokens() error {
 	if err := x.accept(); err != nil {
 		return err
 	}
-	if x.route.format != x.request.surface || x.route.placement.Provider.Family() != codec.FamilyAnthropic {
+	if x.route.format != x.request.surface || x.route.placement.Provider.Family() != crossing.Traits(x.request.surface).Author {
 		return x.estimateTokens()
 	}
-	reply, err := x.call(router.CountTokens, x.request.envelope.Splice(nil, x.request.body, x.route.placement.Model))
+	request, err := x.spliced()
+	if err != nil {
+		return err
+	}
+	reply, err := x.call(router.CountTokens, request)
 	if err != nil {
 		return err
 	}
@@ -74,11 +81,26 @@ func (x *exchange) errorInForm(reply *router.Reply, body []byte) []byte {
 
 // estimateTokens estimates what the model would read: opening text, messages and tools, without the rest of the body.
 func (x *exchange) estimateTokens() error {
+	envelope := &x.request.envelope
+	if envelope.PreviousResponse != "" {
+		body, _, err := x.resolve(x.answersOnRecord())
+		if err != nil {
+			return err
+		}
+		envelope = new(codec.Envelope)
+		if err := envelope.Read(body); err != nil {
+			return err
+		}
+	}
 	size := 0
-	for _, block := range x.request.envelope.Blocks(nil) {
+	for _, block := range envelope.Blocks(nil) {
 		size += block.End - block.Start
+	}
+	appendCount := messages.AppendTokenCount
+	if storesAnswers(x.request.surface) {
+		appendCount = responses.AppendTokenCount
 	}
 	x.ourHeader()
 	x.answer.out.SetContentType("application/json")
-	return x.sendBuffered(http.StatusOK, messages.AppendTokenCount(nil, int64(size/bytesPerToken+1)), store.OutcomeComplete)
+	return x.sendBuffered(http.StatusOK, appendCount(nil, int64(size/bytesPerToken+1)), store.OutcomeComplete)
 }

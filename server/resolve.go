@@ -47,7 +47,7 @@ func (x *exchange) prepare(dst []byte) (*crossing.Exchange, []byte, error) {
 	if err == nil || !storesAnswers(x.request.surface) || asError(err).Kind != codec.KindInvalidRequest {
 		return crossed, body, err
 	}
-	resolved, names, unresolved := x.resolve(&recorded{answers: x.server.engine.Archive, account: x.request.caller.Account, previous: x.request.previous, asSent: x.asSent()})
+	resolved, names, unresolved := x.resolve(x.answersOnRecord())
 	if unresolved != nil {
 		return nil, nil, unresolved
 	}
@@ -57,6 +57,11 @@ func (x *exchange) prepare(dst []byte) (*crossing.Exchange, []byte, error) {
 	settings.Pieces, settings.Prints, settings.Resolved = nil, nil, names
 	settings.Read = false // an incomplete answer may be malformed
 	return crossing.Prepare(dst, x.request.surface, x.route.format, resolved, settings)
+}
+
+// answersOnRecord finds all that a request may refer to.
+func (x *exchange) answersOnRecord() *recorded {
+	return &recorded{answers: x.server.engine.Archive, account: x.request.caller.Account, previous: x.request.previous, asSent: x.asSent()}
 }
 
 // resolve inserts into the body what it refers to. It reserves room for as much as may be read of the record, and then

@@ -11,29 +11,47 @@ import (
 	"github.com/mnemeproxy/mneme/server/edge"
 )
 
+// servedPath is a path that this server owns. The list of them is what the answer for any other path says.
+type servedPath struct {
+	method, path string
+	handle       edge.Handler
+}
+
+// served are the paths that speak for providers.
+func (s *Server) served() []servedPath {
+	const response = "/v1/responses/:response"
+	return []servedPath{
+		{http.MethodPost, "/v1/chat/completions", s.serve(codec.Chat)},
+		{http.MethodPost, "/v1/responses", s.serve(codec.Responses)},
+		{http.MethodPost, "/v1/responses/input_tokens", s.countTokens(codec.Responses)},
+		{http.MethodGet, response, s.stored((*storedCall).show)},
+		{http.MethodDelete, response, s.stored((*storedCall).delete)},
+		{http.MethodPost, response + "/cancel", s.stored((*storedCall).cancel)},
+		{http.MethodGet, response + "/input_items", s.stored((*storedCall).inputItems)},
+		{http.MethodPost, "/v1/messages", s.serve(codec.Messages)},
+		{http.MethodPost, "/v1/messages/count_tokens", s.countTokens(codec.Messages)},
+		{http.MethodPost, "/v1/embeddings", s.serve(codec.Embeddings)},
+		{http.MethodGet, "/v1/models", s.listModels},
+		{http.MethodGet, "/v1/models/:model", s.showModel},
+	}
+}
+
 // routes mounts every path.
 func (s *Server) routes() {
-	for path, format := range surfaces {
-		s.edge.Handle(http.MethodPost, path, s.serve(format))
+	for _, e := range s.served() {
+		s.edge.Handle(e.method, e.path, e.handle)
 	}
 	s.edge.HandleProbe(http.MethodGet, "/v1/responses", s.refuseUpgrade)
-	s.edge.Handle(http.MethodPost, "/v1/messages/count_tokens", s.countTokens)
-	s.edge.Handle(http.MethodGet, "/v1/models", s.listModels)
-	s.edge.Handle(http.MethodGet, "/v1/models/:model", s.showModel)
-	s.edge.Handle(http.MethodHead, "/v1/models", s.listModels)
-	s.edge.Handle(http.MethodHead, "/v1/models/:model", s.showModel)
 	s.memoryRoutes()
 	s.toolRoutes()
 	s.managementRoutes()
 	s.windowRoutes()
 	s.edge.HandleProbe(http.MethodGet, "/", s.greet)
-	s.edge.HandleProbe(http.MethodHead, "/", s.greet)
 	s.edge.HandleProbe(http.MethodGet, "/healthz", s.healthy)
-	s.edge.HandleProbe(http.MethodHead, "/healthz", s.healthy)
 	s.edge.HandleProbe(http.MethodGet, "/readyz", s.ready)
-	s.edge.HandleProbe(http.MethodHead, "/readyz", s.ready)
 }
 
+// surfaces are the paths of the surfaces. What is below one has its shape of errors.
 var surfaces = map[string]codec.Format{
 	"/v1/chat/completions": codec.Chat,
 	"/v1/responses":        codec.Responses,
@@ -44,27 +62,37 @@ var surfaces = map[string]codec.Format{
 // errorShape returns the surface in whose shape an error is written: the path's own, Messages for other paths that
 // Anthropic's clients use, else chat, which most clients read.
 func errorShape(in *edge.Request) codec.Format {
-	path := in.Path()
-	if _, served := surfaces[path]; !served && wantsAnthropic(in) {
+	format, served := surfaceBelow(in.Path())
+	if !served && wantsAnthropic(in) {
 		return codec.Messages
 	}
-	return surfaceOfPath(path)
+	return format
 }
 
 // surfaceOfPath returns the surface of a path, or chat.
 func surfaceOfPath(path string) codec.Format {
-	if format, ok := surfaces[path]; ok {
-		return format
+	format, _ := surfaceBelow(path)
+	return format
+}
+
+func surfaceBelow(path string) (format codec.Format, served bool) {
+	if format, served = surfaces[path]; served {
+		return format, true
 	}
-	if path == "/v1/messages/count_tokens" {
-		return codec.Messages
+	for above, format := range surfaces {
+		if strings.HasPrefix(path, above) && path[len(above)] == '/' {
+			return format, true
+		}
 	}
-	return codec.Chat
+	return codec.Chat, false
 }
 
 func (s *Server) notFound(_ context.Context, in *edge.Request, out *edge.Response) {
-	e := codec.Errorf(codec.KindNotFound, "There is nothing at %s. The surfaces are POST /v1/chat/completions, /v1/responses, /v1/messages and /v1/embeddings; beside them are GET /v1/models, /v1/memory and /mcp.",
-		edge.Printable(in.Path()))
+	var known strings.Builder
+	for _, e := range s.served() {
+		known.WriteString(e.method + " " + e.path + ", ")
+	}
+	e := codec.Errorf(codec.KindNotFound, "There is nothing at %s. There are %sGET /v1/memory and /mcp.", edge.Printable(in.Path()), &known)
 	s.answerError(out, errorShape(in), e, "")
 }
 

@@ -150,10 +150,14 @@ func (s *Server) HandleProbe(method, path string, handler Handler) {
 	s.mount(method, path, handled(handler))
 }
 
+// mount serves HEAD wherever it serves GET (RFC 9110, section 9.3.2): hertz leaves out the body.
 func (s *Server) mount(method, path string, handler app.HandlerFunc) {
-	if method == "" {
+	switch method {
+	case "":
 		s.engine.Any(path, handler)
 		return
+	case http.MethodGet:
+		s.engine.Handle(http.MethodHead, path, handler)
 	}
 	s.engine.Handle(method, path, handler)
 }

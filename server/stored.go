@@ -1,0 +1,284 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/responses"
+	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/server/edge"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// storedCall is a request of a client of Responses about an answer that it has got: the record is the store of responses,
+// for every model.
+type storedCall struct {
+	server *Server
+	ctx    context.Context
+	in     *edge.Request
+	out    *edge.Response
+	caller caller
+	query  url.Values
+	id     string // as the client says it
+	*store.Exchange
+}
+
+func (s *Server) stored(do func(*storedCall) error) edge.Handler {
+	return func(ctx context.Context, in *edge.Request, out *edge.Response) {
+		c := &storedCall{server: s, ctx: ctx, in: in, out: out, id: in.Param("response")}
+		err := c.find()
+		if err == nil {
+			err = do(c)
+		}
+		if err != nil {
+			s.answerError(out, codec.Responses, asError(err), "")
+		}
+	}
+}
+
+// find reads the exchange that the response belongs to. A key with the scope read may see those of its account, any other
+// only those of its own.
+func (c *storedCall) find() (err error) {
+	if c.caller, err = c.server.authenticate(c.in, c.out); err != nil {
+		return err
+	}
+	if c.query, err = url.ParseQuery(c.in.Query()); err != nil {
+		return codec.Invalid("", "the query cannot be read: %v", err)
+	}
+	archive := c.server.engine.Archive
+	id, ours := exchangeOf(c.id)
+	if !ours || !isOwnAnswer(c.id) {
+		if id, err = archive.AnsweredAs(c.caller.Account, c.id); err != nil {
+			return c.unknown(err)
+		}
+	}
+	info, err := archive.ExchangeInfo(c.caller.Account, id)
+	if err != nil {
+		return c.unknown(err)
+	}
+	if !recordsAnswers(info.Surface) || info.Outcome == store.OutcomeRefused {
+		return c.unknown(nil)
+	}
+	if info.KeyID != c.caller.KeyID {
+		if err := c.caller.requireScope(store.ScopeRead); err != nil {
+			return err
+		}
+	}
+	if err := c.server.holdUntilSent(c.out, info.RequestSize+info.ResponseSize); err != nil {
+		return err
+	}
+	if c.Exchange, err = archive.Exchange(c.caller.Account, id); err != nil {
+		return c.unknown(err)
+	}
+	if scan.IsFalse(scan.Get(c.RawRequest, "store")) {
+		return c.unknown(nil)
+	}
+	return nil
+}
+
+// holdUntilSent reserves room in the budget of answers until the answer has been sent.
+func (s *Server) holdUntilSent(out *edge.Response, n int64) error {
+	if !s.answers.Take(n) {
+		return errAnswersFull()
+	}
+	out.GiveWhenSent(s.answers, n)
+	return nil
+}
+
+// unknown returns the error for a response that is not on record, or not to be found, which cause says.
+func (c *storedCall) unknown(cause error) error {
+	if known := codec.AsError(cause, ""); cause != nil && (known.Kind != codec.KindNotFound || known.RetryAfter > 0) {
+		return cause
+	}
+	e := codec.Errorf(codec.KindNotFound, "Response with id '%s' not found: it is not on record here, or was sent with store: false.", edge.Printable(c.id))
+	e.Param = "response_id"
+	return e
+}
+
+// show answers with the response, or with the events of its stream.
+func (c *storedCall) show() error {
+	if c.query.Get("stream") == "true" {
+		return c.replay()
+	}
+	c.answer(c.object())
+	return nil
+}
+
+func (c *storedCall) answer(body []byte) {
+	c.out.SetContentType("application/json")
+	c.out.SetBody(body)
+}
+
+// object returns the response as far as it has got.
+func (c *storedCall) object() []byte {
+	if object := responses.Stored(c.RawResponse); object != nil {
+		return object
+	}
+	status, failure := c.state()
+	return responses.AppendUnanswered(nil, c.RawRequest, &codec.AnswerOptions{
+		ID: c.ID[len("exch_"):], Begun: c.id, Created: c.Started, Model: c.ModelAsked,
+	}, status, failure)
+}
+
+// state returns the status of a response that has no object on record, and why it failed.
+func (c *storedCall) state() (status string, failure *codec.Error) {
+	switch c.Outcome {
+	case store.OutcomeOpen:
+		return responses.StatusInProgress, nil
+	case store.OutcomeClientClosed:
+		return responses.StatusCancelled, nil
+	}
+	failure = codec.Errorf(codec.KindUpstream, "The answer broke off.")
+	if c.Error != nil {
+		failure.Message = c.Error.Message
+		if kind, known := codec.ParseKind(c.Error.Kind); known {
+			failure.Kind = kind
+		}
+	}
+	return responses.StatusFailed, failure
+}
+
+// replay answers with the events after starting_after.
+func (c *storedCall) replay() error {
+	after := int64(-1)
+	if text := c.query.Get("starting_after"); text != "" {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 0 {
+			return codec.Invalid("starting_after", "starting_after is the number of an event")
+		}
+		after = n
+	}
+	if !c.Stream {
+		return codec.Invalid("stream", "this response was not streamed: get it without stream")
+	}
+	c.out.SetContentType(eventStream)
+	c.out.Set("Cache-Control", "no-cache")
+	c.out.SetBody(responses.EventsAfter(nil, c.RawResponse, after))
+	return nil
+}
+
+// cancel answers with the response as it is: only one in the background can still be stopped by another request.
+func (c *storedCall) cancel() error {
+	return codec.Invalid("", "only a response in the background can be cancelled: end the request of this one instead")
+}
+
+// delete erases the exchange from the memory.
+func (c *storedCall) delete() error {
+	if err := c.caller.requireScope(store.ScopeErase); err != nil {
+		return err
+	}
+	if c.Outcome == store.OutcomeOpen {
+		return codec.Errorf(codec.KindConflict, "This response is still being made: cancel it, then delete it.")
+	}
+	if err := c.erase(); err != nil {
+		return err
+	}
+	answerJSON(c.out, struct {
+		ID      string `json:"id"`
+		Object  string `json:"object"`
+		Deleted bool   `json:"deleted"`
+	}{c.id, "response", true})
+	return nil
+}
+
+// erase returns once the exchange cannot be read any more.
+func (c *storedCall) erase() error {
+	archive, account := c.server.engine.Archive, c.caller.Account
+	selection := store.Selection{Exchanges: []string{c.ID}}
+	asked, err := json.Marshal(selection)
+	if err != nil {
+		return err
+	}
+	err = archive.Audited(store.AuditEntry{Actor: c.caller.KeyID, Action: "memory.erase", Account: account, Asked: asked}, func(entry *store.AuditEntry) error {
+		receipt, err := archive.Erase(c.ctx, account, selection, false)
+		if err == nil {
+			entry.Subject = receipt.ID
+		}
+		return err
+	})
+	for tick := time.NewTicker(untilErased); err == nil; {
+		if _, gone := archive.ExchangeInfo(account, c.ID); gone != nil {
+			tick.Stop()
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-c.ctx.Done():
+			tick.Stop()
+			return nil // it goes on in the background
+		}
+	}
+	return err
+}
+
+// untilErased is how often an erasure is looked at: it takes some milliseconds.
+const untilErased = 5 * time.Millisecond
+
+// inputItems answers with a page of what the model was given.
+func (c *storedCall) inputItems() error {
+	limit, ascending, err := c.page()
+	if err != nil {
+		return err
+	}
+	record := &recorded{answers: c.server.engine.Archive, account: c.caller.Account}
+	items, err := responses.InputItems(c.RawRequest, c.ID[len("exch_"):], int(c.server.opts.BodyBytes), record)
+	if err != nil {
+		return err
+	}
+	if !ascending {
+		slices.Reverse(items)
+	}
+	if after := c.query.Get("after"); after != "" {
+		at := slices.IndexFunc(items, func(item []byte) bool { return scan.String(scan.Get(item, "id")) == after })
+		if at < 0 {
+			return codec.Invalid("after", "the response has no input item %s", edge.Printable(after))
+		}
+		items = items[at+1:]
+	}
+	more := len(items) > limit
+	items = items[:min(limit, len(items))]
+	list := struct {
+		Object  string            `json:"object"`
+		Data    []json.RawMessage `json:"data"`
+		FirstID *string           `json:"first_id"`
+		LastID  *string           `json:"last_id"`
+		HasMore bool              `json:"has_more"`
+	}{Object: "list", Data: make([]json.RawMessage, len(items)), HasMore: more}
+	for i, item := range items {
+		list.Data[i] = item
+		id := scan.String(scan.Get(item, "id"))
+		if list.LastID = &id; i == 0 {
+			list.FirstID = &id
+		}
+	}
+	answerJSON(c.out, list)
+	return nil
+}
+
+// The number of items on a page, as OpenAI has it.
+const (
+	itemsByDefault = 20
+	mostItems      = 100
+)
+
+// page returns the parameters of a list. The newest item comes first unless the client asks otherwise.
+func (c *storedCall) page() (limit int, ascending bool, err error) {
+	limit = itemsByDefault
+	if text := c.query.Get("limit"); text != "" {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > mostItems {
+			return 0, false, codec.Invalid("limit", "limit is a number from 1 to %d", mostItems)
+		}
+	}
+	switch order := c.query.Get("order"); order {
+	case "", "desc":
+		return limit, false, nil
+	case "asc":
+		return limit, true, nil
+	}
+	return 0, false, codec.Invalid("order", "order is asc or desc")
+}

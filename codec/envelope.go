@@ -35,6 +35,7 @@ type Envelope struct {
 	Conversation     string // responses: conversation, or its id
 	PromptCacheKey   string // prompt_cache_key
 	StoreOff         bool   // "store": false
+	Background       bool   // responses: "background": true, which this side carries out and no provider is asked for
 	MaxTokens        int64  // limit on the length of the answer, under any of the surface's names for it; 0: none given
 	Choices          int64  // n, how many answers are wanted; 0: not given
 	Metadata         Span   // metadata; empty if there is none
@@ -268,6 +269,9 @@ func (e *Envelope) readMember(m *scan.Members, seen *memberSet) (ours bool, err 
 		if n, ok := scan.Int(m.Value); ok {
 			e.Choices = max(e.Choices, n)
 		}
+	case "background":
+		e.Background = scan.IsTrue(m.Value)
+		return e.Background, nil
 	case "store":
 		e.StoreOff = scan.IsFalse(m.Value)
 	case "metadata":

@@ -57,7 +57,7 @@ type Request struct {
 	AudioOutput      bool     // chat: the client wants audio back
 	NumberedCalls    bool     // chat: calls in the history had no ids, and were numbered
 	// Stateful names members that refer to state only the provider holds, or that must not be ignored (conversation,
-	// prompt, background): another provider must refuse them.
+	// prompt): another provider must refuse them.
 	Stateful []string
 
 	// Echo holds raw values that a format's answer repeats (responses: temperature, tools, metadata and so on), by

@@ -268,10 +268,14 @@ const eventStream = "text/event-stream"
 // streamHeader sets the head of a streamed answer.
 func (x *exchange) streamHeader(reply *router.Reply) {
 	x.answerHeader(reply)
-	x.answer.out.SetStatus(http.StatusOK)
-	x.answer.out.SetContentType(eventStream)
-	x.answer.out.Set("Cache-Control", "no-cache")
-	x.answer.out.Set("X-Accel-Buffering", "no") // tells reverse proxies not to buffer events
+	eventHeader(x.answer.out)
+}
+
+func eventHeader(out *edge.Response) {
+	out.SetStatus(http.StatusOK)
+	out.SetContentType(eventStream)
+	out.Set("Cache-Control", "no-cache")
+	out.Set("X-Accel-Buffering", "no") // tells reverse proxies not to buffer events
 }
 
 // silent reports whether a heartbeat is due.

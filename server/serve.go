@@ -27,6 +27,8 @@ func (x *exchange) run() {
 	case err != nil:
 	case x.request.surface == codec.Embeddings:
 		err = x.embed()
+	case x.request.envelope.Background && storesAnswers(x.request.surface):
+		err = x.runInBackground()
 	default:
 		err = x.generate()
 	}
@@ -69,6 +71,9 @@ func (x *exchange) accept() error {
 
 // finish releases what the exchange holds: its record, its share of budgets and limits, its telemetry.
 func (x *exchange) finish() {
+	if x.detached {
+		return
+	}
 	x.answer.out.GiveWhenSent(x.server.answers, x.answer.held)
 	x.closeRecord()
 	x.leaveLimits()
@@ -84,6 +89,8 @@ type exchange struct {
 	ctx    context.Context  // ends when the client leaves, or when the server aborts what is still open
 	router *router.Router   // in use when the exchange began
 	trace  *telemetry.Trace // nil without tracing
+
+	detached bool // another exchange has taken over, in the background
 
 	request   request   // the client's request
 	route     route     // where it goes

@@ -47,6 +47,8 @@ type Options struct {
 
 	PublicNames listen.Names // by which clients reach the memory, see [listen.Names]
 
+	Origins []string // of pages that may call the surfaces; "*": of all
+
 	OpenID openid.Options // sign-in to the page at /ui with an OpenID provider; the zero value: disabled
 
 	Home    string              // of the user whose agents' histories can be imported from the page at /ui; "": no import
@@ -139,6 +141,7 @@ type Server struct {
 	engine Engine
 	ledger crossing.Ledger // of engine
 
+	runs       backgroundRuns
 	references knownReferences
 	router     atomic.Pointer[router.Router]
 	log        *slog.Logger

@@ -18,19 +18,20 @@ import (
 // storedCall is a request of a client of Responses about an answer that it has got: the record is the store of responses,
 // for every model.
 type storedCall struct {
-	server *Server
-	ctx    context.Context
-	in     *edge.Request
-	out    *edge.Response
-	caller caller
-	query  url.Values
-	id     string // as the client says it
+	server  *Server
+	ctx     context.Context
+	in      *edge.Request
+	out     *edge.Response
+	caller  caller
+	query   url.Values
+	id      string         // as the client says it
+	running *backgroundRun // nil: it has ended, or has a client
 	*store.Exchange
 }
 
 func (s *Server) stored(do func(*storedCall) error) edge.Handler {
 	return func(ctx context.Context, in *edge.Request, out *edge.Response) {
-		c := &storedCall{server: s, ctx: ctx, in: in, out: out, id: in.Param("response")}
+		c := &storedCall{server: s, ctx: ctx, in: in, out: out, id: in.Param("id")}
 		err := c.find()
 		if err == nil {
 			err = do(c)
@@ -54,9 +55,12 @@ func (c *storedCall) find() (err error) {
 	id, ours := exchangeOf(c.id)
 	if !ours || !isOwnAnswer(c.id) {
 		if id, err = archive.AnsweredAs(c.caller.Account, c.id); err != nil {
-			return c.unknown(err)
+			if id = c.server.runs.answering(c.caller.Account, c.id); id == "" {
+				return c.unknown(err)
+			}
 		}
 	}
+	c.running = c.server.runs.get(c.caller.Account, id)
 	info, err := archive.ExchangeInfo(c.caller.Account, id)
 	if err != nil {
 		return c.unknown(err)
@@ -102,12 +106,29 @@ func (c *storedCall) unknown(cause error) error {
 
 // show answers with the response, or with the events of its stream.
 func (c *storedCall) show() error {
-	if c.query.Get("stream") == "true" {
+	if c.wantsEvents() {
 		return c.replay()
 	}
 	c.answer(c.object())
 	return nil
 }
+
+// wantsEvents reports whether the client asks for a stream: in the query, or as OpenAI's SDK for Go does, in a body.
+func (c *storedCall) wantsEvents() bool {
+	if c.query.Get("stream") == "true" {
+		return true
+	}
+	if length := c.in.Announced(); length <= 0 || length > longestBody {
+		return false
+	}
+	share := c.server.held.Share()
+	defer share.GiveAll()
+	body, err := c.in.ReadBody(&share)
+	return err == nil && scan.WellFormed(body) && scan.IsTrue(scan.Get(body, "stream"))
+}
+
+// longestBody is how much of a body is read where none is needed.
+const longestBody = 4 << 10
 
 func (c *storedCall) answer(body []byte) {
 	c.out.SetContentType("application/json")
@@ -117,6 +138,9 @@ func (c *storedCall) answer(body []byte) {
 // object returns the response as far as it has got.
 func (c *storedCall) object() []byte {
 	if object := responses.Stored(c.RawResponse); object != nil {
+		if c.inBackground() {
+			return responses.AppendRenamed(nil, object, c.id)
+		}
 		return object
 	}
 	status, failure := c.state()
@@ -145,7 +169,7 @@ func (c *storedCall) state() (status string, failure *codec.Error) {
 
 // replay answers with the events after starting_after.
 func (c *storedCall) replay() error {
-	after := int64(-1)
+	after := int64(-1) // the number of the first event is 0
 	if text := c.query.Get("starting_after"); text != "" {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < 0 {
@@ -156,15 +180,34 @@ func (c *storedCall) replay() error {
 	if !c.Stream {
 		return codec.Invalid("stream", "this response was not streamed: get it without stream")
 	}
-	c.out.SetContentType(eventStream)
-	c.out.Set("Cache-Control", "no-cache")
+	eventHeader(c.out)
+	if c.running != nil {
+		return c.running.follow(c.ctx, c.out, after)
+	}
 	c.out.SetBody(responses.EventsAfter(nil, c.RawResponse, after))
 	return nil
 }
 
-// cancel answers with the response as it is: only one in the background can still be stopped by another request.
+// inBackground reports whether the client asked for the response in the background.
+func (c *storedCall) inBackground() bool { return scan.IsTrue(scan.Get(c.RawRequest, "background")) }
+
+// cancel stops a response in the background, and answers with it. One that has ended stays as it is.
 func (c *storedCall) cancel() error {
-	return codec.Invalid("", "only a response in the background can be cancelled: end the request of this one instead")
+	switch {
+	case !c.inBackground():
+		return codec.Invalid("", "only a response in the background can be cancelled: end the request of this one instead")
+	case c.running != nil:
+		c.running.stop()
+		ended, err := c.server.engine.Archive.Exchange(c.caller.Account, c.ID)
+		if err != nil {
+			return c.unknown(err)
+		}
+		c.Exchange = ended
+	case c.Outcome == store.OutcomeOpen:
+		return codec.Errorf(codec.KindConflict, "Another node makes this response: cancel it there.")
+	}
+	c.answer(c.object())
+	return nil
 }
 
 // delete erases the exchange from the memory.

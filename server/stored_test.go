@@ -1,17 +1,22 @@
 package server_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openai/openai-go/v3"
+	openaioption "github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/param"
 	openairesponses "github.com/openai/openai-go/v3/responses"
 
 	"github.com/mnemeproxy/mneme/bench/published"
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -46,12 +51,16 @@ func TestTheRecordIsTheStoreOfResponses(t *testing.T) {
 				}
 			}
 			again := client.Responses.GetStreaming(t.Context(), streamed.ID, openairesponses.ResponseGetParams{StartingAfter: param.NewOpt(events[2].SequenceNumber)})
-			for i := 3; again.Next(); i++ {
-				if got := again.Current(); i >= len(events) || got.RawJSON() != events[i].RawJSON() {
-					t.Fatalf("event %d is replayed as %s", i, got.RawJSON())
+			replayed := 3
+			for ; again.Next(); replayed++ {
+				if got := again.Current(); replayed >= len(events) || got.RawJSON() != events[replayed].RawJSON() {
+					t.Fatalf("event %d is replayed as %s", replayed, got.RawJSON())
 				}
 			}
 			ok(t, again.Err())
+			if replayed != len(events) {
+				t.Errorf("%d events are replayed up to, want %d", replayed, len(events))
+			}
 
 			page, err := client.Responses.InputItems.List(t.Context(), streamed.ID, openairesponses.InputItemListParams{Order: "asc", Limit: param.NewOpt(int64(2))})
 			ok(t, err)
@@ -158,10 +167,142 @@ func TestAnswersThatNeverCameHaveAState(t *testing.T) {
 	}
 }
 
+// A response in the background is made without its client, which polls it, for every family alike.
+func TestAResponseInTheBackgroundIsPolled(t *testing.T) {
+	h := build(t)
+	client := h.openai()
+	for _, model := range families {
+		t.Run(model, func(t *testing.T) {
+			question := asked(model, sim("Think for long.", "Done."))
+			question.Background = param.NewOpt(true)
+			begun, err := client.Responses.New(t.Context(), question)
+			ok(t, err)
+			if begun.Status != openairesponses.ResponseStatusQueued || !begun.Background {
+				t.Errorf("it begins as %s", begun.RawJSON())
+			}
+			var got *openairesponses.Response
+			eventually(t, func() error {
+				if got, err = client.Responses.Get(t.Context(), begun.ID, openairesponses.ResponseGetParams{}); err == nil && got.Status != openairesponses.ResponseStatusCompleted {
+					err = fmt.Errorf("it is %s", got.Status)
+				}
+				return err
+			})
+			if got.ID != begun.ID || got.OutputText() != "Done." || !got.Background {
+				t.Errorf("it ends as %s", got.RawJSON())
+			}
+			if strings.Contains(string(h.upstream().Body), "background") {
+				t.Errorf("the provider is asked for the background: %s", h.upstream().Body)
+			}
+			next := asked(model, "What was that?")
+			next.PreviousResponseID = param.NewOpt(begun.ID)
+			_, err = client.Responses.New(t.Context(), next)
+			ok(t, err)
+			if said := string(h.upstream().Body); !strings.Contains(said, "Think for long.") || !strings.Contains(said, "Done.") {
+				t.Errorf("it is not continued: %s", said)
+			}
+		})
+	}
+}
+
+func TestAResponseInTheBackgroundIsCancelled(t *testing.T) {
+	h := build(t)
+	client := h.openai()
+	for _, model := range families {
+		question := asked(model, `Think. [[sim: delay header=1h first=1h ; text "Done."]]`)
+		question.Background = param.NewOpt(true)
+		begun, err := client.Responses.New(t.Context(), question)
+		ok(t, err)
+		got, err := client.Responses.Get(t.Context(), begun.ID, openairesponses.ResponseGetParams{})
+		ok(t, err)
+		if got.Status != openairesponses.ResponseStatusInProgress || got.ID != begun.ID {
+			t.Errorf("%s is being made as %s", model, got.RawJSON())
+		}
+		if err := client.Responses.Delete(t.Context(), begun.ID, openaioption.WithAPIKey(h.createKey("acme", store.AllScopes)), openaioption.WithMaxRetries(0)); statusOf(err) != http.StatusConflict {
+			t.Errorf("%s is deleted while it is being made: %v", model, err)
+		}
+		for range 2 {
+			got, err = client.Responses.Cancel(t.Context(), begun.ID)
+			ok(t, err)
+			if got.Status != openairesponses.ResponseStatusCancelled || got.ID != begun.ID {
+				t.Errorf("%s is cancelled as %s", model, got.RawJSON())
+			}
+		}
+	}
+	eventually(t, func() error {
+		if open := h.provider.Open(); open > 0 {
+			return fmt.Errorf("%d requests are still open at the provider", open)
+		}
+		return nil
+	})
+}
+
+// A stream in the background goes on when its client has left, which reads the rest later.
+func TestAStreamInTheBackgroundIsFollowedFromWhereItsClientLeft(t *testing.T) {
+	h := build(t)
+	client := h.openai()
+	for _, model := range families {
+		t.Run(model, func(t *testing.T) {
+			question := asked(model, `Speak. [[sim: delay 5ms ; size 2 ; text "one two three four five six seven eight nine ten"]]`)
+			question.Background = param.NewOpt(true)
+			ctx, leave := context.WithCancel(t.Context())
+			stream := client.Responses.NewStreaming(ctx, question)
+			var id string
+			var seen int64
+			for range 4 {
+				if !stream.Next() {
+					t.Fatalf("it ends after %d events: %v", seen, stream.Err())
+				}
+				seen = stream.Current().SequenceNumber
+				if id == "" {
+					id = stream.Current().Response.ID
+				}
+			}
+			leave()
+			rest := client.Responses.GetStreaming(t.Context(), id, openairesponses.ResponseGetParams{StartingAfter: param.NewOpt(seen)})
+			var last openairesponses.ResponseStreamEventUnion
+			for rest.Next() {
+				if last = rest.Current(); last.SequenceNumber <= seen {
+					t.Fatalf("event %d comes again, after %d", last.SequenceNumber, seen)
+				}
+				seen = last.SequenceNumber
+			}
+			ok(t, rest.Err())
+			if last.Type != "response.completed" || last.Response.OutputText() != "one two three four five six seven eight nine ten" {
+				t.Errorf("it ends with %s", last.RawJSON())
+			}
+			if got, err := client.Responses.Get(t.Context(), id, openairesponses.ResponseGetParams{}); err != nil || got.Status != openairesponses.ResponseStatusCompleted {
+				t.Errorf("it is on record as %v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestADrainEndsWhatRunsInTheBackground(t *testing.T) {
+	h := build(t, func(p *plan) { p.server.DrainTimeout = time.Millisecond })
+	a := h.post("/v1/responses", with(responses.body(`delay header=1h ; text "Done."`, false), `"background":true`))
+	if a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	if err := h.stop(); !errors.Is(err, server.ErrAborted) {
+		t.Errorf("the server ended with %v", err)
+	}
+	if x := h.settled(a.exchange()); x.Outcome != store.OutcomeStopped {
+		t.Errorf("its outcome is %s", x.Outcome)
+	}
+}
+
+func TestWhatIsNotOnRecordDoesNotRunInTheBackground(t *testing.T) {
+	h := build(t)
+	a := h.post("/v1/responses", with(responses.body(`text "Done."`, false), `"store":false,"background":true`))
+	if a.status != http.StatusBadRequest || !strings.Contains(a.body, `"param":"background"`) {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
 func TestEveryPathThatIsServedIsNamedByTheAnswerForAnyOther(t *testing.T) {
 	h := build(t)
 	a := h.post("/v1/nothing", "{}")
-	for _, path := range []string{"POST /v1/chat/completions", "GET /v1/responses/:response", "POST /v1/responses/input_tokens", "GET /v1/models", "/mcp"} {
+	for _, path := range []string{"POST /v1/chat/completions", "GET /v1/responses/:id", "POST /v1/responses/input_tokens", "GET /v1/models", "/mcp"} {
 		if a.status != http.StatusNotFound || !strings.Contains(a.body, path) {
 			t.Errorf("%d %s, without %s", a.status, a.body, path)
 		}

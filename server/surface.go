@@ -19,15 +19,14 @@ type servedPath struct {
 
 // served are the paths that speak for providers.
 func (s *Server) served() []servedPath {
-	const response = "/v1/responses/:response"
 	return []servedPath{
 		{http.MethodPost, "/v1/chat/completions", s.serve(codec.Chat)},
 		{http.MethodPost, "/v1/responses", s.serve(codec.Responses)},
 		{http.MethodPost, "/v1/responses/input_tokens", s.countTokens(codec.Responses)},
-		{http.MethodGet, response, s.stored((*storedCall).show)},
-		{http.MethodDelete, response, s.stored((*storedCall).delete)},
-		{http.MethodPost, response + "/cancel", s.stored((*storedCall).cancel)},
-		{http.MethodGet, response + "/input_items", s.stored((*storedCall).inputItems)},
+		{http.MethodGet, "/v1/responses/:id", s.stored((*storedCall).show)},
+		{http.MethodDelete, "/v1/responses/:id", s.stored((*storedCall).delete)},
+		{http.MethodPost, "/v1/responses/:id/cancel", s.stored((*storedCall).cancel)},
+		{http.MethodGet, "/v1/responses/:id/input_items", s.stored((*storedCall).inputItems)},
 		{http.MethodPost, "/v1/messages", s.serve(codec.Messages)},
 		{http.MethodPost, "/v1/messages/count_tokens", s.countTokens(codec.Messages)},
 		{http.MethodPost, "/v1/embeddings", s.serve(codec.Embeddings)},
@@ -39,7 +38,7 @@ func (s *Server) served() []servedPath {
 // routes mounts every path.
 func (s *Server) routes() {
 	for _, e := range s.served() {
-		s.edge.Handle(e.method, e.path, e.handle)
+		s.edge.Handle(e.method, e.path, s.forPages(e.handle))
 	}
 	s.edge.HandleProbe(http.MethodGet, "/v1/responses", s.refuseUpgrade)
 	s.memoryRoutes()
@@ -97,6 +96,10 @@ func (s *Server) notFound(_ context.Context, in *edge.Request, out *edge.Respons
 }
 
 func (s *Server) notAllowed(in *edge.Request, out *edge.Response) {
+	if in.Method() == http.MethodOptions {
+		s.preflight(in, out)
+		return
+	}
 	e := codec.Errorf(codec.KindInvalidRequest, "%s does not take %s.", edge.Printable(in.Path()), edge.Printable(in.Method()))
 	s.answerError(out, errorShape(in), e, "")
 }

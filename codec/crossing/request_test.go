@@ -179,7 +179,6 @@ var scalarTests = []requestTest{
 	{"and nobody else's", codec.Messages, own, `"speed":"fast",` + messagesHi, nil, []string{"priority"}, []string{"dropped:speed"}, ""},
 	{"log probabilities cannot be asked for", codec.Chat, claude, `"logprobs":true,` + hi, nil, nil, nil, "logprobs"},
 	{"what only one provider can look up", codec.Responses, claude, `"previous_response_id":"resp_1","input":"hi"`, nil, nil, nil, "previous_response_id"},
-	{"work in the background", codec.Responses, claude, `"background":true,"input":"hi"`, nil, nil, nil, "background"},
 	{"stop sequences are emulated for Responses", codec.Messages, gpt, `"stop_sequences":["END"],` + messagesHi, nil, []string{"END"}, []string{"emulated:stop_sequences"}, ""},
 	{"and for Chat when there are more than it takes", codec.Messages, gpt4, `"stop_sequences":["a","b","c","d","END"],` + messagesHi, nil, []string{"END"}, []string{"emulated:stop_sequences"}, ""},
 	{"and for Gemini", codec.Messages, gemini, `"stop_sequences":["a","b","c","d","e","END"],` + messagesHi, nil, []string{"END"}, []string{"emulated:stop_sequences"}, ""},

@@ -141,10 +141,6 @@ func (d *decoder) unsaid(key, v []byte) {
 		d.r.Notes.Drop(string(key))
 	case "conversation", "prompt":
 		d.r.Stateful = append(d.r.Stateful, string(key))
-	case "background":
-		if scan.IsTrue(v) {
-			d.r.Stateful = append(d.r.Stateful, string(key))
-		}
 	case "truncation":
 		if string(scan.Body(v)) != "disabled" {
 			d.r.Notes.Drop(string(key))

@@ -46,6 +46,17 @@ func EventsAfter(dst, stream []byte, after int64) []byte {
 	return dst
 }
 
+// Begun returns the id of the response that a stream begins with, "" if it has not begun.
+func Begun(stream []byte) string {
+	frames := sse.Split(stream)
+	for f := (sse.Frame{}); frames.Next(&f); {
+		if response := scan.Get(f.Data, "response"); response != nil {
+			return scan.String(scan.Get(response, "id"))
+		}
+	}
+	return ""
+}
+
 func eachEvent(stream []byte, visit func(*sse.Frame)) {
 	frames := sse.Split(stream)
 	for f := (sse.Frame{}); frames.Next(&f); {

@@ -218,6 +218,7 @@ func (n *joined) options(live admin.Live) (server.Options, error) {
 		OpenID: openID, Home: home, Examine: func() []ui.Finding { return examineHere(cfg) },
 		Listen: cfg.Listen, TLS: cfg.TLS.Files(), Engine: n.engine, Webhooks: n.hooks, Router: n.routes, Log: n.log, Version: n.version, Telemetry: n.observed,
 		PublicNames:  listen.Names(cfg.PublicNames),
+		Origins:      cfg.Origins,
 		Management:   admin.WithLiveForOperators(admin.AccountHandler(n.managed, n.log, int(cfg.Limits.BodyBytes)), n.managed, live, n.log),
 		CaptureOff:   cfg.Capture.Mode == "off",
 		OptOut:       cfg.Capture.OptOut,

@@ -23,6 +23,12 @@ func (l *loader) check(cfg *Config) {
 			l.fail(fmt.Sprintf("public_names.%d", i), "public_names: %q is no name of a host; leave out the scheme, the port and the path", name)
 		}
 	}
+	for i, origin := range cfg.Origins {
+		u, err := url.Parse(origin)
+		if origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.String() != u.Scheme+"://"+u.Host) {
+			l.fail(fmt.Sprintf("origins.%d", i), "origins: %q is no origin of a page; write it like https://app.example.com, or *", origin)
+		}
+	}
 	l.checkAdmin(cfg)
 	if cfg.Data == "" {
 		l.fail("data", "data: name a directory, or take the field away for %q", StandardData(l.env))

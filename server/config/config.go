@@ -30,6 +30,7 @@ type Config struct {
 	Listen      Addresses           `json:"listen"`
 	TLS         TLS                 `json:"tls"`
 	PublicNames []string            `json:"public_names"` // see [listen.Names]
+	Origins     []string            `json:"origins"`      // of pages that may call the surfaces
 	Data        string              `json:"data"`
 	Providers   map[string]Provider `json:"providers"`
 	Routes      []Route             `json:"routes"`

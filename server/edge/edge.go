@@ -54,7 +54,7 @@ type Options struct {
 	Fail      func(*Request, *Response, *codec.Error) // answers a request that is refused before its handler
 	Refused   func(limit string)                      // called with the limit that refused a connection
 	NotFound  Handler                                 // for paths that are not served
-	NotServed func(*Request, *Response)               // answers a method that a path does not have
+	NotServed func(*Request, *Response)               // answers a method that a path does not have; OPTIONS with headers alone
 }
 
 // Handler answers a request. The request and the response are valid until it returns. ctx ends when the client leaves,
@@ -130,6 +130,10 @@ func New(o *Options) (*Server, error) {
 	s.engine.NoMethod(handled(func(_ context.Context, in *Request, out *Response) {
 		o.NotServed(in, out)
 		out.Set("Allow", s.methodsOf(in.Path()))
+		if in.Method() == http.MethodOptions { // which asks just that
+			out.SetStatus(http.StatusNoContent)
+			return
+		}
 		out.SetStatus(http.StatusMethodNotAllowed)
 	}))
 	return s, nil

@@ -59,6 +59,7 @@ func clientName(remote net.Addr) string {
 type Response struct {
 	rc   *app.RequestContext
 	conn *connection
+	kept *Kept // takes a streamed answer in the client's place; nil: the client does
 }
 
 // Set sets a header to one value.
@@ -118,6 +119,9 @@ func (r *Response) GiveWhenSent(b *Budget, n int64) { r.conn.answers, r.conn.roo
 // Stream begins an answer of unknown length. Until the first call of Write or [Stream.Abort] nothing is sent, and the
 // response can still be replaced.
 func (r *Response) Stream() *Stream {
+	if r.kept != nil {
+		return &Stream{rc: r.rc, conn: r.kept, bare: true}
+	}
 	if body := &r.conn.body; body.err == nil && !body.isShort() {
 		r.CloseConnection()
 	}

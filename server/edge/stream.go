@@ -16,6 +16,7 @@ type Stream struct {
 	rc      *app.RequestContext
 	conn    network.Writer
 	chunked bool // false for HTTP/1.0, which has no chunks: the end of the connection ends the answer
+	bare    bool // without a head: the answer goes to memory
 	taken   bool // it has replaced hertz's writer
 	started bool
 	ended   bool
@@ -52,9 +53,12 @@ func (w *Stream) start() error {
 	w.started = true
 	w.take()
 	header := &w.rc.Response.Header
-	if w.chunked {
+	switch {
+	case w.bare:
+		return nil
+	case w.chunked:
 		header.SetContentLength(-1)
-	} else {
+	default:
 		header.SetConnectionClose(true)
 	}
 	return resp.WriteHeader(header, w.conn)

@@ -1,0 +1,45 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/mnemeproxy/mneme/server/edge"
+)
+
+// forPages lets pages of the configured origins read the answers of a handler (the CORS protocol of the Fetch Standard).
+func (s *Server) forPages(next edge.Handler) edge.Handler {
+	if len(s.opts.Origins) == 0 {
+		return next
+	}
+	return func(ctx context.Context, in *edge.Request, out *edge.Response) {
+		s.allowOrigin(in, out)
+		next(ctx, in, out)
+	}
+}
+
+// allowOrigin reports whether a page of the request's origin may read the answer, and tells its browser.
+func (s *Server) allowOrigin(in *edge.Request, out *edge.Response) bool {
+	origin := in.Header("Origin")
+	out.Add("Vary", "Origin")
+	if origin == "" || !slices.Contains(s.opts.Origins, origin) && !slices.Contains(s.opts.Origins, "*") {
+		return false
+	}
+	out.Set("Access-Control-Allow-Origin", origin)
+	out.Set("Access-Control-Expose-Headers", "*")
+	return true
+}
+
+// preflight answers a browser that asks what a page may send, and anybody else with the methods of the path, which edge
+// adds.
+func (s *Server) preflight(in *edge.Request, out *edge.Response) {
+	if len(s.opts.Origins) == 0 || !s.allowOrigin(in, out) || !in.HasHeader("Access-Control-Request-Method") {
+		return
+	}
+	out.Set("Access-Control-Allow-Methods", http.MethodGet+", "+http.MethodPost+", "+http.MethodDelete)
+	if asked := in.Header("Access-Control-Request-Headers"); asked != "" {
+		out.Set("Access-Control-Allow-Headers", asked)
+	}
+	out.Set("Access-Control-Max-Age", "600")
+}

@@ -208,7 +208,7 @@ func note(names map[string]bool, value ast.Expr) {
 var nulls = map[codec.Format][]string{
 	codec.Chat: {"content", "finish_reason", "logprobs", "refusal", "usage"},
 	codec.Responses: {
-		"access_programs", "effort", "error", "incomplete_details", "instructions", "max_output_tokens", "max_tool_calls", "previous_response_id",
+		"access_programs", "completed_at", "description", "effort", "error", "incomplete_details", "instructions", "max_output_tokens", "max_tool_calls", "previous_response_id",
 		"prompt_cache_key", "result", "safety_identifier", "summary", "usage", "user",
 	},
 	codec.Messages: {

@@ -616,7 +616,7 @@ func TestTheExampleLoadsAndNamesEveryField(t *testing.T) {
 	withAll.Capture.OptOut, withAll.Capture.Redact.Patterns, withAll.TLS = nil, nil, TLS{}
 	withAll.Webhooks, withAll.UI = nil, UI{}
 	withAll.Cluster, withAll.Centre = Default().Cluster, Default().Centre
-	withAll.Limits.ConnectionsPerAddress, withAll.Timeouts.DrainDelay = 0, 0
+	withAll.Limits.ConnectionsPerAddress, withAll.Limits.InFlightBytes, withAll.Timeouts.DrainDelay = 0, 0, 0
 	if diff := cmp.Diff(Default(), withAll); diff != "" {
 		t.Errorf("a value shown in the example is not the default:\n%s", diff)
 	}

@@ -22,8 +22,13 @@ func TestOnlyCountsThatAModelCanReachAreBelieved(t *testing.T) {
 
 func TestSumsOfCountsStayAtTheLargestNumber(t *testing.T) {
 	for _, c := range [][3]int64{
-		{1, 2, 3}, {-1, 2, 1}, {math.MaxInt64, 1, math.MaxInt64}, {math.MaxInt64, math.MaxInt64, math.MaxInt64},
-		{math.MinInt64, -1, math.MinInt64}, {math.MinInt64, math.MinInt64, math.MinInt64}, {math.MinInt64, math.MaxInt64, -1},
+		{1, 2, 3},
+		{-1, 2, 1},
+		{math.MaxInt64, 1, math.MaxInt64},
+		{math.MaxInt64, math.MaxInt64, math.MaxInt64},
+		{math.MinInt64, -1, math.MinInt64},
+		{math.MinInt64, math.MinInt64, math.MinInt64},
+		{math.MinInt64, math.MaxInt64, -1},
 	} {
 		if got := codec.AddCounts(c[0], c[1]); got != c[2] {
 			t.Errorf("%d + %d is %d, not %d", c[0], c[1], got, c[2])

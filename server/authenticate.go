@@ -67,7 +67,8 @@ func (s *Server) readCaller(in *edge.Request) (caller, error) {
 		googleKey: in.Header("X-Goog-Api-Key"),
 	}
 	authorization := in.Header("Authorization")
-	secret, err := in.Header(headerServiceKey), error(nil)
+	var err error
+	secret := in.Header(headerServiceKey)
 	if secret != "" {
 		c.authorization = authorization
 	} else if secret, err = bearer(authorization, c.apiKey); err != nil {

@@ -95,7 +95,8 @@ func (x *exchange) runInBackground() error {
 	x.detached = true // from here on it belongs to the other goroutine
 	if x.request.envelope.Stream {
 		eventHeader(x.answer.out)
-		return run.follow(x.ctx, x.answer.out, -1)
+		run.follow(x.ctx, x.answer.out, -1)
+		return nil
 	}
 	x.answer.out.SetContentType("application/json")
 	x.answer.out.SetBody(queued)
@@ -125,22 +126,22 @@ func (r *backgroundRun) stop() {
 	<-r.ended
 }
 
-// follow sends the client the events after a number, as they come.
-func (r *backgroundRun) follow(ctx context.Context, out *edge.Response, after int64) error {
+// follow sends the client the events after a number, as they come. An answer that cannot go on is cut.
+func (r *backgroundRun) follow(ctx context.Context, out *edge.Response, after int64) {
 	writer := out.Stream()
 	for at := 0; ; {
 		events, err := r.kept.Read(ctx, at)
 		if err != nil {
 			writer.Abort()
-			return nil
+			return
 		}
 		if events == nil {
-			return nil
+			return
 		}
 		at += len(events) // whole ones
 		if err := send(writer, responses.EventsAfter(nil, events, after)); err != nil {
 			writer.Abort()
-			return nil
+			return
 		}
 	}
 }

@@ -214,7 +214,7 @@ func openIdle(t *testing.T, n, prompt int, measured bool) *idling {
 // newWords is a text that no other stream has said.
 func newWords(stream, size int) string {
 	var text strings.Builder
-	for word := uint32(stream)*7919 + 1; text.Len() < size; { //nolint:gosec // few streams
+	for word := uint32(stream)*7919 + 1; text.Len() < size; {
 		word = word*1664525 + 1013904223
 		fmt.Fprintf(&text, "w%x ", word)
 	}

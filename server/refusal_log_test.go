@@ -43,8 +43,12 @@ func TestRefusedCallersLeaveALine(t *testing.T) {
 	swapped, swappedID := create(store.ScopeWrite, "swapped", none)
 	h.do(http.MethodPost, messages.path, messages.body("", false), "X-Api-Key", swapped)
 	for _, want := range []struct{ id, label, reason string }{
-		{revokedID, "old laptop", "revoked"}, {readerID, "dashboard", "scope"}, {writerID, "agent", "scope"},
-		{poorID, "intern", "budget"}, {narrowID, "narrow", "may not ask"}, {swappedID, "swapped", "x-api-key"},
+		{revokedID, "old laptop", "revoked"},
+		{readerID, "dashboard", "scope"},
+		{writerID, "agent", "scope"},
+		{poorID, "intern", "budget"},
+		{narrowID, "narrow", "may not ask"},
+		{swappedID, "swapped", "x-api-key"},
 	} {
 		found := 0
 		for line := range strings.Lines(h.log.String()) {

@@ -182,7 +182,8 @@ func (c *storedCall) replay() error {
 	}
 	eventHeader(c.out)
 	if c.running != nil {
-		return c.running.follow(c.ctx, c.out, after)
+		c.running.follow(c.ctx, c.out, after)
+		return nil
 	}
 	c.out.SetBody(responses.EventsAfter(nil, c.RawResponse, after))
 	return nil
@@ -244,19 +245,25 @@ func (c *storedCall) erase() error {
 		}
 		return err
 	})
-	for tick := time.NewTicker(untilErased); err == nil; {
-		if _, gone := archive.ExchangeInfo(account, c.ID); gone != nil {
-			tick.Stop()
-			return nil
-		}
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(untilErased)
+	defer tick.Stop()
+	for c.readable() {
 		select {
 		case <-tick.C:
-		case <-c.ctx.Done():
-			tick.Stop()
-			return nil // it goes on in the background
+		case <-c.ctx.Done(): // it goes on in the background
+			return nil
 		}
 	}
-	return err
+	return nil
+}
+
+// readable reports whether the exchange is still on record.
+func (c *storedCall) readable() bool {
+	_, err := c.server.engine.Archive.ExchangeInfo(c.caller.Account, c.ID)
+	return err == nil
 }
 
 // untilErased is how often an erasure is looked at: it takes some milliseconds.

@@ -1,6 +1,7 @@
 package crossing_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -26,15 +27,18 @@ func TestAHostGetsTheReasoningDetailsBackThatItSent(t *testing.T) {
 	}{
 		"Gemini": {
 			[]string{`{"reasoning_details":[` + thought + `]}`, `{"reasoning_details":[` + encrypted + `],` + call + `}`},
-			thought + `,` + encrypted, []string{thought, encrypted},
+			thought + `,` + encrypted,
+			[]string{thought, encrypted},
 		},
 		"Claude": {
 			[]string{`{"reasoning":"T","reasoning_details":[{"type":"reasoning.text","text":"T","format":"anthropic-claude-v1","index":0}]}`, `{"reasoning_details":[{"type":"reasoning.text","signature":"S1G","format":"anthropic-claude-v1","index":0}]}`, `{` + call + `}`},
-			signed, []string{signed},
+			signed,
+			[]string{signed},
 		},
 		"GPT": {
 			[]string{`{"reasoning_details":[` + summary + `]}`, `{"reasoning_details":[` + openai + `]}`, `{` + call + `}`},
-			summary + `,` + openai, []string{summary, openai},
+			summary + `,` + openai,
+			[]string{summary, openai},
 		},
 	} {
 		for _, surface := range []codec.Format{codec.Messages, codec.Responses} {
@@ -176,7 +180,7 @@ func sameJSON(t *testing.T, got, want []string) bool {
 		}
 		one, _ := json.Marshal(a)
 		two, _ := json.Marshal(b)
-		if string(one) != string(two) {
+		if !bytes.Equal(one, two) {
 			return false
 		}
 	}

@@ -69,7 +69,7 @@ func (b *body) Read(p []byte) (int, error) {
 	b.left -= int64(n)
 	b.received += int64(n)
 	if err == nil && b.left == 0 && b.length != chunkedLength {
-		b.end(io.EOF)
+		_ = b.end(io.EOF) // the next call reports it
 	}
 	if err != nil {
 		err = b.end(err)

@@ -94,10 +94,23 @@ func TestMalformedChunksEndTheBody(t *testing.T) {
 		sent   string
 		status int
 	}{
-		{"\r\n", 400}, {"x", 400}, {"5;a=b\r\nhello\r\n", 400}, {"-1\r\n", 400}, {" 5\r\nhello", 400}, {"5\nhello", 400},
-		{"5\r\nhellohello", 400}, {"5\r\nhello\n0\r\n\r\n", 400}, {"5 5\r\n", 400}, {strings.Repeat("0", 17) + "\r\n", 400},
-		{"5" + strings.Repeat(" ", 65), 400}, {"0\r\nX: y\n\r\n", 400}, {"0\r\n X: y\r\n\r\n", 400}, {"0\r\nContent-Length: 5\r\n\r\n", 400},
-		{"FFFFF\r\n" + strings.Repeat("x", 0xFFFFF) + "\r\n2\r\nxx\r\n", 413}, {"7FFFFFFFFFFFFFF\r\n", 413}, {"FFFFFFFFFFFFFFFF\r\n", 400},
+		{"\r\n", 400},
+		{"x", 400},
+		{"5;a=b\r\nhello\r\n", 400},
+		{"-1\r\n", 400},
+		{" 5\r\nhello", 400},
+		{"5\nhello", 400},
+		{"5\r\nhellohello", 400},
+		{"5\r\nhello\n0\r\n\r\n", 400},
+		{"5 5\r\n", 400},
+		{strings.Repeat("0", 17) + "\r\n", 400},
+		{"5" + strings.Repeat(" ", 65), 400},
+		{"0\r\nX: y\n\r\n", 400},
+		{"0\r\n X: y\r\n\r\n", 400},
+		{"0\r\nContent-Length: 5\r\n\r\n", 400},
+		{"FFFFF\r\n" + strings.Repeat("x", 0xFFFFF) + "\r\n2\r\nxx\r\n", 413},
+		{"7FFFFFFFFFFFFFF\r\n", 413},
+		{"FFFFFFFFFFFFFFFF\r\n", 400},
 		{"0\r\nX: " + strings.Repeat("x", 2<<10), 431},
 	} {
 		conn, _ := arriving(t, chunkedLength, c.sent, 1000)

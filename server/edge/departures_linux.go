@@ -48,7 +48,7 @@ func (d *departures) run(raw syscall.RawConn) {
 	look := func(fd uintptr) bool {
 		var err error
 		n, err = unix.EpollWait(int(fd), events[:], 0)
-		return n > 0 || err != nil && err != unix.EINTR //nolint:errorlint // the system call's own value
+		return n > 0 || err != nil && err != unix.EINTR
 	}
 	for raw.Read(look) == nil && n > 0 {
 		for i := range events[:n] {

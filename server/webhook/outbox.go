@@ -62,7 +62,10 @@ func newMessage(kind string, at time.Time, data any) (*message, error) {
 		return nil, err
 	}
 	m := &message{ID: fmt.Sprintf("msg_%013x%s", at.UnixMilli(), rand.Text()), Body: text}
-	return m, m.describe()
+	if err := m.describe(); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // describe sets what the body says of the event.
@@ -128,7 +131,10 @@ func read(name string) (*message, error) {
 	if m.ID+suffix != filepath.Base(name) {
 		return nil, fmt.Errorf("it holds message %q", m.ID)
 	}
-	return m, m.describe()
+	if err := m.describe(); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // add writes a new message. dropped is the message that made room for it. After an error the message is kept in

@@ -30,7 +30,8 @@ func TestEachOfSeveralAnswersIsRead(t *testing.T) {
 		"the other first": {stream("1 BE", "0 ALPHA1", "1 TA2"), "text/event-stream", []string{"BETA2", "ALPHA1"}},
 		"one of two calls": {
 			`{"choices":[{"index":0,"message":{"role":"assistant","content":"ALPHA1","tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}},{"index":1,"id":"b","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`,
-			"application/json", []string{"ALPHA1"},
+			"application/json",
+			[]string{"ALPHA1"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

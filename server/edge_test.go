@@ -73,9 +73,8 @@ func TestPathsAndMethodsThatAreNotServed(t *testing.T) {
 	}{
 		{http.MethodGet, "/v1/chat/completions", 405, "POST"},
 		{http.MethodPut, "/v1/messages", 405, "POST"},
-		{http.MethodOptions, "/v1/embeddings", 405, "POST"},
-		{http.MethodDelete, "/v1/responses", 405, "GET, POST"},
-		{http.MethodPost, "/v1/models", 405, "GET"},
+		{http.MethodDelete, "/v1/responses", 405, "GET, HEAD, POST"},
+		{http.MethodPost, "/v1/models", 405, "GET, HEAD"},
 		{http.MethodPost, "/v1/messages/", 404, ""},
 		{http.MethodPost, "/v2/messages", 404, ""},
 		{http.MethodGet, "/v1/../etc/passwd", 404, ""},

@@ -292,7 +292,7 @@ func restart(ts *testscript.TestScript, _ bool, _ []string) {
 
 // former takes the store that a release with format 1 wrote, see store/former_format_test.go.
 func former(ts *testscript.TestScript, _ bool, _ []string) {
-	archive, err := filepath.Abs("store/testdata/format-1/store.tar.gz")
+	archive, err := filepath.Abs("store/engine/testdata/format-8/store.tar.gz")
 	ts.Check(err)
 	data := ts.MkAbs(ts.Getenv("MNEME_DATA"))
 	ts.Check(os.MkdirAll(data, 0o700))

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -56,59 +55,7 @@ func jsonAnswer(body []byte, encoding string) http.HandlerFunc {
 	}
 }
 
-func liveHeap() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
 const embeddingsBody = `{"model":"text-embedding-3-small","input":["a","b"]}`
-
-// Long answers in the provider's own format take no memory of their length, however slowly they are read.
-func TestSlowReadersOfLongAnswersTakeLittleMemory(t *testing.T) {
-	const readers, size = 8, 8 << 20 // more than the kernel holds for a connection
-	vectors, words := vectorsOf(size), wordsOf(size)
-	for name, c := range map[string]struct {
-		path, body string
-		provider   http.HandlerFunc
-		want       []byte
-	}{
-		"embeddings":             {"/v1/embeddings", embeddingsBody, jsonAnswer(vectors, ""), vectors},
-		"whole answers, as gzip": {chat.path, chat.body("", false), jsonAnswer([]byte(gzipped(string(words))), "gzip"), words},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := build(t, func(p *plan) {
-				leadTo(p, answering(t, c.provider))
-				p.server.AnswerMemory = 4 << 20
-				p.server.CaptureOff = true // the memory of the store is bounded elsewhere
-			})
-			before := liveHeap()
-			var responses []*http.Response
-			for range readers {
-				response, err := h.client.Do(h.request(context.Background(), http.MethodPost, c.path, c.body, "Authorization", "Bearer "+h.key))
-				ok(t, err)
-				t.Cleanup(func() { _ = response.Body.Close() })
-				if response.StatusCode != http.StatusOK {
-					t.Fatalf("status %d", response.StatusCode)
-				}
-				responses = append(responses, response)
-			}
-			if taken := liveHeap() - before; taken > readers*size/3 {
-				t.Errorf("%d answers of %d bytes that nobody reads take %d bytes", readers, size, taken)
-			}
-			var reading sync.WaitGroup
-			for _, response := range responses {
-				reading.Go(func() {
-					if got, err := io.ReadAll(response.Body); err != nil || !bytes.Equal(got, c.want) {
-						t.Errorf("%d bytes of %d came, %v", len(got), len(c.want), err)
-					}
-				})
-			}
-			reading.Wait()
-		})
-	}
-}
 
 // Answers that have to be held take room from one budget, whatever they were compressed to. A client for whose answer there is
 // none is told to come back, and the room is there again when the others have their answers.

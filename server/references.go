@@ -244,8 +244,8 @@ const itemDepth = 1
 // deepest is how deep objects are searched. What providers define is less deep.
 const deepest = 32
 
-// eachObject visits an object and the objects in it, without those that are not the provider's: schemas, metadata and
-// what tools are called with.
+// eachObject visits an object and the objects in it, without those whose members a caller or its model names: schemas,
+// metadata, attributes, environments, headers and what tools are called with. An id there proves nothing.
 func eachObject(value []byte, depth int, visit func(object []byte, depth int)) {
 	switch {
 	case depth > deepest:
@@ -258,7 +258,7 @@ func eachObject(value []byte, depth int, visit func(object []byte, depth int)) {
 		called := strings.HasSuffix(scan.String(scan.Get(value, "type")), "tool_use")
 		for m := scan.Object(value); m.Next(); {
 			switch string(m.Key) {
-			case "metadata", "parameters", "input_schema", "schema", "arguments", "args":
+			case "metadata", "attributes", "env", "headers", "parameters", "input_schema", "schema", "arguments", "args":
 				continue
 			case "input":
 				if called {

@@ -74,7 +74,9 @@ func TestWhatAnotherAccountMadeWithTheServersCredentialIsUnknown(t *testing.T) {
 		"what a tool is called with": {messages.path, fmt.Sprintf(`{"model":%q,"max_tokens":9,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"tool_use","id":"toolu_1","name":"f","input":{"file_id":"file_abc"}}]},
 			{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"ok"}]}]}`, messages.model)},
 		"metadata and schemas": {responses.path, responsesBody(`"hi"`, `,"metadata":{"file_id":"x"},"tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{"file_id":{"type":"string"}},"default":{"file_id":"x"}}}]`)},
-		"words":                {chat.path, fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"say \"file_id\": \"x\""}]}`, chat.model)},
+		"an environment": {responses.path, responsesBody(`[{"role":"user","content":"hi"},{"type":"local_shell_call","id":"lsh_1","call_id":"call_1","status":"completed","action":{"type":"exec","command":["ls"],"env":{"file_id":"x"}}},
+			{"type":"local_shell_call_output","call_id":"call_1","id":"lsho_1","output":"ok"}]`, "")},
+		"words": {chat.path, fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"say \"file_id\": \"x\""}]}`, chat.model)},
 	} {
 		if a := as(other, row.path, row.body); strings.Contains(a.body, unknownHere) {
 			t.Errorf("%s: %d %s", name, a.status, a.body)

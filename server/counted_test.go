@@ -51,7 +51,7 @@ func (m *thinker) serve(c *upstreamCall) {
 }
 
 // What a provider charges for does not depend on what its answer shows of it, nor on what the caller asks for: hidden
-// reasoning counts against a budget, whoever keeps its count from passing.
+// reasoning counts against a budget, even if its count is withheld.
 func TestHiddenReasoningCountsAgainstABudgetWhateverTheCallerDoes(t *testing.T) {
 	const budget, reservation = store.Dollar / 5, store.USD(10000*8000 + 200*2000)
 	for name, c := range map[string]struct {

@@ -12,8 +12,9 @@ import (
 
 // The store's database allocates in bursts, and a heap that may double between collections takes 300 MB of which 60 MB
 // are in use. heapSize is what the process may take before the collector works harder, which costs 3 % of its CPU time
-// at 7,000 exchanges per second. A process that needs more gets 1.5 times what is in use, or [headroom] more, so that the collector is
-// never busy with a limit that it cannot keep, unless its container allows less: the kernel would kill it.
+// at 7,000 exchanges per second. A process that needs more gets 1.5 times what is in use, or [headroom] more, so that
+// the collector is never busy with a limit that it cannot keep, unless its container allows less: the kernel would kill
+// it.
 const (
 	heapSize = 160 << 20
 	heapLook = time.Second

@@ -315,6 +315,44 @@ func TestAnOldRequestDoesNotSetALimitBack(t *testing.T) {
 	}
 }
 
+// A server goes on by its old lease while the answer to its report is on the way to it.
+func TestALeaseThatShrinksIsLentToOthersOnceItsServerHasHeard(t *testing.T) {
+	const most = 600
+	s, let := newSeveral(noon, 3), 0
+	limits := store.Limits{RequestsPerMinute: most}
+	enter := func(i, times int) {
+		for range times {
+			if _, refusal := s.tables[i].Enter(noon, "key_a", limits, nil, 1); refusal == nil {
+				let++
+			}
+		}
+	}
+	enter(0, 1)
+	s.renew(noon, 0) // it is the only one, and has all of the limit
+	enter(1, 1)
+	s.renew(noon, 1)
+	now := noon.Add(leaseRenew)
+	uses := s.tables[0].Leases.Report(now, 100)
+	lent, servers := s.lender.Lend(now, "a", uses)
+	enter(0, most) // before the answer is there
+	for i := 1; i < 3; i++ {
+		enter(i, most)
+		s.renew(now, i)
+		enter(i, most)
+	}
+	s.tables[0].Leases.Renew(now, uses, lent, servers)
+	for range 3 {
+		now = now.Add(leaseRenew)
+		for i := range 3 {
+			s.renew(now, i)
+			enter(i, most)
+		}
+	}
+	if let < most || let > most+most/creditShare {
+		t.Errorf("%d are let in of %d", let, most)
+	}
+}
+
 // However servers use a limit of a month, pause, report, lose replies and are started again: together they stay within it and
 // their credit.
 func TestLeasesHold(t *testing.T) {
@@ -325,9 +363,19 @@ func TestLeasesHold(t *testing.T) {
 		limits := store.Limits{TokensPerMonth: most}
 		var total int64
 		now := noon
+		enter := func(i int) {
+			pass, refusal := s.tables[i].Enter(now, "key_a", limits, &use[i], 1)
+			if refusal != nil {
+				return
+			}
+			if pass.Reserve(now, 1) == nil {
+				total++
+			}
+			pass.Leave(now, 1)
+		}
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			i := rapid.IntRange(0, servers-1).Draw(t, "server")
-			switch rapid.IntRange(0, 5).Draw(t, "what") {
+			switch rapid.IntRange(0, 6).Draw(t, "what") {
 			case 0:
 				s.renew(now, i)
 			case 1: // the reply is lost
@@ -341,15 +389,19 @@ func TestLeasesHold(t *testing.T) {
 				for i := range servers {
 					s.renew(now, i)
 				}
+			case 4: // all are used while the answer is on its way
+				uses := s.tables[i].Leases.Report(now, 100)
+				lent, count := s.lender.Lend(now, string(rune('a'+i)), uses)
+				for range rapid.IntRange(1, 200).Draw(t, "requests") {
+					j := rapid.IntRange(0, servers-1).Draw(t, "server")
+					enter(j)
+					if j != i {
+						s.renew(now, j)
+					}
+				}
+				s.tables[i].Leases.Renew(now, uses, lent, count)
 			default:
-				pass, refusal := s.tables[i].Enter(now, "key_a", limits, &use[i], 1)
-				if refusal != nil {
-					continue
-				}
-				if pass.Reserve(now, 1) == nil {
-					total++
-				}
-				pass.Leave(now, 1)
+				enter(i)
 			}
 		}
 		if credit := max(most/creditShare, servers); total > most+credit {

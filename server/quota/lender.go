@@ -28,9 +28,23 @@ type pool struct {
 
 // lent is one server's part.
 type lent struct {
-	used int64 // as it last reported
-	out  int64 // that it may use on top
-	at   time.Time
+	used   int64 // as it last reported
+	out    int64 // that it may use on top, by the latest lease
+	before int64 // the same by the lease before, which holds until the server has the latest one
+	at     time.Time
+}
+
+// mayUse returns what the server may still use on top of its last report.
+func (l *lent) mayUse() int64 { return max(l.out, l.before) }
+
+// rest returns what the server may use on top of a new report: by its latest lease if the report confirms it, by either
+// otherwise, since the reply may be lost or on its way.
+func (l *lent) rest(u *ship.Use) int64 {
+	may := l.out
+	if u.Counted != l.used {
+		may = l.mayUse()
+	}
+	return may - (u.Used - l.used)
 }
 
 // lentFor is how long a silent server keeps its part. By then the server has given up on the lender.
@@ -136,7 +150,7 @@ func (p *pool) expire(now time.Time, of ship.Share) {
 	for server, part := range p.lent {
 		if now.Sub(part.at) > lentFor {
 			if isRate(of) {
-				p.bucket.level -= float64(part.out)
+				p.bucket.level -= float64(part.mayUse())
 			}
 			delete(p.lent, server)
 		}
@@ -169,15 +183,17 @@ func (p *pool) lend(now time.Time, server string, u *ship.Use) ship.Lease {
 	}
 	p.used += u.Used - part.used
 	p.bucket.level -= float64(u.Used - part.used)
-	*part = lent{used: u.Used, at: now}
+	*part = lent{used: u.Used, before: part.rest(u), at: now}
 	lease := ship.Lease{Left: p.left(u.Share)}
 	if u.Want == ship.GiveBack {
 		delete(p.lent, server)
 		return lease
 	}
 	free := lease.Left - u.Held
-	for _, other := range p.lent {
-		free -= other.out
+	for name, other := range p.lent {
+		if name != server {
+			free -= other.mayUse()
+		}
 	}
 	lease.Room = u.Held
 	if free > 0 {

@@ -72,20 +72,35 @@ func (c *Centre) takeTogether(ctx context.Context) error {
 	// Centres that share an archive take the logs in different orders, and so rarely wait for each other.
 	slices.SortStableFunc(runs, func(a, b []*ship.Frame) int { return cmp.Compare(a[0].Log[0]^c.order, b[0].Log[0]^c.order) })
 	for _, run := range runs {
-		if len(run) > 1 {
-			taken, err := c.tryTake(ctx, joined(run), len(run))
-			if err != nil && !errors.Is(err, store.ErrIncomplete) {
-				return err
-			}
-			if taken {
-				continue
-			}
-		}
-		for _, f := range run { // some were taken before, or refer to missing objects
-			if err := c.take(ctx, f); err != nil {
-				return err
-			}
+		if err := c.takeRun(ctx, run); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// takeRun takes consecutive frames of a log. What other processes take meanwhile is left out, and the rest is tried
+// together again: a transaction for each frame would cost a multiple.
+func (c *Centre) takeRun(ctx context.Context, run []*ship.Frame) error {
+	for before, tried := uint64(0), false; ; tried = true {
+		mark, _, err := c.archive.Mark(run[0].Log)
+		if err != nil {
+			return err
+		}
+		run = slices.DeleteFunc(run, func(f *ship.Frame) bool { return f.Last <= mark })
+		if len(run) == 0 || run[0].After != mark || tried && mark == before {
+			return nil // all are taken, or an earlier frame is missing
+		}
+		before = mark
+		if len(run) == 1 {
+			return c.take(ctx, run[0])
+		}
+		taken, err := c.tryTake(ctx, joined(run), len(run))
+		if errors.Is(err, store.ErrIncomplete) {
+			err = c.take(ctx, run[0])
+		}
+		if err != nil || taken {
+			return err
+		}
+	}
 }

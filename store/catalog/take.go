@@ -35,9 +35,6 @@ func (c *Catalog) Mark(log ship.LogID) (mark uint64, tail ship.Tail, err error) 
 // frame taken is false. Exchanges that exist stay as they are, and erased ones do not come back. Entries that cannot be stored
 // are put aside: aside gets them before the commit, and prevents it with an error.
 func (c *Catalog) Take(ctx context.Context, f *ship.Frame, aside func([]store.Refused) error) (taken bool, err error) {
-	if mark, _, err := c.Mark(f.Log); err != nil || mark > f.After {
-		return false, err // another process has taken it
-	}
 	err = c.arrive(ctx, f.Entries, func(tx pgx.Tx, to writings) error {
 		taken = false
 		if _, err := tx.Exec(ctx, "insert into logs values ($1, 0, '') on conflict do nothing", f.Log[:]); err != nil {

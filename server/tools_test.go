@@ -204,3 +204,21 @@ func TestHostileCallsOfToolsAreRefused(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// The question and its answer are several exchanges apart: they are one entry, whichever of them holds the words.
+func TestAnAgentFindsARoundByAnyOfItsTurns(t *testing.T) {
+	h := searching(t)
+	call := `{"role":"assistant","content":"Let me look.","tool_calls":[{"id":"c1","type":"function","function":{"name":"Bash","arguments":"{\"command\":\"ls\"}"}}]}`
+	asked := `{"role":"user","content":` + quoted(sim("Why does the quokkabuild fail?", "The wombatlease is held twice.")) + `}`
+	first := h.post(chat.path, `{"model":"`+chat.model+`","messages":[`+asked+`]}`, "X-Service-Chat-Key", "k")
+	h.post(chat.path, `{"model":"`+chat.model+`","messages":[`+asked+`,`+call+`,{"role":"tool","tool_call_id":"c1","content":"numbatfile"}]}`, "X-Service-Chat-Key", "k")
+	h.find(h.key, `{"newest":true}`)
+	agent, err := h.agent(h.key)
+	ok(t, err)
+	for _, word := range []string{"quokkabuild", "wombatlease", "numbatfile"} {
+		text, failed := uses(t, agent, "memory_search", map[string]any{"query": word})
+		if failed || strings.Count(text, "exch_") < 1 || !strings.Contains(text, "asked: ") || !strings.Contains(text, "quokkabuild") || !strings.Contains(text, "answered") || !strings.Contains(text, "wombatlease") || !strings.Contains(text, "\n"+first.exchange()) {
+			t.Errorf("%s: %s", word, text)
+		}
+	}
+}

@@ -575,6 +575,9 @@ type Session struct {
 	Account string  `json:"account"`
 	Agent   *string `json:"agent,omitempty"`
 
+	// Answered the beginning of the last answer that calls no tool
+	Answered *string `json:"answered,omitempty"`
+
 	// Asked the beginning of the first question, without what clients insert before it
 	Asked     *string `json:"asked,omitempty"`
 	Auxiliary *int64  `json:"auxiliary,omitempty"`
@@ -719,11 +722,17 @@ type Summary struct {
 
 // Turn An exchange of a session with what it added.
 type Turn struct {
+	// Ends the answer calls no tool, and ends the round
+	Ends *bool `json:"ends,omitempty"`
+
 	// Exchange An exchange as lists show it, and as its record holds it.
 	Exchange ListedExchange `json:"exchange"`
 
 	// Object 'memory.turn'
 	Object string `json:"object"`
+
+	// Opens the turn brings a person's own words, with which a round begins
+	Opens *bool `json:"opens,omitempty"`
 
 	// Turn What an exchange added to its session: the messages not seen before, and the answer.
 	Turn *StoredTurn `json:"turn,omitempty"`
@@ -786,7 +795,10 @@ type UsageLine struct {
 	Hour         *time.Time `json:"hour,omitempty"`
 
 	// Key its id, or 'imported'
-	Key   *string `json:"key,omitempty"`
+	Key *string `json:"key,omitempty"`
+
+	// Label of the key, as it is now
+	Label *string `json:"label,omitempty"`
 	Model *string `json:"model,omitempty"`
 
 	// Month '2026-11'
@@ -1913,6 +1925,7 @@ type ClientWithResponsesInterface interface {
 type TailResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
+	JSON4XX      *Error
 	JSONDefault  *Error
 }
 
@@ -1936,6 +1949,7 @@ type GetExchangeResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	JSON200      *Exchange
+	JSON4XX      *Error
 	JSONDefault  *Error
 }
 
@@ -1959,6 +1973,7 @@ type SearchResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	JSON200      *SearchAnswer
+	JSON4XX      *Error
 	JSONDefault  *Error
 }
 
@@ -1982,6 +1997,7 @@ type ListSessionsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	JSON200      *PageOfSessions
+	JSON4XX      *Error
 	JSONDefault  *Error
 }
 
@@ -2005,6 +2021,7 @@ type GetSessionResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	JSON200      *Session
+	JSON4XX      *Error
 	JSONDefault  *Error
 }
 
@@ -2028,6 +2045,7 @@ type ReadTimelineResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	JSON200      *PageOfTurns
+	JSON4XX      *Error
 	JSONDefault  *Error
 }
 
@@ -2051,6 +2069,7 @@ type GetUsageResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	JSON200      *Usage
+	JSON4XX      *Error
 	JSONDefault  *Error
 }
 
@@ -2155,6 +2174,13 @@ func ParseTailResponse(rsp *http.Response) (*TailResponse, error) {
 	}
 
 	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Error
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -2187,6 +2213,13 @@ func ParseGetExchangeResponse(rsp *http.Response) (*GetExchangeResponse, error) 
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Error
@@ -2221,6 +2254,13 @@ func ParseSearchResponse(rsp *http.Response) (*SearchResponse, error) {
 		}
 		response.JSON200 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Error
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -2253,6 +2293,13 @@ func ParseListSessionsResponse(rsp *http.Response) (*ListSessionsResponse, error
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Error
@@ -2287,6 +2334,13 @@ func ParseGetSessionResponse(rsp *http.Response) (*GetSessionResponse, error) {
 		}
 		response.JSON200 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Error
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -2320,6 +2374,13 @@ func ParseReadTimelineResponse(rsp *http.Response) (*ReadTimelineResponse, error
 		}
 		response.JSON200 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Error
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -2352,6 +2413,13 @@ func ParseGetUsageResponse(rsp *http.Response) (*GetUsageResponse, error) {
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Error

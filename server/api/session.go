@@ -37,4 +37,11 @@ type SessionSplit struct {
 type Turn struct {
 	Object string `json:"object"` // "memory.turn"
 	store.TimelineEntry
+	Opens bool `json:"opens,omitempty"` // it brings a person's own words, with which a round begins
+	Ends  bool `json:"ends,omitempty"`  // its answer calls no tool, and ends the round
+}
+
+// NewTurn returns a turn with its place in the round.
+func NewTurn(e *store.TimelineEntry) Turn {
+	return Turn{Object: "memory.turn", TimelineEntry: *e, Opens: search.Opens(e.Turn), Ends: search.Ends(e.Turn)}
 }

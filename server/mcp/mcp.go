@@ -66,7 +66,7 @@ func newServer(t *tools, version string, schemas *sdk.SchemaCache) *sdk.Server {
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Prompts: &sdk.PromptCapabilities{}},
 	})
 	add(s, t, "memory_search", "Search recorded conversations by words, names (paths, symbols, error codes) and similarity. "+
-		"Gives one short entry per exchange or session, the best first.", t.search)
+		"Gives the question and the answer of each round found, or one entry per session, the best first; memory_timeline has the steps in between.", t.search)
 	add(s, t, "memory_timeline", "Read a recorded conversation around one of its exchanges, or its end: what each exchange added, long texts cut.", t.timeline)
 	add(s, t, "memory_get", "Read what single exchanges added to their conversations: the new messages, calls and results, and the answer, in full.", t.get)
 	add(s, t, "memory_list_sessions", "List recorded conversations, the newest first.", t.listSessions)

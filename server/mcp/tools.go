@@ -12,6 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/project"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
 // tools serve one request, for the memory of one account.
@@ -65,13 +66,8 @@ func (t *tools) search(ctx context.Context, in *searchInput, p *page) error {
 	if err != nil {
 		return err
 	}
-	for i := range answer.Data {
-		h := &answer.Data[i]
-		p.line("%s %s%s%s", cmp.Or(h.Exchange, h.Session), minute(h.Time), behind(" ", h.Model), behind(" in ", other(h.Session, h.Exchange)))
-		if h.Title != "" {
-			p.quote("title", h.Title, briefly)
-		}
-		p.quote(cmp.Or(h.Role, "says"), h.Snippet, 0)
+	if err := t.showHits(p, answer.Data); err != nil {
+		return err
 	}
 	for _, note := range answer.Degraded {
 		p.line("note: %s", note)
@@ -80,6 +76,63 @@ func (t *tools) search(ctx context.Context, in *searchInput, p *page) error {
 		p.line("There are more hits.")
 	}
 	return nil
+}
+
+// showHits writes what was found: of exchanges the round that they are in, once, with the passage that was found where
+// question and answer do not show it.
+func (t *tools) showHits(p *page, hits []search.Hit) error {
+	shown := make(map[string]bool)
+	for i := range hits {
+		h := &hits[i]
+		if h.Exchange == "" {
+			p.line("%s %s%s", h.Session, minute(h.Time), behind(" ", h.Model))
+			if h.Title != "" {
+				p.quote("title", h.Title, briefly)
+			}
+			p.quote(cmp.Or(h.Role, "says"), h.Snippet, 0)
+			continue
+		}
+		turn, err := t.turn(h.Exchange)
+		if isMissing(err) {
+			continue // erased since
+		}
+		if err != nil {
+			return err
+		}
+		round, err := search.ReadRound(t.archive, t.account, &turn)
+		if err != nil && !isMissing(err) {
+			return err
+		}
+		id := cmp.Or(round.Opened, h.Exchange)
+		if shown[id] {
+			continue
+		}
+		shown[id] = true
+		x := &turn.Exchange
+		p.line("%s %s%s%s%s", id, minute(h.Time), behind(" ", h.Model), behind(" in ", h.Session), behind(" of ", x.Project))
+		asked, said := lexical.Cut(round.Asked, briefly), lexical.Cut(round.Said, briefly)
+		if asked != "" {
+			p.quote("asked", round.Asked, briefly)
+		}
+		if said != "" {
+			label := "answered"
+			if round.Answered == "" {
+				label = "said, without an answer yet"
+			} else if round.Answered != id {
+				label += " in " + round.Answered
+			}
+			p.quote(label, round.Said, briefly)
+		}
+		if found := h.Snippet; found != "" && !holds(asked, found) && !holds(said, found) {
+			p.quote(cmp.Or(h.Role, "says")+behind(" in ", other(h.Exchange, strings.TrimPrefix(h.Exchange, id))), found, 0)
+		}
+	}
+	return nil
+}
+
+// holds reports whether a text has a passage, but for white space.
+func holds(text, passage string) bool {
+	return strings.Contains(strings.Join(strings.Fields(text), " "), strings.Join(strings.Fields(passage), " "))
 }
 
 // briefly is how many bytes of a text an overview shows.
@@ -190,6 +243,9 @@ func (t *tools) listSessions(_ context.Context, in *listSessionsInput, p *page) 
 		showSession(p, &sessions.Data[i])
 		if b, err := search.ReadBeginning(t.archive, t.account, sessions.Data[i].ID); err == nil && b.Asked != "" && sessions.Data[i].Title == "" {
 			p.quote("began"+behind(" in ", b.Client)+behind(" at ", b.Project)+" with", b.Asked, briefly)
+			if b.Answered != "" {
+				p.quote("answered last", b.Answered, briefly)
+			}
 		}
 	}
 	if n := len(sessions.Data); n > 0 && sessions.HasMore {

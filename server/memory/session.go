@@ -105,7 +105,7 @@ func (h *handler) timeline(c *call) (any, error) {
 	}
 	shown := make([]api.Turn, len(page.Data))
 	for i := range page.Data {
-		shown[i] = api.Turn{Object: "memory.turn", TimelineEntry: page.Data[i]}
+		shown[i] = api.NewTurn(&page.Data[i])
 	}
 	return api.NewList(shown, page.HasMore, func(t *api.Turn) string { return t.Exchange.ID }), nil
 }

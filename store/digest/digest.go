@@ -145,6 +145,9 @@ const (
 	partMedia     = "media"
 )
 
+// summaryName is the name of a text that is a client's summary of earlier messages, so that it is not joined with a person's.
+const summaryName = "summary"
+
 // partList collects the parts of a message. Adjacent texts are joined, because formats cut them in different places: a
 // model's anywhere, all others between lines.
 type partList struct {
@@ -187,8 +190,10 @@ func (l *partList) add(p *codec.Part, assistant bool) {
 	case codec.PartText, codec.PartRefusal:
 		if assistant {
 			l.text(partText, scan.Text(p.Text))
+		} else if text := said(p.Text); chatkey.IsSummary(text) {
+			l.append(store.Part{Kind: partText, Name: summaryName, Text: text})
 		} else {
-			l.text(partText, said(p.Text))
+			l.text(partText, text)
 		}
 	case codec.PartReasoning:
 		l.text(partReasoning, textOf(p))

@@ -135,6 +135,16 @@ func TestAnAnswerIsDigestedAsTheNextRequestRepeatsIt(t *testing.T) {
 	}
 }
 
+// A client's summary in place of earlier messages is not joined with the words of the person, who asks in the same message.
+func TestASummaryOfAClientIsAPartOfItsOwn(t *testing.T) {
+	d, err := digest.Exchange(captured("messages", "application/json",
+		`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":[{"type":"text","text":"This session is being continued from a previous conversation that ran out of context. It counted."},{"type":"text","text":"Go on."}]}]}`,
+		`{"id":"x","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"Three."}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`))
+	if err != nil || len(d.Messages) != 1 || len(d.Messages[0].Parts) != 2 || d.Messages[0].Parts[1].Text != "Go on." {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
 func TestAnAnswerThatBrokeOffIsDigestedAsFarAsItCame(t *testing.T) {
 	x := captured("chat", "text/event-stream", `{"model":"m","messages":[{"role":"user","content":"go"}]}`,
 		`data: {"id":"x","choices":[{"index":0,"delta":{"content":"half a"}}]}`+"\n\n"+`data: {"id":"x","choi`)

@@ -1,12 +1,17 @@
 package search
 
-import "github.com/mnemeproxy/mneme/store"
+import (
+	"slices"
+
+	"github.com/mnemeproxy/mneme/store"
+)
 
 // Beginning is how a person recognises a session without a title.
 type Beginning struct {
-	Asked   string `json:"asked,omitempty"`   // the start of the first question, without what clients put before it
-	Client  string `json:"client,omitempty"`  // the program, such as claude-code
-	Project string `json:"project,omitempty"` // the working directory
+	Asked    string `json:"asked,omitempty"`    // the start of the first question, without what clients put before it
+	Answered string `json:"answered,omitempty"` // the start of the last answer that ends a round; see [Round]
+	Client   string `json:"client,omitempty"`   // the program, such as claude-code
+	Project  string `json:"project,omitempty"`  // the working directory
 }
 
 // firstEntries is how many exchanges of a session are searched for its first question. Clients begin with requests of
@@ -18,7 +23,10 @@ type Timelines interface {
 	Timeline(account, session string, q store.TimelineQuery) (store.TimelinePage, error)
 }
 
-// ReadBeginning reads how a session began. It reads up to five turns, at 50 to 100 µs each.
+// lastEntries is how many exchanges of a session are searched for its last answer: in more, an agent is still at work.
+const lastEntries = 5
+
+// ReadBeginning reads how a session began, and its last answer. It reads up to ten turns, at 50 to 100 µs each.
 func ReadBeginning(from Timelines, account, session string) (b Beginning, err error) {
 	page, err := from.Timeline(account, session, store.TimelineQuery{Limit: firstEntries})
 	if err != nil {
@@ -39,5 +47,14 @@ func ReadBeginning(from Timelines, account, session string) (b Beginning, err er
 			break
 		}
 	}
-	return b, nil
+	if page.HasMore {
+		page, err = from.Timeline(account, session, store.TimelineQuery{Limit: lastEntries, Descending: true})
+		slices.Reverse(page.Data)
+	}
+	for i := range page.Data {
+		if t := page.Data[i].Turn; Ends(t) {
+			b.Answered = sentence(Said(t))
+		}
+	}
+	return b, err
 }

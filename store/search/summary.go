@@ -14,7 +14,7 @@ type Summary struct {
 	Text   string   `json:"text,omitempty"`   // of a session: a model's summary
 	By     string   `json:"by,omitempty"`     // the author of Text: "model NAME"
 	Goal   string   `json:"goal,omitempty"`   // the beginning of the user's last message
-	Done   string   `json:"done,omitempty"`   // the beginning of the answer
+	Done   string   `json:"done,omitempty"`   // the beginning of the answer, if it ends its round
 	Tools  []string `json:"tools,omitempty"`  // called
 	Names  []string `json:"names,omitempty"`  // paths, symbols and codes, the most frequent first
 	Errors []string `json:"errors,omitempty"` // lines of tool results that report a failure
@@ -40,8 +40,10 @@ func Summarize(turn *store.Turn) Summary {
 
 // summarize is [Summarize] for a turn whose document exists already.
 func summarize(turn *store.Turn, d *document) (s Summary) {
-	s.Goal = sentence(lastSpoken(turn.Messages, "user"))
-	s.Done = sentence(lastSpoken(turn.Answer, "assistant"))
+	s.Goal = sentence(Asked(turn))
+	if Ends(turn) {
+		s.Done = sentence(Said(turn))
+	}
 	s.Tools = d.tools
 	s.Names = lexical.Names(d.said.User+"\n"+d.said.Assistant+"\n"+d.names, maxNames)
 	for _, list := range [][]store.Message{turn.Messages, turn.Answer} {
@@ -59,8 +61,16 @@ func lastSpoken(messages []store.Message, role string) string {
 			continue
 		}
 		for j := len(messages[i].Parts) - 1; j >= 0; j-- {
-			if p := &messages[i].Parts[j]; p.Kind == "text" && !IsBoot(p.Text) && strings.TrimSpace(p.Text) != "" {
-				return p.Text
+			p := &messages[i].Parts[j]
+			if p.Kind != "text" {
+				continue
+			}
+			text := strings.TrimSpace(p.Text)
+			if role == "user" {
+				text = Own(text)
+			}
+			if text != "" {
+				return text
 			}
 		}
 	}

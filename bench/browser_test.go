@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The report is looked at as a person would: a browser opens the file, and the plot is there, in mneme's colour and in
+// The report is looked at as a person would: a browser opens the file, and the plot is there, in mneme's color and in
 // that of the others.
 func TestAReportOpensInABrowser(t *testing.T) {
 	t.Parallel()
@@ -42,7 +42,7 @@ func TestAReportOpensInABrowser(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	seen := colours(t, picture)
+	seen := colors(t, picture)
 	for name, want := range map[string]uint32{"bars of mneme": 0x2a6fb0, "bars of the floors": 0x9fb3c8, "letters": 0x1b1f24} {
 		if seen[want] < 20 {
 			t.Errorf("no %s: the page has %d pixels of #%06x", name, seen[want], want)
@@ -50,8 +50,8 @@ func TestAReportOpensInABrowser(t *testing.T) {
 	}
 }
 
-// colours counts a picture's pixels by colour, red, green and blue in one number.
-func colours(t *testing.T, file string) map[uint32]int {
+// colors counts a picture's pixels by color, red, green and blue in one number.
+func colors(t *testing.T, file string) map[uint32]int {
 	t.Helper()
 	f, err := os.Open(file)
 	if err != nil {

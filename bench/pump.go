@@ -17,7 +17,7 @@ import (
 
 // relay is the byte pump, the floor for a proxy written in Go: one goroutine and one upstream connection per client,
 // and every read is written at once. It knows just enough of HTTP to see where requests and answers end, checks nothing
-// and changes nothing. It is only for this package's load: it recognises the end of a chunked answer by its last bytes,
+// and changes nothing. It is only for this package's load: it recognizes the end of a chunked answer by its last bytes,
 // which could also occur in real text.
 func relay(ctx context.Context, listener net.Listener, upstream string) error {
 	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()

@@ -189,7 +189,7 @@ func (l *lane) body() string {
 	}
 }
 
-// Sizes of an agent's request late in a session, modelled on coding agents: most of the body is results of tools.
+// Sizes of an agent's request late in a session, modeled on coding agents: most of the body is results of tools.
 const (
 	agentTools       = 50
 	agentSteps       = 30   // calls with their results

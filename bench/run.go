@@ -141,7 +141,7 @@ func (r *runner) report(ctx context.Context, chosen []lane) (*Report, error) {
 }
 
 // lane runs one lane: a warm-up of every target, then the rounds, in which the targets take turns. Every other round
-// takes them in the opposite order, so that none always follows the same neighbour.
+// takes them in the opposite order, so that none always follows the same neighbor.
 func (r *runner) lane(ctx context.Context, l *lane) (*LaneData, error) {
 	data := &LaneData{Lane: l.Name, About: l.About, Events: l.eventsHeard(), Connections: l.connections, Crossed: l.crossed}
 	want, err := r.reference(ctx, l)

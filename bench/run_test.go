@@ -72,7 +72,7 @@ func TestLanesAreAnsweredWholeAndRight(t *testing.T) {
 	}
 }
 
-func TestAPacedStreamTellsHowLongItsEventsTravelled(t *testing.T) {
+func TestAPacedStreamTellsHowLongItsEventsTraveled(t *testing.T) {
 	t.Parallel()
 	fleet, err := startFleet("test", []string{"direct"}, "")
 	if err != nil {

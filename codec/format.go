@@ -20,7 +20,7 @@ const (
 var formatNames = []string{"unknown", "chat", "responses", "messages", "gemini", "embeddings"}
 
 // NewFormat assigns a number to a format, by its name in configuration, headers and records. Numbers are assigned while
-// the program starts, in the initialisation of a variable, and never stored.
+// the program starts, in the initialization of a variable, and never stored.
 func NewFormat(name string) Format {
 	formatNames = append(formatNames, name)
 	return Format(len(formatNames) - 1)

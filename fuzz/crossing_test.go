@@ -29,7 +29,7 @@ type crossed struct {
 	frames          []string
 }
 
-// crossedTargets are targets with every option that changes the engine's behaviour.
+// crossedTargets are targets with every option that changes the engine's behavior.
 var crossedTargets = map[string]codec.Target{
 	"gpt-4.1":          {Family: codec.FamilyOpenAI, Sampling: true, ForcedTools: true, StructuredOutput: true, Dialect: codec.Dialect{CustomTools: true, JSONSchema: true, DeveloperRole: true, StreamOptions: true, MaxTokensMember: "max_completion_tokens"}},
 	"gpt-5.5":          {Family: codec.FamilyOpenAI, Thinking: codec.ThinkingEffort, Efforts: []string{"low", "high"}, ReasoningModel: true, ForcedTools: true, ImagesInResults: true},

@@ -110,7 +110,7 @@ func TestAKeyRestsForAsLongAsTheBodySays(t *testing.T) {
 		"behind what is read of a body": {says(429, strings.Repeat(" ", maxWaitBody)+retryInfo), shortCoolDown},
 	} {
 		u := newCluster(t, 1, 2)
-		first, second := u.favourite("k1", "k2")
+		first, second := u.favorite("k1", "k2")
 		u.answer(first, test.answer)
 		u.mustAsk([]string{"e1 " + first, "e1 " + second}, 200)
 		if got := u.attempts[0].CoolDown; got != test.want {
@@ -123,7 +123,7 @@ func TestAKeyRestsForAsLongAsTheBodySays(t *testing.T) {
 
 func TestAnEndpointRestsForAsLongAsTheBodySays(t *testing.T) {
 	u := newCluster(t, 2, 1)
-	first, second := u.favourite("e1", "e2")
+	first, second := u.favorite("e1", "e2")
 	u.answer(first, says(503, `{"error":{"code":503,"status":"UNAVAILABLE","message":"Overloaded.","details":[`+
 		`{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"40s"}]}}`))
 	u.mustAsk([]string{first + " k1", second + " k1"}, 200)

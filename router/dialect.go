@@ -9,7 +9,7 @@ import (
 )
 
 // A Dialect is what is known about a family of hosts: its address, its formats, how it takes its credential, and how
-// its flavour of the Chat format differs from OpenAI's own. There is one row per family; a provider refers to one by
+// its flavor of the Chat format differs from OpenAI's own. There is one row per family; a provider refers to one by
 // name.
 type Dialect struct {
 	Name   string

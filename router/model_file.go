@@ -45,7 +45,7 @@ func parseModelFile(data []byte) (*modelFile, error) {
 
 // modelFacts are the facts about models, with prices.
 type modelFacts struct {
-	models *catalogue
+	models *catalog
 	prices *priceList
 }
 
@@ -60,7 +60,7 @@ var builtInFacts = sync.OnceValues(func() (modelFacts, error) {
 		return modelFacts{}, fmt.Errorf("prices.yaml: %w", err)
 	}
 	facts := modelFacts{
-		models: &catalogue{asOf: models.AsOf, rows: models.Models},
+		models: &catalog{asOf: models.AsOf, rows: models.Models},
 		prices: &priceList{asOf: prices.AsOf, rows: prices.Prices},
 	}
 	facts.models.sort()

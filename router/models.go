@@ -39,8 +39,8 @@ type Model struct {
 	Embedding        embeddings.Model
 }
 
-// catalogue is the model data, in the order in which rows override one another. It is immutable.
-type catalogue struct {
+// catalog is the model data, in the order in which rows override one another. It is immutable.
+type catalog struct {
 	asOf string
 	rows []modelRow
 
@@ -110,16 +110,16 @@ var thinkingForms = map[string]codec.ThinkingForm{
 	"level":    codec.ThinkingLevel,
 }
 
-// with returns the catalogue with the rows of an operator's file on top.
-func (c *catalogue) with(over []modelRow) *catalogue {
-	both := &catalogue{asOf: c.asOf, rows: slices.Concat(c.rows, over)}
+// with returns the catalog with the rows of an operator's file on top.
+func (c *catalog) with(over []modelRow) *catalog {
+	both := &catalog{asOf: c.asOf, rows: slices.Concat(c.rows, over)}
 	both.sort()
 	return both
 }
 
 // sort puts the rows in the order in which they override one another. Of rows with the same match the operator's, which
 // come later, win.
-func (c *catalogue) sort() {
+func (c *catalog) sort() {
 	slices.SortStableFunc(c.rows, func(a, b modelRow) int { return cmp.Compare(literals(*a.Match), literals(*b.Match)) })
 }
 
@@ -192,7 +192,7 @@ func (r *Router) ModelsAsOf() string { return r.models.asOf }
 
 // model returns everything known about a model name. An unknown one gets the general facts. The result is shared, and
 // must not be changed.
-func (c *catalogue) model(name string) *Model {
+func (c *catalog) model(name string) *Model {
 	known := c.known.Load()
 	if known != nil {
 		if m, ok := (*known)[name]; ok {
@@ -207,7 +207,7 @@ func (c *catalogue) model(name string) *Model {
 	return m
 }
 
-func (c *catalogue) keep(name string, m *Model) {
+func (c *catalog) keep(name string, m *Model) {
 	c.adding.Lock()
 	defer c.adding.Unlock()
 	more := map[string]*Model{name: m}
@@ -221,7 +221,7 @@ func (c *catalogue) keep(name string, m *Model) {
 const maxKnownName = 128
 
 // look combines the matching rows.
-func (c *catalogue) look(name string) Model {
+func (c *catalog) look(name string) Model {
 	var m Model
 	for i := range c.rows {
 		if fits(c.rows[i].parts, name) {

@@ -28,7 +28,7 @@ func TestTheModelFileIsDatedAndStrict(t *testing.T) {
 	}
 	for want, file := range map[string]string{
 		"field thinkng not found":                "models: [{match: x, thinkng: none}]",
-		"field colour not found":                 "{colour: red}",
+		"field color not found":                  "{color: red}",
 		"models[0] has no match":                 "models: [{thinking: none}]",
 		`two rows with match "x"`:                "models: [{match: x}, {match: x}]",
 		`thinking is "hard"`:                     "models: [{match: x, thinking: hard}]",
@@ -134,7 +134,7 @@ func TestEveryRowOfTheModelFileSaysSomething(t *testing.T) {
 	for i := range c.rows {
 		name := strings.ReplaceAll(*c.rows[i].Match, "*", "x")
 		with := c.model(name)
-		without := catalogue{rows: append(append([]modelRow{}, c.rows[:i]...), c.rows[i+1:]...)}
+		without := catalog{rows: append(append([]modelRow{}, c.rows[:i]...), c.rows[i+1:]...)}
 		if cmp.Equal(with, without.model(name)) {
 			t.Errorf("the row with match %q changes nothing", *c.rows[i].Match)
 		}
@@ -174,7 +174,7 @@ models:
 	if mine := r.models.model("my-model-2"); mine.MaxBudget != 20 || mine.Embedding.Default != 7 || !mine.Sampling {
 		t.Errorf("%+v", mine)
 	}
-	write(t, file, "models: [{match: x, colour: red}]")
+	write(t, file, "models: [{match: x, color: red}]")
 	if _, err := New(Config{ModelsFile: file}); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "line 1") {
 		t.Errorf("a mistake in it names file and line: %v", err)
 	}

@@ -22,7 +22,7 @@ type priceList struct {
 	asOf string
 	rows []priceRow // the first match for a model at a time applies
 
-	known  atomic.Pointer[map[pricedModel][]*Price] // as in [catalogue]
+	known  atomic.Pointer[map[pricedModel][]*Price] // as in [catalog]
 	adding sync.Mutex
 }
 

@@ -23,7 +23,7 @@ type Provider struct {
 	vendor    string   // "HOST/", the prefix of model names of a host without default routes; "" for none
 	formats   formatList
 	simulated bool
-	models    *catalogue
+	models    *catalog
 	headers   headerPolicy
 	firstByte time.Duration
 	idle      time.Duration
@@ -33,7 +33,7 @@ type Provider struct {
 	budget  retryBudget
 }
 
-func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, timeouts Timeouts) (*Provider, error) {
+func newProvider(name string, c ProviderConfig, models *catalog, all *Config, timeouts Timeouts) (*Provider, error) {
 	setting := "providers." + name
 	known := presetOf(name, c.Preset)
 	if c.Preset != "" && known == nil {

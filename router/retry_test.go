@@ -132,8 +132,8 @@ func (u *cluster) mustAsk(want []string, wantStatus int, change ...func(*Call)) 
 	}
 }
 
-// favourite is where the session goes while all is well, and the other place of two.
-func (u *cluster) favourite(of ...string) (first, second string) {
+// favorite is where the session goes while all is well, and the other place of two.
+func (u *cluster) favorite(of ...string) (first, second string) {
 	u.t.Helper()
 	asked, _, _ := u.call()
 	for i, name := range of {
@@ -147,7 +147,7 @@ func (u *cluster) favourite(of ...string) (first, second string) {
 
 func TestAKeyThatHasUsedUpItsLimitIsPassedOverUntilItIsReady(t *testing.T) {
 	u := newCluster(t, 1, 2)
-	first, second := u.favourite("k1", "k2")
+	first, second := u.favorite("k1", "k2")
 	u.answer(first, status(429, "Retry-After", "30"))
 
 	u.mustAsk([]string{"e1 " + first, "e1 " + second}, 200)
@@ -164,7 +164,7 @@ func TestAKeyThatHasUsedUpItsLimitIsPassedOverUntilItIsReady(t *testing.T) {
 
 func TestWhenAllKeysCoolDownTheOneThatIsReadyFirstIsAsked(t *testing.T) {
 	u := newCluster(t, 1, 2)
-	first, second := u.favourite("k1", "k2")
+	first, second := u.favorite("k1", "k2")
 	u.answer(first, status(429, "Retry-After", "60"))
 	u.answer(second, status(429, "Retry-After", "20"))
 	u.mustAsk([]string{"e1 " + first, "e1 " + second}, 429)
@@ -176,7 +176,7 @@ func TestWhenAllKeysCoolDownTheOneThatIsReadyFirstIsAsked(t *testing.T) {
 func TestKeysThatAreRefusedOrUnpaidArePassedOver(t *testing.T) {
 	for code, failure := range map[int]Failure{401: FailureCredentialRefused, 402: FailureNoCredit} {
 		u := newCluster(t, 1, 2)
-		first, second := u.favourite("k1", "k2")
+		first, second := u.favorite("k1", "k2")
 		u.answer(first, status(code))
 		u.mustAsk([]string{"e1 " + first, "e1 " + second}, 200)
 		if u.attempts[0].Failure != failure {
@@ -199,7 +199,7 @@ func TestAnEndpointThatFailsIsReplacedByAnother(t *testing.T) {
 		"302": {status(302, "Location", "http://elsewhere"), FailureUnreadable, false},
 	} {
 		u := newCluster(t, 2, 1)
-		first, second := u.favourite("e1", "e2")
+		first, second := u.favorite("e1", "e2")
 		u.answer(first, test.answer)
 		u.mustAsk([]string{first + " k1", second + " k1"}, 200)
 		if a := u.attempts[0]; a.Failure != test.failure || u.addresses[a.Address] != first || (a.CoolDown > 0) != test.rests {
@@ -360,7 +360,7 @@ func TestACallerWhoLeavesIsNotTriedForElsewhere(t *testing.T) {
 
 func TestAnEndpointThatKeepsFailingIsLeftAloneAndTriedAgain(t *testing.T) {
 	u := newCluster(t, 2, 1, func(c *Config) { c.Breaker = Breaker{Failures: 3, Pause: time.Minute} })
-	first, second := u.favourite("e1", "e2")
+	first, second := u.favorite("e1", "e2")
 	u.answer(first, status(502))
 	for range 3 {
 		u.mustAsk([]string{first + " k1", second + " k1"}, 200)
@@ -425,7 +425,7 @@ func TestALimitOnTheFirstByteLeadsToAnotherEndpointOnlyWhereThatIsHarmless(t *te
 		// for that, a longer one is tried.
 		for limit := 50 * time.Millisecond; ; limit *= 2 {
 			u := newCluster(t, 2, 1)
-			first, second := u.favourite("e1", "e2")
+			first, second := u.favorite("e1", "e2")
 			u.provider.firstByte = limit
 			u.answer(first, func(http.ResponseWriter) { <-end })
 			asked, status, fault := u.call(func(c *Call) { c.Header = test.header })

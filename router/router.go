@@ -144,7 +144,7 @@ type Router struct {
 	routes    []route
 	aliases   aliases
 	fallbacks map[string][]Placement // by model
-	models    *catalogue
+	models    *catalog
 	prices    *priceList
 	lists     *modelLists
 

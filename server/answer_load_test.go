@@ -78,10 +78,10 @@ func TestLargeAnswersAtOnceFitInMemory(t *testing.T) {
 	calls.Wait()
 	close(stop)
 	<-sampled
-	signalled := time.Now() // the answers are still being digested
+	signaled := time.Now() // the answers are still being digested
 	ok(t, p.process.Process.Signal(syscall.SIGTERM))
 	_ = p.process.Wait()
-	took := time.Since(signalled)
+	took := time.Since(signaled)
 	t.Logf("resident: %d MB idle, %d MB at most; ended in %v", idle>>20, largest>>20, took)
 	if largest-idle > most {
 		t.Errorf("the process took %d MB more than idle", (largest-idle)>>20)

@@ -12,7 +12,7 @@ import (
 )
 
 // reserveBudget reserves what the request may cost, if its key or account has a budget. Requests with the caller's own
-// credential count towards no budget, and a model without a price has no cost to count.
+// credential count toward no budget, and a model without a price has no cost to count.
 func (x *exchange) reserveBudget() error {
 	s := x.server
 	x.request.claim = quota.NewClaim(x.request.caller.Account, s.engine.Keys.Origin(x.request.caller.KeyID), x.request.caller.Limits.Or(*s.keyLimits.Load()).Budget, s.engine.Accounts.Budget(x.request.caller.Account))
@@ -127,7 +127,7 @@ func (x *exchange) counted(usage *codec.Usage) bool {
 	return x.recording.closing.Outcome == store.OutcomeComplete || x.recording.closing.FinishReason != ""
 }
 
-// spent returns the cost that counts towards budgets.
+// spent returns the cost that counts toward budgets.
 func (x *exchange) spent() store.USD {
 	if cost := x.recording.closing.Cost; cost != nil && !cost.Notional {
 		return cost.USD

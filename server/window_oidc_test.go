@@ -161,15 +161,15 @@ func TestAPersonSignsInWithAnOpenIDProvider(t *testing.T) {
 	if status, text := v.fetch("DELETE", "/ui/v1/memory/exchanges/exch_00000000000000000000000000"); status != http.StatusForbidden {
 		t.Errorf("erasing: %d %s", status, text)
 	}
-	keys := h.labelled(email + " in a browser")
+	keys := h.labeled(email + " in a browser")
 	if len(keys) != 1 || keys[0].Expires.IsZero() {
 		t.Fatalf("the browser has the keys %+v", keys)
 	}
 	if status, _ := v.fetch("DELETE", "/ui/session"); status != http.StatusNoContent {
 		t.Errorf("signing out: %d", status)
 	}
-	if status, _ := v.fetch("GET", "/ui/session"); status != http.StatusUnauthorized || len(h.labelled(email+" in a browser")) != 0 {
-		t.Errorf("after it: %d, with %d keys", status, len(h.labelled(email+" in a browser")))
+	if status, _ := v.fetch("GET", "/ui/session"); status != http.StatusUnauthorized || len(h.labeled(email+" in a browser")) != 0 {
+		t.Errorf("after it: %d, with %d keys", status, len(h.labeled(email+" in a browser")))
 	}
 }
 
@@ -227,7 +227,7 @@ func TestSigningOutRevokesTheKeyOfARemovedGrant(t *testing.T) {
 	if status, _ := v.fetch("DELETE", "/ui/session"); status != http.StatusNoContent {
 		t.Errorf("signing out: %d", status)
 	}
-	if keys := h.labelled(email + " in a browser"); len(keys) != 0 {
+	if keys := h.labeled(email + " in a browser"); len(keys) != 0 {
 		t.Errorf("it leaves the keys %+v", keys)
 	}
 }
@@ -295,7 +295,7 @@ func TestAnInvalidSignInIsRefusedWithAReason(t *testing.T) {
 			t.Errorf("%s: the page says %s", story.name, sentence)
 		}
 	}
-	if keys := h.labelled(email + " in a browser"); len(keys) > 0 {
+	if keys := h.labeled(email + " in a browser"); len(keys) > 0 {
 		t.Errorf("refusals left keys: %+v", keys)
 	}
 }

@@ -81,10 +81,10 @@ func TestThePageLoadsNothingFromElsewhere(t *testing.T) {
 }
 
 // own are the keys that were made for browsers by mneme ui and are good.
-func (h *harness) own() []store.Key { return h.labelled("window in a browser") }
+func (h *harness) own() []store.Key { return h.labeled("window in a browser") }
 
-// labelled are the keys of a label that are good.
-func (h *harness) labelled(label string) (keys []store.Key) {
+// labeled are the keys of a label that are good.
+func (h *harness) labeled(label string) (keys []store.Key) {
 	for _, k := range h.store.Keys().List("acme") {
 		if k.Label == label && k.Revoked.IsZero() {
 			keys = append(keys, k)

@@ -182,7 +182,7 @@ func (f Feed) announce(changes []*Change, whole bool) {
 	f.feed.changed.Notify()
 }
 
-// Changed is signalled when changes may have been committed since it was last read. It is for the stage of words.
+// Changed is signaled when changes may have been committed since it was last read. It is for the stage of words.
 func (f Feed) Changed() <-chan struct{} { return f.feed.changed }
 
 // Last returns the number of the last committed change.

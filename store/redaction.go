@@ -212,7 +212,7 @@ func enough(settled int, buffer []byte) int {
 	return settled
 }
 
-// begin recognises an event stream by its first byte: every other answer is a JSON object.
+// begin recognizes an event stream by its first byte: every other answer is a JSON object.
 func (a *answerRedactor) begin(buffer []byte) {
 	a.begun = true
 	if first := bytes.TrimLeft(buffer, " \t\r\n"); len(first) > 0 && first[0] != '{' && a.store.opts.Stream != nil {

@@ -245,35 +245,35 @@ func TestKeysOfTheCentreExpireWithTheWordOfIt(t *testing.T) {
 	}
 }
 
-func TestAChangeOfTheRosterIsSignalled(t *testing.T) {
+func TestAChangeOfTheRosterIsSignaled(t *testing.T) {
 	s := openWithMasterKey(t, t.TempDir(), 1, 0)
-	signalled := func(what string) {
+	signaled := func(what string) {
 		t.Helper()
 		select {
 		case <-s.Roster().Changed():
 		default:
-			t.Errorf("%s is not signalled", what)
+			t.Errorf("%s is not signaled", what)
 		}
 	}
 	made(t)(s.Accounts().Create("acme"))
-	signalled("an account")
+	signaled("an account")
 	_, key, err := s.Keys().Create("acme", ScopeWrite, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	signalled("a key")
+	signaled("a key")
 	if err := s.Keys().Revoke(key.ID); err != nil {
 		t.Fatal(err)
 	}
-	signalled("a revocation")
+	signaled("a revocation")
 	if err := s.Credentials().Set("acme", "openai", "x"); err != nil {
 		t.Fatal(err)
 	}
-	signalled("a credential")
+	signaled("a credential")
 	if err := s.Accounts().SetRetention(t.Context(), "acme", &Retention{MaxAge: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	signalled("a retention rule")
+	signaled("a retention rule")
 	made(t)(s.Accounts().Delete(t.Context(), "acme", false))
-	signalled("the deletion")
+	signaled("the deletion")
 }

@@ -316,7 +316,7 @@ func (p *Shipping) Holds(number uint64, tail ship.Tail) (holds bool, err error) 
 	return holds, err
 }
 
-// Changed is signalled when the log may have grown since it was last read.
+// Changed is signaled when the log may have grown since it was last read.
 func (p *Shipping) Changed() <-chan struct{} { return p.changed }
 
 func readShipped(value []byte) (at place, ok bool) {

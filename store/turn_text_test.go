@@ -175,7 +175,7 @@ func TestATurnSurvivesDamageToItsRequest(t *testing.T) {
 	mustBeSound(t, c.s)
 }
 
-// Wherever an exchange is moved, with or without its neighbours, its turn can be read.
+// Wherever an exchange is moved, with or without its neighbors, its turn can be read.
 func TestTheTextOfATurnMovesWithItsExchange(t *testing.T) {
 	c := newConversation(t)
 	beginShipping(t, c.s)

@@ -1,4 +1,4 @@
-// Command capacity measures the write throughput of a store, its cost, and the behaviour of a large store: it fills a
+// Command capacity measures the write throughput of a store, its cost, and the behavior of a large store: it fills a
 // store with exchanges, many at a time, lists and shows them, and reopens it, also as a killed process leaves it.
 //
 //	go run ./bench/capacity [-shape small] [-exchanges 100000] [-remember index]

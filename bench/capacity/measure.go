@@ -44,7 +44,7 @@ func (s spending) per(exchanges, size int) string {
 		n/s.wall.Seconds(), n*float64(size)/1e6/s.wall.Seconds(), float64(s.cpu.Microseconds())/n, float64(s.allocs)/n, float64(s.bytes)/n/1e3)
 }
 
-// tenths is the CPU time used when each tenth of the exchanges had been captured. Background work may count towards the
+// tenths is the CPU time used when each tenth of the exchanges had been captured. Background work may count toward the
 // next tenth.
 type tenths struct {
 	done atomic.Int64

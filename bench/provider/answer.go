@@ -75,7 +75,7 @@ type usage struct {
 	input, cached, written, output, reasoning int
 }
 
-// Text that made-up deltas are cut from; 64 characters, no two neighbouring words alike.
+// Text that made-up deltas are cut from; 64 characters, no two neighboring words alike.
 const corpus = "the quick brown fox jumps over the lazy dog and finds its home; "
 
 const defaultDeltaSize = 8
@@ -201,7 +201,7 @@ func (p *part) escapedArguments() string {
 	return p.escaped
 }
 
-// run is how many neighbouring parts from i on are calls.
+// run is how many neighboring parts from i on are calls.
 func (a *answer) run(i int) int {
 	n := 0
 	for i+n < len(a.parts) && a.parts[i+n].isCall() {

@@ -130,7 +130,7 @@ func checkInlineData(value raw, path string) *fault {
 	return nil
 }
 
-// checkContentOrder checks that calls and their responses stand in neighbouring contents, equal in number and order.
+// checkContentOrder checks that calls and their responses stand in neighboring contents, equal in number and order.
 func checkContentOrder(checked []checkedContent, i int) *fault {
 	this := &checked[i]
 	switch {

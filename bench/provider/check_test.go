@@ -302,7 +302,7 @@ func TestGeminiCheckerRefusesWhatGoogleRefuses(t *testing.T) {
 		{"JSON Schema", with("", declare("parametersJsonSchema", `{"type":"object","properties":{"format":{"type":"string","enum":["a"]},"$schema":{"type":["string","null"]}},"additionalProperties":false}`)), ""},
 		{"a keyword outside the subset", with("", declare("parametersJsonSchema", `{"$schema":"x","type":"object"}`)), `Unsupported JSON schema keyword "$schema"`},
 		{"a keyword deep inside", with("", declare("parametersJsonSchema", `{"type":"object","properties":{"a":{"type":"array","items":{"const":1}}}}`)), `"const"`},
-		{"a ref with a neighbour", with("", declare("parametersJsonSchema", `{"type":"object","properties":{"a":{"$ref":"#/$defs/b","description":"d"}},"$defs":{"b":{}}}`)), `A schema with $ref`},
+		{"a ref with a neighbor", with("", declare("parametersJsonSchema", `{"type":"object","properties":{"a":{"$ref":"#/$defs/b","description":"d"}},"$defs":{"b":{}}}`)), `A schema with $ref`},
 		{"JSON Schema in parameters", with("", declare("parameters", `{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":false}`)), `Unknown name "additionalProperties" at 'tools[0].function_declarations[0].parameters'`},
 		{"an empty object in parameters", with("", declare("parameters", `{"type":"object","properties":{}}`)), `should be non-empty for OBJECT type`},
 		{"a required name nobody defined", with("", declare("parameters", `{"type":"OBJECT","properties":{"a":{"type":"STRING"}},"required":["b"]}`)), `property is not defined`},

@@ -29,7 +29,7 @@
 //	                            call whose arguments are that text, valid JSON or not
 //	call NAME {…} namespace=NS  a call into a namespace
 //	custom NAME "…"             a freeform call
-//	interleave                  argument fragments of neighbouring calls alternate, where the format can
+//	interleave                  argument fragments of neighboring calls alternate, where the format can
 //	search "…" [url=…] [title=…]  a web search that the provider runs itself
 //	cite URL ["title"]          a citation on the text before it
 //	refuse ["…"]                a refusal

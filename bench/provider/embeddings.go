@@ -69,11 +69,11 @@ func embed(text string, g *grid, size int) []float32 {
 			vector[i] += float32(int32(splitMix(&state))) / math.MaxInt32
 		}
 	}
-	normalise(vector)
+	normalize(vector)
 	if size < len(vector) {
 		vector = vector[:size]
 		if g.unit {
-			normalise(vector)
+			normalize(vector)
 		}
 	}
 	return vector
@@ -88,7 +88,7 @@ func splitMix(state *uint64) uint64 {
 	return z ^ z>>31
 }
 
-func normalise(vector []float32) {
+func normalize(vector []float32) {
 	var sum float64
 	for _, v := range vector {
 		sum += float64(v) * float64(v)

@@ -28,7 +28,7 @@ type step struct {
 	blocked     bool   // the prompt was blocked: no answer at all
 	usage       usage
 	scripted    bool            // at least one directive says what the answer holds
-	interleave  bool            // fragments of neighbouring calls alternate
+	interleave  bool            // fragments of neighboring calls alternate
 	unknown     bool            // members and events that no format defines are mixed in
 	splitPairs  bool            // characters outside ASCII travel as \u escapes, and deltas may cut between the halves of a pair
 	omit        map[string]bool // real things that are missing

@@ -20,7 +20,7 @@ func TestScriptErrorsNameTheDirectiveAndItsUse(t *testing.T) {
 		`[[sim: "text" ]]`:                      `starts with its name`,
 		`[[sim: text ]]`:                        `text: something is missing; usage: text "…" [size=N]`,
 		`[[sim: text "a" "b" ]]`:                `text: unexpected "b"`,
-		`[[sim: text "a" colour=red ]]`:         `unexpected "red"`,
+		`[[sim: text "a" color=red ]]`:          `unexpected "red"`,
 		`[[sim: events many ]]`:                 `"many" is not a number from 1 to 1000000`,
 		`[[sim: events 2000000 ]]`:              `is not a number from 1 to`,
 		`[[sim: delay soon ]]`:                  `"soon" is not a duration`,
@@ -116,7 +116,7 @@ func TestPackageCommentNamesEveryDirective(t *testing.T) {
 func TestOnlyOurOwnStateIsAccepted(t *testing.T) {
 	made := opaque(stateSignature, "id", 3)
 	if !isOpaque(stateSignature, made) || made == opaque(stateSignature, "id", 4) {
-		t.Errorf("%q is not recognised, or not of its own", made)
+		t.Errorf("%q is not recognized, or not of its own", made)
 	}
 	changed := []byte(made)
 	changed[30] ^= 1

@@ -8,7 +8,7 @@ import (
 )
 
 // A stamp is the time at which an event was handed to the socket: nanoseconds since 1970 in decimal, between two
-// tildes. It passes through every translation as text, so that who reads the event knows how long it travelled.
+// tildes. It passes through every translation as text, so that who reads the event knows how long it traveled.
 const (
 	stampMark  = '~'
 	StampSize  = 21 // bytes: 19 digits and two marks

@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// smaller reduces a picture to its 256 most frequent colours, which more than halves its size: pages have few colours,
+// smaller reduces a picture to its 256 most frequent colors, which more than halves its size: pages have few colors,
 // and the shades of antialiased letters between them.
 func smaller(picture []byte) ([]byte, error) {
 	decoded, err := png.Decode(bytes.NewReader(picture))
@@ -25,20 +25,20 @@ func smaller(picture []byte) ([]byte, error) {
 			seen[at(x, y)]++
 		}
 	}
-	colours := make([]color.RGBA, 0, len(seen))
+	colors := make([]color.RGBA, 0, len(seen))
 	for c := range seen {
-		colours = append(colours, c)
+		colors = append(colors, c)
 	}
-	slices.SortFunc(colours, func(a, b color.RGBA) int {
+	slices.SortFunc(colors, func(a, b color.RGBA) int {
 		return cmp.Or(seen[b]-seen[a], int(a.R)-int(b.R), int(a.G)-int(b.G), int(a.B)-int(b.B))
 	})
 	const most = 256
-	palette := make(color.Palette, min(len(colours), most))
+	palette := make(color.Palette, min(len(colors), most))
 	for i := range palette {
-		palette[i] = colours[i]
+		palette[i] = colors[i]
 	}
-	nearest := make(map[color.RGBA]uint8, len(colours))
-	for _, c := range colours {
+	nearest := make(map[color.RGBA]uint8, len(colors))
+	for _, c := range colors {
 		nearest[c] = uint8(palette.Index(c))
 	}
 	out := image.NewPaletted(area, palette)

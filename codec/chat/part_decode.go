@@ -105,7 +105,7 @@ func (d *requestDecoder) file(p *codec.Part, v []byte) {
 	}
 }
 
-// documentType recognises a PDF, the one type that every provider reads, by its first bytes ("%PDF-" in base64) or its
+// documentType recognizes a PDF, the one type that every provider reads, by its first bytes ("%PDF-" in base64) or its
 // name.
 func documentType(p *codec.Part) []byte {
 	if bytes.HasPrefix(p.Data, []byte("JVBERi")) || bytes.HasSuffix(bytes.ToLower(p.Filename), []byte(".pdf")) {

@@ -92,7 +92,7 @@ func (w *requestWriter) function(dst []byte, t *codec.Tool) []byte {
 	return append(w.cache(dst, t.CacheControl), '}')
 }
 
-// cache writes a breakpoint if the host passes it on to a model that honours it.
+// cache writes a breakpoint if the host passes it on to a model that honors it.
 // mark writes a breakpoint of the prompt cache in the member that the host knows.
 func (w *requestWriter) mark(dst []byte, p *codec.Part) []byte {
 	if p.Breakpoint != nil && w.d.Store {

@@ -19,7 +19,7 @@ const (
 // anySignature is Google's documented value for another model's call: it is accepted instead of a signature.
 const anySignature = "skip_thought_signature_validator"
 
-// contents writes the conversation from that message on. Neighbours of one role become one content, because roles must
+// contents writes the conversation from that message on. Neighbors of one role become one content, because roles must
 // alternate. A content is begun by its first part, so none is empty.
 func (w *writer) contents(from int) error {
 	w.name("contents")

@@ -158,7 +158,7 @@ func (f *fault) exhausted() codec.Kind {
 	return codec.KindRateLimited
 }
 
-// tooLong recognises the message about a prompt that does not fit the model; it has no code of its own.
+// tooLong recognizes the message about a prompt that does not fit the model; it has no code of its own.
 func (f *fault) tooLong() bool {
 	return strings.Contains(f.message, "input token count") && strings.Contains(f.message, "exceeds the maximum")
 }

@@ -1,7 +1,7 @@
 // Package gemini is the provider codec of Google's generateContent: it writes requests for the Gemini API and reads its
 // answers, streamed and complete, and its errors. There is no client codec, because no surface speaks this format.
 //
-// The format has these peculiarities. Roles alternate, so neighbouring contents of one role are joined. Tool results
+// The format has these peculiarities. Roles alternate, so neighboring contents of one role are joined. Tool results
 // are in a content of their own, with role "user". Arguments are objects; other formats carry strings. A stream is a
 // sequence of whole answers with neither event names nor a terminal event, so only a finish reason distinguishes a
 // finished answer from a cut connection. A turn that calls tools has the same finish reason as one that does not.

@@ -84,7 +84,7 @@ func mediaType(kind, data []byte, of codec.PartKind) []byte {
 	return kind
 }
 
-// guessType recognises files by the base64 of their first bytes.
+// guessType recognizes files by the base64 of their first bytes.
 func guessType(data []byte, of codec.PartKind) []byte {
 	for _, magic := range [...][2]string{
 		{"iVBORw", "image/png"},

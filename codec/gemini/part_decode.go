@@ -72,7 +72,7 @@ func (d *decoder) text(dst []codec.Event, text, signature []byte) []codec.Event 
 	return d.sign(dst, signature)
 }
 
-// thought joins neighbouring thought parts into one item: they are pieces of one summary.
+// thought joins neighboring thought parts into one item: they are pieces of one summary.
 func (d *decoder) thought(dst []codec.Event, text, signature []byte) []codec.Event {
 	if len(text) == 0 && len(signature) == 0 {
 		return dst

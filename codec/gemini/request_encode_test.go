@@ -98,7 +98,7 @@ func TestConversationsBecomeContents(t *testing.T) {
 		want     string
 	}{
 		{
-			"neighbours of one role are joined", second,
+			"neighbors of one role are joined", second,
 			[]codec.Message{user(text("a")), user(text("b"), text("c")), assistant(text("d")), assistant(text("e"))},
 			`[{"role":"user","parts":[{"text":"a"},{"text":"b"},{"text":"c"}]},{"role":"model","parts":[{"text":"d"},{"text":"e"}]}]`,
 		},

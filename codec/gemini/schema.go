@@ -48,7 +48,7 @@ func cleanUp(raw []byte) (clean cleanSchema, size int) {
 	return clean, len(clean.schema)
 }
 
-// isPropertyMap recognises the properties of an object without the object around them, which some tool servers send as
+// isPropertyMap recognizes the properties of an object without the object around them, which some tool servers send as
 // a schema: no keyword, and every member an object with a type.
 func isPropertyMap(raw []byte) bool {
 	members := 0

@@ -36,7 +36,7 @@ func (c *cleaner) write(dst []byte, n *schemaNode, within string, depth int) []b
 	return append(dst, '}')
 }
 
-// writeRef appends a reference to a definition or to the root; its only neighbours may be members that begin with "$".
+// writeRef appends a reference to a definition or to the root; its only neighbors may be members that begin with "$".
 // A reference to another place in the schema, which generators use for repetitions, is inlined. A reference that leads
 // nowhere, or out of the schema, becomes an empty schema: nothing is fetched.
 func (c *cleaner) writeRef(dst []byte, n *schemaNode, within string, depth int) []byte {

@@ -108,7 +108,7 @@ func clientMessage(e *codec.Error) string {
 
 const promptTooLong = "prompt is too long"
 
-// contextMessage returns the message for too long a conversation in the words that Claude Code recognises
+// contextMessage returns the message for too long a conversation in the words that Claude Code recognizes
 // (docs/wire/messages.md#8), with the provider's figures if its message has them: the larger one is the conversation's.
 func contextMessage(message string) string {
 	if strings.Contains(message, promptTooLong) || strings.Contains(message, "exceed context limit") {

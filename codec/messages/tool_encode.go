@@ -40,7 +40,7 @@ func (e *requestEncoder) toolList() error {
 	return nil
 }
 
-// offered reports whether a tool can be written. A choice that allows only some tools is honoured by omitting the
+// offered reports whether a tool can be written. A choice that allows only some tools is honored by omitting the
 // others, because the format has no member for it.
 func (e *requestEncoder) offered(t *codec.Tool) bool {
 	if e.r.ToolChoice.Mode == codec.ChoiceAllowed && !allowed(&e.r.ToolChoice, t) {

@@ -144,8 +144,8 @@ func (it *item) ofAssistant() bool {
 	return false
 }
 
-// history turns the list of items into messages: neighbouring items of the assistant become one turn (pitfall P73),
-// neighbouring results one tool message.
+// history turns the list of items into messages: neighboring items of the assistant become one turn (pitfall P73),
+// neighboring results one tool message.
 func (d *decoder) history() error {
 	d.r.Messages = slices.Grow(d.r.Messages, len(d.items))
 	for i := range d.items {
@@ -323,7 +323,7 @@ func (d *decoder) reasoningPart(it *item) codec.Part {
 	return p
 }
 
-// results converts neighbouring outputs to one tool message.
+// results converts neighboring outputs to one tool message.
 func (d *decoder) results(items []item) error {
 	msg := codec.Message{Role: codec.RoleTool, Index: items[0].index, Parts: d.r.NewParts(len(items))}
 	for i := range items {

@@ -88,7 +88,7 @@ func (e *encoder) id(id []byte, prefix string) {
 	}
 }
 
-// assistant writes one turn as items, in the order of its parts; neighbouring texts share a message.
+// assistant writes one turn as items, in the order of its parts; neighboring texts share a message.
 func (e *encoder) assistant(m *codec.Message) {
 	head := *m
 	for i := 0; i < len(m.Parts); {

@@ -16,7 +16,7 @@ type encoder struct {
 	dst    []byte
 	r      *codec.Request
 	t      *codec.Target
-	custom map[string]bool // ids of calls of custom tools, to recognise their results; nil: there are none
+	custom map[string]bool // ids of calls of custom tools, to recognize their results; nil: there are none
 	first  bool            // no element of the current list has been written
 }
 

@@ -1,7 +1,7 @@
 // Package responses implements both sides of the Responses format (POST /v1/responses).
 //
 // An answer of this format is a list of items (messages, reasoning, calls), and a request's history is the same list.
-// Package codec has messages with parts instead, so the request decoder gathers neighbouring items into turns, and the
+// Package codec has messages with parts instead, so the request decoder gathers neighboring items into turns, and the
 // encoder spreads turns into items.
 package responses
 

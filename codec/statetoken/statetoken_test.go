@@ -48,7 +48,7 @@ func TestATokenBringsItsStateBack(t *testing.T) {
 	})
 }
 
-func TestWhatIsNoTokenIsNotOpened(t *testing.T) {
+func TestWhatIsNoTokenizNotOpened(t *testing.T) {
 	for _, value := range []string{"", "sv1.", "sv1.a.", "sv1.a.AAAA", "sv1.z.AAAA", "gAAAAABo", "EqQBCkYI", "sv2.a.AQAAAA", "sv1.a.!!!!"} {
 		if c, ok := statetoken.Open([]byte(value), "acme"); ok {
 			t.Errorf("%q opens as %+v", value, c)

@@ -1,5 +1,5 @@
-// Package template recognises stream frames that differ from an earlier frame only in a few strings or numbers. What
-// was learnt about the earlier frame holds for all of them, so only the differences are read, in a tenth of the time.
+// Package template recognizes stream frames that differ from an earlier frame only in a few strings or numbers. What
+// was learned about the earlier frame holds for all of them, so only the differences are read, in a tenth of the time.
 package template
 
 import (

@@ -49,7 +49,7 @@ func TestMatchingFramesDifferOnlyInTheSlots(t *testing.T) {
 	})
 }
 
-func TestFramesThatRepeatAreRecognised(t *testing.T) {
+func TestFramesThatRepeatAreRecognized(t *testing.T) {
 	var r Matcher
 	matched := 0
 	for i := range 100 {
@@ -62,7 +62,7 @@ func TestFramesThatRepeatAreRecognised(t *testing.T) {
 		}
 	}
 	if matched < 95 {
-		t.Errorf("%d of 100 frames of one template were recognised", matched)
+		t.Errorf("%d of 100 frames of one template were recognized", matched)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestLearningStopsIfNoTwoFramesAreAlike(t *testing.T) {
 }
 
 // A delta's template matches frames that differ only in text, number and padding.
-func TestDeltasAreRecognisedWhateverTheirNoise(t *testing.T) {
+func TestDeltasAreRecognizedWhateverTheirNoise(t *testing.T) {
 	frame := func(number int, text, padding string) []byte {
 		return fmt.Appendf(nil, `{"type":"delta","sequence_number":%d,"item_id":"m","delta":"%s","obfuscation":"%s"}`, number, text, padding)
 	}

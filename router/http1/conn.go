@@ -34,11 +34,11 @@ func (c *Client) dial(ctx context.Context, cutoff *Cutoff) (*conn, error) {
 		return nil, net.ErrClosed
 	}
 	defer cutoff.Release()
-	dialled, err := c.Dial(ctx, "tcp", c.Address)
+	dialed, err := c.Dial(ctx, "tcp", c.Address)
 	if err != nil {
 		return nil, err
 	}
-	socket := newSocket(dialled)
+	socket := newSocket(dialed)
 	opened := &conn{client: c, stream: socket, socket: socket, abort: func() { _ = socket.Close() }}
 	if c.TLS == nil {
 		return opened, nil

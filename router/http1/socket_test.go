@@ -16,18 +16,18 @@ func connected(t *testing.T) (*socket, net.Conn) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	dialled, err := net.Dial("tcp", listener.Addr().String())
+	dialed, err := net.Dial("tcp", listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = dialled.Close() })
+	t.Cleanup(func() { _ = dialed.Close() })
 	peer, err := listener.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = peer.Close() })
-	_ = dialled.(*net.TCPConn).SetWriteBuffer(4 << 10)
-	return newSocket(dialled), peer
+	_ = dialed.(*net.TCPConn).SetWriteBuffer(4 << 10)
+	return newSocket(dialed), peer
 }
 
 // Pieces are as long as those of which the scheduler does not hear, and one is longer.

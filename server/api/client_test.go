@@ -270,7 +270,7 @@ type Hit struct {
 	// Highlights ranges of the snippet in characters; the end is exclusive
 	Highlights *[][]int64 `json:"highlights"`
 
-	// Match for a hit with none of the query's words: likeness, or context if a neighbouring turn has them
+	// Match for a hit with none of the query's words: likeness, or context if a neighboring turn has them
 	Match *string `json:"match,omitempty"`
 	Model *string `json:"model,omitempty"`
 
@@ -488,7 +488,7 @@ type Scores struct {
 	// Bm25 of the turn itself
 	Bm25 float32 `json:"bm25"`
 
-	// Context what neighbouring turns and recency add
+	// Context what neighboring turns and recency add
 	Context *float32 `json:"context,omitempty"`
 
 	// Cosine of the turn and the query after relevance feedback, relative to the mean of the account's vectors

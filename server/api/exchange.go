@@ -85,7 +85,7 @@ type Translation struct {
 	Client   string   `json:"client"`            // body that the client sent
 	Provider string   `json:"provider"`          // body that the provider got, translated again by the current rules
 	Dropped  []string `json:"dropped"`           // members without a counterpart
-	Emulated []string `json:"emulated"`          // members that are honoured in another way
+	Emulated []string `json:"emulated"`          // members that are honored in another way
 	Problem  string   `json:"problem,omitempty"` // why it cannot be translated again
 }
 

@@ -81,7 +81,7 @@ type broker struct {
 	again []chan struct{} // one for each caller of reconnects
 }
 
-// reconnects returns a channel that is signalled after each reconnection. Each caller gets its own channel.
+// reconnects returns a channel that is signaled after each reconnection. Each caller gets its own channel.
 func (b *broker) reconnects() <-chan struct{} {
 	again := make(chan struct{}, 1)
 	b.mu.Lock()

@@ -527,7 +527,7 @@ func examineClock(skews []*time.Duration) finding {
 	case best == nil:
 		return finding{"clock", good, "not compared: no provider sent the time", ""}
 	case best.Abs() > mostSkew:
-		return finding{"clock", problem, fmt.Sprintf("%v off every provider's", best.Abs().Round(time.Second)), "Synchronise this machine's clock by NTP"}
+		return finding{"clock", problem, fmt.Sprintf("%v off every provider's", best.Abs().Round(time.Second)), "Synchronize this machine's clock by NTP"}
 	}
 	return finding{"clock", good, "agrees with the providers'", ""}
 }

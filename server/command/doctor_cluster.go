@@ -51,7 +51,7 @@ func edgeFindings(s *cluster.Shipping, now time.Time) (findings []finding) {
 		findings = append(findings, identityFinding(s.Identity, now))
 	}
 	if skew := time.Duration(s.Skew) * time.Millisecond; !s.Confirmed.IsZero() && skew.Abs() > maxSkew {
-		findings = append(findings, finding{"clock of the centre", warning, fmt.Sprintf("it is %s off this one", skew), "Synchronise both clocks by NTP: lists are ordered by ids, which contain the time"})
+		findings = append(findings, finding{"clock of the centre", warning, fmt.Sprintf("it is %s off this one", skew), "Synchronize both clocks by NTP: lists are ordered by ids, which contain the time"})
 	}
 	return findings
 }

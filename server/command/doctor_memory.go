@@ -66,7 +66,7 @@ func databaseFinding(check string, c *catalog.Condition) finding {
 	case synchronous && c.Connected == 0:
 		return finding{check, problem, found + ", which is not connected: nothing is committed", "Reconnect the standby"}
 	case c.Skew.Abs() > maxSkew:
-		return finding{check, warning, fmt.Sprintf("%s; its clock is %s off this one", found, c.Skew.Round(time.Millisecond)), "Synchronise both clocks by NTP"}
+		return finding{check, warning, fmt.Sprintf("%s; its clock is %s off this one", found, c.Skew.Round(time.Millisecond)), "Synchronize both clocks by NTP"}
 	case !synchronous:
 		return finding{
 			check, warning, fmt.Sprintf("%s, synchronous_commit %s, no synchronous standby: what edges no longer keep is on one machine", found, c.Commit),

@@ -91,7 +91,7 @@ func nodeFinding(n *cluster.Node, now time.Time) finding {
 		all = append(all, centreFinding(n.Centre))
 	}
 	if n.Skew.Abs() > maxSkew {
-		all = append(all, finding{"", warning, fmt.Sprintf("its clock is %s off this one", n.Skew.Round(time.Millisecond)), "Synchronise all clocks by NTP: lists are ordered by ids, which contain the time"})
+		all = append(all, finding{"", warning, fmt.Sprintf("its clock is %s off this one", n.Skew.Round(time.Millisecond)), "Synchronize all clocks by NTP: lists are ordered by ids, which contain the time"})
 	}
 	worst := finding{n.Name, good, "version " + n.Version, ""}
 	for _, f := range all {

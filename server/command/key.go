@@ -28,7 +28,7 @@ type KeyCreate struct {
 	Target  `embed:""`
 	Account string       `required:"" placeholder:"NAME" help:"Account that the key is for."`
 	Scope   store.Scopes `default:"write,read" placeholder:"SCOPES" help:"What it may do, separated by commas: write, read, erase, admin, operator (default: ${default})."`
-	Name    string       `placeholder:"LABEL" help:"A label to recognise the key by."`
+	Name    string       `placeholder:"LABEL" help:"A label to recognize the key by."`
 	JSON    bool         `help:"Write the key and its settings as JSON."`
 
 	KeySettings `embed:""`
@@ -122,7 +122,7 @@ func tokensThisMonth(k *store.Key, now time.Time) string {
 type KeyUpdate struct {
 	Target `embed:""`
 	ID     string  `arg:"" name:"id" help:"The key's id, key_..., as key list shows it."`
-	Name   *string `placeholder:"LABEL" help:"A label to recognise the key by."`
+	Name   *string `placeholder:"LABEL" help:"A label to recognize the key by."`
 	JSON   bool    `help:"Write the key's settings as JSON."`
 
 	KeySettings `embed:""`

@@ -187,7 +187,7 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		env  []string
 		want string // all lines of the error
 	}{
-		"misspelt field": {
+		"misspelled field": {
 			file: "data: x\nlitsen: :1\n",
 			want: `mneme.yaml:2: unknown field "litsen"; did you mean "listen"?`,
 		},
@@ -204,8 +204,8 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 			want: `mneme.yaml:3: unknown field "data" in limits; it belongs at the top of the file, not indented`,
 		},
 		"field unlike any": {
-			file: "admin: {colour: red}\n",
-			want: `mneme.yaml:1: unknown field "colour" in admin; known here: listen`,
+			file: "admin: {color: red}\n",
+			want: `mneme.yaml:1: unknown field "color" in admin; known here: listen`,
 		},
 		"field of an earlier version": {
 			file: "upstream:\n  hedge_after: 20s\n",

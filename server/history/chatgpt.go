@@ -36,7 +36,7 @@ var chatGPT = client{
 	},
 }
 
-// isChatGPT recognises the name of a file of conversations; large exports have several, numbered.
+// isChatGPT recognizes the name of a file of conversations; large exports have several, numbered.
 func isChatGPT(name string) bool {
 	return strings.HasPrefix(name, "conversations") && strings.HasSuffix(name, ".json")
 }

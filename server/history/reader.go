@@ -24,7 +24,7 @@ type reader struct {
 	sessions map[sessionKey]*Session
 	threads  map[sessionKey]*thread
 	unknown  map[string]int
-	known    int // lines and parts that were recognised
+	known    int // lines and parts that were recognized
 	cut      int // number of the last line, if that is cut off
 }
 

@@ -62,7 +62,7 @@ func NewLeases() *Leases {
 	return &Leases{parts: make(map[ship.Share]*part), servers: 1, wake: make(chan struct{}, 1)}
 }
 
-// Wake is signalled when a limit is first used or has no room.
+// Wake is signaled when a limit is first used or has no room.
 func (l *Leases) Wake() <-chan struct{} { return l.wake }
 
 func (l *Leases) signal() {

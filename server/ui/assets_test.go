@@ -14,13 +14,13 @@ func TestEveryVendoredFileIsListedAndAsPublished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var listed []struct{ Package, Version, Licence, File, Upstream, SHA256 string }
+	var listed []struct{ Package, Version, License, File, Upstream, SHA256 string }
 	if err := json.Unmarshal(data, &listed); err != nil {
 		t.Fatal(err)
 	}
 	known := map[string]string{"vendor/manifest.json": ""}
 	for _, l := range listed {
-		if l.Package == "" || l.Version == "" || l.Licence == "" || l.Upstream == "" || !strings.HasPrefix(l.File, l.Package+"-"+l.Version+"/") {
+		if l.Package == "" || l.Version == "" || l.License == "" || l.Upstream == "" || !strings.HasPrefix(l.File, l.Package+"-"+l.Version+"/") {
 			t.Errorf("incomplete: %+v", l)
 		}
 		known["vendor/"+l.File] = l.SHA256

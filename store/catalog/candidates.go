@@ -29,7 +29,7 @@ const (
 	newestWeighed = 5000   // of turns found by filters or common terms alone
 	mostWeighed   = 20_000 // of other turns, in case terms occur together more often than by chance
 	heaviestTurns = 400
-	besideTurns   = 128  // whose neighbours are candidates too
+	besideTurns   = 128  // whose neighbors are candidates too
 	listedTurns   = 1100 // of a search without terms: a page at highestOffset
 )
 

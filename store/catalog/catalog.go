@@ -207,7 +207,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// isConflict reports whether Postgres aborted a transaction in favour of another one.
+// isConflict reports whether Postgres aborted a transaction in favor of another one.
 func isConflict(err error) bool {
 	var e *pgconn.PgError
 	return errors.As(err, &e) && (e.Code == "40P01" || e.Code == "40001")

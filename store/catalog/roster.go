@@ -317,7 +317,7 @@ func (r *Roster) Entries() ([]store.RosterEntry, error) {
 	return entries, unreadable(err)
 }
 
-// Changed is signalled when the roster may have changed since Entries was last called.
+// Changed is signaled when the roster may have changed since Entries was last called.
 func (r *Roster) Changed() <-chan struct{} { return r.changed }
 
 const putAudit = "insert into audit values ($1, $2, $3) on conflict (id) do update set account = excluded.account, entry = excluded.entry"

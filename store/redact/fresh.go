@@ -69,7 +69,7 @@ func (r *Redactor) holdsInColumn(text []byte, low int, slots []codec.Span, per i
 	return false
 }
 
-// shortestValue returns how many bytes the shortest form of a credential that is recognised by value has at least.
+// shortestValue returns how many bytes the shortest form of a credential that is recognized by value has at least.
 func (r *Redactor) shortestValue() int {
 	shortest := math.MaxInt
 	installation, others := r.inUse()

@@ -4,10 +4,10 @@
 // The part that identifies a kind of credential (sk-ant-api03-, AKIA, -----BEGIN PRIVATE KEY-----) stays too, so that a
 // reader sees what was there. The same bytes are always masked the same way, and masking twice changes nothing.
 //
-// Credentials of this installation are recognised by value. Others are recognised by shape: a prefix that their issuer
+// Credentials of this installation are recognized by value. Others are recognized by shape: a prefix that their issuer
 // chose, or the words around them, which are a name such as DB_PASSWORD or x-api-key, a sign, and a value that is no
 // placeholder, no code and no plain word. A password with neither is not found; [Options.Patterns] are for those.
-// Letters written as \u00XX are recognised too, also in JSON inside strings of JSON.
+// Letters written as \u00XX are recognized too, also in JSON inside strings of JSON.
 package redact
 
 import (
@@ -89,7 +89,7 @@ func (r *Redactor) With(credentials ...string) *Redactor {
 	return &Redactor{base: r.base, values: values}
 }
 
-// inUse returns the credentials that are recognised by value; either may be nil.
+// inUse returns the credentials that are recognized by value; either may be nil.
 func (r *Redactor) inUse() (installation, others *Values) {
 	if g := r.guarded.Load(); g != nil {
 		installation = g.values
@@ -97,7 +97,7 @@ func (r *Redactor) inUse() (installation, others *Values) {
 	return installation, r.values
 }
 
-// MaskKnown is [Redactor.Mask] for only the credentials recognised by value.
+// MaskKnown is [Redactor.Mask] for only the credentials recognized by value.
 func (r *Redactor) MaskKnown(text []byte) (found []Match) {
 	if found = r.find(nil, text, known); len(found) > 0 {
 		Mask(text, found)
@@ -134,7 +134,7 @@ type scope uint8
 const (
 	inJSON   scope = iota // everything, in JSON or part of it
 	inString              // everything, in text that is inside one JSON string
-	known                 // only credentials recognised by value
+	known                 // only credentials recognized by value
 )
 
 // find appends the matches of text.
@@ -312,7 +312,7 @@ func Known(text string, credentials ...string) string {
 	return (&Redactor{base: new(base)}).With(credentials...).Known(text)
 }
 
-// Known masks the credentials in a text that are recognised by value, and nothing else.
+// Known masks the credentials in a text that are recognized by value, and nothing else.
 func (r *Redactor) Known(text string) string {
 	masked, _ := r.text(text, known)
 	return masked

@@ -1,6 +1,6 @@
 package redact
 
-// Every credential that is recognised by its prefix contains a long run of letters, digits, '-' and '_', which is rare
+// Every credential that is recognized by its prefix contains a long run of letters, digits, '-' and '_', which is rare
 // in prose and code. So only every fifteenth byte is examined, and if it could be part of such a run, the start of the
 // run is searched backwards: most bytes are never read.
 

@@ -16,7 +16,7 @@ type shape struct {
 	mixed  bool // the bytes must be random, not words between dashes: for prefixes that other text has too
 }
 
-// shapes are the credentials recognised by prefix, as their issuers document them or as seen in use. Of two prefixes
+// shapes are the credentials recognized by prefix, as their issuers document them or as seen in use. Of two prefixes
 // the longer comes first.
 var shapes = []shape{
 	{name: "anthropic_key", prefix: "sk-ant-api03-", class: classRun, least: 12},

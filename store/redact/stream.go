@@ -150,7 +150,7 @@ func (t *spread) carry(begun string) {
 	}
 }
 
-// begun returns where a credential recognised by value begins that would continue after the text, how many of its
+// begun returns where a credential recognized by value begins that would continue after the text, how many of its
 // letters are there and how many it has; len(text) if there is none.
 func (r *Redactor) begun(text []byte) (start, letters, of int) {
 	start = len(text)

@@ -111,7 +111,7 @@ func appendForms(forms [][]byte, value string) [][]byte {
 	}
 	for offset := range 3 {
 		plain := append(make([]byte, offset, offset+len(value)), value...)
-		// Leaves out letters that also contain bits of the neighbouring text.
+		// Leaves out letters that also contain bits of the neighboring text.
 		from, to := (offset*8+5)/6, len(plain)*8/6
 		written = append(written, base64.StdEncoding.EncodeToString(plain)[from:to], base64.URLEncoding.EncodeToString(plain)[from:to])
 	}

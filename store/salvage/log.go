@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// A log is a header of 20 bytes (the number of an encryption key, 0 here, and the base of an initialisation vector) and
+// A log is a header of 20 bytes (the number of an encryption key, 0 here, and the base of an initialization vector) and
 // records: meta byte, user meta byte, lengths of key and value and the expiry of the entry (varints), key, value, and
 // the CRC-32C of all that. Logs of memory tables hold commits: entries of one version, and a record that ends them. A
 // value log holds single entries, which tables and memory tables point to.

@@ -35,7 +35,7 @@ func bestFirst(t *testing.T, m Memory, s Searcher) {
 		{"What does error E1042 of the parser mean?", "The token after the comma is missing; see grammar.go, line 88.", "E1042"},
 		{"How long is the flight from Oslo to Tokyo?", "About thirteen hours with no stop.", "flight hours Oslo Tokyo"},
 		{"The certificate of the staging host has expired.", "Renew it with certbot and reload nginx.", "renew expired certificate staging"},
-		{"Explain how the garbage collector marks objects.", "It walks pointers from the roots, three colours.", "garbage collector marks pointers roots"},
+		{"Explain how the garbage collector marks objects.", "It walks pointers from the roots, three colors.", "garbage collector marks pointers roots"},
 		{"Rename the function parseHeader to readHeader everywhere.", "Done in header.go and header_test.go.", "rename parseHeader"},
 		{"My flush loses rows when the process is killed.", "Call fsync on the log before you acknowledge.", "rows lost when killed, fsync log"},
 	}
@@ -97,14 +97,14 @@ func sessionsByTheirTitle(t *testing.T, m Memory, s Searcher) {
 	exchange := record(t, m, "lock", "where is the mutex taken?", "in the writer")
 	info, err := m.ExchangeInfo(owner, exchange)
 	check(t, err)
-	title, none := "The kumquat of the harbour", ""
+	title, none := "The kumquat of the harbor", ""
 	_, err = people.DescribeSession(owner, info.Session, store.Description{Title: &title, Tags: []string{"Release Blocker", "q3"}})
 	check(t, err)
 	tagged := func(op, value string) search.Filter { return search.Filter{Field: "tag", Op: op, Value: value} }
 	searches := []search.Request{
 		{Query: "kumquat"},
 		{Query: "+kumquat +mutex"}, // one is in the title, one in a turn
-		{Query: `"kumquat of the harbour"`},
+		{Query: `"kumquat of the harbor"`},
 		{Query: "mutex", Filter: tagged("eq", "q3")},
 		{Filter: tagged("eq", "Release Blocker")},
 		{Filter: tagged("prefix", "Release")},
@@ -152,13 +152,13 @@ func wordsWeighAmongAllTurns(t *testing.T, m Memory, s Searcher) {
 		record(t, m, fmt.Sprint("other ", n), "please water my garden", "done")
 	}
 	for n := range 5 {
-		record(t, m, fmt.Sprint("harbour ", n), "please paint my harbour", "done")
+		record(t, m, fmt.Sprint("harbor ", n), "please paint my harbor", "done")
 	}
 	for n := range 4 {
 		record(t, m, fmt.Sprint("lantern ", n), "please paint my lantern", "done")
 	}
-	twice := record(t, m, "twice", "please paint my harbour harbour", "done")
-	if found := find(t, s, owner, "harbour lantern"); len(found) != 3 || found[0] != twice { // like turns are one hit
+	twice := record(t, m, "twice", "please paint my harbor harbor", "done")
+	if found := find(t, s, owner, "harbor lantern"); len(found) != 3 || found[0] != twice { // like turns are one hit
 		t.Errorf("%v are found, want the turn that has a word twice, %s, and then one of each kind", found, twice)
 	}
 }

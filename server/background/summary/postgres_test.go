@@ -13,7 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// shared is a memory in Postgres: a centre and a worker summarise what the harness, as an edge, has recorded.
+// shared is a memory in Postgres: a centre and a worker summarize what the harness, as an edge, has recorded.
 type shared struct {
 	*harness
 	centre, worker *catalog.Catalog
@@ -70,13 +70,13 @@ func (s *shared) write(in *catalog.Catalog, tokensPerDay int64) *summary.Writer 
 	return w
 }
 
-// settled waits until everything is digested and summarised.
+// settled waits until everything is digested and summarized.
 func (s *shared) settled() {
 	s.t.Helper()
 	for _, account := range []string{"acme", "globex"} {
 		s.ok(s.centre.Wait(s.t.Context(), account))
 	}
-	s.until("all sessions are summarised", func() bool {
+	s.until("all sessions are summarized", func() bool {
 		waiting, err := catalog.SummariesOf(s.centre).Waiting(s.t.Context())
 		s.ok(err)
 		return waiting == 0
@@ -91,7 +91,7 @@ func (s *shared) summary(account, session string) *store.SessionSummary {
 }
 
 // Each session costs one call, whichever process makes it, and one more after it has continued.
-func TestProcessesOnOneDatabaseSummariseEachSessionOnce(t *testing.T) {
+func TestProcessesOnOneDatabaseSummarizeEachSessionOnce(t *testing.T) {
 	s := newShared(t, `text "They repaired the kumquat."`)
 	first, second := s.write(s.centre, 1_000_000), s.write(s.worker, 1_000_000)
 	sessions := make(map[string]string) // with their accounts
@@ -161,7 +161,7 @@ func TestProcessesOnOneDatabaseShareTheTokensOfTheDay(t *testing.T) {
 	session := s.say("globex", "one", long("why does pkg/lock/one.go fail"), "It times out.")
 	s.ok(s.centre.Wait(t.Context(), "globex"))
 	s.write(s.worker, summary.MostTokens)
-	s.until("the other account is summarised", func() bool { return s.summary("globex", session) != nil }) // acme comes before it
+	s.until("the other account is summarized", func() bool { return s.summary("globex", session) != nil }) // acme comes before it
 	if n := len(s.up.Requests()); n != 2 {
 		t.Errorf("the model was asked %d times, want once for each account", n)
 	}
@@ -181,10 +181,10 @@ func TestProcessesOnOneDatabaseDoNotAskAModelForAnAccountThatHasJustFailed(t *te
 		return len(found)
 	}
 	if n := waiting(); n != 0 {
-		t.Errorf("another process finds %d sessions to summarise", n)
+		t.Errorf("another process finds %d sessions to summarize", n)
 	}
 	s.ok(catalog.SummariesOf(s.centre).Release(t.Context()))
 	if n := waiting(); n != 1 {
-		t.Errorf("once the first one has ended, another process finds %d sessions to summarise", n)
+		t.Errorf("once the first one has ended, another process finds %d sessions to summarize", n)
 	}
 }

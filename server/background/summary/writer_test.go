@@ -190,9 +190,9 @@ func (h *harness) erase(account string, exchanges ...string) {
 	})
 }
 
-// A session that was left alone is summarised once, and found by a word that only the summary has; when it goes on it is
-// summarised again, from the summary so far and what came since.
-func TestAQuietSessionIsSummarisedOnceAndFoundByItsSummary(t *testing.T) {
+// A session that was left alone is summarized once, and found by a word that only the summary has; when it goes on it is
+// summarized again, from the summary so far and what came since.
+func TestAQuietSessionIsSummarizedOnceAndFoundByItsSummary(t *testing.T) {
 	for _, model := range []string{"writer", "foreign"} { // in the provider's own format, and across
 		t.Run(model, func(t *testing.T) {
 			h := newHarness(t, `text "They repaired the kumquat."`)
@@ -216,7 +216,7 @@ func TestAQuietSessionIsSummarisedOnceAndFoundByItsSummary(t *testing.T) {
 				t.Errorf("the model was told %s", sent)
 			}
 			h.say("acme", "one", "Raise the limit.", "Raised.")
-			h.until("it is summarised again", func() bool { return len(h.up.Requests()) == 2 })
+			h.until("it is summarized again", func() bool { return len(h.up.Requests()) == 2 })
 			if sent := string(h.up.Requests()[1].Body); !strings.Contains(sent, "Raised.") || !strings.Contains(sent, `Summary so far:\nThey repaired the kumquat.`) {
 				t.Errorf("the second time it was told %s", sent)
 			}
@@ -243,7 +243,7 @@ func TestADamagedSessionHoldsNoSummaryUp(t *testing.T) {
 	h.damageSession(number, damaged)
 	h.open()
 	h.write(summary.Settings{})
-	h.until("the second session is summarised", func() bool { return h.summary("acme", second) != "" })
+	h.until("the second session is summarized", func() bool { return h.summary("acme", second) != "" })
 	h.settled()
 	if n := len(h.up.Requests()); n != 1 {
 		t.Errorf("the model was asked %d times", n)
@@ -367,7 +367,7 @@ func TestErasingAnExchangeDropsTheSummaryOfItsSession(t *testing.T) {
 	h.settled()
 	requests := h.up.Requests()
 	if len(requests) != asked+1 || h.summary("acme", session) == "" {
-		t.Fatalf("what is left of the session is summarised in %d calls", len(requests)-asked)
+		t.Fatalf("what is left of the session is summarized in %d calls", len(requests)-asked)
 	}
 	if sent := string(requests[asked].Body); strings.Contains(sent, "marmalade") || strings.Contains(sent, "Summary so far") {
 		t.Errorf("the model is told what was erased: %s", sent)
@@ -456,7 +456,7 @@ func TestTheWriterStopsBetweenTwoSessions(t *testing.T) {
 	}
 }
 
-// The call that is under way ends with the writing, and its session is summarised after the next start.
+// The call that is under way ends with the writing, and its session is summarized after the next start.
 func TestTheWriterStopsInTheMiddleOfACall(t *testing.T) {
 	h := newHarness(t, "empty")
 	asked, ended := make(chan struct{}), make(chan struct{})
@@ -481,6 +481,6 @@ func TestTheWriterStopsInTheMiddleOfACall(t *testing.T) {
 	<-ended
 	left, err := h.store.Summaries().UnsummarizedSessions(t.Context(), time.Now().Add(time.Hour), func(store.AccountNumber) bool { return false })
 	if err != nil || len(left) != 1 {
-		t.Errorf("%d sessions are left to be summarised (%v)", len(left), err)
+		t.Errorf("%d sessions are left to be summarized (%v)", len(left), err)
 	}
 }

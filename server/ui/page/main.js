@@ -125,7 +125,7 @@ function SignIn({ problem, refused, again, done }) {
   };
   const box = again ? 'div' : 'main';
   return html`<${box} class="signin">
-    <form onSubmit=${submit} aria-labelledby="signin-title">
+    <form onSubmit=${submit} aria-labeledby="signin-title">
       <h1 id="signin-title">${again ? 'Sign in again' : 'mneme'}</h1>
       <p>${again ? 'Your sign-in expired, or its key was revoked. You will return to this page.' : html`On the server’s own machine, <code>mneme ui</code> opens this page signed in. Elsewhere, enter a service key.`}</p>
       <label for="key">Service key</label>

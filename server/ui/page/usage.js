@@ -3,7 +3,7 @@ import { api, cost, costTitle, count, Empty, html, input, lasted, money, percent
 
 const spans = [['1d', 'a day', 1], ['7d', '7 days', 7], ['30d', '30 days', 30], ['90d', '90 days', 90]];
 const splits = ['model', 'key', 'project', 'client', 'provider'];
-const colours = 7;
+const colors = 7;
 
 // Usage says what was used and what it cost.
 export function Usage() {
@@ -41,7 +41,7 @@ export function Usage() {
     a.click();
     setTimeout(() => URL.revokeObjectURL(a.href), 1000);
   };
-  const rank = new Map(((by && by.data) || []).map((l, i) => [l[split] || '', Math.min(i, colours - 1)]));
+  const rank = new Map(((by && by.data) || []).map((l, i) => [l[split] || '', Math.min(i, colors - 1)]));
   return html`<section class="usage" aria-busy=${!over}>
     <div class="bar-top"><h1>Usage</h1>
       <div class="filters">

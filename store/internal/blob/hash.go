@@ -12,7 +12,7 @@ import (
 )
 
 // blockHashes caches the hashes of recent blocks by their fingerprints: agents send the same blocks again every turn,
-// and recognising a block by two 64-bit fingerprints with independent secrets takes less than half the time of hashing
+// and recognizing a block by two 64-bit fingerprints with independent secrets takes less than half the time of hashing
 // it. It holds up to 32,768 hashes, in 2 MB.
 type blockHashes struct {
 	slots [32 << 10]atomic.Pointer[blockHash]

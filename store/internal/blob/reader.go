@@ -99,7 +99,7 @@ func (r *Reader) appendPieces(dst, list []byte, at depth) (_ []byte, err error) 
 	return dst, nil
 }
 
-// appendNode appends the whole sequence of a node: it walks to the front, then reads towards the end.
+// appendNode appends the whole sequence of a node: it walks to the front, then reads toward the end.
 func (r *Reader) appendNode(dst []byte, h kv.Hash) ([]byte, error) {
 	var lists [][]byte
 	for more := true; more; {

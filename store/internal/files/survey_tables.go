@@ -110,7 +110,7 @@ func (s *Survey) examineTable(name string) error {
 }
 
 // searchListed looks for what unlisted tables hold in the listed ones. Unlisted tables are made from listed ones of two
-// neighbouring levels, mostly the first ones, or from the log of a memory table.
+// neighboring levels, mostly the first ones, or from the log of a memory table.
 func (s *Survey) searchListed(tables []string, unlisted *unlistedTables, manifest *salvage.Manifest) error {
 	level := func(name string) uint32 {
 		number, _ := fileNumber(name)

@@ -96,7 +96,7 @@ var (
 // LastOfRoster is the name of the entry that stands last: a roster without it is not all there.
 const LastOfRoster = rosterMaster
 
-// Changed is signalled when the roster may have changed since Entries was last called.
+// Changed is signaled when the roster may have changed since Entries was last called.
 func (r *Roster) Changed() <-chan struct{} { return r.changed }
 
 // Note signals a change where a key that was put leads to something of the roster. It follows the commit.

@@ -191,6 +191,25 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		b.finds(`document.querySelectorAll('details.tool').length === 1`, "one call")
 		b.hides("no result")
 	})
+	b.story("a change of model that rewrites the client's notes makes no branch, and calls of a request have their results", func(t *testing.T) {
+		h := windowed(t)
+		said := `{"role":"user","content":[{"type":"text","text":"Where do quokkas live?"}]},%s
+			{"role":"assistant","content":[{"type":"tool_use","id":"toolu_1","name":"Bash","input":{"command":"look"}}]},
+			{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"a map"}]}`
+		ask := func(note, more string) *answer {
+			return h.post(messages.path, fmt.Sprintf(`{"model":%q,"max_tokens":99,"messages":[`+said+`%s]}`, messages.model, note, more), "X-Service-Chat-Key", "k")
+		}
+		where, when := sim("Where is that?", "On Rottnest."), sim("And wombats?", "In Tasmania.")
+		ask(`{"role":"system","content":"# Environment\nYou are powered by a model."},`, fmt.Sprintf(`,{"role":"assistant","content":"A map."},{"role":"user","content":%s}`, quoted(where)))
+		a := ask("", fmt.Sprintf(`,{"role":"assistant","content":"A map."},{"role":"user","content":%s},{"role":"assistant","content":"On Rottnest."},{"role":"user","content":%s}`, quoted(where), quoted(when)))
+		b.open(h, h.invite())
+		b.shows("Where do quokkas live?")
+		b.visit("/ui/sessions/" + a.header.Get("X-Service-Session-ID"))
+		b.shows("In Tasmania.")
+		b.finds(`document.querySelectorAll('.turn').length === 2 && !document.querySelector('.fork')`, "two turns and no branch")
+		b.finds(`document.querySelectorAll('details.tool').length === 1 && document.querySelector('details.tool .result').textContent.includes('a map')`, "the call with its result")
+		b.hides("no result")
+	})
 	b.story("a conversation forks where the client went back, and each branch can be read", func(t *testing.T) {
 		h := windowed(t)
 		say := func(words ...string) *answer {

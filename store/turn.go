@@ -90,8 +90,12 @@ func (h *historyHash) UnmarshalText(text []byte) error {
 }
 
 // then returns the hash of the history with one more message. It covers what clients send back unchanged: roles, texts,
-// calls and results. It does not cover reasoning, which many leave out, nor images that the assistant made.
+// calls and results. It does not cover reasoning, which many leave out, nor images that the assistant made, nor system
+// messages: Claude Code adds, rewrites and drops them when its environment or the model changes.
 func (h historyHash) then(m *Message) historyHash {
+	if m.Role == "system" {
+		return h
+	}
 	size := 64
 	for i := range m.Parts {
 		size += len(m.Parts[i].Text) + len(m.Parts[i].Arguments) + 64
@@ -380,7 +384,7 @@ func placeOf(in turns, id kv.ExchangeID, r *reading) turnPlace {
 	switch {
 	case known == 0:
 		return turnPlace{later: later}
-	case from.inside || known == r.before+len(r.Messages): // inside another request, or the same one again
+	case from.inside || known == r.asked(): // inside another request, or the same one again
 		return turnPlace{known: known, parent: from.id.String(), branch: true, later: later}
 	default:
 		return turnPlace{known: known, parent: from.id.String(), onward: from.id, later: later}
@@ -403,7 +407,9 @@ func placeTurn(in turns, id kv.ExchangeID, turn *turnRecord, at turnPlace, r *re
 	// Most turns note two: after the request, and after its answer.
 	turn.Histories = make([]historyHash, 0, 2)
 	for i := max(at.known-r.before+1, end-historiesInside); i < end; i++ { // placeOf has found no other exchange there
-		turn.noteHistory(in, r.history[i], historyNote{id, true})
+		if r.history[i] != r.history[i-1] {
+			turn.noteHistory(in, r.history[i], historyNote{id, true})
+		}
 	}
 	turn.endHistory(in, r.history[end], id, later)
 	if len(r.Answer) > 0 {
@@ -448,16 +454,36 @@ func readHistoryNote(value []byte) (n historyNote, ok bool) {
 }
 
 // knownHistory finds the longest history of a request that leads to another exchange of the session. It has known
-// messages, 0 if none is known. Inside another request the whole request does not count: a turn has at least its own
-// last message. Inside a later turn's request it does not count at all: that turn continues this one.
+// messages, 0 if none is known; system messages behind it are not among them. Inside another request the whole request
+// does not count: a turn has at least its own last message. Inside a later turn's request it does not count at all: that
+// turn continues this one.
 func knownHistory(in turns, id kv.ExchangeID, r *reading, later *laterTurn) (known int, from historyNote) {
-	for i := len(r.history) - 1; i >= 0 && r.before+i > 0; i-- {
+	whole := r.history[len(r.Messages)]
+	for i := r.spoken(len(r.Messages)); i >= 0 && r.before+i > 0; i = r.spoken(i - 1) {
 		note, ok := readHistoryNote(in.history(r.history[i]))
-		if ok && note.id != id && !(note.inside && (i == len(r.Messages) || later != nil && note.id == later.id)) {
+		if ok && note.id != id && !(note.inside && (r.history[i] == whole || later != nil && note.id == later.id)) {
 			return r.before + i, note
 		}
 	}
 	return 0, historyNote{}
+}
+
+// spoken returns how many of the first n messages of r.Messages are left without the system messages at their end.
+func (r *reading) spoken(n int) int {
+	for n > 0 && r.Messages[n-1].Role == "system" {
+		n--
+	}
+	return n
+}
+
+// asked returns how many messages of the request there are without the system messages at its end, unless these are all
+// that follows an answer: then they are what it asks.
+func (r *reading) asked() int {
+	n := r.spoken(len(r.Messages))
+	if n < len(r.Messages) && (n == 0 || r.Messages[n-1].Role == "assistant") {
+		n = len(r.Messages)
+	}
+	return r.before + n
 }
 
 // endHistory notes that a history ends with the turn's exchange, unless it leads to an earlier one.

@@ -23,24 +23,52 @@ func overtaking(in turns, id kv.ExchangeID, r *reading) *laterTurn {
 	if r.failure != nil {
 		return nil
 	}
-	request := r.before + len(r.Messages)
-	if later := holding(in, id, r.end, request+min(len(r.Answer), 1)); later != nil {
+	if later := holding(in, id, r.end, r); later != nil {
 		return later
 	}
-	return holding(in, id, r.history[len(r.Messages)], request)
+	return holding(in, id, r.history[len(r.Messages)], r)
 }
 
-// holding is overtaking for a history with that number of messages.
-func holding(in turns, id kv.ExchangeID, h historyHash, messages int) *laterTurn {
+// holding is overtaking for one of the histories of r with which its turn ends.
+func holding(in turns, id kv.ExchangeID, h historyHash, r *reading) *laterTurn {
 	note, ok := readHistoryNote(in.history(h))
 	if !ok || !note.inside || bytes.Compare(note.id[:], id[:]) <= 0 {
 		return nil
 	}
 	turn, err := in.whole(note.id)
-	if err != nil || messages <= turn.Known || messages >= turn.Known+len(turn.Messages) {
+	if err != nil {
 		return nil
 	}
-	return &laterTurn{note.id, turn, messages}
+	held := messagesTo(h, turn, r)
+	if held == 0 || held == len(turn.Messages) {
+		return nil
+	}
+	return &laterTurn{note.id, turn, turn.Known + held}
+}
+
+// messagesTo returns with how many messages of a turn its history is h, 0 if it never is. The turn's own beginning is a
+// history of r; the two requests may differ in their system messages, so it need not be the one with as many messages.
+func messagesTo(h historyHash, turn *turnRecord, r *reading) int {
+	reach := func(from historyHash) int {
+		for i := range turn.Messages {
+			if from = from.then(&turn.Messages[i]); from == h {
+				return i + 1
+			}
+		}
+		return 0
+	}
+	likely := turn.Known - r.before
+	if likely >= 0 && likely < len(r.history) {
+		if held := reach(r.history[likely]); held > 0 {
+			return held
+		}
+	}
+	for i := range r.history {
+		if held := reach(r.history[i]); i != likely && held > 0 {
+			return held
+		}
+	}
+	return 0
 }
 
 // goOnFrom makes the later turn continue turn, and removes from it what turn has.

@@ -280,12 +280,15 @@ function TurnLink({ step, before, number, largest, here }) {
 function Transcript({ path, numbers, chosen, at, who }) {
   const { results, calls } = useMemo(() => {
     const results = new Map();
-    const calls = new Set();
+    const calls = new Map(); // where each stands: in an answer, or else in the first message that has it
     for (const { entry: t, lead } of path) {
       for (const s of said(t, lead)) {
-        for (const [i, p] of s.message.parts.entries()) if (p.kind === 'result' && p.call_id) results.set(p.call_id, { part: p, at: t.exchange.started, pictures: picturesBehind(s, i) });
+        for (const [i, p] of s.message.parts.entries()) {
+          if (p.kind === 'result' && p.call_id) results.set(p.call_id, { part: p, at: t.exchange.started, pictures: picturesBehind(s, i) });
+          if (p.kind === 'call' && p.call_id && !calls.has(p.call_id)) calls.set(p.call_id, s.exchange + '/' + s.at);
+        }
       }
-      for (const m of (t.turn && t.turn.answer) || []) for (const p of m.parts) if (p.kind === 'call' && p.call_id) calls.add(p.call_id);
+      for (const m of (t.turn && t.turn.answer) || []) for (const p of m.parts) if (p.kind === 'call' && p.call_id) calls.set(p.call_id, 'answer');
     }
     return { results, calls };
   }, [path]);
@@ -325,11 +328,12 @@ function Fork({ ways, here, choose }) {
   </nav>`;
 }
 
-// asked is the beginning of the last words that a branch begins with.
+// asked is the beginning of the first words of a person in a branch, or else of what a tool returned in it.
 function asked(way) {
-  const texts = said(way.entry, way.lead).flatMap(({ message }) => message.parts.filter((p) => p.text && (p.kind === 'text' || p.kind === 'result')).map((p) => p.text.trim()));
-  const last = texts.filter((t) => !woven.test(t)).pop() || texts.pop();
-  return last ? clean(last.slice(0, 120)) : 'no words of its own';
+  const texts = (messages, kind) => messages.filter(({ message }) => message.role !== 'assistant' && message.role !== 'system').flatMap(({ message }) => message.parts.filter((p) => p.text && p.kind === kind && !woven.test(p.text)).map((p) => p.text.trim()));
+  const [own, all] = [said(way.entry, []), said(way.entry, way.lead)];
+  const first = texts(own, 'text')[0] || texts(all, 'text').pop() || texts(own, 'result')[0];
+  return first ? clean(first.slice(0, 120)) : 'no words of its own';
 }
 
 function Turn({ entry, lead, number, results, calls, marked, who }) {
@@ -348,7 +352,7 @@ function Turn({ entry, lead, number, results, calls, marked, who }) {
       <${Copy} text=${() => location.origin + '/ui/sessions/' + x.session + '?turn=' + x.id} label="link" />
     </header>
     ${turn && turn.error && html`<p class="error">${turn.error}</p>`}
-    ${said(entry, lead).map((s) => html`<${Message} ...${s} calls=${calls} />`)}
+    ${said(entry, lead).map((s) => html`<${Message} ...${s} results=${results} calls=${calls} />`)}
     ${((turn && turn.answer) || []).map((m) => html`<${Message} message=${m} exchange=${x.id} answer=${true} results=${results} ended=${x.last_byte} calls=${calls} />`)}
     ${!turn && x.outcome === 'open' && html`<p class="working"><i class="dot"></i> answering…</p>`}
     ${x.error && html`<p class="error">${clean(x.error.message)}</p>`}
@@ -361,9 +365,10 @@ const roles = { user: 'user', assistant: 'assistant', system: 'system', tool: 't
 function Message({ message: m, exchange, at, answer, results, ended, calls }) {
   // Results stand with their calls, and calls with the answer that made them: clients send some back with other arguments.
   const parts = [];
+  const here = answer ? 'answer' : exchange + '/' + at;
   let elsewhere = false;
   for (const [place, part] of m.parts.entries()) {
-    elsewhere = part.kind === 'media' ? elsewhere : (part.kind === 'result' || (part.kind === 'call' && !answer)) && calls.has(part.call_id);
+    elsewhere = part.kind === 'media' ? elsewhere : calls.has(part.call_id) && (part.kind === 'result' || (part.kind === 'call' && calls.get(part.call_id) !== here));
     if (!elsewhere) parts.push(part.kind === 'media' ? html`<${Media} part=${part} exchange=${exchange} within=${answer ? 'answer' : 'messages/' + at} place=${place} />` : html`<${Part} part=${part} role=${m.role} results=${results} ended=${ended} />`);
   }
   if (!parts.length) return null;

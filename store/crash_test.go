@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +18,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/files"
 )
 
 // crashDir is set in the process that is going to be killed.
@@ -39,9 +42,14 @@ func TestAcknowledgedExchangesSurviveKill(t *testing.T) {
 		erased   = make(map[string]bool)
 		verified = make(map[string]bool)
 		random   = rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+
+		rewritten int // value logs
 	)
 	for round := range rounds {
+		logs := valueLogs(t, dir)
 		runUntilKilled(t, dir, 5+random.IntN(120), uint64(round), begun, ended, erased)
+		left := valueLogs(t, dir)
+		rewritten += len(slices.DeleteFunc(logs, func(name string) bool { return slices.Contains(left, name) }))
 		s, err := Open(crashOptions(dir))
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
@@ -62,10 +70,31 @@ func TestAcknowledgedExchangesSurviveKill(t *testing.T) {
 			t.Fatalf("after round %d", round)
 		}
 	}
-	t.Logf("%d rounds: %d exchanges begun, %d of them finished", rounds, len(begun), len(ended))
+	if rewritten == 0 {
+		t.Error("no value log was rewritten before a kill")
+	}
+	t.Logf("%d rounds: %d exchanges begun, %d of them finished; %d value logs were rewritten before a kill", rounds, len(begun), len(ended), rewritten)
 }
 
-// runUntilKilled runs the victim and kills it after it has acknowledged n exchanges or so.
+// valueLogs returns the value logs of a store that hold values.
+func valueLogs(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(dir, files.DatabaseDir, "*.vlog"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range all {
+		if info, err := os.Stat(name); err != nil {
+			t.Fatal(err)
+		} else if info.Size() > 1<<10 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// runUntilKilled runs the victim and kills it after it has acknowledged n exchanges or so; in odd rounds counted from the moment
+// at which it has compacted the store.
 func runUntilKilled(t *testing.T, dir string, n int, round uint64, begun, ended map[string]uint64, erased map[string]bool) {
 	t.Helper()
 	victim := exec.Command(os.Args[0], "-test.run=^TestCrashVictim$")
@@ -84,7 +113,7 @@ func runUntilKilled(t *testing.T, dir string, n int, round uint64, begun, ended 
 	})
 	defer hung.Stop()
 	lines := bufio.NewScanner(out)
-	for lines.Scan() {
+	for counting := round%2 == 0; lines.Scan(); {
 		var what, id string
 		var seed uint64
 		if _, err := fmt.Sscan(lines.Text(), &what, &id, &seed); err != nil {
@@ -101,9 +130,14 @@ func runUntilKilled(t *testing.T, dir string, n int, round uint64, begun, ended 
 			if !erased[id] {
 				ended[id] = seed
 			}
-			if n--; n == 0 {
+			if counting {
+				n--
+			}
+			if n == 0 {
 				_ = victim.Process.Kill()
 			}
+		case "compacted":
+			counting = true
 		}
 	}
 	if err := victim.Wait(); err == nil {
@@ -269,6 +303,7 @@ func TestCrashVictim(t *testing.T) {
 		if err := s.Upkeep().Compact(context.Background()); err != nil {
 			t.Error(err)
 		}
+		say("compacted", "-", 0)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/files"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/internal/wake"
 )
@@ -26,6 +27,8 @@ type keeper struct {
 	mu    sync.Mutex
 	queue []erasureRef
 	gone  []kv.AccountNumber // deleted accounts whose data is not freed yet
+
+	compacting sync.Mutex // held while value logs are rewritten: Badger merges, and rewrites, for one caller at a time
 
 	signal wake.Signal // a queue is not empty
 	cancel context.CancelFunc
@@ -121,7 +124,10 @@ func (s *core) tidy(ctx context.Context) {
 		s.log.Error("old acts of administration could not be forgotten; it is tried again", "error", err)
 	}
 	s.db.QueueDaily(time.Now())
-	s.giveBack(ctx, rewriteAbove)
+	if s.keeper.compacting.TryLock() {
+		s.giveBack(ctx, rewriteAbove)
+		s.keeper.compacting.Unlock()
+	}
 }
 
 // noteFiles notes which files are settled, for a start after a kill.
@@ -183,6 +189,8 @@ func (s *core) giveBack(ctx context.Context, share float64) {
 // Compact reclaims as much space as possible, at the cost of rewriting most of the store. It may run while requests are
 // served. If a table is damaged it changes nothing: everything after the damage would be lost.
 func (s Upkeep) Compact(ctx context.Context) error {
+	s.keeper.compacting.Lock()
+	defer s.keeper.compacting.Unlock()
 	if err := s.disk.allowsFreeing(); err != nil {
 		return err
 	}
@@ -195,9 +203,28 @@ func (s Upkeep) Compact(ctx context.Context) error {
 	if name := s.db.Damaged(); name != "" {
 		return codec.Errorf(codec.KindStorage, "nothing was compacted, because %s is damaged: get out what can be read with mneme recover", name)
 	}
-	if err := s.db.Flatten(2); err != nil {
+	if err := s.mergeTables(ctx); err != nil {
 		return kv.StorageError(err, "the store could not be compacted; see the log")
 	}
 	s.giveBack(ctx, compactAbove)
 	return ctx.Err()
+}
+
+// mergeTables merges all tables, and what is in memory with them, so that the database knows which values are dead. Most is
+// merged while others write; they wait for the rest.
+func (s *core) mergeTables(ctx context.Context) error {
+	if err := s.db.Flatten(2); err != nil {
+		return err
+	}
+	mark := func(g *commitGroup, w *operation) error {
+		g.put(w, files.MergeMark, []byte{1})
+		return nil
+	}
+	if err := s.makeRoom(ctx, mark); err != nil {
+		return err
+	}
+	if err := s.makeRoom(ctx, func(*commitGroup, *operation) error { return s.db.MergeNew() }); err != nil {
+		return err
+	}
+	return s.db.Flatten(2)
 }

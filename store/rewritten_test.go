@@ -11,6 +11,39 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/files"
 )
 
+// What was erased leaves the disk when the store is compacted, however little there is in it.
+func TestWhatWasErasedLeavesTheDiskOfASmallStore(t *testing.T) {
+	opts := Options{Dir: filepath.Join(t.TempDir(), "store"), Digest: digestTest}
+	secret := make([]byte, 20<<10)
+	random := rand.New(rand.NewPCG(3, 4))
+	for i := range secret {
+		secret[i] = byte(32 + random.IntN(95))
+	}
+	s, err := Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAccount(t, s, "acme")
+	stays := capture(t, s, "acme", "a question that stays", "an answer that stays")
+	goes := capture(t, s, "acme", "a question", string(secret))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	logs := valueLogs(t, opts.Dir)
+	s = openStore(t, opts)
+	erase(t, s, "acme", Selection{Exchanges: []string{goes}})
+	if err := s.Upkeep().Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := valueLogs(t, opts.Dir); len(logs) != 1 || slices.Contains(left, logs[0]) {
+		t.Errorf("the value logs were %v, and are %v", logs, left)
+	}
+	if x, err := s.Archive().Exchange("acme", stays); err != nil || string(x.RawResponse) != "an answer that stays" {
+		t.Errorf("an exchange that was not erased: %v", err)
+	}
+	mustBeSound(t, s)
+}
+
 // A store that was killed after values had moved to other logs is recovered: entries that lead to the removed logs do not
 // remove the values that were moved.
 func TestValuesThatWereMovedBeforeAKillAreRecovered(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // Database is the database of a store directory that this process has locked. Its methods may be called from any
@@ -101,6 +103,13 @@ func (d *Database) Close(proof []byte) error {
 func OpenManaged(o badger.Options, log *slog.Logger) (*badger.DB, error) {
 	return openBadger(o.WithLogger(badgerLog{log: log, merging: func() {}, judging: new(atomic.Bool)}), badger.OpenManaged)
 }
+
+// MergeMark is the key of an entry for [Database.MergeNew], which removes it.
+var MergeMark = kv.NameKey(kv.SpaceMeta, "merging")
+
+// MergeNew writes what is in memory to a table and merges the newest tables, however few they are: Badger does both where it
+// drops a prefix that has entries, and nowhere else on request. Nothing must be committed meanwhile, and readers wait.
+func (d *Database) MergeNew() error { return d.DropPrefix(MergeMark) }
 
 // openBadger turns a panic into an error: Badger panics on files that it does not expect.
 func openBadger(o badger.Options, open func(badger.Options) (*badger.DB, error)) (db *badger.DB, err error) {

@@ -105,3 +105,12 @@ func TestAMovedValueThatIsLostIsNamedOnceWithItsLog(t *testing.T) {
 		t.Errorf("noted are %+v", found)
 	}
 }
+
+// The file of counts has room for tens of thousands of logs, of which hardly any exist.
+func TestOnlyLogsThatExistAreConsideredForRewriting(t *testing.T) {
+	db := openIn(t, t.TempDir())
+	defer closeAndUnlock(t, db)
+	if n := testing.AllocsPerRun(3, func() { db.SoundToRewrite(0.5) }); n > 100 {
+		t.Errorf("%v allocations for the only value log", n)
+	}
+}

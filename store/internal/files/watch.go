@@ -89,9 +89,12 @@ func (d *Database) SoundToRewrite(share float64) bool {
 	}
 	for at := 0; at+16 <= len(counts); at += 16 {
 		number, dead := binary.BigEndian.Uint64(counts[at:]), binary.BigEndian.Uint64(counts[at+8:])
+		if number == 0 {
+			break // the rest of the file is empty: tens of thousands of counts
+		}
 		name := fmt.Sprintf("%06d.vlog", number)
 		info, err := os.Stat(d.path(name))
-		if number == 0 || err != nil || float64(dead) < share*float64(info.Size())/2 { // the counts grow in the meantime
+		if err != nil || float64(dead) < share*float64(info.Size())/2 { // the counts grow in the meantime
 			continue
 		}
 		if _, done := d.sound.Load(name); done {

@@ -116,14 +116,6 @@ func TestProbesOfClientsAndOrchestrators(t *testing.T) {
 	}
 }
 
-func TestAWebsocketIsRefusedInTheWordThatCodexUnderstands(t *testing.T) {
-	h := build(t)
-	a := exchangeOn(t, h.dial(), "GET /v1/responses HTTP/1.1\r\nHost: proxy\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
-	if errorOf(t, responses, a); a.status != http.StatusUpgradeRequired {
-		t.Errorf("%d %s", a.status, a.body)
-	}
-}
-
 func TestAPanicEndsItsRequestOnly(t *testing.T) { onEveryTransport(t, aPanicEndsItsRequestOnly) }
 
 func aPanicEndsItsRequestOnly(t *testing.T, on transportPlan) {

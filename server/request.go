@@ -15,6 +15,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
 	"github.com/mnemeproxy/mneme/codec/project"
+	"github.com/mnemeproxy/mneme/codec/responses"
 	"github.com/mnemeproxy/mneme/server/clients"
 	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/server/quota"
@@ -30,13 +31,14 @@ type request struct {
 	auxiliary string // why this is not a turn, if the path says so; see hints
 	started   time.Time
 
-	caller   caller
-	redactor *redact.Redactor // also masks the credentials of the caller and of the account; nil if nothing is masked
-	pass     *quota.Pass      // nil if the key has no limits
-	claim    quota.Claim      // on the budgets of the key and the account
-	metered  bool             // money or tokens of the caller are limited
-	previous elsewhere        // the answer that it continues
-	limited  bool             // refused by the limits of the key
+	caller    caller
+	redactor  *redact.Redactor        // also masks the credentials of the caller and of the account; nil if nothing is masked
+	pass      *quota.Pass             // nil if the key has no limits
+	claim     quota.Claim             // on the budgets of the key and the account
+	metered   bool                    // money or tokens of the caller are limited
+	previous  elsewhere               // the answer that it continues
+	continues *responses.Conversation // that its connection remembers; nil: none
+	limited   bool                    // refused by the limits of the key
 
 	share    edge.Share // of the memory of all requests and answers
 	body     []byte     // decompressed; valid until the handler returns

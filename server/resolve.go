@@ -7,6 +7,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/responses"
+	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -61,7 +62,7 @@ func (x *exchange) prepare(dst []byte) (*crossing.Exchange, []byte, error) {
 
 // answersOnRecord finds all that a request may refer to.
 func (x *exchange) answersOnRecord() *recorded {
-	return &recorded{answers: x.server.engine.Archive, account: x.request.caller.Account, previous: x.request.previous, asSent: x.asSent()}
+	return &recorded{answers: x.server.engine.Archive, account: x.request.caller.Account, previous: x.request.previous, continues: x.request.continues, asSent: x.asSent()}
 }
 
 // resolve inserts into the body what it refers to. It reserves room for as much as may be read of the record, and then
@@ -85,10 +86,12 @@ func (x *exchange) resolve(record *recorded) (body []byte, names []string, err e
 // resolveOwn returns the client's body for a provider of its own format: ids from translated answers mean nothing there
 // and are replaced by what they name. Everything else is unchanged; names is nil if there was nothing to replace.
 func (x *exchange) resolveOwn() (body []byte, names []string, err error) {
-	if !storesAnswers(x.request.surface) || !isOwnAnswer(x.request.envelope.PreviousResponse) && !x.mayReferToOwn() {
+	if !storesAnswers(x.request.surface) || x.request.continues == nil && !isOwnAnswer(x.request.envelope.PreviousResponse) && !x.mayReferToOwn() {
 		return x.request.body, nil, nil
 	}
-	body, names, err = x.resolve(&recorded{answers: x.server.engine.Archive, account: x.request.caller.Account, previous: x.request.previous, leaves: true, asSent: x.asSent()})
+	record := x.answersOnRecord()
+	record.leaves = true
+	body, names, err = x.resolve(record)
 	if err != nil || len(names) == 0 {
 		return x.request.body, nil, err
 	}
@@ -128,9 +131,16 @@ type recorded struct {
 	leaves   bool                         // the provider knows its own ids: a request that continues one of these keeps it
 	asSent   func(*store.Exchange) []byte // returns the request with what was recalled for it; nil: unchanged
 	within   bool                         // the conversation is being followed back and must be found whole
+
+	continues *responses.Conversation // that the connection of the request remembers; nil: none
 }
 
 func (r *recorded) Response(id string) (request, answer []byte, err error) {
+	if request, answer = r.continues.Response(id); request != nil {
+		r.within = true
+		return request, answer, nil
+	}
+	asked := !r.within
 	if r.leaves && !r.within && !isOwnAnswer(id) {
 		return nil, nil, nil
 	}
@@ -143,6 +153,9 @@ func (r *recorded) Response(id string) (request, answer []byte, err error) {
 			return nil, nil, sooner(err, unknown)
 		}
 		x, err = r.exchange(exchange)
+	}
+	if err == nil && asked && scan.IsFalse(scan.Get(x.RawRequest, "store")) {
+		err = codec.Errorf(codec.KindNotFound, "not stored")
 	}
 	if err != nil {
 		return nil, nil, err

@@ -152,12 +152,13 @@ type Server struct {
 	pieces   codec.Succession // of agents' requests
 	openings chatkey.Memory   // of their conversations
 
-	held    *edge.Budget  // memory of all requests and answers
-	answers *edge.Budget  // of the answers held, as a part of that
-	working chan struct{} // holds one while a large body is worked on
-	beat    *heartbeats
-	life    context.Context // of background work
-	end     context.CancelFunc
+	held          *edge.Budget  // memory of all requests and answers
+	answers       *edge.Budget  // of the answers held, as a part of that
+	conversations *edge.Budget  // of those that WebSockets remember, as a part of that
+	working       chan struct{} // holds one while a large body is worked on
+	beat          *heartbeats
+	life          context.Context // of background work
+	end           context.CancelFunc
 
 	certificates *listen.Certificates // nil without TLS
 
@@ -169,6 +170,10 @@ type Server struct {
 	window    *ui.UI
 	keyLimits atomic.Pointer[store.Limits]
 }
+
+// conversationShare is the part of the memory of all requests and answers that idle WebSockets may hold, as a fraction.
+// Their clients send a conversation whole when it has been forgotten.
+const conversationShare = 8
 
 // New opens the listeners, so that the addresses are known and a taken port is an error here. Clients that connect
 // before [Server.Run] wait in a queue. A server that was made must be run.
@@ -182,6 +187,7 @@ func New(o Options) (*Server, error) {
 		refusals: telemetry.NewRefusals(o.Log), held: edge.NewBudget(o.InFlightBytes, nil), working: make(chan struct{}, 1),
 	}
 	s.answers = edge.NewBudget(o.AnswerMemory, s.held)
+	s.conversations = edge.NewBudget(o.InFlightBytes/conversationShare, s.held)
 	if s.recaller == nil {
 		s.recaller = recall.New(o.Engine.Recall, o.Recall)
 	}

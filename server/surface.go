@@ -40,7 +40,7 @@ func (s *Server) routes() {
 	for _, e := range s.served() {
 		s.edge.Handle(e.method, e.path, s.forPages(e.handle))
 	}
-	s.edge.HandleProbe(http.MethodGet, "/v1/responses", s.refuseUpgrade)
+	s.edge.HandleProbe(http.MethodGet, "/v1/responses", s.openSocket)
 	s.memoryRoutes()
 	s.toolRoutes()
 	s.managementRoutes()
@@ -91,7 +91,7 @@ func (s *Server) notFound(_ context.Context, in *edge.Request, out *edge.Respons
 	for _, e := range s.served() {
 		known.WriteString(e.method + " " + e.path + ", ")
 	}
-	e := codec.Errorf(codec.KindNotFound, "There is nothing at %s. There are %sGET /v1/memory and /mcp.", edge.Printable(in.Path()), &known)
+	e := codec.Errorf(codec.KindNotFound, "There is nothing at %s. There are %sa WebSocket on /v1/responses, GET /v1/memory and /mcp.", edge.Printable(in.Path()), &known)
 	s.answerError(out, errorShape(in), e, "")
 }
 
@@ -102,14 +102,6 @@ func (s *Server) notAllowed(in *edge.Request, out *edge.Response) {
 	}
 	e := codec.Errorf(codec.KindInvalidRequest, "%s does not take %s.", edge.Printable(in.Path()), edge.Printable(in.Method()))
 	s.answerError(out, errorShape(in), e, "")
-}
-
-// refuseUpgrade answers Codex, which first asks for a websocket: after a 426 it changes to plain HTTP at once, after
-// any other refusal it keeps trying for seconds (docs/wire/clients.md#3).
-func (s *Server) refuseUpgrade(_ context.Context, in *edge.Request, out *edge.Response) {
-	e := codec.Errorf(codec.KindInvalidRequest, "Responses are served over plain HTTP here: POST to this path.")
-	s.answerError(out, codec.Responses, e, "")
-	out.SetStatus(http.StatusUpgradeRequired)
 }
 
 func (s *Server) greet(_ context.Context, in *edge.Request, out *edge.Response) {

@@ -13,6 +13,7 @@ import (
 const (
 	StatusQueued     = "queued"
 	StatusInProgress = statusInProgress
+	StatusCompleted  = statusCompleted
 	StatusFailed     = statusFailed
 	StatusCancelled  = "cancelled"
 )

@@ -298,6 +298,9 @@ const shortRest = 256 << 10
 // changed, and is valid until the handler returns or calls [Request.DropBody].
 func (r *Request) ReadBody(s *Share) ([]byte, error) {
 	b := &r.conn.body
+	if b.content != nil { // a message on a socket
+		return b.content, nil
+	}
 	if b.length > 0 && b.received == 0 && b.length <= int64(b.conn.Len()) {
 		b.content = b.conn.lend(int(b.length))
 		b.received, b.left = b.length, 0

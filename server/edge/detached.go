@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/cloudwego/hertz/pkg/network"
+
 	"github.com/mnemeproxy/mneme/codec"
 )
 
@@ -28,11 +30,11 @@ func (s *Server) Go(do func(ctx context.Context)) *codec.Error {
 	return nil
 }
 
-// Detached is a request that is answered without its client, who may read the answer from Kept.
+// Detached is a request that is answered without its client, who may read the answer from Kept, or gets it as messages.
 type Detached struct {
 	Request  Request
 	Response Response
-	Kept     *Kept
+	Kept     *Kept // nil for a message on a [Socket]
 
 	conn connection // stands for the client's; nothing is read from it or written to it
 }
@@ -40,17 +42,27 @@ type Detached struct {
 // Detach copies a request for an answer without its client. room limits how much of a streamed answer is kept for
 // readers.
 func (r *Request) Detach(room *Budget) *Detached {
+	kept := &Kept{room: room, more: make(chan struct{})}
+	d := r.detach(kept)
+	d.Kept = kept
+	return d
+}
+
+// detach copies a request for an answer that takes gets if it is streamed.
+func (r *Request) detach(takes network.Writer) *Detached {
 	rc := r.rc.Copy()
 	rc.Response.Reset()
-	d := &Detached{Kept: &Kept{room: room, more: make(chan struct{})}}
+	d := new(Detached)
 	d.Request = Request{rc: rc, conn: &d.conn}
-	d.Response = Response{rc: rc, conn: &d.conn, kept: d.Kept}
+	d.Response = Response{rc: rc, conn: &d.conn, instead: takes}
 	return d
 }
 
 // End ends the answer for its readers, and returns what [Response.GiveWhenSent] was to.
 func (d *Detached) End() {
-	d.Kept.end()
+	if d.Kept != nil {
+		d.Kept.end()
+	}
 	if d.conn.answers != nil {
 		d.conn.answers.Give(d.conn.room)
 	}

@@ -71,6 +71,7 @@ type Server struct {
 	// closing ends when the drain begins, for whatever would never end by itself.
 	closing      context.Context
 	beginClosing context.CancelFunc
+	farewells    sync.Map // what is called then
 
 	// life ends when open requests are to be aborted.
 	life        context.Context
@@ -246,6 +247,17 @@ func (s *Server) Draining() bool { return s.draining.Load() }
 // Closing is closed when the drain begins.
 func (s *Server) Closing() <-chan struct{} { return s.closing.Done() }
 
+// BeforeDrain has f called when the drain begins, unless forget has been called before. It is not called twice.
+func (s *Server) BeforeDrain(f func()) (forget func()) {
+	once := sync.OnceFunc(f)
+	key := new(byte)
+	s.farewells.Store(key, once)
+	if s.closing.Err() != nil {
+		once()
+	}
+	return func() { s.farewells.Delete(key) }
+}
+
 // Requests returns the number of requests being handled or answered.
 func (s *Server) Requests() int { return s.admission.count() }
 
@@ -291,6 +303,10 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) drain() error {
 	s.draining.Store(true)
 	s.beginClosing()
+	s.farewells.Range(func(_, farewell any) bool {
+		farewell.(func())()
+		return true
+	})
 	shutdown, giveUp := context.WithCancel(context.Background())
 	shut := make(chan struct{})
 	go func() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cloudwego/hertz/pkg/app"
+	"github.com/cloudwego/hertz/pkg/network"
 )
 
 // Request is a client's request. It and the bytes it returns are valid until its handler returns.
@@ -57,9 +58,9 @@ func clientName(remote net.Addr) string {
 
 // Response is the client's response. It is sent when the handler has returned, or as a [Stream].
 type Response struct {
-	rc   *app.RequestContext
-	conn *connection
-	kept *Kept // takes a streamed answer in the client's place; nil: the client does
+	rc      *app.RequestContext
+	conn    *connection
+	instead network.Writer // takes a streamed answer in the client's place; nil: the client does
 }
 
 // Set sets a header to one value.
@@ -119,8 +120,8 @@ func (r *Response) GiveWhenSent(b *Budget, n int64) { r.conn.answers, r.conn.roo
 // Stream begins an answer of unknown length. Until the first call of Write or [Stream.Abort] nothing is sent, and the
 // response can still be replaced.
 func (r *Response) Stream() *Stream {
-	if r.kept != nil {
-		return &Stream{rc: r.rc, conn: r.kept, bare: true}
+	if r.instead != nil {
+		return &Stream{rc: r.rc, conn: r.instead, bare: true}
 	}
 	if body := &r.conn.body; body.err == nil && !body.isShort() {
 		r.CloseConnection()

@@ -1,0 +1,72 @@
+package edge
+
+import (
+	"net"
+	"net/http"
+	"testing"
+
+	"github.com/cloudwego/hertz/pkg/app"
+
+	"github.com/mnemeproxy/mneme/codec/sse"
+)
+
+// discarded is a connection whose client takes everything.
+type discarded struct{ net.Conn }
+
+func (discarded) Write(p []byte) (int, error) { return len(p), nil }
+
+func newDiscarded() *connection {
+	return &connection{wire: wire{Conn: discarded{}, memory: NewBudget(1<<20, nil)}}
+}
+
+func socketEventsTo(t testing.TB, conn *connection) *Stream {
+	t.Helper()
+	k := &Socket{conn: &socketConn{connection: conn}}
+	r := &http.Request{Method: http.MethodGet, Header: http.Header{
+		"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="},
+		"Sec-Websocket-Extensions": {"permessage-deflate"},
+	}}
+	if refused, err := k.handshake(r); refused != "" || err != nil {
+		t.Fatal(refused, err)
+	}
+	events := &socketEvents{socket: k, hear: func(f *sse.Frame) []byte { return f.Data }}
+	return &Stream{rc: new(app.RequestContext), conn: events, bare: true}
+}
+
+const aDelta = `event: response.output_text.delta
+data: {"type":"response.output_text.delta","sequence_number":17,"item_id":"msg_1","output_index":0,"content_index":0,"delta":"Hello, ","logprobs":[]}
+
+`
+
+func TestAnEventOnASocketAllocatesNothing(t *testing.T) {
+	stream, event := socketEventsTo(t, newDiscarded()), []byte(aDelta)
+	if n := testing.AllocsPerRun(1000, func() { send(t, stream, event) }); n > 0 {
+		t.Errorf("an event allocates %v times", n)
+	}
+}
+
+func send(t testing.TB, stream *Stream, event []byte) {
+	if _, err := stream.Write(event); err != nil {
+		t.Error(err)
+	}
+	if err := stream.Flush(); err != nil {
+		t.Error(err)
+	}
+}
+
+func BenchmarkAnEventOnASocket(b *testing.B) {
+	stream, event := socketEventsTo(b, newDiscarded()), []byte(aDelta)
+	b.ReportAllocs()
+	for b.Loop() {
+		send(b, stream, event)
+	}
+}
+
+func BenchmarkAnEventOfAStream(b *testing.B) {
+	stream, event := &Stream{rc: new(app.RequestContext), conn: newDiscarded(), chunked: true, started: true}, []byte(aDelta)
+	stream.conn.(*connection).handling.Store(true)
+	b.ReportAllocs()
+	for b.Loop() {
+		send(b, stream, event)
+	}
+}

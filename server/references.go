@@ -239,10 +239,11 @@ func references(body []byte, visit func(reference)) {
 }
 
 // itemDepth is how deep items of a conversation are: in a list of the body.
-const itemDepth = 1
+const itemDepth = 2
 
-// deepest is how deep objects are searched. What providers define is less deep.
-const deepest = 32
+// deepest is how many objects and arrays deep a body is searched. What providers define is less deep. Each level is read
+// again with all that it holds.
+const deepest = 20
 
 // eachObject visits an object and the objects in it, without those whose members a caller or its model names: schemas,
 // metadata, attributes, environments, headers and what tools are called with. An id there proves nothing.
@@ -251,7 +252,7 @@ func eachObject(value []byte, depth int, visit func(object []byte, depth int)) {
 	case depth > deepest:
 	case scan.IsArray(value):
 		for e := scan.Array(value); e.Next(); {
-			eachObject(e.Value, depth, visit)
+			eachObject(e.Value, depth+1, visit)
 		}
 	case scan.IsObject(value):
 		visit(value, depth)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -20,8 +21,27 @@ func TestABodyWithoutReferencesIsLookedAtWithoutAllocations(t *testing.T) {
 	}
 }
 
-func TestDeepBodiesAreSearchedWithinBounds(*testing.T) {
-	references([]byte(`{"input":`+strings.Repeat(`[{"a":`, 1<<20)), func(reference) {})
+// Each level of a body is read once more for each level above it: without a bound one request would keep a processor for minutes.
+func TestReferencesAreSearchedAsDeepAsProvidersDefineThem(t *testing.T) {
+	for nested, c := range map[string]struct {
+		levels int
+		found  int
+	}{
+		`{"a":%s}`: {levels: deepest - 1, found: 1},
+		`[%s]`:     {levels: deepest - 1, found: 1},
+		`{"b":%s}`: {levels: deepest, found: 0},
+		`[[%s]]`:   {levels: deepest, found: 0},
+	} {
+		body := `{"file_id":"file-1"}`
+		for range c.levels {
+			body = fmt.Sprintf(nested, body)
+		}
+		found := 0
+		references([]byte(`{"input":`+body+`}`), func(reference) { found++ })
+		if found != c.found {
+			t.Errorf("in %d levels of %s %d references are found, want %d", c.levels, nested, found, c.found)
+		}
+	}
 }
 
 func BenchmarkMayRefer(b *testing.B) {

@@ -57,10 +57,12 @@ export RAPID_SEED ?= 1
 
 # Under the race detector tests take five to ten times the CPU time. It has nothing to find where nothing happens at the same
 # time: in codec, docs and fuzz, but for tests that say AtTheSameTime (docs/layout_test.go), and in fuzz targets, which try
-# one input after the other. Tests of allocations run without it because it allocates itself.
+# one input after the other. Tests of allocations run without it because it allocates itself, and so do SERIAL tests: hundreds of
+# cases one after the other, in which it finds what it finds in one of them.
+SERIAL := ABrowser|ACredentialQuotedByAProvider|EveryFaultOfAProvider|HostileRequestsAreAnswered|APictureThatIsTooLarge|Every(Crossing|Host)CarriesEveryCase
 with  = $(patsubst %/,./%,$(sort $(dir $(shell grep -rlE --include='*_test.go' '^func $(1)' $(2)))))
 unit: TEST  = go test -json -vet=off -timeout 20m
-unit: APART = $(sort $(call with,Test.*Alloc,router server) $(call with,Fuzz,store server))
+unit: APART = $(sort $(call with,Test.*Alloc,router server) $(call with,Fuzz,store server) $(call with,Test.*($(SERIAL)),bench/grid server))
 unit: SHARE = $(call with,Test.*AtTheSameTime,codec docs fuzz)
 
 # The packages that take minutes come first. They wait more than they compute, so one more runs than there are cores.
@@ -69,9 +71,9 @@ unit: $(BIN)/gotestsum-$(GOTESTSUM) ## All tests, without vet and lint
 	@$(if $(RACE),true,echo 'no C compiler found: testing without the race detector' >&2)
 	$< --format pkgname-and-test-fails --format-hide-empty-pkg --raw-command -- sh -c 'failed=0; \
 		$(TEST) ./codec/... ./docs/... ./fuzz/... || failed=1; \
-		$(TEST) -run "Alloc|^Fuzz" $(APART) || failed=1; \
+		$(TEST) -run "Alloc|^Fuzz|$(SERIAL)" $(APART) || failed=1; \
 		$(TEST) $(RACE) -run AtTheSameTime $(SHARE) || failed=1; \
-		$(TEST) $(RACE) -skip "^Fuzz" -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) \
+		$(TEST) $(RACE) -skip "^Fuzz|$(SERIAL)" -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) \
 			./server ./server/cluster ./store ./store/catalog ./bench/grid . ./bench/... ./router/... ./server/... ./store/... || failed=1; \
 		exit $$failed'
 

@@ -37,8 +37,8 @@ func (s *Server) MountMiddleware() {
 	})
 }
 
-// WithoutPolling has departures of clients noticed by reading, as on systems other than Linux.
-func (o *Options) WithoutPolling() { o.blocking = true }
+// NoticeDeparturesByReading makes the server notice departures of clients as on systems other than Linux.
+func (o *Options) NoticeDeparturesByReading() { o.blocking = true }
 
 // AbortWithin gives requests that were aborted so long to end.
 func (o *Options) AbortWithin(d time.Duration) { o.abortTimeout = d }

@@ -32,8 +32,8 @@ const (
 // slow is tried again with more.
 const hostileTimeout = time.Second
 
-// hostileHeap is what the proxy and its attackers may hold together beyond what a harness needs, in bytes. The most of it
-// is what netpoll reads between two looks of the sweeper, with several floods at a time.
+// hostileHeap is what the proxy and its attackers may hold together beyond what a harness needs, in bytes. Most of it
+// is read between two looks of the sweeper, with several floods at a time.
 const hostileHeap = 192 << 20
 
 // hostileSweep is the time between two looks. Where the machine lets others come later than that the sweeper does, too, and

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/mnemeproxy/mneme/store/search/synonyms"
 )
 
 // Version is "mneme version".
 type Version struct {
-	JSON bool `help:"Write the version as JSON."`
+	JSON     bool `help:"Write the version as JSON."`
+	Licenses bool `help:"Show the licenses of the data that is part of the program."`
 }
 
 // build is the build information of a binary.
@@ -18,8 +21,12 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
-// Run writes one line.
+// Run writes one line, or the licenses.
 func (c *Version) Run(s *Env) error {
+	if c.Licenses {
+		fmt.Fprintf(s.Out, "Synonyms of searches are from WordNet.\n\n%s", synonyms.License)
+		return nil
+	}
 	b := build{Version: s.version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if c.JSON {
 		return writeJSON(s.Out, b)

@@ -25,12 +25,13 @@ type candidates struct {
 
 // Limits on candidates. Higher ones find no more with miracl-yo of the evaluation: 49,043 passages in a language without stop words.
 const (
-	enoughTurns   = 2000   // weighed, approximately
-	newestWeighed = 5000   // of turns found by filters or common terms alone
-	mostWeighed   = 20_000 // of other turns, in case terms occur together more often than by chance
-	heaviestTurns = 400
-	besideTurns   = 128  // whose neighbors are candidates too
-	listedTurns   = 1100 // of a search without terms: a page at highestOffset
+	enoughTurns        = 2000   // weighed, approximately
+	enoughInOtherWords = 1000   // weighed besides, approximately, because they hold synonyms
+	newestWeighed      = 5000   // of turns found by filters or common terms alone
+	mostWeighed        = 20_000 // of other turns, in case terms occur together more often than by chance
+	heaviestTurns      = 400
+	besideTurns        = 128  // whose neighbors are candidates too
+	listedTurns        = 1100 // of a search without terms: a page at highestOffset
 )
 
 // Limits for a search that demands a share of its query. A request waits for it (recall.deadline).
@@ -55,6 +56,9 @@ func (c *candidates) measure(ctx context.Context) error {
 		counted = countedDemands
 	}
 	const pageSize = 8192
+	for i := range w.Synonyms {
+		terms = append(terms, tsquery(c.account, &w.Synonyms[i].Holds))
+	}
 	rows, err := c.pool.Query(ctx, `
 		select case when many < $3 then many else many * greatest(1, pg_relation_size(part) / $4 / (page + 1)) end
 		from unnest($2::text[]) with ordinality as term (query, place), lateral (
@@ -70,8 +74,11 @@ func (c *candidates) measure(ctx context.Context) error {
 		return err
 	}
 	w.Corpus = lexical.Corpus{Frequencies: make(map[string]uint64, len(terms))}
-	for i := range terms {
+	for i := range w.Scored {
 		w.Corpus.Frequencies[w.Scored[i].Key()] = frequencies[i]
+	}
+	for i := range w.Synonyms {
+		w.Corpus.Frequencies[w.Synonyms[i].Holds.Key()] = frequencies[len(w.Scored)+i]
 	}
 	return c.pool.QueryRow(ctx, "select count(*) from (select from exchanges where account = $1 limit $2) x", int64(c.account), mostTurns).
 		Scan(&w.Corpus.Documents)
@@ -98,10 +105,17 @@ func (c *candidates) words(ctx context.Context) (ids []string, err error) {
 	for i := range w.Scored {
 		weights[i] = w.Corpus.Weight(&w.Scored[i])
 	}
+	synonyms := w.Corpus.Worth(w.Synonyms)
+	for i := range synonyms {
+		terms, weights = append(terms, tsquery(c.account, &synonyms[i].Holds)), append(weights, synonyms[i].Weight)
+	}
 	holding, most := "select exchange, terms from turns where"+within+" and terms @@ $5::tsquery", mostWeighed
 	query := ""
 	if demanded == "" && w.Since.IsZero() && w.Until.IsZero() {
-		query = c.telling(enoughTurns)
+		query = c.telling(c.heldTerms(nil), enoughTurns)
+		if others := c.telling(c.heldTerms(synonyms), enoughInOtherWords); query != "" && len(synonyms) > 0 && others != "" {
+			query += " | " + others
+		}
 	}
 	if query == "" {
 		query, most = strings.Join(terms, " | "), newestWeighed
@@ -151,7 +165,7 @@ func (c *candidates) demanding(ctx context.Context, within string, bounds []any)
 	}
 	query := strings.Join(names, " | ")
 	if !c.wanted.Demand.Name {
-		query = cmp.Or(c.telling(enoughDemanding), strings.Join(parts, " | "))
+		query = cmp.Or(c.telling(c.heldTerms(nil), enoughDemanding), strings.Join(parts, " | "))
 	}
 	if query == "" {
 		return nil, nil
@@ -172,17 +186,46 @@ type together struct {
 	turns  float64 // that hold all of them, were they independent
 }
 
-// combinations returns one to three of the terms together, in every way, those with the highest weight first.
-func combinations(w *search.Wanted, terms []lexical.Condition) (ways []together) {
+// heldTerm is a scored term, perhaps with its synonyms, that turns hold.
+type heldTerm struct {
+	query  string
+	weight float64
+	turns  float64 // that hold it
+}
+
+// heldTerms returns the scored terms that any turn holds, each with those of some synonyms that stand for it, the rarest first.
+func (c *candidates) heldTerms(synonyms []lexical.Synonym) (terms []heldTerm) {
+	w := c.wanted
+	for i := range w.Scored {
+		condition := &w.Scored[i]
+		t := heldTerm{tsquery(c.account, condition), w.Corpus.Weight(condition), float64(w.Corpus.Frequencies[condition.Key()])}
+		for j := range synonyms {
+			if synonyms[j].Word == condition.Key() {
+				t.query += " | " + tsquery(c.account, &synonyms[j].Holds)
+				t.turns += float64(w.Corpus.Frequencies[synonyms[j].Holds.Key()])
+			}
+		}
+		if t.turns > 0 {
+			t.query = "(" + t.query + ")"
+			terms = append(terms, t)
+		}
+	}
+	slices.SortStableFunc(terms, func(a, b heldTerm) int { return cmp.Compare(b.weight, a.weight) })
+	return terms[:min(len(terms), combined)]
+}
+
+// combinations returns one to three of the terms together, in every way, those with the highest weight first. The account has so
+// many turns.
+func combinations(terms []heldTerm, documents uint64) (ways []together) {
 	for chosen := range uint(1) << len(terms) {
 		if many := bits.OnesCount(chosen); many == 0 || many > 3 {
 			continue
 		}
-		way := together{terms: chosen, turns: float64(w.Corpus.Documents)}
+		way := together{terms: chosen, turns: float64(documents)}
 		for i := range terms {
 			if chosen&(1<<i) != 0 {
-				way.weight += w.Corpus.Weight(&terms[i])
-				way.turns *= float64(w.Corpus.Frequencies[terms[i].Key()]) / float64(max(w.Corpus.Documents, 1))
+				way.weight += terms[i].weight
+				way.turns *= terms[i].turns / float64(max(documents, 1))
 			}
 		}
 		ways = append(ways, way)
@@ -193,19 +236,10 @@ func combinations(w *search.Wanted, terms []lexical.Condition) (ways []together)
 
 // telling returns a query for about enough turns that hold the terms which say most: a rare one, or two or three that are less
 // so; "" if all are common.
-func (c *candidates) telling(enough float64) string {
-	w := c.wanted
-	var rarest []lexical.Condition
-	for i := range w.Scored {
-		if w.Corpus.Frequencies[w.Scored[i].Key()] > 0 {
-			rarest = append(rarest, w.Scored[i])
-		}
-	}
-	slices.SortStableFunc(rarest, func(a, b lexical.Condition) int { return cmp.Compare(w.Corpus.Weight(&b), w.Corpus.Weight(&a)) })
-	rarest = rarest[:min(len(rarest), combined)]
+func (c *candidates) telling(rarest []heldTerm, enough float64) string {
 	var taken []together
 	held := 0.0
-	for _, way := range combinations(w, rarest) {
+	for _, way := range combinations(rarest, c.wanted.Corpus.Documents) {
 		if held >= enough {
 			break
 		}
@@ -227,7 +261,7 @@ func (c *candidates) telling(enough float64) string {
 		var terms []string
 		for i := range rarest {
 			if way.terms&(1<<i) != 0 {
-				terms = append(terms, tsquery(c.account, &rarest[i]))
+				terms = append(terms, rarest[i].query)
 			}
 		}
 		alternatives = append(alternatives, "("+strings.Join(terms, " & ")+")")

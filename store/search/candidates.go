@@ -42,9 +42,10 @@ func SummaryTerms(m *store.SessionSummary) []string {
 type Wanted struct {
 	Demanded     *lexical.Condition // nil: nothing
 	Scored       []lexical.Condition
-	Since, Until time.Time // zero: no bound
-	Facets       bool      // the engine counts the values of [Facets]
-	Sessions     bool      // sessions are wanted: see [Wanted.Apart] and [Wanted.RankSessions]
+	Synonyms     []lexical.Synonym // score as well; Corpus says which are worth it
+	Since, Until time.Time         // zero: no bound
+	Facets       bool              // the engine counts the values of [Facets]
+	Sessions     bool              // sessions are wanted: see [Wanted.Apart] and [Wanted.RankSessions]
 
 	// Named is what sessions satisfy that may be found without any of their turns: by the terms of [SessionTerms] and
 	// [SummaryTerms]. nil: none may. Those that satisfy most of Scored come first.
@@ -77,6 +78,9 @@ func Want(r *Request) (*Wanted, error) {
 	}
 	if !r.listing() {
 		w.Scored = query.Scored()
+		if r.Demand == nil {
+			w.Synonyms = query.Synonyms()
+		}
 	}
 	r.Filter.bounds(w)
 	if c, narrow := r.Filter.condition(false); narrow {

@@ -39,7 +39,7 @@ type Request struct {
 	Snippet     int         `json:"snippet_bytes,omitempty"` // how long a snippet may be, 40 to 2,000; 0: 240
 	MaxTokens   int         `json:"max_tokens,omitempty"`    // of all snippets together, estimated; 0: no limit
 	Ranking     Ranking     `json:"ranking,omitzero"`
-	Explain     bool        `json:"explain,omitempty"` // give the parts of each score
+	Explain     bool        `json:"explain,omitempty"` // give the parts of each score, and the synonyms that were used
 	Facets      bool        `json:"facets,omitempty"`  // list the values that the account's facets have
 
 	// Demand leaves out turns that hold too little of the query, which is quicker than to leave out hits; nil: none is. It is
@@ -96,6 +96,9 @@ type Answer struct {
 	Data     []Hit    `json:"data"`
 	HasMore  bool     `json:"has_more"`
 
+	// Synonyms are the words that turns of the account were also found by, if an explanation was asked for.
+	Synonyms []lexical.UsedSynonym `json:"synonyms,omitempty"`
+
 	// Facets are the most frequent values of each facet in the account, if they were asked for.
 	Facets map[string][]lexical.FacetValue `json:"facets,omitempty"`
 
@@ -137,7 +140,7 @@ type Hit struct {
 	Relevance  float64   `json:"relevance"`       // 0 to 1: how good the hit is, comparable between queries
 	Words      int       `json:"words"`           // of the query that the turn holds, identifiers apart
 	Names      int       `json:"names"`           // identifiers of the query that the turn holds
-	Match      string    `json:"match,omitempty"` // of a hit that has none of the query's words: likeness, or context (its neighbours have)
+	Match      string    `json:"match,omitempty"` // of a hit that has none of the query's words: likeness, context (its neighbours have), or synonym
 	Exchange   string    `json:"exchange_id"`
 	Session    string    `json:"session_id"`
 	Time       time.Time `json:"time"`
@@ -156,6 +159,7 @@ type Hit struct {
 const (
 	matchLikeness = "likeness"
 	matchContext  = "context"
+	matchSynonym  = "synonym"
 )
 
 // Scores are the parts of a score.

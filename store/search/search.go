@@ -156,6 +156,9 @@ func (s *searching) run(ctx context.Context) (*Answer, error) {
 	if err == nil {
 		err = s.cover(ranking)
 	}
+	if r.Explain {
+		s.answer.Synonyms = s.query.Used()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -212,6 +215,9 @@ func (s *searching) cover(ranking *lexical.Ranking) error {
 		}
 		h.Coverage, h.Relevance = covered[i].Share, relevance(covered[i].Share, ranking.Score(c.number))
 		h.Words, h.Names = covered[i].Words, covered[i].Names
+		if h.Words+h.Names == 0 && h.Match == "" && c.bm25 > 0 {
+			h.Match = matchSynonym
+		}
 	}
 	return nil
 }

@@ -106,6 +106,9 @@ func (s *sessionSearch) run(ctx context.Context, answer *Answer) error {
 		return unreadable(err)
 	}
 	defer found.close()
+	if s.request.Explain {
+		answer.Synonyms = s.query.Used()
+	}
 	limit, skip := cmp.Or(s.request.Limit, defaultLimit), s.request.Offset
 	known := make(map[string]bool)
 	for range maxLooked + skip {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
 // RunRanking is [RunSearch], and tests what a server needs of a search engine besides.
@@ -15,6 +16,7 @@ func RunRanking(t *testing.T, open func(*testing.T) (Memory, Searcher)) {
 	runSearches(t, open, []searchProperty{
 		{"what is about the question comes first", bestFirst},
 		{"words weigh what they do among all turns", wordsWeighAmongAllTurns},
+		{"a question finds what was said in other words", otherWords},
 		{"a question finds the turn after the one that it repeats", turnsBesideHits},
 		{"sessions are found as a whole", sessionsAsAWhole},
 		{"sessions are found by what a person has written about them", sessionsByTheirTitle},
@@ -54,6 +56,26 @@ func bestFirst(t *testing.T, m Memory, s Searcher) {
 	}
 	if first < len(turns)-1 {
 		t.Errorf("%d of %d questions find their turn first", first, len(turns))
+	}
+}
+
+// otherWords asks for a turn that has no word of the question, and looks at what the explanation tells.
+func otherWords(t *testing.T, m Memory, s Searcher) {
+	id := record(t, m, "car", "The automobile of my aunt broke down.", "It needs a mechanic.")
+	record(t, m, "bread", "How do I bake bread?", "With flour.")
+	r := &search.Request{Query: "where did her car stop running", Explain: true}
+	answer := answerTo(t, s, owner, r)
+	if len(answer.Data) != 1 || answer.Data[0].Exchange != id || answer.Data[0].Match != "synonym" {
+		t.Errorf("found %+v, want %s by a synonym", answer.Data, id)
+	}
+	if want := (lexical.UsedSynonym{Word: "car", Synonym: "automobile"}); !slices.Contains(answer.Synonyms, want) {
+		t.Errorf("the explanation names %v, want %v among them", answer.Synonyms, want)
+	}
+	if answer := answerTo(t, s, stranger, r); len(answer.Synonyms) > 0 {
+		t.Errorf("to another account the explanation tells which words there are: %v", answer.Synonyms)
+	}
+	if answer := answerTo(t, s, owner, &search.Request{Query: r.Query}); len(answer.Synonyms) > 0 {
+		t.Errorf("nobody asked for an explanation: %v", answer.Synonyms)
 	}
 }
 

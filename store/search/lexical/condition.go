@@ -56,6 +56,25 @@ func (q *Query) Scored() (any []Condition) {
 	return any[:min(len(any), maxQueryTerms)]
 }
 
+// Synonym is what a word of a query may be replaced by.
+type Synonym struct {
+	Word   string // the key of the word's condition among those of [Query.Scored]
+	Holds  Condition
+	Weight float64 // what it says about a document, as a share of what the word says; of [Corpus.Worth], as [Corpus.Weight]
+}
+
+// Synonyms returns further conditions that documents are scored by, see [Corpus.Worth].
+func (q *Query) Synonyms() (list []Synonym) {
+	for _, o := range q.otherWords() {
+		for _, other := range o.synonyms {
+			list = append(list, Synonym{
+				Word: fieldLetters[fieldText] + o.term, Holds: Condition{Term: fieldLetters[fieldText] + other.term}, Weight: synonymShare * other.weight,
+			})
+		}
+	}
+	return list
+}
+
 // Demanded returns what a document must satisfy besides containing something scored; nil means nothing.
 func (q *Query) Demanded() *Condition {
 	if !q.Demands() {

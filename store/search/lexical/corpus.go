@@ -13,6 +13,18 @@ func (c *Corpus) Weight(of *Condition) float64 {
 	return idf(c.Documents, c.Frequencies[of.Key()])
 }
 
+// Worth returns those synonyms that are neither absent nor too common, nor stand for a word that is, with their weights.
+func (c *Corpus) Worth(synonyms []Synonym) (worth []Synonym) {
+	common := commonFrom(c.Documents)
+	for _, s := range synonyms {
+		if found := c.Frequencies[s.Holds.Key()]; found > 0 && found <= common && c.Frequencies[s.Word] <= common {
+			s.Weight *= min(c.Weight(&s.Holds), c.Weight(&Condition{Term: s.Word}))
+			worth = append(worth, s)
+		}
+	}
+	return worth
+}
+
 // Key names a condition of [Query.Scored] in a [Corpus].
 func (c *Condition) Key() string {
 	if c.Prefix != "" {

@@ -91,7 +91,7 @@ func sideBySide(text, words []string) bool {
 	return false
 }
 
-// Highlights returns the places in text, as ascending byte ranges, of words and names of the query.
+// Highlights returns the places in text, as ascending byte ranges, of words and names of the query; of synonyms if there are none.
 func (q *Query) Highlights(text string) [][2]int {
 	words, names := make(map[string]bool), make(map[string]bool)
 	var prefixes []string
@@ -114,8 +114,12 @@ func (q *Query) Highlights(text string) [][2]int {
 			}
 		}
 	}
-	note(prose([]byte(text)), words)
+	written := prose([]byte(text))
+	note(written, words)
 	note(identifiers([]byte(text)), names)
+	if len(places) == 0 {
+		note(written, q.usedTerms())
+	}
 	return joined(places)
 }
 

@@ -13,6 +13,9 @@ type Query struct {
 	exact bool // hits need to be checked by Matches
 
 	question bool // longer than a lookup, see isLookup
+
+	others []otherWords // see [Query.otherWords]; nil: not looked up yet
+	used   []UsedSynonym
 }
 
 // maxQueryTerms bounds the terms that are scored; a question has a dozen.
@@ -209,8 +212,9 @@ func (q *Query) scored() (order []fieldTerm, times map[fieldTerm]int, prefixes [
 // score adds the scores of the query's terms. A repeated term counts repeatedly.
 func (q *Query) score(s *Searcher, into *scores) error {
 	order, times, prefixes := q.scored()
+	held := q.heldWords(s)
 	for _, t := range order {
-		if err := s.score(into, t.field, t.text, times[t]); err != nil {
+		if err := s.score(into, t.field, t.text, times[t], held); err != nil {
 			return err
 		}
 	}
@@ -225,7 +229,7 @@ func (q *Query) score(s *Searcher, into *scores) error {
 			}
 		}
 	}
-	return nil
+	return q.scoreSynonyms(s, held, into)
 }
 
 // wordFields returns the fields that may contain words of the leaf.

@@ -38,6 +38,25 @@ func (s *scores) of(number uint32) float64 {
 	return 0
 }
 
+// atLeast raises a score to at least so much.
+func (s *scores) atLeast(number uint32, score float64) {
+	p := s.pageOf(number)
+	p[number%pageSize] = max(p[number%pageSize], score)
+}
+
+// plus adds other scores.
+func (s *scores) plus(o *scores) {
+	for i, p := range o.pages {
+		if p == nil {
+			continue
+		}
+		into := s.pageOf(uint32(i * pageSize))
+		for j, score := range p {
+			into[j] += score
+		}
+	}
+}
+
 func (s *scores) release() {
 	for _, p := range s.pages {
 		if p != nil {

@@ -172,13 +172,16 @@ func (s *Searcher) idf(documents uint64) float64 {
 	return idf(s.totals.Documents, documents)
 }
 
-// score adds a term's weight to the documents that contain it; times is how often it is in the query.
-func (s *Searcher) score(into *scores, f field, term string, times int) error {
+// score adds a term's weight to the documents that contain it, and notes them in held; times is how often it is in the query.
+func (s *Searcher) score(into *scores, f field, term string, times int, held heldWords) error {
 	found, err := s.findIn(nil, f, term, true)
 	if err != nil {
 		return err
 	}
-	m, idf := s.measureOf(f), s.idf(s.frequency(f, term, len(found)))*float64(times)
+	m, frequency := s.measureOf(f), s.frequency(f, term, len(found))
+	idf := s.idf(frequency)
+	held.take(f, term, found, frequency, idf)
+	idf *= float64(times)
 	for _, p := range found {
 		into.add(p.number, m.weight(idf, float64(p.frequency), float64(p.length)))
 	}

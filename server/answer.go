@@ -73,7 +73,7 @@ func (x *exchange) hold(n int64) error {
 }
 
 func errAnswersFull() error {
-	e := codec.Errorf(codec.KindOverloaded, "The proxy is holding as many bytes of answers as it has room for. Try again in a second.")
+	e := codec.Errorf(codec.KindOverloaded, "The proxy is out of memory for answers (limits.in_flight_bytes). Try again in a second.")
 	e.RetryAfter = edge.RetrySoon
 	return e
 }

@@ -41,7 +41,7 @@ func Recover(ctx context.Context, opts Options, from string) (*RecoverReport, er
 	}
 	defer unlock()
 	if entries, err := os.ReadDir(opts.Dir); err == nil && len(entries) > 0 {
-		return nil, fmt.Errorf("%s is not empty: name a directory for the new store that is empty or not there yet", opts.Dir)
+		return nil, fmt.Errorf("%s is not empty: the directory for the new store must be empty or must not exist", opts.Dir)
 	}
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, err

@@ -77,7 +77,7 @@ func Open(opts Options) (*Store, error) {
 	go s.runWriter()
 	if s.master.Changing() {
 		if err := s.master.Finish(s.rotation()); err != nil {
-			s.log.Error("the change of the master key did not come to its end", "error", err)
+			s.log.Error("could not finish rotating the master key", "error", err)
 		}
 	}
 	s.digester.start(s)

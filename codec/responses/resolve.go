@@ -178,7 +178,7 @@ func unresolved(member, id string, err error) error {
 	}
 	e := codec.Invalid(member, "%.100s is not on record here: send the conversation itself", id)
 	if cause.RetryAfter > 0 { // it may be on record on a node that does not answer
-		e = codec.Errorf(codec.KindNotFound, "%.100s is not on record here, and the node that may have it does not answer: try again in a moment, or send the conversation itself", id)
+		e = codec.Errorf(codec.KindNotFound, "%.100s is not on record here, and the node that may have it is unreachable: try again in a moment, or send the conversation itself", id)
 		e.Param, e.RetryAfter = member, cause.RetryAfter
 	}
 	e.Cause = err

@@ -119,7 +119,7 @@ func (c caller) requireModels(models store.Models) error {
 	if c.models.Includes(models) {
 		return nil
 	}
-	e := codec.Errorf(codec.KindPermission, "this key may ask for %s alone, and so may the keys that it makes, changes or rotates", strings.Join(c.models, ", "))
+	e := codec.Errorf(codec.KindPermission, "this key is limited to %s, and so are keys that it creates, changes or rotates", strings.Join(c.models, ", "))
 	e.Code, e.Param = "model_not_allowed", "models"
 	return e
 }

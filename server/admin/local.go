@@ -31,7 +31,7 @@ func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 				_ = writer.CloseWithError(errors.New("the answer was cut short"))
 			case fault != nil: // as in the server: the answer breaks off, and the process goes on
 				line, _, _ := strings.Cut(strings.TrimSpace(fmt.Sprint(fault)), "\n")
-				_ = writer.CloseWithError(fmt.Errorf("the store cannot do this (%s): look at it with mneme check, or get out what can be read with mneme recover", line))
+				_ = writer.CloseWithError(fmt.Errorf("the store cannot do this (%s): look at it with mneme check, or salvage what is readable with mneme recover", line))
 			default:
 				_ = writer.Close()
 			}

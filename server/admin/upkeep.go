@@ -17,7 +17,7 @@ func requireOperator(c caller) error {
 	if c.isOperator() {
 		return nil
 	}
-	return codec.Errorf(codec.KindPermission, "this is about the whole store, and is done on the server itself, with the mneme command")
+	return codec.Errorf(codec.KindPermission, "this affects the whole store: run it with mneme on the server")
 }
 
 // operatorOnly serves streamed answers. serve may return an error only before the first byte.

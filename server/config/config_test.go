@@ -209,7 +209,7 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		},
 		"field of an earlier version": {
 			file: "upstream:\n  hedge_after: 20s\n",
-			want: `mneme.yaml:2: unknown field "hedge_after" in upstream; there is no such setting any more, because it asked two places at once and paid both; take the line out`,
+			want: `mneme.yaml:2: unknown field "hedge_after" in upstream; removed, because it paid two providers for one answer; delete this line`,
 		},
 		"twice": {
 			file: "data: x\n\ndata: y\n",

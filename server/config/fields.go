@@ -43,7 +43,7 @@ func within(path string) string {
 
 // removed maps former fields to what became of them.
 var removed = map[string]string{
-	"upstream.hedge_after": "there is no such setting any more, because it asked two places at once and paid both; take the line out",
+	"upstream.hedge_after": "removed, because it paid two providers for one answer; delete this line",
 	"centre.search":        "the database finds the candidates of searches, and there is no other engine; take the line out",
 }
 

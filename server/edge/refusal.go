@@ -62,10 +62,10 @@ func (c *connection) refusal(status int) []byte {
 }
 
 // errMalformed answers a request whose head or framing cannot be read.
-var errMalformed = codec.Errorf(codec.KindInvalidRequest, "This is not a request that can be read: its head or the framing of its body is malformed.")
+var errMalformed = codec.Errorf(codec.KindInvalidRequest, "The request is malformed: its header or the framing of its body cannot be read.")
 
 // errHeadTooLarge answers heads and trailers over the limit.
-var errHeadTooLarge = codec.Errorf(codec.KindTooLarge, "The request's head has more bytes than this proxy reads (limits.header_bytes).")
+var errHeadTooLarge = codec.Errorf(codec.KindTooLarge, "The request's header is larger than limits.header_bytes.")
 
 // tooSlow returns the error for a request that has not arrived in time.
 func (c *connection) tooSlow() *codec.Error {

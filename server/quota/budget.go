@@ -229,14 +229,14 @@ func (b *Budgets) refusal(now time.Time, o Owner, budget store.Budget) *Refusal 
 		}
 		spent := b.spent(now, o, &w)
 		if spent >= w.budget {
-			e := codec.Errorf(codec.KindQuota, "The budget %s, %v USD %s, is used up: %v USD were spent. It begins again on %s; an operator can raise it with: %s --%s",
+			e := codec.Errorf(codec.KindQuota, "The budget %s, %v USD %s, is exhausted: %v USD were spent. It resets on %s; an operator can raise it with: %s --%s",
 				whose, w.budget, w.each, spent, w.reset.Format("2 January 2006 at 15:04 MST"), command, flagOf(w.limit))
 			e.RetryAfter = w.reset.Sub(now)
 			return &Refusal{Limit: w.limit, Error: e}
 		}
 		admits, coming := b.Leases.admits(now, budgetOf(now, o, w.limit), int64(w.budget), 1)
 		if spent+p.reserved >= w.budget || !admits {
-			e := codec.Errorf(codec.KindRateLimited, "What is left of the budget %s, %v USD %s, is reserved for its open requests. Try again in a moment.", whose, w.budget, w.each)
+			e := codec.Errorf(codec.KindRateLimited, "The rest of the budget %s, %v USD %s, is reserved by requests in flight; retry shortly.", whose, w.budget, w.each)
 			e.RetryAfter = retrySoon
 			return &Refusal{w.limit, e, coming}
 		}

@@ -140,7 +140,7 @@ func (s *state) refusal(now time.Time, limits store.Limits, used, estimate int64
 // usedUp returns the refusal for a month's budget of most tokens.
 func usedUp(now time.Time, most int64) *Refusal {
 	next := store.NextMonth(now)
-	e := codec.Errorf(codec.KindQuota, "The budget of this service key, %d tokens a month, is used up. It begins again on %s; an operator can raise it with: mneme key update",
+	e := codec.Errorf(codec.KindQuota, "The budget of this service key, %d tokens a month, is exhausted. It resets on %s; an operator can raise it with: mneme key update",
 		most, next.Format("2 January 2006 at 15:04 MST"))
 	e.RetryAfter = next.Sub(now)
 	return &Refusal{Limit: TokensPerMonth, Error: e}

@@ -191,7 +191,7 @@ func (u *UI) keyOf(r *http.Request) string {
 }
 
 func signedOut(cause error) *codec.Error {
-	e := codec.Errorf(codec.KindAuthentication, "You are not signed in (any more): open the page with mneme ui, or sign in with a service key.")
+	e := codec.Errorf(codec.KindAuthentication, "You are not signed in: open the page with mneme ui, or sign in with a service key.")
 	e.Code, e.Cause = "signed_out", cause
 	return e
 }

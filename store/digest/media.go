@@ -61,7 +61,7 @@ func decoded(data []byte, most int, missing error) ([]byte, error) {
 	case len(data) == 0:
 		return nil, missing
 	case len(data)/4*3 > most:
-		return nil, codec.Errorf(codec.KindTooLarge, "The medium has about %d bytes, and %d is the most that is given alone: it stands in the raw bytes of the exchange.", len(data)/4*3, most)
+		return nil, codec.Errorf(codec.KindTooLarge, "The medium has about %d bytes, and the limit is %d; read it from the raw request of the exchange.", len(data)/4*3, most)
 	}
 	plain, err := base64.RawStdEncoding.DecodeString(string(bytes.TrimRight(scan.Unescape(nil, data), "=\r\n ")))
 	if err != nil {

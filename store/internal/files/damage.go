@@ -53,7 +53,7 @@ func (e *DamageError) Error() string {
 	if n := len(e.Damage) - 1; n > 0 {
 		more = fmt.Sprintf(" (and %d more)", n)
 	}
-	return fmt.Sprintf("%s is damaged: %s%s; nothing was changed. Put the file back, restore a backup with mneme restore, or get out what can be read with mneme recover",
+	return fmt.Sprintf("%s is damaged: %s%s; nothing was changed. Put the file back, restore a backup with mneme restore, or salvage what is readable with mneme recover",
 		filepath.Join(e.Dir, d.File), d.Problem, more)
 }
 

@@ -116,11 +116,11 @@ func openBadger(o badger.Options, open func(badger.Options) (*badger.DB, error))
 	defer func() {
 		if p := recover(); p != nil {
 			line, _, _ := strings.Cut(strings.TrimSpace(fmt.Sprint(p)), "\n")
-			db, err = nil, fmt.Errorf("%s cannot be opened (%s): restore a backup with mneme restore, or get out what can be read with mneme recover", o.Dir, line)
+			db, err = nil, fmt.Errorf("%s cannot be opened (%s): restore a backup with mneme restore, or salvage what is readable with mneme recover", o.Dir, line)
 		}
 	}()
 	if db, err = open(o); err != nil {
-		return nil, fmt.Errorf("open the database in %s: %w; restore a backup with mneme restore, or get out what can be read with mneme recover", o.Dir, err)
+		return nil, fmt.Errorf("open the database in %s: %w; restore a backup with mneme restore, or salvage what is readable with mneme recover", o.Dir, err)
 	}
 	return db, nil
 }

@@ -93,7 +93,7 @@ func (w *tableWatch) read(name string) {
 	if err == nil {
 		problem = t.Problem()
 	}
-	d := newDamage(filepath.Join(DatabaseDir, name), "%s. Stop mneme and get out what can be read with mneme recover: "+
+	d := newDamage(filepath.Join(DatabaseDir, name), "%s. Stop mneme and salvage what is readable with mneme recover: "+
 		"once the database merges this table with others, only the kept copy has what follows the damage", problem)
 	if err := d.keepCopy(w.dir); err != nil {
 		w.log.Error("a damaged file could not be kept aside", "file", d.File, "error", err)

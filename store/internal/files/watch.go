@@ -33,7 +33,7 @@ func (d *Database) Check(ctx context.Context, found func(Damage)) error {
 		case err != nil:
 			return err
 		default:
-			found(*newDamage(filepath.Join(DatabaseDir, name), "%s; get out what can be read with mneme recover", t.Problem()))
+			found(*newDamage(filepath.Join(DatabaseDir, name), "%s; salvage what is readable with mneme recover", t.Problem()))
 		}
 	}
 	logs, err := filepath.Glob(d.path("*.vlog"))
@@ -102,7 +102,7 @@ func (d *Database) SoundToRewrite(share float64) bool {
 		}
 		l, err := salvage.ReadLog(d.path(name), func(*salvage.Record) error { return nil })
 		if err != nil || !l.Whole() {
-			d.log.Error("space is not given back: a value log is damaged; get out what can be read with mneme recover", "file", d.path(name), "error", err)
+			d.log.Error("space is not given back: a value log is damaged; salvage what is readable with mneme recover", "file", d.path(name), "error", err)
 			return false
 		}
 		d.sound.Store(name, true)

@@ -377,8 +377,11 @@ func (s *storedTurns) putTurn(id kv.ExchangeID, value []byte) {
 	s.g.put(s.w, kv.AppendExchangeKey(s.g.room(), kv.SpaceTurn, s.ref.account, id), value)
 }
 
-// placeOf finds where an exchange continues the session's history.
+// placeOf finds where an exchange continues the session's history. One that could not be digested continues nothing.
 func placeOf(in turns, id kv.ExchangeID, r *reading) turnPlace {
+	if r.failure != nil {
+		return turnPlace{} // nothing is known of its messages
+	}
 	later := overtaking(in, id, r)
 	known, from := knownHistory(in, id, r, later)
 	switch {

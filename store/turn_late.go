@@ -20,9 +20,6 @@ type laterTurn struct {
 // overtaking returns the turn that continues the end of an exchange although it was placed before that; nil if there is
 // none. The exchange began earlier.
 func overtaking(in turns, id kv.ExchangeID, r *reading) *laterTurn {
-	if r.failure != nil {
-		return nil
-	}
 	if later := holding(in, id, r.end, r); later != nil {
 		return later
 	}

@@ -60,6 +60,7 @@ type Options struct {
 
 	Telemetry *telemetry.Telemetry // of this server only; nil: discarded
 
+	NoModels   bool     // serve the memory alone, and refuse requests for models
 	CaptureOff bool     // pass exchanges without a record
 	OptOut     []string // accounts whose callers may keep an exchange off the record
 

@@ -37,10 +37,17 @@ func (s *Server) served() []servedPath {
 
 // routes mounts every path.
 func (s *Server) routes() {
+	socket := s.openSocket
+	if s.opts.NoModels {
+		socket = s.refuseModels
+	}
+	s.edge.HandleProbe(http.MethodGet, "/v1/responses", socket)
 	for _, e := range s.served() {
+		if s.opts.NoModels {
+			e.handle = s.refuseModels
+		}
 		s.edge.Handle(e.method, e.path, s.forPages(e.handle))
 	}
-	s.edge.HandleProbe(http.MethodGet, "/v1/responses", s.openSocket)
 	s.memoryRoutes()
 	s.toolRoutes()
 	s.managementRoutes()
@@ -101,6 +108,12 @@ func (s *Server) notAllowed(in *edge.Request, out *edge.Response) {
 		return
 	}
 	e := codec.Errorf(codec.KindInvalidRequest, "%s does not take %s.", edge.Printable(in.Path()), edge.Printable(in.Method()))
+	s.answerError(out, errorShape(in), e, "")
+}
+
+// refuseModels answers a request for a model at a server that asks none.
+func (s *Server) refuseModels(_ context.Context, in *edge.Request, out *edge.Response) {
+	e := codec.Errorf(codec.KindUnsupported, "This is the centre of a cluster, which keeps the memory and asks no models. Send the request to an edge (mneme serve --edge).")
 	s.answerError(out, errorShape(in), e, "")
 }
 

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"time"
 
@@ -79,9 +78,6 @@ func (s *core) commitDeletion(ctx context.Context, account identity.AccountRecor
 			return err
 		}
 		g.put(w, kv.SpaceKeyOf(kv.SpaceDeletion, account.Number), record)
-		if g.has(centreKey) { // edges may still have exchanges of the account
-			g.put(w, deletedKey(account.Name), binary.BigEndian.AppendUint64(nil, uint64(d.Deleted.UnixNano())))
-		}
 		g.put(w, kv.NameKey(kv.SpaceAccount, account.Name), nil)
 		for _, id := range keys {
 			g.put(w, kv.NameKey(kv.SpaceKey, id), nil)
@@ -89,23 +85,6 @@ func (s *core) commitDeletion(ctx context.Context, account identity.AccountRecor
 		}
 		return nil
 	})
-}
-
-func deletedKey(account string) []byte { return kv.NameKey(kv.SpaceMeta, "deleted-"+account) }
-
-// deletedAt returns when an account of this name was last deleted at a centre; zero: none was.
-func deletedAt(tx *badger.Txn, account string) (at time.Time, err error) {
-	value, err := kv.Get(tx, deletedKey(account))
-	switch {
-	case errors.Is(err, badger.ErrKeyNotFound):
-		return at, nil
-	case err == nil && len(value) != 8:
-		err = kv.ErrRecord
-	}
-	if err != nil {
-		return at, err
-	}
-	return time.Unix(0, int64(binary.BigEndian.Uint64(value))), nil
 }
 
 // errStillRunning means that exchanges of a deleted account have not ended yet.
@@ -138,7 +117,6 @@ var ownedSpaces = [...]byte{
 	kv.SpaceExchange, kv.SpaceOpen, kv.SpaceRequest, kv.SpaceResponse, kv.SpaceBlock, kv.SpaceNode, kv.SpaceSession, kv.SpaceMember, kv.SpaceBelongs,
 	kv.SpaceLink, kv.SpaceTurn, kv.SpaceHistory, kv.SpaceMove, kv.SpaceLedger, kv.SpaceVector, kv.SpaceErasure,
 	kv.SpaceCredential, kv.SpaceSummary, kv.SpaceUnsummarized, kv.SpaceSummaryTokens, kv.SpaceRollup, kv.SpaceRecollection, kv.SpaceQuoted,
-	kv.SpaceTomb,
 }
 
 // deleteBatch is how many records are deleted in one operation.

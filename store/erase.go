@@ -245,7 +245,6 @@ func (s *core) newErasure(ctx context.Context, account kv.AccountNumber, sel Sel
 		frees: true, done: make(chan struct{}),
 		change: func(g *commitGroup, w *operation) error {
 			e.Selection = g.followMerges(account, sel)
-			g.ask(account, e)
 			return g.putErasure(w, erasureRef{account, id}, e)
 		},
 	})
@@ -366,7 +365,6 @@ func (s *core) runErasure(ctx context.Context, ref erasureRef) error {
 		return err
 	}
 	e.State, e.Completed = ErasureDone, time.Now().UTC()
-	defer s.erased.done(e)
 	if e.Reason == byRetention && e.Exchanges > 0 {
 		s.log.Info("retention has erased exchanges", "account", s.accounts.Name(ref.account), "exchanges", e.Exchanges,
 			"sessions", e.Sessions, "because", e.Selection.rule(), "until", e.Selection.Until, "erasure", e.ID)
@@ -418,9 +416,6 @@ func (g *commitGroup) eraseExchange(w *operation, account kv.AccountNumber, id k
 	}
 	for _, space := range [...]byte{kv.SpaceExchange, kv.SpaceRequest} {
 		g.put(w, kv.ExchangeKey(space, account, id), nil)
-	}
-	if e.Reason != byRetention && g.store.arriving.Load() {
-		g.bury(w, account, id)
 	}
 	e.Bytes += g.eraseResponse(w, account, id)
 	if key := answerLink(account, info); key != nil {

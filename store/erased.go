@@ -3,11 +3,8 @@ package store
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"slices"
-	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -20,11 +17,11 @@ import (
 // Data erased by request at a centre has to be erased at its edges too, and must not come back from them. The centre
 // keeps a log of erased exchanges, which each edge applies in order and at its own pace. An exchange that began before
 // an erasure and arrives after it is checked against the erasure's selection, because an edge may have been
-// disconnected.
+// disconnected: see [Shipped.MeantBy].
 
 // ErasurePlace is one of the places in a cluster that held erased data.
 type ErasurePlace struct {
-	Place string     `json:"place"` // "centre", "centre" and its number for others beside it, "edge" and its number, "brokers", "reasoning state", "backups"
+	Place string     `json:"place"` // "centre", "edge" and its number, "brokers", "reasoning state", "backups"
 	State PlaceState `json:"state"`
 	Seen  time.Time  `json:"seen,omitzero"`  // an edge: when it was last heard from
 	Until time.Time  `json:"until,omitzero"` // when it will expire there by itself
@@ -41,94 +38,11 @@ const (
 	PlaceNotReached PlaceState = "not_reached" // this erasure erases nothing there
 )
 
-// Erased tracks what was erased by request, at a centre and at its edges.
+// Erased carries out at an edge what was erased by request at the centre.
 type Erased struct{ *core }
 
 // Erased returns the part that propagates erasures through a cluster.
 func (s *Store) Erased() Erased { return Erased{s.core} }
-
-// erasedLog is the centre's log, and what is known of what was to be erased.
-type erasedLog struct {
-	last   atomic.Uint64 // highest number assigned
-	latest atomic.Int64  // when the last erasure by request was done, in milliseconds since 1970; 0: never
-
-	asked lastAsked
-}
-
-func (l *erasedLog) open(s *core) error {
-	return s.view(func(tx *badger.Txn) error {
-		l.last.Store(kv.LastNumber(tx, []byte{kv.SpaceErased}))
-		return nil
-	})
-}
-
-// done records that an erasure was done, perhaps by an earlier process.
-func (l *erasedLog) done(e *Erasure) {
-	if e.Reason == byRequest && e.State == ErasureDone {
-		l.latest.Store(max(l.latest.Load(), e.Completed.UnixMilli()))
-	}
-}
-
-func erasedKey(number uint64) []byte {
-	return binary.BigEndian.AppendUint64([]byte{kv.SpaceErased}, number)
-}
-
-// bury keeps an exchange erased, here and at the edges.
-func (g *commitGroup) bury(w *operation, account kv.AccountNumber, id kv.ExchangeID) {
-	g.put(w, kv.ExchangeKey(kv.SpaceTomb, account, id), []byte{})
-	at := append(binary.BigEndian.AppendUint32(nil, uint32(account)), id[:]...)
-	g.put(w, erasedKey(g.store.erased.last.Add(1)), at)
-}
-
-// buryLate is bury for an exchange that has arrived after the erasure that selects it. Something may have been recalled
-// for it before.
-func (g *commitGroup) buryLate(w *operation, x *arrival, asked kv.TimeID) {
-	g.bury(w, x.account, x.id)
-	g.eraseRecollections(w, x.account, x.id)
-	ref := erasureRef{x.account, asked}
-	e := new(Erasure)
-	if decodeRecord(g.get(erasureKey(ref.account, ref.id)), e) != nil || e.State != ErasureDone {
-		return // the keeper counts in a running one
-	}
-	e.Late++
-	_ = g.putErasure(w, ref, e) // it was valid when it was recorded
-}
-
-// lastAsked is when the last erasure by request was requested, as far as looked up. The writer owns it.
-type lastAsked map[kv.AccountNumber]time.Time
-
-// ask notes an erasure that is about to be recorded.
-func (g *commitGroup) ask(account kv.AccountNumber, e *Erasure) {
-	if e.Reason == byRequest && g.store.arriving.Load() && e.Created.After(g.store.erased.asked[account]) {
-		g.store.noteAsked(account, e.Created)
-	}
-}
-
-func (s *core) noteAsked(account kv.AccountNumber, last time.Time) {
-	if s.erased.asked == nil {
-		s.erased.asked = make(lastAsked)
-	}
-	s.erased.asked[account] = last
-}
-
-// askedFor returns the last erasure that selects an exchange which arrives after it; nil if there is none.
-func (g *commitGroup) askedFor(x *arrival) (asked *kv.TimeID) {
-	last, known := g.store.erased.asked[x.account]
-	if known && !x.info.KeptSince().Before(last) {
-		return nil
-	}
-	g.eachAsked(x.account, func(id kv.TimeID, e *Erasure) bool {
-		if e.Created.After(last) {
-			last = e.Created
-		}
-		if e.means(x, storedSessions{g: g, account: x.account}) {
-			asked = &id
-		}
-		return asked == nil && x.info.KeptSince().Before(e.Created)
-	})
-	g.store.noteAsked(x.account, last)
-	return asked
-}
 
 // eachAsked visits the erasures of an account by request, newest first, until visit returns false.
 func (g *commitGroup) eachAsked(account kv.AccountNumber, visit func(kv.TimeID, *Erasure) bool) {
@@ -192,113 +106,12 @@ func (sel *Selection) names(x *arrival, in sessions) bool {
 	return false
 }
 
-// Asked visits the receipts of erasures by request, of every existing account, until visit fails.
-func (e Erased) Asked(visit func(account string, asked *Erasure) error) error {
-	var failed error
-	err := kv.EachRecord(e.db, []byte{kv.SpaceErasure}, func(key, record []byte) error {
-		number, _, ok := kv.SplitExchangeKey(key)
-		asked := new(Erasure)
-		if err := decodeRecord(record, asked); err != nil || !ok {
-			return kv.ErrRecord
-		}
-		if account := e.accounts.Name(number); account != "" && asked.Reason == byRequest {
-			failed = visit(account, asked)
-		}
-		return failed
-	})
-	if failed != nil {
-		return failed
-	}
-	if err != nil {
-		return kv.StorageError(err, "the receipts of erasures cannot be read; run mneme check")
-	}
-	return nil
-}
-
-// After returns the exchanges erased at a centre after an entry of its log, in log order: at most most, and the entry
-// to continue after. An entry that is not in the log, because the centre was restored, counts as its beginning.
-func (e Erased) After(mark ship.ErasedMark, most int) (page []ship.ErasedExchange, upTo ship.ErasedMark, err error) {
-	err = e.view(func(tx *badger.Txn) error {
-		number := mark.Number
-		at, err := kv.Get(tx, erasedKey(number))
-		if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
-			return err
-		}
-		if len(at) != shippedSize || !bytes.Equal(at[4:], mark.Tail[:]) {
-			number, mark = 0, ship.ErasedMark{}
-		}
-		upTo = mark
-		options := badger.IteratorOptions{Prefix: []byte{kv.SpaceErased}, PrefetchValues: true, PrefetchSize: 100}
-		for item := range kv.Scan(tx, options, erasedKey(number+1)) {
-			if len(page) >= most {
-				break
-			}
-			value, err := item.ValueCopy(nil)
-			if err != nil {
-				return err
-			}
-			at, ok := readShipped(value)
-			if !ok {
-				return kv.ErrRecord
-			}
-			upTo = ship.ErasedMark{Number: binary.BigEndian.Uint64(item.Key()[1:]), Tail: ship.Tail(at.id)}
-			page = append(page, ship.ErasedExchange{Account: e.accounts.Name(at.account), Exchange: at.id.String()})
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, upTo, kv.StorageError(err, "the log of what was erased cannot be read; run mneme check")
-	}
-	return page, upTo, nil
-}
-
-// Latest returns when the last erasure by request was done; zero: never.
-func (e Erased) Latest() (time.Time, error) {
-	if millis := e.erased.latest.Load(); millis > 0 {
-		return time.UnixMilli(millis), nil
-	}
-	return time.Time{}, nil
-}
-
 // EdgeErased is what a centre knows about erasures at an edge.
 type EdgeErased struct {
 	Node  uint16    `json:"node"`
 	Seen  time.Time `json:"seen"`           // when it was last heard from
 	Clean time.Time `json:"clean,omitzero"` // data erased before then is erased there, and everything that began there before then has arrived
 	Gone  time.Time `json:"gone,omitzero"`  // when it was declared destroyed
-}
-
-var edgePrefix = kv.NameKey(kv.SpaceMeta, "edge-")
-
-// Edges returns the edges that a centre has ever heard from.
-func (e Erased) Edges() (edges []EdgeErased, err error) {
-	err = kv.EachRecord(e.db, edgePrefix, func(_, record []byte) error {
-		var edge EdgeErased
-		if err := decodeRecord(record, &edge); err != nil {
-			return err
-		}
-		edges = append(edges, edge)
-		return nil
-	})
-	if err != nil {
-		return nil, kv.StorageError(err, "the edges of the cluster cannot be read; run mneme check")
-	}
-	return edges, nil
-}
-
-// NoteEdge records the state of an edge.
-func (e Erased) NoteEdge(ctx context.Context, edge EdgeErased) error {
-	value, err := kv.EncodeRecord(edge)
-	if err == nil {
-		err = e.makeRoom(ctx, func(g *commitGroup, w *operation) error {
-			g.put(w, append(bytes.Clone(edgePrefix), strconv.Itoa(int(edge.Node))...), value)
-			return nil
-		})
-	}
-	if err != nil {
-		return kv.AsStorageError(err, "what is known of an edge could not be stored")
-	}
-	return nil
 }
 
 // erasedMark is an edge's recorded position in the centre's log.

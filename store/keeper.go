@@ -162,7 +162,6 @@ func (s *core) unfinishedErasures() (refs []erasureRef) {
 			s.log.Error("the receipt of an erasure cannot be read", "error", err)
 			return nil
 		}
-		s.erased.done(&e)
 		if ok && e.State != ErasureDone {
 			refs = append(refs, erasureRef{account, kv.TimeID(id)})
 		}

@@ -132,10 +132,6 @@ func (s Notes) Recollect(ctx context.Context, account string, keys []Recollectio
 	own, _ := kv.ParseExchangeID(r.Exchange)
 	holds := new(Recollection)
 	err = s.updateOf(ctx, number, func(g *commitGroup, w *operation) error {
-		if g.has(kv.ExchangeKey(kv.SpaceTomb, number, own)) {
-			*holds = r.Erased()
-			return nil
-		}
 		if first := g.get(recollectionKey(number, keys[0])); first != nil {
 			return decodeRecord(first, holds)
 		}

@@ -41,7 +41,7 @@ func listSessions(t *testing.T, s *Store, q SessionQuery) (ids []string) {
 }
 
 func TestEdgesGiveAConversationOneSession(t *testing.T) {
-	one, two, centre := newEdge(t, 1), newEdge(t, 2), newConversation(t)
+	one, two := newEdge(t, 1), newEdge(t, 2)
 	agent := func(o *Opening) *Opening { o.NativeSession, o.NativeAgent = "n", "agent"; return o }
 	first := one.session(chatKey(say("1"), "k"), "2")
 	if got := two.session(chatKey(say("1", "2", "3"), "k"), "4"); got != first {
@@ -56,80 +56,19 @@ func TestEdgesGiveAConversationOneSession(t *testing.T) {
 			t.Error("another conversation, or another account's, is of the same session")
 		}
 	}
-	carry(t, two.s, centre.s) // the later turn first
-	carry(t, one.s, centre.s)
-	centre.settle()
-	session, err := centre.s.Archive().Session("acme", first)
-	if err != nil || session.Exchanges != 2 || session.Merged != "" || session.ChatKey != "k" {
-		t.Errorf("the centre has %+v (%v)", session, err)
-	}
-	for _, c := range []*conversation{one, two, centre} {
+	for _, c := range []*conversation{one, two} {
 		mustBeSound(t, c.s)
 	}
 }
 
-// A conversation that names no more than the answer that it goes on from is found by that, whichever arrives first.
-func TestAConversationByItsAnswersIsOneSession(t *testing.T) {
-	for _, order := range []string{"in order", "late"} {
-		t.Run(order, func(t *testing.T) {
-			one, two, centre := newEdge(t, 1), newEdge(t, 2), newConversation(t)
-			onResponses := func(o *Opening) *Opening { o.Surface, o.Format = codec.Responses, codec.Responses; return o }
-			id, first := one.exchange(onResponses(chatKey(say("1"), "k")), OutcomeComplete, "2")
-			next := onResponses(with(say("3"), func(o *Opening) { o.PreviousResponse = "resp_" + id }))
-			second, _ := two.exchange(next, OutcomeComplete, "4")
-			if order == "late" {
-				carry(t, two.s, centre.s)
-				carry(t, one.s, centre.s)
-			} else {
-				carry(t, one.s, centre.s)
-				carry(t, two.s, centre.s)
-			}
-			centre.settle()
-			info := func(id string) string {
-				x, err := centre.s.Archive().ExchangeInfo("acme", id)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return x.Session
-			}
-			if info(id) != info(second) {
-				t.Errorf("the turns are of the sessions %s and %s", info(id), info(second))
-			}
-			mustBeSound(t, centre.s)
-
-			follows := onResponses(with(say("5"), func(o *Opening) { o.PreviousResponse, o.Follows = "resp_elsewhere", first }))
-			if got := two.session(follows, "6"); got != first {
-				t.Errorf("where the other edge said which session it is, it is %s, want %s", got, first)
-			}
-		})
-	}
-}
-
-// What is asked to be erased is erased, although the answer that the session continues arrives before that is carried out.
-func TestAnErasureOfASessionIsCarriedOutAlthoughItsAnswerArrives(t *testing.T) {
-	one, two, centre := newEdge(t, 1), newEdge(t, 2), newConversation(t)
+func TestARequestThatFollowsASessionOfAnotherEdgeIsOfIt(t *testing.T) {
+	one, two := newEdge(t, 1), newEdge(t, 2)
 	onResponses := func(o *Opening) *Opening { o.Surface, o.Format = codec.Responses, codec.Responses; return o }
 	_, first := one.exchange(onResponses(chatKey(say("1"), "k")), OutcomeComplete, "2")
-	carry(t, one.s, centre.s)
-	late, _ := one.exchange(onResponses(chatKey(say("1", "2", "3"), "k")), OutcomeComplete, "4")
-	_, rest := two.exchange(onResponses(with(say("5"), func(o *Opening) { o.PreviousResponse = "resp_" + late })), OutcomeComplete, "6")
-	carry(t, two.s, centre.s)
-	e, id, err := centre.s.newErasure(t.Context(), 1, Selection{Sessions: []string{rest}}, byRequest)
-	if err != nil {
-		t.Fatal(err)
+	follows := onResponses(with(say("5"), func(o *Opening) { o.PreviousResponse, o.Follows = "resp_elsewhere", first }))
+	if got := two.session(follows, "6"); got != first {
+		t.Errorf("where the other edge said which session it is, it is %s, want %s", got, first)
 	}
-	carry(t, one.s, centre.s)
-	if err := centre.s.runErasure(t.Context(), erasureRef{1, id}); err != nil {
-		t.Fatal(err)
-	}
-	centre.settle()
-	if e, err = centre.s.Archive().Erasure("acme", e.ID); err != nil || e.Exchanges != 1 || e.Sessions != 1 {
-		t.Errorf("the receipt is %+v (%v)", e, err)
-	}
-	if s, err := centre.s.Archive().Session("acme", first); err != nil || s.Exchanges != 2 {
-		t.Errorf("the session of the answer is %+v (%v)", s, err)
-	}
-	mustBeSound(t, centre.s)
 }
 
 // While the node that gave an answer is away, a request that goes on from the answer fails, and is recorded in a session of its

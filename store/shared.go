@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"time"
@@ -41,6 +40,8 @@ type SharedEntry struct {
 	RosterEntry
 	Deleted time.Time // an account: when the last one of this name was deleted; zero: none was
 }
+
+var centreKey = kv.NameKey(kv.SpaceMeta, "centre")
 
 // ErrOtherCentre is the error of a store that belongs to another centre than the database.
 var ErrOtherCentre = errors.New("the data directory belongs to another centre than the database in centre.postgres: give each the other's, or an empty data directory")
@@ -92,23 +93,8 @@ func (s Shared) Join(ctx context.Context, centre string) error {
 	return nil
 }
 
-// Leave ends Join: accounts, keys and credentials are the store's own, as it has followed them.
-func (s Shared) Leave(ctx context.Context) error {
-	if !s.roster.Shared() {
-		return nil
-	}
-	err := s.update(ctx, func(g *commitGroup, w *operation) error {
-		if g.has(identity.SharedKey) {
-			g.put(w, identity.SharedKey, nil)
-		}
-		return nil
-	})
-	if err != nil {
-		return kv.AsStorageError(err, "the accounts could not be separated from the centre's database")
-	}
-	s.roster.Leave()
-	return nil
-}
+// Joined reports whether the store is the data directory of a centre.
+func (s Shared) Joined() bool { return s.roster.Shared() }
 
 // Connect has changes made, and acts recorded, in the database from then on. nil: there are no changes.
 func (s Shared) Connect(a Authority) {
@@ -116,43 +102,8 @@ func (s Shared) Connect(a Authority) {
 	s.audit.Share(a)
 }
 
-// Owned is what a store has of its own before its roster is shared.
-type Owned struct {
-	Entries []RosterEntry
-	Numbers map[string]AccountNumber // of the accounts
-	Last    AccountNumber            // that was given
-}
-
-// Owned returns what the store has of its own.
-func (s Shared) Owned() (o Owned, err error) {
-	if o.Entries, err = s.roster.Entries(); err != nil {
-		return o, err
-	}
-	o.Numbers = make(map[string]AccountNumber)
-	for _, a := range s.accounts.All() {
-		o.Numbers[a.Name] = a.Number
-		o.Last = max(o.Last, a.Number)
-	}
-	err = s.view(func(tx *badger.Txn) error {
-		last, err := kv.Get(tx, kv.NameKey(kv.SpaceMeta, "accounts"))
-		if len(last) == 4 {
-			o.Last = max(o.Last, AccountNumber(binary.BigEndian.Uint32(last)))
-		}
-		if errors.Is(err, badger.ErrKeyNotFound) {
-			return nil
-		}
-		return err
-	})
-	if err != nil {
-		return o, kv.StorageError(err, "the accounts cannot be read; run mneme check")
-	}
-	return o, nil
-}
-
-// EachAudit visits the acts of administration that are recorded in this store, oldest first.
-func (s Shared) EachAudit(visit func(id, account string, entry []byte) error) error {
-	return s.audit.Each(visit)
-}
+// Entries returns the roster as the store has followed it, and the proof of its master key.
+func (s Shared) Entries() ([]RosterEntry, error) { return s.roster.Entries() }
 
 // Opens reports whether this store can open what belongs to the proof of a master key: with the present one, or with the one before.
 func (s Shared) Opens(proof []byte) (now, before bool) { return s.roster.Opens(proof) }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -53,8 +52,6 @@ type core struct {
 	events      EventHub
 	feed        feed
 	shipping    Shipping
-	arriving    atomic.Bool // exchanges from other stores arrive or have arrived
-	erased      erasedLog
 	recollected recollected
 	ahead       sessionsAhead
 
@@ -150,12 +147,6 @@ func (s *core) open() (err error) {
 	}
 	if err := s.shipping.open(s); err != nil {
 		return fmt.Errorf("open the log of what is shipped: %w", err)
-	}
-	if err := s.erased.open(s); err != nil {
-		return fmt.Errorf("open the log of what was erased: %w", err)
-	}
-	if err := s.openArrivals(); err != nil {
-		return fmt.Errorf("look for what has arrived: %w", err)
 	}
 	if err := s.recountSessions(); err != nil {
 		return fmt.Errorf("count the exchanges of sessions: %w", err)

@@ -3,7 +3,6 @@ package store
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -62,38 +61,5 @@ func TestSystemMessagesThatComeAndGoMakeNoBranch(t *testing.T) {
 			}
 			mustBeSound(t, c.s)
 		})
-	}
-}
-
-// Three edges serve turns of a conversation in which a system message comes and goes. They arrive in any order.
-func TestLateTurnsWithOtherSystemMessagesShowEachMessageOnce(t *testing.T) {
-	requests := [][]string{{"u:one", "s:environment"}, {"u:one", "s:environment", "a:0", "u:two"}, {"s:a", "s:b", "u:one", "a:0", "u:two", "a:1", "u:three"}}
-	want := []string{"u:one", "u:two", "u:three"}
-	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
-		centre := newConversation(t)
-		var edges []*conversation
-		for i, request := range requests {
-			edge := newConversation(t)
-			beginShipping(t, edge.s)
-			edge.session(sayAs(request...), fmt.Sprint(i))
-			edges = append(edges, edge)
-		}
-		for _, turn := range order {
-			carry(t, edges[turn].s, centre.s)
-			centre.settle()
-		}
-		page, err := centre.s.Archive().Sessions("acme", SessionQuery{})
-		if err != nil || len(page.Data) != 1 {
-			t.Fatalf("the sessions are %+v (%v)", page.Data, err)
-		}
-		lines := strings.Split(centre.timeline(page.Data[0].ID), "\n")
-		for i, line := range lines {
-			said := slices.DeleteFunc(strings.Fields(line), func(word string) bool { return !strings.HasPrefix(word, "u:") })
-			if i >= len(want) || len(said) != 1 || said[0] != want[i] || strings.Contains(line, "branch") || i > 0 && !strings.Contains(line, fmt.Sprintf("after %d", i-1)) {
-				t.Errorf("in the order %v the timeline is\n%s", order, strings.Join(lines, "\n"))
-				break
-			}
-		}
-		mustBeSound(t, centre.s)
 	}
 }

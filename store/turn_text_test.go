@@ -178,7 +178,6 @@ func TestATurnSurvivesDamageToItsRequest(t *testing.T) {
 // Wherever an exchange is moved, with or without its neighbors, its turn can be read.
 func TestTheTextOfATurnMovesWithItsExchange(t *testing.T) {
 	c := newConversation(t)
-	beginShipping(t, c.s)
 	key := func(k string) func(o *Opening) { return func(o *Opening) { o.ChatKey = k } }
 	text := func(n int) string { return numbered(fmt.Sprintf("message %d, line", n), 1<<10) }
 	first, session := c.exchange(with(say(text(1)), key("k")), OutcomeComplete, text(2))
@@ -206,10 +205,6 @@ func TestTheTextOfATurnMovesWithItsExchange(t *testing.T) {
 		mustBeSound(t, s)
 	}
 	reads("at first", c.s, 1, 2, 3, 4, 5, 6, 7, 8)
-
-	centre := newConversation(t)
-	carry(t, c.s, centre.s)
-	reads("at a centre", centre.s, 1, 2, 3, 4, 5, 6, 7, 8)
 
 	elsewhere := newConversation(t)
 	for _, e := range exported(t, c.s, "acme", Selection{All: true}) {

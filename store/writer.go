@@ -30,7 +30,6 @@ type operation struct {
 	undigested *Change   // with the closing: the change for the digester to work on; may be nil
 	event      Event     // published after the commit, if it has a kind
 	digested   Event     // as above
-	arrived    []Event   // as above, of exchanges that were recorded elsewhere
 	from, to   int       // the operation's range of the batch's objects
 
 	change change
@@ -184,7 +183,6 @@ func (s *core) announce(g *commitGroup, group []*operation) {
 				g.events = append(g.events, e)
 			}
 		}
-		g.events = append(g.events, w.arrived...)
 	}
 	if len(g.events) > 0 {
 		s.events.Publish(g.events)

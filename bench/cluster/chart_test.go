@@ -218,7 +218,9 @@ func brokersOf(release string, replicas, port int) (urls []string) {
 }
 
 func TestTheBrokersOfTheChartFindEachOtherAndSyncWhatTheyConfirm(t *testing.T) {
-	made := render(t, func(cluster map[string]any) { cluster["enabled"] = true })
+	made := render(t, func(cluster map[string]any) {
+		cluster["enabled"], cluster["centre"] = true, map[string]any{"postgres": "postgres://mneme@db/mneme"}
+	})
 	file := filepath.Join(t.TempDir(), "nats.conf")
 	write(t, file, made["ConfigMap m-nats"].Data["nats.conf"])
 	broker, err := server.ProcessConfigFile(file)
@@ -245,6 +247,7 @@ func TestTheBrokersOfTheChartFindEachOtherAndSyncWhatTheyConfirm(t *testing.T) {
 func TestTheChartUsesBrokersThatAreThere(t *testing.T) {
 	made := render(t, func(cluster map[string]any) {
 		cluster["enabled"], cluster["nats"] = true, []any{"tls://nats.example.com:4222"}
+		cluster["centre"] = map[string]any{"postgres": "postgres://mneme@db/mneme"}
 	})
 	if _, there := made["StatefulSet m-nats"]; there {
 		t.Error("it runs brokers all the same")

@@ -29,8 +29,8 @@ func main() {
 	dir := flag.String("dir", "data/cluster", "where the nodes keep their data; an existing cluster continues")
 	var b broker
 	edges := flag.Int("edges", 2, "how many edges")
-	centres := flag.Int("centres", 1, "how many centres, if there is Postgres")
-	workers := flag.Int("workers", 1, "how many workers, if there is Postgres")
+	centres := flag.Int("centres", 1, "how many centres")
+	workers := flag.Int("workers", 1, "how many workers")
 	flag.StringVar(&b.dir, "broker", "", "internal: run a broker with its data in this directory")
 	flag.IntVar(&b.number, "number", 0, "internal: number of the broker")
 	flag.StringVar(&b.routes, "routes", "", "internal: ports for connections between brokers, separated by commas")
@@ -99,7 +99,7 @@ type installation struct {
 	dir      string            // where the processes keep their data
 	secrets  map[string]string // environment of every process
 	brokers  []string          // URLs
-	database string            // URL; "" without Postgres
+	database string            // URL
 	bodies   string            // value of centre.bodies
 	bucket   map[string]string // environment by which a centre or worker finds the bucket
 }
@@ -113,11 +113,6 @@ func runCluster(ctx context.Context, program, dir string, names []string) (err e
 	defer func() { err = errors.Join(err, cluster.stop(), os.RemoveAll(filepath.Join(dir, "cluster.json"))) }()
 	if err := cluster.startEngines(ctx); err != nil {
 		return err
-	}
-	if cluster.database == "" { // then the centre is the only one, and has no workers
-		names = slices.DeleteFunc(names, func(name string) bool {
-			return strings.HasPrefix(name, "centre-") || strings.HasPrefix(name, "worker")
-		})
 	}
 	var asked []*node
 	for _, name := range names {
@@ -146,7 +141,7 @@ func runCluster(ctx context.Context, program, dir string, names []string) (err e
 	return nil
 }
 
-// startEngines starts what the nodes need: brokers, and if they can be run, Postgres and an S3 service.
+// startEngines starts what the nodes need: brokers, Postgres, and an S3 service if it can be run.
 func (c *installation) startEngines(ctx context.Context) (err error) {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return err
@@ -173,7 +168,7 @@ func (c *installation) startEngines(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if c.database, err = c.startPostgres(ctx, c.dir); err == nil && c.database != "" {
+	if c.database, err = c.startPostgres(ctx, c.dir); err == nil {
 		c.bodies, c.bucket, err = c.startS3(ctx, c.dir)
 	}
 	return err
@@ -191,7 +186,7 @@ func (c *installation) start(ctx context.Context, program, name string) (*node, 
 	settings := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\ncluster: {nats: [%s], node: %d, replicas: %d}\n",
 		filepath.Join(c.dir, name), strings.Join(c.brokers, ", "), numberOf(name), brokers)
 	environment := maps.Clone(c.secrets)
-	if args[0] == "centre" && c.database != "" {
+	if args[0] == "centre" {
 		settings += fmt.Sprintf("centre: {postgres: %q, bodies: %q}\n", c.database, c.bodies)
 		maps.Copy(environment, c.bucket)
 	}

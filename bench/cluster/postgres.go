@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,22 +16,15 @@ import (
 // postgresName is the name of the database in cluster.json.
 const postgresName = "postgres"
 
-// startPostgres starts the database of the centre, and returns its URL; "" if there is no Postgres, or if the centre
-// has started without one before, since its memory stays where it is.
+// startPostgres starts the database of the centre, and returns its URL.
 func (c *installation) startPostgres(ctx context.Context, dir string) (url string, err error) {
 	data := filepath.Join(dir, postgresName)
-	begun := exists(filepath.Join(dir, "centre"))
-	switch {
-	case exists(data):
-	case begun:
-		return "", nil
-	case !postgrestest.Installed() && !installPostgres(ctx):
-		fmt.Println("Postgres is not installed, and only root can install Debian's postgresql; the centre keeps its memory in its data directory")
-		return "", nil
-	default:
+	if !exists(data) {
+		if !postgrestest.Installed() && !installPostgres(ctx) {
+			return "", errors.New("a centre needs Postgres: install Debian's postgresql, or put initdb and postgres into PATH")
+		}
 		if err := initPostgres(data); err != nil {
-			fmt.Println("no Postgres, the centre keeps its memory in its data directory:", err)
-			return "", os.RemoveAll(data)
+			return "", errors.Join(err, os.RemoveAll(data))
 		}
 	}
 	ports, err := freePorts(1)

@@ -49,12 +49,8 @@ func moveIntoPostgres(ctx context.Context, h *harness, postgres string, e search
 			err = errors.Join(err, a.close())
 		}
 	}()
-	centre, err := h.store.Arrivals().ID(ctx)
-	if err != nil {
-		return nil, err
-	}
 	a.catalog, err = catalog.Open(ctx, catalog.Options{
-		URL: address, Centre: centre, Cache: h.store.Shared(), Retention: h.store.Archive().RetentionOf, Digest: digest.Exchange,
+		URL: address, Centre: store.NewCentreID(), Cache: h.store.Shared(), Retention: h.store.Archive().RetentionOf, Digest: digest.Exchange,
 	})
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -29,12 +30,12 @@ func (f *full) Take(ctx context.Context, frame *ship.Frame, aside func([]store.R
 func TestACentreSaysHowManyMessagesItHasNotTaken(t *testing.T) {
 	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
 	o := options(t, 1, broker.ClientURL())
-	edge, centre := openStore(t, t.TempDir()), openStore(t, t.TempDir())
-	archive := &full{Archive: centre.Arrivals()}
+	edge, centre := openStore(t, t.TempDir()), openCentre(t)
+	archive := &full{Archive: centre.kept}
 	var frames atomic.Int64
 	at := o
 	at.Took = func(n int, _ time.Duration) { frames.Add(int64(n)) }
-	gathering, err := Gather(t.Context(), archive, centre.Archive(), centre.Roster(), t.TempDir(), at)
+	gathering, err := Gather(t.Context(), archive, centre.kept, catalog.RosterOf(centre.kept), at)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,13 +32,12 @@ type Options struct {
 	Quorum      bool          // on an edge: exchanges wait for the brokers, see [Shipper.Brokered]
 	Lender      *quota.Lender // at a centre: lends the limits of the cluster; nil: each node has its own
 	Erasures    Erasures      // at a centre: erasures that its edges carry out as well; nil: each node erases for itself
-	Carrier     Carrier       // on an edge, and at a centre with Own: carries these erasures out; nil: nothing does
+	Carrier     Carrier       // on an edge: carries these erasures out; nil: nothing does
 	Log         *slog.Logger
 	Leading     Leading                              // at a centre: several centres share its archive; nil: there is one
 	Spending    func(context.Context) error          // at a centre that begins to lead: brings Lender to what is on record
-	Aside       Aside                                // at a centre: refused entries of its archive; nil: they are kept in the centre's folder
+	Aside       Aside                                // at a centre or worker: refused entries of its archive, to be retried; nil: they are not
 	Took        func(frames int, took time.Duration) // at a centre: reports the frames of a transaction of its archive; nil: nobody counts them
-	Own         Log                                  // exchanges that a centre records itself, which its archive keeps as well; nil: it records into its archive
 
 	clock    func() time.Time // nil: [time.Now]
 	findTime time.Duration    // 0: [findTime]

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +20,6 @@ import (
 type Archive interface {
 	Mark(log ship.LogID) (mark uint64, tail ship.Tail, err error)
 	Take(ctx context.Context, f *ship.Frame, aside func([]store.Refused) error) (taken bool, err error)
-	Retry(ctx context.Context, e *ship.Entry) error
 	ID(ctx context.Context) (string, error) // of the archive; never changes
 }
 
@@ -72,7 +70,7 @@ const (
 	purgeRest     = 2 * time.Second // between purges of fewer messages: each purge involves all brokers
 )
 
-// Aside is where an archive keeps refused entries.
+// Aside gives access to the refused entries of an archive.
 type Aside interface {
 	Count(ctx context.Context) (int, error) // of refused entries
 	Retry(ctx context.Context) error
@@ -84,12 +82,10 @@ type Centre struct {
 	worker  bool // another centre keeps the accounts and answers for the cluster
 	archive Archive
 	id      string // of the archive
-	aside   aside
 	broker  *broker
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	leases  *renewing // nil: limits are not shared
-	edges   *edges    // nil: edges erase for themselves
+	edges   *edges // nil: edges erase for themselves
 
 	settled atomic.Int64 // the term whose lender has what is on record
 
@@ -106,21 +102,21 @@ type Centre struct {
 	order    byte          // determines the order in which logs are taken
 }
 
-// Gather starts taking what edges ship, and keeps refused entries in a folder below dir. It publishes the roster to the
-// edges and answers their questions. It does not wait for the brokers.
-func Gather(ctx context.Context, archive Archive, answers Answers, roster Roster, dir string, o Options) (*Centre, error) {
-	return start(ctx, archive, answers, roster, aside{filepath.Join(dir, asideDir)}, o)
+// Gather starts taking what edges ship. It publishes the roster to the edges and answers their questions. It does not
+// wait for the brokers.
+func Gather(ctx context.Context, archive Archive, answers Answers, roster Roster, o Options) (*Centre, error) {
+	return start(ctx, archive, answers, roster, o)
 }
 
 // Work takes what edges ship into an archive that it shares with the centre that keeps the accounts. It tells edges how
 // far their logs have been taken and, if that centre does not answer, finds exchanges in the archive. Any number of
 // workers may start and stop.
 func Work(ctx context.Context, archive Archive, answers Answers, o Options) (*Centre, error) {
-	return start(ctx, archive, answers, nil, aside{}, o)
+	return start(ctx, archive, answers, nil, o)
 }
 
 // start starts a centre; without a roster it is a worker.
-func start(ctx context.Context, archive Archive, answers Answers, roster Roster, aside aside, o Options) (*Centre, error) {
+func start(ctx context.Context, archive Archive, answers Answers, roster Roster, o Options) (*Centre, error) {
 	id, err := archive.ID(ctx)
 	if err != nil {
 		return nil, err
@@ -138,31 +134,20 @@ func start(ctx context.Context, archive Archive, answers Answers, roster Roster,
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Centre{
-		options: o, worker: roster == nil, archive: archive, id: id, aside: aside, broker: b, stop: stop, edges: known,
+		options: o, worker: roster == nil, archive: archive, id: id, broker: b, stop: stop, edges: known,
 		opened: make(chan struct{}), partials: newPartials(o.now), status: Arriving{Refused: make(map[string]int64)},
 		order: byte(rand.Uint32()), //nolint:gosec // no secret
 	}
-	if o.Lender != nil && o.Leases != nil {
-		c.leases = c.leaseHere(ctx)
-	}
 	if err := c.listen(ctx, answers); err != nil {
 		stop()
-		c.leases.close()
 		b.Close()
 		return nil, err
 	}
 	c.running.Go(func() { c.run(ctx) })
 	c.running.Go(func() { c.retry(ctx) })
-	if c.worker {
-		return c, nil
+	if !c.worker {
+		c.running.Go(func() { c.lead(ctx, roster) })
 	}
-	if o.Own != nil {
-		c.running.Go(func() { c.deliver(ctx, o.Own) })
-		if o.Erasures != nil && o.Carrier != nil {
-			c.running.Go(func() { c.carryHere(ctx) })
-		}
-	}
-	c.running.Go(func() { c.lead(ctx, roster) })
 	return c, nil
 }
 
@@ -203,7 +188,6 @@ func (c *Centre) listen(ctx context.Context, answers Answers) error {
 // Close stops taking. The next centre takes what the brokers hold.
 func (c *Centre) Close() {
 	c.stop()
-	c.leases.close()
 	c.broker.Close()
 	c.running.Wait()
 }
@@ -216,10 +200,6 @@ func (c *Centre) Status() Arriving {
 	status.Refused = make(map[string]int64)
 	for _, reason := range refusalReasons() {
 		status.Refused[reason] = c.status.Refused[reason]
-	}
-	if !c.worker {
-		kept, _ := c.aside.list(entrySuffix)
-		status.Aside += len(kept)
 	}
 	if status.Connected = c.broker.IsConnected(); !status.Connected {
 		status.Problem = "no broker of cluster.nats can be reached"
@@ -364,9 +344,7 @@ func (r *reader) message(ctx context.Context, m jetstream.Msg) error {
 	if err != nil {
 		return fmt.Errorf("read the stream: %w", err)
 	}
-	if err := r.centre.handle(m.Data(), at.Sequence.Stream); err != nil {
-		return err
-	}
+	r.centre.handle(m.Data(), at.Sequence.Stream)
 	r.last = at.Sequence.Stream
 	r.handled++
 	if at.NumPending > 0 && !r.centre.waiting.full() {
@@ -427,20 +405,21 @@ func (c *Centre) keep(ctx context.Context) error {
 	return err
 }
 
-// handle processes a message. After an error the message has to be handled again.
-func (c *Centre) handle(message []byte, at uint64) error {
+// handle adds a message to the waiting frames.
+func (c *Centre) handle(message []byte, at uint64) {
 	p, err := ship.OpenPacket(c.options.Key, ship.KindPacket, message)
 	if err != nil {
-		return c.refuseMessage(message, err)
+		c.refuseMessage(message, err)
+		return
 	}
 	f, err := c.partials.add(&p, at)
 	if err != nil {
-		return c.refuseMessage(message, err)
+		c.refuseMessage(message, err)
+		return
 	}
 	if f != nil {
 		c.waiting.add(f)
 	}
-	return nil
 }
 
 // take stores a frame and confirms it to its edge.
@@ -478,33 +457,23 @@ func (c *Centre) tryTake(ctx context.Context, f *ship.Frame, frames int) (taken 
 	return true, nil
 }
 
-// refuse keeps aside the entries of a frame that cannot be taken.
+// refuse reports entries of a frame that the archive keeps aside, because they cannot be taken.
 func (c *Centre) refuse(refused []store.Refused) error {
 	for i := range refused {
 		r := &refused[i]
-		if c.options.Aside == nil {
-			if err := c.aside.keepEntry(&r.Entry); err != nil {
-				return err
-			}
-		}
 		c.options.Log.Warn("refused an exchange; it is kept aside", "exchange", r.Entry.Exchange, "account", r.Entry.Account, "cause", r.Reason)
 		c.count(reasonOf(r.Reason))
 	}
-	if c.options.Aside != nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.status.Aside += len(refused) // until the next count
-	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.status.Aside += len(refused) // until the next count
 	return nil
 }
 
-func (c *Centre) refuseMessage(message []byte, cause error) error {
-	c.options.Log.Warn("refused a message; it is kept aside", "bytes", len(message), "cause", cause)
+// refuseMessage drops a message that no node with the cluster's key and this version has sent.
+func (c *Centre) refuseMessage(message []byte, cause error) {
+	c.options.Log.Warn("refused a message", "bytes", len(message), "cause", cause)
 	c.count(reasonOf(cause))
-	if c.worker {
-		return nil // the centre that keeps the accounts reads the message as well
-	}
-	return c.aside.keepMessage(message)
 }
 
 func (c *Centre) count(reason string) {
@@ -578,16 +547,9 @@ func (c *Centre) countAside(ctx context.Context, kept Aside) error {
 
 // retry retries entries kept aside: their account may exist by now, or this may be a later version of mneme.
 func (c *Centre) retry(ctx context.Context) {
-	for ctx.Err() == nil {
-		var err error
-		if !c.worker {
-			err = c.aside.eachEntry(func(e *ship.Entry) bool {
-				return ctx.Err() == nil && c.archive.Retry(ctx, e) == nil
-			})
-		}
-		if kept := c.options.Aside; kept != nil {
-			err = errors.Join(err, kept.Retry(ctx), c.countAside(ctx, kept))
-		}
+	kept := c.options.Aside
+	for ctx.Err() == nil && kept != nil {
+		err := errors.Join(kept.Retry(ctx), c.countAside(ctx, kept))
 		if err != nil && ctx.Err() == nil {
 			c.options.Log.Warn("entries kept aside could not be retried", "cause", err)
 		}

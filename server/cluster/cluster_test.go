@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"net"
 	"os"
@@ -16,6 +15,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog"
+	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
@@ -105,9 +106,44 @@ func shipFrom(t *testing.T, s *store.Store, node uint16, o Options) *Shipper {
 	return shipper
 }
 
-func gatherIn(t *testing.T, s *store.Store, dir string, o Options) *Centre {
+// centreNode is the data directory of a centre, with its memory in Postgres.
+type centreNode struct {
+	*store.Store
+	kept *catalog.Catalog
+}
+
+// Archive returns the memory in Postgres.
+func (c *centreNode) Archive() *catalog.Catalog { return c.kept }
+
+// openCentre opens a centre with an account, in a database of its own.
+func openCentre(t *testing.T) *centreNode {
 	t.Helper()
-	c, err := Gather(t.Context(), s.Arrivals(), s.Archive(), s.Roster(), dir, o)
+	c := openCentreIn(t, postgrestest.Shared(t).Memory(t))
+	if _, err := c.Accounts().Create("acme"); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func openCentreIn(t *testing.T, database string) *centreNode {
+	t.Helper()
+	s, err := store.Open(store.Options{Dir: t.TempDir(), MasterKey: bytes.Repeat([]byte{1}, 32)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	kept, err := openCatalog(s, database, "", catalog.Seat{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(kept.Close)
+	return &centreNode{s, kept}
+}
+
+func gatherIn(t *testing.T, node *centreNode, o Options) *Centre {
+	t.Helper()
+	o.Aside = catalog.AsideOf(node.kept)
+	c, err := Gather(t.Context(), node.kept, node.kept, catalog.RosterOf(node.kept), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,9 +162,9 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func count(t *testing.T, s *store.Store, account string) int {
+func count(t *testing.T, centre *centreNode, account string) int {
 	t.Helper()
-	page, err := s.Archive().Exchanges(account, store.ExchangeQuery{Limit: 1000})
+	page, err := centre.kept.Exchanges(account, store.ExchangeQuery{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,11 +174,10 @@ func count(t *testing.T, s *store.Store, account string) int {
 func TestWhatTwoEdgesRecordIsAtTheCentre(t *testing.T) {
 	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
 	o := options(t, 1, broker.ClientURL())
-	one, two, dir := openStore(t, t.TempDir()), openStore(t, t.TempDir()), t.TempDir()
-	centre := openStore(t, dir)
+	one, two, centre := openStore(t, t.TempDir()), openStore(t, t.TempDir()), openCentre(t)
 	early := capture(t, one, "acme", "c1", 0, "before the edge was one")
 	shippers := []*Shipper{shipFrom(t, one, 1, o), shipFrom(t, two, 2, o)}
-	gathering := gatherIn(t, centre, dir, o)
+	gathering := gatherIn(t, centre, o)
 
 	first := capture(t, one, "acme", "c2", 0, "answer 0")
 	eventually(t, "the first edge is through", func() bool { return shippers[0].Status().Waiting == 0 })
@@ -174,12 +209,12 @@ func TestWhatTwoEdgesRecordIsAtTheCentre(t *testing.T) {
 func TestAnOutageIsOutlasted(t *testing.T) {
 	for _, away := range []string{"brokers", "centre"} {
 		t.Run(away, func(t *testing.T) {
-			brokerDir, dir := t.TempDir(), t.TempDir()
+			brokerDir := t.TempDir()
 			broker := startBroker(t, brokerDir, server.RANDOM_PORT)
 			port := broker.Addr().(*net.TCPAddr).Port
 			o := options(t, 1, broker.ClientURL())
-			edge, centre := openStore(t, t.TempDir()), openStore(t, dir)
-			gathering := gatherIn(t, centre, dir, o)
+			edge, centre := openStore(t, t.TempDir()), openCentre(t)
+			gathering := gatherIn(t, centre, o)
 			shipper := shipFrom(t, edge, 1, o)
 			capture(t, edge, "acme", "c", 0, "before")
 			eventually(t, "it arrives", func() bool { return shipper.Status().Waiting == 0 })
@@ -200,7 +235,7 @@ func TestAnOutageIsOutlasted(t *testing.T) {
 			if away == "brokers" {
 				startBroker(t, brokerDir, port)
 			} else {
-				gatherIn(t, centre, dir, o)
+				gatherIn(t, centre, o)
 			}
 			eventually(t, "all is at the centre", func() bool { return shipper.Status().Waiting == 0 && count(t, centre, "acme") == 21 })
 			eventually(t, "the edge says that it is over", func() bool { return shipper.Status().Problem == "" })
@@ -210,11 +245,10 @@ func TestAnOutageIsOutlasted(t *testing.T) {
 
 // What brokers hold may be lost at any time: the edge has it.
 func TestBrokersThatForgetLoseNothing(t *testing.T) {
-	dir := t.TempDir()
 	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
 	o := options(t, 1, broker.ClientURL())
-	edge, centre := openStore(t, t.TempDir()), openStore(t, dir)
-	gathering := gatherIn(t, centre, dir, o)
+	edge, centre := openStore(t, t.TempDir()), openCentre(t)
+	gathering := gatherIn(t, centre, o)
 	shipper := shipFrom(t, edge, 1, o)
 	capture(t, edge, "acme", "c", 0, "a")
 	eventually(t, "it arrives", func() bool { return shipper.Status().Waiting == 0 })
@@ -234,7 +268,7 @@ func TestBrokersThatForgetLoseNothing(t *testing.T) {
 	if _, err := conn.Request("$JS.API.STREAM.PURGE."+streamName, nil, timeout); err != nil {
 		t.Fatal(err)
 	}
-	gatherIn(t, centre, dir, o)
+	gatherIn(t, centre, o)
 	eventually(t, "all is at the centre", func() bool { return shipper.Status().Waiting == 0 && count(t, centre, "acme") == 6 })
 	if shipper.Status().Resent == 0 {
 		t.Error("nothing was sent again: the brokers had not lost anything")
@@ -243,11 +277,10 @@ func TestBrokersThatForgetLoseNothing(t *testing.T) {
 
 // A stream that is deleted under a running centre is made again, and edges ship again what it held.
 func TestACentreMakesAStreamAgainThatIsDeleted(t *testing.T) {
-	dir := t.TempDir()
 	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
 	o := options(t, 1, broker.ClientURL())
-	edge, centre := openStore(t, t.TempDir()), openStore(t, dir)
-	gathering := gatherIn(t, centre, dir, o)
+	edge, centre := openStore(t, t.TempDir()), openCentre(t)
+	gathering := gatherIn(t, centre, o)
 	shipper := shipFrom(t, edge, 1, o)
 	conn := dial(t, broker)
 	for turn := range 2 {
@@ -261,11 +294,10 @@ func TestACentreMakesAStreamAgainThatIsDeleted(t *testing.T) {
 }
 
 func TestWhatIsNotBelievedIsKeptAsideAndNothingStopsBehindIt(t *testing.T) {
-	dir := t.TempDir()
 	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
 	o := options(t, 1, broker.ClientURL())
-	edge, centre := openStore(t, t.TempDir()), openStore(t, dir)
-	gathering := gatherIn(t, centre, dir, o)
+	edge, centre := openStore(t, t.TempDir()), openCentre(t)
+	gathering := gatherIn(t, centre, o)
 	eventually(t, "the stream is there", func() bool { return broker.NumSubscriptions() > 0 && gathering.idle(t.Context()) })
 
 	forged := (&ship.Frame{Node: 9, Last: 1}).Packets(options(t, 2).Key, ship.KindPacket, 100)[0]
@@ -294,14 +326,8 @@ func TestWhatIsNotBelievedIsKeptAsideAndNothingStopsBehindIt(t *testing.T) {
 			t.Errorf("refused for %s: %d, want %d", reason, status.Refused[reason], want)
 		}
 	}
-	files, err := filepath.Glob(filepath.Join(dir, asideDir, "*"))
-	if err != nil || len(files) != 6 || status.Aside != 1 {
-		t.Errorf("aside are %v (%v), %d of them entries", files, err, status.Aside)
-	}
-	for _, file := range files {
-		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s has mode %v (%v)", file, info.Mode(), err)
-		}
+	if status.Aside != 1 {
+		t.Errorf("%d entries are aside", status.Aside)
 	}
 
 	// Once what was in its way is gone, it is taken.
@@ -309,18 +335,17 @@ func TestWhatIsNotBelievedIsKeptAsideAndNothingStopsBehindIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	gathering.Close()
-	gathering = gatherIn(t, centre, dir, o)
-	eventually(t, "the entry is taken", func() bool { return gathering.Status().Aside == 0 })
-	if _, err := centre.Archive().Exchange("unknown", stray); err != nil {
-		t.Error(err)
-	}
+	gathering = gatherIn(t, centre, o)
+	eventually(t, "the entry is taken", func() bool {
+		_, err := centre.Archive().Exchange("unknown", stray)
+		return err == nil && gathering.Status().Aside == 0
+	})
 }
 
 func TestNodesWithDifferentKeysDoNotMix(t *testing.T) {
-	dir := t.TempDir()
 	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
-	edge, centre := openStore(t, t.TempDir()), openStore(t, dir)
-	gatherIn(t, centre, dir, options(t, 1, broker.ClientURL()))
+	edge, centre := openStore(t, t.TempDir()), openCentre(t)
+	gatherIn(t, centre, options(t, 1, broker.ClientURL()))
 	shipper := shipFrom(t, edge, 1, options(t, 2, broker.ClientURL()))
 	capture(t, edge, "acme", "c", 0, "a")
 	eventually(t, "the edge says why", func() bool { return strings.Contains(shipper.Status().Problem, errRefused.Error()) })
@@ -332,10 +357,9 @@ func TestNodesWithDifferentKeysDoNotMix(t *testing.T) {
 func TestACentreDoesNotTakeWhatAnotherGathers(t *testing.T) {
 	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
 	o := options(t, 1, broker.ClientURL())
-	dir, otherDir := t.TempDir(), t.TempDir()
-	first := gatherIn(t, openStore(t, dir), dir, o)
+	first := gatherIn(t, openCentre(t), o)
 	eventually(t, "the first has its stream", func() bool { return first.idle(t.Context()) })
-	second := gatherIn(t, openStore(t, otherDir), otherDir, o)
+	second := gatherIn(t, openCentreIn(t, postgrestest.Shared(t).Database(t)), o)
 	eventually(t, "the second says why", func() bool { return strings.Contains(second.Status().Problem, errOwned.Error()) })
 }
 
@@ -345,9 +369,8 @@ func TestAStoreThatWasSetBackIsShippedAgain(t *testing.T) {
 	edge := openStore(t, t.TempDir())
 	shipper := shipFrom(t, edge, 1, o)
 	for round := range 2 { // the second centre knows nothing of what the first has confirmed
-		dir := t.TempDir()
-		centre := openStore(t, dir)
-		gathering := gatherIn(t, centre, dir, o)
+		centre := openCentre(t)
+		gathering := gatherIn(t, centre, o)
 		capture(t, edge, "acme", "c", round, "a")
 		eventually(t, "all of it is at the centre", func() bool { return count(t, centre, "acme") == round+1 && shipper.Status().Waiting == 0 })
 		gathering.Close()
@@ -365,9 +388,8 @@ func TestAStoreThatWasSetBackIsShippedAgain(t *testing.T) {
 func TestAnEdgeThatWasSetBackToABackupLosesNothingSince(t *testing.T) {
 	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
 	o := options(t, 1, broker.ClientURL())
-	centreDir, dir := t.TempDir(), filepath.Join(t.TempDir(), "edge")
-	centre := openStore(t, centreDir)
-	gatherIn(t, centre, centreDir, o)
+	dir, centre := filepath.Join(t.TempDir(), "edge"), openCentre(t)
+	gatherIn(t, centre, o)
 	recordAndShip := func(turns int, answer string) {
 		edge := openStore(t, dir)
 		for n := range turns {
@@ -401,13 +423,8 @@ func TestAnEdgeThatWasSetBackToABackupLosesNothingSince(t *testing.T) {
 
 func TestCloseEndsWithoutBrokers(t *testing.T) {
 	o := options(t, 1, "nats://127.0.0.1:1")
-	dir := t.TempDir()
-	s := openStore(t, dir)
-	c, err := Gather(context.Background(), s.Arrivals(), s.Archive(), s.Roster(), dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shipper := shipFrom(t, s, 1, o)
+	c := gatherIn(t, openCentre(t), o)
+	shipper := shipFrom(t, openStore(t, t.TempDir()), 1, o)
 	if status := c.Status(); status.Connected || status.Problem == "" {
 		t.Errorf("%+v", status)
 	}

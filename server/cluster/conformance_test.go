@@ -18,7 +18,6 @@ import (
 // centres are the archives that edges ship to; each has to keep what package storetest promises. Each gives what opens a
 // centre, and may be used as long as the test runs. The service is that of the bucket; nil if there is none.
 var centres = map[string]func(*testing.T, *s3test.Server) func(*testing.T) clustertest.Centre{
-	"embedded": func(*testing.T, *s3test.Server) func(*testing.T) clustertest.Centre { return clustertest.Embedded },
 	"Postgres": func(t *testing.T, _ *s3test.Server) func(*testing.T) clustertest.Centre {
 		server := postgrestest.Shared(t)
 		return func(t *testing.T) clustertest.Centre { return clustertest.Postgres(t, server, "") }
@@ -71,15 +70,6 @@ func TestTheCentreKeepsSummariesOfWhatItsEdgesRecord(t *testing.T) {
 	})
 }
 
-func TestTheCentreKeepsWhatWasRecalledOfItsEdges(t *testing.T) {
-	withEach(t, func(t *testing.T, open func(*testing.T) clustertest.Centre) {
-		storetest.RunRecollections(t, func(t *testing.T) (storetest.Memory, storetest.Recollections) {
-			c := open(t)
-			return clustertest.Over(t, c), c.Notes
-		})
-	})
-}
-
 // Turns of conversations go to edges in turn, which are killed every few turns, some while a turn is under way.
 func TestWhatKilledEdgesHaveAcknowledgedIsAtTheCentre(t *testing.T) {
 	const conversations, turns = 3, 8
@@ -87,7 +77,7 @@ func TestWhatKilledEdgesHaveAcknowledgedIsAtTheCentre(t *testing.T) {
 		dir := t.TempDir()
 		edges, o := cluster.StartEdges(t, filepath.Join(dir, "one"), filepath.Join(dir, "two"))
 		c := open(t)
-		gathering, err := cluster.Gather(t.Context(), c.Arrivals, c.Archive, c.Roster, t.TempDir(), o)
+		gathering, err := cluster.Gather(t.Context(), c.Arrivals, c.Archive, c.Roster, o)
 		if err != nil {
 			t.Fatal(err)
 		}

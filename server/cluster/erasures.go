@@ -37,13 +37,6 @@ type Erasures interface {
 	NoteEdge(ctx context.Context, edge store.EdgeErased) error
 }
 
-// Centres are the other centres that share an archive. Each has a store of its own beside it.
-type Centres interface {
-	NoteCentre(ctx context.Context, clean time.Time) error // of this one, see [store.EdgeErased.Clean]
-	Centres() ([]store.EdgeErased, error)
-	DestroyCentre(ctx context.Context, node uint16) (known bool, err error)
-}
-
 // Carrier carries out the centre's erasures at an edge.
 type Carrier interface {
 	UpTo() (ship.ErasedMark, error)
@@ -143,7 +136,6 @@ type edges struct {
 
 	mu    sync.Mutex
 	known map[uint16]*knownEdge
-	here  time.Time // like [store.EdgeErased.Clean], of the exchanges that the centre records itself beside its archive
 }
 
 type knownEdge struct {
@@ -277,60 +269,6 @@ func (c *Centre) answerErased(ctx context.Context, q *ship.ErasedQuestion, m *na
 	return m.Respond(sealed)
 }
 
-func (e *edges) cleanHere() time.Time {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.here
-}
-
-// carryHere carries out the archive's erasures in the centre's own store, until ctx is done.
-func (c *Centre) carryHere(ctx context.Context) {
-	said := ""
-	for ctx.Err() == nil {
-		err := c.carryAllHere(ctx)
-		if err != nil && ctx.Err() == nil && err.Error() != said {
-			said = err.Error()
-			c.options.Log.Warn("erasures could not be carried out in this centre's own store; retrying", "cause", err)
-		}
-		if err == nil {
-			said = ""
-		}
-		sleep(ctx, erasedEach)
-	}
-}
-
-func (c *Centre) carryAllHere(ctx context.Context) error {
-	latest, err := c.options.Erasures.Latest()
-	if err != nil || c.edges.cleanHere().After(latest) {
-		return err
-	}
-	carrier := c.options.Carrier
-	clean, err := carrier.Clean()
-	for err == nil {
-		var upTo ship.ErasedMark
-		if upTo, err = carrier.UpTo(); err != nil {
-			return err
-		}
-		var page []ship.ErasedExchange
-		if page, upTo, err = c.options.Erasures.After(upTo, erasedMost); err != nil {
-			return err
-		}
-		if len(page) == 0 {
-			if others, ok := c.options.Erasures.(Centres); ok {
-				if err := others.NoteCentre(ctx, clean); err != nil {
-					return err
-				}
-			}
-			c.edges.mu.Lock()
-			c.edges.here = clean
-			c.edges.mu.Unlock()
-			return nil
-		}
-		err = carrier.Carry(ctx, page, upTo)
-	}
-	return err
-}
-
 // Places returns the current state of an erasure at all places that may hold its exchanges. It returns none for
 // erasures that nobody requested.
 func (c *Centre) Places(ctx context.Context, e *store.Erasure) (places []store.ErasurePlace, err error) {
@@ -350,25 +288,13 @@ func (c *Centre) Places(ctx context.Context, e *store.Erasure) (places []store.E
 		places = append(places, p)
 		return &places[len(places)-1]
 	}
-	add("centre", c.options.Own == nil || c.edges.cleanHere().After(e.Completed))
-	node := func(kind string, of store.EdgeErased) {
-		p := add(kind+strconv.Itoa(int(of.Node)), of.Clean.After(e.Completed))
-		p.Seen = of.Seen
-		if p.State != store.PlaceErased && !of.Gone.IsZero() {
+	add("centre", true)
+	for _, edge := range edges {
+		p := add("edge "+strconv.Itoa(int(edge.Node)), edge.Clean.After(e.Completed))
+		p.Seen = edge.Seen
+		if p.State != store.PlaceErased && !edge.Gone.IsZero() {
 			p.State = store.PlaceDestroyed
 		}
-	}
-	if others, ok := c.options.Erasures.(Centres); ok {
-		centres, err := others.Centres()
-		if err != nil {
-			return nil, err
-		}
-		for _, other := range centres {
-			node("centre ", other)
-		}
-	}
-	for _, edge := range edges {
-		node("edge ", edge)
 	}
 	add("brokers", c.passedOn(ctx, e.Completed))
 	kept := e.Created.Add(reasoningAge)
@@ -406,11 +332,6 @@ func (c *Centre) DeclareDestroyed(ctx context.Context, node uint16) error {
 	edge := c.edges.known[node]
 	if edge == nil {
 		c.edges.mu.Unlock()
-		if others, ok := c.options.Erasures.(Centres); ok {
-			if known, err := others.DestroyCentre(ctx, node); known || err != nil {
-				return err
-			}
-		}
 		return codec.Errorf(codec.KindNotFound, "this centre has never heard of edge %d", node)
 	}
 	edge.Gone = time.Now().UTC()

@@ -78,9 +78,9 @@ func TestAnErasureReachesEveryEdgeAndNothingComesBack(t *testing.T) {
 }
 
 func testErasureReachesEveryEdge(t *testing.T, c clustertest.Centre) {
-	o, dir := cluster.StartBroker(t), t.TempDir()
+	o := cluster.StartBroker(t)
 	one, two, centre := cluster.OpenStore(t, t.TempDir()), cluster.OpenStore(t, t.TempDir()), c.Archive
-	gathering := c.Gather(t, dir, o)
+	gathering := c.Gather(t, o)
 	join := func(s *store.Store, node uint16) *cluster.Edge {
 		own := o
 		own.Carrier = s.Erased()
@@ -151,7 +151,7 @@ func testErasureReachesEveryEdge(t *testing.T, c clustertest.Centre) {
 
 	// A centre that is started again knows all of it.
 	gathering.Close()
-	gathering = c.Gather(t, dir, o)
+	gathering = c.Gather(t, o)
 	if place("edge 1").State != store.PlaceErased || place("edge 2").State != store.PlaceErased {
 		t.Errorf("after a restart the receipt says %+v", receipt())
 	}
@@ -161,7 +161,7 @@ func testErasureReachesEveryEdge(t *testing.T, c clustertest.Centre) {
 func TestWhatIsImportedAfterAnErasureArrives(t *testing.T) {
 	withEach(t, func(t *testing.T, open func(*testing.T) clustertest.Centre) {
 		c, o := open(t), cluster.StartBroker(t)
-		c.Gather(t, t.TempDir(), o)
+		c.Gather(t, o)
 		old, s := cluster.OpenStore(t, t.TempDir()), cluster.OpenStore(t, t.TempDir())
 		edge := cluster.JoinFrom(t, s, 1, 0, o)
 		id := cluster.Capture(t, old, "acme", "old", 0, "an answer")
@@ -185,43 +185,4 @@ func TestWhatIsImportedAfterAnErasureArrives(t *testing.T) {
 			t.Errorf("the receipt is %+v (%v)", e, err)
 		}
 	})
-}
-
-// The centre answers a request itself, and keeps that beside its archive.
-func TestAnErasureReachesWhatTheCentreIsRecording(t *testing.T) {
-	c := centres["Postgres"](t, nil)(t)
-	gathering := c.Gather(t, t.TempDir(), cluster.StartBroker(t))
-	begin := func(turn int) store.Recording {
-		r, err := c.Recorder.Begin(t.Context(), cluster.Opening("acme", "erased", turn))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	finish := func(r store.Recording) {
-		if err := cluster.Finish(r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	before := begin(0)
-	finish(before)
-	cluster.Eventually(t, "the archive has it", func() bool {
-		page, err := c.Archive.Sessions("acme", store.SessionQuery{ChatKey: "erased"})
-		return err == nil && len(page.Data) == 1
-	})
-	slow := begin(1)
-	receipt := eraseConversation(t, c.Archive, "erased")
-	if p := placeIn(t, gathering, receipt(), "centre"); p.State != store.PlaceWaiting {
-		t.Errorf("of a centre that is recording the receipt says %+v", p)
-	}
-	finish(slow)
-	cluster.Eventually(t, "it has erased that, too, and the receipt says so", func() bool {
-		return placeIn(t, gathering, receipt(), "centre").State == store.PlaceErased
-	})
-	if holdsAny(t, c.Archive, before.ID(), slow.ID()) {
-		t.Error("the centre has kept what was erased")
-	}
-	if e := receipt(); e.Exchanges != 1 || e.Late != 1 {
-		t.Errorf("the receipt is %+v", e)
-	}
 }

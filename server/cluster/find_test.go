@@ -32,10 +32,10 @@ func openNumbered(t *testing.T, dir string, node uint16) *store.Store {
 
 func TestReasoningStateIsFoundOnEveryEdge(t *testing.T) {
 	t.Parallel()
-	brokerDir, dir := t.TempDir(), t.TempDir()
+	brokerDir := t.TempDir()
 	broker := startBroker(t, brokerDir, server.RANDOM_PORT)
 	o := options(t, 1, broker.ClientURL())
-	gatherIn(t, openNumbered(t, dir, 0), dir, o)
+	gatherIn(t, openCentre(t), o)
 	one, two := joinFrom(t, openNumbered(t, t.TempDir(), 1), 1, 0, o), joinFrom(t, openNumbered(t, t.TempDir(), 2), 2, 0, o)
 	keptIsFound := func(name string) func() bool {
 		return func() bool { // until there is a bucket it is let go
@@ -66,10 +66,13 @@ func TestReasoningStateIsFoundOnEveryEdge(t *testing.T) {
 
 func TestAnAnswerIsFoundWhereverItWasGiven(t *testing.T) {
 	t.Parallel()
-	broker, dir := startBroker(t, t.TempDir(), server.RANDOM_PORT), t.TempDir()
+	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
 	o := options(t, 1, broker.ClientURL())
 	o.findTime = timeout // nodes that are there answer, however busy this machine is
-	one, two, centre := openNumbered(t, t.TempDir(), 1), openNumbered(t, t.TempDir(), 2), openNumbered(t, dir, 0)
+	one, two, centre := openNumbered(t, t.TempDir(), 1), openNumbered(t, t.TempDir(), 2), openCentre(t)
+	if _, err := centre.Accounts().Create("other"); err != nil {
+		t.Fatal(err)
+	}
 	first, second := joinFrom(t, one, 1, 0, o), joinFrom(t, two, 2, 0, o)
 	if err := first.broker.FlushTimeout(timeout); err != nil { // the broker knows that it listens
 		t.Fatal(err)
@@ -91,7 +94,7 @@ func TestAnAnswerIsFoundWhereverItWasGiven(t *testing.T) {
 	missing := id[:len(id)-4] + "0000"
 	notFound(second, "acme", missing, true) // there is no centre
 
-	gathering := gatherIn(t, centre, dir, o)
+	gathering := gatherIn(t, centre, o)
 	eventually(t, "the centre has it", func() bool { return first.Status().Waiting == 0 })
 	notFound(second, "other", id, false)
 	notFound(second, "nobody", id, false)

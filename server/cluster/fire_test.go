@@ -35,9 +35,9 @@ type fire struct {
 	dir     string
 	brokers []*process
 	centre  *process
-	second  *process          // beside it, where there is a database
-	engines map[string]engine // by name, what the centre keeps its memory in; empty: its data directory
-	workers []*process        // that share the centre's work, where there is a database
+	second  *process          // beside it
+	engines map[string]engine // by name, what the centres keep their memory in
+	workers []*process        // that share the centres' work
 	edges   []*process
 
 	mu           sync.Mutex
@@ -68,7 +68,6 @@ func TestNothingAcknowledgedIsLostUnderFire(t *testing.T) {
 	if err != nil {
 		t.Skip("set MNEME_TEST_FIRE to how long nodes are to be killed, such as 30s")
 	}
-	t.Run("embedded", func(t *testing.T) { (&fire{t: t, dir: t.TempDir()}).run(length, "", "") })
 	t.Run("Postgres", func(t *testing.T) {
 		if length < time.Minute && s3test.Program() != "" {
 			t.Skip("left to the run with a bucket, which has a database as well; set MNEME_TEST_FIRE to a minute or more")
@@ -84,19 +83,17 @@ func TestNothingAcknowledgedIsLostUnderFire(t *testing.T) {
 	})
 }
 
-// run has a cluster under fire for some time. The URLs are of the centre's database and of the bucket of its bodies, "" for none.
+// run has a cluster under fire for some time. The URLs are of the centres' database and of the bucket of their bodies, "" for none.
 func (f *fire) run(length time.Duration, database, bodies string) {
 	t := f.t
 	var urls []string
 	f.brokers, urls = startBrokers(t, f.dir)
 	f.centre = startNode(t, role{Kind: "centre", Dir: filepath.Join(f.dir, "centre"), NATS: urls, Postgres: database, Bodies: bodies})
 	f.erased = make(map[string]string)
-	if database != "" {
-		f.second = startNode(t, role{Kind: "centre", Dir: filepath.Join(f.dir, "centre-2"), Node: 12, NATS: urls, Postgres: database, Bodies: bodies})
-		for n := range 2 {
-			dir := filepath.Join(f.dir, fmt.Sprintf("worker-%d", n+1)) // of its log alone
-			f.workers = append(f.workers, startNode(t, role{Kind: "worker", Dir: dir, NATS: urls, Postgres: database, Bodies: bodies}))
-		}
+	f.second = startNode(t, role{Kind: "centre", Dir: filepath.Join(f.dir, "centre-2"), Node: 12, NATS: urls, Postgres: database, Bodies: bodies})
+	for n := range 2 {
+		dir := filepath.Join(f.dir, fmt.Sprintf("worker-%d", n+1)) // of its log alone
+		f.workers = append(f.workers, startNode(t, role{Kind: "worker", Dir: dir, NATS: urls, Postgres: database, Bodies: bodies}))
 	}
 	for n := range 3 {
 		f.edges = append(f.edges, startNode(t, role{Kind: "edge", Dir: filepath.Join(f.dir, fmt.Sprintf("edge-%d", n+1)), Node: uint16(n + 1), NATS: urls}))
@@ -205,11 +202,7 @@ func (f *fire) loseAnEdge() {
 
 // centres are the centre, the one beside it, and the workers.
 func (f *fire) centres() []*process {
-	all := append([]*process{f.centre}, f.workers...)
-	if f.second != nil {
-		all = append(all, f.second)
-	}
-	return all
+	return append([]*process{f.centre, f.second}, f.workers...)
 }
 
 // eraseEach is how often a conversation is erased.
@@ -228,7 +221,7 @@ func (f *fire) erase(n uint64) {
 	f.erased[name] = ""
 	f.mu.Unlock()
 	centre := f.centre
-	if f.second != nil && n%2 == 1 {
+	if n%2 == 1 {
 		centre = f.second
 	}
 	answer, heard := centre.do(order{Erase: name})
@@ -249,9 +242,6 @@ func (f *fire) compareReceipts() {
 	want := map[string]store.PlaceState{
 		"centre": store.PlaceErased, "edge 1": store.PlaceErased, "edge 2": store.PlaceErased, "edge 3": store.PlaceErased,
 		"brokers": store.PlaceErased, "reasoning state": store.PlaceWaiting, "backups": store.PlaceNotReached,
-	}
-	if f.second != nil {
-		want["centre 12"] = store.PlaceErased
 	}
 	receipts := 0
 	for name, id := range f.erased {
@@ -415,9 +405,6 @@ func (f *fire) confirmed() {
 // archive is what the centre has, once that has ended.
 func (f *fire) archive() answering {
 	s := openStore(f.t, f.centre.role.Dir)
-	if f.centre.role.Postgres == "" {
-		return s.Archive()
-	}
 	kept, err := openCatalog(s, f.centre.role.Postgres, f.centre.role.Bodies, catalog.Seat{Name: "centre", Store: f.centre.role.Dir})
 	if err != nil {
 		f.t.Fatal(err)

@@ -95,21 +95,6 @@ func askLeases(ctx context.Context, b *broker, o *Options, server string, uses [
 	return l, err
 }
 
-// leaseHere renews the leases of the centre's own server, at the centre that lends.
-func (c *Centre) leaseHere(ctx context.Context) *renewing {
-	return renew(ctx, "centre", c.options.Leases, func(ctx context.Context, server string, uses []ship.Use) (l ship.Leases, err error) {
-		if !c.lends() {
-			return askLeases(ctx, c.broker, &c.options, server, uses)
-		}
-		if c.options.Leading != nil {
-			asked := ship.LeaseRequest{Server: server, Uses: uses}
-			_ = c.broker.Publish(leaseSubject, asked.Seal(c.options.Key)) // for the other centres, which count along
-		}
-		l.Leases, l.Servers = c.options.Lender.Lend(time.Now(), server, uses)
-		return l, nil
-	})
-}
-
 // lend answers a lease request. A centre that does not lend counts along, so that it can continue for the one that does: limits per
 // minute, and what is not on record yet, are known nowhere else.
 func (c *Centre) lend(m *nats.Msg) {
@@ -118,13 +103,9 @@ func (c *Centre) lend(m *nats.Msg) {
 		c.count(reasonOf(err))
 		return
 	}
-	lends := c.lends()
-	if lends && c.leases != nil && asked.Server == c.leases.server {
-		return // leaseHere has lent it
-	}
 	lent := ship.Leases{Nonce: asked.Nonce}
 	lent.Leases, lent.Servers = c.options.Lender.Lend(time.Now(), asked.Server, asked.Uses)
-	if lends {
+	if c.lends() {
 		_ = m.Respond(lent.Seal(c.options.Key)) // an edge that misses the reply asks again
 	}
 }

@@ -52,11 +52,11 @@ func callers(t *testing.T, key string, wanted int64, limits store.Limits, edges 
 
 func TestEdgesTogetherStayWithinALimit(t *testing.T) {
 	const edges, most = 3, 600
-	broker, dir := startBroker(t, t.TempDir(), server.RANDOM_PORT), t.TempDir()
+	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
 	o := options(t, 1, broker.ClientURL())
 	central := o
 	central.Lender = quota.NewLender()
-	gathering := gatherIn(t, openNode(t, dir, 1), dir, central)
+	gathering := gatherIn(t, openCentre(t), central)
 	var tables []*quota.Table
 	for n := range edges {
 		own := o

@@ -42,8 +42,8 @@ type role struct {
 	NATS []string // URLs of the brokers
 
 	Node     uint16 // of an edge
-	Postgres string // URL of a centre's database; "": its archive is its store
-	Bodies   string // bucket of a centre with a database, "" for none; the environment says where it is
+	Postgres string // URL of a centre's database
+	Bodies   string // bucket of a centre, "" for none; the environment says where it is
 
 	Name        string // of a broker
 	Port        int    // where it listens
@@ -127,7 +127,7 @@ func (r *role) open() (*store.Store, Options, error) {
 	return s, o, err
 }
 
-// account creates the account of the tests; with a database, where its centres have it.
+// account creates the account of the tests; of centres, in their database.
 func (r *role) account(s *store.Store) error {
 	if len(s.Accounts().List()) > 0 {
 		return nil
@@ -144,23 +144,17 @@ func (r *role) centre() error {
 	if err != nil {
 		return err
 	}
-	var archive Archive = s.Arrivals()
-	var memory erasing = s.Archive()
-	var roster Roster = s.Roster()
-	o.Erasures = s.Erased()
-	if r.Postgres != "" {
-		kept, err := openCatalog(s, r.Postgres, r.Bodies, catalog.Seat{Node: r.Node, Name: filepath.Base(r.Dir), Store: r.Dir})
-		if err != nil {
-			return err
-		}
-		defer kept.Close()
-		if err := r.account(s); err != nil {
-			return err
-		}
-		o.Leading, o.Lender, o.Name = catalog.LeadOf(kept), quota.NewLender(), filepath.Base(r.Dir)
-		archive, memory, roster, o.Own, o.Erasures, o.Carrier, o.Aside = kept, kept, catalog.RosterOf(kept), s.Shipping(), kept.Erased(), s.Erased(), catalog.AsideOf(kept)
+	kept, err := openCatalog(s, r.Postgres, r.Bodies, catalog.Seat{Node: r.Node, Name: filepath.Base(r.Dir), Store: r.Dir})
+	if err != nil {
+		return err
 	}
-	c, err := Gather(context.Background(), archive, memory, roster, r.Dir, o)
+	defer kept.Close()
+	if err := r.account(s); err != nil {
+		return err
+	}
+	o.Leading, o.Lender, o.Name = catalog.LeadOf(kept), quota.NewLender(), filepath.Base(r.Dir)
+	o.Erasures, o.Aside = kept.Erased(), catalog.AsideOf(kept)
+	c, err := Gather(context.Background(), kept, kept, catalog.RosterOf(kept), o)
 	if err != nil {
 		return err
 	}
@@ -171,9 +165,9 @@ func (r *role) centre() error {
 			answer.Leads = c.leads()
 			return answer, err
 		case asked.Receipt != "":
-			return c.receipt(memory, asked.Receipt)
+			return c.receipt(kept, asked.Receipt)
 		}
-		return erase(memory, asked.Erase)
+		return erase(kept, asked.Erase)
 	})
 	c.Close()
 	return errors.Join(err, s.Close())
@@ -202,16 +196,8 @@ func administer(s *store.Store, asked order) (answer report, err error) {
 	return answer, err
 }
 
-// erasing is a memory that erases, and says what became of it.
-type erasing interface {
-	Answers
-	Sessions(account string, q store.SessionQuery) (store.SessionPage, error)
-	Erase(ctx context.Context, account string, sel store.Selection, dryRun bool) (*store.Erasure, error)
-	Erasure(account, id string) (*store.Erasure, error)
-}
-
 // erase erases a conversation, and gives its receipt; none where it is not there, or not at present.
-func erase(memory erasing, conversation string) (report, error) {
+func erase(memory *catalog.Catalog, conversation string) (report, error) {
 	page, err := memory.Sessions("acme", store.SessionQuery{ChatKey: conversation})
 	if err != nil || len(page.Data) == 0 {
 		return report{}, nil //nolint:nilerr // its database may be away
@@ -224,7 +210,7 @@ func erase(memory erasing, conversation string) (report, error) {
 }
 
 // receipt returns a receipt with its places.
-func (c *Centre) receipt(memory erasing, id string) (r report, err error) {
+func (c *Centre) receipt(memory *catalog.Catalog, id string) (r report, err error) {
 	e, err := memory.Erasure("acme", id)
 	if err != nil {
 		return r, err

@@ -86,9 +86,8 @@ func TestAnEdgeThatIsGoneForGoodDoesNotKeepTheStreamFromBeingFreed(t *testing.T)
 	o := options(t, 1, broker.ClientURL())
 	var now clock
 	o.clock = now.now
-	dir := t.TempDir()
-	centre := openStore(t, dir)
-	gathering := gatherIn(t, centre, dir, o)
+	centre := openCentre(t)
+	gathering := gatherIn(t, centre, o)
 	eventually(t, "the stream is there", func() bool { return gathering.idle(t.Context()) })
 	conn := dial(t, broker)
 	js, err := jetstream.New(conn)
@@ -123,9 +122,8 @@ func TestAFrameThatWasGivenUpIsShippedAgainWhole(t *testing.T) {
 	var now clock
 	at := o
 	at.clock = now.now
-	dir := t.TempDir()
-	centre, edge := openStore(t, dir), openStore(t, t.TempDir())
-	gathering := gatherIn(t, centre, dir, at)
+	centre, edge := openCentre(t), openStore(t, t.TempDir())
+	gathering := gatherIn(t, centre, at)
 	eventually(t, "the stream is there", func() bool { return gathering.idle(t.Context()) })
 	js, err := jetstream.New(dial(t, broker))
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 )
 
 func TestWhatTheBrokersHaveOutlivesItsEdge(t *testing.T) {
-	brokerDir, dir := t.TempDir(), t.TempDir()
+	brokerDir := t.TempDir()
 	broker := startBroker(t, brokerDir, server.RANDOM_PORT)
 	port := broker.Addr().(*net.TCPAddr).Port
 	o := options(t, 1, broker.ClientURL())
 	o.Quorum = true
-	centre, edge := openStore(t, dir), openStore(t, t.TempDir())
-	gathering := gatherIn(t, centre, dir, o)
+	centre, edge := openCentre(t), openStore(t, t.TempDir())
+	gathering := gatherIn(t, centre, o)
 	shipper := shipFrom(t, edge, 1, o)
 	brokered := func() bool { return shipper.Brokered() == nil }
 	capture(t, edge, "acme", "c", 0, "before the centre goes")
@@ -38,7 +38,7 @@ func TestWhatTheBrokersHaveOutlivesItsEdge(t *testing.T) {
 		acknowledged = append(acknowledged, id)
 	}
 	shipper.Close() // and the disk of the edge is lost
-	gatherIn(t, centre, dir, o)
+	gatherIn(t, centre, o)
 	for _, id := range acknowledged {
 		eventually(t, "the centre has what the brokers had", func() bool {
 			_, err := centre.Archive().Exchange("acme", id)
@@ -68,10 +68,10 @@ func TestWhatTheBrokersHaveOutlivesItsEdge(t *testing.T) {
 
 // A centre without its database is there, and does not answer. That is nothing to those who wait for the brokers.
 func TestTheBrokersTakeWhatEndsWhileTheCentreOwesAnAnswer(t *testing.T) {
-	broker, dir := startBroker(t, t.TempDir(), server.RANDOM_PORT), t.TempDir()
+	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
 	o := options(t, 1, broker.ClientURL())
 	o.Quorum = true
-	gathering, edge := gatherIn(t, openStore(t, dir), dir, o), openStore(t, t.TempDir())
+	gathering, edge := gatherIn(t, openCentre(t), o), openStore(t, t.TempDir())
 	shipper := shipFrom(t, edge, 1, o)
 	capture(t, edge, "acme", "c", 0, "before")
 	eventually(t, "the centre has it", func() bool { return shipper.Status().Waiting == 0 && !shipper.Status().Confirmed.IsZero() })
@@ -104,10 +104,10 @@ func TestTheBrokersTakeWhatEndsWhileTheCentreOwesAnAnswer(t *testing.T) {
 }
 
 func TestAnEdgeThatStartsShipsWhileTheCentreOwesItsFirstAnswer(t *testing.T) {
-	broker, dir := startBroker(t, t.TempDir(), server.RANDOM_PORT), t.TempDir()
+	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
 	o := options(t, 1, broker.ClientURL())
 	o.Quorum = true
-	gathering := gatherIn(t, openStore(t, dir), dir, o)
+	gathering := gatherIn(t, openCentre(t), o)
 	eventually(t, "there is a stream", func() bool { return gathering.idle(t.Context()) })
 	gathering.Close()
 	conn := dial(t, broker)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/server/cluster/clustertest"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
@@ -48,17 +47,6 @@ func TestTheCentreRecallsWhatItsEdgesRecord(t *testing.T) {
 			t.Errorf("of the project %+v is told", digest)
 		}
 
-		places := []store.RecollectionKey{{1}, {2}}
-		kept, err := c.Notes.Recollect(t.Context(), "acme", places, store.Recollection{Exchange: said.ID, Text: got.Text, Quotes: []string{said.ID}})
-		if err != nil || kept.Text != got.Text {
-			t.Fatalf("%+v is kept of what was recalled (%v)", kept, err)
-		}
-		if again, err := c.Notes.Recollect(t.Context(), "acme", places[:1], store.Recollection{Exchange: said.ID, Text: "other"}); err != nil || again.Text != got.Text {
-			t.Errorf("a place is decided twice: %+v (%v)", again, err)
-		}
-		recalled(t, c, "acme", places, got.Text)
-		recalled(t, c, "globex", places, "")
-
 		receipt, err := m.Erase(t.Context(), "acme", store.Selection{Exchanges: []string{said.ID}}, false)
 		for deadline := time.Now().Add(time.Minute); err == nil && receipt.State != store.ErasureDone; time.Sleep(5 * time.Millisecond) {
 			if receipt, err = m.Erasure("acme", receipt.ID); time.Now().After(deadline) {
@@ -69,109 +57,29 @@ func TestTheCentreRecallsWhatItsEdgesRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 		silent("what is erased", memory, asked)
-		recalled(t, c, "acme", places, "")
-		kept, err = c.Notes.Recollect(t.Context(), "acme", []store.RecollectionKey{{3}}, store.Recollection{Exchange: said.ID, Text: got.Text, Quotes: []string{said.ID}})
-		if err != nil || kept.Text != "" {
-			t.Errorf("what was erased since it was found is kept: %+v (%v)", kept, err)
-		}
-	})
-}
-
-// An exchange is still running at an edge while its conversation is erased at the centre, and arrives afterwards. What was
-// recalled for it is erased then, and nothing is recalled for it since.
-func TestWhatWasRecalledForAnErasedExchangeStaysErasedWhenThatArrives(t *testing.T) {
-	withEach(t, func(t *testing.T, open func(*testing.T) clustertest.Centre) {
-		c := open(t)
-		m := clustertest.Over(t, c)
-		said := sayAt(t, m, "first", "Why does the writer hang?", "The lease of the journal is held.")
-		slow, err := m.Begin(t.Context(), &store.Opening{Account: "acme", Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: "slow", ContentType: "application/json", Body: []byte(`{"model":"m","messages":[{"role":"user","content":"what about the lease?"}]}`)})
-		if err == nil {
-			err = slow.Recorded(t.Context())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		recollect := func(own string, places ...store.RecollectionKey) string {
-			t.Helper()
-			r, err := c.Notes.Recollect(t.Context(), "acme", places, store.Recollection{Exchange: own, Text: "the lease", Quotes: []string{said.ID}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return r.Text
-		}
-		places, other := []store.RecollectionKey{{1}, {2}}, []store.RecollectionKey{{3}}
-		recollect(slow.ID(), places...)
-		recollect(said.ID, other...)
-		receipt, err := m.Erase(t.Context(), "acme", store.Selection{ChatKey: "slow"}, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := slow.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200}); err != nil {
-			t.Fatal(err)
-		}
-		cluster.Eventually(t, "the exchange has arrived and is erased", func() bool {
-			receipt, err = m.Erasure("acme", receipt.ID)
-			return err == nil && receipt.State == store.ErasureDone && receipt.Late == 1
-		})
-		for range 2 { // also from memory
-			recalled(t, c, "acme", places, "")
-		}
-		late := []store.RecollectionKey{{4}, {5}}
-		if text := recollect(slow.ID(), late...); text != "" {
-			t.Errorf("%q is recalled for an exchange that is erased", text)
-		}
-		for range 2 {
-			recalled(t, c, "acme", late, "")
-			recalled(t, c, "acme", other, "the lease")
-		}
-		sessions, err := m.Sessions("acme", store.SessionQuery{})
-		if err != nil || len(sessions.Data) != 1 || sessions.Data[0].Exchanges != 1 {
-			t.Errorf("the account has the sessions %+v, want that of the exchange it quotes (%v)", sessions.Data, err)
-		}
 	})
 }
 
 // A conversation that has said the words of its question many times itself is told what another one has said of them.
 func TestTheCentreRecallsBesideWhatTheSessionSaysItself(t *testing.T) {
-	for _, name := range []string{"embedded", "Postgres"} {
-		t.Run(name, func(t *testing.T) {
-			c := centres[name](t, nil)(t)
-			m := clustertest.Over(t, c)
-			said := sayAt(t, m, "first", "Why does the writer hang?", "ErrLockTimeout comes up while the lease of the journal is held, and then it goes away by itself.")
-			for n := range 60 {
-				sayAt(t, m, "asking", fmt.Sprint("ErrLockTimeout, ErrLockTimeout number ", n), "what about it?")
-			}
-			if err := m.Wait(t.Context(), "acme"); err != nil {
-				t.Fatal(err)
-			}
-			memory := recall.New(c.Recall, recall.Options{Deadline: time.Minute})
-			got := memory.Recall(t.Context(), &recall.Query{Account: "acme", Project: "/home/ann/store", Session: "asking", Prompt: "what about ErrLockTimeout"})
-			if len(got.Hits) != 1 || got.Hits[0].Exchange != said.ID {
-				t.Errorf("%+v is recalled, want %s", got, said.ID)
-			}
-		})
+	c := centres["Postgres"](t, nil)(t)
+	m := clustertest.Over(t, c)
+	said := sayAt(t, m, "first", "Why does the writer hang?", "ErrLockTimeout comes up while the lease of the journal is held, and then it goes away by itself.")
+	for n := range 60 {
+		sayAt(t, m, "asking", fmt.Sprint("ErrLockTimeout, ErrLockTimeout number ", n), "what about it?")
 	}
-}
-
-// recalled checks what is inserted at places of an account's conversations; "": nothing.
-func recalled(t *testing.T, c clustertest.Centre, account string, places []store.RecollectionKey, want string) {
-	t.Helper()
-	found, err := c.Notes.Recollections(account, places)
-	if err != nil || len(found) != len(places) {
-		t.Fatalf("%d places have %v (%v)", len(places), found, err)
+	if err := m.Wait(t.Context(), "acme"); err != nil {
+		t.Fatal(err)
 	}
-	for _, r := range found {
-		if r == nil {
-			r = new(store.Recollection)
-		}
-		if r.Text != want {
-			t.Errorf("%q is inserted, want %q", r.Text, want)
-		}
+	memory := recall.New(c.Recall, recall.Options{Deadline: time.Minute})
+	got := memory.Recall(t.Context(), &recall.Query{Account: "acme", Project: "/home/ann/store", Session: "asking", Prompt: "what about ErrLockTimeout"})
+	if len(got.Hits) != 1 || got.Hits[0].Exchange != said.ID {
+		t.Errorf("%+v is recalled, want %s", got, said.ID)
 	}
 }
 
 // sayAt has an edge record a turn in a project.
-func sayAt(t *testing.T, m clustertest.Cluster, chatKey, asked, answered string) *store.ExchangeInfo {
+func sayAt(t *testing.T, m *clustertest.Memory, chatKey, asked, answered string) *store.ExchangeInfo {
 	t.Helper()
 	r, err := m.Begin(t.Context(), &store.Opening{
 		Account: "acme", Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: chatKey, ContentType: "application/json",

@@ -102,19 +102,16 @@ func opensNothing(secret string, nodes ...*store.Store) bool {
 }
 
 func TestKeysAreMadeAndRevokedAtTheCentreForAllEdges(t *testing.T) {
-	brokerDir, dir := t.TempDir(), t.TempDir()
+	brokerDir := t.TempDir()
 	broker := startBroker(t, brokerDir, server.RANDOM_PORT)
 	port := broker.Addr().(*net.TCPAddr).Port
 	o := options(t, 1, broker.ClientURL())
-	centre, one, two := openNode(t, dir, 1), openNode(t, t.TempDir(), 1), openNode(t, t.TempDir(), 1)
-	if _, err := centre.Accounts().Create("acme"); err != nil {
-		t.Fatal(err)
-	}
-	gathering := gatherIn(t, centre, dir, o)
+	centre, one, two := openCentre(t), openNode(t, t.TempDir(), 1), openNode(t, t.TempDir(), 1)
+	gathering := gatherIn(t, centre, o)
 	edge := joinFrom(t, one, 1, 0, o)
 	joinFrom(t, two, 2, 0, o)
 
-	secret, id := keyOf(t, centre, "acme")
+	secret, id := keyOf(t, centre.Store, "acme")
 	eventually(t, "the key opens both edges", func() bool { return opens(secret, one, two) })
 	if err := centre.Keys().Revoke(id); err != nil {
 		t.Fatal(err)
@@ -124,7 +121,7 @@ func TestKeysAreMadeAndRevokedAtTheCentreForAllEdges(t *testing.T) {
 	// While the brokers are away edges go on with what they have; then what was missed comes. Brokers that have lost their
 	// disks get it again.
 	for _, disk := range []string{"kept", "lost"} {
-		first, firstID := keyOf(t, centre, "acme")
+		first, firstID := keyOf(t, centre.Store, "acme")
 		eventually(t, "the key opens both edges", func() bool { return opens(first, one, two) })
 		broker.Shutdown()
 		broker.WaitForShutdown()
@@ -133,7 +130,7 @@ func TestKeysAreMadeAndRevokedAtTheCentreForAllEdges(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		second, _ := keyOf(t, centre, "acme")
+		second, _ := keyOf(t, centre.Store, "acme")
 		if err := centre.Keys().Revoke(firstID); err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +144,7 @@ func TestKeysAreMadeAndRevokedAtTheCentreForAllEdges(t *testing.T) {
 	}
 
 	// The edge goes on without the centre, and says since when.
-	last, _ := keyOf(t, centre, "acme")
+	last, _ := keyOf(t, centre.Store, "acme")
 	eventually(t, "the key opens both edges", func() bool { return opens(last, one, two) })
 	gathering.Close()
 	if status := edge.Status(); status.Identity.Heard.IsZero() || status.Identity.Problem != "" {
@@ -160,14 +157,11 @@ func TestKeysAreMadeAndRevokedAtTheCentreForAllEdges(t *testing.T) {
 
 func TestAnEdgeBelievesItsKeysForAsLongAsItIsToldTo(t *testing.T) {
 	t.Parallel()
-	broker, dir, edgeDir := startBroker(t, t.TempDir(), server.RANDOM_PORT), t.TempDir(), t.TempDir()
+	broker, edgeDir := startBroker(t, t.TempDir(), server.RANDOM_PORT), t.TempDir()
 	o := options(t, 1, broker.ClientURL())
-	centre, edge := openNode(t, dir, 1), openNode(t, edgeDir, 1)
-	if _, err := centre.Accounts().Create("acme"); err != nil {
-		t.Fatal(err)
-	}
-	secret, _ := keyOf(t, centre, "acme")
-	gathering := gatherIn(t, centre, dir, o)
+	centre, edge := openCentre(t), openNode(t, edgeDir, 1)
+	secret, _ := keyOf(t, centre.Store, "acme")
+	gathering := gatherIn(t, centre, o)
 	member := joinFrom(t, edge, 1, 10*time.Second, o)
 	eventually(t, "the key opens the edge", func() bool { return opens(secret, edge) })
 	gathering.Close()
@@ -181,32 +175,30 @@ func TestAnEdgeBelievesItsKeysForAsLongAsItIsToldTo(t *testing.T) {
 	if !opensNothing(secret, edge) {
 		t.Error("a restart makes old keys young again")
 	}
-	gatherIn(t, centre, dir, o)
+	gatherIn(t, centre, o)
 	eventually(t, "the key opens the edge again", func() bool { return opens(secret, edge) })
 }
 
 func TestAnEdgeWithAnotherMasterKeySaysSo(t *testing.T) {
-	broker, dir := startBroker(t, t.TempDir(), server.RANDOM_PORT), t.TempDir()
+	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
 	o := options(t, 1, broker.ClientURL())
-	centre, edge := openNode(t, dir, 1), openNode(t, t.TempDir(), 2)
-	gatherIn(t, centre, dir, o)
+	centre, edge := openCentre(t), openNode(t, t.TempDir(), 2)
+	gatherIn(t, centre, o)
 	member := joinFrom(t, edge, 1, 0, o)
 	eventually(t, "the edge says so", func() bool { return member.Status().Identity.Problem == store.ErrOtherMasterKey.Error() })
 }
 
 // Brokers may be written to by others.
 func TestWhatTheCentreHasNotSignedIsNoKey(t *testing.T) {
-	broker, dir := startBroker(t, t.TempDir(), server.RANDOM_PORT), t.TempDir()
+	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
 	o := options(t, 1, broker.ClientURL())
-	centre, edge, attacker := openNode(t, dir, 1), openNode(t, t.TempDir(), 1), openNode(t, t.TempDir(), 1)
-	for _, s := range []*store.Store{centre, attacker} {
-		if _, err := s.Accounts().Create("acme"); err != nil {
-			t.Fatal(err)
-		}
+	centre, edge, attacker := openCentre(t), openNode(t, t.TempDir(), 1), openNode(t, t.TempDir(), 1)
+	if _, err := attacker.Accounts().Create("acme"); err != nil {
+		t.Fatal(err)
 	}
-	gatherIn(t, centre, dir, o)
+	gatherIn(t, centre, o)
 	member := joinFrom(t, edge, 1, 0, o)
-	secret, id := keyOf(t, centre, "acme")
+	secret, id := keyOf(t, centre.Store, "acme")
 	eventually(t, "the key opens the edge", func() bool { return opens(secret, edge) })
 	forged, _ := keyOf(t, attacker, "acme")
 

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -33,9 +34,9 @@ func (f *forgetful) Take(ctx context.Context, frame *ship.Frame, aside func([]st
 func TestAnEdgeShipsAgainWhatIsMissingWhileOthersShipWithoutPause(t *testing.T) {
 	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
 	o := options(t, 1, broker.ClientURL())
-	edge, centre := openStore(t, t.TempDir()), openStore(t, t.TempDir())
+	edge, centre := openStore(t, t.TempDir()), openCentre(t)
 	conn, busy := dial(t, broker), packetsOf(t, o.Key, 2, 1)[0]
-	archive := &forgetful{Archive: centre.Arrivals(), publish: func() {
+	archive := &forgetful{Archive: centre.kept, publish: func() {
 		if t.Context().Err() != nil {
 			return
 		}
@@ -43,7 +44,7 @@ func TestAnEdgeShipsAgainWhatIsMissingWhileOthersShipWithoutPause(t *testing.T) 
 			t.Error(err)
 		}
 	}}
-	gathering, err := Gather(t.Context(), archive, centre.Archive(), centre.Roster(), t.TempDir(), o)
+	gathering, err := Gather(t.Context(), archive, centre.kept, catalog.RosterOf(centre.kept), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,10 @@ import (
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/background/summary"
+	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/server/quota"
+	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/pack"
@@ -27,17 +30,62 @@ import (
 // rememberedBodies is how many bytes of bodies in a bucket are cached: the digest reads recent ones from there.
 const rememberedBodies = 64 << 20
 
-// openCatalog opens the centre's memory in Postgres; nil if none is configured. Accounts, keys and the audit record are
-// there too, and the data directory follows them. What the centre records itself is in the data directory, and is
-// copied to the catalog.
-func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log *slog.Logger) (*catalog.Catalog, error) {
-	if cfg.Centre.Postgres == "" {
-		return nil, nil //nolint:nilnil // the centre's memory is its store
+// errNoDatabase is the error of a centre without a database.
+var errNoDatabase = errors.New("a centre keeps its memory in Postgres: set centre.postgres to a database. If the data directory has the memory of an earlier version, copy it first: the accounts and keys move into the database, and mneme centre adopt ships the memory from the copy")
+
+func joinAsCentre(ctx context.Context, cfg *config.Config, m *engine.Engine, version string, observed *telemetry.Telemetry, log *slog.Logger) (member, error) {
+	o, err := clusterOptions(cfg, log)
+	if err != nil {
+		return nil, err
 	}
+	if cfg.Centre.Postgres == "" {
+		return nil, errNoDatabase
+	}
+	kept, err := openCatalog(ctx, cfg, m, log)
+	if err != nil {
+		return nil, err
+	}
+	o.Version, o.Name, o.Leading, o.Erasures, o.Aside = version, centreName(cfg), catalog.LeadOf(kept), kept.Erased(), catalog.AsideOf(kept)
+	var gathering *cluster.Centre
+	if err = prepareAccounts(m, cfg); err == nil {
+		gathering, err = gather(ctx, m, kept, o, observed)
+	}
+	if err != nil {
+		kept.Close()
+		return nil, err
+	}
+	observed.WatchLead(gathering.Leads, catalog.LeadOf(kept).Terms)
+	return centre{gathering, kept}, nil
+}
+
+// gather starts to accept what edges ship.
+func gather(ctx context.Context, m *engine.Engine, kept *catalog.Catalog, o cluster.Options, observed *telemetry.Telemetry) (*cluster.Centre, error) {
+	lender := quota.NewLender()
+	o.Lender, o.Spending = lender, func(ctx context.Context) error { return noteSpending(ctx, lender, m, kept) }
+	if err := o.Spending(ctx); err != nil {
+		return nil, err
+	}
+	o.Took = observed.WatchTakes()
+	gathering, err := cluster.Gather(ctx, kept, kept, catalog.RosterOf(kept), o)
+	if err != nil {
+		return nil, err
+	}
+	observed.WatchArrivals(telemetry.Arrivals{Status: gathering.Status, Behind: gathering.Behind, Undigested: undigestedIn(kept)})
+	return gathering, nil
+}
+
+// undigestedIn counts for metrics what waits in a memory in Postgres.
+func undigestedIn(kept *catalog.Catalog) func(context.Context) (exchanges int, err error) {
+	return func(ctx context.Context) (int, error) { return catalog.Undigested(ctx, kept) }
+}
+
+// openCatalog opens the centre's memory in Postgres. Accounts, keys and the audit record are there too, and the data
+// directory follows them.
+func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log *slog.Logger) (*catalog.Catalog, error) {
 	switch cfg.Retention.MaxBytes {
 	case 0:
 	case config.Default().Retention.MaxBytes:
-		log.Info("memory in Postgres is limited only by age; retention.max_bytes applies to the data directory")
+		log.Info("memory in Postgres is limited only by age; retention.max_bytes does not apply")
 	default:
 		return nil, errors.New("memory in Postgres cannot be limited by size: remove retention.max_bytes, and set retention.max_age")
 	}
@@ -49,24 +97,16 @@ func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log 
 	if err != nil {
 		return nil, err
 	}
-	if err := m.Shipping().Begin(ctx); err != nil {
+	if err := m.Shipping().Begin(ctx); err != nil { // for an id of the data directory
 		return nil, err
 	}
 	own := m.Shipping().Log()
-	kept, err := catalog.Open(ctx, catalog.Options{
+	return catalog.Open(ctx, catalog.Options{
 		Seat: catalog.Seat{Node: uint16(cfg.Cluster.Node), Name: centreName(cfg), Store: hex.EncodeToString(own[:])},
 		URL:  cfg.Centre.Postgres.Reveal(), Centre: id, Packs: packs, Cache: m.Shared(), MaxAge: time.Duration(cfg.Cluster.IdentityMaxAge), Retention: m.Archive().RetentionOf,
 		Redactor: func(account string) *redact.Redactor { return m.Credentials().Redactor(account) },
-		Digest:   digest.Exchange, Forget: forget(m), Summaries: cfg.Search.Summaries.Model != "", Log: log,
+		Digest:   digest.Exchange, Summaries: cfg.Search.Summaries.Model != "", Log: log,
 	})
-	if err != nil {
-		return nil, err
-	}
-	if err := kept.Erased().TakeOver(ctx, m.Erased(), m.Archive()); err != nil {
-		kept.Close()
-		return nil, err
-	}
-	return kept, nil
 }
 
 // centreName returns a name that distinguishes a centre from others.
@@ -85,12 +125,11 @@ func joinDatabase(ctx context.Context, url string, m *engine.Engine, given bool,
 	if err != nil {
 		return "", err
 	}
-	proposed := cmp.Or(own, store.NewCentreID())
-	if id, err = catalog.MakeCentre(ctx, url, proposed); err != nil {
-		return "", err
+	if own == "" && len(m.Accounts().List()) > 0 {
+		return "", errors.New("the data directory has accounts and exchanges of its own, and those of a centre are in its database: give the centre an empty one, and ship what the other has with mneme centre adopt")
 	}
-	if own == "" && id != proposed && len(m.Accounts().List()) > 0 {
-		return "", errors.New("the data directory has accounts of its own, which the database in centre.postgres does not know: give this centre an empty one, and ship what the other has with mneme centre adopt")
+	if id, err = catalog.MakeCentre(ctx, url, cmp.Or(own, store.NewCentreID())); err != nil {
+		return "", err
 	}
 	if !given {
 		log.Warn("the master key is only in the data directory: put the content of master.key into MNEME_MASTER_KEY, here and on every node, or the credentials in the database are lost with the directory")
@@ -110,118 +149,105 @@ func openPacks(ctx context.Context, cfg *config.Config, centre string) (*pack.Pa
 	return packs, nil
 }
 
-// forget erases an account's data in a store, and returns when it is gone.
-func forget(m *engine.Engine) func(context.Context, string, store.Selection) error {
-	return func(ctx context.Context, account string, sel store.Selection) error {
-		e, err := m.Archive().Erase(ctx, account, sel, false)
-		for err == nil && e.State != store.ErasureDone {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(storeInterval):
-			}
-			e, err = m.Archive().Erasure(account, e.ID)
-		}
-		if codec.AsError(err, "").Kind == codec.KindNotFound {
-			return nil // the account is gone with everything it had
-		}
-		return err
-	}
-}
-
-// inPostgres is a centre whose memory is in Postgres.
-type inPostgres struct {
-	centre
+// centre is the role of the centre of a cluster. Its memory is in Postgres, and it records nothing of its own.
+type centre struct {
+	*cluster.Centre
 	catalog *catalog.Catalog
 }
 
+func (c centre) Cluster() admin.Cluster {
+	status := c.Status()
+	return admin.Cluster{Centre: &status}
+}
+
 // Close stops the intake before it closes the catalog.
-func (c inPostgres) Close() {
-	c.centre.Close()
+func (c centre) Close() {
+	c.Centre.Close()
 	releaseSummaries(c.catalog)
 	c.catalog.Close()
 }
 
-func (c inPostgres) keep(own *server.Engine, managed *admin.Engine) {
-	archive := newPostgresArchive(c.catalog, own.Archive)
-	own.Archive = receipts{archive, c.Centre}
+func (c centre) keep(own *server.Engine, managed *admin.Engine) {
+	own.Recorder = noRecorder{own.Recorder}
+	own.Archive = centreArchive{c.catalog, own.Archive, c.Centre}
 	managed.Archive = own.Archive
 	own.Index, managed.Searcher = c.catalog, c.catalog
-	own.Recall = postgresRecall{c.catalog, catalog.RecalledOf(c.catalog), own.Notes}
-	own.Notes = postgresNotes{own.Notes, catalog.RecalledOf(c.catalog)}
+	own.Recall = centreRecall{c.catalog, catalog.RecalledOf(c.catalog), own.Notes}
 	own.Accounts = postgresLedger{own.Accounts, c.catalog}
 	managed.Accounts = postgresAccounts{managed.Accounts, c.catalog}
 	managed.Upkeep = postgresUpkeep{managed.Upkeep, c.catalog}
 }
 
-func (c inPostgres) embed(ctx context.Context, e search.Embedder) error {
+func (centre) widen(*server.Engine) {}
+
+func (c centre) embed(ctx context.Context, e search.Embedder) error {
 	return catalog.VectorsOf(c.catalog).Start(ctx, e)
 }
 
-// summarized returns the sessions in Postgres: those that the centre recorded itself are there too.
-func (c inPostgres) summarized(*engine.Engine) summary.Sessions {
-	return catalog.SummariesOf(c.catalog)
+func (c centre) summarized(*engine.Engine) summary.Sessions { return catalog.SummariesOf(c.catalog) }
+
+func (c centre) WriteOff(ctx context.Context, node uint16) error {
+	return c.DeclareDestroyed(ctx, node)
 }
 
-// postgresArchive is the memory in Postgres, combined with the centre's own store.
-type postgresArchive struct {
-	catalog.Beside
-	own server.Archive
+func (centre) leases() *quota.Leases { return nil } // edges enforce limits
+
+// centreArchive is the memory in Postgres. Retention and the audit log are those of the roster in the data directory.
+type centreArchive struct {
+	*catalog.Catalog
+	roster server.Archive
+	centre *cluster.Centre
 }
 
-func newPostgresArchive(c *catalog.Catalog, own server.Archive) postgresArchive {
-	return postgresArchive{catalog.Beside{Catalog: c, Own: own}, own}
+func (a centreArchive) RetentionOf(account string) store.Retention {
+	return a.roster.RetentionOf(account)
 }
 
-func (a postgresArchive) RetentionOf(account string) store.Retention {
-	return a.own.RetentionOf(account)
+func (a centreArchive) Audited(e store.AuditEntry, act func(*store.AuditEntry) error) error {
+	return a.roster.Audited(e, act)
 }
 
-func (a postgresArchive) Audited(e store.AuditEntry, act func(*store.AuditEntry) error) error {
-	return a.own.Audited(e, act)
-}
-
-func (a postgresArchive) SessionSummary(account, session string) (*store.SessionSummary, error) {
+func (a centreArchive) SessionSummary(account, session string) (*store.SessionSummary, error) {
 	return catalog.SummariesOf(a.Catalog).SessionSummary(account, session)
 }
 
-func (a postgresArchive) Subscribe(account string, after uint64) (*store.Subscription, error) {
+func (a centreArchive) Subscribe(account string, after uint64) (*store.Subscription, error) {
 	return a.Events.Subscribe(account, after)
 }
 
-// postgresRecall is the memory in Postgres to recall from, with the notes of the centre's own store.
-type postgresRecall struct {
+// errRecordsNothing is the error of what has to be recorded.
+var errRecordsNothing = codec.Errorf(codec.KindUnsupported, "A centre records nothing itself. Do this at an edge (mneme serve --edge), which ships it to the centre.")
+
+// noRecorder is the recorder of a centre.
+type noRecorder struct{ server.Recorder }
+
+func (noRecorder) Begin(context.Context, *store.Opening) (store.Recording, error) {
+	return nil, errRecordsNothing
+}
+
+func (a centreArchive) Import(context.Context, string, store.Exported) (taken bool, err error) {
+	return false, errRecordsNothing
+}
+
+// Erasure lists all places in the cluster that held what was erased.
+func (a centreArchive) Erasure(account, id string) (*store.Erasure, error) {
+	e, err := a.Catalog.Erasure(account, id)
+	if err == nil {
+		e.Places, err = a.centre.Places(context.Background(), e)
+	}
+	return e, err
+}
+
+// centreRecall is the memory in Postgres to recall from.
+type centreRecall struct {
 	*catalog.Catalog
 	catalog.Recalled
 	server.ReasoningCache
 }
 
-// postgresNotes stores what is recalled with the exchanges in Postgres that it quotes.
-type postgresNotes struct {
-	server.Notes
-	recalled catalog.Recalled
-}
-
-// Recollections asks the centre's own store for what is not in Postgres: decisions from before the centre had it.
-func (n postgresNotes) Recollections(account string, keys []store.RecollectionKey) ([]*store.Recollection, error) {
-	found, err := n.recalled.Recollections(account, keys)
-	if err != nil {
-		return nil, err
-	}
-	former, err := n.Notes.Recollections(account, keys)
-	for i, r := range former {
-		found[i] = cmp.Or(found[i], r)
-	}
-	return found, err
-}
-
-func (n postgresNotes) Recollect(ctx context.Context, account string, keys []store.RecollectionKey, r store.Recollection) (*store.Recollection, error) {
-	return n.recalled.Recollect(ctx, account, keys, r)
-}
-
 // notInPostgres returns the error for what memory in Postgres does not support.
 func notInPostgres(what string) error {
-	return codec.Errorf(codec.KindUnsupported, "This centre keeps its memory in Postgres (centre.postgres), where %s.", what)
+	return codec.Errorf(codec.KindUnsupported, "A centre keeps its memory in Postgres, where %s.", what)
 }
 
 // postgresLedger has the usage and cost of the exchanges in Postgres.
@@ -252,7 +278,7 @@ func (a postgresAccounts) SetRetention(ctx context.Context, account string, r *s
 	return a.Accounts.SetRetention(ctx, account, r)
 }
 
-// Delete deletes an account with its memory. The centres' own stores delete what they have of it once they follow.
+// Delete deletes an account with its memory.
 func (a postgresAccounts) Delete(ctx context.Context, name string, dryRun bool) (d store.AccountDeletion, err error) {
 	if d, err = a.Accounts.Delete(ctx, name, true); err != nil {
 		return d, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,28 +19,6 @@ import (
 	"github.com/mnemeproxy/mneme/store/engine"
 )
 
-// A centre that is given a database goes on with the receipts that it has.
-func TestReceiptsMoveWithTheMemoryIntoTheDatabase(t *testing.T) {
-	cfg := config.Default()
-	cfg.Centre.Postgres = config.Secret(postgrestest.Start(t, false).Database(t))
-	m := engineForAccounts(t)
-	if _, err := m.Accounts().Create("acme"); err != nil {
-		t.Fatal(err)
-	}
-	asked, err := m.Archive().Erase(t.Context(), "acme", store.Selection{All: true}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept, err := openCatalog(t.Context(), &cfg, m, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer kept.Close()
-	if _, err := kept.Erasure("acme", asked.ID); err != nil {
-		t.Error(err)
-	}
-}
-
 // engineForAccounts is the store of a centre whose memory is elsewhere.
 func engineForAccounts(t *testing.T) *engine.Engine {
 	t.Helper()
@@ -51,19 +30,15 @@ func engineForAccounts(t *testing.T) *engine.Engine {
 	return m
 }
 
-// What an edge recorded is only in the database. The centre's own store still has what was recalled before there was one.
-func TestACentreWithADatabaseRecallsWhatEdgesRecorded(t *testing.T) {
+func TestACentreRecallsWhatEdgesRecorded(t *testing.T) {
 	cfg := config.Default()
-	cfg.Centre.Postgres = config.Secret(postgrestest.Start(t, false).Database(t))
+	cfg.Centre.Postgres = config.Secret(postgrestest.Shared(t).Database(t))
 	m := engineForAccounts(t)
-	_, err := m.Accounts().Create("acme")
-	check(t, err)
-	former, place := recordTurn(t, m, "why is the lantern broken?"), store.RecollectionKey{9}
-	_, err = m.Notes().Recollect(t.Context(), "acme", []store.RecollectionKey{place}, store.Recollection{Exchange: former, Text: "former"})
-	check(t, err)
 	kept, err := openCatalog(t.Context(), &cfg, m, slog.New(slog.DiscardHandler))
 	check(t, err)
 	defer kept.Close()
+	_, err = m.Accounts().Create("acme")
+	check(t, err)
 	edge := engineForAccounts(t)
 	_, err = edge.Accounts().Create("acme")
 	check(t, err)
@@ -76,20 +51,11 @@ func TestACentreWithADatabaseRecallsWhatEdgesRecorded(t *testing.T) {
 	check(t, kept.Wait(t.Context(), "acme"))
 
 	own, managed := server.Over(m), admin.Over(m)
-	inPostgres{catalog: kept}.keep(&own, &managed)
+	centre{catalog: kept}.keep(&own, &managed)
 	memory := recall.New(own.Recall, recall.Options{Deadline: time.Minute})
 	got := memory.Recall(t.Context(), &recall.Query{Account: "acme", Project: "/home/ann", Prompt: "what about ErrLockTimeout"})
 	if len(got.Hits) != 1 || got.Hits[0].Exchange != said {
 		t.Fatalf("%+v is recalled, want %s", got, said)
-	}
-	places := []store.RecollectionKey{{1}, place}
-	r, err := own.Notes.Recollect(t.Context(), "acme", places[:1], store.Recollection{Exchange: former, Text: got.Text, Quotes: []string{said}})
-	if err != nil || r.Text != got.Text {
-		t.Fatalf("%+v is inserted, want what was recalled (%v)", r, err)
-	}
-	found, err := own.Notes.Recollections("acme", places)
-	if err != nil || found[0] == nil || found[0].Text != got.Text || found[1] == nil || found[1].Text != "former" {
-		t.Errorf("%+v is inserted again (%v)", found, err)
 	}
 	kept.Close()
 	if got := memory.Recall(t.Context(), &recall.Query{Account: "acme", Project: "/home/ann", Prompt: "what about ErrLockTimeout"}); got.Reason != recall.ReasonNoIndex {
@@ -100,25 +66,27 @@ func TestACentreWithADatabaseRecallsWhatEdgesRecorded(t *testing.T) {
 // What a process of the cluster has written about a session is shown at the centre, and written into the database.
 func TestACentreWithADatabaseShowsSummariesOfItsSessions(t *testing.T) {
 	cfg := config.Default()
-	cfg.Centre.Postgres = config.Secret(postgrestest.Start(t, false).Database(t))
+	cfg.Centre.Postgres = config.Secret(postgrestest.Shared(t).Database(t))
 	cfg.Search.Summaries.Model = "m"
-	m := engineForAccounts(t)
-	_, err := m.Accounts().Create("acme")
-	check(t, err)
-	check(t, m.Shipping().Begin(t.Context()))
+	m, edge := engineForAccounts(t), engineForAccounts(t)
 	kept, err := openCatalog(t.Context(), &cfg, m, slog.New(slog.DiscardHandler))
 	check(t, err)
 	defer kept.Close()
-	said := recordTurn(t, m, "why is the lantern broken?")
-	frame, err := m.Shipping().Next(t.Context(), 0)
+	for _, e := range []*engine.Engine{m, edge} {
+		_, err = e.Accounts().Create("acme")
+		check(t, err)
+	}
+	check(t, edge.Shipping().Begin(t.Context()))
+	said := recordTurn(t, edge, "why is the lantern broken?")
+	frame, err := edge.Shipping().Next(t.Context(), 0)
 	check(t, err)
 	_, err = kept.Take(t.Context(), &frame, func([]store.Refused) error { return errors.New("refused") })
 	check(t, err)
 	check(t, kept.Wait(t.Context(), "acme"))
 
-	centre, own, managed := inPostgres{catalog: kept}, server.Over(m), admin.Over(m)
-	centre.keep(&own, &managed)
-	sessions := centre.summarized(m)
+	c, own, managed := centre{catalog: kept}, server.Over(m), admin.Over(m)
+	c.keep(&own, &managed)
+	sessions := c.summarized(m)
 	found, err := sessions.UnsummarizedSessions(t.Context(), time.Now().Add(time.Hour), func(store.AccountNumber) bool { return false })
 	check(t, err)
 	if len(found) != 1 {
@@ -156,5 +124,49 @@ func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Only edges record: not even what a tool or an import asks for is left in the data directory of a centre.
+func TestACentreRecordsNothing(t *testing.T) {
+	cfg := config.Default()
+	cfg.Centre.Postgres = config.Secret(postgrestest.Shared(t).Database(t))
+	m := engineForAccounts(t)
+	kept, err := openCatalog(t.Context(), &cfg, m, slog.New(slog.DiscardHandler))
+	check(t, err)
+	defer kept.Close()
+	_, err = m.Accounts().Create("acme")
+	check(t, err)
+	own, managed := server.Over(m), admin.Over(m)
+	centre{catalog: kept}.keep(&own, &managed)
+	_, recorded := own.Recorder.Begin(t.Context(), &store.Opening{Account: "acme"})
+	_, imported := managed.Archive.Import(t.Context(), "acme", store.Exported{Exchange: new(store.Exchange)})
+	for _, err := range []error{recorded, imported} {
+		if codec.AsError(err, "").Kind != codec.KindUnsupported || !strings.Contains(err.Error(), "at an edge") {
+			t.Errorf("it says %v, want that an edge can", err)
+		}
+	}
+	if err := own.Recorder.Ready(); err != nil {
+		t.Errorf("it is not ready: %v", err)
+	}
+	if page, err := m.Archive().Exchanges("acme", store.ExchangeQuery{}); err != nil || len(page.Data) > 0 {
+		t.Errorf("the data directory has %+v (%v)", page.Data, err)
+	}
+}
+
+// The data directory of a server is no data directory of a centre, and the other way round.
+func TestADataDirectoryIsOfACentreOrOfAServer(t *testing.T) {
+	cfg := config.Default()
+	cfg.Centre.Postgres = config.Secret(postgrestest.Shared(t).Database(t))
+	recorded, m := engineForAccounts(t), engineForAccounts(t)
+	check(t, ownAccounts(&cfg, recorded))
+	if _, err := openCatalog(t.Context(), &cfg, recorded, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "mneme centre adopt") {
+		t.Errorf("a centre starts with what a server has recorded: %v", err)
+	}
+	kept, err := openCatalog(t.Context(), &cfg, m, slog.New(slog.DiscardHandler))
+	check(t, err)
+	kept.Close()
+	if err := ownAccounts(&cfg, m); err == nil || !strings.Contains(err.Error(), "--data") {
+		t.Errorf("a server starts with the data directory of a centre: %v", err)
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
-	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/search"
 	frames "github.com/mnemeproxy/mneme/store/ship"
@@ -27,7 +26,7 @@ import (
 
 // Centre is "mneme centre" and its subcommands.
 type Centre struct {
-	Serve    CentreServe    `cmd:"" default:"withargs" help:"Run the centre of a cluster: collect and serve what its edges record."`
+	Serve    CentreServe    `cmd:"" default:"withargs" help:"Run the centre of a cluster: collect what its edges record in Postgres, and serve that memory. It asks no models."`
 	Adopt    CentreAdopt    `cmd:"" help:"Ship an existing store to the centre."`
 	WriteOff CentreWriteOff `cmd:"" help:"Declare a lost edge destroyed, so that no erasure waits for it."`
 }
@@ -37,10 +36,10 @@ type CentreServe struct {
 	StoreFlags `embed:""`
 	Listen     string `placeholder:"ADDRESS,…" help:"Where to serve the memory: HOST:PORT (port 0 takes any free one), tls:HOST:PORT, unix:PATH ($MNEME_LISTEN). Of a worker: HOST:PORT for /metrics, /healthz and /readyz; default: none."`
 	Quiet      bool   `help:"Print no greeting and make no first key, as without a terminal."`
-	Worker     bool   `help:"Serve no memory, and share the work of a centre with its memory in Postgres, which keeps the accounts. Needs no data directory; any number can run."`
+	Worker     bool   `help:"Serve no memory, and share the work of a centre. Needs no data directory; any number can run."`
 }
 
-// Run serves like "mneme serve", and accepts what edges ship.
+// Run serves the memory, and accepts what edges ship.
 func (c *CentreServe) Run(ctx context.Context, s *Env) error {
 	if c.Worker {
 		return c.work(ctx, s)
@@ -109,12 +108,12 @@ func (c *CentreWriteOff) Run(ctx context.Context, s *Env) error {
 	})
 }
 
-// member is a server's role in a cluster.
+// member is a server's role in a cluster: it records, alone or as an edge, or it is the centre.
 type member interface {
 	Cluster() admin.Cluster
-	keep(own *server.Engine, managed *admin.Engine)     // replaces the node's own memory by the one that has more
+	keep(own *server.Engine, managed *admin.Engine)     // replaces the node's own memory by the cluster's
 	widen(own *server.Engine)                           // adds what other nodes have
-	embed(ctx context.Context, e search.Embedder) error // has a memory besides the node's own searched by vectors; nil: by words only
+	embed(ctx context.Context, e search.Embedder) error // starts vectors of a memory besides the node's own; nil: none
 	summarized(own *engine.Engine) summary.Sessions     // of which models write summaries
 	WriteOff(ctx context.Context, node uint16) error
 	leases() *quota.Leases // of limits shared with other nodes; nil if there are none
@@ -146,19 +145,20 @@ var errNoCentre = codec.Errorf(codec.KindConflict, "this server is not the centr
 
 func (alone) leases() *quota.Leases { return nil }
 
-func stayAlone(ctx context.Context, cfg *config.Config, m *engine.Engine, _ string, _ *telemetry.Telemetry, _ *slog.Logger) (member, error) {
-	return alone{}, ownAccounts(ctx, cfg, m)
+func stayAlone(_ context.Context, cfg *config.Config, m *engine.Engine, _ string, _ *telemetry.Telemetry, _ *slog.Logger) (member, error) {
+	return alone{}, ownAccounts(cfg, m)
 }
 
-// ownAccounts prepares the accounts of a store that shares them with no database, or does no longer.
-func ownAccounts(ctx context.Context, cfg *config.Config, m *engine.Engine) error {
-	if err := m.Shared().Leave(ctx); err != nil {
-		return err
+// ownAccounts prepares the accounts of a store that shares them with no database.
+func ownAccounts(cfg *config.Config, m *engine.Engine) error {
+	if m.Shared().Joined() {
+		return fmt.Errorf("%s is the data directory of a centre, which records nothing: run mneme centre with it, or name another directory with --data", cfg.Data)
 	}
 	return prepareAccounts(m, cfg)
 }
 
 type edge struct {
+	alone
 	*cluster.Edge
 	lent   *quota.Leases
 	quorum *quorumRecorder // nil: exchanges do not wait for the brokers
@@ -166,13 +166,15 @@ type edge struct {
 
 func (e edge) leases() *quota.Leases { return e.lent }
 
+func (e edge) Close() { e.Edge.Close() }
+
 func (e edge) Cluster() admin.Cluster {
 	status := e.Status()
 	return admin.Cluster{Edge: &status}
 }
 
 func joinAsEdge(ctx context.Context, cfg *config.Config, m *engine.Engine, version string, observed *telemetry.Telemetry, log *slog.Logger) (member, error) {
-	if err := ownAccounts(ctx, cfg, m); err != nil {
+	if err := ownAccounts(cfg, m); err != nil {
 		return nil, err
 	}
 	o, err := edgeOptions(cfg, log)
@@ -200,14 +202,6 @@ func edgeOptions(cfg *config.Config, log *slog.Logger) (o cluster.Options, err e
 	}
 	return o, err
 }
-
-func (edge) WriteOff(context.Context, uint16) error { return errNoCentre }
-
-func (edge) keep(*server.Engine, *admin.Engine) {}
-
-func (edge) embed(context.Context, search.Embedder) error { return nil }
-
-func (edge) summarized(own *engine.Engine) summary.Sessions { return own.Summaries() }
 
 func (e edge) widen(own *server.Engine) {
 	if e.quorum != nil {
@@ -265,110 +259,6 @@ func (a wideArchive) AnsweredAs(account, response string) (exchange string, err 
 		return exchange, err
 	}
 	return a.cluster.AnsweredAs(account, response)
-}
-
-type centre struct {
-	*cluster.Centre
-	lent *quota.Leases
-}
-
-func (c centre) leases() *quota.Leases { return c.lent }
-
-func (c centre) keep(own *server.Engine, managed *admin.Engine) {
-	own.Archive = receipts{own.Archive, c.Centre}
-	managed.Archive = own.Archive
-}
-
-func (centre) widen(*server.Engine) {}
-
-func (centre) embed(context.Context, search.Embedder) error { return nil }
-
-func (centre) summarized(own *engine.Engine) summary.Sessions { return own.Summaries() }
-
-func (c centre) WriteOff(ctx context.Context, node uint16) error {
-	return c.DeclareDestroyed(ctx, node)
-}
-
-// receipts lists all places in the cluster that held what was erased.
-type receipts struct {
-	server.Archive
-	centre *cluster.Centre
-}
-
-func (r receipts) Erasure(account, id string) (*store.Erasure, error) {
-	e, err := r.Archive.Erasure(account, id)
-	if err == nil {
-		e.Places, err = r.centre.Places(context.Background(), e)
-	}
-	return e, err
-}
-
-func (c centre) Cluster() admin.Cluster {
-	status := c.Status()
-	return admin.Cluster{Centre: &status}
-}
-
-func joinAsCentre(ctx context.Context, cfg *config.Config, m *engine.Engine, version string, observed *telemetry.Telemetry, log *slog.Logger) (member, error) {
-	o, err := clusterOptions(cfg, log)
-	if err != nil {
-		return nil, err
-	}
-	o.Version, o.Leases = version, quota.NewLeases()
-	kept, err := openCatalog(ctx, cfg, m, log)
-	if err != nil {
-		return nil, err
-	}
-	if kept == nil {
-		if err := ownAccounts(ctx, cfg, m); err != nil {
-			return nil, err
-		}
-		o.Erasures = m.Erased()
-		return gather(ctx, cfg, m, sources{m.Arrivals(), m.Archive(), m.Roster(), m.Accounts()}, o, observed, nil)
-	}
-	o.Name, o.Leading = centreName(cfg), catalog.LeadOf(kept)
-	o.Own, o.Erasures, o.Carrier, o.Aside = m.Shipping(), kept.Erased(), m.Erased(), catalog.AsideOf(kept)
-	from := sources{kept, newPostgresArchive(kept, m.Archive()), catalog.RosterOf(kept), kept}
-	var gathering centre
-	if err = prepareAccounts(m, cfg); err == nil {
-		gathering, err = gather(ctx, cfg, m, from, o, observed, undigestedIn(kept))
-	}
-	if err != nil {
-		kept.Close()
-		return nil, err
-	}
-	observed.WatchLead(gathering.Leads, catalog.LeadOf(kept).Terms)
-	return inPostgres{gathering, kept}, nil
-}
-
-// undigestedIn counts for metrics what waits in a memory in Postgres.
-func undigestedIn(kept *catalog.Catalog) func(context.Context) (exchanges int, err error) {
-	return func(ctx context.Context) (int, error) { return catalog.Undigested(ctx, kept) }
-}
-
-// sources are what a centre gathers into, and what it has for its edges.
-type sources struct {
-	archive cluster.Archive
-	answers cluster.Answers
-	roster  cluster.Roster
-	ledger  memory.Ledger // has the spending
-}
-
-// gather starts to accept what edges ship.
-func gather(ctx context.Context, cfg *config.Config, m *engine.Engine, from sources,
-	o cluster.Options, observed *telemetry.Telemetry, undigested func(context.Context) (int, error),
-) (c centre, err error) {
-	lender := quota.NewLender()
-	o.Lender, o.Spending = lender, func(ctx context.Context) error { return noteSpending(ctx, lender, m, from.ledger) }
-	if err := o.Spending(ctx); err != nil {
-		return c, err
-	}
-	o.Took = observed.WatchTakes()
-	gathering, err := cluster.Gather(ctx, from.archive, from.answers, from.roster, cfg.Data, o)
-	if err != nil {
-		return c, err
-	}
-	observed.WatchArrivals(telemetry.Arrivals{Status: gathering.Status, Behind: gathering.Behind, Undigested: undigested})
-	return centre{gathering, o.Leases}, nil
 }
 
 // noteSpending brings a lender of limits to what is on record for this month.

@@ -12,6 +12,8 @@ import (
 	engines "github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog"
+	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
@@ -37,8 +39,15 @@ func TestAnAnswerThatTheBrokersDoNotTakeIsMarkedOrRefused(t *testing.T) {
 				}
 				return m
 			}
-			centre, m := open(0), open(1)
-			gathering, err := cluster.Gather(t.Context(), centre.Arrivals(), centre.Archive(), centre.Roster(), t.TempDir(), o)
+			roster, m := open(0), open(1)
+			kept, err := catalog.Open(t.Context(), catalog.Options{
+				URL: postgrestest.Shared(t).Memory(t), Centre: postgrestest.Centre, Cache: roster.Shared(), Retention: roster.Archive().RetentionOf,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(kept.Close)
+			gathering, err := cluster.Gather(t.Context(), kept, kept, catalog.RosterOf(kept), o)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -83,7 +83,7 @@ func centreFinding(s *cluster.Arriving) finding {
 		return finding{check, problem, s.Problem, "The edges keep what they have recorded meanwhile"}
 	case s.Aside > 0:
 		return finding{
-			check, warning, counted(s.Aside, "exchange") + " of edges could not be stored and are kept aside, in the database or in the folder \"aside\" of the data directory",
+			check, warning, counted(s.Aside, "exchange") + " of edges could not be stored and are kept aside, in the database",
 			"The log says why; one whose account is missing is stored once the account exists: mneme account create",
 		}
 	case refused > 0:

@@ -61,7 +61,7 @@ func nodeFindings(nodes []cluster.Node, now time.Time) (findings []finding) {
 	case leading == 0:
 		findings = append(findings, finding{check, problem, "no centre leads", "Another one leads within seconds of the failure of the former one, as soon as the database can be reached; without it the former one still lends limits"})
 	case leading > 1:
-		findings = append(findings, finding{check, problem, counted(leading, "centre") + " lead", "Give all centres the same centre.postgres. Without it exactly one has to run"})
+		findings = append(findings, finding{check, problem, counted(leading, "centre") + " lead", "Give all centres the same centre.postgres"})
 	}
 	for name, n := range names {
 		if n > 1 {

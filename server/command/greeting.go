@@ -13,6 +13,7 @@ import (
 
 // greeting is the text shown when the server starts: the state of each provider, and lines to paste.
 type greeting struct {
+	centre           bool   // it asks no models
 	version, program string // program: the path of this binary from where it was started
 	origin, socket   string // where clients on this machine reach it; either may be ""
 	data             string
@@ -22,11 +23,11 @@ type greeting struct {
 }
 
 var greetingText = template.Must(template.New("").Parse(`
-mneme {{.Version}}, data in {{.Data}}; {{.Retention}}
-
+mneme {{.Version}}{{if .Centre}}, centre of a cluster{{end}}, data in {{.Data}}; {{.Retention}}
+{{if not .Centre}}
 Providers
 {{range .Providers}}    {{.}}
-{{end}}
+{{end}}{{end}}
 {{if .FirstKey -}}
 Your first service key, of account default, is shown this once:
     export MNEME_KEY={{.FirstKey}}
@@ -35,7 +36,10 @@ Have a service key in MNEME_KEY; for a new one:
     export MNEME_KEY=$({{.Program}} key create --account default{{.DataFlag}})
 {{- end}}
 
-{{if .Origin -}}
+{{if .Centre -}}
+Models are asked at edges, which record for this centre
+    {{.Program}} serve --edge    # with a cluster.node of its own
+{{else}}{{if .Origin -}}
 curl
     curl {{.Origin}}/v1/chat/completions -H "Authorization: Bearer $MNEME_KEY" -H 'Content-Type: application/json' \
       -d '{"model":"gpt-5-mini","messages":[{"role":"user","content":"Hello"}]}'
@@ -56,20 +60,20 @@ Codex, in ~/.codex/config.toml
 {{end}}{{if .Socket -}}
 On the socket
     curl --unix-socket {{.Socket}} http://mneme/v1/models -H "Authorization: Bearer $MNEME_KEY"
-{{end -}}
+{{end}}{{end -}}
 What passed
     {{.Program}} exchange list{{.DataFlag}}
 
 Next, in another terminal
-    {{.Program}} wrap claude{{.DataFlag}}     # an agent on this server: also codex, opencode, qwen, aider
-    {{.Program}} session list{{.DataFlag}}    # conversations
+{{if not .Centre}}    {{.Program}} wrap claude{{.DataFlag}}     # an agent on this server: also codex, opencode, qwen, aider
+{{end -}}    {{.Program}} session list{{.DataFlag}}    # conversations
     {{.Program}} search WORDS{{.DataFlag}}    # where it was said
 
 `))
 
 func (g *greeting) write(w io.Writer) error {
 	return greetingText.Execute(w, map[string]any{
-		"Version": g.version, "Program": g.program, "Origin": g.origin, "Socket": g.socket, "Data": g.data, "DataFlag": dataFlag(g.data),
+		"Centre": g.centre, "Version": g.version, "Program": g.program, "Origin": g.origin, "Socket": g.socket, "Data": g.data, "DataFlag": dataFlag(g.data),
 		"FirstKey": g.firstKey, "Providers": g.providerLines(), "Retention": g.retention,
 	})
 }

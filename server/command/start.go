@@ -147,8 +147,10 @@ func (m *remembering) reload(ctx context.Context, service *server.Server) (stop 
 }
 
 // greet makes the first key if there is none, and prints what a person can do now.
-func (m *remembering) greet(s *Env, addresses []listen.Address) (err error) {
+func (m *joined) greet(s *Env, addresses []listen.Address) (err error) {
+	_, isCentre := m.member.(centre)
 	g := greeting{
+		centre:  isCentre,
 		version: m.version, program: m.path, origin: mainOrigin(addresses), socket: socketOf(addresses), data: m.cfg.Data,
 		providers: provisions(&m.from, m.simulated), retention: kept(m.cfg.Retention),
 	}
@@ -213,6 +215,7 @@ func (n *joined) options(live admin.Live) (server.Options, error) {
 	if err != nil {
 		return server.Options{}, err
 	}
+	_, isCentre := n.member.(centre)
 	home, _ := os.UserHomeDir() // without one, as services often are, there are no histories
 	return server.Options{
 		OpenID: openID, Home: home, Examine: func() []ui.Finding { return examineHere(cfg) },
@@ -220,6 +223,7 @@ func (n *joined) options(live admin.Live) (server.Options, error) {
 		PublicNames:  listen.Names(cfg.PublicNames),
 		Origins:      cfg.Origins,
 		Management:   admin.WithLiveForOperators(admin.AccountHandler(n.managed, n.log, int(cfg.Limits.BodyBytes)), n.managed, live, n.log),
+		NoModels:     isCentre,
 		CaptureOff:   cfg.Capture.Mode == "off",
 		OptOut:       cfg.Capture.OptOut,
 		AskUsage:     cfg.Capture.AskUsage,

@@ -351,7 +351,7 @@ type Cluster struct {
 
 // Centre configures where a centre keeps the memory of its cluster.
 type Centre struct {
-	Postgres Secret `json:"postgres"` // URL of a database; "": the data directory
+	Postgres Secret `json:"postgres"` // URL of a database; a centre needs one
 	Bodies   string `json:"bodies"`   // with Postgres: "postgres", or the bucket for bodies: s3://BUCKET/PREFIX
 }
 

@@ -38,9 +38,6 @@ type Options struct {
 	Digest    func(*store.Exchange) (store.Digest, error) // makes turns
 	Summaries bool                                        // sessions that grow are noted to be summarized, by all processes; unused by a worker
 
-	// Forget erases other copies of an account's exchanges. It returns when they are gone, before the receipt says so.
-	Forget func(ctx context.Context, account string, sel store.Selection) error
-
 	Log *slog.Logger // nil: discard
 }
 
@@ -240,6 +237,10 @@ func shareAccount(ctx context.Context, tx pgx.Tx, account store.AccountNumber) e
 func arriveAlone(ctx context.Context, tx pgx.Tx, account store.AccountNumber) error {
 	_, err := tx.Exec(ctx, "select pg_advisory_xact_lock_shared($1, $3), pg_advisory_xact_lock($2, $3)", lockAccount, lockArrival, int32(account))
 	return err
+}
+
+func isMissing(err error) bool {
+	return err != nil && codec.AsError(err, "").Kind == codec.KindNotFound
 }
 
 // unreadable wraps the error of a failed read.

@@ -104,7 +104,7 @@ func (c *Catalog) Erasure(account, id string) (*store.Erasure, error) {
 	if err == nil {
 		err = json.Unmarshal([]byte(receipt), e)
 	}
-	e.Late += late // in addition to those that a former store has counted
+	e.Late = late
 	return e, unreadable(err)
 }
 
@@ -234,11 +234,6 @@ func (c *Catalog) eraseRows(ctx context.Context, e unfinishedErasure) error {
 
 // completeErasure erases what other places have, and then completes the receipt. done is false if one of them may have some left.
 func (c *Catalog) completeErasure(ctx context.Context, e unfinishedErasure) (done bool, err error) {
-	if c.Forget != nil && e.Reason == store.ErasedByRequest {
-		if err := c.Forget(ctx, c.accounts.nameOf(e.account), e.Selection); err != nil {
-			return false, err
-		}
-	}
 	if err := c.update(ctx, func(tx pgx.Tx) error { return c.freeObjects(ctx, tx, e.account, e.ID) }); err != nil {
 		return false, err
 	}
@@ -533,5 +528,16 @@ func (c *Catalog) expire(ctx context.Context, account string) error {
 	if err == nil {
 		c.erasing.Notify()
 	}
+	return err
+}
+
+// forget deletes what a centre of an earlier version has recalled for exchanges that are erased, and what quotes them. A row of quoted may be left of an earlier decision at its place, so
+// the record has to have the exchange too.
+func forget(ctx context.Context, tx pgx.Tx, accounts []int64, exchanges []string) error {
+	_, err := tx.Exec(ctx, `with gone as (
+			delete from quoted q using unnest($1::bigint[], $2::text[]) e (account, exchange)
+			where q.account = e.account and q.exchange = e.exchange returning q.account, q.exchange, q.key)
+		delete from recollections r using gone
+		where r.account = gone.account and r.key = gone.key and position(convert_to(gone.exchange, 'UTF8') in r.record) > 0`, accounts, exchanges)
 	return err
 }

@@ -9,8 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/mnemeproxy/mneme/store"
 )
 
 // What one of the centres has to do alone is done by the one that leads. It leads for leadFor at a time by the clock of the database,
@@ -239,30 +237,4 @@ func (l *Lead) resign(ctx context.Context) {
 	_, _ = l.pool.Exec(ctx, "update leader set until = '-infinity' where process = $1", l.catalog.process) // else it ends by itself
 	_, _ = l.pool.Exec(ctx, "update centres set seen = now() - $3::interval where node = $1 and store = $2", int32(s.Node), s.Store, aliveFor)
 	l.pool.Close()
-}
-
-// NoteCentre notes that everything that this centre's own store had begun before a time has ended and is in the database, and that what
-// was erased before is gone there.
-func (e Erased) NoteCentre(ctx context.Context, clean time.Time) error {
-	s := e.catalog.Seat
-	_, err := e.catalog.pool.Exec(ctx, "update centres set clean = greatest(clean, $3) where node = $1 and store = $2", int32(s.Node), s.Store, clean)
-	return err
-}
-
-// Centres returns the other centres, with what is known of their own stores.
-func (e Erased) Centres() (centres []store.EdgeErased, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
-	defer cancel()
-	rows, err := e.catalog.pool.Query(ctx, "select node, seen, clean, gone from centres where node <> $1 order by node", int32(e.catalog.Seat.Node))
-	if err != nil {
-		return nil, unreadable(err)
-	}
-	centres, err = pgx.CollectRows(rows, scanEdge)
-	return centres, unreadable(err)
-}
-
-// DestroyCentre notes that another centre will not return; it reports whether there is one of that number.
-func (e Erased) DestroyCentre(ctx context.Context, node uint16) (known bool, err error) {
-	done, err := e.catalog.pool.Exec(ctx, "update centres set gone = now() where node = $1 and node <> $2", int32(node), int32(e.catalog.Seat.Node))
-	return done.RowsAffected() > 0, unreadable(err)
 }

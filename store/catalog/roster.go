@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -20,8 +19,7 @@ type Cache interface {
 	Follow(ctx context.Context, entries []store.SharedEntry, whole bool) error
 	Expire(at time.Time)
 
-	Owned() (store.Owned, error) // for the first start, which copies it
-	EachAudit(visit func(id, account string, entry []byte) error) error
+	Entries() ([]store.RosterEntry, error) // for a database without a roster
 
 	Opens(proof []byte) (now, before bool)
 	Reseal(entries []store.RosterEntry) ([]store.RosterEntry, error)
@@ -51,12 +49,9 @@ const (
 // RosterOf returns the roster of a centre; nil for a worker.
 func RosterOf(c *Catalog) *Roster { return c.roster }
 
-var (
-	errMasterKey = errors.New("the credentials in the database are sealed with another master key: set MNEME_MASTER_KEY to that of the other centres (if it is being changed, with the former one as MNEME_PREVIOUS_MASTER_KEY); remove the data directory first if this start has made it")
-	errNotOwner  = errors.New("accounts and keys of this database are still in the data directory of the centre that wrote it: start that centre with this version once, before others")
-)
+var errMasterKey = errors.New("the credentials in the database are sealed with another master key: set MNEME_MASTER_KEY to that of the other centres (if it is being changed, with the former one as MNEME_PREVIOUS_MASTER_KEY); remove the data directory first if this start has made it")
 
-// begin copies what the centre's store has into a database that has no roster yet, in one transaction, and has the store follow.
+// begin gives the cache's roster to a database that has none, and lets the cache follow the database.
 func (r *Roster) begin(ctx context.Context) error {
 	err := r.catalog.update(ctx, func(tx pgx.Tx) error {
 		revision, err := nextRevision(ctx, tx)
@@ -66,7 +61,7 @@ func (r *Roster) begin(ctx context.Context) error {
 		var proof []byte
 		err = tx.QueryRow(ctx, "select value from roster where name = $1", store.LastOfRoster).Scan(&proof)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return r.copy(ctx, tx, revision)
+			return r.give(ctx, tx, revision)
 		}
 		if err != nil {
 			return err
@@ -95,40 +90,21 @@ func nextRevision(ctx context.Context, tx pgx.Tx) (revision int64, err error) {
 	return revision, err
 }
 
-func (r *Roster) copy(ctx context.Context, tx pgx.Tx, revision int64) error {
-	owned, err := r.cache.Owned()
-	if err != nil {
-		return err
-	}
-	names, numbers := make([]string, 0, len(owned.Numbers)), make([]int64, 0, len(owned.Numbers)) // an empty array is not null
-	for name, number := range owned.Numbers {
-		names, numbers = append(names, name), append(numbers, int64(number))
-	}
-	var rows, same int
-	err = tx.QueryRow(ctx, "select count(*), count(*) filter (where number = any($1)) from accounts", numbers).Scan(&rows, &same)
-	if err != nil || rows > 0 && same == 0 {
-		return errors.Join(err, errNotOwner)
-	}
-	if _, err := tx.Exec(ctx, "delete from accounts where number <> all($1)", numbers); err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, "insert into accounts (name, number) select * from unnest($1::text[], $2::bigint[]) on conflict do nothing", names, numbers)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, "update meta set value = greatest(value::bigint, $2)::text where name = $1", numberedName, int64(owned.Last))
-	if err != nil {
-		return err
-	}
-	for _, e := range owned.Entries {
-		if err := putEntry(ctx, tx, revision, e.Owner(), e); err != nil {
-			return err
+// give puts the cache's roster into the database: of a new cache, the proof of its master key alone.
+func (r *Roster) give(ctx context.Context, tx pgx.Tx, revision int64) error {
+	entries, err := r.cache.Entries()
+	for i := range entries {
+		if err != nil {
+			break
+		}
+		e := &entries[i]
+		if owner := e.Owner(); owner != "" {
+			err = commit(ctx, tx, revision, &store.RosterChange{RosterEntry: *e, Account: owner, Blind: true})
+		} else {
+			err = putEntry(ctx, tx, revision, "", *e)
 		}
 	}
-	return r.cache.EachAudit(func(id, account string, entry []byte) error {
-		_, err := tx.Exec(ctx, putAudit, id, account, slices.Clone(entry))
-		return err
-	})
+	return err
 }
 
 func putEntry(ctx context.Context, tx pgx.Tx, revision int64, account string, e store.RosterEntry) error {

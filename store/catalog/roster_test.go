@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -60,7 +59,7 @@ func mustSeat(t *testing.T, dir, url string) seat {
 	return s
 }
 
-// A centre keeps its accounts in its data directory, is given a database, and later loses the directory.
+// A data directory with accounts is given a database, and is lost later.
 func TestACentreThatLosesItsDataDirectoryHasItsAccountsAndKeys(t *testing.T) {
 	url, dir := postgrestest.Shared(t).Database(t), t.TempDir()
 	before, err := store.Open(store.Options{Dir: dir, MinFreeDisk: -1, MasterKey: masterKey})
@@ -71,12 +70,7 @@ func TestACentreThatLosesItsDataDirectoryHasItsAccountsAndKeys(t *testing.T) {
 	}
 	_, err = before.Accounts().Delete(t.Context(), "gone", false)
 	check(t, err)
-	var secret string
-	var key store.Key
-	err = before.AuditLog().Audited(store.AuditEntry{Actor: store.Operator, Action: "key.create", Account: "acme"}, func(*store.AuditEntry) error {
-		secret, key, err = before.Keys().Create("acme", store.ScopeRead, "first")
-		return err
-	})
+	secret, key, err := before.Keys().Create("acme", store.ScopeRead, "first")
 	check(t, err)
 	check(t, before.Credentials().Set("acme", "openai", "sk-secret"))
 	check(t, before.Accounts().SetRetention(t.Context(), "acme", &store.Retention{MaxAge: 5}))
@@ -89,15 +83,6 @@ func TestACentreThatLosesItsDataDirectoryHasItsAccountsAndKeys(t *testing.T) {
 	check(t, err)
 	_, err = centre.Accounts().Create("later")
 	check(t, err)
-	db, err := pgx.Connect(t.Context(), url)
-	check(t, err)
-	defer func() { _ = db.Close(t.Context()) }()
-	var numbers []int64
-	check(t, db.QueryRow(t.Context(), "select array_agg(number order by name) from mneme.accounts").Scan(&numbers))
-	if !slices.Equal(numbers, []int64{2, 3}) {
-		t.Errorf("the accounts are numbered %v, want 2 and 3: number 1 was given once", numbers)
-	}
-
 	again := mustSeat(t, t.TempDir(), url)
 	for _, s := range []string{secret, second} {
 		if who, err := again.Keys().Authenticate(s); err != nil || who.Account != "acme" {
@@ -112,10 +97,6 @@ func TestACentreThatLosesItsDataDirectoryHasItsAccountsAndKeys(t *testing.T) {
 	}
 	if r := again.Archive().RetentionOf("acme"); r.MaxAge != 5 {
 		t.Errorf("the retention is %+v", r)
-	}
-	audit, err := again.AuditLog().Audit(store.AuditQuery{Account: "acme"})
-	if err != nil || len(audit.Data) != 1 || audit.Data[0].Outcome != store.AuditDone {
-		t.Errorf("the audit record has %+v (%v)", audit.Data, err)
 	}
 	check(t, again.Keys().Revoke(key.ID))
 	check(t, centre.kept.Wait(t.Context(), "acme"))

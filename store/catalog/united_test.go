@@ -1,7 +1,6 @@
 package catalog_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"iter"
@@ -14,7 +13,6 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
-	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/ship"
@@ -32,24 +30,7 @@ type gathering interface {
 
 // onEveryCentre runs a test with a centre of each kind.
 func onEveryCentre(t *testing.T, test func(*testing.T, gathering)) {
-	t.Run("embedded", func(t *testing.T) {
-		e, err := engine.Open(store.Options{Dir: t.TempDir(), MinFreeDisk: -1, MasterKey: bytes.Repeat([]byte{1}, 32), Digest: digest.Exchange}, &search.Options{Dir: t.TempDir()})
-		check(t, err)
-		t.Cleanup(func() { check(t, e.Close()) })
-		_, err = e.Accounts().Create("acme")
-		check(t, err)
-		test(t, struct {
-			embedded
-			storetest.Searcher
-		}{embedded{e.Arrivals(), e.Archive()}, e.Index()})
-		report, err := e.Upkeep().Check(t.Context(), false, func(f store.Finding) { t.Errorf("a check finds %+v", f) })
-		if err != nil || report.Findings > 0 {
-			t.Errorf("the store is checked with %+v (%v)", report, err)
-		}
-	})
-	t.Run("Postgres", func(t *testing.T) {
-		test(t, openCatalog(t, openEngine(t, 0), postgrestest.Shared(t).Memory(t)))
-	})
+	test(t, openCatalog(t, openEngine(t, 0), postgrestest.Shared(t).Memory(t)))
 }
 
 // conversation is one that has no id but those of its answers, which are the provider's own. Its turns are spread over edges.

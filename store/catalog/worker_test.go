@@ -143,56 +143,39 @@ func TestAWorkerKeepsNothingOfAnAccountThatIsDeleted(t *testing.T) {
 
 // An edge still has an exchange of an account that was deleted, and ships it when there is another account of that name.
 func TestALaterAccountOfANameGetsNothingOfADeletedOne(t *testing.T) {
-	for name, open := range map[string]func(*testing.T, *engine.Engine) (centre arriving, delete func() error){
-		"embedded": func(t *testing.T, e *engine.Engine) (arriving, func() error) {
-			return embedded{e.Arrivals(), e.Archive()}, func() error {
-				_, err := e.Accounts().Delete(t.Context(), "acme", false)
-				return err
-			}
-		},
-		"Postgres": func(t *testing.T, e *engine.Engine) (arriving, func() error) {
-			c := openCatalog(t, e, postgrestest.Shared(t).Memory(t))
-			return c, func() error { return c.DeleteAccount(t.Context(), "acme") }
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			accounts, edge := openEngine(t, 0), openEngine(t, 1)
-			_, err := accounts.Arrivals().ID(t.Context()) // as the start of a centre
-			check(t, err)
-			centre, deleted := open(t, accounts)
-			kept := 0
-			take := func(f ship.Frame) (refused []store.Refused) {
-				t.Helper()
-				taken, err := centre.Take(t.Context(), &f, func(r []store.Refused) error { refused = r; return nil })
-				if err != nil || !taken {
-					t.Fatalf("the frame is taken: %v (%v)", taken, err)
-				}
-				kept += len(f.Entries) - len(refused)
-				return refused
-			}
-			f := firstFrame(t, edge)
-			take(f)
-			late := record(t, edge, 1)
-			check(t, deleted())
-			_, err = accounts.Accounts().Create("acme")
-			check(t, err)
-			g, err := edge.Shipping().Next(t.Context(), f.Last)
-			check(t, err)
-			if refused := take(g); len(refused) != 1 || !errors.Is(refused[0].Reason, store.ErrForeign) {
-				t.Errorf("of the exchange of the deleted account %+v is refused", refused)
-			}
-			if err := centre.Retry(t.Context(), &g.Entries[0]); !errors.Is(err, store.ErrForeign) {
-				t.Errorf("it is tried again with %v", err)
-			}
-			since := record(t, edge, 2)
-			h, err := edge.Shipping().Next(t.Context(), g.Last)
-			check(t, err)
-			take(h)
-			page, err := centre.Exchanges("acme", store.ExchangeQuery{})
-			if err != nil || len(page.Data) != 1 || page.Data[0].ID != since || kept != 2 {
-				t.Errorf("the later account has %+v, want what was recorded since, and not %s (%v)", page.Data, late, err)
-			}
-		})
+	accounts, edge := openEngine(t, 0), openEngine(t, 1)
+	centre := openCatalog(t, accounts, postgrestest.Shared(t).Memory(t))
+	kept := 0
+	take := func(f ship.Frame) (refused []store.Refused) {
+		t.Helper()
+		taken, err := centre.Take(t.Context(), &f, func(r []store.Refused) error { refused = r; return nil })
+		if err != nil || !taken {
+			t.Fatalf("the frame is taken: %v (%v)", taken, err)
+		}
+		kept += len(f.Entries) - len(refused)
+		return refused
+	}
+	f := firstFrame(t, edge)
+	take(f)
+	late := record(t, edge, 1)
+	check(t, centre.DeleteAccount(t.Context(), "acme"))
+	_, err := accounts.Accounts().Create("acme")
+	check(t, err)
+	g, err := edge.Shipping().Next(t.Context(), f.Last)
+	check(t, err)
+	if refused := take(g); len(refused) != 1 || !errors.Is(refused[0].Reason, store.ErrForeign) {
+		t.Errorf("of the exchange of the deleted account %+v is refused", refused)
+	}
+	if err := centre.Retry(t.Context(), &g.Entries[0]); !errors.Is(err, store.ErrForeign) {
+		t.Errorf("it is tried again with %v", err)
+	}
+	since := record(t, edge, 2)
+	h, err := edge.Shipping().Next(t.Context(), g.Last)
+	check(t, err)
+	take(h)
+	page, err := centre.Exchanges("acme", store.ExchangeQuery{})
+	if err != nil || len(page.Data) != 1 || page.Data[0].ID != since || kept != 2 {
+		t.Errorf("the later account has %+v, want what was recorded since, and not %s (%v)", page.Data, late, err)
 	}
 }
 
@@ -201,9 +184,4 @@ type arriving interface {
 	Take(ctx context.Context, f *ship.Frame, aside func([]store.Refused) error) (taken bool, err error)
 	Retry(ctx context.Context, e *ship.Entry) error
 	Exchanges(account string, q store.ExchangeQuery) (store.ExchangePage, error)
-}
-
-type embedded struct {
-	store.Arrivals
-	engine.Archive
 }

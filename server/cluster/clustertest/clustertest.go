@@ -7,7 +7,6 @@ import (
 	"context"
 	"iter"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +19,6 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
-	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/ship"
 	"github.com/mnemeproxy/mneme/store/storetest"
 )
@@ -36,11 +34,7 @@ type Archive interface {
 	storetest.Describer
 	storetest.Teller
 	cluster.Answers
-}
-
-// Recorder records exchanges.
-type Recorder interface {
-	Begin(ctx context.Context, o *store.Opening) (store.Recording, error)
+	Export(ctx context.Context, account string, sel store.Selection) iter.Seq2[store.Exported, error]
 }
 
 // Centre is the node behind the brokers. It has the accounts of package storetest.
@@ -50,22 +44,15 @@ type Centre struct {
 	Roster   cluster.Roster
 	Erasures cluster.Erasures
 	Recall   recall.Engine
-	Notes    storetest.Recollections
 
 	Summaries storetest.Summaries
-
-	// Recorder records at the centre beside its archive, Own is the log of it, and Carrier erases there; nil: the
-	// centre records into its archive.
-	Recorder Recorder
-	Own      cluster.Log
-	Carrier  cluster.Carrier
 }
 
 // Gather starts taking what edges ship. It ends with the test, unless it is closed before.
-func (c *Centre) Gather(t *testing.T, dir string, o cluster.Options) *cluster.Centre {
+func (c *Centre) Gather(t *testing.T, o cluster.Options) *cluster.Centre {
 	t.Helper()
-	o.Erasures, o.Own, o.Carrier = c.Erasures, c.Own, c.Carrier
-	gathering, err := cluster.Gather(t.Context(), c.Arrivals, c.Archive, c.Roster, dir, o)
+	o.Erasures = c.Erasures
+	gathering, err := cluster.Gather(t.Context(), c.Arrivals, c.Archive, c.Roster, o)
 	check(t, err)
 	t.Cleanup(gathering.Close)
 	return gathering
@@ -80,7 +67,6 @@ const edges = 2
 // Memory is a cluster. Its edges record in turn; reads go to the centre, once the edges have shipped everything.
 type Memory struct {
 	Archive
-	own     cluster.Log // the centre's
 	t       *testing.T
 	engines []*engine.Engine
 	joined  []*cluster.Edge
@@ -91,30 +77,15 @@ type Memory struct {
 	open map[string]int // open exchanges, and the edges that record them
 }
 
-// Cluster is a memory with searches.
-type Cluster interface {
-	storetest.Memory
-	storetest.Searcher
-}
-
-// Over builds a cluster around a centre. It ends with the test. It exports and imports if the centre's archive does.
-func Over(t *testing.T, c Centre) Cluster {
-	t.Helper()
-	m := over(t, c)
-	if transfer, can := c.Archive.(storetest.Transfer); can {
-		return &transferring{m, transfer}
-	}
-	return m
-}
-
-func over(t *testing.T, c Centre) *Memory {
+// Over builds a cluster around a centre. It ends with the test.
+func Over(t *testing.T, c Centre) *Memory {
 	t.Helper()
 	key, err := ship.NewKey(bytes.Repeat([]byte{1}, ship.KeySize))
 	check(t, err)
 	broker := startBroker(t)
 	o := cluster.Options{NATS: []string{broker.ClientURL()}, Key: key, Log: logOf(t)}
-	c.Gather(t, t.TempDir(), o)
-	m := &Memory{Archive: c.Archive, own: c.Own, t: t, open: make(map[string]int)}
+	c.Gather(t, o)
+	m := &Memory{Archive: c.Archive, t: t, open: make(map[string]int)}
 	m.eventually("the centre has its streams", func() bool { // edges that miss one look again a second later
 		made, err := broker.Jsz(nil)
 		return err == nil && made.Streams == streams
@@ -135,36 +106,6 @@ func over(t *testing.T, c Centre) *Memory {
 		})
 	}
 	return m
-}
-
-// Embedded returns a centre whose archive is the embedded store.
-func Embedded(t *testing.T) Centre {
-	t.Helper()
-	e := openEngine(t, 0)
-	for _, account := range storetest.Accounts() {
-		_, err := e.Accounts().Create(account)
-		check(t, err)
-	}
-	return Centre{
-		Arrivals: e.Arrivals(), Archive: embedded{e.Archive(), e.Index()}, Roster: e.Roster(), Erasures: e.Erased(),
-		Recall: recall.Over(e), Notes: e.Notes(), Summaries: summaries{e.Summaries(), e.Archive()},
-	}
-}
-
-// summaries are those of the embedded store, which are read from its archive.
-type summaries struct {
-	engine.Summaries
-	archive engine.Archive
-}
-
-func (s summaries) SessionSummary(account, session string) (*store.SessionSummary, error) {
-	return s.archive.SessionSummary(account, session)
-}
-
-// embedded combines the reads and searches of the embedded store.
-type embedded struct {
-	engine.Archive
-	engine.Index
 }
 
 // Begin records at the next edge, each time in a new millisecond: ids are ordered by clock.
@@ -218,9 +159,6 @@ func (m *Memory) shipped() Archive {
 	for _, e := range m.joined {
 		m.eventually("the edges have shipped everything", func() bool { return e.Status().Waiting == 0 })
 	}
-	if m.own != nil {
-		m.eventually("the archive has what the centre has recorded", func() bool { return m.own.Confirmed() == m.own.Last() })
-	}
 	return m.Archive
 }
 
@@ -269,19 +207,15 @@ func (m *Memory) AnsweredAs(account, response string) (exchange string, err erro
 	return m.shipped().AnsweredAs(account, response)
 }
 
-// transferring is a memory whose centre gives and takes exports.
-type transferring struct {
-	*Memory
-	centre storetest.Transfer
-}
-
-func (m *transferring) Export(ctx context.Context, account string, sel store.Selection) iter.Seq2[store.Exported, error] {
+// Export exports what the centre has.
+func (m *Memory) Export(ctx context.Context, account string, sel store.Selection) iter.Seq2[store.Exported, error] {
 	m.shipped()
-	return m.centre.Export(ctx, account, sel)
+	return m.Archive.Export(ctx, account, sel)
 }
 
-func (m *transferring) Import(ctx context.Context, account string, e store.Exported) (taken bool, err error) {
-	return m.centre.Import(ctx, account, e)
+// Import imports at an edge, which ships it.
+func (m *Memory) Import(ctx context.Context, account string, e store.Exported) (taken bool, err error) {
+	return m.engines[0].Archive().Import(ctx, account, e)
 }
 
 // Wait waits until searches at the centre find everything that the edges have recorded.
@@ -301,12 +235,7 @@ func (m *Memory) eventually(what string, holds func() bool) {
 // openEngine opens the memory of a node, and closes it with the test.
 func openEngine(t *testing.T, node uint16) *engine.Engine {
 	t.Helper()
-	dir := t.TempDir()
-	var index *search.Options
-	if node == 0 { // the centre's
-		index = &search.Options{Dir: filepath.Join(dir, "index")}
-	}
-	e, err := engine.Open(store.Options{Dir: dir, Node: node, MinFreeDisk: -1, MasterKey: bytes.Repeat([]byte{1}, 32), Digest: digest.Exchange, Summaries: true}, index)
+	e, err := engine.Open(store.Options{Dir: t.TempDir(), Node: node, MinFreeDisk: -1, MasterKey: bytes.Repeat([]byte{1}, 32), Digest: digest.Exchange}, nil)
 	check(t, err)
 	t.Cleanup(func() {
 		if err := e.Close(); err != nil {

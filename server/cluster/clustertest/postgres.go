@@ -3,6 +3,7 @@ package clustertest
 import (
 	"testing"
 
+	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/pack"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
@@ -11,19 +12,12 @@ import (
 	"github.com/mnemeproxy/mneme/store/storetest"
 )
 
-// Postgres returns a centre whose archive is a database of the server, with a bucket if one is named. The exchanges of its own
-// store are copied into the archive.
+// Postgres returns a centre whose archive is a database of the server, with a bucket if one is named.
 func Postgres(t *testing.T, server *postgrestest.Server, bucket string) Centre {
 	t.Helper()
 	e := openEngine(t, 0)
-	for _, account := range storetest.Accounts() {
-		_, err := e.Accounts().Create(account)
-		check(t, err)
-	}
-	own, err := e.Arrivals().ID(t.Context())
-	check(t, err)
 	url := server.Memory(t)
-	id, err := catalog.MakeCentre(t.Context(), url, own)
+	id, err := catalog.MakeCentre(t.Context(), url, store.NewCentreID())
 	check(t, err)
 	var packs *pack.Packs
 	if bucket != "" {
@@ -37,10 +31,13 @@ func Postgres(t *testing.T, server *postgrestest.Server, bucket string) Centre {
 	})
 	check(t, err)
 	t.Cleanup(c.Close)
+	for _, account := range storetest.Accounts() {
+		_, err := e.Accounts().Create(account)
+		check(t, err)
+	}
 	return Centre{
-		Arrivals: c, Archive: inPostgres{catalog.Beside{Catalog: c, Own: e.Archive()}, c.Events}, Roster: catalog.RosterOf(c), Erasures: c.Erased(),
-		Recall: recalled{c, catalog.RecalledOf(c), e.Notes()}, Notes: catalog.RecalledOf(c),
-		Summaries: catalog.SummariesOf(c), Recorder: e, Own: e.Shipping(), Carrier: e.Erased(),
+		Arrivals: c, Archive: inPostgres{c, c.Events}, Roster: catalog.RosterOf(c), Erasures: c.Erased(),
+		Recall: recalled{c, catalog.RecalledOf(c), e.Notes()}, Summaries: catalog.SummariesOf(c),
 	}
 }
 
@@ -59,6 +56,6 @@ type notes interface {
 
 // inPostgres combines reads, searches and events of a catalog.
 type inPostgres struct {
-	catalog.Beside
+	*catalog.Catalog
 	*catalog.Events
 }

@@ -331,7 +331,7 @@ func (s *Server) Database(t testing.TB) string {
 }
 
 // Centre is the id of the centre that a [Server.Memory] belongs to.
-const Centre = "centre"
+const Centre = "00000000000000000000000000000001"
 
 // Memory creates a database with the tables of a memory that is empty, and returns its URL. It takes a third of the time that
 // a centre needs for the tables.

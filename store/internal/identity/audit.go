@@ -116,17 +116,6 @@ func (s *AuditLog) putAudit(id kv.TimeID, e *AuditEntry) error {
 	})
 }
 
-// Each visits all entries of this store, oldest first, as they are stored.
-func (s *AuditLog) Each(visit func(id, account string, entry []byte) error) error {
-	return kv.EachRecord(s.db, []byte{kv.SpaceAudit}, func(key, value []byte) error {
-		var e AuditEntry
-		if err := kv.DecodeRecord(value, &e); err != nil || len(key) != 1+len(kv.TimeID{}) {
-			return errors.Join(err, kv.ErrRecord)
-		}
-		return visit(kv.TimeID(key[1:]).Text(auditPrefix), e.Account, value)
-	})
-}
-
 // page is Audit where the entries are shared.
 func (s *sharedAudit) page(q AuditQuery, limit int) (page AuditPage, err error) {
 	entries, err := s.Audits(context.Background(), q.Account, q.After, limit+1)

@@ -81,13 +81,6 @@ func (r *Roster) Shared() bool {
 	return r.accounts.terms.shared.Load() != nil || r.accounts.terms.offline.Load()
 }
 
-// Leave ends Share: the roster is the store's own.
-func (r *Roster) Leave() {
-	r.accounts.terms.shared.Store(nil)
-	r.accounts.terms.offline.Store(false)
-	r.accounts.terms.follows.Store(false)
-}
-
 // mostStale bounds how often a change is made again because others were first.
 const mostStale = 20
 

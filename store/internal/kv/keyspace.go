@@ -37,8 +37,6 @@ const (
 	SpaceAudit         = 'a' // a <entry>                             act of administration
 	SpaceErasure       = 'e' // e <account> <erasure>                 receipt of an erasure
 	SpaceDeletion      = 'w' // w <account>                           a deleted account whose data has yet to be deleted
-	SpaceTomb          = 'T' // T <account> <exchange>                was erased, and must not arrive again
-	SpaceErased        = 'E' // E <number>                            was erased, and has to be erased where it was recorded
 	SpaceShip          = 'S' // S <number>                            an exchange that the centre has yet to confirm
 	SpaceGiven         = 'G' // G <name>                              an entry of the centre's roster that was applied
 )

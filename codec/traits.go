@@ -158,6 +158,7 @@ type HTTPTraits struct {
 	Generate    Endpoint
 	Stream      Endpoint // if it differs from Generate
 	CountTokens Endpoint
+	Compact     Endpoint
 	Embed       Endpoint
 	ListModels  Endpoint
 	BatchEmbed  bool // Embed is batchEmbedContents, with its own shape

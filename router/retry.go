@@ -309,7 +309,7 @@ func (o *outcome) unread() bool {
 
 // repeatable reports whether a call may be sent twice: it does not generate, or the client allows it.
 func (c *Call) repeatable() bool {
-	return c.Operation != Generate || c.Header.Get("Idempotency-Key") != ""
+	return c.Operation != Generate && c.Operation != Compact || c.Header.Get("Idempotency-Key") != ""
 }
 
 // next returns where to make another attempt, if any, after the wait that it needs.

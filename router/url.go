@@ -18,9 +18,10 @@ const (
 	CountTokens                  // the size of a prompt
 	Embed                        // vectors
 	ListModels                   // the models on offer; GET, no body
+	Compact                      // a conversation, made shorter
 )
 
-var operationNames = [...]string{"generate", "count_tokens", "embed", "models"}
+var operationNames = [...]string{"generate", "count_tokens", "embed", "models", "compact"}
 
 // String is the name used in records and metrics.
 func (o Operation) String() string {
@@ -58,7 +59,7 @@ type urls struct {
 }
 
 // formatURLs are the operations in one format.
-type formatURLs struct{ generate, stream, count, embed, models operationURL }
+type formatURLs struct{ generate, stream, count, embed, models, compact operationURL }
 
 // operationURL is the URL of one operation. The zero value means that the format does not have it.
 type operationURL struct {
@@ -91,9 +92,10 @@ func newURLs(base *url.URL, row *Dialect) (urls, error) {
 		u.formats = append(u.formats, make([]formatURLs, int(f)+1-len(u.formats))...)
 		u.formats[f] = formatURLs{
 			generate: generate, stream: stream,
-			count:  newOperationURL(root, t.CountTokens, t.Beta),
-			embed:  newOperationURL(root, t.Embed, false),
-			models: newOperationURL(root, t.ListModels, false),
+			count:   newOperationURL(root, t.CountTokens, t.Beta),
+			embed:   newOperationURL(root, t.Embed, false),
+			models:  newOperationURL(root, t.ListModels, false),
+			compact: newOperationURL(root, t.Compact, false),
 		}
 	}
 	return u, nil
@@ -141,6 +143,8 @@ func (u *urls) of(c *Call) *url.URL {
 		p = &f.embed
 	case ListModels:
 		p = &f.models
+	case Compact:
+		p = &f.compact
 	default:
 		return nil
 	}

@@ -40,7 +40,12 @@ func (x *exchange) countTokens() error {
 	if err != nil {
 		return err
 	}
-	reply, err := x.call(router.CountTokens, request)
+	return x.passAuxiliary(router.CountTokens, request)
+}
+
+// passAuxiliary passes a request on that generates no answer, and its answer.
+func (x *exchange) passAuxiliary(operation router.Operation, request []byte) error {
+	reply, err := x.call(operation, request)
 	if err != nil {
 		return err
 	}

@@ -40,6 +40,8 @@ type request struct {
 	continues *responses.Conversation // that its connection remembers; nil: none
 	limited   bool                    // refused by the limits of the key
 
+	compaction *compaction // the request is to shorten its conversation; nil: it is not
+
 	share    edge.Share // of the memory of all requests and answers
 	body     []byte     // decompressed; valid until the handler returns
 	buffer   *[]byte    // of body, if something is recalled; from upstreamBodies

@@ -86,7 +86,7 @@ func (x *exchange) resolve(record *recorded) (body []byte, names []string, err e
 // resolveOwn returns the client's body for a provider of its own format: ids from translated answers mean nothing there
 // and are replaced by what they name. Everything else is unchanged; names is nil if there was nothing to replace.
 func (x *exchange) resolveOwn() (body []byte, names []string, err error) {
-	if !storesAnswers(x.request.surface) || x.request.continues == nil && !isOwnAnswer(x.request.envelope.PreviousResponse) && !x.mayReferToOwn() {
+	if !storesAnswers(x.request.surface) || x.request.continues == nil && !responses.HasSummary(x.request.body) && !isOwnAnswer(x.request.envelope.PreviousResponse) && !x.mayReferToOwn() {
 		return x.request.body, nil, nil
 	}
 	record := x.answersOnRecord()
@@ -176,6 +176,9 @@ func sooner(first, other error) error {
 
 // newestAnswers is how many of an account's newest exchanges are searched for a provider's item.
 const newestAnswers = 200
+
+// Account implements [responses.Record].
+func (r *recorded) Account() string { return r.account }
 
 func (r *recorded) Item(id string) (answer []byte, err error) {
 	x, unknown := r.own(id)

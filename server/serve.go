@@ -22,9 +22,17 @@ func (s *Server) serve(surface codec.Format) edge.Handler {
 
 // run answers the request. If a step fails, nothing has been sent to the client yet.
 func (x *exchange) run() {
-	err := x.accept()
+	err := x.arrive()
+	if err == nil && x.mustCompact() {
+		err = x.prepareCompaction()
+	}
+	if err == nil {
+		err = x.enter()
+	}
 	switch {
 	case err != nil:
+	case x.request.compaction != nil:
+		err = x.compact()
 	case x.request.surface == codec.Embeddings:
 		err = x.embed()
 	case x.request.envelope.Background && storesAnswers(x.request.surface):
@@ -39,6 +47,14 @@ func (x *exchange) run() {
 
 // accept runs every step before a provider is asked, up to recording the request.
 func (x *exchange) accept() error {
+	if err := x.arrive(); err != nil {
+		return err
+	}
+	return x.enter()
+}
+
+// arrive runs the steps up to where the request goes.
+func (x *exchange) arrive() error {
 	if err := x.admit(); err != nil {
 		return err
 	}
@@ -57,9 +73,15 @@ func (x *exchange) accept() error {
 	if err := x.read(); err != nil {
 		return err
 	}
-	if err := x.place(); err != nil {
+	return x.place()
+}
+
+// enter reserves what the request may use, and puts it on record.
+func (x *exchange) enter() error {
+	if err := x.beginWork(); err != nil {
 		return err
 	}
+	defer x.endWork()
 	if err := x.reserveTokens(); err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ func (s *Server) served() []servedPath {
 		{http.MethodPost, "/v1/chat/completions", s.serve(codec.Chat)},
 		{http.MethodPost, "/v1/responses", s.serve(codec.Responses)},
 		{http.MethodPost, "/v1/responses/input_tokens", s.countTokens(codec.Responses)},
+		{http.MethodPost, "/v1/responses/compact", s.serveCompaction},
 		{http.MethodGet, "/v1/responses/:id", s.stored((*storedCall).show)},
 		{http.MethodDelete, "/v1/responses/:id", s.stored((*storedCall).delete)},
 		{http.MethodPost, "/v1/responses/:id/cancel", s.stored((*storedCall).cancel)},

@@ -323,6 +323,34 @@ func (w *responsesWriter) annotation(dst []byte, pt *part, c citation) []byte {
 	return append(dst, citation[1:]...)
 }
 
+// compact answers with the user's messages and a compaction that nothing can be read from.
+func (s *Server) compact(c *call) error {
+	f := openaiErrors{}
+	f.header(c.w.Header(), "req_"+c.id)
+	if s.options.Strict {
+		if refusal := f.authorize(c.r); refusal != nil {
+			return refusal
+		}
+	}
+	if err := c.parse(); err != nil {
+		return err
+	}
+	body := fmt.Appendf(nil, `{"id":"resp_%s","object":"response.compaction","created_at":%d,"output":[`, c.id, s.options.Clock().Unix())
+	for i, value := range c.object.list("input") {
+		if item, _ := parseObject(value); item.text("role") == "user" {
+			text, _ := parseString(item["content"])
+			for _, part := range item.list("content") {
+				o, _ := parseObject(part)
+				text += o.text("text")
+			}
+			body = fmt.Appendf(body, `{"id":"msg_%s%02d","type":"message","role":"user","status":"completed","content":[{"type":"input_text","text":%q}]},`, c.id, i, text)
+		}
+	}
+	body = fmt.Appendf(body, `{"id":"cmp_%s","type":"compaction","encrypted_content":"gAAAA-%s"}],`, c.id, c.id)
+	body = append(body, `"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":0,"cache_write_tokens":0},"output_tokens":1,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":10}}`...)
+	return deliver(c.w, &delivery{}, http.StatusOK, body)
+}
+
 // countInputTokens answers input_tokens with a quarter of the body's size.
 func (s *Server) countInputTokens(c *call) error {
 	f := openaiErrors{}

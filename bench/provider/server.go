@@ -143,6 +143,7 @@ func (s *Server) routes() http.Handler {
 	for _, prefix := range []string{"", "/v1", "/beta"} {
 		mux.Handle("POST "+prefix+"/chat/completions", s.generate(chatFormat{}))
 		mux.Handle("POST "+prefix+"/responses", s.generate(responsesFormat{stored: s.stored}))
+		mux.Handle("POST "+prefix+"/responses/compact", s.handle(openaiErrors{}, s.compact))
 		mux.Handle("POST "+prefix+"/responses/input_tokens", s.handle(openaiErrors{}, s.countInputTokens))
 		mux.Handle("POST "+prefix+"/embeddings", s.handle(openaiErrors{}, s.embeddings))
 		mux.Handle("GET "+prefix+"/models", s.handle(openaiErrors{}, s.models))

@@ -72,6 +72,8 @@ var onlyRead = map[string]map[string]string{
 		"author":                     "a form that some clients send, written in the usual one",
 		"custom":                     "a form that some clients send, written in the usual one",
 		"function":                   "a form that some clients send, written in the usual one",
+		"generate":                   "of an event on a WebSocket, or left out of a request for a summary",
+		"stream_options":             "of an event on a WebSocket, or left out of a request for a summary",
 		"generate_summary":           "a form that some clients send, written in the usual one",
 		"grammar":                    "a form that some clients send, written in the usual one",
 		"url_citation":               "a form that some clients send, written in the usual one",

@@ -78,6 +78,7 @@ func traits() codec.Traits {
 		HTTP: codec.HTTPTraits{
 			Generate:       codec.Endpoint{Path: "/responses"},
 			CountTokens:    codec.Endpoint{Path: "/responses/input_tokens"},
+			Compact:        codec.Endpoint{Path: "/responses/compact"},
 			ListModels:     codec.Endpoint{Path: "/models"},
 			Limits:         codec.OpenAILimits,
 			Rank:           3,

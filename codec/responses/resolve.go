@@ -17,6 +17,8 @@ type Record interface {
 	Response(id string) (request, answer []byte, err error)
 	// Item returns the answer that contains the item with the id.
 	Item(id string) (answer []byte, err error)
+	// Account returns the owner of the conversation.
+	Account() string
 }
 
 // longestChain is the maximum number of responses that are followed back, and of answers in which items are looked up.
@@ -74,6 +76,11 @@ func (r *resolver) conversation(id string) (items [][]byte, kept bool, err error
 			return nil, false, err
 		}
 		said := outputItems(answer)
+		for i := range said {
+			if said[i], err = r.expand(said[i]); err != nil {
+				return nil, false, err
+			}
+		}
 		if err := r.take(said...); err != nil {
 			return nil, false, err
 		}
@@ -98,6 +105,9 @@ func (r *resolver) items(input []byte) (items [][]byte, err error) {
 			if item, err = r.item(item, id); err != nil {
 				return nil, err
 			}
+		}
+		if item, err = r.expand(item); err != nil {
+			return nil, err
 		}
 		if err := r.take(item); err != nil {
 			return nil, err

@@ -21,6 +21,8 @@ func (k kept) Response(id string) (request, answer []byte, err error) {
 	return []byte(x.request), []byte(x.answer), nil
 }
 
+func (kept) Account() string { return "acme" }
+
 func (k kept) Item(id string) (answer []byte, err error) {
 	for _, x := range k {
 		if strings.Contains(x.answer, id) {
@@ -101,6 +103,8 @@ func TestWhatIsNotOnRecordIsSaidToBeMissing(t *testing.T) {
 }
 
 // away is a record whose answers are where nobody answers now.
+func (away) Account() string { return "acme" }
+
 type away struct{}
 
 func (away) Response(string) (request, answer []byte, err error) { return nil, nil, errAway }
@@ -124,6 +128,8 @@ type countingRecord struct{ asked int }
 func (c *countingRecord) Response(string) (request, answer []byte, err error) {
 	return nil, nil, codec.Errorf(codec.KindNotFound, "nothing")
 }
+
+func (*countingRecord) Account() string { return "acme" }
 
 func (c *countingRecord) Item(id string) (answer []byte, err error) {
 	c.asked++

@@ -156,8 +156,9 @@ func (c *Conversation) Forget() { c.steps = nil }
 // Add adds the response that a request got, and returns how many bytes that takes.
 func (c *Conversation) Add(id string, request []byte, items [][]byte) (size int64) {
 	s := step{id: id, request: []byte{'{'}}
+	compacts := EndsInTrigger(request) // nothing before it goes on
 	for _, name := range []string{"previous_response_id", "input"} {
-		if value := scan.Get(request, name); value != nil {
+		if value := scan.Get(request, name); value != nil && !compacts {
 			if len(s.request) > 1 {
 				s.request = append(s.request, ',')
 			}

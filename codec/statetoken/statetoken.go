@@ -31,6 +31,7 @@ const (
 	Reasoning Kind = iota + 1 // the reasoning it stands on
 	Redacted                  // reasoning that only its provider can read
 	Call                      // the call that follows it
+	Summary                   // of a conversation that was compacted; not of a provider, but of this program
 )
 
 // Prefix is how every token begins.

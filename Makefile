@@ -120,8 +120,8 @@ capacity: ## Measure the store: rates, CPU, memory, opening: make capacity CAPAC
 	@GOMEMLIMIT=$${GOMEMLIMIT:-160MiB} $(BIN)/capacity -shape small -exchanges $(CAPACITY) -remember index
 
 IDLE ?= 5000
-idle: ## Hold IDLE idle streams open (5000) and measure each; needs ulimit -n 12000
-	MNEME_IDLE_STREAMS=$(IDLE) go test ./server -count=1 -run 'TestIdleStreams|TestHalfOfManyClientsLeaveAtOnce' -v -timeout 10m | grep -E '(idle|leaving)_test|^ *(---|ok|FAIL)'
+idle: build ## Hold IDLE idle streams open (5000) and measure each; needs ulimit -n 12000
+	MNEME_TEST_PROGRAM=$(BIN)/mneme MNEME_IDLE_STREAMS=$(IDLE) go test ./server -count=1 -run 'TestIdleStreams|TestHalfOfManyClientsLeaveAtOnce' -v -timeout 10m | grep -E '(idle|leaving)_test|^ *(---|ok|FAIL)'
 
 search-speed: build ## Measure searches in a large account under traffic: ARGS="-documents 10000"
 	@go run ./bench/searchspeed $(ARGS)

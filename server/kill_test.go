@@ -3,6 +3,7 @@ package server_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -25,6 +26,9 @@ import (
 
 // asProgram makes this test binary the real program: mneme with the arguments that follow.
 const asProgram = "MNEME_TEST_AS_PROGRAM"
+
+// builtProgram is the path of a mneme that is measured in place of this test binary, which has more code to map.
+const builtProgram = "MNEME_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
@@ -109,7 +113,7 @@ func (l *watchedLog) holds(text string) error {
 }
 
 func programCommand(args ...string) *exec.Cmd {
-	c := exec.Command(os.Args[0], args...)
+	c := exec.Command(cmp.Or(os.Getenv(builtProgram), os.Args[0]), args...)
 	c.Env = append(os.Environ(), asProgram+"=1", "MNEME_API_KEY="+programsKey, "GORACE=atexit_sleep_ms=0")
 	return c
 }

@@ -55,8 +55,10 @@ func Split(stream []byte) Splitter {
 	return Splitter{buf: stream, tail: len(stream), returns: bytes.IndexByte(stream, '\r') >= 0}
 }
 
-// firstBuffer holds some events of usual size.
-const firstBuffer = 2 << 10
+const (
+	firstBuffer = 1 << 10 // holds some events of usual size
+	growth      = 4
+)
 
 // keepBuffer is the largest buffer that Reset keeps: one long frame must not hold its memory for the life of a pool.
 const keepBuffer = 64 << 10
@@ -101,10 +103,19 @@ func (s *Splitter) makeRoom() error {
 	if s.tail == len(s.buf) && s.tail >= s.limit {
 		return ErrFrameTooLong
 	}
-	grown := make([]byte, min(max(2*len(s.buf), s.size), s.limit))
+	grown := make([]byte, min(s.larger(), s.limit))
 	copy(grown, s.buf[:s.tail])
 	s.buf = grown
 	return nil
+}
+
+// larger returns the next size of the buffer. Up to the size of a read it is reached in steps, because a stream that has begun
+// with one long event keeps its buffer.
+func (s *Splitter) larger() int {
+	if more := growth * len(s.buf); len(s.buf) >= firstBuffer && more < s.size {
+		return more
+	}
+	return max(2*len(s.buf), s.size)
 }
 
 // Next sets f to the next whole frame that has been read, and returns false if more has to be read first.

@@ -154,9 +154,23 @@ type Response struct {
 	body    body
 }
 
-// BodySent reports whether the request's body is no longer read.
+// BodySent reports whether the request's body is no longer read. A peer that answers has normally read all of it, and the
+// goroutine that has written it gets lastWrite to report that.
 func (r *Response) BodySent() bool {
-	return r.conn == nil || r.conn.writing == nil || len(r.conn.writing) > 0
+	if r.conn == nil || r.conn.writing == nil || len(r.conn.writing) > 0 {
+		return true
+	}
+	wait := time.Until(r.conn.answered.Add(lastWrite))
+	if wait <= 0 {
+		return false
+	}
+	select {
+	case at := <-r.conn.writing:
+		r.conn.writing <- at // for sent
+		return true
+	case <-time.After(wait):
+		return false
+	}
 }
 
 // Read reads the body. It waits only if nothing has arrived. At the end of the framed body it returns io.EOF, together

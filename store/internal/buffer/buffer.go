@@ -8,7 +8,7 @@ import (
 
 // Buffers come in a few sizes, so that a short answer, or one that has only begun, does not hold the memory of a long one.
 var (
-	sizes = [...]int{1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
+	sizes = [...]int{1 << 10, 2 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
 	pools [len(sizes)]sync.Pool
 )
 

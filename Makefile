@@ -158,6 +158,9 @@ damage: ## Corrupt every file of store and index in every way; all damage must b
 hostile: ## Measure how long good requests take beside attackers; needs a quiet machine
 	MNEME_HOSTILE=1 go test ./server -count=1 -run TestLegitimateTrafficKeepsItsLatency -v -timeout 10m | grep -E 'hostile.*_test|^ *(---|ok|FAIL)'
 
+byte-load: ## Send large bodies at once, without a key and with one: memory is bounded, all are told
+	MNEME_BYTE_LOAD=1 go test ./server -count=1 -run 'TestBodiesOfStrangers|TestBodiesOfCallers' -v -timeout 20m | grep -E 'byte_load_test|^ *(---|ok|FAIL)'
+
 answer-load: ## Pass large answers to slow readers at once: memory is bounded, every answer ends
 	MNEME_ANSWER_LOAD=1 go test ./server -count=1 -run TestLargeAnswersAtOnceFitInMemory -v -timeout 20m | grep -E 'answer_load_test|^ *(---|ok|FAIL)'
 

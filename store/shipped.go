@@ -12,6 +12,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/blob"
+	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/redact"
 	"github.com/mnemeproxy/mneme/store/ship"
@@ -41,6 +42,12 @@ func (o Objects) get(ref kv.ObjectRef) ([]byte, error) {
 		return nil, badger.ErrKeyNotFound
 	}
 	return value, nil
+}
+
+// IsNamed reports whether an entry has an account and an exchange whose names can be looked up.
+func IsNamed(e *ship.Entry) bool {
+	_, ok := kv.ParseExchangeID(e.Exchange)
+	return ok && identity.IsAccountName(e.Account)
 }
 
 // ObjectsOf returns the blocks and nodes of an entry.

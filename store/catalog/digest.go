@@ -2,8 +2,10 @@ package catalog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,9 +36,11 @@ func Undigested(ctx context.Context, c *Catalog) (exchanges int, err error) {
 }
 
 // digestSome digests some exchanges of one account, in order of arrival. It skips accounts that another centre is digesting, and
-// leaves sessions that another transaction is adding to for later.
+// leaves sessions that another transaction is adding to for later. An account whose exchanges cannot be read at present holds up
+// no other one; the error is returned once no other account has anything to digest.
 func (c *Catalog) digestSome(ctx context.Context) (more bool, err error) {
-	held := []int64{} // accounts that other transactions hold; never null
+	held := []int64{} // accounts that other transactions hold, or that failed; never null
+	var failed error
 	for {
 		var account int64
 		found, done := false, false
@@ -56,8 +60,12 @@ func (c *Catalog) digestSome(ctx context.Context) (more bool, err error) {
 		if done && err == nil {
 			c.likes.digested.Notify()
 		}
+		if err != nil && found && !isConflict(err) && ctx.Err() == nil && c.pool.Ping(ctx) == nil {
+			failed = cmp.Or(failed, fmt.Errorf("account %s: %w", c.accounts.nameOf(store.AccountNumber(account)), err))
+			err = nil
+		}
 		if err != nil || !found || done {
-			return found, err
+			return found, cmp.Or(err, failed)
 		}
 		held = append(held, account)
 	}

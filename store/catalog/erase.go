@@ -234,7 +234,7 @@ func (c *Catalog) eraseRows(ctx context.Context, e unfinishedErasure) error {
 
 // completeErasure erases what other places have, and then completes the receipt. done is false if one of them may have some left.
 func (c *Catalog) completeErasure(ctx context.Context, e unfinishedErasure) (done bool, err error) {
-	if err := c.update(ctx, func(tx pgx.Tx) error { return c.freeObjects(ctx, tx, e.account, e.ID) }); err != nil {
+	if err := c.freeObjects(ctx, e.account, e.ID); err != nil {
 		return false, err
 	}
 	if c.Packs != nil {
@@ -396,32 +396,81 @@ func queueReceipt(batch *pgx.Batch, account store.AccountNumber, e *store.Erasur
 	return err
 }
 
-// freeObjects deletes unreferenced objects. Nothing can arrive for the account meanwhile.
-func (c *Catalog) freeObjects(ctx context.Context, tx pgx.Tx, account store.AccountNumber, erasure string) error {
+// freedTogether is how many objects one transaction frees: nothing can arrive for the account meanwhile.
+const freedTogether = 2000
+
+// freeObjects deletes unreferenced objects. It looks for them while exchanges arrive: what is unreferenced can only be
+// referenced again by those.
+func (c *Catalog) freeObjects(ctx context.Context, account store.AccountNumber, erasure string) error {
+	unused, arrived, err := c.unusedObjects(ctx, account)
+	if err != nil {
+		return err
+	}
+	for some := range slices.Chunk(unused, freedTogether) {
+		if err := c.update(ctx, func(tx pgx.Tx) error { return freeSome(ctx, tx, account, erasure, arrived, some) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unusedObjects returns the objects that no exchange references. All exchanges up to the arrival were considered.
+func (c *Catalog) unusedObjects(ctx context.Context, account store.AccountNumber) (unused [][]byte, arrived int64, err error) {
+	err = c.update(ctx, func(tx pgx.Tx) error {
+		if err := lockObjects(ctx, tx, account); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, "select last_value from arrivals").Scan(&arrived)
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	rows, err := c.pool.Query(ctx, live("account = $1")+`
+		select ref from objects o where o.account = $1 and not exists (select from live where live.ref = o.ref)`, int64(account))
+	if err != nil {
+		return nil, 0, err
+	}
+	unused, err = pgx.CollectRows(rows, pgx.RowTo[[]byte])
+	return unused, arrived, err
+}
+
+// lockObjects prevents exchanges from arriving for an account until the transaction ends.
+func lockObjects(ctx context.Context, tx pgx.Tx, account store.AccountNumber) error {
+	_, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, $2)", lockAccount, int32(account))
+	return err
+}
+
+// live begins a statement with the refs of all objects that some exchanges reference, directly or not. The account is $1.
+func live(exchanges string) string {
+	return `with recursive live(ref) as (
+			select substring(x.refs from i for ` + refSizeText + `) from exchanges x, generate_series(1, length(x.refs), ` + refSizeText + `) i where ` + exchanges + `
+			union
+			select substring(o.refs from i for ` + refSizeText + `) from live
+				cross join lateral (select refs from objects where account = $1 and ref = live.ref offset 0) o,
+				generate_series(1, length(o.refs), ` + refSizeText + `) i
+		)`
+}
+
+// freeSome deletes those of the objects that no exchange references which has arrived since, and counts them in the receipt.
+func freeSome(ctx context.Context, tx pgx.Tx, account store.AccountNumber, erasure string, arrived int64, unused [][]byte) error {
 	e, err := lockErasure(ctx, tx, account, erasure)
 	if err != nil || e == nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, $2)", lockAccount, int32(account)); err != nil {
+	if err := lockObjects(ctx, tx, account); err != nil {
 		return err
 	}
 	if err := holdPacks(ctx, tx, account); err != nil {
 		return err
 	}
 	var objects, bytes int64
-	err = tx.QueryRow(ctx, `
-		with recursive live(ref) as (
-			select substring(x.refs from i for `+refSizeText+`) from exchanges x, generate_series(1, length(x.refs), `+refSizeText+`) i where x.account = $1
-			union
-			select substring(o.refs from i for `+refSizeText+`) from live join objects o on o.account = $1 and o.ref = live.ref,
-				generate_series(1, length(o.refs), `+refSizeText+`) i
-		), freed as (
-			delete from objects o where o.account = $1 and not exists (select from live where live.ref = o.ref)
+	err = tx.QueryRow(ctx, live("account = $1 and arrival > $2")+`, freed as (
+			delete from objects o where o.account = $1 and o.ref = any($3) and not exists (select from live where live.ref = o.ref)
 			returning coalesce(size, length(value)) as size, pack
 		), holed as (
 			update packs set stale = true where account = $1 and pack in (select pack from freed)
 		)
-		select count(*), coalesce(sum(size), 0) from freed`, int64(account)).Scan(&objects, &bytes)
+		select count(*), coalesce(sum(size), 0) from freed`, int64(account), arrived, unused).Scan(&objects, &bytes)
 	if err != nil {
 		return err
 	}

@@ -98,6 +98,10 @@ func (c *Catalog) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry, to 
 	byAccount := make(map[store.AccountNumber][]*ship.Entry)
 	numbers := make(map[string]store.AccountNumber)
 	for i := range entries {
+		if !store.IsNamed(&entries[i]) {
+			refused = append(refused, store.Refused{Entry: entries[i], Reason: store.ErrUnusable})
+			continue
+		}
 		number, known := numbers[entries[i].Account]
 		if !known {
 			if number, known, err = c.numbered(ctx, tx, entries[i].Account); err != nil {

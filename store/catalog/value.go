@@ -132,27 +132,29 @@ func (c *Catalog) load(ctx context.Context, q querier, account store.AccountNumb
 // bodyName returns the name of an exchange's body in values. No ref has that length.
 func bodyName(exchange string) string { return exchange + "/body" }
 
-// stored reads how the bodies of exchanges, and all objects they reference, are stored. Objects are looked up one by one:
-// Postgres overestimates their number by far, and would otherwise scan all objects of the account for a join.
+// readStored reads how the objects that refs name, directly or not, and the bodies of exchanges are stored. Objects are looked
+// up one by one: Postgres overestimates their number by far, and would otherwise scan all objects of the account for a join.
+const readStored = `
+	with recursive need(ref) as (
+		select substring($2::bytea from i for ` + refSizeText + `) from generate_series(1, length($2::bytea), ` + refSizeText + `) i
+		union
+		select substring(o.refs from i for ` + refSizeText + `) from need
+			cross join lateral (select refs from objects where account = $1 and ref = need.ref offset 0) o,
+			generate_series(1, length(o.refs), ` + refSizeText + `) i
+	)
+	select o.ref, o.value, o.pack, o.at, o.size from need
+		cross join lateral (select ref, value, pack, at, size from objects where account = $1 and ref = need.ref offset 0) o
+	union all
+	select convert_to(id || '/body', 'UTF8'), body, pack, at, size from exchanges where account = $1 and id = any($3)`
+
+// stored reads how the bodies of exchanges, and all objects they reference, are stored.
 func stored(ctx context.Context, q querier, account store.AccountNumber, exchanges []*arrivedExchange) (v values, err error) {
 	var refs []byte
 	var ids []string
 	for _, x := range exchanges {
 		refs, ids = append(refs, x.refs...), append(ids, x.info.ID)
 	}
-	rows, err := q.Query(ctx, `
-		with recursive need(ref) as (
-			select substring($2::bytea from i for `+refSizeText+`) from generate_series(1, length($2::bytea), `+refSizeText+`) i
-			union
-			select substring(o.refs from i for `+refSizeText+`) from need
-				cross join lateral (select refs from objects where account = $1 and ref = need.ref offset 0) o,
-				generate_series(1, length(o.refs), `+refSizeText+`) i
-		)
-		select o.ref, o.value, o.pack, o.at, o.size from need
-			cross join lateral (select ref, value, pack, at, size from objects where account = $1 and ref = need.ref offset 0) o
-		union all
-		select convert_to(id || '/body', 'UTF8'), body, pack, at, size from exchanges where account = $1 and id = any($3)`,
-		int64(account), refs, ids)
+	rows, err := q.Query(ctx, readStored, int64(account), refs, ids)
 	if err != nil {
 		return v, err
 	}

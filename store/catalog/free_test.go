@@ -1,0 +1,43 @@
+package catalog_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog"
+	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
+)
+
+// An exchange arrives that refers to what an erasure has just found to be unused. A worker completes no erasures, so the test does.
+func TestWhatIsUsedAgainWhileAnErasureLooksIsNotFreed(t *testing.T) {
+	url := postgrestest.Shared(t).Memory(t)
+	openCatalog(t, openEngine(t, 0), url).Close()
+	worker, edge, db := openWorker(t, url), openEngine(t, 1), connect(t, url)
+	check(t, edge.Shipping().Begin(t.Context()))
+	question := strings.Repeat("a question that is long enough to be an object of its own ", 200)
+	erased := ask(t, edge, question)
+	f, err := edge.Shipping().Next(t.Context(), 0)
+	check(t, err)
+	take(t, worker, &f)
+	receipt, err := worker.Erase(t.Context(), "acme", store.Selection{Exchanges: []string{erased}}, false)
+	check(t, err)
+	eventually(t, "the exchange is erased", func() bool {
+		_, err := worker.ExchangeInfo("acme", erased)
+		return err != nil
+	})
+	var account store.AccountNumber
+	check(t, db.QueryRow(t.Context(), "select number from mneme.accounts").Scan(&account))
+	unused, arrived, err := catalog.UnusedObjects(t.Context(), worker, account)
+	if err != nil || len(unused) == 0 {
+		t.Fatalf("%d objects are unused (%v)", len(unused), err)
+	}
+	again := ask(t, edge, question)
+	f, err = edge.Shipping().Next(t.Context(), f.Last)
+	check(t, err)
+	take(t, worker, &f)
+	check(t, catalog.FreeSome(t.Context(), worker, account, receipt.ID, arrived, unused))
+	if x, err := worker.Exchange("acme", again); err != nil || len(x.RawRequest) == 0 {
+		t.Errorf("what was asked again cannot be read: %v", err)
+	}
+}

@@ -546,6 +546,7 @@ func TestNoPathOfTheMemoryShowsAnotherAccount(t *testing.T) {
 		"GET /v1/memory/sessions/{id}":          {{"", "", 404}},
 		"PATCH /v1/memory/sessions/{id}":        {{"", `{"title":"x"}`, 404}},
 		"GET /v1/memory/sessions/{id}/timeline": {{"", "", 404}, {"?after=" + exchange, "", 404}},
+		"GET /v1/memory/sessions/{id}/cache":    {{"", "", 404}},
 		"POST /v1/memory/sessions/{id}/merge":   {{"", `{"into":"` + session + `"}`, 404}},
 		"POST /v1/memory/sessions/{id}/split":   {{"", `{"exchange":"` + exchange + `"}`, 404}},
 		"DELETE /v1/memory/sessions/{id}":       {{"", "", 404}},
@@ -559,6 +560,7 @@ func TestNoPathOfTheMemoryShowsAnotherAccount(t *testing.T) {
 		"GET /v1/memory/exchanges/{id}/messages/{message}/parts/{part}": {{"", "", 404}},
 		"GET /v1/memory/exchanges/{id}/answer/parts/{part}":             {{"", "", 404}},
 
+		"GET /v1/memory/cache": {{"", "", 200}, {"?since=2000-01-01T00:00:00Z", "", 200}},
 		"GET /v1/memory/usage": {{"", "", 200}, {"?by=key,model,project", "", 200}},
 
 		"POST /v1/memory/erasures": {
@@ -701,18 +703,18 @@ func TestTheContextOfARequestCountsWhatItsClientAdded(t *testing.T) {
 	}
 }
 
-func TestTheContextOfABranchIsComparedWithTheTurnThatItContinues(t *testing.T) {
+func TestTheContextOfABranchIsComparedWithTheRequestBefore(t *testing.T) {
 	h := remembering(t)
 	say := func(words ...string) *answer {
 		return h.post(chat.path, chat.said(chat.model, "Be brief.", words...), "X-Service-Chat-Key", "k")
 	}
 	first := say(sim("Where?", "Here."))
-	say(sim("Where?", "Here."), "Here.", sim("And when?", "Now."))
+	second := say(sim("Where?", "Here."), "Here.", sim("And when?", "Now."))
 	branch := say(sim("Where?", "Here."), "Here.", sim("And why?", "So."))
 	h.turns(first.header.Get("X-Service-Session-ID"))
 	var filled api.Context
 	ok(t, json.Unmarshal([]byte(h.ask(http.StatusOK, http.MethodGet, "/exchanges/"+branch.exchange()+"/context", "").body), &filled))
-	if filled.Previous != first.exchange() || filled.Break != nil {
+	if filled.Previous != second.exchange() || filled.Break == nil || filled.Break.Kind != "messages" || filled.Break.Index != 3 || filled.Cache != nil {
 		t.Errorf("it is compared with %s, and breaks at %+v", filled.Previous, filled.Break)
 	}
 }

@@ -102,6 +102,7 @@ type Context struct {
 	Previous string        `json:"previous,omitempty"` // exchange before it in the session, which the prefix is compared with
 	Common   int64         `json:"common,omitempty"`   // bytes of the common prefix
 	Break    *ContextBreak `json:"break,omitempty"`    // nil: this request continues all of the previous one
+	Cache    *CacheBreak   `json:"cache,omitempty"`    // nil: this request read what the previous one left in a cache, or it left nothing
 }
 
 // ContextPart is a part of a request.

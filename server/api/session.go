@@ -1,6 +1,7 @@
 package api
 
 import (
+	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search"
 )
@@ -10,6 +11,7 @@ type Session struct {
 	Object string `json:"object"` // "memory.session"
 	store.Session
 	*search.Beginning                       // of a single session, and with include=beginning
+	Story             *recall.Story         `json:"story,omitempty"`   // of a single session, and with include=story
 	Summary           *store.SessionSummary `json:"summary,omitempty"` // written by a model; of a single session, and in exports
 }
 

@@ -40,16 +40,20 @@ func (h *handler) contextOf(c *call) (any, error) {
 	if err != nil || before == nil {
 		return answer, nil //nolint:nilerr // there is nothing to compare with, or it is damaged
 	}
-	compare(answer, blocks, prefixOf(before.RawRequest))
+	was := prefixOf(before.RawRequest)
+	compare(answer, blocks, was)
 	answer.Previous = before.ID
+	if lostTokens(&before.ExchangeInfo, &x.ExchangeInfo) > 0 {
+		answer.Cache = h.newBreak(&before.ExchangeInfo, &x.ExchangeInfo)
+		explain(answer.Cache, was, blocks, answer.Break)
+	}
 	if b := answer.Break; b != nil && h.CacheLoss != nil {
 		b.Lost = h.CacheLoss(&x.ExchangeInfo, b.Tokens)
 	}
 	return answer, nil
 }
 
-// before returns the exchange that an exchange continues: by its turn, or else the previous one in its session; nil for
-// the first.
+// before returns the request before an exchange in its session, whose cache it could use; nil for the first.
 func (h *handler) before(account string, x *store.Exchange) (*store.Exchange, error) {
 	if x.Session == "" {
 		return nil, nil
@@ -58,19 +62,8 @@ func (h *handler) before(account string, x *store.Exchange) (*store.Exchange, er
 	if err != nil {
 		return nil, err
 	}
-	if len(page.Data) > 0 {
-		own, err := h.Archive.Timeline(account, x.Session, store.TimelineQuery{After: page.Data[0].Exchange.ID, Limit: 1})
-		if err != nil {
-			return nil, err
-		}
-		if len(own.Data) > 0 && own.Data[0].Exchange.ID == x.ID && own.Data[0].Turn != nil && own.Data[0].Turn.Parent != "" {
-			if parent, err := h.Archive.Exchange(account, own.Data[0].Turn.Parent); err == nil && parent.Surface == x.Surface {
-				return parent, nil
-			}
-		}
-	}
 	for i := range page.Data {
-		if e := &page.Data[i].Exchange; e.Auxiliary == x.Auxiliary && e.Surface == x.Surface && e.Outcome != store.OutcomeRefused && e.Outcome != store.OutcomeDamaged {
+		if e := &page.Data[i].Exchange; e.Auxiliary == x.Auxiliary && e.Surface == x.Surface && leavesCache(e) {
 			return h.Archive.Exchange(account, e.ID)
 		}
 	}

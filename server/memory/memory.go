@@ -8,6 +8,7 @@
 //	GET    /v1/memory/sessions/{id}
 //	PATCH  /v1/memory/sessions/{id}             {"title", "tags", "note"}
 //	GET    /v1/memory/sessions/{id}/timeline    what each exchange added, oldest first
+//	GET    /v1/memory/sessions/{id}/cache       what broke the prompt cache, and what that cost
 //	POST   /v1/memory/sessions/{id}/merge       {"into"}
 //	POST   /v1/memory/sessions/{id}/split       {"exchange"}: moves it and all later ones to a new session
 //	DELETE /v1/memory/sessions/{id}
@@ -27,6 +28,7 @@
 //	POST   /v1/memory/recall                    {"prompt", "cwd", …}, see api.RecallRequest; also the body of a client's hook
 //	GET    /v1/memory/stats
 //	GET    /v1/memory/usage                     tokens and costs, by=day,key,model and the like; since, until
+//	GET    /v1/memory/cache                     what broke the prompt caches of all sessions; since (a week ago), until
 //	GET    /v1/memory/events                    server-sent events; filters session, key; resumes after Last-Event-ID
 //	GET    /v1/memory/export.jsonl              filters session, exchange, chat_key, external_id, since, until
 //	POST   /v1/memory/imports                   the output of export.jsonl
@@ -86,6 +88,7 @@ var routes = []struct {
 	{"GET /v1/memory/sessions/{id}", store.ScopeRead, (*handler).session},
 	{"PATCH /v1/memory/sessions/{id}", store.ScopeWrite, (*handler).describeSession},
 	{"GET /v1/memory/sessions/{id}/timeline", store.ScopeRead, (*handler).timeline},
+	{"GET /v1/memory/sessions/{id}/cache", store.ScopeRead, (*handler).sessionCache},
 	{"POST /v1/memory/sessions/{id}/merge", store.ScopeWrite, (*handler).mergeSession},
 	{"POST /v1/memory/sessions/{id}/split", store.ScopeWrite, (*handler).splitSession},
 	{"DELETE /v1/memory/sessions/{id}", store.ScopeErase, (*handler).eraseSession},
@@ -103,6 +106,7 @@ var routes = []struct {
 	{"POST /v1/memory/recall", store.ScopeRead, (*handler).recall},
 	{"GET /v1/memory/stats", store.ScopeRead, (*handler).stats},
 	{"GET /v1/memory/usage", store.ScopeRead, (*handler).usage},
+	{"GET /v1/memory/cache", store.ScopeRead, (*handler).cache},
 	{"GET /v1/memory/events", store.ScopeRead, (*handler).events},
 	{"GET /v1/memory/export.jsonl", store.ScopeRead, (*handler).export},
 	{"POST /v1/memory/imports", store.ScopeWrite, (*handler).importAll},

@@ -3,12 +3,17 @@ package memory
 import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/api"
+	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// includeBeginning asks a list of sessions for how each began; that reads one turn of each.
-const includeBeginning = "beginning"
+// What a list of sessions can include. Reading how each began and ended takes a few turns of each, and its story up to a
+// hundred.
+const (
+	includeBeginning = "beginning"
+	includeStory     = "story"
+)
 
 func showSession(s *store.Session, err error) (any, error) {
 	if err != nil {
@@ -29,8 +34,8 @@ func (h *handler) sessions(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
-	if include != "" && include != includeBeginning {
-		return nil, codec.Invalid("include", "%q cannot be included; known is %s", include, includeBeginning)
+	if include != "" && include != includeBeginning && include != includeStory {
+		return nil, codec.Invalid("include", "%q cannot be included; known are %s and %s", include, includeBeginning, includeStory)
 	}
 	switch outcome {
 	case "":
@@ -49,11 +54,7 @@ func (h *handler) sessions(c *call) (any, error) {
 	for i := range page.Data {
 		shown[i] = api.NewSession(&page.Data[i])
 		if include != "" && page.Data[i].Error == nil {
-			b, err := search.ReadBeginning(h.Archive, c.account, page.Data[i].ID)
-			if err != nil {
-				continue // the session changed in the meantime, or is damaged: it is listed without
-			}
-			shown[i].Beginning = &b
+			h.tell(c.account, &shown[i], include == includeStory)
 		}
 	}
 	list := api.NewList(shown, page.HasMore, func(s *api.Session) string { return s.ID })
@@ -74,11 +75,22 @@ func (h *handler) session(c *call) (any, error) {
 		return nil, err
 	}
 	shown := api.NewSession(s)
-	if b, err := search.ReadBeginning(h.Archive, c.account, s.ID); err == nil {
-		shown.Beginning = &b
-	}
+	h.tell(c.account, &shown, true)
 	shown.Summary, err = h.Archive.SessionSummary(c.account, c.id())
 	return shown, err
+}
+
+// tell adds to a session how it began and, if whole, what happened in it. One that changed in the meantime, or is damaged,
+// is shown without.
+func (h *handler) tell(account string, s *api.Session, whole bool) {
+	if b, err := search.ReadBeginning(h.Archive, account, s.ID); err == nil {
+		s.Beginning = &b
+	}
+	if whole {
+		if story, err := recall.ReadStory(h.Archive, account, s.ID); err == nil {
+			s.Story = &story
+		}
+	}
 }
 
 func (h *handler) describeSession(c *call) (any, error) {

@@ -87,6 +87,9 @@ func firstSpoken(messages []store.Message, role string) string {
 	return ""
 }
 
+// FirstSentence returns the first sentence of a text, on one line.
+func FirstSentence(text string) string { return sentence(text) }
+
 // sentence returns the first sentence of a text, on one line.
 func sentence(text string) string {
 	text = cut(strings.TrimSpace(text), 4*maxSentence)

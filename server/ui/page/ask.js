@@ -22,7 +22,7 @@ export function Ask({ title, word, yes, act, close, children }) {
       setBusy(false);
     }
   };
-  return html`<dialog ref=${box} onClose=${close} aria-labeledby="ask-title"><form onSubmit=${submit}>
+  return html`<dialog ref=${box} onClose=${close} aria-labelledby="ask-title"><form onSubmit=${submit}>
     <h2 id="ask-title">${title}</h2>
     ${children}
     ${word && html`<label>Type “${word}” to continue<input name="word" value=${typed} autocomplete="off" onInput=${(e) => setTyped(e.target.value)} /></label>`}

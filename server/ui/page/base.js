@@ -112,6 +112,13 @@ export function Link({ to, children, ...rest }) {
   return html`<a href=${to} onClick=${click} ...${rest}>${children}</a>`;
 }
 
+// useTitle names the tab of the browser after the page.
+export function useTitle(name) {
+  useEffect(() => {
+    if (name) document.title = clean(name).slice(0, 80) + ' · mneme';
+  }, [name]);
+}
+
 // useKeys binds single keys, but not while somebody types.
 export function useKeys(bindings) {
   const now = useRef(bindings);

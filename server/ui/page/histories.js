@@ -55,7 +55,7 @@ function History({ client, files, bytes: size }) {
   const at = state.importing || state.reading;
   const sum = (name) => found.projects.reduce((n, p) => n + p[name], 0);
   const unknown = found ? Object.entries(found.unknown || {}) : [];
-  return html`<section class="history" aria-labeledby=${'of-' + client}>
+  return html`<section class="history" aria-labelledby=${'of-' + client}>
     <h2 id=${'of-' + client}>${names[client] || client} <small>${files} ${files === 1 ? 'file' : 'files'}, ${bytes(size)}</small></h2>
     ${!found && html`<button disabled=${busy} onClick=${run(true)}>See what is there</button>`}
     ${busy && html`<p role="status">${busy}… <progress max=${at ? at.of || 1 : 1} value=${at ? at.done : 0} aria-label=${busy}></progress></p>`}

@@ -1,6 +1,6 @@
 import { render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { api, go, html, Link, onSignedOut, useAddress, useKeys, useLoad } from './base.js';
+import { api, go, html, Link, onSignedOut, useAddress, useKeys, useLoad, useTitle } from './base.js';
 import { Health } from './health.js';
 import { Histories } from './histories.js';
 import { Keys } from './keys.js';
@@ -9,10 +9,12 @@ import { Search } from './search.js';
 import { Session } from './session.js';
 import { Sessions } from './sessions.js';
 import { signedIn, useTail, useTailState } from './tail.js';
+import { Today } from './today.js';
 import { Usage } from './usage.js';
 
 const views = [
   ['', 'Sessions', 's'],
+  ['today', 'Today', ''],
   ['live', 'Live', 'l'],
   ['search', 'Search', ''],
   ['usage', 'Usage', 'u'],
@@ -38,8 +40,17 @@ function App() {
   useKeys({
     '/': () => box.current && (box.current.focus(), box.current.select()),
     '.': () => go('/ui/live'),
-    '?': () => document.querySelector('.keys-help') && document.querySelector('.keys-help').toggleAttribute('open'),
+    '?': () => {
+      const [menu, help] = [document.querySelector('.menu'), document.querySelector('.keys-help')];
+      if (!help) return false;
+      const show = !(menu.open && help.open);
+      menu.open = help.open = show;
+      if (show) help.querySelector('summary').focus();
+      return true;
+    },
   });
+  const at = address.path.split('/')[0];
+  useTitle(at === 'sessions' ? '' : at === 'search' && address.query.get('q') ? address.query.get('q') : at === 'import' ? 'Import' : (views.find(([path]) => path === at) || ['', 'Not found'])[1]);
   if (who === undefined) return html`<main class="blank" aria-busy="true"></main>`;
   if (who === null || !who.account) return html`<${SignIn} ...${who} done=${(w) => (setExpired(false), setWho(w))} />`;
 
@@ -65,7 +76,7 @@ function App() {
         <summary title=${'account ' + who.account}>${who.account}</summary>
         <div>
           <p>Signed in with <code>${who.key}</code><br /><small>${who.scopes.join(', ')}</small></p>
-          <details class="keys-help"><summary>Keyboard</summary><dl><dt>/</dt><dd>search</dd><dt>j k</dt><dd>next, previous</dd><dt>enter</dt><dd>open</dd><dt>r t x a p</dt><dd>raw, translated, context, attempts, replay</dd><dt>.</dt><dd>live</dd></dl></details>
+          <details class="keys-help"><summary>Keyboard</summary><dl><dt>/</dt><dd>search</dd><dt>j k</dt><dd>next, previous</dd><dt>enter</dt><dd>open</dd><dt>r t x a p</dt><dd>raw, translated, context, attempts, replay</dd><dt>.</dt><dd>live</dd><dt>?</dt><dd>this list</dd></dl></details>
           ${who.histories && html`<p><${Link} to="/ui/import">Import histories<//></p>`}
           <button onClick=${() => api('/session', { method: 'DELETE' }).then(() => setWho(null))}>Sign out</button>
           <p><small>mneme ${who.version}</small></p>
@@ -88,6 +99,8 @@ function viewOf(name, who) {
   switch (name) {
     case '':
       return html`<${Sessions} who=${who} />`;
+    case 'today':
+      return html`<${Today} who=${who} />`;
     case 'live':
       return html`<${Live} />`;
     case 'search':
@@ -125,7 +138,7 @@ function SignIn({ problem, refused, again, done }) {
   };
   const box = again ? 'div' : 'main';
   return html`<${box} class="signin">
-    <form onSubmit=${submit} aria-labeledby="signin-title">
+    <form onSubmit=${submit} aria-labelledby="signin-title">
       <h1 id="signin-title">${again ? 'Sign in again' : 'mneme'}</h1>
       <p>${again ? 'Your sign-in expired, or its key was revoked. You will return to this page.' : html`On the server’s own machine, <code>mneme ui</code> opens this page signed in. Elsewhere, enter a service key.`}</p>
       <label for="key">Service key</label>

@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { api, Bar, between, bytes, cached, clean, clock, Copy, cost, costTitle, count, Empty, full, go, html, input, lasted, Link, Model, money, Outcome, percent, Problem, project, setQuery, useAddress, useKeys, useLoad } from './base.js';
+import { api, Bar, between, bytes, cached, clean, clock, Copy, cost, costTitle, count, Empty, full, go, html, input, lasted, Link, Model, money, Outcome, percent, Problem, project, setQuery, useAddress, useKeys, useLoad, useTitle } from './base.js';
 import { Ask } from './ask.js';
 import { Note, Tags, Thumbs, useRemark } from './remark.js';
 import { Replay } from './replay.js';
@@ -7,6 +7,9 @@ import { Long } from './long.js';
 import { Media } from './media.js';
 import { useTail } from './tail.js';
 import { Tree } from './tree.js';
+import { Cost, why } from './cache.js';
+import { Fold, folded, question } from './rounds.js';
+import { Imported, Story, Unrecorded } from './story.js';
 import { laidOut, members } from './json.js';
 import { Body, Diff, Markdown, Plain } from './text.js';
 
@@ -124,6 +127,12 @@ export function Session({ id, who }) {
   const here = at >= 0 ? at : path.length - 1;
   const current = path.length ? path[here].entry : undefined;
   const jumped = useRef('');
+  const [unfolded, setUnfolded] = useState(new Set());
+  const items = useMemo(() => folded(path, unfolded, chosen), [path, unfolded, chosen]);
+  const place = current ? items.findIndex((item) => item.step && item.step.entry === current) : -1;
+  const toggle = (round) => setUnfolded((all) => new Set(all.has(round) ? [...all].filter((id) => id !== round) : [...all, round]));
+  const folds = useMemo(() => items.some((item) => item.fold) || path.filter((step) => step.entry.opens).length > 1, [items]);
+  useTitle(session && !became ? session.title || session.asked || 'Session' : 'Session');
 
   const choose = (step) => {
     const from = at >= 0 ? at : step > 0 ? -1 : path.length;
@@ -153,7 +162,10 @@ export function Session({ id, who }) {
     <${Head} session=${session} turns=${turns} who=${who} changed=${() => setChanged((n) => n + 1)} />
     <div class="split">
       <aside class="turns" aria-label="Turns">
-        <div role="list"><${Long} items=${path} tall=${27} wanted=${here} draw=${(step, i) => html`<${TurnLink} step=${step} before=${i ? path[i - 1].entry : null} number=${numbers.get(step.entry.exchange.id)} largest=${largest} here=${i === here} key=${step.entry.exchange.id} />`} /></div>
+        <div role="list"><${Long} items=${items} tall=${27} wanted=${place} draw=${(item, i) =>
+          item.fold
+            ? html`<div role="listitem" key=${'fold ' + item.fold.id}><${Fold} fold=${item.fold} toggle=${toggle} small=${true} /></div>`
+            : html`<${TurnLink} step=${item.step} before=${beforeIn(items, i)} number=${numbers.get(item.step.entry.exchange.id)} largest=${largest} here=${i === place} asks=${folds ? question(item.step.entry, woven) : ''} key=${item.step.entry.exchange.id} />`} /></div>
         ${turns.length > real.length && html`<button class="quiet" onClick=${() => setQuery({ all: all ? '' : '1' })}>${all ? 'hide' : 'show'} ${turns.length - real.length} of the client’s own requests</button>`}
         ${!ready && html`<p class="hint">loading…</p>`}
       </aside>
@@ -162,16 +174,26 @@ export function Session({ id, who }) {
           ${current && tab && html`<span class="which">turn ${numbers.get(current.exchange.id)} · ${clock(current.exchange.started)} · <${Model} name=${current.exchange.model_served || current.exchange.model_asked} /></span>`}
         </div>
         <div id="pane" role="tabpanel" tabindex="0" aria-label=${(tabs.find(([n]) => n === tab) || tabs[0])[1]}>
-          ${!tab && html`<${Transcript} path=${path} numbers=${numbers} chosen=${chosen} at=${at} who=${who} />`}
-          ${tab === 'context' && current && html`<${Context} id=${current.exchange.id} numbers=${numbers} key=${current.exchange.id} />`}
-          ${tab === 'raw' && current && html`<${Raw} id=${current.exchange.id} key=${current.exchange.id} />`}
-          ${tab === 'translated' && current && html`<${Translated} id=${current.exchange.id} key=${current.exchange.id} />`}
-          ${tab === 'replay' && current && html`<${Replay} x=${current.exchange} who=${who} key=${current.exchange.id} />`}
+          ${!tab && html`<${Transcript} path=${path} items=${items} toggle=${toggle} numbers=${numbers} chosen=${chosen} at=${at >= 0 ? place : -1} who=${who} />`}
+          ${current && current.exchange.imported && unrecorded[tab] && html`<${Unrecorded} what=${unrecorded[tab]} />`}
+          ${tab === 'context' && current && !current.exchange.imported && html`<${Context} id=${current.exchange.id} session=${session.id} numbers=${numbers} key=${current.exchange.id} />`}
+          ${tab === 'raw' && current && !current.exchange.imported && html`<${Raw} id=${current.exchange.id} key=${current.exchange.id} />`}
+          ${tab === 'translated' && current && !current.exchange.imported && html`<${Translated} id=${current.exchange.id} key=${current.exchange.id} />`}
+          ${tab === 'replay' && current && !current.exchange.imported && html`<${Replay} x=${current.exchange} who=${who} key=${current.exchange.id} />`}
           ${tab === 'attempts' && current && html`<${Attempts} x=${current.exchange} key=${current.exchange.id} />`}
         </div>
       </div>
     </div>
   </article>`;
+}
+
+// unrecorded are the tabs that have nothing of an imported exchange.
+const unrecorded = { context: 'The request', raw: 'The request and its answer', translated: 'The request', replay: 'The request' };
+
+// beforeIn is the turn in front of an item, if it is in the list.
+function beforeIn(items, i) {
+  const before = items[i - 1];
+  return before ? (before.step || before.fold.round[before.fold.round.length - 2]).entry : null;
 }
 
 // scrollList scrolls the list of turns alone, as far as it takes for a row to show.
@@ -206,6 +228,7 @@ function Head({ session: s, turns, who, changed }) {
     }
   };
   const tags = s.tags || [];
+  const imported = turns.find((t) => t.exchange.imported);
   const save = (e) => {
     e.preventDefault();
     const form = new FormData(e.target);
@@ -214,14 +237,16 @@ function Head({ session: s, turns, who, changed }) {
   return html`<header class="session-head">
     <div>
       ${editing
-        ? html`<form class="inline" onSubmit=${save}><label>Title<input name="title" defaultValue=${s.title || ''} maxlength="200" /></label><label>Tags<input name="tags" defaultValue=${(s.tags || []).join(', ')} placeholder="separated by commas" /></label><label class="wide">Note<textarea name="note" rows="3" maxlength="1000">${s.note || ''}</textarea></label><button class="primary">Save</button><button type="button" onClick=${() => setEditing(false)}>Cancel</button></form>`
+        ? html`<form class="inline" onSubmit=${save}><label>Title<input name="title" defaultValue=${s.title || s.asked || ''} maxlength="200" /></label><label>Tags<input name="tags" defaultValue=${(s.tags || []).join(', ')} placeholder="separated by commas" /></label><label class="wide">Note<textarea name="note" rows="3" maxlength="1000">${s.note || ''}</textarea></label><button class="primary">Save</button><button type="button" onClick=${() => setEditing(false)}>Cancel</button></form>`
         : html`<h1 title=${name}>${name}</h1>`}
       <p class="sub">
         ${[s.project && html`<span title=${s.project}>${clean(project(s.project))}</span>`, s.client, s.agent && 'agent ' + s.agent, full(s.created)].filter(Boolean).map((t, i) => html`${i ? ' · ' : ''}${t}`)}
         ${s.parent && html` · <${Link} to=${'/ui/sessions/' + s.parent}>parent session<//>`}
+        ${imported && html` <${Imported} client=${s.client} time=${full(imported.exchange.imported)} />`}
         <${Tags} tags=${s.tags} />
       </p>
       ${!editing && html`<${Note} text=${s.note} />`}
+      <${Story} of=${s.story} heading=${name} directory=${s.project} />
     </div>
     <dl class="sums">
       <div title=${costTitle(s.cost)}><dt>cost</dt><dd>${cost(s.cost)}</dd></div>
@@ -233,6 +258,8 @@ function Head({ session: s, turns, who, changed }) {
     <div class="acts">
       ${who.scopes.includes('write') && html`<button class="quiet" onClick=${() => setEditing(!editing)}>title, tags, note</button>`}
       <${Copy} text=${() => location.origin + '/ui/sessions/' + s.id} label="copy link" />
+      <${Copy} text=${'mneme handoff ' + s.id + ' --to codex'} label="hand over" title="copies the command that lets another agent go on: codex, claude-code or opencode" />
+      <${Copy} text=${'mneme export --as html --session ' + s.id + ' session.html'} label="share" title="copies the command that makes one page of this session" />
       ${who.scopes.includes('write') && html`<${Thumbs} tags=${tags} change=${describe} />`}
       ${who.scopes.includes('erase') && html`<button class="quiet bad" onClick=${() => setErasing(true)}>erase…</button>`}
     </div>
@@ -250,10 +277,10 @@ function cacheLost(entry, before) {
   if (!before) return false;
   const had = (before.exchange.usage || {}).cache_read || 0;
   const has = (entry.exchange.usage || {}).cache_read || 0;
-  return had > 2000 && has < had / 2 && before.exchange.model_sent === entry.exchange.model_sent;
+  return had > 2000 && has < had / 2;
 }
 
-function TurnLink({ step, before, number, largest, here }) {
+function TurnLink({ step, before, number, largest, here, asks }) {
   const { entry, ways } = step;
   const x = entry.exchange;
   const u = x.usage || {};
@@ -265,6 +292,7 @@ function TurnLink({ step, before, number, largest, here }) {
   const lost = cacheLost(entry, before);
   const moved = before && before.exchange.model_asked !== x.model_asked;
   return html`<div role="listitem"><button class=${here ? 'here' : ''} aria-current=${here ? 'true' : null} onClick=${() => setQuery({ turn: x.id })}>
+    ${asks && html`<span class="asks" title=${clean(asks)}>${clean(asks)}</span>`}
     <span class="n">${number}</span>
     <${Bar} parts=${parts} total=${largest} title=${count(input(u)) + ' tokens in'} />
     <span class="num">${count(input(u))}</span>
@@ -277,7 +305,7 @@ function TurnLink({ step, before, number, largest, here }) {
 
 // ---- Conversation ------------------------------------------------------------------------------------------------
 
-function Transcript({ path, numbers, chosen, at, who }) {
+function Transcript({ path, items, toggle, numbers, chosen, at, who }) {
   const { results, calls } = useMemo(() => {
     const results = new Map();
     const calls = new Map(); // where each stands: in an answer, or else in the first message that has it
@@ -293,7 +321,8 @@ function Transcript({ path, numbers, chosen, at, who }) {
     return { results, calls };
   }, [path]);
   if (!path.length) return html`<${Empty} title="No turns yet"><p>They appear here as they happen.</p><//>`;
-  const draw = (step, i) => {
+  const draw = ({ step, fold }, i) => {
+    if (fold) return html`<${Fold} fold=${fold} toggle=${toggle} key=${'fold ' + fold.id} />`;
     const x = step.entry.exchange;
     // The turn that is marked stays so where it stands in front of the fork.
     return html`<div key=${x.id + x.outcome + (step.entry.turn ? 1 : 0)}>
@@ -301,7 +330,7 @@ function Transcript({ path, numbers, chosen, at, who }) {
       <${Turn} entry=${step.entry} lead=${step.lead} number=${numbers.get(x.id)} results=${results} calls=${calls} marked=${x.id === chosen} who=${who} />
     </div>`;
   };
-  return html`<div class="transcript"><${Long} items=${path} tall=${160} wanted=${at} draw=${draw} /></div>`;
+  return html`<div class="transcript"><${Long} items=${items} tall=${160} wanted=${at} draw=${draw} /></div>`;
 }
 
 // said are the messages that a turn begins with, and where they stand in the request of an exchange: {message, exchange, at}.
@@ -432,7 +461,7 @@ function Call({ part: p, result, ended }) {
       : patch
         ? html`<pre class="diff" tabindex="0" aria-label="patch">${clean(patch).split('\n').map((l) => html`<span class=${l[0] === '+' ? 'added' : l[0] === '-' ? 'removed' : ''}>${l}${'\n'}</span>`)}</pre>`
         : html`<${Plain} text=${laidOut(p.arguments || '')} lines=${10} label="arguments" />`}
-    ${result && html`<div class="result"><${Plain} text=${out} lines=${8} label="result" />${result.pictures}</div>`}
+    ${result && html`<div class="result">${(out || !result.pictures.length) && html`<${Plain} text=${out || '(nothing)'} lines=${8} label="result" />`}${result.pictures}</div>`}
   </details>`;
 }
 
@@ -440,7 +469,7 @@ function Call({ part: p, result, ended }) {
 
 const kindNames = { tools: 'tool definitions', system: 'system', user: 'user', assistant: 'assistant', results: 'tool results', woven: 'put in by the client', calls: 'tool calls', media: 'pictures, files', reasoning: 'reasoning', developer: 'system' };
 
-function Context({ id, numbers }) {
+function Context({ id, session, numbers }) {
   const { data: c, error } = useLoad('/v1/memory/exchanges/' + id + '/context');
   if (error) return html`<${Problem} error=${error} />`;
   if (!c) return html`<div aria-busy="true"></div>`;
@@ -449,11 +478,13 @@ function Context({ id, numbers }) {
     <h2>What fills this request <small>${bytes(c.bytes)}, about ${count(Math.round(c.bytes / 4))} tokens</small></h2>
     <${Bar} parts=${c.parts.map((p) => ({ name: p.name, value: p.bytes, title: p.name + ' ' + percent(p.bytes / all) }))} total=${all} title="shares of the request" />
     <table class="parts"><tbody>${c.parts.map((p) => html`<tr><td><i class=${'swatch fill-' + p.name}></i>${kindNames[p.name] || p.name}</td><td class="num">${p.count}</td><td class="num">${bytes(p.bytes)}</td><td class="num">${percent(p.bytes / all)}</td></tr>`)}</tbody></table>
+    ${c.cache && html`<h2>What broke the cache</h2><p class="warn-box">${why(c.cache)}: <b>${count(c.cache.tokens)}</b> tokens that were in a cache after turn ${numbers.get(c.cache.previous) || ''} were paid for again${c.cache.usd ? html`, <b>${money(c.cache.usd)}</b> more than from the cache` : ''}.</p>`}
     ${c.previous &&
     html`<h2>Prefix</h2>${c.break
-      ? html`<p class="warn-box">It differs from turn ${numbers.get(c.previous) || html`<code>${c.previous}</code>`} in block ${c.break.index + 1} of its ${c.break.kind}. About <b>${count(c.break.tokens)}</b> tokens that had been sent before follow the difference${c.break.usd ? html`: paid again, <b>${money(c.break.usd)}</b> more than from a cache` : ''}.</p>
+      ? html`<p>It differs from turn ${numbers.get(c.previous) || html`<code>${c.previous}</code>`}, the request before, in block ${c.break.index + 1} of its ${c.break.kind}. About <b>${count(c.break.tokens)}</b> tokens that had been sent before follow the difference${c.break.usd && !c.cache ? html`: <b>${money(c.break.usd)}</b> more than from a cache` : ''}.</p>
           <div class="pair"><figure><figcaption>before</figcaption><pre tabindex="0" aria-label="before">${clean(c.break.before) || '(nothing)'}</pre></figure><figure><figcaption>now</figcaption><pre tabindex="0" aria-label="now">${clean(c.break.now) || '(nothing)'}</pre></figure></div>`
       : html`<p>It goes on from all of turn ${numbers.get(c.previous) || ''}: ${bytes(c.common || 0)} in front are the same, so that a cache can have them.</p>`}`}
+    <${Cost} path=${'/v1/memory/sessions/' + session + '/cache'} title="Caches in this session" />
     ${c.woven.length > 0 && html`<h2>Put in by the client</h2><${Shares} rows=${c.woven} total=${all} />`}
     ${c.files.length > 0 && html`<h2>Files read</h2><${Shares} rows=${c.files} total=${all} />`}
     ${c.tools.length > 0 && html`<h2>Tool definitions</h2><${Shares} rows=${c.tools} total=${all} />`}
@@ -509,21 +540,21 @@ function Members({ name, text, dropped, emulated }) {
 }
 
 function Attempts({ x }) {
-  const attempts = x.attempts && x.attempts.length ? x.attempts : x.provider ? [{ provider: x.provider, endpoint: '', model: x.model_sent, status: x.status, ms: between(x.started, x.first_byte), only: true }] : [];
+  const attempts = x.attempts && x.attempts.length ? x.attempts : x.provider && !x.imported ? [{ provider: x.provider, endpoint: '', model: x.model_sent, status: x.status, ms: between(x.started, x.first_byte), only: true }] : [];
   const total = between(x.started, x.last_byte);
   const first = between(x.started, x.first_byte);
   return html`<div class="attempts">
     <h2>Attempts</h2>
     ${attempts.length
       ? html`<div class="scroll" tabindex="0" role="region" aria-label="Attempts"><table><thead><tr><th>#</th><th>provider</th><th>endpoint</th><th>model</th><th class="num">status</th><th>why not enough</th><th class="num">took</th></tr></thead><tbody>${attempts.map((a, i) => html`<tr><td>${i + 1}</td><td>${a.provider}</td><td><code>${a.endpoint || '–'}</code></td><td><${Model} name=${a.model} /></td><td class="num">${a.status || '–'}</td><td>${a.failure ? html`<span class="bad">${a.failure}</span>` : '–'}</td><td class="num">${lasted(a.ms)}</td></tr>`)}</tbody></table></div>`
-      : html`<p>No provider was asked.</p>`}
-    <h2>Timing</h2>
+      : html`<p>${x.imported ? 'Not recorded: imported from the history of its client.' : 'No provider was asked.'}</p>`}
+    ${!x.imported && html`<h2>Timing</h2>
     <${Bar} parts=${[{ name: 'wait', value: first || 0, title: 'until the first byte' }, { name: 'cached', value: Math.max(total - first, 0) || 0, title: 'answering' }]} total=${total || 1} title="timing" />
     <dl class="facts">
       <div><dt>first byte</dt><dd>${lasted(first)}</dd></div><div><dt>answering</dt><dd>${lasted(total - first)}</dd></div><div><dt>in all</dt><dd>${lasted(total)}</dd></div>
       <div><dt>tokens a second</dt><dd>${total > first && x.usage && x.usage.output ? Math.round((x.usage.output / (total - first)) * 1000) : '–'}</dd></div>
       <div><dt>finish</dt><dd>${x.finish_reason || '–'}</dd></div><div><dt>status</dt><dd>${x.status || '–'}</dd></div>
-    </dl>
+    </dl>`}
     <h2>Cost</h2>
     <dl class="facts">${x.cost
       ? html`<div><dt>cost</dt><dd>$${x.cost.usd}${x.cost.estimated ? ' (estimate)' : ''}</dd></div><div><dt>price</dt><dd><code>${x.cost.price}</code></dd></div><div><dt>caches saved</dt><dd>${money(x.cost.saved_usd || 0)}</dd></div>${x.cost.notional ? html`<div><dt>paid by</dt><dd>the caller’s own credential</dd></div>` : ''}`

@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { ago, api, cached, clean, cost, costTitle, count, Empty, full, go, html, input, Link, Model, percent, Problem, project, setQuery, useAddress, useKeys, useLoad } from './base.js';
+import { ago, api, cached, clean, cost, costTitle, count, Empty, full, go, html, input, Link, Model, money, percent, Problem, project, setQuery, useAddress, useKeys, useLoad } from './base.js';
 
 const page = 50;
 
@@ -85,7 +85,7 @@ export function Sessions({ who }) {
         ${select('outcome', 'outcome', [{ value: 'complete', name: 'complete' }, { value: 'incomplete', name: 'not complete' }])}
       </div>
     </div>
-    <ul class="list">${shown.map((row) => html`<${Row} ...${row} key=${row.session.id} />`)}</ul>
+    <ul class="list">${shown.map((row, i) => html`${heading(shown, i)}<${Row} ...${row} key=${row.session.id} />`)}</ul>
     ${state.looking && html`<p class="hint" role="status">looking further back…</p>`}
     ${state.ready && !state.looking && !shown.length && html`<${Empty} title="Nothing here"><p>No session fits these filters.</p><//>`}
     ${state.more && !state.looking && html`<button class="more" onClick=${() => load(state.last)}>Show more</button>`}
@@ -106,6 +106,17 @@ function useAsked(ready) {
     return () => control.abort();
   }, [ready]);
   return names;
+}
+
+const dayOf = (row) => new Date(row.session.updated).toDateString();
+
+// heading is the day of a row that begins one, with its sums as far as they are loaded.
+function heading(rows, i) {
+  if (rows[i].depth || (i && rows.slice(0, i).some((row) => !row.depth && dayOf(row) === dayOf(rows[i])))) return null;
+  const those = rows.filter((row) => dayOf(row) === dayOf(rows[i]));
+  const usd = those.reduce((sum, { session: s }) => sum + ((s.cost || {}).usd || 0) + ((s.cost || {}).notional_usd || 0), 0);
+  const name = dayOf(rows[i]) === new Date().toDateString() ? 'Today' : dayOf(rows[i]) === new Date(Date.now() - 864e5).toDateString() ? 'Yesterday' : full(rows[i].session.updated).replace(/,.*/, '');
+  return html`<li class="day" key=${'day ' + dayOf(rows[i])}><b>${name}</b> ${those.length} ${those.length === 1 ? 'session' : 'sessions'} · ${money(usd)}</li>`;
 }
 
 // arrange puts what subagents did under the session that they worked for.
@@ -131,6 +142,7 @@ function Row({ session: s, depth, children }) {
       <span class="when" title=${full(s.updated)}>${running ? html`<i class="dot" aria-label="active now"></i>` : ''}${ago(s.updated)}</span>
       <span class="name">
         <b>${depth ? html`<span aria-hidden="true" class="dim">└ </span>` : ''}${name}</b>
+        ${s.answered && html`<span class="said">${clean(s.answered)}</span>`}
         <small>
           ${[s.project && project(s.project), s.client, s.agent && 'agent ' + s.agent, children ? children + (children === 1 ? ' subagent' : ' subagents') : '', failed > 0 && failed + ' not complete']
             .filter(Boolean)

@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks';
 import { api, cost, costTitle, count, Empty, html, input, lasted, money, percent, Problem, project, setQuery, useAddress, useLoad, clean } from './base.js';
+import { Cost } from './cache.js';
 
 const spans = [['1d', 'a day', 1], ['7d', '7 days', 7], ['30d', '30 days', 30], ['90d', '90 days', 90]];
 const splits = ['model', 'key', 'project', 'client', 'provider'];
@@ -64,6 +65,7 @@ export function Usage() {
       ${total.cost.notional_usd > 0 && html`<p class="hint">${money(total.cost.notional_usd)} of it is the list price of what callers paid with their own credentials.</p>`}
       <div class="scroll" tabindex="0" role="region" aria-label=${'By ' + split}><table><thead><tr><th>${split}</th><th class="num">cost</th><th class="num">share</th><th class="num">saved</th><th class="num">requests</th><th class="num">failed</th><th class="num">in</th><th class="num">cached</th><th class="num">out</th><th class="num">p50</th><th class="num">p95</th></tr></thead>
         <tbody>${((by && by.data) || []).map((l) => html`<tr><td title=${l[split] || ''}><i class=${'swatch c' + rank.get(l[split] || '')}></i>${clean(split === 'project' ? project(l[split]) : l[split]) || '–'}</td><td class="num" title=${costTitle(l.cost)}>${cost(l.cost)}</td><td class="num">${percent(sum(l) / (sum(total) || 1))}</td><td class="num">${money(l.cost.saved_usd || 0)}</td><td class="num">${count(l.requests)}</td><td class="num">${l.errors || ''}</td><td class="num">${count(input(l.usage))}</td><td class="num">${percent(l.cache_share)}</td><td class="num">${count(l.usage.output || 0)}</td><td class="num">${l.first_byte_p50 ? lasted(l.first_byte_p50) : ''}</td><td class="num">${l.first_byte_p95 ? lasted(l.first_byte_p95) : ''}</td></tr>`)}</tbody></table></div>`}
+    <${Cost} path=${'/v1/memory/cache?since=' + from} title="What broken caches cost" />
   </section>`;
 }
 

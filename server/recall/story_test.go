@@ -1,0 +1,54 @@
+package recall_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mnemeproxy/mneme/server/recall"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// told is a session of turns, oldest first.
+type told []*store.Turn
+
+func (s told) Timeline(_, _ string, q store.TimelineQuery) (page store.TimelinePage, err error) {
+	for i := range s {
+		at := i
+		if q.Descending {
+			at = len(s) - 1 - i
+		}
+		if len(page.Data) == q.Limit {
+			page.HasMore = true
+			break
+		}
+		page.Data = append(page.Data, store.TimelineEntry{Exchange: store.ExchangeInfo{ID: fmt.Sprint(at)}, Turn: s[at]})
+	}
+	return page, nil
+}
+
+func TestAStorySaysWhatIsLeftAndWhatStillFails(t *testing.T) {
+	user := func(parts ...store.Part) []store.Message { return []store.Message{{Role: "user", Parts: parts}} }
+	model := func(parts ...store.Part) []store.Message { return []store.Message{{Role: "assistant", Parts: parts}} }
+	text := func(s string) store.Part { return store.Part{Kind: "text", Text: s} }
+	call := func(id, name, arguments string) store.Part {
+		return store.Part{Kind: "call", CallID: id, Name: name, Arguments: arguments}
+	}
+	result := func(id, s string) store.Part { return store.Part{Kind: "result", CallID: id, Text: s} }
+	session := told{
+		{Messages: user(text("Mend the lock.")), Answer: model(text("Let me look."), call("1", "Bash", `{"command":"go test"}`), call("2", "Bash", `{"command":"go vet"}`))},
+		{Messages: user(result("1", "--- FAIL: TestLock"), result("2", "error: unused")), Answer: model(call("3", "Edit", `{"file_path":"/src/lock.go"}`), call("4", "TodoWrite", `{"todos":[{"content":"Vet it","status":"pending"},{"content":"Test it","status":"completed"}]}`))},
+		{Messages: user(result("3", "changed"), result("4", "noted")), Answer: model(call("5", "Bash", `{"command":"go test"}`))},
+		nil,
+		{Messages: user(result("5", "ok")), Answer: model(text("The lock is mended. It waits."))},
+	}
+	got, err := recall.ReadStory(session, "acme", "sess_1")
+	want := recall.Story{Goal: "Mend the lock.", Done: "The lock is mended.", Left: []string{"Vet it"}, Files: []string{"/src/lock.go"}, Errors: []string{"error: unused"}}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+	if got, err := recall.ReadStory(told{}, "acme", "sess_1"); err != nil || got.Goal != "" {
+		t.Errorf("an empty session: %+v %v", got, err)
+	}
+}

@@ -1,0 +1,120 @@
+package server_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// working makes a session of an agent that plans, edits a file, fails, and answers; it returns the session's id.
+func (h *harness) working() string {
+	h.t.Helper()
+	type call struct{ name, arguments, result string }
+	calls := []call{
+		{"Bash", `{"command":"go test ./lock"}`, "ok"},
+		{"Edit", `{"file_path":"/src/lock.go","old_string":"a","new_string":"b"}`, "changed"},
+		{"Bash", `{"command":"go vet"}`, "error: lock.go:7 is unused"},
+		{"TodoWrite", `{"todos":[{"content":"Remove line 7","status":"pending"},{"content":"Find the lock","status":"completed"}]}`, "noted"},
+	}
+	script := "Mend the lock. [[sim: "
+	for _, c := range calls {
+		script += "call " + c.name + " " + c.arguments + " ; then ; "
+	}
+	said := []string{fmt.Sprintf(`{"role":"user","content":%s}`, quoted(script+`text "The lock is mended. It waits now."]]`))}
+	session := ""
+	for i := range len(calls) + 1 {
+		a := h.post(messages.path, `{"model":"`+messages.model+`","max_tokens":99,"messages":[`+strings.Join(said, ",")+`]}`, "X-Service-Chat-Key", "working", "X-Service-Project", "/src")
+		session = a.header.Get("X-Service-Session-ID")
+		if i < len(calls) {
+			c := calls[i]
+			id := between(a.body, `"id":"toolu`, `"`)
+			said = append(said,
+				fmt.Sprintf(`{"role":"assistant","content":[{"type":"tool_use","id":"toolu%s","name":%q,"input":%s}]}`, id, c.name, c.arguments),
+				fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu%s","content":%s,"is_error":%v}]}`, id, quoted(c.result), strings.HasPrefix(c.result, "error")))
+		}
+	}
+	h.turns(session)
+	return session
+}
+
+// between returns the text between two others; "" without them.
+func between(text, before, behind string) string {
+	_, text, _ = strings.Cut(text, before)
+	text, _, _ = strings.Cut(text, behind)
+	return text
+}
+
+func TestABrowserReadsTheStoryOfASession(t *testing.T) {
+	b := startBrowser(t)
+	b.story("its head says what happened, and its steps are folded", func(t *testing.T) {
+		h := windowed(t)
+		session := h.working()
+		b.open(h, h.invite())
+		b.shows("Mend the lock.")
+		b.finds(`document.querySelector('.sessions .said').innerText === 'The lock is mended.'`, "the answer under the question")
+		b.finds(`document.querySelector('.sessions .day').innerText.includes('Today')`, "the heading of the day")
+		b.visit("/ui/sessions/" + session)
+		b.finds(`document.querySelector('.story') && ['The lock is mended.', 'Remove line 7', 'lock.go', 'lock.go:7 is unused'].every((text) => document.querySelector('.story').innerText.includes(text))`, "what was done, is left, was edited, and failed")
+		b.finds(`document.title.startsWith('Mend the lock.')`, "the question in the title of the tab")
+		b.finds(`document.querySelectorAll('.turn').length === 2 && document.querySelector('.transcript .round-fold').innerText.includes('3 steps · 1 file · 1 failed')`, "a question, folded steps and an answer")
+		b.fits("a folded session")
+		b.finds(`(() => { document.querySelector('.transcript .round-fold').focus(); return document.activeElement.matches('.round-fold'); })()`, "the fold with the keyboard")
+		b.press(evaluate[string](b, `document.querySelector('.transcript .round-fold').innerText.trim()`))
+		b.finds(`document.querySelectorAll('.turn').length === 5`, "the steps")
+		b.hides("no result")
+	})
+	b.story("a day in one look says what is left, what failed, and who spent what", func(t *testing.T) {
+		h := windowed(t)
+		h.working()
+		b.open(h, h.invite())
+		b.shows("Mend the lock.")
+		b.visit("/ui/today")
+		for _, text := range []string{"Left open", "Remove line 7", "Failed, and not seen to pass since", "lock.go:7 is unused", "The lock is mended.", "Who spent what", "src"} {
+			b.shows(text)
+		}
+		b.fits("/ui/today")
+	})
+	b.story("what broke the cache is named, with its price", func(t *testing.T) {
+		h := windowed(t)
+		ask := func(model, said, script string) *answer {
+			return h.post(messages.path, fmt.Sprintf(`{"model":%q,"max_tokens":99,"system":"Be brief.","messages":[%s{"role":"user","content":%s}]}`, model, said, quoted("Go on. [[sim: "+script+"]]")), "X-Service-Chat-Key", "cached")
+		}
+		ask("claude-opus-4-8", "", `text "One."; usage input=60000 cached=50000`)
+		a := ask("claude-sonnet-4-6", `{"role":"user","content":"Go on."},{"role":"assistant","content":"One."},`, `text "Two."; usage input=60000 cached=0`)
+		session := a.header.Get("X-Service-Session-ID")
+		h.turns(session)
+		b.open(h, h.invite())
+		b.shows("Go on.")
+		b.visit("/ui/sessions/" + session + "?tab=context")
+		b.shows("the model changed from claude-opus-4-8 to claude-sonnet-4-6")
+		b.shows("Broken prompt caches cost $")
+		b.shows("Change models between sessions, not within one.")
+		b.fits("a broken cache")
+		b.visit("/ui/usage")
+		b.shows("What broken caches cost")
+	})
+	b.story("an imported turn shows nothing that was made up", func(t *testing.T) {
+		h := usedBefore(t)
+		b.open(h, h.invite())
+		b.press("Import what agents have kept here")
+		b.press("See what is there")
+		b.shows("Import 3 exchanges")
+		b.press("Import 3 exchanges")
+		b.shows("Imported 3 exchanges")
+		b.press("See them")
+		b.finds(`(() => { const row = document.querySelector('.sessions .row'); if (row) row.click(); return Boolean(row); })()`, "a session")
+		b.shows("imported from Claude Code")
+		for _, tab := range []string{"Context", "Raw", "Translated", "Replay"} {
+			b.press(tab)
+			b.shows("Not recorded: imported")
+		}
+		b.fits("an imported turn")
+	})
+	b.story("a question mark opens the list of keys", func(t *testing.T) {
+		h := windowed(t)
+		b.open(h, h.invite())
+		b.shows("Nothing is on record yet")
+		evaluate[bool](b, `dispatchEvent(new KeyboardEvent('keydown', {key: '?'}))`)
+		b.shows("raw, translated, context, attempts, replay")
+	})
+}

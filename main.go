@@ -35,6 +35,7 @@ type commands struct {
 	Usage      command.Usage      `cmd:"" help:"Show tokens and costs by day, account, key, project, client or model."`
 	Stats      command.Stats      `cmd:"" help:"Show disk usage, and the backlog and cost of each stage after an answer."`
 	Export     command.Export     `cmd:"" help:"Export an account's memory, as JSON lines or for other programs."`
+	Handoff    command.Handoff    `cmd:"" help:"Hand a session to another agent, which goes on with it."`
 	Import     command.Import     `cmd:"" help:"Import an export, or the history of another program."`
 	Check      command.Check      `cmd:"" help:"Verify the store, and repair what can be derived."`
 	Backup     command.Backup     `cmd:"" help:"Back up the store while the server runs."`

@@ -30,11 +30,25 @@ func (c *Import) runHistory(ctx context.Context, s *Env) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(temp) }()
-	bar := s.progress("reading", -1)
-	found, err := history.Look(ctx, c.From, &history.Search{Path: c.File, Home: home, Lookup: os.LookupEnv, Temp: temp, Show: bar})
-	_ = bar.Finish()
+	search := history.Search{Path: c.File, Home: home, Lookup: os.LookupEnv, Temp: temp}
+	if c.Watch {
+		return c.watch(ctx, s, &search)
+	}
+	search.Show = s.progress("reading", -1)
+	return c.importFound(ctx, s, &search)
+}
+
+// importFound imports what is found of a history.
+func (c *Import) importFound(ctx context.Context, s *Env, search *history.Search) error {
+	found, err := history.Look(ctx, c.From, search)
+	if bar, ok := search.Show.(interface{ Finish() error }); ok {
+		_ = bar.Finish()
+	}
 	if err != nil {
 		return err
+	}
+	if search.Watch != nil && len(found.Sessions()) == 0 && len(found.Problems) == 0 {
+		return nil // nothing changed
 	}
 	if err := c.show(s, found); err != nil {
 		return err

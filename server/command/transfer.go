@@ -26,7 +26,7 @@ type Export struct {
 	ExternalID  string   `placeholder:"ID" help:"Only exchanges with this external session id."`
 	Since       When     `placeholder:"TIME" help:"Only what began at or after this time: a date (2026-11-20, UTC), a time (2026-11-20T08:00:00Z), how long ago (1d, 12h), yesterday."`
 	Until       When     `placeholder:"TIME" help:"Only what began before this time."`
-	As          string   `placeholder:"FORM" enum:",openai-chat,sharegpt,markdown" default:"" help:"Write whole conversations for other programs: openai-chat, sharegpt or markdown (default: JSON lines for mneme import)."`
+	As          string   `placeholder:"FORM" enum:",openai-chat,sharegpt,markdown,html" default:"" help:"Write whole conversations for other programs: openai-chat, sharegpt, markdown, or html, a page to share (default: JSON lines for mneme import)."`
 	Where       string   `placeholder:"QUERY" help:"With --as: only conversations with a turn that mneme search finds by this query."`
 }
 
@@ -121,6 +121,7 @@ type Import struct {
 	File        string `arg:"" optional:"" help:"A file that mneme export wrote, - for standard input; with --from a file or folder of that client (default: where it keeps its history)."`
 	From        string `placeholder:"CLIENT" enum:",claude-code,codex,opencode,chatgpt" default:"" help:"Read the history of claude-code, codex, opencode or chatgpt instead."`
 	DryRun      bool   `help:"With --from: show what would be imported, and import nothing."`
+	Watch       bool   `help:"With --from claude-code or codex: keep importing what it writes, until interrupted."`
 	JSON        bool   `help:"Write the counts as JSON."`
 }
 
@@ -131,8 +132,8 @@ func (c *Import) Run(ctx context.Context, s *Env) error {
 		return c.runHistory(ctx, s)
 	case c.File == "":
 		return errors.New("name a file that mneme export wrote, or a client with --from")
-	case c.DryRun:
-		return errors.New("--dry-run goes with --from")
+	case c.DryRun, c.Watch:
+		return errors.New("--dry-run and --watch go with --from")
 	}
 	export, err := s.shownReader(c.File, "importing")
 	if errors.Is(err, fs.ErrNotExist) && slices.Contains(history.Clients(), c.File) {

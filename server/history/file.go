@@ -23,6 +23,7 @@ type Search struct {
 	Lookup func(string) (string, bool) // reads the environment
 	Temp   string                      // a folder for temporary files until the import is done
 	Show   io.Writer                   // receives what is read; may be nil
+	Watch  *Watch                      // leaves out files that did not change since it last saw them; may be nil
 }
 
 // in returns a path below the directory in a variable, or else below one in the home directory.
@@ -38,6 +39,7 @@ type File struct {
 	Path  string
 	Entry string // in a zip archive; "": the file itself
 	Size  int64
+	busy  bool // a program may still write its last answer
 }
 
 func (f *File) name() string {

@@ -45,6 +45,7 @@ type History struct {
 	files    []File
 	sessions map[sessionKey]*Session
 	recorded map[string]bool // ids of answers that passed through the store, see RecordedIn
+	watch    *Watch          // may be nil
 
 	Unknown  map[string]int // unknown lines and parts, counted by name
 	Cut      []string       // last lines left out because they are cut off, each with its file
@@ -134,7 +135,9 @@ func Look(ctx context.Context, name string, s *Search) (*History, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := make(answers)
+	h.watch = s.Watch
+	known := h.watch.answers()
+	found = h.watch.changed(found, time.Now())
 	for _, file := range found {
 		r := newReader(ctx, h.client)
 		own := make(answers) // of this file, until it is known to be good
@@ -163,7 +166,7 @@ func Look(ctx context.Context, name string, s *Search) (*History, error) {
 		maps.Copy(known, own)
 		h.add(r)
 	}
-	if len(found) == 0 {
+	if len(found) == 0 && s.Watch == nil {
 		return nil, fmt.Errorf("there is no history of %s on this machine; name %s", h.client.name, h.client.what)
 	}
 	return h, nil
@@ -213,7 +216,7 @@ func (h *History) Client() string { return store.ClientName(h.client.name) }
 // Give rereads the files and calls give with each conversation before its exchanges. It leaves out exchanges that
 // passed through the store according to recorded, which may be nil.
 func (h *History) Give(ctx context.Context, show io.Writer, recorded func(*Session) *Recorded, give func(store.Exported) error) error {
-	given, known := make(map[*Session]*Recorded), make(answers)
+	given, known := make(map[*Session]*Recorded), h.watch.answers()
 	for i := range h.files {
 		r := newReader(ctx, h.client)
 		r.give = func(of *Session, x *store.Exchange) error {
@@ -246,6 +249,7 @@ func (h *History) Give(ctx context.Context, show io.Writer, recorded func(*Sessi
 			return err
 		}
 	}
+	h.watch.took(h.files, known)
 	return nil
 }
 

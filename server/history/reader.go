@@ -46,7 +46,7 @@ func (r *reader) readFile(f *File, show io.Writer) error {
 	r.threads = make(map[sessionKey]*thread)
 	err = r.client.read(r, from)
 	for _, t := range r.threads {
-		if err == nil {
+		if err == nil && !f.busy {
 			err = t.finish()
 		}
 	}

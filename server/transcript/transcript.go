@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/redact"
 )
 
 // Conversation is what a transcript says about a whole conversation.
@@ -37,7 +38,7 @@ type Writer struct {
 }
 
 // forms are the names that [NewWriter] knows.
-var forms = []string{"openai-chat", "sharegpt", "markdown"}
+var forms = []string{"openai-chat", "sharegpt", "markdown", "html"}
 
 // NewWriter returns a writer of a form to w; the caller flushes it.
 func NewWriter(name string, w io.Writer) (*Writer, error) {
@@ -49,6 +50,16 @@ func NewWriter(name string, w io.Writer) (*Writer, error) {
 		return &Writer{out, &shareGPT{out: jsonList{out: out}}}, nil
 	case "markdown":
 		return &Writer{out, &markdown{out: out}}, nil
+	case "html":
+		r, err := redact.New(redact.Options{Builtin: true})
+		if err != nil {
+			return nil, err
+		}
+		return &Writer{out, &page{out, func(s string) string {
+			text := []byte(s)
+			r.Mask(text)
+			return string(text)
+		}}}, nil
 	}
 	return nil, fmt.Errorf("no form %q is known; known are %s", name, strings.Join(forms, ", "))
 }

@@ -56,7 +56,30 @@ func TestWhatWasSaidStaysInItsPlace(t *testing.T) {
 }
 
 func TestAFormThatNobodyKnowsIsNamed(t *testing.T) {
-	if _, err := transcript.NewWriter("parquet", nil); err == nil || !strings.Contains(err.Error(), "openai-chat, sharegpt, markdown") {
+	if _, err := transcript.NewWriter("parquet", nil); err == nil || !strings.Contains(err.Error(), "openai-chat, sharegpt, markdown, html") {
 		t.Error(err)
+	}
+}
+
+// A page is one file that loads nothing, runs nothing, and shows no credential.
+func TestAPageHoldsOnlyText(t *testing.T) {
+	const secret = "sk-ant-api03-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789AbCdEfGhIjKlMnOpQrStUvWxYz0123456789AbCdEfGhIjKlMnOpQrStUv-AbCdEfAA"
+	hostile := "</pre><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u202e"
+	text := written(t, "html", &store.Turn{
+		Model:    hostile,
+		Messages: []store.Message{{Role: "user", Parts: []store.Part{{Kind: "text", Text: hostile + secret}, {Kind: "media", MediaType: hostile}}}},
+		Answer: []store.Message{{Role: "assistant", Parts: []store.Part{
+			{Kind: "text", Text: "It is <b>done</b>."}, {Kind: "call", CallID: "c", Name: hostile, Arguments: `{"key":"` + secret + `"}`}, {Kind: "result", CallID: "c", Text: hostile, Failed: true},
+		}}},
+	})
+	for _, harm := range []string{"<script", "<img", "<b>", "src=", "href=", secret, "\x1b", "\u202e"} {
+		if harm != "src=" && strings.Contains(text, harm) || harm == "src=" && strings.Contains(strings.ReplaceAll(text, "&lt;img src=x", ""), harm) {
+			t.Errorf("the page holds %q: %s", harm, text)
+		}
+	}
+	for _, want := range []string{"It is &lt;b&gt;done&lt;/b&gt;.", "default-src 'none'", "<title>A # title</title>", `class="failed"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page has no %q: %s", want, text)
+		}
 	}
 }

@@ -1,0 +1,66 @@
+package history_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mnemeproxy/mneme/server/history"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// A file that a program still writes is read when it changes, its last answer when it has been quiet for a while, and the
+// answers that a resumed conversation repeats never count again.
+func TestAWatchedHistoryIsReadAsFarAsItIsComplete(t *testing.T) {
+	dir := t.TempDir()
+	line := func(session, kind, id, text, at string) string {
+		return `{"type":"` + kind + `","sessionId":"` + session + `","uuid":"` + id + session + `","timestamp":"2026-11-20T08:00:` + at + `Z","cwd":"/src","version":"2.1.197","message":{"id":"msg_` + id + `","role":"` + kind + `","model":"claude-opus-4-8","content":[{"type":"text","text":"` + text + `"}],"usage":{"input_tokens":1,"output_tokens":1}}}` + "\n"
+	}
+	first, second := filepath.Join(dir, "a.jsonl"), filepath.Join(dir, "b.jsonl")
+	write := func(path, text string, age time.Duration) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(-age)
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	watch := history.NewWatch()
+	look := func() (said []string, files int) {
+		t.Helper()
+		h, err := history.Look(t.Context(), "claude-code", &history.Search{Path: dir, Lookup: os.LookupEnv, Watch: watch})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = h.Give(t.Context(), nil, nil, func(e store.Exported) error {
+			if e.Exchange != nil {
+				said = append(said, e.Exchange.ResponseID)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return said, h.Files
+	}
+	expect := func(what, want string, wantFiles int) {
+		t.Helper()
+		if said, files := look(); strings.Join(said, " ") != want || files != wantFiles {
+			t.Errorf("%s: %q of %d files, not %q of %d", what, said, files, want, wantFiles)
+		}
+	}
+	begun := line("s1", "user", "q1", "One?", "01") + line("s1", "assistant", "a1", "One.", "02") + line("s1", "user", "q2", "Two?", "03") + line("s1", "assistant", "a2", "Tw", "04")
+	write(first, begun, 0)
+	expect("being written", "msg_a1", 1)
+	write(first, begun, time.Hour)
+	expect("complete", "msg_a1 msg_a2", 1)
+	expect("unchanged", "", 0)
+	write(second, strings.ReplaceAll(begun, "s1", "s2")+line("s2", "user", "q3", "Three?", "05")+line("s2", "assistant", "a3", "Three.", "06"), time.Hour)
+	expect("resumed in another file", "msg_a3", 1)
+	write(first, begun+`{"type":"user","sess`, time.Hour)
+	expect("with a line cut off", "msg_a1 msg_a2", 1)
+}

@@ -32,7 +32,7 @@ func (s *Server) toolRoutes() {
 	handler := mcp.Handler(mcp.Options{
 		Archive: s.engine.Archive, Recorder: s.engine.Recorder, Searcher: s.engine.Index, Recaller: s.recaller,
 		Version: s.opts.Version, Log: s.log,
-		Identify: s.identify,
+		Identify: s.caller,
 		Fail:     s.failHTTP,
 	})
 	s.edge.Handle("", "/mcp", s.refuseOtherSites(s.serveHTTP(handler)))
@@ -66,15 +66,21 @@ func (s *Server) refuseOtherSites(next edge.Handler) edge.Handler {
 
 // identify returns the account of a request to a net/http handler, if its caller has the scope.
 func (s *Server) identify(r *http.Request, scope store.Scopes) (string, error) {
+	c, err := s.caller(r, scope)
+	return c.Account, err
+}
+
+// caller returns who sends a request to a net/http handler, with an error unless it has the scope.
+func (s *Server) caller(r *http.Request, scope store.Scopes) (store.Identity, error) {
 	in := edge.RequestOf(r.Context())
 	c, err := s.authenticate(in, edge.ResponseOf(r.Context()))
 	if err != nil {
-		return "", err
+		return store.Identity{}, err
 	}
 	if err = c.requireScope(scope); err != nil {
 		s.logRefusal(in, &c.Identity, err.Error())
 	}
-	return c.Account, err
+	return c.Identity, err
 }
 
 // failHTTP answers a request to a net/http handler with an error.

@@ -220,6 +220,54 @@ func TestAFailureThatWasSolvedIsRecalledWithItsSolution(t *testing.T) {
 	}
 }
 
+// The question and the answer are several exchanges apart: the answer is quoted, first.
+func TestTheAnswerOfARoundIsQuoted(t *testing.T) {
+	h := searching(t)
+	items := []string{`{"role":"system","content":"Working directory: ` + shop + `\n"}`, `{"role":"user","content":"Renew the certificate of quokkashop, it ends soon."}`}
+	send := func() *answer {
+		return h.post(chat.path, `{"model":"`+chat.model+`","messages":[`+strings.Join(items, ",")+`]}`, "X-Service-Chat-Key", "monday")
+	}
+	items[1] = strings.TrimSuffix(items[1], `"}`) + ` [[sim: call Bash {}]]"}`
+	first := send()
+	for n := range 6 {
+		items = append(items, fmt.Sprintf(`{"role":"assistant","content":"Let me look.","tool_calls":[{"id":"c%d","type":"function","function":{"name":"Bash","arguments":"{}"}}]}`, n),
+			fmt.Sprintf(`{"role":"tool","tool_call_id":"c%d","content":%s}`, n, quoted("certbot says nothing")))
+	}
+	last := send()
+	r := h.recalled(h.key, askedIn("how was the certificate of quokkashop renewed", shop))
+	if len(r.Hits) != 1 || r.Hits[0].Exchange != first.exchange() || r.Hits[0].Answered != last.exchange() || !strings.Contains(r.Text, `
+  answered: "This is the simulated provider of mneme, not a model. Tool results received: 6."
+  asked: "Renew`) {
+		t.Fatalf("recalled is %+v", r)
+	}
+	h.erased(member(h.ask(http.StatusAccepted, http.MethodDelete, "/exchanges/"+last.exchange(), "").body, "id"))
+	if r := h.recalled(h.key, askedIn("how was the certificate of quokkashop renewed", shop)); strings.Contains(r.Text, "results received") {
+		t.Errorf("after the answer was erased: %+v", r)
+	}
+}
+
+// Where somebody asks, the closest records fill the limit, whatever it is; unasked the same question gets silence.
+func TestWhatIsAskedForFillsItsLimit(t *testing.T) {
+	h := searching(t)
+	for n := range 14 {
+		h.inShop(fmt.Sprint("day ", n), fmt.Sprintf("What about wombat number %d in the northern stable?", n), fmt.Sprintf("Wombat %d sleeps. ", n)+strings.Repeat("It eats grass in the evening. ", 20))
+	}
+	body := func(members string) string {
+		return strings.Replace(askedIn("please tell everything known of wombats eating purple quinces", shop), "{", "{"+members+",", 1)
+	}
+	if r := h.recalled(h.key, body(`"max_tokens":2000`)); r.Text != "" {
+		t.Errorf("unasked: %+v", r)
+	}
+	hits := 0
+	for _, tokens := range []int{150, 500, 1000, 2000} {
+		r := h.recalled(h.key, body(fmt.Sprintf(`"asked":true,"max_tokens":%d`, tokens)))
+		if len(r.Hits) <= hits && len(r.Hits) < 12 || r.Tokens > tokens || len(r.Text) > 4*tokens || len(r.Hits) > 12 || !strings.Contains(r.Text, "holds ") {
+			t.Errorf("%d tokens: %d hits after %d, %d tokens: %s", tokens, len(r.Hits), hits, r.Tokens, r.Text)
+		}
+		hits = len(r.Hits)
+	}
+}
+
 // Each account sees what became of its own questions.
 func TestStatsCountWhatRecallDid(t *testing.T) {
 	h := searching(t)

@@ -170,7 +170,7 @@ func (x *exchange) decided(places []turns.Place, session string) ([]*store.Recol
 
 // decide asks what to recall at the newest place, and returns what is stored of that: silence if nothing can be.
 func (x *exchange) decide(places []turns.Place, session string, item []byte, project string, before []*store.Recollection) *store.Recollection {
-	q := recall.Query{Account: x.request.caller.Account, Prompt: x.server.places.Said(item), Project: project, Tokens: x.tokensAsked()}
+	q := recall.Query{Account: x.request.caller.Account, Prompt: x.server.places.Said(item), Project: project, Tokens: x.tokensAsked(), Asked: x.request.in.Header(headerRecall) != ""}
 	spent := 0
 	for _, r := range before {
 		if r != nil {
@@ -191,7 +191,7 @@ func (x *exchange) decide(places []turns.Place, session string, item []byte, pro
 	}
 	decision := store.Recollection{Exchange: x.recording.capture.ID(), Text: r.Text, Reason: string(r.Reason), Coverage: r.Coverage, Tokens: r.Tokens}
 	for i := range r.Hits {
-		decision.Quotes = append(decision.Quotes, r.Hits[i].Exchange)
+		decision.Quotes = append(decision.Quotes, r.Hits[i].Exchanges()...)
 	}
 	newest := len(places) - 1
 	keys := []store.RecollectionKey{store.RecollectionKey(places[newest].Key)}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net"
 	"net/http"
@@ -36,7 +37,7 @@ type harness struct {
 	stop     func() error
 	keys     map[string]string // by account
 
-	answers  sync.Map // assistant's text by document id
+	answers  sync.Map // assistant's text, or a step, by document id
 	sessions sync.Map // the set's name of a session by the proxy's id
 
 	mu    sync.Mutex
@@ -132,12 +133,16 @@ func (h *harness) answer(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	text, _ := h.answers.Load(asked.User)
+	said, _ := h.answers.Load(asked.User)
+	message := map[string]any{"role": "assistant", "content": said}
+	if s, calls := said.(step); calls {
+		message["content"], message["tool_calls"] = s.saying, []any{s.call()}
+	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"id": "chatcmpl-" + strconv.FormatInt(time.Now().UnixNano(), 36), "object": "chat.completion", "model": asked.Model,
 		"choices": []any{map[string]any{
-			"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": text},
+			"index": 0, "finish_reason": "stop", "message": message,
 		}},
 		"usage": map[string]any{"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
 	})
@@ -193,22 +198,47 @@ func (h *harness) measureFreshness(ctx context.Context, account string) error {
 	return nil
 }
 
+// pass lets a document pass the proxy, and returns the exchange in which its answer is.
 func (h *harness) pass(ctx context.Context, d *doc) (exchange string, err error) {
 	user, assistant := d.spoken()
-	h.answers.Store(d.ID, assistant)
-	defer h.answers.Delete(d.ID)
 	messages := []any{map[string]any{"role": "user", "content": user}}
-	if d.Command != "" {
-		arguments, err := json.Marshal(map[string]string{"command": d.Command})
-		if err != nil {
+	for i := range d.Steps {
+		if _, err := h.say(ctx, d, messages, d.Steps[i]); err != nil {
 			return "", err
 		}
-		messages = append(messages,
-			map[string]any{"role": "assistant", "content": nil, "tool_calls": []any{map[string]any{
-				"id": "call_" + strconv.Itoa(len(d.ID)), "type": "function", "function": map[string]any{"name": "bash", "arguments": string(arguments)},
-			}}},
-			map[string]any{"role": "tool", "tool_call_id": "call_" + strconv.Itoa(len(d.ID)), "content": d.Output})
+		messages = append(messages, d.Steps[i].passed()...)
 	}
+	if d.Command != "" {
+		messages = append(messages, step{command: d.Command, output: d.Output}.passed()...)
+	}
+	return h.say(ctx, d, messages, assistant)
+}
+
+func (s step) id() string {
+	return fmt.Sprintf("call_%08x", crc32.ChecksumIEEE([]byte(s.command+s.output)))
+}
+
+// call is the step as a call in an answer.
+func (s step) call() any {
+	arguments, _ := json.Marshal(map[string]string{"command": s.command}) // of a string
+	return map[string]any{
+		"id": s.id(), "type": "function", "function": map[string]any{"name": "bash", "arguments": string(arguments)},
+	}
+}
+
+// passed is the step in the history of a request.
+func (s step) passed() []any {
+	said := map[string]any{"role": "assistant", "content": nil, "tool_calls": []any{s.call()}}
+	if s.saying != "" {
+		said["content"] = s.saying
+	}
+	return []any{said, map[string]any{"role": "tool", "tool_call_id": s.id(), "content": s.output}}
+}
+
+// say sends messages of a document's session, which are answered by a text or a step.
+func (h *harness) say(ctx context.Context, d *doc, messages []any, answer any) (exchange string, err error) {
+	h.answers.Store(d.ID, answer)
+	defer h.answers.Delete(d.ID)
 	body, err := json.Marshal(map[string]any{"model": "gpt-eval", "user": d.ID, "messages": messages})
 	if err != nil {
 		return "", err

@@ -89,7 +89,7 @@ func main() {
 
 func run(ctx context.Context, out io.Writer, dir, only string, postgres string) (failed bool, err error) {
 	var load []func() (*set, error)
-	for _, generate := range []func() *set{agentSet, dialogueSet, outputSet, paraphraseSet} {
+	for _, generate := range []func() *set{agentSet, dialogueSet, outputSet, paraphraseSet, roundsSet} {
 		load = append(load, func() (*set, error) { return generate(), nil })
 	}
 	if dir == "" {
@@ -111,7 +111,11 @@ func run(ctx context.Context, out io.Writer, dir, only string, postgres string) 
 		if only != "" && !slices.Contains(strings.Split(only, ","), s.name) {
 			continue
 		}
-		below, err := evaluate(ctx, out, s, postgres)
+		judge := evaluate
+		if s.name == roundsName {
+			judge = evaluateDelivery
+		}
+		below, err := judge(ctx, out, s, postgres)
 		if err != nil {
 			return false, fmt.Errorf("set %s: %w", s.name, err)
 		}

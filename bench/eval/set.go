@@ -34,7 +34,13 @@ type doc struct {
 	// Command and Output are what a tool was given and gave back between the two; "" in sets of prose.
 	Command string `json:"command"`
 	Output  string `json:"output"`
+
+	// Steps are calls of tools before the answer, each in an exchange of its own; only generated sets have them.
+	Steps []step `json:"-"`
 }
+
+// step is a command that an agent runs, with what it says before, and what comes of it.
+type step struct{ saying, command, output string }
 
 // spoken returns the user's and the model's text. A passage is the model's answer to its title.
 func (d *doc) spoken() (user, assistant string) {
@@ -49,6 +55,8 @@ type question struct {
 	Account string `json:"account"`
 	Text    string `json:"text"`
 	Kind    string `json:"kind"`
+
+	Values []string `json:"-"` // what the answer has to say; of generated sets
 }
 
 type judgement struct {

@@ -270,7 +270,7 @@ type Hit struct {
 	// Highlights ranges of the snippet in characters; the end is exclusive
 	Highlights *[][]int64 `json:"highlights"`
 
-	// Match for a hit with none of the query's words: likeness, or context if a neighboring turn has them
+	// Match for a hit with none of the query's words: likeness, synonym, or context if a neighboring turn has them
 	Match *string `json:"match,omitempty"`
 	Model *string `json:"model,omitempty"`
 
@@ -517,11 +517,14 @@ type SearchAnswer struct {
 
 	// Object 'memory.search'
 	Object string `json:"object"`
+
+	// Synonyms words that turns of the account were also found by, if an explanation was requested
+	Synonyms *[]UsedSynonym `json:"synonyms,omitempty"`
 }
 
 // SearchRequest A search.
 type SearchRequest struct {
-	// Explain give the parts of each score
+	// Explain give the parts of each score, and the synonyms that were used
 	Explain *bool `json:"explain,omitempty"`
 
 	// Facets list the values of the account's facets
@@ -809,6 +812,14 @@ type UsageLine struct {
 
 	// Usage Usage as records hold it.
 	Usage UsageInfo `json:"usage"`
+}
+
+// UsedSynonym A synonym that turns were also found by.
+type UsedSynonym struct {
+	Synonym string `json:"synonym"`
+
+	// Word of the query
+	Word string `json:"word"`
 }
 
 // AccountName defines model for accountName.

@@ -86,6 +86,7 @@ type RecallRequest struct {
 	Directory string `json:"cwd,omitempty"`        // working directory of the client
 	Session   string `json:"session_id,omitempty"` // session that asks, by any of its ids: it is not told what it said itself, and nothing twice
 	MaxTokens int    `json:"max_tokens,omitempty"` // 0: 400
+	Asked     bool   `json:"asked,omitempty"`      // a person or a model asks: the closest records fill max_tokens, and nothing is too little
 	Scope     string `json:"scope,omitempty"`      // project (default) or account
 
 	Event  string `json:"hook_event_name,omitempty"` // UserPromptSubmit or SessionStart

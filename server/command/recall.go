@@ -25,11 +25,14 @@ type Recall struct {
 	AccountFlag  `embed:""`
 	Prompt       []string `arg:"" optional:"" help:"The question, or the text of an error."`
 	Project      string   `placeholder:"DIR" help:"The project's directory (default: this one); \"all\" for every one."`
-	MaxTokens    int      `placeholder:"N" help:"Limit of the text, in tokens (default: 400)."`
+	MaxTokens    int      `placeholder:"N" help:"Limit of the text, in tokens (default: 1000)."`
 	SessionStart bool     `help:"Show recent work in the directory instead."`
 	Hook         bool     `help:"Serve as an agent's hook: read the event from standard input, and write what the agent should know. Uses $$MNEME_KEY and $$MNEME_URL where they are set. Fails silently."`
 	JSON         bool     `help:"Write the answer as JSON."`
 }
+
+// recallTokens is how much is shown by default.
+const recallTokens = 1000
 
 // maxEvent bounds the event on a hook's input, in bytes.
 const maxEvent = 1 << 20
@@ -77,7 +80,7 @@ func (c *Recall) Run(ctx context.Context, s *Env) error {
 }
 
 func (c *Recall) request() (*api.RecallRequest, error) {
-	asked := &api.RecallRequest{Prompt: strings.Join(c.Prompt, " "), MaxTokens: c.MaxTokens, Directory: c.Project}
+	asked := &api.RecallRequest{Prompt: strings.Join(c.Prompt, " "), MaxTokens: cmp.Or(c.MaxTokens, recallTokens), Directory: c.Project, Asked: true}
 	if asked.Prompt == "" && !c.SessionStart {
 		return nil, errors.New("give a question, or --session-start")
 	}

@@ -28,6 +28,7 @@ type Recorder interface {
 type Recaller interface {
 	Recall(ctx context.Context, q *recall.Query) recall.Recalled
 	Digest(ctx context.Context, account, directory, session string) recall.Recalled
+	Running(ctx context.Context, account, key string) (sessions []string)
 }
 
 // Searcher searches the record.

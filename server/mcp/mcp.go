@@ -22,8 +22,8 @@ type Options struct {
 	Recaller Recaller
 	Version  string // of mneme, for clients
 	Log      *slog.Logger
-	// Identify returns the account of a caller with the scope.
-	Identify func(r *http.Request, scope store.Scopes) (account string, err error)
+	// Identify returns a caller with the scope.
+	Identify func(r *http.Request, scope store.Scopes) (store.Identity, error)
 	// Fail answers with an error.
 	Fail func(w http.ResponseWriter, r *http.Request, err error)
 }
@@ -41,12 +41,12 @@ func Handler(o Options) http.Handler {
 		return newServer(t, o.Version, schemas)
 	}, &sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody, PropagateRequestCancellation: true})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		account, err := o.Identify(r, store.ScopeRead)
+		caller, err := o.Identify(r, store.ScopeRead)
 		if err != nil {
 			o.Fail(w, r, err)
 			return
 		}
-		t := &tools{archive: o.Archive, recorder: o.Recorder, searcher: o.Searcher, recaller: o.Recaller, account: account, log: o.Log, permit: func(scope store.Scopes) error {
+		t := &tools{archive: o.Archive, recorder: o.Recorder, searcher: o.Searcher, recaller: o.Recaller, account: caller.Account, key: caller.KeyID, log: o.Log, permit: func(scope store.Scopes) error {
 			_, err := o.Identify(r, scope)
 			return err
 		}}
@@ -56,8 +56,8 @@ func Handler(o Options) http.Handler {
 
 // instructions tell an agent what the tools are for.
 const instructions = "The recorded conversations of this account, your own earlier ones among them. Find with memory_search, " +
-	"read around a hit with memory_timeline, and read single exchanges whole with memory_get. memory_recall gives what is worth knowing about a question in " +
-	"this project, or nothing; memory_note keeps something for later."
+	"read around a hit with memory_timeline, and read single exchanges whole with memory_get. memory_recall gives what earlier sessions say about a question in " +
+	"this project, in one call; memory_note keeps something for later."
 
 // newServer serves one request.
 func newServer(t *tools, version string, schemas *sdk.SchemaCache) *sdk.Server {
@@ -72,7 +72,7 @@ func newServer(t *tools, version string, schemas *sdk.SchemaCache) *sdk.Server {
 	add(s, t, "memory_list_sessions", "List recorded conversations, the newest first.", t.listSessions)
 	add(s, t, "memory_get_session", "Show one recorded conversation: when, with which models, how long, and its summary where there is one.", t.getSession)
 	add(s, t, "memory_stats", "Show how much is recorded, and how far the search index is behind.", t.stats)
-	add(s, t, "memory_recall", "Ask what earlier sessions in this directory say about a question or an error: quoted records, or silence where nothing is sure.", t.recall)
+	add(s, t, "memory_recall", "Ask what earlier sessions in this directory say about a question or an error: the closest questions with their answers, quoted, with how much of the question each holds. Your own conversation is left out.", t.recall)
 	addTool(s, t, &sdk.Tool{
 		Name: "memory_note", Description: "Keep a note for later sessions: a decision, a correction, what a person asked to remember.",
 		Annotations: &sdk.ToolAnnotations{DestructiveHint: new(bool), OpenWorldHint: new(bool)},

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -21,8 +22,11 @@ type recallInput struct {
 	Prompt    string `json:"prompt" jsonschema:"the question, or the text of an error"`
 	Directory string `json:"directory,omitempty" jsonschema:"the directory that you work in; left out: from all of them"`
 	Session   string `json:"session_id,omitempty" jsonschema:"your own conversation, which is left out"`
-	MaxTokens int    `json:"max_tokens,omitempty" jsonschema:"how long the answer may be, at most 2000; 400 if left out"`
+	MaxTokens int    `json:"max_tokens,omitempty" jsonschema:"how long the answer may be, at most 2000; 1000 if left out"`
 }
+
+// recallTokens is how much memory_recall gives by default.
+const recallTokens = 1000
 
 func (t *tools) recall(ctx context.Context, in *recallInput, p *page) error {
 	if in.Prompt == "" {
@@ -32,8 +36,9 @@ func (t *tools) recall(ctx context.Context, in *recallInput, p *page) error {
 		return err
 	}
 	p.bound(maxTokens)
+	in.MaxTokens = cmp.Or(in.MaxTokens, recallTokens)
 	r := t.recaller.Recall(ctx, &recall.Query{
-		Account: t.account, Prompt: in.Prompt, Project: in.Directory, Wide: in.Directory == "", Session: in.Session, Tokens: in.MaxTokens,
+		Account: t.account, Prompt: in.Prompt, Project: in.Directory, Wide: in.Directory == "", Session: in.Session, Key: t.key, Tokens: in.MaxTokens, Asked: true,
 	})
 	if r.Text == "" {
 		p.line("Nothing is recalled: %s. Search with memory_search.", r.Reason.Sentence())

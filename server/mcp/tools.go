@@ -22,6 +22,7 @@ type tools struct {
 	searcher Searcher
 	recaller Recaller
 	account  string
+	key      string // the caller's key; "": it has none
 	log      *slog.Logger
 	permit   func(store.Scopes) error // of the caller's key
 }
@@ -52,6 +53,11 @@ func (t *tools) search(ctx context.Context, in *searchInput, p *page) error {
 	}
 	if name := project.Clean(in.Project); name != "" {
 		asked.Filter.And = append(asked.Filter.And, search.Filter{Field: "project", Op: "eq", Value: name})
+	}
+	for _, running := range t.recaller.Running(ctx, t.account, t.key) {
+		if running != in.Session {
+			asked.Filter.And = append(asked.Filter.And, search.Filter{Not: &search.Filter{Field: "session", Op: "eq", Value: running}})
+		}
 	}
 	since, until, err := period(in.Since, in.Until)
 	if err != nil {

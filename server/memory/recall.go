@@ -56,7 +56,7 @@ func (h *handler) recall(c *call) (any, error) {
 func (h *handler) offer(c *call, asked *api.RecallRequest) recall.Recalled {
 	return h.Recaller.Offer(c.ctx(), &recall.Query{
 		Account: c.account, Prompt: asked.Prompt, Project: asked.Project, Wide: asked.Scope == "account",
-		Session: asked.Session, Tokens: asked.MaxTokens,
+		Session: asked.Session, Tokens: asked.MaxTokens, Asked: asked.Asked,
 	})
 }
 

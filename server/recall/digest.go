@@ -34,7 +34,10 @@ func (m *Memory) Digest(ctx context.Context, account, directory, session string)
 	}
 	ctx, cancel := context.WithTimeout(ctx, searchTime)
 	defer cancel()
-	a := question{Memory: m, query: &Query{Account: account, Project: name}, session: m.engine.SessionKnownAs(account, session)}
+	a := question{Memory: m, query: &Query{Account: account, Project: name}}
+	if known := m.engine.SessionKnownAs(account, session); known != "" {
+		a.own = append(a.own, known)
+	}
 	filters := append(a.scope(), search.Within(m.opts.Clock().Add(-digestAge), time.Time{})...)
 	found, err := m.engine.Search(ctx, account, &search.Request{Newest: true, Limit: digestTurns, Filter: search.Filter{And: filters}})
 	if err != nil {
@@ -82,10 +85,10 @@ func (a *question) digest(turns []search.Hit) Recalled {
 			b.WriteString(text)
 		}
 	}
-	head, _, _ := strings.Cut(mustFrame(), "\n")
-	room -= len(head) + len(Closing) + len(digestNotice) + 2
+	head := opening() + digestNotice + "\n"
+	room -= len(head) + len(Closing)
 	for i := range titles {
-		line(fmt.Sprintf("- %s %s\n", titles[i].Time.UTC().Format(time.DateOnly), titles[i].lines[0]))
+		line(fmt.Sprintf("- %s %s: %s\n", titles[i].Time.UTC().Format(time.DateOnly), titles[i].lines[0].label, quoted(titles[i].lines[0].text)))
 	}
 	for _, failure := range open[:min(len(open), 2)] {
 		line("- failed last: " + quoted(clean(lexical.Cut(failure, 160))) + "\n")
@@ -101,15 +104,9 @@ func (a *question) digest(turns []search.Hit) Recalled {
 	if b.Len() == 0 {
 		return Recalled{Hits: []Hit{}, Reason: ReasonCoverage}
 	}
-	r.Text = head + "\n" + digestNotice + "\n" + b.String() + Closing
+	r.Text = head + b.String() + Closing
 	r.Tokens = tokensOf(r.Text)
 	return r
-}
-
-// mustFrame returns an empty frame.
-func mustFrame() string {
-	text, _ := frame([]entry{{}}, MaxTokens)
-	return text
 }
 
 // failuresOf appends the failures of a turn whose command has not passed in a later one. Call it with the newest turn

@@ -50,7 +50,7 @@ func (m *Memory) noteGiven(account, session string, g given, r *Recalled) {
 	}
 	g.Tokens += r.Tokens
 	for i := range r.Hits {
-		g.Exchanges = append(g.Exchanges, r.Hits[i].Exchange)
+		g.Exchanges = append(g.Exchanges, r.Hits[i].Exchanges()...)
 	}
 	g.Exchanges = slices.Clone(g.Exchanges[max(0, len(g.Exchanges)-mostGiven):])
 	if value, err := json.Marshal(g); err == nil {

@@ -47,7 +47,9 @@ type Query struct {
 	Prompt  string
 	Project string   // the directory, or its substitute; "": unknown, and then only Wide recalls anything
 	Wide    bool     // recall from other projects too
+	Asked   bool     // a person or a model has asked for it: what comes closest fills the limit, and nothing is too little
 	Session string   // the session that asks, by any of its ids: its own words are not recalled
+	Key     string   // the id of the key that asks: sessions that are running with it are not recalled; "": unknown
 	Given   []string // exchanges already given to the session
 	Tokens  int      // limit on the text; 0: the default
 }
@@ -63,13 +65,22 @@ type Recalled struct {
 
 // Hit is a quoted exchange.
 type Hit struct {
-	Exchange string    `json:"exchange_id"`
+	Exchange string    `json:"exchange_id"`           // that begins the round
+	Answered string    `json:"answered_in,omitempty"` // the exchange of the answer, if it is another
 	Session  string    `json:"session_id"`
 	Time     time.Time `json:"time"`
 	Client   string    `json:"client,omitempty"`
 	Project  string    `json:"project,omitempty"`
-	Coverage float64   `json:"coverage"`
+	Coverage float64   `json:"coverage"`            // of the question by what is quoted
 	Solved   string    `json:"solved_by,omitempty"` // the later exchange in which the failed command passed
+}
+
+// Exchanges returns the exchanges that are quoted.
+func (h *Hit) Exchanges() []string {
+	if h.Answered == "" {
+		return []string{h.Exchange}
+	}
+	return []string{h.Exchange, h.Answered}
 }
 
 // Reason says why there is silence.
@@ -119,13 +130,19 @@ const (
 	MaxTokens       = 2000 // the most that may be asked for
 	SessionTokens   = 2000 // of all texts of one session
 	defaultDeadline = 50 * time.Millisecond
-	defaultCoverage = 0.7
+	askedDeadlines  = 10 // deadlines that pass where it is asked for
+	defaultCoverage = 0.55
+	defaultPassage  = 0.8
+	absentCoverage  = 0.6 // least coverage by a person's words if no record has one of the question's words
+	nameCoverage    = 0.7 // least coverage of a record that holds some of the names; half of that if it holds all
 	defaultAge      = 90 * 24 * time.Hour
-	maxEntries      = 3
+	maxEntries      = 12
 	entryBytes      = 600
-	leastWords      = 3 // of a question without a name
-	leastHeld       = 2 // question words in a hit without a name
-	candidates      = 12
+	leastWords      = 3               // of a question without a name
+	leastHeld       = 2               // question words in a record without a name
+	candidates      = 24              // hits that are examined
+	askedCandidates = 48              // where it is asked for
+	leastScore      = 0.2             // of a hit where it is asked for, as a share of the best
 	searchTime      = 5 * time.Second // for a search whose caller has given up: the next one finds the index warm
 	atOnce          = 4               // searches
 	maxPrompt       = 8 << 10
@@ -136,7 +153,8 @@ type Options struct {
 	Requests Requests // whether requests get recalled text
 	Accounts []string // whose requests get it without asking
 
-	Coverage float64       // least coverage of a hit
+	Coverage float64       // least coverage by a person's words
+	Passage  float64       // least coverage by a passage of an answer
 	Deadline time.Duration // for a decision
 	Age      time.Duration // of the oldest recalled exchange
 	Clock    func() time.Time
@@ -167,6 +185,9 @@ func New(e Engine, o Options) *Memory {
 	if o.Coverage == 0 {
 		o.Coverage = defaultCoverage
 	}
+	if o.Passage == 0 {
+		o.Passage = defaultPassage
+	}
 	if o.Deadline == 0 {
 		o.Deadline = defaultDeadline
 	}
@@ -191,7 +212,11 @@ func (m *Memory) Recall(ctx context.Context, q *Query) (r Recalled) {
 	if private.Marked(q.Prompt) {
 		return Recalled{Reason: ReasonPrivate}
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.opts.Deadline)
+	deadline := m.opts.Deadline
+	if q.Asked {
+		deadline *= askedDeadlines
+	}
+	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	select {
 	case m.running <- struct{}{}:
@@ -201,7 +226,7 @@ func (m *Memory) Recall(ctx context.Context, q *Query) (r Recalled) {
 	decided := make(chan Recalled, 1)
 	asked := *q
 	asked.Prompt, asked.Given = strings.Clone(q.Prompt), slices.Clone(q.Given) // they may be views of a request that ends earlier
-	asked.Account, asked.Project, asked.Session = strings.Clone(q.Account), strings.Clone(q.Project), strings.Clone(q.Session)
+	asked.Account, asked.Project, asked.Session, asked.Key = strings.Clone(q.Account), strings.Clone(q.Project), strings.Clone(q.Session), strings.Clone(q.Key)
 	open := m.engine.Beside(func(life context.Context) {
 		defer func() { <-m.running }()
 		inside, done := context.WithTimeout(life, searchTime)
@@ -235,53 +260,47 @@ func (m *Memory) decide(ctx context.Context, q *Query) (r Recalled) {
 		q.Tokens = DefaultTokens
 	}
 	q.Tokens = min(q.Tokens, MaxTokens)
-	asked.session = m.engine.SessionKnownAs(q.Account, q.Session)
+	if session := m.engine.SessionKnownAs(q.Account, q.Session); session != "" {
+		asked.own = append(asked.own, session)
+	}
+	asked.own = append(asked.own, m.Running(ctx, q.Account, q.Key)...)
 	return asked.answer(ctx)
 }
 
 // question is one decision.
 type question struct {
 	*Memory
-	query   *Query
-	prompt  string
-	session string // "": not on record yet
-	given   map[string]bool
-	names   int // in the prompt
+	query  *Query
+	prompt string
+	own    []string // sessions of the agent that asks
+	given  map[string]bool
 }
 
 func (a *question) answer(ctx context.Context) Recalled {
-	solved, err := a.solved(ctx)
+	entries, err := a.solved(ctx)
 	if err != nil {
 		return Recalled{Reason: ReasonFailed}
 	}
 	words := lexical.Plain(a.prompt)
-	a.names = words.Names()
-	if words.Words() < leastWords && a.names == 0 && len(solved) == 0 {
-		return Recalled{Reason: ReasonShort}
-	}
-	entries := solved
 	best, reason := 0.0, ReasonCoverage
-	if len(entries) < maxEntries && (a.names > 0 || words.Words() >= leastWords) {
-		found, err := a.search(ctx)
-		if err != nil {
+	switch {
+	case words.Words() >= leastWords || words.Names() > 0 || a.query.Asked && words.Words() > 0:
+		var more []entry
+		if more, best, reason, err = a.records(ctx, words.Names()); err != nil {
 			return Recalled{Reason: ReasonFailed}
 		}
-		best = found.Closest
-		for i := range found.Data {
-			h := &found.Data[i]
-			if a.given[h.Exchange] {
-				reason = ReasonGiven
-				continue
-			}
-			if e := a.quote(h); e != nil && len(entries) < maxEntries && !slices.ContainsFunc(entries, func(other entry) bool { return other.Exchange == h.Exchange }) {
-				entries = append(entries, *e)
+		for i := range more {
+			if !slices.ContainsFunc(entries, func(e entry) bool { return e.Exchange == more[i].Exchange }) {
+				entries = append(entries, more[i])
 			}
 		}
+	case len(entries) == 0:
+		return Recalled{Reason: ReasonShort}
 	}
 	if len(entries) == 0 {
 		return Recalled{Reason: reason, Coverage: best}
 	}
-	text, shown := frame(entries, a.query.Tokens)
+	text, shown := frame(entries[:min(len(entries), maxEntries)], a.query.Tokens)
 	if len(shown) == 0 {
 		return Recalled{Reason: ReasonBudget, Coverage: best}
 	}
@@ -292,17 +311,57 @@ func (a *question) answer(ctx context.Context) Recalled {
 	return r
 }
 
-// sure is the rule of silence. A question that contains names is about them: a hit that holds all of them needs fewer
-// of the other words, and a hit that holds none never counts. For other questions, even an unrelated memory holds the
-// common words, so coverage has to be higher, and one word alone never decides.
-func (a *question) sure(c lexical.Covered) bool {
-	switch {
-	case a.names == 0:
-		return c.Share >= a.opts.Coverage && c.Words >= leastHeld
-	case c.Names == a.names:
-		return c.Share >= a.opts.Coverage/2
+// records finds the records that are worth quoting: notes first, and questions without an answer last. best is the coverage of
+// the best one, or in silence of the closest turn.
+func (a *question) records(ctx context.Context, names int) (entries []entry, best float64, reason Reason, err error) {
+	found, err := a.search(ctx, names)
+	if err != nil {
+		return nil, 0, "", err
 	}
-	return c.Names > 0 && c.Share >= a.opts.Coverage
+	reason = ReasonCoverage
+	if found.Weights == nil {
+		return nil, found.Closest, reason, nil
+	}
+	var notes, answered, open []entry
+	seen := make(map[string]bool)
+	for i := range found.Data {
+		h := &found.Data[i]
+		if a.query.Asked && h.Score < leastScore || len(notes)+len(answered) >= maxEntries {
+			break
+		}
+		r, err := a.read(h, found.Weights)
+		switch {
+		case err != nil:
+			return nil, 0, "", err
+		case r == nil || seen[r.id()] || !a.query.Asked && !a.says(r, found.Weights):
+			continue
+		case a.given[h.Exchange] || a.given[r.id()] || a.given[r.Answered]:
+			reason = ReasonGiven
+			continue
+		}
+		seen[r.id()] = true
+		e := r.entry(found.Weights, a.query.Asked)
+		best = max(best, e.Coverage)
+		switch {
+		case r.note:
+			notes = append(notes, e)
+		case r.Answered != "":
+			answered = append(answered, e)
+		default:
+			open = append(open, e)
+		}
+	}
+	if entries = slices.Concat(notes, answered, open); len(entries) == 0 {
+		best = found.Closest
+	}
+	return entries, best, reason, nil
+}
+
+// enough is a bound for the rule of silence that the turns of a search are held to: see [question.says].
+func (a *question) enough(names bool) func(lexical.Covered) bool {
+	return func(c lexical.Covered) bool {
+		return names && c.Names > 0 || c.Share >= a.opts.Coverage && c.Words+c.Names >= leastHeld
+	}
 }
 
 // scope restricts a search to what may be recalled.
@@ -311,39 +370,23 @@ func (a *question) scope() []search.Filter {
 	if !a.query.Wide {
 		filters = append(filters, search.Filter{Field: "project", Op: "eq", Value: a.query.Project})
 	}
-	if a.session != "" {
-		filters = append(filters, search.Filter{Not: &search.Filter{Field: "session", Op: "eq", Value: a.session}})
+	for _, session := range a.own {
+		filters = append(filters, search.Filter{Not: &search.Filter{Field: "session", Op: "eq", Value: session}})
 	}
 	return filters
 }
 
-func (a *question) search(ctx context.Context) (*search.Answer, error) {
-	return a.engine.Search(ctx, a.query.Account, &search.Request{
+func (a *question) search(ctx context.Context, names int) (*search.Answer, error) {
+	r := &search.Request{
 		Query: a.prompt, Syntax: search.Plain, Mode: search.Lexical, Limit: candidates, Snippet: entryBytes,
-		Filter: search.Filter{And: a.scope()},
-		Demand: &lexical.Demand{Share: a.opts.Coverage / 2, Name: a.names > 0, Enough: a.sure},
-	})
-}
-
-// quote makes an entry from a hit; nil if nobody said it.
-func (a *question) quote(h *search.Hit) *entry {
-	turn, err := a.turn(h.Exchange)
-	if err != nil || turn.Turn == nil {
-		return nil
+		Filter: search.Filter{And: a.scope()}, Weigh: true,
 	}
-	e := &entry{Hit: hitOf(turn, h.Coverage)}
-	if h.Role == "tool" || h.Snippet == "" {
-		if h.Title == "" {
-			return nil
-		}
-		e.add("asked", h.Title)
-		return e
+	if a.query.Asked {
+		r.Mode, r.Limit = search.Auto, askedCandidates
+	} else {
+		r.Demand = &lexical.Demand{Share: min(nameCoverage/2, a.opts.Coverage), Name: names > 0, Enough: a.enough(names > 0)}
 	}
-	if h.Role != "user" && h.Title != "" {
-		e.add("asked", h.Title)
-	}
-	e.add(map[string]string{"user": "asked"}[h.Role], h.Snippet)
-	return e
+	return a.engine.Search(ctx, a.query.Account, r)
 }
 
 func (a *question) turn(exchange string) (store.TimelineEntry, error) {

@@ -78,6 +78,9 @@ func newDocument(entry *store.TimelineEntry) *document {
 	return d
 }
 
+// FromMemory begins what this memory's own tools give to an agent.
+const FromMemory = "From mneme's record."
+
 func (d *document) take(m *store.Message, user, assistant, output, names *excerpt) {
 	results := maxResults
 	for i := len(m.Parts) - 1; i >= 0; i-- {
@@ -91,6 +94,9 @@ func (d *document) take(m *store.Message, user, assistant, output, names *excerp
 			output.add(headAndTail(arguments), maxOutput)
 		case p.Kind == "result" || m.Role == "tool":
 			d.kind(kindTool)
+			if strings.HasPrefix(p.Text, FromMemory) {
+				continue // it is indexed where it was said
+			}
 			d.fail(p)
 			text := cut(p.Text, min(maxResult, results))
 			results -= len(text)

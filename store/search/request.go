@@ -45,6 +45,8 @@ type Request struct {
 	// Demand leaves out turns that hold too little of the query, which is quicker than to leave out hits; nil: none is. It is
 	// for plain queries by words.
 	Demand *lexical.Demand `json:"-"`
+
+	Weigh bool `json:"-"` // return what the words of the query say in the account
 }
 
 // Ranking says how hits are weighed.
@@ -107,7 +109,8 @@ type Answer struct {
 		Building bool   `json:"building,omitempty"`
 	} `json:"index"`
 
-	Closest float64 `json:"-"` // the best coverage that was seen where something was demanded, also of a turn that is no hit
+	Weights *lexical.Weights `json:"-"` // of the query's words; nil unless asked for, or of no words
+	Closest float64          `json:"-"` // the best coverage that was seen where something was demanded, also of a turn that is no hit
 
 	tokens int // of all snippets
 }

@@ -159,6 +159,11 @@ func (s *searching) run(ctx context.Context) (*Answer, error) {
 	if r.Explain {
 		s.answer.Synonyms = s.query.Used()
 	}
+	if err == nil && r.Weigh {
+		if s.answer.Weights, err = s.searcher.Weights(s.query); err != nil {
+			err = unreadable(err)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
+	"unicode"
 )
 
 // Covered is how much of a query a document contains.
@@ -30,13 +32,23 @@ func (q *Query) coverTerms() (list []coverTerm) {
 		}
 		names := terms(identifiers([]byte(l.text)))
 		for i, text := range append(slices.Clone(names), l.words...) {
-			if !seen[text] && len(list) < maxQueryTerms {
+			if name := i < len(names) && isName(text); !seen[text] && len(list) < maxQueryTerms && (name || !q.question || !asks[text]) {
 				seen[text] = true
-				list = append(list, coverTerm{text: text, name: i < len(names), fields: l.prefixFields()})
+				list = append(list, coverTerm{text: text, name: name, fields: l.prefixFields()})
 			}
 		}
 	})
 	return list
+}
+
+// isName reports whether an identifier is a name: a number alone is a word.
+func isName(identifier string) bool {
+	return strings.ContainsFunc(identifier, unicode.IsLetter)
+}
+
+// asks are stems of words with which a question asks, and which its answer need not have.
+var asks = map[string]bool{
+	"choos": true, "chose": true, "chosen": true, "choic": true, "decid": true, "decis": true, "pleas": true, "again": true, "remind": true,
 }
 
 func (c *Covered) add(t *coverTerm) {

@@ -365,7 +365,7 @@ func (q *Query) Words() int {
 	return len(seen)
 }
 
-// Names returns how many identifiers the query has, in all their forms.
+// Names returns how many names the query has, in all their forms.
 func (q *Query) Names() int {
 	seen := make(map[string]bool)
 	q.root.leaves(func(l *leaf) {
@@ -373,7 +373,9 @@ func (q *Query) Names() int {
 			return
 		}
 		for _, name := range terms(identifiers([]byte(l.text))) {
-			seen[name] = true
+			if isName(name) {
+				seen[name] = true
+			}
 		}
 	})
 	return len(seen)

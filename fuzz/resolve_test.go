@@ -20,6 +20,8 @@ func (x oneExchange) Response(id string) (request, answer []byte, err error) {
 	return x.request, x.answer, nil
 }
 
+func (oneExchange) Account() string { return "acme" }
+
 func (x oneExchange) Item(id string) (answer []byte, err error) {
 	if !bytes.HasPrefix([]byte(id), []byte("msg_")) {
 		return nil, codec.Errorf(codec.KindNotFound, "nothing")

@@ -124,7 +124,7 @@ func flood(address, path, key string, size int64, chunked bool, packed []byte) *
 	}
 	go func() { // the answer may come before all has been sent
 		out := bufio.NewWriterSize(conn, 64<<10)
-		defer out.Flush()
+		defer func() { _ = out.Flush() }()
 		_, _ = out.WriteString(head + "\r\n")
 		if packed != nil {
 			_, _ = out.Write(packed)

@@ -280,10 +280,10 @@ func TestPingsAreAnsweredWhileAResponseIsMade(t *testing.T) {
 	w.send(create("claude-opus-4-8", `Hello. [[sim: events 400; delay 10ms]]`))
 	h.await(1)
 	ok(t, w.WriteControl(websocket.PingMessage, []byte("there?"), time.Now().Add(timeout)))
-	for last := ""; ; {
+	for {
 		_, event, err := w.ReadMessage()
 		ok(t, err)
-		if last = member(string(event), "type"); last == "response.completed" {
+		if member(string(event), "type") == "response.completed" {
 			t.Fatal("the response ended before the pong came")
 		}
 		if len(pong) > 0 {

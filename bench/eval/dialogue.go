@@ -7,7 +7,7 @@ import (
 
 // dialogueSet is a set of long conversations between people who know each other and an assistant, the same with every run.
 // A session keeps to a subject that many sessions share, what belongs together is said over several turns, and questions
-// name some of it: so a turn is often found by what its neighbours say, and a session by more than its beginning.
+// name some of it: so a turn is often found by what its neighbors say, and a session by more than its beginning.
 func dialogueSet() *set {
 	s := &set{name: "dialogues", grades: make(map[string]map[string]float64)}
 	for i, account := range []string{"ann", "bert", "cleo", "dora"} {
@@ -33,7 +33,7 @@ type dialogueGenerator struct {
 var (
 	activities = []string{"pottery", "climbing", "chess", "sailing", "baking", "painting", "cycling", "gardening", "choir", "archery"}
 	people     = []string{"Nadia", "Tobias", "Ruth", "Keiko", "Omar", "Lena", "Samuel", "Ines"}
-	places     = []string{"the old harbour", "Lisbon", "the community centre", "a farm near Graz", "the library", "Oslo", "the botanical garden", "the museum", "a cabin by the lake", "the town hall"}
+	places     = []string{"the old harbor", "Lisbon", "the community centre", "a farm near Graz", "the library", "Oslo", "the botanical garden", "the museum", "a cabin by the lake", "the town hall"}
 	gifts      = []string{"a blue kettle", "dried figs", "a compass", "two tickets", "an umbrella", "a wooden box", "old photographs", "a silver bell", "maple syrup", "a map", "a lantern", "honey"}
 	troubles   = []string{"it rained all afternoon", "the train was late", "somebody lost a key", "the power went out", "the dog ran away", "nobody had slept much", "the car broke down", "it was far too hot"}
 	smallTalk  = [][2]string{

@@ -10,8 +10,10 @@ import (
 func TestABodyCountsAsSentAlsoIfItsWriterReportsThatLate(t *testing.T) {
 	r := &Response{conn: &conn{writing: make(chan time.Time, 1), answered: time.Now().Add(time.Hour)}}
 	go func() { r.conn.writing <- time.Now() }()
-	if !r.BodySent() || !r.BodySent() {
-		t.Error("the body has been written, and counts as being sent")
+	for range 2 {
+		if !r.BodySent() {
+			t.Error("the body has been written, and counts as being sent")
+		}
 	}
 	if len(r.conn.writing) != 1 {
 		t.Error("the connection does not learn when the body was complete")

@@ -29,7 +29,7 @@ func (c *Import) watch(ctx context.Context, s *Env, search *history.Search) erro
 		err := c.importFound(ctx, s, search)
 		switch {
 		case ctx.Err() != nil:
-			return nil // interrupted, as asked
+			return nil //nolint:nilerr // interrupted, as asked
 		case err != nil && first:
 			return err
 		case err != nil:

@@ -147,14 +147,14 @@ func (m *remembering) reload(ctx context.Context, service *server.Server) (stop 
 }
 
 // greet makes the first key if there is none, and prints what a person can do now.
-func (m *joined) greet(s *Env, addresses []listen.Address) (err error) {
-	_, isCentre := m.member.(centre)
+func (n *joined) greet(s *Env, addresses []listen.Address) (err error) {
+	_, isCentre := n.member.(centre)
 	g := greeting{
 		centre:  isCentre,
-		version: m.version, program: m.path, origin: mainOrigin(addresses), socket: socketOf(addresses), data: m.cfg.Data,
-		providers: provisions(&m.from, m.simulated), retention: kept(m.cfg.Retention),
+		version: n.version, program: n.path, origin: mainOrigin(addresses), socket: socketOf(addresses), data: n.cfg.Data,
+		providers: provisions(&n.from, n.simulated), retention: kept(n.cfg.Retention),
 	}
-	if g.firstKey, err = firstKey(m.memory); err != nil {
+	if g.firstKey, err = firstKey(n.memory); err != nil {
 		return err
 	}
 	if err := g.write(s.Err); err != nil {

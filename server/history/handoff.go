@@ -223,8 +223,17 @@ func writeNew(path string, content []byte) error {
 
 // toolNames are the names of the same tool in the three programs: Claude Code, Codex, opencode.
 var toolNames = [][3]string{
-	{"Bash", "shell", "bash"}, {"Bash", "exec_command", "bash"}, {"Bash", "shell_command", "bash"}, {"Read", "read_file", "read"}, {"Write", "write_file", "write"}, {"Edit", "edit_file", "edit"},
-	{"Grep", "grep_files", "grep"}, {"Glob", "find_files", "glob"}, {"TodoWrite", "update_plan", "todowrite"}, {"WebFetch", "web_fetch", "webfetch"}, {"Task", "spawn_agent", "task"},
+	{"Bash", "shell", "bash"},
+	{"Bash", "exec_command", "bash"},
+	{"Bash", "shell_command", "bash"},
+	{"Read", "read_file", "read"},
+	{"Write", "write_file", "write"},
+	{"Edit", "edit_file", "edit"},
+	{"Grep", "grep_files", "grep"},
+	{"Glob", "find_files", "glob"},
+	{"TodoWrite", "update_plan", "todowrite"},
+	{"WebFetch", "web_fetch", "webfetch"},
+	{"Task", "spawn_agent", "task"},
 }
 
 // toolName returns the name that a program has for a tool of another one, or that name itself.

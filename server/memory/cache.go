@@ -193,7 +193,10 @@ func (h *handler) sessionCache(c *call) (any, error) {
 			t.add(&page.Data[i].Exchange)
 			q.After = page.Data[i].Exchange.ID
 		}
-		if read += len(page.Data); !page.HasMore || len(page.Data) == 0 || c.ctx().Err() != nil {
+		if err := c.ctx().Err(); err != nil {
+			return nil, err
+		}
+		if read += len(page.Data); !page.HasMore || len(page.Data) == 0 {
 			return t.end(c.account), nil
 		}
 		if read >= mostRead {
@@ -229,7 +232,10 @@ func (h *handler) cache(c *call) (any, error) {
 			}
 			q.After = x.ID
 		}
-		if read += len(page.Data); !page.HasMore || len(page.Data) == 0 || c.ctx().Err() != nil {
+		if err := c.ctx().Err(); err != nil {
+			return nil, err
+		}
+		if read += len(page.Data); !page.HasMore || len(page.Data) == 0 {
 			return t.end(c.account), nil
 		}
 		if read >= mostRead {

@@ -22,7 +22,7 @@ func weights(t *testing.T, question string, documents ...string) *lexical.Weight
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer searcher.Close()
+	defer func() { _ = searcher.Close() }()
 	w, err := searcher.Weights(lexical.Plain(question))
 	if err != nil {
 		t.Fatal(err)

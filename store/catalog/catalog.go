@@ -239,10 +239,6 @@ func arriveAlone(ctx context.Context, tx pgx.Tx, account store.AccountNumber) er
 	return err
 }
 
-func isMissing(err error) bool {
-	return err != nil && codec.AsError(err, "").Kind == codec.KindNotFound
-}
-
 // unreadable wraps the error of a failed read.
 func unreadable(err error) error {
 	var known *codec.Error

@@ -6,7 +6,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Beginning is how a person recognises a session without a title.
+// Beginning is how a person recognizes a session without a title.
 type Beginning struct {
 	Asked    string `json:"asked,omitempty"`    // the start of the first question, without what clients put before it
 	Answered string `json:"answered,omitempty"` // the start of the last answer that ends a round; see [Round]

@@ -14,7 +14,7 @@ import (
 // A hybrid score is a weighted sum of two shares: BM25 relative to the best BM25, and similarity relative to the best
 // similarity. Weighing scores, not ranks, lets the source that discriminates better decide: with reciprocal ranks a
 // weak source of vectors cost a quarter of the quality on turns of agents. The similarity of unrelated turns is 0 for
-// every embedder, because vectors are centred. If an embedder finds hundreds of turns about as similar as the best, as
+// every embedder, because vectors are centered. If an embedder finds hundreds of turns about as similar as the best, as
 // in a language that it does not know, all of them get about the same share, and words decide.
 const (
 	// vectorWeight is the default share of vectors. From 0.35 on, words that find the answer by its name lose to turns

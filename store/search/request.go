@@ -143,7 +143,7 @@ type Hit struct {
 	Relevance  float64   `json:"relevance"`       // 0 to 1: how good the hit is, comparable between queries
 	Words      int       `json:"words"`           // of the query that the turn holds, identifiers apart
 	Names      int       `json:"names"`           // identifiers of the query that the turn holds
-	Match      string    `json:"match,omitempty"` // of a hit that has none of the query's words: likeness, context (its neighbours have), or synonym
+	Match      string    `json:"match,omitempty"` // of a hit that has none of the query's words: likeness, context (its neighbors have), or synonym
 	Exchange   string    `json:"exchange_id"`
 	Session    string    `json:"session_id"`
 	Time       time.Time `json:"time"`
@@ -169,7 +169,7 @@ const (
 type Scores struct {
 	Lexical float64  `json:"lexical"`           // as a share of the best
 	BM25    float64  `json:"bm25"`              // of the turn itself
-	Context float64  `json:"context,omitempty"` // what its neighbours in the session and its time add to that
+	Context float64  `json:"context,omitempty"` // what its neighbors in the session and its time add to that
 	Vector  *float64 `json:"vector,omitempty"`  // the cosine as a share of the best; 0: not alike
 	Cosine  *float64 `json:"cosine,omitempty"`  // of turn and query, which feedback has moved, as seen from the middle of the account's turns
 	Recency *float64 `json:"recency,omitempty"`

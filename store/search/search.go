@@ -265,12 +265,12 @@ func (s *searching) rankWords(allowed *lexical.Set) (*lexical.Ranking, error) {
 		return nil, err
 	}
 	if span, named := spanIn(s.request.Query, s.now); named {
-		favoured, err := s.searcher.FacetRange(facetDay, span.from.UTC().Format(dayLayout), span.last().UTC().Format(dayLayout))
+		favored, err := s.searcher.FacetRange(facetDay, span.from.UTC().Format(dayLayout), span.last().UTC().Format(dayLayout))
 		if err != nil {
 			ranking.Close()
 			return nil, err
 		}
-		ranking.Favour(favoured)
+		ranking.Favor(favored)
 	}
 	return ranking, nil
 }

@@ -241,7 +241,7 @@ func TestSearchesThatCannotBeAreRefused(t *testing.T) {
 		"syntax":           {Query: "x", Syntax: "sql"},
 		"group_by":         {Query: "x", GroupBy: "mood"},
 		"max_tokens":       {Query: "x", MaxTokens: -1},
-		"filters.field":    {Query: "x", Filter: Filter{Field: "colour", Op: "eq"}},
+		"filters.field":    {Query: "x", Filter: Filter{Field: "color", Op: "eq"}},
 		"filters.not.op":   {Query: "x", Filter: Filter{Not: &Filter{Field: "model", Op: "like"}}},
 		"filters.or.value": {Query: "x", Filter: Filter{Or: []Filter{{Field: "time", Op: "gte", Value: "yesterday"}}}},
 		"filters":          {Query: "x", Filter: Filter{Field: "model", Op: "eq", Not: &Filter{}}},

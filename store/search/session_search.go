@@ -306,11 +306,11 @@ func (s *sessionSearch) rankTurns() (found []*foundSession, err error) {
 	}
 	defer turns.Close()
 	if span, named := spanIn(s.request.Query, time.Now()); named {
-		favoured, err := s.turns.FacetRange(facetDay, span.from.UTC().Format(dayLayout), span.last().UTC().Format(dayLayout))
+		favored, err := s.turns.FacetRange(facetDay, span.from.UTC().Format(dayLayout), span.last().UTC().Format(dayLayout))
 		if err != nil {
 			return nil, err
 		}
-		turns.Favour(favoured)
+		turns.Favor(favored)
 	}
 	groups, err := turns.Groups()
 	if err != nil {

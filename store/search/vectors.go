@@ -25,7 +25,7 @@ type vectors struct {
 	embedder Embedder
 	former   func(identity string) Embedder
 	space    *vector.Space // of embedder
-	moved    *broadcast    // signalled when the lexical index has progressed
+	moved    *broadcast    // signaled when the lexical index has progressed
 	cache    *vector.Cache
 
 	generations []store.Generation // as stored; only run uses them

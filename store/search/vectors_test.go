@@ -324,7 +324,7 @@ func (w waiting) Embed(ctx context.Context, account string, use Use, texts []str
 	return w.speaker.Embed(ctx, account, use, texts)
 }
 
-// A text that the embedder refuses, or that has no vector, goes without one; its neighbours in the batch do not.
+// A text that the embedder refuses, or that has no vector, goes without one; its neighbors in the batch do not.
 func TestARefusedTextGoesWithoutAVector(t *testing.T) {
 	s := newSpeaker("speaker/1", 512)
 	s.failing(func(_ string, _ Use, texts []string) error {

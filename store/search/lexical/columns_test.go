@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever was written, replaced and deleted in whatever batches, the neighbours of a document are those of its group that
+// Whatever was written, replaced and deleted in whatever batches, the neighbors of a document are those of its group that
 // are there now, and no document of another group or account.
-func TestNeighboursAreThoseOfTheGroup(t *testing.T) {
+func TestNeighborsAreThoseOfTheGroup(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		ix := openIndex(t, t.TempDir())
 		defer ix.Close()
@@ -61,7 +61,7 @@ func TestNeighboursAreThoseOfTheGroup(t *testing.T) {
 				if err != nil || !found {
 					rt.Fatalf("%v is not found (%v)", k, err)
 				}
-				numbers := s.neighbours(number, nil)
+				numbers := s.neighbors(number, nil)
 				var got []string
 				for _, n := range numbers {
 					id, err := s.ID(n)
@@ -71,7 +71,7 @@ func TestNeighboursAreThoseOfTheGroup(t *testing.T) {
 					got = append(got, id)
 				}
 				if !slices.Equal(got, want) {
-					rt.Fatalf("%v in group %q has the neighbours %v, want %v", k, group, got, want)
+					rt.Fatalf("%v in group %q has the neighbors %v, want %v", k, group, got, want)
 				}
 			}
 			if err := s.Close(); err != nil {
@@ -81,25 +81,25 @@ func TestNeighboursAreThoseOfTheGroup(t *testing.T) {
 	})
 }
 
-// Of two equal hits the one counts for more whose neighbour holds words of the query, too.
-func TestNeighboursCount(t *testing.T) {
+// Of two equal hits the one counts for more whose neighbor holds words of the query, too.
+func TestNeighborsCount(t *testing.T) {
 	ix := openIndex(t, t.TempDir())
 	defer ix.Close()
 	apply(t, ix, []Document{
 		{Account: 1, ID: "exch_1", Text: "we talk about sailing", Group: "one"},
-		{Account: 1, ID: "exch_2", Text: "the harbour", Group: "one"},
+		{Account: 1, ID: "exch_2", Text: "the harbor", Group: "one"},
 		{Account: 1, ID: "exch_3", Text: "something else", Group: "one"},
-		{Account: 1, ID: "exch_4", Text: "the harbour", Group: "two"},
+		{Account: 1, ID: "exch_4", Text: "the harbor", Group: "two"},
 		{Account: 1, ID: "exch_5", Text: "nothing of that", Group: "two"},
 	})
-	got := find(t, ix, 1, Plain("harbour sailing"))
+	got := find(t, ix, 1, Plain("harbor sailing"))
 	slices.SortStableFunc(got, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
 	if want := []string{"exch_2", "exch_1", "exch_4"}; !slices.Equal(ids(got), want) && !slices.Equal(ids(got), []string{"exch_1", "exch_2", "exch_4"}) {
 		t.Errorf("found %v, want the two of one session before %v", got, want[2])
 	}
-	asked := find(t, ix, 1, Plain("where is the harbour that we left"))
+	asked := find(t, ix, 1, Plain("where is the harbor that we left"))
 	if want := []string{"exch_2", "exch_4"}; len(asked) != 5 || asked[0].id == "exch_1" || !slices.Contains(want, asked[0].id) || !slices.Contains(want, asked[1].id) {
-		t.Errorf("a question finds %v, want both that hold its word and then their neighbours", asked)
+		t.Errorf("a question finds %v, want both that hold its word and then their neighbors", asked)
 	}
 }
 

@@ -18,7 +18,7 @@ var fieldLetters = [fieldCount]string{fieldText: "t", fieldName: "n", fieldOutpu
 
 // Terms returns what a document is found by, without duplicates.
 func (d *Document) Terms() (terms []string) {
-	a := analyse(d)
+	a := analyze(d)
 	for f := range fieldCount {
 		for _, t := range a.of(f) {
 			terms = append(terms, fieldLetters[f]+t.text)

@@ -15,7 +15,7 @@ type Covered struct {
 	Names int     // identifiers that it contains
 }
 
-// coverTerm is a term that counts towards coverage.
+// coverTerm is a term that counts toward coverage.
 type coverTerm struct {
 	text   string
 	name   bool
@@ -117,14 +117,14 @@ func rarity(documents, frequency uint64) float64 {
 	return math.Log(1 + (n-min(df, n)+0.5)/(df+0.5))
 }
 
-// Part is a part of a query that counts towards the coverage of documents that hold it.
+// Part is a part of a query that counts toward the coverage of documents that hold it.
 type Part struct {
 	Holds  Condition
 	Weight float64
 	Name   bool // it is an identifier
 }
 
-// Parts returns what counts towards coverage, weighed among the documents of a corpus.
+// Parts returns what counts toward coverage, weighed among the documents of a corpus.
 func (q *Query) Parts(c *Corpus) (parts []Part) {
 	for _, t := range q.coverTerms() {
 		part, most := Part{Name: t.name}, uint64(0)

@@ -39,8 +39,8 @@ func (l *lengths) of(f field) uint32 {
 	return 0
 }
 
-// analysed is a document with its terms counted.
-type analysed struct {
+// analyzed is a document with its terms counted.
+type analyzed struct {
 	account uint32
 	id      string
 	group   uint64
@@ -51,23 +51,23 @@ type analysed struct {
 }
 
 // of returns the distinct terms of a field.
-func (a *analysed) of(f field) []tallied {
+func (a *analyzed) of(f field) []tallied {
 	if f == 0 {
 		return a.terms[:a.ends[0]]
 	}
 	return a.terms[a.ends[f-1]:a.ends[f]]
 }
 
-// analyse counts the terms of a document.
-func analyse(d *Document) *analysed {
-	a := analysers.Get().(*analyser)
+// analyze counts the terms of a document.
+func analyze(d *Document) *analyzed {
+	a := analyzers.Get().(*analyzer)
 	defer a.release()
 	a.read(d.Text, &a.words, &a.names)
 	a.read(d.Names, nil, &a.names)
 	a.read(d.Output, &a.output, nil)
 	a.addFacets(d.Facets)
-	done := countings.Get().(*analysed)
-	*done = analysed{
+	done := countings.Get().(*analyzed)
+	*done = analyzed{
 		account: d.Account, id: d.ID, group: GroupKey(d.Account, d.Group),
 		lengths: lengths{uint32(a.words.total), uint32(a.names.total), uint32(a.output.total)},
 		size:    len(d.Text) + len(d.Names) + len(d.Output),
@@ -87,22 +87,22 @@ func analyse(d *Document) *analysed {
 	return done
 }
 
-var countings = sync.Pool{New: func() any { return new(analysed) }}
+var countings = sync.Pool{New: func() any { return new(analyzed) }}
 
 // mostTermsKept is the capacity for terms beyond which the memory of a document is not reused.
 const mostTermsKept = 4 << 10
 
 // release returns the memory for reuse. The document must not be used afterwards.
-func (a *analysed) release() {
+func (a *analyzed) release() {
 	if cap(a.terms) <= mostTermsKept {
 		clear(a.terms)
-		*a = analysed{terms: a.terms[:0]}
+		*a = analyzed{terms: a.terms[:0]}
 		countings.Put(a)
 	}
 }
 
 // addFacets counts the terms of facets. They are allocated together.
-func (a *analyser) addFacets(facets []Facet) {
+func (a *analyzer) addFacets(facets []Facet) {
 	size := 0
 	for _, f := range facets {
 		size += len(f.Name) + 1 + len(f.Value)

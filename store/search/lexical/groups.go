@@ -37,7 +37,7 @@ func (g *Groups) Has(set *Set, key uint64) bool {
 // groupSet collects groups.
 type groupSet struct {
 	of    *Groups
-	last  uint64 // key; neighbouring documents are often of one group
+	last  uint64 // key; neighboring documents are often of one group
 	found marks
 }
 

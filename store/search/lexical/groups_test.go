@@ -17,7 +17,7 @@ func TestGroupsHoldWhatTheirDocumentsHold(t *testing.T) {
 		t.Cleanup(func() { _ = s.Close() })
 		return s
 	}
-	red := []Facet{{"colour", "red"}}
+	red := []Facet{{"color", "red"}}
 	turns := over(
 		Document{Account: 1, ID: "1", Group: "a", Text: "walrus"},
 		Document{Account: 1, ID: "2", Group: "b", Text: "walrus", Facets: red},
@@ -33,16 +33,16 @@ func TestGroupsHoldWhatTheirDocumentsHold(t *testing.T) {
 		"+walrus -otter":             {false, true},
 		"-walrus":                    {},
 		"+wal* +narw*":               {false, true},
-		"colour:red -seal":           {true, false},
+		"color:red -seal":            {true, false},
 		"+(otter narwhal) +walrus":   {true, true},
-		"colour:re*":                 {true, true},
-		"colour:blue OR +(+seal)":    {false, true},
+		"color:re*":                  {true, true},
+		"color:blue OR +(+seal)":     {false, true},
 		`+"walrus seal"`:             {false, true}, // the order is checked later
 		"+zebra":                     {},
 		"-zebra":                     {true, true},
 		"+walrus -(narwhal AND cat)": {true, true},
 	} {
-		q, err := Parse(text, []string{"colour"})
+		q, err := Parse(text, []string{"color"})
 		if err != nil {
 			t.Fatal(err)
 		}

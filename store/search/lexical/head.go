@@ -71,7 +71,7 @@ type headTerms struct {
 	terms    []headTerm
 	text     []byte
 	postings postingList
-	fetched  byte // meaningless: keeps fetch from being optimised away
+	fetched  byte // meaningless: keeps fetch from being optimized away
 }
 
 type headTerm struct {
@@ -226,7 +226,7 @@ func (t *headTerms) room() termsRoom {
 }
 
 // put adds a document, replacing one with the same id in the head.
-func (h *head) put(a *analysed) {
+func (h *head) put(a *analyzed) {
 	h.touch()
 	h.size += a.size
 	s := h.section(a.account)

@@ -14,7 +14,7 @@ func TestAHeadHasRoomForAsMuchAsTheOneBeforeIt(t *testing.T) {
 	}
 	put := func(h *head, documents []Document) {
 		for i := range documents {
-			h.put(analyse(&documents[i]))
+			h.put(analyze(&documents[i]))
 		}
 	}
 	first := newHead(nil)

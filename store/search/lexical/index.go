@@ -26,7 +26,7 @@ type Document struct {
 	Text    string // found by its words and names
 	Names   string // found only by the names in it
 	Output  string // found by its words, which count less than those of Text
-	Group   string // documents of a group are neighbours in the order of their ids; "": it has none
+	Group   string // documents of a group are neighbors in the order of their ids; "": it has none
 	Facets  []Facet
 }
 
@@ -70,7 +70,7 @@ type Index struct {
 
 // Over returns an immutable index of documents in memory. It need not be closed.
 func Over(ctx context.Context, documents []Document) (*Index, error) {
-	counted, err := analyseAll(ctx, documents)
+	counted, err := analyzeAll(ctx, documents)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ const mostInHead = 8 << 20
 // searches see all of it or nothing. When all of it is on disk, written is called from another goroutine, which it must
 // not block. It is not called after an error, or if the index is closed first.
 func (ix *Index) Apply(ctx context.Context, documents []Document, gone []Key, written func()) error {
-	counted, err := analyseAll(ctx, documents)
+	counted, err := analyzeAll(ctx, documents)
 	if err != nil {
 		return err
 	}
@@ -218,18 +218,18 @@ func take(places []place) {
 	}
 }
 
-// analyseTogether is how many documents one goroutine analyses before another one helps.
-const analyseTogether = 16
+// analyzeTogether is how many documents one goroutine analyzes before another one helps.
+const analyzeTogether = 16
 
-// analyseAll analyses documents, on every core if there are many.
-func analyseAll(ctx context.Context, documents []Document) ([]*analysed, error) {
-	counted := make([]*analysed, len(documents))
+// analyzeAll analyzes documents, on every core if there are many.
+func analyzeAll(ctx context.Context, documents []Document) ([]*analyzed, error) {
+	counted := make([]*analyzed, len(documents))
 	workers, ctx := errgroup.WithContext(ctx)
-	step := max(1, min(runtime.GOMAXPROCS(0), len(documents)/analyseTogether))
+	step := max(1, min(runtime.GOMAXPROCS(0), len(documents)/analyzeTogether))
 	for first := range step {
 		workers.Go(func() error {
 			for i := first; i < len(documents) && ctx.Err() == nil; i += step {
-				counted[i] = analyse(&documents[i])
+				counted[i] = analyze(&documents[i])
 			}
 			return ctx.Err()
 		})

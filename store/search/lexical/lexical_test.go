@@ -358,7 +358,7 @@ func TestAnyWordHasAStem(t *testing.T) {
 			}
 		}
 		if bytes := rapid.SliceOf(rapid.Byte()).Draw(rt, "bytes"); len(bytes) > 0 {
-			analyse(&Document{Text: string(bytes), Names: string(bytes)})
+			analyze(&Document{Text: string(bytes), Names: string(bytes)})
 		}
 	})
 }

@@ -124,7 +124,7 @@ func (q *Query) Highlights(text string) [][2]int {
 }
 
 // Likely returns likely places of the query's words in text, for a fraction of the cost of [Query.Highlights]: it
-// compares only prefixes of words, of as many as are scored, and analyses the text only if it finds none.
+// compares only prefixes of words, of as many as are scored, and analyzes the text only if it finds none.
 func (q *Query) Likely(text string) (places [][2]int) {
 	var beginnings []string
 	q.root.leaves(func(l *leaf) {

@@ -182,8 +182,8 @@ func (s *Searcher) partOf(number uint32) *part {
 	return &s.parts[i]
 }
 
-// neighbours returns the documents of the same group with the next lower and next higher id; a missing one is left out.
-func (s *Searcher) neighbours(number uint32, into []uint32) []uint32 {
+// neighbors returns the documents of the same group with the next lower and next higher id; a missing one is left out.
+func (s *Searcher) neighbors(number uint32, into []uint32) []uint32 {
 	own := s.partOf(number)
 	group, id := own.group(number-own.first), own.id(number-own.first)
 	if group == 0 {

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// pageSize is how many neighbouring documents share a page of scores.
+// pageSize is how many neighboring documents share a page of scores.
 const pageSize = 1024
 
 type page [pageSize]float64
@@ -71,11 +71,11 @@ func (s *scores) release() {
 type Hit struct {
 	Number uint32 // in the searcher
 	Score  float64
-	Own    float64 // the document's own part of Score; the rest comes from its neighbours and its time
+	Own    float64 // the document's own part of Score; the rest comes from its neighbors and its time
 }
 
 // HoldsWord reports whether the document itself contains a word of the query. Otherwise it is a hit because of its
-// neighbours.
+// neighbors.
 func (h Hit) HoldsWord() bool { return h.Own > 0 }
 
 // Ranking returns hits from the best to the worst. Of equal hits the one with the higher id, the later one, comes
@@ -87,7 +87,7 @@ type Ranking struct {
 	among    *Set
 	unscored bool    // hits are all of among, whatever their scores
 	question bool    // not a short lookup
-	favoured *Set    // of a time named in the query; nil: none
+	favored  *Set    // of a time named in the query; nil: none
 	looked   *looked // nil: nothing was demanded
 	best     []Hit
 	last     Hit  // the worst that was chosen
@@ -124,8 +124,8 @@ func (r *Ranking) Covered(numbers []uint32) (covered []Covered, known bool) {
 // none contains any of its rare words.
 func (r *Ranking) Closest() float64 { return r.looked.closest }
 
-// Favour raises the scores of documents in a set: those of a time named in the query. Call it before the first Next.
-func (r *Ranking) Favour(set *Set) { r.favoured = set }
+// Favor raises the scores of documents in a set: those of a time named in the query. Call it before the first Next.
+func (r *Ranking) Favor(set *Set) { r.favored = set }
 
 // Next returns the best remaining hit; false if there is none.
 func (r *Ranking) Next() (Hit, bool) {
@@ -165,11 +165,11 @@ func (r *Ranking) sort(hits []Hit) {
 const firstChoice = 256
 
 // A turn is often the answer to the previous turn, and searches use words of both: the best hits count for more if
-// their neighbours contain words of the query, too. The shares were chosen on one half of the dialogues of the
+// their neighbors contain words of the query, too. The shares were chosen on one half of the dialogues of the
 // evaluation and confirmed on the other.
 const (
-	neighbourShare = 0.2
-	favouredShare  = 0.4
+	neighborShare = 0.2
+	favoredShare  = 0.4
 )
 
 func (r *Ranking) choose() {
@@ -187,14 +187,14 @@ func (r *Ranking) choose() {
 	r.chosen += len(top.hits)
 }
 
-// How many of the best hits have their neighbours examined, and how many hits of a question bring in neighbours without
+// How many of the best hits have their neighbors examined, and how many hits of a question bring in neighbors without
 // any of its words: the answer to a turn that asks the same.
 const (
 	seenAround = 128
 	expanded   = 64
 )
 
-// seeAround adds the contributions of neighbours and time to the best hits. No score decreases, so all other hits stay
+// seeAround adds the contributions of neighbors and time to the best hits. No score decreases, so all other hits stay
 // after them.
 func (r *Ranking) seeAround(hits []Hit) []Hit {
 	var around [2]uint32
@@ -205,13 +205,13 @@ func (r *Ranking) seeAround(hits []Hit) []Hit {
 			break
 		}
 		own := h.Own
-		neighbours := around[:0]
+		neighbors := around[:0]
 		if i < seenAround {
-			neighbours = r.searcher.neighbours(h.Number, neighbours)
+			neighbors = r.searcher.neighbors(h.Number, neighbors)
 		}
-		for _, n := range neighbours {
+		for _, n := range neighbors {
 			if worth := r.all.of(n); worth > 0 {
-				hits[i].Score += neighbourShare * worth
+				hits[i].Score += neighborShare * worth
 				continue
 			}
 			if !r.question || r.unscored || i >= expanded || r.among != nil && !r.among.Contains(n) {
@@ -226,10 +226,10 @@ func (r *Ranking) seeAround(hits []Hit) []Hit {
 				wordless[n] = at
 				hits = append(hits, Hit{Number: n})
 			}
-			hits[at].Score += neighbourShare * own
+			hits[at].Score += neighborShare * own
 		}
-		if r.favoured != nil && r.favoured.Contains(hits[i].Number) {
-			hits[i].Score += favouredShare * own
+		if r.favored != nil && r.favored.Contains(hits[i].Number) {
+			hits[i].Score += favoredShare * own
 		}
 	}
 	r.sort(hits)
@@ -255,8 +255,8 @@ func (r *Ranking) Groups() ([]Group, error) {
 	known := make(map[uint64]int)
 	var groups []Group
 	err := r.each(func(h Hit) error {
-		if r.favoured != nil && r.favoured.Contains(h.Number) {
-			h.Score += favouredShare * h.Own
+		if r.favored != nil && r.favored.Contains(h.Number) {
+			h.Score += favoredShare * h.Own
 		}
 		key := r.searcher.Group(h.Number)
 		if key == 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 // BM25's parameters, chosen on the quite different retrieval sets of the evaluation: for short exchanges, passages and
-// encyclopaedia entries this pair is within a point of the best for each.
+// encyclopedia entries this pair is within a point of the best for each.
 const (
 	saturation = 1.5 // k1
 	lengthNorm = 0.5 // b
@@ -39,7 +39,7 @@ type Searcher struct {
 	parts   []part
 	used    []*segment
 	found   []posting // see find
-	members []uint32  // see neighbours
+	members []uint32  // see neighbors
 }
 
 // Searcher opens a snapshot of an account. The caller closes it.

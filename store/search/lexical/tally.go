@@ -85,8 +85,8 @@ func (t *tally) reset() {
 	}
 }
 
-// analyser counts the words and names of a document. It is reusable.
-type analyser struct {
+// analyzer counts the words and names of a document. It is reusable.
+type analyzer struct {
 	words, names, output, facets tally
 
 	text   []byte
@@ -105,10 +105,10 @@ type pendingWord struct {
 // plainAtOnce is how many words are looked up together.
 const plainAtOnce = 64
 
-var analysers = sync.Pool{New: func() any { return &analyser{output: tally{skips: saysNothingInOutput}} }}
+var analyzers = sync.Pool{New: func() any { return &analyzer{output: tally{skips: saysNothingInOutput}} }}
 
 // read counts the words and the names of a text, each in its tally if that is not nil.
-func (a *analyser) read(text string, words, names *tally) {
+func (a *analyzer) read(text string, words, names *tally) {
 	a.text = append(a.text[:0], text...)
 	for start := 0; start < len(a.text); {
 		end, ascii := stretch(a.text, start)
@@ -122,7 +122,7 @@ func (a *analyser) read(text string, words, names *tally) {
 }
 
 // readAny reads text whose words and names do not depend on the text around it.
-func (a *analyser) readAny(text []byte, words, names *tally) {
+func (a *analyzer) readAny(text []byte, words, names *tally) {
 	if words != nil {
 		a.tokens = appendProse(a.tokens[:0], text)
 		words.addAll(a.tokens)
@@ -133,7 +133,7 @@ func (a *analyser) readAny(text []byte, words, names *tally) {
 	}
 }
 
-func (a *analyser) readASCII(text []byte, words, names *tally) {
+func (a *analyzer) readASCII(text []byte, words, names *tally) {
 	for i := 0; i < len(text); {
 		if text[i] <= ' ' {
 			i++
@@ -172,7 +172,7 @@ func pieceEnd(text []byte, start int) int {
 }
 
 // countPlain counts the words collected.
-func (a *analyser) countPlain(words *tally) {
+func (a *analyzer) countPlain(words *tally) {
 	for i := range a.plain {
 		w := &a.plain[i]
 		if stem := rememberedStem(&w.word, w.length, w.known); stem.text != "" {
@@ -221,11 +221,11 @@ var textMarks = func() (table [256]uint8) {
 	return table
 }()
 
-// mostKept is the capacity of buffers, in bytes of text, beyond which an analyser is not reused.
+// mostKept is the capacity of buffers, in bytes of text, beyond which an analyzer is not reused.
 const mostKept = 64 << 10
 
-func (a *analyser) release() {
+func (a *analyzer) release() {
 	if clear(a.tokens[:cap(a.tokens)]); cap(a.text) <= mostKept {
-		analysers.Put(a)
+		analyzers.Put(a)
 	}
 }

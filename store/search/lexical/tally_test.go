@@ -34,7 +34,7 @@ func TestTermsAreCountedAsTheTextHasThem(t *testing.T) {
 		names := append(terms(identifiers([]byte(d.Text))), terms(identifiers([]byte(d.Names)))...)
 		output := terms(outputWords([]byte(d.Output)))
 		for range 2 {
-			a := analyse(&d)
+			a := analyze(&d)
 			if a.lengths != (lengths{uint32(len(words)), uint32(len(names)), uint32(len(output))}) {
 				t.Fatalf("lengths are %+v, want %d, %d and %d", a.lengths, len(words), len(names), len(output))
 			}
@@ -67,12 +67,12 @@ func frequenciesOf(counted []tallied) map[string]int {
 }
 
 // Words that came before cost no memory but one list of them, however many they are.
-func TestKnownWordsAreAnalysedWithoutAllocations(t *testing.T) {
+func TestKnownWordsAreAnalyzedWithoutAllocations(t *testing.T) {
 	text := strings.Repeat("The quick brown fox jumps over the \"lazy\" dogs' heads, and Nothing (at all) happens: why? ", 100)
 	d := &Document{Account: 1, ID: "x", Text: text, Facets: []Facet{{"model", "m"}}}
 	least := math.Inf(1) // of several: the race detector empties pools at random
 	for range 20 {
-		least = min(least, testing.AllocsPerRun(1, func() { analyse(d) }))
+		least = min(least, testing.AllocsPerRun(1, func() { analyze(d) }))
 	}
 	if least > 10 {
 		t.Errorf("%v allocations for a known text of %d bytes", least, len(text))
@@ -94,8 +94,8 @@ func TestAPieceEndsBeforeTheFirstBlankWhereverThatIs(t *testing.T) {
 	})
 }
 
-// BenchmarkAnalyse counts the terms of turns of natural length.
-func BenchmarkAnalyse(b *testing.B) {
+// BenchmarkAnalyze counts the terms of turns of natural length.
+func BenchmarkAnalyze(b *testing.B) {
 	for name, size := range map[string]int{"600": 600, "4000": 4000} {
 		b.Run(name, func(b *testing.B) {
 			g := newGenerator()
@@ -106,7 +106,7 @@ func BenchmarkAnalyse(b *testing.B) {
 			b.ReportAllocs()
 			n, began := 0, cputime.Used()
 			for b.Loop() {
-				analyse(&documents[n%len(documents)])
+				analyze(&documents[n%len(documents)])
 				n++
 			}
 			b.ReportMetric(float64((cputime.Used()-began).Nanoseconds())/1000/float64(n), "cpu-us/document")

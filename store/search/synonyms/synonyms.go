@@ -98,8 +98,21 @@ func wordAt(n int) string {
 
 // endings are those of inflected English words, and of their lemmas.
 var endings = [...][2]string{
-	{"ies", "y"}, {"es", "e"}, {"es", ""}, {"s", ""}, {"ied", "y"}, {"ed", "e"}, {"ed", ""}, {"ing", "e"}, {"ing", ""},
-	{"ier", "y"}, {"iest", "y"}, {"er", "e"}, {"er", ""}, {"est", "e"}, {"est", ""},
+	{"ies", "y"},
+	{"es", "e"},
+	{"es", ""},
+	{"s", ""},
+	{"ied", "y"},
+	{"ed", "e"},
+	{"ed", ""},
+	{"ing", "e"},
+	{"ing", ""},
+	{"ier", "y"},
+	{"iest", "y"},
+	{"er", "e"},
+	{"er", ""},
+	{"est", "e"},
+	{"est", ""},
 }
 
 // lemmas calls give with the forms of a word under which the table may have synonyms.

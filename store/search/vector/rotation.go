@@ -47,7 +47,7 @@ func (r *rotation) apply(x []float32) {
 // time, which reads and writes x half as often, and rounds in the same places as single steps.
 func hadamard(x []float32) {
 	half := 1
-	if len(x) >= 4 { // neighbours, in a loop of their own: a slice for each of four values would cost more than the sums
+	if len(x) >= 4 { // neighbors, in a loop of their own: a slice for each of four values would cost more than the sums
 		for rest := x; len(rest) >= 4; rest = rest[4:] {
 			low, lowOff := rest[0]+rest[1], rest[0]-rest[1]
 			high, highOff := rest[2]+rest[3], rest[2]-rest[3]

@@ -93,9 +93,9 @@ func (n *scan) aim(q *Query) {
 		n.query[i] = v - centre[i]
 	}
 	scaleTo(n.query, 1)
-	if towards := n.mean(q.examples); towards != nil {
-		scaleTo(towards, q.pull)
-		for i, v := range towards {
+	if toward := n.mean(q.examples); toward != nil {
+		scaleTo(toward, q.pull)
+		for i, v := range toward {
 			n.query[i] += v
 		}
 		scaleTo(n.query, 1)

@@ -206,7 +206,7 @@ func TestTheFirstPassFindsTheBest(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n := range original {
-			normalise(original[n])
+			normalize(original[n])
 			for i, v := range original[n] {
 				mean[i] += v / float32(test.rows)
 			}
@@ -223,7 +223,7 @@ func TestTheFirstPassFindsTheBest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			normalise(asked)
+			normalize(asked)
 			for i := range mean {
 				asked[i] -= mean[i]
 			}
@@ -250,7 +250,7 @@ func TestTheFirstPassFindsTheBest(t *testing.T) {
 	}
 }
 
-func normalise(x []float32) {
+func normalize(x []float32) {
 	length := float32(math.Sqrt(float64(dotPlain(x, x))))
 	for i := range x {
 		x[i] /= length

@@ -97,7 +97,7 @@ func (g *generator) read(trade string) error {
 	return lines(trade, g.trade)
 }
 
-// eachLine reads a file of WordNet without the licence at its beginning.
+// eachLine reads a file of WordNet without the license at its beginning.
 func (g *generator) eachLine(name string, take func(line string) error) error {
 	return lines(filepath.Join(g.dir, name), func(line string) error {
 		if strings.HasPrefix(line, " ") {
@@ -108,7 +108,7 @@ func (g *generator) eachLine(name string, take func(line string) error) error {
 }
 
 func lines(path string, take func(line string) error) error {
-	file, err := os.Open(path) //nolint:gosec // the caller names it
+	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}

@@ -77,6 +77,7 @@ func render(t *testing.T, change func(cluster map[string]any)) map[string]manife
 	}
 	change(values["cluster"].(map[string]any))
 	functions := template.FuncMap{
+		"fail": func(why string) (string, error) { return "", errors.New(why) },
 		"toYaml": func(v any) (string, error) {
 			text, err := yaml.Marshal(v)
 			return strings.TrimSuffix(string(text), "\n"), err

@@ -56,11 +56,13 @@ func TestAWorkerTellsWhatItTakesAndWhetherItIsReady(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	accounts, edge := openNode(t, 0, "acme"), openNode(t, 2, "acme", "elsewhere")
+	accounts, edge := openNode(t, 0), openNode(t, 2, "acme", "elsewhere")
 	centre, err := joinAsCentre(t.Context(), &cfg, accounts, "", telemetry.New(telemetry.Options{}), log)
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, err = accounts.Accounts().Create("acme")
+	check(t, err)
 	worker.eventually("it is ready", func() bool {
 		status, said := worker.get("/readyz")
 		return status == http.StatusOK && said == "ready\n"

@@ -80,6 +80,7 @@ func render(t *testing.T, set map[string]any) []byte {
 	}
 	maps.Copy(values, set)
 	functions := template.FuncMap{
+		"fail": func(why string) (string, error) { return "", errors.New(why) },
 		"toYaml": func(v any) (string, error) {
 			text, err := yaml.Marshal(v)
 			return strings.TrimSuffix(string(text), "\n"), err

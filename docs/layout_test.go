@@ -113,6 +113,16 @@ func TestTheFloorsOfTheStoreImportDownwards(t *testing.T) {
 	}
 }
 
+// What is kept is known without the engine that keeps it.
+func TestRecordsDependOnNoEngine(t *testing.T) {
+	allowed := []string{"codec", "store/redact", "store/internal/kv", "store/internal/blob", "store/internal/buffer", "store/internal/delta"}
+	for _, other := range packages(t)["store/record"].product {
+		if ours := room(other) == "store" || room(other) == "server" || room(other) == "router"; ours && !slices.Contains(allowed, other) {
+			t.Errorf("store/record imports %s", other)
+		}
+	}
+}
+
 func TestTheEdgeAloneImportsTheServerLibraries(t *testing.T) {
 	for path, imports := range packages(t) {
 		for _, library := range slices.Concat(imports.product, imports.tests) {

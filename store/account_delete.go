@@ -10,6 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // AccountDeletion reports what is deleted with an account.
@@ -92,8 +93,8 @@ var errStillRunning = errors.New("exchanges of a deleted account are still runni
 
 // finishDeletion frees the data of a deleted account, resuming where it stopped.
 func (s *core) finishDeletion(ctx context.Context, account kv.AccountNumber) error {
-	e := new(Erasure)
-	everything := Selection{All: true}
+	e := new(record.Erasure)
+	everything := record.Selection{All: true}
 	if err := s.eraseSelection(ctx, account, &everything, e, func(*commitGroup, *operation) error { return nil }); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // left counts the keys of a store that belong to an account's data, by kind.
@@ -45,11 +46,11 @@ func TestADeletedAccountLeavesNothing(t *testing.T) {
 	c := newConversation(t)
 	s := c.s
 	for range 60 {
-		c.exchange(say("hello", "hi", "and again"), OutcomeComplete, "again")
+		c.exchange(say("hello", "hi", "and again"), record.OutcomeComplete, "again")
 	}
 	other := say("hello")
 	other.Account = "other"
-	kept, _ := c.exchange(other, OutcomeComplete, "hi")
+	kept, _ := c.exchange(other, record.OutcomeComplete, "hi")
 	secret, _, err := s.Keys().Create("acme", AllScopes, "")
 	if err != nil {
 		t.Fatal(err)
@@ -58,9 +59,9 @@ func TestADeletedAccountLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Notes().Keep("acme", "call", []byte("state"))
-	recollect(t, s, RecollectionKey{1}, kept)
+	recollect(t, s, record.RecollectionKey{1}, kept)
 	number, _ := s.accounts.Find("acme")
-	running, err := s.Begin(t.Context(), &Opening{Account: "acme", Body: []byte("{}"), Surface: codec.Chat})
+	running, err := s.Begin(t.Context(), &record.Opening{Account: "acme", Body: []byte("{}"), Surface: codec.Chat})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,23 +82,23 @@ func TestADeletedAccountLeavesNothing(t *testing.T) {
 	if _, err := s.Keys().Authenticate(secret); err == nil {
 		t.Error("its key still opens something")
 	}
-	if _, err := s.Archive().Exchanges("acme", ExchangeQuery{}); err == nil {
+	if _, err := s.Archive().Exchanges("acme", record.ExchangeQuery{}); err == nil {
 		t.Error("its exchanges can still be listed")
 	}
-	if _, err := s.Begin(t.Context(), &Opening{Account: "acme", Body: []byte("{}")}); err == nil {
+	if _, err := s.Begin(t.Context(), &record.Opening{Account: "acme", Body: []byte("{}")}); err == nil {
 		t.Error("it can still begin an exchange")
 	}
 	if _, err := s.Accounts().Delete(t.Context(), "acme", false); err == nil {
 		t.Error("it can be deleted twice")
 	}
 	mustAccount(t, s, "acme") // the name is free, and owns nothing
-	if page, err := s.Archive().Exchanges("acme", ExchangeQuery{}); err != nil || len(page.Data) > 0 {
+	if page, err := s.Archive().Exchanges("acme", record.ExchangeQuery{}); err != nil || len(page.Data) > 0 {
 		t.Errorf("a new account of the name has %v, %v", page.Data, err)
 	}
 	if _, err := s.Keys().Authenticate(secret); err == nil {
 		t.Error("a new account of the name takes the old key")
 	}
-	if err := running.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+	if err := running.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 		t.Errorf("what was running ends with %v", err)
 	}
 	waitGone(t, s, number)
@@ -201,7 +202,7 @@ func TestAnAccountThatCannotBeDeletedKeepsItsKeys(t *testing.T) {
 // Whatever is done to an account while it is deleted is done before, and goes with it, or not at all.
 func TestNothingIsWrittenForADeletedAccount(t *testing.T) {
 	s := openStore(t, Options{})
-	session := &Session{ID: kv.SessionID(s.ids.Next(time.Now())).String()}
+	session := &record.Session{ID: kv.SessionID(s.ids.Next(time.Now())).String()}
 	for range 20 {
 		mustAccount(t, s, "acme")
 		number, err := s.Accounts().Number("acme")
@@ -214,11 +215,11 @@ func TestNothingIsWrittenForADeletedAccount(t *testing.T) {
 			func() { _ = s.Credentials().Set("acme", "openai", "x") },
 			func() { _ = s.Accounts().SetRetention(t.Context(), "acme", &Retention{MaxAge: time.Hour}) },
 			func() { s.Notes().Keep("acme", "call", []byte("state")) },
-			func() { _, _ = s.Archive().Import(t.Context(), "acme", Exported{Session: session}) },
-			func() { _, _ = s.Archive().Erase(t.Context(), "acme", Selection{All: true}, false) },
+			func() { _, _ = s.Archive().Import(t.Context(), "acme", record.Exported{Session: session}) },
+			func() { _, _ = s.Archive().Erase(t.Context(), "acme", record.Selection{All: true}, false) },
 			func() {
-				r := Recollection{Exchange: kv.ExchangeID(s.ids.Next(time.Now())).String(), Text: "text"}
-				_, _ = s.Notes().Recollect(t.Context(), "acme", []RecollectionKey{{1}}, r)
+				r := record.Recollection{Exchange: kv.ExchangeID(s.ids.Next(time.Now())).String(), Text: "text"}
+				_, _ = s.Notes().Recollect(t.Context(), "acme", []record.RecollectionKey{{1}}, r)
 			},
 			func() { _ = s.Summaries().AddSummaryTokens(t.Context(), number, time.Now(), 1) },
 		} {

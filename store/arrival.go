@@ -8,6 +8,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -32,8 +33,8 @@ type arrival struct {
 	*ship.Entry
 	account kv.AccountNumber
 	id      kv.ExchangeID
-	info    ExchangeInfo
-	session *sessionRecord // nil: it belongs to none
+	info    record.ExchangeInfo
+	session *record.StoredSession // nil: it belongs to none
 	objects map[kv.ObjectRef][]byte
 	rest    kv.SessionID // see settle; zero: none
 }
@@ -44,7 +45,7 @@ func (x *arrival) read() (err error) {
 	if x.id, ok = kv.ParseExchangeID(x.Exchange); !ok {
 		return ErrUnusable
 	}
-	if err := decodeRecord(x.Record, &x.info); err != nil || x.info.ID != x.Exchange || x.info.Outcome == OutcomeOpen || x.info.Outcome == OutcomeDamaged {
+	if err := record.Decode(x.Record, &x.info); err != nil || x.info.ID != x.Exchange || x.info.Outcome == record.OutcomeOpen || x.info.Outcome == record.OutcomeDamaged {
 		return ErrUnusable
 	}
 	if x.info.Account != x.Account {
@@ -63,11 +64,11 @@ func (x *arrival) readSession() error {
 	if x.Session == nil {
 		return nil
 	}
-	x.session = new(sessionRecord)
-	if err := decodeRecord(x.Session, x.session); err != nil {
+	x.session = new(record.StoredSession)
+	if err := record.Decode(x.Session, x.session); err != nil {
 		return ErrUnusable
 	}
-	if _, ok := kv.ParseSessionID(x.session.ID); !ok || checkImported(&x.session.Session) != nil || len(x.session.Links) > maxSessionLinks {
+	if _, ok := kv.ParseSessionID(x.session.ID); !ok || checkImported(&x.session.Session) != nil || len(x.session.Links) > record.MaxSessionLinks {
 		return ErrUnusable
 	}
 	if x.session.Account != x.Account {

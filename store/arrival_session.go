@@ -5,13 +5,14 @@ import (
 	"slices"
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // sessions are the sessions of one account, with their links. What is put is visible from then on.
 type sessions interface {
-	at(id kv.SessionID) *sessionRecord // the exact session; nil: none. A caller that changes it must put it
-	put(id kv.SessionID, r *sessionRecord)
-	link(key []byte) (kv.SessionID, bool) // key as [linkKey] returns it
+	at(id kv.SessionID) *record.StoredSession // the exact session; nil: none. A caller that changes it must put it
+	put(id kv.SessionID, r *record.StoredSession)
+	link(key []byte) (kv.SessionID, bool) // key as [record.LinkKey] returns it
 	putLink(key []byte, id kv.SessionID)
 	unlink(key []byte)
 }
@@ -23,12 +24,12 @@ type storedSessions struct {
 	account kv.AccountNumber
 }
 
-func (s storedSessions) at(id kv.SessionID) *sessionRecord {
-	return s.g.sessionAt(sessionRef{s.account, id})
+func (s storedSessions) at(id kv.SessionID) *record.StoredSession {
+	return s.g.sessionAt(kv.SessionRef{Account: s.account, ID: id})
 }
 
-func (s storedSessions) put(id kv.SessionID, r *sessionRecord) {
-	s.g.putSession(s.w, sessionRef{s.account, id}, r)
+func (s storedSessions) put(id kv.SessionID, r *record.StoredSession) {
+	s.g.putSession(s.w, kv.SessionRef{Account: s.account, ID: id}, r)
 }
 
 func (s storedSessions) link(key []byte) (id kv.SessionID, ok bool) {
@@ -40,8 +41,8 @@ func (s storedSessions) putLink(key []byte, id kv.SessionID) { s.g.put(s.w, key,
 func (s storedSessions) unlink(key []byte) { s.g.put(s.w, key, nil) }
 
 // followed returns a session, or the one that it was merged into; nil if there is none. at returns the exact session.
-func followed(at func(kv.SessionID) *sessionRecord, id kv.SessionID) (*sessionRecord, kv.SessionID) {
-	for range MaxMerges {
+func followed(at func(kv.SessionID) *record.StoredSession, id kv.SessionID) (*record.StoredSession, kv.SessionID) {
+	for range record.MaxMerges {
 		r := at(id)
 		if r == nil {
 			break
@@ -65,21 +66,21 @@ func (x *arrival) join(in sessions) (id kv.SessionID, ok bool) {
 	r, id := followed(in.at, own)
 	if r == nil {
 		if r, id = x.known(in); r != nil {
-			in.put(own, &sessionRecord{Session: Session{
+			in.put(own, &record.StoredSession{Session: record.Session{
 				ID: x.session.ID, Account: x.Account, Created: x.session.Created, Updated: x.session.Updated, Merged: r.ID,
 			}})
 		}
 	}
 	if r == nil {
 		id = own
-		r = &sessionRecord{Session: Session{
+		r = &record.StoredSession{Session: record.Session{
 			ID: x.session.ID, Account: x.Account, Created: x.session.Created, Updated: x.session.Updated,
 			Title: x.session.Title, Tags: x.session.Tags, Parent: x.session.Parent, Agent: x.session.Agent, Derived: x.session.Derived,
 		}}
 		if before := in.at(own); before != nil {
 			r.Former = before.Merged
 		}
-		r.order(in, x.account, id)
+		putInOrder(in, x.account, id, r)
 	}
 	x.linkTo(in, id, r)
 	r.Exchanges++
@@ -87,9 +88,9 @@ func (x *arrival) join(in sessions) (id kv.SessionID, ok bool) {
 		r.Updated = x.info.Started
 	}
 	for _, model := range x.session.Models {
-		r.addModel(model)
+		r.AddModel(model)
 	}
-	r.comesFrom(x.info.Client(), x.info.Project)
+	r.NoteOrigin(x.info.Client(), x.info.Project)
 	in.put(id, r)
 	x.settle(in, id, r)
 	return id, true
@@ -99,7 +100,7 @@ func (x *arrival) join(in sessions) (id kv.SessionID, ok bool) {
 // request began a session of its own, rest is that one from then on, and has to be merged into r, the session of the
 // answer. It stays apart if their clues contradict each other. An id that a provider gives to several answers joins
 // nothing but the first one of them.
-func (x *arrival) settle(in sessions, id kv.SessionID, r *sessionRecord) {
+func (x *arrival) settle(in sessions, id kv.SessionID, r *record.StoredSession) {
 	waiting, rest := x.waiting(in)
 	if waiting == nil {
 		return
@@ -107,55 +108,42 @@ func (x *arrival) settle(in sessions, id kv.SessionID, r *sessionRecord) {
 	key := answerLink(x.account, &x.info)
 	waiting.Links = slices.DeleteFunc(slices.Clone(waiting.Links), func(link []byte) bool { return bytes.Equal(link, key) }) // others may read the old slice
 	in.put(rest, waiting)
-	if rest != id && r.accepts(waiting.clues()) {
+	if rest != id && r.Accepts(waiting.Clues()) {
 		x.rest = rest
 	}
 }
 
-// clues returns the session's own values.
-func (r *sessionRecord) clues() (clues []clue) {
-	for _, kind := range sessionKinds {
-		if value := r.known(kind); value != "" {
-			clues = append(clues, clue{kind, value})
-		}
-	}
-	return clues
-}
-
-// sessionKinds are the kinds of evidence in a session's record, strongest first.
-var sessionKinds = [...]byte{byChatKey, byExternal, byNative, byConversation}
-
 // known finds the session that matches an entry's session, as [commitGroup.findSession] would.
-func (x *arrival) known(in sessions) (*sessionRecord, kv.SessionID) {
-	var stronger []clue
-	for _, kind := range sessionKinds {
-		c := clue{kind, x.session.known(kind)}
-		if c.value == "" {
+func (x *arrival) known(in sessions) (*record.StoredSession, kv.SessionID) {
+	var stronger []record.Clue
+	for _, kind := range record.SessionKinds {
+		c := record.Clue{Kind: kind, Value: x.session.Known(kind)}
+		if c.Value == "" {
 			continue
 		}
-		if id, ok := in.link(linkKey(x.account, c)); ok {
-			if r, id := followed(in.at, id); r != nil && r.accepts(stronger) {
+		if id, ok := in.link(record.LinkKey(x.account, c)); ok {
+			if r, id := followed(in.at, id); r != nil && r.Accepts(stronger) {
 				return r, id
 			}
 		}
 		stronger = append(stronger, c)
 	}
-	kinds := []byte{byResponse, byReply}
+	kinds := []byte{record.ByResponse, record.ByReply}
 	if len(stronger) > 0 {
 		kinds = kinds[:1]
 	}
 	for _, link := range x.session.Links {
-		key, ok := linkOf(x.account, link)
-		if !ok || bytes.IndexByte(kinds, linkKind(key)) < 0 {
+		key, ok := record.LinkOf(x.account, link)
+		if !ok || bytes.IndexByte(kinds, record.LinkKind(key)) < 0 {
 			continue
 		}
 		if id, ok := in.link(key); ok {
-			if r, id := followed(in.at, id); r != nil && r.accepts(stronger) {
+			if r, id := followed(in.at, id); r != nil && r.Accepts(stronger) {
 				return r, id
 			}
 		}
 	}
-	if r, id := x.waiting(in); r != nil && r.accepts(stronger) {
+	if r, id := x.waiting(in); r != nil && r.Accepts(stronger) {
 		return r, id
 	}
 	return nil, kv.SessionID{}
@@ -163,7 +151,7 @@ func (x *arrival) known(in sessions) (*sessionRecord, kv.SessionID) {
 
 // waiting returns the session of a request that continues the answer of the exchange and arrived before it; nil if
 // there is none. If the link of the answer is not among those of its session, it is of another answer with the same id.
-func (x *arrival) waiting(in sessions) (*sessionRecord, kv.SessionID) {
+func (x *arrival) waiting(in sessions) (*record.StoredSession, kv.SessionID) {
 	key := answerLink(x.account, &x.info)
 	if key == nil {
 		return nil, kv.SessionID{}
@@ -181,65 +169,50 @@ func (x *arrival) waiting(in sessions) (*sessionRecord, kv.SessionID) {
 
 // answerLink returns the key of an answer that requests may refer to, or that a client's history may have again; nil for
 // any other.
-func answerLink(account kv.AccountNumber, info *ExchangeInfo) []byte {
-	if info.ResponseID == "" || !refersToAnswers(info.Surface) && !info.fromHistory() {
+func answerLink(account kv.AccountNumber, info *record.ExchangeInfo) []byte {
+	if info.ResponseID == "" || !refersToAnswers(info.Surface) && !info.FromHistory() {
 		return nil
 	}
-	return linkKey(account, clue{byResponse, info.ResponseID})
-}
-
-// linkHash is the length of the hash at the end of a link's key, in bytes.
-const linkHash = 16
-
-// linkKind returns the kind of evidence in a link.
-func linkKind(key []byte) byte { return key[len(key)-linkHash-1] }
-
-// linkOf returns the key of another store's link in this one, where the account has another number.
-func linkOf(account kv.AccountNumber, link []byte) (key []byte, ok bool) {
-	own := kv.SpaceKeyOf(kv.SpaceLink, account)
-	if len(link) != len(own)+1+linkHash || link[0] != kv.SpaceLink {
-		return nil, false
-	}
-	return append(own, link[len(own):]...), true
+	return record.LinkKey(account, record.Clue{Kind: record.ByResponse, Value: info.ResponseID})
 }
 
 // linkTo points the links of the entry's original session to r, unless they lead elsewhere.
-func (x *arrival) linkTo(in sessions, id kv.SessionID, r *sessionRecord) {
+func (x *arrival) linkTo(in sessions, id kv.SessionID, r *record.StoredSession) {
 	from := x.session
-	for _, kind := range sessionKinds {
-		c := clue{kind, from.known(kind)}
-		if c.value == "" || r.known(kind) != "" && r.known(kind) != c.value {
+	for _, kind := range record.SessionKinds {
+		c := record.Clue{Kind: kind, Value: from.Known(kind)}
+		if c.Value == "" || r.Known(kind) != "" && r.Known(kind) != c.Value {
 			continue
 		}
-		key := linkKey(x.account, c)
+		key := record.LinkKey(x.account, c)
 		if _, taken := in.link(key); taken {
 			continue
 		}
-		*r.idOf(kind) = *from.idOf(kind)
-		r.addLink(in, id, key)
+		*r.IDOf(kind) = *from.IDOf(kind)
+		addLink(in, id, r, key)
 	}
 	for _, link := range from.Links {
-		key, ok := linkOf(x.account, link)
+		key, ok := record.LinkOf(x.account, link)
 		if !ok {
 			continue
 		}
 		if _, taken := in.link(key); taken {
 			continue
 		}
-		switch linkKind(key) {
-		case byReply:
-			r.Replied = r.Replied || len(r.Links) < maxSessionLinks
-		case byOpening, byResponse:
+		switch record.LinkKind(key) {
+		case record.ByReply:
+			r.Replied = r.Replied || len(r.Links) < record.MaxSessionLinks
+		case record.ByOpening, record.ByResponse:
 		default:
 			continue // those with a value were linked above
 		}
-		r.addLink(in, id, key)
+		addLink(in, id, r, key)
 	}
 }
 
 // addLink points a key to the session, unless the session has too many.
-func (r *sessionRecord) addLink(in sessions, id kv.SessionID, key []byte) {
-	if r.keepLink(key) {
+func addLink(in sessions, id kv.SessionID, r *record.StoredSession, key []byte) {
+	if r.KeepLink(key) {
 		in.putLink(key, id)
 	}
 }

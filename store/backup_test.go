@@ -12,6 +12,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // snapshot returns every key and value.
@@ -74,7 +75,7 @@ func TestAFullAndAnIncrementalBackupRestoreTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	turn()
-	erase(t, s, "acme", Selection{Exchanges: ids[:1]})
+	erase(t, s, "acme", record.Selection{Exchanges: ids[:1]})
 	c.settle()
 	if _, err := s.Upkeep().Backup(ctx, &more, mark); err != nil {
 		t.Fatal(err)

@@ -84,7 +84,7 @@ func (b *batch) setMarked(key, value []byte, mark byte) {
 	b.err = b.open().SetEntry(e)
 }
 
-func (b *batch) apply(records []record) {
+func (b *batch) apply(records []entry) {
 	for _, r := range records {
 		if r.value == nil {
 			b.delete(r.key)

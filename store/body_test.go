@@ -14,6 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // agent writes the requests of a coding agent's session: a large opening, tools, a history that grows by a call and its
@@ -90,14 +91,14 @@ func blocksOf(t testing.TB, body []byte) []codec.Span {
 func captureBody(t testing.TB, s *Store, account string, body, answer []byte) string {
 	t.Helper()
 	ctx := context.Background()
-	c, err := s.Begin(ctx, &Opening{Account: account, Surface: codec.Messages, Format: codec.Messages, Body: body, Spans: blocksOf(t, body)})
+	c, err := s.Begin(ctx, &record.Opening{Account: account, Surface: codec.Messages, Format: codec.Messages, Body: body, Spans: blocksOf(t, body)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Write(answer); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+	if err := c.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 		t.Fatal(err)
 	}
 	return c.ID()
@@ -185,11 +186,11 @@ func TestHostileBodiesAreKeptWithinBounds(t *testing.T) {
 			t.Errorf("%s: %d bytes are planned with %d", name, len(body), held)
 		}
 		ctx := context.Background()
-		c, err := s.Begin(ctx, &Opening{Account: "acme", Surface: codec.Responses, Body: []byte(body), Spans: spans})
+		c, err := s.Begin(ctx, &record.Opening{Account: "acme", Surface: codec.Responses, Body: []byte(body), Spans: spans})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+		if err := c.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
 		if x, err := s.Archive().Exchange("acme", c.ID()); err != nil || string(x.RawRequest) != body {
@@ -208,11 +209,11 @@ func TestAPieceThatWasABlockIsNotSplitTwice(t *testing.T) {
 	around := `"` + strings.Repeat("z", 2100) + `"`
 	whole := `{"k":"` + strings.Repeat("a", 1500) + around + strings.Repeat("b", 1500) + `"}`
 	for _, body := range []string{around, whole} {
-		c, err := s.Begin(ctx, &Opening{Account: "acme", Surface: codec.Chat, Body: []byte(body)})
+		c, err := s.Begin(ctx, &record.Opening{Account: "acme", Surface: codec.Chat, Body: []byte(body)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+		if err := c.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
 		if x, err := s.Archive().Exchange("acme", c.ID()); err != nil || string(x.RawRequest) != body {
@@ -266,11 +267,11 @@ func TestAnyCutOfAnyBodyComesBackByteForByte(t *testing.T) {
 			}
 		}
 		ctx := context.Background()
-		c, err := s.Begin(ctx, &Opening{Account: "acme", Surface: codec.Chat, Body: body, Spans: spans})
+		c, err := s.Begin(ctx, &record.Opening{Account: "acme", Surface: codec.Chat, Body: body, Spans: spans})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+		if err := c.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
 		x, err := s.Archive().Exchange("acme", c.ID())
@@ -291,11 +292,11 @@ func TestInstructionsOfSmallRequestsAreABlockFromTheSecondTimeOn(t *testing.T) {
 		body := fmt.Appendf(nil, `{"model":"m","messages":[{"role":"system","content":"%s"},{"role":"user","content":"%s"}]}`,
 			strings.Repeat("Answer in one word. ", 30), strings.Repeat(fmt.Sprintf("question %d ", n), 40))
 		spans := blocksOf(t, body)
-		c, err := s.Begin(t.Context(), &Opening{Account: "acme", Surface: codec.Chat, Body: body, Spans: spans, Prints: codec.Fingerprints(nil, "acme", body, spans)})
+		c, err := s.Begin(t.Context(), &record.Opening{Account: "acme", Surface: codec.Chat, Body: body, Spans: spans, Prints: codec.Fingerprints(nil, "acme", body, spans)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+		if err := c.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
 		bodies[c.ID()] = body

@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // responsePart is how many bytes of an answer are held in memory before they go to the store.
@@ -21,12 +20,12 @@ const responsePart = 256 << 10
 // Recording is the record of one exchange in progress, as a server sees it. Its methods are called one at a time,
 // except ID, Shed and Recorded.
 type Recording interface {
-	ID() string                         // of the exchange
-	SessionID() string                  // once the opening is on record; "" before
-	Shed() bool                         // passes without a record under pressure
-	Recorded(ctx context.Context) error // waits until the request is on record
-	Write(p []byte) (int, error)        // adds bytes of the answer; p may be reused at once
-	Finish(closing *Closing) error      // waits until the whole exchange is on record
+	ID() string                           // of the exchange
+	SessionID() string                    // once the opening is on record; "" before
+	Shed() bool                           // passes without a record under pressure
+	Recorded(ctx context.Context) error   // waits until the request is on record
+	Write(p []byte) (int, error)          // adds bytes of the answer; p may be reused at once
+	Finish(closing *record.Closing) error // waits until the whole exchange is on record
 }
 
 // Capture is the record of one exchange in progress. The goroutine that pumps the answer calls its methods, one at a
@@ -35,16 +34,16 @@ type Capture struct {
 	recorded
 	store   *core // nil: passes without a record
 	shed    bool
-	info    *ExchangeInfo // until the end of the exchange is handed to the writer
+	info    *record.ExchangeInfo // until the end of the exchange is handed to the writer
 	opening *operation
-	buffer  []byte          // answer bytes not yet handed to the writer, from the buffer pool
-	part    uint32          // number of the next part
-	size    int64           // answer bytes recorded so far
-	beyond  int64           // answer bytes not recorded, because the answer is too long
-	request []byte          // kept for the digester, from the buffer pool; nil: it reads the exchange back
-	items   *RequestItems   // of request, may be nil
-	derived *chatkey.Keys   // of request; nil: unknown
-	answer  *answerRedactor // nil: nothing is masked
+	buffer  []byte               // answer bytes not yet handed to the writer, from the buffer pool
+	part    uint32               // number of the next part
+	size    int64                // answer bytes recorded so far
+	beyond  int64                // answer bytes not recorded, because the answer is too long
+	request []byte               // kept for the digester, from the buffer pool; nil: it reads the exchange back
+	items   *record.RequestItems // of request, may be nil
+	derived *chatkey.Keys        // of request; nil: unknown
+	answer  *answerRedactor      // nil: nothing is masked
 }
 
 // recorded is a capture as the writer sees it. The goroutine that pumps the answer changes none of it, because that may
@@ -102,7 +101,7 @@ func (c *Capture) begin(s *core, id kv.ExchangeID) { c.store, c.id, c.name = s, 
 // Begin hands the opening of an exchange to the writer, without waiting for the commit, which comes within a few
 // milliseconds. If the queue is full it waits, or with [Shed] returns a capture that records nothing. Errors are
 // [codec.Error]s of kind storage.
-func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
+func (s *Store) Begin(ctx context.Context, o *record.Opening) (*Capture, error) {
 	account, ok := s.accounts.Find(o.Account)
 	if !ok {
 		return nil, codec.Errorf(codec.KindStorage, "account %q does not exist", o.Account)
@@ -126,10 +125,10 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 		redactor = s.credentials.Redactor(o.Account)
 	}
 	own := *o
-	own.redact(redactor)
-	own.detach()
+	own.Redact(redactor)
+	own.Detach()
 	o = &own
-	c.info = openingInfo(c.name, o, started)
+	c.info = record.InfoOf(c.name, o, started)
 	c.key = c.info.KeyID
 	c.answer = s.newAnswerRedactor(c.info.Surface, redactor)
 	s.planning.RLock()
@@ -138,7 +137,7 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 		return nil, codec.Errorf(codec.KindStorage, "account %q was deleted", o.Account)
 	}
 	*w = operation{
-		capture: &c.recorded, info: appendFields(buffer.Get(1<<10), c.info), body: s.planner.Plan(account, bodyOf(o)),
+		capture: &c.recorded, info: record.Append(buffer.Get(1<<10), c.info), body: s.planner.Plan(account, bodyOf(o)),
 		evidence: evidenceOf(o, c.info), done: make(chan struct{}),
 	}
 	c.opening = w
@@ -161,7 +160,7 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 }
 
 // bodyOf returns the body of an opening with the places where it may be cut.
-func bodyOf(o *Opening) *blob.Body {
+func bodyOf(o *record.Opening) *blob.Body {
 	body := &blob.Body{Bytes: o.Body, Blocks: o.Spans, Prints: o.Prints}
 	if len(o.Body) >= prefixesFrom {
 		body.Conversation = o.Items
@@ -177,69 +176,6 @@ func (s *core) passOrRefuse(c *Capture, cause error) (*Capture, error) {
 	}
 	s.count.refused.Add(1)
 	return nil, cause
-}
-
-// detach makes the texts of an opening its own: a server's may be views of its buffers. Those of the header are separate,
-// because they may be long, and sessions keep some of the others.
-func (o *Opening) detach() {
-	o.ModelAsked, o.ModelSent = modelName(o.ModelAsked), modelName(o.ModelSent)
-	detach(
-		&o.Account, &o.KeyID, &o.Provider, &o.ModelAsked, &o.ModelSent, &o.ChatKey, &o.ExternalSession, &o.NativeSession,
-		&o.NativeAgent, &o.NativeParent, &o.PreviousResponse, &o.Follows, &o.Conversation, &o.DerivedOpening, &o.DerivedReply,
-		&o.Auxiliary, &o.Project, &o.ContentType,
-	)
-	o.Header = slices.Clone(o.Header)
-	texts := make([]*string, 0, 16)
-	for i := range o.Header {
-		texts = append(texts, &o.Header[i].Name, &o.Header[i].Value)
-	}
-	detach(texts...)
-}
-
-// detach moves texts to memory of their own, which they share.
-func detach(texts ...*string) {
-	size := 0
-	for _, text := range texts {
-		size += len(*text)
-	}
-	var joined strings.Builder
-	joined.Grow(size)
-	for _, text := range texts {
-		joined.WriteString(*text)
-	}
-	rest := joined.String()
-	for _, text := range texts {
-		*text, rest = rest[:len(*text)], rest[len(*text):]
-	}
-}
-
-// openingInfo is the record of an opening, whose texts it shares.
-func openingInfo(id string, o *Opening, started time.Time) *ExchangeInfo {
-	info := &ExchangeInfo{
-		ID: id, Account: o.Account, KeyID: o.KeyID, Started: started.UTC(),
-		Surface: o.Surface.String(), Provider: o.Provider, ModelAsked: o.ModelAsked, ModelSent: o.ModelSent,
-		Stream: o.Stream, Simulated: o.Simulated, Auxiliary: o.Auxiliary,
-		ChatKey: o.ChatKey, ExternalSession: o.ExternalSession, NativeSession: o.NativeSession, NativeAgent: o.NativeAgent,
-		Project: o.Project, PreviousResponse: o.PreviousResponse,
-		RequestType: o.ContentType, RequestSize: int64(len(o.Body)),
-		Header: o.Header, Redactions: redactions(o.Redacted, nil),
-	}
-	if o.Format != codec.FormatUnknown {
-		info.Format = o.Format.String()
-	}
-	return info
-}
-
-// maxModelName is how many bytes of a model's name are kept. Longer names have no route, but their refusal is recorded,
-// and the session record, which lists its models, is written with each exchange.
-const maxModelName = 256
-
-// modelName returns the part of a model's name that is kept.
-func modelName(name string) string {
-	if len(name) <= maxModelName {
-		return name
-	}
-	return strings.ToValidUTF8(name[:maxModelName], "")
 }
 
 // ID returns the exchange's id. Ids ascend with the time the exchange began.
@@ -337,8 +273,8 @@ func (c *Capture) spill() error {
 
 // Finish commits the end of the exchange and returns after the commit. It must be called exactly once. It takes no
 // context, because an end is recorded also when the client is gone. An error means that the end is not on record; the
-// exchange then is, or becomes when the store is next opened, [OutcomeInterrupted].
-func (c *Capture) Finish(closing *Closing) error {
+// exchange then is, or becomes when the store is next opened, [record.OutcomeInterrupted].
+func (c *Capture) Finish(closing *record.Closing) error {
 	if c.store == nil {
 		return nil
 	}
@@ -350,9 +286,9 @@ func (c *Capture) Finish(closing *Closing) error {
 		closing = &own
 		c.info.Redactions = c.answer.redactions(c.info.Redactions)
 	}
-	closeInfo(c.info, closing)
+	record.Close(c.info, closing)
 	c.info.ResponseSize, c.info.ResponseUnrecorded = c.size, c.beyond
-	w := &operation{capture: &c.recorded, info: appendFields(buffer.Get(1<<10), c.info), ended: c.info, number: c.part, done: make(chan struct{})}
+	w := &operation{capture: &c.recorded, info: record.Append(buffer.Get(1<<10), c.info), ended: c.info, number: c.part, done: make(chan struct{})}
 	var steps []byte
 	if len(c.buffer) > 0 {
 		w.part, steps = blob.EncodeAnswerSteps(c.buffer, frames)
@@ -370,31 +306,6 @@ func (c *Capture) Finish(closing *Closing) error {
 }
 
 // event describes the exchange's present state.
-func (c *recorded) event(kind EventKind, outcome Outcome) Event {
-	return Event{Kind: kind, Exchange: c.name, Session: c.sessionName, KeyID: c.key, Time: time.Now().UTC(), Account: c.account, Outcome: outcome}
-}
-
-func closeInfo(info *ExchangeInfo, c *Closing) {
-	info.Outcome = c.Outcome
-	info.Status = c.Status
-	info.FirstByte, info.LastByte = c.FirstByte.UTC(), c.LastByte.UTC()
-	info.ModelServed = c.ModelServed
-	info.Usage = UsageInfo(c.Usage)
-	if c.Cost != nil {
-		cost := *c.Cost // the record outlives the caller's data
-		info.Cost = &cost
-	}
-	info.FinishReason = c.FinishReason
-	info.ResponseID = c.ResponseID
-	info.ProviderReqID = c.ProviderReqID
-	info.Translation = c.Translation
-	info.Attempts = c.Attempts
-	info.Recall = c.Recall
-	if s := c.StandIn; s != nil {
-		info.Provider, info.Format, info.ModelSent, info.Simulated = s.Provider, s.Format.String(), s.ModelSent, s.Simulated
-	}
-	info.ResponseType = c.ContentType
-	if c.Error != nil {
-		info.Error = &ErrorInfo{Kind: c.Error.Kind.String(), Message: c.Error.Message, Code: c.Error.Code, Param: c.Error.Param}
-	}
+func (c *recorded) event(kind record.EventKind, outcome record.Outcome) record.Event {
+	return record.Event{Kind: kind, Exchange: c.name, Session: c.sessionName, KeyID: c.key, Time: time.Now().UTC(), Account: c.account, Outcome: outcome}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/blob"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // BenchmarkCapture is the life of an exchange from Begin to Finish, many at a time.
@@ -40,7 +41,7 @@ func BenchmarkCapture(b *testing.B) {
 					body = append(body, `"}`...)
 					spans := []codec.Span{{Start: start, End: len(body)}}
 					body = append(body, "]}"...)
-					c, err := s.Begin(ctx, &Opening{Account: "acme", Surface: codec.Chat, Format: codec.Chat, Provider: "openai", ModelAsked: "m", Body: body, Spans: spans})
+					c, err := s.Begin(ctx, &record.Opening{Account: "acme", Surface: codec.Chat, Format: codec.Chat, Provider: "openai", ModelAsked: "m", Body: body, Spans: spans})
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -51,7 +52,7 @@ func BenchmarkCapture(b *testing.B) {
 					if _, err := c.Write([]byte(text[at : at+size.answer])); err != nil {
 						b.Fatal(err)
 					}
-					if err := c.Finish(&Closing{Outcome: OutcomeComplete, Status: 200}); err != nil {
+					if err := c.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: 200}); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -69,14 +70,14 @@ func BenchmarkIdleWriter(b *testing.B) {
 	body := []byte(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		c, err := s.Begin(ctx, &Opening{Account: "acme", Surface: codec.Chat, Body: body, ChatKey: "k"})
+		c, err := s.Begin(ctx, &record.Opening{Account: "acme", Surface: codec.Chat, Body: body, ChatKey: "k"})
 		if err != nil {
 			b.Fatal(err)
 		}
 		if err := c.Recorded(ctx); err != nil {
 			b.Fatal(err)
 		}
-		if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+		if err := c.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -115,7 +116,7 @@ func BenchmarkWrite(b *testing.B) {
 	s := openStore(b, Options{})
 	mustAccount(b, s, "acme")
 	ctx := context.Background()
-	c, err := s.Begin(ctx, &Opening{Account: "acme", Surface: codec.Chat})
+	c, err := s.Begin(ctx, &record.Opening{Account: "acme", Surface: codec.Chat})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -128,7 +129,7 @@ func BenchmarkWrite(b *testing.B) {
 		}
 	}
 	b.StopTimer()
-	if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+	if err := c.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 		b.Fatal(err)
 	}
 }

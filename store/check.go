@@ -13,6 +13,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Finding is one fault that [Upkeep.Check] found.
@@ -84,7 +85,7 @@ type checker struct {
 	exchanges map[kv.ExchangeID]checkedExchange
 	sessions  map[kv.SessionID]*sessionCounts
 	live      map[kv.SessionID]struct{} // readable and not merged into others
-	behind    map[sessionRef]bool       // their records may be behind their exchanges, see sessionsBehind
+	behind    map[kv.SessionRef]bool    // their records may be behind their exchanges, see sessionsBehind
 	fixes     []fix
 
 	rollups rollupCheck
@@ -92,8 +93,8 @@ type checker struct {
 
 // fix is a record that repairs a fault.
 type fix struct {
-	record
-	while record // the basis of the fix; if it has changed, nothing is done. No key: none
+	entry
+	while entry // the basis of the fix; if it has changed, nothing is done. No key: none
 }
 
 // checkedExchange is what later checks need about an exchange.
@@ -109,7 +110,7 @@ type checkedExchange struct {
 
 // sessionCounts are the expected counts of a session.
 type sessionCounts struct {
-	Session
+	record.Session
 	unknown bool // one of its exchanges cannot be read
 }
 
@@ -172,7 +173,7 @@ func (c *checker) compareMembers() {
 		}
 		if x.session != (kv.SessionID{}) && !x.member {
 			c.find(id.String(), "its session does not list it", fix{
-				record{kv.MemberKey(c.account, x.session, id), []byte{}}, record{kv.ExchangeKey(kv.SpaceBelongs, c.account, id), x.session[:]},
+				entry{kv.MemberKey(c.account, x.session, id), []byte{}}, entry{kv.ExchangeKey(kv.SpaceBelongs, c.account, id), x.session[:]},
 			})
 		}
 	}
@@ -180,7 +181,7 @@ func (c *checker) compareMembers() {
 
 // againSession restores a lost session, without the fields that only its record had.
 func (c *checker) againSession(id kv.SessionID, counts *sessionCounts) []fix {
-	r := &sessionRecord{Session: counts.Session}
+	r := &record.StoredSession{Session: counts.Session}
 	r.ID, r.Account, r.Created = id.String(), c.name, kv.ExchangeID(id).Time().UTC() // ids of all kinds have the same form
 	if id.IsNamed() {
 		r.Created = c.firstOf(id)
@@ -191,7 +192,7 @@ func (c *checker) againSession(id kv.SessionID, counts *sessionCounts) []fix {
 			r.Updated = began
 		}
 	}
-	return []fix{{record: record{kv.SessionKey(c.account, id), encodeFields(r)}, while: record{kv.SessionKey(c.account, id), nil}}}
+	return []fix{{entry: entry{kv.SessionKey(c.account, id), record.Encode(r)}, while: entry{kv.SessionKey(c.account, id), nil}}}
 }
 
 // firstOf returns when the first exchange of a session began.
@@ -205,7 +206,7 @@ func (c *checker) firstOf(id kv.SessionID) (began time.Time) {
 }
 
 // drop deletes a record.
-func drop(key []byte) fix { return fix{record: record{key, nil}} }
+func drop(key []byte) fix { return fix{entry: entry{key, nil}} }
 
 // find reports a fault; fixes repair it.
 func (c *checker) find(subject, problem string, fixes ...fix) {
@@ -247,7 +248,7 @@ func (g *commitGroup) repaired(w *operation, key []byte) {
 		if account, id, ok := kv.SplitExchangeKey(key); ok {
 			g.eraseVectors(w, account, id)
 			_, ref := g.belongs(account, id)
-			if ref = (sessionRef{account, ref.id}); g.has(kv.ExchangeKey(kv.SpaceExchange, account, id)) {
+			if ref = (kv.SessionRef{Account: account, ID: ref.ID}); g.has(kv.ExchangeKey(kv.SpaceExchange, account, id)) {
 				g.ended(ref, id)
 			} else {
 				g.changed(ref, id)
@@ -255,7 +256,7 @@ func (g *commitGroup) repaired(w *operation, key []byte) {
 		}
 	case kv.SpaceMember:
 		if account, session, _, ok := kv.SplitMemberKey(key); ok {
-			g.sessionChanged(sessionRef{account, session})
+			g.sessionChanged(kv.SessionRef{Account: account, ID: session})
 		}
 	}
 }
@@ -282,7 +283,7 @@ func (c *checker) exchange(item *badger.Item) error {
 		c.find(id.String(), err.Error())
 		return c.damagedExchange(id)
 	}
-	x := checkedExchange{open: info.Outcome == OutcomeOpen}
+	x := checkedExchange{open: info.Outcome == record.OutcomeOpen}
 	x.speaks = !x.open && info.Auxiliary == ""
 	if !x.open {
 		c.rollups.add(c.account, info)
@@ -293,7 +294,7 @@ func (c *checker) exchange(item *badger.Item) error {
 		counts := c.countsOf(x.session)
 		counts.Exchanges++
 		if !x.open {
-			counts.count(info, 1)
+			counts.Count(info, 1)
 		}
 	}
 	c.request(id, info)
@@ -329,7 +330,7 @@ func (c *checker) countsOf(id kv.SessionID) *sessionCounts {
 	return counts
 }
 
-func (c *checker) request(id kv.ExchangeID, info *ExchangeInfo) {
+func (c *checker) request(id kv.ExchangeID, info *record.ExchangeInfo) {
 	skeleton, err := kv.Get(c.tx, kv.ExchangeKey(kv.SpaceRequest, c.account, id))
 	var size int64
 	if err == nil {
@@ -343,7 +344,7 @@ func (c *checker) request(id kv.ExchangeID, info *ExchangeInfo) {
 	}
 }
 
-func (c *checker) response(id kv.ExchangeID, info *ExchangeInfo) {
+func (c *checker) response(id kv.ExchangeID, info *record.ExchangeInfo) {
 	var (
 		size int64
 		next uint32
@@ -389,11 +390,11 @@ func (c *checker) turn(item *badger.Item) error {
 	x.turn = true
 	c.exchanges[id] = x
 	err := item.Value(func(value []byte) error {
-		_, err := decodeTurn(value, id, textSources(c.tx, c.account, id))
+		_, err := record.DecodeTurn(value, id, textSources(c.tx, c.account, id))
 		return err
 	})
 	switch {
-	case errors.Is(err, errTurnSource):
+	case errors.Is(err, record.ErrTurnSource):
 		c.find(id.String(), "its turn cannot be read: "+err.Error())
 	case err != nil:
 		c.find(id.String(), "its turn cannot be read: "+err.Error(), drop(item.KeyCopy(nil)))
@@ -471,13 +472,13 @@ func (c *checker) member(item *badger.Item) error {
 func (c *checker) history(item *badger.Item) error {
 	key := item.KeyCopy(nil)
 	return item.Value(func(value []byte) error {
-		note, ok := readHistoryNote(value)
+		note, ok := record.ReadHistoryNote(value)
 		if !ok {
 			c.find("history", "malformed entry", drop(key))
 			return nil
 		}
-		if _, there := c.exchanges[note.id]; !there {
-			c.find(note.id.String(), "a history leads to it, and it is gone", drop(key))
+		if _, there := c.exchanges[note.ID]; !there {
+			c.find(note.ID.String(), "a history leads to it, and it is gone", drop(key))
 		}
 		return nil
 	})
@@ -493,8 +494,8 @@ func (c *checker) session(item *badger.Item) error {
 	want := c.countsOf(id)
 	delete(c.sessions, id) // what remains belongs to lost sessions
 	return item.Value(func(value []byte) error {
-		r := new(sessionRecord)
-		if err := decodeRecord(value, r); err != nil {
+		r := new(record.StoredSession)
+		if err := record.Decode(value, r); err != nil {
 			c.find(id.String(), err.Error())
 			return nil
 		}
@@ -504,14 +505,14 @@ func (c *checker) session(item *badger.Item) error {
 		if r.ID != id.String() {
 			c.find(id.String(), "its record names another session: "+r.ID)
 		}
-		if id.IsNamed() && r.Merged == "" && !slices.ContainsFunc(r.Links, isBeginLink) {
-			key, link := item.KeyCopy(nil), beginLink(c.account, id.Position(r.Created))
+		if id.IsNamed() && r.Merged == "" && !slices.ContainsFunc(r.Links, record.IsBeginLink) {
+			key, link := item.KeyCopy(nil), record.BeginLink(c.account, id.Position(r.Created))
 			r.Links = append(r.Links, link)
-			c.find(id.String(), "no list has it", fix{record{link, id[:]}, record{key, bytes.Clone(value)}}, fix{record{key, encodeFields(r)}, record{key, bytes.Clone(value)}})
+			c.find(id.String(), "no list has it", fix{entry{link, id[:]}, entry{key, bytes.Clone(value)}}, fix{entry{key, record.Encode(r)}, entry{key, bytes.Clone(value)}})
 			return nil
 		}
 		want.Usage.Estimated = r.Usage.Estimated
-		_, behind := c.behind[sessionRef{c.account, id}]
+		_, behind := c.behind[kv.SessionRef{Account: c.account, ID: id}]
 		if want.unknown || behind || r.Exchanges == want.Exchanges && r.Completed == want.Completed && r.Auxiliary == want.Auxiliary && r.Usage == want.Usage {
 			return nil
 		}
@@ -519,7 +520,7 @@ func (c *checker) session(item *badger.Item) error {
 			r.Exchanges, r.Completed, r.Auxiliary, want.Exchanges, want.Completed, want.Auxiliary)
 		r.Exchanges, r.Completed, r.Auxiliary, r.Usage = want.Exchanges, want.Completed, want.Auxiliary, want.Usage
 		key := item.KeyCopy(nil)
-		c.find(id.String(), problem, fix{record{key, encodeFields(r)}, record{key, bytes.Clone(value)}})
+		c.find(id.String(), problem, fix{entry{key, record.Encode(r)}, entry{key, bytes.Clone(value)}})
 		return nil
 	})
 }

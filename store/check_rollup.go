@@ -10,6 +10,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // rollupsKey holds the time from which exchanges are rolled up, in nanoseconds since 1970: 0.
@@ -27,11 +28,11 @@ type rollupCheck struct {
 }
 
 type checkedHour struct {
-	made, erased, there Rollup
-	rows                map[string]*Rollup // the expected rollups, if nothing was erased
-	stored              [][]byte           // keys of the stored ones
-	unknown             bool               // an exchange, or a rollup, cannot be read
-	imported            bool               // some of them were imported
+	made, erased, there record.Rollup
+	rows                map[string]*record.Rollup // the expected rollups, if nothing was erased
+	stored              [][]byte                  // keys of the stored ones
+	unknown             bool                      // an exchange, or a rollup, cannot be read
+	imported            bool                      // some of them were imported
 }
 
 func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
@@ -39,17 +40,17 @@ func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
 func (c *rollupCheck) hour(hour int64) *checkedHour {
 	h := c.hours[hour]
 	if h == nil {
-		h = &checkedHour{rows: make(map[string]*Rollup)}
+		h = &checkedHour{rows: make(map[string]*record.Rollup)}
 		c.hours[hour] = h
 	}
 	return h
 }
 
 // add adds an ended exchange.
-func (c *rollupCheck) add(account kv.AccountNumber, info *ExchangeInfo) {
+func (c *rollupCheck) add(account kv.AccountNumber, info *record.ExchangeInfo) {
 	h, r := c.hour(hourOf(info.Started)), exchangeRollup(info)
 	h.there.Add(&r)
-	key := string(appendRollupKey(nil, account, info))
+	key := string(record.AppendRollupKey(nil, account, info))
 	if row := h.rows[key]; row != nil {
 		row.Add(&r)
 		return
@@ -59,23 +60,23 @@ func (c *rollupCheck) add(account kv.AccountNumber, info *ExchangeInfo) {
 
 // rollup adds a stored rollup.
 func (c *checker) rollup(item *badger.Item) error {
-	of, kind, ok := splitRollupKey(item.Key())
+	of, kind, ok := record.SplitRollupKey(item.Key())
 	if !ok {
 		c.find("usage", fmt.Sprintf("malformed key %x", item.Key()), drop(item.KeyCopy(nil)))
 		return nil
 	}
 	h := c.rollups.hour(hourOf(of.Hour))
 	return item.Value(func(value []byte) error {
-		r, err := decodeRollup(value)
+		r, err := record.DecodeRollup(value)
 		switch {
 		case err != nil:
 			h.made.Requests = -1 // makes the comparison fail
-		case kind == rollupErased:
+		case kind == record.RollupErased:
 			h.erased.Add(&r)
 			return nil
 		default:
-			h.imported = h.imported || of.KeyID == ImportedKey
-			r.forget(&of)
+			h.imported = h.imported || of.KeyID == record.ImportedKey
+			r.Forget(&of)
 			h.made.Add(&r)
 		}
 		h.stored = append(h.stored, item.KeyCopy(nil))
@@ -103,8 +104,8 @@ func (c *checker) compareRollups() {
 	}
 }
 
-func sameRollup(a, b *Rollup) bool {
-	x, y := a.numbers(), b.numbers()
+func sameRollup(a, b *record.Rollup) bool {
+	x, y := a.Numbers(), b.Numbers()
 	for i := range x {
 		if *x[i] != *y[i] {
 			return false
@@ -124,7 +125,7 @@ func (h *checkedHour) fixes() (fixes []fix) {
 		}
 	}
 	for key, r := range h.rows {
-		fixes = append(fixes, fix{record: record{[]byte(key), r.encode()}})
+		fixes = append(fixes, fix{entry: entry{[]byte(key), r.Encode()}})
 	}
 	return fixes
 }

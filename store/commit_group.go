@@ -7,6 +7,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // commitGroup collects what a group of operations adds to the store. The writer owns and reuses it.
@@ -22,8 +23,8 @@ type commitGroup struct {
 
 	sought  [2 * kv.KeyRoom]byte // room for the key of a lookup
 	kept    []byte               // see room
-	records []record             // of operations of the group that put few
-	events  []Event              // what the group tells subscribers
+	records []entry              // of operations of the group that put few
+	events  []record.Event       // what the group tells subscribers
 	entries entryRooms           // for its commit
 
 	uncertain bool // recent holds records that were not written

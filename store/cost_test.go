@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // What an exchange writes is most of what its record costs. Entries of the database are counted as often as they were
@@ -18,7 +20,7 @@ func TestASmallExchangeWritesFewEntries(t *testing.T) {
 	const exchanges = 50
 	for n := range exchanges {
 		question := fmt.Sprintf("question %d", n)
-		c.exchange(derived(say(question), question), OutcomeComplete, "in pkg/lock")
+		c.exchange(derived(say(question), question), record.OutcomeComplete, "in pkg/lock")
 		c.idle()
 	}
 	written := entries(t, c.s)
@@ -37,7 +39,7 @@ func TestASmallExchangeWritesFewEntries(t *testing.T) {
 // One at a time they take 263, in larger groups 190: each of two commits has its own. Half of all are the database's.
 func TestASmallExchangeAllocatesLittle(t *testing.T) {
 	c, o := newConversation(t), say("where is the lock")
-	o.ChatKey, o.Header = "chat-1", []HeaderField{{"User-Agent", "test/1"}}
+	o.ChatKey, o.Header = "chat-1", []record.HeaderField{{Name: "User-Agent", Value: "test/1"}}
 	ctx, answer := context.Background(), []byte("in pkg/lock")
 	got := testing.AllocsPerRun(200, func() {
 		capture, err := c.s.Begin(ctx, o)
@@ -45,7 +47,7 @@ func TestASmallExchangeAllocatesLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = capture.Write(answer)
-		if err := errors.Join(capture.Recorded(ctx), capture.Finish(&Closing{Outcome: OutcomeComplete})); err != nil {
+		if err := errors.Join(capture.Recorded(ctx), capture.Finish(&record.Closing{Outcome: record.OutcomeComplete})); err != nil {
 			t.Fatal(err)
 		}
 	})

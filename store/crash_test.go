@@ -19,6 +19,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/files"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // crashDir is set in the process that is going to be killed.
@@ -150,7 +151,7 @@ func verifyCrashed(t *testing.T, s *Store, begun, ended map[string]uint64, erase
 	t.Helper()
 	seen := make(map[string]bool)
 	seeds := make(map[string]bool)
-	for query := (ExchangeQuery{Limit: 1000, Ascending: true}); ; {
+	for query := (record.ExchangeQuery{Limit: 1000, Ascending: true}); ; {
 		page, err := s.Archive().Exchanges("acme", query)
 		if err != nil {
 			t.Fatal(err)
@@ -178,7 +179,7 @@ func verifyCrashed(t *testing.T, s *Store, begun, ended map[string]uint64, erase
 	}
 }
 
-func verifyOne(t *testing.T, s *Store, info ExchangeInfo, ended map[string]uint64, erased map[string]bool) {
+func verifyOne(t *testing.T, s *Store, info record.ExchangeInfo, ended map[string]uint64, erased map[string]bool) {
 	t.Helper()
 	x, err := s.Archive().Exchange("acme", info.ID)
 	if erased[info.ID] {
@@ -195,13 +196,13 @@ func verifyOne(t *testing.T, s *Store, info ExchangeInfo, ended map[string]uint6
 	}
 	_, mustBeWhole := ended[info.ID]
 	switch {
-	case info.Outcome == OutcomeComplete && !bytes.Equal(x.RawResponse, answer):
+	case info.Outcome == record.OutcomeComplete && !bytes.Equal(x.RawResponse, answer):
 		t.Errorf("%s: answer differs", info.ID)
-	case info.Outcome == OutcomeInterrupted && !bytes.HasPrefix(answer, x.RawResponse):
+	case info.Outcome == record.OutcomeInterrupted && !bytes.HasPrefix(answer, x.RawResponse):
 		t.Errorf("%s: partial answer is no beginning of the answer", info.ID)
-	case info.Outcome == OutcomeInterrupted && mustBeWhole:
+	case info.Outcome == record.OutcomeInterrupted && mustBeWhole:
 		t.Errorf("%s was acknowledged as finished and is interrupted", info.ID)
-	case info.Outcome == OutcomeOpen:
+	case info.Outcome == record.OutcomeOpen:
 		t.Errorf("%s is open in a store that has just been opened", info.ID)
 	}
 	entry, err := s.Feed().TurnAt(1, info.ID)
@@ -209,12 +210,12 @@ func verifyOne(t *testing.T, s *Store, info ExchangeInfo, ended map[string]uint6
 	case gone:
 	case err != nil || entry.Turn == nil:
 		t.Errorf("%s has no turn (%v)", info.ID, err)
-	case info.Outcome == OutcomeComplete && answerText(entry.Turn) != string(answer):
+	case info.Outcome == record.OutcomeComplete && answerText(entry.Turn) != string(answer):
 		t.Errorf("the turn of %s has another answer (%s)", info.ID, entry.Turn.Error)
 	}
 }
 
-func answerText(turn *Turn) string {
+func answerText(turn *record.Turn) string {
 	var b strings.Builder
 	for i := range turn.Answer {
 		for j := range turn.Answer[i].Parts {
@@ -291,7 +292,7 @@ func TestCrashVictim(t *testing.T) {
 				continue
 			}
 			say("erasing", id, 0)
-			if _, err := s.Archive().Erase(context.Background(), "acme", Selection{Exchanges: []string{id}}, false); err != nil {
+			if _, err := s.Archive().Erase(context.Background(), "acme", record.Selection{Exchanges: []string{id}}, false); err != nil {
 				panic(err)
 			}
 		}
@@ -315,7 +316,7 @@ func crashOptions(dir string) Options {
 func crashCapture(s *Store, seed uint64, say func(what, id string, seed uint64)) (id string, err error) {
 	ctx := context.Background()
 	request, spans, answer := crashExchange(seed)
-	c, err := s.Begin(ctx, &Opening{
+	c, err := s.Begin(ctx, &record.Opening{
 		Account: "acme", Surface: codec.Messages, Format: codec.Messages, Body: request, Spans: spans,
 		ChatKey: strconv.FormatUint(seed, 10),
 	})
@@ -333,7 +334,7 @@ func crashCapture(s *Store, seed uint64, say func(what, id string, seed uint64))
 		}
 		answer = answer[n:]
 	}
-	if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+	if err := c.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 		return "", err
 	}
 	say("ended", c.ID(), seed)

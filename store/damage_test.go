@@ -16,6 +16,7 @@ import (
 	"github.com/mnemeproxy/mneme/fuzz/mutant"
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // FuzzDamagedRecord puts any value in the place of any record, as a broken disk or a foreign hand might. Whatever is read
@@ -25,16 +26,16 @@ func FuzzDamagedRecord(f *testing.F) {
 	mustAccount(f, s, "acme")
 	c := &conversation{f, s}
 	long := strings.Repeat("a text that is long enough to be kept apart. ", 100)
-	first, session := c.exchange(say(long), OutcomeComplete, "answer "+long)
-	second, _ := c.exchange(say(long, "answer "+long, "and then?"), OutcomeComplete, "the end")
-	c.exchange(say("say it in pieces"), OutcomeComplete, string(repeatingStream(20)))
-	small, _ := c.exchange(say(numbered("say it in short", 150)), OutcomeComplete, numbered("it is said in short", 300))
+	first, session := c.exchange(say(long), record.OutcomeComplete, "answer "+long)
+	second, _ := c.exchange(say(long, "answer "+long, "and then?"), record.OutcomeComplete, "the end")
+	c.exchange(say("say it in pieces"), record.OutcomeComplete, string(repeatingStream(20)))
+	small, _ := c.exchange(say(numbered("say it in short", 150)), record.OutcomeComplete, numbered("it is said in short", 300))
 	s.Notes().Keep("acme", "call_1", []byte("signature"))
 	number, err := s.accounts.Number("acme")
 	if err != nil {
 		f.Fatal(err)
 	}
-	if _, err := s.Archive().Erase(f.Context(), "acme", Selection{Exchanges: []string{second}}, true); err != nil {
+	if _, err := s.Archive().Erase(f.Context(), "acme", record.Selection{Exchanges: []string{second}}, true); err != nil {
 		f.Fatal(err)
 	}
 
@@ -107,18 +108,18 @@ func FuzzDamagedRecord(f *testing.F) {
 				read("JSON", err)
 			}
 		}
-		page, err := s.Archive().Exchanges("acme", ExchangeQuery{})
+		page, err := s.Archive().Exchanges("acme", record.ExchangeQuery{})
 		read("exchanges", err)
-		damaged = damaged || slices.ContainsFunc(page.Data, func(x ExchangeInfo) bool { return x.Outcome == OutcomeDamaged })
-		_, err = s.Archive().Sessions("acme", SessionQuery{})
+		damaged = damaged || slices.ContainsFunc(page.Data, func(x record.ExchangeInfo) bool { return x.Outcome == record.OutcomeDamaged })
+		_, err = s.Archive().Sessions("acme", record.SessionQuery{})
 		read("sessions", err)
 		_, err = s.Archive().Session("acme", session)
 		read("session", err)
-		_, err = s.Archive().Timeline("acme", session, TimelineQuery{})
+		_, err = s.Archive().Timeline("acme", session, record.TimelineQuery{})
 		read("timeline", err)
 		_, err = s.Feed().TurnAt(number, first)
 		read("turn", err)
-		for _, err := range s.Archive().Export(context.Background(), "acme", Selection{All: true}) {
+		for _, err := range s.Archive().Export(context.Background(), "acme", record.Selection{All: true}) {
 			read("export", err)
 		}
 		_, err = s.Archive().Usage(context.Background(), "acme")
@@ -137,7 +138,7 @@ func FuzzDamagedRecord(f *testing.F) {
 
 func TestATurnThatCannotBeReadIsDigestedAgain(t *testing.T) {
 	c := newConversation(t)
-	id, session := c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
+	id, session := c.exchange(say("where is the lock taken?"), record.OutcomeComplete, "in pkg/lock")
 	exchange, _ := kv.ParseExchangeID(id)
 	number, err := c.s.accounts.Number("acme")
 	if err != nil {
@@ -166,7 +167,7 @@ func TestATurnThatCannotBeReadIsDigestedAgain(t *testing.T) {
 	if left := check(false).Findings; left != 0 {
 		t.Errorf("%d left", left)
 	}
-	page, err := c.s.Archive().Timeline("acme", session, TimelineQuery{})
+	page, err := c.s.Archive().Timeline("acme", session, record.TimelineQuery{})
 	if err != nil || len(page.Data) != 1 || page.Data[0].Turn == nil || page.Data[0].Turn.Answer[0].Parts[0].Text != "in pkg/lock" {
 		t.Errorf("%+v, %v", page.Data, err)
 	}
@@ -186,29 +187,29 @@ func damageExchange(t *testing.T, s *Store, account, id string) {
 // Paging from either end skips an exchange whose record is damaged, and names it.
 func TestPagesContinueAfterADamagedExchange(t *testing.T) {
 	c := newConversation(t)
-	key := func(o *Opening) { o.ChatKey = "k" }
-	first, session := c.exchange(with(say("hi"), key), OutcomeComplete, "a")
-	second, _ := c.exchange(with(say("hi", "a", "more"), key), OutcomeComplete, "b")
-	third, _ := c.exchange(with(say("hi", "a", "more", "b", "again"), key), OutcomeComplete, "c")
+	key := func(o *record.Opening) { o.ChatKey = "k" }
+	first, session := c.exchange(with(say("hi"), key), record.OutcomeComplete, "a")
+	second, _ := c.exchange(with(say("hi", "a", "more"), key), record.OutcomeComplete, "b")
+	third, _ := c.exchange(with(say("hi", "a", "more", "b", "again"), key), record.OutcomeComplete, "c")
 	c.settle()
 	damageExchange(t, c.s, "acme", second)
 
 	want := []string{first, second, third}
-	check := func(what string, seen []ExchangeInfo) {
+	check := func(what string, seen []record.ExchangeInfo) {
 		t.Helper()
 		if got := idsOf(seen); !slices.Equal(got, want) {
 			t.Fatalf("%s: %q, want %q", what, got, want)
 		}
 		for i, x := range seen {
 			damaged := x.ID == second
-			if (x.Outcome == OutcomeDamaged) != damaged || (x.Error != nil) != damaged || x.Session != session || x.Account != "acme" || x.Started.IsZero() {
+			if (x.Outcome == record.OutcomeDamaged) != damaged || (x.Error != nil) != damaged || x.Session != session || x.Account != "acme" || x.Started.IsZero() {
 				t.Errorf("%s: exchange %d is %+v", what, i, x)
 			}
 		}
 	}
 	for _, account := range []string{"acme", ""} {
-		var seen []ExchangeInfo
-		for q, more := (ExchangeQuery{Limit: 1, Ascending: true}), true; more; q.After = seen[len(seen)-1].ID {
+		var seen []record.ExchangeInfo
+		for q, more := (record.ExchangeQuery{Limit: 1, Ascending: true}), true; more; q.After = seen[len(seen)-1].ID {
 			page, err := c.s.Archive().Exchanges(account, q)
 			if err != nil || len(page.Data) != 1 {
 				t.Fatalf("%+v gives %+v, %v", q, page, err)
@@ -217,18 +218,18 @@ func TestPagesContinueAfterADamagedExchange(t *testing.T) {
 		}
 		check("exchanges", seen)
 	}
-	var seen []ExchangeInfo
-	for q, more := (TimelineQuery{Limit: 1, Descending: true}), true; more; q.After = seen[0].ID {
+	var seen []record.ExchangeInfo
+	for q, more := (record.TimelineQuery{Limit: 1, Descending: true}), true; more; q.After = seen[0].ID {
 		page, err := c.s.Archive().Timeline("acme", session, q)
 		if err != nil || len(page.Data) != 1 {
 			t.Fatalf("%+v gives %+v, %v", q, page, err)
 		}
-		seen, more = append([]ExchangeInfo{page.Data[0].Exchange}, seen...), page.HasMore
+		seen, more = append([]record.ExchangeInfo{page.Data[0].Exchange}, seen...), page.HasMore
 	}
 	check("timeline", seen)
 }
 
-func idsOf(list []ExchangeInfo) (ids []string) {
+func idsOf(list []record.ExchangeInfo) (ids []string) {
 	for i := range list {
 		ids = append(ids, list[i].ID)
 	}
@@ -237,18 +238,18 @@ func idsOf(list []ExchangeInfo) (ids []string) {
 
 func TestATimelineShowsADamagedTurnAsSuch(t *testing.T) {
 	c := newConversation(t)
-	key := func(o *Opening) { o.ChatKey = "k" }
-	first, session := c.exchange(with(say("hi"), key), OutcomeComplete, "a")
-	c.exchange(with(say("hi", "a", "more"), key), OutcomeComplete, "b")
+	key := func(o *record.Opening) { o.ChatKey = "k" }
+	first, session := c.exchange(with(say("hi"), key), record.OutcomeComplete, "a")
+	c.exchange(with(say("hi", "a", "more"), key), record.OutcomeComplete, "b")
 	c.settle()
 	number, _ := c.s.accounts.Find("acme")
 	id, _ := kv.ParseExchangeID(first)
 	damage(t, c.s, kv.ExchangeKey(kv.SpaceTurn, number, id), []byte("damaged"))
-	page, err := c.s.Archive().Timeline("acme", session, TimelineQuery{})
+	page, err := c.s.Archive().Timeline("acme", session, record.TimelineQuery{})
 	if err != nil || len(page.Data) != 2 {
 		t.Fatalf("%+v, %v", page, err)
 	}
-	if broken := page.Data[0]; broken.Exchange.ID != first || broken.Exchange.Outcome != OutcomeComplete || broken.Turn == nil || broken.Turn.Error == "" {
+	if broken := page.Data[0]; broken.Exchange.ID != first || broken.Exchange.Outcome != record.OutcomeComplete || broken.Turn == nil || broken.Turn.Error == "" {
 		t.Errorf("the first is %+v with turn %+v", broken.Exchange, broken.Turn)
 	}
 	if whole := page.Data[1].Turn; whole == nil || whole.Error != "" || len(whole.Answer) != 1 {
@@ -260,13 +261,13 @@ func TestATimelineShowsADamagedTurnAsSuch(t *testing.T) {
 // be read.
 func TestSessionsAreListedDespiteADamagedOne(t *testing.T) {
 	c := newConversation(t)
-	id, broken := c.exchange(with(say("hi"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "a")
-	_, whole := c.exchange(with(say("hello"), func(o *Opening) { o.ChatKey = "l" }), OutcomeComplete, "b")
+	id, broken := c.exchange(with(say("hi"), func(o *record.Opening) { o.ChatKey = "k" }), record.OutcomeComplete, "a")
+	_, whole := c.exchange(with(say("hello"), func(o *record.Opening) { o.ChatKey = "l" }), record.OutcomeComplete, "b")
 	c.settle()
 	number, _ := c.s.accounts.Find("acme")
 	key, _ := kv.ParseSessionID(broken)
 	damage(t, c.s, kv.SessionKey(number, key), []byte("damaged"))
-	page, err := c.s.Archive().Sessions("acme", SessionQuery{Ascending: true})
+	page, err := c.s.Archive().Sessions("acme", record.SessionQuery{Ascending: true})
 	if err != nil || len(page.Data) != 2 {
 		t.Fatalf("%+v, %v", page, err)
 	}
@@ -276,24 +277,24 @@ func TestSessionsAreListedDespiteADamagedOne(t *testing.T) {
 	if s := page.Data[1]; s.ID != whole || s.Error != nil || s.ChatKey != "l" {
 		t.Errorf("the other one is %+v", s)
 	}
-	if page, err := c.s.Archive().Sessions("acme", SessionQuery{ChatKey: "l"}); err != nil || len(page.Data) != 1 {
+	if page, err := c.s.Archive().Sessions("acme", record.SessionQuery{ChatKey: "l"}); err != nil || len(page.Data) != 1 {
 		t.Errorf("by its key there is %+v, %v", page, err)
 	}
-	if page, err := c.s.Archive().Timeline("acme", broken, TimelineQuery{}); err != nil || len(page.Data) != 1 || page.Data[0].Exchange.ID != id {
+	if page, err := c.s.Archive().Timeline("acme", broken, record.TimelineQuery{}); err != nil || len(page.Data) != 1 || page.Data[0].Exchange.ID != id {
 		t.Errorf("its timeline is %+v, %v", page, err)
 	}
 }
 
 func TestADamagedExchangeCanBeErased(t *testing.T) {
-	for name, sel := range map[string]func(id, session string) Selection{
-		"by its id":      func(id, _ string) Selection { return Selection{Exchanges: []string{id}} },
-		"by its session": func(_, session string) Selection { return Selection{Sessions: []string{session}} },
-		"by its age":     func(string, string) Selection { return Selection{Until: time.Now().Add(time.Hour)} },
-		"with all":       func(string, string) Selection { return Selection{All: true} },
+	for name, sel := range map[string]func(id, session string) record.Selection{
+		"by its id":      func(id, _ string) record.Selection { return record.Selection{Exchanges: []string{id}} },
+		"by its session": func(_, session string) record.Selection { return record.Selection{Sessions: []string{session}} },
+		"by its age":     func(string, string) record.Selection { return record.Selection{Until: time.Now().Add(time.Hour)} },
+		"with all":       func(string, string) record.Selection { return record.Selection{All: true} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newConversation(t)
-			id, session := c.exchange(say("hi"), OutcomeComplete, "a")
+			id, session := c.exchange(say("hi"), record.OutcomeComplete, "a")
 			damageExchange(t, c.s, "acme", id)
 			asked, err := c.s.Archive().Erase(t.Context(), "acme", sel(id, session), true)
 			if err != nil || asked.Exchanges != 1 {
@@ -311,16 +312,16 @@ func TestADamagedExchangeCanBeErased(t *testing.T) {
 
 func TestADamagedExchangeOfOneKeyIsNotErasedForAnother(t *testing.T) {
 	c := newConversation(t)
-	id, _ := c.exchange(with(say("hi"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "a")
+	id, _ := c.exchange(with(say("hi"), func(o *record.Opening) { o.ChatKey = "k" }), record.OutcomeComplete, "a")
 	damageExchange(t, c.s, "acme", id)
-	if e := erase(t, c.s, "acme", Selection{ChatKey: "other"}); e.Exchanges != 0 {
+	if e := erase(t, c.s, "acme", record.Selection{ChatKey: "other"}); e.Exchanges != 0 {
 		t.Errorf("receipt is %+v", e)
 	}
 }
 
 func TestAnAccountWithADamagedExchangeCanBeDeleted(t *testing.T) {
 	c := newConversation(t)
-	id, _ := c.exchange(say("hi"), OutcomeComplete, "a")
+	id, _ := c.exchange(say("hi"), record.OutcomeComplete, "a")
 	damageExchange(t, c.s, "acme", id)
 	number, _ := c.s.accounts.Find("acme")
 	if _, err := c.s.Accounts().Delete(t.Context(), "acme", false); err != nil {
@@ -331,8 +332,8 @@ func TestAnAccountWithADamagedExchangeCanBeDeleted(t *testing.T) {
 
 func TestRetentionContinuesAfterADamagedExchange(t *testing.T) {
 	c := newConversation(t)
-	first, _ := c.exchange(say("hi"), OutcomeComplete, "a")
-	c.exchange(say("hello"), OutcomeComplete, "b")
+	first, _ := c.exchange(say("hi"), record.OutcomeComplete, "a")
+	c.exchange(say("hello"), record.OutcomeComplete, "b")
 	damageExchange(t, c.s, "acme", first)
 	if err := c.s.Accounts().SetRetention(t.Context(), "acme", &Retention{MaxAge: time.Hour}); err != nil {
 		t.Fatal(err)
@@ -355,11 +356,11 @@ func TestAFailingErasureBlocksNothingElse(t *testing.T) {
 	acme, _ := s.accounts.Find("acme")
 	other, _ := s.accounts.Find("other")
 	damage(t, s, kv.ExchangeKey(kv.SpaceRequest, acme, harmed), []byte{blob.Version, 0xff})
-	failing, err := s.Archive().Erase(t.Context(), "acme", Selection{Until: time.Now().Add(-time.Hour)}, false)
+	failing, err := s.Archive().Erase(t.Context(), "acme", record.Selection{Until: time.Now().Add(-time.Hour)}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for failing.State == ErasureQueued { // it has been tried once it runs
+	for failing.State == record.ErasureQueued { // it has been tried once it runs
 		if failing, err = s.Archive().Erasure("acme", failing.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -368,7 +369,7 @@ func TestAFailingErasureBlocksNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitGone(t, s, other)
-	if failing, err = s.Archive().Erasure("acme", failing.ID); err != nil || failing.State != ErasureRunning {
+	if failing, err = s.Archive().Erasure("acme", failing.ID); err != nil || failing.State != record.ErasureRunning {
 		t.Errorf("the erasure is %+v, %v", failing, err)
 	}
 }
@@ -378,7 +379,7 @@ func TestAStoreOpensWithADamagedExchangeThatWasInterrupted(t *testing.T) {
 		dir := t.TempDir()
 		s := openStore(t, Options{Dir: dir})
 		mustAccount(t, s, "acme")
-		open, err := s.Begin(t.Context(), &Opening{Account: "acme", Surface: codec.Chat, Body: []byte("q")})
+		open, err := s.Begin(t.Context(), &record.Opening{Account: "acme", Surface: codec.Chat, Body: []byte("q")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -394,7 +395,7 @@ func TestAStoreOpensWithADamagedExchangeThatWasInterrupted(t *testing.T) {
 			t.Fatal(err)
 		}
 		s = openStore(t, Options{Dir: dir})
-		if e := erase(t, s, "acme", Selection{Exchanges: []string{open.ID()}}); e.Exchanges != 1 || e.Open != 0 {
+		if e := erase(t, s, "acme", record.Selection{Exchanges: []string{open.ID()}}); e.Exchanges != 1 || e.Open != 0 {
 			t.Errorf("%c: receipt is %+v", space, e)
 		}
 	}
@@ -402,17 +403,17 @@ func TestAStoreOpensWithADamagedExchangeThatWasInterrupted(t *testing.T) {
 
 func TestARepairLeavesDataOfADamagedExchangeAlone(t *testing.T) {
 	c := newConversation(t)
-	key := func(o *Opening) { o.ChatKey = "k" }
-	id, session := c.exchange(with(say("hi"), key), OutcomeComplete, "a")
-	c.exchange(with(say("hi", "a", "more"), key), OutcomeComplete, "b")
+	key := func(o *record.Opening) { o.ChatKey = "k" }
+	id, session := c.exchange(with(say("hi"), key), record.OutcomeComplete, "a")
+	c.exchange(with(say("hi", "a", "more"), key), record.OutcomeComplete, "b")
 	number, _ := c.s.accounts.Find("acme")
 	exchange, _ := kv.ParseExchangeID(id)
 	place := kv.ExchangeKey(kv.SpaceExchange, number, exchange)
-	var record []byte
-	if err := c.s.view(func(tx *badger.Txn) (err error) { record, err = kv.Get(tx, place); return err }); err != nil {
+	var stored []byte
+	if err := c.s.view(func(tx *badger.Txn) (err error) { stored, err = kv.Get(tx, place); return err }); err != nil {
 		t.Fatal(err)
 	}
-	damage(t, c.s, place, append([]byte{kv.RecordFields + 1}, record[1:]...)) // as a newer mneme would have written it
+	damage(t, c.s, place, append([]byte{kv.RecordFields + 1}, stored[1:]...)) // as a newer mneme would have written it
 	report, err := c.s.Upkeep().Check(t.Context(), true, func(f Finding) {
 		if f.Subject != id || f.Repaired {
 			t.Errorf("%+v", f)
@@ -421,21 +422,21 @@ func TestARepairLeavesDataOfADamagedExchangeAlone(t *testing.T) {
 	if err != nil || report.Findings != 1 {
 		t.Errorf("%+v, %v", report, err)
 	}
-	damage(t, c.s, place, record)
+	damage(t, c.s, place, stored)
 	mustBeSound(t, c.s)
-	if page, err := c.s.Archive().Timeline("acme", session, TimelineQuery{}); err != nil || len(page.Data) != 2 {
+	if page, err := c.s.Archive().Timeline("acme", session, record.TimelineQuery{}); err != nil || len(page.Data) != 2 {
 		t.Errorf("the session has %d exchanges, %v", len(page.Data), err)
 	}
 }
 
 func TestARepairDoesNotUndoLaterChanges(t *testing.T) {
 	c := newConversation(t)
-	key := func(o *Opening) { o.ChatKey = "k" }
-	_, session := c.exchange(with(say("hi"), key), OutcomeComplete, "a")
+	key := func(o *record.Opening) { o.ChatKey = "k" }
+	_, session := c.exchange(with(say("hi"), key), record.OutcomeComplete, "a")
 	id, _ := kv.ParseSessionID(session)
 	number, _ := c.s.accounts.Find("acme")
-	record := encodeFields(&sessionRecord{Session: Session{ID: session, Account: "acme", ChatKey: "k", Exchanges: 7}})
-	damage(t, c.s, kv.SessionKey(number, id), record)
+	stored := record.Encode(&record.StoredSession{Session: record.Session{ID: session, Account: "acme", ChatKey: "k", Exchanges: 7}})
+	damage(t, c.s, kv.SessionKey(number, id), stored)
 	repair := func(tell func(Finding)) {
 		t.Helper()
 		if _, err := c.s.Upkeep().Check(t.Context(), true, tell); err != nil {
@@ -444,8 +445,8 @@ func TestARepairDoesNotUndoLaterChanges(t *testing.T) {
 	}
 	title := "named meanwhile"
 	repair(func(Finding) {
-		c.exchange(with(say("hi", "a", "more"), key), OutcomeComplete, "b")
-		if _, err := c.s.Archive().DescribeSession("acme", session, Description{Title: &title}); err != nil {
+		c.exchange(with(say("hi", "a", "more"), key), record.OutcomeComplete, "b")
+		if _, err := c.s.Archive().DescribeSession("acme", session, record.Description{Title: &title}); err != nil {
 			t.Error(err)
 		}
 	})

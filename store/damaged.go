@@ -8,19 +8,20 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Lists include damaged records, with an error and what is known without the record: a broken record never hides
 // others, and pages continue after it.
 
 // listedExchange returns an exchange as lists show it.
-func (s *core) listedExchange(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) ExchangeInfo {
+func (s *core) listedExchange(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) record.ExchangeInfo {
 	info, err := getInfo(tx, account, id)
 	if err == nil {
 		return *info
 	}
-	damaged := ExchangeInfo{
-		ID: id.String(), Account: s.accounts.Name(account), Outcome: OutcomeDamaged, Started: id.Time().UTC(),
+	damaged := record.ExchangeInfo{
+		ID: id.String(), Account: s.accounts.Name(account), Outcome: record.OutcomeDamaged, Started: id.Time().UTC(),
 		Error: errDamaged("the record of this exchange cannot be read; run mneme check"),
 	}
 	if session, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceBelongs, account, id)); err == nil && len(session) == len(kv.SessionID{}) {
@@ -30,18 +31,18 @@ func (s *core) listedExchange(tx *badger.Txn, account kv.AccountNumber, id kv.Ex
 }
 
 // listedEntry returns an exchange and its turn as timelines show them.
-func (s *core) listedEntry(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) TimelineEntry {
-	entry := TimelineEntry{Exchange: s.listedExchange(tx, account, id)}
-	if entry.Exchange.Outcome == OutcomeDamaged {
+func (s *core) listedEntry(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) record.TimelineEntry {
+	entry := record.TimelineEntry{Exchange: s.listedExchange(tx, account, id)}
+	if entry.Exchange.Outcome == record.OutcomeDamaged {
 		return entry
 	}
 	var err error
 	if entry.Turn, err = getTurn(tx, account, id); err != nil {
 		problem := "the turn cannot be read; rebuild it with: mneme check --repair"
-		if errors.Is(err, errTurnSource) {
+		if errors.Is(err, record.ErrTurnSource) {
 			problem = "the turn cannot be read, since its request or its answer is damaged; see: mneme check"
 		}
-		entry.Turn = &Turn{
+		entry.Turn = &record.Turn{
 			Exchange: entry.Exchange.ID, Started: entry.Exchange.Started, Outcome: entry.Exchange.Outcome, Model: entry.Exchange.ModelAsked,
 			Error: problem,
 		}
@@ -50,22 +51,22 @@ func (s *core) listedEntry(tx *badger.Txn, account kv.AccountNumber, id kv.Excha
 }
 
 // listedSession returns a session as lists show it.
-func (s *core) listedSession(account kv.AccountNumber, id kv.SessionID, item *badger.Item) Session {
-	if r, err := s.newestSession(sessionRef{account, id}, item); err == nil {
+func (s *core) listedSession(account kv.AccountNumber, id kv.SessionID, item *badger.Item) record.Session {
+	if r, err := s.newestSession(kv.SessionRef{Account: account, ID: id}, item); err == nil {
 		return r.Session
 	}
 	var began time.Time
 	if !id.IsNamed() {
 		began = kv.ExchangeID(id).Time().UTC() // ids of all kinds have the same form
 	}
-	return Session{
+	return record.Session{
 		ID: id.String(), Account: s.accounts.Name(account), Created: began, Updated: began,
 		Error: errDamaged("the record of this session cannot be read; run mneme check"),
 	}
 }
 
-func errDamaged(message string) *ErrorInfo {
-	return &ErrorInfo{Kind: codec.KindStorage.String(), Message: message}
+func errDamaged(message string) *record.ErrorInfo {
+	return &record.ErrorInfo{Kind: codec.KindStorage.String(), Message: message}
 }
 
 // errNoOutcome is the error for a record with an outcome that only lists use.

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -17,13 +18,13 @@ func TestAnExchangeKeepsItsDescription(t *testing.T) {
 	}
 	opts := Options{Dir: t.TempDir(), Digest: digestTest, Redact: redactor}
 	c := beganToDigest(t, opts)
-	exchange, session := c.exchange(say("1"), OutcomeComplete, "2")
+	exchange, session := c.exchange(say("1"), record.OutcomeComplete, "2")
 	before, err := c.s.Archive().ExchangeInfo("acme", exchange)
 	if err != nil {
 		t.Fatal(err)
 	}
 	note, secret := "as it should be", "the key is sk-ant-api03-"+strings.Repeat("a", 93)+"AA"
-	for _, d := range []Description{{Tags: []string{"good"}}, {Note: &secret}, {Note: &note}} {
+	for _, d := range []record.Description{{Tags: []string{"good"}}, {Note: &secret}, {Note: &note}} {
 		if _, err := c.s.Archive().DescribeExchange("acme", exchange, d); err != nil {
 			t.Fatal(err)
 		}
@@ -50,20 +51,20 @@ func TestAnExchangeKeepsItsDescription(t *testing.T) {
 	}
 	mustBeSound(t, c.s)
 
-	if _, err := c.s.Archive().DescribeExchange("acme", exchange, Description{Tags: []string{}}); err != nil {
+	if _, err := c.s.Archive().DescribeExchange("acme", exchange, record.Description{Tags: []string{}}); err != nil {
 		t.Fatal(err)
 	}
 	if said, err = c.s.Archive().ExchangeInfo("acme", exchange); err != nil || len(said.Tags) != 0 || said.Note != note {
 		t.Errorf("without tags it is %q, %q (%v)", said.Tags, said.Note, err)
 	}
-	erase(t, c.s, "acme", Selection{Exchanges: []string{exchange}})
-	_, err = c.s.Archive().DescribeExchange("acme", exchange, Description{Note: &note})
+	erase(t, c.s, "acme", record.Selection{Exchanges: []string{exchange}})
+	_, err = c.s.Archive().DescribeExchange("acme", exchange, record.Description{Note: &note})
 	wantKind(t, err, codec.KindNotFound)
 }
 
 func TestAnInvalidDescriptionIsRefused(t *testing.T) {
 	c := newConversation(t)
-	exchange, session := c.exchange(say("1"), OutcomeComplete, "2")
+	exchange, session := c.exchange(say("1"), record.OutcomeComplete, "2")
 	open, err := c.s.Begin(t.Context(), say("still open"))
 	if err != nil {
 		t.Fatal(err)
@@ -71,24 +72,24 @@ func TestAnInvalidDescriptionIsRefused(t *testing.T) {
 	if err := open.Recorded(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	text, long := "x", strings.Repeat("x", maxNote+1)
+	text, long := "x", strings.Repeat("x", record.MaxNote+1)
 	for _, refused := range []struct {
 		account, id string
-		Description
+		record.Description
 		kind codec.Kind
 	}{
-		{"acme", exchange, Description{Title: &text}, codec.KindInvalidRequest},
-		{"acme", exchange, Description{Note: &long}, codec.KindInvalidRequest},
-		{"acme", exchange, Description{Tags: []string{""}}, codec.KindInvalidRequest},
-		{"acme", exchange, Description{Tags: make([]string, maxTags+1)}, codec.KindInvalidRequest},
-		{"acme", open.ID(), Description{Note: &text}, codec.KindConflict},
-		{"other", exchange, Description{Note: &text}, codec.KindNotFound},
-		{"acme", session, Description{Note: &text}, codec.KindNotFound},
+		{"acme", exchange, record.Description{Title: &text}, codec.KindInvalidRequest},
+		{"acme", exchange, record.Description{Note: &long}, codec.KindInvalidRequest},
+		{"acme", exchange, record.Description{Tags: []string{""}}, codec.KindInvalidRequest},
+		{"acme", exchange, record.Description{Tags: make([]string, record.MaxTags+1)}, codec.KindInvalidRequest},
+		{"acme", open.ID(), record.Description{Note: &text}, codec.KindConflict},
+		{"other", exchange, record.Description{Note: &text}, codec.KindNotFound},
+		{"acme", session, record.Description{Note: &text}, codec.KindNotFound},
 	} {
 		_, err := c.s.Archive().DescribeExchange(refused.account, refused.id, refused.Description)
 		wantKind(t, err, refused.kind)
 	}
-	if err := open.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+	if err := open.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 		t.Fatal(err)
 	}
 }

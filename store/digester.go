@@ -11,6 +11,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/internal/wake"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // digester is the goroutine of the digest stage: it makes the turns of the exchanges that [Capture.digestAtOnce] has
@@ -19,7 +20,7 @@ type digester struct {
 	// Exchanges that ended with a change after counted and whose digest the writer does not have yet; guarded by the
 	// feed's mu.
 	counted uint64
-	ahead   map[sessionRef]int
+	ahead   map[kv.SessionRef]int
 	count   int
 
 	held atomic.Int64 // bytes of exchanges in memory, see handover.go
@@ -65,10 +66,10 @@ func (d *digester) expect(c *Change, exchanges int) {
 		return
 	}
 	if d.ahead == nil {
-		d.ahead = make(map[sessionRef]int)
+		d.ahead = make(map[kv.SessionRef]int)
 	}
 	d.count += exchanges
-	ref := sessionRef{c.place.account, c.session}
+	ref := kv.SessionRef{Account: c.place.Account, ID: c.session}
 	if d.ahead[ref] += exchanges; d.ahead[ref] == 0 {
 		delete(d.ahead, ref)
 	}
@@ -90,7 +91,7 @@ func (f Feed) digestsCounted() bool {
 }
 
 // digested reports whether the writer has the digests of all exchanges of the session that ended earlier.
-func (f Feed) digested(ref sessionRef) bool {
+func (f Feed) digested(ref kv.SessionRef) bool {
 	f.feed.mu.Lock()
 	defer f.feed.mu.Unlock()
 	return f.digestsCounted() && f.digester.ahead[ref] == 0
@@ -117,7 +118,7 @@ func (f Feed) announceDigests(before uint64, changes []*Change, whole bool) (loo
 }
 
 // take hands over the captured exchange for digesting; nil if it is not in memory. The caller holds the feed's mu.
-func (c *Change) take() (x *Exchange) {
+func (c *Change) take() (x *record.Exchange) {
 	x, c.captured = c.captured, nil
 	return x
 }
@@ -207,7 +208,7 @@ func (s *core) handDigest(ctx context.Context, c *Change, ahead *digestsUnderWay
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	turn := kv.ExchangeKey(kv.SpaceTurn, c.place.account, c.place.id)
+	turn := kv.ExchangeKey(kv.SpaceTurn, c.place.Account, c.place.ID)
 	w := &operation{done: make(chan struct{}), change: func(g *commitGroup, w *operation) error {
 		if g.has(turn) {
 			return nil // a duplicate
@@ -229,9 +230,9 @@ func (s *core) handDigest(ctx context.Context, c *Change, ahead *digestsUnderWay
 }
 
 // hasTurn reports whether an exchange has been digested. If that cannot be read, the answer is no.
-func (s *core) hasTurn(p place) bool {
+func (s *core) hasTurn(p kv.ExchangeRef) bool {
 	return s.view(func(tx *badger.Txn) error {
-		_, err := tx.Get(kv.ExchangeKey(kv.SpaceTurn, p.account, p.id))
+		_, err := tx.Get(kv.ExchangeKey(kv.SpaceTurn, p.Account, p.ID))
 		return err
 	}) == nil
 }

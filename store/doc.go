@@ -4,7 +4,7 @@
 //
 //   - Acknowledged data survives a kill -9, whole and once: [Capture.Recorded] and [Capture.Finish] return after the
 //     commit. With [Power] it also survives a power loss.
-//   - An exchange found open when the store is opened is marked [OutcomeInterrupted], with what had arrived.
+//   - An exchange found open when the store is opened is marked [record.OutcomeInterrupted], with what had arrived.
 //   - No account sees another's data. Every key of an account's data begins with the account's number, and every lookup
 //     takes the account first.
 //   - Memory is bounded: by [Options.QueueBytes] for queued writes, by one chunk per stream for answers.

@@ -10,25 +10,8 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
-
-// Selection selects exchanges of an account. Exchanges and Sessions name them; the other members narrow the choice, or
-// select among all exchanges if none is named. The zero Selection selects nothing; for everything, All must be set.
-type Selection struct {
-	Exchanges []string `json:"exchanges,omitempty"`
-	Sessions  []string `json:"sessions,omitempty"`
-
-	ChatKey         string    `json:"chat_key,omitempty"`
-	ExternalSession string    `json:"external_session,omitempty"`
-	Since           time.Time `json:"since,omitzero"` // begun at or after
-	Until           time.Time `json:"until,omitzero"` // begun before
-	All             bool      `json:"all,omitempty"`
-
-	// ByAge compares Until with the time the store got an exchange, as retention does: see [ExchangeInfo.KeptSince].
-	ByAge bool `json:"by_age,omitempty"`
-
-	inOrder bool // ids tell, within clockSlack, when exchanges began, so the walk can end after Until
-}
 
 // clockSlack is how far the clock may have been set back without an exchange escaping a walk that ends early. The next
 // walk of retention finds the ones that escape.
@@ -37,55 +20,11 @@ const clockSlack = 24 * time.Hour
 // errWalked ends a walk over exchanges.
 var errWalked = errors.New("everything of interest has been seen")
 
-func (sel *Selection) check() error {
-	narrowed := sel.ChatKey != "" || sel.ExternalSession != "" || !sel.Since.IsZero() || !sel.Until.IsZero()
-	if len(sel.Exchanges)+len(sel.Sessions) == 0 && !narrowed && !sel.All {
-		return codec.Errorf(codec.KindInvalidRequest, "nothing is selected: name exchanges or sessions, give a filter, or say all")
-	}
-	for _, id := range sel.Exchanges {
-		if _, ok := kv.ParseExchangeID(id); !ok {
-			return codec.Invalid("exchanges", "%q is not an exchange id", id)
-		}
-	}
-	for _, id := range sel.Sessions {
-		if _, ok := kv.ParseSessionID(id); !ok {
-			return codec.Invalid("sessions", "%q is not a session id", id)
-		}
-	}
-	return nil
-}
-
-func (sel *Selection) matches(info *ExchangeInfo) bool {
-	began := info.Started
-	if sel.ByAge {
-		began = info.KeptSince()
-	}
-	return (sel.ChatKey == "" || sel.ChatKey == info.ChatKey) &&
-		(sel.ExternalSession == "" || sel.ExternalSession == info.ExternalSession) &&
-		!info.Started.Before(sel.Since) && (sel.Until.IsZero() || began.Before(sel.Until))
-}
-
-// Follow returns the selection with the sessions into which its sessions were merged: their exchanges are there. merged
-// returns the session that one was merged into; "" if it was not.
-func (sel Selection) Follow(merged func(session string) string) Selection {
-	named := slices.Clone(sel.Sessions)
-	for _, id := range sel.Sessions {
-		for range MaxMerges {
-			if id = merged(id); id == "" || slices.Contains(named, id) {
-				break
-			}
-			named = append(named, id)
-		}
-	}
-	sel.Sessions = named
-	return sel
-}
-
-// followMerges is [Selection.Follow] in a view.
-func (s *core) followMerges(tx *badger.Txn, account kv.AccountNumber, sel Selection) Selection {
+// followMerges is [record.Selection.Follow] in a view.
+func (s *core) followMerges(tx *badger.Txn, account kv.AccountNumber, sel record.Selection) record.Selection {
 	return sel.Follow(func(session string) string {
 		id, _ := kv.ParseSessionID(session)
-		r, err := s.getSession(tx, sessionRef{account, id})
+		r, err := s.getSession(tx, kv.SessionRef{Account: account, ID: id})
 		if err != nil {
 			return "" // it is gone, or unreadable
 		}
@@ -93,11 +32,11 @@ func (s *core) followMerges(tx *badger.Txn, account kv.AccountNumber, sel Select
 	})
 }
 
-// followMerges is [Selection.Follow] in a commit: no session is merged before the commit has ended.
-func (g *commitGroup) followMerges(account kv.AccountNumber, sel Selection) Selection {
+// followMerges is [record.Selection.Follow] in a commit: no session is merged before the commit has ended.
+func (g *commitGroup) followMerges(account kv.AccountNumber, sel record.Selection) record.Selection {
 	return sel.Follow(func(session string) string {
 		id, _ := kv.ParseSessionID(session)
-		if r := g.sessionAt(sessionRef{account, id}); r != nil {
+		if r := g.sessionAt(kv.SessionRef{Account: account, ID: id}); r != nil {
 			return r.Merged
 		}
 		return ""
@@ -107,30 +46,31 @@ func (g *commitGroup) followMerges(account kv.AccountNumber, sel Selection) Sele
 // selected is a selected exchange.
 type selected struct {
 	id      kv.ExchangeID
-	info    *ExchangeInfo
+	info    *record.ExchangeInfo
 	damaged error // the record is unreadable, and info holds only what the id says
 }
 
 // open reports whether the exchange is still running.
 func (x *selected) open(tx *badger.Txn, account kv.AccountNumber) (bool, error) {
 	if x.damaged == nil {
-		return x.info.Outcome == OutcomeOpen, nil
+		return x.info.Outcome == record.OutcomeOpen, nil
 	}
 	return notedOpen(tx, account, x.id)
 }
 
-// each visits the selected exchanges. An exchange named twice may be visited twice. If its record is unreadable, its id
-// tells when it began, and it matches no key or other filter.
-func (sel *Selection) each(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, visit func(selected) error) error {
+// eachSelected visits the selected exchanges of an account. An exchange named twice may be visited twice. If its record
+// is unreadable, its id says when it began, and it matches no key or other filter. With inOrder the visit ends clockSlack
+// after Until: ids say, within that, when exchanges began.
+func eachSelected(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, sel *record.Selection, inOrder bool, visit func(selected) error) error {
 	one := func(id kv.ExchangeID) error {
 		info, err := getInfo(tx, account, id)
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return nil
 		}
 		if err != nil {
-			info = &ExchangeInfo{ID: id.String(), Started: id.Time()}
+			info = &record.ExchangeInfo{ID: id.String(), Started: id.Time()}
 		}
-		if !sel.matches(info) {
+		if !sel.Matches(info) {
 			return nil
 		}
 		return visit(selected{id, info, err})
@@ -155,7 +95,7 @@ func (sel *Selection) each(ctx context.Context, tx *badger.Txn, account kv.Accou
 	}
 	end := sel.Until.Add(clockSlack)
 	err := kv.EachItem(ctx, tx, kv.SpaceKeyOf(kv.SpaceExchange, account), func(item *badger.Item) error {
-		if _, id, ok := kv.SplitExchangeKey(item.Key()); ok && sel.inOrder && !sel.Until.IsZero() && id.Time().After(end) {
+		if _, id, ok := kv.SplitExchangeKey(item.Key()); ok && inOrder && !sel.Until.IsZero() && id.Time().After(end) {
 			return errWalked
 		}
 		return last(item)
@@ -166,44 +106,7 @@ func (sel *Selection) each(ctx context.Context, tx *badger.Txn, account kv.Accou
 	return err
 }
 
-// Erasure is the receipt of an erasure.
-type Erasure struct {
-	ID        string       `json:"id"`
-	State     ErasureState `json:"state"`
-	Selection Selection    `json:"selection"`
-	Reason    string       `json:"reason"` // request, retention, or on an edge, centre
-	DryRun    bool         `json:"dry_run,omitempty"`
-	Exchanges int64        `json:"exchanges"`       // erased, or with DryRun: would be erased
-	Sessions  int64        `json:"sessions"`        // gone with their last exchange
-	Open      int64        `json:"open"`            // selected, but left alone because they are still running
-	Late      int64        `json:"late,omitempty"`  // at a centre: began before the erasure at an edge, arrived after it, and were not kept
-	Objects   int64        `json:"objects"`         // blocks and nodes that are no longer referenced
-	Bytes     int64        `json:"bytes"`           // freed in the database; the volume gets them back at the next compaction
-	Packs     int64        `json:"packs,omitempty"` // deleted in a centre's bucket, after the other contents were rewritten
-	Created   time.Time    `json:"created"`
-	Completed time.Time    `json:"completed,omitzero"`
-
-	Places []ErasurePlace `json:"places,omitempty"` // at a centre: all places that had it, as far as known; not recorded
-}
-
-// ErasureState is the progress of an erasure.
-type ErasureState string
-
-// States of an erasure. Erased data is unreadable as soon as its exchange is gone, while the erasure still runs; done
-// means that its blocks are freed too.
-const (
-	ErasureQueued  ErasureState = "queued"
-	ErasureRunning ErasureState = "running"
-	ErasureDone    ErasureState = "done"
-)
-
-const (
-	erasurePrefix = "eras_"
-	eraseBatch    = 50 // exchanges erased in one operation
-	byRequest     = "request"
-	byRetention   = "retention"
-	byCentre      = "centre"
-)
+const eraseBatch = 50 // exchanges erased in one operation
 
 func erasureKey(account kv.AccountNumber, id kv.TimeID) []byte {
 	return append(kv.SpaceKeyOf(kv.SpaceErasure, account), id[:]...)
@@ -215,18 +118,18 @@ func erasureKey(account kv.AccountNumber, id kv.TimeID) []byte {
 //
 // The content of an exchange may also be in the requests of later exchanges, which repeat the history; to erase a
 // conversation, erase its session.
-func (s Archive) Erase(ctx context.Context, account string, sel Selection, dryRun bool) (*Erasure, error) {
+func (s Archive) Erase(ctx context.Context, account string, sel record.Selection, dryRun bool) (*record.Erasure, error) {
 	number, err := s.accounts.Number(account)
 	if err != nil {
 		return nil, err
 	}
-	if err := sel.check(); err != nil {
+	if err := sel.Check(); err != nil {
 		return nil, err
 	}
 	if dryRun {
 		return s.eraseDryRun(ctx, number, sel)
 	}
-	e, id, err := s.newErasure(ctx, number, sel, byRequest)
+	e, id, err := s.newErasure(ctx, number, sel, record.ErasedByRequest)
 	if err != nil {
 		return nil, err
 	}
@@ -234,11 +137,11 @@ func (s Archive) Erase(ctx context.Context, account string, sel Selection, dryRu
 	return e, nil
 }
 
-func (s *core) newErasure(ctx context.Context, account kv.AccountNumber, sel Selection, reason string) (*Erasure, kv.TimeID, error) {
+func (s *core) newErasure(ctx context.Context, account kv.AccountNumber, sel record.Selection, reason string) (*record.Erasure, kv.TimeID, error) {
 	now := time.Now().UTC()
 	id := s.ids.Next(now)
-	e := &Erasure{
-		ID: id.Text(erasurePrefix), State: ErasureQueued,
+	e := &record.Erasure{
+		ID: id.Text(record.ErasurePrefix), State: record.ErasureQueued,
 		Selection: sel, Reason: reason, Created: now,
 	}
 	err := s.runOf(ctx, account, &operation{
@@ -254,12 +157,12 @@ func (s *core) newErasure(ctx context.Context, account kv.AccountNumber, sel Sel
 	return e, id, nil
 }
 
-func (s *core) eraseDryRun(ctx context.Context, account kv.AccountNumber, sel Selection) (*Erasure, error) {
-	e := &Erasure{State: ErasureDone, Selection: sel, Reason: byRequest, DryRun: true, Created: time.Now().UTC()}
+func (s *core) eraseDryRun(ctx context.Context, account kv.AccountNumber, sel record.Selection) (*record.Erasure, error) {
+	e := &record.Erasure{State: record.ErasureDone, Selection: sel, Reason: record.ErasedByRequest, DryRun: true, Created: time.Now().UTC()}
 	seen, perSession := make(map[kv.ExchangeID]struct{}), make(map[string]int64)
 	err := s.view(func(tx *badger.Txn) error {
 		e.Selection = s.followMerges(tx, account, sel)
-		return e.Selection.each(ctx, tx, account, func(x selected) error {
+		return eachSelected(ctx, tx, account, &e.Selection, false, func(x selected) error {
 			if _, twice := seen[x.id]; twice {
 				return nil
 			}
@@ -281,7 +184,7 @@ func (s *core) eraseDryRun(ctx context.Context, account kv.AccountNumber, sel Se
 		err = s.view(func(tx *badger.Txn) error {
 			for text, n := range perSession {
 				if id, ok := kv.ParseSessionID(text); ok {
-					if r, err := s.getSession(tx, sessionRef{account, id}); err == nil && r.Exchanges <= n {
+					if r, err := s.getSession(tx, kv.SessionRef{Account: account, ID: id}); err == nil && r.Exchanges <= n {
 						e.Sessions++
 					}
 				}
@@ -297,19 +200,19 @@ func (s *core) eraseDryRun(ctx context.Context, account kv.AccountNumber, sel Se
 }
 
 // Erasure returns the receipt of an erasure of the account.
-func (s Archive) Erasure(account, id string) (*Erasure, error) {
-	key, ok := kv.ParseID(erasurePrefix, id)
+func (s Archive) Erasure(account, id string) (*record.Erasure, error) {
+	key, ok := kv.ParseID(record.ErasurePrefix, id)
 	number, known := s.accounts.Find(account)
 	if !ok || !known {
 		return nil, codec.Errorf(codec.KindNotFound, "no erasure %q", id)
 	}
-	e := new(Erasure)
+	e := new(record.Erasure)
 	err := s.view(func(tx *badger.Txn) error {
 		value, err := kv.Get(tx, erasureKey(number, key))
 		if err != nil {
 			return err
 		}
-		return decodeRecord(value, e)
+		return record.Decode(value, e)
 	})
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return nil, codec.Errorf(codec.KindNotFound, "no erasure %q", id)
@@ -326,7 +229,7 @@ type erasureRef struct {
 	id      kv.TimeID
 }
 
-func (g *commitGroup) putErasure(w *operation, ref erasureRef, e *Erasure) error {
+func (g *commitGroup) putErasure(w *operation, ref erasureRef, e *record.Erasure) error {
 	value, err := kv.EncodeRecord(e)
 	if err == nil {
 		g.put(w, erasureKey(ref.account, ref.id), value)
@@ -337,20 +240,19 @@ func (g *commitGroup) putErasure(w *operation, ref erasureRef, e *Erasure) error
 // runErasure carries out a receipt, resuming where it stopped. The receipt is written with each batch, so that it
 // counts what was erased even if the process ends in between.
 func (s *core) runErasure(ctx context.Context, ref erasureRef) error {
-	e := new(Erasure)
+	e := new(record.Erasure)
 	err := s.view(func(tx *badger.Txn) error {
 		value, err := kv.Get(tx, erasureKey(ref.account, ref.id))
 		if err != nil {
 			return err
 		}
-		return decodeRecord(value, e)
+		return record.Decode(value, e)
 	})
-	if err != nil || e.State == ErasureDone {
+	if err != nil || e.State == record.ErasureDone {
 		return err
 	}
 	s.finishMoves(ctx) // what was merged into a session is erased with it
-	e.State, e.Open = ErasureRunning, 0
-	e.Selection.inOrder = e.Reason == byRetention
+	e.State, e.Open = record.ErasureRunning, 0
 	if err := s.makeRoom(ctx, func(g *commitGroup, w *operation) error { return g.putErasure(w, ref, e) }); err != nil {
 		return err
 	}
@@ -364,19 +266,19 @@ func (s *core) runErasure(ctx context.Context, ref erasureRef) error {
 	if err != nil {
 		return err
 	}
-	e.State, e.Completed = ErasureDone, time.Now().UTC()
-	if e.Reason == byRetention && e.Exchanges > 0 {
+	e.State, e.Completed = record.ErasureDone, time.Now().UTC()
+	if e.Reason == record.ErasedByRetention && e.Exchanges > 0 {
 		s.log.Info("retention has erased exchanges", "account", s.accounts.Name(ref.account), "exchanges", e.Exchanges,
-			"sessions", e.Sessions, "because", e.Selection.rule(), "until", e.Selection.Until, "erasure", e.ID)
+			"sessions", e.Sessions, "because", ruleOf(&e.Selection), "until", e.Selection.Until, "erasure", e.ID)
 	}
 	return s.makeRoom(ctx, func(g *commitGroup, w *operation) error {
-		w.event = Event{Kind: ErasureCompleted, Erasure: e.ID, Time: e.Completed, Account: ref.account}
+		w.event = record.Event{Kind: record.ErasureCompleted, Erasure: e.ID, Time: e.Completed, Account: ref.account}
 		return g.putErasure(w, ref, e)
 	})
 }
 
 // eraseSelection erases the selected exchanges and counts them in e, which note records with each batch.
-func (s *core) eraseSelection(ctx context.Context, account kv.AccountNumber, sel *Selection, e *Erasure, note change) error {
+func (s *core) eraseSelection(ctx context.Context, account kv.AccountNumber, sel *record.Selection, e *record.Erasure, note change) error {
 	var batch []kv.ExchangeID
 	flush := func() error {
 		if len(batch) == 0 {
@@ -392,7 +294,7 @@ func (s *core) eraseSelection(ctx context.Context, account kv.AccountNumber, sel
 		return err
 	}
 	err := s.view(func(tx *badger.Txn) error {
-		return sel.each(ctx, tx, account, func(x selected) error {
+		return eachSelected(ctx, tx, account, sel, e.Reason == record.ErasedByRetention, func(x selected) error {
 			if batch = append(batch, x.id); len(batch) < eraseBatch {
 				return nil
 			}
@@ -405,12 +307,12 @@ func (s *core) eraseSelection(ctx context.Context, account kv.AccountNumber, sel
 // eraseExchange removes an exchange and everything that belongs to it from the store, and counts it in e. Blocks are
 // left to the sweep. An open or missing exchange is left alone. If the record is unreadable, the session keeps its
 // counts.
-func (g *commitGroup) eraseExchange(w *operation, account kv.AccountNumber, id kv.ExchangeID, e *Erasure) {
+func (g *commitGroup) eraseExchange(w *operation, account kv.AccountNumber, id kv.ExchangeID, e *record.Erasure) {
 	info, readable := g.info(account, id)
 	if info == nil {
 		return
 	}
-	if readable && info.Outcome == OutcomeOpen || !readable && g.notedOpen(account, id) {
+	if readable && info.Outcome == record.OutcomeOpen || !readable && g.notedOpen(account, id) {
 		e.Open++
 		return
 	}
@@ -431,7 +333,7 @@ func (g *commitGroup) eraseExchange(w *operation, account kv.AccountNumber, id k
 		g.changed(ref, id)
 		g.dropSummary(w, ref)
 		g.put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), nil)
-		g.put(w, kv.MemberKey(account, ref.id, id), nil)
+		g.put(w, kv.MemberKey(account, ref.ID, id), nil)
 		if g.leaveSession(w, ref, r, info) {
 			e.Sessions++
 		}
@@ -439,14 +341,14 @@ func (g *commitGroup) eraseExchange(w *operation, account kv.AccountNumber, id k
 }
 
 // info returns an exchange's record, nil if it is gone. An unreadable record is empty.
-func (g *commitGroup) info(account kv.AccountNumber, id kv.ExchangeID) (info *ExchangeInfo, readable bool) {
+func (g *commitGroup) info(account kv.AccountNumber, id kv.ExchangeID) (info *record.ExchangeInfo, readable bool) {
 	value := g.get(kv.ExchangeKey(kv.SpaceExchange, account, id))
 	if value == nil {
 		return nil, false
 	}
-	info = new(ExchangeInfo)
-	if decodeRecord(value, info) != nil {
-		return new(ExchangeInfo), false
+	info = new(record.ExchangeInfo)
+	if record.Decode(value, info) != nil {
+		return new(record.ExchangeInfo), false
 	}
 	return info, true
 }
@@ -460,30 +362,30 @@ func (g *commitGroup) eraseResponse(w *operation, account kv.AccountNumber, id k
 }
 
 // eraseTurn removes the turn of an exchange, with its vectors and the histories that lead to it.
-func (g *commitGroup) eraseTurn(w *operation, ref sessionRef, id kv.ExchangeID) {
-	if turn := g.turn(ref.account, id); turn != nil {
+func (g *commitGroup) eraseTurn(w *operation, ref kv.SessionRef, id kv.ExchangeID) {
+	if turn := g.turn(ref.Account, id); turn != nil {
 		for _, history := range turn.Histories {
-			g.put(w, kv.HistoryKey(ref.account, ref.id, history), nil)
+			g.put(w, kv.HistoryKey(ref.Account, ref.ID, history), nil)
 		}
 	}
-	g.eraseVectors(w, ref.account, id)
-	g.put(w, kv.ExchangeKey(kv.SpaceTurn, ref.account, id), nil)
+	g.eraseVectors(w, ref.Account, id)
+	g.put(w, kv.ExchangeKey(kv.SpaceTurn, ref.Account, id), nil)
 }
 
 // leaveSession subtracts an exchange from its session's counts; gone reports that it was the last one, and that the
 // session went with it.
-func (g *commitGroup) leaveSession(w *operation, ref sessionRef, r *sessionRecord, info *ExchangeInfo) (gone bool) {
+func (g *commitGroup) leaveSession(w *operation, ref kv.SessionRef, r *record.StoredSession, info *record.ExchangeInfo) (gone bool) {
 	r.Exchanges--
-	r.count(info, -1)
-	r.sketch(info, -1)
+	r.Count(info, -1)
+	r.Sketch(info, -1)
 	if r.Exchanges > 0 {
 		g.putSession(w, ref, r)
 		return false
 	}
-	g.put(w, kv.SessionKey(ref.account, ref.id), nil)
+	g.put(w, kv.SessionKey(ref.Account, ref.ID), nil)
 	g.sessionChanged(ref)
 	for _, link := range r.Links {
-		if slices.Equal(g.get(link), ref.id[:]) {
+		if slices.Equal(g.get(link), ref.ID[:]) {
 			g.put(w, link, nil)
 		}
 	}

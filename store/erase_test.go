@@ -14,6 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // mustBeSound fails if the store's check finds anything.
@@ -29,14 +30,14 @@ func mustBeSound(t testing.TB, s *Store) CheckReport {
 }
 
 // erase erases and waits until it is done, and announced.
-func erase(t testing.TB, s *Store, account string, sel Selection) *Erasure {
+func erase(t testing.TB, s *Store, account string, sel record.Selection) *record.Erasure {
 	t.Helper()
 	e, err := s.Archive().Erase(context.Background(), account, sel, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(2 * time.Minute)
-	for e.State != ErasureDone {
+	for e.State != record.ErasureDone {
 		if time.Now().After(deadline) {
 			t.Fatalf("the erasure is still %s", e.State)
 		}
@@ -82,7 +83,7 @@ func TestErasingTheLastReferenceFreesTheBlocks(t *testing.T) {
 	theirs := captureBody(t, s, "other", bodies[ids[0]], []byte("answer"))
 	mustBeSound(t, s)
 
-	receipt := erase(t, s, "acme", Selection{Exchanges: ids[:4]})
+	receipt := erase(t, s, "acme", record.Selection{Exchanges: ids[:4]})
 	if receipt.Exchanges != 4 {
 		t.Errorf("receipt is %+v", receipt)
 	}
@@ -100,14 +101,14 @@ func TestErasingTheLastReferenceFreesTheBlocks(t *testing.T) {
 			t.Errorf("exchange %d is harmed: %v", i, err)
 		}
 	}
-	receipt = erase(t, s, "acme", Selection{All: true})
+	receipt = erase(t, s, "acme", record.Selection{All: true})
 	if receipt.Exchanges != 4 || receipt.Objects == 0 || receipt.Bytes == 0 {
 		t.Errorf("receipt is %+v", receipt)
 	}
 	if _, err := s.Archive().Exchange("other", theirs); err != nil {
 		t.Errorf("another account's exchange is harmed: %v", err)
 	}
-	erase(t, s, "other", Selection{Exchanges: []string{theirs}})
+	erase(t, s, "other", record.Selection{Exchanges: []string{theirs}})
 	if n := count(t, s, kv.SpaceBlock, kv.SpaceNode, kv.SpaceRequest, kv.SpaceResponse, kv.SpaceExchange, kv.SpaceSession, kv.SpaceMember, kv.SpaceBelongs, kv.SpaceLink, kv.SpaceTurn, kv.SpaceHistory); n != 0 {
 		t.Errorf("%d records are left after everything was erased", n)
 	}
@@ -115,7 +116,7 @@ func TestErasingTheLastReferenceFreesTheBlocks(t *testing.T) {
 
 func TestErasedExchangesAreSelectedAndCountedFirst(t *testing.T) {
 	c := newConversation(t)
-	key := func(k string) *Opening { return with(say("hi"), func(o *Opening) { o.ChatKey = k }) }
+	key := func(k string) *record.Opening { return with(say("hi"), func(o *record.Opening) { o.ChatKey = k }) }
 	session := c.session(key("a"), "1")
 	c.session(key("a"), "2")
 	c.session(key("b"), "3")
@@ -128,13 +129,13 @@ func TestErasedExchangesAreSelectedAndCountedFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {
-		sel                       Selection
+		sel                       record.Selection
 		exchanges, sessions, open int64
 	}{
-		{Selection{Sessions: []string{session}}, 2, 1, 0},
-		{Selection{ChatKey: "b"}, 1, 0, 1},
-		{Selection{All: true}, 3, 1, 1},
-		{Selection{Until: time.Now().Add(-time.Hour)}, 0, 0, 0},
+		{record.Selection{Sessions: []string{session}}, 2, 1, 0},
+		{record.Selection{ChatKey: "b"}, 1, 0, 1},
+		{record.Selection{All: true}, 3, 1, 1},
+		{record.Selection{Until: time.Now().Add(-time.Hour)}, 0, 0, 0},
 	} {
 		e, err := c.s.Archive().Erase(ctx, "acme", step.sel, true)
 		if err != nil {
@@ -144,17 +145,17 @@ func TestErasedExchangesAreSelectedAndCountedFirst(t *testing.T) {
 			t.Errorf("%+v would erase %+v", step.sel, e)
 		}
 	}
-	if page, err := c.s.Archive().Exchanges("acme", ExchangeQuery{}); err != nil || len(page.Data) != 4 {
+	if page, err := c.s.Archive().Exchanges("acme", record.ExchangeQuery{}); err != nil || len(page.Data) != 4 {
 		t.Errorf("a dry run left %d exchanges (%v)", len(page.Data), err)
 	}
-	_, err = c.s.Archive().Erase(ctx, "acme", Selection{}, false)
+	_, err = c.s.Archive().Erase(ctx, "acme", record.Selection{}, false)
 	wantKind(t, err, codec.KindInvalidRequest)
 
-	e := erase(t, c.s, "acme", Selection{All: true})
+	e := erase(t, c.s, "acme", record.Selection{All: true})
 	if e.Exchanges != 3 || e.Open != 1 || e.Sessions != 1 {
 		t.Errorf("receipt is %+v", e)
 	}
-	if err := open.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+	if err := open.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 		t.Error(err)
 	}
 	c.settle()
@@ -170,15 +171,15 @@ func TestErasedExchangesAreSelectedAndCountedFirst(t *testing.T) {
 
 func TestADryRunCountsAnExchangeOnceHoweverOftenItIsNamed(t *testing.T) {
 	c := newConversation(t)
-	key := func(o *Opening) { o.ChatKey = "k" }
-	id, session := c.exchange(with(say("hi"), key), OutcomeComplete, "a")
-	c.exchange(with(say("hi", "a", "more"), key), OutcomeComplete, "b")
+	key := func(o *record.Opening) { o.ChatKey = "k" }
+	id, session := c.exchange(with(say("hi"), key), record.OutcomeComplete, "a")
+	c.exchange(with(say("hi", "a", "more"), key), record.OutcomeComplete, "b")
 	for _, step := range []struct {
-		sel                 Selection
+		sel                 record.Selection
 		exchanges, sessions int64
 	}{
-		{Selection{Exchanges: []string{id, id}}, 1, 0},
-		{Selection{Exchanges: []string{id}, Sessions: []string{session, session}}, 2, 1},
+		{record.Selection{Exchanges: []string{id, id}}, 1, 0},
+		{record.Selection{Exchanges: []string{id}, Sessions: []string{session, session}}, 2, 1},
 	} {
 		e, err := c.s.Archive().Erase(t.Context(), "acme", step.sel, true)
 		if err != nil || e.Exchanges != step.exchanges || e.Sessions != step.sessions {
@@ -199,7 +200,7 @@ func TestErasingWhileTheSameHistoryIsSentAgainHarmsNothing(t *testing.T) {
 			a := newAgent(uint64(worker % 2)) // two and two say the same
 			for turn := range 25 {
 				body := a.request()
-				c, err := s.Begin(ctx, &Opening{Account: "acme", Surface: codec.Messages, Body: body, Spans: blocksOf(t, body), ChatKey: fmt.Sprint(worker)})
+				c, err := s.Begin(ctx, &record.Opening{Account: "acme", Surface: codec.Messages, Body: body, Spans: blocksOf(t, body), ChatKey: fmt.Sprint(worker)})
 				if err != nil {
 					t.Error(err)
 					return
@@ -211,7 +212,7 @@ func TestErasingWhileTheSameHistoryIsSentAgainHarmsNothing(t *testing.T) {
 				if err != nil || !bytes.Equal(x.RawRequest, body) {
 					t.Errorf("worker %d, turn %d: %v", worker, turn, err)
 				}
-				if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+				if err := c.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 					t.Error(err)
 				}
 				a.turn()
@@ -227,7 +228,7 @@ func TestErasingWhileTheSameHistoryIsSentAgainHarmsNothing(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				erase(t, s, "acme", Selection{All: true})
+				erase(t, s, "acme", record.Selection{All: true})
 				rounds++
 			}
 		}
@@ -237,7 +238,7 @@ func TestErasingWhileTheSameHistoryIsSentAgainHarmsNothing(t *testing.T) {
 	eraser.Wait()
 	t.Logf("erased %d times", rounds)
 	mustBeSound(t, s)
-	erase(t, s, "acme", Selection{All: true})
+	erase(t, s, "acme", record.Selection{All: true})
 	if n := count(t, s, kv.SpaceBlock, kv.SpaceNode, kv.SpaceRequest); n != 0 {
 		t.Errorf("%d blocks, nodes and skeletons are left", n)
 	}
@@ -249,8 +250,8 @@ func TestAnErasureContinuesAfterARestart(t *testing.T) {
 	mustAccount(t, s, "acme")
 	captureBody(t, s, "acme", newAgent(1).request(), []byte("x"))
 	s.keeper.stop()
-	e, err := s.Archive().Erase(context.Background(), "acme", Selection{All: true}, false)
-	if err != nil || e.State != ErasureQueued {
+	e, err := s.Archive().Erase(context.Background(), "acme", record.Selection{All: true}, false)
+	if err != nil || e.State != record.ErasureQueued {
 		t.Fatalf("receipt is %+v (%v)", e, err)
 	}
 	if err := s.Close(); err != nil {
@@ -263,7 +264,7 @@ func TestAnErasureContinuesAfterARestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if done.State == ErasureDone {
+		if done.State == record.ErasureDone {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -287,11 +288,11 @@ func TestRetentionBoundsAgeAndBytes(t *testing.T) {
 	now := time.Now()
 	for _, account := range []string{"acme", "keeps"} {
 		for _, age := range []time.Duration{3 * time.Hour, 2 * time.Hour, time.Minute} {
-			c, err := s.Begin(ctx, &Opening{Account: account, Surface: codec.Chat, Started: now.Add(-age), Body: []byte("x")})
+			c, err := s.Begin(ctx, &record.Opening{Account: account, Surface: codec.Chat, Started: now.Add(-age), Body: []byte("x")})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+			if err := c.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -300,7 +301,7 @@ func TestRetentionBoundsAgeAndBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for account, want := range map[string]int{"acme": 1, "keeps": 3} {
-		if page, err := s.Archive().Exchanges(account, ExchangeQuery{}); err != nil || len(page.Data) != want {
+		if page, err := s.Archive().Exchanges(account, record.ExchangeQuery{}); err != nil || len(page.Data) != want {
 			t.Errorf("%s keeps %d exchanges (%v), want %d", account, len(page.Data), err, want)
 		}
 	}
@@ -381,12 +382,12 @@ func damage(t *testing.T, s *Store, key, value []byte) {
 
 func TestCheckRepairsWhatFollowsFromTheExchanges(t *testing.T) {
 	c := newConversation(t)
-	id, session := c.exchange(with(say("hi"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "a")
+	id, session := c.exchange(with(say("hi"), func(o *record.Opening) { o.ChatKey = "k" }), record.OutcomeComplete, "a")
 	key, _ := kv.ParseSessionID(session)
 	xid, _ := kv.ParseExchangeID(id)
 	damage(t, c.s, kv.MemberKey(1, key, xid), nil)
-	damage(t, c.s, linkKey(1, clue{byChatKey, "gone"}), make([]byte, 16))
-	record := encodeFields(&sessionRecord{Session: Session{ID: session, Account: "acme", ChatKey: "k", Exchanges: 7}})
+	damage(t, c.s, record.LinkKey(1, record.Clue{Kind: record.ByChatKey, Value: "gone"}), make([]byte, 16))
+	record := record.Encode(&record.StoredSession{Session: record.Session{ID: session, Account: "acme", ChatKey: "k", Exchanges: 7}})
 	damage(t, c.s, kv.SessionKey(1, key), record)
 	report, err := c.s.Upkeep().Check(context.Background(), true, func(Finding) {})
 	if err != nil || report.Findings != 3 || report.Repaired != 3 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -19,25 +20,6 @@ import (
 // an erasure and arrives after it is checked against the erasure's selection, because an edge may have been
 // disconnected: see [Shipped.MeantBy].
 
-// ErasurePlace is one of the places in a cluster that held erased data.
-type ErasurePlace struct {
-	Place string     `json:"place"` // "centre", "edge" and its number, "brokers", "reasoning state", "backups"
-	State PlaceState `json:"state"`
-	Seen  time.Time  `json:"seen,omitzero"`  // an edge: when it was last heard from
-	Until time.Time  `json:"until,omitzero"` // when it will expire there by itself
-}
-
-// PlaceState is the state of an erasure at a place.
-type PlaceState string
-
-// States of a place.
-const (
-	PlaceErased     PlaceState = "erased"
-	PlaceWaiting    PlaceState = "waiting"     // not erased yet, or unknown because the place is unreachable
-	PlaceDestroyed  PlaceState = "destroyed"   // declared so by an operator
-	PlaceNotReached PlaceState = "not_reached" // this erasure erases nothing there
-)
-
 // Erased carries out at an edge what was erased by request at the centre.
 type Erased struct{ *core }
 
@@ -45,13 +27,13 @@ type Erased struct{ *core }
 func (s *Store) Erased() Erased { return Erased{s.core} }
 
 // eachAsked visits the erasures of an account by request, newest first, until visit returns false.
-func (g *commitGroup) eachAsked(account kv.AccountNumber, visit func(kv.TimeID, *Erasure) bool) {
+func (g *commitGroup) eachAsked(account kv.AccountNumber, visit func(kv.TimeID, *record.Erasure) bool) {
 	end := kv.TimeID(bytes.Repeat([]byte{0xff}, len(kv.TimeID{})))
 	options := badger.IteratorOptions{Reverse: true, Prefix: kv.SpaceKeyOf(kv.SpaceErasure, account)}
 	for item := range kv.Scan(g.read(), options, erasureKey(account, end)) {
 		_, id, ok := kv.SplitExchangeKey(item.Key())
-		var e Erasure
-		if err := item.Value(func(value []byte) error { return decodeRecord(value, &e) }); err != nil || !ok || e.Reason != byRequest {
+		var e record.Erasure
+		if err := item.Value(func(value []byte) error { return record.Decode(value, &e) }); err != nil || !ok || e.Reason != record.ErasedByRequest {
 			continue // by retention, or a check finds it
 		}
 		if !visit(kv.TimeID(id), &e) {
@@ -62,9 +44,9 @@ func (g *commitGroup) eachAsked(account kv.AccountNumber, visit func(kv.TimeID, 
 
 // erasing returns the first of the sessions that an erasure by request which is not done names.
 func (g *commitGroup) erasing(account kv.AccountNumber, sessions ...kv.SessionID) (id kv.SessionID, found bool) {
-	g.eachAsked(account, func(_ kv.TimeID, e *Erasure) bool {
+	g.eachAsked(account, func(_ kv.TimeID, e *record.Erasure) bool {
 		at := slices.IndexFunc(sessions, func(id kv.SessionID) bool { return slices.Contains(e.Selection.Sessions, id.String()) })
-		if found = at >= 0 && e.State != ErasureDone; found {
+		if found = at >= 0 && e.State != record.ErasureDone; found {
 			id = sessions[at]
 		}
 		return !found
@@ -72,13 +54,13 @@ func (g *commitGroup) erasing(account kv.AccountNumber, sessions ...kv.SessionID
 	return id, found
 }
 
-// means reports whether an erasure selects an exchange that arrives after it.
-func (e *Erasure) means(x *arrival, in sessions) bool {
-	return x.info.KeptSince().Before(e.Created) && e.Selection.matches(&x.info) && e.Selection.names(x, in)
+// selects reports whether an erasure selects an exchange that arrives after it.
+func selects(e *record.Erasure, x *arrival, in sessions) bool {
+	return x.info.KeptSince().Before(e.Created) && e.Selection.Matches(&x.info) && names(&e.Selection, x, in)
 }
 
 // names reports whether a selection names an arriving exchange or its session, or names none at all.
-func (sel *Selection) names(x *arrival, in sessions) bool {
+func names(sel *record.Selection, x *arrival, in sessions) bool {
 	if len(sel.Exchanges)+len(sel.Sessions) == 0 || slices.Contains(sel.Exchanges, x.Exchange) {
 		return true
 	}
@@ -86,7 +68,7 @@ func (sel *Selection) names(x *arrival, in sessions) bool {
 		return false
 	}
 	id, _ := kv.ParseSessionID(x.session.ID) // already read without an error
-	for range MaxMerges {
+	for range record.MaxMerges {
 		if slices.Contains(sel.Sessions, id.String()) {
 			return true
 		}
@@ -131,7 +113,7 @@ func (e Erased) UpTo() (mark ship.ErasedMark, err error) {
 		}
 		var noted erasedMark
 		if err == nil {
-			err = decodeRecord(value, &noted)
+			err = record.Decode(value, &noted)
 		}
 		mark.Number = noted.Number
 		copy(mark.Tail[:], noted.Exchange)
@@ -147,7 +129,7 @@ func (e Erased) UpTo() (mark ship.ErasedMark, err error) {
 // of it is left here. After an interruption the edge applies the same entries again.
 func (e Erased) Carry(ctx context.Context, page []ship.ErasedExchange, upTo ship.ErasedMark) error {
 	for account, exchanges := range e.here(page) {
-		r, id, err := e.newErasure(ctx, account, Selection{Exchanges: exchanges}, byCentre)
+		r, id, err := e.newErasure(ctx, account, record.Selection{Exchanges: exchanges}, record.ErasedByCenter)
 		if err != nil {
 			return err
 		}
@@ -189,7 +171,7 @@ func (e Erased) untilDone(ctx context.Context, account, id string) error {
 	defer tick.Stop()
 	for {
 		r, err := Archive(e).Erasure(account, id)
-		if err != nil || r.State == ErasureDone {
+		if err != nil || r.State == record.ErasureDone {
 			return err
 		}
 		select {
@@ -227,7 +209,7 @@ func (e Erased) Clean() (clean time.Time, err error) {
 		}
 		return kv.EachValue(context.Background(), tx, []byte{kv.SpaceShip}, func(_, value []byte) error {
 			if at, ok := readShipped(value); ok {
-				began(at.id)
+				began(at.ID)
 			}
 			return nil
 		})

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // drain returns the events that a subscription holds.
-func drain(sub *Subscription) (told []string, last uint64) {
+func drain(sub *record.Subscription) (told []string, last uint64) {
 	for {
 		select {
 		case e, ok := <-sub.Events:
@@ -35,7 +37,7 @@ func TestSubscribersSeeTheEventsOfTheirAccountOnly(t *testing.T) {
 	}
 	defer theirs.Close()
 	c.session(say("1"), "2")
-	erase(t, c.s, "acme", Selection{All: true})
+	erase(t, c.s, "acme", record.Selection{All: true})
 	want := "[exchange.created exchange.completed turn.digested erasure.done]"
 	told, last := drain(mine)
 	if got := fmt.Sprint(told); got != want {
@@ -69,11 +71,11 @@ func TestASubscriberThatDoesNotReadIsDropped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range eventBacklog {
+	for range record.EventBacklog {
 		capture(t, c.s, "acme", `{"messages":[]}`, "x")
 	}
 	told, _ := drain(sub)
-	if len(told) != eventBacklog+1 || told[len(told)-1] != "closed" {
+	if len(told) != record.EventBacklog+1 || told[len(told)-1] != "closed" {
 		t.Errorf("%d events, the last is %s", len(told), told[len(told)-1])
 	}
 	sub.Close()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/internal/wake"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Feed tells the stages after an answer what has happened. It is one log of ended exchanges and of changed turns and
@@ -68,26 +69,23 @@ type stageState struct {
 // does not say which: [Feed.TurnAt] returns the present state. One exchange may be in the log many times.
 type Change struct {
 	Seq      uint64 // ascending in commit order; 0: it had been put aside
-	Account  AccountNumber
+	Account  record.AccountNumber
 	Exchange string // "": only the session has changed
 	Session  string // "": unknown
 
 	// Turn is the turn as digested, if it is still in memory; nil: it has to be read. A stage that takes it leaves
 	// Derived to the next stage.
-	Turn    *TimelineEntry
+	Turn    *record.TimelineEntry
 	Fresh   bool // the turn was never digested before
 	Derived any
 
-	place   place
+	place   kv.ExchangeRef
 	session kv.SessionID
 	size    int64 // memory held by Turn, in bytes
 
-	undigested bool      // known to be of an exchange without a turn: the digest stage makes one, which is another change
-	captured   *Exchange // the exchange, while it is still in memory
+	undigested bool             // known to be of an exchange without a turn: the digest stage makes one, which is another change
+	captured   *record.Exchange // the exchange, while it is still in memory
 }
-
-// AccountNumber identifies an account in the data of stages. A number is assigned once and never reused.
-type AccountNumber = kv.AccountNumber
 
 // Batch is changes that a stage reads together: the next ones of the log, or some that were put aside.
 type Batch struct {
@@ -117,8 +115,8 @@ func feedKey(of byte, number uint64) []byte {
 
 var cursorPrefix = kv.NameKey(kv.SpaceMeta, "cursor-")
 
-func cursorRecord(s Stage, cursor uint64) record {
-	return record{append(bytes.Clone(cursorPrefix), byte(s)), binary.BigEndian.AppendUint64(nil, cursor)}
+func cursorRecord(s Stage, cursor uint64) entry {
+	return entry{append(bytes.Clone(cursorPrefix), byte(s)), binary.BigEndian.AppendUint64(nil, cursor)}
 }
 
 // open finds the cursors and the highest number in use.
@@ -274,7 +272,7 @@ func (f Feed) Leave(ctx context.Context, s Stage) error {
 		st, done := f.of(s)
 		defer done()
 		*st = stageState{}
-		w.records = append(w.records, record{cursorRecord(s, 0).key, nil})
+		w.records = append(w.records, entry{cursorRecord(s, 0).key, nil})
 		return nil
 	})
 	if err = errors.Join(err, f.deleteRange(ctx, []byte{kv.SpaceChange, byte(s)})); err != nil {
@@ -343,7 +341,7 @@ func (f Feed) Confirm(ctx context.Context, s Stage, batches ...*Batch) error {
 	if all.through > 0 || len(all.records) > 0 || len(all.Later) > 0 {
 		err := f.update(ctx, func(g *commitGroup, w *operation) error {
 			for _, number := range all.records {
-				w.records = append(w.records, record{key: feedKey(byte(s), number)})
+				w.records = append(w.records, entry{key: feedKey(byte(s), number)})
 			}
 			trimmed = f.trim(g, w, s, all.through)
 			f.putAside(w, s, all.Later, parked)

@@ -57,14 +57,14 @@ func (f Feed) putAside(w *operation, s Stage, changes []*Change, into map[uint64
 	for some := range slices.Chunk(changes, asidePerRecord) {
 		value := make([]byte, 0, len(some)*asideSize)
 		for _, c := range some {
-			id := c.place.id
+			id := c.place.ID
 			if s == StageSessions {
 				id = kv.ExchangeID(c.session)
 			}
 			value = append(binary.BigEndian.AppendUint32(value, uint32(c.Account)), id[:]...)
 		}
 		f.feed.last++
-		w.records = append(w.records, record{feedKey(byte(s), f.feed.last), value})
+		w.records = append(w.records, entry{feedKey(byte(s), f.feed.last), value})
 		into[f.feed.last] = len(some)
 	}
 }

@@ -11,13 +11,13 @@ import (
 )
 
 // changed notes that the turn of an exchange has changed or, for the zero exchange, the session.
-func (g *commitGroup) changed(ref sessionRef, id kv.ExchangeID) *Change {
-	return g.note(newChange(0, ref.account, id, ref.id))
+func (g *commitGroup) changed(ref kv.SessionRef, id kv.ExchangeID) *Change {
+	return g.note(newChange(0, ref.Account, id, ref.ID))
 }
 
 // changedTurn is changed where the ids are known as text, too.
-func (g *commitGroup) changedTurn(ref sessionRef, id kv.ExchangeID, session, exchange string) *Change {
-	return g.note(&Change{Account: ref.account, Exchange: exchange, Session: session, place: place{ref.account, id}, session: ref.id})
+func (g *commitGroup) changedTurn(ref kv.SessionRef, id kv.ExchangeID, session, exchange string) *Change {
+	return g.note(&Change{Account: ref.Account, Exchange: exchange, Session: session, place: kv.ExchangeRef{Account: ref.Account, ID: id}, session: ref.ID})
 }
 
 // note adds a change to the log.
@@ -29,17 +29,17 @@ func (g *commitGroup) note(c *Change) *Change {
 }
 
 // sessionChanged notes that a session has changed.
-func (g *commitGroup) sessionChanged(ref sessionRef) { g.changed(ref, kv.ExchangeID{}) }
+func (g *commitGroup) sessionChanged(ref kv.SessionRef) { g.changed(ref, kv.ExchangeID{}) }
 
 // ended notes that an exchange has ended and has to be digested.
-func (g *commitGroup) ended(ref sessionRef, id kv.ExchangeID) *Change {
+func (g *commitGroup) ended(ref kv.SessionRef, id kv.ExchangeID) *Change {
 	c := g.changed(ref, id)
 	c.undigested = true
 	return c
 }
 
 func newChange(seq uint64, account kv.AccountNumber, id kv.ExchangeID, session kv.SessionID) *Change {
-	c := &Change{Seq: seq, Account: account, place: place{account, id}, session: session}
+	c := &Change{Seq: seq, Account: account, place: kv.ExchangeRef{Account: account, ID: id}, session: session}
 	if id != (kv.ExchangeID{}) {
 		c.Exchange = id.String()
 	}
@@ -51,7 +51,7 @@ func newChange(seq uint64, account kv.AccountNumber, id kv.ExchangeID, session k
 
 // logRecords returns the group's additions to the log. They must be committed before the changes themselves: a crash in
 // between leaves a log that reports too much, and what was not committed is done and noted again.
-func (g *commitGroup) logRecords() (records []record) {
+func (g *commitGroup) logRecords() (records []entry) {
 	for rest := g.changes; len(rest) > 0; {
 		n := 1
 		for n < min(len(rest), changesTogether) && rest[n].Seq == rest[n-1].Seq+1 {
@@ -59,10 +59,10 @@ func (g *commitGroup) logRecords() (records []record) {
 		}
 		value := make([]byte, 0, n*changeSize)
 		for _, c := range rest[:n] {
-			value = append(binary.BigEndian.AppendUint32(value, uint32(c.Account)), c.place.id[:]...)
+			value = append(binary.BigEndian.AppendUint32(value, uint32(c.Account)), c.place.ID[:]...)
 			value = append(value, c.session[:]...)
 		}
-		records = append(records, record{feedKey(logRecords, rest[n-1].Seq), value})
+		records = append(records, entry{feedKey(logRecords, rest[n-1].Seq), value})
 		rest = rest[n:]
 	}
 	return records
@@ -173,7 +173,7 @@ func (f Feed) trim(g *commitGroup, w *operation, s Stage, cursor uint64) (upTo u
 		} else if n++; n > mostTrimmed {
 			return number - 1
 		}
-		w.records = append(w.records, record{key: key})
+		w.records = append(w.records, entry{key: key})
 	}
 	return upTo
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // beganToDigest opens a store and waits for the digester's first look: what ends before that is in the log with its end, too.
@@ -82,9 +83,9 @@ func TestStagesLoseNoChange(t *testing.T) {
 	opts := Options{Dir: t.TempDir(), Digest: digestTest}
 	c := beganToDigest(t, opts)
 	c.follow(StageWords)
-	first, _ := c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
+	first, _ := c.exchange(say("where is the lock taken?"), record.OutcomeComplete, "in pkg/lock")
 	c.settle()
-	second, session := c.exchange(say("where is the lock taken?", "in pkg/lock", "and released?"), OutcomeComplete, "there, too")
+	second, session := c.exchange(say("where is the lock taken?", "in pkg/lock", "and released?"), record.OutcomeComplete, "there, too")
 	c.settle()
 	b := c.next(StageWords)
 	if len(b.Changes) != 2 || b.Changes[0].Exchange != first || b.Changes[1].Exchange != second || b.Changes[0].Seq >= b.Changes[1].Seq {
@@ -109,7 +110,7 @@ func TestStagesLoseNoChange(t *testing.T) {
 		t.Fatalf("%q are to be done again, after they were confirmed", done)
 	}
 
-	erase(t, c.s, "acme", Selection{Exchanges: []string{second}})
+	erase(t, c.s, "acme", record.Selection{Exchanges: []string{second}})
 	if done := c.do(StageWords); !slices.Equal(done, []string{second}) {
 		t.Fatalf("after the erasure %q are to be done, want %s", done, second)
 	}
@@ -130,7 +131,7 @@ func TestTheLogHoldsWhatStagesHaveYetToDo(t *testing.T) {
 	c := beganToDigest(t, opts)
 	c.follow(StageWords, StageSessions)
 	say := func() string {
-		id, _ := c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
+		id, _ := c.exchange(say("where is the lock taken?"), record.OutcomeComplete, "in pkg/lock")
 		c.settle()
 		return id
 	}
@@ -171,7 +172,7 @@ func TestChangesOfSessionsAreNotLost(t *testing.T) {
 	opts := Options{Dir: t.TempDir(), Digest: digestTest}
 	c := beganToDigest(t, opts)
 	c.follow(StageSessions)
-	_, session := c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
+	_, session := c.exchange(say("where is the lock taken?"), record.OutcomeComplete, "in pkg/lock")
 	c.settle()
 	b := c.next(StageSessions)
 	if len(b.Changes) != 1 || b.Changes[0].Session != session {
@@ -179,7 +180,7 @@ func TestChangesOfSessionsAreNotLost(t *testing.T) {
 	}
 	c.s.Feed().Done(StageSessions, b)
 	title := "locks"
-	if _, err := c.s.Archive().DescribeSession("acme", session, Description{Title: &title}); err != nil {
+	if _, err := c.s.Archive().DescribeSession("acme", session, record.Description{Title: &title}); err != nil {
 		t.Fatal(err)
 	}
 	c.confirm(StageSessions, b)
@@ -194,7 +195,7 @@ func TestChangesOfSessionsAreNotLost(t *testing.T) {
 	if done := c.do(StageSessions); !slices.Equal(done, []string{session}) {
 		t.Fatalf("%q are done again, want %s", done, session)
 	}
-	erase(t, c.s, "acme", Selection{Sessions: []string{session}})
+	erase(t, c.s, "acme", record.Selection{Sessions: []string{session}})
 	if done := slices.Compact(c.do(StageSessions)); !slices.Equal(done, []string{session}) { // it has lost its turn, and is gone
 		t.Fatalf("%q have changed, want %s, which was erased", done, session)
 	}
@@ -249,12 +250,12 @@ func TestEachStageKeepsItsUnconfirmedChanges(t *testing.T) {
 						made++
 						binary.BigEndian.PutUint64(exchange[:], uint64(made))
 						if rapid.Bool().Draw(rt, "ended") {
-							c := g.ended(sessionRef{1, kv.SessionID(exchange)}, exchange)
+							c := g.ended(kv.SessionRef{Account: 1, ID: kv.SessionID(exchange)}, exchange)
 							undigested[c.Exchange], undigested[c.Session] = true, true
 							want[StageDigest][c.Exchange] = true
 							continue
 						}
-						c := g.changed(sessionRef{1, kv.SessionID(exchange)}, exchange)
+						c := g.changed(kv.SessionRef{Account: 1, ID: kv.SessionID(exchange)}, exchange)
 						for _, of := range stages[1:] {
 							want[of][id(of, c)] = true
 						}
@@ -360,8 +361,8 @@ func TestFreshTurnsComeFromMemoryAsTheyAreStored(t *testing.T) {
 	c := newConversation(t)
 	c.idle() // what has ended before the first look is read back
 	c.follow(StageWords)
-	c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
-	c.exchange(say("where is the lock taken?", "in pkg/lock", "and released?"), OutcomeComplete, "there, too")
+	c.exchange(say("where is the lock taken?"), record.OutcomeComplete, "in pkg/lock")
+	c.exchange(say("where is the lock taken?", "in pkg/lock", "and released?"), record.OutcomeComplete, "there, too")
 	c.settle()
 	b := c.next(StageWords)
 	if len(b.Changes) != 2 {
@@ -424,7 +425,7 @@ func TestStagesAreCounted(t *testing.T) {
 	c := newConversation(t)
 	c.idle()
 	c.follow(StageWords)
-	c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
+	c.exchange(say("where is the lock taken?"), record.OutcomeComplete, "in pkg/lock")
 	c.settle()
 	words := func() StageStats {
 		t.Helper()
@@ -456,13 +457,13 @@ func TestStagesAreCounted(t *testing.T) {
 func TestNothingIsUnconfirmedOnceAllIsDone(t *testing.T) {
 	c := beganToDigest(t, Options{Digest: digestTest})
 	c.follow(StageWords, StageSessions)
-	_, session := c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
+	_, session := c.exchange(say("where is the lock taken?"), record.OutcomeComplete, "in pkg/lock")
 	c.settle()
 	c.do(StageWords)
 	c.do(StageSessions)
 	id, _ := kv.ParseSessionID(session)
 	err := c.s.update(t.Context(), func(g *commitGroup, w *operation) error {
-		change := g.changed(sessionRef{1, id}, kv.ExchangeID{})
+		change := g.changed(kv.SessionRef{Account: 1, ID: id}, kv.ExchangeID{})
 		c.s.Feed().putAside(w, StageSessions, []*Change{change}, make(map[uint64]int))
 		return nil
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/mnemeproxy/mneme/store/internal/files"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // allDamages makes the damage tests go through every place; without it they take a few (make damage).
@@ -60,7 +61,7 @@ func newHarmed(t *testing.T, as departure) *harmed {
 			answer := strings.Repeat(fmt.Sprintf("answer %x ", random.Uint64()), 1+random.IntN(200))
 			id := capture(t, s, account, request, answer)
 			if n == 7 || as == rewritten && n%2 > 0 {
-				erase(t, s, account, Selection{Exchanges: []string{id}})
+				erase(t, s, account, record.Selection{Exchanges: []string{id}})
 				h.erased = append(h.erased, id)
 				continue
 			}
@@ -271,7 +272,7 @@ func TestAStoreWhoseLogLacksAnErasureDoesNotOpen(t *testing.T) {
 	id := capture(t, s, "acme", "question", "answer")
 	log := newestOf(t, dir, "*.mem")
 	before := written(t, log)
-	erase(t, s, "acme", Selection{Exchanges: []string{id}})
+	erase(t, s, "acme", record.Selection{Exchanges: []string{id}})
 	after := written(t, log)
 	capture(t, s, "acme", "another question", "answer")
 	for name, harm := range map[string]func(path string) error{
@@ -451,7 +452,7 @@ func (h *harmed) unreadable(t *testing.T, s *Store) (lost []string) {
 			lost = append(lost, id)
 			continue
 		}
-		if got := string(x.RawRequest) + string(x.RawResponse); got != said && x.Outcome == OutcomeComplete {
+		if got := string(x.RawRequest) + string(x.RawResponse); got != said && x.Outcome == record.OutcomeComplete {
 			t.Errorf("%s says %.80q, and said %.80q", id, got, said)
 		}
 	}

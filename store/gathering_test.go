@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // gatherNext starts to gather the next group of q.
@@ -23,7 +25,7 @@ func enqueue(t *testing.T, q *queue, w *operation) {
 
 func opening() *operation { return &operation{capture: &recorded{}, info: []byte("{}")} }
 
-func ending() *operation { return &operation{capture: &recorded{}, ended: &ExchangeInfo{}} }
+func ending() *operation { return &operation{capture: &recorded{}, ended: &record.ExchangeInfo{}} }
 
 // An opening, for which nobody waits, is committed with the end of an exchange, for which a client waits.
 func TestAnOpeningIsCommittedWithTheNextEnd(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // An exchange is digested from the bytes that its capture has in memory anyway. It is read back from the store only if
@@ -42,11 +43,11 @@ func (d *digester) hold(n int) bool {
 }
 
 // release frees the bytes of an exchange that was handed over, if it was. They must not be read afterwards.
-func (d *digester) release(x *Exchange) {
+func (d *digester) release(x *record.Exchange) {
 	if x == nil {
 		return
 	}
-	d.held.Add(-int64(cap(x.RawRequest) + heldAnswer(x) + x.Items.size()))
+	d.held.Add(-int64(cap(x.RawRequest) + heldAnswer(x) + x.Items.Size()))
 	buffer.Put(x.RawRequest)
 	buffer.Put(x.RawResponse)
 	buffer.Put(x.Stored)
@@ -56,23 +57,23 @@ func (d *digester) release(x *Exchange) {
 // keepRequest keeps the unknown part of a request for the digester, if that is small and there is room. last is nil if
 // the request was not cut along its items: then rereading it all is cheap. A refused request may be malformed, so its
 // keys are not derived.
-func (c *Capture) keepRequest(o *Opening, last []blob.ItemHash) {
+func (c *Capture) keepRequest(o *record.Opening, last []blob.ItemHash) {
 	d := &c.store.digester
 	if c.store.opts.Digest == nil || o.Auxiliary != "" {
 		return
 	}
 	unread := o.Body
 	if last != nil {
-		c.items = itemsOf(o.Items, last)
+		c.items = record.ItemsOf(o.Items, last)
 	}
-	held := c.items.size()
+	held := c.items.Size()
 	if o.Format != codec.FormatUnknown {
 		c.derived = &chatkey.Keys{Opening: o.DerivedOpening, Reply: o.DerivedReply}
 	}
 	if c.derived != nil && c.items != nil {
 		if known, from := d.prefixes.find(c.account, c.info.Surface, c.items); from > 0 {
-			c.items.known, c.items.From, c.items.start = known, from, o.Items[from].Start
-			unread = o.Body[c.items.start:o.Items[len(o.Items)-1].End]
+			c.items.Known, c.items.From, c.items.Start = known, from, o.Items[from].Start
+			unread = o.Body[c.items.Start:o.Items[len(o.Items)-1].End]
 		}
 	}
 	if len(unread) > handoverRequest || !d.hold(buffer.SizeOf(len(unread))+held) {
@@ -89,7 +90,7 @@ func (c *Capture) keepRequest(o *Opening, last []blob.ItemHash) {
 // about its items is handed over even then, without a request: were they forgotten, the next request of the session, as
 // large as this one, would have to be read whole, too, for which there is even less room. steps are those of the
 // answer's last part, if it is stored as steps; read is what the answer says, if that was read before.
-func (c *Capture) handOver(steps []byte, read *codec.Answer) *Exchange {
+func (c *Capture) handOver(steps []byte, read *codec.Answer) *record.Exchange {
 	request, items, answer, reader := c.request, c.items, c.buffer, c.answer.reader()
 	if c.beyond > 0 || c.answer.masked() {
 		read = nil
@@ -97,7 +98,7 @@ func (c *Capture) handOver(steps []byte, read *codec.Answer) *Exchange {
 	c.request, c.items, c.buffer, c.answer = nil, nil, nil, nil
 	d := &c.store.digester
 	if request != nil && c.part == 0 {
-		x := &Exchange{ExchangeInfo: *c.info, RawRequest: request, RawResponse: answer, Reader: reader, Answer: read, Items: items, Derived: c.derived, Stored: steps}
+		x := &record.Exchange{ExchangeInfo: *c.info, RawRequest: request, RawResponse: answer, Reader: reader, Answer: read, Items: items, Derived: c.derived, Stored: steps}
 		if d.hold(heldAnswer(x)) {
 			return x
 		}
@@ -109,7 +110,7 @@ func (c *Capture) handOver(steps []byte, read *codec.Answer) *Exchange {
 	if items == nil {
 		return nil
 	}
-	return &Exchange{Items: items}
+	return &record.Exchange{Items: items}
 }
 
 // digestAtOnce digests an exchange with little to read in the commit of its end, which saves a separate commit, another
@@ -124,7 +125,7 @@ func (c *Capture) digestAtOnce(w *operation) {
 	}
 	select {
 	case <-c.opening.done:
-		if c.session == (kv.SessionID{}) || !(Feed{c.store}).digested(sessionRef{c.account, c.session}) {
+		if c.session == (kv.SessionID{}) || !(Feed{c.store}).digested(kv.SessionRef{Account: c.account, ID: c.session}) {
 			return
 		}
 	default:
@@ -132,13 +133,13 @@ func (c *Capture) digestAtOnce(w *operation) {
 	w.captured = nil
 	began := time.Now()
 	if read, ok := c.store.readCaptured(c.account, x); ok {
-		w.digest = c.store.digestOf(place{c.account, c.id}, read, nil)
+		w.digest = c.store.digestOf(kv.ExchangeRef{Account: c.account, ID: c.id}, read, nil)
 		Feed{c.store}.Worked(StageDigest, 1, began)
 	}
 }
 
 // unreadAnswer estimates how many bytes of an answer the digest has to read.
-func unreadAnswer(x *Exchange) int {
+func unreadAnswer(x *record.Exchange) int {
 	if x.Reader == nil || !strings.HasPrefix(x.ResponseType, "text/event-stream") {
 		return len(x.RawResponse)
 	}
@@ -150,7 +151,7 @@ func unreadAnswer(x *Exchange) int {
 }
 
 // heldAnswer returns the size that an answer counts for: once read, its text is kept too, which is no longer than it.
-func heldAnswer(x *Exchange) int {
+func heldAnswer(x *record.Exchange) int {
 	held := cap(x.RawResponse) + cap(x.Stored)
 	if x.Reader != nil || x.Answer != nil {
 		held += len(x.RawResponse)

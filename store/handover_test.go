@@ -12,6 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -28,12 +29,12 @@ func TestExchangesAreDigestedFromMemoryOrReadBack(t *testing.T) {
 		s       *Store
 	)
 	ready := make(chan struct{})
-	s = openStore(t, Options{Digest: func(x *Exchange) (Digest, error) {
+	s = openStore(t, Options{Digest: func(x *record.Exchange) (record.Digest, error) {
 		<-ready
 		mu.Lock()
 		defer mu.Unlock()
 		digests[x.ID] = seen{string(x.RawRequest), string(x.RawResponse), s.digester.held.Load() > 0}
-		return Digest{}, nil
+		return record.Digest{}, nil
 	}})
 	close(ready)
 	mustAccount(t, s, "acme")
@@ -51,7 +52,7 @@ func TestExchangesAreDigestedFromMemoryOrReadBack(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			request, answer := strings.Repeat("q", c.request), strings.Repeat("a", c.answer)
 			ctx := context.Background()
-			capture, err := s.Begin(ctx, &Opening{Account: "acme", Format: codec.Chat, Body: []byte(request), ChatKey: c.name})
+			capture, err := s.Begin(ctx, &record.Opening{Account: "acme", Format: codec.Chat, Body: []byte(request), ChatKey: c.name})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,7 +61,7 @@ func TestExchangesAreDigestedFromMemoryOrReadBack(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := capture.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+			if err := capture.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 				t.Fatal(err)
 			}
 			(&conversation{t, s}).settle()
@@ -84,9 +85,9 @@ func TestAnAnswerThatWasReadIsHandedOverIfItIsStoredAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got *codec.Answer
-	s := openStore(t, Options{AnswerBytes: 100, Redact: redactor, Digest: func(x *Exchange) (Digest, error) {
+	s := openStore(t, Options{AnswerBytes: 100, Redact: redactor, Digest: func(x *record.Exchange) (record.Digest, error) {
 		got = x.Answer
-		return Digest{}, nil
+		return record.Digest{}, nil
 	}})
 	mustAccount(t, s, "acme")
 	(&conversation{t, s}).idle()
@@ -96,14 +97,14 @@ func TestAnAnswerThatWasReadIsHandedOverIfItIsStoredAsItWas(t *testing.T) {
 		`{"text":"Use sk-ant-api03-` + strings.Repeat("x1y2", 10) + `."}`: nil,
 		`{"text":"` + strings.Repeat("more ", 30) + `"}`:                  nil,
 	} {
-		c, err := s.Begin(context.Background(), &Opening{Account: "acme", Format: codec.Chat, Body: []byte(`{}`), ChatKey: answer[:20]})
+		c, err := s.Begin(context.Background(), &record.Opening{Account: "acme", Format: codec.Chat, Body: []byte(`{}`), ChatKey: answer[:20]})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.Write([]byte(answer)); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Finish(&Closing{Outcome: OutcomeComplete, Answer: read}); err != nil {
+		if err := c.Finish(&record.Closing{Outcome: record.OutcomeComplete, Answer: read}); err != nil {
 			t.Fatal(err)
 		}
 		if got != want {
@@ -121,7 +122,7 @@ func TestExchangesThatAreNotDigestedAreNotHeld(t *testing.T) {
 	mustAccount(t, s, "acme")
 	ctx := context.Background()
 	begin := func(auxiliary string) *Capture {
-		c, err := s.Begin(ctx, &Opening{Account: "acme", Format: codec.Chat, Body: bytes.Repeat([]byte("x"), 1000), ChatKey: "k", Auxiliary: auxiliary})
+		c, err := s.Begin(ctx, &record.Opening{Account: "acme", Format: codec.Chat, Body: bytes.Repeat([]byte("x"), 1000), ChatKey: "k", Auxiliary: auxiliary})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +132,7 @@ func TestExchangesThatAreNotDigestedAreNotHeld(t *testing.T) {
 	if held := s.digester.held.Load(); held != 0 {
 		t.Errorf("%d bytes are held of what is no turn", held)
 	}
-	if err := title.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+	if err := title.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 		t.Fatal(err)
 	}
 	s.digester.held.Add(handoverTotal)
@@ -139,7 +140,7 @@ func TestExchangesThatAreNotDigestedAreNotHeld(t *testing.T) {
 	s.digester.held.Add(-handoverTotal)
 	late := begin("")
 	for _, c := range []*Capture{full, late} {
-		if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+		if err := c.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -151,7 +152,7 @@ func TestExchangesThatAreNotDigestedAreNotHeld(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := lost.Finish(&Closing{Outcome: OutcomeComplete}); err == nil {
+	if err := lost.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err == nil {
 		t.Fatal("a closed store took an exchange")
 	}
 	if held := s.digester.held.Load(); held != 0 {
@@ -164,11 +165,11 @@ func TestASmallExchangeIsDigestedWithItsEnd(t *testing.T) {
 	c := newConversation(t)
 	c.idle()
 	exchange := capture(t, c.s, "acme", string(say("where is the lock?").Body), "in pkg/lock")
-	page, err := c.s.Archive().Exchanges("acme", ExchangeQuery{})
+	page, err := c.s.Archive().Exchanges("acme", record.ExchangeQuery{})
 	if err != nil || len(page.Data) != 1 {
 		t.Fatalf("%d exchanges, %v", len(page.Data), err)
 	}
-	timeline, err := c.s.Archive().Timeline("acme", page.Data[0].Session, TimelineQuery{})
+	timeline, err := c.s.Archive().Timeline("acme", page.Data[0].Session, record.TimelineQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,8 +192,8 @@ func TestAStreamThatWasReadWhileItPassedIsDigestedWithItsEnd(t *testing.T) {
 	var s *Store
 	waiting := make(map[string]int64) // by session: exchanges that wait while one is digested
 	s = openStore(t, Options{
-		Redact: redactor, Stream: func(string) StreamReader { return new(pieceReader) },
-		Digest: func(x *Exchange) (Digest, error) {
+		Redact: redactor, Stream: func(string) record.StreamReader { return new(pieceReader) },
+		Digest: func(x *record.Exchange) (record.Digest, error) {
 			waiting[x.ChatKey] = s.Stats().Undigested
 			return digestTest(x)
 		},
@@ -210,14 +211,14 @@ func TestAStreamThatWasReadWhileItPassedIsDigestedWithItsEnd(t *testing.T) {
 		{"long frames", "text/event-stream", long.String()},
 		{"no stream", "application/json", same},
 	} {
-		begun, err := s.Begin(t.Context(), with(say("where is the lock?"), func(o *Opening) { o.ChatKey = x.name }))
+		begun, err := s.Begin(t.Context(), with(say("where is the lock?"), func(o *record.Opening) { o.ChatKey = x.name }))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := begun.Write([]byte(x.answer)); err != nil {
 			t.Fatal(err)
 		}
-		if err := begun.Finish(&Closing{Outcome: OutcomeComplete, ContentType: x.contentType}); err != nil {
+		if err := begun.Finish(&record.Closing{Outcome: record.OutcomeComplete, ContentType: x.contentType}); err != nil {
 			t.Fatal(err)
 		}
 		c.settle()
@@ -236,7 +237,7 @@ func TestAStreamThatWasReadWhileItPassedIsDigestedWithItsEnd(t *testing.T) {
 func TestASmallExchangeIsNotDigestedBeforeEarlierOnesOfItsSession(t *testing.T) {
 	digesting, goOn := make(chan struct{}), make(chan struct{})
 	long := strings.Repeat("x", digestedAtOnce)
-	s := openStore(t, Options{Digest: func(x *Exchange) (Digest, error) {
+	s := openStore(t, Options{Digest: func(x *record.Exchange) (record.Digest, error) {
 		if x.RequestSize > digestedAtOnce && !bytes.Contains(x.RawRequest, []byte("assistant")) {
 			close(digesting)
 			<-goOn
@@ -252,7 +253,7 @@ func TestASmallExchangeIsNotDigestedBeforeEarlierOnesOfItsSession(t *testing.T) 
 	c.idle()
 	finish := func(texts ...string) string {
 		t.Helper()
-		begun, err := s.Begin(t.Context(), with(say(texts...), func(o *Opening) { o.ChatKey = "k" }))
+		begun, err := s.Begin(t.Context(), with(say(texts...), func(o *record.Opening) { o.ChatKey = "k" }))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -262,7 +263,7 @@ func TestASmallExchangeIsNotDigestedBeforeEarlierOnesOfItsSession(t *testing.T) 
 		if _, err := begun.Write([]byte("yes")); err != nil {
 			t.Fatal(err)
 		}
-		if err := begun.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+		if err := begun.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
 		return begun.ID()
@@ -293,7 +294,7 @@ func TestASmallExchangeIsNotDigestedBeforeEarlierOnesOfItsSession(t *testing.T) 
 // The digester may find an exchange in the log and get it from the writer as well, or get it twice.
 func TestAnExchangeSeenTwiceIsReportedOnce(t *testing.T) {
 	c := newConversation(t)
-	id, _ := c.exchange(say("where is the lock?"), OutcomeComplete, "in pkg/lock")
+	id, _ := c.exchange(say("where is the lock?"), record.OutcomeComplete, "in pkg/lock")
 	exchange, _ := kv.ParseExchangeID(id)
 	number, err := c.s.accounts.Number("acme")
 	if err != nil {
@@ -318,16 +319,16 @@ func TestAnExchangeSeenTwiceIsReportedOnce(t *testing.T) {
 // because it may be malformed.
 func TestTheKeysOfARequestAreHandedOver(t *testing.T) {
 	keys := make(map[string]*chatkey.Keys)
-	s := openStore(t, Options{Digest: func(x *Exchange) (Digest, error) {
+	s := openStore(t, Options{Digest: func(x *record.Exchange) (record.Digest, error) {
 		keys[x.ID] = x.Derived
 		return digestTest(x)
 	}})
 	mustAccount(t, s, "acme")
 	c := &conversation{t, s}
 	c.idle() // what has ended before the first look is read back
-	answered, _ := c.exchange(derived(say("hi", "a", "more"), "hi", "a"), OutcomeComplete, "b")
-	named, _ := c.exchange(with(say("hi"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "b")
-	refused, _ := c.exchange(with(say("hi"), func(o *Opening) { o.Format = codec.FormatUnknown }), OutcomeRefused, "no")
+	answered, _ := c.exchange(derived(say("hi", "a", "more"), "hi", "a"), record.OutcomeComplete, "b")
+	named, _ := c.exchange(with(say("hi"), func(o *record.Opening) { o.ChatKey = "k" }), record.OutcomeComplete, "b")
+	refused, _ := c.exchange(with(say("hi"), func(o *record.Opening) { o.Format = codec.FormatUnknown }), record.OutcomeRefused, "no")
 	if got := keys[answered]; got == nil || *got != (chatkey.Keys{Opening: "hi", Reply: "hi|a"}) {
 		t.Errorf("keys are %+v", got)
 	}

@@ -15,12 +15,13 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // modelExchange is what a plain map knows of an exchange.
 type modelExchange struct {
 	request, answer []byte
-	outcome         Outcome
+	outcome         record.Outcome
 	group           int // session, by number
 }
 
@@ -65,7 +66,7 @@ func TestRandomHistoriesAgreeWithAPlainModel(t *testing.T) {
 				m.write(m.pickOpen(rt), rapid.SampledFrom([]int{0, 1, 300, 5000, responsePart}).Draw(rt, "size"))
 			},
 			"finish": func(rt *rapid.T) {
-				m.finish(m.pickOpen(rt), rapid.SampledFrom([]Outcome{OutcomeComplete, OutcomeClientClosed, OutcomeUpstreamError}).Draw(rt, "outcome"))
+				m.finish(m.pickOpen(rt), rapid.SampledFrom([]record.Outcome{record.OutcomeComplete, record.OutcomeClientClosed, record.OutcomeUpstreamError}).Draw(rt, "outcome"))
 			},
 			"erase exchange": func(rt *rapid.T) { m.eraseExchange(m.pick(rt)) },
 			"erase session":  func(rt *rapid.T) { m.eraseGroup(m.pick(rt)) },
@@ -88,7 +89,7 @@ func TestRandomHistoriesAgreeWithAPlainModel(t *testing.T) {
 			},
 		})
 		for id := range m.open {
-			m.finish(id, OutcomeComplete)
+			m.finish(id, record.OutcomeComplete)
 		}
 		m.compare()
 	})
@@ -145,7 +146,7 @@ func (m *model) begin(key string, body []byte) {
 	var e codec.Envelope
 	m.check(e.Read(body))
 	ctx := context.Background()
-	c, err := m.store().Begin(ctx, &Opening{Account: m.account, Surface: codec.Messages, Format: codec.Messages, Body: body, Spans: e.Blocks(nil), ChatKey: key})
+	c, err := m.store().Begin(ctx, &record.Opening{Account: m.account, Surface: codec.Messages, Format: codec.Messages, Body: body, Spans: e.Blocks(nil), ChatKey: key})
 	m.check(err)
 	m.check(c.Recorded(ctx))
 	group, known := m.groups[key]
@@ -169,13 +170,13 @@ func (m *model) write(id string, n int) {
 	m.exchanges[id].answer = append(m.exchanges[id].answer, p...)
 }
 
-func (m *model) finish(id string, outcome Outcome) {
-	m.check(m.open[id].Finish(&Closing{Outcome: outcome, Usage: codec.Usage{Output: 3}}))
+func (m *model) finish(id string, outcome record.Outcome) {
+	m.check(m.open[id].Finish(&record.Closing{Outcome: outcome, Usage: codec.Usage{Output: 3}}))
 	delete(m.open, id)
 	m.exchanges[id].outcome = outcome
 }
 
-func (m *model) erase(sel Selection) {
+func (m *model) erase(sel record.Selection) {
 	s := m.store()
 	number, err := s.accounts.Number(m.account)
 	m.check(err)
@@ -183,13 +184,13 @@ func (m *model) erase(sel Selection) {
 }
 
 func (m *model) eraseExchange(id string) {
-	m.erase(Selection{Exchanges: []string{id}})
+	m.erase(record.Selection{Exchanges: []string{id}})
 	m.forget(id)
 }
 
 func (m *model) eraseGroup(id string) {
 	group := m.exchanges[id].group
-	m.erase(Selection{Sessions: []string{m.sessions[group]}})
+	m.erase(record.Selection{Sessions: []string{m.sessions[group]}})
 	for _, other := range sortedKeys(m.exchanges) {
 		if m.exchanges[other].group == group {
 			m.forget(other)
@@ -255,9 +256,9 @@ func (m *model) fail() {
 	err = s.update(context.Background(), func(g *commitGroup, w *operation) error {
 		for _, text := range m.sessions {
 			id, _ := kv.ParseSessionID(text)
-			if r := g.sessionAt(sessionRef{number, id}); r != nil {
+			if r := g.sessionAt(kv.SessionRef{Account: number, ID: id}); r != nil {
 				r.Exchanges++
-				g.countSession(w, sessionRef{number, id}, r)
+				g.countSession(w, kv.SessionRef{Account: number, ID: id}, r)
 			}
 		}
 		g.put(w, []byte("!badger!"), []byte("a key that the database keeps to itself"))
@@ -280,7 +281,7 @@ func (m *model) restart(before func()) {
 	}))
 	*m.s = s
 	for id := range m.open {
-		m.exchanges[id].outcome = OutcomeInterrupted
+		m.exchanges[id].outcome = record.OutcomeInterrupted
 	}
 	clear(m.open)
 }
@@ -288,7 +289,7 @@ func (m *model) restart(before func()) {
 // compare looks at every exchange and every session.
 func (m *model) compare() {
 	s := m.store()
-	page, err := s.Archive().Exchanges(m.account, ExchangeQuery{Limit: kv.MaxPage, Ascending: true})
+	page, err := s.Archive().Exchanges(m.account, record.ExchangeQuery{Limit: kv.MaxPage, Ascending: true})
 	m.check(err)
 	var ids []string
 	for _, info := range page.Data {
@@ -302,7 +303,7 @@ func (m *model) compare() {
 		x, err := s.Archive().Exchange(m.account, id)
 		m.check(err)
 		perSession[x.Session]++
-		if x.Outcome == OutcomeComplete {
+		if x.Outcome == record.OutcomeComplete {
 			complete[x.Session]++
 		}
 		if x.Outcome != want.outcome || x.Session != m.sessions[want.group] || !bytes.Equal(x.RawRequest, want.request) {
@@ -313,7 +314,7 @@ func (m *model) compare() {
 			m.t.Fatalf("%s: the answer differs", id)
 		}
 	}
-	sessions, err := s.Archive().Sessions(m.account, SessionQuery{Limit: kv.MaxPage})
+	sessions, err := s.Archive().Sessions(m.account, record.SessionQuery{Limit: kv.MaxPage})
 	m.check(err)
 	if len(sessions.Data) != len(perSession) {
 		m.t.Fatalf("%d sessions, want %d", len(sessions.Data), len(perSession))

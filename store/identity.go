@@ -40,8 +40,6 @@ type (
 	Limits = identity.Limits
 	// Budget bounds the spending per day and per month, in UTC.
 	Budget = identity.Budget
-	// USD is an amount of money in billionths of a US dollar.
-	USD = identity.USD
 
 	// Credentials are the accounts' credentials at providers. They are never recorded.
 	Credentials = identity.Credentials
@@ -93,7 +91,6 @@ var ErrOtherMasterKey = identity.ErrOtherMasterKey
 const (
 	Unlimited = identity.Unlimited
 	NoBudget  = identity.NoBudget
-	Dollar    = identity.Dollar
 )
 
 // The audit record.
@@ -109,9 +106,6 @@ func ParseScopes(text string) (Scopes, error) { return identity.ParseScopes(text
 
 // ParseModels reads names separated by commas; "all" is the empty list.
 func ParseModels(text string) (Models, error) { return identity.ParseModels(text) }
-
-// ParseUSD reads a decimal number of dollars. Digits beyond a billionth of a dollar are cut off.
-func ParseUSD(text string) (USD, error) { return identity.ParseUSD(text) }
 
 // LooksLikeKey reports whether text has the shape of a service key, whole or damaged, without looking it up.
 func LooksLikeKey(text string) bool { return identity.LooksLikeKey(text) }

@@ -11,6 +11,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/mnemeproxy/mneme/store/internal/files"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // killedStore makes a store with n exchanges in tables and another n in the newest logs, as a killed process leaves it.
@@ -257,7 +258,7 @@ func TestWhatWasErasedStaysErasedInARecoveredStore(t *testing.T) {
 	if s, err = Open(Options{Dir: dir}); err != nil {
 		t.Fatal(err)
 	}
-	erase(t, s, "acme", Selection{Exchanges: []string{gone}})
+	erase(t, s, "acme", record.Selection{Exchanges: []string{gone}})
 	if err := s.Keys().Revoke(key.ID); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // markInterrupted closes the exchanges that were open when the last process ended. It runs before the writer does.
@@ -24,7 +25,7 @@ func (s *core) markInterrupted() error {
 	for _, note := range notes {
 		for _, id := range note.ids {
 			w := new(operation)
-			if err := g.interrupt(w, place{note.account, id}); err != nil {
+			if err := g.interrupt(w, kv.ExchangeRef{Account: note.account, ID: id}); err != nil {
 				return err
 			}
 			b.together(int64(len(w.records) + len(g.changes)))
@@ -57,21 +58,21 @@ func (s *core) openNotes() (notes []leftOpen, err error) {
 
 // interrupt ends an exchange with what has arrived of its answer, unless it has ended. A damaged exchange does not keep
 // the store from opening: it stays unchanged for a check to find.
-func (g *commitGroup) interrupt(w *operation, at place) error {
-	info, err := getInfo(g.read(), at.account, at.id)
-	if errors.Is(err, badger.ErrKeyNotFound) || err == nil && info.Outcome != OutcomeOpen {
+func (g *commitGroup) interrupt(w *operation, at kv.ExchangeRef) error {
+	info, err := getInfo(g.read(), at.Account, at.ID)
+	if errors.Is(err, badger.ErrKeyNotFound) || err == nil && info.Outcome != record.OutcomeOpen {
 		return nil
 	}
 	if err != nil {
-		g.store.log.Error("an exchange that was interrupted cannot be read; run mneme check", "exchange", at.id.String(), "error", err)
+		g.store.log.Error("an exchange that was interrupted cannot be read; run mneme check", "exchange", at.ID.String(), "error", err)
 		return nil
 	}
-	info.ResponseSize, err = answerSize(context.Background(), g.read(), at.account, at.id)
+	info.ResponseSize, err = answerSize(context.Background(), g.read(), at.Account, at.ID)
 	if err != nil {
-		g.store.log.Error("the answer of an exchange that was interrupted cannot be read; run mneme check", "exchange", at.id.String(), "error", err)
+		g.store.log.Error("the answer of an exchange that was interrupted cannot be read; run mneme check", "exchange", at.ID.String(), "error", err)
 	}
-	info.Outcome, info.Session = OutcomeInterrupted, ""
-	w.records = append(w.records, record{kv.ExchangeKey(kv.SpaceExchange, at.account, at.id), encodeFields(info)})
-	g.closeSession(w, at.account, at.id, info)
+	info.Outcome, info.Session = record.OutcomeInterrupted, ""
+	w.records = append(w.records, entry{kv.ExchangeKey(kv.SpaceExchange, at.Account, at.ID), record.Encode(info)})
+	g.closeSession(w, at.Account, at.ID, info)
 	return g.err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 func TestTwoAccountsNeverSeeEachOther(t *testing.T) {
@@ -29,11 +30,11 @@ func TestTwoAccountsNeverSeeEachOther(t *testing.T) {
 	if len(err.Error()) != len(unknown) {
 		t.Errorf("an exchange of another account is told %q, one that never was %q", unknown, err)
 	}
-	page, err := s.Archive().Exchanges("other", ExchangeQuery{Ascending: true})
+	page, err := s.Archive().Exchanges("other", record.ExchangeQuery{Ascending: true})
 	if err != nil || len(page.Data) != 1 || page.Data[0].ID != theirs {
 		t.Errorf("the other account lists %+v (%v)", page, err)
 	}
-	page, err = s.Archive().Exchanges("other", ExchangeQuery{Before: mine})
+	page, err = s.Archive().Exchanges("other", record.ExchangeQuery{Before: mine})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,6 +52,6 @@ func TestTwoAccountsNeverSeeEachOther(t *testing.T) {
 	if keys := s.Keys().List("other"); len(keys) != 0 {
 		t.Errorf("the other account has keys %v", keys)
 	}
-	_, err = s.Archive().Exchanges("nobody", ExchangeQuery{})
+	_, err = s.Archive().Exchanges("nobody", record.ExchangeQuery{})
 	wantKind(t, err, codec.KindNotFound)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/files"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/internal/wake"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 const (
@@ -156,13 +157,13 @@ func (s *core) runErasures(ctx context.Context) {
 // unfinishedErasures finds the erasures that an earlier process did not finish.
 func (s *core) unfinishedErasures() (refs []erasureRef) {
 	err := kv.EachRecord(s.db, []byte{kv.SpaceErasure}, func(key, value []byte) error {
-		var e Erasure
+		var e record.Erasure
 		account, id, ok := kv.SplitExchangeKey(key)
-		if err := decodeRecord(value, &e); err != nil {
+		if err := record.Decode(value, &e); err != nil {
 			s.log.Error("the receipt of an erasure cannot be read", "error", err)
 			return nil
 		}
-		if ok && e.State != ErasureDone {
+		if ok && e.State != record.ErasureDone {
 			refs = append(refs, erasureRef{account, kv.TimeID(id)})
 		}
 		return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // longAnswer returns an answer of that size that compresses like text.
@@ -132,7 +133,7 @@ func TestTheRecordOfAnEndlessAnswerIsBounded(t *testing.T) {
 // The digest reads a bounded part of an answer, and the turn says how much was omitted.
 func TestTheDigestReadsABoundedPartOfAnAnswer(t *testing.T) {
 	read := make(chan int, 2)
-	s := openStore(t, Options{Digest: func(x *Exchange) (Digest, error) {
+	s := openStore(t, Options{Digest: func(x *record.Exchange) (record.Digest, error) {
 		read <- len(x.RawResponse)
 		begun := *x
 		begun.RawResponse = x.RawResponse[:100] // all of it would be encoded once more, as the text of the turn

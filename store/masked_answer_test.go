@@ -10,6 +10,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec/template"
 	"github.com/mnemeproxy/mneme/store/internal/blob"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -116,7 +117,7 @@ func TestWhatIsMaskedIsWhatIsStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &core{opts: Options{Redact: redactor, Stream: func(string) StreamReader { return new(pieceReader) }}}
+	s := &core{opts: Options{Redact: redactor, Stream: func(string) record.StreamReader { return new(pieceReader) }}}
 	piece := rapid.SampledFrom([]string{"a", "a", "a", "b1", " word ", "sk-ant-", "api03-", "x1y2", "x1y2", "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "https://me:", "pass", "@host"})
 	rapid.Check(t, func(t *rapid.T) {
 		a := s.newAnswerRedactor("chat", s.opts.Redact)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // beginTogether begins exchanges whose openings are committed together.
@@ -17,7 +18,7 @@ func beginTogether(t *testing.T, s *Store, accounts ...string) (begun []*Capture
 	t.Helper()
 	release := stall(t, s)
 	for _, account := range accounts {
-		c, err := s.Begin(t.Context(), &Opening{Account: account, Surface: codec.Chat, Format: codec.Chat, Body: []byte("q"), ChatKey: "k"})
+		c, err := s.Begin(t.Context(), &record.Opening{Account: account, Surface: codec.Chat, Format: codec.Chat, Body: []byte("q"), ChatKey: "k"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,12 +49,12 @@ func openNotesOf(t *testing.T, s *Store) (notes [][]kv.ExchangeID) {
 
 func finish(t *testing.T, c *Capture) {
 	t.Helper()
-	if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+	if err := c.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func wantOutcome(t *testing.T, s *Store, c *Capture, want Outcome) {
+func wantOutcome(t *testing.T, s *Store, c *Capture, want record.Outcome) {
 	t.Helper()
 	if x, err := s.Archive().Exchange("", c.ID()); err != nil || x.Outcome != want {
 		t.Errorf("an exchange is %+v, %v; want it %s", x, err, want)
@@ -75,7 +76,7 @@ func TestOpenExchangesThatBeganTogetherAreInterrupted(t *testing.T) {
 	finish(t, begun[0])
 	finish(t, begun[3])
 	mustBeSound(t, s)
-	if e := erase(t, s, "acme", Selection{Exchanges: []string{begun[3].ID()}}); e.Exchanges != 1 {
+	if e := erase(t, s, "acme", record.Selection{Exchanges: []string{begun[3].ID()}}); e.Exchanges != 1 {
 		t.Errorf("an exchange that has ended is not erased: %+v", e)
 	}
 	if err := s.Close(); err != nil {
@@ -83,7 +84,7 @@ func TestOpenExchangesThatBeganTogetherAreInterrupted(t *testing.T) {
 	}
 	s = openStore(t, Options{Dir: dir, Digest: digestTest})
 	mustBeSound(t, s)
-	for i, want := range map[int]Outcome{0: OutcomeComplete, 1: OutcomeInterrupted, 2: OutcomeInterrupted} {
+	for i, want := range map[int]record.Outcome{0: record.OutcomeComplete, 1: record.OutcomeInterrupted, 2: record.OutcomeInterrupted} {
 		wantOutcome(t, s, begun[i], want)
 	}
 	if notes := openNotesOf(t, s); len(notes) > 0 {
@@ -114,7 +115,7 @@ func TestAnExchangeWhoseEndCannotBeCommittedStaysNoted(t *testing.T) {
 	begun := beginTogether(t, s, "acme", "acme")
 	release := stall(t, s)
 	ended := make(chan error)
-	go func() { ended <- begun[0].Finish(&Closing{Outcome: OutcomeComplete}) }()
+	go func() { ended <- begun[0].Finish(&record.Closing{Outcome: record.OutcomeComplete}) }()
 	for deadline := time.Now().Add(timeout); s.Stats().Queued == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the end does not reach the writer")
@@ -137,8 +138,8 @@ func TestAnExchangeWhoseEndCannotBeCommittedStaysNoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = openStore(t, Options{Dir: dir})
-	wantOutcome(t, s, begun[0], OutcomeInterrupted)
-	wantOutcome(t, s, begun[1], OutcomeComplete)
+	wantOutcome(t, s, begun[0], record.OutcomeInterrupted)
+	wantOutcome(t, s, begun[1], record.OutcomeComplete)
 	mustBeSound(t, s)
 }
 

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -26,7 +27,7 @@ type Options struct {
 	// again for the same exchange. The exchange's session is not set, and its bytes are valid only during the call. If
 	// Items.From is above 0, the exchange has only the request's items from there on, and Digest returns the content of
 	// those. nil: nothing is digested.
-	Digest func(*Exchange) (Digest, error)
+	Digest func(*record.Exchange) (record.Digest, error)
 
 	// Summaries says that sessions are summarized, so those that grow are noted for that.
 	Summaries bool
@@ -41,7 +42,7 @@ type Options struct {
 
 	// Stream returns a reader for a streamed answer of a surface, so that Redact finds credentials that are spread over
 	// its events. nil: it finds only contiguous ones.
-	Stream func(surface string) StreamReader
+	Stream func(surface string) record.StreamReader
 
 	AnswerBytes int64 // recorded of one answer; the rest only passes; 0: 64 MiB
 	QueueBytes  int64 // bytes in the writer's queue above which OnPressure applies; 0: 64 MiB

@@ -14,10 +14,11 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // longOpening makes an opening whose history is read from where it is new: its first message is long enough.
-func longOpening(key string, texts ...string) *Opening {
+func longOpening(key string, texts ...string) *record.Opening {
 	texts = slices.Clone(texts)
 	texts[0] += strings.Repeat(" ", prefixesFrom)
 	o := say(texts...)
@@ -35,8 +36,8 @@ func longOpening(key string, texts ...string) *Opening {
 }
 
 // digestUnread reads as digestTest does, but only what need be read, and counts the messages.
-func digestUnread(read *atomic.Int64) func(x *Exchange) (Digest, error) {
-	return func(x *Exchange) (Digest, error) {
+func digestUnread(read *atomic.Int64) func(x *record.Exchange) (record.Digest, error) {
+	return func(x *record.Exchange) (record.Digest, error) {
 		whole, from := *x, 0
 		if x.Items != nil && x.Items.From > 0 {
 			from, whole.RawRequest = x.Items.From, fmt.Appendf(nil, `{"Messages":[%s]}`, x.RawRequest)
@@ -63,7 +64,7 @@ func TestOnlyTheNewPartOfARequestIsRead(t *testing.T) {
 	mustAccount(t, c.s, "other")
 	c.idle() // what the digester finds when it starts it reads whole
 	texts := []string{"0"}
-	next := func(o *Opening) (messages int64) {
+	next := func(o *record.Opening) (messages int64) {
 		before := read.Load()
 		c.session(o, "answer")
 		return read.Load() - before
@@ -122,7 +123,7 @@ func TestOnlyTheNewPartOfARequestIsHeld(t *testing.T) {
 		if err := capture.Recorded(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := capture.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+		if err := capture.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
 		if waiting := c.s.Stats().Undigested; waiting > 0 {
@@ -160,7 +161,7 @@ func TestAHistoryOfSeveralRequestsAtOnceIsReadOnce(t *testing.T) {
 	}
 	for i, capture := range begun {
 		before := read.Load()
-		if err := capture.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+		if err := capture.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
 		c.settle()
@@ -205,7 +206,7 @@ func TestReadingOnlyTheNewPartGivesTheSameTurns(t *testing.T) {
 				for i, c := range stores {
 					number, err := c.s.accounts.Number(account)
 					if err == nil {
-						err = c.s.eraseNow(context.Background(), number, Selection{Exchanges: []string{ids[i][which]}})
+						err = c.s.eraseNow(context.Background(), number, record.Selection{Exchanges: []string{ids[i][which]}})
 					}
 					if err != nil {
 						rt.Fatal(err)
@@ -223,7 +224,7 @@ func TestReadingOnlyTheNewPartGivesTheSameTurns(t *testing.T) {
 			for i, c := range stores {
 				o := longOpening(key, history...)
 				o.Account = account
-				id, session := c.exchange(o, OutcomeComplete, answer)
+				id, session := c.exchange(o, record.OutcomeComplete, answer)
 				ids[i] = append(ids[i], id)
 				if !slices.Contains(sessions[i], session) {
 					sessions[i] = append(sessions[i], session)
@@ -244,7 +245,7 @@ func TestReadingOnlyTheNewPartGivesTheSameTurns(t *testing.T) {
 func turnsOf(t *rapid.T, s *Store, account string, sessions, ids []string) string {
 	var told strings.Builder
 	for _, session := range sessions {
-		page, err := s.Archive().Timeline(account, session, TimelineQuery{Limit: kv.MaxPage})
+		page, err := s.Archive().Timeline(account, session, record.TimelineQuery{Limit: kv.MaxPage})
 		if codec.AsError(err, "").Kind == codec.KindNotFound {
 			continue // all of it was erased
 		}

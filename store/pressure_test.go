@@ -12,6 +12,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/volume"
 )
 
@@ -89,7 +90,7 @@ func fillQueue(t *testing.T, s *Store) (release func()) {
 }
 
 func TestUnderPressureRequestsWaitOrPassUnrecorded(t *testing.T) {
-	opening := &Opening{Account: "acme", Surface: codec.Chat, Body: []byte(strings.Repeat("x", 20_000))}
+	opening := &record.Opening{Account: "acme", Surface: codec.Chat, Body: []byte(strings.Repeat("x", 20_000))}
 	ctx := context.Background()
 
 	t.Run("wait", func(t *testing.T) {
@@ -104,7 +105,7 @@ func TestUnderPressureRequestsWaitOrPassUnrecorded(t *testing.T) {
 		go func() {
 			c, err := s.Begin(ctx, opening)
 			if err == nil {
-				err = c.Finish(&Closing{Outcome: OutcomeComplete})
+				err = c.Finish(&record.Closing{Outcome: record.OutcomeComplete})
 			}
 			begun <- err
 		}()
@@ -125,20 +126,20 @@ func TestUnderPressureRequestsWaitOrPassUnrecorded(t *testing.T) {
 			t.Fatalf("under pressure Begin gives %+v (%v)", c, err)
 		}
 		_, _ = c.Write([]byte("answer"))
-		if err := errors.Join(c.Recorded(ctx), c.Finish(&Closing{Outcome: OutcomeComplete})); err != nil {
+		if err := errors.Join(c.Recorded(ctx), c.Finish(&record.Closing{Outcome: record.OutcomeComplete})); err != nil {
 			t.Errorf("what is not recorded fails: %v", err)
 		}
 		release()
 		if c, err := s.Begin(ctx, opening); err != nil || c.Shed() {
 			t.Errorf("after the pressure Begin gives %+v (%v)", c, err)
-		} else if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+		} else if err := c.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 			t.Error(err)
 		}
 		s.Off()
 		if st := s.Stats(); st.Captured != 1 || st.Shed != 1 || st.Off != 1 {
 			t.Errorf("stats are %+v", st)
 		}
-		if page, err := s.Archive().Exchanges("acme", ExchangeQuery{}); err != nil || len(page.Data) != 1 {
+		if page, err := s.Archive().Exchanges("acme", record.ExchangeQuery{}); err != nil || len(page.Data) != 1 {
 			t.Errorf("%d exchanges are on record (%v), want the one that was captured", len(page.Data), err)
 		}
 	})
@@ -149,7 +150,7 @@ func TestAnOpeningThatCannotBeCommittedLeavesNothingBehind(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
 	ctx := context.Background()
-	before, err := s.Begin(ctx, &Opening{Account: "acme", Surface: codec.Chat, Body: []byte("before")})
+	before, err := s.Begin(ctx, &record.Opening{Account: "acme", Surface: codec.Chat, Body: []byte("before")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +158,7 @@ func TestAnOpeningThatCannotBeCommittedLeavesNothingBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	release := stall(t, s)
-	during, err := s.Begin(ctx, &Opening{Account: "acme", Surface: codec.Chat, Body: []byte("during")})
+	during, err := s.Begin(ctx, &record.Opening{Account: "acme", Surface: codec.Chat, Body: []byte("during")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +172,7 @@ func TestAnOpeningThatCannotBeCommittedLeavesNothingBehind(t *testing.T) {
 	_ = s.update(ctx, func(*commitGroup, *operation) error { return nil }) // what was written has been tried by now
 	s.disk.mark = mark
 	release = stall(t, s) // one group of an exchange that is well and parts of one that is not
-	after, err := s.Begin(ctx, &Opening{Account: "acme", Surface: codec.Chat, Body: make([]byte, 1000)})
+	after, err := s.Begin(ctx, &record.Opening{Account: "acme", Surface: codec.Chat, Body: make([]byte, 1000)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,14 +180,14 @@ func TestAnOpeningThatCannotBeCommittedLeavesNothingBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	release()
-	if err := after.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+	if err := after.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 		t.Error(err)
 	}
-	wantKind(t, during.Finish(&Closing{Outcome: OutcomeComplete}), codec.KindStorage)
-	wantKind(t, before.Finish(&Closing{Outcome: OutcomeComplete}), codec.KindStorage)
+	wantKind(t, during.Finish(&record.Closing{Outcome: record.OutcomeComplete}), codec.KindStorage)
+	wantKind(t, before.Finish(&record.Closing{Outcome: record.OutcomeComplete}), codec.KindStorage)
 	mustBeSound(t, s)
-	page, err := s.Archive().Exchanges("acme", ExchangeQuery{})
-	if err != nil || len(page.Data) != 2 || page.Data[0].ID != after.ID() || page.Data[1].Outcome != OutcomeInterrupted {
+	page, err := s.Archive().Exchanges("acme", record.ExchangeQuery{})
+	if err != nil || len(page.Data) != 2 || page.Data[0].ID != after.ID() || page.Data[1].Outcome != record.OutcomeInterrupted {
 		t.Errorf("the store lists %+v (%v)", page.Data, err)
 	}
 	if st := s.Stats(); st.Captured != 2 || st.Failed != 1 {
@@ -197,16 +198,16 @@ func TestAnOpeningThatCannotBeCommittedLeavesNothingBehind(t *testing.T) {
 func TestAClosedStoreAcceptsNothing(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
-	open, err := s.Begin(context.Background(), &Opening{Account: "acme", Surface: codec.Chat})
+	open, err := s.Begin(context.Background(), &record.Opening{Account: "acme", Surface: codec.Chat})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Begin(context.Background(), &Opening{Account: "acme", Surface: codec.Chat})
+	_, err = s.Begin(context.Background(), &record.Opening{Account: "acme", Surface: codec.Chat})
 	wantKind(t, err, codec.KindStorage)
-	wantKind(t, open.Finish(&Closing{Outcome: OutcomeComplete}), codec.KindStorage)
+	wantKind(t, open.Finish(&record.Closing{Outcome: record.OutcomeComplete}), codec.KindStorage)
 }
 
 // When the volume is too full for exchanges, space can still be freed.
@@ -219,12 +220,12 @@ func TestOperationsThatFreeSpaceUseTheReserve(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.disk.mark = space.Free * 3
-	_, err = s.Begin(t.Context(), &Opening{Account: "acme", Surface: codec.Chat, Body: []byte("more")})
+	_, err = s.Begin(t.Context(), &record.Opening{Account: "acme", Surface: codec.Chat, Body: []byte("more")})
 	wantKind(t, err, codec.KindStorage)
 	wantKind(t, s.Ready(), codec.KindStorage)
 	wantKind(t, s.update(t.Context(), func(*commitGroup, *operation) error { return nil }), codec.KindStorage)
-	e, err := s.Archive().Erase(t.Context(), "acme", Selection{Exchanges: []string{id}}, false)
-	for err == nil && e.State != ErasureDone {
+	e, err := s.Archive().Erase(t.Context(), "acme", record.Selection{Exchanges: []string{id}}, false)
+	for err == nil && e.State != record.ErasureDone {
 		runtime.Gosched()
 		e, err = s.Archive().Erasure("acme", e.ID)
 	}
@@ -235,6 +236,6 @@ func TestOperationsThatFreeSpaceUseTheReserve(t *testing.T) {
 		t.Error(err)
 	}
 	s.disk.mark = space.Free * 8
-	_, err = s.Archive().Erase(t.Context(), "acme", Selection{All: true}, false)
+	_, err = s.Archive().Erase(t.Context(), "acme", record.Selection{All: true}, false)
 	wantKind(t, err, codec.KindStorage)
 }

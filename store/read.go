@@ -15,30 +15,31 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Exchange returns one exchange with its bytes. If it does not exist or belongs to another account, the error is
 // [codec.KindNotFound]. Account "" searches every account; only the operator's command line may do that.
-func (s Archive) Exchange(account, id string) (found *Exchange, err error) {
-	return found, s.lookUp(account, id, func(tx *badger.Txn, number kv.AccountNumber, key kv.ExchangeID, info *ExchangeInfo) (err error) {
+func (s Archive) Exchange(account, id string) (found *record.Exchange, err error) {
+	return found, s.lookUp(account, id, func(tx *badger.Txn, number kv.AccountNumber, key kv.ExchangeID, info *record.ExchangeInfo) (err error) {
 		found, err = getExchange(context.Background(), tx, number, key, info, math.MaxInt64)
 		return err
 	})
 }
 
 // ExchangeInfo returns the record of one exchange without reading its bytes; otherwise it is like [Archive.Exchange].
-func (s Archive) ExchangeInfo(account, id string) (found *ExchangeInfo, err error) {
-	return found, s.lookUp(account, id, func(_ *badger.Txn, _ kv.AccountNumber, _ kv.ExchangeID, info *ExchangeInfo) error {
+func (s Archive) ExchangeInfo(account, id string) (found *record.ExchangeInfo, err error) {
+	return found, s.lookUp(account, id, func(_ *badger.Txn, _ kv.AccountNumber, _ kv.ExchangeID, info *record.ExchangeInfo) error {
 		found = info
 		return nil
 	})
 }
 
 // lookUp finds one exchange in the account and calls read.
-func (s *core) lookUp(account, id string, read func(*badger.Txn, kv.AccountNumber, kv.ExchangeID, *ExchangeInfo) error) error {
+func (s *core) lookUp(account, id string, read func(*badger.Txn, kv.AccountNumber, kv.ExchangeID, *record.ExchangeInfo) error) error {
 	key, ok := kv.ParseExchangeID(id)
 	if !ok {
-		return NoExchange(id)
+		return record.NoExchange(id)
 	}
 	numbers, err := s.readable(account)
 	if err != nil {
@@ -63,14 +64,14 @@ func (s *core) lookUp(account, id string, read func(*badger.Txn, kv.AccountNumbe
 		return kv.StorageError(err, "exchange %s cannot be read; run mneme check", id)
 	}
 	if !found {
-		return NoExchange(id)
+		return record.NoExchange(id)
 	}
 	return nil
 }
 
 // getExchange reads the request of an exchange, and at most most bytes of its answer.
-func getExchange(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID, info *ExchangeInfo, most int64) (*Exchange, error) {
-	x := &Exchange{ExchangeInfo: *info}
+func getExchange(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID, info *record.ExchangeInfo, most int64) (*record.Exchange, error) {
+	x := &record.Exchange{ExchangeInfo: *info}
 	skeleton, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceRequest, account, id))
 	if err != nil {
 		return nil, fmt.Errorf("skeleton of the request: %w", err)
@@ -137,32 +138,18 @@ func eachPart(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, id 
 	})
 }
 
-// ExchangeQuery asks for a page of exchanges.
-type ExchangeQuery struct {
-	After     string // only exchanges after this id in the requested order; the last id of the previous page
-	Before    string // only exchanges before this id in the requested order
-	Limit     int    // 1 to 1000; 0: 20
-	Ascending bool   // oldest first; otherwise newest first
-}
-
-// ExchangePage is an answer to an [ExchangeQuery].
-type ExchangePage struct {
-	Data    []ExchangeInfo
-	HasMore bool // there is at least one more in the same direction
-}
-
-// Exchanges lists exchanges by time, damaged ones as [OutcomeDamaged]. Pages neither repeat nor skip exchanges during
+// Exchanges lists exchanges by time, damaged ones as [record.OutcomeDamaged]. Pages neither repeat nor skip exchanges during
 // concurrent writes. Account "" lists every account; only the operator's command line may do that.
-func (s Archive) Exchanges(account string, q ExchangeQuery) (ExchangePage, error) {
+func (s Archive) Exchanges(account string, q record.ExchangeQuery) (record.ExchangePage, error) {
 	w, err := kv.NewWindow(q.After, q.Before, q.Limit, q.Ascending, kv.ExchangePrefix)
 	if err != nil {
-		return ExchangePage{}, err
+		return record.ExchangePage{}, err
 	}
 	numbers, err := s.readable(account)
 	if err != nil {
-		return ExchangePage{}, err
+		return record.ExchangePage{}, err
 	}
-	var page ExchangePage
+	var page record.ExchangePage
 	err = s.view(func(tx *badger.Txn) error {
 		places := listPlaces(tx, numbers, &w)
 		if page.HasMore = len(places) > w.Limit; page.HasMore {
@@ -171,39 +158,34 @@ func (s Archive) Exchanges(account string, q ExchangeQuery) (ExchangePage, error
 		if w.Reverse {
 			slices.Reverse(places)
 		}
-		page.Data = make([]ExchangeInfo, 0, len(places))
+		page.Data = make([]record.ExchangeInfo, 0, len(places))
 		for _, p := range places {
-			page.Data = append(page.Data, s.listedExchange(tx, p.account, p.id))
+			page.Data = append(page.Data, s.listedExchange(tx, p.Account, p.ID))
 		}
 		return nil
 	})
 	if err != nil {
-		return ExchangePage{}, kv.StorageError(err, "the exchanges cannot be listed; run mneme check")
+		return record.ExchangePage{}, kv.StorageError(err, "the exchanges cannot be listed; run mneme check")
 	}
 	return page, nil
 }
 
-type place struct {
-	account kv.AccountNumber
-	id      kv.ExchangeID
-}
-
 // listPlaces returns the exchanges of the accounts in the window, and one more if there is one, in walk order.
-func listPlaces(tx *badger.Txn, accounts []kv.AccountNumber, w *kv.Window) []place {
-	var places []place
+func listPlaces(tx *badger.Txn, accounts []kv.AccountNumber, w *kv.Window) []kv.ExchangeRef {
+	var places []kv.ExchangeRef
 	for _, account := range accounts {
 		before := len(places)
 		w.Walk(tx, kv.SpaceKeyOf(kv.SpaceExchange, account), func(id kv.TimeID, _ *badger.Item) bool {
-			places = append(places, place{account, kv.ExchangeID(id)})
+			places = append(places, kv.ExchangeRef{Account: account, ID: kv.ExchangeID(id)})
 			return len(places)-before <= w.Limit
 		})
 	}
 	if len(accounts) > 1 {
-		slices.SortFunc(places, func(a, b place) int {
+		slices.SortFunc(places, func(a, b kv.ExchangeRef) int {
 			if w.Backwards {
 				a, b = b, a
 			}
-			return bytes.Compare(a.id[:], b.id[:])
+			return bytes.Compare(a.ID[:], b.ID[:])
 		})
 	}
 	return places[:min(w.Limit+1, len(places))]
@@ -222,4 +204,37 @@ func (s *core) readable(account string) ([]kv.AccountNumber, error) {
 }
 
 // ended reports whether the record's answer size must match the stored answer.
-func ended(o Outcome) bool { return o != OutcomeOpen && o != OutcomeInterrupted }
+func ended(o record.Outcome) bool { return o != record.OutcomeOpen && o != record.OutcomeInterrupted }
+
+func getInfo(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (*record.ExchangeInfo, error) {
+	item, err := tx.Get(kv.ExchangeKey(kv.SpaceExchange, account, id))
+	if err != nil {
+		return nil, err
+	}
+	info := new(record.ExchangeInfo)
+	err = item.Value(func(stored []byte) error { return record.Decode(stored, info) })
+	if err == nil && info.Outcome == record.OutcomeDamaged {
+		err = errNoOutcome
+	}
+	if err != nil {
+		return nil, fmt.Errorf("record of %s: %w", id, err)
+	}
+	session, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceBelongs, account, id))
+	if err == nil && len(session) == len(kv.SessionID{}) {
+		info.Session = kv.SessionID(session).String()
+	}
+	if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, err
+	}
+	return info, nil
+}
+
+// Subscribe subscribes to the events of an account after the one with number after; 0 means from now on. The subscriber
+// closes it.
+func (s Archive) Subscribe(account string, after uint64) (*record.Subscription, error) {
+	number, err := s.accounts.Number(account)
+	if err != nil {
+		return nil, err
+	}
+	return s.events.Subscribe(number, after), nil
+}

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Capacity of a generation of recent records: entries, and bytes of their values.
@@ -19,13 +20,13 @@ const (
 type recentRecords struct {
 	young, older generation
 
-	sessions map[sessionRef]*sessionRecord // some of the records in young, decoded. A caller that changes one must put it
+	sessions map[kv.SessionRef]*record.StoredSession // some of the records in young, decoded. A caller that changes one must put it
 }
 
 type generation struct {
-	records map[string][]byte       // by key; nil is a deletion
-	size    int                     // bytes of their values
-	begun   map[sessionRef]struct{} // sessions that did not exist before this generation
+	records map[string][]byte          // by key; nil is a deletion
+	size    int                        // bytes of their values
+	begun   map[kv.SessionRef]struct{} // sessions that did not exist before this generation
 }
 
 // get returns what was put under a key; ok is false if it is not cached. The value must not be changed.
@@ -43,26 +44,26 @@ func (r *recentRecords) put(key, value []byte) {
 	r.young.size += len(value)
 	if key[0] == kv.SpaceSession {
 		if account, id, ok := kv.SplitSessionKey(key); ok {
-			delete(r.sessions, sessionRef{account, id})
+			delete(r.sessions, kv.SessionRef{Account: account, ID: id})
 		}
 	}
 }
 
 func (r *recentRecords) prepare() {
 	if r.young.records == nil {
-		r.young = generation{records: make(map[string][]byte), begun: make(map[sessionRef]struct{})}
-		r.sessions = make(map[sessionRef]*sessionRecord)
+		r.young = generation{records: make(map[string][]byte), begun: make(map[kv.SessionRef]struct{})}
+		r.sessions = make(map[kv.SessionRef]*record.StoredSession)
 	}
 }
 
 // begin notes that a session is new: all its records are put from now on.
-func (r *recentRecords) begin(ref sessionRef) {
+func (r *recentRecords) begin(ref kv.SessionRef) {
 	r.prepare()
 	r.young.begun[ref] = struct{}{}
 }
 
 // whole reports whether all records of a session are cached.
-func (r *recentRecords) whole(ref sessionRef) bool {
+func (r *recentRecords) whole(ref kv.SessionRef) bool {
 	_, young := r.young.begun[ref]
 	_, older := r.older.begun[ref]
 	return young || older

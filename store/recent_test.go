@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // A cached record is always the one put last, records put by the present group are cached, and if all of a session is
@@ -17,14 +18,14 @@ func TestRecentRecordsAreNeverOutOfDate(t *testing.T) {
 		var recent recentRecords
 		stored := make(map[string][]byte)
 		group := make(map[string]bool) // keys that the present group has put
-		sessions := make(map[sessionRef]bool)
+		sessions := make(map[kv.SessionRef]bool)
 		put := func(key, value []byte) {
 			recent.put(key, value)
 			stored[string(key)], group[string(key)] = value, true
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "operations") {
-			ref := sessionRef{1, kv.SessionID{rapid.Byte().Draw(t, "session") % 4}}
-			key := kv.HistoryKey(ref.account, ref.id, historyHash{rapid.Byte().Draw(t, "key") % 4})
+			ref := kv.SessionRef{Account: 1, ID: kv.SessionID{rapid.Byte().Draw(t, "session") % 4}}
+			key := kv.HistoryKey(ref.Account, ref.ID, record.HistoryHash{rapid.Byte().Draw(t, "key") % 4})
 			switch rapid.IntRange(0, 4).Draw(t, "operation") {
 			case 0:
 				put(key, []byte(rapid.String().Draw(t, "value")))
@@ -49,7 +50,7 @@ func TestRecentRecordsAreNeverOutOfDate(t *testing.T) {
 				if !ok && group[key] {
 					t.Fatalf("%q is not remembered in the group that put it", key)
 				}
-				if ref := (sessionRef{1, kv.SessionID([]byte(key)[5:21])}); !ok && want != nil && recent.whole(ref) {
+				if ref := (kv.SessionRef{Account: 1, ID: kv.SessionID([]byte(key)[5:21])}); !ok && want != nil && recent.whole(ref) {
 					t.Fatalf("%q is not remembered, with all of its session", key)
 				}
 			}
@@ -67,11 +68,11 @@ func TestADeletedSessionIsNotRemembered(t *testing.T) {
 	}
 	id, _ := kv.ParseSessionID(x.Session)
 	err = s.update(t.Context(), func(g *commitGroup, w *operation) error {
-		ref := sessionRef{1, id}
+		ref := kv.SessionRef{Account: 1, ID: id}
 		if g.sessionAt(ref) == nil {
 			t.Error("the session is not there")
 		}
-		if g.put(w, kv.SessionKey(ref.account, ref.id), nil); g.sessionAt(ref) != nil {
+		if g.put(w, kv.SessionKey(ref.Account, ref.ID), nil); g.sessionAt(ref) != nil {
 			t.Error("a deleted session is still there")
 		}
 		return nil

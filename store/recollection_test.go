@@ -6,19 +6,21 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // recollect keeps a text at a place, which quotes exchanges.
-func recollect(t testing.TB, s *Store, key RecollectionKey, own string, quotes ...string) {
+func recollect(t testing.TB, s *Store, key record.RecollectionKey, own string, quotes ...string) {
 	t.Helper()
-	r := Recollection{Exchange: own, Text: "It was the lease.", Quotes: quotes}
-	if _, err := s.Notes().Recollect(context.Background(), "acme", []RecollectionKey{key}, r); err != nil {
+	r := record.Recollection{Exchange: own, Text: "It was the lease.", Quotes: quotes}
+	if _, err := s.Notes().Recollect(context.Background(), "acme", []record.RecollectionKey{key}, r); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // recollectedAt returns the texts at places; "-" where nothing was decided.
-func recollectedAt(t testing.TB, s *Store, keys ...RecollectionKey) string {
+func recollectedAt(t testing.TB, s *Store, keys ...record.RecollectionKey) string {
 	t.Helper()
 	found, err := s.Notes().Recollections("acme", keys)
 	if err != nil {
@@ -39,7 +41,7 @@ func TestACachedRecollectionIsRemovedWithWhatItQuotes(t *testing.T) {
 	s := openStore(t, Options{Digest: digestTest})
 	mustAccount(t, s, "acme")
 	quoted, own := capture(t, s, "acme", `{"said":"the lease"}`, "{}"), capture(t, s, "acme", "{}", "{}")
-	first, second, third := RecollectionKey{1}, RecollectionKey{2}, RecollectionKey{3}
+	first, second, third := record.RecollectionKey{1}, record.RecollectionKey{2}, record.RecollectionKey{3}
 	recollect(t, s, first, own)
 	recollect(t, s, second, own, quoted)
 	for range 2 { // from disk, then from memory
@@ -51,7 +53,7 @@ func TestACachedRecollectionIsRemovedWithWhatItQuotes(t *testing.T) {
 	if got := recollectedAt(t, s, third, first); got != "It was the lease.|It was the lease." {
 		t.Errorf("a place at which something was decided later has %s", got)
 	}
-	erase(t, s, "acme", Selection{Exchanges: []string{quoted}})
+	erase(t, s, "acme", record.Selection{Exchanges: []string{quoted}})
 	for range 2 {
 		if got := recollectedAt(t, s, first, second); got != "It was the lease.|-" {
 			t.Errorf("after the erasure: %s", got)
@@ -65,7 +67,7 @@ func TestConcurrentReadersCacheNothingErased(t *testing.T) {
 	mustAccount(t, s, "acme")
 	own := capture(t, s, "acme", "{}", "{}")
 	for round := range 20 {
-		key := RecollectionKey{byte(round)}
+		key := record.RecollectionKey{byte(round)}
 		quoted := capture(t, s, "acme", fmt.Sprintf(`{"said":%d}`, round), "{}")
 		recollect(t, s, key, own, quoted)
 		done := make(chan struct{})
@@ -77,12 +79,12 @@ func TestConcurrentReadersCacheNothingErased(t *testing.T) {
 					case <-done:
 						return
 					default:
-						_, _ = s.Notes().Recollections("acme", []RecollectionKey{key})
+						_, _ = s.Notes().Recollections("acme", []record.RecollectionKey{key})
 					}
 				}
 			})
 		}
-		erase(t, s, "acme", Selection{Exchanges: []string{quoted}})
+		erase(t, s, "acme", record.Selection{Exchanges: []string{quoted}})
 		close(done)
 		readers.Wait()
 		if got := recollectedAt(t, s, key); got != "-" {

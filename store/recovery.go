@@ -19,6 +19,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/files"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/salvage"
 )
 
@@ -349,7 +350,7 @@ func (r *recovery) completeAccounts(db *badger.DB, tx *badger.Txn) error {
 	var last kv.AccountNumber
 	err := eachItemOf(tx, []byte{kv.SpaceAccount}, func(_, value []byte) error {
 		var a identity.AccountRecord
-		if decodeRecord(value, &a) == nil {
+		if record.Decode(value, &a) == nil {
 			known[a.Number], names[a.Name] = true, true
 			last = max(last, a.Number)
 		}
@@ -403,9 +404,9 @@ func (r *recovery) completeAccounts(db *badger.DB, tx *badger.Txn) error {
 // lost, or the note.
 func (r *recovery) noteOpen(b *badger.WriteBatch, tx *badger.Txn, number kv.AccountNumber) error {
 	return eachItemOf(tx, kv.SpaceKeyOf(kv.SpaceExchange, number), func(key, value []byte) error {
-		var info ExchangeInfo
+		var info record.ExchangeInfo
 		_, id, ok := kv.SplitExchangeKey(key)
-		if ok && decodeRecord(value, &info) == nil && info.Outcome == OutcomeOpen {
+		if ok && record.Decode(value, &info) == nil && info.Outcome == record.OutcomeOpen {
 			return b.SetEntryAt(badger.NewEntry(kv.ExchangeKey(kv.SpaceOpen, number, id), []byte{}), r.newest+1)
 		}
 		return nil
@@ -417,11 +418,11 @@ func accountFromExchanges(tx *badger.Txn, number kv.AccountNumber) (a identity.A
 	a.Number = number
 	_ = eachItemOf(tx, kv.SpaceKeyOf(kv.SpaceExchange, number), func(key, value []byte) error {
 		there = true
-		var info ExchangeInfo
+		var info record.ExchangeInfo
 		if _, id, ok := kv.SplitExchangeKey(key); ok && a.Created.IsZero() {
 			a.Created = id.Time().UTC()
 		}
-		if decodeRecord(value, &info) == nil && info.Account != "" {
+		if record.Decode(value, &info) == nil && info.Account != "" {
 			a.Name = info.Account
 			return io.EOF
 		}

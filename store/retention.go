@@ -8,6 +8,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // RetentionOf returns the retention rule of an account.
@@ -55,13 +56,13 @@ func (s *core) expire(ctx context.Context, account kv.AccountNumber, until time.
 }
 
 // expired selects what the store got before until.
-func expired(until time.Time) Selection { return Selection{Until: until, ByAge: true, inOrder: true} }
+func expired(until time.Time) record.Selection { return record.Selection{Until: until, ByAge: true} }
 
 // hasBefore reports whether expire would erase anything.
 func (s *core) hasBefore(ctx context.Context, account kv.AccountNumber, until time.Time) (found bool, err error) {
 	sel := expired(until)
 	err = s.view(func(tx *badger.Txn) error {
-		return sel.each(ctx, tx, account, func(x selected) error {
+		return eachSelected(ctx, tx, account, &sel, true, func(x selected) error {
 			open, err := x.open(tx, account)
 			if err != nil || open {
 				return err
@@ -82,8 +83,8 @@ func (s *core) beforeUnshipped(ctx context.Context, account kv.AccountNumber, un
 	return until, err
 }
 
-// rule names the setting behind an erasure by retention.
-func (sel *Selection) rule() string {
+// ruleOf names the setting behind an erasure by retention.
+func ruleOf(sel *record.Selection) string {
 	if sel.ByAge {
 		return "retention.max_age"
 	}
@@ -108,9 +109,9 @@ func (s *core) shrink(ctx context.Context, account kv.AccountNumber, limit int64
 			return err
 		}
 		if until.IsZero() {
-			return s.eraseNow(ctx, account, Selection{All: true})
+			return s.eraseNow(ctx, account, record.Selection{All: true})
 		}
-		if err := s.eraseNow(ctx, account, Selection{Until: until}); err != nil {
+		if err := s.eraseNow(ctx, account, record.Selection{Until: until}); err != nil {
 			return err
 		}
 		if _, left, err := s.sizeOf(ctx, account); err != nil || left == exchanges {
@@ -119,8 +120,8 @@ func (s *core) shrink(ctx context.Context, account kv.AccountNumber, limit int64
 	}
 }
 
-func (s *core) eraseNow(ctx context.Context, account kv.AccountNumber, sel Selection) error {
-	_, id, err := s.newErasure(ctx, account, sel, byRetention)
+func (s *core) eraseNow(ctx context.Context, account kv.AccountNumber, sel record.Selection) error {
+	_, id, err := s.newErasure(ctx, account, sel, record.ErasedByRetention)
 	if err != nil {
 		return err
 	}
@@ -136,7 +137,7 @@ func (s *core) oldest(account kv.AccountNumber, skip int64) (began time.Time, er
 				continue
 			}
 			info, err := getInfo(tx, account, id)
-			if began = id.Time(); err == nil { // for an unreadable one the id counts, see [Selection.each]
+			if began = id.Time(); err == nil { // for an unreadable one the id counts, see eachSelected
 				began = info.Started
 			}
 			return nil

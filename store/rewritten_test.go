@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mnemeproxy/mneme/store/internal/files"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // What was erased leaves the disk when the store is compacted, however little there is in it.
@@ -31,7 +32,7 @@ func TestWhatWasErasedLeavesTheDiskOfASmallStore(t *testing.T) {
 	}
 	logs := valueLogs(t, opts.Dir)
 	s = openStore(t, opts)
-	erase(t, s, "acme", Selection{Exchanges: []string{goes}})
+	erase(t, s, "acme", record.Selection{Exchanges: []string{goes}})
 	if err := s.Upkeep().Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func TestValuesThatWereMovedBeforeAKillAreRecovered(t *testing.T) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(said)) {
 		if random.IntN(2) == 0 {
-			erase(t, s, "acme", Selection{Exchanges: []string{id}})
+			erase(t, s, "acme", record.Selection{Exchanges: []string{id}})
 			delete(said, id)
 		}
 	}

@@ -12,16 +12,17 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // spend records an exchange that cost something.
-func spend(t testing.TB, s *Store, account, key, model string, usage codec.Usage, cost *Cost) string {
+func spend(t testing.TB, s *Store, account, key, model string, usage codec.Usage, cost *record.Cost) string {
 	t.Helper()
 	ctx := context.Background()
 	began := time.Now()
-	c, err := s.Begin(ctx, &Opening{
+	c, err := s.Begin(ctx, &record.Opening{
 		Account: account, KeyID: key, Surface: codec.Messages, Format: codec.Messages, Provider: "anthropic", ModelAsked: model, ModelSent: model,
-		Project: "mneme", Header: []HeaderField{{"User-Agent", "claude-cli/2.1"}}, Body: []byte(`{"model":"` + model + `"}`), Started: began, ChatKey: key,
+		Project: "mneme", Header: []record.HeaderField{{Name: "User-Agent", Value: "claude-cli/2.1"}}, Body: []byte(`{"model":"` + model + `"}`), Started: began, ChatKey: key,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -29,17 +30,17 @@ func spend(t testing.TB, s *Store, account, key, model string, usage codec.Usage
 	if _, err := c.Write([]byte("answer")); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Finish(&Closing{Outcome: OutcomeComplete, Status: 200, FirstByte: began.Add(120 * time.Millisecond), Usage: usage, Cost: cost}); err != nil {
+	if err := c.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: 200, FirstByte: began.Add(120 * time.Millisecond), Usage: usage, Cost: cost}); err != nil {
 		t.Fatal(err)
 	}
 	return c.ID()
 }
 
 // rolledUp adds up the rollups of an account.
-func rolledUp(t testing.TB, s *Store, account string) (sum Rollup, rows map[RollupOf]Rollup) {
+func rolledUp(t testing.TB, s *Store, account string) (sum record.Rollup, rows map[record.RollupOf]record.Rollup) {
 	t.Helper()
-	rows = make(map[RollupOf]Rollup)
-	err := s.Accounts().Rollups(context.Background(), RollupQuery{Account: account}, func(of RollupOf, r *Rollup) {
+	rows = make(map[record.RollupOf]record.Rollup)
+	err := s.Accounts().Rollups(context.Background(), record.RollupQuery{Account: account}, func(of record.RollupOf, r *record.Rollup) {
 		of.Hour = time.Time{}
 		row := rows[of]
 		row.Add(r)
@@ -65,20 +66,20 @@ func TestUsageIsRolledUpByKeyProjectClientAndModel(t *testing.T) {
 	mustAccount(t, s, "acme")
 	mustAccount(t, s, "other")
 	opus := codec.Usage{InputUncached: 100, CacheRead: 900, CacheWrite: 50, CacheLong: 20, Output: 30, Reasoning: 10}
-	spend(t, s, "acme", "key_a", "claude-opus-5", opus, &Cost{USD: 4_200_000, Saved: 1_000, Price: "claude-opus-5@2026-11-20"})
-	spend(t, s, "acme", "key_a", "claude-opus-5", opus, &Cost{USD: 4_200_000, Saved: 1_000, Estimated: true})
-	spend(t, s, "acme", "key_a", "claude-opus-5", opus, &Cost{USD: 7, Notional: true})
+	spend(t, s, "acme", "key_a", "claude-opus-5", opus, &record.Cost{USD: 4_200_000, Saved: 1_000, Price: "claude-opus-5@2026-11-20"})
+	spend(t, s, "acme", "key_a", "claude-opus-5", opus, &record.Cost{USD: 4_200_000, Saved: 1_000, Estimated: true})
+	spend(t, s, "acme", "key_a", "claude-opus-5", opus, &record.Cost{USD: 7, Notional: true})
 	spend(t, s, "acme", "key_b", "unknown", codec.Usage{Output: 1}, nil)
-	spend(t, s, "other", "key_c", "claude-opus-5", opus, &Cost{USD: 1})
+	spend(t, s, "other", "key_c", "claude-opus-5", opus, &record.Cost{USD: 1})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s = openStore(t, Options{Dir: dir})
 	_, rows := rolledUp(t, s, "acme")
-	got := rows[RollupOf{Account: "acme", KeyID: "key_a", Project: "mneme", Client: "claude-code", Provider: "anthropic", Model: "claude-opus-5"}]
-	want := Rollup{
-		Requests: 3, Usage: UsageInfo{InputUncached: 300, CacheRead: 2700, CacheWrite: 150, CacheLong: 60, Output: 90, Reasoning: 30, Estimated: true},
-		Cost: Spending{USD: 8_400_000, Notional: 7, Saved: 2_000, Estimated: 1},
+	got := rows[record.RollupOf{Account: "acme", KeyID: "key_a", Project: "mneme", Client: "claude-code", Provider: "anthropic", Model: "claude-opus-5"}]
+	want := record.Rollup{
+		Requests: 3, Usage: record.UsageInfo{InputUncached: 300, CacheRead: 2700, CacheWrite: 150, CacheLong: 60, Output: 90, Reasoning: 30, Estimated: true},
+		Cost: record.Spending{USD: 8_400_000, Notional: 7, Saved: 2_000, Estimated: 1},
 	}
 	want.FirstByte[2] = 3 // 100 to 200 ms
 	if got != want {
@@ -87,10 +88,10 @@ func TestUsageIsRolledUpByKeyProjectClientAndModel(t *testing.T) {
 	if q := got.FirstByteQuantile(0.5); q < 100*time.Millisecond || q > 200*time.Millisecond {
 		t.Errorf("half of the first bytes took up to %v", q)
 	}
-	if b := rows[RollupOf{Account: "acme", KeyID: "key_b", Project: "mneme", Client: "claude-code", Provider: "anthropic", Model: "unknown"}]; b.Cost.Unpriced != 1 {
+	if b := rows[record.RollupOf{Account: "acme", KeyID: "key_b", Project: "mneme", Client: "claude-code", Provider: "anthropic", Model: "unknown"}]; b.Cost.Unpriced != 1 {
 		t.Errorf("an exchange without a price is rolled up as %+v", b)
 	}
-	sessions, err := s.Archive().Sessions("acme", SessionQuery{ChatKey: "key_a"})
+	sessions, err := s.Archive().Sessions("acme", record.SessionQuery{ChatKey: "key_a"})
 	if err != nil || len(sessions.Data) != 1 || sessions.Data[0].Cost != want.Cost {
 		t.Errorf("the session has %+v (%v)", sessions.Data, err)
 	}
@@ -103,17 +104,17 @@ func TestRollupsAddUpToTheExchanges(t *testing.T) {
 	s := openStore(t, Options{Dir: dir})
 	mustAccount(t, s, "acme")
 	random := rand.New(rand.NewPCG(1, 2))
-	var want USD
+	var want record.USD
 	var ids []string
 	for n := range 40 {
-		cost := USD(random.Int64N(1e9))
+		cost := record.USD(random.Int64N(1e9))
 		want += cost
-		ids = append(ids, spend(t, s, "acme", fmt.Sprintf("key_%d", n%3), fmt.Sprintf("m-%d", n%4), codec.Usage{Output: 1}, &Cost{USD: cost}))
+		ids = append(ids, spend(t, s, "acme", fmt.Sprintf("key_%d", n%3), fmt.Sprintf("m-%d", n%4), codec.Usage{Output: 1}, &record.Cost{USD: cost}))
 	}
-	if _, err := s.Archive().Erase(context.Background(), "acme", Selection{Exchanges: ids[:10]}, false); err != nil {
+	if _, err := s.Archive().Erase(context.Background(), "acme", record.Selection{Exchanges: ids[:10]}, false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Begin(context.Background(), &Opening{Account: "acme", Surface: codec.Chat, Format: codec.Chat, Body: []byte("{}")}); err != nil {
+	if _, err := s.Begin(context.Background(), &record.Opening{Account: "acme", Surface: codec.Chat, Format: codec.Chat, Body: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -129,14 +130,14 @@ func TestRollupsAddUpToTheExchanges(t *testing.T) {
 func TestACheckFindsAndRepairsWrongRollups(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
-	spend(t, s, "acme", "key_a", "m", codec.Usage{Output: 1}, &Cost{USD: 5})
+	spend(t, s, "acme", "key_a", "m", codec.Usage{Output: 1}, &record.Cost{USD: 5})
 	number, _ := s.accounts.Find("acme")
-	wrong := Rollup{Requests: 7}
+	wrong := record.Rollup{Requests: 7}
 	err := s.update(context.Background(), func(g *commitGroup, w *operation) error {
 		it := g.read().NewIterator(badger.IteratorOptions{Prefix: kv.SpaceKeyOf(kv.SpaceRollup, number)})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
-			g.put(w, it.Item().KeyCopy(nil), wrong.encode())
+			g.put(w, it.Item().KeyCopy(nil), wrong.Encode())
 		}
 		return nil
 	})
@@ -157,18 +158,18 @@ func TestACheckFindsAndRepairsWrongRollups(t *testing.T) {
 }
 
 func TestMoneyIsWrittenWithoutRounding(t *testing.T) {
-	for text, want := range map[string]USD{
-		"0": 0, "1": Dollar, "12.5": 12_500_000_000, "0.000000001": 1, "-0.25": -Dollar / 4, "9000000.000000002": 9_000_000*Dollar + 2,
+	for text, want := range map[string]record.USD{
+		"0": 0, "1": record.Dollar, "12.5": 12_500_000_000, "0.000000001": 1, "-0.25": -record.Dollar / 4, "9000000.000000002": 9_000_000*record.Dollar + 2,
 	} {
-		if got, err := ParseUSD(text); err != nil || got != want || got.String() != text {
+		if got, err := record.ParseUSD(text); err != nil || got != want || got.String() != text {
 			t.Errorf("%s is read as %d and written %s (%v)", text, got, got, err)
 		}
 	}
-	if got, err := ParseUSD("4.2e-05"); err != nil || got != 42_000 {
+	if got, err := record.ParseUSD("4.2e-05"); err != nil || got != 42_000 {
 		t.Errorf("4.2e-05 is read as %d (%v)", got, err)
 	}
 	for _, text := range []string{"", ".", "x", "1.x", "--1", "NaN", "1e300", "99999999999999", "1.2.3", "+1"} {
-		if got, err := ParseUSD(text); err == nil {
+		if got, err := record.ParseUSD(text); err == nil {
 			t.Errorf("%q is read as %v", text, got)
 		}
 	}
@@ -180,10 +181,10 @@ func BenchmarkRollUp(b *testing.B) {
 	mustAccount(b, s, "acme")
 	account, _ := s.accounts.Find("acme")
 	began := time.Now()
-	info := &ExchangeInfo{
+	info := &record.ExchangeInfo{
 		KeyID: "key_0123456789abcdef", Project: "mneme", Provider: "anthropic", ModelAsked: "claude-opus-5-5", ModelSent: "claude-opus-5-5",
-		Header: []HeaderField{{"User-Agent", "claude-cli/2.1"}}, Started: began, FirstByte: began.Add(120 * time.Millisecond), Outcome: OutcomeComplete,
-		Usage: UsageInfo{InputUncached: 12, CacheRead: 151_000, CacheWrite: 800, Output: 1200}, Cost: &Cost{USD: Dollar / 10, Saved: Dollar / 2, Price: "claude-opus-5-5@2026-11-20"},
+		Header: []record.HeaderField{{Name: "User-Agent", Value: "claude-cli/2.1"}}, Started: began, FirstByte: began.Add(120 * time.Millisecond), Outcome: record.OutcomeComplete,
+		Usage: record.UsageInfo{InputUncached: 12, CacheRead: 151_000, CacheWrite: 800, Output: 1200}, Cost: &record.Cost{USD: record.Dollar / 10, Saved: record.Dollar / 2, Price: "claude-opus-5-5@2026-11-20"},
 	}
 	g := newCommitGroup(s.core)
 	b.ReportAllocs()

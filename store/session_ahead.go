@@ -6,6 +6,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // An exchange changes the record of its session when it begins and when it ends. What it changes there can be counted
@@ -28,21 +29,21 @@ const mostShown = 1 << 10
 // sessionsAhead are the records of sessions that are ahead of the store. All methods except show are the writer's.
 type sessionsAhead struct {
 	most    int // mostAhead, but in tests
-	records map[sessionRef]*aheadSession
+	records map[kv.SessionRef]*aheadSession
 	first   []*aheadSession // of records, by since; also some that are in it no more
-	changed []sessionRef    // in the present group: they are ahead, or no longer
+	changed []kv.SessionRef // in the present group: they are ahead, or no longer
 	cursor  uint64          // the stored records have all changes up to this number of the log
 	next    uint64          // cursor once the group is committed
 
 	mu    sync.RWMutex
-	shown map[sessionRef]*shownSession
+	shown map[kv.SessionRef]*shownSession
 	past  []*shownSession // those of shown that are stored
 }
 
 // aheadSession is a session whose record is ahead.
 type aheadSession struct {
-	ref     sessionRef
-	record  *sessionRecord
+	ref     kv.SessionRef
+	record  *record.StoredSession
 	since   uint64 // last number of the log before the first change that is not stored
 	changed bool   // in the present group
 	stored  bool   // it is ahead no more
@@ -50,24 +51,24 @@ type aheadSession struct {
 
 // shownSession is the record of a session as of the last commit that changed it.
 type shownSession struct {
-	ref     sessionRef
-	record  sessionRecord
+	ref     kv.SessionRef
+	record  record.StoredSession
 	version uint64 // of that commit
 	stored  bool   // the store has this record or a newer one
 }
 
 func newSessionsAhead() sessionsAhead {
-	return sessionsAhead{most: mostAhead, records: make(map[sessionRef]*aheadSession), shown: make(map[sessionRef]*shownSession)}
+	return sessionsAhead{most: mostAhead, records: make(map[kv.SessionRef]*aheadSession), shown: make(map[kv.SessionRef]*shownSession)}
 }
 
 // atKey is at for the key of a record.
-func (a *sessionsAhead) atKey(key []byte) *sessionRecord {
+func (a *sessionsAhead) atKey(key []byte) *record.StoredSession {
 	account, id, _ := kv.SplitSessionKey(key)
-	return a.at(sessionRef{account, id})
+	return a.at(kv.SessionRef{Account: account, ID: id})
 }
 
 // at returns the record of a session that is ahead; nil: none. A caller that changes it must put it.
-func (a *sessionsAhead) at(ref sessionRef) *sessionRecord {
+func (a *sessionsAhead) at(ref kv.SessionRef) *record.StoredSession {
 	if s := a.records[ref]; s != nil {
 		return s.record
 	}
@@ -75,7 +76,7 @@ func (a *sessionsAhead) at(ref sessionRef) *sessionRecord {
 }
 
 // put notes that a record is ahead; last is the last number of the log before the change.
-func (a *sessionsAhead) put(ref sessionRef, r *sessionRecord, last uint64) {
+func (a *sessionsAhead) put(ref kv.SessionRef, r *record.StoredSession, last uint64) {
 	s := a.records[ref]
 	if s == nil {
 		s = &aheadSession{ref: ref, since: last}
@@ -92,7 +93,7 @@ func (a *sessionsAhead) put(ref sessionRef, r *sessionRecord, last uint64) {
 // leave notes that a session's record is stored, or deleted, with the present group.
 func (a *sessionsAhead) leave(key []byte) {
 	account, id, _ := kv.SplitSessionKey(key)
-	ref := sessionRef{account, id}
+	ref := kv.SessionRef{Account: account, ID: id}
 	s := a.records[ref]
 	if s == nil {
 		return
@@ -151,7 +152,7 @@ func (a *sessionsAhead) committed(version uint64) {
 }
 
 // show returns a copy of a record that is newer than the stored one of a version; nil: there is none.
-func (a *sessionsAhead) show(ref sessionRef, version uint64) *sessionRecord {
+func (a *sessionsAhead) show(ref kv.SessionRef, version uint64) *record.StoredSession {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	shown := a.shown[ref]
@@ -164,7 +165,7 @@ func (a *sessionsAhead) show(ref sessionRef, version uint64) *sessionRecord {
 
 // countSession puts a session's record after a change that can be counted again from an exchange that is in the log of
 // changes, or among the open ones.
-func (g *commitGroup) countSession(w *operation, ref sessionRef, r *sessionRecord) {
+func (g *commitGroup) countSession(w *operation, ref kv.SessionRef, r *record.StoredSession) {
 	a, last := &g.store.ahead, g.store.feed.last
 	if g.starting || r.Exchanges >= mostRecounted {
 		g.putSession(w, ref, r)
@@ -215,18 +216,18 @@ func (a *sessionsAhead) recount(s *core) {
 			a.changed = append(a.changed, ref)
 			continue
 		}
-		r.recount(tx, ref)
+		recountStored(tx, ref, r)
 		a.put(ref, r, a.cursor)
 	}
 	a.committed(tx.ReadTs())
 }
 
 // storedSession returns the record of a session in the store.
-func storedSession(tx *badger.Txn, ref sessionRef) (*sessionRecord, error) {
-	item, err := tx.Get(kv.SessionKey(ref.account, ref.id))
+func storedSession(tx *badger.Txn, ref kv.SessionRef) (*record.StoredSession, error) {
+	item, err := tx.Get(kv.SessionKey(ref.Account, ref.ID))
 	if err != nil {
 		return nil, err
 	}
-	r := new(sessionRecord)
-	return r, item.Value(func(value []byte) error { return decodeRecord(value, r) })
+	r := new(record.StoredSession)
+	return r, item.Value(func(value []byte) error { return record.Decode(value, r) })
 }

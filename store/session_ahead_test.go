@@ -10,6 +10,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // storedVersion returns the commit that stored the record of a session last.
@@ -29,7 +30,7 @@ func storedVersion(t *testing.T, s *Store, session string) (version uint64) {
 	return version
 }
 
-func sessionNow(t *testing.T, s *Store, id string) *Session {
+func sessionNow(t *testing.T, s *Store, id string) *record.Session {
 	t.Helper()
 	session, err := s.Archive().Session("acme", id)
 	if err != nil {
@@ -40,11 +41,11 @@ func sessionNow(t *testing.T, s *Store, id string) *Session {
 
 func TestASessionsRecordIsNotStoredWithEachExchange(t *testing.T) {
 	c := newConversation(t)
-	o := func() *Opening { return with(say("one"), func(o *Opening) { o.ChatKey = "k" }) }
+	o := func() *record.Opening { return with(say("one"), func(o *record.Opening) { o.ChatKey = "k" }) }
 	id := c.session(o(), "first")
 	before := storedVersion(t, c.s, id)
 	for n := int64(2); n < 20; n++ {
-		c.exchange(o(), OutcomeComplete, "again")
+		c.exchange(o(), record.OutcomeComplete, "again")
 		if now := sessionNow(t, c.s, id); now.Exchanges != n || now.Completed != n {
 			t.Fatalf("after %d exchanges the session counts %d, %d of them complete", n, now.Exchanges, now.Completed)
 		}
@@ -52,8 +53,8 @@ func TestASessionsRecordIsNotStoredWithEachExchange(t *testing.T) {
 	if storedVersion(t, c.s, id) != before {
 		t.Error("the record was stored with an exchange that changes only its counts")
 	}
-	o2 := with(o(), func(o *Opening) { o.ExternalSession = "x" })
-	if c.exchange(o2, OutcomeComplete, "with an id"); storedVersion(t, c.s, id) == before {
+	o2 := with(o(), func(o *record.Opening) { o.ExternalSession = "x" })
+	if c.exchange(o2, record.OutcomeComplete, "with an id"); storedVersion(t, c.s, id) == before {
 		t.Error("the record was not stored with the first exchange that brings another id")
 	}
 	mustBeSound(t, c.s)
@@ -63,10 +64,10 @@ func TestASessionsRecordIsNotStoredWithEachExchange(t *testing.T) {
 func longSession(t *testing.T, c *conversation, many int) (session string) {
 	t.Helper()
 	for n := range many {
-		o := with(say("one"), func(o *Opening) {
+		o := with(say("one"), func(o *record.Opening) {
 			o.ChatKey, o.ModelAsked, o.Project = "k", fmt.Sprintf("model-%d", n%5), fmt.Sprintf("/project/%d", n)
 			if n%7 == 2 {
-				o.Auxiliary = AuxiliaryTitle
+				o.Auxiliary = record.AuxiliaryTitle
 			}
 		})
 		x, err := c.s.Begin(t.Context(), o)
@@ -79,9 +80,9 @@ func longSession(t *testing.T, c *conversation, many int) (session string) {
 		if session = x.SessionID(); n == many-1 {
 			break
 		}
-		closing := &Closing{Outcome: OutcomeComplete, Usage: codec.Usage{InputUncached: int64(100 + n), Output: 7}}
+		closing := &record.Closing{Outcome: record.OutcomeComplete, Usage: codec.Usage{InputUncached: int64(100 + n), Output: 7}}
 		if n%3 == 1 {
-			closing.Outcome, closing.Cost = OutcomeUpstreamError, &Cost{USD: 5, Saved: 2}
+			closing.Outcome, closing.Cost = record.OutcomeUpstreamError, &record.Cost{USD: 5, Saved: 2}
 		}
 		if err := x.Finish(closing); err != nil {
 			t.Fatal(err)
@@ -117,7 +118,7 @@ func TestAnOlderViewHasTheNewestRecordOfASession(t *testing.T) {
 	c := newConversation(t)
 	text := longSession(t, c, 10)
 	id, _ := kv.ParseSessionID(text)
-	ref := sessionRef{1, id}
+	ref := kv.SessionRef{Account: 1, ID: id}
 	err := c.s.view(func(tx *badger.Txn) error {
 		if err := c.s.update(t.Context(), c.s.storeAllSessions); err != nil {
 			return err
@@ -146,7 +147,7 @@ func TestTheLogIsTrimmedNoFurtherThanSessionsAreStored(t *testing.T) {
 	c.follow(StageWords, StageSessions)
 	var id string
 	for range 5 {
-		id = c.session(with(say("one"), func(o *Opening) { o.ChatKey = "k" }), "answer")
+		id = c.session(with(say("one"), func(o *record.Opening) { o.ChatKey = "k" }), "answer")
 	}
 	c.do(StageWords)
 	c.do(StageSessions)
@@ -168,15 +169,15 @@ func TestASessionDoesNotCountAnEndThatWasLost(t *testing.T) {
 	dir := t.TempDir()
 	c := &conversation{t, openStore(t, Options{Dir: dir, Digest: digestTest})}
 	mustAccount(t, c.s, "acme")
-	id, session := c.exchange(say("one"), OutcomeComplete, "answer")
+	id, session := c.exchange(say("one"), record.OutcomeComplete, "answer")
 	c.idle()
 	key, _ := kv.ParseExchangeID(id)
 	info, err := c.s.Archive().ExchangeInfo("acme", id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	info.Outcome, info.Session = OutcomeOpen, ""
-	damage(t, c.s, kv.ExchangeKey(kv.SpaceExchange, 1, key), encodeFields(info))
+	info.Outcome, info.Session = record.OutcomeOpen, ""
+	damage(t, c.s, kv.ExchangeKey(kv.SpaceExchange, 1, key), record.Encode(info))
 	damage(t, c.s, kv.ExchangeKey(kv.SpaceOpen, 1, key), []byte{})
 	if err := c.s.Close(); err != nil {
 		t.Fatal(err)

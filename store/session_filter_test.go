@@ -6,29 +6,30 @@ import (
 	"testing"
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 func TestSessionsAreFoundByClientProjectAndOutcome(t *testing.T) {
 	c := newConversation(t)
-	ask := func(chat, agent, project string, outcome Outcome) string {
+	ask := func(chat, agent, project string, outcome record.Outcome) string {
 		o := say("hello")
 		o.ChatKey, o.Project = chat, project
 		if agent != "" {
-			o.Header = []HeaderField{{Name: "User-Agent", Value: agent}}
+			o.Header = []record.HeaderField{{Name: "User-Agent", Value: agent}}
 		}
 		_, session := c.exchange(o, outcome, "hi")
 		return session
 	}
-	claude := ask("a", "claude-cli/2.1", "/src/a", OutcomeComplete)
-	ask("a", "curl/8", "/src/b", OutcomeComplete) // the first ones count
-	codex := ask("b", "codex_exec/1", "/src/a", OutcomeUpstreamError)
-	nameless := ask("c", "", "", OutcomeComplete)
+	claude := ask("a", "claude-cli/2.1", "/src/a", record.OutcomeComplete)
+	ask("a", "curl/8", "/src/b", record.OutcomeComplete) // the first ones count
+	codex := ask("b", "codex_exec/1", "/src/a", record.OutcomeUpstreamError)
+	nameless := ask("c", "", "", record.OutcomeComplete)
 	o := say("hello")
 	o.ChatKey, o.ModelAsked = "d", "House/Large"
 	large := c.session(o, "hi")
 	err := c.s.update(t.Context(), func(g *commitGroup, w *operation) error { // as earlier versions wrote it
 		id, _ := kv.ParseSessionID(codex)
-		r, ref := g.session(sessionRef{1, id})
+		r, ref := g.session(kv.SessionRef{Account: 1, ID: id})
 		r.Client, r.Project = "", ""
 		g.putSession(w, ref, r)
 		return nil
@@ -37,16 +38,16 @@ func TestSessionsAreFoundByClientProjectAndOutcome(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, story := range map[string]struct {
-		query SessionQuery
+		query record.SessionQuery
 		want  []string
 	}{
-		"client":     {SessionQuery{Client: "claude-code"}, []string{claude}},
-		"project":    {SessionQuery{Project: "/src/a"}, []string{codex, claude}},
-		"both":       {SessionQuery{Project: "/src/a", Client: "codex"}, []string{codex}},
-		"complete":   {SessionQuery{State: Complete}, []string{large, nameless, claude}},
-		"incomplete": {SessionQuery{State: Incomplete}, []string{codex}},
-		"model":      {SessionQuery{Model: "house/large"}, []string{large}},
-		"nobody's":   {SessionQuery{Client: "curl"}, nil},
+		"client":     {record.SessionQuery{Client: "claude-code"}, []string{claude}},
+		"project":    {record.SessionQuery{Project: "/src/a"}, []string{codex, claude}},
+		"both":       {record.SessionQuery{Project: "/src/a", Client: "codex"}, []string{codex}},
+		"complete":   {record.SessionQuery{State: record.Complete}, []string{large, nameless, claude}},
+		"incomplete": {record.SessionQuery{State: record.Incomplete}, []string{codex}},
+		"model":      {record.SessionQuery{Model: "house/large"}, []string{large}},
+		"nobody's":   {record.SessionQuery{Client: "curl"}, nil},
 	} {
 		if got := listSessions(t, c.s, story.query); !slices.Equal(got, story.want) {
 			t.Errorf("%s: %q, want %q", what, got, story.want)
@@ -61,27 +62,27 @@ func TestAFilterThatFewSessionsMatchTakesSeveralShortPages(t *testing.T) {
 		o := say("hello")
 		o.ChatKey = fmt.Sprint(i)
 		if i == 0 {
-			o.Header = []HeaderField{{Name: "User-Agent", Value: "curl/8"}}
+			o.Header = []record.HeaderField{{Name: "User-Agent", Value: "curl/8"}}
 		}
 		if id := c.session(o, "hi"); i == 0 {
 			first = id
 		}
 	}
-	short, err := c.s.Archive().Sessions("acme", SessionQuery{Client: "curl"})
+	short, err := c.s.Archive().Sessions("acme", record.SessionQuery{Client: "curl"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(short.Data) > 0 || !short.HasMore || short.Reached == "" {
 		t.Fatalf("the first page has %d sessions, more %t, reached %q", len(short.Data), short.HasMore, short.Reached)
 	}
-	rest, err := c.s.Archive().Sessions("acme", SessionQuery{Client: "curl", After: short.Reached})
+	rest, err := c.s.Archive().Sessions("acme", record.SessionQuery{Client: "curl", After: short.Reached})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(rest.Data) != 1 || rest.Data[0].ID != first || rest.HasMore {
 		t.Errorf("behind it are %d sessions, more %t", len(rest.Data), rest.HasMore)
 	}
-	backwards, err := c.s.Archive().Sessions("acme", SessionQuery{Client: "nobody", Before: first})
+	backwards, err := c.s.Archive().Sessions("acme", record.SessionQuery{Client: "nobody", Before: first})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Where the evidence misleads, a person can merge or split sessions. Exchanges move in batches. The move is on record
@@ -27,13 +28,13 @@ type move struct {
 	First string `json:"first,omitempty"` // the first exchange to move; "": all
 }
 
-func moveKey(ref sessionRef) []byte {
-	return append(kv.SpaceKeyOf(kv.SpaceMove, ref.account), ref.id[:]...)
+func moveKey(ref kv.SessionRef) []byte {
+	return append(kv.SpaceKeyOf(kv.SpaceMove, ref.Account), ref.ID[:]...)
 }
 
 // MergeSession moves all exchanges of a session into another one of the same account and returns that. Links to the
 // first then lead there.
-func (s Archive) MergeSession(ctx context.Context, account, from, into string) (*Session, error) {
+func (s Archive) MergeSession(ctx context.Context, account, from, into string) (*record.Session, error) {
 	number, fromID, err := s.sessionOf(account, from)
 	if err != nil {
 		return nil, err
@@ -42,7 +43,7 @@ func (s Archive) MergeSession(ctx context.Context, account, from, into string) (
 	if err != nil {
 		return nil, err
 	}
-	source := sessionRef{number, fromID}
+	source := kv.SessionRef{Account: number, ID: fromID}
 	if err = s.finishMove(ctx, source); err == nil { // one that an earlier process has begun
 		err = s.update(ctx, func(g *commitGroup, w *operation) error {
 			if err := g.refuseMove(source, intoID); err != nil {
@@ -62,13 +63,13 @@ func (s Archive) MergeSession(ctx context.Context, account, from, into string) (
 
 // refuseMove returns why no exchange may move from a session to another one now; nil if they may. Erasures and earlier
 // moves are carried out on the sessions as they were.
-func (g *commitGroup) refuseMove(source sessionRef, into kv.SessionID) error {
-	_, target := g.session(sessionRef{source.account, into})
-	if id, found := g.erasing(source.account, source.id, target.id); found {
+func (g *commitGroup) refuseMove(source kv.SessionRef, into kv.SessionID) error {
+	_, target := g.session(kv.SessionRef{Account: source.Account, ID: into})
+	if id, found := g.erasing(source.Account, source.ID, target.ID); found {
 		return ErasingSession(id.String())
 	}
 	if g.has(moveKey(source)) {
-		return codec.Errorf(codec.KindConflict, "exchanges of %s are still being moved to another session; try again later", source.id)
+		return codec.Errorf(codec.KindConflict, "exchanges of %s are still being moved to another session; try again later", source.ID)
 	}
 	return nil
 }
@@ -79,8 +80,8 @@ func ErasingSession(id string) error {
 }
 
 // beginMerge merges a session into another one, and records that its exchanges have to move.
-func (g *commitGroup) beginMerge(w *operation, source sessionRef, into kv.SessionID) error {
-	target, err := mergeSession(storedSessions{g, w, source.account}, source.id, into)
+func (g *commitGroup) beginMerge(w *operation, source kv.SessionRef, into kv.SessionID) error {
+	target, err := mergeSession(storedSessions{g, w, source.Account}, source.ID, into)
 	if err != nil {
 		return err
 	}
@@ -88,7 +89,7 @@ func (g *commitGroup) beginMerge(w *operation, source sessionRef, into kv.Sessio
 	if err == nil {
 		g.put(w, moveKey(source), value)
 		g.sessionChanged(source)
-		g.sessionChanged(sessionRef{source.account, target}) // it may have got a title
+		g.sessionChanged(kv.SessionRef{Account: source.Account, ID: target}) // it may have got a title
 	}
 	return err
 }
@@ -98,12 +99,12 @@ func (g *commitGroup) beginMerge(w *operation, source sessionRef, into kv.Sessio
 func mergeSession(in sessions, from, into kv.SessionID) (kv.SessionID, error) {
 	target, intoID := followed(in.at, into)
 	if target == nil {
-		return intoID, NoSession(into.String())
+		return intoID, record.NoSession(into.String())
 	}
 	r, source := followed(in.at, from)
 	switch {
 	case r == nil:
-		return intoID, NoSession(from.String())
+		return intoID, record.NoSession(from.String())
 	case source != from:
 		return intoID, codec.Errorf(codec.KindConflict, "%s was merged into %s already", from, r.ID)
 	case source == intoID:
@@ -113,7 +114,7 @@ func mergeSession(in sessions, from, into kv.SessionID) (kv.SessionID, error) {
 		led, ok := in.link(link)
 		switch {
 		case !ok || led != source:
-		case isBeginLink(link): // the target has its own place
+		case record.IsBeginLink(link): // the target has its own place
 			in.unlink(link)
 		default:
 			in.putLink(link, intoID)
@@ -127,14 +128,14 @@ func mergeSession(in sessions, from, into kv.SessionID) (kv.SessionID, error) {
 		target.Updated = r.Updated
 	}
 	for _, model := range r.Models {
-		if len(target.Models) < maxSessionModels && !slices.Contains(target.Models, model) {
+		if len(target.Models) < record.MaxSessionModels && !slices.Contains(target.Models, model) {
 			target.Models = append(target.Models, model)
 		}
 	}
-	target.comesFrom(r.Client, r.Project)
+	target.NoteOrigin(r.Client, r.Project)
 	target.Replied = target.Replied || r.Replied
 	in.put(intoID, target)
-	in.put(source, &sessionRecord{Session: Session{
+	in.put(source, &record.StoredSession{Session: record.Session{
 		ID: r.ID, Account: r.Account, Created: r.Created, Updated: r.Updated, Merged: target.ID,
 		Exchanges: r.Exchanges, Completed: r.Completed, Auxiliary: r.Auxiliary, Usage: r.Usage, Cost: r.Cost,
 	}})
@@ -161,29 +162,29 @@ func keepDescription(in sessions, from, into kv.SessionID) bool {
 		notes = append(notes, source.Note)
 	}
 	note := strings.Join(slices.DeleteFunc(notes, func(text string) bool { return text == "" }), "\n")
-	d := Description{&title, tags, &note}
-	if d.check() != nil {
+	d := record.Description{Title: &title, Tags: tags, Note: &note}
+	if d.Check() != nil {
 		return false
 	}
-	d.set(&target.Title, &target.Tags, &target.Note)
+	d.Set(&target.Title, &target.Tags, &target.Note)
 	in.put(into, target)
 	return true
 }
 
 // SplitSession moves an exchange of a session, or of the one that it was merged into, and all that began after it there,
 // into a new session and returns that. Links to the session stay; only the ids of moved responses lead to the new one.
-func (s Archive) SplitSession(ctx context.Context, account, session, exchange string) (*Session, error) {
+func (s Archive) SplitSession(ctx context.Context, account, session, exchange string) (*record.Session, error) {
 	number, sourceID, err := s.sessionOf(account, session)
 	if err != nil {
 		return nil, err
 	}
 	first, ok := kv.ParseExchangeID(exchange)
 	if !ok {
-		return nil, NoExchange(exchange)
+		return nil, record.NoExchange(exchange)
 	}
-	named := sessionRef{number, sourceID}
-	var source sessionRef
-	target := sessionRef{number, kv.SessionID(s.ids.Next(time.Now()))}
+	named := kv.SessionRef{Account: number, ID: sourceID}
+	var source kv.SessionRef
+	target := kv.SessionRef{Account: number, ID: kv.SessionID(s.ids.Next(time.Now()))}
 	if err = s.finishMove(ctx, named); err == nil { // as above
 		err = s.update(ctx, func(g *commitGroup, w *operation) (err error) {
 			source, err = g.beginSplit(w, named, target, first)
@@ -196,28 +197,28 @@ func (s Archive) SplitSession(ctx context.Context, account, session, exchange st
 	if err != nil {
 		return nil, kv.AsStorageError(err, "the session could not be split; what has begun goes on at the next start")
 	}
-	return s.Session(account, target.id.String())
+	return s.Session(account, target.ID.String())
 }
 
 // beginSplit creates the session target, and records that exchanges of a session have to move there: the given one, and
 // all that began after it. source is the session that has them, which is another one if the named one was merged.
-func (g *commitGroup) beginSplit(w *operation, named, target sessionRef, first kv.ExchangeID) (source sessionRef, err error) {
+func (g *commitGroup) beginSplit(w *operation, named, target kv.SessionRef, first kv.ExchangeID) (source kv.SessionRef, err error) {
 	r, source := g.session(named)
 	if r == nil {
-		return source, NoSession(named.id.String())
+		return source, record.NoSession(named.ID.String())
 	}
-	if err := g.refuseMove(source, source.id); err != nil {
+	if err := g.refuseMove(source, source.ID); err != nil {
 		return source, err
 	}
-	there := g.has(kv.MemberKey(source.account, source.id, first))
-	if err := CheckSplit(source.id.String(), first.String(), there, g.firstMember(source) == first); err != nil {
+	there := g.has(kv.MemberKey(source.Account, source.ID, first))
+	if err := CheckSplit(source.ID.String(), first.String(), there, g.firstMember(source) == first); err != nil {
 		return source, err
 	}
-	value, err := kv.EncodeRecord(move{Into: target.id.String(), First: first.String()})
+	value, err := kv.EncodeRecord(move{Into: target.ID.String(), First: first.String()})
 	if err != nil {
 		return source, err
 	}
-	g.putSession(w, target, r.splitOff(target.id))
+	g.putSession(w, target, r.SplitOff(target.ID))
 	g.put(w, moveKey(source), value)
 	return source, nil
 }
@@ -233,16 +234,8 @@ func CheckSplit(session, exchange string, there, first bool) error {
 	return nil
 }
 
-// splitOff returns a session for some of r's exchanges.
-func (r *sessionRecord) splitOff(id kv.SessionID) *sessionRecord {
-	return &sessionRecord{Session: Session{
-		ID: id.String(), Account: r.Account, Created: time.Now().UTC(), Updated: r.Updated,
-		Parent: r.Parent, Agent: r.Agent, Models: slices.Clone(r.Models), Client: r.Client, Project: r.Project,
-	}}
-}
-
-func (g *commitGroup) firstMember(ref sessionRef) (id kv.ExchangeID) {
-	it := g.read().NewIterator(badger.IteratorOptions{Prefix: kv.MemberPrefix(ref.account, ref.id)})
+func (g *commitGroup) firstMember(ref kv.SessionRef) (id kv.ExchangeID) {
+	it := g.read().NewIterator(badger.IteratorOptions{Prefix: kv.MemberPrefix(ref.Account, ref.ID)})
 	defer it.Close()
 	if it.Rewind(); it.Valid() {
 		id = kv.ExchangeID(it.Item().Key()[5+len(kv.SessionID{}):])
@@ -251,7 +244,7 @@ func (g *commitGroup) firstMember(ref sessionRef) (id kv.ExchangeID) {
 }
 
 // finishMove carries out a move's record, batch by batch, and then deletes the record.
-func (s *core) finishMove(ctx context.Context, source sessionRef) error {
+func (s *core) finishMove(ctx context.Context, source kv.SessionRef) error {
 	for {
 		m, members, err := s.movable(source)
 		if err != nil || m == nil {
@@ -259,7 +252,7 @@ func (s *core) finishMove(ctx context.Context, source sessionRef) error {
 		}
 		into, _ := kv.ParseSessionID(m.Into)
 		err = s.update(ctx, func(g *commitGroup, w *operation) error {
-			target := sessionRef{source.account, into}
+			target := kv.SessionRef{Account: source.Account, ID: into}
 			if r, now := g.session(target); r != nil { // it was merged in turn
 				target = now
 			}
@@ -278,7 +271,7 @@ func (s *core) finishMove(ctx context.Context, source sessionRef) error {
 }
 
 // movable returns a session's move and the next exchanges of it; nil if there is no move.
-func (s *core) movable(source sessionRef) (m *move, members []kv.ExchangeID, err error) {
+func (s *core) movable(source kv.SessionRef) (m *move, members []kv.ExchangeID, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		value, err := kv.Get(tx, moveKey(source))
 		if errors.Is(err, badger.ErrKeyNotFound) {
@@ -288,10 +281,10 @@ func (s *core) movable(source sessionRef) (m *move, members []kv.ExchangeID, err
 			return err
 		}
 		m = new(move)
-		if err := decodeRecord(value, m); err != nil {
+		if err := record.Decode(value, m); err != nil {
 			return err
 		}
-		prefix := kv.MemberPrefix(source.account, source.id)
+		prefix := kv.MemberPrefix(source.Account, source.ID)
 		from := prefix
 		if first, ok := kv.ParseExchangeID(m.First); ok {
 			from = append(bytes.Clone(prefix), first[:]...)
@@ -308,37 +301,37 @@ func (s *core) movable(source sessionRef) (m *move, members []kv.ExchangeID, err
 
 // moveExchange moves an exchange from one session to another. Its turn is digested again, because it depends on the
 // session's earlier messages.
-func (g *commitGroup) moveExchange(w *operation, id kv.ExchangeID, from, to sessionRef) {
-	account := from.account
-	g.put(w, kv.MemberKey(account, from.id, id), nil)
+func (g *commitGroup) moveExchange(w *operation, id kv.ExchangeID, from, to kv.SessionRef) {
+	account := from.Account
+	g.put(w, kv.MemberKey(account, from.ID, id), nil)
 	info, _ := g.info(account, id) // for an unreadable one, only its membership moves
-	if info == nil || !bytes.Equal(g.get(kv.ExchangeKey(kv.SpaceBelongs, account, id)), from.id[:]) {
+	if info == nil || !bytes.Equal(g.get(kv.ExchangeKey(kv.SpaceBelongs, account, id)), from.ID[:]) {
 		return
 	}
 	g.eraseTurn(w, from, id)
 	g.sessionChanged(from)
 	g.dropSummary(w, from)
-	g.put(w, kv.MemberKey(account, to.id, id), []byte{})
-	g.put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), bytes.Clone(to.id[:]))
+	g.put(w, kv.MemberKey(account, to.ID, id), []byte{})
+	g.put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), bytes.Clone(to.ID[:]))
 	g.linkResponse(w, to, info)
 	in := storedSessions{g, w, account}
-	recount(in, from.id, info, -1)
-	recount(in, to.id, info, 1)
-	if g.store.opts.Digest != nil && info.Outcome != OutcomeOpen && info.Auxiliary == "" {
+	recount(in, from.ID, info, -1)
+	recount(in, to.ID, info, 1)
+	if g.store.opts.Digest != nil && info.Outcome != record.OutcomeOpen && info.Auxiliary == "" {
 		g.ended(to, id)
 	}
 }
 
 // recount adds an exchange to the counts of a session, or subtracts it if sign is -1.
-func recount(in sessions, id kv.SessionID, info *ExchangeInfo, sign int64) {
+func recount(in sessions, id kv.SessionID, info *record.ExchangeInfo, sign int64) {
 	r := in.at(id)
 	if r == nil {
 		return
 	}
 	r.Exchanges += sign
-	if info.Outcome != OutcomeOpen {
-		r.count(info, sign)
-		r.sketch(info, sign)
+	if info.Outcome != record.OutcomeOpen {
+		r.Count(info, sign)
+		r.Sketch(info, sign)
 	}
 	in.put(id, r)
 }
@@ -353,10 +346,10 @@ func (s *core) finishMoves(ctx context.Context) {
 }
 
 // unfinishedMoves finds the moves that are not finished.
-func (s *core) unfinishedMoves() (sources []sessionRef) {
+func (s *core) unfinishedMoves() (sources []kv.SessionRef) {
 	err := kv.EachRecord(s.db, []byte{kv.SpaceMove}, func(key, _ []byte) error {
 		if account, id, ok := kv.SplitSessionKey(key); ok {
-			sources = append(sources, sessionRef{account, id})
+			sources = append(sources, kv.SessionRef{Account: account, ID: id})
 		}
 		return nil
 	})

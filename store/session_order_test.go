@@ -9,6 +9,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // newEdge is the store of a node of a cluster that ships.
@@ -20,10 +21,10 @@ func newEdge(t *testing.T, node uint16) *conversation {
 	return &conversation{t, s}
 }
 
-func chatKey(o *Opening, key string) *Opening { o.ChatKey = key; return o }
+func chatKey(o *record.Opening, key string) *record.Opening { o.ChatKey = key; return o }
 
 // listSessions returns the sessions of acme, page by page.
-func listSessions(t *testing.T, s *Store, q SessionQuery) (ids []string) {
+func listSessions(t *testing.T, s *Store, q record.SessionQuery) (ids []string) {
 	t.Helper()
 	for {
 		page, err := s.Archive().Sessions("acme", q)
@@ -42,7 +43,7 @@ func listSessions(t *testing.T, s *Store, q SessionQuery) (ids []string) {
 
 func TestEdgesGiveAConversationOneSession(t *testing.T) {
 	one, two := newEdge(t, 1), newEdge(t, 2)
-	agent := func(o *Opening) *Opening { o.NativeSession, o.NativeAgent = "n", "agent"; return o }
+	agent := func(o *record.Opening) *record.Opening { o.NativeSession, o.NativeAgent = "n", "agent"; return o }
 	first := one.session(chatKey(say("1"), "k"), "2")
 	if got := two.session(chatKey(say("1", "2", "3"), "k"), "4"); got != first {
 		t.Errorf("the second turn, at another edge, is of session %s, the first one of %s", got, first)
@@ -51,7 +52,7 @@ func TestEdgesGiveAConversationOneSession(t *testing.T) {
 	if got := two.session(agent(say("x", "y", "z")), "w"); got != helper || got == first {
 		t.Errorf("the subagent has the sessions %s and %s", helper, got)
 	}
-	for _, o := range []*Opening{chatKey(say("1"), "other"), chatKey(with(say("1"), func(o *Opening) { o.Account = "other" }), "k")} {
+	for _, o := range []*record.Opening{chatKey(say("1"), "other"), chatKey(with(say("1"), func(o *record.Opening) { o.Account = "other" }), "k")} {
 		if got := two.session(o, "2"); got == first {
 			t.Error("another conversation, or another account's, is of the same session")
 		}
@@ -63,9 +64,12 @@ func TestEdgesGiveAConversationOneSession(t *testing.T) {
 
 func TestARequestThatFollowsASessionOfAnotherEdgeIsOfIt(t *testing.T) {
 	one, two := newEdge(t, 1), newEdge(t, 2)
-	onResponses := func(o *Opening) *Opening { o.Surface, o.Format = codec.Responses, codec.Responses; return o }
-	_, first := one.exchange(onResponses(chatKey(say("1"), "k")), OutcomeComplete, "2")
-	follows := onResponses(with(say("5"), func(o *Opening) { o.PreviousResponse, o.Follows = "resp_elsewhere", first }))
+	onResponses := func(o *record.Opening) *record.Opening {
+		o.Surface, o.Format = codec.Responses, codec.Responses
+		return o
+	}
+	_, first := one.exchange(onResponses(chatKey(say("1"), "k")), record.OutcomeComplete, "2")
+	follows := onResponses(with(say("5"), func(o *record.Opening) { o.PreviousResponse, o.Follows = "resp_elsewhere", first }))
 	if got := two.session(follows, "6"); got != first {
 		t.Errorf("where the other edge said which session it is, it is %s, want %s", got, first)
 	}
@@ -75,15 +79,18 @@ func TestARequestThatFollowsASessionOfAnotherEdgeIsOfIt(t *testing.T) {
 // own. Once the node is back, the same request is of the session of the answer.
 func TestARepeatedRequestIsOfTheSessionThatItGoesOnFrom(t *testing.T) {
 	one, two := newEdge(t, 1), newEdge(t, 2)
-	onResponses := func(o *Opening) *Opening { o.Surface, o.Format = codec.Responses, codec.Responses; return o }
-	id, first := one.exchange(onResponses(say("1")), OutcomeComplete, "2")
-	next := func(follows string) *Opening {
-		return onResponses(with(say("3"), func(o *Opening) { o.PreviousResponse, o.Follows = "resp_"+id, follows }))
+	onResponses := func(o *record.Opening) *record.Opening {
+		o.Surface, o.Format = codec.Responses, codec.Responses
+		return o
 	}
-	if _, session := two.exchange(next(""), OutcomeRefused, ""); session == first {
+	id, first := one.exchange(onResponses(say("1")), record.OutcomeComplete, "2")
+	next := func(follows string) *record.Opening {
+		return onResponses(with(say("3"), func(o *record.Opening) { o.PreviousResponse, o.Follows = "resp_"+id, follows }))
+	}
+	if _, session := two.exchange(next(""), record.OutcomeRefused, ""); session == first {
 		t.Fatalf("the answer was not found, and its session is known: %s", session)
 	}
-	if _, session := two.exchange(next(first), OutcomeComplete, "4"); session != first {
+	if _, session := two.exchange(next(first), record.OutcomeComplete, "4"); session != first {
 		t.Errorf("the repeated request is of session %s, and the answer of %s", session, first)
 	}
 	mustBeSound(t, two.s)
@@ -93,22 +100,22 @@ func TestSessionsOfAClusterAreListedInTheirOrder(t *testing.T) {
 	c := newEdge(t, 1)
 	var want []string
 	began := time.Now().Add(-time.Hour)
-	for _, o := range []*Opening{chatKey(say("1"), "b"), derived(say("2"), "2"), chatKey(say("3"), "c"), chatKey(say("4"), "a"), derived(say("5"), "5")} {
+	for _, o := range []*record.Opening{chatKey(say("1"), "b"), derived(say("2"), "2"), chatKey(say("3"), "c"), chatKey(say("4"), "a"), derived(say("5"), "5")} {
 		began = began.Add(time.Millisecond)
 		o.Started = began
 		want = append(want, c.session(o, "answer"))
 	}
 	for _, limit := range []int{0, 1, 2} {
-		if got := listSessions(t, c.s, SessionQuery{Limit: limit, Ascending: true}); !slices.Equal(got, want) {
+		if got := listSessions(t, c.s, record.SessionQuery{Limit: limit, Ascending: true}); !slices.Equal(got, want) {
 			t.Errorf("pages of %d, oldest first: %v, want %v", limit, got, want)
 		}
 		newest := slices.Clone(want)
 		slices.Reverse(newest)
-		if got := listSessions(t, c.s, SessionQuery{Limit: limit}); !slices.Equal(got, newest) {
+		if got := listSessions(t, c.s, record.SessionQuery{Limit: limit}); !slices.Equal(got, newest) {
 			t.Errorf("pages of %d, newest first: %v, want %v", limit, got, newest)
 		}
 	}
-	page, err := c.s.Archive().Sessions("acme", SessionQuery{Before: want[3], Limit: 2, Ascending: true})
+	page, err := c.s.Archive().Sessions("acme", record.SessionQuery{Before: want[3], Limit: 2, Ascending: true})
 	if err != nil || len(page.Data) != 2 || page.Data[0].ID != want[1] || page.Data[1].ID != want[2] || !page.HasMore {
 		t.Errorf("the page before the fourth is %+v (%v)", page.Data, err)
 	}
@@ -116,8 +123,8 @@ func TestSessionsOfAClusterAreListedInTheirOrder(t *testing.T) {
 	if _, err := c.s.Archive().MergeSession(t.Context(), "acme", want[0], want[2]); err != nil {
 		t.Fatal(err)
 	}
-	erase(t, c.s, "acme", Selection{Sessions: []string{want[3]}})
-	if got := listSessions(t, c.s, SessionQuery{Ascending: true}); !slices.Equal(got, []string{want[1], want[2], want[4]}) {
+	erase(t, c.s, "acme", record.Selection{Sessions: []string{want[3]}})
+	if got := listSessions(t, c.s, record.SessionQuery{Ascending: true}); !slices.Equal(got, []string{want[1], want[2], want[4]}) {
 		t.Errorf("after a merge and an erasure: %v of %v", got, want)
 	}
 	if got := c.session(chatKey(say("4", "answer", "again"), "a"), "x"); got != want[3] {
@@ -131,12 +138,12 @@ func TestACheckRestoresASessionToItsList(t *testing.T) {
 	id := c.session(chatKey(say("1"), "k"), "2")
 	key, _ := kv.ParseSessionID(id)
 	err := c.s.update(t.Context(), func(g *commitGroup, w *operation) error {
-		r, ref := g.session(sessionRef{1, key})
+		r, ref := g.session(kv.SessionRef{Account: 1, ID: key})
 		r.Links = slices.DeleteFunc(r.Links, func(link []byte) bool {
-			if isBeginLink(link) {
+			if record.IsBeginLink(link) {
 				g.put(w, link, nil)
 			}
-			return isBeginLink(link)
+			return record.IsBeginLink(link)
 		})
 		g.putSession(w, ref, r)
 		return nil
@@ -144,18 +151,18 @@ func TestACheckRestoresASessionToItsList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := listSessions(t, c.s, SessionQuery{}); len(got) != 0 {
+	if got := listSessions(t, c.s, record.SessionQuery{}); len(got) != 0 {
 		t.Fatalf("it is listed: %v", got)
 	}
 	report, err := c.s.Upkeep().Check(t.Context(), true, func(Finding) {})
 	if err != nil || report.Repaired != 1 {
 		t.Fatalf("%+v (%v)", report, err)
 	}
-	if got := listSessions(t, c.s, SessionQuery{}); !slices.Equal(got, []string{id}) {
+	if got := listSessions(t, c.s, record.SessionQuery{}); !slices.Equal(got, []string{id}) {
 		t.Errorf("after the repair the list is %v", got)
 	}
 	err = c.s.view(func(tx *badger.Txn) error {
-		_, err := storedSession(tx, sessionRef{1, key})
+		_, err := storedSession(tx, kv.SessionRef{Account: 1, ID: key})
 		return err
 	})
 	if err != nil {

@@ -2,12 +2,13 @@ package store
 
 import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Recount makes a session again from its exchanges, which next returns page by page in the order in which they began. What
 // people have written about the session, what was merged into it, and what leads to it stay. If there is no record of it,
 // one is made: without title, tags and note, which no exchange has.
-func (s *Sessions) Recount(session string, next func() ([]ExchangeInfo, error)) error {
+func (s *Sessions) Recount(session string, next func() ([]record.ExchangeInfo, error)) error {
 	id, ok := kv.ParseSessionID(session)
 	if !ok {
 		return nil
@@ -18,10 +19,10 @@ func (s *Sessions) Recount(session string, next func() ([]ExchangeInfo, error)) 
 	}
 	made := r == nil
 	if made {
-		r = &sessionRecord{Session: Session{ID: session, Derived: true}}
+		r = &record.StoredSession{Session: record.Session{ID: session, Derived: true}}
 	}
 	r.Exchanges, r.Completed, r.Auxiliary = 0, 0, 0
-	r.Usage, r.Cost, r.Prompts = UsageInfo{}, Spending{}, nil
+	r.Usage, r.Cost, r.Prompts = record.UsageInfo{}, record.Spending{}, nil
 	for {
 		page, err := next()
 		if err != nil {
@@ -38,18 +39,18 @@ func (s *Sessions) Recount(session string, next func() ([]ExchangeInfo, error)) 
 	case made && r.Account == "":
 		return s.err // there is nothing to make it from
 	case made:
-		r.order(s, s.account, id)
+		putInOrder(s, s.account, id, r)
 	}
 	s.put(id, r)
 	return s.err
 }
 
 // recountExchange counts an exchange of a session, and links what it says about it.
-func (s *Sessions) recountExchange(id kv.SessionID, r *sessionRecord, info *ExchangeInfo, made bool) {
-	if r.Exchanges++; info.Outcome == OutcomeDamaged {
+func (s *Sessions) recountExchange(id kv.SessionID, r *record.StoredSession, info *record.ExchangeInfo, made bool) {
+	if r.Exchanges++; info.Outcome == record.OutcomeDamaged {
 		return
 	}
-	said := Session{ChatKey: info.ChatKey, ExternalSession: info.ExternalSession, NativeSession: info.NativeSession, Agent: info.NativeAgent}
+	said := record.Session{ChatKey: info.ChatKey, ExternalSession: info.ExternalSession, NativeSession: info.NativeSession, Agent: info.NativeAgent}
 	if made && r.Account == "" {
 		r.Account, r.Created, r.Agent = info.Account, info.Started, info.NativeAgent
 		r.Parent = s.parentOf(&said)
@@ -57,10 +58,10 @@ func (s *Sessions) recountExchange(id kv.SessionID, r *sessionRecord, info *Exch
 	if info.Started.After(r.Updated) {
 		r.Updated = info.Started
 	}
-	r.addModel(info.ModelAsked)
-	r.comesFrom(info.Client(), info.Project)
-	r.count(info, 1)
-	r.sketch(info, 1)
+	r.AddModel(info.ModelAsked)
+	r.NoteOrigin(info.Client(), info.Project)
+	r.Count(info, 1)
+	r.Sketch(info, 1)
 	if key := answerLink(s.account, info); key != nil {
 		s.putLink(key, id)
 	}
@@ -71,23 +72,23 @@ func (s *Sessions) recountExchange(id kv.SessionID, r *sessionRecord, info *Exch
 		if made {
 			r.Derived = false
 		}
-		(&arrival{account: s.account, session: &sessionRecord{Session: said}}).linkTo(s, id, r)
+		(&arrival{account: s.account, session: &record.StoredSession{Session: said}}).linkTo(s, id, r)
 	}
 }
 
 // parentOf returns the session that an agent's works for; "" if there is none.
-func (s *Sessions) parentOf(of *Session) string {
+func (s *Sessions) parentOf(of *record.Session) string {
 	if of.Agent == "" {
 		return ""
 	}
-	main := &sessionRecord{Session: *of}
+	main := &record.StoredSession{Session: *of}
 	main.Agent = ""
-	for _, kind := range sessionKinds {
-		c := clue{kind, main.known(kind)}
-		if c.value == "" {
+	for _, kind := range record.SessionKinds {
+		c := record.Clue{Kind: kind, Value: main.Known(kind)}
+		if c.Value == "" {
 			continue
 		}
-		if id, ok := s.link(linkKey(s.account, c)); ok {
+		if id, ok := s.link(record.LinkKey(s.account, c)); ok {
 			return id.String()
 		}
 	}

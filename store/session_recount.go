@@ -7,6 +7,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // countedCursor names the cursor up to which the stored records of sessions have counted the log of changes. It is no
@@ -32,8 +33,8 @@ func (s *core) recountSessions() error {
 			if !ended && r.Exchanges == membersOf(tx, ref) && r.Completed < r.Exchanges {
 				continue
 			}
-			r.recount(tx, ref)
-			b.set(kv.SessionKey(ref.account, ref.id), encodeFields(r))
+			recountStored(tx, ref, r)
+			b.set(kv.SessionKey(ref.Account, ref.ID), record.Encode(r))
 		}
 		return b.err
 	})
@@ -49,7 +50,7 @@ func (s *core) noteCounted() error {
 		if cursor, known, err := countedUpTo(tx); err != nil || known && cursor == s.feed.last {
 			return err
 		}
-		b.apply([]record{cursorRecord(countedCursor, s.feed.last)})
+		b.apply([]entry{cursorRecord(countedCursor, s.feed.last)})
 		return b.err
 	})
 	return errors.Join(err, b.commit())
@@ -68,15 +69,15 @@ func countedUpTo(tx *badger.Txn) (cursor uint64, known bool, err error) {
 
 // sessionsBehind returns the sessions whose stored records may lack something of their exchanges: the end of one (true), or
 // only that one has begun. What cannot be read is left to a check.
-func sessionsBehind(tx *badger.Txn, cursor uint64) map[sessionRef]bool {
-	ended := make(map[sessionRef]bool)
+func sessionsBehind(tx *badger.Txn, cursor uint64) map[kv.SessionRef]bool {
+	ended := make(map[kv.SessionRef]bool)
 	for item := range kv.Items(tx, []byte{kv.SpaceOpen}, nil) {
 		_ = item.Value(func(value []byte) error {
 			account, ids, _ := readOpenNote(item.Key(), value)
 			for _, id := range ids {
 				session, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceBelongs, account, id))
 				if err == nil && len(session) == len(kv.SessionID{}) {
-					ended[sessionRef{account, kv.SessionID(session)}] = false
+					ended[kv.SessionRef{Account: account, ID: kv.SessionID(session)}] = false
 				}
 			}
 			return nil
@@ -86,7 +87,7 @@ func sessionsBehind(tx *badger.Txn, cursor uint64) map[sessionRef]bool {
 		_ = item.Value(func(value []byte) error {
 			for ; len(value) >= changeSize; value = value[changeSize:] {
 				session := kv.SessionID(value[4+len(kv.ExchangeID{}):])
-				ended[sessionRef{kv.AccountNumber(binary.BigEndian.Uint32(value)), session}] = true
+				ended[kv.SessionRef{Account: kv.AccountNumber(binary.BigEndian.Uint32(value)), ID: session}] = true
 			}
 			return nil
 		})
@@ -95,28 +96,28 @@ func sessionsBehind(tx *badger.Txn, cursor uint64) map[sessionRef]bool {
 }
 
 // membersOf returns how many exchanges a session has.
-func membersOf(tx *badger.Txn, ref sessionRef) (n int64) {
-	for range kv.Items(tx, kv.MemberPrefix(ref.account, ref.id), nil) {
+func membersOf(tx *badger.Txn, ref kv.SessionRef) (n int64) {
+	for range kv.Items(tx, kv.MemberPrefix(ref.Account, ref.ID), nil) {
 		n++
 	}
 	return n
 }
 
-// recount makes what a record has of its exchanges from these, in the order in which they began. One that cannot be read
+// recountStored makes what a record has of its exchanges from these, in the order in which they began. One that cannot be read
 // counts, without its tokens.
-func (r *sessionRecord) recount(tx *badger.Txn, ref sessionRef) {
+func recountStored(tx *badger.Txn, ref kv.SessionRef, r *record.StoredSession) {
 	r.Exchanges, r.Completed, r.Auxiliary = 0, 0, 0
-	r.Usage, r.Cost, r.Prompts = UsageInfo{Estimated: r.Usage.Estimated}, Spending{}, nil
-	for member := range kv.Items(tx, kv.MemberPrefix(ref.account, ref.id), nil) {
+	r.Usage, r.Cost, r.Prompts = record.UsageInfo{Estimated: r.Usage.Estimated}, record.Spending{}, nil
+	for member := range kv.Items(tx, kv.MemberPrefix(ref.Account, ref.ID), nil) {
 		_, _, id, ok := kv.SplitMemberKey(member.Key())
 		if !ok {
 			continue // a check finds it
 		}
 		r.Exchanges++
-		var info ExchangeInfo
-		item, err := tx.Get(kv.ExchangeKey(kv.SpaceExchange, ref.account, id))
+		var info record.ExchangeInfo
+		item, err := tx.Get(kv.ExchangeKey(kv.SpaceExchange, ref.Account, id))
 		if err == nil {
-			err = item.Value(func(value []byte) error { return decodeRecord(value, &info) })
+			err = item.Value(func(value []byte) error { return record.Decode(value, &info) })
 		}
 		if err != nil {
 			continue
@@ -124,11 +125,11 @@ func (r *sessionRecord) recount(tx *badger.Txn, ref sessionRef) {
 		if info.Started.After(r.Updated) {
 			r.Updated = info.Started
 		}
-		r.addModel(info.ModelAsked)
-		r.comesFrom(info.Client(), info.Project)
-		if info.Outcome != OutcomeOpen {
-			r.count(&info, 1)
-			r.sketch(&info, 1)
+		r.AddModel(info.ModelAsked)
+		r.NoteOrigin(info.Client(), info.Project)
+		if info.Outcome != record.OutcomeOpen {
+			r.Count(&info, 1)
+			r.Sketch(&info, 1)
 		}
 	}
 }

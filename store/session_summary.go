@@ -5,45 +5,32 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
-	"github.com/mnemeproxy/mneme/store/redact"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
-// SessionSummary is a model's summary of a session. It is deleted with every exchange that leaves the session, because
-// it may repeat what is erased.
-type SessionSummary struct {
-	Text    string    `json:"text"`
-	By      string    `json:"by"`      // "model NAME"
-	Written time.Time `json:"written"` // UTC
-	Through string    `json:"through"` // the last exchange it covers
+func summaryKey(ref kv.SessionRef) []byte {
+	return append(kv.SpaceKeyOf(kv.SpaceSummary, ref.Account), ref.ID[:]...)
 }
 
-// maxSummary is the longest summary kept, in bytes.
-const maxSummary = 8 << 10
-
-func summaryKey(ref sessionRef) []byte {
-	return append(kv.SpaceKeyOf(kv.SpaceSummary, ref.account), ref.id[:]...)
-}
-
-func unsummarizedKey(ref sessionRef) []byte {
-	return append(kv.SpaceKeyOf(kv.SpaceUnsummarized, ref.account), ref.id[:]...)
+func unsummarizedKey(ref kv.SessionRef) []byte {
+	return append(kv.SpaceKeyOf(kv.SpaceUnsummarized, ref.Account), ref.ID[:]...)
 }
 
 // sessionGrew marks a session for [Summaries.UnsummarizedSessions], if sessions are summarized.
-func (g *commitGroup) sessionGrew(w *operation, ref sessionRef) {
+func (g *commitGroup) sessionGrew(w *operation, ref kv.SessionRef) {
 	if g.store.opts.Summaries {
 		g.put(w, unsummarizedKey(ref), binary.BigEndian.AppendUint64(nil, uint64(time.Now().UnixNano())))
 	}
 }
 
 // dropSummary deletes the summary of a session; the rest of the session may get another one.
-func (g *commitGroup) dropSummary(w *operation, ref sessionRef) {
+func (g *commitGroup) dropSummary(w *operation, ref kv.SessionRef) {
 	if g.has(summaryKey(ref)) {
 		g.put(w, summaryKey(ref), nil)
 		g.sessionChanged(ref)
@@ -52,14 +39,14 @@ func (g *commitGroup) dropSummary(w *operation, ref sessionRef) {
 }
 
 // SessionSummary returns the summary of a session of the account; nil if there is none.
-func (s Archive) SessionSummary(account, session string) (*SessionSummary, error) {
+func (s Archive) SessionSummary(account, session string) (*record.SessionSummary, error) {
 	number, id, err := s.sessionOf(account, session)
 	if err != nil {
 		return nil, err
 	}
-	var m *SessionSummary
+	var m *record.SessionSummary
 	err = s.view(func(tx *badger.Txn) error {
-		m, err = getSummary(tx, sessionRef{number, id})
+		m, err = getSummary(tx, kv.SessionRef{Account: number, ID: id})
 		return err
 	})
 	if err != nil {
@@ -68,7 +55,7 @@ func (s Archive) SessionSummary(account, session string) (*SessionSummary, error
 	return m, nil
 }
 
-func getSummary(tx *badger.Txn, ref sessionRef) (*SessionSummary, error) {
+func getSummary(tx *badger.Txn, ref kv.SessionRef) (*record.SessionSummary, error) {
 	value, err := kv.Get(tx, summaryKey(ref))
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return nil, nil //nolint:nilnil // most sessions have none
@@ -76,28 +63,13 @@ func getSummary(tx *badger.Txn, ref sessionRef) (*SessionSummary, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ReadSummary(value)
-}
-
-// ReadSummary reads a summary's record.
-func ReadSummary(record []byte) (*SessionSummary, error) {
-	m := new(SessionSummary)
-	return m, decodeRecord(record, m)
-}
-
-// Record returns the record of a summary. Credentials in it are masked, and it is truncated if too long.
-func (m SessionSummary) Record(r *redact.Redactor) ([]byte, error) {
-	for _, text := range []*string{&m.Text, &m.By} {
-		redactText(r, text, new(redact.Tally))
-		*text = strings.ToValidUTF8((*text)[:min(len(*text), maxSummary)], "")
-	}
-	return kv.EncodeRecord(m)
+	return record.ReadSummary(value)
 }
 
 // KeepSessionSummary stores a summary that was made from the named exchanges, and from the former summary unless that
 // is nil. If one of them is gone in the meantime, it stores nothing and returns [codec.KindConflict]: erased content
 // does not come back as a summary. Credentials in the text are masked, and it is truncated if too long.
-func (s Summaries) KeepSessionSummary(ctx context.Context, account, session string, m SessionSummary, former *SessionSummary, exchanges []string) error {
+func (s Summaries) KeepSessionSummary(ctx context.Context, account, session string, m record.SessionSummary, former *record.SessionSummary, exchanges []string) error {
 	number, id, err := s.sessionOf(account, session)
 	if err != nil {
 		return err
@@ -106,7 +78,7 @@ func (s Summaries) KeepSessionSummary(ctx context.Context, account, session stri
 	if err != nil {
 		return err
 	}
-	ref := sessionRef{number, id}
+	ref := kv.SessionRef{Account: number, ID: id}
 	err = s.update(ctx, func(g *commitGroup, w *operation) error {
 		if !g.stillThere(ref, former, exchanges) {
 			return codec.Errorf(codec.KindConflict, "what the summary of %s tells of is gone meanwhile", session)
@@ -122,35 +94,23 @@ func (s Summaries) KeepSessionSummary(ctx context.Context, account, session stri
 }
 
 // stillThere reports whether a session still has these exchanges, and this summary unless former is nil.
-func (g *commitGroup) stillThere(ref sessionRef, former *SessionSummary, exchanges []string) bool {
+func (g *commitGroup) stillThere(ref kv.SessionRef, former *record.SessionSummary, exchanges []string) bool {
 	for _, text := range exchanges {
 		id, ok := kv.ParseExchangeID(text)
-		if !ok || !bytes.Equal(g.get(kv.ExchangeKey(kv.SpaceBelongs, ref.account, id)), ref.id[:]) {
+		if !ok || !bytes.Equal(g.get(kv.ExchangeKey(kv.SpaceBelongs, ref.Account, id)), ref.ID[:]) {
 			return false
 		}
 	}
 	if former == nil {
-		return g.has(kv.SessionKey(ref.account, ref.id))
+		return g.has(kv.SessionKey(ref.Account, ref.ID))
 	}
-	m, err := ReadSummary(g.get(summaryKey(ref)))
+	m, err := record.ReadSummary(g.get(summaryKey(ref)))
 	return err == nil && m.Same(former)
-}
-
-// Same reports whether two summaries are one and the same, as stored.
-func (m SessionSummary) Same(as *SessionSummary) bool {
-	return m.Text == as.Text && m.Written.Equal(as.Written)
-}
-
-// UnsummarizedSession is a session that has grown, or has lost its summary, since it was last checked.
-type UnsummarizedSession struct {
-	Account AccountNumber
-	Session string
-	Grew    time.Time // last
 }
 
 // UnsummarizedSessions returns, for each account, the first session that has been idle since a time, if any. Accounts
 // for which skip returns true are skipped at once, however many sessions they have.
-func (s Summaries) UnsummarizedSessions(ctx context.Context, since time.Time, skip func(AccountNumber) bool) (sessions []UnsummarizedSession, err error) {
+func (s Summaries) UnsummarizedSessions(ctx context.Context, since time.Time, skip func(record.AccountNumber) bool) (sessions []record.UnsummarizedSession, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceUnsummarized}})
 		defer it.Close()
@@ -173,7 +133,7 @@ func (s Summaries) UnsummarizedSessions(ctx context.Context, since time.Time, sk
 				return err
 			}
 			if grew, ok := readGrown(mark); ok && grew.Before(since) {
-				sessions = append(sessions, UnsummarizedSession{account, id.String(), grew})
+				sessions = append(sessions, record.UnsummarizedSession{Account: account, Session: id.String(), Grew: grew})
 				passed = account
 			}
 			it.Next()
@@ -195,12 +155,12 @@ func readGrown(mark []byte) (grew time.Time, ok bool) {
 }
 
 // ConfirmSummarized removes the mark of a session, unless it has grown again.
-func (s Summaries) ConfirmSummarized(ctx context.Context, u UnsummarizedSession) error {
+func (s Summaries) ConfirmSummarized(ctx context.Context, u record.UnsummarizedSession) error {
 	id, ok := kv.ParseSessionID(u.Session)
 	if !ok {
-		return NoSession(u.Session)
+		return record.NoSession(u.Session)
 	}
-	key := unsummarizedKey(sessionRef{u.Account, id})
+	key := unsummarizedKey(kv.SessionRef{Account: u.Account, ID: id})
 	err := s.update(ctx, func(g *commitGroup, w *operation) error {
 		if grew, ok := readGrown(g.get(key)); ok && grew.Equal(u.Grew) {
 			g.put(w, key, nil)
@@ -220,14 +180,14 @@ type summarySpending struct {
 }
 
 // SummaryTokens returns how many tokens summaries of an account have used on the day of now, in UTC.
-func (s Summaries) SummaryTokens(account AccountNumber, now time.Time) (int64, error) {
+func (s Summaries) SummaryTokens(account record.AccountNumber, now time.Time) (int64, error) {
 	var spent summarySpending
 	err := s.view(func(tx *badger.Txn) error {
 		value, err := kv.Get(tx, kv.SpaceKeyOf(kv.SpaceSummaryTokens, account))
 		if err != nil {
 			return err
 		}
-		return decodeRecord(value, &spent)
+		return record.Decode(value, &spent)
 	})
 	if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
 		return 0, kv.StorageError(err, "what summaries have cost cannot be read; run mneme check")
@@ -239,11 +199,11 @@ func (s Summaries) SummaryTokens(account AccountNumber, now time.Time) (int64, e
 }
 
 // AddSummaryTokens counts tokens that a summary of an account has used on the day of now.
-func (s Summaries) AddSummaryTokens(ctx context.Context, account AccountNumber, now time.Time, tokens int64) error {
+func (s Summaries) AddSummaryTokens(ctx context.Context, account record.AccountNumber, now time.Time, tokens int64) error {
 	key := kv.SpaceKeyOf(kv.SpaceSummaryTokens, account)
 	err := s.updateOf(ctx, account, func(g *commitGroup, w *operation) error {
 		var spent summarySpending
-		if value := g.get(key); value == nil || decodeRecord(value, &spent) != nil || spent.Day != dayOf(now) {
+		if value := g.get(key); value == nil || record.Decode(value, &spent) != nil || spent.Day != dayOf(now) {
 			spent = summarySpending{Day: dayOf(now)}
 		}
 		spent.Tokens += tokens

@@ -11,23 +11,24 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // request is the body of the session tests: messages as role and text, taken apart again by digestTest.
 type testMessage struct{ Role, Text string }
 
-func digestTest(x *Exchange) (Digest, error) {
+func digestTest(x *record.Exchange) (record.Digest, error) {
 	var body struct{ Messages []testMessage }
 	if err := json.Unmarshal(x.RawRequest, &body); err != nil {
-		return Digest{}, codec.Errorf(codec.KindInvalidRequest, "not a test body")
+		return record.Digest{}, codec.Errorf(codec.KindInvalidRequest, "not a test body")
 	}
-	var d Digest
+	var d record.Digest
 	for _, m := range body.Messages {
-		d.Messages = append(d.Messages, Message{Role: m.Role, Parts: []Part{{Kind: "text", Text: m.Text}}})
+		d.Messages = append(d.Messages, record.Message{Role: m.Role, Parts: []record.Part{{Kind: "text", Text: m.Text}}})
 	}
-	if x.Outcome == OutcomeComplete {
+	if x.Outcome == record.OutcomeComplete {
 		answer := string(x.RawResponse)
-		d.Answer = []Message{{Role: "assistant", Parts: []Part{{Kind: "text", Text: answer}}}}
+		d.Answer = []record.Message{{Role: "assistant", Parts: []record.Part{{Kind: "text", Text: answer}}}}
 		if len(body.Messages) > 0 {
 			d.Reply = body.Messages[0].Text + "|" + answer
 			if len(body.Messages) > 1 {
@@ -39,7 +40,7 @@ func digestTest(x *Exchange) (Digest, error) {
 }
 
 // say makes the opening of a request with a history: user, assistant, user, …
-func say(texts ...string) *Opening {
+func say(texts ...string) *record.Opening {
 	var body struct{ Messages []testMessage }
 	for i, text := range texts {
 		role := "user"
@@ -52,12 +53,12 @@ func say(texts ...string) *Opening {
 	if err != nil {
 		panic(err)
 	}
-	o := &Opening{Account: "acme", Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", Body: raw}
+	o := &record.Opening{Account: "acme", Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", Body: raw}
 	return o
 }
 
 // derived adds the keys that a client without ids is told by.
-func derived(o *Opening, texts ...string) *Opening {
+func derived(o *record.Opening, texts ...string) *record.Opening {
 	o.DerivedOpening = texts[0]
 	if len(texts) > 1 {
 		o.DerivedReply = texts[0] + "|" + texts[1]
@@ -78,7 +79,7 @@ func newConversation(t *testing.T) *conversation {
 }
 
 // exchange captures one exchange and gives its id and session.
-func (c *conversation) exchange(o *Opening, outcome Outcome, answer string) (id, session string) {
+func (c *conversation) exchange(o *record.Opening, outcome record.Outcome, answer string) (id, session string) {
 	c.t.Helper()
 	ctx := context.Background()
 	capture, err := c.s.Begin(ctx, o)
@@ -91,7 +92,7 @@ func (c *conversation) exchange(o *Opening, outcome Outcome, answer string) (id,
 	if _, err := capture.Write([]byte(answer)); err != nil {
 		c.t.Fatal(err)
 	}
-	if err := capture.Finish(&Closing{Outcome: outcome, ResponseID: "resp_" + capture.ID()}); err != nil {
+	if err := capture.Finish(&record.Closing{Outcome: outcome, ResponseID: "resp_" + capture.ID()}); err != nil {
 		c.t.Fatal(err)
 	}
 	c.settle()
@@ -112,7 +113,7 @@ func (c *conversation) settle() {
 func (c *conversation) idle() {
 	c.t.Helper()
 	f := c.s.Feed()
-	for deadline := time.Now().Add(timeout); f.Position(StageDigest) < f.Coming() || !f.digested(sessionRef{}); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(timeout); f.Position(StageDigest) < f.Coming() || !f.digested(kv.SessionRef{}); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			c.t.Fatal("the digester does not come to rest")
 		}
@@ -120,23 +121,26 @@ func (c *conversation) idle() {
 }
 
 // session captures a complete exchange and gives its session.
-func (c *conversation) session(o *Opening, answer string) string {
+func (c *conversation) session(o *record.Opening, answer string) string {
 	c.t.Helper()
-	_, session := c.exchange(o, OutcomeComplete, answer)
+	_, session := c.exchange(o, record.OutcomeComplete, answer)
 	return session
 }
 
-func with(o *Opening, set func(o *Opening)) *Opening { set(o); return o }
+func with(o *record.Opening, set func(o *record.Opening)) *record.Opening { set(o); return o }
 
 func TestSessionsAreFoundByTheStrongestEvidence(t *testing.T) {
 	type step struct {
 		why  string
-		o    *Opening
+		o    *record.Opening
 		want int // index of the step whose session it joins; its own index: a new session
 	}
-	chat := func(o *Opening, key string) *Opening { o.ChatKey = key; return o }
-	external := func(o *Opening, key string) *Opening { o.ExternalSession = key; return o }
-	native := func(o *Opening, id, agent string) *Opening { o.NativeSession, o.NativeAgent = id, agent; return o }
+	chat := func(o *record.Opening, key string) *record.Opening { o.ChatKey = key; return o }
+	external := func(o *record.Opening, key string) *record.Opening { o.ExternalSession = key; return o }
+	native := func(o *record.Opening, id, agent string) *record.Opening {
+		o.NativeSession, o.NativeAgent = id, agent
+		return o
+	}
 	for name, steps := range map[string][]step{
 		"chat key": {
 			{"first", chat(say("a"), "k1"), 0},
@@ -174,7 +178,7 @@ func TestSessionsAreFoundByTheStrongestEvidence(t *testing.T) {
 			{"main again", native(chat(say("b"), "k1"), "uuid-1", ""), 0},
 		},
 		"opencode: a title request before the first turn": {
-			{"title", with(native(say("make a title"), "ses_1", ""), func(o *Opening) { o.Auxiliary = "title" }), 0},
+			{"title", with(native(say("make a title"), "ses_1", ""), func(o *record.Opening) { o.Auxiliary = "title" }), 0},
 			{"turn", native(say("a"), "ses_1", ""), 0},
 		},
 		"plain client": {
@@ -209,16 +213,16 @@ func TestSessionsAreFoundByTheStrongestEvidence(t *testing.T) {
 
 func TestAuxiliaryExchangesJoinASessionAndOpenNoneOfTheirOwn(t *testing.T) {
 	c := newConversation(t)
-	tokens := func(o *Opening) *Opening { o.Auxiliary = AuxiliaryTokens; return o }
-	title := func(o *Opening) *Opening { o.Auxiliary = AuxiliaryTitle; return o }
-	chat := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
-	for why, o := range map[string]*Opening{
+	tokens := func(o *record.Opening) *record.Opening { o.Auxiliary = record.AuxiliaryTokens; return o }
+	title := func(o *record.Opening) *record.Opening { o.Auxiliary = record.AuxiliaryTitle; return o }
+	chat := func(o *record.Opening) *record.Opening { o.ChatKey = "k"; return o }
+	for why, o := range map[string]*record.Opening{
 		"a count before the first turn":       tokens(derived(say("hi"), "hi")),
 		"a count under an id nobody has used": tokens(chat(say("hi"))),
 		"a count without evidence":            tokens(say("hi")),
 		"a title of words alone":              title(derived(say("title of: hi"), "title of: hi")),
 	} {
-		if id, session := c.exchange(o, OutcomeComplete, "7"); session != "" {
+		if id, session := c.exchange(o, record.OutcomeComplete, "7"); session != "" {
 			t.Errorf("%s opens a session", why)
 		} else if _, err := c.s.Archive().Exchange("acme", id); err != nil {
 			t.Errorf("%s is not on record: %v", why, err)
@@ -231,7 +235,7 @@ func TestAuxiliaryExchangesJoinASessionAndOpenNoneOfTheirOwn(t *testing.T) {
 	if got := c.session(tokens(chat(say("hi"))), "7"); got != keyed {
 		t.Errorf("a count under the id of a session is in %q, want %q", got, keyed)
 	}
-	page, err := c.s.Archive().Sessions("acme", SessionQuery{})
+	page, err := c.s.Archive().Sessions("acme", record.SessionQuery{})
 	if err != nil || len(page.Data) != 2 || page.Data[0].Auxiliary != 1 || page.Data[1].Auxiliary != 1 {
 		t.Errorf("sessions are %+v (%v)", page.Data, err)
 	}
@@ -252,12 +256,12 @@ func TestIdenticalConversationsAreDistinguishedByTheirOrder(t *testing.T) {
 
 func TestAResponseIDIdentifiesItsSession(t *testing.T) {
 	c := newConversation(t)
-	first, session := c.exchange(with(derived(say("hi"), "hi"), func(o *Opening) { o.Surface = codec.Responses }), OutcomeComplete, "a")
-	next := with(say("more"), func(o *Opening) { o.PreviousResponse = "resp_" + first })
+	first, session := c.exchange(with(derived(say("hi"), "hi"), func(o *record.Opening) { o.Surface = codec.Responses }), record.OutcomeComplete, "a")
+	next := with(say("more"), func(o *record.Opening) { o.PreviousResponse = "resp_" + first })
 	if got := c.session(next, "b"); got != session {
 		t.Errorf("the response id leads to %s, want %s", got, session)
 	}
-	foreign := with(say("more"), func(o *Opening) { o.PreviousResponse, o.Account = "resp_"+first, "other" })
+	foreign := with(say("more"), func(o *record.Opening) { o.PreviousResponse, o.Account = "resp_"+first, "other" })
 	if got := c.session(foreign, "b"); got == session {
 		t.Error("another account's response id leads into the session")
 	}
@@ -265,8 +269,8 @@ func TestAResponseIDIdentifiesItsSession(t *testing.T) {
 
 func TestAFailedFirstTurnIsRetriedInItsSession(t *testing.T) {
 	c := newConversation(t)
-	_, session := c.exchange(derived(say("hi"), "hi"), OutcomeUpstreamError, "")
-	_, again := c.exchange(derived(say("hi"), "hi"), OutcomeComplete, "a")
+	_, session := c.exchange(derived(say("hi"), "hi"), record.OutcomeUpstreamError, "")
+	_, again := c.exchange(derived(say("hi"), "hi"), record.OutcomeComplete, "a")
 	if session != again {
 		t.Error("the retry opened a session of its own")
 	}
@@ -274,9 +278,9 @@ func TestAFailedFirstTurnIsRetriedInItsSession(t *testing.T) {
 
 func TestASubagentsSessionNamesItsParent(t *testing.T) {
 	c := newConversation(t)
-	main := c.session(with(say("a"), func(o *Opening) { o.NativeSession = "u" }), "x")
-	child := c.session(with(say("b"), func(o *Opening) { o.NativeSession, o.NativeAgent = "u", "one" }), "x")
-	grandchild := c.session(with(say("c"), func(o *Opening) { o.NativeSession, o.NativeAgent, o.NativeParent = "u", "two", "one" }), "x")
+	main := c.session(with(say("a"), func(o *record.Opening) { o.NativeSession = "u" }), "x")
+	child := c.session(with(say("b"), func(o *record.Opening) { o.NativeSession, o.NativeAgent = "u", "one" }), "x")
+	grandchild := c.session(with(say("c"), func(o *record.Opening) { o.NativeSession, o.NativeAgent, o.NativeParent = "u", "two", "one" }), "x")
 	for id, want := range map[string]string{main: "", child: main, grandchild: child} {
 		s, err := c.s.Archive().Session("acme", id)
 		if err != nil {
@@ -286,7 +290,7 @@ func TestASubagentsSessionNamesItsParent(t *testing.T) {
 			t.Errorf("%s has parent %q, want %q", id, s.Parent, want)
 		}
 	}
-	page, err := c.s.Archive().Sessions("acme", SessionQuery{Parent: main})
+	page, err := c.s.Archive().Sessions("acme", record.SessionQuery{Parent: main})
 	if err != nil || len(page.Data) != 1 || page.Data[0].ID != child {
 		t.Errorf("children of the main session are %+v (%v)", page.Data, err)
 	}
@@ -295,7 +299,7 @@ func TestASubagentsSessionNamesItsParent(t *testing.T) {
 // timeline tells a session as one line per exchange.
 func (c *conversation) timeline(session string) string {
 	c.t.Helper()
-	page, err := c.s.Archive().Timeline("acme", session, TimelineQuery{})
+	page, err := c.s.Archive().Timeline("acme", session, record.TimelineQuery{})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -324,10 +328,10 @@ func (c *conversation) timeline(session string) string {
 
 func TestATimelineShowsWhatEachExchangeAdded(t *testing.T) {
 	c := newConversation(t)
-	key := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
+	key := func(o *record.Opening) *record.Opening { o.ChatKey = "k"; return o }
 	session := c.session(key(say("1")), "2")
 	c.session(key(say("1", "2", "3")), "4")
-	c.session(with(key(say("title?")), func(o *Opening) { o.Auxiliary = "title" }), "T")
+	c.session(with(key(say("title?")), func(o *record.Opening) { o.Auxiliary = "title" }), "T")
 	c.session(key(say("1", "2", "3", "4", "5")), "6")
 	c.session(key(say("1", "2", "other")), "x")                // back to the first answer, another way on
 	c.session(key(say("1", "2", "3", "4", "5")), "six")        // the same request again
@@ -350,7 +354,7 @@ func TestATimelineShowsWhatEachExchangeAdded(t *testing.T) {
 
 func TestARequestThatBranchesInsideAnotherAddsOnlyItsNewPart(t *testing.T) {
 	c := newConversation(t)
-	key := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
+	key := func(o *record.Opening) *record.Opening { o.ChatKey = "k"; return o }
 	session := c.session(key(say("1", "2", "3", "4", "5")), "6")       // a conversation that was not captured from its start
 	c.session(key(say("1", "2", "3", "4", "other")), "x")              // its last message said in another way
 	c.session(key(say("1", "2", "3", "4", "other", "x", "y")), "z")    // and gone on from
@@ -370,9 +374,9 @@ func TestARequestThatBranchesInsideAnotherAddsOnlyItsNewPart(t *testing.T) {
 
 func TestARepeatedRequestAddsOnlyItsAnswer(t *testing.T) {
 	c := newConversation(t)
-	key := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
-	ask := func() *Opening { return key(say("1", "2", "3")) } // all of it new, as when an agent's session was not captured from its start
-	_, session := c.exchange(ask(), OutcomeUpstreamError, "")
+	key := func(o *record.Opening) *record.Opening { o.ChatKey = "k"; return o }
+	ask := func() *record.Opening { return key(say("1", "2", "3")) } // all of it new, as when an agent's session was not captured from its start
+	_, session := c.exchange(ask(), record.OutcomeUpstreamError, "")
 	c.session(ask(), "4")
 	c.session(ask(), "four")
 	c.session(key(say("1", "2", "3", "four", "5")), "6")
@@ -385,7 +389,7 @@ func TestARepeatedRequestAddsOnlyItsAnswer(t *testing.T) {
 	if got := c.timeline(session); got != want {
 		t.Errorf("timeline is\n%s\nwant\n%s", got, want)
 	}
-	page, err := c.s.Archive().Timeline("acme", session, TimelineQuery{})
+	page, err := c.s.Archive().Timeline("acme", session, record.TimelineQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -398,18 +402,18 @@ func TestARepeatedRequestAddsOnlyItsAnswer(t *testing.T) {
 
 func TestDigestingAgainGivesTheSameTurns(t *testing.T) {
 	c := newConversation(t)
-	key := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
+	key := func(o *record.Opening) *record.Opening { o.ChatKey = "k"; return o }
 	var ids []string
 	var session string
 	for _, texts := range [][]string{{"1", "2", "3", "4", "5"}, {"1", "2", "3", "4", "5"}, {"1", "2", "3", "4", "other"}, {"1", "2", "3"}, {"1", "2", "3", "4", "5", "6", "7"}} {
 		var id string
-		id, session = c.exchange(key(say(texts...)), OutcomeComplete, "6")
+		id, session = c.exchange(key(say(texts...)), record.OutcomeComplete, "6")
 		ids = append(ids, id)
 	}
 	want := c.timeline(session)
 	for _, text := range ids {
 		id, _ := kv.ParseExchangeID(text)
-		again, _ := c.s.digestExchange(t.Context(), place{1, id}, nil)
+		again, _ := c.s.digestExchange(t.Context(), kv.ExchangeRef{Account: 1, ID: id}, nil)
 		if err := c.s.update(t.Context(), again); err != nil {
 			t.Fatal(err)
 		}
@@ -422,7 +426,7 @@ func TestDigestingAgainGivesTheSameTurns(t *testing.T) {
 
 func TestDigestingResumesAfterARestartAndIsIdempotent(t *testing.T) {
 	dir := t.TempDir()
-	tooSoon := func(*Exchange) (Digest, error) { panic("digested before the restart") }
+	tooSoon := func(*record.Exchange) (record.Digest, error) { panic("digested before the restart") }
 	s := openStore(t, Options{Dir: dir, Digest: tooSoon})
 	mustAccount(t, s, "acme")
 	s.digester.stop()
@@ -430,7 +434,7 @@ func TestDigestingResumesAfterARestartAndIsIdempotent(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	for _, o := range []*Opening{say("1"), say("1", "2", "3")} {
+	for _, o := range []*record.Opening{say("1"), say("1", "2", "3")} {
 		o.ChatKey = "k"
 		cap, err := s.Begin(ctx, o)
 		if err != nil {
@@ -439,7 +443,7 @@ func TestDigestingResumesAfterARestartAndIsIdempotent(t *testing.T) {
 		if _, err := cap.Write([]byte("2")); err != nil {
 			t.Fatal(err)
 		}
-		if err := cap.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+		if err := cap.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -448,7 +452,7 @@ func TestDigestingResumesAfterARestartAndIsIdempotent(t *testing.T) {
 	}
 	c := &conversation{t, openStore(t, Options{Dir: dir, Digest: digestTest})}
 	c.settle()
-	page, err := c.s.Archive().Sessions("acme", SessionQuery{})
+	page, err := c.s.Archive().Sessions("acme", record.SessionQuery{})
 	if err != nil || len(page.Data) != 1 {
 		t.Fatalf("sessions are %+v (%v)", page.Data, err)
 	}
@@ -456,13 +460,13 @@ func TestDigestingResumesAfterARestartAndIsIdempotent(t *testing.T) {
 	if got := c.timeline(page.Data[0].ID); got != want {
 		t.Errorf("timeline is\n%s\nwant\n%s", got, want)
 	}
-	exchanges, err := c.s.Archive().Exchanges("acme", ExchangeQuery{})
+	exchanges, err := c.s.Archive().Exchanges("acme", record.ExchangeQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, x := range exchanges.Data {
 		id, _ := kv.ParseExchangeID(x.ID)
-		again, _ := c.s.digestExchange(context.Background(), place{1, id}, nil)
+		again, _ := c.s.digestExchange(context.Background(), kv.ExchangeRef{Account: 1, ID: id}, nil)
 		if err := c.s.update(ctx, again); err != nil {
 			t.Fatal(err)
 		}
@@ -474,15 +478,15 @@ func TestDigestingResumesAfterARestartAndIsIdempotent(t *testing.T) {
 
 func TestAnExchangeThatCannotBeDigestedIsMarkedAndBlocksNothing(t *testing.T) {
 	c := newConversation(t)
-	c.s.opts.Digest = func(x *Exchange) (Digest, error) {
+	c.s.opts.Digest = func(x *record.Exchange) (record.Digest, error) {
 		if strings.Contains(string(x.RawRequest), "panic") {
 			panic("on purpose")
 		}
 		return digestTest(x)
 	}
-	session := c.session(with(say("panic"), func(o *Opening) { o.ChatKey = "k" }), "a")
-	c.session(with(say("fine"), func(o *Opening) { o.ChatKey = "k" }), "b")
-	page, err := c.s.Archive().Timeline("acme", session, TimelineQuery{})
+	session := c.session(with(say("panic"), func(o *record.Opening) { o.ChatKey = "k" }), "a")
+	c.session(with(say("fine"), func(o *record.Opening) { o.ChatKey = "k" }), "b")
+	page, err := c.s.Archive().Timeline("acme", session, record.TimelineQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -493,11 +497,11 @@ func TestAnExchangeThatCannotBeDigestedIsMarkedAndBlocksNothing(t *testing.T) {
 
 func TestMergedSessionsAreOneAndKeepTheirEvidence(t *testing.T) {
 	c := newConversation(t)
-	key := func(k string, o *Opening) *Opening { o.ChatKey = k; return o }
+	key := func(k string, o *record.Opening) *record.Opening { o.ChatKey = k; return o }
 	a := c.session(key("a", say("1")), "2")
 	b := c.session(key("b", say("1", "2", "3")), "4")
 	for range 2 * moveBatch {
-		c.session(key("b", with(say("title"), func(o *Opening) { o.Auxiliary = "title" })), "x")
+		c.session(key("b", with(say("title"), func(o *record.Opening) { o.Auxiliary = "title" })), "x")
 	}
 	merged, err := c.s.Archive().MergeSession(context.Background(), "acme", b, a)
 	if err != nil {
@@ -517,7 +521,7 @@ func TestMergedSessionsAreOneAndKeepTheirEvidence(t *testing.T) {
 	if err != nil || gone.Merged != a || gone.Exchanges != 0 || gone.ChatKey != "" {
 		t.Errorf("what is left of the session is %+v (%v)", gone, err)
 	}
-	if page, err := c.s.Archive().Sessions("acme", SessionQuery{}); err != nil || len(page.Data) != 1 {
+	if page, err := c.s.Archive().Sessions("acme", record.SessionQuery{}); err != nil || len(page.Data) != 1 {
 		t.Errorf("sessions listed are %+v (%v)", page.Data, err)
 	}
 	_, err = c.s.Archive().MergeSession(context.Background(), "acme", b, a)
@@ -531,19 +535,19 @@ func TestMergedSessionsAreOneAndKeepTheirEvidence(t *testing.T) {
 
 func TestASessionThatIsBeingErasedIsNeitherMergedNorSplit(t *testing.T) {
 	c := newConversation(t)
-	key := func(k string, o *Opening) *Opening { o.ChatKey = k; return o }
+	key := func(k string, o *record.Opening) *record.Opening { o.ChatKey = k; return o }
 	a := c.session(key("a", say("1")), "2")
-	second, _ := c.exchange(key("a", say("1", "2", "3")), OutcomeComplete, "4")
+	second, _ := c.exchange(key("a", say("1", "2", "3")), record.OutcomeComplete, "4")
 	b := c.session(key("b", say("5")), "6")
 	c.settle()
-	receipt, id, err := c.s.newErasure(t.Context(), 1, Selection{Sessions: []string{a}}, byRequest) // it does not run yet
+	receipt, id, err := c.s.newErasure(t.Context(), 1, record.Selection{Sessions: []string{a}}, record.ErasedByRequest) // it does not run yet
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, move := range []func() (*Session, error){
-		func() (*Session, error) { return c.s.Archive().MergeSession(t.Context(), "acme", a, b) },
-		func() (*Session, error) { return c.s.Archive().MergeSession(t.Context(), "acme", b, a) },
-		func() (*Session, error) { return c.s.Archive().SplitSession(t.Context(), "acme", a, second) },
+	for _, move := range []func() (*record.Session, error){
+		func() (*record.Session, error) { return c.s.Archive().MergeSession(t.Context(), "acme", a, b) },
+		func() (*record.Session, error) { return c.s.Archive().MergeSession(t.Context(), "acme", b, a) },
+		func() (*record.Session, error) { return c.s.Archive().SplitSession(t.Context(), "acme", a, second) },
 	} {
 		if s, err := move(); codec.AsError(err, "").Kind != codec.KindConflict || !strings.Contains(err.Error(), a+" is being erased") {
 			t.Errorf("it becomes %+v (%v)", s, err)
@@ -552,13 +556,13 @@ func TestASessionThatIsBeingErasedIsNeitherMergedNorSplit(t *testing.T) {
 	if err := c.s.runErasure(t.Context(), erasureRef{1, id}); err != nil {
 		t.Fatal(err)
 	}
-	if e, err := c.s.Archive().Erasure("acme", receipt.ID); err != nil || e.State != ErasureDone || e.Exchanges != 2 {
+	if e, err := c.s.Archive().Erasure("acme", receipt.ID); err != nil || e.State != record.ErasureDone || e.Exchanges != 2 {
 		t.Errorf("the receipt is %+v (%v)", e, err)
 	}
 	if got := c.session(key("a", say("1", "2", "3", "4", "7")), "8"); got == b {
 		t.Errorf("what goes on from what was erased is in the other session")
 	}
-	if left, err := c.s.Archive().Exchanges("acme", ExchangeQuery{}); err != nil || len(left.Data) != 2 {
+	if left, err := c.s.Archive().Exchanges("acme", record.ExchangeQuery{}); err != nil || len(left.Data) != 2 {
 		t.Errorf("%+v are left, want the other session's exchange and the new one (%v)", left.Data, err)
 	}
 	mustBeSound(t, c.s)
@@ -566,9 +570,9 @@ func TestASessionThatIsBeingErasedIsNeitherMergedNorSplit(t *testing.T) {
 
 func TestASplitSessionIsTwo(t *testing.T) {
 	c := newConversation(t)
-	key := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
-	first, session := c.exchange(key(say("1")), OutcomeComplete, "2")
-	second, _ := c.exchange(with(key(say("other")), func(o *Opening) { o.Surface = codec.Responses }), OutcomeComplete, "x")
+	key := func(o *record.Opening) *record.Opening { o.ChatKey = "k"; return o }
+	first, session := c.exchange(key(say("1")), record.OutcomeComplete, "2")
+	second, _ := c.exchange(with(key(say("other")), func(o *record.Opening) { o.Surface = codec.Responses }), record.OutcomeComplete, "x")
 	c.session(key(say("other", "x", "y")), "z")
 	ctx := context.Background()
 	_, err := c.s.Archive().SplitSession(ctx, "acme", session, first)
@@ -586,7 +590,7 @@ func TestASplitSessionIsTwo(t *testing.T) {
 	if got, want := c.timeline(session), "0 u:1 a:2"; got != want {
 		t.Errorf("the old session is\n%s\nwant\n%s", got, want)
 	}
-	next := with(say("more"), func(o *Opening) { o.PreviousResponse = "resp_" + second })
+	next := with(say("more"), func(o *record.Opening) { o.PreviousResponse = "resp_" + second })
 	if got := c.session(next, "w"); got != split.ID {
 		t.Errorf("the moved response leads to %s, want %s", got, split.ID)
 	}
@@ -598,9 +602,9 @@ func TestASessionOfAnEarlierRunCanBeSplit(t *testing.T) {
 	s := openStore(t, Options{Dir: dir, Digest: digestTest})
 	mustAccount(t, s, "acme")
 	c := &conversation{t, s}
-	key := func(o *Opening) { o.ChatKey = "k" }
-	_, session := c.exchange(with(say("1"), key), OutcomeComplete, "2")
-	second, _ := c.exchange(with(say("1", "2", "3"), key), OutcomeComplete, "4")
+	key := func(o *record.Opening) { o.ChatKey = "k" }
+	_, session := c.exchange(with(say("1"), key), record.OutcomeComplete, "2")
+	second, _ := c.exchange(with(say("1", "2", "3"), key), record.OutcomeComplete, "4")
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -629,16 +633,16 @@ func (l *leaver) Done() <-chan struct{} {
 
 func TestAMoveThatHasBegunEndsWhetherOrNotItsCallerWaits(t *testing.T) {
 	c := newConversation(t)
-	key := func(k string, o *Opening) *Opening { o.ChatKey = k; return o }
+	key := func(k string, o *record.Opening) *record.Opening { o.ChatKey = k; return o }
 	a := c.session(key("a", say("1")), "2")
 	b := c.session(key("b", say("3")), "4")
-	second, _ := c.exchange(key("b", say("3", "4", "5")), OutcomeComplete, "6")
+	second, _ := c.exchange(key("b", say("3", "4", "5")), record.OutcomeComplete, "6")
 	of := func(session string) context.Context {
 		id, _ := kv.ParseSessionID(session)
 		ctx, leave := context.WithCancel(t.Context())
 		t.Cleanup(leave)
 		return &leaver{ctx, leave, func() bool {
-			m, _, err := c.s.movable(sessionRef{1, id})
+			m, _, err := c.s.movable(kv.SessionRef{Account: 1, ID: id})
 			return err == nil && m != nil
 		}}
 	}
@@ -659,15 +663,15 @@ func TestAnInterruptedMoveContinuesAfterARestart(t *testing.T) {
 	s := openStore(t, Options{Dir: dir, Digest: digestTest})
 	mustAccount(t, s, "acme")
 	c := &conversation{t, s}
-	a := c.session(with(say("1"), func(o *Opening) { o.ChatKey = "a" }), "2")
-	b := c.session(with(say("3"), func(o *Opening) { o.ChatKey = "b" }), "4")
-	last := c.session(with(say("5"), func(o *Opening) { o.ChatKey = "c" }), "6")
+	a := c.session(with(say("1"), func(o *record.Opening) { o.ChatKey = "a" }), "2")
+	b := c.session(with(say("3"), func(o *record.Opening) { o.ChatKey = "b" }), "4")
+	last := c.session(with(say("5"), func(o *record.Opening) { o.ChatKey = "c" }), "6")
 	ids := [3]kv.SessionID{}
 	for i, text := range []string{a, b, last} {
 		ids[i], _ = kv.ParseSessionID(text)
 	}
 	err := s.update(context.Background(), func(g *commitGroup, w *operation) error {
-		return errors.Join(g.beginMerge(w, sessionRef{1, ids[2]}, ids[1]), g.beginMerge(w, sessionRef{1, ids[1]}, ids[0]))
+		return errors.Join(g.beginMerge(w, kv.SessionRef{Account: 1, ID: ids[2]}, ids[1]), g.beginMerge(w, kv.SessionRef{Account: 1, ID: ids[1]}, ids[0]))
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -43,12 +44,12 @@ func (p *Shipping) Next(ctx context.Context, after uint64) (f ship.Frame, err er
 			if !ok {
 				return errMalformedShip
 			}
-			f.Tail = ship.Tail(at.id)
+			f.Tail = ship.Tail(at.ID)
 			e, err := p.entry(tx, at)
 			switch {
 			case errors.Is(err, badger.ErrKeyNotFound) && e == nil: // erased
 			case err != nil:
-				p.store.log.Error("an exchange cannot be read, and is not shipped; run mneme check", "exchange", at.id.String(), "error", err)
+				p.store.log.Error("an exchange cannot be read, and is not shipped; run mneme check", "exchange", at.ID.String(), "error", err)
 			default:
 				size += e.Size()
 				f.Entries = append(f.Entries, *e)
@@ -63,18 +64,18 @@ func (p *Shipping) Next(ctx context.Context, after uint64) (f ship.Frame, err er
 func (p *Shipping) Forget() { p.sent.Clear() }
 
 // entry reads an exchange. For one that is gone it returns nil and [badger.ErrKeyNotFound].
-func (p *Shipping) entry(tx *badger.Txn, at place) (*ship.Entry, error) {
-	record, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceExchange, at.account, at.id))
+func (p *Shipping) entry(tx *badger.Txn, at kv.ExchangeRef) (*ship.Entry, error) {
+	stored, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceExchange, at.Account, at.ID))
 	if err != nil {
 		return nil, err
 	}
-	var info ExchangeInfo
-	e := &ship.Entry{Exchange: at.id.String(), Record: record}
-	if err := decodeRecord(record, &info); err != nil {
+	var info record.ExchangeInfo
+	e := &ship.Entry{Exchange: at.ID.String(), Record: stored}
+	if err := record.Decode(stored, &info); err != nil {
 		return e, err
 	}
 	e.Account = info.Account
-	skeleton, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceRequest, at.account, at.id))
+	skeleton, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceRequest, at.Account, at.ID))
 	if err != nil {
 		return e, err
 	}
@@ -82,7 +83,7 @@ func (p *Shipping) entry(tx *badger.Txn, at place) (*ship.Entry, error) {
 		return e, err
 	}
 	for number := uint32(0); ; number++ { // an iterator costs more than the few lookups
-		part, err := kv.Get(tx, kv.PartKey(kv.SpaceResponse, at.account, at.id, number))
+		part, err := kv.Get(tx, kv.PartKey(kv.SpaceResponse, at.Account, at.ID, number))
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			break
 		}
@@ -97,26 +98,26 @@ func (p *Shipping) entry(tx *badger.Txn, at place) (*ship.Entry, error) {
 	if e.Session, err = p.store.sessionOfEntry(tx, at); err != nil {
 		return e, err
 	}
-	return e, p.addObjects(tx, at.account, e)
+	return e, p.addObjects(tx, at.Account, e)
 }
 
 // sessionOfEntry returns the record of an exchange's session, or of the one it was merged into; nil: it has none.
-func (s *core) sessionOfEntry(tx *badger.Txn, at place) (record []byte, err error) {
-	id, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceBelongs, at.account, at.id))
-	for range MaxMerges {
+func (s *core) sessionOfEntry(tx *badger.Txn, at kv.ExchangeRef) (stored []byte, err error) {
+	id, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceBelongs, at.Account, at.ID))
+	for range record.MaxMerges {
 		if errors.Is(err, badger.ErrKeyNotFound) || err == nil && len(id) != len(kv.SessionID{}) {
 			return nil, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		var r *sessionRecord
-		if r, err = s.getSession(tx, sessionRef{at.account, kv.SessionID(id)}); err != nil {
+		var r *record.StoredSession
+		if r, err = s.getSession(tx, kv.SessionRef{Account: at.Account, ID: kv.SessionID(id)}); err != nil {
 			continue // needed to follow it
 		}
 		next, merged := kv.ParseSessionID(r.Merged)
 		if !merged {
-			return encodeFields(r), nil
+			return record.Encode(r), nil
 		}
 		id = next[:]
 	}

@@ -10,10 +10,10 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
-	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
@@ -51,7 +51,7 @@ func IsNamed(e *ship.Entry) bool {
 }
 
 // ObjectsOf returns the blocks and nodes of an entry.
-func ObjectsOf(account AccountNumber, e *ship.Entry) Objects {
+func ObjectsOf(account record.AccountNumber, e *ship.Entry) Objects {
 	own := make(Objects, len(e.Objects))
 	for i := range e.Objects {
 		o := &e.Objects[i]
@@ -70,14 +70,14 @@ func Named(dst []ObjectRef, ref ObjectRef, value []byte) ([]ObjectRef, error) {
 }
 
 // Skeleton returns the reference under which [Named] reads the skeleton of a request.
-func Skeleton(account AccountNumber) ObjectRef { return kv.Node(account, kv.Hash{}) }
+func Skeleton(account record.AccountNumber) ObjectRef { return kv.Node(account, kv.Hash{}) }
 
 // Shipped is a sound entry.
 type Shipped struct{ arrival }
 
 // ReadShipped reads an entry of an account. frame holds the objects of earlier entries in the same frame, and gets this
 // one's; kept holds what these refer to besides, as far as it is stored. The error is [ErrForeign] or [ErrUnusable].
-func ReadShipped(account AccountNumber, e *ship.Entry, frame, kept Objects) (*Shipped, error) {
+func ReadShipped(account record.AccountNumber, e *ship.Entry, frame, kept Objects) (*Shipped, error) {
 	x := &Shipped{arrival{Entry: e, account: account, objects: frame}}
 	if err := x.addObjects(kept.get); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func ReadShipped(account AccountNumber, e *ship.Entry, frame, kept Objects) (*Sh
 }
 
 // Info returns the record of the exchange.
-func (x *Shipped) Info() *ExchangeInfo { return &x.info }
+func (x *Shipped) Info() *record.ExchangeInfo { return &x.info }
 
 // Join puts the exchange into its session, and counts it there; "": it has none.
 func (x *Shipped) Join(in *Sessions) (session string) {
@@ -98,8 +98,8 @@ func (x *Shipped) Join(in *Sessions) (session string) {
 		return ""
 	}
 	r := in.at(id)
-	r.count(&x.info, 1)
-	r.sketch(&x.info, 1)
+	r.Count(&x.info, 1)
+	r.Sketch(&x.info, 1)
 	in.put(id, r)
 	if key := answerLink(x.account, &x.info); key != nil {
 		in.putLink(key, id)
@@ -117,7 +117,7 @@ func (x *Shipped) Rest() (session string) {
 }
 
 // AnswerKey identifies an answer by the provider's id, if requests name the answer that they continue; nil otherwise.
-func AnswerKey(info *ExchangeInfo) []byte {
+func AnswerKey(info *record.ExchangeInfo) []byte {
 	if info.ResponseID == "" || !refersToAnswers(info.Surface) {
 		return nil
 	}
@@ -126,8 +126,8 @@ func AnswerKey(info *ExchangeInfo) []byte {
 
 // AnswerKeyOf is [AnswerKey] for an answer with that id.
 func AnswerKeyOf(response string) []byte {
-	key := linkKey(0, clue{byResponse, response})
-	return key[len(key)-linkHash:]
+	key := record.LinkKey(0, record.Clue{Kind: record.ByResponse, Value: response})
+	return key[len(key)-record.LinkHash:]
 }
 
 // Sessions are the sessions of one account that are read or changed together.
@@ -136,8 +136,8 @@ type Sessions struct {
 	read     func(id string) (record []byte, err error)   // nil: there is none
 	readLink func(key []byte) (session string, err error) // "": no session
 
-	sessions map[kv.SessionID]*sessionRecord // nil: there is none
-	words    map[kv.SessionID]SessionWords   // as they were read
+	sessions map[kv.SessionID]*record.StoredSession // nil: there is none
+	words    map[kv.SessionID]SessionWords          // as they were read
 	links    map[string]kv.SessionID
 	changed  []kv.SessionID
 	linked   []string
@@ -146,22 +146,22 @@ type Sessions struct {
 
 // NewSessions returns the sessions of an account. read returns the record of one, nil if there is none; readLink
 // returns the session that a key leads to, "" for none. [Sessions.Changed] returns their first error.
-func NewSessions(account AccountNumber, read func(id string) ([]byte, error), readLink func(key []byte) (string, error)) *Sessions {
+func NewSessions(account record.AccountNumber, read func(id string) ([]byte, error), readLink func(key []byte) (string, error)) *Sessions {
 	return &Sessions{
 		read: read, readLink: readLink, account: account,
-		sessions: make(map[kv.SessionID]*sessionRecord), words: make(map[kv.SessionID]SessionWords), links: make(map[string]kv.SessionID),
+		sessions: make(map[kv.SessionID]*record.StoredSession), words: make(map[kv.SessionID]SessionWords), links: make(map[string]kv.SessionID),
 	}
 }
 
-func (s *Sessions) at(id kv.SessionID) *sessionRecord {
+func (s *Sessions) at(id kv.SessionID) *record.StoredSession {
 	if r, known := s.sessions[id]; known {
 		return r
 	}
-	record, err := s.read(id.String())
-	var r *sessionRecord
-	if err == nil && record != nil {
-		r = new(sessionRecord)
-		err = decodeRecord(record, r)
+	stored, err := s.read(id.String())
+	var r *record.StoredSession
+	if err == nil && stored != nil {
+		r = new(record.StoredSession)
+		err = record.Decode(stored, r)
 	}
 	if err != nil {
 		s.fail(err)
@@ -174,7 +174,7 @@ func (s *Sessions) at(id kv.SessionID) *sessionRecord {
 	return r
 }
 
-func (s *Sessions) put(id kv.SessionID, r *sessionRecord) {
+func (s *Sessions) put(id kv.SessionID, r *record.StoredSession) {
 	s.sessions[id] = r
 	if !slices.Contains(s.changed, id) {
 		s.changed = append(s.changed, id)
@@ -223,7 +223,7 @@ type SessionWords struct {
 	Tags  []string
 }
 
-func wordsOf(s *Session) SessionWords { return SessionWords{s.Title, slices.Clone(s.Tags)} }
+func wordsOf(s *record.Session) SessionWords { return SessionWords{s.Title, slices.Clone(s.Tags)} }
 
 func (w *SessionWords) equal(other *SessionWords) bool {
 	return w.Title == other.Title && slices.Equal(w.Tags, other.Tags)
@@ -240,7 +240,7 @@ func (s *Sessions) Changed() (sessions []SessionChange, links []LinkChange, err 
 	for _, id := range s.changed {
 		c := SessionChange{ID: id.String()}
 		if r := s.sessions[id]; r != nil {
-			c.Record, c.Place = encodeFields(r), c.ID
+			c.Record, c.Place = record.Encode(r), c.ID
 			if id.IsNamed() {
 				c.Place = id.Position(r.Created).Text(kv.SessionPrefix)
 			}
@@ -269,30 +269,30 @@ func (s *Sessions) Replied(session, reply string) {
 	if r == nil || !r.Derived {
 		return
 	}
-	key := linkKey(s.account, clue{byReply, reply})
+	key := record.LinkKey(s.account, record.Clue{Kind: record.ByReply, Value: reply})
 	if _, taken := s.link(key); taken {
 		return
 	}
 	r.Replied = true
-	r.addLink(s, id, key)
+	addLink(s, id, r, key)
 	s.put(id, r)
 }
 
 // Describe sets a person's description of a session; nil if there is none. The texts are masked first.
-func (s *Sessions) Describe(id string, d Description, redactor *redact.Redactor) (*Session, error) {
-	if err := d.check(); err != nil {
+func (s *Sessions) Describe(id string, d record.Description, redactor *redact.Redactor) (*record.Session, error) {
+	if err := d.Check(); err != nil {
 		return nil, err
 	}
 	key, ok := kv.ParseSessionID(id)
 	if !ok {
-		return nil, NoSession(id)
+		return nil, record.NoSession(id)
 	}
 	r, key := followed(s.at, key)
 	if r == nil {
-		return nil, NoSession(id)
+		return nil, record.NoSession(id)
 	}
-	d = redactDescription(redactor, d)
-	d.set(&r.Title, &r.Tags, &r.Note)
+	d = record.RedactDescription(redactor, d)
+	d.Set(&r.Title, &r.Tags, &r.Note)
 	s.put(key, r)
 	return &r.Session, nil
 }
@@ -302,11 +302,11 @@ func (s *Sessions) Describe(id string, d Description, redactor *redact.Redactor)
 func (s *Sessions) Merge(from, into string) (target string, err error) {
 	source, ok := kv.ParseSessionID(from)
 	if !ok {
-		return "", NoSession(from)
+		return "", record.NoSession(from)
 	}
 	id, ok := kv.ParseSessionID(into)
 	if !ok {
-		return "", NoSession(into)
+		return "", record.NoSession(into)
 	}
 	id, err = mergeSession(s, source, id)
 	return id.String(), err
@@ -339,14 +339,14 @@ func (s *Sessions) Unite(rest, into string) (done bool) {
 func (s *Sessions) Split(from string, now time.Time) (source, target string, err error) {
 	id, ok := kv.ParseSessionID(from)
 	if !ok {
-		return "", "", NoSession(from)
+		return "", "", record.NoSession(from)
 	}
 	r, id := followed(s.at, id)
 	if r == nil {
-		return "", "", NoSession(from)
+		return "", "", record.NoSession(from)
 	}
 	fresh := kv.SessionID(splitIDs.Next(now))
-	s.put(fresh, r.splitOff(fresh))
+	s.put(fresh, r.SplitOff(fresh))
 	return id.String(), fresh.String(), nil
 }
 
@@ -354,7 +354,7 @@ func (s *Sessions) Split(from string, now time.Time) (source, target string, err
 var splitIDs kv.IDSource
 
 // Move counts an exchange in another session, to which the id of its answer then leads.
-func (s *Sessions) Move(from, into string, info *ExchangeInfo) {
+func (s *Sessions) Move(from, into string, info *record.ExchangeInfo) {
 	source, _ := kv.ParseSessionID(from)
 	target, _ := kv.ParseSessionID(into)
 	recount(s, source, info, -1)
@@ -366,7 +366,7 @@ func (s *Sessions) Move(from, into string, info *ExchangeInfo) {
 
 // Leave subtracts an exchange from the counts of its session. keys no longer lead there: the id of its answer, and if
 // it was the last one and the session is gone with it, all others.
-func (s *Sessions) Leave(session string, info *ExchangeInfo) (gone bool, keys [][]byte) {
+func (s *Sessions) Leave(session string, info *record.ExchangeInfo) (gone bool, keys [][]byte) {
 	id, _ := kv.ParseSessionID(session)
 	r := s.at(id)
 	if r == nil {
@@ -376,8 +376,8 @@ func (s *Sessions) Leave(session string, info *ExchangeInfo) (gone bool, keys []
 		keys = append(keys, key)
 	}
 	r.Exchanges--
-	r.count(info, -1)
-	r.sketch(info, -1)
+	r.Count(info, -1)
+	r.Sketch(info, -1)
 	if r.Exchanges > 0 {
 		s.put(id, r)
 		return false, keys
@@ -386,47 +386,10 @@ func (s *Sessions) Leave(session string, info *ExchangeInfo) (gone bool, keys []
 	return true, append(keys, r.Links...)
 }
 
-// ReadSession reads a session's record.
-func ReadSession(record []byte) (*Session, error) {
-	r := new(sessionRecord)
-	return &r.Session, decodeRecord(record, r)
-}
-
-// ReadInfo reads an exchange's record.
-func ReadInfo(record []byte) (*ExchangeInfo, error) {
-	info := new(ExchangeInfo)
-	return info, decodeRecord(record, info)
-}
-
-// Describe sets a person's description of the exchange, masked, and returns its record.
-func (x *ExchangeInfo) Describe(d Description, redactor *redact.Redactor) (record []byte, err error) {
-	if d.Title != nil {
-		return nil, codec.Invalid("title", "an exchange has no title; its session has one")
-	}
-	if err := d.check(); err != nil {
-		return nil, err
-	}
-	d = redactDescription(redactor, d)
-	d.set(nil, &x.Tags, &x.Note)
-	return encodeFields(x), nil
-}
-
-// ReadTurn reads a turn's record, and returns the histories that it has noted.
-func ReadTurn(record []byte) (turn *Turn, histories [][]byte, err error) {
-	t, err := decodeTurn(record, kv.ExchangeID{}, wholeTurns)
-	if err != nil {
-		return nil, nil, err
-	}
-	for i := range t.Histories {
-		histories = append(histories, t.Histories[i][:])
-	}
-	return &t.Turn, histories, nil
-}
-
 // Assemble rebuilds an exchange from the parts of an entry: its record, the skeleton of its request and the parts of
 // its answer. from has everything that the skeleton reaches.
-func Assemble(account AccountNumber, info *ExchangeInfo, skeleton []byte, parts [][]byte, from Objects) (*Exchange, error) {
-	x := &Exchange{ExchangeInfo: *info}
+func Assemble(account record.AccountNumber, info *record.ExchangeInfo, skeleton []byte, parts [][]byte, from Objects) (*record.Exchange, error) {
+	x := &record.Exchange{ExchangeInfo: *info}
 	r := blob.Reader{From: from, Account: account, Limit: int(min(info.RequestSize, math.MaxInt32))}
 	var err error
 	if x.RawRequest, err = r.AppendBody(make([]byte, 0, max(r.Limit, 0)), skeleton); err != nil {
@@ -445,7 +408,7 @@ func Assemble(account AccountNumber, info *ExchangeInfo, skeleton []byte, parts 
 
 // Turns are turns of one account that are digested together, in the order in which their exchanges ended.
 type Turns struct {
-	Digest   func(*Exchange) (Digest, error)
+	Digest   func(*record.Exchange) (record.Digest, error)
 	Redactor *redact.Redactor // masks digests once more; may be nil
 	Log      *slog.Logger
 
@@ -468,12 +431,12 @@ type History struct {
 
 // Digested is the result for one exchange.
 type Digested struct {
-	Turn  *Turn
+	Turn  *record.Turn
 	Reply string // for [Sessions.Replied]; "" for nothing
 }
 
 // Add digests exchanges, each of which belongs to a session, and puts their turns in their places.
-func (t *Turns) Add(exchanges []*Exchange) (digested []Digested) {
+func (t *Turns) Add(exchanges []*record.Exchange) (digested []Digested) {
 	if t.histories == nil {
 		t.histories, t.turns = make(map[History][]byte), make(map[kv.ExchangeID][]byte)
 	}
@@ -481,27 +444,27 @@ func (t *Turns) Add(exchanges []*Exchange) (digested []Digested) {
 	for i, x := range exchanges {
 		unread := max(int64(len(x.RawResponse))-mostDigested, 0)
 		x.RawResponse = x.RawResponse[:min(len(x.RawResponse), mostDigested)]
-		readings[i] = runDigest(x, prefix{}, t.Digest, t.Redactor, t.Log)
+		readings[i] = runDigest(x, record.Prefix{}, t.Digest, t.Redactor, t.Log)
 		readings[i].unread = unread
 	}
 	t.look(exchanges, readings)
 	for i, x := range exchanges {
 		id, _ := kv.ParseExchangeID(x.ID)
 		read, in := &readings[i], placedTurns{t, x.Session}
-		made := &turnRecord{Turn: Turn{Exchange: x.ID, Started: x.Started, Outcome: x.Outcome, Model: x.ModelAsked, AnswerUnread: read.unread}}
+		made := &record.StoredTurn{Turn: record.Turn{Exchange: x.ID, Started: x.Started, Outcome: x.Outcome, Model: x.ModelAsked, AnswerUnread: read.unread}}
 		if read.failure != nil {
 			made.Error = read.failure.Error()
 		} else {
 			placeTurn(in, id, made, placeOf(in, id, read), read)
 		}
-		in.putTurn(id, encodeTurn(made))
+		in.putTurn(id, record.EncodeTurn(made))
 		digested = append(digested, Digested{&made.Turn, read.Reply})
 	}
 	return digested
 }
 
 // look reads together the histories that the requests may continue, and then the turns that they do continue.
-func (t *Turns) look(exchanges []*Exchange, readings []reading) {
+func (t *Turns) look(exchanges []*record.Exchange, readings []reading) {
 	var wanted []History
 	for i := range readings {
 		if readings[i].failure != nil {
@@ -527,8 +490,8 @@ func (t *Turns) look(exchanges []*Exchange, readings []reading) {
 	for i := range readings {
 		history := readings[i].history
 		for at := len(history) - 1; at >= 0; at-- {
-			if note, ok := readHistoryNote(notes[History{exchanges[i].Session, history[at]}]); ok {
-				ids = append(ids, note.id.String())
+			if note, ok := record.ReadHistoryNote(notes[History{exchanges[i].Session, history[at]}]); ok {
+				ids = append(ids, note.ID.String())
 				break
 			}
 		}
@@ -577,11 +540,11 @@ type placedTurns struct {
 	session string
 }
 
-func (t placedTurns) history(h historyHash) []byte { return t.histories[History{t.session, h}] }
+func (t placedTurns) history(h record.HistoryHash) []byte { return t.histories[History{t.session, h}] }
 
-func (t placedTurns) putHistory(h historyHash, note historyNote) {
+func (t placedTurns) putHistory(h record.HistoryHash, note record.HistoryNote) {
 	of := History{t.session, h}
-	t.histories[of] = note.append(nil)
+	t.histories[of] = note.Append(nil)
 	t.noted = append(t.noted, of)
 }
 
@@ -592,12 +555,9 @@ func (t placedTurns) turn(id kv.ExchangeID) []byte {
 	return t.turns[id]
 }
 
-func (t placedTurns) whole(id kv.ExchangeID) (*turnRecord, error) {
-	return decodeTurn(t.turn(id), id, wholeTurns)
+func (t placedTurns) whole(id kv.ExchangeID) (*record.StoredTurn, error) {
+	return record.DecodeTurn(t.turn(id), id, record.WholeTurns)
 }
-
-// wholeTurns is for turns that hold all of their text.
-func wholeTurns([]byte, *textBase) ([]byte, error) { return nil, errTurnText }
 
 func (t placedTurns) putTurn(id kv.ExchangeID, record []byte) {
 	t.turns[id] = record
@@ -605,15 +565,6 @@ func (t placedTurns) putTurn(id kv.ExchangeID, record []byte) {
 		t.placed = append(t.placed, id)
 	}
 }
-
-// Check returns an error for a selection that selects nothing or has an invalid id.
-func (sel *Selection) Check() error { return sel.check() }
-
-// Matches reports whether an exchange passes the filters of the selection, whatever ids it names.
-func (sel *Selection) Matches(info *ExchangeInfo) bool { return sel.matches(info) }
-
-// Matches reports whether a session passes the filters.
-func (q *SessionQuery) Matches(s *Session) bool { return q.matches(s) }
 
 // IsNode reports whether an object is a node, not a block.
 func IsNode(ref ObjectRef) bool { return ref.Space == kv.SpaceNode }
@@ -623,13 +574,13 @@ func (x *Shipped) Evidence() (session string, keys [][]byte) {
 	if x.session == nil {
 		return "", nil
 	}
-	for _, kind := range sessionKinds {
-		if value := x.session.known(kind); value != "" {
-			keys = append(keys, linkKey(x.account, clue{kind, value}))
+	for _, kind := range record.SessionKinds {
+		if value := x.session.Known(kind); value != "" {
+			keys = append(keys, record.LinkKey(x.account, record.Clue{Kind: kind, Value: value}))
 		}
 	}
 	for _, link := range x.session.Links {
-		if key, ok := linkOf(x.account, link); ok {
+		if key, ok := record.LinkOf(x.account, link); ok {
 			keys = append(keys, key)
 		}
 	}
@@ -640,40 +591,4 @@ func (x *Shipped) Evidence() (session string, keys [][]byte) {
 }
 
 // MeantBy reports whether an erasure selects the exchange, which arrives after it.
-func (x *Shipped) MeantBy(e *Erasure, in *Sessions) bool { return e.means(&x.arrival, in) }
-
-// Reasons of erasures, as in [Erasure.Reason].
-const (
-	ErasedByRequest   = byRequest
-	ErasedByRetention = byRetention
-)
-
-// erasureIDs generates ids of erasures outside of a store.
-var erasureIDs kv.IDSource
-
-// NewErasureID returns an id for an erasure outside of a store.
-func NewErasureID(now time.Time) string { return erasureIDs.Next(now).Text(erasurePrefix) }
-
-// FirstErasureID returns an id below those of all erasures requested at or after a time.
-func FirstErasureID(t time.Time) string {
-	return kv.TimeIDAt(time.UnixMilli(max(t.UnixMilli(), 0))).Text(erasurePrefix)
-}
-
-// IsErasureID reports whether a text is an id of an erasure.
-func IsErasureID(text string) bool {
-	_, ok := kv.ParseID(erasurePrefix, text)
-	return ok
-}
-
-// Keys returns the key range of the query's rollups of an account; end is exclusive.
-func (q *RollupQuery) Keys(account AccountNumber) (first, end []byte) {
-	first = kv.SpaceKeyOf(kv.SpaceRollup, account)
-	end = kv.SpaceKeyOf(kv.SpaceRollup, account+1)
-	if !q.Since.IsZero() {
-		first = appendHourPrefix(nil, account, q.Since.Add(time.Hour-1), rollupMade)
-	}
-	if !q.Until.IsZero() {
-		end = appendHourPrefix(nil, account, q.Until.Add(time.Hour-1), rollupMade)
-	}
-	return first, end
-}
+func (x *Shipped) MeantBy(e *record.Erasure, in *Sessions) bool { return selects(e, &x.arrival, in) }

@@ -14,6 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/internal/wake"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -90,7 +91,7 @@ func readShipping(tx *badger.Txn) (*shippingRecord, error) {
 		return nil, err
 	}
 	note := new(shippingRecord)
-	if err := decodeRecord(value, note); err != nil {
+	if err := record.Decode(value, note); err != nil {
 		return nil, err
 	}
 	if len(note.Log) != len(ship.LogID{}) {
@@ -150,11 +151,11 @@ func (p *Shipping) repeat(ctx context.Context) error {
 	p.log = ship.LogID(note.Log)
 	p.confirmed.Store(0)
 	p.Forget()
-	var batch []place
+	var batch []kv.ExchangeRef
 	flush := func() error {
 		err := p.store.update(ctx, func(g *commitGroup, w *operation) error {
 			for _, at := range batch {
-				g.ship(w, at.account, at.id)
+				g.ship(w, at.Account, at.ID)
 			}
 			return nil
 		})
@@ -164,11 +165,11 @@ func (p *Shipping) repeat(ctx context.Context) error {
 	err := p.store.view(func(tx *badger.Txn) error {
 		return kv.EachValue(ctx, tx, []byte{kv.SpaceExchange}, func(key, value []byte) error {
 			account, id, ok := kv.SplitExchangeKey(key)
-			var info ExchangeInfo
-			if !ok || decodeRecord(value, &info) == nil && info.Outcome == OutcomeOpen {
+			var info record.ExchangeInfo
+			if !ok || record.Decode(value, &info) == nil && info.Outcome == record.OutcomeOpen {
 				return nil // an open exchange is added when it ends
 			}
-			if batch = append(batch, place{account, id}); len(batch) < shipBatch {
+			if batch = append(batch, kv.ExchangeRef{Account: account, ID: id}); len(batch) < shipBatch {
 				return nil
 			}
 			return flush()
@@ -242,12 +243,12 @@ func (p *Shipping) CommittedHere(ctx context.Context, account, exchange string) 
 	number, known := p.store.accounts.Find(account)
 	id, ok := kv.ParseExchangeID(exchange)
 	if !known || !ok {
-		return NoExchange(exchange)
+		return record.NoExchange(exchange)
 	}
 	err := p.store.update(ctx, func(g *commitGroup, w *operation) error {
-		if info, readable := g.info(number, id); info != nil && readable && info.Outcome != OutcomeOpen {
-			info.Committed = CommittedLocal
-			g.put(w, kv.ExchangeKey(kv.SpaceExchange, number, id), encodeFields(info))
+		if info, readable := g.info(number, id); info != nil && readable && info.Outcome != record.OutcomeOpen {
+			info.Committed = record.CommittedLocal
+			g.put(w, kv.ExchangeKey(kv.SpaceExchange, number, id), record.Encode(info))
 		}
 		return nil
 	})
@@ -285,7 +286,7 @@ func (p *Shipping) Oldest() (began time.Time, err error) {
 			if !ok {
 				return errMalformedShip
 			}
-			began = at.id.Time()
+			began = at.ID.Time()
 			return nil
 		})
 	})
@@ -310,7 +311,7 @@ func (p *Shipping) Holds(number uint64, tail ship.Tail) (holds bool, err error) 
 		if err == nil && !ok {
 			err = errMalformedShip
 		}
-		holds = err == nil && tail == ship.Tail(at.id)
+		holds = err == nil && tail == ship.Tail(at.ID)
 		return err
 	})
 	return holds, err
@@ -319,11 +320,11 @@ func (p *Shipping) Holds(number uint64, tail ship.Tail) (holds bool, err error) 
 // Changed is signaled when the log may have grown since it was last read.
 func (p *Shipping) Changed() <-chan struct{} { return p.changed }
 
-func readShipped(value []byte) (at place, ok bool) {
+func readShipped(value []byte) (at kv.ExchangeRef, ok bool) {
 	if len(value) != shippedSize {
 		return at, false
 	}
-	return place{kv.AccountNumber(binary.BigEndian.Uint32(value)), kv.ExchangeID(value[4:])}, true
+	return kv.ExchangeRef{Account: kv.AccountNumber(binary.BigEndian.Uint32(value)), ID: kv.ExchangeID(value[4:])}, true
 }
 
 // unshippedSince returns when an account's first unconfirmed exchange began; zero: it has none.
@@ -334,10 +335,10 @@ func (s *core) unshippedSince(ctx context.Context, account kv.AccountNumber) (si
 	err = s.view(func(tx *badger.Txn) error {
 		return kv.EachValue(ctx, tx, []byte{kv.SpaceShip}, func(_, value []byte) error {
 			at, ok := readShipped(value)
-			if !ok || at.account != account {
+			if !ok || at.Account != account {
 				return nil
 			}
-			info, err := getInfo(tx, at.account, at.id)
+			info, err := getInfo(tx, at.Account, at.ID)
 			if err != nil {
 				return nil //nolint:nilerr // it was erased, or cannot be read and so not be shipped
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -151,7 +152,7 @@ func TestRetentionKeepsWhatTheCentreHasNotConfirmed(t *testing.T) {
 	s := edge.s
 	p := beginShipping(t, s)
 	old := func() string {
-		id, _ := edge.exchange(with(say("old"), func(o *Opening) { o.Started = time.Now().Add(-time.Hour) }), OutcomeComplete, "a")
+		id, _ := edge.exchange(with(say("old"), func(o *record.Opening) { o.Started = time.Now().Add(-time.Hour) }), record.OutcomeComplete, "a")
 		return id
 	}
 	confirmed := old()
@@ -256,7 +257,7 @@ func TestUnsoundEntriesAreRefused(t *testing.T) {
 func TestNothingIsKeptForACentreWithoutOne(t *testing.T) {
 	c := newConversation(t)
 	for range 3 {
-		c.exchange(say("1"), OutcomeComplete, "2")
+		c.exchange(say("1"), record.OutcomeComplete, "2")
 	}
 	c.idle()
 	if n := entries(t, c.s)[string(rune(kv.SpaceShip))]; n != 0 {
@@ -270,7 +271,7 @@ func TestNothingIsKeptForACentreWithoutOne(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 	beginShipping(t, c.s)
-	c.exchange(say("1"), OutcomeComplete, "2")
+	c.exchange(say("1"), record.OutcomeComplete, "2")
 	if n := entries(t, c.s)[string(rune(kv.SpaceShip))]; n != 4 {
 		t.Errorf("%d entries for 4 exchanges", n)
 	}

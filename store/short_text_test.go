@@ -13,6 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -56,7 +57,7 @@ func TestSmallExchangesAreStoredInFewerBytes(t *testing.T) {
 	c := newConversation(t)
 	question, answer := numbered("where is the lease renewed?", 150), numbered("it is renewed by its holder", 500)
 	opening := say(question)
-	id, _ := c.exchange(opening, OutcomeComplete, answer)
+	id, _ := c.exchange(opening, record.OutcomeComplete, answer)
 	for space, whole := range map[byte]int{kv.SpaceRequest: len(opening.Body), kv.SpaceResponse: len(answer)} {
 		if _, value := kept(t, c.s, space, id); value[0] != firstByteOfShortTexts || len(value) > whole*3/4 {
 			t.Errorf("of %d bytes the store has %d, which begin with %d", whole, len(value), value[0])
@@ -73,17 +74,17 @@ func TestSmallExchangesAreStoredInFewerBytes(t *testing.T) {
 func TestShippedExchangesHaveNoShortTexts(t *testing.T) {
 	c := newConversation(t)
 	shipping := beginShipping(t, c.s)
-	id, _ := c.exchange(say("a question that is kept as a short text"), OutcomeComplete, numbered("an answer", 400))
+	id, _ := c.exchange(say("a question that is kept as a short text"), record.OutcomeComplete, numbered("an answer", 400))
 	number, _ := c.s.accounts.Find("acme")
 	exchange, _ := kv.ParseExchangeID(id)
 	var e *ship.Entry
 	if err := c.s.view(func(tx *badger.Txn) (err error) {
-		e, err = shipping.entry(tx, place{number, exchange})
+		e, err = shipping.entry(tx, kv.ExchangeRef{Account: number, ID: exchange})
 		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
-	info, err := ReadInfo(e.Record)
+	info, err := record.ReadInfo(e.Record)
 	if err != nil || info.ID != id {
 		t.Errorf("the record is of %q (%v)", info.ID, err)
 	}
@@ -109,8 +110,8 @@ func TestOnlyADamagedShortTextIsLost(t *testing.T) {
 		for _, space := range []byte{kv.SpaceRequest, kv.SpaceResponse} {
 			t.Run(fmt.Sprintf("%c has %s", space, name), func(t *testing.T) {
 				c := newConversation(t)
-				harmed, _ := c.exchange(say(numbered("what is lost?", 150)), OutcomeComplete, numbered("this is lost", 300))
-				other, _ := c.exchange(say(numbered("what is left?", 150)), OutcomeComplete, numbered("this is left", 300))
+				harmed, _ := c.exchange(say(numbered("what is lost?", 150)), record.OutcomeComplete, numbered("this is lost", 300))
+				other, _ := c.exchange(say(numbered("what is left?", 150)), record.OutcomeComplete, numbered("this is left", 300))
 				key, value := kept(t, c.s, space, harmed)
 				if value[0] != firstByteOfShortTexts {
 					t.Fatalf("it is not kept as a short text: %q", value)
@@ -125,7 +126,7 @@ func TestOnlyADamagedShortTextIsLost(t *testing.T) {
 					t.Errorf("the other one is refused: %v", err)
 				}
 				left := 0
-				for e, err := range c.s.Archive().Export(t.Context(), "acme", Selection{All: true}) {
+				for e, err := range c.s.Archive().Export(t.Context(), "acme", record.Selection{All: true}) {
 					if err == nil && e.Exchange != nil && e.Exchange.ID == other {
 						left++
 					}
@@ -137,7 +138,7 @@ func TestOnlyADamagedShortTextIsLost(t *testing.T) {
 				if _, err := c.s.Upkeep().Check(t.Context(), true, func(f Finding) { found = found || f.Subject == harmed }); err != nil || !found {
 					t.Errorf("the check finds it: %v (%v)", found, err)
 				}
-				erase(t, c.s, "acme", Selection{Exchanges: []string{harmed}})
+				erase(t, c.s, "acme", record.Selection{Exchanges: []string{harmed}})
 				mustBeSound(t, c.s)
 			})
 		}
@@ -147,18 +148,18 @@ func TestOnlyADamagedShortTextIsLost(t *testing.T) {
 // Small bodies are the same in a backup and in another account, whatever their form in the store.
 func TestSmallExchangesAreTheSameInABackupAndAnExport(t *testing.T) {
 	c := newConversation(t)
-	former, _ := c.exchange(say("a question that is kept as it came"), OutcomeComplete, numbered("former answer", 400))
+	former, _ := c.exchange(say("a question that is kept as it came"), record.OutcomeComplete, numbered("former answer", 400))
 	lengthen(t, c.s, former)
 	var full, more bytes.Buffer
 	mark, err := c.s.Upkeep().Backup(t.Context(), &full, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.exchange(say(numbered("a question that is kept as a short text", 200)), OutcomeComplete, numbered("answer", 400))
+	c.exchange(say(numbered("a question that is kept as a short text", 200)), record.OutcomeComplete, numbered("answer", 400))
 	if _, err := c.s.Upkeep().Backup(t.Context(), &more, mark); err != nil {
 		t.Fatal(err)
 	}
-	want, stored := exported(t, c.s, "acme", Selection{All: true}), snapshot(t, c.s)
+	want, stored := exported(t, c.s, "acme", record.Selection{All: true}), snapshot(t, c.s)
 
 	target := t.TempDir()
 	for _, file := range []*bytes.Buffer{&full, &more} {
@@ -170,7 +171,7 @@ func TestSmallExchangesAreTheSameInABackupAndAnExport(t *testing.T) {
 	restored := openStore(t, Options{Dir: target, Digest: digestTest})
 	sameSnapshot(t, snapshot(t, restored), stored)
 	mustBeSound(t, restored)
-	if diff := cmp.Diff(want, exported(t, restored, "acme", Selection{All: true})); diff != "" {
+	if diff := cmp.Diff(want, exported(t, restored, "acme", record.Selection{All: true})); diff != "" {
 		t.Errorf("the restored store says something else (-want +got):\n%s", diff)
 	}
 
@@ -181,7 +182,7 @@ func TestSmallExchangesAreTheSameInABackupAndAnExport(t *testing.T) {
 		}
 	}
 	d.settle()
-	if diff := cmp.Diff(want, exported(t, d.s, "other", Selection{All: true})); diff != "" {
+	if diff := cmp.Diff(want, exported(t, d.s, "other", record.Selection{All: true})); diff != "" {
 		t.Errorf("the other account says something else (-want +got):\n%s", diff)
 	}
 	mustBeSound(t, d.s)

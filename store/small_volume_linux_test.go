@@ -17,6 +17,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/volume"
 )
 
@@ -26,7 +27,7 @@ func TestAFullVolumeStopsNewExchangesAndHarmsNothing(t *testing.T) {
 	s := openStore(t, Options{Dir: filepath.Join(dir, "store")})
 	mustAccount(t, s, "acme")
 	id := capture(t, s, "acme", "before", "answer")
-	open, err := s.Begin(context.Background(), &Opening{Account: "acme", Surface: codec.Chat, Body: []byte("open while it fills")})
+	open, err := s.Begin(context.Background(), &record.Opening{Account: "acme", Surface: codec.Chat, Body: []byte("open while it fills")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,12 +36,12 @@ func TestAFullVolumeStopsNewExchangesAndHarmsNothing(t *testing.T) {
 	writeFiller(t, dir, filler, free)
 	s.disk.looked.Store(0) // the filler may be written before it is time for another look
 
-	_, err = s.Begin(context.Background(), &Opening{Account: "acme", Surface: codec.Chat})
+	_, err = s.Begin(context.Background(), &record.Opening{Account: "acme", Surface: codec.Chat})
 	wantKind(t, err, codec.KindStorage)
 	if !strings.Contains(err.Error(), "free some space") {
 		t.Errorf("a full volume is told as %q", err)
 	}
-	if err := open.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+	if err := open.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 		t.Errorf("what was under way could not end: %v", err)
 	}
 	if x, err := s.Archive().Exchange("acme", id); err != nil || string(x.RawResponse) != "answer" {
@@ -149,12 +150,12 @@ func TestAVolumeThatFillsUnderLoadLosesNothing(t *testing.T) {
 // one.
 func recordOne(t *testing.T, s *Store, body []byte, acknowledged func(id string)) bool {
 	ctx := t.Context()
-	c, err := s.Begin(ctx, &Opening{Account: "acme", Surface: codec.Chat, Body: body})
+	c, err := s.Begin(ctx, &record.Opening{Account: "acme", Surface: codec.Chat, Body: body})
 	if err != nil {
 		return false
 	}
 	_, _ = c.Write(body)
-	if err := c.Finish(&Closing{Outcome: OutcomeComplete}); err != nil {
+	if err := c.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 		return false
 	}
 	acknowledged(c.ID())

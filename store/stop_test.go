@@ -7,6 +7,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store/internal/contexttest"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // A stage that is stopped only finishes its present work, whatever is waiting.
@@ -14,7 +15,7 @@ import (
 func TestTheDigesterStopsBetweenTwoExchanges(t *testing.T) {
 	const waiting = 20
 	var digested atomic.Int64
-	s := openAlone(t, Options{Dir: t.TempDir(), Digest: func(x *Exchange) (Digest, error) {
+	s := openAlone(t, Options{Dir: t.TempDir(), Digest: func(x *record.Exchange) (record.Digest, error) {
 		digested.Add(1)
 		return digestTest(x)
 	}})

@@ -20,6 +20,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/internal/wake"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // ErrInUse is returned by [Open] if another process has the store open.
@@ -49,7 +50,7 @@ type core struct {
 	planning    sync.RWMutex // read-locked from planning a body, or looking up its account, to queueing it; sweeps and deletions lock it in between
 	digester    digester
 	keeper      keeper
-	events      EventHub
+	events      record.EventHub
 	feed        feed
 	shipping    Shipping
 	recollected recollected

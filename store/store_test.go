@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 func TestMain(m *testing.M) {
@@ -54,7 +55,7 @@ func wantKind(t testing.TB, err error, kind codec.Kind) {
 func capture(t testing.TB, s *Store, account, request, response string) string {
 	t.Helper()
 	ctx := context.Background()
-	c, err := s.Begin(ctx, &Opening{Account: account, Surface: codec.Chat, Format: codec.Chat, Body: []byte(request)})
+	c, err := s.Begin(ctx, &record.Opening{Account: account, Surface: codec.Chat, Format: codec.Chat, Body: []byte(request)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,7 @@ func capture(t testing.TB, s *Store, account, request, response string) string {
 	if _, err := c.Write([]byte(response)); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Finish(&Closing{Outcome: OutcomeComplete, Status: 200}); err != nil {
+	if err := c.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: 200}); err != nil {
 		t.Fatal(err)
 	}
 	return c.ID()
@@ -83,7 +84,7 @@ func TestAnExchangeComesBackByteForByte(t *testing.T) {
 		if !bytes.Equal(x.RawRequest, []byte(body)) || !bytes.Equal(x.RawResponse, []byte(body)) {
 			t.Errorf("%d bytes came back as %d and %d", len(body), len(x.RawRequest), len(x.RawResponse))
 		}
-		if x.Outcome != OutcomeComplete || x.ID != id || x.Status != 200 {
+		if x.Outcome != record.OutcomeComplete || x.ID != id || x.Status != 200 {
 			t.Errorf("record is %+v", x.ExchangeInfo)
 		}
 	}
@@ -112,7 +113,7 @@ func TestListsPageBothWaysWithoutGapOrRepeat(t *testing.T) {
 		ids = append(ids, capture(t, s, "acme", "q", "a"))
 		capture(t, s, "other", "q", "a")
 	}
-	list := func(account string, q ExchangeQuery) string {
+	list := func(account string, q record.ExchangeQuery) string {
 		page, err := s.Archive().Exchanges(account, q)
 		if err != nil {
 			t.Fatal(err)
@@ -131,26 +132,26 @@ func TestListsPageBothWaysWithoutGapOrRepeat(t *testing.T) {
 		return b.String()
 	}
 	for _, c := range []struct {
-		q    ExchangeQuery
+		q    record.ExchangeQuery
 		want string
 	}{
-		{ExchangeQuery{}, "9876543210"},
-		{ExchangeQuery{Limit: 3}, "987+"},
-		{ExchangeQuery{Limit: 3, After: ids[7]}, "654+"},
-		{ExchangeQuery{Limit: 3, After: ids[3]}, "210"},
-		{ExchangeQuery{Limit: 3, Before: ids[3]}, "654+"},
-		{ExchangeQuery{Limit: 3, Before: ids[7]}, "98"},
-		{ExchangeQuery{Ascending: true}, "0123456789"},
-		{ExchangeQuery{Ascending: true, Limit: 4, After: ids[1]}, "2345+"},
-		{ExchangeQuery{Ascending: true, Limit: 4, Before: ids[5]}, "1234+"},
-		{ExchangeQuery{Ascending: true, After: ids[2], Before: ids[5]}, "34"},
-		{ExchangeQuery{After: ids[5], Before: ids[2]}, "43"},
+		{record.ExchangeQuery{}, "9876543210"},
+		{record.ExchangeQuery{Limit: 3}, "987+"},
+		{record.ExchangeQuery{Limit: 3, After: ids[7]}, "654+"},
+		{record.ExchangeQuery{Limit: 3, After: ids[3]}, "210"},
+		{record.ExchangeQuery{Limit: 3, Before: ids[3]}, "654+"},
+		{record.ExchangeQuery{Limit: 3, Before: ids[7]}, "98"},
+		{record.ExchangeQuery{Ascending: true}, "0123456789"},
+		{record.ExchangeQuery{Ascending: true, Limit: 4, After: ids[1]}, "2345+"},
+		{record.ExchangeQuery{Ascending: true, Limit: 4, Before: ids[5]}, "1234+"},
+		{record.ExchangeQuery{Ascending: true, After: ids[2], Before: ids[5]}, "34"},
+		{record.ExchangeQuery{After: ids[5], Before: ids[2]}, "43"},
 	} {
 		if got := list("acme", c.q); got != c.want {
 			t.Errorf("%+v lists %s, want %s", c.q, got, c.want)
 		}
 	}
-	all, err := s.Archive().Exchanges("", ExchangeQuery{Limit: 100})
+	all, err := s.Archive().Exchanges("", record.ExchangeQuery{Limit: 100})
 	if err != nil || len(all.Data) != 20 {
 		t.Errorf("every account lists %d exchanges (%v), want 20", len(all.Data), err)
 	}

@@ -46,7 +46,7 @@ func (s *core) sweep(ctx context.Context, account kv.AccountNumber) (freed swept
 func (s *core) free(ctx context.Context, batch []kv.ObjectRef) (n int64, err error) {
 	w := &operation{frees: true, done: make(chan struct{}), change: func(g *commitGroup, w *operation) error {
 		for _, key := range g.blobs.Free(batch) {
-			w.records = append(w.records, record{key, nil})
+			w.records = append(w.records, entry{key, nil})
 			n++
 		}
 		return nil

@@ -14,37 +14,23 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-// Exported is one element of an export: a session with its summary by a model, or an exchange with its bytes. The
-// session of an exchange comes before it.
-type Exported struct {
-	Session  *Session
-	Summary  *SessionSummary // of Session; nil: there is none, or it may describe exchanges that are not exported
-	Exchange *Exchange
-	Damaged  *Damaged
-}
-
-// Damaged takes the place of an unreadable session or exchange in an export.
-type Damaged struct {
-	ID    string `json:"id"`
-	Error string `json:"error"`
-}
-
 // Export returns the selected exchanges of an account that have ended, oldest first, and their sessions, from one
-// snapshot. Unreadable ones are named as [Damaged] and the export continues. An error ends it early. A session that was
+// snapshot. Unreadable ones are named as [record.Damaged] and the export continues. An error ends it early. A session that was
 // merged into another one stands for that one.
-func (s Archive) Export(ctx context.Context, account string, sel Selection) iter.Seq2[Exported, error] {
-	return func(yield func(Exported, error) bool) {
-		err := s.export(ctx, account, sel, func(e Exported) error {
+func (s Archive) Export(ctx context.Context, account string, sel record.Selection) iter.Seq2[record.Exported, error] {
+	return func(yield func(record.Exported, error) bool) {
+		err := s.export(ctx, account, sel, func(e record.Exported) error {
 			if !yield(e, nil) {
 				return errStopped
 			}
 			return nil
 		})
 		if err != nil && err != errStopped { //nolint:errorlint // errStopped is passed on unchanged
-			yield(Exported{}, kv.AsStorageError(err, "the export could not be finished; run mneme check"))
+			yield(record.Exported{}, kv.AsStorageError(err, "the export could not be finished; run mneme check"))
 		}
 	}
 }
@@ -52,22 +38,22 @@ func (s Archive) Export(ctx context.Context, account string, sel Selection) iter
 // errStopped ends an export whose reader has stopped.
 var errStopped = codec.Errorf(codec.KindInternal, "stopped")
 
-func (s *core) export(ctx context.Context, account string, sel Selection, give func(Exported) error) error {
+func (s *core) export(ctx context.Context, account string, sel record.Selection, give func(record.Exported) error) error {
 	number, err := s.accounts.Number(account)
 	if err != nil {
 		return err
 	}
-	if err := sel.check(); err != nil {
+	if err := sel.Check(); err != nil {
 		return err
 	}
 	given := make(map[kv.SessionID]struct{})
 	return s.view(func(tx *badger.Txn) error {
 		sel := s.followMerges(tx, number, sel)
-		return sel.each(ctx, tx, number, func(of selected) error {
+		return eachSelected(ctx, tx, number, &sel, false, func(of selected) error {
 			switch {
 			case of.damaged != nil:
 				return give(damaged(of.id.String(), of.damaged))
-			case of.info.Outcome == OutcomeOpen:
+			case of.info.Outcome == record.OutcomeOpen:
 				return nil
 			}
 			if err := s.exportSession(ctx, tx, number, &sel, of.info, given, give); err != nil {
@@ -80,23 +66,25 @@ func (s *core) export(ctx context.Context, account string, sel Selection, give f
 			if err != nil {
 				return give(damaged(of.id.String(), err))
 			}
-			return give(Exported{Exchange: x})
+			return give(record.Exported{Exchange: x})
 		})
 	})
 }
 
-func damaged(id string, err error) Exported { return Exported{Damaged: &Damaged{id, err.Error()}} }
+func damaged(id string, err error) record.Exported {
+	return record.Exported{Damaged: &record.Damaged{ID: id, Error: err.Error()}}
+}
 
-func (s *core) exportSession(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, sel *Selection, info *ExchangeInfo,
-	given map[kv.SessionID]struct{}, give func(Exported) error,
+func (s *core) exportSession(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, sel *record.Selection, info *record.ExchangeInfo,
+	given map[kv.SessionID]struct{}, give func(record.Exported) error,
 ) error {
 	id, ok := kv.ParseSessionID(info.Session)
 	if _, done := given[id]; done || !ok {
 		return nil
 	}
 	given[id] = struct{}{}
-	ref := sessionRef{account, id}
-	var r *sessionRecord
+	ref := kv.SessionRef{Account: account, ID: id}
+	var r *record.StoredSession
 	err := s.view(func(now *badger.Txn) (err error) { // tx may be minutes old
 		r, err = s.getSession(now, ref)
 		return err
@@ -112,7 +100,7 @@ func (s *core) exportSession(ctx context.Context, tx *badger.Txn, account kv.Acc
 		return give(damaged(id.String(), err))
 	}
 	if written != nil {
-		whole, err := sel.takesAll(ctx, tx, ref)
+		whole, err := takesAll(ctx, tx, sel, ref)
 		if err != nil {
 			return err
 		}
@@ -120,18 +108,18 @@ func (s *core) exportSession(ctx context.Context, tx *badger.Txn, account kv.Acc
 			written = nil
 		}
 	}
-	return give(Exported{Session: &r.Session, Summary: written})
+	return give(record.Exported{Session: &r.Session, Summary: written})
 }
 
 // takesAll reports whether every exchange of a session is selected.
-func (sel *Selection) takesAll(ctx context.Context, tx *badger.Txn, ref sessionRef) (bool, error) {
-	anyOfIt := len(sel.Exchanges)+len(sel.Sessions) == 0 || slices.Contains(sel.Sessions, ref.id.String())
-	err := kv.EachItem(ctx, tx, kv.MemberPrefix(ref.account, ref.id), func(item *badger.Item) error {
+func takesAll(ctx context.Context, tx *badger.Txn, sel *record.Selection, ref kv.SessionRef) (bool, error) {
+	anyOfIt := len(sel.Exchanges)+len(sel.Sessions) == 0 || slices.Contains(sel.Sessions, ref.ID.String())
+	err := kv.EachItem(ctx, tx, kv.MemberPrefix(ref.Account, ref.ID), func(item *badger.Item) error {
 		id := kv.ExchangeID(item.Key()[len(item.Key())-len(kv.ExchangeID{}):])
 		if !anyOfIt && !slices.Contains(sel.Exchanges, id.String()) {
 			return errWalked
 		}
-		if info, err := getInfo(tx, ref.account, id); err != nil || !sel.matches(info) { // whether a damaged one is selected is unknown
+		if info, err := getInfo(tx, ref.Account, id); err != nil || !sel.Matches(info) { // whether a damaged one is selected is unknown
 			return errWalked
 		}
 		return nil
@@ -145,7 +133,7 @@ func (sel *Selection) takesAll(ctx context.Context, tx *badger.Txn, ref sessionR
 // Import imports one element of an export into an account, which need not be the one it came from. Ids are kept. If the
 // id exists already, or a client's history repeats an answer of another session, nothing changes and taken is false. A session must be imported before its exchanges, or they get a
 // new one by their evidence.
-func (s Archive) Import(ctx context.Context, account string, e Exported) (taken bool, err error) {
+func (s Archive) Import(ctx context.Context, account string, e record.Exported) (taken bool, err error) {
 	number, err := s.accounts.Number(account)
 	if err != nil {
 		return false, err
@@ -165,7 +153,7 @@ func (s Archive) Import(ctx context.Context, account string, e Exported) (taken 
 	return taken, nil
 }
 
-func (s *core) importSession(ctx context.Context, account string, number kv.AccountNumber, session *Session, written *SessionSummary) (taken bool, err error) {
+func (s *core) importSession(ctx context.Context, account string, number kv.AccountNumber, session *record.Session, written *record.SessionSummary) (taken bool, err error) {
 	id, ok := kv.ParseSessionID(session.ID)
 	if !ok {
 		return false, codec.Invalid("id", "%q is not a session id", session.ID)
@@ -181,18 +169,18 @@ func (s *core) importSession(ctx context.Context, account string, number kv.Acco
 		}
 	}
 	err = s.updateOf(ctx, number, func(g *commitGroup, w *operation) error {
-		ref := sessionRef{number, id}
+		ref := kv.SessionRef{Account: number, ID: id}
 		if g.sessionAt(ref) != nil {
 			return nil
 		}
 		taken = true
-		r := &sessionRecord{Session: *session}
-		redactSession(redactor, &r.Session)
+		r := &record.StoredSession{Session: *session}
+		record.RedactSession(redactor, &r.Session)
 		r.Account, r.Merged, r.Error = account, "", nil
-		r.Exchanges, r.Completed, r.Auxiliary, r.Usage, r.Cost, r.Prompts = 0, 0, 0, UsageInfo{}, Spending{}, nil // counted again as exchanges are imported
-		for _, kind := range [...]byte{byChatKey, byExternal, byNative, byConversation} {
-			c := clue{kind, r.known(kind)}
-			if _, led := g.link(number, c); c.value != "" && !led {
+		r.Exchanges, r.Completed, r.Auxiliary, r.Usage, r.Cost, r.Prompts = 0, 0, 0, record.UsageInfo{}, record.Spending{}, nil // counted again as exchanges are imported
+		for _, kind := range [...]byte{record.ByChatKey, record.ByExternal, record.ByNative, record.ByConversation} {
+			c := record.Clue{Kind: kind, Value: r.Known(kind)}
+			if _, led := g.link(number, c); c.Value != "" && !led {
 				g.addLink(w, ref, r, c)
 			}
 		}
@@ -211,20 +199,20 @@ func (s *core) importSession(ctx context.Context, account string, number kv.Acco
 
 // checkImported applies the limits of sessions recorded here to an imported one, since its record is written with each
 // of its exchanges.
-func checkImported(session *Session) error {
+func checkImported(session *record.Session) error {
 	if err := checkIDs(session.ChatKey, session.ExternalSession, session.NativeSession, session.Agent, session.Conversation); err != nil {
 		return err
 	}
 	if err := CheckTimes(time.Now(), session.Created, session.Updated); err != nil {
 		return err
 	}
-	if len(session.Models) > maxSessionModels || slices.ContainsFunc(session.Models, func(name string) bool { return len(name) > maxModelName }) {
-		return codec.Invalid("models", "a session has at most %d models, with names of at most %d bytes", maxSessionModels, maxModelName)
+	if len(session.Models) > record.MaxSessionModels || slices.ContainsFunc(session.Models, func(name string) bool { return len(name) > record.MaxModelName }) {
+		return codec.Invalid("models", "a session has at most %d models, with names of at most %d bytes", record.MaxSessionModels, record.MaxModelName)
 	}
 	if _, ok := kv.ParseSessionID(session.Parent); !ok && session.Parent != "" {
 		return codec.Invalid("parent", "the parent is not a session id")
 	}
-	return (&Description{&session.Title, session.Tags, &session.Note}).check()
+	return (&record.Description{Title: &session.Title, Tags: session.Tags, Note: &session.Note}).Check()
 }
 
 // checkIDs returns an error for an id that no captured exchange could have.
@@ -237,20 +225,20 @@ func checkIDs(ids ...string) error {
 	return nil
 }
 
-func (s *core) importExchange(ctx context.Context, account string, number kv.AccountNumber, x *Exchange) (taken bool, err error) {
+func (s *core) importExchange(ctx context.Context, account string, number kv.AccountNumber, x *record.Exchange) (taken bool, err error) {
 	id, ok := kv.ParseExchangeID(x.ID)
 	switch {
 	case !ok:
 		return false, codec.Invalid("id", "%q is not an exchange id", x.ID)
-	case x.Outcome == OutcomeOpen:
+	case x.Outcome == record.OutcomeOpen:
 		return false, codec.Invalid("outcome", "an exchange that is still open cannot be imported")
-	case x.Outcome == OutcomeDamaged:
+	case x.Outcome == record.OutcomeDamaged:
 		return false, codec.Invalid("outcome", "an exchange that is damaged cannot be imported")
 	}
 	if err := checkIDs(x.ChatKey, x.ExternalSession, x.NativeSession, x.NativeAgent); err != nil {
 		return false, err
 	}
-	if err := (&Description{Tags: x.Tags, Note: &x.Note}).check(); err != nil {
+	if err := (&record.Description{Tags: x.Tags, Note: &x.Note}).Check(); err != nil {
 		return false, err
 	}
 	if err := checkImportedExchange(&x.ExchangeInfo, time.Now()); err != nil {
@@ -259,10 +247,10 @@ func (s *core) importExchange(ctx context.Context, account string, number kv.Acc
 	x, spans := s.redactExchange(account, x)
 	info := x.ExchangeInfo
 	info.Account, info.Session, info.Imported = account, "", time.Now().UTC()
-	info.disown()
-	info.ModelAsked, info.ModelSent = modelName(info.ModelAsked), modelName(info.ModelSent)
+	info.Disown()
+	info.ModelAsked, info.ModelSent = record.ModelName(info.ModelAsked), record.ModelName(info.ModelSent)
 	info.RequestSize, info.ResponseSize = int64(len(x.RawRequest)), int64(len(x.RawResponse))
-	record := encodeFields(&info)
+	record := record.Encode(&info)
 	s.planning.RLock()
 	defer s.planning.RUnlock()
 	if now, ok := s.accounts.Find(account); !ok || now != number {
@@ -290,7 +278,7 @@ func (s *core) importExchange(ctx context.Context, account string, number kv.Acc
 
 // redactExchange masks an exchange from elsewhere, where less may have been masked. It also returns where the request
 // may be split.
-func (s *core) redactExchange(account string, x *Exchange) (_ *Exchange, spans []codec.Span) {
+func (s *core) redactExchange(account string, x *record.Exchange) (_ *record.Exchange, spans []codec.Span) {
 	var envelope codec.Envelope
 	if envelope.Read(x.RawRequest) == nil {
 		spans = envelope.Blocks(nil)
@@ -306,21 +294,21 @@ func (s *core) redactExchange(account string, x *Exchange) (_ *Exchange, spans [
 	answer := s.newAnswerRedactor(x.Surface, r)
 	_, frames := answer.settle(masked.RawResponse, true)
 	frames.Release()
-	redactInfo(r, &masked.ExchangeInfo, &request)
-	before, beforeAnswer := tallies(x.Redactions)
+	record.RedactInfo(r, &masked.ExchangeInfo, &request)
+	before, beforeAnswer := record.Tallies(x.Redactions)
 	before.Join(request)
 	beforeAnswer.Join(answer.found)
-	masked.Redactions = redactions(before, beforeAnswer)
+	masked.Redactions = record.Redactions(before, beforeAnswer)
 	return &masked, spans
 }
 
 // importSessionOf puts an exchange into the session that it had, or into the one that its evidence identifies.
-func (g *commitGroup) importSessionOf(w *operation, account kv.AccountNumber, id kv.ExchangeID, had string, info *ExchangeInfo) {
+func (g *commitGroup) importSessionOf(w *operation, account kv.AccountNumber, id kv.ExchangeID, had string, info *record.ExchangeInfo) {
 	session, ok := kv.ParseSessionID(had)
-	ref := sessionRef{account, session}
+	ref := kv.SessionRef{Account: account, ID: session}
 	if r := g.sessionAt(ref); ok && r != nil && r.Merged == "" {
 		r.Exchanges++
-		r.comesFrom(info.Client(), info.Project)
+		r.NoteOrigin(info.Client(), info.Project)
 		g.putSession(w, ref, r)
 		g.put(w, kv.MemberKey(account, session, id), []byte{})
 		g.put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), bytes.Clone(session[:]))
@@ -330,22 +318,11 @@ func (g *commitGroup) importSessionOf(w *operation, account kv.AccountNumber, id
 		return
 	}
 	w.capture = &recorded{id: id, name: id.String(), account: account}
-	w.evidence = evidenceOf(&Opening{
+	w.evidence = evidenceOf(&record.Opening{
 		ChatKey: info.ChatKey, ExternalSession: info.ExternalSession,
 		NativeSession: info.NativeSession, NativeAgent: info.NativeAgent, Auxiliary: info.Auxiliary,
 	}, info)
 	w.evidence.refused = info.Format == ""
 	g.openSession(w)
 	w.capture = nil
-}
-
-// DerivedExchangeID returns the id of an exchange from elsewhere that began at t and that names identify. It is the
-// same each time.
-func DerivedExchangeID(t time.Time, names ...string) string {
-	return kv.ExchangeID(kv.DerivedID(t, names)).String()
-}
-
-// DerivedSessionID is [DerivedExchangeID] for a session.
-func DerivedSessionID(t time.Time, names ...string) string {
-	return kv.SessionID(kv.DerivedID(t, names)).String()
 }

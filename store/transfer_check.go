@@ -6,13 +6,14 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // An exchange from elsewhere is believed what one that was recorded here could say. It cannot change the books: it is
 // nobody's key's, and its cost is a list price, which was not spent here.
 
 // checkImportedExchange returns an error for what no captured exchange could have.
-func checkImportedExchange(x *ExchangeInfo, now time.Time) error {
+func checkImportedExchange(x *record.ExchangeInfo, now time.Time) error {
 	if err := checkFormats(x); err != nil {
 		return err
 	}
@@ -22,7 +23,7 @@ func checkImportedExchange(x *ExchangeInfo, now time.Time) error {
 	if err := CheckTimes(now, x.Started, x.FirstByte, x.LastByte); err != nil {
 		return err
 	}
-	for _, n := range x.Usage.numbers() {
+	for _, n := range x.Usage.Numbers() {
 		if *n < 0 || *n > codec.MaxTokens {
 			return codec.Invalid("usage", "the usage has a count of %d tokens; counts are from 0 to %d", *n, int64(codec.MaxTokens))
 		}
@@ -34,10 +35,10 @@ func checkImportedExchange(x *ExchangeInfo, now time.Time) error {
 }
 
 // mostImported is the highest cost that is believed of one exchange. No provider's longest answer costs a hundredth.
-const mostImported = 1_000_000 * Dollar
+const mostImported = 1_000_000 * record.Dollar
 
 // checkFormats returns an error unless the surface, and the provider's format if a provider was asked, are known.
-func checkFormats(x *ExchangeInfo) error {
+func checkFormats(x *record.ExchangeInfo) error {
 	surface, err := codec.ParseFormat(x.Surface)
 	if traits := crossing.Traits(surface); err != nil || !traits.Vectors && traits.Client == (codec.ClientTraits{}) {
 		return codec.Invalid("surface", "%q is no surface; known are chat, responses, messages and embeddings", x.Surface)
@@ -65,27 +66,10 @@ func CheckTimes(now time.Time, times ...time.Time) error {
 	return nil
 }
 
-// disown takes what an imported exchange says of keys and money here.
-func (x *ExchangeInfo) disown() {
-	if x.KeyID != "" {
-		x.KeyID = ImportedKey
-	}
-	if x.Cost != nil && !x.Cost.Notional {
-		cost := *x.Cost
-		cost.Notional = true
-		x.Cost = &cost
-	}
-}
-
-// fromHistory reports whether the exchange was imported from the history of a client, which does not say who answered.
-func (x *ExchangeInfo) fromHistory() bool {
-	return !x.Imported.IsZero() && x.Provider == "" && x.NativeSession != ""
-}
-
 // repeats reports whether an exchange from a client's history has an answer that another session has already: clients
 // copy the beginning of a conversation when they resume or fork it.
-func (g *commitGroup) repeats(account kv.AccountNumber, session string, info *ExchangeInfo) bool {
-	if !info.fromHistory() {
+func (g *commitGroup) repeats(account kv.AccountNumber, session string, info *record.ExchangeInfo) bool {
+	if !info.FromHistory() {
 		return false
 	}
 	key := answerLink(account, info)
@@ -93,5 +77,5 @@ func (g *commitGroup) repeats(account kv.AccountNumber, session string, info *Ex
 		return false
 	}
 	id, known := g.linkAt(key)
-	return known && id.String() != session && g.sessionAt(sessionRef{account, id}) != nil
+	return known && id.String() != session && g.sessionAt(kv.SessionRef{Account: account, ID: id}) != nil
 }

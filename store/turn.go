@@ -1,133 +1,19 @@
 package store
 
 import (
-	"bytes"
 	"context"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
-	"github.com/zeebo/blake3"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
-
-// Digest is the content of an exchange, independent of its format, made by [Options.Digest].
-type Digest struct {
-	Messages []Message // the request's whole history, oldest first, without the opening text
-	Answer   []Message // the model's answer, as far as it arrived
-	Reply    string    // derived key of the opening messages and the first answer, "" if there is no answer
-
-	// Starts holds for each of Messages the index of the request's item with which it begins. Messages from that item
-	// on must not depend on anything before it. nil: unknown, or they do depend.
-	Starts []int
-}
-
-// Message is one step of a conversation.
-type Message struct {
-	Role  string `json:"role"` // user, assistant, tool, system
-	Parts []Part `json:"parts"`
-}
-
-// Part is a piece of a message.
-type Part struct {
-	Kind      string `json:"kind"` // text, reasoning, call, result, media
-	Text      string `json:"text,omitempty"`
-	CallID    string `json:"call_id,omitempty"`
-	Name      string `json:"name,omitempty"`      // of the tool that is called or has answered, or of a file
-	Arguments string `json:"arguments,omitempty"` // of a call: JSON
-	Failed    bool   `json:"failed,omitempty"`    // a result that is an error
-	MediaType string `json:"media_type,omitempty"`
-	Bytes     int64  `json:"bytes,omitempty"` // of media; the bytes are in the raw request
-	URL       string `json:"url,omitempty"`   // of media that the request only refers to
-}
-
-// Turn is what an exchange added to its session: the messages not seen before, and the answer.
-type Turn struct {
-	Exchange  string    `json:"exchange"`
-	Started   time.Time `json:"started"`
-	Outcome   Outcome   `json:"outcome"`
-	Model     string    `json:"model,omitempty"`
-	Parent    string    `json:"parent,omitempty"`    // the exchange whose history this one continues, or, for a branch, from inside
-	Branch    bool      `json:"branch,omitempty"`    // another exchange continued from the same place first
-	Continued string    `json:"continued,omitempty"` // the first exchange that continues from here
-	Known     int       `json:"known,omitempty"`     // messages of the request that were seen before
-	Messages  []Message `json:"messages,omitempty"`
-	Answer    []Message `json:"answer,omitempty"`
-
-	// AnswerUnread is how many bytes at the end of the recorded answer are not in Answer, because it is too long.
-	AnswerUnread int64 `json:"answer_unread,omitempty"`
-
-	Error string `json:"error,omitempty"` // why the exchange could not be digested, or the turn not be read
-}
-
-// turnRecord is a turn as it is stored.
-type turnRecord struct {
-	Turn
-	Histories []historyHash `json:"histories,omitempty"` // of histories that lead to this exchange, see kv.SpaceHistory
-}
-
-// historyHash identifies a sequence of messages from the start of a conversation.
-type historyHash [16]byte
-
-// MarshalText writes the hash in hexadecimal digits.
-func (h historyHash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
-
-// UnmarshalText reads what MarshalText writes.
-func (h *historyHash) UnmarshalText(text []byte) error {
-	if len(text) != hex.EncodedLen(len(h)) {
-		return errors.New("a history has 32 hexadecimal digits")
-	}
-	_, err := hex.Decode(h[:], text)
-	return err
-}
-
-// then returns the hash of the history with one more message. It covers what clients send back unchanged: roles, texts,
-// calls and results. It does not cover reasoning, which many leave out, nor images that the assistant made, nor system
-// messages: Claude Code adds, rewrites and drops them when its environment or the model changes.
-func (h historyHash) then(m *Message) historyHash {
-	if m.Role == "system" {
-		return h
-	}
-	size := 64
-	for i := range m.Parts {
-		size += len(m.Parts[i].Text) + len(m.Parts[i].Arguments) + 64
-	}
-	text := append(buffer.Get(size), h[:]...)
-	field := func(s string) { text = append(append(text, s...), 0) }
-	field(m.Role)
-	for i := range m.Parts {
-		p := &m.Parts[i]
-		if p.Kind == "reasoning" || p.Kind == "media" && m.Role == "assistant" {
-			continue
-		}
-		field(p.Kind)
-		field(strings.TrimSpace(p.Text))
-		field(p.CallID)
-		field(p.Name)
-		field(compactJSON(p.Arguments))
-		field(p.MediaType)
-	}
-	sum := blake3.Sum256(text)
-	buffer.Put(text)
-	return historyHash(sum[:16])
-}
-
-// compactJSON removes white space from JSON, so that differently formatted arguments are the same call.
-func compactJSON(text string) string {
-	var b bytes.Buffer
-	if text == "" || json.Compact(&b, []byte(text)) != nil {
-		return text
-	}
-	return b.String()
-}
 
 // mostDigested is how many bytes of an answer are digested: 110,000 tokens of a stream that sends every token in an
 // event of its own, with 300 bytes around it.
@@ -135,13 +21,13 @@ const mostDigested = 32 << 20
 
 // digestExchange derives the turn of a committed exchange, from memory if it was captured there. Repeating it gives the
 // same turn. The result is useless if ctx has ended. size is how many bytes were read.
-func (s *core) digestExchange(ctx context.Context, p place, captured *Exchange) (_ change, size int64) {
-	var items *RequestItems
+func (s *core) digestExchange(ctx context.Context, p kv.ExchangeRef, captured *record.Exchange) (_ change, size int64) {
+	var items *record.RequestItems
 	if captured != nil {
-		items = captured.Items.unread()
-		s.digester.prefixes.skipKnown(p.account, captured)
+		items = captured.Items.Unread()
+		s.digester.prefixes.skipKnown(p.Account, captured)
 	}
-	read, ok := s.readCaptured(p.account, captured)
+	read, ok := s.readCaptured(p.Account, captured)
 	if !ok {
 		read = s.readBack(ctx, p, items)
 	}
@@ -154,11 +40,11 @@ var errUnread = errors.New("more of the request has to be read")
 
 // digestOf returns the change that puts the turn of an exchange. whole reads all of the exchange. It is nil before the
 // exchange is committed; if it is needed then, the change fails with errUnread before it has put anything.
-func (s *core) digestOf(p place, read reading, whole func() reading) change {
-	account, id := p.account, p.id
+func (s *core) digestOf(p kv.ExchangeRef, read reading, whole func() reading) change {
+	account, id := p.Account, p.ID
 	return func(g *commitGroup, w *operation) error {
 		r, ref := g.belongs(account, id)
-		if read.info == nil || r == nil || r.Merged != "" || read.info.Outcome == OutcomeOpen || read.info.Auxiliary != "" {
+		if read.info == nil || r == nil || r.Merged != "" || read.info.Outcome == record.OutcomeOpen || read.info.Auxiliary != "" {
 			return nil // erased in the meantime, or moving to another session, where it is digested again, or it has no turn
 		}
 		placed := &storedTurns{g, w, ref, r.Exchanges == 1 && g.recent.whole(ref)}
@@ -173,28 +59,28 @@ func (s *core) digestOf(p place, read reading, whole func() reading) change {
 			at = placeOf(placed, id, &read)
 		}
 		changed := g.changedTurn(ref, id, r.ID, read.info.ID)
-		w.digested = Event{
-			Kind: TurnDigested, Exchange: changed.Exchange, Session: changed.Session, KeyID: read.info.KeyID, Outcome: read.info.Outcome, Time: time.Now().UTC(), Account: account,
+		w.digested = record.Event{
+			Kind: record.TurnDigested, Exchange: changed.Exchange, Session: changed.Session, KeyID: read.info.KeyID, Outcome: read.info.Outcome, Time: time.Now().UTC(), Account: account,
 		}
-		turn := &turnRecord{Turn: Turn{Exchange: changed.Exchange, Started: read.info.Started, Outcome: read.info.Outcome, Model: read.info.ModelAsked, AnswerUnread: read.unread}}
+		turn := &record.StoredTurn{Turn: record.Turn{Exchange: changed.Exchange, Started: read.info.Started, Outcome: read.info.Outcome, Model: read.info.ModelAsked, AnswerUnread: read.unread}}
 		g.sessionGrew(w, ref)
 		if read.failure != nil {
 			turn.Error = read.failure.Error()
-			placed.putTurn(id, encodeTurn(turn))
+			placed.putTurn(id, record.EncodeTurn(turn))
 			return nil //nolint:nilerr // the turn says what failed
 		}
 		placeTurn(placed, id, turn, at, &read)
 		if later, ok := kv.ParseExchangeID(turn.Continued); ok {
 			g.changed(ref, later)
 		}
-		if before := r.linked(); read.Reply != "" && r.Derived {
-			if g.linkReply(w, ref, r, read.Reply); r.linked() != before {
+		if before := r.Linked(); read.Reply != "" && r.Derived {
+			if g.linkReply(w, ref, r, read.Reply); r.Linked() != before {
 				g.putSession(w, ref, r)
 			}
 		}
-		changed.Turn, changed.Fresh, changed.size = &TimelineEntry{Exchange: *read.info, Turn: &turn.Turn}, read.fresh, read.size
+		changed.Turn, changed.Fresh, changed.size = &record.TimelineEntry{Exchange: *read.info, Turn: &turn.Turn}, read.fresh, read.size
 		changed.Turn.Exchange.Session = changed.Session
-		encoded := appendTurn(buffer.Get(1<<10), turn, read.text, at.known-read.before)
+		encoded := record.AppendTurn(buffer.Get(1<<10), turn, read.text, at.known-read.before)
 		placed.putTurn(id, g.keep(encoded))
 		buffer.Put(encoded)
 		return nil
@@ -203,24 +89,24 @@ func (s *core) digestOf(p place, read reading, whole func() reading) change {
 
 // reading is what was read of an exchange.
 type reading struct {
-	Digest
-	info    *ExchangeInfo // nil: it is gone
-	size    int64         // bytes of it that were read
-	fresh   bool          // just ended, and never digested before
-	failure error         // why it could not be digested
-	unread  int64         // bytes of the answer that were not read: it is longer than mostDigested
+	record.Digest
+	info    *record.ExchangeInfo // nil: it is gone
+	size    int64                // bytes of it that were read
+	fresh   bool                 // just ended, and never digested before
+	failure error                // why it could not be digested
+	unread  int64                // bytes of the answer that were not read: it is longer than mostDigested
 
-	before  int           // messages of the request before Messages, which were not read
-	history []historyHash // after the messages before, and after each of Messages
-	end     historyHash   // after the answer
+	before  int                  // messages of the request before Messages, which were not read
+	history []record.HistoryHash // after the messages before, and after each of Messages
+	end     record.HistoryHash   // after the answer
 
-	text *turnText // of Messages and Answer; nil: stored in the turn itself
+	text *record.TurnText // of Messages and Answer; nil: stored in the turn itself
 }
 
 // readCaptured reads the part of a handed-over exchange that is not known from earlier requests, and releases its
 // bytes. ok is false if the exchange was not handed over, or not completely when all of it is needed: errors in a
 // request are reported for the whole request.
-func (s *core) readCaptured(account kv.AccountNumber, x *Exchange) (r reading, ok bool) {
+func (s *core) readCaptured(account kv.AccountNumber, x *record.Exchange) (r reading, ok bool) {
 	if x == nil {
 		return reading{}, false
 	}
@@ -228,17 +114,17 @@ func (s *core) readCaptured(account kv.AccountNumber, x *Exchange) (r reading, o
 	if x.RawRequest == nil {
 		return reading{}, false
 	}
-	var known prefix
+	var known record.Prefix
 	if x.Items != nil {
-		known = x.Items.known
+		known = x.Items.Known
 	}
 	r = s.runDigest(x, known)
-	if r.failure != nil && known.messages > 0 {
+	if r.failure != nil && known.Messages > 0 {
 		return reading{}, false
 	}
 	if r.failure == nil {
 		s.digester.prefixes.remember(account, x, &r)
-		r.text = textOver(x, &r)
+		r.text = record.TextOver(x, &r.Digest)
 	}
 	r.info = &x.ExchangeInfo
 	r.size, r.fresh = int64(len(x.RawRequest)+len(x.RawResponse)), true
@@ -247,15 +133,15 @@ func (s *core) readCaptured(account kv.AccountNumber, x *Exchange) (r reading, o
 
 // readBack reads an exchange from the store: its whole request, and mostDigested bytes of its answer. Items are those of
 // the whole request; nil: they are unknown.
-func (s *core) readBack(ctx context.Context, p place, items *RequestItems) (r reading) {
-	var info *ExchangeInfo
-	var x *Exchange
+func (s *core) readBack(ctx context.Context, p kv.ExchangeRef, items *record.RequestItems) (r reading) {
+	var info *record.ExchangeInfo
+	var x *record.Exchange
 	err := s.view(func(tx *badger.Txn) (err error) {
-		if info, err = getInfo(tx, p.account, p.id); err != nil {
+		if info, err = getInfo(tx, p.Account, p.ID); err != nil {
 			return err
 		}
-		if x, err = getExchange(ctx, tx, p.account, p.id, info, mostDigested); err == nil && len(x.RawResponse) > 0 {
-			x.Stored, err = appendFirstPart(nil, tx, p.account, p.id)
+		if x, err = getExchange(ctx, tx, p.Account, p.ID, info, mostDigested); err == nil && len(x.RawResponse) > 0 {
+			x.Stored, err = appendFirstPart(nil, tx, p.Account, p.ID)
 		}
 		return err
 	})
@@ -263,15 +149,15 @@ func (s *core) readBack(ctx context.Context, p place, items *RequestItems) (r re
 	case errors.Is(err, badger.ErrKeyNotFound) && info == nil || ctx.Err() != nil:
 		return r
 	case err != nil:
-		s.log.Error("an exchange cannot be read to be digested", "exchange", p.id.String(), "error", err)
+		s.log.Error("an exchange cannot be read to be digested", "exchange", p.ID.String(), "error", err)
 		r.failure = errors.New("the exchange cannot be read")
 	default:
 		x.Items = items
-		r = s.runDigest(x, prefix{})
+		r = s.runDigest(x, record.Prefix{})
 		r.unread = max(info.ResponseSize-mostDigested, 0)
 		if r.failure == nil {
-			s.digester.prefixes.remember(p.account, x, &r)
-			r.text = textOver(x, &r)
+			s.digester.prefixes.remember(p.Account, x, &r)
+			r.text = record.TextOver(x, &r.Digest)
 		}
 	}
 	if r.info = info; info != nil {
@@ -281,11 +167,11 @@ func (s *core) readBack(ctx context.Context, p place, items *RequestItems) (r re
 }
 
 // runDigest calls [Options.Digest]; known is the part before the items that it has to read.
-func (s *core) runDigest(x *Exchange, known prefix) reading {
+func (s *core) runDigest(x *record.Exchange, known record.Prefix) reading {
 	return runDigest(x, known, s.opts.Digest, s.credentials.Redactor(x.Account), s.log)
 }
 
-func runDigest(x *Exchange, known prefix, run func(*Exchange) (Digest, error), redactor *redact.Redactor, log *slog.Logger) (r reading) {
+func runDigest(x *record.Exchange, known record.Prefix, run func(*record.Exchange) (record.Digest, error), redactor *redact.Redactor, log *slog.Logger) (r reading) {
 	defer func() {
 		if p := recover(); p != nil {
 			log.Error("digesting an exchange panicked", "exchange", x.ID, "panic", p)
@@ -299,15 +185,15 @@ func runDigest(x *Exchange, known prefix, run func(*Exchange) (Digest, error), r
 	}
 	withhold(digest.Messages)
 	withhold(digest.Answer)
-	redactDigest(redactor, &digest)
-	r.Digest, r.before = digest, known.messages
-	r.history = append(make([]historyHash, 0, len(r.Messages)+1), known.history)
+	record.RedactDigest(redactor, &digest)
+	r.Digest, r.before = digest, known.Messages
+	r.history = append(make([]record.HistoryHash, 0, len(r.Messages)+1), known.History)
 	for i := range r.Messages {
-		r.history = append(r.history, r.history[i].then(&r.Messages[i]))
+		r.history = append(r.history, r.history[i].Then(&r.Messages[i]))
 	}
 	r.end = r.history[len(r.Messages)]
 	for i := range r.Answer[:min(len(r.Answer), 1)] { // the history goes on from one of several answers
-		r.end = r.end.then(&r.Answer[i])
+		r.end = r.end.Then(&r.Answer[i])
 	}
 	return r
 }
@@ -315,7 +201,7 @@ func runDigest(x *Exchange, known prefix, run func(*Exchange) (Digest, error), r
 // turnPlace is where a turn continues its session's history.
 type turnPlace struct {
 	known  int    // messages of the request whose histories lead to other exchanges
-	parent string // as in [Turn]
+	parent string // as in [record.Turn]
 	branch bool
 	onward kv.ExchangeID // the parent, if the turn continues from its end; else zero
 	later  *laterTurn    // that continues from this one and was placed before it; nil: none
@@ -323,10 +209,10 @@ type turnPlace struct {
 
 // turns are the stored histories and turns of a session. What is put is visible from then on.
 type turns interface {
-	history(h historyHash) []byte // a note as [historyNote.append] makes it; nil: none
-	putHistory(h historyHash, note historyNote)
-	turn(id kv.ExchangeID) []byte                // as [encodeTurn] returns it; nil: none
-	whole(id kv.ExchangeID) (*turnRecord, error) // with its text
+	history(h record.HistoryHash) []byte // a note as [record.HistoryNote.append] makes it; nil: none
+	putHistory(h record.HistoryHash, note record.HistoryNote)
+	turn(id kv.ExchangeID) []byte                       // as [record.EncodeTurn] returns it; nil: none
+	whole(id kv.ExchangeID) (*record.StoredTurn, error) // with its text
 	putTurn(id kv.ExchangeID, value []byte)
 }
 
@@ -334,38 +220,38 @@ type turns interface {
 type storedTurns struct {
 	g     *commitGroup
 	w     *operation
-	ref   sessionRef
+	ref   kv.SessionRef
 	alone bool // the session is new and has no other exchange, so that no history leads to one
 }
 
-func (s *storedTurns) history(h historyHash) []byte {
+func (s *storedTurns) history(h record.HistoryHash) []byte {
 	if s.alone {
 		return nil
 	}
-	return s.g.getOf(s.ref, kv.AppendHistoryKey(s.g.sought[:0], s.ref.account, s.ref.id, h))
+	return s.g.getOf(s.ref, kv.AppendHistoryKey(s.g.sought[:0], s.ref.Account, s.ref.ID, h))
 }
 
-func (s *storedTurns) putHistory(h historyHash, note historyNote) {
-	s.g.put(s.w, kv.AppendHistoryKey(s.g.room(), s.ref.account, s.ref.id, h), note.append(s.g.roomOf(len(note.id)+1)))
+func (s *storedTurns) putHistory(h record.HistoryHash, note record.HistoryNote) {
+	s.g.put(s.w, kv.AppendHistoryKey(s.g.room(), s.ref.Account, s.ref.ID, h), note.Append(s.g.roomOf(len(note.ID)+1)))
 }
 
 func (s *storedTurns) turn(id kv.ExchangeID) []byte {
-	return s.g.get(kv.AppendExchangeKey(s.g.sought[:0], kv.SpaceTurn, s.ref.account, id))
+	return s.g.get(kv.AppendExchangeKey(s.g.sought[:0], kv.SpaceTurn, s.ref.Account, id))
 }
 
 // whole takes the text of a turn from its change if its exchange, which the text is stored relative to, is committed
 // only with the group.
-func (s *storedTurns) whole(id kv.ExchangeID) (*turnRecord, error) {
-	value, account := s.turn(id), s.ref.account
-	turn, err := decodeTurn(value, id, textSources(s.g.read(), account, id))
+func (s *storedTurns) whole(id kv.ExchangeID) (*record.StoredTurn, error) {
+	value, account := s.turn(id), s.ref.Account
+	turn, err := record.DecodeTurn(value, id, textSources(s.g.read(), account, id))
 	if err == nil {
 		return turn, nil
 	}
 	for _, c := range s.g.changes {
-		if c.place != (place{account, id}) || c.Turn == nil {
+		if c.place != (kv.ExchangeRef{Account: account, ID: id}) || c.Turn == nil {
 			continue
 		}
-		if turn, err = decodeTurn(value, id, nil); err == nil {
+		if turn, err = record.DecodeTurn(value, id, nil); err == nil {
 			turn.Messages, turn.Answer = c.Turn.Turn.Messages, c.Turn.Turn.Answer
 		}
 		return turn, err
@@ -374,7 +260,7 @@ func (s *storedTurns) whole(id kv.ExchangeID) (*turnRecord, error) {
 }
 
 func (s *storedTurns) putTurn(id kv.ExchangeID, value []byte) {
-	s.g.put(s.w, kv.AppendExchangeKey(s.g.room(), kv.SpaceTurn, s.ref.account, id), value)
+	s.g.put(s.w, kv.AppendExchangeKey(s.g.room(), kv.SpaceTurn, s.ref.Account, id), value)
 }
 
 // placeOf finds where an exchange continues the session's history. One that could not be digested continues nothing.
@@ -387,15 +273,15 @@ func placeOf(in turns, id kv.ExchangeID, r *reading) turnPlace {
 	switch {
 	case known == 0:
 		return turnPlace{later: later}
-	case from.inside || known == r.asked(): // inside another request, or the same one again
-		return turnPlace{known: known, parent: from.id.String(), branch: true, later: later}
+	case from.Inside || known == r.asked(): // inside another request, or the same one again
+		return turnPlace{known: known, parent: from.ID.String(), branch: true, later: later}
 	default:
-		return turnPlace{known: known, parent: from.id.String(), onward: from.id, later: later}
+		return turnPlace{known: known, parent: from.ID.String(), onward: from.ID, later: later}
 	}
 }
 
 // placeTurn puts a turn in its place, and notes the histories that lead to it.
-func placeTurn(in turns, id kv.ExchangeID, turn *turnRecord, at turnPlace, r *reading) {
+func placeTurn(in turns, id kv.ExchangeID, turn *record.StoredTurn, at turnPlace, r *reading) {
 	turn.Known, turn.Parent, turn.Branch = at.known, at.parent, at.branch
 	later := at.later
 	switch {
@@ -408,15 +294,15 @@ func placeTurn(in turns, id kv.ExchangeID, turn *turnRecord, at turnPlace, r *re
 	turn.Messages, turn.Answer = r.Messages[at.known-r.before:], r.Answer
 	end := len(r.Messages)
 	// Most turns note two: after the request, and after its answer.
-	turn.Histories = make([]historyHash, 0, 2)
+	turn.Histories = make([]record.HistoryHash, 0, 2)
 	for i := max(at.known-r.before+1, end-historiesInside); i < end; i++ { // placeOf has found no other exchange there
 		if r.history[i] != r.history[i-1] {
-			turn.noteHistory(in, r.history[i], historyNote{id, true})
+			noteHistory(in, turn, r.history[i], record.HistoryNote{ID: id, Inside: true})
 		}
 	}
-	turn.endHistory(in, r.history[end], id, later)
+	endHistory(in, turn, r.history[end], id, later)
 	if len(r.Answer) > 0 {
-		turn.endHistory(in, r.end, id, later)
+		endHistory(in, turn, r.end, id, later)
 	}
 	if later != nil {
 		later.goOnFrom(in, turn)
@@ -426,49 +312,19 @@ func placeTurn(in turns, id kv.ExchangeID, turn *turnRecord, at turnPlace, r *re
 // historiesInside is how many histories inside one request are noted at most: the last ones.
 const historiesInside = 256
 
-// historyNote is the note of a history: the exchange whose request or answer it ends with, or, if inside, one whose
-// request continues after it.
-type historyNote struct {
-	id     kv.ExchangeID
-	inside bool
-}
-
-// noteInside follows the id if a history is inside a request.
-const noteInside = 1
-
-func (n historyNote) append(dst []byte) []byte {
-	dst = append(dst, n.id[:]...)
-	if n.inside {
-		dst = append(dst, noteInside)
-	}
-	return dst
-}
-
-func readHistoryNote(value []byte) (n historyNote, ok bool) {
-	switch {
-	case len(value) == len(n.id):
-	case len(value) == len(n.id)+1 && value[len(n.id)] == noteInside:
-		n.inside = true
-	default:
-		return n, false
-	}
-	n.id = kv.ExchangeID(value[:len(n.id)])
-	return n, true
-}
-
 // knownHistory finds the longest history of a request that leads to another exchange of the session. It has known
 // messages, 0 if none is known; system messages behind it are not among them. Inside another request the whole request
 // does not count: a turn has at least its own last message. Inside a later turn's request it does not count at all: that
 // turn continues this one.
-func knownHistory(in turns, id kv.ExchangeID, r *reading, later *laterTurn) (known int, from historyNote) {
+func knownHistory(in turns, id kv.ExchangeID, r *reading, later *laterTurn) (known int, from record.HistoryNote) {
 	whole := r.history[len(r.Messages)]
 	for i := r.spoken(len(r.Messages)); i >= 0 && r.before+i > 0; i = r.spoken(i - 1) {
-		note, ok := readHistoryNote(in.history(r.history[i]))
-		if ok && note.id != id && !(note.inside && (r.history[i] == whole || later != nil && note.id == later.id)) {
+		note, ok := record.ReadHistoryNote(in.history(r.history[i]))
+		if ok && note.ID != id && !(note.Inside && (r.history[i] == whole || later != nil && note.ID == later.id)) {
 			return r.before + i, note
 		}
 	}
-	return 0, historyNote{}
+	return 0, record.HistoryNote{}
 }
 
 // spoken returns how many of the first n messages of r.Messages are left without the system messages at their end.
@@ -490,21 +346,21 @@ func (r *reading) asked() int {
 }
 
 // endHistory notes that a history ends with the turn's exchange, unless it leads to an earlier one.
-func (t *turnRecord) endHistory(in turns, end historyHash, id kv.ExchangeID, later *laterTurn) {
-	note, there := readHistoryNote(in.history(end))
-	if !there || note.id == id || later != nil && note.id == later.id {
-		t.noteHistory(in, end, historyNote{id: id})
+func endHistory(in turns, t *record.StoredTurn, end record.HistoryHash, id kv.ExchangeID, later *laterTurn) {
+	note, there := record.ReadHistoryNote(in.history(end))
+	if !there || note.ID == id || later != nil && note.ID == later.id {
+		noteHistory(in, t, end, record.HistoryNote{ID: id})
 	}
 }
 
-func (t *turnRecord) noteHistory(in turns, history historyHash, note historyNote) {
+func noteHistory(in turns, t *record.StoredTurn, history record.HistoryHash, note record.HistoryNote) {
 	in.putHistory(history, note)
 	t.Histories = append(t.Histories, history)
 }
 
 // turn returns a digested turn, perhaps without its text; nil if there is none that can be read.
-func (g *commitGroup) turn(account kv.AccountNumber, id kv.ExchangeID) *turnRecord {
-	t, err := decodeTurn(g.get(kv.ExchangeKey(kv.SpaceTurn, account, id)), id, nil)
+func (g *commitGroup) turn(account kv.AccountNumber, id kv.ExchangeID) *record.StoredTurn {
+	t, err := record.DecodeTurn(g.get(kv.ExchangeKey(kv.SpaceTurn, account, id)), id, nil)
 	if err != nil {
 		return nil
 	}

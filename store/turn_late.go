@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // At a centre, a turn may arrive after the turn that continues it, which then contains its messages as well. They are
@@ -13,7 +14,7 @@ import (
 // laterTurn is a turn that continues one that arrives after it.
 type laterTurn struct {
 	id    kv.ExchangeID
-	turn  *turnRecord
+	turn  *record.StoredTurn
 	known int // messages of its request that the earlier turn has
 }
 
@@ -27,12 +28,12 @@ func overtaking(in turns, id kv.ExchangeID, r *reading) *laterTurn {
 }
 
 // holding is overtaking for one of the histories of r with which its turn ends.
-func holding(in turns, id kv.ExchangeID, h historyHash, r *reading) *laterTurn {
-	note, ok := readHistoryNote(in.history(h))
-	if !ok || !note.inside || bytes.Compare(note.id[:], id[:]) <= 0 {
+func holding(in turns, id kv.ExchangeID, h record.HistoryHash, r *reading) *laterTurn {
+	note, ok := record.ReadHistoryNote(in.history(h))
+	if !ok || !note.Inside || bytes.Compare(note.ID[:], id[:]) <= 0 {
 		return nil
 	}
-	turn, err := in.whole(note.id)
+	turn, err := in.whole(note.ID)
 	if err != nil {
 		return nil
 	}
@@ -40,15 +41,15 @@ func holding(in turns, id kv.ExchangeID, h historyHash, r *reading) *laterTurn {
 	if held == 0 || held == len(turn.Messages) {
 		return nil
 	}
-	return &laterTurn{note.id, turn, turn.Known + held}
+	return &laterTurn{note.ID, turn, turn.Known + held}
 }
 
 // messagesTo returns with how many messages of a turn its history is h, 0 if it never is. The turn's own beginning is a
 // history of r; the two requests may differ in their system messages, so it need not be the one with as many messages.
-func messagesTo(h historyHash, turn *turnRecord, r *reading) int {
-	reach := func(from historyHash) int {
+func messagesTo(h record.HistoryHash, turn *record.StoredTurn, r *reading) int {
+	reach := func(from record.HistoryHash) int {
 		for i := range turn.Messages {
-			if from = from.then(&turn.Messages[i]); from == h {
+			if from = from.Then(&turn.Messages[i]); from == h {
 				return i + 1
 			}
 		}
@@ -69,28 +70,41 @@ func messagesTo(h historyHash, turn *turnRecord, r *reading) int {
 }
 
 // goOnFrom makes the later turn continue turn, and removes from it what turn has.
-func (l *laterTurn) goOnFrom(in turns, turn *turnRecord) {
+func (l *laterTurn) goOnFrom(in turns, turn *record.StoredTurn) {
 	turn.Continued = l.turn.Exchange
 	l.turn.Messages = l.turn.Messages[l.known-l.turn.Known:]
 	l.turn.Known, l.turn.Parent, l.turn.Branch = l.known, turn.Exchange, false
-	l.turn.Histories = slices.DeleteFunc(l.turn.Histories, func(h historyHash) bool { return slices.Contains(turn.Histories, h) })
-	in.putTurn(l.id, encodeTurn(l.turn))
+	l.turn.Histories = slices.DeleteFunc(l.turn.Histories, func(h record.HistoryHash) bool { return slices.Contains(turn.Histories, h) })
+	in.putTurn(l.id, record.EncodeTurn(l.turn))
 }
 
 // continueInstead makes turn the one that continues parent, replacing the present one.
-func continueInstead(in turns, parent kv.ExchangeID, turn *turnRecord, id kv.ExchangeID) {
+func continueInstead(in turns, parent kv.ExchangeID, turn *record.StoredTurn, id kv.ExchangeID) {
 	value := in.turn(parent)
 	switch {
-	case len(value) > behindID && value[0] == encodingContinued:
-		in.putTurn(parent, continuedBy(id, value[behindID:]))
+	case len(value) > record.BehindID && value[0] == record.EncodingContinued:
+		in.putTurn(parent, record.ContinuedBy(id, value[record.BehindID:]))
 		return
-	case len(value) > 1 && value[0] == encodingTurn: // it has been digested again since
-		in.putTurn(parent, continuedBy(id, value[1:]))
+	case len(value) > 1 && value[0] == record.EncodingTurn: // it has been digested again since
+		in.putTurn(parent, record.ContinuedBy(id, value[1:]))
 		return
 	}
-	before, err := decodeTurn(value, parent, nil) // all others have their text in the record
+	before, err := record.DecodeTurn(value, parent, nil) // all others have their text in the record
 	if err == nil {
 		before.Continued = turn.Exchange
-		in.putTurn(parent, encodeTurn(before))
+		in.putTurn(parent, record.EncodeTurn(before))
+	}
+}
+
+// continueTurn makes turn the one that continues parent, or a branch if there is one already.
+func continueTurn(in turns, parent kv.ExchangeID, turn *record.StoredTurn, id kv.ExchangeID) {
+	switch before := in.turn(parent); {
+	case len(before) == 0:
+	case before[0] == record.EncodingTurn:
+		in.putTurn(parent, record.ContinuedBy(id, before[1:]))
+	default: // it has a continuation; a turn that has to be written again has its text in the record
+		if r, err := record.DecodeTurn(before, parent, nil); err == nil && r.Continued != turn.Exchange {
+			turn.Branch = true
+		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Two turns end at once, the later one first. The base of their text is in the same commit.
@@ -11,7 +13,7 @@ func TestTurnsThatEndTogetherShowEachMessageOnce(t *testing.T) {
 	question, answer, next := numbered("question", 1<<10), numbered("answer", 1<<10), numbered("next question", 1<<10)
 	c := newConversation(t)
 	var ended []*Capture
-	for _, o := range []*Opening{say(question), say(question, answer, next)} {
+	for _, o := range []*record.Opening{say(question), say(question, answer, next)} {
 		o.ChatKey = "k"
 		capture, err := c.s.Begin(t.Context(), o)
 		if err != nil {
@@ -32,7 +34,7 @@ func TestTurnsThatEndTogetherShowEachMessageOnce(t *testing.T) {
 	}()
 	<-began
 	for i, capture := range []*Capture{ended[1], ended[0]} {
-		go func() { results <- capture.Finish(&Closing{Outcome: OutcomeComplete}) }()
+		go func() { results <- capture.Finish(&record.Closing{Outcome: record.OutcomeComplete}) }()
 		for deadline := time.Now().Add(timeout); c.s.Stats().Queued <= int64(i); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("the end of an exchange does not come to the writer")

@@ -5,13 +5,14 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/store/private"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // withhold removes what is marked as private from messages, so that nothing made of turns has it: index, vectors,
 // titles, summaries, recalled text. A mark that is not closed holds to the end of its message. Documents, reasoning,
 // calls and results are texts of their own. A part stays, perhaps without text, because messages and parts are counted,
 // and histories are compared by them.
-func withhold(messages []Message) {
+func withhold(messages []record.Message) {
 	for i := range messages {
 		var said private.Cutter
 		for j := range messages[i].Parts {

@@ -7,34 +7,37 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 func TestWhatIsMarkedAsPrivateIsWithheldFromMessages(t *testing.T) {
-	part := func(kind, text string) Part { return Part{Kind: kind, Text: text} }
-	call := func(arguments string) Part { return Part{Kind: "call", Name: "write", Arguments: arguments} }
-	document := func(text string) Part { return Part{Kind: "text", Name: "a.txt", Text: text} }
-	picture := Part{Kind: "media", MediaType: "image/png", Name: "door.png", URL: "https://example.com/door.png", Bytes: 9}
-	for name, row := range map[string]struct{ said, kept []Part }{
+	part := func(kind, text string) record.Part { return record.Part{Kind: kind, Text: text} }
+	call := func(arguments string) record.Part {
+		return record.Part{Kind: "call", Name: "write", Arguments: arguments}
+	}
+	document := func(text string) record.Part { return record.Part{Kind: "text", Name: "a.txt", Text: text} }
+	picture := record.Part{Kind: "media", MediaType: "image/png", Name: "door.png", URL: "https://example.com/door.png", Bytes: 9}
+	for name, row := range map[string]struct{ said, kept []record.Part }{
 		"open over parts": {
-			[]Part{part("text", "a <private>secret"), picture, document("secret"), part("text", "secret</private> b"), picture},
-			[]Part{part("text", "a "), {Kind: "media", MediaType: "image/png", Bytes: 9}, {Kind: "text"}, part("text", " b"), picture},
+			[]record.Part{part("text", "a <private>secret"), picture, document("secret"), part("text", "secret</private> b"), picture},
+			[]record.Part{part("text", "a "), {Kind: "media", MediaType: "image/png", Bytes: 9}, {Kind: "text"}, part("text", " b"), picture},
 		},
 		"results and documents of their own": {
-			[]Part{part("result", "a <private>secret"), document("b <private>secret"), part("text", "c"), part("reasoning", "<private>secret"), part("text", "d")},
-			[]Part{part("result", "a "), document("b "), part("text", "c"), part("reasoning", ""), part("text", "d")},
+			[]record.Part{part("result", "a <private>secret"), document("b <private>secret"), part("text", "c"), part("reasoning", "<private>secret"), part("text", "d")},
+			[]record.Part{part("result", "a "), document("b "), part("text", "c"), part("reasoning", ""), part("text", "d")},
 		},
 		"arguments": {
-			[]Part{
+			[]record.Part{
 				call(`{"path": "a.txt","text":"x\"<private>secret</private>\u00e9","n":1.0}`), call(`{"text":"\u003cPRIVATE\u003esecret","path":"b"}`),
 				call(`{"text":"<b>no mark</b>"}`), call(`*** Add File <private>secret`), call(`{"<private>secret":["<private>secret"]}`),
 			},
-			[]Part{
+			[]record.Part{
 				call(`{"path": "a.txt","text":"x\" é","n":1.0}`), call(`{"text":"","path":"b"}`),
 				call(`{"text":"<b>no mark</b>"}`), call(`*** Add File `), call(`{"":[""]}`),
 			},
 		},
 	} {
-		messages := []Message{{Role: "user", Parts: row.said}, {Role: "user", Parts: []Part{part("text", "the next message")}}}
+		messages := []record.Message{{Role: "user", Parts: row.said}, {Role: "user", Parts: []record.Part{part("text", "the next message")}}}
 		withhold(messages)
 		if diff := cmp.Diff(row.kept, messages[0].Parts); diff != "" || messages[1].Parts[0].Text != "the next message" {
 			t.Errorf("%s: %s", name, diff)
@@ -45,17 +48,17 @@ func TestWhatIsMarkedAsPrivateIsWithheldFromMessages(t *testing.T) {
 // Turns that were digested by an earlier version still have it on disk.
 func TestPrivateTextOfAnOlderTurnIsNotRead(t *testing.T) {
 	c := newConversation(t)
-	id, session := c.exchange(say("question"), OutcomeComplete, "answer")
+	id, session := c.exchange(say("question"), record.OutcomeComplete, "answer")
 	c.settle()
 	at, value := turnValue(t, c.s, id)
 	exchange, _ := kv.ParseExchangeID(id)
-	turn, err := decodeTurn(value, exchange, nil)
+	turn, err := record.DecodeTurn(value, exchange, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	turn.Messages = []Message{{Role: "user", Parts: []Part{{Kind: "text", Text: "said <private>secret"}}}}
-	turn.Answer = []Message{{Role: "assistant", Parts: []Part{{Kind: "text", Text: "answered <private>secret"}}}}
-	damage(t, c.s, at, encodeTurn(turn))
+	turn.Messages = []record.Message{{Role: "user", Parts: []record.Part{{Kind: "text", Text: "said <private>secret"}}}}
+	turn.Answer = []record.Message{{Role: "assistant", Parts: []record.Part{{Kind: "text", Text: "answered <private>secret"}}}}
+	damage(t, c.s, at, record.EncodeTurn(turn))
 	if got := c.timeline(session); strings.Contains(got, "secret") || !strings.Contains(got, "said") || !strings.Contains(got, "answered") {
 		t.Errorf("the timeline is %s", got)
 	}

@@ -7,10 +7,11 @@ import (
 	"testing"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // sayAs makes the opening of a request in the chat key's session; each message is "role:text".
-func sayAs(messages ...string) *Opening {
+func sayAs(messages ...string) *record.Opening {
 	roles := map[string]string{"u": "user", "a": "assistant", "s": "system"}
 	var body struct{ Messages []testMessage }
 	for _, m := range messages {
@@ -21,7 +22,7 @@ func sayAs(messages ...string) *Opening {
 	if err != nil {
 		panic(err)
 	}
-	return &Opening{Account: "acme", Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: "k", Body: raw}
+	return &record.Opening{Account: "acme", Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: "k", Body: raw}
 }
 
 func TestSystemMessagesThatComeAndGoMakeNoBranch(t *testing.T) {

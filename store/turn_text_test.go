@@ -10,6 +10,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // The text of an exchange is in its request and its answer. Its turn only refers to it.
@@ -17,10 +18,10 @@ func TestATurnDoesNotRepeatTheTextOfItsExchange(t *testing.T) {
 	const question = "Which lease was lost?\nThe log says: \"shard 7, holder paused\"\tand nothing else.\n"
 	const answer = "That of shard 7: its holder was paused by the collector for eleven seconds, while a lease lasts ten."
 	c := newConversation(t)
-	key := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
-	first, session := c.exchange(key(say(question)), OutcomeComplete, answer)
-	second, _ := c.exchange(key(say(question, answer, "And who has it now, after that one came back and asked?")), OutcomeComplete, answer+" Now shard 9 has it.")
-	c.exchange(key(say(question, answer, "A branch: who else had asked for it in these eleven seconds?")), OutcomeComplete, "Nobody else, "+answer)
+	key := func(o *record.Opening) *record.Opening { o.ChatKey = "k"; return o }
+	first, session := c.exchange(key(say(question)), record.OutcomeComplete, answer)
+	second, _ := c.exchange(key(say(question, answer, "And who has it now, after that one came back and asked?")), record.OutcomeComplete, answer+" Now shard 9 has it.")
+	c.exchange(key(say(question, answer, "A branch: who else had asked for it in these eleven seconds?")), record.OutcomeComplete, "Nobody else, "+answer)
 	want := c.timeline(session)
 	for _, id := range []string{first, second} {
 		_, value := turnValue(t, c.s, id)
@@ -52,9 +53,9 @@ func containsAny(value []byte, words []string) bool {
 // A request that is too large to be read with each turn, and an answer in several parts, leave the text in the turn.
 func TestTheTextOfALargeExchangeIsComplete(t *testing.T) {
 	c := newConversation(t)
-	for _, size := range []int{maxSource / 2, maxSource, 2 * maxSource, 2 * responsePart} {
+	for _, size := range []int{record.MaxSource / 2, record.MaxSource, 2 * record.MaxSource, 2 * responsePart} {
 		question, answer := numbered("question", size), numbered("answer", size)
-		_, session := c.exchange(with(say(question), func(o *Opening) { o.ChatKey = fmt.Sprint(size) }), OutcomeComplete, answer)
+		_, session := c.exchange(with(say(question), func(o *record.Opening) { o.ChatKey = fmt.Sprint(size) }), record.OutcomeComplete, answer)
 		if got, want := c.timeline(session), "0 u:"+question+" a:"+answer; got != want {
 			t.Errorf("of %d bytes the timeline has %d, want %d", size, len(got), len(want))
 		}
@@ -77,14 +78,14 @@ func TestATurnOfALargeRequestDoesNotRepeatWhatIsNewInIt(t *testing.T) {
 		}
 		return string(words)
 	}
-	said := []string{numbered("instructions", 2*maxSource)}
+	said := []string{numbered("instructions", 2*record.MaxSource)}
 	session, want := "", ""
 	for i := range 4 {
 		if i == 2 {
 			c.s.digester.held.Add(handoverTotal / 2) // no room for a large request
 		}
 		before := read.Load()
-		id, joined := c.exchange(longOpening("k", said...), OutcomeComplete, text(2*i))
+		id, joined := c.exchange(longOpening("k", said...), record.OutcomeComplete, text(2*i))
 		if messages := read.Load() - before; i == 3 && messages > 4 {
 			t.Errorf("of a request that goes on from one that was read back %d messages were read", messages)
 		}
@@ -118,12 +119,12 @@ func numbered(word string, size int) string {
 func TestATurnWhoseAnswerIsDamagedIsFound(t *testing.T) {
 	c := newConversation(t)
 	answer := numbered("it is said in the answer", 500)
-	id, session := c.exchange(with(say("hi"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, answer)
-	_, other := c.exchange(with(say("hello"), func(o *Opening) { o.ChatKey = "l" }), OutcomeComplete, answer)
+	id, session := c.exchange(with(say("hi"), func(o *record.Opening) { o.ChatKey = "k" }), record.OutcomeComplete, answer)
+	_, other := c.exchange(with(say("hello"), func(o *record.Opening) { o.ChatKey = "l" }), record.OutcomeComplete, answer)
 	number, _ := c.s.accounts.Find("acme")
 	exchange, _ := kv.ParseExchangeID(id)
 	damage(t, c.s, kv.PartKey(kv.SpaceResponse, number, exchange, 0), []byte{0, 'x'})
-	page, err := c.s.Archive().Timeline("acme", session, TimelineQuery{})
+	page, err := c.s.Archive().Timeline("acme", session, record.TimelineQuery{})
 	if err != nil || len(page.Data) != 1 || page.Data[0].Turn == nil || page.Data[0].Turn.Error == "" {
 		t.Errorf("the timeline is %+v (%v)", page.Data, err)
 	}
@@ -146,7 +147,7 @@ func TestATurnWhoseAnswerIsDamagedIsFound(t *testing.T) {
 // A repair does not remove a turn that cannot be digested again: it is readable again when its request is.
 func TestATurnSurvivesDamageToItsRequest(t *testing.T) {
 	c := newConversation(t)
-	id, session := c.exchange(with(say(numbered("question", 1<<10)), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, numbered("answer", 1<<10))
+	id, session := c.exchange(with(say(numbered("question", 1<<10)), func(o *record.Opening) { o.ChatKey = "k" }), record.OutcomeComplete, numbered("answer", 1<<10))
 	want := c.timeline(session)
 	number, _ := c.s.accounts.Find("acme")
 	exchange, _ := kv.ParseExchangeID(id)
@@ -164,7 +165,7 @@ func TestATurnSurvivesDamageToItsRequest(t *testing.T) {
 		t.Errorf("the check finds %+v (%v)", report, err)
 	}
 	c.settle()
-	page, err := c.s.Archive().Timeline("acme", session, TimelineQuery{})
+	page, err := c.s.Archive().Timeline("acme", session, record.TimelineQuery{})
 	if err != nil || len(page.Data) != 1 || page.Data[0].Turn == nil || !strings.Contains(page.Data[0].Turn.Error, "is damaged") {
 		t.Errorf("the timeline is %+v (%v)", page.Data, err)
 	}
@@ -178,18 +179,18 @@ func TestATurnSurvivesDamageToItsRequest(t *testing.T) {
 // Wherever an exchange is moved, with or without its neighbors, its turn can be read.
 func TestTheTextOfATurnMovesWithItsExchange(t *testing.T) {
 	c := newConversation(t)
-	key := func(k string) func(o *Opening) { return func(o *Opening) { o.ChatKey = k } }
+	key := func(k string) func(o *record.Opening) { return func(o *record.Opening) { o.ChatKey = k } }
 	text := func(n int) string { return numbered(fmt.Sprintf("message %d, line", n), 1<<10) }
-	first, session := c.exchange(with(say(text(1)), key("k")), OutcomeComplete, text(2))
-	second, _ := c.exchange(with(say(text(1), text(2), text(3)), key("k")), OutcomeComplete, text(4))
-	c.exchange(with(say(text(1), text(2), text(3), text(4), text(5)), key("k")), OutcomeComplete, text(6))
-	_, other := c.exchange(with(say(text(7)), key("l")), OutcomeComplete, text(8))
+	first, session := c.exchange(with(say(text(1)), key("k")), record.OutcomeComplete, text(2))
+	second, _ := c.exchange(with(say(text(1), text(2), text(3)), key("k")), record.OutcomeComplete, text(4))
+	c.exchange(with(say(text(1), text(2), text(3), text(4), text(5)), key("k")), record.OutcomeComplete, text(6))
+	_, other := c.exchange(with(say(text(7)), key("l")), record.OutcomeComplete, text(8))
 
 	reads := func(when string, s *Store, messages ...int) {
 		t.Helper()
 		in := &conversation{t, s}
 		in.settle()
-		page, err := s.Archive().Sessions("acme", SessionQuery{})
+		page, err := s.Archive().Sessions("acme", record.SessionQuery{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +208,7 @@ func TestTheTextOfATurnMovesWithItsExchange(t *testing.T) {
 	reads("at first", c.s, 1, 2, 3, 4, 5, 6, 7, 8)
 
 	elsewhere := newConversation(t)
-	for _, e := range exported(t, c.s, "acme", Selection{All: true}) {
+	for _, e := range exported(t, c.s, "acme", record.Selection{All: true}) {
 		if _, err := elsewhere.s.Archive().Import(t.Context(), "acme", e); err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +223,7 @@ func TestTheTextOfATurnMovesWithItsExchange(t *testing.T) {
 		t.Fatal(err)
 	}
 	reads("after a merge", c.s, 1, 2, 3, 4, 5, 6, 7, 8)
-	erase(t, c.s, "acme", Selection{Exchanges: []string{first}})
+	erase(t, c.s, "acme", record.Selection{Exchanges: []string{first}})
 	reads("after an erasure", c.s, 3, 4, 5, 6, 7, 8)
 	c.reopen(Options{Dir: c.s.opts.Dir, Digest: digestTest})
 	reads("after another start", c.s, 3, 4, 5, 6, 7, 8)

@@ -9,31 +9,8 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
-
-// Usage is the disk usage of an account's memory, by cause.
-type Usage struct {
-	AsOf time.Time `json:"as_of,omitzero"` // when this was computed, if earlier than the request
-
-	Exchanges     int64 `json:"exchanges"`
-	Sessions      int64 `json:"sessions"`
-	RequestBytes  int64 `json:"request_bytes"`  // as sent by clients
-	ResponseBytes int64 `json:"response_bytes"` // as sent to clients
-
-	// Their size in the database, by kind.
-	StoredBlocks    int64 `json:"stored_blocks"`    // messages, tools and the like
-	StoredResponses int64 `json:"stored_responses"` // answers
-	StoredRecords   int64 `json:"stored_records"`   // records of exchanges and their skeletons
-	StoredSessions  int64 `json:"stored_sessions"`  // sessions, their lists, histories and evidence
-	StoredTurns     int64 `json:"stored_turns"`     // digested turns
-
-	ErasedByRetention int64 `json:"erased_by_retention"` // exchanges, in total
-}
-
-// Stored returns the size of everything stored for the account's exchanges.
-func (u *Usage) Stored() int64 {
-	return u.StoredBlocks + u.StoredResponses + u.StoredRecords + u.StoredSessions + u.StoredTurns
-}
 
 // Reading an account's records takes seconds if there are millions. A result that took longer than usageQuick is reused
 // for usageRest times as long as it took, so that however often it is requested, it takes a twentieth of a core.
@@ -51,7 +28,7 @@ type usageTable struct {
 // lastUsage is the latest result. Hold turn to read the other fields, and to compute it again.
 type lastUsage struct {
 	turn  *semaphore.Weighted // of 1
-	usage Usage
+	usage record.Usage
 	until time.Time // usage is reused until then
 }
 
@@ -70,14 +47,14 @@ func (t *usageTable) last(account kv.AccountNumber) *lastUsage {
 }
 
 // Usage returns the disk usage of an account. For a large account it may be an earlier result: see AsOf.
-func (s Archive) Usage(ctx context.Context, account string) (Usage, error) {
+func (s Archive) Usage(ctx context.Context, account string) (record.Usage, error) {
 	number, err := s.accounts.Number(account)
 	if err != nil {
-		return Usage{}, err
+		return record.Usage{}, err
 	}
 	last := s.usages.last(number)
 	if err := last.turn.Acquire(ctx, 1); err != nil {
-		return Usage{}, err
+		return record.Usage{}, err
 	}
 	defer last.turn.Release(1)
 	began := s.opts.Clock()
@@ -97,30 +74,31 @@ func (s Archive) Usage(ctx context.Context, account string) (Usage, error) {
 }
 
 // computeUsage reads all records of the account.
-func (s *core) computeUsage(ctx context.Context, account kv.AccountNumber) (u Usage, err error) {
+func (s *core) computeUsage(ctx context.Context, account kv.AccountNumber) (u record.Usage, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		for _, space := range accountSpaces {
-			if err := kv.EachItem(ctx, tx, kv.SpaceKeyOf(space, account), func(item *badger.Item) error { return u.add(space, item) }); err != nil {
+			if err := kv.EachItem(ctx, tx, kv.SpaceKeyOf(space, account), func(item *badger.Item) error { return addUsage(&u, space, item) }); err != nil {
 				return err
 			}
 		}
-		return kv.EachItem(ctx, tx, kv.SpaceKeyOf(kv.SpaceErasure, account), u.addErasure)
+		return kv.EachItem(ctx, tx, kv.SpaceKeyOf(kv.SpaceErasure, account), func(item *badger.Item) error { return addErasure(&u, item) })
 	})
 	return u, err
 }
 
 // addErasure counts the receipt of an erasure.
-func (u *Usage) addErasure(item *badger.Item) error {
+func addErasure(u *record.Usage, item *badger.Item) error {
 	return item.Value(func(value []byte) error {
-		var e Erasure
-		if decodeRecord(value, &e) == nil && e.Reason == byRetention {
+		var e record.Erasure
+		if record.Decode(value, &e) == nil && e.Reason == record.ErasedByRetention {
 			u.ErasedByRetention += e.Exchanges
 		}
 		return nil
 	})
 }
 
-func (u *Usage) add(space byte, item *badger.Item) error {
+// addUsage counts a record of a space.
+func addUsage(u *record.Usage, space byte, item *badger.Item) error {
 	size := item.EstimatedSize()
 	switch space {
 	case kv.SpaceBlock, kv.SpaceNode:
@@ -135,8 +113,8 @@ func (u *Usage) add(space byte, item *badger.Item) error {
 		u.StoredRecords += size
 		u.Exchanges++
 		return item.Value(func(value []byte) error {
-			var size exchangeSizes
-			if decodeRecord(value, &size) == nil { // a damaged record is left to the check; its size still counts
+			var size record.ExchangeSizes
+			if record.Decode(value, &size) == nil { // a damaged record is left to the check; its size still counts
 				u.RequestBytes += size.Request
 				u.ResponseBytes += size.Response
 			}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // The usage of a small account is always current; that of a large one is reused for a while, and says when it was
@@ -30,7 +32,7 @@ func TestUsageThatTakesLongIsNotComputedEachTime(t *testing.T) {
 	}
 	number, _ := s.accounts.Find("acme")
 	last := s.usages.last(number)
-	last.usage, last.until = Usage{AsOf: now, Exchanges: 100}, now.Add(time.Hour)
+	last.usage, last.until = record.Usage{AsOf: now, Exchanges: 100}, now.Add(time.Hour)
 	if got := exchanges(); got != 100 {
 		t.Errorf("counted %d exchanges before the time, want the 100 of before", got)
 	}

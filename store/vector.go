@@ -6,27 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
-
-// Generation is the vectors of turns by one embedder. Vectors of different generations are never compared. The store
-// does not interpret the bytes of a vector; package search defines them.
-type Generation struct {
-	Number     uint32    `json:"number"`   // never reused
-	Identity   string    `json:"identity"` // of the embedder
-	Dimensions int       `json:"dimensions"`
-	Started    time.Time `json:"started"`
-	Live       bool      `json:"live,omitempty"`     // used by searches
-	Complete   bool      `json:"complete,omitempty"` // every turn from before the stage followed is in it
-	Retired    bool      `json:"retired,omitempty"`  // its vectors are being erased
-	Cursor     []byte    `json:"cursor,omitempty"`   // of [Feed.TurnsAfter]: the turns from before are in it up to here
-	Done       uint64    `json:"done"`               // number of turns up to Cursor
-	Total      uint64    `json:"total"`              // number of turns when it began
-}
 
 // generationsKey is the key of the list of generations; there are never more than a few.
 var generationsKey = kv.NameKey(kv.SpaceMeta, "generations")
@@ -47,21 +32,21 @@ func splitVectorKey(key []byte) (generation uint32, id kv.ExchangeID, ok bool) {
 }
 
 // generations returns the list as seen by the commit group.
-func (g *commitGroup) generations() (list []Generation) {
+func (g *commitGroup) generations() (list []record.Generation) {
 	if value := g.get(generationsKey); value != nil && g.err == nil {
-		g.err = decodeRecord(value, &list)
+		g.err = record.Decode(value, &list)
 	}
 	return list
 }
 
 // Generations returns all generations in the order of their numbers.
-func (s Vectors) Generations() (list []Generation, err error) {
+func (s Vectors) Generations() (list []record.Generation, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		value, err := kv.Get(tx, generationsKey)
 		if err != nil {
 			return err
 		}
-		return decodeRecord(value, &list)
+		return record.Decode(value, &list)
 	})
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return nil, nil
@@ -73,7 +58,7 @@ func (s Vectors) Generations() (list []Generation, err error) {
 }
 
 // PutGenerations replaces the list atomically.
-func (s Vectors) PutGenerations(ctx context.Context, list []Generation) error {
+func (s Vectors) PutGenerations(ctx context.Context, list []record.Generation) error {
 	value, err := kv.EncodeRecord(list)
 	if err != nil {
 		return err
@@ -88,18 +73,11 @@ func (s Vectors) PutGenerations(ctx context.Context, list []Generation) error {
 	return nil
 }
 
-// TurnVector is the vector of a turn. A nil Value deletes it.
-type TurnVector struct {
-	Account  AccountNumber
-	Exchange string
-	Value    []byte // not retained after [Vectors.Put] returns
-}
-
 // Put stores vectors in a generation. It skips those of turns that no longer exist, and all of them if the generation
 // does not, so that no data of an erased turn can be stored after its erasure.
-func (s Vectors) Put(ctx context.Context, generation uint32, vectors []TurnVector) error {
+func (s Vectors) Put(ctx context.Context, generation uint32, vectors []record.TurnVector) error {
 	err := s.update(ctx, func(g *commitGroup, w *operation) error {
-		kept := slices.ContainsFunc(g.generations(), func(o Generation) bool { return o.Number == generation && !o.Retired })
+		kept := slices.ContainsFunc(g.generations(), func(o record.Generation) bool { return o.Number == generation && !o.Retired })
 		for _, v := range vectors {
 			id, ok := kv.ParseExchangeID(v.Exchange)
 			if account := v.Account; ok && kept && g.has(kv.ExchangeKey(kv.SpaceTurn, account, id)) {
@@ -124,7 +102,7 @@ func (g *commitGroup) eraseVectors(w *operation, account kv.AccountNumber, id kv
 }
 
 // At returns the vector of a turn; nil if there is none.
-func (s Vectors) At(account AccountNumber, generation uint32, exchange string) (value []byte, err error) {
+func (s Vectors) At(account record.AccountNumber, generation uint32, exchange string) (value []byte, err error) {
 	id, ok := kv.ParseExchangeID(exchange)
 	if !ok {
 		return nil, nil
@@ -140,7 +118,7 @@ func (s Vectors) At(account AccountNumber, generation uint32, exchange string) (
 }
 
 // Each visits the vectors of an account in a generation. The bytes are valid until visit returns.
-func (s Vectors) Each(ctx context.Context, account AccountNumber, generation uint32, visit func(id [16]byte, value []byte)) error {
+func (s Vectors) Each(ctx context.Context, account record.AccountNumber, generation uint32, visit func(id [16]byte, value []byte)) error {
 	err := s.view(func(tx *badger.Txn) error {
 		return kv.EachValue(ctx, tx, vectorPrefix(account, generation), func(key, value []byte) error {
 			if _, id, ok := splitVectorKey(key); ok {
@@ -155,17 +133,8 @@ func (s Vectors) Each(ctx context.Context, account AccountNumber, generation uin
 	return nil
 }
 
-// ExchangeID returns the text of an exchange's id.
-func ExchangeID(id [16]byte) string { return kv.ExchangeID(id).String() }
-
-// ParseExchangeID returns the bytes of an exchange's id.
-func ParseExchangeID(text string) (id [16]byte, ok bool) {
-	parsed, ok := kv.ParseExchangeID(text)
-	return parsed, ok
-}
-
 // Usage counts the vectors of an account in a generation, and the bytes of their keys and values.
-func (s Vectors) Usage(ctx context.Context, account AccountNumber, generation uint32) (vectors uint64, size int64, err error) {
+func (s Vectors) Usage(ctx context.Context, account record.AccountNumber, generation uint32) (vectors uint64, size int64, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		return kv.EachItem(ctx, tx, vectorPrefix(account, generation), func(item *badger.Item) error {
 			vectors++

@@ -6,6 +6,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // change is an operation of the writer that looks up records in the commit group and replaces them.
@@ -14,23 +15,23 @@ type change func(g *commitGroup, w *operation) error
 // operation is one operation for the writer: either the next step of a capture, or a change.
 type operation struct {
 	capture *recorded
-	info    []byte        // the exchange's record, from the buffer pool; nil for a part
-	body    *blob.Plan    // request bytes, with the opening
-	part    []byte        // of the answer, encoded
-	number  uint32        // of part
-	ended   *ExchangeInfo // with the closing: the whole exchange
-	noted   bool          // the note of open exchanges no longer counts it
+	info    []byte               // the exchange's record, from the buffer pool; nil for a part
+	body    *blob.Plan           // request bytes, with the opening
+	part    []byte               // of the answer, encoded
+	number  uint32               // of part
+	ended   *record.ExchangeInfo // with the closing: the whole exchange
+	noted   bool                 // the note of open exchanges no longer counts it
 
 	evidence *evidence // of the session, with the opening
 
-	skeleton   []byte    // of body, once the writer has built it
-	records    []record  // put with the exchange's record, or by change
-	captured   *Exchange // with the closing, until the feed has it; may be nil
-	digest     change    // with the closing: the digest of its exchange; nil: the digester makes one
-	undigested *Change   // with the closing: the change for the digester to work on; may be nil
-	event      Event     // published after the commit, if it has a kind
-	digested   Event     // as above
-	from, to   int       // the operation's range of the batch's objects
+	skeleton   []byte           // of body, once the writer has built it
+	records    []entry          // put with the exchange's record, or by change
+	captured   *record.Exchange // with the closing, until the feed has it; may be nil
+	digest     change           // with the closing: the digest of its exchange; nil: the digester makes one
+	undigested *Change          // with the closing: the change for the digester to work on; may be nil
+	event      record.Event     // published after the commit, if it has a kind
+	digested   record.Event     // as above
+	from, to   int              // the operation's range of the batch's objects
 
 	change change
 	frees  bool // change frees space, and may use the reserve for that
@@ -120,17 +121,17 @@ func (s *core) write(g *commitGroup, group []*operation) error {
 			w.skeleton = g.blobs.AddBody(w.capture.account, w.body)
 			g.openSession(w)
 			w.capture.noted = g.noteOpen(w.capture.account, w.capture.id)
-			w.event = w.capture.event(ExchangeCreated, OutcomeOpen)
+			w.event = w.capture.event(record.ExchangeCreated, record.OutcomeOpen)
 		}
 		if w.ended != nil {
 			if w.capture.failed != nil { // an earlier part could not be written
 				s.digester.release(w.captured)
 				w.captured, w.digest = nil, nil
-				w.ended.Outcome = OutcomeInterrupted
-				w.info = appendFields(w.info[:0], w.ended)
+				w.ended.Outcome = record.OutcomeInterrupted
+				w.info = record.Append(w.info[:0], w.ended)
 			}
 			g.closeSession(w, w.capture.account, w.capture.id, w.ended)
-			w.event = w.capture.event(ExchangeCompleted, w.ended.Outcome)
+			w.event = w.capture.event(record.ExchangeCompleted, w.ended.Outcome)
 		}
 		if c := w.capture; w.part != nil && c.failed == nil {
 			g.blobs.AddPart(c.account, c.id, w.number, w.part)
@@ -178,7 +179,7 @@ func (s *core) announce(g *commitGroup, group []*operation) {
 		for _, r := range w.records {
 			s.roster.Note(r.key)
 		}
-		for _, e := range [...]Event{w.event, w.digested} {
+		for _, e := range [...]record.Event{w.event, w.digested} {
 			if e.Kind != "" {
 				g.events = append(g.events, e)
 			}

@@ -1,6 +1,9 @@
 package identity
 
-import "github.com/mnemeproxy/mneme/codec"
+import (
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/record"
+)
 
 // Unlimited as one of [Limits] lets a key do without a limit that the server sets for keys of no limit of their own.
 const Unlimited = -1
@@ -18,19 +21,19 @@ type Limits struct {
 // Budget bounds what may be spent in a day and in a month of UTC. 0 is no bound, and in a key's own leaves it to the server's;
 // [NoBudget] in a key's own is no bound.
 type Budget struct {
-	Day   USD `json:"budget_usd_day,omitempty"`
-	Month USD `json:"budget_usd_month,omitempty"`
+	Day   record.USD `json:"budget_usd_day,omitempty"`
+	Month record.USD `json:"budget_usd_month,omitempty"`
 }
 
 // NoBudget is [Unlimited] for a budget: minus one dollar.
-const NoBudget = -Dollar
+const NoBudget = -record.Dollar
 
 func (b Budget) or(other Budget) Budget {
-	return Budget{Day: USD(or(int64(b.Day), int64(other.Day))), Month: USD(or(int64(b.Month), int64(other.Month)))}
+	return Budget{Day: record.USD(or(int64(b.Day), int64(other.Day))), Month: record.USD(or(int64(b.Month), int64(other.Month)))}
 }
 
 func (b Budget) check() error {
-	for _, amount := range [...]USD{b.Day, b.Month} {
+	for _, amount := range [...]record.USD{b.Day, b.Month} {
 		if amount < 0 && amount != NoBudget {
 			return codec.Invalid("budget", "a budget is an amount of US dollars above 0, 0 for the server's own, or -1 for none")
 		}

@@ -1,7 +1,8 @@
-package store
+package record
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -10,7 +11,7 @@ import (
 )
 
 // Opening is what is known of an exchange before the provider is called.
-// [Store.Begin] keeps no reference to any of its slices or strings.
+// [store.Store.Begin] keeps no reference to any of its slices or strings.
 type Opening struct {
 	Account string // must exist
 	KeyID   string // the caller's service key
@@ -46,7 +47,7 @@ type Opening struct {
 	Items       []codec.Span        // those of Spans that are messages or input items; nil: unknown
 	Prints      []codec.Fingerprint // of Spans in Body; nil: unknown
 
-	Redactor *redact.Redactor // from [Credentials.Redactor]; it masked Body, and masks everything else; nil: the account's
+	Redactor *redact.Redactor // from [store.Credentials.Redactor]; it masked Body, and masks everything else; nil: the account's
 	Redacted redact.Tally     // what was masked in Body
 
 	Started time.Time // zero: now
@@ -201,7 +202,7 @@ type ExchangeInfo struct {
 	RequestSize  int64         `json:"request_bytes"`
 	ResponseSize int64         `json:"response_bytes"` // recorded
 
-	// ResponseUnrecorded is how many bytes of the answer were not recorded, see [Options.AnswerBytes].
+	// ResponseUnrecorded is how many bytes of the answer were not recorded, see [store.Options.AnswerBytes].
 	ResponseUnrecorded int64 `json:"response_bytes_unrecorded,omitempty"`
 
 	Redactions []Redaction `json:"redactions,omitempty"` // by name
@@ -266,4 +267,64 @@ type Exchange struct {
 	// Stored is the first part of RawResponse in its stored form before compression, while an exchange is digested
 	// whose events are separated there; nil: the part itself.
 	Stored []byte `json:"-"`
+}
+
+// clientNames maps the product names in User-Agent headers to the names that people use for programs.
+var clientNames = map[string]string{
+	"claude-cli":     "claude-code",
+	"claude":         "claude-code",
+	"codex_exec":     "codex",
+	"codex_cli_rs":   "codex",
+	"codex-tui":      "codex",
+	"codex_vscode":   "codex",
+	"qwencode":       "qwen-code",
+	"qwen":           "qwen-code",
+	"geminicli":      "gemini-cli",
+	"asyncopenai":    "openai",
+	"asyncanthropic": "anthropic",
+}
+
+// ClientName returns the stable name of a program, by its product name or the name that people use.
+func ClientName(product string) string {
+	if len(product) > maxClientName {
+		product = strings.ToValidUTF8(product[:maxClientName], "")
+	}
+	product = strings.ToLower(product)
+	if name := clientNames[product]; name != "" {
+		return name
+	}
+	return product
+}
+
+// maxClientName is how many bytes of a product's name are kept.
+const maxClientName = 64
+
+// Client returns the name of the program that sent the request, without its version; "" if it did not say.
+func (x *ExchangeInfo) Client() string {
+	for _, h := range x.Header {
+		if strings.EqualFold(h.Name, "User-Agent") {
+			product, _, _ := strings.Cut(h.Value, "/")
+			return ClientName(product)
+		}
+	}
+	return ""
+}
+
+// ReadInfo reads an exchange's record.
+func ReadInfo(record []byte) (*ExchangeInfo, error) {
+	info := new(ExchangeInfo)
+	return info, Decode(record, info)
+}
+
+// Describe sets a person's description of the exchange, masked, and returns its record.
+func (x *ExchangeInfo) Describe(d Description, redactor *redact.Redactor) (record []byte, err error) {
+	if d.Title != nil {
+		return nil, codec.Invalid("title", "an exchange has no title; its session has one")
+	}
+	if err := d.Check(); err != nil {
+		return nil, err
+	}
+	d = RedactDescription(redactor, d)
+	d.Set(nil, &x.Tags, &x.Note)
+	return Encode(x), nil
 }

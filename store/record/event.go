@@ -1,4 +1,4 @@
-package store
+package record
 
 import (
 	"sync"
@@ -28,11 +28,8 @@ const (
 	ExchangeCompleted EventKind = "exchange.completed" // it ended, with any outcome
 	TurnDigested      EventKind = "turn.digested"
 	ErasureCompleted  EventKind = "erasure.done"
-)
-
-const (
-	eventHistory = 4096 // events kept for returning subscribers
-	eventBacklog = 256  // events that a subscriber may lag behind
+	eventHistory                = 4096 // events kept for returning subscribers
+	EventBacklog                = 256  // events that a subscriber may lag behind
 )
 
 // EventHub passes events on to subscribers. It never waits for them. The zero value is ready for use.
@@ -57,16 +54,6 @@ type Subscription struct {
 
 // Subscribe subscribes to the events of an account after the one with number after; 0 means from now on. The subscriber
 // closes it.
-func (s Archive) Subscribe(account string, after uint64) (*Subscription, error) {
-	number, err := s.accounts.Number(account)
-	if err != nil {
-		return nil, err
-	}
-	return s.events.Subscribe(number, after), nil
-}
-
-// Subscribe subscribes to the events of an account after the one with number after; 0 means from now on. The subscriber
-// closes it.
 func (h *EventHub) Subscribe(account AccountNumber, after uint64) *Subscription {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -77,7 +64,7 @@ func (h *EventHub) Subscribe(account AccountNumber, after uint64) *Subscription 
 			past = append(past, e)
 		}
 	}
-	events := make(chan Event, len(past)+eventBacklog)
+	events := make(chan Event, len(past)+EventBacklog)
 	for _, e := range past {
 		events <- e
 	}

@@ -1,18 +1,23 @@
-package store
+package record
 
 import (
+	"bytes"
+	"sync"
 	"time"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/mnemeproxy/mneme/store/internal/buffer"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // A record of numbered fields is a Protocol Buffers message, so "protoc --decode_raw" reads it without this package.
 // FORMAT.md has the numbers. A field with its zero value is absent. Readers skip unknown numbers, so fields can be
 // added. A number is never reused for another field.
 
-// fieldRecord is a record of numbered fields.
-type fieldRecord interface {
+// Fields is a record of numbered fields.
+type Fields interface {
 	fieldTarget
 	writeFields(w *fieldWriter)
 }
@@ -222,3 +227,60 @@ var (
 	firstSecond = time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 	lastSecond  = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC).Unix() - 1
 )
+
+// Encode encodes a record of numbered fields.
+func Encode(r Fields) []byte {
+	scratch := Append(buffer.Get(4<<10), r)
+	record := bytes.Clone(scratch)
+	buffer.Put(scratch)
+	return record
+}
+
+// Append appends the encoding of a record of numbered fields.
+func Append(dst []byte, r Fields) []byte {
+	w := fieldWriters.Get().(*fieldWriter)
+	w.record = append(dst, kv.RecordFields)
+	r.writeFields(w)
+	dst, w.record = w.record, nil
+	fieldWriters.Put(w)
+	return dst
+}
+
+var fieldWriters = sync.Pool{New: func() any { return new(fieldWriter) }}
+
+// newFieldWriter returns a pooled writer; neither it nor its bytes may be used after release.
+func newFieldWriter(size int) *fieldWriter {
+	w := fieldWriters.Get().(*fieldWriter)
+	w.record = buffer.Get(size)
+	return w
+}
+
+func (w *fieldWriter) release() {
+	buffer.Put(w.record)
+	w.record = nil
+	fieldWriters.Put(w)
+}
+
+// Decode reads a record of either kind.
+func Decode(record []byte, v any) error {
+	target, ok := v.(fieldTarget)
+	if !ok || len(record) == 0 || record[0] > kv.RecordFields {
+		return kv.DecodeRecord(record, v)
+	}
+	if record[0] != kv.RecordFields {
+		return kv.ErrRecord
+	}
+	return decodeFields(record[1:], target)
+}
+
+// decodeFields reads numbered fields.
+func decodeFields(fields []byte, target fieldTarget) error {
+	r := newFieldReader(fields)
+	for r.next() {
+		target.readField(&r)
+	}
+	if r.failed {
+		return kv.ErrRecord
+	}
+	return nil
+}

@@ -1,4 +1,4 @@
-package store
+package record
 
 import (
 	"bytes"
@@ -31,13 +31,13 @@ func TestRecordsOfFieldsEqualRecordsOfJSON(t *testing.T) {
 		message := rapid.Custom(func(t *rapid.T) Message {
 			return Message{Role: text.Draw(t, "role"), Parts: rapid.SliceOfN(part, 1, 3).Draw(t, "parts")}
 		})
-		for _, record := range []fieldRecord{
+		for _, record := range []Fields{
 			&ExchangeInfo{
 				ID: "exch_1", Outcome: OutcomeClientClosed, Started: moment, ModelAsked: text.Draw(t, "model"), Status: rapid.Int().Draw(t, "status"), Usage: usage,
 				Header: []HeaderField{{"User-Agent", text.Draw(t, "header")}, {}}, Error: &ErrorInfo{Message: text.Draw(t, "error")}, Translation: texts.Draw(t, "translation"),
 			},
-			&sessionRecord{Session: Session{ID: "sess_1", Created: moment, Tags: texts.Draw(t, "tags"), Usage: usage}, Links: [][]byte{[]byte(text.Draw(t, "link"))}},
-			&turnRecord{Turn: Turn{Exchange: "exch_1", Messages: rapid.SliceOfN(message, 0, 3).Draw(t, "messages")}, Histories: []historyHash{{1}}},
+			&StoredSession{Session: Session{ID: "sess_1", Created: moment, Tags: texts.Draw(t, "tags"), Usage: usage}, Links: [][]byte{[]byte(text.Draw(t, "link"))}},
+			&StoredTurn{Turn: Turn{Exchange: "exch_1", Messages: rapid.SliceOfN(message, 0, 3).Draw(t, "messages")}, Histories: []HistoryHash{{1}}},
 		} {
 			fresh := func() any { return reflect.New(reflect.TypeOf(record).Elem()).Interface() }
 			standard, err := json.Marshal(record)
@@ -48,9 +48,9 @@ func TestRecordsOfFieldsEqualRecordsOfJSON(t *testing.T) {
 			if err := json.Unmarshal(standard, want); err != nil {
 				t.Fatal(err)
 			}
-			for _, kept := range [][]byte{encodeFields(record)} {
+			for _, kept := range [][]byte{Encode(record)} {
 				got := fresh()
-				if err := decodeRecord(kept, got); err != nil {
+				if err := Decode(kept, got); err != nil {
 					t.Fatalf("%q of %s: %v", kept, standard, err)
 				}
 				if said, err := json.Marshal(got); err != nil || !bytes.Equal(said, canonical(t, want)) {
@@ -71,12 +71,12 @@ func canonical(t *rapid.T, v any) []byte {
 
 // Every member has a field, which FORMAT.md names, and comes back from it.
 func TestFormatPageNamesTheFieldsOfRecords(t *testing.T) {
-	page, err := os.ReadFile("FORMAT.md")
+	page, err := os.ReadFile("../FORMAT.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, example := range map[string]any{
-		"exchange": ExchangeInfo{}, "session": sessionRecord{}, "turn": turnRecord{},
+		"exchange": ExchangeInfo{}, "session": StoredSession{}, "turn": StoredTurn{},
 		"usage": UsageInfo{}, "error": ErrorInfo{}, "attempt": Attempt{}, "header field": HeaderField{}, "redaction": Redaction{},
 		"message": Message{}, "part": Part{},
 	} {
@@ -162,8 +162,8 @@ func give(v reflect.Value) {
 
 // fieldsOf returns the fields of a record, or of a message that stands in one.
 func fieldsOf(v any) []byte {
-	if r, ok := v.(fieldRecord); ok {
-		return encodeFields(r)[1:]
+	if r, ok := v.(Fields); ok {
+		return Encode(r)[1:]
 	}
 	var w fieldWriter
 	v.(interface {
@@ -176,7 +176,7 @@ func fieldsOf(v any) []byte {
 
 // A later mneme adds fields of any kind.
 func TestUnknownFieldsAreSkipped(t *testing.T) {
-	record := encodeFields(&ExchangeInfo{ID: "exch_1", Started: time.Unix(1, 0).UTC()})
+	record := Encode(&ExchangeInfo{ID: "exch_1", Started: time.Unix(1, 0).UTC()})
 	record = protowire.AppendTag(record, 500, protowire.BytesType)
 	record = protowire.AppendString(record, "new")
 	record = protowire.AppendTag(record, 501, protowire.Fixed64Type)
@@ -184,16 +184,16 @@ func TestUnknownFieldsAreSkipped(t *testing.T) {
 	record = protowire.AppendTag(record, 9, protowire.VarintType)
 	record = protowire.AppendVarint(record, 200)
 	var got ExchangeInfo
-	if err := decodeRecord(record, &got); err != nil || got.ID != "exch_1" || got.Status != 200 {
+	if err := Decode(record, &got); err != nil || got.ID != "exch_1" || got.Status != 200 {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
 func TestMalformedFieldsAreAnError(t *testing.T) {
-	whole := encodeFields(&turnRecord{Turn: Turn{Exchange: "exch_1", Messages: []Message{{Role: "user", Parts: []Part{{Kind: "text", Text: "hi"}}}}}, Histories: []historyHash{{1}}})
+	whole := Encode(&StoredTurn{Turn: Turn{Exchange: "exch_1", Messages: []Message{{Role: "user", Parts: []Part{{Kind: "text", Text: "hi"}}}}}, Histories: []HistoryHash{{1}}})
 	for n := range len(whole) - 1 {
 		// A cut between two fields leaves a record; the checksums of the database are what finds that.
-		if err := decodeRecord(whole[:n], new(turnRecord)); err == nil && !cutBetweenFields(whole[1:], n-1) {
+		if err := Decode(whole[:n], new(StoredTurn)); err == nil && !cutBetweenFields(whole[1:], n-1) {
 			t.Errorf("%d of %d bytes are a record", n, len(whole))
 		}
 	}
@@ -205,7 +205,7 @@ func TestMalformedFieldsAreAnError(t *testing.T) {
 		"more bytes than there are":     {kv.RecordFields, 1<<3 | 2, 0x7f, 'x'},
 		"a time of the year 40 million": append([]byte{kv.RecordFields, 5<<3 | 2, 10, 1 << 3}, protowire.AppendVarint(nil, 1<<50)...),
 	} {
-		if err := decodeRecord(record, new(ExchangeInfo)); err == nil {
+		if err := Decode(record, new(ExchangeInfo)); err == nil {
 			t.Errorf("%s is taken", name)
 		}
 	}
@@ -224,7 +224,7 @@ func cutBetweenFields(fields []byte, at int) bool {
 
 func TestErrorsDoNotQuoteRecords(t *testing.T) {
 	for _, record := range []string{"\x01{\"id\":\"secret\",,", "\x02\x0a\x06secret\x0a\x01\xff"} {
-		err := decodeRecord([]byte(record), new(ExchangeInfo))
+		err := Decode([]byte(record), new(ExchangeInfo))
 		if err == nil || err.Error() != kv.ErrRecord.Error() {
 			t.Errorf("got %v", err)
 		}

@@ -1,4 +1,4 @@
-package store
+package record
 
 import (
 	"google.golang.org/protobuf/encoding/protowire"
@@ -157,13 +157,13 @@ func (x *ExchangeInfo) readField(r *fieldReader) {
 	}
 }
 
-// exchangeSizes are the sizes of an exchange's bodies, read from its record without the rest.
-type exchangeSizes struct {
+// ExchangeSizes are the sizes of an exchange's bodies, read from its record without the rest.
+type ExchangeSizes struct {
 	Request  int64 `json:"request_bytes"`
 	Response int64 `json:"response_bytes"`
 }
 
-func (s *exchangeSizes) readField(r *fieldReader) {
+func (s *ExchangeSizes) readField(r *fieldReader) {
 	switch r.field {
 	case 33:
 		s.Request = r.number()

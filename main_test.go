@@ -28,6 +28,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/listen/listentest"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 func TestMain(m *testing.M) {
@@ -446,14 +447,14 @@ func capture(ts *testscript.TestScript, _ bool, args []string) {
 	st, err := store.Open(store.Options{Dir: ts.MkAbs(ts.Getenv("MNEME_DATA"))})
 	ts.Check(err)
 	defer func() { ts.Check(st.Close()) }()
-	c, err := st.Begin(ctx, &store.Opening{
+	c, err := st.Begin(ctx, &record.Opening{
 		Account: "default", Surface: codec.Chat, Format: codec.Chat, Provider: "openai", ModelAsked: "gpt-5-mini", ModelSent: "gpt-5-mini",
 		Body: []byte(ts.ReadFile(args[0])),
 	})
 	ts.Check(err)
 	_, err = c.Write([]byte(ts.ReadFile(args[1])))
 	ts.Check(err)
-	ts.Check(c.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: http.StatusOK, LastByte: time.Now()}))
+	ts.Check(c.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: http.StatusOK, LastByte: time.Now()}))
 	ts.Setenv("EXCHANGE", c.ID())
 }
 

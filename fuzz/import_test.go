@@ -14,6 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // FuzzImport imports any file: it is accepted or refused as the caller's mistake, everything imported can be read,
@@ -50,7 +51,7 @@ func FuzzImport(f *testing.F) {
 		return w.Body.Bytes()
 	}
 
-	c, err := s.Begin(context.Background(), &store.Opening{
+	c, err := s.Begin(context.Background(), &record.Opening{
 		Account: account, Surface: codec.Chat, Format: codec.Chat, ChatKey: "k", ModelAsked: "m",
 		Body: []byte(`{"model":"m","messages":[{"role":"user","content":"q"}]}`),
 	})
@@ -58,7 +59,7 @@ func FuzzImport(f *testing.F) {
 		f.Fatal(err)
 	}
 	_, _ = c.Write([]byte(`{"choices":[]}`))
-	if err := c.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: http.StatusOK}); err != nil {
+	if err := c.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: http.StatusOK}); err != nil {
 		f.Fatal(err)
 	}
 	whole := ask(f, http.MethodGet, "/v1/memory/export.jsonl", nil)
@@ -72,7 +73,7 @@ func FuzzImport(f *testing.F) {
 	runs := 0
 	f.Fuzz(mutant.Each(200, func(t *testing.T, file []byte) {
 		ask(t, http.MethodPost, "/v1/memory/imports", file)
-		page, err := s.Archive().Exchanges(account, store.ExchangeQuery{Limit: 5})
+		page, err := s.Archive().Exchanges(account, record.ExchangeQuery{Limit: 5})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/clients"
 	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/server/telemetry"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // answer is what the client gets.
@@ -172,17 +172,17 @@ func (x *exchange) clientGone() bool {
 // outcomeOf returns the outcome of an exchange that failed with e. Only an error of the provider counts as its failure,
 // wherever the exchange was when it failed: budgets, limits and the memory of this server refuse as well. begun reports
 // whether the client has got some of the answer.
-func outcomeOf(ctx context.Context, e *codec.Error, begun bool) store.Outcome {
+func outcomeOf(ctx context.Context, e *codec.Error, begun bool) record.Outcome {
 	switch {
 	case context.Cause(ctx) == error(edge.ErrDraining): //nolint:errorlint // as above
-		return store.OutcomeStopped
+		return record.OutcomeStopped
 	case ctx.Err() != nil:
-		return store.OutcomeClientClosed
+		return record.OutcomeClientClosed
 	case e.Provider != "":
-		return store.OutcomeUpstreamError
+		return record.OutcomeUpstreamError
 	case begun:
-		return store.OutcomeInterrupted
+		return record.OutcomeInterrupted
 	default:
-		return store.OutcomeRefused
+		return record.OutcomeRefused
 	}
 }

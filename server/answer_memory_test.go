@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // vectorsOf is an embeddings answer of about so many bytes.
@@ -145,7 +145,7 @@ func TestALongAnswerThatBreaksOffDoesNotLookComplete(t *testing.T) {
 			}
 			eventually(t, func() error {
 				records := h.records("acme")
-				if len(records) != 1 || records[0].Outcome != store.OutcomeUpstreamError || records[0].Error == nil || records[0].ResponseSize < int64(len(got)) {
+				if len(records) != 1 || records[0].Outcome != record.OutcomeUpstreamError || records[0].Error == nil || records[0].ResponseSize < int64(len(got)) {
 					return fmt.Errorf("the record says %+v", records)
 				}
 				return nil
@@ -166,7 +166,7 @@ func TestTheLastByteOfALongAnswerWaitsForTheRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	records := h.records("acme") // as soon as the JSON is whole
-	if len(records) != 1 || records[0].Outcome != store.OutcomeComplete || records[0].ResponseSize != int64(len(whole)) {
+	if len(records) != 1 || records[0].Outcome != record.OutcomeComplete || records[0].ResponseSize != int64(len(whole)) {
 		t.Errorf("the record says %+v", records)
 	}
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // generate has the model answer. If its provider cannot, and nothing has reached the client yet, it asks the first
@@ -72,7 +72,7 @@ func (x *exchange) mayAsk(other, asked *router.Provider) bool { return !x.route.
 // reset clears the state of the failed attempt.
 func (x *exchange) reset(placement router.Placement) {
 	x.routeTo(placement)
-	x.recording.closing, x.recording.written, x.recording.failed = store.Closing{}, 0, false
+	x.recording.closing, x.recording.written, x.recording.failed = record.Closing{}, 0, false
 	x.answer.out.Del(headerTranslation)
 }
 

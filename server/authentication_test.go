@@ -7,6 +7,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // errorOf checks the shape of a surface's error body and gives the members that clients look at.
@@ -118,7 +119,7 @@ func TestAKeyNeedsTheScopeWrite(t *testing.T) {
 	if n := len(h.provider.Requests()); n != 0 {
 		t.Errorf("%d requests reached the provider", n)
 	}
-	if got := h.records("acme"); len(got) != len(surfaces) || got[0].Outcome != store.OutcomeRefused {
+	if got := h.records("acme"); len(got) != len(surfaces) || got[0].Outcome != record.OutcomeRefused {
 		t.Errorf("the refusals of a caller that is known are on record as %+v", got)
 	}
 }
@@ -199,7 +200,7 @@ func TestTheProviderGetsTheNearestCredential(t *testing.T) {
 	h.noSecrets("the log", h.log.String())
 }
 
-func headerLines(x *store.Exchange) (lines []string) {
+func headerLines(x *record.Exchange) (lines []string) {
 	for _, field := range x.Header {
 		lines = append(lines, field.Name+": "+field.Value)
 	}
@@ -218,7 +219,7 @@ func TestAMissingCredentialIsNamedWithAdvice(t *testing.T) {
 		if a.status < 400 || !strings.Contains(message, name) || !strings.Contains(message, "mneme account credential set") {
 			t.Errorf("%s: %d %q", s.name, a.status, message)
 		}
-		if x := h.record(a.exchange()); x.Outcome == store.OutcomeComplete || x.Error == nil {
+		if x := h.record(a.exchange()); x.Outcome == record.OutcomeComplete || x.Error == nil {
 			t.Errorf("%s: on record as %v", s.name, x.Outcome)
 		}
 	}
@@ -242,7 +243,7 @@ func TestARefusalOfTheCallersCredentialPassesAndOfOursDoesNot(t *testing.T) {
 			}
 			h.noSecrets("the answer", ours.body)
 			x := h.record(ours.exchange())
-			if x.Outcome != store.OutcomeUpstreamError || x.Status != ours.status || string(x.RawResponse) != ours.body {
+			if x.Outcome != record.OutcomeUpstreamError || x.Status != ours.status || string(x.RawResponse) != ours.body {
 				t.Errorf("%s: on record as %v %d %s", s.name, x.Outcome, x.Status, x.RawResponse)
 			}
 			h.noSecrets("the record", string(x.RawResponse)+x.Error.Message)

@@ -16,6 +16,7 @@ import (
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/webhook"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // fullRecorder has no room for the ends of exchanges.
@@ -25,12 +26,12 @@ type fullRecording struct{ store.Recording }
 
 var errFullDisk = codec.Errorf(codec.KindStorage, "the disk is full")
 
-func (r fullRecorder) Begin(ctx context.Context, o *store.Opening) (store.Recording, error) {
+func (r fullRecorder) Begin(ctx context.Context, o *record.Opening) (store.Recording, error) {
 	recording, err := r.Recorder.Begin(ctx, o)
 	return fullRecording{recording}, err
 }
 
-func (r fullRecording) Finish(c *store.Closing) error {
+func (r fullRecording) Finish(c *record.Closing) error {
 	_ = r.Recording.Finish(c)
 	return errFullDisk
 }
@@ -54,22 +55,22 @@ func TestOnlyTheProvidersOwnErrorsCountAsItsFailures(t *testing.T) {
 		body     string
 		provider string
 		status   int
-		outcome  store.Outcome
+		outcome  record.Outcome
 	}{
-		"a budget":              {limits: store.Limits{Budget: store.Budget{Day: 1}}, body: chat.body("", false), provider: "openai", status: 429, outcome: store.OutcomeRefused},
-		"a limit":               {limits: store.Limits{TokensPerMonth: 1}, body: chat.body("", false), provider: "none", status: 429, outcome: store.OutcomeRefused},
-		"the memory of answers": {change: func(t *testing.T, p *plan) { leadTo(p, answering(t, long)); p.server.AnswerMemory = 1 << 20 }, body: crossed, provider: "anthropic", status: 503, outcome: store.OutcomeRefused},
+		"a budget":              {limits: store.Limits{Budget: store.Budget{Day: 1}}, body: chat.body("", false), provider: "openai", status: 429, outcome: record.OutcomeRefused},
+		"a limit":               {limits: store.Limits{TokensPerMonth: 1}, body: chat.body("", false), provider: "none", status: 429, outcome: record.OutcomeRefused},
+		"the memory of answers": {change: func(t *testing.T, p *plan) { leadTo(p, answering(t, long)); p.server.AnswerMemory = 1 << 20 }, body: crossed, provider: "anthropic", status: 503, outcome: record.OutcomeRefused},
 		"the record of a whole answer": {
 			change: func(_ *testing.T, p *plan) {
 				p.engine = func(e *server.Engine) { e.Recorder = fullRecorder{e.Recorder} }
 			},
-			body: chat.body("", false), provider: "openai", status: 503, outcome: store.OutcomeInterrupted,
+			body: chat.body("", false), provider: "openai", status: 503, outcome: record.OutcomeInterrupted,
 		},
 		"the record of a stream": {
 			change: func(_ *testing.T, p *plan) {
 				p.engine = func(e *server.Engine) { e.Recorder = fullRecorder{e.Recorder} }
 			},
-			body: chat.body("", true), provider: "openai", status: 200, outcome: store.OutcomeInterrupted,
+			body: chat.body("", true), provider: "openai", status: 200, outcome: record.OutcomeInterrupted,
 		},
 		"a missing credential": {
 			change: func(_ *testing.T, p *plan) {
@@ -77,9 +78,9 @@ func TestOnlyTheProvidersOwnErrorsCountAsItsFailures(t *testing.T) {
 				c.APIKey = ""
 				p.router.Providers["openai"] = c
 			},
-			body: chat.body("", false), provider: "openai", status: 401, outcome: store.OutcomeRefused,
+			body: chat.body("", false), provider: "openai", status: 401, outcome: record.OutcomeRefused,
 		},
-		"the provider": {body: chat.body("error overloaded", false), provider: "openai", status: 503, outcome: store.OutcomeUpstreamError},
+		"the provider": {body: chat.body("error overloaded", false), provider: "openai", status: 503, outcome: record.OutcomeUpstreamError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			told := make(chan string, 10)
@@ -111,13 +112,13 @@ func TestOnlyTheProvidersOwnErrorsCountAsItsFailures(t *testing.T) {
 			name := fmt.Sprintf(`mneme_requests_total{outcome="%s",provider="%s",status="%dxx",surface="chat"}`, story.outcome, story.provider, story.status/100)
 			await(t, metrics, series{name: 1})
 			for name, n := range metrics() {
-				if strings.HasPrefix(name, "mneme_upstream_errors_total") && story.outcome != store.OutcomeUpstreamError && n > 0 {
+				if strings.HasPrefix(name, "mneme_upstream_errors_total") && story.outcome != record.OutcomeUpstreamError && n > 0 {
 					t.Errorf("%s is %v", name, n)
 				}
 			}
 			hooks.Tell(webhook.Failure, time.Now(), map[string]string{"account": "the last"})
 			first := <-told
-			if failed := !strings.Contains(first, "the last"); failed != (story.outcome != store.OutcomeRefused) {
+			if failed := !strings.Contains(first, "the last"); failed != (story.outcome != record.OutcomeRefused) {
 				t.Errorf("told was %s", first)
 			}
 		})

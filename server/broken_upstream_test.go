@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/router"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // lastEvent is the last frame of a stream.
@@ -76,7 +76,7 @@ func aStreamThatBreaksEndsVisiblyBroken(t *testing.T, on transportPlan) {
 			}
 			endsWithError(t, s, script, a)
 			x := h.record(a.exchange())
-			if x.Outcome != store.OutcomeUpstreamError || x.Status != 200 || string(x.RawResponse) != a.body || x.Error == nil {
+			if x.Outcome != record.OutcomeUpstreamError || x.Status != 200 || string(x.RawResponse) != a.body || x.Error == nil {
 				t.Errorf("%s, %s: on record as %v with %d bytes of %d", s.name, script, x.Outcome, len(x.RawResponse), len(a.body))
 			}
 			h.noSecrets("the answer", a.body)
@@ -114,7 +114,7 @@ func TestAnAnswerThatBreaksBeforeItsFirstByteIsAnErrorWithAStatus(t *testing.T) 
 					t.Errorf("%s: says %q", what, message)
 				}
 				x := h.record(a.exchange())
-				if x.Outcome != store.OutcomeUpstreamError || x.Status != a.status || string(x.RawResponse) != a.body || x.Error == nil {
+				if x.Outcome != record.OutcomeUpstreamError || x.Status != a.status || string(x.RawResponse) != a.body || x.Error == nil {
 					t.Errorf("%s: on record as %v, %d, %s", what, x.Outcome, x.Status, x.RawResponse)
 				}
 			}
@@ -135,7 +135,7 @@ func TestAProvidersOwnErrorsPassUnchanged(t *testing.T) {
 				if a.status != want.status || a.body != want.body || a.header.Get("Retry-After") != want.header.Get("Retry-After") {
 					t.Errorf("%s, %s: %d %s\nthe provider says %d %s", s.name, script, a.status, a.body, want.status, want.body)
 				}
-				if x := h.record(a.exchange()); x.Outcome != store.OutcomeUpstreamError || x.Error == nil || x.Error.Message == "" || string(x.RawResponse) != a.body {
+				if x := h.record(a.exchange()); x.Outcome != record.OutcomeUpstreamError || x.Error == nil || x.Error.Message == "" || string(x.RawResponse) != a.body {
 					t.Errorf("%s, %s: on record as %v %+v", s.name, script, x.Outcome, x.Error)
 				}
 			}
@@ -178,7 +178,7 @@ func TestAProviderThatCannotBeReachedIsNamed(t *testing.T) {
 				if a.status != http.StatusBadGateway || !strings.Contains(message, test.says) && !(test.says == "resolve" && strings.Contains(message, "no host")) {
 					t.Errorf("%s: %d %q", s.name, a.status, message)
 				}
-				if x := h.record(a.exchange()); x.Outcome != store.OutcomeUpstreamError || x.Status != a.status {
+				if x := h.record(a.exchange()); x.Outcome != record.OutcomeUpstreamError || x.Status != a.status {
 					t.Errorf("%s: on record as %v %d", s.name, x.Outcome, x.Status)
 				}
 			}
@@ -203,7 +203,7 @@ func TestAProviderThatDoesNotBeginIsGivenUp(t *testing.T) {
 			if a.status != http.StatusGatewayTimeout || !strings.Contains(message, "timeouts.first_byte") {
 				t.Errorf("%s: %d %q", s.name, a.status, message)
 			}
-			if x := h.record(a.exchange()); x.Outcome != store.OutcomeUpstreamError {
+			if x := h.record(a.exchange()); x.Outcome != record.OutcomeUpstreamError {
 				t.Errorf("%s: on record as %v", s.name, x.Outcome)
 			}
 		}
@@ -225,7 +225,7 @@ func TestAProviderThatFallsSilentIsGivenUp(t *testing.T) {
 			if !strings.Contains(lastEvent(a.body), "timeouts.idle") {
 				t.Errorf("%s: %s", s.name, lastEvent(a.body))
 			}
-			if x := h.record(a.exchange()); x.Outcome != store.OutcomeUpstreamError || string(x.RawResponse) != a.body {
+			if x := h.record(a.exchange()); x.Outcome != record.OutcomeUpstreamError || string(x.RawResponse) != a.body {
 				t.Errorf("%s: on record as %v", s.name, x.Outcome)
 			}
 			h.nothingOpen()
@@ -249,7 +249,7 @@ func (h *harness) nothingOpen() {
 func TestAChatStreamWithoutItsDoneIsFinishedOnlyByAFinishReason(t *testing.T) {
 	h := build(t)
 	a := h.post(chat.path, chat.body(`text "hi"; omit done`, true))
-	if x := h.record(a.exchange()); a.cut != nil || x.Outcome != store.OutcomeComplete {
+	if x := h.record(a.exchange()); a.cut != nil || x.Outcome != record.OutcomeComplete {
 		t.Errorf("without [DONE]: %v, on record as %v\n%s", a.cut, x.Outcome, a.body)
 	}
 	a = h.post(chat.path, chat.body(`text "hi"; omit done; omit finish`, true))

@@ -10,17 +10,18 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // spentWith is what the exchanges of an account cost by their records, and by what is rolled up.
-func (h *harness) spent(account string) (recorded, rolledUp store.USD) {
+func (h *harness) spent(account string) (recorded, rolledUp record.USD) {
 	h.t.Helper()
 	for _, x := range h.records(account) {
 		if x.Cost != nil && !x.Cost.Notional {
 			recorded += x.Cost.USD
 		}
 	}
-	err := h.store.Accounts().Rollups(h.t.Context(), store.RollupQuery{Account: account}, func(_ store.RollupOf, r *store.Rollup) { rolledUp += r.Cost.USD })
+	err := h.store.Accounts().Rollups(h.t.Context(), record.RollupQuery{Account: account}, func(_ record.RollupOf, r *record.Rollup) { rolledUp += r.Cost.USD })
 	ok(h.t, err)
 	return recorded, rolledUp
 }
@@ -31,7 +32,7 @@ func TestAnExchangeHasItsCostOnRecord(t *testing.T) {
 	for _, story := range []struct {
 		surface surface
 		body    string
-		want    store.USD
+		want    record.USD
 	}{
 		{chat, chat.body(`text "hi"; usage input=1000 cached=400 output=100`, false), 600*2000 + 400*500 + 100*8000},
 		{chat, chat.body(`text "hi"; usage input=1000 cached=400 output=100`, true), 600*2000 + 400*500 + 100*8000},
@@ -55,7 +56,7 @@ func TestAnExchangeHasItsCostOnRecord(t *testing.T) {
 
 func TestParallelCallsExceedABudgetByLessThanOneReservation(t *testing.T) {
 	h, _ := timed(t)
-	const budget = store.Dollar / 100
+	const budget = record.Dollar / 100
 	h.limit(store.Limits{Budget: store.Budget{Day: budget}})
 	// Each costs 0.004 USD and reserves at most that and its prompt.
 	body := with(messages.body(`text "hi"; usage input=60 output=148; delay first=20ms`, false), `"max_tokens":160`)
@@ -74,7 +75,7 @@ func TestParallelCallsExceedABudgetByLessThanOneReservation(t *testing.T) {
 
 func TestAnExhaustedBudgetRefusesUntilItsDayEnds(t *testing.T) {
 	h, clock := timed(t)
-	id := h.limit(store.Limits{Budget: store.Budget{Day: store.Dollar / 1000}})
+	id := h.limit(store.Limits{Budget: store.Budget{Day: record.Dollar / 1000}})
 	for _, s := range generating {
 		h.post(messages.path, messages.body(`text "hi"; usage input=1000 output=1000`, false))
 		a := h.post(s.path, s.body(`text "hi"`, true))
@@ -91,7 +92,7 @@ func TestAnExhaustedBudgetRefusesUntilItsDayEnds(t *testing.T) {
 
 func TestTheBudgetOfAnAccountHoldsForAllItsKeysAndAcrossAStart(t *testing.T) {
 	h, _ := timed(t)
-	if _, err := h.store.Accounts().SetBudget(t.Context(), "acme", func(b *store.Budget) { b.Month = store.Dollar / 1000 }); err != nil {
+	if _, err := h.store.Accounts().SetBudget(t.Context(), "acme", func(b *store.Budget) { b.Month = record.Dollar / 1000 }); err != nil {
 		t.Fatal(err)
 	}
 	if a := h.post(messages.path, messages.body(`text "hi"; usage input=1000 output=1000`, false)); a.status != 200 {
@@ -106,7 +107,7 @@ func TestTheBudgetOfAnAccountHoldsForAllItsKeysAndAcrossAStart(t *testing.T) {
 // A provider charges for what it wrote, read or not. A client cannot spend more than its budget by leaving.
 func TestAClientThatLeavesEarlyIsChargedWhatTheProviderWrote(t *testing.T) {
 	h, _ := timed(t)
-	h.limit(store.Limits{Budget: store.Budget{Day: store.Dollar / 1000}})
+	h.limit(store.Limits{Budget: store.Budget{Day: record.Dollar / 1000}})
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	r := h.request(ctx, http.MethodPost, messages.path, messages.body(`events 1000; size 40; delay 1ms`, true), "Authorization", "Bearer "+h.key)
@@ -116,7 +117,7 @@ func TestAClientThatLeavesEarlyIsChargedWhatTheProviderWrote(t *testing.T) {
 	readEvents(t, response.Body, 200)
 	leave()
 	x := h.settled(response.Header.Get("X-Service-Exchange-ID"))
-	if x.Outcome != store.OutcomeClientClosed || x.Cost == nil || !x.Cost.Estimated || x.Cost.USD < store.Dollar/1000 {
+	if x.Outcome != record.OutcomeClientClosed || x.Cost == nil || !x.Cost.Estimated || x.Cost.USD < record.Dollar/1000 {
 		t.Fatalf("%s, usage %+v cost %+v", x.Outcome, x.Usage, x.Cost)
 	}
 	eventually(t, func() error {

@@ -14,7 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/edge"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // completeAnswer is the size in bytes up to which a successful answer is held and sent in one piece.
@@ -167,15 +167,15 @@ func answerRoom(length int64) int64 {
 	return min(length+1, most) // one more, so that reading the end needs no growth
 }
 
-func (x *exchange) outcomeOfStatus(status int) store.Outcome {
+func (x *exchange) outcomeOfStatus(status int) record.Outcome {
 	if status >= 400 || x.recording.closing.Error != nil {
-		return store.OutcomeUpstreamError
+		return record.OutcomeUpstreamError
 	}
-	return store.OutcomeComplete
+	return record.OutcomeComplete
 }
 
 // sendBuffered records the answer and sends it to the client.
-func (x *exchange) sendBuffered(status int, body []byte, outcome store.Outcome) error {
+func (x *exchange) sendBuffered(status int, body []byte, outcome record.Outcome) error {
 	if x.ctx.Err() != nil {
 		outcome = outcomeOf(x.ctx, nil, true)
 	}
@@ -288,7 +288,7 @@ func (x *exchange) breakOff(err error) {
 	x.recording.written = x.answer.sent / bytesPerToken
 	outcome := outcomeOf(x.ctx, e, true)
 	if x.clientGone() || !isForClient(err) {
-		outcome = store.OutcomeClientClosed
+		outcome = record.OutcomeClientClosed
 	} else {
 		x.recording.closing.Error = e
 	}

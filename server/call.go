@@ -6,14 +6,14 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/router"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // attempts are the calls to providers.
 type attempts struct {
-	made    []store.Attempt
-	first   [1]store.Attempt // storage for made; mostly there is one
-	replied router.Header    // header of the newest reply; nil if a provider was asked and none came
+	made    []record.Attempt
+	first   [1]record.Attempt // storage for made; mostly there is one
+	replied router.Header     // header of the newest reply; nil if a provider was asked and none came
 }
 
 // call asks the provider. The caller closes the reply's body. A refusal of one of our credentials is an error.
@@ -87,7 +87,7 @@ func (x *exchange) recordAttempt(a router.Attempt) {
 	if x.attempts.made == nil {
 		x.attempts.made = x.attempts.first[:0]
 	}
-	x.attempts.made = append(x.attempts.made, store.Attempt{
+	x.attempts.made = append(x.attempts.made, record.Attempt{
 		Provider: a.Provider.Name(), Endpoint: a.Address, Key: a.Key, Model: x.route.placement.Model,
 		Status: a.Status, Failure: a.Failure.String(), Took: a.Took.Milliseconds(),
 	})
@@ -110,7 +110,7 @@ func (x *exchange) recordFailure(e *codec.Error) {
 }
 
 // attemptsToRecord returns all attempts, or none if the first one gave the answer: the record has that anyway.
-func (x *exchange) attemptsToRecord() []store.Attempt {
+func (x *exchange) attemptsToRecord() []record.Attempt {
 	if len(x.attempts.made) == 1 && x.attempts.made[0].Failure == "" {
 		return nil
 	}

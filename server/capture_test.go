@@ -16,6 +16,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/bench/provider"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // terminal is what the last event of a stream can be told by.
@@ -35,16 +36,16 @@ func TestARequestIsOnRecordBeforeTheProviderAnswers(t *testing.T) {
 	seen := make(chan error, 1)
 	h = build(t, func(p *plan) {
 		p.provider.OnRequest = func(r provider.Recorded) {
-			page, err := h.store.Archive().Exchanges("acme", store.ExchangeQuery{Limit: 1})
+			page, err := h.store.Archive().Exchanges("acme", record.ExchangeQuery{Limit: 1})
 			for deadline := time.Now().Add(timeout); err == nil && len(page.Data) == 0 && time.Now().Before(deadline); {
-				page, err = h.store.Archive().Exchanges("acme", store.ExchangeQuery{Limit: 1})
+				page, err = h.store.Archive().Exchanges("acme", record.ExchangeQuery{Limit: 1})
 			}
 			if err != nil || len(page.Data) == 0 {
 				seen <- fmt.Errorf("nothing is on record: %w", err)
 				return
 			}
 			x, err := h.store.Archive().Exchange("acme", page.Data[0].ID)
-			if err == nil && (x.Outcome != store.OutcomeOpen || !bytes.Equal(x.RawRequest, r.Body)) {
+			if err == nil && (x.Outcome != record.OutcomeOpen || !bytes.Equal(x.RawRequest, r.Body)) {
 				err = fmt.Errorf("on record as %v: %s", x.Outcome, x.RawRequest)
 			}
 			seen <- err
@@ -55,7 +56,7 @@ func TestARequestIsOnRecordBeforeTheProviderAnswers(t *testing.T) {
 		if err := <-seen; err != nil {
 			t.Errorf("%s: %v", s.name, err)
 		}
-		_, err := h.store.Archive().Erase(context.Background(), "acme", store.Selection{All: true}, false)
+		_, err := h.store.Archive().Erase(context.Background(), "acme", record.Selection{All: true}, false)
 		ok(t, err)
 		eventually(t, func() error {
 			if n := len(h.records("acme")); n > 0 {
@@ -74,7 +75,7 @@ func TestAnAnswerIsInTheStoreWhenItsEndArrives(t *testing.T) {
 			r := h.request(context.Background(), http.MethodPost, s.path, s.body(fmt.Sprintf(`events %d`, 1+20*round), true), "Authorization", "Bearer "+h.key)
 			response, err := h.client.Do(r)
 			ok(t, err)
-			if x := h.record(response.Header.Get("X-Service-Exchange-ID")); x.Outcome != store.OutcomeOpen && x.Outcome != store.OutcomeComplete {
+			if x := h.record(response.Header.Get("X-Service-Exchange-ID")); x.Outcome != record.OutcomeOpen && x.Outcome != record.OutcomeComplete {
 				t.Errorf("%s: at its first byte the exchange is %v", s.name, x.Outcome)
 			}
 			lines := bufio.NewReader(response.Body)
@@ -88,7 +89,7 @@ func TestAnAnswerIsInTheStoreWhenItsEndArrives(t *testing.T) {
 			rest, err := io.ReadAll(lines)
 			ok(t, err)
 			_ = response.Body.Close()
-			if x.Outcome != store.OutcomeComplete || string(x.RawResponse) != received+string(rest) {
+			if x.Outcome != record.OutcomeComplete || string(x.RawResponse) != received+string(rest) {
 				t.Errorf("%s: with the terminal event seen, the record is %v and holds %d bytes of %d", s.name, x.Outcome, len(x.RawResponse), len(received)+len(rest))
 			}
 		}
@@ -97,7 +98,7 @@ func TestAnAnswerIsInTheStoreWhenItsEndArrives(t *testing.T) {
 			response, err := h.client.Do(r)
 			ok(t, err)
 			x := h.record(response.Header.Get("X-Service-Exchange-ID"))
-			if a := read(response); x.Outcome != store.OutcomeComplete || string(x.RawResponse) != a.body {
+			if a := read(response); x.Outcome != record.OutcomeComplete || string(x.RawResponse) != a.body {
 				t.Errorf("%s: with the head seen, the record is %v with %s", s.name, x.Outcome, x.RawResponse)
 			}
 		}
@@ -118,7 +119,7 @@ func TestARecordSaysWhatTheFormatShows(t *testing.T) {
 			}
 			a := h.post(s.path, body, "User-Agent", "story/1", "X-Api-Key", callersOwnKey)
 			x := h.record(a.exchange())
-			if x.Outcome != store.OutcomeComplete || x.Status != 200 || x.Account != "acme" || !strings.HasPrefix(x.KeyID, "key_") ||
+			if x.Outcome != record.OutcomeComplete || x.Status != 200 || x.Account != "acme" || !strings.HasPrefix(x.KeyID, "key_") ||
 				x.Surface != s.name || x.Format != s.name || x.Stream != stream || x.ModelAsked != s.model || x.ModelSent != s.model || x.ModelServed == "" {
 				t.Errorf("%s stream=%t: %+v", s.name, stream, x.ExchangeInfo)
 			}
@@ -126,7 +127,7 @@ func TestARecordSaysWhatTheFormatShows(t *testing.T) {
 				t.Errorf("%s stream=%t: started %v, first byte %v, last byte %v", s.name, stream, x.Started, x.FirstByte, x.LastByte)
 			}
 			if s.name != "embeddings" {
-				want := store.UsageInfo{InputUncached: 60, CacheRead: 40, Output: 9, Reasoning: 3}
+				want := record.UsageInfo{InputUncached: 60, CacheRead: 40, Output: 9, Reasoning: 3}
 				if s.name == "messages" {
 					want.Reasoning = x.Usage.Reasoning // shown by newer versions only
 				}
@@ -148,7 +149,7 @@ func TestARecordSaysWhatTheFormatShows(t *testing.T) {
 // Most hosts of the Chat format tell usage on a stream only to clients that ask for it.
 func TestAStreamWithoutUsageHasAMarkedEstimateOnRecord(t *testing.T) {
 	h, metrics, log := observed(t, nil)
-	asked := func(script string, members ...string) *store.Exchange {
+	asked := func(script string, members ...string) *record.Exchange {
 		t.Helper()
 		body := chat.body(script, true)
 		for _, m := range members {
@@ -169,7 +170,7 @@ func TestAStreamWithoutUsageHasAMarkedEstimateOnRecord(t *testing.T) {
 	}
 	const words = `text "one two three four five six seven eight nine ten"`
 	exact := asked(words+"; usage input=100 output=9", `"stream_options":{"include_usage":true}`)
-	if exact.Usage != (store.UsageInfo{InputUncached: 100, Output: 9}) || h.show(exact.Session).Usage.Estimated {
+	if exact.Usage != (record.UsageInfo{InputUncached: 100, Output: 9}) || h.show(exact.Session).Usage.Estimated {
 		t.Errorf("with usage from the provider: %+v", exact.Usage)
 	}
 	about := asked(words + "; usage input=100 output=9")
@@ -180,7 +181,7 @@ func TestAStreamWithoutUsageHasAMarkedEstimateOnRecord(t *testing.T) {
 		t.Errorf("an empty answer: %+v", empty.Usage)
 	}
 	failed := h.post(chat.path, chat.body("error 400", true))
-	if x := h.settled(failed.exchange()); x.Usage != (store.UsageInfo{}) {
+	if x := h.settled(failed.exchange()); x.Usage != (record.UsageInfo{}) {
 		t.Errorf("an answer that failed: %+v", x.Usage)
 	}
 	total := h.show(exact.Session).Usage
@@ -214,7 +215,7 @@ func TestRefusedRequestsOfKnownCallersAreOnRecord(t *testing.T) {
 			}
 			errorOf(t, s, a)
 			x := h.record(a.exchange())
-			if x.Outcome != store.OutcomeRefused || x.Status != a.status || string(x.RawRequest) != body || string(x.RawResponse) != a.body || x.Error == nil {
+			if x.Outcome != record.OutcomeRefused || x.Status != a.status || string(x.RawRequest) != body || string(x.RawResponse) != a.body || x.Error == nil {
 				t.Errorf("%s, %s: on record as %+v with %q", s.name, name, x.ExchangeInfo, x.RawRequest)
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/edge"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // compaction is a request to shorten a conversation. The author of the format does that itself; any other model is asked for
@@ -25,7 +25,7 @@ type compaction struct {
 // serveCompaction serves the path that only compacts.
 func (s *Server) serveCompaction(ctx context.Context, in *edge.Request, out *edge.Response) {
 	x := s.newExchange(ctx, in, out, codec.Responses)
-	x.request.auxiliary = store.AuxiliarySummary
+	x.request.auxiliary = record.AuxiliarySummary
 	defer x.finish()
 	err := x.arrive()
 	switch {
@@ -66,7 +66,7 @@ func (x *exchange) mustCompact() bool {
 	if !storesAnswers(x.request.surface) || !responses.EndsInTrigger(x.request.body) || x.compactsItself() {
 		return false
 	}
-	x.request.auxiliary = store.AuxiliarySummary
+	x.request.auxiliary = record.AuxiliarySummary
 	x.request.compaction = new(compaction)
 	return true
 }

@@ -11,6 +11,7 @@ import (
 	openairesponses "github.com/openai/openai-go/v3/responses"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // others are models whose providers compact nothing themselves.
@@ -74,7 +75,7 @@ func TestATriggerIsAnsweredWithOneCompaction(t *testing.T) {
 		if sent := string(h.upstream().Body); strings.Contains(sent, "compaction_trigger") || !strings.Contains(sent, "quokka") || !strings.Contains(sent, "Compact this conversation") {
 			t.Errorf("%s is asked %s", model, sent)
 		}
-		if x := h.settled(whole.exchange()); x.Auxiliary != store.AuxiliarySummary {
+		if x := h.settled(whole.exchange()); x.Auxiliary != record.AuxiliarySummary {
 			t.Errorf("%s: on record as %q", model, x.Auxiliary)
 		}
 		stream := h.post("/v1/responses", `{"stream":true,`+body)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/quota"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // reserveBudget reserves what the request may cost, if its key or account has a budget. Requests with the caller's own
@@ -16,7 +16,7 @@ import (
 func (x *exchange) reserveBudget() error {
 	s := x.server
 	x.request.claim = quota.NewClaim(x.request.caller.Account, s.engine.Keys.Origin(x.request.caller.KeyID), x.request.caller.Limits.Or(*s.keyLimits.Load()).Budget, s.engine.Accounts.Budget(x.request.caller.Account))
-	if !x.request.claim.Bounded() || x.request.auxiliary == store.AuxiliaryTokens {
+	if !x.request.claim.Bounded() || x.request.auxiliary == record.AuxiliaryTokens {
 		return nil
 	}
 	x.request.metered = true
@@ -24,10 +24,10 @@ func (x *exchange) reserveBudget() error {
 		return nil //nolint:nilerr // the call is what says so
 	}
 	now := s.opts.Clock()
-	var most store.USD
+	var most record.USD
 	if price := x.router.Price(x.route.placement.Provider.Name(), x.route.placement.Model, now); price != nil {
 		expected := codec.Usage{InputUncached: x.request.estimatedTokens(), Output: x.longestAnswer()}
-		most = store.USD(price.Bill(&expected, now).Cost)
+		most = record.USD(price.Bill(&expected, now).Cost)
 	}
 	err := x.unlessRefused(func() *quota.Refusal { return s.budgets.Reserve(now, &x.request.claim, most) })
 	if err != nil {
@@ -65,7 +65,7 @@ func (x *exchange) recordCost() {
 	usage := &x.recording.closing.Usage
 	x.completeUsage(usage)
 	provider := x.route.placement.Provider
-	if provider == nil || usage.IsZero() || x.request.auxiliary == store.AuxiliaryTokens {
+	if provider == nil || usage.IsZero() || x.request.auxiliary == record.AuxiliaryTokens {
 		return
 	}
 	now := x.server.opts.Clock()
@@ -77,8 +77,8 @@ func (x *exchange) recordCost() {
 		return
 	}
 	bill := price.Bill(usage, now)
-	x.recording.cost = store.Cost{
-		USD: store.USD(bill.Cost), Saved: store.USD(bill.Saved), Price: price.Version, Estimated: !bill.Exact, Notional: x.route.own,
+	x.recording.cost = record.Cost{
+		USD: record.USD(bill.Cost), Saved: record.USD(bill.Saved), Price: price.Version, Estimated: !bill.Exact, Notional: x.route.own,
 	}
 	x.recording.closing.Cost = &x.recording.cost
 }
@@ -111,7 +111,7 @@ func (x *exchange) completeUsage(usage *codec.Usage) {
 func (x *exchange) charged() bool {
 	closing := &x.recording.closing
 	switch {
-	case x.request.auxiliary == store.AuxiliaryTokens:
+	case x.request.auxiliary == record.AuxiliaryTokens:
 		return false
 	case x.leftTheProvider():
 		return true
@@ -124,11 +124,11 @@ func (x *exchange) counted(usage *codec.Usage) bool {
 	if usage.IsZero() || usage.Output == 0 && x.recording.written > 0 {
 		return false
 	}
-	return x.recording.closing.Outcome == store.OutcomeComplete || x.recording.closing.FinishReason != ""
+	return x.recording.closing.Outcome == record.OutcomeComplete || x.recording.closing.FinishReason != ""
 }
 
 // spent returns the cost that counts toward budgets.
-func (x *exchange) spent() store.USD {
+func (x *exchange) spent() record.USD {
 	if cost := x.recording.closing.Cost; cost != nil && !cost.Notional {
 		return cost.USD
 	}
@@ -140,8 +140,8 @@ func (s *Server) loadBudgets(ctx context.Context) error {
 	now := s.opts.Clock()
 	year, month, _ := now.UTC().Date()
 	since := time.Date(year, month, 1, 0, 0, 0, 0, time.UTC)
-	return s.engine.Accounts.Rollups(ctx, store.RollupQuery{Since: since}, func(of store.RollupOf, r *store.Rollup) {
-		if of.KeyID == store.ImportedKey || r.Cost.USD == 0 {
+	return s.engine.Accounts.Rollups(ctx, record.RollupQuery{Since: since}, func(of record.RollupOf, r *record.Rollup) {
+		if of.KeyID == record.ImportedKey || r.Cost.USD == 0 {
 			return
 		}
 		s.budgets.Spent(now, quota.Owner{Account: of.Account}, of.Hour, r.Cost.USD)
@@ -150,11 +150,11 @@ func (s *Server) loadBudgets(ctx context.Context) error {
 }
 
 // cacheLoss returns what prompt tokens of a recorded exchange cost more than they would have from a cache.
-func (s *Server) cacheLoss(info *store.ExchangeInfo, tokens int64) store.USD {
+func (s *Server) cacheLoss(info *record.ExchangeInfo, tokens int64) record.USD {
 	price := s.router.Load().Price(info.Provider, info.ModelSent, info.Started)
 	if price == nil || info.Usage.CacheRead >= tokens { // they came from a cache after all
 		return 0
 	}
 	paid := price.Bill(&codec.Usage{InputUncached: tokens}, info.Started)
-	return store.USD(paid.Cost - price.Bill(&codec.Usage{CacheRead: tokens}, info.Started).Cost)
+	return record.USD(paid.Cost - price.Bill(&codec.Usage{CacheRead: tokens}, info.Started).Cost)
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/bench/provider"
 	"github.com/mnemeproxy/mneme/server/api"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Killed at any moment, the program counts in its reports what its records say, to the last billionth of a dollar, and no
@@ -33,11 +33,11 @@ func TestKilledAnywhereTheProgramReportsWhatItsRecordsCost(t *testing.T) {
 	}
 	p := startProgram(t, dir, up, "")
 	defer p.kill()
-	var recorded store.USD
+	var recorded record.USD
 	requests := 0
 	for after := ""; ; {
 		var page struct {
-			Data    []store.ExchangeInfo
+			Data    []record.ExchangeInfo
 			LastID  string `json:"last_id"`
 			HasMore bool   `json:"has_more"`
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/responses"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/edge"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // countTokens answers a request for the size of a prompt: by the provider if it is the author of the surface's format,
@@ -21,7 +21,7 @@ import (
 func (s *Server) countTokens(surface codec.Format) edge.Handler {
 	return func(ctx context.Context, in *edge.Request, out *edge.Response) {
 		x := s.newExchange(ctx, in, out, surface)
-		x.request.auxiliary = store.AuxiliaryTokens
+		x.request.auxiliary = record.AuxiliaryTokens
 		defer x.finish()
 		if err := x.countTokens(); err != nil {
 			x.refuse(err)
@@ -107,5 +107,5 @@ func (x *exchange) estimateTokens() error {
 	}
 	x.ourHeader()
 	x.answer.out.SetContentType("application/json")
-	return x.sendBuffered(http.StatusOK, appendCount(nil, int64(size/bytesPerToken+1)), store.OutcomeComplete)
+	return x.sendBuffered(http.StatusOK, appendCount(nil, int64(size/bytesPerToken+1)), record.OutcomeComplete)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // thinker is a provider of a model whose reasoning is hidden: of 9,000 tokens of an answer, a few letters are seen.
@@ -18,7 +19,7 @@ type thinker struct {
 }
 
 // The cost of one of its answers, as gpt-4.1: 2 USD a million of input, 8 of output.
-const thoughtCost = store.USD(1000*2000 + 9000*8000)
+const thoughtCost = record.USD(1000*2000 + 9000*8000)
 
 const (
 	thoughtChunk = `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"gpt-4.1","choices":[{"index":0,"delta":{"content":"42"},"finish_reason":null}]%s}` + "\n\n"
@@ -53,7 +54,7 @@ func (m *thinker) serve(c *upstreamCall) {
 // What a provider charges for does not depend on what its answer shows of it, nor on what the caller asks for: hidden
 // reasoning counts against a budget, even if its count is withheld.
 func TestHiddenReasoningCountsAgainstABudgetWhateverTheCallerDoes(t *testing.T) {
-	const budget, reservation = store.Dollar / 5, store.USD(10000*8000 + 200*2000)
+	const budget, reservation = record.Dollar / 5, record.USD(10000*8000 + 200*2000)
 	for name, c := range map[string]struct {
 		provider thinker
 		asks     bool // capture.ask_usage
@@ -78,7 +79,7 @@ func TestHiddenReasoningCountsAgainstABudgetWhateverTheCallerDoes(t *testing.T) 
 					h.post(chat.path, body)
 				}
 			}
-			cost := store.USD(len(c.provider.calls)) * thoughtCost
+			cost := record.USD(len(c.provider.calls)) * thoughtCost
 			if len(c.provider.calls) < 2 || cost >= budget+reservation {
 				t.Errorf("%d calls for %v USD passed a budget of %v USD", len(c.provider.calls), cost, budget)
 			}
@@ -176,7 +177,7 @@ func TestACountBeyondReasonIsEstimated(t *testing.T) {
 						t.Errorf("%+v", x.Usage)
 					}
 				}
-				err := h.store.Accounts().Rollups(t.Context(), store.RollupQuery{Account: "acme"}, func(_ store.RollupOf, r *store.Rollup) {
+				err := h.store.Accounts().Rollups(t.Context(), record.RollupQuery{Account: "acme"}, func(_ record.RollupOf, r *record.Rollup) {
 					if r.Requests != 2 || r.Usage.InputUncached <= 0 || r.Usage.InputUncached > 2000 || r.Usage.Output <= 0 {
 						t.Errorf("rolled up are %+v", r)
 					}

@@ -11,7 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/sse"
 	"github.com/mnemeproxy/mneme/router"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // upstreamBodies pools buffers for translated request bodies and for the answers to them. A finished call no longer
@@ -187,7 +187,7 @@ func (x *exchange) sendTranslated(reply *router.Reply, crossed *crossing.Exchang
 	x.answerHeader(reply)
 	x.describeTranslation(crossed)
 	x.answer.out.SetContentType(contentType)
-	return x.sendBuffered(http.StatusOK, answer, store.OutcomeComplete)
+	return x.sendBuffered(http.StatusOK, answer, record.OutcomeComplete)
 }
 
 // gather answers a client that wants a whole answer with one that the provider streams all the same.

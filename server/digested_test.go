@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // A turn that is made apart from the end of its exchange takes a commit of its own, and an answer that is read twice takes
@@ -17,9 +17,9 @@ func TestOrdinaryAnswersAreDigestedWithTheirEndAndReadOnce(t *testing.T) {
 	var h *harness
 	seen := make(chan digested, 1)
 	h = build(t, func(p *plan) {
-		p.store.Digest = func(x *store.Exchange) (store.Digest, error) {
+		p.store.Digest = func(x *record.Exchange) (record.Digest, error) {
 			stored, err := h.store.Archive().Exchange(x.Account, x.ID)
-			ended := err == nil && stored.Outcome != store.OutcomeOpen // there may not even be its opening
+			ended := err == nil && stored.Outcome != record.OutcomeOpen // there may not even be its opening
 			seen <- digested{!ended, x.Answer != nil || x.Reader != nil}
 			return digest.Exchange(x)
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/bench/provider"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // await returns the request with this number once it has reached the provider.
@@ -75,7 +75,7 @@ func aClientThatLeavesStopsTheProvider(t *testing.T, on transportPlan) {
 				return nil
 			})
 			x := h.settled(h.records("acme")[0].ID)
-			if x.Outcome != store.OutcomeClientClosed || string(x.RawRequest) != body || !strings.HasPrefix(string(x.RawResponse), received) || received == "" && len(x.RawResponse) > 0 {
+			if x.Outcome != record.OutcomeClientClosed || string(x.RawRequest) != body || !strings.HasPrefix(string(x.RawResponse), received) || received == "" && len(x.RawResponse) > 0 {
 				t.Errorf("%s, %s: on record as %v with %q, the client had %q", s.name, test.name, x.Outcome, x.RawResponse, received)
 			}
 			if x.Error != nil {
@@ -134,7 +134,7 @@ func aCompleteAnswerWithoutAClientIsKeptAsFarAsItArrived(t *testing.T, on transp
 	})
 	ok(t, conn.Close())
 	x := h.settled(h.records("acme")[0].ID)
-	if x.Outcome != store.OutcomeClientClosed || !strings.HasPrefix(part, string(x.RawResponse)) {
+	if x.Outcome != record.OutcomeClientClosed || !strings.HasPrefix(part, string(x.RawResponse)) {
 		t.Errorf("on record as %v with %q", x.Outcome, x.RawResponse)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // begin starts a drain and returns once the server takes no more connections. The channel gives what Run returned.
@@ -56,7 +56,7 @@ func aDrainLetsOpenAnswersFinish(t *testing.T, on transportPlan) {
 				if a.status != 200 || a.cut != nil {
 					t.Errorf("%d %v %s", a.status, a.cut, a.body)
 				}
-				if x := h.record(a.exchange()); x.Outcome != store.OutcomeComplete || string(x.RawResponse) != a.body {
+				if x := h.record(a.exchange()); x.Outcome != record.OutcomeComplete || string(x.RawResponse) != a.body {
 					t.Errorf("on record as %v", x.Outcome)
 				}
 			}
@@ -121,7 +121,7 @@ func aDrainEndsUnfinishedAnswersInTheSurfacesOwnWay(t *testing.T, on transportPl
 			}
 		}
 		x := h.record(c.answer.exchange())
-		if x.Outcome != store.OutcomeStopped || string(x.RawResponse) != c.answer.body {
+		if x.Outcome != record.OutcomeStopped || string(x.RawResponse) != c.answer.body {
 			t.Errorf("%s stream=%t: on record as %v with %q and not %q", c.name, c.stream, x.Outcome, x.RawResponse, c.answer.body)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/embeddings"
 	"github.com/mnemeproxy/mneme/router"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // embed serves the embeddings surface. It refuses what the model cannot do before anything is sent. The client's bytes
@@ -71,7 +71,7 @@ func (x *exchange) embedInParts(request *embeddings.Request, plan *embeddings.Pl
 	x.recording.closing.Usage = plan.Usage()
 	x.ourHeader()
 	x.answer.out.SetContentType("application/json")
-	return x.sendBuffered(http.StatusOK, answer, store.OutcomeComplete)
+	return x.sendBuffered(http.StatusOK, answer, record.OutcomeComplete)
 }
 
 func (x *exchange) embedBatch(plan *embeddings.Plan, batch embeddings.Batch, body []byte) error {

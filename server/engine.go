@@ -11,6 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/ui"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -27,7 +28,7 @@ type Engine struct {
 
 	// Elsewhere returns an exchange that this node does not have and another node of the cluster has, or why it was not found;
 	// neither if this node has it. The function itself is nil if there are no other nodes.
-	Elsewhere func(account, id string) (*store.Exchange, error)
+	Elsewhere func(account, id string) (*record.Exchange, error)
 }
 
 // Over returns the Engine of an engine.
@@ -41,7 +42,7 @@ func Over(e *engine.Engine) Engine {
 // Recorder records exchanges.
 type Recorder interface {
 	// Begin does not wait for the commit of the opening.
-	Begin(ctx context.Context, o *store.Opening) (store.Recording, error)
+	Begin(ctx context.Context, o *record.Opening) (store.Recording, error)
 	Off() store.Recording // counts an exchange and records nothing of it
 	Ready() error         // why nothing can be recorded; nil if it can
 	Stats() store.Stats
@@ -78,8 +79,8 @@ type Archive interface {
 
 // Answers finds an account's earlier answers.
 type Answers interface {
-	Exchange(account, id string) (*store.Exchange, error)
-	Exchanges(account string, q store.ExchangeQuery) (store.ExchangePage, error)
+	Exchange(account, id string) (*record.Exchange, error)
+	Exchanges(account string, q record.ExchangeQuery) (record.ExchangePage, error)
 	AnsweredAs(account, response string) (exchange string, err error) // by the provider's id of its answer
 }
 
@@ -103,8 +104,8 @@ type ReasoningCache interface {
 
 // Recollections stores what was recalled at a place of a conversation, so that it can be inserted there again.
 type Recollections interface {
-	Recollections(account string, keys []store.RecollectionKey) ([]*store.Recollection, error) // nil if nothing was decided
-	Recollect(ctx context.Context, account string, keys []store.RecollectionKey, r store.Recollection) (*store.Recollection, error)
+	Recollections(account string, keys []record.RecollectionKey) ([]*record.Recollection, error) // nil if nothing was decided
+	Recollect(ctx context.Context, account string, keys []record.RecollectionKey, r record.Recollection) (*record.Recollection, error)
 }
 
 // Limiter enforces the limits of keys.

@@ -9,6 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/turns"
 	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // MountPanic serves a path whose handler panics, behind its first byte if inside is set. It is for use before Run.
@@ -51,7 +52,7 @@ func (s *Server) InFlight() int64 { return s.held.Used() }
 
 // Replaying keeps a recollection for each turn of a Messages request. It gives that which puts them into the request, as a
 // later request of the conversation has them put, and says how many texts of earlier turns those were.
-func (s *Server) Replaying(ctx context.Context, account string, body []byte, recollection func(turn int) store.Recollection) (replay func() (replayed int), err error) {
+func (s *Server) Replaying(ctx context.Context, account string, body []byte, recollection func(turn int) record.Recollection) (replay func() (replayed int), err error) {
 	sent := exchange{server: s, ctx: ctx, request: request{share: s.held.Share(), surface: codec.Messages, caller: caller{Identity: store.Identity{Account: account}}, body: body}}
 	if err := sent.request.envelope.Read(body); err != nil {
 		return nil, err
@@ -59,11 +60,11 @@ func (s *Server) Replaying(ctx context.Context, account string, body []byte, rec
 	sent.request.split()
 	places := s.places.Places(&turns.Request{Body: body, Envelope: &sent.request.envelope, Scope: recallScope(account, "")})
 	for turn := range places {
-		if _, err := s.engine.Notes.Recollect(ctx, account, []store.RecollectionKey{store.RecollectionKey(places[turn].Key)}, recollection(turn)); err != nil {
+		if _, err := s.engine.Notes.Recollect(ctx, account, []record.RecollectionKey{record.RecollectionKey(places[turn].Key)}, recollection(turn)); err != nil {
 			return nil, err
 		}
 	}
-	opening := store.Opening{Account: account, Body: body, ChatKey: "chat"}
+	opening := record.Opening{Account: account, Body: body, ChatKey: "chat"}
 	return func() int {
 		x := sent
 		info := x.recollect(&opening)

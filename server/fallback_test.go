@@ -8,7 +8,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // standIn is a model of another provider for each surface, whose format the surface has to be translated to.
@@ -78,7 +78,7 @@ func TestAnotherModelReplacesOneWhoseProviderCannotAnswer(t *testing.T) {
 					t.Errorf("%s: the client is told of %q", what, got)
 				}
 				x := h.record(a.exchange())
-				if x.Outcome != store.OutcomeComplete || x.ModelAsked != s.model || x.ModelSent != standIn[s.name] || x.Provider == s.owner() || x.Format == x.Surface || x.Error != nil {
+				if x.Outcome != record.OutcomeComplete || x.ModelAsked != s.model || x.ModelSent != standIn[s.name] || x.Provider == s.owner() || x.Format == x.Surface || x.Error != nil {
 					t.Errorf("%s: on record as %v, %s sent as %s to %s in %s, %v", what, x.Outcome, x.ModelAsked, x.ModelSent, x.Provider, x.Format, x.Error)
 				}
 				if n := len(x.Attempts); n != 2 || x.Attempts[0].Provider != s.owner() || x.Attempts[0].Failure == "" ||

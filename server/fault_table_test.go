@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/router"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // ending is how a client sees the end of an answer.
@@ -226,10 +226,10 @@ func TestEveryFaultOfAProviderReachesTheClientAndTheRecord(t *testing.T) {
 // ends checks how an answer ended for the client, and that the record tells the same.
 func (h *harness) ends(t *testing.T, what string, s surface, expected ending, says string, a *answer) {
 	t.Helper()
-	outcome, status := store.OutcomeUpstreamError, http.StatusOK
+	outcome, status := record.OutcomeUpstreamError, http.StatusOK
 	switch expected {
 	case whole:
-		outcome = store.OutcomeComplete
+		outcome = record.OutcomeComplete
 		if a.cut != nil || strings.Contains(a.body, `"error":{`) {
 			t.Errorf("%s: %v %s", what, a.cut, a.body)
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Requests of each surface to a model of Gemini.
@@ -28,7 +28,7 @@ func TestAnErrorAfterTheLastEventKeepsItsClass(t *testing.T) {
 			t.Errorf("%s: there is no %s in\n%s", s.name, want, last)
 		}
 		endsWithError(t, s, "an error without a frame", a)
-		if x := h.settled(a.exchange()); x.Outcome != store.OutcomeUpstreamError || x.Error == nil || x.Error.Kind != "overloaded" {
+		if x := h.settled(a.exchange()); x.Outcome != record.OutcomeUpstreamError || x.Error == nil || x.Error.Kind != "overloaded" {
 			t.Errorf("%s: on record as %s, %+v", s.name, x.Outcome, x.Error)
 		}
 	}

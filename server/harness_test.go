@@ -28,6 +28,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 	"github.com/mnemeproxy/mneme/store/search"
 )
@@ -391,7 +392,7 @@ func (h *harness) upstream() provider.Recorded {
 }
 
 // record is what the store holds of an exchange at this very moment.
-func (h *harness) record(id string) *store.Exchange {
+func (h *harness) record(id string) *record.Exchange {
 	h.t.Helper()
 	x, err := h.store.Archive().Exchange("acme", id)
 	ok(h.t, err)
@@ -399,12 +400,12 @@ func (h *harness) record(id string) *store.Exchange {
 }
 
 // settled is the record of an exchange once it has ended.
-func (h *harness) settled(id string) *store.Exchange {
+func (h *harness) settled(id string) *record.Exchange {
 	h.t.Helper()
-	var x *store.Exchange
+	var x *record.Exchange
 	eventually(h.t, func() error {
 		var err error
-		if x, err = h.store.Archive().Exchange("acme", id); err == nil && x.Outcome == store.OutcomeOpen {
+		if x, err = h.store.Archive().Exchange("acme", id); err == nil && x.Outcome == record.OutcomeOpen {
 			err = errors.New("the exchange is still open")
 		}
 		return err
@@ -413,9 +414,9 @@ func (h *harness) settled(id string) *store.Exchange {
 }
 
 // records are all exchanges of an account, newest first; "" for all accounts.
-func (h *harness) records(account string) []store.ExchangeInfo {
+func (h *harness) records(account string) []record.ExchangeInfo {
 	h.t.Helper()
-	page, err := h.store.Archive().Exchanges(account, store.ExchangeQuery{Limit: 1000})
+	page, err := h.store.Archive().Exchanges(account, record.ExchangeQuery{Limit: 1000})
 	ok(h.t, err)
 	return page.Data
 }

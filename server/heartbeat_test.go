@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec/crossing"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // sign is a sign of life as the surface's clients read it before the first event.
@@ -68,7 +68,7 @@ func heartbeatsAreSentOnASilentStream(t *testing.T, on transportPlan) {
 					t.Errorf("%s: beside the signs came %q", s.name, rest)
 				}
 				x := h.settled(response.Header.Get("X-Service-Exchange-ID"))
-				if x.Outcome != store.OutcomeClientClosed || string(x.RawResponse) != test.arrives {
+				if x.Outcome != record.OutcomeClientClosed || string(x.RawResponse) != test.arrives {
 					t.Errorf("%s: on record as %v with %q", s.name, x.Outcome, x.RawResponse)
 				}
 			}

@@ -22,6 +22,7 @@ import (
 	"github.com/mnemeproxy/mneme/bench/provider"
 	"github.com/mnemeproxy/mneme/server/command"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // asProgram makes this test binary the real program: mneme with the arguments that follow.
@@ -218,9 +219,9 @@ func checkSurvivors(t *testing.T, data string, round int, all []attempt) {
 	st, err := store.Open(store.Options{Dir: data, MinFreeDisk: -1})
 	ok(t, err)
 	defer func() { ok(t, st.Close()) }()
-	kept, byRequest := map[string]*store.Exchange{}, map[string]int{}
+	kept, byRequest := map[string]*record.Exchange{}, map[string]int{}
 	for after := ""; ; {
-		page, err := st.Archive().Exchanges("default", store.ExchangeQuery{Limit: 1000, After: after, Ascending: true})
+		page, err := st.Archive().Exchanges("default", record.ExchangeQuery{Limit: 1000, After: after, Ascending: true})
 		ok(t, err)
 		for _, info := range page.Data {
 			x, err := st.Archive().Exchange("default", info.ID)
@@ -244,13 +245,13 @@ func checkSurvivors(t *testing.T, data string, round int, all []attempt) {
 			t.Errorf("the client has the head of %s, and it is not on record", a.exchange)
 		case a.complete:
 			complete++
-			if x.Outcome != store.OutcomeComplete || string(x.RawResponse) != a.received || string(x.RawRequest) != a.body {
+			if x.Outcome != record.OutcomeComplete || string(x.RawResponse) != a.received || string(x.RawRequest) != a.body {
 				t.Errorf("%s was received whole; on record as %v with %d of %d bytes", a.exchange, x.Outcome, len(x.RawResponse), len(a.received))
 			}
 		default:
 			partial++
-			whole := x.Outcome == store.OutcomeComplete && strings.HasPrefix(string(x.RawResponse), a.received)
-			if x.Outcome != store.OutcomeInterrupted && !whole {
+			whole := x.Outcome == record.OutcomeComplete && strings.HasPrefix(string(x.RawResponse), a.received)
+			if x.Outcome != record.OutcomeInterrupted && !whole {
 				t.Errorf("%s was cut; on record as %v", a.exchange, x.Outcome)
 			}
 		}

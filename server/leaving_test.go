@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // What an idle stream may hold with all three parties in this process: the proxy and its store, the provider and the client
@@ -89,9 +89,9 @@ func halfOfManyClientsLeaveAtOnce(t *testing.T, on transportPlan) {
 	}
 
 	for i, s := range streams {
-		x, want := h.settled(s.exchange), store.OutcomeComplete
+		x, want := h.settled(s.exchange), record.OutcomeComplete
 		if i < len(leave) {
-			want = store.OutcomeClientClosed
+			want = record.OutcomeClientClosed
 		}
 		if x.Outcome != want || string(x.RawResponse) != s.received {
 			t.Fatalf("stream %d is on record as %v with %q, its client had %q", i, x.Outcome, x.RawResponse, s.received)

@@ -6,6 +6,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // LimitKeys sets the limits of keys that have none of their own, from the next request on.
@@ -80,7 +81,7 @@ func (x *exchange) leaveLimits() {
 // connection was still being made counts as sent: the two cannot be told apart.
 func (x *exchange) leftTheProvider() bool {
 	switch x.recording.closing.Outcome {
-	case store.OutcomeClientClosed, store.OutcomeInterrupted, store.OutcomeStopped:
+	case record.OutcomeClientClosed, record.OutcomeInterrupted, record.OutcomeStopped:
 	default:
 		return false
 	}

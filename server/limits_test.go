@@ -19,7 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/mnemeproxy/mneme/server"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // limited is a harness with limits that tests can reach.
@@ -342,7 +342,7 @@ func aFloodAfterARequestEndsTheConnection(t *testing.T, on transportPlan) {
 	}
 	t.Logf("%v: %d", err, sent)
 	closed(t, "the end of the provider's answer", up.Done())
-	if x := h.settled(h.records("acme")[0].ID); x.Outcome != store.OutcomeClientClosed {
+	if x := h.settled(h.records("acme")[0].ID); x.Outcome != record.OutcomeClientClosed {
 		t.Errorf("on record as %v", x.Outcome)
 	}
 	t.Logf("the connection was closed after %d MiB", sent>>20)

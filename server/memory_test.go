@@ -18,6 +18,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // get reads a path of the memory API with the harness's key.
@@ -136,7 +137,7 @@ func (h *harness) erased(id string) (e api.Erasure) {
 	h.t.Helper()
 	eventually(h.t, func() error {
 		ok(h.t, json.Unmarshal([]byte(h.ask(200, "GET", "/erasures/"+id, "").body), &e))
-		if e.State != store.ErasureDone {
+		if e.State != record.ErasureDone {
 			return fmt.Errorf("the erasure is %s", e.State)
 		}
 		return nil
@@ -492,7 +493,7 @@ func TestAnExportIsImportedWithoutLoss(t *testing.T) {
 		t.Error(diff)
 	}
 	eventually(t, func() error {
-		page, err := h.store.Archive().Timeline("zeta", session, store.TimelineQuery{})
+		page, err := h.store.Archive().Timeline("zeta", session, record.TimelineQuery{})
 		if err == nil && (len(page.Data) != 2 || page.Data[1].Turn == nil || page.Data[1].Turn.Known != 2) {
 			err = errors.New("the imported exchanges are no turns yet")
 		}

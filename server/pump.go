@@ -15,7 +15,7 @@ import (
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/server/telemetry"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // pump relays one stream from a provider to a client, in the handler's own goroutine: read, note, translate if the
@@ -221,12 +221,12 @@ func (p *pump) commit() error {
 		p.lingers = time.AfterFunc(afterTerminal, p.reply.Body.Cut)
 	}
 	if p.failed {
-		return p.finish(store.OutcomeUpstreamError)
+		return p.finish(record.OutcomeUpstreamError)
 	}
-	return p.finish(store.OutcomeComplete)
+	return p.finish(record.OutcomeComplete)
 }
 
-func (p *pump) finish(outcome store.Outcome) error {
+func (p *pump) finish(outcome record.Outcome) error {
 	p.relay.record()
 	p.x.recordSeen(p.relay.seen())
 	return p.x.commit(outcome)
@@ -369,7 +369,7 @@ func (p *pump) stop(err error) error {
 	p.x.recording.closing.Error = e
 	if p.x.clientGone() || !isForClient(err) {
 		p.x.recording.closing.Error = nil
-		return p.recorded(p.finish(store.OutcomeClientClosed))
+		return p.recorded(p.finish(record.OutcomeClientClosed))
 	}
 	p.out = p.relay.fail(p.out[:0], e, p.next)
 	if !p.x.recording.finished {

@@ -22,6 +22,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -191,7 +192,7 @@ func TestACredentialQuotedByAProviderStaysSecret(t *testing.T) {
 	for account, key := range map[string]string{"acme": acme, "tenant": tenant} {
 		h.key = key
 		for after := ""; ; {
-			page, err := h.store.Archive().Exchanges(account, store.ExchangeQuery{Limit: 1000, After: after})
+			page, err := h.store.Archive().Exchanges(account, record.ExchangeQuery{Limit: 1000, After: after})
 			ok(t, err)
 			for _, info := range page.Data {
 				a := h.get("/exchanges/" + info.ID + "?include=raw_request,raw_response,normalized")

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/mnemeproxy/mneme/bench/cputime"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // BenchmarkReplay puts back what was recalled in the earlier turns of a request of 200 KB, whose messages the proxy has seen
@@ -34,11 +34,11 @@ func BenchmarkReplay(b *testing.B) {
 				items = append(items, `{"role":"assistant","content":`+said+`}`)
 			}
 			body := []byte(`{"model":"m","max_tokens":100,"messages":[` + strings.Join(append(items, `{"role":"user","content":"Go on."}`), ",") + `]}`)
-			replay, err := h.proxy.Replaying(b.Context(), "acme", body, func(turn int) store.Recollection {
+			replay, err := h.proxy.Replaying(b.Context(), "acme", body, func(turn int) record.Recollection {
 				if turn < texts {
-					return store.Recollection{Exchange: exchange, Quotes: []string{exchange}, Text: "<mneme-recall>\n" + strings.Repeat("It was the lease. ", 90) + "\n</mneme-recall>", Tokens: 400}
+					return record.Recollection{Exchange: exchange, Quotes: []string{exchange}, Text: "<mneme-recall>\n" + strings.Repeat("It was the lease. ", 90) + "\n</mneme-recall>", Tokens: 400}
 				}
-				return store.Recollection{Exchange: exchange, Reason: "coverage"}
+				return record.Recollection{Exchange: exchange, Reason: "coverage"}
 			})
 			ok(b, err)
 			b.SetBytes(int64(len(body)))

@@ -20,6 +20,7 @@ import (
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // prefixSessions is how many sessions the property is tried on for each surface and provider. The long run has 750, which
@@ -386,10 +387,10 @@ func TestEachRequestBeginsWithTheOneBefore(t *testing.T) {
 // forgetful keeps no recollection.
 type forgetful struct{ server.Notes }
 
-func (forgetful) Recollections(_ string, keys []store.RecollectionKey) ([]*store.Recollection, error) {
-	return make([]*store.Recollection, len(keys)), nil
+func (forgetful) Recollections(_ string, keys []record.RecollectionKey) ([]*record.Recollection, error) {
+	return make([]*record.Recollection, len(keys)), nil
 }
 
-func (forgetful) Recollect(_ context.Context, _ string, _ []store.RecollectionKey, r store.Recollection) (*store.Recollection, error) {
+func (forgetful) Recollect(_ context.Context, _ string, _ []record.RecollectionKey, r record.Recollection) (*record.Recollection, error) {
 	return &r, nil
 }

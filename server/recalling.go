@@ -12,6 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/turns"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Recalled text is inserted after a person's words at the start of a turn. It is decided once, is on record before the
@@ -49,19 +50,19 @@ func (x *exchange) tokensAsked() int {
 // recall inserts what is recalled into the request, and reports it in the answer's header and on the record. If
 // anything fails, the request goes on unchanged. Recalled text comes from the memory, so a key without the scope to
 // read that gets none, neither new text nor that of earlier turns.
-func (x *exchange) recall(o *store.Opening) {
-	if o.Auxiliary != "" && o.Auxiliary != store.AuxiliaryTokens || o.NativeAgent != "" || x.recording.capture.Shed() {
+func (x *exchange) recall(o *record.Opening) {
+	if o.Auxiliary != "" && o.Auxiliary != record.AuxiliaryTokens || o.NativeAgent != "" || x.recording.capture.Shed() {
 		return // the client's own request, a subagent's, or one that is not recorded
 	}
 	if x.request.caller.Scopes.Has(store.ScopeRead) {
 		x.recording.recalled = x.recollect(o)
 	} else {
-		x.recording.recalled = &store.RecallInfo{Reason: string(recall.ReasonScope)}
+		x.recording.recalled = &record.RecallInfo{Reason: string(recall.ReasonScope)}
 	}
 	x.answer.out.Set(headerRecall, recallHeader(x.recording.recalled))
 }
 
-func recallHeader(r *store.RecallInfo) string {
+func recallHeader(r *record.RecallInfo) string {
 	text := "none; reason=" + r.Reason
 	if len(r.Exchanges) > 0 {
 		text = fmt.Sprintf("hits=%d; tokens=%d; ids=%s", len(r.Exchanges), r.Tokens, strings.Join(r.Exchanges, ","))
@@ -79,8 +80,8 @@ const (
 	reasonFormat = "format"  // the answer has to be JSON of a schema
 )
 
-func (x *exchange) recollect(o *store.Opening) *store.RecallInfo {
-	failed := &store.RecallInfo{Reason: string(recall.ReasonFailed)}
+func (x *exchange) recollect(o *record.Opening) *record.RecallInfo {
+	failed := &record.RecallInfo{Reason: string(recall.ReasonFailed)}
 	q := turns.Request{Body: o.Body, Envelope: &x.request.envelope, Scope: recallScope(o.Account, o.Project), Pieces: x.request.blocks, Prints: x.request.prints}
 	if len(o.Redacted) > 0 { // places are positions in the record, which is shorter
 		q.Envelope, q.Pieces, q.Prints = new(codec.Envelope), nil, nil
@@ -90,7 +91,7 @@ func (x *exchange) recollect(o *store.Opening) *store.RecallInfo {
 	}
 	places := x.server.places.Places(&q)
 	if len(places) == 0 {
-		return &store.RecallInfo{Reason: reasonNoTurn}
+		return &record.RecallInfo{Reason: reasonNoTurn}
 	}
 	session := x.conversation(o)
 	found, err := x.decided(places, session)
@@ -98,7 +99,7 @@ func (x *exchange) recollect(o *store.Opening) *store.RecallInfo {
 		x.server.log.Error("what was recalled before cannot be read", "exchange", x.recording.capture.ID(), "error", err)
 		return failed
 	}
-	info := new(store.RecallInfo)
+	info := new(record.RecallInfo)
 	last := len(places) - 1
 	switch {
 	case found[last] != nil:
@@ -128,7 +129,7 @@ func (x *exchange) recollect(o *store.Opening) *store.RecallInfo {
 func recallScope(account, project string) string { return account + "\x00" + project }
 
 // conversation returns the client's id for the conversation, or "".
-func (x *exchange) conversation(o *store.Opening) string {
+func (x *exchange) conversation(o *record.Opening) string {
 	for _, id := range []string{o.ChatKey, o.ExternalSession, o.NativeSession, o.Conversation} {
 		if id != "" {
 			return recallScope(o.Account, o.Project) + "\x00" + id
@@ -139,10 +140,10 @@ func (x *exchange) conversation(o *store.Opening) string {
 
 // decided returns what was decided at places: by everything said up to them, else by the session, which never decides
 // for the newest one.
-func (x *exchange) decided(places []turns.Place, session string) ([]*store.Recollection, error) {
-	keys := make([]store.RecollectionKey, len(places))
+func (x *exchange) decided(places []turns.Place, session string) ([]*record.Recollection, error) {
+	keys := make([]record.RecollectionKey, len(places))
 	for i := range places {
-		keys[i] = store.RecollectionKey(places[i].Key)
+		keys[i] = record.RecollectionKey(places[i].Key)
 	}
 	found, err := x.server.engine.Notes.Recollections(x.request.caller.Account, keys)
 	if err != nil || session == "" {
@@ -159,7 +160,7 @@ func (x *exchange) decided(places []turns.Place, session string) ([]*store.Recol
 	}
 	keys = keys[:0]
 	for _, key := range turns.SessionKeys(session, places, missing) {
-		keys = append(keys, store.RecollectionKey(key))
+		keys = append(keys, record.RecollectionKey(key))
 	}
 	bySession, err := x.server.engine.Notes.Recollections(x.request.caller.Account, keys)
 	for i, r := range bySession {
@@ -169,7 +170,7 @@ func (x *exchange) decided(places []turns.Place, session string) ([]*store.Recol
 }
 
 // decide asks what to recall at the newest place, and returns what is stored of that: silence if nothing can be.
-func (x *exchange) decide(places []turns.Place, session string, item []byte, project string, before []*store.Recollection) *store.Recollection {
+func (x *exchange) decide(places []turns.Place, session string, item []byte, project string, before []*record.Recollection) *record.Recollection {
 	q := recall.Query{Account: x.request.caller.Account, Prompt: x.server.places.Said(item), Project: project, Tokens: x.tokensAsked(), Asked: x.request.in.Header(headerRecall) != ""}
 	spent := 0
 	for _, r := range before {
@@ -189,19 +190,19 @@ func (x *exchange) decide(places []turns.Place, session string, item []byte, pro
 		q.Tokens = min(q.Tokens, recall.SessionTokens-spent)
 		r = x.server.opts.Recaller.Recall(x.ctx, &q)
 	}
-	decision := store.Recollection{Exchange: x.recording.capture.ID(), Text: r.Text, Reason: string(r.Reason), Coverage: r.Coverage, Tokens: r.Tokens}
+	decision := record.Recollection{Exchange: x.recording.capture.ID(), Text: r.Text, Reason: string(r.Reason), Coverage: r.Coverage, Tokens: r.Tokens}
 	for i := range r.Hits {
 		decision.Quotes = append(decision.Quotes, r.Hits[i].Exchanges()...)
 	}
 	newest := len(places) - 1
-	keys := []store.RecollectionKey{store.RecollectionKey(places[newest].Key)}
+	keys := []record.RecollectionKey{record.RecollectionKey(places[newest].Key)}
 	if session != "" {
-		keys = append(keys, store.RecollectionKey(turns.SessionKeys(session, places, []int{newest})[0]))
+		keys = append(keys, record.RecollectionKey(turns.SessionKeys(session, places, []int{newest})[0]))
 	}
 	holds, err := x.server.engine.Notes.Recollect(x.ctx, x.request.caller.Account, keys, decision)
 	if err != nil {
 		x.server.log.Error("what was recalled could not be kept", "exchange", x.recording.capture.ID(), "error", err)
-		return &store.Recollection{Reason: string(recall.ReasonFailed)}
+		return &record.Recollection{Reason: string(recall.ReasonFailed)}
 	}
 	return holds
 }
@@ -213,7 +214,7 @@ func (x *exchange) wantsSchema() bool {
 }
 
 // insertions returns the texts to insert, with their places in a body.
-func (x *exchange) insertions(body []byte, e *codec.Envelope, places []turns.Place, found []*store.Recollection) (all []codec.Insertion) {
+func (x *exchange) insertions(body []byte, e *codec.Envelope, places []turns.Place, found []*record.Recollection) (all []codec.Insertion) {
 	for i, r := range found {
 		if r != nil && r.Text != "" {
 			all = append(all, turns.Insertions(&crossing.Traits(x.request.surface).Client, body, e.Items[places[i].Item], r.Text)...)
@@ -258,11 +259,11 @@ func (x *exchange) insert(insertions []codec.Insertion) bool {
 
 // asSent returns a function that restores recorded requests as they were sent, with what was recalled for them; nil if
 // nothing is recalled, or the key may not read the memory.
-func (x *exchange) asSent() func(*store.Exchange) []byte {
+func (x *exchange) asSent() func(*record.Exchange) []byte {
 	if x.recording.recalled == nil || !x.request.caller.Scopes.Has(store.ScopeRead) {
 		return nil
 	}
-	return func(recorded *store.Exchange) []byte {
+	return func(recorded *record.Exchange) []byte {
 		var e codec.Envelope
 		if e.Read(recorded.RawRequest) != nil {
 			return recorded.RawRequest

@@ -8,6 +8,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/server/clients"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // recording is the durable record of an exchange: its opening is written when it has been placed, its closing before
@@ -15,13 +16,13 @@ import (
 type recording struct {
 	capture  store.Recording // nil: the request has not been put on record
 	off      bool            // the capture records nothing
-	closing  store.Closing
-	cost     store.Cost        // of closing, where it is known
-	written  int64             // estimated tokens of the answer so far
-	failed   bool              // the provider reported a failure before it wrote anything
-	recalled *store.RecallInfo // nil: nothing was to be recalled
-	finished bool              // the closing is committed
-	lag      time.Duration     // how long the end of the answer waited for that
+	closing  record.Closing
+	cost     record.Cost        // of closing, where it is known
+	written  int64              // estimated tokens of the answer so far
+	failed   bool               // the provider reported a failure before it wrote anything
+	recalled *record.RecallInfo // nil: nothing was to be recalled
+	finished bool               // the closing is committed
+	lag      time.Duration      // how long the end of the answer waited for that
 }
 
 // record records the request. It does not wait for the commit.
@@ -40,10 +41,10 @@ func (x *exchange) record() error {
 }
 
 // opening returns what is known of the exchange before a provider is asked.
-func (x *exchange) opening() *store.Opening {
+func (x *exchange) opening() *record.Opening {
 	x.request.split()
 	body, redacted := x.request.redactor.Body(x.request.body, x.request.blocks, x.request.prints)
-	o := &store.Opening{
+	o := &record.Opening{
 		Account: x.request.caller.Account, KeyID: x.request.caller.KeyID,
 		Surface: x.request.surface, Format: x.route.format,
 		ModelAsked: x.request.envelope.Model, ModelSent: x.route.placement.Model,
@@ -66,9 +67,9 @@ func (x *exchange) opening() *store.Opening {
 
 // hints sets the fields that identify the session of an exchange, besides the service's own fields: the client's own
 // ids if there are any (docs/wire/clients.md#1), else keys derived from its opening messages.
-func (r *request) hints(o *store.Opening) {
+func (r *request) hints(o *record.Opening) {
 	if r.in.HasHeader(headerReplay) {
-		o.Auxiliary = store.AuxiliaryReplay // the request's facts about its conversation hold for the original only
+		o.Auxiliary = record.AuxiliaryReplay // the request's facts about its conversation hold for the original only
 		return
 	}
 	client := r.client()
@@ -122,7 +123,7 @@ func (x *exchange) recordSeen(seen *crossing.Seen) {
 }
 
 // commit records the end of the exchange, once.
-func (x *exchange) commit(outcome store.Outcome) error {
+func (x *exchange) commit(outcome record.Outcome) error {
 	r := &x.recording
 	if r.finished {
 		return nil
@@ -134,7 +135,7 @@ func (x *exchange) commit(outcome store.Outcome) error {
 	r.closing.Recall = r.recalled
 	if x.route.fallback {
 		p := x.route.placement.Provider
-		r.closing.StandIn = &store.StandIn{Provider: p.Name(), Format: x.route.format, ModelSent: x.route.placement.Model, Simulated: p.Simulated()}
+		r.closing.StandIn = &record.StandIn{Provider: p.Name(), Format: x.route.format, ModelSent: x.route.placement.Model, Simulated: p.Simulated()}
 	}
 	if r.closing.LastByte.IsZero() {
 		r.closing.LastByte = time.Now()
@@ -144,8 +145,8 @@ func (x *exchange) commit(outcome store.Outcome) error {
 	}
 	ended, began := x.trace.Capture(), time.Now()
 	err := r.capture.Finish(&r.closing)
-	if err != nil && outcome == store.OutcomeComplete {
-		r.closing.Outcome = store.OutcomeInterrupted // the client does not get the end of the answer
+	if err != nil && outcome == record.OutcomeComplete {
+		r.closing.Outcome = record.OutcomeInterrupted // the client does not get the end of the answer
 	}
 	if !r.off {
 		r.lag = time.Since(began)
@@ -155,14 +156,14 @@ func (x *exchange) commit(outcome store.Outcome) error {
 }
 
 // tryCommit is commit for when it is too late to tell the client of a failure.
-func (x *exchange) tryCommit(outcome store.Outcome) {
+func (x *exchange) tryCommit(outcome record.Outcome) {
 	if err := x.commit(outcome); err != nil {
 		x.server.log.Error("an exchange could not be put on record", "exchange", x.recording.id(), "error", err)
 	}
 }
 
 // closeRecord ends the record of an exchange that nothing else ended, after a panic for instance.
-func (x *exchange) closeRecord() { x.tryCommit(store.OutcomeInterrupted) }
+func (x *exchange) closeRecord() { x.tryCommit(record.OutcomeInterrupted) }
 
 // id returns the exchange's id, "" before it is on record.
 func (r *recording) id() string {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 	"github.com/mnemeproxy/mneme/store/search"
 )
@@ -134,7 +135,7 @@ func TestImportedTextIsMaskedToo(t *testing.T) {
 	from := build(t, func(p *plan) { p.store.Redact = nil; p.server.Log = nil })
 	a := from.post(chat.path, chat.body(`text "it is `+aKey+`" size=3`, true), "X-Service-Chat-Key", aKey)
 	h := discreet(t)
-	for step, err := range from.store.Archive().Export(t.Context(), "acme", store.Selection{All: true}) {
+	for step, err := range from.store.Archive().Export(t.Context(), "acme", record.Selection{All: true}) {
 		ok(t, err)
 		if step.Exchange != nil && !leaks(string(step.Exchange.RawRequest)) {
 			t.Fatal("the export has nothing to be masked")
@@ -162,7 +163,7 @@ func TestPatternsOfTheOperatorsOwnAreMasked(t *testing.T) {
 	x := h.settled(a.exchange())
 	d, err := digest.Exchange(x)
 	ok(t, err)
-	if strings.Contains(string(x.RawRequest), "ACME-1234") || strings.Contains(fmt.Sprint(d), "ACME-1234") || x.Redactions[0] != (store.Redaction{Name: "ticket", Request: 1, Response: 1}) {
+	if strings.Contains(string(x.RawRequest), "ACME-1234") || strings.Contains(fmt.Sprint(d), "ACME-1234") || x.Redactions[0] != (record.Redaction{Name: "ticket", Request: 1, Response: 1}) {
 		t.Errorf("%s\n%s\n%v", x.RawRequest, x.RawResponse, x.Redactions)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/codec/sse"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Providers keep answers, files, conversations and more, which requests name by their ids, and let everyone use them who
@@ -130,12 +130,12 @@ func (k *knownReferences) foreign(e Engine, account string, named []reference) (
 	if len(missing) == 0 {
 		return nil, nil //nolint:nilnil // none is foreign
 	}
-	page, err := e.Archive.Exchanges(account, store.ExchangeQuery{Limit: newestAnswers})
+	page, err := e.Archive.Exchanges(account, record.ExchangeQuery{Limit: newestAnswers})
 	if err != nil {
 		return nil, err
 	}
 	for i := 0; i < len(page.Data) && len(missing) > 0; i++ {
-		if page.Data[i].Outcome == store.OutcomeOpen {
+		if page.Data[i].Outcome == record.OutcomeOpen {
 			continue
 		}
 		answer, err := e.Archive.Exchange(account, page.Data[i].ID)

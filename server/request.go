@@ -19,7 +19,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/clients"
 	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/server/quota"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -253,7 +253,7 @@ func (r *request) split() {
 
 // estimatedTokens estimates the prompt's tokens before the provider has counted them. Counting tokens uses none.
 func (r *request) estimatedTokens() int64 {
-	if r.auxiliary == store.AuxiliaryTokens {
+	if r.auxiliary == record.AuxiliaryTokens {
 		return 0
 	}
 	size := max(r.bodySize(), r.in.Announced(), r.in.Received()) // the latter may be compressed
@@ -280,11 +280,11 @@ func (r *request) client() *clients.Request {
 }
 
 // clientHeaders returns the headers that are kept with the record.
-func (r *request) clientHeaders() []store.HeaderField {
-	var fields []store.HeaderField
+func (r *request) clientHeaders() []record.HeaderField {
+	var fields []record.HeaderField
 	for _, name := range clients.KeptHeaders {
 		if value := r.in.Header(name); value != "" {
-			fields = append(fields, store.HeaderField{Name: name, Value: value})
+			fields = append(fields, record.HeaderField{Name: name, Value: value})
 		}
 	}
 	return fields

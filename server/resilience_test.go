@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/router"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // handClock is a clock that a test moves.
@@ -78,7 +78,7 @@ func TestAFailingProviderIsNotCalledUntilItsPauseIsOver(t *testing.T) {
 				t.Errorf("%s: %d %s, retry after %s", s.name, a.status, a.body, a.header.Get("Retry-After"))
 			}
 			x := h.record(a.exchange())
-			if x.Outcome != store.OutcomeUpstreamError || len(x.Attempts) != 1 || x.Attempts[0].Failure != "breaker_open" {
+			if x.Outcome != record.OutcomeUpstreamError || len(x.Attempts) != 1 || x.Attempts[0].Failure != "breaker_open" {
 				t.Errorf("%s: on record as %v with %+v", s.name, x.Outcome, x.Attempts)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/responses"
 	"github.com/mnemeproxy/mneme/codec/scan"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // storesAnswers reports whether requests of a surface may refer to earlier answers by their ids.
@@ -21,7 +21,7 @@ func recordsAnswers(surface string) bool {
 }
 
 // follow finds the session that the request continues if another node of the cluster answered in it.
-func (x *exchange) follow(o *store.Opening) {
+func (x *exchange) follow(o *record.Opening) {
 	if x.server.engine.Elsewhere == nil || !isOwnAnswer(o.PreviousResponse) {
 		return
 	}
@@ -36,7 +36,7 @@ func (x *exchange) follow(o *store.Opening) {
 // for a request: an answer that is found later than the session that it belongs to would continue in another one.
 type elsewhere struct {
 	id    string
-	found *store.Exchange
+	found *record.Exchange
 	err   error
 }
 
@@ -67,12 +67,12 @@ func (x *exchange) answersOnRecord() *recorded {
 
 // resolve inserts into the body what it refers to. It reserves room for as much as may be read of the record, and then
 // only for the result.
-func (x *exchange) resolve(record *recorded) (body []byte, names []string, err error) {
+func (x *exchange) resolve(stored *recorded) (body []byte, names []string, err error) {
 	most := x.server.opts.BodyBytes
 	if err := x.request.share.Take(most); err != nil {
 		return nil, nil, err
 	}
-	body, names, err = responses.Resolve(x.request.body, int(most), record)
+	body, names, err = responses.Resolve(x.request.body, int(most), stored)
 	x.request.share.Give(most)
 	if err != nil || len(names) == 0 {
 		return nil, nil, err
@@ -89,9 +89,9 @@ func (x *exchange) resolveOwn() (body []byte, names []string, err error) {
 	if !storesAnswers(x.request.surface) || x.request.continues == nil && !responses.HasSummary(x.request.body) && !isOwnAnswer(x.request.envelope.PreviousResponse) && !x.mayReferToOwn() {
 		return x.request.body, nil, nil
 	}
-	record := x.answersOnRecord()
-	record.leaves = true
-	body, names, err = x.resolve(record)
+	stored := x.answersOnRecord()
+	stored.leaves = true
+	body, names, err = x.resolve(stored)
 	if err != nil || len(names) == 0 {
 		return x.request.body, nil, err
 	}
@@ -127,10 +127,10 @@ func (x *exchange) mayReferToOwn() bool {
 type recorded struct {
 	answers  Answers
 	account  string
-	previous elsewhere                    // what is known of one already
-	leaves   bool                         // the provider knows its own ids: a request that continues one of these keeps it
-	asSent   func(*store.Exchange) []byte // returns the request with what was recalled for it; nil: unchanged
-	within   bool                         // the conversation is being followed back and must be found whole
+	previous elsewhere                     // what is known of one already
+	leaves   bool                          // the provider knows its own ids: a request that continues one of these keeps it
+	asSent   func(*record.Exchange) []byte // returns the request with what was recalled for it; nil: unchanged
+	within   bool                          // the conversation is being followed back and must be found whole
 
 	continues *responses.Conversation // that the connection of the request remembers; nil: none
 }
@@ -190,13 +190,13 @@ func (r *recorded) Item(id string) (answer []byte, err error) {
 	case r.leaves:
 		return nil, nil
 	}
-	page, err := r.answers.Exchanges(r.account, store.ExchangeQuery{Limit: newestAnswers})
+	page, err := r.answers.Exchanges(r.account, record.ExchangeQuery{Limit: newestAnswers})
 	if err != nil {
 		return nil, err
 	}
 	quoted := []byte(`"` + id + `"`)
 	for i := range page.Data {
-		if !recordsAnswers(page.Data[i].Surface) || page.Data[i].Outcome != store.OutcomeComplete {
+		if !recordsAnswers(page.Data[i].Surface) || page.Data[i].Outcome != record.OutcomeComplete {
 			continue
 		}
 		if x, err := r.exchange(page.Data[i].ID); err == nil && bytes.Contains(x.RawResponse, quoted) {
@@ -236,7 +236,7 @@ func exchangeOf(id string) (exchange string, ok bool) {
 }
 
 // own returns the exchange of one of our ids.
-func (r *recorded) own(id string) (*store.Exchange, error) {
+func (r *recorded) own(id string) (*record.Exchange, error) {
 	exchange, ok := exchangeOf(id)
 	if !ok {
 		return nil, codec.Errorf(codec.KindNotFound, "not an id of this proxy")
@@ -244,7 +244,7 @@ func (r *recorded) own(id string) (*store.Exchange, error) {
 	return r.exchange(exchange)
 }
 
-func (r *recorded) exchange(id string) (*store.Exchange, error) {
+func (r *recorded) exchange(id string) (*record.Exchange, error) {
 	if p := &r.previous; p.id == id && (p.found != nil || p.err != nil) {
 		return p.found, p.err
 	}

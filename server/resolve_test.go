@@ -15,6 +15,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // asked is a request of the official SDK that says something to a model.
@@ -103,7 +104,7 @@ func TestAnAnswerOfANodeThatIsAwayIsToBeAskedForAgain(t *testing.T) {
 	asks := 0
 	h := build(t, func(p *plan) {
 		p.engine = func(e *server.Engine) {
-			e.Elsewhere = func(string, string) (*store.Exchange, error) { asks++; return nil, away }
+			e.Elsewhere = func(string, string) (*record.Exchange, error) { asks++; return nil, away }
 		}
 	})
 	client := h.openai()

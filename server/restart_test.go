@@ -19,6 +19,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/bench/provider"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // A restart under load: streams that are open end whole, requests that come meanwhile wait for the next program and are
@@ -94,7 +95,7 @@ func TestARestartCutsNoneOf200OpenStreams(t *testing.T) {
 	for _, a := range answered {
 		x, err := st.Archive().Exchange("default", a.exchange)
 		ok(t, err)
-		if !a.complete || !strings.HasSuffix(a.received, doneEvent) || x.Outcome != store.OutcomeComplete || string(x.RawResponse) != a.received {
+		if !a.complete || !strings.HasSuffix(a.received, doneEvent) || x.Outcome != record.OutcomeComplete || string(x.RawResponse) != a.received {
 			t.Errorf("complete: %t; on record as %v; received %q", a.complete, x.Outcome, a.received)
 		}
 	}

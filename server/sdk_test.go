@@ -14,7 +14,7 @@ import (
 	openaioption "github.com/openai/openai-go/v3/option"
 	openairesponses "github.com/openai/openai-go/v3/responses"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // The official SDKs are configured as their users do it: a base URL and a key.
@@ -175,7 +175,7 @@ func TestTheOfficialSDKsUnderstandEveryAnswer(t *testing.T) {
 				if err != nil || got.String() != want.String() {
 					t.Errorf("%s stream=%t %s: %v, %v; want %v", s.name, stream, script, got, err, want)
 				}
-				if x := h.settled(h.records("acme")[0].ID); x.Outcome != store.OutcomeComplete {
+				if x := h.settled(h.records("acme")[0].ID); x.Outcome != record.OutcomeComplete {
 					t.Errorf("%s stream=%t %s: on record as %v", s.name, stream, script, x.Outcome)
 				}
 			}

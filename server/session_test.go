@@ -9,6 +9,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // remembering is a harness that digests what passes.
@@ -54,11 +55,11 @@ func (h *harness) session(path, body string, headers ...string) string {
 }
 
 // turns are the turns of a session once all of its exchanges that are turns have been digested.
-func (h *harness) turns(session string) []store.TimelineEntry {
+func (h *harness) turns(session string) []record.TimelineEntry {
 	h.t.Helper()
-	var entries []store.TimelineEntry
+	var entries []record.TimelineEntry
 	eventually(h.t, func() error {
-		page, err := h.store.Archive().Timeline("acme", session, store.TimelineQuery{Limit: 100})
+		page, err := h.store.Archive().Timeline("acme", session, record.TimelineQuery{Limit: 100})
 		if err != nil {
 			return err
 		}
@@ -74,7 +75,7 @@ func (h *harness) turns(session string) []store.TimelineEntry {
 }
 
 // words is what a turn added, in one line: "user: hi | assistant: hello".
-func words(turn *store.Turn) string {
+func words(turn *record.Turn) string {
 	var said []string
 	for _, m := range slices.Concat(turn.Messages, turn.Answer) {
 		var parts []string
@@ -169,7 +170,7 @@ func TestUnreadableRequestsAreOnRecordWithoutASession(t *testing.T) {
 			}
 		}
 	}
-	if page, err := h.store.Archive().Sessions("acme", store.SessionQuery{}); err != nil || len(page.Data) != 0 {
+	if page, err := h.store.Archive().Sessions("acme", record.SessionQuery{}); err != nil || len(page.Data) != 0 {
 		t.Errorf("sessions are %+v (%v)", page.Data, err)
 	}
 }
@@ -322,7 +323,7 @@ func TestAResponseIDFindsItsSession(t *testing.T) {
 }
 
 // show returns a session.
-func (h *harness) show(id string) *store.Session {
+func (h *harness) show(id string) *record.Session {
 	h.t.Helper()
 	s, err := h.store.Archive().Session("acme", id)
 	ok(h.t, err)
@@ -376,7 +377,7 @@ func TestAReplayStaysOutOfItsConversation(t *testing.T) {
 	}
 	for _, x := range all {
 		replayed := x.ExternalSession != ""
-		if replayed != (x.Auxiliary == store.AuxiliaryReplay) || replayed == (x.NativeSession != "") {
+		if replayed != (x.Auxiliary == record.AuxiliaryReplay) || replayed == (x.NativeSession != "") {
 			t.Errorf("%+v", x)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -325,8 +326,8 @@ func (s *soak) booksBalance(counted series) {
 	}
 	onRecord, outcomes := s.outcomes()
 	// Not on record are those over a limit, and those whose client had left before.
-	early := counted.sum("mneme_requests_total", `outcome="client_closed"`) - outcomes[store.OutcomeClientClosed.String()]
-	refused := counted.sum("mneme_requests_total", `outcome="refused"`) - outcomes[store.OutcomeRefused.String()]
+	early := counted.sum("mneme_requests_total", `outcome="client_closed"`) - outcomes[record.OutcomeClientClosed.String()]
+	refused := counted.sum("mneme_requests_total", `outcome="refused"`) - outcomes[record.OutcomeRefused.String()]
 	if early < 0 || refused > limited || requests != captures+refused+early {
 		s.t.Errorf("%d requests ended; %d were captured, shed, off or refused, %d over their limit of %d, and %d clients left before they were on record",
 			requests, captures, refused, limited, early)
@@ -337,9 +338,9 @@ func (s *soak) booksBalance(counted series) {
 	for outcome, n := range outcomes {
 		want := counted.sum("mneme_requests_total", fmt.Sprintf("outcome=%q", outcome))
 		switch outcome {
-		case store.OutcomeRefused.String():
+		case record.OutcomeRefused.String():
 			want -= refused
-		case store.OutcomeClientClosed.String():
+		case record.OutcomeClientClosed.String():
 			want -= early
 		}
 		if n != want {
@@ -357,7 +358,7 @@ func (s *soak) booksBalance(counted series) {
 func (s *soak) outcomes() (total int64, by map[string]int64) {
 	by = map[string]int64{}
 	for after := ""; ; {
-		page, err := s.store.Archive().Exchanges("acme", store.ExchangeQuery{After: after, Limit: 1000})
+		page, err := s.store.Archive().Exchanges("acme", record.ExchangeQuery{After: after, Limit: 1000})
 		ok(s.t, err)
 		for i := range page.Data {
 			by[page.Data[i].Outcome.String()]++

@@ -16,6 +16,7 @@ import (
 	"github.com/mnemeproxy/mneme/bench/published"
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // wire is a client's WebSocket on the surface of Responses.
@@ -305,7 +306,7 @@ func leavingEnds(t *testing.T, on transportPlan) {
 	ok(t, err)
 	ok(t, w.Close())
 	id := h.records("acme")[0].ID
-	if x := h.settled(id); x.Outcome != store.OutcomeClientClosed {
+	if x := h.settled(id); x.Outcome != record.OutcomeClientClosed {
 		t.Errorf("on record as %v", x.Outcome)
 	}
 }

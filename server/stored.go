@@ -13,6 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // storedCall is a request of a client of Responses about an answer that it has got: the record is the store of responses,
@@ -26,7 +27,7 @@ type storedCall struct {
 	query   url.Values
 	id      string         // as the client says it
 	running *backgroundRun // nil: it has ended, or has a client
-	*store.Exchange
+	*record.Exchange
 }
 
 func (s *Server) stored(do func(*storedCall) error) edge.Handler {
@@ -65,7 +66,7 @@ func (c *storedCall) find() (err error) {
 	if err != nil {
 		return c.unknown(err)
 	}
-	if !recordsAnswers(info.Surface) || info.Outcome == store.OutcomeRefused {
+	if !recordsAnswers(info.Surface) || info.Outcome == record.OutcomeRefused {
 		return c.unknown(nil)
 	}
 	if info.KeyID != c.caller.KeyID {
@@ -152,9 +153,9 @@ func (c *storedCall) object() []byte {
 // state returns the status of a response that has no object on record, and why it failed.
 func (c *storedCall) state() (status string, failure *codec.Error) {
 	switch c.Outcome {
-	case store.OutcomeOpen:
+	case record.OutcomeOpen:
 		return responses.StatusInProgress, nil
-	case store.OutcomeClientClosed:
+	case record.OutcomeClientClosed:
 		return responses.StatusCancelled, nil
 	}
 	failure = codec.Errorf(codec.KindUpstream, "The answer broke off.")
@@ -204,7 +205,7 @@ func (c *storedCall) cancel() error {
 			return c.unknown(err)
 		}
 		c.Exchange = ended
-	case c.Outcome == store.OutcomeOpen:
+	case c.Outcome == record.OutcomeOpen:
 		return codec.Errorf(codec.KindConflict, "Another node makes this response: cancel it there.")
 	}
 	c.answer(c.object())
@@ -216,7 +217,7 @@ func (c *storedCall) delete() error {
 	if err := c.caller.requireScope(store.ScopeErase); err != nil {
 		return err
 	}
-	if c.Outcome == store.OutcomeOpen {
+	if c.Outcome == record.OutcomeOpen {
 		return codec.Errorf(codec.KindConflict, "This response is still being made: cancel it, then delete it.")
 	}
 	if err := c.erase(); err != nil {
@@ -233,7 +234,7 @@ func (c *storedCall) delete() error {
 // erase returns once the exchange cannot be read any more.
 func (c *storedCall) erase() error {
 	archive, account := c.server.engine.Archive, c.caller.Account
-	selection := store.Selection{Exchanges: []string{c.ID}}
+	selection := record.Selection{Exchanges: []string{c.ID}}
 	asked, err := json.Marshal(selection)
 	if err != nil {
 		return err
@@ -275,8 +276,8 @@ func (c *storedCall) inputItems() error {
 	if err != nil {
 		return err
 	}
-	record := &recorded{answers: c.server.engine.Archive, account: c.caller.Account}
-	items, err := responses.InputItems(c.RawRequest, c.ID[len("exch_"):], int(c.server.opts.BodyBytes), record)
+	stored := &recorded{answers: c.server.engine.Archive, account: c.caller.Account}
+	items, err := responses.InputItems(c.RawRequest, c.ID[len("exch_"):], int(c.server.opts.BodyBytes), stored)
 	if err != nil {
 		return err
 	}

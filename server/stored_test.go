@@ -18,6 +18,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // families has a model of each.
@@ -286,7 +287,7 @@ func TestADrainEndsWhatRunsInTheBackground(t *testing.T) {
 	if err := h.stop(); !errors.Is(err, server.ErrAborted) {
 		t.Errorf("the server ended with %v", err)
 	}
-	if x := h.settled(a.exchange()); x.Outcome != store.OutcomeStopped {
+	if x := h.settled(a.exchange()); x.Outcome != record.OutcomeStopped {
 		t.Errorf("its outcome is %s", x.Outcome)
 	}
 }

@@ -3,7 +3,7 @@ package server
 import (
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/server/webhook"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // tellBudget sends a webhook about a reached budget.
@@ -18,7 +18,7 @@ func (s *Server) tellBudget(m quota.Mark) {
 func (x *exchange) tellFailure() {
 	closing := &x.recording.closing
 	switch closing.Outcome {
-	case store.OutcomeUpstreamError, store.OutcomeInterrupted, store.OutcomeStopped:
+	case record.OutcomeUpstreamError, record.OutcomeInterrupted, record.OutcomeStopped:
 	default:
 		return
 	}

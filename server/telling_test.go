@@ -11,6 +11,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/server/webhook"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 func TestWebhooksReportReachedBudgetsAndFailures(t *testing.T) {
@@ -26,7 +27,7 @@ func TestWebhooksReportReachedBudgetsAndFailures(t *testing.T) {
 	ok(t, err)
 	defer hooks.Close()
 	h, _ := timed(t, func(p *plan) { p.server.Webhooks = hooks })
-	id := h.limit(store.Limits{Budget: store.Budget{Day: store.Dollar / 10}})
+	id := h.limit(store.Limits{Budget: store.Budget{Day: record.Dollar / 10}})
 	tell := func(kind string, data any) {
 		t.Helper()
 		told := struct {
@@ -52,7 +53,7 @@ func TestWebhooksReportReachedBudgetsAndFailures(t *testing.T) {
 	}
 	var reached webhook.BudgetReached
 	for _, percent := range []int{80, 100} {
-		if tell(webhook.Budget, &reached); reached.Percent != percent || reached.Key != id || reached.Account != "acme" || reached.Budget != store.Dollar/10 {
+		if tell(webhook.Budget, &reached); reached.Percent != percent || reached.Key != id || reached.Account != "acme" || reached.Budget != record.Dollar/10 {
 			t.Errorf("%+v, want %d %%", reached, percent)
 		}
 	}

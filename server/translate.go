@@ -5,11 +5,11 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // translate rebuilds the provider's body of a recorded request, by today's rules and for today's provider.
-func (s *Server) translate(x *store.Exchange) (body []byte, notes codec.Notes, err error) {
+func (s *Server) translate(x *record.Exchange) (body []byte, notes codec.Notes, err error) {
 	surface, err := codec.ParseFormat(x.Surface)
 	if err != nil {
 		return nil, notes, err

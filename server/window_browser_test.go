@@ -24,6 +24,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -102,7 +103,7 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		said := h.post(messages.path, with(messages.said(responses.model, "Be brief.", sim("Why does the retry fail?", "It holds the **lock**. <script>window.broken=1</script> ![x](http://198.51.100.1/x.png)")), `"top_k":40`), "X-Service-Chat-Key", "k")
 		session := said.header.Get("X-Service-Session-ID")
 		h.turns(session)
-		h.limit(store.Limits{Budget: store.Budget{Day: store.Dollar}})
+		h.limit(store.Limits{Budget: store.Budget{Day: record.Dollar}})
 		b.open(h, h.invite())
 		b.shows("Why does the retry fail?")
 		for _, view := range []struct{ path, text string }{

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/server/ui/openid"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // usedBefore is a harness on the machine of somebody who has used agents before.
@@ -55,7 +56,7 @@ func TestHistoriesAreImportedFromTheWindowOnce(t *testing.T) {
 	if _, text := ask("POST", `{"client":"claude-code","dry_run":true}`); !strings.Contains(text, `"project":"/home/ann/shop"`) || strings.Contains(text, "imported") {
 		t.Errorf("a look: %s", text)
 	}
-	if page, err := h.store.Archive().Sessions("acme", store.SessionQuery{}); err != nil || len(page.Data) != 0 {
+	if page, err := h.store.Archive().Sessions("acme", record.SessionQuery{}); err != nil || len(page.Data) != 0 {
 		t.Errorf("a look imports %d sessions (%v)", len(page.Data), err)
 	}
 	_, first := ask("POST", everything)
@@ -149,7 +150,7 @@ func TestOnlyTheOperatorCanImportHistories(t *testing.T) {
 	if status, text := v.fetch("GET", "/ui/v1/histories"); status != http.StatusForbidden {
 		t.Errorf("somebody whom an OpenID provider knows: %d %s", status, text)
 	}
-	if page, err := h.store.Archive().Sessions("acme", store.SessionQuery{}); err != nil || len(page.Data) != 0 {
+	if page, err := h.store.Archive().Sessions("acme", record.SessionQuery{}); err != nil || len(page.Data) != 0 {
 		t.Errorf("%d sessions were imported (%v)", len(page.Data), err)
 	}
 	home := windowed(t) // a service without a home
@@ -170,7 +171,7 @@ func TestHistoriesAreNotReachableOverANetwork(t *testing.T) {
 	if _, text := h.window("GET", "/ui/session", "", "X-Mneme-UI", "1", "Cookie", cookie); !strings.Contains(text, `"admin"`) || strings.Contains(text, "histories") {
 		t.Errorf("they are offered: %s", text)
 	}
-	if page, err := h.store.Archive().Sessions("acme", store.SessionQuery{}); err != nil || len(page.Data) != 0 {
+	if page, err := h.store.Archive().Sessions("acme", record.SessionQuery{}); err != nil || len(page.Data) != 0 {
 		t.Errorf("%d sessions were imported (%v)", len(page.Data), err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // fill captures exchanges and returns once the background work is done, too. tenths receives the CPU time used until
@@ -55,11 +55,11 @@ func digested(ctx context.Context, st *engine.Engine, p *plan) error {
 // capture records one exchange as the proxy does.
 func capture(ctx context.Context, st *engine.Engine, w *writer, chat string) error {
 	w.next()
-	c, err := st.Begin(ctx, &store.Opening{
+	c, err := st.Begin(ctx, &record.Opening{
 		Account: account, KeyID: "key_0123456789", Surface: codec.Chat, Format: codec.Chat, Provider: "openai", ModelAsked: "m", Stream: w.shape.stream,
 		ChatKey: chat, ContentType: "application/json", Body: w.request, Spans: w.spans, Items: w.items,
 		Prints: codec.Fingerprints(nil, account, w.request, w.spans),
-		Header: []store.HeaderField{{Name: "User-Agent", Value: "capacity/1"}},
+		Header: []record.HeaderField{{Name: "User-Agent", Value: "capacity/1"}},
 	})
 	if err != nil {
 		return err
@@ -73,8 +73,8 @@ func capture(ctx context.Context, st *engine.Engine, w *writer, chat string) err
 			return err
 		}
 	}
-	closing := store.Closing{
-		Outcome: store.OutcomeComplete, Status: 200, ModelServed: "m", FinishReason: "stop", ResponseID: c.ID(), ContentType: "application/json",
+	closing := record.Closing{
+		Outcome: record.OutcomeComplete, Status: 200, ModelServed: "m", FinishReason: "stop", ResponseID: c.ID(), ContentType: "application/json",
 		Usage: codec.Usage{InputUncached: 9, Output: 12}, FirstByte: began, LastByte: time.Now(),
 	}
 	if w.shape.stream {
@@ -91,7 +91,7 @@ func read(st *engine.Engine) error {
 	cursor := ""
 	for range pages {
 		began := time.Now()
-		page, err := st.Archive().Exchanges(account, store.ExchangeQuery{After: cursor, Limit: perPage})
+		page, err := st.Archive().Exchanges(account, record.ExchangeQuery{After: cursor, Limit: perPage})
 		if err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func read(st *engine.Engine) error {
 		}
 		shows.add(time.Since(began))
 		began = time.Now()
-		if _, err := st.Archive().Sessions(account, store.SessionQuery{Limit: perPage}); err != nil {
+		if _, err := st.Archive().Sessions(account, record.SessionQuery{Limit: perPage}); err != nil {
 			return err
 		}
 		sessions.add(time.Since(began))

@@ -15,6 +15,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // generator makes text with words as frequent as in prose: Zipf's law over 50,000 of them.
@@ -93,7 +94,7 @@ func fill(ctx context.Context, dir string, count, size int) (*generator, error) 
 
 func capture(ctx context.Context, st *store.Store, n int, question, answer string) error {
 	question += "in " + file(n) + "?"
-	x, err := st.Begin(ctx, &store.Opening{
+	x, err := st.Begin(ctx, &record.Opening{
 		Account: admin.DefaultAccount, Surface: codec.Chat, Format: codec.Chat, Provider: "openai", ModelAsked: "gpt-5", ModelSent: "gpt-5",
 		ExternalSession: fmt.Sprint("session ", n/sessionLength), Project: project, ContentType: "application/json", Started: time.Now(),
 		Body: fmt.Appendf(nil, `{"model":"gpt-5","messages":[{"role":"user","content":%q}]}`, question),
@@ -105,5 +106,5 @@ func capture(ctx context.Context, st *store.Store, n int, question, answer strin
 	if _, err := x.Write(body); err != nil {
 		return err
 	}
-	return x.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200, ContentType: "application/json", LastByte: time.Now()})
+	return x.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: 200, ContentType: "application/json", LastByte: time.Now()})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 const (
@@ -63,7 +64,7 @@ func (p *plan) fill(ctx context.Context, data string) (long string, err error) {
 	return long, err
 }
 
-func with(data string, turns func(*store.Exchange) (store.Digest, error), do func(*engine.Engine) error) error {
+func with(data string, turns func(*record.Exchange) (record.Digest, error), do func(*engine.Engine) error) error {
 	st, err := engine.Open(store.Options{Dir: data, MinFreeDisk: -1, Digest: turns}, nil)
 	if err != nil {
 		return err
@@ -75,9 +76,9 @@ func with(data string, turns func(*store.Exchange) (store.Digest, error), do fun
 func capture(ctx context.Context, st *engine.Engine, chat string, n int) (session string, err error) {
 	body := fmt.Appendf(nil, `{"model":"gpt-5","messages":[{"role":"user","content":"Question %d: why does the test of package %d fail, and what did the change before it have to do with that?"}]}`, n, n%97)
 	answer := fmt.Appendf(nil, `{"id":"chatcmpl-%d","object":"chat.completion","created":1,"model":"gpt-5","choices":[{"index":0,"message":{"role":"assistant","content":"It holds **lock %d** too long.\n\n- Take it later.\n- Or split it: `+"`a.go`"+` has the places."},"finish_reason":"stop"}]}`, n, n)
-	c, err := st.Begin(ctx, &store.Opening{
+	c, err := st.Begin(ctx, &record.Opening{
 		Account: account, KeyID: "key_0123456789", Surface: codec.Chat, Format: codec.Chat, Provider: "openai", ModelAsked: "gpt-5", ChatKey: chat,
-		ContentType: "application/json", Body: body, Project: "/src/mneme", Header: []store.HeaderField{{Name: "User-Agent", Value: "codex_exec/1"}},
+		ContentType: "application/json", Body: body, Project: "/src/mneme", Header: []record.HeaderField{{Name: "User-Agent", Value: "codex_exec/1"}},
 	})
 	if err != nil {
 		return "", err
@@ -89,8 +90,8 @@ func capture(ctx context.Context, st *engine.Engine, chat string, n int) (sessio
 	if _, err := c.Write(answer); err != nil {
 		return "", err
 	}
-	err = c.Finish(&store.Closing{
-		Outcome: store.OutcomeComplete, Status: 200, ModelServed: "gpt-5", FinishReason: "stop", ContentType: "application/json",
+	err = c.Finish(&record.Closing{
+		Outcome: record.OutcomeComplete, Status: 200, ModelServed: "gpt-5", FinishReason: "stop", ContentType: "application/json",
 		Usage: codec.Usage{InputUncached: int64(1000 + n%700), CacheRead: int64(n % 5000), Output: 40}, FirstByte: began, LastByte: time.Now(),
 	})
 	return c.SessionID(), err

@@ -23,6 +23,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 func TestMain(m *testing.M) {
@@ -217,7 +218,7 @@ func TestExchangesComeInPagesAndByteForByte(t *testing.T) {
 		if wantBase64 := i == 1; (x.RawRequestEncoding == "base64") != wantBase64 || (x.RawResponseEncoding == "base64") != wantBase64 {
 			t.Errorf("exchange %d: encodings %q, %q", i, x.RawRequestEncoding, x.RawResponseEncoding)
 		}
-		if x.Outcome != store.OutcomeComplete {
+		if x.Outcome != record.OutcomeComplete {
 			t.Errorf("outcome %s", x.Outcome)
 		}
 	}
@@ -225,14 +226,14 @@ func TestExchangesComeInPagesAndByteForByte(t *testing.T) {
 
 func capture(t *testing.T, st *engine.Engine, account, request, response string) (id string) {
 	t.Helper()
-	c, err := st.Begin(t.Context(), &store.Opening{Account: account, Surface: codec.Chat, Format: codec.Chat, Body: []byte(request)})
+	c, err := st.Begin(t.Context(), &record.Opening{Account: account, Surface: codec.Chat, Format: codec.Chat, Body: []byte(request)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Write([]byte(response)); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200, LastByte: time.Now()}); err != nil {
+	if err := c.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: 200, LastByte: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	return c.ID()

@@ -21,6 +21,7 @@ import (
 	"github.com/mnemeproxy/mneme/router/neterr"
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Client manages a store: in a server on this machine, in this process, or in a remote server.
@@ -255,12 +256,12 @@ func (c *Client) Audit(ctx context.Context, account, after string, limit int) (a
 }
 
 // Exchanges returns a page of at most limit exchanges, newest first, that follow the one with the id after.
-func (c MemoryClient) Exchanges(ctx context.Context, account, after string, limit int) (api.Page[store.ExchangeInfo], error) {
+func (c MemoryClient) Exchanges(ctx context.Context, account, after string, limit int) (api.Page[record.ExchangeInfo], error) {
 	if c.confined() {
 		return c.ownExchanges(ctx, account, after, limit)
 	}
 	query := url.Values{"account": {account}, "after": {after}, "limit": {strconv.Itoa(limit)}}
-	var page api.Page[store.ExchangeInfo]
+	var page api.Page[record.ExchangeInfo]
 	err := c.call(ctx, http.MethodGet, "/exchanges?"+query.Encode(), nil, &page)
 	return page, err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Bounds on requests, in bytes. Except for an import of keys, a credential is the longest thing in one.
@@ -341,7 +342,7 @@ func (e endpoints) usage(c caller, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := memory.UsageQuery{RollupQuery: store.RollupQuery{Account: account}}
+	q := memory.UsageQuery{RollupQuery: record.RollupQuery{Account: account}}
 	for _, bound := range []struct {
 		name string
 		at   *time.Time
@@ -516,7 +517,7 @@ func (e endpoints) exchanges(c caller, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := store.ExchangeQuery{After: query.Get("after")}
+	q := record.ExchangeQuery{After: query.Get("after")}
 	if text := query.Get("limit"); text != "" {
 		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 {
 			return nil, codec.Invalid("limit", "%q is not a number above 0", text)
@@ -526,7 +527,7 @@ func (e endpoints) exchanges(c caller, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return api.Page[store.ExchangeInfo]{Data: page.Data, HasMore: page.HasMore}, nil
+	return api.Page[record.ExchangeInfo]{Data: page.Data, HasMore: page.HasMore}, nil
 }
 
 func (e endpoints) exchange(c caller, r *http.Request) (any, error) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // The client side of the memory API and of the store's maintenance.
@@ -86,7 +87,7 @@ func (c MemoryClient) Stats(ctx context.Context, account string) (s api.Stats, e
 
 // Tail calls tell with an account's events as they happen, until ctx ends or tell returns an error. The query is that
 // of GET /v1/memory/events.
-func (c MemoryClient) Tail(ctx context.Context, account string, query url.Values, tell func(store.Event) error) error {
+func (c MemoryClient) Tail(ctx context.Context, account string, query url.Values, tell func(record.Event) error) error {
 	received, err := c.open(ctx, http.MethodGet, memoryPath(account, query, "events"), nil)
 	if err != nil {
 		return err
@@ -98,7 +99,7 @@ func (c MemoryClient) Tail(ctx context.Context, account string, query url.Values
 		if !isData {
 			continue
 		}
-		var e store.Event
+		var e record.Event
 		if json.Unmarshal([]byte(data), &e) != nil {
 			break // the last line, cut short
 		}
@@ -169,7 +170,7 @@ func (c UpkeepClient) RotateMasterKey(ctx context.Context) error {
 }
 
 // Answer returns the answer of an exchange, independent of its format.
-func (c MemoryClient) Answer(ctx context.Context, account, id string) ([]store.Message, error) {
+func (c MemoryClient) Answer(ctx context.Context, account, id string) ([]record.Message, error) {
 	var x api.Exchange
 	err := c.call(ctx, http.MethodGet, memoryPath(account, url.Values{"include": {"normalized"}}, "exchanges", id), nil, &x)
 	switch {
@@ -184,7 +185,7 @@ func (c MemoryClient) Answer(ctx context.Context, account, id string) ([]store.M
 }
 
 // ExchangeInfo returns what lists show of an exchange.
-func (c MemoryClient) ExchangeInfo(ctx context.Context, account, id string) (x store.ExchangeInfo, err error) {
+func (c MemoryClient) ExchangeInfo(ctx context.Context, account, id string) (x record.ExchangeInfo, err error) {
 	err = c.call(ctx, http.MethodGet, memoryPath(account, nil, "exchanges", id), nil, &x)
 	return x, err
 }

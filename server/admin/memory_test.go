@@ -16,16 +16,17 @@ import (
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // captureIn puts an exchange of a conversation on record.
 func captureIn(t *testing.T, st *engine.Engine, account, chatKey, request string) (id string) {
 	t.Helper()
-	c, err := st.Begin(t.Context(), &store.Opening{Account: account, Surface: codec.Chat, Format: codec.Chat, ChatKey: chatKey, Body: []byte(request)})
+	c, err := st.Begin(t.Context(), &record.Opening{Account: account, Surface: codec.Chat, Format: codec.Chat, ChatKey: chatKey, Body: []byte(request)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: http.StatusOK}); err != nil {
+	if err := c.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: http.StatusOK}); err != nil {
 		t.Fatal(err)
 	}
 	return c.ID()
@@ -74,8 +75,8 @@ func TestTheMemoryIsTheSameWithAndWithoutAServer(t *testing.T) {
 			if err := export.Close(); err != nil {
 				t.Error(err)
 			}
-			counted, err := client.Memory().Erase(ctx, "default", api.NewErasure{Selection: store.Selection{All: true}, DryRun: true})
-			if err != nil || counted.Exchanges != 2 || counted.State != store.ErasureDone {
+			counted, err := client.Memory().Erase(ctx, "default", api.NewErasure{Selection: record.Selection{All: true}, DryRun: true})
+			if err != nil || counted.Exchanges != 2 || counted.State != record.ErasureDone {
 				t.Errorf("%+v, %v", counted, err)
 			}
 			report, err := client.Upkeep().Check(ctx, false, func(f store.Finding) { t.Errorf("%+v", f) })
@@ -132,10 +133,10 @@ func TestATailLastsUntilItIsLeft(t *testing.T) {
 	client := open(t, dir, false)
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
-	heard := make(chan store.Event, 1)
+	heard := make(chan record.Event, 1)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- client.Memory().Tail(ctx, "default", nil, func(e store.Event) error {
+		ended <- client.Memory().Tail(ctx, "default", nil, func(e record.Event) error {
 			select {
 			case heard <- e:
 			default:

@@ -12,6 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // remoteTimeout is how long a remote server may take to identify the key.
@@ -72,7 +73,7 @@ func (c *connection) target(path string) (string, error) {
 }
 
 // ownExchanges is [MemoryClient.Exchanges] for a key that sees one account.
-func (c *connection) ownExchanges(ctx context.Context, account, after string, limit int) (page api.Page[store.ExchangeInfo], err error) {
+func (c *connection) ownExchanges(ctx context.Context, account, after string, limit int) (page api.Page[record.ExchangeInfo], err error) {
 	if account == "" {
 		account = c.holder.Account
 	}

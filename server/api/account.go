@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Account is an account in a list.
@@ -26,8 +27,8 @@ type Credential struct {
 
 // BudgetChange changes those parts of a [store.Budget] that are not nil.
 type BudgetChange struct {
-	Day   *store.USD `json:"budget_usd_day,omitempty"`
-	Month *store.USD `json:"budget_usd_month,omitempty"`
+	Day   *record.USD `json:"budget_usd_day,omitempty"`
+	Month *record.USD `json:"budget_usd_month,omitempty"`
 }
 
 // Apply makes the requested changes.

@@ -3,7 +3,7 @@ package api
 import (
 	"time"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Reasons why a request could not read what the request before it had left in a prompt cache.
@@ -20,27 +20,27 @@ const (
 
 // CacheBreak is a request that could not read what the request before it had left in a prompt cache.
 type CacheBreak struct {
-	Exchange string    `json:"exchange"`
-	Session  string    `json:"session"`
-	Previous string    `json:"previous"` // the request before it
-	Started  time.Time `json:"started"`
-	Reason   string    `json:"reason"`
-	Before   string    `json:"before,omitempty"`  // provider or model
-	Now      string    `json:"now,omitempty"`     // provider or model
-	Idle     int64     `json:"idle_ms,omitempty"` // between the requests
-	Kept     int64     `json:"kept_ms,omitempty"` // how long the provider keeps a cache
-	Kind     string    `json:"kind,omitempty"`    // of the block: system, messages
-	Index    int       `json:"index,omitempty"`   // of the block in its kind, from 0
-	Tokens   int64     `json:"tokens"`            // paid for again
-	Lost     store.USD `json:"usd,omitempty"`     // what they cost more than from a cache
+	Exchange string     `json:"exchange"`
+	Session  string     `json:"session"`
+	Previous string     `json:"previous"` // the request before it
+	Started  time.Time  `json:"started"`
+	Reason   string     `json:"reason"`
+	Before   string     `json:"before,omitempty"`  // provider or model
+	Now      string     `json:"now,omitempty"`     // provider or model
+	Idle     int64      `json:"idle_ms,omitempty"` // between the requests
+	Kept     int64      `json:"kept_ms,omitempty"` // how long the provider keeps a cache
+	Kind     string     `json:"kind,omitempty"`    // of the block: system, messages
+	Index    int        `json:"index,omitempty"`   // of the block in its kind, from 0
+	Tokens   int64      `json:"tokens"`            // paid for again
+	Lost     record.USD `json:"usd,omitempty"`     // what they cost more than from a cache
 }
 
 // CacheReason sums up the breaks with a reason.
 type CacheReason struct {
-	Reason string    `json:"reason"`
-	Count  int64     `json:"count"`
-	Tokens int64     `json:"tokens"`
-	Lost   store.USD `json:"usd,omitempty"`
+	Reason string     `json:"reason"`
+	Count  int64      `json:"count"`
+	Tokens int64      `json:"tokens"`
+	Lost   record.USD `json:"usd,omitempty"`
 }
 
 // CacheReport says what prompt caches were worth, and what broke them.
@@ -52,7 +52,7 @@ type CacheReport struct {
 	Exchanges int64          `json:"exchanges"`
 	Read      int64          `json:"cache_read"` // tokens
 	Tokens    int64          `json:"tokens"`     // paid for again
-	Lost      store.USD      `json:"usd,omitempty"`
+	Lost      record.USD     `json:"usd,omitempty"`
 	Reasons   []*CacheReason `json:"reasons"` // the most expensive first
 	Breaks    []*CacheBreak  `json:"breaks"`  // the most expensive first, at most 100
 }

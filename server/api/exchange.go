@@ -4,14 +4,14 @@ import (
 	"encoding/base64"
 	"unicode/utf8"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Exchange is an exchange with its requested parts. Its bytes are those that were received, except for what Redactions
 // lists as masked. Bytes that are not UTF-8 are encoded as base64, which the corresponding encoding member says.
 type Exchange struct {
 	Object string `json:"object,omitempty"` // "memory.exchange"; omitted by the management API
-	store.ExchangeInfo
+	record.ExchangeInfo
 	RawRequest          *string     `json:"raw_request,omitempty"`
 	RawRequestEncoding  string      `json:"raw_request_encoding,omitempty"`
 	RawResponse         *string     `json:"raw_response,omitempty"`
@@ -27,13 +27,13 @@ type ExchangeChange struct {
 
 // Normalized is the content of an exchange, independent of its format.
 type Normalized struct {
-	Messages []store.Message `json:"messages"` // the whole history that the request carries
-	Answer   []store.Message `json:"answer"`
-	Error    string          `json:"error,omitempty"` // why it could not be decoded
+	Messages []record.Message `json:"messages"` // the whole history that the request carries
+	Answer   []record.Message `json:"answer"`
+	Error    string           `json:"error,omitempty"` // why it could not be decoded
 }
 
 // NewExchange returns an exchange of the memory API without its bytes.
-func NewExchange(info *store.ExchangeInfo) Exchange {
+func NewExchange(info *record.ExchangeInfo) Exchange {
 	return Exchange{Object: "memory.exchange", ExchangeInfo: *info}
 }
 
@@ -114,10 +114,10 @@ type ContextPart struct {
 
 // ContextBreak is where a request diverges from the previous one before the latter's end: prompt caches end there.
 type ContextBreak struct {
-	Kind   string    `json:"kind"`   // tools, system, messages
-	Index  int       `json:"index"`  // of the block in its kind, from 0
-	Before string    `json:"before"` // beginning of the difference in the previous request; "" if that had ended
-	Now    string    `json:"now"`
-	Tokens int64     `json:"tokens"`        // sent before, and located after the difference
-	Lost   store.USD `json:"usd,omitempty"` // what they cost more than from a cache
+	Kind   string     `json:"kind"`   // tools, system, messages
+	Index  int        `json:"index"`  // of the block in its kind, from 0
+	Before string     `json:"before"` // beginning of the difference in the previous request; "" if that had ended
+	Now    string     `json:"now"`
+	Tokens int64      `json:"tokens"`        // sent before, and located after the difference
+	Lost   record.USD `json:"usd,omitempty"` // what they cost more than from a cache
 }

@@ -4,24 +4,24 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/recall"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
 // NewErasure requests an erasure.
 type NewErasure struct {
-	store.Selection
+	record.Selection
 	DryRun bool `json:"dry_run,omitempty"` // only count
 }
 
 // Erasure is the receipt of an erasure.
 type Erasure struct {
 	Object string `json:"object"` // "memory.erasure"
-	store.Erasure
+	record.Erasure
 }
 
 // NewReceipt returns the receipt of an erasure.
-func NewReceipt(e *store.Erasure) Erasure { return Erasure{Object: "memory.erasure", Erasure: *e} }
+func NewReceipt(e *record.Erasure) Erasure { return Erasure{Object: "memory.erasure", Erasure: *e} }
 
 // Import is the outcome of an import.
 type Import struct {
@@ -38,7 +38,7 @@ type Import struct {
 type Stats struct {
 	Object  string `json:"object"` // "memory.stats"
 	Account string `json:"account"`
-	store.Usage
+	record.Usage
 	Stored int64          `json:"stored"`          // sum of the stored sizes
 	Index  *search.Status `json:"index,omitempty"` // nil: there is no index
 	Recall recall.Counts  `json:"recall,omitzero"` // since the server started
@@ -67,7 +67,7 @@ type UsageLine struct {
 	Provider string    `json:"provider,omitempty"`
 	Model    string    `json:"model,omitempty"`
 
-	store.Rollup
+	record.Rollup
 	CacheShare   float64 `json:"cache_share"`              // share of the prompts' tokens that came from a cache, 0 to 1
 	FirstByteP50 int64   `json:"first_byte_p50,omitempty"` // in milliseconds, approximate
 	FirstByteP95 int64   `json:"first_byte_p95,omitempty"`

@@ -16,6 +16,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -25,22 +26,22 @@ var schemaTypes = map[string]reflect.Type{
 	"ExchangeChange": reflect.TypeFor[api.ExchangeChange](), "SessionChange": reflect.TypeFor[api.SessionChange](), "SessionMerge": reflect.TypeFor[api.SessionMerge](), "SessionSplit": reflect.TypeFor[api.SessionSplit](),
 	"PageOfSessions": reflect.TypeFor[api.List[api.Session]](), "PageOfTurns": reflect.TypeFor[api.List[api.Turn]](), "PageOfExchanges": reflect.TypeFor[api.List[api.Exchange]](),
 	"PageOfAccounts": reflect.TypeFor[api.Page[api.Account]](), "PageOfKeys": reflect.TypeFor[api.Page[store.Key]](), "PageOfAudit": reflect.TypeFor[api.Page[api.AuditEntry]](),
-	"PageOfListedExchanges": reflect.TypeFor[api.Page[store.ExchangeInfo]](), "PageOfProviders": reflect.TypeFor[api.Page[api.Provider]](), "PageOfOrigins": reflect.TypeFor[api.Page[string]](),
+	"PageOfListedExchanges": reflect.TypeFor[api.Page[record.ExchangeInfo]](), "PageOfProviders": reflect.TypeFor[api.Page[api.Provider]](), "PageOfOrigins": reflect.TypeFor[api.Page[string]](),
 	"Account": reflect.TypeFor[api.Account](), "AccountBudget": reflect.TypeFor[store.Account](), "AccountDeletion": reflect.TypeFor[store.AccountDeletion](),
 	"AuditEntry": reflect.TypeFor[api.AuditEntry](), "BudgetChange": reflect.TypeFor[api.BudgetChange](), "CheckLine": reflect.TypeFor[api.CheckLine](),
 	"CheckReport": reflect.TypeFor[store.CheckReport](), "Cluster": reflect.TypeFor[admin.Cluster](), "Shipping": reflect.TypeFor[cluster.Shipping](), "Following": reflect.TypeFor[cluster.Identity](), "Arriving": reflect.TypeFor[cluster.Arriving](),
 	"Context": reflect.TypeFor[api.Context](), "ContextBreak": reflect.TypeFor[api.ContextBreak](), "ContextPart": reflect.TypeFor[api.ContextPart](),
 	"CacheBreak": reflect.TypeFor[api.CacheBreak](), "CacheReason": reflect.TypeFor[api.CacheReason](), "CacheReport": reflect.TypeFor[api.CacheReport](), "Story": reflect.TypeFor[recall.Story](),
-	"KeyImport": reflect.TypeFor[api.KeyImport](), "PageOfCreatedKeys": reflect.TypeFor[api.Page[api.CreatedKey]](), "CreatedKey": reflect.TypeFor[api.CreatedKey](), "Credential": reflect.TypeFor[api.Credential](), "Erasure": reflect.TypeFor[api.Erasure](), "ErasurePlace": reflect.TypeFor[store.ErasurePlace](), "Event": reflect.TypeFor[store.Event](),
-	"Exchange": reflect.TypeFor[api.Exchange](), "Finding": reflect.TypeFor[store.Finding](), "ListedExchange": reflect.TypeFor[store.ExchangeInfo](),
+	"KeyImport": reflect.TypeFor[api.KeyImport](), "PageOfCreatedKeys": reflect.TypeFor[api.Page[api.CreatedKey]](), "CreatedKey": reflect.TypeFor[api.CreatedKey](), "Credential": reflect.TypeFor[api.Credential](), "Erasure": reflect.TypeFor[api.Erasure](), "ErasurePlace": reflect.TypeFor[record.ErasurePlace](), "Event": reflect.TypeFor[record.Event](),
+	"Exchange": reflect.TypeFor[api.Exchange](), "Finding": reflect.TypeFor[store.Finding](), "ListedExchange": reflect.TypeFor[record.ExchangeInfo](),
 	"Holder": reflect.TypeFor[api.Holder](), "HookAnswer": reflect.TypeFor[api.HookAnswer](), "HookOutput": reflect.TypeFor[api.HookOutput](),
 	"Import": reflect.TypeFor[api.Import](), "Invitation": reflect.TypeFor[api.Invitation](), "Invited": reflect.TypeFor[api.Invited](),
 	"Key": reflect.TypeFor[store.Key](), "KeyUpdate": reflect.TypeFor[api.KeyUpdate](), "LimitChange": reflect.TypeFor[api.LimitChange](), "Limits": reflect.TypeFor[store.Limits](),
-	"Message": reflect.TypeFor[store.Message](), "NewAccount": reflect.TypeFor[api.NewAccount](), "NewErasure": reflect.TypeFor[api.NewErasure](), "NewKey": reflect.TypeFor[api.NewKey](),
+	"Message": reflect.TypeFor[record.Message](), "NewAccount": reflect.TypeFor[api.NewAccount](), "NewErasure": reflect.TypeFor[api.NewErasure](), "NewKey": reflect.TypeFor[api.NewKey](),
 	"Normalized": reflect.TypeFor[api.Normalized](), "Process": reflect.TypeFor[api.Process](), "Provider": reflect.TypeFor[api.Provider](),
 	"RecallRequest": reflect.TypeFor[api.RecallRequest](), "Recalled": reflect.TypeFor[api.Recalled](), "Retention": reflect.TypeFor[store.Retention](), "Rotation": reflect.TypeFor[api.Rotation](),
-	"SearchAnswer": reflect.TypeFor[search.Answer](), "SearchRequest": reflect.TypeFor[search.Request](), "Status": reflect.TypeFor[search.Status](), "Selection": reflect.TypeFor[store.Selection](),
-	"Session": reflect.TypeFor[api.Session](), "SessionSummary": reflect.TypeFor[store.SessionSummary](), "Stats": reflect.TypeFor[api.Stats](),
+	"SearchAnswer": reflect.TypeFor[search.Answer](), "SearchRequest": reflect.TypeFor[search.Request](), "Status": reflect.TypeFor[search.Status](), "Selection": reflect.TypeFor[record.Selection](),
+	"Session": reflect.TypeFor[api.Session](), "SessionSummary": reflect.TypeFor[record.SessionSummary](), "Stats": reflect.TypeFor[api.Stats](),
 	"Translation": reflect.TypeFor[api.Translation](), "Turn": reflect.TypeFor[api.Turn](), "Usage": reflect.TypeFor[api.Usage](), "UsageLine": reflect.TypeFor[api.UsageLine](),
 }
 

@@ -2,21 +2,21 @@ package api
 
 import (
 	"github.com/mnemeproxy/mneme/server/recall"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
 // Session is a conversation.
 type Session struct {
 	Object string `json:"object"` // "memory.session"
-	store.Session
-	*search.Beginning                       // of a single session, and with include=beginning
-	Story             *recall.Story         `json:"story,omitempty"`   // of a single session, and with include=story
-	Summary           *store.SessionSummary `json:"summary,omitempty"` // written by a model; of a single session, and in exports
+	record.Session
+	*search.Beginning                        // of a single session, and with include=beginning
+	Story             *recall.Story          `json:"story,omitempty"`   // of a single session, and with include=story
+	Summary           *record.SessionSummary `json:"summary,omitempty"` // written by a model; of a single session, and in exports
 }
 
 // NewSession returns a session without its beginning and summary.
-func NewSession(s *store.Session) Session { return Session{Object: "memory.session", Session: *s} }
+func NewSession(s *record.Session) Session { return Session{Object: "memory.session", Session: *s} }
 
 // SessionChange changes those parts of a session that are not nil.
 type SessionChange struct {
@@ -38,12 +38,12 @@ type SessionSplit struct {
 // Turn is an exchange of a session with what it added.
 type Turn struct {
 	Object string `json:"object"` // "memory.turn"
-	store.TimelineEntry
+	record.TimelineEntry
 	Opens bool `json:"opens,omitempty"` // it brings a person's own words, with which a round begins
 	Ends  bool `json:"ends,omitempty"`  // its answer calls no tool, and ends the round
 }
 
 // NewTurn returns a turn with its place in the round.
-func NewTurn(e *store.TimelineEntry) Turn {
+func NewTurn(e *record.TimelineEntry) Turn {
 	return Turn{Object: "memory.turn", TimelineEntry: *e, Opens: search.Opens(e.Turn), Ends: search.Ends(e.Turn)}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/scan"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Request has what identifies a client.
@@ -28,7 +28,7 @@ type Hints struct {
 	Session   string
 	Agent     string // the subagent, "" for the main one
 	Parent    string // the agent that it works for
-	Auxiliary string // why the request is not a turn, such as [store.AuxiliaryPrewarm]
+	Auxiliary string // why the request is not a turn, such as [record.AuxiliaryPrewarm]
 }
 
 // client is one program.
@@ -122,7 +122,7 @@ func (r *Request) Auxiliary() string {
 	}
 	var room [firstWords]byte
 	if has(lowered(&room, e.Items[len(e.Items)-1].Of(r.Body)), summaries) {
-		return store.AuxiliarySummary
+		return record.AuxiliarySummary
 	}
 	return ""
 }
@@ -131,9 +131,9 @@ func (r *Request) auxiliaryIn(block codec.Span) string {
 	var room [firstWords]byte
 	switch text := lowered(&room, block.Of(r.Body)); {
 	case len(r.Envelope.Tools) == 0 && has(text, titles):
-		return store.AuxiliaryTitle
+		return record.AuxiliaryTitle
 	case has(text, summaries):
-		return store.AuxiliarySummary
+		return record.AuxiliarySummary
 	}
 	return ""
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 type headers http.Header
@@ -48,7 +48,7 @@ func TestEachClientNamesItsConversationInItsOwnWay(t *testing.T) {
 		{
 			"a subagent of Codex that warms its cache", request(t, codec.Responses, `{"model":"m","input":[]}`,
 				"Session-Id", "s4", "X-Codex-Turn-Metadata", `{"thread_id":"t4","request_kind":"prewarm"}`),
-			Hints{Session: "s4", Agent: "t4", Auxiliary: store.AuxiliaryPrewarm},
+			Hints{Session: "s4", Agent: "t4", Auxiliary: record.AuxiliaryPrewarm},
 		},
 		{
 			"Codex, by its prompt cache key", request(t, codec.Responses, `{"model":"m","input":[],"prompt_cache_key":"s5"}`, "Originator", "codex_exec"),
@@ -69,8 +69,8 @@ func TestEachClientNamesItsConversationInItsOwnWay(t *testing.T) {
 
 func TestRequestsForTitlesAndSummariesAreNoTurns(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"model":"m","messages":[{"role":"system","content":"You are a title generator."},{"role":"user","content":"hi"}]}`:              store.AuxiliaryTitle,
-		`{"model":"m","messages":[{"role":"user","content":"Your task is to create a detailed summary of the conversation so far"}]}`:     store.AuxiliarySummary,
+		`{"model":"m","messages":[{"role":"system","content":"You are a title generator."},{"role":"user","content":"hi"}]}`:              record.AuxiliaryTitle,
+		`{"model":"m","messages":[{"role":"user","content":"Your task is to create a detailed summary of the conversation so far"}]}`:     record.AuxiliarySummary,
 		`{"model":"m","tools":[{}],"messages":[{"role":"system","content":"You are a title generator."},{"role":"user","content":"hi"}]}`: "",
 		`{"model":"m","messages":[{"role":"user","content":"What is a title generator?"}]}`:                                               "",
 	} {

@@ -3,7 +3,7 @@ package clients
 import (
 	"strings"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // codex calls the thread of a plain run its session, and a subagent's thread something else (docs/wire/clients.md#1). A
@@ -30,9 +30,9 @@ var codex = client{
 		}
 		switch member(metadata, "request_kind") {
 		case "prewarm":
-			h.Auxiliary = store.AuxiliaryPrewarm
+			h.Auxiliary = record.AuxiliaryPrewarm
 		case "compact", "compaction":
-			h.Auxiliary = store.AuxiliarySummary
+			h.Auxiliary = record.AuxiliarySummary
 		}
 		return h
 	},

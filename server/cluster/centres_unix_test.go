@@ -12,6 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // seats are two centres with one database, and edges.
@@ -119,22 +120,22 @@ func TestAnotherCentreContinuesForOneThatIsKilledOrStandsStill(t *testing.T) {
 		return ok && answer.Waiting == 0
 	})
 	erased, _ := two.do(order{Erase: "a"})
-	receipt := func(p *process) (done bool, places map[string]store.PlaceState) {
+	receipt := func(p *process) (done bool, places map[string]record.PlaceState) {
 		answer, _ := p.do(order{Receipt: erased.ID})
-		places = make(map[string]store.PlaceState)
+		places = make(map[string]record.PlaceState)
 		for _, at := range answer.Places {
 			places[at.Place] = at.State
 		}
-		return answer.State == store.ErasureDone, places
+		return answer.State == record.ErasureDone, places
 	}
 	eventually(t, "the erasure is done while a centre is down", func() bool {
 		done, at := receipt(two)
-		return done && at["centre"] == store.PlaceErased && at["edge 1"] == store.PlaceErased
+		return done && at["centre"] == record.PlaceErased && at["edge 1"] == record.PlaceErased
 	})
 	one.start()
 	eventually(t, "it is done there as well, and that one has the receipt", func() bool {
 		done, at := receipt(one)
-		return done && at["centre"] == store.PlaceErased
+		return done && at["centre"] == record.PlaceErased
 	})
 	s.until(one, key.Secret, false)
 

@@ -18,6 +18,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -89,7 +90,7 @@ func openStore(t *testing.T, dir string) *store.Store {
 // capture puts one turn of a conversation on record.
 func capture(t *testing.T, s *store.Store, account, chatKey string, turn int, answer string) (id string) {
 	t.Helper()
-	id, err := record(t.Context(), s, account, chatKey, turn, answer)
+	id, err := stored(t.Context(), s, account, chatKey, turn, answer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +165,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 func count(t *testing.T, centre *centreNode, account string) int {
 	t.Helper()
-	page, err := centre.kept.Exchanges(account, store.ExchangeQuery{Limit: 1000})
+	page, err := centre.kept.Exchanges(account, record.ExchangeQuery{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +195,7 @@ func TestWhatTwoEdgesRecordIsAtTheCentre(t *testing.T) {
 			t.Errorf("%s is not at the centre as it was recorded (%v)", id, err)
 		}
 	}
-	page, err := centre.Archive().Sessions("acme", store.SessionQuery{ChatKey: "c2"})
+	page, err := centre.Archive().Sessions("acme", record.SessionQuery{ChatKey: "c2"})
 	if err != nil || len(page.Data) != 1 || page.Data[0].Exchanges != 2 {
 		t.Errorf("the conversation over both edges is %+v (%v)", page.Data, err)
 	}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/server/cluster/clustertest"
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog/pack/s3test"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/storetest"
 )
 
@@ -107,7 +107,7 @@ func TestWhatKilledEdgesHaveAcknowledgedIsAtTheCentre(t *testing.T) {
 				t.Errorf("%s, %q, was acknowledged, and is not at the centre (%v)", id, want, err)
 			}
 		}
-		page, err := c.Archive.Sessions("acme", store.SessionQuery{Limit: 100})
+		page, err := c.Archive.Sessions("acme", record.SessionQuery{Limit: 100})
 		if err != nil || len(page.Data) != conversations {
 			t.Errorf("%d conversations are %d sessions (%v)", conversations, len(page.Data), err)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -271,19 +272,19 @@ func (c *Centre) answerErased(ctx context.Context, q *ship.ErasedQuestion, m *na
 
 // Places returns the current state of an erasure at all places that may hold its exchanges. It returns none for
 // erasures that nobody requested.
-func (c *Centre) Places(ctx context.Context, e *store.Erasure) (places []store.ErasurePlace, err error) {
-	if c.edges == nil || e.Reason != store.ErasedByRequest || e.DryRun {
+func (c *Centre) Places(ctx context.Context, e *record.Erasure) (places []record.ErasurePlace, err error) {
+	if c.edges == nil || e.Reason != record.ErasedByRequest || e.DryRun {
 		return nil, nil
 	}
 	edges, err := c.edges.list()
 	if err != nil {
 		return nil, err
 	}
-	done := e.State == store.ErasureDone
-	add := func(name string, erased bool) *store.ErasurePlace {
-		p := store.ErasurePlace{Place: name, State: store.PlaceWaiting}
+	done := e.State == record.ErasureDone
+	add := func(name string, erased bool) *record.ErasurePlace {
+		p := record.ErasurePlace{Place: name, State: record.PlaceWaiting}
 		if done && erased {
-			p.State = store.PlaceErased
+			p.State = record.PlaceErased
 		}
 		places = append(places, p)
 		return &places[len(places)-1]
@@ -292,16 +293,16 @@ func (c *Centre) Places(ctx context.Context, e *store.Erasure) (places []store.E
 	for _, edge := range edges {
 		p := add("edge "+strconv.Itoa(int(edge.Node)), edge.Clean.After(e.Completed))
 		p.Seen = edge.Seen
-		if p.State != store.PlaceErased && !edge.Gone.IsZero() {
-			p.State = store.PlaceDestroyed
+		if p.State != record.PlaceErased && !edge.Gone.IsZero() {
+			p.State = record.PlaceDestroyed
 		}
 	}
 	add("brokers", c.passedOn(ctx, e.Completed))
 	kept := e.Created.Add(reasoningAge)
-	if p := add("reasoning state", time.Now().After(kept)); p.State != store.PlaceErased {
+	if p := add("reasoning state", time.Now().After(kept)); p.State != record.PlaceErased {
 		p.Until = kept
 	}
-	add("backups", false).State = store.PlaceNotReached
+	add("backups", false).State = record.PlaceNotReached
 	return places, nil
 }
 

@@ -8,11 +8,12 @@ import (
 	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/server/cluster/clustertest"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // reader reads exchanges, at a centre or an edge.
 type reader interface {
-	Exchange(account, id string) (*store.Exchange, error)
+	Exchange(account, id string) (*record.Exchange, error)
 }
 
 // holds reports whether an exchange is there.
@@ -36,29 +37,29 @@ func holdsAny(t *testing.T, in reader, ids ...string) bool {
 }
 
 // eraseConversation erases at a centre what it knows of a conversation, and gives the receipt.
-func eraseConversation(t *testing.T, centre clustertest.Archive, chatKey string) (receipt func() *store.Erasure) {
+func eraseConversation(t *testing.T, centre clustertest.Archive, chatKey string) (receipt func() *record.Erasure) {
 	t.Helper()
-	page, err := centre.Sessions("acme", store.SessionQuery{ChatKey: chatKey})
+	page, err := centre.Sessions("acme", record.SessionQuery{ChatKey: chatKey})
 	if err != nil || len(page.Data) != 1 {
 		t.Fatalf("the conversation is %+v (%v)", page.Data, err)
 	}
-	asked, err := centre.Erase(t.Context(), "acme", store.Selection{Sessions: []string{page.Data[0].ID}}, false)
+	asked, err := centre.Erase(t.Context(), "acme", record.Selection{Sessions: []string{page.Data[0].ID}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	receipt = func() *store.Erasure {
+	receipt = func() *record.Erasure {
 		e, err := centre.Erasure("acme", asked.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return e
 	}
-	cluster.Eventually(t, "the centre has erased it", func() bool { return receipt().State == store.ErasureDone })
+	cluster.Eventually(t, "the centre has erased it", func() bool { return receipt().State == record.ErasureDone })
 	return receipt
 }
 
 // placeIn returns what the receipt says of a place.
-func placeIn(t *testing.T, c *cluster.Centre, receipt *store.Erasure, name string) store.ErasurePlace {
+func placeIn(t *testing.T, c *cluster.Centre, receipt *record.Erasure, name string) record.ErasurePlace {
 	t.Helper()
 	places, err := c.Places(t.Context(), receipt)
 	if err != nil {
@@ -70,7 +71,7 @@ func placeIn(t *testing.T, c *cluster.Centre, receipt *store.Erasure, name strin
 		}
 	}
 	t.Fatalf("the receipt names no %s: %+v", name, places)
-	return store.ErasurePlace{}
+	return record.ErasurePlace{}
 }
 
 func TestAnErasureReachesEveryEdgeAndNothingComesBack(t *testing.T) {
@@ -102,17 +103,17 @@ func testErasureReachesEveryEdge(t *testing.T, c clustertest.Centre) {
 		t.Fatal(err)
 	}
 	receipt := eraseConversation(t, centre, "erased")
-	place := func(name string) store.ErasurePlace { return placeIn(t, gathering, receipt(), name) }
+	place := func(name string) record.ErasurePlace { return placeIn(t, gathering, receipt(), name) }
 	cluster.Eventually(t, "the edge that is there has erased it, and the receipt says so", func() bool {
-		return !holds(t, one.Archive(), onOne) && place("edge 1").State == store.PlaceErased
+		return !holds(t, one.Archive(), onOne) && place("edge 1").State == record.PlaceErased
 	})
 	if !holds(t, one.Archive(), kept) || !holds(t, centre, kept) {
 		t.Error("another conversation is erased as well")
 	}
-	if p := place("edge 2"); p.State != store.PlaceWaiting || p.Seen.IsZero() {
+	if p := place("edge 2"); p.State != record.PlaceWaiting || p.Seen.IsZero() {
 		t.Errorf("of the edge that is away the receipt says %+v", p)
 	}
-	if err := gathering.DeclareDestroyed(t.Context(), 2); err != nil || place("edge 2").State != store.PlaceDestroyed {
+	if err := gathering.DeclareDestroyed(t.Context(), 2); err != nil || place("edge 2").State != record.PlaceDestroyed {
 		t.Errorf("of an edge that will not return the receipt says %+v (%v)", place("edge 2"), err)
 	}
 	if err := gathering.DeclareDestroyed(t.Context(), 9); codec.AsError(err, "").Kind != codec.KindNotFound {
@@ -124,14 +125,14 @@ func testErasureReachesEveryEdge(t *testing.T, c clustertest.Centre) {
 	cluster.Eventually(t, "the edge that was away has erased what it had", func() bool {
 		return shipped(second)() && !holdsAny(t, two.Archive(), onTwo, alone)
 	})
-	if place("edge 2").State == store.PlaceErased {
+	if place("edge 2").State == record.PlaceErased {
 		t.Error("the receipt says that an edge has erased what goes on there")
 	}
 	if err := cluster.Finish(slow); err != nil {
 		t.Fatal(err)
 	}
 	cluster.Eventually(t, "it has erased all of it, and the receipt says so", func() bool {
-		return shipped(second)() && !holds(t, two.Archive(), slow.ID()) && place("edge 2").State == store.PlaceErased
+		return shipped(second)() && !holds(t, two.Archive(), slow.ID()) && place("edge 2").State == record.PlaceErased
 	})
 	if holdsAny(t, centre, onOne, onTwo, alone, slow.ID()) {
 		t.Error("the edge has brought back what was erased")
@@ -143,16 +144,16 @@ func testErasureReachesEveryEdge(t *testing.T, c clustertest.Centre) {
 		t.Errorf("the receipt is %+v", e)
 	}
 	cluster.Eventually(t, "brokers and centre have nothing of it", func() bool {
-		return place("brokers").State == store.PlaceErased && place("centre").State == store.PlaceErased
+		return place("brokers").State == record.PlaceErased && place("centre").State == record.PlaceErased
 	})
-	if place("backups").State != store.PlaceNotReached || place("reasoning state").Until.Before(time.Now()) {
+	if place("backups").State != record.PlaceNotReached || place("reasoning state").Until.Before(time.Now()) {
 		t.Errorf("the receipt says %+v", receipt())
 	}
 
 	// A centre that is started again knows all of it.
 	gathering.Close()
 	gathering = c.Gather(t, o)
-	if place("edge 1").State != store.PlaceErased || place("edge 2").State != store.PlaceErased {
+	if place("edge 1").State != record.PlaceErased || place("edge 2").State != record.PlaceErased {
 		t.Errorf("after a restart the receipt says %+v", receipt())
 	}
 }
@@ -165,11 +166,11 @@ func TestWhatIsImportedAfterAnErasureArrives(t *testing.T) {
 		old, s := cluster.OpenStore(t, t.TempDir()), cluster.OpenStore(t, t.TempDir())
 		edge := cluster.JoinFrom(t, s, 1, 0, o)
 		id := cluster.Capture(t, old, "acme", "old", 0, "an answer")
-		asked, err := c.Archive.Erase(t.Context(), "acme", store.Selection{All: true}, false)
+		asked, err := c.Archive.Erase(t.Context(), "acme", record.Selection{All: true}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for e, err := range old.Archive().Export(t.Context(), "acme", store.Selection{All: true}) {
+		for e, err := range old.Archive().Export(t.Context(), "acme", record.Selection{All: true}) {
 			if err == nil {
 				_, err = s.Archive().Import(t.Context(), "acme", e)
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -31,7 +31,7 @@ const (
 
 // Answers are the exchanges that a node has answered itself, or a centre was shipped.
 type Answers interface {
-	Exchange(account, id string) (*store.Exchange, error)
+	Exchange(account, id string) (*record.Exchange, error)
 	AnsweredAs(account, response string) (exchange string, err error)
 }
 
@@ -74,7 +74,7 @@ func lookUp(answers Answers, asked *ship.Find) (found []ship.Entry, err error) {
 	if asked.Response != "" {
 		id, err = answers.AnsweredAs(asked.Account, asked.Response)
 	}
-	var x *store.Exchange
+	var x *record.Exchange
 	if err == nil {
 		x, err = answers.Exchange(asked.Account, id)
 	}
@@ -84,18 +84,18 @@ func lookUp(answers Answers, asked *ship.Find) (found []ship.Entry, err error) {
 	if err != nil {
 		return nil, err
 	}
-	record, err := json.Marshal(&x.ExchangeInfo)
+	stored, err := json.Marshal(&x.ExchangeInfo)
 	if err != nil {
 		return nil, err
 	}
-	return []ship.Entry{{Account: asked.Account, Exchange: x.ID, Record: record, Skeleton: x.RawRequest, Parts: [][]byte{x.RawResponse}}}, nil
+	return []ship.Entry{{Account: asked.Account, Exchange: x.ID, Record: stored, Skeleton: x.RawRequest, Parts: [][]byte{x.RawResponse}}}, nil
 }
 
 // Exchange returns an exchange that this edge does not have; the error is a [codec.KindNotFound] if no node has it. If
 // a node that may have it is away, the error has a RetryAfter.
-func (e *Edge) Exchange(account, id string) (*store.Exchange, error) {
+func (e *Edge) Exchange(account, id string) (*record.Exchange, error) {
 	names := []string{findCentre}
-	if node, ok := store.NodeOf(id); ok && node != e.node {
+	if node, ok := record.NodeOf(id); ok && node != e.node {
 		names = []string{strconv.Itoa(int(node)), findCentre}
 	}
 	return e.find(&ship.Find{Account: account, Exchange: id}, names...)
@@ -110,7 +110,7 @@ func (e *Edge) AnsweredAs(account, response string) (exchange string, err error)
 	return x.ID, nil
 }
 
-func (e *Edge) find(asked *ship.Find, names ...string) (*store.Exchange, error) {
+func (e *Edge) find(asked *ship.Find, names ...string) (*record.Exchange, error) {
 	e.finding <- struct{}{}
 	defer func() { <-e.finding }()
 	var away error
@@ -140,7 +140,7 @@ func (e *Edge) find(asked *ship.Find, names ...string) (*store.Exchange, error) 
 var errFind = errors.New("a node's reply does not match the question")
 
 // ask asks one node. Without an error and an exchange, the node does not have it.
-func (e *Edge) ask(name string, asked *ship.Find) (*store.Exchange, error) {
+func (e *Edge) ask(name string, asked *ship.Find) (*record.Exchange, error) {
 	_, _ = rand.Read(asked.Nonce[:]) // never fails: crypto/rand ends the program instead
 	inbox := e.broker.NewInbox()
 	replies, err := e.broker.SubscribeSync(inbox)
@@ -176,8 +176,8 @@ func (e *Edge) ask(name string, asked *ship.Find) (*store.Exchange, error) {
 }
 
 // foundIn decodes an entry of lookUp.
-func foundIn(entry *ship.Entry, asked *ship.Find) (*store.Exchange, error) {
-	x := &store.Exchange{RawRequest: entry.Skeleton}
+func foundIn(entry *ship.Entry, asked *ship.Find) (*record.Exchange, error) {
+	x := &record.Exchange{RawRequest: entry.Skeleton}
 	if json.Unmarshal(entry.Record, &x.ExchangeInfo) != nil || len(entry.Parts) != 1 {
 		return nil, errFind
 	}

@@ -17,10 +17,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/pack/s3test"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // fireTimeout is how long a cluster that was killed may take to be one again.
@@ -239,9 +239,9 @@ func (f *fire) erase(n uint64) {
 // compareReceipts sees that each erasure comes to its end, at every place that there is.
 func (f *fire) compareReceipts() {
 	f.t.Helper()
-	want := map[string]store.PlaceState{
-		"centre": store.PlaceErased, "edge 1": store.PlaceErased, "edge 2": store.PlaceErased, "edge 3": store.PlaceErased,
-		"brokers": store.PlaceErased, "reasoning state": store.PlaceWaiting, "backups": store.PlaceNotReached,
+	want := map[string]record.PlaceState{
+		"centre": record.PlaceErased, "edge 1": record.PlaceErased, "edge 2": record.PlaceErased, "edge 3": record.PlaceErased,
+		"brokers": record.PlaceErased, "reasoning state": record.PlaceWaiting, "backups": record.PlaceNotReached,
 	}
 	receipts := 0
 	for name, id := range f.erased {
@@ -253,11 +253,11 @@ func (f *fire) compareReceipts() {
 		deadline := time.Now().Add(fireTimeout)
 		for {
 			answer, _ = f.centre.do(order{Receipt: id})
-			said := make(map[string]store.PlaceState)
+			said := make(map[string]record.PlaceState)
 			for _, p := range answer.Places {
 				said[p.Place] = p.State
 			}
-			if answer.State == store.ErasureDone && maps.Equal(said, want) {
+			if answer.State == record.ErasureDone && maps.Equal(said, want) {
 				break
 			}
 			if time.Now().After(deadline) {
@@ -291,7 +291,7 @@ func (f *fire) compareErased(archive answering) {
 			continue
 		}
 		for n, s := range stores {
-			page, err := s.Sessions("acme", store.SessionQuery{ChatKey: name})
+			page, err := s.Sessions("acme", record.SessionQuery{ChatKey: name})
 			if err != nil || len(page.Data) > 0 {
 				f.t.Errorf("%s was erased, and at %d (0: the centre) there are %d sessions of it (%v)", name, n, len(page.Data), err)
 			}
@@ -415,10 +415,10 @@ func (f *fire) archive() answering {
 
 // answering returns what a centre has.
 type answering interface {
-	Exchange(account, id string) (*store.Exchange, error)
-	Exchanges(account string, q store.ExchangeQuery) (store.ExchangePage, error)
-	Sessions(account string, q store.SessionQuery) (store.SessionPage, error)
-	Timeline(account, session string, q store.TimelineQuery) (store.TimelinePage, error)
+	Exchange(account, id string) (*record.Exchange, error)
+	Exchanges(account string, q record.ExchangeQuery) (record.ExchangePage, error)
+	Sessions(account string, q record.SessionQuery) (record.SessionPage, error)
+	Timeline(account, session string, q record.TimelineQuery) (record.TimelinePage, error)
 }
 
 // compare compares what was acknowledged with what the centre has.
@@ -427,7 +427,7 @@ func (f *fire) compare() {
 	archive := f.archive()
 	f.compareErased(archive)
 	answers, found := make(map[string]int), make(map[string]string) // by id
-	for q := (store.ExchangeQuery{Limit: 1000, Ascending: true}); ; {
+	for q := (record.ExchangeQuery{Limit: 1000, Ascending: true}); ; {
 		page, err := archive.Exchanges("acme", q)
 		if err != nil {
 			t.Fatal(err)
@@ -438,7 +438,7 @@ func (f *fire) compare() {
 		}
 		for _, x := range exchanges {
 			found[x.ID] = string(x.RawResponse)
-			if x.Outcome == store.OutcomeComplete {
+			if x.Outcome == record.OutcomeComplete {
 				answers[string(x.RawResponse)]++
 			}
 		}
@@ -473,8 +473,8 @@ func (f *fire) compare() {
 const readTogether = 16
 
 // readAll reads exchanges with what they were answered.
-func readAll(archive answering, infos []store.ExchangeInfo) ([]*store.Exchange, error) {
-	exchanges, errs := make([]*store.Exchange, len(infos)), make([]error, readTogether)
+func readAll(archive answering, infos []record.ExchangeInfo) ([]*record.Exchange, error) {
+	exchanges, errs := make([]*record.Exchange, len(infos)), make([]error, readTogether)
 	var reading sync.WaitGroup
 	for n := range readTogether {
 		reading.Go(func() {
@@ -496,8 +496,8 @@ func (f *fire) compareSessions(archive answering) {
 		}
 		conversations[a.Conversation] = append(conversations[a.Conversation], a.id)
 	}
-	sessions := make(map[string][]store.Session)
-	for q := (store.SessionQuery{Limit: 1000, Ascending: true}); ; {
+	sessions := make(map[string][]record.Session)
+	for q := (record.SessionQuery{Limit: 1000, Ascending: true}); ; {
 		page, err := archive.Sessions("acme", q)
 		if err != nil {
 			f.t.Fatal(err)
@@ -516,7 +516,7 @@ func (f *fire) compareSessions(archive answering) {
 			continue
 		}
 		session := &sessions[name][0]
-		timeline, err := archive.Timeline("acme", session.ID, store.TimelineQuery{Limit: 1000})
+		timeline, err := archive.Timeline("acme", session.ID, record.TimelineQuery{Limit: 1000})
 		if err != nil {
 			f.t.Error(err)
 			continue

@@ -29,6 +29,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog/pack"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -198,11 +199,11 @@ func administer(s *store.Store, asked order) (answer report, err error) {
 
 // erase erases a conversation, and gives its receipt; none where it is not there, or not at present.
 func erase(memory *catalog.Catalog, conversation string) (report, error) {
-	page, err := memory.Sessions("acme", store.SessionQuery{ChatKey: conversation})
+	page, err := memory.Sessions("acme", record.SessionQuery{ChatKey: conversation})
 	if err != nil || len(page.Data) == 0 {
 		return report{}, nil //nolint:nilerr // its database may be away
 	}
-	e, err := memory.Erase(context.Background(), "acme", store.Selection{Sessions: []string{page.Data[0].ID}}, false)
+	e, err := memory.Erase(context.Background(), "acme", record.Selection{Sessions: []string{page.Data[0].ID}}, false)
 	if err != nil {
 		return report{}, nil //nolint:nilerr // likewise
 	}
@@ -318,8 +319,8 @@ type report struct {
 	Secret string
 	Leads  bool // the centre that answers
 
-	State  store.ErasureState
-	Places []store.ErasurePlace
+	State  record.ErasureState
+	Places []record.ErasurePlace
 }
 
 func (r *role) edge() error {
@@ -340,7 +341,7 @@ func (r *role) edge() error {
 			answer.Waiting = joined.Shipper.Status().Waiting
 			return answer, nil
 		}
-		answer.ID, err = record(context.Background(), s, "acme", asked.Conversation, asked.Turn, asked.Answer)
+		answer.ID, err = stored(context.Background(), s, "acme", asked.Conversation, asked.Turn, asked.Answer)
 		answer.Local = err == nil && joined.Brokered() != nil
 		return answer, err
 	})
@@ -349,7 +350,7 @@ func (r *role) edge() error {
 }
 
 // record puts one turn of a conversation on record.
-func record(ctx context.Context, s *store.Store, account, chatKey string, turn int, answer string) (id string, err error) {
+func stored(ctx context.Context, s *store.Store, account, chatKey string, turn int, answer string) (id string, err error) {
 	c, err := begin(ctx, s, account, chatKey, turn, answer)
 	if err != nil {
 		return "", err
@@ -367,20 +368,20 @@ func begin(ctx context.Context, s *store.Store, account, chatKey string, turn in
 }
 
 // opening is how a turn of a conversation begins.
-func opening(account, chatKey string, turn int) *store.Opening {
+func opening(account, chatKey string, turn int) *record.Opening {
 	var messages []string
 	for n := range turn {
 		messages = append(messages, fmt.Sprintf(`{"role":"user","content":"question %d"},{"role":"assistant","content":"answer %d"}`, n, n))
 	}
 	messages = append(messages, fmt.Sprintf(`{"role":"user","content":"question %d"}`, turn))
-	return &store.Opening{
+	return &record.Opening{
 		Account: account, Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: chatKey,
 		ContentType: "application/json", Body: []byte(`{"model":"m","messages":[` + strings.Join(messages, ",") + `]}`),
 	}
 }
 
 func finish(c store.Recording) error {
-	return c.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200})
+	return c.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: 200})
 }
 
 // process is a node of a cluster. Its methods may be called by any goroutine.

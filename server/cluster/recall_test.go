@@ -9,7 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/cluster/clustertest"
 	"github.com/mnemeproxy/mneme/server/recall"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // What edges have recorded is recalled at the centre: by its account alone, in its project, not by the conversation that
@@ -47,8 +47,8 @@ func TestTheCentreRecallsWhatItsEdgesRecord(t *testing.T) {
 			t.Errorf("of the project %+v is told", digest)
 		}
 
-		receipt, err := m.Erase(t.Context(), "acme", store.Selection{Exchanges: []string{said.ID}}, false)
-		for deadline := time.Now().Add(time.Minute); err == nil && receipt.State != store.ErasureDone; time.Sleep(5 * time.Millisecond) {
+		receipt, err := m.Erase(t.Context(), "acme", record.Selection{Exchanges: []string{said.ID}}, false)
+		for deadline := time.Now().Add(time.Minute); err == nil && receipt.State != record.ErasureDone; time.Sleep(5 * time.Millisecond) {
 			if receipt, err = m.Erasure("acme", receipt.ID); time.Now().After(deadline) {
 				t.Fatalf("the erasure does not end: %+v", receipt)
 			}
@@ -79,9 +79,9 @@ func TestTheCentreRecallsBesideWhatTheSessionSaysItself(t *testing.T) {
 }
 
 // sayAt has an edge record a turn in a project.
-func sayAt(t *testing.T, m *clustertest.Memory, chatKey, asked, answered string) *store.ExchangeInfo {
+func sayAt(t *testing.T, m *clustertest.Memory, chatKey, asked, answered string) *record.ExchangeInfo {
 	t.Helper()
-	r, err := m.Begin(t.Context(), &store.Opening{
+	r, err := m.Begin(t.Context(), &record.Opening{
 		Account: "acme", Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: chatKey, ContentType: "application/json",
 		Project: "/home/ann/store", Body: fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":%q}]}`, asked),
 	})
@@ -89,7 +89,7 @@ func sayAt(t *testing.T, m *clustertest.Memory, chatKey, asked, answered string)
 		_, err = r.Write(fmt.Appendf(nil, `{"choices":[{"message":{"role":"assistant","content":%q}}]}`, answered))
 	}
 	if err == nil {
-		err = r.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200})
+		err = r.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: 200})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Account is the noun for the owner of data, service keys and provider credentials.
@@ -82,11 +83,11 @@ type AccountUpdate struct {
 
 // Run sets what the flags name, from the next request on.
 func (c *AccountUpdate) Run(ctx context.Context, s *Env) error {
-	asked := api.BudgetChange{Day: (*store.USD)(c.BudgetUSDDay), Month: (*store.USD)(c.BudgetUSDMonth)}
+	asked := api.BudgetChange{Day: (*record.USD)(c.BudgetUSDDay), Month: (*record.USD)(c.BudgetUSDMonth)}
 	if asked == (api.BudgetChange{}) {
 		return errors.New("nothing to change; mneme account update --help lists the settings")
 	}
-	for _, amount := range []*store.USD{asked.Day, asked.Month} {
+	for _, amount := range []*record.USD{asked.Day, asked.Month} {
 		if amount != nil && *amount < 0 {
 			*amount = 0 // the server has no default budgets that this could differ from
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog/pack"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 	"github.com/mnemeproxy/mneme/store/search"
 )
@@ -207,11 +208,11 @@ func (a centreArchive) Audited(e store.AuditEntry, act func(*store.AuditEntry) e
 	return a.roster.Audited(e, act)
 }
 
-func (a centreArchive) SessionSummary(account, session string) (*store.SessionSummary, error) {
+func (a centreArchive) SessionSummary(account, session string) (*record.SessionSummary, error) {
 	return catalog.SummariesOf(a.Catalog).SessionSummary(account, session)
 }
 
-func (a centreArchive) Subscribe(account string, after uint64) (*store.Subscription, error) {
+func (a centreArchive) Subscribe(account string, after uint64) (*record.Subscription, error) {
 	return a.Events.Subscribe(account, after)
 }
 
@@ -221,16 +222,16 @@ var errRecordsNothing = codec.Errorf(codec.KindUnsupported, "A centre records no
 // noRecorder is the recorder of a centre.
 type noRecorder struct{ server.Recorder }
 
-func (noRecorder) Begin(context.Context, *store.Opening) (store.Recording, error) {
+func (noRecorder) Begin(context.Context, *record.Opening) (store.Recording, error) {
 	return nil, errRecordsNothing
 }
 
-func (a centreArchive) Import(context.Context, string, store.Exported) (taken bool, err error) {
+func (a centreArchive) Import(context.Context, string, record.Exported) (taken bool, err error) {
 	return false, errRecordsNothing
 }
 
 // Erasure lists all places in the cluster that held what was erased.
-func (a centreArchive) Erasure(account, id string) (*store.Erasure, error) {
+func (a centreArchive) Erasure(account, id string) (*record.Erasure, error) {
 	e, err := a.Catalog.Erasure(account, id)
 	if err == nil {
 		e.Places, err = a.centre.Places(context.Background(), e)
@@ -256,7 +257,7 @@ type postgresLedger struct {
 	catalog *catalog.Catalog
 }
 
-func (l postgresLedger) Rollups(ctx context.Context, q store.RollupQuery, visit func(store.RollupOf, *store.Rollup)) error {
+func (l postgresLedger) Rollups(ctx context.Context, q record.RollupQuery, visit func(record.RollupOf, *record.Rollup)) error {
 	return l.catalog.Rollups(ctx, q, visit)
 }
 
@@ -266,7 +267,7 @@ type postgresAccounts struct {
 	catalog *catalog.Catalog
 }
 
-func (a postgresAccounts) Rollups(ctx context.Context, q store.RollupQuery, visit func(store.RollupOf, *store.Rollup)) error {
+func (a postgresAccounts) Rollups(ctx context.Context, q record.RollupQuery, visit func(record.RollupOf, *record.Rollup)) error {
 	return a.catalog.Rollups(ctx, q, visit)
 }
 

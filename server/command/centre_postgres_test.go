@@ -17,6 +17,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // engineForAccounts is the store of a centre whose memory is elsewhere.
@@ -87,7 +88,7 @@ func TestACentreWithADatabaseShowsSummariesOfItsSessions(t *testing.T) {
 	c, own, managed := centre{catalog: kept}, server.Over(m), admin.Over(m)
 	c.keep(&own, &managed)
 	sessions := c.summarized(m)
-	found, err := sessions.UnsummarizedSessions(t.Context(), time.Now().Add(time.Hour), func(store.AccountNumber) bool { return false })
+	found, err := sessions.UnsummarizedSessions(t.Context(), time.Now().Add(time.Hour), func(record.AccountNumber) bool { return false })
 	check(t, err)
 	if len(found) != 1 {
 		t.Fatalf("%+v wait for a summary, want the session that was recorded", found)
@@ -100,7 +101,7 @@ func TestACentreWithADatabaseShowsSummariesOfItsSessions(t *testing.T) {
 	if claimed, err := sessions.ClaimSession(t.Context(), found[0]); err != nil || !claimed {
 		t.Fatalf("the session is not claimed (%v)", err)
 	}
-	check(t, sessions.KeepSessionSummary(t.Context(), "acme", found[0].Session, store.SessionSummary{Text: "of a lantern"}, nil, []string{said}))
+	check(t, sessions.KeepSessionSummary(t.Context(), "acme", found[0].Session, record.SessionSummary{Text: "of a lantern"}, nil, []string{said}))
 	if shown, err := own.Archive.SessionSummary("acme", found[0].Session); err != nil || shown == nil || shown.Text != "of a lantern" {
 		t.Errorf("the summary is shown as %+v (%v)", shown, err)
 	}
@@ -109,14 +110,14 @@ func TestACentreWithADatabaseShowsSummariesOfItsSessions(t *testing.T) {
 // recordTurn puts a turn on record.
 func recordTurn(t *testing.T, m *engine.Engine, asked string) (id string) {
 	t.Helper()
-	r, err := m.Begin(t.Context(), &store.Opening{
+	r, err := m.Begin(t.Context(), &record.Opening{
 		Account: "acme", Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ContentType: "application/json", Project: "/home/ann",
 		Body: fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":%q}]}`, asked),
 	})
 	check(t, err)
 	_, err = r.Write([]byte(`{"choices":[{"message":{"role":"assistant","content":"since it is held"}}]}`))
 	check(t, err)
-	check(t, r.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200}))
+	check(t, r.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: 200}))
 	return r.ID()
 }
 
@@ -139,8 +140,8 @@ func TestACentreRecordsNothing(t *testing.T) {
 	check(t, err)
 	own, managed := server.Over(m), admin.Over(m)
 	centre{catalog: kept}.keep(&own, &managed)
-	_, recorded := own.Recorder.Begin(t.Context(), &store.Opening{Account: "acme"})
-	_, imported := managed.Archive.Import(t.Context(), "acme", store.Exported{Exchange: new(store.Exchange)})
+	_, recorded := own.Recorder.Begin(t.Context(), &record.Opening{Account: "acme"})
+	_, imported := managed.Archive.Import(t.Context(), "acme", record.Exported{Exchange: new(record.Exchange)})
 	for _, err := range []error{recorded, imported} {
 		if codec.AsError(err, "").Kind != codec.KindUnsupported || !strings.Contains(err.Error(), "at an edge") {
 			t.Errorf("it says %v, want that an edge can", err)
@@ -149,7 +150,7 @@ func TestACentreRecordsNothing(t *testing.T) {
 	if err := own.Recorder.Ready(); err != nil {
 		t.Errorf("it is not ready: %v", err)
 	}
-	if page, err := m.Archive().Exchanges("acme", store.ExchangeQuery{}); err != nil || len(page.Data) > 0 {
+	if page, err := m.Archive().Exchanges("acme", record.ExchangeQuery{}); err != nil || len(page.Data) > 0 {
 		t.Errorf("the data directory has %+v (%v)", page.Data, err)
 	}
 }

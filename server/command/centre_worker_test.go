@@ -21,6 +21,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // A worker is there before its centre, takes what an edge ships once the centre is gone, and then loses the brokers.
@@ -81,11 +82,11 @@ func TestAWorkerTellsWhatItTakesAndWhetherItIsReady(t *testing.T) {
 	for _, x := range []struct{ account, said string }{
 		{"acme", strings.Repeat("worth a summary ", 50)}, {"acme", "hello"}, {"elsewhere", "hello"},
 	} {
-		r, err := edge.Begin(t.Context(), &store.Opening{
+		r, err := edge.Begin(t.Context(), &record.Opening{
 			Account: x.account, Surface: codec.Chat, Format: codec.Chat, Body: []byte(`{"model":"m","messages":[{"role":"user","content":"` + x.said + `"}]}`),
 		})
 		if err == nil {
-			err = r.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200})
+			err = r.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: 200})
 		}
 		if err != nil {
 			t.Fatal(err)

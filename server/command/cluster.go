@@ -18,8 +18,8 @@ import (
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/server/telemetry"
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 	frames "github.com/mnemeproxy/mneme/store/ship"
 )
@@ -209,7 +209,7 @@ func (e edge) widen(own *server.Engine) {
 	}
 	local := own.Archive
 	own.Archive = wideArchive{local, e.Edge}
-	own.Elsewhere = func(account, id string) (*store.Exchange, error) {
+	own.Elsewhere = func(account, id string) (*record.Exchange, error) {
 		if _, err := local.ExchangeInfo(account, id); codec.AsError(err, "").Kind != codec.KindNotFound {
 			return nil, nil //nolint:nilnil // it is here, or cannot be read
 		}
@@ -245,7 +245,7 @@ type wideArchive struct {
 	cluster *cluster.Edge
 }
 
-func (a wideArchive) Exchange(account, id string) (*store.Exchange, error) {
+func (a wideArchive) Exchange(account, id string) (*record.Exchange, error) {
 	x, err := a.Archive.Exchange(account, id)
 	if codec.AsError(err, "").Kind != codec.KindNotFound {
 		return x, err
@@ -266,8 +266,8 @@ func noteSpending(ctx context.Context, l *quota.Lender, m *engine.Engine, ledger
 	recorded, now, keys := make(quota.Spending), time.Now(), m.Keys()
 	year, month, _ := now.UTC().Date()
 	since := time.Date(year, month, 1, 0, 0, 0, 0, time.UTC)
-	err := ledger.Rollups(ctx, store.RollupQuery{Since: since}, func(of store.RollupOf, r *store.Rollup) {
-		if of.KeyID != store.ImportedKey {
+	err := ledger.Rollups(ctx, record.RollupQuery{Since: since}, func(of record.RollupOf, r *record.Rollup) {
+		if of.KeyID != record.ImportedKey {
 			recorded.Add(now, of.Account, of.KeyID, keys.Origin(of.KeyID), of.Hour, r.Cost.USD, codec.Usage(r.Usage).Total())
 		}
 	})

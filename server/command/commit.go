@@ -9,6 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // quorumRecorder lets exchanges end only when the cluster's brokers have them too.
@@ -30,7 +31,7 @@ func (q *quorumRecorder) refusal() error {
 }
 
 // Begin refuses exchanges at once while the brokers are unreachable.
-func (q *quorumRecorder) Begin(ctx context.Context, o *store.Opening) (store.Recording, error) {
+func (q *quorumRecorder) Begin(ctx context.Context, o *record.Opening) (store.Recording, error) {
 	if q.refuse && q.cluster.Away() {
 		return nil, q.refusal()
 	}
@@ -48,7 +49,7 @@ type quorumRecording struct {
 }
 
 // Finish waits for the brokers after the local commit.
-func (r *quorumRecording) Finish(closing *store.Closing) error {
+func (r *quorumRecording) Finish(closing *record.Closing) error {
 	q := r.recorder
 	err := r.Recording.Finish(closing)
 	if err != nil || r.Shed() || q.cluster.Brokered() == nil {

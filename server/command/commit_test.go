@@ -15,6 +15,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -60,7 +61,7 @@ func TestAnAnswerThatTheBrokersDoNotTakeIsMarkedOrRefused(t *testing.T) {
 			recorder := &quorumRecorder{engines.Over(m).Recorder, joined, o.Log, refuse, m.Shipping().CommittedHere}
 			begin := func() store.Recording {
 				t.Helper()
-				r, err := recorder.Begin(t.Context(), &store.Opening{Account: "acme", Surface: codec.Chat, Format: codec.Chat, Body: []byte(`{"messages":[]}`)})
+				r, err := recorder.Begin(t.Context(), &record.Opening{Account: "acme", Surface: codec.Chat, Format: codec.Chat, Body: []byte(`{"messages":[]}`)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -68,9 +69,9 @@ func TestAnAnswerThatTheBrokersDoNotTakeIsMarkedOrRefused(t *testing.T) {
 			}
 			finish := func(r store.Recording) (committed string, err error) {
 				t.Helper()
-				err = r.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200})
+				err = r.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: 200})
 				info, lost := m.Archive().ExchangeInfo("acme", r.ID())
-				if lost != nil || info.Outcome != store.OutcomeComplete {
+				if lost != nil || info.Outcome != record.OutcomeComplete {
 					t.Fatalf("the edge itself has %+v (%v)", info, lost)
 				}
 				return info.Committed, err
@@ -91,10 +92,10 @@ func TestAnAnswerThatTheBrokersDoNotTakeIsMarkedOrRefused(t *testing.T) {
 			broker.Shutdown()
 			broker.WaitForShutdown()
 			committed, err := finish(late)
-			if committed != store.CommittedLocal || (err != nil) != refuse || refuse && codec.AsError(err, "").Kind != codec.KindStorage {
+			if committed != record.CommittedLocal || (err != nil) != refuse || refuse && codec.AsError(err, "").Kind != codec.KindStorage {
 				t.Errorf("refuse %v: the record says %q, and the answer ends with %v", refuse, committed, err)
 			}
-			_, err = recorder.Begin(t.Context(), &store.Opening{Account: "acme", Surface: codec.Chat, Body: []byte(`{}`)})
+			_, err = recorder.Begin(t.Context(), &record.Opening{Account: "acme", Surface: codec.Chat, Body: []byte(`{}`)})
 			if (err != nil) != refuse || refuse && codec.AsError(err, "").RetryAfter == 0 {
 				t.Errorf("refuse %v: a request that comes while they are away: %v", refuse, err)
 			}

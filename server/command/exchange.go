@@ -11,7 +11,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/api"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Exchange is the noun for one request with its answer.
@@ -52,7 +52,7 @@ func (c *ExchangeList) Run(ctx context.Context, s *Env) error {
 }
 
 // each visits the newest exchanges, at most limit of them; 0 means all. more reports whether there are others.
-func (c *ExchangeList) each(ctx context.Context, client *admin.Client, limit int, visit func(*store.ExchangeInfo) error) (more bool, err error) {
+func (c *ExchangeList) each(ctx context.Context, client *admin.Client, limit int, visit func(*record.ExchangeInfo) error) (more bool, err error) {
 	after := ""
 	for seen := 0; ; {
 		want := exchangePage
@@ -89,7 +89,7 @@ func (c *ExchangeList) each(ctx context.Context, client *admin.Client, limit int
 
 func (c *ExchangeList) writeArray(ctx context.Context, client *admin.Client, w io.Writer) error {
 	array := jsonArray{w: w}
-	if _, err := c.each(ctx, client, c.Limit, func(x *store.ExchangeInfo) error { return array.add(x) }); err != nil {
+	if _, err := c.each(ctx, client, c.Limit, func(x *record.ExchangeInfo) error { return array.add(x) }); err != nil {
 		return err
 	}
 	return array.end()
@@ -102,8 +102,8 @@ func (c *ExchangeList) writeTable(ctx context.Context, client *admin.Client, s *
 	}
 	now, damaged := time.Now(), false
 	var rows [][]string
-	more, err := c.each(ctx, client, limit, func(x *store.ExchangeInfo) error {
-		damaged = damaged || x.Outcome == store.OutcomeDamaged
+	more, err := c.each(ctx, client, limit, func(x *record.ExchangeInfo) error {
+		damaged = damaged || x.Outcome == record.OutcomeDamaged
 		rows = append(rows, []string{
 			x.ID, ago(now, x.Started), x.Account, orDash(x.Surface), modelOf(x), ended(x), status(x), tokens(x), took(x),
 		})
@@ -124,7 +124,7 @@ func (c *ExchangeList) writeTable(ctx context.Context, client *admin.Client, s *
 	return nil
 }
 
-func modelOf(x *store.ExchangeInfo) string {
+func modelOf(x *record.ExchangeInfo) string {
 	model := orDash(x.ModelAsked)
 	if x.Simulated {
 		model += " (simulated)"
@@ -132,17 +132,17 @@ func modelOf(x *store.ExchangeInfo) string {
 	return model
 }
 
-func status(x *store.ExchangeInfo) string {
+func status(x *record.ExchangeInfo) string {
 	if x.Status == 0 {
 		return "-"
 	}
 	return strconv.Itoa(x.Status)
 }
 
-func tokens(x *store.ExchangeInfo) string { return tokenCounts(x.Usage) }
+func tokens(x *record.ExchangeInfo) string { return tokenCounts(x.Usage) }
 
 // tokenCounts returns input and output tokens. ~ marks an estimate, or a sum that contains one.
-func tokenCounts(u store.UsageInfo) string {
+func tokenCounts(u record.UsageInfo) string {
 	in := u.InputUncached + u.CacheRead + u.CacheWrite
 	if in+u.Output == 0 {
 		return "-"
@@ -155,7 +155,7 @@ func tokenCounts(u store.UsageInfo) string {
 }
 
 // ended is the outcome, and whether it is that of another program's record.
-func ended(x *store.ExchangeInfo) string {
+func ended(x *record.ExchangeInfo) string {
 	if x.Imported.IsZero() {
 		return x.Outcome.String()
 	}
@@ -163,7 +163,7 @@ func ended(x *store.ExchangeInfo) string {
 }
 
 // took is how long the exchange took; the times of an imported one were not measured here.
-func took(x *store.ExchangeInfo) string {
+func took(x *record.ExchangeInfo) string {
 	if x.LastByte.IsZero() || !x.Imported.IsZero() {
 		return "-"
 	}
@@ -273,7 +273,7 @@ func describe(w io.Writer, x *api.Exchange) error {
 }
 
 // importedFrom names the program whose record an imported exchange is.
-func importedFrom(x *store.ExchangeInfo) string {
+func importedFrom(x *record.ExchangeInfo) string {
 	if name := x.Client(); name != "" {
 		return " from " + name
 	}
@@ -281,7 +281,7 @@ func importedFrom(x *store.ExchangeInfo) string {
 }
 
 // attempt describes where an attempt went, and its result.
-func attempt(a *store.Attempt) string {
+func attempt(a *record.Attempt) string {
 	where := a.Model + " at " + a.Provider + " (" + a.Endpoint
 	if a.Key > 0 {
 		where += ", key " + strconv.Itoa(a.Key)
@@ -297,7 +297,7 @@ func attempt(a *store.Attempt) string {
 }
 
 // masked lists what was masked before the exchange was stored: "github_token (2 in the request)".
-func masked(redactions []store.Redaction) string {
+func masked(redactions []record.Redaction) string {
 	kinds := make([]string, len(redactions))
 	for i, r := range redactions {
 		var places []string

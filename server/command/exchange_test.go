@@ -15,6 +15,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 func TestAListLongerThanAPageIsWholeAndInOrder(t *testing.T) {
@@ -32,7 +33,7 @@ func TestAListLongerThanAPageIsWholeAndInOrder(t *testing.T) {
 			if err := list.Run(t.Context(), &Env{Out: &out, Err: &errs}); err != nil {
 				t.Fatal(err)
 			}
-			var listed []store.ExchangeInfo
+			var listed []record.ExchangeInfo
 			if err := json.Unmarshal(out.Bytes(), &listed); err != nil {
 				t.Fatal(err)
 			}
@@ -71,11 +72,11 @@ func TestAListShowsADamagedExchangeAsSuch(t *testing.T) {
 	if err := list.Run(t.Context(), &Env{Out: &out, Err: &errs}); err != nil {
 		t.Fatal(err)
 	}
-	var listed []store.ExchangeInfo
+	var listed []record.ExchangeInfo
 	if err := json.Unmarshal(out.Bytes(), &listed); err != nil || len(listed) != len(ids) {
 		t.Fatalf("%s: %v", out.String(), err)
 	}
-	if x := listed[1]; x.ID != ids[1] || x.Outcome != store.OutcomeDamaged || x.Error == nil {
+	if x := listed[1]; x.ID != ids[1] || x.Outcome != record.OutcomeDamaged || x.Error == nil {
 		t.Errorf("for programs it is %+v", x)
 	}
 }
@@ -83,7 +84,7 @@ func TestAListShowsADamagedExchangeAsSuch(t *testing.T) {
 // damageExchange makes the record of an exchange unreadable, while the store is closed; see FORMAT.md for where it is.
 func damageExchange(t *testing.T, dir, exchange string) {
 	t.Helper()
-	id, ok := store.ParseExchangeID(exchange)
+	id, ok := record.ParseExchangeID(exchange)
 	if !ok {
 		t.Fatalf("%s is no exchange", exchange)
 	}
@@ -117,11 +118,11 @@ func recordExchanges(t *testing.T, dir string, n int) (ids []string) {
 		t.Fatal(err)
 	}
 	for range n {
-		c, err := st.Begin(t.Context(), &store.Opening{Account: admin.DefaultAccount, Surface: codec.Chat, Body: []byte("{}")})
+		c, err := st.Begin(t.Context(), &record.Opening{Account: admin.DefaultAccount, Surface: codec.Chat, Body: []byte("{}")})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Finish(&store.Closing{Outcome: store.OutcomeComplete}); err != nil {
+		if err := c.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, c.ID())
@@ -134,7 +135,7 @@ func recordExchanges(t *testing.T, dir string, n int) (ids []string) {
 
 func TestAnExchangeShowsItsAttempts(t *testing.T) {
 	var out bytes.Buffer
-	x := api.Exchange{ExchangeInfo: store.ExchangeInfo{Session: "sess_1", ModelAsked: "gpt-5.5", ModelSent: "claude-opus-4-8", Provider: "anthropic", Attempts: []store.Attempt{
+	x := api.Exchange{ExchangeInfo: record.ExchangeInfo{Session: "sess_1", ModelAsked: "gpt-5.5", ModelSent: "claude-opus-4-8", Provider: "anthropic", Attempts: []record.Attempt{
 		{Provider: "openai", Endpoint: "api.openai.com:443", Key: 2, Model: "gpt-5.5", Status: 429, Failure: "rate_limited", Took: 120},
 		{Provider: "openai", Endpoint: "10.0.0.1:8000", Model: "gpt-5.5", Failure: "unreachable", Took: 3},
 		{Provider: "anthropic", Endpoint: "api.anthropic.com:443", Key: 1, Model: "claude-opus-4-8", Status: 200, Took: 900},
@@ -155,7 +156,7 @@ func TestAnExchangeShowsItsAttempts(t *testing.T) {
 }
 
 func TestEstimatedTokensAreShownAsSuch(t *testing.T) {
-	for want, usage := range map[string]store.UsageInfo{
+	for want, usage := range map[string]record.UsageInfo{
 		"-":              {},
 		"12 in, 3 out":   {InputUncached: 10, CacheRead: 2, Output: 3},
 		"~12 in, ~3 out": {InputUncached: 12, Output: 3, Estimated: true},

@@ -16,7 +16,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/history"
 	"github.com/mnemeproxy/mneme/server/memory"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // runHistory imports the conversation history of another program.
@@ -143,7 +143,7 @@ func (c *Import) give(ctx context.Context, s *Env, client *admin.Client, account
 	read := make(chan error, 1)
 	go func() {
 		lines := memory.NewExportWriter(to)
-		err := found.Give(ctx, bar, recorded, func(step store.Exported) error { return lines.Write(&step) })
+		err := found.Give(ctx, bar, recorded, func(step record.Exported) error { return lines.Write(&step) })
 		err = errors.Join(err, lines.Flush())
 		_ = to.CloseWithError(err)
 		read <- err
@@ -164,13 +164,13 @@ type accountSessions struct {
 	account string
 }
 
-func (a *accountSessions) EachSession(visit func(*store.Session) error) error {
+func (a *accountSessions) EachSession(visit func(*record.Session) error) error {
 	list := SessionList{JSON: true}
 	_, err := list.eachOf(a.ctx, a.client, a.account, 0, func(m *api.Session) error { return visit(&m.Session) })
 	return err
 }
 
-func (a *accountSessions) EachExchange(session string, visit func(*store.ExchangeInfo)) error {
+func (a *accountSessions) EachExchange(session string, visit func(*record.ExchangeInfo)) error {
 	return eachTurn(a.ctx, a.client, a.account, session, func(t *api.Turn) error {
 		visit(&t.Exchange)
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // pricingArchive prices imported exchanges that have no cost, as those of other programs' histories. Nothing was paid
@@ -18,7 +18,7 @@ type pricingArchive struct {
 }
 
 // Import imports an element of an export.
-func (a pricingArchive) Import(ctx context.Context, account string, e store.Exported) (taken bool, err error) {
+func (a pricingArchive) Import(ctx context.Context, account string, e record.Exported) (taken bool, err error) {
 	if x := e.Exchange; x != nil && x.Cost == nil {
 		x.Cost = a.prices.cost(&x.ExchangeInfo)
 	}
@@ -34,7 +34,7 @@ type importPrices struct {
 func (p *importPrices) use(prices router.Prices) { p.inUse.Store(&prices) }
 
 // cost returns the list price of an exchange's tokens at its time; nil if they have none.
-func (p *importPrices) cost(x *store.ExchangeInfo) *store.Cost {
+func (p *importPrices) cost(x *record.ExchangeInfo) *record.Cost {
 	usage := codec.Usage(x.Usage)
 	prices := p.inUse.Load()
 	if prices == nil && p.load != nil {
@@ -43,7 +43,7 @@ func (p *importPrices) cost(x *store.ExchangeInfo) *store.Cost {
 			prices = &loaded
 		}
 	}
-	if prices == nil || usage.IsZero() || x.Auxiliary == store.AuxiliaryTokens {
+	if prices == nil || usage.IsZero() || x.Auxiliary == record.AuxiliaryTokens {
 		return nil
 	}
 	for _, model := range []string{x.ModelServed, x.ModelSent, x.ModelAsked} {
@@ -52,7 +52,7 @@ func (p *importPrices) cost(x *store.ExchangeInfo) *store.Cost {
 		}
 		if price := prices.Price(x.Provider, model, x.Started); price != nil {
 			bill := price.Bill(&usage, x.Started)
-			return &store.Cost{USD: store.USD(bill.Cost), Saved: store.USD(bill.Saved), Price: price.Version, Estimated: !bill.Exact, Notional: true}
+			return &record.Cost{USD: record.USD(bill.Cost), Saved: record.USD(bill.Saved), Price: price.Version, Estimated: !bill.Exact, Notional: true}
 		}
 	}
 	return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/background/embedding"
 	"github.com/mnemeproxy/mneme/server/config"
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -66,7 +66,7 @@ func agree(ctx context.Context, m *engine.Engine, embedder search.Embedder) erro
 			return nil // it made the vectors, or was chosen explicitly
 		}
 	}
-	live := slices.IndexFunc(generations, func(g store.Generation) bool { return g.Live })
+	live := slices.IndexFunc(generations, func(g record.Generation) bool { return g.Live })
 	if live < 0 {
 		return nil
 	}

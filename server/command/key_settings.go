@@ -9,6 +9,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // KeySettings are the flags for the changeable settings of a key.
@@ -35,7 +36,7 @@ func (s *KeySettings) asked(now time.Time) api.KeySettings {
 	limits := api.LimitChange{
 		RequestsPerMinute: (*int64)(s.RequestsPerMinute), TokensPerMinute: (*int64)(s.TokensPerMinute),
 		Concurrent: (*int64)(s.Concurrent), TokensPerMonth: (*int64)(s.TokensPerMonth),
-		BudgetChange: api.BudgetChange{Day: (*store.USD)(s.BudgetUSDDay), Month: (*store.USD)(s.BudgetUSDMonth)},
+		BudgetChange: api.BudgetChange{Day: (*record.USD)(s.BudgetUSDDay), Month: (*record.USD)(s.BudgetUSDMonth)},
 	}
 	if limits != (api.LimitChange{}) {
 		asked.Limits = &limits
@@ -134,7 +135,7 @@ func limitsLine(l store.Limits) string {
 
 func budgetParts(b store.Budget) (parts []string) {
 	for _, limit := range []struct {
-		amount store.USD
+		amount record.USD
 		unit   string
 	}{{b.Day, "/day"}, {b.Month, "/month"}} {
 		switch {
@@ -148,7 +149,7 @@ func budgetParts(b store.Budget) (parts []string) {
 }
 
 // Budget is an amount of US dollars, in the numbers of [store.Budget].
-type Budget store.USD
+type Budget record.USD
 
 // UnmarshalText reads an amount above 0, "none", and "default" for the server's.
 func (b *Budget) UnmarshalText(text []byte) error {
@@ -160,7 +161,7 @@ func (b *Budget) UnmarshalText(text []byte) error {
 		*b = 0
 		return nil
 	}
-	amount, err := store.ParseUSD(strings.TrimPrefix(string(text), "$"))
+	amount, err := record.ParseUSD(strings.TrimPrefix(string(text), "$"))
 	if err != nil || amount <= 0 {
 		return fmt.Errorf("%q is not a budget; write US dollars such as 100 or 12.50, none, or default for the server's", text)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // ExchangeReplay is "mneme exchange replay ID".
@@ -104,7 +105,7 @@ func (c *ExchangeReplay) key(ctx context.Context, client *admin.Client, x *api.E
 // request returns the captured request without its continuity fields, which would add it to the old conversation.
 func (c *ExchangeReplay) request(ctx context.Context, x *api.Exchange, origin, key string) (*http.Request, error) {
 	path, ok := replayPaths[x.Surface]
-	if !ok || x.Auxiliary == store.AuxiliaryTokens {
+	if !ok || x.Auxiliary == record.AuxiliaryTokens {
 		return nil, fmt.Errorf("%s is not a request for a model's answer", x.ID)
 	}
 	body, err := x.Request()

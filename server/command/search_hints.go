@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
@@ -51,7 +51,7 @@ func fieldTerms(query string) (terms []search.Filter) {
 func matchesTerm(term *search.Filter, value string) bool {
 	wanted, isPrefix := strings.CutSuffix(term.Value, "*")
 	if term.Field == "client" && !isPrefix {
-		wanted = store.ClientName(wanted)
+		wanted = record.ClientName(wanted)
 	}
 	if isPrefix || term.Op == "prefix" {
 		return len(value) >= len(wanted) && strings.EqualFold(value[:len(wanted)], wanted)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/api"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Session is the noun for the exchanges of one conversation.
@@ -155,7 +155,7 @@ func (c *SessionList) writeTable(ctx context.Context, client *admin.Client, s *E
 }
 
 // nameOf returns the name by which a person knows a session.
-func nameOf(m *store.Session) string {
+func nameOf(m *record.Session) string {
 	if m.Error != nil {
 		return "damaged: run mneme check"
 	}
@@ -175,7 +175,7 @@ type SessionShow struct {
 func (c *SessionShow) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		account, m, err := c.find(ctx, client)
-		for merges := 0; err == nil && m.Merged != "" && merges < store.MaxMerges; merges++ {
+		for merges := 0; err == nil && m.Merged != "" && merges < record.MaxMerges; merges++ {
 			fmt.Fprintf(s.Err, "mneme: %s was merged into %s\n", m.ID, m.Merged)
 			m, err = client.Memory().Session(ctx, account, m.Merged)
 		}
@@ -251,7 +251,7 @@ func eachTurn(ctx context.Context, client *admin.Client, account, id string, vis
 	}
 }
 
-func describeSession(w io.Writer, m *store.Session) error {
+func describeSession(w io.Writer, m *record.Session) error {
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, value string) {
 		if value != "" && value != "-" {
@@ -284,7 +284,7 @@ func describeSession(w io.Writer, m *store.Session) error {
 func (c *SessionShow) describeTurn(w io.Writer, t *api.Turn) {
 	x := &t.Exchange
 	head := []string{x.Started.Local().Format("15:04:05"), x.ID, modelOf(x)}
-	if x.Outcome != store.OutcomeComplete {
+	if x.Outcome != record.OutcomeComplete {
 		head = append(head, x.Outcome.String())
 	}
 	if !x.Imported.IsZero() {
@@ -297,7 +297,7 @@ func (c *SessionShow) describeTurn(w io.Writer, t *api.Turn) {
 		head = append(head, "branches off")
 	}
 	fmt.Fprintf(w, "\n%s\n", printable(strings.Join(head, "  ")))
-	if x.Outcome == store.OutcomeDamaged && x.Error != nil {
+	if x.Outcome == record.OutcomeDamaged && x.Error != nil {
 		fmt.Fprintf(w, "  %s\n", printable(x.Error.Message))
 	}
 	if t.Turn == nil {
@@ -316,7 +316,7 @@ func (c *SessionShow) describeTurn(w io.Writer, t *api.Turn) {
 // shownText is how much of a text is shown by default.
 const shownText = 500
 
-func (c *SessionShow) describePart(w io.Writer, role string, p *store.Part) {
+func (c *SessionShow) describePart(w io.Writer, role string, p *record.Part) {
 	what, text := role, p.Text
 	switch p.Kind {
 	case "text":
@@ -407,7 +407,7 @@ func (c *SessionErase) Run(ctx context.Context, s *Env) error {
 		if err != nil {
 			return err
 		}
-		asked := api.NewErasure{Selection: store.Selection{Sessions: []string{c.ID}}, DryRun: c.DryRun}
+		asked := api.NewErasure{Selection: record.Selection{Sessions: []string{c.ID}}, DryRun: c.DryRun}
 		e, err := client.Memory().Erase(ctx, account, asked)
 		if err == nil && !c.DryRun {
 			done := s.waiting("erasing")
@@ -425,7 +425,7 @@ func (c *SessionErase) Run(ctx context.Context, s *Env) error {
 const eraseInterval = 20 * time.Millisecond
 
 func untilErased(ctx context.Context, client *admin.Client, account string, e api.Erasure) (api.Erasure, error) {
-	for e.State != store.ErasureDone {
+	for e.State != record.ErasureDone {
 		select {
 		case <-ctx.Done():
 			return e, ctx.Err()
@@ -478,7 +478,7 @@ func (c *SessionReceipt) Run(ctx context.Context, s *Env) error {
 
 // reportErasure reports what was erased, and in a cluster where.
 func reportErasure(s *Env, e *api.Erasure) error {
-	if e.State == store.ErasureDone {
+	if e.State == record.ErasureDone {
 		fmt.Fprintf(s.Out, "erased %d exchanges, %s; the receipt is %s\n", e.Exchanges, amount(e.Bytes), e.ID)
 	} else {
 		fmt.Fprintf(s.Out, "%s is %s; %d exchanges are erased\n", e.ID, e.State, e.Exchanges)
@@ -497,7 +497,7 @@ func reportErasure(s *Env, e *api.Erasure) error {
 		switch {
 		case !p.Until.IsZero():
 			note = "gone by itself on " + p.Until.Format(time.DateOnly)
-		case p.State == store.PlaceWaiting && !p.Seen.IsZero():
+		case p.State == record.PlaceWaiting && !p.Seen.IsZero():
 			note = "last heard " + p.Seen.Format(time.RFC3339)
 		}
 		rows[i] = []string{p.Place, strings.ReplaceAll(string(p.State), "_", " "), note}

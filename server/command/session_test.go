@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/api"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // The id of a session that several edges name alike is above all others.
@@ -14,7 +14,7 @@ func TestSessionsAreListedByWhenTheyBegan(t *testing.T) {
 	began := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	var sessions []api.Session
 	for n, id := range []string{"sess_zzzzzzzzzwrcbh9qnr3n294j2m", "sess_06h0b2bnqg003dskjf65c7w0hw", "sess_zzzzzzzzzzd8amz0h76rh9hvgc"} {
-		sessions = append(sessions, api.Session{Session: store.Session{ID: id, Created: began.Add(time.Duration(n) * time.Minute)}})
+		sessions = append(sessions, api.Session{Session: record.Session{ID: id, Created: began.Add(time.Duration(n) * time.Minute)}})
 	}
 	want := []string{sessions[2].ID, sessions[1].ID, sessions[0].ID}
 	slices.SortFunc(sessions, newestFirst)

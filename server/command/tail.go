@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mnemeproxy/mneme/server/admin"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Tail is "mneme tail".
@@ -42,7 +42,7 @@ func (c *Tail) Run(ctx context.Context, s *Env) error {
 		)
 		for _, account := range accounts {
 			tails.Go(func() error {
-				return client.Memory().Tail(inside, account, query, func(e store.Event) error {
+				return client.Memory().Tail(inside, account, query, func(e record.Event) error {
 					line, err := c.line(inside, client, account, &e)
 					if err != nil || line == "" {
 						return err
@@ -78,19 +78,19 @@ func (c *Tail) selected(ctx context.Context, client *admin.Client) (accounts []s
 
 // tailed is an event in the form for programs.
 type tailed struct {
-	store.Event
+	record.Event
 	Account string `json:"account"`
 }
 
 // line returns the text for an event; "" for events that only concern the store.
-func (c *Tail) line(ctx context.Context, client *admin.Client, account string, e *store.Event) (string, error) {
+func (c *Tail) line(ctx context.Context, client *admin.Client, account string, e *record.Event) (string, error) {
 	if c.JSON {
 		text, err := json.Marshal(tailed{*e, account})
 		return string(text), err
 	}
 	words := []string{e.Time.Local().Format("15:04:05"), printable(account)}
 	switch e.Kind {
-	case store.ExchangeCompleted:
+	case record.ExchangeCompleted:
 		x, gone := client.Memory().ExchangeInfo(ctx, account, e.Exchange)
 		if gone != nil {
 			return "", nil //nolint:nilerr // erased meanwhile
@@ -102,7 +102,7 @@ func (c *Tail) line(ctx context.Context, client *admin.Client, account string, e
 		if title := c.titles.of(ctx, client, account, e.Session); title != "" {
 			words = append(words, printable(title))
 		}
-	case store.ErasureCompleted:
+	case record.ErasureCompleted:
 		words = append(words, e.Erasure, "erased")
 	default:
 		return "", nil

@@ -9,7 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/transcript"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -136,7 +136,7 @@ func keptTurns(ctx context.Context, client *admin.Client, account, session strin
 	root := make(map[string]string)
 	newest := make(map[string]string) // by the root
 	err := eachTurn(ctx, client, account, session, func(t *api.Turn) error {
-		if t.Turn == nil || t.Exchange.Auxiliary != "" || t.Turn.Error != "" || t.Exchange.Outcome != store.OutcomeComplete {
+		if t.Turn == nil || t.Exchange.Auxiliary != "" || t.Turn.Error != "" || t.Exchange.Outcome != record.OutcomeComplete {
 			return nil
 		}
 		id := t.Exchange.ID

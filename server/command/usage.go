@@ -15,7 +15,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/api"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Usage is "mneme usage".
@@ -170,7 +170,7 @@ func countedOf(n int64, one, many string) string {
 }
 
 // dollars formats the cost of exchanges; ~ marks a cost that is partly estimated or incomplete.
-func dollars(s *store.Spending) string {
+func dollars(s *record.Spending) string {
 	amount := s.USD + s.Notional
 	switch {
 	case amount == 0 && s.Unpriced > 0:
@@ -182,8 +182,8 @@ func dollars(s *store.Spending) string {
 }
 
 // dollarText rounds to cents, and small amounts to two significant digits.
-func dollarText(u store.USD) string {
-	value := float64(u) / float64(store.Dollar)
+func dollarText(u record.USD) string {
+	value := float64(u) / float64(record.Dollar)
 	switch {
 	case u == 0:
 		return "$0"

@@ -9,7 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/server/webhook"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // startWebhooks starts the sender of webhooks for the configured receivers; nil if there are none.
@@ -30,7 +30,7 @@ type tellingArchive struct {
 	hooks *webhook.Sender
 }
 
-func (a tellingArchive) Erase(ctx context.Context, account string, sel store.Selection, dryRun bool) (*store.Erasure, error) {
+func (a tellingArchive) Erase(ctx context.Context, account string, sel record.Selection, dryRun bool) (*record.Erasure, error) {
 	e, err := a.Archive.Erase(ctx, account, sel, dryRun)
 	if err == nil && !dryRun {
 		a.hooks.Tell(webhook.Erasure, time.Now(), webhook.ErasureAccepted{Account: account, Erasure: e.ID})

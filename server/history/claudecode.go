@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // claudeCode keeps a file of lines for each session and each subagent. An answer takes a line per block, possibly with
@@ -120,7 +120,7 @@ func (r *reader) claudeAnswer(t *thread, line *claudeLine) error {
 		}
 		a.id, a.request = m.ID, native(line.Request)
 		if u := m.Usage; u != nil {
-			a.usage = store.UsageInfo{
+			a.usage = record.UsageInfo{
 				InputUncached: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, CacheLong: u.Creation.Long, Output: u.Output,
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // codex keeps a file of lines for each session: items of the Responses API as they were sent and received, and notes.
@@ -164,7 +164,7 @@ func (f *codexFile) usage(line *codexLine) error {
 	}
 	t.answer.over = true
 	t.answer.id = cmp.Or(native(u.Response), t.answer.id)
-	t.answer.usage = store.UsageInfo{
+	t.answer.usage = record.UsageInfo{
 		InputUncached: tokens.Input - tokens.CacheRead - tokens.CacheWrite, CacheRead: tokens.CacheRead, CacheWrite: tokens.CacheWrite,
 		Output: tokens.Output, Reasoning: tokens.Reasoning,
 	}

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -25,7 +25,7 @@ type Handoff struct {
 	Project  string // the working directory
 	Model    string
 	Began    time.Time
-	Messages []store.Message // of one branch, in order
+	Messages []record.Message // of one branch, in order
 }
 
 // Handed says where a conversation was written.
@@ -105,9 +105,9 @@ func versionOf(ctx context.Context, program string) (string, error) {
 }
 
 // spokenOnly leaves out what a client wove in, what is said to the model alone, reasoning and media.
-func spokenOnly(messages []store.Message) (kept []store.Message) {
+func spokenOnly(messages []record.Message) (kept []record.Message) {
 	for i := range messages {
-		m := store.Message{Role: messages[i].Role}
+		m := record.Message{Role: messages[i].Role}
 		if m.Role == "system" {
 			continue
 		}
@@ -117,7 +117,7 @@ func spokenOnly(messages []store.Message) (kept []store.Message) {
 			case p.Kind == "text" && strings.TrimSpace(p.Text) != "", p.Kind == "call" && p.CallID != "", p.Kind == "result" && p.CallID != "":
 				m.Parts = append(m.Parts, p)
 			case p.Kind == "media":
-				m.Parts = append(m.Parts, store.Part{Kind: "text", Text: strings.TrimRight("["+p.MediaType+" "+p.Name, " ") + "]"})
+				m.Parts = append(m.Parts, record.Part{Kind: "text", Text: strings.TrimRight("["+p.MediaType+" "+p.Name, " ") + "]"})
 			}
 		}
 		if len(m.Parts) > 0 {
@@ -129,8 +129,8 @@ func spokenOnly(messages []store.Message) (kept []store.Message) {
 
 // answeredCalls puts the result of each call right behind its message, as every provider requires; a call without one gets
 // a result that says so, and a result without its call becomes text.
-func answeredCalls(messages []store.Message) (ordered []store.Message) {
-	results := make(map[string]store.Part)
+func answeredCalls(messages []record.Message) (ordered []record.Message) {
+	results := make(map[string]record.Part)
 	called := make(map[string]bool)
 	for i := range messages {
 		for _, p := range messages[i].Parts {
@@ -144,20 +144,20 @@ func answeredCalls(messages []store.Message) (ordered []store.Message) {
 	}
 	seen := make(map[string]bool)
 	for i := range messages {
-		m := store.Message{Role: messages[i].Role}
-		var behind []store.Part
+		m := record.Message{Role: messages[i].Role}
+		var behind []record.Part
 		for _, p := range messages[i].Parts {
 			switch {
 			case p.Kind == "call" && seen[p.CallID], p.Kind == "result" && called[p.CallID]:
 				continue
 			case p.Kind == "result":
-				p = store.Part{Kind: "text", Text: p.Text}
+				p = record.Part{Kind: "text", Text: p.Text}
 				m.Role = "user"
 			case p.Kind == "call":
 				seen[p.CallID] = true
 				result, known := results[p.CallID]
 				if !known {
-					result = store.Part{Kind: "result", CallID: p.CallID, Text: "There is no result on record.", Failed: true}
+					result = record.Part{Kind: "result", CallID: p.CallID, Text: "There is no result on record.", Failed: true}
 				}
 				behind = append(behind, result)
 			}
@@ -167,14 +167,14 @@ func answeredCalls(messages []store.Message) (ordered []store.Message) {
 			ordered = append(ordered, m)
 		}
 		if len(behind) > 0 {
-			ordered = append(ordered, store.Message{Role: "tool", Parts: behind})
+			ordered = append(ordered, record.Message{Role: "tool", Parts: behind})
 		}
 	}
 	return ordered
 }
 
 // argumentsOf returns the arguments of a call as a JSON object.
-func argumentsOf(p *store.Part) json.RawMessage {
+func argumentsOf(p *record.Part) json.RawMessage {
 	arguments := []byte(p.Arguments)
 	if trimmed := bytes.TrimSpace(arguments); len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(trimmed) {
 		return trimmed
@@ -392,7 +392,7 @@ func handToOpencode(ctx context.Context, s *Search, h *Handoff, version string) 
 }
 
 // resultOf returns the result of a call in the messages behind it.
-func resultOf(behind []store.Message, call string) store.Part {
+func resultOf(behind []record.Message, call string) record.Part {
 	for i := range behind {
 		for _, p := range behind[i].Parts {
 			if p.Kind == "result" && p.CallID == call {
@@ -400,5 +400,5 @@ func resultOf(behind []store.Message, call string) store.Part {
 			}
 		}
 	}
-	return store.Part{}
+	return record.Part{}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/history"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // agents puts programs that say a version into PATH.
@@ -31,15 +31,15 @@ func agents(t *testing.T, versions map[string]string) {
 }
 
 func handoff() *history.Handoff {
-	part := func(kind, text string) store.Part { return store.Part{Kind: kind, Text: text} }
+	part := func(kind, text string) record.Part { return record.Part{Kind: kind, Text: text} }
 	return &history.Handoff{
 		Title: "The lock", Project: "/home/ann/shop", Model: "claude-opus-4-8", Began: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC),
-		Messages: []store.Message{
-			{Role: "user", Parts: []store.Part{part("text", "# AGENTS.md instructions\n\nBe brief."), part("text", "Mend the lock.\u2028</script>")}},
-			{Role: "system", Parts: []store.Part{part("text", "# Environment")}},
-			{Role: "assistant", Parts: []store.Part{part("reasoning", "hm"), part("text", "I look."), {Kind: "call", CallID: "call/1", Name: "Bash", Arguments: `{"command":"cat lock.go"}`}, {Kind: "call", CallID: "2", Name: "apply_patch", Text: "*** Begin"}}},
-			{Role: "tool", Parts: []store.Part{{Kind: "result", CallID: "call/1", Text: "package lock"}}},
-			{Role: "assistant", Parts: []store.Part{part("text", "We decided to wait for it.")}},
+		Messages: []record.Message{
+			{Role: "user", Parts: []record.Part{part("text", "# AGENTS.md instructions\n\nBe brief."), part("text", "Mend the lock.\u2028</script>")}},
+			{Role: "system", Parts: []record.Part{part("text", "# Environment")}},
+			{Role: "assistant", Parts: []record.Part{part("reasoning", "hm"), part("text", "I look."), {Kind: "call", CallID: "call/1", Name: "Bash", Arguments: `{"command":"cat lock.go"}`}, {Kind: "call", CallID: "2", Name: "apply_patch", Text: "*** Begin"}}},
+			{Role: "tool", Parts: []record.Part{{Kind: "result", CallID: "call/1", Text: "package lock"}}},
+			{Role: "assistant", Parts: []record.Part{part("text", "We decided to wait for it.")}},
 		},
 	}
 }
@@ -69,7 +69,7 @@ func TestAConversationThatIsHandedOverIsReadBackWhole(t *testing.T) {
 				t.Fatalf("%+v, handed over as %+v", sessions, handed)
 			}
 			text := ""
-			err = found.Give(t.Context(), nil, nil, func(e store.Exported) error {
+			err = found.Give(t.Context(), nil, nil, func(e record.Exported) error {
 				if e.Exchange != nil {
 					text += string(e.Exchange.RawRequest) + string(e.Exchange.RawResponse)
 				}

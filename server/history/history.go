@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // client is a program whose history can be read.
@@ -60,7 +60,7 @@ type History struct {
 type answers map[string]sessionKey
 
 // answerID returns what identifies an answer among all of a provider's; "" if the program does not keep it.
-func answerID(x *store.Exchange) string { return cmp.Or(x.ResponseID, x.ProviderReqID) }
+func answerID(x *record.Exchange) string { return cmp.Or(x.ResponseID, x.ProviderReqID) }
 
 // repeats reports whether an answer came in another conversation before.
 func (a answers) repeats(of *Session, id string) bool {
@@ -141,7 +141,7 @@ func Look(ctx context.Context, name string, s *Search) (*History, error) {
 	for _, file := range found {
 		r := newReader(ctx, h.client)
 		own := make(answers) // of this file, until it is known to be good
-		r.give = func(s *Session, x *store.Exchange) error {
+		r.give = func(s *Session, x *record.Exchange) error {
 			id := answerID(x)
 			if first, known := known[id]; known {
 				own[id] = first
@@ -205,21 +205,21 @@ func (h *History) Sessions() []*Session {
 
 func (h *History) idOf(s *Session) string {
 	if s.ID == "" {
-		s.ID = store.DerivedSessionID(s.First, h.client.name, s.Native, s.Agent)
+		s.ID = record.DerivedSessionID(s.First, h.client.name, s.Native, s.Agent)
 	}
 	return s.ID
 }
 
 // Client returns the program's name in User-Agent headers.
-func (h *History) Client() string { return store.ClientName(h.client.name) }
+func (h *History) Client() string { return record.ClientName(h.client.name) }
 
 // Give rereads the files and calls give with each conversation before its exchanges. It leaves out exchanges that
 // passed through the store according to recorded, which may be nil.
-func (h *History) Give(ctx context.Context, show io.Writer, recorded func(*Session) *Recorded, give func(store.Exported) error) error {
+func (h *History) Give(ctx context.Context, show io.Writer, recorded func(*Session) *Recorded, give func(record.Exported) error) error {
 	given, known := make(map[*Session]*Recorded), h.watch.answers()
 	for i := range h.files {
 		r := newReader(ctx, h.client)
-		r.give = func(of *Session, x *store.Exchange) error {
+		r.give = func(of *Session, x *record.Exchange) error {
 			s := h.sessions[sessionKey{of.Native, of.Agent}]
 			if s == nil {
 				return errors.New("the history changed while it was read; import it again")
@@ -237,13 +237,13 @@ func (h *History) Give(ctx context.Context, show io.Writer, recorded func(*Sessi
 			}
 			if had == nil {
 				had = &Recorded{Session: h.idOf(s)}
-				if err := give(store.Exported{Session: h.session(s, x)}); err != nil {
+				if err := give(record.Exported{Session: h.session(s, x)}); err != nil {
 					return err
 				}
 			}
 			given[s] = had
 			x.Session = had.Session
-			return give(store.Exported{Exchange: x})
+			return give(record.Exported{Exchange: x})
 		}
 		if err := r.readFile(&h.files[i], show); err != nil {
 			return err
@@ -255,7 +255,7 @@ func (h *History) Give(ctx context.Context, show io.Writer, recorded func(*Sessi
 
 // has reports whether an exchange passed through the store. If the program does not keep the ids of answers, everything
 // from the first recorded exchange on did.
-func (r *Recorded) has(x *store.Exchange) bool {
+func (r *Recorded) has(x *record.Exchange) bool {
 	if r == nil || r.Since.IsZero() {
 		return false
 	}
@@ -268,8 +268,8 @@ func (r *Recorded) has(x *store.Exchange) bool {
 // recordedSlack is how much earlier than mneme a program notes the start of a request, because of its own preparations.
 const recordedSlack = 10 * time.Second
 
-func (h *History) session(s *Session, first *store.Exchange) *store.Session {
-	session := &store.Session{
+func (h *History) session(s *Session, first *record.Exchange) *record.Session {
+	session := &record.Session{
 		ID: h.idOf(s), Created: s.First, Updated: s.Last, Title: s.Title,
 		NativeSession: s.Native, Agent: s.Agent, Models: []string{first.ModelAsked},
 	}
@@ -324,8 +324,8 @@ func (h *History) Projects() []*Project {
 
 // Store has the sessions of an account, and their exchanges.
 type Store interface {
-	EachSession(visit func(*store.Session) error) error
-	EachExchange(session string, visit func(*store.ExchangeInfo)) error
+	EachSession(visit func(*record.Session) error) error
+	EachExchange(session string, visit func(*record.ExchangeInfo)) error
 }
 
 // RecordedIn returns which of the found conversations passed through a store, and which answers: those are already on
@@ -333,7 +333,7 @@ type Store interface {
 func (h *History) RecordedIn(s Store) (func(*Session) *Recorded, error) {
 	recorded := make(map[*Session]*Recorded)
 	h.recorded = make(map[string]bool)
-	err := s.EachSession(func(m *store.Session) error {
+	err := s.EachSession(func(m *record.Session) error {
 		session := h.sessions[sessionKey{m.NativeSession, m.Agent}]
 		if session == nil || m.NativeSession == "" {
 			return nil
@@ -343,7 +343,7 @@ func (h *History) RecordedIn(s Store) (func(*Session) *Recorded, error) {
 			had = &Recorded{Session: m.ID, Answers: make(map[string]bool)}
 			recorded[session] = had
 		}
-		return s.EachExchange(m.ID, func(x *store.ExchangeInfo) {
+		return s.EachExchange(m.ID, func(x *record.ExchangeInfo) {
 			if !x.Imported.IsZero() {
 				return
 			}

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mnemeproxy/mneme/server/history"
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 func ok(t *testing.T, err error) {
@@ -38,7 +38,7 @@ func look(t *testing.T, client, path string) *history.History {
 // told returns the contents of a history, one line per element, without ids.
 func told(t *testing.T, h *history.History, recorded func(*history.Session) *history.Recorded) (lines []string) {
 	t.Helper()
-	err := h.Give(t.Context(), io.Discard, recorded, func(step store.Exported) error {
+	err := h.Give(t.Context(), io.Discard, recorded, func(step record.Exported) error {
 		if s := step.Session; s != nil {
 			lines = append(lines, fmt.Sprintf("session %s %q agent=%q child=%t", s.NativeSession, s.Title, s.Agent, s.Parent != ""))
 			return nil
@@ -135,7 +135,7 @@ chatgpt chat gpt-5  2026-03-02T10:00:03.000 in=0 cached=0 out=0 answer=
 // Ids depend on the history alone, so that a second import finds the first one's exchanges.
 func TestIdsAreTheSameEachTime(t *testing.T) {
 	ids := func(dir string) (ids []string) {
-		ok(t, look(t, "claude-code", dir).Give(t.Context(), io.Discard, nil, func(step store.Exported) error {
+		ok(t, look(t, "claude-code", dir).Give(t.Context(), io.Discard, nil, func(step record.Exported) error {
 			if step.Exchange != nil {
 				ids = append(ids, step.Exchange.ID+" "+step.Exchange.Session)
 			}
@@ -331,7 +331,7 @@ func TestAnAnswerThatAForkRepeatsCountsOnce(t *testing.T) {
 			}
 			answers := make(map[string]int)
 			var output int64
-			ok(t, h.Give(t.Context(), io.Discard, nil, func(step store.Exported) error {
+			ok(t, h.Give(t.Context(), io.Discard, nil, func(step record.Exported) error {
 				if x := step.Exchange; x != nil {
 					answers[x.ResponseID]++
 					output += x.Usage.Output
@@ -366,13 +366,13 @@ type passed struct {
 	answers []string
 }
 
-func (p passed) EachSession(visit func(*store.Session) error) error {
-	return visit(&store.Session{ID: "sess_1", NativeSession: p.native})
+func (p passed) EachSession(visit func(*record.Session) error) error {
+	return visit(&record.Session{ID: "sess_1", NativeSession: p.native})
 }
 
-func (p passed) EachExchange(_ string, visit func(*store.ExchangeInfo)) error {
+func (p passed) EachExchange(_ string, visit func(*record.ExchangeInfo)) error {
 	for _, id := range p.answers {
-		visit(&store.ExchangeInfo{ResponseID: id, Started: time.Now()})
+		visit(&record.ExchangeInfo{ResponseID: id, Started: time.Now()})
 	}
 	return nil
 }
@@ -382,8 +382,8 @@ func TestCountsBeyondReasonAreUnknown(t *testing.T) {
 	original, _ := forked(t)
 	dir := t.TempDir()
 	ok(t, os.WriteFile(filepath.Join(dir, "a.jsonl"), []byte(strings.NewReplacer(`"output_tokens":101`, `"output_tokens":-101`, `"output_tokens":102`, `"output_tokens":9223372036854775807`).Replace(original)), 0o600))
-	ok(t, look(t, "claude-code", dir).Give(t.Context(), io.Discard, nil, func(step store.Exported) error {
-		if x := step.Exchange; x != nil && x.ResponseID != "msg_3" && x.Usage != (store.UsageInfo{InputUncached: 10}) {
+	ok(t, look(t, "claude-code", dir).Give(t.Context(), io.Discard, nil, func(step record.Exported) error {
+		if x := step.Exchange; x != nil && x.ResponseID != "msg_3" && x.Usage != (record.UsageInfo{InputUncached: 10}) {
 			t.Errorf("%+v", x.Usage)
 		}
 		return nil

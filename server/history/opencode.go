@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec/chat"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // opencode keeps its history in its own database, and exports a session as one JSON object. So unless exported files
@@ -220,7 +220,7 @@ func (r *reader) opencodeMessage(t *thread, m *opencodeMessage) error {
 		a.last = time.UnixMilli(m.Info.Time.Completed)
 	}
 	tokens := &m.Info.Tokens
-	a.usage = store.UsageInfo{
+	a.usage = record.UsageInfo{
 		InputUncached: tokens.Input, CacheRead: tokens.Cache.Read, CacheWrite: tokens.Cache.Write,
 		Output: tokens.Output + tokens.Reasoning, Reasoning: tokens.Reasoning,
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/project"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/private"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
@@ -20,7 +21,7 @@ import (
 type reader struct {
 	ctx      context.Context
 	client   *client
-	give     func(*Session, *store.Exchange) error
+	give     func(*Session, *record.Exchange) error
 	sessions map[sessionKey]*Session
 	threads  map[sessionKey]*thread
 	unknown  map[string]int
@@ -101,7 +102,7 @@ func (r *reader) title(key sessionKey, title string) {
 
 // count counts an exchange in a first reading. One that is repeated from another conversation only has a time: the ids
 // of conversations are derived from their beginning.
-func (r *reader) count(s *Session, x *store.Exchange, repeated bool) {
+func (r *reader) count(s *Session, x *record.Exchange, repeated bool) {
 	if s.First.IsZero() || x.Started.Before(s.First) {
 		s.First = x.Started
 	}
@@ -148,7 +149,7 @@ type answer struct {
 	name    string // unique among the program's answers
 	model   string
 	parts   [][]byte // in the form of the surface
-	usage   store.UsageInfo
+	usage   record.UsageInfo
 	over    bool // what follows belongs to another answer
 
 	input       [][]byte // messages that it answers
@@ -213,9 +214,9 @@ func (t *thread) finish() error {
 	}
 	shape := t.reader.client.shape
 	model := cmp.Or(a.model, t.model)
-	x := &store.Exchange{
-		ExchangeInfo: store.ExchangeInfo{
-			ID: store.DerivedExchangeID(started, t.reader.client.name, a.name), Outcome: store.OutcomeComplete, Status: 200,
+	x := &record.Exchange{
+		ExchangeInfo: record.ExchangeInfo{
+			ID: record.DerivedExchangeID(started, t.reader.client.name, a.name), Outcome: record.OutcomeComplete, Status: 200,
 			Started: started.UTC(), FirstByte: a.first.UTC(), LastByte: a.last.UTC(),
 			Surface: shape.surface.String(), Format: shape.surface.String(), ModelAsked: model, ModelSent: model, ModelServed: model,
 			NativeSession: t.key.id, NativeAgent: t.key.agent, Project: project.Clean(t.project),
@@ -225,13 +226,13 @@ func (t *thread) finish() error {
 		RawResponse: shape.response(a.id, model, a.parts),
 	}
 	if t.agent != "" {
-		x.Header = []store.HeaderField{{Name: "User-Agent", Value: t.agent}}
+		x.Header = []record.HeaderField{{Name: "User-Agent", Value: t.agent}}
 	}
 	return t.reader.give(t.reader.session(t.key), x)
 }
 
 // believed returns the counts that an answer can have; others are unknown.
-func believed(u store.UsageInfo) store.UsageInfo {
+func believed(u record.UsageInfo) record.UsageInfo {
 	for _, n := range []*int64{&u.InputUncached, &u.CacheRead, &u.CacheWrite, &u.CacheLong, &u.Output, &u.Reasoning} {
 		if *n < 0 || *n > codec.MaxTokens {
 			*n = 0

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/history"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // A file that a program still writes is read when it changes, its last answer when it has been quiet for a while, and the
@@ -36,7 +36,7 @@ func TestAWatchedHistoryIsReadAsFarAsItIsComplete(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = h.Give(t.Context(), nil, nil, func(e store.Exported) error {
+		err = h.Give(t.Context(), nil, nil, func(e record.Exported) error {
 			if e.Exchange != nil {
 				said = append(said, e.Exchange.ResponseID)
 			}

@@ -5,23 +5,24 @@ import (
 
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
 // Archive is the recorded memory, as the tools read it.
 type Archive interface {
-	Sessions(account string, q store.SessionQuery) (store.SessionPage, error)
-	Session(account, id string) (*store.Session, error)
-	SessionSummary(account, session string) (*store.SessionSummary, error) // nil: no model has written one
-	Timeline(account, session string, q store.TimelineQuery) (store.TimelinePage, error)
-	Turn(account, exchange string) (store.TimelineEntry, error)
-	Usage(ctx context.Context, account string) (store.Usage, error)
-	Erase(ctx context.Context, account string, sel store.Selection, dryRun bool) (*store.Erasure, error)
+	Sessions(account string, q record.SessionQuery) (record.SessionPage, error)
+	Session(account, id string) (*record.Session, error)
+	SessionSummary(account, session string) (*record.SessionSummary, error) // nil: no model has written one
+	Timeline(account, session string, q record.TimelineQuery) (record.TimelinePage, error)
+	Turn(account, exchange string) (record.TimelineEntry, error)
+	Usage(ctx context.Context, account string) (record.Usage, error)
+	Erase(ctx context.Context, account string, sel record.Selection, dryRun bool) (*record.Erasure, error)
 }
 
 // Recorder records notes.
 type Recorder interface {
-	Begin(ctx context.Context, o *store.Opening) (store.Recording, error)
+	Begin(ctx context.Context, o *record.Opening) (store.Recording, error)
 }
 
 // Recaller returns what earlier sessions say about a question or a directory.

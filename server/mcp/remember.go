@@ -16,6 +16,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/project"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 type recallInput struct {
@@ -84,12 +85,12 @@ func (t *tools) note(ctx context.Context, in *noteInput, p *page) error {
 	if err != nil {
 		return err
 	}
-	capture, err := t.recorder.Begin(ctx, &store.Opening{
+	capture, err := t.recorder.Begin(ctx, &record.Opening{
 		Account: t.account, Surface: codec.Chat, Format: codec.Chat, ModelAsked: "note", ChatKey: notesKey,
 		Project: project.Clean(in.Directory), ContentType: "application/json", Body: body,
 	})
 	if err == nil {
-		err = capture.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200})
+		err = capture.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: 200})
 	}
 	if err != nil {
 		return err
@@ -148,7 +149,7 @@ func (t *tools) forget(ctx context.Context, in *forgetInput, p *page) error {
 
 // choice is what to erase.
 type choice struct {
-	store.Selection
+	record.Selection
 	newest string // of a session: the last exchange to erase, those that began after it stay; "": it has none
 }
 
@@ -156,17 +157,17 @@ type choice struct {
 // was shown; "": its newest one now.
 func (t *tools) chosen(in *forgetInput, newest string) (choice, error) {
 	if in.Session == "" {
-		return choice{Selection: store.Selection{Exchanges: in.IDs}}, nil
+		return choice{Selection: record.Selection{Exchanges: in.IDs}}, nil
 	}
-	c := choice{Selection: store.Selection{Sessions: []string{in.Session}}, newest: newest}
+	c := choice{Selection: record.Selection{Sessions: []string{in.Session}}, newest: newest}
 	if newest != "" {
 		last, err := t.archive.Turn(t.account, newest)
 		c.Until = last.Exchange.Started.Add(1)
 		return c, err
 	}
-	page, err := t.archive.Timeline(t.account, in.Session, store.TimelineQuery{Descending: true, Limit: newestShown})
+	page, err := t.archive.Timeline(t.account, in.Session, record.TimelineQuery{Descending: true, Limit: newestShown})
 	for i := range page.Data {
-		if x := &page.Data[i].Exchange; x.Outcome != store.OutcomeOpen {
+		if x := &page.Data[i].Exchange; x.Outcome != record.OutcomeOpen {
 			c.newest, c.Until = x.ID, x.Started.Add(1)
 			break
 		}

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // showTurn writes what an exchange added to its session, at most most bytes of each text; 0: as much as fits. session
 // is "" if the reader knows it.
-func showTurn(p *page, t *store.TimelineEntry, session string, most int) {
+func showTurn(p *page, t *record.TimelineEntry, session string, most int) {
 	x := &t.Exchange
 	p.line("%s %s%s %s%s", x.ID, minute(x.Started), behind(" ", x.ModelAsked), x.Outcome, behind(" in ", session))
 	if x.Error != nil {
@@ -27,14 +27,14 @@ func showTurn(p *page, t *store.TimelineEntry, session string, most int) {
 	if t.Turn.Error != "" {
 		p.line("What it says could not be read: %s", t.Turn.Error)
 	}
-	for _, messages := range [][]store.Message{t.Turn.Messages, t.Turn.Answer} {
+	for _, messages := range [][]record.Message{t.Turn.Messages, t.Turn.Answer} {
 		for i := range messages {
 			showMessage(p, &messages[i], most)
 		}
 	}
 }
 
-func showMessage(p *page, m *store.Message, most int) {
+func showMessage(p *page, m *record.Message, most int) {
 	for i := range m.Parts {
 		switch part := &m.Parts[i]; part.Kind {
 		case "reasoning":
@@ -55,7 +55,7 @@ func showMessage(p *page, m *store.Message, most int) {
 	}
 }
 
-func showSession(p *page, s *store.Session) {
+func showSession(p *page, s *record.Session) {
 	if s.Error != nil {
 		p.line("%s cannot be read: %s", s.ID, s.Error.Message)
 		return

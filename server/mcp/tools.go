@@ -11,6 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/project"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
@@ -162,7 +163,7 @@ func (t *tools) timeline(_ context.Context, in *timelineInput, p *page) error {
 	if err != nil {
 		return err
 	}
-	session, turns := in.Session, []store.TimelineEntry(nil)
+	session, turns := in.Session, []record.TimelineEntry(nil)
 	if in.Exchange != "" {
 		middle, err := t.turn(in.Exchange)
 		if err != nil {
@@ -174,7 +175,7 @@ func (t *tools) timeline(_ context.Context, in *timelineInput, p *page) error {
 		return codec.Invalid("exchange_id", "name an exchange_id or a session_id")
 	}
 	if before > 0 {
-		earlier, err := t.archive.Timeline(t.account, session, store.TimelineQuery{After: in.Exchange, Limit: before, Descending: true})
+		earlier, err := t.archive.Timeline(t.account, session, record.TimelineQuery{After: in.Exchange, Limit: before, Descending: true})
 		if err != nil {
 			return err
 		}
@@ -182,7 +183,7 @@ func (t *tools) timeline(_ context.Context, in *timelineInput, p *page) error {
 		turns = append(earlier.Data, turns...)
 	}
 	if after > 0 && in.Exchange != "" {
-		later, err := t.archive.Timeline(t.account, session, store.TimelineQuery{After: in.Exchange, Limit: after})
+		later, err := t.archive.Timeline(t.account, session, record.TimelineQuery{After: in.Exchange, Limit: after})
 		if err != nil {
 			return err
 		}
@@ -218,7 +219,7 @@ func (t *tools) get(_ context.Context, in *getInput, p *page) error {
 }
 
 // turn reads what one exchange added.
-func (t *tools) turn(id string) (store.TimelineEntry, error) {
+func (t *tools) turn(id string) (record.TimelineEntry, error) {
 	return t.archive.Turn(t.account, id)
 }
 
@@ -237,7 +238,7 @@ func (t *tools) listSessions(_ context.Context, in *listSessionsInput, p *page) 
 	if err != nil {
 		return err
 	}
-	q := store.SessionQuery{After: in.After, Limit: limit, Model: in.Model, Tag: in.Tag}
+	q := record.SessionQuery{After: in.After, Limit: limit, Model: in.Model, Tag: in.Tag}
 	if q.Since, q.Until, err = period(in.Since, in.Until); err != nil {
 		return err
 	}
@@ -266,7 +267,7 @@ type getSessionInput struct {
 
 func (t *tools) getSession(_ context.Context, in *getSessionInput, p *page) error {
 	p.bound(0)
-	session, err := store.FollowMerges(in.Session, func(id string) (*store.Session, error) { return t.archive.Session(t.account, id) })
+	session, err := store.FollowMerges(in.Session, func(id string) (*record.Session, error) { return t.archive.Session(t.account, id) })
 	if err != nil {
 		return err
 	}

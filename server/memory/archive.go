@@ -6,6 +6,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -18,28 +19,28 @@ type Archive interface {
 
 // Reader reads the record.
 type Reader interface {
-	Sessions(account string, q store.SessionQuery) (store.SessionPage, error)
-	Session(account, id string) (*store.Session, error)
-	SessionSummary(account, session string) (*store.SessionSummary, error) // nil: no model has written one
-	Timeline(account, session string, q store.TimelineQuery) (store.TimelinePage, error)
-	Exchanges(account string, q store.ExchangeQuery) (store.ExchangePage, error)
-	Exchange(account, id string) (*store.Exchange, error)
-	ExchangeInfo(account, id string) (*store.ExchangeInfo, error)
-	Usage(ctx context.Context, account string) (store.Usage, error)
+	Sessions(account string, q record.SessionQuery) (record.SessionPage, error)
+	Session(account, id string) (*record.Session, error)
+	SessionSummary(account, session string) (*record.SessionSummary, error) // nil: no model has written one
+	Timeline(account, session string, q record.TimelineQuery) (record.TimelinePage, error)
+	Exchanges(account string, q record.ExchangeQuery) (record.ExchangePage, error)
+	Exchange(account, id string) (*record.Exchange, error)
+	ExchangeInfo(account, id string) (*record.ExchangeInfo, error)
+	Usage(ctx context.Context, account string) (record.Usage, error)
 	RetentionOf(account string) store.Retention
-	Erasure(account, id string) (*store.Erasure, error)
-	Export(ctx context.Context, account string, sel store.Selection) iter.Seq2[store.Exported, error]
-	Subscribe(account string, after uint64) (*store.Subscription, error) // to the events after that one
+	Erasure(account, id string) (*record.Erasure, error)
+	Export(ctx context.Context, account string, sel record.Selection) iter.Seq2[record.Exported, error]
+	Subscribe(account string, after uint64) (*record.Subscription, error) // to the events after that one
 }
 
 // Editor changes the record.
 type Editor interface {
-	DescribeSession(account, id string, d store.Description) (*store.Session, error)
-	DescribeExchange(account, id string, d store.Description) (*store.ExchangeInfo, error)
-	MergeSession(ctx context.Context, account, from, into string) (*store.Session, error)
-	SplitSession(ctx context.Context, account, session, exchange string) (*store.Session, error)
-	Erase(ctx context.Context, account string, sel store.Selection, dryRun bool) (*store.Erasure, error)
-	Import(ctx context.Context, account string, e store.Exported) (taken bool, err error)
+	DescribeSession(account, id string, d record.Description) (*record.Session, error)
+	DescribeExchange(account, id string, d record.Description) (*record.ExchangeInfo, error)
+	MergeSession(ctx context.Context, account, from, into string) (*record.Session, error)
+	SplitSession(ctx context.Context, account, session, exchange string) (*record.Session, error)
+	Erase(ctx context.Context, account string, sel record.Selection, dryRun bool) (*record.Erasure, error)
+	Import(ctx context.Context, account string, e record.Exported) (taken bool, err error)
 	Audited(e store.AuditEntry, act func(*store.AuditEntry) error) error // records act and its result in the audit record
 }
 
@@ -59,5 +60,5 @@ type Recaller interface {
 
 // Ledger has the usage and cost of exchanges.
 type Ledger interface {
-	Rollups(ctx context.Context, q store.RollupQuery, visit func(store.RollupOf, *store.Rollup)) error
+	Rollups(ctx context.Context, q record.RollupQuery, visit func(record.RollupOf, *record.Rollup)) error
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/api"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // A prompt cache is broken by a request if it has much less of it than the request before it in its session could have
@@ -26,7 +26,7 @@ const (
 
 // lostTokens returns how many tokens of a prompt the request before it had left in a cache, and were not read from there;
 // 0 if the cache is not broken.
-func lostTokens(before, now *store.ExchangeInfo) int64 {
+func lostTokens(before, now *record.ExchangeInfo) int64 {
 	had := before.Usage.CacheRead + before.Usage.CacheWrite
 	asked := now.Usage.InputUncached + now.Usage.CacheRead + now.Usage.CacheWrite
 	if lost := min(had, asked) - now.Usage.CacheRead; lost >= leastLost && now.Usage.CacheRead < had/2 {
@@ -36,7 +36,7 @@ func lostTokens(before, now *store.ExchangeInfo) int64 {
 }
 
 // keptFor returns how long the provider keeps what a request left in a cache.
-func keptFor(x *store.ExchangeInfo) time.Duration {
+func keptFor(x *record.ExchangeInfo) time.Duration {
 	switch {
 	case x.Usage.CacheLong > 0:
 		return cacheAge
@@ -47,7 +47,7 @@ func keptFor(x *store.ExchangeInfo) time.Duration {
 }
 
 // newBreak returns the break between two requests, with the reason if their records tell it.
-func (h *handler) newBreak(before, now *store.ExchangeInfo) *api.CacheBreak {
+func (h *handler) newBreak(before, now *record.ExchangeInfo) *api.CacheBreak {
 	b := &api.CacheBreak{Exchange: now.ID, Session: now.Session, Previous: before.ID, Started: now.Started, Tokens: lostTokens(before, now)}
 	if h.CacheLoss != nil && b.Tokens > 0 {
 		b.Lost = h.CacheLoss(now, now.Usage.CacheRead+b.Tokens)
@@ -99,19 +99,19 @@ type sequence struct{ session, surface, auxiliary string }
 type cacheTally struct {
 	*handler
 	report api.CacheReport
-	next   map[sequence]*store.ExchangeInfo // the request after the one that comes
+	next   map[sequence]*record.ExchangeInfo // the request after the one that comes
 }
 
 func (h *handler) newTally() *cacheTally {
-	return &cacheTally{handler: h, report: api.CacheReport{Object: "memory.cache", Complete: true, Breaks: []*api.CacheBreak{}, Reasons: []*api.CacheReason{}}, next: make(map[sequence]*store.ExchangeInfo)}
+	return &cacheTally{handler: h, report: api.CacheReport{Object: "memory.cache", Complete: true, Breaks: []*api.CacheBreak{}, Reasons: []*api.CacheReason{}}, next: make(map[sequence]*record.ExchangeInfo)}
 }
 
 // leavesCache reports whether a request has left something in a cache that the next one could read.
-func leavesCache(x *store.ExchangeInfo) bool {
-	return x.Session != "" && x.Outcome != store.OutcomeRefused && x.Outcome != store.OutcomeDamaged && x.Outcome != store.OutcomeOpen && !x.Started.IsZero()
+func leavesCache(x *record.ExchangeInfo) bool {
+	return x.Session != "" && x.Outcome != record.OutcomeRefused && x.Outcome != record.OutcomeDamaged && x.Outcome != record.OutcomeOpen && !x.Started.IsZero()
 }
 
-func (t *cacheTally) add(x *store.ExchangeInfo) {
+func (t *cacheTally) add(x *record.ExchangeInfo) {
 	if !leavesCache(x) {
 		return
 	}
@@ -183,7 +183,7 @@ func (h *handler) sessionCache(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
-	t, q := h.newTally(), store.TimelineQuery{Limit: 100, Descending: true}
+	t, q := h.newTally(), record.TimelineQuery{Limit: 100, Descending: true}
 	for read := 0; ; {
 		page, err := h.Archive.Timeline(c.account, c.id(), q)
 		if err != nil {
@@ -215,7 +215,7 @@ func (h *handler) cache(c *call) (any, error) {
 	if since.IsZero() {
 		since = time.Now().AddDate(0, 0, -7)
 	}
-	t, q := h.newTally(), store.ExchangeQuery{Limit: pageRead}
+	t, q := h.newTally(), record.ExchangeQuery{Limit: pageRead}
 	t.report.Since, t.report.Until = since, until
 	for read := 0; ; {
 		page, err := h.Archive.Exchanges(c.account, q)

@@ -13,8 +13,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/server/api"
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // excerptBytes is how many bytes of a difference are shown.
@@ -54,11 +54,11 @@ func (h *handler) contextOf(c *call) (any, error) {
 }
 
 // before returns the request before an exchange in its session, whose cache it could use; nil for the first.
-func (h *handler) before(account string, x *store.Exchange) (*store.Exchange, error) {
+func (h *handler) before(account string, x *record.Exchange) (*record.Exchange, error) {
 	if x.Session == "" {
 		return nil, nil
 	}
-	page, err := h.Archive.Timeline(account, x.Session, store.TimelineQuery{After: x.ID, Limit: 20, Descending: true})
+	page, err := h.Archive.Timeline(account, x.Session, record.TimelineQuery{After: x.ID, Limit: 20, Descending: true})
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func prefixOf(body []byte) (blocks []block) {
 }
 
 // fill sums up the parts of the request.
-func fill(answer *api.Context, x *store.Exchange, blocks []block) {
+func fill(answer *api.Context, x *record.Exchange, blocks []block) {
 	t := contextTally{parts: make(sizes), files: make(sizes), woven: make(sizes)}
 	answer.Tools = append(answer.Tools, t.addPrefix(blocks)...)
 	d, err := digest.Exchange(x)
@@ -132,7 +132,7 @@ func (t *contextTally) addPrefix(blocks []block) (tools []api.ContextPart) {
 	return tools
 }
 
-func (t *contextTally) addMessages(messages []store.Message) {
+func (t *contextTally) addMessages(messages []record.Message) {
 	of := make(map[string]string) // call id → file
 	for i := range messages {
 		m := &messages[i]
@@ -142,7 +142,7 @@ func (t *contextTally) addMessages(messages []store.Message) {
 	}
 }
 
-func (t *contextTally) addPart(role string, p *store.Part, of map[string]string) {
+func (t *contextTally) addPart(role string, p *record.Part, of map[string]string) {
 	switch p.Kind {
 	case "call":
 		t.parts.add("calls", len(p.Arguments)+len(p.Name))

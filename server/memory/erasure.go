@@ -6,6 +6,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 func (h *handler) erase(c *call) (any, error) {
@@ -17,7 +18,7 @@ func (h *handler) erase(c *call) (any, error) {
 }
 
 // eraseSelected answers with a receipt for following the erasure, or with the counts of a dry run.
-func (h *handler) eraseSelected(c *call, selection store.Selection, dryRun bool) (any, error) {
+func (h *handler) eraseSelected(c *call, selection record.Selection, dryRun bool) (any, error) {
 	if dryRun {
 		e, err := h.Archive.Erase(c.ctx(), c.account, selection, dryRun)
 		if err != nil {
@@ -33,7 +34,7 @@ func (h *handler) eraseSelected(c *call, selection store.Selection, dryRun bool)
 	if err != nil {
 		return nil, err
 	}
-	var e *store.Erasure
+	var e *record.Erasure
 	err = h.Archive.Audited(store.AuditEntry{Actor: actor, Action: "memory.erase", Account: c.account, Asked: asked}, func(entry *store.AuditEntry) error {
 		e, err = h.Archive.Erase(c.ctx(), c.account, selection, dryRun)
 		if err == nil {

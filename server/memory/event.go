@@ -12,6 +12,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // An event id is the run's name and the number of the event in that run of the server: numbers restart with each run,
@@ -83,7 +84,7 @@ func (h *handler) resume(last string) (after uint64, missed bool, err error) {
 // onlyEvents selects events by session and by key. An empty list selects all.
 type onlyEvents struct{ sessions, keys []string }
 
-func (o *onlyEvents) have(e *store.Event) bool {
+func (o *onlyEvents) have(e *record.Event) bool {
 	return (len(o.sessions) == 0 || slices.Contains(o.sessions, e.Session)) && (len(o.keys) == 0 || slices.Contains(o.keys, e.KeyID))
 }
 
@@ -96,7 +97,7 @@ type tail struct {
 	err     error // the caller is gone
 }
 
-func (t *tail) follow(sub *store.Subscription) {
+func (t *tail) follow(sub *record.Subscription) {
 	alive := time.NewTicker(signOfLife)
 	defer alive.Stop()
 	for t.err == nil {
@@ -121,7 +122,7 @@ func (t *tail) follow(sub *store.Subscription) {
 	}
 }
 
-func (t *tail) event(e *store.Event) {
+func (t *tail) event(e *record.Event) {
 	text, err := json.Marshal(e)
 	if err != nil {
 		panic(err) // a plain struct

@@ -5,12 +5,12 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/api"
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 func (h *handler) exchanges(c *call) (any, error) {
-	var q store.ExchangeQuery
+	var q record.ExchangeQuery
 	q.After, q.Before, q.Limit, q.Ascending = c.query.page(false)
 	if err := c.query.end(); err != nil {
 		return nil, err
@@ -59,8 +59,8 @@ func (h *handler) exchange(c *call) (any, error) {
 	return shown, nil
 }
 
-func normalize(x *store.Exchange) *api.Normalized {
-	n := &api.Normalized{Messages: []store.Message{}, Answer: []store.Message{}}
+func normalize(x *record.Exchange) *api.Normalized {
+	n := &api.Normalized{Messages: []record.Message{}, Answer: []record.Message{}}
 	d, err := digest.Exchange(x)
 	if err != nil {
 		n.Error = "the request is not one that the surface understands"
@@ -75,7 +75,7 @@ func (h *handler) describeExchange(c *call) (any, error) {
 	if err := c.read(&asked); err != nil {
 		return nil, err
 	}
-	info, err := h.Archive.DescribeExchange(c.account, c.id(), store.Description{Tags: asked.Tags, Note: asked.Note})
+	info, err := h.Archive.DescribeExchange(c.account, c.id(), record.Description{Tags: asked.Tags, Note: asked.Note})
 	if err != nil {
 		return nil, err
 	}
@@ -86,16 +86,16 @@ func (h *handler) eraseExchange(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
-	selection := store.Selection{Exchanges: []string{c.id()}}
-	if _, ok := store.ParseExchangeID(c.id()); !ok {
-		return nil, store.NoExchange(c.id())
+	selection := record.Selection{Exchanges: []string{c.id()}}
+	if _, ok := record.ParseExchangeID(c.id()); !ok {
+		return nil, record.NoExchange(c.id())
 	}
 	there, err := h.Archive.Erase(c.ctx(), c.account, selection, true) // also finds an unreadable one
 	if err != nil {
 		return nil, err
 	}
 	if there.Exchanges+there.Open == 0 {
-		return nil, store.NoExchange(c.id())
+		return nil, record.NoExchange(c.id())
 	}
 	return h.eraseSelected(c, selection, false)
 }

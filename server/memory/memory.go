@@ -49,6 +49,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Options configure a [Handler].
@@ -73,7 +74,7 @@ type Options struct {
 	// Translate rebuilds the provider's body of a recorded request; nil: not available.
 	Translate Translate
 	// CacheLoss is what prompt tokens of an exchange cost more than they would have from a cache; nil: unknown.
-	CacheLoss func(info *store.ExchangeInfo, tokens int64) store.USD
+	CacheLoss func(info *record.ExchangeInfo, tokens int64) record.USD
 	// Closing ends the tails of events when closed; nil: they end with their callers.
 	Closing <-chan struct{}
 }

@@ -6,8 +6,8 @@ import (
 	"strconv"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // maxPicture is the largest image, in bytes: providers accept less.
@@ -26,7 +26,7 @@ func (h *handler) requestPicture(c *call) (any, error) {
 	if wrongMessage != nil || wrongPart != nil {
 		return nil, codec.Errorf(codec.KindNotFound, "Messages and parts of a request are numbers from 0.")
 	}
-	return h.picture(c, func(x *store.Exchange) ([]byte, error) { return digest.Media(x, message, part, maxPicture) })
+	return h.picture(c, func(x *record.Exchange) ([]byte, error) { return digest.Media(x, message, part, maxPicture) })
 }
 
 func (h *handler) answerPicture(c *call) (any, error) {
@@ -37,11 +37,11 @@ func (h *handler) answerPicture(c *call) (any, error) {
 	if err != nil {
 		return nil, codec.Errorf(codec.KindNotFound, "Parts of an answer are numbers from 0.")
 	}
-	return h.picture(c, func(x *store.Exchange) ([]byte, error) { return digest.AnswerMedia(x, part, maxPicture) })
+	return h.picture(c, func(x *record.Exchange) ([]byte, error) { return digest.AnswerMedia(x, part, maxPicture) })
 }
 
 // picture serves the image that find returns.
-func (h *handler) picture(c *call, find func(*store.Exchange) ([]byte, error)) (any, error) {
+func (h *handler) picture(c *call, find func(*record.Exchange) ([]byte, error)) (any, error) {
 	x, err := h.Archive.Exchange(c.account, c.id())
 	if err != nil {
 		return nil, err

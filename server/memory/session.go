@@ -4,7 +4,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/recall"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -15,7 +15,7 @@ const (
 	includeStory     = "story"
 )
 
-func showSession(s *store.Session, err error) (any, error) {
+func showSession(s *record.Session, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -23,11 +23,11 @@ func showSession(s *store.Session, err error) (any, error) {
 }
 
 func (h *handler) sessions(c *call) (any, error) {
-	var q store.SessionQuery
+	var q record.SessionQuery
 	q.After, q.Before, q.Limit, q.Ascending = c.query.page(false)
 	q.ChatKey, q.ExternalSession = c.query.text("chat_key"), c.query.text("external_id")
 	q.Model, q.Tag, q.Parent = c.query.text("model"), c.query.text("tag"), c.query.text("parent")
-	q.Client, q.Project = store.ClientName(c.query.text("client")), c.query.text("project")
+	q.Client, q.Project = record.ClientName(c.query.text("client")), c.query.text("project")
 	outcome := c.query.text("outcome")
 	q.Since, q.Until = c.query.time("since"), c.query.time("until")
 	include := c.query.text("include")
@@ -40,9 +40,9 @@ func (h *handler) sessions(c *call) (any, error) {
 	switch outcome {
 	case "":
 	case "complete":
-		q.State = store.Complete
+		q.State = record.Complete
 	case "incomplete":
-		q.State = store.Incomplete
+		q.State = record.Incomplete
 	default:
 		return nil, codec.Invalid("outcome", "sessions are complete or incomplete, not %q", outcome)
 	}
@@ -98,12 +98,12 @@ func (h *handler) describeSession(c *call) (any, error) {
 	if err := c.read(&asked); err != nil {
 		return nil, err
 	}
-	return showSession(h.Archive.DescribeSession(c.account, c.id(), store.Description(asked)))
+	return showSession(h.Archive.DescribeSession(c.account, c.id(), record.Description(asked)))
 }
 
 func (h *handler) timeline(c *call) (any, error) {
 	var (
-		q         store.TimelineQuery
+		q         record.TimelineQuery
 		ascending bool
 	)
 	q.After, q.Before, q.Limit, ascending = c.query.page(true)
@@ -145,5 +145,5 @@ func (h *handler) eraseSession(c *call) (any, error) {
 	if _, err := h.Archive.Session(c.account, c.id()); err != nil {
 		return nil, err
 	}
-	return h.eraseSelected(c, store.Selection{Sessions: []string{c.id()}}, false)
+	return h.eraseSelected(c, record.Selection{Sessions: []string{c.id()}}, false)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/storetest"
 )
@@ -21,7 +22,7 @@ type toySearcher struct{ *toyArchive }
 
 func (s toySearcher) Search(_ context.Context, account string, r *search.Request) (*search.Answer, error) {
 	answer := &search.Answer{Object: "memory.search", ModeUsed: search.Lexical, Data: []search.Hit{}}
-	for _, x := range s.of(account, func(x *store.Exchange) bool {
+	for _, x := range s.of(account, func(x *record.Exchange) bool {
 		return bytes.Contains(x.RawRequest, []byte(r.Query)) || bytes.Contains(x.RawResponse, []byte(r.Query))
 	}) {
 		answer.Data = append(answer.Data, search.Hit{Object: "memory.hit", Score: 1, Exchange: x.ID, Session: x.Session, Snippet: r.Query})
@@ -32,7 +33,7 @@ func (s toySearcher) Search(_ context.Context, account string, r *search.Request
 func (toySearcher) Wait(context.Context, string) error { return nil }
 
 func (s toySearcher) Status(_ context.Context, account string) (*search.Status, error) {
-	return &search.Status{Documents: uint64(len(s.of(account, func(*store.Exchange) bool { return true })))}, nil
+	return &search.Status{Documents: uint64(len(s.of(account, func(*record.Exchange) bool { return true })))}, nil
 }
 
 func newToy() *toyArchive { return &toyArchive{accounts: storetest.Accounts()} }
@@ -52,7 +53,7 @@ func TestTheToySearcherKeepsThePromisesOfASearchEngine(t *testing.T) {
 func TestAnyArchiveIsServed(t *testing.T) {
 	archive := newToy()
 	account := storetest.Accounts()[0]
-	r, err := archive.Begin(t.Context(), &store.Opening{Account: account, Surface: codec.Chat, ChatKey: "a", Body: []byte(`{"messages":"where is the mutex?"}`)})
+	r, err := archive.Begin(t.Context(), &record.Opening{Account: account, Surface: codec.Chat, ChatKey: "a", Body: []byte(`{"messages":"where is the mutex?"}`)})
 	if err != nil {
 		t.Fatal(err)
 	}

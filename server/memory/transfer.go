@@ -12,7 +12,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/api"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // An export is lines of JSON: first a header, then sessions and exchanges, each session before its exchanges. A session
@@ -32,7 +32,7 @@ type exportHeader struct {
 }
 
 func (h *handler) export(c *call) (any, error) {
-	selection := store.Selection{
+	selection := record.Selection{
 		Sessions: c.query.list("session"), Exchanges: c.query.list("exchange"),
 		ChatKey: c.query.text("chat_key"), ExternalSession: c.query.text("external_id"),
 		Since: c.query.time("since"), Until: c.query.time("until"),
@@ -94,7 +94,7 @@ func (w *ExportWriter) begin() error {
 }
 
 // Write writes one step; a session has to come before its exchanges.
-func (w *ExportWriter) Write(step *store.Exported) error {
+func (w *ExportWriter) Write(step *record.Exported) error {
 	if err := w.begin(); err != nil {
 		return err
 	}
@@ -114,11 +114,11 @@ const ndjson = "application/x-ndjson"
 // damagedObject is a line about an object that could not be exported.
 const damagedObject = "memory.damaged"
 
-func exportLine(step *store.Exported) any {
+func exportLine(step *record.Exported) any {
 	if step.Damaged != nil {
 		return struct {
 			Object string `json:"object"`
-			*store.Damaged
+			*record.Damaged
 		}{damagedObject, step.Damaged}
 	}
 	if step.Session != nil {
@@ -215,12 +215,12 @@ func (h *handler) importLine(c *call, line []byte, first bool, done *api.Import)
 }
 
 // readStep reads a line and returns the counter for its kind.
-func readStep(object string, line []byte, done *api.Import) (step store.Exported, count *int64, err error) {
+func readStep(object string, line []byte, done *api.Import) (step record.Exported, count *int64, err error) {
 	switch object {
 	case "memory.session":
 		var s api.Session
 		err := json.Unmarshal(line, &s)
-		return store.Exported{Session: &s.Session, Summary: s.Summary}, &done.Sessions, err
+		return record.Exported{Session: &s.Session, Summary: s.Summary}, &done.Sessions, err
 	case "memory.exchange":
 		var x api.Exchange
 		if err := json.Unmarshal(line, &x); err != nil {
@@ -231,8 +231,8 @@ func readStep(object string, line []byte, done *api.Import) (step store.Exported
 			return step, nil, err
 		}
 		response, err := x.Response()
-		exchange := store.Exchange{ExchangeInfo: x.ExchangeInfo, RawRequest: request, RawResponse: response}
-		return store.Exported{Exchange: &exchange}, &done.Exchanges, err
+		exchange := record.Exchange{ExchangeInfo: x.ExchangeInfo, RawRequest: request, RawResponse: response}
+		return record.Exported{Exchange: &exchange}, &done.Exchanges, err
 	}
 	return step, nil, io.ErrUnexpectedEOF
 }

@@ -3,7 +3,7 @@ package memory
 import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/api"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 func (h *handler) translation(c *call) (any, error) {
@@ -36,4 +36,4 @@ func (h *handler) translation(c *call) (any, error) {
 }
 
 // Translate rebuilds the provider's body of a recorded request.
-type Translate func(x *store.Exchange) (body []byte, notes codec.Notes, err error)
+type Translate func(x *record.Exchange) (body []byte, notes codec.Notes, err error)

@@ -9,6 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // usageID identifies a line.
@@ -18,21 +19,21 @@ type usageID struct {
 }
 
 // usageBy are the names that usage can be grouped by, and what each copies into a line.
-var usageBy = map[string]func(line *api.UsageLine, of *store.RollupOf){
-	"hour":     func(l *api.UsageLine, of *store.RollupOf) { l.Hour = of.Hour },
-	"day":      func(l *api.UsageLine, of *store.RollupOf) { l.Day = of.Hour.Format(time.DateOnly) },
-	"month":    func(l *api.UsageLine, of *store.RollupOf) { l.Month = of.Hour.Format("2006-01") },
-	"account":  func(l *api.UsageLine, of *store.RollupOf) { l.Account = of.Account },
-	"key":      func(l *api.UsageLine, of *store.RollupOf) { l.Key = of.KeyID },
-	"project":  func(l *api.UsageLine, of *store.RollupOf) { l.Project = of.Project },
-	"client":   func(l *api.UsageLine, of *store.RollupOf) { l.Client = of.Client },
-	"provider": func(l *api.UsageLine, of *store.RollupOf) { l.Provider = of.Provider },
-	"model":    func(l *api.UsageLine, of *store.RollupOf) { l.Model = of.Model },
+var usageBy = map[string]func(line *api.UsageLine, of *record.RollupOf){
+	"hour":     func(l *api.UsageLine, of *record.RollupOf) { l.Hour = of.Hour },
+	"day":      func(l *api.UsageLine, of *record.RollupOf) { l.Day = of.Hour.Format(time.DateOnly) },
+	"month":    func(l *api.UsageLine, of *record.RollupOf) { l.Month = of.Hour.Format("2006-01") },
+	"account":  func(l *api.UsageLine, of *record.RollupOf) { l.Account = of.Account },
+	"key":      func(l *api.UsageLine, of *record.RollupOf) { l.Key = of.KeyID },
+	"project":  func(l *api.UsageLine, of *record.RollupOf) { l.Project = of.Project },
+	"client":   func(l *api.UsageLine, of *record.RollupOf) { l.Client = of.Client },
+	"provider": func(l *api.UsageLine, of *record.RollupOf) { l.Provider = of.Provider },
+	"model":    func(l *api.UsageLine, of *record.RollupOf) { l.Model = of.Model },
 }
 
 // UsageQuery asks for usage.
 type UsageQuery struct {
-	store.RollupQuery
+	record.RollupQuery
 	By   []string // names of [api.UsageBy]; none: only the total
 	Keys Keys     // have the labels; nil: no line has one
 }
@@ -49,7 +50,7 @@ func ReadUsage(ctx context.Context, ledger Ledger, q *UsageQuery) (*api.Usage, e
 		u.By = []string{}
 	}
 	lines := make(map[usageID]*api.UsageLine)
-	err := ledger.Rollups(ctx, q.RollupQuery, func(of store.RollupOf, r *store.Rollup) {
+	err := ledger.Rollups(ctx, q.RollupQuery, func(of record.RollupOf, r *record.Rollup) {
 		u.Total.Add(r)
 		if len(q.By) == 0 {
 			return

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // books have one exchange of each key.
@@ -13,9 +14,9 @@ type books []store.Key
 
 func (b books) List(string) []store.Key { return b }
 
-func (b books) Rollups(_ context.Context, _ store.RollupQuery, f func(store.RollupOf, *store.Rollup)) error {
+func (b books) Rollups(_ context.Context, _ record.RollupQuery, f func(record.RollupOf, *record.Rollup)) error {
 	for _, k := range append(b, store.Key{ID: "key_gone"}) {
-		f(store.RollupOf{Account: "acme", KeyID: k.ID}, &store.Rollup{Requests: 1})
+		f(record.RollupOf{Account: "acme", KeyID: k.ID}, &record.Rollup{Requests: 1})
 	}
 	return nil
 }

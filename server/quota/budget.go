@@ -7,6 +7,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -37,21 +38,21 @@ type Mark struct {
 	Owner
 	Limit   Limit // [BudgetDay] or [BudgetMonth]
 	Percent int   // [WarnAt] or 100
-	Spent   store.USD
-	Budget  store.USD
+	Spent   record.USD
+	Budget  record.USD
 	Reset   time.Time // when the next day or month begins
 }
 
 // purse is what an owner has spent and reserved.
 type purse struct {
 	day, month span
-	reserved   store.USD // by open requests
+	reserved   record.USD // by open requests
 }
 
 // span is a day or a month.
 type span struct {
 	number int // of the day or month
-	spent  store.USD
+	spent  record.USD
 	told   int // percent of the budget that Notify was called for
 }
 
@@ -89,7 +90,7 @@ func (b *Budgets) purse(o Owner, now time.Time) *purse {
 }
 
 // Spent counts what was spent in the hour starting at hour, before the process began.
-func (b *Budgets) Spent(now time.Time, o Owner, hour time.Time, amount store.USD) {
+func (b *Budgets) Spent(now time.Time, o Owner, hour time.Time, amount record.USD) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.purse(o, now)
@@ -102,7 +103,7 @@ func (b *Budgets) Spent(now time.Time, o Owner, hour time.Time, amount store.USD
 }
 
 // Standing returns what an owner has spent in the day and in the month of now.
-func (b *Budgets) Standing(now time.Time, o Owner) (day, month store.USD) {
+func (b *Budgets) Standing(now time.Time, o Owner) (day, month record.USD) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.purses[o] == nil {
@@ -116,7 +117,7 @@ func (b *Budgets) Standing(now time.Time, o Owner) (day, month store.USD) {
 type Claim struct {
 	owners   [2]Owner
 	budgets  [2]store.Budget
-	reserved store.USD
+	reserved record.USD
 	at       time.Time // when that was
 }
 
@@ -132,7 +133,7 @@ func NewClaim(account, key string, ofKey, ofAccount store.Budget) Claim {
 func (c *Claim) Bounded() bool { return c.budgets != [2]store.Budget{} }
 
 // Reserve reserves what the request may cost, or returns why it is not admitted. A claim reserves once.
-func (b *Budgets) Reserve(now time.Time, c *Claim, amount store.USD) *Refusal {
+func (b *Budgets) Reserve(now time.Time, c *Claim, amount record.USD) *Refusal {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, o := range c.owners {
@@ -152,7 +153,7 @@ func (b *Budgets) Reserve(now time.Time, c *Claim, amount store.USD) *Refusal {
 }
 
 // Settle ends the request: its cost replaces its reservation.
-func (b *Budgets) Settle(now time.Time, c *Claim, cost store.USD) {
+func (b *Budgets) Settle(now time.Time, c *Claim, cost record.USD) {
 	if c.owners == [2]Owner{} || cost == 0 && c.reserved == 0 {
 		return
 	}
@@ -179,12 +180,12 @@ func (b *Budgets) Settle(now time.Time, c *Claim, cost store.USD) {
 }
 
 // lease counts cost and reservation on the leases.
-func (b *Budgets) lease(c *Claim, at time.Time, cost, reserved store.USD) {
+func (b *Budgets) lease(c *Claim, at time.Time, cost, reserved record.USD) {
 	if b.Leases == nil {
 		return
 	}
 	for i, o := range c.owners {
-		for limit, most := range map[Limit]store.USD{BudgetDay: c.budgets[i].Day, BudgetMonth: c.budgets[i].Month} {
+		for limit, most := range map[Limit]record.USD{BudgetDay: c.budgets[i].Day, BudgetMonth: c.budgets[i].Month} {
 			b.Leases.add(at, budgetOf(at, o, limit), int64(most), int64(cost), int64(reserved))
 		}
 	}
@@ -207,14 +208,14 @@ func (p *purse) windows(now time.Time, budget store.Budget) [2]window {
 type window struct {
 	limit  Limit
 	span   *span
-	budget store.USD // 0: none
+	budget record.USD // 0: none
 	reset  time.Time
 	each   string
 }
 
 // spent returns what was spent in a window, on all servers as far as known.
-func (b *Budgets) spent(now time.Time, o Owner, w *window) store.USD {
-	return max(w.span.spent, store.USD(b.Leases.spent(budgetOf(now, o, w.limit), int64(w.budget))))
+func (b *Budgets) spent(now time.Time, o Owner, w *window) record.USD {
+	return max(w.span.spent, record.USD(b.Leases.spent(budgetOf(now, o, w.limit), int64(w.budget))))
 }
 
 func (b *Budgets) refusal(now time.Time, o Owner, budget store.Budget) *Refusal {

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -81,16 +82,16 @@ func TestABudgetHoldsForServersThatShareIt(t *testing.T) {
 		budgets[i].Leases = s.tables[i].Leases
 	}
 	recorded := make(Spending)
-	recorded.Add(noon, "acme", "key_b", "key_a", noon.Add(-time.Hour), 20*store.Dollar, 7)
+	recorded.Add(noon, "acme", "key_b", "key_a", noon.Add(-time.Hour), 20*record.Dollar, 7)
 	s.lender.Settle(recorded)
 	let := 0
 	for range 40 {
 		for i := range budgets {
 			for range 5 {
-				c := NewClaim("acme", "key_a", store.Budget{}, store.Budget{Month: 100 * store.Dollar})
-				if budgets[i].Reserve(noon, &c, store.Dollar) == nil {
+				c := NewClaim("acme", "key_a", store.Budget{}, store.Budget{Month: 100 * record.Dollar})
+				if budgets[i].Reserve(noon, &c, record.Dollar) == nil {
 					let++
-					budgets[i].Settle(noon, &c, store.Dollar)
+					budgets[i].Settle(noon, &c, record.Dollar)
 				}
 			}
 			s.renew(noon, i)
@@ -99,16 +100,16 @@ func TestABudgetHoldsForServersThatShareIt(t *testing.T) {
 	if let < 80 || let > 80+100/creditShare+1 {
 		t.Errorf("with 20 USD spent before, %d requests of 1 USD are let in of a budget of 100", let)
 	}
-	c := NewClaim("acme", "key_a", store.Budget{}, store.Budget{Month: 100 * store.Dollar})
-	if refusal := budgets[0].Reserve(noon, &c, store.Dollar); refusal == nil || refusal.Error.RetryAfter < time.Hour {
+	c := NewClaim("acme", "key_a", store.Budget{}, store.Budget{Month: 100 * record.Dollar})
+	if refusal := budgets[0].Reserve(noon, &c, record.Dollar); refusal == nil || refusal.Error.RetryAfter < time.Hour {
 		t.Errorf("a budget that others have used up: %+v", refusal)
 	}
-	raised := NewClaim("acme", "key_a", store.Budget{}, store.Budget{Month: 1000 * store.Dollar})
-	if refusal := budgets[0].Reserve(noon, &raised, store.Dollar); refusal == nil || refusal.Error.RetryAfter > time.Hour {
+	raised := NewClaim("acme", "key_a", store.Budget{}, store.Budget{Month: 1000 * record.Dollar})
+	if refusal := budgets[0].Reserve(noon, &raised, record.Dollar); refusal == nil || refusal.Error.RetryAfter > time.Hour {
 		t.Errorf("before the lender has heard that the budget was raised: %+v", refusal)
 	}
 	s.renew(noon, 0)
-	if refusal := budgets[0].Reserve(noon, &raised, store.Dollar); refusal != nil {
+	if refusal := budgets[0].Reserve(noon, &raised, record.Dollar); refusal != nil {
 		t.Errorf("after it was raised: %v", refusal.Error)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -59,7 +59,7 @@ func NewLender() *Lender {
 type Spending map[ship.Share]int64
 
 // Add counts what was used with a key, whose id before rotations is origin, in the hour starting at hour.
-func (s Spending) Add(now time.Time, account, key, origin string, hour time.Time, cost store.USD, tokens int64) {
+func (s Spending) Add(now time.Time, account, key, origin string, hour time.Time, cost record.USD, tokens int64) {
 	for limit, used := range map[Limit]int64{BudgetDay: int64(cost), BudgetMonth: int64(cost), TokensPerMonth: tokens} {
 		period := periodOf(now, limit)
 		if used == 0 || periodOf(hour, limit) != period {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec/project"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
@@ -111,8 +111,8 @@ func (a *question) digest(turns []search.Hit) Recalled {
 
 // failuresOf appends the failures of a turn whose command has not passed in a later one. Call it with the newest turn
 // first.
-func failuresOf(t *store.Turn, open []string, passed map[string]bool) []string {
-	for _, list := range [][]store.Message{t.Answer, t.Messages} {
+func failuresOf(t *record.Turn, open []string, passed map[string]bool) []string {
+	for _, list := range [][]record.Message{t.Answer, t.Messages} {
 		for i := len(list) - 1; i >= 0; i-- {
 			for j := len(list[i].Parts) - 1; j >= 0; j-- {
 				p := &list[i].Parts[j]

@@ -7,7 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
@@ -15,10 +15,10 @@ import (
 // noteModel is the model of exchanges that are notes.
 const noteModel = "note"
 
-// record is a round that may be quoted, with what is quoted of it.
-type record struct {
+// quotable is a round that may be quoted, with what is quoted of it.
+type quotable struct {
 	search.Round
-	found  store.TimelineEntry
+	found  record.TimelineEntry
 	note   bool
 	answer string // the passage of the answer to quote
 	asked  string // of the person's words
@@ -26,12 +26,12 @@ type record struct {
 }
 
 // read reads the round of a hit and chooses what to quote of it; nil if there is nothing.
-func (a *question) read(h *search.Hit, w *lexical.Weights) (*record, error) {
+func (a *question) read(h *search.Hit, w *lexical.Weights) (*quotable, error) {
 	turn, err := a.turn(h.Exchange)
 	if err != nil || turn.Turn == nil {
 		return nil, nil //nolint:nilerr // it was erased in the meantime, or is damaged
 	}
-	r := &record{found: turn, note: turn.Exchange.ModelAsked == noteModel}
+	r := &quotable{found: turn, note: turn.Exchange.ModelAsked == noteModel}
 	if r.Round, err = search.ReadRound(a.engine, a.query.Account, &turn); err != nil {
 		return nil, err
 	}
@@ -47,16 +47,18 @@ func (a *question) read(h *search.Hit, w *lexical.Weights) (*record, error) {
 }
 
 // id is the exchange that a record is known by.
-func (r *record) id() string { return cmp.Or(r.Opened, r.found.Exchange.ID) }
+func (r *quotable) id() string { return cmp.Or(r.Opened, r.found.Exchange.ID) }
 
 // held returns how much of the question stands in what is quoted.
-func (r *record) held(w *lexical.Weights) lexical.Covered { return w.Held(r.asked, r.answer, r.output) }
+func (r *quotable) held(w *lexical.Weights) lexical.Covered {
+	return w.Held(r.asked, r.answer, r.output)
+}
 
 // says is the rule of silence: whether what would be quoted holds enough of the question. A question that contains names is
 // about them: a record that holds all of them needs fewer of the other words, and one that holds none never counts. For
 // other questions the person's words have to hold enough, or one passage of the answer: a long answer holds most common words
 // by chance. One word alone never decides.
-func (a *question) says(r *record, w *lexical.Weights) bool {
+func (a *question) says(r *quotable, w *lexical.Weights) bool {
 	if w.Names > 0 {
 		c := r.held(w)
 		return c.Names == w.Names && c.Share >= nameCoverage/2 || c.Names > 0 && c.Share >= nameCoverage
@@ -73,7 +75,7 @@ func (a *question) says(r *record, w *lexical.Weights) bool {
 }
 
 // entry makes the entry of a record.
-func (r *record) entry(w *lexical.Weights, asked bool) entry {
+func (r *quotable) entry(w *lexical.Weights, asked bool) entry {
 	e := entry{Hit: hitOf(r.found, r.held(w).Share), shown: asked}
 	e.Exchange = r.id()
 	if r.Answered != e.Exchange {

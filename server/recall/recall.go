@@ -12,6 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/private"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
@@ -25,8 +26,8 @@ type Recaller interface {
 type Engine interface {
 	Search(ctx context.Context, account string, r *search.Request) (*search.Answer, error)
 	Beside(work func(ctx context.Context)) bool // see [search.Index.Beside]
-	Turn(account, exchange string) (store.TimelineEntry, error)
-	Timeline(account, session string, q store.TimelineQuery) (store.TimelinePage, error)
+	Turn(account, exchange string) (record.TimelineEntry, error)
+	Timeline(account, session string, q record.TimelineQuery) (record.TimelinePage, error)
 	SessionKnownAs(account, id string) (session string)
 	Recall(account, name string) (value []byte)
 	Keep(account, name string, value []byte)
@@ -389,11 +390,11 @@ func (a *question) search(ctx context.Context, names int) (*search.Answer, error
 	return a.engine.Search(ctx, a.query.Account, r)
 }
 
-func (a *question) turn(exchange string) (store.TimelineEntry, error) {
+func (a *question) turn(exchange string) (record.TimelineEntry, error) {
 	return a.engine.Turn(a.query.Account, exchange)
 }
 
-func hitOf(t store.TimelineEntry, coverage float64) Hit {
+func hitOf(t record.TimelineEntry, coverage float64) Hit {
 	return Hit{
 		Exchange: t.Exchange.ID, Session: t.Exchange.Session, Time: t.Exchange.Started, Coverage: coverage,
 		Client: t.Exchange.Client(), Project: t.Exchange.Project,

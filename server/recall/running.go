@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -42,7 +42,7 @@ func (m *Memory) Running(ctx context.Context, account, key string) (sessions []s
 // that is not derived yet has just ended.
 func (m *Memory) waits(account, session, key string) bool {
 	const newest = 3 // clients have requests of their own
-	page, err := m.engine.Timeline(account, session, store.TimelineQuery{Descending: true, Limit: newest})
+	page, err := m.engine.Timeline(account, session, record.TimelineQuery{Descending: true, Limit: newest})
 	if err != nil {
 		return false
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
@@ -58,7 +58,7 @@ func (a *question) solution(exchange string, signatures []string) *entry {
 	e.add("failed before", line)
 	edited := editedIn(nil, turn.Turn)
 	said := lastSaid(turn.Turn)
-	page, err := a.engine.Timeline(a.query.Account, turn.Exchange.Session, store.TimelineQuery{After: exchange, Limit: stepsAfter})
+	page, err := a.engine.Timeline(a.query.Account, turn.Exchange.Session, record.TimelineQuery{After: exchange, Limit: stepsAfter})
 	if err != nil {
 		return nil
 	}
@@ -87,8 +87,8 @@ func (a *question) solution(exchange string, signatures []string) *entry {
 }
 
 // failureIn returns the line of a failure and the command that caused it.
-func failureIn(t *store.Turn, signatures []string) (line, command string) {
-	for _, list := range [][]store.Message{t.Messages, t.Answer} {
+func failureIn(t *record.Turn, signatures []string) (line, command string) {
+	for _, list := range [][]record.Message{t.Messages, t.Answer} {
 		for i := range list {
 			for j := range list[i].Parts {
 				p := &list[i].Parts[j]
@@ -108,8 +108,8 @@ func failureIn(t *store.Turn, signatures []string) (line, command string) {
 }
 
 // commandOf returns the command of a call.
-func commandOf(t *store.Turn, call string) string {
-	for _, list := range [][]store.Message{t.Messages, t.Answer} {
+func commandOf(t *record.Turn, call string) string {
+	for _, list := range [][]record.Message{t.Messages, t.Answer} {
 		for i := range list {
 			for j := range list[i].Parts {
 				if p := &list[i].Parts[j]; p.Kind == "call" && p.CallID == call && call != "" {
@@ -121,7 +121,7 @@ func commandOf(t *store.Turn, call string) string {
 	return ""
 }
 
-func commandIn(p *store.Part) string {
+func commandIn(p *record.Part) string {
 	var arguments struct {
 		Command json.RawMessage `json:"command"`
 		Cmd     string          `json:"cmd"`
@@ -142,10 +142,10 @@ func commandIn(p *store.Part) string {
 }
 
 // passedIn reports whether a command ran without a failure. Its call may be in the turn before its result.
-func passedIn(before, t *store.Turn, command string) bool {
+func passedIn(before, t *record.Turn, command string) bool {
 	calls := make(map[string]bool)
-	for _, of := range []*store.Turn{before, t} {
-		for _, list := range [][]store.Message{of.Messages, of.Answer} {
+	for _, of := range []*record.Turn{before, t} {
+		for _, list := range [][]record.Message{of.Messages, of.Answer} {
 			for i := range list {
 				for j := range list[i].Parts {
 					switch p := &list[i].Parts[j]; {
@@ -162,8 +162,8 @@ func passedIn(before, t *store.Turn, command string) bool {
 }
 
 // editedIn appends the files that a turn's calls edited.
-func editedIn(files []string, t *store.Turn) []string {
-	for _, list := range [][]store.Message{t.Messages, t.Answer} {
+func editedIn(files []string, t *record.Turn) []string {
+	for _, list := range [][]record.Message{t.Messages, t.Answer} {
 		for i := range list {
 			for j := range list[i].Parts {
 				p := &list[i].Parts[j]
@@ -189,7 +189,7 @@ func edits(tool string) bool {
 	return false
 }
 
-func filesIn(p *store.Part) (files []string) {
+func filesIn(p *record.Part) (files []string) {
 	var arguments struct {
 		FilePath  string `json:"file_path"`
 		Path      string `json:"path"`
@@ -213,7 +213,7 @@ func filesIn(p *store.Part) (files []string) {
 	return files
 }
 
-func lastSaid(t *store.Turn) string {
+func lastSaid(t *record.Turn) string {
 	for i := len(t.Answer) - 1; i >= 0; i-- {
 		for j := len(t.Answer[i].Parts) - 1; j >= 0; j-- {
 			if p := &t.Answer[i].Parts[j]; p.Kind == "text" {

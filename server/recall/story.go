@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
@@ -28,7 +28,7 @@ const (
 
 // ReadStory reads the last turns of a session, at 50 to 100 µs each.
 func ReadStory(from search.Timelines, account, session string) (s Story, err error) {
-	page, err := from.Timeline(account, session, store.TimelineQuery{Limit: storyTurns, Descending: true})
+	page, err := from.Timeline(account, session, record.TimelineQuery{Limit: storyTurns, Descending: true})
 	if err != nil {
 		return s, err
 	}
@@ -69,13 +69,13 @@ func ReadStory(from search.Timelines, account, session string) (s Story, err err
 }
 
 // callsIn returns the tool and the arguments of calls by their ids.
-func callsIn(entries []store.TimelineEntry) map[string]string {
+func callsIn(entries []record.TimelineEntry) map[string]string {
 	calls := make(map[string]string)
 	for i := range entries {
 		if entries[i].Turn == nil {
 			continue
 		}
-		for _, list := range [][]store.Message{entries[i].Turn.Messages, entries[i].Turn.Answer} {
+		for _, list := range [][]record.Message{entries[i].Turn.Messages, entries[i].Turn.Answer} {
 			for j := range list {
 				for k := range list[j].Parts {
 					if p := &list[j].Parts[k]; p.Kind == "call" && p.CallID != "" {
@@ -90,7 +90,7 @@ func callsIn(entries []store.TimelineEntry) map[string]string {
 
 // addFailures adds the results of a turn that report a failure, the last ones first, unless the same call was seen to pass
 // later.
-func (s *Story) addFailures(t *store.Turn, calls map[string]string, passed map[string]bool) {
+func (s *Story) addFailures(t *record.Turn, calls map[string]string, passed map[string]bool) {
 	for i := len(t.Messages) - 1; i >= 0; i-- {
 		for j := len(t.Messages[i].Parts) - 1; j >= 0; j-- {
 			p := &t.Messages[i].Parts[j]
@@ -109,7 +109,7 @@ func (s *Story) addFailures(t *store.Turn, calls map[string]string, passed map[s
 }
 
 // planIn returns the steps of the last plan in a turn that are not completed; ok is false if it has no plan.
-func planIn(t *store.Turn) (left []string, ok bool) {
+func planIn(t *record.Turn) (left []string, ok bool) {
 	for i := len(t.Answer) - 1; i >= 0; i-- {
 		for j := len(t.Answer[i].Parts) - 1; j >= 0; j-- {
 			p := &t.Answer[i].Parts[j]

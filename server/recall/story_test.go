@@ -7,13 +7,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mnemeproxy/mneme/server/recall"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // told is a session of turns, oldest first.
-type told []*store.Turn
+type told []*record.Turn
 
-func (s told) Timeline(_, _ string, q store.TimelineQuery) (page store.TimelinePage, err error) {
+func (s told) Timeline(_, _ string, q record.TimelineQuery) (page record.TimelinePage, err error) {
 	for i := range s {
 		at := i
 		if q.Descending {
@@ -23,19 +23,21 @@ func (s told) Timeline(_, _ string, q store.TimelineQuery) (page store.TimelineP
 			page.HasMore = true
 			break
 		}
-		page.Data = append(page.Data, store.TimelineEntry{Exchange: store.ExchangeInfo{ID: fmt.Sprint(at)}, Turn: s[at]})
+		page.Data = append(page.Data, record.TimelineEntry{Exchange: record.ExchangeInfo{ID: fmt.Sprint(at)}, Turn: s[at]})
 	}
 	return page, nil
 }
 
 func TestAStorySaysWhatIsLeftAndWhatStillFails(t *testing.T) {
-	user := func(parts ...store.Part) []store.Message { return []store.Message{{Role: "user", Parts: parts}} }
-	model := func(parts ...store.Part) []store.Message { return []store.Message{{Role: "assistant", Parts: parts}} }
-	text := func(s string) store.Part { return store.Part{Kind: "text", Text: s} }
-	call := func(id, name, arguments string) store.Part {
-		return store.Part{Kind: "call", CallID: id, Name: name, Arguments: arguments}
+	user := func(parts ...record.Part) []record.Message { return []record.Message{{Role: "user", Parts: parts}} }
+	model := func(parts ...record.Part) []record.Message {
+		return []record.Message{{Role: "assistant", Parts: parts}}
 	}
-	result := func(id, s string) store.Part { return store.Part{Kind: "result", CallID: id, Text: s} }
+	text := func(s string) record.Part { return record.Part{Kind: "text", Text: s} }
+	call := func(id, name, arguments string) record.Part {
+		return record.Part{Kind: "call", CallID: id, Name: name, Arguments: arguments}
+	}
+	result := func(id, s string) record.Part { return record.Part{Kind: "result", CallID: id, Text: s} }
 	session := told{
 		{Messages: user(text("Mend the lock.")), Answer: model(text("Let me look."), call("1", "Bash", `{"command":"go test"}`), call("2", "Bash", `{"command":"go vet"}`))},
 		{Messages: user(result("1", "--- FAIL: TestLock"), result("2", "error: unused")), Answer: model(call("3", "Edit", `{"file_path":"/src/lock.go"}`), call("4", "TodoWrite", `{"todos":[{"content":"Vet it","status":"pending"},{"content":"Test it","status":"completed"}]}`))},

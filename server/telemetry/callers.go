@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // mostCallers bounds the keys with series of their own: the first ones seen since the start. The others are counted
@@ -31,12 +31,12 @@ type callers struct {
 type callerSeries struct {
 	caller
 	label    string // of the key, as its last request had it
-	requests map[store.Outcome]prometheus.Counter
+	requests map[record.Outcome]prometheus.Counter
 	tokens   [tokenKinds]prometheus.Counter
 }
 
 func newCallerSeries(who caller) *callerSeries {
-	return &callerSeries{caller: who, requests: make(map[store.Outcome]prometheus.Counter)}
+	return &callerSeries{caller: who, requests: make(map[record.Outcome]prometheus.Counter)}
 }
 
 func newCallers() *callers {
@@ -73,7 +73,7 @@ func (c *callers) report(r *Report) {
 		who.tokens[kind].Add(n)
 	})
 	if r.Cost != nil && !r.Cost.Notional && r.Cost.USD > 0 {
-		c.cost.WithLabelValues(who.account, who.key).Add(float64(r.Cost.USD) / float64(store.Dollar))
+		c.cost.WithLabelValues(who.account, who.key).Add(float64(r.Cost.USD) / float64(record.Dollar))
 	}
 }
 

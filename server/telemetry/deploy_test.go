@@ -23,6 +23,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // exposed are the metrics of a server that has seen everything, with the labels of each.
@@ -57,8 +58,8 @@ func exposed(t *testing.T) map[string][]string {
 	telemetry.ConnectionRefused("connections")
 	r := exampleReport()
 	r.Translation = []string{"dropped:stop"}
-	r.CaptureLag, r.Gaps, r.Cost = time.Millisecond, new(Gaps), &store.Cost{USD: store.Dollar}
-	r.Outcome, r.Error = store.OutcomeUpstreamError, codec.Errorf(codec.KindTimeout, "late")
+	r.CaptureLag, r.Gaps, r.Cost = time.Millisecond, new(Gaps), &record.Cost{USD: record.Dollar}
+	r.Outcome, r.Error = record.OutcomeUpstreamError, codec.Errorf(codec.KindTimeout, "late")
 	telemetry.Report(r, nil)
 	edge := NewProcess("test")
 	edge.WatchEdge(func() cluster.Shipping { return cluster.Shipping{Identity: &cluster.Identity{Heard: time.Now()}} })

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 type metrics struct {
@@ -41,7 +41,7 @@ type metrics struct {
 type kind struct {
 	surface  codec.Format
 	provider string
-	outcome  store.Outcome
+	outcome  record.Outcome
 	class    string // of the status
 }
 
@@ -114,7 +114,7 @@ func (m *metrics) report(r *Report) {
 		treatment, _, _ := strings.Cut(note, ":")
 		m.translations.WithLabelValues(r.Surface.String(), r.Format.String(), treatment).Inc()
 	}
-	if r.Outcome == store.OutcomeUpstreamError && r.Error != nil {
+	if r.Outcome == record.OutcomeUpstreamError && r.Error != nil {
 		m.upstreamErrors.WithLabelValues(provider, r.Error.Kind.String()).Inc()
 	}
 }

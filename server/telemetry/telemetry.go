@@ -17,6 +17,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/background/summary"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Options configure [New].
@@ -57,15 +58,15 @@ type Report struct {
 	Stream          bool
 
 	Status       int // sent to the client; 0: it left before
-	Outcome      store.Outcome
+	Outcome      record.Outcome
 	Error        *codec.Error // nil: none
 	FinishReason string
 	ResponseID   string
 	Usage        codec.Usage
-	Cost         *store.Cost // nil: unknown
-	Translation  []string    // "emulated:NAME", "dropped:NAME"
-	Attempts     int         // at providers, unless the only one succeeded; else 0
-	StandIn      string      // the model that was asked instead of Model; "" if none was
+	Cost         *record.Cost // nil: unknown
+	Translation  []string     // "emulated:NAME", "dropped:NAME"
+	Attempts     int          // at providers, unless the only one succeeded; else 0
+	StandIn      string       // the model that was asked instead of Model; "" if none was
 
 	BytesIn, BytesOut int64         // of bodies, as received from and sent to the client
 	CaptureLag        time.Duration // how long the end of the answer waited to be recorded; 0: it is not

@@ -23,6 +23,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // stuck is a receiver that does not take anything until it is let go.
@@ -173,7 +174,7 @@ func exampleReport() *Report {
 	return &Report{
 		ID: "exch_01", Session: "sess_01", Account: "acme", KeyID: "key_01", ChatKey: "thread",
 		Surface: codec.Messages, Format: codec.Messages, Provider: "anthropic", Model: "claude-opus-4-8", Stream: true,
-		Status: http.StatusOK, Outcome: store.OutcomeComplete, FinishReason: "stop",
+		Status: http.StatusOK, Outcome: record.OutcomeComplete, FinishReason: "stop",
 		Usage:   codec.Usage{InputUncached: 100, CacheRead: 50, Output: 20, Reasoning: 5},
 		Started: now, FirstByte: now, Ended: now,
 	}

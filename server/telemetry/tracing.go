@@ -17,7 +17,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Tracing makes spans: one for the request, one for each call to a provider, with one for each attempt unless the first
@@ -254,7 +254,7 @@ func (r *Report) attributes(attrs []attribute.KeyValue) []attribute.KeyValue {
 
 // markError records on a span why the exchange failed: the class, never the message, which may quote a client.
 func markError(span trace.Span, r *Report) {
-	if r.Outcome == store.OutcomeComplete {
+	if r.Outcome == record.OutcomeComplete {
 		return
 	}
 	kind := r.Outcome.String()

@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // page is one HTML page for people, with all it needs: it loads nothing, and holds no script. Everything that was said is
@@ -33,7 +33,7 @@ func (f *page) begin(c *Conversation) {
 
 func (f *page) end() { _, _ = f.out.WriteString("</main></body></html>\n") }
 
-func (f *page) message(m *store.Message, at time.Time, model string) {
+func (f *page) message(m *record.Message, at time.Time, model string) {
 	who := map[string]string{"user": "You", "assistant": model, "system": "System"}[m.Role]
 	section := who != "" && said(m) != ""
 	if section {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // markdown is for people: a chapter per conversation, with tool output folded.
@@ -32,7 +32,7 @@ func (f *markdown) begin(c *Conversation) {
 
 func (f *markdown) end() {}
 
-func (f *markdown) message(m *store.Message, at time.Time, model string) {
+func (f *markdown) message(m *record.Message, at time.Time, model string) {
 	who := map[string]string{"user": "You", "assistant": model, "system": "System"}[m.Role]
 	if who != "" && who != f.last && said(m) != "" {
 		fmt.Fprintf(f.out, "## %s\n\n%s\n\n", oneLine(who), at.UTC().Format(time.RFC3339))

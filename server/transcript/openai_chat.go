@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec/chat"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // openAIChat is a line of JSON for each conversation, with the messages of Chat Completions: what fine-tuning takes.
@@ -24,7 +24,7 @@ func (f *openAIChat) begin(*Conversation) {
 
 func (f *openAIChat) end() { _, _ = f.out.out.WriteString("]}\n") }
 
-func (f *openAIChat) message(m *store.Message, _ time.Time, _ string) {
+func (f *openAIChat) message(m *record.Message, _ time.Time, _ string) {
 	whole := chatMessage{Role: m.Role}
 	for i := range m.Parts {
 		switch p := &m.Parts[i]; p.Kind {
@@ -47,7 +47,7 @@ func (f *openAIChat) message(m *store.Message, _ time.Time, _ string) {
 }
 
 // argumentsOf is the arguments of a call as JSON, also where it was given a text.
-func argumentsOf(p *store.Part) string {
+func argumentsOf(p *record.Part) string {
 	if p.Arguments == "" {
 		return string(encode(map[string]string{"input": p.Text}))
 	}

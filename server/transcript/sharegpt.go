@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // shareGPT is a line of JSON for each conversation, in the form that trainers know by this name, with its roles for tools.
@@ -26,7 +26,7 @@ func (f *shareGPT) begin(c *Conversation) {
 
 func (f *shareGPT) end() { _, _ = f.out.out.WriteString("]}\n") }
 
-func (f *shareGPT) message(m *store.Message, _ time.Time, _ string) {
+func (f *shareGPT) message(m *record.Message, _ time.Time, _ string) {
 	for i := range m.Parts {
 		if p := &m.Parts[i]; p.Kind == "result" {
 			f.out.add(shareGPTMessage{"observation", p.Text})

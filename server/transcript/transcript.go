@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -27,7 +27,7 @@ type Conversation struct {
 // the record lacks, are named.
 type form interface {
 	begin(c *Conversation)
-	message(m *store.Message, at time.Time, model string)
+	message(m *record.Message, at time.Time, model string)
 	end()
 }
 
@@ -68,8 +68,8 @@ func NewWriter(name string, w io.Writer) (*Writer, error) {
 func (w *Writer) Begin(c *Conversation) { w.form.begin(c) }
 
 // Turn writes what an exchange added.
-func (w *Writer) Turn(t *store.Turn) {
-	for _, list := range [][]store.Message{t.Messages, t.Answer} {
+func (w *Writer) Turn(t *record.Turn) {
+	for _, list := range [][]record.Message{t.Messages, t.Answer} {
 		for i := range list {
 			w.form.message(&list[i], t.Started, t.Model)
 		}
@@ -105,7 +105,7 @@ func encode(v any) []byte {
 }
 
 // said returns the text of a message, with names in place of media.
-func said(m *store.Message) string {
+func said(m *record.Message) string {
 	var texts []string
 	for i := range m.Parts {
 		switch p := &m.Parts[i]; {

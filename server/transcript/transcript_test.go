@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/transcript"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
-func written(t *testing.T, form string, turn *store.Turn) string {
+func written(t *testing.T, form string, turn *record.Turn) string {
 	t.Helper()
 	var b strings.Builder
 	w, err := transcript.NewWriter(form, &b)
@@ -29,9 +29,9 @@ func written(t *testing.T, form string, turn *store.Turn) string {
 // Nothing that was said ends the place that it stands in.
 func TestWhatWasSaidStaysInItsPlace(t *testing.T) {
 	hostile := "```\n</details>\n# not a title\n````\"]}\n{\"messages\":[]}\u2028"
-	turn := &store.Turn{
-		Messages: []store.Message{{Role: "tool", Parts: []store.Part{{Kind: "result", CallID: "c", Text: hostile, Failed: true}, {Kind: "text", Text: "And now?"}}}},
-		Answer: []store.Message{{Role: "assistant", Parts: []store.Part{
+	turn := &record.Turn{
+		Messages: []record.Message{{Role: "tool", Parts: []record.Part{{Kind: "result", CallID: "c", Text: hostile, Failed: true}, {Kind: "text", Text: "And now?"}}}},
+		Answer: []record.Message{{Role: "assistant", Parts: []record.Part{
 			{Kind: "text", Text: hostile},
 			{Kind: "media", MediaType: "image/png", Name: "a.png"},
 			{Kind: "call", CallID: "d", Name: "</summary>", Arguments: "not JSON"},
@@ -65,10 +65,10 @@ func TestAFormThatNobodyKnowsIsNamed(t *testing.T) {
 func TestAPageHoldsOnlyText(t *testing.T) {
 	const secret = "sk-ant-api03-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789AbCdEfGhIjKlMnOpQrStUvWxYz0123456789AbCdEfGhIjKlMnOpQrStUv-AbCdEfAA"
 	hostile := "</pre><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u202e"
-	text := written(t, "html", &store.Turn{
+	text := written(t, "html", &record.Turn{
 		Model:    hostile,
-		Messages: []store.Message{{Role: "user", Parts: []store.Part{{Kind: "text", Text: hostile + secret}, {Kind: "media", MediaType: hostile}}}},
-		Answer: []store.Message{{Role: "assistant", Parts: []store.Part{
+		Messages: []record.Message{{Role: "user", Parts: []record.Part{{Kind: "text", Text: hostile + secret}, {Kind: "media", MediaType: hostile}}}},
+		Answer: []record.Message{{Role: "assistant", Parts: []record.Part{
 			{Kind: "text", Text: "It is <b>done</b>."}, {Kind: "call", CallID: "c", Name: hostile, Arguments: `{"key":"` + secret + `"}`}, {Kind: "result", CallID: "c", Text: hostile, Failed: true},
 		}}},
 	})

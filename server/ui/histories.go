@@ -13,6 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/history"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Histories of agents belong to the user whom the server runs as. They are open only to a browser on this machine that
@@ -199,7 +200,7 @@ func (i *importRun) give() (*ImportStep, error) {
 	}
 	done := Imported{Import: api.Import{Object: "memory.import"}}
 	show := &importProgress{run: i, of: i.found.Bytes, step: func(p *ImportProgress) *ImportStep { return &ImportStep{Importing: p} }}
-	err = i.found.Give(i.ctx, show, recorded, func(step store.Exported) error {
+	err = i.found.Give(i.ctx, show, recorded, func(step record.Exported) error {
 		taken, err := archive.Import(i.ctx, i.account, step)
 		switch {
 		case err != nil:
@@ -252,16 +253,16 @@ func (p *importProgress) Write(read []byte) (int, error) {
 // archivedSessions are the sessions of an account.
 type archivedSessions struct {
 	archive interface {
-		Sessions(account string, q store.SessionQuery) (store.SessionPage, error)
-		Timeline(account, session string, q store.TimelineQuery) (store.TimelinePage, error)
+		Sessions(account string, q record.SessionQuery) (record.SessionPage, error)
+		Timeline(account, session string, q record.TimelineQuery) (record.TimelinePage, error)
 	}
 	account string
 }
 
 const archivePage = 100
 
-func (s *archivedSessions) EachSession(visit func(*store.Session) error) error {
-	for q := (store.SessionQuery{Limit: archivePage}); ; {
+func (s *archivedSessions) EachSession(visit func(*record.Session) error) error {
+	for q := (record.SessionQuery{Limit: archivePage}); ; {
 		page, err := s.archive.Sessions(s.account, q)
 		if err != nil {
 			return err
@@ -278,8 +279,8 @@ func (s *archivedSessions) EachSession(visit func(*store.Session) error) error {
 	}
 }
 
-func (s *archivedSessions) EachExchange(session string, visit func(*store.ExchangeInfo)) error {
-	for q := (store.TimelineQuery{Limit: archivePage}); ; {
+func (s *archivedSessions) EachExchange(session string, visit func(*record.ExchangeInfo)) error {
+	for q := (record.TimelineQuery{Limit: archivePage}); ; {
 		page, err := s.archive.Timeline(s.account, session, q)
 		if err != nil {
 			return err

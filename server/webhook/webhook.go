@@ -23,7 +23,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Kinds of events.
@@ -39,24 +39,24 @@ var Events = []string{Budget, Failure, Erasure}
 // BudgetReached is the data of [Budget]. It is sent once for each percentage of a day's or month's budget, and may be sent
 // again after a restart.
 type BudgetReached struct {
-	Account string    `json:"account"`
-	Key     string    `json:"key,omitempty"` // whose budget it is; none: the account's
-	Limit   string    `json:"limit"`         // budget_usd_day or budget_usd_month
-	Percent int       `json:"percent"`       // 80 or 100
-	Spent   store.USD `json:"spent_usd"`
-	Budget  store.USD `json:"budget_usd"`
-	Reset   time.Time `json:"reset"` // when the next day or month begins
+	Account string     `json:"account"`
+	Key     string     `json:"key,omitempty"` // whose budget it is; none: the account's
+	Limit   string     `json:"limit"`         // budget_usd_day or budget_usd_month
+	Percent int        `json:"percent"`       // 80 or 100
+	Spent   record.USD `json:"spent_usd"`
+	Budget  record.USD `json:"budget_usd"`
+	Reset   time.Time  `json:"reset"` // when the next day or month begins
 }
 
 // ExchangeFailed is the data of [Failure]: a provider failed, or the server ended before the answer did.
 type ExchangeFailed struct {
-	Account  string        `json:"account"`
-	Key      string        `json:"key"`
-	Exchange string        `json:"exchange,omitempty"` // none if the exchange is not recorded
-	Model    string        `json:"model"`
-	Provider string        `json:"provider,omitempty"`
-	Status   int           `json:"status"` // of the answer
-	Outcome  store.Outcome `json:"outcome"`
+	Account  string         `json:"account"`
+	Key      string         `json:"key"`
+	Exchange string         `json:"exchange,omitempty"` // none if the exchange is not recorded
+	Model    string         `json:"model"`
+	Provider string         `json:"provider,omitempty"`
+	Status   int            `json:"status"` // of the answer
+	Outcome  record.Outcome `json:"outcome"`
 }
 
 // ErasureAccepted is the data of [Erasure]. An accepted erasure is carried out whatever happens.

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // accountsEach is how often accounts are read that other processes have created or deleted.
@@ -22,11 +22,11 @@ const accountsEach = time.Second
 // centre has numbers of its own.
 type accounts struct {
 	mu      sync.Mutex
-	numbers map[string]store.AccountNumber
+	numbers map[string]record.AccountNumber
 }
 
 // Number returns the number of an account; [codec.KindNotFound] if there is none.
-func (a *accounts) Number(account string) (store.AccountNumber, error) {
+func (a *accounts) Number(account string) (record.AccountNumber, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	number, ok := a.numbers[account]
@@ -44,7 +44,7 @@ func (a *accounts) names() []string {
 }
 
 // nameOf returns the name of an account; "" if it was deleted.
-func (a *accounts) nameOf(number store.AccountNumber) string {
+func (a *accounts) nameOf(number record.AccountNumber) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for name, n := range a.numbers {
@@ -60,11 +60,11 @@ func (a *accounts) read(ctx context.Context, c *Catalog) error {
 	if err != nil {
 		return err
 	}
-	numbers := make(map[string]store.AccountNumber)
+	numbers := make(map[string]record.AccountNumber)
 	var name string
 	var number int64
 	_, err = pgx.ForEachRow(rows, []any{&name, &number}, func() error {
-		numbers[name] = store.AccountNumber(number)
+		numbers[name] = record.AccountNumber(number)
 		return nil
 	})
 	if err == nil {
@@ -95,13 +95,13 @@ func (c *Catalog) followAccounts(ctx context.Context) {
 
 // numbered returns the current number of an account: a transaction asks again after it has waited for the account's
 // lock, and so knows an account as soon as the database does.
-func (c *Catalog) numbered(ctx context.Context, tx pgx.Tx, account string) (number store.AccountNumber, ok bool, err error) {
+func (c *Catalog) numbered(ctx context.Context, tx pgx.Tx, account string) (number record.AccountNumber, ok bool, err error) {
 	var n int64
 	err = tx.QueryRow(ctx, "select number from accounts where name = $1", account).Scan(&n)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, false, nil
 	}
-	return store.AccountNumber(n), err == nil, err
+	return record.AccountNumber(n), err == nil, err
 }
 
 // worker reports whether this process serves no memory, and leaves to the centres what depends on their own stores.

@@ -23,6 +23,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
@@ -112,13 +113,13 @@ func (c *centre) record(t *testing.T, seed uint64) (id string, request []byte) {
 		said[i] = "abcdefghijklmnopqrstuvwxyz0123456789"[random.IntN(36)]
 	}
 	request = fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":%q}]}`, said)
-	r, err := c.edge.Begin(t.Context(), &store.Opening{
+	r, err := c.edge.Begin(t.Context(), &record.Opening{
 		Account: account, Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ContentType: "application/json", Body: request,
 	})
 	check(t, err)
 	_, err = r.Write([]byte(`{"id":"1","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Yes."},"finish_reason":"stop"}]}`))
 	check(t, err)
-	check(t, r.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200, ContentType: "application/json", LastByte: time.Now()}))
+	check(t, r.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: 200, ContentType: "application/json", LastByte: time.Now()}))
 	return r.ID(), request
 }
 
@@ -168,14 +169,14 @@ func (c *centre) readable(t *testing.T, id string, request []byte) {
 }
 
 // erase erases an exchange, and gives the receipt once that is done.
-func (c *centre) erase(t *testing.T, id string) (receipt *store.Erasure) {
+func (c *centre) erase(t *testing.T, id string) (receipt *record.Erasure) {
 	t.Helper()
-	e, err := c.Erase(t.Context(), account, store.Selection{Exchanges: []string{id}}, false)
+	e, err := c.Erase(t.Context(), account, record.Selection{Exchanges: []string{id}}, false)
 	check(t, err)
 	c.eventually(t, "the erasure is done", func() bool {
 		receipt, err = c.Erasure(account, e.ID)
 		check(t, err)
-		return receipt.State == store.ErasureDone
+		return receipt.State == record.ErasureDone
 	})
 	return receipt
 }
@@ -254,10 +255,10 @@ func damageHitsItsOwn(t *testing.T, c *centre) {
 				t.Errorf("error %v, want one that names the exchange", err)
 			}
 			c.readable(t, sound, request)
-			page, err := c.Exchanges(account, store.ExchangeQuery{})
+			page, err := c.Exchanges(account, record.ExchangeQuery{})
 			check(t, err)
 			for _, id := range []string{sound, hit} {
-				if !slices.ContainsFunc(page.Data, func(x store.ExchangeInfo) bool { return x.ID == id }) {
+				if !slices.ContainsFunc(page.Data, func(x record.ExchangeInfo) bool { return x.ID == id }) {
 					t.Errorf("%s is not listed", id)
 				}
 			}
@@ -299,12 +300,12 @@ func noPackWithoutRows(t *testing.T, c *centre) {
 	check(t, killed.Put(t.Context(), 1, name, content.Content()))
 	c.wrong = nil
 	check(t, c.ship(t))
-	e, err := c.Erase(t.Context(), account, store.Selection{Exchanges: []string{id}}, false)
+	e, err := c.Erase(t.Context(), account, record.Selection{Exchanges: []string{id}}, false)
 	check(t, err)
 	c.eventually(t, "what has rows is deleted", func() bool { return len(c.packs(t)) == 1 })
 	receipt, err := c.Erasure(account, e.ID)
 	check(t, err)
-	if receipt.State == store.ErasureDone {
+	if receipt.State == record.ErasureDone {
 		t.Error("the receipt says done, and the bucket still has a pack with what was erased")
 	}
 	c.exec(t, "update mneme.packs set began = began - interval '1 hour' where state = 'begun'")
@@ -312,7 +313,7 @@ func noPackWithoutRows(t *testing.T, c *centre) {
 	c.eventually(t, "the erasure is done", func() bool {
 		receipt, err := c.Erasure(account, e.ID)
 		check(t, err)
-		return receipt.State == store.ErasureDone
+		return receipt.State == record.ErasureDone
 	})
 }
 
@@ -422,15 +423,15 @@ func (c *centre) seen(t *testing.T) string {
 	})
 	found, err := c.Search(t.Context(), account, &search.Request{Query: "question"})
 	check(t, err)
-	sessions, err := c.Sessions(account, store.SessionQuery{})
+	sessions, err := c.Sessions(account, record.SessionQuery{})
 	check(t, err)
 	all := []any{found.Data, sessions.Data}
 	for _, s := range sessions.Data {
-		page, err := c.Timeline(account, s.ID, store.TimelineQuery{})
+		page, err := c.Timeline(account, s.ID, record.TimelineQuery{})
 		check(t, err)
 		all = append(all, page.Data)
 	}
-	check(t, c.Rollups(t.Context(), store.RollupQuery{}, func(of store.RollupOf, r *store.Rollup) { all = append(all, of, *r, r.FirstByte) }))
+	check(t, c.Rollups(t.Context(), record.RollupQuery{}, func(of record.RollupOf, r *record.Rollup) { all = append(all, of, *r, r.FirstByte) }))
 	text, err := json.Marshal(all)
 	check(t, err)
 	return string(text)
@@ -456,10 +457,10 @@ func derivedIsMadeAgain(t *testing.T, c *centre) {
 		t.Errorf("there is %s, and was %s", after, before)
 	}
 
-	sessions, err := c.Sessions(account, store.SessionQuery{ChatKey: "b"})
+	sessions, err := c.Sessions(account, record.SessionQuery{ChatKey: "b"})
 	check(t, err)
 	title := "what a person has written"
-	_, err = c.DescribeSession(account, sessions.Data[0].ID, store.Description{Title: &title})
+	_, err = c.DescribeSession(account, sessions.Data[0].ID, record.Description{Title: &title})
 	check(t, err)
 	c.erase(t, last)
 	before = c.seen(t)
@@ -469,7 +470,7 @@ func derivedIsMadeAgain(t *testing.T, c *centre) {
 	}
 	askIn(t, c.edge, account, "b", "a question that continues")
 	check(t, c.ship(t))
-	if sessions, err := c.Sessions(account, store.SessionQuery{ChatKey: "b"}); err != nil || len(sessions.Data) != 1 || sessions.Data[0].Exchanges != 2 {
+	if sessions, err := c.Sessions(account, record.SessionQuery{ChatKey: "b"}); err != nil || len(sessions.Data) != 1 || sessions.Data[0].Exchanges != 2 {
 		t.Errorf("the next turn is in %+v (%v)", sessions.Data, err)
 	}
 }

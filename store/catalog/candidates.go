@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
@@ -19,7 +19,7 @@ import (
 // ones, these are the heaviestTurns by the weights of the terms that they contain, and the turns before and after the best of them.
 type candidates struct {
 	pool    *pgxpool.Pool
-	account store.AccountNumber
+	account record.AccountNumber
 	wanted  *search.Wanted
 }
 
@@ -278,7 +278,7 @@ func (c *candidates) ids(ctx context.Context, sql string, arguments ...any) ([]s
 }
 
 // tsquery formats a condition as a tsquery; "" if nothing satisfies it.
-func tsquery(account store.AccountNumber, c *lexical.Condition) string {
+func tsquery(account record.AccountNumber, c *lexical.Condition) string {
 	switch {
 	case c.Term != "":
 		return quoteLexeme(lexeme(account, c.Term))

@@ -17,6 +17,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog/pack"
 	"github.com/mnemeproxy/mneme/store/internal/wake"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -31,12 +32,12 @@ type Options struct {
 	// Cache is the store of a centre. With nil this is a worker. Any number of centres and workers may share the work;
 	// the centre that leads erases by age and completes erasures.
 	Cache     Cache
-	Seat      Seat                                        // of a centre among others
-	MaxAge    time.Duration                               // for which the cache authenticates callers without the database; 0: forever
-	Retention func(account string) store.Retention        // MaxBytes is not enforced here; unused by a worker
-	Redactor  func(account string) *redact.Redactor       // masks what is digested again
-	Digest    func(*store.Exchange) (store.Digest, error) // makes turns
-	Summaries bool                                        // sessions that grow are noted to be summarized, by all processes; unused by a worker
+	Seat      Seat                                          // of a centre among others
+	MaxAge    time.Duration                                 // for which the cache authenticates callers without the database; 0: forever
+	Retention func(account string) store.Retention          // MaxBytes is not enforced here; unused by a worker
+	Redactor  func(account string) *redact.Redactor         // masks what is digested again
+	Digest    func(*record.Exchange) (record.Digest, error) // makes turns
+	Summaries bool                                          // sessions that grow are noted to be summarized, by all processes; unused by a worker
 
 	Log *slog.Logger // nil: discard
 }
@@ -226,7 +227,7 @@ func again(ctx context.Context, try func() error) error {
 }
 
 // shareAccount prevents objects of an account from being freed until the transaction ends.
-func shareAccount(ctx context.Context, tx pgx.Tx, account store.AccountNumber) error {
+func shareAccount(ctx context.Context, tx pgx.Tx, account record.AccountNumber) error {
 	_, err := tx.Exec(ctx, "select pg_advisory_xact_lock_shared($1, $2)", lockAccount, int32(account))
 	return err
 }
@@ -234,7 +235,7 @@ func shareAccount(ctx context.Context, tx pgx.Tx, account store.AccountNumber) e
 // arriveAlone is [shareAccount] for a transaction that stores exchanges: no other one stores any for the account until
 // it ends. A row lock would not do, since what does not exist yet, such as the session of a conversation that two edges
 // have begun, has no row.
-func arriveAlone(ctx context.Context, tx pgx.Tx, account store.AccountNumber) error {
+func arriveAlone(ctx context.Context, tx pgx.Tx, account record.AccountNumber) error {
 	_, err := tx.Exec(ctx, "select pg_advisory_xact_lock_shared($1, $3), pg_advisory_xact_lock($2, $3)", lockAccount, lockArrival, int32(account))
 	return err
 }

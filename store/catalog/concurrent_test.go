@@ -16,6 +16,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -34,7 +35,7 @@ func TestCentresThatWorkOnOneDatabaseDoubleNothing(t *testing.T) {
 	frames := make([][]ship.Frame, len(edges))
 	for turn := range turns {
 		n := turn % len(edges)
-		record(t, edges[n], turn)
+		stored(t, edges[n], turn)
 		after := uint64(0)
 		if shipped := frames[n]; len(shipped) > 0 {
 			after = shipped[len(shipped)-1].Last
@@ -67,23 +68,23 @@ func TestCentresThatWorkOnOneDatabaseDoubleNothing(t *testing.T) {
 	}
 	taking.Wait()
 
-	page, err := centres[0].Sessions("acme", store.SessionQuery{Limit: 10})
+	page, err := centres[0].Sessions("acme", record.SessionQuery{Limit: 10})
 	if err != nil || len(page.Data) != 1 {
 		t.Fatalf("one conversation is %d sessions (%v)", len(page.Data), err)
 	}
 	session := &page.Data[0]
-	timeline, err := centres[1].Timeline("acme", session.ID, store.TimelineQuery{Limit: 100})
+	timeline, err := centres[1].Timeline("acme", session.ID, record.TimelineQuery{Limit: 100})
 	if err != nil || session.Exchanges != turns || session.Completed != turns || len(timeline.Data) != turns {
 		t.Errorf("of %d turns the session counts %d and %d, and has %d (%v)", turns, session.Exchanges, session.Completed, len(timeline.Data), err)
 	}
 	var counted int64
-	count := func(_ store.RollupOf, r *store.Rollup) { counted += r.Requests }
-	if err := centres[0].Rollups(t.Context(), store.RollupQuery{Account: "acme"}, count); err != nil || counted != turns {
+	count := func(_ record.RollupOf, r *record.Rollup) { counted += r.Requests }
+	if err := centres[0].Rollups(t.Context(), record.RollupQuery{Account: "acme"}, count); err != nil || counted != turns {
 		t.Errorf("%d exchanges are rolled up, want %d (%v)", counted, turns, err)
 	}
 
-	receipt, err := centres[0].Erase(t.Context(), "acme", store.Selection{Sessions: []string{session.ID}}, false)
-	for deadline := time.Now().Add(time.Minute); err == nil && receipt.State != store.ErasureDone; time.Sleep(5 * time.Millisecond) {
+	receipt, err := centres[0].Erase(t.Context(), "acme", record.Selection{Sessions: []string{session.ID}}, false)
+	for deadline := time.Now().Add(time.Minute); err == nil && receipt.State != record.ErasureDone; time.Sleep(5 * time.Millisecond) {
 		if receipt, err = centres[1].Erasure("acme", receipt.ID); time.Now().After(deadline) {
 			t.Fatalf("the erasure does not end: %+v", receipt)
 		}
@@ -98,7 +99,7 @@ func TestCentresThatWorkOnOneDatabaseDoubleNothing(t *testing.T) {
 			}
 		}
 	}
-	if left, err := centres[0].Exchanges("acme", store.ExchangeQuery{}); err != nil || len(left.Data) > 0 {
+	if left, err := centres[0].Exchanges("acme", record.ExchangeQuery{}); err != nil || len(left.Data) > 0 {
 		t.Errorf("%d exchanges that were erased are there again (%v)", len(left.Data), err)
 	}
 }
@@ -116,7 +117,7 @@ func TestCentresOnOneDatabaseDigestSeveralAccountsAtOnce(t *testing.T) {
 	url := postgrestest.Shared(t).Memory(t)
 	begun, held := make(chan struct{}), make(chan struct{})
 	begin := sync.OnceFunc(func() { close(begun) })
-	first := openCatalogThat(t, edge, url, func(x *store.Exchange) (store.Digest, error) {
+	first := openCatalogThat(t, edge, url, func(x *record.Exchange) (record.Digest, error) {
 		begin()
 		<-held
 		return digest.Exchange(x)
@@ -155,7 +156,7 @@ func TestASessionThatIsLockedHoldsUpNoOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	url := postgrestest.Shared(t).Memory(t)
-	idle := openCatalogThat(t, edge, url, func(*store.Exchange) (store.Digest, error) { return store.Digest{}, nil })
+	idle := openCatalogThat(t, edge, url, func(*record.Exchange) (record.Digest, error) { return record.Digest{}, nil })
 	after := uint64(0)
 	take := func(to *catalog.Catalog, account, chatKey string) (id string) {
 		id = askIn(t, edge, account, chatKey, "question")
@@ -233,7 +234,7 @@ func openCatalog(t *testing.T, accounts *engine.Engine, url string) *catalog.Cat
 	return openCatalogThat(t, accounts, url, digest.Exchange)
 }
 
-func openCatalogThat(t *testing.T, accounts *engine.Engine, url string, digests func(*store.Exchange) (store.Digest, error)) *catalog.Catalog {
+func openCatalogThat(t *testing.T, accounts *engine.Engine, url string, digests func(*record.Exchange) (record.Digest, error)) *catalog.Catalog {
 	t.Helper()
 	id, err := catalog.MakeCentre(t.Context(), url, store.NewCentreID())
 	if err != nil {
@@ -250,7 +251,7 @@ func openCatalogThat(t *testing.T, accounts *engine.Engine, url string, digests 
 }
 
 // record has an edge record a turn of a conversation that names itself.
-func record(t *testing.T, e *engine.Engine, turn int) (id string) {
+func stored(t *testing.T, e *engine.Engine, turn int) (id string) {
 	t.Helper()
 	return ask(t, e, fmt.Sprint("question ", turn))
 }
@@ -268,7 +269,7 @@ func askAs(t *testing.T, e *engine.Engine, account, question string) (id string)
 
 func askIn(t *testing.T, e *engine.Engine, account, chatKey, question string) (id string) {
 	t.Helper()
-	r, err := e.Begin(t.Context(), &store.Opening{
+	r, err := e.Begin(t.Context(), &record.Opening{
 		Account: account, Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: chatKey, ContentType: "application/json",
 		Body: fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":%q}]}`, question),
 	})
@@ -278,7 +279,7 @@ func askIn(t *testing.T, e *engine.Engine, account, chatKey, question string) (i
 	if _, err := r.Write([]byte(`{"choices":[{"message":{"role":"assistant","content":"answer"}}]}`)); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200}); err != nil {
+	if err := r.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: 200}); err != nil {
 		t.Fatal(err)
 	}
 	return r.ID()

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -53,7 +54,7 @@ func (c *Catalog) digestSome(ctx context.Context) (more bool, err error) {
 			if found = err == nil; !found {
 				return unlessMissing(err)
 			}
-			d := digesting{catalog: c, tx: tx, account: store.AccountNumber(account)}
+			d := digesting{catalog: c, tx: tx, account: record.AccountNumber(account)}
 			done, err = d.run(ctx)
 			return err
 		})
@@ -61,7 +62,7 @@ func (c *Catalog) digestSome(ctx context.Context) (more bool, err error) {
 			c.likes.digested.Notify()
 		}
 		if err != nil && found && !isConflict(err) && ctx.Err() == nil && c.pool.Ping(ctx) == nil {
-			failed = cmp.Or(failed, fmt.Errorf("account %s: %w", c.accounts.nameOf(store.AccountNumber(account)), err))
+			failed = cmp.Or(failed, fmt.Errorf("account %s: %w", c.accounts.nameOf(record.AccountNumber(account)), err))
 			err = nil
 		}
 		if err != nil || !found || done {
@@ -75,12 +76,12 @@ func (c *Catalog) digestSome(ctx context.Context) (more bool, err error) {
 type digesting struct {
 	catalog *Catalog
 	tx      pgx.Tx
-	account store.AccountNumber
+	account record.AccountNumber
 }
 
 // arrivedExchange is an undigested exchange.
 type arrivedExchange struct {
-	info *store.ExchangeInfo
+	info *record.ExchangeInfo
 	refs []byte
 	body []byte // [Catalog.load] reads it; nil: it cannot be read
 }
@@ -111,13 +112,13 @@ func (d *digesting) run(ctx context.Context) (done bool, err error) {
 	if len(exchanges) > 0 && d.catalog.Redactor != nil {
 		turns.Redactor = d.catalog.Redactor(exchanges[0].Account)
 	}
-	var found []store.TimelineEntry
+	var found []record.TimelineEntry
 	for i, made := range turns.Add(exchanges) {
 		x := exchanges[i]
 		if made.Reply != "" {
 			in.Replied(x.Session, made.Reply)
 		}
-		found = append(found, store.TimelineEntry{Exchange: x.ExchangeInfo, Turn: made.Turn})
+		found = append(found, record.TimelineEntry{Exchange: x.ExchangeInfo, Turn: made.Turn})
 	}
 	var batch pgx.Batch
 	if err := d.put(&batch, &turns, found); err != nil {
@@ -126,7 +127,7 @@ func (d *digesting) run(ctx context.Context) (done bool, err error) {
 	if err := queueSessions(&batch, d.account, in); err != nil {
 		return false, err
 	}
-	var events []store.Event
+	var events []record.Event
 	for i := range found {
 		events = append(events, digested(d.account, &found[i].Exchange))
 	}
@@ -141,7 +142,7 @@ func (d *digesting) run(ctx context.Context) (done bool, err error) {
 }
 
 // readable returns the exchanges that can be read, and logs the others.
-func (d *digesting) readable(arrived []*arrivedExchange, objects store.Objects) (exchanges []*store.Exchange) {
+func (d *digesting) readable(arrived []*arrivedExchange, objects store.Objects) (exchanges []*record.Exchange) {
 	for _, x := range arrived {
 		whole, err := x.assemble(d.account, objects)
 		if err != nil {
@@ -153,7 +154,7 @@ func (d *digesting) readable(arrived []*arrivedExchange, objects store.Objects) 
 	return exchanges
 }
 
-func (x *arrivedExchange) assemble(account store.AccountNumber, objects store.Objects) (*store.Exchange, error) {
+func (x *arrivedExchange) assemble(account record.AccountNumber, objects store.Objects) (*record.Exchange, error) {
 	skeleton, parts, err := readBody(x.body)
 	if err != nil {
 		return nil, err
@@ -186,10 +187,10 @@ func (d *digesting) arrived(ctx context.Context, sessions, ids []string) (exchan
 		return nil, nil, err
 	}
 	var id, session string
-	var record, refs []byte
-	_, err = pgx.ForEachRow(rows, []any{&id, &session, &record, &refs}, func() error {
+	var stored, refs []byte
+	_, err = pgx.ForEachRow(rows, []any{&id, &session, &stored, &refs}, func() error {
 		kept = append(kept, id)
-		info, err := store.ReadInfo(record)
+		info, err := record.ReadInfo(stored)
 		if err != nil {
 			d.catalog.Log.Error("the record of an exchange cannot be read", "exchange", id, "error", err)
 			return nil
@@ -233,7 +234,7 @@ func (d *digesting) turns(ctx context.Context) func([]string) (map[string][]byte
 }
 
 // put stores turns, with the search terms of those that have any.
-func (d *digesting) put(batch *pgx.Batch, turns *store.Turns, found []store.TimelineEntry) error {
+func (d *digesting) put(batch *pgx.Batch, turns *store.Turns, found []record.TimelineEntry) error {
 	records, histories, err := turns.Changed()
 	if err != nil {
 		return err
@@ -254,8 +255,8 @@ func (d *digesting) put(batch *pgx.Batch, turns *store.Turns, found []store.Time
 		terms = append(terms, lexemes(d.account, search.Terms(e)))
 		delete(records, e.Exchange.ID)
 	}
-	for id, record := range records { // turns that others continue
-		changed, changes = append(changed, id), append(changes, record)
+	for id, stored := range records { // turns that others continue
+		changed, changes = append(changed, id), append(changes, stored)
 	}
 	for h, n := range histories {
 		sessions, hashes, note = append(sessions, h.Session), append(hashes, bytes.Clone(h.Hash[:])), append(note, n)
@@ -284,11 +285,11 @@ const maxLexeme = 2000
 
 // lexeme returns a term as stored in the database. It begins with the account's number, so that each posting list of the GIN index
 // has documents of one account only.
-func lexeme(account store.AccountNumber, term string) string {
+func lexeme(account record.AccountNumber, term string) string {
 	return lexemePrefix(account) + StoredTerm(term)
 }
 
-func lexemePrefix(account store.AccountNumber) string {
+func lexemePrefix(account record.AccountNumber) string {
 	return strconv.FormatUint(uint64(account), 36) + ":"
 }
 
@@ -301,7 +302,7 @@ func StoredTerm(term string) string {
 var impossible = strings.NewReplacer("\x00", "\x1e", lexemeEnd, " ")
 
 // lexemes joins the terms of a document, separated by lexemeEnd.
-func lexemes(account store.AccountNumber, terms []string) string {
+func lexemes(account record.AccountNumber, terms []string) string {
 	var all strings.Builder
 	prefix := lexemePrefix(account)
 	for i, term := range terms {

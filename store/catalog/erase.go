@@ -13,6 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/internal/wake"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // retainEach is how often exchanges that are too old are looked for.
@@ -21,7 +22,7 @@ const retainEach = 10 * time.Minute
 // Erase erases the selected exchanges of an account in the background, and returns the receipt that shows its progress.
 // With dryRun it only counts. Erased exchanges are not taken again. A session that was merged into another one stands for
 // that one, which the receipt names too.
-func (c *Catalog) Erase(ctx context.Context, account string, sel store.Selection, dryRun bool) (*store.Erasure, error) {
+func (c *Catalog) Erase(ctx context.Context, account string, sel record.Selection, dryRun bool) (*record.Erasure, error) {
 	number, err := c.number(account)
 	if err == nil {
 		err = sel.Check()
@@ -32,13 +33,13 @@ func (c *Catalog) Erase(ctx context.Context, account string, sel store.Selection
 	if dryRun {
 		return c.eraseDryRun(ctx, account, number, sel)
 	}
-	var e *store.Erasure
+	var e *record.Erasure
 	err = c.update(ctx, func(tx pgx.Tx) error {
-		in, err := openSessions(ctx, tx, store.AccountNumber(number), slices.Clone(sel.Sessions), nil) // none of them is merged meanwhile
+		in, err := openSessions(ctx, tx, record.AccountNumber(number), slices.Clone(sel.Sessions), nil) // none of them is merged meanwhile
 		if err != nil {
 			return err
 		}
-		e, err = newErasure(ctx, tx, number, sel.Follow(in.MergedInto), store.ErasedByRequest)
+		e, err = newErasure(ctx, tx, number, sel.Follow(in.MergedInto), record.ErasedByRequest)
 		return err
 	})
 	if err != nil {
@@ -49,9 +50,9 @@ func (c *Catalog) Erase(ctx context.Context, account string, sel store.Selection
 }
 
 // newErasure puts an erasure on record. The caller signals [Catalog.erasing] after the commit.
-func newErasure(ctx context.Context, tx pgx.Tx, number int64, sel store.Selection, reason string) (*store.Erasure, error) {
+func newErasure(ctx context.Context, tx pgx.Tx, number int64, sel record.Selection, reason string) (*record.Erasure, error) {
 	now := time.Now().UTC()
-	e := &store.Erasure{ID: store.NewErasureID(now), State: store.ErasureQueued, Selection: sel, Reason: reason, Created: now}
+	e := &record.Erasure{ID: record.NewErasureID(now), State: record.ErasureQueued, Selection: sel, Reason: reason, Created: now}
 	receipt, err := json.Marshal(e)
 	if err != nil {
 		return nil, err
@@ -60,10 +61,10 @@ func newErasure(ctx context.Context, tx pgx.Tx, number int64, sel store.Selectio
 	return e, err
 }
 
-func (c *Catalog) eraseDryRun(ctx context.Context, account string, number int64, sel store.Selection) (*store.Erasure, error) {
+func (c *Catalog) eraseDryRun(ctx context.Context, account string, number int64, sel record.Selection) (*record.Erasure, error) {
 	now := time.Now().UTC()
 	sel = sel.Follow(c.mergedInto(account))
-	e := &store.Erasure{State: store.ErasureDone, Selection: sel, Reason: store.ErasedByRequest, DryRun: true, Created: now}
+	e := &record.Erasure{State: record.ErasureDone, Selection: sel, Reason: record.ErasedByRequest, DryRun: true, Created: now}
 	bySession := make(map[string]int64)
 	for after, first := "", true; first || after != ""; first = false {
 		infos, next, err := c.selected(ctx, number, &sel, after)
@@ -86,11 +87,11 @@ func (c *Catalog) eraseDryRun(ctx context.Context, account string, number int64,
 }
 
 // Erasure returns the receipt of an erasure of the account.
-func (c *Catalog) Erasure(account, id string) (*store.Erasure, error) {
+func (c *Catalog) Erasure(account, id string) (*record.Erasure, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	number, err := c.number(account)
-	if err != nil || !store.IsErasureID(id) {
+	if err != nil || !record.IsErasureID(id) {
 		return nil, codec.Errorf(codec.KindNotFound, "no erasure %q", id)
 	}
 	var receipt string
@@ -100,7 +101,7 @@ func (c *Catalog) Erasure(account, id string) (*store.Erasure, error) {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, codec.Errorf(codec.KindNotFound, "no erasure %q", id)
 	}
-	e := new(store.Erasure)
+	e := new(record.Erasure)
 	if err == nil {
 		err = json.Unmarshal([]byte(receipt), e)
 	}
@@ -124,8 +125,8 @@ const erasuresRead = 100
 
 // unfinishedErasure is an erasure that is not done.
 type unfinishedErasure struct {
-	account store.AccountNumber
-	*store.Erasure
+	account record.AccountNumber
+	*record.Erasure
 }
 
 // eraseSome erases in the database what unfinished erasures have left there.
@@ -207,7 +208,7 @@ func (r *erasures) unfinished(ctx context.Context, after string) ([]unfinishedEr
 		if err := row.Scan(&number, &receipt); err != nil {
 			return e, err
 		}
-		e = unfinishedErasure{store.AccountNumber(number), new(store.Erasure)}
+		e = unfinishedErasure{record.AccountNumber(number), new(record.Erasure)}
 		return e, json.Unmarshal([]byte(receipt), e.Erasure)
 	})
 }
@@ -252,13 +253,13 @@ func (c *Catalog) completeErasure(ctx context.Context, e unfinishedErasure) (don
 }
 
 // lockErasure reads and locks the receipt of an unfinished erasure; nil if it is done, or was deleted with its account.
-func lockErasure(ctx context.Context, tx pgx.Tx, account store.AccountNumber, id string) (*store.Erasure, error) {
+func lockErasure(ctx context.Context, tx pgx.Tx, account record.AccountNumber, id string) (*record.Erasure, error) {
 	var receipt string
 	err := tx.QueryRow(ctx, "select receipt from erasures where account = $1 and id = $2 and not done for update", int64(account), id).Scan(&receipt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil //nolint:nilnil // nothing is left to do
 	}
-	e := new(store.Erasure)
+	e := new(record.Erasure)
 	if err == nil {
 		err = json.Unmarshal([]byte(receipt), e)
 	}
@@ -266,12 +267,12 @@ func lockErasure(ctx context.Context, tx pgx.Tx, account store.AccountNumber, id
 }
 
 // eraseBatch erases exchanges, and counts them in the receipt of the erasure.
-func (c *Catalog) eraseBatch(ctx context.Context, tx pgx.Tx, account store.AccountNumber, infos []store.ExchangeInfo, erasure string) error {
+func (c *Catalog) eraseBatch(ctx context.Context, tx pgx.Tx, account record.AccountNumber, infos []record.ExchangeInfo, erasure string) error {
 	e, err := lockErasure(ctx, tx, account, erasure)
 	if err != nil || e == nil {
 		return err
 	}
-	e.State = store.ErasureRunning
+	e.State = record.ErasureRunning
 	var ids, sessions []string
 	for i := range infos {
 		ids, sessions = append(ids, infos[i].ID), append(sessions, infos[i].Session)
@@ -305,19 +306,19 @@ func (c *Catalog) eraseBatch(ctx context.Context, tx pgx.Tx, account store.Accou
 	if err := putSessions(ctx, tx, account, in); err != nil {
 		return err
 	}
-	if e.Reason != store.ErasedByRequest {
+	if e.Reason != record.ErasedByRequest {
 		return forget(ctx, tx, slices.Repeat([]int64{int64(account)}, len(ids)), ids)
 	}
 	erased := make([]buried, len(ids))
 	for i, id := range ids {
 		erased[i].exchange = id
 	}
-	return bury(ctx, tx, map[store.AccountNumber][]buried{account: erased})
+	return bury(ctx, tx, map[record.AccountNumber][]buried{account: erased})
 }
 
 // deleteExchanges deletes the rows of exchanges, and counts them in the receipt. gone are those that were there, with the
 // session they were last in; packs had their bodies.
-func deleteExchanges(ctx context.Context, tx pgx.Tx, account store.AccountNumber, ids []string, e *store.Erasure) (gone map[string]string, packs []int64, err error) {
+func deleteExchanges(ctx context.Context, tx pgx.Tx, account record.AccountNumber, ids []string, e *record.Erasure) (gone map[string]string, packs []int64, err error) {
 	rows, err := tx.Query(ctx, `delete from exchanges where account = $1 and id = any($2)
 		returning id, coalesce(session, ''), coalesce(size, length(body)), pack`, int64(account), ids)
 	if err != nil {
@@ -341,7 +342,7 @@ func deleteExchanges(ctx context.Context, tx pgx.Tx, account store.AccountNumber
 
 // queueLeaving has deleted exchanges leave their sessions, and counts the sessions that go with their last one. The
 // records get the sessions that the exchanges were last in.
-func queueLeaving(batch *pgx.Batch, account store.AccountNumber, in *store.Sessions, infos []store.ExchangeInfo, gone map[string]string, e *store.Erasure) {
+func queueLeaving(batch *pgx.Batch, account record.AccountNumber, in *store.Sessions, infos []record.ExchangeInfo, gone map[string]string, e *record.Erasure) {
 	for i := range infos {
 		info := &infos[i]
 		session := gone[info.ID]
@@ -359,7 +360,7 @@ func queueLeaving(batch *pgx.Batch, account store.AccountNumber, in *store.Sessi
 }
 
 // eraseTurns deletes the turns of exchanges, and the histories that lead to them.
-func eraseTurns(ctx context.Context, tx pgx.Tx, account store.AccountNumber, infos []store.ExchangeInfo) error {
+func eraseTurns(ctx context.Context, tx pgx.Tx, account record.AccountNumber, infos []record.ExchangeInfo) error {
 	sessions := make(map[string]string)
 	var ids []string
 	for i := range infos {
@@ -372,9 +373,9 @@ func eraseTurns(ctx context.Context, tx pgx.Tx, account store.AccountNumber, inf
 	}
 	noted := make(map[string][][]byte) // by session
 	var id string
-	var record []byte
-	_, err = pgx.ForEachRow(rows, []any{&id, &record}, func() error {
-		_, histories, _ := store.ReadTurn(record) // an unreadable turn is gone as well
+	var stored []byte
+	_, err = pgx.ForEachRow(rows, []any{&id, &stored}, func() error {
+		_, histories, _ := record.ReadTurn(stored) // an unreadable turn is gone as well
 		for _, h := range histories {
 			noted[sessions[id]] = append(noted[sessions[id]], slices.Clone(h))
 		}
@@ -388,7 +389,7 @@ func eraseTurns(ctx context.Context, tx pgx.Tx, account store.AccountNumber, inf
 	return err
 }
 
-func queueReceipt(batch *pgx.Batch, account store.AccountNumber, e *store.Erasure, done bool) error {
+func queueReceipt(batch *pgx.Batch, account record.AccountNumber, e *record.Erasure, done bool) error {
 	receipt, err := json.Marshal(e)
 	if err == nil {
 		batch.Queue("update erasures set done = $3, receipt = $4 where account = $1 and id = $2", int64(account), e.ID, done, string(receipt))
@@ -401,7 +402,7 @@ const freedTogether = 2000
 
 // freeObjects deletes unreferenced objects. It looks for them while exchanges arrive: what is unreferenced can only be
 // referenced again by those.
-func (c *Catalog) freeObjects(ctx context.Context, account store.AccountNumber, erasure string) error {
+func (c *Catalog) freeObjects(ctx context.Context, account record.AccountNumber, erasure string) error {
 	unused, arrived, err := c.unusedObjects(ctx, account)
 	if err != nil {
 		return err
@@ -415,7 +416,7 @@ func (c *Catalog) freeObjects(ctx context.Context, account store.AccountNumber, 
 }
 
 // unusedObjects returns the objects that no exchange references. All exchanges up to the arrival were considered.
-func (c *Catalog) unusedObjects(ctx context.Context, account store.AccountNumber) (unused [][]byte, arrived int64, err error) {
+func (c *Catalog) unusedObjects(ctx context.Context, account record.AccountNumber) (unused [][]byte, arrived int64, err error) {
 	err = c.update(ctx, func(tx pgx.Tx) error {
 		if err := lockObjects(ctx, tx, account); err != nil {
 			return err
@@ -435,7 +436,7 @@ func (c *Catalog) unusedObjects(ctx context.Context, account store.AccountNumber
 }
 
 // lockObjects prevents exchanges from arriving for an account until the transaction ends.
-func lockObjects(ctx context.Context, tx pgx.Tx, account store.AccountNumber) error {
+func lockObjects(ctx context.Context, tx pgx.Tx, account record.AccountNumber) error {
 	_, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, $2)", lockAccount, int32(account))
 	return err
 }
@@ -452,7 +453,7 @@ func live(exchanges string) string {
 }
 
 // freeSome deletes those of the objects that no exchange references which has arrived since, and counts them in the receipt.
-func freeSome(ctx context.Context, tx pgx.Tx, account store.AccountNumber, erasure string, arrived int64, unused [][]byte) error {
+func freeSome(ctx context.Context, tx pgx.Tx, account record.AccountNumber, erasure string, arrived int64, unused [][]byte) error {
 	e, err := lockErasure(ctx, tx, account, erasure)
 	if err != nil || e == nil {
 		return err
@@ -480,13 +481,13 @@ func freeSome(ctx context.Context, tx pgx.Tx, account store.AccountNumber, erasu
 }
 
 // finishErasure completes the receipt, once none of the erased data exists any more.
-func (c *Catalog) finishErasure(ctx context.Context, tx pgx.Tx, account store.AccountNumber, erasure string) error {
+func (c *Catalog) finishErasure(ctx context.Context, tx pgx.Tx, account record.AccountNumber, erasure string) error {
 	e, err := lockErasure(ctx, tx, account, erasure)
 	if err != nil || e == nil {
 		return err
 	}
-	e.State, e.Completed = store.ErasureDone, time.Now().UTC().Truncate(time.Microsecond) // the precision of noteLatest
-	if e.Reason == store.ErasedByRequest {
+	e.State, e.Completed = record.ErasureDone, time.Now().UTC().Truncate(time.Microsecond) // the precision of noteLatest
+	if e.Reason == record.ErasedByRequest {
 		if err := noteLatest(ctx, tx, e.Completed); err != nil {
 			return err
 		}
@@ -494,13 +495,13 @@ func (c *Catalog) finishErasure(ctx context.Context, tx pgx.Tx, account store.Ac
 	return putReceipt(ctx, tx, account, e, true)
 }
 
-func putReceipt(ctx context.Context, tx pgx.Tx, account store.AccountNumber, e *store.Erasure, done bool) error {
+func putReceipt(ctx context.Context, tx pgx.Tx, account record.AccountNumber, e *record.Erasure, done bool) error {
 	batch := new(pgx.Batch)
 	if err := queueReceipt(batch, account, e, done); err != nil {
 		return err
 	}
 	if done {
-		queueEvents(batch, []store.Event{{Kind: store.ErasureCompleted, Account: account, Erasure: e.ID, Time: e.Completed}})
+		queueEvents(batch, []record.Event{{Kind: record.ErasureCompleted, Account: account, Erasure: e.ID, Time: e.Completed}})
 	}
 	return tx.SendBatch(ctx, batch).Close()
 }
@@ -571,7 +572,7 @@ func (c *Catalog) expire(ctx context.Context, account string) error {
 		if err := c.lead.fence(ctx, tx); err != nil {
 			return err
 		}
-		_, err := newErasure(ctx, tx, number, store.Selection{Until: until, ByAge: true}, store.ErasedByRetention)
+		_, err := newErasure(ctx, tx, number, record.Selection{Until: until, ByAge: true}, record.ErasedByRetention)
 		return err
 	})
 	if err == nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -24,7 +25,7 @@ type buried struct {
 
 // bury appends exchanges to the log of erasures, and deletes what was recalled for them. A transaction calls it last, so
 // that numbers of the log are in commit order and no reader skips an entry that is not committed yet.
-func bury(ctx context.Context, tx pgx.Tx, erased map[store.AccountNumber][]buried) error {
+func bury(ctx context.Context, tx pgx.Tx, erased map[record.AccountNumber][]buried) error {
 	if len(erased) == 0 {
 		return nil
 	}
@@ -71,7 +72,7 @@ func (k *keeping) sortOutLate(ctx context.Context, arriving []*store.Shipped) (r
 		return nil, err
 	}
 	for _, x := range arriving {
-		meant := slices.IndexFunc(asked, func(e *store.Erasure) bool { return x.MeantBy(e, in) })
+		meant := slices.IndexFunc(asked, func(e *record.Erasure) bool { return x.MeantBy(e, in) })
 		switch id := x.Entry.Exchange; {
 		case meant < 0:
 			rest = append(rest, x)
@@ -85,19 +86,19 @@ func (k *keeping) sortOutLate(ctx context.Context, arriving []*store.Shipped) (r
 }
 
 // askedSince returns the requested erasures that were created after the first of the exchanges began, newest first.
-func askedSince(ctx context.Context, tx pgx.Tx, account store.AccountNumber, exchanges []*store.Shipped) (asked []*store.Erasure, err error) {
+func askedSince(ctx context.Context, tx pgx.Tx, account record.AccountNumber, exchanges []*store.Shipped) (asked []*record.Erasure, err error) {
 	if len(exchanges) == 0 {
 		return nil, nil
 	}
 	first := slices.MinFunc(exchanges, func(a, b *store.Shipped) int { return a.Info().KeptSince().Compare(b.Info().KeptSince()) })
 	rows, err := tx.Query(ctx, "select receipt from erasures where account = $1 and id >= $2 and receipt::json->>'reason' = $3 order by id desc",
-		int64(account), store.FirstErasureID(first.Info().KeptSince()), store.ErasedByRequest)
+		int64(account), record.FirstErasureID(first.Info().KeptSince()), record.ErasedByRequest)
 	if err != nil {
 		return nil, err
 	}
 	var receipt string
 	_, err = pgx.ForEachRow(rows, []any{&receipt}, func() error {
-		e := new(store.Erasure)
+		e := new(record.Erasure)
 		asked = append(asked, e)
 		return json.Unmarshal([]byte(receipt), e)
 	})
@@ -137,7 +138,7 @@ func (e Erased) After(mark ship.ErasedMark, most int) (page []ship.ErasedExchang
 		}
 		name, known := names[account]
 		if !known {
-			name = e.catalog.accounts.nameOf(store.AccountNumber(account))
+			name = e.catalog.accounts.nameOf(record.AccountNumber(account))
 			names[account] = name
 		}
 		upTo = ship.ErasedMark{Number: uint64(number), Tail: ship.Tail(id)}

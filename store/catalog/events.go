@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // eventChannel is the Postgres channel on which committed events are published.
@@ -19,12 +19,12 @@ const notifiedEvents = 24
 
 // notifiedEvent is an event in a notification.
 type notifiedEvent struct {
-	Account store.AccountNumber `json:"account"`
-	store.Event
+	Account record.AccountNumber `json:"account"`
+	record.Event
 }
 
 // queueEvents publishes events when the transaction commits.
-func queueEvents(batch *pgx.Batch, events []store.Event) {
+func queueEvents(batch *pgx.Batch, events []record.Event) {
 	for len(events) > 0 {
 		n := min(len(events), notifiedEvents)
 		notified := make([]notifiedEvent, n)
@@ -40,24 +40,24 @@ func queueEvents(batch *pgx.Batch, events []store.Event) {
 	}
 }
 
-func completed(account store.AccountNumber, info *store.ExchangeInfo, session *string) store.Event {
-	e := store.Event{Kind: store.ExchangeCompleted, Account: account, Exchange: info.ID, KeyID: info.KeyID, Outcome: info.Outcome, Time: time.Now().UTC()}
+func completed(account record.AccountNumber, info *record.ExchangeInfo, session *string) record.Event {
+	e := record.Event{Kind: record.ExchangeCompleted, Account: account, Exchange: info.ID, KeyID: info.KeyID, Outcome: info.Outcome, Time: time.Now().UTC()}
 	if session != nil {
 		e.Session = *session
 	}
 	return e
 }
 
-func digested(account store.AccountNumber, info *store.ExchangeInfo) store.Event {
+func digested(account record.AccountNumber, info *record.ExchangeInfo) record.Event {
 	e := completed(account, info, &info.Session)
-	e.Kind = store.TurnDigested
+	e.Kind = record.TurnDigested
 	return e
 }
 
 // Events are the events that all programs on the database commit, from the first subscription on.
 type Events struct {
 	catalog *Catalog
-	hub     store.EventHub
+	hub     record.EventHub
 
 	mu        sync.Mutex // held while a connection is made
 	listening bool       // guarded by mu
@@ -65,7 +65,7 @@ type Events struct {
 
 // Subscribe subscribes to the events of an account after the one with number after; 0 means from now on. Exchanges are
 // reported when they have arrived, not when they begin. The subscriber must close the subscription.
-func (e *Events) Subscribe(account string, after uint64) (*store.Subscription, error) {
+func (e *Events) Subscribe(account string, after uint64) (*record.Subscription, error) {
 	number, err := e.catalog.accounts.Number(account)
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (e *Events) hear(conn *pgx.Conn) {
 			e.catalog.Log.Warn("a notification of the database cannot be read", "error", err)
 			continue
 		}
-		events := make([]store.Event, len(notified))
+		events := make([]record.Event, len(notified))
 		for i := range notified {
 			events[i] = notified[i].Event
 			events[i].Account = notified[i].Account

@@ -6,8 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // One centre takes and digests an exchange, and erases it. Who watches the account at another centre is told; who watches
@@ -39,18 +39,18 @@ func TestWhatOneCentreCommitsIsToldAtEveryOther(t *testing.T) {
 		t.Fatal("the frame is not taken: ", err)
 	}
 	var last uint64
-	for _, kind := range []store.EventKind{store.ExchangeCompleted, store.TurnDigested} {
+	for _, kind := range []record.EventKind{record.ExchangeCompleted, record.TurnDigested} {
 		e := next(t, sub)
-		if e.Kind != kind || e.Exchange != id || e.Session == "" || e.Outcome != store.OutcomeComplete || e.Time.IsZero() {
+		if e.Kind != kind || e.Exchange != id || e.Session == "" || e.Outcome != record.OutcomeComplete || e.Time.IsZero() {
 			t.Errorf("got %+v, want %s of %s with its session", e, kind, id)
 		}
 		last = e.Seq
 	}
-	erasure, err := working.Erase(t.Context(), "acme", store.Selection{Exchanges: []string{id}}, false)
+	erasure, err := working.Erase(t.Context(), "acme", record.Selection{Exchanges: []string{id}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := next(t, sub); e.Kind != store.ErasureCompleted || e.Erasure != erasure.ID {
+	if e := next(t, sub); e.Kind != record.ErasureCompleted || e.Erasure != erasure.ID {
 		t.Errorf("got %+v, want the end of the erasure %s", e, erasure.ID)
 	}
 	again, err := watched.Events.Subscribe("acme", last)
@@ -96,7 +96,7 @@ func TestWhoWatchesWhileTheDatabaseIsAwayIsToldThatEventsWereMissed(t *testing.T
 }
 
 // next waits for an event.
-func next(t *testing.T, sub *store.Subscription) store.Event {
+func next(t *testing.T, sub *record.Subscription) record.Event {
 	t.Helper()
 	select {
 	case e, more := <-sub.Events:
@@ -107,5 +107,5 @@ func next(t *testing.T, sub *store.Subscription) store.Event {
 	case <-time.After(time.Minute):
 		t.Fatal("nothing is told")
 	}
-	return store.Event{}
+	return record.Event{}
 }

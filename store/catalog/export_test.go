@@ -5,7 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // What tests call that users of the package do not.
@@ -16,10 +16,10 @@ func Expire(ctx context.Context, c *Catalog, account string) error { return c.ex
 
 const ReadStored = readStored
 
-func UnusedObjects(ctx context.Context, c *Catalog, account store.AccountNumber) (unused [][]byte, arrived int64, err error) {
+func UnusedObjects(ctx context.Context, c *Catalog, account record.AccountNumber) (unused [][]byte, arrived int64, err error) {
 	return c.unusedObjects(ctx, account)
 }
 
-func FreeSome(ctx context.Context, c *Catalog, account store.AccountNumber, erasure string, arrived int64, unused [][]byte) error {
+func FreeSome(ctx context.Context, c *Catalog, account record.AccountNumber, erasure string, arrived int64, unused [][]byte) error {
 	return c.update(ctx, func(tx pgx.Tx) error { return freeSome(ctx, tx, account, erasure, arrived, unused) })
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
@@ -15,7 +15,7 @@ import (
 const countedTurns = 5000
 
 // countFacets adds the values of the account's facets to an answer.
-func (c *Catalog) countFacets(ctx context.Context, account store.AccountNumber, answer *search.Answer) error {
+func (c *Catalog) countFacets(ctx context.Context, account record.AccountNumber, answer *search.Answer) error {
 	facets, most := search.Facets()
 	answer.Facets = make(map[string][]lexical.FacetValue, len(facets))
 	var names, prefixes []string

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // An exchange arrives that refers to what an erasure has just found to be unused. A worker completes no erasures, so the test does.
@@ -20,13 +20,13 @@ func TestWhatIsUsedAgainWhileAnErasureLooksIsNotFreed(t *testing.T) {
 	f, err := edge.Shipping().Next(t.Context(), 0)
 	check(t, err)
 	take(t, worker, &f)
-	receipt, err := worker.Erase(t.Context(), "acme", store.Selection{Exchanges: []string{erased}}, false)
+	receipt, err := worker.Erase(t.Context(), "acme", record.Selection{Exchanges: []string{erased}}, false)
 	check(t, err)
 	eventually(t, "the exchange is erased", func() bool {
 		_, err := worker.ExchangeInfo("acme", erased)
 		return err != nil
 	})
-	var account store.AccountNumber
+	var account record.AccountNumber
 	check(t, db.QueryRow(t.Context(), "select number from mneme.accounts").Scan(&account))
 	unused, arrived, err := catalog.UnusedObjects(t.Context(), worker, account)
 	if err != nil || len(unused) == 0 {

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Three turns of one conversation, each at an edge of its own, arrive in any order.
@@ -36,7 +36,7 @@ func TestTurnsThatArriveInAnyOrderShowTheConversation(t *testing.T) {
 				if len(sessions) != 1 {
 					t.Fatalf("the sessions are %+v", sessions)
 				}
-				timeline, err := centre.Timeline("acme", sessions[0].ID, store.TimelineQuery{})
+				timeline, err := centre.Timeline("acme", sessions[0].ID, record.TimelineQuery{})
 				check(t, err)
 				before := ""
 				for i, e := range timeline.Data {
@@ -67,12 +67,12 @@ func askAll(t *testing.T, e *engine.Engine, messages []string, answer string) {
 	for _, m := range messages {
 		said = append(said, fmt.Sprintf(`{"role":%q,"content":%q}`, roles[m[0]], m))
 	}
-	r, err := e.Begin(t.Context(), &store.Opening{
+	r, err := e.Begin(t.Context(), &record.Opening{
 		Account: "acme", Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: "k", ContentType: "application/json",
 		Body: []byte(`{"model":"m","messages":[` + strings.Join(said, ",") + `]}`),
 	})
 	check(t, err)
 	_, err = fmt.Fprintf(r, `{"choices":[{"message":{"role":"assistant","content":%q}}]}`, answer)
 	check(t, err)
-	check(t, r.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200}))
+	check(t, r.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: 200}))
 }

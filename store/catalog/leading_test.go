@@ -13,6 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // A centre is replaced by another one while it does not notice. What only the leader may commit it does not commit from then on.
@@ -24,17 +25,17 @@ func TestACentreThatWasReplacedCompletesNoErasure(t *testing.T) {
 	db := connect(t, url)
 	_, err := db.Exec(t.Context(), "update mneme.leader set term = term + 1, process = 'other', name = 'other', until = 'infinity'")
 	check(t, err)
-	asked, err := centre.Erase(t.Context(), "acme", store.Selection{All: true}, false)
+	asked, err := centre.Erase(t.Context(), "acme", record.Selection{All: true}, false)
 	check(t, err)
 	eventually(t, "it notices who leads", func() bool { return !lead.Leads() && lead.Leader() == "other" && lead.Terms() == 2 })
-	if e, err := centre.Erasure("acme", asked.ID); err != nil || e.State == store.ErasureDone {
+	if e, err := centre.Erasure("acme", asked.ID); err != nil || e.State == record.ErasureDone {
 		t.Errorf("the receipt says %+v (%v)", e, err)
 	}
 	_, err = db.Exec(t.Context(), "update mneme.leader set until = '-infinity'")
 	check(t, err)
 	eventually(t, "it leads again, and completes the erasure", func() bool {
 		e, err := centre.Erasure("acme", asked.ID)
-		return err == nil && e.State == store.ErasureDone && lead.Terms() == 3
+		return err == nil && e.State == record.ErasureDone && lead.Terms() == 3
 	})
 }
 
@@ -49,7 +50,7 @@ func TestACentreThatWasReplacedErasesNothingByAge(t *testing.T) {
 	})
 	check(t, err)
 	t.Cleanup(centre.Close)
-	kept := record(t, edge, 1)
+	kept := stored(t, edge, 1)
 	frame, err := edge.Shipping().Next(t.Context(), 0)
 	check(t, err)
 	_, err = centre.Take(t.Context(), &frame, noneAside)

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // movedTogether is how many exchanges one statement moves.
@@ -15,7 +16,7 @@ const movedTogether = 500
 
 // MergeSession moves all exchanges of a session into another one of the same account, in one transaction, and returns
 // the latter. Everything that led to the first session then leads to the other one.
-func (c *Catalog) MergeSession(ctx context.Context, account, from, into string) (*store.Session, error) {
+func (c *Catalog) MergeSession(ctx context.Context, account, from, into string) (*record.Session, error) {
 	err := c.changeSessions(ctx, account, []string{from, into}, func(m *moving) (err error) {
 		m.from = from
 		if m.into, err = m.in.Merge(from, into); err != nil {
@@ -35,7 +36,7 @@ func (c *Catalog) MergeSession(ctx context.Context, account, from, into string) 
 // SplitSession moves an exchange of a session, or of the one that it was merged into, and all that began after it there,
 // into a new session, in one transaction, and returns the new one. What led to the session still leads there; only the ids
 // of moved responses lead to the new one.
-func (c *Catalog) SplitSession(ctx context.Context, account, session, exchange string) (*store.Session, error) {
+func (c *Catalog) SplitSession(ctx context.Context, account, session, exchange string) (*record.Session, error) {
 	var target string
 	err := c.changeSessions(ctx, account, []string{session}, func(m *moving) (err error) {
 		if m.from, m.into, err = m.in.Split(session, time.Now()); err != nil {
@@ -101,7 +102,7 @@ const moveTimeout = 5 * time.Minute
 // moving is a move of exchanges from one session to another.
 type moving struct {
 	tx         pgx.Tx
-	account    store.AccountNumber
+	account    record.AccountNumber
 	in         *store.Sessions
 	from, into string
 }
@@ -117,7 +118,7 @@ func (m *moving) refuseErased(ctx context.Context) error {
 
 // erasing returns one of the sessions that an erasure which is not done names, since that is carried out on the sessions
 // as they were; "": it names none. None of them may be named by a new one until the transaction ends: their rows are locked.
-func erasing(ctx context.Context, tx pgx.Tx, account store.AccountNumber, sessions ...string) (id string, err error) {
+func erasing(ctx context.Context, tx pgx.Tx, account record.AccountNumber, sessions ...string) (id string, err error) {
 	err = tx.QueryRow(ctx, `select coalesce(min(session), '') from unnest($2::text[]) session where exists (select from erasures
 		where account = $1 and not done and receipt::jsonb #> '{selection,sessions}' ? session)`, int64(account), sessions).Scan(&id)
 	return id, err
@@ -141,7 +142,7 @@ func (m *moving) run(ctx context.Context, first string) error {
 }
 
 // some moves the next exchanges, and returns their records from before the move.
-func (m *moving) some(ctx context.Context, first string) (infos []store.ExchangeInfo, err error) {
+func (m *moving) some(ctx context.Context, first string) (infos []record.ExchangeInfo, err error) {
 	rows, err := m.tx.Query(ctx, `
 		update exchanges set session = $3, digested = not speaks, again = false where account = $1 and id in
 			(select id from exchanges where account = $1 and session = $2 and id >= $4 order by id limit $5)
@@ -150,9 +151,9 @@ func (m *moving) some(ctx context.Context, first string) (infos []store.Exchange
 		return nil, err
 	}
 	var id string
-	var record []byte
-	_, err = pgx.ForEachRow(rows, []any{&id, &record}, func() error {
-		infos = append(infos, listed(id, record, &m.from))
+	var stored []byte
+	_, err = pgx.ForEachRow(rows, []any{&id, &stored}, func() error {
+		infos = append(infos, listed(id, stored, &m.from))
 		return nil
 	})
 	return infos, err

@@ -6,13 +6,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
 // Sessions are also found by what a person or a model has written about them, without any of their turns.
 
 // queueWords stores the terms of the titles and tags of sessions, which are in the database.
-func queueWords(batch *pgx.Batch, account store.AccountNumber, of map[string]*store.SessionWords) {
+func queueWords(batch *pgx.Batch, account record.AccountNumber, of map[string]*store.SessionWords) {
 	var ids, terms, without []string
 	for id, words := range of {
 		if found := lexemes(account, search.SessionTerms(words)); found != "" {
@@ -111,12 +112,12 @@ func nameSome(ctx context.Context, tx pgx.Tx, after int64, session string) (acco
 	if err != nil {
 		return 0, "", false, err
 	}
-	type record struct {
+	type stored struct {
 		Account int64
 		ID      string
 		Record  []byte
 	}
-	read, err := pgx.CollectRows(rows, pgx.RowToStructByPos[record])
+	read, err := pgx.CollectRows(rows, pgx.RowToStructByPos[stored])
 	if err != nil || len(read) == 0 {
 		return after, session, false, err
 	}
@@ -125,13 +126,13 @@ func nameSome(ctx context.Context, tx pgx.Tx, after int64, session string) (acco
 		if words[r.Account] == nil {
 			words[r.Account] = make(map[string]*store.SessionWords)
 		}
-		if s, err := store.ReadSession(r.Record); err == nil { // a damaged one has no title
+		if s, err := record.ReadSession(r.Record); err == nil { // a damaged one has no title
 			words[r.Account][r.ID] = &store.SessionWords{Title: s.Title, Tags: s.Tags}
 		}
 	}
 	batch := new(pgx.Batch)
 	for number, of := range words {
-		queueWords(batch, store.AccountNumber(number), of)
+		queueWords(batch, record.AccountNumber(number), of)
 	}
 	last := read[len(read)-1]
 	return last.Account, last.ID, true, tx.SendBatch(ctx, batch).Close()

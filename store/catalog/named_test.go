@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -23,7 +23,7 @@ func (s *summarized) find(in *catalog.Catalog, r *search.Request) (sessions []st
 
 func (s *summarized) describe(session, title string, tags ...string) {
 	s.t.Helper()
-	_, err := s.centre.DescribeSession("acme", session, store.Description{Title: &title, Tags: tags})
+	_, err := s.centre.DescribeSession("acme", session, record.Description{Title: &title, Tags: tags})
 	check(s.t, err)
 }
 
@@ -58,7 +58,7 @@ func notFoundByWhatIsGone(t *testing.T, s *summarized) {
 	if found := s.find(s.centre, kumquat); !slices.Equal(found, []string{other}) {
 		t.Errorf("%v are found by the summary of %s", found, other)
 	}
-	s.erase(store.Selection{Exchanges: []string{first, second}})
+	s.erase(record.Selection{Exchanges: []string{first, second}})
 	if found := append(s.find(s.centre, lantern), s.find(s.centre, kumquat)...); len(found) > 0 {
 		t.Errorf("%v are found", found)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // refSize is the size of a ref: a letter and a hash.
@@ -13,7 +14,7 @@ const refSize = 1 + len(kv.Hash{})
 
 func refOf(o store.ObjectRef) []byte { return append([]byte{o.Space}, o.Hash[:]...) }
 
-func objectOf(account store.AccountNumber, ref []byte) (o store.ObjectRef) {
+func objectOf(account record.AccountNumber, ref []byte) (o store.ObjectRef) {
 	o.Space, o.Account = ref[0], account
 	copy(o.Hash[:], ref[1:])
 	return o

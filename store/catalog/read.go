@@ -11,11 +11,12 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Exchange returns one exchange with its bytes; [codec.KindNotFound] if the account has none with that id. Account ""
 // searches all accounts.
-func (c *Catalog) Exchange(account, id string) (*store.Exchange, error) {
+func (c *Catalog) Exchange(account, id string) (*record.Exchange, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	numbers, err := c.numbers(account)
@@ -25,28 +26,28 @@ func (c *Catalog) Exchange(account, id string) (*store.Exchange, error) {
 	return c.exchange(ctx, numbers, id)
 }
 
-func (c *Catalog) exchange(ctx context.Context, numbers []int64, id string) (*store.Exchange, error) {
+func (c *Catalog) exchange(ctx context.Context, numbers []int64, id string) (*record.Exchange, error) {
 	var (
 		x       arrivedExchange
 		number  int64
 		session *string
-		record  []byte
+		stored  []byte
 	)
 	err := c.pool.QueryRow(ctx, "select account, session, record, refs from exchanges where account = any($1) and id = $2", numbers, exchangeID(id)).
-		Scan(&number, &session, &record, &x.refs)
+		Scan(&number, &session, &stored, &x.refs)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, store.NoExchange(id)
+		return nil, record.NoExchange(id)
 	}
 	if err != nil {
 		return nil, unreadable(err)
 	}
-	var whole *store.Exchange
-	if x.info, err = infoOf(record, session); err == nil {
-		objects, failed := c.load(ctx, c.pool, store.AccountNumber(number), []*arrivedExchange{&x})
+	var whole *record.Exchange
+	if x.info, err = infoOf(stored, session); err == nil {
+		objects, failed := c.load(ctx, c.pool, record.AccountNumber(number), []*arrivedExchange{&x})
 		if failed != nil {
 			return nil, unreadable(failed)
 		}
-		whole, err = x.assemble(store.AccountNumber(number), objects)
+		whole, err = x.assemble(record.AccountNumber(number), objects)
 	}
 	if err != nil {
 		c.Log.Error("an exchange cannot be read", "exchange", id, "error", err)
@@ -71,8 +72,8 @@ func sessionID(id string) string {
 	return id
 }
 
-func infoOf(record []byte, session *string) (*store.ExchangeInfo, error) {
-	info, err := store.ReadInfo(record)
+func infoOf(stored []byte, session *string) (*record.ExchangeInfo, error) {
+	info, err := record.ReadInfo(stored)
 	if err == nil && session != nil {
 		info.Session = *session
 	}
@@ -80,7 +81,7 @@ func infoOf(record []byte, session *string) (*store.ExchangeInfo, error) {
 }
 
 // ExchangeInfo returns the record of one exchange; otherwise it is like [Catalog.Exchange].
-func (c *Catalog) ExchangeInfo(account, id string) (*store.ExchangeInfo, error) {
+func (c *Catalog) ExchangeInfo(account, id string) (*record.ExchangeInfo, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	numbers, err := c.numbers(account)
@@ -88,15 +89,15 @@ func (c *Catalog) ExchangeInfo(account, id string) (*store.ExchangeInfo, error) 
 		return nil, err
 	}
 	var session *string
-	var record []byte
-	err = c.pool.QueryRow(ctx, "select session, record from exchanges where account = any($1) and id = $2", numbers, exchangeID(id)).Scan(&session, &record)
+	var stored []byte
+	err = c.pool.QueryRow(ctx, "select session, record from exchanges where account = any($1) and id = $2", numbers, exchangeID(id)).Scan(&session, &stored)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, store.NoExchange(id)
+		return nil, record.NoExchange(id)
 	}
 	if err != nil {
 		return nil, unreadable(err)
 	}
-	info, err := infoOf(record, session)
+	info, err := infoOf(stored, session)
 	return info, unreadable(err)
 }
 
@@ -156,7 +157,7 @@ func newOrder(after, before string, limit int, ascending bool, prefix string) (o
 }
 
 // Exchanges lists exchanges by time. Account "" lists those of all accounts.
-func (c *Catalog) Exchanges(account string, q store.ExchangeQuery) (page store.ExchangePage, err error) {
+func (c *Catalog) Exchanges(account string, q record.ExchangeQuery) (page record.ExchangePage, err error) {
 	o, err := newOrder(q.After, q.Before, q.Limit, q.Ascending, kv.ExchangePrefix)
 	if err != nil {
 		return page, err
@@ -172,12 +173,12 @@ func (c *Catalog) Exchanges(account string, q store.ExchangeQuery) (page store.E
 	if err != nil {
 		return page, unreadable(err)
 	}
-	infos := []store.ExchangeInfo{}
+	infos := []record.ExchangeInfo{}
 	var id string
 	var session *string
-	var record []byte
-	_, err = pgx.ForEachRow(rows, []any{&id, &session, &record}, func() error {
-		infos = append(infos, listed(id, record, session))
+	var stored []byte
+	_, err = pgx.ForEachRow(rows, []any{&id, &session, &stored}, func() error {
+		infos = append(infos, listed(id, stored, session))
 		return nil
 	})
 	page.Data, page.HasMore = cut(&o, infos)
@@ -185,10 +186,10 @@ func (c *Catalog) Exchanges(account string, q store.ExchangeQuery) (page store.E
 }
 
 // listed returns an exchange for a list, even if its record is damaged.
-func listed(id string, record []byte, session *string) store.ExchangeInfo {
-	info, err := infoOf(record, session)
+func listed(id string, stored []byte, session *string) record.ExchangeInfo {
+	info, err := infoOf(stored, session)
 	if err != nil {
-		return store.ExchangeInfo{ID: id, Outcome: store.OutcomeDamaged, Error: &store.ErrorInfo{Kind: codec.KindStorage.String(), Message: err.Error()}}
+		return record.ExchangeInfo{ID: id, Outcome: record.OutcomeDamaged, Error: &record.ErrorInfo{Kind: codec.KindStorage.String(), Message: err.Error()}}
 	}
 	return *info
 }
@@ -197,7 +198,7 @@ func listed(id string, record []byte, session *string) store.ExchangeInfo {
 const sessionsRead = 500
 
 // Sessions lists the sessions of an account, except those that were merged into another.
-func (c *Catalog) Sessions(account string, q store.SessionQuery) (page store.SessionPage, err error) {
+func (c *Catalog) Sessions(account string, q record.SessionQuery) (page record.SessionPage, err error) {
 	number, err := c.number(account)
 	if err != nil {
 		return page, err
@@ -215,7 +216,7 @@ func (c *Catalog) Sessions(account string, q store.SessionQuery) (page store.Ses
 		return page, err
 	}
 	low, high := o.Bounds(kv.SessionPrefix)
-	found := []store.Session{}
+	found := []record.Session{}
 	for whole := false; !whole && len(found) <= o.Limit; {
 		rows, err := c.pool.Query(ctx, `select id, place, record from sessions
 			where account = $1 and ($2 = '' or place > $2) and ($3 = '' or place < $3) order by place `+o.direction()+` limit $4`, number, low, high, sessionsRead)
@@ -224,17 +225,17 @@ func (c *Catalog) Sessions(account string, q store.SessionQuery) (page store.Ses
 		}
 		read := 0
 		var id, place string
-		var record []byte
-		_, err = pgx.ForEachRow(rows, []any{&id, &place, &record}, func() error {
+		var stored []byte
+		_, err = pgx.ForEachRow(rows, []any{&id, &place, &stored}, func() error {
 			read++
 			if o.Backwards {
 				high = place
 			} else {
 				low = place
 			}
-			s, err := store.ReadSession(record)
+			s, err := record.ReadSession(stored)
 			if err != nil {
-				s = &store.Session{ID: id, Account: account, Error: &store.ErrorInfo{Kind: codec.KindStorage.String(), Message: err.Error()}}
+				s = &record.Session{ID: id, Account: account, Error: &record.ErrorInfo{Kind: codec.KindStorage.String(), Message: err.Error()}}
 			}
 			if q.Matches(s) {
 				found = append(found, *s)
@@ -252,26 +253,26 @@ func (c *Catalog) Sessions(account string, q store.SessionQuery) (page store.Ses
 
 // Session returns one session of the account; [codec.KindNotFound] if it has none with that id. Merged names the
 // session that it was merged into.
-func (c *Catalog) Session(account, id string) (*store.Session, error) {
+func (c *Catalog) Session(account, id string) (*record.Session, error) {
 	number, err := c.number(account)
 	if err != nil {
-		return nil, store.NoSession(id)
+		return nil, record.NoSession(id)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
-	var record []byte
-	err = c.pool.QueryRow(ctx, "select record from sessions where account = $1 and id = $2", number, sessionID(id)).Scan(&record)
+	var stored []byte
+	err = c.pool.QueryRow(ctx, "select record from sessions where account = $1 and id = $2", number, sessionID(id)).Scan(&stored)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, store.NoSession(id)
+		return nil, record.NoSession(id)
 	}
 	if err != nil {
 		return nil, unreadable(err)
 	}
-	s, err := store.ReadSession(record)
+	s, err := record.ReadSession(stored)
 	return s, unreadable(err)
 }
 
-// mergedInto returns a function for [store.Selection.Follow]. A session that cannot be read counts as not merged.
+// mergedInto returns a function for [record.Selection.Follow]. A session that cannot be read counts as not merged.
 func (c *Catalog) mergedInto(account string) func(session string) string {
 	return func(session string) string {
 		s, err := c.Session(account, session)
@@ -283,15 +284,15 @@ func (c *Catalog) mergedInto(account string) func(session string) string {
 }
 
 // withExchanges returns the session that has the exchanges of a session: itself, or the one that it was merged into.
-func (c *Catalog) withExchanges(account, session string) (*store.Session, error) {
-	return store.FollowMerges(session, func(id string) (*store.Session, error) { return c.Session(account, id) })
+func (c *Catalog) withExchanges(account, session string) (*record.Session, error) {
+	return store.FollowMerges(session, func(id string) (*record.Session, error) { return c.Session(account, id) })
 }
 
 // DescribeSession sets the description that people give a session.
-func (c *Catalog) DescribeSession(account, id string, d store.Description) (described *store.Session, err error) {
+func (c *Catalog) DescribeSession(account, id string, d record.Description) (described *record.Session, err error) {
 	number, err := c.accounts.Number(account)
 	if err != nil {
-		return nil, store.NoSession(id)
+		return nil, record.NoSession(id)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
@@ -309,25 +310,25 @@ func (c *Catalog) DescribeSession(account, id string, d store.Description) (desc
 }
 
 // DescribeExchange sets the description that people give an exchange.
-func (c *Catalog) DescribeExchange(account, id string, d store.Description) (described *store.ExchangeInfo, err error) {
+func (c *Catalog) DescribeExchange(account, id string, d record.Description) (described *record.ExchangeInfo, err error) {
 	number, err := c.number(account)
 	if err != nil {
-		return nil, store.NoExchange(id)
+		return nil, record.NoExchange(id)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	err = c.update(ctx, func(tx pgx.Tx) error {
 		var session *string
-		var record []byte
-		err := tx.QueryRow(ctx, "select session, record from exchanges where account = $1 and id = $2 for update", number, exchangeID(id)).Scan(&session, &record)
+		var stored []byte
+		err := tx.QueryRow(ctx, "select session, record from exchanges where account = $1 and id = $2 for update", number, exchangeID(id)).Scan(&session, &stored)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return store.NoExchange(id)
+			return record.NoExchange(id)
 		}
 		if err == nil {
-			described, err = infoOf(record, nil)
+			described, err = infoOf(stored, nil)
 		}
 		if err == nil {
-			record, err = described.Describe(d, c.redactor(account))
+			stored, err = described.Describe(d, c.redactor(account))
 		}
 		if err != nil {
 			return err
@@ -335,14 +336,14 @@ func (c *Catalog) DescribeExchange(account, id string, d store.Description) (des
 		if session != nil {
 			described.Session = *session
 		}
-		_, err = tx.Exec(ctx, "update exchanges set record = $3 where account = $1 and id = $2", number, id, record)
+		_, err = tx.Exec(ctx, "update exchanges set record = $3 where account = $1 and id = $2", number, id, stored)
 		return err
 	})
 	return described, unreadable(err)
 }
 
 // Timeline lists the exchanges of a session, or of the one that it was merged into, each with what it added.
-func (c *Catalog) Timeline(account, session string, q store.TimelineQuery) (page store.TimelinePage, err error) {
+func (c *Catalog) Timeline(account, session string, q record.TimelineQuery) (page record.TimelinePage, err error) {
 	s, err := c.withExchanges(account, session)
 	if err != nil {
 		return page, err
@@ -364,21 +365,21 @@ func (c *Catalog) Timeline(account, session string, q store.TimelineQuery) (page
 }
 
 // entries reads exchanges of the account in $1, with their turns.
-func (c *Catalog) entries(ctx context.Context, where string, arguments ...any) (entries []store.TimelineEntry, err error) {
+func (c *Catalog) entries(ctx context.Context, where string, arguments ...any) (entries []record.TimelineEntry, err error) {
 	rows, err := c.pool.Query(ctx, `select x.id, x.session, x.record, t.record from exchanges x
 		left join turns t on t.account = $1 and t.exchange = x.id where x.account = $1 and `+where, arguments...)
 	if err != nil {
 		return nil, err
 	}
-	entries = []store.TimelineEntry{}
+	entries = []record.TimelineEntry{}
 	var id string
 	var session *string
-	var record, turn []byte
-	_, err = pgx.ForEachRow(rows, []any{&id, &session, &record, &turn}, func() error {
-		e := store.TimelineEntry{Exchange: listed(id, record, session)}
+	var stored, turn []byte
+	_, err = pgx.ForEachRow(rows, []any{&id, &session, &stored, &turn}, func() error {
+		e := record.TimelineEntry{Exchange: listed(id, stored, session)}
 		if turn != nil {
-			if e.Turn, _, err = store.ReadTurn(turn); err != nil {
-				e.Turn = &store.Turn{Exchange: id, Error: "the turn cannot be read"}
+			if e.Turn, _, err = record.ReadTurn(turn); err != nil {
+				e.Turn = &record.Turn{Exchange: id, Error: "the turn cannot be read"}
 			}
 		}
 		entries = append(entries, e)
@@ -388,25 +389,25 @@ func (c *Catalog) entries(ctx context.Context, where string, arguments ...any) (
 }
 
 // Turn returns an exchange with what it added to its session.
-func (c *Catalog) Turn(account, exchange string) (store.TimelineEntry, error) {
+func (c *Catalog) Turn(account, exchange string) (record.TimelineEntry, error) {
 	number, err := c.number(account)
 	if err != nil {
-		return store.TimelineEntry{}, err
+		return record.TimelineEntry{}, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	entries, err := c.entries(ctx, "x.id = $2", number, exchangeID(exchange))
 	if err == nil && len(entries) == 0 {
-		err = store.NoExchange(exchange)
+		err = record.NoExchange(exchange)
 	}
 	if err != nil {
-		return store.TimelineEntry{}, unreadable(err)
+		return record.TimelineEntry{}, unreadable(err)
 	}
 	return entries[0], nil
 }
 
 // Usage returns the size of an account's memory.
-func (c *Catalog) Usage(ctx context.Context, account string) (u store.Usage, err error) {
+func (c *Catalog) Usage(ctx context.Context, account string) (u record.Usage, err error) {
 	number, err := c.number(account)
 	if err != nil {
 		return u, err
@@ -425,8 +426,8 @@ func (c *Catalog) Usage(ctx context.Context, account string) (u store.Usage, err
 
 // Export yields the selected exchanges of an account, oldest first, each session before its first exchange. A session that
 // was merged into another one stands for that one.
-func (c *Catalog) Export(ctx context.Context, account string, sel store.Selection) iter.Seq2[store.Exported, error] {
-	return func(yield func(store.Exported, error) bool) {
+func (c *Catalog) Export(ctx context.Context, account string, sel record.Selection) iter.Seq2[record.Exported, error] {
+	return func(yield func(record.Exported, error) bool) {
 		number, err := c.number(account)
 		if err == nil {
 			err = sel.Check()
@@ -434,7 +435,7 @@ func (c *Catalog) Export(ctx context.Context, account string, sel store.Selectio
 		sel := sel.Follow(c.mergedInto(account))
 		given := make(map[string]bool)
 		for after := ""; err == nil; {
-			var infos []store.ExchangeInfo
+			var infos []record.ExchangeInfo
 			infos, after, err = c.selected(ctx, number, &sel, after)
 			for i := range infos {
 				if !c.export(ctx, number, &sel, &infos[i], given, yield) {
@@ -446,15 +447,15 @@ func (c *Catalog) Export(ctx context.Context, account string, sel store.Selectio
 			}
 		}
 		if err != nil {
-			yield(store.Exported{}, unreadable(err))
+			yield(record.Exported{}, unreadable(err))
 		}
 	}
 }
 
-func (c *Catalog) export(ctx context.Context, number int64, sel *store.Selection, info *store.ExchangeInfo, given map[string]bool, yield func(store.Exported, error) bool) bool {
-	unlessDamaged := func(id string, e store.Exported, err error) bool {
+func (c *Catalog) export(ctx context.Context, number int64, sel *record.Selection, info *record.ExchangeInfo, given map[string]bool, yield func(record.Exported, error) bool) bool {
+	unlessDamaged := func(id string, e record.Exported, err error) bool {
 		if err != nil {
-			e = store.Exported{Damaged: &store.Damaged{ID: id, Error: err.Error()}}
+			e = record.Exported{Damaged: &record.Damaged{ID: id, Error: err.Error()}}
 		}
 		return yield(e, nil)
 	}
@@ -469,11 +470,11 @@ func (c *Catalog) export(ctx context.Context, number int64, sel *store.Selection
 	if codec.AsError(err, "").Kind == codec.KindNotFound && err != nil {
 		return true // erased meanwhile
 	}
-	return unlessDamaged(info.ID, store.Exported{Exchange: x}, err)
+	return unlessDamaged(info.ID, record.Exported{Exchange: x}, err)
 }
 
 // exportSession reads a session, with its summary if every exchange of the session is selected.
-func (c *Catalog) exportSession(ctx context.Context, number int64, sel *store.Selection, id string) (e store.Exported, err error) {
+func (c *Catalog) exportSession(ctx context.Context, number int64, sel *record.Selection, id string) (e record.Exported, err error) {
 	e.Session, e.Summary, err = c.readSession(ctx, number, id)
 	if err != nil || e.Summary == nil {
 		return e, unreadable(err)
@@ -485,10 +486,10 @@ func (c *Catalog) exportSession(ctx context.Context, number int64, sel *store.Se
 	anyOfIt := len(sel.Exchanges)+len(sel.Sessions) == 0 || slices.Contains(sel.Sessions, id)
 	var exchange string
 	var session *string
-	var record []byte
-	_, err = pgx.ForEachRow(rows, []any{&exchange, &session, &record}, func() error {
-		info := listed(exchange, record, session)
-		if !anyOfIt && !slices.Contains(sel.Exchanges, exchange) || info.Outcome == store.OutcomeDamaged || !sel.Matches(&info) {
+	var stored []byte
+	_, err = pgx.ForEachRow(rows, []any{&exchange, &session, &stored}, func() error {
+		info := listed(exchange, stored, session)
+		if !anyOfIt && !slices.Contains(sel.Exchanges, exchange) || info.Outcome == record.OutcomeDamaged || !sel.Matches(&info) {
 			e.Summary = nil
 		}
 		return nil
@@ -500,7 +501,7 @@ func (c *Catalog) exportSession(ctx context.Context, number int64, sel *store.Se
 const selectedRead = 500
 
 // selected returns the selected exchanges among the next ones after an id; next is "" at the end.
-func (c *Catalog) selected(ctx context.Context, number int64, sel *store.Selection, after string) (infos []store.ExchangeInfo, next string, err error) {
+func (c *Catalog) selected(ctx context.Context, number int64, sel *record.Selection, after string) (infos []record.ExchangeInfo, next string, err error) {
 	rows, err := c.pool.Query(ctx, `select id, session, record from exchanges where account = $1 and id > $2
 		and (cardinality($3::text[]) + cardinality($4::text[]) = 0 or id = any($3) or session = any($4))
 		and ($5 or kept < $6)
@@ -513,11 +514,11 @@ func (c *Catalog) selected(ctx context.Context, number int64, sel *store.Selecti
 	read := 0
 	var id string
 	var session *string
-	var record []byte
-	_, err = pgx.ForEachRow(rows, []any{&id, &session, &record}, func() error {
+	var stored []byte
+	_, err = pgx.ForEachRow(rows, []any{&id, &session, &stored}, func() error {
 		read++
 		next = id
-		info := listed(id, record, session)
+		info := listed(id, stored, session)
 		if sel.Matches(&info) {
 			infos = append(infos, info)
 		}

@@ -3,7 +3,7 @@ package catalog
 import (
 	"context"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Recalled is what recalling from a catalog needs besides its searches and reads.
@@ -37,7 +37,7 @@ func (r Recalled) SessionKnownAs(account, id string) (session string) {
 	defer cancel()
 	if session = sessionID(id); session == "" {
 		_ = c.pool.QueryRow(ctx, `select l.session from unnest($2::bytea[]) with ordinality k (key, place)
-			join links l on l.account = $1 and l.key = k.key order by k.place limit 1`, int64(number), store.ClientLinks(number, id)).Scan(&session)
+			join links l on l.account = $1 and l.key = k.key order by k.place limit 1`, int64(number), record.ClientLinks(number, id)).Scan(&session)
 	}
 	if s, err := c.withExchanges(account, session); err == nil {
 		return s.ID

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Sessions and rollups change with each exchange that arrives. After [Catalog.Rebuild] the centre that leads makes them again from the
@@ -98,7 +99,7 @@ func (r *recount) run(ctx context.Context) (done bool, err error) {
 
 // account does the next step of the account, and reports whether there was one.
 func (r *recount) account(ctx context.Context) (more bool, err error) {
-	account := store.AccountNumber(r.at.Account)
+	account := record.AccountNumber(r.at.Account)
 	if err := arriveAlone(ctx, r.tx, account); err != nil {
 		return false, err
 	}
@@ -123,14 +124,14 @@ func (r *recount) account(ctx context.Context) (more bool, err error) {
 }
 
 // session makes a session again. One that cannot be read stays as it is.
-func (r *recount) session(ctx context.Context, account store.AccountNumber, id string) error {
+func (r *recount) session(ctx context.Context, account record.AccountNumber, id string) error {
 	in, err := openSessions(ctx, r.tx, account, []string{id}, nil)
 	if err != nil {
 		return err
 	}
 	var failed error
 	after := ""
-	err = in.Recount(id, func() ([]store.ExchangeInfo, error) {
+	err = in.Recount(id, func() ([]record.ExchangeInfo, error) {
 		infos, last, err := r.infos(ctx, account, id, after)
 		after, failed = last, err
 		return infos, err
@@ -146,24 +147,24 @@ func (r *recount) session(ctx context.Context, account store.AccountNumber, id s
 }
 
 // infos returns the records of the exchanges of a session that follow one. Those that cannot be read are damaged.
-func (r *recount) infos(ctx context.Context, account store.AccountNumber, session, after string) (infos []store.ExchangeInfo, last string, err error) {
+func (r *recount) infos(ctx context.Context, account record.AccountNumber, session, after string) (infos []record.ExchangeInfo, last string, err error) {
 	rows, err := r.tx.Query(ctx, "select id, record from exchanges where account = $1 and session = $2 and id > $3 order by id limit $4",
 		int64(account), session, after, recountedInfos)
 	if err != nil {
 		return nil, "", err
 	}
-	var record []byte
-	_, err = pgx.ForEachRow(rows, []any{&last, &record}, func() error {
-		infos = append(infos, listed(last, record, &session))
+	var stored []byte
+	_, err = pgx.ForEachRow(rows, []any{&last, &stored}, func() error {
+		infos = append(infos, listed(last, stored, &session))
 		return nil
 	})
 	return infos, last, err
 }
 
 // hour makes the rollups of the next hour with exchanges again, and reports whether there was one.
-func (r *recount) hour(ctx context.Context, account store.AccountNumber) (more bool, err error) {
+func (r *recount) hour(ctx context.Context, account record.AccountNumber) (more bool, err error) {
 	var first *string
-	err = r.tx.QueryRow(ctx, "select min(id) from exchanges where account = $1 and id >= $2", r.at.Account, store.FirstExchangeID(r.at.Hour.Add(-idSlack))).Scan(&first)
+	err = r.tx.QueryRow(ctx, "select min(id) from exchanges where account = $1 and id >= $2", r.at.Account, record.FirstExchangeID(r.at.Hour.Add(-idSlack))).Scan(&first)
 	if err != nil || first == nil {
 		return false, err
 	}
@@ -174,14 +175,14 @@ func (r *recount) hour(ctx context.Context, account store.AccountNumber) (more b
 	}
 	end := hour.Add(time.Hour)
 	rows, err := r.tx.Query(ctx, "select record from exchanges where account = $1 and id >= $2 and id < $3",
-		r.at.Account, store.FirstExchangeID(hour.Add(-idSlack)), store.FirstExchangeID(end.Add(idSlack)))
+		r.at.Account, record.FirstExchangeID(hour.Add(-idSlack)), record.FirstExchangeID(end.Add(idSlack)))
 	if err != nil {
 		return false, err
 	}
 	sums := make(store.Rollups)
-	var record []byte
-	_, err = pgx.ForEachRow(rows, []any{&record}, func() error {
-		info, err := store.ReadInfo(record)
+	var stored []byte
+	_, err = pgx.ForEachRow(rows, []any{&stored}, func() error {
+		info, err := record.ReadInfo(stored)
 		if err == nil && info.Started.Truncate(time.Hour).Equal(hour) {
 			sums.Count(account, info)
 		}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog/pack"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Packs smaller than smallPack bytes are joined when an account has manySmall of them. Packs that are rewritten
@@ -23,7 +23,7 @@ const removedAtOnce = 100
 
 // holdPacks prevents the packs of an account from being rewritten, and their content from being erased, until the
 // transaction ends.
-func holdPacks(ctx context.Context, tx pgx.Tx, account store.AccountNumber) error {
+func holdPacks(ctx context.Context, tx pgx.Tx, account record.AccountNumber) error {
 	_, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, $2)", lockPacks, int32(account))
 	return err
 }
@@ -31,7 +31,7 @@ func holdPacks(ctx context.Context, tx pgx.Tx, account store.AccountNumber) erro
 // clean removes from the bucket what an erasure has freed, and counts the packs in its receipt. done is false while
 // erased data may be in a pack that is not written yet, or that a centre ended without finishing: such a pack is
 // deleted after Abandoned.
-func (c *Catalog) clean(ctx context.Context, account store.AccountNumber, e *store.Erasure) (done bool, err error) {
+func (c *Catalog) clean(ctx context.Context, account record.AccountNumber, e *record.Erasure) (done bool, err error) {
 	count := func(tx pgx.Tx, packs int) error {
 		receipt, err := lockErasure(ctx, tx, account, e.ID)
 		if err != nil || receipt == nil {
@@ -80,9 +80,9 @@ func (c *Catalog) rewriteSome(ctx context.Context, choose string, count func(pgx
 	if err != nil || len(packs) == 0 {
 		return false, err
 	}
-	account := store.AccountNumber(number)
+	account := record.AccountNumber(number)
 	err = again(ctx, func() error {
-		to, err := c.begin(ctx, []store.AccountNumber{account})
+		to, err := c.begin(ctx, []record.AccountNumber{account})
 		if err != nil {
 			return err
 		}
@@ -115,13 +115,13 @@ func (c *Catalog) rewrite(ctx context.Context, tx pgx.Tx, to *writing, packs []i
 	lost := make(map[pack.ID]bool)
 	var moved [][]byte
 	var how columns
-	for i, record := range records {
-		if record == nil { // its rows stay, since the pack may be restored
+	for i, stored := range records {
+		if stored == nil { // its rows stay, since the pack may be restored
 			lost[entries[i].Pack] = true
 			continue
 		}
 		moved = append(moved, entries[i].Name)
-		how.add(to.place(to.builder.AddRecord(record)))
+		how.add(to.place(to.builder.AddRecord(stored)))
 	}
 	var gone, missing []int64
 	for _, id := range old {
@@ -147,7 +147,7 @@ func (c *Catalog) rewrite(ctx context.Context, tx pgx.Tx, to *writing, packs []i
 }
 
 // fitting returns those of the packs that still exist, as many as fit into one.
-func fitting(ctx context.Context, tx pgx.Tx, account store.AccountNumber, packs []int64) (some []int64, err error) {
+func fitting(ctx context.Context, tx pgx.Tx, account record.AccountNumber, packs []int64) (some []int64, err error) {
 	rows, err := tx.Query(ctx, `select pack from (
 			select pack, sum(size) over (order by pack) as upto, row_number() over (order by pack) as at
 			from packs where account = $1 and pack = any($2) and state = 'kept'
@@ -159,7 +159,7 @@ func fitting(ctx context.Context, tx pgx.Tx, account store.AccountNumber, packs 
 }
 
 // named returns the entries that rows reference in packs.
-func named(ctx context.Context, tx pgx.Tx, account store.AccountNumber, packs []int64) (entries []pack.Entry, err error) {
+func named(ctx context.Context, tx pgx.Tx, account record.AccountNumber, packs []int64) (entries []pack.Entry, err error) {
 	rows, err := tx.Query(ctx, `
 		select ref, pack, at, size from objects where account = $1 and pack = any($2)
 		union all
@@ -174,7 +174,7 @@ func named(ctx context.Context, tx pgx.Tx, account store.AccountNumber, packs []
 }
 
 // move makes rows reference another pack.
-func move(ctx context.Context, tx pgx.Tx, account store.AccountNumber, names [][]byte, how columns) error {
+func move(ctx context.Context, tx pgx.Tx, account record.AccountNumber, names [][]byte, how columns) error {
 	moved, err := tx.Exec(ctx, `
 		with place (name, pack, at, size) as (select * from unnest($2::bytea[], $3::bigint[], $4::int[], $5::int[])), object as (
 			update objects o set pack = p.pack, at = p.at, size = p.size from place p where o.account = $1 and o.ref = p.name returning 1
@@ -203,7 +203,7 @@ func (c *Catalog) remove(ctx context.Context, account int64) error {
 			return err
 		}
 		for _, p := range packs {
-			err := c.Packs.Delete(ctx, store.AccountNumber(p.Account), pack.ID(p.Pack))
+			err := c.Packs.Delete(ctx, record.AccountNumber(p.Account), pack.ID(p.Pack))
 			if err == nil {
 				_, err = c.pool.Exec(ctx, "delete from packs where account = $1 and pack = $2 and state = 'going'", p.Account, p.Pack)
 			}

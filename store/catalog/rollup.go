@@ -6,10 +6,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // rollUp adds exchanges to the rollups.
-func rollUp(ctx context.Context, tx pgx.Tx, account store.AccountNumber, infos []*store.ExchangeInfo) error {
+func rollUp(ctx context.Context, tx pgx.Tx, account record.AccountNumber, infos []*record.ExchangeInfo) error {
 	sums := make(store.Rollups)
 	for _, info := range infos {
 		sums.Count(account, info)
@@ -22,17 +23,17 @@ func rollUp(ctx context.Context, tx pgx.Tx, account store.AccountNumber, infos [
 }
 
 // readRollups returns a function that reads and locks rollups.
-func readRollups(ctx context.Context, tx pgx.Tx, account store.AccountNumber) store.RollupReader {
+func readRollups(ctx context.Context, tx pgx.Tx, account record.AccountNumber) store.RollupReader {
 	return func(keys [][]byte) (map[string][]byte, error) {
 		records := make(map[string][]byte)
 		return records, readInto(ctx, tx, records, "select key, record from rollups where account = $1 and key = any($2) order by key for update", int64(account), keys)
 	}
 }
 
-func putRollups(ctx context.Context, tx pgx.Tx, account store.AccountNumber, changed map[string][]byte) error {
+func putRollups(ctx context.Context, tx pgx.Tx, account record.AccountNumber, changed map[string][]byte) error {
 	var keys, records [][]byte
-	for key, record := range changed {
-		keys, records = append(keys, []byte(key)), append(records, record)
+	for key, stored := range changed {
+		keys, records = append(keys, []byte(key)), append(records, stored)
 	}
 	_, err := tx.Exec(ctx, `insert into rollups (account, key, record) select $1, r.* from unnest($2::bytea[], $3::bytea[]) r order by 2
 		on conflict (account, key) do update set record = excluded.record`, int64(account), keys, records)
@@ -40,7 +41,7 @@ func putRollups(ctx context.Context, tx pgx.Tx, account store.AccountNumber, cha
 }
 
 // Rollups visits the usage and cost of exchanges, by account and hour.
-func (c *Catalog) Rollups(ctx context.Context, q store.RollupQuery, visit func(store.RollupOf, *store.Rollup)) error {
+func (c *Catalog) Rollups(ctx context.Context, q record.RollupQuery, visit func(record.RollupOf, *record.Rollup)) error {
 	names := []string{q.Account}
 	if q.Account == "" {
 		names = c.accounts.names()
@@ -55,9 +56,9 @@ func (c *Catalog) Rollups(ctx context.Context, q store.RollupQuery, visit func(s
 		if err != nil {
 			return unreadable(err)
 		}
-		var key, record []byte
-		_, err = pgx.ForEachRow(rows, []any{&key, &record}, func() error {
-			if of, r, err := store.ReadRollup(key, record); err == nil {
+		var key, stored []byte
+		_, err = pgx.ForEachRow(rows, []any{&key, &stored}, func() error {
+			if of, r, err := store.ReadRollup(key, stored); err == nil {
 				of.Account = name
 				visit(of, &r)
 			}

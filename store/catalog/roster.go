@@ -11,6 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/internal/wake"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Cache is the store of a centre, which follows the roster of the database: it authenticates callers and opens credentials.
@@ -188,7 +189,7 @@ func commit(ctx context.Context, tx pgx.Tx, revision int64, c *store.RosterChang
 }
 
 // forget deletes an account with its keys and credentials, and notes when, as part of a transaction that deletes its memory.
-func (r *Roster) forget(ctx context.Context, tx pgx.Tx, account store.AccountNumber) error {
+func (r *Roster) forget(ctx context.Context, tx pgx.Tx, account record.AccountNumber) error {
 	revision, err := nextRevision(ctx, tx)
 	if err != nil {
 		return err

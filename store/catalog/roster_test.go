@@ -15,6 +15,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 var masterKey, otherKey = bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32)
@@ -77,7 +78,7 @@ func TestACentreThatLosesItsDataDirectoryHasItsAccountsAndKeys(t *testing.T) {
 	check(t, before.Close())
 
 	centre := mustSeat(t, dir, url)
-	_, err = centre.Accounts().SetBudget(t.Context(), "acme", func(b *store.Budget) { b.Day = store.Dollar })
+	_, err = centre.Accounts().SetBudget(t.Context(), "acme", func(b *store.Budget) { b.Day = record.Dollar })
 	check(t, err)
 	second, _, err := centre.Keys().Create("acme", store.ScopeWrite, "second")
 	check(t, err)
@@ -92,7 +93,7 @@ func TestACentreThatLosesItsDataDirectoryHasItsAccountsAndKeys(t *testing.T) {
 	if got, _, err := again.Credentials().Get("acme", "openai"); err != nil || got != "sk-secret" {
 		t.Errorf("the credential is %q (%v)", got, err)
 	}
-	if b := again.Accounts().Budget("acme"); b.Day != store.Dollar {
+	if b := again.Accounts().Budget("acme"); b.Day != record.Dollar {
 		t.Errorf("the budget is %+v", b)
 	}
 	if r := again.Archive().RetentionOf("acme"); r.MaxAge != 5 {

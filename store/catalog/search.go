@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 	"github.com/mnemeproxy/mneme/store/search"
 )
@@ -47,7 +47,7 @@ func (c *Catalog) Search(ctx context.Context, account string, r *search.Request)
 	if wanted.Sessions {
 		answer, err = wanted.RankSessions(ctx, entries, named, c.sessionReader(ctx, int64(number)))
 	} else {
-		answer, err = wanted.Rank(ctx, entries, func(id string) (*store.Session, error) { return c.Session(account, id) })
+		answer, err = wanted.Rank(ctx, entries, func(id string) (*record.Session, error) { return c.Session(account, id) })
 	}
 	if err == nil && wanted.Facets {
 		err = c.countFacets(ctx, number, answer)

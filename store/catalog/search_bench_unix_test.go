@@ -14,6 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
@@ -34,7 +35,7 @@ func BenchmarkSearch(b *testing.B) {
 		b.Cleanup(c.Close)
 		account, says := benchAccountNames()[0], newSpeaker()
 		for range turns {
-			recordRequest(b, edge, store.Opening{Account: account}, []string{message("user", says.text(2000))}, says.text(1000))
+			recordRequest(b, edge, record.Opening{Account: account}, []string{message("user", says.text(2000))}, says.text(1000))
 		}
 		for _, f := range framesOf(b, edge, 256) {
 			if taken, err := c.Take(b.Context(), f, noneAside); err != nil || !taken {

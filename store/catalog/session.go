@@ -8,11 +8,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // openSessions opens the sessions of an account in a transaction, which locks those that it reads. It reads the sessions with these
 // ids, and those that these keys lead to, in one query.
-func openSessions(ctx context.Context, tx pgx.Tx, account store.AccountNumber, ids []string, keys [][]byte) (*store.Sessions, error) {
+func openSessions(ctx context.Context, tx pgx.Tx, account record.AccountNumber, ids []string, keys [][]byte) (*store.Sessions, error) {
 	records, links := make(map[string][]byte), make(map[string]string)
 	for _, key := range keys {
 		links[string(key)] = ""
@@ -43,12 +44,12 @@ func openSessions(ctx context.Context, tx pgx.Tx, account store.AccountNumber, i
 		return nil, err
 	}
 	read := func(id string) ([]byte, error) {
-		if record, known := records[id]; known {
-			return record, nil
+		if stored, known := records[id]; known {
+			return stored, nil
 		}
-		var record []byte
-		err := tx.QueryRow(ctx, "select record from sessions where account = $1 and id = $2 for update", int64(account), id).Scan(&record)
-		return record, unlessMissing(err)
+		var stored []byte
+		err := tx.QueryRow(ctx, "select record from sessions where account = $1 and id = $2 for update", int64(account), id).Scan(&stored)
+		return stored, unlessMissing(err)
 	}
 	readLink := func(key []byte) (string, error) {
 		if session, known := links[string(key)]; known {
@@ -69,7 +70,7 @@ func unlessMissing(err error) error {
 }
 
 // putSessions stores the changed sessions and links.
-func putSessions(ctx context.Context, tx pgx.Tx, account store.AccountNumber, in *store.Sessions) error {
+func putSessions(ctx context.Context, tx pgx.Tx, account record.AccountNumber, in *store.Sessions) error {
 	var batch pgx.Batch
 	if err := queueSessions(&batch, account, in); err != nil || batch.Len() == 0 {
 		return err
@@ -77,7 +78,7 @@ func putSessions(ctx context.Context, tx pgx.Tx, account store.AccountNumber, in
 	return tx.SendBatch(ctx, &batch).Close()
 }
 
-func queueSessions(batch *pgx.Batch, account store.AccountNumber, in *store.Sessions) error {
+func queueSessions(batch *pgx.Batch, account record.AccountNumber, in *store.Sessions) error {
 	sessions, links, err := in.Changed()
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -20,10 +20,10 @@ type Summaries struct{ catalog *Catalog }
 func SummariesOf(c *Catalog) Summaries { return Summaries{c} }
 
 // SessionSummary returns the summary of a session of the account; nil if there is none.
-func (s Summaries) SessionSummary(account, session string) (*store.SessionSummary, error) {
+func (s Summaries) SessionSummary(account, session string) (*record.SessionSummary, error) {
 	number, err := s.catalog.number(account)
 	if err != nil {
-		return nil, store.NoSession(session)
+		return nil, record.NoSession(session)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
@@ -32,19 +32,19 @@ func (s Summaries) SessionSummary(account, session string) (*store.SessionSummar
 }
 
 // readSession reads a session with its summary; written is nil if it has none.
-func (c *Catalog) readSession(ctx context.Context, number int64, id string) (session *store.Session, written *store.SessionSummary, err error) {
-	var record, summary []byte
+func (c *Catalog) readSession(ctx context.Context, number int64, id string) (session *record.Session, written *record.SessionSummary, err error) {
+	var stored, summary []byte
 	err = c.pool.QueryRow(ctx, `select s.record, m.record from sessions s left join summaries m on m.account = $1 and m.session = s.id
-		where s.account = $1 and s.id = $2`, number, sessionID(id)).Scan(&record, &summary)
+		where s.account = $1 and s.id = $2`, number, sessionID(id)).Scan(&stored, &summary)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil, store.NoSession(id)
+		return nil, nil, record.NoSession(id)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	session, err = store.ReadSession(record)
+	session, err = record.ReadSession(stored)
 	if err == nil && summary != nil {
-		written, err = store.ReadSummary(summary)
+		written, err = record.ReadSummary(summary)
 	}
 	if err != nil { // the database is well, so a retry does not help
 		damaged := codec.Errorf(codec.KindStorage, "session %s is damaged in the database", id)
@@ -68,7 +68,7 @@ func (c *Catalog) sessionReader(ctx context.Context, number int64) search.Sessio
 }
 
 // Material returns the source for the summary of a session; nil if the session is gone, or nothing was said in it.
-func (s Summaries) Material(account store.AccountNumber, session string) (*search.Material, error) {
+func (s Summaries) Material(account record.AccountNumber, session string) (*search.Material, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	material, err := s.catalog.sessionReader(ctx, int64(account)).Material(session)
@@ -78,16 +78,16 @@ func (s Summaries) Material(account store.AccountNumber, session string) (*searc
 // KeepSessionSummary stores a summary that was made from the named exchanges, and from the former summary unless that
 // is nil. If one of them is gone in the meantime, or another process has claimed the account, it stores nothing and
 // returns [codec.KindConflict]. Credentials in the text are masked, and it is truncated if too long.
-func (s Summaries) KeepSessionSummary(ctx context.Context, account, session string, m store.SessionSummary, former *store.SessionSummary, exchanges []string) error {
+func (s Summaries) KeepSessionSummary(ctx context.Context, account, session string, m record.SessionSummary, former *record.SessionSummary, exchanges []string) error {
 	number, err := s.catalog.accounts.Number(account)
 	if err != nil {
 		return err
 	}
-	record, err := m.Record(s.catalog.redactor(account))
+	stored, err := m.Record(s.catalog.redactor(account))
 	if err != nil {
 		return err
 	}
-	masked, err := store.ReadSummary(record)
+	masked, err := record.ReadSummary(stored)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (s Summaries) KeepSessionSummary(ctx context.Context, account, session stri
 		// stored here.
 		if err := tx.QueryRow(ctx, "select from sessions where account = $1 and id = $2 for update", int64(number), sessionID(session)).Scan(); err != nil {
 			if errors.Is(err, pgx.ErrNoRows) {
-				return store.NoSession(session)
+				return record.NoSession(session)
 			}
 			return err
 		}
@@ -113,7 +113,7 @@ func (s Summaries) KeepSessionSummary(ctx context.Context, account, session stri
 		_, err = tx.Exec(ctx, `insert into summaries (account, session, record, terms)
 			values ($1, $2, $3, array_to_tsvector(string_to_array($4, $5)))
 			on conflict (account, session) do update set record = excluded.record, terms = excluded.terms`,
-			int64(number), session, record, lexemes(number, search.SummaryTerms(masked)), lexemeEnd)
+			int64(number), session, stored, lexemes(number, search.SummaryTerms(masked)), lexemeEnd)
 		return err
 	})
 	return unreadable(err)
@@ -121,7 +121,7 @@ func (s Summaries) KeepSessionSummary(ctx context.Context, account, session stri
 
 // stillThere reports whether a session still has these exchanges, and this summary unless former is nil, and whether
 // the account is still claimed by this process.
-func (s Summaries) stillThere(ctx context.Context, tx pgx.Tx, account store.AccountNumber, session string, former *store.SessionSummary, exchanges []string) (bool, error) {
+func (s Summaries) stillThere(ctx context.Context, tx pgx.Tx, account record.AccountNumber, session string, former *record.SessionSummary, exchanges []string) (bool, error) {
 	var there int
 	var claimed bool
 	var present []byte
@@ -136,7 +136,7 @@ func (s Summaries) stillThere(ctx context.Context, tx pgx.Tx, account store.Acco
 	if former == nil {
 		return true, nil
 	}
-	m, err := store.ReadSummary(present)
+	m, err := record.ReadSummary(present)
 	return err == nil && m.Same(former), nil
 }
 
@@ -147,7 +147,7 @@ const claimTime = 5 * time.Minute
 
 // UnsummarizedSessions returns, for each account, the session that has been idle for longest, if it has been since a
 // time. Accounts for which skip returns true are left out, and so are those that another process has claimed.
-func (s Summaries) UnsummarizedSessions(ctx context.Context, since time.Time, skip func(store.AccountNumber) bool) (sessions []store.UnsummarizedSession, err error) {
+func (s Summaries) UnsummarizedSessions(ctx context.Context, since time.Time, skip func(record.AccountNumber) bool) (sessions []record.UnsummarizedSession, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	rows, err := s.catalog.pool.Query(ctx, `
@@ -164,9 +164,9 @@ func (s Summaries) UnsummarizedSessions(ctx context.Context, since time.Time, sk
 		return nil, unreadable(err)
 	}
 	var account int64
-	var u store.UnsummarizedSession
+	var u record.UnsummarizedSession
 	_, err = pgx.ForEachRow(rows, []any{&account, &u.Session, &u.Grew}, func() error {
-		if u.Account = store.AccountNumber(account); !skip(u.Account) {
+		if u.Account = record.AccountNumber(account); !skip(u.Account) {
 			sessions = append(sessions, u)
 		}
 		return nil
@@ -175,7 +175,7 @@ func (s Summaries) UnsummarizedSessions(ctx context.Context, since time.Time, sk
 }
 
 // ClaimSession claims the account of a session for this process, unless another one has claimed it.
-func (s Summaries) ClaimSession(ctx context.Context, u store.UnsummarizedSession) (claimed bool, err error) {
+func (s Summaries) ClaimSession(ctx context.Context, u record.UnsummarizedSession) (claimed bool, err error) {
 	err = s.catalog.update(ctx, func(tx pgx.Tx) error {
 		if err := shareAccount(ctx, tx, u.Account); err != nil { // the account is not deleted meanwhile
 			return err
@@ -192,7 +192,7 @@ func (s Summaries) ClaimSession(ctx context.Context, u store.UnsummarizedSession
 }
 
 // ConfirmSummarized removes the mark of a session, unless it has grown again, and ends the claim.
-func (s Summaries) ConfirmSummarized(ctx context.Context, u store.UnsummarizedSession) error {
+func (s Summaries) ConfirmSummarized(ctx context.Context, u record.UnsummarizedSession) error {
 	batch := new(pgx.Batch)
 	batch.Queue("delete from unsummarized where account = $1 and session = $2 and grew = $3", int64(u.Account), u.Session, u.Grew)
 	batch.Queue("update summarizing set claimant = null where account = $1 and claimant = $2", int64(u.Account), s.catalog.process)
@@ -206,7 +206,7 @@ func (s Summaries) Release(ctx context.Context) error {
 }
 
 // SummaryTokens returns how many tokens summaries of an account have used on the day of now, in UTC.
-func (s Summaries) SummaryTokens(account store.AccountNumber, now time.Time) (tokens int64, err error) {
+func (s Summaries) SummaryTokens(account record.AccountNumber, now time.Time) (tokens int64, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	err = s.catalog.pool.QueryRow(ctx, "select tokens from summarizing where account = $1 and day = $2", int64(account), dayOf(now)).Scan(&tokens)
@@ -214,7 +214,7 @@ func (s Summaries) SummaryTokens(account store.AccountNumber, now time.Time) (to
 }
 
 // AddSummaryTokens counts tokens that a summary of a claimed account has used on the day of now.
-func (s Summaries) AddSummaryTokens(ctx context.Context, account store.AccountNumber, now time.Time, tokens int64) error {
+func (s Summaries) AddSummaryTokens(ctx context.Context, account record.AccountNumber, now time.Time, tokens int64) error {
 	_, err := s.catalog.pool.Exec(ctx, `update summarizing set day = $2, tokens = $3 + case when day = $2 then tokens else 0 end
 		where account = $1`, int64(account), dayOf(now), tokens)
 	return unreadable(err)

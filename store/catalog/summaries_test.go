@@ -13,6 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // summarized is a centre whose sessions are summarized, an edge that ships to it, and its database.
@@ -99,14 +100,14 @@ func (s *summarized) ship() {
 }
 
 // waiting returns what a process finds to summarize.
-func (s *summarized) waiting(in *catalog.Catalog) []store.UnsummarizedSession {
+func (s *summarized) waiting(in *catalog.Catalog) []record.UnsummarizedSession {
 	s.t.Helper()
-	found, err := catalog.SummariesOf(in).UnsummarizedSessions(s.t.Context(), time.Now().Add(time.Hour), func(store.AccountNumber) bool { return false })
+	found, err := catalog.SummariesOf(in).UnsummarizedSessions(s.t.Context(), time.Now().Add(time.Hour), func(record.AccountNumber) bool { return false })
 	check(s.t, err)
 	return found
 }
 
-func (s *summarized) claim(in *catalog.Catalog, u store.UnsummarizedSession) bool {
+func (s *summarized) claim(in *catalog.Catalog, u record.UnsummarizedSession) bool {
 	s.t.Helper()
 	claimed, err := catalog.SummariesOf(in).ClaimSession(s.t.Context(), u)
 	check(s.t, err)
@@ -114,7 +115,7 @@ func (s *summarized) claim(in *catalog.Catalog, u store.UnsummarizedSession) boo
 }
 
 func (s *summarized) keep(in *catalog.Catalog, session, text string, exchanges ...string) error {
-	return catalog.SummariesOf(in).KeepSessionSummary(s.t.Context(), "acme", session, store.SessionSummary{Text: text, By: "model m", Written: time.Now()}, nil, exchanges)
+	return catalog.SummariesOf(in).KeepSessionSummary(s.t.Context(), "acme", session, record.SessionSummary{Text: text, By: "model m", Written: time.Now()}, nil, exchanges)
 }
 
 // summarize writes about the one session that waits, as a process does.
@@ -147,14 +148,14 @@ func (s *summarized) rows() (summaries, unsummarized int) {
 	return summaries, unsummarized
 }
 
-func (s *summarized) erase(sel store.Selection) {
+func (s *summarized) erase(sel record.Selection) {
 	s.t.Helper()
 	e, err := s.centre.Erase(s.t.Context(), "acme", sel, false)
 	check(s.t, err)
 	eventually(s.t, "it is erased", func() bool {
 		e, err := s.centre.Erasure("acme", e.ID)
 		check(s.t, err)
-		return e.State == store.ErasureDone
+		return e.State == record.ErasureDone
 	})
 }
 
@@ -170,7 +171,7 @@ func claimIsTakenOver(t *testing.T, s *summarized) {
 	if len(found) != 1 || found[0].Session != session || !s.claim(s.centre, found[0]) {
 		t.Fatalf("%+v wait, want the session that grew first, %s", found, session)
 	}
-	second := store.UnsummarizedSession{Account: found[0].Account, Session: sessionOfOther}
+	second := record.UnsummarizedSession{Account: found[0].Account, Session: sessionOfOther}
 	if s.claim(worker, found[0]) || s.claim(worker, second) || len(s.waiting(worker)) > 0 {
 		t.Error("a session of the account is claimed by two processes")
 	}
@@ -211,7 +212,7 @@ func summaryIsErased(t *testing.T, s *summarized) {
 	if summaries, marks := s.rows(); summaries != 1 || marks != 0 {
 		t.Fatalf("there are %d summaries and %d marks", summaries, marks)
 	}
-	s.erase(store.Selection{Exchanges: []string{first}})
+	s.erase(record.Selection{Exchanges: []string{first}})
 	if text := s.text(session); text != "" {
 		t.Errorf("after an erasure the summary is %q", text)
 	}
@@ -223,7 +224,7 @@ func summaryIsErased(t *testing.T, s *summarized) {
 		t.Errorf("a summary of what is erased is stored (%v)", err)
 	}
 	check(t, s.keep(s.centre, session, "of the rest", second))
-	s.erase(store.Selection{Sessions: []string{session}})
+	s.erase(record.Selection{Sessions: []string{session}})
 	if summaries, marks := s.rows(); summaries != 0 || marks != 0 {
 		t.Errorf("of an erased session %d summaries and %d marks are left", summaries, marks)
 	}
@@ -279,7 +280,7 @@ func deletedAccountLeavesNoSummaries(t *testing.T, s *summarized) {
 	if left != 0 {
 		t.Errorf("%d rows are left", left)
 	}
-	if s.claim(s.centre, store.UnsummarizedSession{Account: number, Session: session}) {
+	if s.claim(s.centre, record.UnsummarizedSession{Account: number, Session: session}) {
 		t.Error("a session of an account that is gone is claimed")
 	}
 }
@@ -288,7 +289,7 @@ func exportsSummary(t *testing.T, s *summarized) {
 	first, session := s.say("a", "question")
 	second, _ := s.say("a", "one more")
 	s.summarize(session, "of both", first, second)
-	for want, sel := range map[string]store.Selection{
+	for want, sel := range map[string]record.Selection{
 		"of both": {All: true},
 		"":        {Exchanges: []string{first}},
 	} {

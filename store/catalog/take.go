@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -94,9 +95,9 @@ func (c *Catalog) Retry(ctx context.Context, e *ship.Entry) error {
 
 // keep stores the entries that can be stored, and returns the others.
 func (c *Catalog) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry, to writings) (refused []store.Refused, err error) {
-	late := make(map[store.AccountNumber][]buried)
-	byAccount := make(map[store.AccountNumber][]*ship.Entry)
-	numbers := make(map[string]store.AccountNumber)
+	late := make(map[record.AccountNumber][]buried)
+	byAccount := make(map[record.AccountNumber][]*ship.Entry)
+	numbers := make(map[string]record.AccountNumber)
 	for i := range entries {
 		if !store.IsNamed(&entries[i]) {
 			refused = append(refused, store.Refused{Entry: entries[i], Reason: store.ErrUnusable})
@@ -147,10 +148,10 @@ func (c *Catalog) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry, to 
 // keeping stores entries of one account in a transaction.
 type keeping struct {
 	tx      pgx.Tx
-	account store.AccountNumber
+	account record.AccountNumber
 	entries []*ship.Entry
 	to      *writing // for bodies and values
-	read    func(context.Context, store.AccountNumber, *values) (damage []error, err error)
+	read    func(context.Context, record.AccountNumber, *values) (damage []error, err error)
 
 	frame   store.Objects                         // objects sent with the entries
 	named   map[store.ObjectRef][]store.ObjectRef // what objects of the frame reference
@@ -227,7 +228,7 @@ func (k *keeping) store(ctx context.Context, arrived []*store.Shipped, fresh sto
 	if err := putSessions(ctx, k.tx, k.account, in); err != nil {
 		return err
 	}
-	infos := make([]*store.ExchangeInfo, len(arrived))
+	infos := make([]*record.ExchangeInfo, len(arrived))
 	for i, x := range arrived {
 		infos[i] = x.Info()
 	}
@@ -415,7 +416,7 @@ func (k *keeping) putExchanges(ctx context.Context, arrived []*store.Shipped, se
 		speaks, quiet            []bool // quiet: nothing to digest
 		requests, responses      []int64
 		answered, records, named [][]byte
-		events                   []store.Event
+		events                   []record.Event
 	)
 	for i, x := range arrived {
 		info := x.Info()

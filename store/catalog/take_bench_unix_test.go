@@ -19,6 +19,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -31,7 +32,7 @@ func BenchmarkTake(b *testing.B) {
 	server, service := postgrestest.Start(b, false), s3test.Start(b)
 	for _, load := range []struct {
 		name   string
-		record func(*testing.B, *engine.Engine, int)
+		stored func(*testing.B, *engine.Engine, int)
 	}{{"chats", recordChats}, {"agents", recordAgents}} {
 		for _, bodies := range []string{"postgres", "s3"} {
 			for _, size := range []int{16, 256} {
@@ -52,7 +53,7 @@ func BenchmarkTake(b *testing.B) {
 						b.Fatal(err)
 					}
 					defer c.Close()
-					load.record(b, edge, b.N)
+					load.stored(b, edge, b.N)
 					frames := framesOf(b, edge, size)
 					worker, database := ownCPU(), server.CPU(b)
 					b.ResetTimer()
@@ -125,7 +126,7 @@ func framesOf(b *testing.B, edge *engine.Engine, size int) (frames []*ship.Frame
 func recordChats(b *testing.B, edge *engine.Engine, count int) {
 	says := newSpeaker()
 	for i := range count {
-		recordRequest(b, edge, store.Opening{Account: fmt.Sprint("team-", i%benchAccounts)}, []string{message("user", says.text(2000))}, says.text(1000))
+		recordRequest(b, edge, record.Opening{Account: fmt.Sprint("team-", i%benchAccounts)}, []string{message("user", says.text(2000))}, says.text(1000))
 	}
 }
 
@@ -144,7 +145,7 @@ func recordAgents(b *testing.B, edge *engine.Engine, count int) {
 		}
 		said[at] = append(said[at], message("user", says.text(1500)))
 		answer := says.text(400)
-		o := store.Opening{Account: fmt.Sprint("team-", at%benchAccounts), NativeSession: fmt.Sprintf("agent-%d-%d", at, turn/turns)}
+		o := record.Opening{Account: fmt.Sprint("team-", at%benchAccounts), NativeSession: fmt.Sprintf("agent-%d-%d", at, turn/turns)}
 		recordRequest(b, edge, o, said[at], answer)
 		said[at] = append(said[at], message("assistant", answer))
 	}
@@ -154,7 +155,7 @@ func message(role, content string) string {
 	return fmt.Sprintf(`{"role":%q,"content":%q}`, role, content)
 }
 
-func recordRequest(b *testing.B, edge *engine.Engine, o store.Opening, messages []string, answer string) {
+func recordRequest(b *testing.B, edge *engine.Engine, o record.Opening, messages []string, answer string) {
 	body := []byte(`{"model":"m","messages":[`)
 	for i, m := range messages {
 		if i > 0 {
@@ -176,7 +177,7 @@ func recordRequest(b *testing.B, edge *engine.Engine, o store.Opening, messages 
 		message("assistant", answer)); err != nil {
 		b.Fatal(err)
 	}
-	if err := r.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200, ContentType: "application/json"}); err != nil {
+	if err := r.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: 200, ContentType: "application/json"}); err != nil {
 		b.Fatal(err)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/ship"
 	"github.com/mnemeproxy/mneme/store/storetest"
@@ -25,7 +25,7 @@ type gathering interface {
 	storetest.Reader
 	storetest.Searcher
 	storetest.Describer
-	Export(ctx context.Context, account string, sel store.Selection) iter.Seq2[store.Exported, error]
+	Export(ctx context.Context, account string, sel record.Selection) iter.Seq2[record.Exported, error]
 }
 
 // onEveryCentre runs a test with a centre of each kind.
@@ -53,7 +53,7 @@ func converse(t *testing.T, edges int) *conversation {
 }
 
 // turn has an edge record a turn that continues an answer; "": none.
-func (c *conversation) turn(edge int, continues, answer string, o store.Opening) *ship.Frame {
+func (c *conversation) turn(edge int, continues, answer string, o record.Opening) *ship.Frame {
 	c.t.Helper()
 	o.Account, o.Surface, o.Format, o.ModelAsked, o.ContentType = "acme", codec.Responses, codec.Responses, "m", "application/json"
 	o.PreviousResponse, o.Body = continues, fmt.Appendf(nil, `{"model":"m","input":"question for %s"}`, answer)
@@ -61,7 +61,7 @@ func (c *conversation) turn(edge int, continues, answer string, o store.Opening)
 	check(c.t, err)
 	_, err = fmt.Fprintf(r, `{"id":%q,"object":"response","status":"completed","output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"said in %s"}]}]}`, answer, answer)
 	check(c.t, err)
-	check(c.t, r.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200, ResponseID: answer, LastByte: time.Now()}))
+	check(c.t, r.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: 200, ResponseID: answer, LastByte: time.Now()}))
 	f, err := c.edges[edge].Shipping().Next(c.t.Context(), c.sent[edge])
 	check(c.t, err)
 	c.sent[edge] = f.Last
@@ -69,11 +69,11 @@ func (c *conversation) turn(edge int, continues, answer string, o store.Opening)
 	return &c.frames[edge][len(c.frames[edge])-1]
 }
 
-func sessionsOf(t *testing.T, centre gathering) []store.Session {
+func sessionsOf(t *testing.T, centre gathering) []record.Session {
 	t.Helper()
-	page, err := centre.Sessions("acme", store.SessionQuery{Limit: 100})
+	page, err := centre.Sessions("acme", record.SessionQuery{Limit: 100})
 	check(t, err)
-	return slices.DeleteFunc(page.Data, func(s store.Session) bool { return s.Merged != "" })
+	return slices.DeleteFunc(page.Data, func(s record.Session) bool { return s.Merged != "" })
 }
 
 func take(t *testing.T, centre gathering, f *ship.Frame) {
@@ -87,10 +87,10 @@ func take(t *testing.T, centre gathering, f *ship.Frame) {
 func TestAnAnswerThatArrivesAfterItsContinuationJoinsTheTwo(t *testing.T) {
 	onEveryCentre(t, func(t *testing.T, centre gathering) {
 		c := converse(t, 2)
-		take(t, centre, c.turn(0, "", "resp_one", store.Opening{}))
-		late := c.turn(0, "resp_one", "resp_two", store.Opening{})
-		take(t, centre, c.turn(1, "resp_two", "resp_three", store.Opening{}))
-		take(t, centre, c.turn(1, "resp_three", "resp_four", store.Opening{}))
+		take(t, centre, c.turn(0, "", "resp_one", record.Opening{}))
+		late := c.turn(0, "resp_one", "resp_two", record.Opening{})
+		take(t, centre, c.turn(1, "resp_two", "resp_three", record.Opening{}))
+		take(t, centre, c.turn(1, "resp_three", "resp_four", record.Opening{}))
 		apart := sessionsOf(t, centre)
 		if len(apart) != 2 {
 			t.Fatalf("before the answer arrives there are %d sessions, want 2", len(apart))
@@ -100,9 +100,9 @@ func TestAnAnswerThatArrivesAfterItsContinuationJoinsTheTwo(t *testing.T) {
 		rest, err := centre.ExchangeInfo("acme", c.ids[2])
 		check(t, err)
 		title, note, further := "the title", "a note", "another note"
-		_, err = centre.DescribeSession("acme", first.Session, store.Description{Tags: []string{"a"}, Note: &note})
+		_, err = centre.DescribeSession("acme", first.Session, record.Description{Tags: []string{"a"}, Note: &note})
 		check(t, err)
-		_, err = centre.DescribeSession("acme", rest.Session, store.Description{Title: &title, Tags: []string{"a", "b"}, Note: &further})
+		_, err = centre.DescribeSession("acme", rest.Session, record.Description{Title: &title, Tags: []string{"a", "b"}, Note: &further})
 		check(t, err)
 
 		take(t, centre, late)
@@ -110,7 +110,7 @@ func TestAnAnswerThatArrivesAfterItsContinuationJoinsTheTwo(t *testing.T) {
 			t.Errorf("the answer is taken twice: %v (%v)", taken, err)
 		}
 		check(t, centre.Retry(t.Context(), &late.Entries[0]))
-		take(t, centre, c.turn(1, "resp_four", "resp_five", store.Opening{}))
+		take(t, centre, c.turn(1, "resp_four", "resp_five", record.Opening{}))
 
 		check(t, centre.Wait(t.Context(), "acme"))
 		joined := sessionsOf(t, centre)
@@ -127,7 +127,7 @@ func TestAnAnswerThatArrivesAfterItsContinuationJoinsTheTwo(t *testing.T) {
 		if s, err := centre.Session("acme", rest.Session); err != nil || s.Merged != first.Session || s.Exchanges != 0 {
 			t.Errorf("the other session is %+v (%v)", s, err)
 		}
-		timeline, err := centre.Timeline("acme", s.ID, store.TimelineQuery{Limit: 100})
+		timeline, err := centre.Timeline("acme", s.ID, record.TimelineQuery{Limit: 100})
 		check(t, err)
 		var turns []string
 		for i := range timeline.Data {
@@ -144,8 +144,8 @@ func TestAnAnswerThatArrivesAfterItsContinuationJoinsTheTwo(t *testing.T) {
 			t.Errorf("a search finds %+v", answer.Data)
 		}
 
-		of := store.Selection{Sessions: []string{rest.Session}}
-		if page, err := centre.Timeline("acme", rest.Session, store.TimelineQuery{Limit: 100}); err != nil || len(page.Data) != 5 {
+		of := record.Selection{Sessions: []string{rest.Session}}
+		if page, err := centre.Timeline("acme", rest.Session, record.TimelineQuery{Limit: 100}); err != nil || len(page.Data) != 5 {
 			t.Errorf("the id of the other session leads to %d exchanges (%v)", len(page.Data), err)
 		}
 		var exported []string
@@ -172,20 +172,20 @@ func TestAnAnswerThatArrivesAfterItsContinuationJoinsTheTwo(t *testing.T) {
 				check(t, centre.Retry(t.Context(), &log[i].Entries[0]))
 			}
 		}
-		if page, err := centre.Exchanges("acme", store.ExchangeQuery{}); err != nil || len(page.Data) > 0 {
+		if page, err := centre.Exchanges("acme", record.ExchangeQuery{}); err != nil || len(page.Data) > 0 {
 			t.Errorf("of what was erased %d exchanges are there (%v)", len(page.Data), err)
 		}
 	})
 }
 
 // erased erases a session with that many exchanges.
-func erased(t *testing.T, centre gathering, session string, exchanges int64) *store.Erasure {
+func erased(t *testing.T, centre gathering, session string, exchanges int64) *record.Erasure {
 	t.Helper()
-	receipt, err := centre.Erase(t.Context(), "acme", store.Selection{Sessions: []string{session}}, false)
+	receipt, err := centre.Erase(t.Context(), "acme", record.Selection{Sessions: []string{session}}, false)
 	check(t, err)
 	eventually(t, "the erasure is done", func() bool {
 		receipt, err = centre.Erasure("acme", receipt.ID)
-		return err != nil || receipt.State == store.ErasureDone
+		return err != nil || receipt.State == record.ErasureDone
 	})
 	if err != nil || receipt.Exchanges != exchanges {
 		t.Errorf("the receipt is %+v, want %d exchanges (%v)", receipt, exchanges, err)
@@ -203,7 +203,7 @@ func TestAConversationOverManyEdgesIsOneSessionInWhateverOrderItArrives(t *testi
 			edge, before := 0, ""
 			for n := range turns {
 				answer := fmt.Sprintf("resp_%d_%d", order, n)
-				c.turn(edge, before, answer, store.Opening{})
+				c.turn(edge, before, answer, record.Opening{})
 				edge, before = random.IntN(edges), answer
 			}
 			for range turns {
@@ -230,15 +230,15 @@ func TestAConversationOverManyEdgesIsOneSessionInWhateverOrderItArrives(t *testi
 func TestConversationsThatAreNotOneStayApart(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, gathering, *conversation){
 		"each has a chat key of its own": func(t *testing.T, centre gathering, c *conversation) {
-			take(t, centre, c.turn(0, "", "resp_one", store.Opening{ChatKey: "a"}))
-			late := c.turn(0, "resp_one", "resp_two", store.Opening{ChatKey: "a"})
-			take(t, centre, c.turn(1, "resp_two", "resp_three", store.Opening{}))
-			take(t, centre, c.turn(1, "resp_three", "resp_four", store.Opening{ChatKey: "b"}))
+			take(t, centre, c.turn(0, "", "resp_one", record.Opening{ChatKey: "a"}))
+			late := c.turn(0, "resp_one", "resp_two", record.Opening{ChatKey: "a"})
+			take(t, centre, c.turn(1, "resp_two", "resp_three", record.Opening{}))
+			take(t, centre, c.turn(1, "resp_three", "resp_four", record.Opening{ChatKey: "b"}))
 			take(t, centre, late)
 		},
 		"a provider gives all answers one id": func(t *testing.T, centre gathering, c *conversation) {
-			take(t, centre, c.turn(0, "same", "same", store.Opening{}))
-			take(t, centre, c.turn(1, "", "same", store.Opening{}))
+			take(t, centre, c.turn(0, "same", "same", record.Opening{}))
+			take(t, centre, c.turn(1, "", "same", record.Opening{}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -258,31 +258,31 @@ func TestASessionThatIsBeingErasedGetsNothingOfAnother(t *testing.T) {
 	openCatalog(t, openEngine(t, 0), url).Close()
 	worker := openWorker(t, url)
 	c := converse(t, 2)
-	take(t, worker, c.turn(0, "", "resp_one", store.Opening{}))
-	take(t, worker, c.turn(1, "resp_two", "resp_three", store.Opening{}))
+	take(t, worker, c.turn(0, "", "resp_one", record.Opening{}))
+	take(t, worker, c.turn(1, "resp_two", "resp_three", record.Opening{}))
 	first, err := worker.ExchangeInfo("acme", c.ids[0])
 	check(t, err)
-	receipt, err := worker.Erase(t.Context(), "acme", store.Selection{Sessions: []string{first.Session}}, false)
+	receipt, err := worker.Erase(t.Context(), "acme", record.Selection{Sessions: []string{first.Session}}, false)
 	check(t, err)
 	eventually(t, "the session is gone", func() bool { return len(sessionsOf(t, worker)) == 1 })
 
 	// What begins after the erasure is kept.
-	take(t, worker, c.turn(0, "resp_one", "resp_again", store.Opening{}))
-	take(t, worker, c.turn(0, "resp_again", "resp_two", store.Opening{}))
+	take(t, worker, c.turn(0, "resp_one", "resp_again", record.Opening{}))
+	take(t, worker, c.turn(0, "resp_again", "resp_two", record.Opening{}))
 	if found := sessionsOf(t, worker); len(found) != 2 {
 		t.Errorf("they are %d sessions: %+v", len(found), found)
 	}
 
 	rest, err := worker.ExchangeInfo("acme", c.ids[1])
 	check(t, err)
-	for _, move := range []func() (*store.Session, error){
-		func() (*store.Session, error) {
+	for _, move := range []func() (*record.Session, error){
+		func() (*record.Session, error) {
 			return worker.MergeSession(t.Context(), "acme", first.Session, rest.Session)
 		},
-		func() (*store.Session, error) {
+		func() (*record.Session, error) {
 			return worker.MergeSession(t.Context(), "acme", rest.Session, first.Session)
 		},
-		func() (*store.Session, error) {
+		func() (*record.Session, error) {
 			return worker.SplitSession(t.Context(), "acme", first.Session, c.ids[3])
 		},
 	} {
@@ -290,7 +290,7 @@ func TestASessionThatIsBeingErasedGetsNothingOfAnother(t *testing.T) {
 			t.Errorf("by hand, it becomes %+v (%v)", s, err)
 		}
 	}
-	if receipt, err = worker.Erasure("acme", receipt.ID); err != nil || receipt.State == store.ErasureDone {
+	if receipt, err = worker.Erasure("acme", receipt.ID); err != nil || receipt.State == record.ErasureDone {
 		t.Errorf("the erasure was over: %+v (%v)", receipt, err)
 	}
 }

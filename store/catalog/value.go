@@ -11,6 +11,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog/pack"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // kept is how a row stores a value: inline, or in a pack.
@@ -56,7 +57,7 @@ func (v *values) add(name []byte, k kept) {
 var errNoBucket = errors.New("it is stored in a bucket, and centre.bodies names none")
 
 // readPacks reads the values in packs. damage has the errors of unreadable values.
-func (c *Catalog) readPacks(ctx context.Context, account store.AccountNumber, v *values) (damage []error, err error) {
+func (c *Catalog) readPacks(ctx context.Context, account record.AccountNumber, v *values) (damage []error, err error) {
 	if len(v.entries) == 0 {
 		return nil, nil
 	}
@@ -89,16 +90,16 @@ func readInto(ctx context.Context, q querier, records map[string][]byte, sql str
 	if err != nil {
 		return err
 	}
-	var key, record []byte
-	_, err = pgx.ForEachRow(rows, []any{&key, &record}, func() error {
-		records[string(key)] = slices.Clone(record)
+	var key, stored []byte
+	_, err = pgx.ForEachRow(rows, []any{&key, &stored}, func() error {
+		records[string(key)] = slices.Clone(stored)
 		return nil
 	})
 	return err
 }
 
 // load reads the bodies of exchanges, and all objects they reference. Damaged values are omitted and logged.
-func (c *Catalog) load(ctx context.Context, q querier, account store.AccountNumber, exchanges []*arrivedExchange) (store.Objects, error) {
+func (c *Catalog) load(ctx context.Context, q querier, account record.AccountNumber, exchanges []*arrivedExchange) (store.Objects, error) {
 	var v values
 	for first := true; ; first = false {
 		var err error
@@ -148,7 +149,7 @@ const readStored = `
 	select convert_to(id || '/body', 'UTF8'), body, pack, at, size from exchanges where account = $1 and id = any($3)`
 
 // stored reads how the bodies of exchanges, and all objects they reference, are stored.
-func stored(ctx context.Context, q querier, account store.AccountNumber, exchanges []*arrivedExchange) (v values, err error) {
+func stored(ctx context.Context, q querier, account record.AccountNumber, exchanges []*arrivedExchange) (v values, err error) {
 	var refs []byte
 	var ids []string
 	for _, x := range exchanges {

@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/internal/wake"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -157,7 +157,7 @@ func (v Vectors) embedSome(ctx context.Context) (more bool, err error) {
 
 // embed returns the vectors of turns of an account. rests reports that the embedder has failed: the account rests, and
 // others go on.
-func (v Vectors) embed(ctx context.Context, made *search.Vectors, number store.AccountNumber, ids []string) (stored []search.StoredVector, rests bool, err error) {
+func (v Vectors) embed(ctx context.Context, made *search.Vectors, number record.AccountNumber, ids []string) (stored []search.StoredVector, rests bool, err error) {
 	turns, err := v.catalog.entries(ctx, "x.id = any($2)", int64(number), ids)
 	if err != nil {
 		return nil, false, err
@@ -203,7 +203,7 @@ func (v Vectors) Idle() bool {
 }
 
 // claim claims the newest turns of an account to be embedded, and returns the numbers of their changes.
-func (v Vectors) claim(ctx context.Context, made *search.Vectors) (account store.AccountNumber, marked map[string]int64, err error) {
+func (v Vectors) claim(ctx context.Context, made *search.Vectors) (account record.AccountNumber, marked map[string]int64, err error) {
 	resting := []int64{} // never null
 	for _, number := range made.Resting() {
 		resting = append(resting, int64(number))
@@ -225,21 +225,21 @@ func (v Vectors) claim(ctx context.Context, made *search.Vectors) (account store
 	var number, changed int64
 	var exchange string
 	_, err = pgx.ForEachRow(rows, []any{&number, &exchange, &changed}, func() error {
-		account, marked[exchange] = store.AccountNumber(number), changed
+		account, marked[exchange] = record.AccountNumber(number), changed
 		return nil
 	})
 	return account, marked, err
 }
 
 // marks returns the marks of the stored vectors of turns.
-func (v Vectors) marks(ctx context.Context, account store.AccountNumber, ids []string) (map[string][]byte, error) {
+func (v Vectors) marks(ctx context.Context, account record.AccountNumber, ids []string) (map[string][]byte, error) {
 	marks := make(map[string][]byte)
 	return marks, readInto(ctx, v.catalog.pool, marks, "select exchange, substring(value for $3) from vectors where account = $1 and exchange = any($2)", int64(account), ids, search.VectorMark)
 }
 
 // keep stores the vectors of turns that have not changed since they were claimed, unless another embedder is to make them
 // by now, and removes the notes of those turns. Another process may have embedded the others.
-func (v Vectors) keep(ctx context.Context, identity string, account store.AccountNumber, stored []search.StoredVector, marked map[string]int64) error {
+func (v Vectors) keep(ctx context.Context, identity string, account record.AccountNumber, stored []search.StoredVector, marked map[string]int64) error {
 	var done []string
 	var changes []int64
 	for id, changed := range marked {
@@ -268,7 +268,7 @@ func (v Vectors) keep(ctx context.Context, identity string, account store.Accoun
 }
 
 // put stores vectors of turns, and deletes those of turns that have none.
-func put(ctx context.Context, tx pgx.Tx, account store.AccountNumber, stored []search.StoredVector) error {
+func put(ctx context.Context, tx pgx.Tx, account record.AccountNumber, stored []search.StoredVector) error {
 	var ids, without []string
 	var signs []pgtype.Bits
 	var values [][]byte
@@ -408,7 +408,7 @@ func (c *candidates) alike(ctx context.Context, q *search.VectorQuery) ([]string
 		order by bit_count(signs # $2::varbit), exchange desc limit $3`, arguments...)
 }
 
-func storedVectors(ctx context.Context, pool *pgxpool.Pool, account store.AccountNumber, where string, argument any) ([]search.StoredVector, error) {
+func storedVectors(ctx context.Context, pool *pgxpool.Pool, account record.AccountNumber, where string, argument any) ([]search.StoredVector, error) {
 	rows, err := pool.Query(ctx, "select exchange, value from vectors where account = $1 and length(signs) > 0 and "+where, int64(account), argument)
 	if err != nil {
 		return nil, err
@@ -421,7 +421,7 @@ func storedVectors(ctx context.Context, pool *pgxpool.Pool, account store.Accoun
 // centres are the centres of the vectors of accounts that were searched last, from samples.
 type centres struct {
 	mu   sync.Mutex
-	list map[store.AccountNumber]centre
+	list map[record.AccountNumber]centre
 }
 
 type centre struct {
@@ -437,7 +437,7 @@ const (
 )
 
 // of returns the centre of the vectors of an account.
-func (l *centres) of(ctx context.Context, pool *pgxpool.Pool, account store.AccountNumber, v *search.Vectors) ([]float32, error) {
+func (l *centres) of(ctx context.Context, pool *pgxpool.Pool, account record.AccountNumber, v *search.Vectors) ([]float32, error) {
 	l.mu.Lock()
 	known, ok := l.list[account]
 	l.mu.Unlock()
@@ -459,7 +459,7 @@ func (l *centres) of(ctx context.Context, pool *pgxpool.Pool, account store.Acco
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.list == nil || len(l.list) >= maxCentres {
-		l.list = make(map[store.AccountNumber]centre)
+		l.list = make(map[record.AccountNumber]centre)
 	}
 	l.list[account] = fresh
 	return fresh.value, nil

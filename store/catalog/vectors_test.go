@@ -10,10 +10,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -169,7 +169,7 @@ func foundByLikeness(t *testing.T, s *summarized) {
 	if status, err := s.centre.Status(t.Context(), "acme"); err != nil || status.Vectors == nil || status.Vectors.Documents != 3 || status.Vectors.Lag != 0 || status.Vectors.Error != "" {
 		t.Errorf("the status is %+v (%v)", status.Vectors, err)
 	}
-	s.erase(store.Selection{Exchanges: []string{car}})
+	s.erase(record.Selection{Exchanges: []string{car}})
 	if found, _ := s.finds(s.centre, search.Request{Query: "automobile"}); len(found) > 0 || s.count("vectors") != 2 {
 		t.Errorf("erased it is found in %q, and there are %d vectors", found, s.count("vectors"))
 	}
@@ -336,7 +336,7 @@ func erasedMeanwhile(t *testing.T, s *summarized) {
 	slow := held("topics")
 	check(t, catalog.VectorsOf(s.centre).Start(t.Context(), slow))
 	<-slow.begun
-	s.erase(store.Selection{Exchanges: []string{car}})
+	s.erase(record.Selection{Exchanges: []string{car}})
 	slow.goOn <- struct{}{}
 	s.embedded()
 	if n := s.count("vectors"); n != 1 {

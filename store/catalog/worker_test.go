@@ -11,6 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -35,7 +36,7 @@ func firstFrame(t *testing.T, edge *engine.Engine) (f ship.Frame) {
 	if err := edge.Shipping().Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	record(t, edge, 0)
+	stored(t, edge, 0)
 	f, err := edge.Shipping().Next(t.Context(), 0)
 	if err != nil || len(f.Entries) != 1 {
 		t.Fatalf("a frame of %d entries (%v)", len(f.Entries), err)
@@ -68,7 +69,7 @@ func TestAWorkerKeepsAndDigestsWithTheAccountsOfTheCentre(t *testing.T) {
 	edge := openEngine(t, 1)
 	f := firstFrame(t, edge)
 	eventually(t, "the worker has the account", func() bool {
-		_, err := worker.Exchanges("acme", store.ExchangeQuery{})
+		_, err := worker.Exchanges("acme", record.ExchangeQuery{})
 		return err == nil
 	})
 	if taken, err := worker.Take(t.Context(), &f, func([]store.Refused) error { return nil }); err != nil || !taken {
@@ -78,11 +79,11 @@ func TestAWorkerKeepsAndDigestsWithTheAccountsOfTheCentre(t *testing.T) {
 	if err := worker.Wait(t.Context(), "acme"); err != nil {
 		t.Error(err)
 	}
-	page, err := worker.Exchanges("acme", store.ExchangeQuery{})
+	page, err := worker.Exchanges("acme", record.ExchangeQuery{})
 	if err != nil || len(page.Data) != 1 || page.Data[0].Session == "" {
 		t.Fatalf("it has %+v (%v)", page.Data, err)
 	}
-	timeline, err := worker.Timeline("acme", page.Data[0].Session, store.TimelineQuery{})
+	timeline, err := worker.Timeline("acme", page.Data[0].Session, record.TimelineQuery{})
 	if err != nil || len(timeline.Data) != 1 || timeline.Data[0].Turn == nil {
 		t.Errorf("the timeline is %+v (%v)", timeline.Data, err)
 	}
@@ -128,7 +129,7 @@ func TestAWorkerKeepsNothingOfAnAccountThatIsDeleted(t *testing.T) {
 	centre := openCatalog(t, accounts, url)
 	worker := openWorker(t, url)
 	eventually(t, "the worker has the account", func() bool {
-		_, err := worker.Exchanges("acme", store.ExchangeQuery{})
+		_, err := worker.Exchanges("acme", record.ExchangeQuery{})
 		return err == nil
 	})
 	f := firstFrame(t, openEngine(t, 1))
@@ -157,7 +158,7 @@ func TestALaterAccountOfANameGetsNothingOfADeletedOne(t *testing.T) {
 	}
 	f := firstFrame(t, edge)
 	take(f)
-	late := record(t, edge, 1)
+	late := stored(t, edge, 1)
 	check(t, centre.DeleteAccount(t.Context(), "acme"))
 	_, err := accounts.Accounts().Create("acme")
 	check(t, err)
@@ -169,11 +170,11 @@ func TestALaterAccountOfANameGetsNothingOfADeletedOne(t *testing.T) {
 	if err := centre.Retry(t.Context(), &g.Entries[0]); !errors.Is(err, store.ErrForeign) {
 		t.Errorf("it is tried again with %v", err)
 	}
-	since := record(t, edge, 2)
+	since := stored(t, edge, 2)
 	h, err := edge.Shipping().Next(t.Context(), g.Last)
 	check(t, err)
 	take(h)
-	page, err := centre.Exchanges("acme", store.ExchangeQuery{})
+	page, err := centre.Exchanges("acme", record.ExchangeQuery{})
 	if err != nil || len(page.Data) != 1 || page.Data[0].ID != since || kept != 2 {
 		t.Errorf("the later account has %+v, want what was recorded since, and not %s (%v)", page.Data, late, err)
 	}
@@ -183,5 +184,5 @@ func TestALaterAccountOfANameGetsNothingOfADeletedOne(t *testing.T) {
 type arriving interface {
 	Take(ctx context.Context, f *ship.Frame, aside func([]store.Refused) error) (taken bool, err error)
 	Retry(ctx context.Context, e *ship.Entry) error
-	Exchanges(account string, q store.ExchangeQuery) (store.ExchangePage, error)
+	Exchanges(account string, q record.ExchangeQuery) (record.ExchangePage, error)
 }

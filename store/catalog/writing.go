@@ -9,8 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog/pack"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -23,12 +23,12 @@ const (
 )
 
 // writings are the places for new values, by account.
-type writings map[store.AccountNumber]*writing
+type writings map[record.AccountNumber]*writing
 
 // writing stores the values of a transaction in a pack; without a bucket, in its rows.
 type writing struct {
 	packs   *pack.Packs // nil: there is no bucket
-	account store.AccountNumber
+	account record.AccountNumber
 
 	pack      pack.ID
 	until     time.Time // deadline for starting to write the pack
@@ -77,7 +77,7 @@ func (w *writing) finish(ctx context.Context, tx pgx.Tx) error {
 }
 
 // begin records the packs of a transaction first, so that the database knows every pack that may be in the bucket.
-func (c *Catalog) begin(ctx context.Context, accounts []store.AccountNumber) (writings, error) {
+func (c *Catalog) begin(ctx context.Context, accounts []record.AccountNumber) (writings, error) {
 	to := make(writings)
 	var numbers, packs []int64
 	for _, account := range accounts {
@@ -130,7 +130,7 @@ func (c *Catalog) leave(ctx context.Context, to writings, failed error) {
 
 // arrive runs a transaction that stores entries, and repeats it after a conflict, each time with new packs.
 func (c *Catalog) arrive(ctx context.Context, entries []ship.Entry, change func(pgx.Tx, writings) error) error {
-	var accounts []store.AccountNumber
+	var accounts []record.AccountNumber
 	for i := range entries {
 		number, err := c.accounts.Number(entries[i].Account)
 		if err != nil {

@@ -8,14 +8,14 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/sse"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // maxAlternatives is the largest number of answers to one request that are read; providers allow as many.
 const maxAlternatives = 128
 
 // alternatives returns the answers to a request that asked for several at once, without the first one that was read.
-func alternatives(surface codec.Format, x *store.Exchange, first *store.Message) (others []store.Message) {
+func alternatives(surface codec.Format, x *record.Exchange, first *record.Message) (others []record.Message) {
 	if crossing.Choice(surface, 1) == nil || !bytes.Contains(x.RawResponse, []byte(`"index":1`)) && !bytes.Contains(x.RawResponse, []byte(`"index": 1`)) {
 		return nil
 	}
@@ -33,7 +33,7 @@ func alternatives(surface codec.Format, x *store.Exchange, first *store.Message)
 	return others
 }
 
-func readChoice(surface codec.Format, x *store.Exchange, n int64) *codec.Answer {
+func readChoice(surface codec.Format, x *record.Exchange, n int64) *codec.Answer {
 	decoder, answer := crossing.Choice(surface, n), new(codec.Answer)
 	if !strings.HasPrefix(x.ResponseType, "text/event-stream") {
 		answer.Fold(decoder.Decode(nil, nil, x.RawResponse))

@@ -11,8 +11,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/chatkey"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/scan"
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Exchange returns the history and the answer of a captured exchange as messages independent of their format. It is
@@ -21,14 +21,14 @@ import (
 // A message becomes the same bytes in the answer that first said it and in every later request that repeats it: so the
 // store finds what an exchange added. Reminders that clients insert into a message are left out, because they come and
 // go.
-func Exchange(x *store.Exchange) (store.Digest, error) {
+func Exchange(x *record.Exchange) (record.Digest, error) {
 	surface, err := codec.ParseFormat(x.Surface)
 	if err != nil || surface == codec.Embeddings {
-		return store.Digest{}, err
+		return record.Digest{}, err
 	}
 	keys, err := derivedKeys(surface, x)
 	if err != nil {
-		return store.Digest{}, err
+		return record.Digest{}, err
 	}
 	request := requests.Get().(*codec.Request)
 	defer requests.Put(request)
@@ -39,26 +39,26 @@ func Exchange(x *store.Exchange) (store.Digest, error) {
 		defer buffer.Put(body) // what is derived from it is a copy
 	}
 	if err := crossing.ClientCodec(surface).DecodeRequest(request, body); err != nil {
-		return store.Digest{}, err
+		return record.Digest{}, err
 	}
 	from := 0
 	if x.Items != nil {
 		from = x.Items.From
 	}
-	var d store.Digest
+	var d record.Digest
 	d.Messages, d.Starts = history(request, from)
 	answer := readAnswer(surface, x)
 	if m := answered(answer); len(m.Parts) > 0 {
-		d.Answer = append([]store.Message{m}, alternatives(surface, x, &m)...)
+		d.Answer = append([]record.Message{m}, alternatives(surface, x, &m)...)
 	}
-	if d.Reply = keys.Reply; d.Reply == "" && x.Outcome == store.OutcomeComplete {
+	if d.Reply = keys.Reply; d.Reply == "" && x.Outcome == record.OutcomeComplete {
 		d.Reply = chatkey.Reply(keys.Opening, answer)
 	}
 	return d, nil
 }
 
 // derivedKeys returns the keys of the request, which is well-formed if there is no error.
-func derivedKeys(surface codec.Format, x *store.Exchange) (chatkey.Keys, error) {
+func derivedKeys(surface codec.Format, x *record.Exchange) (chatkey.Keys, error) {
 	if x.Derived != nil {
 		return *x.Derived, nil
 	}
@@ -70,7 +70,7 @@ func derivedKeys(surface codec.Format, x *store.Exchange) (chatkey.Keys, error) 
 }
 
 // unread returns a request with only the unknown items of one whose first items need not be read, from the buffer pool.
-func unread(surface codec.Format, x *store.Exchange) []byte {
+func unread(surface codec.Format, x *record.Exchange) []byte {
 	name := crossing.Traits(surface).Members.Conversation
 	body := append(append(append(buffer.Get(len(x.RawRequest)+32), `{"`...), name...), `":[`...)
 	return append(append(body, x.RawRequest...), `]}`...)
@@ -79,7 +79,7 @@ func unread(surface codec.Format, x *store.Exchange) []byte {
 var requests = sync.Pool{New: func() any { return new(codec.Request) }}
 
 // readAnswer folds the answer that the client got, a stream or a complete body. Nothing of an error is kept.
-func readAnswer(surface codec.Format, x *store.Exchange) *codec.Answer {
+func readAnswer(surface codec.Format, x *record.Exchange) *codec.Answer {
 	if x.Status >= 300 {
 		return new(codec.Answer)
 	}
@@ -99,8 +99,8 @@ func readAnswer(surface codec.Format, x *store.Exchange) *codec.Answer {
 
 // history returns a request's messages without the opening instructions, and the item with which each begins. The first
 // message of r belongs to the item from; only the request's first message can be an opening instruction.
-func history(r *codec.Request, from int) (messages []store.Message, starts []int) {
-	messages = make([]store.Message, 0, len(r.Messages))
+func history(r *codec.Request, from int) (messages []record.Message, starts []int) {
+	messages = make([]record.Message, 0, len(r.Messages))
 	starts = make([]int, 0, len(r.Messages))
 	for _, m := range spoken(r, from) {
 		list := partsOf(m.Role == codec.RoleAssistant)
@@ -108,7 +108,7 @@ func history(r *codec.Request, from int) (messages []store.Message, starts []int
 			list.add(&m.Parts[j], m.Role == codec.RoleAssistant)
 		}
 		if len(list.parts) > 0 {
-			messages = append(messages, store.Message{Role: roleNames[m.Role], Parts: list.parts})
+			messages = append(messages, record.Message{Role: roleNames[m.Role], Parts: list.parts})
 			starts = append(starts, from+m.Index)
 		}
 	}
@@ -151,7 +151,7 @@ const summaryName = "summary"
 // partList collects the parts of a message. Adjacent texts are joined, because formats cut them in different places: a
 // model's anywhere, all others between lines.
 type partList struct {
-	parts  []store.Part
+	parts  []record.Part
 	joint  string          // between texts
 	joined strings.Builder // the text of the last part, if it was joined: each is copied once, however many there are
 }
@@ -163,7 +163,7 @@ func partsOf(assistant bool) *partList {
 	return &partList{joint: "\n"}
 }
 
-func (l *partList) append(p store.Part) {
+func (l *partList) append(p record.Part) {
 	l.parts = append(l.parts, p)
 	l.joined.Reset()
 }
@@ -181,7 +181,7 @@ func (l *partList) text(kind, text string) {
 		l.parts[n].Text = l.joined.String()
 		return
 	}
-	l.append(store.Part{Kind: kind, Text: text})
+	l.append(record.Part{Kind: kind, Text: text})
 }
 
 // add adds a part of a message. An assistant's text is kept unchanged.
@@ -191,7 +191,7 @@ func (l *partList) add(p *codec.Part, assistant bool) {
 		if assistant {
 			l.text(partText, scan.Text(p.Text))
 		} else if text := said(p.Text); chatkey.IsSummary(text) {
-			l.append(store.Part{Kind: partText, Name: summaryName, Text: text})
+			l.append(record.Part{Kind: partText, Name: summaryName, Text: text})
 		} else {
 			l.text(partText, text)
 		}
@@ -210,7 +210,7 @@ func (l *partList) add(p *codec.Part, assistant bool) {
 	case codec.PartToolResult:
 		l.result(p)
 	case codec.PartServerTool:
-		l.append(store.Part{Kind: partCall, Name: scan.String(scan.Get(p.Raw, "type"))})
+		l.append(record.Part{Kind: partCall, Name: scan.String(scan.Get(p.Raw, "type"))})
 	}
 }
 
@@ -223,15 +223,15 @@ func said(body []byte) string {
 	return string(text)
 }
 
-func functionCall(id, namespace, name []byte, arguments string) store.Part {
+func functionCall(id, namespace, name []byte, arguments string) record.Part {
 	if arguments == "" {
 		arguments = "{}" // a call without arguments, in streams that write nothing for them
 	}
-	return store.Part{Kind: partCall, CallID: scan.Text(id), Name: qualified(namespace, name), Arguments: arguments}
+	return record.Part{Kind: partCall, CallID: scan.Text(id), Name: qualified(namespace, name), Arguments: arguments}
 }
 
-func customCall(id, namespace, name, input []byte) store.Part {
-	return store.Part{Kind: partCall, CallID: scan.Text(id), Name: qualified(namespace, name), Text: scan.Text(input)}
+func customCall(id, namespace, name, input []byte) record.Part {
+	return record.Part{Kind: partCall, CallID: scan.Text(id), Name: qualified(namespace, name), Text: scan.Text(input)}
 }
 
 func qualified(namespace, name []byte) string {
@@ -257,10 +257,10 @@ func textOf(p *codec.Part) string {
 
 func (l *partList) media(p *codec.Part) {
 	if len(p.Text) > 0 { // a plain-text document
-		l.append(store.Part{Kind: partText, Name: scan.Text(p.Filename), Text: scan.Text(p.Text)})
+		l.append(record.Part{Kind: partText, Name: scan.Text(p.Filename), Text: scan.Text(p.Text)})
 		return
 	}
-	medium := store.Part{
+	medium := record.Part{
 		Kind: partMedia, MediaType: scan.Text(p.MediaType), Name: scan.Text(p.Filename),
 		Bytes: int64(len(p.Data)) * 3 / 4,
 	}
@@ -275,12 +275,12 @@ const maxURL = 2048
 
 // result adds the result of a call: its text in one part, images after it.
 func (l *partList) result(p *codec.Part) {
-	result := store.Part{Kind: partResult, CallID: scan.Text(p.CallID), Name: scan.Text(p.Name), Failed: p.Failed}
+	result := record.Part{Kind: partResult, CallID: scan.Text(p.CallID), Name: scan.Text(p.Name), Failed: p.Failed}
 	inside := partsOf(false)
 	for i := range p.Parts {
 		inside.add(&p.Parts[i], false)
 	}
-	var behind []store.Part
+	var behind []record.Part
 	for _, part := range inside.parts {
 		if part.Kind == partText && result.Text == "" {
 			result.Text = part.Text
@@ -293,7 +293,7 @@ func (l *partList) result(p *codec.Part) {
 }
 
 // answered returns an answer in the form it has in the history of the next request.
-func answered(a *codec.Answer) store.Message {
+func answered(a *codec.Answer) record.Message {
 	list := partsOf(true)
 	for i := range a.Items {
 		switch it := &a.Items[i]; it.Type {
@@ -308,12 +308,12 @@ func answered(a *codec.Answer) store.Message {
 		case codec.ItemCustomCall:
 			list.append(customCall(it.CallID, it.Namespace, it.Name, it.Text))
 		case codec.ItemServerTool:
-			list.append(store.Part{Kind: partCall, Name: scan.String(scan.Get(it.Raw, "type"))})
+			list.append(record.Part{Kind: partCall, Name: scan.String(scan.Get(it.Raw, "type"))})
 			if picture := drawn(it); len(picture) > 0 {
 				format := scan.String(scan.Get(it.Raw, "output_format"))
-				list.append(store.Part{Kind: partMedia, MediaType: "image/" + cmp.Or(format, "png"), Bytes: int64(len(picture)) * 3 / 4})
+				list.append(record.Part{Kind: partMedia, MediaType: "image/" + cmp.Or(format, "png"), Bytes: int64(len(picture)) * 3 / 4})
 			}
 		}
 	}
-	return store.Message{Role: roleNames[codec.RoleAssistant], Parts: list.parts}
+	return record.Message{Role: roleNames[codec.RoleAssistant], Parts: list.parts}
 }

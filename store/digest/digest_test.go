@@ -9,13 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
-func captured(surface, contentType, request, response string) *store.Exchange {
-	return &store.Exchange{
-		ExchangeInfo: store.ExchangeInfo{Surface: surface, ResponseType: contentType, Status: 200, Outcome: store.OutcomeComplete},
+func captured(surface, contentType, request, response string) *record.Exchange {
+	return &record.Exchange{
+		ExchangeInfo: record.ExchangeInfo{Surface: surface, ResponseType: contentType, Status: 200, Outcome: record.OutcomeComplete},
 		RawRequest:   []byte(request), RawResponse: []byte(response),
 	}
 }
@@ -33,7 +33,7 @@ func events(lines ...string) string {
 }
 
 // The same conversation, captured on each surface, streamed and whole, is digested to the same messages.
-var exchanges = map[string]*store.Exchange{
+var exchanges = map[string]*record.Exchange{
 	"chat, whole": captured("chat", "application/json",
 		`{"model":"m","messages":[{"role":"system","content":"You count."},{"role":"user","content":[{"type":"text","text":"<system-reminder>be brief</system-reminder>"},{"type":"text","text":"how many?"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAAAAAA"}}]},
 		 {"role":"assistant","content":"Let me see.","tool_calls":[{"id":"c1","type":"function","function":{"name":"count","arguments":"{\"of\":\"é\"}"}}]},
@@ -70,13 +70,13 @@ var exchanges = map[string]*store.Exchange{
 		`{"id":"resp_1","object":"response","model":"m","status":"completed","output":[{"type":"message","id":"m1","role":"assistant","status":"completed","content":[{"type":"output_text","text":"There are 3.","annotations":[]}]}]}`),
 }
 
-var want = store.Digest{
-	Messages: []store.Message{
-		{Role: "user", Parts: []store.Part{{Kind: "text", Text: "how many?"}, {Kind: "media", MediaType: "image/png", Bytes: 6}}},
-		{Role: "assistant", Parts: []store.Part{{Kind: "text", Text: "Let me see."}, {Kind: "call", CallID: "c1", Name: "count", Arguments: `{"of":"é"}`}}},
-		{Role: "tool", Parts: []store.Part{{Kind: "result", CallID: "c1", Text: "three"}}},
+var want = record.Digest{
+	Messages: []record.Message{
+		{Role: "user", Parts: []record.Part{{Kind: "text", Text: "how many?"}, {Kind: "media", MediaType: "image/png", Bytes: 6}}},
+		{Role: "assistant", Parts: []record.Part{{Kind: "text", Text: "Let me see."}, {Kind: "call", CallID: "c1", Name: "count", Arguments: `{"of":"é"}`}}},
+		{Role: "tool", Parts: []record.Part{{Kind: "result", CallID: "c1", Text: "three"}}},
 	},
-	Answer: []store.Message{{Role: "assistant", Parts: []store.Part{{Kind: "text", Text: "There are 3."}}}},
+	Answer: []record.Message{{Role: "assistant", Parts: []record.Part{{Kind: "text", Text: "There are 3."}}}},
 }
 
 func TestAConversationIsTheSameOnEverySurface(t *testing.T) {
@@ -148,7 +148,7 @@ func TestASummaryOfAClientIsAPartOfItsOwn(t *testing.T) {
 func TestAnAnswerThatBrokeOffIsDigestedAsFarAsItCame(t *testing.T) {
 	x := captured("chat", "text/event-stream", `{"model":"m","messages":[{"role":"user","content":"go"}]}`,
 		`data: {"id":"x","choices":[{"index":0,"delta":{"content":"half a"}}]}`+"\n\n"+`data: {"id":"x","choi`)
-	x.Outcome = store.OutcomeClientClosed
+	x.Outcome = record.OutcomeClientClosed
 	got, err := digest.Exchange(x)
 	if err != nil || len(got.Answer) != 1 || got.Answer[0].Parts[0].Text != "half a" || got.Reply != "" {
 		t.Errorf("%+v, %v", got, err)
@@ -160,7 +160,7 @@ func TestAnAnswerThatBrokeOffIsDigestedAsFarAsItCame(t *testing.T) {
 }
 
 func TestWhatIsNoRequestIsAnErrorAndVectorsAreNothing(t *testing.T) {
-	for _, x := range []*store.Exchange{
+	for _, x := range []*record.Exchange{
 		captured("chat", "application/json", `{`, ""), captured("chat", "application/json", `{"model":"m","messages":7}`, ""), captured("telex", "", "{}", ""),
 	} {
 		if _, err := digest.Exchange(x); err == nil {

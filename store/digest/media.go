@@ -7,13 +7,13 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/scan"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Media returns the bytes of a media part in the request of a whole exchange. message and part count from 0 in the
 // Messages of [Exchange]. The error is [codec.KindNotFound] if there is no such part, or the request does not have its
 // bytes, and [codec.KindTooLarge] if it has more than most bytes.
-func Media(x *store.Exchange, message, part, most int) ([]byte, error) {
+func Media(x *record.Exchange, message, part, most int) ([]byte, error) {
 	request := requests.Get().(*codec.Request)
 	defer requests.Put(request)
 	if err := decodeWhole(request, x); err != nil {
@@ -32,7 +32,7 @@ func Media(x *store.Exchange, message, part, most int) ([]byte, error) {
 }
 
 // AnswerMedia returns the bytes of a media part of the answer, as [Media] does for a request.
-func AnswerMedia(x *store.Exchange, part, most int) ([]byte, error) {
+func AnswerMedia(x *record.Exchange, part, most int) ([]byte, error) {
 	surface, err := surfaceOf(x)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func drawn(it *codec.Item) []byte {
 }
 
 // surfaceOf returns the surface of an exchange. Those that were imported by earlier versions may have any.
-func surfaceOf(x *store.Exchange) (codec.Format, error) {
+func surfaceOf(x *record.Exchange) (codec.Format, error) {
 	surface, err := codec.ParseFormat(x.Surface)
 	if err != nil {
 		return surface, codec.Errorf(codec.KindNotFound, "the exchange has no parts that can be read: its surface %q is unknown", x.Surface)
@@ -87,7 +87,7 @@ func surfaceOf(x *store.Exchange) (codec.Format, error) {
 	return surface, nil
 }
 
-func decodeWhole(r *codec.Request, x *store.Exchange) error {
+func decodeWhole(r *codec.Request, x *record.Exchange) error {
 	surface, err := surfaceOf(x)
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func decodeWhole(r *codec.Request, x *store.Exchange) error {
 	return crossing.ClientCodec(surface).DecodeRequest(r, x.RawRequest)
 }
 
-func mediaIn(parts []store.Part) (n int) {
+func mediaIn(parts []record.Part) (n int) {
 	for i := range parts {
 		if parts[i].Kind == partMedia {
 			n++

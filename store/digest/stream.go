@@ -8,11 +8,11 @@ import (
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/sse"
 	"github.com/mnemeproxy/mneme/codec/template"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Stream starts to read a streamed answer of a surface. It is meant as the Stream of [store.Options].
-func Stream(surface string) store.StreamReader {
+func Stream(surface string) record.StreamReader {
 	format, err := codec.ParseFormat(surface)
 	if err != nil || format == codec.Embeddings {
 		format = codec.Chat // no events match it
@@ -36,10 +36,10 @@ func newStream(format codec.Format) *stream {
 	return &stream{decoder: crossing.ProviderCodec(format).NewDecoder(), answer: new(codec.Answer)}
 }
 
-// visitor receives fragments of texts, see [store.StreamReader].
+// visitor receives fragments of texts, see [record.StreamReader].
 type visitor = func(text int32, start int64, fragment []byte)
 
-// Read implements [store.StreamReader].
+// Read implements [record.StreamReader].
 func (s *stream) Read(p []byte, at int64, frames *template.Frames, visit visitor) (whole int64) {
 	if at > s.whole {
 		s.whole, s.torn = at, true

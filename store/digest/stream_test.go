@@ -10,12 +10,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/codec/template"
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // readStretch lets the reader of an exchange read its answer from at to end.
-func readStretch(x *store.Exchange, at, end int64, visit func(text int32, start int64, fragment []byte)) (whole int64) {
+func readStretch(x *record.Exchange, at, end int64, visit func(text int32, start int64, fragment []byte)) (whole int64) {
 	stretch := x.RawResponse[at:end]
 	frames := template.Cut(stretch)
 	defer frames.Release()
@@ -78,7 +78,7 @@ func TestTheRestOfALongEventIsPassedOver(t *testing.T) {
 	if whole != int64(len(answer)) {
 		t.Fatalf("the last whole event ends at %d of %d", whole, len(answer))
 	}
-	var d store.Digest
+	var d record.Digest
 	var err error
 	if d, err = digest.Exchange(&read); err != nil {
 		t.Fatal(err)

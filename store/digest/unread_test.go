@@ -9,8 +9,8 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Items of requests, by surface: everything that decoders join with what stands beside it, and what has numbers.
@@ -70,7 +70,7 @@ func TestWhatIsReadDoesNotDependOnWhatIsInFront(t *testing.T) {
 					}
 					rest := *x
 					rest.RawRequest = x.RawRequest[e.Items[start].Start:e.Items[len(e.Items)-1].End]
-					rest.Items, rest.Derived = &store.RequestItems{From: start}, &chatkey.Keys{}
+					rest.Items, rest.Derived = &record.RequestItems{From: start}, &chatkey.Keys{}
 					got, err := digest.Exchange(&rest)
 					if err != nil {
 						t.Fatal(err)

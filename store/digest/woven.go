@@ -4,12 +4,12 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
 	"github.com/mnemeproxy/mneme/codec/scan"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Woven visits the notes that clients insert into the messages of a request, which [Exchange] leaves out, with the name
 // of each, such as system-reminder, and its size in bytes. An unreadable request has none.
-func Woven(x *store.Exchange, visit func(name string, size int)) {
+func Woven(x *record.Exchange, visit func(name string, size int)) {
 	request := requests.Get().(*codec.Request)
 	defer requests.Put(request)
 	if decodeWhole(request, x) != nil {

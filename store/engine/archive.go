@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -15,10 +16,10 @@ type Archive struct {
 }
 
 // Turn is an exchange and what it added to its session.
-func (a Archive) Turn(account, exchange string) (store.TimelineEntry, error) {
+func (a Archive) Turn(account, exchange string) (record.TimelineEntry, error) {
 	number, err := a.store.Accounts().Number(account)
 	if err != nil {
-		return store.TimelineEntry{}, err
+		return record.TimelineEntry{}, err
 	}
 	return a.store.Feed().TurnAt(number, exchange)
 }
@@ -30,11 +31,11 @@ type Summaries struct {
 }
 
 // ClaimSession reports true: no other process has the store open.
-func (s Summaries) ClaimSession(context.Context, store.UnsummarizedSession) (claimed bool, err error) {
+func (s Summaries) ClaimSession(context.Context, record.UnsummarizedSession) (claimed bool, err error) {
 	return true, nil
 }
 
 // Material is what there is to write the summary of a session from; nil when it is gone, or nothing was said in it.
-func (s Summaries) Material(account store.AccountNumber, session string) (*search.Material, error) {
+func (s Summaries) Material(account record.AccountNumber, session string) (*search.Material, error) {
 	return search.ReadMaterial(s.store, account, session)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -43,7 +44,7 @@ func (e *Engine) Close() (err error) {
 }
 
 // Begin begins the record of an exchange.
-func (e *Engine) Begin(ctx context.Context, o *store.Opening) (store.Recording, error) {
+func (e *Engine) Begin(ctx context.Context, o *record.Opening) (store.Recording, error) {
 	capture, err := e.Store.Begin(ctx, o)
 	if err != nil {
 		return nil, err // not a nil *store.Capture in an interface

@@ -8,6 +8,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/storetest"
 )
@@ -61,7 +62,7 @@ type summaries struct {
 	archive engine.Archive
 }
 
-func (s summaries) SessionSummary(account, session string) (*store.SessionSummary, error) {
+func (s summaries) SessionSummary(account, session string) (*record.SessionSummary, error) {
 	return s.archive.SessionSummary(account, session)
 }
 

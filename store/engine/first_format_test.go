@@ -12,6 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/localhash"
 	"github.com/mnemeproxy/mneme/store/storetest/fixture"
@@ -20,7 +21,7 @@ import (
 // recordedExchange is a line of content.jsonl.
 type recordedExchange struct {
 	ID, Session       string
-	Outcome           store.Outcome
+	Outcome           record.Outcome
 	Request, Response string // the first 16 bytes of their SHA-256
 	Word              string // that the turn says
 }
@@ -101,7 +102,7 @@ func hasAll(t *testing.T, dir string, want []recordedExchange) {
 			t.Errorf("%s is found %d times by %q", w.ID, found, w.Word)
 		}
 	}
-	page, err := e.Store.Archive().Exchanges(account, store.ExchangeQuery{Limit: 1000})
+	page, err := e.Store.Archive().Exchanges(account, record.ExchangeQuery{Limit: 1000})
 	if err != nil || len(page.Data) != len(want) {
 		t.Errorf("%d exchanges, want %d (%v)", len(page.Data), len(want), err)
 	}

@@ -10,18 +10,19 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 	"github.com/mnemeproxy/mneme/store/storetest"
 )
 
 // streamed captures a stream that answers one message, a chunk for each piece, and gives its turn.
-func streamed(t *testing.T, m *engine.Engine, account, message string, redactor *redact.Redactor, pieces []string) *store.Turn {
+func streamed(t *testing.T, m *engine.Engine, account, message string, redactor *redact.Redactor, pieces []string) *record.Turn {
 	t.Helper()
 	body := fmt.Appendf(nil, `{"model":"m","stream":true,"messages":[{"role":"user","content":%q}]}`, message)
 	if redactor != nil {
 		body, _ = redactor.Body(body, nil, nil)
 	}
-	capture, err := m.Begin(t.Context(), &store.Opening{
+	capture, err := m.Begin(t.Context(), &record.Opening{
 		Account: account, Surface: codec.Chat, Format: codec.Chat, Provider: "openai", ModelAsked: "m", Stream: true, ChatKey: "k",
 		ContentType: "application/json", Body: body, Redactor: redactor,
 	})
@@ -36,11 +37,11 @@ func streamed(t *testing.T, m *engine.Engine, account, message string, redactor 
 	if _, err := capture.Write([]byte(stream.String())); err != nil {
 		t.Fatal(err)
 	}
-	if err := capture.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200, ContentType: "text/event-stream"}); err != nil {
+	if err := capture.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: 200, ContentType: "text/event-stream"}); err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		page, err := m.Archive().Timeline(account, capture.SessionID(), store.TimelineQuery{})
+		page, err := m.Archive().Timeline(account, capture.SessionID(), record.TimelineQuery{})
 		if err != nil || time.Now().After(deadline) {
 			t.Fatalf("the stream is not digested (%v): %+v", err, page.Data)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
@@ -23,7 +24,7 @@ const aboutSpace = 1 << 30
 const mostBefore = 2
 
 // aboutDocument makes the document for what is written about a session; nil if nothing is.
-func aboutDocument(account store.AccountNumber, s *store.Session, written *store.SessionSummary) *lexical.Document {
+func aboutDocument(account record.AccountNumber, s *record.Session, written *record.SessionSummary) *lexical.Document {
 	text := s.Title
 	if written != nil {
 		text += "\n" + written.Text
@@ -35,7 +36,7 @@ func aboutDocument(account store.AccountNumber, s *store.Session, written *store
 }
 
 // readAbout is aboutDocument for a session in the store. It is nil if the session is gone.
-func readAbout(st *store.Store, account store.AccountNumber, id string) (*lexical.Document, error) {
+func readAbout(st *store.Store, account record.AccountNumber, id string) (*lexical.Document, error) {
 	s, err := st.Feed().SessionAt(account, id)
 	if err != nil {
 		return nil, unlessNotFound(err)
@@ -82,7 +83,7 @@ func (x *Index) takeUpSessions(ctx context.Context) (taken int, err error) {
 // readAbouts reads what is written about the sessions that have changed themselves: their turns are not in these documents.
 func (x *Index) readAbouts(ctx context.Context, b *store.Batch) (documents []lexical.Document, gone []lexical.Key, err error) {
 	type sessionRef struct {
-		account store.AccountNumber
+		account record.AccountNumber
 		session string
 	}
 	known := make(map[sessionRef]bool)

@@ -3,7 +3,7 @@ package search
 import (
 	"slices"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Beginning is how a person recognizes a session without a title.
@@ -20,7 +20,7 @@ const firstEntries = 5
 
 // Timelines reads what the exchanges of a session added to it.
 type Timelines interface {
-	Timeline(account, session string, q store.TimelineQuery) (store.TimelinePage, error)
+	Timeline(account, session string, q record.TimelineQuery) (record.TimelinePage, error)
 }
 
 // lastEntries is how many exchanges of a session are searched for its last answer: in more, an agent is still at work.
@@ -28,7 +28,7 @@ const lastEntries = 5
 
 // ReadBeginning reads how a session began, and its last answer. It reads up to ten turns, at 50 to 100 µs each.
 func ReadBeginning(from Timelines, account, session string) (b Beginning, err error) {
-	page, err := from.Timeline(account, session, store.TimelineQuery{Limit: firstEntries})
+	page, err := from.Timeline(account, session, record.TimelineQuery{Limit: firstEntries})
 	if err != nil {
 		return b, err
 	}
@@ -48,7 +48,7 @@ func ReadBeginning(from Timelines, account, session string) (b Beginning, err er
 		}
 	}
 	if page.HasMore {
-		page, err = from.Timeline(account, session, store.TimelineQuery{Limit: lastEntries, Descending: true})
+		page, err = from.Timeline(account, session, record.TimelineQuery{Limit: lastEntries, Descending: true})
 		slices.Reverse(page.Data)
 	}
 	for i := range page.Data {

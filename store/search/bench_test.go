@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mnemeproxy/mneme/bench/cputime"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // BenchmarkSearch asks an account of 100,000 turns of 600 bytes, with words as frequent as in prose, and with a vector of
@@ -26,7 +26,7 @@ func BenchmarkSearch(b *testing.B) {
 	for n := range documents {
 		said := talk(words.text(size/8)+fmt.Sprintf("E%d", n), words.text(size-size/8))
 		filling.Go(func() error {
-			_, err := captureScript(m.store, "acme", said, func(o *store.Opening) { o.ExternalSession = fmt.Sprint(n / 500) })
+			_, err := captureScript(m.store, "acme", said, func(o *record.Opening) { o.ExternalSession = fmt.Sprint(n / 500) })
 			return err
 		})
 	}
@@ -126,7 +126,7 @@ func BenchmarkSearchSessions(b *testing.B) {
 			counts[word]++
 		}
 		filling.Go(func() error {
-			_, err := captureScript(m.store, "acme", talk(asked, answered), func(o *store.Opening) { o.ExternalSession = fmt.Sprint(n / 10) })
+			_, err := captureScript(m.store, "acme", talk(asked, answered), func(o *record.Opening) { o.ExternalSession = fmt.Sprint(n / 10) })
 			return err
 		})
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
@@ -22,9 +22,9 @@ type SessionReader func(id string, newest int) (StoredSession, error)
 
 // StoredSession is a session as it is stored.
 type StoredSession struct {
-	Session *store.Session
-	Turns   []store.TimelineEntry // the first one and the newest, oldest first
-	Summary *store.SessionSummary // by a model; nil: there is none
+	Session *record.Session
+	Turns   []record.TimelineEntry // the first one and the newest, oldest first
+	Summary *record.SessionSummary // by a model; nil: there is none
 }
 
 // Apart returns what is wanted of turns that make their session a hit only together: each has something scored, and none has to
@@ -42,9 +42,9 @@ type candidateSessions struct {
 	read   SessionReader
 }
 
-func (c *candidateSessions) turn(exchange string) (store.TimelineEntry, error) {
+func (c *candidateSessions) turn(exchange string) (record.TimelineEntry, error) {
 	if session, other := c.others[exchange]; other { // its text is read with the session
-		return store.TimelineEntry{Exchange: store.ExchangeInfo{ID: exchange, Session: session}}, nil
+		return record.TimelineEntry{Exchange: record.ExchangeInfo{ID: exchange, Session: session}}, nil
 	}
 	return c.candidateTurns.turn(exchange)
 }
@@ -60,7 +60,7 @@ func (c *candidateSessions) document(session string) (*sessionDocument, error) {
 // RankSessions answers a search for sessions with the turns that an engine has found, and the ids of the sessions that satisfy
 // Named, as an index of only these sessions and turns would. If the search demands something of whole sessions, it reads the turns
 // of the named sessions and of the best candidates, at most MostSessions.
-func (w *Wanted) RankSessions(ctx context.Context, candidates []store.TimelineEntry, named []string, read SessionReader) (*Answer, error) {
+func (w *Wanted) RankSessions(ctx context.Context, candidates []record.TimelineEntry, named []string, read SessionReader) (*Answer, error) {
 	answer := &Answer{Object: "memory.search", ModeUsed: Lexical, Data: []Hit{}}
 	entries, documents := byExchange(candidates)
 	found := &candidateSessions{candidateTurns{entries: entries}, make(map[string]string), read}
@@ -118,7 +118,7 @@ func (w *Wanted) RankSessions(ctx context.Context, candidates []store.TimelineEn
 }
 
 // add adds the documents of turns that are no candidates.
-func (c *candidateSessions) add(documents []lexical.Document, turns []store.TimelineEntry) []lexical.Document {
+func (c *candidateSessions) add(documents []lexical.Document, turns []record.TimelineEntry) []lexical.Document {
 	for i := range turns {
 		e := &turns[i]
 		if d := newDocument(e); d != nil && c.entries[d.id] == nil && c.others[d.id] == "" {
@@ -130,7 +130,7 @@ func (c *candidateSessions) add(documents []lexical.Document, turns []store.Time
 }
 
 // bestSessions returns the sessions of turns that satisfy everything demanded, best first, and then those of other turns.
-func (w *Wanted) bestSessions(ctx context.Context, documents []lexical.Document, entries map[string]*store.TimelineEntry) (ids []string, err error) {
+func (w *Wanted) bestSessions(ctx context.Context, documents []lexical.Document, entries map[string]*record.TimelineEntry) (ids []string, err error) {
 	turns, err := w.index(ctx, documents)
 	if err != nil {
 		return nil, err

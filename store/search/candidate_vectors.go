@@ -7,7 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/vector"
 )
 
@@ -59,14 +59,14 @@ func codesOf(stored []byte) []int8 {
 }
 
 // Resting returns the accounts that are not to be tried yet.
-func (v *Vectors) Resting() []store.AccountNumber { return v.resting.present() }
+func (v *Vectors) Resting() []record.AccountNumber { return v.resting.present() }
 
 // errUnknownAccount is the error for turns of an account whose credentials are not known.
 var errUnknownAccount = codec.Errorf(codec.KindNotFound, "the account is not known here yet, or was deleted")
 
 // Embed returns the vectors of turns of an account. It leaves out those whose text is still the one that the mark of the
 // stored vector stands for. Errors are those of [Embedder]; after one the account rests, and so does one without a name.
-func (v *Vectors) Embed(ctx context.Context, account string, number store.AccountNumber, turns []store.TimelineEntry, marks map[string][]byte) ([]StoredVector, error) {
+func (v *Vectors) Embed(ctx context.Context, account string, number record.AccountNumber, turns []record.TimelineEntry, marks map[string][]byte) ([]StoredVector, error) {
 	if account == "" {
 		v.resting.begin(number, errUnknownAccount)
 		return nil, errUnknownAccount
@@ -113,7 +113,7 @@ type VectorQuery struct {
 }
 
 // Query makes the vector of a query.
-func (v *Vectors) Query(ctx context.Context, account string, number store.AccountNumber, text string) (*VectorQuery, error) {
+func (v *Vectors) Query(ctx context.Context, account string, number record.AccountNumber, text string) (*VectorQuery, error) {
 	if err := v.unanswered.why(number); err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func (w *Wanted) Compare(v *Vectors, q *VectorQuery, centre []float32, stored []
 		source.query = q.query
 		source.set, source.failed = v.encoder.space.LoadAround(centre, func(put func(vector.ID, []byte) error) error {
 			for _, s := range stored {
-				id, ok := store.ParseExchangeID(s.Exchange)
+				id, ok := record.ParseExchangeID(s.Exchange)
 				if ok && len(s.Value) > vectorHeader && put(id, s.Value[vectorHeader:]) != nil {
 					v.encoder.log.Warn("a vector cannot be read and is left out; rebuild them with: mneme reindex vectors", "exchange", s.Exchange)
 				}
@@ -193,6 +193,6 @@ type candidateVectors struct {
 
 func (c *candidateVectors) knowMeaning() bool { return c.meaning }
 
-func (c *candidateVectors) compare(context.Context, string, store.AccountNumber, string) (*vector.Query, *vector.Set, string, error) {
+func (c *candidateVectors) compare(context.Context, string, record.AccountNumber, string) (*vector.Query, *vector.Set, string, error) {
 	return c.query, c.set, c.note, c.failed
 }

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
 // Terms returns what an engine that finds candidates needs to know about a turn; nil if nothing finds it.
-func Terms(entry *store.TimelineEntry) []string {
+func Terms(entry *record.TimelineEntry) []string {
 	d := newDocument(entry)
 	if d == nil {
 		return nil
@@ -32,7 +33,7 @@ func SessionTerms(words *store.SessionWords) []string {
 }
 
 // SummaryTerms is [SessionTerms] for a model's summary.
-func SummaryTerms(m *store.SessionSummary) []string {
+func SummaryTerms(m *record.SessionSummary) []string {
 	text := lexical.Document{Text: m.Text}
 	return text.Terms()
 }
@@ -165,19 +166,19 @@ func (f *Filter) condition(tags bool) (c lexical.Condition, narrow bool) {
 
 // candidateTurns are the turns found by an engine.
 type candidateTurns struct {
-	entries map[string]*store.TimelineEntry
-	tagged  func(id string) (*store.Session, error)
+	entries map[string]*record.TimelineEntry
+	tagged  func(id string) (*record.Session, error)
 }
 
-func (t candidateTurns) turn(exchange string) (store.TimelineEntry, error) {
+func (t candidateTurns) turn(exchange string) (record.TimelineEntry, error) {
 	return *t.entries[exchange], nil
 }
 
-func (t candidateTurns) session(id string) (*store.Session, error) { return t.tagged(id) }
+func (t candidateTurns) session(id string) (*record.Session, error) { return t.tagged(id) }
 
 // Rank ranks the candidates found by an engine, as an index of only these would. session returns sessions of the
 // account by their ids.
-func (w *Wanted) Rank(ctx context.Context, candidates []store.TimelineEntry, session func(id string) (*store.Session, error)) (*Answer, error) {
+func (w *Wanted) Rank(ctx context.Context, candidates []record.TimelineEntry, session func(id string) (*record.Session, error)) (*Answer, error) {
 	entries, documents := byExchange(candidates)
 	searcher, err := w.index(ctx, documents)
 	if err != nil {
@@ -190,9 +191,9 @@ func (w *Wanted) Rank(ctx context.Context, candidates []store.TimelineEntry, ses
 }
 
 // byExchange returns the turns found by an engine by their ids, and their documents.
-func byExchange(candidates []store.TimelineEntry) (map[string]*store.TimelineEntry, []lexical.Document) {
-	slices.SortFunc(candidates, func(a, b store.TimelineEntry) int { return cmp.Compare(a.Exchange.ID, b.Exchange.ID) })
-	entries := make(map[string]*store.TimelineEntry, len(candidates))
+func byExchange(candidates []record.TimelineEntry) (map[string]*record.TimelineEntry, []lexical.Document) {
+	slices.SortFunc(candidates, func(a, b record.TimelineEntry) int { return cmp.Compare(a.Exchange.ID, b.Exchange.ID) })
+	entries := make(map[string]*record.TimelineEntry, len(candidates))
 	var documents []lexical.Document
 	for i := range candidates {
 		if d := newDocument(&candidates[i]); d != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Environment of the helper process, and how many rounds a run has.
@@ -69,7 +70,7 @@ func eraseAndTell(st *store.Store, id string, mu *sync.Mutex) {
 	mu.Lock()
 	fmt.Println("erasing", id)
 	mu.Unlock()
-	if _, err := st.Archive().Erase(context.Background(), "acme", store.Selection{Exchanges: []string{id}}, false); err != nil {
+	if _, err := st.Archive().Erase(context.Background(), "acme", record.Selection{Exchanges: []string{id}}, false); err != nil {
 		panic(err)
 	}
 }
@@ -159,7 +160,7 @@ func checkVectors(m *memory, kept map[string]string) {
 	number, err := m.store.Accounts().Number("acme")
 	m.ok(err)
 	vectors := make(map[string]bool)
-	m.ok(m.store.Vectors().Each(m.t.Context(), number, 1, func(id [16]byte, _ []byte) { vectors[store.ExchangeID(id)] = true }))
+	m.ok(m.store.Vectors().Each(m.t.Context(), number, 1, func(id [16]byte, _ []byte) { vectors[record.ExchangeID(id)] = true }))
 	for id := range vectors {
 		if _, err := m.store.Feed().TurnAt(number, id); isNotFound(err) {
 			if value, _ := m.store.Vectors().At(number, 1, id); value != nil { // an erasure that had begun may go on behind

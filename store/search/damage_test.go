@@ -20,6 +20,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
@@ -72,7 +73,7 @@ func TestADamagedSessionIsLeftOutOfWhatIsFound(t *testing.T) {
 	damaged, _ := m.said("acme", "one", talk("where is the lock", "here"))
 	second, turns := m.said("acme", "two", talk("where is the lock", "there"))
 	for _, id := range []string{damaged, second} {
-		_, err := m.store.Archive().DescribeSession("acme", id, store.Description{Tags: []string{"work"}})
+		_, err := m.store.Archive().DescribeSession("acme", id, record.Description{Tags: []string{"work"}})
 		m.ok(err)
 	}
 	if found := m.sessionsFound("acme", Request{Query: "lock"}); len(found) != 2 {
@@ -339,7 +340,7 @@ func TestAnIndexThatCannotBeOpenedAtTheStartIsTriedAgain(t *testing.T) {
 
 // damage makes the record of an exchange or a session unreadable, while the store is closed, and gives what it was; see
 // FORMAT.md for the kinds.
-func (m *memory) damage(kind byte, account store.AccountNumber, id string) (former []byte) {
+func (m *memory) damage(kind byte, account record.AccountNumber, id string) (former []byte) {
 	m.t.Helper()
 	if former = m.put(kind, account, id, []byte("damage")); former == nil {
 		m.t.Fatalf("there is no %c of %s", kind, id)
@@ -348,10 +349,10 @@ func (m *memory) damage(kind byte, account store.AccountNumber, id string) (form
 }
 
 // put puts a record in the place of another one, while the store is closed; nil takes it away.
-func (m *memory) put(kind byte, account store.AccountNumber, id string, record []byte) (former []byte) {
+func (m *memory) put(kind byte, account record.AccountNumber, id string, stored []byte) (former []byte) {
 	m.t.Helper()
 	_, bare, _ := strings.Cut(id, "_")
-	parsed, ok := store.ParseExchangeID("exch_" + bare) // ids of all kinds are written alike
+	parsed, ok := record.ParseExchangeID("exch_" + bare) // ids of all kinds are written alike
 	if !ok {
 		m.t.Fatalf("%s is no id", id)
 	}
@@ -368,10 +369,10 @@ func (m *memory) put(kind byte, account store.AccountNumber, id string, record [
 		case !errors.Is(err, badger.ErrKeyNotFound):
 			return err
 		}
-		if record == nil {
+		if stored == nil {
 			return tx.Delete(key)
 		}
-		return tx.Set(key, record)
+		return tx.Set(key, stored)
 	}))
 	m.ok(db.Close())
 	return former
@@ -422,15 +423,15 @@ func TestARepairedTurnIsFoundByItsWordsAndItsVector(t *testing.T) {
 
 // So is one that this mneme could not read, and the next one can.
 func TestATurnThatCanBeReadAgainIsFoundByItsWordsAndItsVector(t *testing.T) {
-	m, damaged, record := withDamagedTurn(t)
+	m, damaged, stored := withDamagedTurn(t)
 	number, err := m.store.Accounts().Number("acme")
 	m.ok(err)
-	m.reopen(func() { m.put('u', number, damaged, record) })
+	m.reopen(func() { m.put('u', number, damaged, stored) })
 	m.wantFoundAnyhow("acme", damaged)
 }
 
 // withDamagedTurn returns a memory whose words and vectors were made again while a turn about cars was damaged, and its record.
-func withDamagedTurn(t *testing.T) (m *memory, damaged string, record []byte) {
+func withDamagedTurn(t *testing.T) (m *memory, damaged string, stored []byte) {
 	t.Helper()
 	m = openMemoryWith(t, t.TempDir(), Options{Embedder: newSpeaker("speaker/1", 1024)})
 	damaged = m.capture("acme", talk("my car is broken", "bring the car to the garage"))
@@ -441,14 +442,14 @@ func withDamagedTurn(t *testing.T) (m *memory, damaged string, record []byte) {
 	m.opts.Embedder = newSpeaker("speaker/2", 1024)
 	m.reopen(func() {
 		m.loseIndex()
-		record = m.damage('u', number, damaged)
+		stored = m.damage('u', number, damaged)
 	})
 	m.untilComplete()
 	m.wantFound("acme", "lock", other)
 	if found := m.found("acme", "car"); slices.Contains(found, damaged) {
 		t.Fatalf("a damaged turn is found among %q", found)
 	}
-	return m, damaged, record
+	return m, damaged, stored
 }
 
 // wantFoundAnyhow wants a turn about cars to be found by its words, and by its vector.

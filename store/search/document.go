@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mnemeproxy/mneme/codec/chatkey"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
@@ -51,14 +51,14 @@ func (d *document) embedded() string {
 func (d *document) spoken() bool { return d.said.User != "" || d.said.Assistant != "" }
 
 // newDocument makes the document of a turn; nil if nothing finds it.
-func newDocument(entry *store.TimelineEntry) *document {
+func newDocument(entry *record.TimelineEntry) *document {
 	if entry.Turn == nil || entry.Exchange.Auxiliary != "" {
 		return nil
 	}
 	info := &entry.Exchange
 	d := &document{id: info.ID, session: info.Session, time: info.Started}
 	var user, assistant, output, names excerpt
-	for _, list := range [][]store.Message{entry.Turn.Answer, entry.Turn.Messages} {
+	for _, list := range [][]record.Message{entry.Turn.Answer, entry.Turn.Messages} {
 		for i := len(list) - 1; i >= 0; i-- { // newest first: in a long imported history, the end matters
 			d.take(&list[i], &user, &assistant, &output, &names)
 		}
@@ -81,7 +81,7 @@ func newDocument(entry *store.TimelineEntry) *document {
 // FromMemory begins what this memory's own tools give to an agent.
 const FromMemory = "From mneme's record."
 
-func (d *document) take(m *store.Message, user, assistant, output, names *excerpt) {
+func (d *document) take(m *record.Message, user, assistant, output, names *excerpt) {
 	results := maxResults
 	for i := len(m.Parts) - 1; i >= 0; i-- {
 		p := &m.Parts[i]
@@ -131,7 +131,7 @@ const maxFailures = 16
 const maxExamined = 64 << 10
 
 // fail records the failures in a tool's result: first those at its ends, which say most, then those in between.
-func (d *document) fail(p *store.Part) {
+func (d *document) fail(p *record.Part) {
 	var found []string
 	if long := len(p.Text) > 2*maxResult; !long || len(p.Text) > maxExamined || failureSigns.in(p.Text) { // most have none
 		found = Signatures(headAndTail(p.Text))
@@ -252,7 +252,7 @@ const (
 	dayLayout    = time.DateOnly
 )
 
-func facetsOf(info *store.ExchangeInfo, d *document) []lexical.Facet {
+func facetsOf(info *record.ExchangeInfo, d *document) []lexical.Facet {
 	const alone = 8 // facets of which a document has one at most
 	facets := append(make([]lexical.Facet, 0, alone+len(d.kinds)+len(d.tools)+len(d.failed)),
 		lexical.Facet{Name: "session", Value: info.Session},
@@ -277,7 +277,7 @@ func facetsOf(info *store.ExchangeInfo, d *document) []lexical.Facet {
 	return facets
 }
 
-func (d *document) lexical(account store.AccountNumber) lexical.Document {
+func (d *document) lexical(account record.AccountNumber) lexical.Document {
 	return lexical.Document{
 		Account: uint32(account), ID: d.id, Text: d.said.User + "\n" + d.said.Assistant, Names: d.names,
 		Output: d.said.Output, Group: d.session, Facets: d.facets,

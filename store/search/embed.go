@@ -12,6 +12,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/vector"
 )
 
@@ -38,7 +39,7 @@ type pending struct {
 // takeUp embeds turns in the growing generation. later are those that it cannot embed now: of accounts in back-off, and
 // damaged ones, which do not block others.
 func (v *vectors) takeUp(ctx context.Context, turns []*store.Change) (later []*store.Change, err error) {
-	byAccount := make(map[store.AccountNumber][]*store.Change)
+	byAccount := make(map[record.AccountNumber][]*store.Change)
 	for _, c := range turns {
 		byAccount[c.Account] = append(byAccount[c.Account], c)
 	}
@@ -119,7 +120,7 @@ func (v *vectors) changedTexts(ctx context.Context, turns []*store.Change) (name
 type turnText struct{ account, text string }
 
 // textOf returns the source of a turn's vector; d is nil if there is nothing.
-func textOf(entry *store.TimelineEntry, d *document) turnText {
+func textOf(entry *record.TimelineEntry, d *document) turnText {
 	if d == nil {
 		return turnText{}
 	}
@@ -197,14 +198,14 @@ func refused(err error) bool {
 }
 
 // keep stores vectors, and makes them visible to running searches.
-func (v *vectors) keep(ctx context.Context, account store.AccountNumber, changed []*pending) error {
+func (v *vectors) keep(ctx context.Context, account record.AccountNumber, changed []*pending) error {
 	if len(changed) == 0 {
 		return nil
 	}
 	growing := v.generations[v.growing].Number
-	stored := make([]store.TurnVector, len(changed))
+	stored := make([]record.TurnVector, len(changed))
 	for i, p := range changed {
-		stored[i] = store.TurnVector{Account: account, Exchange: p.exchange, Value: p.stored}
+		stored[i] = record.TurnVector{Account: account, Exchange: p.exchange, Value: p.stored}
 	}
 	if err := v.store.Vectors().Put(ctx, growing, stored); err != nil {
 		return err
@@ -215,7 +216,7 @@ func (v *vectors) keep(ctx context.Context, account store.AccountNumber, changed
 			continue
 		}
 		for _, p := range changed {
-			id, _ := store.ParseExchangeID(p.exchange)
+			id, _ := record.ParseExchangeID(p.exchange)
 			if len(p.stored) <= vectorHeader {
 				set.Remove(id)
 			} else if g.Number == growing {
@@ -233,7 +234,7 @@ func (v *vectors) keep(ctx context.Context, account store.AccountNumber, changed
 // each further failure, up to a minute. The zero value is ready to use.
 type restingAccounts struct {
 	mu   sync.Mutex
-	list map[store.AccountNumber]rest
+	list map[record.AccountNumber]rest
 }
 
 type rest struct {
@@ -246,11 +247,11 @@ type rest struct {
 const maxResting = 10_000
 
 // begin starts an account's back-off; first reports that it was not in back-off before.
-func (r *restingAccounts) begin(account store.AccountNumber, reason error) (first bool) {
+func (r *restingAccounts) begin(account record.AccountNumber, reason error) (first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.list == nil || len(r.list) >= maxResting {
-		r.list = make(map[store.AccountNumber]rest)
+		r.list = make(map[record.AccountNumber]rest)
 	}
 	before, known := r.list[account]
 	length := firstRest
@@ -261,16 +262,16 @@ func (r *restingAccounts) begin(account store.AccountNumber, reason error) (firs
 	return !known
 }
 
-func (r *restingAccounts) end(account store.AccountNumber) {
+func (r *restingAccounts) end(account record.AccountNumber) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.list, account)
 }
 
-func (r *restingAccounts) rests(account store.AccountNumber) bool { return r.why(account) != nil }
+func (r *restingAccounts) rests(account record.AccountNumber) bool { return r.why(account) != nil }
 
 // why returns the reason for an account's present back-off; nil if there is none.
-func (r *restingAccounts) why(account store.AccountNumber) error {
+func (r *restingAccounts) why(account record.AccountNumber) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if rest, known := r.list[account]; known && time.Now().Before(rest.until) {
@@ -292,7 +293,7 @@ func (r *restingAccounts) over() bool {
 }
 
 // present returns the accounts that are in back-off.
-func (r *restingAccounts) present() (accounts []store.AccountNumber) {
+func (r *restingAccounts) present() (accounts []record.AccountNumber) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for account, rest := range r.list {
@@ -314,14 +315,14 @@ func (r *restingAccounts) reason() error {
 }
 
 // reasonOf returns the reason for an account's present or last back-off; nil if there is none.
-func (r *restingAccounts) reasonOf(account store.AccountNumber) error {
+func (r *restingAccounts) reasonOf(account record.AccountNumber) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.list[account].reason
 }
 
 // query makes the vector of a query, and returns the vectors of the account. An error says why there are none.
-func (v *vectors) query(ctx context.Context, account string, number store.AccountNumber, text string) (*serving, *vector.Query, *vector.Set, error) {
+func (v *vectors) query(ctx context.Context, account string, number record.AccountNumber, text string) (*serving, *vector.Query, *vector.Set, error) {
 	if err := v.unanswered.why(number); err != nil {
 		return nil, nil, nil, err
 	}
@@ -370,7 +371,7 @@ func embedQuery(ctx context.Context, e Embedder, account, text string) ([]float3
 }
 
 // load reads the vectors of an account.
-func (v *vectors) load(ctx context.Context, s *serving, number store.AccountNumber) (*vector.Set, error) {
+func (v *vectors) load(ctx context.Context, s *serving, number record.AccountNumber) (*vector.Set, error) {
 	return s.space.Load(func(put func(vector.ID, []byte) error) error {
 		malformed := 0
 		err := v.store.Vectors().Each(ctx, number, s.generation, func(id [16]byte, value []byte) {

@@ -4,19 +4,19 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 func TestProjectsAndKindsAreFacets(t *testing.T) {
 	m := openMemory(t, t.TempDir())
-	in := func(project string) func(*store.Opening) {
-		return func(o *store.Opening) { o.Project, o.ChatKey = project, project }
+	in := func(project string) func(*record.Opening) {
+		return func(o *record.Opening) { o.Project, o.ChatKey = project, project }
 	}
 	said := m.capture("acme", talk("why does the build stop", "the linker is missing"), in("/home/a/Shop"))
-	failed := m.capture("acme", script{Messages: []store.Message{
+	failed := m.capture("acme", script{Messages: []record.Message{
 		text("user", "run the build"),
-		{Role: "assistant", Parts: []store.Part{{Kind: "call", Name: "Bash", CallID: "1", Arguments: `{"command":"make"}`}}},
-		{Role: "tool", Parts: []store.Part{{Kind: "result", CallID: "1", Text: "ld: error: build stopped"}}},
+		{Role: "assistant", Parts: []record.Part{{Kind: "call", Name: "Bash", CallID: "1", Arguments: `{"command":"make"}`}}},
+		{Role: "tool", Parts: []record.Part{{Kind: "result", CallID: "1", Text: "ld: error: build stopped"}}},
 	}}, in("/home/a/api"))
 	for query, want := range map[string][]string{
 		`build project:"/home/a/shop"`: {said},

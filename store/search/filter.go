@@ -8,7 +8,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
@@ -312,7 +312,7 @@ func narrowAny(s *lexical.Sets, parts []Filter) (any *lexical.Set, exact bool, e
 // facetValue returns the indexed value for what a person asks for.
 func facetValue(name, value string) string {
 	if name == "client" {
-		return store.ClientName(value)
+		return record.ClientName(value)
 	}
 	return value
 }

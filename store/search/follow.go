@@ -12,6 +12,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
@@ -159,7 +160,7 @@ func size(documents []lexical.Document) (bytes int) {
 
 // turnRef identifies a turn.
 type turnRef struct {
-	account  store.AccountNumber
+	account  record.AccountNumber
 	exchange string
 }
 

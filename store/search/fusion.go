@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 	"github.com/mnemeproxy/mneme/store/search/vector"
 )
@@ -88,7 +88,7 @@ type vectorSource interface {
 
 	// compare makes the vector of a query, and returns the vectors to compare it with. note says what these lack. An
 	// error says why there are none.
-	compare(ctx context.Context, account string, number store.AccountNumber, text string) (q *vector.Query, set *vector.Set, note string, err error)
+	compare(ctx context.Context, account string, number record.AccountNumber, text string) (q *vector.Query, set *vector.Set, note string, err error)
 }
 
 // likenessTo embeds the query; it returns nil and a note if that is impossible.
@@ -133,7 +133,7 @@ func (s *searching) alike(ctx context.Context, ranking *lexical.Ranking) error {
 		if hit.Likeness < leastAlike || len(s.fused) == mostAlike {
 			break
 		}
-		id, cosine := store.ExchangeID(hit.ID), float64(hit.Likeness)
+		id, cosine := record.ExchangeID(hit.ID), float64(hit.Likeness)
 		number, indexed, err := s.searcher.Number(id)
 		if err != nil {
 			return unreadable(err)
@@ -164,7 +164,7 @@ func knowsMeaning(e Embedder) bool {
 	return !spells
 }
 
-func (v *vectors) compare(ctx context.Context, account string, number store.AccountNumber, text string) (*vector.Query, *vector.Set, string, error) {
+func (v *vectors) compare(ctx context.Context, account string, number record.AccountNumber, text string) (*vector.Query, *vector.Set, string, error) {
 	serving, query, set, err := v.query(ctx, account, number, text)
 	if err != nil {
 		return nil, nil, "", err
@@ -242,7 +242,7 @@ func (s *searching) add(c *candidate) {
 func (s *searching) aim(ranking *lexical.Ranking) (err error) {
 	var examples []vector.Example
 	for _, c := range s.fused[:min(feedbackHits, len(s.fused))] {
-		if id, ok := store.ParseExchangeID(c.id); ok {
+		if id, ok := record.ParseExchangeID(c.id); ok {
 			examples = append(examples, vector.Example{ID: id, Weight: float32(c.score)})
 		}
 	}
@@ -265,19 +265,19 @@ func (s *searching) addLikes(hits []vector.Hit, ranking *lexical.Ranking) error 
 	likes := make(map[vector.ID]float64, len(hits))
 	for _, hit := range hits {
 		likes[hit.ID] = float64(hit.Likeness)
-		if s.seen[store.ExchangeID(hit.ID)] == nil {
+		if s.seen[record.ExchangeID(hit.ID)] == nil {
 			fresh = append(fresh, hit.ID)
 		}
 	}
 	for id, plainly := range s.like.set.Likeness(s.like.plain, fresh) {
 		if s.answer.ModeUsed == Vector || plainly >= s.leastLikeness() {
-			if err := s.addFresh(store.ExchangeID(id), ranking); err != nil {
+			if err := s.addFresh(record.ExchangeID(id), ranking); err != nil {
 				return err
 			}
 		}
 	}
 	for _, c := range s.fused {
-		if id, ok := store.ParseExchangeID(c.id); ok {
+		if id, ok := record.ParseExchangeID(c.id); ok {
 			if like, found := likes[id]; found {
 				c.cosine = &like
 			}
@@ -308,13 +308,13 @@ func (s *searching) addFresh(id string, ranking *lexical.Ranking) error {
 func (s *searching) compareRest() {
 	var rest []vector.ID
 	for _, c := range s.fused {
-		if parsed, ok := store.ParseExchangeID(c.id); ok && c.cosine == nil {
+		if parsed, ok := record.ParseExchangeID(c.id); ok && c.cosine == nil {
 			rest = append(rest, parsed)
 		}
 	}
 	for id, like := range s.like.set.Likeness(s.like.query, rest) {
 		cosine := float64(like)
-		s.seen[store.ExchangeID(id)].cosine = &cosine
+		s.seen[record.ExchangeID(id)].cosine = &cosine
 	}
 }
 
@@ -371,7 +371,7 @@ func (s *searching) vectorFilter(among *lexical.Set) (*vector.Filter, error) {
 		if err != nil {
 			return nil, unreadable(err)
 		}
-		if id, ok := store.ParseExchangeID(text); ok {
+		if id, ok := record.ParseExchangeID(text); ok {
 			filter.IDs = append(filter.IDs, id)
 		}
 	}

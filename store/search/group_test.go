@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // titled gives a session a title.
 func (m *memory) titled(account, session, title string) {
 	m.t.Helper()
-	_, err := m.store.Archive().DescribeSession(account, session, store.Description{Title: &title})
+	_, err := m.store.Archive().DescribeSession(account, session, record.Description{Title: &title})
 	m.ok(err)
 }
 
@@ -51,7 +51,7 @@ func TestASessionSatisfiesAQueryWithAllItsTurns(t *testing.T) {
 func TestASessionPassesAFilterWithAllItsTurns(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	of := func(session, model string, s script) string {
-		id := m.capture("acme", s, func(o *store.Opening) { o.ExternalSession, o.ModelAsked = session, model })
+		id := m.capture("acme", s, func(o *record.Opening) { o.ExternalSession, o.ModelAsked = session, model })
 		m.found("acme", "anything")
 		x, err := m.store.Archive().Exchange("acme", id)
 		m.ok(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // timeout is how long a test waits for something that is to happen soon; only a failure takes that long.
@@ -110,38 +111,38 @@ func (m *memory) reopen(meanwhile func()) {
 
 // script is the body of a captured exchange in these tests: what was said, ready to be read.
 type script struct {
-	Messages, Answer []store.Message
+	Messages, Answer []record.Message
 }
 
-func readScript(x *store.Exchange) (d store.Digest, err error) {
+func readScript(x *record.Exchange) (d record.Digest, err error) {
 	var s script
 	err = json.Unmarshal(x.RawRequest, &s)
-	return store.Digest{Messages: s.Messages, Answer: s.Answer}, err
+	return record.Digest{Messages: s.Messages, Answer: s.Answer}, err
 }
 
-func text(role, words string) store.Message {
-	return store.Message{Role: role, Parts: []store.Part{{Kind: "text", Text: words}}}
+func text(role, words string) record.Message {
+	return record.Message{Role: role, Parts: []record.Part{{Kind: "text", Text: words}}}
 }
 
 // talk is one exchange: what the user says and what the model answers.
 func talk(user, assistant string) script {
-	return script{Messages: []store.Message{text("user", user)}, Answer: []store.Message{text("assistant", assistant)}}
+	return script{Messages: []record.Message{text("user", user)}, Answer: []record.Message{text("assistant", assistant)}}
 }
 
 // capture keeps an exchange and gives its id. Changes to the opening may be nil.
-func (m *memory) capture(account string, s script, changes ...func(*store.Opening)) string {
+func (m *memory) capture(account string, s script, changes ...func(*record.Opening)) string {
 	m.t.Helper()
 	id, err := captureScript(m.store, account, s, changes...)
 	m.ok(err)
 	return id
 }
 
-func captureScript(st *store.Store, account string, s script, changes ...func(*store.Opening)) (string, error) {
+func captureScript(st *store.Store, account string, s script, changes ...func(*record.Opening)) (string, error) {
 	body, err := json.Marshal(s)
 	if err != nil {
 		return "", err
 	}
-	o := &store.Opening{Account: account, Surface: codec.Chat, Format: codec.Chat, Provider: "openai", ModelAsked: "gpt-5", Body: body}
+	o := &record.Opening{Account: account, Surface: codec.Chat, Format: codec.Chat, Provider: "openai", ModelAsked: "gpt-5", Body: body}
 	for _, change := range changes {
 		change(o)
 	}
@@ -150,18 +151,18 @@ func captureScript(st *store.Store, account string, s script, changes ...func(*s
 	if err != nil {
 		return "", err
 	}
-	return c.ID(), c.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200})
+	return c.ID(), c.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: 200})
 }
 
 // erase erases an exchange and waits until that is done.
 func (m *memory) erase(account, id string) {
 	m.t.Helper()
-	erasure, err := m.store.Archive().Erase(context.Background(), account, store.Selection{Exchanges: []string{id}}, false)
+	erasure, err := m.store.Archive().Erase(context.Background(), account, record.Selection{Exchanges: []string{id}}, false)
 	m.ok(err)
 	m.until("the erasure", func() bool {
 		erasure, err = m.store.Archive().Erasure(account, erasure.ID)
 		m.ok(err)
-		return erasure.State == store.ErasureDone
+		return erasure.State == record.ErasureDone
 	})
 }
 

@@ -1,13 +1,16 @@
 package search
 
-import "github.com/mnemeproxy/mneme/store"
+import (
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
+)
 
 // Material is the source for the summary of a session.
 type Material struct {
-	Session *store.Session
-	Summary Summary               // in the session's own words
-	Written *store.SessionSummary // the present one by a model; nil: there is none
-	Turns   []SpokenTurn          // oldest first; of a long session the first one and the newest
+	Session *record.Session
+	Summary Summary                // in the session's own words
+	Written *record.SessionSummary // the present one by a model; nil: there is none
+	Turns   []SpokenTurn           // oldest first; of a long session the first one and the newest
 }
 
 // SpokenTurn is what user and model said in a turn: without what clients insert, and without tool calls.
@@ -17,7 +20,7 @@ type SpokenTurn struct {
 }
 
 // ReadMaterial reads a session; it returns nil if the session is gone, or nothing was said in it.
-func ReadMaterial(st *store.Store, account store.AccountNumber, session string) (*Material, error) {
+func ReadMaterial(st *store.Store, account record.AccountNumber, session string) (*Material, error) {
 	d, err := readSession(st, account, session)
 	return d.material(), err
 }

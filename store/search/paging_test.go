@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // What says the very same as a hit of a page is not a hit of the next one.
@@ -37,7 +37,7 @@ func TestPagesGiveEachTurnOnce(t *testing.T) {
 		capturing.Go(func() {
 			for i := worker; i < turns; i += 8 {
 				words := strings.Repeat("lock ", 1+i%5) + fmt.Sprintf("word%d word%d number%d", i%11, i%7, i)
-				if _, err := captureScript(m.store, "acme", talk(words, "ok"), func(*store.Opening) {}); err != nil {
+				if _, err := captureScript(m.store, "acme", talk(words, "ok"), func(*record.Opening) {}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -80,7 +80,7 @@ func TestPagesByRecencyGiveEachTurnOnce(t *testing.T) {
 				if i >= old {
 					words = fmt.Sprintf("lock number%d", i)
 				}
-				_, err := captureScript(m.store, "acme", talk(words, "ok"), func(o *store.Opening) {
+				_, err := captureScript(m.store, "acme", talk(words, "ok"), func(o *record.Opening) {
 					if i < old {
 						o.Started = time.Now().AddDate(0, -6, 0)
 					}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // What was erased is not found, and after a purge not in the files of the index either.
@@ -36,7 +36,7 @@ func TestAnErasedTurnLeavesTheFilesOfTheIndex(t *testing.T) {
 func TestAPurgeTakesTheErasedOutOfSummariesToo(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	session, ids := m.said("acme", "one", talk("the secret is marmalade", "noted"), talk("and the weather?", "fine"))
-	written := store.SessionSummary{Text: "It was about quinces.", By: "model m", Written: time.Now()}
+	written := record.SessionSummary{Text: "It was about quinces.", By: "model m", Written: time.Now()}
 	m.ok(m.store.Summaries().KeepSessionSummary(t.Context(), "acme", session, written, nil, ids))
 	m.wantSessions("acme", "quinces", session)
 	m.erase("acme", ids[0])

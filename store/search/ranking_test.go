@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
@@ -13,8 +13,8 @@ import (
 func ran(user, command, output, assistant string) script {
 	s := talk(user, assistant)
 	s.Messages = append(s.Messages,
-		store.Message{Role: "assistant", Parts: []store.Part{{Kind: "call", Name: "Bash", Arguments: `{"command":"` + command + `"}`}}},
-		store.Message{Role: "tool", Parts: []store.Part{{Kind: "result", Text: output}}})
+		record.Message{Role: "assistant", Parts: []record.Part{{Kind: "call", Name: "Bash", Arguments: `{"command":"` + command + `"}`}}},
+		record.Message{Role: "tool", Parts: []record.Part{{Kind: "result", Text: output}}})
 	return s
 }
 
@@ -38,8 +38,8 @@ func TestWordsOfToolOutputFindTheirTurn(t *testing.T) {
 
 func TestToolsAndClientsAreFoundByAnyOfTheirNames(t *testing.T) {
 	m := openMemory(t, t.TempDir())
-	id := m.capture("acme", ran("Run it.", "ls", "a.go", "Done."), func(o *store.Opening) {
-		o.Header = []store.HeaderField{{Name: "User-Agent", Value: "claude-cli/2.1.328 (external, cli)"}}
+	id := m.capture("acme", ran("Run it.", "ls", "a.go", "Done."), func(o *record.Opening) {
+		o.Header = []record.HeaderField{{Name: "User-Agent", Value: "claude-cli/2.1.328 (external, cli)"}}
 	})
 	for _, query := range []string{"tool:Bash", "tool:bash", "tool:BASH", "client:claude-code", "client:claude-cli", "client:Claude", "client:claude*"} {
 		m.wantFound("acme", query, id)
@@ -106,7 +106,7 @@ func TestWithoutAQueryTheNewestTurnsAreListed(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	var want []string
 	for i := range 5 {
-		id := m.capture("acme", talk("the lock", "so it is"), func(o *store.Opening) { o.Started = time.Now().Add(time.Duration(i-10) * time.Hour) })
+		id := m.capture("acme", talk("the lock", "so it is"), func(o *record.Opening) { o.Started = time.Now().Add(time.Duration(i-10) * time.Hour) })
 		want = append([]string{id}, want...)
 	}
 	m.capture("globex", talk("the lock", "so it is"))
@@ -129,7 +129,7 @@ func TestWithoutAQueryTheNewestTurnsAreListed(t *testing.T) {
 
 func TestATimeThatAQuestionNamesCounts(t *testing.T) {
 	m := openMemory(t, t.TempDir())
-	old := m.capture("acme", talk("the deploy failed", "look at the certificate"), func(o *store.Opening) { o.Started = time.Now().AddDate(0, -2, 0) })
+	old := m.capture("acme", talk("the deploy failed", "look at the certificate"), func(o *record.Opening) { o.Started = time.Now().AddDate(0, -2, 0) })
 	fresh := m.capture("acme", talk("the deploy failed today", "look at the certificate"))
 	m.wantFound("acme", "deploy certificate", old, fresh)
 	m.wantFound("acme", "deploy certificate of "+time.Now().UTC().AddDate(0, -2, 0).Format("2006-01"), old, fresh)

@@ -3,7 +3,7 @@ package search
 import (
 	"strings"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Round is what a person asked with all that followed: the steps of the agent, and the answer. It begins with the turn
@@ -24,10 +24,10 @@ const (
 )
 
 // Opens reports whether a turn begins a round.
-func Opens(t *store.Turn) bool { return t != nil && Asked(t) != "" }
+func Opens(t *record.Turn) bool { return t != nil && Asked(t) != "" }
 
 // Ends reports whether a turn ends its round: the model says something and calls no tool of the client's.
-func Ends(t *store.Turn) bool {
+func Ends(t *record.Turn) bool {
 	if t == nil {
 		return false
 	}
@@ -46,21 +46,21 @@ func Ends(t *store.Turn) bool {
 }
 
 // Asked returns the last words of a person's that a turn brings; "" if it brings none.
-func Asked(t *store.Turn) string { return lastSpoken(t.Messages, "user") }
+func Asked(t *record.Turn) string { return lastSpoken(t.Messages, "user") }
 
 // Said returns the last text of the model in a turn.
-func Said(t *store.Turn) string { return lastSpoken(t.Answer, "assistant") }
+func Said(t *record.Turn) string { return lastSpoken(t.Answer, "assistant") }
 
 // ReadRound reads the round of a turn, which is in a session of the account. It reads as many turns as the round has, up to
 // mostSteps on each side of the turn, at 50 to 100 µs each.
-func ReadRound(from Timelines, account string, of *store.TimelineEntry) (r Round, err error) {
+func ReadRound(from Timelines, account string, of *record.TimelineEntry) (r Round, err error) {
 	if of.Turn == nil {
 		return r, nil
 	}
 	session := of.Exchange.Session
 	r.take(of)
 	if r.Opened == "" && session != "" {
-		err = walk(from, account, session, store.TimelineQuery{After: of.Exchange.ID, Descending: true}, func(e *store.TimelineEntry) bool {
+		err = walk(from, account, session, record.TimelineQuery{After: of.Exchange.ID, Descending: true}, func(e *record.TimelineEntry) bool {
 			r.Steps++
 			if Opens(e.Turn) {
 				r.Opened, r.Asked = e.Exchange.ID, Asked(e.Turn)
@@ -69,7 +69,7 @@ func ReadRound(from Timelines, account string, of *store.TimelineEntry) (r Round
 		})
 	}
 	if r.Answered == "" && session != "" && err == nil {
-		err = walk(from, account, session, store.TimelineQuery{After: of.Exchange.ID}, func(e *store.TimelineEntry) bool {
+		err = walk(from, account, session, record.TimelineQuery{After: of.Exchange.ID}, func(e *record.TimelineEntry) bool {
 			if Opens(e.Turn) && !again(e.Turn, of.Turn) {
 				return false
 			}
@@ -82,7 +82,7 @@ func ReadRound(from Timelines, account string, of *store.TimelineEntry) (r Round
 }
 
 // take notes what a turn adds to the round.
-func (r *Round) take(e *store.TimelineEntry) {
+func (r *Round) take(e *record.TimelineEntry) {
 	if r.Opened == "" && Opens(e.Turn) {
 		r.Opened, r.Asked = e.Exchange.ID, Asked(e.Turn)
 	}
@@ -95,12 +95,12 @@ func (r *Round) take(e *store.TimelineEntry) {
 }
 
 // again reports whether a turn asks what the one before asked: a client has repeated a request that failed.
-func again(t, before *store.Turn) bool {
+func again(t, before *record.Turn) bool {
 	return len(before.Answer) == 0 && Asked(t) == Asked(before)
 }
 
 // walk visits the turns of a session, at most mostSteps, until visit returns false.
-func walk(from Timelines, account, session string, q store.TimelineQuery, visit func(*store.TimelineEntry) bool) error {
+func walk(from Timelines, account, session string, q record.TimelineQuery, visit func(*record.TimelineEntry) bool) error {
 	left := mostSteps
 	for q.Limit = fewSteps; left > 0; q.Limit = min(2*q.Limit, left) {
 		page, err := from.Timeline(account, session, q)

@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // conversation is the turns of a session, as a store pages through them.
-type conversation []store.TimelineEntry
+type conversation []record.TimelineEntry
 
-func (c conversation) Timeline(_, _ string, q store.TimelineQuery) (page store.TimelinePage, err error) {
+func (c conversation) Timeline(_, _ string, q record.TimelineQuery) (page record.TimelinePage, err error) {
 	for i := range c {
 		switch id := c[i].Exchange.ID; {
 		case q.After != "" && !q.Descending && id <= q.After, q.After != "" && q.Descending && id >= q.After:
@@ -30,24 +30,24 @@ func (c conversation) Timeline(_, _ string, q store.TimelineQuery) (page store.T
 }
 
 // say adds a turn. Steps are calls that the answer ends with.
-func (c *conversation) say(user, assistant string, steps ...string) *store.TimelineEntry {
-	t := &store.Turn{}
+func (c *conversation) say(user, assistant string, steps ...string) *record.TimelineEntry {
+	t := &record.Turn{}
 	if user != "" {
-		t.Messages = append(t.Messages, store.Message{Role: "user", Parts: []store.Part{{Kind: "text", Text: user}}})
+		t.Messages = append(t.Messages, record.Message{Role: "user", Parts: []record.Part{{Kind: "text", Text: user}}})
 	} else {
-		t.Messages = append(t.Messages, store.Message{Role: "tool", Parts: []store.Part{{Kind: "result", CallID: "c", Text: "ok"}}})
+		t.Messages = append(t.Messages, record.Message{Role: "tool", Parts: []record.Part{{Kind: "result", CallID: "c", Text: "ok"}}})
 	}
-	var parts []store.Part
+	var parts []record.Part
 	if assistant != "" {
-		parts = append(parts, store.Part{Kind: "text", Text: assistant})
+		parts = append(parts, record.Part{Kind: "text", Text: assistant})
 	}
 	for _, step := range steps {
-		parts = append(parts, store.Part{Kind: "call", CallID: "c", Name: step})
+		parts = append(parts, record.Part{Kind: "call", CallID: "c", Name: step})
 	}
 	if len(parts) > 0 {
-		t.Answer = []store.Message{{Role: "assistant", Parts: parts}}
+		t.Answer = []record.Message{{Role: "assistant", Parts: parts}}
 	}
-	*c = append(*c, store.TimelineEntry{Turn: t})
+	*c = append(*c, record.TimelineEntry{Turn: t})
 	e := &(*c)[len(*c)-1]
 	e.Exchange.ID, e.Exchange.Session = fmt.Sprintf("exch_%04d", len(*c)), "sess_1"
 	return e

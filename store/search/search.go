@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
@@ -43,7 +43,7 @@ func (x *Index) Search(ctx context.Context, account string, r *Request) (*Answer
 // errTooLong is the error of a search that takes too long.
 var errTooLong = codec.Errorf(codec.KindTimeout, "the search took more than %s; ask with rarer words, or with filters", searchTimeout)
 
-func (x *Index) search(ctx context.Context, account string, number store.AccountNumber, r *Request, query *lexical.Query) (*Answer, error) {
+func (x *Index) search(ctx context.Context, account string, number record.AccountNumber, r *Request, query *lexical.Query) (*Answer, error) {
 	release, err := x.acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -65,22 +65,22 @@ func (x *Index) search(ctx context.Context, account string, number store.Account
 
 // turnSource reads the turns that a search finds.
 type turnSource interface {
-	turn(exchange string) (store.TimelineEntry, error) // [codec.KindNotFound] for one that is gone
-	session(id string) (*store.Session, error)         // as above
+	turn(exchange string) (record.TimelineEntry, error) // [codec.KindNotFound] for one that is gone
+	session(id string) (*record.Session, error)         // as above
 }
 
 // indexedTurns are those of an account that an index follows.
 type indexedTurns struct {
 	index   *Index
 	account string
-	number  store.AccountNumber
+	number  record.AccountNumber
 }
 
-func (t indexedTurns) turn(exchange string) (store.TimelineEntry, error) {
+func (t indexedTurns) turn(exchange string) (record.TimelineEntry, error) {
 	return t.index.feed.TurnAt(t.number, exchange)
 }
 
-func (t indexedTurns) session(id string) (*store.Session, error) {
+func (t indexedTurns) session(id string) (*record.Session, error) {
 	return t.index.store.Archive().Session(t.account, id)
 }
 
@@ -92,7 +92,7 @@ type searching struct {
 	request  *Request
 	query    *lexical.Query
 	account  string
-	number   store.AccountNumber
+	number   record.AccountNumber
 	searcher *lexical.Searcher
 	now      time.Time
 
@@ -127,7 +127,7 @@ type candidate struct {
 	score  float64
 	recent float64
 	doc    *document
-	entry  store.TimelineEntry
+	entry  record.TimelineEntry
 }
 
 func (s *searching) run(ctx context.Context) (*Answer, error) {
@@ -349,7 +349,7 @@ func (s *searching) nextReordered(ctx context.Context, ranking *lexical.Ranking)
 		}
 		c.recent = s.recency(c.doc.time)
 		c.score = (1-weight)*c.score + weight*c.recent
-		c.doc, c.entry = nil, store.TimelineEntry{} // hundreds of turns may be large; hits are read again
+		c.doc, c.entry = nil, record.TimelineEntry{} // hundreds of turns may be large; hits are read again
 		candidates = append(candidates, c)
 	}
 	slices.SortStableFunc(candidates, func(a, b *candidate) int { return cmp.Compare(b.score, a.score) })
@@ -491,15 +491,15 @@ func (s *searching) tagsOf(session string) ([]string, error) {
 	if tags, known := s.tags[session]; known {
 		return tags, nil
 	}
-	record, err := s.turns.session(session)
+	stored, err := s.turns.session(session)
 	if isNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.tags[session] = record.Tags
-	return record.Tags, nil
+	s.tags[session] = stored.Tags
+	return stored.Tags, nil
 }
 
 func (s *searching) hash(c *candidate) uint64 {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 func (m *memory) wantFound(account, query string, want ...string) {
@@ -51,11 +51,11 @@ func TestBootFilesDoNotDrownWhatWasSaid(t *testing.T) {
 	s.Messages = append(s.Messages,
 		text("user", "# AGENTS.md instructions for /srv/app\nAlways use zebras."),
 		text("system", "You are a giraffe."),
-		store.Message{Role: "assistant", Parts: []store.Part{{Kind: "call", Name: "bash", Arguments: `{"command":"go test ./pkg/ledger -run TestRotate"}`}}},
-		store.Message{Role: "tool", Parts: []store.Part{{Kind: "result", Text: "pelican pelican\nerror: E0308 in src/main.rs\n" + strings.Repeat("dump ", 1<<14)}}},
+		record.Message{Role: "assistant", Parts: []record.Part{{Kind: "call", Name: "bash", Arguments: `{"command":"go test ./pkg/ledger -run TestRotate"}`}}},
+		record.Message{Role: "tool", Parts: []record.Part{{Kind: "result", Text: "pelican pelican\nerror: E0308 in src/main.rs\n" + strings.Repeat("dump ", 1<<14)}}},
 	)
 	id := m.capture("acme", s)
-	m.capture("acme", talk("Title for okapi please", "Okapi"), func(o *store.Opening) { o.Auxiliary = "title" })
+	m.capture("acme", talk("Title for okapi please", "Okapi"), func(o *record.Opening) { o.Auxiliary = "title" })
 	for _, query := range []string{"testrotate", "./pkg/ledger", "E0308", "tool:bash", "tool:Bash", "build tool:bash", "name:main.rs", "pelican", "output:pelican", `"pelican error"`} {
 		m.wantFound("acme", query, id)
 	}
@@ -71,17 +71,17 @@ func TestBootFilesDoNotDrownWhatWasSaid(t *testing.T) {
 func TestFiltersNarrowASearchDown(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	day := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
-	at := func(t time.Time, model, key string) func(*store.Opening) {
-		return func(o *store.Opening) {
+	at := func(t time.Time, model, key string) func(*record.Opening) {
+		return func(o *record.Opening) {
 			o.Started, o.ModelAsked, o.ChatKey = t, model, key
-			o.Header = []store.HeaderField{{Name: "User-Agent", Value: "claude-cli/2.0"}}
+			o.Header = []record.HeaderField{{Name: "User-Agent", Value: "claude-cli/2.0"}}
 		}
 	}
 	first := m.capture("acme", talk("lock one", "one"), at(day, "claude-opus-4-8", "a"))
 	second := m.capture("acme", talk("lock two", "two"), at(day.Add(time.Hour), "gpt-5", "a"))
 	third := m.capture("acme", talk("lock three", "three"), at(day.Add(48*time.Hour), "gpt-5", "b"))
 	session := m.search("acme", Request{Query: "one"}).Data[0].Session
-	_, err := m.store.Archive().DescribeSession("acme", session, store.Description{Tags: []string{"urgent"}})
+	_, err := m.store.Archive().DescribeSession("acme", session, record.Description{Tags: []string{"urgent"}})
 	m.ok(err)
 	stamp := func(t time.Time) string { return t.Format(time.RFC3339) }
 	for _, test := range []struct {
@@ -147,8 +147,8 @@ func TestPagesBudgetsAndDuplicates(t *testing.T) {
 func TestRecencyMovesEqualsApart(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	now := time.Now()
-	ago := func(days int) func(*store.Opening) {
-		return func(o *store.Opening) { o.Started = now.Add(-time.Duration(days) * 24 * time.Hour) }
+	ago := func(days int) func(*record.Opening) {
+		return func(o *record.Opening) { o.Started = now.Add(-time.Duration(days) * 24 * time.Hour) }
 	}
 	old := m.capture("acme", talk("the port is 8001 port", "noted one"), ago(300))
 	young := m.capture("acme", talk("the port is 9001 now", "noted two"), ago(1))

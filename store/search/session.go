@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
@@ -14,12 +15,12 @@ const sessionTurns = 64
 
 // sessionDocument is a session with what was said in it, as far as it was read.
 type sessionDocument struct {
-	session *store.Session
+	session *record.Session
 	turns   []*document // oldest first
 	summary Summary
-	steps   []string              // goal and outcome of each turn, oldest first
-	names   []string              // in its turns, the most frequent first
-	written *store.SessionSummary // nil: no model has written about it
+	steps   []string               // goal and outcome of each turn, oldest first
+	names   []string               // in its turns, the most frequent first
+	written *record.SessionSummary // nil: no model has written about it
 }
 
 // said returns the summary that a model has written of the session, if there is one, and its steps.
@@ -45,19 +46,19 @@ func (d *sessionDocument) bySpeaker() []lexical.Said {
 }
 
 // readSession makes the document of a session; nil if the session does not exist or nothing was said in it.
-func readSession(st *store.Store, number store.AccountNumber, id string) (*sessionDocument, error) {
+func readSession(st *store.Store, number record.AccountNumber, id string) (*sessionDocument, error) {
 	session, err := st.Feed().SessionAt(number, id)
 	if err != nil {
 		return nil, unlessNotFound(err)
 	}
-	newest, err := st.Archive().Timeline(session.Account, id, store.TimelineQuery{Limit: sessionTurns, Descending: true})
+	newest, err := st.Archive().Timeline(session.Account, id, record.TimelineQuery{Limit: sessionTurns, Descending: true})
 	if err != nil {
 		return nil, unlessNotFound(err)
 	}
 	entries := newest.Data
 	slices.Reverse(entries)
 	if newest.HasMore {
-		first, err := st.Archive().Timeline(session.Account, id, store.TimelineQuery{Limit: 1})
+		first, err := st.Archive().Timeline(session.Account, id, record.TimelineQuery{Limit: 1})
 		if err != nil {
 			return nil, unlessNotFound(err)
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
@@ -30,7 +30,7 @@ type sessionSearch struct {
 	source  sessionSource
 	request *Request
 	query   *lexical.Query
-	number  store.AccountNumber
+	number  record.AccountNumber
 
 	turns  *lexical.Searcher
 	about  *lexical.Searcher // what is written about sessions
@@ -42,8 +42,8 @@ type sessionSearch struct {
 
 // sessionSource reads what a search for sessions finds.
 type sessionSource interface {
-	turn(exchange string) (store.TimelineEntry, error) // [codec.KindNotFound] if it is gone
-	document(session string) (*sessionDocument, error) // nil if it is gone, or nothing was said in it
+	turn(exchange string) (record.TimelineEntry, error) // [codec.KindNotFound] if it is gone
+	document(session string) (*sessionDocument, error)  // nil if it is gone, or nothing was said in it
 }
 
 // document makes the document of a session.
@@ -62,7 +62,7 @@ type foundSession struct {
 }
 
 // searchSessions finds sessions of the account. What the query demands may be in different turns of a session.
-func (x *Index) searchSessions(ctx context.Context, account string, number store.AccountNumber, r *Request, query *lexical.Query) (*Answer, error) {
+func (x *Index) searchSessions(ctx context.Context, account string, number record.AccountNumber, r *Request, query *lexical.Query) (*Answer, error) {
 	answer := &Answer{Object: "memory.search", ModeUsed: Lexical, Data: []Hit{}}
 	all, err := x.takeUpSessionsBefore(ctx, mostBefore)
 	if err != nil && !errors.Is(err, errFull) {

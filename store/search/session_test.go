@@ -5,14 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // said captures turns of a session and gives its id and theirs.
 func (m *memory) said(account, external string, turns ...script) (session string, ids []string) {
 	m.t.Helper()
 	for _, turn := range turns {
-		ids = append(ids, m.capture(account, turn, func(o *store.Opening) { o.ExternalSession = external }))
+		ids = append(ids, m.capture(account, turn, func(o *record.Opening) { o.ExternalSession = external }))
 	}
 	m.found(account, "anything") // and so all of them are digested
 	x, err := m.store.Archive().Exchange(account, ids[0])
@@ -80,7 +80,7 @@ func TestSessionsAreFilteredByTagAndFacet(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	first, _ := m.said("acme", "one", talk("where is the lock", "here"))
 	second, _ := m.said("acme", "two", talk("where is the lock", "there"))
-	_, err := m.store.Archive().DescribeSession("acme", second, store.Description{Tags: []string{"work"}})
+	_, err := m.store.Archive().DescribeSession("acme", second, record.Description{Tags: []string{"work"}})
 	m.ok(err)
 	for _, c := range []struct {
 		filter Filter

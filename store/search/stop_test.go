@@ -10,6 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/internal/contexttest"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // openUnkept opens a store of so many turns, each of a session of its own, and an index without its goroutines that has
@@ -40,7 +41,7 @@ func openUnkept(t *testing.T, turns int, e Embedder) *Index {
 	x.open(t.Context())
 	close(x.opened)
 	for i := range turns {
-		_, err := captureScript(st, "acme", talk(fmt.Sprintf("question %d", i), "answer"), func(o *store.Opening) { o.ChatKey = fmt.Sprint(i) })
+		_, err := captureScript(st, "acme", talk(fmt.Sprintf("question %d", i), "answer"), func(o *record.Opening) { o.ChatKey = fmt.Sprint(i) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,13 +82,13 @@ func TestTheStageOfWordsStopsBetweenTwoTurns(t *testing.T) {
 
 func TestTheStageOfSessionsStopsBetweenTwoOfThem(t *testing.T) {
 	x := openUnkept(t, stopped, nil)
-	sessions, err := x.store.Archive().Sessions("acme", store.SessionQuery{Limit: stopped})
+	sessions, err := x.store.Archive().Sessions("acme", record.SessionQuery{Limit: stopped})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range sessions.Data {
 		title := "a title"
-		if _, err := x.store.Archive().DescribeSession("acme", s.ID, store.Description{Title: &title}); err != nil {
+		if _, err := x.store.Archive().DescribeSession("acme", s.ID, record.Description{Title: &title}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
@@ -27,11 +27,11 @@ const (
 )
 
 // Summarize extracts a summary from a turn. It calls no model, and returns the same for the same turn.
-func Summarize(turn *store.Turn) Summary {
+func Summarize(turn *record.Turn) Summary {
 	if turn == nil {
 		return Summary{}
 	}
-	d := newDocument(&store.TimelineEntry{Turn: turn})
+	d := newDocument(&record.TimelineEntry{Turn: turn})
 	if d == nil {
 		return Summary{}
 	}
@@ -39,14 +39,14 @@ func Summarize(turn *store.Turn) Summary {
 }
 
 // summarize is [Summarize] for a turn whose document exists already.
-func summarize(turn *store.Turn, d *document) (s Summary) {
+func summarize(turn *record.Turn, d *document) (s Summary) {
 	s.Goal = sentence(Asked(turn))
 	if Ends(turn) {
 		s.Done = sentence(Said(turn))
 	}
 	s.Tools = d.tools
 	s.Names = lexical.Names(d.said.User+"\n"+d.said.Assistant+"\n"+d.names, maxNames)
-	for _, list := range [][]store.Message{turn.Messages, turn.Answer} {
+	for _, list := range [][]record.Message{turn.Messages, turn.Answer} {
 		for i := range list {
 			s.failures(&list[i])
 		}
@@ -55,7 +55,7 @@ func summarize(turn *store.Turn, d *document) (s Summary) {
 }
 
 // lastSpoken returns the last text of a role that was not inserted by a client.
-func lastSpoken(messages []store.Message, role string) string {
+func lastSpoken(messages []record.Message, role string) string {
 	for i := len(messages) - 1; i >= 0; i-- {
 		if messages[i].Role != role {
 			continue
@@ -78,7 +78,7 @@ func lastSpoken(messages []store.Message, role string) string {
 }
 
 // firstSpoken returns the first text of a role that was not inserted by a client.
-func firstSpoken(messages []store.Message, role string) string {
+func firstSpoken(messages []record.Message, role string) string {
 	for i := range messages {
 		if text := lastSpoken(messages[i:i+1], role); text != "" {
 			return text
@@ -108,7 +108,7 @@ func sentence(text string) string {
 }
 
 // failures adds the lines of a message's tool results that report a failure.
-func (s *Summary) failures(m *store.Message) {
+func (s *Summary) failures(m *record.Message) {
 	for i := range m.Parts {
 		p := &m.Parts[i]
 		if p.Kind != "result" {

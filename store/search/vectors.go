@@ -9,6 +9,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/vector"
 )
 
@@ -28,13 +29,13 @@ type vectors struct {
 	moved    *broadcast    // signaled when the lexical index has progressed
 	cache    *vector.Cache
 
-	generations []store.Generation // as stored; only run uses them
-	growing     int                // index in generations of the one that new turns are added to
-	skipped     uint64             // the first change put aside because its account is in back-off; 0: none
-	filled      uint64             // changes up to this number may be of turns that the backfill has embedded
-	resting     restingAccounts    // accounts in back-off for documents
-	unanswered  restingAccounts    // accounts in back-off for queries
-	renew       chan chan error    // requests a new generation
+	generations []record.Generation // as stored; only run uses them
+	growing     int                 // index in generations of the one that new turns are added to
+	skipped     uint64              // the first change put aside because its account is in back-off; 0: none
+	filled      uint64              // changes up to this number may be of turns that the backfill has embedded
+	resting     restingAccounts     // accounts in back-off for documents
+	unanswered  restingAccounts     // accounts in back-off for queries
+	renew       chan chan error     // requests a new generation
 
 	serving  atomic.Pointer[serving]
 	status   atomic.Pointer[VectorStatus]
@@ -307,7 +308,7 @@ func (v *vectors) open(ctx context.Context) error {
 	for _, g := range v.generations {
 		last = max(last, g.Number)
 	}
-	v.generations = append(v.generations, store.Generation{
+	v.generations = append(v.generations, record.Generation{
 		Number: last + 1, Identity: v.embedder.Identity(), Dimensions: v.embedder.Dimensions(), Started: time.Now().UTC(),
 	})
 	v.growing = len(v.generations) - 1
@@ -315,7 +316,7 @@ func (v *vectors) open(ctx context.Context) error {
 }
 
 // incomplete has all turns checked again. Those that have a vector are not embedded again.
-func incomplete(g *store.Generation) { g.Complete, g.Cursor, g.Done, g.Total = false, nil, 0, 0 }
+func incomplete(g *record.Generation) { g.Complete, g.Cursor, g.Done, g.Total = false, nil, 0, 0 }
 
 // arrange decides which generation is searched and which are no longer needed. One that does not grow lacks later turns, and is
 // used only until the growing one is complete.
@@ -344,7 +345,7 @@ func (v *vectors) arrange(ctx context.Context) (err error) {
 }
 
 // embedderOf returns the embedder of a generation; nil if it is unavailable.
-func (v *vectors) embedderOf(g *store.Generation) Embedder {
+func (v *vectors) embedderOf(g *record.Generation) Embedder {
 	if g.Identity == v.embedder.Identity() && g.Dimensions == v.embedder.Dimensions() {
 		return v.embedder
 	}
@@ -371,7 +372,7 @@ func (v *vectors) serve() {
 }
 
 // statusOf returns the status with the figures of an account.
-func (v *vectors) statusOf(ctx context.Context, account store.AccountNumber) (*VectorStatus, error) {
+func (v *vectors) statusOf(ctx context.Context, account record.AccountNumber) (*VectorStatus, error) {
 	told := v.status.Load()
 	if told == nil {
 		return &VectorStatus{Embedder: v.embedder.Identity(), Building: true}, nil

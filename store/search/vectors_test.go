@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/vector"
 )
 
@@ -168,8 +168,8 @@ func TestOtherWordsForTheSameAreFound(t *testing.T) {
 func TestWhatIsDemandedHoldsForVectorsToo(t *testing.T) {
 	m := openMemoryWith(t, t.TempDir(), Options{Embedder: newSpeaker("speaker/1", 1024)})
 	m.chatter("acme", 20)
-	byModel := func(model string) func(*store.Opening) {
-		return func(o *store.Opening) { o.ModelAsked = model }
+	byModel := func(model string) func(*record.Opening) {
+		return func(o *record.Opening) { o.ModelAsked = model }
 	}
 	first := m.capture("acme", talk("my car is broken", "bring it to the garage"), byModel("gpt-5"))
 	second := m.capture("acme", talk("my car is loud", "look at the exhaust"), byModel("claude"))
@@ -218,7 +218,7 @@ func TestWhatIsDemandedHoldsForVectorsToo(t *testing.T) {
 func TestTheLeastAlikeIsAsAlikeAsItIs(t *testing.T) {
 	m := openMemoryWith(t, t.TempDir(), Options{Embedder: newSpeaker("speaker/1", 1024)})
 	m.chatter("acme", 20)
-	byModel := func(o *store.Opening) { o.ModelAsked = "claude" }
+	byModel := func(o *record.Opening) { o.ModelAsked = "claude" }
 	m.capture("acme", talk("my car is broken", "bring it to the garage"), byModel)
 	m.capture("acme", talk("my car is loud", "look at the exhaust"), byModel)
 	for _, mode := range []Mode{Hybrid, Vector} {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -20,7 +20,7 @@ func privateIsWithheld(t *testing.T, m Memory, s Searcher) {
 		"<private>The code is quokkacode.</private>",
 	}
 	for i, text := range asked {
-		id := record(t, m, "conversation", text, "North. <private>Open it with quokkacode.</private>")
+		id := stored(t, m, "conversation", text, "North. <private>Open it with quokkacode.</private>")
 		x, err := m.Exchange(owner, id)
 		check(t, err)
 		if !strings.Contains(string(x.RawRequest), "quokkacode") || !strings.Contains(string(x.RawResponse), "quokkacode") {
@@ -35,9 +35,9 @@ func privateIsWithheld(t *testing.T, m Memory, s Searcher) {
 	}
 	answer, err := s.Search(t.Context(), owner, &search.Request{Query: "gate North", Limit: 10, Snippet: 2000})
 	check(t, err)
-	sessions, err := m.Sessions(owner, store.SessionQuery{})
+	sessions, err := m.Sessions(owner, record.SessionQuery{})
 	check(t, err)
-	timeline, err := m.Timeline(owner, sessions.Data[0].ID, store.TimelineQuery{})
+	timeline, err := m.Timeline(owner, sessions.Data[0].ID, record.TimelineQuery{})
 	check(t, err)
 	if len(timeline.Data) != len(asked) {
 		t.Errorf("the timeline has %d exchanges", len(timeline.Data))

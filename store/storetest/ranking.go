@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
@@ -43,7 +43,7 @@ func bestFirst(t *testing.T, m Memory, s Searcher) {
 	}
 	ids := make([]string, len(turns))
 	for i, turn := range turns {
-		ids[i] = record(t, m, fmt.Sprint("conversation ", i), turn.asked, turn.answered)
+		ids[i] = stored(t, m, fmt.Sprint("conversation ", i), turn.asked, turn.answered)
 	}
 	first := 0
 	for i, turn := range turns {
@@ -61,8 +61,8 @@ func bestFirst(t *testing.T, m Memory, s Searcher) {
 
 // otherWords asks for a turn that has no word of the question, and looks at what the explanation tells.
 func otherWords(t *testing.T, m Memory, s Searcher) {
-	id := record(t, m, "car", "The automobile of my aunt broke down.", "It needs a mechanic.")
-	record(t, m, "bread", "How do I bake bread?", "With flour.")
+	id := stored(t, m, "car", "The automobile of my aunt broke down.", "It needs a mechanic.")
+	stored(t, m, "bread", "How do I bake bread?", "With flour.")
 	r := &search.Request{Query: "where did her car stop running", Explain: true}
 	answer := answerTo(t, s, owner, r)
 	if len(answer.Data) != 1 || answer.Data[0].Exchange != id || answer.Data[0].Match != "synonym" {
@@ -80,9 +80,9 @@ func otherWords(t *testing.T, m Memory, s Searcher) {
 }
 
 func sessionsAsAWhole(t *testing.T, m Memory, s Searcher) {
-	record(t, m, "bread", "how do I bake bread?", "with flour")
-	first := record(t, m, "lock", "where is the mutex taken?", "in the writer")
-	record(t, m, "lock", "and which file flushes it?", "the journal")
+	stored(t, m, "bread", "how do I bake bread?", "with flour")
+	first := stored(t, m, "lock", "where is the mutex taken?", "in the writer")
+	stored(t, m, "lock", "and which file flushes it?", "the journal")
 	info, err := m.ExchangeInfo(owner, first)
 	check(t, err)
 	for _, r := range []search.Request{
@@ -115,12 +115,12 @@ func sessionsByTheirTitle(t *testing.T, m Memory, s Searcher) {
 	if !can {
 		t.Skip("nobody can describe a session of this memory")
 	}
-	record(t, m, "bread", "how do I bake bread?", "with flour")
-	exchange := record(t, m, "lock", "where is the mutex taken?", "in the writer")
+	stored(t, m, "bread", "how do I bake bread?", "with flour")
+	exchange := stored(t, m, "lock", "where is the mutex taken?", "in the writer")
 	info, err := m.ExchangeInfo(owner, exchange)
 	check(t, err)
 	title, none := "The kumquat of the harbor", ""
-	_, err = people.DescribeSession(owner, info.Session, store.Description{Title: &title, Tags: []string{"Release Blocker", "q3"}})
+	_, err = people.DescribeSession(owner, info.Session, record.Description{Title: &title, Tags: []string{"Release Blocker", "q3"}})
 	check(t, err)
 	tagged := func(op, value string) search.Filter { return search.Filter{Field: "tag", Op: op, Value: value} }
 	searches := []search.Request{
@@ -141,7 +141,7 @@ func sessionsByTheirTitle(t *testing.T, m Memory, s Searcher) {
 			t.Errorf("another account finds %+v by %q with %+v", found, r.Query, r.Filter)
 		}
 	}
-	_, err = people.DescribeSession(owner, info.Session, store.Description{Title: &none, Tags: []string{}})
+	_, err = people.DescribeSession(owner, info.Session, record.Description{Title: &none, Tags: []string{}})
 	check(t, err)
 	for _, r := range []search.Request{searches[0], searches[4]} {
 		r.Granularity = search.Sessions
@@ -153,7 +153,7 @@ func sessionsByTheirTitle(t *testing.T, m Memory, s Searcher) {
 
 func facetsOfTheAccount(t *testing.T, m Memory, s Searcher) {
 	for n := range 3 {
-		record(t, m, fmt.Sprint(n), fmt.Sprintf("where is mutex %d taken?", n), "in the writer")
+		stored(t, m, fmt.Sprint(n), fmt.Sprintf("where is mutex %d taken?", n), "in the writer")
 	}
 	r := &search.Request{Query: "mutex", Limit: 1, Facets: true}
 	models := answerTo(t, s, owner, r).Facets["model"]
@@ -171,25 +171,25 @@ func facetsOfTheAccount(t *testing.T, m Memory, s Searcher) {
 // word alone, one would be too common to outweigh the other.
 func wordsWeighAmongAllTurns(t *testing.T, m Memory, s Searcher) {
 	for n := range 30 {
-		record(t, m, fmt.Sprint("other ", n), "please water my garden", "done")
+		stored(t, m, fmt.Sprint("other ", n), "please water my garden", "done")
 	}
 	for n := range 5 {
-		record(t, m, fmt.Sprint("harbor ", n), "please paint my harbor", "done")
+		stored(t, m, fmt.Sprint("harbor ", n), "please paint my harbor", "done")
 	}
 	for n := range 4 {
-		record(t, m, fmt.Sprint("lantern ", n), "please paint my lantern", "done")
+		stored(t, m, fmt.Sprint("lantern ", n), "please paint my lantern", "done")
 	}
-	twice := record(t, m, "twice", "please paint my harbor harbor", "done")
+	twice := stored(t, m, "twice", "please paint my harbor harbor", "done")
 	if found := find(t, s, owner, "harbor lantern"); len(found) != 3 || found[0] != twice { // like turns are one hit
 		t.Errorf("%v are found, want the turn that has a word twice, %s, and then one of each kind", found, twice)
 	}
 }
 
 func turnsBesideHits(t *testing.T, m Memory, s Searcher) {
-	record(t, m, "bread", "how do I bake bread?", "with flour")
-	before := record(t, m, "lock", "so far all is well", "good")
-	asked := record(t, m, "lock", "where is the mutex of the journal taken?", "let me look")
-	after := record(t, m, "lock", "go on", "in the writer")
+	stored(t, m, "bread", "how do I bake bread?", "with flour")
+	before := stored(t, m, "lock", "so far all is well", "good")
+	asked := stored(t, m, "lock", "where is the mutex of the journal taken?", "let me look")
+	after := stored(t, m, "lock", "go on", "in the writer")
 	found := find(t, s, owner, "where was it that the mutex of the journal is taken")
 	if len(found) != 3 || found[0] != asked || !slices.Contains(found, before) || !slices.Contains(found, after) {
 		t.Errorf("%v are found, want %s, and %s and %s beside it", found, asked, before, after)

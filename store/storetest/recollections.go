@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Recollections stores what was recalled at places of conversations.
 type Recollections interface {
-	Recollections(account string, keys []store.RecollectionKey) ([]*store.Recollection, error)
-	Recollect(ctx context.Context, account string, keys []store.RecollectionKey, r store.Recollection) (*store.Recollection, error)
+	Recollections(account string, keys []record.RecollectionKey) ([]*record.Recollection, error)
+	Recollect(ctx context.Context, account string, keys []record.RecollectionKey, r record.Recollection) (*record.Recollection, error)
 }
 
 // RunRecollections tests a memory in which texts are recalled.
@@ -42,7 +42,7 @@ type recalling struct {
 // said returns an exchange that is in the memory.
 func (r *recalling) said(text string) (id string) {
 	r.Helper()
-	id = record(r.T, r.memory, text, text, "yes")
+	id = stored(r.T, r.memory, text, text, "yes")
 	sessionOf(r.T, r.memory, id)
 	return id
 }
@@ -53,9 +53,9 @@ func (r *recalling) erase(exchange string) {
 }
 
 // decide stores a text at places, and returns what holds there.
-func (r *recalling) decide(text, own string, quotes []string, places ...store.RecollectionKey) string {
+func (r *recalling) decide(text, own string, quotes []string, places ...record.RecollectionKey) string {
 	r.Helper()
-	holds, err := r.places.Recollect(r.Context(), owner, places, store.Recollection{Exchange: own, Text: text, Quotes: quotes})
+	holds, err := r.places.Recollect(r.Context(), owner, places, record.Recollection{Exchange: own, Text: text, Quotes: quotes})
 	check(r.T, err)
 	return holds.Text
 }
@@ -63,16 +63,16 @@ func (r *recalling) decide(text, own string, quotes []string, places ...store.Re
 // want checks the texts at the first places of conversations; "-" where nothing is decided.
 func (r *recalling) want(what, account, texts string) {
 	r.Helper()
-	var keys []store.RecollectionKey
+	var keys []record.RecollectionKey
 	for i := range strings.Fields(texts) {
-		keys = append(keys, store.RecollectionKey{byte(i)})
+		keys = append(keys, record.RecollectionKey{byte(i)})
 	}
 	found, err := r.places.Recollections(account, keys)
 	check(r.T, err)
 	var got []string
 	for _, at := range found {
 		if at == nil {
-			at = &store.Recollection{Text: "-"}
+			at = &record.Recollection{Text: "-"}
 		}
 		got = append(got, at.Text)
 	}
@@ -83,25 +83,25 @@ func (r *recalling) want(what, account, texts string) {
 
 func decidedOnce(r *recalling) {
 	own, quoted := r.said("own"), r.said("quoted")
-	if got := r.decide("first", own, []string{quoted}, store.RecollectionKey{0}, store.RecollectionKey{1}); got != "first" {
+	if got := r.decide("first", own, []string{quoted}, record.RecollectionKey{0}, record.RecollectionKey{1}); got != "first" {
 		r.Errorf("%q holds, want what was decided", got)
 	}
-	if got := r.decide("second", own, nil, store.RecollectionKey{0}); got != "first" {
+	if got := r.decide("second", own, nil, record.RecollectionKey{0}); got != "first" {
 		r.Errorf("%q holds after a second decision", got)
 	}
 	r.want("to its account", owner, "first first -")
 	r.want("to another account", stranger, "- - -")
 	r.erase(quoted)
-	if got := r.decide("late", own, []string{quoted}, store.RecollectionKey{2}); got != "" {
+	if got := r.decide("late", own, []string{quoted}, record.RecollectionKey{2}); got != "" {
 		r.Errorf("%q quotes what is erased", got)
 	}
 }
 
 func erasedWithQuotes(r *recalling) {
 	own, other, one, two := r.said("own"), r.said("other"), r.said("one"), r.said("two")
-	r.decide("both", own, []string{one, two}, store.RecollectionKey{0}, store.RecollectionKey{1})
-	r.decide("second", own, []string{two}, store.RecollectionKey{2})
-	r.decide("none", other, nil, store.RecollectionKey{3})
+	r.decide("both", own, []string{one, two}, record.RecollectionKey{0}, record.RecollectionKey{1})
+	r.decide("second", own, []string{two}, record.RecollectionKey{2})
+	r.decide("none", other, nil, record.RecollectionKey{3})
 	r.erase(one)
 	r.want("after an exchange that it quotes", owner, "- - second none")
 	r.erase(own)
@@ -110,10 +110,10 @@ func erasedWithQuotes(r *recalling) {
 
 func decidedAgain(r *recalling) {
 	first, second, one, two := r.said("first"), r.said("second"), r.said("one"), r.said("two")
-	r.decide("former", first, []string{one, two}, store.RecollectionKey{0})
+	r.decide("former", first, []string{one, two}, record.RecollectionKey{0})
 	r.erase(one)
 	r.want("after the first erasure", owner, "-")
-	r.decide("again", second, nil, store.RecollectionKey{0})
+	r.decide("again", second, nil, record.RecollectionKey{0})
 	r.erase(two)
 	r.erase(first)
 	r.want("after the former quotes", owner, "again")
@@ -123,9 +123,9 @@ func decidedAgain(r *recalling) {
 
 func lastOfASession(r *recalling) {
 	first, second, one, two := r.said("first"), r.said("second"), r.said("one"), r.said("two")
-	session := store.RecollectionKey{2}
-	r.decide("former", first, []string{one}, store.RecollectionKey{0}, session)
-	r.decide("latter", second, []string{two}, store.RecollectionKey{1}, session)
+	session := record.RecollectionKey{2}
+	r.decide("former", first, []string{one}, record.RecollectionKey{0}, session)
+	r.decide("latter", second, []string{two}, record.RecollectionKey{1}, session)
 	r.want("before an erasure", owner, "former latter latter")
 	r.erase(one)
 	r.want("after the former quote", owner, "- latter latter")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -26,20 +27,20 @@ type Memory interface {
 
 // Recorder puts exchanges on record.
 type Recorder interface {
-	Begin(ctx context.Context, o *store.Opening) (store.Recording, error)
+	Begin(ctx context.Context, o *record.Opening) (store.Recording, error)
 	Off() store.Recording
 }
 
 // Reader reads exchanges, and erases them.
 type Reader interface {
-	Exchange(account, id string) (*store.Exchange, error)
-	ExchangeInfo(account, id string) (*store.ExchangeInfo, error)
-	Exchanges(account string, q store.ExchangeQuery) (store.ExchangePage, error)
-	Session(account, id string) (*store.Session, error)
-	Sessions(account string, q store.SessionQuery) (store.SessionPage, error)
-	Timeline(account, session string, q store.TimelineQuery) (store.TimelinePage, error)
-	Erase(ctx context.Context, account string, sel store.Selection, dryRun bool) (*store.Erasure, error) // which may go on after it returns
-	Erasure(account, id string) (*store.Erasure, error)
+	Exchange(account, id string) (*record.Exchange, error)
+	ExchangeInfo(account, id string) (*record.ExchangeInfo, error)
+	Exchanges(account string, q record.ExchangeQuery) (record.ExchangePage, error)
+	Session(account, id string) (*record.Session, error)
+	Sessions(account string, q record.SessionQuery) (record.SessionPage, error)
+	Timeline(account, session string, q record.TimelineQuery) (record.TimelinePage, error)
+	Erase(ctx context.Context, account string, sel record.Selection, dryRun bool) (*record.Erasure, error) // which may go on after it returns
+	Erasure(account, id string) (*record.Erasure, error)
 }
 
 // Answers finds what was answered by the ids that providers give their answers. A memory that has it has to keep its promises.
@@ -49,24 +50,24 @@ type Answers interface {
 
 // Editor puts sessions together and takes them apart. A memory that has it has to keep its promises.
 type Editor interface {
-	MergeSession(ctx context.Context, account, from, into string) (*store.Session, error)
-	SplitSession(ctx context.Context, account, session, exchange string) (*store.Session, error)
+	MergeSession(ctx context.Context, account, from, into string) (*record.Session, error)
+	SplitSession(ctx context.Context, account, session, exchange string) (*record.Session, error)
 }
 
 // Describer lets people describe sessions. A memory that has it has to keep its promises.
 type Describer interface {
-	DescribeSession(account, id string, d store.Description) (*store.Session, error)
+	DescribeSession(account, id string, d record.Description) (*record.Session, error)
 }
 
 // Transfer gives and takes what is exported. A memory that has it has to keep its promises.
 type Transfer interface {
-	Export(ctx context.Context, account string, sel store.Selection) iter.Seq2[store.Exported, error]
-	Import(ctx context.Context, account string, e store.Exported) (taken bool, err error)
+	Export(ctx context.Context, account string, sel record.Selection) iter.Seq2[record.Exported, error]
+	Import(ctx context.Context, account string, e record.Exported) (taken bool, err error)
 }
 
 // Teller tells of commits.
 type Teller interface {
-	Subscribe(account string, after uint64) (*store.Subscription, error)
+	Subscribe(account string, after uint64) (*record.Subscription, error)
 }
 
 // Searcher finds what a memory holds.
@@ -158,7 +159,7 @@ func reply(text string) string {
 
 func begin(t *testing.T, m Memory, chatKey, request string) store.Recording {
 	t.Helper()
-	r, err := m.Begin(t.Context(), &store.Opening{
+	r, err := m.Begin(t.Context(), &record.Opening{
 		Account: owner, Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: chatKey,
 		ContentType: "application/json", Body: []byte(request),
 	})
@@ -166,24 +167,24 @@ func begin(t *testing.T, m Memory, chatKey, request string) store.Recording {
 	return r
 }
 
-// record puts an exchange of the owner on record and gives its id.
-func record(t *testing.T, m Memory, chatKey, asked, answered string) string {
+// stored puts an exchange of the owner on record and gives its id.
+func stored(t *testing.T, m Memory, chatKey, asked, answered string) string {
 	t.Helper()
 	r := begin(t, m, chatKey, question(asked))
 	_, err := r.Write([]byte(reply(answered)))
 	check(t, err)
-	check(t, r.Finish(&store.Closing{
-		Outcome: store.OutcomeComplete, Status: 200, ContentType: "application/json", LastByte: time.Now(),
-		Usage: codec.Usage{InputUncached: 10, Output: 5}, Cost: &store.Cost{USD: store.Dollar, Saved: store.Dollar, Price: "m@2026-01-01"},
+	check(t, r.Finish(&record.Closing{
+		Outcome: record.OutcomeComplete, Status: 200, ContentType: "application/json", LastByte: time.Now(),
+		Usage: codec.Usage{InputUncached: 10, Output: 5}, Cost: &record.Cost{USD: record.Dollar, Saved: record.Dollar, Price: "m@2026-01-01"},
 	}))
 	return r.ID()
 }
 
 // erase returns when an exchange is erased.
-func erase(t *testing.T, m Memory, account, id string) *store.Erasure {
+func erase(t *testing.T, m Memory, account, id string) *record.Erasure {
 	t.Helper()
-	e, err := m.Erase(t.Context(), account, store.Selection{Exchanges: []string{id}}, false)
-	for deadline := time.Now().Add(time.Minute); err == nil && e.State != store.ErasureDone; e, err = m.Erasure(account, e.ID) {
+	e, err := m.Erase(t.Context(), account, record.Selection{Exchanges: []string{id}}, false)
+	for deadline := time.Now().Add(time.Minute); err == nil && e.State != record.ErasureDone; e, err = m.Erasure(account, e.ID) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the erasure is not done: %+v", e)
 		}
@@ -204,13 +205,13 @@ func readAsItCame(t *testing.T, m Memory) {
 		_, err := r.Write(piece)
 		check(t, err)
 	}
-	check(t, r.Finish(&store.Closing{Outcome: store.OutcomeUpstreamError, Status: 502, LastByte: time.Now()}))
+	check(t, r.Finish(&record.Closing{Outcome: record.OutcomeUpstreamError, Status: 502, LastByte: time.Now()}))
 	x, err := m.Exchange(owner, r.ID())
 	check(t, err)
 	if string(x.RawRequest) != request || string(x.RawResponse) != whole.String() {
 		t.Errorf("of %d and %d bytes %d and %d are read, or others", len(request), whole.Len(), len(x.RawRequest), len(x.RawResponse))
 	}
-	if x.Outcome != store.OutcomeUpstreamError || x.Status != 502 || x.ModelAsked != "m" || x.Account != owner {
+	if x.Outcome != record.OutcomeUpstreamError || x.Status != 502 || x.ModelAsked != "m" || x.Account != owner {
 		t.Errorf("the record is %+v", x.ExchangeInfo)
 	}
 }
@@ -220,23 +221,23 @@ func onRecordBeforeItsAnswer(t *testing.T, m Memory) {
 	check(t, r.Recorded(t.Context()))
 	x, err := m.ExchangeInfo(owner, r.ID())
 	check(t, err)
-	if x.Session == "" || r.SessionID() != x.Session || x.Outcome == store.OutcomeComplete {
+	if x.Session == "" || r.SessionID() != x.Session || x.Outcome == record.OutcomeComplete {
 		t.Errorf("the record is %+v, its session %q", x, r.SessionID())
 	}
-	check(t, r.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200}))
+	check(t, r.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: 200}))
 }
 
 func inOrder(t *testing.T, m Memory) {
 	var ids []string
 	for n := range 5 {
-		ids = append(ids, record(t, m, "", fmt.Sprint("question ", n), "answer"))
+		ids = append(ids, stored(t, m, "", fmt.Sprint("question ", n), "answer"))
 	}
 	if !slices.IsSorted(ids) {
 		t.Errorf("ids do not ascend with time: %v", ids)
 	}
 	slices.Reverse(ids)
 	var listed []string
-	for q := (store.ExchangeQuery{Limit: 2}); ; {
+	for q := (record.ExchangeQuery{Limit: 2}); ; {
 		page, err := m.Exchanges(owner, q)
 		check(t, err)
 		for i := range page.Data {
@@ -253,8 +254,8 @@ func inOrder(t *testing.T, m Memory) {
 }
 
 func oneSession(t *testing.T, m Memory) {
-	first, second := record(t, m, "a", "one", "1"), record(t, m, "a", "two", "2")
-	other := record(t, m, "b", "three", "3")
+	first, second := stored(t, m, "a", "one", "1"), stored(t, m, "a", "two", "2")
+	other := stored(t, m, "b", "three", "3")
 	session := func(id string) string {
 		x, err := m.ExchangeInfo(owner, id)
 		check(t, err)
@@ -263,14 +264,14 @@ func oneSession(t *testing.T, m Memory) {
 	if session(first) != session(second) || session(first) == session(other) {
 		t.Errorf("the sessions are %s, %s and %s", session(first), session(second), session(other))
 	}
-	timeline, err := m.Timeline(owner, session(first), store.TimelineQuery{})
+	timeline, err := m.Timeline(owner, session(first), record.TimelineQuery{})
 	check(t, err)
 	if len(timeline.Data) != 2 || timeline.Data[0].Exchange.ID != first || timeline.Data[1].Exchange.ID != second {
 		t.Errorf("the timeline has %d entries, or others", len(timeline.Data))
 	}
 	s, err := m.Session(owner, session(first))
 	check(t, err)
-	page, err := m.Sessions(owner, store.SessionQuery{ChatKey: "a"})
+	page, err := m.Sessions(owner, record.SessionQuery{ChatKey: "a"})
 	check(t, err)
 	if s.Exchanges != 2 || len(page.Data) != 1 || page.Data[0].ID != s.ID {
 		t.Errorf("the session is %+v, listed as %+v", s, page.Data)
@@ -285,7 +286,7 @@ func oneSession(t *testing.T, m Memory) {
 }
 
 func tenancy(t *testing.T, m Memory) {
-	id := record(t, m, "a", "what is the secret?", "it is not told")
+	id := stored(t, m, "a", "what is the secret?", "it is not told")
 	x, err := m.ExchangeInfo(owner, id)
 	check(t, err)
 	_, whole := m.Exchange(stranger, id)
@@ -296,12 +297,12 @@ func tenancy(t *testing.T, m Memory) {
 			t.Errorf("%s is given to another account, with error %v", name, err)
 		}
 	}
-	if timeline, err := m.Timeline(stranger, x.Session, store.TimelineQuery{}); len(timeline.Data) > 0 || err != nil && !isMissing(err) {
+	if timeline, err := m.Timeline(stranger, x.Session, record.TimelineQuery{}); len(timeline.Data) > 0 || err != nil && !isMissing(err) {
 		t.Errorf("the timeline: %+v, %v", timeline, err)
 	}
-	exchanges, err := m.Exchanges(stranger, store.ExchangeQuery{})
+	exchanges, err := m.Exchanges(stranger, record.ExchangeQuery{})
 	check(t, err)
-	sessions, err := m.Sessions(stranger, store.SessionQuery{})
+	sessions, err := m.Sessions(stranger, record.SessionQuery{})
 	check(t, err)
 	if len(exchanges.Data)+len(sessions.Data) > 0 {
 		t.Error("another account lists them")
@@ -315,8 +316,8 @@ func tenancy(t *testing.T, m Memory) {
 }
 
 func erased(t *testing.T, m Memory) {
-	gone, stays := record(t, m, "a", "one", "1"), record(t, m, "b", "two", "2")
-	would, err := m.Erase(t.Context(), owner, store.Selection{Exchanges: []string{gone}}, true)
+	gone, stays := stored(t, m, "a", "one", "1"), stored(t, m, "b", "two", "2")
+	would, err := m.Erase(t.Context(), owner, record.Selection{Exchanges: []string{gone}}, true)
 	check(t, err)
 	if _, err := m.Exchange(owner, gone); err != nil || would.Exchanges != 1 {
 		t.Errorf("after a dry run of %d: %v", would.Exchanges, err)
@@ -325,9 +326,9 @@ func erased(t *testing.T, m Memory) {
 	if _, err := m.Exchange(owner, gone); !isMissing(err) || done.Exchanges != 1 {
 		t.Errorf("after the erasure of %d: %v", done.Exchanges, err)
 	}
-	page, err := m.Exchanges(owner, store.ExchangeQuery{})
+	page, err := m.Exchanges(owner, record.ExchangeQuery{})
 	check(t, err)
-	sessions, err := m.Sessions(owner, store.SessionQuery{})
+	sessions, err := m.Sessions(owner, record.SessionQuery{})
 	check(t, err)
 	if len(page.Data) != 1 || page.Data[0].ID != stays || len(sessions.Data) != 1 {
 		t.Errorf("%d exchanges in %d sessions are left", len(page.Data), len(sessions.Data))
@@ -339,15 +340,15 @@ func offTheRecord(t *testing.T, m Memory) {
 	check(t, r.Recorded(t.Context()))
 	_, err := r.Write([]byte("nothing of this"))
 	check(t, err)
-	check(t, r.Finish(&store.Closing{Outcome: store.OutcomeComplete}))
-	if page, err := m.Exchanges(owner, store.ExchangeQuery{}); err != nil || len(page.Data) > 0 || r.ID() == "" {
+	check(t, r.Finish(&record.Closing{Outcome: record.OutcomeComplete}))
+	if page, err := m.Exchanges(owner, record.ExchangeQuery{}); err != nil || len(page.Data) > 0 || r.ID() == "" {
 		t.Errorf("%q has left %+v, %v", r.ID(), page.Data, err)
 	}
 }
 
 // continued has a conversation that names its answers alone go on, and a subagent of a client beside it.
 // respond puts a turn of the surface of Responses on record, whose answer has an id, and gives its session.
-func respond(t *testing.T, m Memory, o store.Opening, response string) (session string) {
+func respond(t *testing.T, m Memory, o record.Opening, response string) (session string) {
 	t.Helper()
 	o.Account, o.Surface, o.Format, o.ModelAsked, o.ContentType = owner, codec.Responses, codec.Responses, "m", "application/json"
 	o.Body = []byte(`{"model":"m","input":"go on"}`)
@@ -355,21 +356,21 @@ func respond(t *testing.T, m Memory, o store.Opening, response string) (session 
 	check(t, err)
 	_, err = r.Write([]byte(`{"id":"` + response + `","object":"response","output":[]}`))
 	check(t, err)
-	check(t, r.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200, ResponseID: response, LastByte: time.Now()}))
+	check(t, r.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: 200, ResponseID: response, LastByte: time.Now()}))
 	x, err := m.ExchangeInfo(owner, r.ID())
 	check(t, err)
 	return x.Session
 }
 
 func continued(t *testing.T, m Memory) {
-	first := respond(t, m, store.Opening{NativeSession: "n"}, "resp_one")
-	if second := respond(t, m, store.Opening{NativeSession: "n"}, "resp_two"); second != first {
+	first := respond(t, m, record.Opening{NativeSession: "n"}, "resp_one")
+	if second := respond(t, m, record.Opening{NativeSession: "n"}, "resp_two"); second != first {
 		t.Errorf("by the client's own id the turns are of sessions %s and %s", first, second)
 	}
-	if third := respond(t, m, store.Opening{PreviousResponse: "resp_two"}, "resp_three"); third != first {
+	if third := respond(t, m, record.Opening{PreviousResponse: "resp_two"}, "resp_three"); third != first {
 		t.Errorf("by the answer that it goes on from the third turn is of session %s, the others of %s", third, first)
 	}
-	if helper := respond(t, m, store.Opening{NativeSession: "n", NativeAgent: "a"}, "resp_four"); helper == first {
+	if helper := respond(t, m, record.Opening{NativeSession: "n", NativeAgent: "a"}, "resp_four"); helper == first {
 		t.Error("a subagent is of the session that it works for")
 	}
 	a, can := m.(Answers)
@@ -396,14 +397,14 @@ func told(t *testing.T, m Memory) {
 	defer own.Close()
 	other, err := teller.Subscribe(stranger, 0)
 	check(t, err)
-	id := record(t, m, "a", "where is the mutex taken?", "in the writer")
+	id := stored(t, m, "a", "where is the mutex taken?", "in the writer")
 	defer time.AfterFunc(time.Minute, own.Close).Stop()
-	wanted := []store.EventKind{store.ExchangeCompleted, store.TurnDigested}
+	wanted := []record.EventKind{record.ExchangeCompleted, record.TurnDigested}
 	for e := range own.Events {
-		if e.Kind == store.ExchangeCreated {
+		if e.Kind == record.ExchangeCreated {
 			continue
 		}
-		if e.Kind != wanted[0] || e.Exchange != id || e.Session == "" || e.Outcome != store.OutcomeComplete {
+		if e.Kind != wanted[0] || e.Exchange != id || e.Session == "" || e.Outcome != record.OutcomeComplete {
 			t.Errorf("got %+v, want %s of %s with its session", e, wanted[0], id)
 		}
 		if wanted = wanted[1:]; len(wanted) == 0 {
@@ -430,14 +431,14 @@ func edited(t *testing.T, m Memory) {
 		return x.Session
 	}
 	members := func(session string) (ids []string) {
-		page, err := m.Timeline(owner, session, store.TimelineQuery{})
+		page, err := m.Timeline(owner, session, record.TimelineQuery{})
 		check(t, err)
 		for i := range page.Data {
 			ids = append(ids, page.Data[i].Exchange.ID)
 		}
 		return ids
 	}
-	ids := []string{record(t, m, "a", "one", "1"), record(t, m, "b", "two", "2"), record(t, m, "a", "three", "3")}
+	ids := []string{stored(t, m, "a", "one", "1"), stored(t, m, "b", "two", "2"), stored(t, m, "a", "three", "3")}
 	a, b := session(ids[0]), session(ids[1])
 	for name, try := range map[string]func() error{
 		"merges": func() error { _, err := e.MergeSession(t.Context(), stranger, b, a); return err },
@@ -452,7 +453,7 @@ func edited(t *testing.T, m Memory) {
 	if s.ID != a || s.Exchanges != 3 || !slices.Equal(members(a), ids) {
 		t.Errorf("the sessions together are %+v, with %v, want %v", s, members(a), ids)
 	}
-	if s, err := m.Session(owner, b); err != nil || s.Merged != a || s.Exchanges != 0 || s.Usage.InputUncached != 0 || s.Cost != (store.Spending{}) {
+	if s, err := m.Session(owner, b); err != nil || s.Merged != a || s.Exchanges != 0 || s.Usage.InputUncached != 0 || s.Cost != (record.Spending{}) {
 		t.Errorf("the session that was merged is %+v (%v)", s, err)
 	}
 	if !slices.Equal(members(b), ids) {
@@ -461,7 +462,7 @@ func edited(t *testing.T, m Memory) {
 	if _, err := e.MergeSession(t.Context(), owner, b, a); err == nil {
 		t.Error("it is merged twice")
 	}
-	next := record(t, m, "b", "four", "4")
+	next := stored(t, m, "b", "four", "4")
 	if session(next) != a {
 		t.Errorf("what goes on from the merged session is of %s, want %s", session(next), a)
 	}
@@ -473,7 +474,7 @@ func edited(t *testing.T, m Memory) {
 	if s.Exchanges != 2 || !slices.Equal(members(s.ID), []string{ids[2], next}) || !slices.Equal(members(a), ids[:2]) {
 		t.Errorf("apart, the sessions have %v and %v, counted %d", members(a), members(s.ID), s.Exchanges)
 	}
-	if s, err := m.Session(owner, a); err != nil || s.Exchanges != 2 || s.Completed != 2 || s.Cost.USD != 2*store.Dollar {
+	if s, err := m.Session(owner, a); err != nil || s.Exchanges != 2 || s.Completed != 2 || s.Cost.USD != 2*record.Dollar {
 		t.Errorf("what is left is %+v (%v)", s, err)
 	}
 }
@@ -483,15 +484,15 @@ func continuedAfterAMerge(t *testing.T, m Memory) {
 	if !can {
 		t.Skip("SKIPPED: this memory does not change sessions")
 	}
-	a := respond(t, m, store.Opening{}, "resp_a")
-	b := respond(t, m, store.Opening{}, "resp_b")
-	if again := respond(t, m, store.Opening{PreviousResponse: "resp_b"}, "resp_b2"); a == b || again != b {
+	a := respond(t, m, record.Opening{}, "resp_a")
+	b := respond(t, m, record.Opening{}, "resp_b")
+	if again := respond(t, m, record.Opening{PreviousResponse: "resp_b"}, "resp_b2"); a == b || again != b {
 		t.Fatalf("the sessions are %s, %s, and of a turn that goes on from the second, %s", a, b, again)
 	}
 	_, err := e.MergeSession(t.Context(), owner, b, a)
 	check(t, err)
 	for _, answer := range []string{"resp_a", "resp_b", "resp_b2"} {
-		if s := respond(t, m, store.Opening{PreviousResponse: answer}, answer+"_next"); s != a {
+		if s := respond(t, m, record.Opening{PreviousResponse: answer}, answer+"_next"); s != a {
 			t.Errorf("what goes on from %s is of %s, and the conversation of %s", answer, s, a)
 		}
 	}
@@ -505,15 +506,15 @@ func transferred(t *testing.T, m Memory) {
 	if !can {
 		t.Skip("SKIPPED: this memory gives and takes no exports")
 	}
-	ids := []string{record(t, m, "a", "one", "1"), record(t, m, "a", "two", "2"), record(t, m, "b", "three", "3")}
-	was := make(map[string]*store.Exchange)
+	ids := []string{stored(t, m, "a", "one", "1"), stored(t, m, "a", "two", "2"), stored(t, m, "b", "three", "3")}
+	was := make(map[string]*record.Exchange)
 	for _, id := range ids {
 		x, err := m.Exchange(owner, id)
 		check(t, err)
 		was[id] = x
 	}
-	var all []store.Exported
-	for e, err := range moved.Export(t.Context(), owner, store.Selection{All: true}) {
+	var all []record.Exported
+	for e, err := range moved.Export(t.Context(), owner, record.Selection{All: true}) {
 		check(t, err)
 		all = append(all, e)
 	}
@@ -534,7 +535,7 @@ func transferred(t *testing.T, m Memory) {
 			t.Errorf("%s is imported as %+v", id, x.ExchangeInfo)
 		}
 	}
-	page, err := m.Sessions(stranger, store.SessionQuery{ChatKey: "a"})
+	page, err := m.Sessions(stranger, record.SessionQuery{ChatKey: "a"})
 	check(t, err)
 	if len(page.Data) != 1 || page.Data[0].Exchanges != 2 {
 		t.Errorf("the session is imported as %+v", page.Data)
@@ -542,7 +543,7 @@ func transferred(t *testing.T, m Memory) {
 }
 
 func unknownAccount(t *testing.T, m Memory) {
-	r, err := m.Begin(t.Context(), &store.Opening{Account: "nobody", Surface: codec.Chat, Body: []byte(question("hello"))})
+	r, err := m.Begin(t.Context(), &record.Opening{Account: "nobody", Surface: codec.Chat, Body: []byte(question("hello"))})
 	if err == nil || r != nil {
 		t.Error("an exchange of an account that is not there was begun")
 	}
@@ -563,8 +564,8 @@ func find(t *testing.T, s Searcher, account, query string) []string {
 }
 
 func foundAfterAWait(t *testing.T, m Memory, s Searcher) {
-	record(t, m, "a", "how do I bake bread?", "with flour")
-	id := record(t, m, "b", "where is the mutex taken?", "in the writer")
+	stored(t, m, "a", "how do I bake bread?", "with flour")
+	id := stored(t, m, "b", "where is the mutex taken?", "in the writer")
 	for _, query := range []string{"mutex", "writer"} {
 		if found := find(t, s, owner, query); !slices.Equal(found, []string{id}) {
 			t.Errorf("%q finds %v, want %s", query, found, id)
@@ -573,14 +574,14 @@ func foundAfterAWait(t *testing.T, m Memory, s Searcher) {
 }
 
 func findsItsOwn(t *testing.T, m Memory, s Searcher) {
-	record(t, m, "a", "where is the mutex taken?", "in the writer")
+	stored(t, m, "a", "where is the mutex taken?", "in the writer")
 	if found := find(t, s, stranger, "mutex"); len(found) > 0 {
 		t.Errorf("another account finds %v", found)
 	}
 }
 
 func erasedIsNotFound(t *testing.T, m Memory, s Searcher) {
-	id := record(t, m, "a", "where is the mutex taken?", "in the writer")
+	id := stored(t, m, "a", "where is the mutex taken?", "in the writer")
 	find(t, s, owner, "mutex")
 	erase(t, m, owner, id)
 	if found := find(t, s, owner, "mutex"); len(found) > 0 {

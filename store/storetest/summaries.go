@@ -6,20 +6,20 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
 // Summaries are what models write about the sessions of a memory.
 type Summaries interface {
-	UnsummarizedSessions(ctx context.Context, since time.Time, skip func(store.AccountNumber) bool) ([]store.UnsummarizedSession, error)
-	ClaimSession(ctx context.Context, u store.UnsummarizedSession) (claimed bool, err error)
-	ConfirmSummarized(ctx context.Context, u store.UnsummarizedSession) error
-	Material(account store.AccountNumber, session string) (*search.Material, error)
-	KeepSessionSummary(ctx context.Context, account, session string, m store.SessionSummary, former *store.SessionSummary, exchanges []string) error
-	SessionSummary(account, session string) (*store.SessionSummary, error)
-	SummaryTokens(account store.AccountNumber, now time.Time) (int64, error)
-	AddSummaryTokens(ctx context.Context, account store.AccountNumber, now time.Time, tokens int64) error
+	UnsummarizedSessions(ctx context.Context, since time.Time, skip func(record.AccountNumber) bool) ([]record.UnsummarizedSession, error)
+	ClaimSession(ctx context.Context, u record.UnsummarizedSession) (claimed bool, err error)
+	ConfirmSummarized(ctx context.Context, u record.UnsummarizedSession) error
+	Material(account record.AccountNumber, session string) (*search.Material, error)
+	KeepSessionSummary(ctx context.Context, account, session string, m record.SessionSummary, former *record.SessionSummary, exchanges []string) error
+	SessionSummary(account, session string) (*record.SessionSummary, error)
+	SummaryTokens(account record.AccountNumber, now time.Time) (int64, error)
+	AddSummaryTokens(ctx context.Context, account record.AccountNumber, now time.Time, tokens int64) error
 }
 
 func isConflict(err error) bool {
@@ -44,10 +44,10 @@ func RunSummaries(t *testing.T, open func(*testing.T) (Memory, Summaries)) {
 }
 
 // grown waits until a session has to be summarized, and claims it.
-func grown(t *testing.T, s Summaries, session string) store.UnsummarizedSession {
+func grown(t *testing.T, s Summaries, session string) record.UnsummarizedSession {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		found, err := s.UnsummarizedSessions(t.Context(), time.Now().Add(time.Hour), func(store.AccountNumber) bool { return false })
+		found, err := s.UnsummarizedSessions(t.Context(), time.Now().Add(time.Hour), func(record.AccountNumber) bool { return false })
 		check(t, err)
 		if len(found) > 0 {
 			claimed, err := s.ClaimSession(t.Context(), found[0])
@@ -63,7 +63,7 @@ func grown(t *testing.T, s Summaries, session string) store.UnsummarizedSession 
 }
 
 // turnsOf waits until a session has that many turns, and returns the source for its summary.
-func turnsOf(t *testing.T, s Summaries, u store.UnsummarizedSession, turns int) *search.Material {
+func turnsOf(t *testing.T, s Summaries, u record.UnsummarizedSession, turns int) *search.Material {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		m, err := s.Material(u.Account, u.Session)
@@ -85,13 +85,13 @@ func sessionOf(t *testing.T, m Memory, exchange string) string {
 }
 
 func grownIsSummarized(t *testing.T, m Memory, s Summaries) {
-	first := record(t, m, "a", "where is the mutex taken?", "in the writer")
+	first := stored(t, m, "a", "where is the mutex taken?", "in the writer")
 	session := sessionOf(t, m, first)
 	u := grown(t, s, session)
-	if found, err := s.UnsummarizedSessions(t.Context(), u.Grew, func(store.AccountNumber) bool { return false }); err != nil || len(found) > 0 {
+	if found, err := s.UnsummarizedSessions(t.Context(), u.Grew, func(record.AccountNumber) bool { return false }); err != nil || len(found) > 0 {
 		t.Errorf("%+v have been idle since before they grew (%v)", found, err)
 	}
-	if found, err := s.UnsummarizedSessions(t.Context(), time.Now().Add(time.Hour), func(n store.AccountNumber) bool { return n == u.Account }); err != nil || len(found) > 0 {
+	if found, err := s.UnsummarizedSessions(t.Context(), time.Now().Add(time.Hour), func(n record.AccountNumber) bool { return n == u.Account }); err != nil || len(found) > 0 {
 		t.Errorf("%+v are of an account that is left out (%v)", found, err)
 	}
 	material, err := s.Material(u.Account, session)
@@ -99,10 +99,10 @@ func grownIsSummarized(t *testing.T, m Memory, s Summaries) {
 	if len(material.Turns) != 1 || material.Turns[0].User != "where is the mutex taken?" || material.Written != nil || material.Session.Account != owner {
 		t.Errorf("there is to be summarized %+v", material)
 	}
-	written := store.SessionSummary{Text: "The mutex is taken in the writer.", By: "model m", Written: time.Now().UTC(), Through: first}
+	written := record.SessionSummary{Text: "The mutex is taken in the writer.", By: "model m", Written: time.Now().UTC(), Through: first}
 	check(t, s.KeepSessionSummary(t.Context(), owner, session, written, nil, []string{first}))
 
-	second := record(t, m, "a", "and who flushes?", "the journal") // before the first summary is confirmed
+	second := stored(t, m, "a", "and who flushes?", "the journal") // before the first summary is confirmed
 	sessionOf(t, m, second)
 	material = turnsOf(t, s, u, 2)
 	check(t, s.ConfirmSummarized(t.Context(), u))
@@ -110,9 +110,9 @@ func grownIsSummarized(t *testing.T, m Memory, s Summaries) {
 		t.Errorf("the former summary is %+v", m)
 	}
 	u = grown(t, s, session)
-	check(t, s.KeepSessionSummary(t.Context(), owner, session, store.SessionSummary{Text: "The journal flushes."}, material.Written, []string{first, second}))
+	check(t, s.KeepSessionSummary(t.Context(), owner, session, record.SessionSummary{Text: "The journal flushes."}, material.Written, []string{first, second}))
 	check(t, s.ConfirmSummarized(t.Context(), u))
-	if found, err := s.UnsummarizedSessions(t.Context(), time.Now().Add(time.Hour), func(store.AccountNumber) bool { return false }); err != nil || len(found) > 0 {
+	if found, err := s.UnsummarizedSessions(t.Context(), time.Now().Add(time.Hour), func(record.AccountNumber) bool { return false }); err != nil || len(found) > 0 {
 		t.Errorf("%+v are to be summarized again (%v)", found, err)
 	}
 	if m, err := s.SessionSummary(owner, session); err != nil || m == nil || m.Text != "The journal flushes." {
@@ -129,14 +129,14 @@ func grownIsSummarized(t *testing.T, m Memory, s Summaries) {
 func summaryGoesWithExchanges(t *testing.T, m Memory, s Summaries) {
 	var exchanges []string
 	for _, asked := range []string{"one", "two", "three"} {
-		exchanges = append(exchanges, record(t, m, "a", asked, "yes"))
+		exchanges = append(exchanges, stored(t, m, "a", asked, "yes"))
 	}
 	session := sessionOf(t, m, exchanges[2])
 	for _, x := range exchanges {
 		sessionOf(t, m, x)
 	}
 	keep := func(left ...string) error {
-		return s.KeepSessionSummary(t.Context(), owner, session, store.SessionSummary{Text: "of them"}, nil, left)
+		return s.KeepSessionSummary(t.Context(), owner, session, record.SessionSummary{Text: "of them"}, nil, left)
 	}
 	summarize := func(left ...string) {
 		t.Helper()
@@ -176,7 +176,7 @@ func summaryGoesWithExchanges(t *testing.T, m Memory, s Summaries) {
 }
 
 func tokensOfADay(t *testing.T, m Memory, s Summaries) {
-	u := grown(t, s, sessionOf(t, m, record(t, m, "a", "one", "1")))
+	u := grown(t, s, sessionOf(t, m, stored(t, m, "a", "one", "1")))
 	now := time.Now()
 	tomorrow := now.Add(24 * time.Hour)
 	for _, spending := range []struct {

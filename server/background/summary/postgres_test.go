@@ -10,6 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -35,7 +36,7 @@ func newShared(t *testing.T, script string) *shared {
 	s.worker = open(catalog.Options{})
 	s.ok(s.store.Shipping().Begin(t.Context()))
 	s.until("the worker has the accounts", func() bool {
-		_, err := s.worker.Sessions("globex", store.SessionQuery{})
+		_, err := s.worker.Sessions("globex", record.SessionQuery{})
 		return err == nil
 	})
 	return s
@@ -83,7 +84,7 @@ func (s *shared) settled() {
 	})
 }
 
-func (s *shared) summary(account, session string) *store.SessionSummary {
+func (s *shared) summary(account, session string) *record.SessionSummary {
 	s.t.Helper()
 	m, err := catalog.SummariesOf(s.worker).SessionSummary(account, session)
 	s.ok(err)
@@ -176,7 +177,7 @@ func TestProcessesOnOneDatabaseDoNotAskAModelForAnAccountThatHasJustFailed(t *te
 	s.until("the model fails", func() bool { return first.Usage().Failures > 0 })
 	first.Close()
 	waiting := func() int {
-		found, err := catalog.SummariesOf(s.worker).UnsummarizedSessions(t.Context(), time.Now().Add(time.Hour), func(store.AccountNumber) bool { return false })
+		found, err := catalog.SummariesOf(s.worker).UnsummarizedSessions(t.Context(), time.Now().Add(time.Hour), func(record.AccountNumber) bool { return false })
 		s.ok(err)
 		return len(found)
 	}

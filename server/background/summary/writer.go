@@ -13,7 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/background"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -27,16 +27,16 @@ type Settings struct {
 // Sessions are the sessions of a memory that notes which ones have grown, such as a store that was opened with
 // [store.Options.Summaries].
 type Sessions interface {
-	UnsummarizedSessions(ctx context.Context, since time.Time, skip func(store.AccountNumber) bool) ([]store.UnsummarizedSession, error)
+	UnsummarizedSessions(ctx context.Context, since time.Time, skip func(record.AccountNumber) bool) ([]record.UnsummarizedSession, error)
 	// ClaimSession reports whether this process may summarize a session. If several share a memory, no other one may
 	// summarize any session of the account for [MostTime] from then on, or until ConfirmSummarized. So they do not
 	// spend a budget twice.
-	ClaimSession(ctx context.Context, u store.UnsummarizedSession) (claimed bool, err error)
-	ConfirmSummarized(ctx context.Context, u store.UnsummarizedSession) error
-	Material(account store.AccountNumber, session string) (*search.Material, error) // nil: nothing was said in it
-	KeepSessionSummary(ctx context.Context, account, session string, m store.SessionSummary, former *store.SessionSummary, exchanges []string) error
-	SummaryTokens(account store.AccountNumber, now time.Time) (int64, error) // used by the account on that day
-	AddSummaryTokens(ctx context.Context, account store.AccountNumber, now time.Time, tokens int64) error
+	ClaimSession(ctx context.Context, u record.UnsummarizedSession) (claimed bool, err error)
+	ConfirmSummarized(ctx context.Context, u record.UnsummarizedSession) error
+	Material(account record.AccountNumber, session string) (*search.Material, error) // nil: nothing was said in it
+	KeepSessionSummary(ctx context.Context, account, session string, m record.SessionSummary, former *record.SessionSummary, exchanges []string) error
+	SummaryTokens(account record.AccountNumber, now time.Time) (int64, error) // used by the account on that day
+	AddSummaryTokens(ctx context.Context, account record.AccountNumber, now time.Time, tokens int64) error
 }
 
 // Options configure a [Writer].
@@ -56,7 +56,7 @@ type Writer struct {
 	credentials background.Credentials
 	log         *slog.Logger
 	way         atomic.Pointer[way]
-	rests       map[store.AccountNumber]rest // accounts in back-off
+	rests       map[record.AccountNumber]rest // accounts in back-off
 
 	calls atomic.Int64
 	fails atomic.Int64
@@ -80,7 +80,7 @@ func Start(o Options) (*Writer, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &Writer{
-		settings: o.Settings, sessions: o.Sessions, credentials: o.Credentials, log: o.Log, rests: make(map[store.AccountNumber]rest),
+		settings: o.Settings, sessions: o.Sessions, credentials: o.Credentials, log: o.Log, rests: make(map[record.AccountNumber]rest),
 		cancel: cancel, done: make(chan struct{}),
 	}
 	w.way.Store(via)
@@ -141,7 +141,7 @@ func (w *Writer) run(ctx context.Context) {
 // round summarizes one session of each account that has one; more reports whether there was any.
 func (w *Writer) round(ctx context.Context) (more bool) {
 	now := time.Now()
-	resting := func(account store.AccountNumber) bool { return now.Before(w.rests[account].until) }
+	resting := func(account record.AccountNumber) bool { return now.Before(w.rests[account].until) }
 	sessions, err := w.sessions.UnsummarizedSessions(ctx, now.Add(-w.settings.Quiet), resting)
 	if err != nil {
 		w.log.Error("the sessions to be summarized could not be found; it is tried again", "error", err)
@@ -171,7 +171,7 @@ const (
 var errSpent = errors.New("the tokens of the day are used up")
 
 // pause puts the account of a session in back-off.
-func (w *Writer) pause(u store.UnsummarizedSession, err error) {
+func (w *Writer) pause(u record.UnsummarizedSession, err error) {
 	now := time.Now()
 	if errors.Is(err, errSpent) {
 		w.rests[u.Account] = rest{until: now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)}
@@ -189,7 +189,7 @@ func (w *Writer) pause(u store.UnsummarizedSession, err error) {
 const MostTime = 4 * time.Minute
 
 // takeUp summarizes a session if there is something to write, and no other process does.
-func (w *Writer) takeUp(ctx context.Context, u store.UnsummarizedSession) error {
+func (w *Writer) takeUp(ctx context.Context, u record.UnsummarizedSession) error {
 	ctx, cancel := context.WithTimeout(ctx, MostTime)
 	defer cancel()
 	if claimed, err := w.sessions.ClaimSession(ctx, u); err != nil || !claimed {
@@ -218,14 +218,14 @@ func (w *Writer) takeUp(ctx context.Context, u store.UnsummarizedSession) error 
 }
 
 // write has the model write, within the budget.
-func (w *Writer) write(ctx context.Context, account store.AccountNumber, m *search.Material) (store.SessionSummary, error) {
+func (w *Writer) write(ctx context.Context, account record.AccountNumber, m *search.Material) (record.SessionSummary, error) {
 	asked, now := prompt(m), time.Now()
 	spent, err := w.sessions.SummaryTokens(account, now)
 	if err != nil {
-		return store.SessionSummary{}, err
+		return record.SessionSummary{}, err
 	}
 	if spent+estimate(asked)+maxOutput > w.settings.TokensPerDay {
-		return store.SessionSummary{}, errSpent
+		return record.SessionSummary{}, errSpent
 	}
 	via := w.way.Load()
 	got, err := w.ask(ctx, via, m.Session.Account, asked)
@@ -235,16 +235,16 @@ func (w *Writer) write(ctx context.Context, account store.AccountNumber, m *sear
 	}
 	if err != nil {
 		w.fails.Add(1)
-		return store.SessionSummary{}, err
+		return record.SessionSummary{}, err
 	}
 	w.calls.Add(1)
-	return store.SessionSummary{
+	return record.SessionSummary{
 		Text: got.text, By: via.author(), Written: now.UTC(), Through: m.Turns[len(m.Turns)-1].Exchange,
 	}, nil
 }
 
 // keep stores the summary. A session that has lost exchanges in the meantime stays noted, and is read again.
-func (w *Writer) keep(ctx context.Context, u store.UnsummarizedSession, m *search.Material, written store.SessionSummary) error {
+func (w *Writer) keep(ctx context.Context, u record.UnsummarizedSession, m *search.Material, written record.SessionSummary) error {
 	exchanges := make([]string, len(m.Turns))
 	for i := range m.Turns {
 		exchanges[i] = m.Turns[i].Exchange

@@ -27,6 +27,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/background/summary"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -103,16 +104,16 @@ func (h *harness) write(s summary.Settings) (stop func()) {
 }
 
 // said is the body of a captured exchange in these tests: what was said, ready to be read.
-type said struct{ Messages, Answer []store.Message }
+type said struct{ Messages, Answer []record.Message }
 
-func readScript(x *store.Exchange) (store.Digest, error) {
+func readScript(x *record.Exchange) (record.Digest, error) {
 	var s said
 	err := json.Unmarshal(x.RawRequest, &s)
-	return store.Digest{Messages: s.Messages, Answer: s.Answer}, err
+	return record.Digest{Messages: s.Messages, Answer: s.Answer}, err
 }
 
-func text(role, words string) []store.Message {
-	return []store.Message{{Role: role, Parts: []store.Part{{Kind: "text", Text: words}}}}
+func text(role, words string) []record.Message {
+	return []record.Message{{Role: role, Parts: []record.Part{{Kind: "text", Text: words}}}}
 }
 
 // long is a text with words in it that is worth a summary.
@@ -123,11 +124,11 @@ func (h *harness) say(account, session, user, assistant string) (exchange, id st
 	h.t.Helper()
 	body, err := json.Marshal(said{text("user", user), text("assistant", assistant)})
 	h.ok(err)
-	c, err := h.store.Begin(h.t.Context(), &store.Opening{
+	c, err := h.store.Begin(h.t.Context(), &record.Opening{
 		Account: account, Surface: codec.Chat, Format: codec.Chat, Provider: "openai", ModelAsked: "gpt-5", ExternalSession: session, Body: body,
 	})
 	h.ok(err)
-	h.ok(c.Finish(&store.Closing{Outcome: store.OutcomeComplete, Status: 200}))
+	h.ok(c.Finish(&record.Closing{Outcome: record.OutcomeComplete, Status: 200}))
 	x, err := h.store.Archive().Exchange(account, c.ID())
 	h.ok(err)
 	return c.ID(), x.Session
@@ -158,13 +159,13 @@ func (h *harness) until(what string, happened func() bool) {
 }
 
 // settled waits until nothing is left to be written about, but in accounts that rest.
-func (h *harness) settled(resting ...store.AccountNumber) {
+func (h *harness) settled(resting ...record.AccountNumber) {
 	h.t.Helper()
 	for _, account := range []string{"acme", "globex"} {
 		h.ok(h.store.Index().Wait(h.t.Context(), account))
 	}
 	h.until("sessions are taken up", func() bool {
-		left, err := h.store.Summaries().UnsummarizedSessions(h.t.Context(), time.Now().Add(time.Hour), func(n store.AccountNumber) bool {
+		left, err := h.store.Summaries().UnsummarizedSessions(h.t.Context(), time.Now().Add(time.Hour), func(n record.AccountNumber) bool {
 			return slices.Contains(resting, n)
 		})
 		h.ok(err)
@@ -181,12 +182,12 @@ func (h *harness) found(account, query string) []search.Hit {
 
 func (h *harness) erase(account string, exchanges ...string) {
 	h.t.Helper()
-	e, err := h.store.Archive().Erase(h.t.Context(), account, store.Selection{Exchanges: exchanges}, false)
+	e, err := h.store.Archive().Erase(h.t.Context(), account, record.Selection{Exchanges: exchanges}, false)
 	h.ok(err)
 	h.until("it is erased", func() bool {
 		e, err = h.store.Archive().Erasure(account, e.ID)
 		h.ok(err)
-		return e.State == store.ErasureDone
+		return e.State == record.ErasureDone
 	})
 }
 
@@ -224,7 +225,7 @@ func TestAQuietSessionIsSummarizedOnceAndFoundByItsSummary(t *testing.T) {
 			if u := h.writer.Usage(); u.Calls != 2 || u.Failures != 0 || u.Tokens == 0 {
 				t.Errorf("usage is %+v", u)
 			}
-			if page, err := h.store.Archive().Exchanges("acme", store.ExchangeQuery{}); err != nil || len(page.Data) != 2 {
+			if page, err := h.store.Archive().Exchanges("acme", record.ExchangeQuery{}); err != nil || len(page.Data) != 2 {
 				t.Errorf("%d exchanges are on record (%v), want the two that were said", len(page.Data), err)
 			}
 		})
@@ -251,10 +252,10 @@ func TestADamagedSessionHoldsNoSummaryUp(t *testing.T) {
 }
 
 // damageSession makes the record of a session unreadable, while the store is closed; see FORMAT.md for where it is.
-func (h *harness) damageSession(account store.AccountNumber, session string) {
+func (h *harness) damageSession(account record.AccountNumber, session string) {
 	h.t.Helper()
 	_, bare, _ := strings.Cut(session, "_")
-	id, ok := store.ParseExchangeID("exch_" + bare) // ids of all kinds are written alike
+	id, ok := record.ParseExchangeID("exch_" + bare) // ids of all kinds are written alike
 	if !ok {
 		h.t.Fatalf("%s is no session", session)
 	}
@@ -420,20 +421,20 @@ type endless struct {
 	third chan struct{}
 }
 
-func (e *endless) UnsummarizedSessions(context.Context, time.Time, func(store.AccountNumber) bool) ([]store.UnsummarizedSession, error) {
-	return make([]store.UnsummarizedSession, 100), nil
+func (e *endless) UnsummarizedSessions(context.Context, time.Time, func(record.AccountNumber) bool) ([]record.UnsummarizedSession, error) {
+	return make([]record.UnsummarizedSession, 100), nil
 }
 
-func (e *endless) ClaimSession(context.Context, store.UnsummarizedSession) (bool, error) {
+func (e *endless) ClaimSession(context.Context, record.UnsummarizedSession) (bool, error) {
 	return true, nil
 }
 
-func (e *endless) Material(store.AccountNumber, string) (*search.Material, error) {
+func (e *endless) Material(record.AccountNumber, string) (*search.Material, error) {
 	e.read.Add(1)
 	return nil, nil
 }
 
-func (e *endless) ConfirmSummarized(ctx context.Context, _ store.UnsummarizedSession) error {
+func (e *endless) ConfirmSummarized(ctx context.Context, _ record.UnsummarizedSession) error {
 	if e.read.Load() == 3 {
 		close(e.third)
 		<-ctx.Done()
@@ -479,7 +480,7 @@ func TestTheWriterStopsInTheMiddleOfACall(t *testing.T) {
 	<-asked
 	stop()
 	<-ended
-	left, err := h.store.Summaries().UnsummarizedSessions(t.Context(), time.Now().Add(time.Hour), func(store.AccountNumber) bool { return false })
+	left, err := h.store.Summaries().UnsummarizedSessions(t.Context(), time.Now().Add(time.Hour), func(record.AccountNumber) bool { return false })
 	if err != nil || len(left) != 1 {
 		t.Errorf("%d sessions are left to be summarized (%v)", len(left), err)
 	}

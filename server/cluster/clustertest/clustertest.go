@@ -19,6 +19,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 	"github.com/mnemeproxy/mneme/store/storetest"
 )
@@ -34,7 +35,7 @@ type Archive interface {
 	storetest.Describer
 	storetest.Teller
 	cluster.Answers
-	Export(ctx context.Context, account string, sel store.Selection) iter.Seq2[store.Exported, error]
+	Export(ctx context.Context, account string, sel record.Selection) iter.Seq2[record.Exported, error]
 }
 
 // Centre is the node behind the brokers. It has the accounts of package storetest.
@@ -109,7 +110,7 @@ func Over(t *testing.T, c Centre) *Memory {
 }
 
 // Begin records at the next edge, each time in a new millisecond: ids are ordered by clock.
-func (m *Memory) Begin(ctx context.Context, o *store.Opening) (store.Recording, error) {
+func (m *Memory) Begin(ctx context.Context, o *record.Opening) (store.Recording, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for time.Now().UnixMilli() <= m.last {
@@ -135,7 +136,7 @@ type recording struct {
 	memory *Memory
 }
 
-func (r *recording) Finish(closing *store.Closing) error {
+func (r *recording) Finish(closing *record.Closing) error {
 	err := r.Recording.Finish(closing)
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
@@ -144,7 +145,7 @@ func (r *recording) Finish(closing *store.Closing) error {
 }
 
 // ExchangeInfo asks the recording edge while the exchange is open.
-func (m *Memory) ExchangeInfo(account, id string) (*store.ExchangeInfo, error) {
+func (m *Memory) ExchangeInfo(account, id string) (*record.ExchangeInfo, error) {
 	m.mu.Lock()
 	edge, open := m.open[id]
 	m.mu.Unlock()
@@ -163,42 +164,42 @@ func (m *Memory) shipped() Archive {
 }
 
 // Exchange returns an exchange that the centre has.
-func (m *Memory) Exchange(account, id string) (*store.Exchange, error) {
+func (m *Memory) Exchange(account, id string) (*record.Exchange, error) {
 	return m.shipped().Exchange(account, id)
 }
 
 // Exchanges lists the centre's exchanges.
-func (m *Memory) Exchanges(account string, q store.ExchangeQuery) (store.ExchangePage, error) {
+func (m *Memory) Exchanges(account string, q record.ExchangeQuery) (record.ExchangePage, error) {
 	return m.shipped().Exchanges(account, q)
 }
 
 // Session returns a session that the centre has.
-func (m *Memory) Session(account, id string) (*store.Session, error) {
+func (m *Memory) Session(account, id string) (*record.Session, error) {
 	return m.shipped().Session(account, id)
 }
 
 // Sessions lists those that the centre has.
-func (m *Memory) Sessions(account string, q store.SessionQuery) (store.SessionPage, error) {
+func (m *Memory) Sessions(account string, q record.SessionQuery) (record.SessionPage, error) {
 	return m.shipped().Sessions(account, q)
 }
 
 // Timeline lists what the centre has of a session.
-func (m *Memory) Timeline(account, session string, q store.TimelineQuery) (store.TimelinePage, error) {
+func (m *Memory) Timeline(account, session string, q record.TimelineQuery) (record.TimelinePage, error) {
 	return m.shipped().Timeline(account, session, q)
 }
 
 // Erase erases at the centre.
-func (m *Memory) Erase(ctx context.Context, account string, sel store.Selection, dryRun bool) (*store.Erasure, error) {
+func (m *Memory) Erase(ctx context.Context, account string, sel record.Selection, dryRun bool) (*record.Erasure, error) {
 	return m.shipped().Erase(ctx, account, sel, dryRun)
 }
 
 // MergeSession merges at the centre.
-func (m *Memory) MergeSession(ctx context.Context, account, from, into string) (*store.Session, error) {
+func (m *Memory) MergeSession(ctx context.Context, account, from, into string) (*record.Session, error) {
 	return m.shipped().MergeSession(ctx, account, from, into)
 }
 
 // SplitSession splits at the centre.
-func (m *Memory) SplitSession(ctx context.Context, account, session, exchange string) (*store.Session, error) {
+func (m *Memory) SplitSession(ctx context.Context, account, session, exchange string) (*record.Session, error) {
 	return m.shipped().SplitSession(ctx, account, session, exchange)
 }
 
@@ -208,13 +209,13 @@ func (m *Memory) AnsweredAs(account, response string) (exchange string, err erro
 }
 
 // Export exports what the centre has.
-func (m *Memory) Export(ctx context.Context, account string, sel store.Selection) iter.Seq2[store.Exported, error] {
+func (m *Memory) Export(ctx context.Context, account string, sel record.Selection) iter.Seq2[record.Exported, error] {
 	m.shipped()
 	return m.Archive.Export(ctx, account, sel)
 }
 
 // Import imports at an edge, which ships it.
-func (m *Memory) Import(ctx context.Context, account string, e store.Exported) (taken bool, err error) {
+func (m *Memory) Import(ctx context.Context, account string, e record.Exported) (taken bool, err error) {
 	return m.engines[0].Archive().Import(ctx, account, e)
 }
 

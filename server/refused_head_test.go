@@ -77,7 +77,7 @@ func TestBodiesThatArriveTakeFromTheBudgetAndGiveBack(t *testing.T) {
 
 func bodiesThatArriveTakeFromTheBudgetAndGiveBack(t *testing.T, on transportPlan) {
 	const arrived = 3 << 20
-	h := build(t, on, func(p *plan) { p.server.InFlightBytes = 15 << 20 })
+	h := build(t, on, func(p *plan) { p.server.InFlightBytes = 13 << 20 })
 	for name, begin := range map[string]string{
 		"length": "Content-Length: 4194304\r\n\r\n" + strings.Repeat("x", arrived),
 		"chunks": "Transfer-Encoding: chunked\r\n\r\n300000\r\n" + strings.Repeat("x", arrived),
@@ -89,8 +89,12 @@ func bodiesThatArriveTakeFromTheBudgetAndGiveBack(t *testing.T, on transportPlan
 		}
 		_, err := io.WriteString(conn, "POST "+path+" HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+h.key+"\r\n"+begin)
 		ok(t, err)
+		held := int64(arrived)
+		if name == "memory" { // the reader of lines has a copy, in a buffer twice as large
+			held += 2 * 4 << 20
+		}
 		eventually(t, func() error {
-			if used := h.proxy.InFlight(); used < arrived {
+			if used := h.proxy.InFlight(); used < held {
 				return fmt.Errorf("%s: %d bytes are charged", name, used)
 			}
 			return nil

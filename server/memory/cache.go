@@ -178,32 +178,39 @@ func (t *cacheTally) open(account string, b *api.CacheBreak) {
 	explain(b, was, is, compared.Break)
 }
 
+// read adds page after page, until there are no more or the report has looked at as many exchanges as it may. page adds one
+// and returns how many it has, and whether there are more.
+func (t *cacheTally) read(c *call, page func() (n int, more bool, err error)) (any, error) {
+	for total := 0; ; {
+		n, more, err := page()
+		if err == nil {
+			err = c.ctx().Err()
+		}
+		if err != nil {
+			return nil, err
+		}
+		total += n
+		if more = more && n > 0; !more || total >= mostRead {
+			t.report.Complete = !more
+			return t.end(c.account), nil
+		}
+	}
+}
+
 // sessionCache reports what broke the cache in a session.
 func (h *handler) sessionCache(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
 	t, q := h.newTally(), record.TimelineQuery{Limit: 100, Descending: true}
-	for read := 0; ; {
+	return t.read(c, func() (int, bool, error) {
 		page, err := h.Archive.Timeline(c.account, c.id(), q)
-		if err != nil {
-			return nil, err
-		}
 		for i := range page.Data {
 			t.add(&page.Data[i].Exchange)
 			q.After = page.Data[i].Exchange.ID
 		}
-		if err := c.ctx().Err(); err != nil {
-			return nil, err
-		}
-		if read += len(page.Data); !page.HasMore || len(page.Data) == 0 {
-			return t.end(c.account), nil
-		}
-		if read >= mostRead {
-			t.report.Complete = false
-			return t.end(c.account), nil
-		}
-	}
+		return len(page.Data), page.HasMore, err
+	})
 }
 
 // cache reports what broke the caches of an account's sessions in a range of time.
@@ -217,30 +224,18 @@ func (h *handler) cache(c *call) (any, error) {
 	}
 	t, q := h.newTally(), record.ExchangeQuery{Limit: pageRead}
 	t.report.Since, t.report.Until = since, until
-	for read := 0; ; {
+	return t.read(c, func() (int, bool, error) {
 		page, err := h.Archive.Exchanges(c.account, q)
-		if err != nil {
-			return nil, err
-		}
 		for i := range page.Data {
 			x := &page.Data[i]
 			if x.Started.Before(since) && !x.Started.IsZero() {
-				return t.end(c.account), nil
+				return i, false, err
 			}
 			if until.IsZero() || x.Started.Before(until) {
 				t.add(x)
 			}
 			q.After = x.ID
 		}
-		if err := c.ctx().Err(); err != nil {
-			return nil, err
-		}
-		if read += len(page.Data); !page.HasMore || len(page.Data) == 0 {
-			return t.end(c.account), nil
-		}
-		if read >= mostRead {
-			t.report.Complete = false
-			return t.end(c.account), nil
-		}
-	}
+		return len(page.Data), page.HasMore, err
+	})
 }

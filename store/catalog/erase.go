@@ -309,11 +309,11 @@ func (c *Catalog) eraseBatch(ctx context.Context, tx pgx.Tx, account record.Acco
 	if e.Reason != record.ErasedByRequest {
 		return forget(ctx, tx, slices.Repeat([]int64{int64(account)}, len(ids)), ids)
 	}
-	erased := make([]buried, len(ids))
+	erased := make([]erasedExchange, len(ids))
 	for i, id := range ids {
 		erased[i].exchange = id
 	}
-	return bury(ctx, tx, map[record.AccountNumber][]buried{account: erased})
+	return recordErased(ctx, tx, map[record.AccountNumber][]erasedExchange{account: erased})
 }
 
 // deleteExchanges deletes the rows of exchanges, and counts them in the receipt. gone are those that were there, with the

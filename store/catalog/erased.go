@@ -17,15 +17,15 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// buried is an exchange that stays erased, here and at the edges.
-type buried struct {
+// erasedExchange is an exchange that stays erased, here and at the edges.
+type erasedExchange struct {
 	exchange string
 	late     *string // the erasure after which it arrived; nil: it was here
 }
 
-// bury appends exchanges to the log of erasures, and deletes what was recalled for them. A transaction calls it last, so
+// recordErased appends exchanges to the log of erasures, and deletes what was recalled for them. A transaction calls it last, so
 // that numbers of the log are in commit order and no reader skips an entry that is not committed yet.
-func bury(ctx context.Context, tx pgx.Tx, erased map[record.AccountNumber][]buried) error {
+func recordErased(ctx context.Context, tx pgx.Tx, erased map[record.AccountNumber][]erasedExchange) error {
 	if len(erased) == 0 {
 		return nil
 	}
@@ -40,14 +40,14 @@ func bury(ctx context.Context, tx pgx.Tx, erased map[record.AccountNumber][]buri
 			accounts, ids, late = append(accounts, int64(account)), append(ids, b.exchange), append(late, b.late)
 		}
 	}
-	if err := buryInOrder(ctx, tx, accounts, ids, late); err != nil {
+	if err := recordErasedInOrder(ctx, tx, accounts, ids, late); err != nil {
 		return err
 	}
 	return forget(ctx, tx, accounts, ids)
 }
 
-// buryInOrder is bury for a transaction that holds the lock of the log.
-func buryInOrder(ctx context.Context, tx pgx.Tx, accounts []int64, ids []string, late []*string) error {
+// recordErasedInOrder is recordErased for a transaction that holds the lock of the log.
+func recordErasedInOrder(ctx context.Context, tx pgx.Tx, accounts []int64, ids []string, late []*string) error {
 	_, err := tx.Exec(ctx, `
 		with asked as (
 			select distinct on (account, exchange) * from unnest($1::bigint[], $2::text[], $3::text[]) with ordinality a (account, exchange, late, place)
@@ -78,7 +78,7 @@ func (k *keeping) sortOutLate(ctx context.Context, arriving []*store.Shipped) (r
 			rest = append(rest, x)
 		case !k.known[id]:
 			k.known[id] = true
-			k.late = append(k.late, buried{id, &asked[meant].ID})
+			k.late = append(k.late, erasedExchange{id, &asked[meant].ID})
 		}
 	}
 	_, _, err = in.Changed() // nothing has changed; this only checks that everything was readable

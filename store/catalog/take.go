@@ -95,7 +95,7 @@ func (c *Catalog) Retry(ctx context.Context, e *ship.Entry) error {
 
 // keep stores the entries that can be stored, and returns the others.
 func (c *Catalog) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry, to writings) (refused []store.Refused, err error) {
-	late := make(map[record.AccountNumber][]buried)
+	late := make(map[record.AccountNumber][]erasedExchange)
 	byAccount := make(map[record.AccountNumber][]*ship.Entry)
 	numbers := make(map[string]record.AccountNumber)
 	for i := range entries {
@@ -142,7 +142,7 @@ func (c *Catalog) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry, to 
 			late[number] = k.late
 		}
 	}
-	return refused, bury(ctx, tx, late)
+	return refused, recordErased(ctx, tx, late)
 }
 
 // keeping stores entries of one account in a transaction.
@@ -160,8 +160,8 @@ type keeping struct {
 	known   map[string]bool                       // exchanges that exist, or were erased
 	deleted time.Time                             // when another account of this name was last deleted; zero: none was
 	refused []store.Refused
-	late    []buried // arrived after an erasure that covers them
-	united  []moving // of sessions with the rest of a conversation
+	late    []erasedExchange // arrived after an erasure that covers them
+	united  []moving         // of sessions with the rest of a conversation
 }
 
 func (k *keeping) run(ctx context.Context) error {

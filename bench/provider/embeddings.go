@@ -126,13 +126,7 @@ func appendBase64(dst []byte, vector []float32) []byte {
 
 // embeddings answers POST /v1/embeddings. The script may stand in the model name or in the first input.
 func (s *Server) embeddings(c *call) error {
-	openaiErrors{}.header(c.w.Header(), "req_"+c.id)
-	if s.options.Strict {
-		if refusal := (openaiErrors{}).authorize(c.r); refusal != nil {
-			return refusal
-		}
-	}
-	if err := c.parse(); err != nil {
+	if err := c.read(openaiErrors{}); err != nil {
 		return err
 	}
 	model, marker := cutMarker(c.object.text("model"))
@@ -254,7 +248,7 @@ func isTokenArray(list []raw) bool {
 
 // embedContent answers one Gemini embedding request.
 func (s *Server) embedContent(c *call, model string) error {
-	if err := c.geminiBody(); err != nil {
+	if err := c.read(geminiFormat{}); err != nil {
 		return err
 	}
 	model, marker := cutMarker(model)
@@ -272,7 +266,7 @@ func (s *Server) embedContent(c *call, model string) error {
 
 // batchEmbedContents answers many in their order.
 func (s *Server) batchEmbedContents(c *call, model string) error {
-	if err := c.geminiBody(); err != nil {
+	if err := c.read(geminiFormat{}); err != nil {
 		return err
 	}
 	model, marker := cutMarker(model)

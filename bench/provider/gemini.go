@@ -140,22 +140,10 @@ func continuationHops(token string) (int, bool) {
 }
 
 func (s *Server) countGeminiTokens(c *call, _ string) error {
-	if err := c.geminiBody(); err != nil {
+	if err := c.read(geminiFormat{}); err != nil {
 		return err
 	}
 	tokens := strconv.Itoa(len(c.body)/4 + 1)
 	return deliver(c.w, &delivery{}, http.StatusOK,
 		[]byte(`{"totalTokens":`+tokens+`,"promptTokensDetails":[{"modality":"TEXT","tokenCount":`+tokens+`}]}`))
-}
-
-// geminiBody checks the credential and parses the body of a request that is no generation.
-func (c *call) geminiBody() error {
-	f := geminiFormat{}
-	f.header(c.w.Header(), "")
-	if c.server.options.Strict {
-		if refusal := f.authorize(c.r); refusal != nil {
-			return refusal
-		}
-	}
-	return c.parse()
 }

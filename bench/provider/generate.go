@@ -27,15 +27,34 @@ func (s *Server) generate(f format) http.Handler {
 	return s.handle(f, func(c *call) error { return c.generate(f) })
 }
 
-func (c *call) generate(f format) error {
-	strict := c.server.options.Strict
-	f.header(c.w.Header(), "req_"+c.id)
-	if strict {
-		if refusal := f.authorize(c.r); refusal != nil {
+// dialect is how a provider's endpoints know callers, and head their answers.
+type dialect interface {
+	authorize(r *http.Request) *fault
+	header(h http.Header, requestID string)
+}
+
+// admit heads the answer, and checks the caller's credential if the server is strict.
+func (c *call) admit(d dialect) error {
+	d.header(c.w.Header(), "req_"+c.id)
+	if c.server.options.Strict {
+		if refusal := d.authorize(c.r); refusal != nil {
 			return refusal
 		}
 	}
-	if err := c.parse(); err != nil {
+	return nil
+}
+
+// read admits the caller and parses the body.
+func (c *call) read(d dialect) error {
+	if err := c.admit(d); err != nil {
+		return err
+	}
+	return c.parse()
+}
+
+func (c *call) generate(f format) error {
+	strict := c.server.options.Strict
+	if err := c.read(f); err != nil {
 		return err
 	}
 	p, refusal := f.read(c, strict)

@@ -313,14 +313,7 @@ func (messagesFormat) counts(dst []byte, a *answer, output, thought int) []byte 
 
 // countMessageTokens answers count_tokens with a quarter of the body's size.
 func (s *Server) countMessageTokens(c *call) error {
-	f := messagesFormat{}
-	f.header(c.w.Header(), "req_"+c.id)
-	if s.options.Strict {
-		if refusal := f.authorize(c.r); refusal != nil {
-			return refusal
-		}
-	}
-	if err := c.parse(); err != nil {
+	if err := c.read(messagesFormat{}); err != nil {
 		return err
 	}
 	if s.options.Strict {

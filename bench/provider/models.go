@@ -30,11 +30,8 @@ func (s *Server) models(c *call) error {
 		messagesFormat{}.header(c.w.Header(), "req_"+c.id)
 		return deliver(c.w, &delivery{}, http.StatusOK, anthropicModels())
 	}
-	openaiErrors{}.header(c.w.Header(), "req_"+c.id)
-	if s.options.Strict {
-		if refusal := (openaiErrors{}).authorize(c.r); refusal != nil {
-			return refusal
-		}
+	if err := c.admit(openaiErrors{}); err != nil {
+		return err
 	}
 	created := strconv.FormatInt(fixedTime.Unix(), 10)
 	var all []string
@@ -58,12 +55,8 @@ func anthropicModels() []byte {
 
 // geminiModels answers GET /v1beta/models.
 func (s *Server) geminiModels(c *call) error {
-	f := geminiFormat{}
-	f.header(c.w.Header(), "")
-	if s.options.Strict {
-		if refusal := f.authorize(c.r); refusal != nil {
-			return refusal
-		}
+	if err := c.admit(geminiFormat{}); err != nil {
+		return err
 	}
 	var all []string
 	for _, m := range modelNames {

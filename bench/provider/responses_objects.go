@@ -325,14 +325,7 @@ func (w *responsesWriter) annotation(dst []byte, pt *part, c citation) []byte {
 
 // compact answers with the user's messages and a compaction that nothing can be read from.
 func (s *Server) compact(c *call) error {
-	f := openaiErrors{}
-	f.header(c.w.Header(), "req_"+c.id)
-	if s.options.Strict {
-		if refusal := f.authorize(c.r); refusal != nil {
-			return refusal
-		}
-	}
-	if err := c.parse(); err != nil {
+	if err := c.read(openaiErrors{}); err != nil {
 		return err
 	}
 	body := fmt.Appendf(nil, `{"id":"resp_%s","object":"response.compaction","created_at":%d,"output":[`, c.id, s.options.Clock().Unix())
@@ -353,14 +346,7 @@ func (s *Server) compact(c *call) error {
 
 // countInputTokens answers input_tokens with a quarter of the body's size.
 func (s *Server) countInputTokens(c *call) error {
-	f := openaiErrors{}
-	f.header(c.w.Header(), "req_"+c.id)
-	if s.options.Strict {
-		if refusal := f.authorize(c.r); refusal != nil {
-			return refusal
-		}
-	}
-	if err := c.parse(); err != nil {
+	if err := c.read(openaiErrors{}); err != nil {
 		return err
 	}
 	body := append([]byte(`{"object":"response.input_tokens","input_tokens":`), strconv.Itoa(len(c.body)/4+1)...)

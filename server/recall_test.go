@@ -246,7 +246,7 @@ func TestTheAnswerOfARoundIsQuoted(t *testing.T) {
 	}
 }
 
-// Where somebody asks, the closest records fill the limit, whatever it is; unasked the same question gets silence.
+// A caller that asks gets the closest records up to the limit, however distant; unasked, the same question gets silence.
 func TestWhatIsAskedForFillsItsLimit(t *testing.T) {
 	h := searching(t)
 	for n := range 14 {

@@ -127,7 +127,7 @@ func (x *exchange) mayReferToOwn() bool {
 type recorded struct {
 	answers  Answers
 	account  string
-	previous elsewhere                     // what is known of one already
+	previous elsewhere                     // the previous response, if it was looked up before
 	leaves   bool                          // the provider knows its own ids: a request that continues one of these keeps it
 	asSent   func(*record.Exchange) []byte // returns the request with what was recalled for it; nil: unchanged
 	within   bool                          // the conversation is being followed back and must be found whole

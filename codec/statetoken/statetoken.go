@@ -38,7 +38,7 @@ const (
 const Prefix = "sv1."
 
 // Foreign stands where a format wants a proof that only its own provider can make, and nobody has state to carry. It is
-// recognized as a token is, and opens for nobody.
+// recognized as a token, and Open refuses it.
 const Foreign = Prefix + "x."
 
 // Mark finds tokens in a body: they stand alone in their strings.

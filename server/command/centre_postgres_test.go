@@ -15,6 +15,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/record"
@@ -31,17 +32,24 @@ func engineForAccounts(t *testing.T) *engine.Engine {
 	return m
 }
 
-func TestACentreRecallsWhatEdgesRecorded(t *testing.T) {
+// newCentre returns the accounts of a centre, which has one, and its memory in a database of its own.
+func newCentre(t *testing.T) (*engine.Engine, *catalog.Catalog) {
+	t.Helper()
 	cfg := config.Default()
 	cfg.Centre.Postgres = config.Secret(postgrestest.Shared(t).Database(t))
 	m := engineForAccounts(t)
 	kept, err := openCatalog(t.Context(), &cfg, m, slog.New(slog.DiscardHandler))
 	check(t, err)
-	defer kept.Close()
+	t.Cleanup(kept.Close)
 	_, err = m.Accounts().Create("acme")
 	check(t, err)
+	return m, kept
+}
+
+func TestACentreRecallsWhatEdgesRecorded(t *testing.T) {
+	m, kept := newCentre(t)
 	edge := engineForAccounts(t)
-	_, err = edge.Accounts().Create("acme")
+	_, err := edge.Accounts().Create("acme")
 	check(t, err)
 	check(t, edge.Shipping().Begin(t.Context()))
 	said := recordTurn(t, edge, "why does ErrLockTimeout come up?")
@@ -130,14 +138,7 @@ func check(t *testing.T, err error) {
 
 // Only edges record: not even what a tool or an import asks for is left in the data directory of a centre.
 func TestACentreRecordsNothing(t *testing.T) {
-	cfg := config.Default()
-	cfg.Centre.Postgres = config.Secret(postgrestest.Shared(t).Database(t))
-	m := engineForAccounts(t)
-	kept, err := openCatalog(t.Context(), &cfg, m, slog.New(slog.DiscardHandler))
-	check(t, err)
-	defer kept.Close()
-	_, err = m.Accounts().Create("acme")
-	check(t, err)
+	m, kept := newCentre(t)
 	own, managed := server.Over(m), admin.Over(m)
 	centre{catalog: kept}.keep(&own, &managed)
 	_, recorded := own.Recorder.Begin(t.Context(), &record.Opening{Account: "acme"})

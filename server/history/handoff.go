@@ -104,7 +104,7 @@ func versionOf(ctx context.Context, program string) (string, error) {
 	return "", fmt.Errorf("%s does not say its version", program)
 }
 
-// spokenOnly leaves out what a client wove in, what is said to the model alone, reasoning and media.
+// spokenOnly leaves out what a client wove in, text for the model only, reasoning and media.
 func spokenOnly(messages []record.Message) (kept []record.Message) {
 	for i := range messages {
 		m := record.Message{Role: messages[i].Role}

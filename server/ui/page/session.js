@@ -423,7 +423,7 @@ function Part({ part: p, role, results, ended }) {
 // woven are texts that clients put into a question.
 const woven = /^\s*<(system-reminder|environment_context|user_instructions|permissions|INSTRUCTIONS)|^# AGENTS\.md/i;
 
-// Spoken folds what clients weave into a question, and what is said to the model alone.
+// Spoken folds what clients weave into a question, and text for the model only.
 function Spoken({ text, role }) {
   const asked = role !== 'system' && role !== 'developer' && !woven.test(text);
   if (asked) return html`<${Plain} text=${text} lines=${24} label="what was asked" />`;

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"html"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -25,10 +26,12 @@ func (f *page) begin(c *Conversation) {
 	if title == "" {
 		title = c.ID
 	}
+	about := append([]string{c.Began.UTC().Format("2006-01-02 15:04 UTC"), c.Project}, c.Models...)
+	about = slices.DeleteFunc(about, func(fact string) bool { return fact == "" })
 	fmt.Fprintf(f.out, `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"><meta name="referrer" content="no-referrer"><title>%[1]s</title><style>%[2]s</style></head>
 <body><header><h1>%[1]s</h1><p>%[3]s</p></header><main>
-`, f.text(oneLine(title)), pageStyle, f.text(strings.Join(append([]string{c.Began.UTC().Format("2006-01-02 15:04 UTC"), c.Project}, c.Models...), " · ")))
+`, f.text(oneLine(title)), pageStyle, f.text(strings.Join(about, " · ")))
 }
 
 func (f *page) end() { _, _ = f.out.WriteString("</main></body></html>\n") }

@@ -72,7 +72,7 @@ func TestAPageHoldsOnlyText(t *testing.T) {
 			{Kind: "text", Text: "It is <b>done</b>."}, {Kind: "call", CallID: "c", Name: hostile, Arguments: `{"key":"` + secret + `"}`}, {Kind: "result", CallID: "c", Text: hostile, Failed: true},
 		}}},
 	})
-	for _, harm := range []string{"<script", "<img", "<b>", "src=", "href=", secret, "\x1b", "\u202e"} {
+	for _, harm := range []string{" · · ", "<script", "<img", "<b>", "src=", "href=", secret, "\x1b", "\u202e"} {
 		if harm != "src=" && strings.Contains(text, harm) || harm == "src=" && strings.Contains(strings.ReplaceAll(text, "&lt;img src=x", ""), harm) {
 			t.Errorf("the page holds %q: %s", harm, text)
 		}

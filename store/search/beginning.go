@@ -43,7 +43,7 @@ func ReadBeginning(from Timelines, account, session string) (b Beginning, err er
 		if e.Turn == nil || e.Exchange.Auxiliary != "" {
 			continue
 		}
-		if b.Asked = sentence(firstSpoken(e.Turn.Messages, "user")); b.Asked != "" {
+		if b.Asked = FirstSentence(firstSpoken(e.Turn.Messages, "user")); b.Asked != "" {
 			break
 		}
 	}
@@ -53,7 +53,7 @@ func ReadBeginning(from Timelines, account, session string) (b Beginning, err er
 	}
 	for i := range page.Data {
 		if t := page.Data[i].Turn; Ends(t) {
-			b.Answered = sentence(Said(t))
+			b.Answered = FirstSentence(Said(t))
 		}
 	}
 	return b, err

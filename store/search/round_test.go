@@ -156,3 +156,15 @@ func TestASessionBeginsWithItsFirstQuestionAndEndsWithItsLastAnswer(t *testing.T
 		t.Errorf("%+v, %v", b, err)
 	}
 }
+
+func TestTheFirstSentenceIsNotTheFenceOfCode(t *testing.T) {
+	for text, want := range map[string]string{
+		"```diff\n-  a\n+  b\n```\n\nThe secret exists since May. I changed nothing.": "The secret exists since May.",
+		"```go\nfunc main() {}\n```": "func main() {}",
+		"Run `make`. Then wait.":     "Run `make`.",
+	} {
+		if got := FirstSentence(text); got != want {
+			t.Errorf("of %q it is %q, want %q", text, got, want)
+		}
+	}
+}

@@ -539,7 +539,7 @@ func (s *searching) hit(c *candidate) Hit {
 	}
 	h.Role, h.Snippet, h.Highlights = snippet(s.query, c.doc, s.request.Snippet)
 	h.Tokens = (len(h.Snippet) + 3) / 4
-	h.Title = sentence(Asked(c.entry.Turn))
+	h.Title = FirstSentence(Asked(c.entry.Turn))
 	if s.request.Explain {
 		summary := Summarize(c.entry.Turn)
 		h.Scores = &Scores{BM25: c.bm25, Context: c.words - c.bm25, Vector: c.like, Cosine: c.cosine}

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -40,9 +41,9 @@ func Summarize(turn *record.Turn) Summary {
 
 // summarize is [Summarize] for a turn whose document exists already.
 func summarize(turn *record.Turn, d *document) (s Summary) {
-	s.Goal = sentence(Asked(turn))
+	s.Goal = FirstSentence(Asked(turn))
 	if Ends(turn) {
-		s.Done = sentence(Said(turn))
+		s.Done = FirstSentence(Said(turn))
 	}
 	s.Tools = d.tools
 	s.Names = lexical.Names(d.said.User+"\n"+d.said.Assistant+"\n"+d.names, maxNames)
@@ -87,12 +88,9 @@ func firstSpoken(messages []record.Message, role string) string {
 	return ""
 }
 
-// FirstSentence returns the first sentence of a text, on one line.
-func FirstSentence(text string) string { return sentence(text) }
-
-// sentence returns the first sentence of a text, on one line.
-func sentence(text string) string {
-	text = cut(strings.TrimSpace(text), 4*maxSentence)
+// FirstSentence returns the first sentence of a text, on one line. Code before it is skipped.
+func FirstSentence(text string) string {
+	text = cut(afterCode(strings.TrimSpace(text)), 4*maxSentence)
 	for i, r := range text {
 		end := i + utf8.RuneLen(r)
 		if r == '\n' || strings.ContainsRune("。！？", r) {
@@ -105,6 +103,17 @@ func sentence(text string) string {
 		}
 	}
 	return strings.TrimSpace(strings.Join(strings.FieldsFunc(cut(text, maxSentence), isBreak), " "))
+}
+
+// afterCode returns what follows the fenced code that a text begins with; the code itself if nothing does.
+func afterCode(text string) string {
+	code, fenced := strings.CutPrefix(text, "```")
+	if !fenced {
+		return text
+	}
+	_, code, _ = strings.Cut(code, "\n") // behind the name of its language
+	code, after, _ := strings.Cut(code, "```")
+	return cmp.Or(strings.TrimSpace(after), strings.TrimSpace(code))
 }
 
 // failures adds the lines of a message's tool results that report a failure.

@@ -82,7 +82,7 @@ func TestAnEarlierSessionIsRecalledOnlyInItsProject(t *testing.T) {
 // A mark is heeded wherever it stands: the excerpt that is quoted may be far from it.
 func TestWhatIsMarkedAsPrivateIsNotRecalled(t *testing.T) {
 	h := searching(t)
-	long, sentence := strings.Repeat("some other words ", 150), "The door code for VAULT_X is 4711."
+	long, sentence := strings.Repeat("some other words ", 150), "The door code for VAULT_X is 4711quokka."
 	for i, said := range []string{
 		"<private>" + sentence + "</private>",
 		"<private>" + long + sentence + "</private>",
@@ -95,7 +95,7 @@ func TestWhatIsMarkedAsPrivateIsNotRecalled(t *testing.T) {
 		h.inShop(fmt.Sprint("said ", i), said, "Noted.")
 		h.inShop(fmt.Sprint("answered ", i), "What do you know?", said)
 	}
-	for _, prompt := range []string{"what is the door code for VAULT_X", "which door code is 4711"} {
+	for _, prompt := range []string{"what is the door code for VAULT_X", "which door code is 4711quokka"} {
 		if r := h.recalled(h.key, askedIn(prompt, shop)); r.Text != "" || r.Reason != recall.ReasonCoverage {
 			t.Errorf("%s: %+v", prompt, r)
 		}
@@ -105,11 +105,11 @@ func TestWhatIsMarkedAsPrivateIsNotRecalled(t *testing.T) {
 	for tool, arguments := range map[string]map[string]any{
 		"memory_search": {"query": "door code VAULT_X"}, "memory_list_sessions": {}, "memory_recall": {"prompt": "what is the door code for VAULT_X", "directory": shop},
 	} {
-		if text, _ := uses(t, agent, tool, arguments); strings.Contains(text, "4711") {
+		if text, _ := uses(t, agent, tool, arguments); strings.Contains(text, "quokka") {
 			t.Errorf("%s: %s", tool, text)
 		}
 	}
-	if a := h.do(http.MethodGet, "/v1/memory/sessions?include=beginning", "", "Authorization", "Bearer "+h.key); !strings.Contains(a.body, "What do you know?") || strings.Contains(a.body, "4711") {
+	if a := h.do(http.MethodGet, "/v1/memory/sessions?include=beginning", "", "Authorization", "Bearer "+h.key); !strings.Contains(a.body, "What do you know?") || strings.Contains(a.body, "quokka") {
 		t.Errorf("the sessions: %s", a.body)
 	}
 }

@@ -124,16 +124,12 @@ func (w *Writer) run(ctx context.Context) {
 	defer close(w.done)
 	look := time.NewTicker(max(min(w.settings.Quiet/4, longestLook), time.Millisecond))
 	defer look.Stop()
-	for {
+	for ctx.Err() == nil { // looked at again below: select takes either of two that are ready
 		select {
 		case <-ctx.Done():
-			return
 		case <-look.C:
 		}
-		if w.way.Load().refused != nil {
-			continue
-		}
-		for w.round(ctx) {
+		for ctx.Err() == nil && w.way.Load().refused == nil && w.round(ctx) {
 		}
 	}
 }

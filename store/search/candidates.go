@@ -151,7 +151,7 @@ func (f *Filter) condition(tags bool) (c lexical.Condition, narrow bool) {
 		}
 		return c, true
 	case !tags && f.Not != nil && f.Not.Field == "session" && f.Not.Op == "eq": // recall leaves out the session that asks
-		not := lexical.HasFacet("session", facetValue("session", f.Not.Value))
+		not := lexical.HasFacet(facetOf("session", f.Not.Value))
 		return lexical.Condition{Not: &not}, true
 	case f.Field == "" || f.Field == fieldTime || (f.Field == fieldTag) != tags:
 		return c, false // the ranking decides any other Not
@@ -159,7 +159,7 @@ func (f *Filter) condition(tags bool) (c lexical.Condition, narrow bool) {
 		return lexical.HasFacetPrefix(f.Field, f.Value), true
 	}
 	for _, value := range f.wanted() {
-		c.Any = append(c.Any, lexical.HasFacet(f.Field, facetValue(f.Field, value)))
+		c.Any = append(c.Any, lexical.HasFacet(facetOf(f.Field, value)))
 	}
 	return c, true
 }

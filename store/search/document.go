@@ -32,6 +32,9 @@ type document struct {
 	tools   []string
 	kinds   []string // of the turn's content
 	failed  []string // signatures of its failures
+	files   []string // that its calls read or change
+	edited  []string // that they change
+	ran     []string // commands, as [ranValue] gives them
 	facets  []lexical.Facet
 }
 
@@ -71,6 +74,12 @@ func newDocument(entry *record.TimelineEntry) *document {
 	if d.spoken() {
 		d.kind(kindSaid)
 	}
+	for _, decision := range append(Decisions(d.said.User, true), Decisions(d.said.Assistant, false)...) {
+		d.kind(kindDecided)
+		if decision.Rejected {
+			d.kind(kindRejected)
+		}
+	}
 	if info.Error != nil {
 		d.kind(kindError)
 	}
@@ -89,6 +98,7 @@ func (d *document) take(m *record.Message, user, assistant, output, names *excer
 		case p.Kind == "call":
 			d.tool(p.Name)
 			d.kind(kindTool)
+			d.touch(p)
 			arguments := stringsIn(p.Arguments)
 			names.add(arguments, maxArguments)
 			output.add(headAndTail(arguments), maxOutput)
@@ -116,6 +126,9 @@ const (
 	kindSaid  = "said"  // somebody said something
 	kindTool  = "tool"  // a tool was called, or has answered
 	kindError = "error" // a tool or the exchange failed
+
+	kindDecided  = "decided"  // somebody decided something; see [Decisions]
+	kindRejected = "rejected" // somebody tried or considered something and rejected it
 )
 
 func (d *document) kind(name string) {
@@ -226,35 +239,75 @@ func headAndTail(text string) string {
 	return cut(text, maxResult) + "\n" + text[end:]
 }
 
-// stringsIn returns the strings in a call's arguments, one per line.
+// stringsIn returns the strings in a call's arguments, one per line, without the names of members.
 func stringsIn(arguments string) string {
 	var b strings.Builder
 	decoder := json.NewDecoder(strings.NewReader(arguments))
+	var objects []bool // of what is open: whether it is an object
+	name := false      // the next string is the name of a member
 	for b.Len() < maxArguments {
 		token, err := decoder.Token()
 		if err != nil {
 			break
 		}
-		if text, ok := token.(string); ok {
+		text, isString := token.(string)
+		switch {
+		case isString && name:
+			name = false
+			continue
+		case isString:
 			b.WriteString(text)
 			b.WriteByte('\n')
+		case token == json.Delim('{') || token == json.Delim('['):
+			objects = append(objects, token == json.Delim('{'))
+		case token == json.Delim('}') || token == json.Delim(']'):
+			objects = objects[:len(objects)-1]
 		}
+		name = len(objects) > 0 && objects[len(objects)-1]
 	}
 	return b.String()
 }
 
+// mostTouched bounds the files and commands of a turn.
+const mostTouched = 16
+
+// touch records the files and the command of a call.
+func (d *document) touch(p *record.Part) {
+	add := func(list []string, value string) []string {
+		if len(list) == mostTouched || slices.Contains(list, value) {
+			return list
+		}
+		return append(list, value)
+	}
+	files, edits := Files(p)
+	for _, file := range files {
+		d.files = add(d.files, file)
+		if edits {
+			d.edited = add(d.edited, file)
+		}
+	}
+	if command := Command(p); command != "" {
+		d.ran = add(d.ran, ranValue(command))
+	}
+}
+
 // Facets that a query string can name; see [lexical.Parse].
-var facetNames = []string{"tool", "session", "model", "provider", "client", "surface", "outcome", "project", "kind", facetFailure}
+var facetNames = []string{"tool", "session", "model", "provider", "client", "surface", "outcome", facetProject, "kind", facetFile, facetEdited, facetFailure, facetRan}
 
 const (
 	facetDay     = "day"
+	facetProject = "project"
+	facetFile    = "file"    // that a call reads or changes
+	facetEdited  = "edited"  // that a call changes
+	facetRan     = "ran"     // commands, see [ranValue]
 	facetFailure = "failure" // signatures of failures, see [Signatures]
 	dayLayout    = time.DateOnly
 )
 
 func facetsOf(info *record.ExchangeInfo, d *document) []lexical.Facet {
 	const alone = 8 // facets of which a document has one at most
-	facets := append(make([]lexical.Facet, 0, alone+len(d.kinds)+len(d.tools)+len(d.failed)),
+	const paths = 3 // facets of a path at most
+	facets := append(make([]lexical.Facet, 0, alone+paths+len(d.kinds)+len(d.tools)+len(d.failed)+len(d.ran)+paths*(len(d.files)+len(d.edited))),
 		lexical.Facet{Name: "session", Value: info.Session},
 		lexical.Facet{Name: "model", Value: info.ModelAsked},
 		lexical.Facet{Name: "provider", Value: info.Provider},
@@ -264,17 +317,51 @@ func facetsOf(info *record.ExchangeInfo, d *document) []lexical.Facet {
 		lexical.Facet{Name: facetDay, Value: info.Started.UTC().Format(dayLayout)},
 	)
 	if info.Project != "" {
-		facets = append(facets, lexical.Facet{Name: "project", Value: info.Project})
+		facets = addPath(facets, facetProject, info.Project, "")
+	}
+	for _, file := range d.files {
+		facets = addPath(facets, facetFile, file, info.Project)
+	}
+	for _, file := range d.edited {
+		facets = addPath(facets, facetEdited, file, info.Project)
 	}
 	for _, list := range []struct {
 		name   string
 		values []string
-	}{{"kind", d.kinds}, {"tool", d.tools}, {facetFailure, d.failed}} {
+	}{{"kind", d.kinds}, {"tool", d.tools}, {facetFailure, d.failed}, {facetRan, d.ran}} {
 		for _, value := range list.values {
 			facets = append(facets, lexical.Facet{Name: list.name, Value: value})
 		}
 	}
 	return facets
+}
+
+// lastPart ends the name of the facet that holds the last parts of the paths of another.
+const lastPart = "/last"
+
+// addPath adds the facets of a path: the path, the path within the project, and its last part.
+func addPath(facets []lexical.Facet, name, value, project string) []lexical.Facet {
+	facets = append(facets, lexical.Facet{Name: name, Value: value})
+	if inside, ok := strings.CutPrefix(value, project+"/"); ok && project != "" && strings.Contains(inside, "/") {
+		facets = append(facets, lexical.Facet{Name: name, Value: inside})
+	}
+	last := value[strings.LastIndexAny(value, `/\\`)+1:]
+	return append(facets, lexical.Facet{Name: name + lastPart, Value: last})
+}
+
+// facetOf returns the indexed facet for what a person asks for. A path without a slash is the last part of one.
+func facetOf(name, value string) (facet, indexed string) {
+	switch name {
+	case "client":
+		return name, record.ClientName(value)
+	case facetProject, facetFile, facetEdited:
+		if !strings.ContainsAny(value, `/\\`) {
+			return name + lastPart, value
+		}
+	case facetRan:
+		return name, ranValue(value)
+	}
+	return name, value
 }
 
 func (d *document) lexical(account record.AccountNumber) lexical.Document {

@@ -8,7 +8,6 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
@@ -18,7 +17,7 @@ type Filter struct {
 	Or  []Filter `json:"or,omitempty"`
 	Not *Filter  `json:"not,omitempty"`
 
-	Field  string   `json:"field,omitempty"` // time, or one of session, model, provider, client, surface, outcome, project, kind, tool, tag
+	Field  string   `json:"field,omitempty"` // time, or one of session, model, provider, client, surface, outcome, project, kind, tool, tag, file, edited, ran
 	Op     string   `json:"op,omitempty"`    // eq, in, prefix; for time gte, gt, lte, lt
 	Value  string   `json:"value,omitempty"`
 	Values []string `json:"values,omitempty"` // of in
@@ -164,9 +163,7 @@ func (f *Filter) matches(s *subject) bool {
 	if s.holds != nil {
 		return s.holds(f)
 	}
-	return slices.ContainsFunc(s.facets, func(facet lexical.Facet) bool {
-		return facet.Name == f.Field && f.matchesFacet(facet.Value)
-	})
+	return slices.ContainsFunc(s.facets, f.matchesFacet)
 }
 
 func (f *Filter) matchesTag(tag string) bool {
@@ -177,12 +174,13 @@ func (f *Filter) matchesTag(tag string) bool {
 }
 
 // matchesFacet compares like the index, ignoring case.
-func (f *Filter) matchesFacet(value string) bool {
+func (f *Filter) matchesFacet(facet lexical.Facet) bool {
 	if f.Op == "prefix" {
-		return strings.HasPrefix(strings.ToLower(value), strings.ToLower(f.Value))
+		return facet.Name == f.Field && strings.HasPrefix(strings.ToLower(facet.Value), strings.ToLower(f.Value))
 	}
 	return slices.ContainsFunc(f.wanted(), func(wanted string) bool {
-		return strings.EqualFold(facetValue(f.Field, wanted), value)
+		name, value := facetOf(f.Field, wanted)
+		return facet.Name == name && strings.EqualFold(value, facet.Value)
 	})
 }
 
@@ -227,6 +225,15 @@ func (f *Filter) eachFacet(visit func(*Filter) error) error {
 	return visit(f)
 }
 
+// wants reports whether the filter asks for a value of a facet.
+func (f *Filter) wants(name, value string) (wanted bool) {
+	_ = f.eachFacet(func(f *Filter) error {
+		wanted = wanted || f.Field == name && slices.Contains(f.wanted(), value)
+		return nil
+	})
+	return wanted
+}
+
 // narrow returns a set of documents, or of groups, that includes all that the filter accepts; exact reports whether it accepts all
 // of them. A nil set is every one.
 func (f *Filter) narrow(s *lexical.Sets) (set *lexical.Set, exact bool, err error) {
@@ -268,7 +275,7 @@ func (f *Filter) narrow(s *lexical.Sets) (set *lexical.Set, exact bool, err erro
 	}
 	set = roaring.New()
 	for _, value := range f.wanted() {
-		one, err := s.Facet(f.Field, facetValue(f.Field, value))
+		one, err := s.Facet(facetOf(f.Field, value))
 		if err != nil {
 			return nil, false, err
 		}
@@ -307,12 +314,4 @@ func narrowAny(s *lexical.Sets, parts []Filter) (any *lexical.Set, exact bool, e
 		any.Or(set)
 	}
 	return any, exact, nil
-}
-
-// facetValue returns the indexed value for what a person asks for.
-func facetValue(name, value string) string {
-	if name == "client" {
-		return record.ClientName(value)
-	}
-	return value
 }

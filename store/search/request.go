@@ -231,7 +231,7 @@ func (r *Request) parse() (*lexical.Query, error) {
 	}
 	q, err := lexical.Parse(r.Query, facetNames)
 	if err == nil {
-		q.RenameFacets(facetValue)
+		q.RenameFacets(facetOf)
 	}
 	var syntax *lexical.SyntaxError
 	if errors.As(err, &syntax) {

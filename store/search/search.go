@@ -187,8 +187,10 @@ func facetsIn(s *lexical.Searcher) (map[string][]lexical.FacetValue, error) {
 }
 
 // listsFacet reports whether the values of a facet are listed. There are as many of some as there are sessions, which have lists
-// of their own, or failures.
-func listsFacet(name string) bool { return name != "session" && name != facetFailure }
+// of their own, or files.
+func listsFacet(name string) bool {
+	return !slices.Contains([]string{"session", facetFile, facetEdited, facetFailure, facetRan}, name)
+}
 
 // sure is the BM25 score at which a hit that covers the whole query has half of the maximum relevance. On dialogues,
 // BM25 times coverage separates right first hits from those of an account without an answer better than either factor.
@@ -537,7 +539,13 @@ func (s *searching) hit(c *candidate) Hit {
 		Object: "memory.hit", Score: c.score, Exchange: c.id, Session: c.doc.session, Time: c.doc.time,
 		Model: c.entry.Exchange.ModelAsked, Match: c.match,
 	}
-	h.Role, h.Snippet, h.Highlights = snippet(s.query, c.doc, s.request.Snippet)
+	said := c.doc.said
+	if s.request.Filter.wants("kind", kindError) || s.query.Wants("kind", kindError) {
+		if line := failureOf(c.entry.Turn); line != "" {
+			said = lexical.Said{Output: line}
+		}
+	}
+	h.Role, h.Snippet, h.Highlights = snippet(s.query, said, c.doc.names, s.request.Snippet)
 	h.Tokens = (len(h.Snippet) + 3) / 4
 	h.Title = FirstSentence(Asked(c.entry.Turn))
 	if s.request.Explain {

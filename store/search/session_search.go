@@ -374,9 +374,9 @@ func (s *sessionSearch) hit(f *foundSession, d *sessionDocument, turn *document)
 		h.Model = d.session.Models[len(d.session.Models)-1]
 	}
 	names := strings.Join(d.names[:min(len(d.names), mostNames)], "\n")
-	_, h.Snippet, h.Highlights = snippet(s.query, &document{said: lexical.Said{Assistant: strings.Join(d.said(), "\n")}, names: names}, s.request.Snippet)
+	_, h.Snippet, h.Highlights = snippet(s.query, lexical.Said{Assistant: strings.Join(d.said(), "\n")}, names, s.request.Snippet)
 	if len(h.Highlights) == 0 && turn != nil {
-		_, h.Snippet, h.Highlights = snippet(s.query, turn, s.request.Snippet)
+		_, h.Snippet, h.Highlights = snippet(s.query, turn.said, turn.names, s.request.Snippet)
 	}
 	h.Tokens = (len(h.Snippet) + 3) / 4
 	h.Summary = &d.summary

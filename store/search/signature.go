@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/zeebo/blake3"
+
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 const (
@@ -45,6 +47,20 @@ func FailureLine(text string) string {
 		}
 	}
 	return ""
+}
+
+// failureOf returns the line of the last failure of a tool in a turn; "" if there is none.
+func failureOf(t *record.Turn) (line string) {
+	for _, list := range [][]record.Message{t.Messages, t.Answer} {
+		for i := range list {
+			for j := range list[i].Parts {
+				if found, failed := Failure(&list[i].Parts[j]); failed && found != "" {
+					line = found
+				}
+			}
+		}
+	}
+	return line
 }
 
 // What differs between two occurrences of a failure.

@@ -16,10 +16,10 @@ const (
 )
 
 // snippet returns the passage that is most relevant to the query: the one with most of its words.
-func snippet(q *lexical.Query, d *document, size int) (role, text string, highlights [][2]int) {
+func snippet(q *lexical.Query, said lexical.Said, names string, size int) (role, text string, highlights [][2]int) {
 	size = cmp.Or(size, snippetSize)
 	from, count := 0, -1
-	for _, side := range []struct{ role, text string }{{"assistant", d.said.Assistant}, {"user", d.said.User}, {"tool", d.said.Output}} {
+	for _, side := range []struct{ role, text string }{{"assistant", said.Assistant}, {"user", said.User}, {"tool", said.Output}} {
 		if side.text == "" {
 			continue
 		}
@@ -29,7 +29,7 @@ func snippet(q *lexical.Query, d *document, size int) (role, text string, highli
 		}
 	}
 	if role == "" { // nothing was said; the turn was found by names in its tool calls and results
-		role, text = "tool", d.names
+		role, text = "tool", names
 		from, _ = densest(q.Likely(text), size)
 	}
 	text = around(text, from, size)

@@ -123,16 +123,14 @@ func (s *Summary) failures(m *record.Message) {
 		if p.Kind != "result" {
 			continue
 		}
-		for line := range strings.Lines(cut(p.Text, 16<<10)) {
-			if len(s.Errors) == maxErrors {
-				return
-			}
-			if line = strings.TrimSpace(line); line != "" && (p.Failed || tellsFailure(line)) {
-				s.Errors = append(s.Errors, cut(line, maxSentence))
-				if p.Failed {
-					break // the first line names it
-				}
-			}
+		line, failed := Failure(p)
+		if !failed {
+			continue
+		}
+		for line != "" && len(s.Errors) < maxErrors {
+			s.Errors = append(s.Errors, cut(line, maxSentence))
+			_, after, _ := strings.Cut(cut(p.Text, 16<<10), line)
+			line = FailureLine(after)
 		}
 	}
 }

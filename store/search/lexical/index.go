@@ -17,7 +17,7 @@ import (
 )
 
 // Version is raised when older indexes become unreadable, or would rank differently from new ones.
-const Version = 5
+const Version = 6
 
 // Document is an indexed document.
 type Document struct {

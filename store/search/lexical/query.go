@@ -145,17 +145,25 @@ func (q *Query) Text() string {
 // Exact reports whether hits must be checked by [Query.Matches]: the index knows neither order nor speaker.
 func (q *Query) Exact() bool { return q.exact }
 
-// RenameFacets replaces the values of the query's facets.
-func (q *Query) RenameFacets(rename func(name, value string) string) { q.root.renameFacets(rename) }
+// Wants reports whether the query asks for a value of a facet.
+func (q *Query) Wants(name, value string) (wanted bool) {
+	q.root.leaves(func(l *leaf) { wanted = wanted || l.in == name && strings.EqualFold(l.value, value) })
+	return wanted
+}
 
-func (g group) renameFacets(rename func(name, value string) string) {
+// RenameFacets replaces the names and values of the query's facets.
+func (q *Query) RenameFacets(rename func(name, value string) (string, string)) {
+	q.root.renameFacets(rename)
+}
+
+func (g group) renameFacets(rename func(name, value string) (string, string)) {
 	for i := range g {
 		l := g[i].leaf
 		switch {
 		case l == nil:
 			g[i].group.renameFacets(rename)
 		case l.isFacet() && l.prefix == "":
-			l.value = rename(l.in, l.value)
+			l.in, l.value = rename(l.in, l.value)
 		}
 	}
 }

@@ -28,29 +28,19 @@ var (
 	ErrIncomplete = errors.New("it names blocks or nodes that are not there")
 )
 
-// arrival is an entry that can be kept.
-type arrival struct {
-	*ship.Entry
-	account kv.AccountNumber
-	id      kv.ExchangeID
-	info    record.ExchangeInfo
-	session *record.StoredSession // nil: it belongs to none
-	objects map[kv.ObjectRef][]byte
-	rest    kv.SessionID // see settle; zero: none
-}
-
 // read reads everything of an entry except its objects.
-func (x *arrival) read() (err error) {
-	var ok bool
-	if x.id, ok = kv.ParseExchangeID(x.Exchange); !ok {
+func (x *Shipped) read() (err error) {
+	if _, ok := kv.ParseExchangeID(x.Exchange); !ok {
 		return ErrUnusable
 	}
-	if err := record.Decode(x.Record, &x.info); err != nil || x.info.ID != x.Exchange || x.info.Outcome == record.OutcomeOpen || x.info.Outcome == record.OutcomeDamaged {
+	info := new(record.ExchangeInfo)
+	if err := record.Decode(x.Record, info); err != nil || info.ID != x.Exchange || info.Outcome == record.OutcomeOpen || info.Outcome == record.OutcomeDamaged {
 		return ErrUnusable
 	}
-	if x.info.Account != x.Account {
+	if info.Account != x.Account {
 		return ErrForeign
 	}
+	x.arrival.info = info
 	if err := x.readSession(); err != nil {
 		return err
 	}
@@ -60,25 +50,26 @@ func (x *arrival) read() (err error) {
 	return nil
 }
 
-func (x *arrival) readSession() error {
+func (x *Shipped) readSession() error {
 	if x.Session == nil {
 		return nil
 	}
-	x.session = new(record.StoredSession)
-	if err := record.Decode(x.Session, x.session); err != nil {
+	session := new(record.StoredSession)
+	if err := record.Decode(x.Session, session); err != nil {
 		return ErrUnusable
 	}
-	if _, ok := kv.ParseSessionID(x.session.ID); !ok || checkImported(&x.session.Session) != nil || len(x.session.Links) > record.MaxSessionLinks {
+	if _, ok := kv.ParseSessionID(session.ID); !ok || checkImported(&session.Session) != nil || len(session.Links) > record.MaxSessionLinks {
 		return ErrUnusable
 	}
-	if x.session.Account != x.Account {
+	if session.Account != x.Account {
 		return ErrForeign
 	}
+	x.arrival.session = session
 	return nil
 }
 
 // hasAnswer reports whether the parts are the answer in the record.
-func (x *arrival) hasAnswer() bool {
+func (x *Shipped) hasAnswer() bool {
 	var (
 		size int64
 		part = buffer.Get(0)
@@ -94,16 +85,16 @@ func (x *arrival) hasAnswer() bool {
 		}
 		size += int64(len(part))
 	}
-	return size == x.info.ResponseSize || !ended(x.info.Outcome)
+	return size == x.arrival.info.ResponseSize || !ended(x.arrival.info.Outcome)
 }
 
 // addObjects adds the objects of the entry to those of its frame, if every block matches its hash. kept returns stored
 // objects, or [badger.ErrKeyNotFound].
-func (x *arrival) addObjects(kept func(kv.ObjectRef) ([]byte, error)) error {
+func (x *Shipped) addObjects(kept func(kv.ObjectRef) ([]byte, error)) error {
 	own := make(map[kv.ObjectRef][]byte, len(x.Objects))
 	for i := range x.Objects {
 		o := &x.Objects[i]
-		ref := kv.Block(x.account, o.Hash)
+		ref := kv.Block(x.arrival.account, o.Hash)
 		if o.Node {
 			ref.Space = kv.SpaceNode
 		}

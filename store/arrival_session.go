@@ -56,6 +56,14 @@ func followed(at func(kv.SessionID) *record.StoredSession, id kv.SessionID) (*re
 	return nil, id
 }
 
+// arrival is an exchange that another store has captured, with its session there.
+type arrival struct {
+	account kv.AccountNumber
+	info    *record.ExchangeInfo
+	session *record.StoredSession // nil: it belongs to none
+	rest    kv.SessionID          // see settle; zero: none
+}
+
 // join puts an exchange into the session that it had where it was captured; ok is false if it had none. Several stores
 // may have begun the same conversation under different ids: the first to arrive stays, and the others lead to it.
 func (x *arrival) join(in sessions) (id kv.SessionID, ok bool) {
@@ -67,14 +75,14 @@ func (x *arrival) join(in sessions) (id kv.SessionID, ok bool) {
 	if r == nil {
 		if r, id = x.known(in); r != nil {
 			in.put(own, &record.StoredSession{Session: record.Session{
-				ID: x.session.ID, Account: x.Account, Created: x.session.Created, Updated: x.session.Updated, Merged: r.ID,
+				ID: x.session.ID, Account: x.info.Account, Created: x.session.Created, Updated: x.session.Updated, Merged: r.ID,
 			}})
 		}
 	}
 	if r == nil {
 		id = own
 		r = &record.StoredSession{Session: record.Session{
-			ID: x.session.ID, Account: x.Account, Created: x.session.Created, Updated: x.session.Updated,
+			ID: x.session.ID, Account: x.info.Account, Created: x.session.Created, Updated: x.session.Updated,
 			Title: x.session.Title, Tags: x.session.Tags, Parent: x.session.Parent, Agent: x.session.Agent, Derived: x.session.Derived,
 		}}
 		if before := in.at(own); before != nil {
@@ -105,7 +113,7 @@ func (x *arrival) settle(in sessions, id kv.SessionID, r *record.StoredSession) 
 	if waiting == nil {
 		return
 	}
-	key := answerLink(x.account, &x.info)
+	key := answerLink(x.account, x.info)
 	waiting.Links = slices.DeleteFunc(slices.Clone(waiting.Links), func(link []byte) bool { return bytes.Equal(link, key) }) // others may read the old slice
 	in.put(rest, waiting)
 	if rest != id && r.Accepts(waiting.Clues()) {
@@ -152,7 +160,7 @@ func (x *arrival) known(in sessions) (*record.StoredSession, kv.SessionID) {
 // waiting returns the session of a request that continues the answer of the exchange and arrived before it; nil if
 // there is none. If the link of the answer is not among those of its session, it is of another answer with the same id.
 func (x *arrival) waiting(in sessions) (*record.StoredSession, kv.SessionID) {
-	key := answerLink(x.account, &x.info)
+	key := answerLink(x.account, x.info)
 	if key == nil {
 		return nil, kv.SessionID{}
 	}

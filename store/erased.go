@@ -56,12 +56,12 @@ func (g *commitGroup) erasing(account kv.AccountNumber, sessions ...kv.SessionID
 
 // selects reports whether an erasure selects an exchange that arrives after it.
 func selects(e *record.Erasure, x *arrival, in sessions) bool {
-	return x.info.KeptSince().Before(e.Created) && e.Selection.Matches(&x.info) && names(&e.Selection, x, in)
+	return x.info.KeptSince().Before(e.Created) && e.Selection.Matches(x.info) && names(&e.Selection, x, in)
 }
 
 // names reports whether a selection names an arriving exchange or its session, or names none at all.
 func names(sel *record.Selection, x *arrival, in sessions) bool {
-	if len(sel.Exchanges)+len(sel.Sessions) == 0 || slices.Contains(sel.Exchanges, x.Exchange) {
+	if len(sel.Exchanges)+len(sel.Sessions) == 0 || slices.Contains(sel.Exchanges, x.info.ID) {
 		return true
 	}
 	if len(sel.Sessions) == 0 || x.session == nil {

@@ -73,12 +73,16 @@ func Named(dst []ObjectRef, ref ObjectRef, value []byte) ([]ObjectRef, error) {
 func Skeleton(account record.AccountNumber) ObjectRef { return kv.Node(account, kv.Hash{}) }
 
 // Shipped is a sound entry.
-type Shipped struct{ arrival }
+type Shipped struct {
+	*ship.Entry
+	arrival arrival
+	objects Objects // of its frame
+}
 
 // ReadShipped reads an entry of an account. frame holds the objects of earlier entries in the same frame, and gets this
 // one's; kept holds what these refer to besides, as far as it is stored. The error is [ErrForeign] or [ErrUnusable].
 func ReadShipped(account record.AccountNumber, e *ship.Entry, frame, kept Objects) (*Shipped, error) {
-	x := &Shipped{arrival{Entry: e, account: account, objects: frame}}
+	x := &Shipped{Entry: e, arrival: arrival{account: account}, objects: frame}
 	if err := x.addObjects(kept.get); err != nil {
 		return nil, err
 	}
@@ -89,19 +93,19 @@ func ReadShipped(account record.AccountNumber, e *ship.Entry, frame, kept Object
 }
 
 // Info returns the record of the exchange.
-func (x *Shipped) Info() *record.ExchangeInfo { return &x.info }
+func (x *Shipped) Info() *record.ExchangeInfo { return x.arrival.info }
 
 // Join puts the exchange into its session, and counts it there; "": it has none.
 func (x *Shipped) Join(in *Sessions) (session string) {
-	id, ok := x.join(in)
+	id, ok := x.arrival.join(in)
 	if !ok {
 		return ""
 	}
 	r := in.at(id)
-	r.Count(&x.info, 1)
-	r.Sketch(&x.info, 1)
+	r.Count(x.arrival.info, 1)
+	r.Sketch(x.arrival.info, 1)
 	in.put(id, r)
-	if key := answerLink(x.account, &x.info); key != nil {
+	if key := answerLink(x.arrival.account, x.arrival.info); key != nil {
 		in.putLink(key, id)
 	}
 	return id.String()
@@ -110,10 +114,10 @@ func (x *Shipped) Join(in *Sessions) (session string) {
 // Rest returns the session that a request began which continues this answer and arrived before it; "" if there is none.
 // It has to be merged into the session of the answer, see [Sessions.Unite].
 func (x *Shipped) Rest() (session string) {
-	if x.rest == (kv.SessionID{}) {
+	if x.arrival.rest == (kv.SessionID{}) {
 		return ""
 	}
-	return x.rest.String()
+	return x.arrival.rest.String()
 }
 
 // AnswerKey identifies an answer by the provider's id, if requests name the answer that they continue; nil otherwise.
@@ -571,23 +575,23 @@ func IsNode(ref ObjectRef) bool { return ref.Space == kv.SpaceNode }
 
 // Evidence returns what [Shipped.Join] looks up first: the exchange's original session, and the keys that led there.
 func (x *Shipped) Evidence() (session string, keys [][]byte) {
-	if x.session == nil {
+	if x.arrival.session == nil {
 		return "", nil
 	}
 	for _, kind := range record.SessionKinds {
-		if value := x.session.Known(kind); value != "" {
-			keys = append(keys, record.LinkKey(x.account, record.Clue{Kind: kind, Value: value}))
+		if value := x.arrival.session.Known(kind); value != "" {
+			keys = append(keys, record.LinkKey(x.arrival.account, record.Clue{Kind: kind, Value: value}))
 		}
 	}
-	for _, link := range x.session.Links {
-		if key, ok := record.LinkOf(x.account, link); ok {
+	for _, link := range x.arrival.session.Links {
+		if key, ok := record.LinkOf(x.arrival.account, link); ok {
 			keys = append(keys, key)
 		}
 	}
-	if key := answerLink(x.account, &x.info); key != nil {
+	if key := answerLink(x.arrival.account, x.arrival.info); key != nil {
 		keys = append(keys, key)
 	}
-	return x.session.ID, keys
+	return x.arrival.session.ID, keys
 }
 
 // MeantBy reports whether an erasure selects the exchange, which arrives after it.

@@ -113,13 +113,16 @@ func TestTheFloorsOfTheStoreImportDownwards(t *testing.T) {
 	}
 }
 
-// What is kept is known without the engine that keeps it.
-func TestRecordsDependOnNoEngine(t *testing.T) {
+// Records, and the rules that make conversations of them, are known without the engines that store them.
+func TestRecordsAndRulesDependOnNoEngine(t *testing.T) {
 	allowed := []string{"codec", "store/redact", "store/internal/kv", "store/internal/blob", "store/internal/buffer", "store/internal/delta"}
-	for _, other := range packages(t)["store/record"].product {
-		if ours := room(other) == "store" || room(other) == "server" || room(other) == "router"; ours && !slices.Contains(allowed, other) {
-			t.Errorf("store/record imports %s", other)
+	for _, of := range []string{"store/record", "store/conversation"} {
+		for _, other := range packages(t)[of].product {
+			if ours := room(other) == "store" || room(other) == "server" || room(other) == "router"; ours && !slices.Contains(allowed, other) {
+				t.Errorf("%s imports %s", of, other)
+			}
 		}
+		allowed = append(allowed, "store/record", "store/private")
 	}
 }
 

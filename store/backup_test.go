@@ -59,7 +59,7 @@ func TestAFullAndAnIncrementalBackupRestoreTheStore(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir, Digest: digestTest})
 	mustAccount(t, s, "acme")
-	c := &conversation{t, s}
+	c := &talk{t, s}
 	a := newAgent(1)
 	var ids []string
 	turn := func() {

@@ -8,6 +8,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
 	"github.com/mnemeproxy/mneme/codec/template"
+	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
@@ -138,7 +139,7 @@ func (s *Store) Begin(ctx context.Context, o *record.Opening) (*Capture, error) 
 	}
 	*w = operation{
 		capture: &c.recorded, info: record.Append(buffer.Get(1<<10), c.info), body: s.planner.Plan(account, bodyOf(o)),
-		evidence: evidenceOf(o, c.info), done: make(chan struct{}),
+		evidence: conversation.EvidenceOf(o, c.info), done: make(chan struct{}),
 	}
 	c.opening = w
 	last := w.body.Last // the plan belongs to the writer once it is sent

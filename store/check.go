@@ -360,7 +360,7 @@ func (c *checker) response(id kv.ExchangeID, info *record.ExchangeInfo) {
 	switch {
 	case err != nil:
 		c.find(id.String(), "a part of the answer is damaged: "+err.Error())
-	case ended(info.Outcome) && size != info.ResponseSize:
+	case info.Outcome.Ended() && size != info.ResponseSize:
 		c.find(id.String(), fmt.Sprintf("the answer has %d bytes, the record says %d", size, info.ResponseSize))
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -48,7 +49,7 @@ func (c *rollupCheck) hour(hour int64) *checkedHour {
 
 // add adds an ended exchange.
 func (c *rollupCheck) add(account kv.AccountNumber, info *record.ExchangeInfo) {
-	h, r := c.hour(hourOf(info.Started)), exchangeRollup(info)
+	h, r := c.hour(hourOf(info.Started)), conversation.RollupOf(info)
 	h.there.Add(&r)
 	key := string(record.AppendRollupKey(nil, account, info))
 	if row := h.rows[key]; row != nil {

@@ -55,7 +55,7 @@ func TestAcknowledgedExchangesSurviveKill(t *testing.T) {
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
-		(&conversation{t, s}).settle()
+		(&talk{t, s}).settle()
 		if found := Damages(dir); len(found) > 0 {
 			t.Errorf("what a killed process leaves is taken for damage: %+v", found)
 		}

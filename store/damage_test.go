@@ -24,7 +24,7 @@ import (
 func FuzzDamagedRecord(f *testing.F) {
 	s := openStore(f, Options{Digest: digestTest})
 	mustAccount(f, s, "acme")
-	c := &conversation{f, s}
+	c := &talk{f, s}
 	long := strings.Repeat("a text that is long enough to be kept apart. ", 100)
 	first, session := c.exchange(say(long), record.OutcomeComplete, "answer "+long)
 	second, _ := c.exchange(say(long, "answer "+long, "and then?"), record.OutcomeComplete, "the end")

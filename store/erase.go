@@ -9,6 +9,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -320,7 +321,7 @@ func (g *commitGroup) eraseExchange(w *operation, account kv.AccountNumber, id k
 		g.put(w, kv.ExchangeKey(space, account, id), nil)
 	}
 	e.Bytes += g.eraseResponse(w, account, id)
-	if key := answerLink(account, info); key != nil {
+	if key := conversation.AnswerLink(account, info); key != nil {
 		g.put(w, key, nil)
 	}
 	g.eraseRecollections(w, account, id)

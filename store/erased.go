@@ -18,7 +18,7 @@ import (
 // Data erased by request at a centre has to be erased at its edges too, and must not come back from them. The centre
 // keeps a log of erased exchanges, which each edge applies in order and at its own pace. An exchange that began before
 // an erasure and arrives after it is checked against the erasure's selection, because an edge may have been
-// disconnected: see [Shipped.MeantBy].
+// disconnected: see [shipped.Exchange.MeantBy].
 
 // Erased carries out at an edge what was erased by request at the centre.
 type Erased struct{ *core }
@@ -52,48 +52,6 @@ func (g *commitGroup) erasing(account kv.AccountNumber, sessions ...kv.SessionID
 		return !found
 	})
 	return id, found
-}
-
-// selects reports whether an erasure selects an exchange that arrives after it.
-func selects(e *record.Erasure, x *arrival, in sessions) bool {
-	return x.info.KeptSince().Before(e.Created) && e.Selection.Matches(x.info) && names(&e.Selection, x, in)
-}
-
-// names reports whether a selection names an arriving exchange or its session, or names none at all.
-func names(sel *record.Selection, x *arrival, in sessions) bool {
-	if len(sel.Exchanges)+len(sel.Sessions) == 0 || slices.Contains(sel.Exchanges, x.info.ID) {
-		return true
-	}
-	if len(sel.Sessions) == 0 || x.session == nil {
-		return false
-	}
-	id, _ := kv.ParseSessionID(x.session.ID) // already read without an error
-	for range record.MaxMerges {
-		if slices.Contains(sel.Sessions, id.String()) {
-			return true
-		}
-		r := in.at(id)
-		if r == nil {
-			break
-		}
-		if slices.Contains(sel.Sessions, r.Former) {
-			return true
-		}
-		into, merged := kv.ParseSessionID(r.Merged)
-		if !merged {
-			break
-		}
-		id = into
-	}
-	return false
-}
-
-// EdgeErased is what a centre knows about erasures at an edge.
-type EdgeErased struct {
-	Node  uint16    `json:"node"`
-	Seen  time.Time `json:"seen"`           // when it was last heard from
-	Clean time.Time `json:"clean,omitzero"` // data erased before then is erased there, and everything that began there before then has arrived
-	Gone  time.Time `json:"gone,omitzero"`  // when it was declared destroyed
 }
 
 // erasedMark is an edge's recorded position in the centre's log.

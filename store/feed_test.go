@@ -17,15 +17,15 @@ import (
 )
 
 // beganToDigest opens a store and waits for the digester's first look: what ends before that is in the log with its end, too.
-func beganToDigest(t *testing.T, opts Options) *conversation {
-	c := &conversation{t, openStore(t, opts)}
+func beganToDigest(t *testing.T, opts Options) *talk {
+	c := &talk{t, openStore(t, opts)}
 	mustAccount(t, c.s, "acme")
 	c.idle()
 	return c
 }
 
 // next returns the next changes for a stage, some hundred at most.
-func (c *conversation) next(s Stage) *Batch {
+func (c *talk) next(s Stage) *Batch {
 	c.t.Helper()
 	b, err := c.s.Feed().Next(s, math.MaxUint64, 100)
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *conversation) next(s Stage) *Batch {
 }
 
 // do makes a stage do everything, and returns the exchanges, or the sessions for the session stage.
-func (c *conversation) do(s Stage) (done []string) {
+func (c *talk) do(s Stage) (done []string) {
 	c.t.Helper()
 	for b := c.next(s); len(b.Changes) > 0; b = c.next(s) {
 		for _, change := range b.Changes {
@@ -54,14 +54,14 @@ func (c *conversation) do(s Stage) (done []string) {
 	return done
 }
 
-func (c *conversation) confirm(s Stage, b *Batch) {
+func (c *talk) confirm(s Stage, b *Batch) {
 	c.t.Helper()
 	if err := c.s.Feed().Confirm(c.t.Context(), s, b); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-func (c *conversation) follow(all ...Stage) {
+func (c *talk) follow(all ...Stage) {
 	c.t.Helper()
 	for _, s := range all {
 		if _, err := c.s.Feed().Follow(c.t.Context(), s); err != nil {
@@ -70,7 +70,7 @@ func (c *conversation) follow(all ...Stage) {
 	}
 }
 
-func (c *conversation) reopen(opts Options) {
+func (c *talk) reopen(opts Options) {
 	c.t.Helper()
 	if err := c.s.Close(); err != nil {
 		c.t.Fatal(err)

@@ -67,7 +67,7 @@ func newHarmed(t *testing.T, as departure) *harmed {
 			}
 			h.said[id] = request + answer
 		}
-		(&conversation{t, s}).idle()
+		(&talk{t, s}).idle()
 		if as == killed && round == 2 {
 			dir = filepath.Join(t.TempDir(), "killed")
 			copyStore(t, h.dir, dir)

@@ -38,7 +38,7 @@ func TestExchangesAreDigestedFromMemoryOrReadBack(t *testing.T) {
 	}})
 	close(ready)
 	mustAccount(t, s, "acme")
-	(&conversation{t, s}).idle() // what has ended before the first look is read back
+	(&talk{t, s}).idle() // what has ended before the first look is read back
 	for _, c := range []struct {
 		name            string
 		request, answer int
@@ -64,7 +64,7 @@ func TestExchangesAreDigestedFromMemoryOrReadBack(t *testing.T) {
 			if err := capture.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 				t.Fatal(err)
 			}
-			(&conversation{t, s}).settle()
+			(&talk{t, s}).settle()
 			mu.Lock()
 			got := digests[capture.ID()]
 			mu.Unlock()
@@ -90,7 +90,7 @@ func TestAnAnswerThatWasReadIsHandedOverIfItIsStoredAsItWas(t *testing.T) {
 		return record.Digest{}, nil
 	}})
 	mustAccount(t, s, "acme")
-	(&conversation{t, s}).idle()
+	(&talk{t, s}).idle()
 	read := &codec.Answer{}
 	for answer, want := range map[string]*codec.Answer{
 		`{"text":"All is well."}`: read,
@@ -144,7 +144,7 @@ func TestExchangesThatAreNotDigestedAreNotHeld(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	(&conversation{t, s}).settle()
+	(&talk{t, s}).settle()
 	if held := s.digester.held.Load(); held != 0 {
 		t.Errorf("%d bytes stay behind", held)
 	}
@@ -199,7 +199,7 @@ func TestAStreamThatWasReadWhileItPassedIsDigestedWithItsEnd(t *testing.T) {
 		},
 	})
 	mustAccount(t, s, "acme")
-	c := &conversation{t, s}
+	c := &talk{t, s}
 	c.idle()
 	same := strings.Repeat(`data: {"id":"c","object":"chunk","delta":"word"}`+"\n\n", 4*digestedAtOnce/50)
 	var long strings.Builder // as steps, it is much shorter than an eighth of it
@@ -249,7 +249,7 @@ func TestASmallExchangeIsNotDigestedBeforeEarlierOnesOfItsSession(t *testing.T) 
 		return d, err
 	}})
 	mustAccount(t, s, "acme")
-	c := &conversation{t, s}
+	c := &talk{t, s}
 	c.idle()
 	finish := func(texts ...string) string {
 		t.Helper()
@@ -324,7 +324,7 @@ func TestTheKeysOfARequestAreHandedOver(t *testing.T) {
 		return digestTest(x)
 	}})
 	mustAccount(t, s, "acme")
-	c := &conversation{t, s}
+	c := &talk{t, s}
 	c.idle() // what has ended before the first look is read back
 	answered, _ := c.exchange(derived(say("hi", "a", "more"), "hi", "a"), record.OutcomeComplete, "b")
 	named, _ := c.exchange(with(say("hi"), func(o *record.Opening) { o.ChatKey = "k" }), record.OutcomeComplete, "b")

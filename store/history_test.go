@@ -310,7 +310,7 @@ func (m *model) compare() {
 			m.t.Fatalf("%s is %s in %s, want %s in %s; or its request differs", id, x.Outcome, x.Session, want.outcome, m.sessions[want.group])
 		}
 		whole := bytes.Equal(x.RawResponse, want.answer)
-		if !whole && (ended(want.outcome) || !bytes.HasPrefix(want.answer, x.RawResponse)) {
+		if !whole && (want.outcome.Ended() || !bytes.HasPrefix(want.answer, x.RawResponse)) {
 			m.t.Fatalf("%s: the answer differs", id)
 		}
 	}

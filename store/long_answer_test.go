@@ -12,6 +12,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -140,18 +141,18 @@ func TestTheDigestReadsABoundedPartOfAnAnswer(t *testing.T) {
 		return digestTest(&begun)
 	}})
 	mustAccount(t, s, "acme")
-	c := conversation{t, s}
-	for _, size := range []int{1 << 20, mostDigested + 1<<20} {
+	c := talk{t, s}
+	for _, size := range []int{1 << 20, conversation.MostDigested + 1<<20} {
 		id := capture(t, s, "acme", `{}`, string(longAnswer(size)))
 		c.settle()
-		if got, want := <-read, min(size, mostDigested); got != want {
+		if got, want := <-read, min(size, conversation.MostDigested); got != want {
 			t.Errorf("of %d bytes %d are digested, want %d", size, got, want)
 		}
 		entry, err := s.Feed().TurnAt(1, id)
 		if err != nil || entry.Turn == nil {
 			t.Fatalf("%+v, %v", entry, err)
 		}
-		if want := int64(max(size-mostDigested, 0)); entry.Turn.AnswerUnread != want {
+		if want := int64(max(size-conversation.MostDigested, 0)); entry.Turn.AnswerUnread != want {
 			t.Errorf("of %d bytes %d are unread, says the turn", size, entry.Turn.AnswerUnread)
 		}
 	}
@@ -163,7 +164,7 @@ func TestClosingDoesNotWaitForALongAnswerToBeRead(t *testing.T) {
 	s := openStore(t, Options{Dir: dir, Digest: digestTest})
 	mustAccount(t, s, "acme")
 	id := capture(t, s, "acme", "{}", string(longAnswer(2<<20)))
-	(&conversation{t, s}).settle()
+	(&talk{t, s}).settle()
 	s.digester.stop()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -188,7 +189,7 @@ func TestClosingDoesNotWaitForALongAnswerToBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = openStore(t, Options{Dir: dir, Digest: digestTest})
-	(&conversation{t, s}).settle()
+	(&talk{t, s}).settle()
 	if entry, err := s.Feed().TurnAt(1, id); err != nil || entry.Turn == nil {
 		t.Errorf("after the next start the turn is %+v, %v", entry.Turn, err)
 	}

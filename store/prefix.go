@@ -1,6 +1,7 @@
 package store
 
 import (
+	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/cache"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
@@ -60,13 +61,13 @@ func (m *prefixMemory) skipKnown(account kv.AccountNumber, x *record.Exchange) {
 }
 
 // remember adds the prefixes of a request that was read.
-func (m *prefixMemory) remember(account kv.AccountNumber, x *record.Exchange, r *reading) {
+func (m *prefixMemory) remember(account kv.AccountNumber, x *record.Exchange, r *conversation.Reading) {
 	if x.Items == nil || len(r.Starts) != len(r.Messages) {
 		return
 	}
 	for i, n := len(r.Starts)-1, 0; i >= 0 && n < prefixesPerRequest; i-- {
 		at := r.Starts[i]
-		if p := (record.Prefix{Messages: r.before + i, History: r.history[i]}); p.Messages > 0 && (i == 0 || r.Starts[i-1] < at) {
+		if p := (record.Prefix{Messages: r.Before + i, History: r.History[i]}); p.Messages > 0 && (i == 0 || r.Starts[i-1] < at) {
 			if hash := x.Items.Hash(at); hash != nil {
 				m.Put(prefixRef{account, x.Surface, hash.Chain}, p)
 				n++

@@ -59,7 +59,7 @@ func digestUnread(read *atomic.Int64) func(x *record.Exchange) (record.Digest, e
 
 func TestOnlyTheNewPartOfARequestIsRead(t *testing.T) {
 	var read atomic.Int64
-	c := &conversation{t, openStore(t, Options{Digest: digestUnread(&read)})}
+	c := &talk{t, openStore(t, Options{Digest: digestUnread(&read)})}
 	mustAccount(t, c.s, "acme")
 	mustAccount(t, c.s, "other")
 	c.idle() // what the digester finds when it starts it reads whole
@@ -102,7 +102,7 @@ func TestOnlyTheNewPartOfARequestIsRead(t *testing.T) {
 // little, it is digested in the commit of its end.
 func TestOnlyTheNewPartOfARequestIsHeld(t *testing.T) {
 	var read atomic.Int64
-	c := &conversation{t, openStore(t, Options{Digest: digestUnread(&read)})}
+	c := &talk{t, openStore(t, Options{Digest: digestUnread(&read)})}
 	mustAccount(t, c.s, "acme")
 	c.idle()
 	long := strings.Repeat("x", handoverLarge)
@@ -144,7 +144,7 @@ func TestOnlyTheNewPartOfARequestIsHeld(t *testing.T) {
 // read whole.
 func TestAHistoryOfSeveralRequestsAtOnceIsReadOnce(t *testing.T) {
 	var read atomic.Int64
-	c := &conversation{t, openStore(t, Options{Digest: digestUnread(&read)})}
+	c := &talk{t, openStore(t, Options{Digest: digestUnread(&read)})}
 	mustAccount(t, c.s, "acme")
 	c.idle()
 	texts := []string{strings.Repeat("x", handoverLarge), "answer", "more", "answer"}
@@ -183,7 +183,7 @@ func TestAHistoryOfSeveralRequestsAtOnceIsReadOnce(t *testing.T) {
 // whether their requests are read completely or only from their new part on.
 func TestReadingOnlyTheNewPartGivesTheSameTurns(t *testing.T) {
 	var read atomic.Int64
-	stores := [2]*conversation{
+	stores := [2]*talk{
 		{t, openStore(t, Options{Digest: digestTest})},
 		{t, openStore(t, Options{Digest: digestUnread(&read)})},
 	}

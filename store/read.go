@@ -86,7 +86,7 @@ func getExchange(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, 
 	if x.RawResponse, err = getResponse(ctx, tx, account, id, info.ResponseSize, most); err != nil {
 		return nil, fmt.Errorf("answer: %w", err)
 	}
-	if ended(info.Outcome) && int64(len(x.RawResponse)) != min(info.ResponseSize, most) {
+	if info.Outcome.Ended() && int64(len(x.RawResponse)) != min(info.ResponseSize, most) {
 		return nil, fmt.Errorf("answer has %d bytes, its record says %d", len(x.RawResponse), info.ResponseSize)
 	}
 	return x, nil
@@ -202,9 +202,6 @@ func (s *core) readable(account string) ([]kv.AccountNumber, error) {
 	}
 	return []kv.AccountNumber{number}, nil
 }
-
-// ended reports whether the record's answer size must match the stored answer.
-func ended(o record.Outcome) bool { return o != record.OutcomeOpen && o != record.OutcomeInterrupted }
 
 func getInfo(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (*record.ExchangeInfo, error) {
 	item, err := tx.Get(kv.ExchangeKey(kv.SpaceExchange, account, id))

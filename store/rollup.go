@@ -7,6 +7,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
@@ -17,30 +18,15 @@ import (
 // no content, and stay when exchanges are erased; erased exchanges are counted beside them, so that [Upkeep.Check] can
 // compare them with the existing exchanges.
 
-// exchangeRollup returns the rollup of one exchange.
-func exchangeRollup(info *record.ExchangeInfo) record.Rollup {
-	r := record.Rollup{Requests: 1}
-	switch info.Outcome {
-	case record.OutcomeUpstreamError, record.OutcomeInterrupted, record.OutcomeStopped, record.OutcomeRefused:
-		r.Errors = 1
-	}
-	r.Usage.Add(&info.Usage)
-	r.Cost.Count(info, 1)
-	if info.Imported.IsZero() && info.Outcome == record.OutcomeComplete && info.FirstByte.After(info.Started) {
-		r.FirstByte[record.FirstByteBucket(info.FirstByte.Sub(info.Started))]++
-	}
-	return r
-}
-
 // rollUp counts an ended exchange.
 func (g *commitGroup) rollUp(w *operation, account kv.AccountNumber, info *record.ExchangeInfo) {
-	r := exchangeRollup(info)
+	r := conversation.RollupOf(info)
 	g.addRollup(w, g.keep(record.AppendRollupKey(g.sought[:0], account, info)), &r)
 }
 
 // rollUpErased counts an erased exchange.
 func (g *commitGroup) rollUpErased(w *operation, account kv.AccountNumber, info *record.ExchangeInfo) {
-	r := exchangeRollup(info)
+	r := conversation.RollupOf(info)
 	g.addRollup(w, record.AppendHourPrefix(nil, account, info.Started, record.RollupErased), &r)
 }
 

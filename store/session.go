@@ -2,72 +2,13 @@ package store
 
 import (
 	"slices"
-	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
-
-// evidence is what an opening says about its session.
-type evidence struct {
-	explicit                 []record.Clue // ids, strongest first; an agent's differ from those of the session it works in
-	parent                   []record.Clue // the same for the session that the agent works for
-	agent                    string
-	response, opening, reply string
-	follows                  kv.SessionID // of another node's answer that the request continues; zero: none
-	auxiliary                bool
-	refused                  bool                             // no provider was chosen
-	ids                      [len(record.SessionKinds)]string // of explicit, without an agent
-
-	room [4]record.Clue // for explicit
-	of   sessionFacts
-}
-
-// sessionFacts is what a session's record takes from an exchange that begins.
-type sessionFacts struct {
-	account, surface, model, auxiliary, client, project string
-	started                                             time.Time
-}
-
-// evidenceOf collects the evidence of an opening and its record, whose texts it shares.
-func evidenceOf(o *record.Opening, info *record.ExchangeInfo) *evidence {
-	e := &evidence{
-		of:    sessionFacts{info.Account, info.Surface, info.ModelAsked, info.Auxiliary, info.Client(), info.Project, info.Started},
-		agent: o.NativeAgent, response: o.PreviousResponse, opening: o.DerivedOpening, reply: o.DerivedReply, auxiliary: o.Auxiliary != "",
-		refused: o.Format == codec.FormatUnknown,
-		ids:     [...]string{o.ChatKey, o.ExternalSession, o.NativeSession, o.Conversation},
-	}
-	if id, ok := kv.ParseSessionID(o.Follows); ok {
-		e.follows = id
-	}
-	e.explicit = e.clues(e.room[:0], o.NativeAgent)
-	if o.NativeAgent != "" {
-		e.parent = e.clues(nil, o.NativeParent)
-	}
-	return e
-}
-
-func (e *evidence) clues(clues []record.Clue, agent string) []record.Clue {
-	for i, kind := range record.SessionKinds {
-		c := record.Clue{Kind: kind, Value: e.ids[i]}
-		if c.Value == "" {
-			continue
-		}
-		if agent != "" {
-			c.Value += "\x00" + agent
-		}
-		clues = append(clues, c)
-	}
-	return clues
-}
-
-// none reports whether there is no evidence at all.
-func (e *evidence) none() bool {
-	return len(e.explicit) == 0 && e.response == "" && e.opening == "" && e.reply == ""
-}
 
 func (g *commitGroup) link(account kv.AccountNumber, c record.Clue) (kv.SessionRef, bool) {
 	id, ok := g.linkAt(record.AppendLinkKey(g.sought[:0], account, c))
@@ -105,7 +46,7 @@ func (g *commitGroup) sessionAt(ref kv.SessionRef) *record.StoredSession {
 
 // session returns a session's record, or that of the session it was merged into; nil if there is none.
 func (g *commitGroup) session(ref kv.SessionRef) (*record.StoredSession, kv.SessionRef) {
-	r, id := followed(func(id kv.SessionID) *record.StoredSession {
+	r, id := conversation.Follow(func(id kv.SessionID) *record.StoredSession {
 		return g.sessionAt(kv.SessionRef{Account: ref.Account, ID: id})
 	}, ref.ID)
 	return r, kv.SessionRef{Account: ref.Account, ID: id}
@@ -135,11 +76,11 @@ func (g *commitGroup) openSession(w *operation) {
 		e       = w.evidence
 		account = c.account
 	)
-	if e.none() && e.of.surface == codec.Embeddings.String() {
+	if e.None() && e.Of.Surface == codec.Embeddings.String() {
 		return // embeddings are not a conversation
 	}
 	r, ref, unheard := g.findSession(account, e)
-	if r == nil && (e.refused || e.of.auxiliary == record.AuxiliaryTokens || e.auxiliary && len(e.explicit) == 0) {
+	if r == nil && (e.Refused || e.Of.Auxiliary == record.AuxiliaryTokens || e.Auxiliary && len(e.Explicit) == 0) {
 		return
 	}
 	if r == nil {
@@ -148,14 +89,14 @@ func (g *commitGroup) openSession(w *operation) {
 	fresh := r == nil
 	if fresh {
 		if ref.ID == (kv.SessionID{}) {
-			ref = kv.SessionRef{Account: account, ID: kv.SessionID(g.store.ids.Next(e.of.started))}
+			ref = kv.SessionRef{Account: account, ID: kv.SessionID(g.store.ids.Next(e.Of.Started))}
 		}
 		g.recent.begin(ref)
 		r = &record.StoredSession{Session: record.Session{
-			ID: ref.ID.String(), Account: e.of.account, Created: e.of.started,
-			Agent: e.agent, Derived: len(e.explicit) == 0,
+			ID: ref.ID.String(), Account: e.Of.Account, Created: e.Of.Started,
+			Agent: e.Agent, Derived: len(e.Explicit) == 0,
 		}, Unheard: unheard}
-		for _, clue := range e.parent {
+		for _, clue := range e.Parent {
 			if parent, ok := g.link(account, clue); ok {
 				r.Parent = parent.ID.String()
 				break
@@ -165,15 +106,15 @@ func (g *commitGroup) openSession(w *operation) {
 	}
 	c.session, c.sessionName = ref.ID, r.ID
 	before := r.Linked()
-	if !e.refused {
+	if !e.Refused {
 		g.linkSession(w, ref, r)
 	}
 	r.Exchanges++
-	if e.of.started.After(r.Updated) {
-		r.Updated = e.of.started
+	if e.Of.Started.After(r.Updated) {
+		r.Updated = e.Of.Started
 	}
-	r.AddModel(e.of.model)
-	r.NoteOrigin(e.of.client, e.of.project)
+	r.AddModel(e.Of.Model)
+	r.NoteOrigin(e.Of.Client, e.Of.Project)
 	if fresh || r.Linked() != before {
 		g.putSession(w, ref, r)
 	} else {
@@ -185,42 +126,42 @@ func (g *commitGroup) openSession(w *operation) {
 
 // findSession weighs the evidence; nil means a new session. unheard reports that no session of the account has the same
 // opening.
-func (g *commitGroup) findSession(account kv.AccountNumber, e *evidence) (r *record.StoredSession, ref kv.SessionRef, unheard bool) {
-	for i, c := range e.explicit {
-		if r, ref := g.follow(account, c, e.explicit[:i]); r != nil {
+func (g *commitGroup) findSession(account kv.AccountNumber, e *conversation.Evidence) (r *record.StoredSession, ref kv.SessionRef, unheard bool) {
+	for i, c := range e.Explicit {
+		if r, ref := g.follow(account, c, e.Explicit[:i]); r != nil {
 			return r, ref, false
 		}
 	}
-	if len(e.explicit) == 0 && e.follows != (kv.SessionID{}) { // a link may be of an attempt that did not find the answer
+	if len(e.Explicit) == 0 && e.Follows != (kv.SessionID{}) { // a link may be of an attempt that did not find the answer
 		r, ref := g.sharedSession(account, e)
 		return r, ref, false
 	}
-	if e.response != "" {
-		if r, ref := g.follow(account, record.Clue{Kind: record.ByResponse, Value: e.response}, e.explicit); r != nil {
+	if e.Response != "" {
+		if r, ref := g.follow(account, record.Clue{Kind: record.ByResponse, Value: e.Response}, e.Explicit); r != nil {
 			return r, ref, false
 		}
 	}
-	if len(e.explicit) > 0 {
+	if len(e.Explicit) > 0 {
 		return nil, kv.SessionRef{}, false
 	}
-	if e.reply != "" {
-		if r, ref := g.follow(account, record.Clue{Kind: record.ByReply, Value: e.reply}, nil); r != nil {
+	if e.Reply != "" {
+		if r, ref := g.follow(account, record.Clue{Kind: record.ByReply, Value: e.Reply}, nil); r != nil {
 			return r, ref, false
 		}
 	}
-	if e.opening == "" {
+	if e.Opening == "" {
 		return nil, kv.SessionRef{}, false
 	}
-	ref, heard := g.link(account, record.Clue{Kind: record.ByOpening, Value: e.opening})
+	ref, heard := g.link(account, record.Clue{Kind: record.ByOpening, Value: e.Opening})
 	if !heard {
 		return nil, kv.SessionRef{}, true
 	}
 	r, ref = g.session(ref)
 	switch {
 	case r == nil:
-	case e.reply != "" && !r.Replied: // the second turn, before the first one's answer was digested
+	case e.Reply != "" && !r.Replied: // the second turn, before the first one's answer was digested
 		return r, ref, false
-	case e.reply == "" && r.Completed == 0: // the first turn again, after it failed
+	case e.Reply == "" && r.Completed == 0: // the first turn again, after it failed
 		return r, ref, false
 	}
 	return nil, kv.SessionRef{}, false // another conversation that opens with the same words
@@ -241,22 +182,22 @@ func (g *commitGroup) follow(account kv.AccountNumber, c record.Clue, stronger [
 // linkSession links an opening's evidence to its session, unless it leads elsewhere already.
 func (g *commitGroup) linkSession(w *operation, ref kv.SessionRef, r *record.StoredSession) {
 	e := w.evidence
-	for _, c := range e.explicit {
+	for _, c := range e.Explicit {
 		if _, taken := g.link(ref.Account, c); taken || r.Known(c.Kind) != "" && r.Known(c.Kind) != c.Value {
 			continue
 		}
-		*r.IDOf(c.Kind) = e.ids[slices.Index(record.SessionKinds[:], c.Kind)]
+		*r.IDOf(c.Kind) = e.IDs[slices.Index(record.SessionKinds[:], c.Kind)]
 		g.addLink(w, ref, r, c)
 	}
-	if len(e.explicit) > 0 || e.auxiliary {
+	if len(e.Explicit) > 0 || e.Auxiliary {
 		return
 	}
 	g.linkUnheard(w, ref, r)
-	if e.opening != "" && r.Exchanges == 0 {
-		g.addLink(w, ref, r, record.Clue{Kind: record.ByOpening, Value: e.opening})
+	if e.Opening != "" && r.Exchanges == 0 {
+		g.addLink(w, ref, r, record.Clue{Kind: record.ByOpening, Value: e.Opening})
 	}
-	if e.reply != "" {
-		g.linkReply(w, ref, r, e.reply)
+	if e.Reply != "" {
+		g.linkReply(w, ref, r, e.Reply)
 	}
 }
 
@@ -303,16 +244,10 @@ func (g *commitGroup) closeSession(w *operation, account kv.AccountNumber, id kv
 	}
 }
 
-// refersToAnswers reports whether requests of a surface may refer to earlier answers by their ids.
-func refersToAnswers(surface string) bool {
-	format, err := codec.ParseFormat(surface)
-	return err == nil && crossing.Traits(format).Client.StoredAnswers
-}
-
 // linkResponse links the id of an answer to its session, on the surface whose requests name the answer that they
 // continue: the other formats have no field for it.
 func (g *commitGroup) linkResponse(w *operation, ref kv.SessionRef, info *record.ExchangeInfo) {
-	if key := answerLink(ref.Account, info); key != nil {
+	if key := conversation.AnswerLink(ref.Account, info); key != nil {
 		g.putID(w, key, kv.TimeID(ref.ID))
 	}
 }

@@ -61,7 +61,7 @@ func TestASessionsRecordIsNotStoredWithEachExchange(t *testing.T) {
 }
 
 // longSession captures exchanges of all kinds into one session, and leaves one open.
-func longSession(t *testing.T, c *conversation, many int) (session string) {
+func longSession(t *testing.T, c *talk, many int) (session string) {
 	t.Helper()
 	for n := range many {
 		o := with(say("one"), func(o *record.Opening) {
@@ -167,7 +167,7 @@ func TestTheLogIsTrimmedNoFurtherThanSessionsAreStored(t *testing.T) {
 // ends as interrupted.
 func TestASessionDoesNotCountAnEndThatWasLost(t *testing.T) {
 	dir := t.TempDir()
-	c := &conversation{t, openStore(t, Options{Dir: dir, Digest: digestTest})}
+	c := &talk{t, openStore(t, Options{Dir: dir, Digest: digestTest})}
 	mustAccount(t, c.s, "acme")
 	id, session := c.exchange(say("one"), record.OutcomeComplete, "answer")
 	c.idle()

@@ -2,16 +2,14 @@ package store
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -66,7 +64,7 @@ func (s Archive) MergeSession(ctx context.Context, account, from, into string) (
 func (g *commitGroup) refuseMove(source kv.SessionRef, into kv.SessionID) error {
 	_, target := g.session(kv.SessionRef{Account: source.Account, ID: into})
 	if id, found := g.erasing(source.Account, source.ID, target.ID); found {
-		return ErasingSession(id.String())
+		return conversation.ErasingSession(id.String())
 	}
 	if g.has(moveKey(source)) {
 		return codec.Errorf(codec.KindConflict, "exchanges of %s are still being moved to another session; try again later", source.ID)
@@ -74,14 +72,9 @@ func (g *commitGroup) refuseMove(source kv.SessionRef, into kv.SessionID) error 
 	return nil
 }
 
-// ErasingSession returns the error of a merge or split of a session that is being erased.
-func ErasingSession(id string) error {
-	return codec.Errorf(codec.KindConflict, "%s is being erased; merge or split it when the receipt of the erasure says done", id)
-}
-
 // beginMerge merges a session into another one, and records that its exchanges have to move.
 func (g *commitGroup) beginMerge(w *operation, source kv.SessionRef, into kv.SessionID) error {
-	target, err := mergeSession(storedSessions{g, w, source.Account}, source.ID, into)
+	target, err := conversation.Merge(storedSessions{g, w, source.Account}, source.ID, into)
 	if err != nil {
 		return err
 	}
@@ -92,83 +85,6 @@ func (g *commitGroup) beginMerge(w *operation, source kv.SessionRef, into kv.Ses
 		g.sessionChanged(kv.SessionRef{Account: source.Account, ID: target}) // it may have got a title
 	}
 	return err
-}
-
-// mergeSession reduces a session to a reference to the target, and moves what was known of it to the target, whose id
-// it returns. The exchanges still have to move.
-func mergeSession(in sessions, from, into kv.SessionID) (kv.SessionID, error) {
-	target, intoID := followed(in.at, into)
-	if target == nil {
-		return intoID, record.NoSession(into.String())
-	}
-	r, source := followed(in.at, from)
-	switch {
-	case r == nil:
-		return intoID, record.NoSession(from.String())
-	case source != from:
-		return intoID, codec.Errorf(codec.KindConflict, "%s was merged into %s already", from, r.ID)
-	case source == intoID:
-		return intoID, codec.Errorf(codec.KindConflict, "a session cannot be merged into itself")
-	}
-	for _, link := range r.Links {
-		led, ok := in.link(link)
-		switch {
-		case !ok || led != source:
-		case record.IsBeginLink(link): // the target has its own place
-			in.unlink(link)
-		default:
-			in.putLink(link, intoID)
-			target.Links = append(target.Links, link)
-		}
-	}
-	if r.Created.Before(target.Created) {
-		target.Created = r.Created
-	}
-	if r.Updated.After(target.Updated) {
-		target.Updated = r.Updated
-	}
-	for _, model := range r.Models {
-		if len(target.Models) < record.MaxSessionModels && !slices.Contains(target.Models, model) {
-			target.Models = append(target.Models, model)
-		}
-	}
-	target.NoteOrigin(r.Client, r.Project)
-	target.Replied = target.Replied || r.Replied
-	in.put(intoID, target)
-	in.put(source, &record.StoredSession{Session: record.Session{
-		ID: r.ID, Account: r.Account, Created: r.Created, Updated: r.Updated, Merged: target.ID,
-		Exchanges: r.Exchanges, Completed: r.Completed, Auxiliary: r.Auxiliary, Usage: r.Usage, Cost: r.Cost,
-	}})
-	return intoID, nil
-}
-
-// keepDescription adds to a session what people have written about another one, before that is merged into it, and
-// reports whether there is room for all of it. A second title becomes part of the note.
-func keepDescription(in sessions, from, into kv.SessionID) bool {
-	source, target := in.at(from), in.at(into)
-	if source == nil || target == nil {
-		return false
-	}
-	title, tags, notes := cmp.Or(target.Title, source.Title), slices.Clone(target.Tags), []string{target.Note}
-	for _, tag := range source.Tags {
-		if !slices.Contains(tags, tag) {
-			tags = append(tags, tag)
-		}
-	}
-	if source.Title != title {
-		notes = append(notes, source.Title)
-	}
-	if source.Note != target.Note {
-		notes = append(notes, source.Note)
-	}
-	note := strings.Join(slices.DeleteFunc(notes, func(text string) bool { return text == "" }), "\n")
-	d := record.Description{Title: &title, Tags: tags, Note: &note}
-	if d.Check() != nil {
-		return false
-	}
-	d.Set(&target.Title, &target.Tags, &target.Note)
-	in.put(into, target)
-	return true
 }
 
 // SplitSession moves an exchange of a session, or of the one that it was merged into, and all that began after it there,
@@ -211,7 +127,7 @@ func (g *commitGroup) beginSplit(w *operation, named, target kv.SessionRef, firs
 		return source, err
 	}
 	there := g.has(kv.MemberKey(source.Account, source.ID, first))
-	if err := CheckSplit(source.ID.String(), first.String(), there, g.firstMember(source) == first); err != nil {
+	if err := conversation.CheckSplit(source.ID.String(), first.String(), there, g.firstMember(source) == first); err != nil {
 		return source, err
 	}
 	value, err := kv.EncodeRecord(move{Into: target.ID.String(), First: first.String()})
@@ -221,17 +137,6 @@ func (g *commitGroup) beginSplit(w *operation, named, target kv.SessionRef, firs
 	g.putSession(w, target, r.SplitOff(target.ID))
 	g.put(w, moveKey(source), value)
 	return source, nil
-}
-
-// CheckSplit returns an error if a session cannot be split at an exchange: it does not have that exchange, or none before.
-func CheckSplit(session, exchange string, there, first bool) error {
-	switch {
-	case !there:
-		return codec.Errorf(codec.KindNotFound, "%s is not in session %s", exchange, session)
-	case first:
-		return codec.Errorf(codec.KindConflict, "%s is the first exchange of %s: nothing would be left", exchange, session)
-	}
-	return nil
 }
 
 func (g *commitGroup) firstMember(ref kv.SessionRef) (id kv.ExchangeID) {
@@ -315,25 +220,11 @@ func (g *commitGroup) moveExchange(w *operation, id kv.ExchangeID, from, to kv.S
 	g.put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), bytes.Clone(to.ID[:]))
 	g.linkResponse(w, to, info)
 	in := storedSessions{g, w, account}
-	recount(in, from.ID, info, -1)
-	recount(in, to.ID, info, 1)
+	conversation.Recount(in, from.ID, info, -1)
+	conversation.Recount(in, to.ID, info, 1)
 	if g.store.opts.Digest != nil && info.Outcome != record.OutcomeOpen && info.Auxiliary == "" {
 		g.ended(to, id)
 	}
-}
-
-// recount adds an exchange to the counts of a session, or subtracts it if sign is -1.
-func recount(in sessions, id kv.SessionID, info *record.ExchangeInfo, sign int64) {
-	r := in.at(id)
-	if r == nil {
-		return
-	}
-	r.Exchanges += sign
-	if info.Outcome != record.OutcomeOpen {
-		r.Count(info, sign)
-		r.Sketch(info, sign)
-	}
-	in.put(id, r)
 }
 
 // finishMoves carries out the moves that an earlier process, or others at the moment, have begun.

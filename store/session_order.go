@@ -6,6 +6,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -16,13 +17,13 @@ import (
 
 // sharedSession returns the id for a session that begins on a node of a cluster, and its record if there is one after
 // all. The id is zero if other nodes could not derive it.
-func (g *commitGroup) sharedSession(account kv.AccountNumber, e *evidence) (*record.StoredSession, kv.SessionRef) {
-	ref := kv.SessionRef{Account: account, ID: e.follows}
+func (g *commitGroup) sharedSession(account kv.AccountNumber, e *conversation.Evidence) (*record.StoredSession, kv.SessionRef) {
+	ref := kv.SessionRef{Account: account, ID: e.Follows}
 	switch {
 	case g.store.opts.Node == 0:
 		return nil, kv.SessionRef{}
-	case len(e.explicit) > 0:
-		ref.ID = record.SessionName(e.of.account, e.explicit[0])
+	case len(e.Explicit) > 0:
+		ref.ID = record.SessionName(e.Of.Account, e.Explicit[0])
 	case ref.ID == (kv.SessionID{}):
 		return nil, ref
 	}
@@ -38,7 +39,7 @@ func (g *commitGroup) sharedSession(account kv.AccountNumber, e *evidence) (*rec
 // linkUnheard links the answer that a request continues, if another node of the cluster gave it: by it the centre finds
 // what belongs together.
 func (g *commitGroup) linkUnheard(w *operation, ref kv.SessionRef, r *record.StoredSession) {
-	c := record.Clue{Kind: record.ByResponse, Value: w.evidence.response}
+	c := record.Clue{Kind: record.ByResponse, Value: w.evidence.Response}
 	if c.Value == "" || g.store.opts.Node == 0 {
 		return
 	}
@@ -49,17 +50,7 @@ func (g *commitGroup) linkUnheard(w *operation, ref kv.SessionRef, r *record.Sto
 
 // order records a new session's place among the others, if its id does not contain it.
 func (g *commitGroup) order(w *operation, ref kv.SessionRef, r *record.StoredSession) {
-	putInOrder(storedSessions{g, w, ref.Account}, ref.Account, ref.ID, r)
-}
-
-// putInOrder records a new session's place among the others, if its id does not contain it.
-func putInOrder(in sessions, account kv.AccountNumber, id kv.SessionID, r *record.StoredSession) {
-	if !id.IsNamed() {
-		return
-	}
-	key := record.BeginLink(account, id.Position(r.Created))
-	r.Links = append(r.Links, key)
-	in.putLink(key, id)
+	conversation.PutInOrder(storedSessions{g, w, ref.Account}, ref.Account, ref.ID, r)
 }
 
 // place returns the cursor of a session in the order of all; any other text is returned unchanged.

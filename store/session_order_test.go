@@ -13,12 +13,12 @@ import (
 )
 
 // newEdge is the store of a node of a cluster that ships.
-func newEdge(t *testing.T, node uint16) *conversation {
+func newEdge(t *testing.T, node uint16) *talk {
 	s := openStore(t, Options{Digest: digestTest, Node: node})
 	mustAccount(t, s, "acme")
 	mustAccount(t, s, "other")
 	beginShipping(t, s)
-	return &conversation{t, s}
+	return &talk{t, s}
 }
 
 func chatKey(o *record.Opening, key string) *record.Opening { o.ChatKey = key; return o }
@@ -57,7 +57,7 @@ func TestEdgesGiveAConversationOneSession(t *testing.T) {
 			t.Error("another conversation, or another account's, is of the same session")
 		}
 	}
-	for _, c := range []*conversation{one, two} {
+	for _, c := range []*talk{one, two} {
 		mustBeSound(t, c.s)
 	}
 }

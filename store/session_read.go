@@ -7,6 +7,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -138,19 +139,6 @@ func (s *core) getSession(tx *badger.Txn, ref kv.SessionRef) (*record.StoredSess
 	return s.newestSession(ref, item)
 }
 
-// FollowMerges returns the session that has the exchanges of a session: itself, or the one that it was merged into. read
-// reads a session; its errors are returned.
-func FollowMerges(session string, read func(id string) (*record.Session, error)) (*record.Session, error) {
-	s, err := read(session)
-	for range record.MaxMerges {
-		if err != nil || s.Merged == "" {
-			break
-		}
-		s, err = read(s.Merged)
-	}
-	return s, err
-}
-
 // sessionWith returns the session that has the exchanges of a session: itself, or the one that it was merged into. An
 // unreadable one counts as not merged, because its exchanges may still be readable.
 func (s *core) sessionWith(tx *badger.Txn, ref kv.SessionRef) (kv.SessionRef, error) {
@@ -244,8 +232,8 @@ func getTurn(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (*recor
 	if err != nil {
 		return nil, err
 	}
-	withhold(r.Messages) // it may have been digested before marks were heeded
-	withhold(r.Answer)
+	conversation.Withhold(r.Messages) // it may have been digested before marks were heeded
+	conversation.Withhold(r.Answer)
 	return &r.Turn, nil
 }
 

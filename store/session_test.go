@@ -66,20 +66,20 @@ func derived(o *record.Opening, texts ...string) *record.Opening {
 	return o
 }
 
-type conversation struct {
+type talk struct {
 	t testing.TB
 	s *Store
 }
 
-func newConversation(t *testing.T) *conversation {
+func newConversation(t *testing.T) *talk {
 	s := openStore(t, Options{Digest: digestTest})
 	mustAccount(t, s, "acme")
 	mustAccount(t, s, "other")
-	return &conversation{t, s}
+	return &talk{t, s}
 }
 
 // exchange captures one exchange and gives its id and session.
-func (c *conversation) exchange(o *record.Opening, outcome record.Outcome, answer string) (id, session string) {
+func (c *talk) exchange(o *record.Opening, outcome record.Outcome, answer string) (id, session string) {
 	c.t.Helper()
 	ctx := context.Background()
 	capture, err := c.s.Begin(ctx, o)
@@ -103,14 +103,14 @@ func (c *conversation) exchange(o *record.Opening, outcome record.Outcome, answe
 const timeout = time.Minute
 
 // settle waits until everything is digested and has been announced.
-func (c *conversation) settle() {
+func (c *talk) settle() {
 	c.t.Helper()
 	c.idle()
 	settle(c.t, c.s)
 }
 
 // idle waits until the digester has nothing to do any more.
-func (c *conversation) idle() {
+func (c *talk) idle() {
 	c.t.Helper()
 	f := c.s.Feed()
 	for deadline := time.Now().Add(timeout); f.Position(StageDigest) < f.Coming() || !f.digested(kv.SessionRef{}); time.Sleep(time.Millisecond) {
@@ -121,7 +121,7 @@ func (c *conversation) idle() {
 }
 
 // session captures a complete exchange and gives its session.
-func (c *conversation) session(o *record.Opening, answer string) string {
+func (c *talk) session(o *record.Opening, answer string) string {
 	c.t.Helper()
 	_, session := c.exchange(o, record.OutcomeComplete, answer)
 	return session
@@ -297,7 +297,7 @@ func TestASubagentsSessionNamesItsParent(t *testing.T) {
 }
 
 // timeline tells a session as one line per exchange.
-func (c *conversation) timeline(session string) string {
+func (c *talk) timeline(session string) string {
 	c.t.Helper()
 	page, err := c.s.Archive().Timeline("acme", session, record.TimelineQuery{})
 	if err != nil {
@@ -450,7 +450,7 @@ func TestDigestingResumesAfterARestartAndIsIdempotent(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c := &conversation{t, openStore(t, Options{Dir: dir, Digest: digestTest})}
+	c := &talk{t, openStore(t, Options{Dir: dir, Digest: digestTest})}
 	c.settle()
 	page, err := c.s.Archive().Sessions("acme", record.SessionQuery{})
 	if err != nil || len(page.Data) != 1 {
@@ -601,14 +601,14 @@ func TestASessionOfAnEarlierRunCanBeSplit(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir, Digest: digestTest})
 	mustAccount(t, s, "acme")
-	c := &conversation{t, s}
+	c := &talk{t, s}
 	key := func(o *record.Opening) { o.ChatKey = "k" }
 	_, session := c.exchange(with(say("1"), key), record.OutcomeComplete, "2")
 	second, _ := c.exchange(with(say("1", "2", "3"), key), record.OutcomeComplete, "4")
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c = &conversation{t, openStore(t, Options{Dir: dir, Digest: digestTest})}
+	c = &talk{t, openStore(t, Options{Dir: dir, Digest: digestTest})}
 	split, err := c.s.Archive().SplitSession(t.Context(), "acme", session, second)
 	if err != nil || split.Exchanges != 1 {
 		t.Fatalf("the session that was split off is %+v, %v", split, err)
@@ -662,7 +662,7 @@ func TestAnInterruptedMoveContinuesAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir, Digest: digestTest})
 	mustAccount(t, s, "acme")
-	c := &conversation{t, s}
+	c := &talk{t, s}
 	a := c.session(with(say("1"), func(o *record.Opening) { o.ChatKey = "a" }), "2")
 	b := c.session(with(say("3"), func(o *record.Opening) { o.ChatKey = "b" }), "4")
 	last := c.session(with(say("5"), func(o *record.Opening) { o.ChatKey = "c" }), "6")
@@ -679,7 +679,7 @@ func TestAnInterruptedMoveContinuesAfterARestart(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c = &conversation{t, openStore(t, Options{Dir: dir, Digest: digestTest})}
+	c = &talk{t, openStore(t, Options{Dir: dir, Digest: digestTest})}
 	deadline := time.Now().Add(timeout)
 	for {
 		merged, err := c.s.Archive().Session("acme", a)

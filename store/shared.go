@@ -29,18 +29,6 @@ type (
 	RosterChange = identity.RosterChange
 )
 
-// ErrStale is the error of a change that was made from an outdated entry.
-var ErrStale = identity.ErrStale
-
-// EntryHash identifies the value of an entry; all zeroes if there is none.
-func EntryHash(value []byte) [16]byte { return identity.EntryHash(value) }
-
-// SharedEntry is an entry of a shared roster.
-type SharedEntry struct {
-	RosterEntry
-	Deleted time.Time // an account: when the last one of this name was deleted; zero: none was
-}
-
 var centreKey = kv.NameKey(kv.SpaceMeta, "centre")
 
 // ErrOtherCentre is the error of a store that belongs to another centre than the database.
@@ -116,7 +104,7 @@ func (s Shared) Expire(at time.Time) { s.roster.Expire(at) }
 
 // Follow takes over entries as [Roster.Follow] does, and deletes accounts that were deleted in the database, with what this store has
 // of them.
-func (s Shared) Follow(ctx context.Context, entries []SharedEntry, whole bool) error {
+func (s Shared) Follow(ctx context.Context, entries []identity.SharedEntry, whole bool) error {
 	plain := make([]RosterEntry, 0, len(entries))
 	for i := range entries {
 		e := &entries[i]
@@ -131,7 +119,7 @@ func (s Shared) Follow(ctx context.Context, entries []SharedEntry, whole bool) e
 }
 
 // deleteFormer deletes the account of an entry's name if it is not that of the entry.
-func (s Shared) deleteFormer(ctx context.Context, e *SharedEntry) error {
+func (s Shared) deleteFormer(ctx context.Context, e *identity.SharedEntry) error {
 	name := e.AccountOf()
 	here, known := s.accounts.Get(name)
 	if !known || e.Deleted.IsZero() {

@@ -13,6 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
+	"github.com/mnemeproxy/mneme/store/shipped"
 )
 
 // beginShipping has a store keep its log.
@@ -197,8 +198,8 @@ func TestAnEdgeThatForgetsShipsEverythingAFrameNeeds(t *testing.T) {
 	account, _ := edge.s.accounts.Find("acme")
 	missing := func() (n int) {
 		e := &nextFrame(t, p, after).Entries[0]
-		objects := ObjectsOf(account, e)
-		named, err := Named(nil, Skeleton(account), e.Skeleton)
+		objects := shipped.ObjectsOf(account, e)
+		named, err := shipped.Named(nil, shipped.Skeleton(account), e.Skeleton)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,18 +224,18 @@ func TestUnsoundEntriesAreRefused(t *testing.T) {
 		spoil  func(*ship.Entry)
 		reason error
 	}{
-		"another account of the record": {func(e *ship.Entry) { e.Account = "other" }, ErrForeign},
-		"another exchange":              {func(e *ship.Entry) { e.Exchange = strings.Replace(e.Exchange, "exch_0", "exch_1", 1) }, ErrUnusable},
-		"no exchange":                   {func(e *ship.Entry) { e.Exchange = "../../etc" }, ErrUnusable},
-		"no record":                     {func(e *ship.Entry) { e.Record = nil }, ErrUnusable},
-		"a record of another version":   {func(e *ship.Entry) { e.Record[0] = 99 }, ErrUnusable},
-		"no skeleton":                   {func(e *ship.Entry) { e.Skeleton = nil }, ErrUnusable},
-		"a skeleton that is cut":        {func(e *ship.Entry) { e.Skeleton = e.Skeleton[:len(e.Skeleton)-1] }, ErrUnusable},
-		"half an answer":                {func(e *ship.Entry) { e.Parts = nil }, ErrUnusable},
-		"an answer that is not plain":   {func(e *ship.Entry) { e.Parts[0] = blob.ShortPart(e.Parts[0]) }, ErrUnusable},
-		"bytes of another hash":         {func(e *ship.Entry) { e.Objects[0].Hash[0]++ }, ErrUnusable},
-		"an empty object":               {func(e *ship.Entry) { e.Objects[0].Value = nil }, ErrUnusable},
-		"no session record":             {func(e *ship.Entry) { e.Session = []byte{1, '{'} }, ErrUnusable},
+		"another account of the record": {func(e *ship.Entry) { e.Account = "other" }, shipped.ErrForeign},
+		"another exchange":              {func(e *ship.Entry) { e.Exchange = strings.Replace(e.Exchange, "exch_0", "exch_1", 1) }, shipped.ErrUnusable},
+		"no exchange":                   {func(e *ship.Entry) { e.Exchange = "../../etc" }, shipped.ErrUnusable},
+		"no record":                     {func(e *ship.Entry) { e.Record = nil }, shipped.ErrUnusable},
+		"a record of another version":   {func(e *ship.Entry) { e.Record[0] = 99 }, shipped.ErrUnusable},
+		"no skeleton":                   {func(e *ship.Entry) { e.Skeleton = nil }, shipped.ErrUnusable},
+		"a skeleton that is cut":        {func(e *ship.Entry) { e.Skeleton = e.Skeleton[:len(e.Skeleton)-1] }, shipped.ErrUnusable},
+		"half an answer":                {func(e *ship.Entry) { e.Parts = nil }, shipped.ErrUnusable},
+		"an answer that is not plain":   {func(e *ship.Entry) { e.Parts[0] = blob.ShortPart(e.Parts[0]) }, shipped.ErrUnusable},
+		"bytes of another hash":         {func(e *ship.Entry) { e.Objects[0].Hash[0]++ }, shipped.ErrUnusable},
+		"an empty object":               {func(e *ship.Entry) { e.Objects[0].Value = nil }, shipped.ErrUnusable},
+		"no session record":             {func(e *ship.Entry) { e.Session = []byte{1, '{'} }, shipped.ErrUnusable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			edge := newConversation(t)
@@ -242,11 +243,11 @@ func TestUnsoundEntriesAreRefused(t *testing.T) {
 			captureBody(t, edge.s, "acme", newAgent(1).request(), []byte(numbered("bad", 400)))
 			account, _ := edge.s.accounts.Find("acme")
 			e := &nextFrame(t, p, 0).Entries[0]
-			if _, err := ReadShipped(account, e, make(Objects), nil); err != nil {
+			if _, err := shipped.Read(account, e, make(shipped.Objects), nil); err != nil {
 				t.Fatalf("it is refused as it was recorded: %v", err)
 			}
 			c.spoil(e)
-			if _, err := ReadShipped(account, e, make(Objects), nil); !errors.Is(err, c.reason) {
+			if _, err := shipped.Read(account, e, make(shipped.Objects), nil); !errors.Is(err, c.reason) {
 				t.Errorf("the error is %v, want %v", err, c.reason)
 			}
 		})

@@ -12,6 +12,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
@@ -158,7 +159,7 @@ func (s *core) importSession(ctx context.Context, account string, number kv.Acco
 	if !ok {
 		return false, codec.Invalid("id", "%q is not a session id", session.ID)
 	}
-	if err := checkImported(session); err != nil {
+	if err := record.CheckSession(session); err != nil {
 		return false, err
 	}
 	redactor := s.credentials.Redactor(account)
@@ -197,34 +198,6 @@ func (s *core) importSession(ctx context.Context, account string, number kv.Acco
 	return taken, err
 }
 
-// checkImported applies the limits of sessions recorded here to an imported one, since its record is written with each
-// of its exchanges.
-func checkImported(session *record.Session) error {
-	if err := checkIDs(session.ChatKey, session.ExternalSession, session.NativeSession, session.Agent, session.Conversation); err != nil {
-		return err
-	}
-	if err := CheckTimes(time.Now(), session.Created, session.Updated); err != nil {
-		return err
-	}
-	if len(session.Models) > record.MaxSessionModels || slices.ContainsFunc(session.Models, func(name string) bool { return len(name) > record.MaxModelName }) {
-		return codec.Invalid("models", "a session has at most %d models, with names of at most %d bytes", record.MaxSessionModels, record.MaxModelName)
-	}
-	if _, ok := kv.ParseSessionID(session.Parent); !ok && session.Parent != "" {
-		return codec.Invalid("parent", "the parent is not a session id")
-	}
-	return (&record.Description{Title: &session.Title, Tags: session.Tags, Note: &session.Note}).Check()
-}
-
-// checkIDs returns an error for an id that no captured exchange could have.
-func checkIDs(ids ...string) error {
-	for _, id := range ids {
-		if err := codec.CheckContinuity("id", id); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (s *core) importExchange(ctx context.Context, account string, number kv.AccountNumber, x *record.Exchange) (taken bool, err error) {
 	id, ok := kv.ParseExchangeID(x.ID)
 	switch {
@@ -235,13 +208,13 @@ func (s *core) importExchange(ctx context.Context, account string, number kv.Acc
 	case x.Outcome == record.OutcomeDamaged:
 		return false, codec.Invalid("outcome", "an exchange that is damaged cannot be imported")
 	}
-	if err := checkIDs(x.ChatKey, x.ExternalSession, x.NativeSession, x.NativeAgent); err != nil {
+	if err := record.CheckIDs(x.ChatKey, x.ExternalSession, x.NativeSession, x.NativeAgent); err != nil {
 		return false, err
 	}
 	if err := (&record.Description{Tags: x.Tags, Note: &x.Note}).Check(); err != nil {
 		return false, err
 	}
-	if err := checkImportedExchange(&x.ExchangeInfo, time.Now()); err != nil {
+	if err := record.CheckImport(&x.ExchangeInfo, time.Now()); err != nil {
 		return false, err
 	}
 	x, spans := s.redactExchange(account, x)
@@ -318,11 +291,11 @@ func (g *commitGroup) importSessionOf(w *operation, account kv.AccountNumber, id
 		return
 	}
 	w.capture = &recorded{id: id, name: id.String(), account: account}
-	w.evidence = evidenceOf(&record.Opening{
+	w.evidence = conversation.EvidenceOf(&record.Opening{
 		ChatKey: info.ChatKey, ExternalSession: info.ExternalSession,
 		NativeSession: info.NativeSession, NativeAgent: info.NativeAgent, Auxiliary: info.Auxiliary,
 	}, info)
-	w.evidence.refused = info.Format == ""
+	w.evidence.Refused = info.Format == ""
 	g.openSession(w)
 	w.capture = nil
 }

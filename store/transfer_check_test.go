@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -112,7 +113,7 @@ func TestTimesOfImportsInOlderRollupsAreNoDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := exchangeRollup(&info)
+	r := conversation.RollupOf(&info)
 	r.Cost.USD, r.Cost.Notional = 0, record.Dollar
 	r.FirstByte[record.FirstByteBucket(time.Second)]++
 	key := record.AppendRollupKey(nil, number, &info)

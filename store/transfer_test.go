@@ -132,7 +132,7 @@ func TestAnExportHasOnlySelectedExchangesOfOneAccount(t *testing.T) {
 }
 
 // summarize puts a summary of a session on record, as a model's.
-func (c *conversation) summarize(session, text string) {
+func (c *talk) summarize(session, text string) {
 	c.t.Helper()
 	c.settle()
 	written := record.SessionSummary{Text: text, By: "model m", Written: time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)}

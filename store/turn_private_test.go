@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -38,7 +39,7 @@ func TestWhatIsMarkedAsPrivateIsWithheldFromMessages(t *testing.T) {
 		},
 	} {
 		messages := []record.Message{{Role: "user", Parts: row.said}, {Role: "user", Parts: []record.Part{part("text", "the next message")}}}
-		withhold(messages)
+		conversation.Withhold(messages)
 		if diff := cmp.Diff(row.kept, messages[0].Parts); diff != "" || messages[1].Parts[0].Text != "the next message" {
 			t.Errorf("%s: %s", name, diff)
 		}

@@ -67,7 +67,7 @@ func TestTheTextOfALargeExchangeIsComplete(t *testing.T) {
 // memory or is read back.
 func TestATurnOfALargeRequestDoesNotRepeatWhatIsNewInIt(t *testing.T) {
 	var read atomic.Int64
-	c := &conversation{t, openStore(t, Options{Digest: digestUnread(&read)})}
+	c := &talk{t, openStore(t, Options{Digest: digestUnread(&read)})}
 	mustAccount(t, c.s, "acme")
 	c.idle()
 	text := func(n int) string {
@@ -188,7 +188,7 @@ func TestTheTextOfATurnMovesWithItsExchange(t *testing.T) {
 
 	reads := func(when string, s *Store, messages ...int) {
 		t.Helper()
-		in := &conversation{t, s}
+		in := &talk{t, s}
 		in.settle()
 		page, err := s.Archive().Sessions("acme", record.SessionQuery{})
 		if err != nil {

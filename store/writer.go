@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 
+	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
@@ -22,7 +23,7 @@ type operation struct {
 	ended   *record.ExchangeInfo // with the closing: the whole exchange
 	noted   bool                 // the note of open exchanges no longer counts it
 
-	evidence *evidence // of the session, with the opening
+	evidence *conversation.Evidence // of the session, with the opening
 
 	skeleton   []byte           // of body, once the writer has built it
 	records    []entry          // put with the exchange's record, or by change

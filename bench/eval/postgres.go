@@ -14,6 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/search"
+	"github.com/mnemeproxy/mneme/store/shipped"
 )
 
 // Rows of searches in a centre's memory in Postgres.
@@ -133,7 +134,7 @@ func deliver(ctx context.Context, h *harness, c *catalog.Catalog) error {
 	if err := log.Begin(ctx); err != nil {
 		return err
 	}
-	refused := func(refused []store.Refused) error {
+	refused := func(refused []shipped.Refused) error {
 		return fmt.Errorf("the database refuses an exchange: %w", refused[0].Reason)
 	}
 	for after := uint64(0); after < log.Last(); {

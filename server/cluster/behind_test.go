@@ -9,9 +9,9 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/ship"
+	"github.com/mnemeproxy/mneme/store/shipped"
 )
 
 // full is an archive that takes nothing until it has room.
@@ -20,7 +20,7 @@ type full struct {
 	room atomic.Bool
 }
 
-func (f *full) Take(ctx context.Context, frame *ship.Frame, aside func([]store.Refused) error) (bool, error) {
+func (f *full) Take(ctx context.Context, frame *ship.Frame, aside func([]shipped.Refused) error) (bool, error) {
 	if !f.room.Load() {
 		return false, errors.New("no room")
 	}

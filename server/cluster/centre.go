@@ -12,14 +12,14 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/ship"
+	"github.com/mnemeproxy/mneme/store/shipped"
 )
 
 // Archive stores what edges ship.
 type Archive interface {
 	Mark(log ship.LogID) (mark uint64, tail ship.Tail, err error)
-	Take(ctx context.Context, f *ship.Frame, aside func([]store.Refused) error) (taken bool, err error)
+	Take(ctx context.Context, f *ship.Frame, aside func([]shipped.Refused) error) (taken bool, err error)
 	ID(ctx context.Context) (string, error) // of the archive; never changes
 }
 
@@ -53,11 +53,11 @@ func reasonOf(err error) string {
 		return refusedVersion
 	case errors.Is(err, ship.ErrForged):
 		return refusedSignature
-	case errors.Is(err, store.ErrForeign):
+	case errors.Is(err, shipped.ErrForeign):
 		return refusedAccount
-	case errors.Is(err, store.ErrUnusable):
+	case errors.Is(err, shipped.ErrUnusable):
 		return refusedContent
-	case errors.Is(err, store.ErrIncomplete):
+	case errors.Is(err, shipped.ErrIncomplete):
 		return refusedIncomplete
 	}
 	return refusedMalformed
@@ -425,7 +425,7 @@ func (c *Centre) handle(message []byte, at uint64) {
 // take stores a frame and confirms it to its edge.
 func (c *Centre) take(ctx context.Context, f *ship.Frame) error {
 	_, err := c.tryTake(ctx, f, 1)
-	if errors.Is(err, store.ErrIncomplete) {
+	if errors.Is(err, shipped.ErrIncomplete) {
 		c.count(refusedIncomplete)
 		return nil // the edge notices that it has not arrived, and sends it complete
 	}
@@ -433,7 +433,7 @@ func (c *Centre) take(ctx context.Context, f *ship.Frame) error {
 }
 
 // tryTake is like take, and reports whether the frame was stored: it may have been stored before, or an earlier one may
-// be missing. The error is [store.ErrIncomplete] if the edge omitted something that is not in the archive. frames is how
+// be missing. The error is [shipped.ErrIncomplete] if the edge omitted something that is not in the archive. frames is how
 // many shipped frames f was joined from.
 func (c *Centre) tryTake(ctx context.Context, f *ship.Frame, frames int) (taken bool, err error) {
 	began := time.Now()
@@ -458,7 +458,7 @@ func (c *Centre) tryTake(ctx context.Context, f *ship.Frame, frames int) (taken 
 }
 
 // refuse reports entries of a frame that the archive keeps aside, because they cannot be taken.
-func (c *Centre) refuse(refused []store.Refused) error {
+func (c *Centre) refuse(refused []shipped.Refused) error {
 	for i := range refused {
 		r := &refused[i]
 		c.options.Log.Warn("refused an exchange; it is kept aside", "exchange", r.Entry.Exchange, "account", r.Entry.Account, "cause", r.Reason)

@@ -6,19 +6,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // failingNotes fails to note as often as it says, and has what was noted afterwards.
 type failingNotes struct {
 	Erasures
 	failures int
-	noted    []store.EdgeErased
+	noted    []record.EdgeErased
 }
 
-func (f *failingNotes) Edges() ([]store.EdgeErased, error) { return nil, nil }
+func (f *failingNotes) Edges() ([]record.EdgeErased, error) { return nil, nil }
 
-func (f *failingNotes) NoteEdge(_ context.Context, edge store.EdgeErased) error {
+func (f *failingNotes) NoteEdge(_ context.Context, edge record.EdgeErased) error {
 	if f.failures--; f.failures >= 0 {
 		return errors.New("the database is away")
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
@@ -34,8 +33,8 @@ const (
 type Erasures interface {
 	After(mark ship.ErasedMark, most int) (page []ship.ErasedExchange, upTo ship.ErasedMark, err error)
 	Latest() (time.Time, error) // when the last of them was completed; zero: there is none
-	Edges() ([]store.EdgeErased, error)
-	NoteEdge(ctx context.Context, edge store.EdgeErased) error
+	Edges() ([]record.EdgeErased, error)
+	NoteEdge(ctx context.Context, edge record.EdgeErased) error
 }
 
 // Carrier carries out the centre's erasures at an edge.
@@ -140,7 +139,7 @@ type edges struct {
 }
 
 type knownEdge struct {
-	store.EdgeErased
+	record.EdgeErased
 	noted time.Time // Seen on disk
 }
 
@@ -180,7 +179,7 @@ func (e *edges) heard(ctx context.Context, node uint16, clean time.Time) error {
 	e.mu.Lock()
 	edge := e.known[node]
 	if edge == nil {
-		edge = &knownEdge{EdgeErased: store.EdgeErased{Node: node}}
+		edge = &knownEdge{EdgeErased: record.EdgeErased{Node: node}}
 		e.known[node] = edge
 	}
 	news := clean.After(edge.Clean) || !edge.Gone.IsZero()
@@ -218,7 +217,7 @@ func (e *edges) wanted(node uint16) (time.Time, error) {
 	return latest, err
 }
 
-func (e *edges) list() (edges []store.EdgeErased, err error) {
+func (e *edges) list() (edges []record.EdgeErased, err error) {
 	if err := e.read(); err != nil {
 		return nil, err
 	}
@@ -227,7 +226,7 @@ func (e *edges) list() (edges []store.EdgeErased, err error) {
 	for _, edge := range e.known {
 		edges = append(edges, edge.EdgeErased)
 	}
-	slices.SortFunc(edges, func(a, b store.EdgeErased) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortFunc(edges, func(a, b record.EdgeErased) int { return cmp.Compare(a.Node, b.Node) })
 	return edges, nil
 }
 

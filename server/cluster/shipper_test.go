@@ -7,9 +7,9 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/ship"
+	"github.com/mnemeproxy/mneme/store/shipped"
 )
 
 // forgetful is an archive that lacks what the first frame of node 1 refers to. Taking a frame of node 2, it has the
@@ -20,13 +20,13 @@ type forgetful struct {
 	lost    atomic.Bool
 }
 
-func (f *forgetful) Take(ctx context.Context, frame *ship.Frame, aside func([]store.Refused) error) (bool, error) {
+func (f *forgetful) Take(ctx context.Context, frame *ship.Frame, aside func([]shipped.Refused) error) (bool, error) {
 	if frame.Node == 2 {
 		f.publish()
 		return false, nil
 	}
 	if !f.lost.Swap(true) {
-		return false, store.ErrIncomplete
+		return false, shipped.ErrIncomplete
 	}
 	return f.Archive.Take(ctx, frame, aside)
 }

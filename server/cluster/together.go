@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/ship"
+	"github.com/mnemeproxy/mneme/store/shipped"
 )
 
 // Consecutive frames of a log are taken as one, since a transaction of the archive costs about the same whatever its
@@ -96,7 +96,7 @@ func (c *Centre) takeRun(ctx context.Context, run []*ship.Frame) error {
 			return c.take(ctx, run[0])
 		}
 		taken, err := c.tryTake(ctx, joined(run), len(run))
-		if errors.Is(err, store.ErrIncomplete) {
+		if errors.Is(err, shipped.ErrIncomplete) {
 			err = c.take(ctx, run[0])
 		}
 		if err != nil || taken {

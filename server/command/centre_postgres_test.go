@@ -19,6 +19,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/record"
+	"github.com/mnemeproxy/mneme/store/shipped"
 )
 
 // engineForAccounts is the store of a centre whose memory is elsewhere.
@@ -55,7 +56,7 @@ func TestACentreRecallsWhatEdgesRecorded(t *testing.T) {
 	said := recordTurn(t, edge, "why does ErrLockTimeout come up?")
 	frame, err := edge.Shipping().Next(t.Context(), 0)
 	check(t, err)
-	_, err = kept.Take(t.Context(), &frame, func([]store.Refused) error { return errors.New("refused") })
+	_, err = kept.Take(t.Context(), &frame, func([]shipped.Refused) error { return errors.New("refused") })
 	check(t, err)
 	check(t, kept.Wait(t.Context(), "acme"))
 
@@ -89,7 +90,7 @@ func TestACentreWithADatabaseShowsSummariesOfItsSessions(t *testing.T) {
 	said := recordTurn(t, edge, "why is the lantern broken?")
 	frame, err := edge.Shipping().Next(t.Context(), 0)
 	check(t, err)
-	_, err = kept.Take(t.Context(), &frame, func([]store.Refused) error { return errors.New("refused") })
+	_, err = kept.Take(t.Context(), &frame, func([]shipped.Refused) error { return errors.New("refused") })
 	check(t, err)
 	check(t, kept.Wait(t.Context(), "acme"))
 

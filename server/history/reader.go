@@ -11,7 +11,6 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/project"
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/private"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
@@ -209,7 +208,7 @@ func (t *thread) finish() error {
 	if started.IsZero() {
 		return errors.New("an answer has no time")
 	}
-	if err := store.CheckTimes(time.Now(), started, a.first, a.last); err != nil {
+	if err := record.CheckTimes(time.Now(), started, a.first, a.last); err != nil {
 		return err
 	}
 	shape := t.reader.client.shape

@@ -267,7 +267,7 @@ type getSessionInput struct {
 
 func (t *tools) getSession(_ context.Context, in *getSessionInput, p *page) error {
 	p.bound(0)
-	session, err := store.FollowMerges(in.Session, func(id string) (*record.Session, error) { return t.archive.Session(t.account, id) })
+	session, err := record.FollowMerges(in.Session, func(id string) (*record.Session, error) { return t.archive.Session(t.account, id) })
 	if err != nil {
 		return err
 	}

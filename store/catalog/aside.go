@@ -6,8 +6,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/zeebo/blake3"
 
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/ship"
+	"github.com/mnemeproxy/mneme/store/shipped"
 )
 
 // asideTogether is how many entries kept aside are read at once.
@@ -15,7 +15,7 @@ const asideTogether = 16
 
 // putAside stores refused entries in the transaction that takes their frame. They are named after the hash of their
 // content, so that duplicates are stored once.
-func putAside(ctx context.Context, tx pgx.Tx, refused []store.Refused) error {
+func putAside(ctx context.Context, tx pgx.Tx, refused []shipped.Refused) error {
 	for i := range refused {
 		content := ship.AppendEntries(nil, []ship.Entry{refused[i].Entry})
 		sum := blake3.Sum256(content)

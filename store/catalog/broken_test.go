@@ -8,6 +8,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/ship"
+	"github.com/mnemeproxy/mneme/store/shipped"
 )
 
 // The oldest exchange to digest is in a bucket that cannot be read.
@@ -59,7 +60,7 @@ func TestAnEntryWithAnImpossibleNameIsPutAside(t *testing.T) {
 			check(t, err)
 			spoil(&f.Entries[0])
 			refused := 0
-			taken, err := c.Take(t.Context(), &f, func(r []store.Refused) error { refused += len(r); return nil })
+			taken, err := c.Take(t.Context(), &f, func(r []shipped.Refused) error { refused += len(r); return nil })
 			if err != nil || !taken || refused != 1 {
 				t.Fatalf("the frame is taken: %v, %d refused (%v)", taken, refused, err)
 			}

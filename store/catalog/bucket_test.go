@@ -23,9 +23,11 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/ship"
+	"github.com/mnemeproxy/mneme/store/shipped"
 )
 
 const (
@@ -96,7 +98,7 @@ func (c *centre) open(t *testing.T, bucket string) error {
 	}
 	opened, err := catalog.Open(t.Context(), catalog.Options{
 		URL: c.database, Centre: postgrestest.Centre, Packs: packs, Cache: c.edge.Shared(),
-		Retention: func(string) store.Retention { return store.Retention{} }, Digest: digest.Exchange,
+		Retention: func(string) identity.Retention { return identity.Retention{} }, Digest: digest.Exchange,
 	})
 	if err == nil {
 		c.Catalog = opened
@@ -132,7 +134,7 @@ func (c *centre) ship(t *testing.T) error {
 	f, err := own.Next(t.Context(), mark)
 	check(t, err)
 	f.Entries = append(f.Entries, c.wrong...)
-	taken, err := c.Take(t.Context(), &f, func([]store.Refused) error { return errAside })
+	taken, err := c.Take(t.Context(), &f, func([]shipped.Refused) error { return errAside })
 	if err == nil && !taken {
 		t.Fatal("the frame was not taken")
 	}
@@ -340,7 +342,7 @@ func stoppedHoldsUpNothing(t *testing.T, c *centre) {
 	defer stop()
 	taken := make(chan error)
 	go func() {
-		_, err := c.Take(ctx, &f, func([]store.Refused) error { return errAside })
+		_, err := c.Take(ctx, &f, func([]shipped.Refused) error { return errAside })
 		taken <- err
 	}()
 	c.eventually(t, "a pack is begun", begun)

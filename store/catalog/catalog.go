@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog/pack"
+	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/wake"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
@@ -34,7 +34,7 @@ type Options struct {
 	Cache     Cache
 	Seat      Seat                                          // of a centre among others
 	MaxAge    time.Duration                                 // for which the cache authenticates callers without the database; 0: forever
-	Retention func(account string) store.Retention          // MaxBytes is not enforced here; unused by a worker
+	Retention func(account string) identity.Retention       // MaxBytes is not enforced here; unused by a worker
 	Redactor  func(account string) *redact.Redactor         // masks what is digested again
 	Digest    func(*record.Exchange) (record.Digest, error) // makes turns
 	Summaries bool                                          // sessions that grow are noted to be summarized, by all processes; unused by a worker

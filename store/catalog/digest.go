@@ -13,9 +13,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
+	"github.com/mnemeproxy/mneme/store/shipped"
 )
 
 // Limits on what a transaction digests, all of one account.
@@ -108,7 +109,7 @@ func (d *digesting) run(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	exchanges := d.readable(arrived, objects)
-	turns := store.Turns{Digest: d.catalog.Digest, Log: d.catalog.Log, ReadHistories: d.histories(ctx), ReadTurns: d.turns(ctx)}
+	turns := conversation.Turns{Digest: d.catalog.Digest, Log: d.catalog.Log, ReadHistories: d.histories(ctx), ReadTurns: d.turns(ctx)}
 	if len(exchanges) > 0 && d.catalog.Redactor != nil {
 		turns.Redactor = d.catalog.Redactor(exchanges[0].Account)
 	}
@@ -142,7 +143,7 @@ func (d *digesting) run(ctx context.Context) (done bool, err error) {
 }
 
 // readable returns the exchanges that can be read, and logs the others.
-func (d *digesting) readable(arrived []*arrivedExchange, objects store.Objects) (exchanges []*record.Exchange) {
+func (d *digesting) readable(arrived []*arrivedExchange, objects shipped.Objects) (exchanges []*record.Exchange) {
 	for _, x := range arrived {
 		whole, err := x.assemble(d.account, objects)
 		if err != nil {
@@ -154,12 +155,12 @@ func (d *digesting) readable(arrived []*arrivedExchange, objects store.Objects) 
 	return exchanges
 }
 
-func (x *arrivedExchange) assemble(account record.AccountNumber, objects store.Objects) (*record.Exchange, error) {
+func (x *arrivedExchange) assemble(account record.AccountNumber, objects shipped.Objects) (*record.Exchange, error) {
 	skeleton, parts, err := readBody(x.body)
 	if err != nil {
 		return nil, err
 	}
-	return store.Assemble(account, x.info, skeleton, parts, objects)
+	return shipped.Assemble(account, x.info, skeleton, parts, objects)
 }
 
 // next returns the exchanges to digest together, and their sessions, which it locks so that no exchange is moved out of them.
@@ -202,8 +203,8 @@ func (d *digesting) arrived(ctx context.Context, sessions, ids []string) (exchan
 	return exchanges, kept, err
 }
 
-func (d *digesting) histories(ctx context.Context) func([]store.History) (map[store.History][]byte, error) {
-	return func(wanted []store.History) (map[store.History][]byte, error) {
+func (d *digesting) histories(ctx context.Context) func([]conversation.History) (map[conversation.History][]byte, error) {
+	return func(wanted []conversation.History) (map[conversation.History][]byte, error) {
 		sessions, hashes := make([]string, len(wanted)), make([][]byte, len(wanted))
 		for i := range wanted {
 			sessions[i], hashes[i] = wanted[i].Session, wanted[i].Hash[:]
@@ -213,11 +214,11 @@ func (d *digesting) histories(ctx context.Context) func([]store.History) (map[st
 		if err != nil {
 			return nil, err
 		}
-		notes := make(map[store.History][]byte)
+		notes := make(map[conversation.History][]byte)
 		var session string
 		var hash, note []byte
 		_, err = pgx.ForEachRow(rows, []any{&session, &hash, &note}, func() error {
-			h := store.History{Session: session}
+			h := conversation.History{Session: session}
 			copy(h.Hash[:], hash)
 			notes[h] = slices.Clone(note)
 			return nil
@@ -234,7 +235,7 @@ func (d *digesting) turns(ctx context.Context) func([]string) (map[string][]byte
 }
 
 // put stores turns, with the search terms of those that have any.
-func (d *digesting) put(batch *pgx.Batch, turns *store.Turns, found []record.TimelineEntry) error {
+func (d *digesting) put(batch *pgx.Batch, turns *conversation.Turns, found []record.TimelineEntry) error {
 	records, histories, err := turns.Changed()
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/wake"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -342,7 +342,7 @@ func deleteExchanges(ctx context.Context, tx pgx.Tx, account record.AccountNumbe
 
 // queueLeaving has deleted exchanges leave their sessions, and counts the sessions that go with their last one. The
 // records get the sessions that the exchanges were last in.
-func queueLeaving(batch *pgx.Batch, account record.AccountNumber, in *store.Sessions, infos []record.ExchangeInfo, gone map[string]string, e *record.Erasure) {
+func queueLeaving(batch *pgx.Batch, account record.AccountNumber, in *conversation.Sessions, infos []record.ExchangeInfo, gone map[string]string, e *record.Erasure) {
 	for i := range infos {
 		info := &infos[i]
 		session := gone[info.ID]

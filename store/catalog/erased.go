@@ -11,10 +11,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
+	"github.com/mnemeproxy/mneme/store/shipped"
 )
 
 // erasedExchange is an exchange that stays erased, here and at the edges.
@@ -62,7 +62,7 @@ func recordErasedInOrder(ctx context.Context, tx pgx.Tx, accounts []int64, ids [
 }
 
 // sortOutLate removes exchanges that arrive after an erasure that covers them.
-func (k *keeping) sortOutLate(ctx context.Context, arriving []*store.Shipped) (rest []*store.Shipped, err error) {
+func (k *keeping) sortOutLate(ctx context.Context, arriving []*shipped.Exchange) (rest []*shipped.Exchange, err error) {
 	asked, err := askedSince(ctx, k.tx, k.account, arriving)
 	if err != nil || len(asked) == 0 {
 		return arriving, err
@@ -86,13 +86,13 @@ func (k *keeping) sortOutLate(ctx context.Context, arriving []*store.Shipped) (r
 }
 
 // askedSince returns the requested erasures that were created after the first of the exchanges began, newest first.
-func askedSince(ctx context.Context, tx pgx.Tx, account record.AccountNumber, exchanges []*store.Shipped) (asked []*record.Erasure, err error) {
+func askedSince(ctx context.Context, tx pgx.Tx, account record.AccountNumber, exchanges []*shipped.Exchange) (asked []*record.Erasure, err error) {
 	if len(exchanges) == 0 {
 		return nil, nil
 	}
-	first := slices.MinFunc(exchanges, func(a, b *store.Shipped) int { return a.Info().KeptSince().Compare(b.Info().KeptSince()) })
+	first := slices.MinFunc(exchanges, func(a, b *shipped.Exchange) int { return a.Info.KeptSince().Compare(b.Info.KeptSince()) })
 	rows, err := tx.Query(ctx, "select receipt from erasures where account = $1 and id >= $2 and receipt::json->>'reason' = $3 order by id desc",
-		int64(account), record.FirstErasureID(first.Info().KeptSince()), record.ErasedByRequest)
+		int64(account), record.FirstErasureID(first.Info.KeptSince()), record.ErasedByRequest)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (e Erased) Latest() (time.Time, error) {
 }
 
 // Edges returns all edges that were ever heard.
-func (e Erased) Edges() (edges []store.EdgeErased, err error) {
+func (e Erased) Edges() (edges []record.EdgeErased, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	rows, err := e.catalog.pool.Query(ctx, "select node, seen, clean, gone from edges order by node")
@@ -185,16 +185,16 @@ func (e Erased) Edges() (edges []store.EdgeErased, err error) {
 	return edges, unreadable(err)
 }
 
-func scanEdge(row pgx.CollectableRow) (store.EdgeErased, error) {
+func scanEdge(row pgx.CollectableRow) (record.EdgeErased, error) {
 	var node int32
 	var seen time.Time
 	var clean, gone *time.Time
 	err := row.Scan(&node, &seen, &clean, &gone)
-	return store.EdgeErased{Node: uint16(node), Seen: seen.UTC(), Clean: known(clean), Gone: known(gone)}, err
+	return record.EdgeErased{Node: uint16(node), Seen: seen.UTC(), Clean: known(clean), Gone: known(gone)}, err
 }
 
 // NoteEdge merges the state of an edge into its row, which other centres may have updated.
-func (e Erased) NoteEdge(ctx context.Context, edge store.EdgeErased) error {
+func (e Erased) NoteEdge(ctx context.Context, edge record.EdgeErased) error {
 	_, err := e.catalog.pool.Exec(ctx, `insert into edges values ($1, $2, $3, $4) on conflict (node) do update
 		set seen = greatest(edges.seen, excluded.seen), clean = greatest(edges.clean, excluded.clean), gone = excluded.gone`,
 		int32(edge.Node), edge.Seen, unlessZero(edge.Clean), unlessZero(edge.Gone))

@@ -9,10 +9,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -46,7 +46,7 @@ func TestACentreThatWasReplacedErasesNothingByAge(t *testing.T) {
 	var age atomic.Int64
 	centre, err := catalog.Open(t.Context(), catalog.Options{
 		URL: url, Centre: postgrestest.Centre, Cache: edge.Shared(), Digest: digest.Exchange,
-		Retention: func(string) store.Retention { return store.Retention{MaxAge: time.Duration(age.Load())} },
+		Retention: func(string) identity.Retention { return identity.Retention{MaxAge: time.Duration(age.Load())} },
 	})
 	check(t, err)
 	t.Cleanup(centre.Close)

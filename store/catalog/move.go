@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -51,7 +51,7 @@ func (c *Catalog) SplitSession(ctx context.Context, account, session, exchange s
 			not exists (select from exchanges where account = $1 and session = $2 and id < $3)`,
 			int64(m.account), m.from, exchangeID(exchange)).Scan(&there, &first)
 		if err == nil {
-			err = store.CheckSplit(m.from, exchange, there, first)
+			err = conversation.CheckSplit(m.from, exchange, there, first)
 		}
 		if err != nil {
 			return err
@@ -103,7 +103,7 @@ const moveTimeout = 5 * time.Minute
 type moving struct {
 	tx         pgx.Tx
 	account    record.AccountNumber
-	in         *store.Sessions
+	in         *conversation.Sessions
 	from, into string
 }
 
@@ -111,7 +111,7 @@ type moving struct {
 func (m *moving) refuseErased(ctx context.Context) error {
 	id, err := erasing(ctx, m.tx, m.account, m.from, m.into)
 	if err == nil && id != "" {
-		err = store.ErasingSession(id)
+		err = conversation.ErasingSession(id)
 	}
 	return err
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
@@ -13,10 +13,10 @@ import (
 // Sessions are also found by what a person or a model has written about them, without any of their turns.
 
 // queueWords stores the terms of the titles and tags of sessions, which are in the database.
-func queueWords(batch *pgx.Batch, account record.AccountNumber, of map[string]*store.SessionWords) {
+func queueWords(batch *pgx.Batch, account record.AccountNumber, of map[string]*conversation.SessionWords) {
 	var ids, terms, without []string
 	for id, words := range of {
-		if found := lexemes(account, search.SessionTerms(words)); found != "" {
+		if found := lexemes(account, search.SessionTerms(words.Title, words.Tags)); found != "" {
 			ids, terms = append(ids, id), append(terms, found)
 		} else {
 			without = append(without, id)
@@ -121,13 +121,13 @@ func nameSome(ctx context.Context, tx pgx.Tx, after int64, session string) (acco
 	if err != nil || len(read) == 0 {
 		return after, session, false, err
 	}
-	words := make(map[int64]map[string]*store.SessionWords)
+	words := make(map[int64]map[string]*conversation.SessionWords)
 	for _, r := range read {
 		if words[r.Account] == nil {
-			words[r.Account] = make(map[string]*store.SessionWords)
+			words[r.Account] = make(map[string]*conversation.SessionWords)
 		}
 		if s, err := record.ReadSession(r.Record); err == nil { // a damaged one has no title
-			words[r.Account][r.ID] = &store.SessionWords{Title: s.Title, Tags: s.Tags}
+			words[r.Account][r.ID] = &conversation.SessionWords{Title: s.Title, Tags: s.Tags}
 		}
 	}
 	batch := new(pgx.Batch)

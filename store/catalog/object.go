@@ -4,24 +4,24 @@ import (
 	"encoding/binary"
 	"errors"
 
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
+	"github.com/mnemeproxy/mneme/store/shipped"
 )
 
 // refSize is the size of a ref: a letter and a hash.
 const refSize = 1 + len(kv.Hash{})
 
-func refOf(o store.ObjectRef) []byte { return append([]byte{o.Space}, o.Hash[:]...) }
+func refOf(o shipped.ObjectRef) []byte { return append([]byte{o.Space}, o.Hash[:]...) }
 
-func objectOf(account record.AccountNumber, ref []byte) (o store.ObjectRef) {
+func objectOf(account record.AccountNumber, ref []byte) (o shipped.ObjectRef) {
 	o.Space, o.Account = ref[0], account
 	copy(o.Hash[:], ref[1:])
 	return o
 }
 
 // joinRefs concatenates refs.
-func joinRefs(objects []store.ObjectRef) []byte {
+func joinRefs(objects []shipped.ObjectRef) []byte {
 	joined := make([]byte, 0, len(objects)*refSize)
 	for _, o := range objects {
 		joined = append(joined, refOf(o)...)

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -111,7 +111,7 @@ func (c *Catalog) AnsweredAs(account, response string) (exchange string, err err
 		return "", err
 	}
 	err = c.pool.QueryRow(ctx, "select id from exchanges where account = $1 and answered = $2 order by id desc limit 1",
-		number, store.AnswerKeyOf(response)).Scan(&exchange)
+		number, conversation.AnswerKeyOf(response)).Scan(&exchange)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", codec.Errorf(codec.KindNotFound, "no answer with that id")
 	}
@@ -285,7 +285,7 @@ func (c *Catalog) mergedInto(account string) func(session string) string {
 
 // withExchanges returns the session that has the exchanges of a session: itself, or the one that it was merged into.
 func (c *Catalog) withExchanges(account, session string) (*record.Session, error) {
-	return store.FollowMerges(session, func(id string) (*record.Session, error) { return c.Session(account, id) })
+	return record.FollowMerges(session, func(id string) (*record.Session, error) { return c.Session(account, id) })
 }
 
 // DescribeSession sets the description that people give a session.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -179,7 +179,7 @@ func (r *recount) hour(ctx context.Context, account record.AccountNumber) (more 
 	if err != nil {
 		return false, err
 	}
-	sums := make(store.Rollups)
+	sums := make(conversation.Rollups)
 	var stored []byte
 	_, err = pgx.ForEachRow(rows, []any{&stored}, func() error {
 		info, err := record.ReadInfo(stored)

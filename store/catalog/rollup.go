@@ -5,13 +5,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // rollUp adds exchanges to the rollups.
 func rollUp(ctx context.Context, tx pgx.Tx, account record.AccountNumber, infos []*record.ExchangeInfo) error {
-	sums := make(store.Rollups)
+	sums := make(conversation.Rollups)
 	for _, info := range infos {
 		sums.Count(account, info)
 	}
@@ -23,7 +23,7 @@ func rollUp(ctx context.Context, tx pgx.Tx, account record.AccountNumber, infos 
 }
 
 // readRollups returns a function that reads and locks rollups.
-func readRollups(ctx context.Context, tx pgx.Tx, account record.AccountNumber) store.RollupReader {
+func readRollups(ctx context.Context, tx pgx.Tx, account record.AccountNumber) conversation.RollupReader {
 	return func(keys [][]byte) (map[string][]byte, error) {
 		records := make(map[string][]byte)
 		return records, readInto(ctx, tx, records, "select key, record from rollups where account = $1 and key = any($2) order by key for update", int64(account), keys)
@@ -58,7 +58,7 @@ func (c *Catalog) Rollups(ctx context.Context, q record.RollupQuery, visit func(
 		}
 		var key, stored []byte
 		_, err = pgx.ForEachRow(rows, []any{&key, &stored}, func() error {
-			if of, r, err := store.ReadRollup(key, stored); err == nil {
+			if of, r, err := conversation.ReadRollup(key, stored); err == nil {
 				of.Account = name
 				visit(of, &r)
 			}

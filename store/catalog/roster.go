@@ -9,21 +9,21 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/wake"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Cache is the store of a centre, which follows the roster of the database: it authenticates callers and opens credentials.
 type Cache interface {
-	Connect(a store.Authority) // has its changes made here; nil: it makes none
-	Follow(ctx context.Context, entries []store.SharedEntry, whole bool) error
+	Connect(a identity.Authority) // has its changes made here; nil: it makes none
+	Follow(ctx context.Context, entries []identity.SharedEntry, whole bool) error
 	Expire(at time.Time)
 
-	Entries() ([]store.RosterEntry, error) // for a database without a roster
+	Entries() ([]identity.RosterEntry, error) // for a database without a roster
 
 	Opens(proof []byte) (now, before bool)
-	Reseal(entries []store.RosterEntry) ([]store.RosterEntry, error)
+	Reseal(entries []identity.RosterEntry) ([]identity.RosterEntry, error)
 }
 
 // Roster is the accounts with their limits and retention, the keys and the sealed credentials of all centres, and their audit record.
@@ -60,7 +60,7 @@ func (r *Roster) begin(ctx context.Context) error {
 			return err
 		}
 		var proof []byte
-		err = tx.QueryRow(ctx, "select value from roster where name = $1", store.LastOfRoster).Scan(&proof)
+		err = tx.QueryRow(ctx, "select value from roster where name = $1", identity.LastOfRoster).Scan(&proof)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return r.give(ctx, tx, revision)
 		}
@@ -100,7 +100,7 @@ func (r *Roster) give(ctx context.Context, tx pgx.Tx, revision int64) error {
 		}
 		e := &entries[i]
 		if owner := e.Owner(); owner != "" {
-			err = commit(ctx, tx, revision, &store.RosterChange{RosterEntry: *e, Account: owner, Blind: true})
+			err = commit(ctx, tx, revision, &identity.RosterChange{RosterEntry: *e, Account: owner, Blind: true})
 		} else {
 			err = putEntry(ctx, tx, revision, "", *e)
 		}
@@ -108,7 +108,7 @@ func (r *Roster) give(ctx context.Context, tx pgx.Tx, revision int64) error {
 	return err
 }
 
-func putEntry(ctx context.Context, tx pgx.Tx, revision int64, account string, e store.RosterEntry) error {
+func putEntry(ctx context.Context, tx pgx.Tx, revision int64, account string, e identity.RosterEntry) error {
 	_, err := tx.Exec(ctx, `insert into roster values ($1, $2, $3, $4) on conflict (name) do update
 		set account = excluded.account, value = excluded.value, revision = excluded.revision`, e.Name, account, e.Value, revision)
 	return err
@@ -120,7 +120,7 @@ func (r *Roster) reseal(ctx context.Context, tx pgx.Tx, revision int64) error {
 	if err != nil {
 		return err
 	}
-	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e store.RosterEntry, err error) {
+	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e identity.RosterEntry, err error) {
 		return e, row.Scan(&e.Name, &e.Value)
 	})
 	if err != nil {
@@ -138,8 +138,8 @@ func (r *Roster) reseal(ctx context.Context, tx pgx.Tx, revision int64) error {
 // errMasterKeyChanged is the error of a change at a centre that was not restarted with the new master key.
 var errMasterKeyChanged = codec.Errorf(codec.KindConflict, "the master key of the cluster was changed: restart this centre with the new one as MNEME_MASTER_KEY")
 
-// Commit implements [store.Authority].
-func (r *Roster) Commit(ctx context.Context, changes []store.RosterChange) error {
+// Commit implements [identity.Authority].
+func (r *Roster) Commit(ctx context.Context, changes []identity.RosterChange) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	return r.catalog.update(ctx, func(tx pgx.Tx) error {
@@ -148,7 +148,7 @@ func (r *Roster) Commit(ctx context.Context, changes []store.RosterChange) error
 			return err
 		}
 		var proof []byte
-		if err := tx.QueryRow(ctx, "select value from roster where name = $1", store.LastOfRoster).Scan(&proof); err != nil {
+		if err := tx.QueryRow(ctx, "select value from roster where name = $1", identity.LastOfRoster).Scan(&proof); err != nil {
 			return err
 		}
 		if now, _ := r.cache.Opens(proof); !now {
@@ -163,14 +163,14 @@ func (r *Roster) Commit(ctx context.Context, changes []store.RosterChange) error
 	})
 }
 
-func commit(ctx context.Context, tx pgx.Tx, revision int64, c *store.RosterChange) error {
+func commit(ctx context.Context, tx pgx.Tx, revision int64, c *identity.RosterChange) error {
 	var present []byte
 	err := tx.QueryRow(ctx, "select value from roster where name = $1", c.Name).Scan(&present)
 	if err := unlessMissing(err); err != nil {
 		return err
 	}
-	if !c.Blind && store.EntryHash(present) != c.Before {
-		return store.ErrStale
+	if !c.Blind && identity.EntryHash(present) != c.Before {
+		return identity.ErrStale
 	}
 	if c.AccountOf() != "" && present == nil {
 		_, err = tx.Exec(ctx, `with given as (update meta set value = (value::bigint + 1)::text where name = $2 returning value::bigint as number)
@@ -179,7 +179,7 @@ func commit(ctx context.Context, tx pgx.Tx, revision int64, c *store.RosterChang
 		var there bool
 		err = tx.QueryRow(ctx, "select exists (select from accounts where name = $1)", c.Account).Scan(&there)
 		if err == nil && !there {
-			err = store.ErrStale
+			err = identity.ErrStale
 		}
 	}
 	if err != nil {
@@ -221,7 +221,7 @@ func (r *Roster) look(ctx context.Context) error {
 	return nil
 }
 
-// Refresh implements [store.Authority]. What the cache cannot follow it is given again a little later.
+// Refresh implements [identity.Authority]. What the cache cannot follow it is given again a little later.
 func (r *Roster) Refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -265,13 +265,13 @@ func (r *Roster) say(ctx context.Context, err error) {
 }
 
 // after returns the entries that were changed after a change, deleted ones included, and the number of the last change.
-func (r *Roster) after(ctx context.Context, revision int64) (entries []store.SharedEntry, last int64, err error) {
+func (r *Roster) after(ctx context.Context, revision int64) (entries []identity.SharedEntry, last int64, err error) {
 	rows, err := r.catalog.pool.Query(ctx, `select r.name, value, revision, d.at from roster r
 		left join deleted d on d.name = r.account and r.name = 'account/' || r.account where revision > $1 order by revision`, revision)
 	if err != nil {
 		return nil, 0, err
 	}
-	entries, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e store.SharedEntry, err error) {
+	entries, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e identity.SharedEntry, err error) {
 		var deleted *time.Time
 		err = row.Scan(&e.Name, &e.Value, &last, &deleted)
 		e.Deleted = known(deleted)
@@ -281,14 +281,14 @@ func (r *Roster) after(ctx context.Context, revision int64) (entries []store.Sha
 }
 
 // Entries returns all entries, accounts before what belongs to them, for the brokers.
-func (r *Roster) Entries() ([]store.RosterEntry, error) {
+func (r *Roster) Entries() ([]identity.RosterEntry, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
-	rows, err := r.catalog.pool.Query(ctx, "select name, value from roster where value is not null order by name = $1, name not like 'account/%', name", store.LastOfRoster)
+	rows, err := r.catalog.pool.Query(ctx, "select name, value from roster where value is not null order by name = $1, name not like 'account/%', name", identity.LastOfRoster)
 	if err != nil {
 		return nil, unreadable(err)
 	}
-	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e store.RosterEntry, err error) {
+	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e identity.RosterEntry, err error) {
 		return e, row.Scan(&e.Name, &e.Value)
 	})
 	return entries, unreadable(err)
@@ -299,7 +299,7 @@ func (r *Roster) Changed() <-chan struct{} { return r.changed }
 
 const putAudit = "insert into audit values ($1, $2, $3) on conflict (id) do update set account = excluded.account, entry = excluded.entry"
 
-// PutAudit implements [store.Authority].
+// PutAudit implements [identity.Authority].
 func (r *Roster) PutAudit(ctx context.Context, id, account string, entry []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -307,7 +307,7 @@ func (r *Roster) PutAudit(ctx context.Context, id, account string, entry []byte)
 	return err
 }
 
-// Audits implements [store.Authority].
+// Audits implements [identity.Authority].
 func (r *Roster) Audits(ctx context.Context, account, before string, most int) (entries [][]byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -319,7 +319,7 @@ func (r *Roster) Audits(ctx context.Context, account, before string, most int) (
 	return entries, unreadable(err)
 }
 
-// ExpireAudits implements [store.Authority].
+// ExpireAudits implements [identity.Authority].
 func (r *Roster) ExpireAudits(ctx context.Context, before string, most int) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

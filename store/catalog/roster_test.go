@@ -15,6 +15,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -74,7 +75,7 @@ func TestACentreThatLosesItsDataDirectoryHasItsAccountsAndKeys(t *testing.T) {
 	secret, key, err := before.Keys().Create("acme", store.ScopeRead, "first")
 	check(t, err)
 	check(t, before.Credentials().Set("acme", "openai", "sk-secret"))
-	check(t, before.Accounts().SetRetention(t.Context(), "acme", &store.Retention{MaxAge: 5}))
+	check(t, before.Accounts().SetRetention(t.Context(), "acme", &identity.Retention{MaxAge: 5}))
 	check(t, before.Close())
 
 	centre := mustSeat(t, dir, url)

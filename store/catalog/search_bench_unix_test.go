@@ -10,10 +10,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
@@ -27,7 +27,7 @@ func BenchmarkSearch(b *testing.B) {
 		address := server.Database(b)
 		c, err := catalog.Open(b.Context(), catalog.Options{
 			URL: address, Centre: "centre", Cache: edge.Shared(),
-			Retention: func(string) store.Retention { return store.Retention{} }, Digest: digest.Exchange,
+			Retention: func(string) identity.Retention { return identity.Retention{} }, Digest: digest.Exchange,
 		})
 		if err != nil {
 			b.Fatal(err)

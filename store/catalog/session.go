@@ -7,13 +7,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // openSessions opens the sessions of an account in a transaction, which locks those that it reads. It reads the sessions with these
 // ids, and those that these keys lead to, in one query.
-func openSessions(ctx context.Context, tx pgx.Tx, account record.AccountNumber, ids []string, keys [][]byte) (*store.Sessions, error) {
+func openSessions(ctx context.Context, tx pgx.Tx, account record.AccountNumber, ids []string, keys [][]byte) (*conversation.Sessions, error) {
 	records, links := make(map[string][]byte), make(map[string]string)
 	for _, key := range keys {
 		links[string(key)] = ""
@@ -59,7 +59,7 @@ func openSessions(ctx context.Context, tx pgx.Tx, account record.AccountNumber, 
 		err := tx.QueryRow(ctx, "select session from links where account = $1 and key = $2", int64(account), key).Scan(&session)
 		return session, unlessMissing(err)
 	}
-	return store.NewSessions(account, read, readLink), nil
+	return conversation.NewSessions(account, read, readLink), nil
 }
 
 func unlessMissing(err error) error {
@@ -70,7 +70,7 @@ func unlessMissing(err error) error {
 }
 
 // putSessions stores the changed sessions and links.
-func putSessions(ctx context.Context, tx pgx.Tx, account record.AccountNumber, in *store.Sessions) error {
+func putSessions(ctx context.Context, tx pgx.Tx, account record.AccountNumber, in *conversation.Sessions) error {
 	var batch pgx.Batch
 	if err := queueSessions(&batch, account, in); err != nil || batch.Len() == 0 {
 		return err
@@ -78,13 +78,13 @@ func putSessions(ctx context.Context, tx pgx.Tx, account record.AccountNumber, i
 	return tx.SendBatch(ctx, &batch).Close()
 }
 
-func queueSessions(batch *pgx.Batch, account record.AccountNumber, in *store.Sessions) error {
+func queueSessions(batch *pgx.Batch, account record.AccountNumber, in *conversation.Sessions) error {
 	sessions, links, err := in.Changed()
 	if err != nil {
 		return err
 	}
 	var ids, places, gone, leadTo []string
-	words := make(map[string]*store.SessionWords)
+	words := make(map[string]*conversation.SessionWords)
 	var records, keys, unlinked [][]byte
 	for _, s := range sessions {
 		if s.Record == nil {

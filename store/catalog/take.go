@@ -10,9 +10,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
+	"github.com/mnemeproxy/mneme/store/shipped"
 )
 
 // ID returns the id of the centre that numbers the accounts.
@@ -35,7 +36,7 @@ func (c *Catalog) Mark(log ship.LogID) (mark uint64, tail ship.Tail, err error) 
 // Take stores the entries of the frame that comes next in its log, and advances the log's mark, in one transaction. For any other
 // frame taken is false. Exchanges that exist stay as they are, and erased ones do not come back. Entries that cannot be stored
 // are put aside: aside gets them before the commit, and prevents it with an error.
-func (c *Catalog) Take(ctx context.Context, f *ship.Frame, aside func([]store.Refused) error) (taken bool, err error) {
+func (c *Catalog) Take(ctx context.Context, f *ship.Frame, aside func([]shipped.Refused) error) (taken bool, err error) {
 	err = c.arrive(ctx, f.Entries, func(tx pgx.Tx, to writings) error {
 		taken = false
 		if _, err := tx.Exec(ctx, "insert into logs values ($1, 0, '') on conflict do nothing", f.Log[:]); err != nil {
@@ -52,9 +53,9 @@ func (c *Catalog) Take(ctx context.Context, f *ship.Frame, aside func([]store.Re
 		if err != nil {
 			return err
 		}
-		isIncomplete := func(r store.Refused) bool { return errors.Is(r.Reason, store.ErrIncomplete) }
+		isIncomplete := func(r shipped.Refused) bool { return errors.Is(r.Reason, shipped.ErrIncomplete) }
 		if !f.Whole && slices.ContainsFunc(refused, isIncomplete) {
-			return store.ErrIncomplete
+			return shipped.ErrIncomplete
 		}
 		if len(refused) > 0 {
 			if err := putAside(ctx, tx, refused); err != nil {
@@ -94,13 +95,13 @@ func (c *Catalog) Retry(ctx context.Context, e *ship.Entry) error {
 }
 
 // keep stores the entries that can be stored, and returns the others.
-func (c *Catalog) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry, to writings) (refused []store.Refused, err error) {
+func (c *Catalog) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry, to writings) (refused []shipped.Refused, err error) {
 	late := make(map[record.AccountNumber][]erasedExchange)
 	byAccount := make(map[record.AccountNumber][]*ship.Entry)
 	numbers := make(map[string]record.AccountNumber)
 	for i := range entries {
-		if !store.IsNamed(&entries[i]) {
-			refused = append(refused, store.Refused{Entry: entries[i], Reason: store.ErrUnusable})
+		if !shipped.IsNamed(&entries[i]) {
+			refused = append(refused, shipped.Refused{Entry: entries[i], Reason: shipped.ErrUnusable})
 			continue
 		}
 		number, known := numbers[entries[i].Account]
@@ -113,7 +114,7 @@ func (c *Catalog) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry, to 
 			}
 		}
 		if !known {
-			refused = append(refused, store.Refused{Entry: entries[i], Reason: store.ErrForeign})
+			refused = append(refused, shipped.Refused{Entry: entries[i], Reason: shipped.ErrForeign})
 			continue
 		}
 		byAccount[number] = append(byAccount[number], &entries[i])
@@ -129,7 +130,7 @@ func (c *Catalog) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry, to 
 		}
 		if !known || now != number || to[number] == nil { // deleted or created during the wait for the lock
 			for _, e := range own {
-				refused = append(refused, store.Refused{Entry: *e, Reason: store.ErrForeign})
+				refused = append(refused, shipped.Refused{Entry: *e, Reason: shipped.ErrForeign})
 			}
 			continue
 		}
@@ -153,13 +154,13 @@ type keeping struct {
 	to      *writing // for bodies and values
 	read    func(context.Context, record.AccountNumber, *values) (damage []error, err error)
 
-	frame   store.Objects                         // objects sent with the entries
-	named   map[store.ObjectRef][]store.ObjectRef // what objects of the frame reference
-	kept    map[store.ObjectRef]struct{}          // of the frame and of named: those that are stored already
-	inner   store.Objects                         // of kept: blocks that are parts of blocks of the frame
-	known   map[string]bool                       // exchanges that exist, or were erased
-	deleted time.Time                             // when another account of this name was last deleted; zero: none was
-	refused []store.Refused
+	frame   shipped.Objects                           // objects sent with the entries
+	named   map[shipped.ObjectRef][]shipped.ObjectRef // what objects of the frame reference
+	kept    map[shipped.ObjectRef]struct{}            // of the frame and of named: those that are stored already
+	inner   shipped.Objects                           // of kept: blocks that are parts of blocks of the frame
+	known   map[string]bool                           // exchanges that exist, or were erased
+	deleted time.Time                                 // when another account of this name was last deleted; zero: none was
+	refused []shipped.Refused
 	late    []erasedExchange // arrived after an erasure that covers them
 	united  []moving         // of sessions with the rest of a conversation
 }
@@ -168,17 +169,17 @@ func (k *keeping) run(ctx context.Context) error {
 	if err := k.look(ctx); err != nil {
 		return err
 	}
-	var sound, arrived []*store.Shipped
-	frame := make(store.Objects)
-	fresh := make(store.Objects)
+	var sound, arrived []*shipped.Exchange
+	frame := make(shipped.Objects)
+	fresh := make(shipped.Objects)
 	for _, e := range k.entries {
-		x, err := store.ReadShipped(k.account, e, frame, k.inner)
-		if err == nil && x.Info().KeptSince().Before(k.deleted) {
-			err = store.ErrForeign // entries name their account, and this one has only the name of the deleted one
+		x, err := shipped.Read(k.account, e, frame, k.inner)
+		if err == nil && x.Info.KeptSince().Before(k.deleted) {
+			err = shipped.ErrForeign // entries name their account, and this one has only the name of the deleted one
 		}
 		switch {
 		case err != nil:
-			k.refused = append(k.refused, store.Refused{Entry: *e, Reason: err})
+			k.refused = append(k.refused, shipped.Refused{Entry: *e, Reason: err})
 		case !k.known[e.Exchange]:
 			sound = append(sound, x)
 		}
@@ -191,7 +192,7 @@ func (k *keeping) run(ctx context.Context) error {
 		switch e := x.Entry; {
 		case k.known[e.Exchange]: // the frame has it twice
 		case !k.reach(e, fresh):
-			k.refused = append(k.refused, store.Refused{Entry: *e, Reason: store.ErrIncomplete})
+			k.refused = append(k.refused, shipped.Refused{Entry: *e, Reason: shipped.ErrIncomplete})
 		default:
 			k.known[e.Exchange] = true
 			arrived = append(arrived, x)
@@ -204,7 +205,7 @@ func (k *keeping) run(ctx context.Context) error {
 }
 
 // store stores the exchanges that have arrived, with the objects that are not stored yet.
-func (k *keeping) store(ctx context.Context, arrived []*store.Shipped, fresh store.Objects) error {
+func (k *keeping) store(ctx context.Context, arrived []*shipped.Exchange, fresh shipped.Objects) error {
 	refs, values := k.put(fresh)
 	bodies := k.putBodies(arrived)
 	if err := k.to.finish(ctx, k.tx); err != nil {
@@ -230,26 +231,26 @@ func (k *keeping) store(ctx context.Context, arrived []*store.Shipped, fresh sto
 	}
 	infos := make([]*record.ExchangeInfo, len(arrived))
 	for i, x := range arrived {
-		infos[i] = x.Info()
+		infos[i] = x.Info
 	}
 	return rollUp(ctx, k.tx, k.account, infos)
 }
 
 // look reads what is already stored of the entries and of what they reference.
 func (k *keeping) look(ctx context.Context) error {
-	k.frame, k.named = make(store.Objects), make(map[store.ObjectRef][]store.ObjectRef)
-	k.kept, k.inner, k.known = make(map[store.ObjectRef]struct{}), make(store.Objects), make(map[string]bool)
-	wanted := make(map[store.ObjectRef]struct{})
+	k.frame, k.named = make(shipped.Objects), make(map[shipped.ObjectRef][]shipped.ObjectRef)
+	k.kept, k.inner, k.known = make(map[shipped.ObjectRef]struct{}), make(shipped.Objects), make(map[string]bool)
+	wanted := make(map[shipped.ObjectRef]struct{})
 	var inner [][]byte
 	var ids []string
 	for _, e := range k.entries {
 		ids = append(ids, e.Exchange)
-		want, _ := store.Named(nil, store.Skeleton(k.account), e.Skeleton) // ReadShipped refuses unreadable ones
-		for ref, value := range store.ObjectsOf(k.account, e) {
-			named, _ := store.Named(nil, ref, value)
+		want, _ := shipped.Named(nil, shipped.Skeleton(k.account), e.Skeleton) // ReadShipped refuses unreadable ones
+		for ref, value := range shipped.ObjectsOf(k.account, e) {
+			named, _ := shipped.Named(nil, ref, value)
 			k.frame[ref], k.named[ref] = value, named
 			want = append(want, named...)
-			if !store.IsNode(ref) {
+			if !shipped.IsNode(ref) {
 				for _, o := range named {
 					inner = append(inner, refOf(o))
 				}
@@ -318,9 +319,9 @@ func (k *keeping) lookAtObjects(ctx context.Context, refs, inner [][]byte) error
 
 // reach adds to fresh the objects that an entry references, directly or not, and that are not stored yet. It reports whether the
 // frame has all of them. Everything that a stored object references is stored.
-func (k *keeping) reach(e *ship.Entry, fresh store.Objects) bool {
-	todo, _ := store.Named(nil, store.Skeleton(k.account), e.Skeleton)
-	var found []store.ObjectRef
+func (k *keeping) reach(e *ship.Entry, fresh shipped.Objects) bool {
+	todo, _ := shipped.Named(nil, shipped.Skeleton(k.account), e.Skeleton)
+	var found []shipped.ObjectRef
 	for len(todo) > 0 {
 		ref := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
@@ -345,7 +346,7 @@ func (k *keeping) reach(e *ship.Entry, fresh store.Objects) bool {
 }
 
 // put adds objects to the pack or the rows to be written. named has their refs, in the order of how.
-func (k *keeping) put(objects store.Objects) (named [][]byte, how columns) {
+func (k *keeping) put(objects shipped.Objects) (named [][]byte, how columns) {
 	for ref, value := range objects {
 		named = append(named, refOf(ref))
 		how.add(k.to.add(refOf(ref), value))
@@ -366,7 +367,7 @@ func (k *keeping) putObjects(ctx context.Context, refs [][]byte, how columns) er
 }
 
 // join adds the exchanges to their sessions, which are still to be stored, and returns the ids of those.
-func (k *keeping) join(ctx context.Context, arrived []*store.Shipped) (in *store.Sessions, ids []*string, err error) {
+func (k *keeping) join(ctx context.Context, arrived []*shipped.Exchange) (in *conversation.Sessions, ids []*string, err error) {
 	var own []string
 	var keys [][]byte
 	for _, x := range arrived {
@@ -393,7 +394,7 @@ func (k *keeping) join(ctx context.Context, arrived []*store.Shipped) (in *store
 
 // unite merges the session with the rest of a conversation into another one; its exchanges are still to be moved. It
 // leaves them apart if one of them is being erased.
-func (k *keeping) unite(ctx context.Context, in *store.Sessions, rest, into string) error {
+func (k *keeping) unite(ctx context.Context, in *conversation.Sessions, rest, into string) error {
 	erased, err := erasing(ctx, k.tx, k.account, rest, into)
 	if err == nil && erased == "" && in.Unite(rest, into) {
 		k.united = append(k.united, moving{tx: k.tx, account: k.account, in: in, from: rest, into: into})
@@ -402,14 +403,14 @@ func (k *keeping) unite(ctx context.Context, in *store.Sessions, rest, into stri
 }
 
 // putBodies adds the bodies of exchanges to the pack or the rows to be written.
-func (k *keeping) putBodies(arrived []*store.Shipped) (how columns) {
+func (k *keeping) putBodies(arrived []*shipped.Exchange) (how columns) {
 	for _, x := range arrived {
-		how.add(k.to.add([]byte(bodyName(x.Entry.Exchange)), appendBody(nil, x.Entry.Skeleton, x.Parts)))
+		how.add(k.to.add([]byte(bodyName(x.Entry.Exchange)), appendBody(nil, x.Entry.Skeleton, x.Entry.Parts)))
 	}
 	return how
 }
 
-func (k *keeping) putExchanges(ctx context.Context, arrived []*store.Shipped, sessions []*string, bodies columns) error {
+func (k *keeping) putExchanges(ctx context.Context, arrived []*shipped.Exchange, sessions []*string, bodies columns) error {
 	var (
 		ids                      []string
 		kept                     []time.Time
@@ -419,9 +420,9 @@ func (k *keeping) putExchanges(ctx context.Context, arrived []*store.Shipped, se
 		events                   []record.Event
 	)
 	for i, x := range arrived {
-		info := x.Info()
+		info := x.Info
 		events = append(events, completed(k.account, info, sessions[i]))
-		refs, err := store.Named(nil, store.Skeleton(k.account), x.Entry.Skeleton)
+		refs, err := shipped.Named(nil, shipped.Skeleton(k.account), x.Entry.Skeleton)
 		if err != nil {
 			return fmt.Errorf("skeleton of %s: %w", info.ID, err)
 		}
@@ -429,7 +430,7 @@ func (k *keeping) putExchanges(ctx context.Context, arrived []*store.Shipped, se
 		speaks = append(speaks, sessions[i] != nil && info.Auxiliary == "")
 		quiet = append(quiet, !speaks[i])
 		requests, responses = append(requests, info.RequestSize), append(responses, info.ResponseSize)
-		answered, records = append(answered, store.AnswerKey(info)), append(records, x.Entry.Record)
+		answered, records = append(answered, conversation.AnswerKey(info)), append(records, x.Entry.Record)
 		named = append(named, joinRefs(refs))
 	}
 	batch := new(pgx.Batch)

@@ -19,6 +19,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
@@ -47,7 +48,7 @@ func BenchmarkTake(b *testing.B) {
 					}
 					c, err := catalog.Open(b.Context(), catalog.Options{
 						URL: server.Database(b), Centre: "centre", Packs: packs, Cache: edge.Shared(),
-						Retention: func(string) store.Retention { return store.Retention{} }, Digest: digest.Exchange,
+						Retention: func(string) identity.Retention { return identity.Retention{} }, Digest: digest.Exchange,
 					})
 					if err != nil {
 						b.Fatal(err)

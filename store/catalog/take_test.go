@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
+	"github.com/mnemeproxy/mneme/store/shipped"
 )
 
 // A client asks the same once more. The second frame brings no objects, for all that it names is there.
@@ -33,6 +33,6 @@ func TestARequestThatIsRepeatedIsKept(t *testing.T) {
 	}
 }
 
-func noneAside(refused []store.Refused) error {
+func noneAside(refused []shipped.Refused) error {
 	return fmt.Errorf("refused: %w", refused[0].Reason)
 }

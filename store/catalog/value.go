@@ -9,9 +9,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog/pack"
 	"github.com/mnemeproxy/mneme/store/record"
+	"github.com/mnemeproxy/mneme/store/shipped"
 )
 
 // kept is how a row stores a value: inline, or in a pack.
@@ -99,7 +99,7 @@ func readInto(ctx context.Context, q querier, records map[string][]byte, sql str
 }
 
 // load reads the bodies of exchanges, and all objects they reference. Damaged values are omitted and logged.
-func (c *Catalog) load(ctx context.Context, q querier, account record.AccountNumber, exchanges []*arrivedExchange) (store.Objects, error) {
+func (c *Catalog) load(ctx context.Context, q querier, account record.AccountNumber, exchanges []*arrivedExchange) (shipped.Objects, error) {
 	var v values
 	for first := true; ; first = false {
 		var err error
@@ -118,7 +118,7 @@ func (c *Catalog) load(ctx context.Context, q querier, account record.AccountNum
 		}
 		break
 	}
-	objects := make(store.Objects)
+	objects := make(shipped.Objects)
 	for name, value := range v.found {
 		if len(name) == refSize {
 			objects[objectOf(account, []byte(name))] = value

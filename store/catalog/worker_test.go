@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
+	"github.com/mnemeproxy/mneme/store/shipped"
 )
 
 // openWorker opens the memory of a centre without its accounts.
@@ -72,7 +72,7 @@ func TestAWorkerKeepsAndDigestsWithTheAccountsOfTheCentre(t *testing.T) {
 		_, err := worker.Exchanges("acme", record.ExchangeQuery{})
 		return err == nil
 	})
-	if taken, err := worker.Take(t.Context(), &f, func([]store.Refused) error { return nil }); err != nil || !taken {
+	if taken, err := worker.Take(t.Context(), &f, func([]shipped.Refused) error { return nil }); err != nil || !taken {
 		t.Fatalf("the worker takes the frame: %v (%v)", taken, err)
 	}
 	centre.Close() // the worker goes on without
@@ -98,7 +98,7 @@ func TestWhatAWorkerRefusesIsTakenByTheCentreOnceItsAccountIsThere(t *testing.T)
 	f := firstFrame(t, openEngine(t, 1))
 	f.Entries[0].Account = "later"
 	told := 0
-	taken, err := worker.Take(t.Context(), &f, func(refused []store.Refused) error { told += len(refused); return nil })
+	taken, err := worker.Take(t.Context(), &f, func(refused []shipped.Refused) error { told += len(refused); return nil })
 	if err != nil || !taken || told != 1 {
 		t.Fatalf("the frame is taken: %v, %d refused (%v)", taken, told, err)
 	}
@@ -137,7 +137,7 @@ func TestAWorkerKeepsNothingOfAnAccountThatIsDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := 0
-	if _, err := worker.Take(t.Context(), &f, func(r []store.Refused) error { refused += len(r); return nil }); err != nil || refused != 1 {
+	if _, err := worker.Take(t.Context(), &f, func(r []shipped.Refused) error { refused += len(r); return nil }); err != nil || refused != 1 {
 		t.Errorf("%d of one exchange are refused (%v)", refused, err)
 	}
 }
@@ -147,9 +147,9 @@ func TestALaterAccountOfANameGetsNothingOfADeletedOne(t *testing.T) {
 	accounts, edge := openEngine(t, 0), openEngine(t, 1)
 	centre := openCatalog(t, accounts, postgrestest.Shared(t).Memory(t))
 	kept := 0
-	take := func(f ship.Frame) (refused []store.Refused) {
+	take := func(f ship.Frame) (refused []shipped.Refused) {
 		t.Helper()
-		taken, err := centre.Take(t.Context(), &f, func(r []store.Refused) error { refused = r; return nil })
+		taken, err := centre.Take(t.Context(), &f, func(r []shipped.Refused) error { refused = r; return nil })
 		if err != nil || !taken {
 			t.Fatalf("the frame is taken: %v (%v)", taken, err)
 		}
@@ -164,10 +164,10 @@ func TestALaterAccountOfANameGetsNothingOfADeletedOne(t *testing.T) {
 	check(t, err)
 	g, err := edge.Shipping().Next(t.Context(), f.Last)
 	check(t, err)
-	if refused := take(g); len(refused) != 1 || !errors.Is(refused[0].Reason, store.ErrForeign) {
+	if refused := take(g); len(refused) != 1 || !errors.Is(refused[0].Reason, shipped.ErrForeign) {
 		t.Errorf("of the exchange of the deleted account %+v is refused", refused)
 	}
-	if err := centre.Retry(t.Context(), &g.Entries[0]); !errors.Is(err, store.ErrForeign) {
+	if err := centre.Retry(t.Context(), &g.Entries[0]); !errors.Is(err, shipped.ErrForeign) {
 		t.Errorf("it is tried again with %v", err)
 	}
 	since := stored(t, edge, 2)
@@ -182,7 +182,7 @@ func TestALaterAccountOfANameGetsNothingOfADeletedOne(t *testing.T) {
 
 // arriving is a centre that exchanges arrive at.
 type arriving interface {
-	Take(ctx context.Context, f *ship.Frame, aside func([]store.Refused) error) (taken bool, err error)
+	Take(ctx context.Context, f *ship.Frame, aside func([]shipped.Refused) error) (taken bool, err error)
 	Retry(ctx context.Context, e *ship.Entry) error
 	Exchanges(account string, q record.ExchangeQuery) (record.ExchangePage, error)
 }

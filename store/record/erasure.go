@@ -146,3 +146,11 @@ func IsErasureID(text string) bool {
 	_, ok := kv.ParseID(ErasurePrefix, text)
 	return ok
 }
+
+// EdgeErased is what a centre knows about erasures at an edge.
+type EdgeErased struct {
+	Node  uint16    `json:"node"`
+	Seen  time.Time `json:"seen"`           // when it was last heard from
+	Clean time.Time `json:"clean,omitzero"` // data erased before then is erased there, and everything that began there before then has arrived
+	Gone  time.Time `json:"gone,omitzero"`  // when it was declared destroyed
+}

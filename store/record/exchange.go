@@ -135,6 +135,9 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("outcome(%d)", uint8(o))
 }
 
+// Ended reports whether an exchange came to its end here: then its record states the size of the stored answer.
+func (o Outcome) Ended() bool { return o != OutcomeOpen && o != OutcomeInterrupted }
+
 // parseOutcome reads a name as [Outcome.String] writes it.
 func parseOutcome(name string) (Outcome, error) {
 	for i, known := range outcomeNames {

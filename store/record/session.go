@@ -320,3 +320,16 @@ func ReadSession(record []byte) (*Session, error) {
 	r := new(StoredSession)
 	return &r.Session, Decode(record, r)
 }
+
+// FollowMerges returns the session that has the exchanges of a session: itself, or the one that it was merged into. read
+// reads a session; its errors are returned.
+func FollowMerges(session string, read func(id string) (*Session, error)) (*Session, error) {
+	s, err := read(session)
+	for range MaxMerges {
+		if err != nil || s.Merged == "" {
+			break
+		}
+		s, err = read(s.Merged)
+	}
+	return s, err
+}

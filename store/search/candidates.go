@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
@@ -23,10 +22,10 @@ func Terms(entry *record.TimelineEntry) []string {
 
 // SessionTerms returns what an engine that finds candidates needs to know about a session besides its turns: the words of
 // its title, and its tags.
-func SessionTerms(words *store.SessionWords) []string {
-	title := lexical.Document{Text: words.Title}
-	terms := title.Terms()
-	for _, tag := range words.Tags {
+func SessionTerms(title string, tags []string) []string {
+	named := lexical.Document{Text: title}
+	terms := named.Terms()
+	for _, tag := range tags {
 		terms = append(terms, lexical.HasFacet(fieldTag, tag).Term)
 	}
 	return terms

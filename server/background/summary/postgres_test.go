@@ -7,18 +7,18 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/background/summary"
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
+	"github.com/mnemeproxy/mneme/store/shipped"
 )
 
 // shared is a memory in Postgres: a centre and a worker summarize what the harness, as an edge, has recorded.
 type shared struct {
 	*harness
 	centre, worker *catalog.Catalog
-	shipped        uint64
+	sent           uint64
 }
 
 func newShared(t *testing.T, script string) *shared {
@@ -46,14 +46,14 @@ func newShared(t *testing.T, script string) *shared {
 func (s *shared) say(account, session, user, assistant string) (id string) {
 	s.t.Helper()
 	exchange, _ := s.harness.say(account, session, user, assistant)
-	frame, err := s.store.Shipping().Next(s.t.Context(), s.shipped)
+	frame, err := s.store.Shipping().Next(s.t.Context(), s.sent)
 	s.ok(err)
-	taken, err := s.centre.Take(s.t.Context(), &frame, func(r []store.Refused) error { return r[0].Reason })
+	taken, err := s.centre.Take(s.t.Context(), &frame, func(r []shipped.Refused) error { return r[0].Reason })
 	s.ok(err)
 	if !taken {
 		s.t.Fatal("the frame is not taken")
 	}
-	s.shipped = frame.Last
+	s.sent = frame.Last
 	x, err := s.centre.ExchangeInfo(account, exchange)
 	s.ok(err)
 	return x.Session

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/zeebo/blake3"
@@ -37,6 +38,12 @@ type RosterChange struct {
 	Account string   // whose it is
 	Before  [16]byte // [EntryHash] of the entry that the change was made from
 	Blind   bool     // whatever the entry was before
+}
+
+// SharedEntry is an entry of a shared roster.
+type SharedEntry struct {
+	RosterEntry
+	Deleted time.Time // an account: when the last one of this name was deleted; zero: none was
 }
 
 // ErrStale is the error of a change that was made from an outdated entry.

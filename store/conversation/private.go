@@ -1,4 +1,4 @@
-package store
+package conversation
 
 import (
 	"strings"
@@ -8,11 +8,11 @@ import (
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
-// withhold removes what is marked as private from messages, so that nothing made of turns has it: index, vectors,
+// Withhold removes what is marked as private from messages, so that nothing made of turns has it: index, vectors,
 // titles, summaries, recalled text. A mark that is not closed holds to the end of its message. Documents, reasoning,
 // calls and results are texts of their own. A part stays, perhaps without text, because messages and parts are counted,
 // and histories are compared by them.
-func withhold(messages []record.Message) {
+func Withhold(messages []record.Message) {
 	for i := range messages {
 		var said private.Cutter
 		for j := range messages[i].Parts {

@@ -1,4 +1,4 @@
-package store
+package conversation
 
 import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
@@ -13,7 +13,7 @@ func (s *Sessions) Recount(session string, next func() ([]record.ExchangeInfo, e
 	if !ok {
 		return nil
 	}
-	r := s.at(id)
+	r := s.At(id)
 	if s.err != nil || r != nil && r.Merged != "" {
 		return s.err
 	}
@@ -39,9 +39,9 @@ func (s *Sessions) Recount(session string, next func() ([]record.ExchangeInfo, e
 	case made && r.Account == "":
 		return s.err // there is nothing to make it from
 	case made:
-		putInOrder(s, s.account, id, r)
+		PutInOrder(s, s.account, id, r)
 	}
-	s.put(id, r)
+	s.Put(id, r)
 	return s.err
 }
 
@@ -62,8 +62,8 @@ func (s *Sessions) recountExchange(id kv.SessionID, r *record.StoredSession, inf
 	r.NoteOrigin(info.Client(), info.Project)
 	r.Count(info, 1)
 	r.Sketch(info, 1)
-	if key := answerLink(s.account, info); key != nil {
-		s.putLink(key, id)
+	if key := AnswerLink(s.account, info); key != nil {
+		s.PutLink(key, id)
 	}
 	if info.Format == "" { // it was refused before a provider was chosen: such requests link nothing
 		return
@@ -72,7 +72,7 @@ func (s *Sessions) recountExchange(id kv.SessionID, r *record.StoredSession, inf
 		if made {
 			r.Derived = false
 		}
-		(&arrival{account: s.account, session: &record.StoredSession{Session: said}}).linkTo(s, id, r)
+		(&Arrival{Account: s.account, Session: &record.StoredSession{Session: said}}).linkTo(s, id, r)
 	}
 }
 
@@ -88,7 +88,7 @@ func (s *Sessions) parentOf(of *record.Session) string {
 		if c.Value == "" {
 			continue
 		}
-		if id, ok := s.link(record.LinkKey(s.account, c)); ok {
+		if id, ok := s.Link(record.LinkKey(s.account, c)); ok {
 			return id.String()
 		}
 	}

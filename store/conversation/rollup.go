@@ -1,10 +1,25 @@
-package store
+package conversation
 
 import (
 	"bytes"
 
 	"github.com/mnemeproxy/mneme/store/record"
 )
+
+// RollupOf returns the rollup of one exchange.
+func RollupOf(info *record.ExchangeInfo) record.Rollup {
+	r := record.Rollup{Requests: 1}
+	switch info.Outcome {
+	case record.OutcomeUpstreamError, record.OutcomeInterrupted, record.OutcomeStopped, record.OutcomeRefused:
+		r.Errors = 1
+	}
+	r.Usage.Add(&info.Usage)
+	r.Cost.Count(info, 1)
+	if info.Imported.IsZero() && info.Outcome == record.OutcomeComplete && info.FirstByte.After(info.Started) {
+		r.FirstByte[record.FirstByteBucket(info.FirstByte.Sub(info.Started))]++
+	}
+	return r
+}
 
 // Rollups are rollups of an account that are made from its exchanges, by the keys of their records.
 type Rollups map[string]*record.Rollup
@@ -14,7 +29,7 @@ type RollupReader func(keys [][]byte) (records map[string][]byte, err error)
 
 // Count counts an exchange.
 func (u Rollups) Count(account record.AccountNumber, info *record.ExchangeInfo) {
-	r, key := exchangeRollup(info), string(record.AppendRollupKey(nil, account, info))
+	r, key := RollupOf(info), string(record.AppendRollupKey(nil, account, info))
 	if sum := u[key]; sum != nil {
 		sum.Add(&r)
 		return

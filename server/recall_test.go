@@ -137,9 +137,10 @@ func TestTheHookOfAnAgentIsAnsweredInItsForm(t *testing.T) {
 		"a prompt":        {event(`"hook_event_name":"UserPromptSubmit","prompt_id":"p","prompt":"what about ErrLockTimeout"`), "pkg/lock/wait.go"},
 		"a start":         {event(`"hook_event_name":"SessionStart","source":"startup"`), "ErrLockTimeout come up?"},
 		"nothing to say":  {event(`"hook_event_name":"UserPromptSubmit","prompt":"what about ErrNothing"`), ""},
-		"a resumed one":   {event(`"hook_event_name":"SessionStart","source":"resume"`), ""},
+		"a resumed one":   {event(`"hook_event_name":"SessionStart","source":"resume"`), "ErrLockTimeout come up?"},
 		"a wake-up":       {event(`"hook_event_name":"UserPromptSubmit","source":"loop_wakeup","prompt":"what about ErrLockTimeout"`), ""},
-		"an unknown hook": {event(`"hook_event_name":"PreToolUse","tool_name":"Bash"`), ""},
+		"an unknown hook": {event(`"hook_event_name":"PostToolUse","tool_name":"Bash"`), ""},
+		"a tool's use":    {event(`"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}`), ""},
 	} {
 		a := h.do(http.MethodPost, "/v1/memory/recall", row.body, "Authorization", "Bearer "+h.key)
 		var got struct {

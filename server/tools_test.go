@@ -68,7 +68,7 @@ func TestAnAgentReadsItsMemoryWithTools(t *testing.T) {
 			t.Errorf("%s is offered as %+v", tool.Name, tool.Annotations)
 		}
 	}
-	if len(tools.Tools) != 9 {
+	if len(tools.Tools) != 10 {
 		t.Errorf("%d tools are offered", len(tools.Tools))
 	}
 	for _, row := range []struct {

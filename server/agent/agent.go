@@ -132,7 +132,7 @@ func launchClaude(s Server) (Launch, error) {
 		}}})}
 	}
 	if s.Recall != "" {
-		l.Args = append(l.Args, "--settings="+asJSON(claudeHooks(s)))
+		l.Args = append(l.Args, "--settings="+asJSON(claudeSettings(s)))
 	}
 	return l, nil
 }

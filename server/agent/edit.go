@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ type members []member
 type member struct {
 	path  []string
 	value any
+	also  bool // the value is added to the elements of an array
 }
 
 func (m members) apply(text []byte) (changed []byte, done []Edit, err error) {
@@ -39,7 +41,7 @@ func (m members) apply(text []byte) (changed []byte, done []Edit, err error) {
 			there := doc.Find(pointer)
 			value := []byte("{}")
 			if depth == len(one.path) {
-				if value, err = json.Marshal(one.value); err != nil {
+				if value, err = one.text(there); err != nil {
 					return nil, nil, err
 				}
 			} else if there != nil {
@@ -62,6 +64,39 @@ func (m members) apply(text []byte) (changed []byte, done []Edit, err error) {
 		doc.Format()
 	}
 	return doc.Pack(), done, nil
+}
+
+// text returns the new value of a member as JSON.
+func (m *member) text(there *hujson.Value) ([]byte, error) {
+	if !m.also {
+		return json.Marshal(m.value)
+	}
+	list := []any{m.value}
+	if there != nil {
+		var present []any
+		if json.Unmarshal(standard(there), &present) != nil {
+			return nil, fmt.Errorf("%s in it is no array", strings.Join(m.path, "."))
+		}
+		list = append(present, m.value)
+	}
+	return json.Marshal(list)
+}
+
+// without returns an array without the elements that an edit added to it; ok is false if they are not all in it.
+func (e *Edit) without(there []byte) (rest []byte, ok bool) {
+	var before, after, present []json.RawMessage
+	if json.Unmarshal(e.After, &after) != nil || json.Unmarshal(there, &present) != nil || e.Before != nil && json.Unmarshal(e.Before, &before) != nil {
+		return nil, false
+	}
+	for _, added := range after[min(len(before), len(after)):] {
+		i := slices.IndexFunc(present, func(one json.RawMessage) bool { return sameJSON(one, added) })
+		if i < 0 {
+			return nil, false
+		}
+		present = slices.Delete(present, i, i+1)
+	}
+	rest, err := json.Marshal(present)
+	return rest, err == nil
 }
 
 // set adds a member, or replaces its value.
@@ -106,6 +141,12 @@ func revert(text []byte, edits []Edit) (reverted []byte, left int, err error) {
 		case there == nil: // gone already
 			continue
 		case !sameJSON(standard(there), e.After):
+			if rest, ok := e.without(standard(there)); ok {
+				if err := set(&doc, e.Pointer, rest); err != nil {
+					return nil, 0, err
+				}
+				continue
+			}
 			if string(e.After) != "{}" { // an object made by setup stays while it has other members
 				left++
 			}
@@ -175,19 +216,23 @@ func (c codexTables) apply(text []byte) (changed []byte, done []Edit, err error)
 }
 
 func setUpClaude(h Homes, s Server) []change {
-	changes := []change{{h.in("CLAUDE_CONFIG_DIR", []string{".claude"}, "settings.json"), members{
-		{[]string{"env", "ANTHROPIC_BASE_URL"}, s.Origin},
-		{[]string{"env", "ANTHROPIC_AUTH_TOKEN"}, s.Key},
-	}}}
+	m := members{{path: []string{"env", "ANTHROPIC_BASE_URL"}, value: s.Origin}}
 	if s.OwnLogin {
-		changes[0].edit = members{
-			{[]string{"env", "ANTHROPIC_BASE_URL"}, s.Origin},
-			{[]string{"env", "ANTHROPIC_CUSTOM_HEADERS"}, "X-Service-API-Key: " + s.Key},
+		m = append(m, member{path: []string{"env", "ANTHROPIC_CUSTOM_HEADERS"}, value: "X-Service-API-Key: " + s.Key})
+	} else {
+		m = append(m, member{path: []string{"env", "ANTHROPIC_AUTH_TOKEN"}, value: s.Key})
+	}
+	if s.Recall != "" {
+		m = append(m, member{path: []string{"env", EnvKey}, value: s.Key}, member{path: []string{"env", EnvURL}, value: s.Origin})
+		hooks := claudeHooks(s)
+		for _, event := range slices.Sorted(maps.Keys(hooks)) {
+			m = append(m, member{path: []string{"hooks", event}, value: hooks[event], also: true})
 		}
 	}
+	changes := []change{{h.in("CLAUDE_CONFIG_DIR", []string{".claude"}, "settings.json"), m}}
 	if s.Memory {
 		changes = append(changes, change{h.in("CLAUDE_CONFIG_DIR", nil, ".claude.json"), members{
-			{[]string{"mcpServers", "mneme"}, object{"type": "http", "url": s.Origin + "/mcp", "headers": object{"Authorization": "Bearer " + s.Key}}},
+			{path: []string{"mcpServers", "mneme"}, value: object{"type": "http", "url": s.Origin + "/mcp", "headers": object{"Authorization": "Bearer " + s.Key}}},
 		}})
 	}
 	return changes
@@ -210,11 +255,11 @@ func setUpOpencode(h Homes, s Server) []change {
 		for name, value := range entries {
 			if group == "provider" && name != "mneme" { // a user's other settings for a provider stay
 				for option, text := range value.(object)["options"].(object) {
-					m = append(m, member{[]string{group, name, "options", option}, text})
+					m = append(m, member{path: []string{group, name, "options", option}, value: text})
 				}
 				continue
 			}
-			m = append(m, member{[]string{group, name}, value})
+			m = append(m, member{path: []string{group, name}, value: value})
 		}
 	}
 	slices.SortFunc(m, func(a, b member) int { return cmp.Compare(pointerOf(a.path), pointerOf(b.path)) })
@@ -223,12 +268,12 @@ func setUpOpencode(h Homes, s Server) []change {
 
 func setUpCursor(h Homes, s Server) []change {
 	return []change{{h.in("", []string{".cursor"}, "mcp.json"), members{
-		{[]string{"mcpServers", "mneme"}, object{"url": s.Origin + "/mcp", "headers": object{"Authorization": "Bearer " + s.Key}}},
+		{path: []string{"mcpServers", "mneme"}, value: object{"url": s.Origin + "/mcp", "headers": object{"Authorization": "Bearer " + s.Key}}},
 	}}}
 }
 
 func setUpVSCode(h Homes, s Server) []change {
 	return []change{{h.settings("Code", "User", "mcp.json"), members{
-		{[]string{"servers", "mneme"}, object{"type": "http", "url": s.Origin + "/mcp", "headers": object{"Authorization": "Bearer " + s.Key}}},
+		{path: []string{"servers", "mneme"}, value: object{"type": "http", "url": s.Origin + "/mcp", "headers": object{"Authorization": "Bearer " + s.Key}}},
 	}}}
 }

@@ -11,20 +11,29 @@ const EnvURL = "MNEME_URL"
 // hookSeconds is how long an agent waits for its memory.
 const hookSeconds = 2
 
-// claudeHooks returns the settings with which Claude Code asks at every prompt and at the start of a session
-// (docs/recall.md). It skips HTTP hooks at the start.
-func claudeHooks(s Server) object {
-	hook := func(h object) []object {
-		h["timeout"] = hookSeconds
-		return []object{{"hooks": []object{h}}}
+// claudeHooks returns the hooks with which Claude Code asks at every prompt, at the start of a session and before it edits a file
+// or runs a command (docs/recall.md). It skips HTTP hooks at the start.
+func claudeHooks(s Server) map[string]object {
+	post := object{
+		"type": "http", "url": s.Origin + "/v1/memory/recall", "timeout": hookSeconds,
+		"headers": object{"Authorization": "Bearer $" + EnvKey}, "allowedEnvVars": []string{EnvKey},
 	}
-	return object{"hooks": object{
-		"UserPromptSubmit": hook(object{
-			"type": "http", "url": s.Origin + "/v1/memory/recall",
-			"headers": object{"Authorization": "Bearer $" + EnvKey}, "allowedEnvVars": []string{EnvKey},
-		}),
-		"SessionStart": hook(object{"type": "command", "command": s.Recall}),
-	}}
+	return map[string]object{
+		"UserPromptSubmit": {"hooks": []object{post}},
+		"PreToolUse":       {"matcher": "Edit|MultiEdit|Write|NotebookEdit|Bash", "hooks": []object{post}},
+		"SessionStart": {"matcher": "startup|resume|clear|compact", "hooks": []object{
+			{"type": "command", "command": s.Recall, "timeout": hookSeconds},
+		}},
+	}
+}
+
+// claudeSettings returns the hooks as settings for one run.
+func claudeSettings(s Server) object {
+	hooks := object{}
+	for event, hook := range claudeHooks(s) {
+		hooks[event] = []object{hook}
+	}
+	return object{"hooks": hooks}
 }
 
 // codexHooks returns the same for Codex, whose hooks are commands. It runs only hooks that somebody has trusted; these

@@ -13,14 +13,14 @@ func homes(t *testing.T) Homes {
 	return Homes{User: t.TempDir(), System: "linux", Lookup: func(string) (string, bool) { return "", false }}
 }
 
-var server = Server{Origin: "http://127.0.0.1:7788", Key: "mnm_key", Memory: true}
+var server = Server{Origin: "http://127.0.0.1:7788", Key: "mnm_key", Memory: true, Recall: "mneme recall --hook"}
 
 func discard(Record) error { return nil }
 
 // whatAgentsHave are files as people have them, with comments and odd spaces.
 var whatAgentsHave = map[string]map[string]string{
 	"claude": {
-		".claude/settings.json": "{\n\t\"model\":  \"opus\", // mine\n\t\"env\": {\"ANTHROPIC_BASE_URL\": \"https://other.example\" },\n}\n",
+		".claude/settings.json": "{\n\t\"model\":  \"opus\", // mine\n\t\"env\": {\"ANTHROPIC_BASE_URL\": \"https://other.example\" },\n\t\"hooks\": {\"PreToolUse\": [ {\"hooks\": []} ]}}\n",
 		".claude.json":          `{"numStartups":3,"mcpServers":{"other":{"command":"x"}}}`,
 	},
 	"codex": {".codex/config.toml": "# mine\nmodel = \"gpt-5.5\"\nmodel_provider = \"azure\"\n\n[model_providers.azure]\nname = 'a'"},
@@ -203,4 +203,21 @@ func readIn(t *testing.T, h Homes, file string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+func TestHooksOfOthersStayBesideOurs(t *testing.T) {
+	h, record := applyToWhatTheyHave(t, "claude")
+	const file = ".claude/settings.json"
+	if text := readIn(t, h, file); !strings.Contains(text, `{"hooks":[]}`) && !strings.Contains(text, `{"hooks": []}`) || !strings.Contains(text, "SessionStart") || strings.Contains(text, "permissionDecision") {
+		t.Errorf("set up: %s", text)
+	}
+	name := filepath.Join(h.User, file)
+	text := strings.Replace(readIn(t, h, file), `"PreToolUse": [`, `"PreToolUse": [{"matcher":"Mine","hooks":[]},`, 1)
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	undo(t, record)
+	if text := readIn(t, h, file); !strings.Contains(text, "Mine") || strings.Contains(text, "7788") || strings.Contains(text, "mneme") {
+		t.Errorf("taken back: %s", text)
+	}
 }

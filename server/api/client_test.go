@@ -65,6 +65,7 @@ const (
 // Defines values for ListSessionsParamsInclude.
 const (
 	ListSessionsParamsIncludeBeginning ListSessionsParamsInclude = "beginning"
+	ListSessionsParamsIncludeStory     ListSessionsParamsInclude = "story"
 )
 
 // Defines values for ReadTimelineParamsOrder.
@@ -237,7 +238,7 @@ type FacetValue struct {
 type Filter struct {
 	And *[]Filter `json:"and,omitempty"`
 
-	// Field time, or one of session, model, provider, client, surface, outcome, project, kind, tool, tag
+	// Field time, or one of session, model, provider, client, surface, outcome, project, kind, tool, tag, file, edited, ran
 	Field *string `json:"field,omitempty"`
 
 	// Not A comparison, or filters joined by and, or, not. An empty filter matches everything.
@@ -445,6 +446,18 @@ type Part struct {
 	Url *string `json:"url,omitempty"`
 }
 
+// Quote What somebody said, in those words.
+type Quote struct {
+	ExchangeId string `json:"exchange_id"`
+
+	// Rejected it says what is not to be done
+	Rejected *bool `json:"rejected,omitempty"`
+
+	// Role user or assistant
+	Role *string `json:"role,omitempty"`
+	Text string  `json:"text"`
+}
+
 // Ranking How hits are weighted.
 type Ranking struct {
 	// LeastLikeness -1 to 1: the cosine that a turn with none of the query's words needs in a hybrid search; absent: 0.2
@@ -481,6 +494,21 @@ type Redaction struct {
 	Name     string `json:"name"`
 	Request  *int64 `json:"request,omitempty"`
 	Response *int64 `json:"response,omitempty"`
+}
+
+// Run A command with its last result.
+type Run struct {
+	Command string `json:"command"`
+
+	// ExchangeId of the result
+	ExchangeId string `json:"exchange_id"`
+
+	// ExitCode where it is noted
+	ExitCode *int64 `json:"exit_code,omitempty"`
+	Failed   *bool  `json:"failed,omitempty"`
+
+	// Line that reports the failure, or the first one
+	Line *string `json:"line,omitempty"`
 }
 
 // Scores The parts of a score.
@@ -628,6 +656,9 @@ type Session struct {
 	// Prompts tokens of the prompts of the last turns, at most 24, without auxiliary exchanges
 	Prompts *[]int64 `json:"prompts,omitempty"`
 
+	// Story What happened in a session, in its own words, from its last hundred turns.
+	Story *Story `json:"story,omitempty"`
+
 	// Summary A summary of a session by a model. It is deleted when an exchange leaves the session, because it may tell what was erased.
 	Summary *SessionSummary `json:"summary,omitempty"`
 	Tags    *[]string       `json:"tags,omitempty"`
@@ -697,6 +728,30 @@ type StoredTurn struct {
 	// Parent the exchange whose history this one continues, or as a branch, from which it forks
 	Parent  *string   `json:"parent,omitempty"`
 	Started time.Time `json:"started"`
+}
+
+// Story What happened in a session, in its own words, from its last hundred turns.
+type Story struct {
+	// Commands with their last results, the last ones first
+	Commands *[]Run `json:"commands,omitempty"`
+
+	// Decisions what was decided or ruled, the last ones first
+	Decisions *[]Quote `json:"decisions,omitempty"`
+
+	// Done the first sentence of the last answer
+	Done *string `json:"done,omitempty"`
+
+	// Errors failures of commands that were not seen to pass later, the last ones first
+	Errors *[]string `json:"errors,omitempty"`
+
+	// Files edited, the last ones first
+	Files *[]string `json:"files,omitempty"`
+
+	// Goal the first words of the person's
+	Goal *string `json:"goal,omitempty"`
+
+	// Left steps of the agent's last plan that it has not completed
+	Left *[]string `json:"left,omitempty"`
 }
 
 // Summary What a turn or a session was about, in its own words.
@@ -927,7 +982,7 @@ type ListSessionsParams struct {
 	// Until began before
 	Until *Until `form:"until,omitempty" json:"until,omitempty"`
 
-	// Include also the first question and the client of each
+	// Include also the first question, the last answer and the client of each; with story also what happened
 	Include *ListSessionsParamsInclude `form:"include,omitempty" json:"include,omitempty"`
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/recall"
@@ -89,8 +90,10 @@ type RecallRequest struct {
 	Asked     bool   `json:"asked,omitempty"`      // a person or a model asks: the closest records fill max_tokens, and nothing is too little
 	Scope     string `json:"scope,omitempty"`      // project (default) or account
 
-	Event  string `json:"hook_event_name,omitempty"` // UserPromptSubmit or SessionStart
-	Source string `json:"source,omitempty"`          // source of the event
+	Event  string          `json:"hook_event_name,omitempty"` // UserPromptSubmit, SessionStart or PreToolUse
+	Source string          `json:"source,omitempty"`          // source of the event
+	Tool   string          `json:"tool_name,omitempty"`       // that is about to be called
+	Input  json.RawMessage `json:"tool_input,omitempty"`
 }
 
 // Recalled is the answer to a [RecallRequest].

@@ -31,7 +31,7 @@ var schemaTypes = map[string]reflect.Type{
 	"AuditEntry": reflect.TypeFor[api.AuditEntry](), "BudgetChange": reflect.TypeFor[api.BudgetChange](), "CheckLine": reflect.TypeFor[api.CheckLine](),
 	"CheckReport": reflect.TypeFor[store.CheckReport](), "Cluster": reflect.TypeFor[admin.Cluster](), "Shipping": reflect.TypeFor[cluster.Shipping](), "Following": reflect.TypeFor[cluster.Identity](), "Arriving": reflect.TypeFor[cluster.Arriving](),
 	"Context": reflect.TypeFor[api.Context](), "ContextBreak": reflect.TypeFor[api.ContextBreak](), "ContextPart": reflect.TypeFor[api.ContextPart](),
-	"CacheBreak": reflect.TypeFor[api.CacheBreak](), "CacheReason": reflect.TypeFor[api.CacheReason](), "CacheReport": reflect.TypeFor[api.CacheReport](), "Story": reflect.TypeFor[recall.Story](),
+	"CacheBreak": reflect.TypeFor[api.CacheBreak](), "CacheReason": reflect.TypeFor[api.CacheReason](), "CacheReport": reflect.TypeFor[api.CacheReport](), "Story": reflect.TypeFor[recall.Story](), "Quote": reflect.TypeFor[recall.Quote](), "Run": reflect.TypeFor[recall.Run](),
 	"KeyImport": reflect.TypeFor[api.KeyImport](), "PageOfCreatedKeys": reflect.TypeFor[api.Page[api.CreatedKey]](), "CreatedKey": reflect.TypeFor[api.CreatedKey](), "Credential": reflect.TypeFor[api.Credential](), "Erasure": reflect.TypeFor[api.Erasure](), "ErasurePlace": reflect.TypeFor[record.ErasurePlace](), "Event": reflect.TypeFor[record.Event](),
 	"Exchange": reflect.TypeFor[api.Exchange](), "Finding": reflect.TypeFor[store.Finding](), "ListedExchange": reflect.TypeFor[record.ExchangeInfo](),
 	"Holder": reflect.TypeFor[api.Holder](), "HookAnswer": reflect.TypeFor[api.HookAnswer](), "HookOutput": reflect.TypeFor[api.HookOutput](),

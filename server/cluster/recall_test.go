@@ -43,7 +43,7 @@ func TestTheCentreRecallsWhatItsEdgesRecord(t *testing.T) {
 		silent("to its own session, by the client's id", memory, byKey)
 		late := func() time.Time { return time.Now().Add(48 * time.Hour) }
 		silent("too late", recall.New(c.Recall, recall.Options{Deadline: time.Minute, Age: 24 * time.Hour, Clock: late}), asked)
-		if digest := memory.Digest(t.Context(), "acme", asked.Project, ""); !strings.Contains(digest.Text, "writer hang") {
+		if digest := memory.Digest(t.Context(), &recall.Query{Account: "acme", Project: asked.Project}); !strings.Contains(digest.Text, "writer hang") {
 			t.Errorf("of the project %+v is told", digest)
 		}
 

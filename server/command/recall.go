@@ -181,8 +181,8 @@ func (c *Recall) post(ctx context.Context, key string, event []byte) (json.RawMe
 }
 
 // recaller returns the command that an agent's hooks run for recall; "" if they do not.
-func (c *Wrap) recaller() string {
-	if !c.Recall {
+func recaller(wanted bool) string {
+	if !wanted {
 		return ""
 	}
 	program, err := os.Executable()

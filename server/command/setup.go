@@ -24,6 +24,7 @@ type Setup struct {
 	Account  string `default:"default" placeholder:"NAME" help:"Account to make a first key for if it has none (default: ${default})."`
 	Memory   bool   `default:"true" negatable:"" help:"Offer the memory to the agent as tools (default: yes)."`
 	OwnLogin bool   `help:"Keep the agent's own login: the provider bills it, and mneme keeps no copy (claude)."`
+	Recall   bool   `help:"Install the hooks with which the memory answers prompts, starts of sessions and calls of tools by itself (claude)."`
 	Undo     bool   `help:"Undo a setup: files are restored byte for byte; from files changed since, only what setup wrote is removed."`
 	Agent    string `arg:"" enum:"claude,codex,opencode,cursor,vscode" help:"The agent: claude, codex, opencode, cursor or vscode."`
 }
@@ -48,6 +49,9 @@ func (c *Setup) Run(ctx context.Context, s *Env) error {
 	if c.OwnLogin && c.Agent != "claude" {
 		return fmt.Errorf("%s has no login that can be passed through mneme", c.Agent)
 	}
+	if c.Recall && c.Agent != "claude" {
+		return fmt.Errorf("%s has no hooks that can be set up; let the server recall in its requests: mneme key update --recall on", c.Agent)
+	}
 	homes, err := agent.UserHomes()
 	if err != nil {
 		return err
@@ -60,7 +64,7 @@ func (c *Setup) Run(ctx context.Context, s *Env) error {
 	if err != nil {
 		return err
 	}
-	record, err = agent.Apply(c.Agent, homes, agent.Server{Origin: url, Key: key, Memory: c.Memory, OwnLogin: c.OwnLogin}, func(r agent.Record) error {
+	record, err = agent.Apply(c.Agent, homes, agent.Server{Origin: url, Key: key, Memory: c.Memory, Recall: recaller(c.Recall), OwnLogin: c.OwnLogin}, func(r agent.Record) error {
 		r.Key = id
 		return writeRecord(file, r)
 	})

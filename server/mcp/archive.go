@@ -28,7 +28,8 @@ type Recorder interface {
 // Recaller returns what earlier sessions say about a question or a directory.
 type Recaller interface {
 	Recall(ctx context.Context, q *recall.Query) recall.Recalled
-	Digest(ctx context.Context, account, directory, session string) recall.Recalled
+	Digest(ctx context.Context, q *recall.Query) recall.Recalled
+	Resume(ctx context.Context, q *recall.Query) recall.Recalled
 	Running(ctx context.Context, account, key string) (sessions []string)
 }
 

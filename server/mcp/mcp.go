@@ -57,7 +57,7 @@ func Handler(o Options) http.Handler {
 // instructions tell an agent what the tools are for.
 const instructions = "The recorded conversations of this account, your own earlier ones among them. Find with memory_search, " +
 	"read around a hit with memory_timeline, and read single exchanges whole with memory_get. memory_recall gives what earlier sessions say about a question in " +
-	"this project, in one call; memory_note keeps something for later."
+	"this project, in one call; project_digest what your conversation has said and done, where you no longer see it; memory_note keeps something for later."
 
 // newServer serves one request.
 func newServer(t *tools, version string, schemas *sdk.SchemaCache) *sdk.Server {
@@ -73,6 +73,7 @@ func newServer(t *tools, version string, schemas *sdk.SchemaCache) *sdk.Server {
 	add(s, t, "memory_get_session", "Show one recorded conversation: when, with which models, how long, and its summary where there is one.", t.getSession)
 	add(s, t, "memory_stats", "Show how much is recorded, and how far the search index is behind.", t.stats)
 	add(s, t, "memory_recall", "Ask what earlier sessions in this directory say about a question or an error: the closest questions with their answers, quoted, with how much of the question each holds. Your own conversation is left out.", t.recall)
+	add(s, t, "project_digest", aboutDigest, t.digest)
 	addTool(s, t, &sdk.Tool{
 		Name: "memory_note", Description: "Keep a note for later sessions: a decision, a correction, what a person asked to remember.",
 		Annotations: &sdk.ToolAnnotations{DestructiveHint: new(bool), OpenWorldHint: new(bool)},

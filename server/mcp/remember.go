@@ -194,16 +194,46 @@ func confirmation(account string, in *forgetInput, newest string, exchanges int6
 	return token
 }
 
-// addDigest offers the latest work in a directory as a prompt.
+type digestInput struct {
+	Directory string `json:"directory,omitempty" jsonschema:"the directory that you work in"`
+	Session   string `json:"session_id,omitempty" jsonschema:"your own conversation; left out: the one that runs with your key"`
+}
+
+// digest gives what the caller's own conversation said and did so far, and the last work in its directory.
+func (t *tools) digest(ctx context.Context, in *digestInput, p *page) error {
+	p.bound(maxTokens)
+	if in.Session == "" {
+		if running := t.recaller.Running(ctx, t.account, t.key); len(running) == 1 {
+			in.Session = running[0]
+		}
+	}
+	if in.Session == "" && in.Directory == "" {
+		return codec.Invalid("directory", "name the directory that you work in, or your session_id")
+	}
+	q := recall.Query{Account: t.account, Project: in.Directory, Session: in.Session}
+	for _, read := range []func(context.Context, *recall.Query) recall.Recalled{t.recaller.Resume, t.recaller.Digest} {
+		if r := read(ctx, &q); r.Text != "" {
+			p.write(r.Text + "\n")
+		}
+	}
+	return nil
+}
+
+// addDigest offers the digest as a prompt too.
 func addDigest(s *sdk.Server, t *tools) {
 	s.AddPrompt(&sdk.Prompt{
-		Name: "project_digest", Description: "What was done last in a directory: questions, files that were edited most, open failures.",
-		Arguments: []*sdk.PromptArgument{{Name: "directory", Description: "The directory.", Required: true}},
+		Name: "project_digest", Description: aboutDigest,
+		Arguments: []*sdk.PromptArgument{
+			{Name: "directory", Description: "The directory."}, {Name: "session_id", Description: "Your own conversation."},
+		},
 	}, func(ctx context.Context, r *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
-		text := t.recaller.Digest(ctx, t.account, r.Params.Arguments["directory"], "").Text
-		if text == "" {
-			text = "Nothing of the last two weeks is on record for that directory."
+		var p page
+		if err := t.digest(ctx, &digestInput{r.Params.Arguments["directory"], r.Params.Arguments["session_id"]}, &p); err != nil {
+			return nil, t.told("project_digest", err)
 		}
-		return &sdk.GetPromptResult{Messages: []*sdk.PromptMessage{{Role: "user", Content: &sdk.TextContent{Text: text}}}}, nil
+		return &sdk.GetPromptResult{Messages: []*sdk.PromptMessage{{Role: "user", Content: &sdk.TextContent{Text: p.text()}}}}, nil
 	})
 }
+
+const aboutDigest = "After your context was compacted, or at the start of work: what your own conversation said, decided, ran and edited so far, and what was done last in the directory, " +
+	"with its notes and open failures, quoted from the record."

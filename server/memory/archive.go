@@ -54,7 +54,9 @@ type Searcher interface {
 // Recaller returns what earlier sessions say about a question or a directory.
 type Recaller interface {
 	Offer(ctx context.Context, q *recall.Query) recall.Recalled
-	Digest(ctx context.Context, account, directory, session string) recall.Recalled
+	Digest(ctx context.Context, q *recall.Query) recall.Recalled
+	Resume(ctx context.Context, q *recall.Query) recall.Recalled
+	Before(ctx context.Context, q *recall.Query, call *record.Part) recall.Recalled
 	Counts(account string) recall.Counts // since the start
 }
 

@@ -3,9 +3,7 @@ package memory
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -15,6 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/record"
+	"github.com/mnemeproxy/mneme/store/search"
 )
 
 // excerptBytes is how many bytes of a difference are shown.
@@ -146,8 +145,8 @@ func (t *contextTally) addPart(role string, p *record.Part, of map[string]string
 	switch p.Kind {
 	case "call":
 		t.parts.add("calls", len(p.Arguments)+len(p.Name))
-		if file := fileOf(p.Arguments); file != "" {
-			of[p.CallID] = file
+		if files, _ := search.Files(p); len(files) > 0 {
+			of[p.CallID] = files[0]
 		}
 	case "result":
 		t.parts.add("results", len(p.Text))
@@ -214,24 +213,6 @@ func wholeNote(text string) string {
 		}
 	}
 	return ""
-}
-
-// fileOf returns the file that a tool call names, by the members that agents' tools use for it.
-func fileOf(arguments string) string {
-	var named struct {
-		FilePath     string `json:"file_path"`
-		Path         string `json:"path"`
-		FileName     string `json:"filePath"`
-		NotebookPath string `json:"notebook_path"`
-	}
-	if json.Unmarshal([]byte(arguments), &named) != nil {
-		return ""
-	}
-	file := cmp.Or(named.FilePath, named.Path, named.FileName, named.NotebookPath)
-	if file == "" || len(file) > 512 {
-		return ""
-	}
-	return path.Clean(file)
 }
 
 // compare finds the first block that differs from the previous request. Cache markers move with the end of the

@@ -11,9 +11,13 @@ import (
 type given struct {
 	Tokens    int      `json:"tokens"`
 	Exchanges []string `json:"exchanges"`
+	Calls     []string `json:"calls,omitempty"` // lines before calls, which count against no limit
 }
 
-const mostGiven = 64 // exchanges remembered per session
+const (
+	mostGiven = 64  // exchanges remembered per session
+	mostCalls = 100 // lines
+)
 
 func givenName(session string) string { return "recalled in " + session }
 
@@ -53,6 +57,22 @@ func (m *Memory) noteGiven(account, session string, g given, r *Recalled) {
 		g.Exchanges = append(g.Exchanges, r.Hits[i].Exchanges()...)
 	}
 	g.Exchanges = slices.Clone(g.Exchanges[max(0, len(g.Exchanges)-mostGiven):])
+	m.keepGiven(account, session, g)
+}
+
+// noteCalls notes the lines that a session was given before a call.
+func (m *Memory) noteCalls(account, session string, g given, lines []digestLine) {
+	if session == "" {
+		return
+	}
+	for i := range lines {
+		g.Calls = append(g.Calls, lines[i].given())
+	}
+	g.Calls = g.Calls[max(0, len(g.Calls)-mostCalls):]
+	m.keepGiven(account, session, g)
+}
+
+func (m *Memory) keepGiven(account, session string, g given) {
 	if value, err := json.Marshal(g); err == nil {
 		m.engine.Keep(account, givenName(session), value)
 	}

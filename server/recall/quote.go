@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/mnemeproxy/mneme/store/record"
@@ -115,7 +114,7 @@ func answerTo(w *lexical.Weights, asked, said string) string {
 	if len(said) <= quoteBytes {
 		return said
 	}
-	list, known := sentences(lexical.Cut(said, maxSaid)), lexical.Known(asked)
+	list, known := search.Sentences(lexical.Cut(said, maxSaid)), lexical.Known(asked)
 	worth, begun := make([]float64, len(list)), false
 	for i, s := range list {
 		if !w.New(s, known) {
@@ -200,21 +199,4 @@ func window(w *lexical.Weights, text string) string {
 		}
 	}
 	return lexical.Cut(text[start:], quoteBytes)
-}
-
-// sentences splits a text behind its sentences and lines; together they are the text.
-func sentences(text string) (list []string) {
-	start := 0
-	for i, r := range text {
-		end := i + utf8.RuneLen(r)
-		next, _ := utf8.DecodeRuneInString(text[min(end, len(text)):])
-		if r == '\n' || strings.ContainsRune("。！？", r) || strings.ContainsRune(".!?", r) && unicode.IsSpace(next) {
-			list = append(list, text[start:end])
-			start = end
-		}
-	}
-	if start < len(text) {
-		list = append(list, text[start:])
-	}
-	return list
 }

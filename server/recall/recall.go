@@ -27,6 +27,7 @@ type Engine interface {
 	Search(ctx context.Context, account string, r *search.Request) (*search.Answer, error)
 	Beside(work func(ctx context.Context)) bool // see [search.Index.Beside]
 	Turn(account, exchange string) (record.TimelineEntry, error)
+	Exchange(account, id string) (*record.Exchange, error)
 	Timeline(account, session string, q record.TimelineQuery) (record.TimelinePage, error)
 	SessionKnownAs(account, id string) (session string)
 	Recall(account, name string) (value []byte)
@@ -217,6 +218,21 @@ func (m *Memory) Recall(ctx context.Context, q *Query) (r Recalled) {
 	if q.Asked {
 		deadline *= askedDeadlines
 	}
+	asked := q.clone()
+	return m.within(ctx, deadline, func(ctx context.Context) Recalled { return m.decide(ctx, asked) })
+}
+
+// clone returns a copy that shares no memory with q, whose parts may be views of a request that ends earlier.
+func (q *Query) clone() *Query {
+	c := *q
+	c.Prompt, c.Given = strings.Clone(q.Prompt), slices.Clone(q.Given)
+	c.Account, c.Project, c.Session, c.Key = strings.Clone(q.Account), strings.Clone(q.Project), strings.Clone(q.Session), strings.Clone(q.Key)
+	return &c
+}
+
+// within decides beside the caller, who waits at most until the deadline. A decision that takes longer is lost, but goes on for a
+// while: the next one finds the index warm.
+func (m *Memory) within(ctx context.Context, deadline time.Duration, decide func(context.Context) Recalled) Recalled {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	select {
@@ -225,14 +241,16 @@ func (m *Memory) Recall(ctx context.Context, q *Query) (r Recalled) {
 		return Recalled{Reason: ReasonDeadline}
 	}
 	decided := make(chan Recalled, 1)
-	asked := *q
-	asked.Prompt, asked.Given = strings.Clone(q.Prompt), slices.Clone(q.Given) // they may be views of a request that ends earlier
-	asked.Account, asked.Project, asked.Session, asked.Key = strings.Clone(q.Account), strings.Clone(q.Project), strings.Clone(q.Session), strings.Clone(q.Key)
 	open := m.engine.Beside(func(life context.Context) {
 		defer func() { <-m.running }()
 		inside, done := context.WithTimeout(life, searchTime)
 		defer done()
-		decided <- m.decide(inside, &asked)
+		defer func() {
+			if fault := recover(); fault != nil { // from an index with damaged files
+				decided <- Recalled{Reason: ReasonFailed}
+			}
+		}()
+		decided <- decide(inside)
 	})
 	if !open {
 		<-m.running
@@ -246,12 +264,7 @@ func (m *Memory) Recall(ctx context.Context, q *Query) (r Recalled) {
 	}
 }
 
-func (m *Memory) decide(ctx context.Context, q *Query) (r Recalled) {
-	defer func() {
-		if fault := recover(); fault != nil { // from an index with damaged files
-			r = Recalled{Reason: ReasonFailed}
-		}
-	}()
+func (m *Memory) decide(ctx context.Context, q *Query) Recalled {
 	prompt := lexical.Cut(q.Prompt, maxPrompt)
 	asked := question{Memory: m, query: q, prompt: prompt, given: make(map[string]bool)}
 	for _, id := range q.Given {

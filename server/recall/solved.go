@@ -2,8 +2,6 @@ package recall
 
 import (
 	"context"
-	"encoding/json"
-	"path"
 	"slices"
 	"strings"
 
@@ -113,32 +111,12 @@ func commandOf(t *record.Turn, call string) string {
 		for i := range list {
 			for j := range list[i].Parts {
 				if p := &list[i].Parts[j]; p.Kind == "call" && p.CallID == call && call != "" {
-					return commandIn(p)
+					return search.Command(p)
 				}
 			}
 		}
 	}
 	return ""
-}
-
-func commandIn(p *record.Part) string {
-	var arguments struct {
-		Command json.RawMessage `json:"command"`
-		Cmd     string          `json:"cmd"`
-	}
-	if json.Unmarshal([]byte(p.Arguments), &arguments) != nil {
-		return strings.TrimSpace(p.Text)
-	}
-	var words []string
-	var text string
-	switch {
-	case json.Unmarshal(arguments.Command, &text) == nil:
-	case json.Unmarshal(arguments.Command, &words) == nil:
-		text = strings.Join(words, " ")
-	default:
-		text = arguments.Cmd
-	}
-	return strings.TrimSpace(text)
 }
 
 // passedIn reports whether a command ran without a failure. Its call may be in the turn before its result.
@@ -149,10 +127,12 @@ func passedIn(before, t *record.Turn, command string) bool {
 			for i := range list {
 				for j := range list[i].Parts {
 					switch p := &list[i].Parts[j]; {
-					case p.Kind == "call" && commandIn(p) == command:
+					case p.Kind == "call" && search.Command(p) == command:
 						calls[p.CallID] = true
-					case of == t && p.Kind == "result" && calls[p.CallID] && !p.Failed && search.FailureLine(p.Text) == "":
-						return true
+					case of == t && p.Kind == "result" && calls[p.CallID]:
+						if _, failed := search.Failure(p); !failed {
+							return true
+						}
 					}
 				}
 			}
@@ -167,46 +147,11 @@ func editedIn(files []string, t *record.Turn) []string {
 		for i := range list {
 			for j := range list[i].Parts {
 				p := &list[i].Parts[j]
-				if p.Kind != "call" || !edits(p.Name) {
-					continue
+				if named, edits := search.Files(p); edits {
+					for _, file := range named {
+						files = append(slices.DeleteFunc(files, func(known string) bool { return known == file }), file)
+					}
 				}
-				for _, file := range filesIn(p) {
-					files = append(slices.DeleteFunc(files, func(known string) bool { return known == file }), file)
-				}
-			}
-		}
-	}
-	return files
-}
-
-func edits(tool string) bool {
-	tool = strings.ToLower(tool)
-	for _, word := range [...]string{"edit", "write", "patch", "replace"} {
-		if strings.Contains(tool, word) {
-			return true
-		}
-	}
-	return false
-}
-
-func filesIn(p *record.Part) (files []string) {
-	var arguments struct {
-		FilePath  string `json:"file_path"`
-		Path      string `json:"path"`
-		CamelCase string `json:"filePath"`
-		Input     string `json:"input"`
-	}
-	_ = json.Unmarshal([]byte(p.Arguments), &arguments)
-	for _, file := range []string{arguments.FilePath, arguments.Path, arguments.CamelCase} {
-		if file != "" && len(file) < 512 {
-			files = append(files, path.Clean(file))
-			break
-		}
-	}
-	for line := range strings.Lines(arguments.Input + "\n" + p.Text) { // a Codex patch
-		for _, mark := range [...]string{"*** Update File: ", "*** Add File: "} {
-			if file, ok := strings.CutPrefix(strings.TrimSpace(line), mark); ok && len(file) < 512 && len(files) < maxEdited {
-				files = append(files, path.Clean(file))
 			}
 		}
 	}

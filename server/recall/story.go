@@ -1,10 +1,6 @@
 package recall
 
 import (
-	"cmp"
-	"encoding/json"
-	"slices"
-
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
@@ -12,11 +8,13 @@ import (
 
 // Story is what happened in a session, in its own words. No model writes it.
 type Story struct {
-	Goal   string   `json:"goal,omitempty"`   // the first words of the person's
-	Done   string   `json:"done,omitempty"`   // the first sentence of the last answer
-	Left   []string `json:"left,omitempty"`   // steps of the agent's last plan that it has not completed
-	Files  []string `json:"files,omitempty"`  // edited, the last ones first
-	Errors []string `json:"errors,omitempty"` // failures of commands that were not seen to pass later, the last ones first
+	Goal      string   `json:"goal,omitempty"`      // the first words of the person's
+	Done      string   `json:"done,omitempty"`      // the first sentence of the last answer
+	Left      []string `json:"left,omitempty"`      // steps of the agent's last plan that it has not completed
+	Files     []string `json:"files,omitempty"`     // edited, the last ones first
+	Errors    []string `json:"errors,omitempty"`    // failures of commands that were not seen to pass later, the last ones first
+	Decisions []Quote  `json:"decisions,omitempty"` // what was decided or ruled, the last ones first
+	Commands  []Run    `json:"commands,omitempty"`  // with their last results, the last ones first
 }
 
 // Bounds of a story.
@@ -28,36 +26,23 @@ const (
 
 // ReadStory reads the last turns of a session, at 50 to 100 µs each.
 func ReadStory(from search.Timelines, account, session string) (s Story, err error) {
-	page, err := from.Timeline(account, session, record.TimelineQuery{Limit: storyTurns, Descending: true})
+	p, done, err := readPast(from, account, session, storyTurns)
 	if err != nil {
 		return s, err
 	}
-	calls, passed, planned := callsIn(page.Data), make(map[string]bool), false
-	for i := range page.Data {
-		e := &page.Data[i]
-		if e.Turn == nil || e.Exchange.Auxiliary != "" {
-			continue
-		}
-		s.Done = cmp.Or(s.Done, search.FirstSentence(search.Said(e.Turn)))
-		s.addFailures(e.Turn, calls, passed)
-		edited := editedIn(nil, e.Turn)
-		slices.Reverse(edited)
-		for _, file := range edited {
-			if !slices.Contains(s.Files, file) {
-				s.Files = append(s.Files, file)
-			}
-		}
-		if !planned {
-			s.Left, planned = planIn(e.Turn)
-		}
-		if goal := search.FirstSentence(search.Asked(e.Turn)); goal != "" {
-			s.Goal = goal // the oldest one in reach
+	s.Done, s.Left, s.Errors = done, p.left, p.failures()
+	for _, file := range p.edited {
+		s.Files = append(s.Files, file.Text)
+	}
+	for _, run := range p.runs {
+		if run.shell {
+			run.Command, run.Line = lexical.Cut(run.Command, storyText), lexical.Cut(run.Line, storyText)
+			s.Commands = append(s.Commands, run)
 		}
 	}
-	if page.HasMore {
-		if b, err := search.ReadBeginning(from, account, session); err == nil {
-			s.Goal = cmp.Or(b.Asked, s.Goal)
-		}
+	s.Decisions = p.decisions
+	if len(p.asked) > 0 {
+		s.Goal = search.FirstSentence(p.asked[len(p.asked)-1].Text)
 	}
 	for _, list := range []*[]string{&s.Left, &s.Files, &s.Errors} {
 		*list = (*list)[:min(len(*list), storyItems)]
@@ -65,79 +50,71 @@ func ReadStory(from search.Timelines, account, session string) (s Story, err err
 			(*list)[i] = lexical.Cut((*list)[i], storyText)
 		}
 	}
+	s.Decisions = s.Decisions[:min(len(s.Decisions), storyItems)]
+	for i := range s.Decisions {
+		s.Decisions[i].Text = lexical.Cut(s.Decisions[i].Text, storyText)
+	}
+	s.Commands = s.Commands[:min(len(s.Commands), storyItems)]
 	return s, nil
 }
 
-// callsIn returns the tool and the arguments of calls by their ids.
-func callsIn(entries []record.TimelineEntry) map[string]string {
-	calls := make(map[string]string)
-	for i := range entries {
-		if entries[i].Turn == nil {
+// readPast reads the last turns of a session, and the first words of the person's. done is the first sentence of the last answer
+// that ends a round, or else of what the model said last.
+func readPast(from search.Timelines, account, session string, turns int) (p *past, done string, err error) {
+	p = newPast()
+	said := ""
+	q := record.TimelineQuery{Descending: true}
+	for left := turns; left > 0; {
+		q.Limit = min(left, storyTurns)
+		page, err := from.Timeline(account, session, q)
+		if err != nil {
+			return nil, "", err
+		}
+		for i := range page.Data {
+			e := &page.Data[i]
+			if e.Exchange.Auxiliary == record.AuxiliarySummary && p.summary == "" && p.summarized == "" {
+				p.summarized = e.Exchange.ID
+			}
+			if e.Turn == nil || e.Exchange.Auxiliary != "" {
+				continue
+			}
+			if text := search.FirstSentence(search.Said(e.Turn)); text != "" {
+				if said == "" {
+					said = text
+				}
+				if done == "" && search.Ends(e.Turn) {
+					done = text
+				}
+			}
+			p.add(e)
+		}
+		if left -= len(page.Data); !page.HasMore || len(page.Data) == 0 {
+			left = 0
+		} else if q.After = page.Data[len(page.Data)-1].Exchange.ID; left == 0 {
+			p.begin(from, account, session)
+		}
+	}
+	if done == "" {
+		done = said
+	}
+	return p, done, nil
+}
+
+// begin adds the person's first words of a session that has more turns than were read.
+func (p *past) begin(from search.Timelines, account, session string) {
+	const first = 5 // clients begin with requests of their own
+	page, err := from.Timeline(account, session, record.TimelineQuery{Limit: first})
+	if err != nil {
+		return
+	}
+	for i := range page.Data {
+		e := &page.Data[i]
+		if e.Exchange.Auxiliary != "" || !search.Opens(e.Turn) {
 			continue
 		}
-		for _, list := range [][]record.Message{entries[i].Turn.Messages, entries[i].Turn.Answer} {
-			for j := range list {
-				for k := range list[j].Parts {
-					if p := &list[j].Parts[k]; p.Kind == "call" && p.CallID != "" {
-						calls[p.CallID] = p.Name + p.Arguments + p.Text
-					}
-				}
-			}
-		}
-	}
-	return calls
-}
-
-// addFailures adds the results of a turn that report a failure, the last ones first, unless the same call was seen to pass
-// later.
-func (s *Story) addFailures(t *record.Turn, calls map[string]string, passed map[string]bool) {
-	for i := len(t.Messages) - 1; i >= 0; i-- {
-		for j := len(t.Messages[i].Parts) - 1; j >= 0; j-- {
-			p := &t.Messages[i].Parts[j]
-			call := cmp.Or(calls[p.CallID], p.CallID)
-			if p.Kind != "result" || passed[call] {
-				continue
-			}
-			passed[call] = true // only the last run of each counts
-			if failure := search.FailureLine(p.Text); failure != "" {
-				s.Errors = append(s.Errors, failure)
-			} else if p.Failed {
-				s.Errors = append(s.Errors, cmp.Or(search.FirstSentence(p.Text), "failed"))
-			}
-		}
+		asked := search.Asked(e.Turn)
+		p.asked = append(p.asked, Quote{Exchange: e.Exchange.ID, Role: "user", Text: asked})
+		p.decided(e.Exchange.ID, "user", asked)
+		return
 	}
 }
-
-// planIn returns the steps of the last plan in a turn that are not completed; ok is false if it has no plan.
-func planIn(t *record.Turn) (left []string, ok bool) {
-	for i := len(t.Answer) - 1; i >= 0; i-- {
-		for j := len(t.Answer[i].Parts) - 1; j >= 0; j-- {
-			p := &t.Answer[i].Parts[j]
-			if p.Kind != "call" || !plans[p.Name] {
-				continue
-			}
-			var plan struct {
-				Todos []struct{ Content, Status string } `json:"todos"`
-				Plan  []struct{ Step, Status string }    `json:"plan"`
-			}
-			if json.Unmarshal([]byte(p.Arguments), &plan) != nil {
-				continue
-			}
-			for _, todo := range plan.Todos {
-				if todo.Status != "completed" && todo.Status != "cancelled" && todo.Content != "" {
-					left = append(left, todo.Content)
-				}
-			}
-			for _, step := range plan.Plan {
-				if step.Status != "completed" && step.Step != "" {
-					left = append(left, step.Step)
-				}
-			}
-			return left, true
-		}
-	}
-	return nil, false
-}
-
-// plans are the tools with which Claude Code, opencode and Codex note their plans.
-var plans = map[string]bool{"TodoWrite": true, "todowrite": true, "update_plan": true}

@@ -115,8 +115,8 @@ func editsFiles(tool string) bool {
 // exitCodes are the forms in which agents note how a command ended, in the first lines of its result.
 var exitCodes = regexp.MustCompile(`(?m)^(?:Exit code:?|Process exited with code|exit status|\[exit code) ?(-?\d+)|"exit_code": ?(-?\d+)`)
 
-// exitOf returns the exit code in a result; known is false if it has none.
-func exitOf(text string) (code int, known bool) {
+// ExitCode returns the exit code that is noted in a tool's result; known is false if none is.
+func ExitCode(text string) (code int, known bool) {
 	head := cut(text, maxFailureLine)
 	found := exitCodes.FindStringSubmatch(head)
 	if found == nil {
@@ -132,7 +132,7 @@ func Failure(p *record.Part) (line string, failed bool) {
 	if p.Kind != "result" {
 		return "", false
 	}
-	code, known := exitOf(p.Text)
+	code, known := ExitCode(p.Text)
 	if known && code == 0 && !p.Failed {
 		return "", false
 	}

@@ -56,50 +56,6 @@ func TestBodiesOfStrangersTakeNoMemory(t *testing.T) {
 	eventually(t, func() error { return p.isBack(t, idle) })
 }
 
-// Bodies of callers with a key take little more memory than the budget. Those that find no room are told to come again.
-func TestBodiesOfCallersStayInTheBudget(t *testing.T) {
-	if os.Getenv(byteLoad) == "" {
-		t.Skip("takes gigabytes: make byte-load")
-	}
-	const size, budget = 60 << 20, 512 << 20
-	up := answering(t, jsonAnswer([]byte(`{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`), ""))
-	p := startProgram(t, t.TempDir(), origin(up), fmt.Sprintf("limits: {in_flight_bytes: %d, answer_memory: 16MiB}", budget))
-	service := strings.TrimPrefix(p.url, "http://")
-	idle := p.anonymous(t)
-	packed := []byte(gzipped(chat.padded(size)))
-	for name, send := range map[string]func() *answer{
-		"length":  func() *answer { return flood(service, chat.path, programsKey, size, false, nil) },
-		"chunked": func() *answer { return flood(service, chat.path, programsKey, size, true, nil) },
-		"gzip":    func() *answer { return flood(service, chat.path, programsKey, size, false, packed) },
-	} {
-		var mu sync.Mutex
-		var served, told int
-		var calls sync.WaitGroup
-		load := p.watchMemory(t)
-		for range 16 {
-			calls.Go(func() {
-				a := send()
-				mu.Lock()
-				defer mu.Unlock()
-				switch {
-				case a != nil && a.status == http.StatusOK:
-					served++
-				case a != nil && a.status == http.StatusServiceUnavailable && a.header.Get("Retry-After") != "":
-					told++
-				default:
-					t.Errorf("%s: a body is answered with %+v", name, a)
-				}
-			})
-		}
-		calls.Wait()
-		took, most := load()-idle, int64(budget*13/10)
-		if t.Logf("16 bodies of %d MB (%s): %d served, %d told to come again; they take %d MB", size>>20, name, served, told, took>>20); took > most {
-			t.Errorf("asked are %d MB", most>>20)
-		}
-		eventually(t, func() error { return p.isBack(t, idle) })
-	}
-}
-
 // flood sends a chat request of a size, or a body that is given as gzip, and returns what it is answered with; nil where
 // the connection ends without an answer.
 func flood(address, path, key string, size int64, chunked bool, packed []byte) *answer {

@@ -73,6 +73,10 @@ func (x *exchange) mustCompact() bool {
 
 // prepareCompaction replaces the request by one for the summary.
 func (x *exchange) prepareCompaction() error {
+	if err := x.beginWork(); err != nil {
+		return err
+	}
+	defer x.endWork()
 	r := &x.request
 	input := scan.Get(r.body, "input")
 	if !scan.IsString(input) && !scan.IsArray(input) && (!scan.IsNull(input) || r.envelope.PreviousResponse == "") {

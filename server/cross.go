@@ -61,6 +61,21 @@ func (t *translated) call() (*router.Reply, error) {
 		return nil, codec.Invalid("model", "%s does not generate text here: none of its formats (%s) can answer this surface.",
 			x.route.placement.Provider.Name(), formatNames(x.route.placement.Provider.Formats()))
 	}
+	body, err := t.translate()
+	if err != nil {
+		return nil, err
+	}
+	x.describeTranslation(t.crossed)
+	return x.call(router.Generate, body)
+}
+
+// translate makes the provider's request of the client's.
+func (t *translated) translate() ([]byte, error) {
+	x := t.x
+	if err := x.beginWork(); err != nil {
+		return nil, err
+	}
+	defer x.endWork()
 	x.request.splitLarge()
 	t.body = upstreamBodies.Get().(*[]byte)
 	crossed, body, err := x.prepare((*t.body)[:0])
@@ -68,11 +83,7 @@ func (t *translated) call() (*router.Reply, error) {
 		return nil, err
 	}
 	t.crossed, *t.body = crossed, body[:0]
-	if err := x.request.share.Take(int64(cap(body))); err != nil {
-		return nil, err
-	}
-	x.describeTranslation(crossed)
-	return x.call(router.Generate, body)
+	return body, x.request.share.Take(int64(cap(body)))
 }
 
 // release returns what the translation borrowed. The call to the provider has ended.

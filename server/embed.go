@@ -19,11 +19,7 @@ func (x *exchange) embed() error {
 	if refused != nil {
 		return refused
 	}
-	request, err := embeddings.Decode(x.request.body)
-	if err != nil {
-		return err
-	}
-	plan, err := embeddings.NewPlan(request, embedder.Model, embedder.Dialect)
+	request, plan, err := x.planEmbedding(&embedder)
 	if err != nil {
 		return err
 	}
@@ -31,6 +27,23 @@ func (x *exchange) embed() error {
 		return x.embedAsIs()
 	}
 	return x.embedInParts(request, plan)
+}
+
+// planEmbedding reads the request, and reserves the memory for the one that the host gets.
+func (x *exchange) planEmbedding(e *router.Embedder) (*embeddings.Request, *embeddings.Plan, error) {
+	if err := x.beginWork(); err != nil {
+		return nil, nil, err
+	}
+	defer x.endWork()
+	request, err := embeddings.Decode(x.request.body)
+	if err != nil {
+		return nil, nil, err
+	}
+	plan, err := embeddings.NewPlan(request, e.Model, e.Dialect)
+	if err != nil {
+		return nil, nil, err
+	}
+	return request, plan, x.request.share.Take(int64(len(x.request.body)))
 }
 
 // readsAsIs reports whether a host accepts the surface's own members under their own names.

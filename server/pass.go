@@ -62,6 +62,10 @@ func (x *exchange) passRefusal(reply *router.Reply) error {
 
 // spliced returns the client's body for a provider of its own format.
 func (x *exchange) spliced() ([]byte, error) {
+	if err := x.beginWork(); err != nil {
+		return nil, err
+	}
+	defer x.endWork()
 	body, resolved, err := x.resolveOwn()
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/server/clients"
+	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -87,11 +88,15 @@ func (r *request) hints(o *record.Opening) {
 }
 
 // recordRefusal begins the record of a request that was refused before it was placed. Only requests of authenticated
-// callers are recorded, and not if recording itself failed.
+// callers are recorded, and not if recording itself failed, or if there is no memory for it.
 func (x *exchange) recordRefusal(e *codec.Error) {
-	if x.recording.capture != nil || x.request.caller.Account == "" || x.request.limited || x.request.unread || e.Kind == codec.KindStorage {
+	if x.recording.capture != nil || x.request.caller.Account == "" || x.request.limited || x.request.unread || e == edge.ErrNoMemory || e.Kind == codec.KindStorage {
 		return
 	}
+	if x.beginWork() != nil {
+		return
+	}
+	defer x.endWork()
 	if err := x.record(); err != nil {
 		x.recording.capture = nil
 	}

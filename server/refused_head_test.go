@@ -77,7 +77,7 @@ func TestBodiesThatArriveTakeFromTheBudgetAndGiveBack(t *testing.T) {
 
 func bodiesThatArriveTakeFromTheBudgetAndGiveBack(t *testing.T, on transportPlan) {
 	const arrived = 3 << 20
-	h := build(t, on, func(p *plan) { p.server.InFlightBytes = 13 << 20 })
+	h := build(t, on, func(p *plan) { p.server.InFlightBytes = 26 << 20 }) // of which half is set aside
 	for name, begin := range map[string]string{
 		"length": "Content-Length: 4194304\r\n\r\n" + strings.Repeat("x", arrived),
 		"chunks": "Transfer-Encoding: chunked\r\n\r\n300000\r\n" + strings.Repeat("x", arrived),
@@ -99,7 +99,7 @@ func bodiesThatArriveTakeFromTheBudgetAndGiveBack(t *testing.T, on transportPlan
 			}
 			return nil
 		})
-		a := h.post(chat.path, chat.padded(4<<20))
+		a := h.post(chat.path, chat.padded(10<<20))
 		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
 			t.Errorf("%s: beside it a body without room is answered with %d %s", name, a.status, a.body)
 		}

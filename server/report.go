@@ -14,7 +14,7 @@ func (s *Server) watch() {
 		RequestsOpen:  s.edge.Requests,
 		StreamsOpen:   s.beat.open,
 		InFlightBytes: s.held.Used,
-		InFlightLimit: s.opts.InFlightBytes,
+		InFlightLimit: s.held.Limit(),
 		Endpoints:     s.endpoints,
 		Connections:   s.edge.Connections,
 		Captures:      s.engine.Recorder.Stats,

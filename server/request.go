@@ -46,7 +46,8 @@ type request struct {
 	body     []byte     // decompressed; valid until the handler returns
 	buffer   *[]byte    // of body, if something is recalled; from upstreamBodies
 	size     int64      // of body, once that has been dropped
-	working  int64      // bytes reserved for work on a large body
+	working  bool       // it is the turn of its large body
+	beyond   int64      // bytes reserved for the work on it
 	unread   bool       // the body did not arrive, or not as it should
 	envelope codec.Envelope
 	blocks   []codec.Span        // of body: its messages, tools and so on; nil until split
@@ -65,14 +66,26 @@ func (r *request) release() {
 	}
 }
 
-// A large body is read, masked and put on record alone: that takes more memory than the body, and all of it at once would
-// be more than the budget knows of. It is a matter of the processor, so that nothing is gained by doing it together.
+// A large body is read, masked, put on record and translated alone: that takes more memory than the body, and all of it at
+// once would be more than the budget knows of. It is a matter of the processor, so that nothing is gained by doing it
+// together.
 const (
 	largeBody     = 1 << 20
 	workingCopies = 2 // that the work makes at most
+	digestCopies  = 2 // that the digest of an earlier one, which is made in the background, holds meanwhile
 )
 
-// beginWork waits for a large body's turn and reserves the memory of the work.
+// roomForWork returns how much of a budget is set aside for the one body that is worked on and the one that is digested.
+// Otherwise bodies that wait for their turn could fill the budget, and none of them would be served.
+func roomForWork(budget, largest int64) int64 {
+	if largest < largeBody {
+		return 0
+	}
+	return min((workingCopies+digestCopies)*largest, budget/2)
+}
+
+// beginWork waits for a large body's turn. The room that is set aside is its own until endWork; what it needs beyond that
+// it takes.
 func (x *exchange) beginWork() error {
 	size := int64(len(x.request.body))
 	if size < largeBody {
@@ -83,18 +96,19 @@ func (x *exchange) beginWork() error {
 	case <-x.ctx.Done():
 		return x.ctx.Err()
 	}
-	if err := x.request.share.Take(workingCopies * size); err != nil {
+	beyond := max(0, workingCopies*size-roomForWork(x.server.opts.InFlightBytes, x.server.opts.BodyBytes))
+	if err := x.request.share.Take(beyond); err != nil {
 		<-x.server.working
 		return err
 	}
-	x.request.working = workingCopies * size
+	x.request.working, x.request.beyond = true, beyond
 	return nil
 }
 
 func (x *exchange) endWork() {
-	if x.request.working > 0 {
-		x.request.share.Give(x.request.working)
-		x.request.working = 0
+	if x.request.working {
+		x.request.share.Give(x.request.beyond)
+		x.request.working, x.request.beyond = false, 0
 		<-x.server.working
 	}
 }

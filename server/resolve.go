@@ -68,7 +68,7 @@ func (x *exchange) answersOnRecord() *recorded {
 // resolve inserts into the body what it refers to. It reserves room for as much as may be read of the record, and then
 // only for the result.
 func (x *exchange) resolve(stored *recorded) (body []byte, names []string, err error) {
-	most := x.server.opts.BodyBytes
+	most := min(x.server.opts.BodyBytes, x.server.held.Limit()/2)
 	if err := x.request.share.Take(most); err != nil {
 		return nil, nil, err
 	}

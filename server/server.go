@@ -153,7 +153,7 @@ type Server struct {
 	pieces   codec.Succession // of agents' requests
 	openings chatkey.Memory   // of their conversations
 
-	held          *edge.Budget  // memory of all requests and answers
+	held          *edge.Budget  // memory of all requests and answers, without what is set aside for work
 	answers       *edge.Budget  // of the answers held, as a part of that
 	conversations *edge.Budget  // of those that WebSockets remember, as a part of that
 	working       chan struct{} // holds one while a large body is worked on
@@ -185,7 +185,7 @@ func New(o Options) (*Server, error) {
 		places:   turns.Reader{IsBoot: search.IsBoot},
 
 		opts: o, engine: o.Engine, ledger: reasoningLedger{o.Engine.Notes}, limiter: o.Limiter, log: o.Log, telemetry: o.Telemetry,
-		refusals: telemetry.NewRefusals(o.Log), held: edge.NewBudget(o.InFlightBytes, nil), working: make(chan struct{}, 1),
+		refusals: telemetry.NewRefusals(o.Log), held: edge.NewBudget(o.InFlightBytes-roomForWork(o.InFlightBytes, o.BodyBytes), nil), working: make(chan struct{}, 1),
 	}
 	s.answers = edge.NewBudget(o.AnswerMemory, s.held)
 	s.conversations = edge.NewBudget(o.InFlightBytes/conversationShare, s.held)

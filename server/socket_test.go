@@ -263,7 +263,9 @@ func TestLimitsHoldForEachEventOfAWebSocket(t *testing.T) {
 }
 
 func TestConversationsOfWebSocketsHaveABoundOfMemory(t *testing.T) {
-	h := build(t, func(p *plan) { p.server.InFlightBytes, p.server.AnswerMemory, p.server.BodyBytes = 6<<20, 1<<20, 1<<20 })
+	h := build(t, func(p *plan) {
+		p.server.InFlightBytes, p.server.AnswerMemory, p.server.BodyBytes = 6<<20, 1<<20, 1<<20-1
+	})
 	w := h.socket(websocket.Dialer{})
 	kept := w.completed(create("claude-opus-4-8", sim("Hello.", "Hello."), unstored))
 	large := w.completed(create("claude-opus-4-8", strings.Repeat("x", 800<<10)+sim("", "Hello."), unstored, previous(kept)))

@@ -206,7 +206,7 @@ func setsScene(stable []byte) bool {
 }
 
 // AppendSaid appends what a person, a tool or a model said: a text without the notes that clients add to it by
-// themselves.
+// themselves. dst may be text[:0].
 func AppendSaid(dst, text []byte) []byte {
 	for blocks := (volatileBlocks{text: text}); len(blocks.text) > 0; {
 		dst = append(dst, blocks.next()...)

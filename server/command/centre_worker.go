@@ -90,7 +90,7 @@ func newWorker(s *Env, sources config.Sources, opened *opened) (w *worker, err e
 	log, flush := newLog(s.Err, w.redactor)
 	opened.then(flush)
 	opened.then(takeStandardLog(log))
-	opened.then(boundHeap())
+	opened.then(boundHeap(mostInFlight))
 	w.log = log
 	if w.options, err = clusterOptions(&w.cfg, log); err != nil {
 		return nil, err

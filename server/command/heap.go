@@ -12,7 +12,7 @@ import (
 
 // The store's database allocates in bursts, and a heap that may double between collections takes 300 MB of which 60 MB
 // are in use. heapSize is what the process may take before the collector works harder, which costs 3 % of its CPU time
-// at 7,000 exchanges per second. A process that needs more gets 1.5 times what is in use, or [headroom] more, so that
+// at 7,000 exchanges per second. A process that needs more gets 1.5 times what is in use, or the headroom more, so that
 // the collector is never busy with a limit that it cannot keep, unless its container allows less: the kernel would kill
 // it.
 const (
@@ -20,13 +20,14 @@ const (
 	heapLook = time.Second
 )
 
-// boundHeap keeps the memory of the process small until end is called. A limit set by the operator (GOMEMLIMIT) stays.
-func boundHeap() (end func()) {
+// boundHeap keeps the memory of the process small until end is called. inFlight is the memory of requests and answers. A
+// limit set by the operator (GOMEMLIMIT) stays.
+func boundHeap(inFlight int64) (end func()) {
 	if debug.SetMemoryLimit(-1) != math.MaxInt64 {
 		return func() {}
 	}
 	quit, done := make(chan struct{}), make(chan struct{})
-	most := containerAllows()
+	most, headroom := containerAllows(), headroomFor(inFlight)
 	go func() {
 		defer close(done)
 		defer debug.SetMemoryLimit(math.MaxInt64)
@@ -34,7 +35,7 @@ func boundHeap() (end func()) {
 		defer tick.Stop()
 		for {
 			heap, beside := inUse()
-			followHeap(heap, beside, most)
+			followHeap(heap, beside, headroom, most)
 			select {
 			case <-quit:
 				return
@@ -79,12 +80,13 @@ func inFlightBytes(configured, allowed int64) int64 {
 	return min(allowed/2, mostInFlight)
 }
 
-// headroom is the most that the limit exceeds what is in use: what bodies leave behind when they have been answered.
-const headroom = 256 << 20
+// headroomFor returns the most that the limit exceeds what is in use: what bodies leave behind when they have been
+// answered. It is a part of the memory of requests and answers, so that the process takes little more than that in a burst.
+func headroomFor(inFlight int64) int64 { return min(max(64<<20, inFlight/4), 256<<20) }
 
 // followHeap sets the limit for what is in use, at most most. Setting it stops the program for a moment, so small
 // changes are skipped.
-func followHeap(heap, beside, most int64) {
+func followHeap(heap, beside, headroom, most int64) {
 	limit := min(max(heapSize, heap+min(heap/2, headroom)+beside), most)
 	if now := debug.SetMemoryLimit(-1); limit < now-now/8 || limit > now+now/8 {
 		debug.SetMemoryLimit(limit)

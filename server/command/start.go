@@ -81,7 +81,7 @@ func newProgram(ctx context.Context, s *Env, sources config.Sources, opened *ope
 	if p.log = log; platformNotice != "" {
 		log.Info(platformNotice)
 	}
-	opened.then(boundHeap())
+	opened.then(boundHeap(inFlightBytes(int64(p.cfg.Limits.InFlightBytes), allowed())))
 	opened.then(addProcessor())
 	tracing, err := telemetry.StartTracing(ctx, telemetry.TracingOptions{
 		Version: p.version, Log: log,

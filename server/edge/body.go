@@ -104,7 +104,7 @@ func (b *body) end(err error) error {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		b.status = http.StatusRequestTimeout
 		err = b.conn.tooSlow()
-	case errors.As(err, &known) && known != errNoMemory:
+	case errors.As(err, &known) && known != ErrNoMemory:
 		if b.status == 0 {
 			b.status = http.StatusBadRequest
 		}

@@ -156,7 +156,7 @@ func TestABodyWithoutRoomIsRefusedBeforeItIsRead(t *testing.T) {
 		conn.all.memory.Take(4<<20 - 200<<10)
 		share := conn.all.memory.Share()
 		_, err := (&Request{conn: conn}).ReadBody(&share)
-		if !errors.Is(err, errNoMemory) || len(from.rest) < 500<<10 {
+		if !errors.Is(err, ErrNoMemory) || len(from.rest) < 500<<10 {
 			t.Errorf("%s: %v, with %d bytes unread", name, err, len(from.rest))
 		}
 		share.GiveAll()

@@ -101,9 +101,9 @@ func (s *Share) Take(n int64) error {
 		s.taken += n
 		return nil
 	case s.taken+n > s.budget.limit:
-		return codec.Errorf(codec.KindTooLarge, "This request takes more memory than all requests may together, which is %d bytes (limits.in_flight_bytes).", s.budget.limit)
+		return codec.Errorf(codec.KindTooLarge, "This request takes more memory than all requests may together (limits.in_flight_bytes).")
 	default:
-		return errNoMemory
+		return ErrNoMemory
 	}
 }
 
@@ -119,7 +119,7 @@ func (s *Share) GiveAll() { s.Give(s.taken) }
 // Taken returns how many bytes are taken.
 func (s *Share) Taken() int64 { return s.taken }
 
-// errNoMemory answers requests for which there is no room.
-var errNoMemory = &codec.Error{
+// ErrNoMemory answers requests for which there is no room.
+var ErrNoMemory = &codec.Error{
 	Kind: codec.KindOverloaded, Message: "The proxy is holding as many bytes of requests and answers as it has room for (limits.in_flight_bytes). Try again in a second.", RetryAfter: RetrySoon,
 }

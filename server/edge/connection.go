@@ -109,7 +109,7 @@ func (c *connection) await(n int) error {
 		c.limitTime()
 	}
 	err := c.fill(n)
-	c.full = errors.Is(err, errNoMemory)
+	c.full = errors.Is(err, ErrNoMemory)
 	return err
 }
 

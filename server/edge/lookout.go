@@ -63,7 +63,7 @@ func (c *connection) readAhead(ended chan<- struct{}) {
 		case err == nil:
 		case errors.As(err, &timeout) && timeout.Timeout():
 			return
-		case errors.Is(err, errNoMemory):
+		case errors.Is(err, ErrNoMemory):
 			c.close()
 			return
 		default:

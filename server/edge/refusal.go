@@ -45,7 +45,7 @@ func (c *connection) refusal(status int) []byte {
 	case c.fault != "":
 		status, e = consts.StatusBadRequest, malformedHead(c.fault)
 	case c.full:
-		status, e = consts.StatusServiceUnavailable, errNoMemory
+		status, e = consts.StatusServiceUnavailable, ErrNoMemory
 	case status == consts.StatusRequestHeaderFieldsTooLarge:
 		e = errHeadTooLarge
 	case status == consts.StatusRequestTimeout:

@@ -112,7 +112,7 @@ func (w *wire) makeRoom(n int) error {
 	}
 	room := max(n, 2*cap(*w.in))
 	if !w.memory.Take(int64(room)) {
-		return errNoMemory
+		return ErrNoMemory
 	}
 	grown := append(make([]byte, 0, room), (*w.in)[w.from:]...)
 	w.drop(w.in)

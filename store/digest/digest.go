@@ -217,10 +217,8 @@ func (l *partList) add(p *codec.Part, assistant bool) {
 // said returns a text without what clients insert on their own.
 func said(body []byte) string {
 	plain := scan.Unescape(buffer.Get(len(body)), body)
-	text := chatkey.AppendSaid(buffer.Get(len(plain)), plain)
-	buffer.Put(plain)
-	defer buffer.Put(text)
-	return string(text)
+	defer buffer.Put(plain)
+	return string(chatkey.AppendSaid(plain[:0], plain))
 }
 
 func functionCall(id, namespace, name []byte, arguments string) record.Part {

@@ -71,10 +71,25 @@ func (e *Envelope) Detach() {
 // A body with duplicate model, stream or continuity members is refused: readers disagree on which one counts, and a
 // request must not be placed by one and answered by the other.
 func (e *Envelope) Read(body []byte) error {
+	if err := e.ReadUnplaced(body); err != nil {
+		return err
+	}
+	return e.requireModel()
+}
+
+// ReadUnplaced is [Envelope.Read] for a request that need not name a model.
+func (e *Envelope) ReadUnplaced(body []byte) error {
 	if !scan.WellFormed(body) {
 		return malformed(body)
 	}
 	return e.members(body, nil)
+}
+
+func (e *Envelope) requireModel() error {
+	if e.Model == "" {
+		return Invalid("model", "the request names no model")
+	}
+	return nil
 }
 
 // ReadPieces is [Envelope.Read] for a large body of an account, and returns the fingerprints of its [Envelope.Blocks].
@@ -85,6 +100,9 @@ func (e *Envelope) ReadPieces(body []byte, account string, known *Succession) ([
 	err := e.members(body, p) // safe on malformed input, too, but then useless
 	if !p.wellFormed() {
 		return nil, malformed(body)
+	}
+	if err == nil {
+		err = e.requireModel()
 	}
 	return p.prints, err
 }
@@ -117,9 +135,6 @@ func (e *Envelope) members(body []byte, pieces *pieceReader) error {
 		e.cuts = cut.pass(e.cuts, &members, ours)
 	}
 	e.cuts = cut.end(e.cuts)
-	if e.Model == "" {
-		return Invalid("model", "the request names no model")
-	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -15,9 +16,10 @@ const (
 	Messages             // Messages
 	Gemini               // generateContent and streamGenerateContent
 	Embeddings           // Embeddings
+	Pass                 // whatever else a provider offers, passed on as it is; a surface alone
 )
 
-var formatNames = []string{"unknown", "chat", "responses", "messages", "gemini", "embeddings"}
+var formatNames = []string{"unknown", "chat", "responses", "messages", "gemini", "embeddings", "pass"}
 
 // NewFormat assigns a number to a format, by its name in configuration, headers and records. Numbers are assigned while
 // the program starts, in the initialization of a variable, and never stored.
@@ -34,8 +36,13 @@ func (f Format) String() string {
 	return formatNames[FormatUnknown]
 }
 
-// FormatNames returns the names of all formats.
-func FormatNames() []string { return formatNames[1:] }
+// Converses reports whether requests in the format belong to a conversation.
+func (f Format) Converses() bool { return f != FormatUnknown && f != Embeddings && f != Pass }
+
+// FormatNames returns the names of the formats that providers speak.
+func FormatNames() []string {
+	return slices.DeleteFunc(slices.Clone(formatNames[1:]), func(name string) bool { return name == Pass.String() })
+}
 
 // ParseFormat reads a name as [Format.String] writes it.
 func ParseFormat(name string) (Format, error) {

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -24,6 +25,11 @@ type Call struct {
 	Account    string        // the caller's account: its failures do not affect others
 	Affinity   uint64        // calls with the same [Affinity] go to the same healthy place; 0: to any
 	Observe    func(Attempt) // called with every finished attempt, within Do; may be nil
+
+	Method string    // of operation [Pass], as are the next three
+	Path   string    // see [Provider.passURL]; Query is sent as it is
+	Upload io.Reader // instead of Body: it is sent as it arrives, once; nil: there is none
+	Size   int64     // of Upload; -1: unknown
 }
 
 // A Reply is the answer of a provider with any final status except a redirect. Its body has yet to be read.
@@ -41,21 +47,22 @@ type Reply struct {
 
 // call sends c to the endpoint, once. Only a stale pooled connection is silently replaced (see transport.do).
 func (e *endpoint) call(ctx context.Context, c *Call, credential Credential) (*Reply, *codec.Error) {
-	method := http.MethodPost
-	if c.Operation == ListModels {
-		method = http.MethodGet
-	}
 	p := e.provider
 	body := &Body{endpoint: e}
 	body.payload.data = c.Body
 	body.watch.begin(ctx, p.firstByte, p.idle)
 	out := outgoing{
-		method: method,
+		method: c.method(),
 		url:    e.urlOf(c),
 		header: p.headers.build(c, credential),
 		size:   int64(len(c.Body)),
 		body:   &body.payload,
 		cutoff: &body.watch.cutoff,
+	}
+	sends := e.upstream
+	if c.Upload != nil || out.method == http.MethodHead {
+		sends = e.uploads
+		out.upload, out.size = c.Upload, c.Size
 	}
 	if e.wire != nil {
 		wired, call := out, *c // separate, so that other calls need no memory
@@ -67,7 +74,7 @@ func (e *endpoint) call(ctx context.Context, c *Call, credential Credential) (*R
 		out = wired
 		body.payload.data, out.size = data, int64(len(data))
 	}
-	in, err := e.upstream.do(ctx, out)
+	in, err := sends.do(ctx, out)
 	if err != nil {
 		fault := e.fault(&body.watch, err, phaseHeader)
 		_ = body.Close()
@@ -89,6 +96,17 @@ func (e *endpoint) call(ctx context.Context, c *Call, credential Credential) (*R
 	}
 	body.length = in.length // of the decoded body
 	return &Reply{Status: in.status, Header: in.header, Body: body}, nil
+}
+
+func (c *Call) method() string {
+	switch c.Operation {
+	case ListModels:
+		return http.MethodGet
+	case Pass:
+		return c.Method
+	default:
+		return http.MethodPost
+	}
 }
 
 func (p *Provider) missingCredential() *codec.Error {

@@ -39,6 +39,7 @@ type endpoint struct {
 	provider *Provider
 	address  string // host:port, for messages to people
 	upstream upstream
+	uploads  *transport // for bodies that are sent as they arrive
 	urls     urls
 	wire     wire      // nil: that of the dialect
 	keys     []*apiKey // empty: callers bring their own

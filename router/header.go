@@ -41,6 +41,24 @@ var passesDownstream = newHeaderNames([]string{
 	"X-Ratelimit-", "Anthropic-", "Openai-", "X-Codex-",
 })
 
+// passesOn are the headers that go upstream to any provider with what is passed on as it is, besides those that always
+// do: they describe the body, or the part of an answer that is wanted.
+var passesOn = newHeaderNames([]string{
+	"Accept", "Content-Type", "Content-Encoding", "Content-Range", "Range", "If-Range", "X-Goog-Upload-",
+})
+
+// passesBack are those that go downstream with such an answer, besides those that always do.
+var passesBack = newHeaderNames([]string{
+	"Accept-Ranges", "Content-Disposition", "Content-Range", "Etag", "Last-Modified",
+	"X-Goog-Upload-Status", "X-Goog-Upload-Chunk-Granularity", "X-Goog-Upload-Size-Received",
+})
+
+// PassesOn reports whether a client's header may reach the provider with a request that is passed on as it is.
+func (p *Provider) PassesOn(name string) bool { return p.PassesUpstream(name) || passesOn.has(name) }
+
+// PassesBack reports whether a provider's header may reach the client with the answer to such a request.
+func PassesBack(name string) bool { return PassesDownstream(name) || passesBack.has(name) }
+
 // Header is a list of fields by canonical names, with the methods of a map.
 type Header = http1.Header
 
@@ -102,7 +120,7 @@ func (h *headerPolicy) build(c *Call, credential Credential) Header {
 	var malformed []string
 	for _, f := range c.Header {
 		switch {
-		case !h.passing.has(f.Name):
+		case !h.passing.has(f.Name) && (c.Operation != Pass || !passesOn.has(f.Name)):
 		case validHeaderValue(f.Value):
 			out = append(out, f)
 		default:
@@ -112,7 +130,12 @@ func (h *headerPolicy) build(c *Call, credential Credential) Header {
 	for _, name := range malformed {
 		out.Del(name)
 	}
-	if c.Operation != ListModels {
+	switch c.Operation {
+	case Pass:
+		h.complete(&out, c.Format, credential)
+		return out
+	case ListModels:
+	default:
 		out.Set("Content-Type", jsonType)
 	}
 	if c.Operation == Embed {
@@ -125,25 +148,30 @@ func (h *headerPolicy) build(c *Call, credential Credential) Header {
 		accepted = eventStreamType
 	}
 	out.Set("Accept", accepted)
+	h.complete(&out, c.Format, credential)
+	return out
+}
+
+// complete adds what every call has.
+func (h *headerPolicy) complete(out *Header, format codec.Format, credential Credential) {
 	out.Set("Accept-Encoding", "identity")
 	if !out.Has("User-Agent") {
 		out.Set("User-Agent", h.userAgent)
 	}
-	if int(c.Format) < len(h.formats) {
-		own := &h.formats[c.Format]
+	if int(format) < len(h.formats) {
+		own := &h.formats[format]
 		for _, name := range own.foreign {
 			out.Del(name)
 		}
 		for _, f := range own.added {
 			if !out.Has(f.Name) {
-				out = append(out, f)
+				*out = append(*out, f)
 			}
 		}
 	}
 	if !credential.IsZero() {
 		out.Set(textproto.CanonicalMIMEHeaderKey(credential.Header), credential.Value)
 	}
-	return out
 }
 
 // PassesUpstream reports whether a client's header may reach the provider. name is in canonical form.

@@ -56,7 +56,7 @@ func newProvider(name string, c ProviderConfig, models *catalog, all *Config, ti
 		formats = row.Formats
 	}
 	for _, f := range formats {
-		if f == codec.FormatUnknown {
+		if f == codec.FormatUnknown || f == codec.Pass {
 			return nil, fmt.Errorf("%s.formats holds an unknown format (known: %s)", setting, strings.Join(codec.FormatNames(), ", "))
 		}
 	}
@@ -81,7 +81,7 @@ func newProvider(name string, c ProviderConfig, models *catalog, all *Config, ti
 	p.budget.fill()
 	var err error
 	p.places, err = newPlaces(name, row, &c, func(base *url.URL) *endpoint {
-		e := &endpoint{provider: p, address: hostPort(base), upstream: newUpstream(base, timeouts, all.HTTP2)}
+		e := &endpoint{provider: p, address: hostPort(base), upstream: newUpstream(base, timeouts, all.HTTP2), uploads: newUploads(timeouts, base.Scheme == "https")}
 		e.breaker.settings = all.Breaker.withDefaults()
 		if known != nil && known.wire != nil && !c.Simulated {
 			e.wire = known.wire(&c, base)
@@ -125,6 +125,24 @@ func (p *Provider) Formats() []codec.Format { return p.formats }
 
 // Speaks reports whether the endpoint speaks f.
 func (p *Provider) Speaks(f codec.Format) bool { return slices.Contains(p.formats, f) }
+
+// Native returns the provider's first format: that of the credential and the errors of its other paths.
+func (p *Provider) Native() codec.Format { return p.formats[0] }
+
+// PassesPaths reports whether requests to other paths than those of models can be passed on to the provider.
+func (p *Provider) PassesPaths() bool {
+	return p.endpoints[0].urlOf(&Call{Operation: Pass, Path: "/"}) != nil
+}
+
+// Owns reports whether an absolute URL in an answer is at one of the provider's endpoints.
+func (p *Provider) Owns(u *url.URL) bool {
+	for _, e := range p.endpoints {
+		if u.Scheme == e.urls.base.Scheme && strings.EqualFold(u.Host, e.urls.base.Host) {
+			return true
+		}
+	}
+	return false
+}
 
 // Family returns the family whose reasoning state the provider's models read.
 func (p *Provider) Family() codec.Family { return p.dialect.Family }

@@ -108,6 +108,8 @@ func (p *Provider) Do(ctx context.Context, c *Call) (*Reply, *codec.Error) {
 // check returns an error for a call that is impossible at any place.
 func (p *Provider) check(c *Call) *codec.Error {
 	switch {
+	case c.Operation == Pass && p.endpoints[0].urlOf(c) == nil:
+		return codec.Errorf(codec.KindUnsupported, "%s has an API of its own kind: requests to it are not passed on, only those to models.", p.name)
 	case p.endpoints[0].urlOf(c) == nil:
 		return codec.Errorf(codec.KindInternal, "%s has no operation %s in format %s.", p.name, c.Operation, c.Format)
 	case c.Credential.IsZero() && !p.HasKey():
@@ -269,7 +271,7 @@ type failedPlaces struct {
 // harmless, and once: whatever crashed one worker would crash the next.
 func (f *failedPlaces) add(c *Call, o *outcome) bool {
 	switch {
-	case o.Failure == FailureNone:
+	case o.Failure == FailureNone || c.Upload != nil:
 		return false
 	case o.Failure == FailureRateLimited || o.Failure == FailureNoCredit || o.Failure == FailureCredentialRefused:
 		if o.at.key == nil {
@@ -309,7 +311,16 @@ func (o *outcome) unread() bool {
 
 // repeatable reports whether a call may be sent twice: it does not generate, or the client allows it.
 func (c *Call) repeatable() bool {
-	return c.Operation != Generate && c.Operation != Compact || c.Header.Get("Idempotency-Key") != ""
+	switch c.Operation {
+	case Generate, Compact:
+	case Pass:
+		if c.Method == http.MethodGet || c.Method == http.MethodHead {
+			return true
+		}
+	default:
+		return true
+	}
+	return c.Header.Get("Idempotency-Key") != ""
 }
 
 // next returns where to make another attempt, if any, after the wait that it needs.

@@ -151,6 +151,14 @@ func (r *Router) Place(model string) (Placement, *codec.Error) {
 	return Placement{Provider: p, Asked: model, Model: sent, Aliased: aliased}, nil
 }
 
+// PlaceAt places a model at a provider, by the name that the client says.
+func (r *Router) PlaceAt(p *Provider, model string) (Placement, *codec.Error) {
+	if err := checkModelName(model); err != nil {
+		return Placement{}, err
+	}
+	return Placement{Provider: p, Asked: model, Model: model}, nil
+}
+
 // vendors maps the VENDOR of names VENDOR/MODEL to the name of its family's provider.
 var vendors = map[string]string{
 	"anthropic": "anthropic", "openai": "openai", "google": "gemini", "gemini": "gemini", "deepseek": "deepseek",

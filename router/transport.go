@@ -59,6 +59,14 @@ func newTransport(t Timeouts, secure, http2 bool) *transport {
 	return &transport{pool: pool}
 }
 
+// newUploads makes the upstream for bodies that are sent as they arrive. Each gets a connection of its own: one that has
+// been used may turn out to have ended when a part of the body is lost on it.
+func newUploads(t Timeouts, secure bool) *transport {
+	uploads := newTransport(t, secure, false)
+	uploads.pool.DisableKeepAlives = true
+	return uploads
+}
+
 // do sends a request once. An unusable pooled connection is replaced before anything is written on it. If net/http had
 // GetBody, it would resend a request with an Idempotency-Key.
 func (t *transport) do(ctx context.Context, out outgoing) (incoming, error) {
@@ -109,7 +117,11 @@ func (*transport) request(ctx context.Context, out outgoing) *http.Request {
 		ProtoMajor: 1,
 		ProtoMinor: 1,
 	}).WithContext(ctx)
-	if out.size > 0 {
+	switch {
+	case out.upload != nil:
+		r.Body = io.NopCloser(out.upload)
+		r.ContentLength = out.size
+	case out.size > 0:
 		r.Body = out.body.open()
 		r.ContentLength = out.size
 	}

@@ -40,6 +40,7 @@ type outgoing struct {
 	header Header
 	size   int64 // of body, in bytes
 	body   *payload
+	upload io.Reader // instead of body; nil: there is none
 	cutoff *http1.Cutoff
 }
 

@@ -19,9 +19,10 @@ const (
 	Embed                        // vectors
 	ListModels                   // the models on offer; GET, no body
 	Compact                      // a conversation, made shorter
+	Pass                         // whatever else a provider offers, by its path
 )
 
-var operationNames = [...]string{"generate", "count_tokens", "embed", "models", "compact"}
+var operationNames = [...]string{"generate", "count_tokens", "embed", "models", "compact", "pass"}
 
 // String is the name used in records and metrics.
 func (o Operation) String() string {

@@ -28,6 +28,9 @@ func (e *endpoint) urlOf(c *Call) *url.URL {
 	if e.wire != nil {
 		return e.wire.url(c)
 	}
+	if c.Operation == Pass {
+		return passURL(e.urls.base, c.Path, c.Query)
+	}
 	return e.urls.of(c)
 }
 

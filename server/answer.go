@@ -93,7 +93,7 @@ func (x *exchange) refuse(err error) {
 		x.providerHeader(x.attempts.replied)
 	}
 	x.ourHeader()
-	x.server.answerError(x.answer.out, x.request.surface, e, x.recording.id())
+	x.server.answerError(x.answer.out, x.shape(), e, x.recording.id())
 	if !x.clientGone() {
 		x.recording.closing.Error = e
 		x.recording.closing.Status = x.answer.out.Status()
@@ -106,6 +106,14 @@ func (x *exchange) refuse(err error) {
 	if x.recording.capture != nil {
 		x.sessionHeader()
 	}
+}
+
+// shape returns the surface in whose shape errors of the exchange are written.
+func (x *exchange) shape() codec.Format {
+	if x.request.passing != nil {
+		return errorShape(x.request.in)
+	}
+	return x.request.surface
 }
 
 // logRefusal logs an error that is about the caller. Callers without a key are logged where they are authenticated.

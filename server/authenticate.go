@@ -9,6 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/edge"
+	"github.com/mnemeproxy/mneme/server/resource"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -35,14 +36,20 @@ type caller struct {
 	store.Identity
 	authorization string // whole Authorization header, only if the service key came in a header of its own
 	apiKey        string // X-Api-Key
-	googleKey     string // X-Goog-Api-Key
+	googleKey     string // X-Goog-Api-Key, or key in the query of a path of Google's API
 }
 
 // authenticate finds the service key and logs who has none. It comes as Authorization: Bearer KEY or as X-Service-API-Key: KEY; the latter
 // leaves Authorization free for the client's own provider credential. X-Api-Key is never read as a service key: it is
 // the header in which Anthropic's clients send theirs to Anthropic.
 func (s *Server) authenticate(in *edge.Request, out *edge.Response) (caller, error) {
-	c, err := s.readCaller(in)
+	return s.authenticateAt(in, out, false)
+}
+
+// authenticateAt is authenticate for a path of Google's API, if google is true. Its clients know of no other place for a
+// key than X-Goog-Api-Key and the query: what has the form of a service key there is one.
+func (s *Server) authenticateAt(in *edge.Request, out *edge.Response, google bool) (caller, error) {
+	c, err := s.readCaller(in, google)
 	if err == nil {
 		return c, nil
 	}
@@ -61,7 +68,7 @@ func (s *Server) logRefusal(in *edge.Request, identity *store.Identity, reason s
 }
 
 // readCaller returns the caller. With an error, it is the key that was sent, for the log only.
-func (s *Server) readCaller(in *edge.Request) (caller, error) {
+func (s *Server) readCaller(in *edge.Request, google bool) (caller, error) {
 	c := caller{
 		apiKey:    in.Header("X-Api-Key"),
 		googleKey: in.Header("X-Goog-Api-Key"),
@@ -69,8 +76,13 @@ func (s *Server) readCaller(in *edge.Request) (caller, error) {
 	authorization := in.Header("Authorization")
 	var err error
 	secret := in.Header(headerServiceKey)
+	if google && c.googleKey == "" {
+		c.googleKey = resource.Parameter(in.Query(), "key")
+	}
 	if secret != "" {
 		c.authorization = authorization
+	} else if google && authorization == "" && store.LooksLikeKey(c.googleKey) {
+		secret = c.googleKey
 	} else if secret, err = bearer(authorization, c.apiKey); err != nil {
 		named, _ := s.engine.Keys.Authenticate(c.apiKey)
 		return caller{Identity: named}, err

@@ -28,12 +28,16 @@ func (x *exchange) call(operation router.Operation, body []byte) (*router.Reply,
 		}
 	}
 	x.traceCall(operation)
-	reply, failed := x.route.placement.Provider.Do(x.ctx, &router.Call{
+	return x.replied(x.route.placement.Provider.Do(x.ctx, &router.Call{
 		Operation: operation,
 		Format:    x.route.format, Model: x.route.placement.Model, Stream: x.request.envelope.Stream,
 		Body: body, Header: x.route.header, Query: x.request.in.Query(), Credential: credential,
 		Account: x.request.caller.Account, Affinity: x.affinity(), Observe: x.recordAttempt,
-	})
+	}))
+}
+
+// replied notes what a provider has answered.
+func (x *exchange) replied(reply *router.Reply, failed *codec.Error) (*router.Reply, error) {
 	if failed != nil {
 		return nil, failed
 	}

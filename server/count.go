@@ -81,7 +81,7 @@ func (x *exchange) errorInForm(reply *router.Reply, body []byte) []byte {
 		body = nil // a page is no use in a line of text
 	}
 	e := x.fromProvider(crossing.ProviderCodec(x.route.format).DecodeError(reply.Status, reply.RetryAfter, body))
-	return crossing.ClientCodec(x.request.surface).AppendError(nil, x.discreet(e), &codec.AnswerOptions{ID: x.recording.id()})
+	return crossing.ClientCodec(x.shape()).AppendError(nil, x.discreet(e), &codec.AnswerOptions{ID: x.recording.id()})
 }
 
 // estimateTokens estimates what the model would read: opening text, messages and tools, without the rest of the body.

@@ -94,6 +94,14 @@ type Index interface {
 type Notes interface {
 	ReasoningCache
 	Recollections
+	Claims
+}
+
+// Claims are what accounts have made at providers with the server's credential, by the provider's ids.
+type Claims interface {
+	Claim(ctx context.Context, account, provider string, ids ...string) error
+	Claimed(account, provider, id string) (bool, error)
+	GiveUp(ctx context.Context, account, provider, id string) error
 }
 
 // ReasoningCache keeps, for some days, what a provider wants back and the client's format cannot carry.

@@ -63,7 +63,7 @@ const (
 func (x *exchange) providerHeader(header router.Header) {
 	fields, size := make(router.Header, 0, 24), 0 // on the stack
 	for _, f := range header {
-		if router.PassesDownstream(f.Name) {
+		if router.PassesDownstream(f.Name) || x.request.passing != nil && router.PassesBack(f.Name) {
 			fields = append(fields, f)
 			size += len(f.Name) + len(f.Value)
 		}

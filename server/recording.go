@@ -44,7 +44,8 @@ func (x *exchange) record() error {
 // opening returns what is known of the exchange before a provider is asked.
 func (x *exchange) opening() *record.Opening {
 	x.request.split()
-	body, redacted := x.request.redactor.Body(x.request.body, x.request.blocks, x.request.prints)
+	x.request.passing.abridge(&x.request)
+	body, redacted := x.request.redactor.Body(x.request.recorded(), x.request.blocks, x.request.prints)
 	o := &record.Opening{
 		Account: x.request.caller.Account, KeyID: x.request.caller.KeyID,
 		Surface: x.request.surface, Format: x.route.format,
@@ -56,6 +57,9 @@ func (x *exchange) opening() *record.Opening {
 	}
 	if p := x.route.placement.Provider; p != nil {
 		o.Provider, o.Simulated = p.Name(), p.Simulated()
+	}
+	if x.request.passing != nil {
+		o.Format, o.Target = codec.Pass, x.request.passing.as(x.request.in.Method())
 	}
 	if len(redacted) == 0 {
 		o.Prints = x.request.prints

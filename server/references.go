@@ -40,19 +40,25 @@ func mayRefer(format codec.Format, body []byte) bool {
 
 // requireOwnReferences returns an error unless all that a body names at its provider comes from answers to the account.
 func (x *exchange) requireOwnReferences(body []byte) error {
-	if !mayRefer(x.route.format, body) {
+	if x.request.passing == nil && !mayRefer(x.route.format, body) {
 		return nil
 	}
 	var named []reference
 	references(body, func(r reference) { named = append(named, r) })
+	return x.requireOwn(named)
+}
+
+// requireOwn returns an error unless all that a request names comes from answers to the account.
+func (x *exchange) requireOwn(named []reference) error {
 	if len(named) == 0 || !x.server.references.several(x.server.engine.Accounts) {
 		return nil
 	}
-	foreign, err := x.server.references.foreign(x.server.engine, x.request.caller.Account, named)
-	if err != nil || foreign == nil {
+	provider := x.route.placement.Provider.Name()
+	missing, err := x.server.references.foreign(x.server.engine, x.request.caller.Account, provider, named)
+	if err != nil || len(missing) == 0 {
 		return err
 	}
-	provider := x.route.placement.Provider.Name()
+	foreign := missing[0]
 	e := codec.Errorf(codec.KindNotFound, "%s with id '%.100s' not found. With the server's credential for %s an account can refer only to what it got in its own answers; to refer to other things, set the account's own with: mneme account credential set %s %s",
 		foreign.kind, foreign.id, provider, x.request.caller.Account, provider)
 	if e.Param = foreign.path; foreign.path == "previous_response_id" {
@@ -105,9 +111,18 @@ func (k *knownReferences) add(account, id string) {
 	k.ids[account+"\x00"+id] = struct{}{}
 }
 
-// foreign returns the first reference that is in no answer to the account: of answers all are searched, for other things
-// the newest ones.
-func (k *knownReferences) foreign(e Engine, account string, named []reference) (*reference, error) {
+func (k *knownReferences) forget(account, id string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.ids, account+"\x00"+id)
+}
+
+// mostAsked is for how many things of a request, or of an answer, the other nodes of a cluster are asked.
+const mostAsked = 8
+
+// foreign returns the references that are not the account's: neither claimed nor in an answer to it. Of answers that are
+// referred to all are searched, for other things the newest ones.
+func (k *knownReferences) foreign(e Engine, account, provider string, named []reference) (foreign []reference, err error) {
 	missing := make(map[string]*reference)
 	for i := range named {
 		r := &named[i]
@@ -123,16 +138,41 @@ func (k *knownReferences) foreign(e Engine, account string, named []reference) (
 			case codec.AsError(err, "").Kind != codec.KindNotFound:
 				return nil, err
 			}
-			return r, nil
+			return []reference{*r}, nil
+		}
+		claimed, err := e.Notes.Claimed(account, provider, r.id)
+		if err != nil {
+			return nil, err
+		}
+		if !claimed && len(named) <= mostAsked { // another node may have made it
+			_, unknown := e.Archive.AnsweredAs(account, r.id)
+			claimed = unknown == nil
+		}
+		if claimed {
+			k.add(account, r.id)
+			continue
 		}
 		missing[r.id] = r
 	}
 	if len(missing) == 0 {
-		return nil, nil //nolint:nilnil // none is foreign
+		return nil, nil
 	}
+	if err := k.search(e, account, missing); err != nil {
+		return nil, err
+	}
+	for i := range named {
+		if r := missing[named[i].id]; r != nil {
+			foreign = append(foreign, *r)
+		}
+	}
+	return foreign, nil
+}
+
+// search removes from missing what the newest answers to the account have.
+func (k *knownReferences) search(e Engine, account string, missing map[string]*reference) error {
 	page, err := e.Archive.Exchanges(account, record.ExchangeQuery{Limit: newestAnswers})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for i := 0; i < len(page.Data) && len(missing) > 0; i++ {
 		if page.Data[i].Outcome == record.OutcomeOpen {
@@ -149,12 +189,7 @@ func (k *knownReferences) foreign(e Engine, account string, named []reference) (
 			}
 		})
 	}
-	for i := range named {
-		if r := missing[named[i].id]; r != nil {
-			return r, nil
-		}
-	}
-	return nil, nil //nolint:nilnil // none is foreign
+	return nil
 }
 
 // given visits the ids of things in an answer, complete or streamed.
@@ -162,7 +197,7 @@ func given(answer []byte, visit func(id []byte)) {
 	ids := func(object []byte, _ int) {
 		for m := scan.Object(object); m.Next(); {
 			switch string(m.Key) {
-			case "id", "file_id", "container_id":
+			case "id", "file_id", "container_id", "output_file_id", "error_file_id":
 				if scan.IsString(m.Value) {
 					visit(scan.Body(m.Value))
 				}
@@ -193,15 +228,23 @@ func references(body []byte, visit func(reference)) {
 				}
 			}
 			switch name {
-			case "file_id":
+			case "file_id", "input_file_id", "training_file", "validation_file":
 				one("File", m.Value)
+			case "assistant_id":
+				one("Assistant", m.Value)
+			case "vector_store_id":
+				one("Vector store", m.Value)
 			case "container_id":
 				one("Container", m.Value)
 			case "cachedContent", "cached_content":
 				one("Cached content", m.Value)
 			case "fileUri":
-				if uri := scan.String(m.Value); strings.Contains(uri, "generativelanguage.googleapis.com/") || strings.HasPrefix(uri, "files/") {
-					one("File", m.Value)
+				uri := scan.String(m.Value)
+				if _, name, found := strings.Cut(uri, "/files/"); found && strings.Contains(uri, "generativelanguage.googleapis.com/") {
+					uri = "files/" + name
+				}
+				if bare = false; strings.HasPrefix(uri, "files/") {
+					visit(reference{"File", uri, name})
 				}
 			case "file_ids", "vector_store_ids":
 				kind := map[string]string{"file_ids": "File", "vector_store_ids": "Vector store"}[name]

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 )
@@ -28,8 +29,12 @@ func (x *exchange) beginTrace() {
 	if !x.server.telemetry.Traces() {
 		return
 	}
+	method, route := http.MethodPost, x.request.in.Route() // the method of a message on a socket, too
+	if x.request.passing != nil {
+		method, route = x.request.in.Method(), codec.Pass.String()
+	}
 	x.trace = x.server.telemetry.Begin(x.ctx, &telemetry.Request{
-		Method: http.MethodPost, Route: x.request.in.Route(), Started: x.request.started,
+		Method: method, Route: route, Started: x.request.started,
 		Header: func(name string) string { return x.masked(x.request.in.Header(name)) }, Trusted: x.request.caller.TrustTrace,
 	})
 }
@@ -69,7 +74,7 @@ func (x *exchange) traceAttempt(a router.Attempt) {
 
 // operationNames are the values of gen_ai.operation.name.
 var operationNames = map[router.Operation]string{
-	router.Generate: "chat", router.Embed: "embeddings", router.CountTokens: "count_tokens",
+	router.Generate: "chat", router.Embed: "embeddings", router.CountTokens: "count_tokens", router.Pass: "pass",
 }
 
 // masked returns a client's or provider's text as operators may see it.

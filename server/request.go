@@ -16,6 +16,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/chatkey"
 	"github.com/mnemeproxy/mneme/codec/project"
 	"github.com/mnemeproxy/mneme/codec/responses"
+	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/clients"
 	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/server/quota"
@@ -40,7 +41,9 @@ type request struct {
 	continues *responses.Conversation // that its connection remembers; nil: none
 	limited   bool                    // refused by the limits of the key
 
-	compaction *compaction // the request is to shorten its conversation; nil: it is not
+	compaction *compaction      // the request is to shorten its conversation; nil: it is not
+	at         *router.Provider // that the path names; nil: the model's
+	passing    *passing         // of the surface pass; nil: of another one
 
 	share    edge.Share // of the memory of all requests and answers
 	body     []byte     // decompressed; valid until the handler returns
@@ -270,6 +273,9 @@ func (r *request) estimatedTokens() int64 {
 	if r.auxiliary == record.AuxiliaryTokens {
 		return 0
 	}
+	if r.passing != nil {
+		return r.passing.estimatedTokens(r.bodySize())
+	}
 	size := max(r.bodySize(), r.in.Announced(), r.in.Received()) // the latter may be compressed
 	return size/bytesPerToken + 1
 }
@@ -309,7 +315,7 @@ func (r *request) project() string {
 	if name := project.Clean(r.in.Header(headerProject)); name != "" {
 		return name
 	}
-	if r.surface == codec.Embeddings {
+	if !r.surface.Converses() {
 		return ""
 	}
 	return project.Of(r.body, &r.envelope)

@@ -22,12 +22,19 @@ func (x *exchange) place() error {
 	if err := x.request.caller.requireModels(&x.request.envelope, x.request.body); err != nil {
 		return err
 	}
-	placement, refused := x.router.Place(x.request.envelope.Model)
+	placement, refused := x.placement()
 	if refused != nil {
 		return refused
 	}
 	x.routeTo(placement)
 	return nil
+}
+
+func (x *exchange) placement() (router.Placement, *codec.Error) {
+	if x.request.at != nil {
+		return x.router.PlaceAt(x.request.at, x.request.envelope.Model)
+	}
+	return x.router.Place(x.request.envelope.Model)
 }
 
 func (x *exchange) routeTo(placement router.Placement) {

@@ -49,6 +49,8 @@ type Options struct {
 
 	Origins []string // of pages that may call the surfaces; "*": of all
 
+	PassThrough []string // what is passed on to providers although it is not for a proxy, see [resource.Permissions]
+
 	OpenID openid.Options // sign-in to the page at /ui with an OpenID provider; the zero value: disabled
 
 	Home    string              // of the user whose agents' histories can be imported from the page at /ui; "": no import
@@ -215,7 +217,7 @@ func New(o Options) (*Server, error) {
 		Fail: func(in *edge.Request, out *edge.Response, e *codec.Error) {
 			s.answerError(out, errorShape(in), e, "")
 		},
-		Refused: s.telemetry.ConnectionRefused, NotFound: s.notFound, NotServed: s.notAllowed,
+		Refused: s.telemetry.ConnectionRefused, NotFound: s.serveRest, NotServed: s.notAllowed,
 	})
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/edge"
+	"github.com/mnemeproxy/mneme/server/resource"
 )
 
 // servedPath is a path that this server owns. The list of them is what the answer for any other path says.
@@ -70,7 +71,7 @@ var surfaces = map[string]codec.Format{
 // Anthropic's clients use, else chat, which most clients read.
 func errorShape(in *edge.Request) codec.Format {
 	format, served := surfaceBelow(in.Path())
-	if !served && wantsAnthropic(in) {
+	if !served && (wantsAnthropic(in) || strings.HasPrefix(in.Path(), "/anthropic/")) {
 		return codec.Messages
 	}
 	return format
@@ -99,8 +100,27 @@ func (s *Server) notFound(_ context.Context, in *edge.Request, out *edge.Respons
 	for _, e := range s.served() {
 		known.WriteString(e.method + " " + e.path + ", ")
 	}
-	e := codec.Errorf(codec.KindNotFound, "There is nothing at %s. There are %sa WebSocket on /v1/responses, GET /v1/memory and /mcp.", edge.Printable(in.Path()), &known)
+	e := codec.Errorf(codec.KindNotFound, "There is nothing at %s. There are %sa WebSocket on /v1/responses, GET /v1/memory and /mcp.%s", edge.Printable(in.Path()), &known, s.otherPaths())
 	s.answerError(out, errorShape(in), e, "")
+}
+
+// mostListed is how many names are listed of what is passed on, and of providers.
+const mostListed = 8
+
+// otherPaths says how what providers offer besides is reached.
+func (s *Server) otherPaths() string {
+	routes := s.router.Load()
+	if routes == nil || s.opts.NoModels {
+		return ""
+	}
+	var names []string
+	for _, p := range routes.Providers() {
+		if p.PassesPaths() && len(names) < mostListed {
+			names = append(names, "/"+p.Name()+"/…")
+		}
+	}
+	return fmt.Sprintf(" Passed on to their providers are %s and more; all other paths of a provider are behind its name: %s.",
+		strings.Join(resource.Names()[:mostListed], ", "), strings.Join(names, ", "))
 }
 
 func (s *Server) notAllowed(in *edge.Request, out *edge.Response) {

@@ -116,7 +116,7 @@ func (s *core) finishDeletion(ctx context.Context, account kv.AccountNumber) err
 // their turns leave the indexes.
 var ownedSpaces = [...]byte{
 	kv.SpaceExchange, kv.SpaceOpen, kv.SpaceRequest, kv.SpaceResponse, kv.SpaceBlock, kv.SpaceNode, kv.SpaceSession, kv.SpaceMember, kv.SpaceBelongs,
-	kv.SpaceLink, kv.SpaceTurn, kv.SpaceHistory, kv.SpaceMove, kv.SpaceLedger, kv.SpaceVector, kv.SpaceErasure,
+	kv.SpaceLink, kv.SpaceTurn, kv.SpaceHistory, kv.SpaceMove, kv.SpaceLedger, kv.SpaceKept, kv.SpaceVector, kv.SpaceErasure,
 	kv.SpaceCredential, kv.SpaceSummary, kv.SpaceUnsummarized, kv.SpaceSummaryTokens, kv.SpaceRollup, kv.SpaceRecollection, kv.SpaceQuoted,
 }
 

@@ -59,6 +59,9 @@ func TestADeletedAccountLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Notes().Keep("acme", "call", []byte("state"))
+	if err := s.Notes().Claim(t.Context(), "acme", "openai", "file-1"); err != nil {
+		t.Fatal(err)
+	}
 	recollect(t, s, record.RecollectionKey{1}, kept)
 	number, _ := s.accounts.Find("acme")
 	running, err := s.Begin(t.Context(), &record.Opening{Account: "acme", Body: []byte("{}"), Surface: codec.Chat})

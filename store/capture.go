@@ -26,6 +26,7 @@ type Recording interface {
 	Shed() bool                           // passes without a record under pressure
 	Recorded(ctx context.Context) error   // waits until the request is on record
 	Write(p []byte) (int, error)          // adds bytes of the answer; p may be reused at once
+	Omit(n int64)                         // counts bytes of the answer that are not recorded; none are added behind them
 	Finish(closing *record.Closing) error // waits until the whole exchange is on record
 }
 
@@ -254,6 +255,9 @@ func (c *Capture) Write(p []byte) (int, error) {
 	}
 	return written, nil
 }
+
+// Omit counts n bytes of the answer that are not to be recorded.
+func (c *Capture) Omit(n int64) { c.beyond += n }
 
 // spill hands a full part to the writer. Parts are encoded here, in parallel, not by the one writer.
 func (c *Capture) spill() error {

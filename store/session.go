@@ -76,8 +76,8 @@ func (g *commitGroup) openSession(w *operation) {
 		e       = w.evidence
 		account = c.account
 	)
-	if e.None() && e.Of.Surface == codec.Embeddings.String() {
-		return // embeddings are not a conversation
+	if e.None() && !converses(e.Of.Surface) {
+		return
 	}
 	r, ref, unheard := g.findSession(account, e)
 	if r == nil && (e.Refused || e.Of.Auxiliary == record.AuxiliaryTokens || e.Auxiliary && len(e.Explicit) == 0) {
@@ -242,6 +242,12 @@ func (g *commitGroup) closeSession(w *operation, account kv.AccountNumber, id kv
 	if g.store.feed.last == logged { // after a crash the log does not lead to the session
 		g.putSession(w, ref, r)
 	}
+}
+
+// converses reports whether requests of a surface belong to a conversation.
+func converses(surface string) bool {
+	format, err := codec.ParseFormat(surface)
+	return err != nil || format.Converses()
 }
 
 // linkResponse links the id of an answer to its session, on the surface whose requests name the answer that they

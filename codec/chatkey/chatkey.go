@@ -38,7 +38,7 @@ func Derive(surface codec.Format, body []byte, e *codec.Envelope) Keys {
 
 // derive is Derive, and gives how many items suffice: more than there are where another one could change the keys.
 func derive(surface codec.Format, body []byte, e *codec.Envelope) (keys Keys, items int) {
-	if surface == codec.Embeddings || surface == codec.FormatUnknown {
+	if !surface.Converses() {
 		return Keys{}, 0
 	}
 	s := speeches.Get().(*speech)

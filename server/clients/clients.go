@@ -105,7 +105,7 @@ const firstWords = 512
 // their conversations, and say so in the first words of their instructions, or for summaries in those of the last
 // message. Only requests without tools ask for titles.
 func (r *Request) Auxiliary() string {
-	if r.Surface == codec.Embeddings {
+	if !r.Surface.Converses() {
 		return ""
 	}
 	e := r.Envelope

@@ -240,6 +240,7 @@ func describe(w io.Writer, x *api.Exchange) error {
 		line("error", x.Error.Kind+": "+x.Error.Message)
 	}
 	line("surface", x.Surface)
+	line("target", x.Target)
 	line("provider", x.Provider)
 	if x.Simulated {
 		line("simulated", "yes: no model answered")

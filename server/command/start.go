@@ -222,6 +222,7 @@ func (n *joined) options(live admin.Live) (server.Options, error) {
 		Listen: cfg.Listen, TLS: cfg.TLS.Files(), Engine: n.engine, Webhooks: n.hooks, Router: n.routes, Log: n.log, Version: n.version, Telemetry: n.observed,
 		PublicNames:  listen.Names(cfg.PublicNames),
 		Origins:      cfg.Origins,
+		PassThrough:  cfg.PassThrough.Allow,
 		Management:   admin.WithLiveForOperators(admin.AccountHandler(n.managed, n.log, int(cfg.Limits.BodyBytes)), n.managed, live, n.log),
 		NoModels:     isCentre,
 		CaptureOff:   cfg.Capture.Mode == "off",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/listen"
+	"github.com/mnemeproxy/mneme/server/resource"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -27,6 +28,11 @@ func (l *loader) check(cfg *Config) {
 		u, err := url.Parse(origin)
 		if origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.String() != u.Scheme+"://"+u.Host) {
 			l.fail(fmt.Sprintf("origins.%d", i), "origins: %q is no origin of a page; write it like https://app.example.com, or *", origin)
+		}
+	}
+	for i, word := range cfg.PassThrough.Allow {
+		if known := resource.Permissions(); !slices.Contains(known, word) {
+			l.fail(fmt.Sprintf("pass_through.allow.%d", i), "pass_through.allow: %q is nothing that can be allowed (known: %s)", word, strings.Join(known, ", "))
 		}
 	}
 	l.checkAdmin(cfg)
@@ -162,8 +168,8 @@ func (l *loader) checkProvider(path, name string, p Provider) {
 		l.checkKey(join(at, "api_key"), e.APIKey)
 	}
 	for i, format := range p.Formats {
-		if _, err := codec.ParseFormat(format); err != nil {
-			l.fail(fmt.Sprintf("%s.formats.%d", path, i), "%s.formats: %v", path, err)
+		if known := codec.FormatNames(); !slices.Contains(known, format) {
+			l.fail(fmt.Sprintf("%s.formats.%d", path, i), "%s.formats: unknown format %q (known: %s)", path, format, strings.Join(known, ", "))
 		}
 	}
 }

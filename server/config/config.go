@@ -37,6 +37,7 @@ type Config struct {
 	Aliases     []Alias             `json:"aliases"`
 	Fallbacks   []Fallback          `json:"fallbacks"`
 	Upstream    Upstream            `json:"upstream"`
+	PassThrough PassThrough         `json:"pass_through"`
 	ModelsFile  string              `json:"models_file"`
 	Limits      Limits              `json:"limits"`
 	Timeouts    Timeouts            `json:"timeouts"`
@@ -148,6 +149,11 @@ func (t TLS) Files() listen.Files {
 type Fallback struct {
 	Model string   `json:"model"`
 	To    []string `json:"to"`
+}
+
+// PassThrough configures what is passed on to providers besides requests for models.
+type PassThrough struct {
+	Allow []string `json:"allow"` // see [resource.Permissions]
 }
 
 // Upstream configures retries and the breaker.

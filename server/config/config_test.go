@@ -265,7 +265,7 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		},
 		"the file is a list": {
 			file: "- listen\n",
-			want: `mneme.yaml:1: the file must be a group of fields (listen, tls, public_names, origins, data, providers, routes, aliases, fallbacks, upstream, models_file, limits, timeouts, cache, capture, recall, retention, search, admin, telemetry, webhooks, ui, cluster, centre), each written "name: value"`,
+			want: `mneme.yaml:1: the file must be a group of fields (listen, tls, public_names, origins, data, providers, routes, aliases, fallbacks, upstream, pass_through, models_file, limits, timeouts, cache, capture, recall, retention, search, admin, telemetry, webhooks, ui, cluster, centre), each written "name: value"`,
 		},
 		"bodies that are nowhere": {
 			file: "centre: {postgres: postgres://db/mneme, bodies: /srv/bodies}\n",
@@ -608,7 +608,7 @@ func TestTheExampleLoadsAndNamesEveryField(t *testing.T) {
 		t.Fatalf("with every line taken in: %v\n%s", err, everything)
 	}
 	withAll.Providers, withAll.Routes, withAll.Aliases, withAll.ModelsFile, withAll.Admin, withAll.PublicNames, withAll.Origins = nil, nil, nil, "", Admin{}, nil, nil
-	withAll.Fallbacks = nil
+	withAll.Fallbacks, withAll.PassThrough = nil, PassThrough{}
 	withAll.Limits.PerKey = KeyLimits{}
 	withAll.Search.Embedder.Dimensions, withAll.Search.Embedder.DocumentPrefix, withAll.Search.Embedder.QueryPrefix = 0, "", ""
 	withAll.Search.Summaries.Model = ""

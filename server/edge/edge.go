@@ -53,7 +53,7 @@ type Options struct {
 	Surface   func(path []byte) codec.Format          // returns the surface in whose shape errors of a path are written
 	Fail      func(*Request, *Response, *codec.Error) // answers a request that is refused before its handler
 	Refused   func(limit string)                      // called with the limit that refused a connection
-	NotFound  Handler                                 // for paths that are not served
+	NotFound  Handler                                 // for paths that are not served; within the limit of requests
 	NotServed func(*Request, *Response)               // answers a method that a path does not have; OPTIONS with headers alone
 }
 
@@ -127,7 +127,7 @@ func New(o *Options) (*Server, error) {
 		hertz.WithTraceLevel(stats.LevelDisabled), // only for starts and ends
 	)
 	s.engine.Use(s.guard())
-	s.engine.NoRoute(handled(o.NotFound))
+	s.engine.NoRoute(s.admitted(o.NotFound))
 	s.engine.NoMethod(handled(func(_ context.Context, in *Request, out *Response) {
 		o.NotServed(in, out)
 		out.Set("Allow", s.methodsOf(in.Path()))
@@ -143,11 +143,15 @@ func New(o *Options) (*Server, error) {
 // Handle serves a path for a method, "" for any, within the limit of requests. A path segment with a leading colon
 // matches any segment, a last one with a leading star matches any rest. Call it before [Server.Run].
 func (s *Server) Handle(method, path string, handler Handler) {
-	s.mount(method, path, func(ctx context.Context, _ *app.RequestContext) {
+	s.mount(method, path, s.admitted(handler))
+}
+
+func (s *Server) admitted(handler Handler) app.HandlerFunc {
+	return func(ctx context.Context, _ *app.RequestContext) {
 		if conn := connectionOf(ctx); !s.limitConcurrency(conn) {
 			handler(ctx, &conn.request, &conn.response)
 		}
-	})
+	}
 }
 
 // HandleProbe serves a path outside the limit of requests, and during the drain.

@@ -57,6 +57,8 @@ func (r *toyRecording) SessionID() string              { return r.exchange.Sessi
 func (r *toyRecording) Shed() bool                     { return false }
 func (r *toyRecording) Recorded(context.Context) error { return nil }
 
+func (*toyRecording) Omit(int64) {}
+
 func (r *toyRecording) Write(p []byte) (int, error) {
 	r.archive.mu.Lock()
 	defer r.archive.mu.Unlock()

@@ -58,9 +58,10 @@ func PutInOrder(in SessionStore, account kv.AccountNumber, id kv.SessionID, r *r
 	in.PutLink(key, id)
 }
 
-// AnswerKey identifies an answer by the provider's id, if requests name the answer that they continue; nil otherwise.
+// AnswerKey identifies an answer by the provider's id, if requests name the answer that they continue, or what it has made;
+// nil otherwise.
 func AnswerKey(info *record.ExchangeInfo) []byte {
-	if info.ResponseID == "" || !refersToAnswers(info.Surface) {
+	if info.ResponseID == "" || !refersToAnswers(info.Surface) && info.Surface != codec.Pass.String() {
 		return nil
 	}
 	return AnswerKeyOf(info.ResponseID)

@@ -23,7 +23,7 @@ import (
 // go.
 func Exchange(x *record.Exchange) (record.Digest, error) {
 	surface, err := codec.ParseFormat(x.Surface)
-	if err != nil || surface == codec.Embeddings {
+	if err != nil || !surface.Converses() {
 		return record.Digest{}, err
 	}
 	keys, err := derivedKeys(surface, x)

@@ -14,7 +14,7 @@ import (
 // Stream starts to read a streamed answer of a surface. It is meant as the Stream of [store.Options].
 func Stream(surface string) record.StreamReader {
 	format, err := codec.ParseFormat(surface)
-	if err != nil || format == codec.Embeddings {
+	if err != nil || !format.Converses() {
 		format = codec.Chat // no events match it
 	}
 	return newStream(format)

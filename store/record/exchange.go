@@ -41,6 +41,7 @@ type Opening struct {
 	Project          string // the client's working directory or stated project; "": unknown
 
 	Header      []HeaderField // fields that identify the client, chosen by the server; never a credential
+	Target      string        // method and path of a request of the surface pass; "": that of the surface
 	ContentType string
 	Body        []byte              // the client's request, decompressed; masked by Redactor
 	Spans       []codec.Span        // where Body may be cut, as [codec.Envelope.Blocks] returns them; nil: nowhere
@@ -85,6 +86,7 @@ type Closing struct {
 	ProviderReqID string       // the provider's own request id
 	Attempts      []Attempt    // at providers; none if the only one succeeded
 	Recall        *RecallInfo  // what was recalled for the request; nil: nothing to recall
+	Unrecorded    int64        // bytes of the request behind those in the opening
 	StandIn       *StandIn     // the model asked last, if it is not the one in the opening
 
 	// Answer is the whole answer as read from the bytes that were recorded, which saves reading them again; nil: unread.
@@ -199,6 +201,7 @@ type ExchangeInfo struct {
 
 	Recall *RecallInfo `json:"recall,omitempty"`
 
+	Target       string        `json:"target,omitempty"` // method and path, on the surface pass alone
 	Header       []HeaderField `json:"header,omitempty"`
 	RequestType  string        `json:"request_content_type,omitempty"`
 	ResponseType string        `json:"response_content_type,omitempty"`
@@ -207,6 +210,7 @@ type ExchangeInfo struct {
 
 	// ResponseUnrecorded is how many bytes of the answer were not recorded, see [store.Options.AnswerBytes].
 	ResponseUnrecorded int64 `json:"response_bytes_unrecorded,omitempty"`
+	RequestUnrecorded  int64 `json:"request_bytes_unrecorded,omitempty"` // the same of the request, on the surface pass alone
 
 	Redactions []Redaction `json:"redactions,omitempty"` // by name
 

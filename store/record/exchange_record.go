@@ -58,6 +58,8 @@ func (x *ExchangeInfo) writeFields(w *fieldWriter) {
 	w.text(41, x.Note)
 	w.text(42, x.Committed)
 	w.text(43, x.PreviousResponse)
+	w.text(44, x.Target)
+	w.number(45, x.RequestUnrecorded)
 }
 
 func (x *ExchangeInfo) readField(r *fieldReader) {
@@ -154,6 +156,10 @@ func (x *ExchangeInfo) readField(r *fieldReader) {
 		x.Committed = r.string()
 	case 43:
 		x.PreviousResponse = r.string()
+	case 44:
+		x.Target = r.string()
+	case 45:
+		x.RequestUnrecorded = r.number()
 	}
 }
 

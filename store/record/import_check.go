@@ -40,8 +40,8 @@ const mostImported = 1_000_000 * Dollar
 // checkFormats returns an error unless the surface, and the provider's format if a provider was asked, are known.
 func checkFormats(x *ExchangeInfo) error {
 	surface, err := codec.ParseFormat(x.Surface)
-	if traits := crossing.Traits(surface); err != nil || !traits.Vectors && traits.Client == (codec.ClientTraits{}) {
-		return codec.Invalid("surface", "%q is no surface; known are chat, responses, messages and embeddings", x.Surface)
+	if traits := crossing.Traits(surface); err != nil || surface.Converses() && traits.Client == (codec.ClientTraits{}) {
+		return codec.Invalid("surface", "%q is no surface; known are chat, responses, messages, embeddings and pass", x.Surface)
 	}
 	if x.Format == "" {
 		return nil

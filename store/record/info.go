@@ -15,7 +15,7 @@ func (o *Opening) Detach() {
 	detach(
 		&o.Account, &o.KeyID, &o.Provider, &o.ModelAsked, &o.ModelSent, &o.ChatKey, &o.ExternalSession, &o.NativeSession,
 		&o.NativeAgent, &o.NativeParent, &o.PreviousResponse, &o.Follows, &o.Conversation, &o.DerivedOpening, &o.DerivedReply,
-		&o.Auxiliary, &o.Project, &o.ContentType,
+		&o.Auxiliary, &o.Project, &o.Target, &o.ContentType,
 	)
 	o.Header = slices.Clone(o.Header)
 	texts := make([]*string, 0, 16)
@@ -50,7 +50,7 @@ func InfoOf(id string, o *Opening, started time.Time) *ExchangeInfo {
 		Stream: o.Stream, Simulated: o.Simulated, Auxiliary: o.Auxiliary,
 		ChatKey: o.ChatKey, ExternalSession: o.ExternalSession, NativeSession: o.NativeSession, NativeAgent: o.NativeAgent,
 		Project: o.Project, PreviousResponse: o.PreviousResponse,
-		RequestType: o.ContentType, RequestSize: int64(len(o.Body)),
+		Target: o.Target, RequestType: o.ContentType, RequestSize: int64(len(o.Body)),
 		Header: o.Header, Redactions: Redactions(o.Redacted, nil),
 	}
 	if o.Format != codec.FormatUnknown {
@@ -88,6 +88,7 @@ func Close(info *ExchangeInfo, c *Closing) {
 	info.Translation = c.Translation
 	info.Attempts = c.Attempts
 	info.Recall = c.Recall
+	info.RequestUnrecorded = c.Unrecorded
 	if s := c.StandIn; s != nil {
 		info.Provider, info.Format, info.ModelSent, info.Simulated = s.Provider, s.Format.String(), s.ModelSent, s.Simulated
 	}

@@ -40,7 +40,7 @@ func (o *Opening) Redact(r *redact.Redactor) {
 	} {
 		redactID(r, id, &o.Redacted)
 	}
-	for _, text := range []*string{&o.ModelAsked, &o.ModelSent, &o.Project, &o.ContentType} {
+	for _, text := range []*string{&o.ModelAsked, &o.ModelSent, &o.Project, &o.Target, &o.ContentType} {
 		RedactText(r, text, &o.Redacted)
 	}
 	o.Header = redactHeader(r, o.Header, &o.Redacted)
@@ -69,7 +69,7 @@ func RedactInfo(r *redact.Redactor, info *ExchangeInfo, tally *redact.Tally) {
 		redactID(r, id, tally)
 	}
 	for _, text := range []*string{
-		&info.ModelAsked, &info.ModelSent, &info.ModelServed, &info.Project, &info.RequestType, &info.ResponseType, &info.ResponseID, &info.ProviderReqID,
+		&info.ModelAsked, &info.ModelSent, &info.ModelServed, &info.Project, &info.Target, &info.RequestType, &info.ResponseType, &info.ResponseID, &info.ProviderReqID,
 	} {
 		RedactText(r, text, tally)
 	}

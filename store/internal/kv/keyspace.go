@@ -26,6 +26,7 @@ const (
 	SpaceHistory       = 'h' // h <account> <session> <history>       the exchange that this history identifies
 	SpaceMove          = 'j' // j <account> <session>                 exchanges of the session are being moved to another
 	SpaceLedger        = 'p' // p <account> <slot>                    state that a model needs back with the next request
+	SpaceKept          = 'P' // P <account> <name>                    the account has made what a provider keeps by that name
 	SpaceRecollection  = 'R' // R <account> <place>                   what was recalled there
 	SpaceQuoted        = 'Q' // Q <account> <exchange> <place>        the recollection there belongs to the exchange
 	SpaceChange        = 'i' // i <e or stage> <number>               turns and sessions that stages have yet to process

@@ -29,6 +29,7 @@ const (
 	headerReplay          = "X-Service-Replay"
 	headerProject         = "X-Service-Project"
 	headerRecall          = "X-Service-Recall"
+	headerRepeats         = "X-Service-Repeats"
 )
 
 // caller is the sender of a request, with the provider credentials that it brought.

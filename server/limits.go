@@ -60,7 +60,7 @@ func (x *exchange) reserveTokens() error {
 func (x *exchange) turnAway(refusal *quota.Refusal) error {
 	x.request.limited = true
 	x.server.telemetry.Limited(string(refusal.Limit))
-	if refusal.Error.Kind == codec.KindQuota {
+	if refusal.Error.Kind == codec.KindQuota || refusal.Limit == quota.Repeats {
 		x.answer.out.Set("X-Should-Retry", "false") // the SDKs of OpenAI and Anthropic heed it
 	}
 	return refusal.Error

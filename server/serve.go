@@ -82,6 +82,9 @@ func (x *exchange) enter() error {
 		return err
 	}
 	defer x.endWork()
+	if err := x.tellRepeats(); err != nil {
+		return err
+	}
 	if err := x.reserveTokens(); err != nil {
 		return err
 	}

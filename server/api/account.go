@@ -91,6 +91,7 @@ func (s *KeySettings) Apply(k *store.Key) {
 		set(&k.Limits.TokensPerMinute, l.TokensPerMinute)
 		set(&k.Limits.Concurrent, l.Concurrent)
 		set(&k.Limits.TokensPerMonth, l.TokensPerMonth)
+		set(&k.Limits.Repeats, l.Repeats)
 		l.BudgetChange.Apply(&k.Limits.Budget)
 	}
 }
@@ -101,6 +102,7 @@ type LimitChange struct {
 	TokensPerMinute   *int64 `json:"tokens_per_minute,omitempty"`
 	Concurrent        *int64 `json:"concurrent,omitempty"`
 	TokensPerMonth    *int64 `json:"tokens_per_month,omitempty"`
+	Repeats           *int64 `json:"repeats,omitempty"`
 	BudgetChange
 }
 

@@ -19,6 +19,7 @@ type KeySettings struct {
 	TokensPerMinute   *Limit           `placeholder:"N" help:"Tokens per minute, of prompts and answers."`
 	Concurrent        *Limit           `placeholder:"N" help:"Concurrent exchanges."`
 	TokensPerMonth    *Limit           `placeholder:"N" help:"Tokens per calendar month (UTC)."`
+	Repeats           *Limit           `placeholder:"N" help:"Refuse an agent that made the same calls with the same results N times in a row."`
 	BudgetUSDDay      *Budget          `name:"budget-usd-day" placeholder:"USD" help:"US dollars per day (UTC)."`
 	BudgetUSDMonth    *Budget          `name:"budget-usd-month" placeholder:"USD" help:"US dollars per calendar month (UTC)."`
 	Models            *Models          `placeholder:"MODELS" help:"Models that it may use, separated by commas, such as gpt-5-mini,claude-*; all: every model."`
@@ -35,7 +36,7 @@ func (s *KeySettings) asked(now time.Time) api.KeySettings {
 	}
 	limits := api.LimitChange{
 		RequestsPerMinute: (*int64)(s.RequestsPerMinute), TokensPerMinute: (*int64)(s.TokensPerMinute),
-		Concurrent: (*int64)(s.Concurrent), TokensPerMonth: (*int64)(s.TokensPerMonth),
+		Concurrent: (*int64)(s.Concurrent), TokensPerMonth: (*int64)(s.TokensPerMonth), Repeats: (*int64)(s.Repeats),
 		BudgetChange: api.BudgetChange{Day: (*record.USD)(s.BudgetUSDDay), Month: (*record.USD)(s.BudgetUSDMonth)},
 	}
 	if limits != (api.LimitChange{}) {
@@ -122,6 +123,7 @@ func limitsLine(l store.Limits) string {
 		{l.TokensPerMinute, "tokens/min"},
 		{l.Concurrent, "at a time"},
 		{l.TokensPerMonth, "tokens/month"},
+		{l.Repeats, "repeats"},
 	} {
 		switch {
 		case limit.n > 0:

@@ -183,6 +183,7 @@ type KeyLimits struct {
 	TokensPerMinute   Count `json:"tokens_per_minute"`
 	Concurrent        Count `json:"concurrent"`
 	TokensPerMonth    Count `json:"tokens_per_month"`
+	Repeats           Count `json:"repeats"` // the same calls with the same results in a row
 }
 
 // Timeouts bound how long each phase of an exchange may last.

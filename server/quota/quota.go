@@ -33,6 +33,7 @@ const (
 	TokensPerMinute   Limit = "tokens_per_minute" //nolint:gosec // counts tokens of text and is no credential
 	Concurrent        Limit = "concurrent"
 	TokensPerMonth    Limit = "tokens_per_month"
+	Repeats           Limit = "repeats"
 	BudgetDay         Limit = "budget_usd_day"
 	BudgetMonth       Limit = "budget_usd_month"
 )

@@ -24,7 +24,7 @@ type keeping struct {
 }
 
 var (
-	keepings       = map[string]keeping{Erasure: {10_000, true}, Budget: {10_000, true}, Failure: {1_000, false}}
+	keepings       = map[string]keeping{Erasure: {10_000, true}, Budget: {10_000, true}, Failure: {1_000, false}, Repeats: {1_000, false}}
 	unknownKeeping = keeping{1_000, false} // of kinds of another version
 )
 

@@ -31,10 +31,11 @@ const (
 	Budget  = "budget.reached"
 	Failure = "exchange.failed"
 	Erasure = "erasure.accepted"
+	Repeats = "agent.repeats"
 )
 
 // Events lists all kinds.
-var Events = []string{Budget, Failure, Erasure}
+var Events = []string{Budget, Failure, Erasure, Repeats}
 
 // BudgetReached is the data of [Budget]. It is sent once for each percentage of a day's or month's budget, and may be sent
 // again after a restart.
@@ -63,6 +64,17 @@ type ExchangeFailed struct {
 type ErasureAccepted struct {
 	Account string `json:"account"`
 	Erasure string `json:"erasure"` // its id
+}
+
+// AgentRepeats is the data of [Repeats]: an agent makes the same calls and gets the same results. It is sent at the fifth
+// time and whenever their number has doubled, and when a limit refuses the request.
+type AgentRepeats struct {
+	Account string   `json:"account"`
+	Key     string   `json:"key"`
+	Model   string   `json:"model"`
+	Calls   []string `json:"calls"` // names of the tools called in one round, in order
+	Times   int      `json:"times"` // rounds in a row
+	Refused bool     `json:"refused"`
 }
 
 // Hook is a receiver.

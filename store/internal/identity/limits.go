@@ -15,6 +15,7 @@ type Limits struct {
 	TokensPerMinute   int64 `json:"tokens_per_minute,omitempty"` // input of every kind, read from caches too, and output
 	Concurrent        int64 `json:"concurrent,omitempty"`        // exchanges at a time
 	TokensPerMonth    int64 `json:"tokens_per_month,omitempty"`  // counted as per minute, in a month of UTC
+	Repeats           int64 `json:"repeats,omitempty"`           // the same calls with the same results in a row; the next request is refused
 	Budget
 }
 
@@ -24,6 +25,9 @@ type Budget struct {
 	Day   record.USD `json:"budget_usd_day,omitempty"`
 	Month record.USD `json:"budget_usd_month,omitempty"`
 }
+
+// FewestRepeats is the lowest [Limits.Repeats].
+const FewestRepeats = 4
 
 // NoBudget is [Unlimited] for a budget: minus one dollar.
 const NoBudget = -record.Dollar
@@ -49,6 +53,7 @@ func (l Limits) Or(others Limits) Limits {
 		TokensPerMinute:   or(l.TokensPerMinute, others.TokensPerMinute),
 		Concurrent:        or(l.Concurrent, others.Concurrent),
 		TokensPerMonth:    or(l.TokensPerMonth, others.TokensPerMonth),
+		Repeats:           or(l.Repeats, others.Repeats),
 		Budget:            l.Budget.or(others.Budget),
 	}
 }
@@ -69,10 +74,14 @@ func (l Limits) check() error {
 		{"tokens_per_minute", l.TokensPerMinute},
 		{"concurrent", l.Concurrent},
 		{"tokens_per_month", l.TokensPerMonth},
+		{"repeats", l.Repeats},
 	} {
 		if limit.value < Unlimited {
 			return codec.Invalid("limits."+limit.name, "a limit is a number above 0, 0 for the server's own, or %d for none", Unlimited)
 		}
+	}
+	if l.Repeats > 0 && l.Repeats < FewestRepeats {
+		return codec.Invalid("limits.repeats", "repeats is at least %d: agents make the same call two or three times for good reasons", FewestRepeats)
 	}
 	return l.Budget.check()
 }

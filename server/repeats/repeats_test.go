@@ -1,0 +1,198 @@
+package repeats_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/repeats"
+)
+
+// act is one step of a conversation: a person's words, or a call with its result.
+type act struct {
+	says            string // a person
+	thinks          string // of the agent, before the call
+	call, arguments string
+	result          string
+}
+
+// surfaces are those on which agents send their history.
+var surfaces = []codec.Format{codec.Chat, codec.Messages, codec.Responses}
+
+// request writes a conversation as an agent sends it on a surface.
+func request(surface codec.Format, acts []act) []byte {
+	var items []any
+	for i, a := range acts {
+		id := fmt.Sprintf("call_%020d", i)
+		said := map[string]any{"role": "user", "content": a.says}
+		switch {
+		case a.says != "" && surface == codec.Responses:
+			said["type"] = "message"
+			items = append(items, said)
+		case a.says != "":
+			items = append(items, said)
+		case surface == codec.Chat:
+			items = append(items,
+				map[string]any{"role": "assistant", "content": a.thinks, "tool_calls": []any{
+					map[string]any{"id": id, "type": "function", "function": map[string]any{"name": a.call, "arguments": a.arguments}},
+				}},
+				map[string]any{"role": "tool", "tool_call_id": id, "content": a.result})
+		case surface == codec.Messages:
+			result := map[string]any{"type": "tool_result", "tool_use_id": id, "content": a.result}
+			if i >= len(acts)-2 { // as Claude Code marks the end for the cache
+				result["cache_control"] = map[string]any{"type": "ephemeral"}
+			}
+			items = append(items,
+				map[string]any{"role": "assistant", "content": []any{
+					map[string]any{"type": "text", "text": a.thinks},
+					map[string]any{"type": "tool_use", "id": id, "name": a.call, "input": json.RawMessage(a.arguments)},
+				}},
+				map[string]any{"role": "user", "content": []any{result}})
+		default:
+			items = append(items,
+				map[string]any{"type": "message", "role": "assistant", "content": []any{map[string]any{"type": "output_text", "text": a.thinks}}},
+				map[string]any{"type": "function_call", "call_id": id, "name": a.call, "arguments": a.arguments},
+				map[string]any{"type": "function_call_output", "call_id": id, "output": a.result})
+		}
+	}
+	body := map[string]any{"model": "m", "messages": items}
+	if surface == codec.Responses {
+		body = map[string]any{"model": "m", "input": items}
+	}
+	text, _ := json.Marshal(body)
+	return text
+}
+
+func find(t testing.TB, surface codec.Format, acts []act, least int) repeats.Loop {
+	body := request(surface, acts)
+	var e codec.Envelope
+	if err := e.Read(body); err != nil {
+		t.Fatal(err)
+	}
+	return repeats.Find(surface, body, e.Items, least)
+}
+
+// healthy returns an agent's conversation in which much is alike: results without content, tests that pass again, files
+// read twice, a command that waits, a person who asks the same again.
+func healthy(r *rand.Rand, length int) (acts []act) {
+	acts = append(acts, act{says: "Fix the tests of the invoices."})
+	thinks := func() string {
+		return []string{"", "Let me look.", "Now the tests.", "I see the cause."}[r.IntN(4)]
+	}
+	for len(acts) < length {
+		file := fmt.Sprintf("invoice_%d.go", r.IntN(40))
+		switch r.IntN(6) {
+		case 0, 1: // an edit and its test
+			acts = append(acts,
+				act{thinks: thinks(), call: "Edit", arguments: fmt.Sprintf(`{"file":%q,"new":"%08d"}`, file, r.IntN(1e8)), result: "The file has been updated."},
+				act{thinks: thinks(), call: "Bash", arguments: `{"command":"go test ./..."}`, result: "ok  \tinvoices\t(cached)"})
+		case 2:
+			acts = append(acts, act{thinks: thinks(), call: "Read", arguments: fmt.Sprintf(`{"file":%q}`, file), result: strings.Repeat(file+"\n", 20)})
+		case 3: // a command that waits
+			for i := range 3 + r.IntN(12) {
+				acts = append(acts, act{call: "Output", arguments: `{"id":"b1"}`, result: fmt.Sprintf("running, %02d s", i)})
+			}
+		case 4: // a person who asks the same again and again
+			for range 2 + r.IntN(8) {
+				acts = append(acts, act{says: "Is it done?"}, act{call: "Bash", arguments: `{"command":"git status"}`, result: "clean"})
+			}
+		default: // the same twice or three times
+			for range 1 + r.IntN(3) {
+				acts = append(acts, act{thinks: thinks(), call: "Glob", arguments: `{"pattern":"*.go"}`, result: "invoice.go"})
+			}
+			acts = append(acts, act{call: "Todo", arguments: fmt.Sprintf(`{"done":"%02d"}`, len(acts)), result: "noted"})
+		}
+	}
+	return acts
+}
+
+// circling returns one round of a loop: one to three calls that find nothing new.
+func circling(r *rand.Rand) (round []act) {
+	for i := range 1 + r.IntN(3) {
+		round = append(round, act{
+			thinks: "Let me try again.", call: []string{"Bash", "Edit", "WebFetch"}[i],
+			arguments: fmt.Sprintf(`{"at":"%d"}`, r.IntN(1000)),
+			result:    strings.Repeat("no such file or directory\n", 1+r.IntN(30)),
+		})
+	}
+	return round
+}
+
+func TestNoHealthySessionIsTakenForALoop(t *testing.T) {
+	for seed := range uint64(1000) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		acts := healthy(r, 20+r.IntN(40))
+		surface := surfaces[seed%uint64(len(surfaces))]
+		for end := max(len(acts)-12, 2); end <= len(acts); end += 3 {
+			if loop := find(t, surface, acts[:end], 8); loop.Times > 0 {
+				t.Fatalf("seed %d, %s, %d steps: %s", seed, surface, end, &loop)
+			}
+		}
+	}
+}
+
+func TestALoopIsFoundByItsEighthRound(t *testing.T) {
+	for seed := range uint64(100) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		acts, round := healthy(r, 10+r.IntN(30)), circling(r)
+		acts = append(acts, act{call: "Write", arguments: `{}`, result: fmt.Sprint("written ", seed)})
+		for times := 1; times <= 9; times++ {
+			for _, a := range round { // the agent excuses itself in other words each time
+				a.thinks = strings.Repeat("Let me try again. ", 1+r.IntN(3))
+				acts = append(acts, a)
+			}
+			surface := surfaces[seed%uint64(len(surfaces))]
+			loop := find(t, surface, acts, 5)
+			if want := times >= 5; want != (loop.Times == times) || want && len(loop.Calls) != len(round) {
+				t.Fatalf("seed %d, %s: round %d of %d calls: %s", seed, surface, times, len(round), &loop)
+			}
+		}
+	}
+}
+
+func TestAPersonsWordsEndALoop(t *testing.T) {
+	round := act{call: "Bash", arguments: `{"command":"make"}`, result: "make: *** No rule"}
+	for _, surface := range surfaces {
+		acts := []act{{says: "Build it."}, round, round, round, round, round, round}
+		if loop := find(t, surface, acts, 6); loop.Times != 6 || loop.String() != "6 times Bash" {
+			t.Errorf("%s: %s", surface, &loop)
+		}
+		acts = append(acts, act{says: "Try once more."})
+		if loop := find(t, surface, acts, 4); loop.Times != 0 {
+			t.Errorf("%s, after a person's words: %s", surface, &loop)
+		}
+		if loop := find(t, surface, append(acts, round, round, round), 4); loop.Times != 0 {
+			t.Errorf("%s, three more: %s", surface, &loop)
+		}
+	}
+}
+
+func TestRequestsWithoutAHistoryAreNoLoop(t *testing.T) {
+	for _, body := range []string{`{"model":"m","input":"hi"}`, `{"model":"m","input":[]}`, `{"model":"m","messages":[]}`, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, `{"model":"m","messages":[1,1,1,1,1,1,1,1]}`} {
+		var e codec.Envelope
+		if err := e.Read([]byte(body)); err != nil {
+			t.Fatal(err)
+		}
+		for _, surface := range surfaces {
+			if loop := repeats.Find(surface, []byte(body), e.Items, 1); loop.Times != 0 {
+				t.Errorf("%s on %s: %s", body, surface, &loop)
+			}
+		}
+	}
+}
+
+// Every request of an agent is looked at; all but a few cost a comparison of lengths.
+func BenchmarkFindInHealthySessions(b *testing.B) {
+	body := request(codec.Messages, healthy(rand.New(rand.NewPCG(1, 1)), 400))
+	var e codec.Envelope
+	if err := e.Read(body); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for end := 1; b.Loop(); end = end%len(e.Items) + 1 {
+		repeats.Find(codec.Messages, body, e.Items[:end], 5)
+	}
+}

@@ -366,7 +366,7 @@ func facetOf(name, value string) (facet, indexed string) {
 
 func (d *document) lexical(account record.AccountNumber) lexical.Document {
 	return lexical.Document{
-		Account: uint32(account), ID: d.id, Text: d.said.User + "\n" + d.said.Assistant, Names: d.names,
+		Account: uint32(account), ID: d.id, Own: d.said.User, Text: d.said.Assistant, Names: d.names,
 		Output: d.said.Output, Group: d.session, Facets: d.facets,
 	}
 }

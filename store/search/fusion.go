@@ -17,10 +17,9 @@ import (
 // every embedder, because vectors are centered. If an embedder finds hundreds of turns about as similar as the best, as
 // in a language that it does not know, all of them get about the same share, and words decide.
 const (
-	// vectorWeight is the default share of vectors. From 0.35 on, words that find the answer by its name lose to turns
-	// on the same topic; with less, paraphrases are missed. It was chosen on the even-numbered questions of the
-	// evaluation, and is also best for vectors by spelling.
-	vectorWeight = 0.3
+	// vectorWeight is the most that vectors share in a score, see [searching.weighVectors]. With more, words lose to
+	// turns on the same topic in sessions of agents; with less, paraphrases are missed.
+	vectorWeight = 0.2
 	// leastLikeness is what a turn without any of the query's words needs, so that a search for something absent finds
 	// nothing. Unrelated texts have a similarity of about 0 ± 1/√dimensions.
 	leastLikeness = 0.2
@@ -42,10 +41,11 @@ type likeness struct {
 	set    *vector.Set
 	weight float64 // in a hybrid score
 
-	filter *vector.Filter
-	pooled int     // pools weighed so far
-	ranked int     // candidates by words in them
-	best   float64 // of the first one
+	filter   *vector.Filter
+	measured bool    // what the vectors are worth is in weight
+	pooled   int     // pools weighed so far
+	ranked   int     // candidates by words in them
+	best     float64 // of the first one
 }
 
 // over reports whether the remaining candidates are weighed by words only.
@@ -209,6 +209,11 @@ func (s *searching) fuse(ctx context.Context, ranking *lexical.Ranking) error {
 		return err
 	}
 	s.compareRest()
+	if !l.measured && s.answer.ModeUsed == Hybrid && s.request.Ranking.VectorWeight == nil {
+		if err := s.weighVectors(); err != nil {
+			return err
+		}
+	}
 	for _, c := range s.fused {
 		s.weigh(c)
 	}
@@ -295,8 +300,9 @@ func (s *searching) addFresh(id string, ranking *lexical.Ranking) error {
 	c := &candidate{id: id}
 	if indexed {
 		c.number, c.found = number, true
-		c.bm25 = ranking.Score(number)
-		c.words = c.bm25
+		if c.bm25 = ranking.Score(number); c.bm25 > 0 {
+			c.words = ranking.Worth(number)
+		}
 	} else if ranking.Among() != nil { // whether it has what is demanded is unknown
 		return nil
 	}

@@ -51,7 +51,7 @@ type Request struct {
 
 // Ranking says how hits are weighed.
 type Ranking struct {
-	VectorWeight    *float64 `json:"vector_weight,omitempty"`          // 0 to 1: the share of vectors in a hybrid score; nil: 0.3
+	VectorWeight    *float64 `json:"vector_weight,omitempty"`          // 0 to 1: the share of vectors in a hybrid score; nil: at most 0.2
 	LeastLikeness   *float64 `json:"least_likeness,omitempty"`         // -1 to 1: the cosine that a turn with none of the query's words needs in a hybrid search; nil: 0.2
 	RecencyWeight   float64  `json:"recency_weight,omitempty"`         // 0 to 1: the share of recency in a score
 	RecencyHalfLife float64  `json:"recency_half_life_days,omitempty"` // days after which recency is worth half; 0: 30

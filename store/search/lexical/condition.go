@@ -14,12 +14,15 @@ type Condition struct {
 }
 
 // fieldLetters are the first letters of the terms of [Document.Terms].
-var fieldLetters = [fieldCount]string{fieldText: "t", fieldName: "n", fieldOutput: "o", fieldFacet: "f"}
+var fieldLetters = [fieldCount]string{fieldText: "t", fieldName: "n", fieldOutput: "o", fieldOwn: "u", fieldFacet: "f"}
 
 // Terms returns what a document is found by, without duplicates.
 func (d *Document) Terms() (terms []string) {
 	a := analyze(d)
 	for f := range fieldCount {
+		if f == fieldOwn {
+			continue // nothing is found by it that is not found by the words of the text
+		}
 		for _, t := range a.of(f) {
 			terms = append(terms, fieldLetters[f]+t.text)
 		}

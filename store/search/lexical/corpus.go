@@ -53,6 +53,7 @@ func (s *Searcher) Within(c *Corpus) {
 			TextTerms:   uint64(float64(s.totals.TextTerms) * times),
 			NameTerms:   uint64(float64(s.totals.NameTerms) * times),
 			OutputTerms: uint64(float64(s.totals.OutputTerms) * times),
+			OwnTerms:    uint64(float64(s.totals.OwnTerms) * times),
 		}
 	}
 }

@@ -29,7 +29,7 @@ func (s *Searcher) RankDemanding(q *Query, allowed *Set, d Demand) (*Ranking, er
 			if err != nil {
 				return nil, err
 			}
-			frequency := s.frequency(field, t.text, len(found))
+			frequency := s.weighed(field, t.text, len(found))
 			documents[fieldTerm{field, t.text}] = frequency
 			most = max(most, frequency)
 		}
@@ -65,7 +65,7 @@ func (s *Searcher) RankDemanding(q *Query, allowed *Set, d Demand) (*Ranking, er
 		if err != nil {
 			return nil, err
 		}
-		idf := s.idf(s.frequency(t.field, t.text, len(all))) * float64(times[t])
+		idf := s.idf(s.weighed(t.field, t.text, len(all))) * float64(times[t])
 		held, err := s.findIn(found.marks, t.field, t.text, true)
 		if err != nil {
 			return nil, err

@@ -14,17 +14,19 @@ const (
 	fieldText   field = iota // words, see prose
 	fieldName                // names of things, see identifiers
 	fieldOutput              // words of tools' inputs and outputs, see outputWords
+	fieldOwn                 // words of the person who asked; they are words of the text as well
 	fieldFacet               // name, zero byte, value
 	fieldCount
 )
 
 // lengths counts a document's terms.
-type lengths struct{ text, names, output uint32 }
+type lengths struct{ text, names, output, own uint32 }
 
 func (l *lengths) plus(o lengths) {
 	l.text += o.text
 	l.names += o.names
 	l.output += o.output
+	l.own += o.own
 }
 
 func (l *lengths) of(f field) uint32 {
@@ -35,6 +37,8 @@ func (l *lengths) of(f field) uint32 {
 		return l.names
 	case fieldOutput:
 		return l.output
+	case fieldOwn:
+		return l.own
 	}
 	return 0
 }
@@ -62,6 +66,10 @@ func (a *analyzed) of(f field) []tallied {
 func analyze(d *Document) *analyzed {
 	a := analyzers.Get().(*analyzer)
 	defer a.release()
+	a.read(d.Own, &a.own, &a.names)
+	for i := range a.own.terms {
+		a.words.addTimes(a.own.terms[i].term, a.own.terms[i].times)
+	}
 	a.read(d.Text, &a.words, &a.names)
 	a.read(d.Names, nil, &a.names)
 	a.read(d.Output, &a.output, nil)
@@ -69,11 +77,11 @@ func analyze(d *Document) *analyzed {
 	done := countings.Get().(*analyzed)
 	*done = analyzed{
 		account: d.Account, id: d.ID, group: GroupKey(d.Account, d.Group),
-		lengths: lengths{uint32(a.words.total), uint32(a.names.total), uint32(a.output.total)},
-		size:    len(d.Text) + len(d.Names) + len(d.Output),
+		lengths: lengths{uint32(a.words.total), uint32(a.names.total), uint32(a.output.total), uint32(a.own.total)},
+		size:    len(d.Own) + len(d.Text) + len(d.Names) + len(d.Output),
 		terms:   done.terms,
 	}
-	fields := [fieldCount]*tally{fieldText: &a.words, fieldName: &a.names, fieldOutput: &a.output, fieldFacet: &a.facets}
+	fields := [fieldCount]*tally{fieldText: &a.words, fieldName: &a.names, fieldOutput: &a.output, fieldOwn: &a.own, fieldFacet: &a.facets}
 	many := 0
 	for _, t := range fields {
 		many += len(t.terms)

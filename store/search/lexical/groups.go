@@ -157,7 +157,7 @@ func (g *Groups) ScoreWhole(q *Query, keys []uint64) ([]float64, error) {
 		if err != nil {
 			return nil, err
 		}
-		idf := s.idf(s.frequency(t.field, t.text, len(found))) * float64(times[t])
+		idf := s.idf(s.weighed(t.field, t.text, len(found))) * float64(times[t])
 		clear(frequencies)
 		for _, p := range found {
 			if members.has(p.number) {

@@ -17,13 +17,14 @@ import (
 )
 
 // Version is raised when older indexes become unreadable, or would rank differently from new ones.
-const Version = 6
+const Version = 7
 
 // Document is an indexed document.
 type Document struct {
 	Account uint32
 	ID      string // unique in the account
-	Text    string // found by its words and names
+	Own     string // what the person said: words of the text, which count once more
+	Text    string // the rest of the text; found by its words and names
 	Names   string // found only by the names in it
 	Output  string // found by its words, which count less than those of Text
 	Group   string // documents of a group are neighbors in the order of their ids; "": it has none
@@ -238,14 +239,14 @@ func analyzeAll(ctx context.Context, documents []Document) ([]*analyzed, error) 
 }
 
 // Totals are the account statistics for scoring: its documents and their terms.
-type Totals struct{ Documents, TextTerms, NameTerms, OutputTerms uint64 }
+type Totals struct{ Documents, TextTerms, NameTerms, OutputTerms, OwnTerms uint64 }
 
 func (t *Totals) add(l *lengths) {
-	t.plus(&Totals{1, uint64(l.text), uint64(l.names), uint64(l.output)})
+	t.plus(&Totals{1, uint64(l.text), uint64(l.names), uint64(l.output), uint64(l.own)})
 }
 
 func (t *Totals) remove(l *lengths) {
-	t.minus(&Totals{1, uint64(l.text), uint64(l.names), uint64(l.output)})
+	t.minus(&Totals{1, uint64(l.text), uint64(l.names), uint64(l.output), uint64(l.own)})
 }
 
 func (t *Totals) plus(o *Totals) {
@@ -253,6 +254,7 @@ func (t *Totals) plus(o *Totals) {
 	t.TextTerms += o.TextTerms
 	t.NameTerms += o.NameTerms
 	t.OutputTerms += o.OutputTerms
+	t.OwnTerms += o.OwnTerms
 }
 
 func (t *Totals) minus(o *Totals) {
@@ -260,6 +262,7 @@ func (t *Totals) minus(o *Totals) {
 	t.TextTerms -= o.TextTerms
 	t.NameTerms -= o.NameTerms
 	t.OutputTerms -= o.OutputTerms
+	t.OwnTerms -= o.OwnTerms
 }
 
 // Totals returns the statistics of an account.

@@ -69,7 +69,7 @@ func Open(dir string, opts Options) (*Index, error) {
 // is written last.
 const listFile = "segments"
 
-const listTitle = "mneme lexical index 4"
+const listTitle = "mneme lexical index 5"
 
 func (ix *Index) path(name string) string { return filepath.Join(ix.dir, name) }
 

@@ -18,8 +18,8 @@ type Query struct {
 	used   []UsedSynonym
 }
 
-// maxQueryTerms bounds the terms that are scored; a question has a dozen.
-const maxQueryTerms = 128
+// maxQueryTerms bounds the terms that are scored, in all fields; a question has two dozen.
+const maxQueryTerms = 192
 
 type occur uint8
 
@@ -208,6 +208,9 @@ func (q *Query) scored() (order []fieldTerm, times map[fieldTerm]int, prefixes [
 		}
 		for _, field := range l.wordFields() {
 			count(field, l.words)
+		}
+		if l.in == "" || l.in == InUser {
+			count(fieldOwn, l.words)
 		}
 		count(fieldName, l.names)
 		if l.prefix != "" {

@@ -21,6 +21,8 @@ const (
 	// long one counts for less than a short one.
 	outputWeight     = 0.4
 	outputLengthNorm = 0.75
+	// What a person asks for later is mostly what a person said, in the midst of long answers: words of the person count once more.
+	ownWeight = 0.4
 )
 
 // maxExpansion bounds the terms of one prefix.
@@ -38,8 +40,9 @@ type Searcher struct {
 	corpus  *Corpus // nil: the searcher has all documents of the account
 	parts   []part
 	used    []*segment
-	found   []posting // see find
-	members []uint32  // see neighbors
+	found   []posting         // see find
+	members []uint32          // see neighbors
+	holders map[string]uint64 // of words that were scored in the text, see weighed
 }
 
 // Searcher opens a snapshot of an account. The caller closes it.
@@ -158,6 +161,8 @@ func (s *Searcher) measureOf(f field) measure {
 		return measure{nameSaturation, nameLengthNorm, max(float64(s.totals.NameTerms)/documents, 1), 1}
 	case fieldOutput:
 		return measure{saturation, outputLengthNorm, max(float64(s.totals.OutputTerms)/documents, 1), outputWeight}
+	case fieldOwn:
+		return measure{saturation, lengthNorm, max(float64(s.totals.OwnTerms)/documents, 1), ownWeight}
 	}
 	return measure{saturation, lengthNorm, max(float64(s.totals.TextTerms)/documents, 1), 1}
 }
@@ -172,13 +177,29 @@ func (s *Searcher) idf(documents uint64) float64 {
 	return idf(s.totals.Documents, documents)
 }
 
+// weighed returns the document frequency that a term of a field is weighed by. A word of the person weighs what it weighs in the text,
+// where it is scored first.
+func (s *Searcher) weighed(f field, term string, held int) uint64 {
+	switch f {
+	case fieldText:
+		if s.holders == nil {
+			s.holders = make(map[string]uint64)
+		}
+		s.holders[term] = s.frequency(f, term, held)
+		return s.holders[term]
+	case fieldOwn:
+		return max(s.holders[term], uint64(held))
+	}
+	return s.frequency(f, term, held)
+}
+
 // score adds a term's weight to the documents that contain it, and notes them in held; times is how often it is in the query.
 func (s *Searcher) score(into *scores, f field, term string, times int, held heldWords) error {
 	found, err := s.findIn(nil, f, term, true)
 	if err != nil {
 		return err
 	}
-	m, frequency := s.measureOf(f), s.frequency(f, term, len(found))
+	m, frequency := s.measureOf(f), s.weighed(f, term, len(found))
 	idf := s.idf(frequency)
 	held.take(f, term, found, frequency, idf)
 	idf *= float64(times)

@@ -37,9 +37,9 @@ type goneSet struct {
 }
 
 const (
-	segmentMagic = "mnemelx4"
+	segmentMagic = "mnemelx5"
 	footerSize   = 8 + 4 + 4 // start of the directory, its records, checksum of everything before the checksum
-	recordSize   = 4 + 4 + 4 + 3*8 + 8 + int(fieldCount)*(8+4)
+	recordSize   = 4 + 4 + 4 + 4*8 + 8 + int(fieldCount)*(8+4)
 	blockTerms   = 32 // terms that share a block, found by its first term
 )
 
@@ -119,11 +119,11 @@ func (s *segment) sectionAt(i int) *diskSection {
 	u32 := func() (n uint32) { n, r = binary.BigEndian.Uint32(r), r[4:]; return n }
 	u64 := func() (n uint64) { n, r = binary.BigEndian.Uint64(r), r[8:]; return n }
 	d := &diskSection{segment: s, data: s.data, account: u32(), many: u32(), grouped: u32()}
-	d.totals = Totals{uint64(d.many), u64(), u64(), u64()}
+	d.totals = Totals{uint64(d.many), u64(), u64(), u64(), u64()}
 	d.ends = u64()
 	d.groups = d.ends + 4*uint64(d.many)
 	d.sizes = d.groups + 8*uint64(d.many)
-	d.order = d.sizes + 12*uint64(d.many)
+	d.order = d.sizes + 16*uint64(d.many)
 	d.ids = d.order + 12*uint64(d.grouped)
 	for f := range d.fields {
 		d.fields[f].index, d.fields[f].blocks = u64(), u32()
@@ -148,7 +148,7 @@ func (d *diskSection) group(number uint32) uint64 {
 }
 
 func (d *diskSection) lengths(number uint32) lengths {
-	return lengths{d.u32(d.sizes, 3*number), d.u32(d.sizes, 3*number+1), d.u32(d.sizes, 3*number+2)}
+	return lengths{d.u32(d.sizes, 4*number), d.u32(d.sizes, 4*number+1), d.u32(d.sizes, 4*number+2), d.u32(d.sizes, 4*number+3)}
 }
 
 func (d *diskSection) count() uint32 { return d.many }
@@ -251,7 +251,7 @@ func (d *diskSection) postings(f field, term string, into []posting) []posting {
 func (d *diskSection) measure(f field, list []posting) {
 	column := d.data[d.sizes+4*uint64(f):]
 	for i := range list {
-		list[i].length = binary.BigEndian.Uint32(column[12*uint64(list[i].number):])
+		list[i].length = binary.BigEndian.Uint32(column[16*uint64(list[i].number):])
 	}
 }
 

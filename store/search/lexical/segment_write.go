@@ -167,6 +167,7 @@ func (w *segmentWriter) columns(sources []source, documents []merged) {
 		w.u32(l.text)
 		w.u32(l.names)
 		w.u32(l.output)
+		w.u32(l.own)
 	}
 	for _, m := range members {
 		w.u64(m.group)
@@ -177,7 +178,7 @@ func (w *segmentWriter) columns(sources []source, documents []merged) {
 	}
 	w.directory = binary.BigEndian.AppendUint32(w.directory, uint32(len(documents)))
 	w.directory = binary.BigEndian.AppendUint32(w.directory, uint32(len(members)))
-	for _, n := range [...]uint64{totals.TextTerms, totals.NameTerms, totals.OutputTerms, begin} {
+	for _, n := range [...]uint64{totals.TextTerms, totals.NameTerms, totals.OutputTerms, totals.OwnTerms, begin} {
 		w.directory = binary.BigEndian.AppendUint64(w.directory, n)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // do not contain the word itself: such a document gets a share of what the synonym weighs there. The synonym weighs no more than the
 // word would, and one that many documents contain says too little to be worth reading its postings.
 const (
-	synonymShare      = 0.45
+	synonymShare      = 0.55
 	commonSynonym     = 20  // at most one of so many documents contains a synonym that is used
 	fewHoldSynonyms   = 50  // or so many
 	leastEnglishWords = 0.5 // share of a question's words that must be known: in other languages some look like English ones
@@ -132,34 +132,46 @@ func commonFrom(documents uint64) uint64 { return max(documents/commonSynonym, f
 // scoreSynonyms adds what synonyms of the query's words weigh in documents without these words.
 func (q *Query) scoreSynonyms(s *Searcher, held heldWords, into *scores) error {
 	common := commonFrom(s.totals.Documents)
-	m := s.measureOf(fieldText)
 	q.used = nil
 	for _, o := range q.otherWords() {
 		word := held[o.term]
 		if word.frequency > common {
 			continue
 		}
-		var best scores
-		for _, other := range o.synonyms {
-			found, err := s.findIn(nil, fieldText, other.term, true)
+		for _, field := range [...]field{fieldText, fieldOwn} {
+			var best scores
+			err := q.scoreOthers(s, field, &o, word, common, &best)
+			into.plus(&best)
+			best.release()
 			if err != nil {
-				best.release()
 				return err
 			}
-			frequency := s.frequency(fieldText, other.term, len(found))
-			if frequency == 0 || frequency > common {
-				continue
+		}
+	}
+	return nil
+}
+
+// scoreOthers finds for each document without a word what the best synonym weighs there, in a field.
+func (q *Query) scoreOthers(s *Searcher, f field, o *otherWords, word *heldWord, common uint64, best *scores) error {
+	m := s.measureOf(f)
+	for _, other := range o.synonyms {
+		found, err := s.findIn(nil, f, other.term, true)
+		if err != nil {
+			return err
+		}
+		frequency := s.weighed(f, other.term, len(found))
+		if len(found) == 0 || frequency > common {
+			continue
+		}
+		idf := synonymShare * other.weight * min(s.idf(frequency), word.idf)
+		for _, p := range found {
+			if !word.documents.has(p.number) {
+				best.atLeast(p.number, m.weight(idf, float64(p.frequency), float64(p.length)))
 			}
-			idf := synonymShare * other.weight * min(s.idf(frequency), word.idf)
-			for _, p := range found {
-				if !word.documents.has(p.number) {
-					best.atLeast(p.number, m.weight(idf, float64(p.frequency), float64(p.length)))
-				}
-			}
+		}
+		if f == fieldText {
 			q.used = append(q.used, UsedSynonym{o.written, other.written})
 		}
-		into.plus(&best)
-		best.release()
 	}
 	return nil
 }

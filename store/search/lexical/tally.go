@@ -38,20 +38,22 @@ type tallied struct {
 	times int
 }
 
-func (t *tally) add(new term) {
+func (t *tally) add(new term) { t.addTimes(new, 1) }
+
+func (t *tally) addTimes(new term, times int) {
 	if 2*len(t.terms) >= len(t.slots) {
 		t.grow()
 	}
-	t.total++
+	t.total += times
 	for at, mask := new.hash, uint64(len(t.slots)-1); ; at++ {
 		slot := &t.slots[at&mask]
 		if *slot == 0 {
-			t.terms = append(t.terms, tallied{new, 1})
+			t.terms = append(t.terms, tallied{new, times})
 			*slot = int32(len(t.terms))
 			return
 		}
 		if known := &t.terms[*slot-1]; known.hash == new.hash && known.text == new.text {
-			known.times++
+			known.times += times
 			return
 		}
 	}
@@ -87,7 +89,7 @@ func (t *tally) reset() {
 
 // analyzer counts the words and names of a document. It is reusable.
 type analyzer struct {
-	words, names, output, facets tally
+	words, names, output, own, facets tally
 
 	text   []byte
 	tokens []token

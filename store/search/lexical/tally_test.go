@@ -35,7 +35,7 @@ func TestTermsAreCountedAsTheTextHasThem(t *testing.T) {
 		output := terms(outputWords([]byte(d.Output)))
 		for range 2 {
 			a := analyze(&d)
-			if a.lengths != (lengths{uint32(len(words)), uint32(len(names)), uint32(len(output))}) {
+			if a.lengths != (lengths{uint32(len(words)), uint32(len(names)), uint32(len(output)), 0}) {
 				t.Fatalf("lengths are %+v, want %d, %d and %d", a.lengths, len(words), len(names), len(output))
 			}
 			for f, want := range map[field][]string{fieldText: words, fieldName: names, fieldOutput: output} {

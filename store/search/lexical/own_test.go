@@ -1,0 +1,119 @@
+package lexical
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// rankedFor returns the ids of documents in the order that a plain query finds them in, out of memory or off a disk.
+func rankedFor(t *testing.T, query string, documents []Document) (inMemory, onDisk []string) {
+	t.Helper()
+	read := func(ix *Index) (ids []string) {
+		s, err := ix.Searcher(t.Context(), documents[0].Account)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close() }()
+		r, err := s.Rank(Plain(query), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		for {
+			hit, more := r.Next()
+			if !more {
+				return ids
+			}
+			id, err := s.ID(hit.Number)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, id)
+		}
+	}
+	over, err := Over(t.Context(), documents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	written := make(chan struct{})
+	ix, err := Open(dir, Options{WriteAfter: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ix.Close()
+	if err := ix.Apply(t.Context(), documents, nil, func() { close(written) }); err != nil {
+		t.Fatal(err)
+	}
+	<-written
+	return read(over), read(ix)
+}
+
+func TestThePersonsOwnWordsCountOnceMore(t *testing.T) {
+	const long = " It depends on many things, such as the weather, the season, the budget and the people who come along with you."
+	documents := []Document{
+		{ID: "a", Own: "Tell me something nice.", Text: "A kayak trip to the glacier is nice." + long},
+		{ID: "b", Own: "We took a kayak to the glacier.", Text: "How was that for you?" + long},
+		{ID: "c", Own: "What is for dinner?", Text: "Soup." + long},
+	}
+	for _, ids := range both(rankedFor(t, "who went to the glacier by kayak", documents)) {
+		if len(ids) < 2 || ids[0] != "b" || ids[1] != "a" {
+			t.Errorf("found %v, want b before a", ids)
+		}
+	}
+}
+
+func TestTurnsOfASessionStandTogether(t *testing.T) {
+	documents := []Document{ // each word of the question is as frequent in one session as in the other
+		{ID: "a1", Group: "a", Own: "I went sailing with Keiko."},
+		{ID: "a2", Group: "a", Own: "The soup was too salty."},
+		{ID: "a3", Group: "a", Own: "A walk by the river helps."},
+		{ID: "a4", Group: "a", Own: "We met in Lisbon at noon."},
+		{ID: "b1", Group: "b", Own: "I went sailing with Ruth."},
+		{ID: "b2", Group: "b", Own: "The soup was quite salty."},
+		{ID: "c1", Group: "c", Own: "The hat was bought in Lisbon."},
+	}
+	for _, ids := range both(rankedFor(t, "where did the sailing trip in Lisbon begin", documents)) {
+		if sailing := slices.Index(ids, "a1"); sailing < 0 || sailing > slices.Index(ids, "b1") || slices.Index(ids, "a4") > slices.Index(ids, "c1") {
+			t.Errorf("found %v, want the turns of the session that says both first", ids)
+		}
+	}
+}
+
+func TestAHugeSessionIsNotReadForEachOfItsHits(t *testing.T) {
+	var documents []Document
+	for n := range 2 * mostGroupedHits {
+		documents = append(documents, Document{ID: fmt.Sprintf("%06d", n), Group: fmt.Sprint("s", n%3), Own: fmt.Sprint("Turn about the glacier, number ", n)})
+	}
+	ix, err := Over(t.Context(), documents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := ix.Searcher(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	r, err := s.Rank(Plain("what was said of the glacier then"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	seen := make(map[uint32]bool)
+	for {
+		hit, more := r.Next()
+		if !more {
+			break
+		}
+		if seen[hit.Number] {
+			t.Fatalf("document %d comes twice", hit.Number)
+		}
+		seen[hit.Number] = true
+	}
+	if len(seen) != len(documents) {
+		t.Errorf("%d of %d documents are found", len(seen), len(documents))
+	}
+}
+
+func both(a, b []string) [][]string { return [][]string{a, b} }

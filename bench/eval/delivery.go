@@ -81,7 +81,7 @@ func evaluateDelivery(ctx context.Context, out io.Writer, s *set, _ string) (bel
 		}
 		slices.Sort(took)
 		fmt.Fprintf(table, "asked, %d tokens\t\t%.3f\t\t\t%s\t%s\t\n", tokens, share(found, of), quantile(took, 0.5), quantile(took, 0.99))
-		below = below || found <= last
+		below = below || found < last || found == last && found < of
 		last = found
 	}
 	if below {

@@ -149,7 +149,7 @@ func TestAHostThatRefusesToCountIsAskedWithoutIt(t *testing.T) {
 			up := newUpstream(t, func(u *upstreamCall) {
 				calls = append(calls, string(u.body))
 				if strings.Contains(string(u.body), "stream_options") {
-					u.write(fmt.Sprintf("HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(c.refusal), c.refusal))
+					u.write(fmt.Sprintf("HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(c.refusal), c.refusal))
 					return
 				}
 				u.stream(chatStream)

@@ -104,11 +104,13 @@ func (l *watchedLog) Write(p []byte) (int, error) {
 }
 
 // holds is an error as long as the text has not been written.
-func (l *watchedLog) holds(text string) error {
+func (l *watchedLog) holds(text string) error { return l.holdsTimes(text, 1) }
+
+func (l *watchedLog) holdsTimes(text string, times int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !strings.Contains(l.text.String(), text) {
-		return fmt.Errorf("the program has not written %q", text)
+	if strings.Count(l.text.String(), text) < times {
+		return fmt.Errorf("the program has not written %q so often: %d", text, times)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -102,6 +103,40 @@ func TestARestartCutsNoneOf200OpenStreams(t *testing.T) {
 	if len(answered) != streams+newcomers {
 		t.Errorf("%d of %d requests were answered", len(answered), streams+newcomers)
 	}
+}
+
+// What one program opens for its event loops is closed in the next one: restarts in place do not use up descriptors.
+func TestRestartsInPlaceKeepNoDescriptors(t *testing.T) {
+	p := startProgram(t, t.TempDir(), newEvents(t))
+	restart := func(n int) int {
+		ok(t, p.process.Process.Signal(syscall.SIGUSR2))
+		eventually(t, func() error { return p.log.holdsTimes("serving again after the restart", n) })
+		p.idleConnection(t) // its event loops have begun
+		return p.loops(t)
+	}
+	first, last := restart(1), 0
+	for n := range 3 {
+		last = restart(n + 2)
+	}
+	if last > first {
+		t.Errorf("after one restart %d descriptors of event loops are open, after four %d", first, last)
+	}
+	ok(t, p.process.Process.Signal(syscall.SIGTERM))
+	ok(t, p.process.Wait())
+}
+
+// loops returns how many descriptors without a file the program has: epoll, eventfd.
+func (p *program) loops(t *testing.T) (n int) {
+	t.Helper()
+	dir := filepath.Join("/proc", strconv.Itoa(p.process.Process.Pid), "fd")
+	open, err := os.ReadDir(dir)
+	ok(t, err)
+	for _, fd := range open {
+		if to, err := os.Readlink(filepath.Join(dir, fd.Name())); err == nil && strings.HasPrefix(to, "anon_inode:") {
+			n++
+		}
+	}
+	return n
 }
 
 // A restart that could not succeed is refused: the server goes on as it is.

@@ -144,6 +144,7 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		ok(t, err)
 		defer response.Body.Close()
 		b.finds(`Boolean(document.querySelector('.live .outcome.live'))`, "an open exchange")
+		b.finds(`document.querySelector('.live .row .name').innerText.includes('Hello.')`, "what is asked") // before it ends
 		b.press("Pause")
 		b.shows("paused")
 		b.visit("/ui/sessions/" + response.Header.Get("X-Service-Session-ID"))

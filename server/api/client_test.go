@@ -40,6 +40,7 @@ const (
 
 // Defines values for GetExchangeParamsInclude.
 const (
+	GetExchangeParamsIncludeAsked       GetExchangeParamsInclude = "asked"
 	GetExchangeParamsIncludeNormalized  GetExchangeParamsInclude = "normalized"
 	GetExchangeParamsIncludeRawRequest  GetExchangeParamsInclude = "raw_request"
 	GetExchangeParamsIncludeRawResponse GetExchangeParamsInclude = "raw_response"
@@ -148,7 +149,10 @@ type ErrorInfo struct {
 
 // Exchange An exchange with the parts that the caller asked for.
 type Exchange struct {
-	Account   string     `json:"account"`
+	Account string `json:"account"`
+
+	// Asked the beginning of a person's last words in the request
+	Asked     *string    `json:"asked,omitempty"`
 	Attempts  *[]Attempt `json:"attempts,omitempty"`
 	Auxiliary *string    `json:"auxiliary,omitempty"`
 	ChatKey   *string    `json:"chat_key,omitempty"`
@@ -924,7 +928,7 @@ type TailParams struct {
 
 // GetExchangeParams defines parameters for GetExchange.
 type GetExchangeParams struct {
-	// Include its bytes, and its content independent of formats
+	// Include its bytes, its content independent of formats, and what a person asks
 	Include *[]GetExchangeParamsInclude `form:"include,omitempty" json:"include,omitempty"`
 }
 

@@ -17,6 +17,7 @@ type Exchange struct {
 	RawResponse         *string     `json:"raw_response,omitempty"`
 	RawResponseEncoding string      `json:"raw_response_encoding,omitempty"`
 	Normalized          *Normalized `json:"normalized,omitempty"`
+	Asked               string      `json:"asked,omitempty"` // the beginning of a person's last words in the request
 }
 
 // ExchangeChange changes those parts of an exchange's description that are not nil.

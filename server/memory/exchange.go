@@ -7,6 +7,8 @@ import (
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/record"
+	"github.com/mnemeproxy/mneme/store/search"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
 func (h *handler) exchanges(c *call) (any, error) {
@@ -52,12 +54,17 @@ func (h *handler) exchange(c *call) (any, error) {
 			shown.SetResponse(x.RawResponse)
 		case "normalized":
 			shown.Normalized = normalize(x)
+		case "asked":
+			shown.Asked = lexical.Cut(search.Asked(&record.Turn{Messages: normalize(x).Messages}), mostAsked)
 		default:
-			return nil, codec.Invalid("include", "%q cannot be included; known are raw_request, raw_response and normalized", part)
+			return nil, codec.Invalid("include", "%q cannot be included; known are raw_request, raw_response, normalized and asked", part)
 		}
 	}
 	return shown, nil
 }
+
+// mostAsked is how many bytes of a question are shown beside the record of an exchange.
+const mostAsked = 300
 
 func normalize(x *record.Exchange) *api.Normalized {
 	n := &api.Normalized{Messages: []record.Message{}, Answer: []record.Message{}}

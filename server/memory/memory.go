@@ -13,7 +13,7 @@
 //	POST   /v1/memory/sessions/{id}/split       {"exchange"}: moves it and all later ones to a new session
 //	DELETE /v1/memory/sessions/{id}
 //	GET    /v1/memory/exchanges                 newest first
-//	GET    /v1/memory/exchanges/{id}            ?include=raw_request,raw_response,normalized
+//	GET    /v1/memory/exchanges/{id}            ?include=raw_request,raw_response,normalized,asked
 //	                                            "redactions" lists what was masked before the raw members were stored
 //	PATCH  /v1/memory/exchanges/{id}            {"tags", "note"}
 //	GET    /v1/memory/exchanges/{id}/translation  the request as sent to its provider, with what was dropped and emulated

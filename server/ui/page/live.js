@@ -37,7 +37,7 @@ export function Live() {
       while (asking < together && wanted.length) {
         const id = wanted.pop();
         asking++;
-        api('/v1/memory/exchanges/' + id)
+        api('/v1/memory/exchanges/' + id + '?include=asked')
           .then((info) => all.has(id) && all.set(id, { ...all.get(id), info }), () => {})
           .finally(() => {
             asking--;
@@ -57,7 +57,11 @@ export function Live() {
     const list = () =>
       api('/v1/memory/exchanges?limit=50').then(
         (newest) => {
-          for (const info of newest.data.reverse()) all.set(info.id, { id: info.id, session: info.session, outcome: info.outcome, time: info.started, info });
+          for (const info of newest.data.reverse()) {
+            all.set(info.id, { id: info.id, session: info.session, outcome: info.outcome, time: info.started, info });
+            wanted.push(info.id); // for what was asked
+          }
+          ask();
           setProblem(null);
           show();
         },
@@ -111,7 +115,7 @@ function Row({ row }) {
     <span class="when">${clock(row.time || x.started)}</span>
     <${Outcome} of=${row.outcome === 'open' && x.outcome ? x.outcome : row.outcome} error=${x.error} />
     <${Model} name=${x.model_asked} />
-    <span class="name dim">${[x.surface, x.provider && x.format !== x.surface && '→ ' + x.provider, x.auxiliary, x.error && clean(x.error.message)].filter(Boolean).join(' ')}</span>
+    <span class="name dim">${[x.surface, x.provider && x.format !== x.surface && '→ ' + x.provider, x.auxiliary, x.error && clean(x.error.message), x.asked && clean(x.asked)].filter(Boolean).join(' ')}</span>
     <span class="num">${lasted(took)}</span>
     <span class="num tokens">${x.usage ? html`${count(input(x.usage))} <small>${percent(cached(x.usage))}</small> → ${count(x.usage.output || 0)}` : ''}</span>
     <span class="num cost" title=${costTitle(x.cost)}>${x.cost ? cost({ ...x.cost, estimated: x.cost.estimated ? 1 : 0 }) : ''}</span>

@@ -116,7 +116,8 @@ func (x *exchange) tellRepeats() error {
 		loop.Calls[i] = x.masked(loop.Calls[i])
 	}
 	refused := most > 0 && loop.Times >= most
-	x.answer.out.Set(headerRepeats, loop.String())
+	x.recording.closing.Repeats = loop.String()
+	x.answer.out.Set(headerRepeats, x.recording.closing.Repeats)
 	if refused || isTold(loop.Times) {
 		x.server.log.WarnContext(x.ctx, "an agent repeats itself", "account", r.caller.Account, "key", r.caller.KeyID, "calls", loop.Calls, "times", loop.Times, "refused", refused)
 		x.server.opts.Webhooks.Tell(webhook.Repeats, x.server.opts.Clock(), webhook.AgentRepeats{

@@ -74,14 +74,17 @@ func TestAnAgentThatRepeatsItselfIsToldOfAndStoppedWhereAKeySaysSo(t *testing.T)
 	send(4, "", 200, "")
 	send(5, "", 200, "5 times Bash")
 	tell(5, false)
-	send(6, "", 200, "6 times Bash")
+	a := send(6, "", 200, "6 times Bash")
+	if x, err := h.store.Archive().ExchangeInfo("acme", a.header.Get("X-Service-Exchange-ID")); err != nil || x.Repeats != "6 times Bash" {
+		t.Errorf("on record is %+v, %v", x, err)
+	}
 	send(10, "", 200, "10 times Bash")
 	tell(10, false)
 
 	h.limit(store.Limits{Repeats: 8})
 	send(7, "", 200, "7 times Bash")
 	asked := len(h.provider.Requests())
-	a := send(8, "", 400, "8 times Bash")
+	a = send(8, "", 400, "8 times Bash")
 	tell(8, true)
 	if kind, message := errorOf(t, chat, a); !strings.Contains(message, "called Bash with the same arguments and got the same result 8 times in a row") {
 		t.Errorf("%s: %s", kind, message)

@@ -239,6 +239,7 @@ func describe(w io.Writer, x *api.Exchange) error {
 	if x.Error != nil {
 		line("error", x.Error.Kind+": "+x.Error.Message)
 	}
+	line("repeats", x.Repeats)
 	line("surface", x.Surface)
 	line("target", x.Target)
 	line("provider", x.Provider)

@@ -99,6 +99,9 @@ func (c *Tail) line(ctx context.Context, client *admin.Client, account string, e
 		if x.Auxiliary != "" {
 			words = append(words, "("+printable(x.Auxiliary)+")")
 		}
+		if x.Repeats != "" {
+			words = append(words, "repeats "+printable(x.Repeats))
+		}
 		if title := c.titles.of(ctx, client, account, e.Session); title != "" {
 			words = append(words, printable(title))
 		}

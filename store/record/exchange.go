@@ -87,6 +87,7 @@ type Closing struct {
 	Attempts      []Attempt    // at providers; none if the only one succeeded
 	Recall        *RecallInfo  // what was recalled for the request; nil: nothing to recall
 	Unrecorded    int64        // bytes of the request behind those in the opening
+	Repeats       string       // what the agent repeats at the end of the request, and how often; "": nothing
 	StandIn       *StandIn     // the model asked last, if it is not the one in the opening
 
 	// Answer is the whole answer as read from the bytes that were recorded, which saves reading them again; nil: unread.
@@ -211,6 +212,8 @@ type ExchangeInfo struct {
 	// ResponseUnrecorded is how many bytes of the answer were not recorded, see [store.Options.AnswerBytes].
 	ResponseUnrecorded int64 `json:"response_bytes_unrecorded,omitempty"`
 	RequestUnrecorded  int64 `json:"request_bytes_unrecorded,omitempty"` // the same of the request, on the surface pass alone
+
+	Repeats string `json:"repeats,omitempty"` // what the agent repeats, such as "5 times Bash"
 
 	Redactions []Redaction `json:"redactions,omitempty"` // by name
 

@@ -60,6 +60,7 @@ func (x *ExchangeInfo) writeFields(w *fieldWriter) {
 	w.text(43, x.PreviousResponse)
 	w.text(44, x.Target)
 	w.number(45, x.RequestUnrecorded)
+	w.text(46, x.Repeats)
 }
 
 func (x *ExchangeInfo) readField(r *fieldReader) {
@@ -160,6 +161,8 @@ func (x *ExchangeInfo) readField(r *fieldReader) {
 		x.Target = r.string()
 	case 45:
 		x.RequestUnrecorded = r.number()
+	case 46:
+		x.Repeats = r.string()
 	}
 }
 

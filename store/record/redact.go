@@ -69,7 +69,7 @@ func RedactInfo(r *redact.Redactor, info *ExchangeInfo, tally *redact.Tally) {
 		redactID(r, id, tally)
 	}
 	for _, text := range []*string{
-		&info.ModelAsked, &info.ModelSent, &info.ModelServed, &info.Project, &info.Target, &info.RequestType, &info.ResponseType, &info.ResponseID, &info.ProviderReqID,
+		&info.ModelAsked, &info.ModelSent, &info.ModelServed, &info.Project, &info.Target, &info.Repeats, &info.RequestType, &info.ResponseType, &info.ResponseID, &info.ProviderReqID,
 	} {
 		RedactText(r, text, tally)
 	}

@@ -115,7 +115,7 @@ function Row({ row }) {
     <span class="when">${clock(row.time || x.started)}</span>
     <${Outcome} of=${row.outcome === 'open' && x.outcome ? x.outcome : row.outcome} error=${x.error} />
     <${Model} name=${x.model_asked} />
-    <span class="name dim">${[x.surface, x.provider && x.format !== x.surface && '→ ' + x.provider, x.auxiliary, x.error && clean(x.error.message), x.asked && clean(x.asked)].filter(Boolean).join(' ')}</span>
+    <span class="name dim">${[x.surface, x.provider && x.format !== x.surface && '→ ' + x.provider, x.auxiliary, x.repeats && 'repeats ' + clean(x.repeats), x.error && clean(x.error.message), x.asked && clean(x.asked)].filter(Boolean).join(' ')}</span>
     <span class="num">${lasted(took)}</span>
     <span class="num tokens">${x.usage ? html`${count(input(x.usage))} <small>${percent(cached(x.usage))}</small> → ${count(x.usage.output || 0)}` : ''}</span>
     <span class="num cost" title=${costTitle(x.cost)}>${x.cost ? cost({ ...x.cost, estimated: x.cost.estimated ? 1 : 0 }) : ''}</span>

@@ -43,7 +43,7 @@ const unknownOutput = 4096
 // longestAnswer returns how many tokens the answer may have: the client's limit, but no more than the model can write,
 // or else what its kind of model usually writes at most, reasoning included.
 func (x *exchange) longestAnswer() int64 {
-	if !x.request.surface.Converses() && !x.request.passing.asksModel() {
+	if !x.request.surface.Converses() && (x.request.envelope.Model == "" || !x.request.passing.asksModel()) {
 		return 0
 	}
 	e, model := &x.request.envelope, x.router.Model(x.route.placement)
@@ -88,7 +88,7 @@ func (x *exchange) recordCost() {
 // not pass here. So where the caller is limited, an answer counts as the longest possible one: else a caller could hide
 // its use from the limit. Elsewhere the text that passed is the best guess.
 func (x *exchange) completeUsage(usage *codec.Usage) {
-	if usage.IsZero() && !x.charged() || x.request.passing != nil && !x.request.passing.asksForText() {
+	if usage.IsZero() && !x.charged() || x.request.passing != nil && (x.request.envelope.Model == "" || !x.request.passing.asksForText()) {
 		return
 	}
 	counted := x.counted(usage)

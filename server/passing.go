@@ -170,7 +170,7 @@ func (x *exchange) readPassing() error {
 	switch {
 	case r.in.Announced() == 0:
 		return nil
-	case isJSON(contentType) && contentType != "":
+	case isJSON(contentType) && (contentType != "" || !p.TakesRaw()):
 		if err := x.readBody(); err != nil || len(r.body) == 0 {
 			return err
 		}
@@ -180,6 +180,8 @@ func (x *exchange) readPassing() error {
 		return r.preferHeaders()
 	case resource.IsForm(contentType) && (p.Kind != nil && p.Kind.Model || len(r.caller.Models) > 0):
 		return x.readForm(contentType)
+	case !resource.IsForm(contentType) && !p.TakesRaw():
+		return codec.Errorf(codec.KindUnsupportedMedia, "%s takes JSON or a form, and the body is %s: send it with its Content-Type.", edge.Printable(p.Path), edge.Printable(contentType))
 	}
 	return x.beginUpload()
 }
@@ -331,10 +333,10 @@ func (p *passing) stop() {
 func (p *passing) googles() bool { return p != nil && p.google }
 
 // asksModel reports whether a model answers the request, which it names.
-func (p *passing) asksModel() bool { return p != nil && p.Kind != nil && p.Kind.Model }
+func (p *passing) asksModel() bool { return p != nil && p.AsksModel() }
 
-// asksForText reports whether a model answers with text.
-func (p *passing) asksForText() bool { return p != nil && p.Kind != nil && p.Kind.Text }
+// asksForText reports whether a model answers with text, or may.
+func (p *passing) asksForText() bool { return p != nil && p.AsksForText() }
 
 // mostPrompt bounds the estimate of the tokens of a request's body, most of which is media.
 const mostPrompt = 32 << 10

@@ -21,7 +21,8 @@ func (x *exchange) requireOwnTarget() error {
 	r, p := &x.request, x.request.passing
 	several := x.server.references.several(x.server.engine.Accounts)
 	provider := x.route.placement.Provider.Name()
-	if several && p.Kind == nil && (r.in.Method() != http.MethodPost || r.envelope.Model == "") {
+	unknown := p.Kind == nil && r.in.Method() == http.MethodPost && r.envelope.Model != "" // it asks a model
+	if several && !p.Apart(r.in.Method()) && !unknown {
 		return codec.Errorf(codec.KindPermission, "With the server's credential for %s, %s is not passed on, because what it is about may belong to another account. Set the account's own with: mneme account credential set %s %s",
 			provider, edge.Printable(p.Path), r.caller.Account, provider)
 	}

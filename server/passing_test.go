@@ -272,7 +272,10 @@ func TestWhatAProviderKeepsBelongsToTheAccountThatMadeIt(t *testing.T) {
 			t.Errorf("%s %s: %d %s", row.method, row.path, a.status, a.body)
 		}
 	}
-	for _, path := range []string{"/openai/v1/something", "/openai/v1/something/x1", "/anthropic/v1/agents"} {
+	if a := h.do(http.MethodPost, "/v1/batches", `{"input_file_id":"file-1"}`, "Authorization", "Bearer "+other, "Content-Type", "text/plain"); a.status != http.StatusUnsupportedMediaType {
+		t.Errorf("JSON that says it is none: %d %s", a.status, a.body)
+	}
+	for _, path := range []string{"/openai/v1/something", "/openai/v1/something/x1", "/anthropic/v1/agents", "/v1/audio/others"} {
 		if a := as(other, http.MethodGet, path, ""); a.status != http.StatusForbidden || !strings.Contains(a.body, "account credential set globex") {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}

@@ -230,6 +230,14 @@ func references(body []byte, visit func(reference)) {
 			switch name {
 			case "file_id", "input_file_id", "training_file", "validation_file":
 				one("File", m.Value)
+			case "fileName", "file_name":
+				if strings.HasPrefix(scan.String(m.Value), "files/") {
+					one("File", m.Value)
+				}
+			case "voice":
+				one("Voice", scan.Get(m.Value, "id"))
+			case "thread_id":
+				one("Thread", m.Value)
 			case "assistant_id":
 				one("Assistant", m.Value)
 			case "vector_store_id":

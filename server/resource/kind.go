@@ -17,6 +17,7 @@ type Kind struct {
 	Text   bool     // with text, whose tokens cost
 	Runs   bool     // requests make models run that they do not name
 	Public bool     // the same for every account
+	Raw    bool     // bodies may be media themselves, without a form around them
 	Refuse string   // why it is not for a proxy; "": it is
 	Allow  string   // the word in pass_through.allow with which it is
 	Verbs  []string // that make models run; others do not
@@ -52,11 +53,13 @@ var (
 
 // kinds are all that is known. Sources: the vendors' own references of their APIs; docs/routing.md#everything-else says what is done with them.
 var kinds = []Kind{
-	{Name: "files", Thing: "File", Owners: []Owner{OpenAI, Anthropic, Google}},
-	{Name: "uploads", Thing: "Upload", Owners: openAI},
+	{Name: "files", Thing: "File", Owners: []Owner{OpenAI, Anthropic, Google}, Raw: true},
+	{Name: "uploads", Thing: "Upload", Owners: openAI, Raw: true},
 	{Name: "batches", Thing: "Batch", Owners: []Owner{OpenAI, Google}, Runs: true},
 	{Name: "images", Owners: openAI, Model: true},
-	{Name: "audio", Owners: openAI, Model: true},
+	{Name: "audio", Owners: openAI, Model: true, Raw: true},
+	{Name: "audio/voices", Thing: "Voice", Owners: openAI},
+	{Name: "audio/voice_consents", Thing: "Voice consent", Owners: openAI},
 	{Name: "moderations", Owners: openAI, Model: true},
 	{Name: "completions", Owners: openAI, Model: true, Text: true},
 	{Name: "videos", Thing: "Video", Owners: openAI, Model: true},
@@ -65,6 +68,7 @@ var kinds = []Kind{
 	{Name: "conversations", Thing: "Conversation", Owners: openAI},
 	{Name: "assistants", Thing: "Assistant", Owners: openAI, Model: true},
 	{Name: "threads", Thing: "Thread", Owners: openAI, Runs: true},
+	{Name: "threads/runs", Thing: "Run", Owners: openAI, Runs: true},
 	{Name: "evals", Thing: "Eval", Owners: openAI, Runs: true},
 	{Name: "skills", Thing: "Skill", Owners: []Owner{OpenAI, Anthropic}},
 	{Name: "chat/completions", Thing: "Chat completion", Owners: openAI},

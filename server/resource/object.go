@@ -19,7 +19,7 @@ func Made(answer []byte) (ids []string) {
 			}
 			switch id, name := scan.String(m.Value), string(m.Key); {
 			case id == "" || len(id) > longestID:
-			case name == "id", name == "name" && strings.Contains(id, "/"), strings.HasSuffix(name, "file_id"), name == "container_id", name == "vector_store_id":
+			case name == "id", name == "name" && strings.Contains(id, "/"), strings.HasSuffix(name, "file_id"), name == "container_id", name == "vector_store_id", name == "thread_id":
 				ids = append(ids, strings.Clone(id))
 			}
 		}
@@ -165,7 +165,7 @@ func Usage(end []byte) (u codec.Usage) {
 		input := count("input_tokens", "prompt_tokens", "promptTokenCount")
 		u.CacheRead = min(max(cached, count("cache_read_input_tokens", "cachedContentTokenCount"), 0), input)
 		u.InputUncached = input - u.CacheRead
-		u.Output = count("output_tokens", "completion_tokens", "candidatesTokenCount")
+		u.Output = codec.AddCounts(count("output_tokens", "completion_tokens", "candidatesTokenCount"), count("thoughtsTokenCount"))
 		return u
 	}
 	return u

@@ -114,6 +114,32 @@ func version(path string) (v, behind string) {
 	return "", strings.TrimPrefix(path, "/")
 }
 
+// TakesRaw reports whether a body may be media itself. Any other body is JSON or a form, in which what it names is read.
+func (t *Target) TakesRaw() bool {
+	return t.Kind != nil && t.Kind.Raw || strings.HasPrefix(t.Path, "/upload/")
+}
+
+// Apart reports whether what a request with that method is about can be told apart by accounts, or belongs to none.
+func (t *Target) Apart(method string) bool {
+	switch {
+	case t.Kind == nil:
+		return false
+	case t.Kind.Public:
+		return t.ID != "" || !t.Below
+	}
+	return t.Kind.Thing != "" || method == "POST"
+}
+
+// AsksModel reports whether a model answers, as far as is known. What is unknown may ask one.
+func (t *Target) AsksModel() bool {
+	return t.Kind == nil || t.Kind.Model || t.Model != "" && t.Verb != ""
+}
+
+// AsksForText is AsksModel for text, whose tokens cost.
+func (t *Target) AsksForText() bool {
+	return t.Kind == nil || t.Kind.Text || t.Model != "" && strings.HasSuffix(strings.ToLower(t.Verb), "generatecontent")
+}
+
 // RunsModels reports whether a request with that method makes models run that it does not name.
 func (t *Target) RunsModels(method string) bool {
 	if t.Kind == nil || method == "GET" || method == "HEAD" || method == "DELETE" {
@@ -129,5 +155,5 @@ func (t *Target) RunsModels(method string) bool {
 
 // IsList reports whether a request with that method asks for a list of all that the provider keeps of a kind.
 func (t *Target) IsList(method string) bool {
-	return t.Kind != nil && t.Kind.Thing != "" && t.ID == "" && (method == "GET" || method == "HEAD")
+	return t.Kind != nil && t.Kind.Thing != "" && t.ID == "" && method == "GET"
 }

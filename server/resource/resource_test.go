@@ -34,6 +34,9 @@ func TestAPathLeadsToWhatItNames(t *testing.T) {
 		{"/v1beta/models/veo/operations/o1", true, "models id=models/veo/operations/o1 below"},
 		{"/v1/models/ft:gpt:x", false, "models model=ft:gpt:x"},
 		{"/v1/organization/users", false, "organization"},
+		{"/v1/audio/speech", false, "audio"},
+		{"/v1/audio/voices/v1", false, "audio/voices id=v1"},
+		{"/v1/threads/runs", false, "threads/runs"},
 	} {
 		at := At(row.path, row.google)
 		got := ""
@@ -146,7 +149,7 @@ func TestTheUsageAtTheEndOfAnAnswerIsRead(t *testing.T) {
 	for end, want := range map[string]codec.Usage{
 		`AAAA"}],"usage":{"input_tokens":10,"output_tokens":5,"input_tokens_details":{"cached_tokens":4}}}`: {InputUncached: 6, CacheRead: 4, Output: 5},
 		`data: {"usage":null}` + "\n\n" + `data: {"usage":{"prompt_tokens":3,"completion_tokens":4}}`:       {InputUncached: 3, Output: 4},
-		`{"usageMetadata": {"promptTokenCount":7,"candidatesTokenCount":8}}`:                                {InputUncached: 7, Output: 8},
+		`{"usageMetadata": {"promptTokenCount":7,"candidatesTokenCount":6,"thoughtsTokenCount":2}}`:         {InputUncached: 7, Output: 8},
 		`{"text":"say \"usage\":{\"input_tokens\":9}"}`:                                                     {},
 		`{"usage":{"type":"duration","seconds":9}}`:                                                         {},
 		`{"usage":{"input_tokens":-5}}`:                                                                     {},
@@ -192,5 +195,26 @@ func TestAQueryIsEditedWithoutTouchingTheRest(t *testing.T) {
 	}
 	if got := Parameter(query, "key"); got != "secret" {
 		t.Error(got)
+	}
+}
+
+func TestWhatCannotBeToldApartByAccountsIsKnown(t *testing.T) {
+	for _, row := range []struct {
+		method, path string
+		apart        bool
+	}{
+		{"GET", "/v1/files", true}, {"GET", "/v1/files/x", true}, {"POST", "/v1/images/generations", true}, {"GET", "/v1/images", false},
+		{"GET", "/v1/audio/voices", true}, {"GET", "/v1/audio/others", false}, {"GET", "/v1/unknown", false}, {"POST", "/v1/unknown", false},
+		{"GET", "/v1beta/models", true}, {"GET", "/v1beta/models/x", true}, {"GET", "/v1beta/models/x/operations", false}, {"GET", "/v1beta/models/x/operations/y", true},
+	} {
+		target := At(row.path, strings.HasPrefix(row.path, "/v1beta"))
+		if target.Apart(row.method) != row.apart {
+			t.Errorf("%s %s: %v", row.method, row.path, !row.apart)
+		}
+	}
+	for path, raw := range map[string]bool{"/v1/files": true, "/v1/batches": false, "/upload/v1beta/fileSearchStores/x:uploadToFileSearchStore": true, "/v1/unknown": false, "/v1/audio/transcriptions": true} {
+		if target := At(path, strings.Contains(path, "v1beta")); target.TakesRaw() != raw {
+			t.Errorf("%s: %v", path, !raw)
+		}
 	}
 }

@@ -24,6 +24,7 @@ type passing struct {
 	google  bool             // it is Google's API
 	byModel bool             // the model decides, if it has a route
 	query   string           // without credentials
+	read    bool             // the body is JSON, unpacked and read
 	shared  bool             // several accounts use the provider with one credential
 	upload  *edge.Upload     // what has not been read of the body; nil: the rest of it is in body
 	front   []byte           // of a body that is uploaded
@@ -170,13 +171,14 @@ func (x *exchange) readPassing() error {
 	switch {
 	case r.in.Announced() == 0:
 		return nil
-	case isJSON(contentType) && (contentType != "" || !p.TakesRaw()):
+	case isJSON(contentType) && (contentType != "" || !p.TakesRaw()) && !p.isPiece(r.in):
 		if err := x.readBody(); err != nil || len(r.body) == 0 {
 			return err
 		}
 		if err := r.envelope.ReadUnplaced(r.body); err != nil {
 			return err
 		}
+		p.read = true
 		return r.preferHeaders()
 	case resource.IsForm(contentType) && (p.Kind != nil && p.Kind.Model || len(r.caller.Models) > 0):
 		return x.readForm(contentType)
@@ -184,6 +186,11 @@ func (x *exchange) readPassing() error {
 		return codec.Errorf(codec.KindUnsupportedMedia, "%s takes JSON or a form, and the body is %s: send it with its Content-Type.", edge.Printable(p.Path), edge.Printable(contentType))
 	}
 	return x.beginUpload()
+}
+
+// isPiece reports whether the body is a piece of a file, whatever its type says: Google's SDKs call all bodies JSON.
+func (p *passing) isPiece(in *edge.Request) bool {
+	return strings.HasPrefix(p.Path, "/upload/") && strings.Contains(strings.ToLower(in.Header("X-Goog-Upload-Command")), "upload")
 }
 
 func (x *exchange) readForm(contentType string) (err error) {
@@ -247,7 +254,7 @@ func (x *exchange) placePassing() error {
 	if !placement.Provider.PassesPaths() {
 		return codec.Errorf(codec.KindUnsupported, "%s has an API of its own kind: requests to it are not passed on, only those to models.", placement.Provider.Name())
 	}
-	if placement.Model != model && !isJSON(r.in.ContentType()) {
+	if placement.Model != model && !p.read {
 		return codec.Invalid("model", "a form is passed on as it is, and %s does not know the model %q: name it %q", placement.Provider.Name(), model, placement.Model)
 	}
 	x.route.placement, x.route.format = placement, placement.Provider.Native()
@@ -258,9 +265,8 @@ func (x *exchange) placePassing() error {
 // passingHeader copies the client's headers that the provider may see.
 func (x *exchange) passingHeader() (header router.Header) {
 	provider := x.route.placement.Provider
-	unpacked := x.request.passing.upload == nil && isJSON(x.request.in.ContentType())
 	x.request.in.EachHeader(func(name, value []byte) {
-		if provider.PassesOn(string(name)) && (!unpacked || string(name) != "Content-Encoding") {
+		if provider.PassesOn(string(name)) && (!x.request.passing.read || string(name) != "Content-Encoding") {
 			header = append(header, router.Field{Name: string(name), Value: string(value)})
 		}
 	})
@@ -316,7 +322,7 @@ func (x *exchange) callPassing(credential router.Credential, query string) (*rou
 // passingBody returns the body that is in memory, with the provider's name for the model.
 func (x *exchange) passingBody() []byte {
 	r := &x.request
-	if len(r.body) == 0 || !isJSON(r.in.ContentType()) || r.passing.Model != "" || r.envelope.Untouched(x.route.placement.Model) {
+	if !r.passing.read || r.passing.Model != "" || r.envelope.Untouched(x.route.placement.Model) {
 		return r.body
 	}
 	return r.envelope.Splice(nil, r.body, x.route.placement.Model)

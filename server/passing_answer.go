@@ -34,7 +34,7 @@ func (x *exchange) requireOwnTarget() error {
 		}
 		named = append(named, reference{kind, p.ID, "path"})
 	}
-	if isJSON(r.in.ContentType()) && len(r.body) > 0 {
+	if p.read {
 		references(r.body, func(r reference) { named = append(named, r) })
 	}
 	return x.requireOwn(named)

@@ -429,6 +429,16 @@ func TestGooglesClientsSendTheirKeyInTheirOwnWay(t *testing.T) {
 	}
 }
 
+func TestAPieceOfAFileIsNotReadWhateverItsTypeSays(t *testing.T) {
+	k := newKeeper(t)
+	h := build(t, k.behind)
+	h.account("globex")
+	a := h.post("/upload/v1beta/files?upload_id=u1", `{"file_id":"file-of-another"} and more`, "X-Goog-Upload-Command", "upload, finalize")
+	if got := k.last(); a.status != 200 || got.target != "/upload/v1beta/files?upload_id=u1" || got.header.Get("X-Goog-Upload-Command") == "" || !strings.HasSuffix(got.body, "and more") {
+		t.Errorf("%d %s, and the provider sees %+v", a.status, a.body, got)
+	}
+}
+
 func TestBrowsersAndUnknownPathsAreToldWhatThereIs(t *testing.T) {
 	k := newKeeper(t)
 	h := build(t, k.behind, func(p *plan) { p.server.Origins = []string{"https://app.example"} })

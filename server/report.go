@@ -104,6 +104,9 @@ func (x *exchange) report() {
 	if x.recording.capture != nil {
 		r.ID, r.Session = x.recording.capture.ID(), x.recording.capture.SessionID()
 	}
+	if x.request.passing != nil {
+		r.Format = codec.Pass
+	}
 	if p := x.route.placement.Provider; p != nil {
 		r.Provider = p.Name()
 	}

@@ -105,6 +105,18 @@ func TestATriggerIsAnsweredWithOneCompaction(t *testing.T) {
 	}
 }
 
+func TestAResponseWithACompactionIsReadAgainAsItWas(t *testing.T) {
+	h := build(t, summarizing)
+	for _, model := range others {
+		made := h.post("/v1/responses", fmt.Sprintf(`{"model":%q,"input":[%s,{"type":"compaction_trigger"}]}`, model, history))
+		h.settled(made.exchange())
+		again := h.do(http.MethodGet, "/v1/responses/"+member(made.body, "id"), "", "Authorization", "Bearer "+h.key)
+		if again.status != http.StatusOK || again.body != made.body {
+			t.Errorf("%s: %d %s\nwant %s", model, again.status, again.body, made.body)
+		}
+	}
+}
+
 func TestAFailedCompactionIsAnsweredWithItsError(t *testing.T) {
 	h := build(t)
 	for _, c := range []struct{ script, want string }{{"error 429", "429"}, {"empty", "502"}} {

@@ -139,6 +139,7 @@ func (c *storedCall) answer(body []byte) {
 // object returns the response as far as it has got.
 func (c *storedCall) object() []byte {
 	if object := responses.Stored(c.RawResponse); object != nil {
+		object = c.compacted(object)
 		if c.inBackground() {
 			return responses.AppendRenamed(nil, object, c.id)
 		}
@@ -148,6 +149,18 @@ func (c *storedCall) object() []byte {
 	return responses.AppendUnanswered(nil, c.RawRequest, &codec.AnswerOptions{
 		ID: c.ID[len("exch_"):], Begun: c.id, Created: c.Started, Model: c.ModelAsked,
 	}, status, failure)
+}
+
+// compacted returns the response as its client got it: with the compaction, if the exchange is that of a summary.
+func (c *storedCall) compacted(object []byte) []byte {
+	if c.Auxiliary != record.AuxiliarySummary || !responses.AsksForSummary(c.RawRequest) {
+		return object
+	}
+	summary := responses.Summarized(object)
+	if len(summary) == 0 {
+		return object
+	}
+	return responses.WithOutput(object, responses.AppendCompaction(nil, c.ID[len("exch_"):], c.caller.Account, summary))
 }
 
 // state returns the status of a response that has no object on record, and why it failed.

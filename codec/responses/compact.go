@@ -64,6 +64,15 @@ func AppendSummaryRequest(dst, body []byte) []byte {
 	return append(scan.Quote(dst, summaryWanted), "}]}"...)
 }
 
+// AsksForSummary reports whether a body is one of [AppendSummaryRequest].
+func AsksForSummary(body []byte) bool {
+	var last []byte
+	for e := scan.Array(scan.Get(body, "input")); e.Next(); {
+		last = e.Value
+	}
+	return scan.String(scan.Get(last, "content")) == summaryWanted
+}
+
 // Summarized returns the text of the answer to such a request, as the content of a string.
 func Summarized(response []byte) (text []byte) {
 	for e := scan.Array(scan.Get(response, "output")); e.Next(); {

@@ -252,6 +252,11 @@ func (s *core) runErasure(ctx context.Context, ref erasureRef) error {
 	if err != nil || e.State == record.ErasureDone {
 		return err
 	}
+	if s.opts.Accepted != nil && e.State == record.ErasureQueued && e.Reason == record.ErasedByRequest {
+		if err := s.opts.Accepted(s.accounts.Name(ref.account), e); err != nil {
+			return err
+		}
+	}
 	s.finishMoves(ctx) // what was merged into a session is erased with it
 	e.State, e.Open = record.ErasureRunning, 0
 	if err := s.makeRoom(ctx, func(g *commitGroup, w *operation) error { return g.putErasure(w, ref, e) }); err != nil {

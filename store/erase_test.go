@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,51 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
+
+// An erasure is announced before anything is erased, also if the process is killed between its commit and that.
+func TestAnAcceptedErasureIsAnnouncedAlsoAfterAKill(t *testing.T) {
+	reached, on := make(chan string, 1), make(chan struct{})
+	proceed := sync.OnceFunc(func() { close(on) })
+	defer proceed()
+	dir, left := t.TempDir(), t.TempDir()
+	s := openStore(t, Options{Dir: dir, Accepted: func(_ string, e *record.Erasure) error {
+		reached <- e.ID
+		<-on
+		return nil
+	}})
+	if _, err := s.Accounts().Create("acme"); err != nil {
+		t.Fatal(err)
+	}
+	id := capture(t, s, "acme", "hello", "{}")
+	e, err := s.Archive().Erase(t.Context(), "acme", record.Selection{All: true}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := <-reached; got != e.ID {
+		t.Errorf("announced is %s, accepted was %s", got, e.ID)
+	}
+	if err := os.CopyFS(left, os.DirFS(dir)); err != nil { // what a kill leaves
+		t.Fatal(err)
+	}
+	proceed()
+
+	again := make(chan string, 2)
+	killed := openStore(t, Options{Dir: left, Accepted: func(account string, e *record.Erasure) error {
+		again <- account + " " + e.ID
+		return nil
+	}})
+	if got := <-again; got != "acme "+e.ID {
+		t.Errorf("after the kill %s is announced", got)
+	}
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
+		if _, err := killed.Archive().Exchange("acme", id); err != nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it is not carried out")
+		}
+	}
+}
 
 // mustBeSound fails if the store's check finds anything.
 func mustBeSound(t testing.TB, s *Store) CheckReport {

@@ -44,6 +44,10 @@ type Options struct {
 	// its events. nil: it finds only contiguous ones.
 	Stream func(surface string) record.StreamReader
 
+	// Accepted, unless nil, is called with each erasure by request once it is committed and before anything is erased. It is
+	// called again at the next start if the process ended meanwhile, and after an error, for which the erasure waits.
+	Accepted func(account string, e *record.Erasure) error
+
 	AnswerBytes int64 // recorded of one answer; the rest only passes; 0: 64 MiB
 	QueueBytes  int64 // bytes in the writer's queue above which OnPressure applies; 0: 64 MiB
 	MinFreeDisk int64 // free bytes on the volume below which nothing new starts; 0: what the database may need, see FORMAT.md; negative: no gate

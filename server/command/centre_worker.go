@@ -100,7 +100,7 @@ func newWorker(s *Env, sources config.Sources, opened *opened) (w *worker, err e
 }
 
 func (w *worker) openRoster(ctx context.Context, opened *opened) (err error) {
-	if w.roster, err = openEngine(ctx, &w.cfg, w.redactor, w.log); err != nil {
+	if w.roster, err = openEngine(ctx, &w.cfg, w.redactor, nil, w.log); err != nil {
 		return err
 	}
 	opened.add(w.roster.Close)

@@ -65,7 +65,7 @@ func (c *CentreAdopt) Run(ctx context.Context, s *Env) (err error) {
 	}
 	log, flush := newLog(s.Err, nil)
 	defer flush()
-	m, err := openEngine(ctx, &cfg, nil, log)
+	m, err := openEngine(ctx, &cfg, nil, nil, log)
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -165,12 +166,12 @@ const (
 )
 
 // openEngine opens the memory; [startIndex] starts its index.
-func openEngine(ctx context.Context, cfg *config.Config, redactor *redact.Redactor, log *slog.Logger) (*engine.Engine, error) {
+func openEngine(ctx context.Context, cfg *config.Config, redactor *redact.Redactor, accepted func(string, *record.Erasure) error, log *slog.Logger) (*engine.Engine, error) {
 	opts, err := storeOptions(cfg, log)
 	if err != nil {
 		return nil, err
 	}
-	opts.Redact = redactor
+	opts.Redact, opts.Accepted = redactor, accepted
 	for deadline := time.Now().Add(storeTimeout); ; {
 		m, err := engine.Open(opts, nil)
 		if !errors.Is(err, store.ErrInUse) {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/mnemeproxy/mneme/router"
@@ -18,6 +19,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/ui"
 	"github.com/mnemeproxy/mneme/server/webhook"
 	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 	"github.com/mnemeproxy/mneme/store/search"
 )
@@ -100,6 +102,7 @@ type remembering struct {
 	*program
 	routing   routing
 	memory    *engine.Engine
+	hooks     *webhook.Sender
 	routes    *router.Router // until the first reload
 	from      router.Config
 	simulated []string        // providers
@@ -107,12 +110,24 @@ type remembering struct {
 }
 
 func (p *program) openMemory(ctx context.Context, simulator Simulator, opened *opened) (*remembering, error) {
-	memory, err := openEngine(ctx, &p.cfg, p.redactor, p.log)
+	webhooks := sync.OnceValues(func() (*webhook.Sender, error) { return startWebhooks(&p.cfg, p.log) }) // once the store is ours
+	memory, err := openEngine(ctx, &p.cfg, p.redactor, func(account string, e *record.Erasure) error {
+		hooks, err := webhooks()
+		if err == nil {
+			tellErasure(hooks, account, e)
+		}
+		return err
+	}, p.log)
 	if err != nil {
 		return nil, err
 	}
 	opened.add(memory.Close)
-	m := &remembering{program: p, memory: memory}
+	hooks, err := webhooks()
+	if err != nil {
+		return nil, err
+	}
+	opened.then(hooks.Close)
+	m := &remembering{program: p, memory: memory, hooks: hooks}
 	m.routing = routing{sources: p.sources, engine: memory, log: p.log, traceable: p.traced, redactor: p.redactor, simulator: simulator, imports: new(importPrices)}
 	if m.routes, m.from, m.simulated, err = m.routing.router(&p.cfg); err != nil {
 		return nil, err
@@ -167,7 +182,6 @@ func (n *joined) greet(s *Env, addresses []listen.Address) (err error) {
 type joined struct {
 	*remembering
 	member    member
-	hooks     *webhook.Sender
 	engine    server.Engine
 	managed   admin.Engine
 	recalling recall.Options
@@ -175,12 +189,8 @@ type joined struct {
 }
 
 func (m *remembering) join(ctx context.Context, join join, opened *opened) (*joined, error) {
-	hooks, err := startWebhooks(&m.cfg, m.log)
-	if err != nil {
-		return nil, err
-	}
-	opened.then(hooks.Close)
-	n := &joined{remembering: m, hooks: hooks, engine: server.Over(m.memory), managed: admin.Over(m.memory)}
+	n := &joined{remembering: m, engine: server.Over(m.memory), managed: admin.Over(m.memory)}
+	var err error
 	if n.member, err = join(ctx, &m.cfg, m.memory, m.version, m.observed, m.log); err != nil {
 		return nil, err
 	}
@@ -196,7 +206,10 @@ func (m *remembering) join(ctx context.Context, join join, opened *opened) (*joi
 	}
 	n.member.keep(&n.engine, &n.managed)
 	m.routing.imports.use(m.routes.Prices())
-	n.engine.Archive = pricingArchive{tellingArchive{n.engine.Archive, hooks}, m.routing.imports}
+	if _, isCentre := n.member.(centre); isCentre {
+		n.engine.Archive = tellingArchive{n.engine.Archive, m.hooks}
+	}
+	n.engine.Archive = pricingArchive{n.engine.Archive, m.routing.imports}
 	n.managed.Archive = n.engine.Archive
 	n.member.widen(&n.engine)
 	n.recalling = recall.Options{

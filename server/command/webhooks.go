@@ -24,7 +24,13 @@ func startWebhooks(cfg *config.Config, log *slog.Logger) (*webhook.Sender, error
 	return webhook.Start(webhook.Options{Hooks: hooks, Dir: filepath.Join(cfg.Data, "webhooks"), Log: log})
 }
 
-// tellingArchive sends webhooks about erasures.
+// tellErasure sends webhooks about an erasure.
+func tellErasure(hooks *webhook.Sender, account string, e *record.Erasure) {
+	hooks.Tell(webhook.Erasure, time.Now(), webhook.ErasureAccepted{Account: account, Erasure: e.ID})
+}
+
+// tellingArchive sends webhooks about the erasures of a centre, which are in its database. The store of a server announces
+// its own.
 type tellingArchive struct {
 	server.Archive
 	hooks *webhook.Sender
@@ -33,7 +39,7 @@ type tellingArchive struct {
 func (a tellingArchive) Erase(ctx context.Context, account string, sel record.Selection, dryRun bool) (*record.Erasure, error) {
 	e, err := a.Archive.Erase(ctx, account, sel, dryRun)
 	if err == nil && !dryRun {
-		a.hooks.Tell(webhook.Erasure, time.Now(), webhook.ErasureAccepted{Account: account, Erasure: e.ID})
+		tellErasure(a.hooks, account, e)
 	}
 	return e, err
 }

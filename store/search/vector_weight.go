@@ -12,7 +12,7 @@ const (
 
 	// Vectors that know anything agree with words: hits that hold more of the query are more alike to it. Beyond what chance makes of
 	// so many hits, agreesFully is the correlation from which vectors have their whole weight.
-	chance        = 2 // standard deviations
+	chance        = 3 // standard deviations
 	agreesFully   = 0.15
 	leastCompared = 10 // hits
 )

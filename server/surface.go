@@ -139,6 +139,11 @@ func (s *Server) refuseModels(_ context.Context, in *edge.Request, out *edge.Res
 }
 
 func (s *Server) greet(_ context.Context, in *edge.Request, out *edge.Response) {
+	if strings.Contains(in.Header("Accept"), "text/html") { // a browser
+		out.Set("Location", "/ui/")
+		out.SetText(http.StatusSeeOther, "the page is at /ui/\n")
+		return
+	}
 	out.SetText(http.StatusOK, "mneme "+s.opts.Version+"\n")
 }
 

@@ -40,6 +40,14 @@ func Clean(name string) string {
 	return name
 }
 
+// Is reports whether a project is the one that is asked for: by its name or, without a slash, by the last part of that.
+func Is(asked, name string) bool {
+	if asked == name {
+		return true
+	}
+	return !strings.ContainsAny(asked, `/\`) && strings.EqualFold(asked, name[strings.LastIndexAny(name, `/\`)+1:])
+}
+
 // Of returns the project that a request states; "" if it states none. What a person or a tool says about directories does
 // not count.
 func Of(body []byte, e *codec.Envelope) string {

@@ -542,10 +542,13 @@ type SearchAnswer struct {
 	Degraded *[]string `json:"degraded,omitempty"`
 
 	// Facets the most frequent values of each facet in the account, if requested
-	Facets   *map[string][]FacetValue `json:"facets,omitempty"`
-	HasMore  bool                     `json:"has_more"`
-	Index    map[string]interface{}   `json:"index"`
-	ModeUsed string                   `json:"mode_used"`
+	Facets  *map[string][]FacetValue `json:"facets,omitempty"`
+	HasMore bool                     `json:"has_more"`
+
+	// Hints without hits: what the account does not have, and what it has
+	Hints    *[]string              `json:"hints,omitempty"`
+	Index    map[string]interface{} `json:"index"`
+	ModeUsed string                 `json:"mode_used"`
 
 	// Object 'memory.search'
 	Object string `json:"object"`

@@ -211,6 +211,7 @@ type AccountRetention struct {
 	MaxAge   config.Duration `placeholder:"TIME" help:"How long exchanges are kept, such as 720h (default: forever)."`
 	MaxBytes config.Size     `placeholder:"SIZE" help:"How much the account may take in the database, such as 10GiB; the oldest exchanges go first (default: no limit)."`
 	Default  bool            `help:"Use the server's retention again."`
+	Yes      bool            `help:"Set it without asking."`
 }
 
 // Run sets the account's own rule, which overrides the server's.
@@ -225,10 +226,46 @@ func (c *AccountRetention) Run(ctx context.Context, s *Env) error {
 		rule, said = nil, "kept by the server's rule"
 	}
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+		if bounded && !c.Yes {
+			would, err := c.wouldErase(ctx, client)
+			if err != nil {
+				return err
+			}
+			if would != "" {
+				if err := s.confirm(ctx, fmt.Sprintf("This rule erases for good, of account %s: %s.", c.Account, would)); err != nil {
+					return err
+				}
+			}
+		}
 		if err := client.Accounts().SetRetention(ctx, c.Account, rule); err != nil {
 			return err
 		}
 		fmt.Fprintf(s.Out, "account %s is %s\n", c.Account, said)
 		return nil
 	})
+}
+
+// wouldErase says what the rule erases of what is on record now; "" for nothing.
+func (c *AccountRetention) wouldErase(ctx context.Context, client *admin.Client) (string, error) {
+	var parts []string
+	if c.MaxAge > 0 {
+		older := record.Selection{Until: time.Now().Add(-time.Duration(c.MaxAge)), ByAge: true}
+		e, err := client.Memory().Erase(ctx, c.Account, api.NewErasure{Selection: older, DryRun: true})
+		if err != nil {
+			return "", err
+		}
+		if e.Exchanges > 0 {
+			parts = append(parts, fmt.Sprintf("%s older than %s", counted(e.Exchanges, "exchange"), c.MaxAge))
+		}
+	}
+	if c.MaxBytes > 0 {
+		stats, err := client.Memory().Stats(ctx, c.Account)
+		if err != nil {
+			return "", err
+		}
+		if over := stats.Stored - int64(c.MaxBytes); over > 0 {
+			parts = append(parts, fmt.Sprintf("the oldest exchanges, about %s of %s", amount(over), amount(stats.Stored)))
+		}
+	}
+	return strings.Join(parts, ", and "), nil
 }

@@ -41,7 +41,8 @@ func (c *Up) Run(ctx context.Context, s *Env) error {
 		return err
 	}
 	if admin.Running(ctx, cfg.Data) {
-		return fmt.Errorf("a server already runs on the data in %s; check it with: mneme status", cfg.Data)
+		fmt.Fprintln(s.Err, "a server runs already; end it with: mneme down")
+		return showStatus(ctx, s, c.StoreFlags)
 	}
 	program, err := c.program(&cfg)
 	if err != nil {
@@ -66,7 +67,7 @@ func (c *Up) Run(ctx context.Context, s *Env) error {
 		return err
 	}
 	fmt.Fprintf(s.Out, "kept by   %s\nits log   %s\n", keeper.Name(), keeper.Logs(program))
-	fmt.Fprintf(s.Out, "next      mneme wrap claude; mneme session list; mneme search WORDS\n")
+	fmt.Fprintf(s.Out, "next      mneme wrap claude; mneme ui; mneme session list; mneme search WORDS\n")
 	return nil
 }
 
@@ -211,6 +212,11 @@ func showStatus(ctx context.Context, s *Env, place StoreFlags) error {
 	cfg, err := place.load()
 	if err != nil {
 		return err
+	}
+	if kept, err := readLogin(); err != nil {
+		return err
+	} else if kept.URL != "" {
+		fmt.Fprintf(s.Out, "login     %s: commands work there, unless --data or --url says otherwise\n", kept.URL)
 	}
 	if !admin.Running(ctx, cfg.Data) {
 		return fmt.Errorf("no server runs on the data in %s; start one with: mneme up", cfg.Data)

@@ -228,6 +228,8 @@ func describe(w io.Writer, x *api.Exchange) error {
 	}
 	line("exchange", x.ID)
 	line("session", x.Session)
+	line("client", x.Client())
+	line("project", x.Project)
 	line("account", x.Account)
 	line("key", x.KeyID)
 	line("started", x.Started.Local().Format("2006-01-02 15:04:05.000 MST"))
@@ -257,6 +259,9 @@ func describe(w io.Writer, x *api.Exchange) error {
 	line("external session", x.ExternalSession)
 	line("finish reason", x.FinishReason)
 	line("tokens", tokens(&x.ExchangeInfo))
+	var cost record.Spending
+	cost.Count(&x.ExchangeInfo, 1)
+	line("cost", dollars(&cost))
 	if !x.FirstByte.IsZero() && x.Imported.IsZero() {
 		line("first byte after", lasted(x.FirstByte.Sub(x.Started)))
 	}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/server/history"
 )
 
 // greeting is the text shown when the server starts: the state of each provider, and lines to paste.
@@ -19,6 +21,8 @@ type greeting struct {
 	data             string
 	retention        string // what is kept
 	firstKey         string // shown once; "" if there are keys already
+	found            []foundHistory
+	simulates        bool // the simulated provider answers for OpenAI
 	providers        []provision
 }
 
@@ -43,7 +47,8 @@ Models are asked at edges, which record for this centre
 curl
     curl {{.Origin}}/v1/chat/completions -H "Authorization: Bearer $MNEME_KEY" -H 'Content-Type: application/json' \
       -d '{"model":"gpt-5-mini","messages":[{"role":"user","content":"Hello"}]}'
-OpenAI SDKs
+{{if .Simulated}}    # the simulated provider says what the question tells it to: "content":"[[sim: text \"Good morning.\"]]"
+{{end}}OpenAI SDKs
     export OPENAI_BASE_URL={{.Origin}}/v1 OPENAI_API_KEY=$MNEME_KEY
 Anthropic SDKs
     export ANTHROPIC_BASE_URL={{.Origin}} ANTHROPIC_AUTH_TOKEN=$MNEME_KEY
@@ -66,7 +71,9 @@ What passed
 
 Next, in another terminal
 {{if not .Centre}}    {{.Program}} wrap claude{{.DataFlag}}     # an agent on this server: also codex, opencode, qwen, aider
-{{end -}}    {{.Program}} session list{{.DataFlag}}    # conversations
+    {{.Program}} ui{{.DataFlag}}              # its page in a browser{{if .Origin}}: {{.Origin}}/ui/{{end}}
+{{range .Found}}    {{$.Program}} import --from {{.Client}}{{$.DataFlag}}    # {{.}}
+{{end}}{{end -}}    {{.Program}} session list{{.DataFlag}}    # conversations
     {{.Program}} search WORDS{{.DataFlag}}    # where it was said
 
 `))
@@ -74,8 +81,32 @@ Next, in another terminal
 func (g *greeting) write(w io.Writer) error {
 	return greetingText.Execute(w, map[string]any{
 		"Centre": g.centre, "Version": g.version, "Program": g.program, "Origin": g.origin, "Socket": g.socket, "Data": g.data, "DataFlag": dataFlag(g.data),
-		"FirstKey": g.firstKey, "Providers": g.providerLines(), "Retention": g.retention,
+		"FirstKey": g.firstKey, "Found": g.found, "Simulated": g.simulates, "Providers": g.providerLines(), "Retention": g.retention,
 	})
+}
+
+// foundHistory is what an agent on this machine keeps of its conversations.
+type foundHistory struct {
+	Client   string
+	sessions int
+}
+
+func (f foundHistory) String() string {
+	return fmt.Sprintf("%s found", counted(f.sessions, map[string]string{"claude-code": "Claude Code session", "codex": "Codex session"}[f.Client]))
+}
+
+// findHistories returns what agents of this user keep that can be imported.
+func findHistories(ctx context.Context) (found []foundHistory) {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return nil
+	}
+	for _, name := range []string{"claude-code", "codex"} {
+		if n := history.Count(ctx, name, &history.Search{Home: home, Lookup: os.LookupEnv}); n > 0 {
+			found = append(found, foundHistory{name, n})
+		}
+	}
+	return found
 }
 
 func (g *greeting) providerLines() []string {

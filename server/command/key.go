@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -60,15 +61,19 @@ func showCreated(s *Env, created api.CreatedKey, asJSON bool) error {
 type KeyList struct {
 	Target  `embed:""`
 	Account string `placeholder:"NAME" help:"Only the keys of this account."`
+	Revoked bool   `help:"List revoked keys too."`
 	JSON    bool   `help:"Write a JSON array."`
 }
 
-// Run lists keys, oldest first, including revoked ones.
+// Run lists keys, oldest first.
 func (c *KeyList) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		keys, err := client.Keys().List(ctx, c.Account)
 		if err != nil {
 			return err
+		}
+		if !c.Revoked {
+			keys = slices.DeleteFunc(keys, func(k store.Key) bool { return !k.Revoked.IsZero() })
 		}
 		if c.JSON {
 			return writeJSON(s.Out, keys)
@@ -80,7 +85,7 @@ func (c *KeyList) Run(ctx context.Context, s *Env) error {
 				ago(time.Now(), k.Created), ago(time.Now(), k.LastUsed), tokensThisMonth(&k, time.Now()), stateOf(&k, time.Now()),
 			}
 		}
-		return table(s.pages(), []string{"KEY", "ACCOUNT", "SCOPES", "LABEL", "LIMITS", "CREATED", "LAST USED", "TOKENS THIS MONTH", "STATE"}, rows)
+		return fitted(s.pages(), s.width(), []string{"KEY", "ACCOUNT", "SCOPES", "LABEL", "LIMITS", "CREATED", "LAST USED", "TOKENS THIS MONTH", "STATE"}, rows)
 	})
 }
 

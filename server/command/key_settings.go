@@ -1,13 +1,13 @@
 package command
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/api"
+	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -48,30 +48,19 @@ func (s *KeySettings) asked(now time.Time) api.KeySettings {
 // Lifetime is how long something lasts from now; 0 is forever.
 type Lifetime time.Duration
 
-// UnmarshalText reads whole days such as "90d", anything that [time.ParseDuration] reads, and "never".
+// UnmarshalText reads anything that [config.ParseDuration] reads, and "never".
 func (l *Lifetime) UnmarshalText(text []byte) error {
 	if string(text) == "never" {
 		*l = 0
 		return nil
 	}
-	lasts, err := time.ParseDuration(string(text))
-	if days, inDays := strings.CutSuffix(string(text), "d"); inDays {
-		var n int
-		n, err = strconv.Atoi(days)
-		lasts = time.Duration(n) * 24 * time.Hour
-		if n > maxDays {
-			err = errors.New("too long")
-		}
-	}
+	lasts, err := config.ParseDuration(string(text))
 	if err != nil || lasts <= 0 {
 		return fmt.Errorf("%q is not a duration; write 90d, 12h or never", text)
 	}
 	*l = Lifetime(lasts)
 	return nil
 }
-
-// maxDays is a century, which fits a time.Duration.
-const maxDays = 36500
 
 // from returns when a lifetime that begins at now ends; zero for never.
 func (l Lifetime) from(now time.Time) time.Time {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -59,11 +58,7 @@ func (c *Login) Run(ctx context.Context, s *Env) error {
 // unprotected reports whether a URL crosses a network without TLS.
 func unprotected(origin string) bool {
 	u, err := url.Parse(origin)
-	if err != nil || u.Scheme == "https" || u.Hostname() == "localhost" {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return ip == nil || !ip.IsLoopback()
+	return err == nil && u.Scheme != "https" && !onThisMachine(origin)
 }
 
 // Logout is "mneme logout".

@@ -60,15 +60,7 @@ func (c *Search) Run(ctx context.Context, s *Env) error {
 		case c.Facets:
 			return showFacets(s.Out, answer.Facets)
 		}
-		if err := showHits(s, &answer); err != nil || len(answer.Data) > 0 {
-			return err
-		}
-		if all, err := client.Memory().Search(ctx, account, &search.Request{Newest: true, Limit: 1, Facets: true}); err == nil {
-			for _, hint := range searchHints(asked, all.Facets) {
-				fmt.Fprintln(s.Err, hint)
-			}
-		}
-		return nil
+		return showHits(s, &answer)
 	})
 }
 
@@ -119,6 +111,9 @@ func showHits(s *Env, answer *search.Answer) error {
 	}
 	if len(answer.Data) == 0 {
 		fmt.Fprintln(s.Err, "nothing found")
+		for _, hint := range answer.Hints {
+			fmt.Fprintln(s.Err, printable(hint))
+		}
 		return nil
 	}
 	now := time.Now()

@@ -120,7 +120,7 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 		if c.Quiet || inherited.Continues() || c.Edge { // an edge uses the keys of its centre
 			return announce(s.Out, service.Addresses())
 		}
-		return n.greet(s, service.Addresses())
+		return n.greet(ctx, s, service.Addresses())
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store/record"
+	"github.com/mnemeproxy/mneme/store/search"
 )
 
 // Session is the noun for the exchanges of one conversation.
@@ -40,7 +41,8 @@ type SessionList struct {
 	Project     string `placeholder:"DIR" help:"Only sessions in this directory, or of this project."`
 	Outcome     string `placeholder:"OUTCOME" enum:",complete,incomplete" default:"" help:"Only sessions whose exchanges all completed (complete), or did not (incomplete)."`
 	Tag         string `placeholder:"TAG" help:"Only sessions with this tag."`
-	JSON        bool   `help:"Write a JSON array."`
+	IDs         bool   `name:"ids" xor:"form" help:"Show the ids of sessions, and what clients call them."`
+	JSON        bool   `xor:"form" help:"Write a JSON array."`
 }
 
 const sessionPage = 100 // sessions requested at a time, the maximum
@@ -133,25 +135,67 @@ func (c *SessionList) writeTable(ctx context.Context, client *admin.Client, s *E
 		return err
 	}
 	slices.SortFunc(sessions, newestFirst)
-	now := time.Now()
-	rows := make([][]string, len(sessions))
-	for i := range sessions {
-		m := &sessions[i]
-		rows[i] = []string{
-			m.ID, ago(now, m.Updated), m.Account, orDash(nameOf(&m.Session)), orDash(strings.Join(m.Models, ", ")),
-			strconv.FormatInt(m.Exchanges, 10), tokenCounts(m.Usage), dollars(&m.Cost), "-", "-", "-",
-		}
-		if m.Beginning != nil {
-			rows[i][8], rows[i][9], rows[i][10] = orDash(m.Beginning.Client), orDash(m.Beginning.Project), orDash(m.Asked)
-		}
-	}
-	if err := table(s.pages(), []string{"SESSION", "LAST USED", "ACCOUNT", "KNOWN AS", "MODELS", "EXCHANGES", "TOKENS", "COST", "CLIENT", "PROJECT", "ASKED"}, rows); err != nil {
+	if err := c.show(s, sessions); err != nil {
 		return err
 	}
 	if more {
 		fmt.Fprintln(s.Err, "there are more; see them with --limit")
 	}
 	return nil
+}
+
+// wideList is from how many columns on a list has its less important ones too.
+const wideList = 100
+
+// show writes sessions as a table that fits the terminal.
+func (c *SessionList) show(s *Env, sessions []api.Session) error {
+	now, width := time.Now(), s.width()
+	if c.IDs {
+		width = 0
+	}
+	wide := width == 0 || width >= wideList
+	several := slices.ContainsFunc(sessions, func(m api.Session) bool { return m.Account != sessions[0].Account })
+	var headings []string
+	rows := make([][]string, len(sessions))
+	column := func(shown bool, heading string, cell func(m *api.Session) string) {
+		if !shown {
+			return
+		}
+		headings = append(headings, heading)
+		for i := range sessions {
+			rows[i] = append(rows[i], orDash(cell(&sessions[i])))
+		}
+	}
+	began := func(m *api.Session) search.Beginning {
+		if m.Beginning == nil {
+			return search.Beginning{}
+		}
+		return *m.Beginning
+	}
+	column(c.IDs, "SESSION", func(m *api.Session) string { return m.ID })
+	column(true, "LAST USED", func(m *api.Session) string { return agoShort(now, m.Updated) })
+	column(several, "ACCOUNT", func(m *api.Session) string { return m.Account })
+	column(c.IDs, "KNOWN AS", func(m *api.Session) string {
+		return cmp.Or(m.ChatKey, m.ExternalSession, m.NativeSession, m.Conversation)
+	})
+	column(wide, "MODELS", func(m *api.Session) string { return strings.Join(m.Models, ", ") })
+	column(true, "N", func(m *api.Session) string { return strconv.FormatInt(m.Exchanges, 10) })
+	column(width == 0, "TOKENS", func(m *api.Session) string { return tokenCounts(m.Usage) })
+	column(true, "COST", func(m *api.Session) string { return dollars(&m.Cost) })
+	column(true, "CLIENT", func(m *api.Session) string { return began(m).Client })
+	column(true, "PROJECT", func(m *api.Session) string {
+		if name := began(m).Project; width > 0 {
+			return name[strings.LastIndexAny(name, `/\`)+1:]
+		}
+		return began(m).Project
+	})
+	column(true, "ASKED", func(m *api.Session) string {
+		if m.Error != nil {
+			return nameOf(&m.Session)
+		}
+		return cmp.Or(m.Title, began(m).Asked)
+	})
+	return fitted(s.pages(), width, headings, rows)
 }
 
 // nameOf returns the name by which a person knows a session.
@@ -321,7 +365,7 @@ func (c *SessionShow) describePart(w io.Writer, role string, p *record.Part) {
 	switch p.Kind {
 	case "text":
 	case "call":
-		text = p.Name + " " + p.Arguments + p.Text
+		text = p.Name + " " + cmp.Or(search.Command(p), p.Arguments+p.Text)
 		what += " calls"
 	case "media":
 		text = strings.TrimSpace(fmt.Sprintf("%s %s, %s", p.Name, p.MediaType, amount(p.Bytes)))
@@ -397,18 +441,30 @@ type SessionErase struct {
 	AccountFlag `embed:""`
 	ID          string `arg:"" name:"id" help:"The session to erase."`
 	DryRun      bool   `help:"Show what would be erased, and erase nothing."`
+	Yes         bool   `help:"Erase without asking."`
 	JSON        bool   `help:"Write the receipt as JSON."`
 }
 
 // Run erases the session and waits until nothing is left of it.
 func (c *SessionErase) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		account, _, err := sessionOwner(ctx, client, c.AccountFlag, c.ID)
+		account, m, err := sessionOwner(ctx, client, c.AccountFlag, c.ID)
 		if err != nil {
 			return err
 		}
-		asked := api.NewErasure{Selection: record.Selection{Sessions: []string{c.ID}}, DryRun: c.DryRun}
+		asked := api.NewErasure{Selection: record.Selection{Sessions: []string{m.ID}}, DryRun: !c.Yes}
 		e, err := client.Memory().Erase(ctx, account, asked)
+		if err == nil && !c.Yes && !c.DryRun {
+			what := fmt.Sprintf("%s of session %s", counted(e.Exchanges, "exchange"), m.ID)
+			if m.Beginning != nil && m.Asked != "" {
+				what += ", which began with: " + printable(m.Asked)
+			}
+			if err := s.confirm(ctx, what+"\nare erased for good."); err != nil {
+				return err
+			}
+			asked.DryRun = false
+			e, err = client.Memory().Erase(ctx, account, asked)
+		}
 		if err == nil && !c.DryRun {
 			done := s.waiting("erasing")
 			e, err = untilErased(ctx, client, account, e)

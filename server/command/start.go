@@ -162,12 +162,12 @@ func (m *remembering) reload(ctx context.Context, service *server.Server) (stop 
 }
 
 // greet makes the first key if there is none, and prints what a person can do now.
-func (n *joined) greet(s *Env, addresses []listen.Address) (err error) {
+func (n *joined) greet(ctx context.Context, s *Env, addresses []listen.Address) (err error) {
 	_, isCentre := n.member.(centre)
 	g := greeting{
 		centre:  isCentre,
 		version: n.version, program: n.path, origin: mainOrigin(addresses), socket: socketOf(addresses), data: n.cfg.Data,
-		providers: provisions(&n.from, n.simulated), retention: kept(n.cfg.Retention),
+		providers: provisions(&n.from, n.simulated), retention: kept(n.cfg.Retention), found: findHistories(ctx), simulates: slices.Contains(n.simulated, "openai"),
 	}
 	if g.firstKey, err = firstKey(n.memory); err != nil {
 		return err

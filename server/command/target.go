@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"strings"
 
@@ -61,7 +63,20 @@ func (t Target) remote(ctx context.Context) (*admin.Client, error) {
 	case t.URL != "":
 		return nil, fmt.Errorf("there is no key for %s; set %s, or keep one with: mneme login %s", origin, envKey, origin)
 	}
+	if !onThisMachine(origin) {
+		return nil, fmt.Errorf("there is no key for %s, which %s names; set %s, or keep one with: mneme login %s", origin, envURL, envKey, origin)
+	}
 	return nil, nil //nolint:nilnil // MNEME_URL alone also says where agents of this machine find its server
+}
+
+// onThisMachine reports whether a URL leads to this machine.
+func onThisMachine(origin string) bool {
+	u, err := url.Parse(origin)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // manage runs do with a client of the target.

@@ -3,12 +3,15 @@ package command
 import (
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/term"
 )
 
 // table writes rows under headings, with columns as wide as necessary. Cells are made safe to print.
@@ -23,6 +26,81 @@ func table(w io.Writer, headings []string, rows [][]string) error {
 	}
 	return columns.Flush()
 }
+
+// fitted writes a table in lines of at most so many columns: wide cells are cut, the last column first and most. 0: no limit.
+func fitted(w io.Writer, width int, headings []string, rows [][]string) error {
+	if width > 0 {
+		room := width
+		for i := range len(headings) - 1 {
+			widest := displayWidth(headings[i])
+			for _, row := range rows {
+				row[i] = clipped(printable(row[i]), widestCell)
+				widest = max(widest, displayWidth(row[i]))
+			}
+			room -= widest + 2
+		}
+		for _, row := range rows {
+			row[len(row)-1] = clipped(printable(row[len(row)-1]), max(room, leastCell))
+		}
+	}
+	return table(w, headings, rows)
+}
+
+// Widths of cells in a table that has to fit, in columns.
+const (
+	widestCell = 20 // but the last of a row
+	leastCell  = 8  // the last of a row
+)
+
+// clipped returns a text of at most so many columns.
+func clipped(text string, columns int) string {
+	if displayWidth(text) <= columns {
+		return text
+	}
+	var b strings.Builder
+	left := columns - 1
+	for _, r := range text {
+		if left -= runeWidth(r); left < 0 {
+			break
+		}
+		b.WriteRune(r)
+	}
+	return b.String() + "…"
+}
+
+func displayWidth(text string) (columns int) {
+	for _, r := range text {
+		columns += runeWidth(r)
+	}
+	return columns
+}
+
+// runeWidth is how many columns of a terminal a character takes: two in scripts of wide characters, and as an emoji.
+func runeWidth(r rune) int {
+	switch {
+	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
+		return 0
+	case r >= 0x1100 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul), r >= 0x3000 && r <= 0x303f, r >= 0xff00 && r <= 0xff60, r >= 0x1f300 && r <= 0x1faff:
+		return 2
+	}
+	return 1
+}
+
+// width returns how many columns the lines of a list may have: those of the terminal, or $COLUMNS; 0: any number.
+func (s *Env) width() int {
+	if file, ok := s.Out.(*os.File); ok {
+		if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {
+			return columns
+		}
+	}
+	columns, err := strconv.Atoi(os.Getenv("COLUMNS"))
+	if err != nil || columns < leastColumns {
+		return 0
+	}
+	return columns
+}
+
+const leastColumns = 40
 
 // counted returns a number with a noun that takes an s in the plural.
 func counted[N int | int64](n N, thing string) string {
@@ -64,6 +142,14 @@ func ago(now, t time.Time) string {
 		return fmt.Sprintf("%d h ago", int(since.Hours()))
 	}
 	return t.Local().Format("2006-01-02 15:04")
+}
+
+// agoShort is ago in at most ten columns.
+func agoShort(now, t time.Time) string {
+	if now.Sub(t) < 24*time.Hour {
+		return ago(now, t)
+	}
+	return t.Local().Format(time.DateOnly)
 }
 
 // lasted formats a duration with at most three digits.

@@ -22,7 +22,7 @@ import (
 type Usage struct {
 	Target  `embed:""`
 	Account string   `placeholder:"NAME" help:"Only this account (default: all)."`
-	By      []string `default:"day,model" placeholder:"NAMES" help:"What to group by, separated by commas: hour, day, month, account, key, project, client, provider, model."`
+	By      []string `placeholder:"NAMES" help:"What to group by, separated by commas: hour, day, month, account, key, project, client, provider, model (default: model, the costliest ones)."`
 	Since   When     `default:"30d" placeholder:"TIME" help:"From when on: a date (2026-11-01, UTC), a time, how long ago (30d, 12h), yesterday, \"last month\"."`
 	Until   When     `placeholder:"TIME" help:"Until when, exclusive."`
 	CSV     bool     `xor:"form" help:"Write comma-separated values, amounts in US dollars."`
@@ -31,6 +31,10 @@ type Usage struct {
 
 // Run shows usage and cost.
 func (c *Usage) Run(ctx context.Context, s *Env) error {
+	brief := len(c.By) == 0
+	if brief {
+		c.By = []string{"model"}
+	}
 	for _, name := range c.By {
 		if !slices.Contains(api.UsageBy(), name) {
 			return fmt.Errorf("--by %s: group by %s", name, strings.Join(api.UsageBy(), ", "))
@@ -56,8 +60,22 @@ func (c *Usage) Run(ctx context.Context, s *Env) error {
 		case c.CSV:
 			return c.writeCSV(s, &u)
 		}
+		if brief {
+			c.shorten(s, &u)
+		}
 		return c.writeTable(s, &u)
 	})
+}
+
+// mostUsage is how many lines are shown where nothing says by what to group.
+const mostUsage = 15
+
+// shorten leaves the costliest lines.
+func (c *Usage) shorten(s *Env, u *api.Usage) {
+	if left := len(u.Data) - mostUsage; left > 0 {
+		u.Data = u.Data[:mostUsage]
+		fmt.Fprintf(s.Err, "%d more models are in the total; see all with --by model\n", left)
+	}
 }
 
 // columns are what is grouped by, and the labels of keys beside their ids.

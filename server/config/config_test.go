@@ -225,7 +225,7 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		},
 		"duration without unit": {
 			file: "timeouts:\n  idle: 30\n",
-			want: `mneme.yaml:2: timeouts.idle: "30" is not a duration; write a number above 0 with a unit, such as 500ms, 30s or 5m`,
+			want: `mneme.yaml:2: timeouts.idle: "30" is not a duration; write a number above 0 with a unit, such as 500ms, 30s, 5m or 7d`,
 		},
 		"choice": {
 			file: "capture:\n  mode: on\n  durability: disk\n",

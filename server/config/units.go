@@ -67,12 +67,33 @@ type Duration time.Duration
 
 // UnmarshalText reads the text form. A bare number has no unit and is refused.
 func (d *Duration) UnmarshalText(text []byte) error {
-	v, err := time.ParseDuration(string(text))
+	v, err := ParseDuration(string(text))
 	if err != nil || v <= 0 {
-		return fmt.Errorf("%q is not a duration; write a number above 0 with a unit, such as 500ms, 30s or 5m", text)
+		return fmt.Errorf("%q is not a duration; write a number above 0 with a unit, such as 500ms, 30s, 5m or 7d", text)
 	}
 	*d = Duration(v)
 	return nil
+}
+
+// maxDays is a century, which fits a time.Duration.
+const maxDays = 36500
+
+// ParseDuration is [time.ParseDuration] with days as a unit: 90d, 1d12h.
+func ParseDuration(text string) (time.Duration, error) {
+	number, rest, inDays := strings.Cut(text, "d")
+	if !inDays {
+		return time.ParseDuration(text)
+	}
+	days, err := strconv.Atoi(number)
+	if err != nil || days < 0 || days > maxDays {
+		return 0, fmt.Errorf("%q is not a number of days from 0 to %d", number, maxDays)
+	}
+	lasts := time.Duration(days) * 24 * time.Hour
+	if rest == "" {
+		return lasts, nil
+	}
+	more, err := time.ParseDuration(rest)
+	return lasts + more, err
 }
 
 // MarshalText writes the text form.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -37,6 +38,25 @@ func Clients() []string {
 		names[i] = c.name
 	}
 	return names
+}
+
+// Count returns how many files of conversations a program keeps where it usually does, without reading them; those of subagents
+// do not count.
+func Count(ctx context.Context, name string, s *Search) (sessions int) {
+	i := slices.IndexFunc(clients, func(c *client) bool { return c.name == name })
+	if i < 0 || clients[i].kept != nil {
+		return 0
+	}
+	files, err := clients[i].find(ctx, s)
+	if err != nil {
+		return 0
+	}
+	for _, f := range files {
+		if !strings.HasPrefix(filepath.Base(f.Path), "agent-") {
+			sessions++
+		}
+	}
+	return sessions
 }
 
 // History is what was found of a program, after every file was read once.

@@ -17,6 +17,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/record"
+	"github.com/mnemeproxy/mneme/store/search"
 )
 
 type recallInput struct {
@@ -43,6 +44,7 @@ func (t *tools) recall(ctx context.Context, in *recallInput, p *page) error {
 	})
 	if r.Text == "" {
 		p.line("Nothing is recalled: %s. Search with memory_search.", r.Reason.Sentence())
+		t.hint(ctx, p, []search.Filter{{Field: "project", Op: "eq", Value: project.Clean(in.Directory)}})
 		return nil
 	}
 	p.write(r.Text + "\n")

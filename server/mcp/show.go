@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/store/record"
+	"github.com/mnemeproxy/mneme/store/search"
 )
 
 // showTurn writes what an exchange added to its session, at most most bytes of each text; 0: as much as fits. session
 // is "" if the reader knows it.
 func showTurn(p *page, t *record.TimelineEntry, session string, most int) {
 	x := &t.Exchange
-	p.line("%s %s%s %s%s", x.ID, minute(x.Started), behind(" ", x.ModelAsked), x.Outcome, behind(" in ", session))
+	p.line("%s %s%s %s%s%s", x.ID, minute(x.Started), behind(" ", x.ModelAsked), x.Outcome, behind(" in ", session), behind(" of ", x.Project))
 	if x.Error != nil {
 		p.quote("error", x.Error.Message, briefly)
 	}
@@ -40,7 +41,7 @@ func showMessage(p *page, m *record.Message, most int) {
 		case "reasoning":
 			p.quote(m.Role+" thinks", part.Text, most)
 		case "call":
-			p.quote(m.Role+" calls "+part.Name, cmp.Or(part.Arguments, part.Text), most)
+			p.quote(m.Role+" calls "+part.Name, cmp.Or(search.Command(part), part.Arguments, part.Text), most)
 		case "result":
 			label := "result"
 			if part.Failed {

@@ -32,7 +32,8 @@ type searchInput struct {
 	Query     string `json:"query,omitempty" jsonschema:"words to look for; \"a phrase\", +must, -not; left out beside a bound: the newest"`
 	Sessions  bool   `json:"sessions,omitempty" jsonschema:"find whole conversations instead of single exchanges"`
 	Session   string `json:"session_id,omitempty" jsonschema:"only in this conversation"`
-	Project   string `json:"project,omitempty" jsonschema:"only of work in this directory"`
+	Project   string `json:"project,omitempty" jsonschema:"only of work in this directory, or in those whose last part is this"`
+	File      string `json:"file,omitempty" jsonschema:"only where this file was read or changed: its path or the last part of that"`
 	Since     string `json:"since,omitempty" jsonschema:"only from then on, as 2026-11-20T08:00:00Z, 2026-11-20, 1d, yesterday or last week"`
 	Until     string `json:"until,omitempty" jsonschema:"only before then"`
 	Limit     int    `json:"limit,omitempty" jsonschema:"how many at most, 1 to 50; 10 if left out"`
@@ -55,6 +56,9 @@ func (t *tools) search(ctx context.Context, in *searchInput, p *page) error {
 	if name := project.Clean(in.Project); name != "" {
 		asked.Filter.And = append(asked.Filter.And, search.Filter{Field: "project", Op: "eq", Value: name})
 	}
+	if in.File != "" {
+		asked.Filter.And = append(asked.Filter.And, search.Filter{Field: "file", Op: "eq", Value: in.File})
+	}
 	for _, running := range t.recaller.Running(ctx, t.account, t.key) {
 		if running != in.Session {
 			asked.Filter.And = append(asked.Filter.And, search.Filter{Not: &search.Filter{Field: "session", Op: "eq", Value: running}})
@@ -76,6 +80,9 @@ func (t *tools) search(ctx context.Context, in *searchInput, p *page) error {
 	if err := t.showHits(p, answer.Data); err != nil {
 		return err
 	}
+	if len(answer.Data) == 0 {
+		t.hint(ctx, p, []search.Filter{{Field: "project", Op: "eq", Value: project.Clean(in.Project)}})
+	}
 	for _, note := range answer.Degraded {
 		p.line("note: %s", note)
 	}
@@ -83,6 +90,21 @@ func (t *tools) search(ctx context.Context, in *searchInput, p *page) error {
 		p.line("There are more hits.")
 	}
 	return nil
+}
+
+// hint says which of the values that were asked for the account does not have, and names some that it has.
+func (t *tools) hint(ctx context.Context, p *page, asked []search.Filter) {
+	asked = slices.DeleteFunc(asked, func(f search.Filter) bool { return f.Value == "" })
+	if len(asked) == 0 {
+		return
+	}
+	all, err := t.searcher.Search(ctx, t.account, &search.Request{Newest: true, Limit: 1, Facets: true})
+	if err != nil {
+		return
+	}
+	for _, hint := range search.Hints(&search.Request{Filter: search.Filter{And: asked}}, all.Facets) {
+		p.line("%s", inLine(hint))
+	}
 }
 
 // showHits writes what was found: of exchanges the round that they are in, once, with the passage that was found where
@@ -224,21 +246,29 @@ func (t *tools) turn(id string) (record.TimelineEntry, error) {
 }
 
 type listSessionsInput struct {
-	Since string `json:"since,omitempty" jsonschema:"only conversations from then on, as 2026-11-20T08:00:00Z or 2026-11-20"`
-	Until string `json:"until,omitempty" jsonschema:"only conversations before then"`
-	Model string `json:"model,omitempty" jsonschema:"only conversations that asked for this model"`
-	Tag   string `json:"tag,omitempty" jsonschema:"only conversations with this tag"`
-	After string `json:"after,omitempty" jsonschema:"the last id of the page before"`
-	Limit int    `json:"limit,omitempty" jsonschema:"how many at most, 1 to 100; 20 if left out"`
+	Since     string `json:"since,omitempty" jsonschema:"only conversations from then on, as 2026-11-20T08:00:00Z or 2026-11-20"`
+	Until     string `json:"until,omitempty" jsonschema:"only conversations before then"`
+	Model     string `json:"model,omitempty" jsonschema:"only conversations that asked for this model"`
+	Project   string `json:"project,omitempty" jsonschema:"only conversations of this project: its directory or the last part of that"`
+	Directory string `json:"directory,omitempty" jsonschema:"the same as project"`
+	Client    string `json:"client,omitempty" jsonschema:"only conversations of this program, such as claude-code"`
+	Tag       string `json:"tag,omitempty" jsonschema:"only conversations with this tag"`
+	After     string `json:"after,omitempty" jsonschema:"the last id of the page before"`
+	Limit     int    `json:"limit,omitempty" jsonschema:"how many at most, 1 to 100; 20 if left out"`
 }
 
-func (t *tools) listSessions(_ context.Context, in *listSessionsInput, p *page) error {
+func (t *tools) listSessions(ctx context.Context, in *listSessionsInput, p *page) error {
 	p.bound(maxTokens)
 	limit, err := count("limit", in.Limit, 20, 100)
 	if err != nil {
 		return err
 	}
-	q := record.SessionQuery{After: in.After, Limit: limit, Model: in.Model, Tag: in.Tag}
+	q := record.SessionQuery{
+		After: in.After, Limit: limit, Model: in.Model, Tag: in.Tag, Client: in.Client, Project: project.Clean(cmp.Or(in.Project, in.Directory)),
+	}
+	if q.Client != "" {
+		q.Client = record.ClientName(q.Client)
+	}
 	if q.Since, q.Until, err = period(in.Since, in.Until); err != nil {
 		return err
 	}
@@ -248,12 +278,15 @@ func (t *tools) listSessions(_ context.Context, in *listSessionsInput, p *page) 
 	}
 	for i := range sessions.Data {
 		showSession(p, &sessions.Data[i])
-		if b, err := search.ReadBeginning(t.archive, t.account, sessions.Data[i].ID); err == nil && b.Asked != "" && sessions.Data[i].Title == "" {
+		if b, err := search.ReadBeginning(t.archive, t.account, sessions.Data[i].ID); err == nil && b.Asked != "" {
 			p.quote("began"+behind(" in ", b.Client)+behind(" at ", b.Project)+" with", b.Asked, briefly)
 			if b.Answered != "" {
 				p.quote("answered last", b.Answered, briefly)
 			}
 		}
+	}
+	if len(sessions.Data) == 0 && q.After == "" {
+		t.hint(ctx, p, []search.Filter{{Field: "project", Op: "eq", Value: q.Project}, {Field: "client", Op: "eq", Value: q.Client}, {Field: "model", Op: "eq", Value: q.Model}})
 	}
 	if n := len(sessions.Data); n > 0 && sessions.HasMore {
 		p.line("There are more; the next page is after %s.", sessions.Data[n-1].ID)

@@ -23,6 +23,7 @@ type Reader interface {
 	Session(account, id string) (*record.Session, error)
 	SessionSummary(account, session string) (*record.SessionSummary, error) // nil: no model has written one
 	Timeline(account, session string, q record.TimelineQuery) (record.TimelinePage, error)
+	Turn(account, exchange string) (record.TimelineEntry, error)
 	Exchanges(account string, q record.ExchangeQuery) (record.ExchangePage, error)
 	Exchange(account, id string) (*record.Exchange, error)
 	ExchangeInfo(account, id string) (*record.ExchangeInfo, error)

@@ -1,7 +1,9 @@
 package memory
 
 import (
+	"cmp"
 	"context"
+	"strings"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -26,7 +28,7 @@ func (h *handler) search(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := h.Searcher.Search(c.ctx(), c.account, &asked)
+	answer, err := h.find(c, &asked)
 	if err != nil {
 		return nil, err
 	}
@@ -35,6 +37,38 @@ func (h *handler) search(c *call) (any, error) {
 	}
 	return answer, nil
 }
+
+// find searches, also for an exchange or a session by its id. If nothing is found it says what the account does not have.
+func (h *handler) find(c *call, asked *search.Request) (*search.Answer, error) {
+	id := strings.TrimSpace(asked.Query)
+	if strings.HasPrefix(id, exchangePrefix) {
+		if turn, err := h.Archive.Turn(c.account, id); err == nil {
+			return &search.Answer{Object: "memory.search", ModeUsed: search.Lexical, Data: []search.Hit{search.HitOf(&turn)}}, nil
+		}
+	}
+	answer, err := h.Searcher.Search(c.ctx(), c.account, asked)
+	if err != nil || len(answer.Data) > 0 {
+		return answer, err
+	}
+	if strings.HasPrefix(id, sessionPrefix) {
+		if session, err := h.Archive.Session(c.account, id); err == nil {
+			of := *asked
+			of.Query, of.Newest = "", true
+			of.Filter = search.Filter{Field: "session", Op: "eq", Value: cmp.Or(session.Merged, session.ID)}
+			return h.Searcher.Search(c.ctx(), c.account, &of)
+		}
+	}
+	if all, err := h.Searcher.Search(c.ctx(), c.account, &search.Request{Newest: true, Limit: 1, Facets: true}); err == nil {
+		answer.Hints = search.Hints(asked, all.Facets)
+	}
+	return answer, nil
+}
+
+// Prefixes of ids.
+const (
+	exchangePrefix = "exch_"
+	sessionPrefix  = "sess_"
+)
 
 // waitIndexed waits, if the caller asks for it, until the account's finished exchanges can be found.
 func (h *handler) waitIndexed(c *call) (late bool, err error) {

@@ -144,6 +144,14 @@ func (a *toyArchive) Timeline(account, session string, _ record.TimelineQuery) (
 	return page, nil
 }
 
+func (a *toyArchive) Turn(account, id string) (t record.TimelineEntry, err error) {
+	x, err := a.Exchange(account, id)
+	if err == nil {
+		t.Exchange = x.ExchangeInfo
+	}
+	return t, err
+}
+
 func (a *toyArchive) Usage(_ context.Context, account string) (u record.Usage, err error) {
 	u.Exchanges = int64(len(a.of(account, func(*record.Exchange) bool { return true })))
 	return u, nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/project"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -53,7 +54,7 @@ func (q *SessionQuery) Matches(s *Session) bool {
 		is(q.ChatKey, s.ChatKey) && is(q.ExternalSession, s.ExternalSession) && is(q.Parent, s.Parent) &&
 		(q.Model == "" || slices.ContainsFunc(s.Models, func(asked string) bool { return strings.EqualFold(asked, q.Model) })) &&
 		(q.Tag == "" || slices.Contains(s.Tags, q.Tag)) &&
-		is(q.Client, s.Client) && is(q.Project, s.Project) &&
+		is(q.Client, s.Client) && (q.Project == "" || project.Is(q.Project, s.Project)) &&
 		(q.State == AnyState || (q.State == Complete) == (s.Exchanges == s.Completed)) &&
 		!s.Updated.Before(q.Since) && (q.Until.IsZero() || s.Updated.Before(q.Until))
 }

@@ -97,6 +97,7 @@ type Answer struct {
 	Degraded []string `json:"degraded,omitempty"` // what could not be taken into account
 	Data     []Hit    `json:"data"`
 	HasMore  bool     `json:"has_more"`
+	Hints    []string `json:"hints,omitempty"` // without hits: what the account does not have, and what it has
 
 	// Synonyms are the words that turns of the account were also found by, if an explanation was asked for.
 	Synonyms []lexical.UsedSynonym `json:"synonyms,omitempty"`

@@ -534,6 +534,20 @@ func (s *searching) recency(at time.Time) float64 {
 	return halved(s.now.Sub(at).Hours() / 24 / days)
 }
 
+// HitOf returns a turn as what was found by its id.
+func HitOf(entry *record.TimelineEntry) Hit {
+	h := Hit{
+		Object: "memory.hit", Score: 1, Coverage: 1, Relevance: 1, Exchange: entry.Exchange.ID, Session: entry.Exchange.Session,
+		Time: entry.Exchange.Started, Model: entry.Exchange.ModelAsked, Role: "user", Highlights: [][2]int{},
+	}
+	if d := newDocument(entry); d != nil {
+		h.Title = FirstSentence(Asked(entry.Turn))
+		h.Role, h.Snippet, h.Highlights = snippet(lexical.Plain(""), d.said, d.names, 0)
+	}
+	h.Tokens = (len(h.Snippet) + 3) / 4
+	return h
+}
+
 func (s *searching) hit(c *candidate) Hit {
 	h := Hit{
 		Object: "memory.hit", Score: c.score, Exchange: c.id, Session: c.doc.session, Time: c.doc.time,

@@ -1,4 +1,4 @@
-package command
+package search
 
 import (
 	"fmt"
@@ -6,19 +6,17 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mnemeproxy/mneme/store/record"
-	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
 // shownValues is how many values of a field a hint lists, the most frequent first.
 const shownValues = 8
 
-// searchHints says, for a search without hits, which of its fields and values the account does not have, and names some
+// Hints says, for a search without hits, which of its fields and values the account does not have, and names some
 // that it has. The facets are those of [search.Answer], the most frequent values first.
-func searchHints(asked *search.Request, facets map[string][]lexical.FacetValue) (hints []string) {
+func Hints(asked *Request, facets map[string][]lexical.FacetValue) (hints []string) {
 	terms := slices.Clone(asked.Filter.And)
-	if asked.Syntax != search.Plain {
+	if asked.Syntax != Plain {
 		terms = append(terms, fieldTerms(asked.Query)...)
 	}
 	known := append([]string{lexical.InUser, lexical.InAssistant, lexical.InOutput, lexical.InName, "session"}, slices.Sorted(maps.Keys(facets))...)
@@ -36,22 +34,25 @@ func searchHints(asked *search.Request, facets map[string][]lexical.FacetValue) 
 
 // fieldTerms returns the words of a query that have the form field:value, as filters without an operator. It skips
 // excluded words, URLs and names with two colons.
-func fieldTerms(query string) (terms []search.Filter) {
+func fieldTerms(query string) (terms []Filter) {
 	for word := range strings.FieldsSeq(query) {
 		name, value, found := strings.Cut(strings.TrimLeft(word, "+("), ":")
 		value = strings.Trim(value, `")`)
 		isName := name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz") == ""
 		if found && isName && value != "" && !strings.HasPrefix(value, "//") && !strings.HasPrefix(value, ":") {
-			terms = append(terms, search.Filter{Field: name, Value: value})
+			terms = append(terms, Filter{Field: name, Value: value})
 		}
 	}
 	return terms
 }
 
-func matchesTerm(term *search.Filter, value string) bool {
+func matchesTerm(term *Filter, value string) bool {
 	wanted, isPrefix := strings.CutSuffix(term.Value, "*")
-	if term.Field == "client" && !isPrefix {
-		wanted = record.ClientName(wanted)
+	if !isPrefix && term.Op != "prefix" {
+		name, indexed := facetOf(term.Field, wanted)
+		if wanted = indexed; name != term.Field {
+			value = value[strings.LastIndexAny(value, `/\`)+1:]
+		}
 	}
 	if isPrefix || term.Op == "prefix" {
 		return len(value) >= len(wanted) && strings.EqualFold(value[:len(wanted)], wanted)
@@ -59,16 +60,19 @@ func matchesTerm(term *search.Filter, value string) bool {
 	return strings.EqualFold(value, wanted)
 }
 
-func valueHint(term *search.Filter, values []lexical.FacetValue) string {
+func valueHint(term *Filter, values []lexical.FacetValue) string {
 	if len(values) == 0 {
 		return fmt.Sprintf("no turn on record has a %s", term.Field)
 	}
 	var list []string
 	for _, v := range values[:min(len(values), shownValues)] {
-		list = append(list, term.Field+":"+printable(v.Value))
+		list = append(list, term.Field+":"+oneLine(v.Value))
 	}
 	if len(values) > shownValues {
 		list = append(list, "… (mneme search --facets)")
 	}
-	return fmt.Sprintf("no %s:%s among the most frequent: %s", term.Field, printable(term.Value), strings.Join(list, ", "))
+	return fmt.Sprintf("no %s:%s among the most frequent: %s", term.Field, oneLine(term.Value), strings.Join(list, ", "))
 }
+
+// oneLine returns a value without characters that break a line or control a terminal.
+func oneLine(text string) string { return strings.Join(strings.FieldsFunc(text, isBreak), " ") }

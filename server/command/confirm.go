@@ -1,0 +1,34 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// confirm says what is about to happen and asks whether to go on. Where nobody can be asked, it is an error that names the flag.
+func (s *Env) confirm(ctx context.Context, what string) error {
+	fmt.Fprintln(s.Err, what)
+	file, ok := s.In.(*os.File)
+	if !ok || !isTerminal(file) {
+		return errors.New("nothing was changed; confirm with --yes")
+	}
+	fmt.Fprint(s.Err, "Go on? Type yes: ")
+	answer := make(chan string, 1)
+	go func() { // ends with the process where no line comes
+		line, _ := bufio.NewReader(file).ReadString('\n')
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case line := <-answer:
+		if line != "yes" && line != "y" {
+			return errors.New("nothing was changed")
+		}
+		return nil
+	}
+}

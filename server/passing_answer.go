@@ -274,6 +274,7 @@ const mostPages = 50
 func (x *exchange) passList(credential router.Credential, reply *router.Reply) error {
 	p := x.request.passing
 	query := p.query
+	defer func() { _ = reply.Body.Close() }() // the last one; the others are closed as they have been read
 	for page := 1; ; page++ {
 		body, err := x.readComplete(reply)
 		if err != nil {
@@ -297,10 +298,11 @@ func (x *exchange) passList(credential router.Credential, reply *router.Reply) e
 		x.letGo(x.answer.held)
 		_ = reply.Body.Close()
 		query = resource.With(query, list.Param, list.Next)
-		if reply, err = x.callPassing(credential, query); err != nil {
+		next, err := x.callPassing(credential, query)
+		if err != nil {
 			return err
 		}
-		defer func() { _ = reply.Body.Close() }()
+		reply = next
 		if reply.Status >= http.StatusBadRequest {
 			return x.passFailure(reply)
 		}

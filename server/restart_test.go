@@ -128,7 +128,7 @@ func TestRestartsInPlaceKeepNoDescriptors(t *testing.T) {
 // loops returns how many descriptors without a file the program has: epoll, eventfd.
 func (p *program) loops(t *testing.T) (n int) {
 	t.Helper()
-	dir := filepath.Join("/proc", strconv.Itoa(p.process.Process.Pid), "fd")
+	dir := "/proc/" + strconv.Itoa(p.process.Process.Pid) + "/fd"
 	open, err := os.ReadDir(dir)
 	ok(t, err)
 	for _, fd := range open {

@@ -54,9 +54,12 @@ var problems = []problem{
 
 // errands are turns between what matters, and what an agent says to them.
 var errands = [][2]string{
-	{"Run the tests again.", "All of them pass, %[2]s included."}, {"Commit that, please.", "Committed with a message that names %[1]s."},
-	{"Is there anything else to do?", "Only the change log of %[1]s is open."}, {"Show me the diff.", "It touches %[2]s and a test beside it."},
-	{"Explain that in one sentence.", "In short, %[2]s had the wrong assumption."}, {"Please look at the logs of %[1]s.", "They show nothing unusual for %[1]s since the last restart."},
+	{"Run the tests again.", "All of them pass, %[2]s included."},
+	{"Commit that, please.", "Committed with a message that names %[1]s."},
+	{"Is there anything else to do?", "Only the change log of %[1]s is open."},
+	{"Show me the diff.", "It touches %[2]s and a test beside it."},
+	{"Explain that in one sentence.", "In short, %[2]s had the wrong assumption."},
+	{"Please look at the logs of %[1]s.", "They show nothing unusual for %[1]s since the last restart."},
 }
 
 func (g *sessionsGenerator) pick(words []string) string { return words[g.random.IntN(len(words))] }

@@ -47,8 +47,10 @@ func TestAStorySaysWhatIsLeftAndWhatStillFails(t *testing.T) {
 		{Messages: user(result("5", "ok")), Answer: model(text("The lock is mended. It waits."))},
 	}
 	got, err := recall.ReadStory(session, "acme", "sess_1")
-	want := recall.Story{Goal: "Mend the lock.", Done: "The lock is mended.", Left: []string{"Vet it"}, Files: []string{"/src/lock.go"}, Errors: []string{"error: unused"},
-		Commands: []recall.Run{{Exchange: "4", Command: "go test", Line: "ok"}, {Exchange: "1", Command: "go vet", Failed: true, Line: "error: unused"}}}
+	want := recall.Story{
+		Goal: "Mend the lock.", Done: "The lock is mended.", Left: []string{"Vet it"}, Files: []string{"/src/lock.go"}, Errors: []string{"error: unused"},
+		Commands: []recall.Run{{Exchange: "4", Command: "go test", Line: "ok"}, {Exchange: "1", Command: "go vet", Failed: true, Line: "error: unused"}},
+	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(recall.Run{})); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}

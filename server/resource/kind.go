@@ -42,7 +42,7 @@ const (
 
 	whyAdministration = "it administers the provider's organization"
 	whyFineTuning     = "it trains models, at the cost of whoever owns the credential"
-	whySecrets        = "it hands out credentials for the provider itself, whose use is not recorded here"
+	whySecrets        = "it hands out credentials for the provider itself, whose use is not recorded here" //nolint:gosec // a sentence, no credential
 )
 
 var (

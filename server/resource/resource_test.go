@@ -69,9 +69,17 @@ func TestAPathWithoutAProvidersNameHasOneOwner(t *testing.T) {
 		anthropic bool
 		want      string
 	}{
-		{"/v1/files", false, "openai"}, {"/v1/files", true, "anthropic"}, {"/v1beta/files", true, "gemini"}, {"/upload/v1beta/files", false, "gemini"},
-		{"/v1/messages/batches", false, "anthropic"}, {"/v1/images/edits", true, "openai"}, {"/v1beta/images", false, ""}, {"/v2/files", false, ""},
-		{"/files", false, ""}, {"/v1/nothing", false, ""}, {"/", false, ""},
+		{"/v1/files", false, "openai"},
+		{"/v1/files", true, "anthropic"},
+		{"/v1beta/files", true, "gemini"},
+		{"/upload/v1beta/files", false, "gemini"},
+		{"/v1/messages/batches", false, "anthropic"},
+		{"/v1/images/edits", true, "openai"},
+		{"/v1beta/images", false, ""},
+		{"/v2/files", false, ""},
+		{"/files", false, ""},
+		{"/v1/nothing", false, ""},
+		{"/", false, ""},
 	} {
 		got := ""
 		if owner, found := Find(row.path, row.anthropic); found {
@@ -169,8 +177,9 @@ func TestTheModelOfAFormIsReadWhereverItIs(t *testing.T) {
 		part("file", "x") + part("model", "m-1") + "--b--\r\n": "m-1",
 		part("file", "x") + "--b--\r\n":                        "",
 		part("model", "a") + part("model", "b") + "--b--\r\n":  "error",
-		part("model", "a"):                                     "error",
-		"not a form":                                           "",
+
+		part("model", "a"): "error",
+		"not a form":       "",
 	} {
 		got, err := FormModel(contentType, []byte(body))
 		if err != nil {
@@ -203,9 +212,18 @@ func TestWhatCannotBeToldApartByAccountsIsKnown(t *testing.T) {
 		method, path string
 		apart        bool
 	}{
-		{"GET", "/v1/files", true}, {"GET", "/v1/files/x", true}, {"POST", "/v1/images/generations", true}, {"GET", "/v1/images", false},
-		{"GET", "/v1/audio/voices", true}, {"GET", "/v1/audio/others", false}, {"GET", "/v1/unknown", false}, {"POST", "/v1/unknown", false},
-		{"GET", "/v1beta/models", true}, {"GET", "/v1beta/models/x", true}, {"GET", "/v1beta/models/x/operations", false}, {"GET", "/v1beta/models/x/operations/y", true},
+		{"GET", "/v1/files", true},
+		{"GET", "/v1/files/x", true},
+		{"POST", "/v1/images/generations", true},
+		{"GET", "/v1/images", false},
+		{"GET", "/v1/audio/voices", true},
+		{"GET", "/v1/audio/others", false},
+		{"GET", "/v1/unknown", false},
+		{"POST", "/v1/unknown", false},
+		{"GET", "/v1beta/models", true},
+		{"GET", "/v1beta/models/x", true},
+		{"GET", "/v1beta/models/x/operations", false},
+		{"GET", "/v1beta/models/x/operations/y", true},
 	} {
 		target := At(row.path, strings.HasPrefix(row.path, "/v1beta"))
 		if target.Apart(row.method) != row.apart {

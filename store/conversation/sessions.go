@@ -32,6 +32,7 @@ func NewSessions(account record.AccountNumber, read func(id string) ([]byte, err
 	}
 }
 
+// At implements [SessionStore].
 func (s *Sessions) At(id kv.SessionID) *record.StoredSession {
 	if r, known := s.sessions[id]; known {
 		return r
@@ -53,6 +54,7 @@ func (s *Sessions) At(id kv.SessionID) *record.StoredSession {
 	return r
 }
 
+// Put implements [SessionStore].
 func (s *Sessions) Put(id kv.SessionID, r *record.StoredSession) {
 	s.sessions[id] = r
 	if !slices.Contains(s.changed, id) {
@@ -60,6 +62,7 @@ func (s *Sessions) Put(id kv.SessionID, r *record.StoredSession) {
 	}
 }
 
+// Link implements [SessionStore].
 func (s *Sessions) Link(key []byte) (id kv.SessionID, ok bool) {
 	if id, known := s.links[string(key)]; known {
 		return id, id != kv.SessionID{}
@@ -73,11 +76,13 @@ func (s *Sessions) Link(key []byte) (id kv.SessionID, ok bool) {
 	return id, ok
 }
 
+// PutLink implements [SessionStore].
 func (s *Sessions) PutLink(key []byte, id kv.SessionID) {
 	s.links[string(key)] = id
 	s.linked = append(s.linked, string(key))
 }
 
+// Unlink implements [SessionStore].
 func (s *Sessions) Unlink(key []byte) { s.PutLink(key, kv.SessionID{}) }
 
 func (s *Sessions) fail(err error) {

@@ -30,6 +30,8 @@ type Reading struct {
 	Text *record.TurnText // of Messages and Answer; nil: stored in the turn itself
 }
 
+// Read digests an exchange with run, and leaves out what is private and what redactor masks. known is the part of its
+// request before the items that run reads. A panic of run is logged, and is a failure of this exchange alone.
 func Read(x *record.Exchange, known record.Prefix, run func(*record.Exchange) (record.Digest, error), redactor *redact.Redactor, log *slog.Logger) (r Reading) {
 	defer func() {
 		if p := recover(); p != nil {

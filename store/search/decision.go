@@ -29,7 +29,7 @@ var (
 	}
 	decisions = slices.Concat(rejections, []string{
 		" decid", " decision", " chose ", " chosen ", " we choose ", " went with ", " going with ", " go with ", " settled on ", " agreed ",
-		" instead of ", " rather than ", " in favor of ", " in favour of ", " on purpose ", " deliberately ", " intentionally ", " from now on",
+		" instead of ", " rather than ", " in favor of ", " in favour of ", " on purpose ", " deliberately ", " intentionally ", " from now on", //nolint:misspell // people write either
 		" must ", " mustn't ", " has to stay", " have to stay", " stays ", ", and not ", ", not ", " we use ", " we take ", " we keep ",
 		" entschieden", " entscheid", " anstatt ", " statt ", " anstelle ", " bleibt ", " ab jetzt ", " décid", " plutôt que ", " en lugar de ",
 		"決め", "決定", "ではなく", "决定", "必须",

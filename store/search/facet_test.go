@@ -58,6 +58,7 @@ func TestFilesThatCallsNameAreFacets(t *testing.T) {
 		`file:"/home/a/shop/api/lock.go"`: {read},
 		"edited:lock.go":                  {edited},
 		"file:other.go":                   {},
+
 		"file:lock.go project:shop -file:store/lock.go": {read},
 	} {
 		got := m.found("acme", query)

@@ -477,7 +477,7 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		h := windowed(t)
 		b.open(h, "/ui/")
 		b.signIn("mnm_wrong")
-		b.shows("Service key") // and stays
+		b.shows("this service key is damaged") // the answer to it; until then the button is disabled
 		b.signIn(h.createKey("acme", store.ScopeWrite))
 		b.shows("This needs a key with scope read")
 		b.visit("/ui/keys")

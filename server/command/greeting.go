@@ -73,7 +73,7 @@ Next, in another terminal
 {{if not .Centre}}    {{.Program}} wrap claude{{.DataFlag}}     # an agent on this server: also codex, opencode, qwen, aider
     {{.Program}} ui{{.DataFlag}}              # its page in a browser{{if .Origin}}: {{.Origin}}/ui/{{end}}
 {{range .Found}}    {{$.Program}} import --from {{.Client}}{{$.DataFlag}}    # {{.}}
-{{end}}{{end -}}    {{.Program}} session list{{.DataFlag}}    # conversations
+{{end}}{{end}}    {{.Program}} session list{{.DataFlag}}    # conversations
     {{.Program}} search WORDS{{.DataFlag}}    # where it was said
 
 `))

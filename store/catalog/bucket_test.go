@@ -338,6 +338,10 @@ func stoppedHoldsUpNothing(t *testing.T, c *centre) {
 		check(t, other.QueryRow(t.Context(), "select exists (select from mneme.packs where state = 'begun')").Scan(&some))
 		return some
 	}
+	waits := func() (some bool) { // a pack that is being written may stay begun
+		check(t, other.QueryRow(t.Context(), "select exists (select from pg_locks where relation = 'mneme.exchanges'::regclass and not granted)").Scan(&some))
+		return some && begun()
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	taken := make(chan error)
@@ -345,7 +349,7 @@ func stoppedHoldsUpNothing(t *testing.T, c *centre) {
 		_, err := c.Take(ctx, &f, func([]shipped.Refused) error { return errAside })
 		taken <- err
 	}()
-	c.eventually(t, "a pack is begun", begun)
+	c.eventually(t, "a pack is begun and its rows wait", waits)
 	stop()
 	if err := <-taken; !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that it was stopped", err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/server/repeats"
 	"github.com/mnemeproxy/mneme/server/webhook"
@@ -113,7 +114,7 @@ func (x *exchange) tellRepeats() error {
 		return nil
 	}
 	for i := range loop.Calls {
-		loop.Calls[i] = x.masked(loop.Calls[i])
+		loop.Calls[i] = edge.Printable(x.masked(loop.Calls[i])) // the caller chose it
 	}
 	refused := most > 0 && loop.Times >= most
 	x.recording.closing.Repeats = loop.String()

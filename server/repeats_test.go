@@ -32,6 +32,16 @@ func circling(times int, says string) string {
 	return `{"model":"` + chat.model + `","messages":[` + strings.Join(items, ",") + `]}`
 }
 
+// Names of tools are the caller's, and stand in a header of the answer.
+func TestTheNameOfARepeatedCallAddsNoHeader(t *testing.T) {
+	h := build(t)
+	hostile := `Ba\r\nX-Evil: 1\r\n` + strings.Repeat("h", 5000)
+	a := h.post(chat.path, strings.ReplaceAll(circling(6, ""), `"name":"Bash"`, `"name":"`+hostile+`"`))
+	if got := a.header.Get("X-Service-Repeats"); a.header.Get("X-Evil") != "" || !strings.HasPrefix(got, "6 times Ba??X-Evil") || len(got) > 200 {
+		t.Errorf("%d %v", a.status, a.header)
+	}
+}
+
 func TestAnAgentThatRepeatsItselfIsToldOfAndStoppedWhereAKeySaysSo(t *testing.T) {
 	got := make(chan webhook.AgentRepeats, 10)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -41,8 +41,8 @@ const (
 	longestID    = 64      // bytes
 )
 
-// Find returns the loop at the end of a request, if it has least rounds or more, and at least [Fewest]. items are the request's messages or
-// input items in body, as [codec.Envelope] has them.
+// Find returns the loop at the end of a request, if it has least rounds or more, and at least [Fewest]. items are the
+// request's messages or input items in body, as [codec.Envelope] has them.
 func Find(surface codec.Format, body []byte, items []codec.Span, least int) Loop {
 	least = max(least, Fewest)
 	reads := 0

@@ -64,7 +64,27 @@ func newTransport(t Timeouts, secure, http2 bool) *transport {
 func newUploads(t Timeouts, secure bool) *transport {
 	uploads := newTransport(t, secure, false)
 	uploads.pool.DisableKeepAlives = true
+	dial := uploads.pool.DialContext
+	uploads.pool.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return uploadConn{conn}, nil
+	}
 	return uploads
+}
+
+// uploadConn leaves it to reads to report that the peer has closed the connection: a provider may refuse an upload before
+// it has read all of it, and net/http drops that answer if a write fails first.
+type uploadConn struct{ net.Conn }
+
+func (c uploadConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if errors.Is(err, neterr.Reset) || errors.Is(err, neterr.Broken) {
+		return len(p), nil
+	}
+	return n, err
 }
 
 // do sends a request once. An unusable pooled connection is replaced before anything is written on it. If net/http had

@@ -241,7 +241,7 @@ func TestAStreamEndsSoonAfterItsTerminalEvent(t *testing.T) {
 // The end of an answer that has come with its last event leaves with that event, in one write.
 func TestTheEndOfAStreamLeavesWithItsLastEvent(t *testing.T) {
 	up := newUpstream(t, func(c *upstreamCall) {
-		c.write(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n%s", len(chatStream), chatStream))
+		c.write(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(chatStream), chatStream))
 	})
 	h := build(t, up.serves)
 	conn := h.dial()

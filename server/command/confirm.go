@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// confirm says what is about to happen and asks whether to go on. Where nobody can be asked, it is an error that names the flag.
+// confirm shows a warning and asks for a yes. Without a terminal it fails, and its error names the flag.
 func (s *Env) confirm(ctx context.Context, what string) error {
 	fmt.Fprintln(s.Err, what)
 	file, ok := s.In.(*os.File)

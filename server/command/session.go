@@ -452,7 +452,7 @@ func (c *SessionErase) Run(ctx context.Context, s *Env) error {
 		if err != nil {
 			return err
 		}
-		asked := api.NewErasure{Selection: record.Selection{Sessions: []string{m.ID}}, DryRun: !c.Yes}
+		asked := api.NewErasure{Selection: record.Selection{Sessions: []string{m.ID}}, DryRun: c.DryRun || !c.Yes}
 		e, err := client.Memory().Erase(ctx, account, asked)
 		if err == nil && !c.Yes && !c.DryRun {
 			what := fmt.Sprintf("%s of session %s", counted(e.Exchanges, "exchange"), m.ID)

@@ -167,7 +167,10 @@ func (n *joined) greet(ctx context.Context, s *Env, addresses []listen.Address) 
 	g := greeting{
 		centre:  isCentre,
 		version: n.version, program: n.path, origin: mainOrigin(addresses), socket: socketOf(addresses), data: n.cfg.Data,
-		providers: provisions(&n.from, n.simulated), retention: kept(n.cfg.Retention), found: findHistories(ctx), simulates: slices.Contains(n.simulated, "openai"),
+		providers: provisions(&n.from, n.simulated), retention: kept(n.cfg.Retention), simulates: slices.Contains(n.simulated, "openai"),
+	}
+	if !isCentre {
+		g.found = findHistories(ctx)
 	}
 	if g.firstKey, err = firstKey(n.memory); err != nil {
 		return err

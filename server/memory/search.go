@@ -1,12 +1,12 @@
 package memory
 
 import (
-	"cmp"
 	"context"
 	"strings"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -41,7 +41,7 @@ func (h *handler) search(c *call) (any, error) {
 // find searches, also for an exchange or a session by its id. If nothing is found it says what the account does not have.
 func (h *handler) find(c *call, asked *search.Request) (*search.Answer, error) {
 	id := strings.TrimSpace(asked.Query)
-	if strings.HasPrefix(id, exchangePrefix) {
+	if strings.HasPrefix(id, exchangePrefix) && !asked.Facets {
 		if turn, err := h.Archive.Turn(c.account, id); err == nil {
 			return &search.Answer{Object: "memory.search", ModeUsed: search.Lexical, Data: []search.Hit{search.HitOf(&turn)}}, nil
 		}
@@ -51,10 +51,11 @@ func (h *handler) find(c *call, asked *search.Request) (*search.Answer, error) {
 		return answer, err
 	}
 	if strings.HasPrefix(id, sessionPrefix) {
-		if session, err := h.Archive.Session(c.account, id); err == nil {
+		read := func(id string) (*record.Session, error) { return h.Archive.Session(c.account, id) }
+		if session, err := record.FollowMerges(id, read); err == nil {
 			of := *asked
 			of.Query, of.Newest = "", true
-			of.Filter = search.Filter{Field: "session", Op: "eq", Value: cmp.Or(session.Merged, session.ID)}
+			of.Filter = search.Filter{Field: "session", Op: "eq", Value: session.ID}
 			return h.Searcher.Search(c.ctx(), c.account, &of)
 		}
 	}

@@ -1,6 +1,8 @@
 package memory
 
 import (
+	"context"
+
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/recall"
@@ -54,7 +56,7 @@ func (h *handler) sessions(c *call) (any, error) {
 	for i := range page.Data {
 		shown[i] = api.NewSession(&page.Data[i])
 		if include != "" && page.Data[i].Error == nil {
-			h.tell(c.account, &shown[i], include == includeStory)
+			h.tell(c.ctx(), c.account, &shown[i], include == includeStory)
 		}
 	}
 	list := api.NewList(shown, page.HasMore, func(s *api.Session) string { return s.ID })
@@ -75,19 +77,19 @@ func (h *handler) session(c *call) (any, error) {
 		return nil, err
 	}
 	shown := api.NewSession(s)
-	h.tell(c.account, &shown, true)
+	h.tell(c.ctx(), c.account, &shown, true)
 	shown.Summary, err = h.Archive.SessionSummary(c.account, c.id())
 	return shown, err
 }
 
 // tell adds to a session how it began and, if whole, what happened in it. One that changed in the meantime, or is damaged,
 // is shown without.
-func (h *handler) tell(account string, s *api.Session, whole bool) {
+func (h *handler) tell(ctx context.Context, account string, s *api.Session, whole bool) {
 	if b, err := search.ReadBeginning(h.Archive, account, s.ID); err == nil {
 		s.Beginning = &b
 	}
 	if whole {
-		if story, err := recall.ReadStory(h.Archive, account, s.ID); err == nil {
+		if story, err := recall.ReadStory(ctx, h.Archive, account, s.ID); err == nil {
 			s.Story = &story
 		}
 	}

@@ -17,7 +17,8 @@ import (
 // Bounds of what is read before a call.
 const (
 	actionTokens = 300
-	mostDecided  = 3  // quotations
+	mostDecided  = 3  // quotations about a file
+	mostFiles    = 3  // of one call
 	decidedTurns = 24 // that may name the file
 	editedTurns  = 12 // that changed it
 	editedRounds = 3  // read of these
@@ -30,22 +31,21 @@ const (
 func (m *Memory) Before(ctx context.Context, q *Query, call *record.Part) (r Recalled) {
 	q.Project = project.Clean(q.Project)
 	asked := q.clone()
-	part := record.Part{Kind: "call", Name: strings.Clone(call.Name), Arguments: strings.Clone(call.Arguments), Text: strings.Clone(call.Text)}
 	defer func() { m.counts.add(q.Account, &r) }()
 	if q.Project == "" {
 		return Recalled{Hits: []Hit{}, Reason: ReasonScope}
 	}
-	files, edits := search.Files(&part)
-	command := search.Command(&part)
+	files, edits := search.Files(call)
+	command := search.Command(call)
 	if (!edits || len(files) == 0) && command == "" {
 		return Recalled{Hits: []Hit{}, Reason: ReasonShort}
 	}
-	return m.within(ctx, m.opts.Deadline, func(ctx context.Context) Recalled {
+	before := m.givenIn(q.Account, q.Session)
+	r = m.within(ctx, m.opts.Deadline, func(ctx context.Context) Recalled {
 		a := question{Memory: m, query: asked}
 		if session := m.engine.SessionKnownAs(asked.Account, asked.Session); session != "" {
 			a.own = append(a.own, session)
 		}
-		before := m.givenIn(asked.Account, asked.Session)
 		d := digest{question: &a}
 		var err error
 		if edits && len(files) > 0 {
@@ -57,12 +57,10 @@ func (m *Memory) Before(ctx context.Context, q *Query, call *record.Part) (r Rec
 			return Recalled{Hits: []Hit{}, Reason: ReasonFailed}
 		}
 		d.lines = slices.DeleteFunc(d.lines, func(l digestLine) bool { return slices.Contains(before.Calls, l.given()) })
-		r := d.write(notice, actionTokens)
-		if r.Text != "" {
-			m.noteCalls(asked.Account, asked.Session, before, d.lines)
-		}
-		return r
+		return d.write(notice, actionTokens)
 	})
+	m.noteCalls(q.Account, q.Session, before, r.lines)
+	return r
 }
 
 // given is how a line is known that a session was given before a call.
@@ -71,7 +69,7 @@ func (l *digestLine) given() string { return l.exchange + " " + l.label }
 // decidedAbout adds decisions about files, the newest first: sentences that name the file, and those of rounds that changed only this
 // one and name none.
 func (d *digest) decidedAbout(ctx context.Context, files []string) error {
-	for _, file := range files[:min(len(files), mostDecided)] {
+	for _, file := range files[:min(len(files), mostFiles)] {
 		about, err := d.naming(ctx, file)
 		if err != nil {
 			return err
@@ -148,7 +146,11 @@ func (d *digest) changing(ctx context.Context, file string) (list []decision, er
 		if rounds = append(rounds, r.Opened); len(rounds) > editedRounds {
 			break
 		}
-		if only, err := d.changedOnly(&t, &r); err != nil || !only {
+		only, err := d.changedOnly(&t, &r)
+		if err != nil {
+			return nil, err
+		}
+		if !only {
 			continue
 		}
 		for _, said := range []Quote{{Exchange: r.Opened, Role: "user", Text: r.Asked}, {Exchange: r.Answered, Role: "assistant", Text: r.Said}} {
@@ -174,7 +176,7 @@ func (d *digest) changedOnly(of *record.TimelineEntry, r *search.Round) (bool, e
 	}
 	p := newPast()
 	for _, e := range slices.Backward(append([]record.TimelineEntry{first}, page.Data...)) {
-		if e.Exchange.ID <= cmp.Or(r.Answered, e.Exchange.ID) {
+		if r.Answered == "" || e.Exchange.ID <= r.Answered {
 			p.add(&e)
 		}
 	}
@@ -186,25 +188,29 @@ func decisionsOf(t *record.TimelineEntry) (list []Quote) {
 	for _, messages := range [][]record.Message{t.Turn.Messages, t.Turn.Answer} {
 		for i := range messages {
 			role := messages[i].Role
-			if role != "user" && role != "assistant" {
-				continue
-			}
 			for j := range messages[i].Parts {
 				p := &messages[i].Parts[j]
 				if p.Kind != "text" {
 					continue
 				}
-				text := p.Text
-				if role == "user" {
-					text = search.Own(text)
-				}
-				for _, one := range search.Decisions(text, role == "user") {
+				for _, one := range decisionsIn(role, p.Text) {
 					list = append(list, Quote{t.Exchange.ID, role, one.Text, one.Rejected})
 				}
 			}
 		}
 	}
 	return list
+}
+
+// decisionsIn returns the decisions of a person or a model in a text; none of any other role.
+func decisionsIn(role, text string) []search.Decision {
+	switch role {
+	case "user":
+		return search.Decisions(search.Own(text), true)
+	case "assistant":
+		return search.Decisions(text, false)
+	}
+	return nil
 }
 
 // names reports whether a text names a file, by its path or the end of it.

@@ -80,7 +80,7 @@ func (d *digest) notes(found []search.Hit) {
 			continue
 		}
 		d.hits = append(d.hits, hitOf(t, 1))
-		d.line(0, "note", t.Exchange.ID, search.Asked(t.Turn))
+		d.line(0, "note", t.Exchange.ID, lexical.Cut(search.Asked(t.Turn), quoteBytes))
 	}
 }
 
@@ -112,9 +112,17 @@ func (d *digest) work(found []search.Hit) {
 	}
 	var files []string
 	for _, file := range d.edited[:min(len(d.edited), digestFiles)] {
-		files = append(files, strings.TrimPrefix(file.Text, d.query.Project+"/"))
+		files = append(files, d.inside(file.Text))
 	}
 	d.line(2, "edited last", "", strings.Join(files, ", "))
+}
+
+// inside returns the path of a file within the directory of the query, if it is there.
+func (d *digest) inside(file string) string {
+	if d.query.Project == "" {
+		return file
+	}
+	return strings.TrimPrefix(file, d.query.Project+"/")
 }
 
 // write writes the lines that fit, in their order.
@@ -142,11 +150,17 @@ func (d *digest) write(notice string, tokens int) Recalled {
 			texts[i] = text
 		}
 	}
+	var written []string
+	for i, text := range texts {
+		if text != "" {
+			written = append(written, d.lines[i].given())
+		}
+	}
 	body := strings.Join(texts, "")
 	if body == "" {
 		return Recalled{Hits: []Hit{}, Reason: ReasonCoverage}
 	}
-	r := Recalled{Text: head + body + Closing, Hits: slices.Clip(append([]Hit{}, d.hits...)), Coverage: 1}
+	r := Recalled{Text: head + body + Closing, Hits: slices.Clip(append([]Hit{}, d.hits...)), Coverage: 1, lines: written}
 	r.Tokens = tokensOf(r.Text)
 	return r
 }

@@ -61,13 +61,11 @@ func (m *Memory) noteGiven(account, session string, g given, r *Recalled) {
 }
 
 // noteCalls notes the lines that a session was given before a call.
-func (m *Memory) noteCalls(account, session string, g given, lines []digestLine) {
-	if session == "" {
+func (m *Memory) noteCalls(account, session string, g given, lines []string) {
+	if session == "" || len(lines) == 0 {
 		return
 	}
-	for i := range lines {
-		g.Calls = append(g.Calls, lines[i].given())
-	}
+	g.Calls = append(g.Calls, lines...)
 	g.Calls = g.Calls[max(0, len(g.Calls)-mostCalls):]
 	m.keepGiven(account, session, g)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// Quote is what somebody said, in those words.
+// Quote is a verbatim quotation of a person or a model.
 type Quote struct {
 	Exchange string `json:"exchange_id"`
 	Role     string `json:"role,omitempty"` // user or assistant
@@ -65,8 +65,9 @@ func (p *past) add(e *record.TimelineEntry) {
 			}
 		}
 	}
-	if asked := search.Asked(e.Turn); asked != "" && len(p.asked) < mostCollected {
-		p.asked = append(p.asked, Quote{Exchange: e.Exchange.ID, Role: "user", Text: asked})
+	if asked := search.Asked(e.Turn); asked != "" {
+		p.asked = append(p.asked[:min(len(p.asked), mostCollected-1)], // the first words stay the last of the list
+			Quote{Exchange: e.Exchange.ID, Role: "user", Text: asked})
 	}
 }
 
@@ -82,16 +83,10 @@ func (p *past) part(exchange, role string, part *record.Part) {
 	case "call":
 		p.call(exchange, part)
 	case "text":
-		text := part.Text
-		if role == "user" && chatkey.IsSummary(text) && p.summarized == "" {
-			p.summary = cmp.Or(p.summary, text)
+		if role == "user" && chatkey.IsSummary(part.Text) && p.summarized == "" {
+			p.summary = cmp.Or(p.summary, part.Text)
 		}
-		if role == "user" {
-			text = search.Own(text)
-		}
-		if role == "user" || role == "assistant" {
-			p.decided(exchange, role, text)
-		}
+		p.decided(exchange, role, part.Text)
 	}
 }
 
@@ -102,7 +97,7 @@ func (p *past) decided(exchange, role, text string) {
 	}
 	q := Quote{Exchange: exchange, Role: role}
 	var b strings.Builder
-	for _, d := range search.Decisions(text, role == "user") {
+	for _, d := range decisionsIn(role, text) {
 		if b.Len() > 0 {
 			b.WriteString(" ")
 		}
@@ -120,8 +115,9 @@ const maxDecided = 1000
 
 // call adds a call with the result that was seen before, unless a later one of the same is known.
 func (p *past) call(exchange string, part *record.Part) {
-	result, answered := p.results[part.CallID]
-	delete(p.results, part.CallID)
+	id := cmp.Or(part.CallID, part.Name) // some providers give calls no ids
+	result, answered := p.results[id]
+	delete(p.results, id)
 	if !p.planned {
 		p.plan(part, &result)
 	}
@@ -179,7 +175,7 @@ func (p *past) plan(part *record.Part, result *Run) {
 			Subject string `json:"subject"`
 		}
 		number := taskNumber.FindStringSubmatch(result.Line)
-		if json.Unmarshal([]byte(part.Arguments), &task) == nil && task.Subject != "" && number != nil && isOpen(p.tasks[number[1]]) {
+		if json.Unmarshal([]byte(part.Arguments), &task) == nil && task.Subject != "" && number != nil && isOpen(p.tasks[number[1]]) && len(p.left) < mostCollected {
 			p.left = append([]string{task.Subject}, p.left...)
 		}
 	case "TodoWrite", "todowrite", "update_plan":
@@ -192,12 +188,12 @@ func (p *past) plan(part *record.Part, result *Run) {
 		}
 		p.planned = true
 		for _, todo := range plan.Todos {
-			if isOpen(todo.Status) && todo.Content != "" {
+			if isOpen(todo.Status) && todo.Content != "" && len(p.left) < mostCollected {
 				p.left = append(p.left, todo.Content)
 			}
 		}
 		for _, step := range plan.Plan {
-			if isOpen(step.Status) && step.Step != "" {
+			if isOpen(step.Status) && step.Step != "" && len(p.left) < mostCollected {
 				p.left = append(p.left, step.Step)
 			}
 		}

@@ -63,6 +63,8 @@ type Recalled struct {
 	Coverage float64 `json:"coverage"` // of the best hit, or in silence of the closest turn: the share of the question's words that it holds, weighted by rarity
 	Tokens   int     `json:"tokens"`   // of the text, estimated
 	Reason   Reason  `json:"reason,omitempty"`
+
+	lines []string // of a digest, see [Memory.Before]
 }
 
 // Hit is a quoted exchange.

@@ -10,12 +10,13 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/mnemeproxy/mneme/codec/project"
 	reading "github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// Bounds of what a session is told about itself.
+// Bounds of the text for a resumed session.
 const (
 	resumeTokens = 2000
 	resumeTurns  = 2000 // read, the last ones
@@ -33,8 +34,8 @@ func (m *Memory) Resume(ctx context.Context, q *Query) (r Recalled) {
 	if session == "" {
 		return Recalled{Hits: []Hit{}, Reason: ReasonCoverage}
 	}
-	p, done, err := readPast(m.engine, q.Account, session, resumeTurns)
-	if err != nil || ctx.Err() != nil {
+	p, done, err := readPast(ctx, m.engine, q.Account, session, resumeTurns)
+	if err != nil {
 		return Recalled{Hits: []Hit{}, Reason: ReasonFailed}
 	}
 	if p.summarized != "" {
@@ -42,7 +43,9 @@ func (m *Memory) Resume(ctx context.Context, q *Query) (r Recalled) {
 			p.summary = answerOf(x)
 		}
 	}
-	d := digest{question: &question{Memory: m, query: q}, past: p}
+	asked := *q
+	asked.Project = project.Clean(q.Project)
+	d := digest{question: &question{Memory: m, query: &asked}, past: p}
 	d.resume(done)
 	notice := resumeNotice
 	if n := d.dropped(p.summary); n > 0 {
@@ -92,7 +95,7 @@ func (d *digest) resume(done string) {
 		}
 	}
 	for i, file := range slices.Backward(d.edited) {
-		d.line(i*weightUsual, "edited", file.Exchange, strings.TrimPrefix(file.Text, d.query.Project+"/"))
+		d.line(i*weightUsual, "edited", file.Exchange, d.inside(file.Text))
 	}
 	d.line(0, "said last", "", done)
 	for i, step := range d.left {
@@ -166,19 +169,18 @@ func (d *digest) dropped(summary string) (n int) {
 	}
 	for i := range d.lines {
 		l := &d.lines[i]
-		switch held, words := 0, wordsOf(l.text); l.label {
-		case "edited":
+		if l.label == "edited" {
 			l.dropped = !strings.Contains(lower, strings.ToLower(path.Base(l.text)))
-		default:
-			for _, word := range words {
-				if known[word] {
-					held++
-				}
-			}
-			l.dropped = float64(held) < heldShare*float64(len(words))
+		} else {
+			words := wordsOf(l.text)
+			all := len(words)
+			missing := len(slices.DeleteFunc(words, func(word string) bool { return known[word] }))
+			l.dropped = float64(all-missing) < heldShare*float64(all)
 		}
 		if l.dropped {
-			l.rank /= 2
+			if l.rank > 0 { // the first words stay first
+				l.rank /= 2
+			}
 			n++
 		}
 	}

@@ -121,13 +121,13 @@ func commandOf(t *record.Turn, call string) string {
 
 // passedIn reports whether a command ran without a failure. Its call may be in the turn before its result.
 func passedIn(before, t *record.Turn, command string) bool {
-	calls := make(map[string]bool)
+	calls, wanted := make(map[string]bool), search.SameCommand(command)
 	for _, of := range []*record.Turn{before, t} {
 		for _, list := range [][]record.Message{of.Messages, of.Answer} {
 			for i := range list {
 				for j := range list[i].Parts {
 					switch p := &list[i].Parts[j]; {
-					case p.Kind == "call" && search.Command(p) == command:
+					case p.Kind == "call" && search.SameCommand(search.Command(p)) == wanted:
 						calls[p.CallID] = true
 					case of == t && p.Kind == "result" && calls[p.CallID]:
 						if _, failed := search.Failure(p); !failed {

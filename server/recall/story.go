@@ -1,6 +1,9 @@
 package recall
 
 import (
+	"cmp"
+	"context"
+
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
@@ -8,7 +11,7 @@ import (
 
 // Story is what happened in a session, in its own words. No model writes it.
 type Story struct {
-	Goal      string   `json:"goal,omitempty"`      // the first words of the person's
+	Goal      string   `json:"goal,omitempty"`      // the person's first words
 	Done      string   `json:"done,omitempty"`      // the first sentence of the last answer
 	Left      []string `json:"left,omitempty"`      // steps of the agent's last plan that it has not completed
 	Files     []string `json:"files,omitempty"`     // edited, the last ones first
@@ -25,8 +28,8 @@ const (
 )
 
 // ReadStory reads the last turns of a session, at 50 to 100 µs each.
-func ReadStory(from search.Timelines, account, session string) (s Story, err error) {
-	p, done, err := readPast(from, account, session, storyTurns)
+func ReadStory(ctx context.Context, from search.Timelines, account, session string) (s Story, err error) {
+	p, done, err := readPast(ctx, from, account, session, storyTurns)
 	if err != nil {
 		return s, err
 	}
@@ -58,13 +61,16 @@ func ReadStory(from search.Timelines, account, session string) (s Story, err err
 	return s, nil
 }
 
-// readPast reads the last turns of a session, and the first words of the person's. done is the first sentence of the last answer
+// readPast reads the last turns of a session, and the person's first words. done is the first sentence of the last answer
 // that ends a round, or else of what the model said last.
-func readPast(from search.Timelines, account, session string, turns int) (p *past, done string, err error) {
+func readPast(ctx context.Context, from search.Timelines, account, session string, turns int) (p *past, done string, err error) {
 	p = newPast()
 	said := ""
 	q := record.TimelineQuery{Descending: true}
 	for left := turns; left > 0; {
+		if err := ctx.Err(); err != nil {
+			return nil, "", err
+		}
 		q.Limit = min(left, storyTurns)
 		page, err := from.Timeline(account, session, q)
 		if err != nil {
@@ -75,14 +81,10 @@ func readPast(from search.Timelines, account, session string, turns int) (p *pas
 			if e.Exchange.Auxiliary == record.AuxiliarySummary && p.summary == "" && p.summarized == "" {
 				p.summarized = e.Exchange.ID
 			}
-			if e.Turn == nil || e.Exchange.Auxiliary != "" {
-				continue
-			}
-			if text := search.FirstSentence(search.Said(e.Turn)); text != "" {
-				if said == "" {
-					said = text
-				}
-				if done == "" && search.Ends(e.Turn) {
+			if done == "" && e.Turn != nil && e.Exchange.Auxiliary == "" {
+				text := search.FirstSentence(search.Said(e.Turn))
+				said = cmp.Or(said, text)
+				if search.Ends(e.Turn) {
 					done = text
 				}
 			}
@@ -94,10 +96,7 @@ func readPast(from search.Timelines, account, session string, turns int) (p *pas
 			p.begin(from, account, session)
 		}
 	}
-	if done == "" {
-		done = said
-	}
-	return p, done, nil
+	return p, cmp.Or(done, said), nil
 }
 
 // begin adds the person's first words of a session that has more turns than were read.

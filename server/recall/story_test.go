@@ -46,7 +46,7 @@ func TestAStorySaysWhatIsLeftAndWhatStillFails(t *testing.T) {
 		nil,
 		{Messages: user(result("5", "ok")), Answer: model(text("The lock is mended. It waits."))},
 	}
-	got, err := recall.ReadStory(session, "acme", "sess_1")
+	got, err := recall.ReadStory(t.Context(), session, "acme", "sess_1")
 	want := recall.Story{
 		Goal: "Mend the lock.", Done: "The lock is mended.", Left: []string{"Vet it"}, Files: []string{"/src/lock.go"}, Errors: []string{"error: unused"},
 		Commands: []recall.Run{{Exchange: "4", Command: "go test", Line: "ok"}, {Exchange: "1", Command: "go vet", Failed: true, Line: "error: unused"}},
@@ -54,7 +54,15 @@ func TestAStorySaysWhatIsLeftAndWhatStillFails(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(recall.Run{})); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
-	if got, err := recall.ReadStory(told{}, "acme", "sess_1"); err != nil || got.Goal != "" {
+	// Some providers give calls no ids: their results name the tool.
+	unnamed := told{
+		{Messages: user(text("Test it.")), Answer: model(call("", "Bash", `{"command":"go test"}`))},
+		{Messages: user(record.Part{Kind: "result", Name: "Bash", Text: "--- FAIL: TestLock"}), Answer: model(text("It fails."))},
+	}
+	if got, err := recall.ReadStory(t.Context(), unnamed, "acme", "sess_1"); err != nil || len(got.Commands) != 1 || !got.Commands[0].Failed {
+		t.Errorf("without ids: %+v %v", got, err)
+	}
+	if got, err := recall.ReadStory(t.Context(), told{}, "acme", "sess_1"); err != nil || got.Goal != "" {
 		t.Errorf("an empty session: %+v %v", got, err)
 	}
 }

@@ -19,47 +19,60 @@ const (
 	maxPath  = 512 // bytes; longer ones are not paths
 )
 
+// arguments are those that tools which run commands, or read and change files, have in common.
+type arguments struct {
+	Command      json.RawMessage `json:"command"` // of an editor what it does with the file
+	Cmd          string          `json:"cmd"`
+	FilePath     string          `json:"file_path"`
+	Path         string          `json:"path"`
+	CamelCase    string          `json:"filePath"`
+	NotebookPath string          `json:"notebook_path"`
+	Input        string          `json:"input"`
+}
+
+// argumentsOf reads the arguments of a call; empty if they are none of these.
+func argumentsOf(p *record.Part) (a arguments) {
+	_ = json.Unmarshal([]byte(p.Arguments), &a)
+	return a
+}
+
 // Command returns the command that a call runs in a shell; "" if it runs none.
 func Command(p *record.Part) string {
-	var arguments struct {
-		Command json.RawMessage `json:"command"`
-		Cmd     string          `json:"cmd"`
-	}
-	if json.Unmarshal([]byte(p.Arguments), &arguments) != nil {
+	arguments := argumentsOf(p)
+	return arguments.shell()
+}
+
+// shell returns the command that is run in a shell.
+func (a *arguments) shell() string {
+	if a.Path != "" { // the command of an editor
 		return ""
 	}
 	var words []string
 	var text string
 	switch {
-	case json.Unmarshal(arguments.Command, &text) == nil:
-	case json.Unmarshal(arguments.Command, &words) == nil:
+	case json.Unmarshal(a.Command, &text) == nil:
+	case json.Unmarshal(a.Command, &words) == nil:
 		if len(words) == 3 && (words[1] == "-c" || words[1] == "-lc") { // bash -lc
 			words = words[2:]
 		}
 		text = strings.Join(words, " ")
 	default:
-		text = arguments.Cmd
+		text = a.Cmd
 	}
 	return strings.TrimSpace(text)
 }
 
-// What of a command does not say what it does: where it runs, and what becomes of its output.
+// Parts of a command that do not identify it: the directory where it runs, and the filters of its output.
 var (
 	firstDirectory = regexp.MustCompile(`^(?:cd|pushd) +(?:'[^']*'|"[^"]*"|[^\s;&|]+) *(?:&&|;) *`)
-	lastFilter     = regexp.MustCompile(` *(?:2>&1|\| *(?:tail|head|cat|less|tee)\b[^|;&]*)$`)
+	lastFilters    = regexp.MustCompile(`(?: *(?:2>&1|\| *(?:tail|head|cat|less|tee)\b[^|;&]*))+$`)
 )
 
 // SameCommand returns what is the same in all runs of a command: without the directory that it first changes to, and without
 // the filters of its output at the end.
 func SameCommand(command string) string {
 	command = firstDirectory.ReplaceAllString(strings.Join(strings.Fields(command), " "), "")
-	for {
-		shorter := lastFilter.ReplaceAllString(command, "")
-		if shorter == command {
-			return command
-		}
-		command = shorter
-	}
+	return lastFilters.ReplaceAllString(command, "")
 }
 
 // ranValue is the value of the facet of a command that ran.
@@ -73,22 +86,19 @@ func Files(p *record.Part) (files []string, edits bool) {
 	if p.Kind != "call" {
 		return nil, false
 	}
-	var arguments struct {
-		FilePath     string `json:"file_path"`
-		Path         string `json:"path"`
-		CamelCase    string `json:"filePath"`
-		NotebookPath string `json:"notebook_path"`
-		Input        string `json:"input"`
-	}
-	_ = json.Unmarshal([]byte(p.Arguments), &arguments)
-	for _, file := range []string{arguments.FilePath, arguments.CamelCase, arguments.NotebookPath, arguments.Path} {
+	arguments := argumentsOf(p)
+	return arguments.files(p)
+}
+
+func (a *arguments) files(p *record.Part) (files []string, edits bool) {
+	for _, file := range []string{a.FilePath, a.CamelCase, a.NotebookPath, a.Path} {
 		if file != "" && len(file) < maxPath {
 			files = append(files, path.Clean(file))
 			break
 		}
 	}
-	edits = editsFiles(p.Name)
-	for _, patch := range []string{arguments.Input, p.Text, Command(p)} { // of Codex
+	edits = editsFiles(p.Name) && !(a.Path != "" && string(a.Command) == `"view"`)
+	for _, patch := range []string{a.Input, p.Text, a.shell()} { // of Codex
 		if !strings.Contains(patch, patchMark) {
 			continue
 		}
@@ -136,13 +146,13 @@ func Failure(p *record.Part) (line string, failed bool) {
 	if known && code == 0 && !p.Failed {
 		return "", false
 	}
-	line = FailureLine(p.Text)
+	line = FailureLine(cut(p.Text, maxExamined))
 	if failed = p.Failed || code != 0 || line != ""; !failed || line != "" {
 		return line, failed
 	}
 	for text := range strings.Lines(cut(p.Text, maxResult)) {
 		text = strings.TrimSpace(resultTags.ReplaceAllString(text, ""))
-		if text != "" && exitCodes.FindString(text) == "" {
+		if text != "" && !exitCodes.MatchString(text) {
 			return cut(text, maxFailureLine), true
 		}
 	}

@@ -2,6 +2,7 @@ package search
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/mnemeproxy/mneme/store/record"
@@ -14,6 +15,8 @@ func TestTheSameCommandHasOneFormWhereverItRuns(t *testing.T) {
 		`cd "/src/my shop"; make lint | head -n 5`:         "make lint",
 		"make a && make b": "make a && make b",
 		"cat x | grep y":   "cat x | grep y",
+
+		"make" + strings.Repeat("|cat", 200_000): "make", // read once, however many filters there are
 	} {
 		if got := SameCommand(command); got != want {
 			t.Errorf("%q: %q, want %q", command, got, want)
@@ -34,6 +37,8 @@ func TestTheCallsOfEachAgentNameTheirFilesAndCommands(t *testing.T) {
 		{record.Part{Name: "apply_patch", Text: "*** Begin Patch\n*** Update File: c.go\n*** Add File: d.go\n"}, []string{"c.go", "d.go"}, true, ""},
 		{record.Part{Name: "shell", Arguments: `{"command":["bash","-lc","make lint"]}`}, nil, false, "make lint"},
 		{record.Part{Name: "exec_command", Arguments: `{"cmd":"ls"}`}, nil, false, "ls"},
+		{record.Part{Name: "str_replace_based_edit_tool", Arguments: `{"command":"view","path":"/src/e.go"}`}, []string{"/src/e.go"}, false, ""},
+		{record.Part{Name: "str_replace_based_edit_tool", Arguments: `{"command":"str_replace","path":"/src/e.go"}`}, []string{"/src/e.go"}, true, ""},
 		{record.Part{Name: "Bash", Arguments: `{"command":7}`}, nil, false, ""},
 		{record.Part{Name: "Bash", Arguments: `no JSON`}, nil, false, ""},
 	} {

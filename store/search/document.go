@@ -145,6 +145,10 @@ const maxExamined = 64 << 10
 
 // fail records the failures in a tool's result: first those at its ends, which say most, then those in between.
 func (d *document) fail(p *record.Part) {
+	code, known := ExitCode(p.Text)
+	if known && code == 0 && !p.Failed { // see [Failure]
+		return
+	}
 	var found []string
 	if long := len(p.Text) > 2*maxResult; !long || len(p.Text) > maxExamined || failureSigns.in(p.Text) { // most have none
 		found = Signatures(headAndTail(p.Text))
@@ -152,7 +156,7 @@ func (d *document) fail(p *record.Part) {
 			found = append(found, Signatures(cut(p.Text, maxExamined))...)
 		}
 	}
-	if p.Failed || len(found) > 0 {
+	if p.Failed || code != 0 || len(found) > 0 {
 		d.kind(kindError)
 	}
 	for _, signature := range found {
@@ -279,14 +283,15 @@ func (d *document) touch(p *record.Part) {
 		}
 		return append(list, value)
 	}
-	files, edits := Files(p)
+	arguments := argumentsOf(p)
+	files, edits := arguments.files(p)
 	for _, file := range files {
 		d.files = add(d.files, file)
 		if edits {
 			d.edited = add(d.edited, file)
 		}
 	}
-	if command := Command(p); command != "" {
+	if command := arguments.shell(); command != "" {
 		d.ran = add(d.ran, ranValue(command))
 	}
 }

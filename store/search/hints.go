@@ -2,7 +2,6 @@ package search
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -19,7 +18,7 @@ func Hints(asked *Request, facets map[string][]lexical.FacetValue) (hints []stri
 	if asked.Syntax != Plain {
 		terms = append(terms, fieldTerms(asked.Query)...)
 	}
-	known := append([]string{lexical.InUser, lexical.InAssistant, lexical.InOutput, lexical.InName, "session"}, slices.Sorted(maps.Keys(facets))...)
+	known := append([]string{lexical.InUser, lexical.InAssistant, lexical.InOutput, lexical.InName}, facetNames...)
 	for _, term := range terms {
 		values, isFacet := facets[term.Field]
 		switch {

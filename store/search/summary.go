@@ -3,8 +3,6 @@ package search
 import (
 	"cmp"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
@@ -91,18 +89,10 @@ func firstSpoken(messages []record.Message, role string) string {
 // FirstSentence returns the first sentence of a text, on one line. Code before it is skipped.
 func FirstSentence(text string) string {
 	text = cut(afterCode(strings.TrimSpace(text)), 4*maxSentence)
-	for i, r := range text {
-		end := i + utf8.RuneLen(r)
-		if r == '\n' || strings.ContainsRune("。！？", r) {
-			text = text[:end]
-			break
-		}
-		if next, _ := utf8.DecodeRuneInString(text[min(end, len(text)):]); (r == '.' || r == '!' || r == '?') && unicode.IsSpace(next) {
-			text = text[:end]
-			break
-		}
+	if sentences := Sentences(text); len(sentences) > 0 {
+		text = sentences[0]
 	}
-	return strings.TrimSpace(strings.Join(strings.FieldsFunc(cut(text, maxSentence), isBreak), " "))
+	return strings.TrimSpace(oneLine(cut(text, maxSentence)))
 }
 
 // afterCode returns what follows the fenced code that a text begins with; the code itself if nothing does.
@@ -111,7 +101,10 @@ func afterCode(text string) string {
 	if !fenced {
 		return text
 	}
-	_, code, _ = strings.Cut(code, "\n") // behind the name of its language
+	_, code, fenced = strings.Cut(code, "\n") // behind the name of its language
+	if !fenced {
+		return text
+	}
 	code, after, _ := strings.Cut(code, "```")
 	return cmp.Or(strings.TrimSpace(after), strings.TrimSpace(code))
 }
@@ -127,10 +120,11 @@ func (s *Summary) failures(m *record.Message) {
 		if !failed {
 			continue
 		}
+		rest := cut(p.Text, maxExamined)
 		for line != "" && len(s.Errors) < maxErrors {
 			s.Errors = append(s.Errors, cut(line, maxSentence))
-			_, after, _ := strings.Cut(cut(p.Text, 16<<10), line)
-			line = FailureLine(after)
+			_, rest, _ = strings.Cut(rest, line)
+			line = FailureLine(rest)
 		}
 	}
 }

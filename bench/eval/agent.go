@@ -33,7 +33,7 @@ var (
 	nouns    = []string{"Lease", "Token", "Ledger", "Segment", "Cursor", "Session", "Batch", "Digest", "Shard", "Quota"}
 )
 
-func (g *agentGenerator) pick(words []string) string { return words[g.random.IntN(len(words))] }
+func (g *agentGenerator) pick(words []string) string { return pick(g.random, words) }
 
 // say adds a turn and gives its id.
 func (g *agentGenerator) say(user, assistant string) string {

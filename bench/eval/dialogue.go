@@ -46,7 +46,7 @@ var (
 	}
 )
 
-func (g *dialogueGenerator) pick(words []string) string { return words[g.random.IntN(len(words))] }
+func (g *dialogueGenerator) pick(words []string) string { return pick(g.random, words) }
 
 // say adds a turn to the session and gives its id.
 func (g *dialogueGenerator) say(user, assistant string) string {

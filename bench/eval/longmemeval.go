@@ -22,8 +22,8 @@ type memoryTurn struct {
 	HasAnswer bool   `json:"has_answer"`
 }
 
-// readLongMemEval reads the first questions of a file of LongMemEval, which whoever has it names; 0 reads all. Each question has an
-// account of its own. Those that nothing answers are left out.
+// readLongMemEval reads the first questions of a file of LongMemEval; 0 reads all. Each question has an account of its own.
+// Questions whose id ends in _abs have no answer and are left out.
 func readLongMemEval(path string, first int) (*set, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -266,22 +266,25 @@ func askByMeaning(ctx context.Context, s *set, postgres string, take func(mode s
 	return askByMeaningInPostgres(ctx, h, s, embedder, documents, postgres, take)
 }
 
-// mostReplayed is how many documents a set has at most that passes for each embedder with noise.
+// mostReplayed bounds the sets that are replayed for each embedder with noise, in documents: larger ones take too long.
 const mostReplayed = 10_000
 
 // askWithNoise asks in harnesses whose embedders know little, and nothing.
 func askWithNoise(ctx context.Context, s *set, take func(mode string, o *outcome, err error) error) error {
-	for mode, noise := range map[string]float32{hybridWeak: 0.7, hybridClueless: 1} {
-		meaning, err := newThesaurus(s)
-		if err != nil {
-			return err
-		}
-		h, documents, err := replay(ctx, s, &noisy{thesaurus: meaning, name: mode, noise: noise})
+	meaning, err := newThesaurus(s)
+	if err != nil {
+		return err
+	}
+	for _, of := range []struct {
+		mode  string
+		noise float32
+	}{{hybridWeak, 0.7}, {hybridClueless, 1}} {
+		h, documents, err := replay(ctx, s, &noisy{thesaurus: meaning, name: of.mode, noise: of.noise})
 		if err != nil {
 			return err
 		}
 		o, err := askAll(ctx, h, s, search.Auto, documents)
-		if err := errors.Join(take(mode, o, err), h.close()); err != nil {
+		if err := errors.Join(take(of.mode, o, err), h.close()); err != nil {
 			return err
 		}
 	}

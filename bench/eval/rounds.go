@@ -67,12 +67,20 @@ var remarks = []string{
 }
 
 func (g *roundsGenerator) remarks(most int) string {
+	return someRemarks(g.random, g.random.IntN(most+1))
+}
+
+// someRemarks returns that many remarks, each with a blank behind it.
+func someRemarks(r *rand.Rand, many int) string {
 	var b strings.Builder
-	for range g.random.IntN(most + 1) {
-		b.WriteString(remarks[g.random.IntN(len(remarks))] + " ")
+	for range many {
+		b.WriteString(pick(r, remarks) + " ")
 	}
 	return b.String()
 }
+
+// pick returns one of the words.
+func pick(r *rand.Rand, words []string) string { return words[r.IntN(len(words))] }
 
 func (g *roundsGenerator) service(n int) {
 	name := g.name(n)

@@ -13,6 +13,7 @@ func sessionsSet(seed uint64) *set {
 	g := &sessionsGenerator{
 		set:    &set{name: sessionsName, grades: make(map[string]map[string]float64)},
 		random: rand.New(rand.NewPCG(seed, 29)),
+		asked:  make(map[string]bool),
 	}
 	for range workedSessions {
 		g.session()
@@ -62,14 +63,10 @@ var errands = [][2]string{
 	{"Please look at the logs of %[1]s.", "They show nothing unusual for %[1]s since the last restart."},
 }
 
-func (g *sessionsGenerator) pick(words []string) string { return words[g.random.IntN(len(words))] }
+func (g *sessionsGenerator) pick(words []string) string { return pick(g.random, words) }
 
 func (g *sessionsGenerator) remarks(most int) string {
-	var b strings.Builder
-	for range 2 + g.random.IntN(most) {
-		b.WriteString(g.pick(remarks) + " ")
-	}
-	return b.String()
+	return someRemarks(g.random, 2+g.random.IntN(most))
 }
 
 func (g *sessionsGenerator) say(user, assistant string) string {
@@ -96,9 +93,6 @@ func (g *sessionsGenerator) session() {
 		if g.asked[p.told+service] {
 			continue
 		}
-		if g.asked == nil {
-			g.asked = make(map[string]bool)
-		}
 		g.asked[p.told+service] = true
 		name := fmt.Sprintf("%s%s%d", g.pick(verbs), g.pick(nouns), g.random.IntN(40))
 		if g.random.IntN(2) == 0 {
@@ -119,7 +113,8 @@ func (g *sessionsGenerator) session() {
 			if len(g.names) > 0 && g.random.IntN(3) == 0 {
 				mentioned = g.pick(g.names)
 			}
-			g.say(fmt.Sprintf(e[0], service), fmt.Sprintf(g.remarks(3)+e[1]+" "+g.remarks(3), service, mentioned))
+			fill := strings.NewReplacer("%[1]s", service, "%[2]s", mentioned)
+			g.say(fill.Replace(e[0]), g.remarks(3)+fill.Replace(e[1])+" "+g.remarks(3))
 		}
 		if !slices.Contains(g.names, name) {
 			g.ask("identifier", "what did we change in "+name+"?", found)

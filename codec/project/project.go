@@ -45,8 +45,11 @@ func Is(asked, name string) bool {
 	if asked == name {
 		return true
 	}
-	return !strings.ContainsAny(asked, `/\`) && strings.EqualFold(asked, name[strings.LastIndexAny(name, `/\`)+1:])
+	return !strings.ContainsAny(asked, `/\`) && strings.EqualFold(asked, Last(name))
 }
+
+// Last returns the last part of a path.
+func Last(path string) string { return path[strings.LastIndexAny(path, `/\`)+1:] }
 
 // Of returns the project that a request states; "" if it states none. What a person or a tool says about directories does
 // not count.

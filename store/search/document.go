@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mnemeproxy/mneme/codec/chatkey"
+	"github.com/mnemeproxy/mneme/codec/project"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
@@ -123,12 +124,12 @@ func (d *document) take(m *record.Message, user, assistant, output, names *excer
 
 // Kinds of content in turns.
 const (
-	kindSaid  = "said"  // somebody said something
+	kindSaid  = "said"  // a person or a model said something
 	kindTool  = "tool"  // a tool was called, or has answered
 	kindError = "error" // a tool or the exchange failed
 
-	kindDecided  = "decided"  // somebody decided something; see [Decisions]
-	kindRejected = "rejected" // somebody tried or considered something and rejected it
+	kindDecided  = "decided"  // a sentence decides something; see [Decisions]
+	kindRejected = "rejected" // a sentence rejects something
 )
 
 func (d *document) kind(name string) {
@@ -345,13 +346,12 @@ func facetsOf(info *record.ExchangeInfo, d *document) []lexical.Facet {
 const lastPart = "/last"
 
 // addPath adds the facets of a path: the path, the path within the project, and its last part.
-func addPath(facets []lexical.Facet, name, value, project string) []lexical.Facet {
+func addPath(facets []lexical.Facet, name, value, within string) []lexical.Facet {
 	facets = append(facets, lexical.Facet{Name: name, Value: value})
-	if inside, ok := strings.CutPrefix(value, project+"/"); ok && project != "" && strings.Contains(inside, "/") {
+	if inside, ok := strings.CutPrefix(value, within+"/"); ok && within != "" && strings.Contains(inside, "/") {
 		facets = append(facets, lexical.Facet{Name: name, Value: inside})
 	}
-	last := value[strings.LastIndexAny(value, `/\\`)+1:]
-	return append(facets, lexical.Facet{Name: name + lastPart, Value: last})
+	return append(facets, lexical.Facet{Name: name + lastPart, Value: project.Last(value)})
 }
 
 // facetOf returns the indexed facet for what a person asks for. A path without a slash is the last part of one.

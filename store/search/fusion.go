@@ -210,7 +210,7 @@ func (s *searching) fuse(ctx context.Context, ranking *lexical.Ranking) error {
 	}
 	s.compareRest()
 	if !l.measured && s.answer.ModeUsed == Hybrid && s.request.Ranking.VectorWeight == nil {
-		if err := s.weighVectors(); err != nil {
+		if err := s.weighVectors(ranking); err != nil {
 			return err
 		}
 	}

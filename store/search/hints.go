@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mnemeproxy/mneme/codec/project"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
@@ -50,7 +51,7 @@ func matchesTerm(term *Filter, value string) bool {
 	if !isPrefix && term.Op != "prefix" {
 		name, indexed := facetOf(term.Field, wanted)
 		if wanted = indexed; name != term.Field {
-			value = value[strings.LastIndexAny(value, `/\`)+1:]
+			value = project.Last(value)
 		}
 	}
 	if isPrefix || term.Op == "prefix" {
@@ -72,6 +73,3 @@ func valueHint(term *Filter, values []lexical.FacetValue) string {
 	}
 	return fmt.Sprintf("no %s:%s among the most frequent: %s", term.Field, oneLine(term.Value), strings.Join(list, ", "))
 }
-
-// oneLine returns a value without characters that break a line or control a terminal.
-func oneLine(text string) string { return strings.Join(strings.FieldsFunc(text, isBreak), " ") }

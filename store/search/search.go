@@ -196,6 +196,18 @@ func listsFacet(name string) bool {
 // BM25 times coverage separates right first hits from those of an account without an answer better than either factor.
 const sure = 10
 
+// coverage returns how much of the query documents hold. A ranking with a demand knows it already.
+func (s *searching) coverage(ranking *lexical.Ranking, numbers []uint32) ([]lexical.Covered, error) {
+	if covered, known := ranking.Covered(numbers); known {
+		return covered, nil
+	}
+	covered, err := s.searcher.Coverage(s.query, numbers)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	return covered, nil
+}
+
 // cover sets how relevant the hits are.
 func (s *searching) cover(ranking *lexical.Ranking) error {
 	numbers := make([]uint32, 0, len(s.taken))
@@ -208,12 +220,9 @@ func (s *searching) cover(ranking *lexical.Ranking) error {
 		}
 		numbers = append(numbers, c.number)
 	}
-	covered, known := ranking.Covered(numbers)
-	if !known {
-		var err error
-		if covered, err = s.searcher.Coverage(s.query, numbers); err != nil {
-			return unreadable(err)
-		}
+	covered, err := s.coverage(ranking, numbers)
+	if err != nil {
+		return err
 	}
 	for i, c := range s.taken {
 		h := &s.answer.Data[i]

@@ -75,8 +75,11 @@ func around(text string, from, size int) string {
 			end = start + i
 		}
 	}
-	return strings.TrimSpace(strings.Join(strings.FieldsFunc(text[start:end], isBreak), " "))
+	return strings.TrimSpace(oneLine(text[start:end]))
 }
+
+// oneLine returns a text without characters that break a line or control a terminal.
+func oneLine(text string) string { return strings.Join(strings.FieldsFunc(text, isBreak), " ") }
 
 // isBreak reports whether a one-line snippet has a blank instead of a character: line breaks, and characters that control a terminal.
 func isBreak(r rune) bool {

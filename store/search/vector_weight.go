@@ -1,6 +1,10 @@
 package search
 
-import "math"
+import (
+	"math"
+
+	"github.com/mnemeproxy/mneme/store/search/lexical"
+)
 
 // What vectors add to words is measured with every search, on its own hits. A fixed weight is not safe: an embedder of weak meaning, or
 // one that is broken, would rank below words alone.
@@ -18,33 +22,25 @@ const (
 )
 
 // weighVectors sets the weight of the vectors by the candidates by words.
-func (s *searching) weighVectors() error {
+func (s *searching) weighVectors(ranking *lexical.Ranking) error {
 	l := s.like
 	l.measured = true
 	ranked := s.fused[:min(l.ranked, len(s.fused))]
-	covered, err := s.covered(ranked[:min(coveredHits, len(ranked))])
+	numbers := make([]uint32, 0, coveredHits)
+	for _, c := range ranked[:min(coveredHits, len(ranked))] {
+		numbers = append(numbers, c.number)
+	}
+	covered, err := s.coverage(ranking, numbers)
 	if err != nil {
 		return err
 	}
-	l.weight *= min(1, (1-covered)/(1-uncovered)) * agreement(ranked)
-	l.weight = beside(l.weight, ranked)
-	return nil
-}
-
-// covered returns the largest share of the query that one of some candidates holds.
-func (s *searching) covered(candidates []*candidate) (most float64, err error) {
-	numbers := make([]uint32, len(candidates))
-	for i, c := range candidates {
-		numbers[i] = c.number
-	}
-	covered, err := s.searcher.Coverage(s.query, numbers)
-	if err != nil {
-		return 0, unreadable(err)
-	}
+	most := 0.0
 	for i := range covered {
 		most = max(most, covered[i].Share)
 	}
-	return most, nil
+	l.weight *= min(1, (1-most)/(1-uncovered)) * agreement(ranked)
+	l.weight = weightWithContext(l.weight, ranked)
+	return nil
 }
 
 // agreement returns what part of their weight vectors deserve by the hits that have words and a vector: 0 to 1.
@@ -63,9 +59,9 @@ func agreement(hits []*candidate) float64 {
 	return min(max(((xy-x*y/n)/spread-chance/math.Sqrt(n))/agreesFully, 0), 1)
 }
 
-// beside returns the weight in scores that have what is around the turns, of one that is meant beside their own words. What is around
-// is more words, not less meaning: without this, scores by words lie close together, and small differences in likeness decide.
-func beside(weight float64, ranked []*candidate) float64 {
+// weightWithContext scales a weight that was chosen for scores of a turn's own words to scores that include its neighbors and its
+// session. These lie closer together: unscaled, small differences in likeness would decide.
+func weightWithContext(weight float64, ranked []*candidate) float64 {
 	best, own := 0.0, 0.0
 	for _, c := range ranked {
 		best, own = max(best, c.words), max(own, c.bm25)

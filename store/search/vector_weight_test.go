@@ -88,18 +88,18 @@ func TestVectorsWeighWhatTheyAgreeWithWords(t *testing.T) {
 
 func TestWhatIsAroundATurnCountsAsWords(t *testing.T) {
 	plain := candidates(10, func(int) float64 { return 0 })
-	if got := beside(0.25, plain); math.Abs(got-0.25) > 1e-9 {
+	if got := weightWithContext(0.25, plain); math.Abs(got-0.25) > 1e-9 {
 		t.Errorf("without anything around the weight is %v, want 0.25", got)
 	}
 	for _, c := range plain {
 		c.words = c.bm25 + 20
 	}
 	// Two turns a tenth of the best BM25 apart are as far apart as before, beside the same difference in likeness.
-	got := beside(0.25, plain)
+	got := weightWithContext(0.25, plain)
 	if before, now := 0.75*0.1/0.25, (1-got)*0.1/2/got; math.Abs(before-now) > 1e-9 {
 		t.Errorf("a difference in words weighs %v of one in likeness, want %v", now, before)
 	}
-	if got := beside(1, plain); got != 1 {
+	if got := weightWithContext(1, plain); got != 1 {
 		t.Errorf("vectors alone weigh %v, want 1", got)
 	}
 }

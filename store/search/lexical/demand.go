@@ -57,7 +57,7 @@ func (s *Searcher) RankDemanding(q *Query, allowed *Set, d Demand) (*Ranking, er
 			times[t] = 0
 		}
 	}
-	for _, t := range order { // a name of only a few words
+	for _, t := range order { // words of the person, and names of only a few words
 		if times[t] == 0 {
 			continue
 		}

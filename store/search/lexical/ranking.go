@@ -244,10 +244,9 @@ func (r *Ranking) seeAround(hits []Hit) []Hit {
 // all words. The shares were chosen on dialogues, chats and passages of the evaluation together; more of the group's score gains on
 // dialogues, and costs where sessions go from one matter to another.
 const (
-	groupShare      = 0.7  // of the group's score, as a search for groups has it
-	groupBestShare  = 0.2  // of the score of the group's best document
-	groupRestShare  = 0.2  // of the others, in the group's score
-	mostGroupedHits = 4096 // documents of the groups that are looked at, those of the best hits; the last group may have more
+	groupBestShare   = 0.9  // of the score of the group's best document
+	groupRestShare   = 0.14 // of the sum of the others, divided by the root of how many of them were found
+	mostGroupMembers = 4096 // documents of the groups that are read, those of the best hits; the last group may have more
 )
 
 // seeSessions adds what the groups of the best hits contribute.
@@ -257,7 +256,7 @@ func (r *Ranking) seeSessions(hits []Hit) []Hit {
 	for i := range hits {
 		key := r.searcher.Group(hits[i].Number)
 		worth, known := r.together[key]
-		if !known && key != 0 && members <= mostGroupedHits {
+		if !known && key != 0 && members <= mostGroupMembers {
 			all := r.searcher.membersOf(key)
 			members += len(all)
 			worth = r.worthTogether(all)
@@ -279,7 +278,7 @@ func (r *Ranking) worthTogether(members []uint32) float64 {
 			held++
 		}
 	}
-	return groupShare*(best+groupRestShare*(sum-best)/math.Sqrt(float64(max(held, 1)))) + groupBestShare*best
+	return groupBestShare*best + groupRestShare*(sum-best)/math.Sqrt(float64(max(held, 1)))
 }
 
 // Worth returns what a document scores as a hit, with its neighbors and its group, whether it is one or not. Call it after the first

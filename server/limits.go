@@ -94,18 +94,18 @@ func (x *exchange) leftTheProvider() bool {
 	return last >= 0 && x.attempts.made[last].Failure == "" && x.attempts.made[last].Status < 300
 }
 
-// toldRepeats is how many rounds a loop has when it is first told of; it is told again whenever they have doubled.
-const toldRepeats = 5
+// firstReport is how many rounds a loop has when it is first reported; it is reported again whenever they have doubled.
+const firstReport = 5
 
-// tellRepeats tells the caller and the operator of an agent that goes in circles, and refuses the request if the key
-// bounds that. A loop that is not bounded is only told: the request goes on unchanged.
-func (x *exchange) tellRepeats() error {
+// reportRepeats reports an agent that goes in circles to the caller and the operator, and refuses the request if the key
+// bounds that. Without a bound the request goes on unchanged.
+func (x *exchange) reportRepeats() error {
 	r := &x.request
-	if r.surface == codec.Embeddings || r.auxiliary != "" || len(r.envelope.Items) < 2*repeats.Fewest {
+	if !r.surface.Converses() || r.auxiliary != "" || len(r.envelope.Items) < 2*repeats.Fewest {
 		return nil
 	}
 	most := int(r.caller.Limits.Or(*x.server.keyLimits.Load()).Repeats)
-	least := toldRepeats
+	least := firstReport
 	if most > 0 {
 		least = min(least, most)
 	}
@@ -119,12 +119,7 @@ func (x *exchange) tellRepeats() error {
 	refused := most > 0 && loop.Times >= most
 	x.recording.closing.Repeats = loop.String()
 	x.answer.out.Set(headerRepeats, x.recording.closing.Repeats)
-	if refused || isTold(loop.Times) {
-		x.server.log.WarnContext(x.ctx, "an agent repeats itself", "account", r.caller.Account, "key", r.caller.KeyID, "calls", loop.Calls, "times", loop.Times, "refused", refused)
-		x.server.opts.Webhooks.Tell(webhook.Repeats, x.server.opts.Clock(), webhook.AgentRepeats{
-			Account: r.caller.Account, Key: r.caller.KeyID, Model: x.masked(r.envelope.Model), Calls: loop.Calls, Times: loop.Times, Refused: refused,
-		})
-	}
+	x.announceRepeats(&loop, refused)
 	if !refused {
 		return nil
 	}
@@ -133,9 +128,26 @@ func (x *exchange) tellRepeats() error {
 	return x.turnAway(&quota.Refusal{Limit: quota.Repeats, Error: e})
 }
 
-// isTold reports whether a loop of so many rounds is told of.
-func isTold(times int) bool {
-	for at := toldRepeats; at <= times; at *= 2 {
+// announceRepeats writes a loop to the log and sends its webhook: at the fifth round, whenever the rounds have doubled,
+// and when it is refused; of a client that retries, once a minute.
+func (x *exchange) announceRepeats(loop *repeats.Loop, refused bool) {
+	r, now := &x.request, x.server.opts.Clock()
+	report := repeats.Report{Key: r.caller.KeyID, Session: r.affinity(), Times: loop.Times}
+	if refused {
+		report.Times = 0
+	}
+	if !refused && !isReported(loop.Times) || !x.server.loops.Due(now, report) {
+		return
+	}
+	x.server.log.WarnContext(x.ctx, "an agent repeats itself", "account", r.caller.Account, "key", r.caller.KeyID, "calls", loop.Calls, "times", loop.Times, "refused", refused)
+	x.server.opts.Webhooks.Tell(webhook.Repeats, now, webhook.AgentRepeats{
+		Account: r.caller.Account, Key: r.caller.KeyID, Model: x.masked(r.envelope.Model), Calls: loop.Calls, Times: loop.Times, Refused: refused,
+	})
+}
+
+// isReported reports whether a loop of so many rounds is reported to the operator.
+func isReported(times int) bool {
+	for at := firstReport; at <= times; at *= 2 {
 		if at == times {
 			return true
 		}

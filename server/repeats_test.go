@@ -42,7 +42,7 @@ func TestTheNameOfARepeatedCallAddsNoHeader(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatRepeatsItselfIsToldOfAndStoppedWhereAKeySaysSo(t *testing.T) {
+func TestAnAgentThatRepeatsItselfIsReportedAndStoppedWhereAKeySaysSo(t *testing.T) {
 	got := make(chan webhook.AgentRepeats, 10)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var told struct {

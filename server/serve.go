@@ -82,7 +82,7 @@ func (x *exchange) enter() error {
 		return err
 	}
 	defer x.endWork()
-	if err := x.tellRepeats(); err != nil {
+	if err := x.reportRepeats(); err != nil {
 		return err
 	}
 	if err := x.reserveTokens(); err != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/listen"
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/server/recall"
+	"github.com/mnemeproxy/mneme/server/repeats"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/server/ui"
 	"github.com/mnemeproxy/mneme/server/ui/openid"
@@ -170,6 +171,7 @@ type Server struct {
 	refusals  *telemetry.Refusals
 	limiter   Limiter
 	budgets   quota.Budgets
+	loops     repeats.Reports
 	window    *ui.UI
 	keyLimits atomic.Pointer[store.Limits]
 }

@@ -87,7 +87,6 @@ type Takes struct {
 	FailedResults bool // a member for the failure of a tool
 
 	Audio           bool
-	WebAddresses    bool     // fetches images and documents itself
 	ImageTypes      []string // media types of images; nil for any
 	ImagesInResults bool     // images inside tool results
 	FileNames       bool     // documents have file names

@@ -218,7 +218,7 @@ func given(answer []byte, visit func(id []byte)) {
 func references(body []byte, visit func(reference)) {
 	eachObject(body, 0, func(object []byte, depth int) {
 		bare := true // it has an id and nothing else
-		var id string
+		var id, kind string
 		for m := scan.Object(object); m.Next(); {
 			name := string(m.Key)
 			one := func(kind string, value []byte) {
@@ -246,18 +246,22 @@ func references(body []byte, visit func(reference)) {
 				one("Container", m.Value)
 			case "cachedContent", "cached_content":
 				one("Cached content", m.Value)
-			case "fileUri":
-				uri := scan.String(m.Value)
-				if _, name, found := strings.Cut(uri, "/files/"); found && strings.Contains(uri, "generativelanguage.googleapis.com/") {
-					uri = "files/" + name
+			case "fileUri", "file_uri", "uri":
+				bare = false
+				if file := googlesFile(scan.String(m.Value)); file != "" {
+					visit(reference{"File", file, name})
 				}
-				if bare = false; strings.HasPrefix(uri, "files/") {
-					visit(reference{"File", uri, name})
-				}
-			case "file_ids", "vector_store_ids":
-				kind := map[string]string{"file_ids": "File", "vector_store_ids": "Vector store"}[name]
+			case "file_ids", "vector_store_ids", "fileSearchStoreNames", "file_search_store_names":
 				for e := scan.Array(m.Value); e.Next(); {
-					one(kind, e.Value)
+					one(kindOfList[name], e.Value)
+				}
+			case "semanticRetriever", "semantic_retriever":
+				one("Corpus", scan.Get(m.Value, "source"))
+			case "previous_interaction_id":
+				one("Interaction", m.Value)
+			case "skill_id":
+				if strings.HasPrefix(scan.String(m.Value), "skill_") { // others are the vendor's own
+					one("Skill", m.Value)
 				}
 			case "container":
 				one("Container", m.Value)
@@ -278,15 +282,39 @@ func references(body []byte, visit func(reference)) {
 			case "id":
 				id = scan.String(m.Value)
 			case "type":
-				bare = bare && (scan.IsNull(m.Value) || scan.String(m.Value) == "item_reference")
+				kind = scan.String(m.Value)
+				bare = bare && (scan.IsNull(m.Value) || kind == "item_reference")
 			default:
 				bare = false
 			}
 		}
-		if bare && id != "" && depth == itemDepth {
+		switch {
+		case bare && id != "" && depth == itemDepth:
 			visit(reference{"Item", id, "input"})
+		case kind == "file_id" && id != "":
+			visit(reference{"File", id, "id"})
 		}
 	})
+}
+
+var kindOfList = map[string]string{
+	"file_ids": "File", "vector_store_ids": "Vector store",
+	"fileSearchStoreNames": "File search store", "file_search_store_names": "File search store",
+}
+
+// googlesFile returns the name of a file that Google keeps; "" if the address leads elsewhere. An address at that host which
+// cannot be read is returned as it is, and so nobody's.
+func googlesFile(uri string) string {
+	switch {
+	case strings.HasPrefix(uri, "files/"):
+		return uri
+	case !strings.Contains(strings.ToLower(uri), "generativelanguage.googleapis.com"):
+		return ""
+	}
+	if _, name, found := strings.Cut(uri, "/files/"); found {
+		return "files/" + name
+	}
+	return uri
 }
 
 // itemDepth is how deep items of a conversation are: in a list of the body.
@@ -297,7 +325,7 @@ const itemDepth = 2
 const deepest = 20
 
 // eachObject visits an object and the objects in it, without those whose members a caller or its model names: schemas,
-// metadata, attributes, environments, headers and what tools are called with. An id there proves nothing.
+// metadata, attributes, environments, headers, what tools are called with and what they return. An id there proves nothing.
 func eachObject(value []byte, depth int, visit func(object []byte, depth int)) {
 	switch {
 	case depth > deepest:
@@ -307,15 +335,23 @@ func eachObject(value []byte, depth int, visit func(object []byte, depth int)) {
 		}
 	case scan.IsObject(value):
 		visit(value, depth)
-		called := strings.HasSuffix(scan.String(scan.Get(value, "type")), "tool_use")
+		kind := scan.String(scan.Get(value, "type"))
 		for m := scan.Object(value); m.Next(); {
 			switch string(m.Key) {
-			case "metadata", "attributes", "env", "headers", "parameters", "input_schema", "schema", "arguments", "args":
+			case "metadata", "attributes", "env", "headers", "parameters", "input_schema", "schema", "arguments", "args",
+				"parametersJsonSchema", "parameters_json_schema", "responseSchema", "response_schema", "responseJsonSchema", "response_json_schema":
 				continue
 			case "input":
-				if called {
+				if strings.HasSuffix(kind, "tool_use") {
 					continue
 				}
+			case "result":
+				if kind == "function_result" {
+					continue
+				}
+			case "functionResponse", "function_response":
+				eachObject(scan.Get(m.Value, "parts"), depth+2, visit)
+				continue
 			}
 			if len(m.Value) > 0 && (m.Value[0] == '{' || m.Value[0] == '[') {
 				eachObject(m.Value, depth+1, visit)

@@ -47,6 +47,10 @@ func TestWhatAnotherAccountMadeWithTheServersCredentialIsUnknown(t *testing.T) {
 		if strings.HasPrefix(name, "previous") && !strings.Contains(a.body, `"previous_response_not_found"`) {
 			t.Errorf("%s: the code is missing: %s", name, a.body)
 		}
+		a = as(other, responses.path, strings.Replace(body, responses.model, "claude-opus-4-8", 1))
+		if a.status != http.StatusNotFound || !strings.Contains(a.body, "is not on record here") {
+			t.Errorf("%s: with a model of another provider it says %d %s", name, a.status, a.body)
+		}
 	}
 
 	file := `{"role":"user","content":[{"type":"input_file","file_id":"file-abc"}]}`
@@ -64,6 +68,16 @@ func TestWhatAnotherAccountMadeWithTheServersCredentialIsUnknown(t *testing.T) {
 		"messages file":  {messages.path, fmt.Sprintf(`{"model":%q,"max_tokens":9,"messages":[{"role":"user","content":[{"type":"document","source":{"type":"file","file_id":"file_abc"}}]}]}`, messages.model)},
 		"a container":    {messages.path, fmt.Sprintf(`{"model":%q,"max_tokens":9,"container":"container_abc","messages":[{"role":"user","content":"hi"}]}`, messages.model)},
 		"upload":         {messages.path, fmt.Sprintf(`{"model":%q,"max_tokens":9,"messages":[{"role":"user","content":[{"type":"container_upload","file_id":"file_abc"}]}]}`, messages.model)},
+	}
+	const googles = "https://generativelanguage.googleapis.com/v1beta/files/abc"
+	for name, row := range map[string]struct{ path, body string }{
+		"a file of Google's by chat":      {chat.path, `{"model":"gemini-2.5-flash","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"` + googles + `"}}]}]}`},
+		"a file of Google's by responses": {responses.path, `{"model":"gemini-2.5-flash","input":[{"role":"user","content":[{"type":"input_image","image_url":"` + googles + `"}]}]}`},
+		"a file of Google's by messages":  {messages.path, `{"model":"gemini-2.5-flash","max_tokens":9,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"` + googles + `"}}]}]}`},
+		"a file of Google's":              {"/gemini/v1beta/models/gemini-2.5-flash:generateContent", `{"contents":[{"role":"user","parts":[{"file_data":{"file_uri":"` + googles + `"}}]}]}`},
+		"a cache of Google's":             {"/gemini/v1beta/models/gemini-2.5-flash:generateContent", `{"cachedContent":"cachedContents/abc","contents":[{"role":"user","parts":[{"text":"hi"}]}]}`},
+	} {
+		foreign[name] = row
 	}
 	for name, row := range foreign {
 		if a := as(other, row.path, row.body); a.status != http.StatusNotFound || !strings.Contains(a.body, unknownHere) {

@@ -90,7 +90,7 @@ func TestUnknownIDsAreRefused(t *testing.T) {
 		request.PreviousResponseID = param.NewOpt(row.id)
 		_, err := client.Responses.New(t.Context(), request, option.WithAPIKey(row.key), option.WithMaxRetries(0))
 		var refused *openai.Error
-		if !errors.As(err, &refused) || refused.StatusCode != http.StatusBadRequest || refused.Code != "previous_response_not_found" || refused.Param != "previous_response_id" {
+		if !errors.As(err, &refused) || refused.StatusCode != http.StatusNotFound || refused.Code != "previous_response_not_found" || refused.Param != "previous_response_id" {
 			t.Errorf("an id %s: %v", name, err)
 		}
 	}
@@ -199,7 +199,7 @@ func TestAConversationContinuesByIDsWhenTheModelChanges(t *testing.T) {
 				// Nothing of it leads there from another account.
 				_, err = client.Responses.New(t.Context(), second, option.WithAPIKey(foreign), option.WithMaxRetries(0))
 				var refused *openai.Error
-				if !errors.As(err, &refused) || refused.StatusCode != http.StatusBadRequest {
+				if !errors.As(err, &refused) || refused.StatusCode != http.StatusNotFound {
 					t.Errorf("for another account: %v", err)
 				}
 				_, err = client.Responses.New(t.Context(), item, option.WithAPIKey(foreign), option.WithMaxRetries(0))

@@ -43,7 +43,6 @@ func traits() codec.Traits {
 			SystemTurns:      codec.SystemAnywhere,
 			Refusals:         true,
 			Audio:            true,
-			WebAddresses:     true,
 			FileNames:        true,
 			ImageDetail:      true,
 			SpeakerNames:     true,

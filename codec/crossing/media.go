@@ -1,7 +1,6 @@
 package crossing
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -103,24 +102,10 @@ func (a mediaStep) medium(p *codec.Part, m *codec.Message) error {
 	if len(p.FileID) > 0 {
 		return codec.Invalid(a.r.Path(m.Index), "the file %q lies with another provider than %s: send its content instead", p.FileID, a.target.Provider)
 	}
-	if !a.takes.WebAddresses && len(p.Data) == 0 && len(p.Text) == 0 && isWebURL(p.URL) {
-		e := codec.Invalid(a.r.Path(m.Index), "%s does not fetch pictures and documents from the web: send the data itself", a.target.Model)
-		e.Code = "image_url_not_fetchable"
-		return e
-	}
 	if p.Kind == codec.PartImage && len(p.Data) > 0 {
 		return a.imageType(p, m)
 	}
 	return nil
-}
-
-// isWebURL reads a string body, in which slashes may be escaped. Schemes have no case.
-func isWebURL(url []byte) bool {
-	scheme, rest, found := bytes.Cut(url, []byte(":"))
-	if !found || !bytes.EqualFold(scheme, []byte("http")) && !bytes.EqualFold(scheme, []byte("https")) {
-		return false
-	}
-	return bytes.HasPrefix(rest, []byte("//")) || bytes.HasPrefix(rest, []byte(`\/\/`))
 }
 
 // imageType normalizes the media type, and refuses types that the target cannot read.

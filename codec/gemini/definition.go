@@ -28,8 +28,11 @@ func traits() codec.Traits {
 			ForcedThinking:   true,
 			Budgets:          map[string]int64{"minimal": 512},
 		},
-		References: [][]byte{[]byte(`"fileUri"`), []byte(`"cachedContent"`)},
-		Stream:     codec.StreamTraits{AnswerSeries: true},
+		References: [][]byte{
+			[]byte(`"fileUri"`), []byte(`"file_uri"`), []byte(`"cachedContent"`), []byte(`"cached_content"`),
+			[]byte(`"fileSearchStoreNames"`), []byte(`"file_search_store_names"`), []byte(`"semanticRetriever"`), []byte(`"semantic_retriever"`),
+		},
+		Stream: codec.StreamTraits{AnswerSeries: true},
 		HTTP: codec.HTTPTraits{
 			Generate: codec.Endpoint{Path: "/models/{model}:generateContent"},
 			// Without alt=sse the stream is one JSON array (docs/wire/generate-content.md#2.1).

@@ -51,7 +51,6 @@ func traits() codec.Traits {
 			SystemApart:    true,
 			Alternation:    true,
 			FailedResults:  true,
-			WebAddresses:   true,
 			ImageTypes:     []string{"image/jpeg", "image/png", "image/gif", "image/webp"},
 			WebSearch:      true,
 			ForcedSearch:   true,

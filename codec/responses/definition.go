@@ -37,13 +37,13 @@ func traits() codec.Traits {
 		ToolName:     codec.NameRule{Max: 64},
 		References: [][]byte{
 			[]byte(`"file_id`), []byte(`"id"`), []byte(`"previous_response_id"`), []byte(`"conversation"`), []byte(`"vector_store_ids"`), []byte(`"container`),
+			[]byte(`"skill_id"`),
 		},
 		Members: members,
 		Client:  codec.ClientTraits{Pictures: true, SignedReasoning: true, StoredAnswers: true, TextBlock: "input_text"},
 		Takes: codec.Takes{
 			SystemTurns:      codec.SystemAnywhere,
 			Refusals:         true,
-			WebAddresses:     true,
 			ImagesInResults:  true,
 			FileNames:        true,
 			ImageDetail:      true,

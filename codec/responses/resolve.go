@@ -2,6 +2,7 @@ package responses
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -186,12 +187,11 @@ func unresolved(member, id string, err error) error {
 	if cause.Kind != codec.KindNotFound {
 		return err
 	}
-	e := codec.Invalid(member, "%.100s is not on record here: send the conversation itself", id)
+	e := codec.Errorf(codec.KindNotFound, "%.100s is not on record here: send the conversation itself", id)
 	if cause.RetryAfter > 0 { // it may be on record on a node that does not answer
-		e = codec.Errorf(codec.KindNotFound, "%.100s is not on record here, and the node that may have it is unreachable: try again in a moment, or send the conversation itself", id)
-		e.Param, e.RetryAfter = member, cause.RetryAfter
+		e.Message = fmt.Sprintf("%.100s is not on record here, and the node that may have it is unreachable: try again in a moment, or send the conversation itself", id)
 	}
-	e.Cause = err
+	e.Param, e.RetryAfter, e.Cause = member, cause.RetryAfter, err
 	if member == "previous_response_id" {
 		e.Code = codePreviousNotFound
 	}

@@ -99,6 +99,9 @@ func TestWhatIsNotOnRecordIsSaidToBeMissing(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), row.says) || names != nil || string(body) != row.body {
 			t.Errorf("%s: %v %v, want %q", name, names, err, row.says)
 		}
+		if missing := strings.Contains(row.says, "not on record"); missing != (codec.AsError(err, "").Kind == codec.KindNotFound) {
+			t.Errorf("%s: an error of the kind %s", name, codec.AsError(err, "").Kind)
+		}
 	}
 }
 

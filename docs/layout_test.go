@@ -91,6 +91,7 @@ func TestTheFloorsOfTheStoreImportDownwards(t *testing.T) {
 		"cache":       {},
 		"blob":        {"buffer", "cache", "kv", "short"},
 		"files":       {"kv"},
+		"commit":      {"blob", "files", "kv", "wake"},
 		"backup":      {"kv", "blob"},
 		"identity":    {"kv", "wake"},
 		"contexttest": {},

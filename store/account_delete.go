@@ -8,6 +8,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
@@ -74,15 +75,15 @@ func (s *core) commitDeletion(ctx context.Context, account identity.AccountRecor
 	if err != nil {
 		return err
 	}
-	return s.makeRoom(ctx, func(g *commitGroup, w *operation) error {
-		if err := s.roster.Release(changing{g, w}, account.Name); err != nil {
+	return s.makeRoom(ctx, func(g *commitGroup, w *commit.Op) error {
+		if err := s.roster.Release(transaction{g, w}, account.Name); err != nil {
 			return err
 		}
-		g.put(w, kv.SpaceKeyOf(kv.SpaceDeletion, account.Number), record)
-		g.put(w, kv.NameKey(kv.SpaceAccount, account.Name), nil)
+		g.Put(w, kv.SpaceKeyOf(kv.SpaceDeletion, account.Number), record)
+		g.Put(w, kv.NameKey(kv.SpaceAccount, account.Name), nil)
 		for _, id := range keys {
-			g.put(w, kv.NameKey(kv.SpaceKey, id), nil)
-			g.put(w, kv.NameKey(kv.SpaceKeyUse, id), nil)
+			g.Put(w, kv.NameKey(kv.SpaceKey, id), nil)
+			g.Put(w, kv.NameKey(kv.SpaceKeyUse, id), nil)
 		}
 		return nil
 	})
@@ -95,7 +96,7 @@ var errStillRunning = errors.New("exchanges of a deleted account are still runni
 func (s *core) finishDeletion(ctx context.Context, account kv.AccountNumber) error {
 	e := new(record.Erasure)
 	everything := record.Selection{All: true}
-	if err := s.eraseSelection(ctx, account, &everything, e, func(*commitGroup, *operation) error { return nil }); err != nil {
+	if err := s.eraseSelection(ctx, account, &everything, e, func(*commitGroup, *commit.Op) error { return nil }); err != nil {
 		return err
 	}
 	if e.Open > 0 {
@@ -106,8 +107,8 @@ func (s *core) finishDeletion(ctx context.Context, account kv.AccountNumber) err
 			return err
 		}
 	}
-	return s.makeRoom(ctx, func(g *commitGroup, w *operation) error {
-		g.put(w, kv.SpaceKeyOf(kv.SpaceDeletion, account), nil)
+	return s.makeRoom(ctx, func(g *commitGroup, w *commit.Op) error {
+		g.Put(w, kv.SpaceKeyOf(kv.SpaceDeletion, account), nil)
 		return nil
 	})
 }
@@ -130,9 +131,9 @@ func (s *core) deleteRange(ctx context.Context, prefix []byte) error {
 		if len(batch) == 0 {
 			return nil
 		}
-		err := s.makeRoom(ctx, func(g *commitGroup, w *operation) error {
+		err := s.makeRoom(ctx, func(g *commitGroup, w *commit.Op) error {
 			for _, key := range batch {
-				g.put(w, key, nil)
+				g.Put(w, key, nil)
 			}
 			return nil
 		})

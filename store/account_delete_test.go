@@ -189,11 +189,11 @@ func TestAnAccountThatCannotBeDeletedKeepsItsKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.disk.mark = 1 << 62 // the volume is full
+	s.writer.Gate.Reserve = 1 << 62 // the volume is full
 	if _, err := s.Accounts().Delete(t.Context(), "acme", false); err == nil {
 		t.Fatal("it was deleted on a full volume")
 	}
-	s.disk.mark = 0
+	s.writer.Gate.Reserve = 0
 	if who, err := s.Keys().Authenticate(secret); err != nil || who.Account != "acme" {
 		t.Errorf("its key gives %+v, %v", who, err)
 	}

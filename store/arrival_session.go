@@ -3,6 +3,7 @@ package store
 import (
 	"slices"
 
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -10,7 +11,7 @@ import (
 // storedSessions are those of an account in the store.
 type storedSessions struct {
 	g       *commitGroup
-	w       *operation
+	w       *commit.Op
 	account kv.AccountNumber
 }
 
@@ -26,6 +27,6 @@ func (s storedSessions) Link(key []byte) (id kv.SessionID, ok bool) {
 	return s.g.linkAt(key)
 }
 
-func (s storedSessions) PutLink(key []byte, id kv.SessionID) { s.g.put(s.w, key, slices.Clone(id[:])) }
+func (s storedSessions) PutLink(key []byte, id kv.SessionID) { s.g.Put(s.w, key, slices.Clone(id[:])) }
 
-func (s storedSessions) Unlink(key []byte) { s.g.put(s.w, key, nil) }
+func (s storedSessions) Unlink(key []byte) { s.g.Put(s.w, key, nil) }

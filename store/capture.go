@@ -37,7 +37,7 @@ type Capture struct {
 	store   *core // nil: passes without a record
 	shed    bool
 	info    *record.ExchangeInfo // until the end of the exchange is handed to the writer
-	opening *operation
+	opening *opening
 	buffer  []byte               // answer bytes not yet handed to the writer, from the buffer pool
 	part    uint32               // number of the next part
 	size    int64                // answer bytes recorded so far
@@ -63,6 +63,16 @@ type recorded struct {
 	failed      error     // the first write error
 }
 
+// abandoned reports whether the opening could not be committed, so that there is nothing to add to.
+func (c *recorded) abandoned() bool { return c.failed != nil && !c.begun }
+
+// settle notes the first error.
+func (c *recorded) settle(err error) {
+	if c.failed == nil {
+		c.failed = err
+	}
+}
+
 // counters add up to the requests that the store was asked to record.
 type counters struct {
 	captured, shed, off, refused, failed atomic.Int64
@@ -86,7 +96,7 @@ func (s *Store) Stats() Stats {
 	return Stats{
 		Captured: s.count.captured.Load(), Shed: s.count.shed.Load(), Off: s.count.off.Load(),
 		Refused: s.count.refused.Load(), Failed: s.count.failed.Load(),
-		Queued: int64(len(s.queue.writes)), Undigested: int64(undigested),
+		Queued: int64(s.writer.Queued()), Undigested: int64(undigested),
 	}
 }
 
@@ -114,12 +124,12 @@ func (s *Store) Begin(ctx context.Context, o *record.Opening) (*Capture, error) 
 	}
 	begun := new(struct {
 		Capture
-		opening operation
+		opening opening
 	})
 	c, w := &begun.Capture, &begun.opening
 	c.begin(s.core, kv.ExchangeID(s.ids.Next(started)))
 	c.account = account
-	if err := s.disk.admits(); err != nil {
+	if err := s.writer.Gate.Admits(); err != nil {
 		return s.passOrRefuse(c, err)
 	}
 	redactor := o.Redactor
@@ -138,20 +148,19 @@ func (s *Store) Begin(ctx context.Context, o *record.Opening) (*Capture, error) 
 	if now, ok := s.accounts.Find(o.Account); !ok || now != account {
 		return nil, codec.Errorf(codec.KindStorage, "account %q was deleted", o.Account)
 	}
-	*w = operation{
-		capture: &c.recorded, info: record.Append(buffer.Get(1<<10), c.info), body: s.planner.Plan(account, bodyOf(o)),
-		evidence: conversation.EvidenceOf(o, c.info), done: make(chan struct{}),
-	}
+	w.store, w.capture, w.evidence = s.core, &c.recorded, conversation.EvidenceOf(o, c.info)
+	w.info, w.body = record.Append(buffer.Get(1<<10), c.info), s.planner.Plan(account, bodyOf(o))
+	w.Held, w.Weight, w.Done = true, int64(len(w.info))+w.body.Held, make(chan struct{})
 	c.opening = w
 	last := w.body.Last // the plan belongs to the writer once it is sent
 	if s.opts.OnPressure == Shed {
-		if sent, err := s.queue.trySend(w); err != nil || !sent {
+		if sent, err := s.writer.TrySend(w); err != nil || !sent {
 			return s.passOrRefuse(c, err)
 		}
 		c.keepRequest(o, last)
 		return c, nil
 	}
-	if err := s.queue.send(ctx, w); err != nil {
+	if err := s.writer.Send(ctx, w); err != nil {
 		if ctx.Err() == nil { // otherwise the client has left, and nobody was refused
 			s.count.refused.Add(1)
 		}
@@ -190,11 +199,11 @@ func (c *Capture) SessionID() string {
 		return ""
 	}
 	select {
-	case <-c.opening.done:
+	case <-c.opening.Done:
 	default:
 		return ""
 	}
-	if c.opening.err != nil {
+	if c.opening.Err != nil {
 		return ""
 	}
 	return c.sessionName
@@ -209,14 +218,14 @@ func (c *Capture) Recorded(ctx context.Context) error {
 		return nil
 	}
 	select {
-	case <-c.opening.done:
-		return c.opening.err
+	case <-c.opening.Done:
+		return c.opening.Err
 	default:
-		c.store.queue.hurry.Notify()
+		c.store.writer.Hurry()
 	}
 	select {
-	case <-c.opening.done:
-		return c.opening.err
+	case <-c.opening.Done:
+		return c.opening.Err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -268,46 +277,49 @@ func (c *Capture) spill() error {
 			part, rest = part[:n], append(buffer.Get(len(part)-n), part[n:]...)
 		}
 	}
-	w := &operation{capture: &c.recorded, part: blob.EncodeAnswer(part, frames), number: c.part}
+	w := &answerPart{store: c.store, capture: &c.recorded, part: blob.EncodeAnswer(part, frames), number: c.part}
+	w.Held, w.Weight = true, int64(len(w.part))
 	frames.Release()
 	buffer.Put(part)
 	c.buffer = rest
 	c.part++
-	return c.store.queue.send(context.Background(), w)
+	return c.store.writer.Send(context.Background(), w)
 }
 
 // Finish commits the end of the exchange and returns after the commit. It must be called exactly once. It takes no
 // context, because an end is recorded also when the client is gone. An error means that the end is not on record; the
 // exchange then is, or becomes when the store is next opened, [record.OutcomeInterrupted].
-func (c *Capture) Finish(closing *record.Closing) error {
+func (c *Capture) Finish(end *record.Closing) error {
 	if c.store == nil {
 		return nil
 	}
 	var frames *template.Frames
 	if c.answer != nil {
-		own := *closing
+		own := *end
 		_, frames = c.answer.settle(c.buffer, true)
 		c.answer.redactClosing(&own)
-		closing = &own
+		end = &own
 		c.info.Redactions = c.answer.redactions(c.info.Redactions)
 	}
-	record.Close(c.info, closing)
+	record.Close(c.info, end)
 	c.info.ResponseSize, c.info.ResponseUnrecorded = c.size, c.beyond
-	w := &operation{capture: &c.recorded, info: record.Append(buffer.Get(1<<10), c.info), ended: c.info, number: c.part, done: make(chan struct{})}
+	w := &closing{answerPart: answerPart{store: c.store, capture: &c.recorded, number: c.part}, info: record.Append(buffer.Get(1<<10), c.info), ended: c.info}
+	w.Done = make(chan struct{})
 	var steps []byte
 	if len(c.buffer) > 0 {
 		w.part, steps = blob.EncodeAnswerSteps(c.buffer, frames)
 	}
 	frames.Release()
-	w.captured = c.handOver(steps, closing.Answer)
+	w.captured = c.handOver(steps, end.Answer)
 	c.info = nil
 	c.digestAtOnce(w)
-	if err := c.store.queue.send(context.Background(), w); err != nil {
+	w.Weight = int64(len(w.info) + len(w.part))
+	if err := c.store.writer.Send(context.Background(), w); err != nil {
 		c.store.digester.release(w.captured)
 		return err
 	}
-	<-w.done
-	return w.err
+	<-w.Done
+	return w.Err
 }
 
 // event describes the exchange's present state.

@@ -12,6 +12,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/blob"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -93,8 +94,8 @@ type checker struct {
 
 // fix is a record that repairs a fault.
 type fix struct {
-	entry
-	while entry // the basis of the fix; if it has changed, nothing is done. No key: none
+	commit.Entry
+	while commit.Entry // the basis of the fix; if it has changed, nothing is done. No key: none
 }
 
 // checkedExchange is what later checks need about an exchange.
@@ -173,7 +174,7 @@ func (c *checker) compareMembers() {
 		}
 		if x.session != (kv.SessionID{}) && !x.member {
 			c.find(id.String(), "its session does not list it", fix{
-				entry{kv.MemberKey(c.account, x.session, id), []byte{}}, entry{kv.ExchangeKey(kv.SpaceBelongs, c.account, id), x.session[:]},
+				put(kv.MemberKey(c.account, x.session, id), []byte{}), put(kv.ExchangeKey(kv.SpaceBelongs, c.account, id), x.session[:]),
 			})
 		}
 	}
@@ -192,7 +193,8 @@ func (c *checker) againSession(id kv.SessionID, counts *sessionCounts) []fix {
 			r.Updated = began
 		}
 	}
-	return []fix{{entry: entry{kv.SessionKey(c.account, id), record.Encode(r)}, while: entry{kv.SessionKey(c.account, id), nil}}}
+	key := kv.SessionKey(c.account, id)
+	return []fix{{put(key, record.Encode(r)), commit.Entry{Key: key}}}
 }
 
 // firstOf returns when the first exchange of a session began.
@@ -206,7 +208,9 @@ func (c *checker) firstOf(id kv.SessionID) (began time.Time) {
 }
 
 // drop deletes a record.
-func drop(key []byte) fix { return fix{entry: entry{key, nil}} }
+func drop(key []byte) fix { return fix{Entry: commit.Entry{Key: key}} }
+
+func put(key, value []byte) commit.Entry { return commit.Entry{Key: key, Value: value} }
 
 // find reports a fault; fixes repair it.
 func (c *checker) find(subject, problem string, fixes ...fix) {
@@ -223,14 +227,14 @@ func (c *checker) find(subject, problem string, fixes ...fix) {
 func (c *checker) fix(ctx context.Context) error {
 	for len(c.fixes) > 0 {
 		n := min(len(c.fixes), 500)
-		err := c.store.update(ctx, func(g *commitGroup, w *operation) error {
+		err := c.store.update(ctx, func(g *commitGroup, w *commit.Op) error {
 			for _, f := range c.fixes[:n] {
-				if f.while.key == nil || bytes.Equal(g.get(f.while.key), f.while.value) {
-					g.put(w, f.key, f.value)
-					g.repaired(w, f.key)
+				if f.while.Key == nil || bytes.Equal(g.Get(f.while.Key), f.while.Value) {
+					g.Put(w, f.Key, f.Value)
+					g.repaired(w, f.Key)
 				}
 			}
-			return g.err
+			return g.Err()
 		})
 		if err != nil {
 			return err
@@ -242,13 +246,13 @@ func (c *checker) fix(ctx context.Context) error {
 
 // repaired notifies the followers of turns and sessions that a record was repaired. For a deleted turn, everything
 // derived from it goes too.
-func (g *commitGroup) repaired(w *operation, key []byte) {
+func (g *commitGroup) repaired(w *commit.Op, key []byte) {
 	switch key[0] {
 	case kv.SpaceTurn:
 		if account, id, ok := kv.SplitExchangeKey(key); ok {
 			g.eraseVectors(w, account, id)
 			_, ref := g.belongs(account, id)
-			if ref = (kv.SessionRef{Account: account, ID: ref.ID}); g.has(kv.ExchangeKey(kv.SpaceExchange, account, id)) {
+			if ref = (kv.SessionRef{Account: account, ID: ref.ID}); g.Has(kv.ExchangeKey(kv.SpaceExchange, account, id)) {
 				g.ended(ref, id)
 			} else {
 				g.changed(ref, id)
@@ -508,7 +512,7 @@ func (c *checker) session(item *badger.Item) error {
 		if id.IsNamed() && r.Merged == "" && !slices.ContainsFunc(r.Links, record.IsBeginLink) {
 			key, link := item.KeyCopy(nil), record.BeginLink(c.account, id.Position(r.Created))
 			r.Links = append(r.Links, link)
-			c.find(id.String(), "no list has it", fix{entry{link, id[:]}, entry{key, bytes.Clone(value)}}, fix{entry{key, record.Encode(r)}, entry{key, bytes.Clone(value)}})
+			c.find(id.String(), "no list has it", fix{put(link, id[:]), put(key, bytes.Clone(value))}, fix{put(key, record.Encode(r)), put(key, bytes.Clone(value))})
 			return nil
 		}
 		want.Usage.Estimated = r.Usage.Estimated
@@ -520,7 +524,7 @@ func (c *checker) session(item *badger.Item) error {
 			r.Exchanges, r.Completed, r.Auxiliary, want.Exchanges, want.Completed, want.Auxiliary)
 		r.Exchanges, r.Completed, r.Auxiliary, r.Usage = want.Exchanges, want.Completed, want.Auxiliary, want.Usage
 		key := item.KeyCopy(nil)
-		c.find(id.String(), problem, fix{entry{key, record.Encode(r)}, entry{key, bytes.Clone(value)}})
+		c.find(id.String(), problem, fix{put(key, record.Encode(r)), put(key, bytes.Clone(value))})
 		return nil
 	})
 }

@@ -79,7 +79,7 @@ func (c *feedCheck) cursor(item *badger.Item) error {
 	return item.Value(func(value []byte) error {
 		if len(value) != 8 {
 			c.find(logSubject, fmt.Sprintf("the cursor of stage %s has %d bytes, not 8", name, len(value)),
-				fix{entry: cursorRecord(Stage(name[0]), 0)}) // from the beginning: repeating is harmless
+				fix{Entry: cursorRecord(Stage(name[0]), 0)}) // from the beginning: repeating is harmless
 		} else if at := binary.BigEndian.Uint64(value); at > c.last {
 			c.find(logSubject, fmt.Sprintf("the cursor of stage %s is at %d, and the last number given out is %d; the next start corrects that, then build the index again with mneme reindex", name, at, c.last))
 		}
@@ -98,7 +98,7 @@ func (c *checker) compareTurns(ctx context.Context) error {
 	if c.store.opts.Digest == nil || len(missing) == 0 {
 		return nil
 	}
-	done, err := kv.Get(c.tx, cursorRecord(StageDigest, 0).key)
+	done, err := kv.Get(c.tx, cursorRecord(StageDigest, 0).Key)
 	if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -18,39 +19,39 @@ import (
 func TestACheckFindsWhatIsWrongWithTheFeed(t *testing.T) {
 	number := func(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 	for name, c := range map[string]struct {
-		plant   func(last uint64, exchange kv.ExchangeID) entry
+		plant   func(last uint64, exchange kv.ExchangeID) commit.Entry
 		problem string
 		next    bool // the next start corrects it
 	}{
-		"a key that is cut off": {plant: func(uint64, kv.ExchangeID) entry {
-			return entry{[]byte{kv.SpaceChange, logRecords, 1}, make([]byte, changeSize)}
+		"a key that is cut off": {plant: func(uint64, kv.ExchangeID) commit.Entry {
+			return put([]byte{kv.SpaceChange, logRecords, 1}, make([]byte, changeSize))
 		}, problem: "malformed key"},
-		"an unknown stage": {plant: func(uint64, kv.ExchangeID) entry {
-			return entry{feedKey('q', 1), make([]byte, asideSize)}
+		"an unknown stage": {plant: func(uint64, kv.ExchangeID) commit.Entry {
+			return put(feedKey('q', 1), make([]byte, asideSize))
 		}, problem: "malformed key"},
-		"half an entry": {plant: func(uint64, kv.ExchangeID) entry {
-			return entry{feedKey(logRecords, 1), make([]byte, changeSize/2)}
+		"half an entry": {plant: func(uint64, kv.ExchangeID) commit.Entry {
+			return put(feedKey(logRecords, 1), make([]byte, changeSize/2))
 		}, problem: "record e 1 has 18 bytes, which is not a multiple of 36"},
-		"nothing put aside": {plant: func(uint64, kv.ExchangeID) entry {
-			return entry{feedKey(byte(StageWords), 1), []byte{}}
+		"nothing put aside": {plant: func(uint64, kv.ExchangeID) commit.Entry {
+			return put(feedKey(byte(StageWords), 1), []byte{})
 		}, problem: "record l 1 has 0 bytes"},
-		"records that overlap": {plant: func(last uint64, _ kv.ExchangeID) entry {
-			return entry{feedKey(logRecords, last), make([]byte, int(last+1)*changeSize)}
+		"records that overlap": {plant: func(last uint64, _ kv.ExchangeID) commit.Entry {
+			return put(feedKey(logRecords, last), make([]byte, int(last+1)*changeSize))
 		}, problem: "and the one before ends with"},
-		"a number that was not given out": {plant: func(last uint64, _ kv.ExchangeID) entry {
-			return entry{feedKey(logRecords, last+1), make([]byte, changeSize)}
+		"a number that was not given out": {plant: func(last uint64, _ kv.ExchangeID) commit.Entry {
+			return put(feedKey(logRecords, last+1), make([]byte, changeSize))
 		}, problem: "and the last number given out is", next: true},
-		"a cursor that is cut off": {plant: func(uint64, kv.ExchangeID) entry {
-			return entry{cursorRecord(StageWords, 0).key, []byte{1, 2, 3}}
+		"a cursor that is cut off": {plant: func(uint64, kv.ExchangeID) commit.Entry {
+			return put(cursorRecord(StageWords, 0).Key, []byte{1, 2, 3})
 		}, problem: "the cursor of stage l has 3 bytes"},
-		"a cursor of no stage": {plant: func(uint64, kv.ExchangeID) entry {
-			return entry{cursorRecord('q', 0).key, number(1)}
+		"a cursor of no stage": {plant: func(uint64, kv.ExchangeID) commit.Entry {
+			return put(cursorRecord('q', 0).Key, number(1))
 		}, problem: `a cursor of "q"`},
-		"a cursor behind the end": {plant: func(last uint64, _ kv.ExchangeID) entry {
-			return entry{cursorRecord(StageSessions, 0).key, number(last + 1)}
+		"a cursor behind the end": {plant: func(last uint64, _ kv.ExchangeID) commit.Entry {
+			return put(cursorRecord(StageSessions, 0).Key, number(last+1))
 		}, problem: "the cursor of stage s is at", next: true},
-		"an exchange that nobody digests": {plant: func(_ uint64, exchange kv.ExchangeID) entry {
-			return entry{kv.ExchangeKey(kv.SpaceTurn, 1, exchange), nil}
+		"an exchange that nobody digests": {plant: func(_ uint64, exchange kv.ExchangeID) commit.Entry {
+			return put(kv.ExchangeKey(kv.SpaceTurn, 1, exchange), nil)
 		}, problem: "it has no turn, and does not wait for one"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,10 +65,10 @@ func TestACheckFindsWhatIsWrongWithTheFeed(t *testing.T) {
 			exchange, _ := kv.ParseExchangeID(id)
 			err := x.s.db.Update(func(tx *badger.Txn) error {
 				r := c.plant(x.s.Feed().Last(), exchange)
-				if r.value == nil {
-					return tx.Delete(r.key)
+				if r.Value == nil {
+					return tx.Delete(r.Key)
 				}
-				return tx.Set(r.key, r.value)
+				return tx.Set(r.Key, r.Value)
 			})
 			if err != nil {
 				t.Fatal(err)

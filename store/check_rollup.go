@@ -126,7 +126,7 @@ func (h *checkedHour) fixes() (fixes []fix) {
 		}
 	}
 	for key, r := range h.rows {
-		fixes = append(fixes, fix{entry: entry{[]byte(key), r.Encode()}})
+		fixes = append(fixes, fix{Entry: put([]byte(key), r.Encode())})
 	}
 	return fixes
 }

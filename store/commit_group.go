@@ -1,50 +1,119 @@
 package store
 
 import (
-	"bytes"
-
-	"github.com/dgraph-io/badger/v4"
-
-	"github.com/mnemeproxy/mneme/store/internal/blob"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
-// commitGroup collects what a group of operations adds to the store. The writer owns and reuses it.
+// commitGroup is a group of operations with what the store keeps beside their records: changes for the feed, notes of
+// open exchanges, events. It implements [commit.Rooms] and [commit.Overlay].
 type commitGroup struct {
+	*commit.Group
 	store   *core
-	tx      *badger.Txn // for lookups of stored records
-	blobs   *blob.Batch
-	recent  recentRecords // records put by the group's operations so far, and by earlier groups
-	changes []*Change     // for the feed
-	notes   []*openNote   // of the exchanges that begin, one per account
-	err     error         // the first lookup error
-	erased  bool          // the group erases an exchange
+	changes []*Change   // for the feed
+	notes   []*openNote // of the exchanges that begin, one per account
+	events  []groupEvent
+	erased  bool // the group erases an exchange
 
-	sought  [2 * kv.KeyRoom]byte // room for the key of a lookup
-	kept    []byte               // see room
-	records []entry              // of operations of the group that put few
-	events  []record.Event       // what the group tells subscribers
-	entries entryRooms           // for its commit
-
-	uncertain bool // recent holds records that were not written
-	starting  bool // the writer does not run yet
+	decoded   map[kv.SessionRef]*record.StoredSession // what Get returns. A caller that changes one must put it
+	published []record.Event                          // room for them
+	starting  bool                                    // the writer does not run yet
 }
 
+// groupEvent tells subscribers about an operation, once it is committed.
+type groupEvent struct {
+	of *commit.Op
+	record.Event
+}
+
+// mostDecoded is how many decoded sessions are kept from group to group.
+const mostDecoded = 1 << 10
+
 func newCommitGroup(s *core) *commitGroup {
-	g := &commitGroup{store: s}
-	g.blobs = blob.NewBatch(&s.planner.Known, g.read)
+	g := &commitGroup{store: s, decoded: make(map[kv.SessionRef]*record.StoredSession)}
+	g.Group = commit.NewGroup(s.db, &s.planner.Known, g)
 	return g
 }
 
-func (g *commitGroup) reset() {
-	if g.tx != nil {
-		g.tx.Discard()
-		g.tx = nil
+// announce notes an event of an operation.
+func (g *commitGroup) announce(w *commit.Op, e record.Event) {
+	g.events = append(g.events, groupEvent{w, e})
+}
+
+// Space implements [commit.Overlay] for the records of sessions, see [sessionsAhead].
+func (g *commitGroup) Space() byte { return kv.SpaceSession }
+
+// Newer implements [commit.Overlay].
+func (g *commitGroup) Newer(key []byte) []byte {
+	if r := g.store.ahead.atKey(key); r != nil {
+		return record.Encode(r)
 	}
-	g.blobs.Reset()
-	if g.recent.age(); g.uncertain {
-		g.recent, g.uncertain = recentRecords{}, false
+	return nil
+}
+
+// Replaced implements [commit.Overlay].
+func (g *commitGroup) Replaced(key []byte) {
+	if account, id, ok := kv.SplitSessionKey(key); ok {
+		delete(g.decoded, kv.SessionRef{Account: account, ID: id})
+	}
+	g.store.ahead.leave(key)
+}
+
+// Before implements [commit.Rooms].
+func (g *commitGroup) Before() []commit.Entry {
+	g.store.feed.coming.Store(g.store.feed.last)
+	return g.logRecords()
+}
+
+// Written implements [commit.Rooms].
+func (g *commitGroup) Written(version uint64, group []commit.Step, uncertain bool) {
+	s := g.store
+	g.forgetErased()
+	if !uncertain {
+		s.ahead.committed(version)
+	}
+	for _, step := range group {
+		if c, ok := step.(*closing); ok && c.undigested != nil && c.Err == nil {
+			c.undigested.captured, c.captured = c.captured, nil
+		}
+	}
+	Feed{s}.announce(g.changes, true)
+	s.shipping.announce()
+	for _, step := range group {
+		for _, r := range step.Records() {
+			s.roster.Note(r.Key)
+		}
+	}
+	for _, e := range g.events {
+		if e.of.Err == nil {
+			g.published = append(g.published, e.Event)
+		}
+	}
+	if len(g.published) > 0 {
+		s.events.Publish(g.published)
+	}
+}
+
+// Failed implements [commit.Rooms].
+func (g *commitGroup) Failed() {
+	g.forgetErased()
+	Feed{g.store}.announce(nil, false)
+}
+
+// forgetErased makes readers forget what may have been erased.
+func (g *commitGroup) forgetErased() {
+	if g.erased {
+		g.store.recollected.forget()
+	}
+}
+
+// Settled implements [commit.Rooms].
+func (g *commitGroup) Settled(forgotten bool) {
+	if len(g.decoded) > mostDecoded || forgotten {
+		clear(g.decoded)
+	}
+	if forgotten {
 		g.store.ahead.recount(g.store)
 	}
 	clear(g.changes)
@@ -54,48 +123,9 @@ func (g *commitGroup) reset() {
 	}
 	clear(g.notes)
 	g.notes = g.notes[:0]
-	clear(g.records)
-	g.records = g.records[:0]
 	clear(g.events)
 	g.events = g.events[:0]
-	g.err, g.erased = nil, false
-}
-
-// roomsTogether is how many bytes of keys and values are allocated at a time: about as many as ten exchanges put.
-const roomsTogether = 4 << 10
-
-// room returns room for a key. It is allocated with others, which are put at about the same time and so live as long.
-func (g *commitGroup) room() []byte { return g.roomOf(kv.KeyRoom) }
-
-// keep returns a copy of a value to be put.
-func (g *commitGroup) keep(value []byte) []byte {
-	if len(value) > roomsTogether/8 {
-		return bytes.Clone(value)
-	}
-	return append(g.roomOf(len(value)), value...)
-}
-
-func (g *commitGroup) roomOf(size int) []byte {
-	if len(g.kept) < size {
-		g.kept = make([]byte, roomsTogether)
-	}
-	room := g.kept[:0:size]
-	g.kept = g.kept[size:]
-	return room
-}
-
-// batch returns a batch for the group's commit. Its memory is used again only if the commit succeeds: otherwise the
-// database may keep some of it.
-func (g *commitGroup) batch() batch {
-	b := batch{db: g.store.db, entries: g.entries}
-	g.entries = entryRooms{}
-	return b
-}
-
-// read returns a view of the store from before the group.
-func (g *commitGroup) read() *badger.Txn {
-	if g.tx == nil {
-		g.tx = g.store.db.NewTransaction(false)
-	}
-	return g.tx
+	clear(g.published)
+	g.published = g.published[:0]
+	g.erased = false
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -14,20 +15,20 @@ type database struct{ core *core }
 func (d database) View(read func(tx *badger.Txn) error) error { return d.core.view(read) }
 
 func (d database) Update(ctx context.Context, do func(kv.Txn) error) error {
-	return d.core.update(ctx, func(g *commitGroup, w *operation) error { return do(changing{g, w}) })
+	return d.core.update(ctx, func(g *commitGroup, w *commit.Op) error { return do(transaction{g, w}) })
 }
 
 func (d database) UpdateOf(ctx context.Context, account kv.AccountNumber, do func(kv.Txn) error) error {
-	return d.core.updateOf(ctx, account, func(g *commitGroup, w *operation) error { return do(changing{g, w}) })
+	return d.core.updateOf(ctx, account, func(g *commitGroup, w *commit.Op) error { return do(transaction{g, w}) })
 }
 
-// changing is a change in progress on the writer.
-type changing struct {
+// transaction is a change in progress on the writer.
+type transaction struct {
 	g *commitGroup
-	w *operation
+	w *commit.Op
 }
 
-func (c changing) Get(key []byte) []byte  { return c.g.get(key) }
-func (c changing) Has(key []byte) bool    { return c.g.has(key) }
-func (c changing) Put(key, value []byte)  { c.g.put(c.w, key, value) }
-func (c changing) Committed() *badger.Txn { return c.g.read() }
+func (c transaction) Get(key []byte) []byte  { return c.g.Get(key) }
+func (c transaction) Has(key []byte) bool    { return c.g.Has(key) }
+func (c transaction) Put(key, value []byte)  { c.g.Put(c.w, key, value) }
+func (c transaction) Committed() *badger.Txn { return c.g.Committed() }

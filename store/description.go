@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -19,7 +20,7 @@ func (s Archive) DescribeSession(account, id string, d record.Description) (*rec
 	}
 	d = record.RedactDescription(s.credentials.Redactor(account), d)
 	var described record.Session
-	err = s.update(context.Background(), func(g *commitGroup, w *operation) error {
+	err = s.update(context.Background(), func(g *commitGroup, w *commit.Op) error {
 		r, ref := g.session(kv.SessionRef{Account: number, ID: key})
 		if r == nil {
 			return record.NoSession(id)
@@ -50,7 +51,7 @@ func (s Archive) DescribeExchange(account, id string, d record.Description) (*re
 		return nil, err
 	}
 	d = record.RedactDescription(s.credentials.Redactor(account), d)
-	err := s.update(context.Background(), func(g *commitGroup, w *operation) error {
+	err := s.update(context.Background(), func(g *commitGroup, w *commit.Op) error {
 		info, readable := g.info(number, key)
 		switch {
 		case info == nil:
@@ -61,7 +62,7 @@ func (s Archive) DescribeExchange(account, id string, d record.Description) (*re
 			return codec.Errorf(codec.KindConflict, "exchange %s is still running; describe it when it has ended", id)
 		}
 		d.Set(nil, &info.Tags, &info.Note)
-		g.put(w, kv.ExchangeKey(kv.SpaceExchange, number, key), record.Encode(info))
+		g.Put(w, kv.ExchangeKey(kv.SpaceExchange, number, key), record.Encode(info))
 		return nil
 	})
 	if err != nil {

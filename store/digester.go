@@ -9,6 +9,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/internal/wake"
 	"github.com/mnemeproxy/mneme/store/record"
@@ -189,7 +190,7 @@ func (s *core) digestNext(ctx context.Context) (more bool, err error) {
 
 // digestsUnderWay are digests handed to the writer.
 type digestsUnderWay struct {
-	writes  []*operation
+	writes  []*changeStep
 	changes []*Change
 	bytes   int64
 	failed  []*Change
@@ -209,13 +210,13 @@ func (s *core) handDigest(ctx context.Context, c *Change, ahead *digestsUnderWay
 		return err
 	}
 	turn := kv.ExchangeKey(kv.SpaceTurn, c.place.Account, c.place.ID)
-	w := &operation{done: make(chan struct{}), change: func(g *commitGroup, w *operation) error {
-		if g.has(turn) {
+	w := s.step(func(g *commitGroup, w *commit.Op) error {
+		if g.Has(turn) {
 			return nil // a duplicate
 		}
 		return digest(g, w)
-	}}
-	if err := s.queue.send(ctx, w); err != nil {
+	})
+	if err := s.writer.Send(ctx, w); err != nil {
 		return err
 	}
 	f.feed.mu.Lock()
@@ -240,8 +241,8 @@ func (s *core) hasTurn(p kv.ExchangeRef) bool {
 // await waits until all are committed.
 func (d *digestsUnderWay) await(s *core) {
 	for i, w := range d.writes {
-		if <-w.done; w.err != nil && !errors.Is(w.err, errClosed) {
-			s.log.Error("an exchange could not be digested; it will be tried again at the next start", "exchange", d.changes[i].Exchange, "error", w.err)
+		if <-w.Done; w.Err != nil && !errors.Is(w.Err, commit.ErrClosed) {
+			s.log.Error("an exchange could not be digested; it will be tried again at the next start", "exchange", d.changes[i].Exchange, "error", w.Err)
 			d.failed = append(d.failed, d.changes[i])
 		}
 	}

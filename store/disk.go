@@ -1,14 +1,15 @@
 package store
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
-	"sync/atomic"
-	"time"
 
-	"github.com/mnemeproxy/mneme/codec"
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/files"
-	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/volume"
 )
 
@@ -30,11 +31,6 @@ const (
 	// grow to four times this number of tables before it is opened again.
 	mostTables = 16 << 10
 
-	// Values of this size are in the value log, which is written once. Values in the tree are written to its log, to a
-	// table, and to another table whenever that is compacted, and each table is synced: records in the tree cost a
-	// third of all CPU time per exchange.
-	valueThreshold = 256
-
 	compactionRoom = 64 << 20 // for new tables while the old ones exist
 
 	smallVolume   = 4 << 30 // on smaller volumes files are small, so that space is freed in small steps
@@ -42,8 +38,6 @@ const (
 	valueLog      = 128 << 20
 
 	maxDiskReserve = 1 << 30
-	diskLookEvery  = 50 * time.Millisecond
-	diskLookCommit = 5 * time.Millisecond // before commits, while there is plenty of room
 )
 
 // valueLogSize returns the size of value log files for the volume that holds dir.
@@ -90,64 +84,29 @@ func defaultReserve(dir string) int64 {
 	return max(least, min(volumeSize(dir)/20, maxDiskReserve))
 }
 
-// Ready returns why no exchange can be recorded; nil if it can.
-func (s *Store) Ready() error {
-	if s.opts.OnPressure == Shed {
-		return nil
-	}
-	return s.disk.admits()
-}
-
-// diskGate keeps the database away from a full volume: Badger writes through memory maps, and a write without space
-// kills the process (SIGBUS). New exchanges stop at the mark; those in progress may use half the reserve.
-type diskGate struct {
-	dir  string
-	mark int64 // free bytes below which nothing new starts; 0: no gate
-
-	looked atomic.Int64 // unix nanoseconds of the last check
-	free   atomic.Int64 // bytes free at that check
-}
-
-func newDiskGate(dir string, mark int64) diskGate {
-	if mark == 0 {
-		mark = defaultReserve(dir)
-	}
-	return diskGate{dir: dir, mark: max(mark, 0)}
-}
-
-// admits returns an error unless a new exchange may begin.
-func (g *diskGate) admits() error { return g.above(g.mark, false) }
-
-// allows returns an error unless an exchange in progress may be written.
-func (g *diskGate) allows() error { return g.above(g.mark/2, true) }
-
-// allowsFreeing returns an error unless there is room for an operation that frees space.
-func (g *diskGate) allowsFreeing() error { return g.above(g.mark/4, true) }
-
-// above returns an error unless mark bytes are free, as of the last look. Before a commit it looks again, unless twice
-// the reserve was free a moment ago: nothing fills that so quickly.
-func (g *diskGate) above(mark int64, commit bool) error {
-	if g.mark == 0 {
-		return nil
-	}
-	now, every := time.Now().UnixNano(), diskLookEvery
-	if commit {
-		if every = diskLookCommit; g.free.Load() < 2*g.mark {
-			every = 0
-		}
-	}
-	if g.free.Load() < mark || now-g.looked.Load() > int64(every) {
-		space, err := volume.SpaceOf(g.dir)
-		if err != nil {
-			return kv.StorageError(err, "the store's volume cannot be examined; see the log of the proxy")
-		}
-		g.free.Store(space.Free)
-		g.looked.Store(now)
-	}
-	if free := g.free.Load(); free < mark {
-		return codec.Errorf(codec.KindStorage,
-			"the store's volume is nearly full (%d MiB free, %d MiB are kept in reserve): free some space or move the data directory; service resumes by itself",
-			free>>20, g.mark>>20)
-	}
-	return nil
+// badgerOptions returns options for a single writer whose large values are already compressed: a small memory
+// footprint, only small values in the tree, no conflict detection.
+//
+// Blocks of tables are compressed, since their content is not: keys, and similar records. A block that is read is then
+// a copy, not a place in the mapped file, and the block cache keeps the last ones.
+func badgerOptions(opts Options) badger.Options {
+	o := badger.DefaultOptions(filepath.Join(opts.Dir, files.DatabaseDir)).
+		WithMemTableSize(memTableSize).
+		WithNumMemtables(memTables).
+		WithBaseTableSize(tableSize(opts.Dir)).
+		WithNumCompactors(2).
+		WithNumLevelZeroTables(tablesBeforeMerge).
+		WithNumLevelZeroTablesStall(2 * tablesBeforeMerge).
+		WithCompression(options.Snappy).
+		WithValueThreshold(commit.ValueThreshold).
+		WithValueLogFileSize(cmp.Or(opts.valueLogSize, valueLogSize(opts.Dir))).
+		WithBlockCacheSize(8 << 20).
+		WithIndexCacheSize(16 << 20).
+		WithMetricsEnabled(false).
+		WithDetectConflicts(false).
+		WithChecksumVerificationMode(options.OnBlockRead).
+		WithVerifyValueChecksum(true).
+		WithSyncWrites(opts.Durability == Power)
+	o.TableSizeMultiplier = 1 // see memTableSize
+	return o
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/conversation"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -145,13 +146,10 @@ func (s *core) newErasure(ctx context.Context, account kv.AccountNumber, sel rec
 		ID: id.Text(record.ErasurePrefix), State: record.ErasureQueued,
 		Selection: sel, Reason: reason, Created: now,
 	}
-	err := s.runOf(ctx, account, &operation{
-		frees: true, done: make(chan struct{}),
-		change: func(g *commitGroup, w *operation) error {
-			e.Selection = g.followMerges(account, sel)
-			return g.putErasure(w, erasureRef{account, id}, e)
-		},
-	})
+	err := s.runOf(ctx, account, s.freeing(func(g *commitGroup, w *commit.Op) error {
+		e.Selection = g.followMerges(account, sel)
+		return g.putErasure(w, erasureRef{account, id}, e)
+	}))
 	if err != nil {
 		return nil, id, kv.AsStorageError(err, "the erasure could not be put on record")
 	}
@@ -230,10 +228,10 @@ type erasureRef struct {
 	id      kv.TimeID
 }
 
-func (g *commitGroup) putErasure(w *operation, ref erasureRef, e *record.Erasure) error {
+func (g *commitGroup) putErasure(w *commit.Op, ref erasureRef, e *record.Erasure) error {
 	value, err := kv.EncodeRecord(e)
 	if err == nil {
-		g.put(w, erasureKey(ref.account, ref.id), value)
+		g.Put(w, erasureKey(ref.account, ref.id), value)
 	}
 	return err
 }
@@ -259,10 +257,10 @@ func (s *core) runErasure(ctx context.Context, ref erasureRef) error {
 	}
 	s.finishMoves(ctx) // what was merged into a session is erased with it
 	e.State, e.Open = record.ErasureRunning, 0
-	if err := s.makeRoom(ctx, func(g *commitGroup, w *operation) error { return g.putErasure(w, ref, e) }); err != nil {
+	if err := s.makeRoom(ctx, func(g *commitGroup, w *commit.Op) error { return g.putErasure(w, ref, e) }); err != nil {
 		return err
 	}
-	err = s.eraseSelection(ctx, ref.account, &e.Selection, e, func(g *commitGroup, w *operation) error { return g.putErasure(w, ref, e) })
+	err = s.eraseSelection(ctx, ref.account, &e.Selection, e, func(g *commitGroup, w *commit.Op) error { return g.putErasure(w, ref, e) })
 	if err != nil {
 		return err
 	}
@@ -277,8 +275,8 @@ func (s *core) runErasure(ctx context.Context, ref erasureRef) error {
 		s.log.Info("retention has erased exchanges", "account", s.accounts.Name(ref.account), "exchanges", e.Exchanges,
 			"sessions", e.Sessions, "because", ruleOf(&e.Selection), "until", e.Selection.Until, "erasure", e.ID)
 	}
-	return s.makeRoom(ctx, func(g *commitGroup, w *operation) error {
-		w.event = record.Event{Kind: record.ErasureCompleted, Erasure: e.ID, Time: e.Completed, Account: ref.account}
+	return s.makeRoom(ctx, func(g *commitGroup, w *commit.Op) error {
+		g.announce(w, record.Event{Kind: record.ErasureCompleted, Erasure: e.ID, Time: e.Completed, Account: ref.account})
 		return g.putErasure(w, ref, e)
 	})
 }
@@ -290,7 +288,7 @@ func (s *core) eraseSelection(ctx context.Context, account kv.AccountNumber, sel
 		if len(batch) == 0 {
 			return nil
 		}
-		err := s.makeRoom(ctx, func(g *commitGroup, w *operation) error {
+		err := s.makeRoom(ctx, func(g *commitGroup, w *commit.Op) error {
 			for _, id := range batch {
 				g.eraseExchange(w, account, id, e)
 			}
@@ -313,7 +311,7 @@ func (s *core) eraseSelection(ctx context.Context, account kv.AccountNumber, sel
 // eraseExchange removes an exchange and everything that belongs to it from the store, and counts it in e. Blocks are
 // left to the sweep. An open or missing exchange is left alone. If the record is unreadable, the session keeps its
 // counts.
-func (g *commitGroup) eraseExchange(w *operation, account kv.AccountNumber, id kv.ExchangeID, e *record.Erasure) {
+func (g *commitGroup) eraseExchange(w *commit.Op, account kv.AccountNumber, id kv.ExchangeID, e *record.Erasure) {
 	info, readable := g.info(account, id)
 	if info == nil {
 		return
@@ -323,11 +321,11 @@ func (g *commitGroup) eraseExchange(w *operation, account kv.AccountNumber, id k
 		return
 	}
 	for _, space := range [...]byte{kv.SpaceExchange, kv.SpaceRequest} {
-		g.put(w, kv.ExchangeKey(space, account, id), nil)
+		g.Put(w, kv.ExchangeKey(space, account, id), nil)
 	}
 	e.Bytes += g.eraseResponse(w, account, id)
 	if key := conversation.AnswerLink(account, info); key != nil {
-		g.put(w, key, nil)
+		g.Put(w, key, nil)
 	}
 	g.eraseRecollections(w, account, id)
 	e.Exchanges++
@@ -338,8 +336,8 @@ func (g *commitGroup) eraseExchange(w *operation, account kv.AccountNumber, id k
 		g.eraseTurn(w, ref, id)
 		g.changed(ref, id)
 		g.dropSummary(w, ref)
-		g.put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), nil)
-		g.put(w, kv.MemberKey(account, ref.ID, id), nil)
+		g.Put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), nil)
+		g.Put(w, kv.MemberKey(account, ref.ID, id), nil)
 		if g.leaveSession(w, ref, r, info) {
 			e.Sessions++
 		}
@@ -348,7 +346,7 @@ func (g *commitGroup) eraseExchange(w *operation, account kv.AccountNumber, id k
 
 // info returns an exchange's record, nil if it is gone. An unreadable record is empty.
 func (g *commitGroup) info(account kv.AccountNumber, id kv.ExchangeID) (info *record.ExchangeInfo, readable bool) {
-	value := g.get(kv.ExchangeKey(kv.SpaceExchange, account, id))
+	value := g.Get(kv.ExchangeKey(kv.SpaceExchange, account, id))
 	if value == nil {
 		return nil, false
 	}
@@ -359,28 +357,28 @@ func (g *commitGroup) info(account kv.AccountNumber, id kv.ExchangeID) (info *re
 	return info, true
 }
 
-func (g *commitGroup) eraseResponse(w *operation, account kv.AccountNumber, id kv.ExchangeID) (size int64) {
-	for item := range kv.Items(g.read(), kv.ExchangeKey(kv.SpaceResponse, account, id), nil) {
+func (g *commitGroup) eraseResponse(w *commit.Op, account kv.AccountNumber, id kv.ExchangeID) (size int64) {
+	for item := range kv.Items(g.Committed(), kv.ExchangeKey(kv.SpaceResponse, account, id), nil) {
 		size += item.EstimatedSize()
-		g.put(w, item.KeyCopy(nil), nil)
+		g.Put(w, item.KeyCopy(nil), nil)
 	}
 	return size
 }
 
 // eraseTurn removes the turn of an exchange, with its vectors and the histories that lead to it.
-func (g *commitGroup) eraseTurn(w *operation, ref kv.SessionRef, id kv.ExchangeID) {
+func (g *commitGroup) eraseTurn(w *commit.Op, ref kv.SessionRef, id kv.ExchangeID) {
 	if turn := g.turn(ref.Account, id); turn != nil {
 		for _, history := range turn.Histories {
-			g.put(w, kv.HistoryKey(ref.Account, ref.ID, history), nil)
+			g.Put(w, kv.HistoryKey(ref.Account, ref.ID, history), nil)
 		}
 	}
 	g.eraseVectors(w, ref.Account, id)
-	g.put(w, kv.ExchangeKey(kv.SpaceTurn, ref.Account, id), nil)
+	g.Put(w, kv.ExchangeKey(kv.SpaceTurn, ref.Account, id), nil)
 }
 
 // leaveSession subtracts an exchange from its session's counts; gone reports that it was the last one, and that the
 // session went with it.
-func (g *commitGroup) leaveSession(w *operation, ref kv.SessionRef, r *record.StoredSession, info *record.ExchangeInfo) (gone bool) {
+func (g *commitGroup) leaveSession(w *commit.Op, ref kv.SessionRef, r *record.StoredSession, info *record.ExchangeInfo) (gone bool) {
 	r.Exchanges--
 	r.Count(info, -1)
 	r.Sketch(info, -1)
@@ -388,11 +386,11 @@ func (g *commitGroup) leaveSession(w *operation, ref kv.SessionRef, r *record.St
 		g.putSession(w, ref, r)
 		return false
 	}
-	g.put(w, kv.SessionKey(ref.Account, ref.ID), nil)
+	g.Put(w, kv.SessionKey(ref.Account, ref.ID), nil)
 	g.sessionChanged(ref)
 	for _, link := range r.Links {
-		if slices.Equal(g.get(link), ref.ID[:]) {
-			g.put(w, link, nil)
+		if slices.Equal(g.Get(link), ref.ID[:]) {
+			g.Put(w, link, nil)
 		}
 	}
 	return true

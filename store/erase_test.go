@@ -14,6 +14,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/blob"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -420,7 +421,7 @@ func TestCheckNamesADamagedBlockAndTheRestStaysReadable(t *testing.T) {
 
 func damage(t *testing.T, s *Store, key, value []byte) {
 	t.Helper()
-	err := s.update(context.Background(), func(g *commitGroup, w *operation) error { g.put(w, key, value); return nil })
+	err := s.update(context.Background(), func(g *commitGroup, w *commit.Op) error { g.Put(w, key, value); return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

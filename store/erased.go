@@ -10,6 +10,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
@@ -30,7 +31,7 @@ func (s *Store) Erased() Erased { return Erased{s.core} }
 func (g *commitGroup) eachAsked(account kv.AccountNumber, visit func(kv.TimeID, *record.Erasure) bool) {
 	end := kv.TimeID(bytes.Repeat([]byte{0xff}, len(kv.TimeID{})))
 	options := badger.IteratorOptions{Reverse: true, Prefix: kv.SpaceKeyOf(kv.SpaceErasure, account)}
-	for item := range kv.Scan(g.read(), options, erasureKey(account, end)) {
+	for item := range kv.Scan(g.Committed(), options, erasureKey(account, end)) {
 		_, id, ok := kv.SplitExchangeKey(item.Key())
 		var e record.Erasure
 		if err := item.Value(func(value []byte) error { return record.Decode(value, &e) }); err != nil || !ok || e.Reason != record.ErasedByRequest {
@@ -98,8 +99,8 @@ func (e Erased) Carry(ctx context.Context, page []ship.ErasedExchange, upTo ship
 	}
 	value, err := kv.EncodeRecord(erasedMark{upTo.Number, upTo.Tail[:]})
 	if err == nil {
-		err = e.makeRoom(ctx, func(g *commitGroup, w *operation) error {
-			g.put(w, erasedMarkKey, value)
+		err = e.makeRoom(ctx, func(g *commitGroup, w *commit.Op) error {
+			g.Put(w, erasedMarkKey, value)
 			return nil
 		})
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/internal/wake"
 	"github.com/mnemeproxy/mneme/store/record"
@@ -115,8 +116,8 @@ func feedKey(of byte, number uint64) []byte {
 
 var cursorPrefix = kv.NameKey(kv.SpaceMeta, "cursor-")
 
-func cursorRecord(s Stage, cursor uint64) entry {
-	return entry{append(bytes.Clone(cursorPrefix), byte(s)), binary.BigEndian.AppendUint64(nil, cursor)}
+func cursorRecord(s Stage, cursor uint64) commit.Entry {
+	return commit.Entry{Key: append(bytes.Clone(cursorPrefix), byte(s)), Value: binary.BigEndian.AppendUint64(nil, cursor)}
 }
 
 // open finds the cursors and the highest number in use.
@@ -128,7 +129,7 @@ func (f Feed) open() error {
 		f.feed.last = f.feed.logged
 		for i, of := range stages {
 			st := &f.feed.stages[i]
-			value, err := kv.Get(tx, cursorRecord(of, 0).key)
+			value, err := kv.Get(tx, cursorRecord(of, 0).Key)
 			if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
 				return err
 			}
@@ -231,11 +232,11 @@ func (f Feed) Follow(ctx context.Context, s Stage) (since bool, err error) {
 	since = st.following
 	done()
 	if !since {
-		err = f.update(ctx, func(g *commitGroup, w *operation) error {
+		err = f.update(ctx, func(g *commitGroup, w *commit.Op) error {
 			st, done := f.of(s)
 			defer done()
 			st.following, st.cursor = true, f.feed.last // before any change that could be trimmed
-			w.records = append(w.records, cursorRecord(s, f.feed.last))
+			w.Add(cursorRecord(s, f.feed.last))
 			return nil
 		})
 		if err != nil {
@@ -268,11 +269,11 @@ func (f Feed) begin(s Stage) error {
 
 // Leave drops what is kept for a stage that no longer exists.
 func (f Feed) Leave(ctx context.Context, s Stage) error {
-	err := f.update(ctx, func(_ *commitGroup, w *operation) error {
+	err := f.update(ctx, func(_ *commitGroup, w *commit.Op) error {
 		st, done := f.of(s)
 		defer done()
 		*st = stageState{}
-		w.records = append(w.records, entry{cursorRecord(s, 0).key, nil})
+		w.Add(commit.Entry{Key: cursorRecord(s, 0).Key})
 		return nil
 	})
 	if err = errors.Join(err, f.deleteRange(ctx, []byte{kv.SpaceChange, byte(s)})); err != nil {
@@ -339,13 +340,13 @@ func (f Feed) Confirm(ctx context.Context, s Stage, batches ...*Batch) error {
 	}
 	var trimmed uint64
 	if all.through > 0 || len(all.records) > 0 || len(all.Later) > 0 {
-		err := f.update(ctx, func(g *commitGroup, w *operation) error {
+		err := f.update(ctx, func(g *commitGroup, w *commit.Op) error {
 			for _, number := range all.records {
-				w.records = append(w.records, entry{key: feedKey(byte(s), number)})
+				w.Add(commit.Entry{Key: feedKey(byte(s), number)})
 			}
 			trimmed = f.trim(g, w, s, all.through)
 			f.putAside(w, s, all.Later, parked)
-			return g.err
+			return g.Err()
 		})
 		if err != nil {
 			return kv.AsStorageError(err, "what was indexed could not be noted")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -53,7 +54,7 @@ func (f Feed) eachAside(s Stage, after uint64, visit func(number uint64, value [
 }
 
 // putAside writes changes to records of a stage, and adds the records with their number of changes to into.
-func (f Feed) putAside(w *operation, s Stage, changes []*Change, into map[uint64]int) {
+func (f Feed) putAside(w *commit.Op, s Stage, changes []*Change, into map[uint64]int) {
 	for some := range slices.Chunk(changes, asidePerRecord) {
 		value := make([]byte, 0, len(some)*asideSize)
 		for _, c := range some {
@@ -64,7 +65,7 @@ func (f Feed) putAside(w *operation, s Stage, changes []*Change, into map[uint64
 			value = append(binary.BigEndian.AppendUint32(value, uint32(c.Account)), id[:]...)
 		}
 		f.feed.last++
-		w.records = append(w.records, entry{feedKey(byte(s), f.feed.last), value})
+		w.Add(commit.Entry{Key: feedKey(byte(s), f.feed.last), Value: value})
 		into[f.feed.last] = len(some)
 	}
 }
@@ -88,11 +89,11 @@ func (f Feed) Repeat(ctx context.Context, s Stage) (many int, err error) {
 	}
 	err = f.deleteRange(ctx, []byte{kv.SpaceChange, byte(s)})
 	if err == nil {
-		err = f.update(ctx, func(_ *commitGroup, w *operation) error {
+		err = f.update(ctx, func(_ *commitGroup, w *commit.Op) error {
 			st, done := f.of(s)
 			defer done()
 			st.cursor = f.feed.last
-			w.records = append(w.records, cursorRecord(s, f.feed.last))
+			w.Add(cursorRecord(s, f.feed.last))
 			return nil
 		})
 	}
@@ -109,7 +110,7 @@ func (f Feed) Repeat(ctx context.Context, s Stage) (many int, err error) {
 func (f Feed) putAsideAll(ctx context.Context, s Stage, space byte) (many int, err error) {
 	var changes []*Change
 	flush := func() error {
-		err := f.update(ctx, func(_ *commitGroup, w *operation) error {
+		err := f.update(ctx, func(_ *commitGroup, w *commit.Op) error {
 			f.putAside(w, s, changes, make(map[uint64]int))
 			return nil
 		})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -51,7 +52,7 @@ func newChange(seq uint64, account kv.AccountNumber, id kv.ExchangeID, session k
 
 // logRecords returns the group's additions to the log. They must be committed before the changes themselves: a crash in
 // between leaves a log that reports too much, and what was not committed is done and noted again.
-func (g *commitGroup) logRecords() (records []entry) {
+func (g *commitGroup) logRecords() (records []commit.Entry) {
 	for rest := g.changes; len(rest) > 0; {
 		n := 1
 		for n < min(len(rest), changesTogether) && rest[n].Seq == rest[n-1].Seq+1 {
@@ -62,7 +63,7 @@ func (g *commitGroup) logRecords() (records []entry) {
 			value = append(binary.BigEndian.AppendUint32(value, uint32(c.Account)), c.place.ID[:]...)
 			value = append(value, c.session[:]...)
 		}
-		records = append(records, entry{feedKey(logRecords, rest[n-1].Seq), value})
+		records = append(records, commit.Entry{Key: feedKey(logRecords, rest[n-1].Seq), Value: value})
 		rest = rest[n:]
 	}
 	return records
@@ -140,18 +141,18 @@ func (f Feed) each(of byte, after uint64, size int, visit func(number uint64, va
 }
 
 // trim removes from the log what all stages have done, given the new cursor of one of them.
-func (f Feed) trim(g *commitGroup, w *operation, s Stage, cursor uint64) (upTo uint64) {
+func (f Feed) trim(g *commitGroup, w *commit.Op, s Stage, cursor uint64) (upTo uint64) {
 	st, done := f.of(s)
 	if upTo = cursor; cursor <= st.cursor { // nothing of the log is confirmed, or the stage has started over in the meantime
 		upTo = 0
 	} else {
-		w.records = append(w.records, cursorRecord(s, cursor))
+		w.Add(cursorRecord(s, cursor))
 	}
 	for i := range f.feed.stages {
 		other := &f.feed.stages[i]
 		if stages[i] == StageDigest && other != st && other.position > other.cursor { // turns are in the store as soon as they are done
 			other.cursor = other.position
-			w.records = append(w.records, cursorRecord(StageDigest, other.cursor))
+			w.Add(cursorRecord(StageDigest, other.cursor))
 		}
 		if other.following && other != st {
 			upTo = min(upTo, other.cursor)
@@ -166,14 +167,14 @@ func (f Feed) trim(g *commitGroup, w *operation, s Stage, cursor uint64) (upTo u
 		g.storeSessions(w, 0, upTo)
 	}
 	n := 0
-	for item := range kv.Items(g.read(), []byte{kv.SpaceChange, logRecords}, feedKey(logRecords, from+1)) {
+	for item := range kv.Items(g.Committed(), []byte{kv.SpaceChange, logRecords}, feedKey(logRecords, from+1)) {
 		key := item.KeyCopy(nil)
 		if number := binary.BigEndian.Uint64(key[2:]); number > upTo {
 			break
 		} else if n++; n > mostTrimmed {
 			return number - 1
 		}
-		w.records = append(w.records, entry{key: key})
+		w.Add(commit.Entry{Key: key})
 	}
 	return upTo
 }

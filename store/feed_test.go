@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -244,7 +245,7 @@ func TestEachStageKeepsItsUnconfirmedChanges(t *testing.T) {
 		actions := map[string]func(*rapid.T){
 			"happen": func(rt *rapid.T) {
 				many := rapid.IntRange(1, 5).Draw(rt, "many")
-				err := s.update(t.Context(), func(g *commitGroup, _ *operation) error {
+				err := s.update(t.Context(), func(g *commitGroup, _ *commit.Op) error {
 					for range many {
 						var exchange kv.ExchangeID
 						made++
@@ -304,7 +305,7 @@ func TestEachStageKeepsItsUnconfirmedChanges(t *testing.T) {
 				}
 			},
 			"restart": func(rt *rapid.T) { // what a process has in memory is gone
-				err := s.update(t.Context(), func(*commitGroup, *operation) error {
+				err := s.update(t.Context(), func(*commitGroup, *commit.Op) error {
 					s.feed, s.digester = feed{}, digester{signal: s.digester.signal}
 					return f.open()
 				})
@@ -462,7 +463,7 @@ func TestNothingIsUnconfirmedOnceAllIsDone(t *testing.T) {
 	c.do(StageWords)
 	c.do(StageSessions)
 	id, _ := kv.ParseSessionID(session)
-	err := c.s.update(t.Context(), func(g *commitGroup, w *operation) error {
+	err := c.s.update(t.Context(), func(g *commitGroup, w *commit.Op) error {
 		change := g.changed(kv.SessionRef{Account: 1, ID: id}, kv.ExchangeID{})
 		c.s.Feed().putAside(w, StageSessions, []*Change{change}, make(map[uint64]int))
 		return nil

@@ -117,14 +117,14 @@ func (c *Capture) handOver(steps []byte, read *codec.Answer) *record.Exchange {
 // change in the log and a third record of the session. Exchanges of a session are digested in the order they ended, so
 // this one is left to the digester while others of its session wait there. The writer checks that again: only it knows
 // the session of an exchange that ends before its opening is committed.
-func (c *Capture) digestAtOnce(w *operation) {
+func (c *Capture) digestAtOnce(w *closing) {
 	x := w.captured
 	c.store.digester.prefixes.skipKnown(c.account, x)
 	if x == nil || x.RawRequest == nil || len(x.RawRequest)+unreadAnswer(x) > digestedAtOnce {
 		return
 	}
 	select {
-	case <-c.opening.done:
+	case <-c.opening.Done:
 		if c.session == (kv.SessionID{}) || !(Feed{c.store}).digested(kv.SessionRef{Account: c.account, ID: c.session}) {
 			return
 		}

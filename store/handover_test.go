@@ -11,6 +11,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
@@ -301,7 +302,7 @@ func TestAnExchangeSeenTwiceIsReportedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	var again *Change
-	err = c.s.update(t.Context(), func(g *commitGroup, _ *operation) error {
+	err = c.s.update(t.Context(), func(g *commitGroup, _ *commit.Op) error {
 		_, ref := g.belongs(number, exchange)
 		again = g.ended(ref, exchange)
 		return nil

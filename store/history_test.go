@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -241,7 +242,7 @@ func (m *model) merge(from, into string) {
 
 // kill forgets what is only in memory, so that the store is left as by a killed process.
 func (m *model) kill() {
-	m.check(m.store().update(context.Background(), func(g *commitGroup, _ *operation) error {
+	m.check(m.store().update(context.Background(), func(g *commitGroup, _ *commit.Op) error {
 		g.store.ahead = sessionsAhead{cursor: math.MaxUint64, next: math.MaxUint64} // nothing is stored on closing
 		return nil
 	}))
@@ -252,8 +253,8 @@ func (m *model) fail() {
 	s := m.store()
 	number, err := s.accounts.Number(m.account)
 	m.check(err)
-	m.check(s.update(context.Background(), func(*commitGroup, *operation) error { return nil })) // nothing else fails
-	err = s.update(context.Background(), func(g *commitGroup, w *operation) error {
+	m.check(s.update(context.Background(), func(*commitGroup, *commit.Op) error { return nil })) // nothing else fails
+	err = s.update(context.Background(), func(g *commitGroup, w *commit.Op) error {
 		for _, text := range m.sessions {
 			id, _ := kv.ParseSessionID(text)
 			if r := g.sessionAt(kv.SessionRef{Account: number, ID: id}); r != nil {
@@ -261,7 +262,7 @@ func (m *model) fail() {
 				g.countSession(w, kv.SessionRef{Account: number, ID: id}, r)
 			}
 		}
-		g.put(w, []byte("!badger!"), []byte("a key that the database keeps to itself"))
+		g.Put(w, []byte("!badger!"), []byte("a key that the database keeps to itself"))
 		return nil
 	})
 	if err == nil {
@@ -275,7 +276,7 @@ func (m *model) restart(before func()) {
 	m.check(m.store().Close())
 	s, err := Open(Options{Dir: m.dir, Digest: digestTest})
 	m.check(err)
-	m.check(s.update(context.Background(), func(g *commitGroup, _ *operation) error {
+	m.check(s.update(context.Background(), func(g *commitGroup, _ *commit.Op) error {
 		g.store.ahead.most = 1
 		return nil
 	}))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -19,23 +20,23 @@ func (s *core) markInterrupted() error {
 	}
 	g := newCommitGroup(s)
 	g.starting = true
-	defer g.reset()
-	b := batch{db: s.db}
-	defer b.discard()
+	defer g.Reset()
+	b := commit.NewBatch(s.db)
+	defer b.Discard()
 	for _, note := range notes {
 		for _, id := range note.ids {
-			w := new(operation)
+			w := new(commit.Op)
 			if err := g.interrupt(w, kv.ExchangeRef{Account: note.account, ID: id}); err != nil {
 				return err
 			}
-			b.together(int64(len(w.records) + len(g.changes)))
-			b.apply(g.logRecords())
-			b.apply(w.records)
+			b.Together(int64(len(w.Records()) + len(g.changes)))
+			b.Apply(g.logRecords())
+			b.Apply(w.Records())
 			g.changes = g.changes[:0]
 		}
-		b.delete(note.key)
+		b.Delete(note.key)
 	}
-	err = b.commit()
+	err = b.Commit()
 	Feed{s}.announce(nil, false)
 	return err
 }
@@ -58,8 +59,8 @@ func (s *core) openNotes() (notes []leftOpen, err error) {
 
 // interrupt ends an exchange with what has arrived of its answer, unless it has ended. A damaged exchange does not keep
 // the store from opening: it stays unchanged for a check to find.
-func (g *commitGroup) interrupt(w *operation, at kv.ExchangeRef) error {
-	info, err := getInfo(g.read(), at.Account, at.ID)
+func (g *commitGroup) interrupt(w *commit.Op, at kv.ExchangeRef) error {
+	info, err := getInfo(g.Committed(), at.Account, at.ID)
 	if errors.Is(err, badger.ErrKeyNotFound) || err == nil && info.Outcome != record.OutcomeOpen {
 		return nil
 	}
@@ -67,12 +68,12 @@ func (g *commitGroup) interrupt(w *operation, at kv.ExchangeRef) error {
 		g.store.log.Error("an exchange that was interrupted cannot be read; run mneme check", "exchange", at.ID.String(), "error", err)
 		return nil
 	}
-	info.ResponseSize, err = answerSize(context.Background(), g.read(), at.Account, at.ID)
+	info.ResponseSize, err = answerSize(context.Background(), g.Committed(), at.Account, at.ID)
 	if err != nil {
 		g.store.log.Error("the answer of an exchange that was interrupted cannot be read; run mneme check", "exchange", at.ID.String(), "error", err)
 	}
 	info.Outcome, info.Session = record.OutcomeInterrupted, ""
-	w.records = append(w.records, entry{kv.ExchangeKey(kv.SpaceExchange, at.Account, at.ID), record.Encode(info)})
-	g.closeSession(w, at.Account, at.ID, info)
-	return g.err
+	w.Add(commit.Entry{Key: kv.ExchangeKey(kv.SpaceExchange, at.Account, at.ID), Value: record.Encode(info)})
+	g.closeSession(w, at, info, nil)
+	return g.Err()
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/files"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/internal/wake"
@@ -176,7 +177,7 @@ func (s *core) unfinishedErasures() (refs []erasureRef) {
 
 // giveBack rewrites value log files of which more than a share is dead, so that the volume gets their space back.
 func (s *core) giveBack(ctx context.Context, share float64) {
-	for ctx.Err() == nil && s.disk.allowsFreeing() == nil && s.db.SoundToRewrite(share) {
+	for ctx.Err() == nil && s.writer.Gate.AllowsFreeing() == nil && s.db.SoundToRewrite(share) {
 		if err := s.db.RunValueLogGC(share); err != nil {
 			if !errors.Is(err, badger.ErrNoRewrite) && !errors.Is(err, badger.ErrRejected) {
 				s.log.Error("space could not be given back", "error", err)
@@ -191,7 +192,7 @@ func (s *core) giveBack(ctx context.Context, share float64) {
 func (s Upkeep) Compact(ctx context.Context) error {
 	s.keeper.compacting.Lock()
 	defer s.keeper.compacting.Unlock()
-	if err := s.disk.allowsFreeing(); err != nil {
+	if err := s.writer.Gate.AllowsFreeing(); err != nil {
 		return err
 	}
 	s.db.QueueAll(time.Now())
@@ -216,14 +217,14 @@ func (s *core) mergeTables(ctx context.Context) error {
 	if err := s.db.Flatten(2); err != nil {
 		return err
 	}
-	mark := func(g *commitGroup, w *operation) error {
-		g.put(w, files.MergeMark, []byte{1})
+	mark := func(g *commitGroup, w *commit.Op) error {
+		g.Put(w, files.MergeMark, []byte{1})
 		return nil
 	}
 	if err := s.makeRoom(ctx, mark); err != nil {
 		return err
 	}
-	if err := s.makeRoom(ctx, func(*commitGroup, *operation) error { return s.db.MergeNew() }); err != nil {
+	if err := s.makeRoom(ctx, func(*commitGroup, *commit.Op) error { return s.db.MergeNew() }); err != nil {
 		return err
 	}
 	return s.db.Flatten(2)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -31,9 +32,9 @@ func (s Notes) setKept(ctx context.Context, account, provider string, ids []stri
 	if err != nil {
 		return err
 	}
-	return s.updateOf(ctx, number, func(g *commitGroup, w *operation) error {
+	return s.updateOf(ctx, number, func(g *commitGroup, w *commit.Op) error {
 		for _, id := range ids {
-			g.put(w, keptKey(number, provider, id), value)
+			g.Put(w, keptKey(number, provider, id), value)
 		}
 		return nil
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/mnemeproxy/mneme/store/internal/blob"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -51,14 +52,14 @@ func (s Notes) Keep(account, name string, value []byte) {
 	record = binary.BigEndian.AppendUint64(record, uint64(time.Now().UnixMilli()))
 	record = append(record, h[:]...)
 	record = append(record, blob.Encode(value)...)
-	w := &operation{change: func(g *commitGroup, w *operation) error {
-		g.put(w, ledgerKey(number, h), record)
+	w := s.step(func(g *commitGroup, w *commit.Op) error {
+		g.Put(w, ledgerKey(number, h), record)
 		return nil
-	}}
-	s.planning.RLock() // as in [core.updateOf]
+	})
+	s.planning.RLock() // as in [core.sendOf]
 	defer s.planning.RUnlock()
 	if now, ok := s.accounts.Find(account); ok && now == number {
-		_, _ = s.queue.trySend(w)
+		_, _ = s.writer.TrySend(w)
 	}
 }
 
@@ -108,10 +109,10 @@ func (s *core) expireLedger(ctx context.Context, account kv.AccountNumber, now t
 	for len(expired) > 0 && err == nil {
 		batch := expired[:min(len(expired), deleteBatch)]
 		expired = expired[len(batch):]
-		err = s.update(ctx, func(g *commitGroup, w *operation) error {
+		err = s.update(ctx, func(g *commitGroup, w *commit.Op) error {
 			for _, key := range batch {
-				if record := g.get(key); len(record) >= ledgerHead && ledgerExpired(record, now) {
-					g.put(w, key, nil)
+				if record := g.Get(key); len(record) >= ledgerHead && ledgerExpired(record, now) {
+					g.Put(w, key, nil)
 				}
 			}
 			return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -16,7 +17,7 @@ import (
 // before it is announced.
 func settle(t testing.TB, s *Store) {
 	t.Helper()
-	if err := s.update(context.Background(), func(*commitGroup, *operation) error { return nil }); err != nil {
+	if err := s.update(context.Background(), func(*commitGroup, *commit.Op) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 }

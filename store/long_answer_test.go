@@ -13,6 +13,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/conversation"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -170,7 +171,7 @@ func TestClosingDoesNotWaitForALongAnswerToBeRead(t *testing.T) {
 	cancel()
 	key, _ := kv.ParseExchangeID(id)
 	var again *Change
-	if err := s.update(context.Background(), func(g *commitGroup, w *operation) error {
+	if err := s.update(context.Background(), func(g *commitGroup, w *commit.Op) error {
 		_, ref := g.belongs(1, key)
 		g.eraseTurn(w, ref, key)
 		again = g.ended(ref, key)

@@ -67,9 +67,7 @@ func notedOpen(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (note
 }
 
 func (g *commitGroup) notedOpen(account kv.AccountNumber, id kv.ExchangeID) bool {
-	noted, err := notedOpen(g.read(), account, id)
-	if err != nil && g.err == nil {
-		g.err = err
-	}
+	noted, err := notedOpen(g.Committed(), account, id)
+	g.Fail(err)
 	return noted
 }

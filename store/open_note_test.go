@@ -9,6 +9,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -121,16 +122,16 @@ func TestAnExchangeWhoseEndCannotBeCommittedStaysNoted(t *testing.T) {
 			t.Fatal("the end does not reach the writer")
 		}
 	}
-	refused := &operation{done: make(chan struct{}), change: func(g *commitGroup, w *operation) error {
-		g.put(w, []byte("!badger!"), []byte("a key that the database keeps to itself"))
+	refused := s.step(func(g *commitGroup, w *commit.Op) error {
+		g.Put(w, []byte("!badger!"), []byte("a key that the database keeps to itself"))
 		return nil
-	}}
-	if err := s.queue.send(t.Context(), refused); err != nil {
+	})
+	if err := s.writer.Send(t.Context(), refused); err != nil {
 		t.Fatal(err)
 	}
 	release()
-	<-refused.done
-	wantKind(t, refused.err, codec.KindStorage)
+	<-refused.Done
+	wantKind(t, refused.Err, codec.KindStorage)
 	wantKind(t, <-ended, codec.KindStorage)
 	finish(t, begun[1])
 	mustBeSound(t, s)

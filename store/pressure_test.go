@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/volume"
@@ -59,14 +60,18 @@ func TestAStoreOfAnotherVersionIsNotTouched(t *testing.T) {
 }
 
 // stall keeps the writer busy until the returned function is called, or the test ends.
-func stall(t *testing.T, s *Store) (release func()) {
+func stall(t *testing.T, s *Store) (release func()) { return stallWith(t, s, 0) }
+
+func stallWith(t *testing.T, s *Store, weight int64) (release func()) {
 	t.Helper()
 	busy, gate := make(chan struct{}), make(chan struct{})
 	ended := make(chan struct{})
 	var refused error
 	go func() {
 		defer close(ended)
-		refused = s.update(context.Background(), func(*commitGroup, *operation) error { close(busy); <-gate; return nil })
+		step := s.step(func(*commitGroup, *commit.Op) error { close(busy); <-gate; return nil })
+		step.Weight = weight
+		refused = s.writer.Do(context.Background(), step)
 	}()
 	select {
 	case <-busy:
@@ -81,12 +86,7 @@ func stall(t *testing.T, s *Store) (release func()) {
 // fillQueue fills the queue, like operations that wait for a writer that cannot keep up.
 func fillQueue(t *testing.T, s *Store) (release func()) {
 	t.Helper()
-	if err := s.queue.room.Acquire(t.Context(), s.queue.size); err != nil {
-		t.Fatal(err)
-	}
-	release = sync.OnceFunc(func() { s.queue.room.Release(s.queue.size) })
-	t.Cleanup(release)
-	return release
+	return stallWith(t, s, 1<<60)
 }
 
 func TestUnderPressureRequestsWaitOrPassUnrecorded(t *testing.T) {
@@ -162,15 +162,15 @@ func TestAnOpeningThatCannotBeCommittedLeavesNothingBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mark := s.disk.mark
-	s.disk.mark = 1 << 62
+	mark := s.writer.Gate.Reserve
+	s.writer.Gate.Reserve = 1 << 62
 	release()
 	wantKind(t, during.Recorded(ctx), codec.KindStorage)
 	if _, err := before.Write(make([]byte, 2*responsePart)); err != nil {
 		t.Fatal(err)
 	}
-	_ = s.update(ctx, func(*commitGroup, *operation) error { return nil }) // what was written has been tried by now
-	s.disk.mark = mark
+	_ = s.update(ctx, func(*commitGroup, *commit.Op) error { return nil }) // what was written has been tried by now
+	s.writer.Gate.Reserve = mark
 	release = stall(t, s) // one group of an exchange that is well and parts of one that is not
 	after, err := s.Begin(ctx, &record.Opening{Account: "acme", Surface: codec.Chat, Body: make([]byte, 1000)})
 	if err != nil {
@@ -219,11 +219,11 @@ func TestOperationsThatFreeSpaceUseTheReserve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.disk.mark = space.Free * 3
+	s.writer.Gate.Reserve = space.Free * 3
 	_, err = s.Begin(t.Context(), &record.Opening{Account: "acme", Surface: codec.Chat, Body: []byte("more")})
 	wantKind(t, err, codec.KindStorage)
 	wantKind(t, s.Ready(), codec.KindStorage)
-	wantKind(t, s.update(t.Context(), func(*commitGroup, *operation) error { return nil }), codec.KindStorage)
+	wantKind(t, s.update(t.Context(), func(*commitGroup, *commit.Op) error { return nil }), codec.KindStorage)
 	e, err := s.Archive().Erase(t.Context(), "acme", record.Selection{Exchanges: []string{id}}, false)
 	for err == nil && e.State != record.ErasureDone {
 		runtime.Gosched()
@@ -235,7 +235,7 @@ func TestOperationsThatFreeSpaceUseTheReserve(t *testing.T) {
 	if err := s.Upkeep().Compact(t.Context()); err != nil {
 		t.Error(err)
 	}
-	s.disk.mark = space.Free * 8
+	s.writer.Gate.Reserve = space.Free * 8
 	_, err = s.Archive().Erase(t.Context(), "acme", record.Selection{All: true}, false)
 	wantKind(t, err, codec.KindStorage)
 }

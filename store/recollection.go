@@ -6,6 +6,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -91,15 +92,15 @@ func (s Notes) Recollect(ctx context.Context, account string, keys []record.Reco
 	}
 	own, _ := kv.ParseExchangeID(r.Exchange)
 	holds := new(record.Recollection)
-	err = s.updateOf(ctx, number, func(g *commitGroup, w *operation) error {
-		if first := g.get(recollectionKey(number, keys[0])); first != nil {
+	err = s.updateOf(ctx, number, func(g *commitGroup, w *commit.Op) error {
+		if first := g.Get(recollectionKey(number, keys[0])); first != nil {
 			return record.Decode(first, holds)
 		}
 		*holds = r
 		quoted := make([]kv.ExchangeID, 0, len(r.Quotes)+1)
 		for _, text := range r.Quotes {
 			id, ok := kv.ParseExchangeID(text)
-			if !ok || !g.has(kv.ExchangeKey(kv.SpaceExchange, number, id)) {
+			if !ok || !g.Has(kv.ExchangeKey(kv.SpaceExchange, number, id)) {
 				*holds = r.Erased()
 				quoted = quoted[:0]
 				break
@@ -111,9 +112,9 @@ func (s Notes) Recollect(ctx context.Context, account string, keys []record.Reco
 			return err
 		}
 		for _, key := range keys {
-			g.put(w, recollectionKey(number, key), value)
+			g.Put(w, recollectionKey(number, key), value)
 			for _, id := range append(quoted, own) {
-				g.put(w, quotedKey(number, id, key), []byte{})
+				g.Put(w, quotedKey(number, id, key), []byte{})
 			}
 		}
 		return nil
@@ -126,18 +127,18 @@ func (s Notes) Recollect(ctx context.Context, account string, keys []record.Reco
 
 // eraseRecollections removes what was recalled for an exchange, and what quotes it. A key that leads to a place may be
 // left of an earlier decision there.
-func (g *commitGroup) eraseRecollections(w *operation, account kv.AccountNumber, id kv.ExchangeID) {
+func (g *commitGroup) eraseRecollections(w *commit.Op, account kv.AccountNumber, id kv.ExchangeID) {
 	g.erased = true // readers forget what they have read
 	prefix := kv.ExchangeKey(kv.SpaceQuoted, account, id)
-	for item := range kv.Items(g.read(), prefix, nil) {
+	for item := range kv.Items(g.Committed(), prefix, nil) {
 		key := item.KeyCopy(nil)
 		if n := len(prefix); len(key) == n+len(record.RecollectionKey{}) {
 			place := recollectionKey(account, record.RecollectionKey(key[n:]))
 			r := new(record.Recollection)
-			if err := record.Decode(g.get(place), r); err != nil || r.IsOf(id.String()) {
-				g.put(w, place, nil)
+			if err := record.Decode(g.Get(place), r); err != nil || r.IsOf(id.String()) {
+				g.Put(w, place, nil)
 			}
 		}
-		g.put(w, key, nil)
+		g.Put(w, key, nil)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/conversation"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
@@ -19,24 +20,24 @@ import (
 // compare them with the existing exchanges.
 
 // rollUp counts an ended exchange.
-func (g *commitGroup) rollUp(w *operation, account kv.AccountNumber, info *record.ExchangeInfo) {
+func (g *commitGroup) rollUp(w *commit.Op, account kv.AccountNumber, info *record.ExchangeInfo) {
 	r := conversation.RollupOf(info)
-	g.addRollup(w, g.keep(record.AppendRollupKey(g.sought[:0], account, info)), &r)
+	g.addRollup(w, g.Keep(record.AppendRollupKey(g.Key(), account, info)), &r)
 }
 
 // rollUpErased counts an erased exchange.
-func (g *commitGroup) rollUpErased(w *operation, account kv.AccountNumber, info *record.ExchangeInfo) {
+func (g *commitGroup) rollUpErased(w *commit.Op, account kv.AccountNumber, info *record.ExchangeInfo) {
 	r := conversation.RollupOf(info)
 	g.addRollup(w, record.AppendHourPrefix(nil, account, info.Started, record.RollupErased), &r)
 }
 
-func (g *commitGroup) addRollup(w *operation, key []byte, r *record.Rollup) {
-	if stored := g.get(key); stored != nil {
+func (g *commitGroup) addRollup(w *commit.Op, key []byte, r *record.Rollup) {
+	if stored := g.Get(key); stored != nil {
 		if before, err := record.DecodeRollup(stored); err == nil { // otherwise it starts over, and a check says so
 			r.Add(&before)
 		}
 	}
-	g.put(w, key, r.Encode())
+	g.Put(w, key, r.Encode())
 }
 
 // Rollups visits the rollups, account by account and hour by hour.

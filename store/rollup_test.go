@@ -11,6 +11,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -133,11 +134,11 @@ func TestACheckFindsAndRepairsWrongRollups(t *testing.T) {
 	spend(t, s, "acme", "key_a", "m", codec.Usage{Output: 1}, &record.Cost{USD: 5})
 	number, _ := s.accounts.Find("acme")
 	wrong := record.Rollup{Requests: 7}
-	err := s.update(context.Background(), func(g *commitGroup, w *operation) error {
-		it := g.read().NewIterator(badger.IteratorOptions{Prefix: kv.SpaceKeyOf(kv.SpaceRollup, number)})
+	err := s.update(context.Background(), func(g *commitGroup, w *commit.Op) error {
+		it := g.Committed().NewIterator(badger.IteratorOptions{Prefix: kv.SpaceKeyOf(kv.SpaceRollup, number)})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
-			g.put(w, it.Item().KeyCopy(nil), wrong.Encode())
+			g.Put(w, it.Item().KeyCopy(nil), wrong.Encode())
 		}
 		return nil
 	})
@@ -189,7 +190,7 @@ func BenchmarkRollUp(b *testing.B) {
 	g := newCommitGroup(s.core)
 	b.ReportAllocs()
 	for b.Loop() {
-		g.rollUp(new(operation), account, info)
+		g.rollUp(new(commit.Op), account, info)
 	}
-	g.reset()
+	g.Reset()
 }

@@ -6,18 +6,19 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
 func (g *commitGroup) link(account kv.AccountNumber, c record.Clue) (kv.SessionRef, bool) {
-	id, ok := g.linkAt(record.AppendLinkKey(g.sought[:0], account, c))
+	id, ok := g.linkAt(record.AppendLinkKey(g.Key(), account, c))
 	return kv.SessionRef{Account: account, ID: id}, ok
 }
 
 // linkAt returns the session that a link leads to.
 func (g *commitGroup) linkAt(key []byte) (id kv.SessionID, ok bool) {
-	value := g.get(key)
+	value := g.Get(key)
 	if len(value) != len(id) {
 		return id, false
 	}
@@ -29,10 +30,10 @@ func (g *commitGroup) sessionAt(ref kv.SessionRef) *record.StoredSession {
 	if r := g.store.ahead.at(ref); r != nil {
 		return r
 	}
-	if r, ok := g.recent.sessions[ref]; ok {
+	if r, ok := g.decoded[ref]; ok {
 		return r
 	}
-	value := g.get(kv.SessionKey(ref.Account, ref.ID))
+	value := g.Get(kv.SessionKey(ref.Account, ref.ID))
 	if value == nil {
 		return nil
 	}
@@ -54,7 +55,7 @@ func (g *commitGroup) session(ref kv.SessionRef) (*record.StoredSession, kv.Sess
 
 // belongs returns the session of an exchange, even while it is being moved to another.
 func (g *commitGroup) belongs(account kv.AccountNumber, id kv.ExchangeID) (*record.StoredSession, kv.SessionRef) {
-	value := g.get(kv.AppendExchangeKey(g.sought[:0], kv.SpaceBelongs, account, id))
+	value := g.Get(kv.AppendExchangeKey(g.Key(), kv.SpaceBelongs, account, id))
 	if len(value) != len(kv.SessionID{}) {
 		return nil, kv.SessionRef{}
 	}
@@ -62,20 +63,16 @@ func (g *commitGroup) belongs(account kv.AccountNumber, id kv.ExchangeID) (*reco
 	return g.sessionAt(ref), ref
 }
 
-func (g *commitGroup) putSession(w *operation, ref kv.SessionRef, r *record.StoredSession) {
+func (g *commitGroup) putSession(w *commit.Op, ref kv.SessionRef, r *record.StoredSession) {
 	encoded := record.Append(buffer.Get(1<<10), r)
-	g.put(w, kv.AppendSessionKey(g.room(), ref.Account, ref.ID), g.keep(encoded))
+	g.Put(w, kv.AppendSessionKey(g.Room(), ref.Account, ref.ID), g.Keep(encoded))
 	buffer.Put(encoded)
-	g.recent.sessions[ref] = r
+	g.decoded[ref] = r
 }
 
 // openSession finds or creates the session of an opening, and adds the exchange to it.
-func (g *commitGroup) openSession(w *operation) {
-	var (
-		c       = w.capture
-		e       = w.evidence
-		account = c.account
-	)
+func (g *commitGroup) openSession(w *commit.Op, c *recorded, e *conversation.Evidence) {
+	account := c.account
 	if e.None() && !converses(e.Of.Surface) {
 		return
 	}
@@ -91,7 +88,7 @@ func (g *commitGroup) openSession(w *operation) {
 		if ref.ID == (kv.SessionID{}) {
 			ref = kv.SessionRef{Account: account, ID: kv.SessionID(g.store.ids.Next(e.Of.Started))}
 		}
-		g.recent.begin(ref)
+		g.Begin(ref)
 		r = &record.StoredSession{Session: record.Session{
 			ID: ref.ID.String(), Account: e.Of.Account, Created: e.Of.Started,
 			Agent: e.Agent, Derived: len(e.Explicit) == 0,
@@ -107,7 +104,7 @@ func (g *commitGroup) openSession(w *operation) {
 	c.session, c.sessionName = ref.ID, r.ID
 	before := r.Linked()
 	if !e.Refused {
-		g.linkSession(w, ref, r)
+		g.linkSession(w, ref, r, e)
 	}
 	r.Exchanges++
 	if e.Of.Started.After(r.Updated) {
@@ -120,8 +117,8 @@ func (g *commitGroup) openSession(w *operation) {
 	} else {
 		g.countSession(w, ref, r)
 	}
-	g.put(w, kv.AppendMemberKey(g.room(), account, ref.ID, c.id), []byte{})
-	g.putID(w, kv.AppendExchangeKey(g.room(), kv.SpaceBelongs, account, c.id), kv.TimeID(ref.ID))
+	g.Put(w, kv.AppendMemberKey(g.Room(), account, ref.ID, c.id), []byte{})
+	g.PutID(w, kv.AppendExchangeKey(g.Room(), kv.SpaceBelongs, account, c.id), kv.TimeID(ref.ID))
 }
 
 // findSession weighs the evidence; nil means a new session. unheard reports that no session of the account has the same
@@ -180,8 +177,7 @@ func (g *commitGroup) follow(account kv.AccountNumber, c record.Clue, stronger [
 }
 
 // linkSession links an opening's evidence to its session, unless it leads elsewhere already.
-func (g *commitGroup) linkSession(w *operation, ref kv.SessionRef, r *record.StoredSession) {
-	e := w.evidence
+func (g *commitGroup) linkSession(w *commit.Op, ref kv.SessionRef, r *record.StoredSession, e *conversation.Evidence) {
 	for _, c := range e.Explicit {
 		if _, taken := g.link(ref.Account, c); taken || r.Known(c.Kind) != "" && r.Known(c.Kind) != c.Value {
 			continue
@@ -192,7 +188,7 @@ func (g *commitGroup) linkSession(w *operation, ref kv.SessionRef, r *record.Sto
 	if len(e.Explicit) > 0 || e.Auxiliary {
 		return
 	}
-	g.linkUnheard(w, ref, r)
+	g.linkUnheard(w, ref, r, e)
 	if e.Opening != "" && r.Exchanges == 0 {
 		g.addLink(w, ref, r, record.Clue{Kind: record.ByOpening, Value: e.Opening})
 	}
@@ -202,7 +198,7 @@ func (g *commitGroup) linkSession(w *operation, ref kv.SessionRef, r *record.Sto
 }
 
 // linkReply links the key of a conversation's opening and first answer, once there is one.
-func (g *commitGroup) linkReply(w *operation, ref kv.SessionRef, r *record.StoredSession, reply string) {
+func (g *commitGroup) linkReply(w *commit.Op, ref kv.SessionRef, r *record.StoredSession, reply string) {
 	c := record.Clue{Kind: record.ByReply, Value: reply}
 	if !r.Unheard || r.Replied { // otherwise the same opening had never been answered before, and looking for what does not exist is expensive
 		if _, taken := g.link(ref.Account, c); taken {
@@ -213,35 +209,37 @@ func (g *commitGroup) linkReply(w *operation, ref kv.SessionRef, r *record.Store
 	g.addLink(w, ref, r, c)
 }
 
-func (g *commitGroup) addLink(w *operation, ref kv.SessionRef, r *record.StoredSession, c record.Clue) {
+func (g *commitGroup) addLink(w *commit.Op, ref kv.SessionRef, r *record.StoredSession, c record.Clue) {
 	if key := record.LinkKey(ref.Account, c); r.KeepLink(key) {
-		g.putID(w, key, kv.TimeID(ref.ID))
+		g.PutID(w, key, kv.TimeID(ref.ID))
 	}
 }
 
-// closeSession counts an ended exchange in its session, and adds its digest or leaves that to the digester.
-func (g *commitGroup) closeSession(w *operation, account kv.AccountNumber, id kv.ExchangeID, info *record.ExchangeInfo) {
-	g.ship(w, account, id)
-	g.rollUp(w, account, info)
-	r, ref := g.belongs(account, id)
+// closeSession counts an ended exchange in its session, and adds its digest or returns the change for the digester to
+// work on.
+func (g *commitGroup) closeSession(w *commit.Op, at kv.ExchangeRef, info *record.ExchangeInfo, digest change) (undigested *Change) {
+	g.ship(w, at)
+	g.rollUp(w, at.Account, info)
+	r, ref := g.belongs(at.Account, at.ID)
 	if r == nil {
-		return
+		return nil
 	}
 	r.Count(info, 1)
 	r.Sketch(info, 1)
 	g.linkResponse(w, ref, info)
 	if g.store.opts.Digest == nil || info.Auxiliary != "" {
 		g.putSession(w, ref, r)
-		return
+		return nil
 	}
 	logged := g.store.feed.last
 	g.countSession(w, ref, r)
-	if w.digest == nil || !(Feed{g.store}).digested(ref) || w.digest(g, w) != nil {
-		w.undigested = g.ended(ref, id)
+	if digest == nil || !(Feed{g.store}).digested(ref) || digest(g, w) != nil {
+		undigested = g.ended(ref, at.ID)
 	}
 	if g.store.feed.last == logged { // after a crash the log does not lead to the session
 		g.putSession(w, ref, r)
 	}
+	return undigested
 }
 
 // converses reports whether requests of a surface belong to a conversation.
@@ -252,8 +250,8 @@ func converses(surface string) bool {
 
 // linkResponse links the id of an answer to its session, on the surface whose requests name the answer that they
 // continue: the other formats have no field for it.
-func (g *commitGroup) linkResponse(w *operation, ref kv.SessionRef, info *record.ExchangeInfo) {
+func (g *commitGroup) linkResponse(w *commit.Op, ref kv.SessionRef, info *record.ExchangeInfo) {
 	if key := conversation.AnswerLink(ref.Account, info); key != nil {
-		g.putID(w, key, kv.TimeID(ref.ID))
+		g.PutID(w, key, kv.TimeID(ref.ID))
 	}
 }

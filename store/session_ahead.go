@@ -5,6 +5,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -165,7 +166,7 @@ func (a *sessionsAhead) show(ref kv.SessionRef, version uint64) *record.StoredSe
 
 // countSession puts a session's record after a change that can be counted again from an exchange that is in the log of
 // changes, or among the open ones.
-func (g *commitGroup) countSession(w *operation, ref kv.SessionRef, r *record.StoredSession) {
+func (g *commitGroup) countSession(w *commit.Op, ref kv.SessionRef, r *record.StoredSession) {
 	a, last := &g.store.ahead, g.store.feed.last
 	if g.starting || r.Exchanges >= mostRecounted {
 		g.putSession(w, ref, r)
@@ -179,7 +180,7 @@ func (g *commitGroup) countSession(w *operation, ref kv.SessionRef, r *record.St
 
 // storeSessions stores the records that have been ahead for longest: up to a number of them, and all that lack changes up
 // to a number of the log.
-func (g *commitGroup) storeSessions(w *operation, many int, upTo uint64) {
+func (g *commitGroup) storeSessions(w *commit.Op, many int, upTo uint64) {
 	a := &g.store.ahead
 	for s := a.oldest(); s != nil && (many > 0 || s.since < upTo); s = a.oldest() {
 		g.putSession(w, s.ref, s.record)
@@ -189,15 +190,15 @@ func (g *commitGroup) storeSessions(w *operation, many int, upTo uint64) {
 	if s := a.oldest(); s != nil {
 		a.next = s.since
 	}
-	w.records = append(w.records, cursorRecord(countedCursor, a.next))
+	w.Add(cursorRecord(countedCursor, a.next))
 }
 
 // storeAllSessions stores every record that is ahead.
-func (s *core) storeAllSessions(g *commitGroup, w *operation) error {
+func (s *core) storeAllSessions(g *commitGroup, w *commit.Op) error {
 	if s.ahead.oldest() != nil || s.ahead.cursor < s.feed.last {
 		g.storeSessions(w, 0, 1<<64-1)
 	}
-	return g.err
+	return g.Err()
 }
 
 // recount makes the records that a failed group has changed, and all that are ahead, from the store.

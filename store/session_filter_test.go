@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -27,7 +28,7 @@ func TestSessionsAreFoundByClientProjectAndOutcome(t *testing.T) {
 	o := say("hello")
 	o.ChatKey, o.ModelAsked = "d", "House/Large"
 	large := c.session(o, "hi")
-	err := c.s.update(t.Context(), func(g *commitGroup, w *operation) error { // as earlier versions wrote it
+	err := c.s.update(t.Context(), func(g *commitGroup, w *commit.Op) error { // as earlier versions wrote it
 		id, _ := kv.ParseSessionID(codex)
 		r, ref := g.session(kv.SessionRef{Account: 1, ID: id})
 		r.Client, r.Project = "", ""

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/conversation"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -43,7 +44,7 @@ func (s Archive) MergeSession(ctx context.Context, account, from, into string) (
 	}
 	source := kv.SessionRef{Account: number, ID: fromID}
 	if err = s.finishMove(ctx, source); err == nil { // one that an earlier process has begun
-		err = s.update(ctx, func(g *commitGroup, w *operation) error {
+		err = s.update(ctx, func(g *commitGroup, w *commit.Op) error {
 			if err := g.refuseMove(source, intoID); err != nil {
 				return err
 			}
@@ -66,21 +67,21 @@ func (g *commitGroup) refuseMove(source kv.SessionRef, into kv.SessionID) error 
 	if id, found := g.erasing(source.Account, source.ID, target.ID); found {
 		return conversation.ErasingSession(id.String())
 	}
-	if g.has(moveKey(source)) {
+	if g.Has(moveKey(source)) {
 		return codec.Errorf(codec.KindConflict, "exchanges of %s are still being moved to another session; try again later", source.ID)
 	}
 	return nil
 }
 
 // beginMerge merges a session into another one, and records that its exchanges have to move.
-func (g *commitGroup) beginMerge(w *operation, source kv.SessionRef, into kv.SessionID) error {
+func (g *commitGroup) beginMerge(w *commit.Op, source kv.SessionRef, into kv.SessionID) error {
 	target, err := conversation.Merge(storedSessions{g, w, source.Account}, source.ID, into)
 	if err != nil {
 		return err
 	}
 	value, err := kv.EncodeRecord(move{Into: target.String()})
 	if err == nil {
-		g.put(w, moveKey(source), value)
+		g.Put(w, moveKey(source), value)
 		g.sessionChanged(source)
 		g.sessionChanged(kv.SessionRef{Account: source.Account, ID: target}) // it may have got a title
 	}
@@ -102,7 +103,7 @@ func (s Archive) SplitSession(ctx context.Context, account, session, exchange st
 	var source kv.SessionRef
 	target := kv.SessionRef{Account: number, ID: kv.SessionID(s.ids.Next(time.Now()))}
 	if err = s.finishMove(ctx, named); err == nil { // as above
-		err = s.update(ctx, func(g *commitGroup, w *operation) (err error) {
+		err = s.update(ctx, func(g *commitGroup, w *commit.Op) (err error) {
 			source, err = g.beginSplit(w, named, target, first)
 			return err
 		})
@@ -118,7 +119,7 @@ func (s Archive) SplitSession(ctx context.Context, account, session, exchange st
 
 // beginSplit creates the session target, and records that exchanges of a session have to move there: the given one, and
 // all that began after it. source is the session that has them, which is another one if the named one was merged.
-func (g *commitGroup) beginSplit(w *operation, named, target kv.SessionRef, first kv.ExchangeID) (source kv.SessionRef, err error) {
+func (g *commitGroup) beginSplit(w *commit.Op, named, target kv.SessionRef, first kv.ExchangeID) (source kv.SessionRef, err error) {
 	r, source := g.session(named)
 	if r == nil {
 		return source, record.NoSession(named.ID.String())
@@ -126,7 +127,7 @@ func (g *commitGroup) beginSplit(w *operation, named, target kv.SessionRef, firs
 	if err := g.refuseMove(source, source.ID); err != nil {
 		return source, err
 	}
-	there := g.has(kv.MemberKey(source.Account, source.ID, first))
+	there := g.Has(kv.MemberKey(source.Account, source.ID, first))
 	if err := conversation.CheckSplit(source.ID.String(), first.String(), there, g.firstMember(source) == first); err != nil {
 		return source, err
 	}
@@ -135,12 +136,12 @@ func (g *commitGroup) beginSplit(w *operation, named, target kv.SessionRef, firs
 		return source, err
 	}
 	g.putSession(w, target, r.SplitOff(target.ID))
-	g.put(w, moveKey(source), value)
+	g.Put(w, moveKey(source), value)
 	return source, nil
 }
 
 func (g *commitGroup) firstMember(ref kv.SessionRef) (id kv.ExchangeID) {
-	it := g.read().NewIterator(badger.IteratorOptions{Prefix: kv.MemberPrefix(ref.Account, ref.ID)})
+	it := g.Committed().NewIterator(badger.IteratorOptions{Prefix: kv.MemberPrefix(ref.Account, ref.ID)})
 	defer it.Close()
 	if it.Rewind(); it.Valid() {
 		id = kv.ExchangeID(it.Item().Key()[5+len(kv.SessionID{}):])
@@ -156,7 +157,7 @@ func (s *core) finishMove(ctx context.Context, source kv.SessionRef) error {
 			return err
 		}
 		into, _ := kv.ParseSessionID(m.Into)
-		err = s.update(ctx, func(g *commitGroup, w *operation) error {
+		err = s.update(ctx, func(g *commitGroup, w *commit.Op) error {
 			target := kv.SessionRef{Account: source.Account, ID: into}
 			if r, now := g.session(target); r != nil { // it was merged in turn
 				target = now
@@ -165,7 +166,7 @@ func (s *core) finishMove(ctx context.Context, source kv.SessionRef) error {
 				g.moveExchange(w, id, source, target)
 			}
 			if len(members) == 0 {
-				g.put(w, moveKey(source), nil)
+				g.Put(w, moveKey(source), nil)
 			}
 			return nil
 		})
@@ -206,18 +207,18 @@ func (s *core) movable(source kv.SessionRef) (m *move, members []kv.ExchangeID, 
 
 // moveExchange moves an exchange from one session to another. Its turn is digested again, because it depends on the
 // session's earlier messages.
-func (g *commitGroup) moveExchange(w *operation, id kv.ExchangeID, from, to kv.SessionRef) {
+func (g *commitGroup) moveExchange(w *commit.Op, id kv.ExchangeID, from, to kv.SessionRef) {
 	account := from.Account
-	g.put(w, kv.MemberKey(account, from.ID, id), nil)
+	g.Put(w, kv.MemberKey(account, from.ID, id), nil)
 	info, _ := g.info(account, id) // for an unreadable one, only its membership moves
-	if info == nil || !bytes.Equal(g.get(kv.ExchangeKey(kv.SpaceBelongs, account, id)), from.ID[:]) {
+	if info == nil || !bytes.Equal(g.Get(kv.ExchangeKey(kv.SpaceBelongs, account, id)), from.ID[:]) {
 		return
 	}
 	g.eraseTurn(w, from, id)
 	g.sessionChanged(from)
 	g.dropSummary(w, from)
-	g.put(w, kv.MemberKey(account, to.ID, id), []byte{})
-	g.put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), bytes.Clone(to.ID[:]))
+	g.Put(w, kv.MemberKey(account, to.ID, id), []byte{})
+	g.Put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), bytes.Clone(to.ID[:]))
 	g.linkResponse(w, to, info)
 	in := storedSessions{g, w, account}
 	conversation.Recount(in, from.ID, info, -1)

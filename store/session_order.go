@@ -7,6 +7,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/conversation"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -38,8 +39,8 @@ func (g *commitGroup) sharedSession(account kv.AccountNumber, e *conversation.Ev
 
 // linkUnheard links the answer that a request continues, if another node of the cluster gave it: by it the centre finds
 // what belongs together.
-func (g *commitGroup) linkUnheard(w *operation, ref kv.SessionRef, r *record.StoredSession) {
-	c := record.Clue{Kind: record.ByResponse, Value: w.evidence.Response}
+func (g *commitGroup) linkUnheard(w *commit.Op, ref kv.SessionRef, r *record.StoredSession, e *conversation.Evidence) {
+	c := record.Clue{Kind: record.ByResponse, Value: e.Response}
 	if c.Value == "" || g.store.opts.Node == 0 {
 		return
 	}
@@ -49,7 +50,7 @@ func (g *commitGroup) linkUnheard(w *operation, ref kv.SessionRef, r *record.Sto
 }
 
 // order records a new session's place among the others, if its id does not contain it.
-func (g *commitGroup) order(w *operation, ref kv.SessionRef, r *record.StoredSession) {
+func (g *commitGroup) order(w *commit.Op, ref kv.SessionRef, r *record.StoredSession) {
 	conversation.PutInOrder(storedSessions{g, w, ref.Account}, ref.Account, ref.ID, r)
 }
 

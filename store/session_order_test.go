@@ -8,6 +8,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -137,11 +138,11 @@ func TestACheckRestoresASessionToItsList(t *testing.T) {
 	c := newEdge(t, 1)
 	id := c.session(chatKey(say("1"), "k"), "2")
 	key, _ := kv.ParseSessionID(id)
-	err := c.s.update(t.Context(), func(g *commitGroup, w *operation) error {
+	err := c.s.update(t.Context(), func(g *commitGroup, w *commit.Op) error {
 		r, ref := g.session(kv.SessionRef{Account: 1, ID: key})
 		r.Links = slices.DeleteFunc(r.Links, func(link []byte) bool {
 			if record.IsBeginLink(link) {
-				g.put(w, link, nil)
+				g.Put(w, link, nil)
 			}
 			return record.IsBeginLink(link)
 		})

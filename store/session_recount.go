@@ -6,6 +6,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -17,8 +18,8 @@ const countedCursor Stage = 'c'
 // recountSessions stores the records of sessions that an earlier process had only in memory. It runs before anything else
 // changes sessions. A new store has no cursor yet.
 func (s *core) recountSessions() error {
-	b := batch{db: s.db}
-	defer b.discard()
+	b := commit.NewBatch(s.db)
+	defer b.Discard()
 	err := s.view(func(tx *badger.Txn) error {
 		cursor, known, err := countedUpTo(tx)
 		if err != nil || !known {
@@ -34,30 +35,30 @@ func (s *core) recountSessions() error {
 				continue
 			}
 			recountStored(tx, ref, r)
-			b.set(kv.SessionKey(ref.Account, ref.ID), record.Encode(r))
+			b.Set(kv.SessionKey(ref.Account, ref.ID), record.Encode(r))
 		}
-		return b.err
+		return b.Err()
 	})
-	return errors.Join(err, b.commit())
+	return errors.Join(err, b.Commit())
 }
 
 // noteCounted moves the cursor to the end of the log, once all stored records of sessions have counted it.
 func (s *core) noteCounted() error {
 	s.ahead.cursor, s.ahead.next = s.feed.last, s.feed.last
-	b := batch{db: s.db}
-	defer b.discard()
+	b := commit.NewBatch(s.db)
+	defer b.Discard()
 	err := s.view(func(tx *badger.Txn) error {
 		if cursor, known, err := countedUpTo(tx); err != nil || known && cursor == s.feed.last {
 			return err
 		}
-		b.apply([]entry{cursorRecord(countedCursor, s.feed.last)})
-		return b.err
+		b.Apply([]commit.Entry{cursorRecord(countedCursor, s.feed.last)})
+		return b.Err()
 	})
-	return errors.Join(err, b.commit())
+	return errors.Join(err, b.Commit())
 }
 
 func countedUpTo(tx *badger.Txn) (cursor uint64, known bool, err error) {
-	value, err := kv.Get(tx, cursorRecord(countedCursor, 0).key)
+	value, err := kv.Get(tx, cursorRecord(countedCursor, 0).Key)
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return 0, false, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -23,16 +24,16 @@ func unsummarizedKey(ref kv.SessionRef) []byte {
 }
 
 // sessionGrew marks a session for [Summaries.UnsummarizedSessions], if sessions are summarized.
-func (g *commitGroup) sessionGrew(w *operation, ref kv.SessionRef) {
+func (g *commitGroup) sessionGrew(w *commit.Op, ref kv.SessionRef) {
 	if g.store.opts.Summaries {
-		g.put(w, unsummarizedKey(ref), binary.BigEndian.AppendUint64(nil, uint64(time.Now().UnixNano())))
+		g.Put(w, unsummarizedKey(ref), binary.BigEndian.AppendUint64(nil, uint64(time.Now().UnixNano())))
 	}
 }
 
 // dropSummary deletes the summary of a session; the rest of the session may get another one.
-func (g *commitGroup) dropSummary(w *operation, ref kv.SessionRef) {
-	if g.has(summaryKey(ref)) {
-		g.put(w, summaryKey(ref), nil)
+func (g *commitGroup) dropSummary(w *commit.Op, ref kv.SessionRef) {
+	if g.Has(summaryKey(ref)) {
+		g.Put(w, summaryKey(ref), nil)
 		g.sessionChanged(ref)
 		g.sessionGrew(w, ref)
 	}
@@ -79,11 +80,11 @@ func (s Summaries) KeepSessionSummary(ctx context.Context, account, session stri
 		return err
 	}
 	ref := kv.SessionRef{Account: number, ID: id}
-	err = s.update(ctx, func(g *commitGroup, w *operation) error {
+	err = s.update(ctx, func(g *commitGroup, w *commit.Op) error {
 		if !g.stillThere(ref, former, exchanges) {
 			return codec.Errorf(codec.KindConflict, "what the summary of %s tells of is gone meanwhile", session)
 		}
-		g.put(w, summaryKey(ref), value)
+		g.Put(w, summaryKey(ref), value)
 		g.sessionChanged(ref)
 		return nil
 	})
@@ -97,14 +98,14 @@ func (s Summaries) KeepSessionSummary(ctx context.Context, account, session stri
 func (g *commitGroup) stillThere(ref kv.SessionRef, former *record.SessionSummary, exchanges []string) bool {
 	for _, text := range exchanges {
 		id, ok := kv.ParseExchangeID(text)
-		if !ok || !bytes.Equal(g.get(kv.ExchangeKey(kv.SpaceBelongs, ref.Account, id)), ref.ID[:]) {
+		if !ok || !bytes.Equal(g.Get(kv.ExchangeKey(kv.SpaceBelongs, ref.Account, id)), ref.ID[:]) {
 			return false
 		}
 	}
 	if former == nil {
-		return g.has(kv.SessionKey(ref.Account, ref.ID))
+		return g.Has(kv.SessionKey(ref.Account, ref.ID))
 	}
-	m, err := record.ReadSummary(g.get(summaryKey(ref)))
+	m, err := record.ReadSummary(g.Get(summaryKey(ref)))
 	return err == nil && m.Same(former)
 }
 
@@ -161,9 +162,9 @@ func (s Summaries) ConfirmSummarized(ctx context.Context, u record.UnsummarizedS
 		return record.NoSession(u.Session)
 	}
 	key := unsummarizedKey(kv.SessionRef{Account: u.Account, ID: id})
-	err := s.update(ctx, func(g *commitGroup, w *operation) error {
-		if grew, ok := readGrown(g.get(key)); ok && grew.Equal(u.Grew) {
-			g.put(w, key, nil)
+	err := s.update(ctx, func(g *commitGroup, w *commit.Op) error {
+		if grew, ok := readGrown(g.Get(key)); ok && grew.Equal(u.Grew) {
+			g.Put(w, key, nil)
 		}
 		return nil
 	})
@@ -201,15 +202,15 @@ func (s Summaries) SummaryTokens(account record.AccountNumber, now time.Time) (i
 // AddSummaryTokens counts tokens that a summary of an account has used on the day of now.
 func (s Summaries) AddSummaryTokens(ctx context.Context, account record.AccountNumber, now time.Time, tokens int64) error {
 	key := kv.SpaceKeyOf(kv.SpaceSummaryTokens, account)
-	err := s.updateOf(ctx, account, func(g *commitGroup, w *operation) error {
+	err := s.updateOf(ctx, account, func(g *commitGroup, w *commit.Op) error {
 		var spent summarySpending
-		if value := g.get(key); value == nil || record.Decode(value, &spent) != nil || spent.Day != dayOf(now) {
+		if value := g.Get(key); value == nil || record.Decode(value, &spent) != nil || spent.Day != dayOf(now) {
 			spent = summarySpending{Day: dayOf(now)}
 		}
 		spent.Tokens += tokens
 		value, err := kv.EncodeRecord(spent)
 		if err == nil {
-			g.put(w, key, value)
+			g.Put(w, key, value)
 		}
 		return err
 	})

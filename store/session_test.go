@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -670,7 +671,7 @@ func TestAnInterruptedMoveContinuesAfterARestart(t *testing.T) {
 	for i, text := range []string{a, b, last} {
 		ids[i], _ = kv.ParseSessionID(text)
 	}
-	err := s.update(context.Background(), func(g *commitGroup, w *operation) error {
+	err := s.update(context.Background(), func(g *commitGroup, w *commit.Op) error {
 		return errors.Join(g.beginMerge(w, kv.SessionRef{Account: 1, ID: ids[2]}, ids[1]), g.beginMerge(w, kv.SessionRef{Account: 1, ID: ids[1]}, ids[0]))
 	})
 	if err != nil {
@@ -707,5 +708,29 @@ func TestAnIDOfTheOtherKindIsNamedInTheError(t *testing.T) {
 	}
 	if _, err := s.Archive().Exchange("acme", session); err == nil || !strings.Contains(err.Error(), "the id of a session") {
 		t.Errorf("an exchange is asked for by %s: %v", session, err)
+	}
+}
+
+// A decoded session record in the cache is dropped with the record that replaces it.
+func TestADeletedSessionIsNotRemembered(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	x, err := s.Archive().Exchange("acme", capture(t, s, "acme", `{"n":1}`, "one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, _ := kv.ParseSessionID(x.Session)
+	err = s.update(t.Context(), func(g *commitGroup, w *commit.Op) error {
+		ref := kv.SessionRef{Account: 1, ID: id}
+		if g.sessionAt(ref) == nil {
+			t.Error("the session is not there")
+		}
+		if g.Put(w, kv.SessionKey(ref.Account, ref.ID), nil); g.sessionAt(ref) != nil {
+			t.Error("a deleted session is still there")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

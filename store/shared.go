@@ -10,6 +10,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
@@ -63,12 +64,12 @@ func (s Shared) Join(ctx context.Context, centre string) error {
 	if err != nil {
 		return err
 	}
-	err = s.update(ctx, func(g *commitGroup, w *operation) error {
-		if known := g.get(centreKey); known != nil && !bytes.Equal(known, id) {
+	err = s.update(ctx, func(g *commitGroup, w *commit.Op) error {
+		if known := g.Get(centreKey); known != nil && !bytes.Equal(known, id) {
 			return ErrOtherCentre
 		}
-		g.put(w, centreKey, id)
-		g.put(w, identity.SharedKey, []byte{1})
+		g.Put(w, centreKey, id)
+		g.Put(w, identity.SharedKey, []byte{1})
 		return nil
 	})
 	if errors.Is(err, ErrOtherCentre) {

@@ -12,6 +12,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/blob"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/internal/wake"
 	"github.com/mnemeproxy/mneme/store/record"
@@ -101,9 +102,9 @@ func readShipping(tx *badger.Txn) (*shippingRecord, error) {
 }
 
 // ship adds an ended exchange to the log.
-func (g *commitGroup) ship(w *operation, account kv.AccountNumber, id kv.ExchangeID) {
+func (g *commitGroup) ship(w *commit.Op, at kv.ExchangeRef) {
 	if p := &g.store.shipping; p.kept.Load() {
-		g.put(w, shipKey(p.last.Add(1)), append(binary.BigEndian.AppendUint32(nil, uint32(account)), id[:]...))
+		g.Put(w, shipKey(p.last.Add(1)), append(binary.BigEndian.AppendUint32(nil, uint32(at.Account)), at.ID[:]...))
 	}
 }
 
@@ -153,9 +154,9 @@ func (p *Shipping) repeat(ctx context.Context) error {
 	p.Forget()
 	var batch []kv.ExchangeRef
 	flush := func() error {
-		err := p.store.update(ctx, func(g *commitGroup, w *operation) error {
+		err := p.store.update(ctx, func(g *commitGroup, w *commit.Op) error {
 			for _, at := range batch {
-				g.ship(w, at.Account, at.ID)
+				g.ship(w, at)
 			}
 			return nil
 		})
@@ -215,11 +216,11 @@ func (p *Shipping) note(ctx context.Context, note shippingRecord, keys [][]byte)
 	if err != nil {
 		return err
 	}
-	return p.store.makeRoom(ctx, func(g *commitGroup, w *operation) error {
+	return p.store.makeRoom(ctx, func(g *commitGroup, w *commit.Op) error {
 		for _, key := range keys {
-			g.put(w, key, nil)
+			g.Put(w, key, nil)
 		}
-		g.put(w, shippingKey, value)
+		g.Put(w, shippingKey, value)
 		p.kept.Store(true)
 		return nil
 	})
@@ -245,10 +246,10 @@ func (p *Shipping) CommittedHere(ctx context.Context, account, exchange string) 
 	if !known || !ok {
 		return record.NoExchange(exchange)
 	}
-	err := p.store.update(ctx, func(g *commitGroup, w *operation) error {
+	err := p.store.update(ctx, func(g *commitGroup, w *commit.Op) error {
 		if info, readable := g.info(number, id); info != nil && readable && info.Outcome != record.OutcomeOpen {
 			info.Committed = record.CommittedLocal
-			g.put(w, kv.ExchangeKey(kv.SpaceExchange, number, id), record.Encode(info))
+			g.Put(w, kv.ExchangeKey(kv.SpaceExchange, number, id), record.Encode(info))
 		}
 		return nil
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mnemeproxy/mneme/store/internal/blob"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
@@ -264,9 +265,9 @@ func TestNothingIsKeptForACentreWithoutOne(t *testing.T) {
 	if n := entries(t, c.s)[string(rune(kv.SpaceShip))]; n != 0 {
 		t.Errorf("%d entries were written for a centre", n)
 	}
-	g, w := newCommitGroup(c.s.core), new(operation)
+	g, w := newCommitGroup(c.s.core), new(commit.Op)
 	if n := testing.AllocsPerRun(100, func() {
-		g.ship(w, 1, kv.ExchangeID{})
+		g.ship(w, kv.ExchangeRef{Account: 1})
 		c.s.shipping.announce()
 	}); n != 0 {
 		t.Errorf("%v allocations", n)

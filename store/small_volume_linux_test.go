@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/volume"
@@ -32,9 +33,9 @@ func TestAFullVolumeStopsNewExchangesAndHarmsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	filler := filepath.Join(dir, "filler")
-	free := s.disk.mark - 4<<20
+	free := s.writer.Gate.Reserve - 4<<20
 	writeFiller(t, dir, filler, free)
-	s.disk.looked.Store(0) // the filler may be written before it is time for another look
+	s.writer.Gate.Look() // the filler may be written before it is time for another look
 
 	_, err = s.Begin(context.Background(), &record.Opening{Account: "acme", Surface: codec.Chat})
 	wantKind(t, err, codec.KindStorage)
@@ -71,9 +72,9 @@ func TestAKilledStoreOpensOnASmallVolume(t *testing.T) {
 	s := openStore(t, Options{Dir: dir})
 	const records, value = 2000, 16 << 10 // more than a small value log takes
 	for from := 0; from < records; from += 1000 {
-		err := s.update(t.Context(), func(g *commitGroup, w *operation) error {
+		err := s.update(t.Context(), func(g *commitGroup, w *commit.Op) error {
 			for n := from; n < from+1000; n++ {
-				g.put(w, kv.NameKey(kv.SpaceMeta, fmt.Sprintf("test-%08d", n)), make([]byte, value))
+				g.Put(w, kv.NameKey(kv.SpaceMeta, fmt.Sprintf("test-%08d", n)), make([]byte, value))
 			}
 			return nil
 		})
@@ -103,7 +104,7 @@ func TestAVolumeThatFillsUnderLoadLosesNothing(t *testing.T) {
 	}
 	mustAccount(t, s, "acme")
 	filler := filepath.Join(dir, "filler")
-	writeFiller(t, dir, filler, s.disk.mark+4<<20)
+	writeFiller(t, dir, filler, s.writer.Gate.Reserve+4<<20)
 
 	var (
 		mu   sync.Mutex

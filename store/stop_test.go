@@ -19,10 +19,9 @@ func TestTheDigesterStopsBetweenTwoExchanges(t *testing.T) {
 		digested.Add(1)
 		return digestTest(x)
 	}})
-	go s.runWriter()
+	go s.writer.Run(s.writing, &changeStep{group: s.writing, change: s.storeAllSessions})
 	t.Cleanup(func() {
-		s.queue.close()
-		<-s.queue.drained
+		s.writer.Close()
 	})
 	st := &Store{s}
 	mustAccount(t, st, "acme")

@@ -6,16 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
-	"github.com/dgraph-io/badger/v4/options"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/backup"
 	"github.com/mnemeproxy/mneme/store/internal/blob"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/files"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
@@ -43,7 +42,6 @@ type core struct {
 	log   *slog.Logger
 	db    *files.Database
 	ids   kv.IDSource
-	disk  diskGate
 	count counters
 
 	planner     blob.Planner
@@ -59,7 +57,8 @@ type core struct {
 	identities
 	usages usageTable
 
-	queue queue
+	writer  *commit.Writer
+	writing *commitGroup // what the writer commits next; only its goroutine uses it
 }
 
 // Open opens the store in opts.Dir, and creates it if it does not exist. The error is [ErrInUse] if another process has
@@ -72,7 +71,7 @@ func Open(opts Options) (*Store, error) {
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
-	go s.runWriter()
+	go s.writer.Run(s.writing, &changeStep{Op: commit.Op{Frees: true}, group: s.writing, change: s.storeAllSessions}) // if it fails, they are counted again at the next start
 	if s.master.Changing() {
 		if err := s.master.Finish(s.rotation()); err != nil {
 			s.log.Error("could not finish rotating the master key", "error", err)
@@ -105,15 +104,18 @@ func prepare(opts Options) (*core, error) {
 	if format := files.NotedFormat(opts.Dir); format > formatVersion { // the database would leave traces
 		return nil, errors.Join(errNewerFormat(opts.Dir, format), db.Unlock())
 	}
-	return &core{
+	s := &core{
 		digester:    digester{signal: wake.New()},
 		planner:     blob.Planner{Known: blob.Known{Most: blob.MostKnown}},
 		recollected: newRecollected(),
 		ids:         kv.IDSource{Node: opts.Node},
 		ahead:       newSessionsAhead(),
 		opts:        opts, log: opts.Log, db: db,
-		queue: newQueue(opts.QueueBytes),
-	}, nil
+		writer: commit.NewWriter(opts.QueueBytes, opts.Log),
+	}
+	s.writing = newCommitGroup(s)
+	s.writer.Group = s.writing.Group
+	return s, nil
 }
 
 // release frees what a store holds that failed to open.
@@ -162,41 +164,14 @@ func (s *core) open() (err error) {
 }
 
 func (s *core) openDatabase() error {
-	s.disk = newDiskGate(s.opts.Dir, s.opts.MinFreeDisk)
-	if err := s.disk.allows(); err != nil {
+	s.writer.Gate = commit.NewGate(s.opts.Dir, cmp.Or(s.opts.MinFreeDisk, defaultReserve(s.opts.Dir)))
+	if err := s.writer.Gate.Allows(); err != nil {
 		return err // Badger dies of SIGBUS if it opens on a full disk
 	}
 	if s.master == nil { // the store is being restored
 		return s.db.Open(badgerOptions(s.opts), formatVersion, nil)
 	}
 	return s.db.Open(badgerOptions(s.opts), formatVersion, s.master)
-}
-
-// badgerOptions returns options for a single writer whose large values are already compressed: a small memory
-// footprint, only small values in the tree, no conflict detection.
-//
-// Blocks of tables are compressed, since their content is not: keys, and similar records. A block that is read is then
-// a copy, not a place in the mapped file, and the block cache keeps the last ones.
-func badgerOptions(opts Options) badger.Options {
-	o := badger.DefaultOptions(filepath.Join(opts.Dir, files.DatabaseDir)).
-		WithMemTableSize(memTableSize).
-		WithNumMemtables(memTables).
-		WithBaseTableSize(tableSize(opts.Dir)).
-		WithNumCompactors(2).
-		WithNumLevelZeroTables(tablesBeforeMerge).
-		WithNumLevelZeroTablesStall(2 * tablesBeforeMerge).
-		WithCompression(options.Snappy).
-		WithValueThreshold(valueThreshold).
-		WithValueLogFileSize(cmp.Or(opts.valueLogSize, valueLogSize(opts.Dir))).
-		WithBlockCacheSize(8 << 20).
-		WithIndexCacheSize(16 << 20).
-		WithMetricsEnabled(false).
-		WithDetectConflicts(false).
-		WithChecksumVerificationMode(options.OnBlockRead).
-		WithVerifyValueChecksum(true).
-		WithSyncWrites(opts.Durability == Power)
-	o.TableSizeMultiplier = 1 // see memTableSize
-	return o
 }
 
 // checkFormat compares the store's version and master key with ours, and notes both in a new store.
@@ -244,54 +219,76 @@ func (s *Store) Close() error {
 	s.keeper.stop()
 	s.digester.stop()
 	s.keys.Stop()
-	if !s.queue.close() {
+	if !s.writer.Close() {
 		return nil
 	}
-	<-s.queue.drained
 	s.events.Close()
 	return s.release()
 }
 
+// Ready returns why no exchange can be recorded; nil if it can.
+func (s *Store) Ready() error {
+	if s.opts.OnPressure == Shed {
+		return nil
+	}
+	return s.writer.Gate.Admits()
+}
+
 func (s *core) view(read func(tx *badger.Txn) error) error { return s.db.View(read) }
+
+// change looks up records in the commit group and replaces them.
+type change func(g *commitGroup, w *commit.Op) error
+
+// changeStep is a change on its way to the writer.
+type changeStep struct {
+	commit.Op
+	group  *commitGroup
+	change change
+}
+
+// Build implements [commit.Step].
+func (c *changeStep) Build() error { return c.change(c.group, &c.Op) }
+
+func (s *core) step(change change) *changeStep {
+	return &changeStep{Op: commit.Op{Done: make(chan struct{})}, group: s.writing, change: change}
+}
 
 // update runs a change of accounts, keys and the like on the writer and waits until it is committed.
 // What change puts is committed together; it puts nothing before it fails.
 func (s *core) update(ctx context.Context, change change) error {
-	return s.run(ctx, &operation{change: change, done: make(chan struct{})})
+	return s.writer.Do(ctx, s.step(change))
 }
 
 // makeRoom is update for what erases: it goes on where the volume is too full for anything else.
 func (s *core) makeRoom(ctx context.Context, change change) error {
-	return s.run(ctx, &operation{change: change, frees: true, done: make(chan struct{})})
+	return s.writer.Do(ctx, s.freeing(change))
 }
 
-func (s *core) run(ctx context.Context, w *operation) error {
-	if err := s.queue.send(ctx, w); err != nil {
-		return err
-	}
-	<-w.done
-	return w.err
+func (s *core) freeing(change change) *changeStep {
+	c := s.step(change)
+	c.Frees = true
+	return c
 }
 
 // updateOf is update for what an account owns: it is done before the account is deleted, or not at all, so that nothing is
 // left of it that nobody would ever delete.
 func (s *core) updateOf(ctx context.Context, account kv.AccountNumber, change change) error {
-	return s.runOf(ctx, account, &operation{change: change, done: make(chan struct{})})
+	return s.runOf(ctx, account, s.step(change))
 }
 
-func (s *core) runOf(ctx context.Context, account kv.AccountNumber, w *operation) error {
-	if err := s.sendOf(ctx, account, w); err != nil {
+func (s *core) runOf(ctx context.Context, account kv.AccountNumber, c *changeStep) error {
+	if err := s.sendOf(ctx, account, c); err != nil {
 		return err
 	}
-	<-w.done
-	return w.err
+	<-c.Done
+	return c.Err
 }
 
-func (s *core) sendOf(ctx context.Context, account kv.AccountNumber, w *operation) error {
+func (s *core) sendOf(ctx context.Context, account kv.AccountNumber, c *changeStep) error {
 	s.planning.RLock() // a deletion takes the account out of the table between
 	defer s.planning.RUnlock()
 	if !s.accounts.Has(account) {
 		return codec.Errorf(codec.KindNotFound, "the account was deleted")
 	}
-	return s.queue.send(ctx, w)
+	return s.writer.Send(ctx, c)
 }

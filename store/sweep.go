@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/mnemeproxy/mneme/store/internal/blob"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -19,12 +20,12 @@ type swept struct {
 
 // sweep frees the blocks and nodes of an account that nothing refers to. Only the keeper calls it, one at a time.
 func (s *core) sweep(ctx context.Context, account kv.AccountNumber) (freed swept, err error) {
-	err = s.makeRoom(ctx, func(g *commitGroup, _ *operation) error { g.blobs.Watch(account); return nil })
+	err = s.makeRoom(ctx, func(g *commitGroup, _ *commit.Op) error { g.Blobs.Watch(account); return nil })
 	if err != nil {
 		return freed, err
 	}
 	defer func() {
-		end := s.makeRoom(context.WithoutCancel(ctx), func(g *commitGroup, _ *operation) error { g.blobs.Unwatch(); return nil })
+		end := s.makeRoom(context.WithoutCancel(ctx), func(g *commitGroup, _ *commit.Op) error { g.Blobs.Unwatch(); return nil })
 		err = errors.Join(err, end)
 	}()
 	tx := s.db.NewTransaction(false)
@@ -44,22 +45,22 @@ func (s *core) sweep(ctx context.Context, account kv.AccountNumber) (freed swept
 
 // free deletes objects that nothing has touched since the sweep began, and tells how many.
 func (s *core) free(ctx context.Context, batch []kv.ObjectRef) (n int64, err error) {
-	w := &operation{frees: true, done: make(chan struct{}), change: func(g *commitGroup, w *operation) error {
-		for _, key := range g.blobs.Free(batch) {
-			w.records = append(w.records, entry{key, nil})
+	w := s.freeing(func(g *commitGroup, w *commit.Op) error {
+		for _, key := range g.Blobs.Free(batch) {
+			w.Add(commit.Entry{Key: key})
 			n++
 		}
 		return nil
-	}}
+	})
 	s.planning.Lock()
 	for _, ref := range batch {
 		s.planner.Known.Delete(ref)
 	}
-	err = s.queue.send(ctx, w)
+	err = s.writer.Send(ctx, w)
 	s.planning.Unlock()
 	if err != nil {
 		return 0, err
 	}
-	<-w.done
-	return n, w.err
+	<-w.Done
+	return n, w.Err
 }

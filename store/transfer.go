@@ -14,6 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/blob"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
@@ -139,7 +140,7 @@ func (s Archive) Import(ctx context.Context, account string, e record.Exported) 
 	if err != nil {
 		return false, err
 	}
-	if err := s.disk.admits(); err != nil {
+	if err := s.writer.Gate.Admits(); err != nil {
 		return false, err
 	}
 	switch {
@@ -169,7 +170,7 @@ func (s *core) importSession(ctx context.Context, account string, number kv.Acco
 			return false, err
 		}
 	}
-	err = s.updateOf(ctx, number, func(g *commitGroup, w *operation) error {
+	err = s.updateOf(ctx, number, func(g *commitGroup, w *commit.Op) error {
 		ref := kv.SessionRef{Account: number, ID: id}
 		if g.sessionAt(ref) != nil {
 			return nil
@@ -188,7 +189,7 @@ func (s *core) importSession(ctx context.Context, account string, number kv.Acco
 		g.order(w, ref, r)
 		g.putSession(w, ref, r)
 		if summary != nil {
-			g.put(w, summaryKey(ref), summary)
+			g.Put(w, summaryKey(ref), summary)
 		}
 		if summary != nil || r.Title != "" {
 			g.sessionChanged(ref)
@@ -230,20 +231,20 @@ func (s *core) importExchange(ctx context.Context, account string, number kv.Acc
 		return false, codec.Errorf(codec.KindNotFound, "no account %q", account)
 	}
 	plan := s.planner.Plan(number, &blob.Body{Bytes: x.RawRequest, Blocks: spans})
-	err = s.update(ctx, func(g *commitGroup, w *operation) error {
-		if g.has(kv.ExchangeKey(kv.SpaceExchange, number, id)) || g.repeats(number, x.Session, &info) {
+	err = s.update(ctx, func(g *commitGroup, w *commit.Op) error {
+		if g.Has(kv.ExchangeKey(kv.SpaceExchange, number, id)) || g.repeats(number, x.Session, &info) {
 			return nil
 		}
 		taken = true
 		g.importSessionOf(w, number, id, x.Session, &info)
-		g.put(w, kv.ExchangeKey(kv.SpaceRequest, number, id), g.blobs.AddBody(number, plan))
+		g.Put(w, kv.ExchangeKey(kv.SpaceRequest, number, id), g.Blobs.AddBody(number, plan))
 		for part, rest := uint32(0), x.RawResponse; len(rest) > 0; part++ {
 			n := min(len(rest), responsePart)
-			g.blobs.AddPart(number, id, part, blob.EncodeAnswer(rest[:n], nil))
+			g.Blobs.AddPart(number, id, part, blob.EncodeAnswer(rest[:n], nil))
 			rest = rest[n:]
 		}
-		g.put(w, kv.ExchangeKey(kv.SpaceExchange, number, id), record)
-		g.closeSession(w, number, id, &info)
+		g.Put(w, kv.ExchangeKey(kv.SpaceExchange, number, id), record)
+		g.closeSession(w, kv.ExchangeRef{Account: number, ID: id}, &info, nil)
 		return nil
 	})
 	return taken, err
@@ -276,26 +277,24 @@ func (s *core) redactExchange(account string, x *record.Exchange) (_ *record.Exc
 }
 
 // importSessionOf puts an exchange into the session that it had, or into the one that its evidence identifies.
-func (g *commitGroup) importSessionOf(w *operation, account kv.AccountNumber, id kv.ExchangeID, had string, info *record.ExchangeInfo) {
+func (g *commitGroup) importSessionOf(w *commit.Op, account kv.AccountNumber, id kv.ExchangeID, had string, info *record.ExchangeInfo) {
 	session, ok := kv.ParseSessionID(had)
 	ref := kv.SessionRef{Account: account, ID: session}
 	if r := g.sessionAt(ref); ok && r != nil && r.Merged == "" {
 		r.Exchanges++
 		r.NoteOrigin(info.Client(), info.Project)
 		g.putSession(w, ref, r)
-		g.put(w, kv.MemberKey(account, session, id), []byte{})
-		g.put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), bytes.Clone(session[:]))
+		g.Put(w, kv.MemberKey(account, session, id), []byte{})
+		g.Put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), bytes.Clone(session[:]))
 		return
 	}
 	if had == "" {
 		return
 	}
-	w.capture = &recorded{id: id, name: id.String(), account: account}
-	w.evidence = conversation.EvidenceOf(&record.Opening{
+	evidence := conversation.EvidenceOf(&record.Opening{
 		ChatKey: info.ChatKey, ExternalSession: info.ExternalSession,
 		NativeSession: info.NativeSession, NativeAgent: info.NativeAgent, Auxiliary: info.Auxiliary,
 	}, info)
-	w.evidence.Refused = info.Format == ""
-	g.openSession(w)
-	w.capture = nil
+	evidence.Refused = info.Format == ""
+	g.openSession(w, &recorded{id: id, name: id.String(), account: account}, evidence)
 }

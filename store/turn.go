@@ -9,6 +9,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -36,12 +37,12 @@ var errUnread = errors.New("more of the request has to be read")
 // exchange is committed; if it is needed then, the change fails with errUnread before it has put anything.
 func (s *core) digestOf(p kv.ExchangeRef, read conversation.Reading, whole func() conversation.Reading) change {
 	account, id := p.Account, p.ID
-	return func(g *commitGroup, w *operation) error {
+	return func(g *commitGroup, w *commit.Op) error {
 		r, ref := g.belongs(account, id)
 		if read.Info == nil || r == nil || r.Merged != "" || read.Info.Outcome == record.OutcomeOpen || read.Info.Auxiliary != "" {
 			return nil // erased in the meantime, or moving to another session, where it is digested again, or it has no turn
 		}
-		placed := &storedTurns{g, w, ref, r.Exchanges == 1 && g.recent.whole(ref)}
+		placed := &storedTurns{g, w, ref, r.Exchanges == 1 && g.Whole(ref)}
 		at := conversation.PlaceOf(placed, id, &read)
 		if at.Known < read.Before { // the same items were read before, but not in this session, or were erased there
 			if whole == nil {
@@ -53,9 +54,9 @@ func (s *core) digestOf(p kv.ExchangeRef, read conversation.Reading, whole func(
 			at = conversation.PlaceOf(placed, id, &read)
 		}
 		changed := g.changedTurn(ref, id, r.ID, read.Info.ID)
-		w.digested = record.Event{
+		g.announce(w, record.Event{
 			Kind: record.TurnDigested, Exchange: changed.Exchange, Session: changed.Session, KeyID: read.Info.KeyID, Outcome: read.Info.Outcome, Time: time.Now().UTC(), Account: account,
-		}
+		})
 		turn := &record.StoredTurn{Turn: record.Turn{Exchange: changed.Exchange, Started: read.Info.Started, Outcome: read.Info.Outcome, Model: read.Info.ModelAsked, AnswerUnread: read.Unread}}
 		g.sessionGrew(w, ref)
 		if read.Failure != nil {
@@ -75,7 +76,7 @@ func (s *core) digestOf(p kv.ExchangeRef, read conversation.Reading, whole func(
 		changed.Turn, changed.Fresh, changed.size = &record.TimelineEntry{Exchange: *read.Info, Turn: &turn.Turn}, read.Fresh, read.Size
 		changed.Turn.Exchange.Session = changed.Session
 		encoded := record.AppendTurn(buffer.Get(1<<10), turn, read.Text, at.Known-read.Before)
-		placed.PutTurn(id, g.keep(encoded))
+		placed.PutTurn(id, g.Keep(encoded))
 		buffer.Put(encoded)
 		return nil
 	}
@@ -152,7 +153,7 @@ func (s *core) runDigest(x *record.Exchange, known record.Prefix) conversation.R
 // storedTurns are those of a session in the store.
 type storedTurns struct {
 	g     *commitGroup
-	w     *operation
+	w     *commit.Op
 	ref   kv.SessionRef
 	alone bool // the session is new and has no other exchange, so that no history leads to one
 }
@@ -161,22 +162,22 @@ func (s *storedTurns) History(h record.HistoryHash) []byte {
 	if s.alone {
 		return nil
 	}
-	return s.g.getOf(s.ref, kv.AppendHistoryKey(s.g.sought[:0], s.ref.Account, s.ref.ID, h))
+	return s.g.GetOf(s.ref, kv.AppendHistoryKey(s.g.Key(), s.ref.Account, s.ref.ID, h))
 }
 
 func (s *storedTurns) PutHistory(h record.HistoryHash, note record.HistoryNote) {
-	s.g.put(s.w, kv.AppendHistoryKey(s.g.room(), s.ref.Account, s.ref.ID, h), note.Append(s.g.roomOf(len(note.ID)+1)))
+	s.g.Put(s.w, kv.AppendHistoryKey(s.g.Room(), s.ref.Account, s.ref.ID, h), note.Append(s.g.RoomOf(len(note.ID)+1)))
 }
 
 func (s *storedTurns) Turn(id kv.ExchangeID) []byte {
-	return s.g.get(kv.AppendExchangeKey(s.g.sought[:0], kv.SpaceTurn, s.ref.Account, id))
+	return s.g.Get(kv.AppendExchangeKey(s.g.Key(), kv.SpaceTurn, s.ref.Account, id))
 }
 
 // Whole takes the text of a turn from its change if its exchange, which the text is stored relative to, is committed
 // only with the group.
 func (s *storedTurns) Whole(id kv.ExchangeID) (*record.StoredTurn, error) {
 	value, account := s.Turn(id), s.ref.Account
-	turn, err := record.DecodeTurn(value, id, textSources(s.g.read(), account, id))
+	turn, err := record.DecodeTurn(value, id, textSources(s.g.Committed(), account, id))
 	if err == nil {
 		return turn, nil
 	}
@@ -193,12 +194,12 @@ func (s *storedTurns) Whole(id kv.ExchangeID) (*record.StoredTurn, error) {
 }
 
 func (s *storedTurns) PutTurn(id kv.ExchangeID, value []byte) {
-	s.g.put(s.w, kv.AppendExchangeKey(s.g.room(), kv.SpaceTurn, s.ref.Account, id), value)
+	s.g.Put(s.w, kv.AppendExchangeKey(s.g.Room(), kv.SpaceTurn, s.ref.Account, id), value)
 }
 
 // turn returns a digested turn, perhaps without its text; nil if there is none that can be read.
 func (g *commitGroup) turn(account kv.AccountNumber, id kv.ExchangeID) *record.StoredTurn {
-	t, err := record.DecodeTurn(g.get(kv.ExchangeKey(kv.SpaceTurn, account, id)), id, nil)
+	t, err := record.DecodeTurn(g.Get(kv.ExchangeKey(kv.SpaceTurn, account, id)), id, nil)
 	if err != nil {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -33,8 +34,8 @@ func splitVectorKey(key []byte) (generation uint32, id kv.ExchangeID, ok bool) {
 
 // generations returns the list as seen by the commit group.
 func (g *commitGroup) generations() (list []record.Generation) {
-	if value := g.get(generationsKey); value != nil && g.err == nil {
-		g.err = record.Decode(value, &list)
+	if value := g.Get(generationsKey); value != nil && g.Err() == nil {
+		g.Fail(record.Decode(value, &list))
 	}
 	return list
 }
@@ -63,8 +64,8 @@ func (s Vectors) PutGenerations(ctx context.Context, list []record.Generation) e
 	if err != nil {
 		return err
 	}
-	err = s.update(ctx, func(g *commitGroup, w *operation) error {
-		g.put(w, generationsKey, value)
+	err = s.update(ctx, func(g *commitGroup, w *commit.Op) error {
+		g.Put(w, generationsKey, value)
 		return nil
 	})
 	if err != nil {
@@ -76,15 +77,15 @@ func (s Vectors) PutGenerations(ctx context.Context, list []record.Generation) e
 // Put stores vectors in a generation. It skips those of turns that no longer exist, and all of them if the generation
 // does not, so that no data of an erased turn can be stored after its erasure.
 func (s Vectors) Put(ctx context.Context, generation uint32, vectors []record.TurnVector) error {
-	err := s.update(ctx, func(g *commitGroup, w *operation) error {
+	err := s.update(ctx, func(g *commitGroup, w *commit.Op) error {
 		kept := slices.ContainsFunc(g.generations(), func(o record.Generation) bool { return o.Number == generation && !o.Retired })
 		for _, v := range vectors {
 			id, ok := kv.ParseExchangeID(v.Exchange)
-			if account := v.Account; ok && kept && g.has(kv.ExchangeKey(kv.SpaceTurn, account, id)) {
-				g.put(w, vectorKey(account, generation, id), v.Value)
+			if account := v.Account; ok && kept && g.Has(kv.ExchangeKey(kv.SpaceTurn, account, id)) {
+				g.Put(w, vectorKey(account, generation, id), v.Value)
 			}
 		}
-		return g.err
+		return g.Err()
 	})
 	if err != nil {
 		return kv.AsStorageError(err, "vectors could not be stored")
@@ -93,10 +94,10 @@ func (s Vectors) Put(ctx context.Context, generation uint32, vectors []record.Tu
 }
 
 // eraseVectors deletes the vectors of a turn.
-func (g *commitGroup) eraseVectors(w *operation, account kv.AccountNumber, id kv.ExchangeID) {
+func (g *commitGroup) eraseVectors(w *commit.Op, account kv.AccountNumber, id kv.ExchangeID) {
 	for _, generation := range g.generations() {
-		if key := vectorKey(account, generation.Number, id); g.has(key) {
-			g.put(w, key, nil)
+		if key := vectorKey(account, generation.Number, id); g.Has(key) {
+			g.Put(w, key, nil)
 		}
 	}
 }
@@ -156,9 +157,9 @@ func (s Vectors) Drop(ctx context.Context, generation uint32) error {
 	for after := []byte{kv.SpaceVector}; after != nil; {
 		keys, next, err := s.vectorKeys(ctx, generation, after)
 		if err == nil && len(keys) > 0 {
-			err = s.update(ctx, func(g *commitGroup, w *operation) error {
+			err = s.update(ctx, func(g *commitGroup, w *commit.Op) error {
 				for _, key := range keys {
-					g.put(w, key, nil)
+					g.Put(w, key, nil)
 				}
 				return nil
 			})

@@ -1,4 +1,4 @@
-package store
+package commit
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
-	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // A cached record is always the one put last, records put by the present group are cached, and if all of a session is
@@ -25,7 +24,7 @@ func TestRecentRecordsAreNeverOutOfDate(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "operations") {
 			ref := kv.SessionRef{Account: 1, ID: kv.SessionID{rapid.Byte().Draw(t, "session") % 4}}
-			key := kv.HistoryKey(ref.Account, ref.ID, record.HistoryHash{rapid.Byte().Draw(t, "key") % 4})
+			key := kv.HistoryKey(ref.Account, ref.ID, [16]byte{rapid.Byte().Draw(t, "key") % 4})
 			switch rapid.IntRange(0, 4).Draw(t, "operation") {
 			case 0:
 				put(key, []byte(rapid.String().Draw(t, "value")))
@@ -56,28 +55,4 @@ func TestRecentRecordsAreNeverOutOfDate(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A decoded session record in the cache is dropped with the record that replaces it.
-func TestADeletedSessionIsNotRemembered(t *testing.T) {
-	s := openStore(t, Options{})
-	mustAccount(t, s, "acme")
-	x, err := s.Archive().Exchange("acme", capture(t, s, "acme", `{"n":1}`, "one"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, _ := kv.ParseSessionID(x.Session)
-	err = s.update(t.Context(), func(g *commitGroup, w *operation) error {
-		ref := kv.SessionRef{Account: 1, ID: id}
-		if g.sessionAt(ref) == nil {
-			t.Error("the session is not there")
-		}
-		if g.put(w, kv.SessionKey(ref.Account, ref.ID), nil); g.sessionAt(ref) != nil {
-			t.Error("a deleted session is still there")
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }

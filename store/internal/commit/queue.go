@@ -1,4 +1,4 @@
-package store
+package commit
 
 import (
 	"context"
@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	queueLength   = 1024    // operations in the writer's queue
-	perWriteBytes = 1 << 10 // the fixed weight of an operation, besides its bytes
+	queueLength = 1024    // operations in the writer's queue
+	perOpBytes  = 1 << 10 // the fixed weight of an operation, besides its bytes
 )
 
-// errClosed is the error of operations on a closed store.
-var errClosed = codec.Errorf(codec.KindStorage, "the store is shutting down; try again in a moment")
+// ErrClosed is the error of operations on a closed store.
+var ErrClosed = codec.Errorf(codec.KindStorage, "the store is shutting down; try again in a moment")
 
 // queue holds the operations for the writer. Senders wait while there are too many of them, or too many bytes.
 type queue struct {
-	writes  chan *operation
+	writes  chan Step
 	hurry   wake.Signal         // somebody waits for an operation that may be held, see gathering
 	room    *semaphore.Weighted // in bytes; the writer releases the weight of what it has acknowledged
 	size    int64               // of room
@@ -31,7 +31,7 @@ type queue struct {
 
 func newQueue(bytes int64) queue {
 	return queue{
-		writes: make(chan *operation, queueLength), hurry: wake.New(),
+		writes: make(chan Step, queueLength), hurry: wake.New(),
 		room: semaphore.NewWeighted(bytes), size: bytes, drained: make(chan struct{}),
 	}
 }
@@ -48,68 +48,62 @@ func (q *queue) close() bool {
 	return true
 }
 
-func (q *queue) weigh(w *operation) int64 {
-	weight := int64(len(w.info) + len(w.part) + perWriteBytes)
-	if w.body != nil {
-		weight += w.body.Held
-	}
-	return min(weight, q.size)
-}
-
 // send puts an operation into the writer's queue, waiting for room.
-func (q *queue) send(ctx context.Context, w *operation) error {
-	w.weight = q.weigh(w)
-	if !q.room.TryAcquire(w.weight) {
+func (q *queue) send(ctx context.Context, s Step) error {
+	o := s.op()
+	o.Weight = min(o.Weight+perOpBytes, q.size)
+	if !q.room.TryAcquire(o.Weight) {
 		q.hurry.Notify()
-		if err := q.room.Acquire(ctx, w.weight); err != nil {
+		if err := q.room.Acquire(ctx, o.Weight); err != nil {
 			return err
 		}
 	}
 	q.sending.RLock()
 	defer q.sending.RUnlock()
 	if q.closed {
-		q.release(w)
-		return errClosed
+		q.release(o)
+		return ErrClosed
 	}
 	select {
-	case q.writes <- w:
+	case q.writes <- s:
 		return nil
 	case <-ctx.Done():
-		q.release(w)
+		q.release(o)
 		return ctx.Err()
 	}
 }
 
 // trySend is send without waiting.
-func (q *queue) trySend(w *operation) (sent bool, err error) {
-	w.weight = q.weigh(w)
-	if !q.room.TryAcquire(w.weight) {
+func (q *queue) trySend(s Step) (sent bool, err error) {
+	o := s.op()
+	o.Weight = min(o.Weight+perOpBytes, q.size)
+	if !q.room.TryAcquire(o.Weight) {
 		q.hurry.Notify()
 		return false, nil
 	}
 	q.sending.RLock()
 	defer q.sending.RUnlock()
 	if q.closed {
-		q.release(w)
-		return false, errClosed
+		q.release(o)
+		return false, ErrClosed
 	}
 	select {
-	case q.writes <- w:
+	case q.writes <- s:
 		return true, nil
 	default:
-		q.release(w)
+		q.release(o)
 		return false, nil
 	}
 }
 
 // release frees the weight of an operation.
-func (q *queue) release(w *operation) { q.room.Release(w.weight) }
+func (q *queue) release(o *Op) { q.room.Release(o.Weight) }
 
 // poll takes the next operation if there is one.
-func (q *queue) poll() (*operation, bool) {
+func (q *queue) poll() (Step, bool) {
 	select {
-	case w, ok := <-q.writes:
-		return w, ok
+	case s, ok := <-q.writes:
+		return s, ok
 	default:
 		return nil, false
 	}

@@ -1,12 +1,10 @@
-package store
+package commit
 
 import (
 	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // gatherNext starts to gather the next group of q.
@@ -16,16 +14,21 @@ func gatherNext(c *gathering) (group <-chan int) {
 	return done
 }
 
-func enqueue(t *testing.T, q *queue, w *operation) {
+func enqueue(t *testing.T, q *queue, s Step) {
 	t.Helper()
-	if err := q.send(t.Context(), w); err != nil {
+	if err := q.send(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func opening() *operation { return &operation{capture: &recorded{}, info: []byte("{}")} }
+// step is an operation that does nothing.
+type step struct{ Op }
 
-func ending() *operation { return &operation{capture: &recorded{}, ended: &record.ExchangeInfo{}} }
+func (*step) Build() error { return nil }
+
+func opening() *step { return &step{Op{Held: true}} }
+
+func ending() *step { return new(step) }
 
 // An opening, for which nobody waits, is committed with the end of an exchange, for which a client waits.
 func TestAnOpeningIsCommittedWithTheNextEnd(t *testing.T) {
@@ -77,7 +80,7 @@ func TestAnOpeningIsCommittedAtOnceWhenSomebodyComesToWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := newQueue(perWriteBytes)
+				q := newQueue(perOpBytes)
 				c := newGathering(&q)
 				group := gatherNext(c)
 				first := opening()
@@ -88,7 +91,7 @@ func TestAnOpeningIsCommittedAtOnceWhenSomebodyComesToWait(t *testing.T) {
 				if n := <-group; n != 1 || time.Since(began) != 0 {
 					t.Errorf("%d operations were committed after %v, not the opening at once", n, time.Since(began))
 				}
-				q.release(first)
+				q.release(first.op())
 				synctest.Wait()
 				q.close()
 				for c.next() != nil {

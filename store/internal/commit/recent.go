@@ -1,10 +1,9 @@
-package store
+package commit
 
 import (
 	"unsafe"
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
-	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Capacity of a generation of recent records: entries, and bytes of their values.
@@ -19,8 +18,6 @@ const (
 // full, the older is dropped.
 type recentRecords struct {
 	young, older generation
-
-	sessions map[kv.SessionRef]*record.StoredSession // some of the records in young, decoded. A caller that changes one must put it
 }
 
 type generation struct {
@@ -42,17 +39,11 @@ func (r *recentRecords) put(key, value []byte) {
 	r.prepare()
 	r.young.records[unsafe.String(unsafe.SliceData(key), len(key))] = value
 	r.young.size += len(value)
-	if key[0] == kv.SpaceSession {
-		if account, id, ok := kv.SplitSessionKey(key); ok {
-			delete(r.sessions, kv.SessionRef{Account: account, ID: id})
-		}
-	}
 }
 
 func (r *recentRecords) prepare() {
 	if r.young.records == nil {
 		r.young = generation{records: make(map[string][]byte), begun: make(map[kv.SessionRef]struct{})}
-		r.sessions = make(map[kv.SessionRef]*record.StoredSession)
 	}
 }
 
@@ -77,6 +68,5 @@ func (r *recentRecords) age() {
 		clear(r.young.records)
 		clear(r.young.begun)
 		r.young.size = 0
-		clear(r.sessions)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/server/telemetry"
+	"github.com/mnemeproxy/mneme/server/webhook"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/catalog/pack"
@@ -34,7 +35,7 @@ const rememberedBodies = 64 << 20
 // errNoDatabase is the error of a centre without a database.
 var errNoDatabase = errors.New("a centre keeps its memory in Postgres: set centre.postgres to a database. If the data directory has the memory of an earlier version, copy it first: the accounts and keys move into the database, and mneme centre adopt ships the memory from the copy")
 
-func joinAsCentre(ctx context.Context, cfg *config.Config, m *engine.Engine, version string, observed *telemetry.Telemetry, log *slog.Logger) (member, error) {
+func joinAsCentre(ctx context.Context, cfg *config.Config, m *engine.Engine, hooks *webhook.Sender, version string, observed *telemetry.Telemetry, log *slog.Logger) (member, error) {
 	o, err := clusterOptions(cfg, log)
 	if err != nil {
 		return nil, err
@@ -42,7 +43,7 @@ func joinAsCentre(ctx context.Context, cfg *config.Config, m *engine.Engine, ver
 	if cfg.Centre.Postgres == "" {
 		return nil, errNoDatabase
 	}
-	kept, err := openCatalog(ctx, cfg, m, log)
+	kept, err := openCatalog(ctx, cfg, m, hooks, log)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func undigestedIn(kept *catalog.Catalog) func(context.Context) (exchanges int, e
 
 // openCatalog opens the centre's memory in Postgres. Accounts, keys and the audit record are there too, and the data
 // directory follows them.
-func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log *slog.Logger) (*catalog.Catalog, error) {
+func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, hooks *webhook.Sender, log *slog.Logger) (*catalog.Catalog, error) {
 	switch cfg.Retention.MaxBytes {
 	case 0:
 	case config.Default().Retention.MaxBytes:
@@ -106,7 +107,7 @@ func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log 
 		Seat: catalog.Seat{Node: uint16(cfg.Cluster.Node), Name: centreName(cfg), Store: hex.EncodeToString(own[:])},
 		URL:  cfg.Centre.Postgres.Reveal(), Centre: id, Packs: packs, Cache: m.Shared(), MaxAge: time.Duration(cfg.Cluster.IdentityMaxAge), Retention: m.Archive().RetentionOf,
 		Redactor: func(account string) *redact.Redactor { return m.Credentials().Redactor(account) },
-		Digest:   digest.Exchange, Summaries: cfg.Search.Summaries.Model != "", Log: log,
+		Digest:   digest.Exchange, Summaries: cfg.Search.Summaries.Model != "", Accepted: telling(hooks), Log: log,
 	})
 }
 

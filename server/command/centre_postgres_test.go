@@ -39,7 +39,7 @@ func newCentre(t *testing.T) (*engine.Engine, *catalog.Catalog) {
 	cfg := config.Default()
 	cfg.Centre.Postgres = config.Secret(postgrestest.Shared(t).Database(t))
 	m := engineForAccounts(t)
-	kept, err := openCatalog(t.Context(), &cfg, m, slog.New(slog.DiscardHandler))
+	kept, err := openCatalog(t.Context(), &cfg, m, nil, slog.New(slog.DiscardHandler))
 	check(t, err)
 	t.Cleanup(kept.Close)
 	_, err = m.Accounts().Create("acme")
@@ -79,7 +79,7 @@ func TestACentreWithADatabaseShowsSummariesOfItsSessions(t *testing.T) {
 	cfg.Centre.Postgres = config.Secret(postgrestest.Shared(t).Database(t))
 	cfg.Search.Summaries.Model = "m"
 	m, edge := engineForAccounts(t), engineForAccounts(t)
-	kept, err := openCatalog(t.Context(), &cfg, m, slog.New(slog.DiscardHandler))
+	kept, err := openCatalog(t.Context(), &cfg, m, nil, slog.New(slog.DiscardHandler))
 	check(t, err)
 	defer kept.Close()
 	for _, e := range []*engine.Engine{m, edge} {
@@ -163,10 +163,10 @@ func TestADataDirectoryIsOfACentreOrOfAServer(t *testing.T) {
 	cfg.Centre.Postgres = config.Secret(postgrestest.Shared(t).Database(t))
 	recorded, m := engineForAccounts(t), engineForAccounts(t)
 	check(t, ownAccounts(&cfg, recorded))
-	if _, err := openCatalog(t.Context(), &cfg, recorded, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "mneme centre adopt") {
+	if _, err := openCatalog(t.Context(), &cfg, recorded, nil, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "mneme centre adopt") {
 		t.Errorf("a centre starts with what a server has recorded: %v", err)
 	}
-	kept, err := openCatalog(t.Context(), &cfg, m, slog.New(slog.DiscardHandler))
+	kept, err := openCatalog(t.Context(), &cfg, m, nil, slog.New(slog.DiscardHandler))
 	check(t, err)
 	kept.Close()
 	if err := ownAccounts(&cfg, m); err == nil || !strings.Contains(err.Error(), "--data") {

@@ -58,7 +58,7 @@ func TestAWorkerTellsWhatItTakesAndWhetherItIsReady(t *testing.T) {
 	}
 	log := slog.New(slog.DiscardHandler)
 	accounts, edge := openNode(t, 0), openNode(t, 2, "acme", "elsewhere")
-	centre, err := joinAsCentre(t.Context(), &cfg, accounts, "", telemetry.New(telemetry.Options{}), log)
+	centre, err := joinAsCentre(t.Context(), &cfg, accounts, nil, "", telemetry.New(telemetry.Options{}), log)
 	if err != nil {
 		t.Fatal(err)
 	}

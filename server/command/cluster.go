@@ -18,6 +18,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/server/telemetry"
+	"github.com/mnemeproxy/mneme/server/webhook"
 	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
@@ -121,7 +122,7 @@ type member interface {
 }
 
 // join makes a server a member of its cluster.
-type join func(ctx context.Context, cfg *config.Config, m *engine.Engine, version string, observed *telemetry.Telemetry, log *slog.Logger) (member, error)
+type join func(ctx context.Context, cfg *config.Config, m *engine.Engine, hooks *webhook.Sender, version string, observed *telemetry.Telemetry, log *slog.Logger) (member, error)
 
 // alone is the role of a server in no cluster.
 type alone struct{}
@@ -145,7 +146,7 @@ var errNoCentre = codec.Errorf(codec.KindConflict, "this server is not the centr
 
 func (alone) leases() *quota.Leases { return nil }
 
-func stayAlone(_ context.Context, cfg *config.Config, m *engine.Engine, _ string, _ *telemetry.Telemetry, _ *slog.Logger) (member, error) {
+func stayAlone(_ context.Context, cfg *config.Config, m *engine.Engine, _ *webhook.Sender, _ string, _ *telemetry.Telemetry, _ *slog.Logger) (member, error) {
 	return alone{}, ownAccounts(cfg, m)
 }
 
@@ -173,7 +174,7 @@ func (e edge) Cluster() admin.Cluster {
 	return admin.Cluster{Edge: &status}
 }
 
-func joinAsEdge(ctx context.Context, cfg *config.Config, m *engine.Engine, version string, observed *telemetry.Telemetry, log *slog.Logger) (member, error) {
+func joinAsEdge(ctx context.Context, cfg *config.Config, m *engine.Engine, _ *webhook.Sender, version string, observed *telemetry.Telemetry, log *slog.Logger) (member, error) {
 	if err := ownAccounts(cfg, m); err != nil {
 		return nil, err
 	}

@@ -113,10 +113,10 @@ func (p *program) openMemory(ctx context.Context, simulator Simulator, opened *o
 	webhooks := sync.OnceValues(func() (*webhook.Sender, error) { return startWebhooks(&p.cfg, p.log) }) // once the store is ours
 	memory, err := openEngine(ctx, &p.cfg, p.redactor, func(account string, e *record.Erasure) error {
 		hooks, err := webhooks()
-		if err == nil {
-			tellErasure(hooks, account, e)
+		if err != nil {
+			return err
 		}
-		return err
+		return telling(hooks)(account, e)
 	}, p.log)
 	if err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ type joined struct {
 func (m *remembering) join(ctx context.Context, join join, opened *opened) (*joined, error) {
 	n := &joined{remembering: m, engine: server.Over(m.memory), managed: admin.Over(m.memory)}
 	var err error
-	if n.member, err = join(ctx, &m.cfg, m.memory, m.version, m.observed, m.log); err != nil {
+	if n.member, err = join(ctx, &m.cfg, m.memory, m.hooks, m.version, m.observed, m.log); err != nil {
 		return nil, err
 	}
 	opened.then(n.member.Close)
@@ -209,9 +209,6 @@ func (m *remembering) join(ctx context.Context, join join, opened *opened) (*joi
 	}
 	n.member.keep(&n.engine, &n.managed)
 	m.routing.imports.use(m.routes.Prices())
-	if _, isCentre := n.member.(centre); isCentre {
-		n.engine.Archive = tellingArchive{n.engine.Archive, m.hooks}
-	}
 	n.engine.Archive = pricingArchive{n.engine.Archive, m.routing.imports}
 	n.managed.Archive = n.engine.Archive
 	n.member.widen(&n.engine)

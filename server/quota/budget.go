@@ -46,7 +46,8 @@ type Mark struct {
 // purse is what an owner has spent and reserved.
 type purse struct {
 	day, month span
-	reserved   record.USD // by open requests
+	reserved   record.USD   // by open requests
+	budget     store.Budget // of the last claim
 }
 
 // span is a day or a month.
@@ -134,14 +135,28 @@ func (c *Claim) Bounded() bool { return c.budgets != [2]store.Budget{} }
 
 // Reserve reserves what the request may cost, or returns why it is not admitted. A claim reserves once.
 func (b *Budgets) Reserve(now time.Time, c *Claim, amount record.USD) *Refusal {
+	marks, refusal := b.reserve(now, c, amount)
+	b.notify(marks)
+	return refusal
+}
+
+// reserve returns the marks that were reached without a claim on the budget: before the process began, which may have been
+// killed before Notify was called, or before the budget was set. Who has spent a budget settles nothing more.
+func (b *Budgets) reserve(now time.Time, c *Claim, amount record.USD) (marks []Mark, refusal *Refusal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for i, o := range c.owners {
+		if p := b.purse(o, now); p.budget != c.budgets[i] {
+			p.budget = c.budgets[i]
+			marks = b.marks(marks, now, o, p.budget)
+		}
+	}
 	for i, o := range c.owners {
 		if c.budgets[i] == (store.Budget{}) {
 			continue
 		}
 		if refusal := b.refusal(now, o, c.budgets[i]); refusal != nil {
-			return refusal
+			return marks, refusal
 		}
 	}
 	c.reserved, c.at = max(amount, 0), now
@@ -149,7 +164,7 @@ func (b *Budgets) Reserve(now time.Time, c *Claim, amount record.USD) *Refusal {
 	for _, o := range c.owners {
 		b.purse(o, now).reserved += c.reserved
 	}
-	return nil
+	return marks, nil
 }
 
 // Settle ends the request: its cost replaces its reservation.
@@ -166,12 +181,14 @@ func (b *Budgets) Settle(now time.Time, c *Claim, cost record.USD) {
 		p.reserved -= c.reserved
 		p.day.spent += cost
 		p.month.spent += cost
-		if c.budgets[i] != (store.Budget{}) {
-			marks = b.marks(marks, now, o, c.budgets[i])
-		}
+		marks = b.marks(marks, now, o, c.budgets[i])
 	}
 	b.mu.Unlock()
 	*c = Claim{}
+	b.notify(marks)
+}
+
+func (b *Budgets) notify(marks []Mark) {
 	for _, m := range marks {
 		if b.Notify != nil {
 			b.Notify(m)

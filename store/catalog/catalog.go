@@ -39,6 +39,10 @@ type Options struct {
 	Digest    func(*record.Exchange) (record.Digest, error) // makes turns
 	Summaries bool                                          // sessions that grow are noted to be summarized, by all processes; unused by a worker
 
+	// Accepted, unless nil, is called with each erasure by request once it is committed and before anything is erased, on one
+	// of the centres. It is called again if the process ends meanwhile, and after an error, for which the erasure waits.
+	Accepted func(account string, e *record.Erasure) error
+
 	Log *slog.Logger // nil: discard
 }
 

@@ -136,6 +136,10 @@ func (r *erasures) eraseSome(ctx context.Context) (more bool, err error) {
 		if seen[e.ID] = r.isErased(e.ID); seen[e.ID] {
 			return false, nil
 		}
+		accepted, err := r.catalog.accept(ctx, e)
+		if err != nil || !accepted {
+			return false, err
+		}
 		if err := r.catalog.eraseRows(ctx, e); err != nil {
 			return false, err
 		}
@@ -211,6 +215,35 @@ func (r *erasures) unfinished(ctx context.Context, after string) ([]unfinishedEr
 		e = unfinishedErasure{record.AccountNumber(number), new(record.Erasure)}
 		return e, json.Unmarshal([]byte(receipt), e.Erasure)
 	})
+}
+
+// accept has an erasure by request announced, once, and reports whether it may be carried out. A worker leaves that to a centre.
+func (c *Catalog) accept(ctx context.Context, e unfinishedErasure) (accepted bool, err error) {
+	if e.State != record.ErasureQueued || e.Reason != record.ErasedByRequest {
+		return true, nil
+	}
+	account := c.accounts.nameOf(e.account)
+	if c.worker() || account == "" {
+		return false, nil
+	}
+	err = c.update(ctx, func(tx pgx.Tx) error {
+		held, err := lockErasure(ctx, tx, e.account, e.ID)
+		if err != nil || held == nil || held.State != record.ErasureQueued { // another centre was first
+			return err
+		}
+		if c.Accepted != nil {
+			if err := c.Accepted(account, held); err != nil {
+				return err
+			}
+		}
+		held.State = record.ErasureRunning
+		batch := new(pgx.Batch)
+		if err := queueReceipt(batch, e.account, held, false); err != nil {
+			return err
+		}
+		return tx.SendBatch(ctx, batch).Close()
+	})
+	return err == nil, err
 }
 
 // eraseRows erases the selected exchanges in the database.

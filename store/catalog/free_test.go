@@ -22,6 +22,7 @@ func TestWhatIsUsedAgainWhileAnErasureLooksIsNotFreed(t *testing.T) {
 	take(t, worker, &f)
 	receipt, err := worker.Erase(t.Context(), "acme", record.Selection{Exchanges: []string{erased}}, false)
 	check(t, err)
+	announced(t, url)
 	eventually(t, "the exchange is erased", func() bool {
 		_, err := worker.ExchangeInfo("acme", erased)
 		return err != nil

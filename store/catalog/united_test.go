@@ -264,6 +264,7 @@ func TestASessionThatIsBeingErasedGetsNothingOfAnother(t *testing.T) {
 	check(t, err)
 	receipt, err := worker.Erase(t.Context(), "acme", record.Selection{Sessions: []string{first.Session}}, false)
 	check(t, err)
+	announced(t, url)
 	eventually(t, "the session is gone", func() bool { return len(sessionsOf(t, worker)) == 1 })
 
 	// What begins after the erasure is kept.

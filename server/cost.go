@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -149,12 +150,9 @@ func (s *Server) loadBudgets(ctx context.Context) error {
 	})
 }
 
-// cacheLoss returns what prompt tokens of a recorded exchange cost more than they would have from a cache.
-func (s *Server) cacheLoss(info *record.ExchangeInfo, tokens int64) record.USD {
-	price := s.router.Load().Price(info.Provider, info.ModelSent, info.Started)
-	if price == nil || info.Usage.CacheRead >= tokens { // they came from a cache after all
-		return 0
-	}
-	paid := price.Bill(&codec.Usage{InputUncached: tokens}, info.Started)
-	return record.USD(paid.Cost - price.Bill(&codec.Usage{CacheRead: tokens}, info.Started).Cost)
+// prices has the prices of the router in use.
+type prices struct{ *Server }
+
+func (p prices) Price(provider, model string, at time.Time) *router.Price {
+	return p.router.Load().Price(provider, model, at)
 }

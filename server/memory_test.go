@@ -548,6 +548,7 @@ func TestNoPathOfTheMemoryShowsAnotherAccount(t *testing.T) {
 		"PATCH /v1/memory/sessions/{id}":        {{"", `{"title":"x"}`, 404}},
 		"GET /v1/memory/sessions/{id}/timeline": {{"", "", 404}, {"?after=" + exchange, "", 404}},
 		"GET /v1/memory/sessions/{id}/cache":    {{"", "", 404}},
+		"GET /v1/memory/sessions/{id}/forecast": {{"", "", 404}, {"?model=gpt-4.1", "", 404}},
 		"POST /v1/memory/sessions/{id}/merge":   {{"", `{"into":"` + session + `"}`, 404}},
 		"POST /v1/memory/sessions/{id}/split":   {{"", `{"exchange":"` + exchange + `"}`, 404}},
 		"DELETE /v1/memory/sessions/{id}":       {{"", "", 404}},

@@ -31,6 +31,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/ui/openid"
 	"github.com/mnemeproxy/mneme/server/webhook"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -56,6 +57,8 @@ type Options struct {
 
 	Home    string              // of the user whose agents' histories can be imported from the page at /ui; "": no import
 	Examine func() []ui.Finding // checks this machine for the page at /ui, within milliseconds; nil: nothing is checked
+
+	Warn record.USD // see [memory.Options]
 
 	Webhooks *webhook.Sender // sends webhooks for reached budgets and failed exchanges; nil: none are sent
 

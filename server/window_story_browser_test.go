@@ -3,7 +3,9 @@ package server_test
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // working makes a session of an agent that plans, edits a file, fails, and answers; it returns the session's id.
@@ -90,8 +92,25 @@ func TestABrowserReadsTheStoryOfASession(t *testing.T) {
 		b.shows("Broken prompt caches cost $")
 		b.shows("Change models between sessions, not within one.")
 		b.fits("a broken cache")
+		b.visit("/ui/live")
+		b.shows("cache lost ($")
 		b.visit("/ui/usage")
 		b.shows("What broken caches cost")
+	})
+	b.story("a session that was left says what going on costs", func(t *testing.T) {
+		var ahead atomic.Int64
+		h := windowed(t, func(p *plan) {
+			p.server.Clock = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		})
+		a := h.post(messages.path, messages.body(`text "One."; usage input=200000 written=180000`, false), "X-Service-Chat-Key", "left")
+		session := a.header.Get("X-Service-Session-ID")
+		h.turns(session)
+		b.open(h, h.invite())
+		b.shows("Hello.")
+		ahead.Store(int64(3 * time.Hour))
+		b.visit("/ui/sessions/" + session)
+		b.shows("If you go on: Idle 3 h, 200k tokens, cache gone: this turn costs about $")
+		b.fits("a session that was left")
 	})
 	b.story("an imported turn shows nothing that was made up", func(t *testing.T) {
 		h := usedBefore(t)

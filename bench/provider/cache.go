@@ -206,3 +206,10 @@ func blockSegment(role string, value raw) segment {
 	}
 	return s
 }
+
+// ForgetPrompts empties the prompt cache, as if all in it had grown too old.
+func (s *Server) ForgetPrompts() {
+	s.cache.mu.Lock()
+	defer s.cache.mu.Unlock()
+	s.cache.newer, s.cache.older = make(map[beginning]struct{}), nil
+}

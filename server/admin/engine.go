@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/promptcache"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/engine"
@@ -21,6 +22,7 @@ type Engine struct {
 	AuditLog    AuditLog
 	Upkeep      Upkeep
 	Recaller    memory.Recaller
+	Prices      promptcache.Prices // nil: unknown
 	Close       func() error
 }
 

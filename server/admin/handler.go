@@ -241,7 +241,7 @@ func Patterns() []string {
 // memoryHandler serves the memory of the accounts that the caller manages.
 func memoryHandler(m Engine, log *slog.Logger, lineBytes int, identify func(*http.Request) (caller, error)) http.Handler {
 	return memory.Handler(memory.Options{
-		Archive: m.Archive, Searcher: m.Searcher, Ledger: m.Accounts, Recaller: m.Recaller, AccountParameter: accountParameter, LineBytes: lineBytes,
+		Archive: m.Archive, Searcher: m.Searcher, Ledger: m.Accounts, Recaller: m.Recaller, Prices: m.Prices, AccountParameter: accountParameter, LineBytes: lineBytes,
 		Identify: func(r *http.Request, scope store.Scopes) (string, error) {
 			c, err := identify(r)
 			if err == nil {

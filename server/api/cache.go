@@ -31,16 +31,19 @@ type CacheBreak struct {
 	Kept     int64      `json:"kept_ms,omitempty"` // how long the provider keeps a cache
 	Kind     string     `json:"kind,omitempty"`    // of the block: system, messages
 	Index    int        `json:"index,omitempty"`   // of the block in its kind, from 0
+	Names    []string   `json:"names,omitempty"`   // tools that differ, at most 12; several of one MCP server are "3 of mcp__server"
+	Project  string     `json:"-"`                 // that the request belongs to
 	Tokens   int64      `json:"tokens"`            // paid for again
 	Lost     record.USD `json:"usd,omitempty"`     // what they cost more than from a cache
 }
 
 // CacheReason sums up the breaks with a reason.
 type CacheReason struct {
-	Reason string     `json:"reason"`
-	Count  int64      `json:"count"`
-	Tokens int64      `json:"tokens"`
-	Lost   record.USD `json:"usd,omitempty"`
+	Reason  string     `json:"reason"`
+	Project string     `json:"project,omitempty"` // in sums by project
+	Count   int64      `json:"count"`
+	Tokens  int64      `json:"tokens"`
+	Lost    record.USD `json:"usd,omitempty"`
 }
 
 // CacheReport says what prompt caches were worth, and what broke them.
@@ -53,6 +56,7 @@ type CacheReport struct {
 	Read      int64          `json:"cache_read"` // tokens
 	Tokens    int64          `json:"tokens"`     // paid for again
 	Lost      record.USD     `json:"usd,omitempty"`
-	Reasons   []*CacheReason `json:"reasons"` // the most expensive first
-	Breaks    []*CacheBreak  `json:"breaks"`  // the most expensive first, at most 100
+	Reasons   []*CacheReason `json:"reasons"`            // the most expensive first
+	Projects  []*CacheReason `json:"projects,omitempty"` // the same by project, at most 20
+	Breaks    []*CacheBreak  `json:"breaks"`             // the most expensive first, at most 100
 }

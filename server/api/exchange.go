@@ -18,6 +18,7 @@ type Exchange struct {
 	RawResponseEncoding string      `json:"raw_response_encoding,omitempty"`
 	Normalized          *Normalized `json:"normalized,omitempty"`
 	Asked               string      `json:"asked,omitempty"` // the beginning of a person's last words in the request
+	Cache               *CacheBreak `json:"cache,omitempty"` // what broke its prompt cache; nil: nothing
 }
 
 // ExchangeChange changes those parts of an exchange's description that are not nil.

@@ -92,6 +92,7 @@ type RecallRequest struct {
 
 	Event  string          `json:"hook_event_name,omitempty"` // UserPromptSubmit, SessionStart or PreToolUse
 	Source string          `json:"source,omitempty"`          // source of the event
+	Model  string          `json:"model,omitempty"`           // that the client is going to ask, if it says so
 	Tool   string          `json:"tool_name,omitempty"`       // that is about to be called
 	Input  json.RawMessage `json:"tool_input,omitempty"`
 }
@@ -105,7 +106,8 @@ type Recalled struct {
 // HookAnswer is the output of a hook of Claude Code or Codex (docs/wire/clients.md). Without a text it is an empty
 // object.
 type HookAnswer struct {
-	Output *HookOutput `json:"hookSpecificOutput,omitempty"`
+	Message string      `json:"systemMessage,omitempty"` // shown to the person, not to the model
+	Output  *HookOutput `json:"hookSpecificOutput,omitempty"`
 }
 
 // HookOutput is the text that a hook adds to the conversation.

@@ -4,8 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"time"
 
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/server/promptcache"
 )
 
 // Config is the noun for the configuration.
@@ -24,6 +30,7 @@ type ConfigCheck struct {
 // checked is the result for programs. Secrets in Settings are redacted.
 type checked struct {
 	OK       bool            `json:"ok"`
+	Notes    []string        `json:"notes,omitempty"` // rules that cannot work everywhere
 	File     string          `json:"file,omitempty"`
 	Settings *config.Config  `json:"settings,omitempty"`
 	Problems config.Problems `json:"problems,omitempty"`
@@ -42,11 +49,14 @@ func (c *ConfigCheck) Run(ctx context.Context, s *Env) error {
 	cfg, err := config.Examine(sources, look)
 	outcome := checked{OK: err == nil, File: config.FileName(sources)}
 	if err == nil {
-		outcome.Settings = &cfg
+		outcome.Settings, outcome.Notes = &cfg, notWarnedOf(&cfg, time.Now())
 	}
 	if c.JSON {
 		errors.As(err, &outcome.Problems)
 		return errors.Join(writeJSON(s.Out, outcome), err)
+	}
+	for _, note := range outcome.Notes {
+		fmt.Fprintln(s.Err, "note:", note)
 	}
 	switch {
 	case err != nil:
@@ -57,4 +67,32 @@ func (c *ConfigCheck) Run(ctx context.Context, s *Env) error {
 		fmt.Fprintf(s.Out, "%s is valid\n", outcome.File)
 	}
 	return nil
+}
+
+// notWarnedOf returns where cache.warn_usd cannot work, at hosts whose caches live for an unknown time, and
+// for models without a price.
+func notWarnedOf(cfg *config.Config, now time.Time) (notes []string) {
+	if cfg.Cache.WarnUSD <= 0 {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Providers)) {
+		formats := cfg.Providers[name].Formats
+		if len(formats) == 0 && name == "anthropic" {
+			formats = []string{codec.Messages.String()}
+		}
+		known := func(format string) bool { return promptcache.Life(name, format, "") > 0 }
+		if promptcache.Life(name, "", "") == 0 && !slices.ContainsFunc(formats, known) {
+			notes = append(notes, fmt.Sprintf("cache.warn_usd: how long %s keeps a prompt cache is unknown, so no pause is warned of there", name))
+		}
+	}
+	prices, err := router.LoadPrices(cfg.ModelsFile)
+	if err != nil {
+		return notes // the check of models_file says it
+	}
+	for _, m := range namedModels(cfg) {
+		if m.group() != "search" && prices.Price("", m.model, now) == nil {
+			notes = append(notes, fmt.Sprintf("cache.warn_usd: %s has no price, so nothing is warned of there; add one under prices in models_file", m.model))
+		}
+	}
+	return notes
 }

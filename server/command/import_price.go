@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
@@ -33,9 +34,8 @@ type importPrices struct {
 
 func (p *importPrices) use(prices router.Prices) { p.inUse.Store(&prices) }
 
-// cost returns the list price of an exchange's tokens at its time; nil if they have none.
-func (p *importPrices) cost(x *record.ExchangeInfo) *record.Cost {
-	usage := codec.Usage(x.Usage)
+// Price returns the price of a model's tokens; nil: unknown.
+func (p *importPrices) Price(provider, model string, at time.Time) *router.Price {
 	prices := p.inUse.Load()
 	if prices == nil && p.load != nil {
 		if loaded, err := p.load(); err == nil { // an invalid file leaves them without a price
@@ -43,14 +43,23 @@ func (p *importPrices) cost(x *record.ExchangeInfo) *record.Cost {
 			prices = &loaded
 		}
 	}
-	if prices == nil || usage.IsZero() || x.Auxiliary == record.AuxiliaryTokens {
+	if prices == nil {
+		return nil
+	}
+	return prices.Price(provider, model, at)
+}
+
+// cost returns the list price of an exchange's tokens at its time; nil if they have none.
+func (p *importPrices) cost(x *record.ExchangeInfo) *record.Cost {
+	usage := codec.Usage(x.Usage)
+	if usage.IsZero() || x.Auxiliary == record.AuxiliaryTokens {
 		return nil
 	}
 	for _, model := range []string{x.ModelServed, x.ModelSent, x.ModelAsked} {
 		if model == "" {
 			continue
 		}
-		if price := prices.Price(x.Provider, model, x.Started); price != nil {
+		if price := p.Price(x.Provider, model, x.Started); price != nil {
 			bill := price.Bill(&usage, x.Started)
 			return &record.Cost{USD: record.USD(bill.Cost), Saved: record.USD(bill.Saved), Price: price.Version, Estimated: !bill.Exact, Notional: true}
 		}

@@ -210,7 +210,7 @@ func (m *remembering) join(ctx context.Context, join join, opened *opened) (*joi
 	n.member.keep(&n.engine, &n.managed)
 	m.routing.imports.use(m.routes.Prices())
 	n.engine.Archive = pricingArchive{n.engine.Archive, m.routing.imports}
-	n.managed.Archive = n.engine.Archive
+	n.managed.Archive, n.managed.Prices = n.engine.Archive, m.routing.imports
 	n.member.widen(&n.engine)
 	n.recalling = recall.Options{
 		Requests: recall.Requests(m.cfg.Recall.Requests), Accounts: m.cfg.Recall.Accounts,
@@ -241,6 +241,7 @@ func (n *joined) options(live admin.Live) (server.Options, error) {
 		CaptureOff:   cfg.Capture.Mode == "off",
 		OptOut:       cfg.Capture.OptOut,
 		AskUsage:     cfg.Capture.AskUsage,
+		Warn:         record.USD(cfg.Cache.WarnUSD),
 		Recall:       n.recalling,
 		Memory:       n.recaller,
 		KeyLimits:    keyLimits(cfg),

@@ -105,7 +105,8 @@ func manage(ctx context.Context, cfg *config.Config, create bool, open func() (*
 			return admin.Engine{}, err
 		}
 		managed := admin.Over(e)
-		managed.Archive = pricingArchive{e.Archive(), &importPrices{load: func() (router.Prices, error) { return router.LoadPrices(cfg.ModelsFile) }}}
+		prices := &importPrices{load: func() (router.Prices, error) { return router.LoadPrices(cfg.ModelsFile) }}
+		managed.Archive, managed.Prices = pricingArchive{e.Archive(), prices}, prices
 		return managed, nil
 	}, create)
 	if errors.Is(err, fs.ErrNotExist) {

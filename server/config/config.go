@@ -14,6 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/ui/openid"
 	"github.com/mnemeproxy/mneme/server/webhook"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 	"github.com/mnemeproxy/mneme/store/search/localhash"
 )
@@ -199,6 +200,8 @@ type Timeouts struct {
 // Cache configures the provider's prompt cache.
 type Cache struct {
 	AnthropicBreakpoints bool `json:"anthropic_breakpoints"`
+
+	WarnUSD Dollars `json:"warn_usd"` // extra cost from which on hooks warn of a lost cache; negative: never
 }
 
 // Recall configures what requests get from earlier sessions.
@@ -383,7 +386,7 @@ func Default() Config {
 		},
 		Upstream: Upstream{Retries: 2, BreakerFailures: 10, BreakerPause: Duration(5 * time.Second)},
 
-		Cache:   Cache{AnthropicBreakpoints: true},
+		Cache:   Cache{AnthropicBreakpoints: true, WarnUSD: Dollars(record.Dollar / 20)},
 		Recall:  Recall{Requests: "ask", Deadline: Duration(50 * time.Millisecond), MaxAge: Duration(90 * 24 * time.Hour)},
 		Capture: Capture{Mode: "on", Durability: "process", OnPressure: "wait", AnswerBytes: 64 << 20, AskUsage: true, Redact: Redact{Builtin: true}},
 		// Bounds, so that an unattended server does not fill its volume.

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mnemeproxy/mneme/server/listen/listentest"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // checkout is where the module lies; tests change directory.
@@ -82,7 +83,7 @@ upstream: {retries: 0, breaker_failures: 7, breaker_pause: 1s}
 models_file: models.yaml
 limits: {body_bytes: 1 KB, header_bytes: 32kib, connections: 7, connections_per_address: 3, requests: 5, answer_memory: 1GiB, per_key: {requests_per_minute: 5, tokens_per_month: 70}}
 timeouts: {read: 10s, first_byte: 1m30s, idle: 250ms, drain: 1h, drain_delay: 5s}
-cache: {anthropic_breakpoints: false}
+cache: {anthropic_breakpoints: false, warn_usd: 0.5}
 capture: {mode: off, durability: power, on_pressure: shed, answer_bytes: 1MiB, ask_usage: false, opt_out: [team-a], redact: {builtin: false, patterns: [{name: ticket, regex: "ACME-[0-9]+"}]}}
 recall: {requests: on, accounts: [team-a], deadline: 20ms, max_age: 240h}
 retention: {max_age: 720h, max_bytes: 1GB, audit: 48h}
@@ -124,6 +125,7 @@ centre: {postgres: "postgres://mneme@db/mneme", bodies: "s3://memory/cell-3"}
 			Read: Duration(10 * time.Second), FirstByte: Duration(90 * time.Second),
 			Idle: Duration(250 * time.Millisecond), Drain: Duration(time.Hour), DrainDelay: Duration(5 * time.Second),
 		},
+		Cache:   Cache{WarnUSD: Dollars(record.Dollar / 2)},
 		Recall:  Recall{Requests: "on", Accounts: []string{"team-a"}, Deadline: Duration(20 * time.Millisecond), MaxAge: Duration(240 * time.Hour)},
 		Capture: Capture{Mode: "off", Durability: "power", OnPressure: "shed", AnswerBytes: 1 << 20, OptOut: []string{"team-a"}, Redact: Redact{Patterns: []RedactPattern{{"ticket", "ACME-[0-9]+"}}}},
 
@@ -234,6 +236,10 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		"boolean": {
 			file: "cache: {anthropic_breakpoints: maybe}\n",
 			want: `mneme.yaml:1: cache.anthropic_breakpoints: "maybe" is neither true nor false`,
+		},
+		"amount": {
+			file: "cache: {warn_usd: -3}\n",
+			want: `mneme.yaml:1: cache.warn_usd: "-3" is not an amount; write US dollars above 0, such as 0.05, or off`,
 		},
 		"missing variable": {
 			file: "providers:\n  openai:\n    api_key: ${NOT_THERE}\n",

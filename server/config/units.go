@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Size is a number of bytes, above zero. Text form: a whole number with an optional unit, "64MiB", "64 KB", "1048576".
@@ -142,6 +144,39 @@ func (t *Times) UnmarshalText(text []byte) error {
 
 // MarshalText writes decimal digits.
 func (t Times) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int64(t), 10), nil }
+
+// Dollars is an amount in US dollars, in billionths: "0.05", or "off" for an amount that is never reached.
+type Dollars record.USD
+
+const never = "off"
+
+// UnmarshalText reads the text form.
+func (d *Dollars) UnmarshalText(text []byte) error {
+	if string(text) == never {
+		*d = -1
+		return nil
+	}
+	amount, err := record.ParseUSD(string(text))
+	if err != nil || amount <= 0 {
+		return fmt.Errorf("%q is not an amount; write US dollars above 0, such as 0.05, or %s", text, never)
+	}
+	*d = Dollars(amount)
+	return nil
+}
+
+// MarshalText writes the text form.
+func (d Dollars) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// String returns the text form; "" if no amount is set.
+func (d Dollars) String() string {
+	switch {
+	case d < 0:
+		return never
+	case d == 0:
+		return ""
+	}
+	return record.USD(d).String()
+}
 
 // Addresses are the addresses to listen on, each as [listen.Parse] reads it. In the file they are a list, or one text
 // separated by commas, as in the environment and on the command line.

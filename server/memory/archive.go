@@ -58,7 +58,8 @@ type Recaller interface {
 	Digest(ctx context.Context, q *recall.Query) recall.Recalled
 	Resume(ctx context.Context, q *recall.Query) recall.Recalled
 	Before(ctx context.Context, q *recall.Query, call *record.Part) recall.Recalled
-	Counts(account string) recall.Counts // since the start
+	Counts(account string) recall.Counts                // since the start
+	SessionKnownAs(account, id string) (session string) // by any of its ids; "": unknown
 }
 
 // Ledger has the usage and cost of exchanges.

@@ -56,8 +56,10 @@ func (h *handler) exchange(c *call) (any, error) {
 			shown.Normalized = normalize(x)
 		case "asked":
 			shown.Asked = lexical.Cut(search.Asked(&record.Turn{Messages: normalize(x).Messages}), mostAsked)
+		case "cache":
+			shown.Cache = h.caches.Broken(c.account, x)
 		default:
-			return nil, codec.Invalid("include", "%q cannot be included; known are raw_request, raw_response, normalized and asked", part)
+			return nil, codec.Invalid("include", "%q cannot be included; known are raw_request, raw_response, normalized, asked and cache", part)
 		}
 	}
 	return shown, nil

@@ -9,11 +9,12 @@
 //	PATCH  /v1/memory/sessions/{id}             {"title", "tags", "note"}
 //	GET    /v1/memory/sessions/{id}/timeline    what each exchange added, oldest first
 //	GET    /v1/memory/sessions/{id}/cache       what broke the prompt cache, and what that cost
+//	GET    /v1/memory/sessions/{id}/forecast    what the next prompt costs, by model (that of the last one)
 //	POST   /v1/memory/sessions/{id}/merge       {"into"}
 //	POST   /v1/memory/sessions/{id}/split       {"exchange"}: moves it and all later ones to a new session
 //	DELETE /v1/memory/sessions/{id}
 //	GET    /v1/memory/exchanges                 newest first
-//	GET    /v1/memory/exchanges/{id}            ?include=raw_request,raw_response,normalized,asked
+//	GET    /v1/memory/exchanges/{id}            ?include=raw_request,raw_response,normalized,asked,cache
 //	                                            "redactions" lists what was masked before the raw members were stored
 //	PATCH  /v1/memory/exchanges/{id}            {"tags", "note"}
 //	GET    /v1/memory/exchanges/{id}/translation  the request as sent to its provider, with what was dropped and emulated
@@ -39,15 +40,18 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/api"
+	"github.com/mnemeproxy/mneme/server/promptcache"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -73,8 +77,9 @@ type Options struct {
 	Recaller Recaller // nil: nothing is recalled
 	// Translate rebuilds the provider's body of a recorded request; nil: not available.
 	Translate Translate
-	// CacheLoss is what prompt tokens of an exchange cost more than they would have from a cache; nil: unknown.
-	CacheLoss func(info *record.ExchangeInfo, tokens int64) record.USD
+	Prices    promptcache.Prices // what tokens cost; nil: unknown
+	Warn      record.USD         // extra cost from which on hooks warn of a lost cache; 0: [promptcache.LeastWarning]; negative: never
+	Clock     func() time.Time   // nil: [time.Now]
 	// Closing ends the tails of events when closed; nil: they end with their callers.
 	Closing <-chan struct{}
 }
@@ -90,6 +95,7 @@ var routes = []struct {
 	{"PATCH /v1/memory/sessions/{id}", store.ScopeWrite, (*handler).describeSession},
 	{"GET /v1/memory/sessions/{id}/timeline", store.ScopeRead, (*handler).timeline},
 	{"GET /v1/memory/sessions/{id}/cache", store.ScopeRead, (*handler).sessionCache},
+	{"GET /v1/memory/sessions/{id}/forecast", store.ScopeRead, (*handler).forecast},
 	{"POST /v1/memory/sessions/{id}/merge", store.ScopeWrite, (*handler).mergeSession},
 	{"POST /v1/memory/sessions/{id}/split", store.ScopeWrite, (*handler).splitSession},
 	{"DELETE /v1/memory/sessions/{id}", store.ScopeErase, (*handler).eraseSession},
@@ -127,7 +133,12 @@ func Handler(o Options) http.Handler {
 	if o.LineBytes == 0 {
 		o.LineBytes = maxLine
 	}
-	h := &handler{Options: o, epoch: newEpoch()}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	h := &handler{Options: o, epoch: newEpoch(), caches: promptcache.Caches{
+		Archive: o.Archive, Prices: o.Prices, Warn: cmp.Or(o.Warn, promptcache.LeastWarning), Clock: o.Clock,
+	}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		h.Fail(w, r, codec.Errorf(codec.KindNotFound, "There is no %s %s.", r.Method, r.URL.Path))
@@ -140,7 +151,8 @@ func Handler(o Options) http.Handler {
 
 type handler struct {
 	Options
-	epoch string
+	epoch  string
+	caches promptcache.Caches
 }
 
 // endpoint answers one request for an account. The answer is encoded as JSON; nil means that the endpoint wrote it

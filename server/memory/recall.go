@@ -42,19 +42,24 @@ func (h *handler) recall(c *call) (any, error) {
 		}
 		return api.Recalled{Object: "memory.recall", Recalled: h.offer(c, asked)}, nil
 	}
-	var r recall.Recalled
+	var (
+		r       recall.Recalled
+		warning string
+	)
 	switch {
 	case asked.Event == eventPrompt && byPerson(asked):
-		r = h.offer(c, asked)
+		r, warning = h.offer(c, asked), h.warn(c, asked)
 	case asked.Event == eventStart:
+		h.caches.Started(c.account, asked.Session, asked.Model)
 		r = h.start(c, asked)
 	case asked.Event == eventTool:
 		r = h.Recaller.Before(c.ctx(), recallOf(c, asked), &record.Part{Kind: "call", Name: asked.Tool, Arguments: string(asked.Input)})
 	}
-	if r.Text == "" {
-		return api.HookAnswer{}, nil
+	answer := api.HookAnswer{Message: warning}
+	if r.Text != "" {
+		answer.Output = &api.HookOutput{Event: asked.Event, Context: r.Text}
 	}
-	return api.HookAnswer{Output: &api.HookOutput{Event: asked.Event, Context: r.Text}}, nil
+	return answer, nil
 }
 
 // start answers the start of a session: of one that goes on with its own past, of a new one with the last work in its directory.
@@ -67,6 +72,15 @@ func (h *handler) start(c *call, asked *api.RecallRequest) (r recall.Recalled) {
 		}
 	}
 	return h.Recaller.Digest(c.ctx(), q)
+}
+
+// warn returns what a person should know before the prompt is sent; "" for nothing.
+func (h *handler) warn(c *call, asked *api.RecallRequest) string {
+	session := h.Recaller.SessionKnownAs(c.account, asked.Session)
+	if session == "" {
+		return ""
+	}
+	return h.caches.Warning(c.account, session, asked.Session, asked.Model, len(asked.Prompt))
 }
 
 func (h *handler) offer(c *call, asked *api.RecallRequest) recall.Recalled {

@@ -43,6 +43,11 @@ type over struct {
 	store.Notes
 }
 
+// SessionKnownAs returns the session of an account that has an id, its own or one from a client; "" if none has.
+func (m *Memory) SessionKnownAs(account, id string) string {
+	return m.engine.SessionKnownAs(account, id)
+}
+
 // Query is a question and where it is asked.
 type Query struct {
 	Account string

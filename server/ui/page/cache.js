@@ -1,6 +1,6 @@
 // What broke prompt caches, and what that cost.
 
-import { clean, count, html, Link, lasted, money, useLoad } from './base.js';
+import { clean, count, html, Link, lasted, money, project, useLoad } from './base.js';
 
 // why is the reason of a break in words.
 export function why(b) {
@@ -12,7 +12,7 @@ export function why(b) {
     case 'idle':
       return b.idle_ms ? 'idle ' + lasted(b.idle_ms) + ' > ' + lasted(b.kept_ms) : 'idle for longer than the provider keeps a cache';
     case 'tools':
-      return 'other tools were offered';
+      return 'other tools were offered' + (b.names && b.names.length ? ': ' + b.names.map(clean).join(', ') : '');
     case 'reordered':
       return 'the same tools came in another order';
     case 'block':
@@ -34,6 +34,15 @@ const advice = {
   block: 'Put what changes, such as times and notes, behind what stays.',
 };
 
+const recent = 864e5; // milliseconds since the last answer: who goes on with an older session?
+
+// Forecast says what the next prompt of a session costs if its cache is lost.
+export function Forecast({ session, turns }) {
+  const { data: f } = useLoad('/v1/memory/sessions/' + session + '/forecast', turns);
+  if (!f || !f.text || f.idle_ms > recent) return null;
+  return html`<p class="warn-box" role="note">If you go on: ${clean(f.text)}</p>`;
+}
+
 // Cost is a report on caches. It says nothing where nothing was lost.
 export function Cost({ path, title }) {
   const { data: r } = useLoad(path);
@@ -42,6 +51,7 @@ export function Cost({ path, title }) {
   return html`<section class="cache-cost"><h2>${title}</h2>
     <p class="warn-box">Broken prompt caches cost <b>${r.usd ? money(r.usd) : 'an unknown price'}</b>: ${count(r.tokens)} tokens were paid for again in ${r.breaks.length} of ${r.exchanges} requests${r.complete ? '' : ' (of the newest ones)'}.</p>
     ${best.length > 0 && html`<p>What would have saved most:</p><ol class="advice">${best.map((s) => html`<li><b>${s.usd ? money(s.usd) : count(s.tokens) + ' tokens'}</b> ${advice[s.reason]} <small>${why(s)}, ${s.count} ${s.count === 1 ? 'time' : 'times'}</small></li>`)}</ol>`}
+    ${(r.projects || []).length > 1 && html`<p>By project: ${r.projects.slice(0, 4).map((p, i) => html`${i ? '; ' : ''}<b>${clean(project(p.project))}</b> ${p.usd ? money(p.usd) : count(p.tokens) + ' tokens'}, ${why(p)}`)}.</p>`}
     <details><summary>Each of them</summary><div class="scroll" tabindex="0" role="region" aria-label="Broken caches"><table><tbody>${r.breaks.slice(0, 20).map((b) => html`<tr><td><${Link} to=${'/ui/sessions/' + b.session + '?turn=' + b.exchange + '&tab=context'}>${b.started.slice(0, 16).replace('T', ' ')}<//></td><td>${why(b)}</td><td class="num">${count(b.tokens)}</td><td class="num">${b.usd ? money(b.usd) : '–'}</td></tr>`)}</tbody></table></div></details>
   </section>`;
 }

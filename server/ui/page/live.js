@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { api, between, clean, clock, cost, costTitle, count, Empty, html, input, lasted, Link, Model, Outcome, percent, cached, Problem, setQuery, useAddress, useKeys } from './base.js';
+import { api, between, clean, clock, cost, costTitle, count, Empty, html, input, lasted, Link, Model, money, Outcome, percent, cached, Problem, setQuery, useAddress, useKeys } from './base.js';
+import { why } from './cache.js';
 import { useTail, useTailState } from './tail.js';
 
 const most = 500; // rows that are kept
@@ -37,7 +38,7 @@ export function Live() {
       while (asking < together && wanted.length) {
         const id = wanted.pop();
         asking++;
-        api('/v1/memory/exchanges/' + id + '?include=asked')
+        api('/v1/memory/exchanges/' + id + '?include=asked,cache')
           .then((info) => all.has(id) && all.set(id, { ...all.get(id), info }), () => {})
           .finally(() => {
             asking--;
@@ -115,7 +116,7 @@ function Row({ row }) {
     <span class="when">${clock(row.time || x.started)}</span>
     <${Outcome} of=${row.outcome === 'open' && x.outcome ? x.outcome : row.outcome} error=${x.error} />
     <${Model} name=${x.model_asked} />
-    <span class="name dim">${[x.surface, x.provider && x.format !== x.surface && '→ ' + x.provider, x.auxiliary, x.repeats && 'repeats ' + clean(x.repeats), x.error && clean(x.error.message), x.asked && clean(x.asked)].filter(Boolean).join(' ')}</span>
+    <span class="name dim">${[x.surface, x.provider && x.format !== x.surface && '→ ' + x.provider, x.auxiliary, x.repeats && 'repeats ' + clean(x.repeats), x.cache && 'cache lost' + (x.cache.usd ? ' (' + money(x.cache.usd) + ')' : '') + ': ' + why(x.cache), x.error && clean(x.error.message), x.asked && clean(x.asked)].filter(Boolean).join(' ')}</span>
     <span class="num">${lasted(took)}</span>
     <span class="num tokens">${x.usage ? html`${count(input(x.usage))} <small>${percent(cached(x.usage))}</small> → ${count(x.usage.output || 0)}` : ''}</span>
     <span class="num cost" title=${costTitle(x.cost)}>${x.cost ? cost({ ...x.cost, estimated: x.cost.estimated ? 1 : 0 }) : ''}</span>

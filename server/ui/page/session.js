@@ -7,7 +7,7 @@ import { Long } from './long.js';
 import { Media } from './media.js';
 import { useTail } from './tail.js';
 import { Tree } from './tree.js';
-import { Cost, why } from './cache.js';
+import { Cost, Forecast, why } from './cache.js';
 import { Fold, folded, question } from './rounds.js';
 import { Imported, Story, Unrecorded } from './story.js';
 import { laidOut, members } from './json.js';
@@ -263,6 +263,7 @@ function Head({ session: s, turns, who, changed }) {
       ${who.scopes.includes('write') && html`<${Thumbs} tags=${tags} change=${describe} />`}
       ${who.scopes.includes('erase') && html`<button class="quiet bad" onClick=${() => setErasing(true)}>erase…</button>`}
     </div>
+    <${Forecast} session=${s.id} turns=${s.exchanges} />
     ${error && html`<p class="error" role="alert">${error}</p>`}
     ${erasing &&
     html`<${Ask} title="Erase this session?" word="erase" yes="Erase" close=${() => setErasing(false)} act=${async () => {

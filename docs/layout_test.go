@@ -92,6 +92,7 @@ func TestTheFloorsOfTheStoreImportDownwards(t *testing.T) {
 		"blob":        {"buffer", "cache", "kv", "short"},
 		"files":       {"kv"},
 		"commit":      {"blob", "files", "kv", "wake"},
+		"feed":        {"commit", "kv", "wake"},
 		"backup":      {"kv", "blob"},
 		"identity":    {"kv", "wake"},
 		"contexttest": {},

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
@@ -103,7 +101,7 @@ func (s *core) finishDeletion(ctx context.Context, account kv.AccountNumber) err
 		return errStillRunning
 	}
 	for _, space := range ownedSpaces {
-		if err := s.deleteRange(ctx, kv.SpaceKeyOf(space, account)); err != nil {
+		if err := s.writer.DeletePrefix(ctx, s.db, kv.SpaceKeyOf(space, account)); err != nil {
 			return err
 		}
 	}
@@ -119,36 +117,6 @@ var ownedSpaces = [...]byte{
 	kv.SpaceExchange, kv.SpaceOpen, kv.SpaceRequest, kv.SpaceResponse, kv.SpaceBlock, kv.SpaceNode, kv.SpaceSession, kv.SpaceMember, kv.SpaceBelongs,
 	kv.SpaceLink, kv.SpaceTurn, kv.SpaceHistory, kv.SpaceMove, kv.SpaceLedger, kv.SpaceKept, kv.SpaceVector, kv.SpaceErasure,
 	kv.SpaceCredential, kv.SpaceSummary, kv.SpaceUnsummarized, kv.SpaceSummaryTokens, kv.SpaceRollup, kv.SpaceRecollection, kv.SpaceQuoted,
-}
-
-// deleteBatch is how many records are deleted in one operation.
-const deleteBatch = 1000
-
-// deleteRange deletes every key with a prefix.
-func (s *core) deleteRange(ctx context.Context, prefix []byte) error {
-	var batch [][]byte
-	flush := func() error {
-		if len(batch) == 0 {
-			return nil
-		}
-		err := s.makeRoom(ctx, func(g *commitGroup, w *commit.Op) error {
-			for _, key := range batch {
-				g.Put(w, key, nil)
-			}
-			return nil
-		})
-		batch = batch[:0]
-		return err
-	}
-	err := s.view(func(tx *badger.Txn) error {
-		return kv.EachItem(ctx, tx, prefix, func(item *badger.Item) error {
-			if batch = append(batch, item.KeyCopy(nil)); len(batch) < deleteBatch {
-				return nil
-			}
-			return flush()
-		})
-	})
-	return errors.Join(err, flush())
 }
 
 // unfinishedDeletions finds the accounts whose data an earlier process did not free.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
+	"github.com/mnemeproxy/mneme/store/internal/feed"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -120,7 +121,7 @@ func (c *checker) run(ctx context.Context) error {
 	c.tx = c.store.db.NewTransaction(false)
 	defer c.tx.Discard()
 	c.rollups.hours = make(map[int64]*checkedHour)
-	counted, _, err := countedUpTo(c.tx)
+	counted, _, err := feed.CursorAt(c.tx, feed.Counted)
 	if err != nil {
 		return err
 	}
@@ -253,14 +254,14 @@ func (g *commitGroup) repaired(w *commit.Op, key []byte) {
 			g.eraseVectors(w, account, id)
 			_, ref := g.belongs(account, id)
 			if ref = (kv.SessionRef{Account: account, ID: ref.ID}); g.Has(kv.ExchangeKey(kv.SpaceExchange, account, id)) {
-				g.ended(ref, id)
+				g.changes.NoteEnded(ref, id)
 			} else {
-				g.changed(ref, id)
+				g.changes.Note(ref, id)
 			}
 		}
 	case kv.SpaceMember:
 		if account, session, _, ok := kv.SplitMemberKey(key); ok {
-			g.sessionChanged(kv.SessionRef{Account: account, ID: session})
+			g.changes.NoteSession(kv.SessionRef{Account: account, ID: session})
 		}
 	}
 }

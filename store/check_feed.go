@@ -10,6 +10,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/feed"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -28,10 +29,10 @@ const logSubject = "log of changes"
 func (c *checker) checkFeed(ctx context.Context) error {
 	c.tx = c.store.db.NewTransaction(false)
 	defer c.tx.Discard()
-	f := &feedCheck{checker: c, last: c.store.feed.coming.Load()} // the effects of a commit in progress are visible
+	f := &feedCheck{checker: c, last: c.store.feed.Coming()} // the effects of a commit in progress are visible
 	err := kv.EachItem(ctx, c.tx, []byte{kv.SpaceChange}, f.record)
 	if err == nil {
-		err = kv.EachItem(ctx, c.tx, cursorPrefix, f.cursor)
+		err = kv.EachItem(ctx, c.tx, feed.CursorPrefix, f.cursor)
 	}
 	if err != nil && ctx.Err() == nil {
 		c.find(logSubject, "it cannot be read: "+err.Error())
@@ -44,13 +45,13 @@ func (c *checker) checkFeed(ctx context.Context) error {
 func (c *feedCheck) record(item *badger.Item) error {
 	key := item.KeyCopy(nil)
 	const build = "; repaired, it is taken away: then build the index again with mneme reindex"
-	if len(key) != 2+8 || key[1] != logRecords && !slices.Contains(stages[:], Stage(key[1])) {
+	if len(key) != 2+8 || key[1] != feed.Logged && !slices.Contains(feed.Stages[:], Stage(key[1])) {
 		c.find(logSubject, fmt.Sprintf("malformed key %x", key), drop(key))
 		return nil
 	}
-	size, number := asideSize, binary.BigEndian.Uint64(key[2:])
-	if key[1] == logRecords {
-		size = changeSize
+	size, number := feed.AsideSize, binary.BigEndian.Uint64(key[2:])
+	if key[1] == feed.Logged {
+		size = feed.ChangeSize
 	}
 	return item.Value(func(value []byte) error {
 		changes := uint64(len(value) / size)
@@ -59,9 +60,9 @@ func (c *feedCheck) record(item *badger.Item) error {
 			c.find(logSubject, fmt.Sprintf("record %c %d has %d bytes, which is not a multiple of %d", key[1], number, len(value), size)+build, drop(key))
 		case number > c.last:
 			c.find(logSubject, fmt.Sprintf("record %c %d is there, and the last number given out is %d; the next start corrects that", key[1], number, c.last))
-		case key[1] == logRecords && (changes > number || number-changes < c.logged):
+		case key[1] == feed.Logged && (changes > number || number-changes < c.logged):
 			c.find(logSubject, fmt.Sprintf("record %c %d holds %d changes, and the one before ends with %d", key[1], number, changes, c.logged)+build, drop(key))
-		case key[1] == logRecords:
+		case key[1] == feed.Logged:
 			c.logged = number
 		}
 		return nil
@@ -71,15 +72,15 @@ func (c *feedCheck) record(item *badger.Item) error {
 // cursor checks the cursor of a stage.
 func (c *feedCheck) cursor(item *badger.Item) error {
 	key := item.KeyCopy(nil)
-	name := string(bytes.TrimPrefix(key, cursorPrefix))
-	if len(name) != 1 || Stage(name[0]) != countedCursor && !slices.Contains(stages[:], Stage(name[0])) {
+	name := string(bytes.TrimPrefix(key, feed.CursorPrefix))
+	if len(name) != 1 || Stage(name[0]) != feed.Counted && !slices.Contains(feed.Stages[:], Stage(name[0])) {
 		c.find(logSubject, fmt.Sprintf("there is a cursor of %q, which is no stage", name), drop(key))
 		return nil
 	}
 	return item.Value(func(value []byte) error {
 		if len(value) != 8 {
 			c.find(logSubject, fmt.Sprintf("the cursor of stage %s has %d bytes, not 8", name, len(value)),
-				fix{Entry: cursorRecord(Stage(name[0]), 0)}) // from the beginning: repeating is harmless
+				fix{Entry: feed.Cursor(Stage(name[0]), 0)}) // from the beginning: repeating is harmless
 		} else if at := binary.BigEndian.Uint64(value); at > c.last {
 			c.find(logSubject, fmt.Sprintf("the cursor of stage %s is at %d, and the last number given out is %d; the next start corrects that, then build the index again with mneme reindex", name, at, c.last))
 		}
@@ -98,17 +99,13 @@ func (c *checker) compareTurns(ctx context.Context) error {
 	if c.store.opts.Digest == nil || len(missing) == 0 {
 		return nil
 	}
-	done, err := kv.Get(c.tx, cursorRecord(StageDigest, 0).Key)
-	if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
+	cursor, _, err := feed.CursorAt(c.tx, StageDigest)
+	if err != nil {
 		return err
 	}
-	var cursor uint64
-	if len(done) == 8 {
-		cursor = binary.BigEndian.Uint64(done)
-	}
-	for of, size := range map[byte]int{logRecords: changeSize, byte(StageDigest): asideSize} {
+	for of, size := range map[byte]int{feed.Logged: feed.ChangeSize, byte(StageDigest): feed.AsideSize} {
 		err := kv.EachValue(ctx, c.tx, []byte{kv.SpaceChange, of}, func(key, value []byte) error {
-			if of == logRecords && binary.BigEndian.Uint64(key[2:]) <= cursor {
+			if of == feed.Logged && binary.BigEndian.Uint64(key[2:]) <= cursor {
 				return nil
 			}
 			for ; len(value) >= size; value = value[size:] {

@@ -10,6 +10,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/commit"
+	"github.com/mnemeproxy/mneme/store/internal/feed"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -24,31 +25,31 @@ func TestACheckFindsWhatIsWrongWithTheFeed(t *testing.T) {
 		next    bool // the next start corrects it
 	}{
 		"a key that is cut off": {plant: func(uint64, kv.ExchangeID) commit.Entry {
-			return put([]byte{kv.SpaceChange, logRecords, 1}, make([]byte, changeSize))
+			return put([]byte{kv.SpaceChange, feed.Logged, 1}, make([]byte, feed.ChangeSize))
 		}, problem: "malformed key"},
 		"an unknown stage": {plant: func(uint64, kv.ExchangeID) commit.Entry {
-			return put(feedKey('q', 1), make([]byte, asideSize))
+			return put(feed.Key('q', 1), make([]byte, feed.AsideSize))
 		}, problem: "malformed key"},
 		"half an entry": {plant: func(uint64, kv.ExchangeID) commit.Entry {
-			return put(feedKey(logRecords, 1), make([]byte, changeSize/2))
+			return put(feed.Key(feed.Logged, 1), make([]byte, feed.ChangeSize/2))
 		}, problem: "record e 1 has 18 bytes, which is not a multiple of 36"},
 		"nothing put aside": {plant: func(uint64, kv.ExchangeID) commit.Entry {
-			return put(feedKey(byte(StageWords), 1), []byte{})
+			return put(feed.Key(byte(StageWords), 1), []byte{})
 		}, problem: "record l 1 has 0 bytes"},
 		"records that overlap": {plant: func(last uint64, _ kv.ExchangeID) commit.Entry {
-			return put(feedKey(logRecords, last), make([]byte, int(last+1)*changeSize))
+			return put(feed.Key(feed.Logged, last), make([]byte, int(last+1)*feed.ChangeSize))
 		}, problem: "and the one before ends with"},
 		"a number that was not given out": {plant: func(last uint64, _ kv.ExchangeID) commit.Entry {
-			return put(feedKey(logRecords, last+1), make([]byte, changeSize))
+			return put(feed.Key(feed.Logged, last+1), make([]byte, feed.ChangeSize))
 		}, problem: "and the last number given out is", next: true},
 		"a cursor that is cut off": {plant: func(uint64, kv.ExchangeID) commit.Entry {
-			return put(cursorRecord(StageWords, 0).Key, []byte{1, 2, 3})
+			return put(feed.Cursor(StageWords, 0).Key, []byte{1, 2, 3})
 		}, problem: "the cursor of stage l has 3 bytes"},
 		"a cursor of no stage": {plant: func(uint64, kv.ExchangeID) commit.Entry {
-			return put(cursorRecord('q', 0).Key, number(1))
+			return put(feed.Cursor('q', 0).Key, number(1))
 		}, problem: `a cursor of "q"`},
 		"a cursor behind the end": {plant: func(last uint64, _ kv.ExchangeID) commit.Entry {
-			return put(cursorRecord(StageSessions, 0).Key, number(last+1))
+			return put(feed.Cursor(StageSessions, 0).Key, number(last+1))
 		}, problem: "the cursor of stage s is at", next: true},
 		"an exchange that nobody digests": {plant: func(_ uint64, exchange kv.ExchangeID) commit.Entry {
 			return put(kv.ExchangeKey(kv.SpaceTurn, 1, exchange), nil)

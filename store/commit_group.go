@@ -2,16 +2,17 @@ package store
 
 import (
 	"github.com/mnemeproxy/mneme/store/internal/commit"
+	"github.com/mnemeproxy/mneme/store/internal/feed"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
-// commitGroup is a group of operations with what the store keeps beside their records: changes for the feed, notes of
-// open exchanges, events. It implements [commit.Rooms] and [commit.Overlay].
+// commitGroup is a group of operations with what the store keeps beside their records: notes of open exchanges, and
+// events. It implements [commit.Rooms] and [commit.Overlay].
 type commitGroup struct {
 	*commit.Group
 	store   *core
-	changes []*Change   // for the feed
+	changes *feed.Log
 	notes   []*openNote // of the exchanges that begin, one per account
 	events  []groupEvent
 	erased  bool // the group erases an exchange
@@ -62,8 +63,7 @@ func (g *commitGroup) Replaced(key []byte) {
 
 // Before implements [commit.Rooms].
 func (g *commitGroup) Before() []commit.Entry {
-	g.store.feed.coming.Store(g.store.feed.last)
-	return g.logRecords()
+	return g.changes.Records()
 }
 
 // Written implements [commit.Rooms].
@@ -75,10 +75,10 @@ func (g *commitGroup) Written(version uint64, group []commit.Step, uncertain boo
 	}
 	for _, step := range group {
 		if c, ok := step.(*closing); ok && c.undigested != nil && c.Err == nil {
-			c.undigested.captured, c.captured = c.captured, nil
+			c.undigested.Captured, c.captured = c.captured, nil
 		}
 	}
-	Feed{s}.announce(g.changes, true)
+	g.changes.Announce(true)
 	s.shipping.announce()
 	for _, step := range group {
 		for _, r := range step.Records() {
@@ -98,7 +98,7 @@ func (g *commitGroup) Written(version uint64, group []commit.Step, uncertain boo
 // Failed implements [commit.Rooms].
 func (g *commitGroup) Failed() {
 	g.forgetErased()
-	Feed{g.store}.announce(nil, false)
+	g.changes.Announce(false)
 }
 
 // forgetErased makes readers forget what may have been erased.
@@ -116,8 +116,7 @@ func (g *commitGroup) Settled(forgotten bool) {
 	if forgotten {
 		g.store.ahead.recount(g.store)
 	}
-	clear(g.changes)
-	g.changes = g.changes[:0]
+	g.changes.Settled()
 	for _, n := range g.notes {
 		n.others = nil
 	}

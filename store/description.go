@@ -28,7 +28,7 @@ func (s Archive) DescribeSession(account, id string, d record.Description) (*rec
 		d.Set(&r.Title, &r.Tags, &r.Note)
 		described = r.Session
 		g.putSession(w, ref, r)
-		g.sessionChanged(ref)
+		g.changes.NoteSession(ref)
 		return nil
 	})
 	if err != nil {

@@ -11,24 +11,15 @@ import (
 
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
-	"github.com/mnemeproxy/mneme/store/internal/wake"
-	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // digester is the goroutine of the digest stage: it makes the turns of the exchanges that [Capture.digestAtOnce] has
 // left.
 type digester struct {
-	// Exchanges that ended with a change after counted and whose digest the writer does not have yet; guarded by the
-	// feed's mu.
-	counted uint64
-	ahead   map[kv.SessionRef]int
-	count   int
-
 	held atomic.Int64 // bytes of exchanges in memory, see handover.go
 
 	prefixes prefixMemory // of the requests read last
 
-	signal wake.Signal // there may be work
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -45,7 +36,7 @@ func (d *digester) start(s *core) {
 		defer close(d.done)
 		for s.digestWaiting(ctx) {
 			select {
-			case <-d.signal:
+			case <-s.feed.Undigested():
 			case <-ctx.Done():
 			}
 		}
@@ -61,69 +52,6 @@ func (d *digester) stop() {
 	}
 }
 
-// expect counts an exchange, or with -1 that the writer has its digest; the caller holds the feed's mu.
-func (d *digester) expect(c *Change, exchanges int) {
-	if c.Seq <= d.counted {
-		return
-	}
-	if d.ahead == nil {
-		d.ahead = make(map[kv.SessionRef]int)
-	}
-	d.count += exchanges
-	ref := kv.SessionRef{Account: c.place.Account, ID: c.session}
-	if d.ahead[ref] += exchanges; d.ahead[ref] == 0 {
-		delete(d.ahead, ref)
-	}
-}
-
-// countFrom starts to count after a change; the caller holds the feed's mu.
-func (d *digester) countFrom(change uint64) {
-	clear(d.ahead)
-	d.count, d.counted = 0, change
-}
-
-// digests returns the state of the stage; the caller holds mu.
-func (f Feed) digests() *stageState { return &f.feed.stages[0] }
-
-// digestsCounted reports whether all exchanges waiting for their digest are counted; the caller holds mu.
-func (f Feed) digestsCounted() bool {
-	st := f.digests()
-	return st.drained && st.position >= f.digester.counted
-}
-
-// digested reports whether the writer has the digests of all exchanges of the session that ended earlier.
-func (f Feed) digested(ref kv.SessionRef) bool {
-	f.feed.mu.Lock()
-	defer f.feed.mu.Unlock()
-	return f.digestsCounted() && f.digester.ahead[ref] == 0
-}
-
-// announceDigests counts what a commit leaves to be digested, and reports whether the digester has to look; the caller
-// holds mu. If nothing is left, the stage has done the changes of the commit, which follow the number before.
-func (f Feed) announceDigests(before uint64, changes []*Change, whole bool) (look bool) {
-	st := f.digests()
-	for _, c := range changes {
-		if c.undigested {
-			look = true
-			f.digester.expect(c, 1)
-		}
-	}
-	if !whole {
-		look = true
-		f.digester.countFrom(f.feed.last)
-	}
-	if !look && st.drained && st.position == before {
-		st.position = f.feed.last
-	}
-	return look || st.reading && st.position < f.feed.last
-}
-
-// take hands over the captured exchange for digesting; nil if it is not in memory. The caller holds the feed's mu.
-func (c *Change) take() (x *record.Exchange) {
-	x, c.captured = c.captured, nil
-	return x
-}
-
 // Digests are handed to the writer without waiting for each commit, so that they are committed together.
 const (
 	digestsAhead = 64
@@ -134,40 +62,20 @@ const (
 
 // digestWaiting works until nothing is left; it returns false if the digester has been stopped.
 func (s *core) digestWaiting(ctx context.Context) bool {
-	err := s.beginDigests(ctx)
+	err := s.feed.FollowDigests(ctx)
 	for more := true; more && err == nil && ctx.Err() == nil; {
 		more, err = s.digestNext(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
-		s.feed.mu.Lock()
-		s.digester.countFrom(s.feed.committed.Load()) // some come twice
-		s.feed.mu.Unlock()
+		s.feed.CountAgain()
 		s.log.Error("exchanges could not be digested; they are tried again when the next one ends", "error", err)
 	}
 	return ctx.Err() == nil
 }
 
-// beginDigests opens the feed, once.
-func (s *core) beginDigests(ctx context.Context) error {
-	f := Feed{s}
-	f.feed.mu.Lock()
-	begun := f.digests().reading
-	f.feed.mu.Unlock()
-	if begun {
-		return nil
-	}
-	_, err := f.Follow(ctx, StageDigest)
-	f.feed.mu.Lock()
-	defer f.feed.mu.Unlock()
-	if err == nil {
-		f.digester.countFrom(f.feed.committed.Load())
-	}
-	return err
-}
-
 // digestNext digests the ended exchanges in the next batch, if there is one. What cannot be recorded is put aside.
 func (s *core) digestNext(ctx context.Context) (more bool, err error) {
-	f, ahead := Feed{s}, digestsUnderWay{}
+	f, ahead := s.feed, digestsUnderWay{}
 	b, err := f.Next(StageDigest, math.MaxUint64, digestBatch)
 	if b == nil {
 		return false, err
@@ -179,7 +87,7 @@ func (s *core) digestNext(ctx context.Context) (more bool, err error) {
 		}
 	}
 	ahead.await(s)
-	if b.Later = ahead.failed; len(b.Later) > 0 || len(b.records) > 0 {
+	if b.Later = ahead.failed; len(b.Later) > 0 || b.WasAside() {
 		if err := f.Confirm(ctx, StageDigest, b); err != nil {
 			return false, err
 		}
@@ -190,7 +98,7 @@ func (s *core) digestNext(ctx context.Context) (more bool, err error) {
 
 // digestsUnderWay are digests handed to the writer.
 type digestsUnderWay struct {
-	writes  []*changeStep
+	writes  []*commit.Change
 	changes []*Change
 	bytes   int64
 	failed  []*Change
@@ -198,18 +106,16 @@ type digestsUnderWay struct {
 
 // handDigest hands the digest of an exchange to the writer, unless it has a turn.
 func (s *core) handDigest(ctx context.Context, c *Change, ahead *digestsUnderWay) error {
-	f, began := Feed{s}, time.Now()
-	if c.Exchange == "" || !c.undigested && s.hasTurn(c.place) {
+	began := time.Now()
+	if c.Exchange == "" || !c.Undigested && s.hasTurn(c.Place) {
 		return nil
 	}
-	f.feed.mu.Lock()
-	captured := c.take()
-	f.feed.mu.Unlock()
-	digest, size := s.digestExchange(ctx, c.place, captured)
+	captured := s.feed.Take(c)
+	digest, size := s.digestExchange(ctx, c.Place, captured)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	turn := kv.ExchangeKey(kv.SpaceTurn, c.place.Account, c.place.ID)
+	turn := kv.ExchangeKey(kv.SpaceTurn, c.Place.Account, c.Place.ID)
 	w := s.step(func(g *commitGroup, w *commit.Op) error {
 		if g.Has(turn) {
 			return nil // a duplicate
@@ -219,10 +125,8 @@ func (s *core) handDigest(ctx context.Context, c *Change, ahead *digestsUnderWay
 	if err := s.writer.Send(ctx, w); err != nil {
 		return err
 	}
-	f.feed.mu.Lock()
-	f.digester.expect(c, -1)
-	f.feed.mu.Unlock()
-	f.Worked(StageDigest, 1, began)
+	s.feed.Handed(c)
+	s.feed.Worked(StageDigest, 1, began)
 	ahead.writes, ahead.changes = append(ahead.writes, w), append(ahead.changes, c)
 	if ahead.bytes += size; len(ahead.writes) >= digestsAhead || ahead.bytes >= bytesAhead {
 		ahead.await(s)

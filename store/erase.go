@@ -334,7 +334,7 @@ func (g *commitGroup) eraseExchange(w *commit.Op, account kv.AccountNumber, id k
 	}
 	if r, ref := g.belongs(account, id); r != nil {
 		g.eraseTurn(w, ref, id)
-		g.changed(ref, id)
+		g.changes.Note(ref, id)
 		g.dropSummary(w, ref)
 		g.Put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), nil)
 		g.Put(w, kv.MemberKey(account, ref.ID, id), nil)
@@ -387,7 +387,7 @@ func (g *commitGroup) leaveSession(w *commit.Op, ref kv.SessionRef, r *record.St
 		return false
 	}
 	g.Put(w, kv.SessionKey(ref.Account, ref.ID), nil)
-	g.sessionChanged(ref)
+	g.changes.NoteSession(ref)
 	for _, link := range r.Links {
 		if slices.Equal(g.Get(link), ref.ID[:]) {
 			g.Put(w, link, nil)

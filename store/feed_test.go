@@ -13,6 +13,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
+	"github.com/mnemeproxy/mneme/store/internal/feed"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -210,7 +211,7 @@ func TestEachStageKeepsItsUnconfirmedChanges(t *testing.T) {
 	made := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		follow := func() {
-			for _, of := range stages {
+			for _, of := range feed.Stages {
 				if _, err := f.Follow(t.Context(), of); err != nil {
 					rt.Fatal(err)
 				}
@@ -218,11 +219,11 @@ func TestEachStageKeepsItsUnconfirmedChanges(t *testing.T) {
 		}
 		follow()
 		want := make(map[Stage]map[string]bool) // not confirmed
-		for _, of := range stages {
+		for _, of := range feed.Stages {
 			want[of] = make(map[string]bool)
 		}
-		undigested := make(map[string]bool) // where other stages find nothing to do; that of digests sees what it has done
-		var undone [len(stages)][]*Batch    // done, and not confirmed
+		undigested := make(map[string]bool)   // where other stages find nothing to do; that of digests sees what it has done
+		var undone [len(feed.Stages)][]*Batch // done, and not confirmed
 		id := func(of Stage, c *Change) string {
 			if of == StageSessions {
 				return c.Session
@@ -230,13 +231,13 @@ func TestEachStageKeepsItsUnconfirmedChanges(t *testing.T) {
 			return c.Exchange
 		}
 		confirm := func(rt *rapid.T, i, n int) {
-			if err := f.Confirm(t.Context(), stages[i], undone[i][:n]...); err != nil {
+			if err := f.Confirm(t.Context(), feed.Stages[i], undone[i][:n]...); err != nil {
 				rt.Fatal(err)
 			}
 			for _, b := range undone[i][:n] {
 				for _, c := range b.Changes {
 					if !slices.Contains(b.Later, c) {
-						delete(want[stages[i]], id(stages[i], c))
+						delete(want[feed.Stages[i]], id(feed.Stages[i], c))
 					}
 				}
 			}
@@ -251,13 +252,13 @@ func TestEachStageKeepsItsUnconfirmedChanges(t *testing.T) {
 						made++
 						binary.BigEndian.PutUint64(exchange[:], uint64(made))
 						if rapid.Bool().Draw(rt, "ended") {
-							c := g.ended(kv.SessionRef{Account: 1, ID: kv.SessionID(exchange)}, exchange)
+							c := g.changes.NoteEnded(kv.SessionRef{Account: 1, ID: kv.SessionID(exchange)}, exchange)
 							undigested[c.Exchange], undigested[c.Session] = true, true
 							want[StageDigest][c.Exchange] = true
 							continue
 						}
-						c := g.changed(kv.SessionRef{Account: 1, ID: kv.SessionID(exchange)}, exchange)
-						for _, of := range stages[1:] {
+						c := g.changes.Note(kv.SessionRef{Account: 1, ID: kv.SessionID(exchange)}, exchange)
+						for _, of := range feed.Stages[1:] {
 							want[of][id(of, c)] = true
 						}
 					}
@@ -268,8 +269,8 @@ func TestEachStageKeepsItsUnconfirmedChanges(t *testing.T) {
 				}
 			},
 			"do": func(rt *rapid.T) {
-				i := rapid.IntRange(0, len(stages)-1).Draw(rt, "stage")
-				b, err := f.Next(stages[i], math.MaxUint64, rapid.IntRange(1, 7).Draw(rt, "limit"))
+				i := rapid.IntRange(0, len(feed.Stages)-1).Draw(rt, "stage")
+				b, err := f.Next(feed.Stages[i], math.MaxUint64, rapid.IntRange(1, 7).Draw(rt, "limit"))
 				if err != nil {
 					rt.Fatal(err)
 				}
@@ -281,11 +282,11 @@ func TestEachStageKeepsItsUnconfirmedChanges(t *testing.T) {
 						b.Later = append(b.Later, c)
 					}
 				}
-				if undone[i] = append(undone[i], b); stages[i] == StageDigest && len(b.Later)+len(b.records) > 0 {
+				if undone[i] = append(undone[i], b); feed.Stages[i] == StageDigest && (len(b.Later) > 0 || b.WasAside()) {
 					confirm(rt, i, 1) // as others confirm what is done of this one
 				}
-				f.Done(stages[i], b)
-				if stages[i] == StageDigest {
+				f.Done(feed.Stages[i], b)
+				if feed.Stages[i] == StageDigest {
 					undone[i] = nil
 					for _, c := range b.Changes {
 						if !slices.Contains(b.Later, c) {
@@ -295,30 +296,28 @@ func TestEachStageKeepsItsUnconfirmedChanges(t *testing.T) {
 				}
 			},
 			"confirm": func(rt *rapid.T) {
-				i := rapid.IntRange(0, len(stages)-1).Draw(rt, "stage")
+				i := rapid.IntRange(0, len(feed.Stages)-1).Draw(rt, "stage")
 				confirm(rt, i, rapid.IntRange(0, len(undone[i])).Draw(rt, "batches"))
 			},
 			"retry": func(rt *rapid.T) {
-				i := rapid.IntRange(0, len(stages)-1).Draw(rt, "stage")
+				i := rapid.IntRange(0, len(feed.Stages)-1).Draw(rt, "stage")
 				if len(undone[i]) == 0 {
-					f.Retry(stages[i])
+					f.Retry(feed.Stages[i])
 				}
 			},
 			"restart": func(rt *rapid.T) { // what a process has in memory is gone
-				err := s.update(t.Context(), func(*commitGroup, *commit.Op) error {
-					s.feed, s.digester = feed{}, digester{signal: s.digester.signal}
-					return f.open()
-				})
+				err := s.update(t.Context(), func(*commitGroup, *commit.Op) error { return s.openFeed() })
+				f = s.Feed()
 				if err != nil {
 					rt.Fatal(err)
 				}
 				follow()
-				undone = [len(stages)][]*Batch{}
+				undone = [len(feed.Stages)][]*Batch{}
 			},
 		}
 		rt.Repeat(actions)
 		actions["restart"](rt)
-		for _, of := range stages {
+		for _, of := range feed.Stages {
 			left := make(map[string]bool)
 			for {
 				b, err := f.Next(of, math.MaxUint64, 3)
@@ -383,33 +382,6 @@ func TestFreshTurnsComeFromMemoryAsTheyAreStored(t *testing.T) {
 		}
 	}
 	c.s.Feed().Done(StageWords, b)
-	if held := &c.s.feed.recent; len(held.list) > 0 || held.size != 0 {
-		t.Errorf("%d changes of %d bytes are held after all were done", len(held.list), held.size)
-	}
-}
-
-func TestChangesInMemoryAreBounded(t *testing.T) {
-	r := recentChanges{forget: func(*Change) {}}
-	for seq := range uint64(3 * mostRecent) {
-		size := int64(0)
-		if seq > 2*mostRecent {
-			size = mostRecentBytes / 3
-		}
-		r.add(seq+1, []*Change{{Seq: seq + 1, size: size}}, true)
-		if r.size > mostRecentBytes || len(r.list) > mostRecent {
-			t.Fatalf("%d changes of %d bytes are held", len(r.list), r.size)
-		}
-	}
-	if some, all := r.after(r.from, r.from+2, 10); !all || len(some) != 2 || some[0].Seq != r.from+1 {
-		t.Errorf("%d changes, all of them: %v; want the two after %d", len(some), all, r.from)
-	}
-	if _, all := r.after(r.from-1, 1<<63, 10); all {
-		t.Error("what was dropped is said to be there")
-	}
-	r.add(1<<40, nil, false)
-	if _, all := r.after(r.from-1, 1<<63, 10); all || len(r.list) != 0 {
-		t.Error("after a commit of which nobody knows what is there, changes are in memory")
-	}
 }
 
 func asJSON(t *testing.T, v any) string {
@@ -464,8 +436,8 @@ func TestNothingIsUnconfirmedOnceAllIsDone(t *testing.T) {
 	c.do(StageSessions)
 	id, _ := kv.ParseSessionID(session)
 	err := c.s.update(t.Context(), func(g *commitGroup, w *commit.Op) error {
-		change := g.changed(kv.SessionRef{Account: 1, ID: id}, kv.ExchangeID{})
-		c.s.Feed().putAside(w, StageSessions, []*Change{change}, make(map[uint64]int))
+		change := g.changes.Note(kv.SessionRef{Account: 1, ID: id}, kv.ExchangeID{})
+		c.s.feed.Log().PutAside(w, StageSessions, []*Change{change}, make(map[uint64]int))
 		return nil
 	})
 	if err != nil {
@@ -486,7 +458,7 @@ func TestNoChangeIsCommittedThatIsNotComing(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	f := Feed{openAlone(t, Options{Dir: dir, Digest: digestTest})}
+	f := openAlone(t, Options{Dir: dir, Digest: digestTest}).feed
 	if f.Last() < 2 || f.Coming() != f.Last() {
 		t.Errorf("the last change is %d, and %d is coming", f.Last(), f.Coming())
 	}

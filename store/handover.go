@@ -125,7 +125,7 @@ func (c *Capture) digestAtOnce(w *closing) {
 	}
 	select {
 	case <-c.opening.Done:
-		if c.session == (kv.SessionID{}) || !(Feed{c.store}).digested(kv.SessionRef{Account: c.account, ID: c.session}) {
+		if c.session == (kv.SessionID{}) || !c.store.feed.Digested(kv.SessionRef{Account: c.account, ID: c.session}) {
 			return
 		}
 	default:
@@ -134,7 +134,7 @@ func (c *Capture) digestAtOnce(w *closing) {
 	began := time.Now()
 	if read, ok := c.store.readCaptured(c.account, x); ok {
 		w.digest = c.store.digestOf(kv.ExchangeRef{Account: c.account, ID: c.id}, read, nil)
-		Feed{c.store}.Worked(StageDigest, 1, began)
+		c.store.feed.Worked(StageDigest, 1, began)
 	}
 }
 

@@ -304,7 +304,7 @@ func TestAnExchangeSeenTwiceIsReportedOnce(t *testing.T) {
 	var again *Change
 	err = c.s.update(t.Context(), func(g *commitGroup, _ *commit.Op) error {
 		_, ref := g.belongs(number, exchange)
-		again = g.ended(ref, exchange)
+		again = g.changes.NoteEnded(ref, exchange)
 		return nil
 	})
 	if err != nil {

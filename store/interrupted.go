@@ -18,9 +18,12 @@ func (s *core) markInterrupted() error {
 	if err != nil {
 		return err
 	}
-	g := newCommitGroup(s)
+	g := s.writing
 	g.starting = true
-	defer g.Reset()
+	defer func() {
+		g.Settled(g.Reset())
+		g.starting = false
+	}()
 	b := commit.NewBatch(s.db)
 	defer b.Discard()
 	for _, note := range notes {
@@ -29,15 +32,15 @@ func (s *core) markInterrupted() error {
 			if err := g.interrupt(w, kv.ExchangeRef{Account: note.account, ID: id}); err != nil {
 				return err
 			}
-			b.Together(int64(len(w.Records()) + len(g.changes)))
-			b.Apply(g.logRecords())
+			b.Together(int64(len(w.Records()) + len(g.changes.Noted())))
+			b.Apply(g.changes.Records())
 			b.Apply(w.Records())
-			g.changes = g.changes[:0]
+			g.changes.Settled()
 		}
 		b.Delete(note.key)
 	}
 	err = b.Commit()
-	Feed{s}.announce(nil, false)
+	g.changes.Announce(false)
 	return err
 }
 

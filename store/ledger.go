@@ -93,6 +93,9 @@ func ledgerExpired(record []byte, now time.Time) bool {
 	return now.Sub(time.UnixMilli(int64(binary.BigEndian.Uint64(record)))) > ledgerAge
 }
 
+// expiredTogether is how many entries are freed in one operation.
+const expiredTogether = 1000
+
 // expireLedger frees entries that are too old to be recalled.
 func (s *core) expireLedger(ctx context.Context, account kv.AccountNumber, now time.Time) error {
 	var expired [][]byte
@@ -107,7 +110,7 @@ func (s *core) expireLedger(ctx context.Context, account kv.AccountNumber, now t
 		})
 	})
 	for len(expired) > 0 && err == nil {
-		batch := expired[:min(len(expired), deleteBatch)]
+		batch := expired[:min(len(expired), expiredTogether)]
 		expired = expired[len(batch):]
 		err = s.update(ctx, func(g *commitGroup, w *commit.Op) error {
 			for _, key := range batch {

@@ -174,7 +174,7 @@ func TestClosingDoesNotWaitForALongAnswerToBeRead(t *testing.T) {
 	if err := s.update(context.Background(), func(g *commitGroup, w *commit.Op) error {
 		_, ref := g.belongs(1, key)
 		g.eraseTurn(w, ref, key)
-		again = g.ended(ref, key)
+		again = g.changes.NoteEnded(ref, key)
 		return nil
 	}); err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func (s *Store) Archive() Archive { return Archive{s.core} }
 func (s *Store) Summaries() Summaries { return Summaries{s.core} }
 
 // Feed returns the feed.
-func (s *Store) Feed() Feed { return Feed{s.core} }
+func (s *Store) Feed() Feed { return Feed{s.feed, s.core} }
 
 // Vectors returns the vectors of turns.
 func (s *Store) Vectors() Vectors { return Vectors{s.core} }

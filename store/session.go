@@ -231,12 +231,12 @@ func (g *commitGroup) closeSession(w *commit.Op, at kv.ExchangeRef, info *record
 		g.putSession(w, ref, r)
 		return nil
 	}
-	logged := g.store.feed.last
+	logged := g.changes.Assigned()
 	g.countSession(w, ref, r)
-	if digest == nil || !(Feed{g.store}).digested(ref) || digest(g, w) != nil {
-		undigested = g.ended(ref, at.ID)
+	if digest == nil || !g.store.feed.Digested(ref) || digest(g, w) != nil {
+		undigested = g.changes.NoteEnded(ref, at.ID)
 	}
-	if g.store.feed.last == logged { // after a crash the log does not lead to the session
+	if g.changes.Assigned() == logged { // after a crash the log does not lead to the session
 		g.putSession(w, ref, r)
 	}
 	return undigested

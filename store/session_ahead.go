@@ -6,6 +6,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/commit"
+	"github.com/mnemeproxy/mneme/store/internal/feed"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -167,7 +168,7 @@ func (a *sessionsAhead) show(ref kv.SessionRef, version uint64) *record.StoredSe
 // countSession puts a session's record after a change that can be counted again from an exchange that is in the log of
 // changes, or among the open ones.
 func (g *commitGroup) countSession(w *commit.Op, ref kv.SessionRef, r *record.StoredSession) {
-	a, last := &g.store.ahead, g.store.feed.last
+	a, last := &g.store.ahead, g.changes.Assigned()
 	if g.starting || r.Exchanges >= mostRecounted {
 		g.putSession(w, ref, r)
 		return
@@ -186,16 +187,23 @@ func (g *commitGroup) storeSessions(w *commit.Op, many int, upTo uint64) {
 		g.putSession(w, s.ref, s.record)
 		many--
 	}
-	a.next = g.store.feed.last
+	a.next = g.changes.Assigned()
 	if s := a.oldest(); s != nil {
 		a.next = s.since
 	}
-	w.Add(cursorRecord(countedCursor, a.next))
+	w.Add(feed.Cursor(feed.Counted, a.next))
+}
+
+// storeCounted stores the records that lack changes up to a number of the log, which is removed.
+func (g *commitGroup) storeCounted(_ *commit.Group, w *commit.Op, upTo uint64) {
+	if s := g.store.ahead.oldest(); s != nil && s.since < upTo {
+		g.storeSessions(w, 0, upTo)
+	}
 }
 
 // storeAllSessions stores every record that is ahead.
 func (s *core) storeAllSessions(g *commitGroup, w *commit.Op) error {
-	if s.ahead.oldest() != nil || s.ahead.cursor < s.feed.last {
+	if s.ahead.oldest() != nil || s.ahead.cursor < s.feed.Log().Assigned() {
 		g.storeSessions(w, 0, 1<<64-1)
 	}
 	return g.Err()

@@ -82,8 +82,8 @@ func (g *commitGroup) beginMerge(w *commit.Op, source kv.SessionRef, into kv.Ses
 	value, err := kv.EncodeRecord(move{Into: target.String()})
 	if err == nil {
 		g.Put(w, moveKey(source), value)
-		g.sessionChanged(source)
-		g.sessionChanged(kv.SessionRef{Account: source.Account, ID: target}) // it may have got a title
+		g.changes.NoteSession(source)
+		g.changes.NoteSession(kv.SessionRef{Account: source.Account, ID: target}) // it may have got a title
 	}
 	return err
 }
@@ -215,7 +215,7 @@ func (g *commitGroup) moveExchange(w *commit.Op, id kv.ExchangeID, from, to kv.S
 		return
 	}
 	g.eraseTurn(w, from, id)
-	g.sessionChanged(from)
+	g.changes.NoteSession(from)
 	g.dropSummary(w, from)
 	g.Put(w, kv.MemberKey(account, to.ID, id), []byte{})
 	g.Put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), bytes.Clone(to.ID[:]))
@@ -224,7 +224,7 @@ func (g *commitGroup) moveExchange(w *commit.Op, id kv.ExchangeID, from, to kv.S
 	conversation.Recount(in, from.ID, info, -1)
 	conversation.Recount(in, to.ID, info, 1)
 	if g.store.opts.Digest != nil && info.Outcome != record.OutcomeOpen && info.Auxiliary == "" {
-		g.ended(to, id)
+		g.changes.NoteEnded(to, id)
 	}
 }
 

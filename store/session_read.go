@@ -286,8 +286,8 @@ func (f Feed) SessionAt(account record.AccountNumber, id string) (*record.Sessio
 		return nil, record.NoSession(id)
 	}
 	var r *record.StoredSession
-	err := f.view(func(tx *badger.Txn) (err error) {
-		r, err = f.getSession(tx, kv.SessionRef{Account: account, ID: key})
+	err := f.store.view(func(tx *badger.Txn) (err error) {
+		r, err = f.store.getSession(tx, kv.SessionRef{Account: account, ID: key})
 		return err
 	})
 	switch {
@@ -307,7 +307,7 @@ func (f Feed) TurnAt(account record.AccountNumber, exchange string) (record.Time
 	if !ok {
 		return entry, record.NoExchange(exchange)
 	}
-	err := f.view(func(tx *badger.Txn) (err error) {
+	err := f.store.view(func(tx *badger.Txn) (err error) {
 		entry, err = getTimelineEntry(tx, account, id)
 		return err
 	})

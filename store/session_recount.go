@@ -1,19 +1,15 @@
 package store
 
 import (
-	"encoding/binary"
 	"errors"
 
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/commit"
+	"github.com/mnemeproxy/mneme/store/internal/feed"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
-
-// countedCursor names the cursor up to which the stored records of sessions have counted the log of changes. It is no
-// stage of the feed: the writer moves it.
-const countedCursor Stage = 'c'
 
 // recountSessions stores the records of sessions that an earlier process had only in memory. It runs before anything else
 // changes sessions. A new store has no cursor yet.
@@ -21,7 +17,7 @@ func (s *core) recountSessions() error {
 	b := commit.NewBatch(s.db)
 	defer b.Discard()
 	err := s.view(func(tx *badger.Txn) error {
-		cursor, known, err := countedUpTo(tx)
+		cursor, known, err := feed.CursorAt(tx, feed.Counted)
 		if err != nil || !known {
 			return err
 		}
@@ -44,28 +40,17 @@ func (s *core) recountSessions() error {
 
 // noteCounted moves the cursor to the end of the log, once all stored records of sessions have counted it.
 func (s *core) noteCounted() error {
-	s.ahead.cursor, s.ahead.next = s.feed.last, s.feed.last
+	s.ahead.cursor, s.ahead.next = s.feed.Log().Assigned(), s.feed.Log().Assigned()
 	b := commit.NewBatch(s.db)
 	defer b.Discard()
 	err := s.view(func(tx *badger.Txn) error {
-		if cursor, known, err := countedUpTo(tx); err != nil || known && cursor == s.feed.last {
+		if cursor, known, err := feed.CursorAt(tx, feed.Counted); err != nil || known && cursor == s.feed.Log().Assigned() {
 			return err
 		}
-		b.Apply([]commit.Entry{cursorRecord(countedCursor, s.feed.last)})
+		b.Apply([]commit.Entry{feed.Cursor(feed.Counted, s.feed.Log().Assigned())})
 		return b.Err()
 	})
 	return errors.Join(err, b.Commit())
-}
-
-func countedUpTo(tx *badger.Txn) (cursor uint64, known bool, err error) {
-	value, err := kv.Get(tx, cursorRecord(countedCursor, 0).Key)
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return 0, false, nil
-	}
-	if err == nil && len(value) == 8 { // otherwise from the beginning: repeating is harmless
-		cursor = binary.BigEndian.Uint64(value)
-	}
-	return cursor, true, err
 }
 
 // sessionsBehind returns the sessions whose stored records may lack something of their exchanges: the end of one (true), or
@@ -84,15 +69,7 @@ func sessionsBehind(tx *badger.Txn, cursor uint64) map[kv.SessionRef]bool {
 			return nil
 		})
 	}
-	for item := range kv.Items(tx, []byte{kv.SpaceChange, logRecords}, feedKey(logRecords, cursor+1)) {
-		_ = item.Value(func(value []byte) error {
-			for ; len(value) >= changeSize; value = value[changeSize:] {
-				session := kv.SessionID(value[4+len(kv.ExchangeID{}):])
-				ended[kv.SessionRef{Account: kv.AccountNumber(binary.BigEndian.Uint32(value)), ID: session}] = true
-			}
-			return nil
-		})
-	}
+	feed.EachLogged(tx, cursor, func(ref kv.SessionRef, _ kv.ExchangeID) { ended[ref] = true })
 	return ended
 }
 

@@ -34,7 +34,7 @@ func (g *commitGroup) sessionGrew(w *commit.Op, ref kv.SessionRef) {
 func (g *commitGroup) dropSummary(w *commit.Op, ref kv.SessionRef) {
 	if g.Has(summaryKey(ref)) {
 		g.Put(w, summaryKey(ref), nil)
-		g.sessionChanged(ref)
+		g.changes.NoteSession(ref)
 		g.sessionGrew(w, ref)
 	}
 }
@@ -85,7 +85,7 @@ func (s Summaries) KeepSessionSummary(ctx context.Context, account, session stri
 			return codec.Errorf(codec.KindConflict, "what the summary of %s tells of is gone meanwhile", session)
 		}
 		g.Put(w, summaryKey(ref), value)
-		g.sessionChanged(ref)
+		g.changes.NoteSession(ref)
 		return nil
 	})
 	if err != nil {

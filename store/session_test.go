@@ -114,7 +114,7 @@ func (c *talk) settle() {
 func (c *talk) idle() {
 	c.t.Helper()
 	f := c.s.Feed()
-	for deadline := time.Now().Add(timeout); f.Position(StageDigest) < f.Coming() || !f.digested(kv.SessionRef{}); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(timeout); f.Position(StageDigest) < f.Coming() || !f.Digested(kv.SessionRef{}); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			c.t.Fatal("the digester does not come to rest")
 		}

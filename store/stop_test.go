@@ -19,7 +19,7 @@ func TestTheDigesterStopsBetweenTwoExchanges(t *testing.T) {
 		digested.Add(1)
 		return digestTest(x)
 	}})
-	go s.writer.Run(s.writing, &changeStep{group: s.writing, change: s.storeAllSessions})
+	go s.writer.Run(s.writing, s.step(s.storeAllSessions))
 	t.Cleanup(func() {
 		s.writer.Close()
 	})
@@ -28,7 +28,7 @@ func TestTheDigesterStopsBetweenTwoExchanges(t *testing.T) {
 	for range waiting {
 		capture(t, st, "acme", "q", strings.Repeat("more than is digested at once ", digestedAtOnce/10))
 	}
-	if err := s.beginDigests(t.Context()); err != nil {
+	if err := s.feed.FollowDigests(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for look := 1; ; look++ {

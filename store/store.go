@@ -15,10 +15,10 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/backup"
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
+	"github.com/mnemeproxy/mneme/store/internal/feed"
 	"github.com/mnemeproxy/mneme/store/internal/files"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
-	"github.com/mnemeproxy/mneme/store/internal/wake"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -49,7 +49,7 @@ type core struct {
 	digester    digester
 	keeper      keeper
 	events      record.EventHub
-	feed        feed
+	feed        *feed.Feed
 	shipping    Shipping
 	recollected recollected
 	ahead       sessionsAhead
@@ -71,7 +71,7 @@ func Open(opts Options) (*Store, error) {
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
-	go s.writer.Run(s.writing, &changeStep{Op: commit.Op{Frees: true}, group: s.writing, change: s.storeAllSessions}) // if it fails, they are counted again at the next start
+	go s.writer.Run(s.writing, s.freeing(s.storeAllSessions)) // if it fails, they are counted again at the next start
 	if s.master.Changing() {
 		if err := s.master.Finish(s.rotation()); err != nil {
 			s.log.Error("could not finish rotating the master key", "error", err)
@@ -105,7 +105,6 @@ func prepare(opts Options) (*core, error) {
 		return nil, errors.Join(errNewerFormat(opts.Dir, format), db.Unlock())
 	}
 	s := &core{
-		digester:    digester{signal: wake.New()},
 		planner:     blob.Planner{Known: blob.Known{Most: blob.MostKnown}},
 		recollected: newRecollected(),
 		ids:         kv.IDSource{Node: opts.Node},
@@ -145,7 +144,7 @@ func (s *core) open() (err error) {
 	if err := s.identities.open(database{s}, &s.opts); err != nil {
 		return err
 	}
-	if err := (Feed{s}).open(); err != nil {
+	if err := s.openFeed(); err != nil {
 		return fmt.Errorf("open the log of changes: %w", err)
 	}
 	if err := s.shipping.open(s); err != nil {
@@ -161,6 +160,16 @@ func (s *core) open() (err error) {
 		return fmt.Errorf("note that the exchanges of sessions are counted: %w", err)
 	}
 	return nil
+}
+
+func (s *core) openFeed() (err error) {
+	s.feed, err = feed.Open(feed.Options{
+		DB: s.db, Writer: s.writer, Digests: s.opts.Digest != nil, Forget: s.digester.release, Trimming: s.writing.storeCounted,
+	})
+	if err == nil {
+		s.writing.changes = s.feed.Log()
+	}
+	return err
 }
 
 func (s *core) openDatabase() error {
@@ -239,18 +248,8 @@ func (s *core) view(read func(tx *badger.Txn) error) error { return s.db.View(re
 // change looks up records in the commit group and replaces them.
 type change func(g *commitGroup, w *commit.Op) error
 
-// changeStep is a change on its way to the writer.
-type changeStep struct {
-	commit.Op
-	group  *commitGroup
-	change change
-}
-
-// Build implements [commit.Step].
-func (c *changeStep) Build() error { return c.change(c.group, &c.Op) }
-
-func (s *core) step(change change) *changeStep {
-	return &changeStep{Op: commit.Op{Done: make(chan struct{})}, group: s.writing, change: change}
+func (s *core) step(change change) *commit.Change {
+	return s.writer.Change(func(_ *commit.Group, w *commit.Op) error { return change(s.writing, w) })
 }
 
 // update runs a change of accounts, keys and the like on the writer and waits until it is committed.
@@ -264,7 +263,7 @@ func (s *core) makeRoom(ctx context.Context, change change) error {
 	return s.writer.Do(ctx, s.freeing(change))
 }
 
-func (s *core) freeing(change change) *changeStep {
+func (s *core) freeing(change change) *commit.Change {
 	c := s.step(change)
 	c.Frees = true
 	return c
@@ -276,7 +275,7 @@ func (s *core) updateOf(ctx context.Context, account kv.AccountNumber, change ch
 	return s.runOf(ctx, account, s.step(change))
 }
 
-func (s *core) runOf(ctx context.Context, account kv.AccountNumber, c *changeStep) error {
+func (s *core) runOf(ctx context.Context, account kv.AccountNumber, c *commit.Change) error {
 	if err := s.sendOf(ctx, account, c); err != nil {
 		return err
 	}
@@ -284,7 +283,7 @@ func (s *core) runOf(ctx context.Context, account kv.AccountNumber, c *changeSte
 	return c.Err
 }
 
-func (s *core) sendOf(ctx context.Context, account kv.AccountNumber, c *changeStep) error {
+func (s *core) sendOf(ctx context.Context, account kv.AccountNumber, c *commit.Change) error {
 	s.planning.RLock() // a deletion takes the account out of the table between
 	defer s.planning.RUnlock()
 	if !s.accounts.Has(account) {

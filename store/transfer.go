@@ -192,7 +192,7 @@ func (s *core) importSession(ctx context.Context, account string, number kv.Acco
 			g.Put(w, summaryKey(ref), summary)
 		}
 		if summary != nil || r.Title != "" {
-			g.sessionChanged(ref)
+			g.changes.NoteSession(ref)
 		}
 		return nil
 	})

@@ -53,7 +53,7 @@ func (s *core) digestOf(p kv.ExchangeRef, read conversation.Reading, whole func(
 			}
 			at = conversation.PlaceOf(placed, id, &read)
 		}
-		changed := g.changedTurn(ref, id, r.ID, read.Info.ID)
+		changed := g.changes.NoteTurn(ref, id, r.ID, read.Info.ID)
 		g.announce(w, record.Event{
 			Kind: record.TurnDigested, Exchange: changed.Exchange, Session: changed.Session, KeyID: read.Info.KeyID, Outcome: read.Info.Outcome, Time: time.Now().UTC(), Account: account,
 		})
@@ -66,14 +66,14 @@ func (s *core) digestOf(p kv.ExchangeRef, read conversation.Reading, whole func(
 		}
 		conversation.PlaceTurn(placed, id, turn, at, &read)
 		if later, ok := kv.ParseExchangeID(turn.Continued); ok {
-			g.changed(ref, later)
+			g.changes.Note(ref, later)
 		}
 		if before := r.Linked(); read.Reply != "" && r.Derived {
 			if g.linkReply(w, ref, r, read.Reply); r.Linked() != before {
 				g.putSession(w, ref, r)
 			}
 		}
-		changed.Turn, changed.Fresh, changed.size = &record.TimelineEntry{Exchange: *read.Info, Turn: &turn.Turn}, read.Fresh, read.Size
+		changed.Turn, changed.Fresh, changed.Size = &record.TimelineEntry{Exchange: *read.Info, Turn: &turn.Turn}, read.Fresh, read.Size
 		changed.Turn.Exchange.Session = changed.Session
 		encoded := record.AppendTurn(buffer.Get(1<<10), turn, read.Text, at.Known-read.Before)
 		placed.PutTurn(id, g.Keep(encoded))
@@ -181,8 +181,8 @@ func (s *storedTurns) Whole(id kv.ExchangeID) (*record.StoredTurn, error) {
 	if err == nil {
 		return turn, nil
 	}
-	for _, c := range s.g.changes {
-		if c.place != (kv.ExchangeRef{Account: account, ID: id}) || c.Turn == nil {
+	for _, c := range s.g.changes.Noted() {
+		if c.Place != (kv.ExchangeRef{Account: account, ID: id}) || c.Turn == nil {
 			continue
 		}
 		if turn, err = record.DecodeTurn(value, id, nil); err == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/commit"
+	"github.com/mnemeproxy/mneme/store/internal/feed"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -198,14 +199,14 @@ func (s *core) vectorKeys(ctx context.Context, generation uint32, from []byte) (
 // before the first turn; no turns means that the cursor is after the last.
 func (f Feed) TurnsAfter(ctx context.Context, cursor []byte, limit int) (turns []*Change, next []byte, err error) {
 	next = cursor
-	err = f.view(func(tx *badger.Txn) error {
+	err = f.store.view(func(tx *badger.Txn) error {
 		for item := range kv.Items(tx, []byte{kv.SpaceTurn}, append([]byte{kv.SpaceTurn}, cursor...)) {
 			if len(turns) >= limit {
 				break
 			}
 			key := item.Key()
 			if account, id, ok := kv.SplitExchangeKey(key); ok && !bytes.Equal(key[1:], cursor) {
-				turns = append(turns, newChange(0, account, id, kv.SessionID{}))
+				turns = append(turns, feed.NewChange(account, id, kv.SessionID{}))
 				next = bytes.Clone(key[1:])
 			}
 			if err := ctx.Err(); err != nil {
@@ -222,7 +223,7 @@ func (f Feed) TurnsAfter(ctx context.Context, cursor []byte, limit int) (turns [
 
 // CountTurns counts the turns of all accounts.
 func (f Feed) CountTurns(ctx context.Context) (turns uint64, err error) {
-	err = f.view(func(tx *badger.Txn) error {
+	err = f.store.view(func(tx *badger.Txn) error {
 		return kv.EachItem(ctx, tx, []byte{kv.SpaceTurn}, func(*badger.Item) error {
 			turns++
 			return nil

@@ -1,10 +1,9 @@
-package store
+package feed
 
 import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"slices"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -13,7 +12,7 @@ import (
 )
 
 // nextAside returns changes that were put aside, in whole records; nil if there are none.
-func (f Feed) nextAside(s Stage, limit int) (*Batch, error) {
+func (f *Feed) nextAside(s Stage, limit int) (*Batch, error) {
 	st, done := f.of(s)
 	from := st.aside
 	done()
@@ -26,16 +25,16 @@ func (f Feed) nextAside(s Stage, limit int) (*Batch, error) {
 			return nil
 		}
 		if len(b.Changes) >= limit {
-			return errWalked
+			return errEnough
 		}
 		b.records = append(b.records, number)
-		for ; len(value) > 0; value = value[asideSize:] {
+		for ; len(value) > 0; value = value[AsideSize:] {
 			account, id := kv.AccountNumber(binary.BigEndian.Uint32(value)), kv.ExchangeID(value[4:])
 			if s == StageSessions {
-				b.Changes = append(b.Changes, newChange(0, account, kv.ExchangeID{}, kv.SessionID(id)))
+				b.Changes = append(b.Changes, NewChange(account, kv.ExchangeID{}, kv.SessionID(id)))
 				continue
 			}
-			b.Changes = append(b.Changes, newChange(0, account, id, kv.SessionID{}))
+			b.Changes = append(b.Changes, NewChange(account, id, kv.SessionID{}))
 		}
 		return nil
 	})
@@ -49,29 +48,12 @@ func (f Feed) nextAside(s Stage, limit int) (*Batch, error) {
 }
 
 // eachAside visits the records of changes that a stage has put aside, after the record with that number.
-func (f Feed) eachAside(s Stage, after uint64, visit func(number uint64, value []byte) error) error {
-	return f.each(byte(s), after, asideSize, visit)
-}
-
-// putAside writes changes to records of a stage, and adds the records with their number of changes to into.
-func (f Feed) putAside(w *commit.Op, s Stage, changes []*Change, into map[uint64]int) {
-	for some := range slices.Chunk(changes, asidePerRecord) {
-		value := make([]byte, 0, len(some)*asideSize)
-		for _, c := range some {
-			id := c.place.ID
-			if s == StageSessions {
-				id = kv.ExchangeID(c.session)
-			}
-			value = append(binary.BigEndian.AppendUint32(value, uint32(c.Account)), id[:]...)
-		}
-		f.feed.last++
-		w.Add(commit.Entry{Key: feedKey(byte(s), f.feed.last), Value: value})
-		into[f.feed.last] = len(some)
-	}
+func (f *Feed) eachAside(s Stage, after uint64, visit func(number uint64, value []byte) error) error {
+	return f.each(byte(s), after, AsideSize, visit)
 }
 
 // Retry makes a stage try again what it has put aside.
-func (f Feed) Retry(s Stage) {
+func (f *Feed) Retry(s Stage) {
 	st, done := f.of(s)
 	defer done()
 	for _, changes := range st.parked {
@@ -82,18 +64,18 @@ func (f Feed) Retry(s Stage) {
 
 // Repeat makes the stage of words or of sessions process every turn or session of the store, replacing its earlier
 // work, as it starts over with nothing. It returns their number.
-func (f Feed) Repeat(ctx context.Context, s Stage) (many int, err error) {
+func (f *Feed) Repeat(ctx context.Context, s Stage) (many int, err error) {
 	space := byte(kv.SpaceTurn)
 	if s == StageSessions {
 		space = kv.SpaceSession
 	}
-	err = f.deleteRange(ctx, []byte{kv.SpaceChange, byte(s)})
+	err = f.writer.DeletePrefix(ctx, f.db, []byte{kv.SpaceChange, byte(s)})
 	if err == nil {
-		err = f.update(ctx, func(_ *commitGroup, w *commit.Op) error {
+		err = f.writer.Update(ctx, func(_ *commit.Group, w *commit.Op) error {
 			st, done := f.of(s)
 			defer done()
-			st.cursor = f.feed.last
-			w.Add(cursorRecord(s, f.feed.last))
+			st.cursor = f.log.last
+			w.Add(Cursor(s, f.log.last))
 			return nil
 		})
 	}
@@ -107,24 +89,24 @@ func (f Feed) Repeat(ctx context.Context, s Stage) (many int, err error) {
 }
 
 // putAsideAll puts aside the exchanges or sessions of all records of a kind.
-func (f Feed) putAsideAll(ctx context.Context, s Stage, space byte) (many int, err error) {
+func (f *Feed) putAsideAll(ctx context.Context, s Stage, space byte) (many int, err error) {
 	var changes []*Change
 	flush := func() error {
-		err := f.update(ctx, func(_ *commitGroup, w *commit.Op) error {
-			f.putAside(w, s, changes, make(map[uint64]int))
+		err := f.writer.Update(ctx, func(_ *commit.Group, w *commit.Op) error {
+			f.log.PutAside(w, s, changes, make(map[uint64]int))
 			return nil
 		})
 		many += len(changes)
 		changes = changes[:0]
 		return err
 	}
-	err = f.view(func(tx *badger.Txn) error {
+	err = f.db.View(func(tx *badger.Txn) error {
 		return kv.EachItem(ctx, tx, []byte{space}, func(item *badger.Item) error {
 			account, id, ok := kv.SplitExchangeKey(item.Key())
 			if !ok {
 				return nil // a check finds it
 			}
-			if changes = append(changes, newChange(0, account, id, kv.SessionID(id))); len(changes) < changesTogether {
+			if changes = append(changes, NewChange(account, id, kv.SessionID(id))); len(changes) < changesTogether {
 				return nil
 			}
 			return flush()

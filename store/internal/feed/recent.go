@@ -1,4 +1,4 @@
-package store
+package feed
 
 import (
 	"cmp"
@@ -33,7 +33,7 @@ func (r *recentChanges) add(last uint64, changes []*Change, whole bool) {
 	}
 	r.list = append(r.list, changes...)
 	for _, c := range changes {
-		r.size += c.size
+		r.size += c.Size
 	}
 	for r.size > mostRecentBytes || len(r.list) > mostRecent {
 		r.drop()
@@ -50,7 +50,7 @@ func (r *recentChanges) release(upTo uint64) {
 func (r *recentChanges) drop() {
 	c := r.list[0]
 	r.list[0] = nil
-	r.list, r.from, r.size = r.list[1:], c.Seq, r.size-c.size
+	r.list, r.from, r.size = r.list[1:], c.Seq, r.size-c.Size
 	r.forget(c)
 }
 

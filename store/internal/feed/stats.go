@@ -1,4 +1,4 @@
-package store
+package feed
 
 import (
 	"slices"
@@ -24,19 +24,19 @@ func (w *stageWork) add(done int, began time.Time) {
 }
 
 // Worked counts changes that a stage has done since began.
-func (f Feed) Worked(s Stage, done int, began time.Time) {
-	f.feed.work[slices.Index(stages[:], s)].add(done, began)
+func (f *Feed) Worked(s Stage, done int, began time.Time) {
+	f.work[slices.Index(Stages[:], s)].add(done, began)
 }
 
 // Stats returns the state of the existing stages.
-func (f Feed) Stats() (all []StageStats) {
+func (f *Feed) Stats() (all []StageStats) {
 	for i, name := range [...]string{"digest", "words", "vectors", "sessions"} {
-		f.feed.mu.Lock()
-		reading := f.feed.stages[i].reading
-		f.feed.mu.Unlock()
+		f.mu.Lock()
+		reading := f.stages[i].reading
+		f.mu.Unlock()
 		if reading {
-			lag, unconfirmed := f.Lag(stages[i])
-			w := &f.feed.work[i]
+			lag, unconfirmed := f.Lag(Stages[i])
+			w := &f.work[i]
 			all = append(all, StageStats{name, lag, unconfirmed, w.done.Load(), float64(w.nanoseconds.Load()) / 1e6})
 		}
 	}

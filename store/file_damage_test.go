@@ -256,6 +256,7 @@ func TestNoDamageOfAFileIsHidden(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s/%s/%s", [...]string{"closed", "killed", "rewritten"}[as], name, harm.name), func(t *testing.T) {
+					t.Parallel()
 					h.try(t, name, harm)
 				})
 			}

@@ -317,6 +317,17 @@ func (n *Notes) Emulate(name string) { n.Emulated = appendOnce(n.Emulated, name)
 // Drop notes that the member has no counterpart and is left out. Each name is kept once.
 func (n *Notes) Drop(name string) { n.Dropped = appendOnce(n.Dropped, name) }
 
+// Rename gives the members names that their client knows.
+func (n *Notes) Rename(names map[string]string) {
+	for _, list := range [...][]string{n.Emulated, n.Dropped} {
+		for i, name := range list {
+			if own := names[name]; own != "" {
+				list[i] = own
+			}
+		}
+	}
+}
+
 // Share keeps a member for formats that have it too.
 func (r *Request) Share(name, value []byte) {
 	r.Shared = append(r.Shared, Member{Name: name, Value: value})

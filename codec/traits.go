@@ -48,7 +48,8 @@ type Members struct {
 	MaxOutput    string
 	Output       string // the form of the answer
 	Stop         string
-	Priority     string // the member that requests the priority tier; "" if the tier's own member does
+	Priority     string            // the member that requests the priority tier; "" if the tier's own member does
+	Notes        map[string]string // of what encoders name as Chat does, the client's names
 }
 
 // ClientTraits are what clients of a format send, and what their answers can hold.
@@ -89,6 +90,7 @@ type Takes struct {
 	Audio           bool
 	ImageTypes      []string // media types of images; nil for any
 	ImagesInResults bool     // images inside tool results
+	ImageFiles      bool     // images by the id of a file, besides documents
 	FileNames       bool     // documents have file names
 	ImageDetail     bool     // images say how closely they are looked at
 	SpeakerNames    bool     // messages say who speaks besides the role

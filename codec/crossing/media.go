@@ -99,13 +99,18 @@ func (a mediaStep) medium(p *codec.Part, m *codec.Message) error {
 	if !a.takes.ImageDetail && len(p.Detail) > 0 && string(p.Detail) != "auto" {
 		a.r.Notes.Drop("image_url.detail")
 	}
-	if len(p.FileID) > 0 {
+	if len(p.FileID) > 0 && !a.keepsFile(p) {
 		return codec.Invalid(a.r.Path(m.Index), "the file %q lies with another provider than %s: send its content instead", p.FileID, a.target.Provider)
 	}
 	if p.Kind == codec.PartImage && len(p.Data) > 0 {
 		return a.imageType(p, m)
 	}
 	return nil
+}
+
+// keepsFile reports whether the target has the files that ids of the client's format mean, and takes their ids.
+func (a mediaStep) keepsFile(p *codec.Part) bool {
+	return a.from.Author == a.to.Author && a.from.Author == a.target.Family && (p.Kind == codec.PartDocument || a.takes.ImageFiles)
 }
 
 // imageType normalizes the media type, and refuses types that the target cannot read.

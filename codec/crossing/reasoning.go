@@ -152,10 +152,11 @@ func (a reasoningStep) askEffort(word string) {
 
 // askLevel requests a level from Gemini 3: an effort word in capitals. Its reasoning cannot be switched off.
 func (a reasoningStep) askLevel(word string) {
-	if word == "none" {
+	effort := a.nearestEffort(word)
+	if string(effort) != word {
 		a.r.Notes.Drop(a.from.Members.Effort)
 	}
-	if effort := a.nearestEffort(word); effort != nil {
+	if effort != nil {
 		a.r.Reasoning.Effort = bytes.ToUpper(effort)
 	}
 }

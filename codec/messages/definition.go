@@ -27,6 +27,9 @@ var members = codec.Members{
 	Output:       "output_config.format",
 	Stop:         "stop_sequences",
 	Priority:     "speed",
+	Notes: map[string]string{
+		"parallel_tool_calls": "tool_choice.disable_parallel_tool_use", "safety_identifier": "metadata.user_id", "user": "metadata.user_id",
+	},
 }
 
 func traits() codec.Traits {

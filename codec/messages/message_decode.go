@@ -260,6 +260,9 @@ func (d *requestDecoder) block(p *codec.Part, c *content, block []byte, at place
 		p.Kind, p.Name = codec.PartToolRef, scan.Body(c.toolName)
 	case "tool_addition":
 		return d.toolAddition(p, c, block, at)
+	case "container_upload": // the answer may be about nothing but this file
+		d.r.Stateful = append(d.r.Stateful, at.path(""))
+		d.wire(p, c, block)
 	default:
 		d.wire(p, c, block)
 	}

@@ -25,6 +25,7 @@ var members = codec.Members{
 	MaxOutput:    "max_output_tokens",
 	Output:       "text.format",
 	Stop:         "stop",
+	Notes:        map[string]string{"verbosity": "text.verbosity", "image_url.detail": "input_image.detail"},
 }
 
 func traits() codec.Traits {
@@ -45,6 +46,7 @@ func traits() codec.Traits {
 			SystemTurns:      codec.SystemAnywhere,
 			Refusals:         true,
 			ImagesInResults:  true,
+			ImageFiles:       true,
 			FileNames:        true,
 			ImageDetail:      true,
 			CustomTools:      true,

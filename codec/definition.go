@@ -13,6 +13,8 @@ type Definition struct {
 	// Choice returns a decoder of the n-th of several answers that a client asked for at once, of a stream or of a complete
 	// body as its only frame; other decoders read the first. nil for formats whose answers are never several.
 	Choice func(n int64) StreamDecoder
+	// AppendTokenCount writes the answer to a client that asks for the size of a prompt; nil: clients do not ask.
+	AppendTokenCount func(dst []byte, tokens int64) []byte
 	// Narrow adapts what the format's providers accept to a target; nil for formats that are the same everywhere.
 	Narrow func(takes *Takes, t *Target)
 	// Clean removes from a request's body, in the format itself, what another provider's answers have added to the

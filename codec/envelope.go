@@ -44,6 +44,8 @@ type Envelope struct {
 	Items   []Span // messages or input items, one each; one for an input that is a string
 	Tools   []Span // tools, one each
 
+	addressed bool // the path names the model, so the body need not
+
 	blocks []Span // all of Opening, Items and Tools, ascending
 	model  Span   // value of the member model
 	cuts   []Span // left out by Splice, ascending, commas included
@@ -71,21 +73,19 @@ func (e *Envelope) Detach() {
 // A body with duplicate model, stream or continuity members is refused: readers disagree on which one counts, and a
 // request must not be placed by one and answered by the other.
 func (e *Envelope) Read(body []byte) error {
-	if err := e.ReadUnplaced(body); err != nil {
-		return err
-	}
-	return e.requireModel()
-}
-
-// ReadUnplaced is [Envelope.Read] for a request that need not name a model.
-func (e *Envelope) ReadUnplaced(body []byte) error {
 	if !scan.WellFormed(body) {
 		return malformed(body)
 	}
 	return e.members(body, nil)
 }
 
-func (e *Envelope) requireModel() error {
+// Address sets what the path says of a request, before the body is read: the model, and whether the answer is a stream.
+func (e *Envelope) Address(model string, stream bool) {
+	e.Model, e.Stream, e.addressed = model, stream, true
+}
+
+// RequireModel returns an error unless the request names a model.
+func (e *Envelope) RequireModel() error {
 	if e.Model == "" {
 		return Invalid("model", "the request names no model")
 	}
@@ -100,9 +100,6 @@ func (e *Envelope) ReadPieces(body []byte, account string, known *Succession) ([
 	err := e.members(body, p) // safe on malformed input, too, but then useless
 	if !p.wellFormed() {
 		return nil, malformed(body)
-	}
-	if err == nil {
-		err = e.requireModel()
 	}
 	return p.prints, err
 }
@@ -162,9 +159,9 @@ func (s *memberSet) once(member memberSet, name string) error {
 func (e *Envelope) readList(m *scan.Members, pieces *pieceReader) bool {
 	var list *[]Span
 	switch string(m.Key) {
-	case "messages", "input":
+	case "messages", "input", "contents":
 		list = &e.Items
-	case "system", "instructions":
+	case "system", "instructions", "systemInstruction", "system_instruction":
 		list = &e.Opening
 	case "tools":
 		list = &e.Tools
@@ -174,7 +171,7 @@ func (e *Envelope) readList(m *scan.Members, pieces *pieceReader) bool {
 	from := len(e.blocks)
 	if pieces == nil {
 		if !m.Elements(func(start, end int) { e.blocks = append(e.blocks, Span{Start: start, End: end}) }) {
-			e.readString(m)
+			e.readString(m, list == &e.Opening)
 		}
 	} else {
 		pieces.list(m.Key)
@@ -185,7 +182,7 @@ func (e *Envelope) readList(m *scan.Members, pieces *pieceReader) bool {
 			}
 			return end
 		})
-		if !isList && e.readString(m) {
+		if !isList && e.readString(m, list == &e.Opening) {
 			pieces.whole(e.blocks[from].Start, e.blocks[from].End)
 		}
 	}
@@ -197,9 +194,9 @@ func (e *Envelope) readList(m *scan.Members, pieces *pieceReader) bool {
 	return true
 }
 
-// readString records the position of a list that is a string.
-func (e *Envelope) readString(m *scan.Members) bool {
-	if !m.Skip() || !scan.IsString(m.Value) {
+// readString records the position of a list that is a string, or of instructions that are an object.
+func (e *Envelope) readString(m *scan.Members, opening bool) bool {
+	if !m.Skip() || !scan.IsString(m.Value) && !(opening && scan.IsObject(m.Value)) {
 		return false
 	}
 	e.blocks = append(e.blocks, Span{Start: m.End - len(m.Value), End: m.End})
@@ -240,8 +237,18 @@ func (e *Envelope) readMember(m *scan.Members, seen *memberSet) (ours bool, err 
 		if !scan.IsString(m.Value) {
 			return false, Invalid("model", "model must be a string")
 		}
-		e.Model, e.model = scan.String(m.Value), Span{Start: m.End - len(m.Value), End: m.End}
+		name := scan.String(m.Value)
+		if e.addressed {
+			if strings.TrimPrefix(name, "models/") != e.Model {
+				return false, Invalid("model", "the body names another model than the path")
+			}
+			return true, nil
+		}
+		e.Model, e.model = name, Span{Start: m.End - len(m.Value), End: m.End}
 	case "stream":
+		if e.addressed {
+			return false, nil
+		}
 		if err = seen.once(seenStream, "stream"); err != nil {
 			return false, err
 		}
@@ -280,6 +287,8 @@ func (e *Envelope) readMember(m *scan.Members, seen *memberSet) (ours bool, err 
 		if n, ok := scan.Int(m.Value); ok {
 			e.MaxTokens = max(e.MaxTokens, n)
 		}
+	case "generationConfig", "generation_config":
+		e.readGeneration(m.Value)
 	case "n":
 		if n, ok := scan.Int(m.Value); ok {
 			e.Choices = max(e.Choices, n)
@@ -293,6 +302,19 @@ func (e *Envelope) readMember(m *scan.Members, seen *memberSet) (ours bool, err 
 		e.Metadata = Span{Start: m.End - len(m.Value), End: m.End}
 	}
 	return false, nil
+}
+
+// readGeneration reads the limits on an answer that some surfaces keep in an object of their own.
+func (e *Envelope) readGeneration(config []byte) {
+	for m := scan.Object(config); m.Next(); {
+		n, _ := scan.Int(m.Value)
+		switch string(m.Key) {
+		case "maxOutputTokens", "max_output_tokens":
+			e.MaxTokens = max(e.MaxTokens, n)
+		case "candidateCount", "candidate_count":
+			e.Choices = max(e.Choices, n)
+		}
+	}
 }
 
 func continuityMember(name string, value []byte) (string, error) {
@@ -355,7 +377,7 @@ func (c *cutter) end(cuts []Span) []Span {
 
 // Untouched reports whether [Envelope.Splice] would return the body itself.
 func (e *Envelope) Untouched(model string) bool {
-	return len(e.cuts) == 0 && model == e.Model && !e.askUsage
+	return len(e.cuts) == 0 && (model == e.Model || e.addressed) && !e.askUsage
 }
 
 // AskForUsage sets whether Splice asks a host of the chat format for token counts at the end of a stream. It reports
@@ -379,7 +401,7 @@ func (e *Envelope) Splice(dst, body []byte, model string) []byte {
 		return body
 	}
 	var edits []edit
-	if model != e.Model {
+	if model != e.Model && !e.addressed {
 		edits = append(edits, edit{e.model, scan.Quote(nil, model)})
 	}
 	if e.askUsage {

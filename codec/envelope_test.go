@@ -133,7 +133,11 @@ func TestEnvelopeRefusesWhatCannotBePlaced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var e codec.Envelope
 			var refused *codec.Error
-			if err := e.Read([]byte(c.body)); !errors.As(err, &refused) {
+			err := e.Read([]byte(c.body))
+			if err == nil {
+				err = e.RequireModel()
+			}
+			if !errors.As(err, &refused) {
 				t.Fatalf("got %v, want a refusal", err)
 			}
 			if refused.Kind != codec.KindInvalidRequest || refused.Param != c.param || !strings.Contains(refused.Message, c.message) {

@@ -63,6 +63,7 @@ type ClientTraits struct {
 	StrictSchemas   bool   // every answer is held to its schema
 	StoredAnswers   bool   // requests may refer to earlier answers by their ids
 	TextBlock       string // the type of a text block in requests; "": there are no conversations
+	BareBlocks      bool   // blocks have no type: a member says what they are
 	Flat            bool   // a turn is reasoning, then text, then calls, whatever their order was
 	TextAsString    bool   // many hosts accept no blocks: text is added to the string
 }

@@ -324,7 +324,7 @@ var (
 	pattern   = regexp.MustCompile(`^"(GET|HEAD|POST|PUT|PATCH|DELETE) (/[^"]*)"$`)
 	handled   = regexp.MustCompile(`(?:edge\.Handle(?:Probe)?\(|\{)http\.Method(Get|Post|Delete), "([^"]+)"`)
 	surface   = regexp.MustCompile(`"(/v1/[a-z/_]+)": +codec\.`)
-	colonName = regexp.MustCompile(`:([a-z]+)`)
+	colonName = regexp.MustCompile(`[:*]([a-z]+)`)
 	routeTold = regexp.MustCompile("`(GET|HEAD|POST|PUT|PATCH|DELETE) (/[^`?]*)")
 )
 

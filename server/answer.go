@@ -110,8 +110,11 @@ func (x *exchange) refuse(err error) {
 
 // shape returns the surface in whose shape errors of the exchange are written.
 func (x *exchange) shape() codec.Format {
-	if x.request.passing != nil {
+	switch {
+	case x.request.passing != nil:
 		return errorShape(x.request.in)
+	case x.request.addressed != nil:
+		return addressedForm
 	}
 	return x.request.surface
 }

@@ -9,8 +9,6 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
-	"github.com/mnemeproxy/mneme/codec/messages"
-	"github.com/mnemeproxy/mneme/codec/responses"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/store/record"
@@ -23,9 +21,13 @@ func (s *Server) countTokens(surface codec.Format) edge.Handler {
 		x := s.newExchange(ctx, in, out, surface)
 		x.request.auxiliary = record.AuxiliaryTokens
 		defer x.finish()
-		if err := x.countTokens(); err != nil {
-			x.refuse(err)
-		}
+		x.runCount()
+	}
+}
+
+func (x *exchange) runCount() {
+	if err := x.countTokens(); err != nil {
+		x.refuse(err)
 	}
 }
 
@@ -101,10 +103,7 @@ func (x *exchange) estimateTokens() error {
 	for _, block := range envelope.Blocks(nil) {
 		size += block.End - block.Start
 	}
-	appendCount := messages.AppendTokenCount
-	if storesAnswers(x.request.surface) {
-		appendCount = responses.AppendTokenCount
-	}
+	appendCount := crossing.TokenCount(x.request.surface)
 	x.ourHeader()
 	x.answer.out.SetContentType("application/json")
 	return x.sendBuffered(http.StatusOK, appendCount(nil, int64(size/bytesPerToken+1)), record.OutcomeComplete)

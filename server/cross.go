@@ -120,6 +120,7 @@ func (x *exchange) crossingSettings() *crossing.Settings {
 		Pieces:  x.request.blocks,
 		Prints:  x.request.prints,
 		Strict:  x.request.in.Header(headerStrict) == "1",
+		Stream:  x.request.envelope.Stream,
 		Account: x.request.caller.Account,
 		Ledger:  x.server.ledger,
 		Answer:  *x.answerOptions(),
@@ -182,13 +183,16 @@ func (x *exchange) crossBuffered(reply *router.Reply, crossed *crossing.Exchange
 	}
 	translate, contentType := crossed.Answer, "application/json"
 	if x.request.envelope.Stream { // some hosts answer whole whatever they were asked for
-		translate, contentType = crossed.AnswerInFrames, eventStream
+		translate, contentType = crossed.AnswerInFrames, x.request.streamType()
 	}
 	answer, seen, err := translate(make([]byte, 0, min(len(body), shortTranslation)), body)
 	x.recordFirstByte()
 	x.recordSeen(&seen)
 	if err != nil {
 		return x.fromProvider(asError(err))
+	}
+	if x.request.envelope.Stream {
+		answer = x.request.array().Of(answer, true)
 	}
 	return x.sendTranslated(reply, crossed, answer, contentType)
 }

@@ -1,9 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -39,17 +41,29 @@ func toOpenAI(m *router.ListedModel) openAIModel {
 	return openAIModel{ID: m.ID, Object: "model", Created: max(m.Created.Unix(), 0), OwnedBy: owner, ContextLength: m.MaxInput}
 }
 
-func toAnthropic(m *router.ListedModel) anthropicModel {
-	name := m.DisplayName
-	if name == "" {
-		name = m.ID
+// googleModel is an entry of Google's list.
+type googleModel struct {
+	Name        string   `json:"name"`
+	DisplayName string   `json:"displayName"`
+	MaxInput    int64    `json:"inputTokenLimit,omitempty"`
+	MaxOutput   int64    `json:"outputTokenLimit,omitempty"`
+	Methods     []string `json:"supportedGenerationMethods"`
+}
+
+func toGoogle(m *router.ListedModel) googleModel {
+	return googleModel{
+		Name: "models/" + m.ID, DisplayName: cmp.Or(m.DisplayName, m.ID), MaxInput: m.MaxInput, MaxOutput: m.MaxOutput,
+		Methods: []string{"generateContent", "countTokens"},
 	}
+}
+
+func toAnthropic(m *router.ListedModel) anthropicModel {
 	created := m.Created
 	if created.IsZero() {
 		created = time.Unix(0, 0)
 	}
 	return anthropicModel{
-		Type: "model", ID: m.ID, DisplayName: name, CreatedAt: created.UTC().Format(time.RFC3339),
+		Type: "model", ID: m.ID, DisplayName: cmp.Or(m.DisplayName, m.ID), CreatedAt: created.UTC().Format(time.RFC3339),
 		MaxInput: m.MaxInput, MaxOutput: m.MaxOutput,
 	}
 }
@@ -59,11 +73,24 @@ func wantsAnthropic(in *edge.Request) bool {
 	return in.Header("Anthropic-Version") != ""
 }
 
-// listModels answers GET /v1/models with the union of what the caller's providers list.
+// wantsGoogle reports whether a path is one of Google's API.
+func wantsGoogle(in *edge.Request) bool { return strings.HasPrefix(in.Path(), "/v1beta/") }
+
+// listModels answers GET /v1/models and /v1beta/models with the union of what the caller's providers list.
 func (s *Server) listModels(ctx context.Context, in *edge.Request, out *edge.Response) {
 	_, models, err := s.models(ctx, in, out)
 	if err != nil {
 		s.answerError(out, errorShape(in), asError(err), "")
+		return
+	}
+	if wantsGoogle(in) {
+		list := struct {
+			Models []googleModel `json:"models"`
+		}{make([]googleModel, len(models))}
+		for i := range models {
+			list.Models[i] = toGoogle(&models[i])
+		}
+		answerJSON(out, list)
 		return
 	}
 	if !wantsAnthropic(in) {
@@ -94,6 +121,10 @@ func (s *Server) listModels(ctx context.Context, in *edge.Request, out *edge.Res
 
 // showModel answers GET /v1/models/{model}. A model that has a route but is on no list is shown too.
 func (s *Server) showModel(ctx context.Context, in *edge.Request, out *edge.Response) {
+	if strings.Contains(in.Param("model"), "/operations") {
+		s.serveRest(ctx, in, out)
+		return
+	}
 	c, models, err := s.models(ctx, in, out)
 	id := in.Param("model")
 	if err == nil {
@@ -117,16 +148,19 @@ func (s *Server) showModel(ctx context.Context, in *edge.Request, out *edge.Resp
 			break
 		}
 	}
-	if wantsAnthropic(in) {
+	switch {
+	case wantsGoogle(in):
+		answerJSON(out, toGoogle(&found))
+	case wantsAnthropic(in):
 		answerJSON(out, toAnthropic(&found))
-		return
+	default:
+		answerJSON(out, toOpenAI(&found))
 	}
-	answerJSON(out, toOpenAI(&found))
 }
 
 // models returns the models that the caller may ask for.
 func (s *Server) models(ctx context.Context, in *edge.Request, out *edge.Response) (caller, []router.ListedModel, error) {
-	c, err := s.authenticate(in, out)
+	c, err := s.authenticateAt(in, out, wantsGoogle(in))
 	if err != nil {
 		return caller{}, nil, err
 	}

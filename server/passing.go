@@ -80,6 +80,11 @@ func (s *Server) passes(ctx context.Context, in *edge.Request, out *edge.Respons
 		return nil, false
 	}
 	x = s.newExchange(ctx, in, out, codec.Pass)
+	if model, v, own := readAddress(rest); own && !p.byModel && in.Method() == http.MethodPost {
+		x.request.at = p.owner
+		x.address(model, v)
+		return x, true
+	}
 	if format, own := surfaceAt(rest); own && !p.byModel && in.Method() == http.MethodPost {
 		x.request.surface, x.request.at = format, p.owner
 		return x, true
@@ -104,6 +109,10 @@ func surfaceAt(path string) (codec.Format, bool) {
 }
 
 func (x *exchange) serveRest() error {
+	if x.request.addressed != nil {
+		x.request.addressed.serve(x)
+		return nil
+	}
 	if x.request.passing == nil {
 		x.run()
 		return nil
@@ -175,7 +184,7 @@ func (x *exchange) readPassing() error {
 		if err := x.readBody(); err != nil || len(r.body) == 0 {
 			return err
 		}
-		if err := r.envelope.ReadUnplaced(r.body); err != nil {
+		if err := r.envelope.Read(r.body); err != nil {
 			return err
 		}
 		p.read = true
@@ -336,7 +345,7 @@ func (p *passing) stop() {
 }
 
 // googles reports whether the path is one of Google's API.
-func (p *passing) googles() bool { return p != nil && p.google }
+func (r *request) googles() bool { return r.addressed != nil || r.passing != nil && r.passing.google }
 
 // asksModel reports whether a model answers the request, which it names.
 func (p *passing) asksModel() bool { return p != nil && p.AsksModel() }

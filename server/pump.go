@@ -69,7 +69,7 @@ func (x *exchange) newPump(reply *router.Reply, by relay) *pump {
 		writer: x.answer.out.Stream(), lastWrite: time.Now(),
 	}
 	x.answer.gaps = &p.gaps
-	x.recording.closing.Status, x.recording.closing.ContentType = http.StatusOK, eventStream
+	x.recording.closing.Status, x.recording.closing.ContentType = http.StatusOK, x.request.streamType()
 	x.server.beat.add(p)
 	return p
 }
@@ -139,6 +139,7 @@ func (p *pump) pass(n int, failed error) (over bool, err error) {
 func (p *pump) take() []byte {
 	p.alive = true
 	out := p.relay.frames(p)
+	out = p.x.request.array().Of(out, p.ended)
 	if p.alive && !p.splitter.Buffered() {
 		p.reply.Body.KeptAlive()
 	}
@@ -265,10 +266,19 @@ func (p *pump) writeLocked(out []byte, last bool) error {
 
 const eventStream = "text/event-stream"
 
+// streamType is the type of a streamed answer.
+func (r *request) streamType() string {
+	if r.array() != nil {
+		return "application/json"
+	}
+	return eventStream
+}
+
 // streamHeader sets the head of a streamed answer.
 func (x *exchange) streamHeader(reply *router.Reply) {
 	x.answerHeader(reply)
 	eventHeader(x.answer.out)
+	x.answer.out.SetContentType(x.request.streamType())
 }
 
 func eventHeader(out *edge.Response) {
@@ -314,7 +324,7 @@ func (p *pump) end() error {
 	if p.failed {
 		p.writer.Abort()
 	}
-	if rest := p.relay.rest(p); len(rest) > 0 {
+	if rest := p.x.request.array().Of(p.relay.rest(p), false); len(rest) > 0 {
 		return p.stopIf(p.send(rest))
 	}
 	return nil
@@ -334,7 +344,7 @@ func (p *pump) endOfBody() error {
 		return p.stop(p.upstreamError("ended its answer in the middle"))
 	}
 	p.ended = true
-	return p.stopIf(p.send(out))
+	return p.stopIf(p.send(p.x.request.array().Of(out, true)))
 }
 
 func (p *pump) upstreamError(format string, args ...any) *codec.Error {
@@ -372,6 +382,7 @@ func (p *pump) stop(err error) error {
 		return p.recorded(p.finish(record.OutcomeClientClosed))
 	}
 	p.out = p.relay.fail(p.out[:0], e, p.next)
+	p.out = p.x.request.array().Of(p.out, true)
 	if !p.x.recording.finished {
 		_, _ = p.x.recording.capture.Write(p.out)
 	}

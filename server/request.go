@@ -43,6 +43,7 @@ type request struct {
 
 	compaction *compaction      // the request is to shorten its conversation; nil: it is not
 	at         *router.Provider // that the path names; nil: the model's
+	addressed  *addressed       // the path says what is asked of which model; nil: the body does
 	passing    *passing         // of the surface pass; nil: of another one
 
 	share    edge.Share // of the memory of all requests and answers
@@ -244,12 +245,14 @@ const splitFrom = 8 << 10
 // readEnvelope reads the top level of the body. known are blocks of earlier requests.
 func (r *request) readEnvelope(known *codec.Succession) (err error) {
 	if len(r.body) < splitFrom {
-		return r.envelope.Read(r.body)
-	}
-	if r.prints, err = r.envelope.ReadPieces(r.body, r.caller.Account, known); err == nil {
+		err = r.envelope.Read(r.body)
+	} else if r.prints, err = r.envelope.ReadPieces(r.body, r.caller.Account, known); err == nil {
 		r.blocks = r.envelope.Blocks(nil)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return r.envelope.RequireModel()
 }
 
 // splitLarge returns the blocks of a large body.

@@ -135,7 +135,7 @@ func (s *Server) newExchange(ctx context.Context, in *edge.Request, out *edge.Re
 // admit authenticates the caller and checks permissions.
 func (x *exchange) admit() error {
 	var err error
-	x.request.caller, err = x.server.authenticateAt(x.request.in, x.answer.out, x.request.passing.googles())
+	x.request.caller, err = x.server.authenticateAt(x.request.in, x.answer.out, x.request.googles())
 	x.request.redactor = x.server.engine.Credentials.Redactor(x.request.caller.Account, x.request.caller.brought()...)
 	x.beginTrace()
 	if err != nil {

@@ -247,6 +247,9 @@ func (k *socket) warmUp(m *message, told *told) error {
 	if err := envelope.Read(m.Body); err != nil {
 		return err
 	}
+	if err := envelope.RequireModel(); err != nil {
+		return err
+	}
 	o := &codec.AnswerOptions{
 		ID: k.server.engine.Recorder.Off().ID()[len("exch_"):], Previous: m.Previous, Model: envelope.Model, Created: k.server.opts.Clock(),
 	}

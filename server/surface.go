@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/gemini"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/server/resource"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // servedPath is a path that this server owns. The list of them is what the answer for any other path says.
@@ -32,8 +35,12 @@ func (s *Server) served() []servedPath {
 		{http.MethodPost, "/v1/messages", s.serve(codec.Messages)},
 		{http.MethodPost, "/v1/messages/count_tokens", s.countTokens(codec.Messages)},
 		{http.MethodPost, "/v1/embeddings", s.serve(codec.Embeddings)},
+		{http.MethodPost, "/v1beta/models/*call", s.serveAddressed},
+		{http.MethodPost, "/v1/models/*call", s.serveAddressed},
 		{http.MethodGet, "/v1/models", s.listModels},
 		{http.MethodGet, "/v1/models/:model", s.showModel},
+		{http.MethodGet, "/v1beta/models", s.listModels},
+		{http.MethodGet, "/v1beta/models/*model", s.showModel},
 	}
 }
 
@@ -65,6 +72,73 @@ var surfaces = map[string]codec.Format{
 	"/v1/responses":        codec.Responses,
 	"/v1/messages":         codec.Messages,
 	"/v1/embeddings":       codec.Embeddings,
+	"/v1beta":              codec.Gemini,
+}
+
+// verb is what a path of Google's API asks of the model that it names.
+type verb struct {
+	surface   codec.Format
+	stream    bool
+	auxiliary string // see request
+	serve     func(*exchange)
+}
+
+// addressedForm is the format of requests whose path says what is asked of which model, and of the errors that answer them.
+const addressedForm = codec.Gemini
+
+// verbs are those that are served here; all others are passed on.
+var verbs = map[string]verb{
+	"generateContent":       {surface: addressedForm, serve: (*exchange).run},
+	"streamGenerateContent": {surface: addressedForm, stream: true, serve: (*exchange).run},
+	"countTokens":           {surface: addressedForm, auxiliary: record.AuxiliaryTokens, serve: (*exchange).runCount},
+}
+
+// addressed is what the path says of a request.
+type addressed struct {
+	verb
+	array *gemini.Array // of a stream that is not events; nil: it is
+}
+
+// readAddress reads a path, which may lack its version.
+func readAddress(path string) (model string, v verb, found bool) {
+	path = strings.TrimPrefix(strings.TrimPrefix(path, "/v1beta"), "/v1")
+	call, below := strings.CutPrefix(path, "/models/")
+	at := strings.LastIndexByte(call, ':')
+	if !below || at <= 0 {
+		return "", verb{}, false
+	}
+	v, found = verbs[call[at+1:]]
+	return call[:at], v, found
+}
+
+// serveAddressed serves the paths of Google's API that name a model.
+func (s *Server) serveAddressed(ctx context.Context, in *edge.Request, out *edge.Response) {
+	model, v, found := readAddress(in.Path())
+	if !found {
+		s.serveRest(ctx, in, out)
+		return
+	}
+	x := s.newExchange(ctx, in, out, v.surface)
+	x.address(model, v)
+	defer x.finish()
+	v.serve(x)
+}
+
+func (x *exchange) address(model string, v verb) {
+	r := &x.request
+	r.surface, r.auxiliary, r.addressed = v.surface, v.auxiliary, &addressed{verb: v}
+	if v.stream && !hasParameter(r.in.Query(), "alt", "sse") {
+		r.addressed.array = new(gemini.Array)
+	}
+	r.envelope.Address(model, v.stream)
+}
+
+// array returns the form of a stream that is one JSON array; nil if it is events.
+func (r *request) array() *gemini.Array {
+	if r.addressed == nil {
+		return nil
+	}
+	return r.addressed.array
 }
 
 // errorShape returns the surface in whose shape an error is written: the path's own, Messages for other paths that
@@ -169,17 +243,17 @@ func (s *Server) ready(_ context.Context, in *edge.Request, out *edge.Response) 
 		out.SetText(http.StatusServiceUnavailable, "not ready: "+err.Error()+"\n")
 		return
 	}
-	if hasVerbose(in.Query()) {
+	if hasParameter(in.Query(), "verbose") {
 		out.SetText(http.StatusOK, "ready\n"+s.providersNow())
 		return
 	}
 	out.SetText(http.StatusOK, "ready\n")
 }
 
-// hasVerbose reports whether a query has the parameter verbose.
-func hasVerbose(query string) bool {
+// hasParameter reports whether a query has a parameter with one of the values, or with any.
+func hasParameter(query, parameter string, values ...string) bool {
 	for pair := range strings.SplitSeq(query, "&") {
-		if name, _, _ := strings.Cut(pair, "="); name == "verbose" {
+		if name, value, _ := strings.Cut(pair, "="); name == parameter && (values == nil || slices.Contains(values, value)) {
 			return true
 		}
 	}

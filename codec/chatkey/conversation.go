@@ -8,7 +8,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// The items of chat, responses and messages have different member names, but no name has two meanings. So one walk
+// The items of all surfaces have different member names, but no name has two meanings. So one walk
 // reads them all.
 
 // item adds one message or input item, and reports whether everything that keys cover has been seen.
@@ -24,7 +24,7 @@ func (s *speech) item(v []byte) (done bool) {
 			role = scan.Body(m.Value)
 		case "type":
 			wireType = scan.Body(m.Value)
-		case "content":
+		case "content", "parts":
 			content = m.Value
 		}
 	}
@@ -67,7 +67,7 @@ func speakerOf(role, wireType []byte) speaker {
 		return instructor
 	case "user":
 		return user
-	case "assistant":
+	case "assistant", "model":
 		return model
 	case "tool", "function":
 		return tool
@@ -114,9 +114,25 @@ func (t *transcript) block(v []byte) {
 			wireType = scan.Body(m.Value)
 		case "text", "refusal":
 			text = scan.Body(m.Value)
+		case "thought":
+			if scan.IsTrue(m.Value) {
+				return
+			}
+		case "functionCall", "function_call":
+			t.call(m.Value)
+		case "inlineData", "inline_data", "fileData", "file_data":
+			if scan.IsObject(m.Value) {
+				t.media(v)
+			}
+		case "parts": // instructions that are a content
+			t.content(m.Value)
 		}
 	}
 	switch string(wireType) {
+	case "":
+		if text != nil {
+			t.text(text)
+		}
 	case "text", "input_text", "output_text", "refusal":
 		t.text(text)
 	case "tool_use":
@@ -156,7 +172,7 @@ func (t *transcript) call(v []byte) {
 			name = scan.Body(m.Value)
 		case "arguments":
 			arguments = m.Value
-		case "input":
+		case "input", "args":
 			input = m.Value
 		}
 	}
@@ -212,7 +228,7 @@ func (t *transcript) media(v []byte) {
 func mediaText(v []byte, depth int) (found []byte) {
 	for m := scan.Object(v); depth > 0 && m.Next(); {
 		switch string(m.Key) {
-		case "data", "url", "image_url", "file_id", "file_data":
+		case "data", "url", "image_url", "file_id", "file_data", "fileUri", "file_uri":
 			if scan.IsString(m.Value) {
 				return scan.Body(m.Value)
 			}

@@ -118,3 +118,9 @@ func AppendHeartbeat(dst []byte, surface codec.Format, next int64) []byte {
 	}
 	return append(dst, ": ping\n\n"...)
 }
+
+// TokenCount returns how the answer to a client that asks for the size of a prompt is written; nil if clients of the
+// surface do not ask.
+func TokenCount(surface codec.Format) func(dst []byte, tokens int64) []byte {
+	return definition(surface).AppendTokenCount
+}

@@ -26,6 +26,7 @@ type Exchange struct {
 type Settings struct {
 	Target   codec.Target
 	Strict   bool                // refuse what would otherwise be dropped
+	Stream   bool                // the answer is a stream, also where the body does not say so
 	Read     bool                // an envelope was read from the body, which is therefore well-formed
 	Pieces   []codec.Span        // of the body, as [codec.Envelope.Blocks] returns them; nil: unknown
 	Prints   []codec.Fingerprint // of Pieces
@@ -59,6 +60,9 @@ func Prepare(dst []byte, surface, format codec.Format, body []byte, s *Settings)
 	if err := x.client.DecodeRequest(x.request, body); err != nil {
 		x.Release()
 		return nil, nil, err
+	}
+	if x.request.Stream = x.request.Stream || s.Stream; x.request.Model == "" { // the path of some formats has both
+		x.request.Model = s.Answer.Model
 	}
 	for _, name := range s.Resolved {
 		x.request.Notes.Emulate(name)

@@ -1,5 +1,5 @@
-// Package gemini is the provider codec of Google's generateContent: it writes requests for the Gemini API and reads its
-// answers, streamed and complete, and its errors. There is no client codec, because no surface speaks this format.
+// Package gemini is both sides of Google's generateContent: the client side reads requests, and writes answers and errors; the
+// provider side writes requests for the Gemini API and reads its answers, streamed and complete, and its errors.
 //
 // The format has these peculiarities. Roles alternate, so neighboring contents of one role are joined. Tool results
 // are in a content of their own, with role "user". Arguments are objects; other formats carry strings. A stream is a

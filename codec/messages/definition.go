@@ -8,12 +8,13 @@ import (
 // Definition returns the format, for the table of formats.
 func Definition() *codec.Definition {
 	return &codec.Definition{
-		Traits:   traits(),
-		Client:   Client(),
-		Provider: Provider(),
-		Narrow:   narrow,
-		Clean:    clean,
-		Marks:    [][]byte{statetoken.Mark, unsigned},
+		Traits:           traits(),
+		Client:           Client(),
+		Provider:         Provider(),
+		Narrow:           narrow,
+		Clean:            clean,
+		AppendTokenCount: appendTokenCount,
+		Marks:            [][]byte{statetoken.Mark, unsigned},
 	}
 }
 

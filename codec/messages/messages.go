@@ -24,9 +24,9 @@ func Client() codec.ClientCodec { return client{} }
 // Provider returns the codec for providers of the format.
 func Provider() codec.ProviderCodec { return provider{} }
 
-// AppendTokenCount writes the answer to a count_tokens request. The request itself has the shape of a message request
+// appendTokenCount writes the answer to a count_tokens request. The request itself has the shape of a message request
 // without its limits and is read by the same decoder.
-func AppendTokenCount(dst []byte, tokens int64) []byte {
+func appendTokenCount(dst []byte, tokens int64) []byte {
 	dst = append(dst, `{"input_tokens":`...)
 	dst = appendInt(dst, tokens)
 	return append(dst, '}')

@@ -488,7 +488,7 @@ func TestGrowingHistoryKeepsEarlierBytes(t *testing.T) {
 }
 
 func TestTokenCountAnswer(t *testing.T) {
-	if got := string(messages.AppendTokenCount(nil, 2095)); got != `{"input_tokens":2095}` {
+	if got := string(messages.Definition().AppendTokenCount(nil, 2095)); got != `{"input_tokens":2095}` {
 		t.Error(got)
 	}
 }

@@ -9,11 +9,12 @@ import (
 // Definition returns the format's entry in the table of formats.
 func Definition() *codec.Definition {
 	return &codec.Definition{
-		Traits:   traits(),
-		Client:   Client(),
-		Provider: Provider(),
-		Clean:    clean,
-		Marks:    [][]byte{ownReasoning},
+		Traits:           traits(),
+		Client:           Client(),
+		Provider:         Provider(),
+		Clean:            clean,
+		AppendTokenCount: appendTokenCount,
+		Marks:            [][]byte{ownReasoning},
 	}
 }
 

@@ -177,8 +177,8 @@ func appendTextContent(dst []byte, role string, text []byte) []byte {
 	return append(append(dst, text...), rest...)
 }
 
-// AppendTokenCount writes the answer to a request for the size of a prompt.
-func AppendTokenCount(dst []byte, tokens int64) []byte {
+// appendTokenCount writes the answer to a request for the size of a prompt.
+func appendTokenCount(dst []byte, tokens int64) []byte {
 	dst = append(dst, `{"object":"response.input_tokens","input_tokens":`...)
 	return append(strconv.AppendInt(dst, tokens, 10), '}')
 }

@@ -14,7 +14,7 @@ func Insertions(form *codec.ClientTraits, body []byte, item codec.Span, text str
 		return around(item, `[{"role":"user","content":[{"type":"input_text","text":`, appendBlock(append(room(text), '}'), form, text, "]}]"))
 	}
 	for m := scan.Object(raw); m.Next(); {
-		if string(m.Key) != "content" {
+		if string(m.Key) != "content" && string(m.Key) != "parts" {
 			continue
 		}
 		end := item.Start + m.End
@@ -44,7 +44,11 @@ func room(text string) []byte { return make([]byte, 0, len(text)+len(text)/8+64)
 
 // appendBlock appends a text block after others, and the end of the list.
 func appendBlock(dst []byte, form *codec.ClientTraits, text, closing string) []byte {
-	dst = append(append(append(dst, `,{"type":"`...), form.TextBlock...), `","text":`...)
+	dst = append(dst, `,{`...)
+	if !form.BareBlocks {
+		dst = append(append(append(dst, `"type":"`...), form.TextBlock...), `",`...)
+	}
+	dst = append(dst, `"text":`...)
 	return append(append(scan.Quote(dst, text), '}'), closing...)
 }
 

@@ -173,13 +173,13 @@ func (r *Reader) parse(item []byte) message {
 			role = scan.Body(m.Value)
 		case "type":
 			wireType = scan.Body(m.Value)
-		case "content":
+		case "content", "parts":
 			content = m.Value
 		}
 	}
 	k := other
 	switch string(role) {
-	case "assistant":
+	case "assistant", "model":
 		k = models
 	case "tool", "function":
 		k = tools
@@ -216,10 +216,12 @@ func (r *Reader) user(content []byte) message {
 				wireType = scan.Body(m.Value)
 			case "text":
 				text = m.Value
+			case "functionResponse", "function_response":
+				result = true
 			}
 		}
-		switch string(wireType) {
-		case "text", "input_text":
+		switch {
+		case isText(wireType), len(wireType) == 0 && text != nil:
 			texts = append(texts, text)
 		default:
 			result = result || string(wireType) == "tool_result"
@@ -231,6 +233,11 @@ func (r *Reader) user(content []byte) message {
 		m.kind = tools
 	}
 	return m
+}
+
+// isText reports whether a user's block of that type is text. Blocks of some surfaces have no type.
+func isText(wireType []byte) bool {
+	return string(wireType) == "text" || string(wireType) == "input_text"
 }
 
 // person reads what a person said: text without what clients enclose in it, and what is no text.
@@ -336,6 +343,9 @@ func (r *Reader) Said(item []byte) string {
 		all = append(all, said...)
 	}
 	content := scan.Get(item, "content")
+	if content == nil {
+		content = scan.Get(item, "parts")
+	}
 	switch {
 	case scan.IsString(item):
 		add(item)
@@ -343,8 +353,9 @@ func (r *Reader) Said(item []byte) string {
 		add(content)
 	default:
 		for e := scan.Array(content); e.Next(); {
-			if kind := string(scan.Body(scan.Get(e.Value, "type"))); kind == "text" || kind == "input_text" {
-				add(scan.Get(e.Value, "text"))
+			text := scan.Get(e.Value, "text")
+			if kind := scan.Body(scan.Get(e.Value, "type")); isText(kind) || len(kind) == 0 && text != nil {
+				add(text)
 			}
 		}
 	}

@@ -563,6 +563,7 @@ func TestNoPathOfTheMemoryShowsAnotherAccount(t *testing.T) {
 		"GET /v1/memory/exchanges/{id}/answer/parts/{part}":             {{"", "", 404}},
 
 		"GET /v1/memory/cache": {{"", "", 200}, {"?since=2000-01-01T00:00:00Z", "", 200}},
+		"GET /v1/memory/costs": {{"", "", 200}, {"?by=part,tool,server", "", 200}, {"?session=" + session, "", 404}, {"?exchange=" + exchange, "", 404}},
 		"GET /v1/memory/usage": {{"", "", 200}, {"?by=key,model,project", "", 200}},
 
 		"POST /v1/memory/erasures": {

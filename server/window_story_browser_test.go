@@ -97,6 +97,18 @@ func TestABrowserReadsTheStoryOfASession(t *testing.T) {
 		b.visit("/ui/usage")
 		b.shows("What broken caches cost")
 	})
+	b.story("what the tokens of a session were for is told with its price", func(t *testing.T) {
+		h := windowed(t)
+		session := h.post(messages.path, with(messages.body(`text "One."; usage input=60000 cached=50000`, false), `"tools":[{"name":"mcp__wiki__read","description":"Reads a page.","input_schema":{"type":"object"}}]`), "X-Service-Chat-Key", "told").header.Get("X-Service-Session-ID")
+		h.turns(session)
+		b.open(h, h.invite())
+		b.shows("Hello.")
+		b.visit("/ui/sessions/" + session + "?tab=context")
+		b.shows("What this request cost")
+		b.shows("What the session cost")
+		b.shows("are definitions of tools that were never called: mcp__wiki__read.")
+		b.fits("costs by cause")
+	})
 	b.story("a session that was left says what going on costs", func(t *testing.T) {
 		var ahead atomic.Int64
 		h := windowed(t, func(p *plan) {

@@ -42,6 +42,12 @@ func (c MemoryClient) Sessions(ctx context.Context, account string, query url.Va
 	return page, err
 }
 
+// Costs returns what the tokens of an account's exchanges were for.
+func (c MemoryClient) Costs(ctx context.Context, account string, query url.Values) (costs api.Costs, err error) {
+	err = c.call(ctx, http.MethodGet, memoryPath(account, query, "costs"), nil, &costs)
+	return costs, err
+}
+
 // Session returns one session.
 func (c MemoryClient) Session(ctx context.Context, account, id string) (s api.Session, err error) {
 	err = c.call(ctx, http.MethodGet, memoryPath(account, nil, "sessions", id), nil, &s)

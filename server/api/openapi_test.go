@@ -68,7 +68,7 @@ func TestEveryRouteAnswersAsTheFileSays(t *testing.T) {
 		"/sessions", "/sessions?client=curl&project=/tmp&outcome=complete", "/sessions?include=beginning&chat_key=newts&limit=1&order=asc", "/sessions/" + session, "/sessions/" + session + "/timeline",
 		"/exchanges", "/exchanges/" + first, "/exchanges/" + first + "?include=raw_request,raw_response,normalized",
 		"/exchanges/" + shown + "/messages/0/parts/1", "/exchanges/" + h.draw() + "/answer/parts/1",
-		"/exchanges/" + second + "/translation", "/exchanges/" + second + "/context", "/sessions/" + session + "/cache", "/sessions/" + session + "/forecast", "/cache?since=2000-01-01T00:00:00Z",
+		"/exchanges/" + second + "/translation", "/exchanges/" + second + "/context", "/sessions/" + session + "/cache", "/sessions/" + session + "/forecast", "/cache?since=2000-01-01T00:00:00Z", "/costs?by=part,tool",
 		"/stats", "/usage", "/usage?by=day,model&since=2000-01-01T00:00:00Z", "/export.jsonl",
 	} {
 		h.ask(h.key, "GET", memory+path, "")

@@ -31,7 +31,7 @@ var schemaTypes = map[string]reflect.Type{
 	"AuditEntry": reflect.TypeFor[api.AuditEntry](), "BudgetChange": reflect.TypeFor[api.BudgetChange](), "CheckLine": reflect.TypeFor[api.CheckLine](),
 	"CheckReport": reflect.TypeFor[store.CheckReport](), "Cluster": reflect.TypeFor[admin.Cluster](), "Shipping": reflect.TypeFor[cluster.Shipping](), "Following": reflect.TypeFor[cluster.Identity](), "Arriving": reflect.TypeFor[cluster.Arriving](),
 	"Context": reflect.TypeFor[api.Context](), "ContextBreak": reflect.TypeFor[api.ContextBreak](), "ContextPart": reflect.TypeFor[api.ContextPart](),
-	"Forecast": reflect.TypeFor[api.Forecast](), "CacheBreak": reflect.TypeFor[api.CacheBreak](), "CacheReason": reflect.TypeFor[api.CacheReason](), "CacheReport": reflect.TypeFor[api.CacheReport](), "Story": reflect.TypeFor[recall.Story](), "Quote": reflect.TypeFor[recall.Quote](), "Run": reflect.TypeFor[recall.Run](),
+	"Costs": reflect.TypeFor[api.Costs](), "CostLine": reflect.TypeFor[api.CostLine](), "ToolCost": reflect.TypeFor[api.ToolCost](), "Forecast": reflect.TypeFor[api.Forecast](), "CacheBreak": reflect.TypeFor[api.CacheBreak](), "CacheReason": reflect.TypeFor[api.CacheReason](), "CacheReport": reflect.TypeFor[api.CacheReport](), "Story": reflect.TypeFor[recall.Story](), "Quote": reflect.TypeFor[recall.Quote](), "Run": reflect.TypeFor[recall.Run](),
 	"KeyImport": reflect.TypeFor[api.KeyImport](), "PageOfCreatedKeys": reflect.TypeFor[api.Page[api.CreatedKey]](), "CreatedKey": reflect.TypeFor[api.CreatedKey](), "Credential": reflect.TypeFor[api.Credential](), "Erasure": reflect.TypeFor[api.Erasure](), "ErasurePlace": reflect.TypeFor[record.ErasurePlace](), "Event": reflect.TypeFor[record.Event](),
 	"Exchange": reflect.TypeFor[api.Exchange](), "Finding": reflect.TypeFor[store.Finding](), "ListedExchange": reflect.TypeFor[record.ExchangeInfo](),
 	"Holder": reflect.TypeFor[api.Holder](), "HookAnswer": reflect.TypeFor[api.HookAnswer](), "HookOutput": reflect.TypeFor[api.HookOutput](),
@@ -63,7 +63,7 @@ func TestEveryTypeHasTheMembersThatTheFileSays(t *testing.T) {
 // No shape is written down beside those of the package.
 func TestEveryTypeOfThePackageIsDescribed(t *testing.T) {
 	within := reflect.TypeFor[api.Session]().PkgPath()
-	known := map[string]bool{"KeySettings": true, "CreatedKey": true} // a part of NewKey and KeyUpdate; a type of the store
+	known := map[string]bool{"KeySettings": true, "CreatedKey": true, "Cause": true} // parts of NewKey, KeyUpdate and CostLine; a type of the store
 	for _, of := range schemaTypes {
 		if of.PkgPath() == within {
 			bare, _, _ := strings.Cut(of.Name(), "[")

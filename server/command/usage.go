@@ -22,7 +22,8 @@ import (
 type Usage struct {
 	Target  `embed:""`
 	Account string   `placeholder:"NAME" help:"Only this account (default: all)."`
-	By      []string `placeholder:"NAMES" help:"What to group by, separated by commas: hour, day, month, account, key, project, client, provider, model (default: model, the costliest ones)."`
+	By      []string `placeholder:"NAMES" help:"What to group by, separated by commas: hour, day, month, account, key, project, client, provider, model (default: model, the costliest ones). Or what tokens were for, which reads the requests: part, tool, server (MCP), skill, subagent, age."`
+	Session string   `placeholder:"ID" help:"What the tokens of this session were for (default: by part)."`
 	Since   When     `default:"30d" placeholder:"TIME" help:"From when on: a date (2026-11-01, UTC), a time, how long ago (30d, 12h), yesterday, \"last month\"."`
 	Until   When     `placeholder:"TIME" help:"Until when, exclusive."`
 	CSV     bool     `xor:"form" help:"Write comma-separated values, amounts in US dollars."`
@@ -31,13 +32,19 @@ type Usage struct {
 
 // Run shows usage and cost.
 func (c *Usage) Run(ctx context.Context, s *Env) error {
+	if byCause, err := c.byCause(); err != nil || byCause {
+		if err != nil {
+			return err
+		}
+		return c.costs(ctx, s)
+	}
 	brief := len(c.By) == 0
 	if brief {
 		c.By = []string{"model"}
 	}
 	for _, name := range c.By {
 		if !slices.Contains(api.UsageBy(), name) {
-			return fmt.Errorf("--by %s: group by %s", name, strings.Join(api.UsageBy(), ", "))
+			return fmt.Errorf("--by %s: group by %s", name, strings.Join(slices.Concat(api.UsageBy(), api.CostsBy()), ", "))
 		}
 	}
 	query := url.Values{"by": {strings.Join(c.By, ",")}, "since": {c.Since.UTC().Truncate(time.Hour).Format(time.RFC3339)}}

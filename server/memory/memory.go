@@ -29,6 +29,8 @@
 //	POST   /v1/memory/recall                    {"prompt", "cwd", …}, see api.RecallRequest; also the body of a client's hook
 //	GET    /v1/memory/stats
 //	GET    /v1/memory/usage                     tokens and costs, by=day,key,model and the like; since, until
+//	GET    /v1/memory/costs                     what tokens were for, by=part,tool,server,skill,subagent,age; of a session or exchange;
+//	                                            since, until. A page that is not the last is continued after its last_id
 //	GET    /v1/memory/cache                     what broke the prompt caches of all sessions; since (a week ago), until
 //	GET    /v1/memory/events                    server-sent events; filters session, key; resumes after Last-Event-ID
 //	GET    /v1/memory/export.jsonl              filters session, exchange, chat_key, external_id, since, until
@@ -113,6 +115,7 @@ var routes = []struct {
 	{"POST /v1/memory/recall", store.ScopeRead, (*handler).recall},
 	{"GET /v1/memory/stats", store.ScopeRead, (*handler).stats},
 	{"GET /v1/memory/usage", store.ScopeRead, (*handler).usage},
+	{"GET /v1/memory/costs", store.ScopeRead, (*handler).costs},
 	{"GET /v1/memory/cache", store.ScopeRead, (*handler).cache},
 	{"GET /v1/memory/events", store.ScopeRead, (*handler).events},
 	{"GET /v1/memory/export.jsonl", store.ScopeRead, (*handler).export},

@@ -8,6 +8,7 @@ import { Media } from './media.js';
 import { useTail } from './tail.js';
 import { Tree } from './tree.js';
 import { Cost, Forecast, why } from './cache.js';
+import { Causes, partNames } from './costs.js';
 import { Fold, folded, question } from './rounds.js';
 import { Imported, Story, Unrecorded } from './story.js';
 import { laidOut, members } from './json.js';
@@ -468,8 +469,6 @@ function Call({ part: p, result, ended }) {
 
 // ---- Context -----------------------------------------------------------------------------------------------------
 
-const kindNames = { tools: 'tool definitions', system: 'system', user: 'user', assistant: 'assistant', results: 'tool results', woven: 'put in by the client', calls: 'tool calls', media: 'pictures, files', reasoning: 'reasoning', developer: 'system' };
-
 function Context({ id, session, numbers }) {
   const { data: c, error } = useLoad('/v1/memory/exchanges/' + id + '/context');
   if (error) return html`<${Problem} error=${error} />`;
@@ -478,13 +477,15 @@ function Context({ id, session, numbers }) {
   return html`<div class="context">
     <h2>What fills this request <small>${bytes(c.bytes)}, about ${count(Math.round(c.bytes / 4))} tokens</small></h2>
     <${Bar} parts=${c.parts.map((p) => ({ name: p.name, value: p.bytes, title: p.name + ' ' + percent(p.bytes / all) }))} total=${all} title="shares of the request" />
-    <table class="parts"><tbody>${c.parts.map((p) => html`<tr><td><i class=${'swatch fill-' + p.name}></i>${kindNames[p.name] || p.name}</td><td class="num">${p.count}</td><td class="num">${bytes(p.bytes)}</td><td class="num">${percent(p.bytes / all)}</td></tr>`)}</tbody></table>
+    <table class="parts"><tbody>${c.parts.map((p) => html`<tr><td><i class=${'swatch fill-' + p.name}></i>${partNames[p.name] || p.name}</td><td class="num">${p.count}</td><td class="num">${bytes(p.bytes)}</td><td class="num">${percent(p.bytes / all)}</td></tr>`)}</tbody></table>
     ${c.cache && html`<h2>What broke the cache</h2><p class="warn-box">${why(c.cache)}: <b>${count(c.cache.tokens)}</b> tokens that were in a cache after turn ${numbers.get(c.cache.previous) || ''} were paid for again${c.cache.usd ? html`, <b>${money(c.cache.usd)}</b> more than from the cache` : ''}.</p>`}
     ${c.previous &&
     html`<h2>Prefix</h2>${c.break
       ? html`<p>It differs from turn ${numbers.get(c.previous) || html`<code>${c.previous}</code>`}, the request before, in block ${c.break.index + 1} of its ${c.break.kind}. About <b>${count(c.break.tokens)}</b> tokens that had been sent before follow the difference${c.break.usd && !c.cache ? html`: <b>${money(c.break.usd)}</b> more than from a cache` : ''}.</p>
           <div class="pair"><figure><figcaption>before</figcaption><pre tabindex="0" aria-label="before">${clean(c.break.before) || '(nothing)'}</pre></figure><figure><figcaption>now</figcaption><pre tabindex="0" aria-label="now">${clean(c.break.now) || '(nothing)'}</pre></figure></div>`
       : html`<p>It goes on from all of turn ${numbers.get(c.previous) || ''}: ${bytes(c.common || 0)} in front are the same, so that a cache can have them.</p>`}`}
+    <${Causes} of=${'exchange=' + id} title="What this request cost" />
+    <${Causes} of=${'session=' + session} title="What the session cost" />
     <${Cost} path=${'/v1/memory/sessions/' + session + '/cache'} title="Caches in this session" />
     ${c.woven.length > 0 && html`<h2>Put in by the client</h2><${Shares} rows=${c.woven} total=${all} />`}
     ${c.files.length > 0 && html`<h2>Files read</h2><${Shares} rows=${c.files} total=${all} />`}

@@ -171,7 +171,7 @@ func (h *harness) backup() string {
 	return string(text)
 }
 
-// Scripts without blanks between words, emoji, and each of several answers to one request are found.
+// Scripts without blanks between words, and emoji, are found.
 func TestWhatHasNoBlanksIsFound(t *testing.T) {
 	h := searching(t)
 	for text, query := range map[string]string{

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -87,17 +86,13 @@ func newHarmed(t *testing.T, as departure) *harmed {
 // rewriteLogs merges the tables of a store, rewrites its value logs, and copies it as a kill leaves it then.
 func rewriteLogs(t *testing.T, dir, to string) {
 	t.Helper()
-	db, err := files.Lock(dir, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := badgerOptions(Options{Dir: dir}).WithNumLevelZeroTables(1).WithNumLevelZeroTablesStall(20)
-	if err := errors.Join(db.Open(o, formatVersion, nil), db.Flatten(2)); err != nil {
-		t.Fatal(err)
-	}
+	s := openStore(t, Options{Dir: dir, Digest: digestTest})
+	s.keeper.compacting.Lock()
+	defer s.keeper.compacting.Unlock()
+	err := s.mergeTables(t.Context())
 	logs := 0
 	for err == nil {
-		if err = db.RunValueLogGC(0.01); err == nil {
+		if err = s.db.RunValueLogGC(0.01); err == nil {
 			logs++
 		}
 	}
@@ -105,9 +100,6 @@ func rewriteLogs(t *testing.T, dir, to string) {
 		t.Fatalf("%d value logs were rewritten: %v", logs, err)
 	}
 	copyStore(t, dir, to)
-	if err := errors.Join(db.Close(nil), db.Unlock()); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // copyStore copies a directory; files stay sparse.
@@ -353,7 +345,9 @@ func (h *harmed) try(t *testing.T, name string, harm harm) {
 			t.Errorf("%s was erased, and is back", id)
 		}
 	}
-	if len(found) > 0 && !slices.ContainsFunc(found, func(d Damage) bool { return d.File == name }) {
+	// A log that lacks where values were moved is only known by the value log that they were in.
+	moved := filepath.Ext(name) == ".mem"
+	if len(found) > 0 && !slices.ContainsFunc(found, func(d Damage) bool { return d.File == name || moved && strings.Contains(d.Problem, "*.mem") }) {
 		t.Errorf("%s was harmed, and this was noted: %v", name, found)
 	}
 	if len(found) == 0 && len(lost) > 0 {

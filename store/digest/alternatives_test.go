@@ -25,9 +25,11 @@ func TestEachOfSeveralAnswersIsRead(t *testing.T) {
 		answer, kind string
 		want         []string
 	}{
-		"whole":           {whole, "application/json", []string{"ALPHA1", "BETA2", "GAMMA3"}},
-		"streamed":        {stream("0 AL", "1 BE", "0 PHA1", "1 TA2"), "text/event-stream", []string{"ALPHA1", "BETA2"}},
-		"the other first": {stream("1 BE", "0 ALPHA1", "1 TA2"), "text/event-stream", []string{"BETA2", "ALPHA1"}},
+		"whole":                     {whole, "application/json", []string{"ALPHA1", "BETA2", "GAMMA3"}},
+		"streamed":                  {stream("0 AL", "1 BE", "0 PHA1", "1 TA2"), "text/event-stream", []string{"ALPHA1", "BETA2"}},
+		"a filtered one first":      {strings.Replace(whole, `"content":"ALPHA1"`, `"content":null`, 1), "application/json", []string{"BETA2", "GAMMA3"}},
+		"a filtered one in between": {strings.Replace(whole, `"content":"BETA2"`, `"content":null`, 1), "application/json", []string{"ALPHA1", "GAMMA3"}},
+		"the other first":           {stream("1 BE", "0 ALPHA1", "1 TA2"), "text/event-stream", []string{"BETA2", "ALPHA1"}},
 		"one of two calls": {
 			`{"choices":[{"index":0,"message":{"role":"assistant","content":"ALPHA1","tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}},{"index":1,"id":"b","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`,
 			"application/json",

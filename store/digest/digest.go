@@ -48,8 +48,11 @@ func Exchange(x *record.Exchange) (record.Digest, error) {
 	var d record.Digest
 	d.Messages, d.Starts = history(request, from)
 	answer := readAnswer(surface, x)
-	if m := answered(answer); len(m.Parts) > 0 {
-		d.Answer = append([]record.Message{m}, alternatives(surface, x, &m)...)
+	m := answered(answer)
+	if others := alternatives(surface, x, &m); len(m.Parts) > 0 {
+		d.Answer = append([]record.Message{m}, others...)
+	} else {
+		d.Answer = others
 	}
 	if d.Reply = keys.Reply; d.Reply == "" && x.Outcome == record.OutcomeComplete {
 		d.Reply = chatkey.Reply(keys.Opening, answer)

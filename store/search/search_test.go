@@ -22,6 +22,16 @@ func (m *memory) wantFound(account, query string, want ...string) {
 	}
 }
 
+func TestEachOfSeveralAnswersIsFound(t *testing.T) {
+	m := openMemory(t, t.TempDir())
+	asked := m.capture("acme", script{
+		Messages: []record.Message{text("user", "name the release")},
+		Answer:   []record.Message{text("assistant", "ALPHA1"), text("assistant", "BETA2")},
+	})
+	m.wantFound("acme", "ALPHA1", asked)
+	m.wantFound("acme", "BETA2", asked)
+}
+
 func TestWhatWasSaidIsFoundByItsAccountAlone(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	lock := m.capture("acme", talk("Why does the nightly run fail with E4711?", "The lock in pkg/lock/wait.go times out."))

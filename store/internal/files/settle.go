@@ -91,7 +91,7 @@ func (s *Survey) report(db *Database) {
 		slices.Sort(subjects)
 		i := slices.IndexFunc(found, func(d Damage) bool { return d.File == file })
 		if i < 0 {
-			found = append(found, *newDamage(file, "it has been cut, or is missing"))
+			found = append(found, *newDamage(file, "it has been cut, or is missing, or the log (*.mem) that says where its values were moved to is"))
 			i = len(found) - 1
 		}
 		found[i].Lost = slices.Compact(subjects)

@@ -23,7 +23,7 @@ func (x *exchange) embed() error {
 	if err != nil {
 		return err
 	}
-	if len(plan.Batches) == 1 && readsAsIs(&embedder) {
+	if len(plan.Batches) == 1 && x.request.addressed == nil && readsAsIs(&embedder) {
 		return x.embedAsIs()
 	}
 	return x.embedInParts(request, plan)
@@ -35,7 +35,7 @@ func (x *exchange) planEmbedding(e *router.Embedder) (*embeddings.Request, *embe
 		return nil, nil, err
 	}
 	defer x.endWork()
-	request, err := embeddings.Decode(x.request.body)
+	request, err := x.decodeEmbedding()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -61,9 +61,24 @@ func (x *exchange) embedAsIs() error {
 	return x.passBuffered(reply)
 }
 
+// decodeEmbedding reads the request in the client's own form, and appendEmbeddings writes the answer to it.
+func (x *exchange) decodeEmbedding() (*embeddings.Request, error) {
+	if a := x.request.addressed; a != nil {
+		return embeddings.DecodeGoogle(x.request.body, x.request.envelope.Model, a.single)
+	}
+	return embeddings.Decode(x.request.body)
+}
+
+func (x *exchange) appendEmbeddings(dst []byte, plan *embeddings.Plan) ([]byte, error) {
+	if a := x.request.addressed; a != nil {
+		return plan.AppendGoogleAnswer(dst, a.single)
+	}
+	return plan.AppendAnswer(dst)
+}
+
 func (x *exchange) embedInParts(request *embeddings.Request, plan *embeddings.Plan) error {
-	if x.route.format != codec.Embeddings {
-		x.answer.out.Set(headerTranslation, "embeddings->"+x.route.format.String()+embeddingNotes(&request.Notes))
+	if from := x.shape(); from != x.route.format {
+		x.answer.out.Set(headerTranslation, from.String()+"->"+x.route.format.String()+embeddingNotes(&request.Notes))
 	}
 	var body []byte
 	for _, batch := range plan.Batches {
@@ -76,7 +91,7 @@ func (x *exchange) embedInParts(request *embeddings.Request, plan *embeddings.Pl
 	if err := x.hold(room); err != nil {
 		return err
 	}
-	answer, err := plan.AppendAnswer(make([]byte, 0, room))
+	answer, err := x.appendEmbeddings(make([]byte, 0, room), plan)
 	if err != nil {
 		return x.fromProvider(asError(err))
 	}

@@ -255,3 +255,38 @@ func TestGooglesClientsCountAndListModels(t *testing.T) {
 		t.Errorf("listed are %v", listed)
 	}
 }
+
+func TestGooglesSDKEmbedsWithEveryFamilyThatDoes(t *testing.T) {
+	h := build(t)
+	client := h.genai(t)
+	for model, size := range map[string]int{"gemini-embedding-001": 3072, "text-embedding-3-small": 1536} {
+		for n := 1; n <= 2; n++ {
+			contents := []*genai.Content{genai.NewContentFromText("one", genai.RoleUser), genai.NewContentFromText("two", genai.RoleUser)}[:n]
+			made, err := client.Models.EmbedContent(context.Background(), model, contents, nil)
+			if err != nil || len(made.Embeddings) != n || len(made.Embeddings[0].Values) != size {
+				t.Errorf("%s, %d contents: %v", model, n, err)
+			}
+		}
+		a := h.post("/v1beta/models/"+model+":embedContent", `{"content":{"parts":[{"text":"one"}]},"taskType":"RETRIEVAL_QUERY","outputDimensionality":256}`)
+		var one struct{ Embedding struct{ Values []float64 } }
+		if err := json.Unmarshal([]byte(a.body), &one); err != nil || len(one.Embedding.Values) != 256 {
+			t.Errorf("%s: %d %.200s", model, a.status, a.body)
+		}
+		if x := h.settled(a.exchange()); x.Outcome != record.OutcomeComplete || x.Surface != "embeddings" || x.Usage.InputUncached == 0 || x.ModelAsked != model {
+			t.Errorf("%s: on record as %+v", model, x.ExchangeInfo)
+		}
+	}
+	if sent := string(h.upstream().Body); strings.Contains(sent, "RETRIEVAL_QUERY") != strings.Contains(sent, "requests") {
+		t.Errorf("the host gets %s", sent)
+	}
+	for body, says := range map[string]string{
+		`{"requests":[]}`:                         "requests",
+		`{"requests":[{"content":{"parts":[]}}]}`: "requests[0].content",
+		`{"requests":[{"content":{"parts":[{"text":"a"}]}},{"content":{"parts":[{"text":"b"}]},"outputDimensionality":256}]}`: "requests[1]",
+		`{"requests":[{"content":{"parts":[{"text":"a"}]},"outputDimensionality":0}]}`:                                        "outputDimensionality",
+	} {
+		if a := h.post("/v1beta/models/text-embedding-3-small:batchEmbedContents", body); a.status != 400 || !strings.Contains(a.body, says) || member(a.body, "error", "status") != "INVALID_ARGUMENT" {
+			t.Errorf("%s: %d %s", body, a.status, a.body)
+		}
+	}
+}

@@ -79,6 +79,7 @@ var surfaces = map[string]codec.Format{
 type verb struct {
 	surface   codec.Format
 	stream    bool
+	single    bool   // the answer is one vector, not a list of them
 	auxiliary string // see request
 	serve     func(*exchange)
 }
@@ -91,6 +92,8 @@ var verbs = map[string]verb{
 	"generateContent":       {surface: addressedForm, serve: (*exchange).run},
 	"streamGenerateContent": {surface: addressedForm, stream: true, serve: (*exchange).run},
 	"countTokens":           {surface: addressedForm, auxiliary: record.AuxiliaryTokens, serve: (*exchange).runCount},
+	"embedContent":          {surface: codec.Embeddings, single: true, serve: (*exchange).run},
+	"batchEmbedContents":    {surface: codec.Embeddings, serve: (*exchange).run},
 }
 
 // addressed is what the path says of a request.

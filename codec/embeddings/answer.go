@@ -115,13 +115,21 @@ func (p *Plan) count(b Batch, body []byte) {
 	p.usage.Estimated = true
 }
 
+// complete returns an error unless every batch has been answered.
+func (p *Plan) complete() error {
+	for _, vector := range p.vectors {
+		if vector == nil {
+			return upstream("the provider has not answered every input")
+		}
+	}
+	return nil
+}
+
 // AppendAnswer writes the answer to the client: vectors in the order of the inputs, in the requested encoding. It fails
 // unless every batch has been answered.
 func (p *Plan) AppendAnswer(dst []byte) ([]byte, error) {
-	for _, vector := range p.vectors {
-		if vector == nil {
-			return dst, upstream("the provider has not answered every input")
-		}
+	if err := p.complete(); err != nil {
+		return dst, err
 	}
 	dst = append(dst, `{"object":"list","data":[`...)
 	for i, vector := range p.vectors {

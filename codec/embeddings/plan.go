@@ -165,6 +165,9 @@ func (p *Plan) note() {
 	if p.request.InputType != nil && p.dialect.InputTypeMember == "" && !p.dialect.Batch {
 		notes.Drop("input_type")
 	}
+	if p.request.Task != nil && p.request.InputType == nil && !p.dialect.Batch {
+		notes.Drop("taskType")
+	}
 	if p.request.Base64 && !p.asksBase64() {
 		notes.Emulate("encoding_format")
 	}

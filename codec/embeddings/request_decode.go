@@ -22,6 +22,7 @@ type Request struct {
 	Base64     bool   // the client wants base64, not numbers
 	User       []byte // string body; nil if absent
 	InputType  []byte // string body: "query" or "document", for retrieval hosts; nil if absent
+	Task       []byte // string body: the purpose in the words of Google, of its own clients; nil if absent
 
 	Notes codec.Notes // what the host has no member for
 }

@@ -56,7 +56,9 @@ func (p *Plan) appendBatchEmbed(dst []byte, b Batch, model string) []byte {
 		dst = append(dst, `","content":{"parts":[{"text":`...)
 		dst = scan.QuoteBody(dst, p.request.Inputs[i].Text)
 		dst = append(dst, `}]}`...)
-		if task := taskType(p.request.InputType); task != "" {
+		if p.request.Task != nil {
+			dst = scan.QuoteBody(appendName(dst, "taskType"), p.request.Task)
+		} else if task := taskType(p.request.InputType); task != "" {
 			dst = append(append(dst, `,"taskType":`...), task...)
 		}
 		if p.ask > 0 {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -32,6 +33,7 @@ type ExchangeReplay struct {
 // replayPaths are the paths of the surfaces.
 var replayPaths = map[string]string{
 	"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages", "embeddings": "/v1/embeddings",
+	"gemini": "/v1beta/models/",
 }
 
 // replayHeaders are the headers of the captured request that decide how it is read.
@@ -113,6 +115,14 @@ func (c *ExchangeReplay) request(ctx context.Context, x *api.Exchange, origin, k
 		return nil, err
 	}
 	var envelope codec.Envelope
+	if strings.HasSuffix(path, "/models/") { // the path names the model
+		envelope.Address(cmp.Or(c.Model, x.ModelAsked), x.Stream)
+		verb := ":generateContent"
+		if x.Stream {
+			verb = ":streamGenerateContent?alt=sse"
+		}
+		path += url.PathEscape(envelope.Model) + verb
+	}
 	if err := envelope.Read(body); err != nil {
 		return nil, err
 	}

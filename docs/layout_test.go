@@ -93,8 +93,11 @@ func TestTheFloorsOfTheStoreImportDownwards(t *testing.T) {
 		"files":       {"kv"},
 		"commit":      {"blob", "files", "kv", "wake"},
 		"feed":        {"commit", "kv", "wake"},
+		"journal":     {"blob", "buffer", "commit", "kv"},
 		"backup":      {"kv", "blob"},
 		"identity":    {"kv", "wake"},
+		"notes":       {"blob", "cache", "identity", "kv"},
+		"shipping":    {"blob", "commit", "identity", "journal", "kv", "wake"},
 		"contexttest": {},
 	}
 	for path, imports := range packages(t) {

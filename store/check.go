@@ -14,6 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/feed"
+	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -283,7 +284,7 @@ func (c *checker) exchange(item *badger.Item) error {
 		c.find("exchange", fmt.Sprintf("malformed key %x", item.Key()))
 		return nil
 	}
-	info, err := getInfo(c.tx, c.account, id)
+	info, err := journal.Info(c.tx, c.account, id)
 	if err != nil {
 		c.find(id.String(), err.Error())
 		return c.damagedExchange(id)
@@ -354,7 +355,7 @@ func (c *checker) response(id kv.ExchangeID, info *record.ExchangeInfo) {
 		size int64
 		next uint32
 	)
-	err := eachPart(context.Background(), c.tx, c.account, id, func(number uint32, part []byte) error {
+	err := journal.EachPart(context.Background(), c.tx, c.account, id, func(number uint32, part []byte) error {
 		if number != next {
 			c.find(id.String(), fmt.Sprintf("part %d of the answer is missing", next))
 		}
@@ -395,7 +396,7 @@ func (c *checker) turn(item *badger.Item) error {
 	x.turn = true
 	c.exchanges[id] = x
 	err := item.Value(func(value []byte) error {
-		_, err := record.DecodeTurn(value, id, textSources(c.tx, c.account, id))
+		_, err := record.DecodeTurn(value, id, journal.TextSources(c.tx, c.account, id))
 		return err
 	})
 	switch {

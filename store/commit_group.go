@@ -79,7 +79,7 @@ func (g *commitGroup) Written(version uint64, group []commit.Step, uncertain boo
 		}
 	}
 	g.changes.Announce(true)
-	s.shipping.announce()
+	s.shipping.Announce()
 	for _, step := range group {
 		for _, r := range step.Records() {
 			s.roster.Note(r.Key)
@@ -104,7 +104,7 @@ func (g *commitGroup) Failed() {
 // forgetErased makes readers forget what may have been erased.
 func (g *commitGroup) forgetErased() {
 	if g.erased {
-		g.store.recollected.forget()
+		g.store.notes.Forget()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -16,7 +17,7 @@ import (
 
 // listedExchange returns an exchange as lists show it.
 func (s *core) listedExchange(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) record.ExchangeInfo {
-	info, err := getInfo(tx, account, id)
+	info, err := journal.Info(tx, account, id)
 	if err == nil {
 		return *info
 	}
@@ -37,7 +38,7 @@ func (s *core) listedEntry(tx *badger.Txn, account kv.AccountNumber, id kv.Excha
 		return entry
 	}
 	var err error
-	if entry.Turn, err = getTurn(tx, account, id); err != nil {
+	if entry.Turn, err = journal.Turn(tx, account, id); err != nil {
 		problem := "the turn cannot be read; rebuild it with: mneme check --repair"
 		if errors.Is(err, record.ErrTurnSource) {
 			problem = "the turn cannot be read, since its request or its answer is damaged; see: mneme check"
@@ -68,6 +69,3 @@ func (s *core) listedSession(account kv.AccountNumber, id kv.SessionID, item *ba
 func errDamaged(message string) *record.ErrorInfo {
 	return &record.ErrorInfo{Kind: codec.KindStorage.String(), Message: message}
 }
-
-// errNoOutcome is the error for a record with an outcome that only lists use.
-var errNoOutcome = errors.New("the record has no outcome")

@@ -22,6 +22,15 @@ func (d database) UpdateOf(ctx context.Context, account kv.AccountNumber, do fun
 	return d.core.updateOf(ctx, account, func(g *commitGroup, w *commit.Op) error { return do(transaction{g, w}) })
 }
 
+func (d database) Try(account kv.AccountNumber, do func(kv.Txn)) {
+	s := d.core
+	s.planning.RLock() // as in [core.sendOf]
+	defer s.planning.RUnlock()
+	if s.accounts.Has(account) {
+		_, _ = s.writer.TrySend(s.step(func(g *commitGroup, w *commit.Op) error { do(transaction{g, w}); return nil }))
+	}
+}
+
 // transaction is a change in progress on the writer.
 type transaction struct {
 	g *commitGroup

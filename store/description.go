@@ -5,6 +5,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
+	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -52,7 +53,7 @@ func (s Archive) DescribeExchange(account, id string, d record.Description) (*re
 	}
 	d = record.RedactDescription(s.credentials.Redactor(account), d)
 	err := s.update(context.Background(), func(g *commitGroup, w *commit.Op) error {
-		info, readable := g.info(number, key)
+		info, readable := journal.Latest(g.Group, number, key)
 		switch {
 		case info == nil:
 			return record.NoExchange(id)

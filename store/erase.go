@@ -11,16 +11,15 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
+	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/notes"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // clockSlack is how far the clock may have been set back without an exchange escaping a walk that ends early. The next
 // walk of retention finds the ones that escape.
 const clockSlack = 24 * time.Hour
-
-// errWalked ends a walk over exchanges.
-var errWalked = errors.New("everything of interest has been seen")
 
 // followMerges is [record.Selection.Follow] in a view.
 func (s *core) followMerges(tx *badger.Txn, account kv.AccountNumber, sel record.Selection) record.Selection {
@@ -65,7 +64,7 @@ func (x *selected) open(tx *badger.Txn, account kv.AccountNumber) (bool, error) 
 // after Until: ids say, within that, when exchanges began.
 func eachSelected(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, sel *record.Selection, inOrder bool, visit func(selected) error) error {
 	one := func(id kv.ExchangeID) error {
-		info, err := getInfo(tx, account, id)
+		info, err := journal.Info(tx, account, id)
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return nil
 		}
@@ -98,11 +97,11 @@ func eachSelected(ctx context.Context, tx *badger.Txn, account kv.AccountNumber,
 	end := sel.Until.Add(clockSlack)
 	err := kv.EachItem(ctx, tx, kv.SpaceKeyOf(kv.SpaceExchange, account), func(item *badger.Item) error {
 		if _, id, ok := kv.SplitExchangeKey(item.Key()); ok && inOrder && !sel.Until.IsZero() && id.Time().After(end) {
-			return errWalked
+			return kv.ErrEnough
 		}
 		return last(item)
 	})
-	if errors.Is(err, errWalked) {
+	if errors.Is(err, kv.ErrEnough) {
 		return nil
 	}
 	return err
@@ -312,7 +311,7 @@ func (s *core) eraseSelection(ctx context.Context, account kv.AccountNumber, sel
 // left to the sweep. An open or missing exchange is left alone. If the record is unreadable, the session keeps its
 // counts.
 func (g *commitGroup) eraseExchange(w *commit.Op, account kv.AccountNumber, id kv.ExchangeID, e *record.Erasure) {
-	info, readable := g.info(account, id)
+	info, readable := journal.Latest(g.Group, account, id)
 	if info == nil {
 		return
 	}
@@ -327,7 +326,8 @@ func (g *commitGroup) eraseExchange(w *commit.Op, account kv.AccountNumber, id k
 	if key := conversation.AnswerLink(account, info); key != nil {
 		g.Put(w, key, nil)
 	}
-	g.eraseRecollections(w, account, id)
+	g.erased = true // readers forget what they have read
+	notes.Erase(transaction{g, w}, account, id)
 	e.Exchanges++
 	if readable {
 		g.rollUpErased(w, account, info)
@@ -342,19 +342,6 @@ func (g *commitGroup) eraseExchange(w *commit.Op, account kv.AccountNumber, id k
 			e.Sessions++
 		}
 	}
-}
-
-// info returns an exchange's record, nil if it is gone. An unreadable record is empty.
-func (g *commitGroup) info(account kv.AccountNumber, id kv.ExchangeID) (info *record.ExchangeInfo, readable bool) {
-	value := g.Get(kv.ExchangeKey(kv.SpaceExchange, account, id))
-	if value == nil {
-		return nil, false
-	}
-	info = new(record.ExchangeInfo)
-	if record.Decode(value, info) != nil {
-		return new(record.ExchangeInfo), false
-	}
-	return info, true
 }
 
 func (g *commitGroup) eraseResponse(w *commit.Op, account kv.AccountNumber, id kv.ExchangeID) (size int64) {

@@ -12,6 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/shipping"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
@@ -166,12 +167,7 @@ func (e Erased) Clean() (clean time.Time, err error) {
 		if err != nil {
 			return err
 		}
-		return kv.EachValue(context.Background(), tx, []byte{kv.SpaceShip}, func(_, value []byte) error {
-			if at, ok := readShipped(value); ok {
-				began(at.ID)
-			}
-			return nil
-		})
+		return shipping.Each(context.Background(), tx, func(at kv.ExchangeRef) { began(at.ID) })
 	})
 	if err != nil {
 		return time.Time{}, kv.StorageError(err, "what is open and what is shipped cannot be read; run mneme check")

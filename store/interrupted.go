@@ -8,6 +8,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/commit"
+	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -63,7 +64,7 @@ func (s *core) openNotes() (notes []leftOpen, err error) {
 // interrupt ends an exchange with what has arrived of its answer, unless it has ended. A damaged exchange does not keep
 // the store from opening: it stays unchanged for a check to find.
 func (g *commitGroup) interrupt(w *commit.Op, at kv.ExchangeRef) error {
-	info, err := getInfo(g.Committed(), at.Account, at.ID)
+	info, err := journal.Info(g.Committed(), at.Account, at.ID)
 	if errors.Is(err, badger.ErrKeyNotFound) || err == nil && info.Outcome != record.OutcomeOpen {
 		return nil
 	}
@@ -71,7 +72,7 @@ func (g *commitGroup) interrupt(w *commit.Op, at kv.ExchangeRef) error {
 		g.store.log.Error("an exchange that was interrupted cannot be read; run mneme check", "exchange", at.ID.String(), "error", err)
 		return nil
 	}
-	info.ResponseSize, err = answerSize(context.Background(), g.Committed(), at.Account, at.ID)
+	info.ResponseSize, err = journal.AnswerSize(context.Background(), g.Committed(), at.Account, at.ID)
 	if err != nil {
 		g.store.log.Error("the answer of an exchange that was interrupted cannot be read; run mneme check", "exchange", at.ID.String(), "error", err)
 	}

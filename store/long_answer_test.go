@@ -14,6 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
+	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -53,7 +54,7 @@ func TestReadingAnAnswerIsLinearInItsSize(t *testing.T) {
 		key, _ := kv.ParseExchangeID(id)
 		bytesCounted = allocated(func() {
 			err := s.view(func(tx *badger.Txn) error {
-				n, err := answerSize(context.Background(), tx, 1, key)
+				n, err := journal.AnswerSize(context.Background(), tx, 1, key)
 				if n != int64(size) {
 					t.Errorf("the answer of %d bytes counts as %d", size, n)
 				}
@@ -82,7 +83,7 @@ func TestReadingAnAnswerEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	parts := 0
 	err := s.view(func(tx *badger.Txn) error {
-		return eachPart(ctx, tx, 1, id, func(uint32, []byte) error {
+		return journal.EachPart(ctx, tx, 1, id, func(uint32, []byte) error {
 			parts++
 			cancel()
 			return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -30,7 +31,7 @@ func (s *core) retain(ctx context.Context, now time.Time) error {
 		if rule.MaxBytes > 0 {
 			failed = errors.Join(failed, s.shrink(ctx, a.Number, rule.MaxBytes))
 		}
-		failed = errors.Join(failed, s.expireLedger(ctx, a.Number, now))
+		failed = errors.Join(failed, s.notes.Expire(ctx, a.Number, now))
 		if ctx.Err() != nil {
 			break
 		}
@@ -68,7 +69,7 @@ func (s *core) hasBefore(ctx context.Context, account kv.AccountNumber, until ti
 				return err
 			}
 			found = true
-			return errWalked
+			return kv.ErrEnough
 		})
 	})
 	return found, err
@@ -76,7 +77,7 @@ func (s *core) hasBefore(ctx context.Context, account kv.AccountNumber, until ti
 
 // beforeUnshipped returns the earlier of until and the start of the first exchange that a centre does not have yet.
 func (s *core) beforeUnshipped(ctx context.Context, account kv.AccountNumber, until time.Time) (time.Time, error) {
-	since, err := s.unshippedSince(ctx, account)
+	since, err := s.shipping.Since(ctx, account)
 	if err == nil && !since.IsZero() && (until.IsZero() || since.Before(until)) {
 		return since, nil
 	}
@@ -136,7 +137,7 @@ func (s *core) oldest(account kv.AccountNumber, skip int64) (began time.Time, er
 			if skip--; skip >= 0 || !ok {
 				continue
 			}
-			info, err := getInfo(tx, account, id)
+			info, err := journal.Info(tx, account, id)
 			if began = id.Time(); err == nil { // for an unreadable one the id counts, see eachSelected
 				began = info.Started
 			}

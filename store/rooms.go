@@ -1,6 +1,10 @@
 package store
 
-import "github.com/mnemeproxy/mneme/store/internal/identity"
+import (
+	"github.com/mnemeproxy/mneme/store/internal/identity"
+	"github.com/mnemeproxy/mneme/store/internal/notes"
+	"github.com/mnemeproxy/mneme/store/internal/shipping"
+)
 
 // Accounts are the owners of memory, with their budgets and spending.
 type Accounts struct {
@@ -19,7 +23,7 @@ type Summaries struct{ *core }
 type Vectors struct{ *core }
 
 // Notes are small values that a server keeps beside the record: reasoning state for providers, and recollections.
-type Notes struct{ *core }
+type Notes = notes.Notes
 
 // Upkeep maintains the store as a whole.
 type Upkeep struct{ *core }
@@ -39,6 +43,12 @@ func (s *Store) Roster() *Roster { return s.roster }
 // AuditLog returns the audit record.
 func (s *Store) AuditLog() *AuditLog { return s.audit }
 
+// Shipping is the log of the exchanges to be shipped to a centre.
+type Shipping = shipping.Log
+
+// Shipping returns the log, whether or not it is kept.
+func (s *Store) Shipping() *Shipping { return s.shipping }
+
 // Archive returns what was recorded.
 func (s *Store) Archive() Archive { return Archive{s.core} }
 
@@ -52,7 +62,7 @@ func (s *Store) Feed() Feed { return Feed{s.feed, s.core} }
 func (s *Store) Vectors() Vectors { return Vectors{s.core} }
 
 // Notes returns the values beside the record.
-func (s *Store) Notes() Notes { return Notes{s.core} }
+func (s *Store) Notes() *Notes { return s.notes }
 
 // Upkeep returns the maintenance of the store.
 func (s *Store) Upkeep() Upkeep { return Upkeep{s.core} }

@@ -218,7 +218,7 @@ func (g *commitGroup) addLink(w *commit.Op, ref kv.SessionRef, r *record.StoredS
 // closeSession counts an ended exchange in its session, and adds its digest or returns the change for the digester to
 // work on.
 func (g *commitGroup) closeSession(w *commit.Op, at kv.ExchangeRef, info *record.ExchangeInfo, digest change) (undigested *Change) {
-	g.ship(w, at)
+	g.store.shipping.Add(g.Group, w, at)
 	g.rollUp(w, at.Account, info)
 	r, ref := g.belongs(at.Account, at.ID)
 	if r == nil {

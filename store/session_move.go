@@ -11,6 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
+	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -210,7 +211,7 @@ func (s *core) movable(source kv.SessionRef) (m *move, members []kv.ExchangeID, 
 func (g *commitGroup) moveExchange(w *commit.Op, id kv.ExchangeID, from, to kv.SessionRef) {
 	account := from.Account
 	g.Put(w, kv.MemberKey(account, from.ID, id), nil)
-	info, _ := g.info(account, id) // for an unreadable one, only its membership moves
+	info, _ := journal.Latest(g.Group, account, id) // for an unreadable one, only its membership moves
 	if info == nil || !bytes.Equal(g.Get(kv.ExchangeKey(kv.SpaceBelongs, account, id)), from.ID[:]) {
 		return
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store/conversation"
+	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -69,7 +69,7 @@ func readOrigin(tx *badger.Txn, account kv.AccountNumber, id kv.SessionID, sessi
 	const first = 5 // clients start with requests of their own
 	w, left := kv.Window{Limit: first}, first
 	w.Walk(tx, kv.MemberPrefix(account, id), func(exchange kv.TimeID, _ *badger.Item) bool {
-		if info, err := getInfo(tx, account, kv.ExchangeID(exchange)); err == nil {
+		if info, err := journal.Info(tx, account, kv.ExchangeID(exchange)); err == nil {
 			session.NoteOrigin(info.Client(), info.Project)
 		}
 		left--
@@ -209,34 +209,6 @@ func (s Archive) Timeline(account, session string, q record.TimelineQuery) (reco
 	return page, nil
 }
 
-func getTimelineEntry(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (entry record.TimelineEntry, err error) {
-	info, err := getInfo(tx, account, id)
-	if err != nil {
-		return entry, err
-	}
-	entry.Exchange = *info
-	entry.Turn, err = getTurn(tx, account, id)
-	return entry, err
-}
-
-// getTurn returns the turn of an exchange, nil if there is none.
-func getTurn(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (*record.Turn, error) {
-	value, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceTurn, account, id))
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	r, err := record.DecodeTurn(value, id, textSources(tx, account, id))
-	if err != nil {
-		return nil, err
-	}
-	conversation.Withhold(r.Messages) // it may have been digested before marks were heeded
-	conversation.Withhold(r.Answer)
-	return &r.Turn, nil
-}
-
 // longestSearch is how many of a session's newest exchanges are searched for an answer.
 const longestSearch = 10_000
 
@@ -262,7 +234,7 @@ func (s Archive) AnsweredAs(account, response string) (exchange string, err erro
 		}
 		left := longestSearch
 		w.Walk(tx, kv.MemberPrefix(number, session.ID), func(id kv.TimeID, _ *badger.Item) bool {
-			if info, err := getInfo(tx, number, kv.ExchangeID(id)); err == nil && info.ResponseID == response {
+			if info, err := journal.Info(tx, number, kv.ExchangeID(id)); err == nil && info.ResponseID == response {
 				exchange = info.ID
 			}
 			left--
@@ -308,7 +280,7 @@ func (f Feed) TurnAt(account record.AccountNumber, exchange string) (record.Time
 		return entry, record.NoExchange(exchange)
 	}
 	err := f.store.view(func(tx *badger.Txn) (err error) {
-		entry, err = getTimelineEntry(tx, account, id)
+		entry, err = journal.Entry(tx, account, id)
 		return err
 	})
 	if errors.Is(err, badger.ErrKeyNotFound) {

@@ -267,8 +267,8 @@ func TestNothingIsKeptForACentreWithoutOne(t *testing.T) {
 	}
 	g, w := newCommitGroup(c.s.core), new(commit.Op)
 	if n := testing.AllocsPerRun(100, func() {
-		g.ship(w, kv.ExchangeRef{Account: 1})
-		c.s.shipping.announce()
+		c.s.shipping.Add(g.Group, w, kv.ExchangeRef{Account: 1})
+		c.s.shipping.Announce()
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

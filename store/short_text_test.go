@@ -14,7 +14,6 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
-	"github.com/mnemeproxy/mneme/store/ship"
 )
 
 const firstByteOfShortTexts = 7
@@ -75,15 +74,11 @@ func TestShippedExchangesHaveNoShortTexts(t *testing.T) {
 	c := newConversation(t)
 	shipping := beginShipping(t, c.s)
 	id, _ := c.exchange(say("a question that is kept as a short text"), record.OutcomeComplete, numbered("an answer", 400))
-	number, _ := c.s.accounts.Find("acme")
-	exchange, _ := kv.ParseExchangeID(id)
-	var e *ship.Entry
-	if err := c.s.view(func(tx *badger.Txn) (err error) {
-		e, err = shipping.entry(tx, kv.ExchangeRef{Account: number, ID: exchange})
-		return err
-	}); err != nil {
-		t.Fatal(err)
+	frame, err := shipping.Next(t.Context(), 0)
+	if err != nil || len(frame.Entries) == 0 {
+		t.Fatalf("%d exchanges are shipped (%v)", len(frame.Entries), err)
 	}
+	e := &frame.Entries[len(frame.Entries)-1]
 	info, err := record.ReadInfo(e.Record)
 	if err != nil || info.ID != id {
 		t.Errorf("the record is of %q (%v)", info.ID, err)

@@ -19,6 +19,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/files"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/notes"
+	"github.com/mnemeproxy/mneme/store/internal/shipping"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -44,15 +46,15 @@ type core struct {
 	ids   kv.IDSource
 	count counters
 
-	planner     blob.Planner
-	planning    sync.RWMutex // read-locked from planning a body, or looking up its account, to queueing it; sweeps and deletions lock it in between
-	digester    digester
-	keeper      keeper
-	events      record.EventHub
-	feed        *feed.Feed
-	shipping    Shipping
-	recollected recollected
-	ahead       sessionsAhead
+	planner  blob.Planner
+	planning sync.RWMutex // read-locked from planning a body, or looking up its account, to queueing it; sweeps and deletions lock it in between
+	digester digester
+	keeper   keeper
+	events   record.EventHub
+	feed     *feed.Feed
+	shipping *shipping.Log
+	notes    *notes.Notes
+	ahead    sessionsAhead
 
 	identities
 	usages usageTable
@@ -105,11 +107,10 @@ func prepare(opts Options) (*core, error) {
 		return nil, errors.Join(errNewerFormat(opts.Dir, format), db.Unlock())
 	}
 	s := &core{
-		planner:     blob.Planner{Known: blob.Known{Most: blob.MostKnown}},
-		recollected: newRecollected(),
-		ids:         kv.IDSource{Node: opts.Node},
-		ahead:       newSessionsAhead(),
-		opts:        opts, log: opts.Log, db: db,
+		planner: blob.Planner{Known: blob.Known{Most: blob.MostKnown}},
+		ids:     kv.IDSource{Node: opts.Node},
+		ahead:   newSessionsAhead(),
+		opts:    opts, log: opts.Log, db: db,
 		writer: commit.NewWriter(opts.QueueBytes, opts.Log),
 	}
 	s.writing = newCommitGroup(s)
@@ -147,7 +148,9 @@ func (s *core) open() (err error) {
 	if err := s.openFeed(); err != nil {
 		return fmt.Errorf("open the log of changes: %w", err)
 	}
-	if err := s.shipping.open(s); err != nil {
+	s.notes = notes.New(database{s}, s.accounts, s.credentials)
+	s.shipping, err = shipping.Open(shipping.Options{DB: s.db, Writer: s.writer, Accounts: s.accounts, Session: s.getSession, Logger: s.log})
+	if err != nil {
 		return fmt.Errorf("open the log of what is shipped: %w", err)
 	}
 	if err := s.recountSessions(); err != nil {

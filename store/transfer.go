@@ -15,6 +15,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
+	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
@@ -61,7 +62,7 @@ func (s *core) export(ctx context.Context, account string, sel record.Selection,
 			if err := s.exportSession(ctx, tx, number, &sel, of.info, given, give); err != nil {
 				return err
 			}
-			x, err := getExchange(ctx, tx, number, of.id, of.info, math.MaxInt64)
+			x, err := journal.Exchange(ctx, tx, number, of.id, of.info, math.MaxInt64)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -119,14 +120,14 @@ func takesAll(ctx context.Context, tx *badger.Txn, sel *record.Selection, ref kv
 	err := kv.EachItem(ctx, tx, kv.MemberPrefix(ref.Account, ref.ID), func(item *badger.Item) error {
 		id := kv.ExchangeID(item.Key()[len(item.Key())-len(kv.ExchangeID{}):])
 		if !anyOfIt && !slices.Contains(sel.Exchanges, id.String()) {
-			return errWalked
+			return kv.ErrEnough
 		}
-		if info, err := getInfo(tx, ref.Account, id); err != nil || !sel.Matches(info) { // whether a damaged one is selected is unknown
-			return errWalked
+		if info, err := journal.Info(tx, ref.Account, id); err != nil || !sel.Matches(info) { // whether a damaged one is selected is unknown
+			return kv.ErrEnough
 		}
 		return nil
 	})
-	if errors.Is(err, errWalked) {
+	if errors.Is(err, kv.ErrEnough) {
 		return false, nil
 	}
 	return err == nil, err

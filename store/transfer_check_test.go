@@ -44,7 +44,7 @@ func TestAnImportIsCheckedLikeARecordedExchange(t *testing.T) {
 		"time  ":    func(x *record.Exchange) { x.LastByte = time.Now().Add(48 * time.Hour) },
 		"no time":   func(x *record.Exchange) { x.Started = time.Time{} },
 		"surface":   func(x *record.Exchange) { x.Surface = "evil" },
-		"surface  ": func(x *record.Exchange) { x.Surface = "gemini" },
+		"surface  ": func(x *record.Exchange) { x.Surface = "openai" },
 		"surface ":  func(x *record.Exchange) { x.Surface = "" },
 		"format":    func(x *record.Exchange) { x.Format = "x" },
 		"id":        func(x *record.Exchange) { x.ID = "exch_../../etc" },

@@ -10,6 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
+	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -116,11 +117,11 @@ func (s *core) readBack(ctx context.Context, p kv.ExchangeRef, items *record.Req
 	var info *record.ExchangeInfo
 	var x *record.Exchange
 	err := s.view(func(tx *badger.Txn) (err error) {
-		if info, err = getInfo(tx, p.Account, p.ID); err != nil {
+		if info, err = journal.Info(tx, p.Account, p.ID); err != nil {
 			return err
 		}
-		if x, err = getExchange(ctx, tx, p.Account, p.ID, info, conversation.MostDigested); err == nil && len(x.RawResponse) > 0 {
-			x.Stored, err = appendFirstPart(nil, tx, p.Account, p.ID)
+		if x, err = journal.Exchange(ctx, tx, p.Account, p.ID, info, conversation.MostDigested); err == nil && len(x.RawResponse) > 0 {
+			x.Stored, err = journal.AppendFirstPart(nil, tx, p.Account, p.ID)
 		}
 		return err
 	})
@@ -177,7 +178,7 @@ func (s *storedTurns) Turn(id kv.ExchangeID) []byte {
 // only with the group.
 func (s *storedTurns) Whole(id kv.ExchangeID) (*record.StoredTurn, error) {
 	value, account := s.Turn(id), s.ref.Account
-	turn, err := record.DecodeTurn(value, id, textSources(s.g.Committed(), account, id))
+	turn, err := record.DecodeTurn(value, id, journal.TextSources(s.g.Committed(), account, id))
 	if err == nil {
 		return turn, nil
 	}

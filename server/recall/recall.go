@@ -40,7 +40,7 @@ func Over(e *engine.Engine) Engine { return over{e.Index(), e.Archive(), e.Notes
 type over struct {
 	engine.Index
 	engine.Archive
-	store.Notes
+	*store.Notes
 }
 
 // SessionKnownAs returns the session of an account that has an id, its own or one from a client; "" if none has.

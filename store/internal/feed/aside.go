@@ -25,7 +25,7 @@ func (f *Feed) nextAside(s Stage, limit int) (*Batch, error) {
 			return nil
 		}
 		if len(b.Changes) >= limit {
-			return errEnough
+			return kv.ErrEnough
 		}
 		b.records = append(b.records, number)
 		for ; len(value) > 0; value = value[AsideSize:] {

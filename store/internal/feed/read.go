@@ -43,7 +43,7 @@ func (f *Feed) readLog(after, last uint64, limit int) (changes []*Change, err er
 	err = f.each(Logged, after, ChangeSize, func(number uint64, value []byte) error {
 		for seq := number - uint64(len(value)/ChangeSize) + 1; seq <= number; seq++ {
 			if len(changes) == limit || seq > last { // a part of the notes may be committed alone
-				return errEnough
+				return kv.ErrEnough
 			}
 			if seq > after {
 				id, session := kv.ExchangeID(value[4:]), kv.SessionID(value[4+len(kv.ExchangeID{}):])
@@ -57,9 +57,6 @@ func (f *Feed) readLog(after, last uint64, limit int) (changes []*Change, err er
 	})
 	return changes, err
 }
-
-// errEnough ends a walk through the log.
-var errEnough = errors.New("everything of interest has been seen")
 
 var errMalformed = errors.New("malformed entry in the log of changes")
 
@@ -81,7 +78,7 @@ func (f *Feed) each(of byte, after uint64, size int, visit func(number uint64, v
 		}
 		return nil
 	})
-	if errors.Is(err, errEnough) {
+	if errors.Is(err, kv.ErrEnough) {
 		return nil
 	}
 	return err

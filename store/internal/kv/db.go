@@ -22,6 +22,10 @@ type DB interface {
 	// UpdateOf is Update for data that an account owns. The change happens before the account is deleted or not at all,
 	// so that it leaves nothing that would never be deleted.
 	UpdateOf(ctx context.Context, account AccountNumber, change func(Txn) error) error
+
+	// Try is UpdateOf without waiting: under pressure, and while the store is closing, the change is dropped. What is
+	// committed later is committed with or after it.
+	Try(account AccountNumber, change func(Txn))
 }
 
 // Txn gives a change access to the store, including what earlier changes have put but not committed.

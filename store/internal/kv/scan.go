@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -46,6 +47,9 @@ func LastNumber(tx *badger.Txn, prefix []byte) uint64 {
 	}
 	return 0
 }
+
+// ErrEnough ends a walk over records.
+var ErrEnough = errors.New("everything of interest has been seen")
 
 // EachRecord visits every record whose key begins with prefix. Key and record are valid only during the call.
 func EachRecord(db Reader, prefix []byte, visit func(key, record []byte) error) error {

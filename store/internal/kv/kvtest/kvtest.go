@@ -40,6 +40,11 @@ func (d *DB) UpdateOf(ctx context.Context, _ kv.AccountNumber, change func(kv.Tx
 	return d.Update(ctx, change)
 }
 
+// Try is Update.
+func (d *DB) Try(_ kv.AccountNumber, change func(kv.Txn)) {
+	_ = d.Update(context.Background(), func(tx kv.Txn) error { change(tx); return nil })
+}
+
 type txn struct{ tx *badger.Txn }
 
 func (x txn) Get(key []byte) []byte {

@@ -1,4 +1,4 @@
-package store
+package notes
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
-	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -18,35 +17,35 @@ func keptKey(account kv.AccountNumber, provider, id string) []byte {
 
 // Claim notes that an account has made what a provider keeps by these ids, and waits for the commit. A claim holds until
 // it is given up, or the account is deleted.
-func (s Notes) Claim(ctx context.Context, account, provider string, ids ...string) error {
-	return s.setKept(ctx, account, provider, ids, []byte{1})
+func (n *Notes) Claim(ctx context.Context, account, provider string, ids ...string) error {
+	return n.setKept(ctx, account, provider, ids, []byte{1})
 }
 
 // GiveUp ends a claim.
-func (s Notes) GiveUp(ctx context.Context, account, provider, id string) error {
-	return s.setKept(ctx, account, provider, []string{id}, nil)
+func (n *Notes) GiveUp(ctx context.Context, account, provider, id string) error {
+	return n.setKept(ctx, account, provider, []string{id}, nil)
 }
 
-func (s Notes) setKept(ctx context.Context, account, provider string, ids []string, value []byte) error {
-	number, err := s.accounts.Number(account)
+func (n *Notes) setKept(ctx context.Context, account, provider string, ids []string, value []byte) error {
+	number, err := n.accounts.Number(account)
 	if err != nil {
 		return err
 	}
-	return s.updateOf(ctx, number, func(g *commitGroup, w *commit.Op) error {
+	return n.db.UpdateOf(ctx, number, func(tx kv.Txn) error {
 		for _, id := range ids {
-			g.Put(w, keptKey(number, provider, id), value)
+			tx.Put(keptKey(number, provider, id), value)
 		}
 		return nil
 	})
 }
 
 // Claimed reports whether an account has claimed what a provider keeps by that id.
-func (s Notes) Claimed(account, provider, id string) (claimed bool, err error) {
-	number, err := s.accounts.Number(account)
+func (n *Notes) Claimed(account, provider, id string) (claimed bool, err error) {
+	number, err := n.accounts.Number(account)
 	if err != nil {
 		return false, err
 	}
-	err = s.view(func(tx *badger.Txn) error {
+	err = n.db.View(func(tx *badger.Txn) error {
 		_, err := kv.Get(tx, keptKey(number, provider, id))
 		claimed = err == nil
 		if errors.Is(err, badger.ErrKeyNotFound) {

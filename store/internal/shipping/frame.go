@@ -1,4 +1,4 @@
-package store
+package shipping
 
 import (
 	"context"
@@ -20,15 +20,15 @@ const (
 )
 
 // Next returns the entries after a number, as many as make a frame; Last is 0 if there are none. Blocks and nodes that
-// were shipped before are left out, see [Shipping.Forget]. Exchanges that were erased or are unreadable have no entry;
+// were shipped before are left out, see [Log.Forget]. Exchanges that were erased or are unreadable have no entry;
 // numbers continue.
-func (p *Shipping) Next(ctx context.Context, after uint64) (f ship.Frame, err error) {
+func (p *Log) Next(ctx context.Context, after uint64) (f ship.Frame, err error) {
 	f = ship.Frame{Log: p.log, After: after, Whole: p.sent.Empty()}
 	err = p.read(func(tx *badger.Txn) error {
 		options := badger.DefaultIteratorOptions
 		options.Prefix = []byte{kv.SpaceShip}
 		size := 0
-		for item := range kv.Scan(tx, options, shipKey(after+1)) {
+		for item := range kv.Scan(tx, options, key(after+1)) {
 			if len(f.Entries) >= frameEntries || size >= frameBytes {
 				break
 			}
@@ -40,16 +40,16 @@ func (p *Shipping) Next(ctx context.Context, after uint64) (f ship.Frame, err er
 				return err
 			}
 			f.Last = binary.BigEndian.Uint64(item.Key()[1:])
-			at, ok := readShipped(value)
+			at, ok := readEntry(value)
 			if !ok {
-				return errMalformedShip
+				return errMalformed
 			}
 			f.Tail = ship.Tail(at.ID)
 			e, err := p.entry(tx, at)
 			switch {
 			case errors.Is(err, badger.ErrKeyNotFound) && e == nil: // erased
 			case err != nil:
-				p.store.log.Error("an exchange cannot be read, and is not shipped; run mneme check", "exchange", at.ID.String(), "error", err)
+				p.Logger.Error("an exchange cannot be read, and is not shipped; run mneme check", "exchange", at.ID.String(), "error", err)
 			default:
 				size += e.Size()
 				f.Entries = append(f.Entries, *e)
@@ -61,10 +61,10 @@ func (p *Shipping) Next(ctx context.Context, after uint64) (f ship.Frame, err er
 }
 
 // Forget makes blocks and nodes be shipped again, since the receiver may not have them.
-func (p *Shipping) Forget() { p.sent.Clear() }
+func (p *Log) Forget() { p.sent.Clear() }
 
 // entry reads an exchange. For one that is gone it returns nil and [badger.ErrKeyNotFound].
-func (p *Shipping) entry(tx *badger.Txn, at kv.ExchangeRef) (*ship.Entry, error) {
+func (p *Log) entry(tx *badger.Txn, at kv.ExchangeRef) (*ship.Entry, error) {
 	stored, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceExchange, at.Account, at.ID))
 	if err != nil {
 		return nil, err
@@ -95,14 +95,14 @@ func (p *Shipping) entry(tx *badger.Txn, at kv.ExchangeRef) (*ship.Entry, error)
 		}
 		e.Parts = append(e.Parts, part)
 	}
-	if e.Session, err = p.store.sessionOfEntry(tx, at); err != nil {
+	if e.Session, err = p.sessionOf(tx, at); err != nil {
 		return e, err
 	}
 	return e, p.addObjects(tx, at.Account, e)
 }
 
-// sessionOfEntry returns the record of an exchange's session, or of the one it was merged into; nil: it has none.
-func (s *core) sessionOfEntry(tx *badger.Txn, at kv.ExchangeRef) (stored []byte, err error) {
+// sessionOf returns the record of an exchange's session, or of the one it was merged into; nil: it has none.
+func (p *Log) sessionOf(tx *badger.Txn, at kv.ExchangeRef) (stored []byte, err error) {
 	id, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceBelongs, at.Account, at.ID))
 	for range record.MaxMerges {
 		if errors.Is(err, badger.ErrKeyNotFound) || err == nil && len(id) != len(kv.SessionID{}) {
@@ -112,7 +112,7 @@ func (s *core) sessionOfEntry(tx *badger.Txn, at kv.ExchangeRef) (stored []byte,
 			return nil, err
 		}
 		var r *record.StoredSession
-		if r, err = s.getSession(tx, kv.SessionRef{Account: at.Account, ID: kv.SessionID(id)}); err != nil {
+		if r, err = p.Session(tx, kv.SessionRef{Account: at.Account, ID: kv.SessionID(id)}); err != nil {
 			continue // needed to follow it
 		}
 		next, merged := kv.ParseSessionID(r.Merged)
@@ -126,7 +126,7 @@ func (s *core) sessionOfEntry(tx *badger.Txn, at kv.ExchangeRef) (stored []byte,
 
 // addObjects adds the blocks and nodes that a skeleton reaches and that were not sent before. Everything that a sent
 // one reaches was sent too.
-func (p *Shipping) addObjects(tx *badger.Txn, account kv.AccountNumber, e *ship.Entry) error {
+func (p *Log) addObjects(tx *badger.Txn, account kv.AccountNumber, e *ship.Entry) error {
 	todo, err := blob.References(nil, account, e.Skeleton)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package store
+package notes
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
-	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -22,17 +21,17 @@ func quotedKey(account kv.AccountNumber, id kv.ExchangeID, key record.Recollecti
 
 // Recollections returns what was decided at places of an account's conversations, nil for those without a decision.
 // They must not be changed.
-func (s Notes) Recollections(account string, keys []record.RecollectionKey) ([]*record.Recollection, error) {
-	number, err := s.accounts.Number(account)
+func (n *Notes) Recollections(account string, keys []record.RecollectionKey) ([]*record.Recollection, error) {
+	number, err := n.accounts.Number(account)
 	if err != nil {
 		return nil, err
 	}
 	found := make([]*record.Recollection, len(keys))
-	missing, erasures := s.recollected.find(number, keys, found)
+	missing, erasures := n.recollected.find(number, keys, found)
 	if len(missing) == 0 {
 		return found, nil
 	}
-	err = s.view(func(tx *badger.Txn) error {
+	err = n.db.View(func(tx *badger.Txn) error {
 		for _, i := range missing {
 			item, err := tx.Get(recollectionKey(number, keys[i]))
 			if errors.Is(err, badger.ErrKeyNotFound) {
@@ -56,7 +55,7 @@ func (s Notes) Recollections(account string, keys []record.RecollectionKey) ([]*
 	}
 	for _, i := range missing {
 		if found[i] != nil {
-			s.recollected.add(number, keys[i], found[i], erasures)
+			n.recollected.add(number, keys[i], found[i], erasures)
 		}
 	}
 	return found, nil
@@ -82,8 +81,8 @@ func standing(tx *badger.Txn, account kv.AccountNumber, r *record.Recollection) 
 // Recollect stores what was decided at a place, under each of its keys, and returns the valid decision: the first one,
 // if there was one before. If a quoted exchange is gone in the meantime, silence is stored, and nothing if the exchange
 // itself was erased at a centre. It returns after the commit.
-func (s Notes) Recollect(ctx context.Context, account string, keys []record.RecollectionKey, r record.Recollection) (*record.Recollection, error) {
-	number, err := s.accounts.Number(account)
+func (n *Notes) Recollect(ctx context.Context, account string, keys []record.RecollectionKey, r record.Recollection) (*record.Recollection, error) {
+	number, err := n.accounts.Number(account)
 	if err != nil {
 		return nil, err
 	}
@@ -92,15 +91,15 @@ func (s Notes) Recollect(ctx context.Context, account string, keys []record.Reco
 	}
 	own, _ := kv.ParseExchangeID(r.Exchange)
 	holds := new(record.Recollection)
-	err = s.updateOf(ctx, number, func(g *commitGroup, w *commit.Op) error {
-		if first := g.Get(recollectionKey(number, keys[0])); first != nil {
+	err = n.db.UpdateOf(ctx, number, func(tx kv.Txn) error {
+		if first := tx.Get(recollectionKey(number, keys[0])); first != nil {
 			return record.Decode(first, holds)
 		}
 		*holds = r
 		quoted := make([]kv.ExchangeID, 0, len(r.Quotes)+1)
 		for _, text := range r.Quotes {
 			id, ok := kv.ParseExchangeID(text)
-			if !ok || !g.Has(kv.ExchangeKey(kv.SpaceExchange, number, id)) {
+			if !ok || !tx.Has(kv.ExchangeKey(kv.SpaceExchange, number, id)) {
 				*holds = r.Erased()
 				quoted = quoted[:0]
 				break
@@ -112,9 +111,9 @@ func (s Notes) Recollect(ctx context.Context, account string, keys []record.Reco
 			return err
 		}
 		for _, key := range keys {
-			g.Put(w, recollectionKey(number, key), value)
+			tx.Put(recollectionKey(number, key), value)
 			for _, id := range append(quoted, own) {
-				g.Put(w, quotedKey(number, id, key), []byte{})
+				tx.Put(quotedKey(number, id, key), []byte{})
 			}
 		}
 		return nil
@@ -125,20 +124,19 @@ func (s Notes) Recollect(ctx context.Context, account string, keys []record.Reco
 	return holds, nil
 }
 
-// eraseRecollections removes what was recalled for an exchange, and what quotes it. A key that leads to a place may be
-// left of an earlier decision there.
-func (g *commitGroup) eraseRecollections(w *commit.Op, account kv.AccountNumber, id kv.ExchangeID) {
-	g.erased = true // readers forget what they have read
+// Erase removes what was recalled for an exchange, and what quotes it. A key that leads to a place may be
+// left of an earlier decision there. [Notes.Forget] must follow the commit.
+func Erase(tx kv.Txn, account kv.AccountNumber, id kv.ExchangeID) {
 	prefix := kv.ExchangeKey(kv.SpaceQuoted, account, id)
-	for item := range kv.Items(g.Committed(), prefix, nil) {
+	for item := range kv.Items(tx.Committed(), prefix, nil) {
 		key := item.KeyCopy(nil)
 		if n := len(prefix); len(key) == n+len(record.RecollectionKey{}) {
 			place := recollectionKey(account, record.RecollectionKey(key[n:]))
 			r := new(record.Recollection)
-			if err := record.Decode(g.Get(place), r); err != nil || r.IsOf(id.String()) {
-				g.Put(w, place, nil)
+			if err := record.Decode(tx.Get(place), r); err != nil || r.IsOf(id.String()) {
+				tx.Put(place, nil)
 			}
 		}
-		g.Put(w, key, nil)
+		tx.Put(key, nil)
 	}
 }

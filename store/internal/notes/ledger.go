@@ -1,4 +1,4 @@
-package store
+package notes
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/mnemeproxy/mneme/store/internal/blob"
-	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -42,9 +41,9 @@ func ledgerKey(account kv.AccountNumber, h [16]byte) []byte {
 // Keep stores a value under a name in the account's ledger. It does not wait for the commit; the end of an exchange
 // that finishes later is committed with or after it. The value is dropped under pressure and while the store is
 // closing, and if it holds a credential: masked, it would be useless to the model.
-func (s Notes) Keep(account, name string, value []byte) {
-	number, ok := s.accounts.Find(account)
-	if !ok || len(value) == 0 || len(value) > ledgerValue || s.credentials.Redactor(account).Holds(value) {
+func (n *Notes) Keep(account, name string, value []byte) {
+	number, ok := n.accounts.Find(account)
+	if !ok || len(value) == 0 || len(value) > ledgerValue || n.credentials.Redactor(account).Holds(value) {
 		return
 	}
 	h := ledgerHash(name)
@@ -52,25 +51,17 @@ func (s Notes) Keep(account, name string, value []byte) {
 	record = binary.BigEndian.AppendUint64(record, uint64(time.Now().UnixMilli()))
 	record = append(record, h[:]...)
 	record = append(record, blob.Encode(value)...)
-	w := s.step(func(g *commitGroup, w *commit.Op) error {
-		g.Put(w, ledgerKey(number, h), record)
-		return nil
-	})
-	s.planning.RLock() // as in [core.sendOf]
-	defer s.planning.RUnlock()
-	if now, ok := s.accounts.Find(account); ok && now == number {
-		_, _ = s.writer.TrySend(w)
-	}
+	n.db.Try(number, func(tx kv.Txn) { tx.Put(ledgerKey(number, h), record) })
 }
 
 // Recall returns the value under a name in the account's ledger; nil if there is none.
-func (s Notes) Recall(account, name string) (value []byte) {
-	number, ok := s.accounts.Find(account)
+func (n *Notes) Recall(account, name string) (value []byte) {
+	number, ok := n.accounts.Find(account)
 	if !ok {
 		return nil
 	}
 	h := ledgerHash(name)
-	err := s.view(func(tx *badger.Txn) error {
+	err := n.db.View(func(tx *badger.Txn) error {
 		item, err := tx.Get(ledgerKey(number, h))
 		if err != nil {
 			return err
@@ -96,10 +87,10 @@ func ledgerExpired(record []byte, now time.Time) bool {
 // expiredTogether is how many entries are freed in one operation.
 const expiredTogether = 1000
 
-// expireLedger frees entries that are too old to be recalled.
-func (s *core) expireLedger(ctx context.Context, account kv.AccountNumber, now time.Time) error {
+// Expire frees entries of an account's ledger that are too old to be recalled.
+func (n *Notes) Expire(ctx context.Context, account kv.AccountNumber, now time.Time) error {
 	var expired [][]byte
-	err := s.view(func(tx *badger.Txn) error {
+	err := n.db.View(func(tx *badger.Txn) error {
 		return kv.EachItem(ctx, tx, kv.SpaceKeyOf(kv.SpaceLedger, account), func(item *badger.Item) error {
 			return item.Value(func(record []byte) error {
 				if len(record) < ledgerHead || ledgerExpired(record, now) {
@@ -112,10 +103,10 @@ func (s *core) expireLedger(ctx context.Context, account kv.AccountNumber, now t
 	for len(expired) > 0 && err == nil {
 		batch := expired[:min(len(expired), expiredTogether)]
 		expired = expired[len(batch):]
-		err = s.update(ctx, func(g *commitGroup, w *commit.Op) error {
+		err = n.db.Update(ctx, func(tx kv.Txn) error {
 			for _, key := range batch {
-				if record := g.Get(key); len(record) >= ledgerHead && ledgerExpired(record, now) {
-					g.Put(w, key, nil)
+				if record := tx.Get(key); len(record) >= ledgerHead && ledgerExpired(record, now) {
+					tx.Put(key, nil)
 				}
 			}
 			return nil

@@ -1,4 +1,4 @@
-package store
+package shipping
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -13,19 +14,21 @@ import (
 
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
+	"github.com/mnemeproxy/mneme/store/internal/identity"
+	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/internal/wake"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// Shipping is the log of the exchanges to be shipped to another store, a centre. It is kept from [Shipping.Begin] on,
+// Log is the log of the exchanges to be shipped to another store, a centre. It is kept from [Log.Begin] on,
 // and holds what the centre has not confirmed, in the order in which it ended. Each exchange enters it in the commit
 // that ends it. Retention does not erase what is in it.
 //
 // One goroutine reads and confirms; Waiting and Oldest may be called by any.
-type Shipping struct {
-	store *core
+type Log struct {
+	Options
 
 	kept      atomic.Bool
 	last      atomic.Uint64 // highest number assigned, to an exchange that is committed or about to be
@@ -37,35 +40,42 @@ type Shipping struct {
 	sent blob.Known // blocks and nodes shipped since the log was last rewound
 }
 
-// shippingRecord is the stored state of the log.
-type shippingRecord struct {
+// state is the stored state of the log.
+type state struct {
 	Log       []byte `json:"log"`
 	Confirmed uint64 `json:"confirmed,omitempty"`
 	Whole     bool   `json:"whole,omitempty"` // everything that had ended when it was started is in it, or confirmed
 }
 
-// shippedSize is the size of an entry: account and exchange.
-const shippedSize = 4 + len(kv.ExchangeID{})
+// entrySize is the size of an entry: account and exchange.
+const entrySize = 4 + len(kv.ExchangeID{})
 
 // shipBatch is how many entries are added to or removed from the log in one operation.
 const shipBatch = 1000
 
-var errMalformedShip = errors.New("malformed entry in the log of what is shipped")
+var errMalformed = errors.New("malformed entry in the log of what is shipped")
 
-var shippingKey = kv.NameKey(kv.SpaceMeta, "shipping")
+var stateKey = kv.NameKey(kv.SpaceMeta, "shipping")
 
-func shipKey(number uint64) []byte {
+func key(number uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{kv.SpaceShip}, number)
 }
 
-// Shipping returns the log, whether or not it is kept.
-func (s *Store) Shipping() *Shipping { return &s.shipping }
+// Options are what the log needs of the store.
+type Options struct {
+	DB       kv.Reader
+	Writer   *commit.Writer
+	Accounts *identity.AccountTable
+	Session  func(*badger.Txn, kv.SessionRef) (*record.StoredSession, error) // reads the record of a session
+	Logger   *slog.Logger
+}
 
-// open reads the state of the log.
-func (p *Shipping) open(s *core) error {
-	p.store, p.changed, p.sent.Most = s, wake.New(), blob.MostKnown
-	return s.view(func(tx *badger.Txn) error {
-		note, err := readShipping(tx)
+// Open reads the state of the log.
+func Open(o Options) (*Log, error) {
+	p := &Log{Options: o, changed: wake.New()}
+	p.sent.Most = blob.MostKnown
+	return p, p.DB.View(func(tx *badger.Txn) error {
+		note, err := readState(tx)
 		if err != nil || note == nil {
 			return err
 		}
@@ -82,16 +92,16 @@ func (p *Shipping) open(s *core) error {
 	})
 }
 
-// readShipping returns the stored state; nil: no log is kept.
-func readShipping(tx *badger.Txn) (*shippingRecord, error) {
-	value, err := kv.Get(tx, shippingKey)
+// readState returns the stored state; nil: no log is kept.
+func readState(tx *badger.Txn) (*state, error) {
+	value, err := kv.Get(tx, stateKey)
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return nil, nil //nolint:nilnil // there is no log
 	}
 	if err != nil {
 		return nil, err
 	}
-	note := new(shippingRecord)
+	note := new(state)
 	if err := record.Decode(value, note); err != nil {
 		return nil, err
 	}
@@ -101,15 +111,15 @@ func readShipping(tx *badger.Txn) (*shippingRecord, error) {
 	return note, nil
 }
 
-// ship adds an ended exchange to the log.
-func (g *commitGroup) ship(w *commit.Op, at kv.ExchangeRef) {
-	if p := &g.store.shipping; p.kept.Load() {
-		g.Put(w, shipKey(p.last.Add(1)), append(binary.BigEndian.AppendUint32(nil, uint32(at.Account)), at.ID[:]...))
+// Add adds an ended exchange to the log. It is the writer's.
+func (p *Log) Add(g *commit.Group, w *commit.Op, at kv.ExchangeRef) {
+	if p.kept.Load() {
+		g.Put(w, key(p.last.Add(1)), append(binary.BigEndian.AppendUint32(nil, uint32(at.Account)), at.ID[:]...))
 	}
 }
 
-// announce wakes the reader after a commit.
-func (p *Shipping) announce() {
+// Announce wakes the reader after a commit.
+func (p *Log) Announce() {
 	if p.kept.Load() {
 		p.changed.Notify()
 	}
@@ -117,10 +127,10 @@ func (p *Shipping) announce() {
 
 // Begin starts to keep the log. If none was kept before, it adds everything that has ended so far, oldest first; an
 // interrupted Begin resumes with that.
-func (p *Shipping) Begin(ctx context.Context) error {
-	var note *shippingRecord
-	err := p.store.view(func(tx *badger.Txn) (err error) {
-		note, err = readShipping(tx)
+func (p *Log) Begin(ctx context.Context) error {
+	var note *state
+	err := p.DB.View(func(tx *badger.Txn) (err error) {
+		note, err = readState(tx)
 		return err
 	})
 	if err == nil && (note == nil || !note.Whole) {
@@ -134,15 +144,15 @@ func (p *Shipping) Begin(ctx context.Context) error {
 
 // Repeat starts a new log with everything that has ended, for a centre that has lost what it had confirmed, or that has
 // got something that this store no longer has. The centre skips what it still has.
-func (p *Shipping) Repeat(ctx context.Context) error {
+func (p *Log) Repeat(ctx context.Context) error {
 	if err := p.repeat(ctx); err != nil {
 		return kv.AsStorageError(err, "the log of what is shipped could not be begun again")
 	}
 	return nil
 }
 
-func (p *Shipping) repeat(ctx context.Context) error {
-	note := shippingRecord{Log: make([]byte, len(ship.LogID{}))}
+func (p *Log) repeat(ctx context.Context) error {
+	note := state{Log: make([]byte, len(ship.LogID{}))}
 	_, _ = rand.Read(note.Log) // never fails: crypto/rand ends the program instead
 	before := p.last.Load()
 	if err := p.drop(ctx, 0, before, note); err != nil {
@@ -154,16 +164,16 @@ func (p *Shipping) repeat(ctx context.Context) error {
 	p.Forget()
 	var batch []kv.ExchangeRef
 	flush := func() error {
-		err := p.store.update(ctx, func(g *commitGroup, w *commit.Op) error {
+		err := p.Writer.Update(ctx, func(g *commit.Group, w *commit.Op) error {
 			for _, at := range batch {
-				g.ship(w, at)
+				p.Add(g, w, at)
 			}
 			return nil
 		})
 		batch = batch[:0]
 		return err
 	}
-	err := p.store.view(func(tx *badger.Txn) error {
+	err := p.DB.View(func(tx *badger.Txn) error {
 		return kv.EachValue(ctx, tx, []byte{kv.SpaceExchange}, func(key, value []byte) error {
 			account, id, ok := kv.SplitExchangeKey(key)
 			var info record.ExchangeInfo
@@ -189,12 +199,12 @@ func (p *Shipping) repeat(ctx context.Context) error {
 
 // drop removes a range of entries from the log, and replaces the note. It starts at the first existing entry: iterating
 // over deleted ones is slow.
-func (p *Shipping) drop(ctx context.Context, from, upTo uint64, note shippingRecord) error {
+func (p *Log) drop(ctx context.Context, from, upTo uint64, note state) error {
 	for {
 		var keys [][]byte
-		err := p.store.view(func(tx *badger.Txn) error {
-			for item := range kv.Items(tx, []byte{kv.SpaceShip}, shipKey(from)) {
-				if len(keys) == shipBatch || bytes.Compare(item.Key(), shipKey(upTo)) > 0 {
+		err := p.DB.View(func(tx *badger.Txn) error {
+			for item := range kv.Items(tx, []byte{kv.SpaceShip}, key(from)) {
+				if len(keys) == shipBatch || bytes.Compare(item.Key(), key(upTo)) > 0 {
 					break
 				}
 				keys = append(keys, item.KeyCopy(nil))
@@ -211,27 +221,27 @@ func (p *Shipping) drop(ctx context.Context, from, upTo uint64, note shippingRec
 }
 
 // note stores the note, and removes entries with it.
-func (p *Shipping) note(ctx context.Context, note shippingRecord, keys [][]byte) error {
+func (p *Log) note(ctx context.Context, note state, keys [][]byte) error {
 	value, err := kv.EncodeRecord(note)
 	if err != nil {
 		return err
 	}
-	return p.store.makeRoom(ctx, func(g *commitGroup, w *commit.Op) error {
-		for _, key := range keys {
-			g.Put(w, key, nil)
+	return p.Writer.MakeRoom(ctx, func(g *commit.Group, w *commit.Op) error {
+		for _, k := range keys {
+			g.Put(w, k, nil)
 		}
-		g.Put(w, shippingKey, value)
+		g.Put(w, stateKey, value)
 		p.kept.Store(true)
 		return nil
 	})
 }
 
 // Confirm removes the entries up to a number from the log: the centre has them durably.
-func (p *Shipping) Confirm(ctx context.Context, upTo uint64) error {
+func (p *Log) Confirm(ctx context.Context, upTo uint64) error {
 	if upTo <= p.confirmed.Load() {
 		return nil
 	}
-	if err := p.drop(ctx, p.before.Load()+1, upTo, shippingRecord{Log: p.log[:], Confirmed: upTo, Whole: true}); err != nil {
+	if err := p.drop(ctx, p.before.Load()+1, upTo, state{Log: p.log[:], Confirmed: upTo, Whole: true}); err != nil {
 		return kv.AsStorageError(err, "what was shipped could not be noted")
 	}
 	p.confirmed.Store(upTo)
@@ -240,14 +250,14 @@ func (p *Shipping) Confirm(ctx context.Context, upTo uint64) error {
 }
 
 // CommittedHere records that only this store had an exchange when it ended.
-func (p *Shipping) CommittedHere(ctx context.Context, account, exchange string) error {
-	number, known := p.store.accounts.Find(account)
+func (p *Log) CommittedHere(ctx context.Context, account, exchange string) error {
+	number, known := p.Accounts.Find(account)
 	id, ok := kv.ParseExchangeID(exchange)
 	if !known || !ok {
 		return record.NoExchange(exchange)
 	}
-	err := p.store.update(ctx, func(g *commitGroup, w *commit.Op) error {
-		if info, readable := g.info(number, id); info != nil && readable && info.Outcome != record.OutcomeOpen {
+	err := p.Writer.Update(ctx, func(g *commit.Group, w *commit.Op) error {
+		if info, readable := journal.Latest(g, number, id); info != nil && readable && info.Outcome != record.OutcomeOpen {
 			info.Committed = record.CommittedLocal
 			g.Put(w, kv.ExchangeKey(kv.SpaceExchange, number, id), record.Encode(info))
 		}
@@ -260,32 +270,32 @@ func (p *Shipping) CommittedHere(ctx context.Context, account, exchange string) 
 }
 
 // Log returns the log's id.
-func (p *Shipping) Log() ship.LogID { return p.log }
+func (p *Log) Log() ship.LogID { return p.log }
 
 // Last returns the number of the last exchange that has entered the log.
-func (p *Shipping) Last() uint64 { return p.last.Load() }
+func (p *Log) Last() uint64 { return p.last.Load() }
 
 // Confirmed returns the number up to which the centre has confirmed.
-func (p *Shipping) Confirmed() uint64 { return p.confirmed.Load() }
+func (p *Log) Confirmed() uint64 { return p.confirmed.Load() }
 
 // Waiting returns how many exchanges the centre has not confirmed.
-func (p *Shipping) Waiting() uint64 {
+func (p *Log) Waiting() uint64 {
 	before := p.before.Load() // read first, so that the difference is not negative
 	return p.last.Load() - before
 }
 
 // Oldest returns when the first unconfirmed exchange began; zero: all are confirmed.
-func (p *Shipping) Oldest() (began time.Time, err error) {
+func (p *Log) Oldest() (began time.Time, err error) {
 	err = p.read(func(tx *badger.Txn) error {
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceShip}})
 		defer it.Close()
-		if it.Seek(shipKey(p.before.Load() + 1)); !it.Valid() {
+		if it.Seek(key(p.before.Load() + 1)); !it.Valid() {
 			return nil
 		}
 		return it.Item().Value(func(value []byte) error {
-			at, ok := readShipped(value)
+			at, ok := readEntry(value)
 			if !ok {
-				return errMalformedShip
+				return errMalformed
 			}
 			began = at.ID.Time()
 			return nil
@@ -294,23 +304,23 @@ func (p *Shipping) Oldest() (began time.Time, err error) {
 	return began, err
 }
 
-func (p *Shipping) read(read func(tx *badger.Txn) error) error {
-	if err := p.store.view(read); err != nil {
+func (p *Log) read(read func(tx *badger.Txn) error) error {
+	if err := p.DB.View(read); err != nil {
 		return kv.AsStorageError(err, "the log of what is shipped cannot be read; run mneme check")
 	}
 	return nil
 }
 
 // Holds reports whether the unconfirmed entry with a number is that exchange.
-func (p *Shipping) Holds(number uint64, tail ship.Tail) (holds bool, err error) {
+func (p *Log) Holds(number uint64, tail ship.Tail) (holds bool, err error) {
 	err = p.read(func(tx *badger.Txn) error {
-		value, err := kv.Get(tx, shipKey(number))
+		value, err := kv.Get(tx, key(number))
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return nil
 		}
-		at, ok := readShipped(value)
+		at, ok := readEntry(value)
 		if err == nil && !ok {
-			err = errMalformedShip
+			err = errMalformed
 		}
 		holds = err == nil && tail == ship.Tail(at.ID)
 		return err
@@ -319,34 +329,39 @@ func (p *Shipping) Holds(number uint64, tail ship.Tail) (holds bool, err error) 
 }
 
 // Changed is signaled when the log may have grown since it was last read.
-func (p *Shipping) Changed() <-chan struct{} { return p.changed }
+func (p *Log) Changed() <-chan struct{} { return p.changed }
 
-func readShipped(value []byte) (at kv.ExchangeRef, ok bool) {
-	if len(value) != shippedSize {
+func readEntry(value []byte) (at kv.ExchangeRef, ok bool) {
+	if len(value) != entrySize {
 		return at, false
 	}
 	return kv.ExchangeRef{Account: kv.AccountNumber(binary.BigEndian.Uint32(value)), ID: kv.ExchangeID(value[4:])}, true
 }
 
-// unshippedSince returns when an account's first unconfirmed exchange began; zero: it has none.
-func (s *core) unshippedSince(ctx context.Context, account kv.AccountNumber) (since time.Time, err error) {
-	if !s.shipping.kept.Load() {
+// Each visits the entries of the log.
+func Each(ctx context.Context, tx *badger.Txn, visit func(kv.ExchangeRef)) error {
+	return kv.EachValue(ctx, tx, []byte{kv.SpaceShip}, func(_, value []byte) error {
+		if at, ok := readEntry(value); ok {
+			visit(at)
+		}
+		return nil
+	})
+}
+
+// Since returns when an account's first unconfirmed exchange began; zero: it has none.
+func (p *Log) Since(ctx context.Context, account kv.AccountNumber) (since time.Time, err error) {
+	if !p.kept.Load() {
 		return since, nil
 	}
-	err = s.view(func(tx *badger.Txn) error {
-		return kv.EachValue(ctx, tx, []byte{kv.SpaceShip}, func(_, value []byte) error {
-			at, ok := readShipped(value)
-			if !ok || at.Account != account {
-				return nil
+	err = p.DB.View(func(tx *badger.Txn) error {
+		return Each(ctx, tx, func(at kv.ExchangeRef) {
+			if at.Account != account {
+				return
 			}
-			info, err := getInfo(tx, at.Account, at.ID)
-			if err != nil {
-				return nil //nolint:nilerr // it was erased, or cannot be read and so not be shipped
-			}
-			if since.IsZero() || info.Started.Before(since) {
+			info, err := journal.Info(tx, at.Account, at.ID) // otherwise it was erased, or cannot be read and so not be shipped
+			if err == nil && (since.IsZero() || info.Started.Before(since)) {
 				since = info.Started
 			}
-			return nil
 		})
 	})
 	return since, err

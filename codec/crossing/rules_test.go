@@ -1,6 +1,7 @@
 package crossing_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -162,5 +163,88 @@ func TestTheRulesOfTheMappingTablesHold(t *testing.T) {
 	for i := range ruleTests {
 		c := &ruleTests[i]
 		t.Run(c.name+" ("+c.surface.String()+" to "+c.model+")", c.run)
+	}
+}
+
+// ending is an answer of a text that ends with a provider's word.
+func ending(format codec.Format, word string) string {
+	switch format {
+	case codec.Chat:
+		return chatAnswer(`{"role":"assistant","content":"b"}`, word)
+	case codec.Messages:
+		return strings.Replace(messagesAnswer(`{"type":"text","text":"b"}`, word), `"stop_sequence":null`, map[bool]string{true: `"stop_sequence":"END"`, false: `"stop_sequence":null`}[word == "stop_sequence"], 1)
+	case codec.Responses:
+		answer := responsesAnswer(`{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{"type":"output_text","text":"b","annotations":[]}]}`)
+		if status, reason, incomplete := strings.Cut(word, "/"); incomplete {
+			answer = strings.Replace(answer, `"status":"completed","model"`, `"status":"`+status+`","incomplete_details":{"reason":"`+reason+`"},"model"`, 1)
+		}
+		return answer
+	}
+	return strings.Replace(geminiAnswer(`{"text":"b"}`), "STOP", word, 1)
+}
+
+// The words by which providers end an answer, and what each client reads for them (docs/wire/translation.md#3.1). "" is an error.
+func TestEveryEndOfAnAnswerHasTheClientsWord(t *testing.T) {
+	models := map[codec.Format]string{codec.Chat: own, codec.Responses: gpt, codec.Messages: claude, codec.Gemini: gemini}
+	const (
+		refused = `"stop_reason":"refusal"`
+		filter  = `"finish_reason":"content_filter"`
+		hidden  = `"incomplete_details":{"reason":"content_filter"}`
+		cut     = `"incomplete_details":{"reason":"max_output_tokens"}`
+		done    = `"status":"completed"`
+	)
+	for _, row := range []struct {
+		from                            codec.Format
+		word                            string
+		toChat, toResponses, toMessages string
+	}{
+		{codec.Chat, "stop", "-", done, `"stop_reason":"end_turn"`},
+		{codec.Chat, "length", "-", cut, `"stop_reason":"max_tokens"`},
+		{codec.Chat, "content_filter", "-", hidden, refused},
+		{codec.Chat, "something_new", "-", done, `"stop_reason":"end_turn"`},
+		{codec.Responses, "completed", `"finish_reason":"stop"`, "-", `"stop_reason":"end_turn"`},
+		{codec.Responses, "incomplete/max_output_tokens", `"finish_reason":"length"`, "-", `"stop_reason":"max_tokens"`},
+		{codec.Responses, "incomplete/content_filter", filter, "-", refused},
+		{codec.Messages, "end_turn", `"finish_reason":"stop"`, done, "-"},
+		{codec.Messages, "stop_sequence", `"finish_reason":"stop"`, done, "-"},
+		{codec.Messages, "max_tokens", `"finish_reason":"length"`, cut, "-"},
+		{codec.Messages, "model_context_window_exceeded", `"finish_reason":"length"`, cut, "-"},
+		{codec.Messages, "refusal", filter, hidden, "-"},
+		{codec.Messages, "pause_turn", `"finish_reason":"stop"`, done, "-"},
+		{codec.Messages, "compaction", `"finish_reason":"stop"`, done, "-"},
+		{codec.Messages, "something_new", `"finish_reason":"stop"`, done, "-"},
+		{codec.Gemini, "STOP", `"finish_reason":"stop"`, done, `"stop_reason":"end_turn"`},
+		{codec.Gemini, "MAX_TOKENS", `"finish_reason":"length"`, cut, `"stop_reason":"max_tokens"`},
+		{codec.Gemini, "SAFETY", filter, hidden, refused},
+		{codec.Gemini, "RECITATION", filter, hidden, refused},
+		{codec.Gemini, "BLOCKLIST", filter, hidden, refused},
+		{codec.Gemini, "PROHIBITED_CONTENT", filter, hidden, refused},
+		{codec.Gemini, "SPII", filter, hidden, refused},
+		{codec.Gemini, "LANGUAGE", filter, hidden, refused},
+		{codec.Gemini, "IMAGE_SAFETY", filter, hidden, refused},
+		{codec.Gemini, "IMAGE_PROHIBITED_CONTENT", filter, hidden, refused},
+		{codec.Gemini, "IMAGE_RECITATION", filter, hidden, refused},
+		{codec.Gemini, "OTHER", `"finish_reason":"stop"`, done, `"stop_reason":"end_turn"`},
+		{codec.Gemini, "NO_IMAGE", `"finish_reason":"stop"`, done, `"stop_reason":"end_turn"`},
+		{codec.Gemini, "SOMETHING_NEW", `"finish_reason":"stop"`, done, `"stop_reason":"end_turn"`},
+		{codec.Gemini, "MALFORMED_FUNCTION_CALL", "", "", ""},
+		{codec.Gemini, "UNEXPECTED_TOOL_CALL", "", "", ""},
+		{codec.Gemini, "TOO_MANY_TOOL_CALLS", "", "", ""},
+	} {
+		for surface, want := range map[codec.Format]string{codec.Chat: row.toChat, codec.Responses: row.toResponses, codec.Messages: row.toMessages} {
+			if want == "-" { // its own format passes
+				continue
+			}
+			body := strings.Replace(askForCalls[surface], "HISTORY", "", 1)
+			x, _, err := prepare(surface, models[row.from], `{"model":"`+models[row.from]+`",`+body+`}`, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			heard, _, err := x.Answer(nil, []byte(ending(row.from, row.word)))
+			x.Release()
+			if (err != nil) != (want == "") || err == nil && !strings.Contains(string(heard), want) {
+				t.Errorf("%s of %s: %s reads %v\n%s", row.word, row.from, surface, err, heard)
+			}
+		}
 	}
 }

@@ -28,6 +28,7 @@ type Recall struct {
 	MaxTokens    int      `placeholder:"N" help:"Limit of the text, in tokens (default: 1000)."`
 	SessionStart bool     `help:"Show recent work in the directory instead."`
 	Hook         bool     `help:"Serve as an agent's hook: read the event from standard input, and write what the agent should know. Uses $$MNEME_KEY and $$MNEME_URL where they are set. Fails silently."`
+	Model        string   `placeholder:"NAME" help:"With --hook: the model that the agent was started with, where its events do not say it."`
 	JSON         bool     `help:"Write the answer as JSON."`
 }
 
@@ -135,6 +136,7 @@ func (c *Recall) hook(ctx context.Context, in io.Reader) (answer json.RawMessage
 	if len(event) > maxEvent || !json.Valid(event) {
 		return nil, errors.New("standard input is not an event of a hook")
 	}
+	event = withModel(event, c.Model)
 	ctx, cancel := context.WithTimeout(ctx, hookTime)
 	defer cancel()
 	_, saved, err := c.elsewhere()
@@ -180,8 +182,40 @@ func (c *Recall) post(ctx context.Context, key string, event []byte) (json.RawMe
 	return bytes.TrimSpace(answer), err
 }
 
-// recaller returns the command that an agent's hooks run for recall; "" if they do not.
-func recaller(wanted bool) string {
+// withModel adds to the start of a session the model that the agent was started with, unless the event has one.
+func withModel(event []byte, model string) []byte {
+	members := make(map[string]json.RawMessage)
+	if model == "" || json.Unmarshal(event, &members) != nil || members["model"] != nil || string(members["hook_event_name"]) != `"SessionStart"` {
+		return event
+	}
+	members["model"], _ = json.Marshal(model) //nolint:errchkjson // a text has no fault
+	whole, err := json.Marshal(members)
+	if err != nil {
+		return event
+	}
+	return whole
+}
+
+// startedWith returns the model in an agent's arguments, or in the environment of Claude Code; "" for none, and for the short
+// names that agents have for models.
+func startedWith(args []string) string {
+	name := os.Getenv("ANTHROPIC_MODEL")
+	for i, arg := range args {
+		if value, found := strings.CutPrefix(arg, "--model="); found {
+			name = value
+		} else if arg == "--model" && i+1 < len(args) {
+			name = args[i+1]
+		}
+	}
+	if !strings.Contains(name, "-") {
+		return ""
+	}
+	return name
+}
+
+// recaller returns the command that an agent's hooks run for recall; "" if they do not. model is the one that the agent is
+// started with; "": unknown.
+func recaller(wanted bool, model string) string {
 	if !wanted {
 		return ""
 	}
@@ -189,5 +223,9 @@ func recaller(wanted bool) string {
 	if err != nil {
 		program = "mneme"
 	}
-	return agent.ShellWord(program) + " recall --hook"
+	command := agent.ShellWord(program) + " recall --hook"
+	if model != "" {
+		command += " --model " + agent.ShellWord(model)
+	}
+	return command
 }

@@ -64,7 +64,7 @@ func (c *Setup) Run(ctx context.Context, s *Env) error {
 	if err != nil {
 		return err
 	}
-	record, err = agent.Apply(c.Agent, homes, agent.Server{Origin: url, Key: key, Memory: c.Memory, Recall: recaller(c.Recall), OwnLogin: c.OwnLogin}, func(r agent.Record) error {
+	record, err = agent.Apply(c.Agent, homes, agent.Server{Origin: url, Key: key, Memory: c.Memory, Recall: recaller(c.Recall, ""), OwnLogin: c.OwnLogin}, func(r agent.Record) error {
 		r.Key = id
 		return writeRecord(file, r)
 	})

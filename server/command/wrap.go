@@ -49,7 +49,7 @@ func (c *Wrap) Run(ctx context.Context, s *Env) error {
 	case err != nil:
 		return fmt.Errorf("%s is no program in PATH, and no agent that mneme knows: those are %s", c.Agent, strings.Join(agent.Names(), ", "))
 	}
-	if _, err := known.Launch(agent.Server{Memory: c.Memory, Recall: recaller(c.Recall), OwnLogin: c.OwnLogin}); err != nil {
+	if _, err := known.Launch(agent.Server{Memory: c.Memory, Recall: recaller(c.Recall, startedWith(c.Args)), OwnLogin: c.OwnLogin}); err != nil {
 		return err // before a key is made
 	}
 	url, err := c.server(ctx)
@@ -60,7 +60,7 @@ func (c *Wrap) Run(ctx context.Context, s *Env) error {
 	if err != nil {
 		return err
 	}
-	launch, err := known.Launch(agent.Server{Origin: url, Key: key, Memory: c.Memory, Recall: recaller(c.Recall), OwnLogin: c.OwnLogin})
+	launch, err := known.Launch(agent.Server{Origin: url, Key: key, Memory: c.Memory, Recall: recaller(c.Recall, startedWith(c.Args)), OwnLogin: c.OwnLogin})
 	if err != nil {
 		return errors.Join(err, revoke())
 	}

@@ -11,11 +11,9 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// killedAfterRewriting makes a database whose value logs were rewritten because most of their values were deleted, as a
-// kill leaves it. It returns the values that were not deleted.
-func killedAfterRewriting(t *testing.T) (dir string, values map[string][]byte) {
+// mostlyDead opens a database with value logs of which most values were deleted. It returns those that were not.
+func mostlyDead(t *testing.T, dir string) (db *Database, values map[string][]byte) {
 	t.Helper()
-	dir = t.TempDir()
 	values = make(map[string][]byte)
 	for round := range 6 {
 		db := openIn(t, dir)
@@ -27,7 +25,7 @@ func killedAfterRewriting(t *testing.T) (dir string, values map[string][]byte) {
 		}
 		closeAndUnlock(t, db)
 	}
-	db := openIn(t, dir)
+	db = openIn(t, dir)
 	for n := range 300 {
 		if key := fmt.Sprintf("k %04d", n); n%3 > 0 {
 			must(t, db.Update(func(tx *badger.Txn) error { return tx.Delete([]byte(key)) }))
@@ -37,6 +35,14 @@ func killedAfterRewriting(t *testing.T) (dir string, values map[string][]byte) {
 	closeAndUnlock(t, db)
 	db = openIn(t, dir)
 	must(t, db.Flatten(2))
+	return db, values
+}
+
+// killedAfterRewriting makes such a database whose value logs were rewritten, as a kill leaves it.
+func killedAfterRewriting(t *testing.T) (dir string, values map[string][]byte) {
+	t.Helper()
+	dir = t.TempDir()
+	db, values := mostlyDead(t, dir)
 	rewritten := 0
 	for ; ; rewritten++ {
 		if err := db.RunValueLogGC(0.05); errors.Is(err, badger.ErrNoRewrite) {
@@ -113,4 +119,24 @@ func TestOnlyLogsThatExistAreConsideredForRewriting(t *testing.T) {
 	if n := testing.AllocsPerRun(3, func() { db.SoundToRewrite(0.5) }); n > 100 {
 		t.Errorf("%v allocations for the only value log", n)
 	}
+}
+
+func TestARewrittenLogIsThereUntilWhatWasMovedIsOnDisk(t *testing.T) {
+	dir := t.TempDir()
+	db, values := mostlyDead(t, dir)
+	defer closeAndUnlock(t, db)
+	logs := func() int {
+		names, err := filepath.Glob(filepath.Join(dir, DatabaseDir, "*.vlog"))
+		must(t, err)
+		return len(names)
+	}
+	before, during := logs(), 0
+	must(t, db.rewriteLog(0.05, func() error {
+		during = logs()
+		return db.Sync()
+	}))
+	if after := logs(); during != before || after != before-1 {
+		t.Errorf("of %d logs there are %d before what was moved is synced, and %d after", before, during, after)
+	}
+	mustHold(t, db, values)
 }

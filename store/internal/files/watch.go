@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/dgraph-io/badger/v4"
+
 	"github.com/mnemeproxy/mneme/store/salvage"
 )
 
@@ -108,4 +110,19 @@ func (d *Database) SoundToRewrite(share float64) bool {
 		d.sound.Store(name, true)
 	}
 	return true
+}
+
+// RunValueLogGC rewrites a value log, and removes it once what was moved out of it is on disk: after a power failure the
+// values would be in neither log.
+func (d *Database) RunValueLogGC(share float64) error { return d.rewriteLog(share, d.Sync) }
+
+func (d *Database) rewriteLog(share float64, sync func() error) error {
+	tx := d.NewTransaction(false)
+	defer tx.Discard()
+	it := tx.NewIterator(badger.IteratorOptions{}) // while there is one, Badger removes no log
+	defer it.Close()
+	if err := d.DB.RunValueLogGC(share); err != nil {
+		return err
+	}
+	return sync()
 }

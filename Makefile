@@ -193,6 +193,9 @@ cluster-clients: build ## Real agents converse over six edges, of which five are
 js-clients: build ## Two generations of JavaScript SDKs read every kind of answer, offline; needs npm
 	@.ci/js-clients $(CLIENTS)
 
+clients: build ## The official Python clients read every kind of answer of every family, offline; needs python3
+	@.ci/clients $(CLIENTS)
+
 FIRE ?= 5m
 fire: ## Kill parts of a cluster at random for FIRE (5m): nothing may be lost or doubled
 	MNEME_TEST_FIRE=$(FIRE) go test ./server/cluster -count=1 -v -timeout 24h -run '^TestNothingAcknowledgedIsLostUnderFire$$'

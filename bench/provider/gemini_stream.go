@@ -28,11 +28,11 @@ func (f geminiFormat) stream(s *stream, a *answer, p *prompt) {
 	if !s.terminal() {
 		return
 	}
-	s.buf = append(s.buf, `data: {"candidates":[{"content":{"role":"model"`...)
-	if part, ok := g.closing(nil); ok {
-		s.buf = append(append(append(s.buf, `,"parts":[`...), part...), ']')
+	part, ok := g.closing(nil)
+	if !ok {
+		part = []byte(`{"text":""}`) // without a part, Google's SDK for Python takes the whole answer for invalid
 	}
-	s.buf = append(s.buf, '}')
+	s.buf = append(append(append(s.buf, `data: {"candidates":[{"content":{"role":"model","parts":[`...), part...), `]}`...)
 	s.buf = g.ending(s.buf)
 	s.buf = append(s.buf, `,"index":0}]`...)
 	s.buf = append(g.tail(s.buf, true), s.nl+s.nl...)

@@ -5,7 +5,6 @@ package agent
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -93,6 +92,13 @@ func openAI(s Server) []string {
 func anthropic(s Server) []string {
 	return []string{"ANTHROPIC_BASE_URL=" + s.Origin, "ANTHROPIC_AUTH_TOKEN=" + s.Key}
 }
+
+func google(s Server) []string {
+	return []string{"GOOGLE_GEMINI_BASE_URL=" + s.Origin, "GEMINI_API_KEY=" + s.Key}
+}
+
+// googles are variables of Google's clients that would go before ours, or lead to another host.
+var googles = []string{"GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA", "GOOGLE_GEMINI_BASE_URL"}
 
 const anthropicKey = "ANTHROPIC_API_KEY" // sent as x-api-key, which is never read as a service key
 
@@ -187,8 +193,11 @@ func launchQwen(s Server) (Launch, error) {
 		noOwnLogin(s, "qwen", "it sends one credential, and that is mneme's key"), noMemory(s, "qwen"))
 }
 
-func launchGemini(Server) (Launch, error) {
-	return Launch{}, errors.New("the Gemini CLI speaks generateContent alone, and mneme has no surface for it; Qwen Code, which descends from it, works: mneme wrap qwen")
+func launchGemini(s Server) (Launch, error) {
+	return Launch{
+		Drop: googles, Set: google(s),
+		Note: "any model that mneme routes works: gemini -m claude-opus-4-8",
+	}, cmp.Or(noOwnLogin(s, "gemini", "it sends one credential, and that is mneme's key"), noMemory(s, "gemini"))
 }
 
 func launchAider(s Server) (Launch, error) {
@@ -199,7 +208,7 @@ func launchAider(s Server) (Launch, error) {
 }
 
 func launchAny(s Server) (Launch, error) {
-	return Launch{Drop: []string{anthropicKey}, Set: append(openAI(s), anthropic(s)...)},
+	return Launch{Drop: append([]string{anthropicKey}, googles...), Set: slices.Concat(openAI(s), anthropic(s), google(s))},
 		cmp.Or(noOwnLogin(s, "this program", "mneme does not know it"), noMemory(s, "this program"))
 }
 

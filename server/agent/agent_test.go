@@ -7,16 +7,10 @@ import (
 )
 
 func TestNoLaunchLetsAProvidersOwnKeyGoBeforeOurs(t *testing.T) {
-	base := []string{"PATH=/bin", "ANTHROPIC_API_KEY=sk-ant-own", "OPENAI_API_KEY=sk-own", "ANTHROPIC_BASE_URL=https://elsewhere", "MNEME_KEY=mnm_other"}
+	base := []string{"PATH=/bin", "ANTHROPIC_API_KEY=sk-ant-own", "OPENAI_API_KEY=sk-own", "ANTHROPIC_BASE_URL=https://elsewhere", "MNEME_KEY=mnm_other", "GOOGLE_API_KEY=own", "GOOGLE_GENAI_USE_VERTEXAI=true"}
 	for _, name := range append(Names(), "python") {
 		a, _ := Find(name)
 		l, err := a.Launch(Server{Origin: "http://s", Key: "mnm_key"})
-		if name == "gemini" {
-			if err == nil {
-				t.Error("gemini is said to work")
-			}
-			continue
-		}
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -25,7 +19,10 @@ func TestNoLaunchLetsAProvidersOwnKeyGoBeforeOurs(t *testing.T) {
 			t.Errorf("%s: %q", name, environment)
 		}
 		for _, variable := range environment {
-			if name, value, _ := strings.Cut(variable, "="); name == "ANTHROPIC_API_KEY" && a.Name != "codex" && a.Name != "qwen" || value == "mnm_other" {
+			if name, value, _ := strings.Cut(variable, "="); name == "ANTHROPIC_API_KEY" && !slices.Contains([]string{"codex", "qwen", "gemini"}, a.Name) || value == "mnm_other" {
+				t.Errorf("%s sees %s", a.Name, variable)
+			}
+			if (a.Name == "gemini" || a.Name == "python") && strings.HasPrefix(variable, "GOOGLE_") && variable != "GOOGLE_GEMINI_BASE_URL=http://s" {
 				t.Errorf("%s sees %s", a.Name, variable)
 			}
 		}
@@ -49,7 +46,7 @@ func TestClaudeKeepsItsOwnLoginAndSendsTheServiceKeyBesideIt(t *testing.T) {
 }
 
 func TestAnAgentThatCannotDoWhatIsAskedSaysSo(t *testing.T) {
-	for _, name := range []string{"codex", "opencode", "qwen", "aider", "python"} {
+	for _, name := range []string{"codex", "opencode", "qwen", "gemini", "aider", "python"} {
 		a, _ := Find(name)
 		if _, err := a.Launch(Server{Origin: "http://s", Key: "k", OwnLogin: true}); err == nil {
 			t.Errorf("%s passes a login through", name)

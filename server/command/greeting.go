@@ -70,7 +70,7 @@ What passed
     {{.Program}} exchange list{{.DataFlag}}
 
 Next, in another terminal
-{{if not .Centre}}    {{.Program}} wrap claude{{.DataFlag}}     # an agent on this server: also codex, opencode, qwen, aider
+{{if not .Centre}}    {{.Program}} wrap claude{{.DataFlag}}     # an agent on this server: also codex, opencode, qwen, gemini, aider
     {{.Program}} ui{{.DataFlag}}              # its page in a browser{{if .Origin}}: {{.Origin}}/ui/{{end}}
 {{range .Found}}    {{$.Program}} import --from {{.Client}}{{$.DataFlag}}    # {{.}}
 {{end}}{{end}}    {{.Program}} session list{{.DataFlag}}    # conversations

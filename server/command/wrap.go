@@ -29,7 +29,7 @@ type Wrap struct {
 	Memory   bool     `help:"Offer the memory to the agent as tools (claude, codex, opencode)."`
 	Recall   bool     `help:"Set hooks that recall earlier sessions (claude, codex)."`
 	OwnLogin bool     `help:"Keep the agent's own login: the provider bills it, and mneme keeps no copy (claude)."`
-	Agent    string   `arg:"" help:"The agent: claude, codex, opencode, qwen, aider; or any program that reads OPENAI_BASE_URL or ANTHROPIC_BASE_URL."`
+	Agent    string   `arg:"" help:"The agent: claude, codex, opencode, qwen, gemini, aider; or any program that reads OPENAI_BASE_URL, ANTHROPIC_BASE_URL or GOOGLE_GEMINI_BASE_URL."`
 	Args     []string `arg:"" optional:"" passthrough:"" help:"Arguments for the agent."`
 }
 

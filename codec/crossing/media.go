@@ -110,7 +110,8 @@ func (a mediaStep) medium(p *codec.Part, m *codec.Message) error {
 
 // keepsFile reports whether the target has the files that ids of the client's format mean, and takes their ids.
 func (a mediaStep) keepsFile(p *codec.Part) bool {
-	return a.from.Author == a.to.Author && a.from.Author == a.target.Family && (p.Kind == codec.PartDocument || a.takes.ImageFiles)
+	author := a.from.Author
+	return a.to.Author == author && a.target.Family == author && (p.Kind == codec.PartDocument || a.takes.ImageFiles)
 }
 
 // imageType normalizes the media type, and refuses types that the target cannot read.

@@ -8,11 +8,14 @@
 package repeats
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
 	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
+	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -45,9 +48,9 @@ const (
 // request's messages or input items in body, as [codec.Envelope] has them.
 func Find(surface codec.Format, body []byte, items []codec.Span, least int) Loop {
 	least = max(least, Fewest)
-	reads := 0
+	reads, m := 0, membersOf(surface)
 	for cycle := 1; cycle <= longestCycle && reads < mostReads; cycle++ {
-		rounds := alike(body, items, cycle)
+		rounds := alike(&m, body, items, cycle)
 		if rounds < least {
 			continue
 		}
@@ -66,35 +69,118 @@ func Find(surface codec.Format, body []byte, items []codec.Span, least int) Loop
 	return Loop{}
 }
 
-// alike returns how many rounds of a cycle of items may be at the end, by what is at the end of each: items of the same
-// length that differ in one place, as the id of a call does. The two newest are not compared, because clients mark
-// them for the provider's cache.
-func alike(body []byte, items []codec.Span, cycle int) int {
+// alike returns how many rounds of a cycle of items may be at the end: their calls have equal arguments, and their results
+// are equal but for ids. The two newest rounds are not compared, because clients mark their results for the provider's cache.
+func alike(m *members, body []byte, items []codec.Span, cycle int) int {
+	rounds := 3
 	at := len(items) - 1 - 2*cycle
 	if at < 0 {
 		return 0
 	}
-	rounds := 3
-	for ; at >= cycle && equalButID(items[at].Of(body), items[at-cycle].Of(body)); at -= cycle {
+	for ; at >= cycle && m.sameRound(body, items[:at+1], cycle); at -= cycle {
 		rounds++
 	}
 	return rounds
 }
 
-// equalButID reports whether two items are equal but for one place, which is not longer than the id of a call.
-func equalButID(a, b []byte) bool {
-	if len(a) != len(b) {
-		return false
+// sameRound reports whether the last two cycles of items may be the same calls with the same results.
+func (m *members) sameRound(body []byte, items []codec.Span, cycle int) bool {
+	for at := len(items) - 1; at >= max(len(items)-cycle, cycle); at-- {
+		a, b := items[at].Of(body), items[at-cycle].Of(body)
+		switch {
+		case m.isPersons(a):
+			return false
+		case at == len(items)-1 || m.isResult(a):
+			if !equalButIDs(a, b) {
+				return false
+			}
+		default:
+			if !equalButIDs(argumentsIn(a, m.arguments), argumentsIn(b, m.arguments)) {
+				return false
+			}
+		}
 	}
-	first, end := 0, len(a)
-	for first < end && a[first] == b[first] {
-		first++
-	}
-	for end > first && a[end-1] == b[end-1] {
-		end--
-	}
-	return end-first <= longestID
+	return true
 }
+
+// members are how a surface writes calls and their results.
+type members struct{ arguments, result []byte }
+
+func membersOf(surface codec.Format) members {
+	switch surface {
+	case codec.Messages:
+		return members{[]byte(`"input":`), []byte(`"tool_result"`)}
+	case codec.Gemini:
+		return members{[]byte(`"args":`), []byte(`"functionResponse"`)}
+	case codec.Responses:
+		return members{[]byte(`"arguments":`), []byte(`call_output"`)}
+	}
+	return members{[]byte(`"arguments":`), []byte(`"role":"tool"`)}
+}
+
+// headBytes is where an item says what it is, if its client writes that first.
+const headBytes = 128
+
+// isResult reports whether an item says at its beginning that it is the result of a call.
+func (m *members) isResult(item []byte) bool {
+	return bytes.Contains(item[:min(len(item), headBytes)], m.result)
+}
+
+// isPersons reports whether an item says at its beginning that it is a person's, and has no result.
+func (m *members) isPersons(item []byte) bool {
+	return bytes.Contains(item[:min(len(item), headBytes)], []byte(`"role":"user"`)) && !bytes.Contains(item, m.result)
+}
+
+// argumentsIn returns the arguments of the first call in an item; nil if it has none. Inside of texts quotation marks are
+// escaped, so that a member's name is one.
+func argumentsIn(item, member []byte) []byte {
+	i := bytes.Index(item, member)
+	if i < 0 {
+		return nil
+	}
+	start := scan.Space(item, i+len(member))
+	return item[start:max(scan.Skip(item, start), start)]
+}
+
+// equalButIDs reports whether two texts in JSON are equal but for the values of members whose names end in "id".
+func equalButIDs(a, b []byte) bool {
+	for i, j := 0, 0; ; {
+		n := commonPrefix(a[i:], b[j:])
+		if i, j = i+n, j+n; i == len(a) || j == len(b) {
+			return i == len(a) && j == len(b)
+		}
+		if i, j = behindID(a, i), behindID(b, j); i < 0 || j < 0 {
+			return false
+		}
+	}
+}
+
+// commonPrefix returns how many bytes two texts begin with alike.
+func commonPrefix(a, b []byte) (n int) {
+	end := min(len(a), len(b))
+	for ; n+8 <= end && binary.NativeEndian.Uint64(a[n:]) == binary.NativeEndian.Uint64(b[n:]); n += 8 {
+	}
+	for n < end && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// behindID returns where the id ends in whose value a place is, quotation mark included; -1 if it is in none.
+func behindID(text []byte, at int) int {
+	from := max(at-longestID, 0)
+	quote := bytes.LastIndexByte(text[from:at], '"')
+	end := bytes.IndexByte(text[at:min(at+longestID, len(text))], '"')
+	if quote < 0 || end < 0 {
+		return -1
+	}
+	if name := bytes.TrimRight(text[:from+quote], " :"); !bytes.HasSuffix(name, idMember) || len(name) == from+quote {
+		return -1
+	}
+	return at + end + 1
+}
+
+var idMember = []byte(`id"`)
 
 // bounded returns the first item to read, from or later.
 func bounded(items []codec.Span, from int) int {

@@ -20,7 +20,7 @@ type act struct {
 }
 
 // surfaces are those on which agents send their history.
-var surfaces = []codec.Format{codec.Chat, codec.Messages, codec.Responses}
+var surfaces = []codec.Format{codec.Chat, codec.Messages, codec.Responses, codec.Gemini}
 
 // request writes a conversation as an agent sends it on a surface.
 func request(surface codec.Format, acts []act) []byte {
@@ -29,6 +29,15 @@ func request(surface codec.Format, acts []act) []byte {
 		id := fmt.Sprintf("call_%020d", i)
 		said := map[string]any{"role": "user", "content": a.says}
 		switch {
+		case a.says != "" && surface == codec.Gemini:
+			items = append(items, map[string]any{"role": "user", "parts": []any{map[string]any{"text": a.says}}})
+		case surface == codec.Gemini:
+			items = append(items,
+				map[string]any{"role": "model", "parts": []any{
+					map[string]any{"text": a.thinks},
+					map[string]any{"functionCall": map[string]any{"name": a.call, "args": json.RawMessage(a.arguments)}},
+				}},
+				map[string]any{"role": "user", "parts": []any{map[string]any{"functionResponse": map[string]any{"name": a.call, "response": map[string]any{"output": a.result}}}}})
 		case a.says != "" && surface == codec.Responses:
 			said["type"] = "message"
 			items = append(items, said)
@@ -59,8 +68,11 @@ func request(surface codec.Format, acts []act) []byte {
 		}
 	}
 	body := map[string]any{"model": "m", "messages": items}
-	if surface == codec.Responses {
+	switch surface {
+	case codec.Responses:
 		body = map[string]any{"model": "m", "input": items}
+	case codec.Gemini:
+		body = map[string]any{"contents": items}
 	}
 	text, _ := json.Marshal(body)
 	return text
@@ -170,6 +182,36 @@ func TestAPersonsWordsEndALoop(t *testing.T) {
 	}
 }
 
+// Clients write members in any order, and put several results into one message.
+func TestALoopIsFoundHoweverItsClientWritesIt(t *testing.T) {
+	long := strings.Repeat("no rule to make it\n", 20)
+	for name, write := range map[string]func(id int) string{
+		"role first, kind of the result last": func(id int) string {
+			return fmt.Sprintf(`{"role":"assistant","content":[{"type":"tool_use","id":"toolu_%d","name":"Bash","input":{}}]},{"role":"user","content":[{"content":%q,"tool_use_id":"toolu_%d","type":"tool_result"}]}`, id, long, id)
+		},
+		"two calls at once, ids of other lengths": func(id int) string {
+			return fmt.Sprintf(`{"role":"assistant","content":[{"type":"tool_use","id":"a%d","name":"Bash","input":{}},{"type":"tool_use","id":"b%d","name":"Read","input":{"n":1}}]},`+
+				`{"role":"user","content":[{"type":"tool_result","tool_use_id":"a%d","content":%q},{"type":"tool_result","tool_use_id":"b%d","content":%q}]}`, id, id, id, long, id, long)
+		},
+		"with spaces": func(id int) string {
+			return fmt.Sprintf(`{"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_%d", "name": "Bash", "input": {"command": "make"}}]}, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_%d", "content": %q}]}`, id, id, long)
+		},
+	} {
+		items := []string{`{"role":"user","content":"Build it."}`}
+		for i := range 7 {
+			items = append(items, write(7+i)) // ids of one digit and of two
+		}
+		body := []byte(`{"messages":[` + strings.Join(items, ",") + `]}`)
+		var e codec.Envelope
+		if err := e.Read(body); err != nil {
+			t.Fatal(err)
+		}
+		if loop := repeats.Find(codec.Messages, body, e.Items, 5); loop.Times != 7 {
+			t.Errorf("%s: %s", name, &loop)
+		}
+	}
+}
+
 func TestRequestsWithoutAHistoryAreNoLoop(t *testing.T) {
 	for _, body := range []string{`{"model":"m","input":"hi"}`, `{"model":"m","input":[]}`, `{"model":"m","messages":[]}`, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, `{"model":"m","messages":[1,1,1,1,1,1,1,1]}`} {
 		var e codec.Envelope
@@ -184,15 +226,40 @@ func TestRequestsWithoutAHistoryAreNoLoop(t *testing.T) {
 	}
 }
 
-// Every request of an agent is looked at; all but a few cost a comparison of lengths.
+// Every request of an agent is looked at; all but a few cost a comparison of what they end with.
 func BenchmarkFindInHealthySessions(b *testing.B) {
-	body := request(codec.Messages, healthy(rand.New(rand.NewPCG(1, 1)), 400))
+	benchmarkFind(b, healthy(rand.New(rand.NewPCG(1, 1)), 400))
+}
+
+// Edits that end in the same words, and a command that waits, are alike but in what they say.
+func BenchmarkFindInNearRepetitions(b *testing.B) {
+	acts := []act{{says: "Rename it in every file."}}
+	for i := range 200 {
+		acts = append(acts, act{thinks: "Next.", call: "Edit", arguments: fmt.Sprintf(`{"file":"invoice_%03d.go","old":%q,"new":%q}`, i, strings.Repeat("old line\n", 20), strings.Repeat("new line\n", 20)), result: "The file has been updated."})
+	}
+	for i := range 200 {
+		acts = append(acts, act{call: "Output", arguments: `{"id":"b1"}`, result: fmt.Sprintf("%s\nrunning, %03d s", strings.Repeat("compiling\n", 100), i)})
+	}
+	benchmarkFind(b, acts)
+}
+
+// A loop is read each time.
+func BenchmarkFindInALoop(b *testing.B) {
+	acts := []act{{says: "Build it."}}
+	for range 200 {
+		acts = append(acts, act{thinks: "Again.", call: "Bash", arguments: `{"command":"make"}`, result: strings.Repeat("no rule\n", 20)})
+	}
+	benchmarkFind(b, acts)
+}
+
+func benchmarkFind(b *testing.B, acts []act) {
+	body := request(codec.Messages, acts)
 	var e codec.Envelope
 	if err := e.Read(body); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
-	for end := 1; b.Loop(); end = end%len(e.Items) + 1 {
+	for end := 1; b.Loop(); end = (end + 2) % (len(e.Items) + 1) { // each request ends with a result, or with a person's words
 		repeats.Find(codec.Messages, body, e.Items[:end], 5)
 	}
 }

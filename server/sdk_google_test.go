@@ -98,8 +98,13 @@ func TestGooglesSDKRaisesEveryError(t *testing.T) {
 				t.Errorf("%s stream=%t: a refusal is raised as %v", model, stream, err)
 			}
 		}
-		if _, err := askGoogles(t, h, model, `[[sim: events 9; error-inside overloaded after=5]]`, true); err == nil {
-			t.Errorf("%s: an answer that breaks off is taken for one", model)
+		for _, script := range []string{`events 9; cut after=5 how=clean`, `events 9; cut after=5 how=mid`, `events 9; cut`, `events 9; error-inside overloaded after=5`} {
+			if got, err := askGoogles(t, h, model, "[[sim: "+script+"]]", true); err == nil {
+				t.Errorf("%s: %s is taken for the answer %v", model, script, got)
+			}
+			if x := h.settled(h.records("acme")[0].ID); x.Outcome != record.OutcomeUpstreamError {
+				t.Errorf("%s: %s is on record as %s", model, script, x.Outcome)
+			}
 		}
 	}
 	_, err := askGoogles(t, h, "nobodys-model", "Hi", false)

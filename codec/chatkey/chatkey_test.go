@@ -265,6 +265,9 @@ func (c *conversation) write(t *rapid.T, surface codec.Format) string {
 	case codec.Chat:
 		return fmt.Sprintf(`{"model":"m","messages":[{"role":"system","content":%s},{"role":"user","content":%s},{"role":"assistant","content":%s,"tool_calls":[{"type":"function","function":{"arguments":%s,"name":%q}}]},{"role":"tool","content":"r"}]}`,
 			blocks(t, "text", c.instructions), blocks(t, "text", c.first), quote(t, c.answer), quote(t, string(arguments)), c.tool)
+	case codec.Gemini:
+		return fmt.Sprintf(`{"systemInstruction":{"parts":[{"text":%s}]},"contents":[{"role":"user","parts":[{"text":%s}]},{"parts":[{"text":"Hm","thought":true},{"text":%s,"thoughtSignature":"c2ln"},{"functionCall":{"id":"x","name":%q,"args":%s}}],"role":"model"},{"role":"user","parts":[{"functionResponse":{"name":"f","response":{}}}]}]}`,
+			quote(t, c.instructions), quote(t, c.first), quote(t, c.answer), c.tool, arguments)
 	case codec.Messages:
 		return fmt.Sprintf(`{"model":"m","system":%s,"messages":[{"role":"user","content":%s},{"content":[{"type":"text","text":%s},{"type":"tool_use","name":%q,"input":%s}],"role":"assistant"},{"role":"user","content":[{"type":"tool_result","content":"r"}]}]}`,
 			blocks(t, "text", c.instructions), blocks(t, "text", c.first), quote(t, c.answer), c.tool, arguments)
@@ -274,7 +277,7 @@ func (c *conversation) write(t *rapid.T, surface codec.Format) string {
 	}
 }
 
-var surfaces = []codec.Format{codec.Chat, codec.Responses, codec.Messages}
+var surfaces = []codec.Format{codec.Chat, codec.Responses, codec.Messages, codec.Gemini}
 
 func TestKeysDoNotDependOnHowAConversationIsWritten(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -364,5 +367,13 @@ func BenchmarkDeriveAgentOpening(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		chatkey.Derive(codec.Messages, body, &e)
+	}
+}
+
+func TestAContentWithoutARoleIsThePersons(t *testing.T) {
+	with := derive(t, codec.Gemini, `{"contents":[{"parts":[{"text":"Hi"}],"role":"user"},{"parts":[{"text":"Yes"}],"role":"model"}]}`)
+	without := derive(t, codec.Gemini, `{"contents":[{"parts":[{"text":"Hi"}]},{"role":"model","parts":[{"text":"Yes"}]}]}`)
+	if with != without || with.Opening == "" || with.Reply == "" {
+		t.Errorf("%+v and %+v", with, without)
 	}
 }

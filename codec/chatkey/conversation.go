@@ -24,8 +24,12 @@ func (s *speech) item(v []byte) (done bool) {
 			role = scan.Body(m.Value)
 		case "type":
 			wireType = scan.Body(m.Value)
-		case "content", "parts":
+		case "content":
 			content = m.Value
+		case "parts":
+			if content = m.Value; role == nil {
+				role = []byte("user") // unless it follows
+			}
 		}
 	}
 	opened := len(s.first.stable) > 0

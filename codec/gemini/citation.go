@@ -61,8 +61,8 @@ func (c *citations) first(citation []byte) bool {
 }
 
 // cite emits the sources of the open text, one annotation per source and cited segment. They have the shape of the
-// Responses format, the smallest one that is complete: no surface speaks the native shape, in which a citation is
-// spread over two lists.
+// Responses format, the smallest one that is complete: in the native shape a citation is spread over two
+// lists.
 func (d *decoder) cite(dst []codec.Event, grounding, sources []byte) []codec.Event {
 	if d.open != codec.ItemText || (len(grounding) == 0 && len(sources) == 0) {
 		return dst

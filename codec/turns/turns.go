@@ -166,16 +166,24 @@ func (r *Reader) parse(item []byte) message {
 	if scan.IsString(item) { // an input that is a string
 		return r.person([][]byte{item}, nil)
 	}
-	var role, wireType, content []byte
+	var role, wireType, content, parts []byte
 	for m := scan.Object(item); m.Next(); {
 		switch string(m.Key) {
 		case "role":
 			role = scan.Body(m.Value)
 		case "type":
 			wireType = scan.Body(m.Value)
-		case "content", "parts":
+		case "content":
 			content = m.Value
+		case "parts":
+			parts = m.Value
 		}
+	}
+	if parts != nil && role == nil { // Gemini's may lack the role of the user
+		return r.user(parts)
+	}
+	if content == nil {
+		content = parts
 	}
 	k := other
 	switch string(role) {

@@ -87,10 +87,14 @@ func TestOnlyAPersonOpensATurn(t *testing.T) {
 		"instructions": `{"model":"m","messages":[{"role":"user","content":"# AGENTS.md instructions"}]}`,
 		"a reminder":   `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"<system-reminder>x</system-reminder>"}]}]}`,
 		"system":       `{"model":"m","messages":[{"role":"system","content":"x"}]}`,
+		"of Gemini":    `{"contents":[{"role":"user","parts":[{"functionResponse":{"name":"f","response":{}}},{"text":"done"}]},{"role":"model","parts":[{"text":"x"}]}]}`,
 	} {
 		if found := places(t, body); len(found) != 0 {
 			t.Errorf("%s opens a turn: %v", name, found)
 		}
+	}
+	if found := places(t, `{"contents":[{"role":"user","parts":[{"text":"one"}]},{"role":"model","parts":[{"text":"yes"}]},{"parts":[{"text":"two"},{"inlineData":{"mimeType":"image/png","data":"aaaa"}}]}]}`); len(found) != 2 || found[0].Newest || !found[1].Newest {
+		t.Errorf("of Gemini: %v", found)
 	}
 	late := places(t, `{"model":"m","messages":[{"role":"user","content":"one"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"n","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"x"}]}]}`)
 	if len(late) != 1 || late[0].Newest {
@@ -107,6 +111,7 @@ func TestAnInsertionLeavesTheEnvelopeTrue(t *testing.T) {
 		"blocks":        {codec.ClientTraits{TextBlock: "input_text"}, `{"input":[{"role":"user","content":[{"type":"input_text","text":"hi"}]}],"model":"m"}`, `{"input":[{"role":"user","content":[{"type":"input_text","text":"hi"},{"type":"input_text","text":"<x>\n"}]}],"model":"n"}`},
 		"chat":          {codec.ClientTraits{TextBlock: "text", TextAsString: true}, `{"messages":[{"role":"user","content":"hi"}],"model":"m"}`, `{"messages":[{"role":"user","content":"hi\n\n<x>\n"}],"model":"n"}`},
 		"chat, a part":  {codec.ClientTraits{TextBlock: "text", TextAsString: true}, `{"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}],"model":"m"}`, `{"messages":[{"role":"user","content":[{"type":"text","text":"hi\n\n<x>\n"}]}],"model":"n"}`},
+		"parts":         {codec.ClientTraits{TextBlock: "text", BareBlocks: true}, `{"contents":[{"role":"user","parts":[{"text":"hi"}]}],"model":"m"}`, `{"contents":[{"role":"user","parts":[{"text":"hi"},{"text":"<x>\n"}]}],"model":"n"}`},
 		"chat, a photo": {codec.ClientTraits{TextBlock: "text", TextAsString: true}, `{"messages":[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image_url","image_url":{"url":"u"}}]}],"model":"m"}`, `{"messages":[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image_url","image_url":{"url":"u"}},{"type":"text","text":"<x>\n"}]}],"model":"n"}`},
 	} {
 		var e codec.Envelope

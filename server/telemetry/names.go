@@ -66,7 +66,7 @@ const (
 )
 
 const (
-	labelSurface   = "surface"   // chat, responses, messages, embeddings
+	labelSurface   = "surface"   // chat, responses, messages, gemini, embeddings, pass
 	labelFormat    = "format"    // spoken to the provider
 	labelProvider  = "provider"  // name in the configuration; "none" for requests that were not placed
 	labelOutcome   = "outcome"   // as in records

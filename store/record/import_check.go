@@ -41,7 +41,7 @@ const mostImported = 1_000_000 * Dollar
 func checkFormats(x *ExchangeInfo) error {
 	surface, err := codec.ParseFormat(x.Surface)
 	if traits := crossing.Traits(surface); err != nil || surface.Converses() && traits.Client == (codec.ClientTraits{}) {
-		return codec.Invalid("surface", "%q is no surface; known are chat, responses, messages, embeddings and pass", x.Surface)
+		return codec.Invalid("surface", "%q is no surface; known are chat, responses, messages, gemini, embeddings and pass", x.Surface)
 	}
 	if x.Format == "" {
 		return nil

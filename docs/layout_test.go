@@ -94,6 +94,7 @@ func TestTheFloorsOfTheStoreImportDownwards(t *testing.T) {
 		"commit":      {"blob", "files", "kv", "wake"},
 		"feed":        {"commit", "kv", "wake"},
 		"journal":     {"blob", "buffer", "commit", "kv"},
+		"sessions":    {"blob", "buffer", "commit", "feed", "files", "journal", "kv"},
 		"backup":      {"kv", "blob"},
 		"identity":    {"kv", "wake"},
 		"notes":       {"blob", "cache", "identity", "kv"},

@@ -27,7 +27,7 @@ type opening struct {
 func (w *opening) Build() error {
 	g, c := w.store.writing, w.capture
 	w.skeleton = g.Blobs.AddBody(c.account, w.body)
-	g.openSession(&w.Op, c, w.evidence)
+	c.session, c.sessionName = g.Open(&w.Op, kv.ExchangeRef{Account: c.account, ID: c.id}, w.evidence)
 	c.noted = g.noteOpen(c.account, c.id)
 	g.announce(&w.Op, c.event(record.ExchangeCreated, record.OutcomeOpen))
 	return nil
@@ -109,7 +109,7 @@ func (w *closing) Build() error {
 		w.info = record.Append(w.info[:0], w.ended)
 	}
 	g.announce(&w.Op, c.event(record.ExchangeCompleted, w.ended.Outcome))
-	w.undigested = g.closeSession(&w.Op, kv.ExchangeRef{Account: c.account, ID: c.id}, w.ended, w.digest)
+	w.undigested = g.closeExchange(&w.Op, kv.ExchangeRef{Account: c.account, ID: c.id}, w.ended, w.digest)
 	_ = w.answerPart.Build() // Write returns its error, once the end is written
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/feed"
 	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/sessions"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -88,7 +89,7 @@ type checker struct {
 	exchanges map[kv.ExchangeID]checkedExchange
 	sessions  map[kv.SessionID]*sessionCounts
 	live      map[kv.SessionID]struct{} // readable and not merged into others
-	behind    map[kv.SessionRef]bool    // their records may be behind their exchanges, see sessionsBehind
+	behind    map[kv.SessionRef]bool    // their records may be behind their exchanges, see sessions.Behind
 	fixes     []fix
 
 	rollups rollupCheck
@@ -118,7 +119,7 @@ type sessionCounts struct {
 }
 
 func (c *checker) run(ctx context.Context) error {
-	_ = c.store.makeRoom(ctx, c.store.storeAllSessions) // on a full volume they stay behind
+	_ = c.store.makeRoom(ctx, (*commitGroup).storeAll) // on a full volume they stay behind
 	c.tx = c.store.db.NewTransaction(false)
 	defer c.tx.Discard()
 	c.rollups.hours = make(map[int64]*checkedHour)
@@ -126,7 +127,7 @@ func (c *checker) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.behind = sessionsBehind(c.tx, counted)
+	c.behind = sessions.Behind(c.tx, counted)
 	c.blobs = blob.NewChecker(c.tx, c.account, func(subject, problem string) { c.find(subject, problem) })
 	c.exchanges, c.sessions = make(map[kv.ExchangeID]checkedExchange), make(map[kv.SessionID]*sessionCounts)
 	c.live = make(map[kv.SessionID]struct{})
@@ -253,16 +254,16 @@ func (g *commitGroup) repaired(w *commit.Op, key []byte) {
 	case kv.SpaceTurn:
 		if account, id, ok := kv.SplitExchangeKey(key); ok {
 			g.eraseVectors(w, account, id)
-			_, ref := g.belongs(account, id)
+			_, ref := g.Belongs(account, id)
 			if ref = (kv.SessionRef{Account: account, ID: ref.ID}); g.Has(kv.ExchangeKey(kv.SpaceExchange, account, id)) {
-				g.changes.NoteEnded(ref, id)
+				g.Changes.NoteEnded(ref, id)
 			} else {
-				g.changes.Note(ref, id)
+				g.Changes.Note(ref, id)
 			}
 		}
 	case kv.SpaceMember:
 		if account, session, _, ok := kv.SplitMemberKey(key); ok {
-			g.changes.NoteSession(kv.SessionRef{Account: account, ID: session})
+			g.Changes.NoteSession(kv.SessionRef{Account: account, ID: session})
 		}
 	}
 }
@@ -439,7 +440,7 @@ func (c *checker) summary(item *badger.Item) error {
 // openNote checks that one of the exchanges noted as open is open.
 func (c *checker) openNote(item *badger.Item) error {
 	return item.Value(func(value []byte) error {
-		_, ids, err := readOpenNote(item.Key(), value)
+		_, ids, err := journal.ReadOpenNote(item.Key(), value)
 		if err != nil {
 			return c.belongsToExchange(item)
 		}

@@ -2,24 +2,22 @@ package store
 
 import (
 	"github.com/mnemeproxy/mneme/store/internal/commit"
-	"github.com/mnemeproxy/mneme/store/internal/feed"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/sessions"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // commitGroup is a group of operations with what the store keeps beside their records: notes of open exchanges, and
-// events. It implements [commit.Rooms] and [commit.Overlay].
+// events. It implements [commit.Rooms].
 type commitGroup struct {
 	*commit.Group
-	store   *core
-	changes *feed.Log
-	notes   []*openNote // of the exchanges that begin, one per account
-	events  []groupEvent
-	erased  bool // the group erases an exchange
+	*sessions.Writing
+	store  *core
+	notes  []*openNote // of the exchanges that begin, one per account
+	events []groupEvent
+	erased bool // the group erases an exchange
 
-	decoded   map[kv.SessionRef]*record.StoredSession // what Get returns. A caller that changes one must put it
-	published []record.Event                          // room for them
-	starting  bool                                    // the writer does not run yet
+	published []record.Event // room for them
 }
 
 // groupEvent tells subscribers about an operation, once it is committed.
@@ -28,13 +26,11 @@ type groupEvent struct {
 	record.Event
 }
 
-// mostDecoded is how many decoded sessions are kept from group to group.
-const mostDecoded = 1 << 10
-
 func newCommitGroup(s *core) *commitGroup {
-	g := &commitGroup{store: s, decoded: make(map[kv.SessionRef]*record.StoredSession)}
-	g.Group = commit.NewGroup(s.db, &s.planner.Known, g)
-	return g
+	group, writing := sessions.New(sessions.Options{
+		DB: s.db, Known: &s.planner.Known, Records: s.sessions, IDs: &s.ids, Digests: s.opts.Digest != nil, Summaries: s.opts.Summaries, Log: s.log,
+	})
+	return &commitGroup{Group: group, Writing: writing, store: s}
 }
 
 // announce notes an event of an operation.
@@ -42,43 +38,22 @@ func (g *commitGroup) announce(w *commit.Op, e record.Event) {
 	g.events = append(g.events, groupEvent{w, e})
 }
 
-// Space implements [commit.Overlay] for the records of sessions, see [sessionsAhead].
-func (g *commitGroup) Space() byte { return kv.SpaceSession }
-
-// Newer implements [commit.Overlay].
-func (g *commitGroup) Newer(key []byte) []byte {
-	if r := g.store.ahead.atKey(key); r != nil {
-		return record.Encode(r)
-	}
-	return nil
-}
-
-// Replaced implements [commit.Overlay].
-func (g *commitGroup) Replaced(key []byte) {
-	if account, id, ok := kv.SplitSessionKey(key); ok {
-		delete(g.decoded, kv.SessionRef{Account: account, ID: id})
-	}
-	g.store.ahead.leave(key)
-}
-
 // Before implements [commit.Rooms].
 func (g *commitGroup) Before() []commit.Entry {
-	return g.changes.Records()
+	return g.Changes.Records()
 }
 
 // Written implements [commit.Rooms].
 func (g *commitGroup) Written(version uint64, group []commit.Step, uncertain bool) {
 	s := g.store
 	g.forgetErased()
-	if !uncertain {
-		s.ahead.committed(version)
-	}
+	g.Writing.Written(version, uncertain)
 	for _, step := range group {
 		if c, ok := step.(*closing); ok && c.undigested != nil && c.Err == nil {
 			c.undigested.Captured, c.captured = c.captured, nil
 		}
 	}
-	g.changes.Announce(true)
+	g.Changes.Announce(true)
 	s.shipping.Announce()
 	for _, step := range group {
 		for _, r := range step.Records() {
@@ -98,7 +73,7 @@ func (g *commitGroup) Written(version uint64, group []commit.Step, uncertain boo
 // Failed implements [commit.Rooms].
 func (g *commitGroup) Failed() {
 	g.forgetErased()
-	g.changes.Announce(false)
+	g.Changes.Announce(false)
 }
 
 // forgetErased makes readers forget what may have been erased.
@@ -110,13 +85,7 @@ func (g *commitGroup) forgetErased() {
 
 // Settled implements [commit.Rooms].
 func (g *commitGroup) Settled(forgotten bool) {
-	if len(g.decoded) > mostDecoded || forgotten {
-		clear(g.decoded)
-	}
-	if forgotten {
-		g.store.ahead.recount(g.store)
-	}
-	g.changes.Settled()
+	g.Writing.Settled(forgotten)
 	for _, n := range g.notes {
 		n.others = nil
 	}
@@ -128,3 +97,15 @@ func (g *commitGroup) Settled(forgotten bool) {
 	g.published = g.published[:0]
 	g.erased = false
 }
+
+// closeExchange counts an ended exchange, and adds its digest or returns the change for the digester to work on.
+func (g *commitGroup) closeExchange(w *commit.Op, at kv.ExchangeRef, info *record.ExchangeInfo, digest change) (undigested *Change) {
+	g.store.shipping.Add(g.Group, w, at)
+	g.rollUp(w, at.Account, info)
+	return g.Close(w, at, info, func(ref kv.SessionRef) bool {
+		return digest != nil && g.store.feed.Digested(ref) && digest(g, w) == nil
+	})
+}
+
+// storeAll stores every record of a session that is ahead.
+func (g *commitGroup) storeAll(w *commit.Op) error { return g.StoreAll(w) }

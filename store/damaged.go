@@ -53,7 +53,7 @@ func (s *core) listedEntry(tx *badger.Txn, account kv.AccountNumber, id kv.Excha
 
 // listedSession returns a session as lists show it.
 func (s *core) listedSession(account kv.AccountNumber, id kv.SessionID, item *badger.Item) record.Session {
-	if r, err := s.newestSession(kv.SessionRef{Account: account, ID: id}, item); err == nil {
+	if r, err := s.sessions.Newest(kv.SessionRef{Account: account, ID: id}, item); err == nil {
 		return r.Session
 	}
 	var began time.Time

@@ -22,14 +22,14 @@ func (s Archive) DescribeSession(account, id string, d record.Description) (*rec
 	d = record.RedactDescription(s.credentials.Redactor(account), d)
 	var described record.Session
 	err = s.update(context.Background(), func(g *commitGroup, w *commit.Op) error {
-		r, ref := g.session(kv.SessionRef{Account: number, ID: key})
+		r, ref := g.Session(kv.SessionRef{Account: number, ID: key})
 		if r == nil {
 			return record.NoSession(id)
 		}
 		d.Set(&r.Title, &r.Tags, &r.Note)
 		described = r.Session
-		g.putSession(w, ref, r)
-		g.changes.NoteSession(ref)
+		g.PutSession(w, ref, r)
+		g.Changes.NoteSession(ref)
 		return nil
 	})
 	if err != nil {

@@ -25,7 +25,7 @@ const clockSlack = 24 * time.Hour
 func (s *core) followMerges(tx *badger.Txn, account kv.AccountNumber, sel record.Selection) record.Selection {
 	return sel.Follow(func(session string) string {
 		id, _ := kv.ParseSessionID(session)
-		r, err := s.getSession(tx, kv.SessionRef{Account: account, ID: id})
+		r, err := s.sessions.Get(tx, kv.SessionRef{Account: account, ID: id})
 		if err != nil {
 			return "" // it is gone, or unreadable
 		}
@@ -37,7 +37,7 @@ func (s *core) followMerges(tx *badger.Txn, account kv.AccountNumber, sel record
 func (g *commitGroup) followMerges(account kv.AccountNumber, sel record.Selection) record.Selection {
 	return sel.Follow(func(session string) string {
 		id, _ := kv.ParseSessionID(session)
-		if r := g.sessionAt(kv.SessionRef{Account: account, ID: id}); r != nil {
+		if r := g.At(kv.SessionRef{Account: account, ID: id}); r != nil {
 			return r.Merged
 		}
 		return ""
@@ -56,7 +56,7 @@ func (x *selected) open(tx *badger.Txn, account kv.AccountNumber) (bool, error) 
 	if x.damaged == nil {
 		return x.info.Outcome == record.OutcomeOpen, nil
 	}
-	return notedOpen(tx, account, x.id)
+	return journal.NotedOpen(tx, account, x.id)
 }
 
 // eachSelected visits the selected exchanges of an account. An exchange named twice may be visited twice. If its record
@@ -182,7 +182,7 @@ func (s *core) eraseDryRun(ctx context.Context, account kv.AccountNumber, sel re
 		err = s.view(func(tx *badger.Txn) error {
 			for text, n := range perSession {
 				if id, ok := kv.ParseSessionID(text); ok {
-					if r, err := s.getSession(tx, kv.SessionRef{Account: account, ID: id}); err == nil && r.Exchanges <= n {
+					if r, err := s.sessions.Get(tx, kv.SessionRef{Account: account, ID: id}); err == nil && r.Exchanges <= n {
 						e.Sessions++
 					}
 				}
@@ -332,10 +332,10 @@ func (g *commitGroup) eraseExchange(w *commit.Op, account kv.AccountNumber, id k
 	if readable {
 		g.rollUpErased(w, account, info)
 	}
-	if r, ref := g.belongs(account, id); r != nil {
+	if r, ref := g.Belongs(account, id); r != nil {
 		g.eraseTurn(w, ref, id)
-		g.changes.Note(ref, id)
-		g.dropSummary(w, ref)
+		g.Changes.Note(ref, id)
+		g.DropSummary(w, ref)
 		g.Put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), nil)
 		g.Put(w, kv.MemberKey(account, ref.ID, id), nil)
 		if g.leaveSession(w, ref, r, info) {
@@ -370,11 +370,11 @@ func (g *commitGroup) leaveSession(w *commit.Op, ref kv.SessionRef, r *record.St
 	r.Count(info, -1)
 	r.Sketch(info, -1)
 	if r.Exchanges > 0 {
-		g.putSession(w, ref, r)
+		g.PutSession(w, ref, r)
 		return false
 	}
 	g.Put(w, kv.SessionKey(ref.Account, ref.ID), nil)
-	g.changes.NoteSession(ref)
+	g.Changes.NoteSession(ref)
 	for _, link := range r.Links {
 		if slices.Equal(g.Get(link), ref.ID[:]) {
 			g.Put(w, link, nil)

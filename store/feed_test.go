@@ -252,12 +252,12 @@ func TestEachStageKeepsItsUnconfirmedChanges(t *testing.T) {
 						made++
 						binary.BigEndian.PutUint64(exchange[:], uint64(made))
 						if rapid.Bool().Draw(rt, "ended") {
-							c := g.changes.NoteEnded(kv.SessionRef{Account: 1, ID: kv.SessionID(exchange)}, exchange)
+							c := g.Changes.NoteEnded(kv.SessionRef{Account: 1, ID: kv.SessionID(exchange)}, exchange)
 							undigested[c.Exchange], undigested[c.Session] = true, true
 							want[StageDigest][c.Exchange] = true
 							continue
 						}
-						c := g.changes.Note(kv.SessionRef{Account: 1, ID: kv.SessionID(exchange)}, exchange)
+						c := g.Changes.Note(kv.SessionRef{Account: 1, ID: kv.SessionID(exchange)}, exchange)
 						for _, of := range feed.Stages[1:] {
 							want[of][id(of, c)] = true
 						}
@@ -436,7 +436,7 @@ func TestNothingIsUnconfirmedOnceAllIsDone(t *testing.T) {
 	c.do(StageSessions)
 	id, _ := kv.ParseSessionID(session)
 	err := c.s.update(t.Context(), func(g *commitGroup, w *commit.Op) error {
-		change := g.changes.Note(kv.SessionRef{Account: 1, ID: id}, kv.ExchangeID{})
+		change := g.Changes.Note(kv.SessionRef{Account: 1, ID: id}, kv.ExchangeID{})
 		c.s.feed.Log().PutAside(w, StageSessions, []*Change{change}, make(map[uint64]int))
 		return nil
 	})

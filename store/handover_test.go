@@ -303,8 +303,8 @@ func TestAnExchangeSeenTwiceIsReportedOnce(t *testing.T) {
 	}
 	var again *Change
 	err = c.s.update(t.Context(), func(g *commitGroup, _ *commit.Op) error {
-		_, ref := g.belongs(number, exchange)
-		again = g.changes.NoteEnded(ref, exchange)
+		_, ref := g.Belongs(number, exchange)
+		again = g.Changes.NoteEnded(ref, exchange)
 		return nil
 	})
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -243,7 +242,7 @@ func (m *model) merge(from, into string) {
 // kill forgets what is only in memory, so that the store is left as by a killed process.
 func (m *model) kill() {
 	m.check(m.store().update(context.Background(), func(g *commitGroup, _ *commit.Op) error {
-		g.store.ahead = sessionsAhead{cursor: math.MaxUint64, next: math.MaxUint64} // nothing is stored on closing
+		g.store.sessions.Lose()
 		return nil
 	}))
 }
@@ -257,9 +256,9 @@ func (m *model) fail() {
 	err = s.update(context.Background(), func(g *commitGroup, w *commit.Op) error {
 		for _, text := range m.sessions {
 			id, _ := kv.ParseSessionID(text)
-			if r := g.sessionAt(kv.SessionRef{Account: number, ID: id}); r != nil {
+			if r := g.At(kv.SessionRef{Account: number, ID: id}); r != nil {
 				r.Exchanges++
-				g.countSession(w, kv.SessionRef{Account: number, ID: id}, r)
+				g.Count(w, kv.SessionRef{Account: number, ID: id}, r)
 			}
 		}
 		g.Put(w, []byte("!badger!"), []byte("a key that the database keeps to itself"))
@@ -277,7 +276,7 @@ func (m *model) restart(before func()) {
 	s, err := Open(Options{Dir: m.dir, Digest: digestTest})
 	m.check(err)
 	m.check(s.update(context.Background(), func(g *commitGroup, _ *commit.Op) error {
-		g.store.ahead.most = 1
+		g.store.sessions.Most = 1
 		return nil
 	}))
 	*m.s = s

@@ -20,10 +20,10 @@ func (s *core) markInterrupted() error {
 		return err
 	}
 	g := s.writing
-	g.starting = true
+	g.Starting = true
 	defer func() {
 		g.Settled(g.Reset())
-		g.starting = false
+		g.Starting = false
 	}()
 	b := commit.NewBatch(s.db)
 	defer b.Discard()
@@ -33,15 +33,15 @@ func (s *core) markInterrupted() error {
 			if err := g.interrupt(w, kv.ExchangeRef{Account: note.account, ID: id}); err != nil {
 				return err
 			}
-			b.Together(int64(len(w.Records()) + len(g.changes.Noted())))
-			b.Apply(g.changes.Records())
+			b.Together(int64(len(w.Records()) + len(g.Changes.Noted())))
+			b.Apply(g.Changes.Records())
 			b.Apply(w.Records())
-			g.changes.Settled()
+			g.Changes.Settled()
 		}
 		b.Delete(note.key)
 	}
 	err = b.Commit()
-	g.changes.Announce(false)
+	g.Changes.Announce(false)
 	return err
 }
 
@@ -54,7 +54,7 @@ type leftOpen struct {
 
 func (s *core) openNotes() (notes []leftOpen, err error) {
 	err = kv.EachRecord(s.db, []byte{kv.SpaceOpen}, func(key, value []byte) error {
-		account, ids, err := readOpenNote(key, value)
+		account, ids, err := journal.ReadOpenNote(key, value)
 		notes = append(notes, leftOpen{bytes.Clone(key), account, ids})
 		return err
 	})
@@ -78,6 +78,6 @@ func (g *commitGroup) interrupt(w *commit.Op, at kv.ExchangeRef) error {
 	}
 	info.Outcome, info.Session = record.OutcomeInterrupted, ""
 	w.Add(commit.Entry{Key: kv.ExchangeKey(kv.SpaceExchange, at.Account, at.ID), Value: record.Encode(info)})
-	g.closeSession(w, at, info, nil)
+	g.closeExchange(w, at, info, nil)
 	return g.Err()
 }

@@ -173,9 +173,9 @@ func TestClosingDoesNotWaitForALongAnswerToBeRead(t *testing.T) {
 	key, _ := kv.ParseExchangeID(id)
 	var again *Change
 	if err := s.update(context.Background(), func(g *commitGroup, w *commit.Op) error {
-		_, ref := g.belongs(1, key)
+		_, ref := g.Belongs(1, key)
 		g.eraseTurn(w, ref, key)
-		again = g.changes.NoteEnded(ref, key)
+		again = g.Changes.NoteEnded(ref, key)
 		return nil
 	}); err != nil {
 		t.Fatal(err)

@@ -1,11 +1,9 @@
 package store
 
 import (
-	"errors"
 	"slices"
 
-	"github.com/dgraph-io/badger/v4"
-
+	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -37,37 +35,8 @@ func (g *commitGroup) noteOpen(account kv.AccountNumber, id kv.ExchangeID) *open
 	return n
 }
 
-// readOpenNote returns the exchanges in a note.
-func readOpenNote(key, value []byte) (account kv.AccountNumber, ids []kv.ExchangeID, err error) {
-	account, first, ok := kv.SplitExchangeKey(key)
-	if !ok {
-		return 0, nil, errors.New("malformed key among the open exchanges")
-	}
-	ids = append(ids, first)
-	for ; len(value) >= len(first); value = value[len(first):] {
-		ids = append(ids, kv.ExchangeID(value))
-	}
-	return account, ids, nil
-}
-
-// notedOpen reports whether an exchange with an unreadable record may be open because a note names it. It may also have
-// ended while another one of the note is open.
-func notedOpen(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (noted bool, err error) {
-	for item := range kv.Items(tx, kv.SpaceKeyOf(kv.SpaceOpen, account), nil) {
-		err = item.Value(func(value []byte) error {
-			_, ids, err := readOpenNote(item.Key(), value)
-			noted = slices.Contains(ids, id)
-			return err
-		})
-		if noted || err != nil {
-			break
-		}
-	}
-	return noted, err
-}
-
 func (g *commitGroup) notedOpen(account kv.AccountNumber, id kv.ExchangeID) bool {
-	noted, err := notedOpen(g.Committed(), account, id)
+	noted, err := journal.NotedOpen(g.Committed(), account, id)
 	g.Fail(err)
 	return noted
 }

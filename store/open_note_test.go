@@ -10,6 +10,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
+	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -38,7 +39,7 @@ func beginTogether(t *testing.T, s *Store, accounts ...string) (begun []*Capture
 func openNotesOf(t *testing.T, s *Store) (notes [][]kv.ExchangeID) {
 	t.Helper()
 	err := kv.EachRecord(s.db, []byte{kv.SpaceOpen}, func(key, value []byte) error {
-		_, ids, err := readOpenNote(key, value)
+		_, ids, err := journal.ReadOpenNote(key, value)
 		notes = append(notes, ids)
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/sessions"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -95,7 +96,7 @@ func longSession(t *testing.T, c *talk, many int) (session string) {
 // After a kill the record of a session says what it said before, although it was only in memory. Larger sessions than are
 // counted again have stored records.
 func TestSessionsSayTheSameAfterAKill(t *testing.T) {
-	for _, many := range []int{1, 2, 60, mostRecounted + 20} {
+	for _, many := range []int{1, 2, 60, sessions.MostRecounted + 20} {
 		t.Run(fmt.Sprint(many), func(t *testing.T) {
 			c := newConversation(t)
 			id := longSession(t, c, many)
@@ -120,14 +121,14 @@ func TestAnOlderViewHasTheNewestRecordOfASession(t *testing.T) {
 	id, _ := kv.ParseSessionID(text)
 	ref := kv.SessionRef{Account: 1, ID: id}
 	err := c.s.view(func(tx *badger.Txn) error {
-		if err := c.s.update(t.Context(), c.s.storeAllSessions); err != nil {
+		if err := c.s.update(t.Context(), (*commitGroup).storeAll); err != nil {
 			return err
 		}
-		stored, err := storedSession(tx, ref)
+		stored, err := sessions.Stored(tx, ref)
 		if err != nil {
 			return err
 		}
-		newest, err := c.s.getSession(tx, ref)
+		newest, err := c.s.sessions.Get(tx, ref)
 		if err != nil {
 			return err
 		}

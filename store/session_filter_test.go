@@ -30,9 +30,9 @@ func TestSessionsAreFoundByClientProjectAndOutcome(t *testing.T) {
 	large := c.session(o, "hi")
 	err := c.s.update(t.Context(), func(g *commitGroup, w *commit.Op) error { // as earlier versions wrote it
 		id, _ := kv.ParseSessionID(codex)
-		r, ref := g.session(kv.SessionRef{Account: 1, ID: id})
+		r, ref := g.Session(kv.SessionRef{Account: 1, ID: id})
 		r.Client, r.Project = "", ""
-		g.putSession(w, ref, r)
+		g.PutSession(w, ref, r)
 		return nil
 	})
 	if err != nil {

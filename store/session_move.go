@@ -64,7 +64,7 @@ func (s Archive) MergeSession(ctx context.Context, account, from, into string) (
 // refuseMove returns why no exchange may move from a session to another one now; nil if they may. Erasures and earlier
 // moves are carried out on the sessions as they were.
 func (g *commitGroup) refuseMove(source kv.SessionRef, into kv.SessionID) error {
-	_, target := g.session(kv.SessionRef{Account: source.Account, ID: into})
+	_, target := g.Session(kv.SessionRef{Account: source.Account, ID: into})
 	if id, found := g.erasing(source.Account, source.ID, target.ID); found {
 		return conversation.ErasingSession(id.String())
 	}
@@ -76,15 +76,15 @@ func (g *commitGroup) refuseMove(source kv.SessionRef, into kv.SessionID) error 
 
 // beginMerge merges a session into another one, and records that its exchanges have to move.
 func (g *commitGroup) beginMerge(w *commit.Op, source kv.SessionRef, into kv.SessionID) error {
-	target, err := conversation.Merge(storedSessions{g, w, source.Account}, source.ID, into)
+	target, err := conversation.Merge(g.Of(w, source.Account), source.ID, into)
 	if err != nil {
 		return err
 	}
 	value, err := kv.EncodeRecord(move{Into: target.String()})
 	if err == nil {
 		g.Put(w, moveKey(source), value)
-		g.changes.NoteSession(source)
-		g.changes.NoteSession(kv.SessionRef{Account: source.Account, ID: target}) // it may have got a title
+		g.Changes.NoteSession(source)
+		g.Changes.NoteSession(kv.SessionRef{Account: source.Account, ID: target}) // it may have got a title
 	}
 	return err
 }
@@ -121,7 +121,7 @@ func (s Archive) SplitSession(ctx context.Context, account, session, exchange st
 // beginSplit creates the session target, and records that exchanges of a session have to move there: the given one, and
 // all that began after it. source is the session that has them, which is another one if the named one was merged.
 func (g *commitGroup) beginSplit(w *commit.Op, named, target kv.SessionRef, first kv.ExchangeID) (source kv.SessionRef, err error) {
-	r, source := g.session(named)
+	r, source := g.Session(named)
 	if r == nil {
 		return source, record.NoSession(named.ID.String())
 	}
@@ -136,7 +136,7 @@ func (g *commitGroup) beginSplit(w *commit.Op, named, target kv.SessionRef, firs
 	if err != nil {
 		return source, err
 	}
-	g.putSession(w, target, r.SplitOff(target.ID))
+	g.PutSession(w, target, r.SplitOff(target.ID))
 	g.Put(w, moveKey(source), value)
 	return source, nil
 }
@@ -160,7 +160,7 @@ func (s *core) finishMove(ctx context.Context, source kv.SessionRef) error {
 		into, _ := kv.ParseSessionID(m.Into)
 		err = s.update(ctx, func(g *commitGroup, w *commit.Op) error {
 			target := kv.SessionRef{Account: source.Account, ID: into}
-			if r, now := g.session(target); r != nil { // it was merged in turn
+			if r, now := g.Session(target); r != nil { // it was merged in turn
 				target = now
 			}
 			for _, id := range members {
@@ -216,16 +216,16 @@ func (g *commitGroup) moveExchange(w *commit.Op, id kv.ExchangeID, from, to kv.S
 		return
 	}
 	g.eraseTurn(w, from, id)
-	g.changes.NoteSession(from)
-	g.dropSummary(w, from)
+	g.Changes.NoteSession(from)
+	g.DropSummary(w, from)
 	g.Put(w, kv.MemberKey(account, to.ID, id), []byte{})
 	g.Put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), bytes.Clone(to.ID[:]))
-	g.linkResponse(w, to, info)
-	in := storedSessions{g, w, account}
+	g.LinkResponse(w, to, info)
+	in := g.Of(w, account)
 	conversation.Recount(in, from.ID, info, -1)
 	conversation.Recount(in, to.ID, info, 1)
 	if g.store.opts.Digest != nil && info.Outcome != record.OutcomeOpen && info.Auxiliary == "" {
-		g.changes.NoteEnded(to, id)
+		g.Changes.NoteEnded(to, id)
 	}
 }
 

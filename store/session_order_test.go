@@ -10,6 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/sessions"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -139,14 +140,14 @@ func TestACheckRestoresASessionToItsList(t *testing.T) {
 	id := c.session(chatKey(say("1"), "k"), "2")
 	key, _ := kv.ParseSessionID(id)
 	err := c.s.update(t.Context(), func(g *commitGroup, w *commit.Op) error {
-		r, ref := g.session(kv.SessionRef{Account: 1, ID: key})
+		r, ref := g.Session(kv.SessionRef{Account: 1, ID: key})
 		r.Links = slices.DeleteFunc(r.Links, func(link []byte) bool {
 			if record.IsBeginLink(link) {
 				g.Put(w, link, nil)
 			}
 			return record.IsBeginLink(link)
 		})
-		g.putSession(w, ref, r)
+		g.PutSession(w, ref, r)
 		return nil
 	})
 	if err != nil {
@@ -163,7 +164,7 @@ func TestACheckRestoresASessionToItsList(t *testing.T) {
 		t.Errorf("after the repair the list is %v", got)
 	}
 	err = c.s.view(func(tx *badger.Txn) error {
-		_, err := storedSession(tx, kv.SessionRef{Account: 1, ID: key})
+		_, err := sessions.Stored(tx, kv.SessionRef{Account: 1, ID: key})
 		return err
 	})
 	if err != nil {

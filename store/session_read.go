@@ -33,7 +33,7 @@ func (s Archive) Sessions(account string, q record.SessionQuery) (record.Session
 	page := record.SessionPage{Data: make([]record.Session, 0, w.Limit)}
 	left, at := mostLooked, ""
 	err = s.view(func(tx *badger.Txn) error {
-		s.eachSession(tx, &w, number, func(id kv.SessionID, item *badger.Item) bool {
+		s.sessions.Each(tx, &w, number, func(id kv.SessionID, item *badger.Item) bool {
 			if left <= 0 {
 				page.HasMore, page.Reached = true, at
 				return false
@@ -83,7 +83,7 @@ func (s *core) sessionWindow(account kv.AccountNumber, q *record.SessionQuery) (
 	err = s.view(func(tx *badger.Txn) (err error) {
 		for _, cursor := range [...]*string{&after, &before} {
 			text := *cursor
-			if *cursor, err = s.place(tx, account, text); errors.Is(err, badger.ErrKeyNotFound) {
+			if *cursor, err = s.sessions.Place(tx, account, text); errors.Is(err, badger.ErrKeyNotFound) {
 				return record.NoSession(text)
 			}
 			if err != nil {
@@ -107,7 +107,7 @@ func (s Archive) Session(account, id string) (*record.Session, error) {
 	}
 	var r *record.StoredSession
 	err = s.view(func(tx *badger.Txn) (err error) {
-		r, err = s.getSession(tx, kv.SessionRef{Account: number, ID: key})
+		r, err = s.sessions.Get(tx, kv.SessionRef{Account: number, ID: key})
 		return err
 	})
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -129,21 +129,11 @@ func (s *core) sessionOf(account, id string) (kv.AccountNumber, kv.SessionID, er
 	return number, key, nil
 }
 
-// getSession returns the newest record of a session that exists in a view. A view that may be open for longer than a
-// second needs another one for that: see mostShown.
-func (s *core) getSession(tx *badger.Txn, ref kv.SessionRef) (*record.StoredSession, error) {
-	item, err := tx.Get(kv.SessionKey(ref.Account, ref.ID))
-	if err != nil {
-		return nil, err
-	}
-	return s.newestSession(ref, item)
-}
-
 // sessionWith returns the session that has the exchanges of a session: itself, or the one that it was merged into. An
 // unreadable one counts as not merged, because its exchanges may still be readable.
 func (s *core) sessionWith(tx *badger.Txn, ref kv.SessionRef) (kv.SessionRef, error) {
 	for range record.MaxMerges {
-		r, err := s.getSession(tx, ref)
+		r, err := s.sessions.Get(tx, ref)
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return ref, err
 		}
@@ -157,15 +147,6 @@ func (s *core) sessionWith(tx *badger.Txn, ref kv.SessionRef) (kv.SessionRef, er
 		ref.ID = into
 	}
 	return ref, nil
-}
-
-// newestSession returns the newest record of a session; item is its stored record.
-func (s *core) newestSession(ref kv.SessionRef, item *badger.Item) (*record.StoredSession, error) {
-	if r := s.ahead.show(ref, item.Version()); r != nil {
-		return r, nil
-	}
-	r := new(record.StoredSession)
-	return r, item.Value(func(value []byte) error { return record.Decode(value, r) })
 }
 
 // mostlyListed is room for the exchanges of most sessions. An entry has 700 bytes.
@@ -259,7 +240,7 @@ func (f Feed) SessionAt(account record.AccountNumber, id string) (*record.Sessio
 	}
 	var r *record.StoredSession
 	err := f.store.view(func(tx *badger.Txn) (err error) {
-		r, err = f.store.getSession(tx, kv.SessionRef{Account: account, ID: key})
+		r, err = f.store.sessions.Get(tx, kv.SessionRef{Account: account, ID: key})
 		return err
 	})
 	switch {

@@ -12,32 +12,9 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/sessions"
 	"github.com/mnemeproxy/mneme/store/record"
 )
-
-func summaryKey(ref kv.SessionRef) []byte {
-	return append(kv.SpaceKeyOf(kv.SpaceSummary, ref.Account), ref.ID[:]...)
-}
-
-func unsummarizedKey(ref kv.SessionRef) []byte {
-	return append(kv.SpaceKeyOf(kv.SpaceUnsummarized, ref.Account), ref.ID[:]...)
-}
-
-// sessionGrew marks a session for [Summaries.UnsummarizedSessions], if sessions are summarized.
-func (g *commitGroup) sessionGrew(w *commit.Op, ref kv.SessionRef) {
-	if g.store.opts.Summaries {
-		g.Put(w, unsummarizedKey(ref), binary.BigEndian.AppendUint64(nil, uint64(time.Now().UnixNano())))
-	}
-}
-
-// dropSummary deletes the summary of a session; the rest of the session may get another one.
-func (g *commitGroup) dropSummary(w *commit.Op, ref kv.SessionRef) {
-	if g.Has(summaryKey(ref)) {
-		g.Put(w, summaryKey(ref), nil)
-		g.changes.NoteSession(ref)
-		g.sessionGrew(w, ref)
-	}
-}
 
 // SessionSummary returns the summary of a session of the account; nil if there is none.
 func (s Archive) SessionSummary(account, session string) (*record.SessionSummary, error) {
@@ -57,7 +34,7 @@ func (s Archive) SessionSummary(account, session string) (*record.SessionSummary
 }
 
 func getSummary(tx *badger.Txn, ref kv.SessionRef) (*record.SessionSummary, error) {
-	value, err := kv.Get(tx, summaryKey(ref))
+	value, err := kv.Get(tx, sessions.SummaryKey(ref))
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return nil, nil //nolint:nilnil // most sessions have none
 	}
@@ -84,8 +61,8 @@ func (s Summaries) KeepSessionSummary(ctx context.Context, account, session stri
 		if !g.stillThere(ref, former, exchanges) {
 			return codec.Errorf(codec.KindConflict, "what the summary of %s tells of is gone meanwhile", session)
 		}
-		g.Put(w, summaryKey(ref), value)
-		g.changes.NoteSession(ref)
+		g.Put(w, sessions.SummaryKey(ref), value)
+		g.Changes.NoteSession(ref)
 		return nil
 	})
 	if err != nil {
@@ -105,7 +82,7 @@ func (g *commitGroup) stillThere(ref kv.SessionRef, former *record.SessionSummar
 	if former == nil {
 		return g.Has(kv.SessionKey(ref.Account, ref.ID))
 	}
-	m, err := record.ReadSummary(g.Get(summaryKey(ref)))
+	m, err := record.ReadSummary(g.Get(sessions.SummaryKey(ref)))
 	return err == nil && m.Same(former)
 }
 
@@ -161,7 +138,7 @@ func (s Summaries) ConfirmSummarized(ctx context.Context, u record.UnsummarizedS
 	if !ok {
 		return record.NoSession(u.Session)
 	}
-	key := unsummarizedKey(kv.SessionRef{Account: u.Account, ID: id})
+	key := sessions.UnsummarizedKey(kv.SessionRef{Account: u.Account, ID: id})
 	err := s.update(ctx, func(g *commitGroup, w *commit.Op) error {
 		if grew, ok := readGrown(g.Get(key)); ok && grew.Equal(u.Grew) {
 			g.Put(w, key, nil)

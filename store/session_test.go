@@ -722,10 +722,10 @@ func TestADeletedSessionIsNotRemembered(t *testing.T) {
 	id, _ := kv.ParseSessionID(x.Session)
 	err = s.update(t.Context(), func(g *commitGroup, w *commit.Op) error {
 		ref := kv.SessionRef{Account: 1, ID: id}
-		if g.sessionAt(ref) == nil {
+		if g.At(ref) == nil {
 			t.Error("the session is not there")
 		}
-		if g.Put(w, kv.SessionKey(ref.Account, ref.ID), nil); g.sessionAt(ref) != nil {
+		if g.Put(w, kv.SessionKey(ref.Account, ref.ID), nil); g.At(ref) != nil {
 			t.Error("a deleted session is still there")
 		}
 		return nil

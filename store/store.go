@@ -20,6 +20,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/internal/notes"
+	"github.com/mnemeproxy/mneme/store/internal/sessions"
 	"github.com/mnemeproxy/mneme/store/internal/shipping"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -54,7 +55,7 @@ type core struct {
 	feed     *feed.Feed
 	shipping *shipping.Log
 	notes    *notes.Notes
-	ahead    sessionsAhead
+	sessions *sessions.Records
 
 	identities
 	usages usageTable
@@ -73,7 +74,7 @@ func Open(opts Options) (*Store, error) {
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
-	go s.writer.Run(s.writing, s.freeing(s.storeAllSessions)) // if it fails, they are counted again at the next start
+	go s.writer.Run(s.writing, s.freeing((*commitGroup).storeAll)) // if it fails, they are counted again at the next start
 	if s.master.Changing() {
 		if err := s.master.Finish(s.rotation()); err != nil {
 			s.log.Error("could not finish rotating the master key", "error", err)
@@ -107,10 +108,10 @@ func prepare(opts Options) (*core, error) {
 		return nil, errors.Join(errNewerFormat(opts.Dir, format), db.Unlock())
 	}
 	s := &core{
-		planner: blob.Planner{Known: blob.Known{Most: blob.MostKnown}},
-		ids:     kv.IDSource{Node: opts.Node},
-		ahead:   newSessionsAhead(),
-		opts:    opts, log: opts.Log, db: db,
+		planner:  blob.Planner{Known: blob.Known{Most: blob.MostKnown}},
+		ids:      kv.IDSource{Node: opts.Node},
+		sessions: sessions.NewRecords(),
+		opts:     opts, log: opts.Log, db: db,
 		writer: commit.NewWriter(opts.QueueBytes, opts.Log),
 	}
 	s.writing = newCommitGroup(s)
@@ -149,17 +150,17 @@ func (s *core) open() (err error) {
 		return fmt.Errorf("open the log of changes: %w", err)
 	}
 	s.notes = notes.New(database{s}, s.accounts, s.credentials)
-	s.shipping, err = shipping.Open(shipping.Options{DB: s.db, Writer: s.writer, Accounts: s.accounts, Session: s.getSession, Logger: s.log})
+	s.shipping, err = shipping.Open(shipping.Options{DB: s.db, Writer: s.writer, Accounts: s.accounts, Session: s.sessions.Get, Logger: s.log})
 	if err != nil {
 		return fmt.Errorf("open the log of what is shipped: %w", err)
 	}
-	if err := s.recountSessions(); err != nil {
+	if err := sessions.Recount(s.db); err != nil {
 		return fmt.Errorf("count the exchanges of sessions: %w", err)
 	}
 	if err := s.markInterrupted(); err != nil {
 		return fmt.Errorf("mark interrupted exchanges: %w", err)
 	}
-	if err := s.noteCounted(); err != nil {
+	if err := s.writing.NoteCounted(s.db); err != nil {
 		return fmt.Errorf("note that the exchanges of sessions are counted: %w", err)
 	}
 	return nil
@@ -167,10 +168,10 @@ func (s *core) open() (err error) {
 
 func (s *core) openFeed() (err error) {
 	s.feed, err = feed.Open(feed.Options{
-		DB: s.db, Writer: s.writer, Digests: s.opts.Digest != nil, Forget: s.digester.release, Trimming: s.writing.storeCounted,
+		DB: s.db, Writer: s.writer, Digests: s.opts.Digest != nil, Forget: s.digester.release, Trimming: s.writing.StoreCounted,
 	})
 	if err == nil {
-		s.writing.changes = s.feed.Log()
+		s.writing.Changes = s.feed.Log()
 	}
 	return err
 }

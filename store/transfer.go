@@ -17,6 +17,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/sessions"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
@@ -89,11 +90,11 @@ func (s *core) exportSession(ctx context.Context, tx *badger.Txn, account kv.Acc
 	ref := kv.SessionRef{Account: account, ID: id}
 	var r *record.StoredSession
 	err := s.view(func(now *badger.Txn) (err error) { // tx may be minutes old
-		r, err = s.getSession(now, ref)
+		r, err = s.sessions.Get(now, ref)
 		return err
 	})
 	if errors.Is(err, badger.ErrKeyNotFound) {
-		r, err = s.getSession(tx, ref)
+		r, err = s.sessions.Get(tx, ref)
 	}
 	if err != nil {
 		return give(damaged(id.String(), err))
@@ -173,7 +174,7 @@ func (s *core) importSession(ctx context.Context, account string, number kv.Acco
 	}
 	err = s.updateOf(ctx, number, func(g *commitGroup, w *commit.Op) error {
 		ref := kv.SessionRef{Account: number, ID: id}
-		if g.sessionAt(ref) != nil {
+		if g.At(ref) != nil {
 			return nil
 		}
 		taken = true
@@ -181,19 +182,12 @@ func (s *core) importSession(ctx context.Context, account string, number kv.Acco
 		record.RedactSession(redactor, &r.Session)
 		r.Account, r.Merged, r.Error = account, "", nil
 		r.Exchanges, r.Completed, r.Auxiliary, r.Usage, r.Cost, r.Prompts = 0, 0, 0, record.UsageInfo{}, record.Spending{}, nil // counted again as exchanges are imported
-		for _, kind := range [...]byte{record.ByChatKey, record.ByExternal, record.ByNative, record.ByConversation} {
-			c := record.Clue{Kind: kind, Value: r.Known(kind)}
-			if _, led := g.link(number, c); c.Value != "" && !led {
-				g.addLink(w, ref, r, c)
-			}
-		}
-		g.order(w, ref, r)
-		g.putSession(w, ref, r)
+		g.Import(w, ref, r)
 		if summary != nil {
-			g.Put(w, summaryKey(ref), summary)
+			g.Put(w, sessions.SummaryKey(ref), summary)
 		}
 		if summary != nil || r.Title != "" {
-			g.changes.NoteSession(ref)
+			g.Changes.NoteSession(ref)
 		}
 		return nil
 	})
@@ -245,7 +239,7 @@ func (s *core) importExchange(ctx context.Context, account string, number kv.Acc
 			rest = rest[n:]
 		}
 		g.Put(w, kv.ExchangeKey(kv.SpaceExchange, number, id), record)
-		g.closeSession(w, kv.ExchangeRef{Account: number, ID: id}, &info, nil)
+		g.closeExchange(w, kv.ExchangeRef{Account: number, ID: id}, &info, nil)
 		return nil
 	})
 	return taken, err
@@ -281,10 +275,10 @@ func (s *core) redactExchange(account string, x *record.Exchange) (_ *record.Exc
 func (g *commitGroup) importSessionOf(w *commit.Op, account kv.AccountNumber, id kv.ExchangeID, had string, info *record.ExchangeInfo) {
 	session, ok := kv.ParseSessionID(had)
 	ref := kv.SessionRef{Account: account, ID: session}
-	if r := g.sessionAt(ref); ok && r != nil && r.Merged == "" {
+	if r := g.At(ref); ok && r != nil && r.Merged == "" {
 		r.Exchanges++
 		r.NoteOrigin(info.Client(), info.Project)
-		g.putSession(w, ref, r)
+		g.PutSession(w, ref, r)
 		g.Put(w, kv.MemberKey(account, session, id), []byte{})
 		g.Put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), bytes.Clone(session[:]))
 		return
@@ -297,5 +291,5 @@ func (g *commitGroup) importSessionOf(w *commit.Op, account kv.AccountNumber, id
 		NativeSession: info.NativeSession, NativeAgent: info.NativeAgent, Auxiliary: info.Auxiliary,
 	}, info)
 	evidence.Refused = info.Format == ""
-	g.openSession(w, &recorded{id: id, name: id.String(), account: account}, evidence)
+	g.Open(w, kv.ExchangeRef{Account: account, ID: id}, evidence)
 }

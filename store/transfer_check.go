@@ -19,6 +19,6 @@ func (g *commitGroup) repeats(account kv.AccountNumber, session string, info *re
 	if key == nil {
 		return false
 	}
-	id, known := g.linkAt(key)
-	return known && id.String() != session && g.sessionAt(kv.SessionRef{Account: account, ID: id}) != nil
+	id, known := g.LinkAt(key)
+	return known && id.String() != session && g.At(kv.SessionRef{Account: account, ID: id}) != nil
 }

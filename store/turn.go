@@ -39,7 +39,7 @@ var errUnread = errors.New("more of the request has to be read")
 func (s *core) digestOf(p kv.ExchangeRef, read conversation.Reading, whole func() conversation.Reading) change {
 	account, id := p.Account, p.ID
 	return func(g *commitGroup, w *commit.Op) error {
-		r, ref := g.belongs(account, id)
+		r, ref := g.Belongs(account, id)
 		if read.Info == nil || r == nil || r.Merged != "" || read.Info.Outcome == record.OutcomeOpen || read.Info.Auxiliary != "" {
 			return nil // erased in the meantime, or moving to another session, where it is digested again, or it has no turn
 		}
@@ -54,12 +54,12 @@ func (s *core) digestOf(p kv.ExchangeRef, read conversation.Reading, whole func(
 			}
 			at = conversation.PlaceOf(placed, id, &read)
 		}
-		changed := g.changes.NoteTurn(ref, id, r.ID, read.Info.ID)
+		changed := g.Changes.NoteTurn(ref, id, r.ID, read.Info.ID)
 		g.announce(w, record.Event{
 			Kind: record.TurnDigested, Exchange: changed.Exchange, Session: changed.Session, KeyID: read.Info.KeyID, Outcome: read.Info.Outcome, Time: time.Now().UTC(), Account: account,
 		})
 		turn := &record.StoredTurn{Turn: record.Turn{Exchange: changed.Exchange, Started: read.Info.Started, Outcome: read.Info.Outcome, Model: read.Info.ModelAsked, AnswerUnread: read.Unread}}
-		g.sessionGrew(w, ref)
+		g.Grew(w, ref)
 		if read.Failure != nil {
 			turn.Error = read.Failure.Error()
 			placed.PutTurn(id, record.EncodeTurn(turn))
@@ -67,11 +67,11 @@ func (s *core) digestOf(p kv.ExchangeRef, read conversation.Reading, whole func(
 		}
 		conversation.PlaceTurn(placed, id, turn, at, &read)
 		if later, ok := kv.ParseExchangeID(turn.Continued); ok {
-			g.changes.Note(ref, later)
+			g.Changes.Note(ref, later)
 		}
 		if before := r.Linked(); read.Reply != "" && r.Derived {
-			if g.linkReply(w, ref, r, read.Reply); r.Linked() != before {
-				g.putSession(w, ref, r)
+			if g.LinkReply(w, ref, r, read.Reply); r.Linked() != before {
+				g.PutSession(w, ref, r)
 			}
 		}
 		changed.Turn, changed.Fresh, changed.Size = &record.TimelineEntry{Exchange: *read.Info, Turn: &turn.Turn}, read.Fresh, read.Size
@@ -182,7 +182,7 @@ func (s *storedTurns) Whole(id kv.ExchangeID) (*record.StoredTurn, error) {
 	if err == nil {
 		return turn, nil
 	}
-	for _, c := range s.g.changes.Noted() {
+	for _, c := range s.g.Changes.Noted() {
 		if c.Place != (kv.ExchangeRef{Account: account, ID: id}) || c.Turn == nil {
 			continue
 		}

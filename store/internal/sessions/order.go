@@ -1,4 +1,4 @@
-package store
+package sessions
 
 import (
 	"bytes"
@@ -18,20 +18,20 @@ import (
 
 // sharedSession returns the id for a session that begins on a node of a cluster, and its record if there is one after
 // all. The id is zero if other nodes could not derive it.
-func (g *commitGroup) sharedSession(account kv.AccountNumber, e *conversation.Evidence) (*record.StoredSession, kv.SessionRef) {
+func (g *Writing) sharedSession(account kv.AccountNumber, e *conversation.Evidence) (*record.StoredSession, kv.SessionRef) {
 	ref := kv.SessionRef{Account: account, ID: e.Follows}
 	switch {
-	case g.store.opts.Node == 0:
+	case g.node == 0:
 		return nil, kv.SessionRef{}
 	case len(e.Explicit) > 0:
 		ref.ID = record.SessionName(e.Of.Account, e.Explicit[0])
 	case ref.ID == (kv.SessionID{}):
 		return nil, ref
 	}
-	if r, at := g.session(ref); r != nil {
+	if r, at := g.Session(ref); r != nil {
 		return r, at
 	}
-	if g.sessionAt(ref) != nil { // it was merged into a session that is gone
+	if g.At(ref) != nil { // it was merged into a session that is gone
 		return nil, kv.SessionRef{}
 	}
 	return nil, ref
@@ -39,9 +39,9 @@ func (g *commitGroup) sharedSession(account kv.AccountNumber, e *conversation.Ev
 
 // linkUnheard links the answer that a request continues, if another node of the cluster gave it: by it the centre finds
 // what belongs together.
-func (g *commitGroup) linkUnheard(w *commit.Op, ref kv.SessionRef, r *record.StoredSession, e *conversation.Evidence) {
+func (g *Writing) linkUnheard(w *commit.Op, ref kv.SessionRef, r *record.StoredSession, e *conversation.Evidence) {
 	c := record.Clue{Kind: record.ByResponse, Value: e.Response}
-	if c.Value == "" || g.store.opts.Node == 0 {
+	if c.Value == "" || g.node == 0 {
 		return
 	}
 	if _, taken := g.link(ref.Account, c); !taken {
@@ -50,17 +50,17 @@ func (g *commitGroup) linkUnheard(w *commit.Op, ref kv.SessionRef, r *record.Sto
 }
 
 // order records a new session's place among the others, if its id does not contain it.
-func (g *commitGroup) order(w *commit.Op, ref kv.SessionRef, r *record.StoredSession) {
-	conversation.PutInOrder(storedSessions{g, w, ref.Account}, ref.Account, ref.ID, r)
+func (g *Writing) order(w *commit.Op, ref kv.SessionRef, r *record.StoredSession) {
+	conversation.PutInOrder(stored{g, w, ref.Account}, ref.Account, ref.ID, r)
 }
 
-// place returns the cursor of a session in the order of all; any other text is returned unchanged.
-func (s *core) place(tx *badger.Txn, account kv.AccountNumber, text string) (string, error) {
+// Place returns the cursor of a session in the order of all; any other text is returned unchanged.
+func (a *Records) Place(tx *badger.Txn, account kv.AccountNumber, text string) (string, error) {
 	id, ok := kv.ParseSessionID(text)
 	if !ok || !id.IsNamed() {
 		return text, nil
 	}
-	r, err := s.getSession(tx, kv.SessionRef{Account: account, ID: id})
+	r, err := a.Get(tx, kv.SessionRef{Account: account, ID: id})
 	if err != nil {
 		return "", err
 	}
@@ -73,7 +73,7 @@ func (s *core) place(tx *badger.Txn, account kv.AccountNumber, text string) (str
 }
 
 // named returns the sessions whose ids have no time, within a window.
-func (s *core) named(tx *badger.Txn, w *kv.Window, account kv.AccountNumber) iter.Seq2[kv.TimeID, kv.SessionID] {
+func (a *Records) named(tx *badger.Txn, w *kv.Window, account kv.AccountNumber) iter.Seq2[kv.TimeID, kv.SessionID] {
 	return func(yield func(kv.TimeID, kv.SessionID) bool) {
 		w.Walk(tx, append(kv.SpaceKeyOf(kv.SpaceLink, account), record.ByBegin), func(position kv.TimeID, item *badger.Item) bool {
 			value, err := item.ValueCopy(nil)
@@ -85,10 +85,10 @@ func (s *core) named(tx *badger.Txn, w *kv.Window, account kv.AccountNumber) ite
 	}
 }
 
-// eachSession visits the sessions within a window in the order in which they began, until visit returns false. The item
+// Each visits the sessions within a window in the order in which they began, until visit returns false. The item
 // is valid only during the call.
-func (s *core) eachSession(tx *badger.Txn, w *kv.Window, account kv.AccountNumber, visit func(kv.SessionID, *badger.Item) bool) {
-	next, stop := iter.Pull2(s.named(tx, w, account))
+func (a *Records) Each(tx *badger.Txn, w *kv.Window, account kv.AccountNumber, visit func(kv.SessionID, *badger.Item) bool) {
+	next, stop := iter.Pull2(a.named(tx, w, account))
 	defer stop()
 	position, name, some := next()
 	going := true

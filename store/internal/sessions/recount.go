@@ -1,4 +1,4 @@
-package store
+package sessions
 
 import (
 	"errors"
@@ -7,23 +7,25 @@ import (
 
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/feed"
+	"github.com/mnemeproxy/mneme/store/internal/files"
+	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
-// recountSessions stores the records of sessions that an earlier process had only in memory. It runs before anything else
+// Recount stores the records of sessions that an earlier process had only in memory. It runs before anything else
 // changes sessions. A new store has no cursor yet.
-func (s *core) recountSessions() error {
-	b := commit.NewBatch(s.db)
+func Recount(db *files.Database) error {
+	b := commit.NewBatch(db)
 	defer b.Discard()
-	err := s.view(func(tx *badger.Txn) error {
+	err := db.View(func(tx *badger.Txn) error {
 		cursor, known, err := feed.CursorAt(tx, feed.Counted)
 		if err != nil || !known {
 			return err
 		}
-		for ref, ended := range sessionsBehind(tx, cursor) {
-			r, err := storedSession(tx, ref)
-			if err != nil || r.Exchanges >= mostRecounted {
+		for ref, ended := range Behind(tx, cursor) {
+			r, err := Stored(tx, ref)
+			if err != nil || r.Exchanges >= MostRecounted {
 				continue // a check finds what cannot be read
 			}
 			// Not all of a session with an open exchange are complete, unless the end of one was lost by damage.
@@ -38,28 +40,29 @@ func (s *core) recountSessions() error {
 	return errors.Join(err, b.Commit())
 }
 
-// noteCounted moves the cursor to the end of the log, once all stored records of sessions have counted it.
-func (s *core) noteCounted() error {
-	s.ahead.cursor, s.ahead.next = s.feed.Log().Assigned(), s.feed.Log().Assigned()
-	b := commit.NewBatch(s.db)
+// NoteCounted moves the cursor to the end of the log, once all stored records of sessions have counted it.
+func (g *Writing) NoteCounted(db *files.Database) error {
+	last := g.Changes.Assigned()
+	g.ahead.cursor, g.ahead.next = last, last
+	b := commit.NewBatch(db)
 	defer b.Discard()
-	err := s.view(func(tx *badger.Txn) error {
-		if cursor, known, err := feed.CursorAt(tx, feed.Counted); err != nil || known && cursor == s.feed.Log().Assigned() {
+	err := db.View(func(tx *badger.Txn) error {
+		if cursor, known, err := feed.CursorAt(tx, feed.Counted); err != nil || known && cursor == last {
 			return err
 		}
-		b.Apply([]commit.Entry{feed.Cursor(feed.Counted, s.feed.Log().Assigned())})
+		b.Apply([]commit.Entry{feed.Cursor(feed.Counted, last)})
 		return b.Err()
 	})
 	return errors.Join(err, b.Commit())
 }
 
-// sessionsBehind returns the sessions whose stored records may lack something of their exchanges: the end of one (true), or
+// Behind returns the sessions whose stored records may lack something of their exchanges: the end of one (true), or
 // only that one has begun. What cannot be read is left to a check.
-func sessionsBehind(tx *badger.Txn, cursor uint64) map[kv.SessionRef]bool {
+func Behind(tx *badger.Txn, cursor uint64) map[kv.SessionRef]bool {
 	ended := make(map[kv.SessionRef]bool)
 	for item := range kv.Items(tx, []byte{kv.SpaceOpen}, nil) {
 		_ = item.Value(func(value []byte) error {
-			account, ids, _ := readOpenNote(item.Key(), value)
+			account, ids, _ := journal.ReadOpenNote(item.Key(), value)
 			for _, id := range ids {
 				session, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceBelongs, account, id))
 				if err == nil && len(session) == len(kv.SessionID{}) {

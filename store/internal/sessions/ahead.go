@@ -1,12 +1,14 @@
-package store
+package sessions
 
 import (
+	"math"
 	"sync"
 
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/feed"
+	"github.com/mnemeproxy/mneme/store/internal/files"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -21,16 +23,16 @@ import (
 const (
 	mostAhead     = 2 << 10 // records
 	mostBehind    = 8 << 10 // changes in the log since the first that a stored record lacks
-	mostRecounted = 500     // exchanges of a session; the record of a larger one is always stored
+	MostRecounted = 500     // exchanges of a session; the record of a larger one is always stored
 	storedAtOnce  = 32      // records stored together, because each time costs a cursor
 )
 
 // mostShown is how many records that were ahead are kept for readers whose view is from before they were stored.
 const mostShown = 1 << 10
 
-// sessionsAhead are the records of sessions that are ahead of the store. All methods except show are the writer's.
-type sessionsAhead struct {
-	most    int // mostAhead, but in tests
+// Records are the records of sessions that are ahead of the store. Its exported methods may be called from any goroutine, the others are the writer's.
+type Records struct {
+	Most    int // records that are ahead at most; mostAhead, but in tests
 	records map[kv.SessionRef]*aheadSession
 	first   []*aheadSession // of records, by since; also some that are in it no more
 	changed []kv.SessionRef // in the present group: they are ahead, or no longer
@@ -59,18 +61,19 @@ type shownSession struct {
 	stored  bool   // the store has this record or a newer one
 }
 
-func newSessionsAhead() sessionsAhead {
-	return sessionsAhead{most: mostAhead, records: make(map[kv.SessionRef]*aheadSession), shown: make(map[kv.SessionRef]*shownSession)}
+// NewRecords returns the records of a store that is opened.
+func NewRecords() *Records {
+	return &Records{Most: mostAhead, records: make(map[kv.SessionRef]*aheadSession), shown: make(map[kv.SessionRef]*shownSession)}
 }
 
 // atKey is at for the key of a record.
-func (a *sessionsAhead) atKey(key []byte) *record.StoredSession {
+func (a *Records) atKey(key []byte) *record.StoredSession {
 	account, id, _ := kv.SplitSessionKey(key)
 	return a.at(kv.SessionRef{Account: account, ID: id})
 }
 
 // at returns the record of a session that is ahead; nil: none. A caller that changes it must put it.
-func (a *sessionsAhead) at(ref kv.SessionRef) *record.StoredSession {
+func (a *Records) at(ref kv.SessionRef) *record.StoredSession {
 	if s := a.records[ref]; s != nil {
 		return s.record
 	}
@@ -78,7 +81,7 @@ func (a *sessionsAhead) at(ref kv.SessionRef) *record.StoredSession {
 }
 
 // put notes that a record is ahead; last is the last number of the log before the change.
-func (a *sessionsAhead) put(ref kv.SessionRef, r *record.StoredSession, last uint64) {
+func (a *Records) put(ref kv.SessionRef, r *record.StoredSession, last uint64) {
 	s := a.records[ref]
 	if s == nil {
 		s = &aheadSession{ref: ref, since: last}
@@ -93,7 +96,7 @@ func (a *sessionsAhead) put(ref kv.SessionRef, r *record.StoredSession, last uin
 }
 
 // leave notes that a session's record is stored, or deleted, with the present group.
-func (a *sessionsAhead) leave(key []byte) {
+func (a *Records) leave(key []byte) {
 	account, id, _ := kv.SplitSessionKey(key)
 	ref := kv.SessionRef{Account: account, ID: id}
 	s := a.records[ref]
@@ -108,7 +111,7 @@ func (a *sessionsAhead) leave(key []byte) {
 }
 
 // oldest returns the record that has been ahead for longest; nil: none is.
-func (a *sessionsAhead) oldest() *aheadSession {
+func (a *Records) oldest() *aheadSession {
 	for len(a.first) > 0 && a.first[0].stored {
 		a.first[0] = nil
 		a.first = a.first[1:]
@@ -120,7 +123,7 @@ func (a *sessionsAhead) oldest() *aheadSession {
 }
 
 // committed shows readers what a group has changed.
-func (a *sessionsAhead) committed(version uint64) {
+func (a *Records) committed(version uint64) {
 	a.cursor = a.next
 	if len(a.changed) == 0 {
 		return
@@ -154,7 +157,7 @@ func (a *sessionsAhead) committed(version uint64) {
 }
 
 // show returns a copy of a record that is newer than the stored one of a version; nil: there is none.
-func (a *sessionsAhead) show(ref kv.SessionRef, version uint64) *record.StoredSession {
+func (a *Records) show(ref kv.SessionRef, version uint64) *record.StoredSession {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	shown := a.shown[ref]
@@ -165,63 +168,63 @@ func (a *sessionsAhead) show(ref kv.SessionRef, version uint64) *record.StoredSe
 	return &r
 }
 
-// countSession puts a session's record after a change that can be counted again from an exchange that is in the log of
+// Count puts a session's record after a change that can be counted again from an exchange that is in the log of
 // changes, or among the open ones.
-func (g *commitGroup) countSession(w *commit.Op, ref kv.SessionRef, r *record.StoredSession) {
-	a, last := &g.store.ahead, g.changes.Assigned()
-	if g.starting || r.Exchanges >= mostRecounted {
-		g.putSession(w, ref, r)
+func (g *Writing) Count(w *commit.Op, ref kv.SessionRef, r *record.StoredSession) {
+	a, last := g.ahead, g.Changes.Assigned()
+	if g.Starting || r.Exchanges >= MostRecounted {
+		g.PutSession(w, ref, r)
 		return
 	}
 	a.put(ref, r, last)
-	if len(a.records) > a.most || a.oldest().since+mostBehind < last {
+	if len(a.records) > a.Most || a.oldest().since+mostBehind < last {
 		g.storeSessions(w, storedAtOnce, 0)
 	}
 }
 
 // storeSessions stores the records that have been ahead for longest: up to a number of them, and all that lack changes up
 // to a number of the log.
-func (g *commitGroup) storeSessions(w *commit.Op, many int, upTo uint64) {
-	a := &g.store.ahead
+func (g *Writing) storeSessions(w *commit.Op, many int, upTo uint64) {
+	a := g.ahead
 	for s := a.oldest(); s != nil && (many > 0 || s.since < upTo); s = a.oldest() {
-		g.putSession(w, s.ref, s.record)
+		g.PutSession(w, s.ref, s.record)
 		many--
 	}
-	a.next = g.changes.Assigned()
+	a.next = g.Changes.Assigned()
 	if s := a.oldest(); s != nil {
 		a.next = s.since
 	}
 	w.Add(feed.Cursor(feed.Counted, a.next))
 }
 
-// storeCounted stores the records that lack changes up to a number of the log, which is removed.
-func (g *commitGroup) storeCounted(_ *commit.Group, w *commit.Op, upTo uint64) {
-	if s := g.store.ahead.oldest(); s != nil && s.since < upTo {
+// StoreCounted stores the records that lack changes up to a number of the log, which is removed.
+func (g *Writing) StoreCounted(_ *commit.Group, w *commit.Op, upTo uint64) {
+	if s := g.ahead.oldest(); s != nil && s.since < upTo {
 		g.storeSessions(w, 0, upTo)
 	}
 }
 
-// storeAllSessions stores every record that is ahead.
-func (s *core) storeAllSessions(g *commitGroup, w *commit.Op) error {
-	if s.ahead.oldest() != nil || s.ahead.cursor < s.feed.Log().Assigned() {
+// StoreAll stores every record that is ahead.
+func (g *Writing) StoreAll(w *commit.Op) error {
+	if g.ahead.oldest() != nil || g.ahead.cursor < g.Changes.Assigned() {
 		g.storeSessions(w, 0, 1<<64-1)
 	}
-	return g.Err()
+	return g.group.Err()
 }
 
 // recount makes the records that a failed group has changed, and all that are ahead, from the store.
-func (a *sessionsAhead) recount(s *core) {
+func (a *Records) recount(db *files.Database) {
 	refs := a.changed
 	for ref := range a.records {
 		refs = append(refs, ref)
 	}
 	clear(a.records)
 	a.first, a.changed, a.next = nil, nil, a.cursor
-	tx := s.db.NewTransaction(false)
+	tx := db.NewTransaction(false)
 	defer tx.Discard()
 	for _, ref := range refs {
-		r, err := storedSession(tx, ref)
-		if err != nil || r.Exchanges >= mostRecounted { // gone, as damaged as it was, or as it should be
+		r, err := Stored(tx, ref)
+		if err != nil || r.Exchanges >= MostRecounted { // gone, as damaged as it was, or as it should be
 			a.changed = append(a.changed, ref)
 			continue
 		}
@@ -231,12 +234,37 @@ func (a *sessionsAhead) recount(s *core) {
 	a.committed(tx.ReadTs())
 }
 
-// storedSession returns the record of a session in the store.
-func storedSession(tx *badger.Txn, ref kv.SessionRef) (*record.StoredSession, error) {
+// Stored returns the record of a session in the store.
+func Stored(tx *badger.Txn, ref kv.SessionRef) (*record.StoredSession, error) {
 	item, err := tx.Get(kv.SessionKey(ref.Account, ref.ID))
 	if err != nil {
 		return nil, err
 	}
 	r := new(record.StoredSession)
 	return r, item.Value(func(value []byte) error { return record.Decode(value, r) })
+}
+
+// Get returns the newest record of a session that exists in a view. A view that may be open for longer than a
+// second needs another one for that: see mostShown.
+func (a *Records) Get(tx *badger.Txn, ref kv.SessionRef) (*record.StoredSession, error) {
+	item, err := tx.Get(kv.SessionKey(ref.Account, ref.ID))
+	if err != nil {
+		return nil, err
+	}
+	return a.Newest(ref, item)
+}
+
+// Newest returns the newest record of a session; item is its stored record.
+func (a *Records) Newest(ref kv.SessionRef, item *badger.Item) (*record.StoredSession, error) {
+	if r := a.show(ref, item.Version()); r != nil {
+		return r, nil
+	}
+	r := new(record.StoredSession)
+	return r, item.Value(func(value []byte) error { return record.Decode(value, r) })
+}
+
+// Lose forgets what is ahead, as a crash does: for tests. It is the writer's.
+func (a *Records) Lose() {
+	clear(a.records)
+	a.first, a.cursor, a.next = nil, math.MaxUint64, math.MaxUint64 // so that nothing is stored on closing
 }

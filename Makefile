@@ -144,7 +144,7 @@ STORE_ROUNDS  ?= 200
 SEARCH_ROUNDS ?= 50
 crash: ## Kill store, search, program at work (STORE_ROUNDS, SEARCH_ROUNDS, ROUNDS)
 	MNEME_TEST_CRASH_ROUNDS=$(STORE_ROUNDS) go test ./store -count=1 -v -timeout 3h -run 'Crash|Kill'
-	MNEME_TEST_CRASH_ROUNDS=$(SEARCH_ROUNDS) go test ./store/search ./store/engine -p 1 -count=1 -v -timeout 3h -run 'Crash|Kill'
+	MNEME_TEST_CRASH_ROUNDS=$(SEARCH_ROUNDS) go test ./store/search -count=1 -v -timeout 3h -run 'Crash|Kill'
 	$(MAKE) --no-print-directory kill-rounds
 
 ROUNDS ?= 50

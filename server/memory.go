@@ -3,11 +3,13 @@ package server
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/server/mcp"
 	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -24,7 +26,27 @@ func (s *Server) memoryRoutes() {
 		Forget: func(r *http.Request) { edge.RequestOf(r.Context()).ForgetBody() },
 		Fail:   s.failHTTP,
 	})
-	s.edge.Handle("", "/v1/memory/*path", s.refuseOtherSites(s.serveHTTP(handler)))
+	s.edge.Handle("", "/v1/memory/*path", s.refuseOtherSites(s.traceMemory(s.serveHTTP(handler))))
+}
+
+// memoryOperations are the operations on the memory that have spans, by their paths. All are POST.
+var memoryOperations = map[string]string{
+	"/v1/memory/search": "search_memory", "/v1/memory/recall": "search_memory",
+	"/v1/memory/imports": "update_memory", "/v1/memory/erasures": "delete_memory",
+}
+
+// traceMemory makes spans of operations on the memory.
+func (s *Server) traceMemory(next edge.Handler) edge.Handler {
+	return func(ctx context.Context, in *edge.Request, out *edge.Response) {
+		operation := memoryOperations[in.Path()]
+		if operation == "" || in.Method() != http.MethodPost || !s.telemetry.Traces() {
+			next(ctx, in, out)
+			return
+		}
+		end := s.telemetry.Memory(ctx, operation, &telemetry.Request{Method: http.MethodPost, Route: in.Path(), Started: time.Now(), Header: in.Header})
+		next(ctx, in, out)
+		end(out.Status())
+	}
 }
 
 // toolRoutes mounts the memory as tools for agents.

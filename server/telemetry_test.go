@@ -396,12 +396,34 @@ func TestTracesOfTrustedKeysAreContinued(t *testing.T) {
 	}
 }
 
+func TestOperationsOnTheMemoryHaveSpans(t *testing.T) {
+	received := overHTTP(t)
+	h, flush := traced(t, received, telemetry.TracingOptions{TrustTraceParent: true})
+	h.do(http.MethodPost, "/v1/memory/search", `{"query":"not for spans"}`, "Authorization", "Bearer "+h.key, "Traceparent", clientsState)
+	h.do(http.MethodPost, "/v1/memory/erasures", `{"all":true,"dry_run":true}`, "Authorization", "Bearer "+h.key)
+	h.do(http.MethodGet, "/v1/memory/sessions", "", "Authorization", "Bearer "+h.key)
+	flush()
+	for name, route := range map[string]string{"search_memory": "/v1/memory/search", "delete_memory": "/v1/memory/erasures"} {
+		span := received.named(t, name)
+		got := attributes(span)
+		if got["gen_ai.operation.name"] != name || got["http.route"] != route || got["http.response.status_code"] == "" {
+			t.Errorf("%s: %v", name, got)
+		}
+		if strings.Contains(span.String(), "not for spans") {
+			t.Errorf("%s has content: %s", name, span)
+		}
+	}
+	if got := fmt.Sprintf("%x", received.named(t, "search_memory").GetTraceId()); got != clientsTrace {
+		t.Errorf("the search is of trace %s, not of the client's", got)
+	}
+}
+
 func TestAnExchangeIsOneTraceFromClientToProvider(t *testing.T) {
 	for name, start := range map[string]func(*testing.T) *receiver{"http": overHTTP, "grpc": overGRPC} {
 		t.Run(name, func(t *testing.T) {
 			received := start(t)
 			h, flush := traced(t, received, telemetry.TracingOptions{TrustTraceParent: true, SendTraceParent: true})
-			answer := h.post(messages.path, messages.body(`text "not for spans" ; usage input=100 cached=40 output=7`, true),
+			answer := h.post(messages.path, messages.body(`text "not for spans" ; usage input=100 cached=40 written=20 output=7`, true),
 				"Traceparent", clientsState, "X-Service-Chat-Key", "thread-1")
 			sent := h.upstream().Header.Get("Traceparent")
 			flush()
@@ -425,6 +447,7 @@ func TestAnExchangeIsOneTraceFromClientToProvider(t *testing.T) {
 			for name, want := range map[string]string{
 				"gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic", "gen_ai.request.model": messages.model,
 				"gen_ai.conversation.id": "thread-1", "gen_ai.usage.input_tokens": "int_value:100", "gen_ai.usage.output_tokens": "int_value:7",
+				"gen_ai.usage.cache_write.input_tokens": "int_value:20", "gen_ai.usage.cache_creation.input_tokens": "int_value:20",
 				"gen_ai.usage.cache_read.input_tokens": "int_value:40", "mneme.exchange.id": answer.exchange(), "server.address": "127.0.0.1",
 			} {
 				if got[name] != want {

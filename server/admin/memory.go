@@ -48,6 +48,12 @@ func (c MemoryClient) Costs(ctx context.Context, account string, query url.Value
 	return costs, err
 }
 
+// Cache returns what broke the prompt caches of an account in the last week.
+func (c MemoryClient) Cache(ctx context.Context, account string) (report api.CacheReport, err error) {
+	err = c.call(ctx, http.MethodGet, memoryPath(account, nil, "cache"), nil, &report)
+	return report, err
+}
+
 // Session returns one session.
 func (c MemoryClient) Session(ctx context.Context, account, id string) (s api.Session, err error) {
 	err = c.call(ctx, http.MethodGet, memoryPath(account, nil, "sessions", id), nil, &s)

@@ -145,11 +145,15 @@ func (c *Doctor) ask(ctx context.Context, running bool) (a asked) {
 	keys, known := c.examineAccounts(ctx)
 	index := c.examineIndex(ctx)
 	part, edge := c.examineCluster(ctx)
+	var caches []finding
+	if running && !edge { // an edge has no sessions
+		caches = c.examineCaches(ctx)
+	}
 	a = asked{known: known, edge: edge, silent: errors.Is(context.Cause(ctx), errSilent)}
 	if !a.silent {
 		a.findings = append(a.findings, keys)
 	}
-	a.findings = slices.Concat(a.findings, index, part)
+	a.findings = slices.Concat(a.findings, index, part, caches)
 	return a
 }
 

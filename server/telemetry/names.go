@@ -129,7 +129,8 @@ const (
 	attrInputTokens     = attribute.Key("gen_ai.usage.input_tokens")           // the whole prompt
 	attrOutputTokens    = attribute.Key("gen_ai.usage.output_tokens")
 	attrCacheRead       = attribute.Key("gen_ai.usage.cache_read.input_tokens")
-	attrCacheCreation   = attribute.Key("gen_ai.usage.cache_creation.input_tokens")
+	attrCacheWrite      = attribute.Key("gen_ai.usage.cache_write.input_tokens")
+	attrCacheCreation   = attribute.Key("gen_ai.usage.cache_creation.input_tokens") // the former name, for one release
 	attrReasoningTokens = attribute.Key("gen_ai.usage.reasoning.output_tokens")
 
 	attrErrorType     = attribute.Key("error.type")

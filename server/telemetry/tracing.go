@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"net"
+	"net/http"
 	"net/textproto"
 	"strconv"
 	"strings"
@@ -247,7 +248,7 @@ func (r *Report) attributes(attrs []attribute.KeyValue) []attribute.KeyValue {
 	}
 	if u := r.Usage; !u.IsZero() {
 		attrs = append(attrs, attrInputTokens.Int64(u.TotalInput()), attrOutputTokens.Int64(u.Output),
-			attrCacheRead.Int64(u.CacheRead), attrCacheCreation.Int64(u.CacheWrite), attrReasoningTokens.Int64(u.Reasoning))
+			attrCacheRead.Int64(u.CacheRead), attrCacheWrite.Int64(u.CacheWrite), attrCacheCreation.Int64(u.CacheWrite), attrReasoningTokens.Int64(u.Reasoning))
 	}
 	return attrs
 }
@@ -268,4 +269,21 @@ func markError(span trace.Span, r *Report) {
 func fail(span trace.Span, reason string) {
 	span.SetAttributes(attrErrorType.String(reason))
 	span.SetStatus(codes.Error, "")
+}
+
+// Memory opens the span of an operation on the memory, by the convention's name of it, such as "search_memory". The returned
+// function ends it, with the status that was sent.
+func (t *Telemetry) Memory(ctx context.Context, operation string, r *Request) (end func(status int)) {
+	x := t.Begin(ctx, r)
+	if x == nil {
+		return func(int) {}
+	}
+	x.server.SetName(operation)
+	return func(status int) {
+		x.server.SetAttributes(attrOperation.String(operation), attrMethod.String(r.Method), attrRoute.String(r.Route), attrStatus.Int(status))
+		if status >= http.StatusInternalServerError {
+			fail(x.server, strconv.Itoa(status))
+		}
+		x.server.End()
+	}
 }

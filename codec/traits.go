@@ -18,6 +18,7 @@ type Traits struct {
 	References [][]byte // of these, a body that names something at its provider has at least one; none: no body does
 
 	Members Members
+	Past    PastTraits
 	Client  ClientTraits
 	Takes   Takes
 	Stream  StreamTraits
@@ -50,6 +51,13 @@ type Members struct {
 	Stop         string
 	Priority     string            // the member that requests the priority tier; "" if the tier's own member does
 	Notes        map[string]string // of what encoders name as Chat does, the client's names
+}
+
+// PastTraits are by what calls and their results are known in the bytes of a request, where quotation marks inside of texts
+// are escaped.
+type PastTraits struct {
+	Arguments []byte // the member of a call with its arguments: `"input":`
+	Result    []byte // what the result of a call has, and no other item
 }
 
 // ClientTraits are what clients of a format send, and what their answers can hold.

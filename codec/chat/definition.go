@@ -29,6 +29,7 @@ var members = codec.Members{
 
 func traits() codec.Traits {
 	return codec.Traits{
+		Past:         codec.PastTraits{Arguments: []byte(`"arguments":`), Result: []byte(`"role":"tool"`)},
 		Format:       codec.Chat,
 		Author:       codec.FamilyOpenAI,
 		AnswerPrefix: "chatcmpl-",

@@ -17,6 +17,7 @@ func Definition() *codec.Definition {
 
 func traits() codec.Traits {
 	return codec.Traits{
+		Past:       codec.PastTraits{Arguments: []byte(`"args":`), Result: []byte(`"functionResponse"`)},
 		Format:     codec.Gemini,
 		Author:     codec.FamilyGoogle,
 		ToolName:   codec.NameRule{Max: 64, Letter: true, Extra: ".:"},

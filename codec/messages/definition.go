@@ -35,6 +35,7 @@ var members = codec.Members{
 
 func traits() codec.Traits {
 	return codec.Traits{
+		Past:         codec.PastTraits{Arguments: []byte(`"input":`), Result: []byte(`"tool_result"`)},
 		Format:       codec.Messages,
 		Author:       codec.FamilyAnthropic,
 		AnswerPrefix: answerPrefix,

@@ -31,6 +31,7 @@ var members = codec.Members{
 
 func traits() codec.Traits {
 	return codec.Traits{
+		Past:         codec.PastTraits{Arguments: []byte(`"arguments":`), Result: []byte(`call_output"`)},
 		Format:       codec.Responses,
 		Author:       codec.FamilyOpenAI,
 		AnswerPrefix: answerPrefix,

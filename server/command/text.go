@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // table writes rows under headings, with columns as wide as necessary. Cells are made safe to print.
@@ -186,4 +189,28 @@ func orDash(s string) string {
 		return "-"
 	}
 	return s
+}
+
+// dollars formats the cost of exchanges; ~ marks a cost that is partly estimated or incomplete.
+func dollars(s *record.Spending) string {
+	amount := s.USD + s.Notional
+	switch {
+	case amount == 0 && s.Unpriced > 0:
+		return "?"
+	case s.Unpriced > 0 || s.Estimated > 0:
+		return "~" + dollarText(amount)
+	}
+	return dollarText(amount)
+}
+
+// dollarText rounds to cents, and small amounts to two significant digits.
+func dollarText(u record.USD) string {
+	value := float64(u) / float64(record.Dollar)
+	switch {
+	case u == 0:
+		return "$0"
+	case value < 0.01 && value > -0.01:
+		return fmt.Sprintf("$%.*f", 1-int(math.Floor(math.Log10(math.Abs(value)))), value)
+	}
+	return fmt.Sprintf("$%.2f", value)
 }

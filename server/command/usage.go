@@ -5,7 +5,6 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -15,7 +14,6 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/api"
-	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Usage is "mneme usage".
@@ -192,28 +190,4 @@ func countedOf(n int64, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
-}
-
-// dollars formats the cost of exchanges; ~ marks a cost that is partly estimated or incomplete.
-func dollars(s *record.Spending) string {
-	amount := s.USD + s.Notional
-	switch {
-	case amount == 0 && s.Unpriced > 0:
-		return "?"
-	case s.Unpriced > 0 || s.Estimated > 0:
-		return "~" + dollarText(amount)
-	}
-	return dollarText(amount)
-}
-
-// dollarText rounds to cents, and small amounts to two significant digits.
-func dollarText(u record.USD) string {
-	value := float64(u) / float64(record.Dollar)
-	switch {
-	case u == 0:
-		return "$0"
-	case value < 0.01 && value > -0.01:
-		return fmt.Sprintf("$%.*f", 1-int(math.Floor(math.Log10(math.Abs(value)))), value)
-	}
-	return fmt.Sprintf("$%.2f", value)
 }

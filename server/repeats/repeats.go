@@ -15,6 +15,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
+	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/record"
@@ -48,9 +49,9 @@ const (
 // request's messages or input items in body, as [codec.Envelope] has them.
 func Find(surface codec.Format, body []byte, items []codec.Span, least int) Loop {
 	least = max(least, Fewest)
-	reads, m := 0, membersOf(surface)
+	reads, m := 0, (*members)(&crossing.Traits(surface).Past)
 	for cycle := 1; cycle <= longestCycle && reads < mostReads; cycle++ {
-		rounds := alike(&m, body, items, cycle)
+		rounds := alike(m, body, items, cycle)
 		if rounds < least {
 			continue
 		}
@@ -95,7 +96,7 @@ func (m *members) sameRound(body []byte, items []codec.Span, cycle int) bool {
 				return false
 			}
 		default:
-			if !equalButIDs(argumentsIn(a, m.arguments), argumentsIn(b, m.arguments)) {
+			if !equalButIDs(argumentsIn(a, m.Arguments), argumentsIn(b, m.Arguments)) {
 				return false
 			}
 		}
@@ -104,31 +105,19 @@ func (m *members) sameRound(body []byte, items []codec.Span, cycle int) bool {
 }
 
 // members are how a surface writes calls and their results.
-type members struct{ arguments, result []byte }
-
-func membersOf(surface codec.Format) members {
-	switch surface {
-	case codec.Messages:
-		return members{[]byte(`"input":`), []byte(`"tool_result"`)}
-	case codec.Gemini:
-		return members{[]byte(`"args":`), []byte(`"functionResponse"`)}
-	case codec.Responses:
-		return members{[]byte(`"arguments":`), []byte(`call_output"`)}
-	}
-	return members{[]byte(`"arguments":`), []byte(`"role":"tool"`)}
-}
+type members codec.PastTraits
 
 // headBytes is where an item says what it is, if its client writes that first.
 const headBytes = 128
 
 // isResult reports whether an item says at its beginning that it is the result of a call.
 func (m *members) isResult(item []byte) bool {
-	return bytes.Contains(item[:min(len(item), headBytes)], m.result)
+	return bytes.Contains(item[:min(len(item), headBytes)], m.Result)
 }
 
 // isPersons reports whether an item says at its beginning that it is a person's, and has no result.
 func (m *members) isPersons(item []byte) bool {
-	return bytes.Contains(item[:min(len(item), headBytes)], []byte(`"role":"user"`)) && !bytes.Contains(item, m.result)
+	return bytes.Contains(item[:min(len(item), headBytes)], []byte(`"role":"user"`)) && !bytes.Contains(item, m.Result)
 }
 
 // argumentsIn returns the arguments of the first call in an item; nil if it has none. Inside of texts quotation marks are

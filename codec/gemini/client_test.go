@@ -81,7 +81,7 @@ func TestAClientsConversationIsRead(t *testing.T) {
 		"a turn in pieces, as streams are kept": {
 			`[{"role":"model","parts":[{"text":"I "}]},{"role":"model","parts":[{"text":"look."}]},{"role":"model","parts":[{"functionCall":{"id":"a","name":"f"}}]},{"role":"model","parts":[{"functionCall":{"id":"b","name":"g"}}]},{"role":"model","parts":[{"text":""}]},
 			  {"role":"user","parts":[{"functionResponse":{"name":"f","response":{"output":"1"}}}]},{"role":"user","parts":[{"functionResponse":{"name":"g","response":{"output":"2"}}}]}]`,
-			[]string{`model "I " "look." a=f b=g`, `tool got(a 1) got(b 2)`},
+			[]string{`model "I look." a=f b=g`, `tool got(a 1) got(b 2)`},
 		},
 		"media, in both spellings": {
 			`[{"role":"user","parts":[{"inlineData":{"mimeType":"image/png","data":"aaaa"}},{"inline_data":{"mime_type":"application/pdf","data":"bbbb"}},{"inlineData":{"mimeType":"audio/wav","data":"cccc"}},
@@ -363,5 +363,62 @@ func TestAPieceOfTextAllocatesNothing(t *testing.T) {
 	piece := codec.Event{Kind: codec.EventText, Raw: []byte("Hello")}
 	if n := testing.AllocsPerRun(100, func() { dst = encoder.Append(dst[:0], &piece) }); n > 0 {
 		t.Errorf("a piece of text allocates %v times", n)
+	}
+}
+
+// SDKs that keep each chunk of a stream as a content of its own send thousands; a search through all calls for each result, or a
+// copy of the turn for each chunk, would take hours.
+func TestATurnInThousandsOfPiecesIsReadOnce(t *testing.T) {
+	const pieces = 20_000
+	var body strings.Builder
+	body.WriteString(`{"contents":[`)
+	for n := range pieces {
+		fmt.Fprintf(&body, `{"role":"model","parts":[{"text":" %d"}]},`, n%10)
+	}
+	for n := range pieces {
+		fmt.Fprintf(&body, `{"role":"model","parts":[{"functionCall":{"name":"f%d"}}]},`, n)
+	}
+	for n := range pieces {
+		fmt.Fprintf(&body, `{"role":"user","parts":[{"functionResponse":{"name":"f%d","response":{}}}]},`, pieces-1-n)
+	}
+	r := decodeClient(t, strings.TrimSuffix(body.String(), ",")+`]}`)
+	if len(r.Messages) != 2 || len(r.Messages[0].Parts) != 1+pieces || len(r.Messages[0].Parts[0].Text) != 2*pieces {
+		t.Fatalf("%d messages, the first of %d parts", len(r.Messages), len(r.Messages[0].Parts))
+	}
+	if first, last := r.Messages[1].Parts[0], r.Messages[0].Parts[pieces]; string(first.CallID) != string(last.CallID) {
+		t.Errorf("the first result is of %s, the last call is %s", first.CallID, last.CallID)
+	}
+}
+
+func TestTheBodyStaysAsItCameWhenPiecesAreJoined(t *testing.T) {
+	body := []byte(`{"contents":[{"role":"model","parts":[{"text":"one"}]},{"role":"model","parts":[{"text":" two"}]},{"role":"user","parts":[{"text":"Hi"}]}]}`)
+	before := string(body)
+	r := new(codec.Request)
+	r.Reset()
+	if err := gemini.Client().DecodeRequest(r, body); err != nil || string(body) != before || string(r.Messages[0].Parts[0].Text) != "one two" {
+		t.Errorf("%v, %s, %s", err, body, r.Messages[0].Parts[0].Text)
+	}
+}
+
+func TestAnAnswerWithoutEndIsGivenUp(t *testing.T) {
+	for name, feed := range map[string]func(codec.StreamEncoder) []byte{
+		"arguments": func(e codec.StreamEncoder) (out []byte) {
+			e.Append(nil, &codec.Event{Kind: codec.EventItemOpen, Type: codec.ItemToolCall, Name: []byte("f")})
+			piece := codec.Event{Kind: codec.EventArguments, Raw: make([]byte, 1<<20)}
+			for range 40 {
+				out = e.Append(out, &piece)
+			}
+			return out
+		},
+		"items": func(e codec.StreamEncoder) (out []byte) {
+			for n := range int32(1 << 17) {
+				out = e.Append(out, &codec.Event{Kind: codec.EventItemOpen, Type: codec.ItemText, Item: n})
+			}
+			return out
+		},
+	} {
+		if got := string(feed(gemini.Client().NewEncoder(&codec.AnswerOptions{Model: "m"}))); !strings.HasPrefix(got, `data: {"error":`) || strings.Count(got, "data: ") != 1 {
+			t.Errorf("%s: %.200s", name, got)
+		}
 	}
 }

@@ -39,7 +39,7 @@ func (d *requestDecoder) content(v []byte, index int) error {
 	eachPart(v, func(part []byte) { d.part(part, role) })
 	if role == codec.RoleAssistant && len(d.parts) > 0 {
 		if n := len(d.r.Messages); n == 0 || d.r.Messages[n-1].Role != codec.RoleAssistant {
-			d.calls.open = d.calls.open[:0]
+			d.calls.turn()
 		}
 		for i := range d.parts {
 			if p := &d.parts[i]; p.Kind == codec.PartToolCall {
@@ -59,11 +59,25 @@ func (d *requestDecoder) add(role codec.Role, parts []codec.Part, index int) {
 	}
 	if n := len(d.r.Messages) - 1; n >= 0 && d.r.Messages[n].Role == role && role != codec.RoleUser {
 		last := &d.r.Messages[n]
-		joined := append(d.r.NewParts(len(last.Parts)+len(parts)), last.Parts...)
-		last.Parts = append(joined, parts...)
+		last.Parts = append(last.Parts, d.joinText(last.Parts, parts)...)
 		return
 	}
 	d.r.Messages = append(d.r.Messages, codec.Message{Role: role, Parts: append(d.r.NewParts(len(parts)), parts...), Index: index})
+}
+
+// joinText adds a text to the one that it continues, and returns the other parts: a piece of a stream may be a space alone,
+// which other providers refuse.
+func (d *requestDecoder) joinText(before, parts []codec.Part) []codec.Part {
+	last, next := &before[len(before)-1], &parts[0]
+	if last.Kind != codec.PartText || next.Kind != codec.PartText || last.Signature != nil || next.Signature != nil {
+		return parts
+	}
+	if len(d.joined) == 0 || len(last.Text) == 0 || &d.joined[0] != &last.Text[0] {
+		d.joined = append(make([]byte, 0, 2*len(last.Text)), last.Text...)
+	}
+	d.joined = append(d.joined, next.Text...)
+	last.Text = d.joined
+	return parts[1:]
 }
 
 // part reads one part of a content.

@@ -1,8 +1,6 @@
 package gemini
 
 import (
-	"strconv"
-
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/internal/schemacache"
 	"github.com/mnemeproxy/mneme/codec/scan"
@@ -40,6 +38,7 @@ type requestDecoder struct {
 	calls   callNumbers
 	parts   []codec.Part // of the content that is read
 	results []codec.Part // of functions, in that content
+	joined  []byte       // the newest text of several contents
 }
 
 // name returns the camel case of a member's name, in which this package compares them: clients may write it in snake
@@ -343,53 +342,4 @@ func (d *requestDecoder) choice(v []byte) {
 	case mode == "AUTO", mode == "VALIDATED":
 		c.Mode = codec.ChoiceAuto
 	}
-}
-
-// callNumbers gives calls without ids numbers, and results the ids of their calls.
-type callNumbers struct {
-	given int
-	open  []openCall // calls without results yet
-}
-
-type openCall struct{ id, name []byte }
-
-// call returns the id of a call.
-func (n *callNumbers) call(r *codec.Request, id, function []byte) []byte {
-	if len(id) == 0 {
-		id = n.number(r)
-	}
-	n.open = append(n.open, openCall{id, function})
-	return id
-}
-
-func (n *callNumbers) number(r *codec.Request) []byte {
-	n.given++
-	r.NumberedCalls = true
-	return strconv.AppendInt(append(r.Alloc(len("call_fn_")+20), "call_fn_"...), int64(n.given), 10)
-}
-
-// result returns the id of the call that a result belongs to: that with its id, else the first open call of the function,
-// else the first open call, because clients that name no id keep the order.
-func (n *callNumbers) result(r *codec.Request, id, function []byte) []byte {
-	found := -1
-	for i := range n.open {
-		c := &n.open[i]
-		switch {
-		case len(id) > 0 && string(c.id) == string(id):
-			found = i
-		case len(id) == 0 && found < 0 && string(c.name) == string(function):
-			found = i
-		}
-	}
-	switch {
-	case found < 0 && len(id) == 0 && len(n.open) > 0:
-		found = 0
-	case found < 0 && len(id) == 0:
-		return n.number(r)
-	case found < 0:
-		return id
-	}
-	id = n.open[found].id
-	n.open = append(n.open[:found], n.open[found+1:]...)
-	return id
 }

@@ -8,8 +8,13 @@ import (
 	"github.com/mnemeproxy/mneme/codec/statetoken"
 )
 
-// maxWaiting bounds what an encoder keeps of an answer whose calls are not complete: far more than a model can produce.
-const maxWaiting = 32 << 20
+// Bounds on what an encoder keeps of an answer: bytes of calls that are not complete, items, and bytes of sources. They are far above
+// what a model can produce; a provider that exceeds them is broken.
+const (
+	maxWaiting = 32 << 20
+	maxItems   = 1 << 16
+	maxSources = 1 << 20
+)
 
 func (c *client) NewEncoder(o *codec.AnswerOptions) codec.StreamEncoder {
 	e := &encoder{answer: answer{o: o}}
@@ -24,6 +29,7 @@ type encoder struct {
 	tail  []byte // of every frame but the last
 	items []streamed
 	head  int32 // of the items: those before it are written
+	waits int   // bytes of arguments
 	done  bool
 }
 
@@ -83,8 +89,11 @@ func (e *encoder) item(ordinal int32) *streamed {
 }
 
 func (e *encoder) open(dst []byte, ev *codec.Event) []byte {
-	if int(ev.Item) != len(e.items) {
+	switch {
+	case int(ev.Item) != len(e.items):
 		return dst
+	case len(e.items) == maxItems:
+		return e.fail(dst, codec.Errorf(codec.KindUpstream, "the provider's answer has more than %d parts", maxItems))
 	}
 	it := streamed{kind: ev.Type}
 	if isCall(ev.Type) {
@@ -137,8 +146,9 @@ func (e *encoder) argument(dst []byte, ev *codec.Event) []byte {
 		return dst
 	}
 	e.written += int64(len(ev.Raw))
-	if it.arguments = append(it.arguments, ev.Raw...); len(it.arguments) > maxWaiting {
-		return e.fail(dst, codec.Errorf(codec.KindUpstream, "the provider's call of a tool is too long"))
+	it.arguments = append(it.arguments, ev.Raw...)
+	if e.waits += len(ev.Raw); e.waits > maxWaiting {
+		return e.fail(dst, codec.Errorf(codec.KindUpstream, "the provider's calls of tools have more than %d bytes", maxWaiting))
 	}
 	return dst
 }
@@ -189,6 +199,7 @@ func (e *encoder) flush(dst []byte) []byte {
 			dst = e.endFrame(e.appendCall(append(dst, frameStart...), &codec.Item{
 				Type: it.kind, CallID: it.callID, Name: it.name, Text: it.arguments, Signature: it.signature, Family: codec.FamilyGoogle,
 			}, int(e.head)))
+			e.waits -= len(it.arguments)
 			it.arguments = nil
 		}
 	}
@@ -317,7 +328,7 @@ func (a *answer) cite(raw []byte, origin codec.Format) {
 			title = scan.Body(m.Value)
 		}
 	}
-	if len(url) == 0 {
+	if len(url) == 0 || len(a.sources) > maxSources {
 		return
 	}
 	if len(a.sources) > 0 {

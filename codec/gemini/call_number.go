@@ -1,0 +1,81 @@
+package gemini
+
+import (
+	"strconv"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// callNumbers gives calls without ids numbers, and results the ids of their calls.
+type callNumbers struct {
+	given int
+	calls []openCall       // of the newest turn
+	first int              // calls before it have their results
+	by    map[string][]int // by "i" and the id, and by "n" and the name: calls that may have no result yet
+}
+
+type openCall struct {
+	id, name []byte
+	answered bool
+}
+
+// turn begins another turn of the model.
+func (n *callNumbers) turn() {
+	n.calls, n.first = n.calls[:0], 0
+	clear(n.by)
+}
+
+// call returns the id of a call.
+func (n *callNumbers) call(r *codec.Request, id, function []byte) []byte {
+	if len(id) == 0 {
+		id = n.number(r)
+	}
+	if n.by == nil {
+		n.by = make(map[string][]int)
+	}
+	for _, key := range [...]string{"i" + string(id), "n" + string(function)} {
+		n.by[key] = append(n.by[key], len(n.calls))
+	}
+	n.calls = append(n.calls, openCall{id: id, name: function})
+	return id
+}
+
+func (n *callNumbers) number(r *codec.Request) []byte {
+	n.given++
+	r.NumberedCalls = true
+	return strconv.AppendInt(append(r.Alloc(len("call_fn_")+20), "call_fn_"...), int64(n.given), 10)
+}
+
+// result returns the id of the call that a result belongs to: its own, else that of the first open call of the function,
+// else of the first open call, because clients that name no id keep the order.
+func (n *callNumbers) result(r *codec.Request, id, function []byte) []byte {
+	if len(id) > 0 {
+		n.take("i" + string(id))
+		return id
+	}
+	if i, found := n.take("n" + string(function)); found {
+		return n.calls[i].id
+	}
+	for n.first < len(n.calls) && n.calls[n.first].answered {
+		n.first++
+	}
+	if n.first == len(n.calls) {
+		return n.number(r)
+	}
+	n.calls[n.first].answered = true
+	return n.calls[n.first].id
+}
+
+// take marks the first open call of a key as answered.
+func (n *callNumbers) take(key string) (i int, found bool) {
+	list := n.by[key]
+	for len(list) > 0 && !found {
+		i, list = list[0], list[1:]
+		found = !n.calls[i].answered
+		n.calls[i].answered = true
+	}
+	if n.by != nil {
+		n.by[key] = list
+	}
+	return i, found
+}

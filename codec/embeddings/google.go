@@ -1,6 +1,7 @@
 package embeddings
 
 import (
+	"bytes"
 	"strconv"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -13,7 +14,10 @@ import (
 func DecodeGoogle(body []byte, model string, single bool) (*Request, error) {
 	r := &Request{Model: model}
 	if single {
-		return r, r.googles(body, "")
+		if err := r.googles(body, ""); err != nil {
+			return nil, err
+		}
+		return r, nil
 	}
 	list := scan.Get(body, "requests")
 	if n := scan.Count(list); !scan.IsArray(list) || n == 0 || n > MaxInputs {
@@ -50,7 +54,7 @@ func (r *Request) googles(request []byte, at string) error {
 	if len(text) == 0 {
 		return codec.Invalid(at+"content", "content has to have parts with text: a vector is made of nothing else here")
 	}
-	if len(r.Inputs) > 0 && (size != r.Dimensions || string(task) != string(r.Task)) {
+	if len(r.Inputs) > 0 && (size != r.Dimensions || !bytes.Equal(task, r.Task)) {
 		return codec.Invalid(at+"taskType", "all requests have to have the same outputDimensionality and the same taskType")
 	}
 	switch r.Dimensions, r.Task = size, task; string(task) {

@@ -40,7 +40,7 @@ func (a *answer) appendItem(dst []byte, it *codec.Item, ordinal int) []byte {
 	switch it.Type {
 	case codec.ItemText, codec.ItemRefusal:
 		for i := range it.Notes {
-			a.cite(it.Notes[i].Raw, it.Notes[i].Origin)
+			a.cite(it.Notes[i].Raw)
 		}
 		if len(it.Text) > 0 {
 			dst = append(append(append(dst, `{"text":"`...), it.Text...), '"')

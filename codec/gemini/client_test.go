@@ -1,6 +1,7 @@
 package gemini_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -274,7 +275,7 @@ func TestProofsOfOtherProvidersComeBackWithWhatFollowedThem(t *testing.T) {
 		body, _ := json.Marshal(map[string]any{"contents": []any{map[string]any{"role": "model", "parts": parts}}})
 		for _, spelled := range []string{string(body), urlAlphabet(string(body))} {
 			m := decodeClient(t, spelled).Messages[0]
-			if first := m.Parts[0]; first.Kind != codec.PartReasoning || string(first.Signature) != string(proof) {
+			if first := m.Parts[0]; first.Kind != codec.PartReasoning || !bytes.Equal(first.Signature, proof) {
 				t.Errorf("%s: the turn begins with %d %q, want reasoning with its proof", name, first.Kind, first.Signature)
 			}
 			for _, p := range m.Parts[1:] {
@@ -297,7 +298,7 @@ func TestTokensAreRemovedBeforeGoogleSeesThem(t *testing.T) {
 	answer.Fold(anAnswer(proof))
 	o := &codec.AnswerOptions{ID: "xyz", Model: "claude", ShowReasoning: true}
 	whole := gemini.Client().AppendAnswer(nil, &answer, o)
-	parts := string(whole[strings.Index(string(whole), `[{"text"`) : strings.Index(string(whole), `],"role"`)+1])
+	parts := string(whole[bytes.Index(whole, []byte(`[{"text"`)) : bytes.Index(whole, []byte(`],"role"`))+1])
 	body := `{"contents":[{"parts":[{"text":"x"}],"role":"user"}, {"role":"model","parts":` + parts + `}],"labels":{}}`
 	c := &codec.Cleaner{Target: &codec.Target{NeedsSignature: true}}
 	cleaned := string(gemini.Definition().Clean(c, []byte(body)))
@@ -385,7 +386,7 @@ func TestATurnInThousandsOfPiecesIsReadOnce(t *testing.T) {
 	if len(r.Messages) != 2 || len(r.Messages[0].Parts) != 1+pieces || len(r.Messages[0].Parts[0].Text) != 2*pieces {
 		t.Fatalf("%d messages, the first of %d parts", len(r.Messages), len(r.Messages[0].Parts))
 	}
-	if first, last := r.Messages[1].Parts[0], r.Messages[0].Parts[pieces]; string(first.CallID) != string(last.CallID) {
+	if first, last := r.Messages[1].Parts[0], r.Messages[0].Parts[pieces]; !bytes.Equal(first.CallID, last.CallID) {
 		t.Errorf("the first result is of %s, the last call is %s", first.CallID, last.CallID)
 	}
 }

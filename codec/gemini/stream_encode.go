@@ -66,7 +66,7 @@ func (e *encoder) Append(dst []byte, ev *codec.Event) []byte {
 	case codec.EventSignature:
 		return e.signed(dst, ev)
 	case codec.EventAnnotation:
-		e.cite(ev.Raw, ev.Origin)
+		e.cite(ev.Raw)
 	case codec.EventItemClose:
 		return e.close(dst, ev)
 	case codec.EventFinish:
@@ -315,7 +315,7 @@ func appendPicture(dst, mediaType, data []byte) []byte {
 }
 
 // cite keeps a source that an answer names.
-func (a *answer) cite(raw []byte, origin codec.Format) {
+func (a *answer) cite(raw []byte) {
 	var url, title []byte
 	if flat := scan.Get(raw, "url_citation"); scan.IsObject(flat) {
 		raw = flat

@@ -64,18 +64,6 @@ func fill(answer *api.Context, x *record.Exchange, blocks []promptcache.Block) {
 // contextTally counts what fills a context: by part, by file that was read, and by kind of text that the client inserted.
 type contextTally struct{ parts, files, woven sizes }
 
-// appendTools adds a declared tool, or the functions that Gemini has in one.
-func appendTools(tools []api.ContextPart, tool []byte) []api.ContextPart {
-	if list := cmp.Or(string(scan.Get(tool, "functionDeclarations")), string(scan.Get(tool, "function_declarations"))); list != "" {
-		for e := scan.Array([]byte(list)); e.Next(); {
-			tools = appendTools(tools, e.Value)
-		}
-		return tools
-	}
-	name := cmp.Or(scan.String(scan.Get(tool, "name")), scan.String(scan.Path(tool, "function", "name")))
-	return append(tools, api.ContextPart{Name: name, Count: 1, Bytes: int64(len(tool))})
-}
-
 // addPrefix counts the blocks that digests leave out, and returns the declared tools.
 func (t *contextTally) addPrefix(blocks []promptcache.Block) (tools []api.ContextPart) {
 	opening := true // system messages at the beginning

@@ -39,8 +39,17 @@ func Prefix(body []byte) (blocks []Block) {
 		kind  string
 		spans []codec.Span
 	}{{"tools", envelope.Tools}, {"system", envelope.Opening}, {"messages", envelope.Items}} {
-		for i, span := range list.spans {
-			blocks = append(blocks, Block{list.kind, i, span.Of(body)})
+		first := len(blocks)
+		for _, span := range list.spans {
+			text := span.Of(body)
+			functions := cmp.Or(string(scan.Get(text, "functionDeclarations")), string(scan.Get(text, "function_declarations")))
+			if list.kind != "tools" || functions == "" {
+				blocks = append(blocks, Block{list.kind, len(blocks) - first, text})
+				continue
+			}
+			for e := scan.Array([]byte(functions)); e.Next(); { // the tool of Gemini's clients holds all of them
+				blocks = append(blocks, Block{list.kind, len(blocks) - first, e.Value})
+			}
 		}
 	}
 	return blocks

@@ -377,7 +377,12 @@ func (c *cutter) end(cuts []Span) []Span {
 
 // Untouched reports whether [Envelope.Splice] would return the body itself.
 func (e *Envelope) Untouched(model string) bool {
-	return len(e.cuts) == 0 && (model == e.Model || e.addressed) && !e.askUsage
+	return len(e.cuts) == 0 && !e.renames(model) && !e.askUsage
+}
+
+// renames reports whether the body names a model that is not the one to be asked for.
+func (e *Envelope) renames(model string) bool {
+	return model != e.Model && e.model != (Span{}) && !e.addressed
 }
 
 // AskForUsage sets whether Splice asks a host of the chat format for token counts at the end of a stream. It reports
@@ -401,7 +406,7 @@ func (e *Envelope) Splice(dst, body []byte, model string) []byte {
 		return body
 	}
 	var edits []edit
-	if model != e.Model && !e.addressed {
+	if e.renames(model) {
 		edits = append(edits, edit{e.model, scan.Quote(nil, model)})
 	}
 	if e.askUsage {

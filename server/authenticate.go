@@ -85,6 +85,9 @@ func (s *Server) readCaller(in *edge.Request, google bool) (caller, error) {
 	} else if google && authorization == "" && store.LooksLikeKey(c.googleKey) {
 		secret = c.googleKey
 	} else if secret, err = bearer(authorization, c.apiKey); err != nil {
+		if google && authorization == "" {
+			err = codec.Errorf(codec.KindAuthentication, "The request has no service key: send it as x-goog-api-key: KEY; with a key of your own at Google there, send %s: KEY as well.", headerServiceKey)
+		}
 		named, _ := s.engine.Keys.Authenticate(c.apiKey)
 		return caller{Identity: named}, err
 	}

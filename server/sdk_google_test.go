@@ -170,7 +170,7 @@ func TestTheServiceKeyIsWhereGooglesClientsKeepTheirs(t *testing.T) {
 		if a.status != c.status {
 			t.Errorf("%s: %d %s", name, a.status, a.body)
 		}
-		if a.status == 401 && member(a.body, "error", "status") != "UNAUTHENTICATED" {
+		if a.status == 401 && (member(a.body, "error", "status") != "UNAUTHENTICATED" || !strings.Contains(a.body, "send it as x-goog-api-key")) {
 			t.Errorf("%s: %s", name, a.body)
 		}
 		if name == "Google's key beside it" && h.upstream().Header.Get("X-Goog-Api-Key") != callersOwnKey {

@@ -75,7 +75,7 @@ func (e *events) accept() {
 				return
 			}
 			_, _ = io.Copy(io.Discard, request.Body)
-			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n") // so that no request takes the connection while it is closed
 			e.mu.Lock()
 			e.streams = append(e.streams, conn)
 			e.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -111,6 +112,22 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 	for _, c := range cases {
 		_, err := embeddings.Decode([]byte(c.body))
 		refused(t, c.body, err, c.param, c.text)
+	}
+}
+
+func TestTheTextsOfAContentAreJoinedOnce(t *testing.T) {
+	const pieces = 20_000
+	body := []byte(`{"content":{"parts":[{"text":"a"}` + strings.Repeat(`,{"text":"b"}`, pieces) + `]}}`)
+	unchanged := string(body)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r, err := embeddings.DecodeGoogle(body, "m", true)
+	runtime.ReadMemStats(&after)
+	if err != nil || string(r.Inputs[0].Text) != "a"+strings.Repeat(`\nb`, pieces) || string(body) != unchanged {
+		t.Fatalf("%v, %.100s of %.100s", err, r.Inputs[0].Text, body)
+	}
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > 30*uint64(len(body)) {
+		t.Errorf("%d bytes are allocated for a body of %d", taken, len(body))
 	}
 }
 

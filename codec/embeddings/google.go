@@ -2,6 +2,7 @@ package embeddings
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -72,9 +73,9 @@ func textOf(content []byte) (text []byte) {
 	for e := scan.Array(scan.Get(content, "parts")); e.Next(); {
 		switch piece := scan.Body(scan.Get(e.Value, "text")); {
 		case len(text) == 0:
-			text = piece
+			text = slices.Clip(piece) // the next one must not grow into the body
 		case len(piece) > 0:
-			text = append(append(append([]byte(nil), text...), `\n`...), piece...)
+			text = append(append(text, `\n`...), piece...)
 		}
 	}
 	return text

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -372,7 +373,9 @@ func TestAPieceOfTextAllocatesNothing(t *testing.T) {
 func TestATurnInThousandsOfPiecesIsReadOnce(t *testing.T) {
 	const pieces = 20_000
 	var body strings.Builder
-	body.WriteString(`{"contents":[`)
+	body.WriteString(`{"contents":[{"role":"model","parts":[{"text":"Hm","thought":true}`)
+	body.WriteString(strings.Repeat(`,{"text":"m","thought":true}`, pieces))
+	body.WriteString(`]},`)
 	for n := range pieces {
 		fmt.Fprintf(&body, `{"role":"model","parts":[{"text":" %d"}]},`, n%10)
 	}
@@ -382,11 +385,18 @@ func TestATurnInThousandsOfPiecesIsReadOnce(t *testing.T) {
 	for n := range pieces {
 		fmt.Fprintf(&body, `{"role":"user","parts":[{"functionResponse":{"name":"f%d","response":{}}}]},`, pieces-1-n)
 	}
-	r := decodeClient(t, strings.TrimSuffix(body.String(), ",")+`]}`)
-	if len(r.Messages) != 2 || len(r.Messages[0].Parts) != 1+pieces || len(r.Messages[0].Parts[0].Text) != 2*pieces {
+	whole := strings.TrimSuffix(body.String(), ",") + `]}`
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r := decodeClient(t, whole)
+	runtime.ReadMemStats(&after)
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > 60*uint64(len(whole)) {
+		t.Errorf("%d bytes are allocated for a body of %d", taken, len(whole))
+	}
+	if len(r.Messages) != 2 || len(r.Messages[0].Parts) != 2+pieces || len(r.Messages[0].Parts[0].Text) != 2+pieces || len(r.Messages[0].Parts[1].Text) != 2*pieces {
 		t.Fatalf("%d messages, the first of %d parts", len(r.Messages), len(r.Messages[0].Parts))
 	}
-	if first, last := r.Messages[1].Parts[0], r.Messages[0].Parts[pieces]; !bytes.Equal(first.CallID, last.CallID) {
+	if first, last := r.Messages[1].Parts[0], r.Messages[0].Parts[1+pieces]; !bytes.Equal(first.CallID, last.CallID) {
 		t.Errorf("the first result is of %s, the last call is %s", first.CallID, last.CallID)
 	}
 }

@@ -72,12 +72,18 @@ func (d *requestDecoder) joinText(before, parts []codec.Part) []codec.Part {
 	if last.Kind != codec.PartText || next.Kind != codec.PartText || last.Signature != nil || next.Signature != nil {
 		return parts
 	}
-	if len(d.joined) == 0 || len(last.Text) == 0 || &d.joined[0] != &last.Text[0] {
-		d.joined = append(make([]byte, 0, 2*len(last.Text)), last.Text...)
-	}
-	d.joined = append(d.joined, next.Text...)
-	last.Text = d.joined
+	d.extend(last, next.Text)
 	return parts[1:]
+}
+
+// extend appends to the text of a part. The newest text that was extended has room for more, so a text in many pieces is
+// not copied for each of them.
+func (d *requestDecoder) extend(p *codec.Part, piece []byte) {
+	if len(d.joined) == 0 || len(p.Text) == 0 || &d.joined[0] != &p.Text[0] {
+		d.joined = append(make([]byte, 0, 2*len(p.Text)), p.Text...)
+	}
+	d.joined = append(d.joined, piece...)
+	p.Text = d.joined
 }
 
 // part reads one part of a content.
@@ -106,7 +112,7 @@ func (d *requestDecoder) part(v []byte, role codec.Role) {
 		return
 	}
 	if n := len(d.parts) - 1; n >= 0 && part.Kind == codec.PartReasoning && d.parts[n].Kind == codec.PartReasoning && d.parts[n].Signature == nil {
-		d.parts[n].Text = append(append(d.r.Alloc(len(d.parts[n].Text)+len(part.Text)), d.parts[n].Text...), part.Text...)
+		d.extend(&d.parts[n], part.Text)
 		d.parts[n].Signature, d.parts[n].Family = part.Signature, part.Family
 		return
 	}
@@ -122,7 +128,7 @@ func (d *requestDecoder) prove(token []byte) {
 	d.parts = append(d.parts, codec.Part{Kind: codec.PartReasoning, Signature: token})
 }
 
-// ownToken returns the state token that stands in the place of a signature, nil if it is none of ours. Google's clients
+// ownToken returns the state token that stands in the place of a signature; nil if it is another signature. Google's clients
 // take signatures for bytes, so the token is in base64 here, and comes back in either alphabet.
 func ownToken(r *codec.Request, signature []byte) []byte {
 	if !bytes.HasPrefix(signature, tokenMark) {
@@ -220,7 +226,7 @@ func (p *wirePart) asPart() codec.Part {
 	return out
 }
 
-// googlesFiles is where Google keeps what its clients upload. Nobody else can read it there.
+// googlesFiles begins the addresses of files that clients upload to Google. Other providers cannot read them.
 var googlesFiles = []byte("https://generativelanguage.googleapis.com/")
 
 // media reads a picture, a recording or a document.

@@ -38,7 +38,7 @@ type requestDecoder struct {
 	calls   callNumbers
 	parts   []codec.Part // of the content that is read
 	results []codec.Part // of functions, in that content
-	joined  []byte       // the newest text of several contents
+	joined  []byte       // the newest text of several pieces
 }
 
 // name returns the camel case of a member's name, in which this package compares them: clients may write it in snake
@@ -149,7 +149,7 @@ func eachPart(content []byte, visit func(part []byte)) {
 	}
 }
 
-// Numbers and lists of the generation config, by their names. A value of another type is an error.
+// generationConfig reads settings of the answer. Numbers have to be numbers.
 func (d *requestDecoder) generationConfig(v []byte) error {
 	r := d.r
 	if !scan.IsObject(v) {

@@ -53,8 +53,8 @@ type Members struct {
 	Notes        map[string]string // of what encoders name as Chat does, the client's names
 }
 
-// PastTraits are by what calls and their results are known in the bytes of a request, where quotation marks inside of texts
-// are escaped.
+// PastTraits identify calls and their results in the bytes of a request. A text cannot contain them, because its quotation
+// marks are escaped.
 type PastTraits struct {
 	Arguments []byte // the member of a call with its arguments: `"input":`
 	Result    []byte // what the result of a call has, and no other item

@@ -302,8 +302,8 @@ var kindOfList = map[string]string{
 	"fileSearchStoreNames": "File search store", "file_search_store_names": "File search store",
 }
 
-// googlesFile returns the name of a file that Google keeps; "" if the address leads elsewhere. An address at that host which
-// cannot be read is returned as it is, and so nobody's.
+// googlesFile returns the name of a file at Google; "" if the address leads elsewhere. An address at that host without the
+// name of a file is returned unchanged: no account owns it, so it is refused.
 func googlesFile(uri string) string {
 	switch {
 	case strings.HasPrefix(uri, "files/"):

@@ -149,8 +149,8 @@ func TestAChatOfGooglesSDKGoesOnOnEveryFamily(t *testing.T) {
 	}
 }
 
-// The service key is where Google's clients keep Google's key: in a header of its own, or in the query. A key that is none of ours
-// is Google's, and goes there.
+// Google's clients send the service key where they would send Google's: in a header of its own, or in the query. Beside a
+// service key, that of Google is passed on.
 func TestTheServiceKeyIsWhereGooglesClientsKeepTheirs(t *testing.T) {
 	h := build(t)
 	const path, body = "/v1beta/models/gemini-3.8-flash:generateContent", `{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}`
@@ -188,7 +188,7 @@ func TestTheServiceKeyIsWhereGooglesClientsKeepTheirs(t *testing.T) {
 	h.noSecrets("the log", h.log.String())
 }
 
-// What passes between Google's clients and Google is neither read anew nor written anew.
+// Requests of Google's clients to Google, and the answers, pass unchanged.
 func TestGooglesBytesPassBothWays(t *testing.T) {
 	h := build(t)
 	body := `{ "contents" : [{"parts":[{"text":"Hi [[sim: text \"Good day\"; reasoning \"Hm\"]]"}],"role":"user"}],"safetySettings":[{"category":"HARM_CATEGORY_HARASSMENT","threshold":"OFF"}],"generation_config":{"candidate_count":1}}`

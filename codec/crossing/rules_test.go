@@ -47,7 +47,7 @@ var ruleTests = []requestTest{
 	{"2.2 a user id keeps caches together", codec.Messages, gpt, `"metadata":{"user_id":"u1"},` + messagesHi, []string{`"prompt_cache_key":"`}, []string{`"u1"`}, nil, ""},
 	{"2.2 metadata is OpenAI's", codec.Chat, gpt, `"metadata":{"a":"b"},` + hi, []string{`"metadata":{"a":"b"}`}, nil, nil, ""},
 	{"2.2 and noted elsewhere", codec.Chat, claude, `"metadata":{"a":"b"},` + hi, nil, []string{`"a":"b"`}, []string{"dropped:metadata"}, ""},
-	{"2.2 nobody else stores", codec.Chat, claude, `"store":true,` + hi, nil, []string{"store"}, []string{"dropped:store"}, ""},
+	{"2.2 other providers do not store", codec.Chat, claude, `"store":true,` + hi, nil, []string{"store"}, []string{"dropped:store"}, ""},
 	{"2.2 a conversation lies with OpenAI", codec.Responses, claude, `"conversation":"conv_1","input":"hi"`, nil, nil, nil, "conversation"},
 	{"2.2 a prompt lies with OpenAI", codec.Responses, gemini, `"prompt":{"id":"p"},"input":"hi"`, nil, nil, nil, "prompt"},
 	{"2.2 truncation is noted", codec.Responses, claude, `"truncation":"auto","input":"hi"`, nil, []string{"truncation"}, []string{"dropped:truncation"}, ""},

@@ -306,7 +306,7 @@ func (a *answer) appendCall(dst []byte, it *codec.Item, ordinal int) []byte {
 	return append(dst, '}')
 }
 
-// foreignCall is recognized as a token that nobody can open.
+// foreignCall is recognized as a state token, and cannot be opened.
 var foreignCall = []byte(statetoken.Foreign + "call")
 
 func appendPicture(dst, mediaType, data []byte) []byte {
@@ -360,7 +360,7 @@ func finishName(reason codec.FinishReason) string {
 	return "STOP"
 }
 
-// bytesPerToken is the rule of thumb for answers that nobody has counted.
+// bytesPerToken is the usual rule of thumb.
 const bytesPerToken = 4
 
 // appendUsage writes the counts: cached tokens are part of the prompt, thoughts are not part of the candidates.

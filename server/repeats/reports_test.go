@@ -1,7 +1,9 @@
 package repeats_test
 
 import (
+	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +26,29 @@ func TestARetriedRefusalIsReportedOnceAMinute(t *testing.T) {
 		if !r.Due(now, other) {
 			t.Errorf("%+v is taken for another", other)
 		}
+	}
+}
+
+// A conversation's id has the length that its client gives it.
+func TestLongIDsOfSessionsAreNotKept(t *testing.T) {
+	var (
+		r             repeats.Reports
+		now           = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+		before, after runtime.MemStats
+		padding       = strings.Repeat("x", 64<<10)
+	)
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range 1000 {
+		r.Due(now, repeats.Report{Session: strconv.Itoa(i) + padding})
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if kept := int64(after.HeapAlloc) - int64(before.HeapAlloc); kept > 16<<20 {
+		t.Errorf("1000 reports keep %d bytes", kept)
+	}
+	if r.Due(now, repeats.Report{Session: "7" + padding}) {
+		t.Error("a session with a long id is reported again")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/api"
+	"github.com/mnemeproxy/mneme/server/clients"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
@@ -212,12 +213,15 @@ func (c *Caches) surprise(account string, s history) string {
 			break // s[i] is the last one before the round
 		}
 	}
-	t.report.Breaks = slices.DeleteFunc(t.report.Breaks, func(b *api.CacheBreak) bool { return b.Reason != "" })
-	worst := t.End(account).Breaks
-	if len(worst) == 0 || c.Warn < 0 || worst[0].Lost < max(c.Warn, 1) {
+	unexplained := slices.DeleteFunc(t.report.Breaks, func(b *api.CacheBreak) bool { return b.Reason != "" })
+	if len(unexplained) == 0 {
 		return ""
 	}
-	b := worst[0]
+	b := slices.MinFunc(unexplained, costliest)
+	if c.Warn < 0 || b.Lost < max(c.Warn, 1) {
+		return ""
+	}
+	c.open(account, b)
 	var why string
 	switch b.Reason {
 	case api.BrokenByTools:
@@ -281,8 +285,9 @@ type startedModel struct {
 	at   time.Time
 }
 
+// note keeps what can be the id of a session and the name of a model.
 func (m *startedModels) note(account, session, model string, now time.Time) {
-	if session == "" || model == "" {
+	if clients.KeptID(session) == "" || model == "" || len(model) > record.MaxModelName {
 		return
 	}
 	m.mu.Lock()

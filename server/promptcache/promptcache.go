@@ -7,6 +7,7 @@
 package promptcache
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -144,10 +145,12 @@ func (c *Caches) Broken(account string, x *record.Exchange) *api.CacheBreak {
 	if err != nil || before == nil || !leavesCache(&x.ExchangeInfo) || lostTokens(before, &x.ExchangeInfo) == 0 {
 		return nil
 	}
-	t := c.NewTally()
-	t.Add(&x.ExchangeInfo)
-	t.Add(before)
-	return t.End(account).Breaks[0]
+	b := c.newBreak(before, &x.ExchangeInfo)
+	if b.Reason == "" {
+		c.compare(account, b, x)
+	}
+	b.Reason = cmp.Or(b.Reason, api.BrokenUnread)
+	return b
 }
 
 // Explained returns the break between two requests whose blocks and difference are known; nil if nothing was lost.

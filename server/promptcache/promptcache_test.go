@@ -1,12 +1,17 @@
 package promptcache_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/promptcache"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 func TestHostsWhoseCachesLiveForAnUnknownTimeHaveNone(t *testing.T) {
@@ -46,5 +51,87 @@ func TestEachFunctionIsABlockInEveryFormat(t *testing.T) {
 		if want := []string{"0read", "1write"}; !slices.Equal(tools, want) {
 			t.Errorf("%s: %q, want %q", name, tools, want)
 		}
+	}
+}
+
+// Any holder of a key may send a hook's event, of a mebibyte.
+func TestOnlyAnIDAndTheNameOfAModelAreKeptOfAStart(t *testing.T) {
+	c := promptcache.Caches{Clock: time.Now}
+	long := strings.Repeat("x", 1<<20)
+	for _, start := range []struct{ session, model, kept string }{
+		{"s", "claude-opus-4-8", "claude-opus-4-8"},
+		{"", "claude-opus-4-8", ""},
+		{"other", "", ""},
+		{long, "claude-opus-4-8", ""},
+		{"another", long, ""},
+	} {
+		c.Started("acme", start.session, start.model)
+		if kept := c.Noted("acme", start.session); kept != start.kept {
+			t.Errorf("session %.9q with model %.20q: %.20q is kept", start.session, start.model, kept)
+		}
+	}
+	if kept := c.Noted("globex", "s"); kept != "" {
+		t.Errorf("another account has %q", kept)
+	}
+}
+
+// archive is a record whose exchanges are counted when they are read.
+type archive struct {
+	entries []record.TimelineEntry // newest first
+	read    []string
+}
+
+func (a *archive) Timeline(_, _ string, q record.TimelineQuery) (page record.TimelinePage, err error) {
+	for i := range a.entries {
+		if q.After == "" || a.entries[i].Exchange.ID < q.After {
+			page.Data = append(page.Data, a.entries[i])
+		}
+	}
+	return page, nil
+}
+
+func (a *archive) Exchange(_, id string) (*record.Exchange, error) {
+	a.read = append(a.read, id)
+	for i := range a.entries {
+		if x := a.entries[i].Exchange; x.ID == id {
+			return &record.Exchange{ExchangeInfo: x, RawRequest: fmt.Appendf(nil, `{"tools":[{"name":"tool_%s"}],"messages":[]}`, id)}, nil
+		}
+	}
+	return nil, errors.New("not there")
+}
+
+// A hook waits for it.
+func TestAPromptReadsTheCostliestPairOfRequestsAlone(t *testing.T) {
+	prices, err := router.LoadPrices("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	var a archive
+	for i := range 9 { // all in one round, with other tools each time
+		usage := record.UsageInfo{CacheWrite: 100_000 + int64(i)*1000}
+		at := now.Add(time.Duration(i-9) * time.Second)
+		a.entries = append([]record.TimelineEntry{{Turn: &record.Turn{}, Exchange: record.ExchangeInfo{
+			ID: fmt.Sprint("exch_", i), Session: "sess_1", Surface: "messages", Format: "messages", Provider: "anthropic",
+			ModelAsked: "claude-opus-4-8", ModelSent: "claude-opus-4-8", Outcome: record.OutcomeComplete, Started: at, LastByte: at, Usage: usage,
+		}}}, a.entries...)
+	}
+	c := promptcache.Caches{Archive: &a, Prices: &prices, Warn: promptcache.LeastWarning, Clock: func() time.Time { return now }}
+	warning := c.Warning("acme", "sess_1", "", "", 100)
+	if !strings.HasPrefix(warning, "The last turn paid for 107k tokens again, ") || !strings.HasSuffix(warning, ": other tools were offered (tool_exch_7, tool_exch_8).") {
+		t.Errorf("%q", warning)
+	}
+	if want := []string{"exch_8", "exch_7"}; !slices.Equal(a.read, want) {
+		t.Errorf("read are %q, want %q", a.read, want)
+	}
+	a.read = nil
+	c.Warn = 100 * record.Dollar
+	if warning := c.Warning("acme", "sess_1", "", "", 100); warning != "" || len(a.read) > 0 {
+		t.Errorf("below the least: %q, read are %q", warning, a.read)
+	}
+
+	b := c.Broken("acme", &record.Exchange{ExchangeInfo: a.entries[0].Exchange, RawRequest: []byte(`{"tools":[{"name":"tool_exch_8"}],"messages":[]}`)})
+	if b == nil || b.Reason != api.BrokenByTools || !slices.Equal(a.read, []string{"exch_7"}) {
+		t.Errorf("%+v, read are %q", b, a.read)
 	}
 }

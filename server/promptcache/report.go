@@ -62,9 +62,7 @@ func (t *Tally) Incomplete() { t.report.Complete = false }
 // End reads the requests that cost most, and sums up the reasons.
 func (t *Tally) End(account string) *api.CacheReport {
 	r := &t.report
-	slices.SortFunc(r.Breaks, func(a, b *api.CacheBreak) int {
-		return cmp.Or(cmp.Compare(b.Lost, a.Lost), cmp.Compare(b.Tokens, a.Tokens), cmp.Compare(b.Exchange, a.Exchange))
-	})
+	slices.SortFunc(r.Breaks, costliest)
 	opened := 0
 	reasons, projects := make(reasonSums), make(reasonSums)
 	for _, b := range r.Breaks {
@@ -82,6 +80,11 @@ func (t *Tally) End(account string) *api.CacheReport {
 	r.Projects = r.Projects[:min(len(r.Projects), mostProjects)]
 	r.Breaks = r.Breaks[:min(len(r.Breaks), mostShown)]
 	return r
+}
+
+// costliest compares breaks: the most expensive is first.
+func costliest(a, b *api.CacheBreak) int {
+	return cmp.Or(cmp.Compare(b.Lost, a.Lost), cmp.Compare(b.Tokens, a.Tokens), cmp.Compare(b.Exchange, a.Exchange))
 }
 
 // reasonSums are sums of breaks by reason, and by project where it is given.
@@ -105,15 +108,20 @@ func (s reasonSums) sorted() []*api.CacheReason {
 	})
 }
 
-// open reads the two requests of a break.
-func (t *Tally) open(account string, b *api.CacheBreak) {
-	before, err := t.Archive.Exchange(account, b.Previous)
+// open reads the two requests of a break, and completes it with their difference.
+func (c *Caches) open(account string, b *api.CacheBreak) {
+	now, err := c.Archive.Exchange(account, b.Exchange)
 	if err != nil {
 		return // erased in the meantime, or damaged
 	}
-	now, err := t.Archive.Exchange(account, b.Exchange)
+	c.compare(account, b, now)
+}
+
+// compare completes a break of a request with its difference from the one before.
+func (c *Caches) compare(account string, b *api.CacheBreak, now *record.Exchange) {
+	before, err := c.Archive.Exchange(account, b.Previous)
 	if err != nil {
-		return
+		return // as in open
 	}
 	if !before.Imported.IsZero() || !now.Imported.IsZero() {
 		b.Reason = api.BrokenUnread // an imported request is not the one that was sent

@@ -40,19 +40,34 @@ func Prefix(body []byte) (blocks []Block) {
 		spans []codec.Span
 	}{{"tools", envelope.Tools}, {"system", envelope.Opening}, {"messages", envelope.Items}} {
 		first := len(blocks)
+		add := func(text []byte) { blocks = append(blocks, Block{list.kind, len(blocks) - first, text}) }
 		for _, span := range list.spans {
 			text := span.Of(body)
-			functions := cmp.Or(string(scan.Get(text, "functionDeclarations")), string(scan.Get(text, "function_declarations")))
-			if list.kind != "tools" || functions == "" {
-				blocks = append(blocks, Block{list.kind, len(blocks) - first, text})
+			var functions []byte
+			if list.kind == "tools" {
+				functions = declarations(text)
+			}
+			if functions == nil {
+				add(text)
 				continue
 			}
-			for e := scan.Array([]byte(functions)); e.Next(); { // the tool of Gemini's clients holds all of them
-				blocks = append(blocks, Block{list.kind, len(blocks) - first, e.Value})
+			for e := scan.Array(functions); e.Next(); {
+				add(e.Value)
 			}
 		}
 	}
 	return blocks
+}
+
+// declarations returns the list of functions in a tool of Gemini's clients, which declare all of them in one; nil for any
+// other tool.
+func declarations(tool []byte) []byte {
+	for _, name := range []string{"functionDeclarations", "function_declarations"} {
+		if functions := scan.Get(tool, name); scan.IsArray(functions) {
+			return functions
+		}
+	}
+	return nil
 }
 
 // Compare finds the first block in which a request differs from the one before, and how many bytes in front are the same;

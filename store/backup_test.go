@@ -18,7 +18,7 @@ import (
 // snapshot returns every key and value.
 func snapshot(t *testing.T, s *Store) map[string]string {
 	t.Helper()
-	if err := s.update(context.Background(), (*commitGroup).storeAll); err != nil {
+	if err := s.update(context.Background(), (*commitGroup).StoreAll); err != nil {
 		t.Fatal(err)
 	}
 	all := make(map[string]string)

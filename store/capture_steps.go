@@ -10,7 +10,7 @@ import (
 )
 
 // A capture is three kinds of steps for the writer: the opening of the exchange, parts of its answer, and its closing.
-// Captures live as long as their streams, so each step frees what it holds once it is settled.
+// Each step frees its buffers when it settles, because the capture lives until the stream ends.
 
 // opening puts an exchange that begins on record.
 type opening struct {

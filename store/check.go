@@ -119,7 +119,7 @@ type sessionCounts struct {
 }
 
 func (c *checker) run(ctx context.Context) error {
-	_ = c.store.makeRoom(ctx, (*commitGroup).storeAll) // on a full volume they stay behind
+	_ = c.store.makeRoom(ctx, (*commitGroup).StoreAll) // on a full volume they stay behind
 	c.tx = c.store.db.NewTransaction(false)
 	defer c.tx.Discard()
 	c.rollups.hours = make(map[int64]*checkedHour)

@@ -51,7 +51,7 @@ func TestACheckFindsWhatIsWrongWithTheFeed(t *testing.T) {
 		"a cursor behind the end": {plant: func(last uint64, _ kv.ExchangeID) commit.Entry {
 			return put(feed.Cursor(StageSessions, 0).Key, number(last+1))
 		}, problem: "the cursor of stage s is at", next: true},
-		"an exchange that nobody digests": {plant: func(_ uint64, exchange kv.ExchangeID) commit.Entry {
+		"an exchange that is never digested": {plant: func(_ uint64, exchange kv.ExchangeID) commit.Entry {
 			return put(kv.ExchangeKey(kv.SpaceTurn, 1, exchange), nil)
 		}, problem: "it has no turn, and does not wait for one"},
 	} {

@@ -106,6 +106,3 @@ func (g *commitGroup) closeExchange(w *commit.Op, at kv.ExchangeRef, info *recor
 		return digest != nil && g.store.feed.Digested(ref) && digest(g, w) == nil
 	})
 }
-
-// storeAll stores every record of a session that is ahead.
-func (g *commitGroup) storeAll(w *commit.Op) error { return g.StoreAll(w) }

@@ -437,7 +437,7 @@ func TestNothingIsUnconfirmedOnceAllIsDone(t *testing.T) {
 	id, _ := kv.ParseSessionID(session)
 	err := c.s.update(t.Context(), func(g *commitGroup, w *commit.Op) error {
 		change := g.Changes.Note(kv.SessionRef{Account: 1, ID: id}, kv.ExchangeID{})
-		c.s.feed.Log().PutAside(w, StageSessions, []*Change{change}, make(map[uint64]int))
+		g.Changes.PutAside(w, StageSessions, []*Change{change}, make(map[uint64]int))
 		return nil
 	})
 	if err != nil {

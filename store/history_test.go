@@ -242,7 +242,7 @@ func (m *model) merge(from, into string) {
 // kill forgets what is only in memory, so that the store is left as by a killed process.
 func (m *model) kill() {
 	m.check(m.store().update(context.Background(), func(g *commitGroup, _ *commit.Op) error {
-		g.store.sessions.Lose()
+		g.Lose()
 		return nil
 	}))
 }
@@ -276,7 +276,7 @@ func (m *model) restart(before func()) {
 	s, err := Open(Options{Dir: m.dir, Digest: digestTest})
 	m.check(err)
 	m.check(s.update(context.Background(), func(g *commitGroup, _ *commit.Op) error {
-		g.store.sessions.Most = 1
+		g.StoreEarly(1)
 		return nil
 	}))
 	*m.s = s

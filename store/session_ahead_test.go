@@ -121,7 +121,7 @@ func TestAnOlderViewHasTheNewestRecordOfASession(t *testing.T) {
 	id, _ := kv.ParseSessionID(text)
 	ref := kv.SessionRef{Account: 1, ID: id}
 	err := c.s.view(func(tx *badger.Txn) error {
-		if err := c.s.update(t.Context(), (*commitGroup).storeAll); err != nil {
+		if err := c.s.update(t.Context(), (*commitGroup).StoreAll); err != nil {
 			return err
 		}
 		stored, err := sessions.Stored(tx, ref)

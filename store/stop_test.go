@@ -19,7 +19,7 @@ func TestTheDigesterStopsBetweenTwoExchanges(t *testing.T) {
 		digested.Add(1)
 		return digestTest(x)
 	}})
-	go s.writer.Run(s.writing, s.step((*commitGroup).storeAll))
+	go s.writer.Run(s.writing, s.step((*commitGroup).StoreAll))
 	t.Cleanup(func() {
 		s.writer.Close()
 	})

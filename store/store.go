@@ -74,7 +74,7 @@ func Open(opts Options) (*Store, error) {
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
-	go s.writer.Run(s.writing, s.freeing((*commitGroup).storeAll)) // if it fails, they are counted again at the next start
+	go s.writer.Run(s.writing, s.freeing((*commitGroup).StoreAll)) // if it fails, they are counted again at the next start
 	if s.master.Changing() {
 		if err := s.master.Finish(s.rotation()); err != nil {
 			s.log.Error("could not finish rotating the master key", "error", err)
@@ -167,12 +167,9 @@ func (s *core) open() (err error) {
 }
 
 func (s *core) openFeed() (err error) {
-	s.feed, err = feed.Open(feed.Options{
+	s.feed, s.writing.Changes, err = feed.Open(feed.Options{
 		DB: s.db, Writer: s.writer, Digests: s.opts.Digest != nil, Forget: s.digester.release, Trimming: s.writing.StoreCounted,
 	})
-	if err == nil {
-		s.writing.Changes = s.feed.Log()
-	}
 	return err
 }
 

@@ -9,8 +9,8 @@ const (
 	groupLength = 256     // operations committed together
 	groupBytes  = 4 << 20 // bytes committed together
 
-	// Most of the cost of a small commit is that there is one. Openings and parts of answers, for which nobody waits
-	// unless they say so, are committed with the next operation that somebody waits for, or after this time. At 1,300
+	// Most of the cost of a small commit is fixed. Openings and parts of answers, for which no caller waits at first, are
+	// committed with the next operation that has one, or after this time. At 1,300
 	// chat requests a second that halves the commits.
 	holdTime = 2 * time.Millisecond
 )
@@ -20,7 +20,7 @@ type gathering struct {
 	queue   *queue
 	group   []Step
 	size    int64 // bytes in group
-	awaited bool  // somebody waits for an operation of group, or it has been held for long enough
+	awaited bool  // a caller waits for an operation of group, or it has been held for long enough
 	held    bool  // the timer runs
 	timer   *time.Timer
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Group collects what a group of operations adds to the store. Operations see what earlier ones have put, including
-// those of their own group, and then what is stored. The writer owns and reuses it.
+// Group collects the additions of a group of operations. An operation sees the records that earlier ones have put, also
+// in its own group, and then the stored ones. A group belongs to the writer, which reuses it.
 type Group struct {
 	Blobs *blob.Batch
 

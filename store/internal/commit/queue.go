@@ -21,7 +21,7 @@ var ErrClosed = codec.Errorf(codec.KindStorage, "the store is shutting down; try
 // queue holds the operations for the writer. Senders wait while there are too many of them, or too many bytes.
 type queue struct {
 	writes  chan Step
-	hurry   wake.Signal         // somebody waits for an operation that may be held, see gathering
+	hurry   wake.Signal         // a caller waits for an operation that may be held, see gathering
 	room    *semaphore.Weighted // in bytes; the writer releases the weight of what it has acknowledged
 	size    int64               // of room
 	sending sync.RWMutex        // read-locked while an operation is put into writes, write-locked to close it

@@ -20,7 +20,7 @@ type Step interface {
 // Op is the part of an operation that the writer keeps. Its memory may be reused once it is settled, except Err.
 type Op struct {
 	Frees  bool          // it frees space, and may use the reserve for that
-	Held   bool          // nobody waits for it from the start; see [Writer.Hurry]
+	Held   bool          // no caller waits for it yet; see [Writer.Hurry]
 	Weight int64         // bytes that it holds in memory besides itself
 	Done   chan struct{} // closed when the operation is committed or has failed; may be nil
 	Err    error         // valid once Done is closed

@@ -61,7 +61,7 @@ func (w *Writer) Do(ctx context.Context, s Step) error {
 	return s.op().Err
 }
 
-// Hurry says that somebody waits for an operation that may be held.
+// Hurry reports that a caller waits for an operation that may be held.
 func (w *Writer) Hurry() { w.queue.hurry.Notify() }
 
 // Queued returns the number of operations in the queue.

@@ -142,13 +142,13 @@ func Cursor(s Stage, cursor uint64) commit.Entry {
 	return commit.Entry{Key: append(bytes.Clone(CursorPrefix), byte(s)), Value: binary.BigEndian.AppendUint64(nil, cursor)}
 }
 
-// Open finds the cursors and the highest number in use.
-func Open(o Options) (*Feed, error) {
+// Open finds the cursors and the highest number in use. The log is the writer's side of the feed.
+func Open(o Options) (*Feed, *Log, error) {
 	f := &Feed{db: o.DB, writer: o.Writer, digests: o.Digests, trimming: o.Trimming, changed: wake.New()}
 	f.log.feed = f
 	f.waiting.signal = wake.New()
 	f.recent.forget = func(c *Change) { o.Forget(c.take()) }
-	return f, f.db.View(func(tx *badger.Txn) error {
+	return f, &f.log, f.db.View(func(tx *badger.Txn) error {
 		f.logged = kv.LastNumber(tx, []byte{kv.SpaceChange, Logged})
 		f.log.last = f.logged
 		for i, of := range Stages {

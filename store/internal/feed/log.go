@@ -15,9 +15,6 @@ type Log struct {
 	noted []*Change // of the group that is being built
 }
 
-// Log returns the log for the writer.
-func (f *Feed) Log() *Log { return &f.log }
-
 // Note notes that the turn of an exchange has changed or, for the zero exchange, the session.
 func (l *Log) Note(ref kv.SessionRef, id kv.ExchangeID) *Change {
 	return l.note(NewChange(ref.Account, id, ref.ID))

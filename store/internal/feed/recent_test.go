@@ -25,6 +25,6 @@ func TestChangesInMemoryAreBounded(t *testing.T) {
 	}
 	r.add(1<<40, nil, false)
 	if _, all := r.after(r.from-1, 1<<63, 10); all || len(r.list) != 0 {
-		t.Error("after a commit of which nobody knows what is there, changes are in memory")
+		t.Error("after a commit that may be partly stored, changes are in memory")
 	}
 }

@@ -1,3 +1,3 @@
-// Package journal reads what is on record of an exchange in a transaction of the database: its record, the bytes of its
-// request and answer, and its turn, whose text is a part of these.
+// Package journal reads exchanges in a transaction of the database: the record, the bytes of request and answer, and the
+// turn, whose text is a part of these. It also reads the notes of exchanges that are open.
 package journal

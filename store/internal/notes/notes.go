@@ -1,5 +1,5 @@
 // Package notes keeps small values beside the record: reasoning state for providers, what was recalled at each place of a
-// conversation, and which account has made what a provider keeps.
+// conversation, and which account owns an object that a provider keeps.
 package notes
 
 import (

@@ -2,13 +2,11 @@ package sessions
 
 import (
 	"math"
-	"sync"
 
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/feed"
-	"github.com/mnemeproxy/mneme/store/internal/files"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -17,7 +15,7 @@ import (
 // again from the exchanges, so the record is not stored with each change: it stays in memory, ahead of the one in the
 // store, until it has to be stored for another reason, or one of the bounds below is exceeded. After a crash the records
 // that were ahead are made again from their exchanges. The log of changes leads to those whose exchanges have ended, and
-// the notes of open exchanges to the others: see session_recount.go.
+// the notes of open exchanges to the others: see recount.go.
 
 // Bounds on the records that are ahead: they bound the memory that they take, and the time of a start after a crash.
 const (
@@ -27,21 +25,14 @@ const (
 	storedAtOnce  = 32      // records stored together, because each time costs a cursor
 )
 
-// mostShown is how many records that were ahead are kept for readers whose view is from before they were stored.
-const mostShown = 1 << 10
-
-// Records are the records of sessions that are ahead of the store. Its exported methods may be called from any goroutine, the others are the writer's.
-type Records struct {
-	Most    int // records that are ahead at most; mostAhead, but in tests
+// ahead are the records that the store does not have yet.
+type ahead struct {
+	most    int // mostAhead, but in tests
 	records map[kv.SessionRef]*aheadSession
 	first   []*aheadSession // of records, by since; also some that are in it no more
 	changed []kv.SessionRef // in the present group: they are ahead, or no longer
 	cursor  uint64          // the stored records have all changes up to this number of the log
 	next    uint64          // cursor once the group is committed
-
-	mu    sync.RWMutex
-	shown map[kv.SessionRef]*shownSession
-	past  []*shownSession // those of shown that are stored
 }
 
 // aheadSession is a session whose record is ahead.
@@ -53,27 +44,14 @@ type aheadSession struct {
 	stored  bool   // it is ahead no more
 }
 
-// shownSession is the record of a session as of the last commit that changed it.
-type shownSession struct {
-	ref     kv.SessionRef
-	record  record.StoredSession
-	version uint64 // of that commit
-	stored  bool   // the store has this record or a newer one
-}
-
-// NewRecords returns the records of a store that is opened.
-func NewRecords() *Records {
-	return &Records{Most: mostAhead, records: make(map[kv.SessionRef]*aheadSession), shown: make(map[kv.SessionRef]*shownSession)}
-}
-
 // atKey is at for the key of a record.
-func (a *Records) atKey(key []byte) *record.StoredSession {
+func (a *ahead) atKey(key []byte) *record.StoredSession {
 	account, id, _ := kv.SplitSessionKey(key)
 	return a.at(kv.SessionRef{Account: account, ID: id})
 }
 
 // at returns the record of a session that is ahead; nil: none. A caller that changes it must put it.
-func (a *Records) at(ref kv.SessionRef) *record.StoredSession {
+func (a *ahead) at(ref kv.SessionRef) *record.StoredSession {
 	if s := a.records[ref]; s != nil {
 		return s.record
 	}
@@ -81,7 +59,7 @@ func (a *Records) at(ref kv.SessionRef) *record.StoredSession {
 }
 
 // put notes that a record is ahead; last is the last number of the log before the change.
-func (a *Records) put(ref kv.SessionRef, r *record.StoredSession, last uint64) {
+func (a *ahead) put(ref kv.SessionRef, r *record.StoredSession, last uint64) {
 	s := a.records[ref]
 	if s == nil {
 		s = &aheadSession{ref: ref, since: last}
@@ -96,7 +74,7 @@ func (a *Records) put(ref kv.SessionRef, r *record.StoredSession, last uint64) {
 }
 
 // leave notes that a session's record is stored, or deleted, with the present group.
-func (a *Records) leave(key []byte) {
+func (a *ahead) leave(key []byte) {
 	account, id, _ := kv.SplitSessionKey(key)
 	ref := kv.SessionRef{Account: account, ID: id}
 	s := a.records[ref]
@@ -111,7 +89,7 @@ func (a *Records) leave(key []byte) {
 }
 
 // oldest returns the record that has been ahead for longest; nil: none is.
-func (a *Records) oldest() *aheadSession {
+func (a *ahead) oldest() *aheadSession {
 	for len(a.first) > 0 && a.first[0].stored {
 		a.first[0] = nil
 		a.first = a.first[1:]
@@ -122,62 +100,26 @@ func (a *Records) oldest() *aheadSession {
 	return a.first[0]
 }
 
-// committed shows readers what a group has changed.
-func (a *Records) committed(version uint64) {
-	a.cursor = a.next
-	if len(a.changed) == 0 {
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
+// settle forgets what the group has changed, which is committed.
+func (a *ahead) settle() {
 	for _, ref := range a.changed {
-		s, shown := a.records[ref], a.shown[ref]
-		switch {
-		case s == nil && shown != nil && !shown.stored:
-			shown.stored = true
-			a.past = append(a.past, shown)
-		case s == nil:
-		default:
+		if s := a.records[ref]; s != nil {
 			s.changed = false
-			if shown == nil || shown.stored {
-				shown = &shownSession{ref: ref}
-				a.shown[ref] = shown
-			}
-			shown.record, shown.version = *s.record, version
 		}
 	}
 	a.changed = a.changed[:0]
-	for len(a.past) > mostShown {
-		if past := a.past[0]; a.shown[past.ref] == past {
-			delete(a.shown, past.ref)
-		}
-		a.past[0] = nil
-		a.past = a.past[1:]
-	}
-}
-
-// show returns a copy of a record that is newer than the stored one of a version; nil: there is none.
-func (a *Records) show(ref kv.SessionRef, version uint64) *record.StoredSession {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	shown := a.shown[ref]
-	if shown == nil || shown.version < version {
-		return nil
-	}
-	r := shown.record
-	return &r
 }
 
 // Count puts a session's record after a change that can be counted again from an exchange that is in the log of
 // changes, or among the open ones.
 func (g *Writing) Count(w *commit.Op, ref kv.SessionRef, r *record.StoredSession) {
-	a, last := g.ahead, g.Changes.Assigned()
+	a, last := &g.ahead, g.Changes.Assigned()
 	if g.Starting || r.Exchanges >= MostRecounted {
 		g.PutSession(w, ref, r)
 		return
 	}
 	a.put(ref, r, last)
-	if len(a.records) > a.Most || a.oldest().since+mostBehind < last {
+	if len(a.records) > a.most || a.oldest().since+mostBehind < last {
 		g.storeSessions(w, storedAtOnce, 0)
 	}
 }
@@ -185,7 +127,7 @@ func (g *Writing) Count(w *commit.Op, ref kv.SessionRef, r *record.StoredSession
 // storeSessions stores the records that have been ahead for longest: up to a number of them, and all that lack changes up
 // to a number of the log.
 func (g *Writing) storeSessions(w *commit.Op, many int, upTo uint64) {
-	a := g.ahead
+	a := &g.ahead
 	for s := a.oldest(); s != nil && (many > 0 || s.since < upTo); s = a.oldest() {
 		g.PutSession(w, s.ref, s.record)
 		many--
@@ -213,14 +155,15 @@ func (g *Writing) StoreAll(w *commit.Op) error {
 }
 
 // recount makes the records that a failed group has changed, and all that are ahead, from the store.
-func (a *Records) recount(db *files.Database) {
+func (g *Writing) recount() {
+	a := &g.ahead
 	refs := a.changed
 	for ref := range a.records {
 		refs = append(refs, ref)
 	}
 	clear(a.records)
 	a.first, a.changed, a.next = nil, nil, a.cursor
-	tx := db.NewTransaction(false)
+	tx := g.db.NewTransaction(false)
 	defer tx.Discard()
 	for _, ref := range refs {
 		r, err := Stored(tx, ref)
@@ -231,7 +174,14 @@ func (a *Records) recount(db *files.Database) {
 		recountStored(tx, ref, r)
 		a.put(ref, r, a.cursor)
 	}
-	a.committed(tx.ReadTs())
+	g.show(tx.ReadTs())
+}
+
+// show makes the changes of a committed group visible to readers.
+func (g *Writing) show(version uint64) {
+	g.ahead.cursor = g.ahead.next
+	g.records.follow(&g.ahead, version)
+	g.ahead.settle()
 }
 
 // Stored returns the record of a session in the store.
@@ -240,31 +190,20 @@ func Stored(tx *badger.Txn, ref kv.SessionRef) (*record.StoredSession, error) {
 	if err != nil {
 		return nil, err
 	}
+	return decode(item)
+}
+
+func decode(item *badger.Item) (*record.StoredSession, error) {
 	r := new(record.StoredSession)
 	return r, item.Value(func(value []byte) error { return record.Decode(value, r) })
 }
 
-// Get returns the newest record of a session that exists in a view. A view that may be open for longer than a
-// second needs another one for that: see mostShown.
-func (a *Records) Get(tx *badger.Txn, ref kv.SessionRef) (*record.StoredSession, error) {
-	item, err := tx.Get(kv.SessionKey(ref.Account, ref.ID))
-	if err != nil {
-		return nil, err
-	}
-	return a.Newest(ref, item)
-}
-
-// Newest returns the newest record of a session; item is its stored record.
-func (a *Records) Newest(ref kv.SessionRef, item *badger.Item) (*record.StoredSession, error) {
-	if r := a.show(ref, item.Version()); r != nil {
-		return r, nil
-	}
-	r := new(record.StoredSession)
-	return r, item.Value(func(value []byte) error { return record.Decode(value, r) })
-}
-
-// Lose forgets what is ahead, as a crash does: for tests. It is the writer's.
-func (a *Records) Lose() {
+// Lose forgets what is ahead, as a crash does: for tests.
+func (g *Writing) Lose() {
+	a := &g.ahead
 	clear(a.records)
 	a.first, a.cursor, a.next = nil, math.MaxUint64, math.MaxUint64 // so that nothing is stored on closing
 }
+
+// StoreEarly makes the writer store records of sessions as soon as more than that many are ahead: for tests.
+func (g *Writing) StoreEarly(most int) { g.ahead.most = most }

@@ -17,7 +17,8 @@ type Writing struct {
 	Starting bool      // the writer does not run yet
 
 	group     *commit.Group
-	ahead     *Records
+	ahead     ahead
+	records   *Records
 	decoded   map[kv.SessionRef]*record.StoredSession // what At returns. A caller that changes one must put it
 	db        *files.Database
 	ids       *kv.IDSource
@@ -44,7 +45,7 @@ const mostDecoded = 1 << 10
 // New returns a group for the writer, and its sessions.
 func New(o Options) (*commit.Group, *Writing) {
 	g := &Writing{
-		ahead: o.Records, decoded: make(map[kv.SessionRef]*record.StoredSession), db: o.DB, ids: o.IDs, node: o.IDs.Node,
+		ahead: ahead{most: mostAhead, records: make(map[kv.SessionRef]*aheadSession)}, records: o.Records, decoded: make(map[kv.SessionRef]*record.StoredSession), db: o.DB, ids: o.IDs, node: o.IDs.Node,
 		digests: o.Digests, summaries: o.Summaries, log: o.Log,
 	}
 	g.group = commit.NewGroup(o.DB, o.Known, g)
@@ -73,7 +74,7 @@ func (g *Writing) Replaced(key []byte) {
 // Written follows a commit: it shows readers what the group has changed.
 func (g *Writing) Written(version uint64, uncertain bool) {
 	if !uncertain {
-		g.ahead.committed(version)
+		g.show(version)
 	}
 }
 
@@ -83,7 +84,7 @@ func (g *Writing) Settled(forgotten bool) {
 		clear(g.decoded)
 	}
 	if forgotten {
-		g.ahead.recount(g.db)
+		g.recount()
 	}
 	g.Changes.Settled()
 }

@@ -49,7 +49,7 @@ func (p *Log) Next(ctx context.Context, after uint64) (f ship.Frame, err error) 
 			switch {
 			case errors.Is(err, badger.ErrKeyNotFound) && e == nil: // erased
 			case err != nil:
-				p.Logger.Error("an exchange cannot be read, and is not shipped; run mneme check", "exchange", at.ID.String(), "error", err)
+				p.o.Logger.Error("an exchange cannot be read, and is not shipped; run mneme check", "exchange", at.ID.String(), "error", err)
 			default:
 				size += e.Size()
 				f.Entries = append(f.Entries, *e)
@@ -112,7 +112,7 @@ func (p *Log) sessionOf(tx *badger.Txn, at kv.ExchangeRef) (stored []byte, err e
 			return nil, err
 		}
 		var r *record.StoredSession
-		if r, err = p.Session(tx, kv.SessionRef{Account: at.Account, ID: kv.SessionID(id)}); err != nil {
+		if r, err = p.o.Session(tx, kv.SessionRef{Account: at.Account, ID: kv.SessionID(id)}); err != nil {
 			continue // needed to follow it
 		}
 		next, merged := kv.ParseSessionID(r.Merged)

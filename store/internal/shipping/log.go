@@ -22,13 +22,12 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// Log is the log of the exchanges to be shipped to another store, a centre. It is kept from [Log.Begin] on,
-// and holds what the centre has not confirmed, in the order in which it ended. Each exchange enters it in the commit
+// Log is the log of the exchanges to be shipped to another store, a centre. It is kept from [Log.Begin] on, and holds what the centre has not confirmed, in the order in which it ended. Each exchange enters it in the commit
 // that ends it. Retention does not erase what is in it.
 //
 // One goroutine reads and confirms; Waiting and Oldest may be called by any.
 type Log struct {
-	Options
+	o Options
 
 	kept      atomic.Bool
 	last      atomic.Uint64 // highest number assigned, to an exchange that is committed or about to be
@@ -72,9 +71,9 @@ type Options struct {
 
 // Open reads the state of the log.
 func Open(o Options) (*Log, error) {
-	p := &Log{Options: o, changed: wake.New()}
+	p := &Log{o: o, changed: wake.New()}
 	p.sent.Most = blob.MostKnown
-	return p, p.DB.View(func(tx *badger.Txn) error {
+	return p, p.o.DB.View(func(tx *badger.Txn) error {
 		note, err := readState(tx)
 		if err != nil || note == nil {
 			return err
@@ -129,7 +128,7 @@ func (p *Log) Announce() {
 // interrupted Begin resumes with that.
 func (p *Log) Begin(ctx context.Context) error {
 	var note *state
-	err := p.DB.View(func(tx *badger.Txn) (err error) {
+	err := p.o.DB.View(func(tx *badger.Txn) (err error) {
 		note, err = readState(tx)
 		return err
 	})
@@ -164,7 +163,7 @@ func (p *Log) repeat(ctx context.Context) error {
 	p.Forget()
 	var batch []kv.ExchangeRef
 	flush := func() error {
-		err := p.Writer.Update(ctx, func(g *commit.Group, w *commit.Op) error {
+		err := p.o.Writer.Update(ctx, func(g *commit.Group, w *commit.Op) error {
 			for _, at := range batch {
 				p.Add(g, w, at)
 			}
@@ -173,7 +172,7 @@ func (p *Log) repeat(ctx context.Context) error {
 		batch = batch[:0]
 		return err
 	}
-	err := p.DB.View(func(tx *badger.Txn) error {
+	err := p.o.DB.View(func(tx *badger.Txn) error {
 		return kv.EachValue(ctx, tx, []byte{kv.SpaceExchange}, func(key, value []byte) error {
 			account, id, ok := kv.SplitExchangeKey(key)
 			var info record.ExchangeInfo
@@ -202,7 +201,7 @@ func (p *Log) repeat(ctx context.Context) error {
 func (p *Log) drop(ctx context.Context, from, upTo uint64, note state) error {
 	for {
 		var keys [][]byte
-		err := p.DB.View(func(tx *badger.Txn) error {
+		err := p.o.DB.View(func(tx *badger.Txn) error {
 			for item := range kv.Items(tx, []byte{kv.SpaceShip}, key(from)) {
 				if len(keys) == shipBatch || bytes.Compare(item.Key(), key(upTo)) > 0 {
 					break
@@ -226,7 +225,7 @@ func (p *Log) note(ctx context.Context, note state, keys [][]byte) error {
 	if err != nil {
 		return err
 	}
-	return p.Writer.MakeRoom(ctx, func(g *commit.Group, w *commit.Op) error {
+	return p.o.Writer.MakeRoom(ctx, func(g *commit.Group, w *commit.Op) error {
 		for _, k := range keys {
 			g.Put(w, k, nil)
 		}
@@ -251,12 +250,12 @@ func (p *Log) Confirm(ctx context.Context, upTo uint64) error {
 
 // CommittedHere records that only this store had an exchange when it ended.
 func (p *Log) CommittedHere(ctx context.Context, account, exchange string) error {
-	number, known := p.Accounts.Find(account)
+	number, known := p.o.Accounts.Find(account)
 	id, ok := kv.ParseExchangeID(exchange)
 	if !known || !ok {
 		return record.NoExchange(exchange)
 	}
-	err := p.Writer.Update(ctx, func(g *commit.Group, w *commit.Op) error {
+	err := p.o.Writer.Update(ctx, func(g *commit.Group, w *commit.Op) error {
 		if info, readable := journal.Latest(g, number, id); info != nil && readable && info.Outcome != record.OutcomeOpen {
 			info.Committed = record.CommittedLocal
 			g.Put(w, kv.ExchangeKey(kv.SpaceExchange, number, id), record.Encode(info))
@@ -305,7 +304,7 @@ func (p *Log) Oldest() (began time.Time, err error) {
 }
 
 func (p *Log) read(read func(tx *badger.Txn) error) error {
-	if err := p.DB.View(read); err != nil {
+	if err := p.o.DB.View(read); err != nil {
 		return kv.AsStorageError(err, "the log of what is shipped cannot be read; run mneme check")
 	}
 	return nil
@@ -353,7 +352,7 @@ func (p *Log) Since(ctx context.Context, account kv.AccountNumber) (since time.T
 	if !p.kept.Load() {
 		return since, nil
 	}
-	err = p.DB.View(func(tx *badger.Txn) error {
+	err = p.o.DB.View(func(tx *badger.Txn) error {
 		return Each(ctx, tx, func(at kv.ExchangeRef) {
 			if at.Account != account {
 				return

@@ -242,7 +242,7 @@ func (e *Envelope) readMember(m *scan.Members, seen *memberSet) (ours bool, err 
 			if strings.TrimPrefix(name, "models/") != e.Model {
 				return false, Invalid("model", "the body names another model than the path")
 			}
-			return true, nil
+			return true, nil // the path says it, also when another model is asked for
 		}
 		e.Model, e.model = name, Span{Start: m.End - len(m.Value), End: m.End}
 	case "stream":
@@ -382,7 +382,7 @@ func (e *Envelope) Untouched(model string) bool {
 
 // renames reports whether the body names a model that is not the one to be asked for.
 func (e *Envelope) renames(model string) bool {
-	return model != e.Model && e.model != (Span{}) && !e.addressed
+	return model != e.Model && e.model != (Span{})
 }
 
 // AskForUsage sets whether Splice asks a host of the chat format for token counts at the end of a stream. It reports

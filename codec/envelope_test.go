@@ -75,6 +75,27 @@ func TestSpliceRemovesOnlyOurMembers(t *testing.T) {
 	}
 }
 
+func TestABodyWhosePathNamesTheModelNamesNone(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"model":"models/m","contents":[]}`: `{"contents":[]}`,
+		`{"contents":[],"model":"m"}`:        `{"contents":[]}`,
+		`{"contents":[]}`:                    `{"contents":[]}`,
+	} {
+		for _, model := range []string{"m", "another"} {
+			var e codec.Envelope
+			e.Address("m", false)
+			if err := e.Read([]byte(body)); err != nil || e.Model != "m" || string(e.Splice(nil, []byte(body), model)) != want {
+				t.Errorf("%s for %s: %v, %s", body, model, err, e.Splice(nil, []byte(body), model))
+			}
+		}
+	}
+	var e codec.Envelope
+	e.Address("m", false)
+	if err := e.Read([]byte(`{"model":"models/another","contents":[]}`)); err == nil {
+		t.Error("the path and the body name two models")
+	}
+}
+
 func TestSpliceKeepsEveryOtherMemberAndItsBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z]{1,6}`).Filter(func(s string) bool { return s != "model" && s != "stream" }), 0, 6, rapid.ID).Draw(t, "names")

@@ -318,13 +318,13 @@ func (n *Notes) Emulate(name string) { n.Emulated = appendOnce(n.Emulated, name)
 func (n *Notes) Drop(name string) { n.Dropped = appendOnce(n.Dropped, name) }
 
 // Rename gives the members names that their client knows.
-func (n *Notes) Rename(names map[string]string) {
-	for _, list := range [...][]string{n.Emulated, n.Dropped} {
-		for i, name := range list {
-			if own := names[name]; own != "" {
-				list[i] = own
-			}
+func (n *Notes) Rename(members *Members) {
+	for _, list := range [...]*[]string{&n.Emulated, &n.Dropped} {
+		renamed := (*list)[:0]
+		for _, name := range *list {
+			renamed = appendOnce(renamed, members.Named(name))
 		}
+		*list = renamed
 	}
 }
 

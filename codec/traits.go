@@ -1,6 +1,9 @@
 package codec
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // Traits are the facts of a format that other packages need. A format's folder states them, and no other code asks
 // which format it is: crossing, router and server ask for the fact that matters. The zero value of a fact is its safe
@@ -52,6 +55,9 @@ type Members struct {
 	Priority     string            // the member that requests the priority tier; "" if the tier's own member does
 	Notes        map[string]string // of what encoders name as Chat does, the client's names
 }
+
+// Named returns the client's name of a member that an encoder names as Chat does.
+func (m *Members) Named(name string) string { return cmp.Or(m.Notes[name], name) }
 
 // PastTraits identify calls and their results in the bytes of a request. A text cannot contain them, because its quotation
 // marks are escaped.

@@ -77,7 +77,7 @@ func Prepare(dst []byte, surface, format codec.Format, body []byte, s *Settings)
 	// A translation is about as long as what it is made of. A buffer that grows with it allocates three times as much.
 	dst = slices.Grow(dst, len(body)+len(body)/8)
 	dst, err := x.provider.AppendRequest(dst, x.request, &x.target)
-	x.request.Notes.Rename(x.request.Members.Notes)
+	x.request.Notes.Rename(x.request.Members)
 	if err == nil && s.Strict && len(x.request.Notes.Dropped) > 0 {
 		name := x.request.Notes.Dropped[0]
 		err = codec.Invalid(name, "%s has no counterpart at %s and would be left out; X-Service-Strict asks to refuse that", name, s.Target.Provider)

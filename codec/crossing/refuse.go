@@ -23,9 +23,9 @@ func (a *adaptation) refuse() error {
 	case r.AudioOutput:
 		return codec.Invalid("modalities", "models of %s do not answer in audio here", a.target.Provider)
 	case r.N > 1:
-		return codec.Invalid("n", "only one answer can be asked of %s through this surface", a.target.Provider)
+		return codec.Invalid(r.Members.Named("n"), "only one answer can be asked of %s through this surface", a.target.Provider)
 	case r.Logprobs == codec.True && !a.takes.LogProbs:
-		return codec.Invalid("logprobs", "%s gives no log probabilities here", a.target.Provider)
+		return codec.Invalid(r.Members.Named("logprobs"), "%s gives no log probabilities here", a.target.Provider)
 	case r.MaxOutput == 0:
 		return codec.Invalid(a.from.Members.MaxOutput, "an output limit of 0 has no meaning at %s", a.target.Provider)
 	}

@@ -121,6 +121,7 @@ const (
 	chatSearch   = `"web_search_options":{"search_context_size":"low","user_location":{"type":"approximate","approximate":{"city":"Oslo"}}},` + hi
 	hi           = `"messages":[{"role":"user","content":"hi"}]`
 	messagesHi   = `"max_tokens":3000,` + hi
+	geminiHi     = `"contents":[{"role":"user","parts":[{"text":"hi"}]}]`
 	chatTool     = `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{}}}}]`
 	responseTool = `"tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{}},"strict":false}]`
 	messagesTool = `"tools":[{"name":"f","input_schema":{"type":"object"}}]`

@@ -23,6 +23,12 @@ var members = codec.Members{
 	MaxOutput:    "generationConfig.maxOutputTokens",
 	Output:       "generationConfig.responseSchema",
 	Stop:         "generationConfig.stopSequences",
+	Notes: map[string]string{
+		"n": "generationConfig.candidateCount", "logprobs": "generationConfig.responseLogprobs", "top_logprobs": "generationConfig.logprobs",
+		"temperature": "generationConfig.temperature", "top_p": "generationConfig.topP", "top_k": "generationConfig.topK", "seed": "generationConfig.seed",
+		"presence_penalty": "generationConfig.presencePenalty", "frequency_penalty": "generationConfig.frequencyPenalty",
+		"service_tier": "serviceTier", "tool_choice": "toolConfig.functionCallingConfig",
+	},
 }
 
 // DecodeRequest reads the body of a generateContent or a countTokens request. The model, and whether the answer is a

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/mnemeproxy/mneme/store/record"
@@ -49,3 +50,32 @@ type Costs struct {
 
 // CostsBy returns the names that [Costs] can be grouped by.
 func CostsBy() []string { return []string{"part", "tool", "server", "skill", "subagent", "age"} }
+
+// By returns the member with a name of [CostsBy]; nil for any other.
+func (c *Cause) By(name string) *string {
+	switch name {
+	case "part":
+		return &c.Part
+	case "tool":
+		return &c.Tool
+	case "server":
+		return &c.Server
+	case "skill":
+		return &c.Skill
+	case "subagent":
+		return &c.Subagent
+	case "age":
+		return &c.Age
+	}
+	return nil
+}
+
+// Compare orders causes by their members, in the order of [CostsBy].
+func (c *Cause) Compare(other *Cause) int {
+	for _, name := range CostsBy() {
+		if order := cmp.Compare(*c.By(name), *other.By(name)); order != 0 {
+			return order
+		}
+	}
+	return 0
+}

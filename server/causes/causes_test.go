@@ -161,7 +161,7 @@ func TestEachTokenHasTheCauseThatPutItThere(t *testing.T) {
 		}
 	}
 	if _, err := causes.NewSum([]string{"weather"}); err == nil {
-		t.Error("costs are told by weather")
+		t.Error("costs are grouped by weather")
 	}
 }
 

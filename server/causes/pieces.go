@@ -14,7 +14,7 @@ import (
 
 // Parts that are not roles of messages.
 const (
-	PartTools           = "tools"
+	partTools           = "tools"
 	partSystem          = "system"
 	partCalls           = "calls"
 	partResults         = "results"
@@ -86,7 +86,7 @@ func piecesOf(x *record.Exchange) pieces {
 	for _, b := range promptcache.Prefix(x.RawRequest) {
 		switch b.Kind {
 		case "tools":
-			p.add(p.tool(PartTools, ageFixed, promptcache.ToolName(b.Text)), len(b.Text))
+			p.add(p.tool(partTools, ageFixed, promptcache.ToolName(b.Text)), len(b.Text))
 		case "system":
 			p.add(p.cause(partSystem, ageFixed), len(b.Text))
 		case "messages":

@@ -4,21 +4,12 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store/record"
 )
-
-// by copies into a line what it is grouped by.
-var by = map[string]func(line, of *api.Cause){
-	"part":     func(l, of *api.Cause) { l.Part = of.Part },
-	"tool":     func(l, of *api.Cause) { l.Tool = of.Tool },
-	"server":   func(l, of *api.Cause) { l.Server = of.Server },
-	"skill":    func(l, of *api.Cause) { l.Skill = of.Skill },
-	"subagent": func(l, of *api.Cause) { l.Subagent = of.Subagent },
-	"age":      func(l, of *api.Cause) { l.Age = of.Age },
-}
 
 // Sum adds up the causes of exchanges.
 type Sum struct {
@@ -32,8 +23,8 @@ type Sum struct {
 // NewSum returns an empty sum, grouped by names of [api.CostsBy].
 func NewSum(names []string) (*Sum, error) {
 	for _, name := range names {
-		if by[name] == nil {
-			return nil, codec.Invalid("by", "costs cannot be told by %q; known are part, tool, server, skill, subagent and age", name)
+		if new(api.Cause).By(name) == nil {
+			return nil, codec.Invalid("by", "costs cannot be grouped by %q; known are %s", name, strings.Join(api.CostsBy(), ", "))
 		}
 	}
 	return &Sum{by: names, lines: make(map[api.Cause]*api.CostLine), tools: make(map[string]*api.ToolCost), called: make(map[string]bool)}, nil
@@ -50,7 +41,7 @@ func (s *Sum) Add(info *record.ExchangeInfo, e Exchange) {
 	}
 	for i := range e.Shares {
 		share := &e.Shares[i]
-		if share.Part == PartTools {
+		if share.Part == partTools {
 			s.definition(&api.ToolCost{Name: share.Tool, Input: share.Input, USD: share.USD})
 		}
 		s.line(share)
@@ -75,7 +66,7 @@ func (s *Sum) Merge(c *api.Costs) {
 func (s *Sum) line(share *api.CostLine) {
 	var of api.Cause
 	for _, name := range s.by {
-		by[name](&of, &share.Cause)
+		*of.By(name) = *share.By(name)
 	}
 	line := s.lines[of]
 	if line == nil {
@@ -108,8 +99,7 @@ func (s *Sum) Costs() *api.Costs {
 		c.Data = append(c.Data, *line)
 	}
 	slices.SortFunc(c.Data, func(a, b api.CostLine) int {
-		return cmp.Or(cmp.Compare(b.USD, a.USD), cmp.Compare(b.Input+b.Output, a.Input+a.Output),
-			cmp.Compare(a.Part+"\x00"+a.Tool+"\x00"+a.Server+"\x00"+a.Skill+"\x00"+a.Subagent+"\x00"+a.Age, b.Part+"\x00"+b.Tool+"\x00"+b.Server+"\x00"+b.Skill+"\x00"+b.Subagent+"\x00"+b.Age))
+		return cmp.Or(cmp.Compare(b.USD, a.USD), cmp.Compare(b.Input+b.Output, a.Input+a.Output), a.Compare(&b.Cause))
 	})
 	for tool := range maps.Values(s.tools) {
 		tool.Called = s.called[tool.Name]

@@ -30,10 +30,13 @@ type Usage struct {
 
 // Run shows usage and cost.
 func (c *Usage) Run(ctx context.Context, s *Env) error {
-	if byCause, err := c.byCause(); err != nil || byCause {
-		if err != nil {
-			return err
-		}
+	if c.Session == "" && !c.Until.IsZero() && !c.Since.Before(c.Until.Time) {
+		return errors.New("--until has to be later than --since")
+	}
+	switch byCause, err := c.byCause(); {
+	case err != nil:
+		return err
+	case byCause:
 		return c.costs(ctx, s)
 	}
 	brief := len(c.By) == 0
@@ -50,9 +53,6 @@ func (c *Usage) Run(ctx context.Context, s *Env) error {
 		query.Set("account", c.Account)
 	}
 	if !c.Until.IsZero() {
-		if !c.Since.Before(c.Until.Time) {
-			return errors.New("--until has to be later than --since")
-		}
 		query.Set("until", c.Until.UTC().Format(time.RFC3339))
 	}
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
@@ -131,13 +131,18 @@ func (c *Usage) writeTable(s *Env, u *api.Usage) error {
 	if err := table(s.Out, headings, rows); err != nil {
 		return err
 	}
-	if n := u.Total.Cost.Unpriced; n > 0 {
-		fmt.Fprintf(s.Err, "%s no known price; add one under prices in models_file\n", countedOf(n, "request has", "requests have"))
-	}
+	noteUnpriced(s, u.Total.Cost.Unpriced)
 	if n := u.Total.Cost.Notional; n > 0 {
 		fmt.Fprintf(s.Err, "of the cost, %s is the list price of what callers paid with their own credentials\n", dollarText(n))
 	}
 	return nil
+}
+
+// noteUnpriced says how many requests have no price, if there are any.
+func noteUnpriced(s *Env, n int64) {
+	if n > 0 {
+		fmt.Fprintf(s.Err, "%s no known price; add one under prices in models_file\n", countedOf(n, "request has", "requests have"))
+	}
 }
 
 func (c *Usage) row(line *api.UsageLine, total bool) (row []string) {

@@ -113,7 +113,7 @@ func (c *Usage) writeCosts(s *Env, costs *api.Costs) error {
 		line := &costs.Data[i]
 		var row []string
 		for _, by := range c.By {
-			row = append(row, orDash(causeCell(&line.Cause, by)))
+			row = append(row, orDash(*line.By(by)))
 		}
 		rows = append(rows, append(row, costCells(line, &costs.Total)...))
 	}
@@ -124,9 +124,7 @@ func (c *Usage) writeCosts(s *Env, costs *api.Costs) error {
 	if said := neverCalled(costs); said != "" {
 		fmt.Fprintln(s.Err, said)
 	}
-	if n := costs.Unpriced; n > 0 {
-		fmt.Fprintf(s.Err, "%s no known price; add one under prices in models_file\n", countedOf(n, "request has", "requests have"))
-	}
+	noteUnpriced(s, costs.Unpriced)
 	return nil
 }
 
@@ -176,26 +174,10 @@ func (c *Usage) writeCostCSV(s *Env, costs *api.Costs) error {
 		line := &costs.Data[i]
 		var row []string
 		for _, by := range c.By {
-			row = append(row, inert(causeCell(&line.Cause, by)))
+			row = append(row, inert(*line.By(by)))
 		}
 		_ = w.Write(append(row, strconv.FormatInt(line.Input, 10), strconv.FormatInt(line.Output, 10), line.USD.String()))
 	}
 	w.Flush()
 	return w.Error()
-}
-
-func causeCell(of *api.Cause, by string) string {
-	switch by {
-	case "part":
-		return of.Part
-	case "tool":
-		return of.Tool
-	case "server":
-		return of.Server
-	case "skill":
-		return of.Skill
-	case "subagent":
-		return of.Subagent
-	}
-	return of.Age
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -42,7 +43,7 @@ type UsageQuery struct {
 func ReadUsage(ctx context.Context, ledger Ledger, q *UsageQuery) (*api.Usage, error) {
 	for _, name := range q.By {
 		if usageBy[name] == nil {
-			return nil, codec.Invalid("by", "usage cannot be told by %q; known are hour, day, month, account, key, project, client, provider and model", name)
+			return nil, codec.Invalid("by", "usage cannot be grouped by %q; known are %s", name, strings.Join(api.UsageBy(), ", "))
 		}
 	}
 	u := &api.Usage{Object: "memory.usage", By: q.By, Since: q.Since, Until: q.Until, Data: []api.UsageLine{}}

@@ -175,7 +175,7 @@ func (c *Doctor) examineCaches(ctx context.Context) []finding {
 	case err != nil:
 		return nil // the check of accounts says why
 	case lost < muchLost || worst == nil:
-		return []finding{{"prompt caches", good, "lost ones cost " + dollarText(lost) + " in the last 7 days", ""}}
+		return []finding{{"prompt caches", good, "lost ones cost " + lost.Rounded() + " in the last 7 days", ""}}
 	}
 	reason := cacheReasons[worst.Reason]
 	where := ""
@@ -183,6 +183,6 @@ func (c *Doctor) examineCaches(ctx context.Context) []finding {
 		where = " in " + worst.Project
 	}
 	return []finding{{
-		"prompt caches", warning, fmt.Sprintf("lost ones cost %s in the last 7 days, %s of it%s, because %s", dollarText(lost), dollarText(worst.Lost), where, reason.said), reason.fix,
+		"prompt caches", warning, fmt.Sprintf("lost ones cost %s in the last 7 days, %s of it%s, because %s", lost.Rounded(), worst.Lost.Rounded(), where, reason.said), reason.fix,
 	}}
 }

@@ -3,7 +3,6 @@ package command
 import (
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -198,19 +197,7 @@ func dollars(s *record.Spending) string {
 	case amount == 0 && s.Unpriced > 0:
 		return "?"
 	case s.Unpriced > 0 || s.Estimated > 0:
-		return "~" + dollarText(amount)
+		return "~" + amount.Rounded()
 	}
-	return dollarText(amount)
-}
-
-// dollarText rounds to cents, and small amounts to two significant digits.
-func dollarText(u record.USD) string {
-	value := float64(u) / float64(record.Dollar)
-	switch {
-	case u == 0:
-		return "$0"
-	case value < 0.01 && value > -0.01:
-		return fmt.Sprintf("$%.*f", 1-int(math.Floor(math.Log10(math.Abs(value)))), value)
-	}
-	return fmt.Sprintf("$%.2f", value)
+	return amount.Rounded()
 }

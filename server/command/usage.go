@@ -133,7 +133,7 @@ func (c *Usage) writeTable(s *Env, u *api.Usage) error {
 	}
 	noteUnpriced(s, u.Total.Cost.Unpriced)
 	if n := u.Total.Cost.Notional; n > 0 {
-		fmt.Fprintf(s.Err, "of the cost, %s is the list price of what callers paid with their own credentials\n", dollarText(n))
+		fmt.Fprintf(s.Err, "of the cost, %s is the list price of what callers paid with their own credentials\n", n.Rounded())
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (c *Usage) row(line *api.UsageLine, total bool) (row []string) {
 	}
 	input := codec.Usage(line.Usage).TotalInput()
 	return append(row, strconv.FormatInt(line.Requests, 10), strconv.FormatInt(line.Errors, 10), strconv.FormatInt(input, 10),
-		fmt.Sprintf("%.0f %%", line.CacheShare*100), strconv.FormatInt(line.Usage.Output, 10), dollars(&line.Cost), dollarText(line.Cost.Saved))
+		fmt.Sprintf("%.0f %%", line.CacheShare*100), strconv.FormatInt(line.Usage.Output, 10), dollars(&line.Cost), line.Cost.Saved.Rounded())
 }
 
 func (c *Usage) writeCSV(s *Env, u *api.Usage) error {

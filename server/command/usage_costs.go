@@ -136,7 +136,7 @@ func costCells(line, total *api.CostLine) []string {
 	case tokens > 0:
 		share = float64(line.Input+line.Output) / float64(tokens)
 	}
-	return []string{strconv.FormatInt(line.Input, 10), strconv.FormatInt(line.Output, 10), dollarText(line.USD), fmt.Sprintf("%.0f %%", share*100)}
+	return []string{strconv.FormatInt(line.Input, 10), strconv.FormatInt(line.Output, 10), line.USD.Rounded(), fmt.Sprintf("%.0f %%", share*100)}
 }
 
 // mostUnused is how many tools are named that were never called.
@@ -164,7 +164,7 @@ func neverCalled(costs *api.Costs) string {
 		names, more = names[:mostUnused], fmt.Sprintf(" and %d more", left)
 	}
 	return fmt.Sprintf("%.0f %% of the prompts (%s) are definitions of tools that were never called: %s%s",
-		100*float64(tokens)/float64(costs.Total.Input), dollarText(usd), strings.Join(names, ", "), more)
+		100*float64(tokens)/float64(costs.Total.Input), usd.Rounded(), strings.Join(names, ", "), more)
 }
 
 func (c *Usage) writeCostCSV(s *Env, costs *api.Costs) error {

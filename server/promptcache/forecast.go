@@ -2,7 +2,6 @@ package promptcache
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -169,9 +168,9 @@ func forewarn(f *api.Forecast) string {
 	if f.Reason == api.BrokenByModel {
 		why = fmt.Sprintf("The model changes from %s to %s", f.Before, f.Now)
 	}
-	text := fmt.Sprintf("%s, %s tokens, cache gone: this turn costs about %s instead of %s.", why, thousands(f.Tokens), cents(f.Cold), cents(f.Warm))
+	text := fmt.Sprintf("%s, %s tokens, cache gone: this turn costs about %s instead of %s.", why, thousands(f.Tokens), f.Cold.Rounded(), f.Warm.Rounded())
 	if f.Fresh > 0 {
-		text += fmt.Sprintf(" A fresh session with a handoff: about %s.", cents(f.Fresh))
+		text += fmt.Sprintf(" A fresh session with a handoff: about %s.", f.Fresh.Rounded())
 	}
 	return text
 }
@@ -193,15 +192,6 @@ func thousands(tokens int64) string {
 		return strconv.FormatInt(tokens, 10)
 	}
 	return fmt.Sprintf("%dk", (tokens+500)/1000)
-}
-
-// cents writes an amount in dollars and cents, and smaller ones with two digits.
-func cents(u record.USD) string {
-	value := float64(u) / float64(record.Dollar)
-	if value <= 0 || value >= 0.01 {
-		return fmt.Sprintf("$%.2f", value)
-	}
-	return fmt.Sprintf("$%.*f", 1-int(math.Floor(math.Log10(value))), value)
 }
 
 // surprise returns a sentence about the costliest break in the newest round that only its requests show; "" for none.
@@ -233,7 +223,7 @@ func (c *Caches) surprise(account string, s history) string {
 	default:
 		return ""
 	}
-	return fmt.Sprintf("The last turn paid for %s tokens again, %s more than from the cache: %s.", thousands(b.Tokens), cents(b.Lost), why)
+	return fmt.Sprintf("The last turn paid for %s tokens again, %s more than from the cache: %s.", thousands(b.Tokens), b.Lost.Rounded(), why)
 }
 
 // named lists what differs, in brackets.

@@ -2,6 +2,7 @@ package record
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -17,6 +18,18 @@ const Dollar USD = 1e9
 
 // String writes the amount as a decimal number of dollars, without a sign of the currency and without needless zeros.
 func (u USD) String() string { return string(u.append(nil)) }
+
+// Rounded writes the amount in dollars and cents, and a smaller one with two significant digits: "$12.50", "$0.0042".
+func (u USD) Rounded() string {
+	value := float64(u) / float64(Dollar)
+	switch {
+	case u == 0:
+		return "$0"
+	case value < 0.01 && value > -0.01:
+		return fmt.Sprintf("$%.*f", 1-int(math.Floor(math.Log10(math.Abs(value)))), value)
+	}
+	return fmt.Sprintf("$%.2f", value)
+}
 
 func (u USD) append(dst []byte) []byte {
 	n := uint64(u)

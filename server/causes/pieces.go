@@ -82,20 +82,13 @@ func (p *pieces) complete(usage *codec.Usage, cost *record.Cost) {
 
 func piecesOf(x *record.Exchange) pieces {
 	p := pieces{subagent: x.NativeAgent, calls: make(map[string]api.Cause)}
-	opening := true // system messages at the beginning
-	for _, b := range promptcache.Prefix(x.RawRequest) {
-		switch b.Kind {
-		case "tools":
-			p.add(p.tool(partTools, ageFixed, promptcache.ToolName(b.Text)), len(b.Text))
-		case "system":
-			p.add(p.cause(partSystem, ageFixed), len(b.Text))
-		case "messages":
-			role := scan.String(scan.Get(b.Text, "role"))
-			if opening = opening && (role == "system" || role == "developer"); opening {
-				p.add(p.cause(partSystem, ageFixed), len(b.Text))
-			}
+	promptcache.Fixed(promptcache.Prefix(x.RawRequest), func(kind string, text []byte) {
+		if kind == partTools {
+			p.add(p.tool(partTools, ageFixed, promptcache.ToolName(text)), len(text))
+		} else {
+			p.add(p.cause(partSystem, ageFixed), len(text))
 		}
-	}
+	})
 	digest.Woven(x, func(_ string, size int) { p.add(p.cause(partWoven, ageHistory), size) })
 	d, err := digest.Exchange(x)
 	if err != nil {

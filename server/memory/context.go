@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/promptcache"
 	"github.com/mnemeproxy/mneme/store/digest"
@@ -66,21 +65,12 @@ type contextTally struct{ parts, files, woven sizes }
 
 // addPrefix counts the blocks that digests leave out, and returns the declared tools.
 func (t *contextTally) addPrefix(blocks []promptcache.Block) (tools []api.ContextPart) {
-	opening := true // system messages at the beginning
-	for _, b := range blocks {
-		switch b.Kind {
-		case "tools":
-			t.parts.add("tools", len(b.Text))
-			tools = append(tools, api.ContextPart{Name: promptcache.ToolName(b.Text), Count: 1, Bytes: int64(len(b.Text))})
-		case "system":
-			t.parts.add("system", len(b.Text))
-		case "messages":
-			role := scan.String(scan.Get(b.Text, "role"))
-			if opening = opening && (role == "system" || role == "developer"); opening {
-				t.parts.add("system", len(b.Text))
-			}
+	promptcache.Fixed(blocks, func(kind string, text []byte) {
+		t.parts.add(kind, len(text))
+		if kind == "tools" {
+			tools = append(tools, api.ContextPart{Name: promptcache.ToolName(text), Count: 1, Bytes: int64(len(text))})
 		}
-	}
+	})
 	return tools
 }
 

@@ -70,6 +70,19 @@ func declarations(tool []byte) []byte {
 	return nil
 }
 
+// Fixed calls visit with the blocks in front of a conversation: tools, and system text, which may be in the first messages.
+func Fixed(blocks []Block, visit func(kind string, text []byte)) {
+	for _, b := range blocks {
+		if b.Kind == "messages" {
+			if role := scan.String(scan.Get(b.Text, "role")); role != "system" && role != "developer" {
+				return
+			}
+			b.Kind = "system"
+		}
+		visit(b.Kind, b.Text)
+	}
+}
+
 // Compare finds the first block in which a request differs from the one before, and how many bytes in front are the same;
 // nil if it goes on from all of it. Cache markers move with the end of the conversation and do not count.
 func Compare(now, before []Block) (common int64, differs *api.ContextBreak) {

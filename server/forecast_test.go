@@ -97,7 +97,7 @@ func (k *talk) near(warning string, x *record.ExchangeInfo) {
 	}
 }
 
-func TestAColdPromptIsToldWithItsCauseAndCostBeforeItIsSent(t *testing.T) {
+func TestAWarningBeforeAColdPromptNamesItsCauseAndCost(t *testing.T) {
 	k := talking(t)
 	for range 3 {
 		k.say("Look at this. " + strings.Repeat("It is long. ", 2500))
@@ -144,7 +144,7 @@ func TestAColdPromptIsToldWithItsCauseAndCostBeforeItIsSent(t *testing.T) {
 	}
 }
 
-func TestWarmTurnsAreNotWarnedOf(t *testing.T) {
+func TestWarmTurnsCauseNoWarning(t *testing.T) {
 	k := talking(t)
 	turns := 500
 	if testing.Short() {

@@ -82,7 +82,7 @@ func notWarnedOf(cfg *config.Config, now time.Time) (notes []string) {
 		}
 		known := func(format string) bool { return promptcache.Life(name, format, "") > 0 }
 		if promptcache.Life(name, "", "") == 0 && !slices.ContainsFunc(formats, known) {
-			notes = append(notes, fmt.Sprintf("cache.warn_usd: how long %s keeps a prompt cache is unknown, so no pause is warned of there", name))
+			notes = append(notes, fmt.Sprintf("cache.warn_usd: how long %s keeps a prompt cache is unknown, so mneme cannot warn of a pause there", name))
 		}
 	}
 	prices, err := router.LoadPrices(cfg.ModelsFile)
@@ -91,7 +91,7 @@ func notWarnedOf(cfg *config.Config, now time.Time) (notes []string) {
 	}
 	for _, m := range namedModels(cfg) {
 		if m.group() != "search" && prices.Price("", m.model, now) == nil {
-			notes = append(notes, fmt.Sprintf("cache.warn_usd: %s has no price, so nothing is warned of there; add one under prices in models_file", m.model))
+			notes = append(notes, fmt.Sprintf("cache.warn_usd: %s has no price, so mneme cannot warn of its cost; add one under prices in models_file", m.model))
 		}
 	}
 	return notes

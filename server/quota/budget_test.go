@@ -10,9 +10,9 @@ import (
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
-// A process may be killed after it has recorded what an answer cost, and before it has told of the budget that it reached.
-// Where the budget is spent, nothing settles any more that could tell of it.
-func TestABudgetThatWasReachedBeforeAKillIsToldOf(t *testing.T) {
+// A process may be killed after it has recorded what an answer cost, and before it announced the budget that it reached.
+// Where the budget is spent, no later request settles, so none could announce it.
+func TestABudgetThatWasReachedBeforeAKillIsAnnounced(t *testing.T) {
 	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 	var told []string
 	b := &Budgets{Notify: func(m Mark) { told = append(told, fmt.Sprint(m.Account, " ", m.Key, " ", m.Limit, " ", m.Percent)) }}

@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
@@ -33,7 +34,7 @@ type ExchangeReplay struct {
 // replayPaths are the paths of the surfaces.
 var replayPaths = map[string]string{
 	"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages", "embeddings": "/v1/embeddings",
-	"gemini": "/v1beta/models/",
+	"gemini": "", // see googlesVerb
 }
 
 // replayHeaders are the headers of the captured request that decide how it is read.
@@ -115,13 +116,9 @@ func (c *ExchangeReplay) request(ctx context.Context, x *api.Exchange, origin, k
 		return nil, err
 	}
 	var envelope codec.Envelope
-	if strings.HasSuffix(path, "/models/") { // the path names the model
-		envelope.Address(cmp.Or(c.Model, x.ModelAsked), x.Stream)
-		verb := ":generateContent"
-		if x.Stream {
-			verb = ":streamGenerateContent?alt=sse"
-		}
-		path += url.PathEscape(envelope.Model) + verb
+	if verb := googlesVerb(x, body); verb != "" {
+		envelope.Address(x.ModelAsked, x.Stream)
+		path = "/v1beta/models/" + url.PathEscape(cmp.Or(c.Model, x.ModelAsked)) + verb
 	}
 	if err := envelope.Read(body); err != nil {
 		return nil, err
@@ -143,6 +140,23 @@ func (c *ExchangeReplay) request(ctx context.Context, x *api.Exchange, origin, k
 		}
 	}
 	return request, nil
+}
+
+// googlesVerb returns the end of the path of a request to Google's API, whose path names the model; "" for other requests.
+func googlesVerb(x *api.Exchange, body []byte) string {
+	switch {
+	case x.Surface == "gemini" && x.Stream:
+		return ":streamGenerateContent?alt=sse"
+	case x.Surface == "gemini":
+		return ":generateContent"
+	case x.Surface != "embeddings":
+		return ""
+	case scan.Get(body, "requests") != nil:
+		return ":batchEmbedContents"
+	case scan.Get(body, "content") != nil:
+		return ":embedContent"
+	}
+	return ""
 }
 
 // send streams the answer to out, and returns the id of the exchange. An error answer always goes to standard output,

@@ -60,9 +60,9 @@ func TestAcknowledgedExchangesSurviveKill(t *testing.T) {
 			t.Errorf("what a killed process leaves is taken for damage: %+v", found)
 		}
 		verifyCrashed(t, s, begun, ended, erased, verified)
+		mustBeSound(t, s)
 		if round == rounds-1 { // what was sound after one crash is so after the last
 			verifyCrashed(t, s, begun, ended, erased, make(map[string]bool))
-			mustBeSound(t, s)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)

@@ -92,7 +92,7 @@ func rewriteLogs(t *testing.T, dir, to string) {
 	err := s.mergeTables(t.Context())
 	logs := 0
 	for err == nil {
-		if err = s.db.RunValueLogGC(0.01); err == nil {
+		if err = s.db.RunValueLogGC(t.Context(), 0.01, func(keys [][]byte) error { return s.eraseAgain(t.Context(), keys) }); err == nil {
 			logs++
 		}
 	}

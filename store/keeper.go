@@ -178,13 +178,25 @@ func (s *core) unfinishedErasures() (refs []erasureRef) {
 // giveBack rewrites value log files of which more than a share is dead, so that the volume gets their space back.
 func (s *core) giveBack(ctx context.Context, share float64) {
 	for ctx.Err() == nil && s.writer.Gate.AllowsFreeing() == nil && s.db.SoundToRewrite(share) {
-		if err := s.db.RunValueLogGC(share); err != nil {
+		if err := s.db.RunValueLogGC(ctx, share, func(keys [][]byte) error { return s.eraseAgain(ctx, keys) }); err != nil {
 			if !errors.Is(err, badger.ErrNoRewrite) && !errors.Is(err, badger.ErrRejected) {
 				s.log.Error("space could not be given back", "error", err)
 			}
 			return
 		}
 	}
+}
+
+// eraseAgain deletes keys that do not exist, see [files.Database.RunValueLogGC].
+func (s *core) eraseAgain(ctx context.Context, keys [][]byte) error {
+	return s.makeRoom(ctx, func(g *commitGroup, w *commit.Op) error {
+		for _, key := range keys {
+			if !g.Has(key) {
+				g.Put(w, key, nil)
+			}
+		}
+		return nil
+	})
 }
 
 // Compact reclaims as much space as possible, at the cost of rewriting most of the store. It may run while requests are

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
@@ -38,6 +40,21 @@ func mostlyDead(t *testing.T, dir string) (db *Database, values map[string][]byt
 	return db, values
 }
 
+// erasing deletes keys as the store does.
+func erasing(t *testing.T, db *Database) func(keys [][]byte) error {
+	return func(keys [][]byte) error {
+		t.Helper()
+		return db.Update(func(tx *badger.Txn) error {
+			for _, key := range keys {
+				if _, err := tx.Get(key); errors.Is(err, badger.ErrKeyNotFound) {
+					must(t, tx.Delete(key))
+				}
+			}
+			return nil
+		})
+	}
+}
+
 // killedAfterRewriting makes such a database whose value logs were rewritten, as a kill leaves it.
 func killedAfterRewriting(t *testing.T) (dir string, values map[string][]byte) {
 	t.Helper()
@@ -45,7 +62,7 @@ func killedAfterRewriting(t *testing.T) (dir string, values map[string][]byte) {
 	db, values := mostlyDead(t, dir)
 	rewritten := 0
 	for ; ; rewritten++ {
-		if err := db.RunValueLogGC(0.05); errors.Is(err, badger.ErrNoRewrite) {
+		if err := db.RunValueLogGC(t.Context(), 0.05, erasing(t, db)); errors.Is(err, badger.ErrNoRewrite) {
 			break
 		} else if err != nil {
 			t.Fatal(err)
@@ -131,7 +148,7 @@ func TestARewrittenLogIsThereUntilWhatWasMovedIsOnDisk(t *testing.T) {
 		return len(names)
 	}
 	before, during := logs(), 0
-	must(t, db.rewriteLog(0.05, func() error {
+	must(t, db.rewriteLog(t.Context(), 0.05, erasing(t, db), func() error {
 		during = logs()
 		return db.Sync()
 	}))
@@ -139,4 +156,36 @@ func TestARewrittenLogIsThereUntilWhatWasMovedIsOnDisk(t *testing.T) {
 		t.Errorf("of %d logs there are %d before what was moved is synced, and %d after", before, during, after)
 	}
 	mustHold(t, db, values)
+}
+
+// A rewrite moves what it finds in a log, also the former value of a key that was deleted. Once the mark of the deletion is
+// merged with what was there before, nothing hides what was moved.
+func TestWhatWasDeletedBeforeARewriteStaysDeleted(t *testing.T) {
+	dir := t.TempDir()
+	db, values := mostlyDead(t, dir)
+	deleted := slices.Sorted(maps.Keys(values))[:40]
+	for _, key := range deleted {
+		must(t, db.Update(func(tx *badger.Txn) error { return tx.Delete([]byte(key)) }))
+		delete(values, key)
+	}
+	closeAndUnlock(t, db) // the deletions are in a table of their own
+	db = openIn(t, dir)
+	for {
+		if err := db.RunValueLogGC(t.Context(), 0.05, erasing(t, db)); errors.Is(err, badger.ErrNoRewrite) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(t, db.Flatten(2))
+	defer closeAndUnlock(t, db)
+	mustHold(t, db, values)
+	must(t, db.View(func(tx *badger.Txn) error {
+		for _, key := range deleted {
+			if item, err := tx.Get([]byte(key)); !errors.Is(err, badger.ErrKeyNotFound) {
+				t.Errorf("%s is back, at version %d (%v)", key, item.Version(), err)
+			}
+		}
+		return nil
+	}))
 }

@@ -141,7 +141,7 @@ func (b *Budgets) Reserve(now time.Time, c *Claim, amount record.USD) *Refusal {
 }
 
 // reserve returns the marks that were reached without a claim on the budget: before the process began, which may have been
-// killed before Notify was called, or before the budget was set. Who has spent a budget settles nothing more.
+// killed before Notify was called, or before the budget was set. A request that is refused settles nothing.
 func (b *Budgets) reserve(now time.Time, c *Claim, amount record.USD) (marks []Mark, refusal *Refusal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

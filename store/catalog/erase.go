@@ -217,7 +217,7 @@ func (r *erasures) unfinished(ctx context.Context, after string) ([]unfinishedEr
 	})
 }
 
-// accept has an erasure by request announced, once, and reports whether it may be carried out. A worker leaves that to a centre.
+// accept announces an erasure by request, once, and reports whether it may be carried out. Only a centre announces.
 func (c *Catalog) accept(ctx context.Context, e unfinishedErasure) (accepted bool, err error) {
 	if e.State != record.ErasureQueued || e.Reason != record.ErasedByRequest {
 		return true, nil

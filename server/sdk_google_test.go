@@ -249,6 +249,11 @@ func TestGooglesClientsCountAndListModels(t *testing.T) {
 			t.Errorf("%s: %v, %v", model, shown, err)
 		}
 	}
+	whole := h.post("/v1beta/models/claude-opus-4-8:countTokens", `{"generateContentRequest":{"model":"models/claude-opus-4-8","contents":[{"parts":[{"text":"`+strings.Repeat("word ", 400)+`"}]}]}}`)
+	var counted struct{ TotalTokens int }
+	if err := json.Unmarshal([]byte(whole.body), &counted); err != nil || counted.TotalTokens < 400 {
+		t.Errorf("a request inside of another one: %d %s", whole.status, whole.body)
+	}
 	listed := map[string]bool{}
 	for model, err := range client.Models.All(context.Background()) {
 		if err != nil {

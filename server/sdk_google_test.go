@@ -68,13 +68,7 @@ func askGoogles(t *testing.T, h *harness, model, prompt string, stream bool) (he
 func TestGooglesSDKUnderstandsEveryFamily(t *testing.T) {
 	h := build(t)
 	for _, model := range ofEachFamily {
-		for script, want := range map[string]heard{
-			`text "Hello, wörld"; usage output=7`:                          {text: "Hello, wörld", output: 7},
-			`call lookup {"q":"a"}; usage output=8`:                        {calls: []string{`lookup {"q":"a"}`}, output: 8},
-			`call lookup {"q":1}; call lookup {"q":2}; usage output=9`:     {calls: []string{`lookup {"q":1}`, `lookup {"q":2}`}, output: 9},
-			`text "one "; unknown; ping every=1; crlf; usage output=10`:    {text: "one ", output: 10},
-			`text "one"; call lookup {"q":1}; interleave; usage output=11`: {text: "one", calls: []string{`lookup {"q":1}`}, output: 11},
-		} {
+		for script, want := range wholeAnswers {
 			for _, stream := range []bool{false, true} {
 				got, err := askGoogles(t, h, model, "[[sim: "+script+"]]", stream)
 				if err != nil || got.String() != want.String() {

@@ -161,15 +161,19 @@ func askMessages(ctx context.Context, h *harness, prompt string, stream bool) (h
 	return a, nil
 }
 
+// wholeAnswers maps scripts of the simulated provider to what its clients hear.
+var wholeAnswers = map[string]heard{
+	`text "Hello, wörld"; usage output=7`:                          {text: "Hello, wörld", output: 7},
+	`call lookup {"q":"a"}; usage output=8`:                        {calls: []string{`lookup {"q":"a"}`}, output: 8},
+	`call lookup {"q":1}; call lookup {"q":2}; usage output=9`:     {calls: []string{`lookup {"q":1}`, `lookup {"q":2}`}, output: 9},
+	`text "one "; unknown; ping every=1; crlf; usage output=10`:    {text: "one ", output: 10},
+	`text "one"; call lookup {"q":1}; interleave; usage output=11`: {text: "one", calls: []string{`lookup {"q":1}`}, output: 11},
+}
+
 func TestTheOfficialSDKsUnderstandEveryAnswer(t *testing.T) {
 	h := build(t)
 	for _, s := range generating {
-		for script, want := range map[string]heard{
-			`text "Hello, wörld"; usage output=7`:                       {text: "Hello, wörld", output: 7},
-			`call lookup {"q":"a"}; usage output=8`:                     {calls: []string{`lookup {"q":"a"}`}, output: 8},
-			`call lookup {"q":1}; call lookup {"q":2}; usage output=9`:  {calls: []string{`lookup {"q":1}`, `lookup {"q":2}`}, output: 9},
-			`text "one "; unknown; ping every=1; crlf; usage output=10`: {text: "one ", output: 10},
-		} {
+		for script, want := range wholeAnswers {
 			for _, stream := range []bool{false, true} {
 				got, err := sdks[s.name](context.Background(), h, "[[sim: "+script+"]]", stream)
 				if err != nil || got.String() != want.String() {

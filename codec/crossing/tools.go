@@ -56,7 +56,7 @@ func (a *toolStep) offer(tool *codec.Tool) (bool, error) {
 	if tool.Deferred && a.from.Client.DeferredTools && !a.referenced(tool.Name) {
 		return false, nil // it becomes a tool when the conversation refers to it
 	}
-	tool.Deferred = false // what would search for it is its own provider's
+	tool.Deferred = false // the tool that searches for it belongs to its own provider
 	if tool.AllowedCallers != nil && !lists(tool.AllowedCallers, "direct") {
 		a.r.Notes.Drop(toolPath(tool) + ".allowed_callers")
 		return false, nil

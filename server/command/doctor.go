@@ -123,7 +123,7 @@ func (c *Doctor) examine(ctx context.Context) []finding {
 	return append(findings, examineLocalHosts(ctx, routes)...)
 }
 
-// answerTime is how long a running server may take to answer all that the doctor asks. It normally takes milliseconds.
+// answerTime is how long a running server may take to answer what takes milliseconds, and to sum up what lost prompt caches cost.
 const answerTime = 10 * time.Second
 
 var errSilent = errors.New("the server does not answer")
@@ -136,26 +136,33 @@ type asked struct {
 	silent   bool // the server does not answer
 }
 
-func (c *Doctor) ask(ctx context.Context, running bool) (a asked) {
+func (c *Doctor) ask(ctx context.Context, running bool) asked {
+	a := c.askBriefly(ctx, running)
+	if running && !a.edge && !a.silent { // an edge has no sessions
+		a.findings = append(a.findings, c.examineCaches(ctx)...)
+	}
+	return a
+}
+
+// askBriefly asks what a server answers in milliseconds, and so learns whether it answers.
+func (c *Doctor) askBriefly(ctx context.Context, running bool) (a asked) {
 	if running {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, cmp.Or(c.patience, answerTime), errSilent)
+		ctx, cancel = context.WithTimeoutCause(ctx, c.answerTime(), errSilent)
 		defer cancel()
 	}
 	keys, known := c.examineAccounts(ctx)
 	index := c.examineIndex(ctx)
 	part, edge := c.examineCluster(ctx)
-	var caches []finding
-	if running && !edge { // an edge has no sessions
-		caches = c.examineCaches(ctx)
-	}
 	a = asked{known: known, edge: edge, silent: errors.Is(context.Cause(ctx), errSilent)}
 	if !a.silent {
 		a.findings = append(a.findings, keys)
 	}
-	a.findings = slices.Concat(a.findings, index, part, caches)
+	a.findings = slices.Concat(a.findings, index, part)
 	return a
 }
+
+func (c *Doctor) answerTime() time.Duration { return cmp.Or(c.patience, answerTime) }
 
 // examineHere runs the checks that a running server can make on its own machine at any time.
 func examineHere(cfg *config.Config) []ui.Finding {

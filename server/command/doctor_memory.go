@@ -144,8 +144,10 @@ var cacheReasons = map[string]struct{ said, fix string }{
 	api.BrokenByBlock:    {"a text in front of the conversation differs", "Put what changes, such as dates, behind what stays"},
 }
 
-// examineCaches reports what lost prompt caches cost in the last week, and what lost most.
+// examineCaches reports what lost prompt caches cost in the last week, and what lost most. The server reads exchanges for that.
 func (c *Doctor) examineCaches(ctx context.Context) []finding {
+	ctx, cancel := context.WithTimeout(ctx, c.answerTime())
+	defer cancel()
 	var (
 		lost  record.USD
 		worst *api.CacheReason
@@ -172,6 +174,8 @@ func (c *Doctor) examineCaches(ctx context.Context) []finding {
 		return nil
 	})
 	switch {
+	case ctx.Err() != nil:
+		return []finding{{"prompt caches", good, "what lost ones cost was not summed up within " + lasted(c.answerTime()) + "; the usage page has it", ""}}
 	case err != nil:
 		return nil // the check of accounts says why
 	case lost < muchLost || worst == nil:

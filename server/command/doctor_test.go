@@ -2,10 +2,12 @@ package command
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +59,32 @@ func TestTheDoctorGivesUpOnAServerThatDoesNotAnswer(t *testing.T) {
 	}
 	if found := examineServer(&config.Config{Data: dir}, true, asked.silent); found.State != problem {
 		t.Errorf("%+v is no problem", found)
+	}
+}
+
+// To sum up what lost prompt caches cost, a server reads many exchanges.
+func TestAServerThatReadsLongIsNotTakenForSilent(t *testing.T) {
+	t.Setenv("MNEME_CONFIG", "")
+	dir := t.TempDir()
+	socket, err := admin.Listen(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/cache") {
+			<-r.Context().Done()
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"object":"list","data":[{"name":"acme"}]}`)
+	})}
+	go func() { _ = server.Serve(socket) }()
+	defer func() { _ = server.Close() }()
+	doctor := &Doctor{StoreFlags: StoreFlags{Data: dir}, patience: 3 * time.Second}
+	asked := doctor.ask(t.Context(), admin.Running(t.Context(), dir))
+	caches := slices.IndexFunc(asked.findings, func(f finding) bool { return f.Check == "prompt caches" })
+	if asked.silent || caches < 0 || asked.findings[caches].State != good {
+		t.Errorf("it says %+v", asked)
 	}
 }
 

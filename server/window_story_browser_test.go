@@ -97,7 +97,7 @@ func TestABrowserReadsTheStoryOfASession(t *testing.T) {
 		b.visit("/ui/usage")
 		b.shows("What broken caches cost")
 	})
-	b.story("what the tokens of a session were for is told with its price", func(t *testing.T) {
+	b.story("a session shows what its tokens were for, with prices", func(t *testing.T) {
 		h := windowed(t)
 		session := h.post(messages.path, with(messages.body(`text "One."; usage input=60000 cached=50000`, false), `"tools":[{"name":"mcp__wiki__read","description":"Reads a page.","input_schema":{"type":"object"}}]`), "X-Service-Chat-Key", "told").header.Get("X-Service-Session-ID")
 		h.turns(session)

@@ -70,7 +70,7 @@ func (p *pieces) add(cause api.Cause, bytes int) {
 	}
 }
 
-// complete sees to it that tokens that were counted have a cause, and so has a cost.
+// complete adds a piece where counted tokens, or a cost, would have none.
 func (p *pieces) complete(usage *codec.Usage, cost *record.Cost) {
 	if len(p.input) == 0 && (usage.TotalInput() > 0 || len(p.output) == 0 && cost != nil) {
 		p.input = []piece{{p.cause(partOther, ageNew), 1}}

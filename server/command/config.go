@@ -30,7 +30,7 @@ type ConfigCheck struct {
 // checked is the result for programs. Secrets in Settings are redacted.
 type checked struct {
 	OK       bool            `json:"ok"`
-	Notes    []string        `json:"notes,omitempty"` // rules that cannot work everywhere
+	Notes    []string        `json:"notes,omitempty"` // settings without effect for some hosts or models
 	File     string          `json:"file,omitempty"`
 	Settings *config.Config  `json:"settings,omitempty"`
 	Problems config.Problems `json:"problems,omitempty"`
@@ -69,8 +69,8 @@ func (c *ConfigCheck) Run(ctx context.Context, s *Env) error {
 	return nil
 }
 
-// notWarnedOf returns where cache.warn_usd cannot work, at hosts whose caches live for an unknown time, and
-// for models without a price.
+// notWarnedOf returns notes on the hosts and models for which cache.warn_usd has no effect: the lifetime of a cache is
+// unknown, or the model has no price.
 func notWarnedOf(cfg *config.Config, now time.Time) (notes []string) {
 	if cfg.Cache.WarnUSD <= 0 {
 		return nil
@@ -87,7 +87,7 @@ func notWarnedOf(cfg *config.Config, now time.Time) (notes []string) {
 	}
 	prices, err := router.LoadPrices(cfg.ModelsFile)
 	if err != nil {
-		return notes // the check of models_file says it
+		return notes // the check of models_file reports it
 	}
 	for _, m := range namedModels(cfg) {
 		if m.group() != "search" && prices.Price("", m.model, now) == nil {

@@ -131,7 +131,7 @@ func examineBucket(ctx context.Context, address string) finding {
 // bucketTime is how long the service of a bucket may take to answer all requests of a check.
 const bucketTime = 15 * time.Second
 
-// muchLost is what lost prompt caches cost in a week before that is worth a warning.
+// muchLost is the cost of lost prompt caches in a week from which the doctor warns.
 const muchLost = record.Dollar
 
 // cacheReasons are the reasons why prompt caches are lost, and what helps.

@@ -22,7 +22,7 @@ func startWebhooks(cfg *config.Config, log *slog.Logger) (*webhook.Sender, error
 	return webhook.Start(webhook.Options{Hooks: hooks, Dir: filepath.Join(cfg.Data, "webhooks"), Log: log})
 }
 
-// telling returns what sends webhooks about erasures.
+// telling returns a function that sends webhooks about erasures.
 func telling(hooks *webhook.Sender) func(account string, e *record.Erasure) error {
 	return func(account string, e *record.Erasure) error {
 		hooks.Tell(webhook.Erasure, time.Now(), webhook.ErasureAccepted{Account: account, Erasure: e.ID})

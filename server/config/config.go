@@ -201,7 +201,7 @@ type Timeouts struct {
 type Cache struct {
 	AnthropicBreakpoints bool `json:"anthropic_breakpoints"`
 
-	WarnUSD Dollars `json:"warn_usd"` // extra cost from which on hooks warn of a lost cache; negative: never
+	WarnUSD Dollars `json:"warn_usd"` // least extra cost at which hooks warn of a lost cache; negative: never
 }
 
 // Recall configures what requests get from earlier sessions.

@@ -80,7 +80,7 @@ type Options struct {
 	// Translate rebuilds the provider's body of a recorded request; nil: not available.
 	Translate Translate
 	Prices    promptcache.Prices // what tokens cost; nil: unknown
-	Warn      record.USD         // extra cost from which on hooks warn of a lost cache; 0: [promptcache.LeastWarning]; negative: never
+	Warn      record.USD         // least extra cost at which hooks warn of a lost cache; 0: [promptcache.LeastWarning]; negative: never
 	Clock     func() time.Time   // nil: [time.Now]
 	// Closing ends the tails of events when closed; nil: they end with their callers.
 	Closing <-chan struct{}

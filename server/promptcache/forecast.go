@@ -20,7 +20,7 @@ import (
 // request, its answer as long as the last answers. What only the next request shows, such as other tools, is reported with
 // the prompt after it.
 
-// LeastWarning is the extra cost from which on a lost cache is worth a warning, unless [Caches] say otherwise.
+// LeastWarning is the default of the least extra cost at which a lost cache is worth a warning.
 const LeastWarning = record.Dollar / 20
 
 const (
@@ -239,7 +239,7 @@ func named(names []string) string {
 func (c *Caches) Warning(account, session, known, model string, prompt int) string {
 	s, err := c.historyOf(account, session)
 	if err != nil || len(s) == 0 {
-		return "" // a prompt does not wait for what is damaged
+		return "" // a damaged record gives no warning
 	}
 	if model == "" {
 		model = c.models.since(account, known, s.last().Started)

@@ -2,8 +2,8 @@
 // cost, and, before the next prompt is sent, what that is going to cost.
 //
 // A prompt cache is broken by a request if it has much less of it than the request before it in its session could have
-// left there. Reasons are looked for from the outside in: what another model or a pause loses is lost whatever the
-// request says.
+// left there. Another provider, another model and a pause are checked first: they lose the cache whatever the request
+// contains.
 package promptcache
 
 import (
@@ -38,7 +38,7 @@ type Archive interface {
 type Caches struct {
 	Archive Archive
 	Prices  Prices           // nil: unknown
-	Warn    record.USD       // extra cost from which on a lost cache is worth a warning; negative: never
+	Warn    record.USD       // least extra cost at which a lost cache is worth a warning; negative: never
 	Clock   func() time.Time // of forecasts
 
 	models startedModels

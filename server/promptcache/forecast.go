@@ -208,7 +208,7 @@ func (c *Caches) surprise(account string, s history) string {
 		return ""
 	}
 	b := slices.MinFunc(unexplained, costliest)
-	if c.Warn < 0 || b.Lost < max(c.Warn, 1) {
+	if b.Lost < max(c.Warn, 1) {
 		return ""
 	}
 	c.open(account, b)
@@ -237,6 +237,9 @@ func named(names []string) string {
 // Warning returns what a person should know before a prompt of so many bytes is sent; "" for nothing. known is the
 // session's id at the client, and model the one that is going to be asked, if the client names it.
 func (c *Caches) Warning(account, session, known, model string, prompt int) string {
+	if c.Warn < 0 {
+		return ""
+	}
 	s, err := c.historyOf(account, session)
 	if err != nil || len(s) == 0 {
 		return "" // a damaged record gives no warning

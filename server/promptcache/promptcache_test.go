@@ -78,10 +78,12 @@ func TestOnlyAnIDAndTheNameOfAModelAreKeptOfAStart(t *testing.T) {
 // archive is a record whose exchanges are counted when they are read.
 type archive struct {
 	entries []record.TimelineEntry // newest first
+	pages   int
 	read    []string
 }
 
 func (a *archive) Timeline(_, _ string, q record.TimelineQuery) (page record.TimelinePage, err error) {
+	a.pages++
 	for i := range a.entries {
 		if q.After == "" || a.entries[i].Exchange.ID < q.After {
 			page.Data = append(page.Data, a.entries[i])
@@ -128,6 +130,11 @@ func TestAPromptReadsTheCostliestPairOfRequestsAlone(t *testing.T) {
 	c.Warn = 100 * record.Dollar
 	if warning := c.Warning("acme", "sess_1", "", "", 100); warning != "" || len(a.read) > 0 {
 		t.Errorf("below the least: %q, read are %q", warning, a.read)
+	}
+	a.pages = 0
+	c.Warn = -1
+	if warning := c.Warning("acme", "sess_1", "", "claude-sonnet-4-6", 100); warning != "" || a.pages > 0 {
+		t.Errorf("without warnings: %q, after %d pages", warning, a.pages)
 	}
 
 	b := c.Broken("acme", &record.Exchange{ExchangeInfo: a.entries[0].Exchange, RawRequest: []byte(`{"tools":[{"name":"tool_exch_8"}],"messages":[]}`)})

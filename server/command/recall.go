@@ -28,7 +28,7 @@ type Recall struct {
 	MaxTokens    int      `placeholder:"N" help:"Limit of the text, in tokens (default: 1000)."`
 	SessionStart bool     `help:"Show recent work in the directory instead."`
 	Hook         bool     `help:"Serve as an agent's hook: read the event from standard input, and write what the agent should know. Uses $$MNEME_KEY and $$MNEME_URL where they are set. Fails silently."`
-	Model        string   `placeholder:"NAME" help:"With --hook: the model that the agent was started with, where its events do not say it."`
+	Model        string   `placeholder:"NAME" help:"With --hook: the model that the agent was started with, where its events do not name it."`
 	JSON         bool     `help:"Write the answer as JSON."`
 }
 

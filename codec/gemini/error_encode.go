@@ -34,7 +34,9 @@ var errorForms = map[codec.Kind]struct {
 	codec.KindUnsupported:      {http.StatusNotImplemented, "UNIMPLEMENTED"},
 }
 
-func (c *client) Status(e *codec.Error) int {
+func (c *client) Status(e *codec.Error) int { return statusOf(e) }
+
+func statusOf(e *codec.Error) int {
 	form, known := errorForms[e.Kind]
 	switch {
 	case !known:
@@ -57,7 +59,7 @@ func appendError(dst []byte, e *codec.Error) []byte {
 		form = errorForms[codec.KindInternal]
 	}
 	dst = append(dst, `{"error":{"code":`...)
-	dst = strconv.AppendInt(dst, int64((&client{}).Status(e)), 10)
+	dst = strconv.AppendInt(dst, int64(statusOf(e)), 10)
 	dst = scan.Quote(append(dst, `,"message":`...), clientMessage(e))
 	dst = append(append(append(dst, `,"status":"`...), form.word...), `","details":[`...)
 	if e.Code != "" {

@@ -32,7 +32,7 @@ func FuzzChatKey(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(mutant.Each(1000, func(t *testing.T, body []byte) {
-		for _, surface := range []codec.Format{codec.Chat, codec.Responses, codec.Messages} {
+		for _, surface := range []codec.Format{codec.Chat, codec.Responses, codec.Messages, codec.Gemini} {
 			keys, ok := keysOf(surface, body)
 			if !ok {
 				return

@@ -51,6 +51,32 @@ func FuzzEmbeddingsDecodeRequest(f *testing.F) {
 	}))
 }
 
+// Any request of Google's clients is refused or becomes JSON for every host.
+func FuzzEmbeddingsDecodeGoogle(f *testing.F) {
+	f.Add([]byte(`{"content":{"parts":[{"text":"a"},{"text":"b"}]},"taskType":"RETRIEVAL_QUERY","output_dimensionality":3}`), true)
+	f.Add([]byte(`{"requests":[{"content":{"parts":[{"text":"a"}]},"title":"t"},{"content":{"parts":[{"text":"\u00e9"}]}}]}`), false)
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, body []byte, single bool) {
+		if !scan.Valid(body) {
+			return
+		}
+		r, err := embeddings.DecodeGoogle(body, "m", single)
+		if err != nil {
+			return
+		}
+		for _, d := range embeddingsDialects {
+			p, err := embeddings.NewPlan(r, embeddings.Model{}, d)
+			if err != nil {
+				continue
+			}
+			for _, b := range p.Batches {
+				if out := p.AppendRequest(nil, b, r.Model); !scan.Valid(out) {
+					t.Fatalf("not JSON: %s", out)
+				}
+			}
+		}
+	}))
+}
+
 // Any answer of a host is an error or becomes an answer in JSON.
 func FuzzEmbeddingsDecodeAnswer(f *testing.F) {
 	f.Add([]byte(`{"data":[{"index":1,"embedding":[1,2e-3]},{"index":0,"embedding":"AACAPwAAAEA="}],"usage":{"total_tokens":3}}`), true)

@@ -12,6 +12,7 @@ import (
 )
 
 var envelopeSeeds = []string{
+	`{"contents":[{"role":"user","parts":[{"text":"q"}]},{"role":"model","parts":[{"functionCall":{"name":"f","args":{"a":1}},"thoughtSignature":"c3YxLmYuY2FsbA=="},{"text":"a","thought_signature":"c3YxLmEuQUFBQQ"}]}],"systemInstruction":{"parts":[{"text":"s"}]}}`,
 	`{"model":"m","messages":[{"role":"user","content":"a"}],"service_chat_key":"k"}`,
 	`{"service_external_session_id":null,"model":"m","stream":true,"input":"x","instructions":"y","tools":[{}]}`,
 	`{"mod\u0065l":"m", "system" : [ {"type":"text"} ] , "service_chat_ke\u0079":"k" }`,
@@ -82,7 +83,7 @@ func FuzzCleanHistory(f *testing.F) {
 		if !scan.Valid(body) {
 			return
 		}
-		for _, format := range []codec.Format{codec.Messages, codec.Responses, codec.Chat} {
+		for _, format := range []codec.Format{codec.Messages, codec.Responses, codec.Chat, codec.Gemini} {
 			cleaned, dropped := crossing.CleanHistory(body, format, &crossing.Settings{Target: codec.Target{Family: codec.FamilyOpenAI, Model: "m"}})
 			if !json.Valid(cleaned) {
 				t.Fatalf("%s: not JSON: %q from %q", format, cleaned, body)

@@ -181,3 +181,58 @@ func FuzzGeminiDecodeError(f *testing.F) {
 		}
 	}))
 }
+
+// Any request of a client is refused with a reason or becomes JSON for the format's own provider.
+func FuzzGeminiDecodeRequest(f *testing.F) {
+	for _, seed := range []string{
+		`{"contents":[{"parts":[{"text":"a"},{"inlineData":{"mimeType":"image/png","data":"AA=="}},{"file_data":{"file_uri":"https://generativelanguage.googleapis.com/v1beta/files/x"}}]}],"generationConfig":{"maxOutputTokens":1,"topP":0.5,"stopSequences":["x"],"responseMimeType":"application/json","responseSchema":{"type":"OBJECT","nullable":true,"properties":{"a":{"type":"ARRAY","items":{"anyOf":[{}]}}}},"thinkingConfig":{"thinkingBudget":-1,"thinkingLevel":"HIGH"}}}`,
+		`{"contents":[{"role":"model","parts":[{"text":"t","thought":true},{"text":"u","thought":true,"thoughtSignature":"c3YxLmEuQUFBQQ=="},{"functionCall":{"name":"f"}},{"functionCall":{"id":"a","name":"g","args":{}}}]},{"role":"model","parts":{"text":"x"}},{"parts":[{"functionResponse":{"name":"g","response":{"error":1},"parts":[{"inlineData":{"data":"AA=="}}]}},{"functionResponse":{"name":"f","response":{"output":"r"}}}]}],"tools":[{"functionDeclarations":[{"name":"f","parameters":{"type":"STRING"}}]},{"googleSearch":{}}],"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["f"]}}}`,
+		`{"generateContentRequest":{"contents":[{"role":"function","parts":["x"]}],"system_instruction":"s"}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	client, provider := gemini.Client(), gemini.Provider()
+	var r codec.Request
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, body []byte) {
+		if !scan.Valid(body) {
+			return
+		}
+		r.Reset()
+		if err := client.DecodeRequest(&r, body); err != nil {
+			if e := codec.AsError(err, ""); e.Kind != codec.KindInvalidRequest || e.Message == "" {
+				t.Fatalf("refused with %v", err)
+			}
+			return
+		}
+		for i := range geminiTargets {
+			_, _ = written(t, provider, &r, &geminiTargets[i])
+		}
+	}))
+}
+
+// Any events in any order become frames of JSON, and a stream that is one array becomes JSON too.
+func FuzzGeminiStreamEncode(f *testing.F) {
+	f.Add([]byte{0, 1, 3, 9, 12, 40, 77, 3, 200, 11, 14})
+	f.Add([]byte("one two three four five six seven eight"))
+	f.Add([]byte{2, 5, 0, 2, 6, 1, 7, 0, 7, 1, 12, 14})
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, script []byte) {
+		o := codec.AnswerOptions{ID: "01h", Model: "m\"x", ShowReasoning: len(script)%2 == 0}
+		encoder := gemini.Client().NewEncoder(&o)
+		var stream, whole []byte
+		var array gemini.Array
+		for _, ev := range chatScript(script) {
+			from := len(stream)
+			stream = encoder.Append(stream, &ev)
+			whole = append(whole, array.Of(stream[from:], false)...)
+		}
+		whole = append(whole, array.Of(nil, true)...)
+		for frame := range bytes.SplitSeq(bytes.TrimSuffix(stream, []byte("\n\n")), []byte("\n\n")) {
+			if data, isData := bytes.CutPrefix(frame, []byte("data: ")); len(stream) > 0 && (!isData || !scan.Valid(data)) {
+				t.Fatalf("no frame of JSON: %s", frame)
+			}
+		}
+		if len(stream) > 0 && !scan.Valid(whole) {
+			t.Fatalf("no array: %s", whole)
+		}
+	}))
+}

@@ -67,9 +67,11 @@ func (x *exchange) requireOwn(named []reference) error {
 	return e
 }
 
-// keepReference remembers the answer of an exchange that is not on record, so that the account can continue it.
+// keepReference remembers the answer of an exchange that is not on record, so that the account can continue it: at once
+// here, and after a restart or on another node as soon as the note is committed.
 func (x *exchange) keepReference(response string) {
 	if response != "" && storesAnswers(x.request.surface) && (x.recording.off || x.recording.capture != nil && x.recording.capture.Shed()) {
+		x.server.references.add(x.request.caller.Account, response)
 		x.server.engine.Notes.Keep(x.request.caller.Account, referenceNote(response), []byte{1})
 	}
 }

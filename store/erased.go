@@ -145,10 +145,10 @@ func (e Erased) untilDone(ctx context.Context, account, id string) error {
 // mostLookedThrough is how many exchanges may wait for the centre before Clean gives up on reading when they began.
 const mostLookedThrough = 10_000
 
-// Clean returns a time before which everything that began at an edge has ended and been confirmed by the centre; zero:
-// too much is waiting to tell.
-func (e Erased) Clean() (clean time.Time, err error) {
-	clean = time.Now()
+// Clean returns a time, now at the latest, before which everything that began at an edge has ended and been confirmed by the
+// centre; zero: too much is waiting to tell.
+func (e Erased) Clean(now time.Time) (clean time.Time, err error) {
+	clean = now
 	if e.shipping.Waiting() > mostLookedThrough {
 		return time.Time{}, nil
 	}

@@ -18,7 +18,7 @@ import (
 
 // Archive stores what edges ship.
 type Archive interface {
-	Mark(log ship.LogID) (mark uint64, tail ship.Tail, err error)
+	Mark(log ship.LogID) (ship.Mark, error) // how far the log was taken, and the time that erasures go by
 	Take(ctx context.Context, f *ship.Frame, aside func([]shipped.Refused) error) (taken bool, err error)
 	ID(ctx context.Context) (string, error) // of the archive; never changes
 }
@@ -492,14 +492,16 @@ func (c *Centre) answer(ctx context.Context, m *nats.Msg) error {
 		c.count(reasonOf(err))
 		return m.Respond([]byte(refusalPrefix + err.Error()))
 	}
-	answer := ship.Mark{Log: q.Log, Nonce: q.Nonce, Time: time.Now()}
 	asking, cancel := context.WithTimeout(ctx, reach/2)
 	defer cancel()
-	if handled, newest, err := c.progress(asking); err == nil {
-		answer.Handled, answer.Newest, answer.Idle = handled, newest, handled == newest
-	}
-	if answer.Mark, answer.Tail, err = c.archive.Mark(q.Log); err != nil { // after progress: entries missing here had not been taken by then
+	handled, newest, unknown := c.progress(asking)
+	answer, err := c.archive.Mark(q.Log) // after progress: entries missing here had not been taken by then
+	if err != nil {
 		return err
+	}
+	answer.Nonce = q.Nonce
+	if unknown == nil {
+		answer.Handled, answer.Newest, answer.Idle = handled, newest, handled == newest
 	}
 	return m.Respond(answer.Seal(c.options.Key))
 }

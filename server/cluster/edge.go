@@ -34,7 +34,7 @@ func Join(ctx context.Context, log Log, answers Answers, roster Followed, node u
 		e.leases = leaseFromCentre(ctx, s.broker, node, &s.options)
 	}
 	if o.Carrier != nil {
-		e.carrying = carryOut(ctx, s.broker, node, &s.options)
+		e.carrying = carryOut(ctx, s)
 	}
 	describe := func() Node {
 		status := e.Status()

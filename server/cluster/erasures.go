@@ -41,7 +41,7 @@ type Erasures interface {
 type Carrier interface {
 	UpTo() (ship.ErasedMark, error)
 	Carry(ctx context.Context, page []ship.ErasedExchange, upTo ship.ErasedMark) error
-	Clean() (time.Time, error)
+	Clean(now time.Time) (time.Time, error)
 }
 
 // carrying carries out the centre's erasures until it is closed.
@@ -49,13 +49,14 @@ type carrying struct {
 	options *Options
 	broker  *broker
 	node    uint16
+	centre  *centreClock
 	stop    context.CancelFunc
 	done    chan struct{}
 }
 
-func carryOut(ctx context.Context, b *broker, node uint16, o *Options) *carrying {
+func carryOut(ctx context.Context, s *Shipper) *carrying {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	c := &carrying{options: o, broker: b, node: node, stop: stop, done: make(chan struct{})}
+	c := &carrying{options: &s.options, broker: s.broker, node: s.node, centre: &s.centre, stop: stop, done: make(chan struct{})}
 	go c.run(ctx)
 	return c
 }
@@ -107,8 +108,13 @@ func (c *carrying) ask(ctx context.Context, wanted bool) (reply ship.Erased, err
 	q := ship.ErasedQuestion{Node: c.node}
 	_, _ = rand.Read(q.Nonce[:]) // never fails: crypto/rand ends the program instead
 	if wanted {
-		if q.Clean, err = c.options.Carrier.Clean(); err != nil {
+		now := c.options.now()
+		clean, err := c.options.Carrier.Clean(now)
+		if err != nil {
 			return reply, err
+		}
+		if ahead, known := c.centre.ahead(now); known && !clean.IsZero() {
+			q.Clean = clean.Add(-ahead)
 		}
 	}
 	if q.UpTo, err = c.options.Carrier.UpTo(); err != nil {

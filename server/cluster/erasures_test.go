@@ -187,3 +187,75 @@ func TestWhatIsImportedAfterAnErasureArrives(t *testing.T) {
 		}
 	})
 }
+
+// skewed is an edge's memory whose clock is ahead.
+type skewed struct {
+	*store.Store
+	ahead time.Duration
+}
+
+func (s skewed) begin(t *testing.T, chatKey string, turn int) store.Recording {
+	t.Helper()
+	o := cluster.Opening("acme", chatKey, turn)
+	o.Started = time.Now().Add(s.ahead)
+	c, err := s.Begin(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (s skewed) capture(t *testing.T, chatKey string, turn int) (id string) {
+	t.Helper()
+	c := s.begin(t, chatKey, turn)
+	if err := cluster.Finish(c); err != nil {
+		t.Fatal(err)
+	}
+	return c.ID()
+}
+
+func TestErasedStaysErasedWhateverAnEdgesClockSays(t *testing.T) {
+	withEach(t, func(t *testing.T, open func(*testing.T) clustertest.Centre) {
+		for name, ahead := range map[string]time.Duration{"ahead": 10 * time.Minute, "right": 0, "behind": -10 * time.Minute} {
+			t.Run(name, func(t *testing.T) { testErasedStaysErased(t, open(t), ahead) })
+		}
+	})
+}
+
+func testErasedStaysErased(t *testing.T, c clustertest.Centre, ahead time.Duration) {
+	o := cluster.StartBroker(t)
+	centre, s := c.Archive, skewed{cluster.OpenStore(t, t.TempDir()), ahead}
+	gathering := c.Gather(t, o)
+	own := cluster.WithClock(o, ahead)
+	own.Carrier = s.Erased()
+	edge := cluster.JoinFrom(t, s.Store, 1, 0, own)
+	through := func() bool { return edge.Status().Waiting == 0 }
+
+	first := s.capture(t, "erased", 0)
+	cluster.Eventually(t, "the first turn is at the centre", through)
+	edge.Close()
+	before := s.capture(t, "erased", 1) // while the edge is alone
+	running := s.begin(t, "erased", 2)
+	receipt := eraseConversation(t, centre, "erased")
+	since := s.capture(t, "erased", 3)
+	edge = cluster.JoinFrom(t, s.Store, 1, 0, own)
+	cluster.Eventually(t, "the edge has erased what began before", func() bool { return through() && !holdsAny(t, s.Archive(), first, before) })
+	if placeIn(t, gathering, receipt(), "edge 1").State == record.PlaceErased {
+		t.Error("the receipt says that an edge has erased what goes on there")
+	}
+	if err := cluster.Finish(running); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Eventually(t, "the receipt says that the edge has erased it", func() bool {
+		return placeIn(t, gathering, receipt(), "edge 1").State == record.PlaceErased
+	})
+	if holdsAny(t, centre, first, before, running.ID()) || holdsAny(t, s.Archive(), running.ID()) {
+		t.Error("what was erased has come back")
+	}
+	if !holds(t, centre, since) || !holds(t, s.Archive(), since) {
+		t.Error("what began after the erasure was erased as well")
+	}
+	if e := receipt(); e.Late != 2 {
+		t.Errorf("%d exchanges came late, want 2", e.Late)
+	}
+}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -28,6 +29,12 @@ var (
 func StartBroker(t *testing.T) Options {
 	t.Helper()
 	return options(t, 1, startBroker(t, t.TempDir(), server.RANDOM_PORT).ClientURL())
+}
+
+// WithClock gives options of a node whose clock is ahead.
+func WithClock(o Options, ahead time.Duration) Options {
+	o.clock = func() time.Time { return time.Now().Add(ahead) }
+	return o
 }
 
 // idle reports whether a centre has handled all messages at the brokers.

@@ -66,6 +66,7 @@ type Shipper struct {
 	status Shipping
 
 	quorum quorum
+	centre centreClock
 
 	// The rest is owned by run.
 	sent    uint64   // number of the last entry that the brokers have taken
@@ -118,6 +119,8 @@ func (s *Shipper) Status() Shipping {
 	s.mu.Lock()
 	status := s.status
 	s.mu.Unlock()
+	ahead, _ := s.centre.ahead(s.options.now())
+	status.Skew = -ahead.Milliseconds()
 	status.Connected, status.Waiting = s.broker.IsConnected(), s.log.Waiting()
 	if status.Waiting > 0 {
 		status.Oldest, _ = s.log.Oldest()
@@ -238,6 +241,10 @@ func (s *Shipper) shipNext(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 		f.Node = s.node
+		ahead, _ := s.centre.ahead(s.options.now())
+		for i := range f.Entries {
+			f.Entries[i].Ahead = ahead
+		}
 		s.packets, s.first, s.last = f.Packets(s.options.Key, ship.KindPacket, packetBytes), 0, f.Last
 	}
 	for len(s.packets) > 0 {
@@ -318,6 +325,7 @@ func (s *Shipper) ask(ctx context.Context) <-chan reply {
 func (s *Shipper) request(ctx context.Context, q *ship.Question) (m ship.Mark, err error) {
 	ctx, cancel := context.WithTimeout(ctx, reach)
 	defer cancel()
+	asked := s.options.now()
 	answer, err := s.broker.RequestWithContext(ctx, questionSubject, q.Seal(s.options.Key))
 	if err != nil {
 		return m, fmt.Errorf("the centre does not answer: %w", err)
@@ -329,8 +337,9 @@ func (s *Shipper) request(ctx context.Context, q *ship.Question) (m ship.Mark, e
 	if err != nil || m.Nonce != q.Nonce {
 		return m, fmt.Errorf("%w: its answer is not signed with the key of this cluster", errRefused)
 	}
-	now := time.Now()
-	s.update(func(status *Shipping) { status.Confirmed, status.Skew = now, m.Time.Sub(now).Milliseconds() })
+	now := s.options.now()
+	s.centre.heard(m.Time, asked, now)
+	s.update(func(status *Shipping) { status.Confirmed = now })
 	return m, nil
 }
 

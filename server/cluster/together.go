@@ -83,10 +83,11 @@ func (c *Centre) takeTogether(ctx context.Context) error {
 // together again: a transaction for each frame would cost a multiple.
 func (c *Centre) takeRun(ctx context.Context, run []*ship.Frame) error {
 	for before, tried := uint64(0), false; ; tried = true {
-		mark, _, err := c.archive.Mark(run[0].Log)
+		at, err := c.archive.Mark(run[0].Log)
 		if err != nil {
 			return err
 		}
+		mark := at.Mark
 		run = slices.DeleteFunc(run, func(f *ship.Frame) bool { return f.Last <= mark })
 		if len(run) == 0 || run[0].After != mark || tried && mark == before {
 			return nil // all are taken, or an earlier frame is missing

@@ -129,9 +129,9 @@ func (c *centre) record(t *testing.T, seed uint64) (id string, request []byte) {
 func (c *centre) ship(t *testing.T) error {
 	t.Helper()
 	own := c.edge.Shipping()
-	mark, _, err := c.Mark(own.Log())
+	mark, err := c.Mark(own.Log())
 	check(t, err)
-	f, err := own.Next(t.Context(), mark)
+	f, err := own.Next(t.Context(), mark.Mark)
 	check(t, err)
 	f.Entries = append(f.Entries, c.wrong...)
 	taken, err := c.Take(t.Context(), &f, func([]shipped.Refused) error { return errAside })
@@ -275,10 +275,10 @@ func nothingWithoutTheBucket(t *testing.T, c *centre) {
 	if err := c.ship(t); err == nil {
 		t.Fatal("a frame was taken without the bucket")
 	}
-	mark, _, err := c.Mark(c.edge.Shipping().Log())
+	mark, err := c.Mark(c.edge.Shipping().Log())
 	check(t, err)
-	if mark != 0 {
-		t.Errorf("the mark is %d, though nothing was kept", mark)
+	if mark.Mark != 0 {
+		t.Errorf("the mark is %d, though nothing was kept", mark.Mark)
 	}
 	c.service.Run(t)
 	check(t, c.ship(t))
@@ -324,9 +324,9 @@ func stoppedHoldsUpNothing(t *testing.T, c *centre) {
 	check(t, c.ship(t))
 	c.record(t, 2)
 	own := c.edge.Shipping()
-	mark, _, err := c.Mark(own.Log())
+	mark, err := c.Mark(own.Log())
 	check(t, err)
-	f, err := own.Next(t.Context(), mark)
+	f, err := own.Next(t.Context(), mark.Mark)
 	check(t, err)
 
 	other, err := pgx.Connect(t.Context(), c.database)

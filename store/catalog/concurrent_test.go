@@ -56,11 +56,12 @@ func TestCentresThatWorkOnOneDatabaseDoubleNothing(t *testing.T) {
 							t.Error(err)
 							return
 						}
-						var err error
-						if mark, _, err = c.Mark(log[i].Log); err != nil {
+						at, err := c.Mark(log[i].Log)
+						if err != nil {
 							t.Error(err)
 							return
 						}
+						mark = at.Mark
 					}
 				}
 			})

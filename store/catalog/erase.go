@@ -51,7 +51,10 @@ func (c *Catalog) Erase(ctx context.Context, account string, sel record.Selectio
 
 // newErasure puts an erasure on record. The caller signals [Catalog.erasing] after the commit.
 func newErasure(ctx context.Context, tx pgx.Tx, number int64, sel record.Selection, reason string) (*record.Erasure, error) {
-	now := time.Now().UTC()
+	now, err := clockOf(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
 	e := &record.Erasure{ID: record.NewErasureID(now), State: record.ErasureQueued, Selection: sel, Reason: reason, Created: now}
 	receipt, err := json.Marshal(e)
 	if err != nil {
@@ -519,7 +522,10 @@ func (c *Catalog) finishErasure(ctx context.Context, tx pgx.Tx, account record.A
 	if err != nil || e == nil {
 		return err
 	}
-	e.State, e.Completed = record.ErasureDone, time.Now().UTC().Truncate(time.Microsecond) // the precision of noteLatest
+	e.State = record.ErasureDone
+	if e.Completed, err = clockOf(ctx, tx); err != nil {
+		return err
+	}
 	if e.Reason == record.ErasedByRequest {
 		if err := noteLatest(ctx, tx, e.Completed); err != nil {
 			return err

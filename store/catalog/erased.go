@@ -90,9 +90,9 @@ func askedSince(ctx context.Context, tx pgx.Tx, account record.AccountNumber, ex
 	if len(exchanges) == 0 {
 		return nil, nil
 	}
-	first := slices.MinFunc(exchanges, func(a, b *shipped.Exchange) int { return a.Info.KeptSince().Compare(b.Info.KeptSince()) })
+	first := slices.MinFunc(exchanges, func(a, b *shipped.Exchange) int { return a.Began().Compare(b.Began()) })
 	rows, err := tx.Query(ctx, "select receipt from erasures where account = $1 and id >= $2 and receipt::json->>'reason' = $3 order by id desc",
-		int64(account), record.FirstErasureID(first.Info.KeptSince()), record.ErasedByRequest)
+		int64(account), record.FirstErasureID(first.Began()), record.ErasedByRequest)
 	if err != nil {
 		return nil, err
 	}

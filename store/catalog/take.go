@@ -19,18 +19,26 @@ import (
 // ID returns the id of the centre that numbers the accounts.
 func (c *Catalog) ID(context.Context) (string, error) { return c.centre, nil }
 
-// Mark returns the number up to which the entries of an edge's log are stored, 0 if none are, and what identifies the last entry.
-func (c *Catalog) Mark(log ship.LogID) (mark uint64, tail ship.Tail, err error) {
+// Mark returns the number up to which the entries of an edge's log are stored, 0 if none are, what identifies the last entry, and
+// the time by the database's clock.
+func (c *Catalog) Mark(log ship.LogID) (m ship.Mark, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
-	var at int64
+	m.Log = log
+	var at *int64
 	var last []byte
-	err = c.pool.QueryRow(ctx, "select mark, tail from logs where log = $1", log[:]).Scan(&at, &last)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, tail, nil
+	err = c.pool.QueryRow(ctx, "select clock_timestamp(), mark, tail from (select) now left join logs on log = $1", log[:]).Scan(&m.Time, &at, &last)
+	if err == nil && at != nil {
+		m.Mark = uint64(*at)
+		copy(m.Tail[:], last)
 	}
-	copy(tail[:], last)
-	return uint64(at), tail, err
+	return m, err
+}
+
+// clockOf returns the time by the database's clock, which all centres share.
+func clockOf(ctx context.Context, tx pgx.Tx) (now time.Time, err error) {
+	err = tx.QueryRow(ctx, "select clock_timestamp()").Scan(&now)
+	return now.UTC(), err
 }
 
 // Take stores the entries of the frame that comes next in its log, and advances the log's mark, in one transaction. For any other
@@ -174,7 +182,7 @@ func (k *keeping) run(ctx context.Context) error {
 	fresh := make(shipped.Objects)
 	for _, e := range k.entries {
 		x, err := shipped.Read(k.account, e, frame, k.inner)
-		if err == nil && x.Info.KeptSince().Before(k.deleted) {
+		if err == nil && x.Began().Before(k.deleted) {
 			err = shipped.ErrForeign // entries name their account, and this one has only the name of the deleted one
 		}
 		switch {

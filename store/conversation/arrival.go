@@ -3,6 +3,7 @@ package conversation
 import (
 	"bytes"
 	"slices"
+	"time"
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
@@ -14,7 +15,13 @@ type Arrival struct {
 	Info    *record.ExchangeInfo
 	Session *record.StoredSession // nil: it belongs to none
 	rest    kv.SessionID          // see settle; zero: none
+
+	// Ahead is by how much the clock of Info is ahead of the centre's.
+	Ahead time.Duration
 }
+
+// Began returns when the edge got the exchange, by the centre's clock.
+func (x *Arrival) Began() time.Time { return x.Info.KeptSince().Add(-x.Ahead) }
 
 // Join puts the exchange into its session, and counts it there; "": it has none.
 func (x *Arrival) Join(in *Sessions) (session string) {
@@ -209,7 +216,7 @@ func (x *Arrival) linkTo(in SessionStore, id kv.SessionID, r *record.StoredSessi
 
 // MeantBy reports whether an erasure selects the exchange, which arrives after it.
 func (x *Arrival) MeantBy(e *record.Erasure, in *Sessions) bool {
-	return x.Info.KeptSince().Before(e.Created) && e.Selection.Matches(x.Info) && names(&e.Selection, x, in)
+	return x.Began().Before(e.Created) && e.Selection.Matches(x.Info) && names(&e.Selection, x, in)
 }
 
 // names reports whether a selection names an arriving exchange or its session, or names none at all.

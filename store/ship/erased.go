@@ -17,8 +17,8 @@ type ErasedQuestion struct {
 	Node  uint16     `json:"node"`
 	UpTo  ErasedMark `json:"up_to,omitzero"`
 
-	// Clean is a time before which everything that began at the edge has ended and was confirmed by the centre; zero:
-	// the edge was not asked, or cannot tell.
+	// Clean is a time before which everything that began at the edge has ended and was confirmed by the centre, by the
+	// centre's clock; zero: the edge was not asked, or cannot tell.
 	Clean time.Time `json:"clean,omitzero"`
 }
 

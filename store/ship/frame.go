@@ -3,6 +3,7 @@ package ship
 import (
 	"encoding/hex"
 	"errors"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -38,6 +39,9 @@ type Entry struct {
 	Skeleton []byte   // of the request
 	Parts    [][]byte // of the answer, in order
 	Objects  []Object // reachable from the skeleton, and possibly missing at the receiver
+
+	// Ahead is by how much the clock of the shipping node is ahead of the centre's; 0 also if it is unknown.
+	Ahead time.Duration
 }
 
 // Object is a block or a node.
@@ -73,6 +77,7 @@ const (
 	fieldPart     = 6
 	fieldBlock    = 7 // 32 bytes of hash, then the value
 	fieldNode     = 8 // the same
+	fieldAhead    = 9 // nanoseconds, as zigzag
 )
 
 // fieldEntry is the only field of a list of entries.
@@ -108,6 +113,9 @@ func (e *Entry) append(dst []byte) []byte {
 		dst = protowire.AppendVarint(dst, uint64(len(o.Hash)+len(o.Value)))
 		dst = append(append(dst, o.Hash[:]...), o.Value...)
 	}
+	if e.Ahead != 0 {
+		dst = appendNumber(dst, fieldAhead, protowire.EncodeZigZag(int64(e.Ahead)))
+	}
 	return dst
 }
 
@@ -129,8 +137,10 @@ func ReadEntries(list []byte) (entries []Entry, err error) {
 	return entries, err
 }
 
-func (e *Entry) read(field protowire.Number, _ uint64, value []byte) error {
+func (e *Entry) read(field protowire.Number, number uint64, value []byte) error {
 	switch field {
+	case fieldAhead:
+		e.Ahead = time.Duration(protowire.DecodeZigZag(number))
 	case fieldAccount:
 		e.Account = string(value)
 	case fieldExchange:

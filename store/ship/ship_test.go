@@ -23,7 +23,7 @@ func testKey(t *testing.T, seed byte) *Key {
 func testFrame() *Frame {
 	return &Frame{Node: 7, Log: LogID{1, 2}, After: 3, Last: 9, Whole: true, Entries: []Entry{
 		{
-			Account: "acme", Exchange: "exch_1", Record: []byte("record"), Session: []byte{}, Skeleton: []byte{1},
+			Ahead: -10 * time.Minute, Account: "acme", Exchange: "exch_1", Record: []byte("record"), Session: []byte{}, Skeleton: []byte{1},
 			Parts:   [][]byte{[]byte("one"), bytes.Repeat([]byte("two"), 1000)},
 			Objects: []Object{{Hash: [32]byte{1}, Value: []byte("block")}, {Node: true, Hash: [32]byte{2}, Value: []byte("node")}},
 		},

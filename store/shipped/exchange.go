@@ -32,7 +32,7 @@ type Exchange struct {
 // Read reads an entry of an account. frame holds the objects of earlier entries in the same frame, and gets this
 // one's; kept holds what these refer to besides, as far as it is stored. The error is [ErrForeign] or [ErrUnusable].
 func Read(account record.AccountNumber, e *ship.Entry, frame, kept Objects) (*Exchange, error) {
-	x := &Exchange{Entry: e, Arrival: conversation.Arrival{Account: account}, objects: frame}
+	x := &Exchange{Entry: e, Arrival: conversation.Arrival{Account: account, Ahead: e.Ahead}, objects: frame}
 	if err := x.addObjects(kept.get); err != nil {
 		return nil, err
 	}

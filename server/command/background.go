@@ -107,7 +107,7 @@ func (c *Up) program(cfg *config.Config) (p service.Program, err error) {
 		name, _, _ := strings.Cut(variable, "=")
 		own := strings.HasPrefix(name, "MNEME_") && !slices.Contains([]string{envKey, envURL, config.EnvData, config.EnvConfig}, name)
 		if own || strings.HasSuffix(name, "_API_KEY") || strings.HasPrefix(name, "OTEL_") || strings.HasPrefix(name, "AWS_") ||
-			strings.HasPrefix(name, "GOOGLE_") || strings.HasSuffix(strings.ToUpper(name), "_PROXY") {
+			strings.HasPrefix(name, "GOOGLE_") || name == "CLAUDE_CONFIG_DIR" || name == "CODEX_HOME" || strings.HasSuffix(strings.ToUpper(name), "_PROXY") {
 			p.Environment = append(p.Environment, variable)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/background/embedding"
 	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/server/history"
 	"github.com/mnemeproxy/mneme/server/listen"
 	"github.com/mnemeproxy/mneme/server/ui"
 	"github.com/mnemeproxy/mneme/store"
@@ -102,6 +103,7 @@ func (c *Doctor) examine(ctx context.Context) []finding {
 	findings = append(findings, examineCertificate(&cfg)...)
 	findings = append(findings, examineData(&cfg, running)...)
 	findings = append(findings, examineStore(ctx, &cfg)...)
+	findings = append(findings, examineHistories(ctx, &cfg, time.Now())...)
 	findings = append(findings, said.findings...)
 	if c.Cluster {
 		findings = append(findings, examineNodes(ctx, &cfg)...)
@@ -380,6 +382,36 @@ func examineStore(ctx context.Context, cfg *config.Config) []finding {
 		findings = append(findings, finding{check, good, "its files are intact", ""})
 	}
 	return findings
+}
+
+// examineHistories reports which histories of agents are imported as they are written, and what Claude Code deletes soon of one
+// that is not.
+func examineHistories(ctx context.Context, cfg *config.Config, now time.Time) []finding {
+	const check = "histories"
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return nil // and no histories
+	}
+	search := &history.Search{Home: home, Lookup: os.LookupEnv}
+	var watched []string
+	for _, agent := range cfg.Import.Watch {
+		kept := foundHistory{agent, history.Count(ctx, agent, search)}
+		watched = append(watched, kept.String())
+	}
+	var findings []finding
+	if len(watched) > 0 {
+		findings = append(findings, finding{check, good, "imported as they are written: " + strings.Join(watched, ", "), ""})
+	}
+	if slices.Contains(cfg.Import.Watch, "claude-code") || history.Count(ctx, "claude-code", search) == 0 {
+		return findings
+	}
+	cleanup := history.CleanupOf(ctx, search, now)
+	f := finding{check, good, cleanup.String(), "To keep them, import them: mneme import --from claude-code, or import.watch in the configuration"}
+	if cleanup.Next > 0 {
+		f.State = warning
+		f.Found += fmt.Sprintf(", %d of them within a week", cleanup.Next)
+	}
+	return append(findings, f)
 }
 
 // provided is what else is known of providers besides the configuration, by name.

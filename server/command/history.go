@@ -48,7 +48,8 @@ func (c *Import) importFound(ctx context.Context, s *Env, search *history.Search
 		return err
 	}
 	if search.Watch != nil && len(found.Sessions()) == 0 && len(found.Problems) == 0 {
-		return nil // nothing changed
+		found.Imported()
+		return nil // nothing new
 	}
 	if err := c.show(s, found); err != nil {
 		return err
@@ -154,6 +155,9 @@ func (c *Import) give(ctx context.Context, s *Env, client *admin.Client, account
 		err = unread
 	}
 	_ = bar.Finish()
+	if err == nil {
+		found.Imported()
+	}
 	return done, err
 }
 

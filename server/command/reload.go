@@ -190,7 +190,7 @@ func waitsForRestart(started, fresh *config.Config) []string {
 		"timeouts.drain_delay": {started.Timeouts.DrainDelay, fresh.Timeouts.DrainDelay},
 		"timeouts.read":        {started.Timeouts.Read, fresh.Timeouts.Read}, "timeouts.drain": {started.Timeouts.Drain, fresh.Timeouts.Drain},
 		"capture": {started.Capture, fresh.Capture}, "retention": {started.Retention, fresh.Retention},
-		"search": {started.Search, fresh.Search}, "admin": {started.Admin, fresh.Admin}, "telemetry": {started.Telemetry, fresh.Telemetry},
+		"search": {started.Search, fresh.Search}, "admin": {started.Admin, fresh.Admin}, "import": {started.Import, fresh.Import}, "telemetry": {started.Telemetry, fresh.Telemetry},
 	} {
 		if !reflect.DeepEqual(pair[0], pair[1]) {
 			names = append(names, name)

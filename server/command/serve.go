@@ -110,6 +110,11 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 		p.log.Warn("this process was passed sockets that it does not listen on; name their addresses in listen", "addresses", rest)
 	}
 	opened.add(m.reload(ctx, service))
+	endImport, err := n.keepHistories()
+	if err != nil {
+		return err
+	}
+	opened.then(endImport)
 	ctx, drain := context.WithCancel(ctx)
 	defer drain()
 	if inherited.Continues() {

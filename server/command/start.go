@@ -13,6 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/server/history"
 	"github.com/mnemeproxy/mneme/server/listen"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/server/telemetry"
@@ -219,6 +220,23 @@ func (m *remembering) join(ctx context.Context, join join, opened *opened) (*joi
 	n.recaller = recall.New(n.engine.Recall, n.recalling)
 	n.managed.Recaller = n.recaller
 	return n, nil
+}
+
+// keepHistories starts to import what import.watch names, until the returned function is called.
+func (n *joined) keepHistories() (stop func(), err error) {
+	set := &n.cfg.Import
+	if len(set.Watch) == 0 {
+		return func() {}, nil
+	}
+	if _, single := n.member.(alone); !single {
+		return nil, errors.New("import.watch: the nodes of a cluster watch no histories; take the setting out, and run mneme import --watch beside an agent")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return nil, errors.New("import.watch: there is no home directory to find histories in; set HOME, or take the setting out")
+	}
+	keeper := history.Keeper{Agents: set.Watch, Home: home, Archive: n.managed.Archive, Account: set.Account, Log: n.log}
+	return keeper.Start(), nil
 }
 
 // options returns what the surfaces serve, and within which limits.

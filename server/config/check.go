@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/history"
 	"github.com/mnemeproxy/mneme/server/listen"
 	"github.com/mnemeproxy/mneme/server/resource"
 	"github.com/mnemeproxy/mneme/store/redact"
@@ -46,6 +47,13 @@ func (l *loader) check(cfg *Config) {
 	l.checkAliases(cfg.Aliases)
 	l.checkRedact(cfg.Capture.Redact)
 	l.checkWebhooks(cfg.Webhooks)
+	for i, agent := range cfg.Import.Watch {
+		if known := history.Watchable(); !slices.Contains(known, agent) {
+			l.fail(fmt.Sprintf("import.watch.%d", i), "import.watch: no history of %q can be watched (known: %s)", agent, strings.Join(known, ", "))
+		} else if slices.Contains(cfg.Import.Watch[:i], agent) {
+			l.fail(fmt.Sprintf("import.watch.%d", i), "import.watch: %s is there twice; keep one", agent)
+		}
+	}
 	if _, err := cfg.UI.OIDC.Options(); err != nil {
 		l.fail("ui.oidc", "ui.oidc: %v", err)
 	}

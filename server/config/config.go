@@ -51,6 +51,7 @@ type Config struct {
 	Telemetry   Telemetry           `json:"telemetry"`
 	Webhooks    []Webhook           `json:"webhooks"`
 	UI          UI                  `json:"ui"`
+	Import      Import              `json:"import"`
 	Cluster     Cluster             `json:"cluster"`
 	Centre      Centre              `json:"centre"`
 
@@ -265,6 +266,12 @@ type UI struct {
 	OIDC OIDC `json:"oidc"`
 }
 
+// Import configures what is imported while the server runs.
+type Import struct {
+	Watch   []string `json:"watch"`   // agents of this user, see [history.Watchable]
+	Account string   `json:"account"` // that gets their histories
+}
+
 // OIDC configures sign-in to the page with an OpenID provider.
 type OIDC struct {
 	Issuer       string      `json:"issuer"`
@@ -398,6 +405,7 @@ func Default() Config {
 			TokensPerDay: 200_000, Quiet: Duration(2 * time.Minute),
 		}},
 
+		Import:    Import{Account: "default"},
 		Telemetry: Telemetry{SendTraceparent: true},
 		Cluster:   Cluster{Replicas: 1, Commit: "local", OnOutage: "local"},
 		Centre:    Centre{Bodies: InPostgres},

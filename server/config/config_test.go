@@ -94,6 +94,7 @@ admin: {listen: "localhost:7789"}
 telemetry: {trust_traceparent: true, send_traceparent: false}
 webhooks: [{url: "https://hooks.example.com", secret: "whsec_ZXhhbXBsZS1zZWNyZXQtb2YtbW5lbWUh", events: [budget.reached]}]
 ui: {oidc: {issuer: "https://id.example.com", client_id: mneme, client_secret: s, redirect: "https://mneme.example.com/ui/oidc/callback", scopes: [email], grants: [{claim: groups, value: staff, account: acme, scopes: "read,write"}]}}
+import: {watch: [claude-code, codex], account: acme}
 cluster: {nats: ["tls://nats:4222"], credentials: edge.creds, ca: brokers.pem, node: 7, replicas: 3, commit: quorum, on_outage: refuse}
 centre: {postgres: "postgres://mneme@db/mneme", bodies: "s3://memory/cell-3"}
 `, "MY_KEY=sk-ant-mine")
@@ -145,6 +146,7 @@ centre: {postgres: "postgres://mneme@db/mneme", bodies: "s3://memory/cell-3"}
 			Issuer: "https://id.example.com", ClientID: "mneme", ClientSecret: "s", Redirect: "https://mneme.example.com/ui/oidc/callback", Scopes: []string{"email"},
 			Grants: []OIDCGrant{{Claim: "groups", Value: "staff", Account: "acme", Scopes: "read,write"}},
 		}},
+		Import:  Import{Watch: []string{"claude-code", "codex"}, Account: "acme"},
 		Cluster: Cluster{NATS: []string{"tls://nats:4222"}, Credentials: "edge.creds", CA: "brokers.pem", Node: 7, Replicas: 3, Commit: "quorum", OnOutage: "refuse"},
 		Centre:  Centre{Postgres: "postgres://mneme@db/mneme", Bodies: "s3://memory/cell-3"},
 	}
@@ -271,7 +273,7 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		},
 		"the file is a list": {
 			file: "- listen\n",
-			want: `mneme.yaml:1: the file must be a group of fields (listen, tls, public_names, origins, data, providers, routes, aliases, fallbacks, upstream, pass_through, models_file, limits, timeouts, cache, capture, recall, retention, search, admin, telemetry, webhooks, ui, cluster, centre), each written "name: value"`,
+			want: `mneme.yaml:1: the file must be a group of fields (listen, tls, public_names, origins, data, providers, routes, aliases, fallbacks, upstream, pass_through, models_file, limits, timeouts, cache, capture, recall, retention, search, admin, telemetry, webhooks, ui, import, cluster, centre), each written "name: value"`,
 		},
 		"bodies that are nowhere": {
 			file: "centre: {postgres: postgres://db/mneme, bodies: /srv/bodies}\n",
@@ -620,7 +622,7 @@ func TestTheExampleLoadsAndNamesEveryField(t *testing.T) {
 	withAll.Search.Summaries.Model = ""
 	withAll.Recall.Accounts = nil
 	withAll.Capture.OptOut, withAll.Capture.Redact.Patterns, withAll.TLS = nil, nil, TLS{}
-	withAll.Webhooks, withAll.UI = nil, UI{}
+	withAll.Webhooks, withAll.UI, withAll.Import.Watch = nil, UI{}, nil
 	withAll.Cluster, withAll.Centre = Default().Cluster, Default().Centre
 	withAll.Limits.ConnectionsPerAddress, withAll.Limits.InFlightBytes, withAll.Timeouts.DrainDelay = 0, 0, 0
 	if diff := cmp.Diff(Default(), withAll); diff != "" {

@@ -51,13 +51,16 @@ func Count(ctx context.Context, name string, s *Search) (sessions int) {
 	if err != nil {
 		return 0
 	}
-	for _, f := range files {
-		if !strings.HasPrefix(filepath.Base(f.Path), "agent-") {
+	for i := range files {
+		if isSession(&files[i]) {
 			sessions++
 		}
 	}
 	return sessions
 }
+
+// isSession reports whether a file is that of a conversation with a person, not of a subagent.
+func isSession(f *File) bool { return !strings.HasPrefix(filepath.Base(f.Path), "agent-") }
 
 // History is what was found of a program, after every file was read once.
 type History struct {
@@ -65,6 +68,7 @@ type History struct {
 	files    []File
 	sessions map[sessionKey]*Session
 	recorded map[string]bool // ids of answers that passed through the store, see RecordedIn
+	known    answers         // of the latest Give
 	watch    *Watch          // may be nil
 
 	Unknown  map[string]int // unknown lines and parts, counted by name
@@ -79,14 +83,11 @@ type History struct {
 // or fork a conversation copy its answers into the file of the new one: there they are no exchanges.
 type answers map[string]sessionKey
 
-// answerID returns what identifies an answer among all of a provider's; "" if the program does not keep it.
-func answerID(x *record.Exchange) string { return cmp.Or(x.ResponseID, x.ProviderReqID) }
+// answerID identifies an answer among all of a program's: by the provider's id, or else by the exchange's.
+func answerID(x *record.Exchange) string { return cmp.Or(x.ResponseID, x.ProviderReqID, x.ID) }
 
 // repeats reports whether an answer came in another conversation before.
 func (a answers) repeats(of *Session, id string) bool {
-	if id == "" {
-		return false
-	}
 	key := sessionKey{of.Native, of.Agent}
 	first, known := a[id]
 	if !known {
@@ -156,7 +157,7 @@ func Look(ctx context.Context, name string, s *Search) (*History, error) {
 		return nil, err
 	}
 	h.watch = s.Watch
-	known := h.watch.answers()
+	known := make(answers)
 	found = h.watch.changed(found, time.Now())
 	for _, file := range found {
 		r := newReader(ctx, h.client)
@@ -166,7 +167,7 @@ func Look(ctx context.Context, name string, s *Search) (*History, error) {
 			if first, known := known[id]; known {
 				own[id] = first
 			}
-			r.count(s, x, own.repeats(s, id))
+			r.count(s, x, h.watch.has(id) || own.repeats(s, id))
 			return nil
 		}
 		err := r.readFile(&file, s.Show)
@@ -234,9 +235,10 @@ func (h *History) idOf(s *Session) string {
 func (h *History) Client() string { return record.ClientName(h.client.name) }
 
 // Give rereads the files and calls give with each conversation before its exchanges. It leaves out exchanges that
-// passed through the store according to recorded, which may be nil.
+// passed through the store according to recorded, which may be nil, and those that the watch has.
 func (h *History) Give(ctx context.Context, show io.Writer, recorded func(*Session) *Recorded, give func(record.Exported) error) error {
-	given, known := make(map[*Session]*Recorded), h.watch.answers()
+	given := make(map[*Session]*Recorded)
+	h.known = make(answers)
 	for i := range h.files {
 		r := newReader(ctx, h.client)
 		r.give = func(of *Session, x *record.Exchange) error {
@@ -244,7 +246,7 @@ func (h *History) Give(ctx context.Context, show io.Writer, recorded func(*Sessi
 			if s == nil {
 				return errors.New("the history changed while it was read; import it again")
 			}
-			if known.repeats(of, answerID(x)) {
+			if id := answerID(x); h.watch.has(id) || h.known.repeats(of, id) {
 				return nil
 			}
 			had, begun := given[s]
@@ -269,9 +271,11 @@ func (h *History) Give(ctx context.Context, show io.Writer, recorded func(*Sessi
 			return err
 		}
 	}
-	h.watch.took(h.files, known)
 	return nil
 }
+
+// Imported notes in the watch that what was given is on record.
+func (h *History) Imported() { h.watch.took(h.files, h.known) }
 
 // has reports whether an exchange passed through the store. If the program does not keep the ids of answers, everything
 // from the first recorded exchange on did.

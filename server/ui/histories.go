@@ -13,7 +13,6 @@ import (
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/history"
 	"github.com/mnemeproxy/mneme/store"
-	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Histories of agents belong to the user whom the server runs as. They are open only to a browser on this machine that
@@ -194,29 +193,13 @@ func (i *importRun) look(client, temp string) (*FoundHistory, error) {
 
 func (i *importRun) give() (*ImportStep, error) {
 	archive := i.ui.Archive
-	recorded, err := i.found.RecordedIn(&archivedSessions{archive, i.account})
-	if err != nil {
-		return nil, err
-	}
 	done := Imported{Import: api.Import{Object: "memory.import"}}
 	show := &importProgress{run: i, of: i.found.Bytes, step: func(p *ImportProgress) *ImportStep { return &ImportStep{Importing: p} }}
-	err = i.found.Give(i.ctx, show, recorded, func(step record.Exported) error {
-		taken, err := archive.Import(i.ctx, i.account, step)
-		switch {
-		case err != nil:
-			return err
-		case !taken:
-			done.Skipped++
-		case step.Session != nil:
-			done.Sessions++
-		default:
-			done.Exchanges++
-		}
-		return nil
-	})
+	taken, err := i.found.Import(i.ctx, archive, i.account, show)
 	if err != nil {
 		return nil, err
 	}
+	done.Sessions, done.Exchanges, done.Skipped = taken.Sessions, taken.Exchanges, taken.Skipped
 	if age := archive.RetentionOf(i.account).MaxAge; age > 0 && done.Exchanges > 0 {
 		done.ErasedAfter = time.Now().Add(age).UTC().Truncate(time.Second)
 	}
@@ -248,49 +231,4 @@ func (p *importProgress) Write(read []byte) (int, error) {
 		p.run.tell(p.step(&ImportProgress{min(p.done, p.of), p.of}))
 	}
 	return len(read), nil
-}
-
-// archivedSessions are the sessions of an account.
-type archivedSessions struct {
-	archive interface {
-		Sessions(account string, q record.SessionQuery) (record.SessionPage, error)
-		Timeline(account, session string, q record.TimelineQuery) (record.TimelinePage, error)
-	}
-	account string
-}
-
-const archivePage = 100
-
-func (s *archivedSessions) EachSession(visit func(*record.Session) error) error {
-	for q := (record.SessionQuery{Limit: archivePage}); ; {
-		page, err := s.archive.Sessions(s.account, q)
-		if err != nil {
-			return err
-		}
-		for i := range page.Data {
-			if err := visit(&page.Data[i]); err != nil {
-				return err
-			}
-		}
-		if !page.HasMore {
-			return nil
-		}
-		q.After = page.Data[len(page.Data)-1].ID
-	}
-}
-
-func (s *archivedSessions) EachExchange(session string, visit func(*record.ExchangeInfo)) error {
-	for q := (record.TimelineQuery{Limit: archivePage}); ; {
-		page, err := s.archive.Timeline(s.account, session, q)
-		if err != nil {
-			return err
-		}
-		for i := range page.Data {
-			visit(&page.Data[i].Exchange)
-		}
-		if !page.HasMore {
-			return nil
-		}
-		q.After = page.Data[len(page.Data)-1].Exchange.ID
-	}
 }

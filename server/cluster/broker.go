@@ -24,6 +24,7 @@ type Options struct {
 	Credentials string   // file of a user of the brokers; "": the URLs have it, or none is needed
 	CA          string   // file with the CA that signed the brokers' certificates; "": the system's
 	Replicas    int      // of streams and buckets; 0: 1. More than one needs as many brokers
+	Waiting     int64    // of a centre: bytes of what edges ship that the brokers hold at most; 0: no bound
 	Key         *ship.Key
 	Name        string        // of this node, shown in the brokers' connection lists
 	Leases      *quota.Leases // of the limits that this node enforces; nil: it shares no limits
@@ -143,8 +144,8 @@ var errOwned = errors.New("another centre takes what the edges ship here")
 // errNoStream is returned at a worker that finds no stream.
 var errNoStream = errors.New("the brokers have no stream: the centre that keeps the accounts makes it when it starts")
 
-// openStream returns the stream. If it does not exist and create is set, openStream creates it. The stream of another
-// centre stays unchanged and is an error.
+// openStream returns the stream. With create, openStream creates it if it does not exist, and bounds it. The stream of
+// another centre stays unchanged and is an error.
 func (b *broker) openStream(ctx context.Context, o *Options, centre string, create bool) (jetstream.Stream, error) {
 	looking, looked := context.WithTimeout(ctx, look)
 	defer looked()
@@ -155,18 +156,32 @@ func (b *broker) openStream(ctx context.Context, o *Options, centre string, crea
 		return nil, errNoStream
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return b.stream.CreateStream(ctx, jetstream.StreamConfig{
+		stream, err := b.stream.CreateStream(ctx, jetstream.StreamConfig{
 			Name: streamName, Subjects: []string{shipSubject + "*"}, Storage: jetstream.FileStorage,
 			Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, // when it is full, the edges keep their entries
-			Replicas: max(1, o.Replicas), Metadata: map[string]string{ownerField: centre},
+			MaxBytes: cmp.Or(o.Waiting, -1), Replicas: max(1, o.Replicas), Metadata: map[string]string{ownerField: centre},
 		})
+		if err != nil {
+			return nil, fmt.Errorf("make the stream %s of %d bytes (cluster.waiting): %w", streamName, o.Waiting, err)
+		}
+		return stream, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if owner := stream.CachedInfo().Config.Metadata[ownerField]; owner != centre {
+	made := stream.CachedInfo().Config
+	if owner := made.Metadata[ownerField]; owner != centre {
 		return nil, fmt.Errorf("%w (%s); give this one its data directory, or delete the stream %s at the brokers: the edges ship again what it holds",
 			errOwned, owner, streamName)
+	}
+	if create && o.Waiting > 0 && made.MaxBytes != o.Waiting {
+		made.MaxBytes = o.Waiting
+		bounded, err := b.stream.UpdateStream(ctx, made)
+		if err != nil { // they may have too little space for it
+			o.Log.Warn("the stream of the brokers could not be bounded by cluster.waiting", "stream", streamName, "bytes", o.Waiting, "cause", err)
+			return stream, nil
+		}
+		stream = bounded
 	}
 	return stream, nil
 }

@@ -25,11 +25,20 @@ type Archive interface {
 
 // Arriving counts what a centre has taken and refused since it started.
 type Arriving struct {
-	Connected bool             `json:"connected"` // to a broker
-	Exchanges int64            `json:"exchanges"` // entries in frames that were taken
-	Refused   map[string]int64 `json:"refused"`   // by reason: version, signature, malformed, account, content, incomplete
-	Aside     int              `json:"aside"`     // entries currently kept aside
+	Connected bool             `json:"connected"`        // to a broker
+	Exchanges int64            `json:"exchanges"`        // entries in frames that were taken
+	Refused   map[string]int64 `json:"refused"`          // by reason: version, signature, malformed, account, content, incomplete
+	Aside     int              `json:"aside"`            // entries currently kept aside
+	Stream    *Stream          `json:"stream,omitempty"` // when it was last asked for; nil: not yet
 	Problem   string           `json:"problem,omitempty"`
+}
+
+// Stream is how full the brokers' stream is.
+type Stream struct {
+	Bytes    uint64 `json:"bytes"`
+	Most     int64  `json:"most"`     // that it may have; not positive: there is no bound
+	Replicas int    `json:"replicas"` // that the brokers keep
+	Brokers  int    `json:"brokers"`  // that are known
 }
 
 // Reasons for a refusal, as used in counters.
@@ -528,6 +537,9 @@ func (c *Centre) progress(ctx context.Context) (handled, newest uint64, err erro
 	if err != nil {
 		return 0, 0, fmt.Errorf("ask the brokers about their stream: %w", err)
 	}
+	c.mu.Lock()
+	c.status.Stream = &Stream{info.State.Bytes, info.Config.MaxBytes, info.Config.Replicas, len(c.broker.Servers())}
+	c.mu.Unlock()
 	newest = info.State.LastSeq
 	if info.State.Msgs == 0 {
 		return newest, newest, nil

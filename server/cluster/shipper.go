@@ -276,11 +276,20 @@ func (s *Shipper) publish(ctx context.Context, m *nats.Msg, id string) error {
 	if errors.Is(err, jetstream.ErrNoStreamResponse) {
 		return errors.New("the brokers have no stream: no centre has been started yet")
 	}
+	var refused *jetstream.APIError
+	if errors.As(err, &refused) && refused.ErrorCode == notStored {
+		return fmt.Errorf("%w: %s", errFull, refused.Description)
+	}
 	if err != nil {
 		return fmt.Errorf("publish to the brokers: %w", err)
 	}
 	return nil
 }
+
+// notStored is the code of a broker's error when the stream has no room for a message.
+const notStored jetstream.ErrorCode = 10077
+
+var errFull = errors.New("the brokers hold as much as cluster.waiting allows, and no centre or worker takes it")
 
 // heedWaiting applies the marks that have arrived.
 func (s *Shipper) heedWaiting(ctx context.Context) error {

@@ -288,7 +288,7 @@ func clusterOptions(cfg *config.Config, log *slog.Logger) (o cluster.Options, er
 	}
 	key, err := frames.NewKey(cfg.ClusterKeyBytes())
 	return cluster.Options{
-		NATS: cfg.Cluster.NATS, Credentials: cfg.Cluster.Credentials, CA: cfg.Cluster.CA, Replicas: int(cfg.Cluster.Replicas),
+		NATS: cfg.Cluster.NATS, Credentials: cfg.Cluster.Credentials, CA: cfg.Cluster.CA, Replicas: int(cfg.Cluster.Replicas), Waiting: int64(cfg.Cluster.Waiting),
 		Key: key, Name: "mneme " + strconv.Itoa(int(cfg.Cluster.Node)), Log: log, MasterKey: cluster.MasterKeyMark(key, cfg.MasterKeyBytes()),
 	}, err
 }

@@ -17,7 +17,7 @@ func (c *Doctor) examineCluster(ctx context.Context) (findings []finding, edge b
 			findings = append(findings, edgeFindings(part.Edge, time.Now())...)
 		}
 		if part.Centre != nil {
-			findings = append(findings, centreFinding(part.Centre))
+			findings = append(findings, centreFindings(part.Centre)...)
 		}
 		return err
 	})
@@ -72,7 +72,32 @@ func identityFinding(i *cluster.Identity, now time.Time) finding {
 	return finding{check, good, "those of the centre are in effect here", ""}
 }
 
-func centreFinding(s *cluster.Arriving) finding {
+func centreFindings(s *cluster.Arriving) []finding {
+	findings := []finding{arrivalFinding(s)}
+	if s.Stream != nil {
+		findings = append(findings, streamFinding(s.Stream))
+	}
+	return findings
+}
+
+// fullStream is the part of the room at the brokers from which on a warning is due.
+const fullStream = 0.75
+
+func streamFinding(s *cluster.Stream) finding {
+	const check = "brokers"
+	held := fmt.Sprintf("the brokers hold %s of what edges ship, in %s", amount(int64(s.Bytes)), counted(s.Replicas, "replica"))
+	switch {
+	case s.Most <= 0:
+		return finding{check, warning, held + ", with no bound", "The log of the centre says why cluster.waiting could not be set; without it a full disk of a broker stops changes of keys too"}
+	case float64(s.Bytes) > fullStream*float64(s.Most):
+		return finding{check, warning, fmt.Sprintf("%s of at most %s", held, amount(s.Most)), "Check that a centre or worker takes it; what does not fit waits at the edges"}
+	case s.Replicas == 1 && s.Brokers > 1:
+		return finding{check, warning, fmt.Sprintf("%s, though there are %d brokers", held, s.Brokers), "Set cluster.replicas, and change the stream at the brokers: nats stream edit MNEME --replicas 3"}
+	}
+	return finding{check, good, held, ""}
+}
+
+func arrivalFinding(s *cluster.Arriving) finding {
 	const check = "edges"
 	refused := int64(0)
 	for _, n := range s.Refused {

@@ -88,7 +88,7 @@ func nodeFinding(n *cluster.Node, now time.Time) finding {
 		all = append(all, edgeFindings(n.Edge, now)...)
 	}
 	if n.Centre != nil {
-		all = append(all, centreFinding(n.Centre))
+		all = append(all, centreFindings(n.Centre)...)
 	}
 	if n.Skew.Abs() > maxSkew {
 		all = append(all, finding{"", warning, fmt.Sprintf("its clock is %s off this one", n.Skew.Round(time.Millisecond)), "Synchronize all clocks by NTP: lists are ordered by ids, which contain the time"})

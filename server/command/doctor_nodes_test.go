@@ -35,6 +35,8 @@ func TestTheDoctorNamesWhatDiffersBetweenNodes(t *testing.T) {
 		"two that lead":      {[]cluster.Node{named("centre 1 a", false), named("centre 2 b", false)}, problem, "2 centres lead"},
 		"none that leads":    {[]cluster.Node{named("centre 1 a", true)}, problem, "since the start; does not lead\ncluster no centre leads"},
 		"no centre":          {[]cluster.Node{edge(whole)}, problem, "0 centres answered"},
+		"full brokers":       {[]cluster.Node{{Name: "centre", Version: "v2", MasterKey: "a", Centre: &cluster.Arriving{Stream: &cluster.Stream{Bytes: 99e6, Most: 100e6, Replicas: 3, Brokers: 3}}}}, warning, "the brokers hold 99.0 MB of what edges ship, in 3 replicas of at most 100.0 MB"},
+		"one copy":           {[]cluster.Node{{Name: "centre", Version: "v2", MasterKey: "a", Centre: &cluster.Arriving{Stream: &cluster.Stream{Most: 100e6, Replicas: 1, Brokers: 3}}}}, warning, "in 1 replica, though there are 3 brokers"},
 		"two of a number":    {[]cluster.Node{centre, edge(whole), edge(whole)}, problem, "2 nodes say that they are edge 1"},
 		"another version":    {[]cluster.Node{centre, edge(func(n *cluster.Node) { n.Version = "v1" })}, warning, "v1 edge 1; v2 centre"},
 		"another master key": {[]cluster.Node{centre, edge(func(n *cluster.Node) { n.MasterKey = "b" })}, problem, "different master keys"},

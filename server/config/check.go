@@ -89,6 +89,9 @@ func (l *loader) checkCentre(c Centre) {
 	}
 }
 
+// leastWaiting has room for several packets of each edge.
+const leastWaiting = 64 << 20
+
 func (l *loader) checkCluster(c Cluster) {
 	for i, text := range c.NATS {
 		u, err := url.Parse(text)
@@ -101,6 +104,9 @@ func (l *loader) checkCluster(c Cluster) {
 	}
 	if c.Replicas < 1 || c.Replicas > 5 {
 		l.fail("cluster.replicas", "cluster.replicas: brokers keep 1 to 5, not %d", c.Replicas)
+	}
+	if c.Waiting < leastWaiting {
+		l.fail("cluster.waiting", "cluster.waiting: brokers need at least 64MiB")
 	}
 }
 

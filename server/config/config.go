@@ -359,6 +359,7 @@ type Cluster struct {
 	CA          string   `json:"ca"`          // file of the authority of the brokers' certificates; "": the system's
 	Node        Count    `json:"node"`        // number of this edge, at most [MaxNode]
 	Replicas    Count    `json:"replicas"`    // of the brokers' data
+	Waiting     Size     `json:"waiting"`     // at most waits at the brokers; edges keep the rest
 
 	Commit   string `json:"commit" oneof:"local,quorum"`    // when an answer may end: when it is on record here, or when the brokers have it too
 	OnOutage string `json:"on_outage" oneof:"local,refuse"` // if the brokers do not accept it in time, with Commit quorum
@@ -407,7 +408,7 @@ func Default() Config {
 
 		Import:    Import{Account: "default"},
 		Telemetry: Telemetry{SendTraceparent: true},
-		Cluster:   Cluster{Replicas: 1, Commit: "local", OnOutage: "local"},
+		Cluster:   Cluster{Replicas: 1, Waiting: 2 << 30, Commit: "local", OnOutage: "local"},
 		Centre:    Centre{Bodies: InPostgres},
 	}
 }

@@ -21,6 +21,8 @@ var (
 	clusterIdentity  = prometheus.NewDesc(metricClusterIdentityAge, "Time since this edge heard of the centre, whose accounts and keys it has.", nil, nil)
 	clusterAside     = prometheus.NewDesc(metricClusterAside, "Exchanges that the centre keeps aside; workers report the same ones.", nil, nil)
 	clusterBehind    = prometheus.NewDesc(metricClusterBehind, "Messages at the brokers that this centre or worker has not handled.", nil, nil)
+	clusterStream    = prometheus.NewDesc(metricClusterStream, "Size of what edges have shipped and the brokers hold, of one replica; every centre and worker reports the same.", nil, nil)
+	clusterMost      = prometheus.NewDesc(metricClusterStreamMost, "Size at which the brokers take no more from edges.", nil, nil)
 	clusterDigests   = prometheus.NewDesc(metricClusterUndigested, "Exchanges in Postgres that wait to be digested into turns, at most 100,000; every process reports the same ones.", nil, nil)
 
 	clusterLeads = prometheus.NewDesc(metricClusterLeads, "Whether this one of the centres that share a memory in Postgres leads.", nil, nil)
@@ -106,7 +108,7 @@ type clusterLevels struct {
 }
 
 func (c *clusterLevels) Describe(to chan<- *prometheus.Desc) {
-	all := []*prometheus.Desc{clusterConnected, clusterArrived, clusterRefused, clusterAside, clusterBehind, clusterDigests}
+	all := []*prometheus.Desc{clusterConnected, clusterArrived, clusterRefused, clusterAside, clusterBehind, clusterStream, clusterMost, clusterDigests}
 	if c.edge != nil {
 		all = []*prometheus.Desc{clusterConnected, clusterWaiting, clusterWaitingS, clusterFrames, clusterResent, clusterLocal, clusterIdentity}
 	}
@@ -148,6 +150,10 @@ func (c *clusterLevels) Collect(to chan<- prometheus.Metric) {
 		defer cancel()
 		if n, err := c.arrivals.Behind(ctx); err == nil {
 			gauge(clusterBehind, float64(n))
+			if stream := c.arrivals.Status().Stream; stream != nil {
+				gauge(clusterStream, float64(stream.Bytes))
+				gauge(clusterMost, float64(stream.Most))
+			}
 		}
 		if c.arrivals.Undigested != nil {
 			if n, err := c.arrivals.Undigested(ctx); err == nil {

@@ -42,7 +42,9 @@ func exposed(t *testing.T) map[string][]string {
 	})
 	telemetry.WatchEmbedder(func() embedding.Usage { return embedding.Usage{} })
 	telemetry.WatchArrivals(Arrivals{
-		Status:     func() cluster.Arriving { return cluster.Arriving{Refused: map[string]int64{"account": 1}} },
+		Status: func() cluster.Arriving {
+			return cluster.Arriving{Refused: map[string]int64{"account": 1}, Stream: &cluster.Stream{Bytes: 1, Most: 2}}
+		},
 		Behind:     func(context.Context) (uint64, error) { return 0, nil },
 		Undigested: func(context.Context) (int, error) { return 0, nil },
 	})

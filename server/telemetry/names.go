@@ -58,6 +58,8 @@ const (
 	metricClusterTakenFrames    = "mneme_cluster_taken_frames_total"
 	metricClusterTake           = "mneme_cluster_take_seconds"
 	metricClusterBehind         = "mneme_cluster_stream_waiting_messages"
+	metricClusterStream         = "mneme_cluster_stream_bytes"
+	metricClusterStreamMost     = "mneme_cluster_stream_limit_bytes"
 	metricClusterUndigested     = "mneme_cluster_undigested_exchanges"
 	metricClusterUnsummarized   = "mneme_cluster_unsummarized_sessions"
 	metricClusterLeads          = "mneme_cluster_leads"

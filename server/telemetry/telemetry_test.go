@@ -76,7 +76,9 @@ func TestLevelsSayBeforehandWhatTheyCollect(t *testing.T) {
 		Recalls:       func() recall.Counts { return recall.Counts{Spoke: 1} },
 	}})
 	registry.MustRegister(&clusterLevels{arrivals: &Arrivals{
-		Status:     func() cluster.Arriving { return cluster.Arriving{Refused: map[string]int64{"account": 1}} },
+		Status: func() cluster.Arriving {
+			return cluster.Arriving{Refused: map[string]int64{"account": 1}, Stream: &cluster.Stream{Bytes: 1, Most: 2}}
+		},
 		Behind:     func(context.Context) (uint64, error) { return 1, nil },
 		Undigested: func(context.Context) (int, error) { return 1, nil },
 	}})

@@ -95,16 +95,24 @@ func eachSelected(ctx context.Context, tx *badger.Txn, account kv.AccountNumber,
 		return nil
 	}
 	end := sel.Until.Add(clockSlack)
-	err := kv.EachItem(ctx, tx, kv.SpaceKeyOf(kv.SpaceExchange, account), func(item *badger.Item) error {
-		if _, id, ok := kv.SplitExchangeKey(item.Key()); ok && inOrder && !sel.Until.IsZero() && id.Time().After(end) {
-			return kv.ErrEnough
-		}
-		return last(item)
-	})
-	if errors.Is(err, kv.ErrEnough) {
-		return nil
+	var from []byte
+	if after, ok := kv.ParseExchangeID(sel.After); ok {
+		from = kv.ExchangeKey(kv.SpaceExchange, account, after)
 	}
-	return err
+	for item := range kv.Items(tx, kv.SpaceKeyOf(kv.SpaceExchange, account), from) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if _, id, ok := kv.SplitExchangeKey(item.Key()); ok && inOrder && !sel.Until.IsZero() && id.Time().After(end) {
+			return nil
+		}
+		if err := last(item); errors.Is(err, kv.ErrEnough) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const eraseBatch = 50 // exchanges erased in one operation

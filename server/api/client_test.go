@@ -41,6 +41,7 @@ const (
 // Defines values for GetExchangeParamsInclude.
 const (
 	GetExchangeParamsIncludeAsked       GetExchangeParamsInclude = "asked"
+	GetExchangeParamsIncludeCache       GetExchangeParamsInclude = "cache"
 	GetExchangeParamsIncludeNormalized  GetExchangeParamsInclude = "normalized"
 	GetExchangeParamsIncludeRawRequest  GetExchangeParamsInclude = "raw_request"
 	GetExchangeParamsIncludeRawResponse GetExchangeParamsInclude = "raw_response"
@@ -108,6 +109,45 @@ type Attempt struct {
 	Status *int64 `json:"status,omitempty"`
 }
 
+// CacheBreak A request that could not read what the request before it had left in a prompt cache.
+type CacheBreak struct {
+	// Before provider or model
+	Before   *string `json:"before,omitempty"`
+	Exchange string  `json:"exchange"`
+
+	// IdleMs between the two requests
+	IdleMs *int64 `json:"idle_ms,omitempty"`
+
+	// Index of the block in its kind, from 0
+	Index *int64 `json:"index,omitempty"`
+
+	// KeptMs how long the provider keeps a cache
+	KeptMs *int64 `json:"kept_ms,omitempty"`
+
+	// Kind of the block: system, messages
+	Kind *string `json:"kind,omitempty"`
+
+	// Names tools that differ, at most 12; several of one MCP server are '3 of mcp__server'
+	Names *[]string `json:"names,omitempty"`
+
+	// Now provider or model
+	Now *string `json:"now,omitempty"`
+
+	// Previous the request before it
+	Previous string `json:"previous"`
+
+	// Reason model, provider, idle (the provider keeps a cache for less time), tools, reordered (the same tools), block, evicted (nothing differs), unknown (the requests are not on record as they were sent)
+	Reason  string    `json:"reason"`
+	Session string    `json:"session"`
+	Started time.Time `json:"started"`
+
+	// Tokens paid for again
+	Tokens int64 `json:"tokens"`
+
+	// Usd what they cost beyond the price of a cache read
+	Usd *float32 `json:"usd,omitempty"`
+}
+
 // Cost The cost of one exchange, computed when it ended.
 type Cost struct {
 	// Estimated the tokens are estimated, or the price list lacks the tier
@@ -155,7 +195,10 @@ type Exchange struct {
 	Asked     *string    `json:"asked,omitempty"`
 	Attempts  *[]Attempt `json:"attempts,omitempty"`
 	Auxiliary *string    `json:"auxiliary,omitempty"`
-	ChatKey   *string    `json:"chat_key,omitempty"`
+
+	// Cache A request that could not read what the request before it had left in a prompt cache.
+	Cache   *CacheBreak `json:"cache,omitempty"`
+	ChatKey *string     `json:"chat_key,omitempty"`
 
 	// Committed 'local': the brokers of the cluster did not have it when its answer ended, although it was to wait for them
 	Committed *string `json:"committed,omitempty"`
@@ -204,9 +247,15 @@ type Exchange struct {
 	Recall *RecallInfo `json:"recall,omitempty"`
 
 	// Redactions by name
-	Redactions         *[]Redaction `json:"redactions,omitempty"`
-	RequestBytes       int64        `json:"request_bytes"`
-	RequestContentType *string      `json:"request_content_type,omitempty"`
+	Redactions *[]Redaction `json:"redactions,omitempty"`
+
+	// Repeats what the agent repeats at the end of the request, such as 5 times Bash
+	Repeats      *string `json:"repeats,omitempty"`
+	RequestBytes int64   `json:"request_bytes"`
+
+	// RequestBytesUnrecorded the same of the request, of the surface pass alone
+	RequestBytesUnrecorded *int64  `json:"request_bytes_unrecorded,omitempty"`
+	RequestContentType     *string `json:"request_content_type,omitempty"`
 
 	// ResponseBytes bytes of the answer that are recorded
 	ResponseBytes int64 `json:"response_bytes"`
@@ -225,7 +274,10 @@ type Exchange struct {
 	Surface   string    `json:"surface"`
 
 	// Tags given by people
-	Tags        *[]string `json:"tags,omitempty"`
+	Tags *[]string `json:"tags,omitempty"`
+
+	// Target method and path, of the surface pass alone
+	Target      *string   `json:"target,omitempty"`
 	Translation *[]string `json:"translation,omitempty"`
 
 	// Usage Usage as records hold it.
@@ -355,9 +407,15 @@ type ListedExchange struct {
 	Recall *RecallInfo `json:"recall,omitempty"`
 
 	// Redactions by name
-	Redactions         *[]Redaction `json:"redactions,omitempty"`
-	RequestBytes       int64        `json:"request_bytes"`
-	RequestContentType *string      `json:"request_content_type,omitempty"`
+	Redactions *[]Redaction `json:"redactions,omitempty"`
+
+	// Repeats what the agent repeats at the end of the request, such as 5 times Bash
+	Repeats      *string `json:"repeats,omitempty"`
+	RequestBytes int64   `json:"request_bytes"`
+
+	// RequestBytesUnrecorded the same of the request, of the surface pass alone
+	RequestBytesUnrecorded *int64  `json:"request_bytes_unrecorded,omitempty"`
+	RequestContentType     *string `json:"request_content_type,omitempty"`
 
 	// ResponseBytes bytes of the answer that are recorded
 	ResponseBytes int64 `json:"response_bytes"`
@@ -376,7 +434,10 @@ type ListedExchange struct {
 	Surface   string    `json:"surface"`
 
 	// Tags given by people
-	Tags        *[]string `json:"tags,omitempty"`
+	Tags *[]string `json:"tags,omitempty"`
+
+	// Target method and path, of the surface pass alone
+	Target      *string   `json:"target,omitempty"`
 	Translation *[]string `json:"translation,omitempty"`
 
 	// Usage Usage as records hold it.
@@ -450,7 +511,7 @@ type Part struct {
 	Url *string `json:"url,omitempty"`
 }
 
-// Quote What somebody said, in those words.
+// Quote A verbatim quotation of a person or a model.
 type Quote struct {
 	ExchangeId string `json:"exchange_id"`
 
@@ -473,7 +534,7 @@ type Ranking struct {
 	// RecencyWeight 0 to 1: the share of recency in a score
 	RecencyWeight *float32 `json:"recency_weight,omitempty"`
 
-	// VectorWeight 0 to 1: the share of vectors in a hybrid score; absent: 0.3
+	// VectorWeight 0 to 1: the share of vectors in a hybrid score; absent: at most 0.2, by what they add to the words
 	VectorWeight *float32 `json:"vector_weight,omitempty"`
 }
 
@@ -931,7 +992,7 @@ type TailParams struct {
 
 // GetExchangeParams defines parameters for GetExchange.
 type GetExchangeParams struct {
-	// Include its bytes, its content independent of formats, and what a person asks
+	// Include its bytes, its content independent of formats, what a person asks, and what broke its prompt cache
 	Include *[]GetExchangeParamsInclude `form:"include,omitempty" json:"include,omitempty"`
 }
 

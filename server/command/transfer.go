@@ -26,6 +26,7 @@ type Export struct {
 	ExternalID  string   `placeholder:"ID" help:"Only exchanges with this external session id."`
 	Since       When     `placeholder:"TIME" help:"Only what began at or after this time: a date (2026-11-20, UTC), a time (2026-11-20T08:00:00Z), how long ago (1d, 12h), yesterday."`
 	Until       When     `placeholder:"TIME" help:"Only what began before this time."`
+	After       string   `placeholder:"ID" help:"Only exchanges after this one, to continue an export that was interrupted."`
 	As          string   `placeholder:"FORM" enum:",openai-chat,sharegpt,markdown,html" default:"" help:"Write whole conversations for other programs: openai-chat, sharegpt, markdown, or html, a page to share (default: JSON lines for mneme import)."`
 	Where       string   `placeholder:"QUERY" help:"With --as: only conversations with a turn that mneme search finds by this query."`
 }
@@ -33,6 +34,8 @@ type Export struct {
 // Run writes an account's sessions and exchanges as lines of JSON that mneme import reads.
 func (c *Export) Run(ctx context.Context, s *Env) error {
 	switch {
+	case c.As != "" && c.After != "":
+		return errors.New("--after continues an export for mneme import; with --as, use --since")
 	case c.As != "":
 		return c.runTranscript(ctx, s)
 	case c.Where != "":
@@ -48,49 +51,83 @@ func (c *Export) Run(ctx context.Context, s *Env) error {
 			return err
 		}
 		defer export.Close()
-		damaged := &damagedLines{from: export, start: true}
-		size, err := s.writeFile(ctx, c.File, "exporting", damaged)
-		if err == nil && c.File != "-" {
-			fmt.Fprintf(s.Err, "mneme: %s of account %s written to %s\n", amount(size), account, c.File)
-		}
-		if err == nil && damaged.count > 0 {
-			err = fmt.Errorf("%d sessions or exchanges are damaged and not in the export; its lines %s name them", damaged.count, damagedLine+"…}")
-		}
-		return err
+		return c.write(ctx, s, account, &exportLines{from: export})
 	})
 }
 
-// damagedLine begins a line of an export about something unreadable.
-const damagedLine = `{"object":"memory.damaged",`
-
-// damagedLines counts those lines while an export is read.
-type damagedLines struct {
-	from  io.Reader
-	count int
-	start bool   // a line begins
-	line  []byte // its beginning
+func (c *Export) write(ctx context.Context, s *Env, account string, lines *exportLines) error {
+	size, err := s.writeFile(ctx, c.File, "exporting", lines)
+	switch {
+	case err != nil && lines.last == "":
+		return err
+	case err != nil && c.File == "-":
+		return fmt.Errorf("%w\n  the last whole line is of %s; for what follows: mneme export --after %[2]s", err, lines.last)
+	case err != nil:
+		return fmt.Errorf("%w\n  %s has everything up to %s; for what follows, in a file of its own: mneme export --after %[3]s; both can be imported", err, partOf(c.File), lines.last)
+	case c.File != "-":
+		fmt.Fprintf(s.Err, "mneme: %s of account %s written to %s\n", amount(size), account, c.File)
+	}
+	if lines.damaged > 0 {
+		return fmt.Errorf("%d sessions or exchanges are damaged and not in the export; its lines %s name them", lines.damaged, damagedLine+"…}")
+	}
+	return nil
 }
 
-func (d *damagedLines) Read(p []byte) (int, error) {
-	n, err := d.from.Read(p)
+// damagedLine begins a line of an export about something unreadable, exchangeHead one of an exchange.
+const (
+	damagedLine  = `{"object":"memory.damaged",`
+	exchangeHead = `{"object":"memory.exchange","id":"`
+)
+
+// exportLines notes what an export has while it is read.
+type exportLines struct {
+	from    io.Reader
+	damaged int
+	whole   int64  // bytes of whole lines
+	last    string // the last exchange with a whole line
+
+	read  int64
+	begun []byte // the beginning of the line
+}
+
+// lineHead is how much of a line is kept: its kind and its id.
+const lineHead = len(exchangeHead) + 60
+
+func (e *exportLines) Read(p []byte) (int, error) {
+	n, err := e.from.Read(p)
 	for rest := p[:n]; len(rest) > 0; {
-		end := bytes.IndexByte(rest, '\n')
-		part := rest
-		if end >= 0 {
-			part = rest[:end]
-		}
-		if d.start {
-			d.line = append(d.line, part[:min(len(part), len(damagedLine)-len(d.line))]...)
-			if d.start = len(d.line) < len(damagedLine); !d.start && string(d.line) == damagedLine {
-				d.count++
-			}
-		}
-		if end < 0 {
+		part, _, ended := bytes.Cut(rest, []byte{'\n'})
+		e.begun = append(e.begun, part[:min(len(part), lineHead-len(e.begun))]...)
+		e.read += int64(len(part))
+		if !ended {
 			break
 		}
-		d.start, d.line, rest = true, d.line[:0], rest[end+1:]
+		e.read++
+		e.end()
+		rest = rest[len(part)+1:]
 	}
 	return n, err
+}
+
+// useful returns how many bytes are of use although the export ends early.
+func (e *exportLines) useful() int64 {
+	if e.last == "" {
+		return 0
+	}
+	return e.whole
+}
+
+// end notes that a line is whole.
+func (e *exportLines) end() {
+	if bytes.HasPrefix(e.begun, []byte(damagedLine)) {
+		e.damaged++
+	}
+	if id, is := bytes.CutPrefix(e.begun, []byte(exchangeHead)); is {
+		if id, _, whole := bytes.Cut(id, []byte{'"'}); whole {
+			e.last = string(id)
+		}
+	}
+	e.whole, e.begun = e.read, e.begun[:0]
 }
 
 func (c *Export) query() url.Values {
@@ -105,6 +142,7 @@ func (c *Export) query() url.Values {
 	}
 	set("chat_key", c.ChatKey)
 	set("external_id", c.ExternalID)
+	set("after", c.After)
 	if !c.Since.IsZero() {
 		set("since", c.Since.Format(time.RFC3339Nano))
 	}

@@ -33,7 +33,7 @@
 //	                                            since, until. A page that is not the last is continued after its last_id
 //	GET    /v1/memory/cache                     what broke the prompt caches of all sessions; since (a week ago), until
 //	GET    /v1/memory/events                    server-sent events; filters session, key; resumes after Last-Event-ID
-//	GET    /v1/memory/export.jsonl              filters session, exchange, chat_key, external_id, since, until
+//	GET    /v1/memory/export.jsonl              filters session, exchange, chat_key, external_id, since, until, after
 //	POST   /v1/memory/imports                   the output of export.jsonl
 //
 // Lists come as {"object": "list", "data", "first_id", "last_id", "has_more"}; after and before take ids of the list,

@@ -17,8 +17,8 @@ import (
 
 // An export is lines of JSON: first a header, then sessions and exchanges, each session before its exchanges. A session
 // has its model-written summary if all of its exchanges follow. Nothing is lost: an import into an empty account
-// exports the same lines. Lines may get further members, which older readers ignore; any other change is another
-// version.
+// exports the same lines. Exports may follow each other in one file, as one that was interrupted and its continuation do.
+// Lines may get further members, which older readers ignore; any other change is another version.
 
 const (
 	exportObject  = "memory.export"
@@ -35,7 +35,7 @@ func (h *handler) export(c *call) (any, error) {
 	selection := record.Selection{
 		Sessions: c.query.list("session"), Exchanges: c.query.list("exchange"),
 		ChatKey: c.query.text("chat_key"), ExternalSession: c.query.text("external_id"),
-		Since: c.query.time("since"), Until: c.query.time("until"),
+		Since: c.query.time("since"), Until: c.query.time("until"), After: c.query.text("after"),
 		All: true, // if no filter is set
 	}
 	if err := c.query.end(); err != nil {
@@ -185,10 +185,11 @@ func atLine(number int, err error) error {
 
 func (h *handler) importLine(c *call, line []byte, first bool, done *api.Import) error {
 	var head exportHeader
-	if json.Unmarshal(line, &head) != nil || first != (head.Object == exportObject) {
+	isHeader := json.Unmarshal(line, &head) == nil && head.Object == exportObject
+	if first && !isHeader {
 		return codec.Errorf(codec.KindInvalidRequest, "this is not an export of mneme")
 	}
-	if first {
+	if isHeader {
 		if head.Version != exportVersion {
 			return codec.Errorf(codec.KindInvalidRequest, "the export has version %d, this mneme reads version %d", head.Version, exportVersion)
 		}

@@ -434,7 +434,7 @@ func (c *Catalog) Export(ctx context.Context, account string, sel record.Selecti
 		}
 		sel := sel.Follow(c.mergedInto(account))
 		given := make(map[string]bool)
-		for after := ""; err == nil; {
+		for after := sel.After; err == nil; {
 			var infos []record.ExchangeInfo
 			infos, after, err = c.selected(ctx, number, &sel, after)
 			for i := range infos {

@@ -20,6 +20,10 @@ type Selection struct {
 	Until           time.Time `json:"until,omitzero"` // begun before
 	All             bool      `json:"all,omitempty"`
 
+	// After leaves out this exchange and those before it, in the order of ids: an export that was interrupted goes on after
+	// its last one. Erasures have none.
+	After string `json:"-"`
+
 	// ByAge compares Until with the time the store got an exchange, as retention does: see [ExchangeInfo.KeptSince].
 	ByAge bool `json:"by_age,omitempty"`
 }
@@ -40,6 +44,14 @@ func (sel *Selection) Check() error {
 			return codec.Invalid("sessions", "%q is not a session id", id)
 		}
 	}
+	if sel.After != "" {
+		if _, ok := kv.ParseExchangeID(sel.After); !ok {
+			return codec.Invalid("after", "%q is not an exchange id", sel.After)
+		}
+		if len(sel.Exchanges) > 0 || len(sel.Sessions) > 1 { // these come one after the other, and not by their ids
+			return codec.Invalid("after", "what follows an exchange is known of everything or of one session; name one, and no exchanges")
+		}
+	}
 	return nil
 }
 
@@ -51,6 +63,7 @@ func (sel *Selection) Matches(info *ExchangeInfo) bool {
 	}
 	return (sel.ChatKey == "" || sel.ChatKey == info.ChatKey) &&
 		(sel.ExternalSession == "" || sel.ExternalSession == info.ExternalSession) &&
+		(sel.After == "" || info.ID > sel.After) &&
 		!info.Started.Before(sel.Since) && (sel.Until.IsZero() || began.Before(sel.Until))
 }
 

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -520,6 +521,16 @@ func transferred(t *testing.T, m Memory) {
 	}
 	if len(all) != 5 { // two sessions and three exchanges
 		t.Fatalf("%d steps are exported", len(all))
+	}
+	var rest []string
+	for e, err := range moved.Export(t.Context(), owner, record.Selection{All: true, After: all[1].Exchange.ID}) {
+		check(t, err)
+		if e.Exchange != nil {
+			rest = append(rest, e.Exchange.ID)
+		}
+	}
+	if !slices.Equal(rest, slices.Sorted(maps.Keys(was))[1:]) {
+		t.Errorf("after the first exchange, %v are exported", rest)
 	}
 	for _, again := range []bool{false, true} {
 		for _, e := range all {

@@ -78,15 +78,22 @@ func (c *KeyList) Run(ctx context.Context, s *Env) error {
 		if c.JSON {
 			return writeJSON(s.Out, keys)
 		}
-		rows := make([][]string, len(keys))
-		for i, k := range keys {
-			rows[i] = []string{
-				k.ID, k.Account, k.Scopes.String(), orDash(k.Label), orDash(boundsLine(&k)),
-				ago(time.Now(), k.Created), ago(time.Now(), k.LastUsed), tokensThisMonth(&k, time.Now()), stateOf(&k, time.Now()),
-			}
-		}
-		return fitted(s.pages(), s.width(), []string{"KEY", "ACCOUNT", "SCOPES", "LABEL", "LIMITS", "CREATED", "LAST USED", "TOKENS THIS MONTH", "STATE"}, rows)
+		return c.show(s, keys)
 	})
+}
+
+// show writes keys as a table that fits the terminal.
+func (c *KeyList) show(s *Env, keys []store.Key) error {
+	now := time.Now()
+	rows := make([][]string, len(keys))
+	for i, k := range keys {
+		rows[i] = []string{
+			k.ID, k.Account, k.Scopes.String(), orDash(k.Label), orDash(boundsLine(&k)),
+			ago(now, k.Created), ago(now, k.LastUsed), tokensThisMonth(&k, now), stateOf(&k, now),
+		}
+	}
+	return fitted(s.pages(), s.width(), []string{"KEY", "ACCOUNT", "SCOPES", "LABEL", "LIMITS", "CREATED", "LAST USED", "TOKENS THIS MONTH", "STATE"}, rows,
+		"CREATED", "TOKENS THIS MONTH", "SCOPES", "LAST USED", "LIMITS", "ACCOUNT")
 }
 
 // boundsLine describes the restrictions of a key.

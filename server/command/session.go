@@ -195,7 +195,7 @@ func (c *SessionList) show(s *Env, sessions []api.Session) error {
 		}
 		return cmp.Or(m.Title, began(m).Asked)
 	})
-	return fitted(s.pages(), width, headings, rows)
+	return fitted(s.pages(), width, headings, rows, "MODELS", "CLIENT", "PROJECT")
 }
 
 // nameOf returns the name by which a person knows a session.

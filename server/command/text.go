@@ -1,12 +1,13 @@
 package command
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -18,35 +19,74 @@ import (
 
 // table writes rows under headings, with columns as wide as necessary. Cells are made safe to print.
 func table(w io.Writer, headings []string, rows [][]string) error {
-	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(columns, strings.Join(headings, "\t"))
+	widths := make([]int, len(headings))
 	for _, row := range rows {
 		for i, cell := range row {
 			row[i] = printable(cell)
 		}
-		fmt.Fprintln(columns, strings.Join(row, "\t"))
 	}
-	return columns.Flush()
+	lines := append([][]string{headings}, rows...)
+	for _, line := range lines {
+		for i, cell := range line {
+			widths[i] = max(widths[i], displayWidth(cell))
+		}
+	}
+	out := bufio.NewWriter(w)
+	for _, line := range lines {
+		for i, cell := range line {
+			_, _ = out.WriteString(cell)
+			if i < len(line)-1 {
+				_, _ = out.WriteString(strings.Repeat(" ", widths[i]-displayWidth(cell)+columnGap))
+			}
+		}
+		_ = out.WriteByte('\n')
+	}
+	return out.Flush()
 }
 
-// fitted writes a table in lines of at most so many columns: wide cells are cut, the last column first and most. 0: no limit.
-func fitted(w io.Writer, width int, headings []string, rows [][]string) error {
-	if width > 0 {
-		room := width
-		for i := range len(headings) - 1 {
-			widest := displayWidth(headings[i])
-			for _, row := range rows {
-				row[i] = clipped(printable(row[i]), widestCell)
-				widest = max(widest, displayWidth(row[i]))
-			}
-			room -= widest + 2
-		}
+// fitted writes a table in lines of at most so many columns; 0: no limit. Those of the optional columns that come first are left
+// out until the others have room. Wide cells are cut, the last column first and most.
+func fitted(w io.Writer, width int, headings []string, rows [][]string, optional ...string) error {
+	if width <= 0 {
+		return table(w, headings, rows)
+	}
+	taken := func(column int) int {
+		widest := displayWidth(headings[column])
 		for _, row := range rows {
-			row[len(row)-1] = clipped(printable(row[len(row)-1]), max(room, leastCell))
+			row[column] = printable(row[column])
+			widest = max(widest, min(displayWidth(row[column]), widestCell))
 		}
+		return widest + columnGap
+	}
+	room := width + columnGap
+	for i := range headings {
+		room -= taken(i)
+	}
+	for ; room < 0 && len(optional) > 0; optional = optional[1:] {
+		if i := slices.Index(headings, optional[0]); i >= 0 {
+			room += taken(i)
+			headings = slices.Delete(slices.Clone(headings), i, i+1)
+			for r := range rows {
+				rows[r] = slices.Delete(slices.Clone(rows[r]), i, i+1)
+			}
+		}
+	}
+	last := len(headings) - 1
+	room = width
+	for i := range last {
+		room -= taken(i)
+	}
+	for _, row := range rows {
+		for i := range last {
+			row[i] = clipped(row[i], widestCell)
+		}
+		row[last] = clipped(printable(row[last]), max(room, leastCell))
 	}
 	return table(w, headings, rows)
 }
+
+// columnGap is between two columns of a table.
+const columnGap = 2
 
 // Widths of cells in a table that has to fit, in columns.
 const (

@@ -128,7 +128,7 @@ func (c *Usage) writeTable(s *Env, u *api.Usage) error {
 		rows = append(rows, c.row(&u.Data[i], false))
 	}
 	rows = append(rows, c.row(&u.Total, true))
-	if err := table(s.Out, headings, rows); err != nil {
+	if err := fitted(s.Out, s.width(), headings, rows, "SAVED BY CACHES", "ERRORS", "CACHED", "TOKENS OUT", "TOKENS IN"); err != nil {
 		return err
 	}
 	noteUnpriced(s, u.Total.Cost.Unpriced)

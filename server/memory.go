@@ -7,6 +7,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/edge"
+	"github.com/mnemeproxy/mneme/server/forward"
 	"github.com/mnemeproxy/mneme/server/mcp"
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/server/telemetry"
@@ -17,7 +18,7 @@ import (
 func (s *Server) memoryRoutes() {
 	handler := memory.Handler(memory.Options{
 		Archive: s.engine.Archive, Searcher: s.engine.Index, Recaller: s.recaller, Closing: s.edge.Closing(),
-		Ledger: s.engine.Accounts, Keys: s.engine.Keys, Translate: s.translate, Prices: prices{s}, Warn: s.opts.Warn, Clock: s.opts.Clock,
+		Ledger: s.engine.Accounts, Keys: s.engine.Keys, Translate: s.translate, Prices: prices{s}, Warn: s.opts.Warn, Clock: s.opts.Clock, Lacks: s.opts.Lacks,
 		Identify: s.identify,
 		Actor: func(r *http.Request) (string, error) {
 			c, err := s.authenticate(edge.RequestOf(r.Context()), edge.ResponseOf(r.Context()))
@@ -26,7 +27,7 @@ func (s *Server) memoryRoutes() {
 		Forget: func(r *http.Request) { edge.RequestOf(r.Context()).ForgetBody() },
 		Fail:   s.failHTTP,
 	})
-	s.edge.Handle("", "/v1/memory/*path", s.refuseOtherSites(s.traceMemory(s.serveHTTP(handler))))
+	s.edge.Handle("", "/v1/memory/*path", s.refuseOtherSites(s.traceMemory(s.serveHTTP(s.asWhole(handler)))))
 }
 
 // memoryOperations are the operations on the memory that have spans, by their paths. All are POST.
@@ -57,7 +58,18 @@ func (s *Server) toolRoutes() {
 		Identify: s.caller,
 		Fail:     s.failHTTP,
 	})
-	s.edge.Handle("", "/mcp", s.refuseOtherSites(s.serveHTTP(handler)))
+	s.edge.Handle("", "/mcp", s.refuseOtherSites(s.serveHTTP(s.asWhole(handler))))
+}
+
+// asWhole has the centre of the cluster, if there is one, answer instead of a handler of this server's part of the memory.
+func (s *Server) asWhole(own http.Handler) http.Handler {
+	if s.opts.Centre == nil {
+		return own
+	}
+	return s.opts.Centre.Handler(forward.Handling{Own: own, Fail: s.failHTTP, Identify: func(r *http.Request) error {
+		_, err := s.caller(r, 0)
+		return err
+	}})
 }
 
 // ManagementPrefix is where the management API is mounted.

@@ -22,6 +22,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/turns"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/edge"
+	"github.com/mnemeproxy/mneme/server/forward"
 	"github.com/mnemeproxy/mneme/server/listen"
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/server/recall"
@@ -61,6 +62,9 @@ type Options struct {
 	Warn record.USD // see [memory.Options]
 
 	Webhooks *webhook.Sender // sends webhooks for reached budgets and failed exchanges; nil: none are sent
+
+	Centre *forward.Centre // answers requests for the memory with that of a cluster, of which Engine has a part; nil: Engine answers
+	Lacks  string          // see [memory.Options]
 
 	Management http.Handler // below [ManagementPrefix], for holders of keys, whom it authenticates; nil: none
 

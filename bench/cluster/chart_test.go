@@ -196,6 +196,9 @@ func TestTheNodesOfTheChartAgreeOnTheirBrokersAndShareNoNumber(t *testing.T) {
 			if !slices.Equal(cfg.Cluster.NATS, brokersOf("m", replicas, 4222)) || int(cfg.Cluster.Replicas) != replicas {
 				t.Errorf("%s asks %v, which are to hold everything %d times", set, cfg.Cluster.NATS, cfg.Cluster.Replicas)
 			}
+			if cfg.Cluster.Centre != "http://m:80" {
+				t.Errorf("%s asks %s for the memory", set, cfg.Cluster.Centre)
+			}
 			if cfg.Cluster.Commit != "quorum" || cfg.Centre.Postgres.Reveal() != "postgres://mneme@db/mneme" || cfg.Centre.Bodies != "s3://memory" {
 				t.Errorf("%s is configured otherwise: %+v, %+v", set, cfg.Cluster, cfg.Centre)
 			}

@@ -101,6 +101,7 @@ type installation struct {
 	brokers  []string          // URLs
 	database string            // URL
 	bodies   string            // value of centre.bodies
+	memory   string            // the setting of edges that names where they ask for the memory; "": none, as in programs of earlier commits
 	bucket   map[string]string // environment by which a centre or worker finds the bucket
 }
 
@@ -120,8 +121,11 @@ func runCluster(ctx context.Context, program, dir string, names []string) (err e
 		if err != nil {
 			return err
 		}
-		if strings.HasPrefix(name, "edge") {
+		switch {
+		case strings.HasPrefix(name, "edge"):
 			asked = append(asked, started)
+		case strings.HasPrefix(name, "centre") && cluster.memory == "":
+			cluster.memory = ", centre: " + started.URL
 		}
 	}
 	s, err := startSpread(ctx, asked)
@@ -183,8 +187,8 @@ func (c *installation) start(ctx context.Context, program, name string) (*node, 
 	case strings.HasPrefix(name, "worker"):
 		args = []string{"centre", "--worker", "--listen", "127.0.0.1:0"}
 	}
-	settings := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\ncluster: {nats: [%s], node: %d, replicas: %d}\n",
-		filepath.Join(c.dir, name), strings.Join(c.brokers, ", "), numberOf(name), brokers)
+	settings := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\ncluster: {nats: [%s], node: %d, replicas: %d%s}\n",
+		filepath.Join(c.dir, name), strings.Join(c.brokers, ", "), numberOf(name), brokers, c.memory)
 	environment := maps.Clone(c.secrets)
 	if args[0] == "centre" {
 		settings += fmt.Sprintf("centre: {postgres: %q, bodies: %q}\n", c.database, c.bodies)

@@ -13,6 +13,14 @@ type List[T any] struct {
 	FirstID *string `json:"first_id"`
 	LastID  *string `json:"last_id"`
 	HasMore bool    `json:"has_more"`
+
+	Degraded []string `json:"degraded,omitempty"` // what the list lacks: "centre"
+}
+
+// Lacking returns the list of a memory that is a part of another one.
+func (l List[T]) Lacking(whole string) any {
+	l.Degraded = append(l.Degraded, whole)
+	return l
 }
 
 // NewList returns a page; id returns the id of an entry.

@@ -204,6 +204,11 @@ func edgeOptions(cfg *config.Config, log *slog.Logger) (o cluster.Options, err e
 	return o, err
 }
 
+func (e edge) keep(own *server.Engine, managed *admin.Engine) {
+	own.Index = partIndex{own.Index}
+	managed.Searcher = own.Index
+}
+
 func (e edge) widen(own *server.Engine) {
 	if e.quorum != nil {
 		e.quorum.Recorder, own.Recorder = own.Recorder, e.quorum
@@ -217,6 +222,20 @@ func (e edge) widen(own *server.Engine) {
 		return e.Edge.Exchange(account, id)
 	}
 	own.Notes = wideNotes{own.Notes, own.Credentials, e.Edge}
+}
+
+// lacksCentre is what answers of an edge's own memory lack.
+const lacksCentre = "centre"
+
+// partIndex searches what an edge has recorded, and says that the centre has more.
+type partIndex struct{ server.Index }
+
+func (i partIndex) Search(ctx context.Context, account string, r *search.Request) (*search.Answer, error) {
+	answer, err := i.Index.Search(ctx, account, r)
+	if err != nil {
+		return nil, err
+	}
+	return answer.Lacking(lacksCentre), nil
 }
 
 // wideNotes shares reasoning state with the other edges of the cluster.

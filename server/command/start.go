@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/url"
 	"os"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/server/forward"
 	"github.com/mnemeproxy/mneme/server/history"
 	"github.com/mnemeproxy/mneme/server/listen"
 	"github.com/mnemeproxy/mneme/server/recall"
@@ -239,6 +241,17 @@ func (n *joined) keepHistories() (stop func(), err error) {
 	return keeper.Start(), nil
 }
 
+// wholeMemory returns where an edge asks for the memory of its cluster, and what its own part lacks.
+func (n *joined) wholeMemory() (at *forward.Centre, lacks string) {
+	if _, isEdge := n.member.(edge); !isEdge {
+		return nil, ""
+	}
+	if to, err := url.Parse(n.cfg.Cluster.Centre); err == nil && to.Host != "" {
+		at = forward.To(to, n.log)
+	}
+	return at, lacksCentre
+}
+
 // options returns what the surfaces serve, and within which limits.
 func (n *joined) options(live admin.Live) (server.Options, error) {
 	cfg := &n.cfg
@@ -247,6 +260,7 @@ func (n *joined) options(live admin.Live) (server.Options, error) {
 		return server.Options{}, err
 	}
 	_, isCentre := n.member.(centre)
+	memoryAt, lacks := n.wholeMemory()
 	home, _ := os.UserHomeDir() // without one, as services often are, there are no histories
 	return server.Options{
 		OpenID: openID, Home: home, Examine: func() []ui.Finding { return examineHere(cfg) },
@@ -256,6 +270,8 @@ func (n *joined) options(live admin.Live) (server.Options, error) {
 		PassThrough:  cfg.PassThrough.Allow,
 		Management:   admin.WithLiveForOperators(admin.AccountHandler(n.managed, n.log, int(cfg.Limits.BodyBytes)), n.managed, live, n.log),
 		NoModels:     isCentre,
+		Centre:       memoryAt,
+		Lacks:        lacks,
 		CaptureOff:   cfg.Capture.Mode == "off",
 		OptOut:       cfg.Capture.OptOut,
 		AskUsage:     cfg.Capture.AskUsage,

@@ -99,6 +99,9 @@ func (l *loader) checkCluster(c Cluster) {
 			l.fail(fmt.Sprintf("cluster.nats.%d", i), "cluster.nats: this is no URL of a broker; write nats://HOST:PORT, or tls://HOST:PORT")
 		}
 	}
+	if u, err := url.Parse(c.Centre); c.Centre != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.User != nil) {
+		l.fail("cluster.centre", "cluster.centre: this is no URL of a centre; write https://HOST, or http://HOST:PORT")
+	}
 	if c.Node > MaxNode {
 		l.fail("cluster.node", "cluster.node: %d is more than %d", c.Node, MaxNode)
 	}

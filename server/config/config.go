@@ -359,6 +359,7 @@ type Cluster struct {
 	CA          string   `json:"ca"`          // file of the authority of the brokers' certificates; "": the system's
 	Node        Count    `json:"node"`        // number of this edge, at most [MaxNode]
 	Replicas    Count    `json:"replicas"`    // of the brokers' data
+	Centre      string   `json:"centre"`      // URL at which edges ask the centre for its memory; "": they answer with their own part
 	Waiting     Size     `json:"waiting"`     // at most waits at the brokers; edges keep the rest
 
 	Commit   string `json:"commit" oneof:"local,quorum"`    // when an answer may end: when it is on record here, or when the brokers have it too

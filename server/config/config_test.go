@@ -95,7 +95,7 @@ telemetry: {trust_traceparent: true, send_traceparent: false}
 webhooks: [{url: "https://hooks.example.com", secret: "whsec_ZXhhbXBsZS1zZWNyZXQtb2YtbW5lbWUh", events: [budget.reached]}]
 ui: {oidc: {issuer: "https://id.example.com", client_id: mneme, client_secret: s, redirect: "https://mneme.example.com/ui/oidc/callback", scopes: [email], grants: [{claim: groups, value: staff, account: acme, scopes: "read,write"}]}}
 import: {watch: [claude-code, codex], account: acme}
-cluster: {nats: ["tls://nats:4222"], credentials: edge.creds, ca: brokers.pem, node: 7, replicas: 3, waiting: 4GiB, commit: quorum, on_outage: refuse}
+cluster: {nats: ["tls://nats:4222"], credentials: edge.creds, ca: brokers.pem, node: 7, centre: "https://mneme.example.com", replicas: 3, waiting: 4GiB, commit: quorum, on_outage: refuse}
 centre: {postgres: "postgres://mneme@db/mneme", bodies: "s3://memory/cell-3"}
 `, "MY_KEY=sk-ant-mine")
 	if err != nil {
@@ -147,7 +147,7 @@ centre: {postgres: "postgres://mneme@db/mneme", bodies: "s3://memory/cell-3"}
 			Grants: []OIDCGrant{{Claim: "groups", Value: "staff", Account: "acme", Scopes: "read,write"}},
 		}},
 		Import:  Import{Watch: []string{"claude-code", "codex"}, Account: "acme"},
-		Cluster: Cluster{NATS: []string{"tls://nats:4222"}, Credentials: "edge.creds", CA: "brokers.pem", Node: 7, Replicas: 3, Waiting: 4 << 30, Commit: "quorum", OnOutage: "refuse"},
+		Cluster: Cluster{NATS: []string{"tls://nats:4222"}, Credentials: "edge.creds", CA: "brokers.pem", Node: 7, Centre: "https://mneme.example.com", Replicas: 3, Waiting: 4 << 30, Commit: "quorum", OnOutage: "refuse"},
 		Centre:  Centre{Postgres: "postgres://mneme@db/mneme", Bodies: "s3://memory/cell-3"},
 	}
 	if diff := cmp.Diff(want, got, cmp.Transformer("Reveal", Secret.Reveal)); diff != "" {

@@ -82,6 +82,7 @@ type Options struct {
 	Prices    promptcache.Prices // what tokens cost; nil: unknown
 	Warn      record.USD         // least extra cost at which hooks warn of a lost cache; 0: [promptcache.LeastWarning]; negative: never
 	Clock     func() time.Time   // nil: [time.Now]
+	Lacks     string             // what has more than Archive, such as "centre": answers say so; "": nothing
 	// Closing ends the tails of events when closed; nil: they end with their callers.
 	Closing <-chan struct{}
 }
@@ -152,6 +153,9 @@ func Handler(o Options) http.Handler {
 	return mux
 }
 
+// headerDegraded names what an answer lacks.
+const headerDegraded = "X-Service-Memory-Degraded"
+
 type handler struct {
 	Options
 	epoch  string
@@ -182,6 +186,9 @@ func (h *handler) endpoint(scope store.Scopes, serve endpoint) http.HandlerFunc 
 			h.Fail(w, r, err)
 			return
 		}
+		if h.Lacks != "" {
+			w.Header().Set(headerDegraded, h.Lacks)
+		}
 		c := &call{account: account, w: w, r: r, query: query{values: r.URL.Query()}, status: http.StatusOK}
 		delete(c.query.values, h.AccountParameter)
 		answer, err := serve(c)
@@ -189,6 +196,9 @@ func (h *handler) endpoint(scope store.Scopes, serve endpoint) http.HandlerFunc 
 		case err != nil:
 			h.Fail(w, r, err)
 		case answer != nil:
+			if list, ok := answer.(interface{ Lacking(whole string) any }); ok && h.Lacks != "" {
+				answer = list.Lacking(h.Lacks)
+			}
 			writeJSON(w, c.status, answer)
 		}
 	}

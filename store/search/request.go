@@ -129,6 +129,12 @@ func (a *Answer) add(h Hit, most int) (full bool) {
 // damagedSessions says that there may be hits among what cannot be read.
 const damagedSessions = "sessions: some are damaged and left out; run mneme check"
 
+// Lacking returns the answer of an index of a part of what another one has.
+func (a *Answer) Lacking(whole string) *Answer {
+	a.degrade(whole)
+	return a
+}
+
 // degrade adds a note of what could not be taken into account, once.
 func (a *Answer) degrade(note string) {
 	if !slices.Contains(a.Degraded, note) {

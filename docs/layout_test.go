@@ -99,6 +99,10 @@ func TestTheFloorsOfTheStoreImportDownwards(t *testing.T) {
 		"identity":    {"kv", "wake"},
 		"notes":       {"blob", "cache", "identity", "kv"},
 		"shipping":    {"blob", "commit", "identity", "journal", "kv", "wake"},
+		"writing":     {"commit", "feed", "files", "identity", "journal", "kv", "notes", "sessions", "shipping"},
+		"turns":       {"blob", "buffer", "cache", "commit", "feed", "files", "identity", "journal", "kv", "writing"},
+		"recording":   {"blob", "buffer", "commit", "feed", "identity", "kv", "turns", "writing"},
+		"check":       {"blob", "commit", "feed", "files", "identity", "journal", "kv", "sessions", "turns", "writing"},
 		"contexttest": {},
 	}
 	for path, imports := range packages(t) {

@@ -9,6 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -62,8 +63,8 @@ func (s Accounts) Delete(ctx context.Context, name string, dryRun bool) (Account
 
 // withdrawAccount removes an account from the table. Operations that found it there before are in the writer's queue.
 func (s *core) withdrawAccount(name string) (identity.AccountRecord, bool) {
-	s.planning.Lock()
-	defer s.planning.Unlock()
+	s.writer.Planning.Lock()
+	defer s.writer.Planning.Unlock()
 	return s.accounts.Remove(name)
 }
 
@@ -73,8 +74,8 @@ func (s *core) commitDeletion(ctx context.Context, account identity.AccountRecor
 	if err != nil {
 		return err
 	}
-	return s.makeRoom(ctx, func(g *commitGroup, w *commit.Op) error {
-		if err := s.roster.Release(transaction{g, w}, account.Name); err != nil {
+	return s.writer.MakeRoom(ctx, func(g *writing.Group, w *commit.Op) error {
+		if err := s.roster.Release(g.Txn(w), account.Name); err != nil {
 			return err
 		}
 		g.Put(w, kv.SpaceKeyOf(kv.SpaceDeletion, account.Number), record)
@@ -94,7 +95,7 @@ var errStillRunning = errors.New("exchanges of a deleted account are still runni
 func (s *core) finishDeletion(ctx context.Context, account kv.AccountNumber) error {
 	e := new(record.Erasure)
 	everything := record.Selection{All: true}
-	if err := s.eraseSelection(ctx, account, &everything, e, func(*commitGroup, *commit.Op) error { return nil }); err != nil {
+	if err := s.eraseSelection(ctx, account, &everything, e, func(*writing.Group, *commit.Op) error { return nil }); err != nil {
 		return err
 	}
 	if e.Open > 0 {
@@ -105,7 +106,7 @@ func (s *core) finishDeletion(ctx context.Context, account kv.AccountNumber) err
 			return err
 		}
 	}
-	return s.makeRoom(ctx, func(g *commitGroup, w *commit.Op) error {
+	return s.writer.MakeRoom(ctx, func(g *writing.Group, w *commit.Op) error {
 		g.Put(w, kv.SpaceKeyOf(kv.SpaceDeletion, account), nil)
 		return nil
 	})

@@ -17,7 +17,7 @@ import (
 func left(t *testing.T, s *Store, account kv.AccountNumber) map[string]int {
 	t.Helper()
 	kinds := make(map[string]int)
-	err := s.view(func(tx *badger.Txn) error {
+	err := s.db.View(func(tx *badger.Txn) error {
 		for _, space := range append(ownedSpaces[:], kv.SpaceDeletion) {
 			err := kv.EachItem(t.Context(), tx, kv.SpaceKeyOf(space, account), func(*badger.Item) error { kinds[string(space)]++; return nil })
 			if err != nil {

@@ -12,13 +12,14 @@ import (
 
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // snapshot returns every key and value.
 func snapshot(t *testing.T, s *Store) map[string]string {
 	t.Helper()
-	if err := s.update(context.Background(), (*commitGroup).StoreAll); err != nil {
+	if err := s.writer.Update(context.Background(), writing.StoreAll); err != nil {
 		t.Fatal(err)
 	}
 	all := make(map[string]string)

@@ -108,7 +108,7 @@ func captureBody(t testing.TB, s *Store, account string, body, answer []byte) st
 func storedBytes(t testing.TB, s *Store) (total int64, bySpace map[byte]int64) {
 	t.Helper()
 	bySpace = make(map[byte]int64)
-	err := s.view(func(tx *badger.Txn) error {
+	err := s.db.View(func(tx *badger.Txn) error {
 		it := tx.NewIterator(badger.IteratorOptions{})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {

@@ -25,34 +25,34 @@ func TestACheckFindsWhatIsWrongWithTheFeed(t *testing.T) {
 		next    bool // the next start corrects it
 	}{
 		"a key that is cut off": {plant: func(uint64, kv.ExchangeID) commit.Entry {
-			return put([]byte{kv.SpaceChange, feed.Logged, 1}, make([]byte, feed.ChangeSize))
+			return entryOf([]byte{kv.SpaceChange, feed.Logged, 1}, make([]byte, feed.ChangeSize))
 		}, problem: "malformed key"},
 		"an unknown stage": {plant: func(uint64, kv.ExchangeID) commit.Entry {
-			return put(feed.Key('q', 1), make([]byte, feed.AsideSize))
+			return entryOf(feed.Key('q', 1), make([]byte, feed.AsideSize))
 		}, problem: "malformed key"},
 		"half an entry": {plant: func(uint64, kv.ExchangeID) commit.Entry {
-			return put(feed.Key(feed.Logged, 1), make([]byte, feed.ChangeSize/2))
+			return entryOf(feed.Key(feed.Logged, 1), make([]byte, feed.ChangeSize/2))
 		}, problem: "record e 1 has 18 bytes, which is not a multiple of 36"},
 		"nothing put aside": {plant: func(uint64, kv.ExchangeID) commit.Entry {
-			return put(feed.Key(byte(StageWords), 1), []byte{})
+			return entryOf(feed.Key(byte(StageWords), 1), []byte{})
 		}, problem: "record l 1 has 0 bytes"},
 		"records that overlap": {plant: func(last uint64, _ kv.ExchangeID) commit.Entry {
-			return put(feed.Key(feed.Logged, last), make([]byte, int(last+1)*feed.ChangeSize))
+			return entryOf(feed.Key(feed.Logged, last), make([]byte, int(last+1)*feed.ChangeSize))
 		}, problem: "and the one before ends with"},
 		"a number that was not given out": {plant: func(last uint64, _ kv.ExchangeID) commit.Entry {
-			return put(feed.Key(feed.Logged, last+1), make([]byte, feed.ChangeSize))
+			return entryOf(feed.Key(feed.Logged, last+1), make([]byte, feed.ChangeSize))
 		}, problem: "and the last number given out is", next: true},
 		"a cursor that is cut off": {plant: func(uint64, kv.ExchangeID) commit.Entry {
-			return put(feed.Cursor(StageWords, 0).Key, []byte{1, 2, 3})
+			return entryOf(feed.Cursor(StageWords, 0).Key, []byte{1, 2, 3})
 		}, problem: "the cursor of stage l has 3 bytes"},
 		"a cursor of no stage": {plant: func(uint64, kv.ExchangeID) commit.Entry {
-			return put(feed.Cursor('q', 0).Key, number(1))
+			return entryOf(feed.Cursor('q', 0).Key, number(1))
 		}, problem: `a cursor of "q"`},
 		"a cursor behind the end": {plant: func(last uint64, _ kv.ExchangeID) commit.Entry {
-			return put(feed.Cursor(StageSessions, 0).Key, number(last+1))
+			return entryOf(feed.Cursor(StageSessions, 0).Key, number(last+1))
 		}, problem: "the cursor of stage s is at", next: true},
 		"an exchange that is never digested": {plant: func(_ uint64, exchange kv.ExchangeID) commit.Entry {
-			return put(kv.ExchangeKey(kv.SpaceTurn, 1, exchange), nil)
+			return entryOf(kv.ExchangeKey(kv.SpaceTurn, 1, exchange), nil)
 		}, problem: "it has no turn, and does not wait for one"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,3 +133,5 @@ func TestACheckFindsTheMissingTurnsOfALostSession(t *testing.T) {
 		t.Errorf("the turn is %+v, %v", entry.Turn, err)
 	}
 }
+
+func entryOf(key, value []byte) commit.Entry { return commit.Entry{Key: key, Value: value} }

@@ -60,7 +60,7 @@ func TestASmallExchangeAllocatesLittle(t *testing.T) {
 func entries(t *testing.T, s *Store) map[string]int {
 	t.Helper()
 	count := make(map[string]int)
-	err := s.view(func(tx *badger.Txn) error {
+	err := s.db.View(func(tx *badger.Txn) error {
 		it := tx.NewIterator(badger.IteratorOptions{AllVersions: true})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {

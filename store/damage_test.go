@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -386,9 +387,10 @@ func TestAStoreOpensWithADamagedExchangeThatWasInterrupted(t *testing.T) {
 		if err := open.Recorded(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		key := kv.ExchangeKey(space, open.account, open.id)
+		account, _ := s.accounts.Find("acme")
+		key := kv.ExchangeKey(space, account, idOf(open))
 		if space == kv.SpaceResponse {
-			key = kv.PartKey(space, open.account, open.id, 0)
+			key = kv.PartKey(space, account, idOf(open), 0)
 		}
 		damage(t, s, key, []byte("damaged"))
 		if err := s.Close(); err != nil {
@@ -410,7 +412,7 @@ func TestARepairLeavesDataOfADamagedExchangeAlone(t *testing.T) {
 	exchange, _ := kv.ParseExchangeID(id)
 	place := kv.ExchangeKey(kv.SpaceExchange, number, exchange)
 	var stored []byte
-	if err := c.s.view(func(tx *badger.Txn) (err error) { stored, err = kv.Get(tx, place); return err }); err != nil {
+	if err := c.s.db.View(func(tx *badger.Txn) (err error) { stored, err = kv.Get(tx, place); return err }); err != nil {
 		t.Fatal(err)
 	}
 	damage(t, c.s, place, append([]byte{kv.RecordFields + 1}, stored[1:]...)) // as a newer mneme would have written it
@@ -474,4 +476,13 @@ func TestACheckNamesMalformedKeys(t *testing.T) {
 	if err != nil || report.Findings < int64(2*len(spaces)) {
 		t.Errorf("%+v, %v", report, err)
 	}
+}
+
+// repeatingStream is a streamed answer of n pieces of text.
+func repeatingStream(n int) []byte {
+	var answer bytes.Buffer
+	for i, word := range strings.SplitAfterN(newAgent(3).words(12*n), " ", n) {
+		fmt.Fprintf(&answer, "data: {\"id\":\"chatcmpl-0123456789abcdef\",\"object\":\"chat.completion.chunk\",\"created\":1795168000,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"%s\"},\"finish_reason\":null}],\"sequence_number\":%d}\n\n", word, i)
+	}
+	return answer.Bytes()
 }

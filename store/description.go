@@ -7,6 +7,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -21,15 +22,15 @@ func (s Archive) DescribeSession(account, id string, d record.Description) (*rec
 	}
 	d = record.RedactDescription(s.credentials.Redactor(account), d)
 	var described record.Session
-	err = s.update(context.Background(), func(g *commitGroup, w *commit.Op) error {
-		r, ref := g.Session(kv.SessionRef{Account: number, ID: key})
+	err = s.writer.Update(context.Background(), func(g *writing.Group, w *commit.Op) error {
+		r, ref := g.Sessions.Session(kv.SessionRef{Account: number, ID: key})
 		if r == nil {
 			return record.NoSession(id)
 		}
 		d.Set(&r.Title, &r.Tags, &r.Note)
 		described = r.Session
-		g.PutSession(w, ref, r)
-		g.Changes.NoteSession(ref)
+		g.Sessions.PutSession(w, ref, r)
+		g.Sessions.Changes.NoteSession(ref)
 		return nil
 	})
 	if err != nil {
@@ -52,7 +53,7 @@ func (s Archive) DescribeExchange(account, id string, d record.Description) (*re
 		return nil, err
 	}
 	d = record.RedactDescription(s.credentials.Redactor(account), d)
-	err := s.update(context.Background(), func(g *commitGroup, w *commit.Op) error {
+	err := s.writer.Update(context.Background(), func(g *writing.Group, w *commit.Op) error {
 		info, readable := journal.Latest(g.Group, number, key)
 		switch {
 		case info == nil:

@@ -14,6 +14,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/internal/notes"
+	"github.com/mnemeproxy/mneme/store/internal/turns"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -33,11 +35,11 @@ func (s *core) followMerges(tx *badger.Txn, account kv.AccountNumber, sel record
 	})
 }
 
-// followMerges is [record.Selection.Follow] in a commit: no session is merged before the commit has ended.
-func (g *commitGroup) followMerges(account kv.AccountNumber, sel record.Selection) record.Selection {
+// followInCommit is [record.Selection.Follow] in a commit: no session is merged before the commit has ended.
+func followInCommit(g *writing.Group, account kv.AccountNumber, sel record.Selection) record.Selection {
 	return sel.Follow(func(session string) string {
 		id, _ := kv.ParseSessionID(session)
-		if r := g.At(kv.SessionRef{Account: account, ID: id}); r != nil {
+		if r := g.Sessions.At(kv.SessionRef{Account: account, ID: id}); r != nil {
 			return r.Merged
 		}
 		return ""
@@ -153,9 +155,9 @@ func (s *core) newErasure(ctx context.Context, account kv.AccountNumber, sel rec
 		ID: id.Text(record.ErasurePrefix), State: record.ErasureQueued,
 		Selection: sel, Reason: reason, Created: now,
 	}
-	err := s.runOf(ctx, account, s.freeing(func(g *commitGroup, w *commit.Op) error {
-		e.Selection = g.followMerges(account, sel)
-		return g.putErasure(w, erasureRef{account, id}, e)
+	err := s.writer.DoOf(ctx, account, s.writer.Freeing(func(g *writing.Group, w *commit.Op) error {
+		e.Selection = followInCommit(g, account, sel)
+		return putErasure(g, w, erasureRef{account, id}, e)
 	}))
 	if err != nil {
 		return nil, id, kv.AsStorageError(err, "the erasure could not be put on record")
@@ -166,7 +168,7 @@ func (s *core) newErasure(ctx context.Context, account kv.AccountNumber, sel rec
 func (s *core) eraseDryRun(ctx context.Context, account kv.AccountNumber, sel record.Selection) (*record.Erasure, error) {
 	e := &record.Erasure{State: record.ErasureDone, Selection: sel, Reason: record.ErasedByRequest, DryRun: true, Created: time.Now().UTC()}
 	seen, perSession := make(map[kv.ExchangeID]struct{}), make(map[string]int64)
-	err := s.view(func(tx *badger.Txn) error {
+	err := s.db.View(func(tx *badger.Txn) error {
 		e.Selection = s.followMerges(tx, account, sel)
 		return eachSelected(ctx, tx, account, &e.Selection, false, func(x selected) error {
 			if _, twice := seen[x.id]; twice {
@@ -187,7 +189,7 @@ func (s *core) eraseDryRun(ctx context.Context, account kv.AccountNumber, sel re
 		})
 	})
 	if err == nil {
-		err = s.view(func(tx *badger.Txn) error {
+		err = s.db.View(func(tx *badger.Txn) error {
 			for text, n := range perSession {
 				if id, ok := kv.ParseSessionID(text); ok {
 					if r, err := s.sessions.Get(tx, kv.SessionRef{Account: account, ID: id}); err == nil && r.Exchanges <= n {
@@ -213,7 +215,7 @@ func (s Archive) Erasure(account, id string) (*record.Erasure, error) {
 		return nil, codec.Errorf(codec.KindNotFound, "no erasure %q", id)
 	}
 	e := new(record.Erasure)
-	err := s.view(func(tx *badger.Txn) error {
+	err := s.db.View(func(tx *badger.Txn) error {
 		value, err := kv.Get(tx, erasureKey(number, key))
 		if err != nil {
 			return err
@@ -235,7 +237,7 @@ type erasureRef struct {
 	id      kv.TimeID
 }
 
-func (g *commitGroup) putErasure(w *commit.Op, ref erasureRef, e *record.Erasure) error {
+func putErasure(g *writing.Group, w *commit.Op, ref erasureRef, e *record.Erasure) error {
 	value, err := kv.EncodeRecord(e)
 	if err == nil {
 		g.Put(w, erasureKey(ref.account, ref.id), value)
@@ -247,7 +249,7 @@ func (g *commitGroup) putErasure(w *commit.Op, ref erasureRef, e *record.Erasure
 // counts what was erased even if the process ends in between.
 func (s *core) runErasure(ctx context.Context, ref erasureRef) error {
 	e := new(record.Erasure)
-	err := s.view(func(tx *badger.Txn) error {
+	err := s.db.View(func(tx *badger.Txn) error {
 		value, err := kv.Get(tx, erasureKey(ref.account, ref.id))
 		if err != nil {
 			return err
@@ -264,10 +266,10 @@ func (s *core) runErasure(ctx context.Context, ref erasureRef) error {
 	}
 	s.finishMoves(ctx) // what was merged into a session is erased with it
 	e.State, e.Open = record.ErasureRunning, 0
-	if err := s.makeRoom(ctx, func(g *commitGroup, w *commit.Op) error { return g.putErasure(w, ref, e) }); err != nil {
+	if err := s.writer.MakeRoom(ctx, func(g *writing.Group, w *commit.Op) error { return putErasure(g, w, ref, e) }); err != nil {
 		return err
 	}
-	err = s.eraseSelection(ctx, ref.account, &e.Selection, e, func(g *commitGroup, w *commit.Op) error { return g.putErasure(w, ref, e) })
+	err = s.eraseSelection(ctx, ref.account, &e.Selection, e, func(g *writing.Group, w *commit.Op) error { return putErasure(g, w, ref, e) })
 	if err != nil {
 		return err
 	}
@@ -282,29 +284,29 @@ func (s *core) runErasure(ctx context.Context, ref erasureRef) error {
 		s.log.Info("retention has erased exchanges", "account", s.accounts.Name(ref.account), "exchanges", e.Exchanges,
 			"sessions", e.Sessions, "because", ruleOf(&e.Selection), "until", e.Selection.Until, "erasure", e.ID)
 	}
-	return s.makeRoom(ctx, func(g *commitGroup, w *commit.Op) error {
-		g.announce(w, record.Event{Kind: record.ErasureCompleted, Erasure: e.ID, Time: e.Completed, Account: ref.account})
-		return g.putErasure(w, ref, e)
+	return s.writer.MakeRoom(ctx, func(g *writing.Group, w *commit.Op) error {
+		g.Announce(w, record.Event{Kind: record.ErasureCompleted, Erasure: e.ID, Time: e.Completed, Account: ref.account})
+		return putErasure(g, w, ref, e)
 	})
 }
 
 // eraseSelection erases the selected exchanges and counts them in e, which note records with each batch.
-func (s *core) eraseSelection(ctx context.Context, account kv.AccountNumber, sel *record.Selection, e *record.Erasure, note change) error {
+func (s *core) eraseSelection(ctx context.Context, account kv.AccountNumber, sel *record.Selection, e *record.Erasure, note writing.Change) error {
 	var batch []kv.ExchangeID
 	flush := func() error {
 		if len(batch) == 0 {
 			return nil
 		}
-		err := s.makeRoom(ctx, func(g *commitGroup, w *commit.Op) error {
+		err := s.writer.MakeRoom(ctx, func(g *writing.Group, w *commit.Op) error {
 			for _, id := range batch {
-				g.eraseExchange(w, account, id, e)
+				eraseExchange(g, w, account, id, e)
 			}
 			return note(g, w)
 		})
 		batch = batch[:0]
 		return err
 	}
-	err := s.view(func(tx *badger.Txn) error {
+	err := s.db.View(func(tx *badger.Txn) error {
 		return eachSelected(ctx, tx, account, sel, e.Reason == record.ErasedByRetention, func(x selected) error {
 			if batch = append(batch, x.id); len(batch) < eraseBatch {
 				return nil
@@ -318,41 +320,41 @@ func (s *core) eraseSelection(ctx context.Context, account kv.AccountNumber, sel
 // eraseExchange removes an exchange and everything that belongs to it from the store, and counts it in e. Blocks are
 // left to the sweep. An open or missing exchange is left alone. If the record is unreadable, the session keeps its
 // counts.
-func (g *commitGroup) eraseExchange(w *commit.Op, account kv.AccountNumber, id kv.ExchangeID, e *record.Erasure) {
+func eraseExchange(g *writing.Group, w *commit.Op, account kv.AccountNumber, id kv.ExchangeID, e *record.Erasure) {
 	info, readable := journal.Latest(g.Group, account, id)
 	if info == nil {
 		return
 	}
-	if readable && info.Outcome == record.OutcomeOpen || !readable && g.notedOpen(account, id) {
+	if readable && info.Outcome == record.OutcomeOpen || !readable && g.NotedOpen(account, id) {
 		e.Open++
 		return
 	}
 	for _, space := range [...]byte{kv.SpaceExchange, kv.SpaceRequest} {
 		g.Put(w, kv.ExchangeKey(space, account, id), nil)
 	}
-	e.Bytes += g.eraseResponse(w, account, id)
+	e.Bytes += eraseResponse(g, w, account, id)
 	if key := conversation.AnswerLink(account, info); key != nil {
 		g.Put(w, key, nil)
 	}
-	g.erased = true // readers forget what they have read
-	notes.Erase(transaction{g, w}, account, id)
+	g.Erases = true // readers forget what they have read
+	notes.Erase(g.Txn(w), account, id)
 	e.Exchanges++
 	if readable {
-		g.rollUpErased(w, account, info)
+		g.RollUpErased(w, account, info)
 	}
-	if r, ref := g.Belongs(account, id); r != nil {
-		g.eraseTurn(w, ref, id)
-		g.Changes.Note(ref, id)
-		g.DropSummary(w, ref)
+	if r, ref := g.Sessions.Belongs(account, id); r != nil {
+		eraseTurn(g, w, ref, id)
+		g.Sessions.Changes.Note(ref, id)
+		g.Sessions.DropSummary(w, ref)
 		g.Put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), nil)
 		g.Put(w, kv.MemberKey(account, ref.ID, id), nil)
-		if g.leaveSession(w, ref, r, info) {
+		if leaveSession(g, w, ref, r, info) {
 			e.Sessions++
 		}
 	}
 }
 
-func (g *commitGroup) eraseResponse(w *commit.Op, account kv.AccountNumber, id kv.ExchangeID) (size int64) {
+func eraseResponse(g *writing.Group, w *commit.Op, account kv.AccountNumber, id kv.ExchangeID) (size int64) {
 	for item := range kv.Items(g.Committed(), kv.ExchangeKey(kv.SpaceResponse, account, id), nil) {
 		size += item.EstimatedSize()
 		g.Put(w, item.KeyCopy(nil), nil)
@@ -361,28 +363,28 @@ func (g *commitGroup) eraseResponse(w *commit.Op, account kv.AccountNumber, id k
 }
 
 // eraseTurn removes the turn of an exchange, with its vectors and the histories that lead to it.
-func (g *commitGroup) eraseTurn(w *commit.Op, ref kv.SessionRef, id kv.ExchangeID) {
-	if turn := g.turn(ref.Account, id); turn != nil {
+func eraseTurn(g *writing.Group, w *commit.Op, ref kv.SessionRef, id kv.ExchangeID) {
+	if turn := turns.At(g, ref.Account, id); turn != nil {
 		for _, history := range turn.Histories {
 			g.Put(w, kv.HistoryKey(ref.Account, ref.ID, history), nil)
 		}
 	}
-	g.eraseVectors(w, ref.Account, id)
+	turns.EraseVectors(g, w, ref.Account, id)
 	g.Put(w, kv.ExchangeKey(kv.SpaceTurn, ref.Account, id), nil)
 }
 
 // leaveSession subtracts an exchange from its session's counts; gone reports that it was the last one, and that the
 // session went with it.
-func (g *commitGroup) leaveSession(w *commit.Op, ref kv.SessionRef, r *record.StoredSession, info *record.ExchangeInfo) (gone bool) {
+func leaveSession(g *writing.Group, w *commit.Op, ref kv.SessionRef, r *record.StoredSession, info *record.ExchangeInfo) (gone bool) {
 	r.Exchanges--
 	r.Count(info, -1)
 	r.Sketch(info, -1)
 	if r.Exchanges > 0 {
-		g.PutSession(w, ref, r)
+		g.Sessions.PutSession(w, ref, r)
 		return false
 	}
 	g.Put(w, kv.SessionKey(ref.Account, ref.ID), nil)
-	g.Changes.NoteSession(ref)
+	g.Sessions.Changes.NoteSession(ref)
 	for _, link := range r.Links {
 		if slices.Equal(g.Get(link), ref.ID[:]) {
 			g.Put(w, link, nil)

@@ -16,6 +16,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -100,7 +101,7 @@ func erase(t testing.TB, s *Store, account string, sel record.Selection) *record
 // count returns the number of records of a kind.
 func count(t testing.TB, s *Store, spaces ...byte) (n int) {
 	t.Helper()
-	err := s.view(func(tx *badger.Txn) error {
+	err := s.db.View(func(tx *badger.Txn) error {
 		for _, space := range spaces {
 			if err := kv.EachItem(context.Background(), tx, []byte{space}, func(*badger.Item) error { n++; return nil }); err != nil {
 				return err
@@ -386,7 +387,7 @@ func TestCheckNamesADamagedBlockAndTheRestStaysReadable(t *testing.T) {
 	sound := captureBody(t, s, "acme", newAgent(2).request(), nil)
 	// The first messages of the first body: damage one block that only it has.
 	var victim []byte
-	err := s.view(func(tx *badger.Txn) error {
+	err := s.db.View(func(tx *badger.Txn) error {
 		id, _ := kv.ParseExchangeID(harmed)
 		skeleton, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceRequest, 1, id))
 		if err != nil {
@@ -421,7 +422,7 @@ func TestCheckNamesADamagedBlockAndTheRestStaysReadable(t *testing.T) {
 
 func damage(t *testing.T, s *Store, key, value []byte) {
 	t.Helper()
-	err := s.update(context.Background(), func(g *commitGroup, w *commit.Op) error { g.Put(w, key, value); return nil })
+	err := s.writer.Update(context.Background(), func(g *writing.Group, w *commit.Op) error { g.Put(w, key, value); return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

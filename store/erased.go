@@ -13,6 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/internal/shipping"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
@@ -29,7 +30,7 @@ type Erased struct{ *core }
 func (s *Store) Erased() Erased { return Erased{s.core} }
 
 // eachAsked visits the erasures of an account by request, newest first, until visit returns false.
-func (g *commitGroup) eachAsked(account kv.AccountNumber, visit func(kv.TimeID, *record.Erasure) bool) {
+func eachAsked(g *writing.Group, account kv.AccountNumber, visit func(kv.TimeID, *record.Erasure) bool) {
 	end := kv.TimeID(bytes.Repeat([]byte{0xff}, len(kv.TimeID{})))
 	options := badger.IteratorOptions{Reverse: true, Prefix: kv.SpaceKeyOf(kv.SpaceErasure, account)}
 	for item := range kv.Scan(g.Committed(), options, erasureKey(account, end)) {
@@ -45,8 +46,8 @@ func (g *commitGroup) eachAsked(account kv.AccountNumber, visit func(kv.TimeID, 
 }
 
 // erasing returns the first of the sessions that an erasure by request which is not done names.
-func (g *commitGroup) erasing(account kv.AccountNumber, sessions ...kv.SessionID) (id kv.SessionID, found bool) {
-	g.eachAsked(account, func(_ kv.TimeID, e *record.Erasure) bool {
+func erasing(g *writing.Group, account kv.AccountNumber, sessions ...kv.SessionID) (id kv.SessionID, found bool) {
+	eachAsked(g, account, func(_ kv.TimeID, e *record.Erasure) bool {
 		at := slices.IndexFunc(sessions, func(id kv.SessionID) bool { return slices.Contains(e.Selection.Sessions, id.String()) })
 		if found = at >= 0 && e.State != record.ErasureDone; found {
 			id = sessions[at]
@@ -66,7 +67,7 @@ var erasedMarkKey = kv.NameKey(kv.SpaceMeta, "erased")
 
 // UpTo returns how far an edge has applied the centre's log.
 func (e Erased) UpTo() (mark ship.ErasedMark, err error) {
-	err = e.view(func(tx *badger.Txn) error {
+	err = e.db.View(func(tx *badger.Txn) error {
 		value, err := kv.Get(tx, erasedMarkKey)
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return nil
@@ -100,7 +101,7 @@ func (e Erased) Carry(ctx context.Context, page []ship.ErasedExchange, upTo ship
 	}
 	value, err := kv.EncodeRecord(erasedMark{upTo.Number, upTo.Tail[:]})
 	if err == nil {
-		err = e.makeRoom(ctx, func(g *commitGroup, w *commit.Op) error {
+		err = e.writer.MakeRoom(ctx, func(g *writing.Group, w *commit.Op) error {
 			g.Put(w, erasedMarkKey, value)
 			return nil
 		})
@@ -157,7 +158,7 @@ func (e Erased) Clean(now time.Time) (clean time.Time, err error) {
 			clean = at
 		}
 	}
-	err = e.view(func(tx *badger.Txn) error {
+	err = e.db.View(func(tx *badger.Txn) error {
 		err := kv.EachItem(context.Background(), tx, []byte{kv.SpaceOpen}, func(item *badger.Item) error {
 			if _, first, ok := kv.SplitExchangeKey(item.Key()); ok {
 				began(first)

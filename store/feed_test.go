@@ -15,6 +15,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/feed"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -246,18 +247,18 @@ func TestEachStageKeepsItsUnconfirmedChanges(t *testing.T) {
 		actions := map[string]func(*rapid.T){
 			"happen": func(rt *rapid.T) {
 				many := rapid.IntRange(1, 5).Draw(rt, "many")
-				err := s.update(t.Context(), func(g *commitGroup, _ *commit.Op) error {
+				err := s.writer.Update(t.Context(), func(g *writing.Group, _ *commit.Op) error {
 					for range many {
 						var exchange kv.ExchangeID
 						made++
 						binary.BigEndian.PutUint64(exchange[:], uint64(made))
 						if rapid.Bool().Draw(rt, "ended") {
-							c := g.Changes.NoteEnded(kv.SessionRef{Account: 1, ID: kv.SessionID(exchange)}, exchange)
+							c := g.Sessions.Changes.NoteEnded(kv.SessionRef{Account: 1, ID: kv.SessionID(exchange)}, exchange)
 							undigested[c.Exchange], undigested[c.Session] = true, true
 							want[StageDigest][c.Exchange] = true
 							continue
 						}
-						c := g.Changes.Note(kv.SessionRef{Account: 1, ID: kv.SessionID(exchange)}, exchange)
+						c := g.Sessions.Changes.Note(kv.SessionRef{Account: 1, ID: kv.SessionID(exchange)}, exchange)
 						for _, of := range feed.Stages[1:] {
 							want[of][id(of, c)] = true
 						}
@@ -306,7 +307,7 @@ func TestEachStageKeepsItsUnconfirmedChanges(t *testing.T) {
 				}
 			},
 			"restart": func(rt *rapid.T) { // what a process has in memory is gone
-				err := s.update(t.Context(), func(*commitGroup, *commit.Op) error { return s.openFeed() })
+				err := s.writer.Update(t.Context(), func(*writing.Group, *commit.Op) error { return s.openFeed() })
 				f = s.Feed()
 				if err != nil {
 					rt.Fatal(err)
@@ -435,9 +436,9 @@ func TestNothingIsUnconfirmedOnceAllIsDone(t *testing.T) {
 	c.do(StageWords)
 	c.do(StageSessions)
 	id, _ := kv.ParseSessionID(session)
-	err := c.s.update(t.Context(), func(g *commitGroup, w *commit.Op) error {
-		change := g.Changes.Note(kv.SessionRef{Account: 1, ID: id}, kv.ExchangeID{})
-		g.Changes.PutAside(w, StageSessions, []*Change{change}, make(map[uint64]int))
+	err := c.s.writer.Update(t.Context(), func(g *writing.Group, w *commit.Op) error {
+		change := g.Sessions.Changes.Note(kv.SessionRef{Account: 1, ID: id}, kv.ExchangeID{})
+		g.Sessions.Changes.PutAside(w, StageSessions, []*Change{change}, make(map[uint64]int))
 		return nil
 	})
 	if err != nil {

@@ -11,8 +11,12 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
+	"github.com/mnemeproxy/mneme/codec/template"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/recording"
+	"github.com/mnemeproxy/mneme/store/internal/turns"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
@@ -34,7 +38,7 @@ func TestExchangesAreDigestedFromMemoryOrReadBack(t *testing.T) {
 		<-ready
 		mu.Lock()
 		defer mu.Unlock()
-		digests[x.ID] = seen{string(x.RawRequest), string(x.RawResponse), s.digester.held.Load() > 0}
+		digests[x.ID] = seen{string(x.RawRequest), string(x.RawResponse), s.digester.Held.Load() > 0}
 		return record.Digest{}, nil
 	}})
 	close(ready)
@@ -47,8 +51,8 @@ func TestExchangesAreDigestedFromMemoryOrReadBack(t *testing.T) {
 	}{
 		{"small", 300, 500, true},
 		{"without an answer", 300, 0, true},
-		{"large request", handoverRequest + 1, 500, false},
-		{"answer of several parts", 300, responsePart + 1, false},
+		{"large request", turns.KeptRequest + 1, 500, false},
+		{"answer of several parts", 300, recording.PartSize + 1, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			request, answer := strings.Repeat("q", c.request), strings.Repeat("a", c.answer)
@@ -72,7 +76,7 @@ func TestExchangesAreDigestedFromMemoryOrReadBack(t *testing.T) {
 			if got.request != request || got.answer != answer || got.held != c.inMemory {
 				t.Errorf("digested %d and %d bytes, from memory: %v", len(got.request), len(got.answer), got.held)
 			}
-			if held := s.digester.held.Load(); held != 0 {
+			if held := s.digester.Held.Load(); held != 0 {
 				t.Errorf("%d bytes stay behind", held)
 			}
 		})
@@ -112,7 +116,7 @@ func TestAnAnswerThatWasReadIsHandedOverIfItIsStoredAsItWas(t *testing.T) {
 			t.Errorf("%s was handed over with %p instead of %p", answer, got, want)
 		}
 	}
-	if held := s.digester.held.Load(); held != 0 {
+	if held := s.digester.Held.Load(); held != 0 {
 		t.Errorf("%d bytes stay behind", held)
 	}
 }
@@ -130,15 +134,15 @@ func TestExchangesThatAreNotDigestedAreNotHeld(t *testing.T) {
 		return c
 	}
 	title := begin("title")
-	if held := s.digester.held.Load(); held != 0 {
+	if held := s.digester.Held.Load(); held != 0 {
 		t.Errorf("%d bytes are held of what is no turn", held)
 	}
 	if err := title.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
 		t.Fatal(err)
 	}
-	s.digester.held.Add(handoverTotal)
+	s.digester.Held.Add(turns.KeptTotal)
 	full := begin("")
-	s.digester.held.Add(-handoverTotal)
+	s.digester.Held.Add(-turns.KeptTotal)
 	late := begin("")
 	for _, c := range []*Capture{full, late} {
 		if err := c.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err != nil {
@@ -146,7 +150,7 @@ func TestExchangesThatAreNotDigestedAreNotHeld(t *testing.T) {
 		}
 	}
 	(&talk{t, s}).settle()
-	if held := s.digester.held.Load(); held != 0 {
+	if held := s.digester.Held.Load(); held != 0 {
 		t.Errorf("%d bytes stay behind", held)
 	}
 	lost := begin("")
@@ -156,7 +160,7 @@ func TestExchangesThatAreNotDigestedAreNotHeld(t *testing.T) {
 	if err := lost.Finish(&record.Closing{Outcome: record.OutcomeComplete}); err == nil {
 		t.Fatal("a closed store took an exchange")
 	}
-	if held := s.digester.held.Load(); held != 0 {
+	if held := s.digester.Held.Load(); held != 0 {
 		t.Errorf("%d bytes stay behind of what the closed store did not take", held)
 	}
 }
@@ -202,9 +206,9 @@ func TestAStreamThatWasReadWhileItPassedIsDigestedWithItsEnd(t *testing.T) {
 	mustAccount(t, s, "acme")
 	c := &talk{t, s}
 	c.idle()
-	same := strings.Repeat(`data: {"id":"c","object":"chunk","delta":"word"}`+"\n\n", 4*digestedAtOnce/50)
+	same := strings.Repeat(`data: {"id":"c","object":"chunk","delta":"word"}`+"\n\n", 4*turns.ReadAtOnce/50)
 	var long strings.Builder // as steps, it is much shorter than an eighth of it
-	for i := range 2 * framing * digestedAtOnce / 1000 {
+	for i := range 2 * turns.Framing * turns.ReadAtOnce / 1000 {
 		fmt.Fprintf(&long, `data: {"id":"%s","object":"chunk","delta":"word %d"}`+"\n\n", strings.Repeat("c", 1000), i)
 	}
 	for _, x := range []struct{ name, contentType, answer string }{
@@ -237,14 +241,14 @@ func TestAStreamThatWasReadWhileItPassedIsDigestedWithItsEnd(t *testing.T) {
 // depend on its turn.
 func TestASmallExchangeIsNotDigestedBeforeEarlierOnesOfItsSession(t *testing.T) {
 	digesting, goOn := make(chan struct{}), make(chan struct{})
-	long := strings.Repeat("x", digestedAtOnce)
+	long := strings.Repeat("x", turns.ReadAtOnce)
 	s := openStore(t, Options{Digest: func(x *record.Exchange) (record.Digest, error) {
-		if x.RequestSize > digestedAtOnce && !bytes.Contains(x.RawRequest, []byte("assistant")) {
+		if x.RequestSize > turns.ReadAtOnce && !bytes.Contains(x.RawRequest, []byte("assistant")) {
 			close(digesting)
 			<-goOn
 		}
 		d, err := digestTest(x)
-		if x.RequestSize < digestedAtOnce { // what came before, said in short
+		if x.RequestSize < turns.ReadAtOnce { // what came before, said in short
 			d.Messages[0].Parts[0].Text = long
 		}
 		return d, err
@@ -302,9 +306,9 @@ func TestAnExchangeSeenTwiceIsReportedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	var again *Change
-	err = c.s.update(t.Context(), func(g *commitGroup, _ *commit.Op) error {
-		_, ref := g.Belongs(number, exchange)
-		again = g.Changes.NoteEnded(ref, exchange)
+	err = c.s.writer.Update(t.Context(), func(g *writing.Group, _ *commit.Op) error {
+		_, ref := g.Sessions.Belongs(number, exchange)
+		again = g.Sessions.Changes.NoteEnded(ref, exchange)
 		return nil
 	})
 	if err != nil {
@@ -338,5 +342,24 @@ func TestTheKeysOfARequestAreHandedOver(t *testing.T) {
 	}
 	if got := keys[refused]; got != nil {
 		t.Errorf("keys of a refused request are %+v", got)
+	}
+}
+
+// pieceReader reads streams whose events go on with one text.
+type pieceReader struct{ whole int64 }
+
+func (r *pieceReader) Read(p []byte, at int64, _ *template.Frames, visit func(text int32, start int64, fragment []byte)) int64 {
+	r.whole = max(r.whole, at)
+	for {
+		rest := p[r.whole-at:]
+		n := bytes.Index(rest, []byte("\n\n"))
+		if n < 0 {
+			return r.whole
+		}
+		if _, piece, found := bytes.Cut(rest[:n], []byte(`"delta":"`)); found {
+			piece, _, _ = bytes.Cut(piece, []byte(`"`))
+			visit(0, r.whole+int64(bytes.Index(rest, []byte(`"delta":"`))+len(`"delta":"`)), piece)
+		}
+		r.whole += int64(n + 2)
 	}
 }

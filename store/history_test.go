@@ -15,6 +15,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/recording"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -63,7 +65,7 @@ func TestRandomHistoriesAgreeWithAPlainModel(t *testing.T) {
 				m.begin(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "key"), session[rapid.IntRange(0, 3).Draw(rt, "turn")])
 			},
 			"write": func(rt *rapid.T) {
-				m.write(m.pickOpen(rt), rapid.SampledFrom([]int{0, 1, 300, 5000, responsePart}).Draw(rt, "size"))
+				m.write(m.pickOpen(rt), rapid.SampledFrom([]int{0, 1, 300, 5000, recording.PartSize}).Draw(rt, "size"))
 			},
 			"finish": func(rt *rapid.T) {
 				m.finish(m.pickOpen(rt), rapid.SampledFrom([]record.Outcome{record.OutcomeComplete, record.OutcomeClientClosed, record.OutcomeUpstreamError}).Draw(rt, "outcome"))
@@ -241,8 +243,8 @@ func (m *model) merge(from, into string) {
 
 // kill forgets what is only in memory, so that the store is left as by a killed process.
 func (m *model) kill() {
-	m.check(m.store().update(context.Background(), func(g *commitGroup, _ *commit.Op) error {
-		g.Lose()
+	m.check(m.store().writer.Update(context.Background(), func(g *writing.Group, _ *commit.Op) error {
+		g.Sessions.Lose()
 		return nil
 	}))
 }
@@ -252,13 +254,13 @@ func (m *model) fail() {
 	s := m.store()
 	number, err := s.accounts.Number(m.account)
 	m.check(err)
-	m.check(s.update(context.Background(), func(*commitGroup, *commit.Op) error { return nil })) // nothing else fails
-	err = s.update(context.Background(), func(g *commitGroup, w *commit.Op) error {
+	m.check(s.writer.Update(context.Background(), func(*writing.Group, *commit.Op) error { return nil })) // nothing else fails
+	err = s.writer.Update(context.Background(), func(g *writing.Group, w *commit.Op) error {
 		for _, text := range m.sessions {
 			id, _ := kv.ParseSessionID(text)
-			if r := g.At(kv.SessionRef{Account: number, ID: id}); r != nil {
+			if r := g.Sessions.At(kv.SessionRef{Account: number, ID: id}); r != nil {
 				r.Exchanges++
-				g.Count(w, kv.SessionRef{Account: number, ID: id}, r)
+				g.Sessions.Count(w, kv.SessionRef{Account: number, ID: id}, r)
 			}
 		}
 		g.Put(w, []byte("!badger!"), []byte("a key that the database keeps to itself"))
@@ -275,8 +277,8 @@ func (m *model) restart(before func()) {
 	m.check(m.store().Close())
 	s, err := Open(Options{Dir: m.dir, Digest: digestTest})
 	m.check(err)
-	m.check(s.update(context.Background(), func(g *commitGroup, _ *commit.Op) error {
-		g.StoreEarly(1)
+	m.check(s.writer.Update(context.Background(), func(g *writing.Group, _ *commit.Op) error {
+		g.Sessions.StoreEarly(1)
 		return nil
 	}))
 	*m.s = s

@@ -159,5 +159,5 @@ func (i *identities) open(db kv.DB, opts *Options) (err error) {
 
 // rotation returns what a change of the master key needs from the store.
 func (s *core) rotation() identity.Rotation {
-	return identity.Rotation{DB: database{s}, Accounts: s.accounts, Sync: s.db.Sync, Note: s.db.NoteKey}
+	return identity.Rotation{DB: s.writer.DB(), Accounts: s.accounts, Sync: s.db.Sync, Note: s.db.NoteKey}
 }

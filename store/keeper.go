@@ -13,6 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/files"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/internal/wake"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -189,7 +190,7 @@ func (s *core) giveBack(ctx context.Context, share float64) {
 
 // eraseAgain deletes keys that do not exist, see [files.Database.RunValueLogGC].
 func (s *core) eraseAgain(ctx context.Context, keys [][]byte) error {
-	return s.makeRoom(ctx, func(g *commitGroup, w *commit.Op) error {
+	return s.writer.MakeRoom(ctx, func(g *writing.Group, w *commit.Op) error {
 		for _, key := range keys {
 			if !g.Has(key) {
 				g.Put(w, key, nil)
@@ -229,14 +230,14 @@ func (s *core) mergeTables(ctx context.Context) error {
 	if err := s.db.Flatten(2); err != nil {
 		return err
 	}
-	mark := func(g *commitGroup, w *commit.Op) error {
+	mark := func(g *writing.Group, w *commit.Op) error {
 		g.Put(w, files.MergeMark, []byte{1})
 		return nil
 	}
-	if err := s.makeRoom(ctx, mark); err != nil {
+	if err := s.writer.MakeRoom(ctx, mark); err != nil {
 		return err
 	}
-	if err := s.makeRoom(ctx, func(*commitGroup, *commit.Op) error { return s.db.MergeNew() }); err != nil {
+	if err := s.writer.MakeRoom(ctx, func(*writing.Group, *commit.Op) error { return s.db.MergeNew() }); err != nil {
 		return err
 	}
 	return s.db.Flatten(2)

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/mnemeproxy/mneme/store/internal/commit"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 )
 
 // settle waits until everything that was passed to the writer is committed and announced. Readers can see a commit
 // before it is announced.
 func settle(t testing.TB, s *Store) {
 	t.Helper()
-	if err := s.update(context.Background(), func(*commitGroup, *commit.Op) error { return nil }); err != nil {
+	if err := s.writer.Update(context.Background(), func(*writing.Group, *commit.Op) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -53,7 +54,7 @@ func TestReadingAnAnswerIsLinearInItsSize(t *testing.T) {
 		})
 		key, _ := kv.ParseExchangeID(id)
 		bytesCounted = allocated(func() {
-			err := s.view(func(tx *badger.Txn) error {
+			err := s.db.View(func(tx *badger.Txn) error {
 				n, err := journal.AnswerSize(context.Background(), tx, 1, key)
 				if n != int64(size) {
 					t.Errorf("the answer of %d bytes counts as %d", size, n)
@@ -82,7 +83,7 @@ func TestReadingAnAnswerEndsWithItsContext(t *testing.T) {
 	id, _ := kv.ParseExchangeID(capture(t, s, "acme", "{}", string(longAnswer(1<<20))))
 	ctx, cancel := context.WithCancel(context.Background())
 	parts := 0
-	err := s.view(func(tx *badger.Txn) error {
+	err := s.db.View(func(tx *badger.Txn) error {
 		return journal.EachPart(ctx, tx, 1, id, func(uint32, []byte) error {
 			parts++
 			cancel()
@@ -167,21 +168,19 @@ func TestClosingDoesNotWaitForALongAnswerToBeRead(t *testing.T) {
 	mustAccount(t, s, "acme")
 	id := capture(t, s, "acme", "{}", string(longAnswer(2<<20)))
 	(&talk{t, s}).settle()
-	s.digester.stop()
+	s.digester.Stop()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	key, _ := kv.ParseExchangeID(id)
-	var again *Change
-	if err := s.update(context.Background(), func(g *commitGroup, w *commit.Op) error {
-		_, ref := g.Belongs(1, key)
-		g.eraseTurn(w, ref, key)
-		again = g.Changes.NoteEnded(ref, key)
+	if err := s.writer.Update(context.Background(), func(g *writing.Group, w *commit.Op) error {
+		_, ref := g.Sessions.Belongs(1, key)
+		eraseTurn(g, w, ref, key)
+		g.Sessions.Changes.NoteEnded(ref, key)
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	var ahead digestsUnderWay
-	if err := s.handDigest(ctx, again, &ahead); err == nil || len(ahead.writes) > 0 {
+	if _, err := s.digester.DigestNext(ctx); err == nil {
 		t.Error("an exchange was digested though the digester had been stopped")
 	}
 	if waiting := s.Stats().Undigested; waiting != 1 {

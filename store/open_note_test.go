@@ -12,6 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -33,6 +34,12 @@ func beginTogether(t *testing.T, s *Store, accounts ...string) (begun []*Capture
 		}
 	}
 	return begun
+}
+
+// idOf returns the id of a capture's exchange.
+func idOf(c *Capture) kv.ExchangeID {
+	id, _ := kv.ParseExchangeID(c.ID())
+	return id
 }
 
 // openNotesOf returns the exchanges in each note of open exchanges.
@@ -71,7 +78,7 @@ func TestOpenExchangesThatBeganTogetherAreInterrupted(t *testing.T) {
 	mustAccount(t, s, "acme")
 	mustAccount(t, s, "other")
 	begun := beginTogether(t, s, "acme", "other", "acme", "acme")
-	want := [][]kv.ExchangeID{{begun[0].id, begun[2].id, begun[3].id}, {begun[1].id}}
+	want := [][]kv.ExchangeID{{idOf(begun[0]), idOf(begun[2]), idOf(begun[3])}, {idOf(begun[1])}}
 	if notes := openNotesOf(t, s); !slices.EqualFunc(notes, want, slices.Equal[[]kv.ExchangeID]) {
 		t.Fatalf("noted are %v, want %v", notes, want)
 	}
@@ -123,7 +130,7 @@ func TestAnExchangeWhoseEndCannotBeCommittedStaysNoted(t *testing.T) {
 			t.Fatal("the end does not reach the writer")
 		}
 	}
-	refused := s.step(func(g *commitGroup, w *commit.Op) error {
+	refused := s.writer.Change(func(g *writing.Group, w *commit.Op) error {
 		g.Put(w, []byte("!badger!"), []byte("a key that the database keeps to itself"))
 		return nil
 	})
@@ -156,21 +163,23 @@ func TestACheckFindsWrongNotesOfOpenExchanges(t *testing.T) {
 		}
 		return found
 	}
-	note := begun[0].noted.key()
-	damage(t, s, note, []byte{}) // it names only the first of them
+	account, _ := s.accounts.Find("acme")
+	note := kv.ExchangeKey(kv.SpaceOpen, account, idOf(begun[0])) // the first of them
+	damage(t, s, note, []byte{})                                  // it names only the first of them
 	want := []string{begun[1].ID() + " it is open, and it is not among the open exchanges"}
 	if got := problems(); !slices.Equal(got, want) {
 		t.Errorf("found is %q, want %q", got, want)
 	}
 	finish(t, begun[0])
 	finish(t, begun[1])
-	damage(t, s, note, begun[1].id[:])
+	last := idOf(begun[1])
+	damage(t, s, note, last[:])
 	want = []string{begun[0].ID() + " it is noted among the open exchanges, and neither it nor those noted with it are"}
 	if got := problems(); !slices.Equal(got, want) {
 		t.Errorf("found is %q, want %q", got, want)
 	}
 	mustBeSound(t, s)
-	err := s.view(func(tx *badger.Txn) error { _, err := tx.Get(note); return err })
+	err := s.db.View(func(tx *badger.Txn) error { _, err := tx.Get(note); return err })
 	if !errors.Is(err, badger.ErrKeyNotFound) {
 		t.Errorf("the note that was wrong is still there: %v", err)
 	}

@@ -14,13 +14,14 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/turns"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // longOpening makes an opening whose history is read from where it is new: its first message is long enough.
 func longOpening(key string, texts ...string) *record.Opening {
 	texts = slices.Clone(texts)
-	texts[0] += strings.Repeat(" ", prefixesFrom)
+	texts[0] += strings.Repeat(" ", turns.PrefixesFrom)
 	o := say(texts...)
 	o.ChatKey = key
 	from := strings.IndexByte(string(o.Body), '[') + 1
@@ -78,16 +79,16 @@ func TestOnlyTheNewPartOfARequestIsRead(t *testing.T) {
 	if got := next(longOpening("k", append(texts[:len(texts)-1:len(texts)-1], "last one changed")...)); got > 4 {
 		t.Errorf("after another last message %d messages were read", got)
 	}
-	held := &c.s.digester.held
-	held.Add(handoverTotal / 2) // no room for a large request
-	large := append([]string{strings.Repeat("large ", handoverLarge/5)}, texts...)
+	held := &c.s.digester.Held
+	held.Add(turns.KeptTotal / 2) // no room for a large request
+	large := append([]string{strings.Repeat("large ", turns.KeptLarge/5)}, texts...)
 	if got, want := next(longOpening("large", large[:len(large)-2]...)), int64(len(large)-2); got != want {
 		t.Errorf("of a request that is read back %d messages were read, want %d", got, want)
 	}
 	if got := next(longOpening("large", large...)); got > 3 {
 		t.Errorf("of one that goes on from a request that was read back %d messages were read", got)
 	}
-	held.Add(-handoverTotal / 2)
+	held.Add(-turns.KeptTotal / 2)
 	if left := held.Load(); left != 0 {
 		t.Errorf("%d bytes stay behind", left)
 	}
@@ -105,18 +106,18 @@ func TestOnlyTheNewPartOfARequestIsHeld(t *testing.T) {
 	c := &talk{t, openStore(t, Options{Digest: digestUnread(&read)})}
 	mustAccount(t, c.s, "acme")
 	c.idle()
-	long := strings.Repeat("x", handoverLarge)
+	long := strings.Repeat("x", turns.KeptLarge)
 	texts := []string{long, "answer", long, "answer", "more"}
 	c.session(longOpening("k", texts...), "answer")
 	var begun []*Capture
-	for i := range handoverTotal / handoverLarge { // would be twice what may be held of requests as large
+	for i := range turns.KeptTotal / turns.KeptLarge { // would be twice what may be held of requests as large
 		capture, err := c.s.Begin(t.Context(), longOpening("k", append(texts, "answer", fmt.Sprint(i))...))
 		if err != nil {
 			t.Fatal(err)
 		}
 		begun = append(begun, capture)
 	}
-	if held, most := c.s.digester.held.Load(), int64(len(begun)*2<<10); held == 0 || held > most {
+	if held, most := c.s.digester.Held.Load(), int64(len(begun)*2<<10); held == 0 || held > most {
 		t.Errorf("%d bytes are held of %d requests, want at most %d", held, len(begun), most)
 	}
 	for i, capture := range begun {
@@ -134,7 +135,7 @@ func TestOnlyTheNewPartOfARequestIsHeld(t *testing.T) {
 	if err != nil || turn.Turn == nil || turn.Turn.Known != 6 || len(turn.Turn.Messages) != 1 || turn.Turn.Messages[0].Parts[0].Text != "7" {
 		t.Errorf("the turn is %+v (%v)", turn.Turn, err)
 	}
-	if held := c.s.digester.held.Load(); held != 0 {
+	if held := c.s.digester.Held.Load(); held != 0 {
 		t.Errorf("%d bytes stay behind", held)
 	}
 	mustBeSound(t, c.s)
@@ -147,7 +148,7 @@ func TestAHistoryOfSeveralRequestsAtOnceIsReadOnce(t *testing.T) {
 	c := &talk{t, openStore(t, Options{Digest: digestUnread(&read)})}
 	mustAccount(t, c.s, "acme")
 	c.idle()
-	texts := []string{strings.Repeat("x", handoverLarge), "answer", "more", "answer"}
+	texts := []string{strings.Repeat("x", turns.KeptLarge), "answer", "more", "answer"}
 	var begun []*Capture
 	for i := range 4 {
 		capture, err := c.s.Begin(t.Context(), longOpening("k", append(texts, "and more", fmt.Sprint(i))...))
@@ -173,7 +174,7 @@ func TestAHistoryOfSeveralRequestsAtOnceIsReadOnce(t *testing.T) {
 			t.Errorf("the turn of request %d is %+v (%v)", i, turn.Turn, err)
 		}
 	}
-	if held := c.s.digester.held.Load(); held != 0 {
+	if held := c.s.digester.Held.Load(); held != 0 {
 		t.Errorf("%d bytes stay behind", held)
 	}
 	mustBeSound(t, c.s)

@@ -13,6 +13,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/recording"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/volume"
 )
@@ -69,7 +71,7 @@ func stallWith(t *testing.T, s *Store, weight int64) (release func()) {
 	var refused error
 	go func() {
 		defer close(ended)
-		step := s.step(func(*commitGroup, *commit.Op) error { close(busy); <-gate; return nil })
+		step := s.writer.Change(func(*writing.Group, *commit.Op) error { close(busy); <-gate; return nil })
 		step.Weight = weight
 		refused = s.writer.Do(context.Background(), step)
 	}()
@@ -166,17 +168,17 @@ func TestAnOpeningThatCannotBeCommittedLeavesNothingBehind(t *testing.T) {
 	s.writer.Gate.Reserve = 1 << 62
 	release()
 	wantKind(t, during.Recorded(ctx), codec.KindStorage)
-	if _, err := before.Write(make([]byte, 2*responsePart)); err != nil {
+	if _, err := before.Write(make([]byte, 2*recording.PartSize)); err != nil {
 		t.Fatal(err)
 	}
-	_ = s.update(ctx, func(*commitGroup, *commit.Op) error { return nil }) // what was written has been tried by now
+	_ = s.writer.Update(ctx, func(*writing.Group, *commit.Op) error { return nil }) // what was written has been tried by now
 	s.writer.Gate.Reserve = mark
 	release = stall(t, s) // one group of an exchange that is well and parts of one that is not
 	after, err := s.Begin(ctx, &record.Opening{Account: "acme", Surface: codec.Chat, Body: make([]byte, 1000)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := during.Write(make([]byte, 2*responsePart)); err != nil {
+	if _, err := during.Write(make([]byte, 2*recording.PartSize)); err != nil {
 		t.Fatal(err)
 	}
 	release()
@@ -223,7 +225,7 @@ func TestOperationsThatFreeSpaceUseTheReserve(t *testing.T) {
 	_, err = s.Begin(t.Context(), &record.Opening{Account: "acme", Surface: codec.Chat, Body: []byte("more")})
 	wantKind(t, err, codec.KindStorage)
 	wantKind(t, s.Ready(), codec.KindStorage)
-	wantKind(t, s.update(t.Context(), func(*commitGroup, *commit.Op) error { return nil }), codec.KindStorage)
+	wantKind(t, s.writer.Update(t.Context(), func(*writing.Group, *commit.Op) error { return nil }), codec.KindStorage)
 	e, err := s.Archive().Erase(t.Context(), "acme", record.Selection{Exchanges: []string{id}}, false)
 	for err == nil && e.State != record.ErasureDone {
 		runtime.Gosched()

@@ -42,7 +42,7 @@ func (s *core) lookUp(account, id string, read func(*badger.Txn, kv.AccountNumbe
 		return err
 	}
 	found := false
-	err = s.view(func(tx *badger.Txn) error {
+	err = s.db.View(func(tx *badger.Txn) error {
 		for _, number := range numbers {
 			info, err := journal.Info(tx, number, key)
 			if errors.Is(err, badger.ErrKeyNotFound) {
@@ -77,7 +77,7 @@ func (s Archive) Exchanges(account string, q record.ExchangeQuery) (record.Excha
 		return record.ExchangePage{}, err
 	}
 	var page record.ExchangePage
-	err = s.view(func(tx *badger.Txn) error {
+	err = s.db.View(func(tx *badger.Txn) error {
 		places := journal.Places(tx, numbers, &w)
 		if page.HasMore = len(places) > w.Limit; page.HasMore {
 			places = places[:w.Limit]

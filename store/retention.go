@@ -62,7 +62,7 @@ func expired(until time.Time) record.Selection { return record.Selection{Until: 
 // hasBefore reports whether expire would erase anything.
 func (s *core) hasBefore(ctx context.Context, account kv.AccountNumber, until time.Time) (found bool, err error) {
 	sel := expired(until)
-	err = s.view(func(tx *badger.Txn) error {
+	err = s.db.View(func(tx *badger.Txn) error {
 		return eachSelected(ctx, tx, account, &sel, true, func(x selected) error {
 			open, err := x.open(tx, account)
 			if err != nil || open {
@@ -131,7 +131,7 @@ func (s *core) eraseNow(ctx context.Context, account kv.AccountNumber, sel recor
 
 // oldest returns the start of the exchange that has skip older ones; zero if there are not that many.
 func (s *core) oldest(account kv.AccountNumber, skip int64) (began time.Time, err error) {
-	err = s.view(func(tx *badger.Txn) error {
+	err = s.db.View(func(tx *badger.Txn) error {
 		for item := range kv.Items(tx, kv.SpaceKeyOf(kv.SpaceExchange, account), nil) {
 			_, id, ok := kv.SplitExchangeKey(item.Key())
 			if skip--; skip >= 0 || !ok {

@@ -7,38 +7,10 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
-	"github.com/mnemeproxy/mneme/store/conversation"
-	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
-
-// The usage and cost of exchanges are rolled up when they end: into one record per hour, key, project, client and model
-// of an account, written with the commit of the end. Reports sum these up without reading exchanges. The records hold
-// no content, and stay when exchanges are erased; erased exchanges are counted beside them, so that [Upkeep.Check] can
-// compare them with the existing exchanges.
-
-// rollUp counts an ended exchange.
-func (g *commitGroup) rollUp(w *commit.Op, account kv.AccountNumber, info *record.ExchangeInfo) {
-	r := conversation.RollupOf(info)
-	g.addRollup(w, g.Keep(record.AppendRollupKey(g.Key(), account, info)), &r)
-}
-
-// rollUpErased counts an erased exchange.
-func (g *commitGroup) rollUpErased(w *commit.Op, account kv.AccountNumber, info *record.ExchangeInfo) {
-	r := conversation.RollupOf(info)
-	g.addRollup(w, record.AppendHourPrefix(nil, account, info.Started, record.RollupErased), &r)
-}
-
-func (g *commitGroup) addRollup(w *commit.Op, key []byte, r *record.Rollup) {
-	if stored := g.Get(key); stored != nil {
-		if before, err := record.DecodeRollup(stored); err == nil { // otherwise it starts over, and a check says so
-			r.Add(&before)
-		}
-	}
-	g.Put(w, key, r.Encode())
-}
 
 // Rollups visits the rollups, account by account and hour by hour.
 func (s Accounts) Rollups(ctx context.Context, q record.RollupQuery, visit func(record.RollupOf, *record.Rollup)) error {
@@ -51,7 +23,7 @@ func (s Accounts) Rollups(ctx context.Context, q record.RollupQuery, visit func(
 		}
 		accounts = []identity.AccountRecord{a}
 	}
-	err := s.view(func(tx *badger.Txn) error {
+	err := s.db.View(func(tx *badger.Txn) error {
 		for _, a := range accounts {
 			if err := eachRollup(ctx, tx, a.Number, &q, func(of record.RollupOf, r *record.Rollup) {
 				of.Account = a.Name

@@ -13,6 +13,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/sessions"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -134,7 +136,7 @@ func TestACheckFindsAndRepairsWrongRollups(t *testing.T) {
 	spend(t, s, "acme", "key_a", "m", codec.Usage{Output: 1}, &record.Cost{USD: 5})
 	number, _ := s.accounts.Find("acme")
 	wrong := record.Rollup{Requests: 7}
-	err := s.update(context.Background(), func(g *commitGroup, w *commit.Op) error {
+	err := s.writer.Update(context.Background(), func(g *writing.Group, w *commit.Op) error {
 		it := g.Committed().NewIterator(badger.IteratorOptions{Prefix: kv.SpaceKeyOf(kv.SpaceRollup, number)})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
@@ -187,10 +189,10 @@ func BenchmarkRollUp(b *testing.B) {
 		Header: []record.HeaderField{{Name: "User-Agent", Value: "claude-cli/2.1"}}, Started: began, FirstByte: began.Add(120 * time.Millisecond), Outcome: record.OutcomeComplete,
 		Usage: record.UsageInfo{InputUncached: 12, CacheRead: 151_000, CacheWrite: 800, Output: 1200}, Cost: &record.Cost{USD: record.Dollar / 10, Saved: record.Dollar / 2, Price: "claude-opus-5-5@2026-11-20"},
 	}
-	g := newCommitGroup(s.core)
+	g := writing.NewGroup(sessions.Options{DB: s.db, Known: &s.planner.Known, Records: s.sessions, IDs: &s.ids, Log: s.log})
 	b.ReportAllocs()
 	for b.Loop() {
-		g.rollUp(new(commit.Op), account, info)
+		g.RollUp(new(commit.Op), account, info)
 	}
 	g.Reset()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/internal/sessions"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -18,7 +19,7 @@ import (
 func storedVersion(t *testing.T, s *Store, session string) (version uint64) {
 	t.Helper()
 	id, _ := kv.ParseSessionID(session)
-	err := s.view(func(tx *badger.Txn) error {
+	err := s.db.View(func(tx *badger.Txn) error {
 		item, err := tx.Get(kv.SessionKey(1, id))
 		if err == nil {
 			version = item.Version()
@@ -120,8 +121,8 @@ func TestAnOlderViewHasTheNewestRecordOfASession(t *testing.T) {
 	text := longSession(t, c, 10)
 	id, _ := kv.ParseSessionID(text)
 	ref := kv.SessionRef{Account: 1, ID: id}
-	err := c.s.view(func(tx *badger.Txn) error {
-		if err := c.s.update(t.Context(), (*commitGroup).StoreAll); err != nil {
+	err := c.s.db.View(func(tx *badger.Txn) error {
+		if err := c.s.writer.Update(t.Context(), writing.StoreAll); err != nil {
 			return err
 		}
 		stored, err := sessions.Stored(tx, ref)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -28,11 +29,11 @@ func TestSessionsAreFoundByClientProjectAndOutcome(t *testing.T) {
 	o := say("hello")
 	o.ChatKey, o.ModelAsked = "d", "House/Large"
 	large := c.session(o, "hi")
-	err := c.s.update(t.Context(), func(g *commitGroup, w *commit.Op) error { // as earlier versions wrote it
+	err := c.s.writer.Update(t.Context(), func(g *writing.Group, w *commit.Op) error { // as earlier versions wrote it
 		id, _ := kv.ParseSessionID(codex)
-		r, ref := g.Session(kv.SessionRef{Account: 1, ID: id})
+		r, ref := g.Sessions.Session(kv.SessionRef{Account: 1, ID: id})
 		r.Client, r.Project = "", ""
-		g.PutSession(w, ref, r)
+		g.Sessions.PutSession(w, ref, r)
 		return nil
 	})
 	if err != nil {

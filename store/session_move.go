@@ -13,6 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -45,11 +46,11 @@ func (s Archive) MergeSession(ctx context.Context, account, from, into string) (
 	}
 	source := kv.SessionRef{Account: number, ID: fromID}
 	if err = s.finishMove(ctx, source); err == nil { // one that an earlier process has begun
-		err = s.update(ctx, func(g *commitGroup, w *commit.Op) error {
-			if err := g.refuseMove(source, intoID); err != nil {
+		err = s.writer.Update(ctx, func(g *writing.Group, w *commit.Op) error {
+			if err := refuseMove(g, source, intoID); err != nil {
 				return err
 			}
-			return g.beginMerge(w, source, intoID)
+			return beginMerge(g, w, source, intoID)
 		})
 	}
 	if err == nil {
@@ -63,9 +64,9 @@ func (s Archive) MergeSession(ctx context.Context, account, from, into string) (
 
 // refuseMove returns why no exchange may move from a session to another one now; nil if they may. Erasures and earlier
 // moves are carried out on the sessions as they were.
-func (g *commitGroup) refuseMove(source kv.SessionRef, into kv.SessionID) error {
-	_, target := g.Session(kv.SessionRef{Account: source.Account, ID: into})
-	if id, found := g.erasing(source.Account, source.ID, target.ID); found {
+func refuseMove(g *writing.Group, source kv.SessionRef, into kv.SessionID) error {
+	_, target := g.Sessions.Session(kv.SessionRef{Account: source.Account, ID: into})
+	if id, found := erasing(g, source.Account, source.ID, target.ID); found {
 		return conversation.ErasingSession(id.String())
 	}
 	if g.Has(moveKey(source)) {
@@ -75,16 +76,16 @@ func (g *commitGroup) refuseMove(source kv.SessionRef, into kv.SessionID) error 
 }
 
 // beginMerge merges a session into another one, and records that its exchanges have to move.
-func (g *commitGroup) beginMerge(w *commit.Op, source kv.SessionRef, into kv.SessionID) error {
-	target, err := conversation.Merge(g.Of(w, source.Account), source.ID, into)
+func beginMerge(g *writing.Group, w *commit.Op, source kv.SessionRef, into kv.SessionID) error {
+	target, err := conversation.Merge(g.Sessions.Of(w, source.Account), source.ID, into)
 	if err != nil {
 		return err
 	}
 	value, err := kv.EncodeRecord(move{Into: target.String()})
 	if err == nil {
 		g.Put(w, moveKey(source), value)
-		g.Changes.NoteSession(source)
-		g.Changes.NoteSession(kv.SessionRef{Account: source.Account, ID: target}) // it may have got a title
+		g.Sessions.Changes.NoteSession(source)
+		g.Sessions.Changes.NoteSession(kv.SessionRef{Account: source.Account, ID: target}) // it may have got a title
 	}
 	return err
 }
@@ -104,8 +105,8 @@ func (s Archive) SplitSession(ctx context.Context, account, session, exchange st
 	var source kv.SessionRef
 	target := kv.SessionRef{Account: number, ID: kv.SessionID(s.ids.Next(time.Now()))}
 	if err = s.finishMove(ctx, named); err == nil { // as above
-		err = s.update(ctx, func(g *commitGroup, w *commit.Op) (err error) {
-			source, err = g.beginSplit(w, named, target, first)
+		err = s.writer.Update(ctx, func(g *writing.Group, w *commit.Op) (err error) {
+			source, err = beginSplit(g, w, named, target, first)
 			return err
 		})
 	}
@@ -120,28 +121,28 @@ func (s Archive) SplitSession(ctx context.Context, account, session, exchange st
 
 // beginSplit creates the session target, and records that exchanges of a session have to move there: the given one, and
 // all that began after it. source is the session that has them, which is another one if the named one was merged.
-func (g *commitGroup) beginSplit(w *commit.Op, named, target kv.SessionRef, first kv.ExchangeID) (source kv.SessionRef, err error) {
-	r, source := g.Session(named)
+func beginSplit(g *writing.Group, w *commit.Op, named, target kv.SessionRef, first kv.ExchangeID) (source kv.SessionRef, err error) {
+	r, source := g.Sessions.Session(named)
 	if r == nil {
 		return source, record.NoSession(named.ID.String())
 	}
-	if err := g.refuseMove(source, source.ID); err != nil {
+	if err := refuseMove(g, source, source.ID); err != nil {
 		return source, err
 	}
 	there := g.Has(kv.MemberKey(source.Account, source.ID, first))
-	if err := conversation.CheckSplit(source.ID.String(), first.String(), there, g.firstMember(source) == first); err != nil {
+	if err := conversation.CheckSplit(source.ID.String(), first.String(), there, firstMember(g, source) == first); err != nil {
 		return source, err
 	}
 	value, err := kv.EncodeRecord(move{Into: target.ID.String(), First: first.String()})
 	if err != nil {
 		return source, err
 	}
-	g.PutSession(w, target, r.SplitOff(target.ID))
+	g.Sessions.PutSession(w, target, r.SplitOff(target.ID))
 	g.Put(w, moveKey(source), value)
 	return source, nil
 }
 
-func (g *commitGroup) firstMember(ref kv.SessionRef) (id kv.ExchangeID) {
+func firstMember(g *writing.Group, ref kv.SessionRef) (id kv.ExchangeID) {
 	it := g.Committed().NewIterator(badger.IteratorOptions{Prefix: kv.MemberPrefix(ref.Account, ref.ID)})
 	defer it.Close()
 	if it.Rewind(); it.Valid() {
@@ -158,13 +159,13 @@ func (s *core) finishMove(ctx context.Context, source kv.SessionRef) error {
 			return err
 		}
 		into, _ := kv.ParseSessionID(m.Into)
-		err = s.update(ctx, func(g *commitGroup, w *commit.Op) error {
+		err = s.writer.Update(ctx, func(g *writing.Group, w *commit.Op) error {
 			target := kv.SessionRef{Account: source.Account, ID: into}
-			if r, now := g.Session(target); r != nil { // it was merged in turn
+			if r, now := g.Sessions.Session(target); r != nil { // it was merged in turn
 				target = now
 			}
 			for _, id := range members {
-				g.moveExchange(w, id, source, target)
+				moveExchange(g, w, id, source, target)
 			}
 			if len(members) == 0 {
 				g.Put(w, moveKey(source), nil)
@@ -179,7 +180,7 @@ func (s *core) finishMove(ctx context.Context, source kv.SessionRef) error {
 
 // movable returns a session's move and the next exchanges of it; nil if there is no move.
 func (s *core) movable(source kv.SessionRef) (m *move, members []kv.ExchangeID, err error) {
-	err = s.view(func(tx *badger.Txn) error {
+	err = s.db.View(func(tx *badger.Txn) error {
 		value, err := kv.Get(tx, moveKey(source))
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return nil
@@ -208,24 +209,24 @@ func (s *core) movable(source kv.SessionRef) (m *move, members []kv.ExchangeID, 
 
 // moveExchange moves an exchange from one session to another. Its turn is digested again, because it depends on the
 // session's earlier messages.
-func (g *commitGroup) moveExchange(w *commit.Op, id kv.ExchangeID, from, to kv.SessionRef) {
+func moveExchange(g *writing.Group, w *commit.Op, id kv.ExchangeID, from, to kv.SessionRef) {
 	account := from.Account
 	g.Put(w, kv.MemberKey(account, from.ID, id), nil)
 	info, _ := journal.Latest(g.Group, account, id) // for an unreadable one, only its membership moves
 	if info == nil || !bytes.Equal(g.Get(kv.ExchangeKey(kv.SpaceBelongs, account, id)), from.ID[:]) {
 		return
 	}
-	g.eraseTurn(w, from, id)
-	g.Changes.NoteSession(from)
-	g.DropSummary(w, from)
+	eraseTurn(g, w, from, id)
+	g.Sessions.Changes.NoteSession(from)
+	g.Sessions.DropSummary(w, from)
 	g.Put(w, kv.MemberKey(account, to.ID, id), []byte{})
 	g.Put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), bytes.Clone(to.ID[:]))
-	g.LinkResponse(w, to, info)
-	in := g.Of(w, account)
+	g.Sessions.LinkResponse(w, to, info)
+	in := g.Sessions.Of(w, account)
 	conversation.Recount(in, from.ID, info, -1)
 	conversation.Recount(in, to.ID, info, 1)
-	if g.store.opts.Digest != nil && info.Outcome != record.OutcomeOpen && info.Auxiliary == "" {
-		g.Changes.NoteEnded(to, id)
+	if g.Sessions.Digests && info.Outcome != record.OutcomeOpen && info.Auxiliary == "" {
+		g.Sessions.Changes.NoteEnded(to, id)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/internal/sessions"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -139,15 +140,15 @@ func TestACheckRestoresASessionToItsList(t *testing.T) {
 	c := newEdge(t, 1)
 	id := c.session(chatKey(say("1"), "k"), "2")
 	key, _ := kv.ParseSessionID(id)
-	err := c.s.update(t.Context(), func(g *commitGroup, w *commit.Op) error {
-		r, ref := g.Session(kv.SessionRef{Account: 1, ID: key})
+	err := c.s.writer.Update(t.Context(), func(g *writing.Group, w *commit.Op) error {
+		r, ref := g.Sessions.Session(kv.SessionRef{Account: 1, ID: key})
 		r.Links = slices.DeleteFunc(r.Links, func(link []byte) bool {
 			if record.IsBeginLink(link) {
 				g.Put(w, link, nil)
 			}
 			return record.IsBeginLink(link)
 		})
-		g.PutSession(w, ref, r)
+		g.Sessions.PutSession(w, ref, r)
 		return nil
 	})
 	if err != nil {
@@ -163,7 +164,7 @@ func TestACheckRestoresASessionToItsList(t *testing.T) {
 	if got := listSessions(t, c.s, record.SessionQuery{}); !slices.Equal(got, []string{id}) {
 		t.Errorf("after the repair the list is %v", got)
 	}
-	err = c.s.view(func(tx *badger.Txn) error {
+	err = c.s.db.View(func(tx *badger.Txn) error {
 		_, err := sessions.Stored(tx, kv.SessionRef{Account: 1, ID: key})
 		return err
 	})

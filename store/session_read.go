@@ -32,7 +32,7 @@ func (s Archive) Sessions(account string, q record.SessionQuery) (record.Session
 	}
 	page := record.SessionPage{Data: make([]record.Session, 0, w.Limit)}
 	left, at := mostLooked, ""
-	err = s.view(func(tx *badger.Txn) error {
+	err = s.db.View(func(tx *badger.Txn) error {
 		s.sessions.Each(tx, &w, number, func(id kv.SessionID, item *badger.Item) bool {
 			if left <= 0 {
 				page.HasMore, page.Reached = true, at
@@ -80,7 +80,7 @@ func readOrigin(tx *badger.Txn, account kv.AccountNumber, id kv.SessionID, sessi
 // sessionWindow reads the cursors of a query.
 func (s *core) sessionWindow(account kv.AccountNumber, q *record.SessionQuery) (w kv.Window, err error) {
 	after, before := q.After, q.Before
-	err = s.view(func(tx *badger.Txn) (err error) {
+	err = s.db.View(func(tx *badger.Txn) (err error) {
 		for _, cursor := range [...]*string{&after, &before} {
 			text := *cursor
 			if *cursor, err = s.sessions.Place(tx, account, text); errors.Is(err, badger.ErrKeyNotFound) {
@@ -106,7 +106,7 @@ func (s Archive) Session(account, id string) (*record.Session, error) {
 		return nil, err
 	}
 	var r *record.StoredSession
-	err = s.view(func(tx *badger.Txn) (err error) {
+	err = s.db.View(func(tx *badger.Txn) (err error) {
 		r, err = s.sessions.Get(tx, kv.SessionRef{Account: number, ID: key})
 		return err
 	})
@@ -164,7 +164,7 @@ func (s Archive) Timeline(account, session string, q record.TimelineQuery) (reco
 		return record.TimelinePage{}, err
 	}
 	page := record.TimelinePage{Data: make([]record.TimelineEntry, 0, min(w.Limit, mostlyListed))}
-	err = s.view(func(tx *badger.Txn) error {
+	err = s.db.View(func(tx *badger.Txn) error {
 		with, err := s.sessionWith(tx, kv.SessionRef{Account: number, ID: key})
 		if err != nil {
 			return err
@@ -200,7 +200,7 @@ func (s Archive) AnsweredAs(account, response string) (exchange string, err erro
 	if err != nil {
 		return "", err
 	}
-	err = s.view(func(tx *badger.Txn) error {
+	err = s.db.View(func(tx *badger.Txn) error {
 		value, err := kv.Get(tx, record.LinkKey(number, record.Clue{Kind: record.ByResponse, Value: response}))
 		if err != nil || len(value) != len(kv.SessionID{}) {
 			return err
@@ -239,7 +239,7 @@ func (f Feed) SessionAt(account record.AccountNumber, id string) (*record.Sessio
 		return nil, record.NoSession(id)
 	}
 	var r *record.StoredSession
-	err := f.store.view(func(tx *badger.Txn) (err error) {
+	err := f.store.db.View(func(tx *badger.Txn) (err error) {
 		r, err = f.store.sessions.Get(tx, kv.SessionRef{Account: account, ID: key})
 		return err
 	})
@@ -260,7 +260,7 @@ func (f Feed) TurnAt(account record.AccountNumber, exchange string) (record.Time
 	if !ok {
 		return entry, record.NoExchange(exchange)
 	}
-	err := f.store.view(func(tx *badger.Txn) (err error) {
+	err := f.store.db.View(func(tx *badger.Txn) (err error) {
 		entry, err = journal.Entry(tx, account, id)
 		return err
 	})
@@ -282,7 +282,7 @@ func (s Archive) SessionKnownAs(account, id string) (session string) {
 	if _, own := kv.ParseSessionID(id); own {
 		return id
 	}
-	_ = s.view(func(tx *badger.Txn) error {
+	_ = s.db.View(func(tx *badger.Txn) error {
 		for _, key := range record.ClientLinks(number, id) {
 			value, err := kv.Get(tx, key)
 			if err == nil && len(value) == len(kv.SessionID{}) {

@@ -13,6 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/internal/sessions"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -23,7 +24,7 @@ func (s Archive) SessionSummary(account, session string) (*record.SessionSummary
 		return nil, err
 	}
 	var m *record.SessionSummary
-	err = s.view(func(tx *badger.Txn) error {
+	err = s.db.View(func(tx *badger.Txn) error {
 		m, err = getSummary(tx, kv.SessionRef{Account: number, ID: id})
 		return err
 	})
@@ -57,12 +58,12 @@ func (s Summaries) KeepSessionSummary(ctx context.Context, account, session stri
 		return err
 	}
 	ref := kv.SessionRef{Account: number, ID: id}
-	err = s.update(ctx, func(g *commitGroup, w *commit.Op) error {
-		if !g.stillThere(ref, former, exchanges) {
+	err = s.writer.Update(ctx, func(g *writing.Group, w *commit.Op) error {
+		if !stillThere(g, ref, former, exchanges) {
 			return codec.Errorf(codec.KindConflict, "what the summary of %s tells of is gone meanwhile", session)
 		}
 		g.Put(w, sessions.SummaryKey(ref), value)
-		g.Changes.NoteSession(ref)
+		g.Sessions.Changes.NoteSession(ref)
 		return nil
 	})
 	if err != nil {
@@ -72,7 +73,7 @@ func (s Summaries) KeepSessionSummary(ctx context.Context, account, session stri
 }
 
 // stillThere reports whether a session still has these exchanges, and this summary unless former is nil.
-func (g *commitGroup) stillThere(ref kv.SessionRef, former *record.SessionSummary, exchanges []string) bool {
+func stillThere(g *writing.Group, ref kv.SessionRef, former *record.SessionSummary, exchanges []string) bool {
 	for _, text := range exchanges {
 		id, ok := kv.ParseExchangeID(text)
 		if !ok || !bytes.Equal(g.Get(kv.ExchangeKey(kv.SpaceBelongs, ref.Account, id)), ref.ID[:]) {
@@ -89,7 +90,7 @@ func (g *commitGroup) stillThere(ref kv.SessionRef, former *record.SessionSummar
 // UnsummarizedSessions returns, for each account, the first session that has been idle since a time, if any. Accounts
 // for which skip returns true are skipped at once, however many sessions they have.
 func (s Summaries) UnsummarizedSessions(ctx context.Context, since time.Time, skip func(record.AccountNumber) bool) (sessions []record.UnsummarizedSession, err error) {
-	err = s.view(func(tx *badger.Txn) error {
+	err = s.db.View(func(tx *badger.Txn) error {
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceUnsummarized}})
 		defer it.Close()
 		passed := kv.AccountNumber(0) // skip the rest of its sessions; numbers begin at 1
@@ -139,7 +140,7 @@ func (s Summaries) ConfirmSummarized(ctx context.Context, u record.UnsummarizedS
 		return record.NoSession(u.Session)
 	}
 	key := sessions.UnsummarizedKey(kv.SessionRef{Account: u.Account, ID: id})
-	err := s.update(ctx, func(g *commitGroup, w *commit.Op) error {
+	err := s.writer.Update(ctx, func(g *writing.Group, w *commit.Op) error {
 		if grew, ok := readGrown(g.Get(key)); ok && grew.Equal(u.Grew) {
 			g.Put(w, key, nil)
 		}
@@ -160,7 +161,7 @@ type summarySpending struct {
 // SummaryTokens returns how many tokens summaries of an account have used on the day of now, in UTC.
 func (s Summaries) SummaryTokens(account record.AccountNumber, now time.Time) (int64, error) {
 	var spent summarySpending
-	err := s.view(func(tx *badger.Txn) error {
+	err := s.db.View(func(tx *badger.Txn) error {
 		value, err := kv.Get(tx, kv.SpaceKeyOf(kv.SpaceSummaryTokens, account))
 		if err != nil {
 			return err
@@ -179,7 +180,7 @@ func (s Summaries) SummaryTokens(account record.AccountNumber, now time.Time) (i
 // AddSummaryTokens counts tokens that a summary of an account has used on the day of now.
 func (s Summaries) AddSummaryTokens(ctx context.Context, account record.AccountNumber, now time.Time, tokens int64) error {
 	key := kv.SpaceKeyOf(kv.SpaceSummaryTokens, account)
-	err := s.updateOf(ctx, account, func(g *commitGroup, w *commit.Op) error {
+	err := s.writer.UpdateOf(ctx, account, func(g *writing.Group, w *commit.Op) error {
 		var spent summarySpending
 		if value := g.Get(key); value == nil || record.Decode(value, &spent) != nil || spent.Day != dayOf(now) {
 			spent = summarySpending{Day: dayOf(now)}

@@ -12,6 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -414,8 +415,8 @@ func TestDigestingAgainGivesTheSameTurns(t *testing.T) {
 	want := c.timeline(session)
 	for _, text := range ids {
 		id, _ := kv.ParseExchangeID(text)
-		again, _ := c.s.digestExchange(t.Context(), kv.ExchangeRef{Account: 1, ID: id}, nil)
-		if err := c.s.update(t.Context(), again); err != nil {
+		again, _ := c.s.digester.Digest(t.Context(), kv.ExchangeRef{Account: 1, ID: id}, nil)
+		if err := c.s.writer.Update(t.Context(), again); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -430,7 +431,7 @@ func TestDigestingResumesAfterARestartAndIsIdempotent(t *testing.T) {
 	tooSoon := func(*record.Exchange) (record.Digest, error) { panic("digested before the restart") }
 	s := openStore(t, Options{Dir: dir, Digest: tooSoon})
 	mustAccount(t, s, "acme")
-	s.digester.stop()
+	s.digester.Stop()
 	if _, err := s.Feed().Follow(t.Context(), StageDigest); err != nil { // nothing is digested in the commit of its end while something may wait
 		t.Fatal(err)
 	}
@@ -467,8 +468,8 @@ func TestDigestingResumesAfterARestartAndIsIdempotent(t *testing.T) {
 	}
 	for _, x := range exchanges.Data {
 		id, _ := kv.ParseExchangeID(x.ID)
-		again, _ := c.s.digestExchange(context.Background(), kv.ExchangeRef{Account: 1, ID: id}, nil)
-		if err := c.s.update(ctx, again); err != nil {
+		again, _ := c.s.digester.Digest(context.Background(), kv.ExchangeRef{Account: 1, ID: id}, nil)
+		if err := c.s.writer.Update(ctx, again); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -478,13 +479,13 @@ func TestDigestingResumesAfterARestartAndIsIdempotent(t *testing.T) {
 }
 
 func TestAnExchangeThatCannotBeDigestedIsMarkedAndBlocksNothing(t *testing.T) {
-	c := newConversation(t)
-	c.s.opts.Digest = func(x *record.Exchange) (record.Digest, error) {
+	c := &talk{t, openStore(t, Options{Digest: func(x *record.Exchange) (record.Digest, error) {
 		if strings.Contains(string(x.RawRequest), "panic") {
 			panic("on purpose")
 		}
 		return digestTest(x)
-	}
+	}})}
+	mustAccount(t, c.s, "acme")
 	session := c.session(with(say("panic"), func(o *record.Opening) { o.ChatKey = "k" }), "a")
 	c.session(with(say("fine"), func(o *record.Opening) { o.ChatKey = "k" }), "b")
 	page, err := c.s.Archive().Timeline("acme", session, record.TimelineQuery{})
@@ -671,8 +672,8 @@ func TestAnInterruptedMoveContinuesAfterARestart(t *testing.T) {
 	for i, text := range []string{a, b, last} {
 		ids[i], _ = kv.ParseSessionID(text)
 	}
-	err := s.update(context.Background(), func(g *commitGroup, w *commit.Op) error {
-		return errors.Join(g.beginMerge(w, kv.SessionRef{Account: 1, ID: ids[2]}, ids[1]), g.beginMerge(w, kv.SessionRef{Account: 1, ID: ids[1]}, ids[0]))
+	err := s.writer.Update(context.Background(), func(g *writing.Group, w *commit.Op) error {
+		return errors.Join(beginMerge(g, w, kv.SessionRef{Account: 1, ID: ids[2]}, ids[1]), beginMerge(g, w, kv.SessionRef{Account: 1, ID: ids[1]}, ids[0]))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -720,12 +721,12 @@ func TestADeletedSessionIsNotRemembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	id, _ := kv.ParseSessionID(x.Session)
-	err = s.update(t.Context(), func(g *commitGroup, w *commit.Op) error {
+	err = s.writer.Update(t.Context(), func(g *writing.Group, w *commit.Op) error {
 		ref := kv.SessionRef{Account: 1, ID: id}
-		if g.At(ref) == nil {
+		if g.Sessions.At(ref) == nil {
 			t.Error("the session is not there")
 		}
-		if g.Put(w, kv.SessionKey(ref.Account, ref.ID), nil); g.At(ref) != nil {
+		if g.Put(w, kv.SessionKey(ref.Account, ref.ID), nil); g.Sessions.At(ref) != nil {
 			t.Error("a deleted session is still there")
 		}
 		return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 )
 
 // Shared is the store of a centre whose accounts, keys, credentials and audit record are in a database, beside other centres. The
@@ -44,7 +45,7 @@ func NewCentreID() string {
 
 // Centre returns the id of the centre that the store belongs to; "" if it belongs to none yet.
 func (s Shared) Centre() (id string, err error) {
-	err = s.view(func(tx *badger.Txn) error {
+	err = s.db.View(func(tx *badger.Txn) error {
 		value, err := kv.Get(tx, centreKey)
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return nil
@@ -64,7 +65,7 @@ func (s Shared) Join(ctx context.Context, centre string) error {
 	if err != nil {
 		return err
 	}
-	err = s.update(ctx, func(g *commitGroup, w *commit.Op) error {
+	err = s.writer.Update(ctx, func(g *writing.Group, w *commit.Op) error {
 		if known := g.Get(centreKey); known != nil && !bytes.Equal(known, id) {
 			return ErrOtherCentre
 		}

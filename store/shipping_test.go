@@ -265,7 +265,7 @@ func TestNothingIsKeptForACentreWithoutOne(t *testing.T) {
 	if n := entries(t, c.s)[string(rune(kv.SpaceShip))]; n != 0 {
 		t.Errorf("%d entries were written for a centre", n)
 	}
-	g, w := newCommitGroup(c.s.core), new(commit.Op)
+	g, w := c.s.writer.Group, new(commit.Op)
 	if n := testing.AllocsPerRun(100, func() {
 		c.s.shipping.Add(g.Group, w, kv.ExchangeRef{Account: 1})
 		c.s.shipping.Announce()

@@ -27,7 +27,7 @@ func kept(t testing.TB, s *Store, space byte, id string) (key, value []byte) {
 	if space == kv.SpaceResponse {
 		key = kv.PartKey(space, number, exchange, 0)
 	}
-	if err := s.view(func(tx *badger.Txn) (err error) {
+	if err := s.db.View(func(tx *badger.Txn) (err error) {
 		value, err = kv.Get(tx, key)
 		return err
 	}); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/volume"
 )
@@ -72,7 +73,7 @@ func TestAKilledStoreOpensOnASmallVolume(t *testing.T) {
 	s := openStore(t, Options{Dir: dir})
 	const records, value = 2000, 16 << 10 // more than a small value log takes
 	for from := 0; from < records; from += 1000 {
-		err := s.update(t.Context(), func(g *commitGroup, w *commit.Op) error {
+		err := s.writer.Update(t.Context(), func(g *writing.Group, w *commit.Op) error {
 			for n := from; n < from+1000; n++ {
 				g.Put(w, kv.NameKey(kv.SpaceMeta, fmt.Sprintf("test-%08d", n)), make([]byte, value))
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store/internal/contexttest"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/turns"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -19,14 +20,14 @@ func TestTheDigesterStopsBetweenTwoExchanges(t *testing.T) {
 		digested.Add(1)
 		return digestTest(x)
 	}})
-	go s.writer.Run(s.writing, s.step((*commitGroup).StoreAll))
+	go s.writer.Run()
 	t.Cleanup(func() {
 		s.writer.Close()
 	})
 	st := &Store{s}
 	mustAccount(t, st, "acme")
 	for range waiting {
-		capture(t, st, "acme", "q", strings.Repeat("more than is digested at once ", digestedAtOnce/10))
+		capture(t, st, "acme", "q", strings.Repeat("more than is digested at once ", turns.ReadAtOnce/10))
 	}
 	if err := s.feed.FollowDigests(t.Context()); err != nil {
 		t.Fatal(err)
@@ -34,7 +35,7 @@ func TestTheDigesterStopsBetweenTwoExchanges(t *testing.T) {
 	for look := 1; ; look++ {
 		before := digested.Load()
 		ctx := contexttest.EndingAt(look)
-		_, err := s.digestNext(ctx)
+		_, err := s.digester.DigestNext(ctx)
 		done := digested.Load() - before
 		if done > int64(look) {
 			t.Errorf("stopped at look %d, it has digested %d exchanges", look, done)

@@ -1,17 +1,15 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
-	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/backup"
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
@@ -20,8 +18,11 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/internal/notes"
+	"github.com/mnemeproxy/mneme/store/internal/recording"
 	"github.com/mnemeproxy/mneme/store/internal/sessions"
 	"github.com/mnemeproxy/mneme/store/internal/shipping"
+	"github.com/mnemeproxy/mneme/store/internal/turns"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -41,15 +42,13 @@ type Store struct{ *core }
 
 // core is shared by all parts of a store.
 type core struct {
-	opts  Options
-	log   *slog.Logger
-	db    *files.Database
-	ids   kv.IDSource
-	count counters
-
+	opts     Options
+	log      *slog.Logger
+	db       *files.Database
+	ids      kv.IDSource
 	planner  blob.Planner
-	planning sync.RWMutex // read-locked from planning a body, or looking up its account, to queueing it; sweeps and deletions lock it in between
-	digester digester
+	recorder *recording.Recorder
+	digester *turns.Digester
 	keeper   keeper
 	events   record.EventHub
 	feed     *feed.Feed
@@ -60,8 +59,7 @@ type core struct {
 	identities
 	usages usageTable
 
-	writer  *commit.Writer
-	writing *commitGroup // what the writer commits next; only its goroutine uses it
+	writer *writing.Writer
 }
 
 // Open opens the store in opts.Dir, and creates it if it does not exist. The error is [ErrInUse] if another process has
@@ -74,13 +72,13 @@ func Open(opts Options) (*Store, error) {
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
-	go s.writer.Run(s.writing, s.freeing((*commitGroup).StoreAll)) // if it fails, they are counted again at the next start
+	go s.writer.Run()
 	if s.master.Changing() {
 		if err := s.master.Finish(s.rotation()); err != nil {
 			s.log.Error("could not finish rotating the master key", "error", err)
 		}
 	}
-	s.digester.start(s)
+	s.digester.Start()
 	s.keeper.start(s)
 	s.keys.Start()
 	return &Store{s}, nil
@@ -112,10 +110,11 @@ func prepare(opts Options) (*core, error) {
 		ids:      kv.IDSource{Node: opts.Node},
 		sessions: sessions.NewRecords(),
 		opts:     opts, log: opts.Log, db: db,
-		writer: commit.NewWriter(opts.QueueBytes, opts.Log),
 	}
-	s.writing = newCommitGroup(s)
-	s.writer.Group = s.writing.Group
+	s.writer = writing.New(db, opts.QueueBytes, writing.NewGroup(sessions.Options{
+		DB: db, Known: &s.planner.Known, Records: s.sessions, IDs: &s.ids, Digests: opts.Digest != nil, Summaries: opts.Summaries, Log: opts.Log,
+	}))
+	s.digester = turns.New(db, s.writer, opts.Digest, opts.Log)
 	return s, nil
 }
 
@@ -143,33 +142,41 @@ func (s *core) open() (err error) {
 	if err := s.checkFormat(); err != nil {
 		return err
 	}
-	if err := s.identities.open(database{s}, &s.opts); err != nil {
+	if err := s.identities.open(s.writer.DB(), &s.opts); err != nil {
 		return err
 	}
+	s.writer.Accounts, s.digester.Credentials = s.accounts, s.credentials
+	s.recorder = &recording.Recorder{Options: recording.Options{
+		Writer: s.writer, Digester: s.digester, Accounts: s.accounts, Credentials: s.credentials, Planner: &s.planner, IDs: &s.ids,
+		Stream: s.opts.Stream, Sheds: s.opts.OnPressure == Shed, AnswerBytes: s.opts.AnswerBytes,
+	}}
 	if err := s.openFeed(); err != nil {
 		return fmt.Errorf("open the log of changes: %w", err)
 	}
-	s.notes = notes.New(database{s}, s.accounts, s.credentials)
-	s.shipping, err = shipping.Open(shipping.Options{DB: s.db, Writer: s.writer, Accounts: s.accounts, Session: s.sessions.Get, Logger: s.log})
+	s.notes = notes.New(s.writer.DB(), s.accounts, s.credentials)
+	s.shipping, err = shipping.Open(shipping.Options{DB: s.db, Writer: s.writer.Writer, Accounts: s.accounts, Session: s.sessions.Get, Logger: s.log})
 	if err != nil {
 		return fmt.Errorf("open the log of what is shipped: %w", err)
 	}
+	s.writer.Group.Readers = writing.Readers{Feed: s.feed, Shipping: s.shipping, Notes: s.notes, Roster: s.roster, Events: &s.events}
 	if err := sessions.Recount(s.db); err != nil {
 		return fmt.Errorf("count the exchanges of sessions: %w", err)
 	}
-	if err := s.markInterrupted(); err != nil {
+	if err := s.writer.MarkInterrupted(); err != nil {
 		return fmt.Errorf("mark interrupted exchanges: %w", err)
 	}
-	if err := s.writing.NoteCounted(s.db); err != nil {
+	if err := s.writer.Group.Sessions.NoteCounted(s.db); err != nil {
 		return fmt.Errorf("note that the exchanges of sessions are counted: %w", err)
 	}
 	return nil
 }
 
 func (s *core) openFeed() (err error) {
-	s.feed, s.writing.Changes, err = feed.Open(feed.Options{
-		DB: s.db, Writer: s.writer, Digests: s.opts.Digest != nil, Forget: s.digester.release, Trimming: s.writing.StoreCounted,
+	g := s.writer.Group
+	s.feed, g.Sessions.Changes, err = feed.Open(feed.Options{
+		DB: s.db, Writer: s.writer.Writer, Digests: s.opts.Digest != nil, Forget: s.digester.Release, Trimming: g.Sessions.StoreCounted,
 	})
+	g.Feed, s.digester.Feed = s.feed, s.feed
 	return err
 }
 
@@ -220,6 +227,15 @@ func (s *core) checkFormat() error {
 	})
 }
 
+// rollupsKey holds the time from which exchanges are rolled up, in nanoseconds since 1970: 0.
+var rollupsKey = kv.NameKey(kv.SpaceMeta, "rollups")
+
+// isOlder reports whether a store is older than rollups. It may have records of a layout that is no longer read.
+func isOlder(tx *badger.Txn) bool {
+	since, err := kv.Get(tx, rollupsKey)
+	return err != nil || !bytes.Equal(since, make([]byte, 8))
+}
+
 func errNewerFormat(dir string, format int) error {
 	return fmt.Errorf("the store in %s was written by a newer version of mneme (format %d, this one reads up to %d): upgrade mneme", dir, format, formatVersion)
 }
@@ -227,7 +243,7 @@ func errNewerFormat(dir string, format int) error {
 // Close commits what was handed over and closes the store. Later operations return an error.
 func (s *Store) Close() error {
 	s.keeper.stop()
-	s.digester.stop()
+	s.digester.Stop()
 	s.keys.Stop()
 	if !s.writer.Close() {
 		return nil
@@ -242,53 +258,4 @@ func (s *Store) Ready() error {
 		return nil
 	}
 	return s.writer.Gate.Admits()
-}
-
-func (s *core) view(read func(tx *badger.Txn) error) error { return s.db.View(read) }
-
-// change looks up records in the commit group and replaces them.
-type change func(g *commitGroup, w *commit.Op) error
-
-func (s *core) step(change change) *commit.Change {
-	return s.writer.Change(func(_ *commit.Group, w *commit.Op) error { return change(s.writing, w) })
-}
-
-// update runs a change of accounts, keys and the like on the writer and waits until it is committed.
-// What change puts is committed together; it puts nothing before it fails.
-func (s *core) update(ctx context.Context, change change) error {
-	return s.writer.Do(ctx, s.step(change))
-}
-
-// makeRoom is update for what erases: it goes on where the volume is too full for anything else.
-func (s *core) makeRoom(ctx context.Context, change change) error {
-	return s.writer.Do(ctx, s.freeing(change))
-}
-
-func (s *core) freeing(change change) *commit.Change {
-	c := s.step(change)
-	c.Frees = true
-	return c
-}
-
-// updateOf is update for what an account owns: it is done before the account is deleted, or not at all, so that nothing is
-// left of it that nobody would ever delete.
-func (s *core) updateOf(ctx context.Context, account kv.AccountNumber, change change) error {
-	return s.runOf(ctx, account, s.step(change))
-}
-
-func (s *core) runOf(ctx context.Context, account kv.AccountNumber, c *commit.Change) error {
-	if err := s.sendOf(ctx, account, c); err != nil {
-		return err
-	}
-	<-c.Done
-	return c.Err
-}
-
-func (s *core) sendOf(ctx context.Context, account kv.AccountNumber, c *commit.Change) error {
-	s.planning.RLock() // a deletion takes the account out of the table between
-	defer s.planning.RUnlock()
-	if !s.accounts.Has(account) {
-		return codec.Errorf(codec.KindNotFound, "the account was deleted")
-	}
-	return s.writer.Send(ctx, c)
 }

@@ -7,10 +7,11 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 )
 
 // A sweep runs in the background, after exchanges were erased. A request that was planned before a batch of objects is
-// freed is in the writer's queue before it ([core.planning]); one planned later no longer finds them known.
+// freed is in the writer's queue before it ([core.writer.Planning]); one planned later no longer finds them known.
 
 // swept is what a sweep has freed.
 type swept struct {
@@ -20,12 +21,12 @@ type swept struct {
 
 // sweep frees the blocks and nodes of an account that nothing refers to. Only the keeper calls it, one at a time.
 func (s *core) sweep(ctx context.Context, account kv.AccountNumber) (freed swept, err error) {
-	err = s.makeRoom(ctx, func(g *commitGroup, _ *commit.Op) error { g.Blobs.Watch(account); return nil })
+	err = s.writer.MakeRoom(ctx, func(g *writing.Group, _ *commit.Op) error { g.Blobs.Watch(account); return nil })
 	if err != nil {
 		return freed, err
 	}
 	defer func() {
-		end := s.makeRoom(context.WithoutCancel(ctx), func(g *commitGroup, _ *commit.Op) error { g.Blobs.Unwatch(); return nil })
+		end := s.writer.MakeRoom(context.WithoutCancel(ctx), func(g *writing.Group, _ *commit.Op) error { g.Blobs.Unwatch(); return nil })
 		err = errors.Join(err, end)
 	}()
 	tx := s.db.NewTransaction(false)
@@ -45,19 +46,19 @@ func (s *core) sweep(ctx context.Context, account kv.AccountNumber) (freed swept
 
 // free deletes objects that nothing has touched since the sweep began, and tells how many.
 func (s *core) free(ctx context.Context, batch []kv.ObjectRef) (n int64, err error) {
-	w := s.freeing(func(g *commitGroup, w *commit.Op) error {
+	w := s.writer.Freeing(func(g *writing.Group, w *commit.Op) error {
 		for _, key := range g.Blobs.Free(batch) {
 			w.Add(commit.Entry{Key: key})
 			n++
 		}
 		return nil
 	})
-	s.planning.Lock()
+	s.writer.Planning.Lock()
 	for _, ref := range batch {
 		s.planner.Known.Delete(ref)
 	}
 	err = s.writer.Send(ctx, w)
-	s.planning.Unlock()
+	s.writer.Planning.Unlock()
 	if err != nil {
 		return 0, err
 	}

@@ -17,7 +17,9 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/recording"
 	"github.com/mnemeproxy/mneme/store/internal/sessions"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
@@ -51,7 +53,7 @@ func (s *core) export(ctx context.Context, account string, sel record.Selection,
 		return err
 	}
 	given := make(map[kv.SessionID]struct{})
-	return s.view(func(tx *badger.Txn) error {
+	return s.db.View(func(tx *badger.Txn) error {
 		sel := s.followMerges(tx, number, sel)
 		return eachSelected(ctx, tx, number, &sel, false, func(of selected) error {
 			switch {
@@ -89,7 +91,7 @@ func (s *core) exportSession(ctx context.Context, tx *badger.Txn, account kv.Acc
 	given[id] = struct{}{}
 	ref := kv.SessionRef{Account: account, ID: id}
 	var r *record.StoredSession
-	err := s.view(func(now *badger.Txn) (err error) { // tx may be minutes old
+	err := s.db.View(func(now *badger.Txn) (err error) { // tx may be minutes old
 		r, err = s.sessions.Get(now, ref)
 		return err
 	})
@@ -172,9 +174,9 @@ func (s *core) importSession(ctx context.Context, account string, number kv.Acco
 			return false, err
 		}
 	}
-	err = s.updateOf(ctx, number, func(g *commitGroup, w *commit.Op) error {
+	err = s.writer.UpdateOf(ctx, number, func(g *writing.Group, w *commit.Op) error {
 		ref := kv.SessionRef{Account: number, ID: id}
-		if g.At(ref) != nil {
+		if g.Sessions.At(ref) != nil {
 			return nil
 		}
 		taken = true
@@ -182,12 +184,12 @@ func (s *core) importSession(ctx context.Context, account string, number kv.Acco
 		record.RedactSession(redactor, &r.Session)
 		r.Account, r.Merged, r.Error = account, "", nil
 		r.Exchanges, r.Completed, r.Auxiliary, r.Usage, r.Cost, r.Prompts = 0, 0, 0, record.UsageInfo{}, record.Spending{}, nil // counted again as exchanges are imported
-		g.Import(w, ref, r)
+		g.Sessions.Import(w, ref, r)
 		if summary != nil {
 			g.Put(w, sessions.SummaryKey(ref), summary)
 		}
 		if summary != nil || r.Title != "" {
-			g.Changes.NoteSession(ref)
+			g.Sessions.Changes.NoteSession(ref)
 		}
 		return nil
 	})
@@ -220,26 +222,26 @@ func (s *core) importExchange(ctx context.Context, account string, number kv.Acc
 	info.ModelAsked, info.ModelSent = record.ModelName(info.ModelAsked), record.ModelName(info.ModelSent)
 	info.RequestSize, info.ResponseSize = int64(len(x.RawRequest)), int64(len(x.RawResponse))
 	record := record.Encode(&info)
-	s.planning.RLock()
-	defer s.planning.RUnlock()
+	s.writer.Planning.RLock()
+	defer s.writer.Planning.RUnlock()
 	if now, ok := s.accounts.Find(account); !ok || now != number {
 		return false, codec.Errorf(codec.KindNotFound, "no account %q", account)
 	}
 	plan := s.planner.Plan(number, &blob.Body{Bytes: x.RawRequest, Blocks: spans})
-	err = s.update(ctx, func(g *commitGroup, w *commit.Op) error {
-		if g.Has(kv.ExchangeKey(kv.SpaceExchange, number, id)) || g.repeats(number, x.Session, &info) {
+	err = s.writer.Update(ctx, func(g *writing.Group, w *commit.Op) error {
+		if g.Has(kv.ExchangeKey(kv.SpaceExchange, number, id)) || repeats(g, number, x.Session, &info) {
 			return nil
 		}
 		taken = true
-		g.importSessionOf(w, number, id, x.Session, &info)
+		importSessionOf(g, w, number, id, x.Session, &info)
 		g.Put(w, kv.ExchangeKey(kv.SpaceRequest, number, id), g.Blobs.AddBody(number, plan))
 		for part, rest := uint32(0), x.RawResponse; len(rest) > 0; part++ {
-			n := min(len(rest), responsePart)
+			n := min(len(rest), recording.PartSize)
 			g.Blobs.AddPart(number, id, part, blob.EncodeAnswer(rest[:n], nil))
 			rest = rest[n:]
 		}
 		g.Put(w, kv.ExchangeKey(kv.SpaceExchange, number, id), record)
-		g.closeExchange(w, kv.ExchangeRef{Account: number, ID: id}, &info, nil)
+		g.CloseExchange(w, kv.ExchangeRef{Account: number, ID: id}, &info, nil)
 		return nil
 	})
 	return taken, err
@@ -260,25 +262,23 @@ func (s *core) redactExchange(account string, x *record.Exchange) (_ *record.Exc
 	var request redact.Tally
 	masked.RawRequest, request = r.Body(x.RawRequest, spans, nil)
 	masked.RawResponse = bytes.Clone(x.RawResponse)
-	answer := s.newAnswerRedactor(x.Surface, r)
-	_, frames := answer.settle(masked.RawResponse, true)
-	frames.Release()
+	answer := s.recorder.MaskWhole(x.Surface, r, masked.RawResponse)
 	record.RedactInfo(r, &masked.ExchangeInfo, &request)
 	before, beforeAnswer := record.Tallies(x.Redactions)
 	before.Join(request)
-	beforeAnswer.Join(answer.found)
+	beforeAnswer.Join(answer)
 	masked.Redactions = record.Redactions(before, beforeAnswer)
 	return &masked, spans
 }
 
 // importSessionOf puts an exchange into the session that it had, or into the one that its evidence identifies.
-func (g *commitGroup) importSessionOf(w *commit.Op, account kv.AccountNumber, id kv.ExchangeID, had string, info *record.ExchangeInfo) {
+func importSessionOf(g *writing.Group, w *commit.Op, account kv.AccountNumber, id kv.ExchangeID, had string, info *record.ExchangeInfo) {
 	session, ok := kv.ParseSessionID(had)
 	ref := kv.SessionRef{Account: account, ID: session}
-	if r := g.At(ref); ok && r != nil && r.Merged == "" {
+	if r := g.Sessions.At(ref); ok && r != nil && r.Merged == "" {
 		r.Exchanges++
 		r.NoteOrigin(info.Client(), info.Project)
-		g.PutSession(w, ref, r)
+		g.Sessions.PutSession(w, ref, r)
 		g.Put(w, kv.MemberKey(account, session, id), []byte{})
 		g.Put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), bytes.Clone(session[:]))
 		return
@@ -291,5 +291,5 @@ func (g *commitGroup) importSessionOf(w *commit.Op, account kv.AccountNumber, id
 		NativeSession: info.NativeSession, NativeAgent: info.NativeAgent, Auxiliary: info.Auxiliary,
 	}, info)
 	evidence.Refused = info.Format == ""
-	g.Open(w, kv.ExchangeRef{Account: account, ID: id}, evidence)
+	g.Sessions.Open(w, kv.ExchangeRef{Account: account, ID: id}, evidence)
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -11,7 +12,7 @@ import (
 
 // repeats reports whether an exchange from a client's history has an answer that another session has already: clients
 // copy the beginning of a conversation when they resume or fork it.
-func (g *commitGroup) repeats(account kv.AccountNumber, session string, info *record.ExchangeInfo) bool {
+func repeats(g *writing.Group, account kv.AccountNumber, session string, info *record.ExchangeInfo) bool {
 	if !info.FromHistory() {
 		return false
 	}
@@ -19,6 +20,6 @@ func (g *commitGroup) repeats(account kv.AccountNumber, session string, info *re
 	if key == nil {
 		return false
 	}
-	id, known := g.LinkAt(key)
-	return known && id.String() != session && g.At(kv.SessionRef{Account: account, ID: id}) != nil
+	id, known := g.Sessions.LinkAt(key)
+	return known && id.String() != session && g.Sessions.At(kv.SessionRef{Account: account, ID: id}) != nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/recording"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
@@ -213,7 +214,7 @@ func TestInvalidElementsAreNotImported(t *testing.T) {
 	}
 	odd := record.Exported{Exchange: &record.Exchange{
 		ExchangeInfo: record.ExchangeInfo{ID: kv.ExchangeID(s.ids.Next(s.accounts.All()[0].Created)).String(), Outcome: record.OutcomeComplete, Started: time.Now(), Surface: "chat"},
-		RawRequest:   []byte("no JSON at all"), RawResponse: bytes.Repeat([]byte{1}, 3*responsePart),
+		RawRequest:   []byte("no JSON at all"), RawResponse: bytes.Repeat([]byte{1}, 3*recording.PartSize),
 	}}
 	if taken, err := s.Archive().Import(context.Background(), "acme", odd); err != nil || !taken {
 		t.Fatal(taken, err)

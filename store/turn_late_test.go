@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/store/internal/commit"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -31,7 +32,7 @@ func TestTurnsThatEndTogetherShowEachMessageOnce(t *testing.T) {
 
 	began, goOn, results := make(chan struct{}), make(chan struct{}), make(chan error, 3)
 	go func() {
-		results <- c.s.update(t.Context(), func(*commitGroup, *commit.Op) error { close(began); <-goOn; return nil })
+		results <- c.s.writer.Update(t.Context(), func(*writing.Group, *commit.Op) error { close(began); <-goOn; return nil })
 	}()
 	<-began
 	for i, capture := range []*Capture{ended[1], ended[0]} {

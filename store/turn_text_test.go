@@ -10,6 +10,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/recording"
+	"github.com/mnemeproxy/mneme/store/internal/turns"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -53,7 +55,7 @@ func containsAny(value []byte, words []string) bool {
 // A request that is too large to be read with each turn, and an answer in several parts, leave the text in the turn.
 func TestTheTextOfALargeExchangeIsComplete(t *testing.T) {
 	c := newConversation(t)
-	for _, size := range []int{record.MaxSource / 2, record.MaxSource, 2 * record.MaxSource, 2 * responsePart} {
+	for _, size := range []int{record.MaxSource / 2, record.MaxSource, 2 * record.MaxSource, 2 * recording.PartSize} {
 		question, answer := numbered("question", size), numbered("answer", size)
 		_, session := c.exchange(with(say(question), func(o *record.Opening) { o.ChatKey = fmt.Sprint(size) }), record.OutcomeComplete, answer)
 		if got, want := c.timeline(session), "0 u:"+question+" a:"+answer; got != want {
@@ -82,7 +84,7 @@ func TestATurnOfALargeRequestDoesNotRepeatWhatIsNewInIt(t *testing.T) {
 	session, want := "", ""
 	for i := range 4 {
 		if i == 2 {
-			c.s.digester.held.Add(handoverTotal / 2) // no room for a large request
+			c.s.digester.Held.Add(turns.KeptTotal / 2) // no room for a large request
 		}
 		before := read.Load()
 		id, joined := c.exchange(longOpening("k", said...), record.OutcomeComplete, text(2*i))
@@ -153,7 +155,7 @@ func TestATurnSurvivesDamageToItsRequest(t *testing.T) {
 	exchange, _ := kv.ParseExchangeID(id)
 	key := kv.ExchangeKey(kv.SpaceRequest, number, exchange)
 	var skeleton []byte
-	if err := c.s.view(func(tx *badger.Txn) (err error) {
+	if err := c.s.db.View(func(tx *badger.Txn) (err error) {
 		skeleton, err = kv.Get(tx, key)
 		return err
 	}); err != nil {

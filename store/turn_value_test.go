@@ -19,7 +19,7 @@ func turnValue(t *testing.T, s *Store, exchange string) (key, value []byte) {
 		t.Fatalf("%s is no exchange of the account", exchange)
 	}
 	key = kv.ExchangeKey(kv.SpaceTurn, account, id)
-	err := s.view(func(tx *badger.Txn) (err error) {
+	err := s.db.View(func(tx *badger.Txn) (err error) {
 		value, err = kv.Get(tx, key)
 		return err
 	})

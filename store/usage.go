@@ -75,7 +75,7 @@ func (s Archive) Usage(ctx context.Context, account string) (record.Usage, error
 
 // computeUsage reads all records of the account.
 func (s *core) computeUsage(ctx context.Context, account kv.AccountNumber) (u record.Usage, err error) {
-	err = s.view(func(tx *badger.Txn) error {
+	err = s.db.View(func(tx *badger.Txn) error {
 		for _, space := range accountSpaces {
 			if err := kv.EachItem(ctx, tx, kv.SpaceKeyOf(space, account), func(item *badger.Item) error { return addUsage(&u, space, item) }); err != nil {
 				return err
@@ -131,7 +131,7 @@ func addUsage(u *record.Usage, space byte, item *badger.Item) error {
 
 // sizeOf returns the bytes that an account's exchanges take in the database, and their number.
 func (s *core) sizeOf(ctx context.Context, account kv.AccountNumber) (bytes, exchanges int64, err error) {
-	err = s.view(func(tx *badger.Txn) error {
+	err = s.db.View(func(tx *badger.Txn) error {
 		for _, space := range accountSpaces {
 			err := kv.EachItem(ctx, tx, kv.SpaceKeyOf(space, account), func(item *badger.Item) error {
 				bytes += item.EstimatedSize()

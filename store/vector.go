@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"slices"
 
@@ -12,39 +11,15 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/feed"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/turns"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
-// generationsKey is the key of the list of generations; there are never more than a few.
-var generationsKey = kv.NameKey(kv.SpaceMeta, "generations")
-
-func vectorKey(account kv.AccountNumber, generation uint32, id kv.ExchangeID) []byte {
-	return append(vectorPrefix(account, generation), id[:]...)
-}
-
-func vectorPrefix(account kv.AccountNumber, generation uint32) []byte {
-	return binary.BigEndian.AppendUint32(kv.SpaceKeyOf(kv.SpaceVector, account), generation)
-}
-
-func splitVectorKey(key []byte) (generation uint32, id kv.ExchangeID, ok bool) {
-	if len(key) != 1+4+4+len(id) {
-		return 0, id, false
-	}
-	return binary.BigEndian.Uint32(key[5:]), kv.ExchangeID(key[9:]), true
-}
-
-// generations returns the list as seen by the commit group.
-func (g *commitGroup) generations() (list []record.Generation) {
-	if value := g.Get(generationsKey); value != nil && g.Err() == nil {
-		g.Fail(record.Decode(value, &list))
-	}
-	return list
-}
-
 // Generations returns all generations in the order of their numbers.
 func (s Vectors) Generations() (list []record.Generation, err error) {
-	err = s.view(func(tx *badger.Txn) error {
-		value, err := kv.Get(tx, generationsKey)
+	err = s.db.View(func(tx *badger.Txn) error {
+		value, err := kv.Get(tx, turns.GenerationsKey)
 		if err != nil {
 			return err
 		}
@@ -65,8 +40,8 @@ func (s Vectors) PutGenerations(ctx context.Context, list []record.Generation) e
 	if err != nil {
 		return err
 	}
-	err = s.update(ctx, func(g *commitGroup, w *commit.Op) error {
-		g.Put(w, generationsKey, value)
+	err = s.writer.Update(ctx, func(g *writing.Group, w *commit.Op) error {
+		g.Put(w, turns.GenerationsKey, value)
 		return nil
 	})
 	if err != nil {
@@ -78,12 +53,12 @@ func (s Vectors) PutGenerations(ctx context.Context, list []record.Generation) e
 // Put stores vectors in a generation. It skips those of turns that no longer exist, and all of them if the generation
 // does not, so that no data of an erased turn can be stored after its erasure.
 func (s Vectors) Put(ctx context.Context, generation uint32, vectors []record.TurnVector) error {
-	err := s.update(ctx, func(g *commitGroup, w *commit.Op) error {
-		kept := slices.ContainsFunc(g.generations(), func(o record.Generation) bool { return o.Number == generation && !o.Retired })
+	err := s.writer.Update(ctx, func(g *writing.Group, w *commit.Op) error {
+		kept := slices.ContainsFunc(turns.Generations(g), func(o record.Generation) bool { return o.Number == generation && !o.Retired })
 		for _, v := range vectors {
 			id, ok := kv.ParseExchangeID(v.Exchange)
 			if account := v.Account; ok && kept && g.Has(kv.ExchangeKey(kv.SpaceTurn, account, id)) {
-				g.Put(w, vectorKey(account, generation, id), v.Value)
+				g.Put(w, turns.VectorKey(account, generation, id), v.Value)
 			}
 		}
 		return g.Err()
@@ -94,23 +69,14 @@ func (s Vectors) Put(ctx context.Context, generation uint32, vectors []record.Tu
 	return nil
 }
 
-// eraseVectors deletes the vectors of a turn.
-func (g *commitGroup) eraseVectors(w *commit.Op, account kv.AccountNumber, id kv.ExchangeID) {
-	for _, generation := range g.generations() {
-		if key := vectorKey(account, generation.Number, id); g.Has(key) {
-			g.Put(w, key, nil)
-		}
-	}
-}
-
 // At returns the vector of a turn; nil if there is none.
 func (s Vectors) At(account record.AccountNumber, generation uint32, exchange string) (value []byte, err error) {
 	id, ok := kv.ParseExchangeID(exchange)
 	if !ok {
 		return nil, nil
 	}
-	err = s.view(func(tx *badger.Txn) (err error) {
-		value, err = kv.Get(tx, vectorKey(account, generation, id))
+	err = s.db.View(func(tx *badger.Txn) (err error) {
+		value, err = kv.Get(tx, turns.VectorKey(account, generation, id))
 		return err
 	})
 	if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
@@ -121,9 +87,9 @@ func (s Vectors) At(account record.AccountNumber, generation uint32, exchange st
 
 // Each visits the vectors of an account in a generation. The bytes are valid until visit returns.
 func (s Vectors) Each(ctx context.Context, account record.AccountNumber, generation uint32, visit func(id [16]byte, value []byte)) error {
-	err := s.view(func(tx *badger.Txn) error {
-		return kv.EachValue(ctx, tx, vectorPrefix(account, generation), func(key, value []byte) error {
-			if _, id, ok := splitVectorKey(key); ok {
+	err := s.db.View(func(tx *badger.Txn) error {
+		return kv.EachValue(ctx, tx, turns.VectorPrefix(account, generation), func(key, value []byte) error {
+			if _, id, ok := turns.SplitVectorKey(key); ok {
 				visit(id, value)
 			}
 			return nil
@@ -137,8 +103,8 @@ func (s Vectors) Each(ctx context.Context, account record.AccountNumber, generat
 
 // Usage counts the vectors of an account in a generation, and the bytes of their keys and values.
 func (s Vectors) Usage(ctx context.Context, account record.AccountNumber, generation uint32) (vectors uint64, size int64, err error) {
-	err = s.view(func(tx *badger.Txn) error {
-		return kv.EachItem(ctx, tx, vectorPrefix(account, generation), func(item *badger.Item) error {
+	err = s.db.View(func(tx *badger.Txn) error {
+		return kv.EachItem(ctx, tx, turns.VectorPrefix(account, generation), func(item *badger.Item) error {
 			vectors++
 			size += item.EstimatedSize()
 			return nil
@@ -158,7 +124,7 @@ func (s Vectors) Drop(ctx context.Context, generation uint32) error {
 	for after := []byte{kv.SpaceVector}; after != nil; {
 		keys, next, err := s.vectorKeys(ctx, generation, after)
 		if err == nil && len(keys) > 0 {
-			err = s.update(ctx, func(g *commitGroup, w *commit.Op) error {
+			err = s.writer.Update(ctx, func(g *writing.Group, w *commit.Op) error {
 				for _, key := range keys {
 					g.Put(w, key, nil)
 				}
@@ -176,12 +142,12 @@ func (s Vectors) Drop(ctx context.Context, generation uint32) error {
 // vectorKeys returns the keys of at most dropBatch vectors of a generation, beginning at a key, and the key to continue
 // from; nil if these are the last.
 func (s *core) vectorKeys(ctx context.Context, generation uint32, from []byte) (keys [][]byte, next []byte, err error) {
-	err = s.view(func(tx *badger.Txn) error {
+	err = s.db.View(func(tx *badger.Txn) error {
 		for item := range kv.Items(tx, []byte{kv.SpaceVector}, from) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if of, _, ok := splitVectorKey(item.Key()); !ok || of != generation {
+			if of, _, ok := turns.SplitVectorKey(item.Key()); !ok || of != generation {
 				continue
 			}
 			if len(keys) == dropBatch {
@@ -199,7 +165,7 @@ func (s *core) vectorKeys(ctx context.Context, generation uint32, from []byte) (
 // before the first turn; no turns means that the cursor is after the last.
 func (f Feed) TurnsAfter(ctx context.Context, cursor []byte, limit int) (turns []*Change, next []byte, err error) {
 	next = cursor
-	err = f.store.view(func(tx *badger.Txn) error {
+	err = f.store.db.View(func(tx *badger.Txn) error {
 		for item := range kv.Items(tx, []byte{kv.SpaceTurn}, append([]byte{kv.SpaceTurn}, cursor...)) {
 			if len(turns) >= limit {
 				break
@@ -223,7 +189,7 @@ func (f Feed) TurnsAfter(ctx context.Context, cursor []byte, limit int) (turns [
 
 // CountTurns counts the turns of all accounts.
 func (f Feed) CountTurns(ctx context.Context) (turns uint64, err error) {
-	err = f.store.view(func(tx *badger.Txn) error {
+	err = f.store.db.View(func(tx *badger.Txn) error {
 		return kv.EachItem(ctx, tx, []byte{kv.SpaceTurn}, func(*badger.Item) error {
 			turns++
 			return nil

@@ -126,7 +126,7 @@ func (x *Arrival) settle(in SessionStore, id kv.SessionID, r *record.StoredSessi
 	}
 }
 
-// known finds the session that matches an entry's session, as [store.commitGroup.findSession] would.
+// known finds the session that matches an entry's session, as findSession of package sessions would.
 func (x *Arrival) known(in SessionStore) (*record.StoredSession, kv.SessionID) {
 	var stronger []record.Clue
 	for _, kind := range record.SessionKinds {

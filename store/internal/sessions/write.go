@@ -229,7 +229,7 @@ func (g *Writing) Close(w *commit.Op, at kv.ExchangeRef, info *record.ExchangeIn
 	r.Count(info, 1)
 	r.Sketch(info, 1)
 	g.LinkResponse(w, ref, info)
-	if !g.digests || info.Auxiliary != "" {
+	if !g.Digests || info.Auxiliary != "" {
 		g.PutSession(w, ref, r)
 		return nil
 	}

@@ -23,7 +23,7 @@ type Writing struct {
 	db        *files.Database
 	ids       *kv.IDSource
 	node      uint16
-	digests   bool
+	Digests   bool
 	summaries bool
 	log       *slog.Logger
 }
@@ -46,7 +46,7 @@ const mostDecoded = 1 << 10
 func New(o Options) (*commit.Group, *Writing) {
 	g := &Writing{
 		ahead: ahead{most: mostAhead, records: make(map[kv.SessionRef]*aheadSession)}, records: o.Records, decoded: make(map[kv.SessionRef]*record.StoredSession), db: o.DB, ids: o.IDs, node: o.IDs.Node,
-		digests: o.Digests, summaries: o.Summaries, log: o.Log,
+		Digests: o.Digests, summaries: o.Summaries, log: o.Log,
 	}
 	g.group = commit.NewGroup(o.DB, o.Known, g)
 	return g.group, g

@@ -1,11 +1,13 @@
-package store
+package recording
 
 import (
 	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
+	"github.com/mnemeproxy/mneme/store/internal/feed"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -15,7 +17,7 @@ import (
 // opening puts an exchange that begins on record.
 type opening struct {
 	commit.Op
-	store    *core
+	of       *Recorder
 	capture  *recorded
 	info     []byte     // the exchange's record, from the buffer pool
 	body     *blob.Plan // of the request
@@ -25,25 +27,23 @@ type opening struct {
 
 // Build implements [commit.Step].
 func (w *opening) Build() error {
-	g, c := w.store.writing, w.capture
+	g, c := w.of.Writer.Group, w.capture
 	w.skeleton = g.Blobs.AddBody(c.account, w.body)
-	c.session, c.sessionName = g.Open(&w.Op, kv.ExchangeRef{Account: c.account, ID: c.id}, w.evidence)
-	c.noted = g.noteOpen(c.account, c.id)
-	g.announce(&w.Op, c.event(record.ExchangeCreated, record.OutcomeOpen))
+	c.session, c.sessionName = g.Sessions.Open(&w.Op, c.at(), w.evidence)
+	c.noted = g.NoteOpen(c.account, c.id)
+	g.Announce(&w.Op, c.event(record.ExchangeCreated, record.OutcomeOpen))
 	return nil
 }
 
 // Write implements [commit.Step].
 func (w *opening) Write(b *commit.Batch) {
-	g, c := w.store.writing, w.capture
+	g, c := w.of.Writer.Group, w.capture
 	b.SetObjects(&w.Op)
 	b.Together(int64(3 + len(w.Records())))
 	b.Set(kv.AppendExchangeKey(g.Room(), kv.SpaceExchange, c.account, c.id), w.info)
 	b.Apply(w.Records())
 	b.Set(kv.AppendExchangeKey(g.Room(), kv.SpaceRequest, c.account, c.id), w.skeleton)
-	if c.noted.first == c.id { // the first of a note to be committed, so that the note exists before any exchange it covers
-		b.Set(c.noted.key(), c.noted.others)
-	}
+	c.noted.Begin(b, c.id)
 }
 
 // Settle implements [commit.Step].
@@ -51,9 +51,9 @@ func (w *opening) Settle(bool) {
 	w.capture.settle(w.Err)
 	if w.Err == nil {
 		w.capture.begun = true
-		w.store.count.captured.Add(1)
+		w.of.captured.Add(1)
 	} else {
-		w.store.count.failed.Add(1)
+		w.of.failed.Add(1)
 	}
 	w.body.Release()
 	buffer.Put(w.info)
@@ -63,7 +63,7 @@ func (w *opening) Settle(bool) {
 // answerPart puts a part of an answer on record.
 type answerPart struct {
 	commit.Op
-	store   *core
+	of      *Recorder
 	capture *recorded
 	part    []byte // encoded, from the buffer pool; may be nil
 	number  uint32 // of part
@@ -72,7 +72,7 @@ type answerPart struct {
 // Build implements [commit.Step].
 func (w *answerPart) Build() error {
 	if w.capture.failed == nil && w.part != nil {
-		w.store.writing.Blobs.AddPart(w.capture.account, w.capture.id, w.number, w.part)
+		w.of.Writer.Group.Blobs.AddPart(w.capture.account, w.capture.id, w.number, w.part)
 	}
 	return w.capture.failed
 }
@@ -91,25 +91,25 @@ type closing struct {
 	ended *record.ExchangeInfo // the whole exchange
 
 	captured   *record.Exchange // until the feed has it; may be nil
-	digest     change           // of the exchange; nil: the digester makes one
-	undigested *Change          // for the digester to work on; may be nil
+	digest     writing.Change   // of the exchange; nil: the digester makes one
+	undigested *feed.Change     // for the digester to work on; may be nil
 	noted      bool             // the note of open exchanges no longer counts it
 }
 
 // Build implements [commit.Step]. An exchange of which a part could not be written is on record as interrupted.
 func (w *closing) Build() error {
-	g, c := w.store.writing, w.capture
+	g, c := w.of.Writer.Group, w.capture
 	if c.abandoned() {
 		return c.failed
 	}
 	if c.failed != nil {
-		w.store.digester.release(w.captured)
+		w.of.Digester.Release(w.captured)
 		w.captured, w.digest = nil, nil
 		w.ended.Outcome = record.OutcomeInterrupted
 		w.info = record.Append(w.info[:0], w.ended)
 	}
-	g.announce(&w.Op, c.event(record.ExchangeCompleted, w.ended.Outcome))
-	w.undigested = g.closeExchange(&w.Op, kv.ExchangeRef{Account: c.account, ID: c.id}, w.ended, w.digest)
+	g.Announce(&w.Op, c.event(record.ExchangeCompleted, w.ended.Outcome))
+	w.undigested = g.CloseExchange(&w.Op, c.at(), w.ended, w.digest)
 	_ = w.answerPart.Build() // Write returns its error, once the end is written
 	return nil
 }
@@ -122,20 +122,25 @@ func (w *closing) Write(b *commit.Batch) {
 	}
 	b.SetObjects(&w.Op)
 	b.Together(int64(3 + len(w.Records())))
-	b.Set(kv.AppendExchangeKey(w.store.writing.Room(), kv.SpaceExchange, c.account, c.id), w.info)
+	b.Set(kv.AppendExchangeKey(w.of.Writer.Group.Room(), kv.SpaceExchange, c.account, c.id), w.info)
 	b.Apply(w.Records())
 	w.Err, w.noted = c.failed, true
-	if c.noted.running--; c.noted.running == 0 {
-		b.Delete(c.noted.key())
+	c.noted.End(b)
+}
+
+// HandOver implements [writing.Closing].
+func (w *closing) HandOver() {
+	if w.undigested != nil && w.Err == nil {
+		w.undigested.Captured, w.captured = w.captured, nil
 	}
 }
 
 // Settle implements [commit.Step]. The note of an end that could not be committed stays until the store is reopened.
 func (w *closing) Settle(committed bool) {
 	if w.noted && !committed {
-		w.capture.noted.running++
+		w.capture.noted.Reopen()
 	}
-	w.store.digester.release(w.captured)
+	w.of.Digester.Release(w.captured)
 	buffer.Put(w.info)
 	w.captured, w.undigested, w.digest, w.info = nil, nil, nil, nil
 	w.answerPart.Settle(committed)

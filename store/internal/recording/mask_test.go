@@ -1,4 +1,4 @@
-package store
+package recording
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 // repeatingStream is a streamed answer of n pieces of text.
 func repeatingStream(n int) []byte {
 	var answer bytes.Buffer
-	for i, word := range strings.SplitAfterN(newAgent(3).words(12*n), " ", n) {
+	for i, word := range strings.SplitAfter(strings.Repeat("one after the other ", n/4), " ")[:n] {
 		fmt.Fprintf(&answer, "data: {\"id\":\"chatcmpl-0123456789abcdef\",\"object\":\"chat.completion.chunk\",\"created\":1795168000,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"%s\"},\"finish_reason\":null}],\"sequence_number\":%d}\n\n", word, i)
 	}
 	return answer.Bytes()
@@ -117,10 +117,10 @@ func TestWhatIsMaskedIsWhatIsStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &core{opts: Options{Redact: redactor, Stream: func(string) record.StreamReader { return new(pieceReader) }}}
+	r := &Recorder{Options: Options{Stream: func(string) record.StreamReader { return new(pieceReader) }}}
 	piece := rapid.SampledFrom([]string{"a", "a", "a", "b1", " word ", "sk-ant-", "api03-", "x1y2", "x1y2", "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "https://me:", "pass", "@host"})
 	rapid.Check(t, func(t *rapid.T) {
-		a := s.newAnswerRedactor("chat", s.opts.Redact)
+		a := r.newMask("chat", redactor)
 		var stored, masked []byte
 		var buffer []byte
 		for range rapid.IntRange(1, 4).Draw(t, "parts") {

@@ -1,4 +1,4 @@
-package store
+package turns
 
 import (
 	"github.com/mnemeproxy/mneme/store/conversation"
@@ -12,7 +12,7 @@ import (
 // precedes that message. A later request that begins with the same items is kept and read only from there on.
 
 const (
-	prefixesFrom       = 8 << 10 // bytes of a request from which on its prefixes are remembered
+	PrefixesFrom       = 8 << 10 // bytes of a request from which on its prefixes are remembered
 	prefixesPerRequest = 8       // of its last messages: clients continue after them, and change the last few once more
 	prefixGeneration   = 4 << 10 // prefixes in a generation; one takes about 150 bytes
 )

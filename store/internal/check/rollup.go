@@ -1,7 +1,6 @@
-package store
+package check
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,15 +12,6 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
-
-// rollupsKey holds the time from which exchanges are rolled up, in nanoseconds since 1970: 0.
-var rollupsKey = kv.NameKey(kv.SpaceMeta, "rollups")
-
-// isOlder reports whether a store is older than rollups. It may have records of a layout that is no longer read.
-func isOlder(tx *badger.Txn) bool {
-	since, err := kv.Get(tx, rollupsKey)
-	return err != nil || !bytes.Equal(since, make([]byte, 8))
-}
 
 // rollupCheck compares the rollups of an account with its exchanges, hour by hour.
 type rollupCheck struct {

@@ -1,4 +1,4 @@
-package store
+package check
 
 import (
 	"bytes"
@@ -27,9 +27,9 @@ type feedCheck struct {
 const logSubject = "log of changes"
 
 func (c *checker) checkFeed(ctx context.Context) error {
-	c.tx = c.store.db.NewTransaction(false)
+	c.tx = c.DB.NewTransaction(false)
 	defer c.tx.Discard()
-	f := &feedCheck{checker: c, last: c.store.feed.Coming()} // the effects of a commit in progress are visible
+	f := &feedCheck{checker: c, last: c.Feed.Coming()} // the effects of a commit in progress are visible
 	err := kv.EachItem(ctx, c.tx, []byte{kv.SpaceChange}, f.record)
 	if err == nil {
 		err = kv.EachItem(ctx, c.tx, feed.CursorPrefix, f.cursor)
@@ -45,7 +45,7 @@ func (c *checker) checkFeed(ctx context.Context) error {
 func (c *feedCheck) record(item *badger.Item) error {
 	key := item.KeyCopy(nil)
 	const build = "; repaired, it is taken away: then build the index again with mneme reindex"
-	if len(key) != 2+8 || key[1] != feed.Logged && !slices.Contains(feed.Stages[:], Stage(key[1])) {
+	if len(key) != 2+8 || key[1] != feed.Logged && !slices.Contains(feed.Stages[:], feed.Stage(key[1])) {
 		c.find(logSubject, fmt.Sprintf("malformed key %x", key), drop(key))
 		return nil
 	}
@@ -73,14 +73,14 @@ func (c *feedCheck) record(item *badger.Item) error {
 func (c *feedCheck) cursor(item *badger.Item) error {
 	key := item.KeyCopy(nil)
 	name := string(bytes.TrimPrefix(key, feed.CursorPrefix))
-	if len(name) != 1 || Stage(name[0]) != feed.Counted && !slices.Contains(feed.Stages[:], Stage(name[0])) {
+	if len(name) != 1 || feed.Stage(name[0]) != feed.Counted && !slices.Contains(feed.Stages[:], feed.Stage(name[0])) {
 		c.find(logSubject, fmt.Sprintf("there is a cursor of %q, which is no stage", name), drop(key))
 		return nil
 	}
 	return item.Value(func(value []byte) error {
 		if len(value) != 8 {
 			c.find(logSubject, fmt.Sprintf("the cursor of stage %s has %d bytes, not 8", name, len(value)),
-				fix{Entry: feed.Cursor(Stage(name[0]), 0)}) // from the beginning: repeating is harmless
+				fix{Entry: feed.Cursor(feed.Stage(name[0]), 0)}) // from the beginning: repeating is harmless
 		} else if at := binary.BigEndian.Uint64(value); at > c.last {
 			c.find(logSubject, fmt.Sprintf("the cursor of stage %s is at %d, and the last number given out is %d; the next start corrects that, then build the index again with mneme reindex", name, at, c.last))
 		}
@@ -96,14 +96,14 @@ func (c *checker) compareTurns(ctx context.Context) error {
 			missing[id] = struct{}{}
 		}
 	}
-	if c.store.opts.Digest == nil || len(missing) == 0 {
+	if !c.Digests || len(missing) == 0 {
 		return nil
 	}
-	cursor, _, err := feed.CursorAt(c.tx, StageDigest)
+	cursor, _, err := feed.CursorAt(c.tx, feed.StageDigest)
 	if err != nil {
 		return err
 	}
-	for of, size := range map[byte]int{feed.Logged: feed.ChangeSize, byte(StageDigest): feed.AsideSize} {
+	for of, size := range map[byte]int{feed.Logged: feed.ChangeSize, byte(feed.StageDigest): feed.AsideSize} {
 		err := kv.EachValue(ctx, c.tx, []byte{kv.SpaceChange, of}, func(key, value []byte) error {
 			if of == feed.Logged && binary.BigEndian.Uint64(key[2:]) <= cursor {
 				return nil

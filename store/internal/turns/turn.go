@@ -1,4 +1,4 @@
-package store
+package turns
 
 import (
 	"context"
@@ -12,23 +12,24 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
-// digestExchange derives the turn of a committed exchange, from memory if it was captured there. Repeating it gives the
+// Digest derives the turn of a committed exchange, from memory if it was captured there. Repeating it gives the
 // same turn. The result is useless if ctx has ended. size is how many bytes were read.
-func (s *core) digestExchange(ctx context.Context, p kv.ExchangeRef, captured *record.Exchange) (_ change, size int64) {
+func (d *Digester) Digest(ctx context.Context, p kv.ExchangeRef, captured *record.Exchange) (_ writing.Change, size int64) {
 	var items *record.RequestItems
 	if captured != nil {
 		items = captured.Items.Unread()
-		s.digester.prefixes.skipKnown(p.Account, captured)
+		d.prefixes.skipKnown(p.Account, captured)
 	}
-	read, ok := s.readCaptured(p.Account, captured)
+	read, ok := d.readCaptured(p.Account, captured)
 	if !ok {
-		read = s.readBack(ctx, p, items)
+		read = d.readBack(ctx, p, items)
 	}
-	whole := func() conversation.Reading { return s.readBack(context.WithoutCancel(ctx), p, items) }
-	return s.digestOf(p, read, whole), read.Size
+	whole := func() conversation.Reading { return d.readBack(context.WithoutCancel(ctx), p, items) }
+	return d.digestOf(p, read, whole), read.Size
 }
 
 // errUnread means that what was read of an exchange does not suffice: more of its request has to be read.
@@ -36,10 +37,10 @@ var errUnread = errors.New("more of the request has to be read")
 
 // digestOf returns the change that puts the turn of an exchange. whole reads all of the exchange. It is nil before the
 // exchange is committed; if it is needed then, the change fails with errUnread before it has put anything.
-func (s *core) digestOf(p kv.ExchangeRef, read conversation.Reading, whole func() conversation.Reading) change {
+func (d *Digester) digestOf(p kv.ExchangeRef, read conversation.Reading, whole func() conversation.Reading) writing.Change {
 	account, id := p.Account, p.ID
-	return func(g *commitGroup, w *commit.Op) error {
-		r, ref := g.Belongs(account, id)
+	return func(g *writing.Group, w *commit.Op) error {
+		r, ref := g.Sessions.Belongs(account, id)
 		if read.Info == nil || r == nil || r.Merged != "" || read.Info.Outcome == record.OutcomeOpen || read.Info.Auxiliary != "" {
 			return nil // erased in the meantime, or moving to another session, where it is digested again, or it has no turn
 		}
@@ -54,12 +55,12 @@ func (s *core) digestOf(p kv.ExchangeRef, read conversation.Reading, whole func(
 			}
 			at = conversation.PlaceOf(placed, id, &read)
 		}
-		changed := g.Changes.NoteTurn(ref, id, r.ID, read.Info.ID)
-		g.announce(w, record.Event{
+		changed := g.Sessions.Changes.NoteTurn(ref, id, r.ID, read.Info.ID)
+		g.Announce(w, record.Event{
 			Kind: record.TurnDigested, Exchange: changed.Exchange, Session: changed.Session, KeyID: read.Info.KeyID, Outcome: read.Info.Outcome, Time: time.Now().UTC(), Account: account,
 		})
 		turn := &record.StoredTurn{Turn: record.Turn{Exchange: changed.Exchange, Started: read.Info.Started, Outcome: read.Info.Outcome, Model: read.Info.ModelAsked, AnswerUnread: read.Unread}}
-		g.Grew(w, ref)
+		g.Sessions.Grew(w, ref)
 		if read.Failure != nil {
 			turn.Error = read.Failure.Error()
 			placed.PutTurn(id, record.EncodeTurn(turn))
@@ -67,11 +68,11 @@ func (s *core) digestOf(p kv.ExchangeRef, read conversation.Reading, whole func(
 		}
 		conversation.PlaceTurn(placed, id, turn, at, &read)
 		if later, ok := kv.ParseExchangeID(turn.Continued); ok {
-			g.Changes.Note(ref, later)
+			g.Sessions.Changes.Note(ref, later)
 		}
 		if before := r.Linked(); read.Reply != "" && r.Derived {
-			if g.LinkReply(w, ref, r, read.Reply); r.Linked() != before {
-				g.PutSession(w, ref, r)
+			if g.Sessions.LinkReply(w, ref, r, read.Reply); r.Linked() != before {
+				g.Sessions.PutSession(w, ref, r)
 			}
 		}
 		changed.Turn, changed.Fresh, changed.Size = &record.TimelineEntry{Exchange: *read.Info, Turn: &turn.Turn}, read.Fresh, read.Size
@@ -86,11 +87,11 @@ func (s *core) digestOf(p kv.ExchangeRef, read conversation.Reading, whole func(
 // readCaptured reads the part of a handed-over exchange that is not known from earlier requests, and releases its
 // bytes. ok is false if the exchange was not handed over, or not completely when all of it is needed: errors in a
 // request are reported for the whole request.
-func (s *core) readCaptured(account kv.AccountNumber, x *record.Exchange) (r conversation.Reading, ok bool) {
+func (d *Digester) readCaptured(account kv.AccountNumber, x *record.Exchange) (r conversation.Reading, ok bool) {
 	if x == nil {
 		return conversation.Reading{}, false
 	}
-	defer s.digester.release(x)
+	defer d.Release(x)
 	if x.RawRequest == nil {
 		return conversation.Reading{}, false
 	}
@@ -98,12 +99,12 @@ func (s *core) readCaptured(account kv.AccountNumber, x *record.Exchange) (r con
 	if x.Items != nil {
 		known = x.Items.Known
 	}
-	r = s.runDigest(x, known)
+	r = d.runDigest(x, known)
 	if r.Failure != nil && known.Messages > 0 {
 		return conversation.Reading{}, false
 	}
 	if r.Failure == nil {
-		s.digester.prefixes.remember(account, x, &r)
+		d.prefixes.remember(account, x, &r)
 		r.Text = record.TextOver(x, &r.Digest)
 	}
 	r.Info = &x.ExchangeInfo
@@ -113,10 +114,10 @@ func (s *core) readCaptured(account kv.AccountNumber, x *record.Exchange) (r con
 
 // readBack reads an exchange from the store: its whole request, and mostDigested bytes of its answer. Items are those of
 // the whole request; nil: they are unknown.
-func (s *core) readBack(ctx context.Context, p kv.ExchangeRef, items *record.RequestItems) (r conversation.Reading) {
+func (d *Digester) readBack(ctx context.Context, p kv.ExchangeRef, items *record.RequestItems) (r conversation.Reading) {
 	var info *record.ExchangeInfo
 	var x *record.Exchange
-	err := s.view(func(tx *badger.Txn) (err error) {
+	err := d.db.View(func(tx *badger.Txn) (err error) {
 		if info, err = journal.Info(tx, p.Account, p.ID); err != nil {
 			return err
 		}
@@ -129,14 +130,14 @@ func (s *core) readBack(ctx context.Context, p kv.ExchangeRef, items *record.Req
 	case errors.Is(err, badger.ErrKeyNotFound) && info == nil || ctx.Err() != nil:
 		return r
 	case err != nil:
-		s.log.Error("an exchange cannot be read to be digested", "exchange", p.ID.String(), "error", err)
+		d.log.Error("an exchange cannot be read to be digested", "exchange", p.ID.String(), "error", err)
 		r.Failure = errors.New("the exchange cannot be read")
 	default:
 		x.Items = items
-		r = s.runDigest(x, record.Prefix{})
+		r = d.runDigest(x, record.Prefix{})
 		r.Unread = max(info.ResponseSize-conversation.MostDigested, 0)
 		if r.Failure == nil {
-			s.digester.prefixes.remember(p.Account, x, &r)
+			d.prefixes.remember(p.Account, x, &r)
 			r.Text = record.TextOver(x, &r.Digest)
 		}
 	}
@@ -146,14 +147,14 @@ func (s *core) readBack(ctx context.Context, p kv.ExchangeRef, items *record.Req
 	return r
 }
 
-// runDigest calls [Options.Digest]; known is the part before the items that it has to read.
-func (s *core) runDigest(x *record.Exchange, known record.Prefix) conversation.Reading {
-	return conversation.Read(x, known, s.opts.Digest, s.credentials.Redactor(x.Account), s.log)
+// runDigest digests an exchange; known is the part before the items that it has to read.
+func (d *Digester) runDigest(x *record.Exchange, known record.Prefix) conversation.Reading {
+	return conversation.Read(x, known, d.contentOf, d.Credentials.Redactor(x.Account), d.log)
 }
 
 // storedTurns are those of a session in the store.
 type storedTurns struct {
-	g     *commitGroup
+	g     *writing.Group
 	w     *commit.Op
 	ref   kv.SessionRef
 	alone bool // the session is new and has no other exchange, so that no history leads to one
@@ -182,7 +183,7 @@ func (s *storedTurns) Whole(id kv.ExchangeID) (*record.StoredTurn, error) {
 	if err == nil {
 		return turn, nil
 	}
-	for _, c := range s.g.Changes.Noted() {
+	for _, c := range s.g.Sessions.Changes.Noted() {
 		if c.Place != (kv.ExchangeRef{Account: account, ID: id}) || c.Turn == nil {
 			continue
 		}
@@ -198,8 +199,8 @@ func (s *storedTurns) PutTurn(id kv.ExchangeID, value []byte) {
 	s.g.Put(s.w, kv.AppendExchangeKey(s.g.Room(), kv.SpaceTurn, s.ref.Account, id), value)
 }
 
-// turn returns a digested turn, perhaps without its text; nil if there is none that can be read.
-func (g *commitGroup) turn(account kv.AccountNumber, id kv.ExchangeID) *record.StoredTurn {
+// At returns a digested turn, perhaps without its text; nil if there is none that can be read.
+func At(g *writing.Group, account kv.AccountNumber, id kv.ExchangeID) *record.StoredTurn {
 	t, err := record.DecodeTurn(g.Get(kv.ExchangeKey(kv.SpaceTurn, account, id)), id, nil)
 	if err != nil {
 		return nil

@@ -1,4 +1,4 @@
-package store
+package recording
 
 import (
 	"bytes"
@@ -8,10 +8,10 @@ import (
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-// answerRedactor masks an answer on its way to the store. Bytes in the capture's buffer can still be masked; bytes
+// mask masks an answer on its way to the store. Bytes in the capture's buffer can still be masked; bytes
 // handed to the writer are final.
-type answerRedactor struct {
-	store    *core
+type mask struct {
+	streamOf func(surface string) record.StreamReader // may be nil
 	redactor *redact.Redactor
 	surface  string
 	begun    bool
@@ -22,17 +22,26 @@ type answerRedactor struct {
 	found    redact.Tally
 }
 
-func (s *core) newAnswerRedactor(surface string, r *redact.Redactor) *answerRedactor {
-	if r == nil {
+// newMask returns nil if nothing is masked.
+func (r *Recorder) newMask(surface string, redactor *redact.Redactor) *mask {
+	if redactor == nil {
 		return nil
 	}
-	return &answerRedactor{store: s, redactor: r, surface: surface}
+	return &mask{streamOf: r.Stream, redactor: redactor, surface: surface}
+}
+
+// MaskWhole masks a whole answer in place, and returns what it has found.
+func (r *Recorder) MaskWhole(surface string, redactor *redact.Redactor, answer []byte) redact.Tally {
+	m := r.newMask(surface, redactor)
+	_, frames := m.settle(answer, true)
+	frames.Release()
+	return m.found
 }
 
 // settle masks the part of the answer in the buffer, and returns how many of its bytes are final: all if final is set,
 // else at least one. The rest must be at the front of the next buffer. The final part of an event stream is also
 // returned as frames, which the caller releases.
-func (a *answerRedactor) settle(buffer []byte, final bool) (settled int, frames *template.Frames) {
+func (a *mask) settle(buffer []byte, final bool) (settled int, frames *template.Frames) {
 	if !a.begun && len(buffer) > 0 {
 		a.begin(buffer)
 	}
@@ -58,15 +67,15 @@ func enough(settled int, buffer []byte) int {
 }
 
 // begin recognizes an event stream by its first byte: every other answer is a JSON object.
-func (a *answerRedactor) begin(buffer []byte) {
+func (a *mask) begin(buffer []byte) {
 	a.begun = true
-	if first := bytes.TrimLeft(buffer, " \t\r\n"); len(first) > 0 && first[0] != '{' && a.store.opts.Stream != nil {
-		a.stream, a.events = a.redactor.NewStream(), a.store.opts.Stream(a.surface)
+	if first := bytes.TrimLeft(buffer, " \t\r\n"); len(first) > 0 && first[0] != '{' && a.streamOf != nil {
+		a.stream, a.events = a.redactor.NewStream(), a.streamOf(a.surface)
 	}
 }
 
 // settleStream is settle for an event stream, in which credentials spread over events are masked too.
-func (a *answerRedactor) settleStream(buffer []byte, final bool) (settled int, frames *template.Frames) {
+func (a *mask) settleStream(buffer []byte, final bool) (settled int, frames *template.Frames) {
 	frames = template.Cut(buffer)
 	masked := false
 	settled = a.settleTexts(buffer, frames, final, func(name string, start, end int64, first bool) {
@@ -102,7 +111,7 @@ func recut(frames *template.Frames, part []byte) *template.Frames {
 }
 
 // settleTexts follows the texts that continue over events, and returns how many bytes of the buffer are final.
-func (a *answerRedactor) settleTexts(buffer []byte, frames *template.Frames, final bool, mask func(name string, start, end int64, first bool)) int {
+func (a *mask) settleTexts(buffer []byte, frames *template.Frames, final bool, mask func(name string, start, end int64, first bool)) int {
 	a.whole = a.events.Read(buffer, a.offset, frames, a.stream.Add)
 	if final {
 		a.stream.Settle(true, a.whole, mask)
@@ -116,7 +125,7 @@ func (a *answerRedactor) settleTexts(buffer []byte, frames *template.Frames, fin
 }
 
 // reader returns the reader of the answer, if the answer is stored as it was read.
-func (a *answerRedactor) reader() record.StreamReader {
+func (a *mask) reader() record.StreamReader {
 	if a == nil || a.masked() {
 		return nil
 	}
@@ -124,10 +133,10 @@ func (a *answerRedactor) reader() record.StreamReader {
 }
 
 // masked reports whether something was masked.
-func (a *answerRedactor) masked() bool { return a != nil && len(a.found) > 0 }
+func (a *mask) masked() bool { return a != nil && len(a.found) > 0 }
 
 // redactClosing masks a closing, except for the answer. What its fields refer to stays as it is.
-func (a *answerRedactor) redactClosing(c *record.Closing) {
+func (a *mask) redactClosing(c *record.Closing) {
 	for _, text := range []*string{&c.ModelServed, &c.ResponseID, &c.ProviderReqID, &c.ContentType} {
 		record.RedactText(a.redactor, text, &a.found)
 	}
@@ -147,7 +156,7 @@ func (a *answerRedactor) redactClosing(c *record.Closing) {
 }
 
 // redactions adds what was masked in the answer to the opening's list.
-func (a *answerRedactor) redactions(opening []record.Redaction) []record.Redaction {
+func (a *mask) redactions(opening []record.Redaction) []record.Redaction {
 	if len(a.found) == 0 {
 		return opening
 	}

@@ -89,7 +89,7 @@ func main() {
 	sets := flag.String("sets", os.Getenv("EVAL_DIR"), "directory with a folder for each set ($EVAL_DIR)")
 	only := flag.String("only", "", "names of sets, with commas between; others are left out")
 	postgres := flag.String("postgres", "", "URL of a Postgres server whose searches are measured beside those of the embedded index, such as postgres://mneme@127.0.0.1/postgres")
-	seed := flag.Uint64("seed", 1, "of the set "+sessionsName+": another one makes another set of the same kind")
+	seed := flag.Uint64("seed", 1, "of the sets "+sessionsName+" and "+roundsName+": another one makes other sets of the same kind")
 	longMemEval := flag.String("longmemeval", "", "a file of LongMemEval, such as longmemeval_s.json, that is a set as well")
 	first := flag.Int("first", 50, "how many questions of that file are asked, each with sessions of its own; 0: all")
 	flag.Parse()
@@ -110,7 +110,7 @@ func main() {
 
 func run(ctx context.Context, out io.Writer, dir, only string, postgres string, seed uint64, more ...func() (*set, error)) (failed bool, err error) {
 	var load []func() (*set, error)
-	for _, generate := range []func() *set{agentSet, dialogueSet, outputSet, paraphraseSet, roundsSet, func() *set { return sessionsSet(seed) }} {
+	for _, generate := range []func() *set{agentSet, dialogueSet, outputSet, paraphraseSet, func() *set { return roundsSet(seed) }, func() *set { return sessionsSet(seed) }} {
 		load = append(load, func() (*set, error) { return generate(), nil })
 	}
 	if dir == "" {

@@ -9,30 +9,34 @@ import (
 // roundsName is the set of agents' rounds, which is judged by what recall delivers.
 const roundsName = "rounds"
 
-// roundsSet is a set of rounds as developers have them with agents, the same with every run: a question, steps with tools,
-// and an answer of some length. The question and the answer are several exchanges apart, and what is asked for later stands
-// somewhere in the answer.
-func roundsSet() *set {
+// roundsSet is a set of rounds as developers have them with agents: a question, steps with tools, and an answer of some
+// length. The question and the answer are several exchanges apart, and what is asked for later stands somewhere in the
+// answer. Each seed gives another set of the same kind, with other services.
+func roundsSet(seed uint64) *set {
 	g := &roundsGenerator{
-		set: &set{name: roundsName, grades: make(map[string]map[string]float64)}, random: rand.New(rand.NewPCG(19, 23)),
+		set: &set{name: roundsName, grades: make(map[string]map[string]float64)}, random: rand.New(rand.NewPCG(seed, 23)),
+		first: int(seed % roundsSeeds * (roundsServices + roundsUnheard)),
 	}
 	for n := range roundsServices {
 		g.service(n)
 	}
-	for n := range 200 { // of what was never talked about
+	for n := range roundsUnheard {
 		g.set.unheard = append(g.set.unheard, question{Account: roundsAccount, Kind: "absent", Text: fmt.Sprintf(absences[n%len(absences)], g.name(roundsServices+n))})
 	}
 	return g.set
 }
 
 const (
-	roundsServices = 25 // with a round of each matter
+	roundsServices = 25  // with a round of each matter
+	roundsUnheard  = 200 // services that are asked about and were never talked of
+	roundsSeeds    = 20  // after that many the services come again
 	roundsAccount  = "team"
 )
 
 type roundsGenerator struct {
 	set    *set
 	random *rand.Rand
+	first  int // the service with which names begin
 }
 
 // matter is what a round is about: how it was asked, what the answer says in the end, how it is asked for later; %[1]s is a
@@ -54,6 +58,7 @@ var absences = []string{"how was the certificate of %s renewed?", "why did the d
 
 // name returns the name of a service; no two are alike.
 func (g *roundsGenerator) name(n int) string {
+	n += g.first
 	return fmt.Sprintf("%s-%s-%s", packages[n%len(packages)], verbs[n/len(packages)%len(verbs)], syllables[n%len(syllables)]+syllables[(n/7)%len(syllables)]+syllables[(n/49)%len(syllables)])
 }
 

@@ -14,6 +14,8 @@ var ErrReplaced = errReplaced
 
 func Expire(ctx context.Context, c *Catalog, account string) error { return c.expire(ctx, account) }
 
+func Remove(ctx context.Context, c *Catalog) error { return c.remove(ctx, 0) }
+
 const ReadStored = readStored
 
 func UnusedObjects(ctx context.Context, c *Catalog, account record.AccountNumber) (unused [][]byte, arrived int64, err error) {

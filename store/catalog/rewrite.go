@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -190,26 +191,39 @@ func move(ctx context.Context, tx pgx.Tx, account record.AccountNumber, names []
 	return err
 }
 
-// remove deletes packs in state "going" from the bucket, of one account or for 0 of all.
+// remove deletes packs in state "going" from the bucket, of one account or for 0 of all. What another process is deleting is left
+// to that one; remove waits for it if an account is named, which then has none left.
 func (c *Catalog) remove(ctx context.Context, account int64) error {
-	for {
-		rows, err := c.pool.Query(ctx, "select account, pack from packs where state = 'going' and ($1 = 0 or account = $1) limit $2", account, removedAtOnce)
-		if err != nil {
-			return err
-		}
-		type going struct{ Account, Pack int64 }
-		packs, err := pgx.CollectRows(rows, pgx.RowToStructByPos[going])
-		if err != nil || len(packs) == 0 {
-			return err
-		}
-		for _, p := range packs {
-			err := c.Packs.Delete(ctx, record.AccountNumber(p.Account), pack.ID(p.Pack))
-			if err == nil {
-				_, err = c.pool.Exec(ctx, "delete from packs where account = $1 and pack = $2 and state = 'going'", p.Account, p.Pack)
-			}
+	claim := "select account, pack from packs where state = 'going' and ($1 = 0 or account = $1) limit $2 for update"
+	if account == 0 {
+		claim += " skip locked"
+	}
+	for more := true; more; {
+		var failed error
+		err := pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
+			rows, err := tx.Query(ctx, claim, account, removedAtOnce)
 			if err != nil {
 				return err
 			}
+			type going struct{ Account, Pack int64 }
+			packs, err := pgx.CollectRows(rows, pgx.RowToStructByPos[going])
+			if more = len(packs) > 0; err != nil || !more {
+				return err
+			}
+			var accounts, removed []int64
+			for _, p := range packs {
+				if failed = c.Packs.Delete(ctx, record.AccountNumber(p.Account), pack.ID(p.Pack)); failed != nil {
+					break
+				}
+				accounts, removed = append(accounts, p.Account), append(removed, p.Pack)
+			}
+			_, err = tx.Exec(ctx, `delete from packs p using unnest($1::bigint[], $2::bigint[]) d (account, pack)
+				where p.account = d.account and p.pack = d.pack`, accounts, removed)
+			return err
+		})
+		if err := cmp.Or(failed, err); err != nil {
+			return err
 		}
 	}
+	return nil
 }

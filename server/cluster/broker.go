@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,6 +50,17 @@ func (o *Options) now() time.Time {
 		return time.Now()
 	}
 	return o.clock()
+}
+
+// unreachable says that no broker can be reached, and where they should be; not with which password.
+func (o *Options) unreachable() string {
+	var hosts []string
+	for _, text := range o.NATS {
+		if u, err := url.Parse(text); err == nil {
+			hosts = append(hosts, u.Host)
+		}
+	}
+	return "no broker of cluster.nats can be reached: " + strings.Join(hosts, ", ")
 }
 
 // Subjects at the brokers. An edge publishes below shipSubject and asks questions. A centre publishes below markSubject

@@ -211,7 +211,7 @@ func (c *Centre) Status() Arriving {
 		status.Refused[reason] = c.status.Refused[reason]
 	}
 	if status.Connected = c.broker.IsConnected(); !status.Connected {
-		status.Problem = "no broker of cluster.nats can be reached"
+		status.Problem = c.options.unreachable()
 	}
 	return status
 }

@@ -126,7 +126,7 @@ func (s *Shipper) Status() Shipping {
 		status.Oldest, _ = s.log.Oldest()
 	}
 	if !status.Connected {
-		status.Problem = "no broker of cluster.nats can be reached"
+		status.Problem = s.options.unreachable()
 	}
 	return status
 }

@@ -79,7 +79,7 @@ func Survey(ctx context.Context, o Options, wait time.Duration) (nodes []Node, e
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	if err := b.FlushWithContext(ctx); err != nil {
-		return nil, errors.New("no broker of cluster.nats can be reached")
+		return nil, errors.New(o.unreachable())
 	}
 	inbox := b.NewInbox()
 	replies, err := b.SubscribeSync(inbox)

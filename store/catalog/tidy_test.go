@@ -26,7 +26,7 @@ func TestPacksAreDeletedByOneProcess(t *testing.T) {
 		deleted = make(map[string]int)
 		held    = make(chan struct{})
 		release = make(chan struct{})
-		hold    = sync.OnceFunc(func() { close(held); <-release })
+		first   atomic.Bool
 	)
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(to)
@@ -37,7 +37,10 @@ func TestPacksAreDeletedByOneProcess(t *testing.T) {
 			mu.Lock()
 			deleted[r.URL.Path]++
 			mu.Unlock()
-			hold()
+			if first.CompareAndSwap(false, true) {
+				close(held)
+				<-release
+			}
 		}
 		proxy.ServeHTTP(w, r)
 	}))
@@ -49,12 +52,12 @@ func TestPacksAreDeletedByOneProcess(t *testing.T) {
 	const packs = 20
 	c.exec(t, `insert into mneme.packs (account, pack, state) select number, i, 'going' from mneme.accounts, generate_series(1, 20) i`)
 
-	first := make(chan error, 1)
-	go func() { first <- catalog.Remove(t.Context(), c.Catalog) }() // or the one in the background
+	ended := make(chan error, 1)
+	go func() { ended <- catalog.Remove(t.Context(), c.Catalog) }() // or the one in the background
 	<-held
 	check(t, catalog.Remove(t.Context(), c.Catalog))
 	close(release)
-	check(t, <-first)
+	check(t, <-ended)
 	db := connect(t, c.database)
 	c.eventually(t, "all packs are deleted", func() bool {
 		var left int

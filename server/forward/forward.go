@@ -147,7 +147,8 @@ func (c *Centre) ask(r *http.Request, body []byte) (*http.Response, error) {
 		return nil, err
 	}
 	out.Header = r.Header.Clone()
-	out.Header.Del("Origin") // of a page of this edge, which has been checked here
+	out.Header.Del("Origin")           // of a page of this edge, which has been checked here
+	out.Header.Del("Content-Encoding") // the body was decompressed
 	withoutHops(out.Header)
 	answer, err := c.transport.RoundTrip(out)
 	if err == nil {

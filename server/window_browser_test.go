@@ -51,8 +51,8 @@ func (h *harness) invite() string {
 	return "/ui/#code=" + code
 }
 
-// widths are those of a small telephone, a tablet, a laptop and a large screen.
-var widths = []int64{320, 768, 1440, 2560}
+// widths are those of telephones, tablets, a laptop and a large screen.
+var widths = []int64{320, 390, 768, 1024, 1440, 2560}
 
 // fits holds a view to every screen, light and dark, and to what axe-core asks for.
 func (b *browser) fits(view string) {
@@ -67,10 +67,14 @@ func (b *browser) fits(view string) {
 			b.t.Errorf("on a screen of %d, %s cuts off or breaks up %s", width, view, cut)
 		}
 	}
-	for _, dark := range []bool{false, true} {
-		b.dark(dark)
+	for _, screen := range []struct { // schemes change colors, widths what is shown
+		width int64
+		dark  bool
+	}{{390, false}, {1440, false}, {1024, true}} {
+		b.do(chromedp.EmulateViewport(screen.width, 900))
+		b.dark(screen.dark)
 		for _, barrier := range b.barriers() {
-			b.t.Errorf("%s, dark %t: %s", view, dark, barrier)
+			b.t.Errorf("%s, %d wide, dark %t: %s", view, screen.width, screen.dark, barrier)
 		}
 	}
 	if background := evaluate[string](b, `getComputedStyle(document.body).backgroundColor`); background == "rgb(255, 255, 255)" {

@@ -6,6 +6,11 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/mnemeproxy/mneme/store"
 )
 
 // working makes a session of an agent that plans, edits a file, fails, and answers; it returns the session's id.
@@ -141,11 +146,62 @@ func TestABrowserReadsTheStoryOfASession(t *testing.T) {
 		}
 		b.fits("an imported turn")
 	})
-	b.story("a question mark opens the list of keys", func(t *testing.T) {
+	b.story("the live page says what is asked, where, by which client and key, and filters by them on a telephone too", func(t *testing.T) {
 		h := windowed(t)
+		label := "laptop <b>of alice</b>"
+		secret, _, err := h.store.Keys().Create("acme", store.ScopeWrite|store.ScopeRead, label)
+		ok(t, err)
+		h.key = secret
+		h.post(messages.path, messages.said(messages.model, "Be brief.", sim("Where is the lock?", "In lock.go.")), "X-Service-Project", "/src/shop", "User-Agent", "claude-cli/2.1 (external)")
+		h.turns(h.post(messages.path, messages.said(messages.model, "Be brief.", sim("Where is the key?", "In key.go.")), "X-Service-Project", "/src/infra", "User-Agent", "codex/1.0").header.Get("X-Service-Session-ID"))
 		b.open(h, h.invite())
-		b.shows("Nothing is on record yet")
-		evaluate[bool](b, `dispatchEvent(new KeyboardEvent('keydown', {key: '?'}))`)
+		b.shows("Where is the lock?")
+		b.do(chromedp.EmulateViewport(390, 900))
+		b.visit("/ui/live")
+		b.finds(`[...document.querySelectorAll('.live .row')].some((row) => row.innerText.includes('Where is the lock?') && row.innerText.includes('shop · claude-cli · `+label+`'))`, "question, project, client and the key's label")
+		b.fits("/ui/live")
+		b.press("infra")
+		b.hides("Where is the lock?")
+		b.shows("Where is the key?")
+		b.finds(`location.search.includes('project')`, "the filter in the address")
+		b.press("infra")
+		b.shows("Where is the lock?")
+	})
+	b.story("the keyboard alone leads everywhere", func(t *testing.T) {
+		h := windowed(t)
+		h.working()
+		b.do(chromedp.EmulateViewport(1024, 900))
+		b.open(h, h.invite())
+		b.shows("Mend the lock.")
+		types := func(keys string) { b.do(chromedp.KeyEvent(keys)) }
+		types("?")
 		b.shows("raw, translated, context, attempts, replay")
+		types("?")
+		b.hides("raw, translated, context, attempts, replay")
+		types("j")
+		b.finds(`document.activeElement.matches('.sessions .row')`, "the first session, marked")
+		types(kb.Enter)
+		b.shows("Remove line 7")
+		for key, tab := range map[string]string{"x": "Context", "r": "Raw", "t": "Translated", "a": "Attempts", "p": "Replay"} {
+			types(key)
+			b.finds(`document.querySelector('[role=tab][aria-selected=true]').innerText === '`+tab+`'`, tab)
+		}
+		types(kb.Escape)
+		b.finds(`Boolean(document.querySelector('.transcript .round-fold'))`, "the conversation")
+		for range 60 {
+			types(kb.Tab)
+			if evaluate[bool](b, `document.activeElement.matches('.transcript .round-fold')`) {
+				break
+			}
+		}
+		types(kb.Enter)
+		b.finds(`document.querySelectorAll('.turn').length === 5`, "the steps of the fold that Tab leads to")
+		types("/")
+		b.finds(`document.activeElement.matches('.find input')`, "the field of the search")
+		types("unused" + kb.Enter)
+		b.shows("1 hit")
+		b.finds(`(() => { document.activeElement.blur(); return document.activeElement === document.body; })()`, "no field")
+		types(".")
+		b.finds(`location.pathname === '/ui/live'`, "the live page")
 	})
 }

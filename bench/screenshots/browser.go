@@ -24,9 +24,11 @@ var (
 	oneScreen   = []screen{{width: 1280, height: 800}}
 	everyScreen = []screen{
 		{"-390", 390, 844, false},
+		{"-1024", 1024, 768, false},
 		{"-1440", 1440, 900, false},
 		{"-2560", 2560, 1300, false},
 		{"-390-dark", 390, 844, true},
+		{"-1024-dark", 1024, 768, true},
 		{"-1440-dark", 1440, 900, true},
 		{"-2560-dark", 2560, 1300, true},
 	}

@@ -2,7 +2,7 @@
 // the simulated provider, opens the page in Chromium, and saves its views.
 //
 //	make screenshots
-//	make screenshots ARGS="-every -to /tmp/look"    every view, light and dark, in three screen widths
+//	make screenshots ARGS="-every -to /tmp/look"    every view, light and dark, in four screen widths
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 	var p plan
 	flag.StringVar(&p.program, "mneme", "bin/mneme", "the program")
 	flag.StringVar(&p.to, "to", "docs/window", "the directory of the pictures")
-	flag.BoolVar(&p.every, "every", false, "take every view, light and dark, in three screen widths")
+	flag.BoolVar(&p.every, "every", false, "take every view, light and dark, in four screen widths")
 	flag.StringVar(&p.only, "only", "", "take only the view with this name")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -108,6 +108,7 @@ func views(of map[string]string) []view {
 		{name: "raw", path: session + "?tab=raw", shows: "characters", extra: true},
 		{name: "fork", path: "/ui/sessions/" + of["question"], shows: "branches from here", extra: true},
 		{name: "codex", path: "/ui/sessions/" + of["watcher"], shows: "watcher", extra: true},
+		{name: "today", path: "/ui/today", shows: "Who spent what", extra: true},
 		{name: "live", path: "/ui/live", shows: "Live", extra: true},
 		{name: "keys", path: "/ui/keys", shows: "Keys of", extra: true},
 		{name: "health", path: "/ui/health", shows: "Providers", extra: true},

@@ -239,6 +239,9 @@ export function clean(text) {
   });
 }
 
+// plain is a text without the marks of Markdown that are read over.
+export const plain = (text) => clean(text).replace(/`|\*\*/g, '');
+
 export function project(path) {
   if (!path) return '';
   const parts = path.split(/[\\/]/).filter(Boolean);

@@ -1,5 +1,5 @@
-import { useEffect, useRef, useState } from 'preact/hooks';
-import { api, between, clean, clock, cost, costTitle, count, Empty, html, input, lasted, Link, Model, money, Outcome, percent, cached, Problem, setQuery, useAddress, useKeys } from './base.js';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { api, between, clean, clock, cost, costTitle, count, Empty, html, input, lasted, Link, Model, money, Outcome, percent, cached, Problem, project, setQuery, useAddress, useKeys, useLoad } from './base.js';
 import { why } from './cache.js';
 import { useTail, useTailState } from './tail.js';
 
@@ -85,10 +85,15 @@ export function Live() {
   }, [paused]);
   useKeys({ p: () => setPaused((p) => !p) });
 
+  const known = useRef(new Map()); // labels of keys
+  const unknown = new Set(rows.map((row) => (row.info || {}).key_id).filter((id) => id && !known.current.has(id))).size;
+  const { data: keys } = useLoad('/v1/memory/usage?by=key&since=' + new Date().toISOString().slice(0, 8) + '01T00:00:00Z', unknown);
+  const labels = useMemo(() => (known.current = new Map(((keys && keys.data) || []).map((l) => [l.key, l.label]))), [keys]);
   const drawn = useRef(new WeakMap()); // a row that is as it was needs no drawing
+  useMemo(() => (drawn.current = new WeakMap()), [labels]);
   const draw = (row) => {
     if (row.outcome !== 'open' && drawn.current.has(row)) return drawn.current.get(row);
-    const element = html`<${Row} row=${row} key=${row.id} />`;
+    const element = html`<${Row} row=${row} label=${labels.get((row.info || {}).key_id)} key=${row.id} />`;
     drawn.current.set(row, element);
     return element;
   };
@@ -102,21 +107,48 @@ export function Live() {
         <button onClick=${() => setPaused(!paused)} aria-pressed=${paused}>${paused ? 'Resume' : 'Pause'}</button>
       </div>
     </div>
+    <${Chips} rows=${rows} filter=${filter} />
     ${!rows.length && problem && html`<${Problem} error=${problem} />`}
     ${!shown.length && !problem && html`<${Empty} title=${rows.length ? 'Nothing matches the filter' : 'No exchanges yet'}><p>${rows.length ? 'Filters are key:, model:, client:, project:, outcome:, or words of a name.' : 'Exchanges appear here as soon as they begin.'}</p><//>`}
     <ol class="list">${shown.map(draw)}</ol>
   </section>`;
 }
 
-function Row({ row }) {
+// agentOf is the client's name, as its User-Agent begins.
+const agentOf = (x) => (((x.header || []).find((h) => /^user-agent$/i.test(h.name)) || {}).value || '').split(/[/ ]/)[0];
+
+const mostChips = 4; // of a kind
+
+// Chips filter by what the rows have.
+function Chips({ rows, filter }) {
+  const terms = filter.split(/\s+/).filter(Boolean);
+  const of = (name, value) => {
+    const counts = new Map();
+    for (const row of rows) {
+      const v = value(row);
+      if (v && !/\s/.test(v)) counts.set(v, (counts.get(v) || 0) + 1);
+    }
+    return [...counts].sort((a, b) => b[1] - a[1]).slice(0, mostChips).map(([v]) => [name + ':' + v, v]);
+  };
+  const kinds = [of('project', (r) => project((r.info || {}).project)), of('client', (r) => agentOf(r.info || {})), of('outcome', (r) => (r.outcome === 'complete' || r.outcome === 'open' ? '' : r.outcome))];
+  const chips = kinds.flatMap((kind) => (kind.length > 1 || (kind[0] && kind[0][0].startsWith('outcome:')) ? kind : []));
+  const toggle = (term) => setQuery({ filter: (terms.includes(term) ? terms.filter((t) => t !== term) : terms.concat(term)).join(' ') });
+  return chips.length > 0 && html`<p class="chips">${chips.map(([term, name]) => html`<button class="quiet" aria-pressed=${terms.includes(term)} title=${term} onClick=${() => toggle(term)}>${clean(name)}</button>`)}</p>`;
+}
+
+function Row({ row, label }) {
   const x = row.info || {};
   const to = row.session ? '/ui/sessions/' + row.session + '?turn=' + row.id : '/ui/live';
   const took = row.outcome === 'open' ? between(row.time, new Date()) : between(x.started, x.last_byte);
   return html`<li><${Link} class="row" to=${to}>
     <span class="when">${clock(row.time || x.started)}</span>
     <${Outcome} of=${row.outcome === 'open' && x.outcome ? x.outcome : row.outcome} error=${x.error} />
-    <${Model} name=${x.model_asked} />
-    <span class="name dim">${[x.surface, x.provider && x.format !== x.surface && '→ ' + x.provider, x.auxiliary, x.repeats && 'repeats ' + clean(x.repeats), x.cache && 'cache lost' + (x.cache.usd ? ' (' + money(x.cache.usd) + ')' : '') + ': ' + why(x.cache), x.error && clean(x.error.message), x.asked && clean(x.asked)].filter(Boolean).join(' ')}</span>
+    <span class="name"><b>${clean(x.asked || x.auxiliary || x.surface || '…')}</b>
+      <small><${Model} name=${x.model_asked} />${[x.project && project(x.project), agentOf(x), label, x.surface && x.surface + (x.provider && x.format !== x.surface ? ' → ' + x.provider : ''), x.auxiliary].filter(Boolean).map((t) => ' · ' + clean(t))}</small>
+      ${x.repeats && html`<small class="warn">repeats ${clean(x.repeats)}</small>`}
+      ${x.cache && html`<small class="warn">cache lost${x.cache.usd ? ' (' + money(x.cache.usd) + ')' : ''}: ${why(x.cache)}</small>`}
+      ${x.error && html`<small class="bad">${clean(x.error.message)}</small>`}
+    </span>
     <span class="num">${lasted(took)}</span>
     <span class="num tokens">${x.usage ? html`${count(input(x.usage))} <small>${percent(cached(x.usage))}</small> → ${count(x.usage.output || 0)}` : ''}</span>
     <span class="num cost" title=${costTitle(x.cost)}>${x.cost ? cost({ ...x.cost, estimated: x.cost.estimated ? 1 : 0 }) : ''}</span>
@@ -129,8 +161,7 @@ function matcher(filter) {
     const x = row.info || {};
     return terms.every((term) => {
       const [, name, value] = term.match(/^(\w+):(.*)$/) || [null, '', term];
-      const agent = ((x.header || []).find((h) => /^user-agent$/i.test(h.name)) || {}).value || '';
-      const fields = { key: x.key_id, model: (x.model_asked || '') + ' ' + (x.model_sent || ''), client: agent, project: x.project, outcome: row.outcome === 'open' ? x.outcome || 'open' : row.outcome, provider: x.provider, surface: x.surface };
+      const fields = { key: x.key_id, model: (x.model_asked || '') + ' ' + (x.model_sent || ''), client: agentOf(x), project: x.project, outcome: row.outcome === 'open' ? x.outcome || 'open' : row.outcome, provider: x.provider, surface: x.surface };
       const has = (text) => String(text || '').toLowerCase().includes(value);
       return name ? has(fields[name]) : Object.values(fields).some(has);
     });

@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { ago, api, cached, clean, cost, costTitle, count, Empty, full, go, html, input, Link, Model, money, percent, Problem, project, setQuery, useAddress, useKeys, useLoad } from './base.js';
+import { ago, api, cached, clean, cost, costTitle, count, Empty, full, go, html, input, Link, Model, money, percent, plain, Problem, project, setQuery, useAddress, useKeys, useLoad } from './base.js';
 
 const page = 50;
 
@@ -142,7 +142,7 @@ function Row({ session: s, depth, children }) {
       <span class="when" title=${full(s.updated)}>${running ? html`<i class="dot" aria-label="active now"></i>` : ''}${ago(s.updated)}</span>
       <span class="name">
         <b>${depth ? html`<span aria-hidden="true" class="dim">└ </span>` : ''}${name}</b>
-        ${s.answered && html`<span class="said">${clean(s.answered)}</span>`}
+        ${s.answered && html`<span class="said">${plain(s.answered)}</span>`}
         <small>
           ${[s.project && project(s.project), s.client, s.agent && 'agent ' + s.agent, children ? children + (children === 1 ? ' subagent' : ' subagents') : '', failed > 0 && failed + ' not complete']
             .filter(Boolean)
@@ -153,7 +153,7 @@ function Row({ session: s, depth, children }) {
       <span class="models"><${Model} name=${(s.models || [])[0]} />${(s.models || []).length > 1 ? html`<small> +${s.models.length - 1}</small>` : ''}</span>
       <${Prompts} of=${s.prompts || []} />
       <span class="num turns">${s.exchanges}<small> ${s.exchanges === 1 ? 'turn' : 'turns'}</small></span>
-      <span class="num tokens" title="tokens in, of them from caches"><span>${count(input(s.usage))}</span><small> ${percent(cached(s.usage))} cached</small></span>
+      <span class="num tokens" title="tokens in, of them from caches">${input(s.usage) ? html`<span>${count(input(s.usage))}</span><small> ${percent(cached(s.usage))} cached</small>` : ''}</span>
       <span class="num cost" title=${costTitle(s.cost)}>${cost(s.cost)}</span>
     <//>
   </li>`;

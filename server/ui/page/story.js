@@ -1,6 +1,6 @@
 // What happened in a session, in its own words.
 
-import { clean, html } from './base.js';
+import { clean, html, plain } from './base.js';
 
 const some = 6; // of a list
 
@@ -12,9 +12,9 @@ export function Story({ of: s, heading, directory }) {
   if (!s) return null;
   const list = (items) => html`${items.slice(0, some).map((t, i) => html`${i ? ', ' : ''}<code>${clean(within(t, directory))}</code>`)}${items.length > some ? ' and ' + (items.length - some) + ' more' : ''}`;
   const rows = [
-    s.goal && s.goal !== heading && ['Goal', clean(s.goal)],
-    s.done && ['Done', clean(s.done)],
-    s.left && ['Left', html`${s.left.slice(0, some).map((t, i) => html`${i ? '; ' : ''}${clean(t)}`)}`],
+    s.goal && s.goal !== heading && ['Goal', plain(s.goal)],
+    s.done && ['Done', plain(s.done)],
+    s.left && ['Left', html`${s.left.slice(0, some).map((t, i) => html`${i ? '; ' : ''}${plain(t)}`)}`],
     s.files && ['Files', list(s.files)],
     s.errors && ['Failed', html`<span class="bad">${s.errors.slice(0, 2).map((t, i) => html`${i ? '; ' : ''}${clean(t)}`)}</span>`],
   ].filter(Boolean);

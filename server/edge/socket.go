@@ -3,6 +3,7 @@ package edge
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -133,7 +134,10 @@ func (k *Socket) Send(messages ...[]byte) error {
 }
 
 func (k *Socket) write(message []byte) error {
-	k.ws.EnableWriteCompression(len(message) >= compressFrom)
+	if len(message) < compressFrom {
+		return k.conn.writeText(message)
+	}
+	k.ws.EnableWriteCompression(true)
 	return k.ws.WriteMessage(websocket.TextMessage, message)
 }
 
@@ -152,7 +156,7 @@ func (k *Socket) Close(code int) {
 	k.conn.interrupt()
 	_ = k.conn.Conn.SetWriteDeadline(time.Now().Add(farewellTime))
 	_ = k.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, ""), time.Time{})
-	_ = k.conn.flush()
+	_ = k.conn.flushLast()
 }
 
 // End closes the socket for its handler, which returns then.
@@ -220,6 +224,7 @@ const mostPending = 64 << 10
 type socketConn struct {
 	*connection
 	out         sync.Mutex
+	closed      bool       // the frame that closes the socket was sent
 	in          sync.Mutex // guards the deadline
 	interrupted bool
 }
@@ -231,9 +236,42 @@ func (c *socketConn) Write(p []byte) (int, error) {
 	return copy(to, p), err
 }
 
+// writeText writes a short message as one frame. It does what the library's WriteMessage does, at the cost of an event of a
+// stream. The sender holds the socket's mutex, so it is not inside of a message of the library; frames in between, such as
+// pongs, are whole.
+func (c *socketConn) writeText(message []byte) error {
+	const finalText = 0x80 | websocket.TextMessage
+	var head [4]byte
+	size := 2
+	if head[0], head[1] = finalText, byte(len(message)); len(message) > 125 {
+		head[1], size = 126, 4
+		binary.BigEndian.PutUint16(head[2:], uint16(len(message)))
+	}
+	c.out.Lock()
+	defer c.out.Unlock()
+	if c.closed {
+		return websocket.ErrCloseSent
+	}
+	to, err := c.wire.Malloc(size + len(message))
+	if err != nil {
+		return err
+	}
+	copy(to, head[:size])
+	copy(to[size:], message)
+	return nil
+}
+
 func (c *socketConn) flush() error {
 	c.out.Lock()
 	defer c.out.Unlock()
+	return c.wire.Flush()
+}
+
+// flushLast sends what is written, and refuses short messages from then on, as the library refuses long ones.
+func (c *socketConn) flushLast() error {
+	c.out.Lock()
+	defer c.out.Unlock()
+	c.closed = true
 	return c.wire.Flush()
 }
 

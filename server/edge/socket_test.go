@@ -1,9 +1,11 @@
 package edge
 
 import (
+	"bytes"
 	"net"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/cloudwego/hertz/pkg/app"
 
@@ -42,6 +44,61 @@ func TestAnEventOnASocketAllocatesNothing(t *testing.T) {
 	stream, event := socketEventsTo(t, newDiscarded()), []byte(aDelta)
 	if n := testing.AllocsPerRun(1000, func() { send(t, stream, event) }); n > 0 {
 		t.Errorf("an event allocates %v times", n)
+	}
+}
+
+// sent keeps what a client of the socket gets.
+type sent struct {
+	net.Conn
+	bytes []byte
+}
+
+func (s *sent) Write(p []byte) (int, error) {
+	s.bytes = append(s.bytes, p...)
+	return len(p), nil
+}
+
+func (*sent) SetReadDeadline(time.Time) error  { return nil }
+func (*sent) SetWriteDeadline(time.Time) error { return nil }
+
+func newSocket(t testing.TB, to net.Conn) *Socket {
+	t.Helper()
+	conn := &connection{wire: wire{Conn: to, memory: NewBudget(1<<20, nil)}}
+	k := socketEventsTo(t, conn).conn.(*socketEvents).socket
+	if err := k.conn.flush(); err != nil { // the handshake
+		t.Fatal(err)
+	}
+	return k
+}
+
+func TestAMessageIsOneFrameOfItsLength(t *testing.T) {
+	for _, size := range []int{0, 1, 125, 126, 127, compressFrom - 1} {
+		to := new(sent)
+		k := newSocket(t, to)
+		to.bytes = nil
+		message := bytes.Repeat([]byte("m"), size)
+		if err := k.Send(message); err != nil {
+			t.Fatal(err)
+		}
+		want := []byte{0x81, byte(size)}
+		if size > 125 {
+			want = []byte{0x81, 126, byte(size >> 8), byte(size)}
+		}
+		if want = append(want, message...); !bytes.Equal(to.bytes, want) {
+			t.Errorf("a message of %d bytes begins with % x, want % x", size, to.bytes[:min(6, len(to.bytes))], want[:min(6, len(want))])
+		}
+	}
+}
+
+func TestNoMessageFollowsTheEndOfASocket(t *testing.T) {
+	for _, size := range []int{5, compressFrom} {
+		to := new(sent)
+		k := newSocket(t, to)
+		k.Close(CloseNormal)
+		to.bytes = nil
+		if err := k.Send(bytes.Repeat([]byte("m"), size)); err == nil || len(to.bytes) > 0 {
+			t.Errorf("a message of %d bytes after the end is sent: %d bytes, error %v", size, len(to.bytes), err)
+		}
 	}
 }
 

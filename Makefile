@@ -193,7 +193,7 @@ cluster-clients: build ## Real agents converse over six edges, of which five are
 js-clients: build ## Two generations of JavaScript SDKs read every kind of answer, offline; needs npm
 	@.ci/js-clients $(CLIENTS)
 
-clients: build ## The official Python clients read every kind of answer of every family, offline; needs python3
+clients: build ## Python clients and frameworks read every kind of answer of every family, offline; needs python3
 	@.ci/clients $(CLIENTS)
 
 FIRE ?= 5m

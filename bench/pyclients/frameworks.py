@@ -106,10 +106,12 @@ class LangChainMessages(LangChain):
 
     def model(self, name):
         thinking = {"type": "adaptive", "display": "summarized"} if name == FAMILIES["messages"] else {"type": "enabled", "budget_tokens": 1024}
-        return importlib.import_module("langchain_anthropic").ChatAnthropic(model=name, max_retries=0, max_tokens=4096, thinking=thinking)
+        return importlib.import_module("langchain_anthropic").ChatAnthropic(
+            model=name, max_retries=0, max_tokens=4096, thinking=thinking, api_key=KEY, default_headers={"Authorization": f"Bearer {KEY}"})
 
 
 class LangChainGemini(LangChain):
+    status = None  # its error has none
     embedder = "gemini-embedding-001"
 
     def model(self, name):
@@ -122,13 +124,15 @@ class LangChainGemini(LangChain):
 
 class LiteLLM(Framework):
     package = "litellm"
-    more, reasoning = {}, {}
+    reasoning = {}
 
     async def ask(self, model, messages, **more):
         body = {"model": self.prefix + model, "messages": messages, "stream": self.streamed, "max_retries": 0, "num_retries": 0}
+        self.litellm.suppress_debug_info = True
         made = await self.call(self.litellm, "completion", **body, **self.where, **more)
-        if self.streamed:
-            made = self.litellm.stream_chunk_builder([chunk async for chunk in each(made)], messages=messages)
+        if self.streamed:  # its streams look asynchronous even if they are not
+            chunks = [chunk async for chunk in made] if self.asynchronous else list(made)
+            made = self.litellm.stream_chunk_builder(chunks, messages=messages)
         return made.choices[0].message
 
     async def text(self, model, prompt, schema=None, picture=False):
@@ -168,6 +172,7 @@ class LiteLLMMessages(LiteLLM):
 
 
 class LiteLLMGemini(LiteLLM):
+    status = None  # a refusal of a stream is an error inside, to it
     prefix, where = "gemini/", {"api_base": ORIGIN + "/v1beta", "api_key": KEY}
     reasoning = {"reasoning_effort": "low", "allowed_openai_params": ["reasoning_effort"]}
 
@@ -178,11 +183,12 @@ class PydanticAI(Framework):
     thinking = {"thinking": "low"}
 
     async def run(self, model, prompt, **more):
+        async def heard(_, events):
+            async for _ in events:
+                pass
+
         agent = self.pydantic_ai.Agent(self.model(model), retries=0, model_settings=self.thinking, **more)
-        if not self.streamed:
-            return (await agent.run(prompt)).output
-        async with agent.run_stream(prompt) as made:
-            return await made.get_output()
+        return (await agent.run(prompt, event_stream_handler=heard if self.streamed else None)).output
 
     async def text(self, model, prompt, schema=None, picture=False):
         if schema:
@@ -325,8 +331,8 @@ class LlamaIndex(Framework):
     async def text(self, model, prompt, schema=None, picture=False):
         self.name, core = model, self.part("core.llms")
         if schema:
-            template = self.part("core.prompts").PromptTemplate("{prompt}")
-            return (await self.call(self.model(model), "structured_predict", Answer, template, prompt=prompt)).model_dump_json()
+            template = self.part("core.prompts").PromptTemplate("{question}")
+            return (await self.call(self.model(model), "structured_predict", Answer, template, question=prompt)).model_dump_json()
         blocks = [core.TextBlock(text=prompt)]
         if picture:
             blocks.append(core.ImageBlock(image=PICTURE.encode(), image_mimetype="image/png"))

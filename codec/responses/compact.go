@@ -47,11 +47,11 @@ func AppendSummaryRequest(dst, body []byte) []byte {
 		}
 		dst = append(append(dst, body[m.Start:m.End]...), ',')
 	}
-	if scan.Count(scan.Get(body, "tools")) > 0 {
+	input := scan.Get(body, "input")
+	if scan.Count(scan.Get(body, "tools")) > 0 || hasTools(input) {
 		dst = append(dst, `"tool_choice":"none",`...)
 	}
 	dst = append(dst, `"stream":false,"input":[`...)
-	input := scan.Get(body, "input")
 	if scan.IsString(input) {
 		dst = append(append(append(dst, `{"type":"message","role":"user","content":`...), input...), "},"...)
 	}
@@ -62,6 +62,16 @@ func AppendSummaryRequest(dst, body []byte) []byte {
 	}
 	dst = append(dst, `{"type":"message","role":"user","content":`...)
 	return append(scan.Quote(dst, summaryWanted), "}]}"...)
+}
+
+// hasTools reports whether items of the input define tools.
+func hasTools(input []byte) bool {
+	for e := scan.Array(input); e.Next(); {
+		if scan.String(scan.Get(e.Value, "type")) == "additional_tools" && scan.Count(scan.Get(e.Value, "tools")) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // AsksForSummary reports whether a body is one of [AppendSummaryRequest].

@@ -14,35 +14,43 @@ import (
 // noteModel is the model of exchanges that are notes.
 const noteModel = "note"
 
-// quotable is a round that may be quoted, with what is quoted of it.
+// quotable is a round that may be quoted, with what is quoted of it once that is chosen.
 type quotable struct {
 	search.Round
+	hit    *search.Hit
 	found  record.TimelineEntry
 	note   bool
+	chosen bool
 	answer string // the passage of the answer to quote
 	asked  string // of the person's words
 	output string // of a tool, where only that has the names of the question
 }
 
-// read reads the round of a hit and chooses what to quote of it; nil if there is nothing.
-func (a *question) read(h *search.Hit, w *lexical.Weights) (*quotable, error) {
+// read reads the round of a hit; nil if there is none.
+func (a *question) read(h *search.Hit) (*quotable, error) {
 	turn, err := a.turn(h.Exchange)
 	if err != nil || turn.Turn == nil {
 		return nil, nil //nolint:nilerr // it was erased in the meantime, or is damaged
 	}
-	r := &quotable{found: turn, note: turn.Exchange.ModelAsked == noteModel}
+	r := &quotable{hit: h, found: turn, note: turn.Exchange.ModelAsked == noteModel}
 	if r.Round, err = search.ReadRound(a.engine, a.query.Account, &turn); err != nil {
 		return nil, err
 	}
-	r.answer = answerTo(w, r.Asked, r.Said)
-	r.asked = window(w, r.Asked)
-	if h.Role == "tool" && w.Names > 0 && w.Held(r.answer, r.asked).Names == 0 {
-		r.output = lexical.Cut(h.Snippet, quoteBytes/2)
-	}
-	if r.answer == "" && r.asked == "" && r.output == "" {
-		return nil, nil
-	}
 	return r, nil
+}
+
+// choose chooses what to quote, and reports whether there is anything. It takes longer than the rest of a decision about a
+// round, so it is done only for those that are quoted, or that are judged by their quotation.
+func (r *quotable) choose(w *lexical.Weights) bool {
+	if !r.chosen {
+		r.chosen = true
+		r.answer = answerTo(w, r.Asked, r.Said)
+		r.asked = window(w, r.Asked)
+		if r.hit.Role == "tool" && w.Names > 0 && w.Held(r.answer, r.asked).Names == 0 {
+			r.output = lexical.Cut(r.hit.Snippet, quoteBytes/2)
+		}
+	}
+	return r.answer != "" || r.asked != "" || r.output != ""
 }
 
 // id is the exchange that a record is known by.
@@ -59,6 +67,7 @@ func (r *quotable) held(w *lexical.Weights) lexical.Covered {
 // by chance. One word alone never decides.
 func (a *question) says(r *quotable, w *lexical.Weights) bool {
 	if w.Names > 0 {
+		r.choose(w)
 		c := r.held(w)
 		return c.Names == w.Names && c.Share >= nameCoverage/2 || c.Names > 0 && c.Share >= nameCoverage
 	}

@@ -350,11 +350,11 @@ func (a *question) records(ctx context.Context, names int) (entries []entry, bes
 		if a.query.Asked && h.Score < leastScore || len(notes)+len(answered) >= maxEntries {
 			break
 		}
-		r, err := a.read(h, found.Weights)
+		r, err := a.read(h)
 		switch {
 		case err != nil:
 			return nil, 0, "", err
-		case r == nil || seen[r.id()] || !a.query.Asked && !a.says(r, found.Weights):
+		case r == nil || seen[r.id()] || !a.query.Asked && !a.says(r, found.Weights) || !r.choose(found.Weights):
 			continue
 		case a.given[h.Exchange] || a.given[r.id()] || a.given[r.Answered]:
 			reason = ReasonGiven

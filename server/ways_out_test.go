@@ -26,10 +26,11 @@ import (
 const webhookSecret = "whsec_ZXhhbXBsZS1zZWNyZXQtb2YtbW5lbWUh"
 
 // waysOut has the parts of a server through which what it knows of requests reaches others than the client and the
-// provider, and how the test below reads each. The others are given what they need by the operator alone.
+// provider, and how the test below reads each. The others are given what they need by the operator alone, or, as the centre
+// of a cluster, are what the request is for.
 var waysOut = map[string]string{
 	"Log": "log", "Telemetry": "log, metrics and traces", "Webhooks": "webhooks", "Engine": "files and memory", "Management": "memory",
-	"Memory": "memory", "Recaller": "memory", "Home": "", "Examine": "",
+	"Memory": "memory", "Recaller": "memory", "Home": "", "Examine": "", "Centre": "",
 	"Inherited": "", "Router": "", "OpenID": "", "Recall": "", "Limiter": "", "Leases": "", "KeyLimits": "", "Clock": "", "TLS": "", "PublicNames": "",
 }
 

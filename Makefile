@@ -59,7 +59,7 @@ export RAPID_SEED ?= 1
 # time: in codec, docs and fuzz, but for tests that say AtTheSameTime (docs/layout_test.go), and in fuzz targets, which try
 # one input after the other. Tests of allocations run without it because it allocates itself, and so do SERIAL tests: hundreds of
 # cases one after the other, in which it finds what it finds in one of them.
-SERIAL := ABrowser|ACredentialQuotedByAProvider|EveryFaultOfAProvider|HostileRequestsAreAnswered|APictureThatIsTooLarge|Every(Crossing|Host)CarriesEveryCase
+SERIAL := ABrowser|NoHealthySessionIsTakenForALoop|ALoopIsFoundByItsEighthRound|SharesAddUpToTheTokens|ACredentialQuotedByAProvider|EveryFaultOfAProvider|HostileRequestsAreAnswered|APictureThatIsTooLarge|Every(Crossing|Host)CarriesEveryCase
 with  = $(patsubst %/,./%,$(sort $(dir $(shell grep -rlE --include='*_test.go' '^func $(1)' $(2)))))
 unit: TEST  = go test -json -vet=off -timeout 20m
 unit: APART = $(sort $(call with,Test.*Alloc,router server) $(call with,Fuzz,store server) $(call with,Test.*($(SERIAL)),bench/grid server))

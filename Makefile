@@ -58,11 +58,11 @@ export RAPID_SEED ?= 1
 # Under the race detector tests take five to ten times the CPU time. It has nothing to find where nothing happens at the same
 # time: in codec, docs and fuzz, but for tests that say AtTheSameTime (docs/layout_test.go), and in fuzz targets, which try
 # one input after the other. Tests of allocations run without it because it allocates itself, and so do SERIAL tests: hundreds of
-# cases one after the other, in which it finds what it finds in one of them.
-SERIAL := ABrowser|NoHealthySessionIsTakenForALoop|ALoopIsFoundByItsEighthRound|SharesAddUpToTheTokens|ACredentialQuotedByAProvider|EveryFaultOfAProvider|HostileRequestsAreAnswered|APictureThatIsTooLarge|Every(Crossing|Host)CarriesEveryCase
+# cases one after the other, in which it finds what it finds in one of them, and rounds of a killed process.
+SERIAL := ABrowser|NoHealthySessionIsTakenForALoop|ALoopIsFoundByItsEighthRound|SharesAddUpToTheTokens|ACredentialQuotedByAProvider|EveryFaultOfAProvider|HostileRequestsAreAnswered|APictureThatIsTooLarge|Every(Crossing|Host)CarriesEveryCase|SurviveKill|KilledAnywhere|EachRequestBeginsWithTheOneBefore|CompressedBodiesAreUnpacked|WarmTurnsCauseNoWarning
 with  = $(patsubst %/,./%,$(sort $(dir $(shell grep -rlE --include='*_test.go' '^func $(1)' $(2)))))
 unit: TEST  = go test -json -vet=off -timeout 20m
-unit: APART = $(sort $(call with,Test.*Alloc,router server) $(call with,Fuzz,store server) $(call with,Test.*($(SERIAL)),bench/grid server))
+unit: APART = $(sort $(call with,Test.*Alloc,router server) $(call with,Fuzz,store server) $(call with,Test.*($(SERIAL)),bench/grid server store))
 unit: SHARE = $(call with,Test.*AtTheSameTime,codec docs fuzz)
 
 # The packages that take minutes come first. They wait more than they compute, so one more runs than there are cores.

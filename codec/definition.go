@@ -77,9 +77,10 @@ type StreamDecoder interface {
 	// events are valid until the next call. It never fails: unreadable data becomes an EventError.
 	Decode(dst []Event, name, data []byte) []Event
 	// Repeats reports whether frames that differ from the newest only in the text of its single event, and in parts
-	// without meaning, would each produce that event with their own text and leave the decoder unchanged. A reader may
-	// then skip them.
+	// without meaning, would each produce that event with their own text. A reader may then skip them, if it calls
+	// Skipped with the event of each.
 	Repeats() bool
+	Skipped(ev *Event)
 	// Finish appends the events for the end of input, the last one an EventEnd. residue is what was left after the last
 	// frame.
 	Finish(dst []Event, end End, residue []byte) []Event

@@ -71,6 +71,9 @@ func (d *decoder) Decode(dst []codec.Event, name, data []byte) []codec.Event {
 // Repeats implements [codec.StreamDecoder].
 func (d *decoder) Repeats() bool { return d.template.Fits() }
 
+// Skipped implements [codec.StreamDecoder].
+func (d *decoder) Skipped(*codec.Event) {}
+
 // repeatable reports whether all chunks of the same template have the same meaning. The arguments of a call without an
 // id have to be followed to their end, chunk by chunk.
 func (d *decoder) repeatable(ev *codec.Event) bool {

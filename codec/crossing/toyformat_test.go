@@ -146,8 +146,9 @@ func (toyProvider) NewDecoder() codec.StreamDecoder { return new(toyDecoder) }
 
 type toyDecoder struct{ begun, ended bool }
 
-func (d *toyDecoder) Repeats() bool { return false }
-func (d *toyDecoder) Reset()        { *d = toyDecoder{} }
+func (d *toyDecoder) Repeats() bool        { return false }
+func (d *toyDecoder) Skipped(*codec.Event) {}
+func (d *toyDecoder) Reset()               { *d = toyDecoder{} }
 
 func (d *toyDecoder) Decode(dst []codec.Event, _, data []byte) []codec.Event {
 	for m := scan.Object(data); m.Next(); {

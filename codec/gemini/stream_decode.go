@@ -65,6 +65,9 @@ func (d *decoder) Decode(dst []codec.Event, _, data []byte) []codec.Event {
 // Repeats implements [codec.StreamDecoder]. The token counts differ from frame to frame.
 func (d *decoder) Repeats() bool { return false }
 
+// Skipped implements [codec.StreamDecoder].
+func (d *decoder) Skipped(*codec.Event) {}
+
 // Finish handles the end of the input. Only a finish reason makes an answer complete: a cut connection and a finished
 // stream end alike.
 func (d *decoder) Finish(dst []codec.Event, end codec.End, residue []byte) []codec.Event {

@@ -66,6 +66,9 @@ func (d *decoder) Decode(dst []codec.Event, name, data []byte) []codec.Event {
 // Repeats implements [codec.StreamDecoder].
 func (d *decoder) Repeats() bool { return d.delta.Fits() }
 
+// Skipped implements [codec.StreamDecoder].
+func (d *decoder) Skipped(*codec.Event) {}
+
 // learn remembers the template of a frame that continued a text. Frames between these can change the meaning of the
 // next one: blocks open and close.
 func (d *decoder) learn(events []codec.Event, name, data []byte) {

@@ -178,6 +178,9 @@ func (d *streamDecoder) Decode(dst []codec.Event, name, data []byte) []codec.Eve
 // Repeats implements [codec.StreamDecoder].
 func (d *streamDecoder) Repeats() bool { return d.delta.Fits() }
 
+// Skipped implements [codec.StreamDecoder]: the end of an item repeats its text.
+func (d *streamDecoder) Skipped(ev *codec.Event) { d.heard(ev) }
+
 // learn remembers the template of a delta. Events between deltas can change the meaning of the next one: its item may
 // be closed, or a different one. A "done" event also has a text if no delta did, but only once.
 func (d *streamDecoder) learn(events []codec.Event, f *frame, name, data []byte) {

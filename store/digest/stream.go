@@ -86,6 +86,7 @@ func (s *stream) readRun(p []byte, at int64, frames *template.Frames, r *templat
 		s.growText(&e, r)
 		read := frames.Pieces(p, r, e.Raw, func(piece codec.Span) {
 			e.Raw = piece.Of(p)
+			s.decoder.Skipped(&e)
 			if s.answer != nil {
 				s.answer.Add(&e)
 			}

@@ -92,6 +92,41 @@ func TestTheRestOfALongEventIsPassedOver(t *testing.T) {
 	}
 }
 
+// The events that end an item of a Responses stream repeat its text, which adds nothing to it.
+func TestTheEndOfATextThatRepeatsItAddsNothing(t *testing.T) {
+	for _, c := range []struct{ kind, item, member, done string }{
+		{"output_text", `{"id":"i","type":"message","role":"assistant","content":[]}`, "text", `{"id":"i","type":"message","role":"assistant","content":[{"type":"output_text","text":"%s"}]}`},
+		{"refusal", `{"id":"i","type":"message","role":"assistant","content":[]}`, "refusal", `{"id":"i","type":"message","role":"assistant","content":[{"type":"refusal","refusal":"%s"}]}`},
+		{"function_call_arguments", `{"id":"i","type":"function_call","call_id":"c","name":"f","arguments":""}`, "arguments", `{"id":"i","type":"function_call","call_id":"c","name":"f","arguments":"%s"}`},
+		{"custom_tool_call_input", `{"id":"i","type":"custom_tool_call","call_id":"c","name":"f","input":""}`, "input", `{"id":"i","type":"custom_tool_call","call_id":"c","name":"f","input":"%s"}`},
+		{"reasoning_summary_text", `{"id":"i","type":"reasoning","summary":[]}`, "text", `{"id":"i","type":"reasoning","summary":[{"type":"summary_text","text":"%s"}]}`},
+	} {
+		t.Run(c.kind, func(t *testing.T) {
+			pieces := []string{"Shards", " are", " 17,", " not", " 18", "."}
+			whole := strings.Join(pieces, "")
+			var b strings.Builder
+			event := func(format string, args ...any) { fmt.Fprintf(&b, "data: "+format+"\n\n", args...) }
+			event(`{"type":"response.output_item.added","output_index":0,"item":%s}`, c.item)
+			for i, piece := range pieces {
+				event(`{"type":"response.%s.delta","sequence_number":%d,"item_id":"i","output_index":0,"content_index":0,"summary_index":0,"delta":"%s","obfuscation":"%s"}`, c.kind, i, piece, whole[i:])
+			}
+			event(`{"type":"response.%s.done","item_id":"i","output_index":0,"content_index":0,"summary_index":0,"%s":"%s"}`, c.kind, c.member, whole)
+			event(`{"type":"response.output_item.done","output_index":0,"item":`+c.done+`}`, whole)
+			event(`{"type":"response.output_item.done","output_index":1,"item":{"id":"n","type":"function_call","call_id":"d","name":"next","arguments":"{}"}}`)
+			x := captured("responses", "text/event-stream", string(exchanges["responses, whole"].RawRequest), b.String())
+			x.Reader = digest.Stream(x.Surface)
+			readStretch(x, 0, int64(b.Len()), func(int32, int64, []byte) {})
+			d, err := digest.Exchange(x)
+			if err != nil || len(d.Answer) != 1 || len(d.Answer[0].Parts) != 2 {
+				t.Fatalf("the answer is %+v, %v", d.Answer, err)
+			}
+			if first := d.Answer[0].Parts[0]; first.Text+first.Arguments != whole || d.Answer[0].Parts[1].Name != "next" {
+				t.Errorf("the answer has %q before %q", first.Text+first.Arguments, d.Answer[0].Parts[1].Name)
+			}
+		})
+	}
+}
+
 // Frames of one template are read as if each were read by itself, whatever stands in them and between them.
 func TestRepeatingFramesAreReadAsIfEachWereReadByItself(t *testing.T) {
 	plain := rapid.SampledFrom([]string{"a", " word", "b c", "日", `\n`, `\"`})
@@ -121,8 +156,8 @@ func TestRepeatingFramesAreReadAsIfEachWereReadByItself(t *testing.T) {
 	responses := rapid.Custom(func(t *rapid.T) string {
 		kind := rapid.SampledFrom([]string{"output_text.delta", "output_text.delta", "output_text.delta", "output_text.delta", "output_text.done", "refusal.delta", "reasoning_summary_text.delta"}).Draw(t, "kind")
 		part := rapid.SampledFrom([]string{"0", "0", "0", "0", "1"}).Draw(t, "part")
-		return fmt.Sprintf("event: response.%s\ndata: {\"type\":\"response.%s\",\"sequence_number\":%s,\"item_id\":\"m\",\"content_index\":%s,\"summary_index\":%s,\"delta\":\"%s\",\"obfuscation\":\"%s\"}\n\n",
-			kind, kind, number.Draw(t, "number"), part, part, text.Draw(t, "text"), text.Draw(t, "padding"))
+		return fmt.Sprintf("event: response.%s\ndata: {\"type\":\"response.%s\",\"sequence_number\":%s,\"item_id\":\"m\",\"content_index\":%s,\"summary_index\":%s,\"delta\":\"%s\",\"text\":\"%s\",\"obfuscation\":\"%s\"}\n\n",
+			kind, kind, number.Draw(t, "number"), part, part, text.Draw(t, "text"), text.Draw(t, "whole"), text.Draw(t, "padding"))
 	})
 	type fragment struct {
 		text  int32

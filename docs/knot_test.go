@@ -29,7 +29,6 @@ var knotted = map[string]int{
 	"server/command":       24,
 	"server/edge":          17,
 	"server/memory":        13,
-	"store":                17,
 	"store/catalog":        28,
 	"store/internal/files": 16,
 	"store/redact":         21,

@@ -8,8 +8,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/upkeep"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -18,7 +18,7 @@ func left(t *testing.T, s *Store, account kv.AccountNumber) map[string]int {
 	t.Helper()
 	kinds := make(map[string]int)
 	err := s.db.View(func(tx *badger.Txn) error {
-		for _, space := range append(ownedSpaces[:], kv.SpaceDeletion) {
+		for _, space := range append(upkeep.Owned[:], kv.SpaceDeletion) {
 			err := kv.EachItem(t.Context(), tx, kv.SpaceKeyOf(space, account), func(*badger.Item) error { kinds[string(space)]++; return nil })
 			if err != nil {
 				return err
@@ -123,12 +123,9 @@ func TestADeletionContinuesAtTheNextStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var account identity.AccountRecord // as far as a process comes that is killed right after the commit
-	err = s.keys.Without("acme", func(keys []string) error {
-		account, _ = s.withdrawAccount("acme")
-		return s.commitDeletion(t.Context(), account, keys, AccountDeletion{Account: "acme"})
-	})
-	if err != nil {
+	account, _ := s.accounts.Find("acme")
+	s.keeper.Stop() // as far as a process comes that is killed right after the commit
+	if _, err := s.Accounts().Delete(t.Context(), "acme", false); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -138,7 +135,7 @@ func TestADeletionContinuesAtTheNextStart(t *testing.T) {
 	if _, err := s.Keys().Authenticate(secret); err == nil {
 		t.Error("its key opens something again")
 	}
-	waitGone(t, s, account.Number)
+	waitGone(t, s, account)
 }
 
 // Accounts are deleted and made again under one name while keys are made for it. No key of a deleted account may open

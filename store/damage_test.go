@@ -339,7 +339,7 @@ func TestRetentionContinuesAfterADamagedExchange(t *testing.T) {
 	if err := c.s.Accounts().SetRetention(t.Context(), "acme", &Retention{MaxAge: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.s.retain(t.Context(), time.Now().Add(2*time.Hour)); err != nil {
+	if err := c.s.keeper.Retention.Enforce(t.Context(), time.Now().Add(2*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if n := count(t, c.s, kv.SpaceExchange); n != 0 {

@@ -297,7 +297,7 @@ func TestAnErasureContinuesAfterARestart(t *testing.T) {
 	s := openStore(t, Options{Dir: dir})
 	mustAccount(t, s, "acme")
 	captureBody(t, s, "acme", newAgent(1).request(), []byte("x"))
-	s.keeper.stop()
+	s.keeper.Stop()
 	e, err := s.Archive().Erase(context.Background(), "acme", record.Selection{All: true}, false)
 	if err != nil || e.State != record.ErasureQueued {
 		t.Fatalf("receipt is %+v (%v)", e, err)
@@ -345,7 +345,7 @@ func TestRetentionBoundsAgeAndBytes(t *testing.T) {
 			}
 		}
 	}
-	if err := s.retain(ctx, now); err != nil {
+	if err := s.keeper.Retention.Enforce(ctx, now); err != nil {
 		t.Fatal(err)
 	}
 	for account, want := range map[string]int{"acme": 1, "keeps": 3} {
@@ -363,14 +363,14 @@ func TestRetentionBoundsAgeAndBytes(t *testing.T) {
 	if err := s.Accounts().SetRetention(ctx, "keeps", &Retention{MaxBytes: limit}); err != nil {
 		t.Fatal(err)
 	}
-	if used, _, err := s.sizeOf(ctx, 2); err != nil || used < 2*limit {
+	if used, _, err := s.usage.SizeOf(ctx, 2); err != nil || used < 2*limit {
 		t.Fatalf("%d bytes are too few to tell (%v)", used, err)
 	}
-	if err := s.retain(ctx, now); err != nil {
+	if err := s.keeper.Retention.Enforce(ctx, now); err != nil {
 		t.Fatal(err)
 	}
 	number, _ := s.accounts.Find("keeps")
-	if used, left, err := s.sizeOf(ctx, number); err != nil || used > limit || left == 0 {
+	if used, left, err := s.usage.SizeOf(ctx, number); err != nil || used > limit || left == 0 {
 		t.Errorf("%d exchanges take %d bytes (%v), the limit is %d", left, used, err, limit)
 	}
 	if _, err := s.Archive().Exchange("keeps", last); err != nil {

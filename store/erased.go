@@ -1,10 +1,8 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -28,34 +26,6 @@ type Erased struct{ *core }
 
 // Erased returns the part that propagates erasures through a cluster.
 func (s *Store) Erased() Erased { return Erased{s.core} }
-
-// eachAsked visits the erasures of an account by request, newest first, until visit returns false.
-func eachAsked(g *writing.Group, account kv.AccountNumber, visit func(kv.TimeID, *record.Erasure) bool) {
-	end := kv.TimeID(bytes.Repeat([]byte{0xff}, len(kv.TimeID{})))
-	options := badger.IteratorOptions{Reverse: true, Prefix: kv.SpaceKeyOf(kv.SpaceErasure, account)}
-	for item := range kv.Scan(g.Committed(), options, erasureKey(account, end)) {
-		_, id, ok := kv.SplitExchangeKey(item.Key())
-		var e record.Erasure
-		if err := item.Value(func(value []byte) error { return record.Decode(value, &e) }); err != nil || !ok || e.Reason != record.ErasedByRequest {
-			continue // by retention, or a check finds it
-		}
-		if !visit(kv.TimeID(id), &e) {
-			return
-		}
-	}
-}
-
-// erasing returns the first of the sessions that an erasure by request which is not done names.
-func erasing(g *writing.Group, account kv.AccountNumber, sessions ...kv.SessionID) (id kv.SessionID, found bool) {
-	eachAsked(g, account, func(_ kv.TimeID, e *record.Erasure) bool {
-		at := slices.IndexFunc(sessions, func(id kv.SessionID) bool { return slices.Contains(e.Selection.Sessions, id.String()) })
-		if found = at >= 0 && e.State != record.ErasureDone; found {
-			id = sessions[at]
-		}
-		return !found
-	})
-	return id, found
-}
 
 // erasedMark is an edge's recorded position in the centre's log.
 type erasedMark struct {
@@ -90,12 +60,11 @@ func (e Erased) UpTo() (mark ship.ErasedMark, err error) {
 // of it is left here. After an interruption the edge applies the same entries again.
 func (e Erased) Carry(ctx context.Context, page []ship.ErasedExchange, upTo ship.ErasedMark) error {
 	for account, exchanges := range e.here(page) {
-		r, id, err := e.newErasure(ctx, account, record.Selection{Exchanges: exchanges}, record.ErasedByCenter)
+		r, err := e.keeper.Erasures.Begin(ctx, account, record.Selection{Exchanges: exchanges}, record.ErasedByCenter)
 		if err != nil {
 			return err
 		}
-		e.keeper.add(erasureRef{account, id})
-		if err := e.untilDone(ctx, e.accounts.Name(account), r.ID); err != nil {
+		if err := e.untilDone(ctx, account, r.ID); err != nil {
 			return err
 		}
 	}
@@ -127,11 +96,11 @@ func (e Erased) here(page []ship.ErasedExchange) map[kv.AccountNumber][]string {
 // erasureLook is how often the progress of an erasure is checked.
 const erasureLook = 50 * time.Millisecond
 
-func (e Erased) untilDone(ctx context.Context, account, id string) error {
+func (e Erased) untilDone(ctx context.Context, account kv.AccountNumber, id string) error {
 	tick := time.NewTicker(erasureLook)
 	defer tick.Stop()
 	for {
-		r, err := Archive(e).Erasure(account, id)
+		r, err := e.keeper.Erasures.Receipt(account, id)
 		if err != nil || r.State == record.ErasureDone {
 			return err
 		}

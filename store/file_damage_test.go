@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dgraph-io/badger/v4"
 	"github.com/zeebo/blake3"
 
 	"github.com/mnemeproxy/mneme/store/internal/files"
@@ -87,16 +86,7 @@ func newHarmed(t *testing.T, as departure) *harmed {
 func rewriteLogs(t *testing.T, dir, to string) {
 	t.Helper()
 	s := openStore(t, Options{Dir: dir, Digest: digestTest})
-	s.keeper.compacting.Lock()
-	defer s.keeper.compacting.Unlock()
-	err := s.mergeTables(t.Context())
-	logs := 0
-	for err == nil {
-		if err = s.db.RunValueLogGC(t.Context(), 0.01, func(keys [][]byte) error { return s.eraseAgain(t.Context(), keys) }); err == nil {
-			logs++
-		}
-	}
-	if logs == 0 || !errors.Is(err, badger.ErrNoRewrite) {
+	if logs, err := s.keeper.Space.Rewrite(t.Context(), 0.01); logs == 0 || err != nil {
 		t.Fatalf("%d value logs were rewritten: %v", logs, err)
 	}
 	copyStore(t, dir, to)

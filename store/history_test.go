@@ -182,7 +182,7 @@ func (m *model) erase(sel record.Selection) {
 	s := m.store()
 	number, err := s.accounts.Number(m.account)
 	m.check(err)
-	m.check(s.eraseNow(context.Background(), number, sel))
+	m.check(s.keeper.Erasures.Expire(context.Background(), number, sel))
 }
 
 func (m *model) eraseExchange(id string) {

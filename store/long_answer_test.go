@@ -16,6 +16,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/turns"
 	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -174,7 +175,7 @@ func TestClosingDoesNotWaitForALongAnswerToBeRead(t *testing.T) {
 	key, _ := kv.ParseExchangeID(id)
 	if err := s.writer.Update(context.Background(), func(g *writing.Group, w *commit.Op) error {
 		_, ref := g.Sessions.Belongs(1, key)
-		eraseTurn(g, w, ref, key)
+		turns.Erase(g, w, ref, key)
 		g.Sessions.Changes.NoteEnded(ref, key)
 		return nil
 	}); err != nil {

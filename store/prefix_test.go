@@ -207,7 +207,7 @@ func TestReadingOnlyTheNewPartGivesTheSameTurns(t *testing.T) {
 				for i, c := range stores {
 					number, err := c.s.accounts.Number(account)
 					if err == nil {
-						err = c.s.eraseNow(context.Background(), number, record.Selection{Exchanges: []string{ids[i][which]}})
+						err = c.s.keeper.Erasures.Expire(context.Background(), number, record.Selection{Exchanges: []string{ids[i][which]}})
 					}
 					if err != nil {
 						rt.Fatal(err)

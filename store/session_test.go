@@ -9,9 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dgraph-io/badger/v4"
+
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/upkeep"
 	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -500,9 +503,10 @@ func TestAnExchangeThatCannotBeDigestedIsMarkedAndBlocksNothing(t *testing.T) {
 func TestMergedSessionsAreOneAndKeepTheirEvidence(t *testing.T) {
 	c := newConversation(t)
 	key := func(k string, o *record.Opening) *record.Opening { o.ChatKey = k; return o }
+	const others = 100 // more than are moved at once
 	a := c.session(key("a", say("1")), "2")
 	b := c.session(key("b", say("1", "2", "3")), "4")
-	for range 2 * moveBatch {
+	for range others {
 		c.session(key("b", with(say("title"), func(o *record.Opening) { o.Auxiliary = "title" })), "x")
 	}
 	merged, err := c.s.Archive().MergeSession(context.Background(), "acme", b, a)
@@ -510,7 +514,7 @@ func TestMergedSessionsAreOneAndKeepTheirEvidence(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.settle()
-	if merged.ID != a || merged.Exchanges != 2+2*moveBatch || merged.Completed != merged.Exchanges || merged.Auxiliary != 2*moveBatch {
+	if merged.ID != a || merged.Exchanges != 2+others || merged.Completed != merged.Exchanges || merged.Auxiliary != others {
 		t.Errorf("merged session is %+v", merged)
 	}
 	if got := c.session(key("b", say("1", "2", "3", "4", "5")), "6"); got != a {
@@ -542,7 +546,7 @@ func TestASessionThatIsBeingErasedIsNeitherMergedNorSplit(t *testing.T) {
 	second, _ := c.exchange(key("a", say("1", "2", "3")), record.OutcomeComplete, "4")
 	b := c.session(key("b", say("5")), "6")
 	c.settle()
-	receipt, id, err := c.s.newErasure(t.Context(), 1, record.Selection{Sessions: []string{a}}, record.ErasedByRequest) // it does not run yet
+	receipt, ref, err := c.s.keeper.Erasures.Note(t.Context(), 1, record.Selection{Sessions: []string{a}}, record.ErasedByRequest) // it does not run yet
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -555,7 +559,7 @@ func TestASessionThatIsBeingErasedIsNeitherMergedNorSplit(t *testing.T) {
 			t.Errorf("it becomes %+v (%v)", s, err)
 		}
 	}
-	if err := c.s.runErasure(t.Context(), erasureRef{1, id}); err != nil {
+	if err := c.s.keeper.Erasures.Run(t.Context(), ref); err != nil {
 		t.Fatal(err)
 	}
 	if e, err := c.s.Archive().Erasure("acme", receipt.ID); err != nil || e.State != record.ErasureDone || e.Exchanges != 2 {
@@ -644,8 +648,10 @@ func TestAMoveThatHasBegunEndsWhetherOrNotItsCallerWaits(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		t.Cleanup(leave)
 		return &leaver{ctx, leave, func() bool {
-			m, _, err := c.s.movable(kv.SessionRef{Account: 1, ID: id})
-			return err == nil && m != nil
+			return c.s.db.View(func(tx *badger.Txn) error {
+				_, err := tx.Get(append(kv.SpaceKeyOf(kv.SpaceMove, 1), id[:]...))
+				return err
+			}) == nil
 		}}
 	}
 	split, err := c.s.Archive().SplitSession(of(b), "acme", b, second)
@@ -673,7 +679,7 @@ func TestAnInterruptedMoveContinuesAfterARestart(t *testing.T) {
 		ids[i], _ = kv.ParseSessionID(text)
 	}
 	err := s.writer.Update(context.Background(), func(g *writing.Group, w *commit.Op) error {
-		return errors.Join(beginMerge(g, w, kv.SessionRef{Account: 1, ID: ids[2]}, ids[1]), beginMerge(g, w, kv.SessionRef{Account: 1, ID: ids[1]}, ids[0]))
+		return errors.Join(upkeep.BeginMerge(g, w, kv.SessionRef{Account: 1, ID: ids[2]}, ids[1]), upkeep.BeginMerge(g, w, kv.SessionRef{Account: 1, ID: ids[1]}, ids[0]))
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -166,7 +166,7 @@ func TestRetentionKeepsWhatTheCentreHasNotConfirmed(t *testing.T) {
 		if err := s.Accounts().SetRetention(t.Context(), "acme", &rule); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.retain(t.Context(), time.Now()); err != nil {
+		if err := s.keeper.Retention.Enforce(t.Context(), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Archive().Exchange("acme", waiting); err != nil {
@@ -179,7 +179,7 @@ func TestRetentionKeepsWhatTheCentreHasNotConfirmed(t *testing.T) {
 	if err := p.Confirm(t.Context(), p.Last()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.retain(t.Context(), time.Now()); err != nil {
+	if err := s.keeper.Retention.Enforce(t.Context(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Archive().Exchange("acme", waiting); err == nil {

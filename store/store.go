@@ -22,6 +22,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/sessions"
 	"github.com/mnemeproxy/mneme/store/internal/shipping"
 	"github.com/mnemeproxy/mneme/store/internal/turns"
+	"github.com/mnemeproxy/mneme/store/internal/upkeep"
+	"github.com/mnemeproxy/mneme/store/internal/usage"
 	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -49,15 +51,16 @@ type core struct {
 	planner  blob.Planner
 	recorder *recording.Recorder
 	digester *turns.Digester
-	keeper   keeper
+	keeper   *upkeep.Keeper
 	events   record.EventHub
 	feed     *feed.Feed
 	shipping *shipping.Log
 	notes    *notes.Notes
 	sessions *sessions.Records
 
+	usage *usage.Table
+
 	identities
-	usages usageTable
 
 	writer *writing.Writer
 }
@@ -79,7 +82,11 @@ func Open(opts Options) (*Store, error) {
 		}
 	}
 	s.digester.Start()
-	s.keeper.start(s)
+	s.keeper = upkeep.Start(upkeep.Options{
+		DB: s.db, Writer: s.writer, Accounts: s.accounts, Roster: s.roster, Audit: s.audit, Sessions: s.sessions, Planner: &s.planner,
+		IDs: &s.ids, Notes: s.notes, Shipping: s.shipping, Usage: s.usage,
+		Retention: opts.Retention, Accepted: opts.Accepted, Log: s.log,
+	})
 	s.keys.Start()
 	return &Store{s}, nil
 }
@@ -109,6 +116,7 @@ func prepare(opts Options) (*core, error) {
 		planner:  blob.Planner{Known: blob.Known{Most: blob.MostKnown}},
 		ids:      kv.IDSource{Node: opts.Node},
 		sessions: sessions.NewRecords(),
+		usage:    usage.NewTable(db, opts.Clock),
 		opts:     opts, log: opts.Log, db: db,
 	}
 	s.writer = writing.New(db, opts.QueueBytes, writing.NewGroup(sessions.Options{
@@ -242,7 +250,7 @@ func errNewerFormat(dir string, format int) error {
 
 // Close commits what was handed over and closes the store. Later operations return an error.
 func (s *Store) Close() error {
-	s.keeper.stop()
+	s.keeper.Stop()
 	s.digester.Stop()
 	s.keys.Stop()
 	if !s.writer.Close() {

@@ -54,23 +54,23 @@ func (s *core) export(ctx context.Context, account string, sel record.Selection,
 	}
 	given := make(map[kv.SessionID]struct{})
 	return s.db.View(func(tx *badger.Txn) error {
-		sel := s.followMerges(tx, number, sel)
-		return eachSelected(ctx, tx, number, &sel, false, func(of selected) error {
+		sel := s.sessions.FollowMerged(tx, number, sel)
+		return journal.EachSelected(ctx, tx, number, &sel, false, func(of journal.Selected) error {
 			switch {
-			case of.damaged != nil:
-				return give(damaged(of.id.String(), of.damaged))
-			case of.info.Outcome == record.OutcomeOpen:
+			case of.Damaged != nil:
+				return give(damaged(of.ID.String(), of.Damaged))
+			case of.Info.Outcome == record.OutcomeOpen:
 				return nil
 			}
-			if err := s.exportSession(ctx, tx, number, &sel, of.info, given, give); err != nil {
+			if err := s.exportSession(ctx, tx, number, &sel, of.Info, given, give); err != nil {
 				return err
 			}
-			x, err := journal.Exchange(ctx, tx, number, of.id, of.info, math.MaxInt64)
+			x, err := journal.Exchange(ctx, tx, number, of.ID, of.Info, math.MaxInt64)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
 			if err != nil {
-				return give(damaged(of.id.String(), err))
+				return give(damaged(of.ID.String(), err))
 			}
 			return give(record.Exported{Exchange: x})
 		})

@@ -333,17 +333,17 @@ func TestAnImportedExchangeAgesFromItsImport(t *testing.T) {
 		}
 		return len(page.Data)
 	}
-	if err := s.retain(ctx, time.Now()); err != nil || kept() != 3 {
+	if err := s.keeper.Retention.Enforce(ctx, time.Now()); err != nil || kept() != 3 {
 		t.Fatalf("right behind the import %d are left (%v)", kept(), err)
 	}
 	native := captureBody(t, s, "acme", newAgent(1).request(), nil)
-	if err := s.retain(ctx, time.Now().Add(59*time.Minute)); err != nil || kept() != 4 {
+	if err := s.keeper.Retention.Enforce(ctx, time.Now().Add(59*time.Minute)); err != nil || kept() != 4 {
 		t.Fatalf("before their time %d are left (%v)", kept(), err)
 	}
 	if strings.Contains(log.String(), "retention") {
 		t.Errorf("nothing was erased, and the log says %s", log.String())
 	}
-	if err := s.retain(ctx, time.Now().Add(61*time.Minute)); err != nil || kept() != 0 {
+	if err := s.keeper.Retention.Enforce(ctx, time.Now().Add(61*time.Minute)); err != nil || kept() != 0 {
 		t.Fatalf("behind their time %d are left, %s too (%v)", kept(), native, err)
 	}
 	if line := log.String(); !strings.Contains(line, "account=acme exchanges=4") || !strings.Contains(line, "retention.max_age") {

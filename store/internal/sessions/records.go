@@ -150,3 +150,15 @@ func (a *Records) Each(tx *badger.Txn, w *kv.Window, account kv.AccountNumber, v
 		visitNamed()
 	}
 }
+
+// FollowMerged is [record.Selection.Follow] in a view.
+func (a *Records) FollowMerged(tx *badger.Txn, account kv.AccountNumber, sel record.Selection) record.Selection {
+	return sel.Follow(func(session string) string {
+		id, _ := kv.ParseSessionID(session)
+		r, err := a.Get(tx, kv.SessionRef{Account: account, ID: id})
+		if err != nil {
+			return "" // it does not exist, or is unreadable
+		}
+		return r.Merged
+	})
+}

@@ -56,6 +56,17 @@ func (g *Writing) Session(ref kv.SessionRef) (*record.StoredSession, kv.SessionR
 	return r, kv.SessionRef{Account: ref.Account, ID: id}
 }
 
+// FollowMerged is [record.Selection.Follow] in a commit: no session is merged before the commit has ended.
+func (g *Writing) FollowMerged(account kv.AccountNumber, sel record.Selection) record.Selection {
+	return sel.Follow(func(session string) string {
+		id, _ := kv.ParseSessionID(session)
+		if r := g.At(kv.SessionRef{Account: account, ID: id}); r != nil {
+			return r.Merged
+		}
+		return ""
+	})
+}
+
 // Belongs returns the session of an exchange, even while it is being moved to another.
 func (g *Writing) Belongs(account kv.AccountNumber, id kv.ExchangeID) (*record.StoredSession, kv.SessionRef) {
 	value := g.group.Get(kv.AppendExchangeKey(g.group.Key(), kv.SpaceBelongs, account, id))

@@ -207,3 +207,14 @@ func At(g *writing.Group, account kv.AccountNumber, id kv.ExchangeID) *record.St
 	}
 	return t
 }
+
+// Erase removes the turn of an exchange, with its vectors and the histories that lead to it.
+func Erase(g *writing.Group, w *commit.Op, ref kv.SessionRef, id kv.ExchangeID) {
+	if turn := At(g, ref.Account, id); turn != nil {
+		for _, history := range turn.Histories {
+			g.Put(w, kv.HistoryKey(ref.Account, ref.ID, history), nil)
+		}
+	}
+	EraseVectors(g, w, ref.Account, id)
+	g.Put(w, kv.ExchangeKey(kv.SpaceTurn, ref.Account, id), nil)
+}

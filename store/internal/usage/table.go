@@ -1,4 +1,5 @@
-package store
+// Package usage counts what accounts take on disk.
+package usage
 
 import (
 	"context"
@@ -8,76 +9,78 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/mnemeproxy/mneme/store/internal/files"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
-// Reading an account's records takes seconds if there are millions. A result that took longer than usageQuick is reused
-// for usageRest times as long as it took, so that however often it is requested, it takes a twentieth of a core.
+// Reading an account's records takes seconds if there are millions. A result that took longer than quick is reused
+// for rest times as long as it took, so that however often it is requested, it takes a twentieth of a core.
 const (
-	usageQuick = 100 * time.Millisecond
-	usageRest  = 20
+	quick = 100 * time.Millisecond
+	rest  = 20
 )
 
-// usageTable has the latest result of each account.
-type usageTable struct {
+// Table has the latest result of each account.
+type Table struct {
+	db    *files.Database
+	clock func() time.Time
+
 	mu sync.Mutex
-	of map[kv.AccountNumber]*lastUsage
+	of map[kv.AccountNumber]*latest
 }
 
-// lastUsage is the latest result. Hold turn to read the other fields, and to compute it again.
-type lastUsage struct {
+// NewTable returns a table without results.
+func NewTable(db *files.Database, clock func() time.Time) *Table {
+	return &Table{db: db, clock: clock, of: make(map[kv.AccountNumber]*latest)}
+}
+
+// latest is the latest result. Hold turn to read the other fields, and to compute it again.
+type latest struct {
 	turn  *semaphore.Weighted // of 1
 	usage record.Usage
 	until time.Time // usage is reused until then
 }
 
-func (t *usageTable) last(account kv.AccountNumber) *lastUsage {
+func (t *Table) latest(account kv.AccountNumber) *latest {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.of == nil {
-		t.of = make(map[kv.AccountNumber]*lastUsage)
-	}
 	last := t.of[account]
 	if last == nil {
-		last = &lastUsage{turn: semaphore.NewWeighted(1)}
+		last = &latest{turn: semaphore.NewWeighted(1)}
 		t.of[account] = last
 	}
 	return last
 }
 
-// Usage returns the disk usage of an account. For a large account it may be an earlier result: see AsOf.
-func (s Archive) Usage(ctx context.Context, account string) (record.Usage, error) {
-	number, err := s.accounts.Number(account)
-	if err != nil {
-		return record.Usage{}, err
-	}
-	last := s.usages.last(number)
+// Of returns the disk usage of an account. For a large account it may be an earlier result: see [record.Usage.AsOf].
+func (t *Table) Of(ctx context.Context, account kv.AccountNumber) (record.Usage, error) {
+	last := t.latest(account)
 	if err := last.turn.Acquire(ctx, 1); err != nil {
 		return record.Usage{}, err
 	}
 	defer last.turn.Release(1)
-	began := s.opts.Clock()
+	began := t.clock()
 	if began.Before(last.until) {
 		return last.usage, nil
 	}
-	u, err := s.computeUsage(ctx, number)
+	u, err := t.compute(ctx, account)
 	if err != nil {
 		return u, kv.AsStorageError(err, "the account's usage could not be computed; run mneme check")
 	}
-	ended := s.opts.Clock()
-	if took := ended.Sub(began); took > usageQuick {
+	ended := t.clock()
+	if took := ended.Sub(began); took > quick {
 		u.AsOf = began.UTC()
-		last.usage, last.until = u, ended.Add(usageRest*took)
+		last.usage, last.until = u, ended.Add(rest*took)
 	}
 	return u, nil
 }
 
-// computeUsage reads all records of the account.
-func (s *core) computeUsage(ctx context.Context, account kv.AccountNumber) (u record.Usage, err error) {
-	err = s.db.View(func(tx *badger.Txn) error {
-		for _, space := range accountSpaces {
-			if err := kv.EachItem(ctx, tx, kv.SpaceKeyOf(space, account), func(item *badger.Item) error { return addUsage(&u, space, item) }); err != nil {
+// compute reads all records of the account.
+func (t *Table) compute(ctx context.Context, account kv.AccountNumber) (u record.Usage, err error) {
+	err = t.db.View(func(tx *badger.Txn) error {
+		for _, space := range spaces {
+			if err := kv.EachItem(ctx, tx, kv.SpaceKeyOf(space, account), func(item *badger.Item) error { return add(&u, space, item) }); err != nil {
 				return err
 			}
 		}
@@ -97,8 +100,8 @@ func addErasure(u *record.Usage, item *badger.Item) error {
 	})
 }
 
-// addUsage counts a record of a space.
-func addUsage(u *record.Usage, space byte, item *badger.Item) error {
+// add counts a record of a space.
+func add(u *record.Usage, space byte, item *badger.Item) error {
 	size := item.EstimatedSize()
 	switch space {
 	case kv.SpaceBlock, kv.SpaceNode:
@@ -129,10 +132,10 @@ func addUsage(u *record.Usage, space byte, item *badger.Item) error {
 	return nil
 }
 
-// sizeOf returns the bytes that an account's exchanges take in the database, and their number.
-func (s *core) sizeOf(ctx context.Context, account kv.AccountNumber) (bytes, exchanges int64, err error) {
-	err = s.db.View(func(tx *badger.Txn) error {
-		for _, space := range accountSpaces {
+// SizeOf returns the bytes that an account's exchanges take in the database, and their number.
+func (t *Table) SizeOf(ctx context.Context, account kv.AccountNumber) (bytes, exchanges int64, err error) {
+	err = t.db.View(func(tx *badger.Txn) error {
+		for _, space := range spaces {
 			err := kv.EachItem(ctx, tx, kv.SpaceKeyOf(space, account), func(item *badger.Item) error {
 				bytes += item.EstimatedSize()
 				if space == kv.SpaceExchange {
@@ -149,8 +152,8 @@ func (s *core) sizeOf(ctx context.Context, account kv.AccountNumber) (bytes, exc
 	return bytes, exchanges, err
 }
 
-// accountSpaces are the kinds of records that belong to exchanges.
-var accountSpaces = [...]byte{
+// spaces are the kinds of records that belong to exchanges.
+var spaces = [...]byte{
 	kv.SpaceExchange, kv.SpaceRequest, kv.SpaceResponse, kv.SpaceBlock, kv.SpaceNode, kv.SpaceSession, kv.SpaceMember, kv.SpaceBelongs,
 	kv.SpaceLink, kv.SpaceTurn, kv.SpaceHistory,
 }

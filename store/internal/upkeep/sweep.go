@@ -1,4 +1,4 @@
-package store
+package upkeep
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 )
 
 // A sweep runs in the background, after exchanges were erased. A request that was planned before a batch of objects is
-// freed is in the writer's queue before it ([core.writer.Planning]); one planned later no longer finds them known.
+// freed is in the writer's queue before it ([writing.Writer.Planning]); one planned later no longer finds them known.
 
 // swept is what a sweep has freed.
 type swept struct {
@@ -20,7 +20,7 @@ type swept struct {
 }
 
 // sweep frees the blocks and nodes of an account that nothing refers to. Only the keeper calls it, one at a time.
-func (s *core) sweep(ctx context.Context, account kv.AccountNumber) (freed swept, err error) {
+func (s *Erasures) sweep(ctx context.Context, account kv.AccountNumber) (freed swept, err error) {
 	err = s.writer.MakeRoom(ctx, func(g *writing.Group, _ *commit.Op) error { g.Blobs.Watch(account); return nil })
 	if err != nil {
 		return freed, err
@@ -45,7 +45,7 @@ func (s *core) sweep(ctx context.Context, account kv.AccountNumber) (freed swept
 }
 
 // free deletes objects that nothing has touched since the sweep began, and tells how many.
-func (s *core) free(ctx context.Context, batch []kv.ObjectRef) (n int64, err error) {
+func (s *Erasures) free(ctx context.Context, batch []kv.ObjectRef) (n int64, err error) {
 	w := s.writer.Freeing(func(g *writing.Group, w *commit.Op) error {
 		for _, key := range g.Blobs.Free(batch) {
 			w.Add(commit.Entry{Key: key})

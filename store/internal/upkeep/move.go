@@ -1,9 +1,10 @@
-package store
+package upkeep
 
 import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -11,8 +12,10 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/internal/commit"
+	"github.com/mnemeproxy/mneme/store/internal/files"
 	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/turns"
 	"github.com/mnemeproxy/mneme/store/internal/writing"
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -22,6 +25,14 @@ import (
 // restart.
 
 const moveBatch = 50 // exchanges moved in one operation
+
+// Moves moves exchanges between sessions.
+type Moves struct {
+	db     *files.Database
+	writer *writing.Writer
+	ids    *kv.IDSource
+	log    *slog.Logger
+}
 
 // move is the record of exchanges that are being moved to another session.
 type move struct {
@@ -33,33 +44,24 @@ func moveKey(ref kv.SessionRef) []byte {
 	return append(kv.SpaceKeyOf(kv.SpaceMove, ref.Account), ref.ID[:]...)
 }
 
-// MergeSession moves all exchanges of a session into another one of the same account and returns that. Links to the
-// first then lead there.
-func (s Archive) MergeSession(ctx context.Context, account, from, into string) (*record.Session, error) {
-	number, fromID, err := s.sessionOf(account, from)
-	if err != nil {
-		return nil, err
-	}
-	_, intoID, err := s.sessionOf(account, into)
-	if err != nil {
-		return nil, err
-	}
-	source := kv.SessionRef{Account: number, ID: fromID}
-	if err = s.finishMove(ctx, source); err == nil { // one that an earlier process has begun
+// Merge moves all exchanges of a session into another one of the same account. Links to the first then lead there.
+func (s *Moves) Merge(ctx context.Context, source kv.SessionRef, into kv.SessionID) error {
+	err := s.finish(ctx, source) // one that an earlier process has begun
+	if err == nil {
 		err = s.writer.Update(ctx, func(g *writing.Group, w *commit.Op) error {
-			if err := refuseMove(g, source, intoID); err != nil {
+			if err := refuseMove(g, source, into); err != nil {
 				return err
 			}
-			return beginMerge(g, w, source, intoID)
+			return BeginMerge(g, w, source, into)
 		})
 	}
 	if err == nil {
-		err = s.finishMove(context.WithoutCancel(ctx), source)
+		err = s.finish(context.WithoutCancel(ctx), source)
 	}
 	if err != nil {
-		return nil, kv.AsStorageError(err, "the sessions could not be merged; what has begun goes on at the next start")
+		return kv.AsStorageError(err, "the sessions could not be merged; what has begun goes on at the next start")
 	}
-	return s.Session(account, into)
+	return nil
 }
 
 // refuseMove returns why no exchange may move from a session to another one now; nil if they may. Erasures and earlier
@@ -75,8 +77,8 @@ func refuseMove(g *writing.Group, source kv.SessionRef, into kv.SessionID) error
 	return nil
 }
 
-// beginMerge merges a session into another one, and records that its exchanges have to move.
-func beginMerge(g *writing.Group, w *commit.Op, source kv.SessionRef, into kv.SessionID) error {
+// BeginMerge merges a session into another one, and records that its exchanges have to move.
+func BeginMerge(g *writing.Group, w *commit.Op, source kv.SessionRef, into kv.SessionID) error {
 	target, err := conversation.Merge(g.Sessions.Of(w, source.Account), source.ID, into)
 	if err != nil {
 		return err
@@ -90,33 +92,25 @@ func beginMerge(g *writing.Group, w *commit.Op, source kv.SessionRef, into kv.Se
 	return err
 }
 
-// SplitSession moves an exchange of a session, or of the one that it was merged into, and all that began after it there,
-// into a new session and returns that. Links to the session stay; only the ids of moved responses lead to the new one.
-func (s Archive) SplitSession(ctx context.Context, account, session, exchange string) (*record.Session, error) {
-	number, sourceID, err := s.sessionOf(account, session)
-	if err != nil {
-		return nil, err
-	}
-	first, ok := kv.ParseExchangeID(exchange)
-	if !ok {
-		return nil, record.NoExchange(exchange)
-	}
-	named := kv.SessionRef{Account: number, ID: sourceID}
+// Split moves an exchange of a session, or of the one that it was merged into, and all that began after it there, into a
+// new session and returns its id. Links to the session stay; only the ids of moved responses lead to the new one.
+func (s *Moves) Split(ctx context.Context, named kv.SessionRef, first kv.ExchangeID) (kv.SessionID, error) {
 	var source kv.SessionRef
-	target := kv.SessionRef{Account: number, ID: kv.SessionID(s.ids.Next(time.Now()))}
-	if err = s.finishMove(ctx, named); err == nil { // as above
+	target := kv.SessionRef{Account: named.Account, ID: kv.SessionID(s.ids.Next(time.Now()))}
+	err := s.finish(ctx, named) // as above
+	if err == nil {
 		err = s.writer.Update(ctx, func(g *writing.Group, w *commit.Op) (err error) {
 			source, err = beginSplit(g, w, named, target, first)
 			return err
 		})
 	}
 	if err == nil {
-		err = s.finishMove(context.WithoutCancel(ctx), source)
+		err = s.finish(context.WithoutCancel(ctx), source)
 	}
 	if err != nil {
-		return nil, kv.AsStorageError(err, "the session could not be split; what has begun goes on at the next start")
+		return kv.SessionID{}, kv.AsStorageError(err, "the session could not be split; what has begun goes on at the next start")
 	}
-	return s.Session(account, target.ID.String())
+	return target.ID, nil
 }
 
 // beginSplit creates the session target, and records that exchanges of a session have to move there: the given one, and
@@ -151,8 +145,8 @@ func firstMember(g *writing.Group, ref kv.SessionRef) (id kv.ExchangeID) {
 	return id
 }
 
-// finishMove carries out a move's record, batch by batch, and then deletes the record.
-func (s *core) finishMove(ctx context.Context, source kv.SessionRef) error {
+// finish carries out a move's record, batch by batch, and then deletes the record.
+func (s *Moves) finish(ctx context.Context, source kv.SessionRef) error {
 	for {
 		m, members, err := s.movable(source)
 		if err != nil || m == nil {
@@ -179,7 +173,7 @@ func (s *core) finishMove(ctx context.Context, source kv.SessionRef) error {
 }
 
 // movable returns a session's move and the next exchanges of it; nil if there is no move.
-func (s *core) movable(source kv.SessionRef) (m *move, members []kv.ExchangeID, err error) {
+func (s *Moves) movable(source kv.SessionRef) (m *move, members []kv.ExchangeID, err error) {
 	err = s.db.View(func(tx *badger.Txn) error {
 		value, err := kv.Get(tx, moveKey(source))
 		if errors.Is(err, badger.ErrKeyNotFound) {
@@ -216,7 +210,7 @@ func moveExchange(g *writing.Group, w *commit.Op, id kv.ExchangeID, from, to kv.
 	if info == nil || !bytes.Equal(g.Get(kv.ExchangeKey(kv.SpaceBelongs, account, id)), from.ID[:]) {
 		return
 	}
-	eraseTurn(g, w, from, id)
+	turns.Erase(g, w, from, id)
 	g.Sessions.Changes.NoteSession(from)
 	g.Sessions.DropSummary(w, from)
 	g.Put(w, kv.MemberKey(account, to.ID, id), []byte{})
@@ -230,17 +224,17 @@ func moveExchange(g *writing.Group, w *commit.Op, id kv.ExchangeID, from, to kv.
 	}
 }
 
-// finishMoves carries out the moves that an earlier process, or others at the moment, have begun.
-func (s *core) finishMoves(ctx context.Context) {
-	for _, source := range s.unfinishedMoves() {
-		if err := s.finishMove(ctx, source); err != nil && ctx.Err() == nil {
+// finishAll carries out the moves that an earlier process, or others at the moment, have begun.
+func (s *Moves) finishAll(ctx context.Context) {
+	for _, source := range s.unfinished() {
+		if err := s.finish(ctx, source); err != nil && ctx.Err() == nil {
 			s.log.Error("a move between sessions could not be finished; it goes on at the next start", "error", err)
 		}
 	}
 }
 
-// unfinishedMoves finds the moves that are not finished.
-func (s *core) unfinishedMoves() (sources []kv.SessionRef) {
+// unfinished finds the moves that are not finished.
+func (s *Moves) unfinished() (sources []kv.SessionRef) {
 	err := kv.EachRecord(s.db, []byte{kv.SpaceMove}, func(key, _ []byte) error {
 		if account, id, ok := kv.SplitSessionKey(key); ok {
 			sources = append(sources, kv.SessionRef{Account: account, ID: id})

@@ -1,4 +1,4 @@
-package store
+package upkeep
 
 import (
 	"context"
@@ -7,24 +7,40 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/files"
+	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/journal"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/notes"
+	"github.com/mnemeproxy/mneme/store/internal/shipping"
+	"github.com/mnemeproxy/mneme/store/internal/usage"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
-// RetentionOf returns the retention rule of an account.
-func (s Archive) RetentionOf(account string) Retention {
+// Retention erases what the rules of accounts no longer allow.
+type Retention struct {
+	db       *files.Database
+	accounts *identity.AccountTable
+	notes    *notes.Notes
+	shipping *shipping.Log
+	usage    *usage.Table
+	erasures *Erasures
+	standard identity.Retention
+}
+
+// Of returns the rule of an account.
+func (s *Retention) Of(account string) identity.Retention {
 	if a, ok := s.accounts.Get(account); ok && a.Retention != nil {
 		return *a.Retention
 	}
-	return s.opts.Retention
+	return s.standard
 }
 
-// retain erases what the rules no longer allow.
-func (s *core) retain(ctx context.Context, now time.Time) error {
+// Enforce erases what the rules no longer allow.
+func (s *Retention) Enforce(ctx context.Context, now time.Time) error {
 	var failed error
 	for _, a := range s.accounts.All() {
-		rule := Archive{s}.RetentionOf(a.Name)
+		rule := s.Of(a.Name)
 		if rule.MaxAge > 0 {
 			failed = errors.Join(failed, s.expire(ctx, a.Number, now.Add(-rule.MaxAge)))
 		}
@@ -40,7 +56,7 @@ func (s *core) retain(ctx context.Context, now time.Time) error {
 }
 
 // expire erases what the store got before until. It checks first, because an erasure leaves a receipt.
-func (s *core) expire(ctx context.Context, account kv.AccountNumber, until time.Time) error {
+func (s *Retention) expire(ctx context.Context, account kv.AccountNumber, until time.Time) error {
 	if found, err := s.hasBefore(ctx, account, until); err != nil || !found {
 		return err
 	}
@@ -53,18 +69,18 @@ func (s *core) expire(ctx context.Context, account kv.AccountNumber, until time.
 			return err
 		}
 	}
-	return s.eraseNow(ctx, account, expired(shipped))
+	return s.erasures.Expire(ctx, account, expired(shipped))
 }
 
 // expired selects what the store got before until.
 func expired(until time.Time) record.Selection { return record.Selection{Until: until, ByAge: true} }
 
 // hasBefore reports whether expire would erase anything.
-func (s *core) hasBefore(ctx context.Context, account kv.AccountNumber, until time.Time) (found bool, err error) {
+func (s *Retention) hasBefore(ctx context.Context, account kv.AccountNumber, until time.Time) (found bool, err error) {
 	sel := expired(until)
 	err = s.db.View(func(tx *badger.Txn) error {
-		return eachSelected(ctx, tx, account, &sel, true, func(x selected) error {
-			open, err := x.open(tx, account)
+		return journal.EachSelected(ctx, tx, account, &sel, true, func(x journal.Selected) error {
+			open, err := x.Open(tx, account)
 			if err != nil || open {
 				return err
 			}
@@ -76,7 +92,7 @@ func (s *core) hasBefore(ctx context.Context, account kv.AccountNumber, until ti
 }
 
 // beforeUnshipped returns the earlier of until and the start of the first exchange that a centre does not have yet.
-func (s *core) beforeUnshipped(ctx context.Context, account kv.AccountNumber, until time.Time) (time.Time, error) {
+func (s *Retention) beforeUnshipped(ctx context.Context, account kv.AccountNumber, until time.Time) (time.Time, error) {
 	since, err := s.shipping.Since(ctx, account)
 	if err == nil && !since.IsZero() && (until.IsZero() || since.Before(until)) {
 		return since, nil
@@ -84,20 +100,12 @@ func (s *core) beforeUnshipped(ctx context.Context, account kv.AccountNumber, un
 	return until, err
 }
 
-// ruleOf names the setting behind an erasure by retention.
-func ruleOf(sel *record.Selection) string {
-	if sel.ByAge {
-		return "retention.max_age"
-	}
-	return "retention.max_bytes"
-}
-
 // shrink erases the oldest exchanges until the account takes at most limit bytes. How much an exchange frees is known
 // only afterwards, because blocks are shared: each round erases the share of exchanges by which the account is too
 // large.
-func (s *core) shrink(ctx context.Context, account kv.AccountNumber, limit int64) error {
+func (s *Retention) shrink(ctx context.Context, account kv.AccountNumber, limit int64) error {
 	for {
-		used, exchanges, err := s.sizeOf(ctx, account)
+		used, exchanges, err := s.usage.SizeOf(ctx, account)
 		if err != nil || used <= limit || exchanges == 0 {
 			return err
 		}
@@ -110,27 +118,19 @@ func (s *core) shrink(ctx context.Context, account kv.AccountNumber, limit int64
 			return err
 		}
 		if until.IsZero() {
-			return s.eraseNow(ctx, account, record.Selection{All: true})
+			return s.erasures.Expire(ctx, account, record.Selection{All: true})
 		}
-		if err := s.eraseNow(ctx, account, record.Selection{Until: until}); err != nil {
+		if err := s.erasures.Expire(ctx, account, record.Selection{Until: until}); err != nil {
 			return err
 		}
-		if _, left, err := s.sizeOf(ctx, account); err != nil || left == exchanges {
+		if _, left, err := s.usage.SizeOf(ctx, account); err != nil || left == exchanges {
 			return err // the rest is running
 		}
 	}
 }
 
-func (s *core) eraseNow(ctx context.Context, account kv.AccountNumber, sel record.Selection) error {
-	_, id, err := s.newErasure(ctx, account, sel, record.ErasedByRetention)
-	if err != nil {
-		return err
-	}
-	return s.runErasure(ctx, erasureRef{account, id})
-}
-
 // oldest returns the start of the exchange that has skip older ones; zero if there are not that many.
-func (s *core) oldest(account kv.AccountNumber, skip int64) (began time.Time, err error) {
+func (s *Retention) oldest(account kv.AccountNumber, skip int64) (began time.Time, err error) {
 	err = s.db.View(func(tx *badger.Txn) error {
 		for item := range kv.Items(tx, kv.SpaceKeyOf(kv.SpaceExchange, account), nil) {
 			_, id, ok := kv.SplitExchangeKey(item.Key())
@@ -138,7 +138,7 @@ func (s *core) oldest(account kv.AccountNumber, skip int64) (began time.Time, er
 				continue
 			}
 			info, err := journal.Info(tx, account, id)
-			if began = id.Time(); err == nil { // for an unreadable one the id counts, see eachSelected
+			if began = id.Time(); err == nil { // for an unreadable one the id counts, see [journal.EachSelected]
 				began = info.Started
 			}
 			return nil

@@ -9,6 +9,8 @@ import (
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/history"
+	"github.com/mnemeproxy/mneme/server/transcript"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Handoff is "mneme handoff SESSION --to CLIENT".
@@ -45,10 +47,6 @@ func (c *Handoff) Run(ctx context.Context, s *Env) error {
 }
 
 func (c *Handoff) hand(ctx context.Context, s *Env, client *admin.Client, account string, m *api.Session) error {
-	kept, err := keptTurns(ctx, client, account, m.ID)
-	if err != nil {
-		return err
-	}
 	h := history.Handoff{Title: m.Title, Project: c.Project, Began: m.Created}
 	if len(m.Models) > 0 {
 		h.Model = m.Models[len(m.Models)-1]
@@ -61,12 +59,13 @@ func (c *Handoff) hand(ctx context.Context, s *Env, client *admin.Client, accoun
 			h.Title = m.Beginning.Asked
 		}
 	}
-	err = eachTurn(ctx, client, account, m.ID, func(t *api.Turn) error {
-		if kept[t.Exchange.ID] {
-			h.Messages = append(h.Messages, t.Turn.Messages...)
-			h.Messages = append(h.Messages, t.Turn.Answer[:min(len(t.Turn.Answer), 1)]...)
-		}
-		return nil
+	branch := transcript.Branch{Unanswered: true}
+	if err := noteTurns(ctx, client, account, m.ID, &branch); err != nil {
+		return err
+	}
+	err := eachPart(ctx, client, account, m.ID, &branch, func(t *record.Turn) {
+		h.Messages = append(h.Messages, t.Messages...)
+		h.Messages = append(h.Messages, t.Answer[:min(len(t.Answer), 1)]...)
 	})
 	if err != nil {
 		return err

@@ -107,8 +107,8 @@ func sessionsWhere(ctx context.Context, client *admin.Client, account, query str
 }
 
 func writeTranscript(ctx context.Context, client *admin.Client, account string, w *transcript.Writer, m *api.Session) error {
-	kept, err := keptTurns(ctx, client, account, m.ID)
-	if err != nil || len(kept) == 0 {
+	var branch transcript.Branch
+	if err := noteTurns(ctx, client, account, m.ID, &branch); err != nil || branch.Empty() {
 		return err
 	}
 	about := transcript.Conversation{ID: m.ID, Title: m.Title, Models: m.Models, Began: m.Created}
@@ -119,40 +119,25 @@ func writeTranscript(ctx context.Context, client *admin.Client, account string, 
 		}
 	}
 	w.Begin(&about)
-	err = eachTurn(ctx, client, account, m.ID, func(t *api.Turn) error {
-		if kept[t.Exchange.ID] {
-			w.Turn(t.Turn)
-		}
-		return nil
-	})
+	err := eachPart(ctx, client, account, m.ID, &branch, w.Turn)
 	w.End()
 	return err
 }
 
-// keptTurns returns the turns on the branch that the conversation continued on. If somebody went back and asked
-// something else, the newest branch counts.
-func keptTurns(ctx context.Context, client *admin.Client, account, session string) (map[string]bool, error) {
-	parents := make(map[string]string)
-	root := make(map[string]string)
-	newest := make(map[string]string) // by the root
-	err := eachTurn(ctx, client, account, session, func(t *api.Turn) error {
-		if t.Turn == nil || t.Exchange.Auxiliary != "" || t.Turn.Error != "" || t.Exchange.Outcome != record.OutcomeComplete {
-			return nil
-		}
-		id := t.Exchange.ID
-		root[id] = id
-		if known, there := root[t.Turn.Parent]; there {
-			parents[id], root[id] = t.Turn.Parent, known
-		}
-		newest[root[id]] = id
+// noteTurns lets a branch know the turns of a session.
+func noteTurns(ctx context.Context, client *admin.Client, account, session string, branch *transcript.Branch) error {
+	return eachTurn(ctx, client, account, session, func(t *api.Turn) error {
+		branch.Note(&t.TimelineEntry)
 		return nil
 	})
-	kept := make(map[string]bool)
-	for _, id := range newest {
-		for id != "" {
-			kept[id] = true
-			id = parents[id]
+}
+
+// eachPart visits what of a session's turns belongs to a branch that knows them, in order.
+func eachPart(ctx context.Context, client *admin.Client, account, session string, branch *transcript.Branch, visit func(*record.Turn)) error {
+	return eachTurn(ctx, client, account, session, func(t *api.Turn) error {
+		if part := branch.Part(&t.TimelineEntry); part != nil {
+			visit(part)
 		}
-	}
-	return kept, err
+		return nil
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -173,19 +172,6 @@ func answeredCalls(messages []record.Message) (ordered []record.Message) {
 	return ordered
 }
 
-// argumentsOf returns the arguments of a call as a JSON object.
-func argumentsOf(p *record.Part) json.RawMessage {
-	arguments := []byte(p.Arguments)
-	if trimmed := bytes.TrimSpace(arguments); len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(trimmed) {
-		return trimmed
-	}
-	whole := p.Text
-	if whole == "" {
-		whole = p.Arguments
-	}
-	return object("input", text(whole))
-}
-
 // callID returns the id of a call in letters that every provider takes.
 func callID(id string) string {
 	return strings.Map(func(r rune) rune {
@@ -221,31 +207,6 @@ func writeNew(path string, content []byte) error {
 	return err
 }
 
-// toolNames are the names of the same tool in the three programs: Claude Code, Codex, opencode.
-var toolNames = [][3]string{
-	{"Bash", "shell", "bash"},
-	{"Bash", "exec_command", "bash"},
-	{"Bash", "shell_command", "bash"},
-	{"Read", "read_file", "read"},
-	{"Write", "write_file", "write"},
-	{"Edit", "edit_file", "edit"},
-	{"Grep", "grep_files", "grep"},
-	{"Glob", "find_files", "glob"},
-	{"TodoWrite", "update_plan", "todowrite"},
-	{"WebFetch", "web_fetch", "webfetch"},
-	{"Task", "spawn_agent", "task"},
-}
-
-// toolName returns the name that a program has for a tool of another one, or that name itself.
-func toolName(name string, program int) string {
-	for _, names := range toolNames {
-		if slices.Contains(names[:], name) {
-			return names[program]
-		}
-	}
-	return name
-}
-
 // handToClaudeCode writes a file of lines in the folder of the project.
 func handToClaudeCode(_ context.Context, s *Search, h *Handoff, version string) (Handed, error) {
 	id := newUUID()
@@ -265,7 +226,7 @@ func handToClaudeCode(_ context.Context, s *Search, h *Handoff, version string) 
 			case "text":
 				parts = append(parts, object("type", text("text"), "text", text(p.Text)))
 			case "call":
-				parts = append(parts, object("type", text("tool_use"), "id", text(callID(p.CallID)), "name", text(toolName(p.Name, 0)), "input", []byte(argumentsOf(p))))
+				parts = append(parts, object("type", text("tool_use"), "id", text(callID(p.CallID)), "name", text(toolName(p.Name, inClaudeCode)), "input", argumentsFor(p, inClaudeCode)))
 			case "result":
 				parts = append(parts, object("type", text("tool_result"), "tool_use_id", text(callID(p.CallID)), "content", text(p.Text), "is_error", fmt.Append(nil, p.Failed)))
 			}
@@ -313,7 +274,7 @@ func handToCodex(_ context.Context, s *Search, h *Handoff, version string) (Hand
 				line("response_item", object("type", text("message"), "role", text(role), "content", list([][]byte{object("type", text(kind), "text", text(p.Text))})))
 				line("event_msg", object("type", text(event), "message", text(p.Text)))
 			case "call":
-				line("response_item", object("type", text("function_call"), "name", text(toolName(p.Name, 1)), "arguments", text(string(argumentsOf(p))), "call_id", text(callID(p.CallID))))
+				line("response_item", object("type", text("function_call"), "name", text(toolName(p.Name, inCodex)), "arguments", text(string(argumentsFor(p, inCodex))), "call_id", text(callID(p.CallID))))
 			case "result":
 				line("response_item", object("type", text("function_call_output"), "call_id", text(callID(p.CallID)), "output", text(p.Text)))
 			}
@@ -354,11 +315,11 @@ func handToOpencode(ctx context.Context, s *Search, h *Handoff, version string) 
 				part("type", text("text"), "text", text(p.Text))
 			case "call":
 				r := resultOf(h.Messages[i+1:], p.CallID)
-				state := object("status", text("completed"), "input", []byte(argumentsOf(p)), "output", text(r.Text), "title", text(p.Name), "metadata", []byte("{}"), "time", object("start", stamp, "end", stamp))
+				state := object("status", text("completed"), "input", argumentsFor(p, inOpencode), "output", text(r.Text), "title", text(p.Name), "metadata", []byte("{}"), "time", object("start", stamp, "end", stamp))
 				if r.Failed {
-					state = object("status", text("error"), "input", []byte(argumentsOf(p)), "error", text(r.Text), "time", object("start", stamp, "end", stamp))
+					state = object("status", text("error"), "input", argumentsFor(p, inOpencode), "error", text(r.Text), "time", object("start", stamp, "end", stamp))
 				}
-				part("type", text("tool"), "callID", text(callID(p.CallID)), "tool", text(toolName(p.Name, 2)), "state", state)
+				part("type", text("tool"), "callID", text(callID(p.CallID)), "tool", text(toolName(p.Name, inOpencode)), "state", state)
 			}
 		}
 		model := object("providerID", text("anthropic"), "modelID", text(h.Model))

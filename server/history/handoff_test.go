@@ -37,7 +37,7 @@ func handoff() *history.Handoff {
 		Messages: []record.Message{
 			{Role: "user", Parts: []record.Part{part("text", "# AGENTS.md instructions\n\nBe brief."), part("text", "Mend the lock.\u2028</script>")}},
 			{Role: "system", Parts: []record.Part{part("text", "# Environment")}},
-			{Role: "assistant", Parts: []record.Part{part("reasoning", "hm"), part("text", "I look."), {Kind: "call", CallID: "call/1", Name: "Bash", Arguments: `{"command":"cat lock.go"}`}, {Kind: "call", CallID: "2", Name: "apply_patch", Text: "*** Begin"}}},
+			{Role: "assistant", Parts: []record.Part{part("reasoning", "hm"), part("text", "I look."), {Kind: "call", CallID: "call/1", Name: "Bash", Arguments: `{"command":"cat lock.go"}`}, {Kind: "call", CallID: "2", Name: "apply_patch", Text: "*** Begin"}, {Kind: "call", CallID: "3", Name: "Edit", Arguments: `{"file_path":"a.go","old_string":"x","new_string":"y"}`}, {Kind: "call", CallID: "4", Name: "shell", Arguments: `{"command":["bash","-lc","go test"]}`}}},
 			{Role: "tool", Parts: []record.Part{{Kind: "result", CallID: "call/1", Text: "package lock"}}},
 			{Role: "assistant", Parts: []record.Part{part("text", "We decided to wait for it.")}},
 		},
@@ -47,7 +47,11 @@ func handoff() *history.Handoff {
 // What a program is given, import reads: each of the words, calls and results once.
 func TestAConversationThatIsHandedOverIsReadBackWhole(t *testing.T) {
 	agents(t, map[string]string{"claude": "2.1.197 (Claude Code)", "codex": "codex-cli 0.169.0", "opencode": "1.18.33"})
-	for name, tools := range map[string][]string{"claude-code": {`"Bash"`}, "codex": {`"shell"`}, "opencode": {`"bash"`}} {
+	for name, tools := range map[string][]string{
+		"claude-code": {`"Bash"`, `"command":"cat lock.go"`, `"file_path":"a.go"`, `"command":"go test"`},
+		"codex":       {`"exec_command"`, `\"cmd\":\"cat lock.go\"`, `\"cmd\":\"go test\"`},
+		"opencode":    {`"bash"`, `\"command\":\"cat lock.go\"`, `\"filePath\":\"a.go\"`, `\"newString\":\"y\"`},
+	} {
 		t.Run(name, func(t *testing.T) {
 			imported := filepath.Join(t.TempDir(), "session.json")
 			t.Setenv("IMPORTED", imported)

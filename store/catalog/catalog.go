@@ -70,7 +70,7 @@ type Catalog struct {
 }
 
 const (
-	openTimeout = 5 * time.Minute  // creating the tables creates several hundred files, each of which is synced
+	openTimeout = 30 * time.Minute // creating the tables creates several hundred files, each of which is synced; adding to large ones takes minutes
 	dialTimeout = 10 * time.Second // unless the URL has a connect_timeout
 	idleLook    = 2 * time.Second  // interval of looking for other centres' work
 	failedRest  = time.Second      // after an error of the database
@@ -230,7 +230,7 @@ func again(ctx context.Context, try func() error) error {
 	}
 }
 
-// shareAccount prevents objects of an account from being freed until the transaction ends.
+// shareAccount prevents an account from being deleted until the transaction ends.
 func shareAccount(ctx context.Context, tx pgx.Tx, account record.AccountNumber) error {
 	_, err := tx.Exec(ctx, "select pg_advisory_xact_lock_shared($1, $2)", lockAccount, int32(account))
 	return err

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -69,7 +70,7 @@ func (c *Catalog) eraseDryRun(ctx context.Context, account string, number int64,
 	sel = sel.Follow(c.mergedInto(account))
 	e := &record.Erasure{State: record.ErasureDone, Selection: sel, Reason: record.ErasedByRequest, DryRun: true, Created: now}
 	bySession := make(map[string]int64)
-	for after, first := "", true; first || after != ""; first = false {
+	for after, first := (place{}), true; first || after != (place{}); first = false {
 		infos, next, err := c.selected(ctx, number, &sel, after)
 		if err != nil {
 			return nil, unreadable(err)
@@ -256,7 +257,7 @@ func (c *Catalog) eraseRows(ctx context.Context, e unfinishedErasure) error {
 	if err := c.update(ctx, func(tx pgx.Tx) error { return arriveAlone(ctx, tx, e.account) }); err != nil {
 		return err
 	}
-	for after, first := "", true; first || after != ""; first = false {
+	for after, first := (place{}), true; first || after != (place{}); first = false {
 		infos, next, err := c.selected(ctx, int64(e.account), &e.Selection, after)
 		if err == nil && len(infos) > 0 {
 			err = c.update(ctx, func(tx pgx.Tx) error { return c.eraseBatch(ctx, tx, e.account, infos, e.ID) })
@@ -433,87 +434,99 @@ func queueReceipt(batch *pgx.Batch, account record.AccountNumber, e *record.Eras
 	return err
 }
 
-// freedTogether is how many objects one transaction frees: nothing can arrive for the account meanwhile.
-const freedTogether = 2000
+// releasedTogether is how many erased exchanges one transaction releases: nothing can arrive for the account meanwhile.
+const releasedTogether = 64
 
-// freeObjects deletes unreferenced objects. It looks for them while exchanges arrive: what is unreferenced can only be
-// referenced again by those.
+// freeObjects frees the objects that only erased exchanges have used.
 func (c *Catalog) freeObjects(ctx context.Context, account record.AccountNumber, erasure string) error {
-	unused, arrived, err := c.unusedObjects(ctx, account)
-	if err != nil {
-		return err
-	}
-	for some := range slices.Chunk(unused, freedTogether) {
-		if err := c.update(ctx, func(tx pgx.Tx) error { return freeSome(ctx, tx, account, erasure, arrived, some) }); err != nil {
+	for more := true; more; {
+		err := c.update(ctx, func(tx pgx.Tx) (err error) {
+			more, err = freeSome(ctx, tx, account, erasure)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// unusedObjects returns the objects that no exchange references. All exchanges up to the arrival were considered.
-func (c *Catalog) unusedObjects(ctx context.Context, account record.AccountNumber) (unused [][]byte, arrived int64, err error) {
-	err = c.update(ctx, func(tx pgx.Tx) error {
-		if err := lockObjects(ctx, tx, account); err != nil {
-			return err
-		}
-		return tx.QueryRow(ctx, "select last_value from arrivals").Scan(&arrived)
-	})
-	if err != nil {
-		return nil, 0, err
-	}
-	rows, err := c.pool.Query(ctx, live("account = $1")+`
-		select ref from objects o where o.account = $1 and not exists (select from live where live.ref = o.ref)`, int64(account))
-	if err != nil {
-		return nil, 0, err
-	}
-	unused, err = pgx.CollectRows(rows, pgx.RowTo[[]byte])
-	return unused, arrived, err
-}
-
-// lockObjects prevents exchanges from arriving for an account until the transaction ends.
-func lockObjects(ctx context.Context, tx pgx.Tx, account record.AccountNumber) error {
-	_, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, $2)", lockAccount, int32(account))
-	return err
-}
-
-// live begins a statement with the refs of all objects that some exchanges reference, directly or not. The account is $1.
-func live(exchanges string) string {
-	return `with recursive live(ref) as (
-			select substring(x.refs from i for ` + refSizeText + `) from exchanges x, generate_series(1, length(x.refs), ` + refSizeText + `) i where ` + exchanges + `
-			union
-			select substring(o.refs from i for ` + refSizeText + `) from live
-				cross join lateral (select refs from objects where account = $1 and ref = live.ref offset 0) o,
-				generate_series(1, length(o.refs), ` + refSizeText + `) i
-		)`
-}
-
-// freeSome deletes those of the objects that no exchange references which has arrived since, and counts them in the receipt.
-func freeSome(ctx context.Context, tx pgx.Tx, account record.AccountNumber, erasure string, arrived int64, unused [][]byte) error {
+// freeSome releases some erased exchanges of the account, and counts in the receipt the objects that this leaves without users.
+// It reports whether there were any.
+func freeSome(ctx context.Context, tx pgx.Tx, account record.AccountNumber, erasure string) (more bool, err error) {
 	e, err := lockErasure(ctx, tx, account, erasure)
 	if err != nil || e == nil {
-		return err
+		return false, err
 	}
-	if err := lockObjects(ctx, tx, account); err != nil {
-		return err
+	if err := shareAccount(ctx, tx, account); err != nil {
+		return false, err
 	}
 	if err := holdPacks(ctx, tx, account); err != nil {
-		return err
+		return false, err
 	}
-	var objects, bytes int64
-	err = tx.QueryRow(ctx, live("account = $1 and arrival > $2")+`, freed as (
-			delete from objects o where o.account = $1 and o.ref = any($3) and not exists (select from live where live.ref = o.ref)
-			returning coalesce(size, length(value)) as size, pack
+	if err := arriveAlone(ctx, tx, account); err != nil { // last, since the others may take long
+		return false, err
+	}
+	rows, err := tx.Query(ctx, `delete from released where account = $1 and exchange in
+		(select exchange from released where account = $1 order by exchange limit $2) returning refs`, int64(account), releasedTogether)
+	if err != nil {
+		return false, err
+	}
+	released, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+	if err != nil || len(released) == 0 {
+		return false, err
+	}
+	unused, err := unusedObjects(ctx, tx, account, bytes.Join(released, nil))
+	if err != nil {
+		return false, err
+	}
+	var objects, size int64
+	err = tx.QueryRow(ctx, `with freed as (
+			delete from objects where account = $1 and ref = any($2) returning coalesce(size, length(value)) as size, pack
 		), holed as (
 			update packs set stale = true where account = $1 and pack in (select pack from freed)
 		)
-		select count(*), coalesce(sum(size), 0) from freed`, int64(account), arrived, unused).Scan(&objects, &bytes)
+		select count(*), coalesce(sum(size), 0) from freed`, int64(account), unused).Scan(&objects, &size)
 	if err != nil {
-		return err
+		return false, err
 	}
 	e.Objects += objects
-	e.Bytes += bytes
-	return putReceipt(ctx, tx, account, e, false)
+	e.Bytes += size
+	return true, putReceipt(ctx, tx, account, e, false)
+}
+
+// unusedObjects returns those of the objects that refs name, directly or not, that have no users, or only such as have none themselves.
+func unusedObjects(ctx context.Context, tx pgx.Tx, account record.AccountNumber, refs []byte) (unused [][]byte, err error) {
+	rows, err := tx.Query(ctx, readNeeded+`
+		select o.ref, o.refs, o.users from need
+			cross join lateral (select ref, refs, users from objects where account = $1 and ref = need.ref offset 0) o`, int64(account), refs)
+	if err != nil {
+		return nil, err
+	}
+	type object struct {
+		refs  []byte
+		users int64
+	}
+	objects := make(map[string]*object)
+	var ref, named []byte
+	var users int64
+	_, err = pgx.ForEachRow(rows, []any{&ref, &named, &users}, func() error {
+		objects[string(ref)] = &object{bytes.Clone(named), users}
+		if users == 0 {
+			unused = append(unused, bytes.Clone(ref))
+		}
+		return nil
+	})
+	for at := 0; at < len(unused); at++ {
+		for ref := range slices.Chunk(objects[string(unused[at])].refs, refSize) {
+			if o := objects[string(ref)]; o != nil {
+				if o.users--; o.users == 0 {
+					unused = append(unused, ref)
+				}
+			}
+		}
+	}
+	return unused, err
 }
 
 // finishErasure completes the receipt, once none of the erased data exists any more.
@@ -552,7 +565,8 @@ func (c *Catalog) DeleteAccount(ctx context.Context, name string) error {
 		return err
 	}
 	err = c.update(ctx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, $2)", lockAccount, int32(account)); err != nil {
+		_, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, $2), set_config('mneme.deleting', 'account', true)", lockAccount, int32(account))
+		if err != nil {
 			return err
 		}
 		if err := holdPacks(ctx, tx, account); err != nil {
@@ -566,7 +580,7 @@ func (c *Catalog) DeleteAccount(ctx context.Context, name string) error {
 				return err
 			}
 		}
-		_, err := tx.Exec(ctx, "update packs set state = 'going' where account = $1 and state in ('kept', 'lost')", int64(account))
+		_, err = tx.Exec(ctx, "update packs set state = 'going' where account = $1 and state in ('kept', 'lost')", int64(account))
 		return err
 	})
 	if err != nil {

@@ -3,8 +3,6 @@ package catalog
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -16,12 +14,6 @@ func Expire(ctx context.Context, c *Catalog, account string) error { return c.ex
 
 func Remove(ctx context.Context, c *Catalog) error { return c.remove(ctx, 0) }
 
-const ReadStored = readStored
-
-func UnusedObjects(ctx context.Context, c *Catalog, account record.AccountNumber) (unused [][]byte, arrived int64, err error) {
-	return c.unusedObjects(ctx, account)
-}
-
-func FreeSome(ctx context.Context, c *Catalog, account record.AccountNumber, erasure string, arrived int64, unused [][]byte) error {
-	return c.update(ctx, func(tx pgx.Tx) error { return freeSome(ctx, tx, account, erasure, arrived, unused) })
+func FreeObjects(ctx context.Context, c *Catalog, account record.AccountNumber, erasure string) error {
+	return c.freeObjects(ctx, account, erasure)
 }

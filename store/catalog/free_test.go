@@ -9,8 +9,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
-// An exchange arrives that refers to what an erasure has just found to be unused. A worker completes no erasures, so the test does.
-func TestWhatIsUsedAgainWhileAnErasureLooksIsNotFreed(t *testing.T) {
+// An exchange arrives that refers to what an erased one has used alone. A worker completes no erasures, so the test does.
+func TestWhatIsUsedAgainBeforeAnErasureEndsIsNotFreed(t *testing.T) {
 	url := postgrestest.Shared(t).Memory(t)
 	openCatalog(t, openEngine(t, 0), url).Close()
 	worker, edge, db := openWorker(t, url), openEngine(t, 1), connect(t, url)
@@ -29,15 +29,11 @@ func TestWhatIsUsedAgainWhileAnErasureLooksIsNotFreed(t *testing.T) {
 	})
 	var account record.AccountNumber
 	check(t, db.QueryRow(t.Context(), "select number from mneme.accounts").Scan(&account))
-	unused, arrived, err := catalog.UnusedObjects(t.Context(), worker, account)
-	if err != nil || len(unused) == 0 {
-		t.Fatalf("%d objects are unused (%v)", len(unused), err)
-	}
 	again := ask(t, edge, question)
 	f, err = edge.Shipping().Next(t.Context(), f.Last)
 	check(t, err)
 	take(t, worker, &f)
-	check(t, catalog.FreeSome(t.Context(), worker, account, receipt.ID, arrived, unused))
+	check(t, catalog.FreeObjects(t.Context(), worker, account, receipt.ID))
 	if x, err := worker.Exchange("acme", again); err != nil || len(x.RawRequest) == 0 {
 		t.Errorf("what was asked again cannot be read: %v", err)
 	}

@@ -53,6 +53,7 @@ func TestTablesOfTheFirstVersionNoteNothingForASearchEngine(t *testing.T) {
 	url, accounts := postgrestest.Shared(t).Memory(t), openEngine(t, 0)
 	openCatalog(t, accounts, url).Close()
 	db := connect(t, url)
+	uncount(t, db)
 	_, err := db.Exec(t.Context(), `
 		create table mneme.unindexed (account bigint, exchange text);
 		create table mneme.leaving (account bigint primary key);

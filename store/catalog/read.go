@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -434,7 +435,7 @@ func (c *Catalog) Export(ctx context.Context, account string, sel record.Selecti
 		}
 		sel := sel.Follow(c.mergedInto(account))
 		given := make(map[string]bool)
-		for after := sel.After; err == nil; {
+		for after := (place{id: sel.After}); err == nil; {
 			var infos []record.ExchangeInfo
 			infos, after, err = c.selected(ctx, number, &sel, after)
 			for i := range infos {
@@ -442,7 +443,7 @@ func (c *Catalog) Export(ctx context.Context, account string, sel record.Selecti
 					return
 				}
 			}
-			if after == "" {
+			if after == (place{}) {
 				break
 			}
 		}
@@ -500,32 +501,58 @@ func (c *Catalog) exportSession(ctx context.Context, number int64, sel *record.S
 // selectedRead is how many exchanges are read at a time.
 const selectedRead = 500
 
-// selected returns the selected exchanges among the next ones after an id; next is "" at the end.
-func (c *Catalog) selected(ctx context.Context, number int64, sel *record.Selection, after string) (infos []record.ExchangeInfo, next string, err error) {
-	rows, err := c.pool.Query(ctx, `select id, session, record from exchanges where account = $1 and id > $2
-		and (cardinality($3::text[]) + cardinality($4::text[]) = 0 or id = any($3) or session = any($4))
-		and ($5 or kept < $6)
-		order by id limit $7`,
-		number, after, append([]string{}, sel.Exchanges...), append([]string{}, sel.Sessions...),
-		!sel.ByAge || sel.Until.IsZero(), sel.Until, selectedRead)
+// place is an exchange in the order of a selection; the zero place is before the first one.
+type place struct {
+	id   string
+	kept time.Time // of a selection by age
+}
+
+// Statements for the next exchanges of a selection after a place, each of which reads these alone.
+const (
+	selectNamed = `select x.id, x.session, x.record, x.kept from (
+			select id from unnest($3::text[]) id where id > $2
+			union select x.id from unnest($4::text[]) named, lateral (
+				select id from exchanges where account = $1 and session = named and id > $2 order by id limit $5) x
+		) chosen cross join lateral (select id, session, record, kept from exchanges where account = $1 and id = chosen.id offset 0) x
+		order by x.id limit $5`
+	selectAged  = "select id, session, record, kept from exchanges where account = $1 and kept < $4 and (kept, id) > ($3, $2) order by kept, id limit $5"
+	selectBegun = "select id, session, record, kept from exchanges where account = $1 and id > $2 and id >= $3 and ($4 = '' or id < $4) order by id limit $5"
+)
+
+// selected returns the selected exchanges among the next ones after a place. The next place is the zero one at the end.
+func (c *Catalog) selected(ctx context.Context, number int64, sel *record.Selection, after place) (infos []record.ExchangeInfo, next place, err error) {
+	var rows pgx.Rows
+	switch {
+	case len(sel.Exchanges)+len(sel.Sessions) > 0:
+		rows, err = c.pool.Query(ctx, selectNamed, number, after.id, append([]string{}, sel.Exchanges...), append([]string{}, sel.Sessions...), selectedRead)
+	case sel.ByAge && !sel.Until.IsZero():
+		rows, err = c.pool.Query(ctx, selectAged, number, after.id, after.kept, sel.Until, selectedRead)
+	default:
+		since, until := "", ""
+		if !sel.Since.IsZero() {
+			since = record.FirstExchangeID(sel.Since.Add(-idSlack))
+		}
+		if !sel.Until.IsZero() && !sel.ByAge {
+			until = record.FirstExchangeID(sel.Until.Add(idSlack))
+		}
+		rows, err = c.pool.Query(ctx, selectBegun, number, after.id, since, until, selectedRead)
+	}
 	if err != nil {
-		return nil, "", err
+		return nil, place{}, err
 	}
 	read := 0
-	var id string
 	var session *string
 	var stored []byte
-	_, err = pgx.ForEachRow(rows, []any{&id, &session, &stored}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&next.id, &session, &stored, &next.kept}, func() error {
 		read++
-		next = id
-		info := listed(id, stored, session)
+		info := listed(next.id, stored, session)
 		if sel.Matches(&info) {
 			infos = append(infos, info)
 		}
 		return nil
 	})
 	if read < selectedRead {
-		next = ""
+		next = place{}
 	}
 	return infos, next, err
 }

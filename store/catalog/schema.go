@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // firstVersion is the version of the tables below, the oldest one that this program reads. schemaVersion is theirs with their additions.
@@ -24,7 +25,7 @@ const partitions = 16
 // Keys of advisory locks. The second key is the account's number, or 0.
 const (
 	lockSchema  = 0x6d6e656d // while the tables are created
-	lockAccount = 0x6d6e6561 // shared: objects of the account may be referenced; exclusive: unreferenced ones are freed
+	lockAccount = 0x6d6e6561 // shared: rows of the account are written; exclusive: the account is deleted
 	lockPacks   = 0x6d6e6570 // while packs of the account are rewritten, or rows that reference them are erased
 	lockErased  = 0x6d6e656c // while the log of erasures is appended to, until the commit
 	lockDigest  = 0x6d6e6564 // while exchanges of the account are digested, one transaction at a time
@@ -33,7 +34,8 @@ const (
 
 // tables are created by the first program that opens a database. Ids are text that sorts by bytes. A ref is the kind of an object
 // and its hash; refs is the concatenation of referenced refs. Values are encoded as in FORMAT.md. A body or a value is in its row, or
-// at an offset in a pack, with the size of its record there.
+// at an offset in a pack, with the size of its record there. An object counts its users: how often rows of exchanges and of other
+// objects reference it. released has the references of erased exchanges until they are not counted any more.
 //
 // A pack is begun before it is written, and kept once the rows that reference it are committed. It is stale if it may contain values
 // that no row references, going while it is deleted, and lost if it was missing in the bucket when it was to be rewritten.
@@ -258,6 +260,40 @@ drop table if exists unindexed, leaving;
 drop sequence if exists changes;
 delete from meta where name in ('fill', 'engine');
 `,
+	// 13: objects count their users, also for programs of an earlier version that still run. What an unfinished erasure has not freed yet
+	// gets a user that is released.
+	`
+alter table objects add column users bigint not null default 0;
+create table released (account bigint not null, exchange text collate "C" not null, refs bytea not null);
+create index on released (account, exchange);
+create function count_users() returns trigger language plpgsql set search_path from current
+	set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off as $$ begin
+	update objects o set users = o.users + tg_argv[0]::int * named.times from (
+		select account, substring(refs from i for ` + refSizeText + `) as ref, count(*) as times
+		from changed, generate_series(1, length(refs), ` + refSizeText + `) i group by 1, 2 order by 1, 2) named
+	where o.account = named.account and o.ref = named.ref;
+	return null;
+end $$;
+create function release() returns trigger language plpgsql set search_path from current as $$ begin
+	insert into released select account, id, refs from changed;
+	return null;
+end $$;
+create trigger named after insert on objects referencing new table as changed for each statement execute function count_users('1');
+create trigger freed after delete on objects referencing old table as changed for each statement
+	when (current_setting('mneme.deleting', true) is distinct from 'account') execute function count_users('-1');
+create trigger named after insert on exchanges referencing new table as changed for each statement execute function count_users('1');
+create trigger released after delete on exchanges referencing old table as changed for each statement
+	when (current_setting('mneme.deleting', true) is distinct from 'account') execute function release();
+create trigger counted after delete on released referencing old table as changed for each statement
+	when (current_setting('mneme.deleting', true) is distinct from 'account') execute function count_users('-1');
+update objects o set users = named.times from (
+	select account, substring(refs from i for ` + refSizeText + `) as ref, count(*) as times from (
+		select account, refs from exchanges union all select account, refs from objects) x, generate_series(1, length(refs), ` + refSizeText + `) i
+	group by 1, 2) named
+where o.account = named.account and o.ref = named.ref;
+insert into released select account, encode(ref, 'hex'), ref from objects where users = 0;
+update objects set users = 1 where users = 0;
+`,
 }
 
 // partitioned are the tables with partitions.
@@ -267,6 +303,7 @@ var partitioned = []string{"vectors", "exchanges", "objects", "sessions", "links
 var perAccount = slices.Concat(
 	[]string{"erasures", "recollections", "quoted", "summaries", "unsummarized", "summarizing", "named", "unembedded"},
 	partitioned,
+	[]string{"released"},
 )
 
 // schemaName is the schema of the tables.
@@ -294,10 +331,8 @@ func (c *Catalog) prepare(ctx context.Context) error {
 		if centre != c.centre {
 			return fmt.Errorf("the tables are those of another centre (%s), which this data directory does not belong to: give this one an empty data directory, or another database", centre)
 		}
-		for _, addition := range additions[number-firstVersion:] {
-			if _, err := tx.Exec(ctx, addition); err != nil {
-				return err
-			}
+		if err := add(ctx, tx, additions[number-firstVersion:]); err != nil {
+			return err
 		}
 		if _, err := tx.Exec(ctx, "update meta set value = $1 where name = 'version'", strconv.Itoa(schemaVersion)); err != nil {
 			return err
@@ -310,6 +345,23 @@ func (c *Catalog) prepare(ctx context.Context) error {
 		}
 		return c.sit(ctx, tx) // in this transaction, so that a centre that starts next knows of this one
 	})
+}
+
+// addTimeout bounds the wait for a lock by what adds to tables: reads and writes of other processes wait behind it.
+const addTimeout = "5s"
+
+// add adds to tables of an earlier version. It may take minutes if they are large.
+func add(ctx context.Context, tx pgx.Tx, statements []string) error {
+	for _, statement := range statements {
+		if _, err := tx.Exec(ctx, "set local lock_timeout = '"+addTimeout+"';"+statement); err != nil {
+			var e *pgconn.PgError
+			if errors.As(err, &e) && e.Code == "55P03" {
+				return fmt.Errorf("another program holds the tables, such as a backup (pg_dump): start again once it has ended: %w", err)
+			}
+			return err
+		}
+	}
+	return nil
 }
 
 // summariesName is the row of meta which says that sessions are summarized: every process that digests notes those that grow.

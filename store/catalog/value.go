@@ -133,16 +133,19 @@ func (c *Catalog) load(ctx context.Context, q querier, account record.AccountNum
 // bodyName returns the name of an exchange's body in values. No ref has that length.
 func bodyName(exchange string) string { return exchange + "/body" }
 
-// readStored reads how the objects that refs name, directly or not, and the bodies of exchanges are stored. Objects are looked
+// readNeeded begins a statement that reads need: the objects of account $1 that refs $2 name, directly or not. Objects are looked
 // up one by one: Postgres overestimates their number by far, and would otherwise scan all objects of the account for a join.
-const readStored = `
+const readNeeded = `
 	with recursive need(ref) as (
 		select substring($2::bytea from i for ` + refSizeText + `) from generate_series(1, length($2::bytea), ` + refSizeText + `) i
 		union
 		select substring(o.refs from i for ` + refSizeText + `) from need
 			cross join lateral (select refs from objects where account = $1 and ref = need.ref offset 0) o,
 			generate_series(1, length(o.refs), ` + refSizeText + `) i
-	)
+	)`
+
+// readStored reads how the objects that are needed, and the bodies of exchanges, are stored.
+const readStored = readNeeded + `
 	select o.ref, o.value, o.pack, o.at, o.size from need
 		cross join lateral (select ref, value, pack, at, size from objects where account = $1 and ref = need.ref offset 0) o
 	union all

@@ -246,9 +246,13 @@ func (s *Server) run(ctx context.Context) error {
 		fsync = "on"
 	}
 	s.process = s.command("postgres", "-D", s.dir, "-p", s.port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
-		"-c", "fsync="+fsync, "-c", "max_connections=200", "-c", "shared_buffers=64MB")
-	var log bytes.Buffer
-	s.process.Stdout, s.process.Stderr = &log, &log
+		"-c", "fsync="+fsync, "-c", "max_connections=200", "-c", "shared_buffers=64MB", "-c", "log_line_prefix=%d|")
+	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	s.process.Stdout, s.process.Stderr = log, log
 	if err := s.process.Start(); err != nil {
 		return err
 	}
@@ -270,7 +274,8 @@ func (s *Server) run(ctx context.Context) error {
 		}
 		select {
 		case <-ended:
-			return fmt.Errorf("the server of Postgres has ended:\n%s", log.String())
+			said, _ := os.ReadFile(s.log())
+			return fmt.Errorf("the server of Postgres has ended:\n%s", said)
 		case <-time.After(10 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
@@ -278,6 +283,8 @@ func (s *Server) run(ctx context.Context) error {
 		}
 	}
 }
+
+func (s *Server) log() string { return filepath.Join(filepath.Dir(s.dir), "log") }
 
 // Kill ends the server as a crash would.
 func (s *Server) Kill() {

@@ -39,6 +39,7 @@ type Batch struct {
 	fresh   map[kv.ObjectRef]byte     // blocks and nodes among objects, and their marks
 	freed   map[kv.ObjectRef]struct{} // deleted by the group
 	sweep   *sweepWatch               // of the running sweep, nil if there is none
+	sought  []byte                    // room for a key to be looked up
 	err     error
 }
 
@@ -85,7 +86,7 @@ func (b *Batch) Stored(ref kv.ObjectRef) bool {
 		b.touch(ref)
 		return true
 	}
-	_, err := b.read().Get(ref.Key())
+	_, err := b.get(ref)
 	if err == nil {
 		b.known.Put(ref, struct{}{})
 		b.touch(ref)
@@ -95,6 +96,12 @@ func (b *Batch) Stored(ref kv.ObjectRef) bool {
 		b.fail(err)
 	}
 	return false
+}
+
+// get looks up a stored object. The item is valid until the next call.
+func (b *Batch) get(ref kv.ObjectRef) (*badger.Item, error) {
+	b.sought = ref.AppendKey(b.sought[:0])
+	return b.read().Get(b.sought)
 }
 
 func (b *Batch) fail(err error) {
@@ -207,7 +214,7 @@ func (b *Batch) mark(ref kv.ObjectRef) byte {
 	if mark, fresh := b.fresh[ref]; fresh {
 		return mark
 	}
-	stored, err := b.read().Get(ref.Key())
+	stored, err := b.get(ref)
 	if err != nil {
 		b.fail(err)
 		return 0

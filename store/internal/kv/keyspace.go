@@ -107,7 +107,12 @@ func Block(account AccountNumber, h Hash) ObjectRef { return ObjectRef{SpaceBloc
 func Node(account AccountNumber, h Hash) ObjectRef { return ObjectRef{SpaceNode, account, h} }
 
 // Key returns the key that the object is stored under.
-func (r ObjectRef) Key() []byte { return append(SpaceKeyOf(r.Space, r.Account), r.Hash[:]...) }
+func (r ObjectRef) Key() []byte { return r.AppendKey(make([]byte, 0, KeyRoom)) }
+
+// AppendKey appends a [ObjectRef.Key].
+func (r ObjectRef) AppendKey(dst []byte) []byte {
+	return append(AppendSpaceKey(dst, r.Space, r.Account), r.Hash[:]...)
+}
 
 // Short returns an object's element in a sweep's sets. If two objects have the same one, each merely keeps the other
 // alive.

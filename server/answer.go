@@ -86,14 +86,14 @@ func (x *exchange) letGo(n int64) {
 
 // refuse answers with an error. Nothing of the answer may have been sent.
 func (x *exchange) refuse(err error) {
-	e := x.discreet(x.orDraining(asError(err)))
+	e := x.request.discreet(x.orDraining(asError(err)))
 	x.recordRefusal(e)
 	x.logRefusal(e)
 	if e.Provider != "" && e.Kind != codec.KindUpstreamAuth { // errors about our own credential are not for the caller
 		x.providerHeader(x.attempts.replied)
 	}
 	x.ourHeader()
-	x.server.answerError(x.answer.out, x.shape(), e, x.recording.id())
+	x.server.answerError(x.answer.out, x.request.shape(), e, x.recording.id())
 	if !x.clientGone() {
 		x.recording.closing.Error = e
 		x.recording.closing.Status = x.answer.out.Status()
@@ -109,21 +109,21 @@ func (x *exchange) refuse(err error) {
 }
 
 // shape returns the surface in whose shape errors of the exchange are written.
-func (x *exchange) shape() codec.Format {
+func (r *request) shape() codec.Format {
 	switch {
-	case x.request.passing != nil:
-		return errorShape(x.request.in)
-	case x.request.addressed != nil:
+	case r.passing != nil:
+		return errorShape(r.in)
+	case r.addressed != nil:
 		return addressedForm
 	}
-	return x.request.surface
+	return r.surface
 }
 
 // logRefusal logs an error that is about the caller. Callers without a key are logged where they are authenticated.
 func (x *exchange) logRefusal(e *codec.Error) {
 	aboutCaller := e.Kind == codec.KindPermission || e.Kind == codec.KindQuota || e.Kind == codec.KindRateLimited
 	if aboutCaller && e.Provider == "" {
-		x.server.logRefusal(x.request.in, &x.request.caller.Identity, x.masked(e.Message))
+		x.server.logRefusal(x.request.in, &x.request.caller.Identity, x.request.masked(e.Message))
 	}
 }
 
@@ -164,10 +164,10 @@ func (x *exchange) orDraining(e *codec.Error) *codec.Error {
 }
 
 // discreet returns e without the credentials in use: providers quote what they refuse.
-func (x *exchange) discreet(e *codec.Error) *codec.Error {
+func (r *request) discreet(e *codec.Error) *codec.Error {
 	masked := *e
 	for _, text := range []*string{&masked.Message, &masked.Code, &masked.Param} {
-		*text = x.request.redactor.Known(*text)
+		*text = r.redactor.Known(*text)
 	}
 	if masked == *e {
 		return e

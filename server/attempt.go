@@ -25,7 +25,7 @@ func (x *exchange) fallBack(failed error) error {
 	asked, replied := x.route.placement, x.attempts.replied
 	x.recordFailure(asError(failed))
 	for _, placement := range x.router.Fallbacks(asked) {
-		if !x.mayAsk(placement.Provider, asked.Provider) {
+		if !x.route.mayAsk(placement.Provider, asked.Provider) {
 			continue
 		}
 		x.server.telemetry.Fallback(asked.Provider.Name(), placement.Provider.Name())
@@ -58,7 +58,7 @@ func (x *exchange) mayFallBack() bool {
 		return false
 	}
 	for _, placement := range x.router.Fallbacks(x.route.placement) {
-		if x.mayAsk(placement.Provider, x.route.placement.Provider) {
+		if x.route.mayAsk(placement.Provider, x.route.placement.Provider) {
 			return true
 		}
 	}
@@ -67,7 +67,7 @@ func (x *exchange) mayFallBack() bool {
 
 // mayAsk reports whether a provider may replace another. A client's own credential is for one provider only, and its
 // request is never charged to anyone else's account.
-func (x *exchange) mayAsk(other, asked *router.Provider) bool { return !x.route.own || other == asked }
+func (r *route) mayAsk(other, asked *router.Provider) bool { return !r.own || other == asked }
 
 // reset clears the state of the failed attempt.
 func (x *exchange) reset(placement router.Placement) {

@@ -59,39 +59,39 @@ func (x *exchange) passRead(reply *router.Reply, body []byte) error {
 	}
 	x.answerHeader(reply)
 	x.answer.out.SetContentType(jsonType(reply.Header))
-	return x.sendBuffered(reply.Status, body, x.outcomeOfStatus(reply.Status))
+	return x.sendBuffered(reply.Status, body, x.recording.outcomeOf(reply.Status))
 }
 
 // readAnswer records what an answer says about itself.
 func (x *exchange) readAnswer(reply *router.Reply, body []byte) error {
 	if reply.Status >= http.StatusBadRequest {
 		if !sonic.Valid(body) {
-			return x.notJSON(reply, body)
+			return x.route.notJSON(reply, body)
 		}
-		x.recordFirstByte()
+		x.recording.noteFirstByte()
 		x.recordError(reply.Status, body)
 		return nil
 	}
 	seen, sound := crossing.Observe(x.route.format, body, x.reasoningMemory(), !x.recording.off)
 	if !sound && !sonic.Valid(body) {
-		return x.notJSON(reply, body)
+		return x.route.notJSON(reply, body)
 	}
-	x.recordFirstByte()
+	x.recording.noteFirstByte()
 	x.recordSeen(&seen)
 	return nil
 }
 
 // notJSON returns the error for a body that no provider sends: the page of a proxy in between, or a truncated answer.
 // Every format's answers are JSON, including errors.
-func (x *exchange) notJSON(reply *router.Reply, body []byte) error {
+func (r *route) notJSON(reply *router.Reply, body []byte) error {
 	if reply.Status >= http.StatusBadRequest {
 		if bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) {
 			body = nil // a page is no use in a line of text
 		}
-		return x.fromProvider(crossing.ProviderCodec(x.route.format).DecodeError(reply.Status, reply.RetryAfter, body))
+		return r.fromProvider(crossing.ProviderCodec(r.format).DecodeError(reply.Status, reply.RetryAfter, body))
 	}
-	return x.fromProvider(codec.Errorf(codec.KindUpstream, "%s answered with something that is not JSON (HTTP %d, %s).",
-		x.route.placement.Provider.Name(), reply.Status, edge.Printable(reply.Header.Get("Content-Type"))))
+	return r.fromProvider(codec.Errorf(codec.KindUpstream, "%s answered with something that is not JSON (HTTP %d, %s).",
+		r.placement.Provider.Name(), reply.Status, edge.Printable(reply.Header.Get("Content-Type"))))
 }
 
 // readComplete reads an answer to its end.
@@ -109,7 +109,7 @@ func (x *exchange) readCompleteInto(buffer []byte, reply *router.Reply) ([]byte,
 }
 
 func (x *exchange) tooLong() *codec.Error {
-	return x.fromProvider(codec.Errorf(codec.KindUpstream, "%s answered with more than %d bytes.", x.route.placement.Provider.Name(), x.server.opts.AnswerBytes))
+	return x.route.fromProvider(codec.Errorf(codec.KindUpstream, "%s answered with more than %d bytes.", x.route.placement.Provider.Name(), x.server.opts.AnswerBytes))
 }
 
 // readUpTo reads an answer to its end, or until it has more than most bytes; with an error it returns what had arrived.
@@ -167,8 +167,8 @@ func answerRoom(length int64) int64 {
 	return min(length+1, most) // one more, so that reading the end needs no growth
 }
 
-func (x *exchange) outcomeOfStatus(status int) record.Outcome {
-	if status >= 400 || x.recording.closing.Error != nil {
+func (r *recording) outcomeOf(status int) record.Outcome {
+	if status >= 400 || r.closing.Error != nil {
 		return record.OutcomeUpstreamError
 	}
 	return record.OutcomeComplete
@@ -206,7 +206,7 @@ const mostBehind = 4 << 10
 // Its error means that nothing has been sent and the client can still be answered with a status.
 func (x *exchange) passLong(reply *router.Reply, front []byte) error {
 	if !scan.IsObject(front) {
-		return x.notJSON(reply, front)
+		return x.route.notJSON(reply, front)
 	}
 	if err := x.hold(passBuffer); err != nil {
 		return err
@@ -214,7 +214,7 @@ func (x *exchange) passLong(reply *router.Reply, front []byte) error {
 	if err := x.recording.capture.Recorded(x.ctx); err != nil {
 		return err
 	}
-	x.recordFirstByte()
+	x.recording.noteFirstByte()
 	x.answerHeader(reply)
 	x.answer.out.SetContentType(jsonType(reply.Header))
 	x.answer.out.SetStatus(reply.Status)
@@ -240,7 +240,7 @@ func (x *exchange) passOn(reply *router.Reply, writer *edge.Stream, piece []byte
 			return x.tooLong()
 		}
 		if outline.Broken() || len(last) > mostBehind {
-			return x.fromProvider(codec.Errorf(codec.KindUpstream, "%s answered with something that is not JSON.", x.route.placement.Provider.Name()))
+			return x.route.fromProvider(codec.Errorf(codec.KindUpstream, "%s answered with something that is not JSON.", x.route.placement.Provider.Name()))
 		}
 		if _, err := x.recording.capture.Write(piece); err != nil {
 			return err
@@ -265,10 +265,10 @@ func (x *exchange) passOn(reply *router.Reply, writer *edge.Stream, piece []byte
 	}
 	seen, complete := outline.Seen()
 	if !complete {
-		return x.fromProvider(codec.Errorf(codec.KindUpstream, "%s ended its answer in the middle.", x.route.placement.Provider.Name()))
+		return x.route.fromProvider(codec.Errorf(codec.KindUpstream, "%s ended its answer in the middle.", x.route.placement.Provider.Name()))
 	}
 	x.recordSeen(&seen)
-	if err := x.commit(x.outcomeOfStatus(http.StatusOK)); err != nil {
+	if err := x.commit(x.recording.outcomeOf(http.StatusOK)); err != nil {
 		return err
 	}
 	x.answer.sent += int64(len(last))

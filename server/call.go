@@ -78,11 +78,11 @@ func (x *exchange) providersError(reply *router.Reply) error {
 	if err != nil {
 		return err
 	}
-	return x.fromProvider(crossing.ProviderCodec(x.route.format).DecodeError(reply.Status, reply.RetryAfter, body))
+	return x.route.fromProvider(crossing.ProviderCodec(x.route.format).DecodeError(reply.Status, reply.RetryAfter, body))
 }
 
-func (x *exchange) fromProvider(e *codec.Error) *codec.Error {
-	e.Provider = x.route.placement.Provider.Name()
+func (r *route) fromProvider(e *codec.Error) *codec.Error {
+	e.Provider = r.placement.Provider.Name()
 	return e
 }
 
@@ -113,10 +113,10 @@ func (x *exchange) recordFailure(e *codec.Error) {
 	}
 }
 
-// attemptsToRecord returns all attempts, or none if the first one gave the answer: the record has that anyway.
-func (x *exchange) attemptsToRecord() []record.Attempt {
-	if len(x.attempts.made) == 1 && x.attempts.made[0].Failure == "" {
+// toRecord returns all attempts, or none if the first one gave the answer: the record has that anyway.
+func (a *attempts) toRecord() []record.Attempt {
+	if len(a.made) == 1 && a.made[0].Failure == "" {
 		return nil
 	}
-	return x.attempts.made
+	return a.made
 }

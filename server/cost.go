@@ -92,7 +92,7 @@ func (x *exchange) completeUsage(usage *codec.Usage) {
 	if usage.IsZero() && !x.charged() || x.request.passing != nil && (x.request.envelope.Model == "" || !x.request.passing.asksForText()) {
 		return
 	}
-	counted := x.counted(usage)
+	counted := x.recording.counted(usage)
 	if usage.TotalInput() == 0 {
 		usage.InputUncached, usage.Estimated = x.request.estimatedTokens(), true
 	}
@@ -121,16 +121,16 @@ func (x *exchange) charged() bool {
 }
 
 // counted reports whether the provider has counted the answer to its end.
-func (x *exchange) counted(usage *codec.Usage) bool {
-	if usage.IsZero() || usage.Output == 0 && x.recording.written > 0 {
+func (r *recording) counted(usage *codec.Usage) bool {
+	if usage.IsZero() || usage.Output == 0 && r.written > 0 {
 		return false
 	}
-	return x.recording.closing.Outcome == record.OutcomeComplete || x.recording.closing.FinishReason != ""
+	return r.closing.Outcome == record.OutcomeComplete || r.closing.FinishReason != ""
 }
 
 // spent returns the cost that counts toward budgets.
-func (x *exchange) spent() record.USD {
-	if cost := x.recording.closing.Cost; cost != nil && !cost.Notional {
+func (r *recording) spent() record.USD {
+	if cost := r.closing.Cost; cost != nil && !cost.Notional {
 		return cost.USD
 	}
 	return 0

@@ -56,14 +56,14 @@ func (x *exchange) passAuxiliary(operation router.Operation, request []byte) err
 	if err != nil {
 		return err
 	}
-	x.recordFirstByte()
+	x.recording.noteFirstByte()
 	if reply.Status >= http.StatusMultipleChoices {
 		x.request.redactor.MaskKnown(body)
 	}
 	contentType := jsonType(reply.Header)
 	if !sonic.Valid(body) {
 		if reply.Status < http.StatusBadRequest {
-			return x.notJSON(reply, body)
+			return x.route.notJSON(reply, body)
 		}
 		// The status stays: clients that took it for a success would not shorten their conversation.
 		body = x.errorInForm(reply, body)
@@ -74,7 +74,7 @@ func (x *exchange) passAuxiliary(operation router.Operation, request []byte) err
 	}
 	x.answerHeader(reply)
 	x.answer.out.SetContentType(contentType)
-	return x.sendBuffered(reply.Status, body, x.outcomeOfStatus(reply.Status))
+	return x.sendBuffered(reply.Status, body, x.recording.outcomeOf(reply.Status))
 }
 
 // errorInForm returns an error in the surface's form for an answer that is not JSON.
@@ -82,8 +82,8 @@ func (x *exchange) errorInForm(reply *router.Reply, body []byte) []byte {
 	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) {
 		body = nil // a page is no use in a line of text
 	}
-	e := x.fromProvider(crossing.ProviderCodec(x.route.format).DecodeError(reply.Status, reply.RetryAfter, body))
-	return crossing.ClientCodec(x.shape()).AppendError(nil, x.discreet(e), &codec.AnswerOptions{ID: x.recording.id()})
+	e := x.route.fromProvider(crossing.ProviderCodec(x.route.format).DecodeError(reply.Status, reply.RetryAfter, body))
+	return crossing.ClientCodec(x.request.shape()).AppendError(nil, x.request.discreet(e), &codec.AnswerOptions{ID: x.recording.id()})
 }
 
 // estimateTokens estimates what the model would read: opening text, messages and tools, without the rest of the body.

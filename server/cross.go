@@ -186,10 +186,10 @@ func (x *exchange) crossBuffered(reply *router.Reply, crossed *crossing.Exchange
 		translate, contentType = crossed.AnswerInFrames, x.request.streamType()
 	}
 	answer, seen, err := translate(make([]byte, 0, min(len(body), shortTranslation)), body)
-	x.recordFirstByte()
+	x.recording.noteFirstByte()
 	x.recordSeen(&seen)
 	if err != nil {
-		return x.fromProvider(asError(err))
+		return x.route.fromProvider(asError(err))
 	}
 	if x.request.envelope.Stream {
 		answer = x.request.array().Of(answer, true)
@@ -212,14 +212,14 @@ func (t *translated) gather(reply *router.Reply) error {
 	x := t.x
 	t.stream = t.crossed.Gather()
 	err := t.read(reply)
-	x.recordFirstByte()
+	x.recording.noteFirstByte()
 	x.recordSeen(t.stream.Seen())
 	if err != nil {
 		return err
 	}
 	answer, err := t.stream.Whole(nil)
 	if err != nil {
-		return x.fromProvider(asError(err))
+		return x.route.fromProvider(asError(err))
 	}
 	return x.sendTranslated(reply, t.crossed, answer, "application/json")
 }
@@ -266,5 +266,5 @@ func (x *exchange) crossedError(reply *router.Reply, crossed *crossing.Exchange)
 	if err != nil {
 		return err
 	}
-	return x.fromProvider(crossed.Error(reply.Status, reply.RetryAfter, body))
+	return x.route.fromProvider(crossed.Error(reply.Status, reply.RetryAfter, body))
 }

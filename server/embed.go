@@ -35,7 +35,7 @@ func (x *exchange) planEmbedding(e *router.Embedder) (*embeddings.Request, *embe
 		return nil, nil, err
 	}
 	defer x.endWork()
-	request, err := x.decodeEmbedding()
+	request, err := x.request.decodeEmbedding()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -62,22 +62,22 @@ func (x *exchange) embedAsIs() error {
 }
 
 // decodeEmbedding reads the request in the client's own form, and appendEmbeddings writes the answer to it.
-func (x *exchange) decodeEmbedding() (*embeddings.Request, error) {
-	if a := x.request.addressed; a != nil {
-		return embeddings.DecodeGoogle(x.request.body, x.request.envelope.Model, a.single)
+func (r *request) decodeEmbedding() (*embeddings.Request, error) {
+	if a := r.addressed; a != nil {
+		return embeddings.DecodeGoogle(r.body, r.envelope.Model, a.single)
 	}
-	return embeddings.Decode(x.request.body)
+	return embeddings.Decode(r.body)
 }
 
-func (x *exchange) appendEmbeddings(dst []byte, plan *embeddings.Plan) ([]byte, error) {
-	if a := x.request.addressed; a != nil {
+func (r *request) appendEmbeddings(dst []byte, plan *embeddings.Plan) ([]byte, error) {
+	if a := r.addressed; a != nil {
 		return plan.AppendGoogleAnswer(dst, a.single)
 	}
 	return plan.AppendAnswer(dst)
 }
 
 func (x *exchange) embedInParts(request *embeddings.Request, plan *embeddings.Plan) error {
-	if from := x.shape(); from != x.route.format {
+	if from := x.request.shape(); from != x.route.format {
 		x.answer.out.Set(headerTranslation, from.String()+"->"+x.route.format.String()+embeddingNotes(&request.Notes))
 	}
 	var body []byte
@@ -91,11 +91,11 @@ func (x *exchange) embedInParts(request *embeddings.Request, plan *embeddings.Pl
 	if err := x.hold(room); err != nil {
 		return err
 	}
-	answer, err := x.appendEmbeddings(make([]byte, 0, room), plan)
+	answer, err := x.request.appendEmbeddings(make([]byte, 0, room), plan)
 	if err != nil {
-		return x.fromProvider(asError(err))
+		return x.route.fromProvider(asError(err))
 	}
-	x.recordFirstByte()
+	x.recording.noteFirstByte()
 	x.recording.closing.Usage = plan.Usage()
 	x.ourHeader()
 	x.answer.out.SetContentType("application/json")
@@ -114,10 +114,10 @@ func (x *exchange) embedBatch(plan *embeddings.Plan, batch embeddings.Batch, bod
 	}
 	if reply.Status >= http.StatusMultipleChoices {
 		e := crossing.ProviderCodec(x.route.format).DecodeError(reply.Status, reply.RetryAfter, answer)
-		return x.fromProvider(e)
+		return x.route.fromProvider(e)
 	}
 	if err := plan.DecodeAnswer(batch, answer); err != nil {
-		return x.fromProvider(asError(err))
+		return x.route.fromProvider(asError(err))
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func (x *exchange) ourHeader() {
 		x.answer.out.Set(headerSimulated, "true")
 	}
 	if x.route.fallback {
-		x.answer.out.Set(headerFallback, x.masked(x.route.placement.Asked))
+		x.answer.out.Set(headerFallback, x.request.masked(x.route.placement.Asked))
 	}
 }
 

@@ -74,7 +74,7 @@ func (x *exchange) turnAway(refusal *quota.Refusal) error {
 // leaveLimits counts the tokens that the exchange has used.
 func (x *exchange) leaveLimits() {
 	now, used := x.server.opts.Clock(), x.recording.closing.Usage.Total()
-	x.server.budgets.Settle(now, &x.request.claim, x.spent())
+	x.server.budgets.Settle(now, &x.request.claim, x.recording.spent())
 	if x.request.pass == nil {
 		x.request.caller.Use.AddTokens(now, used)
 		return
@@ -114,7 +114,7 @@ func (x *exchange) reportRepeats() error {
 		return nil
 	}
 	for i := range loop.Calls {
-		loop.Calls[i] = edge.Printable(x.masked(loop.Calls[i])) // the caller chose it
+		loop.Calls[i] = edge.Printable(x.request.masked(loop.Calls[i])) // the caller chose it
 	}
 	refused := most > 0 && loop.Times >= most
 	x.recording.closing.Repeats = loop.String()
@@ -141,7 +141,7 @@ func (x *exchange) announceRepeats(loop *repeats.Loop, refused bool) {
 	}
 	x.server.log.WarnContext(x.ctx, "an agent repeats itself", "account", r.caller.Account, "key", r.caller.KeyID, "calls", loop.Calls, "times", loop.Times, "refused", refused)
 	x.server.opts.Webhooks.Tell(webhook.Repeats, now, webhook.AgentRepeats{
-		Account: r.caller.Account, Key: r.caller.KeyID, Model: x.masked(r.envelope.Model), Calls: loop.Calls, Times: loop.Times, Refused: refused,
+		Account: r.caller.Account, Key: r.caller.KeyID, Model: x.request.masked(r.envelope.Model), Calls: loop.Calls, Times: loop.Times, Refused: refused,
 	})
 }
 

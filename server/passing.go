@@ -82,7 +82,7 @@ func (s *Server) passes(ctx context.Context, in *edge.Request, out *edge.Respons
 	x = s.newExchange(ctx, in, out, codec.Pass)
 	if model, v, own := readAddress(rest); own && !p.byModel && in.Method() == http.MethodPost {
 		x.request.at = p.owner
-		x.address(model, v)
+		x.request.address(model, v)
 		return x, true
 	}
 	if format, own := surfaceAt(rest); own && !p.byModel && in.Method() == http.MethodPost {
@@ -190,11 +190,11 @@ func (x *exchange) readPassing() error {
 		p.read = true
 		return r.preferHeaders()
 	case resource.IsForm(contentType) && (p.Kind != nil && p.Kind.Model || len(r.caller.Models) > 0):
-		return x.readForm(contentType)
+		return x.request.readForm(contentType)
 	case !resource.IsForm(contentType) && !p.TakesRaw():
 		return codec.Errorf(codec.KindUnsupportedMedia, "%s takes JSON or a form, and the body is %s: send it with its Content-Type.", edge.Printable(p.Path), edge.Printable(contentType))
 	}
-	return x.beginUpload()
+	return x.request.beginUpload()
 }
 
 // isPiece reports whether the body is a piece of a file, whatever its type says: Google's SDKs call all bodies JSON.
@@ -202,8 +202,7 @@ func (p *passing) isPiece(in *edge.Request) bool {
 	return strings.HasPrefix(p.Path, "/upload/") && strings.Contains(strings.ToLower(in.Header("X-Goog-Upload-Command")), "upload")
 }
 
-func (x *exchange) readForm(contentType string) (err error) {
-	r := &x.request
+func (r *request) readForm(contentType string) (err error) {
 	if encoding := r.in.Header("Content-Encoding"); encoding != "" {
 		return codec.Errorf(codec.KindUnsupportedMedia, "The form's Content-Encoding is %s; the model cannot be read in it. Send the form as it is.", edge.Printable(encoding))
 	}
@@ -216,8 +215,8 @@ func (x *exchange) readForm(contentType string) (err error) {
 }
 
 // beginUpload reads the front of a body. If that is all of it, there is nothing to upload.
-func (x *exchange) beginUpload() error {
-	r, p := &x.request, x.request.passing
+func (r *request) beginUpload() error {
+	p := r.passing
 	room := int64(mostMedia)
 	if announced := r.in.Announced(); announced > 0 {
 		room = min(room, announced)

@@ -71,7 +71,7 @@ func (x *exchange) passFailure(reply *router.Reply) error {
 	if !sonic.Valid(body) {
 		body = x.errorInForm(reply, body)
 	}
-	x.recordFirstByte()
+	x.recording.noteFirstByte()
 	x.recordError(reply.Status, body)
 	x.passHead(reply)
 	x.answer.out.SetContentType("application/json")
@@ -80,7 +80,7 @@ func (x *exchange) passFailure(reply *router.Reply) error {
 
 // passWhole passes on an answer that has been read.
 func (x *exchange) passWhole(reply *router.Reply, body []byte) error {
-	x.recordFirstByte()
+	x.recording.noteFirstByte()
 	x.recordUsage(body)
 	if err := x.claim(body); err != nil {
 		return err
@@ -192,7 +192,7 @@ func (x *exchange) passPieces(reply *router.Reply, writer *edge.Stream, piece []
 	for {
 		if len(piece) > 0 {
 			if x.recording.closing.FirstByte.IsZero() {
-				x.recordFirstByte()
+				x.recording.noteFirstByte()
 			}
 			if err := recorded.write(piece); err != nil {
 				return err
@@ -281,7 +281,7 @@ func (x *exchange) passList(credential router.Credential, reply *router.Reply) e
 			return err
 		}
 		if !sonic.Valid(body) {
-			return x.notJSON(reply, body)
+			return x.route.notJSON(reply, body)
 		}
 		list := resource.ReadList(body)
 		owned, err := x.owned(list.IDs)
@@ -290,7 +290,7 @@ func (x *exchange) passList(credential router.Credential, reply *router.Reply) e
 		}
 		kept, n := list.Keep(body, owned)
 		if n > 0 || list.Next == "" || page == mostPages || resource.Parameter(query, "before") != "" || resource.Parameter(query, "before_id") != "" {
-			x.recordFirstByte()
+			x.recording.noteFirstByte()
 			x.passHead(reply)
 			x.answer.out.SetContentType(jsonType(reply.Header))
 			return x.sendPassed(reply.Status, kept)

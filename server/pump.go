@@ -162,7 +162,7 @@ func (p *pump) refusal() error {
 	if p.answered {
 		return nil
 	}
-	return p.x.fromProvider(failure)
+	return p.x.route.fromProvider(failure)
 }
 
 // note records the kind of a frame.
@@ -339,7 +339,7 @@ func (p *pump) endOfBody() error {
 	out, complete := p.relay.end(p, residue)
 	if !complete {
 		if reported := p.relay.seen().Err; reported != nil && (reported.Kind != codec.KindUpstream || reported.Status != 0) {
-			return p.stop(p.x.fromProvider(reported)) // it came after the last event, without a frame
+			return p.stop(p.x.route.fromProvider(reported)) // it came after the last event, without a frame
 		}
 		return p.stop(p.upstreamError("ended its answer in the middle"))
 	}
@@ -370,7 +370,7 @@ func (p *pump) stop(err error) error {
 	answered := p.answered
 	p.mu.Unlock()
 
-	e := p.x.discreet(p.x.orDraining(asError(err)))
+	e := p.x.request.discreet(p.x.orDraining(asError(err)))
 	if !answered && !p.x.clientGone() {
 		return e
 	}

@@ -38,8 +38,8 @@ func (x *exchange) recalls() bool {
 }
 
 // tokensAsked returns how many tokens may be recalled, if the client says so.
-func (x *exchange) tokensAsked() int {
-	text, _ := strings.CutPrefix(x.request.in.Header(headerRecall), "tokens=")
+func (r *request) tokensAsked() int {
+	text, _ := strings.CutPrefix(r.in.Header(headerRecall), "tokens=")
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
 		return recall.DefaultTokens
@@ -119,7 +119,7 @@ func (x *exchange) recollect(o *record.Opening) *record.RecallInfo {
 			info.Exchanges, info.Tokens, info.Reason = r.Quotes, r.Tokens, ""
 		}
 	}
-	if !x.insert(x.insertions(x.request.body, &x.request.envelope, places, found)) {
+	if !x.request.insert(x.request.insertions(x.request.body, &x.request.envelope, places, found)) {
 		return failed
 	}
 	return info
@@ -171,7 +171,7 @@ func (x *exchange) decided(places []turns.Place, session string) ([]*record.Reco
 
 // decide asks what to recall at the newest place, and returns what is stored of that: silence if nothing can be.
 func (x *exchange) decide(places []turns.Place, session string, item []byte, project string, before []*record.Recollection) *record.Recollection {
-	q := recall.Query{Account: x.request.caller.Account, Prompt: x.server.places.Said(item), Project: project, Tokens: x.tokensAsked(), Asked: x.request.in.Header(headerRecall) != ""}
+	q := recall.Query{Account: x.request.caller.Account, Prompt: x.server.places.Said(item), Project: project, Tokens: x.request.tokensAsked(), Asked: x.request.in.Header(headerRecall) != ""}
 	spent := 0
 	for _, r := range before {
 		if r != nil {
@@ -183,7 +183,7 @@ func (x *exchange) decide(places []turns.Place, session string, item []byte, pro
 	switch {
 	case spent >= recall.SessionTokens:
 		r.Reason = recall.ReasonBudget
-	case !x.wantsSchema():
+	case !x.request.wantsSchema():
 		if x.recording.capture.Recorded(x.ctx) == nil {
 			q.Session = x.recording.capture.SessionID()
 		}
@@ -208,52 +208,52 @@ func (x *exchange) decide(places []turns.Place, session string, item []byte, pro
 }
 
 // wantsSchema reports whether a chat client wants JSON of a schema; more text in the question does not help there.
-func (x *exchange) wantsSchema() bool {
-	format := scan.Get(x.request.body, "response_format")
+func (r *request) wantsSchema() bool {
+	format := scan.Get(r.body, "response_format")
 	return scan.String(scan.Get(format, "type")) == "json_schema"
 }
 
 // insertions returns the texts to insert, with their places in a body.
-func (x *exchange) insertions(body []byte, e *codec.Envelope, places []turns.Place, found []*record.Recollection) (all []codec.Insertion) {
-	for i, r := range found {
-		if r != nil && r.Text != "" {
-			all = append(all, turns.Insertions(&crossing.Traits(x.request.surface).Client, body, e.Items[places[i].Item], r.Text)...)
+func (r *request) insertions(body []byte, e *codec.Envelope, places []turns.Place, found []*record.Recollection) (all []codec.Insertion) {
+	for i, of := range found {
+		if of != nil && of.Text != "" {
+			all = append(all, turns.Insertions(&crossing.Traits(r.surface).Client, body, e.Items[places[i].Item], of.Text)...)
 		}
 	}
 	return all
 }
 
 // insert inserts text into the body. It returns false, and changes nothing, if there is no room for it.
-func (x *exchange) insert(insertions []codec.Insertion) bool {
+func (r *request) insert(insertions []codec.Insertion) bool {
 	if len(insertions) == 0 {
 		return true
 	}
-	size := int64(len(x.request.body))
+	size := int64(len(r.body))
 	for i := range insertions {
 		size += int64(len(insertions[i].Text))
 	}
-	if x.request.share.Take(size) != nil {
+	if r.share.Take(size) != nil {
 		return false
 	}
-	whole := len(x.request.envelope.Items) == 1 && x.request.envelope.Items[0].Start == insertions[0].At // the input was a string
+	whole := len(r.envelope.Items) == 1 && r.envelope.Items[0].Start == insertions[0].At // the input was a string
 	buffer := upstreamBodies.Get().(*[]byte)
-	*buffer = x.request.envelope.Insert((*buffer)[:0], x.request.body, insertions)
-	x.request.body, x.request.buffer = *buffer, buffer
+	*buffer = r.envelope.Insert((*buffer)[:0], r.body, insertions)
+	r.body, r.buffer = *buffer, buffer
 	if whole {
-		chatKey, external := x.request.envelope.ChatKey, x.request.envelope.ExternalSession
-		x.request.envelope.Reset()
-		_ = x.request.envelope.Read(x.request.body) // the body was and stays well-formed
-		x.request.envelope.ChatKey, x.request.envelope.ExternalSession = chatKey, external
-		x.request.blocks, x.request.prints = nil, nil
+		chatKey, external := r.envelope.ChatKey, r.envelope.ExternalSession
+		r.envelope.Reset()
+		_ = r.envelope.Read(r.body) // the body was and stays well-formed
+		r.envelope.ChatKey, r.envelope.ExternalSession = chatKey, external
+		r.blocks, r.prints = nil, nil
 		return true
 	}
-	pieces, prints := x.request.envelope.Blocks(nil), slices.Clone(x.request.prints)
+	pieces, prints := r.envelope.Blocks(nil), slices.Clone(r.prints)
 	for i := range pieces {
-		if pieces[i].End-pieces[i].Start != x.request.blocks[i].End-x.request.blocks[i].Start {
-			copy(prints[i:], codec.Fingerprints(nil, x.request.caller.Account, x.request.body, pieces[i:i+1]))
+		if pieces[i].End-pieces[i].Start != r.blocks[i].End-r.blocks[i].Start {
+			copy(prints[i:], codec.Fingerprints(nil, r.caller.Account, r.body, pieces[i:i+1]))
 		}
 	}
-	x.request.blocks, x.request.prints = pieces, prints
+	r.blocks, r.prints = pieces, prints
 	return true
 }
 
@@ -275,7 +275,7 @@ func (x *exchange) asSent() func(*record.Exchange) []byte {
 		if err != nil {
 			return recorded.RawRequest
 		}
-		insertions := x.insertions(recorded.RawRequest, &e, places, found)
+		insertions := x.request.insertions(recorded.RawRequest, &e, places, found)
 		if len(insertions) == 0 {
 			return recorded.RawRequest
 		}

@@ -108,10 +108,10 @@ func (x *exchange) recordRefusal(e *codec.Error) {
 
 // recordError records a provider's error answer.
 func (x *exchange) recordError(status int, body []byte) {
-	x.recording.closing.Error = x.fromProvider(crossing.ProviderCodec(x.route.format).DecodeError(status, 0, body))
+	x.recording.closing.Error = x.route.fromProvider(crossing.ProviderCodec(x.route.format).DecodeError(status, 0, body))
 }
 
-func (x *exchange) recordFirstByte() { x.recording.closing.FirstByte = time.Now() }
+func (r *recording) noteFirstByte() { r.closing.FirstByte = time.Now() }
 
 // recordSeen records the answer's facts about itself.
 func (x *exchange) recordSeen(seen *crossing.Seen) {
@@ -140,7 +140,7 @@ func (x *exchange) commit(outcome record.Outcome) error {
 	r.finished = true
 	r.closing.Outcome = outcome
 	x.recordCost()
-	r.closing.Attempts = x.attemptsToRecord()
+	r.closing.Attempts = x.attempts.toRecord()
 	r.closing.Recall = r.recalled
 	if x.route.fallback {
 		p := x.route.placement.Provider

@@ -35,7 +35,7 @@ func (x *exchange) beginTrace() {
 	}
 	x.trace = x.server.telemetry.Begin(x.ctx, &telemetry.Request{
 		Method: method, Route: route, Started: x.request.started,
-		Header: func(name string) string { return x.masked(x.request.in.Header(name)) }, Trusted: x.request.caller.TrustTrace,
+		Header: func(name string) string { return x.request.masked(x.request.in.Header(name)) }, Trusted: x.request.caller.TrustTrace,
 	})
 }
 
@@ -57,7 +57,7 @@ func (x *exchange) traceCall(operation router.Operation) {
 	p := x.route.placement.Provider
 	x.trace.Call(&x.route.header, &telemetry.Call{
 		Operation: operationNames[operation],
-		Provider:  p.Name(), Dialect: p.Dialect().Name, Address: p.Address(), Model: x.masked(x.route.placement.Model), Stream: x.request.envelope.Stream,
+		Provider:  p.Name(), Dialect: p.Dialect().Name, Address: p.Address(), Model: x.request.masked(x.route.placement.Model), Stream: x.request.envelope.Stream,
 	})
 }
 
@@ -78,18 +78,18 @@ var operationNames = map[router.Operation]string{
 }
 
 // masked returns a client's or provider's text as operators may see it.
-func (x *exchange) masked(text string) string {
-	text, _ = x.request.redactor.Text(text)
+func (r *request) masked(text string) string {
+	text, _ = r.redactor.Text(text)
 	return text
 }
 
 // report reports how the exchange ended.
 func (x *exchange) report() {
 	r := telemetry.Report{
-		Account: x.request.caller.Account, KeyID: x.request.caller.KeyID, KeyLabel: x.request.caller.Label, ChatKey: x.masked(x.request.envelope.ChatKey),
-		Surface: x.request.surface, Format: x.route.format, Model: x.masked(x.request.envelope.Model), ModelServed: x.masked(x.recording.closing.ModelServed), Stream: x.request.envelope.Stream,
+		Account: x.request.caller.Account, KeyID: x.request.caller.KeyID, KeyLabel: x.request.caller.Label, ChatKey: x.request.masked(x.request.envelope.ChatKey),
+		Surface: x.request.surface, Format: x.route.format, Model: x.request.masked(x.request.envelope.Model), ModelServed: x.request.masked(x.recording.closing.ModelServed), Stream: x.request.envelope.Stream,
 		Status: x.recording.closing.Status, Outcome: x.recording.closing.Outcome, Error: x.recording.closing.Error,
-		FinishReason: x.recording.closing.FinishReason, ResponseID: x.masked(x.recording.closing.ResponseID), Usage: x.recording.closing.Usage, Cost: x.recording.closing.Cost, Translation: x.recording.closing.Translation,
+		FinishReason: x.recording.closing.FinishReason, ResponseID: x.request.masked(x.recording.closing.ResponseID), Usage: x.recording.closing.Usage, Cost: x.recording.closing.Cost, Translation: x.recording.closing.Translation,
 		Started: x.request.started, FirstByte: x.recording.closing.FirstByte, Ended: time.Now(),
 	}
 	r.CaptureLag, r.Gaps = x.recording.lag, x.answer.gaps
@@ -97,9 +97,9 @@ func (x *exchange) report() {
 	if r.BytesOut == 0 {
 		r.BytesOut = int64(len(x.answer.out.Body()))
 	}
-	r.Attempts = len(x.attemptsToRecord())
+	r.Attempts = len(x.attempts.toRecord())
 	if x.route.fallback {
-		r.StandIn = x.masked(x.route.placement.Model)
+		r.StandIn = x.request.masked(x.route.placement.Model)
 	}
 	if x.recording.capture != nil {
 		r.ID, r.Session = x.recording.capture.ID(), x.recording.capture.SessionID()

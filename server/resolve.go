@@ -86,7 +86,7 @@ func (x *exchange) resolve(stored *recorded) (body []byte, names []string, err e
 // resolveOwn returns the client's body for a provider of its own format: ids from translated answers mean nothing there
 // and are replaced by what they name. Everything else is unchanged; names is nil if there was nothing to replace.
 func (x *exchange) resolveOwn() (body []byte, names []string, err error) {
-	if !storesAnswers(x.request.surface) || x.request.continues == nil && !responses.HasSummary(x.request.body) && !isOwnAnswer(x.request.envelope.PreviousResponse) && !x.mayReferToOwn() {
+	if !storesAnswers(x.request.surface) || x.request.continues == nil && !responses.HasSummary(x.request.body) && !isOwnAnswer(x.request.envelope.PreviousResponse) && !x.request.mayReferToOwn() {
 		return x.request.body, nil, nil
 	}
 	stored := x.answersOnRecord()
@@ -105,14 +105,14 @@ var (
 
 // mayReferToOwn reports whether the body may refer to an item of a translated answer. References need no type; a client
 // that stores nothing sends the items themselves, with ids.
-func (x *exchange) mayReferToOwn() bool {
-	if x.request.envelope.StoreOff {
-		return bytes.Contains(x.request.body, itemReference)
+func (r *request) mayReferToOwn() bool {
+	if r.envelope.StoreOff {
+		return bytes.Contains(r.body, itemReference)
 	}
-	for rest := x.request.body; ; {
+	for rest := r.body; ; {
 		i := bytes.Index(rest, itemID)
 		if i < 0 {
-			return bytes.Contains(x.request.body, itemReference)
+			return bytes.Contains(r.body, itemReference)
 		}
 		rest = bytes.TrimLeft(rest[i+len(itemID):], ": \t\r\n")
 		quoted := rest[:min(len(rest), longestPrefix+itemIDLength+2)]

@@ -122,13 +122,12 @@ func (s *Server) serveAddressed(ctx context.Context, in *edge.Request, out *edge
 		return
 	}
 	x := s.newExchange(ctx, in, out, v.surface)
-	x.address(model, v)
+	x.request.address(model, v)
 	defer x.finish()
 	v.serve(x)
 }
 
-func (x *exchange) address(model string, v verb) {
-	r := &x.request
+func (r *request) address(model string, v verb) {
 	r.surface, r.auxiliary, r.addressed = v.surface, v.auxiliary, &addressed{verb: v}
 	if v.stream && !hasParameter(r.in.Query(), "alt", "sse") {
 		r.addressed.array = new(gemini.Array)

@@ -24,7 +24,7 @@ func (x *exchange) tellFailure() {
 	}
 	failed := webhook.ExchangeFailed{
 		Account: x.request.caller.Account, Key: x.request.caller.KeyID, Exchange: x.recording.id(),
-		Model: x.masked(x.request.envelope.Model), Status: closing.Status, Outcome: closing.Outcome,
+		Model: x.request.masked(x.request.envelope.Model), Status: closing.Status, Outcome: closing.Outcome,
 	}
 	if p := x.route.placement.Provider; p != nil {
 		failed.Provider = p.Name()

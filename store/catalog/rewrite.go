@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -41,13 +43,10 @@ func (c *Catalog) clean(ctx context.Context, account record.AccountNumber, e *re
 		receipt.Packs += int64(packs)
 		return putReceipt(ctx, tx, account, receipt, false)
 	}
-	for {
-		more, err := c.rewriteSome(ctx, "select $1::bigint, array(select pack from packs where account = $1 and stale and state = 'kept' order by pack)", count, int64(account))
-		if err != nil {
+	const stale = "select account, array_agg(pack order by pack) from packs where account = $1 and stale and state = 'kept' group by account"
+	for some := int64(account); some != 0; {
+		if some, err = c.rewriteSome(ctx, stale, count, int64(account)); err != nil {
 			return false, err
-		}
-		if !more {
-			break
 		}
 	}
 	// A begun pack may become one to delete at any time, so this asks for begun ones before it deletes the others.
@@ -59,29 +58,38 @@ func (c *Catalog) clean(ctx context.Context, account record.AccountNumber, e *re
 }
 
 // tidySome deletes packs that are not needed any more, and joins small ones. Packs with erased data are left to the
-// erasure.
+// erasure. An account whose packs cannot be read or deleted at present holds up no other one; the error is returned once no other
+// account has anything to join.
 func (c *Catalog) tidySome(ctx context.Context) (more bool, err error) {
 	_, err = c.pool.Exec(ctx, "update packs set state = 'going' where state = 'begun' and began < now() - make_interval(secs => $1)", c.Abandoned.Seconds())
 	if err != nil {
 		return false, err
 	}
-	if err := c.remove(ctx, 0); err != nil {
-		return false, err
+	failed := c.remove(ctx, 0)
+	held := []int64{} // accounts that failed; never null
+	for ctx.Err() == nil {
+		account, err := c.rewriteSome(ctx, `select account, array_agg(pack order by pack) from packs
+			where state = 'kept' and not stale and size < $1 and account <> all($3)
+			group by account having count(*) >= $2 limit 1`, nil, smallPack, manySmall, held)
+		if account == 0 || err == nil {
+			return account != 0, cmp.Or(err, failed)
+		}
+		failed = cmp.Or(failed, fmt.Errorf("account %s: %w", c.accounts.nameOf(record.AccountNumber(account)), err))
+		held = append(held, account)
 	}
-	return c.rewriteSome(ctx, `select account, array_agg(pack order by pack) from packs where state = 'kept' and not stale and size < $1
-		group by account having count(*) >= $2 limit 1`, nil, smallPack, manySmall)
+	return false, ctx.Err()
 }
 
 // rewriteSome copies what is still referenced in packs into a new one. choose is a query for an account and its packs,
-// of which it takes as many as fit into one. count is called in the transaction, with the number of rewritten packs.
-func (c *Catalog) rewriteSome(ctx context.Context, choose string, count func(pgx.Tx, int) error, arguments ...any) (more bool, err error) {
-	var number int64
+// of which it takes as many as fit into one; it returns that account, 0 if there is none. count is called in the transaction, with
+// the number of rewritten packs.
+func (c *Catalog) rewriteSome(ctx context.Context, choose string, count func(pgx.Tx, int) error, arguments ...any) (of int64, err error) {
 	var packs []int64
-	err = unlessMissing(c.pool.QueryRow(ctx, choose, arguments...).Scan(&number, &packs))
-	if err != nil || len(packs) == 0 {
-		return false, err
+	err = unlessMissing(c.pool.QueryRow(ctx, choose, arguments...).Scan(&of, &packs))
+	if err != nil || of == 0 {
+		return 0, err
 	}
-	account := record.AccountNumber(number)
+	account := record.AccountNumber(of)
 	err = again(ctx, func() error {
 		to, err := c.begin(ctx, []record.AccountNumber{account})
 		if err != nil {
@@ -94,7 +102,7 @@ func (c *Catalog) rewriteSome(ctx context.Context, choose string, count func(pgx
 	if err == nil {
 		c.tidying.Notify()
 	}
-	return err == nil, err
+	return of, err
 }
 
 func (c *Catalog) rewrite(ctx context.Context, tx pgx.Tx, to *writing, packs []int64, count func(pgx.Tx, int) error) error {
@@ -192,16 +200,17 @@ func move(ctx context.Context, tx pgx.Tx, account record.AccountNumber, names []
 }
 
 // remove deletes packs in state "going" from the bucket, of one account or for 0 of all. What another process is deleting is left
-// to that one; remove waits for it if an account is named, which then has none left.
+// to that one; remove waits for it if an account is named, which then has none left. After an error it goes on with other accounts.
 func (c *Catalog) remove(ctx context.Context, account int64) error {
-	claim := "select account, pack from packs where state = 'going' and ($1 = 0 or account = $1) limit $2 for update"
+	claim := "select account, pack from packs where state = 'going' and ($1 = 0 or account = $1) and account <> all($3) limit $2 for update"
 	if account == 0 {
 		claim += " skip locked"
 	}
-	for more := true; more; {
-		var failed error
+	var failed error
+	held := []int64{} // accounts that failed; never null
+	for more := true; more && ctx.Err() == nil; {
 		err := pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
-			rows, err := tx.Query(ctx, claim, account, removedAtOnce)
+			rows, err := tx.Query(ctx, claim, account, removedAtOnce, held)
 			if err != nil {
 				return err
 			}
@@ -212,8 +221,12 @@ func (c *Catalog) remove(ctx context.Context, account int64) error {
 			}
 			var accounts, removed []int64
 			for _, p := range packs {
-				if failed = c.Packs.Delete(ctx, record.AccountNumber(p.Account), pack.ID(p.Pack)); failed != nil {
-					break
+				if slices.Contains(held, p.Account) {
+					continue
+				}
+				if err := c.Packs.Delete(ctx, record.AccountNumber(p.Account), pack.ID(p.Pack)); err != nil {
+					failed, held = cmp.Or(failed, err), append(held, p.Account)
+					continue
 				}
 				accounts, removed = append(accounts, p.Account), append(removed, p.Pack)
 			}
@@ -221,9 +234,9 @@ func (c *Catalog) remove(ctx context.Context, account int64) error {
 				where p.account = d.account and p.pack = d.pack`, accounts, removed)
 			return err
 		})
-		if err := cmp.Or(failed, err); err != nil {
+		if err != nil {
 			return err
 		}
 	}
-	return nil
+	return cmp.Or(failed, ctx.Err())
 }

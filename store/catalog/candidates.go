@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
@@ -18,7 +17,7 @@ import (
 // candidates selects the turns of an account that a search ranks. Of the turns with its rarest terms, or with several of its common
 // ones, these are the heaviestTurns by the weights of the terms that they contain, and the turns before and after the best of them.
 type candidates struct {
-	pool    *pgxpool.Pool
+	catalog *Catalog
 	account record.AccountNumber
 	wanted  *search.Wanted
 }
@@ -45,7 +44,7 @@ const (
 const (
 	countedHolders = 1000
 	countedDemands = 300     // of a search that demands a share of its query
-	mostTurns      = 100_000 // of an account
+	mostTurns      = 100_000 // of an account without statistics
 )
 
 // measure sets the corpus of what is wanted: it estimates how many turns of the account contain each term.
@@ -55,32 +54,32 @@ func (c *candidates) measure(ctx context.Context) error {
 	if w.Demand != nil {
 		counted = countedDemands
 	}
-	const pageSize = 8192
+	lexemes := make([]string, 0, len(terms)+len(w.Synonyms))
+	for i := range w.Scored {
+		lexemes = append(lexemes, lexeme(c.account, w.Scored[i].Term))
+	}
 	for i := range w.Synonyms {
-		terms = append(terms, tsquery(c.account, &w.Synonyms[i].Holds))
+		terms, lexemes = append(terms, tsquery(c.account, &w.Synonyms[i].Holds)), append(lexemes, lexeme(c.account, w.Synonyms[i].Holds.Term))
 	}
-	rows, err := c.pool.Query(ctx, `
-		select case when many < $3 then many else many * greatest(1, pg_relation_size(part) / $4 / (page + 1)) end
-		from unnest($2::text[]) with ordinality as term (query, place), lateral (
-			select count(*) as many, max(page) as page, max(part) as part from (
-				select (ctid::text::point)[0]::bigint as page, tableoid as part from turns where account = $1 and terms @@ query::tsquery limit $3
-			) t
-		) held order by place`, int64(c.account), terms, counted, pageSize)
+	known, err := c.catalog.statisticsOf(ctx, c.account)
 	if err != nil {
 		return err
 	}
-	frequencies, err := pgx.CollectRows(rows, pgx.RowTo[uint64])
+	frequencies, err := c.frequencies(ctx, known, lexemes, terms, counted)
 	if err != nil {
 		return err
 	}
-	w.Corpus = lexical.Corpus{Frequencies: make(map[string]uint64, len(terms))}
+	w.Corpus = lexical.Corpus{Documents: known.turns, Frequencies: make(map[string]uint64, len(terms))}
 	for i := range w.Scored {
 		w.Corpus.Frequencies[w.Scored[i].Key()] = frequencies[i]
 	}
 	for i := range w.Synonyms {
 		w.Corpus.Frequencies[w.Synonyms[i].Holds.Key()] = frequencies[len(w.Scored)+i]
 	}
-	return c.pool.QueryRow(ctx, "select count(*) from (select from exchanges where account = $1 limit $2) x", int64(c.account), mostTurns).
+	if known.turns > 0 {
+		return nil
+	}
+	return c.catalog.pool.QueryRow(ctx, "select count(*) from (select from exchanges where account = $1 limit $2) x", int64(c.account), mostTurns).
 		Scan(&w.Corpus.Documents)
 }
 
@@ -270,7 +269,7 @@ func (c *candidates) telling(rarest []heldTerm, enough float64) string {
 }
 
 func (c *candidates) ids(ctx context.Context, sql string, arguments ...any) ([]string, error) {
-	rows, err := c.pool.Query(ctx, sql, arguments...)
+	rows, err := c.catalog.pool.Query(ctx, sql, arguments...)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/catalog/pack"
+	"github.com/mnemeproxy/mneme/store/internal/cache"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/wake"
 	"github.com/mnemeproxy/mneme/store/record"
@@ -63,6 +64,9 @@ type Catalog struct {
 	roster  *Roster     // nil: this is a worker
 	lead    *Lead       // likewise
 	likes   likes
+
+	statistics cache.Map[record.AccountNumber, statistics]
+
 	life    context.Context // ends with Close
 	stop    context.CancelFunc
 	closing sync.Mutex // held while life ends, or while work begins that Close waits for
@@ -99,7 +103,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 		return nil, fmt.Errorf("centre.postgres: %w", err)
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
-	c := &Catalog{Options: o, pool: pool, centre: o.Centre, process: rand.Text(), arrived: wake.New(), erasing: wake.New(), tidying: wake.New(), counted: wake.New(), likes: likes{digested: wake.New()}, life: life, stop: stop}
+	c := &Catalog{Options: o, pool: pool, centre: o.Centre, process: rand.Text(), arrived: wake.New(), erasing: wake.New(), tidying: wake.New(), counted: wake.New(), likes: likes{digested: wake.New()}, statistics: cache.Map[record.AccountNumber, statistics]{Most: mostStatistics}, life: life, stop: stop}
 	c.Events = &Events{catalog: c}
 	err = c.prepare(ctx)
 	switch {

@@ -30,7 +30,7 @@ func (c *Catalog) Search(ctx context.Context, account string, r *search.Request)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	find := candidates{c.pool, number, wanted}
+	find := candidates{c, number, wanted}
 	ids, err := c.candidates(ctx, account, &find)
 	if err != nil {
 		return nil, unreadable(err)
@@ -65,7 +65,7 @@ func (c *Catalog) candidates(ctx context.Context, account string, find *candidat
 	}
 	ids, err := find.words(ctx)
 	if err == nil && find.wanted.Sessions {
-		apart := candidates{find.pool, find.account, find.wanted.Apart()}
+		apart := candidates{find.catalog, find.account, find.wanted.Apart()}
 		var more []string
 		more, err = apart.words(ctx)
 		ids = append(ids, more...)

@@ -12,18 +12,17 @@ const EnvURL = "MNEME_URL"
 const hookSeconds = 2
 
 // claudeHooks returns the hooks with which Claude Code asks at every prompt, at the start of a session and before it edits a file
-// or runs a command (docs/recall.md). It skips HTTP hooks at the start.
+// or runs a command (docs/recall.md). It skips HTTP hooks at the start, and only a command can read which model is chosen.
 func claudeHooks(s Server) map[string]object {
 	post := object{
 		"type": "http", "url": s.Origin + "/v1/memory/recall", "timeout": hookSeconds,
 		"headers": object{"Authorization": "Bearer $" + EnvKey}, "allowedEnvVars": []string{EnvKey},
 	}
+	command := object{"type": "command", "command": s.Recall, "timeout": hookSeconds}
 	return map[string]object{
-		"UserPromptSubmit": {"hooks": []object{post}},
+		"UserPromptSubmit": {"hooks": []object{command}},
 		"PreToolUse":       {"matcher": "Edit|MultiEdit|Write|NotebookEdit|Bash", "hooks": []object{post}},
-		"SessionStart": {"matcher": "startup|resume|clear|compact", "hooks": []object{
-			{"type": "command", "command": s.Recall, "timeout": hookSeconds},
-		}},
+		"SessionStart":     {"matcher": "startup|resume|clear|compact", "hooks": []object{command}},
 	}
 }
 

@@ -182,22 +182,7 @@ func (c *Recall) post(ctx context.Context, key string, event []byte) (json.RawMe
 	return bytes.TrimSpace(answer), err
 }
 
-// withModel adds to the start of a session the model that the agent was started with, unless the event has one.
-func withModel(event []byte, model string) []byte {
-	members := make(map[string]json.RawMessage)
-	if model == "" || json.Unmarshal(event, &members) != nil || members["model"] != nil || string(members["hook_event_name"]) != `"SessionStart"` {
-		return event
-	}
-	members["model"], _ = json.Marshal(model) //nolint:errchkjson // a text has no fault
-	whole, err := json.Marshal(members)
-	if err != nil {
-		return event
-	}
-	return whole
-}
-
-// startedWith returns the model in an agent's arguments, or in the environment of Claude Code; "" for none, and for the short
-// names that agents have for models.
+// startedWith returns the model in an agent's arguments, or in the environment of Claude Code; "" for none.
 func startedWith(args []string) string {
 	name := os.Getenv("ANTHROPIC_MODEL")
 	for i, arg := range args {
@@ -206,9 +191,6 @@ func startedWith(args []string) string {
 		} else if arg == "--model" && i+1 < len(args) {
 			name = args[i+1]
 		}
-	}
-	if !strings.Contains(name, "-") {
-		return ""
 	}
 	return name
 }

@@ -24,9 +24,10 @@ import (
 const LeastWarning = record.Dollar / 20
 
 const (
-	forecastTurns = 100 // newest exchanges of a session that are read
-	firstTurns    = 10  // oldest ones, for the size of a fresh session
-	mostModels    = 4096
+	forecastTurns  = 100 // newest exchanges of a session that are read
+	firstTurns     = 10  // oldest ones, for the size of a fresh session
+	mostModels     = 4096
+	namingSessions = 100 // newest sessions that show what a short name of a model means
 )
 
 // history is the newest exchanges of a session that form one sequence, newest first.
@@ -247,7 +248,7 @@ func (c *Caches) Warning(account, session, known, model string, prompt int) stri
 	if model == "" {
 		model = c.models.since(account, known, s.last().Started)
 	}
-	texts := []string{c.surprise(account, s), c.forecast(account, session, model, s, int64(prompt)/TokenBytes).Text}
+	texts := []string{c.surprise(account, s), c.forecast(account, session, c.wholeName(account, model), s, int64(prompt)/TokenBytes).Text}
 	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), " ")
 }
 
@@ -257,7 +258,28 @@ func (c *Caches) Forecast(account, session, model string) (*api.Forecast, error)
 	if err != nil {
 		return nil, err
 	}
-	return c.forecast(account, session, model, s, 0), nil
+	return c.forecast(account, session, c.wholeName(account, model), s, 0), nil
+}
+
+// wholeName returns the model that a client means by a short name, such as sonnet: the one of that name that the account asked
+// last; "" if it did not.
+func (c *Caches) wholeName(account, name string) string {
+	short := strings.ToLower(plainModel(name))
+	if short == "" || strings.ContainsAny(short, "-./:0123456789") {
+		return name
+	}
+	page, err := c.Archive.Sessions(account, record.SessionQuery{Limit: namingSessions})
+	if err != nil {
+		return ""
+	}
+	for i := range page.Data {
+		for _, model := range slices.Backward(page.Data[i].Models) {
+			if slices.Contains(strings.Split(strings.ToLower(model), "-"), short) {
+				return model
+			}
+		}
+	}
+	return ""
 }
 
 // Started notes the model that a client names when a session is started or resumed, by the client's id of the session.

@@ -32,6 +32,7 @@ type Prices interface {
 type Archive interface {
 	Timeline(account, session string, q record.TimelineQuery) (record.TimelinePage, error)
 	Exchange(account, id string) (*record.Exchange, error)
+	Sessions(account string, q record.SessionQuery) (record.SessionPage, error)
 }
 
 // Caches reads from a record what prompt caches were worth.

@@ -77,9 +77,10 @@ func TestOnlyAnIDAndTheNameOfAModelAreKeptOfAStart(t *testing.T) {
 
 // archive is a record whose exchanges are counted when they are read.
 type archive struct {
-	entries []record.TimelineEntry // newest first
-	pages   int
-	read    []string
+	entries  []record.TimelineEntry // newest first
+	sessions []record.Session       // newest first
+	pages    int
+	read     []string
 }
 
 func (a *archive) Timeline(_, _ string, q record.TimelineQuery) (page record.TimelinePage, err error) {
@@ -92,6 +93,10 @@ func (a *archive) Timeline(_, _ string, q record.TimelineQuery) (page record.Tim
 	return page, nil
 }
 
+func (a *archive) Sessions(string, record.SessionQuery) (record.SessionPage, error) {
+	return record.SessionPage{Data: a.sessions}, nil
+}
+
 func (a *archive) Exchange(_, id string) (*record.Exchange, error) {
 	a.read = append(a.read, id)
 	for i := range a.entries {
@@ -100,6 +105,35 @@ func (a *archive) Exchange(_, id string) (*record.Exchange, error) {
 		}
 	}
 	return nil, errors.New("not there")
+}
+
+// Claude Code is started with short names of models. What one stands for shows in what the account asked before.
+func TestAShortNameIsTheModelThatTheAccountAskedLast(t *testing.T) {
+	prices, err := router.LoadPrices("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	a := archive{
+		entries: []record.TimelineEntry{{Turn: &record.Turn{}, Exchange: record.ExchangeInfo{
+			ID: "exch_1", Session: "sess_1", Surface: "messages", Format: "messages", Provider: "anthropic", ModelAsked: "claude-opus-4-8", ModelSent: "claude-opus-4-8",
+			Outcome: record.OutcomeComplete, Started: now.Add(-time.Minute), LastByte: now.Add(-time.Minute), Usage: record.UsageInfo{CacheWrite: 100_000},
+		}}},
+		sessions: []record.Session{{Models: []string{"claude-sonnet-4-6", "claude-opus-4-8"}}, {Models: []string{"gpt-5.5", "claude-sonnet-4-5"}}},
+	}
+	c := promptcache.Caches{Archive: &a, Prices: &prices, Warn: promptcache.LeastWarning, Clock: func() time.Time { return now }}
+	for name, want := range map[string]string{
+		"sonnet": "The model changes from claude-opus-4-8 to claude-sonnet-4-6, ", "Sonnet[1m]": "The model changes from claude-opus-4-8 to claude-sonnet-4-6, ",
+		"opus": "", "haiku": "", "default": "", "claude-opus-4-8": "", "claude-sonnet-5": "The model changes from claude-opus-4-8 to claude-sonnet-5, ",
+	} {
+		if got := c.Warning("acme", "sess_1", "", name, 100); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q", name, got)
+		}
+		c.Started("acme", "known", name)
+		if got := c.Warning("acme", "sess_1", "known", "", 100); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("started with %s: %q", name, got)
+		}
+	}
 }
 
 // A hook waits for it.

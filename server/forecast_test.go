@@ -127,9 +127,14 @@ func TestAWarningBeforeAColdPromptNamesItsCauseAndCost(t *testing.T) {
 	if told := k.hook("UserPromptSubmit", ""); told != "" {
 		t.Errorf("after the change: %q", told)
 	}
+	if told := k.hook("UserPromptSubmit", "claude-opus-4-8"); told != "" {
+		t.Errorf("back to a model whose cache lives: %q", told)
+	}
+	k.ahead.Store(int64(6 * time.Minute))
 	if told := k.hook("UserPromptSubmit", "claude-opus-4-8"); !strings.HasPrefix(told, "The model changes from claude-sonnet-4-6 to claude-opus-4-8, ") {
 		t.Errorf("a client that names its model: %q", told)
 	}
+	k.ahead.Store(0)
 
 	k.offer("Read", "Edit", "mcp__tickets__list", "mcp__tickets__open", "mcp__wiki__read", "mcp__wiki__find")
 	k.say("Go on.")

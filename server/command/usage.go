@@ -22,7 +22,7 @@ type Usage struct {
 	Account string   `placeholder:"NAME" help:"Only this account (default: all)."`
 	By      []string `placeholder:"NAMES" help:"What to group by, separated by commas: hour, day, month, account, key, project, client, provider, model (default: model, the costliest ones). Or what tokens were for, which reads the requests: part, tool, server (MCP), skill, subagent, age."`
 	Session string   `placeholder:"ID" help:"What the tokens of this session were for (default: by part)."`
-	Since   When     `default:"30d" placeholder:"TIME" help:"From when on: a date (2026-11-01, UTC), a time, how long ago (30d, 12h), yesterday, \"last month\"."`
+	Since   When     `placeholder:"TIME" help:"From when on: a date (2026-11-01, UTC), a time, how long ago (30d, 12h), yesterday, \"last month\" (default: 30d; all of a session)."`
 	Until   When     `placeholder:"TIME" help:"Until when, exclusive."`
 	CSV     bool     `xor:"form" help:"Write comma-separated values, amounts in US dollars."`
 	JSON    bool     `xor:"form" help:"Write JSON."`
@@ -30,7 +30,10 @@ type Usage struct {
 
 // Run shows usage and cost.
 func (c *Usage) Run(ctx context.Context, s *Env) error {
-	if c.Session == "" && !c.Until.IsZero() && !c.Since.Before(c.Until.Time) {
+	if c.Since.IsZero() && c.Session == "" {
+		c.Since.Time = time.Now().AddDate(0, 0, -30)
+	}
+	if !c.Until.IsZero() && !c.Since.Before(c.Until.Time) {
 		return errors.New("--until has to be later than --since")
 	}
 	switch byCause, err := c.byCause(); {

@@ -83,11 +83,12 @@ func (c *Usage) readCosts(ctx context.Context, client *admin.Client, account str
 	query := url.Values{"by": {strings.Join(c.By, ",")}, "limit": {"100"}}
 	if c.Session != "" {
 		query.Set("session", c.Session)
-	} else {
+	}
+	if !c.Since.IsZero() {
 		query.Set("since", c.Since.UTC().Format(time.RFC3339))
-		if !c.Until.IsZero() {
-			query.Set("until", c.Until.UTC().Format(time.RFC3339))
-		}
+	}
+	if !c.Until.IsZero() {
+		query.Set("until", c.Until.UTC().Format(time.RFC3339))
 	}
 	for {
 		page, err := client.Memory().Costs(ctx, account, query)

@@ -62,25 +62,69 @@ func (s history) output() (tokens int64) {
 	return tokens
 }
 
-// next returns what the next request uses: with a warm cache, and with a cold one.
-func (s history) next(prompt int64) (warm, cold codec.Usage) {
-	last := codec.Usage(s.last().Usage)
-	size := codec.AddCounts(codec.AddCounts(last.TotalInput(), max(last.Output-last.Reasoning, 0)), prompt)
-	warm, cold = codec.Usage{CacheRead: min(last.CacheRead+last.CacheWrite, size), Output: s.output()}, codec.Usage{Output: s.output()}
-	fill := func(u *codec.Usage) {
-		rest := size - u.CacheRead
-		if last.CacheWrite == 0 {
-			u.InputUncached = rest
-			return
+// since returns the newest exchange that asked a model, nil if none did, and by how many tokens the conversation has grown since.
+func (s history) since(model string) (x *record.ExchangeInfo, grown int64) {
+	for i, e := range s {
+		grown = codec.AddCounts(grown, max(e.Exchange.Usage.Output-e.Exchange.Usage.Reasoning, 0))
+		if asks(&e.Exchange, model) {
+			return &s[i].Exchange, grown
 		}
-		u.CacheWrite = rest
-		if last.CacheLong > 0 {
-			u.CacheLong = rest
+		grown = codec.AddCounts(grown, said(e.Turn)/TokenBytes)
+	}
+	return nil, 0
+}
+
+// asks reports whether an exchange asked a model, or was served by it.
+func asks(x *record.ExchangeInfo, model string) bool {
+	return model == plainModel(x.ModelAsked) || model == plainModel(x.ModelSent)
+}
+
+// said returns how many bytes a turn added to the conversation before its answer.
+func said(t *record.Turn) (bytes int64) {
+	if t == nil {
+		return 0
+	}
+	for i := range t.Messages {
+		for j := range t.Messages[i].Parts {
+			p := &t.Messages[i].Parts[j]
+			bytes += int64(len(p.Text) + len(p.Arguments))
 		}
 	}
-	fill(&warm)
-	fill(&cold)
-	return warm, cold
+	return bytes
+}
+
+// next returns what the next request uses: with the cache of the last one, and without it. Another model still has what it was
+// asked before, if that is not long ago.
+func (s history) next(prompt int64, model string, now time.Time) (warm, cold codec.Usage) {
+	last := s.last()
+	use := func(x *record.ExchangeInfo, grown, held int64) codec.Usage {
+		u := codec.Usage(x.Usage)
+		size := codec.AddCounts(codec.AddCounts(u.TotalInput(), grown), prompt)
+		next := codec.Usage{CacheRead: min(held, size), Output: s.output()}
+		rest := size - next.CacheRead
+		if last.Usage.CacheWrite == 0 && u.CacheWrite == 0 {
+			next.InputUncached = rest
+			return next
+		}
+		next.CacheWrite = rest
+		if u.CacheLong > 0 {
+			next.CacheLong = rest
+		}
+		return next
+	}
+	_, grown := s.since(plainModel(last.ModelSent))
+	warm = use(last, grown, last.Usage.CacheRead+last.Usage.CacheWrite)
+	if model == "" {
+		return warm, use(last, grown, 0)
+	}
+	other, since := s.since(model)
+	switch {
+	case other == nil:
+		return warm, use(last, grown, 0)
+	case now.After(other.LastByte.Add(lifeOf(other))):
+		return warm, use(other, since, 0)
+	}
+	return warm, use(other, since, other.Usage.CacheRead+other.Usage.CacheWrite)
 }
 
 // forecast returns what the next prompt of a session costs. model is the one that the client is going to ask; "": the same.
@@ -90,8 +134,6 @@ func (c *Caches) forecast(account, session, model string, s history, prompt int6
 		return f
 	}
 	last, now := s.last(), c.Clock()
-	warm, cold := s.next(prompt)
-	f.Tokens = cold.TotalInput()
 	life := lifeOf(last)
 	f.Kept = life.Milliseconds()
 	if life > 0 && !last.LastByte.IsZero() {
@@ -99,9 +141,11 @@ func (c *Caches) forecast(account, session, model string, s history, prompt int6
 	}
 	f.Idle = max(now.Sub(last.LastByte), 0).Milliseconds()
 	asked := last.ModelSent
-	if other := plainModel(model); other != "" && other != plainModel(last.ModelAsked) && other != plainModel(last.ModelSent) {
+	if other := plainModel(model); other != "" && !asks(last, other) {
 		f.Before, f.Now, asked = last.ModelAsked, other, other
 	}
+	warm, cold := s.next(prompt, f.Now, now)
+	f.Tokens = cold.TotalInput()
 	if cached := last.Usage.CacheRead + last.Usage.CacheWrite; cached >= leastLost {
 		switch {
 		case f.Now != "":

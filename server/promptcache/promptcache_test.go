@@ -136,6 +136,39 @@ func TestAShortNameIsTheModelThatTheAccountAskedLast(t *testing.T) {
 	}
 }
 
+// A person who goes back to a model soon finds its cache, whose size is its own: other models are offered other tools.
+func TestGoingBackToAModelCostsWhatItsCacheLacks(t *testing.T) {
+	prices, err := router.LoadPrices("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	at := func(id, model string, ago time.Duration, usage record.UsageInfo) record.TimelineEntry {
+		return record.TimelineEntry{
+			Turn: &record.Turn{Messages: []record.Message{{Role: "user", Parts: []record.Part{{Kind: "text", Text: strings.Repeat("word ", 800)}}}}},
+			Exchange: record.ExchangeInfo{
+				ID: id, Session: "sess_1", Surface: "messages", Format: "messages", Provider: "anthropic", ModelAsked: model, ModelSent: model,
+				Outcome: record.OutcomeComplete, Started: now.Add(-ago), LastByte: now.Add(-ago), Usage: usage,
+			},
+		}
+	}
+	a := archive{entries: []record.TimelineEntry{
+		at("exch_3", "claude-sonnet-4-6", time.Minute, record.UsageInfo{CacheWrite: 140_000, Output: 1000}),
+		at("exch_2", "claude-opus-4-8", 2*time.Minute, record.UsageInfo{CacheRead: 99_000, CacheWrite: 1000, Output: 1000}),
+		at("exch_1", "claude-opus-4-8", 3*time.Minute, record.UsageInfo{CacheWrite: 99_000, Output: 1000}),
+	}}
+	c := promptcache.Caches{Archive: &a, Prices: &prices, Warn: promptcache.LeastWarning, Clock: func() time.Time { return now }}
+	f, err := c.Forecast("acme", "sess_1", "claude-opus-4-8")
+	if err != nil || f.Tokens != 103_000 || f.Text != "" || f.Cold > record.Dollar/8 {
+		t.Errorf("within five minutes: %+v, %v", f, err)
+	}
+	now = now.Add(4 * time.Minute)
+	f, err = c.Forecast("acme", "sess_1", "claude-opus-4-8")
+	if err != nil || f.Tokens != 103_000 || f.Cold < record.Dollar/2 || !strings.HasPrefix(f.Text, "The model changes from claude-sonnet-4-6 to claude-opus-4-8, 103k tokens, cache gone: ") {
+		t.Errorf("later: %+v, %v", f, err)
+	}
+}
+
 // A hook waits for it.
 func TestAPromptReadsTheCostliestPairOfRequestsAlone(t *testing.T) {
 	prices, err := router.LoadPrices("")

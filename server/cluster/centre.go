@@ -27,6 +27,7 @@ type Archive interface {
 type Arriving struct {
 	Connected bool             `json:"connected"`        // to a broker
 	Exchanges int64            `json:"exchanges"`        // entries in frames that were taken
+	Tries     int64            `json:"-"`                // transactions begun to take frames
 	Refused   map[string]int64 `json:"refused"`          // by reason: version, signature, malformed, account, content, incomplete
 	Aside     int              `json:"aside"`            // entries currently kept aside
 	Stream    *Stream          `json:"stream,omitempty"` // when it was last asked for; nil: not yet
@@ -446,6 +447,9 @@ func (c *Centre) take(ctx context.Context, f *ship.Frame) error {
 // many shipped frames f was joined from.
 func (c *Centre) tryTake(ctx context.Context, f *ship.Frame, frames int) (taken bool, err error) {
 	began := time.Now()
+	c.mu.Lock()
+	c.status.Tries++
+	c.mu.Unlock()
 	if taken, err = c.archive.Take(ctx, f, c.refuse); err != nil {
 		return false, fmt.Errorf("store what an edge has shipped: %w", err)
 	}

@@ -72,13 +72,16 @@ func gather(ctx context.Context, m *engine.Engine, kept *catalog.Catalog, o clus
 	if err != nil {
 		return nil, err
 	}
-	observed.WatchArrivals(telemetry.Arrivals{Status: gathering.Status, Behind: gathering.Behind, Undigested: undigestedIn(kept)})
+	observed.WatchArrivals(telemetry.Arrivals{Status: gathering.Status, Behind: gathering.Behind, Backlog: backlogOf(kept)})
 	return gathering, nil
 }
 
-// undigestedIn counts for metrics what waits in a memory in Postgres.
-func undigestedIn(kept *catalog.Catalog) func(context.Context) (exchanges int, err error) {
-	return func(ctx context.Context) (int, error) { return catalog.Undigested(ctx, kept) }
+// backlogOf measures what waits in a memory in Postgres.
+func backlogOf(kept *catalog.Catalog) func(context.Context) (telemetry.Backlog, error) {
+	return func(ctx context.Context) (telemetry.Backlog, error) {
+		b, err := catalog.BacklogOf(ctx, kept)
+		return telemetry.Backlog(b), err
+	}
 }
 
 // openCatalog opens the centre's memory in Postgres. Accounts, keys and the audit record are there too, and the data

@@ -178,7 +178,7 @@ func (w *worker) take(ctx context.Context, opened *opened) error {
 		return err
 	}
 	opened.then(taking.Close)
-	w.observed.WatchArrivals(telemetry.Arrivals{Status: taking.Status, Behind: taking.Behind, Undigested: undigestedIn(w.memory)})
+	w.observed.WatchArrivals(telemetry.Arrivals{Status: taking.Status, Behind: taking.Behind, Backlog: backlogOf(w.memory)})
 	w.taking.Store(taking)
 	return nil
 }

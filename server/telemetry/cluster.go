@@ -25,6 +25,10 @@ var (
 	clusterMost      = prometheus.NewDesc(metricClusterStreamMost, "Size at which the brokers take no more from edges.", nil, nil)
 	clusterDigests   = prometheus.NewDesc(metricClusterUndigested, "Exchanges in Postgres that wait to be digested into turns, at most 100,000; every process reports the same ones.", nil, nil)
 
+	clusterOldest = prometheus.NewDesc(metricClusterUndigestedAge, "Time since the oldest of them was recorded, 0 while turns are made again; every process reports the same.", nil, nil)
+	clusterLocks  = prometheus.NewDesc(metricClusterLocks, "Connections to Postgres that wait for a lock of another one; every process reports the same ones.", nil, nil)
+	clusterTries  = prometheus.NewDesc(metricClusterTries, "Transactions by which this centre or worker tried to take exchanges, whether or not others were first.", nil, nil)
+
 	clusterLeads = prometheus.NewDesc(metricClusterLeads, "Whether this one of the centres that share a memory in Postgres leads.", nil, nil)
 	clusterTerms = prometheus.NewDesc(metricClusterTerms, "How often one of these centres has begun to lead; all of them report the same.", nil, nil)
 
@@ -33,9 +37,16 @@ var (
 
 // Arrivals describe what a centre or a worker takes of what edges ship. They may be called at any time.
 type Arrivals struct {
-	Status     func() cluster.Arriving
-	Behind     func(context.Context) (messages uint64, err error) // of the brokers' stream
-	Undigested func(context.Context) (exchanges int, err error)   // nil: the memory is not in Postgres
+	Status  func() cluster.Arriving
+	Behind  func(context.Context) (messages uint64, err error) // of the brokers' stream
+	Backlog func(context.Context) (Backlog, error)
+}
+
+// Backlog is what waits in the memory of a cluster, for whichever process.
+type Backlog struct {
+	Exchanges int           // to be digested
+	Oldest    time.Duration // since the first of them to arrive was recorded; 0: it is digested again
+	Locks     int           // connections to the database that wait for a lock of another one
 }
 
 // collectTime bounds how long a scrape waits for brokers or database. Without an answer the value is missing.
@@ -108,7 +119,7 @@ type clusterLevels struct {
 }
 
 func (c *clusterLevels) Describe(to chan<- *prometheus.Desc) {
-	all := []*prometheus.Desc{clusterConnected, clusterArrived, clusterRefused, clusterAside, clusterBehind, clusterStream, clusterMost, clusterDigests}
+	all := []*prometheus.Desc{clusterConnected, clusterArrived, clusterRefused, clusterAside, clusterBehind, clusterStream, clusterMost, clusterDigests, clusterOldest, clusterLocks, clusterTries}
 	if c.edge != nil {
 		all = []*prometheus.Desc{clusterConnected, clusterWaiting, clusterWaitingS, clusterFrames, clusterResent, clusterLocal, clusterIdentity}
 	}
@@ -142,6 +153,7 @@ func (c *clusterLevels) Collect(to chan<- prometheus.Metric) {
 		status := c.arrivals.Status()
 		connected = status.Connected
 		counter(clusterArrived, status.Exchanges)
+		counter(clusterTries, status.Tries)
 		for reason, n := range status.Refused {
 			counter(clusterRefused, n, reason)
 		}
@@ -155,10 +167,10 @@ func (c *clusterLevels) Collect(to chan<- prometheus.Metric) {
 				gauge(clusterMost, float64(stream.Most))
 			}
 		}
-		if c.arrivals.Undigested != nil {
-			if n, err := c.arrivals.Undigested(ctx); err == nil {
-				gauge(clusterDigests, float64(n))
-			}
+		if b, err := c.arrivals.Backlog(ctx); err == nil {
+			gauge(clusterDigests, float64(b.Exchanges))
+			gauge(clusterOldest, b.Oldest.Seconds())
+			gauge(clusterLocks, float64(b.Locks))
 		}
 	}
 	gauge(clusterConnected, truth(connected))

@@ -45,8 +45,8 @@ func exposed(t *testing.T) map[string][]string {
 		Status: func() cluster.Arriving {
 			return cluster.Arriving{Refused: map[string]int64{"account": 1}, Stream: &cluster.Stream{Bytes: 1, Most: 2}}
 		},
-		Behind:     func(context.Context) (uint64, error) { return 0, nil },
-		Undigested: func(context.Context) (int, error) { return 0, nil },
+		Behind:  func(context.Context) (uint64, error) { return 0, nil },
+		Backlog: func(context.Context) (Backlog, error) { return Backlog{}, nil },
 	})
 	telemetry.WatchSummaries(func() summary.Usage { return summary.Usage{} })
 	telemetry.WatchUnsummarized(func(context.Context) (int, error) { return 0, nil })

@@ -79,8 +79,8 @@ func TestLevelsSayBeforehandWhatTheyCollect(t *testing.T) {
 		Status: func() cluster.Arriving {
 			return cluster.Arriving{Refused: map[string]int64{"account": 1}, Stream: &cluster.Stream{Bytes: 1, Most: 2}}
 		},
-		Behind:     func(context.Context) (uint64, error) { return 1, nil },
-		Undigested: func(context.Context) (int, error) { return 1, nil },
+		Behind:  func(context.Context) (uint64, error) { return 1, nil },
+		Backlog: func(context.Context) (Backlog, error) { return Backlog{Exchanges: 1}, nil },
 	}})
 	if _, err := registry.Gather(); err != nil {
 		t.Error(err)
@@ -91,9 +91,9 @@ func TestLevelsSayBeforehandWhatTheyCollect(t *testing.T) {
 func TestACentreWhoseBrokersAndDatabaseAreAwayTellsTheRest(t *testing.T) {
 	p, away := NewProcess("test"), errors.New("away")
 	p.WatchArrivals(Arrivals{
-		Status:     func() cluster.Arriving { return cluster.Arriving{Exchanges: 3} },
-		Behind:     func(context.Context) (uint64, error) { return 0, away },
-		Undigested: func(context.Context) (int, error) { return 0, away },
+		Status:  func() cluster.Arriving { return cluster.Arriving{Exchanges: 3} },
+		Behind:  func(context.Context) (uint64, error) { return 0, away },
+		Backlog: func(context.Context) (Backlog, error) { return Backlog{}, away },
 	})
 	answer := httptest.NewRecorder()
 	p.Metrics().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
@@ -101,7 +101,8 @@ func TestACentreWhoseBrokersAndDatabaseAreAwayTellsTheRest(t *testing.T) {
 	if answer.Code != http.StatusOK || !strings.Contains(said, metricClusterArrived+" 3\n") || !strings.Contains(said, metricClusterConnected+" 0\n") {
 		t.Errorf("it answers %d: %s", answer.Code, said)
 	}
-	if strings.Contains(said, metricClusterBehind+" ") || strings.Contains(said, metricClusterUndigested+" ") {
+	if strings.Contains(said, metricClusterBehind+" ") || strings.Contains(said, metricClusterUndigested+" ") ||
+		strings.Contains(said, metricClusterUndigestedAge+" ") || strings.Contains(said, metricClusterLocks+" ") {
 		t.Errorf("it tells what it cannot know: %s", said)
 	}
 }

@@ -114,7 +114,7 @@ func (c *Catalog) Status(ctx context.Context, account string) (*search.Status, e
 func (c *Catalog) Lag() (words, vectors uint64) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
-	waiting, _ := Undigested(ctx, c)
+	backlog, _ := BacklogOf(ctx, c)
 	unembedded, _ := VectorsOf(c).Waiting(ctx)
-	return uint64(waiting), uint64(unembedded)
+	return uint64(backlog.Exchanges), uint64(unembedded)
 }

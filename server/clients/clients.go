@@ -98,12 +98,15 @@ var titles, summaries = func() (titles, summaries [][]byte) {
 	return titles, summaries
 }()
 
+// textMember names the text of a part. Results of tools may stand before the part with which a client asks.
+var textMember = []byte(`"text":`)
+
 // firstWords is how many bytes of a message are examined for its purpose.
 const firstWords = 512
 
 // Auxiliary returns why the request is not a turn, "" for a turn. Agents also ask models for titles and summaries of
 // their conversations, and say so in the first words of their instructions, or for summaries in those of the last
-// message. Only requests without tools ask for titles.
+// message or of its last text. Only requests without tools ask for titles.
 func (r *Request) Auxiliary() string {
 	if !r.Surface.Converses() {
 		return ""
@@ -121,7 +124,11 @@ func (r *Request) Auxiliary() string {
 		return kind
 	}
 	var room [firstWords]byte
-	if has(lowered(&room, e.Items[len(e.Items)-1].Of(r.Body)), summaries) {
+	last := e.Items[len(e.Items)-1].Of(r.Body)
+	if len(e.Items) > 1 && isInstruction(last) { // what hooks said, behind the question
+		last = e.Items[len(e.Items)-2].Of(r.Body)
+	}
+	if has(lowered(&room, last), summaries) || has(lowered(&room, last[max(bytes.LastIndex(last, textMember), 0):]), summaries) {
 		return record.AuxiliarySummary
 	}
 	return ""

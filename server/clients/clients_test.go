@@ -2,6 +2,7 @@ package clients
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -69,10 +70,13 @@ func TestEachClientNamesItsConversationInItsOwnWay(t *testing.T) {
 
 func TestRequestsForTitlesAndSummariesAreNoTurns(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"model":"m","messages":[{"role":"system","content":"You are a title generator."},{"role":"user","content":"hi"}]}`:              record.AuxiliaryTitle,
-		`{"model":"m","messages":[{"role":"user","content":"Your task is to create a detailed summary of the conversation so far"}]}`:     record.AuxiliarySummary,
-		`{"model":"m","tools":[{}],"messages":[{"role":"system","content":"You are a title generator."},{"role":"user","content":"hi"}]}`: "",
-		`{"model":"m","messages":[{"role":"user","content":"What is a title generator?"}]}`:                                               "",
+		`{"model":"m","messages":[{"role":"system","content":"You are a title generator."},{"role":"user","content":"hi"}]}`:                                                                                                                                                                                                                       record.AuxiliaryTitle,
+		`{"model":"m","messages":[{"role":"user","content":"Your task is to create a detailed summary of the conversation so far"},{"role":"system","content":"A hook said so."}]}`:                                                                                                                                                                record.AuxiliarySummary,
+		`{"model":"m","messages":[{"role":"user","content":"Your task is to create a detailed summary of the conversation so far"}]}`:                                                                                                                                                                                                              record.AuxiliarySummary,
+		`{"model":"m","messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"` + strings.Repeat("result ", 200) + `"},{"type":"text","text":"Text only. ` + strings.Repeat("No tools. ", 35) + `Your task is to create a detailed summary of the conversation so far","cache_control":{"type":"ephemeral"}}]}]}`: record.AuxiliarySummary,
+		`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"It said \"text\": ` + strings.Repeat("words ", 100) + `your task is to create a detailed summary of the conversation"}]}]}`:                                                                                                                                     "",
+		`{"model":"m","tools":[{}],"messages":[{"role":"system","content":"You are a title generator."},{"role":"user","content":"hi"}]}`:                                                                                                                                                                                                          "",
+		`{"model":"m","messages":[{"role":"user","content":"What is a title generator?"}]}`:                                                                                                                                                                                                                                                        "",
 	} {
 		if got := request(t, codec.Chat, body).Auxiliary(); got != want {
 			t.Errorf("%s: %q, want %q", body, got, want)

@@ -38,6 +38,7 @@ var asksForReasoning = map[string]string{
 	"chat":      `,"reasoning_effort":"low"`,
 	"responses": `,"reasoning":{"effort":"low","summary":"auto"}`,
 	"messages":  `,"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"low"}`,
+	"gemini":    `,"generationConfig":{"thinkingConfig":{"thinkingLevel":"LOW","includeThoughts":true}}`,
 }
 
 const personSchema = `{"type":"object","properties":{"name":{"type":"string"},"n":{"type":"integer"},"kind":{"enum":["b","c"]}},"required":["name","n","kind"],"additionalProperties":false}`
@@ -46,16 +47,19 @@ var asksForPerson = map[string]string{
 	"chat":      `,"tools":[],"response_format":{"type":"json_schema","json_schema":{"name":"person","schema":` + personSchema + `}}`,
 	"responses": `,"tools":[],"text":{"format":{"type":"json_schema","name":"person","schema":` + personSchema + `}}`,
 	"messages":  `,"tools":[],"output_config":{"format":{"type":"json_schema","schema":` + personSchema + `}}`,
+	"gemini":    `,"tools":[],"generationConfig":{"responseMimeType":"application/json","responseJsonSchema":` + personSchema + `}`,
 }
 
 var asksForObject = map[string]string{
 	"chat":      `,"tools":[],"response_format":{"type":"json_object"}`,
 	"responses": `,"tools":[],"text":{"format":{"type":"json_object"}}`,
+	"gemini":    `,"tools":[],"generationConfig":{"responseMimeType":"application/json"}`,
 }
 
 var stopsAtEnd = map[string]string{
 	"chat":     `,"stop":["END"]`,
 	"messages": `,"stop_sequences":["END"]`,
+	"gemini":   `,"generationConfig":{"stopSequences":["END"]}`,
 }
 
 var manyTurns = strings.Repeat(`call read {"path":"a.go"} ; then ; `, 8) + `text "Eight files read."`
@@ -86,7 +90,7 @@ var stories = []story{
 		name: "freeform tool", script: `size 3 ; custom patch "*** \"Begin\"\n\u00e9\\" ; then ; text "Patched."`,
 		want: []said{{Calls: []string{"patch=*** \"Begin\"\né\\"}, Stop: "calls"}, {Text: "Patched.", Stop: "end"}},
 		but: func(x crossing, _ bool, want []said) {
-			if x.surface == "messages" {
+			if x.surface == "messages" || x.surface == "gemini" {
 				want[0].Calls = []string{`patch {"input":"*** \"Begin\"\né\\"}`}
 			}
 		},
@@ -174,7 +178,7 @@ var stories = []story{
 		want: []said{{Text: "t", Calls: []string{`read {"path"`}, Stop: "length"}},
 		but: func(x crossing, stream bool, want []said) {
 			switch {
-			case x.to.name == "gemini":
+			case x.to.name == "gemini", x.surface == "gemini" && (x.to.name != "messages" || stream):
 				want[0].Calls = nil // calls arrive complete or not at all
 			case x.surface == "responses" && x.to.name == "messages" && !stream:
 				want[0].Calls = []string{`read `}
@@ -191,7 +195,7 @@ var stories = []story{
 			switch {
 			case x.to.name == "gemini": // never gives its reasons
 				want[0] = said{Stop: "filter"}
-			case x.surface == "messages" || x.to.name == "messages": // Messages refuses in plain text, with a reason for stopping
+			case x.surface == "messages" || x.surface == "gemini" || x.to.name == "messages": // refused in plain text, with a reason for stopping
 				want[0] = said{Text: "I would rather not.", Stop: "filter"}
 			case x.surface == "chat" && x.to.name == "responses":
 				want[0].Stop = "filter"
@@ -204,8 +208,11 @@ var stories = []story{
 		but: func(x crossing, _ bool, want []said) {
 			if x.to.name == "messages" { // says why
 				want[0].Refusal = "The simulated provider refuses, because the script says so."
-				if x.surface == "responses" {
+				switch x.surface {
+				case "responses":
 					want[0].Stop = "end" // a refusal is a part of a completed response there
+				case "gemini":
+					want[0].Text, want[0].Refusal = want[0].Refusal, ""
 				}
 			}
 		},
@@ -249,6 +256,8 @@ var stories = []story{
 			switch {
 			case x.to.name == "gemini":
 				want[0] = said{Error: "502"}
+			case x.surface == "gemini" && (x.to.name != "messages" || stream):
+				want[0].Calls = []string{`read {"_raw":"{\"path\":"}`}
 			case x.surface == "messages", x.to.name == "messages" && !stream:
 				want[0].Calls = []string{`read {}`} // no object can contain half of one
 			}
@@ -256,6 +265,12 @@ var stories = []story{
 	},
 	{
 		name: "instruction between the turns", between: "Hurry up.", script: `call read {"path":"a.go"} ; then ; text "Hurried."`,
+		none: func(x crossing) string {
+			if x.surface == "gemini" {
+				return "Gemini has instructions before the conversation alone"
+			}
+			return ""
+		},
 		want: []said{{Calls: []string{`read {"path":"a.go"}`}, Stop: "calls"}, {Text: "Hurried.", Stop: "end"}},
 	},
 	{name: "long history", script: manyTurns, want: longHistory()},

@@ -40,6 +40,8 @@ func (c *client) ask(ctx context.Context) said {
 		return c.askChat(ctx)
 	case "responses":
 		return c.askResponses(ctx)
+	case "gemini":
+		return c.askGemini(ctx)
 	default:
 		return c.askMessages(ctx)
 	}
@@ -47,7 +49,7 @@ func (c *client) ask(ctx context.Context) said {
 
 // grammar checks the newest answer against the rules of the surface's streams.
 func (c *client) grammar() error {
-	check := map[string]func([]byte) error{"chat": grammar.Chat, "responses": grammar.Responses, "messages": grammar.Messages}
+	check := map[string]func([]byte) error{"chat": grammar.Chat, "responses": grammar.Responses, "messages": grammar.Messages, "gemini": grammar.Gemini}
 	return check[c.surface](c.wire.Bytes())
 }
 
@@ -75,6 +77,10 @@ func (c *client) say(words string, with ...string) {
 		parts = append(parts, attachments[c.surface][kind])
 	}
 	switch c.surface {
+	case "gemini":
+		parts = append(parts, `{"text":`+mustJSON(words)+`}`)
+		c.items = append(c.items, `{"role":"user","parts":[`+strings.Join(parts, ",")+`]}`)
+		return
 	case "responses":
 		parts = append(parts, `{"type":"input_text","text":`+mustJSON(words)+`}`)
 	default:
@@ -95,6 +101,10 @@ var attachments = map[string]map[string]string{
 	"messages": {
 		"image":    `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + pixel + `"}}`,
 		"document": `{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"` + paper + `"},"title":"a.pdf"}`,
+	},
+	"gemini": {
+		"image":    `{"inlineData":{"mimeType":"image/png","data":"` + pixel + `"}}`,
+		"document": `{"inlineData":{"mimeType":"application/pdf","data":"` + paper + `"}}`,
 	},
 }
 
@@ -129,17 +139,33 @@ func (c *client) answerCalls(words string, picture bool) {
 				content = `[{"type":"text","text":` + mustJSON(words) + `},` + attachments["messages"]["image"] + `]`
 			}
 			results = append(results, `{"type":"tool_result","tool_use_id":`+mustJSON(call.id)+`,"content":`+content+`}`)
+		case "gemini":
+			media := ""
+			if picture {
+				media = `,"parts":[` + attachments["gemini"]["image"] + `]`
+			}
+			results = append(results, `{"functionResponse":{"id":`+mustJSON(call.id)+`,"name":`+mustJSON(call.name)+`,"response":{"output":`+content+`}`+media+`}}`)
 		}
 	}
-	if c.surface == "messages" {
+	switch c.surface {
+	case "messages":
 		c.items = append(c.items, `{"role":"user","content":[`+strings.Join(results, ",")+`]}`)
-		return
+	case "gemini":
+		c.items = append(c.items, `{"role":"user","parts":[`+strings.Join(results, ",")+`]}`)
+	default:
+		c.items = append(c.items, results...)
 	}
-	c.items = append(c.items, results...)
 }
 
 // body returns the request for the present conversation.
 func (c *client) body() []byte {
+	if c.surface == "gemini" { // the model and the stream are in the path
+		body := `{"systemInstruction":{"parts":[{"text":"Be brief."}]},"contents":[` + strings.Join(c.items, ",") + `]` + c.extra
+		if !strings.Contains(c.extra, `"tools"`) {
+			body += `,"tools":[{"functionDeclarations":[` + geminiTools + `]}]`
+		}
+		return []byte(body + "}")
+	}
 	list, tools := "messages", chatTools
 	var opening string
 	switch c.surface {
@@ -180,4 +206,6 @@ const (
 		`{"type":"namespace","name":"clock","description":"time","tools":[{"type":"function","name":"sleep","parameters":null,"strict":false}]}`
 	messagesTools = `{"name":"read","description":"Reads a file.","input_schema":` + schemaOfRead + `},{"name":"stat","input_schema":{"type":"object"}},` +
 		`{"name":"clock__sleep","input_schema":{"type":"object"}},{"name":"patch","input_schema":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}}`
+	geminiTools = `{"name":"read","description":"Reads a file.","parameters":{"type":"OBJECT","properties":{"path":{"type":"STRING"}}}},{"name":"stat"},` +
+		`{"name":"clock__sleep"},{"name":"patch","parametersJsonSchema":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}}`
 )

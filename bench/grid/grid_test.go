@@ -19,7 +19,7 @@ var printGrid = flag.Bool("grid", false, "print the grid as a Markdown table")
 // crossings are the pairs of a surface and another format. Equal formats pass byte for byte and have their own tests.
 func crossings() []crossing {
 	var all []crossing
-	for _, surface := range []string{"chat", "responses", "messages"} {
+	for _, surface := range []string{"chat", "responses", "messages", "gemini"} {
 		for _, to := range upstreams {
 			if surface != to.speak.String() {
 				all = append(all, crossing{surface, to})

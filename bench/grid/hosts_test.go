@@ -33,7 +33,7 @@ var hosts = []struct {
 func TestEveryHostCarriesEveryCase(t *testing.T) {
 	h := buildOn(t, placesOf)
 	for _, host := range hosts {
-		for _, surface := range []string{"chat", "responses", "messages"} {
+		for _, surface := range []string{"chat", "responses", "messages", "gemini"} {
 			if surface == host.speak.String() {
 				continue
 			}

@@ -3,9 +3,12 @@ package grid
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/genai"
 )
 
 // Clients that replay only what their SDK has types for lose state that DeepSeek and Gemini require with the next
@@ -19,6 +22,7 @@ func TestTheLedgerRestoresStateThatClientsDrop(t *testing.T) {
 		{"responses", "gemini", `"thoughtSignature":"c2ltdWxhdGVk`},
 		{"messages", "deepseek", `"reasoning_content":"Look well."`},
 		{"responses", "deepseek", `"reasoning_content":"Look well."`},
+		{"gemini", "deepseek", `"reasoning_content":"Look well."`},
 	} {
 		for _, stream := range []bool{false, true} {
 			t.Run(to.surface+"→"+to.upstream+"/"+form(stream), func(t *testing.T) {
@@ -58,6 +62,17 @@ func (c *client) forgetReasoning() {
 				}
 			}
 			item = `{"role":"assistant","content":` + mustJSON(rest) + `}`
+		}
+		if c.surface == "gemini" {
+			var content genai.Content
+			_ = json.Unmarshal([]byte(item), &content)
+			content.Parts = slices.DeleteFunc(content.Parts, func(p *genai.Part) bool { return p.Thought })
+			for _, part := range content.Parts {
+				part.ThoughtSignature = nil
+			}
+			if item = mustJSON(content); len(content.Parts) == 0 {
+				continue
+			}
 		}
 		kept = append(kept, item)
 	}

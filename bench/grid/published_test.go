@@ -51,7 +51,7 @@ var number = regexp.MustCompile(`[0-9]+`)
 // published returns where the newest answer deviates from the published types. For Chat Completions it ignores missing
 // members: a translated answer has only what clients need.
 func (c *client) published() (problems []string) {
-	f := map[string]codec.Format{"chat": codec.Chat, "responses": codec.Responses, "messages": codec.Messages}[c.surface]
+	f := map[string]codec.Format{"chat": codec.Chat, "responses": codec.Responses, "messages": codec.Messages, "gemini": codec.Gemini}[c.surface]
 	if !c.stream {
 		problems = published.Answer(f, c.wire.Bytes())
 	} else {

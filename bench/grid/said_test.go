@@ -8,6 +8,7 @@ import (
 
 	"github.com/anthropics/anthropic-sdk-go/v2"
 	"github.com/openai/openai-go/v3"
+	"google.golang.org/genai"
 )
 
 // said is an answer as a client understands it, in no particular format.
@@ -52,6 +53,7 @@ func failure(err error, started bool) said {
 	status, code := 0, ""
 	var fromOpenAI *openai.Error
 	var fromAnthropic *anthropic.Error
+	var fromGoogle genai.APIError
 	switch {
 	case errors.As(err, &fromOpenAI):
 		status, code = fromOpenAI.StatusCode, fromOpenAI.Code
@@ -61,6 +63,8 @@ func failure(err error, started bool) said {
 	case errors.As(err, &fromAnthropic):
 		status = fromAnthropic.StatusCode
 		code = text(members(string(members(fromAnthropic.RawJSON())["error"])), "type")
+	case errors.As(err, &fromGoogle):
+		status, code = fromGoogle.Code, fromGoogle.Status
 	}
 	if started {
 		return said{Error: "broken off"}

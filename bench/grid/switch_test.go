@@ -11,6 +11,7 @@ var functionsOnly = map[string]string{
 	"chat":      `,"tools":[{"type":"function","function":{"name":"read"}},{"type":"function","function":{"name":"stat"}}]`,
 	"responses": `,"tools":[{"type":"function","name":"read","parameters":null,"strict":false},{"type":"function","name":"stat","parameters":null,"strict":false}]`,
 	"messages":  `,"tools":[{"name":"read","input_schema":{"type":"object"}},{"name":"stat","input_schema":{"type":"object"}}]`,
+	"gemini":    `,"tools":[{"functionDeclarations":[{"name":"read"},{"name":"stat"}]}]`,
 }
 
 // A conversation that began with another provider's model continues with a model of the surface's own format, whose
@@ -22,6 +23,7 @@ func TestAConversationMovesToItsOwnFormat(t *testing.T) {
 		{surface: "chat", model: "deepseek-v4-pro"},
 		{surface: "responses", model: "gpt-5.5"},
 		{surface: "messages", model: "claude-opus-4-8"},
+		{surface: "gemini", model: "gemini-3.8-flash"},
 		{surface: "messages", model: "claude-opus-4-5", budget: `,"thinking":{"type":"enabled","budget_tokens":2000}`},
 	} {
 		for _, from := range upstreams {

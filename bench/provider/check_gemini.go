@@ -102,7 +102,6 @@ func checkGemini(o object, model string, contents []raw) *fault {
 	if name, ok := o.stranger(geminiRoot); ok {
 		return unknownName(name, "")
 	}
-	o.camel()
 	if !strings.HasPrefix(model, "gem") {
 		return &fault{class: classNotFound, message: "models/" + model + " is not found for API version v1beta, or is not supported for generateContent. Call ListModels to see the list of available models and their supported methods."}
 	}

@@ -23,6 +23,7 @@ func checkContents(contents []raw, model string) *fault {
 			return refusal
 		}
 	}
+	checked = joinModels(checked)
 	if !checked[0].user {
 		return refuse("contents", "Please ensure that single turn requests end with a user role or the role field is empty, and that the conversation starts with a user turn.")
 	}
@@ -35,6 +36,21 @@ func checkContents(contents []raw, model string) *fault {
 		return checkThoughtSignatures(checked)
 	}
 	return nil
+}
+
+// joinModels joins neighboring contents of the model: Google's SDKs keep each piece of a streamed turn as one.
+func joinModels(checked []checkedContent) []checkedContent {
+	joined := checked[:1]
+	for _, next := range checked[1:] {
+		last := &joined[len(joined)-1]
+		if last.user || next.user {
+			joined = append(joined, next)
+			continue
+		}
+		last.calls, last.signed = append(last.calls, next.calls...), append(last.signed, next.signed...)
+		last.responses, last.other = append(last.responses, next.responses...), last.other+next.other
+	}
+	return joined
 }
 
 func checkContent(value raw, path string, out *checkedContent) *fault {
@@ -143,9 +159,6 @@ func checkContentOrder(checked []checkedContent, i int) *fault {
 	}
 	if len(this.calls) == 0 {
 		return nil
-	}
-	if i == 0 || !checked[i-1].user {
-		return refuse("contents", "Please ensure that function call turn comes immediately after a user turn or after a function response turn.")
 	}
 	if i+1 == len(checked) {
 		return refuse("contents", "Please ensure that the conversation does not end with a function call turn.")

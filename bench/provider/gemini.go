@@ -60,7 +60,7 @@ func (s *Server) gemini() http.Handler {
 }
 
 func (f geminiFormat) read(c *call, strict bool) (*prompt, *fault) {
-	p := &prompt{members: c.object, stream: f.streamed && !f.array}
+	p := &prompt{members: c.object.camel(), stream: f.streamed && !f.array}
 	p.model, p.marker = cutMarker(f.model)
 	contents := c.object.list("contents")
 	if strict {
@@ -68,8 +68,8 @@ func (f geminiFormat) read(c *call, strict bool) (*prompt, *fault) {
 			return nil, refusal
 		}
 	}
-	config := c.object.object("generationConfig")
-	p.hideReasoning = string(config.object("thinkingConfig")["includeThoughts"]) == "false"
+	config := c.object.object("generationConfig").camel()
+	p.hideReasoning = string(config.object("thinkingConfig").camel()["includeThoughts"]) == "false"
 	if config.text("responseMimeType") == "application/json" {
 		p.schema = raw("{}")
 		for _, name := range []string{"responseJsonSchema", "responseSchema"} {
@@ -80,9 +80,9 @@ func (f geminiFormat) read(c *call, strict bool) (*prompt, *fault) {
 	}
 	for _, value := range c.object.list("tools") {
 		o, _ := parseObject(value)
-		for _, value := range o.list("functionDeclarations") {
+		for _, value := range o.camel().list("functionDeclarations") {
 			declaration, _ := parseObject(value)
-			schema := declaration["parametersJsonSchema"]
+			schema := declaration.camel()["parametersJsonSchema"]
 			if schema == nil {
 				schema = declaration["parameters"]
 			}
@@ -107,7 +107,7 @@ func geminiTurn(value raw) turn {
 	var texts []string
 	for _, value := range content.list("parts") {
 		part, _ := parseObject(value)
-		if part.has("functionResponse") {
+		if part.camel().has("functionResponse") {
 			t.speaker = speakerTool
 			t.results++
 		}

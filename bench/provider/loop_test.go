@@ -25,7 +25,19 @@ type history struct {
 	next func(answer []byte) (items []string, calls int, text string)
 }
 
+// loops has a conversation for each format. Google's takes the names of its members in snake case too, as LiteLLM sends them.
 func loops() map[string]history {
+	all := camelLoops()
+	snake := all["gemini"]
+	spelled := strings.NewReplacer("functionDeclarations", "function_declarations", "parametersJsonSchema", "parameters_json_schema",
+		"functionCall", "function_call", "functionResponse", "function_response", "thoughtSignature", "thought_signature")
+	body := snake.body
+	snake.body = func(items []string) string { return spelled.Replace(body(items)) }
+	all["gemini in snake case"] = snake
+	return all
+}
+
+func camelLoops() map[string]history {
 	functions := `{"name":"read","description":"d","PARAMETERS":{"type":"object","properties":{}}},{"name":"stat","description":"d"}`
 	chat := func(model string, reasoning bool) history {
 		return history{

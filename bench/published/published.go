@@ -39,7 +39,7 @@ var forms = map[codec.Format]form{
 		reflect.TypeFor[anthropic.Message](), reflect.TypeFor[anthropic.MessageStreamEventUnion](), reflect.TypeFor[anthropic.ErrorResponse](),
 	},
 	codec.Gemini: {
-		reflect.TypeFor[genai.GenerateContentResponse](), reflect.TypeFor[genai.GenerateContentResponse](), nil,
+		reflect.TypeFor[genai.GenerateContentResponse](), reflect.TypeFor[genai.GenerateContentResponse](), reflect.TypeFor[googlesError](),
 	},
 	codec.Embeddings: {reflect.TypeFor[openai.CreateEmbeddingResponse](), nil, reflect.TypeFor[openaiError]()},
 }
@@ -47,6 +47,11 @@ var forms = map[codec.Format]form{
 // openaiError is the body of an error, which the SDK unwraps before it decodes it.
 type openaiError struct {
 	Error shared.ErrorObject `json:"error" api:"required"`
+}
+
+// googlesError is the body of an error of Google's.
+type googlesError struct {
+	Error genai.APIError `json:"error" api:"required"`
 }
 
 // Answer returns where a complete answer of a format deviates from the published types: paths with what is wrong there.

@@ -173,7 +173,6 @@ class LiteLLMMessages(LiteLLM):
 
 class LiteLLMGemini(LiteLLM):
     status = None  # a refusal of a stream is an error inside, to it
-    families = ("chat", "responses", "messages")  # the simulated Gemini loses the script at its results of calls
     prefix, where = "gemini/", {"api_base": ORIGIN + "/v1beta", "api_key": KEY}
     reasoning = {"reasoning_effort": "low", "allowed_openai_params": ["reasoning_effort"]}
 

@@ -39,6 +39,7 @@ func (a *answer) appendItem(dst []byte, it *codec.Item, ordinal int) []byte {
 	a.written += int64(len(it.Text))
 	switch it.Type {
 	case codec.ItemText, codec.ItemRefusal:
+		a.refused = a.refused || it.Type == codec.ItemRefusal && len(it.Text) > 0
 		for i := range it.Notes {
 			a.cite(it.Notes[i].Raw)
 		}
@@ -49,7 +50,7 @@ func (a *answer) appendItem(dst []byte, it *codec.Item, ordinal int) []byte {
 	case codec.ItemReasoning, codec.ItemRedacted:
 		dst = a.appendReasoning(dst, it)
 	case codec.ItemToolCall, codec.ItemCustomCall:
-		if len(it.Name) > 0 {
+		if len(it.Name) > 0 && !(a.stoppedShort() && cutOff(it)) {
 			dst = a.appendCall(dst, it, ordinal)
 		}
 	case codec.ItemImage:
@@ -60,6 +61,13 @@ func (a *answer) appendItem(dst []byte, it *codec.Item, ordinal int) []byte {
 		}
 	}
 	return dst
+}
+
+// cutOff reports whether a call ends inside its arguments.
+func cutOff(it *codec.Item) bool {
+	var arguments codec.ArgumentDepth
+	arguments.Feed(it.Text)
+	return it.Type == codec.ItemToolCall && arguments.Broken()
 }
 
 // appendReasoning writes a thought, and keeps its proof for the part that follows.

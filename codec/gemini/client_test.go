@@ -433,3 +433,65 @@ func TestAnAnswerWithoutEndIsGivenUp(t *testing.T) {
 		}
 	}
 }
+
+// inBothForms returns the stream of events and the complete answer.
+func inBothForms(events []codec.Event) [2]string {
+	o := &codec.AnswerOptions{ID: "xyz", Model: "m"}
+	encoder := gemini.Client().NewEncoder(o)
+	var stream []byte
+	var answer codec.Answer
+	answer.Fold(events)
+	for i := range events {
+		stream = encoder.Append(stream, &events[i])
+	}
+	return [2]string{string(stream), string(gemini.Client().AppendAnswer(nil, &answer, o))}
+}
+
+// Clients run every call that they get (P96), so a call is written when it cannot have been cut off.
+func TestACallThatWasCutOffIsNotWritten(t *testing.T) {
+	for name, c := range map[string]struct {
+		arguments string
+		finish    codec.FinishReason
+		calls     int
+		has       string
+	}{
+		"the limit, in the middle":       {`{\"path\":\"a`, codec.FinishLength, 1, `"finishReason":"MAX_TOKENS"`},
+		"the context, in the middle":     {`{`, codec.FinishContext, 1, `"finishReason":"MAX_TOKENS"`},
+		"a filter, in the middle":        {`{\"path\":`, codec.FinishFilter, 1, `"finishReason":"SAFETY"`},
+		"the limit, after the arguments": {`{\"path\":\"a}\"}`, codec.FinishLength, 2, `"args":{"path":"a}"}`},
+		"the limit, without arguments":   {``, codec.FinishLength, 2, `"args":{}`},
+		"the model's own mistake":        {`{\"path\":`, codec.FinishToolCalls, 2, `"args":{"_raw":"{\"path\":"}`},
+	} {
+		events := []codec.Event{
+			{Kind: codec.EventStart},
+			{Kind: codec.EventItemOpen, Type: codec.ItemToolCall, Item: 0, CallID: []byte("c0"), Name: []byte("f")},
+			{Kind: codec.EventItemClose, Type: codec.ItemToolCall, Item: 0},
+			{Kind: codec.EventItemOpen, Type: codec.ItemToolCall, Item: 1, CallID: []byte("c1"), Name: []byte("f")},
+			{Kind: codec.EventArguments, Item: 1, Raw: []byte(c.arguments)},
+			{Kind: codec.EventItemClose, Type: codec.ItemToolCall, Item: 1},
+			{Kind: codec.EventFinish, Finish: c.finish},
+			{Kind: codec.EventEnd, End: codec.EndTerminal},
+		}
+		for form, sent := range inBothForms(events) {
+			if strings.Count(sent, `"functionCall"`) != c.calls || !strings.Contains(sent, c.has) {
+				t.Errorf("%s, form %d: want %d calls and %s in %s", name, form, c.calls, c.has, sent)
+			}
+		}
+	}
+}
+
+func TestARefusalInWordsDoesNotEndLikeAnAnswer(t *testing.T) {
+	refusal := []codec.Event{
+		{Kind: codec.EventStart},
+		{Kind: codec.EventItemOpen, Type: codec.ItemRefusal, Item: 0},
+		{Kind: codec.EventRefusal, Item: 0, Raw: []byte("No.")},
+		{Kind: codec.EventItemClose, Type: codec.ItemRefusal, Item: 0},
+		{Kind: codec.EventFinish, Finish: codec.FinishEnd},
+		{Kind: codec.EventEnd, End: codec.EndTerminal},
+	}
+	for form, sent := range inBothForms(refusal) {
+		if !strings.Contains(sent, `"text":"No."`) || !strings.Contains(sent, `"finishReason":"SAFETY"`) {
+			t.Errorf("form %d: %s", form, sent)
+		}
+	}
+}

@@ -42,6 +42,7 @@ type streamed struct {
 	callID    []byte
 	name      []byte
 	arguments []byte
+	depth     codec.ArgumentDepth
 	signature []byte // of a call
 }
 
@@ -121,6 +122,7 @@ func (e *encoder) text(dst []byte, ev *codec.Event) []byte {
 		return dst
 	}
 	e.written += int64(len(ev.Raw))
+	e.refused = e.refused || it.kind == codec.ItemRefusal
 	if it.kind != codec.ItemReasoning {
 		dst = append(append(append(dst, frameStart+`{"text":"`...), ev.Raw...), '"')
 		return e.endFrame(append(e.appendPending(dst), '}'))
@@ -147,6 +149,9 @@ func (e *encoder) argument(dst []byte, ev *codec.Event) []byte {
 	}
 	e.written += int64(len(ev.Raw))
 	it.arguments = append(it.arguments, ev.Raw...)
+	if it.kind == codec.ItemToolCall {
+		it.depth.Feed(ev.Raw)
+	}
 	if e.waits += len(ev.Raw); e.waits > maxWaiting {
 		return e.fail(dst, codec.Errorf(codec.KindUpstream, "the provider's calls of tools have more than %d bytes", maxWaiting))
 	}
@@ -188,13 +193,15 @@ func (e *encoder) close(dst []byte, ev *codec.Event) []byte {
 }
 
 // flush writes the calls that are complete, up to the first that is not: clients take their order for that of the results.
+// Whether a call was cut off is known at the end.
 func (e *encoder) flush(dst []byte) []byte {
 	for ; int(e.head) < len(e.items); e.head++ {
 		it := &e.items[e.head]
 		switch {
 		case !isCall(it.kind):
-		case !it.closed:
+		case !it.closed, it.depth.Broken() && !e.done:
 			return dst
+		case it.depth.Broken() && e.stoppedShort():
 		default:
 			dst = e.endFrame(e.appendCall(append(dst, frameStart...), &codec.Item{
 				Type: it.kind, CallID: it.callID, Name: it.name, Text: it.arguments, Signature: it.signature, Family: codec.FamilyGoogle,
@@ -215,8 +222,8 @@ func (e *encoder) end(dst []byte, how codec.End) []byte {
 	for i := range e.items {
 		e.items[i].closed = true
 	}
-	dst = e.flush(dst)
 	e.done = true
+	dst = e.flush(dst)
 	dst = append(e.appendPending(append(dst, frameStart+`{"text":""`...)), '}')
 	dst = e.appendFinish(append(dst, contentEnd...))
 	return append(appendNames(dst, e.o), "}\n\n"...)
@@ -236,6 +243,7 @@ type answer struct {
 	o       *codec.AnswerOptions
 	pending []byte // the proof of reasoning that waits for the next text or call
 	called  bool   // a call has been written
+	refused bool   // the model refused in words
 	sources []byte // elements of groundingChunks
 
 	finish  codec.FinishReason
@@ -271,6 +279,12 @@ func appendSignature(dst, signature []byte) []byte {
 		dst = append(dst, signature...)
 	}
 	return append(dst, '"')
+}
+
+// stoppedShort reports whether the answer may end inside a call. Such a call is not written, because clients run every
+// call that they get (docs/wire/translation.md#p96).
+func (a *answer) stoppedShort() bool {
+	return a.finish == codec.FinishLength || a.finish == codec.FinishContext || a.finish == codec.FinishFilter
 }
 
 // appendThought writes an empty thought that has only a proof.
@@ -340,7 +354,7 @@ func (a *answer) cite(raw []byte) {
 
 // appendFinish ends the candidate, whose content has been written, and adds the counts.
 func (a *answer) appendFinish(dst []byte) []byte {
-	dst = append(append(append(dst, `,"finishReason":"`...), finishName(a.finish)...), `","index":0`...)
+	dst = append(append(append(dst, `,"finishReason":"`...), a.finishName()...), `","index":0`...)
 	if len(a.sources) > 0 {
 		dst = append(append(append(dst, `,"groundingMetadata":{"groundingChunks":[`...), a.sources...), `]}`...)
 	}
@@ -348,14 +362,17 @@ func (a *answer) appendFinish(dst []byte) []byte {
 }
 
 // finishName is the API's word. A turn that calls tools ends like any other.
-func finishName(reason codec.FinishReason) string {
-	switch reason {
+func (a *answer) finishName() string {
+	switch a.finish {
 	case codec.FinishLength, codec.FinishContext:
 		return "MAX_TOKENS"
 	case codec.FinishFilter:
 		return "SAFETY"
 	case codec.FinishMalformedCall:
 		return "MALFORMED_FUNCTION_CALL"
+	}
+	if a.refused && !a.called {
+		return "SAFETY"
 	}
 	return "STOP"
 }

@@ -15,7 +15,7 @@ import (
 const (
 	shortCoolDown   = time.Second
 	longestDoubling = time.Minute
-	refusedCoolDown = time.Minute // of a refused credential: somebody has to replace it
+	refusedCoolDown = time.Minute // of a refused credential: an operator has to replace it
 	longestCoolDown = time.Hour   // longer waits are ignored
 )
 

@@ -105,7 +105,7 @@ func (c *ProviderConfig) keyConfig() ([]APIKey, error) {
 	case len(c.APIKeys) == 0:
 		return []APIKey{{Key: c.APIKey}}, nil
 	case c.APIKey != "":
-		return nil, errors.New("api_keys: there is an api_key as well; put it into the list, or take one of them away")
+		return nil, errors.New("api_keys: api_key is set as well; move it into the list, or remove one of them")
 	default:
 		return c.APIKeys, nil
 	}
@@ -149,7 +149,7 @@ func newPlaces(name string, row *Dialect, c *ProviderConfig, at func(*url.URL) *
 		return p, nil
 	}
 	if c.BaseURL != "" {
-		return p, errors.New("endpoints: there is a base_url as well; put it into the list, or take one of them away")
+		return p, errors.New("endpoints: base_url is set as well; move it into the list, or remove one of them")
 	}
 	number := len(p.keys)
 	for i, e := range c.Endpoints {

@@ -133,7 +133,7 @@ func placeOfBedrock(c *ProviderConfig) (string, error) {
 	case c.Region == "":
 		return "", errors.New("region is missing: give the AWS region, such as us-east-1")
 	case strings.ContainsAny(c.Region, "/?#:@. "):
-		return "", errors.New("region is no name of an AWS region")
+		return "", errors.New("region is not the name of an AWS region")
 	}
 	return fmt.Sprintf("https://bedrock-runtime.%s.amazonaws.com", c.Region), nil
 }

@@ -45,7 +45,7 @@ func newProvider(name string, c ProviderConfig, models *catalog, all *Config, ti
 		}
 	}
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return nil, fmt.Errorf("providers: %q is no name for a provider: use letters, digits, - and _", name)
+		return nil, fmt.Errorf("providers: %q is not a name for a provider: use letters, digits, - and _", name)
 	}
 	row := dialectFor(name, c.Dialect)
 	if row == nil {

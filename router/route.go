@@ -54,7 +54,7 @@ func (r *Router) buildRoutes(rules []RouteRule) ([]route, error) {
 		case seen[rule.Prefix]:
 			return nil, fmt.Errorf("routes[%d].prefix: %q has a route already", i, rule.Prefix)
 		case rule.Strip && rule.To != "":
-			return nil, fmt.Errorf("routes[%d].to: there is strip as well; take one of them away", i)
+			return nil, fmt.Errorf("routes[%d].to: strip is set as well; remove one of them", i)
 		default:
 			seen[rule.Prefix] = true
 			routes = append(routes, route{prefix: rule.Prefix, provider: p, configured: true, strip: rule.Strip, to: rule.To})

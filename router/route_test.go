@@ -164,7 +164,7 @@ func TestMistakesInTheConfigurationNameTheSetting(t *testing.T) {
 		"providers.x.api_key holds a line break": {Providers: map[string]ProviderConfig{
 			"x": {BaseURL: "http://h", APIKey: "secret\n"},
 		}},
-		`providers: "a b" is no name`:                       {Providers: map[string]ProviderConfig{"a b": {BaseURL: "http://h"}}},
+		`providers: "a b" is not a name`:                    {Providers: map[string]ProviderConfig{"a b": {BaseURL: "http://h"}}},
 		"routes[0].prefix is empty":                         {Routes: []RouteRule{{Provider: "openai"}}},
 		`routes[0].provider: there is no provider "nobody"`: {Routes: []RouteRule{{Prefix: "p", Provider: "nobody"}}},
 		`routes[1].prefix: "p" has a route already`:         {Routes: []RouteRule{{Prefix: "p", Provider: "openai"}, {Prefix: "p", Provider: "gemini"}}},

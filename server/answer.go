@@ -78,8 +78,8 @@ func errAnswersFull() error {
 	return e
 }
 
-// letGo releases the reservation before the answer has been sent.
-func (x *exchange) letGo(n int64) {
+// releaseHeld releases the reservation before the answer has been sent.
+func (x *exchange) releaseHeld(n int64) {
 	x.server.answers.Give(n)
 	x.answer.held -= n
 }

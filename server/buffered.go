@@ -153,7 +153,7 @@ func (x *exchange) grow(body []byte, length int64) ([]byte, error) {
 		return body, err
 	}
 	body = append(make([]byte, 0, room), body...)
-	x.letGo(before)
+	x.releaseHeld(before)
 	return body, nil
 }
 
@@ -255,7 +255,7 @@ func (x *exchange) passOn(reply *router.Reply, writer *edge.Stream, piece []byte
 		}
 		if buffer == nil {
 			buffer = make([]byte, passBuffer)
-			x.letGo(x.answer.held - passBuffer) // front has been sent
+			x.releaseHeld(x.answer.held - passBuffer) // front has been sent
 		}
 		n, err := reply.Body.Read(buffer)
 		if err != nil && !errors.Is(err, io.EOF) {

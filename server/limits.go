@@ -66,7 +66,7 @@ func (x *exchange) turnAway(refusal *quota.Refusal) error {
 	x.request.limited = true
 	x.server.telemetry.Limited(string(refusal.Limit))
 	if refusal.Error.Kind == codec.KindQuota || refusal.Limit == quota.Repeats {
-		x.answer.out.Set("X-Should-Retry", "false") // the SDKs of OpenAI and Anthropic heed it
+		x.answer.out.Set("X-Should-Retry", "false") // the SDKs of OpenAI and Anthropic follow it
 	}
 	return refusal.Error
 }

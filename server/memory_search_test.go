@@ -86,7 +86,7 @@ func TestSearchesNeedTheScopeReadAndAValidQuery(t *testing.T) {
 		"bad query":   {h.key, `{"query":"lock \"time"}`, 400, "byte 5"},
 		"no words":    {h.key, `{"query":""}`, 400, "no word"},
 		"no JSON":     {h.key, `{`, 400, "JSON"},
-		"bad member":  {h.key, `{"query":"x","account":"globex"}`, 400, `no member \"account\"`},
+		"bad member":  {h.key, `{"query":"x","account":"globex"}`, 400, `Unknown member \"account\"`},
 		"bad type":    {h.key, `{"query":7}`, 400, "query cannot be a JSON number"},
 		"bad inside":  {h.key, `{"query":"x","ranking":{"least_likeness":"low"}}`, 400, "ranking.least_likeness cannot be a JSON string"},
 		"bad filter":  {h.key, `{"query":"x","filters":{"field":"mood","op":"eq"}}`, 400, "mood"},

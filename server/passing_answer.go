@@ -207,7 +207,7 @@ func (x *exchange) passPieces(reply *router.Reply, writer *edge.Stream, piece []
 		}
 		if buffer == nil {
 			buffer = make([]byte, passBuffer)
-			x.letGo(x.answer.held - passBuffer) // front has been sent
+			x.releaseHeld(x.answer.held - passBuffer) // front has been sent
 		}
 		n, err := reply.Body.Read(buffer)
 		piece = buffer[:n]
@@ -295,7 +295,7 @@ func (x *exchange) passList(credential router.Credential, reply *router.Reply) e
 			x.answer.out.SetContentType(jsonType(reply.Header))
 			return x.sendPassed(reply.Status, kept)
 		}
-		x.letGo(x.answer.held)
+		x.releaseHeld(x.answer.held)
 		_ = reply.Body.Close()
 		query = resource.With(query, list.Param, list.Next)
 		next, err := x.callPassing(credential, query)

@@ -208,7 +208,7 @@ func (p *pump) send(out []byte) error {
 func (p *pump) dropRequest() {
 	keep := p.x.recording.off && crossing.Traits(p.x.route.format).Stream.Numbered // its errors repeat the request
 	if p.dropped = keep || p.reply.Body.DropRequest(); p.dropped && !keep {
-		p.x.request.letGo()
+		p.x.request.dropBody()
 		if _, refers := p.relay.(*translated); refers {
 			_ = p.x.request.share.Take(p.x.request.size) // the translation of the answer has views of it
 		}

@@ -117,9 +117,9 @@ func (x *exchange) endWork() {
 	}
 }
 
-// letGo drops the body when the provider has it and it is on record: an answer may take minutes. Texts that are views of
+// dropBody drops the body when the provider has it and it is on record: an answer may take minutes. Texts that are views of
 // it are kept.
-func (r *request) letGo() {
+func (r *request) dropBody() {
 	r.size = int64(len(r.body))
 	r.envelope.Detach()
 	r.blocks, r.prints = nil, nil

@@ -112,7 +112,7 @@ func TestAnAgentLearnsWhatIsWrongWithItsCall(t *testing.T) {
 		says      string
 	}{
 		{"memory_search", map[string]any{"query": "x", "limit": 51}, "limit is a number from 1 to 50"},
-		{"memory_search", map[string]any{"query": "x", "since": "soon"}, `since: "soon" is no time; write it as 2026-11-20`},
+		{"memory_search", map[string]any{"query": "x", "since": "soon"}, `since: "soon" is not a time; write it as 2026-11-20`},
 		{"memory_search", map[string]any{"query": ""}, "no word to look for"},
 		{"memory_timeline", map[string]any{}, "name an exchange_id or a session_id"},
 		{"memory_timeline", map[string]any{"exchange_id": "exch_0", "before": -1}, "before is a number from 0 to 50"},

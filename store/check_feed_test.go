@@ -123,7 +123,7 @@ func TestACheckFindsTheMissingTurnsOfALostSession(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Contains(found[id], "it has no turn, and does not wait for one") || !slices.Contains(found[session], "1 exchanges belong to it, and it is gone") {
+		if !slices.Contains(found[id], "it has no turn, and does not wait for one") || !slices.Contains(found[session], "1 exchanges belong to it, and it does not exist") {
 			t.Errorf("with repair %v a check finds %q", repair, found)
 		}
 	}

@@ -60,7 +60,7 @@ func (s Summaries) KeepSessionSummary(ctx context.Context, account, session stri
 	ref := kv.SessionRef{Account: number, ID: id}
 	err = s.writer.Update(ctx, func(g *writing.Group, w *commit.Op) error {
 		if !stillThere(g, ref, former, exchanges) {
-			return codec.Errorf(codec.KindConflict, "what the summary of %s tells of is gone meanwhile", session)
+			return codec.Errorf(codec.KindConflict, "the exchanges that the summary of %s describes were erased in the meantime", session)
 		}
 		g.Put(w, sessions.SummaryKey(ref), value)
 		g.Sessions.Changes.NoteSession(ref)

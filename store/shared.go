@@ -17,7 +17,7 @@ import (
 )
 
 // Shared is the store of a centre whose accounts, keys, credentials and audit record are in a database, beside other centres. The
-// store follows the database, and works with what it has followed while the database is away.
+// store mirrors the database, and serves from its copy while the database is unreachable.
 type Shared struct{ *core }
 
 // Shared returns the part that follows a database.
@@ -34,7 +34,7 @@ type (
 var centreKey = kv.NameKey(kv.SpaceMeta, "centre")
 
 // ErrOtherCentre is the error of a store that belongs to another centre than the database.
-var ErrOtherCentre = errors.New("the data directory belongs to another centre than the database in centre.postgres: give each the other's, or an empty data directory")
+var ErrOtherCentre = errors.New("the data directory and the database in centre.postgres belong to different centres: use the matching directory, or an empty one")
 
 // NewCentreID returns an id for [Shared.Join].
 func NewCentreID() string {

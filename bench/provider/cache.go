@@ -117,7 +117,7 @@ func (c *promptCache) readSteps(owner hash.Hash, prompt []segment) (read int) {
 	return read
 }
 
-// cacheOwner begins the hashes of a prompt: nobody reads what another model or customer has written.
+// cacheOwner begins the hashes of a prompt: a cache of another model or customer is never read.
 func cacheOwner(r *http.Request, p *prompt) hash.Hash {
 	h := sha256.New()
 	for _, part := range []string{r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"), p.model, p.members.text("prompt_cache_key")} {

@@ -95,7 +95,7 @@ func oneLine(value string) string {
 	return strings.NewReplacer("\r", "", "\n", "").Replace(value)
 }
 
-// aliasString views bytes that nobody changes any more as a string.
+// aliasString views bytes that no longer change as a string.
 func aliasString(b []byte) string {
 	return unsafe.String(unsafe.SliceData(b), len(b))
 }

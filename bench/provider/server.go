@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// MarkHeader is on every answer, so that nobody takes the simulated provider for a model.
+// MarkHeader is on every answer, so that the simulated provider is never taken for a model.
 const MarkHeader = "X-Simulated-Provider"
 
 // Options of a simulated provider. The zero value listens on a free loopback port and accepts every request.

@@ -341,7 +341,7 @@ func lost(cause error) error {
 	if errors.Is(cause, context.Canceled) {
 		return cause
 	}
-	err := codec.Errorf(codec.KindUpstream, "the server went away before it answered; see whether it did what was asked, and try again")
+	err := codec.Errorf(codec.KindUpstream, "the connection to the server was lost before it answered; check whether it did what was asked, then try again")
 	err.Cause = cause
 	return err
 }

@@ -349,7 +349,7 @@ func (e endpoints) usage(c caller, r *http.Request) (any, error) {
 	}{{"since", &q.Since}, {"until", &q.Until}} {
 		if text := query.Get(bound.name); text != "" {
 			if *bound.at, err = time.Parse(time.RFC3339, text); err != nil {
-				return nil, codec.Invalid(bound.name, "%q is no time; write it as 2026-11-20T08:00:00Z", text)
+				return nil, codec.Invalid(bound.name, "%q is not a time; write it as 2026-11-20T08:00:00Z", text)
 			}
 		}
 	}
@@ -566,5 +566,5 @@ func writeJSON(w http.ResponseWriter, status int, answer any) {
 	w.WriteHeader(status)
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(answer) // fails only when the caller is gone
+	_ = encoder.Encode(answer) // fails only when the caller has left
 }

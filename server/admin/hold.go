@@ -70,7 +70,7 @@ func (e endpoints) hold(w http.ResponseWriter, r *http.Request) error {
 			if isClosed(closing(r)) {
 				return e.putOffExpiry(id)
 			}
-			e.letGo(id)
+			e.revokeHeld(id)
 			return nil
 		}
 	}
@@ -81,8 +81,8 @@ func (e endpoints) putOffExpiry(id string) error {
 	return err
 }
 
-// letGo revokes a key that is no longer held. If that fails, the key expires.
-func (e endpoints) letGo(id string) {
+// revokeHeld revokes a key that is no longer held. If that fails, the key expires.
+func (e endpoints) revokeHeld(id string) {
 	key, found := e.key(id)
 	if !found || !key.Revoked.IsZero() {
 		return

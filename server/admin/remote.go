@@ -24,7 +24,7 @@ func Remote(ctx context.Context, origin, key string) (*Client, error) {
 	c := &connection{origin: strings.TrimRight(origin, "/"), key: key, holder: &api.Holder{}}
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the key is for this server only
 	if u, err := url.Parse(c.origin); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("%q is no URL of a server; write it like http://127.0.0.1:7788", origin)
+		return nil, fmt.Errorf("%q is not the URL of a server; write it like http://127.0.0.1:7788", origin)
 	}
 	asking, cancel := context.WithTimeout(ctx, remoteTimeout)
 	defer cancel()

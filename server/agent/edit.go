@@ -125,7 +125,7 @@ func standard(v *hujson.Value) []byte {
 	return bytes.TrimSpace(c.Pack())
 }
 
-// revert undoes edits in a text that has changed since. left counts members that somebody else has set in the meantime.
+// revert undoes edits in a text that has changed since. left counts members that were set by other means in the meantime.
 func revert(text []byte, edits []Edit) (reverted []byte, left int, err error) {
 	if len(edits) > 0 && edits[0].Pointer == "" {
 		reverted, err = revertText(text, edits)
@@ -195,7 +195,7 @@ var (
 
 func (c codexTables) apply(text []byte) (changed []byte, done []Edit, err error) {
 	if at := ownTables.Find(text); at != nil {
-		return nil, nil, fmt.Errorf("it has %s already; take that out first", bytes.TrimSpace(at))
+		return nil, nil, fmt.Errorf("it has %s already; remove that first", bytes.TrimSpace(at))
 	}
 	top := len(text)
 	if at := firstTable.FindIndex(text); at != nil {

@@ -35,7 +35,7 @@ func claudeSettings(s Server) object {
 	return object{"hooks": hooks}
 }
 
-// codexHooks returns the same for Codex, whose hooks are commands. It runs only hooks that somebody has trusted; these
+// codexHooks returns the same for Codex, whose hooks are commands. It runs only hooks that the user has trusted; these
 // are ours.
 func codexHooks(s Server) (args []string) {
 	args = []string{"--dangerously-bypass-hook-trust", "-c", "features.hooks=true"}

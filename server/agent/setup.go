@@ -214,7 +214,7 @@ func (f *FileRecord) undo() (said string, err error) {
 	}
 	reverted, left, err := revert(now, f.Edits)
 	if err != nil {
-		return "", fmt.Errorf("%s was changed since, and what setup wrote is not found in it; take it out by hand: %w", f.File, err)
+		return "", fmt.Errorf("%s was changed since, and what setup wrote is not found in it; remove it by hand: %w", f.File, err)
 	}
 	mode := f.Mode
 	if !f.Existed {

@@ -36,7 +36,7 @@ const logName = "server.log"
 // Run starts the server in the background, and waits until it accepts requests.
 func (c *Up) Run(ctx context.Context, s *Env) error {
 	keepFilesPrivate()
-	cfg, err := c.load() // reports mistakes here, because nobody sees them in the background
+	cfg, err := c.load() // reports mistakes here: in the background they would not be seen
 	if err != nil {
 		return err
 	}

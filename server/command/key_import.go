@@ -87,7 +87,7 @@ func readBounded(name string, limit int64) ([]byte, error) {
 	return text, err
 }
 
-// importKeys creates the keys and writes them as lines of CSV. If they cannot be written, so that nobody could use
+// importKeys creates the keys and writes them as lines of CSV. If they cannot be written, so that no caller could use
 // them, they are revoked.
 func importKeys(ctx context.Context, keys admin.KeyClient, asked []api.NewKey, write func(lines [][]string) error) error {
 	made, err := keys.Import(ctx, asked)
@@ -190,7 +190,7 @@ func readKey(columns, fields []string, now time.Time) (api.NewKey, error) {
 		case "budget_usd_month":
 			settings.BudgetUSDMonth, err = setting[Budget](value)
 		default:
-			err = errors.New("there is no such column; see mneme key import --help")
+			err = errors.New("unknown column; see mneme key import --help")
 		}
 		if err != nil {
 			return key, fmt.Errorf("%s: %s", columns[i], messageOf(err))

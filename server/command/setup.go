@@ -38,13 +38,13 @@ func (c *Setup) Run(ctx context.Context, s *Env) error {
 	record, err := readRecord(file)
 	switch {
 	case c.Undo && errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s was not set up by mneme, or that was taken back already", c.Agent)
+		return fmt.Errorf("%s was not set up by mneme, or that was undone already", c.Agent)
 	case c.Undo && err != nil:
 		return err
 	case c.Undo:
 		return c.undo(ctx, s, file, record)
 	case err == nil:
-		return fmt.Errorf("%s is set up already; take that back with: mneme setup %s --undo", c.Agent, c.Agent)
+		return fmt.Errorf("%s is set up already; undo that with: mneme setup %s --undo", c.Agent, c.Agent)
 	}
 	if c.OwnLogin && c.Agent != "claude" {
 		return fmt.Errorf("%s has no login that can be passed through mneme", c.Agent)

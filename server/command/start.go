@@ -231,11 +231,11 @@ func (n *joined) keepHistories() (stop func(), err error) {
 		return func() {}, nil
 	}
 	if _, single := n.member.(alone); !single {
-		return nil, errors.New("import.watch: the nodes of a cluster watch no histories; take the setting out, and run mneme import --watch beside an agent")
+		return nil, errors.New("import.watch: the nodes of a cluster watch no histories; remove the setting, and run mneme import --watch beside an agent")
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return nil, errors.New("import.watch: there is no home directory to find histories in; set HOME, or take the setting out")
+		return nil, errors.New("import.watch: there is no home directory to find histories in; set HOME, or remove the setting")
 	}
 	keeper := history.Keeper{Agents: set.Watch, Home: home, Archive: n.managed.Archive, Account: set.Account, Log: n.log}
 	return keeper.Start(), nil

@@ -47,7 +47,7 @@ func (c *Wrap) Run(ctx context.Context, s *Env) error {
 	case err != nil && ok:
 		return fmt.Errorf("%s is not installed, or not in PATH", c.Agent)
 	case err != nil:
-		return fmt.Errorf("%s is no program in PATH, and no agent that mneme knows: those are %s", c.Agent, strings.Join(agent.Names(), ", "))
+		return fmt.Errorf("%s is neither a program in PATH nor an agent that mneme knows: those are %s", c.Agent, strings.Join(agent.Names(), ", "))
 	}
 	if _, err := known.Launch(agent.Server{Memory: c.Memory, Recall: recaller(c.Recall, startedWith(c.Args)), OwnLogin: c.OwnLogin}); err != nil {
 		return err // before a key is made
@@ -120,7 +120,7 @@ func (c *Wrap) key(ctx context.Context, url string) (secret string, revoke func(
 		return key, func() error { return nil }, nil
 	}
 	ctx = context.WithoutCancel(ctx) // an interrupt is for the agent
-	holding, letGo := context.WithCancel(ctx)
+	holding, release := context.WithCancel(ctx)
 	var created api.CreatedKey
 	var held sync.WaitGroup
 	err = c.StoreFlags.manage(ctx, mustExist, func(client *admin.Client) error {
@@ -137,12 +137,12 @@ func (c *Wrap) key(ctx context.Context, url string) (secret string, revoke func(
 		return err
 	})
 	if err != nil {
-		letGo()
+		release()
 		return "", nil, err
 	}
 	return created.Secret, func() error {
 		defer held.Wait()
-		defer letGo()
+		defer release()
 		return c.StoreFlags.manage(ctx, mustExist, func(client *admin.Client) error { return client.Keys().Revoke(ctx, created.ID) })
 	}, nil
 }

@@ -38,7 +38,7 @@ func (l *loader) check(cfg *Config) {
 	}
 	l.checkAdmin(cfg)
 	if cfg.Data == "" {
-		l.fail("data", "data: name a directory, or take the field away for %q", StandardData(l.env))
+		l.fail("data", "data: name a directory, or remove the field for %q", StandardData(l.env))
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Providers)) {
 		l.checkProvider("providers."+name, name, cfg.Providers[name])
@@ -115,7 +115,7 @@ func (l *loader) checkCluster(c Cluster) {
 
 func (l *loader) checkListen(cfg *Config) {
 	if len(cfg.Listen) == 0 {
-		l.fail("listen", "listen: name an address, or take the field away for %s", DefaultListen)
+		l.fail("listen", "listen: name an address, or remove the field for %s", DefaultListen)
 	}
 	secure := false
 	for i, text := range cfg.Listen {
@@ -215,7 +215,7 @@ func checkBaseURL(provider, text string) string {
 	case u.User != nil:
 		return "must not carry a user or password; use api_key"
 	case u.RawQuery != "" || u.Fragment != "":
-		return "must end with its path; take away what follows ? or #"
+		return "must end with its path; remove the query and the fragment"
 	case provider == "anthropic" && strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/v1"):
 		return "must not end in /v1; the path /v1/messages is added to it"
 	}

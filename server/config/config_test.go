@@ -269,7 +269,7 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		},
 		"empty entry": {
 			file: "aliases:\n- {model: a, to: gpt-5}\n-\n",
-			want: `mneme.yaml:3: entry 2 of aliases is empty; fill it or take it away`,
+			want: `mneme.yaml:3: entry 2 of aliases is empty; fill it in or remove it`,
 		},
 		"the file is a list": {
 			file: "- listen\n",
@@ -473,7 +473,7 @@ search:
 			want: `mneme.yaml:2: providers.openai.dialect: there is no dialect "klingon" (known: DIALECTS)
 mneme.yaml:3: providers.mine.base_url: must be a whole URL such as https://llm.example.com/v1
 mneme.yaml:6: routes: entry 2 needs the name of a provider, and "nobody" is none; known: anthropic, openai, gemini, deepseek, mine
-mneme.yaml:7: routes[2].to: there is strip as well; take one of them away
+mneme.yaml:7: routes[2].to: strip is set as well; remove one of them
 mneme.yaml:9: aliases[0].to: no route leads to model "nowhere" (known prefixes: PREFIXES)
 mneme.yaml:11: aliases[2].to: no route leads to model "also-nowhere" (known prefixes: PREFIXES)
 mneme.yaml:13: fallbacks[0].to[0]: No provider is known for model "llama-9". Known prefixes: PREFIXES. Routes for other names are set under routes in the configuration.
@@ -495,7 +495,7 @@ mneme.yaml:18: search.embedder: Model claude-opus-4-8 belongs to provider anthro
 		},
 		"one key and several": {
 			file: "providers:\n  openai:\n    api_key: a\n    api_keys: [{key: b}]\n",
-			want: `mneme.yaml:4: providers.openai.api_keys: there is an api_key as well; put it into the list, or take one of them away`,
+			want: `mneme.yaml:4: providers.openai.api_keys: api_key is set as well; move it into the list, or remove one of them`,
 		},
 		"a fallback that leads nowhere": {
 			file: "fallbacks:\n  - model: gpt-5.5\n    to:\n      - llama-9\n",

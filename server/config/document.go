@@ -150,7 +150,7 @@ func (d *document) list(node *yaml.Node, into reflect.Value, path string) bool {
 	into.Set(reflect.MakeSlice(into.Type(), len(node.Content), len(node.Content)))
 	for i, child := range node.Content {
 		if !d.value(child, into.Index(i), join(path, strconv.Itoa(i))) && child.Tag == "!!null" {
-			d.fail(child, "entry %d of %s is empty; fill it or take it away", i+1, path)
+			d.fail(child, "entry %d of %s is empty; fill it in or remove it", i+1, path)
 		}
 	}
 	return true

@@ -49,7 +49,7 @@ func (s *Server) Upgrade(in *Request, out *Response) (*Socket, *codec.Error) {
 	k := &Socket{in: in, conn: &socketConn{connection: in.conn}}
 	refused, err := k.handshake(in.asHTTP())
 	if refused != "" {
-		return nil, codec.Errorf(codec.KindInvalidRequest, "This is no handshake for a WebSocket: %s", strings.TrimPrefix(refused, "websocket: "))
+		return nil, codec.Errorf(codec.KindInvalidRequest, "This is not a WebSocket handshake: %s", strings.TrimPrefix(refused, "websocket: "))
 	}
 	out.Stream().Abort() // the connection ends with the handler
 	if err == nil {

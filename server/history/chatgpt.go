@@ -184,7 +184,7 @@ func (a *chatGPTAnswer) take(r *reader, t *thread, m *chatGPTMessage) error {
 		}
 		said := chatMessage{Role: role, Content: text(body)}
 		if said.CallID = a.call; role == "tool" && a.call == "" {
-			said.Role = "system" // nobody called it
+			said.Role = "system" // not a result of a call
 		} else if role != "tool" {
 			said.CallID = ""
 		}

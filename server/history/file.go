@@ -72,7 +72,7 @@ type zipped struct {
 func (z *zipped) Close() error { return errors.Join(z.File.Close(), z.archive.Close()) }
 
 // under returns the files below a folder, or the one file that root is, oldest path first. There are none if the folder
-// does not exist and nobody named it.
+// does not exist and was not named.
 func under(ctx context.Context, s *Search, root string, takes func(path string) bool) (files []File, err error) {
 	root = cmp.Or(s.Path, root)
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {

@@ -84,7 +84,7 @@ func TestASocketOfAnotherProgramIsTakenOverOnlyWhenNobodyAnswers(t *testing.T) {
 func TestAFileInTheWayOfASocketStays(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	ok(t, os.WriteFile(path, []byte("mine"), 0o600))
-	if _, err := listen.Open(listen.Address{Network: "unix", Name: path}); err == nil || !strings.Contains(err.Error(), "no socket") {
+	if _, err := listen.Open(listen.Address{Network: "unix", Name: path}); err == nil || !strings.Contains(err.Error(), "not a socket") {
 		t.Errorf("%v", err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "mine" {

@@ -91,7 +91,7 @@ func bindSocket(path string) (*net.UnixListener, error) {
 	case err != nil:
 		return nil, err
 	case info.Mode().Type() != fs.ModeSocket:
-		return nil, fmt.Errorf("%s is there and is no socket; take it away, or choose another path", path)
+		return nil, fmt.Errorf("%s exists and is not a socket; remove it, or choose another path", path)
 	default:
 		if conn, err := net.Dial("unix", path); err == nil { //nolint:noctx // a local socket answers or refuses at once
 			_ = conn.Close()

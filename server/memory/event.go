@@ -94,7 +94,7 @@ type tail struct {
 	call    *call
 	only    onlyEvents
 	out     *http.ResponseController
-	err     error // the caller is gone
+	err     error // the caller has left
 }
 
 func (t *tail) follow(sub *record.Subscription) {

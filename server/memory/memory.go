@@ -258,7 +258,7 @@ func malformed(err error) *codec.Error {
 	var mistyped *json.UnmarshalTypeError
 	switch member, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); { // encoding/json has no type for it
 	case unknown:
-		invalid = codec.Errorf(codec.KindInvalidRequest, "There is no member %.60s here: look at how it is spelt, and at what it belongs to.", member)
+		invalid = codec.Errorf(codec.KindInvalidRequest, "Unknown member %.60s: check its spelling, and which object it belongs to.", member)
 	case errors.As(err, &mistyped) && mistyped.Field != "":
 		invalid = codec.Invalid(mistyped.Field, "%s cannot be a JSON %s.", mistyped.Field, mistyped.Value)
 	default:
@@ -273,5 +273,5 @@ func writeJSON(w http.ResponseWriter, status int, answer any) {
 	w.WriteHeader(status)
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(answer) // fails only when the caller is gone
+	_ = encoder.Encode(answer) // fails only when the caller has left
 }

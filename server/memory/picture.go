@@ -52,7 +52,7 @@ func (h *handler) picture(c *call, find func(*record.Exchange) ([]byte, error)) 
 	}
 	kind := http.DetectContentType(picture)
 	if !slices.Contains(pictureTypes, kind) {
-		return nil, codec.Errorf(codec.KindNotFound, "That part is no picture of type PNG, JPEG, GIF or WebP: it stands in the raw bytes of the exchange.")
+		return nil, codec.Errorf(codec.KindNotFound, "That part is not a PNG, JPEG, GIF or WebP picture: see the raw bytes of the exchange.")
 	}
 	header := c.w.Header()
 	header.Set("Content-Type", kind)
@@ -61,6 +61,6 @@ func (h *handler) picture(c *call, find func(*record.Exchange) ([]byte, error)) 
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-store") // it may be erased, and the next user of the browser may be of another account
 	c.w.WriteHeader(http.StatusOK)
-	_, _ = c.w.Write(picture) // fails only when the caller is gone
+	_, _ = c.w.Write(picture) // fails only when the caller has left
 	return nil, nil
 }

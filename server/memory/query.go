@@ -47,7 +47,7 @@ func (q *query) time(name string) time.Time {
 	}
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		q.fail(name, "%q is no time; write it as 2026-11-20T08:00:00Z", text)
+		q.fail(name, "%q is not a time; write it as 2026-11-20T08:00:00Z", text)
 	}
 	return t
 }

@@ -62,7 +62,7 @@ func (h *handler) export(c *call) (any, error) {
 		}
 		begin()
 		if err := lines.Write(&step); err != nil {
-			return nil, nil // the caller is gone
+			return nil, nil // the caller has left
 		}
 	}
 	begin()
@@ -179,7 +179,7 @@ func atLine(number int, err error) error {
 		return err
 	}
 	told := *known
-	told.Message = codec.Errorf(known.Kind, "line %d: %s; the lines before it were taken in", number, known.Message).Message
+	told.Message = codec.Errorf(known.Kind, "line %d: %s; the lines before it were imported", number, known.Message).Message
 	return &told
 }
 
@@ -200,7 +200,7 @@ func (h *handler) importLine(c *call, line []byte, first bool, done *api.Import)
 	}
 	step, count, err := readStep(head.Object, line, done)
 	if err != nil {
-		invalid := codec.Errorf(codec.KindInvalidRequest, "this is no session and no exchange of an export")
+		invalid := codec.Errorf(codec.KindInvalidRequest, "this is neither a session nor an exchange of an export")
 		invalid.Cause = err
 		return invalid
 	}

@@ -136,7 +136,7 @@ func (u *UI) importHistory(w http.ResponseWriter, r *http.Request) {
 type importRun struct {
 	ui      *UI
 	ctx     context.Context
-	cancel  context.CancelFunc // ends when nobody waits any more
+	cancel  context.CancelFunc // ends with the last waiting caller
 	account string
 	found   *history.History
 

@@ -264,7 +264,7 @@ func writeJSON(w http.ResponseWriter, status int, answer any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(answer) // fails only when the caller is gone
+	_ = json.NewEncoder(w).Encode(answer) // fails only when the caller has left
 }
 
 // maxBody bounds a sign-in request, in bytes.

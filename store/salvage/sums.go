@@ -10,7 +10,7 @@ import (
 )
 
 // sums verifies records by the checksums of the file's beginnings, which it computes once. So it costs the same however
-// many bytes a record claims to have: damage, or somebody's bytes, can claim a record at every byte.
+// many bytes a record claims to have: damage, or a client's bytes, can claim a record at every byte.
 type sums struct {
 	file   *os.File
 	fronts []uint32    // checksums of the first 0, sumStep, 2*sumStep, … bytes

@@ -75,7 +75,7 @@ func (x *Index) takeUpSessions(ctx context.Context) (taken int, err error) {
 		return 0, err
 	}
 	x.feed.Done(store.StageSessions, b)
-	clear(b.Changes) // nobody needs them until b is confirmed, which may take a minute
+	clear(b.Changes) // not needed until b is confirmed, which may take a minute
 	x.feed.Worked(store.StageSessions, len(documents)+len(gone)+len(b.Later), began)
 	return len(b.Changes), nil
 }

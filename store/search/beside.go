@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// besides is work on the index that continues when nobody waits for it any more.
+// besides is work on the index that continues when no caller waits for it.
 type besides struct {
 	mu     sync.Mutex
 	closed bool

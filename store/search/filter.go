@@ -93,7 +93,7 @@ func (f *Filter) checkComparison(path string) error {
 			return codec.Invalid(path+".op", "for time op is gte, gt, lte or lt")
 		}
 		if _, err := time.Parse(time.RFC3339Nano, f.Value); err != nil {
-			return codec.Invalid(path+".value", "%q is no time; write it as 2026-11-20T08:00:00Z", f.Value)
+			return codec.Invalid(path+".value", "%q is not a time; write it as 2026-11-20T08:00:00Z", f.Value)
 		}
 		return nil
 	}

@@ -57,7 +57,7 @@ func (x *Index) run(ctx context.Context) {
 			continue
 		}
 		taken, full, err := x.takeUp(ctx)
-		sessions, failed := x.takeUpSessions(ctx) // after the turns, which somebody may wait for
+		sessions, failed := x.takeUpSessions(ctx) // after the turns, which a caller may wait for
 		err = errors.Join(err, failed, x.confirm(ctx))
 		switch {
 		case err != nil:
@@ -82,7 +82,7 @@ func (x *Index) follow(ctx context.Context) error {
 	return err
 }
 
-// gather lets turns collect for the next batch, unless somebody waits.
+// gather lets turns collect for the next batch, unless a caller waits.
 func (x *Index) gather(ctx context.Context) {
 	timer := time.NewTimer(gatherTime)
 	defer timer.Stop()

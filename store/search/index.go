@@ -40,7 +40,7 @@ type Index struct {
 	rebuild  chan chan error
 	unbegun  bool                  // run's own: the replacement of the index is incomplete
 	missing  atomic.Pointer[error] // why there is no complete index; nil: there is one
-	hurry    wake.Signal           // somebody waits for the newest turns
+	hurry    wake.Signal           // a caller waits for the newest turns
 
 	unwritten atomic.Pointer[unwritten] // of lexical
 	written   wake.Signal               // some of it is on disk
@@ -91,7 +91,7 @@ func Open(st *store.Store, opts Options) *Index {
 	return x
 }
 
-// newIndex makes an index that nobody keeps yet.
+// newIndex makes an index without its background work.
 func newIndex(st *store.Store, opts Options) *Index {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)

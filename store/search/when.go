@@ -30,7 +30,7 @@ func ParseTime(text string, now time.Time) (time.Time, error) {
 	if found, ok := spanIn(text, now); ok {
 		return found.from, nil
 	}
-	return time.Time{}, fmt.Errorf("%q is no time; write it as 2026-11-20, 2026-11-20T08:00:00Z, 1d, 12h, yesterday or \"last week\"", text)
+	return time.Time{}, fmt.Errorf("%q is not a time; write it as 2026-11-20, 2026-11-20T08:00:00Z, 1d, 12h, yesterday or \"last week\"", text)
 }
 
 const day = 24 * time.Hour

@@ -230,7 +230,7 @@ func (m *Planner) chainedItems(body []byte, spans []codec.Span, prints []codec.F
 }
 
 // isFirst reports whether an incompressible block has not been seen before, as far as remembered. In a small request it
-// is stored inline: most are a question that nobody sends again, and a separate block would cost as much again. What
+// is stored inline: most are a question that is not sent again, and a separate block would cost as much again. What
 // comes again, such as instructions, becomes a block the second time.
 func (m *Planner) isFirst(raw []byte, print codec.Fingerprint) bool {
 	if print == 0 || len(raw) >= compressFrom || m.seen.Has(print) {

@@ -182,7 +182,7 @@ func (c *checker) run(ctx context.Context) error {
 func (c *checker) compareMembers() {
 	for id, want := range c.sessions {
 		c.live[id] = struct{}{} // once it is restored
-		c.find(id.String(), fmt.Sprintf("%d exchanges belong to it, and it is gone", want.Exchanges), c.againSession(id, want)...)
+		c.find(id.String(), fmt.Sprintf("%d exchanges belong to it, and it does not exist", want.Exchanges), c.againSession(id, want)...)
 	}
 	for id, x := range c.exchanges {
 		if x.open && !x.noted {
@@ -481,7 +481,7 @@ func (c *checker) member(item *badger.Item) error {
 	}
 	x, there := c.exchanges[id]
 	if !there || x.session != session {
-		c.find(session.String(), fmt.Sprintf("it lists %s, which belongs elsewhere or is gone", id), drop(bytes.Clone(key)))
+		c.find(session.String(), fmt.Sprintf("it lists %s, which belongs elsewhere or does not exist", id), drop(bytes.Clone(key)))
 		return nil
 	}
 	x.member = true
@@ -498,7 +498,7 @@ func (c *checker) history(item *badger.Item) error {
 			return nil
 		}
 		if _, there := c.exchanges[note.ID]; !there {
-			c.find(note.ID.String(), "a history leads to it, and it is gone", drop(key))
+			c.find(note.ID.String(), "a history leads to it, and it does not exist", drop(key))
 		}
 		return nil
 	})

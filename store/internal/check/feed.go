@@ -44,7 +44,7 @@ func (c *checker) checkFeed(ctx context.Context) error {
 // record checks a record of the log or of changes put aside. An unreadable one blocks its stage.
 func (c *feedCheck) record(item *badger.Item) error {
 	key := item.KeyCopy(nil)
-	const build = "; repaired, it is taken away: then build the index again with mneme reindex"
+	const build = "; a repair deletes it: then rebuild the index with mneme reindex"
 	if len(key) != 2+8 || key[1] != feed.Logged && !slices.Contains(feed.Stages[:], feed.Stage(key[1])) {
 		c.find(logSubject, fmt.Sprintf("malformed key %x", key), drop(key))
 		return nil

@@ -7,7 +7,7 @@ import (
 )
 
 // Hold keeps a key valid beyond its expiry, unless it is revoked, until release is called. It also covers times in
-// which nobody can extend the expiry, such as the sleep of this machine. It ends with the store.
+// which the expiry cannot be extended, such as the sleep of this machine. It ends with the store.
 func (s Keys) Hold(id string) (release func(), err error) {
 	k, err := s.keys.changeable(id)
 	if err != nil {

@@ -31,7 +31,7 @@ const (
 	masterKeyProof = "mneme master key" // see [MasterKey.Proof]
 )
 
-// MasterKey seals credentials and tokens. A nil one is of a store that is being restored, whose key nobody knows yet.
+// MasterKey seals credentials and tokens. A nil one is of a store that is being restored, whose key is not known yet.
 type MasterKey struct {
 	dir   string // of the file
 	given bool   // it comes from outside, and there is no file

@@ -2,7 +2,7 @@ package identity
 
 import "encoding/base64"
 
-// SealToken seals a text for somebody outside to keep, such as a browser's cookie. It opens for the same purpose alone, and
+// SealToken seals a text to be kept outside, such as a browser's cookie. It opens for the same purpose alone, and
 // until the master key is changed.
 func (s *Credentials) SealToken(text, purpose string) string {
 	s.master.mu.RLock()

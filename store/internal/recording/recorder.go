@@ -115,7 +115,7 @@ func (r *Recorder) Begin(ctx context.Context, o *record.Opening) (*Capture, erro
 		return c, nil
 	}
 	if err := r.Writer.Send(ctx, w); err != nil {
-		if ctx.Err() == nil { // otherwise the client has left, and nobody was refused
+		if ctx.Err() == nil { // otherwise the client has left, and was not refused
 			r.refused.Add(1)
 		}
 		return nil, kv.AsStorageError(err, "the store did not take the exchange in time; try again in a moment")

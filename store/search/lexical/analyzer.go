@@ -55,7 +55,7 @@ func appendProse(tokens []token, text []byte) []token {
 }
 
 // maxOutputTerm is the longest indexed word of a tool's output, in bytes. Longer ones are hashes, tokens and base64
-// that nobody types.
+// that are never typed.
 const maxOutputTerm = 40
 
 // outputWords returns the words of tools' inputs and outputs, without numbers, which are frequent there and are found

@@ -48,7 +48,7 @@ func chosenModel(transcript string) string {
 	if transcript == "" {
 		return ""
 	}
-	f, err := os.Open(transcript) //nolint:gosec // the agent of the same person names it
+	f, err := os.Open(transcript)
 	if err != nil {
 		return ""
 	}

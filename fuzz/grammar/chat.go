@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"unicode/utf8"
 )
 
 // Chat checks that stream is one complete stream of the Chat Completions format, as strictly as the strictest
@@ -14,20 +13,9 @@ import (
 // most once and last; [DONE] as the last frame. Or else an error as the last frame, without a finish reason and without
 // [DONE].
 func Chat(stream []byte) error {
-	if !utf8.Valid(stream) {
-		return errors.New("the stream is not UTF-8")
-	}
 	var c chatChecker
-	rest := stream
-	for n := 0; len(rest) > 0; n++ {
-		frame, tail, whole := bytes.Cut(rest, []byte("\n\n"))
-		if !whole {
-			return fmt.Errorf("frame %d is not followed by a blank line: %q", n, frame)
-		}
-		rest = tail
-		if err := c.frame(frame); err != nil {
-			return fmt.Errorf("frame %d: %w: %s", n, err, frame)
-		}
+	if err := eachFrame(stream, c.frame); err != nil {
+		return err
 	}
 	if !c.over {
 		return errors.New("the stream ends without [DONE] and without an error")

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"unicode/utf8"
 )
 
 // Gemini checks that stream is one complete stream of streamGenerateContent, as strictly as the strictest of Google's
@@ -14,20 +13,9 @@ import (
 // each; calls with an id, a name and an object, the first of them signed; signatures in base64; a reason for stopping
 // and the counts in the last frame, and there only. Or else an error as the last frame.
 func Gemini(stream []byte) error {
-	if !utf8.Valid(stream) {
-		return errors.New("the stream is not UTF-8")
-	}
 	var c geminiChecker
-	rest := stream
-	for n := 0; len(rest) > 0; n++ {
-		frame, tail, whole := bytes.Cut(rest, []byte("\n\n"))
-		if !whole {
-			return fmt.Errorf("frame %d is not followed by a blank line: %q", n, frame)
-		}
-		rest = tail
-		if err := c.frame(frame); err != nil {
-			return fmt.Errorf("frame %d: %w: %s", n, err, frame)
-		}
+	if err := eachFrame(stream, c.frame); err != nil {
+		return err
 	}
 	if !c.over {
 		return errors.New("the stream ends without a reason for stopping and without an error")

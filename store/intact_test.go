@@ -286,23 +286,29 @@ func TestWhatWasErasedStaysErasedInARecoveredStore(t *testing.T) {
 
 // A value log is rewritten only if all of it can be read, because everything after damage would be lost.
 func TestADamagedValueLogIsNotRewritten(t *testing.T) {
-	dir, ids := killedStore(t, 20)
-	s := openStore(t, Options{Dir: dir})
-	path := filepath.Join(dir, files.DatabaseDir, "000001.vlog")
-	if err := patch(path, 400, func(b []byte) { b[0] ^= 1 }); err != nil {
-		t.Fatal(err)
-	}
-	counts := filepath.Join(dir, files.DatabaseDir, "DISCARD")
-	if err := patch(counts, 0, func(b []byte) { copy(b, []byte{7: 1, 13: 0xff, 15: 0xff}) }); err != nil { // most of it is dead
-		t.Fatal(err)
-	}
-	if logs, err := s.keeper.Space.Rewrite(t.Context(), 0.1); logs > 0 || err != nil {
-		t.Errorf("%d logs were rewritten (%v)", logs, err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Error(err)
-	}
-	if n := readable(t, s, ids); n < len(ids)-1 {
-		t.Errorf("%d of %d exchanges can be read", n, len(ids))
+	for _, damaged := range []bool{false, true} {
+		dir, ids := killedStore(t, 20)
+		counts := filepath.Join(dir, files.DatabaseDir, "DISCARD")
+		if err := patch(counts, 0, func(b []byte) { copy(b, []byte{7: 1, 11: 0xff, 15: 0xff}) }); err != nil { // all of it is dead
+			t.Fatal(err)
+		}
+		s := openStore(t, Options{Dir: dir})
+		path := filepath.Join(dir, files.DatabaseDir, "000001.vlog")
+		if damaged {
+			if err := patch(path, 400, func(b []byte) { b[0] ^= 1 }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.keeper.Space.GiveBack(t.Context())
+		if _, err := os.Stat(path); os.IsNotExist(err) == damaged {
+			t.Errorf("damaged %t: the value log is there: %t", damaged, err == nil)
+		}
+		left := len(ids)
+		if damaged {
+			left-- // with the value that was patched
+		}
+		if n := readable(t, s, ids); n < left {
+			t.Errorf("damaged %t: %d of %d exchanges can be read, want %d", damaged, n, len(ids), left)
+		}
 	}
 }

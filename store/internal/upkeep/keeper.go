@@ -127,7 +127,7 @@ func (k *Keeper) tidy(ctx context.Context) {
 		k.log.Error("old acts of administration could not be forgotten; it is tried again", "error", err)
 	}
 	k.db.QueueDaily(time.Now())
-	k.Space.tryGiveBack(ctx)
+	k.Space.GiveBack(ctx)
 }
 
 // noteFiles notes which files are settled, for a start after a kill.

@@ -30,8 +30,8 @@ type Space struct {
 	turn sync.Mutex // held while value logs are rewritten: Badger merges, and rewrites, for one caller at a time
 }
 
-// tryGiveBack gives back what is worth it, unless the space is compacted at the moment.
-func (s *Space) tryGiveBack(ctx context.Context) {
+// GiveBack gives back what is worth a rewrite, unless the space is being compacted.
+func (s *Space) GiveBack(ctx context.Context) {
 	if s.turn.TryLock() {
 		s.giveBack(ctx, rewriteAbove)
 		s.turn.Unlock()

@@ -103,6 +103,7 @@ func TestAnAgentWithoutAScriptCallsOneHarmlessTool(t *testing.T) {
 		"a tool that only reads":    {bash, "", asked, true},
 		"its result":                {bash, "", called, false},
 		"tools of another program":  {`{"name":"delete_all","input_schema":{"type":"object"}}`, "", asked, false},
+		"a tool that gets nothing":  {`{"name":"getaway","input_schema":{"type":"object"}}`, "", asked, false},
 		"no tool is to be called":   {bash, `"tool_choice":{"type":"none"},`, asked, false},
 		"a script of the prompt's":  {bash, "", `{"role":"user","content":"[[sim: text \"x\"]]"}`, false},
 		"an answer of this program": {"", "", asked, false},
@@ -110,6 +111,18 @@ func TestAnAgentWithoutAScriptCallsOneHarmlessTool(t *testing.T) {
 		_, answer, err := send(t, url+"/v1/messages", `{"model":"claude-opus-4-8","max_tokens":100,`+of.more+`"tools":[`+of.tools+`],"messages":[`+of.messages+`]}`)
 		if err != nil || strings.Contains(answer, `"tool_use"`) != of.calls || of.calls && !strings.Contains(answer, `"pwd"`) {
 			t.Errorf("%s: %v %s", name, err, answer)
+		}
+	}
+}
+
+// The examples of most SDKs declare such a tool.
+func TestAToolThatOnlyGetsSomethingIsCalledWithMadeUpArguments(t *testing.T) {
+	url := start(t, provider.Options{LookRound: true}).URL()
+	for _, name := range []string{"get_weather", "getWeather"} {
+		_, answer, err := send(t, url+"/v1/chat/completions", `{"model":"gpt-5.5","messages":[{"role":"user","content":"hello"}],"tools":[{"type":"function",
+			"function":{"name":"`+name+`","parameters":{"type":"object","properties":{"location":{"type":"string"},"unit":{"type":"string"}},"required":["location"]}}}]}`)
+		if want := `"name":"` + name + `","arguments":"{\"location\":\"simulated\"}"`; err != nil || !strings.Contains(answer, want) {
+			t.Errorf("%v %s\nwant %s", err, answer, want)
 		}
 	}
 }

@@ -99,9 +99,6 @@ func TestTheOfficialSDKFoldsTheStreamToTheCompleteAnswer(t *testing.T) { // P26
 			)
 			for stream.Next() {
 				ev := stream.Current()
-				if ev.Type == "keepalive" {
-					continue
-				}
 				var event sdk.ResponsesServerEventUnion // the accumulator takes the union of the WebSocket
 				if err := event.UnmarshalJSON([]byte(ev.RawJSON())); err != nil {
 					t.Fatal(err)

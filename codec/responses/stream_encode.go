@@ -75,10 +75,6 @@ func (e *streamEncoder) Append(dst []byte, ev *codec.Event) []byte {
 		e.finish, e.finished = ev.Finish, true
 	case codec.EventUsage:
 		e.usage, e.reported = ev.Usage, true
-	case codec.EventPing:
-		if e.started { // before that, an answer that fails can still be an HTTP error
-			return finish(e.event(dst, "keepalive"))
-		}
 	case codec.EventError:
 		return e.terminal(dst, statusFailed, ev.Err)
 	case codec.EventEnd:

@@ -106,8 +106,6 @@ func (c *responsesChecker) event(f *responsesFrame) error {
 		return fmt.Errorf("an event before response.created and response.in_progress")
 	}
 	switch f.Type {
-	case "keepalive":
-		return nil
 	case "response.completed", "response.incomplete":
 		return c.terminal(f)
 	case "response.output_item.added":

@@ -39,6 +39,7 @@ type Envelope struct {
 	MaxTokens        int64  // limit on the length of the answer, under any of the surface's names for it; 0: none given
 	Choices          int64  // n, how many answers are wanted; 0: not given
 	Metadata         Span   // metadata; empty if there is none
+	ClientMetadata   Span   // client_metadata, which Codex sends
 
 	Opening []Span // system text outside the messages: one per block, or one for a string
 	Items   []Span // messages or input items, one each; one for an input that is a string
@@ -64,7 +65,7 @@ func (e *Envelope) Detach() {
 	for _, text := range []*string{&e.Model, &e.ChatKey, &e.ExternalSession, &e.PreviousResponse, &e.Conversation, &e.PromptCacheKey} {
 		*text = strings.Clone(*text)
 	}
-	e.Metadata, e.Opening, e.Items, e.Tools, e.blocks, e.cuts = Span{}, nil, nil, nil, nil, nil
+	e.Metadata, e.ClientMetadata, e.Opening, e.Items, e.Tools, e.blocks, e.cuts = Span{}, Span{}, nil, nil, nil, nil, nil
 	e.model, e.usage = Span{}, Span{}
 }
 
@@ -300,6 +301,8 @@ func (e *Envelope) readMember(m *scan.Members, seen *memberSet) (ours bool, err 
 		e.StoreOff = scan.IsFalse(m.Value)
 	case "metadata":
 		e.Metadata = Span{Start: m.End - len(m.Value), End: m.End}
+	case "client_metadata":
+		e.ClientMetadata = Span{Start: m.End - len(m.Value), End: m.End}
 	}
 	return false, nil
 }

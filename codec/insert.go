@@ -24,7 +24,7 @@ func (e *Envelope) Insert(dst, body []byte, insertions []Insertion) []byte {
 	for _, spans := range []*[]Span{&e.Opening, &e.Items, &e.Tools, &e.blocks, &e.cuts} {
 		*spans = shifted(*spans, insertions)
 	}
-	for _, span := range []*Span{&e.model, &e.Metadata, &e.usage} {
+	for _, span := range []*Span{&e.model, &e.Metadata, &e.ClientMetadata, &e.usage} {
 		*span = (&shift{rest: insertions}).span(*span)
 	}
 	return append(dst, body[at:]...)

@@ -14,8 +14,8 @@ import (
 // stands where it did.
 func TestAnEnvelopeGoesByWhatIsInserted(t *testing.T) {
 	for name, body := range map[string]string{
-		"everything before": `{"model":"m","stream":true,"metadata":{"k":"v"},"service_chat_key":"k","system":"be brief","tools":[{"name":"t"}],"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}`,
-		"everything behind": `{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}],"tools":[{"name":"t"}],"system":"be brief","service_chat_key":"k","metadata":{"k":"v"},"stream":true,"model":"m"}`,
+		"everything before": `{"model":"m","stream":true,"metadata":{"k":"v"},"client_metadata":{"c":"v"},"service_chat_key":"k","system":"be brief","tools":[{"name":"t"}],"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}`,
+		"everything behind": `{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}],"tools":[{"name":"t"}],"system":"be brief","service_chat_key":"k","metadata":{"k":"v"},"client_metadata":{"c":"v"},"stream":true,"model":"m"}`,
 		"stream options":    `{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}],"stream_options":{"x":1},"stream":true,"model":"m"}`,
 		"a list twice":      `{"model":"m","input":[{"role":"user","content":"a"}],"service_chat_key":"k","input":[{"role":"user","content":"b"}]}`,
 	} {

@@ -28,7 +28,8 @@ const (
 	partCall   // a function call; text is its arguments, "" for none
 	partCustom // a freeform call; text is its input
 	partRefusal
-	partSearch // a web search run by the provider; text is the query
+	partSearch     // a web search run by the provider; text is the query
+	partCompaction // the state of a compacted conversation, which nothing can be read from
 )
 
 // A part is one piece of an answer.

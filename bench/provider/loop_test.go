@@ -291,6 +291,16 @@ func TestPreviousResponseGoesOnWithTheScript(t *testing.T) {
 	}
 }
 
+func TestATriggerCompactsTheConversation(t *testing.T) {
+	url := start(t, provider.Options{Strict: true}).URL() + "/v1/responses"
+	for _, stream := range []string{"false", "true"} {
+		_, answer, err := send(t, url, `{"model":"gpt-5.5","stream":`+stream+`,"store":false,"input":[{"role":"user","content":"[[sim: text \"x\"]]"},{"type":"compaction_trigger"}]}`)
+		if err != nil || !strings.Contains(answer, `"type":"compaction","encrypted_content":"`) || strings.Contains(answer, `"type":"message"`) {
+			t.Errorf("%v %s", err, answer)
+		}
+	}
+}
+
 func TestGeminiContinuesAnUnfinishedAnswer(t *testing.T) {
 	s := start(t, provider.Options{Strict: true})
 	ctx := context.Background()

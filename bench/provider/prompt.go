@@ -16,6 +16,7 @@ type prompt struct {
 	text     string // newest user text
 	step     int    // model turns since that text
 	answered bool   // the newest turn holds tool results
+	compacts bool   // the answer is to be the compacted conversation
 	results  int    // how many results arrived since that text
 
 	hideReasoning bool // the request asks for no visible reasoning
@@ -96,6 +97,11 @@ func (p *prompt) locate(n int, at func(int) turn) {
 
 // choose picks the step of the script to play, or makes one up. The script of agents is for prompts with tools that have none.
 func (p *prompt) choose(ofAgents string) (*step, error) {
+	if p.compacts {
+		s := newStep()
+		s.parts = []part{{kind: partCompaction}}
+		return &s, nil
+	}
 	source := p.text
 	switch {
 	case p.marker != "":

@@ -45,6 +45,10 @@ func (f responsesFormat) read(c *call, strict bool) (*prompt, *fault) {
 	} else {
 		p.locate(len(items), func(i int) turn { return responsesTurn(items[i]) })
 	}
+	if n := len(items); n > 0 {
+		last, _ := parseObject(items[n-1])
+		p.compacts = last.text("type") == "compaction_trigger"
+	}
 	if p.text == "" && previousID != "" {
 		p.text, p.step = previous.script, p.step+previous.step+1
 	}

@@ -191,7 +191,7 @@ func (w *responsesWriter) usage(dst []byte) []byte {
 // prefixes of item ids; they say what kind of item it is.
 var prefixes = map[partKind]string{
 	partText: "msg_", partRefusal: "msg_", partReasoning: "rs_", partRedacted: "rs_",
-	partCall: "fc_", partCustom: "ctc_", partSearch: "ws_",
+	partCall: "fc_", partCustom: "ctc_", partSearch: "ws_", partCompaction: "cmp_",
 }
 
 // itemID names an item by its answer and its place there. An item that follows reasoning also names the place of
@@ -238,6 +238,8 @@ func (w *responsesWriter) item(dst []byte, pt *part, status itemStatus) []byte {
 		return w.reasoningItem(dst, pt, started)
 	case partCall, partCustom:
 		return w.callItem(dst, pt, status)
+	case partCompaction:
+		return append(dst, `,"type":"compaction","encrypted_content":"gAAAA-`+w.a.id+`"}`...)
 	case partSearch:
 		dst = append(dst, `,"type":"web_search_call","status":"`+string(status)+`","action":{"type":"search"`...)
 		if !started {

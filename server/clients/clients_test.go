@@ -52,6 +52,12 @@ func TestEachClientNamesItsConversationInItsOwnWay(t *testing.T) {
 			Hints{Session: "s4", Agent: "t4", Auxiliary: record.AuxiliaryPrewarm},
 		},
 		{
+			"a turn of Codex on a connection that it opened to warm its cache", request(t, codec.Responses,
+				`{"model":"m","input":[],"client_metadata":{"x-codex-turn-metadata":"{\"session_id\":\"s4\",\"thread_id\":\"t4\",\"request_kind\":\"turn\"}"}}`,
+				"Session-Id", "s4", "X-Codex-Turn-Metadata", `{"thread_id":"s4","request_kind":"prewarm"}`),
+			Hints{Session: "s4", Agent: "t4"},
+		},
+		{
 			"Codex, by its prompt cache key", request(t, codec.Responses, `{"model":"m","input":[],"prompt_cache_key":"s5"}`, "Originator", "codex_exec"),
 			Hints{Session: "s5"},
 		},

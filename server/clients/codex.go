@@ -13,7 +13,7 @@ var codex = client{
 		"User-Agent", "Originator", "Session-Id", "Session_id", "Conversation_id", "Thread-Id", "X-Client-Request-Id", "X-Codex-Turn-Metadata",
 	},
 	hints: func(r *Request) (h Hints) {
-		metadata := []byte(r.Header("X-Codex-Turn-Metadata"))
+		metadata := []byte(turnMetadata(r))
 		h.Session = r.first("Session-Id", "Session_id", "Conversation_id")
 		if h.Session == "" {
 			h.Session = member(metadata, "session_id")
@@ -31,12 +31,21 @@ var codex = client{
 		switch member(metadata, "request_kind") {
 		case "prewarm":
 			h.Auxiliary = record.AuxiliaryPrewarm
-		case "compact", "compaction":
+		case "compact", "compaction", "memory":
 			h.Auxiliary = record.AuxiliarySummary
 		}
 		return h
 	},
 	summaries: []string{"context checkpoint compaction"},
+}
+
+// turnMetadata returns what Codex says about a request, as JSON. On a WebSocket the header is that of the connection: it speaks
+// of the request that warmed the cache.
+func turnMetadata(r *Request) string {
+	if said := member(r.Envelope.ClientMetadata.Of(r.Body), "x-codex-turn-metadata"); said != "" {
+		return said
+	}
+	return r.Header("X-Codex-Turn-Metadata")
 }
 
 // IsCodex reports whether the Codex command line sends a request. It drops refusal parts, so it gets refusals as text.

@@ -66,14 +66,21 @@ func (b *browser) signIn(ctx context.Context, m *mneme) error {
 	return b.wait("Nothing is on record yet")
 }
 
-// take opens a view, waits until it shows a text, and saves a picture of each screen.
-func (b *browser) take(url, shows, dir, name string, screens []screen) error {
+// open goes to a view and waits until it shows a text.
+func (b *browser) open(url, shows string) error {
 	if err := chromedp.Do(b.page, chromedp.Navigate(url)); err != nil {
 		return err
 	}
-	if err := b.wait(shows); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
+	return b.wait(shows)
+}
+
+// press clicks a button.
+func (b *browser) press(label string) error {
+	return chromedp.Do(b.page, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`[...document.querySelectorAll('button')].find((e) => e.innerText === %q).click()`, label)))
+}
+
+// shoot saves a picture of each screen.
+func (b *browser) shoot(dir, name string, screens []screen) error {
 	for _, s := range screens {
 		scheme := "light"
 		if s.dark {

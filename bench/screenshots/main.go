@@ -66,7 +66,7 @@ func (p *plan) run(ctx context.Context) (err error) {
 		return err
 	}
 	if p.every && p.only == "" {
-		if err := eyes.take(m.URL+"/ui/", "Nothing is on record yet", p.to, "first", everyScreen); err != nil {
+		if err := eyes.shoot(p.to, "first", everyScreen); err != nil {
 			return err
 		}
 	}
@@ -82,7 +82,15 @@ func (p *plan) run(ctx context.Context) (err error) {
 		if v.extra && !p.every || p.only != "" && p.only != v.name {
 			continue
 		}
-		if err := eyes.take(m.URL+v.path, v.shows, p.to, v.name, screens); err != nil {
+		if err := eyes.open(m.URL+v.path, v.shows); err != nil {
+			return fmt.Errorf("%s: %w", v.name, err)
+		}
+		if v.press != "" {
+			if err := eyes.press(v.press); err != nil {
+				return err
+			}
+		}
+		if err := eyes.shoot(p.to, v.name, screens); err != nil {
 			return err
 		}
 	}
@@ -92,7 +100,8 @@ func (p *plan) run(ctx context.Context) (err error) {
 // view is a picture.
 type view struct {
 	name, path, shows string
-	extra             bool // not used in docs
+	extra             bool   // not used in docs
+	press             string // the label of a button to press first
 }
 
 func views(of map[string]string) []view {
@@ -109,6 +118,7 @@ func views(of map[string]string) []view {
 		{name: "fork", path: "/ui/sessions/" + of["question"], shows: "branches from here", extra: true},
 		{name: "codex", path: "/ui/sessions/" + of["watcher"], shows: "watcher", extra: true},
 		{name: "today", path: "/ui/today", shows: "Who spent what", extra: true},
+		{name: "handoff", path: session, shows: "certificate", press: "hand over…", extra: true},
 		{name: "live", path: "/ui/live", shows: "Live", extra: true},
 		{name: "keys", path: "/ui/keys", shows: "Keys of", extra: true},
 		{name: "health", path: "/ui/health", shows: "Providers", extra: true},

@@ -9,8 +9,6 @@ import (
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/history"
-	"github.com/mnemeproxy/mneme/server/transcript"
-	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // Handoff is "mneme handoff SESSION --to CLIENT".
@@ -39,7 +37,7 @@ func (c *Handoff) Run(ctx context.Context, s *Env) error {
 			return err
 		}
 		if c.Message {
-			_, err := fmt.Fprint(s.Out, firstMessage(&m))
+			_, err := fmt.Fprint(s.Out, history.FirstMessage(&m))
 			return err
 		}
 		return c.hand(ctx, s, client, account, &m)
@@ -47,28 +45,12 @@ func (c *Handoff) Run(ctx context.Context, s *Env) error {
 }
 
 func (c *Handoff) hand(ctx context.Context, s *Env, client *admin.Client, account string, m *api.Session) error {
-	h := history.Handoff{Title: m.Title, Project: c.Project, Began: m.Created}
-	if len(m.Models) > 0 {
-		h.Model = m.Models[len(m.Models)-1]
-	}
-	if m.Beginning != nil {
-		if h.Project == "" {
-			h.Project = m.Beginning.Project
-		}
-		if h.Title == "" {
-			h.Title = m.Beginning.Asked
-		}
-	}
-	branch := transcript.Branch{Unanswered: true}
-	if err := noteTurns(ctx, client, account, m.ID, &branch); err != nil {
-		return err
-	}
-	err := eachPart(ctx, client, account, m.ID, &branch, func(t *record.Turn) {
-		h.Messages = append(h.Messages, t.Messages...)
-		h.Messages = append(h.Messages, t.Answer[:min(len(t.Answer), 1)]...)
-	})
+	h, err := history.NewHandoff(m, turnsOf(ctx, client, account, m.ID))
 	if err != nil {
 		return err
+	}
+	if c.Project != "" {
+		h.Project = c.Project
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -79,44 +61,13 @@ func (c *Handoff) hand(ctx context.Context, s *Env, client *admin.Client, accoun
 		return err
 	}
 	defer func() { _ = os.RemoveAll(temp) }()
-	handed, err := history.HandTo(ctx, c.To, &history.Search{Home: home, Lookup: os.LookupEnv, Temp: temp}, &h)
+	handed, err := history.HandTo(ctx, c.To, &history.Search{Home: home, Lookup: os.LookupEnv, Temp: temp}, h)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
 		return writeJSON(s.Out, handed)
 	}
-	fmt.Fprintf(s.Out, "Go on with it there:\n\n    cd %s && %s\n", quotedWord(handed.Project), strings.Join(handed.Resume, " "))
+	fmt.Fprintf(s.Out, "Go on with it there:\n\n    %s\n", handed.Command())
 	return nil
-}
-
-// quotedWord returns a path as a word of a shell.
-func quotedWord(path string) string { return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'" }
-
-// firstMessage is a message with which any agent can go on with a session.
-func firstMessage(m *api.Session) string {
-	var b strings.Builder
-	b.WriteString("Go on with work that another agent began. This is from its record.\n")
-	if m.Story == nil {
-		return b.String()
-	}
-	line := func(name, text string) {
-		if text != "" {
-			fmt.Fprintf(&b, "\n%s: %s\n", name, text)
-		}
-	}
-	lines := func(name string, items []string) {
-		if len(items) > 0 {
-			fmt.Fprintf(&b, "\n%s:\n- %s\n", name, strings.Join(items, "\n- "))
-		}
-	}
-	line("Goal", m.Story.Goal)
-	line("Done", m.Story.Done)
-	if m.Summary != nil {
-		line("Summary", m.Summary.Text)
-	}
-	lines("Left", m.Story.Left)
-	lines("Files edited", m.Story.Files)
-	lines("Failures not seen to pass", m.Story.Errors)
-	return b.String()
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/api"
+	"github.com/mnemeproxy/mneme/server/history"
 	"github.com/mnemeproxy/mneme/server/transcript"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
@@ -66,7 +67,7 @@ func (c *Export) writeTranscripts(ctx context.Context, client *admin.Client, acc
 		if m.Error != nil || !c.Since.IsZero() && m.Updated.Before(c.Since.Time) || !c.Until.IsZero() && !m.Created.Before(c.Until.Time) {
 			return nil
 		}
-		if err := writeTranscript(ctx, client, account, w, m); err != nil {
+		if _, err := w.Session(history.Conversation(m), turnsOf(ctx, client, account, m.ID)); err != nil {
 			return err
 		}
 		return w.Flush()
@@ -106,38 +107,9 @@ func sessionsWhere(ctx context.Context, client *admin.Client, account, query str
 	return ids, nil
 }
 
-func writeTranscript(ctx context.Context, client *admin.Client, account string, w *transcript.Writer, m *api.Session) error {
-	var branch transcript.Branch
-	if err := noteTurns(ctx, client, account, m.ID, &branch); err != nil || branch.Empty() {
-		return err
+// turnsOf visits the turns of a session.
+func turnsOf(ctx context.Context, client *admin.Client, account, session string) transcript.Turns {
+	return func(visit func(*record.TimelineEntry) error) error {
+		return eachTurn(ctx, client, account, session, func(t *api.Turn) error { return visit(&t.TimelineEntry) })
 	}
-	about := transcript.Conversation{ID: m.ID, Title: m.Title, Models: m.Models, Began: m.Created}
-	if m.Beginning != nil {
-		about.Project = m.Beginning.Project
-		if about.Title == "" {
-			about.Title = m.Beginning.Asked
-		}
-	}
-	w.Begin(&about)
-	err := eachPart(ctx, client, account, m.ID, &branch, w.Turn)
-	w.End()
-	return err
-}
-
-// noteTurns lets a branch know the turns of a session.
-func noteTurns(ctx context.Context, client *admin.Client, account, session string, branch *transcript.Branch) error {
-	return eachTurn(ctx, client, account, session, func(t *api.Turn) error {
-		branch.Note(&t.TimelineEntry)
-		return nil
-	})
-}
-
-// eachPart visits what of a session's turns belongs to a branch that knows them, in order.
-func eachPart(ctx context.Context, client *admin.Client, account, session string, branch *transcript.Branch, visit func(*record.Turn)) error {
-	return eachTurn(ctx, client, account, session, func(t *api.Turn) error {
-		if part := branch.Part(&t.TimelineEntry); part != nil {
-			visit(part)
-		}
-		return nil
-	})
 }

@@ -36,6 +36,11 @@ type Handed struct {
 	Project string   `json:"project"`
 }
 
+// Command returns what continues the conversation, as a line for a shell.
+func (h *Handed) Command() string {
+	return "cd '" + strings.ReplaceAll(h.Project, "'", `'\''`) + "' && " + strings.Join(h.Resume, " ")
+}
+
 // receiver is a program that a conversation can be handed to.
 type receiver struct {
 	name    string
@@ -69,10 +74,10 @@ func HandTo(ctx context.Context, name string, s *Search, h *Handoff) (Handed, er
 	r := &receivers[i]
 	version, err := versionOf(ctx, r.program)
 	if err != nil {
-		return Handed{}, fmt.Errorf("%w; nothing was written. The option --message prints a first message for it instead", err)
+		return Handed{}, fmt.Errorf("%w; nothing was written. Begin there with a first message instead (mneme handoff --message)", err)
 	}
 	if major, _, _ := strings.Cut(version, "."); major != r.major {
-		return Handed{}, fmt.Errorf("%s has version %s, whose history is not known (known is %s.x); nothing was written. The option --message prints a first message for it instead", r.program, version, r.major)
+		return Handed{}, fmt.Errorf("%s has version %s, whose history is not known (known is %s.x); nothing was written. Begin there with a first message instead (mneme handoff --message)", r.program, version, r.major)
 	}
 	if h.Project == "" {
 		h.Project = s.Home

@@ -56,7 +56,7 @@ func (h *handler) sessions(c *call) (any, error) {
 	for i := range page.Data {
 		shown[i] = api.NewSession(&page.Data[i])
 		if include != "" && page.Data[i].Error == nil {
-			h.tell(c.ctx(), c.account, &shown[i], include == includeStory)
+			tell(c.ctx(), h.Archive, c.account, &shown[i], include == includeStory)
 		}
 	}
 	list := api.NewList(shown, page.HasMore, func(s *api.Session) string { return s.ID })
@@ -72,24 +72,29 @@ func (h *handler) session(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
-	s, err := h.Archive.Session(c.account, c.id())
+	return ReadSession(c.ctx(), h.Archive, c.account, c.id())
+}
+
+// ReadSession reads a session with how it began, what happened in it, and what a model wrote about it.
+func ReadSession(ctx context.Context, from Reader, account, id string) (api.Session, error) {
+	s, err := from.Session(account, id)
 	if err != nil {
-		return nil, err
+		return api.Session{}, err
 	}
 	shown := api.NewSession(s)
-	h.tell(c.ctx(), c.account, &shown, true)
-	shown.Summary, err = h.Archive.SessionSummary(c.account, c.id())
+	tell(ctx, from, account, &shown, true)
+	shown.Summary, err = from.SessionSummary(account, id)
 	return shown, err
 }
 
 // tell adds to a session how it began and, if whole, what happened in it. One that changed in the meantime, or is damaged,
 // is shown without.
-func (h *handler) tell(ctx context.Context, account string, s *api.Session, whole bool) {
-	if b, err := search.ReadBeginning(h.Archive, account, s.ID); err == nil {
+func tell(ctx context.Context, from Reader, account string, s *api.Session, whole bool) {
+	if b, err := search.ReadBeginning(from, account, s.ID); err == nil {
 		s.Beginning = &b
 	}
 	if whole {
-		if story, err := recall.ReadStory(ctx, h.Archive, account, s.ID); err == nil {
+		if story, err := recall.ReadStory(ctx, from, account, s.ID); err == nil {
 			s.Story = &story
 		}
 	}

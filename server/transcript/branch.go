@@ -2,6 +2,9 @@ package transcript
 
 import "github.com/mnemeproxy/mneme/store/record"
 
+// Turns visits the turns of a session in their order, until visit fails.
+type Turns func(visit func(*record.TimelineEntry) error) error
+
 // Branch finds out what of a session's turns belongs to the conversation as it went on. If a person went back and asked
 // something else, the newest answer counts. Note all turns in their order first, then ask for each of them with Part.
 type Branch struct {
@@ -47,8 +50,22 @@ func (b *Branch) Note(e *record.TimelineEntry) {
 	}
 }
 
-// Empty reports whether no turn belongs to the conversation.
-func (b *Branch) Empty() bool { return len(b.shares()) == 0 }
+// Read visits what of a session's turns belongs to the conversation, in order. It reads the turns twice.
+func (b *Branch) Read(turns Turns, visit func(*record.Turn)) error {
+	err := turns(func(e *record.TimelineEntry) error {
+		b.Note(e)
+		return nil
+	})
+	if err != nil || len(b.shares()) == 0 {
+		return err
+	}
+	return turns(func(e *record.TimelineEntry) error {
+		if part := b.Part(e); part != nil {
+			visit(part)
+		}
+		return nil
+	})
+}
 
 // shares returns what belongs to the conversation, by turn.
 func (b *Branch) shares() map[string]share {

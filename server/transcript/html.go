@@ -19,7 +19,10 @@ type page struct {
 	mask func(string) string
 }
 
-const pageStyle = `:root{color-scheme:light dark}body{font:15px/1.55 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem}h1{font-size:1.4rem;overflow-wrap:anywhere}header p,time,summary{color:GrayText}section{margin:1.2rem 0;padding-top:.6rem;border-top:1px solid ButtonBorder}h2{font-size:.85rem;margin:0}pre{white-space:pre-wrap;overflow-wrap:anywhere;font:inherit;margin:.4rem 0}details pre{font:13px/1.5 ui-monospace,monospace;border-left:2px solid ButtonBorder;padding-left:.8rem}.failed>summary{font-weight:600}`
+const pageStyle = `:root{color-scheme:light dark;--bg:#fff;--text:#1b1d22;--dim:#5c626e;--line:#e3e4e8;--bad:#b3261e;--ask:#f3f5fb}@media(prefers-color-scheme:dark){:root{--bg:#131418;--text:#e6e8ec;--dim:#a0a6b2;--line:#2b2e36;--bad:#ff8f86;--ask:#1c2130}}` +
+	`body{font:15px/1.55 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;background:var(--bg);color:var(--text)}h1{font-size:1.4rem;line-height:1.3;overflow-wrap:anywhere;margin:0 0 .3rem}header p,time,h2,summary{color:var(--dim);overflow-wrap:anywhere}header p{margin:0 0 1.5rem;font-size:.9rem}` +
+	`section{margin:1rem 0 0;padding:.7rem 0 .2rem;border-top:1px solid var(--line)}section.asks{background:var(--ask);border:0;border-radius:8px;padding:.7rem .9rem .4rem}h2{font-size:.85rem;font-weight:600;margin:0}h2 time{font-weight:400;margin-left:.4rem}pre{white-space:pre-wrap;overflow-wrap:anywhere;font:inherit;margin:.4rem 0}` +
+	`details{margin:.25rem 0;font-size:.9rem}summary{cursor:pointer}details pre{font:13px/1.5 ui-monospace,monospace;border-left:2px solid var(--line);padding-left:.8rem}.failed>summary{color:var(--bad)}`
 
 func (f *page) begin(c *Conversation) {
 	title := c.Title
@@ -40,7 +43,8 @@ func (f *page) message(m *record.Message, at time.Time, model string) {
 	who := map[string]string{"user": "You", "assistant": model, "system": "System"}[m.Role]
 	section := who != "" && said(m) != ""
 	if section {
-		fmt.Fprintf(f.out, "<section><h2>%s <time>%s</time></h2>\n", f.text(oneLine(who)), at.UTC().Format("15:04"))
+		class := map[string]string{"user": "asks"}[m.Role]
+		fmt.Fprintf(f.out, "<section class=\"%s\"><h2>%s <time>%s</time></h2>\n", class, f.text(oneLine(who)), at.UTC().Format("15:04"))
 	}
 	for i := range m.Parts {
 		switch p := &m.Parts[i]; p.Kind {

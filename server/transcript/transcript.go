@@ -64,6 +64,22 @@ func NewWriter(name string, w io.Writer) (*Writer, error) {
 	return nil, fmt.Errorf("no form %q is known; known are %s", name, strings.Join(forms, ", "))
 }
 
+// Session writes the conversation of a session. It writes nothing for one without words, and returns false.
+func (w *Writer) Session(c *Conversation, turns Turns) (written bool, err error) {
+	var branch Branch
+	err = branch.Read(turns, func(t *record.Turn) {
+		if !written {
+			w.Begin(c)
+			written = true
+		}
+		w.Turn(t)
+	})
+	if written && err == nil {
+		w.End()
+	}
+	return written, err
+}
+
 // Begin starts a conversation.
 func (w *Writer) Begin(c *Conversation) { w.form.begin(c) }
 

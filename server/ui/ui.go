@@ -13,6 +13,9 @@
 //	GET    /ui/v1/health        the server's health
 //	GET    /ui/v1/histories     the histories that agents keep on this machine
 //	POST   /ui/v1/histories     import it: {"client", "dry_run"}; answers with lines of JSON
+//	GET    /ui/v1/sessions/{id}/page     a session as one HTML page to share
+//	GET    /ui/v1/sessions/{id}/message  {"message"}, with which another agent can go on
+//	POST   /ui/v1/sessions/{id}/handoff  {"to"}: writes it into the history of an agent on this machine
 //	*      /ui/v1/memory/...    package memory
 //	*      /ui/v1/admin/...     package admin
 //
@@ -152,6 +155,9 @@ func New(o Options) *UI {
 	u.mux.HandleFunc("GET /ui/v1/health", u.health)
 	u.mux.HandleFunc("GET /ui/v1/histories", u.histories)
 	u.mux.HandleFunc("POST /ui/v1/histories", u.importHistory)
+	u.mux.HandleFunc("GET /ui/v1/sessions/{id}/page", u.sharePage)
+	u.mux.HandleFunc("GET /ui/v1/sessions/{id}/message", u.firstMessage)
+	u.mux.HandleFunc("POST /ui/v1/sessions/{id}/handoff", u.handOver)
 	u.mux.Handle("/ui/v1/memory/", http.StripPrefix("/ui", memory.Handler(m)))
 	u.mux.HandleFunc("/ui/v1/admin/", u.manage)
 	u.mux.HandleFunc("/ui/", func(w http.ResponseWriter, r *http.Request) {

@@ -119,20 +119,29 @@ export function useTitle(name) {
   }, [name]);
 }
 
-// useKeys binds single keys, but not while somebody types.
+// useKeys binds single keys, but not while somebody types or a dialog is open.
 export function useKeys(bindings) {
   const now = useRef(bindings);
   now.current = bindings;
   useEffect(() => {
     const press = (e) => {
       if (e.metaKey || e.ctrlKey || e.altKey) return;
-      if (e.target.closest && e.target.closest('input, textarea, select, [contenteditable]')) return;
+      if (document.querySelector('dialog[open]') || (e.target.closest && e.target.closest('input, textarea, select, [contenteditable]'))) return;
       const act = now.current[e.key];
       if (act && act(e) !== false) e.preventDefault();
     };
     addEventListener('keydown', press);
     return () => removeEventListener('keydown', press);
   }, []);
+}
+
+// save gives the browser a file.
+export function save(blob, name) {
+  const a = document.createElement('a');
+  a.href = URL.createObjectURL(blob);
+  a.download = name;
+  a.click();
+  setTimeout(() => URL.revokeObjectURL(a.href), 1000);
 }
 
 // ---- Values ------------------------------------------------------------------------------------------------------
@@ -277,18 +286,18 @@ export function Bar({ parts, total, title }) {
   </svg>`;
 }
 
-export function Copy({ text, label = 'copy', title }) {
+export function Copy({ text, label = 'copy', title, plain }) {
   const [done, set] = useState(false);
   const copy = useCallback(async () => {
     try {
-      await navigator.clipboard.writeText(typeof text === 'function' ? text() : text);
+      await navigator.clipboard.writeText(typeof text === 'function' ? await text() : text);
       set(true);
       setTimeout(() => set(false), 1200);
     } catch {
       set(false);
     }
   }, [text]);
-  return html`<button class="quiet" onClick=${copy} title=${title || ''}>${done ? 'copied' : label}</button>`;
+  return html`<button type="button" class=${plain ? '' : 'quiet'} onClick=${copy} title=${title || ''}>${done ? 'copied' : label}</button>`;
 }
 
 export function Model({ name }) {

@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { api, Bar, between, bytes, cached, clean, clock, Copy, cost, costTitle, count, Empty, full, go, html, input, lasted, Link, Model, money, Outcome, percent, Problem, project, setQuery, useAddress, useKeys, useLoad, useTitle } from './base.js';
 import { Ask } from './ask.js';
+import { download, Handoff } from './handoff.js';
 import { Note, Tags, Thumbs, useRemark } from './remark.js';
 import { Replay } from './replay.js';
 import { Long } from './long.js';
@@ -217,7 +218,9 @@ function Head({ session: s, turns, who, changed }) {
   const [editing, setEditing] = useState(false);
   const name = clean(s.title || s.asked || s.chat_key || 'Untitled');
   const [erasing, setErasing] = useState(false);
+  const [handing, setHanding] = useState(false);
   const [error, setError] = useState('');
+  const share = () => download(s, name).then(() => setError(''), (failure) => setError(failure.message));
   const describe = async (change) => {
     try {
       setError('');
@@ -259,13 +262,14 @@ function Head({ session: s, turns, who, changed }) {
     <div class="acts">
       ${who.scopes.includes('write') && html`<button class="quiet" onClick=${() => setEditing(!editing)}>title, tags, note</button>`}
       <${Copy} text=${() => location.origin + '/ui/sessions/' + s.id} label="copy link" />
-      <${Copy} text=${'mneme handoff ' + s.id + ' --to codex'} label="hand over" title="copies the command that lets another agent go on: codex, claude-code or opencode" />
-      <${Copy} text=${'mneme export --as html --session ' + s.id + ' session.html'} label="share" title="copies the command that makes one page of this session" />
+      <button class="quiet" onClick=${() => setHanding(true)} title="lets another agent go on with it">hand over…</button>
+      <button class="quiet" onClick=${share} title="saves it as one page to share: no script, credentials masked">share as page</button>
       ${who.scopes.includes('write') && html`<${Thumbs} tags=${tags} change=${describe} />`}
       ${who.scopes.includes('erase') && html`<button class="quiet bad" onClick=${() => setErasing(true)}>erase…</button>`}
     </div>
     <${Forecast} session=${s.id} turns=${s.exchanges} />
     ${error && html`<p class="error" role="alert">${error}</p>`}
+    ${handing && html`<${Handoff} session=${s} who=${who} close=${() => setHanding(false)} />`}
     ${erasing &&
     html`<${Ask} title="Erase this session?" word="erase" yes="Erase" close=${() => setErasing(false)} act=${async () => {
       await api('/v1/memory/sessions/' + s.id, { method: 'DELETE' });

@@ -22,7 +22,7 @@ export function Story({ of: s, heading, directory }) {
 }
 
 // clients are names of programs as people write them.
-const clients = { 'claude-code': 'Claude Code', 'claude-cli': 'Claude Code', codex: 'Codex', opencode: 'opencode', chatgpt: 'ChatGPT' };
+export const clients = { 'claude-code': 'Claude Code', 'claude-cli': 'Claude Code', codex: 'Codex', opencode: 'opencode', chatgpt: 'ChatGPT' };
 
 // Imported marks what did not pass here.
 export function Imported({ client, time }) {

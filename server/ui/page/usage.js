@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
-import { api, cost, costTitle, count, Empty, html, input, lasted, money, percent, Problem, project, setQuery, useAddress, useLoad, clean } from './base.js';
+import { api, cost, costTitle, count, Empty, html, input, lasted, money, percent, Problem, project, save, setQuery, useAddress, useLoad, clean } from './base.js';
 import { Cost } from './cache.js';
 
 const spans = [['1d', 'a day', 1], ['7d', '7 days', 7], ['30d', '30 days', 30], ['90d', '90 days', 90]];
@@ -36,11 +36,7 @@ export function Usage() {
     const head = ['day', 'key', 'label', 'project', 'client', 'model', 'requests', 'errors', 'input_uncached', 'cache_read', 'cache_write', 'output', 'usd', 'notional_usd', 'saved_usd', 'unpriced'];
     const rows = u.data.map((l) => [l.day, l.key, l.label || '', l.project, l.client, l.model, l.requests, l.errors || 0, l.usage.input_uncached || 0, l.usage.cache_read || 0, l.usage.cache_write || 0, l.usage.output || 0, l.cost.usd, l.cost.notional_usd || 0, l.cost.saved_usd || 0, l.cost.unpriced || 0]);
     const blob = new Blob([[head, ...rows].map((r) => r.map(cell).join(',')).join('\r\n') + '\r\n'], { type: 'text/csv' });
-    const a = document.createElement('a');
-    a.href = URL.createObjectURL(blob);
-    a.download = 'usage.csv';
-    a.click();
-    setTimeout(() => URL.revokeObjectURL(a.href), 1000);
+    save(blob, 'usage.csv');
   };
   const rank = new Map(((by && by.data) || []).map((l, i) => [l[split] || '', Math.min(i, colors - 1)]));
   return html`<section class="usage" aria-busy=${!over}>

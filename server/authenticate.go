@@ -30,6 +30,7 @@ const (
 	headerProject         = "X-Service-Project"
 	headerRecall          = "X-Service-Recall"
 	headerRepeats         = "X-Service-Repeats"
+	headerBurst           = "X-Service-Burst"
 )
 
 // caller is the sender of a request, with the provider credentials that it brought.

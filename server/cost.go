@@ -9,6 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/quota"
+	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -31,6 +32,10 @@ func (x *exchange) reserveBudget() error {
 		most = record.USD(price.Bill(&expected, now).Cost)
 	}
 	err := x.unlessRefused(func() *quota.Refusal { return s.budgets.Reserve(now, &x.request.claim, most) })
+	if burst := s.budgets.Burst(now, &x.request.claim); burst != "" {
+		x.recording.closing.Burst = burst
+		x.answer.out.Set(headerBurst, burst)
+	}
 	if err != nil {
 		x.request.claim = quota.Claim{}
 	}
@@ -136,9 +141,10 @@ func (r *recording) spent() record.USD {
 	return 0
 }
 
-// loadBudgets restores the spending of the current month, so that a restart does not reset budgets.
+// loadBudgets restores the spending of the current month and of the last minutes, so that a restart does not reset budgets.
 func (s *Server) loadBudgets(ctx context.Context) error {
 	now := s.opts.Clock()
+	s.loadBursts(now)
 	year, month, _ := now.UTC().Date()
 	since := time.Date(year, month, 1, 0, 0, 0, 0, time.UTC)
 	return s.engine.Accounts.Rollups(ctx, record.RollupQuery{Since: since}, func(of record.RollupOf, r *record.Rollup) {
@@ -148,6 +154,60 @@ func (s *Server) loadBudgets(ctx context.Context) error {
 		s.budgets.Spent(now, quota.Owner{Account: of.Account}, of.Hour, r.Cost.USD)
 		s.budgets.Spent(now, quota.Owner{Account: of.Account, Key: s.engine.Keys.Origin(of.KeyID)}, of.Hour, r.Cost.USD)
 	})
+}
+
+// loadBursts restores what was spent in the last minutes where a burst has a budget. What cannot be read counts as nothing:
+// a burst is cut short later then, and no request is refused for what is not known.
+func (s *Server) loadBursts(now time.Time) {
+	for _, account := range s.engine.Accounts.List() {
+		bursts := make(map[quota.Owner]store.Budget)
+		window := account.Budget.BurstWindow()
+		bursts[quota.Owner{Account: account.Name}] = account.Budget
+		for _, key := range s.engine.Keys.List(account.Name) {
+			budget := key.Limits.Or(s.opts.KeyLimits).Budget
+			window = max(window, budget.BurstWindow())
+			bursts[quota.Owner{Account: account.Name, Key: s.engine.Keys.Origin(key.ID)}] = budget
+		}
+		if window == 0 {
+			continue
+		}
+		err := s.loadBurst(now, account.Name, now.Add(-time.Duration(window)*time.Minute), bursts)
+		if err != nil {
+			s.log.Warn("what was spent in the last minutes cannot be read; bursts are counted from zero, and nothing is refused for what was spent before", "account", account.Name, "error", err)
+		}
+	}
+}
+
+// mostBurst is how many exchanges of an account are read for its bursts, newest first.
+const mostBurst = 20_000
+
+func (s *Server) loadBurst(now time.Time, account string, since time.Time, bursts map[quota.Owner]store.Budget) error {
+	q := record.ExchangeQuery{Limit: 1000}
+	for read := 0; read < mostBurst; read += q.Limit {
+		page, err := s.engine.Archive.Exchanges(account, q)
+		if err != nil {
+			return err
+		}
+		for i := range page.Data {
+			x := &page.Data[i]
+			q.After = x.ID
+			switch {
+			case x.Started.Before(since) && x.Imported.IsZero():
+				return nil
+			case x.Cost == nil || x.Cost.Notional || x.LastByte.Before(since):
+				continue
+			}
+			for _, o := range []quota.Owner{{Account: account}, {Account: account, Key: s.engine.Keys.Origin(x.KeyID)}} {
+				if budget := bursts[o]; budget.Burst > 0 {
+					s.budgets.SpentLately(now, o, budget, x.LastByte, x.Cost.USD)
+				}
+			}
+		}
+		if !page.HasMore {
+			return nil
+		}
+	}
+	return nil
 }
 
 // prices has the prices of the router in use.

@@ -6,8 +6,11 @@ import (
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
-// tellBudget sends a webhook about a reached budget.
+// tellBudget sends a webhook about a reached budget, and logs a burst.
 func (s *Server) tellBudget(m quota.Mark) {
+	if m.Limit == quota.BudgetBurst {
+		s.log.Warn("money is spent fast", "account", m.Account, "key", m.Key, "spent_usd", m.Spent, "budget_usd", m.Budget, "percent", m.Percent, "until", m.Reset)
+	}
 	s.opts.Webhooks.Tell(webhook.Budget, s.opts.Clock(), webhook.BudgetReached{
 		Account: m.Account, Key: m.Key, Limit: string(m.Limit), Percent: m.Percent, Spent: m.Spent, Budget: m.Budget, Reset: m.Reset,
 	})

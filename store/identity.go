@@ -91,6 +91,8 @@ var ErrOtherMasterKey = identity.ErrOtherMasterKey
 const (
 	Unlimited = identity.Unlimited
 	NoBudget  = identity.NoBudget
+
+	MostBurstMinutes = identity.MostBurstMinutes
 )
 
 // The audit record.

@@ -20,7 +20,7 @@
 //	GET    /audit?account=&after=&limit=              acts of administration, newest first; an admin key sees its own account's
 //	GET    /exchanges?account=&after=&limit=          newest first; after is the last id of the previous page
 //	GET    /usage?account=&by=&since=&until=          tokens and costs, see package memory
-//	PATCH  /accounts/{account}                        {"budget_usd_day", "budget_usd_month"}, operator only
+//	PATCH  /accounts/{account}                        {"budget_usd_day", "budget_usd_month", "budget_usd_burst", "burst_minutes"}, operator only
 //	POST   /reindex                                   rebuild the search index of all accounts; operator only
 //	GET    /exchanges/{id}                            with the raw bytes of request and answer
 //	*      /v1/memory/...?account=                    the memory of one account, see package memory
@@ -43,7 +43,7 @@
 // it below [Prefix].
 //
 // A key is shown only in the answer that creates it. Limits are {"requests_per_minute", "tokens_per_minute",
-// "concurrent", "tokens_per_month", "repeats", "budget_usd_day", "budget_usd_month"}; 0 means the server's limit, -1
+// "concurrent", "tokens_per_month", "repeats", "budget_usd_day", "budget_usd_month", "budget_usd_burst", "burst_minutes"}; 0 means the server's limit, -1
 // means no limit.
 //
 // Lists come as {"data": [...], "has_more": bool}, errors as {"error": {"kind", "message", "code", "param"}}.

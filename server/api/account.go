@@ -29,12 +29,17 @@ type Credential struct {
 type BudgetChange struct {
 	Day   *record.USD `json:"budget_usd_day,omitempty"`
 	Month *record.USD `json:"budget_usd_month,omitempty"`
+	Burst *record.USD `json:"budget_usd_burst,omitempty"`
+
+	BurstMinutes *int64 `json:"burst_minutes,omitempty"`
 }
 
 // Apply makes the requested changes.
 func (c BudgetChange) Apply(b *store.Budget) {
 	set(&b.Day, c.Day)
 	set(&b.Month, c.Month)
+	set(&b.Burst, c.Burst)
+	set(&b.BurstMinutes, c.BurstMinutes)
 }
 
 // set changes a setting if a new value was given.

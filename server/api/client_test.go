@@ -196,6 +196,9 @@ type Exchange struct {
 	Attempts  *[]Attempt `json:"attempts,omitempty"`
 	Auxiliary *string    `json:"auxiliary,omitempty"`
 
+	// Burst what was spent in the last minutes when the request came, from 80 % of a burst's budget on, such as 4.10 of 5 USD in 10 minutes
+	Burst *string `json:"burst,omitempty"`
+
 	// Cache A request that could not read what the request before it had left in a prompt cache.
 	Cache   *CacheBreak `json:"cache,omitempty"`
 	ChatKey *string     `json:"chat_key,omitempty"`
@@ -368,7 +371,10 @@ type ListedExchange struct {
 	Account   string     `json:"account"`
 	Attempts  *[]Attempt `json:"attempts,omitempty"`
 	Auxiliary *string    `json:"auxiliary,omitempty"`
-	ChatKey   *string    `json:"chat_key,omitempty"`
+
+	// Burst what was spent in the last minutes when the request came, from 80 % of a burst's budget on, such as 4.10 of 5 USD in 10 minutes
+	Burst   *string `json:"burst,omitempty"`
+	ChatKey *string `json:"chat_key,omitempty"`
 
 	// Committed 'local': the brokers of the cluster did not have it when its answer ended, although it was to wait for them
 	Committed *string `json:"committed,omitempty"`
@@ -465,11 +471,14 @@ type Normalized struct {
 
 // PageOfSessions defines model for PageOfSessions.
 type PageOfSessions struct {
-	Data    []Session            `json:"data"`
-	FirstId *string              `json:"first_id"`
-	HasMore bool                 `json:"has_more"`
-	LastId  *string              `json:"last_id"`
-	Object  PageOfSessionsObject `json:"object"`
+	Data []Session `json:"data"`
+
+	// Degraded what the list lacks: an edge whose centre is unreachable says centre
+	Degraded *[]string            `json:"degraded,omitempty"`
+	FirstId  *string              `json:"first_id"`
+	HasMore  bool                 `json:"has_more"`
+	LastId   *string              `json:"last_id"`
+	Object   PageOfSessionsObject `json:"object"`
 }
 
 // PageOfSessionsObject defines model for PageOfSessions.Object.
@@ -477,11 +486,14 @@ type PageOfSessionsObject string
 
 // PageOfTurns defines model for PageOfTurns.
 type PageOfTurns struct {
-	Data    []Turn            `json:"data"`
-	FirstId *string           `json:"first_id"`
-	HasMore bool              `json:"has_more"`
-	LastId  *string           `json:"last_id"`
-	Object  PageOfTurnsObject `json:"object"`
+	Data []Turn `json:"data"`
+
+	// Degraded what the list lacks: an edge whose centre is unreachable says centre
+	Degraded *[]string         `json:"degraded,omitempty"`
+	FirstId  *string           `json:"first_id"`
+	HasMore  bool              `json:"has_more"`
+	LastId   *string           `json:"last_id"`
+	Object   PageOfTurnsObject `json:"object"`
 }
 
 // PageOfTurnsObject defines model for PageOfTurns.Object.

@@ -78,12 +78,14 @@ type AccountUpdate struct {
 	Name           string  `arg:"" help:"Name of the account."`
 	BudgetUSDDay   *Budget `name:"budget-usd-day" placeholder:"USD" help:"US dollars per day (UTC), of all its keys together; none: no budget."`
 	BudgetUSDMonth *Budget `name:"budget-usd-month" placeholder:"USD" help:"US dollars per calendar month (UTC), likewise."`
+	BudgetUSDBurst *Budget `name:"budget-usd-burst" placeholder:"USD" help:"US dollars within the last minutes, likewise; see --burst-minutes."`
+	BurstMinutes   *Limit  `placeholder:"N" help:"Minutes of a burst; default: 10."`
 	JSON           bool    `help:"Write the account as JSON."`
 }
 
 // Run sets what the flags name, from the next request on.
 func (c *AccountUpdate) Run(ctx context.Context, s *Env) error {
-	asked := api.BudgetChange{Day: (*record.USD)(c.BudgetUSDDay), Month: (*record.USD)(c.BudgetUSDMonth)}
+	asked := api.BudgetChange{Day: (*record.USD)(c.BudgetUSDDay), Month: (*record.USD)(c.BudgetUSDMonth), Burst: (*record.USD)(c.BudgetUSDBurst), BurstMinutes: (*int64)(c.BurstMinutes)}
 	if asked == (api.BudgetChange{}) {
 		return errors.New("nothing to change; mneme account update --help lists the settings")
 	}

@@ -242,6 +242,7 @@ func describe(w io.Writer, x *api.Exchange) error {
 		line("error", x.Error.Kind+": "+x.Error.Message)
 	}
 	line("repeats", x.Repeats)
+	line("burst", x.Burst)
 	line("surface", x.Surface)
 	line("target", x.Target)
 	line("provider", x.Provider)

@@ -20,7 +20,7 @@ import (
 // KeyImport is "mneme key import FILE".
 type KeyImport struct {
 	Target `embed:""`
-	File   string `arg:"" placeholder:"FILE" help:"CSV with a line of column names: account, and any of label, scopes, models, expires, requests_per_minute, tokens_per_minute, concurrent, tokens_per_month, repeats, budget_usd_day, budget_usd_month."`
+	File   string `arg:"" placeholder:"FILE" help:"CSV with a line of column names: account, and any of label, scopes, models, expires, requests_per_minute, tokens_per_minute, concurrent, tokens_per_month, repeats, budget_usd_day, budget_usd_month, budget_usd_burst, burst_minutes."`
 	Out    string `placeholder:"FILE" help:"Write the keys to this new file, which only you can read, instead of standard output."`
 	DryRun bool   `help:"Show what would be created, and create nothing."`
 }
@@ -189,6 +189,10 @@ func readKey(columns, fields []string, now time.Time) (api.NewKey, error) {
 			settings.BudgetUSDDay, err = setting[Budget](value)
 		case "budget_usd_month":
 			settings.BudgetUSDMonth, err = setting[Budget](value)
+		case "budget_usd_burst":
+			settings.BudgetUSDBurst, err = setting[Budget](value)
+		case "burst_minutes":
+			settings.BurstMinutes, err = setting[Limit](value)
 		default:
 			err = errors.New("unknown column; see mneme key import --help")
 		}

@@ -22,6 +22,8 @@ type KeySettings struct {
 	Repeats           *Limit           `placeholder:"N" help:"Refuse an agent that made the same calls with the same results N times in a row."`
 	BudgetUSDDay      *Budget          `name:"budget-usd-day" placeholder:"USD" help:"US dollars per day (UTC)."`
 	BudgetUSDMonth    *Budget          `name:"budget-usd-month" placeholder:"USD" help:"US dollars per calendar month (UTC)."`
+	BudgetUSDBurst    *Budget          `name:"budget-usd-burst" placeholder:"USD" help:"US dollars within the last minutes, against runaways; see --burst-minutes."`
+	BurstMinutes      *Limit           `placeholder:"N" help:"Minutes of a burst; default: 10."`
 	Models            *Models          `placeholder:"MODELS" help:"Models that it may use, separated by commas, such as gpt-5-mini,claude-*; all: every model."`
 	Recall            *store.KeyRecall `placeholder:"WHEN" help:"Put recalled text into its requests: on (needs the scope read), off, or default (as configured)."`
 	TrustTrace        *bool            `negatable:"" help:"Continue the traces of its callers."`
@@ -37,7 +39,7 @@ func (s *KeySettings) asked(now time.Time) api.KeySettings {
 	limits := api.LimitChange{
 		RequestsPerMinute: (*int64)(s.RequestsPerMinute), TokensPerMinute: (*int64)(s.TokensPerMinute),
 		Concurrent: (*int64)(s.Concurrent), TokensPerMonth: (*int64)(s.TokensPerMonth), Repeats: (*int64)(s.Repeats),
-		BudgetChange: api.BudgetChange{Day: (*record.USD)(s.BudgetUSDDay), Month: (*record.USD)(s.BudgetUSDMonth)},
+		BudgetChange: api.BudgetChange{Day: (*record.USD)(s.BudgetUSDDay), Month: (*record.USD)(s.BudgetUSDMonth), Burst: (*record.USD)(s.BudgetUSDBurst), BurstMinutes: (*int64)(s.BurstMinutes)},
 	}
 	if limits != (api.LimitChange{}) {
 		asked.Limits = &limits
@@ -128,7 +130,7 @@ func budgetParts(b store.Budget) (parts []string) {
 	for _, limit := range []struct {
 		amount record.USD
 		unit   string
-	}{{b.Day, "/day"}, {b.Month, "/month"}} {
+	}{{b.Day, "/day"}, {b.Month, "/month"}, {b.Burst, fmt.Sprintf("/%d min", b.BurstWindow())}} {
 		switch {
 		case limit.amount > 0:
 			parts = append(parts, fmt.Sprintf("$%v%s", limit.amount, limit.unit))

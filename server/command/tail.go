@@ -102,6 +102,9 @@ func (c *Tail) line(ctx context.Context, client *admin.Client, account string, e
 		if x.Repeats != "" {
 			words = append(words, "repeats "+printable(x.Repeats))
 		}
+		if x.Burst != "" {
+			words = append(words, "spent "+x.Burst)
+		}
 		if title := c.titles.of(ctx, client, account, e.Session); title != "" {
 			words = append(words, printable(title))
 		}

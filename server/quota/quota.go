@@ -36,6 +36,7 @@ const (
 	Repeats           Limit = "repeats"
 	BudgetDay         Limit = "budget_usd_day"
 	BudgetMonth       Limit = "budget_usd_month"
+	BudgetBurst       Limit = "budget_usd_burst"
 )
 
 // Table holds the state of every key with limits. The zero Table is ready to use.

@@ -42,11 +42,11 @@ var Events = []string{Budget, Failure, Erasure, Repeats}
 type BudgetReached struct {
 	Account string     `json:"account"`
 	Key     string     `json:"key,omitempty"` // whose budget it is; none: the account's
-	Limit   string     `json:"limit"`         // budget_usd_day or budget_usd_month
+	Limit   string     `json:"limit"`         // budget_usd_day, budget_usd_month or budget_usd_burst
 	Percent int        `json:"percent"`       // 80 or 100
 	Spent   record.USD `json:"spent_usd"`
 	Budget  record.USD `json:"budget_usd"`
-	Reset   time.Time  `json:"reset"` // when the next day or month begins
+	Reset   time.Time  `json:"reset"` // when the next day or month begins, or enough of a burst is old
 }
 
 // ExchangeFailed is the data of [Failure]: a provider failed, or the server ended before the answer did.

@@ -88,6 +88,7 @@ type Closing struct {
 	Recall        *RecallInfo  // what was recalled for the request; nil: nothing to recall
 	Unrecorded    int64        // bytes of the request behind those in the opening
 	Repeats       string       // what the agent repeats at the end of the request, and how often; "": nothing
+	Burst         string       // what was spent in the last minutes when the request came, where that is much; "": it is not
 	StandIn       *StandIn     // the model asked last, if it is not the one in the opening
 
 	// Answer is the whole answer as read from the bytes that were recorded, which saves reading them again; nil: unread.
@@ -214,6 +215,7 @@ type ExchangeInfo struct {
 	RequestUnrecorded  int64 `json:"request_bytes_unrecorded,omitempty"` // the same of the request, on the surface pass alone
 
 	Repeats string `json:"repeats,omitempty"` // what the agent repeats, such as "5 times Bash"
+	Burst   string `json:"burst,omitempty"`   // what was spent in the last minutes, where that is most of a burst's budget
 
 	Redactions []Redaction `json:"redactions,omitempty"` // by name
 

@@ -61,6 +61,7 @@ func (x *ExchangeInfo) writeFields(w *fieldWriter) {
 	w.text(44, x.Target)
 	w.number(45, x.RequestUnrecorded)
 	w.text(46, x.Repeats)
+	w.text(47, x.Burst)
 }
 
 func (x *ExchangeInfo) readField(r *fieldReader) {
@@ -163,6 +164,8 @@ func (x *ExchangeInfo) readField(r *fieldReader) {
 		x.RequestUnrecorded = r.number()
 	case 46:
 		x.Repeats = r.string()
+	case 47:
+		x.Burst = r.string()
 	}
 }
 

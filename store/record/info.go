@@ -88,7 +88,7 @@ func Close(info *ExchangeInfo, c *Closing) {
 	info.Translation = c.Translation
 	info.Attempts = c.Attempts
 	info.Recall = c.Recall
-	info.RequestUnrecorded, info.Repeats = c.Unrecorded, c.Repeats
+	info.RequestUnrecorded, info.Repeats, info.Burst = c.Unrecorded, c.Repeats, c.Burst
 	if s := c.StandIn; s != nil {
 		info.Provider, info.Format, info.ModelSent, info.Simulated = s.Provider, s.Format.String(), s.ModelSent, s.Simulated
 	}

@@ -146,6 +146,7 @@ function Row({ row, label }) {
     <span class="name"><b>${clean(x.asked || x.auxiliary || x.surface || '…')}</b>
       <small><${Model} name=${x.model_asked} />${[x.project && project(x.project), agentOf(x), label, x.surface && x.surface + (x.provider && x.format !== x.surface ? ' → ' + x.provider : ''), x.auxiliary].filter(Boolean).map((t) => ' · ' + clean(t))}</small>
       ${x.repeats && html`<small class="warn">repeats ${clean(x.repeats)}</small>`}
+      ${x.burst && html`<small class="warn">spent ${clean(x.burst)}</small>`}
       ${x.cache && html`<small class="warn">cache lost${x.cache.usd ? ' (' + money(x.cache.usd) + ')' : ''}: ${why(x.cache)}</small>`}
       ${x.error && html`<small class="bad">${clean(x.error.message)}</small>`}
     </span>

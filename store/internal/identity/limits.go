@@ -19,11 +19,30 @@ type Limits struct {
 	Budget
 }
 
-// Budget bounds what may be spent in a day and in a month of UTC. 0 is no bound, and in a key's own leaves it to the server's;
-// [NoBudget] in a key's own is no bound.
+// Budget bounds what may be spent in a day and in a month of UTC, and within any few minutes. 0 is no bound, and in a key's
+// own leaves it to the server's; [NoBudget] in a key's own is no bound.
 type Budget struct {
-	Day   record.USD `json:"budget_usd_day,omitempty"`
-	Month record.USD `json:"budget_usd_month,omitempty"`
+	Day          record.USD `json:"budget_usd_day,omitempty"`
+	Month        record.USD `json:"budget_usd_month,omitempty"`
+	Burst        record.USD `json:"budget_usd_burst,omitempty"`
+	BurstMinutes int64      `json:"burst_minutes,omitempty"` // in which Burst may be spent; 0: [BurstMinutes]
+}
+
+// Within how many minutes a burst is spent, if its budget does not say so, and at most.
+const (
+	BurstMinutes     = 10
+	MostBurstMinutes = 24 * 60
+)
+
+// BurstWindow returns the minutes in which a burst may be spent; 0 without a bound.
+func (b *Budget) BurstWindow() int64 {
+	switch {
+	case b.Burst <= 0:
+		return 0
+	case b.BurstMinutes <= 0:
+		return BurstMinutes
+	}
+	return min(b.BurstMinutes, MostBurstMinutes)
 }
 
 // FewestRepeats is the lowest [Limits.Repeats].
@@ -33,14 +52,21 @@ const FewestRepeats = 4
 const NoBudget = -record.Dollar
 
 func (b Budget) or(other Budget) Budget {
-	return Budget{Day: record.USD(or(int64(b.Day), int64(other.Day))), Month: record.USD(or(int64(b.Month), int64(other.Month)))}
+	return Budget{
+		Day:   record.USD(or(int64(b.Day), int64(other.Day))),
+		Month: record.USD(or(int64(b.Month), int64(other.Month))),
+		Burst: record.USD(or(int64(b.Burst), int64(other.Burst))), BurstMinutes: or(b.BurstMinutes, other.BurstMinutes),
+	}
 }
 
 func (b Budget) check() error {
-	for _, amount := range [...]record.USD{b.Day, b.Month} {
+	for _, amount := range [...]record.USD{b.Day, b.Month, b.Burst} {
 		if amount < 0 && amount != NoBudget {
 			return codec.Invalid("budget", "a budget is an amount of US dollars above 0, 0 for the server's own, or -1 for none")
 		}
+	}
+	if b.BurstMinutes < 0 || b.BurstMinutes > MostBurstMinutes {
+		return codec.Invalid("budget.burst_minutes", "burst_minutes is at most %d, a day; 0 is %d", MostBurstMinutes, BurstMinutes)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (h *handler) contextOf(c *call) (any, error) {
 	answer.Common, answer.Break = promptcache.Compare(blocks, was)
 	answer.Previous = before.ID
 	answer.Cache = h.caches.Explained(&before.ExchangeInfo, &x.ExchangeInfo, was, blocks, answer.Break)
-	if b := answer.Break; b != nil {
+	if b := answer.Break; b != nil && b.Tokens > x.Usage.CacheRead { // otherwise they came from a cache after all
 		b.Lost = h.caches.LossOf(&x.ExchangeInfo, b.Tokens)
 	}
 	return answer, nil

@@ -94,8 +94,8 @@ func said(t *record.Turn) (bytes int64) {
 }
 
 // next returns what the next request uses: with the cache of the last one, and without it. Another model still has what it was
-// asked before, if that is not long ago.
-func (s history) next(prompt int64, model string, now time.Time) (warm, cold codec.Usage) {
+// asked before, if that is not long ago; a client may offer it more than the model before, which lead has in tokens.
+func (s history) next(prompt int64, model string, lead func() int64, now time.Time) (warm, cold codec.Usage) {
 	last := s.last()
 	use := func(x *record.ExchangeInfo, grown, held int64) codec.Usage {
 		u := codec.Usage(x.Usage)
@@ -120,7 +120,7 @@ func (s history) next(prompt int64, model string, now time.Time) (warm, cold cod
 	other, since := s.since(model)
 	switch {
 	case other == nil:
-		return warm, use(last, grown, 0)
+		return warm, use(last, codec.AddCounts(grown, lead()), 0)
 	case now.After(other.LastByte.Add(lifeOf(other))):
 		return warm, use(other, since, 0)
 	}
@@ -144,7 +144,7 @@ func (c *Caches) forecast(account, session, model string, s history, prompt int6
 	if other := plainModel(model); other != "" && !asks(last, other) {
 		f.Before, f.Now, asked = last.ModelAsked, other, other
 	}
-	warm, cold := s.next(prompt, f.Now, now)
+	warm, cold := s.next(prompt, f.Now, func() int64 { return c.lead(account, last, f.Now) }, now)
 	f.Tokens = cold.TotalInput()
 	if cached := last.Usage.CacheRead + last.Usage.CacheWrite; cached >= leastLost {
 		switch {
@@ -159,6 +159,45 @@ func (c *Caches) forecast(account, session, model string, s history, prompt int6
 		f.Text = forewarn(f)
 	}
 	return f
+}
+
+// lead returns by how many tokens a client's tools and instructions for another model are longer than those in a request, by
+// the newest session in which it asked that model; 0 if there is none, negative if they are shorter.
+func (c *Caches) lead(account string, last *record.ExchangeInfo, model string) int64 {
+	page, err := c.Archive.Sessions(account, record.SessionQuery{Limit: namingSessions})
+	if err != nil {
+		return 0
+	}
+	for i := range page.Data {
+		session := &page.Data[i]
+		if session.ID == last.Session || session.Client != last.Client() || !slices.ContainsFunc(session.Models, func(m string) bool { return plainModel(m) == model }) {
+			continue
+		}
+		turns, err := c.Archive.Timeline(account, session.ID, record.TimelineQuery{Limit: firstTurns, Descending: true})
+		if err != nil {
+			continue
+		}
+		for j := range turns.Data {
+			if x := &turns.Data[j].Exchange; x.Auxiliary == "" && x.Surface == last.Surface && leavesCache(x) && asks(x, model) {
+				if there, here := c.fixedTokens(account, x.ID), c.fixedTokens(account, last.ID); there > 0 && here > 0 {
+					return there - here
+				}
+				return 0
+			}
+		}
+	}
+	return 0
+}
+
+// fixedTokens returns the size of what is in front of the conversation in a request.
+func (c *Caches) fixedTokens(account, id string) int64 {
+	x, err := c.Archive.Exchange(account, id)
+	if err != nil || len(x.RawRequest) == 0 {
+		return 0
+	}
+	bytes := int64(0)
+	Fixed(Prefix(x.RawRequest), func(_ string, text []byte) { bytes += int64(len(text)) })
+	return bytes * codec.Usage(x.Usage).TotalInput() / int64(len(x.RawRequest))
 }
 
 // price adds what the next request costs.

@@ -91,24 +91,26 @@ func keptFor(x *record.ExchangeInfo) time.Duration {
 	return 10 * time.Minute
 }
 
-// LossOf returns what prompt tokens of an exchange cost more than they would have from a cache; 0: nothing, or unknown.
+// LossOf returns what prompt tokens of an exchange, those behind what its cache had, cost more than they would have from the
+// cache; 0: nothing, or unknown. Providers first write what they did not find, at a price of its own.
 func (c *Caches) LossOf(x *record.ExchangeInfo, tokens int64) record.USD {
-	if c.Prices == nil || x.Usage.CacheRead >= tokens { // they came from a cache after all
+	if c.Prices == nil {
 		return 0
 	}
 	price := c.Prices.Price(x.Provider, x.ModelSent, x.Started)
 	if price == nil {
 		return 0
 	}
-	paid := price.Bill(&codec.Usage{InputUncached: tokens}, x.Started)
-	return record.USD(paid.Cost - price.Bill(&codec.Usage{CacheRead: tokens}, x.Started).Cost)
+	paid := codec.Usage{CacheWrite: min(tokens, x.Usage.CacheWrite)}
+	paid.CacheLong, paid.InputUncached = min(paid.CacheWrite, x.Usage.CacheLong), tokens-paid.CacheWrite
+	return record.USD(price.Bill(&paid, x.Started).Cost - price.Bill(&codec.Usage{CacheRead: tokens}, x.Started).Cost)
 }
 
 // newBreak returns the break between two requests, with the reason if their records tell it.
 func (c *Caches) newBreak(before, now *record.ExchangeInfo) *api.CacheBreak {
 	b := &api.CacheBreak{Exchange: now.ID, Session: now.Session, Previous: before.ID, Started: now.Started, Project: now.Project, Tokens: lostTokens(before, now)}
 	if b.Tokens > 0 {
-		b.Lost = c.LossOf(now, now.Usage.CacheRead+b.Tokens)
+		b.Lost = c.LossOf(now, b.Tokens)
 	}
 	idle, kept := now.Started.Sub(before.LastByte), keptFor(before)
 	switch {

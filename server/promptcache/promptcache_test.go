@@ -79,14 +79,15 @@ func TestOnlyAnIDAndTheNameOfAModelAreKeptOfAStart(t *testing.T) {
 type archive struct {
 	entries  []record.TimelineEntry // newest first
 	sessions []record.Session       // newest first
+	bodies   map[string]string      // of requests, by id; none: with a tool of that name
 	pages    int
 	read     []string
 }
 
-func (a *archive) Timeline(_, _ string, q record.TimelineQuery) (page record.TimelinePage, err error) {
+func (a *archive) Timeline(_, session string, q record.TimelineQuery) (page record.TimelinePage, err error) {
 	a.pages++
 	for i := range a.entries {
-		if q.After == "" || a.entries[i].Exchange.ID < q.After {
+		if x := &a.entries[i].Exchange; x.Session == session && (q.After == "" || x.ID < q.After) {
 			page.Data = append(page.Data, a.entries[i])
 		}
 	}
@@ -101,6 +102,9 @@ func (a *archive) Exchange(_, id string) (*record.Exchange, error) {
 	a.read = append(a.read, id)
 	for i := range a.entries {
 		if x := a.entries[i].Exchange; x.ID == id {
+			if body := a.bodies[id]; body != "" {
+				return &record.Exchange{ExchangeInfo: x, RawRequest: []byte(body)}, nil
+			}
 			return &record.Exchange{ExchangeInfo: x, RawRequest: fmt.Appendf(nil, `{"tools":[{"name":"tool_%s"}],"messages":[]}`, id)}, nil
 		}
 	}
@@ -169,6 +173,50 @@ func TestGoingBackToAModelCostsWhatItsCacheLacks(t *testing.T) {
 	}
 }
 
+// Claude Code gives some models longer instructions than others. How long they are shows in another session.
+func TestAModelThatIsOfferedMoreCostsMore(t *testing.T) {
+	prices, err := router.LoadPrices("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	at := func(id, session, model, client string) record.TimelineEntry {
+		return record.TimelineEntry{Turn: &record.Turn{}, Exchange: record.ExchangeInfo{
+			ID: id, Session: session, Surface: "messages", Format: "messages", Provider: "anthropic", ModelAsked: model, ModelSent: model,
+			Header:  []record.HeaderField{{Name: "User-Agent", Value: client}},
+			Outcome: record.OutcomeComplete, Started: now.Add(-time.Minute), LastByte: now.Add(-time.Minute), Usage: record.UsageInfo{CacheWrite: 30_000},
+		}}
+	}
+	request := func(fixed int) string { // of 120,000 bytes, which are 30,000 tokens
+		frame := `{"tools":[{"name":"t","description":""}],"messages":[{"role":"user","content":""}]}`
+		body := strings.Replace(frame, `"description":"`, `"description":"`+strings.Repeat("x", fixed), 1)
+		return strings.Replace(body, `"content":"`, `"content":"`+strings.Repeat("y", 120_000-fixed-len(frame)), 1)
+	}
+	for name, story := range map[string]struct {
+		there, want int64
+		client      string
+	}{
+		"longer": {80_000, 40_000, "claude-cli/2.1.197"}, "shorter": {20_000, 25_000, "claude-cli/2.1.197"}, "of another client": {80_000, 30_000, "curl/8"},
+	} {
+		a := archive{
+			entries:  []record.TimelineEntry{at("exch_1", "sess_1", "claude-opus-4-8", "claude-cli/2.1.197"), at("exch_2", "sess_2", "claude-sonnet-4-6", story.client)},
+			sessions: []record.Session{{ID: "sess_1", Models: []string{"claude-opus-4-8"}, Client: clientOf("claude-cli/2.1.197")}, {ID: "sess_2", Models: []string{"claude-sonnet-4-6"}, Client: clientOf(story.client)}},
+			bodies:   map[string]string{"exch_1": request(40_000), "exch_2": request(int(story.there))},
+		}
+		c := promptcache.Caches{Archive: &a, Prices: &prices, Warn: promptcache.LeastWarning, Clock: func() time.Time { return now }}
+		f, err := c.Forecast("acme", "sess_1", "claude-sonnet-4-6")
+		if err != nil || f.Reason != api.BrokenByModel || max(f.Tokens-story.want, story.want-f.Tokens) > 50 {
+			t.Errorf("%s: %+v, %v", name, f, err)
+		}
+	}
+}
+
+// clientOf returns the client that a program's name in a header stands for.
+func clientOf(program string) string {
+	x := record.ExchangeInfo{Header: []record.HeaderField{{Name: "User-Agent", Value: program}}}
+	return x.Client()
+}
+
 // A hook waits for it.
 func TestAPromptReadsTheCostliestPairOfRequestsAlone(t *testing.T) {
 	prices, err := router.LoadPrices("")
@@ -187,7 +235,7 @@ func TestAPromptReadsTheCostliestPairOfRequestsAlone(t *testing.T) {
 	}
 	c := promptcache.Caches{Archive: &a, Prices: &prices, Warn: promptcache.LeastWarning, Clock: func() time.Time { return now }}
 	warning := c.Warning("acme", "sess_1", "", "", 100)
-	if !strings.HasPrefix(warning, "The last turn paid for 107k tokens again, ") || !strings.HasSuffix(warning, ": other tools were offered (tool_exch_7, tool_exch_8).") {
+	if !strings.HasPrefix(warning, "The last turn paid for 107k tokens again, $0.62 more than from the cache: ") || !strings.HasSuffix(warning, ": other tools were offered (tool_exch_7, tool_exch_8).") {
 		t.Errorf("%q", warning)
 	}
 	if want := []string{"exch_8", "exch_7"}; !slices.Equal(a.read, want) {

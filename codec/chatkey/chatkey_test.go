@@ -81,6 +81,17 @@ func TestConversationsOfRealClientsAreTold(t *testing.T) {
 				`{"model":"m","messages":[{"role":"user","content":"This is an agent. We are setting up the context for our chat."},{"role":"assistant","content":"Got it."},{"role":"user","content":"two"}]}`,
 			},
 		},
+		"a client that sets the scene in the person's message": {
+			surface: codec.Gemini,
+			same: []string{
+				`{"contents":[{"role":"user","parts":[{"text":"<session_context>\nThis is the Gemini CLI. We are setting up the context for our chat.\nFiles: a\n</session_context>"},{"text":"one"}]}]}`,
+				`{"contents":[{"role":"user","parts":[{"text":"<session_context>\nThis is the Gemini CLI. We are setting up the context for our chat.\nFiles: b\n</session_context>"},{"text":"one"}]},{"role":"model","parts":[{"text":"1"}]}]}`,
+				`{"contents":[{"role":"user","parts":[{"text":"This is the Gemini CLI. We are setting up the context for our chat.\nFiles: b"},{"text":"one"}]}]}`,
+			},
+			other: []string{
+				`{"contents":[{"role":"user","parts":[{"text":"<session_context>\nThis is the Gemini CLI. We are setting up the context for our chat.\nFiles: a\n</session_context>"},{"text":"two"}]}]}`,
+			},
+		},
 		"pictures tell apart, however they are sent": {
 			surface: codec.Chat,
 			same: []string{

@@ -85,11 +85,20 @@ func speakerOf(role, wireType []byte) speaker {
 	return nobody
 }
 
-// turn adds a user's message, unless it only sets the scene.
+// turn adds a user's message without the texts that only set the scene.
 func (t *transcript) turn(content []byte) {
+	if scan.IsString(content) {
+		t.unlessScene(content)
+		return
+	}
+	for e := scan.Array(content); e.Next() && !t.full(); {
+		t.unlessScene(e.Value)
+	}
+}
+
+func (t *transcript) unlessScene(block []byte) {
 	before := len(t.stable)
-	t.content(content)
-	if setsScene(t.stable[before:]) {
+	if t.block(block); setsScene(t.stable[before:]) {
 		t.stable = t.stable[:before]
 	}
 }

@@ -62,6 +62,7 @@ func (t *transcript) cut() { t.stable = t.stable[:min(len(t.stable), maxText)] }
 var volatileTags = [...]string{
 	"system-reminder", "env", "environment", "environment_context", "environment_details", "environment_info",
 	"user_info", "workspace_info", "directories", "git_status", "current_date", "current_time", "cwd", "total_tokens",
+	"session_context", // Gemini CLI
 	// what this proxy and other tools recall from earlier conversations
 	"mneme-recall", "deja-recall", "hook_context", "relevant-memories", "supermemory-context", "claude-mem-context",
 }
@@ -199,7 +200,7 @@ func appendWords(dst, text []byte) []byte {
 	return dst[:n]
 }
 
-// setsScene reports whether a first message is one that clients send by themselves before the user's. stable has no
+// setsScene reports whether a text of a first message is one that clients send by themselves before the user's. stable has no
 // white space.
 func setsScene(stable []byte) bool {
 	return bytes.Contains(stable[:min(len(stable), 200)], []byte("settingupthecontextforourchat"))

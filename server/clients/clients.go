@@ -40,7 +40,7 @@ type client struct {
 }
 
 // all are the clients in the order in which their ids are looked for.
-var all = []*client{&claudeCode, &codex, &opencode, &generic}
+var all = []*client{&claudeCode, &codex, &opencode, &geminiCLI, &generic}
 
 // KeptHeaders are the headers that identify the client of a request, and its own conversation.
 var KeptHeaders = func() (names []string) {

@@ -1,6 +1,6 @@
 package clients
 
-// generic is every other program: Qwen Code, Gemini CLI and the SDKs send no ids, so their conversations are
+// generic is every other program: Qwen Code and the SDKs send no ids, so their conversations are
 // distinguished by their opening messages (docs/wire/clients.md#1).
 var generic = client{
 	headers: []string{"User-Agent"},

@@ -24,7 +24,6 @@ var knotted = map[string]int{
 	"codec/gemini":         21,
 	"codec/responses":      21,
 	"router":               27,
-	"server":               36,
 	"server/cluster":       16,
 	"server/command":       24,
 	"server/edge":          17,

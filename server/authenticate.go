@@ -2,11 +2,9 @@ package server
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/server/resource"
@@ -14,43 +12,16 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Our headers. None of them goes upstream.
-const (
-	headerServiceKey      = "X-Service-API-Key"
-	headerChatKey         = "X-Service-Chat-Key"
-	headerExternalSession = "X-Service-External-Session-ID"
-	headerExchangeID      = "X-Service-Exchange-ID"
-	headerSessionID       = "X-Service-Session-ID"
-	headerTranslation     = "X-Service-Translation"
-	headerStrict          = "X-Service-Strict"
-	headerSimulated       = "X-Service-Simulated"
-	headerCapture         = "X-Service-Capture"
-	headerFallback        = "X-Service-Fallback"
-	headerReplay          = "X-Service-Replay"
-	headerProject         = "X-Service-Project"
-	headerRecall          = "X-Service-Recall"
-	headerRepeats         = "X-Service-Repeats"
-	headerBurst           = "X-Service-Burst"
-)
-
-// caller is the sender of a request, with the provider credentials that it brought.
-type caller struct {
-	store.Identity
-	authorization string // whole Authorization header, only if the service key came in a header of its own
-	apiKey        string // X-Api-Key
-	googleKey     string // X-Goog-Api-Key, or key in the query of a path of Google's API
-}
-
 // authenticate finds the service key and logs who has none. It comes as Authorization: Bearer KEY or as X-Service-API-Key: KEY; the latter
 // leaves Authorization free for the client's own provider credential. X-Api-Key is never read as a service key: it is
 // the header in which Anthropic's clients send theirs to Anthropic.
-func (s *Server) authenticate(in *edge.Request, out *edge.Response) (caller, error) {
+func (s *proxy) authenticate(in *edge.Request, out *edge.Response) (caller, error) {
 	return s.authenticateAt(in, out, false)
 }
 
 // authenticateAt is authenticate for a path of Google's API, if google is true. Its clients know of no other place for a
 // key than X-Goog-Api-Key and the query: what has the form of a service key there is one.
-func (s *Server) authenticateAt(in *edge.Request, out *edge.Response, google bool) (caller, error) {
+func (s *proxy) authenticateAt(in *edge.Request, out *edge.Response, google bool) (caller, error) {
 	c, err := s.readCaller(in, google)
 	if err == nil {
 		return c, nil
@@ -63,14 +34,14 @@ func (s *Server) authenticateAt(in *edge.Request, out *edge.Response, google boo
 }
 
 // logRefusal logs that a caller is refused. The reason holds no credential.
-func (s *Server) logRefusal(in *edge.Request, identity *store.Identity, reason string) {
+func (s *proxy) logRefusal(in *edge.Request, identity *store.Identity, reason string) {
 	s.refusals.Log(s.opts.Clock(), telemetry.Refusal{
 		Client: in.Client(), Account: identity.Account, KeyID: identity.KeyID, KeyLabel: identity.Label, Reason: reason,
 	})
 }
 
 // readCaller returns the caller. With an error, it is the key that was sent, for the log only.
-func (s *Server) readCaller(in *edge.Request, google bool) (caller, error) {
+func (s *proxy) readCaller(in *edge.Request, google bool) (caller, error) {
 	c := caller{
 		apiKey:    in.Header("X-Api-Key"),
 		googleKey: in.Header("X-Goog-Api-Key"),
@@ -99,34 +70,6 @@ func (s *Server) readCaller(in *edge.Request, google bool) (caller, error) {
 	return c, nil
 }
 
-// keepServiceKeys removes service keys from the headers that would carry them to a provider: clients that use one as
-// their API key may send it in several headers at once.
-func (c *caller) keepServiceKeys(secret string) {
-	for _, value := range []*string{&c.authorization, &c.apiKey, &c.googleKey} {
-		_, bare, found := strings.Cut(*value, " ")
-		if !found {
-			bare = *value
-		}
-		if bare = strings.TrimSpace(bare); bare == secret || store.LooksLikeKey(bare) {
-			*value = ""
-		}
-	}
-}
-
-// brought returns the provider credentials that the caller sent.
-func (c *caller) brought() (credentials []string) {
-	for _, value := range [...]string{c.authorization, c.apiKey, c.googleKey} {
-		if value == "" {
-			continue
-		}
-		if _, bare, found := strings.Cut(value, " "); found {
-			value = strings.TrimSpace(bare)
-		}
-		credentials = append(credentials, value)
-	}
-	return credentials
-}
-
 func bearer(authorization, apiKey string) (string, error) {
 	scheme, secret, _ := strings.Cut(authorization, " ")
 	secret = strings.TrimSpace(secret)
@@ -144,88 +87,13 @@ func bearer(authorization, apiKey string) (string, error) {
 	}
 }
 
-// requireScope returns an error unless the caller has the scope.
-func (c *caller) requireScope(scope store.Scopes) error {
-	if c.Scopes.Has(scope) {
-		return nil
-	}
-	e := codec.Errorf(codec.KindPermission, "This service key lacks the scope %q; it has %q. Create one with: mneme key create --account %s --scope %s",
-		scope, c.Scopes, c.Account, scope)
-	e.Code = "missing_scope"
-	return e
-}
-
-// requireModel returns an error unless the caller's key may ask for the model, by the client's name for it. Which model
-// replaces it is the operator's choice.
-func (c *caller) requireModel(name string) error {
-	if c.Models.Allows(name) {
-		return nil
-	}
-	e := codec.Errorf(codec.KindPermission, "This service key may not ask for the model %q; it may for: %s. Change that with: mneme key update %s --models",
-		name, namesOf(c.Models), c.KeyID)
-	e.Code = "model_not_allowed"
-	return e
-}
-
-// requireModels is requireModel for every model that a request may have its host ask.
-func (c *caller) requireModels(e *codec.Envelope, body []byte) error {
-	if len(c.Models) == 0 {
-		return nil
-	}
-	if e.OtherModels != "" {
-		refused := codec.Errorf(codec.KindPermission, "This service key is for certain models, and the member %s has the host ask others; leave it out, and name one in model.", e.OtherModels)
-		refused.Code, refused.Param = "model_not_allowed", e.OtherModels
-		return refused
-	}
-	for _, tool := range e.Tools {
-		if err := c.requireToolModels(tool.Of(body)); err != nil {
-			return err
-		}
-	}
-	return c.requireModel(e.Model)
-}
-
-// requireToolModels is requireModel for the models that a hosted tool asks: an advisor, or an image model. Some hosts
-// have it among the parameters. A duplicate member counts both times, since hosts differ in which one they read.
-func (c *caller) requireToolModels(tool []byte) error {
-	for m := scan.Object(tool); m.Next(); {
-		if err := c.requireNamed(&m); err != nil {
-			return err
-		}
-		if string(m.Key) != "parameters" {
-			continue
-		}
-		for p := scan.Object(m.Value); p.Next(); {
-			if err := c.requireNamed(&p); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// requireNamed is requireModel for a member that may name a model.
-func (c *caller) requireNamed(m *scan.Members) error {
-	if string(m.Key) != "model" || !scan.IsString(m.Value) {
-		return nil
-	}
-	return c.requireModel(scan.String(m.Value))
-}
-
 // mostNamed is how many models an error lists.
 const mostNamed = 10
-
-func namesOf(models store.Models) string {
-	if more := len(models) - mostNamed; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(models[:mostNamed], ", "), more)
-	}
-	return strings.Join(models, ", ")
-}
 
 // credential returns the credential for the provider in that format: the client's own if it sent one that fits, else
 // the account's, else none, which means the server's default. own reports whether a refusal by the provider is for the
 // client to see.
-func (s *Server) credential(c *caller, p *router.Provider, format codec.Format) (credential router.Credential, own bool, err error) {
+func (s *proxy) credential(c *caller, p *router.Provider, format codec.Format) (credential router.Credential, own bool, err error) {
 	header := p.CredentialHeader(format)
 	switch {
 	case header == "X-Api-Key" && c.apiKey != "":

@@ -3,6 +3,7 @@ package server_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -29,6 +30,7 @@ func TestBodiesOfStrangersTakeNoMemory(t *testing.T) {
 	}
 	p := startProgram(t, t.TempDir(), newEvents(t), "admin: {listen: 127.0.0.1:0}")
 	service := strings.TrimPrefix(p.url, "http://")
+	management := p.managed(t)
 	idle := p.anonymous(t)
 	for _, chunked := range []bool{false, true} {
 		var calls sync.WaitGroup
@@ -36,7 +38,7 @@ func TestBodiesOfStrangersTakeNoMemory(t *testing.T) {
 		for i, path := range []string{chat.path, "/nothing", "/mcp", "/v1/memory/search", "/v1/memory/imports", "/v1/admin/keys"} {
 			to := service
 			if i == 5 {
-				to = p.managed(t)
+				to = management
 			}
 			for range 12 {
 				calls.Go(func() {
@@ -120,12 +122,16 @@ func flood(address, path, key string, size int64, chunked bool, packed []byte) *
 // managed is the address of the program's management.
 func (p *program) managed(t *testing.T) string {
 	t.Helper()
-	p.log.mu.Lock()
-	defer p.log.mu.Unlock()
-	found := regexp.MustCompile(`management for admin keys.*?(127\.0\.0\.1:\d+)`).FindStringSubmatch(p.log.text.String())
-	if found == nil {
-		t.Fatal("the program does not name the address of its management")
-	}
+	line := regexp.MustCompile(`management for admin keys.*?(127\.0\.0\.1:\d+)`)
+	var found []string
+	eventually(t, func() error {
+		p.log.mu.Lock()
+		defer p.log.mu.Unlock()
+		if found = line.FindStringSubmatch(p.log.text.String()); found == nil {
+			return errors.New("the program does not name the address of its management")
+		}
+		return nil
+	})
 	return found[1]
 }
 

@@ -4,50 +4,42 @@ import (
 	"net/http"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
-// attempts are the calls to providers.
-type attempts struct {
-	made    []record.Attempt
-	first   [1]record.Attempt // storage for made; mostly there is one
-	replied router.Header     // header of the newest reply; nil if a provider was asked and none came
-}
-
 // call asks the provider. The caller closes the reply's body. A refusal of one of our credentials is an error.
-func (x *exchange) call(operation router.Operation, body []byte) (*router.Reply, error) {
+func (x *exchange) call(operation router.Operation, body []byte) (providerReply, error) {
 	credential, own, err := x.server.credential(&x.request.caller, x.route.placement.Provider, x.route.format)
 	if err != nil {
-		return nil, err
+		return providerReply{}, err
 	}
-	if x.route.own, x.attempts.replied = own, nil; !own && credential == (router.Credential{}) {
-		if err := x.requireOwnReferences(body); err != nil {
-			return nil, err
+	if x.route.own, x.attempts.replied = own, nil; !own && credential == (router.Credential{}) && mayRefer(x.route.format, body) {
+		if err := x.server.owned.require(x.request.caller.Account, x.route.placement.Provider.Name(), namedIn(body)); err != nil {
+			return providerReply{}, err
 		}
 	}
-	x.traceCall(operation)
+	x.route.traceCall(x.trace, &x.request, operation)
 	return x.replied(x.route.placement.Provider.Do(x.ctx, &router.Call{
 		Operation: operation,
 		Format:    x.route.format, Model: x.route.placement.Model, Stream: x.request.envelope.Stream,
 		Body: body, Header: x.route.header, Query: x.request.in.Query(), Credential: credential,
-		Account: x.request.caller.Account, Affinity: x.affinity(), Observe: x.recordAttempt,
+		Account: x.request.caller.Account, Affinity: x.route.affinity(&x.request), Observe: x.recordAttempt,
 	}))
 }
 
 // replied notes what a provider has answered.
-func (x *exchange) replied(reply *router.Reply, failed *codec.Error) (*router.Reply, error) {
+func (x *exchange) replied(reply *router.Reply, failed *codec.Error) (providerReply, error) {
 	if failed != nil {
-		return nil, failed
+		return providerReply{}, failed
 	}
 	x.attempts.replied = reply.Header
 	x.recording.closing.ProviderReqID = requestID(reply.Header)
-	if refused := x.ownCredentialRefused(reply.Status); refused != nil {
+	if refused := x.route.ownCredentialRefused(reply.Status, x.request.caller.Account); refused != nil {
 		_ = reply.Body.Close()
-		return nil, refused
+		return providerReply{}, refused
 	}
-	return reply, nil
+	return providerReply{reply, x}, nil
 }
 
 func requestID(h router.Header) string {
@@ -61,28 +53,14 @@ func requestID(h router.Header) string {
 
 // ownCredentialRefused hides a provider's refusal of the account's or the server's credential: the caller's own key is
 // fine, and providers quote parts of the key that they refuse.
-func (x *exchange) ownCredentialRefused(status int) error {
-	if x.route.own || (status != http.StatusUnauthorized && status != http.StatusForbidden) {
+func (r *route) ownCredentialRefused(status int, account string) error {
+	if r.own || (status != http.StatusUnauthorized && status != http.StatusForbidden) {
 		return nil
 	}
-	name := x.route.placement.Provider.Name()
+	name := r.placement.Provider.Name()
 	e := codec.Errorf(codec.KindUpstreamAuth, "%s refused the credential that is set for it (HTTP %d). Set a valid one with: mneme account credential set %s %s",
-		name, status, x.request.caller.Account, name)
+		name, status, account, name)
 	e.Provider, e.Status = name, status
-	return e
-}
-
-// providersError reads the error answer of a provider that speaks the surface's own format.
-func (x *exchange) providersError(reply *router.Reply) error {
-	body, err := x.readComplete(reply)
-	if err != nil {
-		return err
-	}
-	return x.route.fromProvider(crossing.ProviderCodec(x.route.format).DecodeError(reply.Status, reply.RetryAfter, body))
-}
-
-func (r *route) fromProvider(e *codec.Error) *codec.Error {
-	e.Provider = r.placement.Provider.Name()
 	return e
 }
 
@@ -95,28 +73,11 @@ func (x *exchange) recordAttempt(a router.Attempt) {
 		Provider: a.Provider.Name(), Endpoint: a.Address, Key: a.Key, Model: x.route.placement.Model,
 		Status: a.Status, Failure: a.Failure.String(), Took: a.Took.Milliseconds(),
 	})
-	x.traceAttempt(a)
+	traceAttempt(x.trace, &a)
 	if a.Retried {
 		x.server.telemetry.Retry(a.Provider.Name(), a.Failure.String())
 	}
 	if a.CoolDown > 0 {
 		x.server.telemetry.CoolDown(a.Provider.Name(), a.Failure.String())
 	}
-}
-
-// recordFailure records why the newest call was not enough, and its last attempt if that was known only after the
-// header.
-func (x *exchange) recordFailure(e *codec.Error) {
-	x.trace.CallFailed(e.Kind)
-	if n := len(x.attempts.made); n > 0 && x.attempts.made[n-1].Failure == "" {
-		x.attempts.made[n-1].Failure = e.Kind.String()
-	}
-}
-
-// toRecord returns all attempts, or none if the first one gave the answer: the record has that anyway.
-func (a *attempts) toRecord() []record.Attempt {
-	if len(a.made) == 1 && a.made[0].Failure == "" {
-		return nil
-	}
-	return a.made
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/responses"
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/router"
@@ -16,6 +15,7 @@ import (
 // compaction is a request to shorten a conversation. The author of the format does that itself; any other model is asked for
 // a summary, and that is the exchange on record.
 type compaction struct {
+	x      *exchange
 	asked  []byte // the client's body
 	whole  bool   // the client wants the conversation that it goes on with, not only the item
 	stream bool
@@ -23,61 +23,53 @@ type compaction struct {
 }
 
 // serveCompaction serves the path that only compacts.
-func (s *Server) serveCompaction(ctx context.Context, in *edge.Request, out *edge.Response) {
+func (s *proxy) serveCompaction(ctx context.Context, in *edge.Request, out *edge.Response) {
 	x := s.newExchange(ctx, in, out, codec.Responses)
 	x.request.auxiliary = record.AuxiliarySummary
 	defer x.finish()
 	err := x.arrive()
 	switch {
 	case err != nil:
-	case x.compactsItself():
+	case x.route.isAuthorOf(x.request.surface):
 		if err = x.enter(); err == nil {
-			err = x.passCompaction()
+			err = x.passAuxiliary(router.Compact)
 		}
 	default:
-		x.request.compaction = &compaction{whole: true}
-		if err = x.prepareCompaction(); err == nil {
-			err = x.enter()
-		}
-		if err == nil {
-			err = x.compact()
-		}
+		c := compaction{x: x, whole: true}
+		err = c.run()
 	}
 	if err != nil {
 		x.refuse(err)
 	}
 }
 
-func (x *exchange) passCompaction() error {
-	body, err := x.spliced()
-	if err != nil {
-		return err
-	}
-	return x.passAuxiliary(router.Compact, body)
-}
-
-// compactsItself reports whether the provider compacts conversations: the author of the format does.
-func (x *exchange) compactsItself() bool {
-	return x.route.format == x.request.surface && x.route.placement.Provider.Family() == crossing.Traits(x.request.surface).Author
-}
-
 // mustCompact reports whether the request ends in a trigger that its provider does not know.
 func (x *exchange) mustCompact() bool {
-	if !storesAnswers(x.request.surface) || !responses.EndsInTrigger(x.request.body) || x.compactsItself() {
+	if !storesAnswers(x.request.surface) || !responses.EndsInTrigger(x.request.body) || x.route.isAuthorOf(x.request.surface) {
 		return false
 	}
 	x.request.auxiliary = record.AuxiliarySummary
-	x.request.compaction = new(compaction)
 	return true
 }
 
-// prepareCompaction replaces the request by one for the summary.
-func (x *exchange) prepareCompaction() error {
+// run asks for the summary and answers with it.
+func (c *compaction) run() error {
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	if err := c.x.enter(); err != nil {
+		return err
+	}
+	return c.compact()
+}
+
+// prepare replaces the request by one for the summary.
+func (c *compaction) prepare() error {
+	x, r := c.x, &c.x.request
 	if err := x.beginWork(); err != nil {
 		return err
 	}
 	defer x.endWork()
-	r := &x.request
 	input := scan.Get(r.body, "input")
 	if !scan.IsString(input) && !scan.IsArray(input) && (!scan.IsNull(input) || r.envelope.PreviousResponse == "") {
 		return codec.Invalid("input", "input is what to compact: a text or a list of items")
@@ -85,15 +77,15 @@ func (x *exchange) prepareCompaction() error {
 	if err := r.share.Take(int64(len(r.body))); err != nil {
 		return err
 	}
-	r.compaction.asked, r.compaction.stream = r.body, r.envelope.Stream
+	c.asked, c.stream = r.body, r.envelope.Stream
 	r.body = responses.AppendSummaryRequest(make([]byte, 0, len(r.body)+1<<10), r.body)
 	r.envelope, r.blocks, r.prints = codec.Envelope{}, nil, nil
 	return x.read()
 }
 
 // compact asks for the summary, and answers with it in place of the conversation.
-func (x *exchange) compact() error {
-	c, out := x.request.compaction, x.answer.out
+func (c *compaction) compact() error {
+	x, out := c.x, c.x.answer.out
 	c.answer = x.request.in.Detach(x.server.answers)
 	defer c.answer.End()
 	x.answer.out = &c.answer.Response
@@ -107,7 +99,7 @@ func (x *exchange) compact() error {
 		response = c.answer.Kept.Now()
 	}
 	x.ourHeader()
-	x.sessionHeader()
+	x.recording.nameSession(out)
 	if status >= http.StatusMultipleChoices {
 		out.SetStatus(status)
 		out.SetContentType("application/json")
@@ -118,12 +110,12 @@ func (x *exchange) compact() error {
 	if len(summary) == 0 {
 		return codec.Errorf(codec.KindUpstream, "The model wrote no summary of the conversation: send the request again.")
 	}
-	return x.sendCompacted(response, summary)
+	return c.send(response, summary)
 }
 
-func (x *exchange) sendCompacted(response, summary []byte) error {
-	c, out, o := x.request.compaction, x.answer.out, x.answerOptions()
-	item := responses.AppendCompaction(nil, o.ID, x.request.caller.Account, summary)
+func (c *compaction) send(response, summary []byte) error {
+	out, o := c.x.answer.out, c.x.answerOptions()
+	item := responses.AppendCompaction(nil, o.ID, c.x.request.caller.Account, summary)
 	out.SetContentType("application/json")
 	switch {
 	case c.whole:

@@ -125,24 +125,8 @@ func (x *exchange) charged() bool {
 	return !closing.FirstByte.IsZero() && closing.Status < http.StatusBadRequest && !x.recording.failed
 }
 
-// counted reports whether the provider has counted the answer to its end.
-func (r *recording) counted(usage *codec.Usage) bool {
-	if usage.IsZero() || usage.Output == 0 && r.written > 0 {
-		return false
-	}
-	return r.closing.Outcome == record.OutcomeComplete || r.closing.FinishReason != ""
-}
-
-// spent returns the cost that counts toward budgets.
-func (r *recording) spent() record.USD {
-	if cost := r.closing.Cost; cost != nil && !cost.Notional {
-		return cost.USD
-	}
-	return 0
-}
-
 // loadBudgets restores the spending of the current month and of the last minutes, so that a restart does not reset budgets.
-func (s *Server) loadBudgets(ctx context.Context) error {
+func (s *proxy) loadBudgets(ctx context.Context) error {
 	now := s.opts.Clock()
 	s.loadBursts(now)
 	year, month, _ := now.UTC().Date()
@@ -158,7 +142,7 @@ func (s *Server) loadBudgets(ctx context.Context) error {
 
 // loadBursts restores what was spent in the last minutes where a burst has a budget. What cannot be read counts as nothing:
 // a burst is cut short later then, and no request is refused for what is not known.
-func (s *Server) loadBursts(now time.Time) {
+func (s *proxy) loadBursts(now time.Time) {
 	for _, account := range s.engine.Accounts.List() {
 		bursts := make(map[quota.Owner]store.Budget)
 		window := account.Budget.BurstWindow()
@@ -181,7 +165,7 @@ func (s *Server) loadBursts(now time.Time) {
 // mostBurst is how many exchanges of an account are read for its bursts, newest first.
 const mostBurst = 20_000
 
-func (s *Server) loadBurst(now time.Time, account string, since time.Time, bursts map[quota.Owner]store.Budget) error {
+func (s *proxy) loadBurst(now time.Time, account string, since time.Time, bursts map[quota.Owner]store.Budget) error {
 	q := record.ExchangeQuery{Limit: 1000}
 	for read := 0; read < mostBurst; read += q.Limit {
 		page, err := s.engine.Archive.Exchanges(account, q)
@@ -211,7 +195,7 @@ func (s *Server) loadBurst(now time.Time, account string, since time.Time, burst
 }
 
 // prices has the prices of the router in use.
-type prices struct{ *Server }
+type prices struct{ *proxy }
 
 func (p prices) Price(provider, model string, at time.Time) *router.Price {
 	return p.router.Load().Price(provider, model, at)

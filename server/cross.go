@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
@@ -13,19 +12,6 @@ import (
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/store/record"
 )
-
-// upstreamBodies pools buffers for translated request bodies and for the answers to them. A finished call no longer
-// uses its bodies, so other requests can.
-var upstreamBodies = sync.Pool{New: func() any { return new([]byte) }}
-
-// mostPooled is the largest buffer that is pooled.
-const mostPooled = 1 << 20
-
-func keepBuffer(buffer *[]byte) {
-	if cap(*buffer) <= mostPooled {
-		upstreamBodies.Put(buffer)
-	}
-}
 
 // cross serves a client whose format the provider does not speak. Its frame stays on the stack for as long as a stream
 // lasts.
@@ -36,14 +22,14 @@ func (x *exchange) cross() error {
 		t.release()
 		return err
 	}
-	if !isEventStream(reply) {
+	if !reply.isStream() {
 		return t.complete(reply)
 	}
 	if !x.request.envelope.Stream {
 		return t.gather(reply)
 	}
 	t.stream = t.crossed.Stream()
-	return x.newPump(reply, t).run()
+	return newPump(reply, t).run()
 }
 
 // translated is a request in the provider's format, and relays the answer to it in the client's.
@@ -55,17 +41,17 @@ type translated struct {
 }
 
 // call translates the request and asks the provider.
-func (t *translated) call() (*router.Reply, error) {
+func (t *translated) call() (providerReply, error) {
 	x := t.x
 	if x.route.format == codec.FormatUnknown {
-		return nil, codec.Invalid("model", "%s does not generate text here: none of its formats (%s) can answer this surface.",
+		return providerReply{}, codec.Invalid("model", "%s does not generate text here: none of its formats (%s) can answer this surface.",
 			x.route.placement.Provider.Name(), formatNames(x.route.placement.Provider.Formats()))
 	}
 	body, err := t.translate()
 	if err != nil {
-		return nil, err
+		return providerReply{}, err
 	}
-	x.describeTranslation(t.crossed)
+	t.announce()
 	return x.call(router.Generate, body)
 }
 
@@ -78,12 +64,32 @@ func (t *translated) translate() ([]byte, error) {
 	defer x.endWork()
 	x.request.splitLarge()
 	t.body = upstreamBodies.Get().(*[]byte)
-	crossed, body, err := x.prepare((*t.body)[:0])
+	crossed, body, err := t.prepare((*t.body)[:0])
 	if err != nil {
 		return nil, err
 	}
 	t.crossed, *t.body = crossed, body[:0]
 	return body, x.request.share.Take(int64(cap(body)))
+}
+
+// prepare translates the client's body. If a client of Responses refers to stored answers by their ids, they are read
+// from the record.
+func (t *translated) prepare(dst []byte) (*crossing.Exchange, []byte, error) {
+	x, settings := t.x, t.settings()
+	crossed, body, err := crossing.Prepare(dst, x.request.surface, x.route.format, x.request.body, settings)
+	if err == nil || !storesAnswers(x.request.surface) || asError(err).Kind != codec.KindInvalidRequest {
+		return crossed, body, err
+	}
+	resolved, names, unresolved := x.answersOnRecord().resolve(&x.request)
+	if unresolved != nil {
+		return nil, nil, unresolved
+	}
+	if len(names) == 0 {
+		return nil, nil, err
+	}
+	settings.Pieces, settings.Prints, settings.Resolved = nil, nil, names
+	settings.Read = false // an incomplete answer may be malformed
+	return crossing.Prepare(dst, x.request.surface, x.route.format, resolved, settings)
 }
 
 // release returns what the translation borrowed. The call to the provider has ended.
@@ -97,23 +103,26 @@ func (t *translated) release() {
 }
 
 // complete answers with a reply that is no stream.
-func (t *translated) complete(reply *router.Reply) error {
+func (t *translated) complete(reply providerReply) error {
 	defer t.release()
-	defer func() { _ = reply.Body.Close() }()
+	defer reply.close()
 	if reply.Status >= http.StatusMultipleChoices {
-		return t.x.crossedError(reply, t.crossed)
+		return t.failure(reply)
 	}
-	return t.x.crossBuffered(reply, t.crossed)
+	return t.whole(reply)
 }
 
-// describeTranslation tells the client and the record what the translation does to the request. What it does to the
-// answer is added with the answer.
-func (x *exchange) describeTranslation(crossed *crossing.Exchange) {
-	x.recording.closing.Translation = crossed.NoteNames()
-	x.answer.out.Set(headerTranslation, crossed.Notes())
+// announce tells the client and the record what the translation does to the request. What it does to the answer is added
+// with the answer.
+func (t *translated) announce() {
+	t.record()
+	t.x.answer.out.Set(headerTranslation, t.crossed.Notes())
 }
 
-func (x *exchange) crossingSettings() *crossing.Settings {
+func (t *translated) record() { t.x.recording.closing.Translation = t.crossed.NoteNames() }
+
+func (t *translated) settings() *crossing.Settings {
+	x := t.x
 	return &crossing.Settings{
 		Target:  x.router.Target(x.route.placement),
 		Read:    true,
@@ -148,12 +157,7 @@ func (t *translated) fail(dst []byte, e *codec.Error, _ int64) []byte { return t
 
 func (t *translated) next() int64             { return t.stream.Next() }
 func (t *translated) seen() *crossing.Seen    { return t.stream.Seen() }
-func (t *translated) announce()               { t.x.describeTranslation(t.stream.Exchange()) }
 func (t *translated) answersWithStatus() bool { return true } // a status says more than a stream that fails at once
-
-func (t *translated) record() {
-	t.x.recording.closing.Translation = t.stream.Exchange().NoteNames()
-}
 
 func formatNames(formats []codec.Format) string {
 	names := make([]string, len(formats))
@@ -167,23 +171,24 @@ func formatNames(formats []codec.Format) string {
 // tools and instructions of its request, and be many times as long.
 const shortTranslation = 4 << 10
 
-// crossBuffered translates a complete answer.
-func (x *exchange) crossBuffered(reply *router.Reply, crossed *crossing.Exchange) error {
+// whole translates a complete answer.
+func (t *translated) whole(reply providerReply) error {
+	x := t.x
 	buffer := upstreamBodies.Get().(*[]byte)
 	defer upstreamBodies.Put(buffer)
-	body, err := x.readCompleteInto(*buffer, reply)
+	body, err := reply.wholeInto(*buffer)
 	if err != nil {
 		return err
 	}
 	if cap(*buffer) < cap(body) && cap(body) <= completeAnswer { // a longer one is too rare to keep
 		*buffer = body
 	}
-	if err := x.hold(int64(len(body))); err != nil { // the translation is at most about as long
+	if err := x.answer.hold(int64(len(body))); err != nil { // the translation is at most about as long
 		return err
 	}
-	translate, contentType := crossed.Answer, "application/json"
+	translate, contentType := t.crossed.Answer, "application/json"
 	if x.request.envelope.Stream { // some hosts answer whole whatever they were asked for
-		translate, contentType = crossed.AnswerInFrames, x.request.streamType()
+		translate, contentType = t.crossed.AnswerInFrames, x.request.streamType()
 	}
 	answer, seen, err := translate(make([]byte, 0, min(len(body), shortTranslation)), body)
 	x.recording.noteFirstByte()
@@ -194,21 +199,22 @@ func (x *exchange) crossBuffered(reply *router.Reply, crossed *crossing.Exchange
 	if x.request.envelope.Stream {
 		answer = x.request.array().Of(answer, true)
 	}
-	return x.sendTranslated(reply, crossed, answer, contentType)
+	return t.send(reply, answer, contentType)
 }
 
-// sendTranslated sends a translated answer in one piece.
-func (x *exchange) sendTranslated(reply *router.Reply, crossed *crossing.Exchange, answer []byte, contentType string) error {
-	x.answerHeader(reply)
-	x.describeTranslation(crossed)
+// send sends a translated answer in one piece.
+func (t *translated) send(reply providerReply, answer []byte, contentType string) error {
+	x := t.x
+	x.answerHeader(reply.Reply)
+	t.announce()
 	x.answer.out.SetContentType(contentType)
 	return x.sendBuffered(http.StatusOK, answer, record.OutcomeComplete)
 }
 
 // gather answers a client that wants a whole answer with one that the provider streams all the same.
-func (t *translated) gather(reply *router.Reply) error {
+func (t *translated) gather(reply providerReply) error {
 	defer t.release()
-	defer func() { _ = reply.Body.Close() }()
+	defer reply.close()
 	x := t.x
 	t.stream = t.crossed.Gather()
 	err := t.read(reply)
@@ -221,11 +227,11 @@ func (t *translated) gather(reply *router.Reply) error {
 	if err != nil {
 		return x.route.fromProvider(asError(err))
 	}
-	return x.sendTranslated(reply, t.crossed, answer, "application/json")
+	return t.send(reply, answer, "application/json")
 }
 
 // read reads a stream up to its terminal event. It reserves memory for all of it, which is more than the answer takes.
-func (t *translated) read(reply *router.Reply) error {
+func (t *translated) read(reply providerReply) error {
 	buffers := bufferPool.Get().(*buffers)
 	defer func() {
 		buffers.splitter.Reset()
@@ -235,9 +241,9 @@ func (t *translated) read(reply *router.Reply) error {
 	for total := int64(0); ; {
 		got, failed := buffers.splitter.Read(reply.Body)
 		if total += int64(len(got)); total > t.x.server.opts.AnswerBytes {
-			return t.x.tooLong()
+			return reply.tooLong()
 		}
-		if err := t.x.hold(int64(len(got))); err != nil {
+		if err := t.x.answer.hold(int64(len(got))); err != nil {
 			return err
 		}
 		for buffers.splitter.Next(&frame) {
@@ -260,11 +266,11 @@ func (t *translated) read(reply *router.Reply) error {
 	}
 }
 
-// crossedError returns a provider's error answer as the surface's own error.
-func (x *exchange) crossedError(reply *router.Reply, crossed *crossing.Exchange) error {
-	body, err := x.readComplete(reply)
+// failure returns a provider's error answer as the surface's own error.
+func (t *translated) failure(reply providerReply) error {
+	body, err := reply.whole()
 	if err != nil {
 		return err
 	}
-	return x.route.fromProvider(crossed.Error(reply.Status, reply.RetryAfter, body))
+	return t.x.route.fromProvider(t.crossed.Error(reply.Status, reply.RetryAfter, body))
 }

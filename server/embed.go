@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/embeddings"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/store/record"
@@ -19,31 +18,37 @@ func (x *exchange) embed() error {
 	if refused != nil {
 		return refused
 	}
-	request, plan, err := x.planEmbedding(&embedder)
-	if err != nil {
+	e := embedding{x: x}
+	if err := e.read(&embedder); err != nil {
 		return err
 	}
-	if len(plan.Batches) == 1 && x.request.addressed == nil && readsAsIs(&embedder) {
-		return x.embedAsIs()
+	if len(e.plan.Batches) == 1 && x.request.addressed == nil && readsAsIs(&embedder) {
+		return e.passAsIs()
 	}
-	return x.embedInParts(request, plan)
+	return e.askInParts()
 }
 
-// planEmbedding reads the request, and reserves the memory for the one that the host gets.
-func (x *exchange) planEmbedding(e *router.Embedder) (*embeddings.Request, *embeddings.Plan, error) {
-	if err := x.beginWork(); err != nil {
-		return nil, nil, err
+// embedding is a request for vectors, and the plan for the host.
+type embedding struct {
+	x       *exchange
+	request *embeddings.Request
+	plan    *embeddings.Plan
+}
+
+// read reads the request, and reserves the memory for the one that the host gets.
+func (e *embedding) read(by *router.Embedder) (err error) {
+	if err := e.x.beginWork(); err != nil {
+		return err
 	}
-	defer x.endWork()
-	request, err := x.request.decodeEmbedding()
-	if err != nil {
-		return nil, nil, err
+	defer e.x.endWork()
+	r := &e.x.request
+	if e.request, err = r.decodeEmbedding(); err != nil {
+		return err
 	}
-	plan, err := embeddings.NewPlan(request, e.Model, e.Dialect)
-	if err != nil {
-		return nil, nil, err
+	if e.plan, err = embeddings.NewPlan(e.request, by.Model, by.Dialect); err != nil {
+		return err
 	}
-	return request, plan, x.request.share.Take(int64(len(x.request.body)))
+	return r.share.Take(int64(len(r.body)))
 }
 
 // readsAsIs reports whether a host accepts the surface's own members under their own names.
@@ -52,13 +57,14 @@ func readsAsIs(e *router.Embedder) bool {
 	return !d.Batch && d.DimensionsMember == "dimensions" && d.EncodingFormat && d.TruncationMember == ""
 }
 
-func (x *exchange) embedAsIs() error {
+func (e *embedding) passAsIs() error {
+	x := e.x
 	reply, err := x.call(router.Embed, x.request.envelope.Splice(nil, x.request.body, x.route.placement.Model))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = reply.Body.Close() }()
-	return x.passBuffered(reply)
+	defer reply.close()
+	return reply.pass()
 }
 
 // decodeEmbedding reads the request in the client's own form, and appendEmbeddings writes the answer to it.
@@ -76,19 +82,20 @@ func (r *request) appendEmbeddings(dst []byte, plan *embeddings.Plan) ([]byte, e
 	return plan.AppendAnswer(dst)
 }
 
-func (x *exchange) embedInParts(request *embeddings.Request, plan *embeddings.Plan) error {
+func (e *embedding) askInParts() error {
+	x, plan := e.x, e.plan
 	if from := x.request.shape(); from != x.route.format {
-		x.answer.out.Set(headerTranslation, from.String()+"->"+x.route.format.String()+embeddingNotes(&request.Notes))
+		x.answer.out.Set(headerTranslation, from.String()+"->"+x.route.format.String()+embeddingNotes(&e.request.Notes))
 	}
 	var body []byte
 	for _, batch := range plan.Batches {
 		body = plan.AppendRequest(body[:0], batch, x.route.placement.Model)
-		if err := x.embedBatch(plan, batch, body); err != nil {
+		if err := e.ask(batch, body); err != nil {
 			return err
 		}
 	}
 	room := x.answer.held // the answer is about as long as its parts
-	if err := x.hold(room); err != nil {
+	if err := x.answer.hold(room); err != nil {
 		return err
 	}
 	answer, err := x.request.appendEmbeddings(make([]byte, 0, room), plan)
@@ -102,21 +109,22 @@ func (x *exchange) embedInParts(request *embeddings.Request, plan *embeddings.Pl
 	return x.sendBuffered(http.StatusOK, answer, record.OutcomeComplete)
 }
 
-func (x *exchange) embedBatch(plan *embeddings.Plan, batch embeddings.Batch, body []byte) error {
+// ask asks for the vectors of a batch.
+func (e *embedding) ask(batch embeddings.Batch, body []byte) error {
+	x := e.x
 	reply, err := x.call(router.Embed, body)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = reply.Body.Close() }()
-	answer, err := x.readComplete(reply)
+	defer reply.close()
+	answer, err := reply.whole()
 	if err != nil {
 		return err
 	}
 	if reply.Status >= http.StatusMultipleChoices {
-		e := crossing.ProviderCodec(x.route.format).DecodeError(reply.Status, reply.RetryAfter, answer)
-		return x.route.fromProvider(e)
+		return x.route.decodeError(reply.Status, reply.RetryAfter, answer)
 	}
-	if err := plan.DecodeAnswer(batch, answer); err != nil {
+	if err := e.plan.DecodeAnswer(batch, answer); err != nil {
 		return x.route.fromProvider(asError(err))
 	}
 	return nil

@@ -53,12 +53,12 @@ func (s *Server) InFlight() int64 { return s.held.Used() }
 // Replaying keeps a recollection for each turn of a Messages request. It gives that which puts them into the request, as a
 // later request of the conversation has them put, and says how many texts of earlier turns those were.
 func (s *Server) Replaying(ctx context.Context, account string, body []byte, recollection func(turn int) record.Recollection) (replay func() (replayed int), err error) {
-	sent := exchange{server: s, ctx: ctx, request: request{share: s.held.Share(), surface: codec.Messages, caller: caller{Identity: store.Identity{Account: account}}, body: body}}
-	if err := sent.request.envelope.Read(body); err != nil {
+	sent := request{share: s.held.Share(), surface: codec.Messages, caller: caller{Identity: store.Identity{Account: account}}, body: body}
+	if err := sent.envelope.Read(body); err != nil {
 		return nil, err
 	}
-	sent.request.split()
-	places := s.places.Places(&turns.Request{Body: body, Envelope: &sent.request.envelope, Scope: recallScope(account, "")})
+	sent.split()
+	places := s.recall.places.Places(&turns.Request{Body: body, Envelope: &sent.envelope, Scope: recallScope(account, "")})
 	for turn := range places {
 		if _, err := s.engine.Notes.Recollect(ctx, account, []record.RecollectionKey{record.RecollectionKey(places[turn].Key)}, recollection(turn)); err != nil {
 			return nil, err
@@ -66,10 +66,11 @@ func (s *Server) Replaying(ctx context.Context, account string, body []byte, rec
 	}
 	opening := record.Opening{Account: account, Body: body, ChatKey: "chat"}
 	return func() int {
-		x := sent
-		info := x.recollect(&opening)
-		x.request.share.GiveAll()
-		x.request.release()
+		r := sent
+		of := recollecting{requestRecall: &s.recall, ctx: ctx, request: &r, session: conversationOf(&opening)}
+		info := of.insert(&opening)
+		r.share.GiveAll()
+		r.release()
 		return info.Replayed
 	}, nil
 }

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/server/quota"
 )
 
@@ -23,10 +25,12 @@ func (x *exchange) answerHeader(reply *router.Reply) {
 }
 
 func (x *exchange) ourHeader() {
-	x.limitHeader()
+	if x.request.pass != nil {
+		x.request.announceLimits(x.answer.out, x.server.opts.Clock())
+	}
 	if x.recording.capture != nil {
 		x.answer.out.Set(headerExchangeID, x.recording.capture.ID())
-		x.sessionHeader()
+		x.recording.nameSession(x.answer.out)
 		switch {
 		case x.recording.capture.Shed():
 			x.answer.out.Set(headerCapture, "shed")
@@ -41,13 +45,6 @@ func (x *exchange) ourHeader() {
 	}
 	if x.route.fallback {
 		x.answer.out.Set(headerFallback, x.request.masked(x.route.placement.Asked))
-	}
-}
-
-// sessionHeader sets the session's id, which is known once the opening is committed.
-func (x *exchange) sessionHeader() {
-	if id := x.recording.capture.SessionID(); id != "" {
-		x.answer.out.Set(headerSessionID, id)
 	}
 }
 
@@ -71,8 +68,9 @@ func (x *exchange) providerHeader(header router.Header) {
 	if len(fields) > mostRelayed || size > relayedBytes {
 		fields = withinBounds(fields)
 	}
+	from, to := &crossing.Traits(x.route.format).HTTP.Limits, &crossing.Traits(x.request.surface).HTTP.Limits
 	for _, f := range fields {
-		x.answer.out.Add(x.limitAsRead(f.Name, x.request.redactor.Known(f.Value)))
+		x.answer.out.Add(limitAsRead(from, to, f.Name, x.request.redactor.Known(f.Value), x.server.opts.Clock))
 	}
 }
 
@@ -132,8 +130,7 @@ const (
 
 // limitAsRead converts a provider's limit header to the one that clients of the surface read, if there is an
 // equivalent; else it returns it unchanged. Anthropic's separate limits for input and output have none.
-func (x *exchange) limitAsRead(name, value string) (twin, converted string) {
-	from, to := &crossing.Traits(x.route.format).HTTP.Limits, &crossing.Traits(x.request.surface).HTTP.Limits
+func limitAsRead(from, to *codec.LimitHeaders, name, value string, now func() time.Time) (twin, converted string) {
 	if *from == *to || to.Limit == "" || !strings.Contains(name, "Ratelimit") {
 		return name, value
 	}
@@ -144,7 +141,7 @@ func (x *exchange) limitAsRead(name, value string) (twin, converted string) {
 		case from.Is(name, from.Remaining, of):
 			return to.Name(to.Remaining, of), value
 		case from.Is(name, from.Reset, of):
-			if converted, ok := convertReset(value, from.ResetAt, to.ResetAt, x.server.opts.Clock()); ok {
+			if converted, ok := convertReset(value, from.ResetAt, to.ResetAt, now()); ok {
 				return to.Name(to.Reset, of), converted
 			}
 		}
@@ -181,25 +178,22 @@ func resetDuration(at string, now time.Time) (string, bool) {
 	return max(t.Sub(now), 0).Round(time.Millisecond).String(), true
 }
 
-// limitHeader tells the caller how much of its limits is left, in place of the provider's limits for our credential.
-func (x *exchange) limitHeader() {
-	if x.request.pass == nil {
-		return
-	}
-	now, names := x.server.opts.Clock(), &crossing.Traits(x.request.surface).HTTP.Limits
+// announceLimits tells the caller how much of its limits is left, in place of the provider's limits for our credential.
+func (r *request) announceLimits(out *edge.Response, now time.Time) {
+	names := &crossing.Traits(r.surface).HTTP.Limits
 	for _, window := range [...]struct {
 		of string
 		quota.Window
-	}{{limitedRequests, x.request.pass.Standing.Requests}, {limitedTokens, x.request.pass.Standing.Tokens}} {
+	}{{limitedRequests, r.pass.Standing.Requests}, {limitedTokens, r.pass.Standing.Tokens}} {
 		if window.Limit == 0 {
 			continue
 		}
-		x.answer.out.Set(names.Name(names.Limit, window.of), strconv.FormatInt(window.Limit, 10))
-		x.answer.out.Set(names.Name(names.Remaining, window.of), strconv.FormatInt(window.Remaining, 10))
+		out.Set(names.Name(names.Limit, window.of), strconv.FormatInt(window.Limit, 10))
+		out.Set(names.Name(names.Remaining, window.of), strconv.FormatInt(window.Remaining, 10))
 		reset := window.Reset.Round(time.Millisecond).String()
 		if names.ResetAt {
 			reset = now.Add(window.Reset).UTC().Format(time.RFC3339)
 		}
-		x.answer.out.Set(names.Name(names.Reset, window.of), reset)
+		out.Set(names.Name(names.Reset, window.of), reset)
 	}
 }

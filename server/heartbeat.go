@@ -15,12 +15,18 @@ type heartbeats struct {
 	sending  sync.WaitGroup
 
 	mu      sync.Mutex
-	streams map[*pump]struct{}
+	streams map[stream]struct{}
+}
+
+// stream is one that a client reads.
+type stream interface {
+	silent() bool // for as long as a heartbeat is due
+	beat()        // sends one, if the stream is silent still
 }
 
 // startHeartbeats runs until ctx ends.
 func startHeartbeats(ctx context.Context, interval time.Duration) *heartbeats {
-	h := &heartbeats{interval: interval, done: make(chan struct{}), streams: make(map[*pump]struct{})}
+	h := &heartbeats{interval: interval, done: make(chan struct{}), streams: make(map[stream]struct{})}
 	go h.run(ctx)
 	return h
 }
@@ -34,7 +40,7 @@ func (h *heartbeats) run(ctx context.Context) {
 	defer close(h.done)
 	tick := time.NewTicker(h.interval / 4)
 	defer tick.Stop()
-	var streams []*pump
+	var streams []stream
 	for {
 		select {
 		case <-ctx.Done():
@@ -51,7 +57,7 @@ func (h *heartbeats) run(ctx context.Context) {
 	}
 }
 
-func (h *heartbeats) all(into []*pump) []*pump {
+func (h *heartbeats) all(into []stream) []stream {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for p := range h.streams {
@@ -60,7 +66,7 @@ func (h *heartbeats) all(into []*pump) []*pump {
 	return into
 }
 
-func (h *heartbeats) add(p *pump) {
+func (h *heartbeats) add(p stream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.streams[p] = struct{}{}
@@ -73,7 +79,7 @@ func (h *heartbeats) open() int {
 	return len(h.streams)
 }
 
-func (h *heartbeats) remove(p *pump) {
+func (h *heartbeats) remove(p stream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.streams, p)

@@ -10,12 +10,8 @@ import (
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/server/repeats"
 	"github.com/mnemeproxy/mneme/server/webhook"
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/record"
 )
-
-// LimitKeys sets the limits of keys that have none of their own, from the next request on.
-func (s *Server) LimitKeys(l store.Limits) { s.keyLimits.Store(&l) }
 
 // keepWithinLimits admits the exchange within the limits of the caller's key. Refused requests are counted but not
 // recorded, so that impatient callers cost little.

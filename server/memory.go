@@ -18,7 +18,7 @@ import (
 func (s *Server) memoryRoutes() {
 	handler := memory.Handler(memory.Options{
 		Archive: s.engine.Archive, Searcher: s.engine.Index, Recaller: s.recaller, Closing: s.edge.Closing(),
-		Ledger: s.engine.Accounts, Keys: s.engine.Keys, Translate: s.translate, Prices: prices{s}, Warn: s.opts.Warn, Clock: s.opts.Clock, Lacks: s.opts.Lacks,
+		Ledger: s.engine.Accounts, Keys: s.engine.Keys, Translate: s.translate, Prices: prices{s.proxy}, Warn: s.opts.Warn, Clock: s.opts.Clock, Lacks: s.opts.Lacks,
 		Identify: s.identify,
 		Actor: func(r *http.Request) (string, error) {
 			c, err := s.authenticate(edge.RequestOf(r.Context()), edge.ResponseOf(r.Context()))

@@ -68,16 +68,8 @@ func toAnthropic(m *router.ListedModel) anthropicModel {
 	}
 }
 
-// wantsAnthropic reports whether the client reads Anthropic's shape: only Anthropic's clients send a version.
-func wantsAnthropic(in *edge.Request) bool {
-	return in.Header("Anthropic-Version") != ""
-}
-
-// wantsGoogle reports whether a path is one of Google's API.
-func wantsGoogle(in *edge.Request) bool { return strings.HasPrefix(in.Path(), "/v1beta/") }
-
 // listModels answers GET /v1/models and /v1beta/models with the union of what the caller's providers list.
-func (s *Server) listModels(ctx context.Context, in *edge.Request, out *edge.Response) {
+func (s *proxy) listModels(ctx context.Context, in *edge.Request, out *edge.Response) {
 	_, models, err := s.models(ctx, in, out)
 	if err != nil {
 		s.answerError(out, errorShape(in), asError(err), "")
@@ -120,7 +112,7 @@ func (s *Server) listModels(ctx context.Context, in *edge.Request, out *edge.Res
 }
 
 // showModel answers GET /v1/models/{model}. A model that has a route but is on no list is shown too.
-func (s *Server) showModel(ctx context.Context, in *edge.Request, out *edge.Response) {
+func (s *proxy) showModel(ctx context.Context, in *edge.Request, out *edge.Response) {
 	if strings.Contains(in.Param("model"), "/operations") {
 		s.serveRest(ctx, in, out)
 		return
@@ -159,7 +151,7 @@ func (s *Server) showModel(ctx context.Context, in *edge.Request, out *edge.Resp
 }
 
 // models returns the models that the caller may ask for.
-func (s *Server) models(ctx context.Context, in *edge.Request, out *edge.Response) (caller, []router.ListedModel, error) {
+func (s *proxy) models(ctx context.Context, in *edge.Request, out *edge.Response) (caller, []router.ListedModel, error) {
 	c, err := s.authenticateAt(in, out, wantsGoogle(in))
 	if err != nil {
 		return caller{}, nil, err

@@ -9,7 +9,7 @@ import (
 )
 
 // forPages lets pages of the configured origins read the answers of a handler (the CORS protocol of the Fetch Standard).
-func (s *Server) forPages(next edge.Handler) edge.Handler {
+func (s *proxy) forPages(next edge.Handler) edge.Handler {
 	if len(s.opts.Origins) == 0 {
 		return next
 	}
@@ -20,7 +20,7 @@ func (s *Server) forPages(next edge.Handler) edge.Handler {
 }
 
 // allowOrigin reports whether a page of the request's origin may read the answer, and tells its browser.
-func (s *Server) allowOrigin(in *edge.Request, out *edge.Response) bool {
+func (s *proxy) allowOrigin(in *edge.Request, out *edge.Response) bool {
 	origin := in.Header("Origin")
 	out.Add("Vary", "Origin")
 	if origin == "" || !slices.Contains(s.opts.Origins, origin) && !slices.Contains(s.opts.Origins, "*") {
@@ -33,7 +33,7 @@ func (s *Server) allowOrigin(in *edge.Request, out *edge.Response) bool {
 
 // preflight answers a browser that asks what a page may send, and anybody else with the methods of the path, which edge
 // adds.
-func (s *Server) preflight(in *edge.Request, out *edge.Response) {
+func (s *proxy) preflight(in *edge.Request, out *edge.Response) {
 	if len(s.opts.Origins) == 0 || !s.allowOrigin(in, out) || !in.HasHeader("Access-Control-Request-Method") {
 		return
 	}

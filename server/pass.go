@@ -23,37 +23,37 @@ func (x *exchange) passThrough() error {
 	if x.mayRefuseToCount(reply) {
 		return x.passRefusal(reply)
 	}
-	if x.shouldFallBack(reply.Status) || !isEventStream(reply) {
+	if x.shouldFallBack(reply.Status) || !reply.isStream() {
 		return x.passComplete(reply)
 	}
-	return x.newPump(reply, x.newPassed()).run()
+	return newPump(reply, &passed{x: x, observer: crossing.NewObserver(x.route.format, x.reasoningMemory())}).run()
 }
 
 // passComplete passes an answer on that is no stream.
-func (x *exchange) passComplete(reply *router.Reply) error {
-	defer func() { _ = reply.Body.Close() }()
+func (x *exchange) passComplete(reply providerReply) error {
+	defer reply.close()
 	if x.shouldFallBack(reply.Status) {
-		return x.providersError(reply)
+		return reply.failure()
 	}
-	return x.passBuffered(reply)
+	return reply.pass()
 }
 
 // mayRefuseToCount reports whether a provider may have refused a request because of what this side added to it.
-func (x *exchange) mayRefuseToCount(reply *router.Reply) bool {
+func (x *exchange) mayRefuseToCount(reply providerReply) bool {
 	refused := reply.Status == http.StatusBadRequest || reply.Status == http.StatusUnprocessableEntity
 	return refused && x.route.askedUsage && !x.shouldFallBack(reply.Status)
 }
 
 // passRefusal passes on that a provider refused the request, or asks again without asking for usage, if that is what it
 // refused: some hosts take no member that they do not know.
-func (x *exchange) passRefusal(reply *router.Reply) error {
-	defer func() { _ = reply.Body.Close() }()
-	body, err := x.readComplete(reply)
+func (x *exchange) passRefusal(reply providerReply) error {
+	defer reply.close()
+	body, err := reply.whole()
 	if err != nil {
 		return err
 	}
 	if !bytes.Contains(body, []byte("stream_options")) && !bytes.Contains(body, []byte("include_usage")) {
-		return x.passRead(reply, body)
+		return reply.passRead(body)
 	}
 	x.route.uncounted = true
 	x.recording.closing.Translation = nil
@@ -109,10 +109,6 @@ type passed struct {
 	out      []byte             // if usage was asked for on this side
 }
 
-func (x *exchange) newPassed() *passed {
-	return &passed{x: x, observer: crossing.NewObserver(x.route.format, x.reasoningMemory())}
-}
-
 func (r *passed) frames(p *pump) []byte {
 	for r.passRoutine(p); p.splitter.Next(&p.frame); r.passRoutine(p) {
 		p.note(r.observer.Frame(&p.frame))
@@ -156,11 +152,12 @@ func (r *passed) rest(p *pump) []byte {
 }
 
 func (r *passed) fail(dst []byte, e *codec.Error, next int64) []byte {
-	return r.observer.Fail(dst, e, next, r.x.requestBody(), r.x.answerOptions())
+	return r.observer.Fail(dst, e, next, r.requestBody(), r.x.answerOptions())
 }
 
 // requestBody returns the client's body, from the record if it has been dropped.
-func (x *exchange) requestBody() []byte {
+func (r *passed) requestBody() []byte {
+	x := r.x
 	if x.request.body != nil || x.recording.off {
 		return x.request.body
 	}
@@ -177,21 +174,6 @@ func (r *passed) announce()               {} // spliced has reported the changes
 func (r *passed) record()                 {} // as above
 func (r *passed) answersWithStatus() bool { return false }
 func (r *passed) release()                { r.observer.Release() }
-
-// reasoningLedger is the crossings' memory for reasoning state that clients lose.
-type reasoningLedger struct{ cache ReasoningCache }
-
-func (l reasoningLedger) Recall(key crossing.LedgerKey) []byte {
-	return l.cache.Recall(key.Account, entryName(key))
-}
-
-func (l reasoningLedger) Keep(key crossing.LedgerKey, value []byte) {
-	l.cache.Keep(key.Account, entryName(key), value)
-}
-
-func entryName(key crossing.LedgerKey) string {
-	return key.Family.String() + " " + key.Kind + " " + key.ID
-}
 
 // reasoningMemory returns whose a passed-through answer is, and where its reasoning is kept for hosts that want it back.
 func (x *exchange) reasoningMemory() crossing.Memory {

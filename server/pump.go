@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -46,6 +45,32 @@ type pump struct {
 	over      bool // only the loop may still write
 }
 
+// relay turns a provider's stream into the client's: the same bytes (pass.go), or their translation (cross.go). It
+// knows the id of the answer and the number of its events, so that anything written in the provider's place continues
+// from there.
+type relay interface {
+	// frames reads the complete frames, tells p the kind of each, and returns the client's bytes for them, valid until
+	// the next call.
+	frames(p *pump) []byte
+	// end handles the end of a body without a terminal event, with the bytes after the last frame. It reports whether
+	// the answer is complete by the format's own rules.
+	end(p *pump, residue []byte) (out []byte, complete bool)
+	// rest returns what follows the terminal event without a blank line.
+	rest(p *pump) []byte
+	// fail appends the error that ends the answer; next is the number of that event.
+	fail(dst []byte, e *codec.Error, next int64) []byte
+	// next returns the number of the next event, 0 if events have none.
+	next() int64
+	// seen returns what the answer has said about itself so far.
+	seen() *crossing.Seen
+	// announce describes in the head of the answer what is done to it; record puts the same on record.
+	announce()
+	record()
+	// answersWithStatus reports whether an error at the start of the stream becomes an answer with a status.
+	answersWithStatus() bool
+	release()
+}
+
 // streamBuffer is the read size of a stream: one or two reads empty a burst from a socket, and five thousand open
 // streams take 80 MB.
 const streamBuffer = 16 << 10
@@ -63,9 +88,10 @@ type buffers struct {
 var bufferPool = sync.Pool{New: func() any { return &buffers{splitter: sse.NewSplitter(streamBuffer, sse.MaxFrame)} }}
 
 // newPump returns a pump for the stream of a reply. It has to be run.
-func (x *exchange) newPump(reply *router.Reply, by relay) *pump {
+func newPump(reply providerReply, by relay) *pump {
+	x := reply.x
 	p := &pump{
-		x: x, reply: reply, relay: by, buffers: bufferPool.Get().(*buffers),
+		x: x, reply: reply.Reply, relay: by, buffers: bufferPool.Get().(*buffers),
 		writer: x.answer.out.Stream(), lastWrite: time.Now(),
 	}
 	x.answer.gaps = &p.gaps
@@ -129,7 +155,7 @@ func (p *pump) pass(n int, failed error) (over bool, err error) {
 	case p.closed:
 		return true, p.endOfBody()
 	case errors.Is(failed, sse.ErrFrameTooLong):
-		return true, p.stop(p.upstreamError("sent an event of more than %d bytes", sse.MaxFrame))
+		return true, p.stop(p.x.route.providerError("sent an event of more than %d bytes", sse.MaxFrame))
 	default:
 		return true, p.stop(failed)
 	}
@@ -253,7 +279,9 @@ func (p *pump) writeLocked(out []byte, last bool) error {
 	p.x.answer.sent += int64(len(out))
 	if !p.answered {
 		p.answered = true
-		p.x.streamHeader(p.reply)
+		p.x.answerHeader(p.reply)
+		eventHeader(p.x.answer.out)
+		p.x.answer.out.SetContentType(p.x.request.streamType())
 	}
 	if _, err := p.writer.Write(out); err != nil {
 		return err
@@ -262,30 +290,6 @@ func (p *pump) writeLocked(out []byte, last bool) error {
 		return p.writer.End()
 	}
 	return p.writer.Flush()
-}
-
-const eventStream = "text/event-stream"
-
-// streamType is the type of a streamed answer.
-func (r *request) streamType() string {
-	if r.array() != nil {
-		return "application/json"
-	}
-	return eventStream
-}
-
-// streamHeader sets the head of a streamed answer.
-func (x *exchange) streamHeader(reply *router.Reply) {
-	x.answerHeader(reply)
-	eventHeader(x.answer.out)
-	x.answer.out.SetContentType(x.request.streamType())
-}
-
-func eventHeader(out *edge.Response) {
-	out.SetStatus(http.StatusOK)
-	out.SetContentType(eventStream)
-	out.Set("Cache-Control", "no-cache")
-	out.Set("X-Accel-Buffering", "no") // tells reverse proxies not to buffer events
 }
 
 // silent reports whether a heartbeat is due.
@@ -341,17 +345,10 @@ func (p *pump) endOfBody() error {
 		if reported := p.relay.seen().Err; reported != nil && (reported.Kind != codec.KindUpstream || reported.Status != 0) {
 			return p.stop(p.x.route.fromProvider(reported)) // it came after the last event, without a frame
 		}
-		return p.stop(p.upstreamError("ended its answer in the middle"))
+		return p.stop(p.x.route.providerError("ended its answer in the middle"))
 	}
 	p.ended = true
 	return p.stopIf(p.send(p.x.request.array().Of(out, true)))
-}
-
-func (p *pump) upstreamError(format string, args ...any) *codec.Error {
-	name := p.x.route.placement.Provider.Name()
-	e := codec.Errorf(codec.KindUpstream, "%s %s.", name, fmt.Sprintf(format, args...))
-	e.Provider = name
-	return e
 }
 
 func (p *pump) stopIf(err error) error {
@@ -370,14 +367,14 @@ func (p *pump) stop(err error) error {
 	answered := p.answered
 	p.mu.Unlock()
 
-	e := p.x.request.discreet(p.x.orDraining(asError(err)))
-	if !answered && !p.x.clientGone() {
+	e := p.x.request.discreet(orDraining(p.x.ctx, asError(err)))
+	if !answered && !clientGone(p.x.ctx) {
 		return e
 	}
 	defer p.writer.Abort()
 	outcome := outcomeOf(p.x.ctx, e, true)
 	p.x.recording.closing.Error = e
-	if p.x.clientGone() || !isForClient(err) {
+	if clientGone(p.x.ctx) || !isForClient(err) {
 		p.x.recording.closing.Error = nil
 		return p.recorded(p.finish(record.OutcomeClientClosed))
 	}

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,21 +22,30 @@ import (
 // conversation. So each request begins with all of the previous one, and the provider's prompt cache keeps hitting.
 // Neither the client nor the index ever sees it: the record has the original request.
 
-// recalls reports whether anything is recalled for the request. An "off" in the configuration, the key or the header
-// wins.
-func (x *exchange) recalls() bool {
-	o, key := &x.server.opts.Recall, x.request.caller.Recall
-	if o.Requests == recall.RequestsOff || key == store.KeyRecallOff || crossing.Traits(x.request.surface).Client.TextBlock == "" || x.route.placement.Provider == nil {
+// requestRecall recalls in requests.
+type requestRecall struct {
+	options recall.Options
+	from    recall.Recaller
+	notes   Recollections
+	places  turns.Reader // of recollections
+	log     *slog.Logger
+}
+
+// wanted reports whether anything is recalled for a request to a model. An "off" in the configuration, the key or the
+// header wins.
+func (c *requestRecall) wanted(r *request) bool {
+	o, key := &c.options, r.caller.Recall
+	if o.Requests == recall.RequestsOff || key == store.KeyRecallOff || crossing.Traits(r.surface).Client.TextBlock == "" {
 		return false
 	}
-	asked := x.request.in.Header(headerRecall)
+	asked := r.in.Header(headerRecall)
 	if asked != "" {
 		return !strings.EqualFold(asked, "off")
 	}
-	if x.request.in.Header(headerStrict) == "1" {
+	if r.in.Header(headerStrict) == "1" {
 		return false
 	}
-	return o.Requests == recall.RequestsOn || key == store.KeyRecallOn || slices.Contains(o.Accounts, x.request.caller.Account)
+	return o.Requests == recall.RequestsOn || key == store.KeyRecallOn || slices.Contains(o.Accounts, r.caller.Account)
 }
 
 // tokensAsked returns how many tokens may be recalled, if the client says so.
@@ -47,19 +58,27 @@ func (r *request) tokensAsked() int {
 	return min(n, recall.MaxTokens)
 }
 
-// recall inserts what is recalled into the request, and reports it in the answer's header and on the record. If
-// anything fails, the request goes on unchanged. Recalled text comes from the memory, so a key without the scope to
-// read that gets none, neither new text nor that of earlier turns.
-func (x *exchange) recall(o *record.Opening) {
-	if o.Auxiliary != "" && o.Auxiliary != record.AuxiliaryTokens || o.NativeAgent != "" || x.recording.capture.Shed() {
-		return // the client's own request, a subagent's, or one that is not recorded
+// insert inserts what is recalled into a request that is on record, and returns what that was; nil if there is nothing to
+// say of it. If anything fails, the request goes on unchanged. Recalled text comes from the memory, so a key without the
+// scope to read that gets none, neither new text nor that of earlier turns.
+func (c *requestRecall) insert(ctx context.Context, r *request, capture store.Recording, o *record.Opening) *record.RecallInfo {
+	switch {
+	case o.Auxiliary != "" && o.Auxiliary != record.AuxiliaryTokens, o.NativeAgent != "", capture.Shed():
+		return nil // the client's own request, a subagent's, or one that is not recorded
+	case !r.caller.Scopes.Has(store.ScopeRead):
+		return &record.RecallInfo{Reason: string(recall.ReasonScope)}
 	}
-	if x.request.caller.Scopes.Has(store.ScopeRead) {
-		x.recording.recalled = x.recollect(o)
-	} else {
-		x.recording.recalled = &record.RecallInfo{Reason: string(recall.ReasonScope)}
-	}
-	x.answer.out.Set(headerRecall, recallHeader(x.recording.recalled))
+	of := recollecting{requestRecall: c, ctx: ctx, request: r, capture: capture, session: conversationOf(o)}
+	return of.insert(o)
+}
+
+// recollecting is the recall for one request.
+type recollecting struct {
+	*requestRecall
+	ctx     context.Context
+	request *request
+	capture store.Recording
+	session string // the client's id of the conversation; "" without one
 }
 
 func recallHeader(r *record.RecallInfo) string {
@@ -80,23 +99,23 @@ const (
 	reasonFormat = "format"  // the answer has to be JSON of a schema
 )
 
-func (x *exchange) recollect(o *record.Opening) *record.RecallInfo {
+func (c *recollecting) insert(o *record.Opening) *record.RecallInfo {
+	r := c.request
 	failed := &record.RecallInfo{Reason: string(recall.ReasonFailed)}
-	q := turns.Request{Body: o.Body, Envelope: &x.request.envelope, Scope: recallScope(o.Account, o.Project), Pieces: x.request.blocks, Prints: x.request.prints}
+	q := turns.Request{Body: o.Body, Envelope: &r.envelope, Scope: recallScope(o.Account, o.Project), Pieces: r.blocks, Prints: r.prints}
 	if len(o.Redacted) > 0 { // places are positions in the record, which is shorter
 		q.Envelope, q.Pieces, q.Prints = new(codec.Envelope), nil, nil
-		if q.Envelope.Read(o.Body) != nil || len(q.Envelope.Items) != len(x.request.envelope.Items) {
+		if q.Envelope.Read(o.Body) != nil || len(q.Envelope.Items) != len(r.envelope.Items) {
 			return failed
 		}
 	}
-	places := x.server.places.Places(&q)
+	places := c.places.Places(&q)
 	if len(places) == 0 {
 		return &record.RecallInfo{Reason: reasonNoTurn}
 	}
-	session := x.conversation(o)
-	found, err := x.decided(places, session)
+	found, err := c.decided(r.caller.Account, places, c.session)
 	if err != nil {
-		x.server.log.Error("what was recalled before cannot be read", "exchange", x.recording.capture.ID(), "error", err)
+		c.log.Error("what was recalled before cannot be read", "exchange", c.capture.ID(), "error", err)
 		return failed
 	}
 	info := new(record.RecallInfo)
@@ -106,20 +125,20 @@ func (x *exchange) recollect(o *record.Opening) *record.RecallInfo {
 	case !places[last].Newest:
 		info.Reason = reasonLate
 	default:
-		found[last] = x.decide(places, session, q.Envelope.Items[places[last].Item].Of(o.Body), o.Project, found)
+		found[last] = c.decide(places, q.Envelope.Items[places[last].Item].Of(o.Body), o.Project, found)
 	}
-	for _, r := range found[:last] {
-		if r != nil && r.Text != "" {
+	for _, before := range found[:last] {
+		if before != nil && before.Text != "" {
 			info.Replayed++
 		}
 	}
-	if r := found[last]; r != nil {
-		info.Reason, info.Coverage = r.Reason, r.Coverage
-		if r.Text != "" {
-			info.Exchanges, info.Tokens, info.Reason = r.Quotes, r.Tokens, ""
+	if now := found[last]; now != nil {
+		info.Reason, info.Coverage = now.Reason, now.Coverage
+		if now.Text != "" {
+			info.Exchanges, info.Tokens, info.Reason = now.Quotes, now.Tokens, ""
 		}
 	}
-	if !x.request.insert(x.request.insertions(x.request.body, &x.request.envelope, places, found)) {
+	if !r.insert(insertions(r.surface, r.body, &r.envelope, places, found)) {
 		return failed
 	}
 	return info
@@ -128,8 +147,8 @@ func (x *exchange) recollect(o *record.Opening) *record.RecallInfo {
 // recallScope separates the conversations of accounts and projects: the same words open turns in many.
 func recallScope(account, project string) string { return account + "\x00" + project }
 
-// conversation returns the client's id for the conversation, or "".
-func (x *exchange) conversation(o *record.Opening) string {
+// conversationOf returns the client's id for the conversation, or "".
+func conversationOf(o *record.Opening) string {
 	for _, id := range []string{o.ChatKey, o.ExternalSession, o.NativeSession, o.Conversation} {
 		if id != "" {
 			return recallScope(o.Account, o.Project) + "\x00" + id
@@ -140,12 +159,12 @@ func (x *exchange) conversation(o *record.Opening) string {
 
 // decided returns what was decided at places: by everything said up to them, else by the session, which never decides
 // for the newest one.
-func (x *exchange) decided(places []turns.Place, session string) ([]*record.Recollection, error) {
+func (c *requestRecall) decided(account string, places []turns.Place, session string) ([]*record.Recollection, error) {
 	keys := make([]record.RecollectionKey, len(places))
 	for i := range places {
 		keys[i] = record.RecollectionKey(places[i].Key)
 	}
-	found, err := x.server.engine.Notes.Recollections(x.request.caller.Account, keys)
+	found, err := c.notes.Recollections(account, keys)
 	if err != nil || session == "" {
 		return found, err
 	}
@@ -162,7 +181,7 @@ func (x *exchange) decided(places []turns.Place, session string) ([]*record.Reco
 	for _, key := range turns.SessionKeys(session, places, missing) {
 		keys = append(keys, record.RecollectionKey(key))
 	}
-	bySession, err := x.server.engine.Notes.Recollections(x.request.caller.Account, keys)
+	bySession, err := c.notes.Recollections(account, keys)
 	for i, r := range bySession {
 		found[missing[i]] = r
 	}
@@ -170,8 +189,8 @@ func (x *exchange) decided(places []turns.Place, session string) ([]*record.Reco
 }
 
 // decide asks what to recall at the newest place, and returns what is stored of that: silence if nothing can be.
-func (x *exchange) decide(places []turns.Place, session string, item []byte, project string, before []*record.Recollection) *record.Recollection {
-	q := recall.Query{Account: x.request.caller.Account, Prompt: x.server.places.Said(item), Project: project, Tokens: x.request.tokensAsked(), Asked: x.request.in.Header(headerRecall) != ""}
+func (c *recollecting) decide(places []turns.Place, item []byte, project string, before []*record.Recollection) *record.Recollection {
+	q := recall.Query{Account: c.request.caller.Account, Prompt: c.places.Said(item), Project: project, Tokens: c.request.tokensAsked(), Asked: c.request.in.Header(headerRecall) != ""}
 	spent := 0
 	for _, r := range before {
 		if r != nil {
@@ -183,25 +202,25 @@ func (x *exchange) decide(places []turns.Place, session string, item []byte, pro
 	switch {
 	case spent >= recall.SessionTokens:
 		r.Reason = recall.ReasonBudget
-	case !x.request.wantsSchema():
-		if x.recording.capture.Recorded(x.ctx) == nil {
-			q.Session = x.recording.capture.SessionID()
+	case !c.request.wantsSchema():
+		if c.capture.Recorded(c.ctx) == nil {
+			q.Session = c.capture.SessionID()
 		}
 		q.Tokens = min(q.Tokens, recall.SessionTokens-spent)
-		r = x.server.opts.Recaller.Recall(x.ctx, &q)
+		r = c.from.Recall(c.ctx, &q)
 	}
-	decision := record.Recollection{Exchange: x.recording.capture.ID(), Text: r.Text, Reason: string(r.Reason), Coverage: r.Coverage, Tokens: r.Tokens}
+	decision := record.Recollection{Exchange: c.capture.ID(), Text: r.Text, Reason: string(r.Reason), Coverage: r.Coverage, Tokens: r.Tokens}
 	for i := range r.Hits {
 		decision.Quotes = append(decision.Quotes, r.Hits[i].Exchanges()...)
 	}
 	newest := len(places) - 1
 	keys := []record.RecollectionKey{record.RecollectionKey(places[newest].Key)}
-	if session != "" {
-		keys = append(keys, record.RecollectionKey(turns.SessionKeys(session, places, []int{newest})[0]))
+	if c.session != "" {
+		keys = append(keys, record.RecollectionKey(turns.SessionKeys(c.session, places, []int{newest})[0]))
 	}
-	holds, err := x.server.engine.Notes.Recollect(x.ctx, x.request.caller.Account, keys, decision)
+	holds, err := c.notes.Recollect(c.ctx, c.request.caller.Account, keys, decision)
 	if err != nil {
-		x.server.log.Error("what was recalled could not be kept", "exchange", x.recording.capture.ID(), "error", err)
+		c.log.Error("what was recalled could not be kept", "exchange", c.capture.ID(), "error", err)
 		return &record.Recollection{Reason: string(recall.ReasonFailed)}
 	}
 	return holds
@@ -214,10 +233,10 @@ func (r *request) wantsSchema() bool {
 }
 
 // insertions returns the texts to insert, with their places in a body.
-func (r *request) insertions(body []byte, e *codec.Envelope, places []turns.Place, found []*record.Recollection) (all []codec.Insertion) {
+func insertions(surface codec.Format, body []byte, e *codec.Envelope, places []turns.Place, found []*record.Recollection) (all []codec.Insertion) {
 	for i, of := range found {
 		if of != nil && of.Text != "" {
-			all = append(all, turns.Insertions(&crossing.Traits(r.surface).Client, body, e.Items[places[i].Item], of.Text)...)
+			all = append(all, turns.Insertions(&crossing.Traits(surface).Client, body, e.Items[places[i].Item], of.Text)...)
 		}
 	}
 	return all
@@ -257,28 +276,20 @@ func (r *request) insert(insertions []codec.Insertion) bool {
 	return true
 }
 
-// asSent returns a function that restores recorded requests as they were sent, with what was recalled for them; nil if
-// nothing is recalled, or the key may not read the memory.
-func (x *exchange) asSent() func(*record.Exchange) []byte {
-	if x.recording.recalled == nil || !x.request.caller.Scopes.Has(store.ScopeRead) {
-		return nil
+// asSent returns a recorded request as it was sent, with what was recalled for it.
+func (c *requestRecall) asSent(surface codec.Format, account string, x *record.Exchange) []byte {
+	var e codec.Envelope
+	if e.Read(x.RawRequest) != nil {
+		return x.RawRequest
 	}
-	return func(recorded *record.Exchange) []byte {
-		var e codec.Envelope
-		if e.Read(recorded.RawRequest) != nil {
-			return recorded.RawRequest
-		}
-		places := x.server.places.Places(&turns.Request{
-			Body: recorded.RawRequest, Envelope: &e, Scope: recallScope(x.request.caller.Account, recorded.Project),
-		})
-		found, err := x.decided(places, "")
-		if err != nil {
-			return recorded.RawRequest
-		}
-		insertions := x.request.insertions(recorded.RawRequest, &e, places, found)
-		if len(insertions) == 0 {
-			return recorded.RawRequest
-		}
-		return e.Insert(nil, recorded.RawRequest, insertions)
+	places := c.places.Places(&turns.Request{Body: x.RawRequest, Envelope: &e, Scope: recallScope(account, x.Project)})
+	found, err := c.decided(account, places, "")
+	if err != nil {
+		return x.RawRequest
 	}
+	all := insertions(surface, x.RawRequest, &e, places, found)
+	if len(all) == 0 {
+		return x.RawRequest
+	}
+	return e.Insert(nil, x.RawRequest, all)
 }

@@ -38,85 +38,76 @@ func mayRefer(format codec.Format, body []byte) bool {
 	return len(marks) > 0 && bytes.Contains(body, escapedASCII)
 }
 
-// requireOwnReferences returns an error unless all that a body names at its provider comes from answers to the account.
-func (x *exchange) requireOwnReferences(body []byte) error {
-	if x.request.passing == nil && !mayRefer(x.route.format, body) {
+// require returns an error unless all that a request names at its provider comes from answers to the account.
+func (k *ownership) require(account, provider string, named []reference) error {
+	if len(named) == 0 || !k.several() {
 		return nil
 	}
-	var named []reference
-	references(body, func(r reference) { named = append(named, r) })
-	return x.requireOwn(named)
-}
-
-// requireOwn returns an error unless all that a request names comes from answers to the account.
-func (x *exchange) requireOwn(named []reference) error {
-	if len(named) == 0 || !x.server.references.several(x.server.engine.Accounts) {
-		return nil
-	}
-	provider := x.route.placement.Provider.Name()
-	missing, err := x.server.references.foreign(x.server.engine, x.request.caller.Account, provider, named)
+	missing, err := k.foreign(account, provider, named)
 	if err != nil || len(missing) == 0 {
 		return err
 	}
 	foreign := missing[0]
 	e := codec.Errorf(codec.KindNotFound, "%s with id '%.100s' not found. With the server's credential for %s an account can refer only to what it got in its own answers; to refer to other things, set the account's own with: mneme account credential set %s %s",
-		foreign.kind, foreign.id, provider, x.request.caller.Account, provider)
+		foreign.kind, foreign.id, provider, account, provider)
 	if e.Param = foreign.path; foreign.path == "previous_response_id" {
 		e.Code = "previous_response_not_found"
 	}
 	return e
 }
 
-// keepReference remembers the answer of an exchange that is not on record, so that the account can continue it: at once
-// here, and after a restart or on another node as soon as the note is committed.
-func (x *exchange) keepReference(response string) {
-	if response != "" && storesAnswers(x.request.surface) && (x.recording.off || x.recording.capture != nil && x.recording.capture.Shed()) {
-		x.server.references.add(x.request.caller.Account, response)
-		x.server.engine.Notes.Keep(x.request.caller.Account, referenceNote(response), []byte{1})
-	}
+// keep remembers an answer that is not on record, so that the account can continue it: at once here, and after a restart
+// or on another node as soon as the note is committed.
+func (k *ownership) keep(account, response string) {
+	k.add(account, response)
+	k.notes.Keep(account, referenceNote(response), []byte{1})
 }
 
 func referenceNote(response string) string { return "answer " + response }
 
-// knownReferences are ids that were found in answers to accounts.
-type knownReferences struct {
-	accounts atomic.Bool // there have been several since the server started
+// ownership is which account things at providers belong to, by their ids in its answers.
+type ownership struct {
+	archive  Answers
+	notes    Notes
+	accounts Accounts
 
-	mu  sync.Mutex
-	ids map[string]struct{} // by account and id
+	apart atomic.Bool // there have been several accounts since the server started
+
+	mu    sync.Mutex
+	known map[string]struct{} // by account and id
 }
 
 // several reports whether there are several accounts to keep apart.
-func (k *knownReferences) several(accounts Accounts) bool {
-	if !k.accounts.Load() && len(accounts.List()) > 1 {
-		k.accounts.Store(true)
+func (k *ownership) several() bool {
+	if !k.apart.Load() && len(k.accounts.List()) > 1 {
+		k.apart.Store(true)
 	}
-	return k.accounts.Load()
+	return k.apart.Load()
 }
 
 // mostReferences is how many ids are remembered. Others are searched for again.
 const mostReferences = 1 << 16
 
-func (k *knownReferences) has(account, id string) bool {
+func (k *ownership) has(account, id string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	_, known := k.ids[account+"\x00"+id]
+	_, known := k.known[account+"\x00"+id]
 	return known
 }
 
-func (k *knownReferences) add(account, id string) {
+func (k *ownership) add(account, id string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.ids == nil || len(k.ids) >= mostReferences {
-		k.ids = make(map[string]struct{})
+	if k.known == nil || len(k.known) >= mostReferences {
+		k.known = make(map[string]struct{})
 	}
-	k.ids[account+"\x00"+id] = struct{}{}
+	k.known[account+"\x00"+id] = struct{}{}
 }
 
-func (k *knownReferences) forget(account, id string) {
+func (k *ownership) forget(account, id string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.ids, account+"\x00"+id)
+	delete(k.known, account+"\x00"+id)
 }
 
 // mostAsked is for how many things of a request, or of an answer, the other nodes of a cluster are asked.
@@ -124,7 +115,7 @@ const mostAsked = 8
 
 // foreign returns the references that are not the account's: neither claimed nor in an answer to it. Of answers that are
 // referred to all are searched, for other things the newest ones.
-func (k *knownReferences) foreign(e Engine, account, provider string, named []reference) (foreign []reference, err error) {
+func (k *ownership) foreign(account, provider string, named []reference) (foreign []reference, err error) {
 	missing := make(map[string]*reference)
 	for i := range named {
 		r := &named[i]
@@ -132,9 +123,9 @@ func (k *knownReferences) foreign(e Engine, account, provider string, named []re
 			continue
 		}
 		if r.path == "previous_response_id" {
-			_, err := e.Archive.AnsweredAs(account, r.id)
+			_, err := k.archive.AnsweredAs(account, r.id)
 			switch {
-			case err == nil || e.Notes.Recall(account, referenceNote(r.id)) != nil:
+			case err == nil || k.notes.Recall(account, referenceNote(r.id)) != nil:
 				k.add(account, r.id)
 				continue
 			case codec.AsError(err, "").Kind != codec.KindNotFound:
@@ -142,12 +133,12 @@ func (k *knownReferences) foreign(e Engine, account, provider string, named []re
 			}
 			return []reference{*r}, nil
 		}
-		claimed, err := e.Notes.Claimed(account, provider, r.id)
+		claimed, err := k.notes.Claimed(account, provider, r.id)
 		if err != nil {
 			return nil, err
 		}
 		if !claimed && len(named) <= mostAsked { // another node may have made it
-			_, unknown := e.Archive.AnsweredAs(account, r.id)
+			_, unknown := k.archive.AnsweredAs(account, r.id)
 			claimed = unknown == nil
 		}
 		if claimed {
@@ -159,7 +150,7 @@ func (k *knownReferences) foreign(e Engine, account, provider string, named []re
 	if len(missing) == 0 {
 		return nil, nil
 	}
-	if err := k.search(e, account, missing); err != nil {
+	if err := k.search(account, missing); err != nil {
 		return nil, err
 	}
 	for i := range named {
@@ -171,8 +162,8 @@ func (k *knownReferences) foreign(e Engine, account, provider string, named []re
 }
 
 // search removes from missing what the newest answers to the account have.
-func (k *knownReferences) search(e Engine, account string, missing map[string]*reference) error {
-	page, err := e.Archive.Exchanges(account, record.ExchangeQuery{Limit: newestAnswers})
+func (k *ownership) search(account string, missing map[string]*reference) error {
+	page, err := k.archive.Exchanges(account, record.ExchangeQuery{Limit: newestAnswers})
 	if err != nil {
 		return err
 	}
@@ -180,7 +171,7 @@ func (k *knownReferences) search(e Engine, account string, missing map[string]*r
 		if page.Data[i].Outcome == record.OutcomeOpen {
 			continue
 		}
-		answer, err := e.Archive.Exchange(account, page.Data[i].ID)
+		answer, err := k.archive.Exchange(account, page.Data[i].ID)
 		if err != nil {
 			continue // it may have been erased meanwhile
 		}
@@ -214,6 +205,12 @@ func given(answer []byte, visit func(id []byte)) {
 	for f := (sse.Frame{}); stream.Next(&f); {
 		eachObject(f.Data, 0, ids)
 	}
+}
+
+// namedIn returns all that a body names at its provider.
+func namedIn(body []byte) (named []reference) {
+	references(body, func(r reference) { named = append(named, r) })
+	return named
 }
 
 // references visits what a request names at its provider.
@@ -361,3 +358,6 @@ func eachObject(value []byte, depth int, visit func(object []byte, depth int)) {
 		}
 	}
 }
+
+// newestAnswers is how many of an account's newest exchanges are searched for a provider's item.
+const newestAnswers = 200

@@ -9,21 +9,6 @@ import (
 	"github.com/mnemeproxy/mneme/server/telemetry"
 )
 
-// watch lets the metrics observe what the server currently holds.
-func (s *Server) watch() {
-	s.telemetry.Watch(telemetry.Levels{
-		RequestsOpen:  s.edge.Requests,
-		StreamsOpen:   s.beat.open,
-		InFlightBytes: s.held.Used,
-		InFlightLimit: s.held.Limit(),
-		Endpoints:     s.endpoints,
-		Connections:   s.edge.Connections,
-		Captures:      s.engine.Recorder.Stats,
-		IndexLag:      s.engine.Index.Lag,
-		Recalls:       s.recaller.Total,
-	})
-}
-
 // beginTrace opens the span of the request, once it is known whether the caller's own trace is to be continued.
 func (x *exchange) beginTrace() {
 	if !x.server.telemetry.Traces() {
@@ -40,7 +25,7 @@ func (x *exchange) beginTrace() {
 }
 
 // endpoints returns the endpoints of the router in use.
-func (s *Server) endpoints() []telemetry.Endpoint {
+func (s *proxy) endpoints() []telemetry.Endpoint {
 	health := s.router.Load().Health()
 	all := make([]telemetry.Endpoint, len(health))
 	for i, h := range health {
@@ -50,23 +35,23 @@ func (s *Server) endpoints() []telemetry.Endpoint {
 }
 
 // traceCall opens the span of a call to the provider.
-func (x *exchange) traceCall(operation router.Operation) {
-	if x.trace == nil {
+func (r *route) traceCall(trace *telemetry.Trace, request *request, operation router.Operation) {
+	if trace == nil {
 		return
 	}
-	p := x.route.placement.Provider
-	x.trace.Call(&x.route.header, &telemetry.Call{
+	p := r.placement.Provider
+	trace.Call(&r.header, &telemetry.Call{
 		Operation: operationNames[operation],
-		Provider:  p.Name(), Dialect: p.Dialect().Name, Address: p.Address(), Model: x.request.masked(x.route.placement.Model), Stream: x.request.envelope.Stream,
+		Provider:  p.Name(), Dialect: p.Dialect().Name, Address: p.Address(), Model: request.masked(r.placement.Model), Stream: request.envelope.Stream,
 	})
 }
 
 // traceAttempt makes the span of an attempt, if the provider was asked at all.
-func (x *exchange) traceAttempt(a router.Attempt) {
-	if x.trace == nil || a.Failure == router.FailureBreakerOpen {
+func traceAttempt(trace *telemetry.Trace, a *router.Attempt) {
+	if trace == nil || a.Failure == router.FailureBreakerOpen {
 		return
 	}
-	x.trace.Attempt(&telemetry.Attempt{
+	trace.Attempt(&telemetry.Attempt{
 		Address: a.Address, Credential: a.Key, Resends: a.Resends, Status: a.Status, Failure: a.Failure.String(),
 		Started: a.Started, Took: a.Took,
 	})
@@ -75,12 +60,6 @@ func (x *exchange) traceAttempt(a router.Attempt) {
 // operationNames are the values of gen_ai.operation.name.
 var operationNames = map[router.Operation]string{
 	router.Generate: "chat", router.Embed: "embeddings", router.CountTokens: "count_tokens", router.Pass: "pass",
-}
-
-// masked returns a client's or provider's text as operators may see it.
-func (r *request) masked(text string) string {
-	text, _ = r.redactor.Text(text)
-	return text
 }
 
 // report reports how the exchange ended.

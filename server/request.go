@@ -8,12 +8,14 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
+	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/project"
 	"github.com/mnemeproxy/mneme/codec/responses"
 	"github.com/mnemeproxy/mneme/router"
@@ -41,10 +43,9 @@ type request struct {
 	continues *responses.Conversation // that its connection remembers; nil: none
 	limited   bool                    // refused by the limits of the key
 
-	compaction *compaction      // the request is to shorten its conversation; nil: it is not
-	at         *router.Provider // that the path names; nil: the model's
-	addressed  *addressed       // the path says what is asked of which model; nil: the body does
-	passing    *passing         // of the surface pass; nil: of another one
+	at        *router.Provider // that the path names; nil: the model's
+	addressed *addressed       // the path says what is asked of which model; nil: the body does
+	passing   *passing         // of the surface pass; nil: of another one
 
 	share    edge.Share // of the memory of all requests and answers
 	body     []byte     // decompressed; valid until the handler returns
@@ -67,53 +68,6 @@ func (r *request) release() {
 	if r.buffer != nil {
 		keepBuffer(r.buffer)
 		r.body, r.buffer = nil, nil
-	}
-}
-
-// A large body is read, masked, put on record and translated alone: that takes more memory than the body, and all of it at
-// once would be more than the budget knows of. It is a matter of the processor, so that nothing is gained by doing it
-// together.
-const (
-	largeBody     = 1 << 20
-	workingCopies = 2 // that the work makes at most
-	digestCopies  = 2 // that the digest of an earlier one, which is made in the background, holds meanwhile
-)
-
-// roomForWork returns how much of a budget is set aside for the one body that is worked on and the one that is digested.
-// Otherwise bodies that wait for their turn could fill the budget, and none of them would be served.
-func roomForWork(budget, largest int64) int64 {
-	if largest < largeBody {
-		return 0
-	}
-	return min((workingCopies+digestCopies)*largest, budget/2)
-}
-
-// beginWork waits for a large body's turn. The room that is set aside is its own until endWork; what it needs beyond that
-// it takes.
-func (x *exchange) beginWork() error {
-	size := int64(len(x.request.body))
-	if size < largeBody {
-		return nil
-	}
-	select {
-	case x.server.working <- struct{}{}:
-	case <-x.ctx.Done():
-		return x.ctx.Err()
-	}
-	beyond := max(0, workingCopies*size-roomForWork(x.server.opts.InFlightBytes, x.server.opts.BodyBytes))
-	if err := x.request.share.Take(beyond); err != nil {
-		<-x.server.working
-		return err
-	}
-	x.request.working, x.request.beyond = true, beyond
-	return nil
-}
-
-func (x *exchange) endWork() {
-	if x.request.working {
-		x.request.share.Give(x.request.beyond)
-		x.request.working, x.request.beyond = false, 0
-		<-x.server.working
 	}
 }
 
@@ -149,9 +103,8 @@ func (r *request) preferHeaders() error {
 	return nil
 }
 
-// readBody reads the decompressed request body. It is valid until the handler returns and must not be changed.
-func (x *exchange) readBody() error {
-	r := &x.request
+// readBody reads the request body, of at most so many bytes when it is decompressed. It is valid until the handler returns and must not be changed.
+func (r *request) readBody(most int64) error {
 	if contentType := r.in.ContentType(); !isJSON(contentType) {
 		return codec.Errorf(codec.KindUnsupportedMedia, "The body must be JSON and say so: send it with Content-Type: application/json, not %s.", edge.Printable(contentType))
 	}
@@ -162,7 +115,7 @@ func (x *exchange) readBody() error {
 		r.unread = err != nil
 		return err
 	}
-	r.body, err = x.decompress(encoding)
+	r.body, err = r.decompress(encoding, most)
 	return err
 }
 
@@ -178,12 +131,12 @@ func isJSON(contentType string) bool {
 const smallestWindow = 64 << 10
 
 // decompress unpacks a body up to the limit as it arrives.
-func (x *exchange) decompress(encoding string) ([]byte, error) {
-	packed, limit := &packedBody{from: x.request.in.BodyReader()}, x.server.opts.BodyBytes
-	body, err := x.unpack(encoding, packed, limit)
+func (r *request) decompress(encoding string, limit int64) ([]byte, error) {
+	packed := &packedBody{from: r.in.BodyReader()}
+	body, err := r.unpack(encoding, packed, limit)
 	switch {
 	case packed.err != nil:
-		x.request.unread = true
+		r.unread = true
 		return nil, packed.err
 	case errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded):
 		return nil, edge.TooLarge(limit)
@@ -196,7 +149,7 @@ func (x *exchange) decompress(encoding string) ([]byte, error) {
 	return nil, codec.Errorf(codec.KindInvalidRequest, "The body cannot be unpacked: it is not whole %s, as its Content-Encoding says.", encoding)
 }
 
-func (x *exchange) unpack(encoding string, packed io.Reader, limit int64) ([]byte, error) {
+func (r *request) unpack(encoding string, packed io.Reader, limit int64) ([]byte, error) {
 	var from io.Reader
 	switch encoding {
 	case "gzip", "x-gzip": // RFC 9110, 8.4.1.3
@@ -222,7 +175,7 @@ func (x *exchange) unpack(encoding string, packed io.Reader, limit int64) ([]byt
 	default:
 		return nil, codec.Errorf(codec.KindUnsupportedMedia, "The body's Content-Encoding is %s; gzip, deflate and zstd are read here.", edge.Printable(encoding))
 	}
-	return edge.ReadAll(&x.request.share, from, -1, limit)
+	return edge.ReadAll(&r.share, from, -1, limit)
 }
 
 // packedBody keeps the error with which a body could not be read, which decompressors hide.
@@ -343,4 +296,52 @@ func (r *request) affinity() string {
 		return session
 	}
 	return r.keys(r.body).Opening
+}
+
+// elsewhere is what other nodes of the cluster said of an exchange: that they have it, or why they have not. They are asked once
+// for a request: an answer that is found later than the session that it belongs to would continue in another one.
+type elsewhere struct {
+	id    string
+	found *record.Exchange
+	err   error
+}
+
+// storesAnswers reports whether requests of a surface may refer to earlier answers by their ids.
+func storesAnswers(surface codec.Format) bool { return crossing.Traits(surface).Client.StoredAnswers }
+
+// recordsAnswers is [storesAnswers] by a surface's recorded name.
+func recordsAnswers(surface string) bool {
+	format, err := codec.ParseFormat(surface)
+	return err == nil && storesAnswers(format)
+}
+
+// upstreamBodies pools buffers for translated request bodies and for the answers to them. A finished call no longer
+// uses its bodies, so other requests can.
+var upstreamBodies = sync.Pool{New: func() any { return new([]byte) }}
+
+// mostPooled is the largest buffer that is pooled.
+const mostPooled = 1 << 20
+
+func keepBuffer(buffer *[]byte) {
+	if cap(*buffer) <= mostPooled {
+		upstreamBodies.Put(buffer)
+	}
+}
+
+// masked returns a client's or provider's text as operators may see it.
+func (r *request) masked(text string) string {
+	text, _ = r.redactor.Text(text)
+	return text
+}
+
+// discreet returns e without the credentials in use: providers quote what they refuse.
+func (r *request) discreet(e *codec.Error) *codec.Error {
+	masked := *e
+	for _, text := range []*string{&masked.Message, &masked.Code, &masked.Param} {
+		*text = r.redactor.Known(*text)
+	}
+	if masked == *e {
+		return e
+	}
+	return &masked
 }

@@ -1,24 +1,10 @@
 package server
 
 import (
-	"bytes"
-	"strings"
-
-	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/responses"
-	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/record"
 )
-
-// storesAnswers reports whether requests of a surface may refer to earlier answers by their ids.
-func storesAnswers(surface codec.Format) bool { return crossing.Traits(surface).Client.StoredAnswers }
-
-// recordsAnswers is [storesAnswers] by a surface's recorded name.
-func recordsAnswers(surface string) bool {
-	format, err := codec.ParseFormat(surface)
-	return err == nil && storesAnswers(format)
-}
 
 // follow finds the session that the request continues if another node of the cluster answered in it.
 func (x *exchange) follow(o *record.Opening) {
@@ -32,55 +18,15 @@ func (x *exchange) follow(o *record.Opening) {
 	}
 }
 
-// elsewhere is what other nodes of the cluster said of an exchange: that they have it, or why they have not. They are asked once
-// for a request: an answer that is found later than the session that it belongs to would continue in another one.
-type elsewhere struct {
-	id    string
-	found *record.Exchange
-	err   error
-}
-
-// prepare translates the client's body. If a client of Responses refers to stored answers by their ids, they are read
-// from the record.
-func (x *exchange) prepare(dst []byte) (*crossing.Exchange, []byte, error) {
-	settings := x.crossingSettings()
-	crossed, body, err := crossing.Prepare(dst, x.request.surface, x.route.format, x.request.body, settings)
-	if err == nil || !storesAnswers(x.request.surface) || asError(err).Kind != codec.KindInvalidRequest {
-		return crossed, body, err
-	}
-	resolved, names, unresolved := x.resolve(x.answersOnRecord())
-	if unresolved != nil {
-		return nil, nil, unresolved
-	}
-	if len(names) == 0 {
-		return nil, nil, err
-	}
-	settings.Pieces, settings.Prints, settings.Resolved = nil, nil, names
-	settings.Read = false // an incomplete answer may be malformed
-	return crossing.Prepare(dst, x.request.surface, x.route.format, resolved, settings)
-}
-
-// answersOnRecord finds all that a request may refer to.
+// answersOnRecord finds all that a request may refer to. If something was recalled for it, requests on record are restored
+// as they were sent, unless the key may not read the memory.
 func (x *exchange) answersOnRecord() *recorded {
-	return &recorded{answers: x.server.engine.Archive, account: x.request.caller.Account, previous: x.request.previous, continues: x.request.continues, asSent: x.asSent()}
-}
-
-// resolve inserts into the body what it refers to. It reserves room for as much as may be read of the record, and then
-// only for the result.
-func (x *exchange) resolve(stored *recorded) (body []byte, names []string, err error) {
-	most := min(x.server.opts.BodyBytes, x.server.held.Limit()/2)
-	if err := x.request.share.Take(most); err != nil {
-		return nil, nil, err
+	r := &x.request
+	stored := &recorded{answers: x.server.engine.Archive, account: r.caller.Account, previous: r.previous, continues: r.continues, most: min(x.server.opts.BodyBytes, x.server.held.Limit()/2)}
+	if x.recording.recalled != nil && r.caller.Scopes.Has(store.ScopeRead) {
+		stored.asSent = func(of *record.Exchange) []byte { return x.server.recall.asSent(r.surface, r.caller.Account, of) }
 	}
-	body, names, err = responses.Resolve(x.request.body, int(most), stored)
-	x.request.share.Give(most)
-	if err != nil || len(names) == 0 {
-		return nil, nil, err
-	}
-	if err := x.request.share.Take(int64(cap(body))); err != nil {
-		return nil, nil, err
-	}
-	return body, names, nil
+	return stored
 }
 
 // resolveOwn returns the client's body for a provider of its own format: ids from translated answers mean nothing there
@@ -91,166 +37,9 @@ func (x *exchange) resolveOwn() (body []byte, names []string, err error) {
 	}
 	stored := x.answersOnRecord()
 	stored.leaves = true
-	body, names, err = x.resolve(stored)
+	body, names, err = stored.resolve(&x.request)
 	if err != nil || len(names) == 0 {
 		return x.request.body, nil, err
 	}
 	return body, names, nil
-}
-
-var (
-	itemReference = []byte(`"item_reference"`)
-	itemID        = []byte(`"id"`)
-)
-
-// mayReferToOwn reports whether the body may refer to an item of a translated answer. References need no type; a client
-// that stores nothing sends the items themselves, with ids.
-func (r *request) mayReferToOwn() bool {
-	if r.envelope.StoreOff {
-		return bytes.Contains(r.body, itemReference)
-	}
-	for rest := r.body; ; {
-		i := bytes.Index(rest, itemID)
-		if i < 0 {
-			return bytes.Contains(r.body, itemReference)
-		}
-		rest = bytes.TrimLeft(rest[i+len(itemID):], ": \t\r\n")
-		quoted := rest[:min(len(rest), longestPrefix+itemIDLength+2)]
-		if end := bytes.IndexByte(quoted[min(len(quoted), 1):], '"'); end > 0 && quoted[0] == '"' && isOwnID(string(quoted[1:1+end])) {
-			return true
-		}
-	}
-}
-
-// recorded finds an account's answers by id: ids of translated answers and their items contain the id of their
-// exchange; other ids are a Responses provider's own.
-type recorded struct {
-	answers  Answers
-	account  string
-	previous elsewhere                     // the previous response, if it was looked up before
-	leaves   bool                          // the provider knows its own ids: a request that continues one of these keeps it
-	asSent   func(*record.Exchange) []byte // returns the request with what was recalled for it; nil: unchanged
-	within   bool                          // the conversation is being followed back and must be found whole
-
-	continues *responses.Conversation // that the connection of the request remembers; nil: none
-}
-
-func (r *recorded) Response(id string) (request, answer []byte, err error) {
-	if request, answer = r.continues.Response(id); request != nil {
-		r.within = true
-		return request, answer, nil
-	}
-	asked := !r.within
-	if r.leaves && !r.within && !isOwnAnswer(id) {
-		return nil, nil, nil
-	}
-	first := r.leaves && !r.within
-	r.within = true
-	x, err := r.own(id)
-	if !first && codec.AsError(err, "").Kind == codec.KindNotFound {
-		exchange, unknown := r.answers.AnsweredAs(r.account, id)
-		if unknown != nil {
-			return nil, nil, sooner(err, unknown)
-		}
-		x, err = r.exchange(exchange)
-	}
-	if err == nil && asked && scan.IsFalse(scan.Get(x.RawRequest, "store")) {
-		err = codec.Errorf(codec.KindNotFound, "not stored")
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	if r.asSent != nil {
-		return r.asSent(x), x.RawResponse, nil
-	}
-	return x.RawRequest, x.RawResponse, nil
-}
-
-// sooner returns the first of two errors if it says when to try again, else the other.
-func sooner(first, other error) error {
-	if codec.AsError(first, "").RetryAfter > 0 {
-		return first
-	}
-	return other
-}
-
-// newestAnswers is how many of an account's newest exchanges are searched for a provider's item.
-const newestAnswers = 200
-
-// Account implements [responses.Record].
-func (r *recorded) Account() string { return r.account }
-
-func (r *recorded) Item(id string) (answer []byte, err error) {
-	x, unknown := r.own(id)
-	switch {
-	case unknown == nil:
-		return x.RawResponse, nil
-	case codec.AsError(unknown, "").Kind != codec.KindNotFound:
-		return nil, unknown
-	case r.leaves:
-		return nil, nil
-	}
-	page, err := r.answers.Exchanges(r.account, record.ExchangeQuery{Limit: newestAnswers})
-	if err != nil {
-		return nil, err
-	}
-	quoted := []byte(`"` + id + `"`)
-	for i := range page.Data {
-		if !recordsAnswers(page.Data[i].Surface) || page.Data[i].Outcome != record.OutcomeComplete {
-			continue
-		}
-		if x, err := r.exchange(page.Data[i].ID); err == nil && bytes.Contains(x.RawResponse, quoted) {
-			return x.RawResponse, nil
-		}
-	}
-	return nil, sooner(unknown, codec.Errorf(codec.KindNotFound, "no answer has that item"))
-}
-
-// The length of an exchange's id after its prefix, and of the longest item id, which ends with the item's place in the
-// answer. OpenAI's ids are longer by half.
-const (
-	exchangeIDLength = 26
-	itemIDLength     = exchangeIDLength + 6
-	longestPrefix    = 32
-)
-
-// isOwnID reports whether an id has the form of ids of translated answers and their items. Other providers' ids may
-// have it too.
-func isOwnID(id string) bool {
-	_, ok := exchangeOf(id)
-	return ok
-}
-
-// isOwnAnswer reports whether an id has the form of ids of translated answers.
-func isOwnAnswer(id string) bool {
-	return strings.HasPrefix(id, "resp_") && len(id) == len("resp_")+exchangeIDLength
-}
-
-// exchangeOf returns the exchange in an id of that form.
-func exchangeOf(id string) (exchange string, ok bool) {
-	_, own, _ := strings.Cut(id, "_")
-	if len(own) != exchangeIDLength && (len(own) < exchangeIDLength+2 || len(own) > itemIDLength) {
-		return "", false
-	}
-	return "exch_" + own[:exchangeIDLength], true
-}
-
-// own returns the exchange of one of our ids.
-func (r *recorded) own(id string) (*record.Exchange, error) {
-	exchange, ok := exchangeOf(id)
-	if !ok {
-		return nil, codec.Errorf(codec.KindNotFound, "not an id of this proxy")
-	}
-	return r.exchange(exchange)
-}
-
-func (r *recorded) exchange(id string) (*record.Exchange, error) {
-	if p := &r.previous; p.id == id && (p.found != nil || p.err != nil) {
-		return p.found, p.err
-	}
-	x, err := r.answers.Exchange(r.account, id)
-	if err == nil && !recordsAnswers(x.Surface) {
-		err = codec.Errorf(codec.KindNotFound, "an answer of another surface")
-	}
-	return x, err
 }

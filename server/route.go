@@ -1,7 +1,11 @@
 package server
 
 import (
+	"fmt"
+	"time"
+
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/router"
 )
 
@@ -17,36 +21,16 @@ type route struct {
 	uncounted  bool // the provider refuses to be asked
 }
 
-// place finds the provider and the format to speak to it.
-func (x *exchange) place() error {
-	if err := x.request.caller.requireModels(&x.request.envelope, x.request.body); err != nil {
-		return err
-	}
-	placement, refused := x.placement()
-	if refused != nil {
-		return refused
-	}
-	x.routeTo(placement)
-	return nil
-}
-
-func (x *exchange) placement() (router.Placement, *codec.Error) {
-	if x.request.at != nil {
-		return x.router.PlaceAt(x.request.at, x.request.envelope.Model)
-	}
-	return x.router.Place(x.request.envelope.Model)
-}
-
-func (x *exchange) routeTo(placement router.Placement) {
-	x.route.placement, x.route.uncounted = placement, false
-	x.route.format = placement.Provider.FormatFor(x.request.surface, placement.Model)
-	x.route.header = x.upstreamHeader()
+// to leads a request to another model.
+func (r *route) to(placement router.Placement, request *request) {
+	r.placement, r.uncounted = placement, false
+	r.format = placement.Provider.FormatFor(request.surface, placement.Model)
+	r.header = upstreamHeader(placement.Provider, request)
 }
 
 // upstreamHeader copies the client's headers that the provider may see.
-func (x *exchange) upstreamHeader() (header router.Header) {
-	provider := x.route.placement.Provider
-	x.request.in.EachHeader(func(name, value []byte) { // hertz has made the names canonical
+func upstreamHeader(provider *router.Provider, r *request) (header router.Header) {
+	r.in.EachHeader(func(name, value []byte) { // hertz has made the names canonical
 		if provider.PassesUpstream(string(name)) { // most do not pass, and cost no copy
 			header = append(header, router.Field{Name: string(name), Value: string(value)})
 		}
@@ -56,9 +40,30 @@ func (x *exchange) upstreamHeader() (header router.Header) {
 
 // affinity returns a hash of the key that keeps a conversation in one place, see request.affinity; 0 if there is no
 // choice.
-func (x *exchange) affinity() uint64 {
-	if x.request.surface == codec.Embeddings || !x.route.placement.Provider.Pooled() {
+func (r *route) affinity(request *request) uint64 {
+	if request.surface == codec.Embeddings || !r.placement.Provider.Pooled() {
 		return 0
 	}
-	return router.Affinity(x.request.caller.Account, x.request.affinity())
+	return router.Affinity(request.caller.Account, request.affinity())
+}
+
+func (r *route) fromProvider(e *codec.Error) *codec.Error {
+	e.Provider = r.placement.Provider.Name()
+	return e
+}
+
+// providerError returns an error that says what the provider did.
+func (r *route) providerError(format string, args ...any) *codec.Error {
+	return r.fromProvider(codec.Errorf(codec.KindUpstream, "%s %s.", r.placement.Provider.Name(), fmt.Sprintf(format, args...)))
+}
+
+// decodeError reads a provider's error answer.
+func (r *route) decodeError(status int, retryAfter time.Duration, body []byte) *codec.Error {
+	return r.fromProvider(crossing.ProviderCodec(r.format).DecodeError(status, retryAfter, body))
+}
+
+// isAuthorOf reports whether the provider is the author of the surface's format, who alone compacts conversations and counts
+// tokens in it.
+func (r *route) isAuthorOf(surface codec.Format) bool {
+	return r.format == surface && r.placement.Provider.Family() == crossing.Traits(surface).Author
 }

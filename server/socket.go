@@ -16,7 +16,7 @@ import (
 // a response. They are answered one after another, each as the exchange that a POST would be.
 type socket struct {
 	*edge.Socket
-	server *Server
+	server *proxy
 	ctx    context.Context // ends with the connection
 
 	mu      sync.Mutex
@@ -40,7 +40,7 @@ type message struct {
 const mostWaiting = 16
 
 // openSocket serves a WebSocket to its end.
-func (s *Server) openSocket(ctx context.Context, in *edge.Request, out *edge.Response) {
+func (s *proxy) openSocket(ctx context.Context, in *edge.Request, out *edge.Response) {
 	if !in.WantsSocket() {
 		s.refuseUpgrade(ctx, in, out)
 		return
@@ -61,8 +61,8 @@ func (s *Server) openSocket(ctx context.Context, in *edge.Request, out *edge.Res
 	k.End(code)
 }
 
-func (s *Server) upgrade(in *edge.Request, out *edge.Response) (*edge.Socket, error) {
-	if s.Draining() {
+func (s *proxy) upgrade(in *edge.Request, out *edge.Response) (*edge.Socket, error) {
+	if s.edge.Draining() {
 		return nil, edge.ErrDraining
 	}
 	c, err := s.authenticate(in, out)
@@ -80,7 +80,7 @@ func (s *Server) upgrade(in *edge.Request, out *edge.Response) (*edge.Socket, er
 }
 
 // refuseUpgrade answers a GET that asks for no WebSocket.
-func (s *Server) refuseUpgrade(_ context.Context, _ *edge.Request, out *edge.Response) {
+func (s *proxy) refuseUpgrade(_ context.Context, _ *edge.Request, out *edge.Response) {
 	e := codec.Errorf(codec.KindInvalidRequest, "POST to this path, or open a WebSocket on it.")
 	s.answerError(out, codec.Responses, e, "")
 	out.Set("Upgrade", "websocket")

@@ -19,7 +19,7 @@ import (
 // storedCall is a request of a client of Responses about an answer that it has got: the record is the store of responses,
 // for every model.
 type storedCall struct {
-	server  *Server
+	server  *proxy
 	ctx     context.Context
 	in      *edge.Request
 	out     *edge.Response
@@ -30,7 +30,7 @@ type storedCall struct {
 	*record.Exchange
 }
 
-func (s *Server) stored(do func(*storedCall) error) edge.Handler {
+func (s *proxy) stored(do func(*storedCall) error) edge.Handler {
 	return func(ctx context.Context, in *edge.Request, out *edge.Response) {
 		c := &storedCall{server: s, ctx: ctx, in: in, out: out, id: in.Param("id")}
 		err := c.find()
@@ -87,7 +87,7 @@ func (c *storedCall) find() (err error) {
 }
 
 // holdUntilSent reserves room in the budget of answers until the answer has been sent.
-func (s *Server) holdUntilSent(out *edge.Response, n int64) error {
+func (s *proxy) holdUntilSent(out *edge.Response, n int64) error {
 	if !s.answers.Take(n) {
 		return errAnswersFull()
 	}

@@ -4,15 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/gemini"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/server/resource"
-	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // servedPath is a path that this server owns. The list of them is what the answer for any other path says.
@@ -22,7 +19,7 @@ type servedPath struct {
 }
 
 // served are the paths that speak for providers.
-func (s *Server) served() []servedPath {
+func (s *proxy) served() []servedPath {
 	return []servedPath{
 		{http.MethodPost, "/v1/chat/completions", s.serve(codec.Chat)},
 		{http.MethodPost, "/v1/responses", s.serve(codec.Responses)},
@@ -66,56 +63,8 @@ func (s *Server) routes() {
 	s.edge.HandleProbe(http.MethodGet, "/readyz", s.ready)
 }
 
-// surfaces are the paths of the surfaces. What is below one has its shape of errors.
-var surfaces = map[string]codec.Format{
-	"/v1/chat/completions": codec.Chat,
-	"/v1/responses":        codec.Responses,
-	"/v1/messages":         codec.Messages,
-	"/v1/embeddings":       codec.Embeddings,
-	"/v1beta":              codec.Gemini,
-}
-
-// verb is what a path of Google's API asks of the model that it names.
-type verb struct {
-	surface   codec.Format
-	stream    bool
-	single    bool   // the answer is one vector, not a list of them
-	auxiliary string // see request
-	serve     func(*exchange)
-}
-
-// addressedForm is the format of requests whose path says what is asked of which model, and of the errors that answer them.
-const addressedForm = codec.Gemini
-
-// verbs are those that are served here; all others are passed on.
-var verbs = map[string]verb{
-	"generateContent":       {surface: addressedForm, serve: (*exchange).run},
-	"streamGenerateContent": {surface: addressedForm, stream: true, serve: (*exchange).run},
-	"countTokens":           {surface: addressedForm, auxiliary: record.AuxiliaryTokens, serve: (*exchange).runCount},
-	"embedContent":          {surface: codec.Embeddings, single: true, serve: (*exchange).run},
-	"batchEmbedContents":    {surface: codec.Embeddings, serve: (*exchange).run},
-}
-
-// addressed is what the path says of a request.
-type addressed struct {
-	verb
-	array *gemini.Array // of a stream that is not events; nil: it is
-}
-
-// readAddress reads a path, which may lack its version.
-func readAddress(path string) (model string, v verb, found bool) {
-	path = strings.TrimPrefix(strings.TrimPrefix(path, "/v1beta"), "/v1")
-	call, below := strings.CutPrefix(path, "/models/")
-	at := strings.LastIndexByte(call, ':')
-	if !below || at <= 0 {
-		return "", verb{}, false
-	}
-	v, found = verbs[call[at+1:]]
-	return call[:at], v, found
-}
-
 // serveAddressed serves the paths of Google's API that name a model.
-func (s *Server) serveAddressed(ctx context.Context, in *edge.Request, out *edge.Response) {
+func (s *proxy) serveAddressed(ctx context.Context, in *edge.Request, out *edge.Response) {
 	model, v, found := readAddress(in.Path())
 	if !found {
 		s.serveRest(ctx, in, out)
@@ -124,54 +73,10 @@ func (s *Server) serveAddressed(ctx context.Context, in *edge.Request, out *edge
 	x := s.newExchange(ctx, in, out, v.surface)
 	x.request.address(model, v)
 	defer x.finish()
-	v.serve(x)
+	x.runSurface()
 }
 
-func (r *request) address(model string, v verb) {
-	r.surface, r.auxiliary, r.addressed = v.surface, v.auxiliary, &addressed{verb: v}
-	if v.stream && !hasParameter(r.in.Query(), "alt", "sse") {
-		r.addressed.array = new(gemini.Array)
-	}
-	r.envelope.Address(model, v.stream)
-}
-
-// array returns the form of a stream that is one JSON array; nil if it is events.
-func (r *request) array() *gemini.Array {
-	if r.addressed == nil {
-		return nil
-	}
-	return r.addressed.array
-}
-
-// errorShape returns the surface in whose shape an error is written: the path's own, Messages for other paths that
-// Anthropic's clients use, else chat, which most clients read.
-func errorShape(in *edge.Request) codec.Format {
-	format, served := surfaceBelow(in.Path())
-	if !served && (wantsAnthropic(in) || strings.HasPrefix(in.Path(), "/anthropic/")) {
-		return codec.Messages
-	}
-	return format
-}
-
-// surfaceOfPath returns the surface of a path, or chat.
-func surfaceOfPath(path string) codec.Format {
-	format, _ := surfaceBelow(path)
-	return format
-}
-
-func surfaceBelow(path string) (format codec.Format, served bool) {
-	if format, served = surfaces[path]; served {
-		return format, true
-	}
-	for above, format := range surfaces {
-		if strings.HasPrefix(path, above) && path[len(above)] == '/' {
-			return format, true
-		}
-	}
-	return codec.Chat, false
-}
-
-func (s *Server) notFound(_ context.Context, in *edge.Request, out *edge.Response) {
+func (s *proxy) notFound(_ context.Context, in *edge.Request, out *edge.Response) {
 	var known strings.Builder
 	for _, e := range s.served() {
 		known.WriteString(e.method + " " + e.path + ", ")
@@ -184,7 +89,7 @@ func (s *Server) notFound(_ context.Context, in *edge.Request, out *edge.Respons
 const mostListed = 8
 
 // otherPaths says how what providers offer besides is reached.
-func (s *Server) otherPaths() string {
+func (s *proxy) otherPaths() string {
 	routes := s.router.Load()
 	if routes == nil || s.opts.NoModels {
 		return ""
@@ -199,7 +104,7 @@ func (s *Server) otherPaths() string {
 		strings.Join(resource.Names()[:mostListed], ", "), strings.Join(names, ", "))
 }
 
-func (s *Server) notAllowed(in *edge.Request, out *edge.Response) {
+func (s *proxy) notAllowed(in *edge.Request, out *edge.Response) {
 	if in.Method() == http.MethodOptions {
 		s.preflight(in, out)
 		return
@@ -209,7 +114,7 @@ func (s *Server) notAllowed(in *edge.Request, out *edge.Response) {
 }
 
 // refuseModels answers a request for a model at a server that asks none.
-func (s *Server) refuseModels(_ context.Context, in *edge.Request, out *edge.Response) {
+func (s *proxy) refuseModels(_ context.Context, in *edge.Request, out *edge.Response) {
 	e := codec.Errorf(codec.KindUnsupported, "This is the centre of a cluster, which keeps the memory and asks no models. Send the request to an edge (mneme serve --edge).")
 	s.answerError(out, errorShape(in), e, "")
 }
@@ -228,7 +133,7 @@ func (s *Server) healthy(_ context.Context, in *edge.Request, out *edge.Response
 }
 
 // refusing returns why exchanges are refused because they cannot be recorded.
-func (s *Server) refusing() error {
+func (s *proxy) refusing() error {
 	if s.opts.CaptureOff {
 		return nil
 	}
@@ -252,21 +157,11 @@ func (s *Server) ready(_ context.Context, in *edge.Request, out *edge.Response) 
 	out.SetText(http.StatusOK, "ready\n")
 }
 
-// hasParameter reports whether a query has a parameter with one of the values, or with any.
-func hasParameter(query, parameter string, values ...string) bool {
-	for pair := range strings.SplitSeq(query, "&") {
-		if name, value, _ := strings.Cut(pair, "="); name == parameter && (values == nil || slices.Contains(values, value)) {
-			return true
-		}
-	}
-	return false
-}
-
 // providersNow returns a line for each provider that the server has a key for: how many of its endpoints accept calls.
 // It names no address and no credential, because this endpoint needs no key.
-func (s *Server) providersNow() string {
+func (s *proxy) providersNow() string {
 	var b strings.Builder
-	all := s.Router().Health()
+	all := s.router.Load().Health()
 	for i := 0; i < len(all); {
 		name, endpoints, well, keys := all[i].Provider, 0, 0, 0
 		for ; i < len(all) && all[i].Provider == name; i++ {

@@ -7,7 +7,7 @@ import (
 )
 
 // tellBudget sends a webhook about a reached budget, and logs a burst.
-func (s *Server) tellBudget(m quota.Mark) {
+func (s *proxy) tellBudget(m quota.Mark) {
 	if m.Limit == quota.BudgetBurst {
 		s.log.Warn("money is spent fast", "account", m.Account, "key", m.Key, "spent_usd", m.Spent, "budget_usd", m.Budget, "percent", m.Percent, "until", m.Reset)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // translate rebuilds the provider's body of a recorded request, by today's rules and for today's provider.
-func (s *Server) translate(x *record.Exchange) (body []byte, notes codec.Notes, err error) {
+func (s *proxy) translate(x *record.Exchange) (body []byte, notes codec.Notes, err error) {
 	surface, err := codec.ParseFormat(x.Surface)
 	if err != nil {
 		return nil, notes, err

@@ -17,7 +17,7 @@ func (s *Server) windowRoutes() {
 	onLoopback := func(r *http.Request) bool { return s.edge.OnLoopback(edge.RequestOf(r.Context())) }
 	s.window = ui.New(ui.Options{
 		Archive: s.engine.Archive, Keys: s.engine.Keys, Accounts: s.engine.Accounts, Sealer: s.engine.Credentials, Version: s.opts.Version, Log: s.log, Closing: s.edge.Closing(), Management: s.opts.Management, Health: s.health,
-		Memory: memory.Options{Searcher: s.engine.Index, Ledger: s.engine.Accounts, Keys: s.engine.Keys, Recaller: s.recaller, Translate: s.translate, Prices: prices{s}, Warn: s.opts.Warn, Clock: s.opts.Clock, Lacks: s.opts.Lacks},
+		Memory: memory.Options{Searcher: s.engine.Index, Ledger: s.engine.Accounts, Keys: s.engine.Keys, Recaller: s.recaller, Translate: s.translate, Prices: prices{s.proxy}, Warn: s.opts.Warn, Clock: s.opts.Clock, Lacks: s.opts.Lacks},
 		Secure: onTLS, OpenID: s.opts.OpenID,
 		Allowed: func(r *http.Request) bool { return onTLS(r) || onLoopback(r) },
 		Home:    s.opts.Home, Local: onLoopback,

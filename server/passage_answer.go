@@ -13,85 +13,65 @@ import (
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/server/resource"
+	"github.com/mnemeproxy/mneme/store/record"
 )
 
-// requireOwnTarget returns an error unless all that a request names at its provider is the account's, and what it asks for
-// can be told apart by accounts.
-func (x *exchange) requireOwnTarget() error {
-	r, p := &x.request, x.request.passing
-	several := x.server.references.several(x.server.engine.Accounts)
-	provider := x.route.placement.Provider.Name()
-	unknown := p.Kind == nil && r.in.Method() == http.MethodPost && r.envelope.Model != "" // it asks a model
-	if several && !p.Apart(r.in.Method()) && !unknown {
-		return codec.Errorf(codec.KindPermission, "With the server's credential for %s, %s is not passed on, because what it is about may belong to another account. Set the account's own with: mneme account credential set %s %s",
-			provider, edge.Printable(p.Path), r.caller.Account, provider)
-	}
-	var named []reference
-	if p.ID != "" {
-		kind := p.Kind.Thing
-		if kind == "" {
-			kind = "Operation"
-		}
-		named = append(named, reference{kind, p.ID, "path"})
-	}
-	if p.read {
-		references(r.body, func(r reference) { named = append(named, r) })
-	}
-	return x.requireOwn(named)
-}
-
-// passReply passes an answer on.
-func (x *exchange) passReply(credential router.Credential, reply *router.Reply) error {
-	defer func() { _ = reply.Body.Close() }()
-	switch p := x.request.passing; {
+// answer passes an answer on.
+func (p *passage) answer(reply providerReply) error {
+	x := p.x
+	defer reply.close()
+	switch {
 	case reply.Status >= http.StatusBadRequest:
-		return x.passFailure(reply)
-	case p.shared && p.IsList(x.request.in.Method()) && x.server.references.several(x.server.engine.Accounts):
-		return x.passList(credential, reply)
-	case isEventStream(reply):
-		return x.passLongReply(reply, nil)
+		return p.fail(reply)
+	case p.shared && p.IsList(x.request.in.Method()) && x.server.owned.several():
+		return p.sendList(reply)
+	case reply.isStream():
+		return p.sendLong(reply, nil)
 	}
-	front, ended, err := x.readUpTo(reply, nil, completeAnswer)
+	front, ended, err := reply.upTo(completeAnswer, nil)
 	switch {
 	case err != nil:
 		return err
 	case !ended:
-		return x.passLongReply(reply, front)
+		return p.sendLong(reply, front)
 	}
-	return x.passWhole(reply, front)
+	return p.sendWhole(reply, front)
 }
 
-// passFailure passes on a provider's error.
-func (x *exchange) passFailure(reply *router.Reply) error {
-	body, err := x.readComplete(reply)
+// fail passes on a provider's error.
+func (p *passage) fail(reply providerReply) error {
+	x := p.x
+	body, err := reply.whole()
 	if err != nil {
 		return err
 	}
 	x.request.redactor.MaskKnown(body)
 	if !sonic.Valid(body) {
-		body = x.errorInForm(reply, body)
+		body = reply.inForm(body)
 	}
 	x.recording.noteFirstByte()
-	x.recordError(reply.Status, body)
-	x.passHead(reply)
+	x.recording.closing.Error = x.route.decodeError(reply.Status, 0, body)
+	p.head(reply)
 	x.answer.out.SetContentType("application/json")
 	return x.sendBuffered(reply.Status, body, outcomeOfPassing(reply.Status))
 }
 
-// passWhole passes on an answer that has been read.
-func (x *exchange) passWhole(reply *router.Reply, body []byte) error {
+// sendWhole passes on an answer that has been read.
+func (p *passage) sendWhole(reply providerReply, body []byte) error {
+	x := p.x
 	x.recording.noteFirstByte()
-	x.recordUsage(body)
-	if err := x.claim(body); err != nil {
+	p.recordUsage(body)
+	if err := p.claim(body); err != nil {
 		return err
 	}
-	x.passHead(reply)
-	x.answer.out.SetContentType(x.typeOf(reply))
-	return x.sendPassed(reply.Status, body)
+	p.head(reply)
+	x.answer.out.SetContentType(typeOf(reply.Reply))
+	return p.send(reply.Status, body)
 }
 
-// sendPassed records an answer, as far as answers of its type are, and sends it.
-func (x *exchange) sendPassed(status int, body []byte) error {
+// send records an answer, as far as answers of its type are, and sends it.
+func (p *passage) send(status int, body []byte) error {
+	x := p.x
 	x.recording.closing.Status, x.recording.closing.ContentType = status, x.answer.out.ContentType()
 	recorded := passedRecord{x: x, left: mostRecorded(x.answer.out.ContentType())}
 	if err := recorded.write(body); err != nil {
@@ -121,26 +101,28 @@ func (r *passedRecord) write(p []byte) error {
 	return nil
 }
 
-// passHead sets the head of an answer.
-func (x *exchange) passHead(reply *router.Reply) {
-	x.answerHeader(reply)
-	x.answer.out.Set("Content-Security-Policy", "default-src 'none'; sandbox") // what an account has uploaded is no page of this server
-	if at := x.uploadURL(reply.Header.Get("X-Goog-Upload-Url")); at != "" {
-		x.answer.out.Set("X-Goog-Upload-Url", at)
-	}
-}
-
 // typeOf returns the content type of an answer.
-func (*exchange) typeOf(reply *router.Reply) string {
+func typeOf(reply *router.Reply) string {
 	if said := reply.Header.Get("Content-Type"); said != "" {
 		return said
 	}
 	return "application/octet-stream"
 }
 
+// head sets the head of an answer.
+func (p *passage) head(reply providerReply) {
+	x := p.x
+	x.answerHeader(reply.Reply)
+	x.answer.out.Set("Content-Security-Policy", "default-src 'none'; sandbox") // what an account has uploaded is no page of this server
+	if at := p.uploadURL(reply.Header.Get("X-Goog-Upload-Url")); at != "" {
+		x.answer.out.Set("X-Goog-Upload-Url", at)
+	}
+}
+
 // uploadURL returns where the client goes on with an upload that the provider wants at an address of its own: here, so that
 // it needs no credential of the provider. It is "" if the address is none of the provider's.
-func (x *exchange) uploadURL(said string) string {
+func (p *passage) uploadURL(said string) string {
+	x := p.x
 	at, err := url.Parse(said)
 	if said == "" || err != nil || !x.route.placement.Provider.Owns(at) {
 		return ""
@@ -158,24 +140,25 @@ func (x *exchange) uploadURL(said string) string {
 	return scheme + "://" + in.Host() + path + "?" + query
 }
 
-// passLongReply passes on an answer as it arrives. front is its part that has been read. Its end is held back until the
+// sendLong passes on an answer as it arrives. front is its part that has been read. Its end is held back until the
 // answer is on record; an answer that breaks off is visibly cut. Its error means that nothing has been sent.
-func (x *exchange) passLongReply(reply *router.Reply, front []byte) error {
-	if err := x.hold(passBuffer); err != nil {
+func (p *passage) sendLong(reply providerReply, front []byte) error {
+	x := p.x
+	if err := x.answer.hold(passBuffer); err != nil {
 		return err
 	}
-	if err := x.claim(front); err != nil {
+	if err := p.claim(front); err != nil {
 		return err
 	}
 	if err := x.recording.capture.Recorded(x.ctx); err != nil {
 		return err
 	}
-	x.passHead(reply)
-	x.answer.out.SetContentType(x.typeOf(reply))
+	p.head(reply)
+	x.answer.out.SetContentType(typeOf(reply.Reply))
 	x.answer.out.SetStatus(reply.Status)
 	x.recording.closing.Status, x.recording.closing.ContentType = reply.Status, x.answer.out.ContentType()
 	writer := x.answer.out.Stream()
-	if err := x.passPieces(reply, writer, front); err != nil {
+	if err := p.sendPieces(reply, writer, front); err != nil {
 		writer.Abort()
 		x.breakOff(err)
 	}
@@ -185,8 +168,9 @@ func (x *exchange) passLongReply(reply *router.Reply, front []byte) error {
 // statedAtEnd is how much of the end of an answer is searched for its usage.
 const statedAtEnd = 8 << 10
 
-// passPieces relays an answer: a piece is read once the client has taken the one before.
-func (x *exchange) passPieces(reply *router.Reply, writer *edge.Stream, piece []byte) error {
+// sendPieces relays an answer: a piece is read once the client has taken the one before.
+func (p *passage) sendPieces(reply providerReply, writer *edge.Stream, piece []byte) error {
+	x := p.x
 	recorded := passedRecord{x: x, left: mostRecorded(x.answer.out.ContentType())}
 	var buffer, end []byte
 	for {
@@ -207,7 +191,7 @@ func (x *exchange) passPieces(reply *router.Reply, writer *edge.Stream, piece []
 		}
 		if buffer == nil {
 			buffer = make([]byte, passBuffer)
-			x.releaseHeld(x.answer.held - passBuffer) // front has been sent
+			x.answer.release(x.answer.held - passBuffer) // front has been sent
 		}
 		n, err := reply.Body.Read(buffer)
 		piece = buffer[:n]
@@ -219,13 +203,13 @@ func (x *exchange) passPieces(reply *router.Reply, writer *edge.Stream, piece []
 		}
 	}
 	x.recording.written = x.answer.sent / bytesPerToken
-	x.recordUsage(end)
+	p.recordUsage(end)
 	return x.commit(outcomeOfPassing(reply.Status))
 }
 
 // recordUsage records the usage that the end of an answer states, if a model has answered.
-func (x *exchange) recordUsage(end []byte) {
-	p := x.request.passing
+func (p *passage) recordUsage(end []byte) {
+	x := p.x
 	if isReading(x.request.in.Method()) || x.request.envelope.Model == "" || p.Kind != nil && p.Kind.Thing != "" {
 		return
 	}
@@ -234,15 +218,16 @@ func (x *exchange) recordUsage(end []byte) {
 }
 
 // claim notes what the answer says has been made for the account, so that it can be named by it, and by no other one.
-func (x *exchange) claim(answer []byte) error {
-	p, method := x.request.passing, x.request.in.Method()
+func (p *passage) claim(answer []byte) error {
+	x := p.x
+	method := x.request.in.Method()
 	if p.Kind != nil && p.Kind.Thing == "" && p.Verb == "" && p.ID == "" {
 		return nil
 	}
 	account, provider := x.request.caller.Account, x.route.placement.Provider.Name()
 	if method == http.MethodDelete {
 		if p.shared && p.ID != "" && !p.Below {
-			x.server.references.forget(account, p.ID)
+			x.server.owned.forget(account, p.ID)
 			return x.server.engine.Notes.GiveUp(x.ctx, account, provider, p.ID)
 		}
 		return nil
@@ -254,14 +239,14 @@ func (x *exchange) claim(answer []byte) error {
 	if len(ids) > 0 && !isReading(method) {
 		x.recording.closing.ResponseID = ids[0]
 	}
-	if ids = slices.DeleteFunc(ids, func(id string) bool { return x.server.references.has(account, id) }); !p.shared || len(ids) == 0 {
+	if ids = slices.DeleteFunc(ids, func(id string) bool { return x.server.owned.has(account, id) }); !p.shared || len(ids) == 0 {
 		return nil
 	}
 	if err := x.server.engine.Notes.Claim(x.ctx, account, provider, ids...); err != nil {
 		return codec.Errorf(codec.KindStorage, "%s has done what was asked, and it could not be noted whose that is: %v", provider, err)
 	}
 	for _, id := range ids {
-		x.server.references.add(account, id)
+		x.server.owned.add(account, id)
 	}
 	return nil
 }
@@ -269,58 +254,67 @@ func (x *exchange) claim(answer []byte) error {
 // mostPages is how many pages of a list are asked for until one has something of the account.
 const mostPages = 50
 
-// passList passes on a list with only what is the account's. A page without any is skipped, because clients take it for
+// sendList passes on a list with only what is the account's. A page without any is skipped, because clients take it for
 // the last one.
-func (x *exchange) passList(credential router.Credential, reply *router.Reply) error {
-	p := x.request.passing
+func (p *passage) sendList(reply providerReply) error {
+	x := p.x
 	query := p.query
-	defer func() { _ = reply.Body.Close() }() // the last one; the others are closed as they have been read
+	defer reply.close() // the last one; the others are closed as they have been read
 	for page := 1; ; page++ {
-		body, err := x.readComplete(reply)
+		body, err := reply.whole()
 		if err != nil {
 			return err
 		}
 		if !sonic.Valid(body) {
-			return x.route.notJSON(reply, body)
+			return reply.notJSON(body)
 		}
 		list := resource.ReadList(body)
-		owned, err := x.owned(list.IDs)
+		owned, err := p.owned(list.IDs)
 		if err != nil {
 			return err
 		}
 		kept, n := list.Keep(body, owned)
 		if n > 0 || list.Next == "" || page == mostPages || resource.Parameter(query, "before") != "" || resource.Parameter(query, "before_id") != "" {
 			x.recording.noteFirstByte()
-			x.passHead(reply)
+			p.head(reply)
 			x.answer.out.SetContentType(jsonType(reply.Header))
-			return x.sendPassed(reply.Status, kept)
+			return p.send(reply.Status, kept)
 		}
-		x.releaseHeld(x.answer.held)
-		_ = reply.Body.Close()
+		x.answer.release(x.answer.held)
+		reply.close()
 		query = resource.With(query, list.Param, list.Next)
-		next, err := x.callPassing(credential, query)
+		next, err := p.call(query)
 		if err != nil {
 			return err
 		}
 		reply = next
 		if reply.Status >= http.StatusBadRequest {
-			return x.passFailure(reply)
+			return p.fail(reply)
 		}
 	}
 }
 
 // owned returns which ids the account may name.
-func (x *exchange) owned(ids []string) (map[string]bool, error) {
+func (p *passage) owned(ids []string) (map[string]bool, error) {
+	x := p.x
 	named := make([]reference, 0, len(ids))
 	owned := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		if id != "" {
-			named, owned[id] = append(named, reference{x.request.passing.Kind.Thing, id, "path"}), true
+			named, owned[id] = append(named, reference{p.Kind.Thing, id, "path"}), true
 		}
 	}
-	foreign, err := x.server.references.foreign(x.server.engine, x.request.caller.Account, x.route.placement.Provider.Name(), named)
+	foreign, err := x.server.owned.foreign(x.request.caller.Account, x.route.placement.Provider.Name(), named)
 	for i := range foreign {
 		owned[foreign[i].id] = false
 	}
 	return owned, err
+}
+
+// outcomeOfPassing is the outcome of an answer that has been passed on to its end.
+func outcomeOfPassing(status int) record.Outcome {
+	if status >= http.StatusBadRequest {
+		return record.OutcomeUpstreamError
+	}
+	return record.OutcomeComplete
 }

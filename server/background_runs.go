@@ -1,11 +1,9 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"sync"
 
-	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/responses"
 	"github.com/mnemeproxy/mneme/server/edge"
 )
@@ -60,64 +58,6 @@ func (r *backgroundRuns) answering(account, response string) (exchange string) {
 		}
 	}
 	return ""
-}
-
-// runInBackground answers at once, or with the stream, and lets the exchange run on without the client. The request is on
-// record by then.
-func (x *exchange) runInBackground() error {
-	if x.request.envelope.StoreOff || x.recording.off || x.recording.capture.Shed() {
-		return codec.Invalid("background", "a response in the background is kept on record, which this request is not")
-	}
-	if err := x.recording.capture.Recorded(x.ctx); err != nil {
-		return err
-	}
-	d := x.request.in.Detach(x.server.answers)
-	ctx, cancel := context.WithCancelCause(context.Background())
-	run := &backgroundRun{account: x.request.caller.Account, id: x.recording.id(), kept: d.Kept, cancel: cancel, ended: make(chan struct{})}
-	queued := responses.AppendUnanswered(nil, x.request.body, x.answerOptions(), responses.StatusQueued, nil)
-	x.ourHeader()
-	own := x.detach(d)
-	own.ctx = ctx
-	x.server.runs.add(run)
-	refused := x.server.edge.Go(func(life context.Context) {
-		alive := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
-		defer alive()
-		defer cancel(nil)
-		defer close(run.ended)
-		defer own.server.runs.remove(run)
-		own.answerDetached(d)
-	})
-	if refused != nil {
-		x.server.runs.remove(run)
-		cancel(nil)
-		return refused
-	}
-	x.detached = true // from here on it belongs to the other goroutine
-	if x.request.envelope.Stream {
-		eventHeader(x.answer.out)
-		run.follow(x.ctx, x.answer.out, -1)
-		return nil
-	}
-	x.answer.out.SetContentType("application/json")
-	x.answer.out.SetBody(queued)
-	return nil
-}
-
-// detach returns the exchange as it goes on without its client, whose memory it no longer uses.
-func (x *exchange) detach(d *edge.Detached) *exchange {
-	own := *x
-	own.request.in, own.answer.out = &d.Request, &d.Response
-	own.request.body = bytes.Clone(x.request.body)
-	return &own
-}
-
-// answerDetached runs the exchange to its end.
-func (x *exchange) answerDetached(d *edge.Detached) {
-	defer d.End()
-	defer x.finish()
-	if err := x.generate(); err != nil {
-		x.refuse(err)
-	}
 }
 
 // stop cancels the run and waits for its end.

@@ -151,14 +151,7 @@ func (h *harness) answer(w http.ResponseWriter, r *http.Request) {
 // remember lets every document of a set pass the proxy, and gives which document each exchange is.
 func (h *harness) remember(ctx context.Context, s *set) (documents map[string]string, err error) {
 	for i := range s.documents {
-		account := accountOf(s.documents[i].Account)
-		if h.keys[account] != "" {
-			continue
-		}
-		if _, err := h.store.Accounts().Create(account); err != nil {
-			return nil, err
-		}
-		if h.keys[account], _, err = h.store.Keys().Create(account, store.ScopeRead|store.ScopeWrite, "eval"); err != nil {
+		if err := h.admit(accountOf(s.documents[i].Account)); err != nil {
 			return nil, err
 		}
 	}
@@ -184,6 +177,18 @@ func (h *harness) remember(ctx context.Context, s *set) (documents map[string]st
 		})
 	}
 	return documents, senders.Wait()
+}
+
+// admit creates an account with a key, unless there is one.
+func (h *harness) admit(account string) (err error) {
+	if h.keys[account] != "" {
+		return nil
+	}
+	if _, err := h.store.Accounts().Create(account); err != nil {
+		return err
+	}
+	h.keys[account], _, err = h.store.Keys().Create(account, store.ScopeRead|store.ScopeWrite, "eval")
+	return err
 }
 
 // measureFreshness is called when an answer has ended, while others go on.

@@ -7,6 +7,8 @@
 //
 // With a file of LongMemEval, which is not part of the project, its questions are a set as well, or the first N of them.
 //
+// The set of generated work is asked over MCP; with EVAL_SHOW=1 the answers that miss something are printed.
+//
 // Each folder in DIR is a set (set.go describes its form). Without DIR only the generated sets are run. The exit code
 // is 1 if a set falls below its gate.
 package main
@@ -89,7 +91,7 @@ func main() {
 	sets := flag.String("sets", os.Getenv("EVAL_DIR"), "directory with a folder for each set ($EVAL_DIR)")
 	only := flag.String("only", "", "names of sets, with commas between; others are left out")
 	postgres := flag.String("postgres", "", "URL of a Postgres server whose searches are measured beside those of the embedded index, such as postgres://mneme@127.0.0.1/postgres")
-	seed := flag.Uint64("seed", 1, "of the sets "+sessionsName+" and "+roundsName+": another one makes other sets of the same kind")
+	seed := flag.Uint64("seed", 1, "of the sets "+sessionsName+", "+roundsName+" and "+workName+": another one makes other sets of the same kind")
 	longMemEval := flag.String("longmemeval", "", "a file of LongMemEval, such as longmemeval_s.json, that is a set as well")
 	first := flag.Int("first", 50, "how many questions of that file are asked, each with sessions of its own; 0: all")
 	flag.Parse()
@@ -139,6 +141,13 @@ func run(ctx context.Context, out io.Writer, dir, only string, postgres string, 
 		below, err := judge(ctx, out, s, postgres)
 		if err != nil {
 			return false, fmt.Errorf("set %s: %w", s.name, err)
+		}
+		failed = failed || below
+	}
+	if only == "" || slices.Contains(strings.Split(only, ","), workName) {
+		below, err := evaluateWork(ctx, out, seed)
+		if err != nil {
+			return false, fmt.Errorf("set %s: %w", workName, err)
 		}
 		failed = failed || below
 	}

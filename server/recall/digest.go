@@ -67,7 +67,7 @@ type digestLine struct {
 }
 
 func (d *digest) line(rank int, label, exchange, text string) {
-	if text = clean(text); text != "" {
+	if text = clean(lexical.Cut(text, entryBytes)); text != "" {
 		d.lines = append(d.lines, digestLine{label: label, exchange: exchange, text: text, rank: rank})
 	}
 }

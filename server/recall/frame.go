@@ -36,7 +36,7 @@ type entry struct {
 type line struct{ label, text string }
 
 func (e *entry) add(label, text string) {
-	if text = clean(text); text != "" {
+	if text = clean(lexical.Cut(text, mostQuoted)); text != "" {
 		e.lines = append(e.lines, line{label, text})
 	}
 }
@@ -168,5 +168,5 @@ func clean(text string) string {
 		}
 		return r
 	}, text)
-	return strings.TrimSpace(lexical.Cut(text, entryBytes))
+	return strings.TrimSpace(text)
 }

@@ -171,3 +171,16 @@ func asJSON(v any) string {
 	text, _ := json.Marshal(v)
 	return string(text)
 }
+
+// timeline returns the exchanges of a session.
+func (m *memory) timeline(session string) (ids []string) {
+	m.t.Helper()
+	page, err := m.engine.Archive().Timeline("acme", m.SessionKnownAs("acme", session), record.TimelineQuery{Limit: 50})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for i := range page.Data {
+		ids = append(ids, page.Data[i].Exchange.ID)
+	}
+	return ids
+}

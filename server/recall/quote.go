@@ -2,6 +2,7 @@ package recall
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -21,6 +22,7 @@ type quotable struct {
 	found  record.TimelineEntry
 	note   bool
 	chosen bool
+	size   int    // of what is quoted of the answer, in bytes; 0: the usual
 	answer string // the passage of the answer to quote
 	asked  string // of the person's words
 	output string // of a tool, where only that has the names of the question
@@ -41,10 +43,11 @@ func (a *question) read(h *search.Hit) (*quotable, error) {
 
 // choose chooses what to quote, and reports whether there is anything. It takes longer than the rest of a decision about a
 // round, so it is done only for those that are quoted, or that are judged by their quotation.
-func (r *quotable) choose(w *lexical.Weights) bool {
+func (a *question) choose(r *quotable, w *lexical.Weights) bool {
 	if !r.chosen {
 		r.chosen = true
-		r.answer = answerTo(w, r.Asked, r.Said)
+		r.answer = a.others.answerTo(w, r.Asked, r.Said, cmp.Or(r.size, quoteBytes))
+		a.others.quote(r.answer)
 		r.asked = window(w, r.Asked)
 		if r.hit.Role == "tool" && w.Names > 0 && w.Held(r.answer, r.asked).Names == 0 {
 			r.output = lexical.Cut(r.hit.Snippet, quoteBytes/2)
@@ -67,7 +70,7 @@ func (r *quotable) held(w *lexical.Weights) lexical.Covered {
 // by chance. One word alone never decides.
 func (a *question) says(r *quotable, w *lexical.Weights) bool {
 	if w.Names > 0 {
-		r.choose(w)
+		a.choose(r, w)
 		c := r.held(w)
 		return c.Names == w.Names && c.Share >= nameCoverage/2 || c.Names > 0 && c.Share >= nameCoverage
 	}
@@ -92,16 +95,18 @@ func (r *quotable) entry(w *lexical.Weights, asked bool) entry {
 	label := "answered"
 	switch {
 	case r.note:
-		e.add("note", r.Asked)
+		e.add("note", lexical.Cut(r.Asked, max(r.size, entryBytes)))
 		return e
 	case r.Answered == "":
 		label = "said, unfinished"
 	}
 	if r.answer != "" {
 		e.add(label, r.answer)
+		e.also(r.SaidIn)
 	}
 	if r.output != "" {
 		e.add("output", r.output)
+		e.also(r.found.Exchange.ID)
 	}
 	if len(e.lines) == 0 || w.New(r.asked, lexical.Known(r.answer)) {
 		e.add("asked", r.asked)
@@ -109,39 +114,123 @@ func (r *quotable) entry(w *lexical.Weights, asked bool) entry {
 	return e
 }
 
+// Bounds of the commands that are quoted of a round: the answer often says only that something was done.
+const (
+	ranBytes     = 200 // of a command
+	mostRan      = 2   // commands where it is asked for; otherwise one
+	mostRanSteps = 64  // turns read
+)
+
+// addRan adds to an entry the commands of its round that hold most of the question, or else that did something. Commands that only look are
+// quoted where they hold a name of the question.
+func (a *question) addRan(e *entry, r *quotable, w *lexical.Weights) {
+	if r.note || r.Steps == 0 || r.Opened == "" {
+		return
+	}
+	list, err := a.commands(&r.found.Exchange, r.Opened, r.Answered)
+	if err != nil {
+		return // the round was erased in the meantime
+	}
+	for i := range list {
+		c := &list[i]
+		held := w.Held(c.text)
+		c.worth = held.Share
+		if !looks.MatchString(search.SameCommand(c.text)) {
+			c.worth += ranWorth
+		} else if held.Names == 0 {
+			c.worth = 0
+		}
+		if c.failed {
+			c.worth /= 2
+		}
+	}
+	list = slices.DeleteFunc(list, func(c command) bool { return c.worth == 0 })
+	slices.Reverse(list) // of equal ones the last
+	slices.SortStableFunc(list, func(a, b command) int { return cmp.Compare(b.worth, a.worth) })
+	most := 1
+	if a.query.Asked {
+		most = mostRan
+	}
+	for _, c := range list[:min(len(list), most)] {
+		label := "ran"
+		if c.failed {
+			label = "ran, failed"
+		}
+		e.add(label, lexical.Cut(c.text, ranBytes))
+		e.also(c.exchange)
+	}
+}
+
+// ranWorth is what a command that does more than look is worth beside its share of the question.
+const ranWorth = 0.1
+
+// commands reads the commands that a round ran, each once.
+func (a *question) commands(x *record.ExchangeInfo, opened, answered string) (list []command, err error) {
+	first, err := a.turn(opened)
+	if err != nil {
+		return nil, err
+	}
+	page, err := a.engine.Timeline(a.query.Account, x.Session, record.TimelineQuery{After: opened, Limit: mostRanSteps})
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range append([]record.TimelineEntry{first}, page.Data...) {
+		if entry.Turn == nil {
+			continue
+		}
+		if entry.Exchange.ID != opened && search.Opens(entry.Turn) {
+			break
+		}
+		list = ranIn(list, entry.Exchange.ID, entry.Turn)
+		if entry.Exchange.ID == answered {
+			break
+		}
+	}
+	return list, nil
+}
+
 // Sizes of quotations, in bytes.
 const (
-	quoteBytes   = 400 // of an answer, and of a person's words
-	passageBytes = 600 // 100 words
+	quoteBytes   = 400  // of an answer, and of a person's words
+	mostQuoted   = 1200 // of an answer where it is asked for and few come close
+	passageBytes = 600  // 100 words
 	maxSaid      = 32 << 10
 )
 
 // answerTo returns what an answer says that the question does not: the sentences that hold most of what is asked, name
 // something, begin the answer, or continue such a one, in their order.
-func answerTo(w *lexical.Weights, asked, said string) string {
+func (o *others) answerTo(w *lexical.Weights, asked, said string, size int) string {
 	said = strings.TrimSpace(said)
-	if len(said) <= quoteBytes {
+	if len(said) <= size {
 		return said
 	}
 	list, known := search.Sentences(lexical.Cut(said, maxSaid)), lexical.Known(asked)
-	worth, begun := make([]float64, len(list)), false
+	worth, begun, repeated := make([]float64, len(list)), false, make(map[string]bool)
 	for i, s := range list {
-		if !w.New(s, known) {
+		switch {
+		case o.has(s) || repeated[strings.TrimSpace(s)]:
+			worth[i] = math.Inf(-1)
+			continue
+		case !w.New(s, known):
 			continue
 		}
-		worth[i] = w.Held(s).Share + namesWorth*float64(min(len(newNames(s, asked)), mostNames))
+		repeated[strings.TrimSpace(s)] = true
+		worth[i] = w.Held(s).Share + namesWorth*float64(min(len(newNames(s, asked)), mostNames)) + aboutWorth*shareOf(known, s) + rareWorth*o.rarity(s)
+		if len(search.Decisions(s, false)) > 0 {
+			worth[i] += decisionWorth
+		}
 		if !begun {
 			begun = true
 			worth[i] += beginningWorth
 		}
 	}
 	if !begun {
-		return lexical.Cut(said, quoteBytes)
+		return lexical.Cut(said, size)
 	}
 	for i := len(list) - 1; i > 0; i-- { // what follows a good sentence explains it
-		worth[i] += worth[i-1] * followingWorth
+		worth[i] += max(worth[i-1], 0) * followingWorth
 	}
-	return extract(w, list, worth)
+	return extract(w, list, worth, size)
 }
 
 // What makes a sentence worth quoting, beside the share of the question that it holds.
@@ -149,8 +238,26 @@ const (
 	namesWorth     = 0.2 // each name that the question does not have
 	mostNames      = 2
 	beginningWorth = 0.1
+	aboutWorth     = 0.5 // times the share of the round's question that it takes up
+	decisionWorth  = 0.1 // it decides something
+	rareWorth      = 0.3 // times how rare its words are in what else is quoted
+	leastWorth     = 0.2 // as a share of the best
 	followingWorth = 0.3 // of the worth of the sentence before
 )
+
+// shareOf returns the share of known words that a text has.
+func shareOf(known map[string]bool, text string) float64 {
+	if len(known) == 0 {
+		return 0
+	}
+	held := 0
+	for word := range lexical.Known(text) {
+		if known[word] {
+			held++
+		}
+	}
+	return float64(held) / float64(len(known))
+}
 
 // newNames returns the names of a text that the question does not have.
 func newNames(text, asked string) []string {
@@ -158,19 +265,18 @@ func newNames(text, asked string) []string {
 }
 
 // extract joins the sentences that are worth most, in their order, as far as there is room.
-func extract(w *lexical.Weights, list []string, worth []float64) string {
+func extract(w *lexical.Weights, list []string, worth []float64, room int) string {
 	order := make([]int, len(list))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(worth[b], worth[a]) })
-	if len(list[order[0]]) > quoteBytes {
+	if len(list[order[0]]) > room {
 		return window(w, list[order[0]])
 	}
-	room := quoteBytes
 	var taken []int
 	for _, i := range order {
-		if worth[i] <= 0 {
+		if worth[i] <= leastWorth*worth[order[0]] {
 			break
 		}
 		if size := len(list[i]) + len(gap); size <= room {

@@ -35,7 +35,7 @@ func TestOfALongAnswerTheSentencesThatSayWhatIsAskedAreQuoted(t *testing.T) {
 	said := filler + "The certificate is now stored as secret/tls-77. " + filler
 	asked := "Renew the certificate of the shop."
 	w := weights(t, "how was the certificate of the shop renewed", asked, said)
-	got := answerTo(w, asked, said)
+	got := (*others)(nil).answerTo(w, asked, said, quoteBytes)
 	if !strings.Contains(got, "secret/tls-77") || len(got) > quoteBytes {
 		t.Errorf("%d bytes: %q", len(got), got)
 	}
@@ -44,7 +44,7 @@ func TestOfALongAnswerTheSentencesThatSayWhatIsAskedAreQuoted(t *testing.T) {
 func TestALineLongerThanAQuotationIsCutAroundWhatIsAsked(t *testing.T) {
 	said := strings.Repeat("äöü ", 400) + "the certificate is in secret/tls-77 " + strings.Repeat("äöü ", 400)
 	w := weights(t, "where is the certificate secret/tls-77", said)
-	if got := answerTo(w, "", said); !strings.Contains(got, "secret/tls-77") || len(got) > quoteBytes {
+	if got := (*others)(nil).answerTo(w, "", said, quoteBytes); !strings.Contains(got, "secret/tls-77") || len(got) > quoteBytes {
 		t.Errorf("%d bytes: %q", len(got), got)
 	}
 }

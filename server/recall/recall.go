@@ -76,6 +76,7 @@ type Recalled struct {
 type Hit struct {
 	Exchange string    `json:"exchange_id"`           // that begins the round
 	Answered string    `json:"answered_in,omitempty"` // the exchange of the answer, if it is another
+	Also     []string  `json:"also_quoted,omitempty"` // other exchanges that are quoted: of commands, of outputs, of what was said in between
 	Session  string    `json:"session_id"`
 	Time     time.Time `json:"time"`
 	Client   string    `json:"client,omitempty"`
@@ -86,10 +87,18 @@ type Hit struct {
 
 // Exchanges returns the exchanges that are quoted.
 func (h *Hit) Exchanges() []string {
-	if h.Answered == "" {
-		return []string{h.Exchange}
+	list := []string{h.Exchange}
+	if h.Answered != "" {
+		list = append(list, h.Answered)
 	}
-	return []string{h.Exchange, h.Answered}
+	return append(list, h.Also...)
+}
+
+// also notes that an exchange is quoted too.
+func (h *Hit) also(exchange string) {
+	if exchange != "" && !slices.Contains(h.Exchanges(), exchange) {
+		h.Also = append(h.Also, exchange)
+	}
 }
 
 // Reason says why there is silence.
@@ -146,12 +155,14 @@ const (
 	nameCoverage    = 0.7 // least coverage of a record that holds some of the names; half of that if it holds all
 	defaultAge      = 90 * 24 * time.Hour
 	maxEntries      = 12
+	mostRounds      = 16 // read to choose the entries from
 	entryBytes      = 600
 	leastWords      = 3               // of a question without a name
 	leastHeld       = 2               // question words in a record without a name
 	candidates      = 24              // hits that are examined
 	askedCandidates = 48              // where it is asked for
 	leastScore      = 0.2             // of a hit where it is asked for, as a share of the best
+	closeScore      = 0.6             // of a hit that comes close to the best
 	searchTime      = 5 * time.Second // for a search whose caller has given up: the next one finds the index warm
 	atOnce          = 4               // searches
 	maxPrompt       = 8 << 10
@@ -295,6 +306,7 @@ type question struct {
 	prompt string
 	own    []string // sessions of the agent that asks
 	given  map[string]bool
+	others *others // nil: unasked
 }
 
 func (a *question) answer(ctx context.Context) Recalled {
@@ -305,7 +317,7 @@ func (a *question) answer(ctx context.Context) Recalled {
 	words := lexical.Plain(a.prompt)
 	best, reason := 0.0, ReasonCoverage
 	switch {
-	case words.Words() >= leastWords || words.Names() > 0 || a.query.Asked && words.Words() > 0:
+	case words.Words() >= leastWords || words.Names() > 0 || a.query.Asked:
 		var more []entry
 		if more, best, reason, err = a.records(ctx, words.Names()); err != nil {
 			return Recalled{Reason: ReasonFailed}
@@ -336,32 +348,41 @@ func (a *question) answer(ctx context.Context) Recalled {
 // the best one, or in silence of the closest turn.
 func (a *question) records(ctx context.Context, names int) (entries []entry, best float64, reason Reason, err error) {
 	found, err := a.search(ctx, names)
+	if err == nil && a.query.Asked {
+		err = a.preferred(ctx, found)
+	}
 	if err != nil {
 		return nil, 0, "", err
 	}
-	reason = ReasonCoverage
 	if found.Weights == nil {
-		return nil, found.Closest, reason, nil
+		if len(found.Data) == 0 {
+			return nil, found.Closest, ReasonCoverage, nil
+		}
+		found.Weights = new(lexical.Weights)
+	}
+	rounds, reason, err := a.rounds(found)
+	if err != nil {
+		return nil, 0, "", err
+	}
+	if a.query.Asked {
+		a.others = newOthers()
+		for _, r := range rounds {
+			a.others.add(lexical.Cut(r.Said, maxSaid))
+		}
 	}
 	var notes, answered, open []entry
-	seen := make(map[string]bool)
-	for i := range found.Data {
-		h := &found.Data[i]
-		if a.query.Asked && h.Score < leastScore || len(notes)+len(answered) >= maxEntries {
+	for _, r := range rounds {
+		if len(notes)+len(answered) >= maxEntries {
 			break
 		}
-		r, err := a.read(h)
-		switch {
-		case err != nil:
-			return nil, 0, "", err
-		case r == nil || seen[r.id()] || !a.query.Asked && !a.says(r, found.Weights) || !r.choose(found.Weights):
-			continue
-		case a.given[h.Exchange] || a.given[r.id()] || a.given[r.Answered]:
-			reason = ReasonGiven
+		if !a.choose(r, found.Weights) {
 			continue
 		}
-		seen[r.id()] = true
 		e := r.entry(found.Weights, a.query.Asked)
+		a.addRan(&e, r, found.Weights)
+		if r.hit.Match == search.MatchContext && e.Coverage == 0 {
+			continue
+		}
 		best = max(best, e.Coverage)
 		switch {
 		case r.note:
@@ -378,6 +399,50 @@ func (a *question) records(ctx context.Context, names int) (entries []entry, bes
 	return entries, best, reason, nil
 }
 
+// rounds reads the rounds of hits that may be quoted, each once.
+func (a *question) rounds(found *search.Answer) (list []*quotable, reason Reason, err error) {
+	reason = ReasonCoverage
+	seen := make(map[string]bool)
+	size := a.quoteSize(found.Data)
+	for i := range found.Data {
+		h := &found.Data[i]
+		if len(list) == mostRounds {
+			break
+		}
+		if a.query.Asked && h.Score < leastScore {
+			continue
+		}
+		r, err := a.read(h)
+		switch {
+		case err != nil:
+			return nil, "", err
+		case r == nil || seen[r.id()] || !a.query.Asked && !a.says(r, found.Weights):
+			continue
+		case a.given[h.Exchange] || a.given[r.id()] || a.given[r.Answered]:
+			reason = ReasonGiven
+			continue
+		}
+		seen[r.id()] = true
+		r.size = size
+		list = append(list, r)
+	}
+	return list, reason, nil
+}
+
+// quoteSize returns how much is quoted of each answer: where it is asked for, half of the limit is for those that come close.
+func (a *question) quoteSize(hits []search.Hit) int {
+	if !a.query.Asked {
+		return quoteBytes
+	}
+	close := 1
+	for i := range hits {
+		if i > 0 && hits[i].Score >= closeScore {
+			close++
+		}
+	}
+	return min(max(a.query.Tokens*tokenBytes/2/close, quoteBytes), mostQuoted)
+}
+
 // enough is a bound for the rule of silence that the turns of a search are held to: see [question.says].
 func (a *question) enough(names bool) func(lexical.Covered) bool {
 	return func(c lexical.Covered) bool {
@@ -385,9 +450,11 @@ func (a *question) enough(names bool) func(lexical.Covered) bool {
 	}
 }
 
-// scope restricts a search to what may be recalled.
-func (a *question) scope() []search.Filter {
-	filters := search.Within(a.opts.Clock().Add(-a.opts.Age), time.Time{})
+// scope restricts a search to what may be recalled. Old records are recalled only where it is asked for.
+func (a *question) scope() (filters []search.Filter) {
+	if !a.query.Asked {
+		filters = search.Within(a.opts.Clock().Add(-a.opts.Age), time.Time{})
+	}
 	if !a.query.Wide {
 		filters = append(filters, search.Filter{Field: "project", Op: "eq", Value: a.query.Project})
 	}
@@ -397,7 +464,16 @@ func (a *question) scope() []search.Filter {
 	return filters
 }
 
+// asks reports whether the question has words to search for.
+func (a *question) asks() bool {
+	words := lexical.Plain(a.prompt)
+	return words.Words()+words.Names() > 0
+}
+
 func (a *question) search(ctx context.Context, names int) (*search.Answer, error) {
+	if !a.asks() {
+		return new(search.Answer), nil
+	}
 	r := &search.Request{
 		Query: a.prompt, Syntax: search.Plain, Mode: search.Lexical, Limit: candidates, Snippet: entryBytes,
 		Filter: search.Filter{And: a.scope()}, Weigh: true,
@@ -408,6 +484,45 @@ func (a *question) search(ctx context.Context, names int) (*search.Answer, error
 		r.Demand = &lexical.Demand{Share: min(nameCoverage/2, a.opts.Coverage), Name: names > 0, Enough: a.enough(names > 0)}
 	}
 	return a.engine.Search(ctx, a.query.Account, r)
+}
+
+// preferred puts between what was found what was done in the period that the question names, or what was decided where it asks for that; for a
+// question without words the newest: "what did we do yesterday", "what did we decide", "and last?".
+func (a *question) preferred(ctx context.Context, found *search.Answer) error {
+	filters := a.scope()
+	from, to, named := search.Period(a.prompt, a.opts.Clock())
+	switch {
+	case named:
+		filters = append(filters, search.Within(from, to)...)
+	case search.AsksForDecision(a.prompt):
+		filters = append(filters, search.Decided)
+	case len(found.Data) > 0:
+		return nil
+	}
+	within := search.Request{Query: a.prompt, Syntax: search.Plain, Limit: candidates, Snippet: entryBytes, Filter: search.Filter{And: filters}}
+	if !a.asks() {
+		within.Query, within.Newest = "", true
+	}
+	inside, err := a.engine.Search(ctx, a.query.Account, &within)
+	if err == nil && len(inside.Data) == 0 && named && !within.Newest {
+		within.Query, within.Newest = "", true
+		inside, err = a.engine.Search(ctx, a.query.Account, &within)
+	}
+	if err != nil {
+		return err
+	}
+	var both []search.Hit
+	for i := range max(len(inside.Data), len(found.Data)) {
+		if i < len(inside.Data) {
+			inside.Data[i].Score = 1
+			both = append(both, inside.Data[i])
+		}
+		if i < len(found.Data) {
+			both = append(both, found.Data[i])
+		}
+	}
+	found.Data = both
+	return nil
 }
 
 func (a *question) turn(exchange string) (record.TimelineEntry, error) {

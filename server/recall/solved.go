@@ -48,31 +48,44 @@ func (a *question) solution(exchange string, signatures []string) *entry {
 	if err != nil || turn.Turn == nil {
 		return nil
 	}
-	line, command := failureIn(turn.Turn, signatures)
+	line, call := failureIn(turn.Turn, signatures)
 	if line == "" {
 		return nil
 	}
 	e := &entry{Hit: hitOf(turn, 1)}
+	command := commandOf(turn.Turn, call)
+	if command == "" { // the call is in an earlier answer
+		page, err := a.engine.Timeline(a.query.Account, turn.Exchange.Session, record.TimelineQuery{After: exchange, Limit: resultWithin, Descending: true})
+		for i := 0; err == nil && i < len(page.Data) && command == ""; i++ {
+			command = commandOf(page.Data[i].Turn, call)
+		}
+	}
 	e.add("failed before", line)
 	edited := editedIn(nil, turn.Turn)
-	said := lastSaid(turn.Turn)
+	said, saidIn := lastSaid(turn.Turn), exchange
 	page, err := a.engine.Timeline(a.query.Account, turn.Exchange.Session, record.TimelineQuery{After: exchange, Limit: stepsAfter})
 	if err != nil {
 		return nil
 	}
+	last := turn.Turn
 	for i := range page.Data {
 		next := page.Data[i].Turn
 		if next == nil {
 			continue
 		}
-		edited = editedIn(edited, next)
-		if text := lastSaid(next); text != "" {
-			said = text
+		id, before := page.Data[i].Exchange.ID, len(edited)
+		if edited = editedIn(edited, next); len(edited) > before {
+			e.also(id)
 		}
-		if command != "" && passedIn(turn.Turn, next, command) {
-			e.Solved = page.Data[i].Exchange.ID
+		if text := lastSaid(next); text != "" {
+			said, saidIn = text, id
+		}
+		if command != "" && passedIn(last, next, command) {
+			e.Solved = id
+			e.also(id)
 			break
 		}
+		last = next
 	}
 	if e.Solved != "" {
 		e.add("passed later", lexical.Cut(command, 200))
@@ -80,12 +93,15 @@ func (a *question) solution(exchange string, signatures []string) *entry {
 	if len(edited) > 0 {
 		e.add("edited", strings.Join(edited[max(0, len(edited)-maxEdited):], ", "))
 	}
-	e.add("said", lexical.Cut(said, 300))
+	if said != "" {
+		e.add("said", lexical.Cut(said, 300))
+		e.also(saidIn)
+	}
 	return e
 }
 
-// failureIn returns the line of a failure and the command that caused it.
-func failureIn(t *record.Turn, signatures []string) (line, command string) {
+// failureIn returns the line of a failure and the call that caused it.
+func failureIn(t *record.Turn, signatures []string) (line, call string) {
 	for _, list := range [][]record.Message{t.Messages, t.Answer} {
 		for i := range list {
 			for j := range list[i].Parts {
@@ -96,7 +112,7 @@ func failureIn(t *record.Turn, signatures []string) (line, command string) {
 				for text := range strings.Lines(p.Text) {
 					found := search.Signatures(text)
 					if len(found) > 0 && slices.Contains(signatures, found[0]) {
-						return search.FailureLine(text), commandOf(t, p.CallID)
+						return search.FailureLine(text), p.CallID
 					}
 				}
 			}
@@ -105,12 +121,15 @@ func failureIn(t *record.Turn, signatures []string) (line, command string) {
 	return "", ""
 }
 
-// commandOf returns the command of a call.
+// commandOf returns the command of a call; "" if the turn does not have it.
 func commandOf(t *record.Turn, call string) string {
+	if t == nil || call == "" {
+		return ""
+	}
 	for _, list := range [][]record.Message{t.Messages, t.Answer} {
 		for i := range list {
 			for j := range list[i].Parts {
-				if p := &list[i].Parts[j]; p.Kind == "call" && p.CallID == call && call != "" {
+				if p := &list[i].Parts[j]; p.Kind == "call" && p.CallID == call {
 					return search.Command(p)
 				}
 			}

@@ -67,6 +67,14 @@ func Decisions(text string, person bool) (list []Decision) {
 	return list
 }
 
+// Decided is the filter of turns in which something is decided.
+var Decided = Filter{Field: "kind", Op: "eq", Value: kindDecided}
+
+// AsksForDecision reports whether a question is about what was decided, chosen or rejected.
+func AsksForDecision(question string) bool {
+	return decisionSigns.inWords(question)
+}
+
 // Sentences splits a text behind its sentences and lines; together they are the text.
 func Sentences(text string) (list []string) {
 	start := 0

@@ -168,7 +168,7 @@ type Hit struct {
 // Matches of hits without words of the query.
 const (
 	matchLikeness = "likeness"
-	matchContext  = "context"
+	MatchContext  = "context"
 	matchSynonym  = "synonym"
 )
 

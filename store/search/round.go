@@ -14,6 +14,7 @@ type Round struct {
 	Answered string // the exchange that ends the round; "" if none does
 	Asked    string // the person's words
 	Said     string // the answer; without an end the last text of the model
+	SaidIn   string // the exchange that brings what is said
 	Steps    int    // turns in between
 }
 
@@ -87,7 +88,7 @@ func (r *Round) take(e *record.TimelineEntry) {
 		r.Opened, r.Asked = e.Exchange.ID, Asked(e.Turn)
 	}
 	if text := Said(e.Turn); text != "" {
-		r.Said = text
+		r.Said, r.SaidIn = text, e.Exchange.ID
 	}
 	if Ends(e.Turn) {
 		r.Answered = e.Exchange.ID

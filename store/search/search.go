@@ -421,7 +421,7 @@ func (s *searching) nextLexical(ctx context.Context, ranking *lexical.Ranking) (
 		c.score = hit.Score / s.best
 	}
 	if !ranking.Demands() && !hit.HoldsWord() {
-		c.match = matchContext
+		c.match = MatchContext
 	}
 	return c, nil
 }

@@ -79,6 +79,12 @@ func spanIn(text string, now time.Time) (span, bool) {
 	return monthSpan(m, now), true
 }
 
+// Period returns the period that a text names, if it names one; see [Request.Query].
+func Period(text string, now time.Time) (from, to time.Time, named bool) {
+	found, named := spanIn(text, now)
+	return found.from, found.to, named
+}
+
 func isoSpan(m []string, place *time.Location) (span, bool) {
 	layout, text, days, months := "2006-01", m[1]+"-"+m[2], 0, 1
 	if m[3] != "" {

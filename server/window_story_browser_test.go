@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -69,6 +70,45 @@ func TestABrowserReadsTheStoryOfASession(t *testing.T) {
 		b.press(evaluate[string](b, `document.querySelector('.transcript .round-fold').innerText.trim()`))
 		b.finds(`document.querySelectorAll('.turn').length === 5`, "the steps")
 		b.hides("no result")
+	})
+	b.story("a call leads to what its subagent did, and back", func(t *testing.T) {
+		h := windowed(t)
+		call := func(id, task string) string {
+			return fmt.Sprintf(`{"type":"tool_use","id":%q,"name":"Task","input":{"description":"looks","prompt":%q}}`, id, task)
+		}
+		result := func(id, text string) string {
+			return fmt.Sprintf(`{"type":"tool_result","tool_use_id":%q,"content":%q}`, id, text)
+		}
+		ask := func(agent string, said ...string) *answer {
+			headers := []string{"X-Claude-Code-Session-Id", "0b9d8f5e-2c4a-4b1e-9a6d-1f2e3d4c5b6a", "User-Agent", "claude-cli/2.1.7 (external, cli)"}
+			if agent != "" {
+				headers = append(headers, "X-Claude-Code-Agent-Id", agent)
+			}
+			return h.post(messages.path, `{"model":"`+messages.model+`","max_tokens":99,"messages":[`+strings.Join(said, ",")+`]}`, headers...)
+		}
+		user := func(content string) string { return `{"role":"user","content":` + content + `}` }
+		question := user(quoted(`Find the lock. [[sim: call Task {"prompt":"Look for the lock."} ; call Task {"prompt":"Look for the key."} ; then ; text "Both are found."]]`))
+		first := ask("", question)
+		session := first.header.Get("X-Service-Session-ID")
+		ids := regexp.MustCompile(`toolu\w+`).FindAllString(first.body, 2)
+		for agent, task := range map[string]string{"a11": "Look for the lock.", "b22": "Look for the key."} {
+			ask(agent, user(quoted(task+` [[sim: text "Found it."]]`)))
+		}
+		// One result names its subagent; the other is known by what was asked.
+		ask("", question, `{"role":"assistant","content":[`+call(ids[0], "Look for the lock.")+`,`+call(ids[1], "Look for the key.")+`]}`, user(`[`+result(ids[0], "Found it.")+`,`+result(ids[1], "Found it. agentId: b22")+`]`))
+		h.turns(session)
+		b.open(h, h.invite())
+		b.shows("Find the lock.")
+		b.finds(`document.querySelector('.sessions .day').innerText.includes('1 session')`, "one session, with its subagents")
+		b.visit("/ui/sessions/" + session)
+		b.shows("2 subagents")
+		b.finds(`document.querySelectorAll('.worked a').length === 2`, "a link at each call")
+		b.hides("no result")
+		b.fits("a session with subagents")
+		b.finds(`!document.querySelector('.worked a').click()`, "the link of the first call")
+		b.finds(`document.querySelector('.session-head h1').innerText.startsWith('Look for the lock.')`, "the first subagent")
+		b.press("parent session")
+		b.shows("2 subagents")
 	})
 	b.story("a day in one look says what is left, what failed, and who spent what", func(t *testing.T) {
 		h := windowed(t)

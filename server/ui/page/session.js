@@ -1,8 +1,9 @@
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useContext, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { api, Bar, between, bytes, cached, clean, clock, Copy, cost, costTitle, count, Empty, full, go, html, input, lasted, Link, Model, money, Outcome, percent, Problem, project, setQuery, useAddress, useKeys, useLoad, useTitle } from './base.js';
 import { Ask } from './ask.js';
 import { download, Handoff } from './handoff.js';
 import { Note, Tags, Thumbs, useRemark } from './remark.js';
+import { Below, Subagents, useCalled, useSubagents } from './subagents.js';
 import { Replay } from './replay.js';
 import { Long } from './long.js';
 import { Media } from './media.js';
@@ -112,6 +113,8 @@ export function Session({ id, who }) {
   useEffect(() => {
     if (became) go('/ui/sessions/' + became + location.search, true);
   }, [became]);
+  const subagents = useSubagents(id, turns.length);
+  const called = useCalled(turns, subagents);
   const tab = query.get('tab') || '';
   const chosen = query.get('turn') || '';
   const real = turns.filter((t) => !t.exchange.auxiliary);
@@ -161,7 +164,7 @@ export function Session({ id, who }) {
   if (!session || became) return html`<section class="session" aria-busy="true"></section>`;
   const largest = real.reduce((most, t) => Math.max(most, input(t.exchange.usage)), 1);
   return html`<article class="session">
-    <${Head} session=${session} turns=${turns} who=${who} changed=${() => setChanged((n) => n + 1)} />
+    <${Head} session=${session} turns=${turns} subagents=${subagents} who=${who} changed=${() => setChanged((n) => n + 1)} />
     <div class="split">
       <aside class="turns" aria-label="Turns">
         <div role="list"><${Long} items=${items} tall=${27} wanted=${place} draw=${(item, i) =>
@@ -176,7 +179,7 @@ export function Session({ id, who }) {
           ${current && tab && html`<span class="which">turn ${numbers.get(current.exchange.id)} · ${clock(current.exchange.started)} · <${Model} name=${current.exchange.model_served || current.exchange.model_asked} /></span>`}
         </div>
         <div id="pane" role="tabpanel" tabindex="0" aria-label=${(tabs.find(([n]) => n === tab) || tabs[0])[1]}>
-          ${!tab && html`<${Transcript} path=${path} items=${items} toggle=${toggle} numbers=${numbers} chosen=${chosen} at=${at >= 0 ? place : -1} who=${who} />`}
+          ${!tab && html`<${Subagents.Provider} value=${called}><${Transcript} path=${path} items=${items} toggle=${toggle} numbers=${numbers} chosen=${chosen} at=${at >= 0 ? place : -1} who=${who} /><//>`}
           ${current && current.exchange.imported && unrecorded[tab] && html`<${Unrecorded} what=${unrecorded[tab]} />`}
           ${tab === 'context' && current && !current.exchange.imported && html`<${Context} id=${current.exchange.id} session=${session.id} numbers=${numbers} key=${current.exchange.id} />`}
           ${tab === 'raw' && current && !current.exchange.imported && html`<${Raw} id=${current.exchange.id} key=${current.exchange.id} />`}
@@ -214,7 +217,7 @@ function arrows(e) {
   next.click();
 }
 
-function Head({ session: s, turns, who, changed }) {
+function Head({ session: s, turns, subagents, who, changed }) {
   const [editing, setEditing] = useState(false);
   const name = clean(s.title || s.asked || s.chat_key || 'Untitled');
   const [erasing, setErasing] = useState(false);
@@ -249,6 +252,7 @@ function Head({ session: s, turns, who, changed }) {
         ${imported && html` <${Imported} client=${s.client} time=${full(imported.exchange.imported)} />`}
         <${Tags} tags=${s.tags} />
       </p>
+      <${Below} of=${subagents} />
       ${!editing && html`<${Note} text=${s.note} />`}
       <${Story} of=${s.story} heading=${name} directory=${s.project} />
     </div>
@@ -434,7 +438,7 @@ function Spoken({ text, role }) {
   const asked = role !== 'system' && role !== 'developer' && !woven.test(text);
   if (asked) return html`<${Plain} text=${text} lines=${24} label="what was asked" />`;
   const name = (text.match(/^\s*<([\w-]+)/) || [null, clean(text.trim().split('\n')[0]).slice(0, 80)])[1];
-  return html`<details class="reasoning"><summary>${clean(name)} <small>${bytes(text.length)}, put in by the client</small></summary><${Plain} text=${text} lines=${40} label=${name} /></details>`;
+  return html`<details class="reasoning"><summary><span>${clean(name)}</span> <small>${bytes(text.length)}, put in by the client</small></summary><${Plain} text=${text} lines=${40} label=${name} /></details>`;
 }
 
 function parsed(text) {
@@ -451,6 +455,7 @@ function lines(text) {
 }
 
 function Call({ part: p, result, ended }) {
+  const subagent = useContext(Subagents).get(p.call_id);
   const args = useMemo(() => parsed(p.arguments), [p.arguments]);
   const took = result ? between(ended, result.at) : NaN;
   const failed = result && result.part.failed;
@@ -468,7 +473,8 @@ function Call({ part: p, result, ended }) {
         ? html`<pre class="diff" tabindex="0" aria-label="patch">${clean(patch).split('\n').map((l) => html`<span class=${l[0] === '+' ? 'added' : l[0] === '-' ? 'removed' : ''}>${l}${'\n'}</span>`)}</pre>`
         : html`<${Plain} text=${laidOut(p.arguments || '')} lines=${10} label="arguments" />`}
     ${result && html`<div class="result">${(out || !result.pictures.length) && html`<${Plain} text=${out || '(nothing)'} lines=${8} label="result" />`}${result.pictures}</div>`}
-  </details>`;
+  </details>
+  ${subagent && html`<p class="worked"><${Link} to=${'/ui/sessions/' + subagent.id}>What the subagent did<//> <small>${subagent.exchanges} ${subagent.exchanges === 1 ? 'turn' : 'turns'} · ${cost(subagent.cost)}</small></p>`}`;
 }
 
 // ---- Context -----------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ago, api, cached, clean, cost, costTitle, count, Empty, full, go, html, input, Link, Model, money, percent, plain, Problem, project, setQuery, useAddress, useKeys, useLoad } from './base.js';
+import { spent } from './subagents.js';
 
 const page = 50;
 
@@ -114,9 +115,10 @@ const dayOf = (row) => new Date(row.session.updated).toDateString();
 function heading(rows, i) {
   if (rows[i].depth || (i && rows.slice(0, i).some((row) => !row.depth && dayOf(row) === dayOf(rows[i])))) return null;
   const those = rows.filter((row) => dayOf(row) === dayOf(rows[i]));
-  const usd = those.reduce((sum, { session: s }) => sum + ((s.cost || {}).usd || 0) + ((s.cost || {}).notional_usd || 0), 0);
+  const own = those.filter((row) => !row.depth).length;
+  const usd = spent(those.map((row) => row.session));
   const name = dayOf(rows[i]) === new Date().toDateString() ? 'Today' : dayOf(rows[i]) === new Date(Date.now() - 864e5).toDateString() ? 'Yesterday' : full(rows[i].session.updated).replace(/,.*/, '');
-  return html`<li class="day" key=${'day ' + dayOf(rows[i])}><b>${name}</b> ${those.length} ${those.length === 1 ? 'session' : 'sessions'} · ${money(usd)}</li>`;
+  return html`<li class="day" key=${'day ' + dayOf(rows[i])}><b>${name}</b> ${own} ${own === 1 ? 'session' : 'sessions'} · ${money(usd)}</li>`;
 }
 
 // arrange puts what subagents did under the session that they worked for.

@@ -4,6 +4,7 @@ import { useMemo } from 'preact/hooks';
 import { ago, clean, cost, costTitle, Empty, full, html, Link, money, Problem, project, useLoad } from './base.js';
 import { Cost } from './cache.js';
 import { Story } from './story.js';
+import { spent } from './subagents.js';
 
 const day = 864e5;
 const midnight = (back) => {
@@ -11,7 +12,6 @@ const midnight = (back) => {
   t.setHours(0, 0, 0, 0);
   return new Date(t.getTime() - back * day);
 };
-const spent = (list) => list.reduce((sum, s) => sum + ((s.cost || {}).usd || 0) + ((s.cost || {}).notional_usd || 0), 0);
 const named = (s) => clean(s.title || s.asked || s.chat_key || 'Untitled');
 
 export function Today({ who }) {

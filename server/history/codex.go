@@ -26,6 +26,9 @@ var codex = client{
 	},
 	read: func(r *reader, from io.Reader) error {
 		f := codexFile{reader: r}
+		if r.mark != nil {
+			f.key = r.mark.thread.key
+		}
 		return r.eachLine(from, f.line)
 	},
 }
@@ -33,8 +36,7 @@ var codex = client{
 // codexFile is the state shared by the lines of a file.
 type codexFile struct {
 	*reader
-	key    sessionKey
-	number int // of answers without an id
+	key sessionKey
 }
 
 type codexLine struct {
@@ -137,14 +139,12 @@ func (f *codexFile) item(line *codexLine) error {
 		f.skip(item.Type)
 		return nil
 	}
-	var name string
 	if t.answer != nil && !t.answer.over {
-		name = t.answer.name
-	} else {
-		f.number++
-		name = f.key.id + "/" + strconv.Itoa(f.number)
+		_, err := t.answers(t.answer.name, line.Payload, line.Time)
+		return err
 	}
-	_, err := t.answers(name, line.Payload, line.Time)
+	_, err := t.answers(f.key.id+"/"+strconv.Itoa(f.number+1), line.Payload, line.Time)
+	f.number++
 	return err
 }
 

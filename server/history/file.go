@@ -39,7 +39,16 @@ type File struct {
 	Path  string
 	Entry string // in a zip archive; "": the file itself
 	Size  int64
-	busy  bool // a program may still write its last answer
+	busy  bool  // a program may still write its last answer
+	mark  *mark // where to read on; nil: read all
+}
+
+// start returns where the file is read from.
+func (f *File) start() int64 {
+	if f.mark == nil {
+		return 0
+	}
+	return f.mark.offset
 }
 
 func (f *File) name() string {
@@ -110,7 +119,8 @@ func (r *reader) eachLine(from io.Reader, visit func(line []byte) error) error {
 	ctx := r.ctx
 	lines := bufio.NewReaderSize(from, 256<<10)
 	var long []byte
-	for number := 1; ; number++ {
+	for {
+		number := r.at.line + 1
 		long = long[:0]
 		line, err := lines.ReadSlice('\n')
 		for errors.Is(err, bufio.ErrBufferFull) {
@@ -127,6 +137,7 @@ func (r *reader) eachLine(from io.Reader, visit func(line []byte) error) error {
 			return fmt.Errorf("line %d: %w", number, err)
 		}
 		last := err != nil
+		next := place{r.at.offset + int64(len(line)), number}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			err := visit(line)
 			switch {
@@ -139,6 +150,7 @@ func (r *reader) eachLine(from io.Reader, visit func(line []byte) error) error {
 		if last || ctx.Err() != nil {
 			return ctx.Err()
 		}
+		r.at = next
 	}
 }
 

@@ -69,7 +69,8 @@ type History struct {
 	sessions map[sessionKey]*Session
 	recorded map[string]bool // ids of answers that passed through the store, see RecordedIn
 	known    answers         // of the latest Give
-	watch    *Watch          // may be nil
+	marks    map[string]*mark
+	watch    *Watch // may be nil
 
 	Unknown  map[string]int // unknown lines and parts, counted by name
 	Cut      []string       // last lines left out because they are cut off, each with its file
@@ -109,6 +110,8 @@ type Session struct {
 	Project     string
 	Exchanges   int
 	First, Last time.Time // when exchanges began
+
+	before int // exchanges in front of the mark that the file was read from
 }
 
 // Recorded is what a store has of a conversation that passed through it.
@@ -151,7 +154,7 @@ func Look(ctx context.Context, name string, s *Search) (*History, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &History{client: c, sessions: make(map[sessionKey]*Session), Unknown: make(map[string]int)}
+	h := &History{client: c, sessions: make(map[sessionKey]*Session), marks: make(map[string]*mark), Unknown: make(map[string]int)}
 	found, err := h.client.find(ctx, s)
 	if err != nil {
 		return nil, err
@@ -180,7 +183,8 @@ func Look(ctx context.Context, name string, s *Search) (*History, error) {
 		}
 		h.files = append(h.files, file)
 		h.Files++
-		h.Bytes += file.Size
+		h.marks[file.Path] = r.mark
+		h.Bytes += file.Size - file.start()
 		if r.cut > 0 {
 			h.Cut = append(h.Cut, fmt.Sprintf("%s: line %d, the last one, is cut off", file.name(), r.cut))
 		}
@@ -205,6 +209,7 @@ func (h *History) add(r *reader) {
 			continue
 		}
 		s.Exchanges += found.Exchanges
+		s.before += found.before
 		if found.First.Before(s.First) {
 			s.First = found.First
 		}
@@ -270,12 +275,16 @@ func (h *History) Give(ctx context.Context, show io.Writer, recorded func(*Sessi
 		if err := r.readFile(&h.files[i], show); err != nil {
 			return err
 		}
+		if r.mark != nil {
+			r.mark.session = *h.sessions[r.mark.thread.key]
+		}
+		h.marks[h.files[i].Path] = r.mark
 	}
 	return nil
 }
 
 // Imported notes in the watch that what was given is on record.
-func (h *History) Imported() { h.watch.took(h.files, h.known) }
+func (h *History) Imported() { h.watch.took(h.files, h.known, h.marks) }
 
 // has reports whether an exchange passed through the store. If the program does not keep the ids of answers, everything
 // from the first recorded exchange on did.
@@ -297,7 +306,7 @@ func (h *History) session(s *Session, first *record.Exchange) *record.Session {
 		ID: h.idOf(s), Created: s.First, Updated: s.Last, Title: s.Title,
 		NativeSession: s.Native, Agent: s.Agent, Models: []string{first.ModelAsked},
 	}
-	if main := h.sessions[sessionKey{s.Native, ""}]; s.Agent != "" && main != nil && main.Exchanges > 0 {
+	if main := h.sessions[sessionKey{s.Native, ""}]; s.Agent != "" && main != nil && main.Exchanges+main.before > 0 {
 		session.Parent = h.idOf(main)
 	}
 	return session

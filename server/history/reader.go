@@ -26,13 +26,18 @@ type reader struct {
 	unknown  map[string]int
 	known    int // lines and parts that were recognized
 	cut      int // number of the last line, if that is cut off
+
+	at     place // of the line that is read
+	mark   *mark // where the file can be read on; nil: at its beginning
+	number int   // of answers without an id
 }
 
 func newReader(ctx context.Context, c *client) *reader {
 	return &reader{ctx: ctx, client: c, sessions: make(map[sessionKey]*Session), unknown: make(map[string]int)}
 }
 
-// readFile reads all of a file. An error names the file and the line. Everything that is read is also written to show.
+// readFile reads a file, from its mark on. An error names the file and the line. Everything that is read is also written
+// to show.
 func (r *reader) readFile(f *File, show io.Writer) error {
 	file, err := f.open()
 	if err != nil {
@@ -44,19 +49,24 @@ func (r *reader) readFile(f *File, show io.Writer) error {
 		from = io.TeeReader(file, show)
 	}
 	r.threads = make(map[sessionKey]*thread)
+	if f.mark != nil {
+		if err := r.resume(f, file); err != nil {
+			return fmt.Errorf("%s: %w", f.name(), err)
+		}
+	}
 	err = r.client.read(r, from)
 	for _, t := range r.threads {
 		if err == nil && !f.busy {
 			err = t.finish()
 		}
 	}
-	if err == nil && r.known == 0 && r.cut == 0 && f.Size > 0 {
+	if err == nil && r.known == 0 && r.cut == 0 && f.Size > 0 && f.mark == nil {
 		err = fmt.Errorf("line 1: this is not a history of %s", r.client.name)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.name(), err)
 	}
-	return nil
+	return r.note(f, file)
 }
 
 // unmarshal decodes the known members of a value. A member of another type than the known one is counted as unknown.
@@ -139,6 +149,9 @@ type thread struct {
 	size   int
 	asked  time.Time // when the last of input was said
 	answer *answer   // being read
+
+	from   place  // of the first message of input
+	former string // the name of the answer before; parts of it that follow later are left out
 }
 
 // answer is what a model answered.
@@ -161,6 +174,9 @@ func (t *thread) ask(message []byte, at time.Time) error {
 	if t.answer != nil {
 		t.answer.over = true
 	}
+	if len(t.input) == 0 {
+		t.from = t.reader.at
+	}
 	t.input = append(t.input, message)
 	if !at.IsZero() {
 		t.asked = at
@@ -170,7 +186,13 @@ func (t *thread) ask(message []byte, at time.Time) error {
 
 // answers adds a part of an answer. Parts with the same name belong to one answer, unless another one began in between.
 func (t *thread) answers(name string, part []byte, at time.Time) (*answer, error) {
+	if t.answer == nil && name == t.former {
+		return new(answer), nil // is on record without it
+	}
 	if a := t.answer; a == nil || a.name != name {
+		if a != nil {
+			a.over = true
+		}
 		if err := t.finish(); err != nil {
 			return nil, err
 		}
@@ -227,7 +249,13 @@ func (t *thread) finish() error {
 	if t.agent != "" {
 		x.Header = []record.HeaderField{{Name: "User-Agent", Value: t.agent}}
 	}
-	return t.reader.give(t.reader.session(t.key), x)
+	if err := t.reader.give(t.reader.session(t.key), x); err != nil {
+		return err
+	}
+	if a.over {
+		t.mark(a)
+	}
+	return nil
 }
 
 // believed returns the counts that an answer can have; others are unknown.

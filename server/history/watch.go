@@ -11,9 +11,10 @@ import (
 )
 
 // Watch remembers what was imported of a history that is written on, so that files that stay as they are are not read
-// again. It is used by one goroutine, with one program. A nil one remembers nothing.
+// again, and those that have grown are read on. It is used by one goroutine, with one program. A nil one remembers nothing.
 type Watch struct {
 	seen    map[string]stamp
+	marks   map[string]*mark
 	answers answers // that are on record
 }
 
@@ -25,7 +26,9 @@ type stamp struct {
 }
 
 // NewWatch returns a watch that has seen nothing.
-func NewWatch() *Watch { return &Watch{seen: make(map[string]stamp), answers: make(answers)} }
+func NewWatch() *Watch {
+	return &Watch{seen: make(map[string]stamp), marks: make(map[string]*mark), answers: make(answers)}
+}
 
 // quiet is for how long a file stays as it is before its last answer counts as complete: programs write an answer block by
 // block.
@@ -58,6 +61,7 @@ func (w *Watch) changed(files []File, now time.Time) (changed []File) {
 	}
 	for _, file := range files {
 		if _, there := stamps[file.Path]; there && due[conversation(file.Path)] {
+			file.mark = w.marks[file.Path]
 			changed = append(changed, file)
 		}
 	}
@@ -73,11 +77,12 @@ func (w *Watch) has(answer string) (known bool) {
 }
 
 // took notes that files were imported, with the answers in them. A file that has grown since it was looked at is read again.
-func (w *Watch) took(files []File, known answers) {
+func (w *Watch) took(files []File, known answers, marks map[string]*mark) {
 	if w == nil {
 		return
 	}
 	maps.Copy(w.answers, known)
+	maps.Copy(w.marks, marks)
 	for i := range files {
 		if info, err := os.Stat(files[i].Path); err == nil && info.Size() == files[i].Size {
 			w.seen[files[i].Path] = stamp{info.Size(), info.ModTime(), !files[i].busy}

@@ -42,7 +42,7 @@ var crossedFormats = map[string]codec.Format{
 	"gpt-4.1": codec.Chat, "gpt-5.5": codec.Responses, "claude-opus-4-8": codec.Messages, "gemini-3.8-flash": codec.Gemini, "deepseek-v4-pro": codec.Chat,
 }
 
-var crossedSurfaces = map[string]codec.Format{"chat": codec.Chat, "responses": codec.Responses, "messages": codec.Messages}
+var crossedSurfaces = map[string]codec.Format{"chat": codec.Chat, "responses": codec.Responses, "messages": codec.Messages, "gemini": codec.Gemini}
 
 // crossings reads the transcripts of the crossings: one request and one stream each.
 func crossings(t testing.TB) (all []crossed) {
@@ -67,7 +67,7 @@ func crossings(t testing.TB) (all []crossed) {
 }
 
 func (c *crossed) prepare(t failing) *crossing.Exchange {
-	settings := &crossing.Settings{Target: c.target, Account: "a", Answer: codec.AnswerOptions{ID: "0123456789abcdefghjkmnpqrs", Model: "m", ShowReasoning: true, EstimatedInput: 9}}
+	settings := &crossing.Settings{Target: c.target, Account: "a", Stream: true, Answer: codec.AnswerOptions{ID: "0123456789abcdefghjkmnpqrs", Model: "m", ShowReasoning: true, EstimatedInput: 9}}
 	x, _, err := crossing.Prepare(nil, c.surface, c.format, c.request, settings)
 	if err != nil {
 		t.Fatalf("%s: %v", c.name, err)
@@ -120,6 +120,8 @@ func checkClientStream(surface codec.Format, stream []byte) error {
 		return grammar.Chat(stream)
 	case codec.Responses:
 		return grammar.Responses(stream)
+	case codec.Gemini:
+		return grammar.Gemini(stream)
 	default:
 		return grammar.Messages(stream)
 	}
@@ -226,6 +228,7 @@ func FuzzCrossedRequest(f *testing.F) {
 		`{"model":"m","messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{"}},{"id":"a","type":"function","function":{"name":"f.g","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"x"},{"role":"system","content":"s"},{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AA=="}}]}],"tools":[{"type":"function","function":{"name":"f.g"}},{"type":"function","function":{"name":"f_g"}}]}`,
 		`{"model":"m","input":[{"type":"reasoning","summary":[],"encrypted_content":"sv1.o.AAAA"},{"type":"custom_tool_call","call_id":"c","name":"p","input":"x"},{"type":"custom_tool_call_output","call_id":"c","output":[{"type":"input_image","image_url":"data:image/png;base64,AA=="}]}],"tools":[{"type":"custom","name":"p"},{"type":"namespace","name":"n","tools":[{"type":"function","name":"p"}]}]}`,
 		`{"model":"m","max_tokens":2000,"thinking":{"type":"enabled","budget_tokens":1024},"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"sv1.a.AAAA"},{"type":"tool_use","id":"x.y","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"x.y","content":[{"type":"tool_reference","tool_name":"g"}]}]},{"role":"system","content":"s"}],"tools":[{"name":"f","input_schema":{}},{"name":"g","defer_loading":true,"input_schema":{"anyOf":[{}]}}],"stop_sequences":["\n","x"]}`,
+		`{"systemInstruction":{"parts":[{"text":"s"}]},"contents":[{"role":"user","parts":[{"text":"a"},{"inlineData":{"mimeType":"image/png","data":"AA=="}}]},{"role":"model","parts":[{"text":"t","thought":true},{"functionCall":{"name":"f.g","args":{}},"thoughtSignature":"sv1.a.AAAA"},{"functionCall":{"name":"f_g"}}]},{"role":"user","parts":[{"functionResponse":{"name":"f_g","response":{"output":"x"}}},{"functionResponse":{"id":"c","name":"f.g","response":[]}}]}],"tools":[{"functionDeclarations":[{"name":"f.g","parameters":{"type":"OBJECT","nullable":true}},{"name":"f_g"}]}],"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["f_g"]}},"generationConfig":{"responseSchema":{"type":"STRING"},"stopSequences":["x"]}}`,
 	} {
 		f.Add([]byte(seed))
 	}

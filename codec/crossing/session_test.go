@@ -24,10 +24,7 @@ type agent struct {
 	items   []string
 }
 
-var (
-	surfaces = []codec.Format{codec.Chat, codec.Responses, codec.Messages}
-	agents   = append(surfaces[:3:3], codec.Gemini) // surfaces of agents
-)
+var surfaces = []codec.Format{codec.Chat, codec.Responses, codec.Messages, codec.Gemini}
 
 func newAgent(surface codec.Format) *agent {
 	if surface == codec.Gemini {
@@ -199,7 +196,7 @@ var breakpoint = regexp.MustCompile(`,"cache_control":\{"type":"ephemeral"\}`)
 // Law 8, P50, P51 and P62: what a provider has read once it reads again, byte for byte, before what is new, or its
 // prompt cache never hits. Breakpoints move with the newest turns; they are not part of what is cached.
 func TestEveryTurnBeginsWithTheOneBefore(t *testing.T) {
-	for _, surface := range agents {
+	for _, surface := range surfaces {
 		for _, model := range []string{gpt, gpt4, claude, claude45, gemini, gemini2, deepseek, own, "mistral-large"} {
 			if _, format := targetOf(model); format == surface {
 				continue
@@ -238,7 +235,7 @@ func TestConversationsAtTheSameTimeCrossAsOneAlone(t *testing.T) {
 	for name, recorded := range codectest.All(t, "transcripts") {
 		atOnce("stream "+name, []string{recorded}, func(t *testing.T) []string { return []string{replay(t, name, recorded)} })
 	}
-	for _, surface := range agents {
+	for _, surface := range surfaces {
 		for _, model := range []string{gpt, gpt4, claude, gemini, deepseek} {
 			if _, format := targetOf(model); format == surface {
 				continue
@@ -262,7 +259,7 @@ func TestStateReachesNobodyElse(t *testing.T) {
 		codec.FamilyAnthropic: stateOfAnthropic, codec.FamilyOpenAI: stateOfOpenAI, codec.FamilyGoogle: stateOfGoogle,
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		surface := rapid.SampledFrom(agents).Draw(t, "surface")
+		surface := rapid.SampledFrom(surfaces).Draw(t, "surface")
 		var models []string
 		for _, model := range []string{gpt, claude, gemini, deepseek, own} {
 			if _, format := targetOf(model); format != surface {

@@ -108,10 +108,11 @@ var greetings = map[codec.Format]string{
 	codec.Chat:      `{"model":"toy-1","stream":true,"messages":[{"role":"system","content":"Be kind."},{"role":"user","content":"Hi"}]}`,
 	codec.Responses: `{"model":"toy-1","stream":true,"instructions":"Be kind.","input":"Hi"}`,
 	codec.Messages:  `{"model":"toy-1","stream":true,"max_tokens":9,"system":"Be kind.","messages":[{"role":"user","content":"Hi"}]}`,
+	codec.Gemini:    `{"systemInstruction":{"parts":[{"text":"Be kind."}]},"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}`,
 }
 
 func reachesToyProvider(t *testing.T, surface codec.Format) {
-	settings := &crossing.Settings{Target: codec.Target{Provider: "toys", Model: "toy-1"}, Answer: codec.AnswerOptions{ID: "01", Model: "toy-1"}}
+	settings := &crossing.Settings{Target: codec.Target{Provider: "toys", Model: "toy-1"}, Stream: true, Answer: codec.AnswerOptions{ID: "01", Model: "toy-1"}}
 	x, sent, err := crossing.Prepare(nil, surface, toy, []byte(greetings[surface]), settings)
 	if err != nil {
 		t.Fatal(err)

@@ -31,7 +31,12 @@ var storyRequests = map[codec.Format]string{
 		`"tools":[{"type":"namespace","name":"fs","tools":[{"type":"function","name":"read","parameters":{"type":"object","properties":{"path":{"type":"string"}}}}]},{"type":"custom","name":"patch","format":{"type":"text"}}]}`,
 	codec.Messages: `{"model":"MODEL","stream":true,"max_tokens":4000,"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"low"},"system":"Be brief.","messages":[{"role":"user","content":STORY}],` +
 		`"tools":[{"name":"read","input_schema":{"type":"object","properties":{"path":{"type":"string"}}}},{"name":"patch","input_schema":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}}]}`,
+	codec.Gemini: `{"systemInstruction":{"parts":[{"text":"Be brief."}]},"generationConfig":{"thinkingConfig":{"thinkingLevel":"LOW","includeThoughts":true}},"contents":[{"role":"user","parts":[{"text":STORY}]}],` +
+		`"tools":[{"functionDeclarations":[{"name":"read","parameters":{"type":"OBJECT","properties":{"path":{"type":"STRING"}}}},{"name":"patch","parametersJsonSchema":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}}]}]}`,
 }
+
+// streamed says what the path of some formats says.
+func streamed(s *crossing.Settings) { s.Stream = true }
 
 func storyRequest(surface codec.Format, model string) string {
 	script := strings.ReplaceAll(story, `"`, `\"`)
@@ -105,7 +110,7 @@ func replay(t *testing.T, name, recorded string) string {
 	)
 	return codectest.Replay(recorded, func(in string, s *codectest.Script) {
 		if x == nil {
-			prepared, sent, err := prepare(surface, model, in, nil)
+			prepared, sent, err := prepare(surface, model, in, streamed)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -142,7 +147,7 @@ func askAgain(t *testing.T) {
 				continue
 			}
 			request := storyRequest(surface, model)
-			x, sent, err := prepare(surface, model, request, nil)
+			x, sent, err := prepare(surface, model, request, streamed)
 			if err != nil {
 				t.Fatal(err)
 			}

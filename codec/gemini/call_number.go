@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"bytes"
 	"strconv"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -9,9 +10,12 @@ import (
 // callNumbers gives calls without ids numbers, and results the ids of their calls.
 type callNumbers struct {
 	given int
-	calls []openCall       // of the newest turn
-	first int              // calls before it have their results
-	by    map[string][]int // by "i" and the id, and by "n" and the name: calls that may have no result yet
+	calls []openCall // of the newest turn
+	first int        // calls before it have their results
+
+	// Most results come in the order of their calls. These find the others.
+	by      map[string][]int // by "i" and the id, and by "n" and the name: calls that may have no result yet
+	indexed int              // calls before it are in the map
 }
 
 type openCall struct {
@@ -27,12 +31,6 @@ func (n *callNumbers) call(r *codec.Request, id, function []byte) []byte {
 	if len(id) == 0 {
 		id = n.number(r)
 	}
-	if n.by == nil {
-		n.by = make(map[string][]int)
-	}
-	for _, key := range [...]string{"i" + string(id), "n" + string(function)} {
-		n.by[key] = append(n.by[key], len(n.calls))
-	}
 	n.calls = append(n.calls, openCall{id: id, name: function})
 	return id
 }
@@ -46,15 +44,19 @@ func (n *callNumbers) number(r *codec.Request) []byte {
 // result returns the id of the call that a result belongs to: its own, else that of the first open call of the function,
 // else of the first open call, because clients that name no id keep the order.
 func (n *callNumbers) result(r *codec.Request, id, function []byte) []byte {
+	for n.first < len(n.calls) && n.calls[n.first].answered {
+		n.first++
+	}
+	if n.first < len(n.calls) && n.calls[n.first].isOf(id, function) {
+		n.calls[n.first].answered = true
+		return n.calls[n.first].id
+	}
 	if len(id) > 0 {
 		n.take("i" + string(id))
 		return id
 	}
 	if i, found := n.take("n" + string(function)); found {
 		return n.calls[i].id
-	}
-	for n.first < len(n.calls) && n.calls[n.first].answered {
-		n.first++
 	}
 	if n.first == len(n.calls) {
 		return n.number(r)
@@ -63,16 +65,36 @@ func (n *callNumbers) result(r *codec.Request, id, function []byte) []byte {
 	return n.calls[n.first].id
 }
 
+// isOf reports whether a result with this id, or without one of this function, is that of the call.
+func (c *openCall) isOf(id, function []byte) bool {
+	if len(id) > 0 {
+		return bytes.Equal(c.id, id)
+	}
+	return bytes.Equal(c.name, function)
+}
+
 // take marks the first open call of a key as answered.
 func (n *callNumbers) take(key string) (i int, found bool) {
+	n.index()
 	list := n.by[key]
 	for len(list) > 0 && !found {
 		i, list = list[0], list[1:]
 		found = !n.calls[i].answered
 		n.calls[i].answered = true
 	}
-	if n.by != nil {
-		n.by[key] = list
-	}
+	n.by[key] = list
 	return i, found
+}
+
+// index adds the calls that are not in the map.
+func (n *callNumbers) index() {
+	if n.by == nil {
+		n.by = make(map[string][]int)
+	}
+	for ; n.indexed < len(n.calls); n.indexed++ {
+		c := &n.calls[n.indexed]
+		for _, key := range [...]string{"i" + string(c.id), "n" + string(c.name)} {
+			n.by[key] = append(n.by[key], n.indexed)
+		}
+	}
 }

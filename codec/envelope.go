@@ -172,7 +172,7 @@ func (e *Envelope) readList(m *scan.Members, pieces *pieceReader) bool {
 	from := len(e.blocks)
 	if pieces == nil {
 		if !m.Elements(func(start, end int) { e.blocks = append(e.blocks, Span{Start: start, End: end}) }) {
-			e.readString(m, list == &e.Opening)
+			e.readOne(m)
 		}
 	} else {
 		pieces.list(m.Key)
@@ -183,7 +183,7 @@ func (e *Envelope) readList(m *scan.Members, pieces *pieceReader) bool {
 			}
 			return end
 		})
-		if !isList && e.readString(m, list == &e.Opening) {
+		if !isList && e.readOne(m) {
 			pieces.whole(e.blocks[from].Start, e.blocks[from].End)
 		}
 	}
@@ -195,9 +195,9 @@ func (e *Envelope) readList(m *scan.Members, pieces *pieceReader) bool {
 	return true
 }
 
-// readString records the position of a list that is a string, or of instructions that are an object.
-func (e *Envelope) readString(m *scan.Members, opening bool) bool {
-	if !m.Skip() || !scan.IsString(m.Value) && !(opening && scan.IsObject(m.Value)) {
+// readOne records the position of a string or an object in the place of a list.
+func (e *Envelope) readOne(m *scan.Members) bool {
+	if !m.Skip() || !scan.IsString(m.Value) && !scan.IsObject(m.Value) {
 		return false
 	}
 	e.blocks = append(e.blocks, Span{Start: m.End - len(m.Value), End: m.End})
@@ -240,10 +240,7 @@ func (e *Envelope) readMember(m *scan.Members, seen *memberSet) (ours bool, err 
 		}
 		name := scan.String(m.Value)
 		if e.addressed {
-			if strings.TrimPrefix(name, "models/") != e.Model {
-				return false, Invalid("model", "the body names another model than the path")
-			}
-			return true, nil // the path says it, also when another model is asked for
+			return true, e.sameModel("model", name) // the path says it, also when another model is asked for
 		}
 		e.Model, e.model = name, Span{Start: m.End - len(m.Value), End: m.End}
 	case "stream":
@@ -288,6 +285,8 @@ func (e *Envelope) readMember(m *scan.Members, seen *memberSet) (ours bool, err 
 		if n, ok := scan.Int(m.Value); ok {
 			e.MaxTokens = max(e.MaxTokens, n)
 		}
+	case "generateContentRequest", "generate_content_request":
+		return false, e.readInner(m)
 	case "generationConfig", "generation_config":
 		e.readGeneration(m.Value)
 	case "n":
@@ -305,6 +304,26 @@ func (e *Envelope) readMember(m *scan.Members, seen *memberSet) (ours bool, err 
 		e.ClientMetadata = Span{Start: m.End - len(m.Value), End: m.End}
 	}
 	return false, nil
+}
+
+// sameModel refuses a body that names another model than the path.
+func (e *Envelope) sameModel(member, name string) error {
+	if strings.TrimPrefix(name, "models/") != e.Model {
+		return Invalid(member, "the body names another model than the path")
+	}
+	return nil
+}
+
+// readInner reads the model of a request within a request to count its tokens. It has to be that of the path there too.
+func (e *Envelope) readInner(outer *scan.Members) error {
+	from := outer.End - len(outer.Value)
+	for m := scan.Object(outer.Value); e.addressed && m.Next(); {
+		if string(m.Key) == "model" && scan.IsString(m.Value) {
+			e.model = Span{Start: from + m.End - len(m.Value), End: from + m.End}
+			return e.sameModel("generateContentRequest.model", scan.String(m.Value))
+		}
+	}
+	return nil
 }
 
 // readGeneration reads the limits on an answer that some surfaces keep in an object of their own.
@@ -410,6 +429,9 @@ func (e *Envelope) Splice(dst, body []byte, model string) []byte {
 	}
 	var edits []edit
 	if e.renames(model) {
+		if e.addressed {
+			model = "models/" + model
+		}
 		edits = append(edits, edit{e.model, scan.Quote(nil, model)})
 	}
 	if e.askUsage {

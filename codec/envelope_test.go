@@ -89,10 +89,24 @@ func TestABodyWhosePathNamesTheModelNamesNone(t *testing.T) {
 			}
 		}
 	}
-	var e codec.Envelope
-	e.Address("m", false)
-	if err := e.Read([]byte(`{"model":"models/another","contents":[]}`)); err == nil {
-		t.Error("the path and the body name two models")
+	for _, body := range []string{`{"model":"models/another","contents":[]}`, `{"generateContentRequest":{"model":"models/another","contents":[]}}`} {
+		var e codec.Envelope
+		e.Address("m", false)
+		if err := e.Read([]byte(body)); err == nil {
+			t.Errorf("the path and the body name two models: %s", body)
+		}
+	}
+}
+
+// Google insists on it, and on the path's.
+func TestARequestWithinARequestNamesTheModelThatIsAsked(t *testing.T) {
+	const body = `{ "generateContentRequest" : { "contents" : [] , "model" : "models/m" } }`
+	for model, want := range map[string]string{"m": body, "another": strings.Replace(body, "models/m", "models/another", 1)} {
+		var e codec.Envelope
+		e.Address("m", false)
+		if err := e.Read([]byte(body)); err != nil || string(e.Splice(nil, []byte(body), model)) != want {
+			t.Errorf("%v, %s, want %s", err, e.Splice(nil, []byte(body), model), want)
+		}
 	}
 }
 

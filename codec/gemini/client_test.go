@@ -63,8 +63,17 @@ func TestAClientsConversationIsRead(t *testing.T) {
 		contents string
 		want     []string
 	}{
-		"text without a role":     {`[{"parts":[{"text":"Hi"},{"text":"there"}]}]`, []string{`user "Hi" "there"`}},
-		"one part without a list": {`[{"role":"user","parts":{"text":"Hi"}}]`, []string{`user "Hi"`}},
+		"text without a role":        {`[{"parts":[{"text":"Hi"},{"text":"there"}]}]`, []string{`user "Hi" "there"`}},
+		"one part without a list":    {`[{"role":"user","parts":{"text":"Hi"}}]`, []string{`user "Hi"`}},
+		"one content without a list": {`{"role":"user","parts":{"text":"Hi"}}`, []string{`user "Hi"`}},
+		"media in the URL alphabet, as the SDK for Python writes it, and without padding": {
+			`[{"role":"user","parts":[{"inlineData":{"mimeType":"image/png","data":"ab-_"}},{"inlineData":{"mimeType":"image/png","data":"ab-_cd"}},{"inlineData":{"mimeType":"image/png","data":"abc"}},
+			  {"inlineData":{"mimeType":"image/png","data":"ab+\/cd\u003d="}}]}]`,
+			[]string{`user media0(image/png ab+/) media0(image/png ab+/cd==) media0(image/png abc=) media0(image/png ab+\/cd\u003d=)`},
+		},
+		"a file in a bucket of Google's": {
+			`[{"role":"user","parts":[{"fileData":{"mimeType":"image/png","fileUri":"gs://b/a.png"}}]}]`, []string{`user media0(image/png gs://b/a.png)`},
+		},
 		"calls and results with ids": {
 			`[{"role":"model","parts":[{"functionCall":{"id":"a","name":"f","args":{"x":1}}},{"functionCall":{"id":"b","name":"f","args":{}}}]},
 			  {"role":"user","parts":[{"functionResponse":{"id":"b","name":"f","response":{"output":"two"}}},{"functionResponse":{"id":"a","name":"f","response":{"result":"one"}}},{"text":"Go on"}]}]`,
@@ -138,11 +147,28 @@ func TestAClientsSettingsAreReadInBothSpellings(t *testing.T) {
 	}
 }
 
+func TestFilesThatGoogleKeepsAreNoAddresses(t *testing.T) {
+	for _, uri := range []string{"https://generativelanguage.googleapis.com/v1beta/files/x", "gs://bucket/a.png"} {
+		r := decodeClient(t, `{"contents":[{"parts":[{"fileData":{"mimeType":"image/png","fileUri":"`+uri+`"}}]}]}`)
+		if p := r.Messages[0].Parts[0]; len(p.FileID) == 0 || len(p.URL) > 0 {
+			t.Errorf("%s is the file %q at %q", uri, p.FileID, p.URL)
+		}
+	}
+}
+
+// Google's own examples write one element without its list.
+func TestOneElementIsAListOfOne(t *testing.T) {
+	r := decodeClient(t, `{"contents":{"parts":{"text":"Hi"}},"systemInstruction":{"text":"Be brief"},"tools":{"functionDeclarations":{"name":"f"}},"toolConfig":{"functionCallingConfig":{"mode":"any"}}}`)
+	if len(r.Messages) != 1 || len(r.Instructions) != 1 || string(r.Instructions[0].Text) != "Be brief" || len(r.Tools) != 1 || string(r.Tools[0].Name) != "f" || r.ToolChoice.Mode != codec.ChoiceRequired {
+		t.Errorf("messages %v, instructions %v, tools %v, choice %v", told(r), r.Instructions, r.Tools, r.ToolChoice)
+	}
+}
+
 func TestAnUnreadableRequestNamesTheMember(t *testing.T) {
 	for body, param := range map[string]string{
 		`[]`:                                    "",
 		`{}`:                                    "contents",
-		`{"contents":{}}`:                       "contents",
+		`{"contents":"Hi"}`:                     "contents",
 		`{"contents":["Hi"]}`:                   "contents[0]",
 		`{"contents":[{"role":"system"}]}`:      "contents[0].role",
 		`{"contents":[],"systemInstruction":7}`: "systemInstruction",

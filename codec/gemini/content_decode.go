@@ -14,6 +14,9 @@ import (
 func (d *requestDecoder) contents(v []byte) error {
 	d.r.Messages = d.r.Messages[:0]
 	d.calls = callNumbers{}
+	if scan.IsObject(v) {
+		return d.content(v, 0)
+	}
 	index := 0
 	for e := scan.Array(v); e.Next(); index++ {
 		if err := d.content(e.Value, index); err != nil {
@@ -36,7 +39,7 @@ func (d *requestDecoder) content(v []byte, index int) error {
 		return codec.Invalid(fmt.Sprintf("contents[%d].role", index), "the role must be user or model")
 	}
 	d.parts, d.results = d.parts[:0], d.results[:0]
-	eachPart(v, func(part []byte) { d.part(part, role) })
+	each(scan.Get(v, "parts"), func(part []byte) { d.part(part, role) })
 	if role == codec.RoleAssistant && len(d.parts) > 0 {
 		if n := len(d.r.Messages); n == 0 || d.r.Messages[n-1].Role != codec.RoleAssistant {
 			d.calls.turn()
@@ -226,8 +229,11 @@ func (p *wirePart) asPart() codec.Part {
 	return out
 }
 
-// googlesFiles begins the addresses of files that clients upload to Google. Other providers cannot read them.
-var googlesFiles = []byte("https://generativelanguage.googleapis.com/")
+// These begin the addresses of files that clients upload to Google. Other providers cannot read them.
+var (
+	googlesFiles   = []byte("https://generativelanguage.googleapis.com/")
+	googlesBuckets = []byte("gs://")
+)
 
 // media reads a picture, a recording or a document.
 func (p *wirePart) media() codec.Part {
@@ -239,7 +245,7 @@ func (p *wirePart) media() codec.Part {
 			case "mimeType":
 				out.MediaType = codec.MediaType(scan.Body(m.Value))
 			case "data":
-				out.Data = scan.Body(m.Value)
+				out.Data = standardBase64(scan.Body(m.Value))
 			case "fileUri":
 				out.URL = scan.Body(m.Value)
 			case "displayName":
@@ -247,8 +253,11 @@ func (p *wirePart) media() codec.Part {
 			}
 		}
 	}
-	if bytes.HasPrefix(out.URL, googlesFiles) {
+	switch {
+	case bytes.HasPrefix(out.URL, googlesFiles):
 		out.FileID, out.URL = out.URL[len(googlesFiles):], nil
+	case bytes.HasPrefix(out.URL, googlesBuckets):
+		out.FileID, out.URL = out.URL, nil
 	}
 	switch {
 	case bytes.HasPrefix(out.MediaType, []byte("image/")):
@@ -259,6 +268,25 @@ func (p *wirePart) media() codec.Part {
 		out.Kind = codec.PartDocument
 	}
 	return out
+}
+
+// standardBase64 returns data in the alphabet, and with the padding, that other providers insist on. Google reads the URL
+// alphabet too, which its SDK for Python writes.
+func standardBase64(data []byte) []byte {
+	missing := -len(data) & 3
+	if missing == 0 && bytes.IndexByte(data, '-') < 0 && bytes.IndexByte(data, '_') < 0 || bytes.IndexByte(data, '\\') >= 0 {
+		return data
+	}
+	out := append(make([]byte, 0, len(data)+missing), data...)
+	for i, c := range out {
+		switch c {
+		case '-':
+			out[i] = '+'
+		case '_':
+			out[i] = '/'
+		}
+	}
+	return append(out, "=="[:missing%3]...)
 }
 
 // result reads what a function returned: an object, whose only member output or result has the text, as the SDKs write

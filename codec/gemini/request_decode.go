@@ -1,6 +1,8 @@
 package gemini
 
 import (
+	"strings"
+
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/internal/schemacache"
 	"github.com/mnemeproxy/mneme/codec/scan"
@@ -83,7 +85,7 @@ func (d *requestDecoder) request(body []byte) error {
 		var err error
 		switch member := name(&spelled, m.Key); string(member) {
 		case "contents":
-			listed = scan.IsArray(m.Value)
+			listed = scan.IsArray(m.Value) || scan.IsObject(m.Value)
 			err = d.contents(m.Value)
 		default:
 			err = d.member(string(member), m.Key, m.Value)
@@ -136,21 +138,24 @@ func (d *requestDecoder) systemInstruction(v []byte) error {
 	if !scan.IsObject(v) {
 		return codec.Invalid("systemInstruction", "systemInstruction must be a content: an object with parts")
 	}
-	eachPart(v, func(part []byte) {
+	parts := scan.Get(v, "parts")
+	if parts == nil {
+		parts = v
+	}
+	each(parts, func(part []byte) {
 		p := readPart(part)
 		d.r.Instructions = append(d.r.Instructions, p.asPart())
 	})
 	return nil
 }
 
-// eachPart visits the parts of a content; some clients send one without the list around it.
-func eachPart(content []byte, visit func(part []byte)) {
-	parts := scan.Get(content, "parts")
-	if scan.IsObject(parts) {
-		visit(parts)
+// each visits the elements of a list. Google takes an object for a list of one, and some clients send that.
+func each(list []byte, visit func(element []byte)) {
+	if scan.IsObject(list) {
+		visit(list)
 		return
 	}
-	for e := scan.Array(parts); e.Next(); {
+	for e := scan.Array(list); e.Next(); {
 		visit(e.Value)
 	}
 }
@@ -272,21 +277,20 @@ func (d *requestDecoder) modalities(v []byte) {
 func (d *requestDecoder) tools(v []byte) {
 	var spelled [48]byte
 	index := 0
-	for e := scan.Array(v); e.Next(); index++ {
-		for m := scan.Object(e.Value); m.Next(); {
+	each(v, func(tool []byte) {
+		for m := scan.Object(tool); m.Next(); {
 			switch kind := string(name(&spelled, m.Key)); {
 			case scan.IsNull(m.Value):
 			case kind == "functionDeclarations":
-				for f := scan.Array(m.Value); f.Next(); {
-					d.r.Tools = append(d.r.Tools, d.function(f.Value, index))
-				}
+				each(m.Value, func(f []byte) { d.r.Tools = append(d.r.Tools, d.function(f, index)) })
 			case kind == "googleSearch", kind == "googleSearchRetrieval":
-				d.r.Tools = append(d.r.Tools, codec.Tool{Kind: codec.ToolWebSearch, WireType: d.r.CopyBytes(m.Key), Raw: e.Value, Origin: codec.Gemini, Index: index})
+				d.r.Tools = append(d.r.Tools, codec.Tool{Kind: codec.ToolWebSearch, WireType: d.r.CopyBytes(m.Key), Raw: tool, Origin: codec.Gemini, Index: index})
 			default:
-				d.r.Tools = append(d.r.Tools, codec.Tool{Kind: codec.ToolHosted, WireType: d.r.CopyBytes(m.Key), Raw: e.Value, Origin: codec.Gemini, Index: index})
+				d.r.Tools = append(d.r.Tools, codec.Tool{Kind: codec.ToolHosted, WireType: d.r.CopyBytes(m.Key), Raw: tool, Origin: codec.Gemini, Index: index})
 			}
 		}
-	}
+		index++
+	})
 }
 
 func (d *requestDecoder) function(v []byte, index int) codec.Tool {
@@ -328,7 +332,7 @@ func (d *requestDecoder) choice(v []byte) {
 	for m := scan.Object(v); m.Next(); {
 		switch string(name(&spelled, m.Key)) {
 		case "mode":
-			mode = scan.String(m.Value)
+			mode = strings.ToUpper(scan.String(m.Value))
 		case "allowedFunctionNames":
 			for e := scan.Array(m.Value); e.Next(); {
 				names = append(names, codec.Tool{Name: scan.Body(e.Value)})

@@ -386,12 +386,13 @@ func (a *answer) appendUsage(dst []byte) []byte {
 	if !a.counted {
 		u = codec.Usage{InputUncached: a.o.EstimatedInput, Output: a.written/bytesPerToken + 1}
 	}
+	u.Reasoning = min(u.Reasoning, u.Output) // some count it apart, or before the rest
 	dst = append(dst, `,"usageMetadata":{"promptTokenCount":`...)
 	dst = strconv.AppendInt(dst, u.TotalInput(), 10)
 	if u.CacheRead > 0 {
 		dst = strconv.AppendInt(append(dst, `,"cachedContentTokenCount":`...), u.CacheRead, 10)
 	}
-	dst = strconv.AppendInt(append(dst, `,"candidatesTokenCount":`...), max(u.Output-u.Reasoning, 0), 10)
+	dst = strconv.AppendInt(append(dst, `,"candidatesTokenCount":`...), u.Output-u.Reasoning, 10)
 	if u.Reasoning > 0 {
 		dst = strconv.AppendInt(append(dst, `,"thoughtsTokenCount":`...), u.Reasoning, 10)
 	}

@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -61,7 +60,7 @@ func (x *exchange) reserveTokens() error {
 func (x *exchange) turnAway(refusal *quota.Refusal) error {
 	x.request.limited = true
 	x.server.telemetry.Limited(string(refusal.Limit))
-	if refusal.Error.Kind == codec.KindQuota || refusal.Limit == quota.Repeats {
+	if refusal.Error.Kind == codec.KindQuota || refusal.Limit == quota.Repeats || refusal.Limit == quota.StalledTokens {
 		x.answer.out.Set("X-Should-Retry", "false") // the SDKs of OpenAI and Anthropic follow it
 	}
 	return refusal.Error
@@ -100,7 +99,8 @@ func (x *exchange) reportRepeats() error {
 	if !r.surface.Converses() || r.auxiliary != "" || len(r.envelope.Items) < 2*repeats.Fewest {
 		return nil
 	}
-	most := int(r.caller.Limits.Or(*x.server.keyLimits.Load()).Repeats)
+	limits := r.caller.Limits.Or(*x.server.keyLimits.Load())
+	most := int(limits.Repeats)
 	least := firstReport
 	if most > 0 {
 		least = min(least, most)
@@ -112,16 +112,22 @@ func (x *exchange) reportRepeats() error {
 	for i := range loop.Calls {
 		loop.Calls[i] = edge.Printable(x.request.masked(loop.Calls[i])) // the caller chose it
 	}
-	refused := most > 0 && loop.Times >= most
+	limit, sentence := quota.Limit(""), ""
+	switch {
+	case most > 0 && loop.Times >= most:
+		limit, sentence = quota.Repeats, stopped(&loop, most)
+	case limits.StalledTokens > 0 && loop.Tokens >= limits.StalledTokens:
+		limit, sentence = quota.StalledTokens, stalled(&loop, limits.StalledTokens)
+	}
 	x.recording.closing.Repeats = loop.String()
 	x.answer.out.Set(headerRepeats, x.recording.closing.Repeats)
-	x.announceRepeats(&loop, refused)
-	if !refused {
+	x.announceRepeats(&loop, limit != "")
+	if limit == "" {
 		return nil
 	}
-	e := codec.Errorf(codec.KindInvalidRequest, "%s", stopped(&loop, most))
-	e.Code = string(quota.Repeats)
-	return x.turnAway(&quota.Refusal{Limit: quota.Repeats, Error: e})
+	e := codec.Errorf(codec.KindInvalidRequest, "%s", sentence)
+	e.Code = string(limit)
+	return x.turnAway(&quota.Refusal{Limit: limit, Error: e})
 }
 
 // announceRepeats writes a loop to the log and sends its webhook: at the fifth round, whenever the rounds have doubled,
@@ -135,9 +141,9 @@ func (x *exchange) announceRepeats(loop *repeats.Loop, refused bool) {
 	if !refused && !isReported(loop.Times) || !x.server.loops.Due(now, report) {
 		return
 	}
-	x.server.log.WarnContext(x.ctx, "an agent repeats itself", "account", r.caller.Account, "key", r.caller.KeyID, "calls", loop.Calls, "times", loop.Times, "refused", refused)
+	x.server.log.WarnContext(x.ctx, "an agent repeats itself", "account", r.caller.Account, "key", r.caller.KeyID, "calls", loop.Calls, "times", loop.Times, "tokens", loop.Tokens, "refused", refused)
 	x.server.opts.Webhooks.Tell(webhook.Repeats, now, webhook.AgentRepeats{
-		Account: r.caller.Account, Key: r.caller.KeyID, Model: x.request.masked(r.envelope.Model), Calls: loop.Calls, Times: loop.Times, Refused: refused,
+		Account: r.caller.Account, Key: r.caller.KeyID, Model: x.request.masked(r.envelope.Model), Calls: loop.Calls, Times: loop.Times, Tokens: loop.Tokens, Refused: refused,
 	})
 }
 
@@ -152,6 +158,11 @@ func isReported(times int) bool {
 }
 
 func stopped(loop *repeats.Loop, most int) string {
-	what := "has called " + strings.Join(loop.Calls, ", ")
-	return fmt.Sprintf("This agent %s with the same arguments and got the same result %d times in a row. This service key stops that at %d. Tell the agent what to do instead, and it goes on; or raise the limit with: mneme key update --repeats.", what, loop.Times, most)
+	return fmt.Sprintf("This agent has called %s with the same arguments and got the same result %d times in a row. This service key stops that at %d. Tell the agent what to do instead, and it goes on; or raise the limit with: mneme key update --repeats.",
+		loop.Named(), loop.Times, most)
+}
+
+func stalled(loop *repeats.Loop, most int64) string {
+	return fmt.Sprintf("This agent has sent about %d tokens since its last new result: it called %s with the same arguments and got the same result %d times. This service key stops that at %d tokens. Tell the agent what to do instead, and it goes on; or raise the limit with: mneme key update --stalled-tokens.",
+		loop.Tokens, loop.Named(), loop.Times, most)
 }

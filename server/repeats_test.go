@@ -103,4 +103,15 @@ func TestAnAgentThatRepeatsItselfIsReportedAndStoppedWhereAKeySaysSo(t *testing.
 		t.Errorf("X-Should-Retry %q, %d requests went to the provider", a.header.Get("X-Should-Retry"), len(h.provider.Requests())-asked)
 	}
 	send(8, "Use ninja instead.", 200, "")
+
+	h.limit(store.Limits{StalledTokens: 6000})
+	send(9, "", 200, "9 times Bash")
+	for times, refused := 10, false; !refused; times++ {
+		a := h.post(chat.path, circling(times, ""))
+		if refused = a.status == 400; times > 40 {
+			t.Fatal("an agent that learns nothing new is not stopped")
+		} else if kind, message := errorOf(t, chat, a); refused && (!strings.Contains(message, "tokens since its last new result: it called Bash") || !strings.Contains(a.body, "stalled_tokens")) {
+			t.Errorf("%s: %s", kind, message)
+		}
+	}
 }

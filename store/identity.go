@@ -92,6 +92,8 @@ const (
 	Unlimited = identity.Unlimited
 	NoBudget  = identity.NoBudget
 
+	FewestRepeats = identity.FewestRepeats
+
 	MostBurstMinutes = identity.MostBurstMinutes
 )
 

@@ -43,7 +43,8 @@
 // it below [Prefix].
 //
 // A key is shown only in the answer that creates it. Limits are {"requests_per_minute", "tokens_per_minute",
-// "concurrent", "tokens_per_month", "repeats", "budget_usd_day", "budget_usd_month", "budget_usd_burst", "burst_minutes"}; 0 means the server's limit, -1
+// "concurrent", "tokens_per_month", "repeats", "stalled_tokens", "budget_usd_day", "budget_usd_month",
+// "budget_usd_burst", "burst_minutes"}; 0 means the server's limit, -1
 // means no limit.
 //
 // Lists come as {"data": [...], "has_more": bool}, errors as {"error": {"kind", "message", "code", "param"}}.

@@ -97,6 +97,7 @@ func (s *KeySettings) Apply(k *store.Key) {
 		set(&k.Limits.Concurrent, l.Concurrent)
 		set(&k.Limits.TokensPerMonth, l.TokensPerMonth)
 		set(&k.Limits.Repeats, l.Repeats)
+		set(&k.Limits.StalledTokens, l.StalledTokens)
 		l.BudgetChange.Apply(&k.Limits.Budget)
 	}
 }
@@ -108,6 +109,7 @@ type LimitChange struct {
 	Concurrent        *int64 `json:"concurrent,omitempty"`
 	TokensPerMonth    *int64 `json:"tokens_per_month,omitempty"`
 	Repeats           *int64 `json:"repeats,omitempty"`
+	StalledTokens     *int64 `json:"stalled_tokens,omitempty"`
 	BudgetChange
 }
 

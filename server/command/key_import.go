@@ -20,7 +20,7 @@ import (
 // KeyImport is "mneme key import FILE".
 type KeyImport struct {
 	Target `embed:""`
-	File   string `arg:"" placeholder:"FILE" help:"CSV with a line of column names: account, and any of label, scopes, models, expires, requests_per_minute, tokens_per_minute, concurrent, tokens_per_month, repeats, budget_usd_day, budget_usd_month, budget_usd_burst, burst_minutes."`
+	File   string `arg:"" placeholder:"FILE" help:"CSV with a line of column names: account, and any of label, scopes, models, expires, requests_per_minute, tokens_per_minute, concurrent, tokens_per_month, repeats, stalled_tokens, budget_usd_day, budget_usd_month, budget_usd_burst, burst_minutes."`
 	Out    string `placeholder:"FILE" help:"Write the keys to this new file, which only you can read, instead of standard output."`
 	DryRun bool   `help:"Show what would be created, and create nothing."`
 }
@@ -185,6 +185,8 @@ func readKey(columns, fields []string, now time.Time) (api.NewKey, error) {
 			settings.TokensPerMonth, err = setting[Limit](value)
 		case "repeats":
 			settings.Repeats, err = setting[Limit](value)
+		case "stalled_tokens":
+			settings.StalledTokens, err = setting[Limit](value)
 		case "budget_usd_day":
 			settings.BudgetUSDDay, err = setting[Budget](value)
 		case "budget_usd_month":

@@ -20,6 +20,7 @@ type KeySettings struct {
 	Concurrent        *Limit           `placeholder:"N" help:"Concurrent exchanges."`
 	TokensPerMonth    *Limit           `placeholder:"N" help:"Tokens per calendar month (UTC)."`
 	Repeats           *Limit           `placeholder:"N" help:"Refuse an agent that made the same calls with the same results N times in a row."`
+	StalledTokens     *Limit           `placeholder:"N" help:"Refuse an agent that repeats itself and has sent N tokens since its last new result."`
 	BudgetUSDDay      *Budget          `name:"budget-usd-day" placeholder:"USD" help:"US dollars per day (UTC)."`
 	BudgetUSDMonth    *Budget          `name:"budget-usd-month" placeholder:"USD" help:"US dollars per calendar month (UTC)."`
 	BudgetUSDBurst    *Budget          `name:"budget-usd-burst" placeholder:"USD" help:"US dollars within the last minutes, against runaways; see --burst-minutes."`
@@ -38,7 +39,7 @@ func (s *KeySettings) asked(now time.Time) api.KeySettings {
 	}
 	limits := api.LimitChange{
 		RequestsPerMinute: (*int64)(s.RequestsPerMinute), TokensPerMinute: (*int64)(s.TokensPerMinute),
-		Concurrent: (*int64)(s.Concurrent), TokensPerMonth: (*int64)(s.TokensPerMonth), Repeats: (*int64)(s.Repeats),
+		Concurrent: (*int64)(s.Concurrent), TokensPerMonth: (*int64)(s.TokensPerMonth), Repeats: (*int64)(s.Repeats), StalledTokens: (*int64)(s.StalledTokens),
 		BudgetChange: api.BudgetChange{Day: (*record.USD)(s.BudgetUSDDay), Month: (*record.USD)(s.BudgetUSDMonth), Burst: (*record.USD)(s.BudgetUSDBurst), BurstMinutes: (*int64)(s.BurstMinutes)},
 	}
 	if limits != (api.LimitChange{}) {
@@ -115,6 +116,7 @@ func limitsLine(l store.Limits) string {
 		{l.Concurrent, "at a time"},
 		{l.TokensPerMonth, "tokens/month"},
 		{l.Repeats, "repeats"},
+		{l.StalledTokens, "stalled tokens"},
 	} {
 		switch {
 		case limit.n > 0:

@@ -168,7 +168,7 @@ func keyLimits(cfg *config.Config) store.Limits {
 	l := cfg.Limits.PerKey
 	return store.Limits{
 		RequestsPerMinute: int64(l.RequestsPerMinute), TokensPerMinute: int64(l.TokensPerMinute),
-		Concurrent: int64(l.Concurrent), TokensPerMonth: int64(l.TokensPerMonth), Repeats: int64(l.Repeats),
+		Concurrent: int64(l.Concurrent), TokensPerMonth: int64(l.TokensPerMonth), Repeats: int64(l.Repeats), StalledTokens: int64(l.StalledTokens),
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/history"
 	"github.com/mnemeproxy/mneme/server/listen"
 	"github.com/mnemeproxy/mneme/server/resource"
+	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -64,6 +65,9 @@ func (l *loader) check(cfg *Config) {
 	l.checkMasterKey(EnvMasterKey, cfg.MasterKey)
 	l.checkMasterKey(EnvPreviousMasterKey, cfg.PreviousMasterKey)
 	l.checkMasterKey(EnvClusterKey, cfg.ClusterKey)
+	if n := cfg.Limits.PerKey.Repeats; n > 0 && n < store.FewestRepeats {
+		l.fail("limits.per_key.repeats", "limits.per_key.repeats: write %d or more; agents make the same call two or three times for good reasons", store.FewestRepeats)
+	}
 	l.checkCluster(cfg.Cluster)
 	l.checkCentre(cfg.Centre)
 	if cfg.PreviousMasterKey != "" && cfg.MasterKey == "" {

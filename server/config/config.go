@@ -185,7 +185,8 @@ type KeyLimits struct {
 	TokensPerMinute   Count `json:"tokens_per_minute"`
 	Concurrent        Count `json:"concurrent"`
 	TokensPerMonth    Count `json:"tokens_per_month"`
-	Repeats           Count `json:"repeats"` // the same calls with the same results in a row
+	Repeats           Count `json:"repeats"`        // the same calls with the same results in a row
+	StalledTokens     Count `json:"stalled_tokens"` // sent since the last new result
 }
 
 // Timeouts bound how long each phase of an exchange may last.

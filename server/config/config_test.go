@@ -223,6 +223,10 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 			file: "limits:\n  body_bytes: lots\n",
 			want: `mneme.yaml:2: limits.body_bytes: "lots" is not a size; write a whole number above 0 with an optional unit, such as 64MiB or 512KB`,
 		},
+		"a limit that stops healthy agents": {
+			file: "limits:\n  per_key: {repeats: 2}\n",
+			want: `mneme.yaml:2: limits.per_key.repeats: write 4 or more; agents make the same call two or three times for good reasons`,
+		},
 		"size over the range": {
 			file: "limits: {body_bytes: 9999999999GiB}\n",
 			want: `mneme.yaml:1: limits.body_bytes: "9999999999GiB" is not a size; write a whole number above 0 with an optional unit, such as 64MiB or 512KB`,

@@ -1,10 +1,10 @@
-// Package repeats finds agents that go in circles: they make the same tool call, get the same result, and make the call
-// again, until something else ends the conversation or the budget.
+// Package repeats finds agents that go in circles: they make calls that they have made before, in whatever order, and get the
+// same results, until something else ends the conversation or the budget.
 //
 // A request of an agent holds its whole conversation, so a loop shows at the request's own end. Nothing is kept between
-// requests: [Find] gives the same answer after a restart and on every node of a cluster. It first compares only the
-// ends of the last rounds, which costs next to nothing. A request in which these are alike is then read, and its calls
-// and results are compared as the memory reads them. What a person says between two calls ends a loop.
+// requests: [Find] gives the same answer after a restart and on every node of a cluster. It first looks for the bytes of
+// the last results among the earlier ones, which costs next to nothing. A request in which these are known is then read, and its
+// calls and results are compared as the memory reads them. What a person says between two calls ends a loop.
 package repeats
 
 import (
@@ -26,82 +26,111 @@ const Fewest = 4
 
 // Loop is what an agent repeats.
 type Loop struct {
-	Calls []string // names of the tools that it calls in one round, in order; none: it does not repeat itself
-	Times int      // rounds in a row
+	Calls  []string // names of the tools that it calls, in order; none: it does not repeat itself
+	Times  int      // how often it has made each of the calls, with the same result, since it last got a new one
+	Tokens int64    // roughly, of the prompts that it has sent since then
 }
+
+// mostNamed is how many calls a loop names.
+const mostNamed = 4
 
 // String names the calls and how often they were repeated.
-func (l *Loop) String() string {
-	return fmt.Sprintf("%d times %s", l.Times, strings.Join(l.Calls, ", "))
+func (l *Loop) String() string { return fmt.Sprintf("%d times %s", l.Times, l.Named()) }
+
+// Named lists the calls.
+func (l *Loop) Named() string {
+	calls := strings.Join(l.Calls[:min(len(l.Calls), mostNamed)], ", ")
+	if more := len(l.Calls) - mostNamed; more > 0 {
+		calls += fmt.Sprintf(" and %d more", more)
+	}
+	return calls
 }
 
-// Bounds on what is looked at. A round of four calls may have a dozen items: reasoning, a text and a call, and the result.
+// Bounds on what is looked at.
 const (
-	longestRound = 4       // calls
-	longestCycle = 12      // items
-	mostItems    = 256     // read
-	mostBytes    = 1 << 20 // read
-	mostReads    = 2       // of a request that is no loop
-	longestID    = 64      // bytes
+	mostCalls   = 8       // that a loop has
+	itemsOfCall = 3       // with its result: reasoning, a text and the call are one item each in some formats
+	mostApart   = 27      // items, between equal results of one call
+	mostItems   = 256     // read
+	mostBytes   = 1 << 20 // read
+	marked      = 2       // newest results, which clients mark for the provider's cache
+	longestID   = 64      // bytes
+	tokenBytes  = 4
+	none        = -1
 )
 
-// Find returns the loop at the end of a request, if it has least rounds or more, and at least [Fewest]. items are the
-// request's messages or input items in body, as [codec.Envelope] has them.
+// Find returns the loop at the end of a request, if its calls were made least times or more, and at least [Fewest]. items are
+// the request's messages or input items in body, as [codec.Envelope] has them.
 func Find(surface codec.Format, body []byte, items []codec.Span, least int) Loop {
 	least = max(least, Fewest)
-	reads, m := 0, (*members)(&crossing.Traits(surface).Past)
-	for cycle := 1; cycle <= longestCycle && reads < mostReads; cycle++ {
-		rounds := alike(m, body, items, cycle)
-		if rounds < least {
+	first := (*members)(&crossing.Traits(surface).Past).circles(body, items, least)
+	if first == none {
+		return Loop{}
+	}
+	read := func(from int) Loop {
+		from = bounded(items, from)
+		steps := stepsOf(surface, body[items[from].Start:items[len(items)-1].End])
+		loop := find(steps, least)
+		loop.Tokens *= int64(len(body)) / tokenBytes
+		return loop
+	}
+	loop := read(first)
+	if loop.Times > 0 { // how many are there in all?
+		loop = read(0)
+	}
+	return loop
+}
+
+// circles returns where a loop at the end of a request may begin: from there on all results are equal to earlier ones, for so long
+// that each came least times. The newest are not compared, and neither are those with a remark of the client. [none]:
+// there is no loop.
+func (m *members) circles(body []byte, items []codec.Span, least int) (first int) {
+	results, apart := 0, 0
+	last := len(items) - 1
+	for at := last; at > max(last-mostItems, 0); at-- {
+		item := items[at].Of(body)
+		switch {
+		case m.isPersons(item):
+			return none
+		case !m.isResult(item):
 			continue
 		}
-		reads++
-		read := func(rounds int) Loop {
-			from := bounded(items, len(items)-(rounds+1)*cycle)
-			return find(stepsOf(surface, body[items[from].Start:items[len(items)-1].End]), least)
+		if results++; results <= marked {
+			continue
 		}
-		if loop := read(least); loop.Times > 0 {
-			if rounds > least { // how many are there in all?
-				loop = read(rounds)
+		before := m.sameBefore(body, items, at)
+		if before == none {
+			if !bytes.Contains(item, []byte(remark)) {
+				return none
 			}
-			return loop
+			continue
+		}
+		apart = max(apart, at-before)
+		if last-before >= (least-1)*apart {
+			return max(before-apart-itemsOfCall, 0)
 		}
 	}
-	return Loop{}
+	return none
 }
 
-// alike returns how many rounds of a cycle of items may be at the end: their calls have equal arguments, and their results
-// are equal but for ids. The two newest rounds are not compared, because clients mark their results for the provider's cache.
-func alike(m *members, body []byte, items []codec.Span, cycle int) int {
-	rounds := 3
-	at := len(items) - 1 - 2*cycle
-	if at < 0 {
-		return 0
-	}
-	for ; at >= cycle && m.sameRound(body, items[:at+1], cycle); at -= cycle {
-		rounds++
-	}
-	return rounds
-}
-
-// sameRound reports whether the last two cycles of items may be the same calls with the same results.
-func (m *members) sameRound(body []byte, items []codec.Span, cycle int) bool {
-	for at := len(items) - 1; at >= max(len(items)-cycle, cycle); at-- {
-		a, b := items[at].Of(body), items[at-cycle].Of(body)
-		switch {
-		case m.isPersons(a):
-			return false
-		case at == len(items)-1 || m.isResult(a):
-			if !equalButIDs(a, b) {
-				return false
-			}
-		default:
-			if !equalButIDs(argumentsIn(a, m.Arguments), argumentsIn(b, m.Arguments)) {
-				return false
-			}
+// sameBefore returns the newest item before one that may be the same result of the same call: they are equal but for ids; [none]
+// if there is none.
+func (m *members) sameBefore(body []byte, items []codec.Span, at int) int {
+	item := items[at].Of(body)
+	arguments, read := []byte(nil), false
+	for before := at - 1; before > max(at-mostApart-1, 0); before-- {
+		other := items[before].Of(body)
+		if n := len(item) - len(other); n > longestID || n < -longestID || !equalButIDs(item, other) {
+			continue
+		}
+		if !read {
+			arguments, read = argumentsIn(items[at-1].Of(body), m.Arguments), true
+		}
+		if equalButIDs(arguments, argumentsIn(items[before-1].Of(body), m.Arguments)) {
+			return before
 		}
 	}
-	return true
+	return none
 }
 
 // members are how a surface writes calls and their results.
@@ -110,9 +139,9 @@ type members codec.PastTraits
 // headBytes is where an item says what it is, if its client writes that first.
 const headBytes = 128
 
-// isResult reports whether an item says at its beginning that it is the result of a call.
+// isResult reports whether an item has the result of a call.
 func (m *members) isResult(item []byte) bool {
-	return bytes.Contains(item[:min(len(item), headBytes)], m.Result)
+	return !bytes.Contains(item[:min(len(item), headBytes)], []byte(`"role":"assistant"`)) && bytes.Contains(item, m.Result)
 }
 
 // isPersons reports whether an item says at its beginning that it is a person's, and has no result.
@@ -144,9 +173,15 @@ func equalButIDs(a, b []byte) bool {
 	}
 }
 
+// chunk is how many bytes are compared at once at first.
+const chunk = 128
+
 // commonPrefix returns how many bytes two texts begin with alike.
 func commonPrefix(a, b []byte) (n int) {
 	end := min(len(a), len(b))
+	for n+chunk <= end && bytes.Equal(a[n:n+chunk], b[n:n+chunk]) {
+		n += chunk
+	}
 	for ; n+8 <= end && binary.NativeEndian.Uint64(a[n:]) == binary.NativeEndian.Uint64(b[n:]); n += 8 {
 	}
 	for n < end && a[n] == b[n] {
@@ -158,12 +193,17 @@ func commonPrefix(a, b []byte) (n int) {
 // behindID returns where the id ends in whose value a place is, quotation mark included; -1 if it is in none.
 func behindID(text []byte, at int) int {
 	from := max(at-longestID, 0)
-	quote := bytes.LastIndexByte(text[from:at], '"')
-	end := bytes.IndexByte(text[at:min(at+longestID, len(text))], '"')
-	if quote < 0 || end < 0 {
+	name := bytes.LastIndexByte(text[from:at], '"') + from
+	colon := false
+	for name > from && (text[name-1] == ' ' || text[name-1] == ':') {
+		name--
+		colon = true
+	}
+	if !colon || !bytes.HasSuffix(text[:name], idMember) {
 		return -1
 	}
-	if name := bytes.TrimRight(text[:from+quote], " :"); !bytes.HasSuffix(name, idMember) || len(name) == from+quote {
+	end := bytes.IndexByte(text[at:min(at+longestID, len(text))], '"')
+	if end < 0 {
 		return -1
 	}
 	return at + end + 1
@@ -184,8 +224,17 @@ func bounded(items []codec.Span, from int) int {
 // step is a call with its result.
 type step struct{ name, arguments, result string }
 
+// taken is a step with the number of its result's message.
+type taken struct {
+	step
+	message int
+}
+
+// remark begins what Claude Code adds to results, now and then, for the model alone.
+const remark = "<system-reminder>"
+
 // stepsOf returns the calls in the items of a request, after a person last spoke, in the order of their results.
-func stepsOf(surface codec.Format, items []byte) (steps []step) {
+func stepsOf(surface codec.Format, items []byte) (steps []taken) {
 	read, err := digest.Exchange(&record.Exchange{
 		ExchangeInfo: record.ExchangeInfo{Surface: surface.String()},
 		RawRequest:   items, Items: &record.RequestItems{From: 1}, Derived: new(chatkey.Keys),
@@ -208,8 +257,9 @@ func stepsOf(surface codec.Format, items []byte) (steps []step) {
 					continue
 				}
 				delete(calls, p.CallID)
-				steps = append(steps, step{call.Name, call.Arguments + call.Text, p.Text})
+				steps = append(steps, taken{step{call.Name, call.Arguments + call.Text, p.Text}, i})
 				answered = true
+			case strings.HasPrefix(p.Text, remark):
 			case m.Role == "user" && !answered:
 				steps = steps[:0]
 			case m.Role != "assistant" && len(steps) > 0: // more of the result
@@ -220,20 +270,34 @@ func stepsOf(surface codec.Format, items []byte) (steps []step) {
 	return steps
 }
 
-// find returns the loop with the shortest round at the end of the steps.
-func find(steps []step, least int) Loop {
-	for round := 1; round <= longestRound; round++ {
-		same := 0
-		for at := len(steps) - 1; at >= round && steps[at] == steps[at-round]; at-- {
-			same++
-		}
-		if times := same/round + 1; same > 0 && times >= least {
-			loop := Loop{Times: times}
-			for _, s := range steps[len(steps)-round:] {
-				loop.Calls = append(loop.Calls, s.name)
-			}
-			return loop
+// find returns the loop at the end of the steps: the steps that were all taken before. Its tokens are in prompts.
+func find(steps []taken, least int) (loop Loop) {
+	known := make(map[step]bool, len(steps))
+	from := 0 // the first of them
+	for i := range steps {
+		if !known[steps[i].step] {
+			known[steps[i].step] = true
+			from = i + 1
 		}
 	}
-	return Loop{}
+	clear(known)
+	message := -1
+	for i := range steps[from:] {
+		s := &steps[from+i]
+		if !known[s.step] {
+			known[s.step] = true
+			loop.Calls = append(loop.Calls, s.name)
+		}
+		if s.message != message {
+			message = s.message
+			loop.Tokens++
+		}
+	}
+	if len(loop.Calls) == 0 || len(loop.Calls) > mostCalls {
+		return Loop{}
+	}
+	if loop.Times = 1 + (len(steps)-from)/len(loop.Calls); loop.Times < least {
+		return Loop{}
+	}
+	return loop
 }

@@ -165,6 +165,54 @@ func TestALoopIsFoundByItsEighthRound(t *testing.T) {
 	}
 }
 
+// An agent may go in circles without going the same way round twice.
+func TestALoopInAnyOrderIsFound(t *testing.T) {
+	for seed := range uint64(100) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		surface := surfaces[seed%uint64(len(surfaces))]
+		acts := append(healthy(r, 10+r.IntN(30)), act{call: "Write", arguments: `{}`, result: fmt.Sprint("written ", seed)})
+		round := make([]act, 1+r.IntN(5))
+		for i := range round {
+			round[i] = act{call: fmt.Sprint("look_", i), arguments: `{"at":"here"}`, result: strings.Repeat(fmt.Sprint("nothing ", i, "\n"), 1+r.IntN(30))}
+		}
+		found := 0
+		for times := 1; times <= 8 && found == 0; times++ {
+			r.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
+			acts = append(acts, round...)
+			if loop := find(t, surface, acts, 5); loop.Times > 0 {
+				found = times
+				if len(loop.Calls) != len(round) || loop.Times != times || loop.Tokens < int64(len(round)*(times-1)) {
+					t.Errorf("seed %d, %s: in round %d of %d calls: %+v", seed, surface, times, len(round), loop)
+				}
+			}
+		}
+		if found < 5 {
+			t.Errorf("seed %d, %s, %d calls in any order: found in round %d", seed, surface, len(round), found)
+		}
+	}
+}
+
+// Claude Code adds reminders to results now and then.
+func TestRemarksOfAClientHideNoLoop(t *testing.T) {
+	items := []string{`{"role":"user","content":"Build it."}`}
+	for i := range 12 {
+		remark := ""
+		if i%4 == 3 {
+			remark = fmt.Sprintf(`,{"type":"text","text":"<system-reminder>\nToken usage: %d/200000\n</system-reminder>"}`, 1000*i)
+		}
+		items = append(items, fmt.Sprintf(`{"role":"assistant","content":[{"type":"tool_use","id":"toolu_%02d","name":"Bash","input":{"command":"make"}}]}`, i),
+			fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%02d","content":"make: *** No rule"}%s]}`, i, remark))
+	}
+	body := []byte(`{"messages":[` + strings.Join(items, ",") + `]}`)
+	var e codec.Envelope
+	if err := e.Read(body); err != nil {
+		t.Fatal(err)
+	}
+	if loop := repeats.Find(codec.Messages, body, e.Items, 5); loop.Times != 12 {
+		t.Errorf("%s", &loop)
+	}
+}
+
 func TestAPersonsWordsEndALoop(t *testing.T) {
 	round := act{call: "Bash", arguments: `{"command":"make"}`, result: "make: *** No rule"}
 	for _, surface := range surfaces {

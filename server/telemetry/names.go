@@ -79,7 +79,7 @@ const (
 	labelKind      = "kind"      // of tokens, or of an error (codec.Kind)
 	labelTreatment = "treatment" // emulated, dropped
 	labelDirection = "direction" // of bytes: in, from clients; out, to them
-	labelLimit     = "limit"     // of a key: requests_per_minute, tokens_per_minute, concurrent, tokens_per_month, repeats; or connections, connections_per_address
+	labelLimit     = "limit"     // of a key: requests_per_minute, tokens_per_minute, concurrent, tokens_per_month, repeats, stalled_tokens, and the budgets; or connections, connections_per_address
 	labelReason    = "reason"    // why an attempt failed (router.Failure), or a centre refused something
 	labelTo        = "to"        // provider of the fallback
 	labelEndpoint  = "endpoint"  // base URL in the configuration

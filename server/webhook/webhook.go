@@ -72,8 +72,9 @@ type AgentRepeats struct {
 	Account string   `json:"account"`
 	Key     string   `json:"key"`
 	Model   string   `json:"model"`
-	Calls   []string `json:"calls"` // names of the tools called in one round, in order
-	Times   int      `json:"times"` // rounds in a row
+	Calls   []string `json:"calls"`  // names of the tools called in one round, in order
+	Times   int      `json:"times"`  // rounds in a row
+	Tokens  int64    `json:"tokens"` // roughly, of the prompts sent since the last new result
 	Refused bool     `json:"refused"`
 }
 

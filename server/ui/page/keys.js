@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import { ago, api, clean, Copy, Empty, full, html, money, Problem, useLoad } from './base.js';
 import { Ask } from './ask.js';
 
-const limitNames = [['requests_per_minute', 'requests/minute'], ['tokens_per_minute', 'tokens/minute'], ['concurrent', 'concurrent'], ['tokens_per_month', 'tokens/month'], ['repeats', 'repeats'], ['budget_usd_day', 'USD/day'], ['budget_usd_month', 'USD/month'], ['budget_usd_burst', 'USD/burst'], ['burst_minutes', 'minutes/burst']];
+const limitNames = [['requests_per_minute', 'requests/minute'], ['tokens_per_minute', 'tokens/minute'], ['concurrent', 'concurrent'], ['tokens_per_month', 'tokens/month'], ['repeats', 'repeats'], ['stalled_tokens', 'stalled tokens'], ['budget_usd_day', 'USD/day'], ['budget_usd_month', 'USD/month'], ['budget_usd_burst', 'USD/burst'], ['burst_minutes', 'minutes/burst']];
 
 // Keys manages the account's service keys.
 export function Keys({ who }) {

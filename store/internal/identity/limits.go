@@ -16,6 +16,7 @@ type Limits struct {
 	Concurrent        int64 `json:"concurrent,omitempty"`        // exchanges at a time
 	TokensPerMonth    int64 `json:"tokens_per_month,omitempty"`  // counted as per minute, in a month of UTC
 	Repeats           int64 `json:"repeats,omitempty"`           // the same calls with the same results in a row; the next request is refused
+	StalledTokens     int64 `json:"stalled_tokens,omitempty"`    // sent by an agent that repeats itself since its last new result; likewise
 	Budget
 }
 
@@ -80,6 +81,7 @@ func (l Limits) Or(others Limits) Limits {
 		Concurrent:        or(l.Concurrent, others.Concurrent),
 		TokensPerMonth:    or(l.TokensPerMonth, others.TokensPerMonth),
 		Repeats:           or(l.Repeats, others.Repeats),
+		StalledTokens:     or(l.StalledTokens, others.StalledTokens),
 		Budget:            l.Budget.or(others.Budget),
 	}
 }
@@ -101,6 +103,7 @@ func (l Limits) check() error {
 		{"concurrent", l.Concurrent},
 		{"tokens_per_month", l.TokensPerMonth},
 		{"repeats", l.Repeats},
+		{"stalled_tokens", l.StalledTokens},
 	} {
 		if limit.value < Unlimited {
 			return codec.Invalid("limits."+limit.name, "a limit is a number above 0, 0 for the server's own, or %d for none", Unlimited)

@@ -178,6 +178,7 @@ func TestABrowserReadsTheStoryOfASession(t *testing.T) {
 		b.press("Import 3 exchanges")
 		b.shows("Imported 3 exchanges")
 		b.press("See them")
+		b.finds(`document.querySelector('.sessions .tag').innerText === 'imported from Claude Code'`, "a tag in the list")
 		b.finds(`(() => { const row = document.querySelector('.sessions .row'); if (row) row.click(); return Boolean(row); })()`, "a session")
 		b.shows("imported from Claude Code")
 		for _, tab := range []string{"Context", "Raw", "Translated", "Replay"} {

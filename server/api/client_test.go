@@ -714,6 +714,9 @@ type Session struct {
 	ExternalSession *string `json:"external_session,omitempty"`
 	Id              string  `json:"id"`
 
+	// Imported when its beginning was imported from the history of its client
+	Imported *time.Time `json:"imported,omitempty"`
+
 	// MergedInto where its exchanges went; the session is empty
 	MergedInto *string `json:"merged_into,omitempty"`
 

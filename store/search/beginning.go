@@ -2,6 +2,7 @@ package search
 
 import (
 	"slices"
+	"time"
 
 	"github.com/mnemeproxy/mneme/store/record"
 )
@@ -12,6 +13,8 @@ type Beginning struct {
 	Answered string `json:"answered,omitempty"` // the start of the last answer that ends a round; see [Round]
 	Client   string `json:"client,omitempty"`   // the program, such as claude-code
 	Project  string `json:"project,omitempty"`  // the working directory
+
+	Imported time.Time `json:"imported,omitzero"` // when its beginning was imported from the history of its client
 }
 
 // firstEntries is how many exchanges of a session are searched for its first question. Clients begin with requests of
@@ -31,6 +34,9 @@ func ReadBeginning(from Timelines, account, session string) (b Beginning, err er
 	page, err := from.Timeline(account, session, record.TimelineQuery{Limit: firstEntries})
 	if err != nil {
 		return b, err
+	}
+	if len(page.Data) > 0 {
+		b.Imported = page.Data[0].Exchange.Imported
 	}
 	for i := range page.Data {
 		e := &page.Data[i]

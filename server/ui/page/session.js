@@ -164,7 +164,7 @@ export function Session({ id, who }) {
   if (!session || became) return html`<section class="session" aria-busy="true"></section>`;
   const largest = real.reduce((most, t) => Math.max(most, input(t.exchange.usage)), 1);
   return html`<article class="session">
-    <${Head} session=${session} turns=${turns} subagents=${subagents} who=${who} changed=${() => setChanged((n) => n + 1)} />
+    <${Head} session=${session} subagents=${subagents} who=${who} changed=${() => setChanged((n) => n + 1)} />
     <div class="split">
       <aside class="turns" aria-label="Turns">
         <div role="list"><${Long} items=${items} tall=${27} wanted=${place} draw=${(item, i) =>
@@ -217,7 +217,7 @@ function arrows(e) {
   next.click();
 }
 
-function Head({ session: s, turns, subagents, who, changed }) {
+function Head({ session: s, subagents, who, changed }) {
   const [editing, setEditing] = useState(false);
   const name = clean(s.title || s.asked || s.chat_key || 'Untitled');
   const [erasing, setErasing] = useState(false);
@@ -235,7 +235,6 @@ function Head({ session: s, turns, subagents, who, changed }) {
     }
   };
   const tags = s.tags || [];
-  const imported = turns.find((t) => t.exchange.imported);
   const save = (e) => {
     e.preventDefault();
     const form = new FormData(e.target);
@@ -249,7 +248,7 @@ function Head({ session: s, turns, subagents, who, changed }) {
       <p class="sub">
         ${[s.project && html`<span title=${s.project}>${clean(project(s.project))}</span>`, s.client, s.agent && 'agent ' + s.agent, full(s.created)].filter(Boolean).map((t, i) => html`${i ? ' · ' : ''}${t}`)}
         ${s.parent && html` · <${Link} to=${'/ui/sessions/' + s.parent}>parent session<//>`}
-        ${imported && html` <${Imported} client=${s.client} time=${full(imported.exchange.imported)} />`}
+        ${s.imported && html` <${Imported} client=${s.client} time=${full(s.imported)} />`}
         <${Tags} tags=${s.tags} />
       </p>
       <${Below} of=${subagents} />

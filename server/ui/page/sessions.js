@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ago, api, cached, clean, cost, costTitle, count, Empty, full, go, html, input, Link, Model, money, percent, plain, Problem, project, setQuery, useAddress, useKeys, useLoad } from './base.js';
+import { Imported } from './story.js';
 import { spent } from './subagents.js';
 
 const page = 50;
@@ -149,6 +150,7 @@ function Row({ session: s, depth, children }) {
           ${[s.project && project(s.project), s.client, s.agent && 'agent ' + s.agent, children ? children + (children === 1 ? ' subagent' : ' subagents') : '', failed > 0 && failed + ' not complete']
             .filter(Boolean)
             .map((t, i) => html`${i ? ' · ' : ''}<span>${clean(t)}</span>`)}
+          ${s.imported && html` <${Imported} client=${s.client} time=${full(s.imported)} />`}
           ${(s.tags || []).map((t) => html` <span class="tag">${clean(t)}</span>`)}
         </small>
       </span>

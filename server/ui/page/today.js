@@ -41,7 +41,7 @@ function Day({ name, sessions }) {
   for (const s of sessions) projects.set(s.project || '', (projects.get(s.project || '') || []).concat(s));
   return html`<h2>${name} <small>${sessions.length} ${sessions.length === 1 ? 'session' : 'sessions'} · ${money(spent(sessions))}</small></h2>
     ${[...projects].map(([path, list]) => html`<section class="of-project"><h3 title=${path}>${clean(project(path)) || 'no project'} <small>${money(spent(list))}</small></h3>
-      ${list.map((s) => html`<article><p><${Link} to=${'/ui/sessions/' + s.id}>${named(s)}<//> <small title=${full(s.updated)}>${ago(s.updated)} · ${s.client ? clean(s.client) + ' · ' : ''}<span title=${costTitle(s.cost)}>${cost(s.cost)}</span></small></p><${Story} of=${{ ...s.story, left: undefined }} heading=${named(s)} directory=${s.project} /></article>`)}
+      ${list.map((s) => html`<article><p><${Link} to=${'/ui/sessions/' + s.id}>${named(s)}<//> <small title=${full(s.updated)}>${ago(s.updated)} · ${s.client ? clean(s.client) + ' · ' : ''}<span title=${costTitle(s.cost)}>${cost(s.cost)}</span>${s.imported && html` · <span title=${'imported ' + full(s.imported)}>imported</span>`}</small></p><${Story} of=${{ ...s.story, left: undefined }} heading=${named(s)} directory=${s.project} /></article>`)}
     </section>`)}`;
 }
 

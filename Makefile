@@ -175,7 +175,7 @@ prefixes: ## 100,000 requests with recall, 200 kills: each begins with the one b
 recall-echo: ## Sessions that recall each other spread nothing; no quote crosses an account
 	go test ./server -count=1 -v -timeout 60m -run 'TestSessionsThatRecallEachOther|TestNoDecisionQuotesAnother' -echo-sessions 50 -echo-rounds 10 -isolation-accounts 10 -isolation-decisions 100000 2>&1 | grep -E '^(---|ok|FAIL)|recall_[a-z]+_test'
 
-recall-clients: build ## Real agents with recall and without: prompt caches must not suffer
+recall-clients: build ## Real agents with recall: caches must not suffer, questions over MCP are answered
 	@go build -o $(BIN)/recallclients ./bench/recallclients
 	@.ci/recall-clients $(CLIENTS)
 

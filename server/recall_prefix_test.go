@@ -41,6 +41,10 @@ func (r *talker) Recall(_ context.Context, q *recall.Query) recall.Recalled {
 	return recall.Recalled{Text: fmt.Sprintf("<mneme-recall nonce=\"%d\">\nof %q\n</mneme-recall>", n, q.Prompt[:min(len(q.Prompt), 20)]), Tokens: 20}
 }
 
+func (r *talker) Resume(ctx context.Context, q *recall.Query) recall.Recalled {
+	return r.Recall(ctx, q)
+}
+
 // conversation is a client of a surface with its history.
 type conversation struct {
 	surface surface

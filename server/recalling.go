@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
@@ -81,10 +82,13 @@ type recollecting struct {
 	session string // the client's id of the conversation; "" without one
 }
 
+// mostIDs bounds the ids in a header. The record has all.
+const mostIDs = 24
+
 func recallHeader(r *record.RecallInfo) string {
 	text := "none; reason=" + r.Reason
 	if len(r.Exchanges) > 0 {
-		text = fmt.Sprintf("hits=%d; tokens=%d; ids=%s", len(r.Exchanges), r.Tokens, strings.Join(r.Exchanges, ","))
+		text = fmt.Sprintf("hits=%d; tokens=%d; ids=%s", len(r.Exchanges), r.Tokens, strings.Join(r.Exchanges[:min(len(r.Exchanges), mostIDs)], ","))
 	}
 	if r.Replayed > 0 {
 		text += fmt.Sprintf("; replayed=%d", r.Replayed)
@@ -192,10 +196,12 @@ func (c *requestRecall) decided(account string, places []turns.Place, session st
 func (c *recollecting) decide(places []turns.Place, item []byte, project string, before []*record.Recollection) *record.Recollection {
 	q := recall.Query{Account: c.request.caller.Account, Prompt: c.places.Said(item), Project: project, Tokens: c.request.tokensAsked(), Asked: c.request.in.Header(headerRecall) != ""}
 	spent := 0
-	for _, r := range before {
+	for i, r := range before {
 		if r != nil {
 			q.Given = append(q.Given, r.Quotes...)
-			spent += r.Tokens
+			if !places[i].Summed { // what was lost and given again counts by itself
+				spent += r.Tokens
+			}
 		}
 	}
 	r := recall.Recalled{Reason: reasonFormat}
@@ -206,8 +212,13 @@ func (c *recollecting) decide(places []turns.Place, item []byte, project string,
 		if c.capture.Recorded(c.ctx) == nil {
 			q.Session = c.capture.SessionID()
 		}
-		q.Tokens = min(q.Tokens, recall.SessionTokens-spent)
-		r = c.from.Recall(c.ctx, &q)
+		if places[len(places)-1].Summed {
+			r = c.resume(q)
+		}
+		if r.Text == "" {
+			q.Tokens = min(q.Tokens, recall.SessionTokens-spent)
+			r = c.from.Recall(c.ctx, &q)
+		}
 	}
 	decision := record.Recollection{Exchange: c.capture.ID(), Text: r.Text, Reason: string(r.Reason), Coverage: r.Coverage, Tokens: r.Tokens}
 	for i := range r.Hits {
@@ -224,6 +235,17 @@ func (c *recollecting) decide(places []turns.Place, item []byte, project string,
 		return &record.Recollection{Reason: string(recall.ReasonFailed)}
 	}
 	return holds
+}
+
+// resumeTime bounds how long a request waits for what its conversation said and did before the client compacted it.
+const resumeTime = time.Second
+
+// resume gives a conversation that the client has compacted what it said and did before.
+func (c *recollecting) resume(q recall.Query) recall.Recalled {
+	ctx, cancel := context.WithTimeout(c.ctx, resumeTime)
+	defer cancel()
+	q.Tokens = 0
+	return c.from.Resume(ctx, &q)
 }
 
 // wantsSchema reports whether a chat client wants JSON of a schema; more text in the question does not help there.

@@ -24,15 +24,18 @@ type client struct {
 	recorded    string   // its name in exchanges
 	first, next []string // the arguments before the first question, and before later ones
 	read        string   // script with which the simulated model reads a file
+	recall      string   // the name of the tool memory_recall
+	namespace   string   // of its name; "": it has none
+	allowing    []string // arguments that allow it
 }
 
 var clients = map[string]client{
 	"claude": {
-		name: "claude", recorded: "claude-code", read: `call Read {"file_path": %q}`,
+		name: "claude", recorded: "claude-code", read: `call Read {"file_path": %q}`, recall: "mcp__mneme__memory_recall", allowing: []string{"--allowedTools=mcp__mneme__memory_recall", "--"},
 		first: []string{"-p"}, next: []string{"--continue", "-p"},
 	},
 	"codex": {
-		name: "codex", recorded: "codex", read: `call exec_command {"cmd": "cat %s"}`,
+		name: "codex", recorded: "codex", read: `call exec_command {"cmd": "cat %s"}`, recall: "memory_recall", namespace: "mcp__mneme",
 		first: []string{"exec", "--skip-git-repo-check"}, next: []string{"exec", "--skip-git-repo-check", "resume", "--last"},
 	},
 }

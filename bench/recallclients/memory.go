@@ -40,6 +40,11 @@ func remember(ctx context.Context, s *serving.Mneme, key, project string) error 
 			return fmt.Errorf("HTTP %d: %s", response.StatusCode, answer)
 		}
 	}
+	return awaitIndexed(ctx, s, len(topics))
+}
+
+// awaitIndexed waits until searches find everything, which is at least so many turns.
+func awaitIndexed(ctx context.Context, s *serving.Mneme, least int) error {
 	ctx, cancel := context.WithTimeout(ctx, indexed)
 	defer cancel()
 	for {
@@ -47,7 +52,7 @@ func remember(ctx context.Context, s *serving.Mneme, key, project string) error 
 		if err := runJSON(ctx, s, &stats, "stats", "--json"); err != nil {
 			return err
 		}
-		if i := stats[0].Index; i.Lag == 0 && i.Documents >= uint64(len(topics)) {
+		if i := stats[0].Index; i.Lag == 0 && i.Documents >= uint64(least) {
 			return nil
 		}
 	}

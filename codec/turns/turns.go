@@ -24,6 +24,7 @@ type Place struct {
 	Key    Key  // of the conversation up to and with this message
 	Said   Key  // of this message alone
 	Newest bool // nothing of a model's follows
+	Summed bool // between the place before and this one stands a client's summary of what it left out
 }
 
 // Reader reads requests. It remembers what messages add to which conversation, because agents send them again with every
@@ -46,6 +47,7 @@ type step struct {
 type message struct {
 	said Key // zero: nothing that counts
 	kind kind
+	sums bool // it has a client's summary of earlier messages
 }
 
 type kind uint8
@@ -76,7 +78,7 @@ func (r *Reader) Places(q *Request) []Place {
 	_, _ = h.WriteString(q.Envelope.Conversation)
 	chain := sum(h)
 	var places []Place
-	answered, piece := false, 0
+	answered, summed, piece := false, false, 0
 	for i, item := range q.Envelope.Items {
 		for piece < len(q.Pieces) && q.Pieces[piece].Start < item.Start {
 			piece++
@@ -87,12 +89,14 @@ func (r *Reader) Places(q *Request) []Place {
 		}
 		s := r.step(chain, item.Of(q.Body), print)
 		chain = s.after
+		summed = summed || s.sums
 		switch s.kind {
 		case models:
 			answered = true
 		case opens:
 			answered = false
-			places = append(places, Place{Item: i, Key: chain, Said: s.said})
+			places = append(places, Place{Item: i, Key: chain, Said: s.said, Summed: summed})
+			summed = false
 		}
 	}
 	if n := len(places); n > 0 {
@@ -206,7 +210,7 @@ func (r *Reader) parse(item []byte) message {
 	}
 	h := blake3.New()
 	writeStable(h, item, true)
-	return message{sum(h), k}
+	return message{said: sum(h), kind: k}
 }
 
 // user reads a user's message: texts, and what is no text.
@@ -250,13 +254,14 @@ func isText(wireType []byte) bool {
 
 // person reads what a person said: text without what clients enclose in it, and what is no text.
 func (r *Reader) person(texts, rest [][]byte) message {
-	h, spoke := blake3.New(), false
+	h, spoke, sums := blake3.New(), false, false
 	_, _ = h.WriteString("user")
 	var plain, said []byte
 	for _, text := range texts {
 		plain = scan.Unescape(plain[:0], scan.Body(text))
 		said = bytes.TrimSpace(chatkey.AppendSaid(said[:0], plain))
-		if len(said) == 0 || r.IsBoot(string(said[:min(len(said), 200)])) {
+		beginning := string(said[:min(len(said), 200)])
+		if sums = sums || chatkey.IsSummary(beginning); len(said) == 0 || r.IsBoot(beginning) {
 			continue
 		}
 		spoke = true
@@ -269,11 +274,11 @@ func (r *Reader) person(texts, rest [][]byte) message {
 	}
 	switch {
 	case spoke:
-		return message{sum(h), opens}
+		return message{sum(h), opens, sums}
 	case len(rest) > 0:
-		return message{sum(h), tools}
+		return message{sum(h), tools, sums}
 	}
-	return message{}
+	return message{sums: sums}
 }
 
 // passing are members that change between requests and carry no text.

@@ -2,6 +2,7 @@ package turns_test
 
 import (
 	"encoding/hex"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/chatkey"
 	"github.com/mnemeproxy/mneme/codec/turns"
 )
 
@@ -36,6 +38,30 @@ func TestAPlaceIsTheSameHoweverClientsWriteIt(t *testing.T) {
 	}
 	if first[0].Newest || !first[1].Newest || !second[1].Newest {
 		t.Errorf("the newest are %v and %v", first, second)
+	}
+}
+
+// The place behind a client's summary is marked, whether the summary stands in a message of its own or before the person's words.
+func TestThePlaceBehindASummaryIsMarked(t *testing.T) {
+	const summary = "This session is being continued from a previous conversation that ran out of context."
+	r := turns.Reader{IsBoot: chatkey.IsSummary}
+	for body, want := range map[string][]bool{
+		`{"messages":[{"role":"user","content":"` + summary + `"},{"role":"assistant","content":"yes"},{"role":"user","content":"two"}]}`:                                                       {true},
+		`{"messages":[{"role":"user","content":[{"type":"text","text":"` + summary + `"},{"type":"text","text":"one"}]},{"role":"assistant","content":"yes"},{"role":"user","content":"two"}]}`: {true, false},
+		`{"input":[{"role":"user","content":"one"},{"role":"user","content":"Another language model started to solve this problem and produced a summary"},{"role":"user","content":"two"}]}`:   {false, true},
+		`{"messages":[{"role":"user","content":"one"},{"role":"assistant","content":"` + summary + `"},{"role":"user","content":"two"}]}`:                                                       {false, false},
+	} {
+		var e codec.Envelope
+		if err := e.Read([]byte(body)); err != nil {
+			t.Fatal(err)
+		}
+		var got []bool
+		for _, p := range r.Places(&turns.Request{Body: []byte(body), Envelope: &e}) {
+			got = append(got, p.Summed)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", body, got, want)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"time"
 
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
@@ -31,6 +32,7 @@ type Recaller interface {
 	Digest(ctx context.Context, q *recall.Query) recall.Recalled
 	Resume(ctx context.Context, q *recall.Query) recall.Recalled
 	Running(ctx context.Context, account, key string) (sessions []string)
+	Runs(account, session, key string, said time.Time) bool
 }
 
 // Searcher searches the record.

@@ -205,9 +205,7 @@ type digestInput struct {
 func (t *tools) digest(ctx context.Context, in *digestInput, p *page) error {
 	p.bound(maxTokens)
 	if in.Session == "" {
-		if running := t.recaller.Running(ctx, t.account, t.key); len(running) == 1 {
-			in.Session = running[0]
-		}
+		in.Session = t.own(ctx, in.Directory)
 	}
 	if in.Session == "" && in.Directory == "" {
 		return codec.Invalid("directory", "name the directory that you work in, or your session_id")
@@ -219,6 +217,21 @@ func (t *tools) digest(ctx context.Context, in *digestInput, p *page) error {
 		}
 	}
 	return nil
+}
+
+// own returns the session that runs with the caller's key; of several the one in the directory; "" if that does not decide.
+func (t *tools) own(ctx context.Context, directory string) string {
+	running := t.recaller.Running(ctx, t.account, t.key)
+	if directory = project.Clean(directory); len(running) > 1 && directory != "" {
+		running = slices.DeleteFunc(running, func(id string) bool {
+			s, err := t.archive.Session(t.account, id)
+			return err != nil || s.Project != directory
+		})
+	}
+	if len(running) != 1 {
+		return ""
+	}
+	return running[0]
 }
 
 // addDigest offers the digest as a prompt too.

@@ -77,6 +77,9 @@ func (t *tools) search(ctx context.Context, in *searchInput, p *page) error {
 	if err != nil {
 		return err
 	}
+	answer.Data = slices.DeleteFunc(answer.Data, func(h search.Hit) bool {
+		return h.Session != in.Session && t.recaller.Runs(t.account, h.Session, t.key, h.Time)
+	})
 	if err := t.showHits(p, answer.Data); err != nil {
 		return err
 	}

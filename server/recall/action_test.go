@@ -14,6 +14,12 @@ import (
 // decisionTexts are ways in which a decision about a file is made: the file is named by its path or its last part, or is the only
 // one that is changed.
 var decisionTexts = []struct{ asked, said string }{
+	{"%[2]s stays free of global state, please.", "I moved the two variables into the struct."},
+	{"Speed up %[1]s.", "It is three times as fast. I rejected unsafe pointers in %[2]s: the race detector does not see through them."},
+	{"Split it.", "%[1]s and its test are two files now. We agreed that %[2]s has no exported names."},
+	{"Look at %[2]s. I want the parser there to be written by hand, not generated.", "It is written by hand now."},
+	{"Does %[2]s need a lock?", "Yes. I went with a read-write lock in %[2]s, as there are few writers."},
+	{"Ne touche jamais à l'ordre des champs dans %[2]s.", "Compris."},
 	{"Have a look at %[1]s.", "We decided to keep the retries of %[1]s at 3, because the provider counts each."},
 	{"In %[2]s never use float64 for money.", "Understood."},
 	{"Why is %[2]s so slow?", "It sorted twice. I tried a heap in %[2]s, but it does not work with the stable order."},
@@ -26,6 +32,11 @@ var decisionTexts = []struct{ asked, said string }{
 
 // idleTexts are rounds that change a file and decide nothing about it.
 var idleTexts = []struct{ asked, said string }{
+	{"Format %[1]s.", "Formatted. Two lines moved."},
+	{"Add a comment to the first function of %[2]s.", "I added one about units."},
+	{"Is %[2]s used anywhere?", "Only by the command in cmd/, and by one test."},
+	{"Bump the copyright year in %[1]s.", "Done, in four files."},
+	{"Übersetze die Kommentare in %[2]s.", "Die Kommentare sind jetzt englisch."},
 	{"Fix the typo in %[1]s.", "I corrected it. The change is small and has a test of its own."},
 	{"Rename the parameter in %[2]s.", "Renamed. I ran the linter and all tests of the package."},
 	{"What does %[2]s do?", "It reads the configuration and starts the workers."},
@@ -55,11 +66,12 @@ func TestBeforeAnEditTheDecisionAboutTheFileIsQuoted(t *testing.T) {
 		asked, said := names.Replace(text.asked), names.Replace(text.said)
 		a.edit(asked, directory+"/"+file, said)
 		words := said
-		if strings.Contains(asked, "never") || strings.Contains(asked, "must not") || strings.Contains(asked, "Keep") || strings.Contains(asked, "entschieden") {
+		if strings.Contains(asked, "never") || strings.Contains(asked, "must not") || strings.Contains(asked, "Keep") || strings.Contains(asked, "entschieden") ||
+			strings.Contains(asked, "stays") || strings.Contains(asked, "by hand") || strings.Contains(asked, "jamais") {
 			words = asked
 		}
 		for _, sentence := range strings.SplitAfter(words, ". ") {
-			if strings.Contains(sentence, base) || strings.Contains(sentence, "instead of") {
+			if strings.Contains(sentence, base) || strings.Contains(sentence, "instead of") || strings.Contains(sentence, "by hand") {
 				words = strings.TrimSpace(sentence)
 			}
 		}

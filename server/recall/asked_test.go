@@ -1,12 +1,15 @@
 package recall_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/recall"
+	"github.com/mnemeproxy/mneme/store/record"
+	"github.com/mnemeproxy/mneme/store/search"
 )
 
 func (m *memory) asks(prompt string) recall.Recalled {
@@ -108,5 +111,40 @@ func TestADecisionIsFoundAmongMuchThatWasSaid(t *testing.T) {
 	}
 	if times := strings.Count(r.Text, "The documentation is up to date."); times > 1 {
 		t.Errorf("one sentence is quoted %d times: %s", times, r.Text)
+	}
+}
+
+// stale is an engine whose listings lack what was said a moment ago, which its searches find.
+type stale struct{ recall.Engine }
+
+func (e stale) Search(ctx context.Context, account string, r *search.Request) (*search.Answer, error) {
+	if r.Newest {
+		return new(search.Answer), nil
+	}
+	return e.Engine.Search(ctx, account, r)
+}
+
+// An agent is not given its own question, not even if that is indexed while it asks; other keys are, and it is once the round has ended.
+func TestAQuestionThatIsIndexedWhileItIsAskedIsNotItsOwnAnswer(t *testing.T) {
+	m := openMemory(t)
+	say := func(answer record.Part) {
+		body := asJSON(script{[]record.Message{message("user", words("Why does the quokka cache miss?"))}, []record.Message{message("assistant", answer)}})
+		m.capture(&record.Opening{NativeSession: "monday", Project: directory, KeyID: "key-1", Body: []byte(body)}, nil)
+		m.wait()
+	}
+	late := recall.New(stale{recall.Over(m.engine)}, recall.Options{Deadline: time.Minute})
+	ask := func(key string) string {
+		return late.Recall(t.Context(), &recall.Query{Account: "acme", Prompt: "why does the quokka cache miss", Project: directory, Key: key, Asked: true}).Text
+	}
+	say(record.Part{Kind: "call", CallID: "1", Name: "memory_recall", Arguments: "{}"})
+	if text := ask("key-1"); text != "" {
+		t.Errorf("the agent that asks is given %s", text)
+	}
+	if text := ask("key-2"); text == "" {
+		t.Error("another agent is given nothing")
+	}
+	say(words("Because of its salt."))
+	if text := ask("key-1"); text == "" {
+		t.Error("nothing is given after the end of the round")
 	}
 }

@@ -1,6 +1,7 @@
 package recall
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -63,12 +64,20 @@ type digest struct {
 type digestLine struct {
 	label, exchange, text string
 	rank                  int
-	dropped               bool // the client's summary does not have it
+	quoted                string // the exchange that it is from, where that is not shown
+	dropped               bool   // the client's summary does not have it
 }
 
 func (d *digest) line(rank int, label, exchange, text string) {
 	if text = clean(lexical.Cut(text, entryBytes)); text != "" {
 		d.lines = append(d.lines, digestLine{label: label, exchange: exchange, text: text, rank: rank})
+	}
+}
+
+// from notes the exchange that the last line is from, which is not shown.
+func (d *digest) from(exchange string) {
+	if n := len(d.lines); n > 0 && d.lines[n-1].exchange == "" {
+		d.lines[n-1].quoted = exchange
 	}
 }
 
@@ -150,17 +159,21 @@ func (d *digest) write(notice string, tokens int) Recalled {
 			texts[i] = text
 		}
 	}
-	var written []string
+	var written, from []string
 	for i, text := range texts {
-		if text != "" {
-			written = append(written, d.lines[i].given())
+		if text == "" {
+			continue
+		}
+		written = append(written, d.lines[i].given())
+		if id := cmp.Or(d.lines[i].exchange, d.lines[i].quoted); id != "" && !slices.Contains(from, id) {
+			from = append(from, id)
 		}
 	}
 	body := strings.Join(texts, "")
 	if body == "" {
 		return Recalled{Hits: []Hit{}, Reason: ReasonCoverage}
 	}
-	r := Recalled{Text: head + body + Closing, Hits: slices.Clip(append([]Hit{}, d.hits...)), Coverage: 1, lines: written}
+	r := Recalled{Text: head + body + Closing, Hits: slices.Clip(append([]Hit{}, d.hits...)), Coverage: 1, lines: written, quoted: from}
 	r.Tokens = tokensOf(r.Text)
 	return r
 }

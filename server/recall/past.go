@@ -39,7 +39,7 @@ type past struct {
 	edited    []Quote        // files
 	at        map[string]int // place in runs, by the call
 	results   map[string]Run // whose calls are older, by call id
-	left      []string
+	left      []Quote
 	planned   bool              // left is from the last plan
 	tasks     map[string]string // status of Claude Code's tasks
 
@@ -119,7 +119,7 @@ func (p *past) call(exchange string, part *record.Part) {
 	result, answered := p.results[id]
 	delete(p.results, id)
 	if !p.planned {
-		p.plan(part, &result)
+		p.plan(exchange, part, &result)
 	}
 	if files, edits := search.Files(part); edits && !(answered && result.Failed) {
 		for _, file := range slices.Backward(files) {
@@ -160,7 +160,7 @@ var taskNumber = regexp.MustCompile(`#(\d+)`)
 
 // plan takes the open steps of the last plan: a list of Claude Code, opencode or Codex, or the tasks that Claude Code makes and
 // changes one by one.
-func (p *past) plan(part *record.Part, result *Run) {
+func (p *past) plan(exchange string, part *record.Part, result *Run) {
 	switch part.Name {
 	case "TaskUpdate":
 		var task struct {
@@ -176,7 +176,7 @@ func (p *past) plan(part *record.Part, result *Run) {
 		}
 		number := taskNumber.FindStringSubmatch(result.Line)
 		if json.Unmarshal([]byte(part.Arguments), &task) == nil && task.Subject != "" && number != nil && isOpen(p.tasks[number[1]]) && len(p.left) < mostCollected {
-			p.left = append([]string{task.Subject}, p.left...)
+			p.left = append([]Quote{{Exchange: exchange, Text: task.Subject}}, p.left...)
 		}
 	case "TodoWrite", "todowrite", "update_plan":
 		var plan struct {
@@ -189,12 +189,12 @@ func (p *past) plan(part *record.Part, result *Run) {
 		p.planned = true
 		for _, todo := range plan.Todos {
 			if isOpen(todo.Status) && todo.Content != "" && len(p.left) < mostCollected {
-				p.left = append(p.left, todo.Content)
+				p.left = append(p.left, Quote{Exchange: exchange, Text: todo.Content})
 			}
 		}
 		for _, step := range plan.Plan {
 			if isOpen(step.Status) && step.Step != "" && len(p.left) < mostCollected {
-				p.left = append(p.left, step.Step)
+				p.left = append(p.left, Quote{Exchange: exchange, Text: step.Step})
 			}
 		}
 	}

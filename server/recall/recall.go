@@ -20,6 +20,7 @@ import (
 // Recaller finds what is worth recalling.
 type Recaller interface {
 	Recall(ctx context.Context, q *Query) Recalled
+	Resume(ctx context.Context, q *Query) Recalled // see [Memory.Resume]
 }
 
 // Engine is the memory to recall from.
@@ -69,7 +70,8 @@ type Recalled struct {
 	Tokens   int     `json:"tokens"`   // of the text, estimated
 	Reason   Reason  `json:"reason,omitempty"`
 
-	lines []string // of a digest, see [Memory.Before]
+	lines  []string // of a digest, see [Memory.Before]
+	quoted []string // exchanges that lines of a digest are from
 }
 
 // Hit is a quoted exchange.
@@ -416,7 +418,7 @@ func (a *question) rounds(found *search.Answer) (list []*quotable, reason Reason
 		switch {
 		case err != nil:
 			return nil, "", err
-		case r == nil || seen[r.id()] || !a.query.Asked && !a.says(r, found.Weights):
+		case r == nil || seen[r.id()] || a.Runs(a.query.Account, h.Session, a.query.Key, h.Time) || !a.query.Asked && !a.says(r, found.Weights):
 			continue
 		case a.given[h.Exchange] || a.given[r.id()] || a.given[r.Answered]:
 			reason = ReasonGiven

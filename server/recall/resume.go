@@ -52,6 +52,9 @@ func (m *Memory) Resume(ctx context.Context, q *Query) (r Recalled) {
 		notice += fmt.Sprintf(" The client's summary leaves out %d of these; they are marked (dropped).", n)
 	}
 	r = d.write(notice, min(cmp.Or(q.Tokens, resumeTokens), resumeTokens))
+	for _, id := range r.quoted {
+		r.Hits = append(r.Hits, Hit{Exchange: id, Session: session, Coverage: 1})
+	}
 	m.keepGiven(q.Account, q.Session, given{})
 	return r
 }
@@ -82,7 +85,7 @@ const (
 var looks = regexp.MustCompile(`^(?:ls|cat|head|tail|grep|rg|find|pwd|wc|echo|which|tree|stat|file|sed -n|git (?:status|log|diff|show|branch))\b`)
 
 // resume adds the lines about a session.
-func (d *digest) resume(done string) {
+func (d *digest) resume(done Quote) {
 	d.words()
 	for i, q := range slices.Backward(d.decisions) {
 		if q.Role != "user" {
@@ -97,9 +100,11 @@ func (d *digest) resume(done string) {
 	for i, file := range slices.Backward(d.edited) {
 		d.line(i*weightUsual, "edited", file.Exchange, d.inside(file.Text))
 	}
-	d.line(0, "said last", "", done)
+	d.line(0, "said last", "", done.Text)
+	d.from(done.Exchange)
 	for i, step := range d.left {
-		d.line(i*weightUsual, "left", "", lexical.Cut(step, resumeText))
+		d.line(i*weightUsual, "left", "", lexical.Cut(step.Text, resumeText))
+		d.from(step.Exchange)
 	}
 }
 

@@ -12,6 +12,9 @@ import (
 
 // ruleTexts are ways in which people say what is to hold. Some have none of the words that rules usually have.
 var ruleTexts = []string{
+	"Please don't rename anything public in %[1]s.", "The %[1]s has to work offline.", "Line length in %[1]s: %[2]d characters.", "Ask me before you change the schema of %[1]s.",
+	"%[1]s is frozen until release %[2]d.", "Prefer early returns in %[1]s.", "I want %[1]s to stay below %[2]d lines.", "Tabellen in %[1]s heißen immer im Singular.", "Les erreurs de %[1]s sont en anglais.",
+	"Go %[2]d is the minimum for %[1]s.", "Use port 8%[2]d for %[1]s.", "The owner of %[1]s is team %[2]d, loop them in.",
 	"Never log the customer's %[1]s.", "Use only the standard library in pkg/%[1]s.", "The API of %[1]s must stay compatible with version %[2]d.",
 	"Do not touch the files under gen/%[1]s.", "Keep %[1]s below %[2]d ms.", "No new dependencies for %[1]s, please.", "Timeouts of %[1]s are %[2]d seconds.",
 	"All times in %[1]s are in UTC.", "Write the tests of %[1]s table-driven.", "We decided on nats-%[2]d for %[1]s, because operations knows it.",
@@ -74,7 +77,7 @@ func TestAfterACompactionASessionKnowsItsRulesResultsAndFiles(t *testing.T) {
 	}
 	m := openMemory(t)
 	found, wanted, longest := map[string]int{}, map[string]int{}, 0
-	for seed := range uint64(40) {
+	for seed := uint64(1000); seed < 1040; seed++ {
 		session := fmt.Sprintf("session-%d", seed)
 		w := generate(m, session, seed)
 		r := m.Resume(t.Context(), &recall.Query{Account: "acme", Project: directory, Session: session})

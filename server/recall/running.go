@@ -38,6 +38,12 @@ func (m *Memory) Running(ctx context.Context, account, key string) (sessions []s
 	return sessions
 }
 
+// Runs reports whether a session in which something was said at a time is running with a key, see [Memory.Running]. It sees what was said
+// since Running has looked.
+func (m *Memory) Runs(account, session, key string, said time.Time) bool {
+	return key != "" && said.After(m.opts.Clock().Add(-runningFor)) && m.waits(account, session, key)
+}
+
 // waits reports whether the newest turn of a session was asked for with the key and has no answer, or waits for a tool. One
 // that is not derived yet has just ended.
 func (m *Memory) waits(account, session, key string) bool {

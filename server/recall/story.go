@@ -1,7 +1,6 @@
 package recall
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/mnemeproxy/mneme/store/record"
@@ -33,7 +32,10 @@ func ReadStory(ctx context.Context, from search.Timelines, account, session stri
 	if err != nil {
 		return s, err
 	}
-	s.Done, s.Left, s.Errors = done, p.left, p.failures()
+	s.Done, s.Errors = done.Text, p.failures()
+	for _, step := range p.left {
+		s.Left = append(s.Left, step.Text)
+	}
 	for _, file := range p.edited {
 		s.Files = append(s.Files, file.Text)
 	}
@@ -63,27 +65,29 @@ func ReadStory(ctx context.Context, from search.Timelines, account, session stri
 
 // readPast reads the last turns of a session, and the person's first words. done is the first sentence of the last answer
 // that ends a round, or else of what the model said last.
-func readPast(ctx context.Context, from search.Timelines, account, session string, turns int) (p *past, done string, err error) {
+func readPast(ctx context.Context, from search.Timelines, account, session string, turns int) (p *past, done Quote, err error) {
 	p = newPast()
-	said := ""
+	var said Quote
 	q := record.TimelineQuery{Descending: true}
 	for left := turns; left > 0; {
 		if err := ctx.Err(); err != nil {
-			return nil, "", err
+			return nil, done, err
 		}
 		q.Limit = min(left, storyTurns)
 		page, err := from.Timeline(account, session, q)
 		if err != nil {
-			return nil, "", err
+			return nil, done, err
 		}
 		for i := range page.Data {
 			e := &page.Data[i]
 			if e.Exchange.Auxiliary == record.AuxiliarySummary && p.summary == "" && p.summarized == "" {
 				p.summarized = e.Exchange.ID
 			}
-			if done == "" && e.Turn != nil && e.Exchange.Auxiliary == "" {
-				text := search.FirstSentence(search.Said(e.Turn))
-				said = cmp.Or(said, text)
+			if done.Text == "" && e.Turn != nil && e.Exchange.Auxiliary == "" {
+				text := Quote{Exchange: e.Exchange.ID, Text: search.FirstSentence(search.Said(e.Turn))}
+				if said.Text == "" {
+					said = text
+				}
 				if search.Ends(e.Turn) {
 					done = text
 				}
@@ -96,7 +100,10 @@ func readPast(ctx context.Context, from search.Timelines, account, session strin
 			p.begin(from, account, session)
 		}
 	}
-	return p, cmp.Or(done, said), nil
+	if done.Text == "" {
+		done = said
+	}
+	return p, done, nil
 }
 
 // begin adds the person's first words of a session that has more turns than were read.

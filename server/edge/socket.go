@@ -2,6 +2,7 @@ package edge
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -191,19 +192,34 @@ func (e *socketEvents) Malloc(n int) ([]byte, error) {
 	return e.pending[from:], nil
 }
 
-// WriteBinary adds bytes.
+// WriteBinary adds bytes. Whole events, as nearly all are, are not copied.
 func (e *socketEvents) WriteBinary(p []byte) (int, error) {
+	if len(e.pending) == 0 && bytes.HasSuffix(p, []byte("\n\n")) {
+		return len(p), e.write(p)
+	}
 	e.pending = append(e.pending, p...)
 	return len(p), nil
 }
 
 // Flush sends what has been written, which is whole events.
 func (e *socketEvents) Flush() error {
+	if len(e.pending) > 0 {
+		if err := e.write(e.pending); err != nil {
+			return err
+		}
+		if e.pending = e.pending[:0]; cap(e.pending) > mostPending {
+			e.pending = nil
+		}
+	}
+	return e.socket.conn.flush()
+}
+
+// write writes whole events as messages.
+func (e *socketEvents) write(events []byte) error {
 	k := e.socket
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	e.frames = sse.Split(e.pending)
-	for e.frames.Next(&e.frame) {
+	for e.frames = sse.Split(events); e.frames.Next(&e.frame); {
 		if e.frame.Comment {
 			continue
 		}
@@ -211,10 +227,7 @@ func (e *socketEvents) Flush() error {
 			return err
 		}
 	}
-	if e.pending = e.pending[:0]; cap(e.pending) > mostPending {
-		e.pending = nil
-	}
-	return k.conn.flush()
+	return nil
 }
 
 // mostPending is how much memory for events is kept for the next ones.

@@ -30,6 +30,9 @@ func (w *Stream) Write(p []byte) (int, error) {
 	if err := w.start(); err != nil || len(p) == 0 {
 		return 0, err
 	}
+	if w.bare { // which does not keep p
+		return w.conn.WriteBinary(p)
+	}
 	if !w.chunked {
 		to, err := w.conn.Malloc(len(p))
 		return copy(to, p), err

@@ -29,3 +29,15 @@ func (a *attempts) toRecord() []record.Attempt {
 	}
 	return a.made
 }
+
+// leftTheProvider reports whether this side ended the exchange while a provider had the request. A request whose
+// connection was still being made counts as sent: the two cannot be told apart.
+func (a *attempts) leftTheProvider(outcome record.Outcome) bool {
+	switch outcome {
+	case record.OutcomeClientClosed, record.OutcomeInterrupted, record.OutcomeStopped:
+	default:
+		return false
+	}
+	last := len(a.made) - 1
+	return last >= 0 && a.made[last].Failure == "" && a.made[last].Status < 300
+}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/responses"
-	"github.com/mnemeproxy/mneme/server/edge"
 )
 
 // runInBackground answers at once, or with the stream, and lets the exchange run on without the client. The request is on
@@ -23,8 +22,9 @@ func (x *exchange) runInBackground() error {
 	run := &backgroundRun{account: x.request.caller.Account, id: x.recording.id(), kept: d.Kept, cancel: cancel, ended: make(chan struct{})}
 	queued := responses.AppendUnanswered(nil, x.request.body, x.answerOptions(), responses.StatusQueued, nil)
 	x.ourHeader()
-	own := x.detach(d)
-	own.ctx = ctx
+	own := *x // as it goes on without its client, whose memory it no longer uses
+	own.request.in, own.answer.out, own.ctx = &d.Request, &d.Response, ctx
+	own.request.body = bytes.Clone(x.request.body)
 	x.server.runs.add(run)
 	refused := x.server.edge.Go(func(life context.Context) {
 		alive := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
@@ -52,12 +52,4 @@ func (x *exchange) runInBackground() error {
 	x.answer.out.SetContentType("application/json")
 	x.answer.out.SetBody(queued)
 	return nil
-}
-
-// detach returns the exchange as it goes on without its client, whose memory it no longer uses.
-func (x *exchange) detach(d *edge.Detached) *exchange {
-	own := *x
-	own.request.in, own.answer.out = &d.Request, &d.Response
-	own.request.body = bytes.Clone(x.request.body)
-	return &own
 }

@@ -48,7 +48,7 @@ func (r providerReply) passRead(body []byte) error {
 	if err := r.observe(body); err != nil {
 		return err
 	}
-	x.answerHeader(r.Reply)
+	r.header()
 	x.answer.out.SetContentType(jsonType(r.Header))
 	return x.sendBuffered(r.Status, body, x.recording.outcomeOf(r.Status))
 }
@@ -64,7 +64,7 @@ func (r providerReply) observe(body []byte) error {
 		x.recording.closing.Error = x.route.decodeError(r.Status, 0, body)
 		return nil
 	}
-	seen, sound := crossing.Observe(x.route.format, body, x.reasoningMemory(), !x.recording.off)
+	seen, sound := crossing.Observe(x.route.format, body, x.route.reasoningMemory(x.router, x.server.ledger, x.request.caller.Account), !x.recording.off)
 	if !sound && !sonic.Valid(body) {
 		return r.notJSON(body)
 	}
@@ -115,7 +115,7 @@ func (r providerReply) passLong(front []byte) error {
 		return err
 	}
 	x.recording.noteFirstByte()
-	x.answerHeader(r.Reply)
+	r.header()
 	x.answer.out.SetContentType(jsonType(r.Header))
 	x.answer.out.SetStatus(r.Status)
 	x.recording.closing.Status = r.Status

@@ -44,11 +44,11 @@ func (s *proxy) serveCompaction(ctx context.Context, in *edge.Request, out *edge
 }
 
 // mustCompact reports whether the request ends in a trigger that its provider does not know.
-func (x *exchange) mustCompact() bool {
-	if !storesAnswers(x.request.surface) || !responses.EndsInTrigger(x.request.body) || x.route.isAuthorOf(x.request.surface) {
+func mustCompact(r *request, to *route) bool {
+	if !storesAnswers(r.surface) || !responses.EndsInTrigger(r.body) || to.isAuthorOf(r.surface) {
 		return false
 	}
-	x.request.auxiliary = record.AuxiliarySummary
+	r.auxiliary = record.AuxiliarySummary
 	return true
 }
 
@@ -66,10 +66,10 @@ func (c *compaction) run() error {
 // prepare replaces the request by one for the summary.
 func (c *compaction) prepare() error {
 	x, r := c.x, &c.x.request
-	if err := x.beginWork(); err != nil {
+	if err := x.server.beginWork(x.ctx, &x.request); err != nil {
 		return err
 	}
-	defer x.endWork()
+	defer x.server.endWork(&x.request)
 	input := scan.Get(r.body, "input")
 	if !scan.IsString(input) && !scan.IsArray(input) && (!scan.IsNull(input) || r.envelope.PreviousResponse == "") {
 		return codec.Invalid("input", "input is what to compact: a text or a list of items")
@@ -80,7 +80,7 @@ func (c *compaction) prepare() error {
 	c.asked, c.stream = r.body, r.envelope.Stream
 	r.body = responses.AppendSummaryRequest(make([]byte, 0, len(r.body)+1<<10), r.body)
 	r.envelope, r.blocks, r.prints = codec.Envelope{}, nil, nil
-	return x.read()
+	return r.read(&x.server.pieces)
 }
 
 // compact asks for the summary, and answers with it in place of the conversation.

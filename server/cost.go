@@ -17,27 +17,27 @@ import (
 // credential count toward no budget, and a model without a price has no cost to count.
 func (x *exchange) reserveBudget() error {
 	s := x.server
-	x.request.claim = quota.NewClaim(x.request.caller.Account, s.engine.Keys.Origin(x.request.caller.KeyID), x.request.caller.Limits.Or(*s.keyLimits.Load()).Budget, s.engine.Accounts.Budget(x.request.caller.Account))
-	if !x.request.claim.Bounded() || x.request.auxiliary == record.AuxiliaryTokens {
+	x.allowance.claim = quota.NewClaim(x.request.caller.Account, s.engine.Keys.Origin(x.request.caller.KeyID), x.request.caller.Limits.Or(*s.keyLimits.Load()).Budget, s.engine.Accounts.Budget(x.request.caller.Account))
+	if !x.allowance.claim.Bounded() || x.request.auxiliary == record.AuxiliaryTokens {
 		return nil
 	}
-	x.request.metered = true
+	x.allowance.metered = true
 	if _, own, err := s.credential(&x.request.caller, x.route.placement.Provider, x.route.format); err != nil || own {
 		return nil //nolint:nilerr // the call is what says so
 	}
 	now := s.opts.Clock()
 	var most record.USD
 	if price := x.router.Price(x.route.placement.Provider.Name(), x.route.placement.Model, now); price != nil {
-		expected := codec.Usage{InputUncached: x.request.estimatedTokens(), Output: x.longestAnswer()}
+		expected := codec.Usage{InputUncached: x.request.estimatedTokens(), Output: longestAnswer(x.router, &x.request, x.route.placement)}
 		most = record.USD(price.Bill(&expected, now).Cost)
 	}
-	err := x.unlessRefused(func() *quota.Refusal { return s.budgets.Reserve(now, &x.request.claim, most) })
-	if burst := s.budgets.Burst(now, &x.request.claim); burst != "" {
+	err := x.allowance.unlessRefused(x.ctx, func() *quota.Refusal { return s.budgets.Reserve(now, &x.allowance.claim, most) })
+	if burst := s.budgets.Burst(now, &x.allowance.claim); burst != "" {
 		x.recording.closing.Burst = burst
 		x.answer.out.Set(headerBurst, burst)
 	}
 	if err != nil {
-		x.request.claim = quota.Claim{}
+		x.allowance.claim = quota.Claim{}
 	}
 	return err
 }
@@ -48,11 +48,11 @@ const unknownOutput = 4096
 
 // longestAnswer returns how many tokens the answer may have: the client's limit, but no more than the model can write,
 // or else what its kind of model usually writes at most, reasoning included.
-func (x *exchange) longestAnswer() int64 {
-	if !x.request.surface.Converses() && (x.request.envelope.Model == "" || !x.request.passing.asksModel()) {
+func longestAnswer(by *router.Router, r *request, placement router.Placement) int64 {
+	if !r.surface.Converses() && (r.envelope.Model == "" || !r.passing.asksModel()) {
 		return 0
 	}
-	e, model := &x.request.envelope, x.router.Model(x.route.placement)
+	e, model := &r.envelope, by.Model(placement)
 	longest := cmp.Or(model.DefaultMaxOutput, unknownOutput)
 	if e.MaxTokens > 0 {
 		longest = e.MaxTokens
@@ -94,7 +94,7 @@ func (x *exchange) recordCost() {
 // not pass here. So where the caller is limited, an answer counts as the longest possible one: else a caller could hide
 // its use from the limit. Elsewhere the text that passed is the best guess.
 func (x *exchange) completeUsage(usage *codec.Usage) {
-	if usage.IsZero() && !x.charged() || x.request.passing != nil && (x.request.envelope.Model == "" || !x.request.passing.asksForText()) {
+	if usage.IsZero() && !x.recording.charged(&x.request, &x.attempts) || x.request.passing != nil && (x.request.envelope.Model == "" || !x.request.passing.asksForText()) {
 		return
 	}
 	counted := x.recording.counted(usage)
@@ -105,8 +105,8 @@ func (x *exchange) completeUsage(usage *codec.Usage) {
 		return
 	}
 	output := x.recording.written
-	if x.request.metered {
-		output = max(output, x.longestAnswer())
+	if x.allowance.metered {
+		output = max(output, longestAnswer(x.router, &x.request, x.route.placement))
 	}
 	if output > usage.Output {
 		usage.Output, usage.Estimated = output, true
@@ -114,15 +114,15 @@ func (x *exchange) completeUsage(usage *codec.Usage) {
 }
 
 // charged reports whether the provider charges for the exchange: it answered, or has the request of a client that left.
-func (x *exchange) charged() bool {
-	closing := &x.recording.closing
+func (r *recording) charged(request *request, attempts *attempts) bool {
+	closing := &r.closing
 	switch {
-	case x.request.auxiliary == record.AuxiliaryTokens:
+	case request.auxiliary == record.AuxiliaryTokens:
 		return false
-	case x.leftTheProvider():
+	case attempts.leftTheProvider(closing.Outcome):
 		return true
 	}
-	return !closing.FirstByte.IsZero() && closing.Status < http.StatusBadRequest && !x.recording.failed
+	return !closing.FirstByte.IsZero() && closing.Status < http.StatusBadRequest && !r.failed
 }
 
 // loadBudgets restores the spending of the current month and of the last minutes, so that a restart does not reset budgets.

@@ -12,7 +12,10 @@ import (
 )
 
 func (x *exchange) countTokens() error {
-	if err := x.accept(); err != nil {
+	if err := x.arrive(); err != nil {
+		return err
+	}
+	if err := x.enter(); err != nil {
 		return err
 	}
 	if !x.route.isAuthorOf(x.request.surface) {
@@ -52,7 +55,7 @@ func (x *exchange) passAuxiliary(operation router.Operation) error {
 	if reply.Status >= http.StatusBadRequest {
 		x.recording.closing.Error = x.route.decodeError(reply.Status, 0, body)
 	}
-	x.answerHeader(reply.Reply)
+	reply.header()
 	x.answer.out.SetContentType(contentType)
 	return x.sendBuffered(reply.Status, body, x.recording.outcomeOf(reply.Status))
 }
@@ -61,7 +64,7 @@ func (x *exchange) passAuxiliary(operation router.Operation) error {
 func (x *exchange) estimateTokens() error {
 	envelope := &x.request.envelope
 	if envelope.PreviousResponse != "" {
-		body, _, err := x.answersOnRecord().resolve(&x.request)
+		body, _, err := x.server.answersOnRecord(&x.request, x.recording.recalled != nil).resolve(&x.request)
 		if err != nil {
 			return err
 		}

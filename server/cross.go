@@ -13,10 +13,9 @@ import (
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
-// cross serves a client whose format the provider does not speak. Its frame stays on the stack for as long as a stream
+// run serves a client whose format the provider does not speak. Its frame stays on the stack for as long as a stream
 // lasts.
-func (x *exchange) cross() error {
-	t := &translated{x: x}
+func (t *translated) run() error {
 	reply, err := t.call()
 	if err != nil {
 		t.release()
@@ -25,7 +24,7 @@ func (x *exchange) cross() error {
 	if !reply.isStream() {
 		return t.complete(reply)
 	}
-	if !x.request.envelope.Stream {
+	if !t.x.request.envelope.Stream {
 		return t.gather(reply)
 	}
 	t.stream = t.crossed.Stream()
@@ -58,10 +57,10 @@ func (t *translated) call() (providerReply, error) {
 // translate makes the provider's request of the client's.
 func (t *translated) translate() ([]byte, error) {
 	x := t.x
-	if err := x.beginWork(); err != nil {
+	if err := x.server.beginWork(x.ctx, &x.request); err != nil {
 		return nil, err
 	}
-	defer x.endWork()
+	defer x.server.endWork(&x.request)
 	x.request.splitLarge()
 	t.body = upstreamBodies.Get().(*[]byte)
 	crossed, body, err := t.prepare((*t.body)[:0])
@@ -80,7 +79,7 @@ func (t *translated) prepare(dst []byte) (*crossing.Exchange, []byte, error) {
 	if err == nil || !storesAnswers(x.request.surface) || asError(err).Kind != codec.KindInvalidRequest {
 		return crossed, body, err
 	}
-	resolved, names, unresolved := x.answersOnRecord().resolve(&x.request)
+	resolved, names, unresolved := x.server.answersOnRecord(&x.request, x.recording.recalled != nil).resolve(&x.request)
 	if unresolved != nil {
 		return nil, nil, unresolved
 	}
@@ -205,7 +204,7 @@ func (t *translated) whole(reply providerReply) error {
 // send sends a translated answer in one piece.
 func (t *translated) send(reply providerReply, answer []byte, contentType string) error {
 	x := t.x
-	x.answerHeader(reply.Reply)
+	reply.header()
 	t.announce()
 	x.answer.out.SetContentType(contentType)
 	return x.sendBuffered(http.StatusOK, answer, record.OutcomeComplete)

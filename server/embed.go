@@ -10,15 +10,15 @@ import (
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
-// embed serves the embeddings surface. It refuses what the model cannot do before anything is sent. The client's bytes
+// run serves the embeddings surface. It refuses what the model cannot do before anything is sent. The client's bytes
 // pass through if the host reads them as they are; else the request is rewritten for the host, in as many parts as it
 // needs, and the answers are joined.
-func (x *exchange) embed() error {
+func (e *embedding) run() error {
+	x := e.x
 	embedder, refused := x.router.Embedder(x.route.placement)
 	if refused != nil {
 		return refused
 	}
-	e := embedding{x: x}
 	if err := e.read(&embedder); err != nil {
 		return err
 	}
@@ -37,10 +37,10 @@ type embedding struct {
 
 // read reads the request, and reserves the memory for the one that the host gets.
 func (e *embedding) read(by *router.Embedder) (err error) {
-	if err := e.x.beginWork(); err != nil {
+	if err := e.x.server.beginWork(e.x.ctx, &e.x.request); err != nil {
 		return err
 	}
-	defer e.x.endWork()
+	defer e.x.server.endWork(&e.x.request)
 	r := &e.x.request
 	if e.request, err = r.decodeEmbedding(); err != nil {
 		return err

@@ -26,13 +26,14 @@ type exchange struct {
 	attempts  attempts  // the calls to providers
 	answer    answer    // the client's answer
 	recording recording // the durable record
+	allowance allowance // by the caller's limits and budgets
 }
 
 func (s *proxy) newExchange(ctx context.Context, in *edge.Request, out *edge.Response, surface codec.Format) *exchange {
 	return &exchange{
 		server: s, ctx: ctx, router: s.router.Load(),
 		request: request{in: in, surface: surface, started: time.Now(), openings: &s.openings, share: s.held.Share()},
-		answer:  answer{out: out, budget: s.answers},
+		answer:  answer{out: out, budget: s.answers}, allowance: allowance{proxy: s},
 	}
 }
 

@@ -44,7 +44,8 @@ func (x *exchange) fallBack(failed error) error {
 // ask has the placed model answer, in its own format.
 func (x *exchange) ask() error {
 	if x.route.format != x.request.surface {
-		return x.cross()
+		t := &translated{x: x}
+		return t.run()
 	}
 	return x.passThrough()
 }

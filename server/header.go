@@ -15,18 +15,18 @@ import (
 	"github.com/mnemeproxy/mneme/server/quota"
 )
 
-// answerHeader sets the headers of complete and streamed answers.
-func (x *exchange) answerHeader(reply *router.Reply) {
-	x.providerHeader(reply.Header)
-	if reply.RetryAfter > 0 && reply.Header.Get("Retry-After") == "" { // not every client looks for it in the body
-		x.answer.out.SetRetryAfter(reply.RetryAfter)
+// header sets the headers of the answer, complete or streamed.
+func (r providerReply) header() {
+	r.x.providerHeader(r.Header)
+	if r.RetryAfter > 0 && r.Header.Get("Retry-After") == "" { // not every client looks for it in the body
+		r.x.answer.out.SetRetryAfter(r.RetryAfter)
 	}
-	x.ourHeader()
+	r.x.ourHeader()
 }
 
 func (x *exchange) ourHeader() {
-	if x.request.pass != nil {
-		x.request.announceLimits(x.answer.out, x.server.opts.Clock())
+	if x.allowance.pass != nil {
+		x.allowance.announce(x.answer.out, x.request.surface)
 	}
 	if x.recording.capture != nil {
 		x.answer.out.Set(headerExchangeID, x.recording.capture.ID())
@@ -178,13 +178,13 @@ func resetDuration(at string, now time.Time) (string, bool) {
 	return max(t.Sub(now), 0).Round(time.Millisecond).String(), true
 }
 
-// announceLimits tells the caller how much of its limits is left, in place of the provider's limits for our credential.
-func (r *request) announceLimits(out *edge.Response, now time.Time) {
-	names := &crossing.Traits(r.surface).HTTP.Limits
+// announce tells the caller how much of its limits is left, in place of the provider's limits for our credential.
+func (a *allowance) announce(out *edge.Response, surface codec.Format) {
+	now, names := a.proxy.opts.Clock(), &crossing.Traits(surface).HTTP.Limits
 	for _, window := range [...]struct {
 		of string
 		quota.Window
-	}{{limitedRequests, r.pass.Standing.Requests}, {limitedTokens, r.pass.Standing.Tokens}} {
+	}{{limitedRequests, a.pass.Standing.Requests}, {limitedTokens, a.pass.Standing.Tokens}} {
 		if window.Limit == 0 {
 			continue
 		}

@@ -20,34 +20,27 @@ func (x *exchange) passThrough() error {
 	if err != nil {
 		return err
 	}
-	if x.mayRefuseToCount(reply) {
-		return x.passRefusal(reply)
-	}
 	if x.shouldFallBack(reply.Status) || !reply.isStream() {
 		return x.passComplete(reply)
 	}
-	return newPump(reply, &passed{x: x, observer: crossing.NewObserver(x.route.format, x.reasoningMemory())}).run()
+	return newPump(reply, &passed{x: x, observer: crossing.NewObserver(x.route.format, x.route.reasoningMemory(x.router, x.server.ledger, x.request.caller.Account))}).run()
 }
 
 // passComplete passes an answer on that is no stream.
 func (x *exchange) passComplete(reply providerReply) error {
 	defer reply.close()
-	if x.shouldFallBack(reply.Status) {
+	switch {
+	case x.shouldFallBack(reply.Status):
 		return reply.failure()
+	case x.route.askedUsage && (reply.Status == http.StatusBadRequest || reply.Status == http.StatusUnprocessableEntity):
+		return x.passRefusal(reply)
 	}
 	return reply.pass()
 }
 
-// mayRefuseToCount reports whether a provider may have refused a request because of what this side added to it.
-func (x *exchange) mayRefuseToCount(reply providerReply) bool {
-	refused := reply.Status == http.StatusBadRequest || reply.Status == http.StatusUnprocessableEntity
-	return refused && x.route.askedUsage && !x.shouldFallBack(reply.Status)
-}
-
-// passRefusal passes on that a provider refused the request, or asks again without asking for usage, if that is what it
-// refused: some hosts take no member that they do not know.
+// passRefusal passes on that a provider refused a request that this side had added to, or asks again without asking for
+// usage, if that is what it refused: some hosts take no member that they do not know.
 func (x *exchange) passRefusal(reply providerReply) error {
-	defer reply.close()
 	body, err := reply.whole()
 	if err != nil {
 		return err
@@ -62,10 +55,10 @@ func (x *exchange) passRefusal(reply providerReply) error {
 
 // spliced returns the client's body for a provider of its own format.
 func (x *exchange) spliced() ([]byte, error) {
-	if err := x.beginWork(); err != nil {
+	if err := x.server.beginWork(x.ctx, &x.request); err != nil {
 		return nil, err
 	}
-	defer x.endWork()
+	defer x.server.endWork(&x.request)
 	body, resolved, err := x.resolveOwn()
 	if err != nil {
 		return nil, err
@@ -77,7 +70,7 @@ func (x *exchange) spliced() ([]byte, error) {
 			return nil, err
 		}
 	}
-	x.route.askedUsage = envelope.AskForUsage(x.asksForUsage())
+	x.route.askedUsage = envelope.AskForUsage((x.server.opts.AskUsage || x.allowance.metered) && x.route.mayAskForUsage(x.router))
 	if !envelope.Untouched(x.route.placement.Model) {
 		if err := x.request.share.Take(int64(len(body))); err != nil {
 			return nil, err
@@ -95,11 +88,9 @@ func (x *exchange) spliced() ([]byte, error) {
 	return body, nil
 }
 
-// asksForUsage reports whether the provider is asked for token counts that it would not send otherwise. Where anything
-// is limited by them it always is.
-func (x *exchange) asksForUsage() bool {
-	return (x.server.opts.AskUsage || x.request.metered) && !x.route.uncounted && crossing.Traits(x.route.format).Stream.UsageAsked &&
-		x.router.Target(x.route.placement).Dialect.StreamOptions
+// mayAskForUsage reports whether the provider can be asked for token counts that it would not send otherwise.
+func (r *route) mayAskForUsage(by *router.Router) bool {
+	return !r.uncounted && crossing.Traits(r.format).Stream.UsageAsked && by.Target(r.placement).Dialect.StreamOptions
 }
 
 // passed relays a stream whose bytes go to the client unchanged.
@@ -176,10 +167,10 @@ func (r *passed) answersWithStatus() bool { return false }
 func (r *passed) release()                { r.observer.Release() }
 
 // reasoningMemory returns whose a passed-through answer is, and where its reasoning is kept for hosts that want it back.
-func (x *exchange) reasoningMemory() crossing.Memory {
-	memory := crossing.Memory{Account: x.request.caller.Account}
-	if family, replays := x.router.ReplaysReasoning(x.route.placement, x.route.format); replays {
-		memory.Ledger, memory.Family = x.server.ledger, family
+func (r *route) reasoningMemory(by *router.Router, ledger crossing.Ledger, account string) crossing.Memory {
+	memory := crossing.Memory{Account: account}
+	if family, replays := by.ReplaysReasoning(r.placement, r.format); replays {
+		memory.Ledger, memory.Family = ledger, family
 	}
 	return memory
 }

@@ -48,7 +48,7 @@ func (p *passage) arrive() error {
 		return err
 	}
 	if x.request.in.Announced() < 0 {
-		if err := x.keepWithinLimits(); err != nil {
+		if err := x.allowance.enter(x.ctx, &x.request); err != nil {
 			return err
 		}
 	}
@@ -155,7 +155,7 @@ func (p *passage) ask() error {
 		return err
 	}
 	p.credential, x.route.own, x.attempts.replied = credential, own, nil
-	if !own && x.request.metered && p.RunsModels(x.request.in.Method()) {
+	if !own && x.allowance.metered && p.RunsModels(x.request.in.Method()) {
 		return codec.Errorf(codec.KindPermission, "What %s costs is not known when it is asked for, so a caller with a budget or a limit of tokens cannot use it with the server's credential or the account's.", edge.Printable(p.Path))
 	}
 	if p.shared = !own && credential.IsZero(); p.shared {

@@ -112,7 +112,7 @@ func typeOf(reply *router.Reply) string {
 // head sets the head of an answer.
 func (p *passage) head(reply providerReply) {
 	x := p.x
-	x.answerHeader(reply.Reply)
+	reply.header()
 	x.answer.out.Set("Content-Security-Policy", "default-src 'none'; sandbox") // what an account has uploaded is no page of this server
 	if at := p.uploadURL(reply.Header.Get("X-Goog-Upload-Url")); at != "" {
 		x.answer.out.Set("X-Goog-Upload-Url", at)

@@ -11,7 +11,6 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/sse"
-	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store/record"
@@ -23,7 +22,7 @@ import (
 // so whatever follows, an error or a heartbeat, is understood.
 type pump struct {
 	x     *exchange
-	reply *router.Reply
+	reply providerReply
 	relay relay
 	*buffers
 	frame   sse.Frame
@@ -91,7 +90,7 @@ var bufferPool = sync.Pool{New: func() any { return &buffers{splitter: sse.NewSp
 func newPump(reply providerReply, by relay) *pump {
 	x := reply.x
 	p := &pump{
-		x: x, reply: reply.Reply, relay: by, buffers: bufferPool.Get().(*buffers),
+		x: x, reply: reply, relay: by, buffers: bufferPool.Get().(*buffers),
 		writer: x.answer.out.Stream(), lastWrite: time.Now(),
 	}
 	x.answer.gaps = &p.gaps
@@ -279,7 +278,7 @@ func (p *pump) writeLocked(out []byte, last bool) error {
 	p.x.answer.sent += int64(len(out))
 	if !p.answered {
 		p.answered = true
-		p.x.answerHeader(p.reply)
+		p.reply.header()
 		eventHeader(p.x.answer.out)
 		p.x.answer.out.SetContentType(p.x.request.streamType())
 	}

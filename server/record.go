@@ -52,7 +52,7 @@ func (x *exchange) opening() *record.Opening {
 		o.Prints = x.request.prints
 	}
 	x.request.hints(o)
-	x.follow(o)
+	x.request.follow(x.server.engine.Elsewhere, o)
 	o.Project = x.request.project()
 	return o
 }
@@ -81,13 +81,13 @@ func (r *request) hints(o *record.Opening) {
 // recordRefusal begins the record of a request that was refused before it was placed. Only requests of authenticated
 // callers are recorded, and not if recording itself failed, or if there is no memory for it.
 func (x *exchange) recordRefusal(e *codec.Error) {
-	if x.recording.capture != nil || x.request.caller.Account == "" || x.request.limited || x.request.unread || e == edge.ErrNoMemory || e.Kind == codec.KindStorage {
+	if x.recording.capture != nil || x.request.caller.Account == "" || x.allowance.refused || x.request.unread || e == edge.ErrNoMemory || e.Kind == codec.KindStorage {
 		return
 	}
-	if x.beginWork() != nil {
+	if x.server.beginWork(x.ctx, &x.request) != nil {
 		return
 	}
-	defer x.endWork()
+	defer x.server.endWork(&x.request)
 	if err := x.record(); err != nil {
 		x.recording.capture = nil
 	}

@@ -17,6 +17,9 @@ func (x *exchange) refuse(err error) {
 		x.providerHeader(x.attempts.replied)
 	}
 	x.ourHeader()
+	if x.allowance.final {
+		x.answer.out.Set("X-Should-Retry", "false") // the SDKs of OpenAI and Anthropic follow it
+	}
 	x.server.answerError(x.answer.out, x.request.shape(), e, x.recording.id())
 	if !clientGone(x.ctx) {
 		x.recording.closing.Error = e

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -10,17 +11,17 @@ import (
 )
 
 // beginTrace opens the span of the request, once it is known whether the caller's own trace is to be continued.
-func (x *exchange) beginTrace() {
-	if !x.server.telemetry.Traces() {
-		return
+func (s *proxy) beginTrace(ctx context.Context, r *request) *telemetry.Trace {
+	if !s.telemetry.Traces() {
+		return nil
 	}
-	method, route := http.MethodPost, x.request.in.Route() // the method of a message on a socket, too
-	if x.request.passing != nil {
-		method, route = x.request.in.Method(), codec.Pass.String()
+	method, route := http.MethodPost, r.in.Route() // the method of a message on a socket, too
+	if r.passing != nil {
+		method, route = r.in.Method(), codec.Pass.String()
 	}
-	x.trace = x.server.telemetry.Begin(x.ctx, &telemetry.Request{
-		Method: method, Route: route, Started: x.request.started,
-		Header: func(name string) string { return x.request.masked(x.request.in.Header(name)) }, Trusted: x.request.caller.TrustTrace,
+	return s.telemetry.Begin(ctx, &telemetry.Request{
+		Method: method, Route: route, Started: r.started,
+		Header: func(name string) string { return r.masked(r.in.Header(name)) }, Trusted: r.caller.TrustTrace,
 	})
 }
 

@@ -21,7 +21,6 @@ import (
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/clients"
 	"github.com/mnemeproxy/mneme/server/edge"
-	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
@@ -36,12 +35,8 @@ type request struct {
 
 	caller    caller
 	redactor  *redact.Redactor        // also masks the credentials of the caller and of the account; nil if nothing is masked
-	pass      *quota.Pass             // nil if the key has no limits
-	claim     quota.Claim             // on the budgets of the key and the account
-	metered   bool                    // money or tokens of the caller are limited
 	previous  elsewhere               // the answer that it continues
 	continues *responses.Conversation // that its connection remembers; nil: none
-	limited   bool                    // refused by the limits of the key
 
 	at        *router.Provider // that the path names; nil: the model's
 	addressed *addressed       // the path says what is asked of which model; nil: the body does
@@ -195,8 +190,8 @@ func (p *packedBody) Read(b []byte) (int, error) {
 // splitFrom is the size in bytes from which a body is split as it is read: that saves time even if nothing is recorded.
 const splitFrom = 8 << 10
 
-// readEnvelope reads the top level of the body. known are blocks of earlier requests.
-func (r *request) readEnvelope(known *codec.Succession) (err error) {
+// read reads the top level of the body, and lets the headers override its members. known are blocks of earlier requests.
+func (r *request) read(known *codec.Succession) (err error) {
 	if len(r.body) < splitFrom {
 		err = r.envelope.Read(r.body)
 	} else if r.prints, err = r.envelope.ReadPieces(r.body, r.caller.Account, known); err == nil {
@@ -205,7 +200,10 @@ func (r *request) readEnvelope(known *codec.Succession) (err error) {
 	if err != nil {
 		return err
 	}
-	return r.envelope.RequireModel()
+	if err := r.envelope.RequireModel(); err != nil {
+		return err
+	}
+	return r.preferHeaders()
 }
 
 // splitLarge returns the blocks of a large body.

@@ -27,18 +27,8 @@ func (s *proxy) serveRest(ctx context.Context, in *edge.Request, out *edge.Respo
 			s.allowOrigin(in, out)
 		}
 		defer x.finish()
-		x.runRest()
+		x.runSurface()
 	}
-}
-
-// runRest runs an exchange of such a path.
-func (x *exchange) runRest() {
-	if r := &x.request; r.passing != nil {
-		p := passage{passing: r.passing, x: x}
-		p.run()
-		return
-	}
-	x.runSurface()
 }
 
 // passes returns the exchange for a path that leads to a provider: that whose name it begins with, or that owns it.

@@ -21,6 +21,25 @@ type route struct {
 	uncounted  bool // the provider refuses to be asked
 }
 
+// find finds the provider and the format to speak to it.
+func (r *route) find(by *router.Router, request *request) error {
+	if err := request.caller.requireModels(&request.envelope, request.body); err != nil {
+		return err
+	}
+	var placement router.Placement
+	var refused *codec.Error
+	if at := request.at; at != nil {
+		placement, refused = by.PlaceAt(at, request.envelope.Model)
+	} else {
+		placement, refused = by.Place(request.envelope.Model)
+	}
+	if refused != nil {
+		return refused
+	}
+	r.to(placement, request)
+	return nil
+}
+
 // to leads a request to another model.
 func (r *route) to(placement router.Placement, request *request) {
 	r.placement, r.uncounted = placement, false

@@ -17,19 +17,25 @@ func (s *proxy) serve(surface codec.Format) edge.Handler {
 	}
 }
 
-// runSurface answers the request, or counts its tokens if that is what is asked.
+// runSurface answers the request, counts its tokens, or passes it on, as its path asks.
 func (x *exchange) runSurface() {
-	if x.request.auxiliary != record.AuxiliaryTokens {
+	switch r := &x.request; {
+	case r.passing != nil:
+		p := passage{passing: r.passing, x: x}
+		p.run()
+	case r.auxiliary == record.AuxiliaryTokens:
+		if err := x.countTokens(); err != nil {
+			x.refuse(err)
+		}
+	default:
 		x.run()
-	} else if err := x.countTokens(); err != nil {
-		x.refuse(err)
 	}
 }
 
 // run answers the request. If a step fails, nothing has been sent to the client yet.
 func (x *exchange) run() {
 	err := x.arrive()
-	if err == nil && x.mustCompact() {
+	if err == nil && mustCompact(&x.request, &x.route) {
 		c := compaction{x: x}
 		err = c.run()
 	} else if err == nil {
@@ -47,7 +53,8 @@ func (x *exchange) proceed() error {
 	}
 	switch {
 	case x.request.surface == codec.Embeddings:
-		return x.embed()
+		e := embedding{x: x}
+		return e.run()
 	case x.request.envelope.Background && storesAnswers(x.request.surface):
 		return x.runInBackground()
 	}

@@ -1,19 +1,9 @@
 package server
 
 import (
-	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/record"
 )
-
-// accept runs every step before a provider is asked, up to recording the request.
-func (x *exchange) accept() error {
-	if err := x.arrive(); err != nil {
-		return err
-	}
-	return x.enter()
-}
 
 // arrive runs the steps up to where the request goes.
 func (x *exchange) arrive() error {
@@ -24,31 +14,33 @@ func (x *exchange) arrive() error {
 		return err
 	}
 	if x.request.in.Announced() < 0 {
-		if err := x.keepWithinLimits(); err != nil {
+		if err := x.allowance.enter(x.ctx, &x.request); err != nil {
 			return err
 		}
 	}
-	if err := x.beginWork(); err != nil {
+	if err := x.server.beginWork(x.ctx, &x.request); err != nil {
 		return err
 	}
-	defer x.endWork()
-	if err := x.read(); err != nil {
+	defer x.server.endWork(&x.request)
+	if err := x.request.read(&x.server.pieces); err != nil {
 		return err
 	}
-	return x.place()
+	return x.route.find(x.router, &x.request)
 }
 
 // enter reserves what the request may use, and puts it on record.
 func (x *exchange) enter() error {
-	if err := x.beginWork(); err != nil {
+	if err := x.server.beginWork(x.ctx, &x.request); err != nil {
 		return err
 	}
-	defer x.endWork()
+	defer x.server.endWork(&x.request)
 	if err := x.reportRepeats(); err != nil {
 		return err
 	}
-	if err := x.reserveTokens(); err != nil {
-		return err
+	if prompt := x.request.estimatedTokens(); prompt > 0 && x.allowance.pass != nil {
+		if err := x.allowance.reserve(x.ctx, prompt, longestAnswer(x.router, &x.request, x.route.placement)); err != nil {
+			return err
+		}
 	}
 	if err := x.reserveBudget(); err != nil {
 		return err
@@ -61,7 +53,7 @@ func (x *exchange) admit() error {
 	var err error
 	x.request.caller, err = x.server.authenticateAt(x.request.in, x.answer.out, x.request.googles())
 	x.request.redactor = x.server.engine.Credentials.Redactor(x.request.caller.Account, x.request.caller.brought()...)
-	x.beginTrace()
+	x.trace = x.server.beginTrace(x.ctx, &x.request)
 	if err != nil {
 		return err
 	}
@@ -71,35 +63,7 @@ func (x *exchange) admit() error {
 	if x.request.in.Announced() < 0 {
 		return nil // the limits of the key count the body, which has no length yet
 	}
-	return x.keepWithinLimits()
-}
-
-// read reads what the body says.
-func (x *exchange) read() error {
-	r := &x.request
-	if err := r.readEnvelope(&x.server.pieces); err != nil {
-		return err
-	}
-	return r.preferHeaders()
-}
-
-// place finds the provider and the format to speak to it.
-func (x *exchange) place() error {
-	if err := x.request.caller.requireModels(&x.request.envelope, x.request.body); err != nil {
-		return err
-	}
-	var placement router.Placement
-	var refused *codec.Error
-	if at := x.request.at; at != nil {
-		placement, refused = x.router.PlaceAt(at, x.request.envelope.Model)
-	} else {
-		placement, refused = x.router.Place(x.request.envelope.Model)
-	}
-	if refused != nil {
-		return refused
-	}
-	x.route.to(placement, &x.request)
-	return nil
+	return x.allowance.enter(x.ctx, &x.request)
 }
 
 // finish releases what the exchange holds: its record, its share of budgets and limits, its telemetry.
@@ -109,8 +73,8 @@ func (x *exchange) finish() {
 	}
 	x.answer.out.GiveWhenSent(x.answer.budget, x.answer.held)
 	x.tryCommit(record.OutcomeInterrupted) // if nothing else ended it: after a panic, for instance
-	x.leaveLimits()
-	x.tellFailure()
+	x.allowance.leave(x.request.caller.Use, x.recording.closing.Usage.Total(), x.recording.spent())
+	x.server.tellFailure(&x.request, &x.recording, x.route.placement.Provider)
 	x.report()
 	x.request.release()
 	x.request.share.GiveAll()

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/server/webhook"
 	"github.com/mnemeproxy/mneme/store/record"
@@ -18,19 +19,19 @@ func (s *proxy) tellBudget(m quota.Mark) {
 
 // tellFailure sends a webhook about an exchange that failed on the provider's side or on ours. Callers' own errors and
 // refusals are theirs to handle.
-func (x *exchange) tellFailure() {
-	closing := &x.recording.closing
+func (s *proxy) tellFailure(r *request, of *recording, at *router.Provider) {
+	closing := &of.closing
 	switch closing.Outcome {
 	case record.OutcomeUpstreamError, record.OutcomeInterrupted, record.OutcomeStopped:
 	default:
 		return
 	}
 	failed := webhook.ExchangeFailed{
-		Account: x.request.caller.Account, Key: x.request.caller.KeyID, Exchange: x.recording.id(),
-		Model: x.request.masked(x.request.envelope.Model), Status: closing.Status, Outcome: closing.Outcome,
+		Account: r.caller.Account, Key: r.caller.KeyID, Exchange: of.id(),
+		Model: r.masked(r.envelope.Model), Status: closing.Status, Outcome: closing.Outcome,
 	}
-	if p := x.route.placement.Provider; p != nil {
-		failed.Provider = p.Name()
+	if at != nil {
+		failed.Provider = at.Name()
 	}
-	x.server.opts.Webhooks.Tell(webhook.Failure, x.server.opts.Clock(), failed)
+	s.opts.Webhooks.Tell(webhook.Failure, s.opts.Clock(), failed)
 }

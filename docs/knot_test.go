@@ -23,7 +23,6 @@ var knotted = map[string]int{
 	"codec/crossing":       21,
 	"codec/gemini":         21,
 	"codec/responses":      21,
-	"router":               27,
 	"server/cluster":       16,
 	"server/command":       24,
 	"server/edge":          17,

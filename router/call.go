@@ -1,10 +1,8 @@
 package router
 
 import (
-	"context"
 	"io"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -32,72 +30,6 @@ type Call struct {
 	Size   int64     // of Upload; -1: unknown
 }
 
-// A Reply is the answer of a provider with any final status except a redirect. Its body has yet to be read.
-type Reply struct {
-	Status int
-	Header Header // as received; [PassesDownstream] reports what a client may see
-	// RetryAfter is how long an error answer asks to wait before the next request, by its header, or by its body if the
-	// cause is a limit or lack of capacity; 0: no time given. At most a day.
-	RetryAfter time.Duration
-	// Body ends with io.EOF if the answer ended properly in HTTP; the format's decoder decides whether it is complete.
-	// Any other error is a *[codec.Error], final, and wraps the context's error if the caller had given up. Close never
-	// blocks and is needed after the end, too.
-	Body *Body
-}
-
-// call sends c to the endpoint, once. Only a stale pooled connection is silently replaced (see transport.do).
-func (e *endpoint) call(ctx context.Context, c *Call, credential Credential) (*Reply, *codec.Error) {
-	p := e.provider
-	body := &Body{endpoint: e}
-	body.payload.data = c.Body
-	body.watch.begin(ctx, p.firstByte, p.idle)
-	out := outgoing{
-		method: c.method(),
-		url:    e.urlOf(c),
-		header: p.headers.build(c, credential),
-		size:   int64(len(c.Body)),
-		body:   &body.payload,
-		cutoff: &body.watch.cutoff,
-	}
-	sends := e.upstream
-	if c.Upload != nil || out.method == http.MethodHead {
-		sends = e.uploads
-		out.upload, out.size = c.Upload, c.Size
-	}
-	if e.wire != nil {
-		wired, call := out, *c // separate, so that other calls need no memory
-		data, err := e.wire.request(ctx, &call, &wired, c.Body)
-		if err != nil {
-			_ = body.Close()
-			return nil, e.cloudFault(err)
-		}
-		out = wired
-		body.payload.data, out.size = data, int64(len(data))
-	}
-	in, err := sends.do(ctx, out)
-	if err != nil {
-		fault := e.fault(&body.watch, err, phaseHeader)
-		_ = body.Close()
-		return nil, fault
-	}
-	body.from = in.body
-	body.direct, _ = in.body.(*http1.Response)
-	if fault := e.unusable(&in); fault != nil {
-		_ = body.Close()
-		return nil, fault
-	}
-	body.from = decoded(&in)
-	if e.wire != nil {
-		answered, call := in, *c
-		answered.body = body.from
-		e.wire.answer(&call, &answered)
-		in = answered
-		body.from = in.body
-	}
-	body.length = in.length // of the decoded body
-	return &Reply{Status: in.status, Header: in.header, Body: body}, nil
-}
-
 func (c *Call) method() string {
 	switch c.Operation {
 	case ListModels:
@@ -109,36 +41,69 @@ func (c *Call) method() string {
 	}
 }
 
-func (p *Provider) missingCredential() *codec.Error {
-	err := codec.Errorf(codec.KindAuthentication,
-		"There is no credential for provider %s. Set one with: mneme account credential set ACCOUNT %s; or send your own; or let the operator set providers.%s.api_key.",
-		p.name, p.name, p.name)
-	err.Code = "provider_credential_missing"
-	return err
+// Operation is the kind of a request to a provider.
+type Operation uint8
+
+const (
+	Generate    Operation = iota // an answer of a model
+	CountTokens                  // the size of a prompt
+	Embed                        // vectors
+	ListModels                   // the models on offer; GET, no body
+	Compact                      // a conversation, made shorter
+	Pass                         // whatever else a provider offers, by its path
+)
+
+// String is the name used in records and metrics.
+func (o Operation) String() string {
+	if int(o) < len(operationNames) {
+		return operationNames[o]
+	}
+	return "unknown"
 }
 
-// unusable returns why an answer cannot be passed on, or nil.
-func (e *endpoint) unusable(in *incoming) *codec.Error {
-	switch {
-	case in.status >= 300 && in.status < 400:
-		return e.faultf(codec.KindUpstream, nil,
-			"%s (%s) answered with a redirect (HTTP %d)%s, which is never followed: set providers.%s.base_url to the address that serves the API.",
-			e.provider.name, e.address, in.status, redirectTarget(in.header), e.provider.name)
-	case !readable(in.header):
-		return e.faultf(codec.KindUpstream, nil, "%s (%s) answered in the content encoding %q, although none was asked for.",
-			e.provider.name, e.address, in.header.Get("Content-Encoding"))
-	case in.status < 200:
-		return e.faultf(codec.KindUpstream, nil, "%s (%s) answered with HTTP %d, which ends no request.", e.provider.name, e.address, in.status)
-	default:
-		return nil
-	}
+var operationNames = [...]string{"generate", "count_tokens", "embed", "models", "compact", "pass"}
+
+// A Failure says why an attempt gave no useful answer, as far as it decides where the next one goes.
+type Failure uint8
+
+// String returns the name used in records and metrics; "" for none.
+func (f Failure) String() string { return failureNames[f] }
+
+const (
+	FailureNone              Failure = iota
+	FailureRateLimited               // 429: the credential has used up its allowance
+	FailureNoCredit                  // 402: the credential has no credit
+	FailureCredentialRefused         // 401
+	FailureOverloaded                // 503, 529: the endpoint is overloaded
+	FailureServerError               // another 5xx
+	FailureUnreachable               // no connection, or one that ended before anything was sent
+	FailureCut                       // the connection ended before an answer
+	FailureNoFirstByte               // the first-byte limit
+	FailureUnreadable                // no HTTP, or a redirect
+	FailureBreakerOpen               // not asked, because the breaker is open
+)
+
+var failureNames = [...]string{
+	"", "rate_limited", "no_credit", "credential_refused", "overloaded", "server_error", "unreachable", "cut", "no_first_byte",
+	"unreadable", "breaker_open",
 }
 
-// redirectTarget returns the host of a Location header; the rest of it may hold secrets.
-func redirectTarget(h Header) string {
-	u, err := url.Parse(h.Get("Location"))
-	if err != nil || u.Host == "" {
-		return ""
-	}
-	return " to " + u.Scheme + "://" + u.Host
+// An Attempt is one try to get an answer.
+type Attempt struct {
+	Provider string
+	Address  string // host:port of the endpoint
+	Key      int    // number of the server's credential in the configuration, from 1; 0: the caller's own
+	Resends  int    // attempts of the same call that began before it
+	Status   int    // HTTP status; 0: there was no answer
+	Failure  Failure
+	CoolDown time.Duration // how long the endpoint or the credential is skipped from then on
+	Retried  bool          // another attempt follows at this provider
+	Started  time.Time
+	Took     time.Duration // until the header of the answer
 }
+
+// Header is a list of fields by canonical names, with the methods of a map.
+type Header = http1.Header
+
+// Field is one of them.
+type Field = http1.Field

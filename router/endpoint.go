@@ -1,42 +1,16 @@
 package router
 
 import (
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"math"
 	"net/url"
-	"slices"
+	"time"
 )
-
-// An APIKey is one of several credentials that the server has for a provider.
-type APIKey struct {
-	Key    string
-	Weight int // share of the sessions served with it; 0 means 1
-}
-
-// String keeps the key out of logs.
-func (APIKey) String() string { return "[redacted]" }
-
-// GoString keeps the key out of logs.
-func (k APIKey) GoString() string { return k.String() }
-
-// An Endpoint is one of several addresses at which a provider serves the same models.
-type Endpoint struct {
-	BaseURL string
-	APIKey  string // for this endpoint only; "" for the provider's keys
-	Weight  int    // share of the sessions served there; 0 means 1
-}
-
-// String keeps the key out of logs.
-func (e Endpoint) String() string { return "endpoint at " + e.BaseURL }
-
-// GoString keeps the key out of logs.
-func (e Endpoint) GoString() string { return e.String() }
 
 // endpoint is one address of a provider, with its health.
 type endpoint struct {
-	provider *Provider
+	peer     *peer
 	address  string // host:port, for messages to people
 	upstream upstream
 	uploads  *transport // for bodies that are sent as they arrive
@@ -46,6 +20,14 @@ type endpoint struct {
 	share    share
 	breaker  breaker
 	cooling  coolDown
+}
+
+// peer is what the endpoints of a provider have in common.
+type peer struct {
+	name      string // of the provider
+	headers   headerPolicy
+	firstByte time.Duration
+	idle      time.Duration
 }
 
 // apiKey is one of the server's credentials, with its state.
@@ -97,20 +79,6 @@ func Affinity(account, session string) uint64 {
 	return max(h.Sum64(), 1)
 }
 
-// keyConfig returns all keys that may open any endpoint.
-func (c *ProviderConfig) keyConfig() ([]APIKey, error) {
-	switch {
-	case len(c.APIKeys) == 0 && c.APIKey == "":
-		return nil, nil
-	case len(c.APIKeys) == 0:
-		return []APIKey{{Key: c.APIKey}}, nil
-	case c.APIKey != "":
-		return nil, errors.New("api_keys: api_key is set as well; move it into the list, or remove one of them")
-	default:
-		return c.APIKeys, nil
-	}
-}
-
 func newKeys(list []APIKey) ([]*apiKey, error) {
 	keys := make([]*apiKey, len(list))
 	for i, k := range list {
@@ -125,62 +93,13 @@ func newKeys(list []APIKey) ([]*apiKey, error) {
 	return keys, nil
 }
 
-// newPlaces makes the endpoints of a provider, at least one. at makes one without keys and URLs. Errors begin with the
-// setting.
-func newPlaces(name string, row *Dialect, c *ProviderConfig, at func(*url.URL) *endpoint) (p places, err error) {
-	list, err := c.keyConfig()
-	if err != nil {
-		return p, err
+// urlOf returns the URL of a call to the endpoint, nil if it has no such operation.
+func (e *endpoint) urlOf(c *Call) *url.URL {
+	if e.wire != nil {
+		return e.wire.url(c)
 	}
-	if len(list) == 1 && len(c.APIKeys) == 0 && !validHeaderValue(c.APIKey) {
-		return p, errors.New("api_key holds a line break or another character that cannot stand in a header")
+	if c.Operation == Pass {
+		return passURL(e.urls.base, c.Path, c.Query)
 	}
-	if p.keys, err = newKeys(list); err != nil {
-		return p, err
-	}
-	if len(c.Endpoints) == 0 {
-		base, err := baseURL(c.BaseURL, lookupDialect(name), row)
-		if err == nil {
-			err = p.add(at(base), base, row, p.keys, 1)
-		}
-		if err != nil {
-			return p, fmt.Errorf("base_url %w", err)
-		}
-		return p, nil
-	}
-	if c.BaseURL != "" {
-		return p, errors.New("endpoints: base_url is set as well; move it into the list, or remove one of them")
-	}
-	number := len(p.keys)
-	for i, e := range c.Endpoints {
-		keys := p.keys
-		if e.APIKey != "" {
-			if !validHeaderValue(e.APIKey) {
-				return p, fmt.Errorf("endpoints[%d].api_key holds a line break or another character that cannot stand in a header", i)
-			}
-			number++
-			keys = []*apiKey{{secret: e.APIKey, number: number, share: newShare(e.APIKey, 1)}}
-		}
-		base, err := parseBaseURL(e.BaseURL)
-		if err == nil {
-			err = p.add(at(base), base, row, keys, e.Weight)
-		}
-		if err != nil {
-			return p, fmt.Errorf("endpoints[%d].base_url %w", i, err)
-		}
-	}
-	return p, nil
-}
-
-func (p *places) add(e *endpoint, base *url.URL, row *Dialect, keys []*apiKey, weight int) error {
-	paths, err := newURLs(base, row)
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return *e.urls.base == *base }) {
-		return errors.New("is that of another endpoint already: give it a weight there, and its keys under api_keys")
-	}
-	e.urls, e.keys, e.share = paths, keys, newShare(base.String(), weight)
-	p.endpoints = append(p.endpoints, e)
-	return nil
+	return e.urls.of(c)
 }

@@ -6,12 +6,6 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// A Fallback lists the models that may answer for Model if its provider cannot, in the order in which they are asked.
-type Fallback struct {
-	Model string
-	To    []string
-}
-
 // buildFallbacks places every model of every chain, so that a chain without a route is found at the start.
 func (r *Router) buildFallbacks(list []Fallback) (map[string][]Placement, error) {
 	chains := make(map[string][]Placement, len(list))

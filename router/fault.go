@@ -34,17 +34,17 @@ func (e *endpoint) fault(w *watch, err error, at phase) *codec.Error {
 	switch {
 	case errors.Is(cause, errFirstByte):
 		return e.faultf(codec.KindTimeout, cause, "%s (%s) sent nothing within %v. If the model needs longer, raise timeouts.first_byte.",
-			e.provider.name, e.address, e.provider.firstByte)
+			e.peer.name, e.address, e.peer.firstByte)
 	case errors.Is(cause, errIdle):
 		return e.faultf(codec.KindTimeout, err, "%s (%s) fell silent in the middle of its answer for %v. If the model needs longer, raise timeouts.idle.",
-			e.provider.name, e.address, e.provider.idle)
+			e.peer.name, e.address, e.peer.idle)
 	case errors.Is(cause, context.DeadlineExceeded):
-		return e.faultf(codec.KindTimeout, cause, "The time for the call to %s ran out.", e.provider.name)
+		return e.faultf(codec.KindTimeout, cause, "The time for the call to %s ran out.", e.peer.name)
 	case cause != nil:
-		return e.faultf(codec.KindUpstream, cause, "The call to %s was cancelled.", e.provider.name)
+		return e.faultf(codec.KindUpstream, cause, "The call to %s was cancelled.", e.peer.name)
 	}
 	if at == phaseBody {
-		return e.faultf(codec.KindUpstream, err, "%s (%s) sent an answer that cannot be read to its end%s.", e.provider.name, e.address, howItWasCut(err))
+		return e.faultf(codec.KindUpstream, err, "%s (%s) sent an answer that cannot be read to its end%s.", e.peer.name, e.address, howItWasCut(err))
 	}
 	return e.headerFault(err)
 }
@@ -64,11 +64,11 @@ func (e *endpoint) headerFault(err error) *codec.Error {
 	var refusal *proxyRefusal
 	if errors.As(err, &refusal) {
 		return e.faultf(codec.KindUpstream, err, "The proxy %s refuses to lead to %s (%s) with HTTP %d: check HTTPS_PROXY and NO_PROXY.",
-			refusal.proxy, e.provider.name, e.address, refusal.status)
+			refusal.proxy, e.peer.name, e.address, refusal.status)
 	}
 	if proxy := proxyOf(err); proxy != "" {
 		return e.faultf(codec.KindUpstream, err, "The proxy %s on the way to %s (%s) cannot be used: check HTTPS_PROXY, HTTP_PROXY and NO_PROXY.",
-			proxy, e.provider.name, e.address)
+			proxy, e.peer.name, e.address)
 	}
 	var dns *net.DNSError
 	var op *net.OpError
@@ -76,24 +76,24 @@ func (e *endpoint) headerFault(err error) *codec.Error {
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return e.faultf(codec.KindUpstream, err, "%s (%s) cannot be reached: there is no host of that name. Check providers.%s.base_url and this machine's DNS.",
-			e.provider.name, e.address, e.provider.name)
+			e.peer.name, e.address, e.peer.name)
 	case errors.As(err, &dns):
 		return e.faultf(codec.KindUpstream, err, "%s (%s) cannot be reached: its name could not be resolved just now. Check this machine's DNS.",
-			e.provider.name, e.address)
+			e.peer.name, e.address)
 	case isTLS(err):
-		return e.faultf(codec.KindUpstream, err, "%s (%s) cannot be trusted: %s.", e.provider.name, e.address, tlsReason(err))
+		return e.faultf(codec.KindUpstream, err, "%s (%s) cannot be trusted: %s.", e.peer.name, e.address, tlsReason(err))
 	case errors.As(err, &op) && op.Op == "dial":
 		return e.dialFault(err)
 	case isCut(err):
-		return e.faultf(codec.KindUpstream, err, "%s (%s) closed the connection before it answered.", e.provider.name, e.address)
+		return e.faultf(codec.KindUpstream, err, "%s (%s) closed the connection before it answered.", e.peer.name, e.address)
 	case errors.As(err, &netErr) && netErr.Timeout():
-		return e.faultf(codec.KindTimeout, err, "%s (%s) did not finish the TLS handshake in time.", e.provider.name, e.address)
+		return e.faultf(codec.KindTimeout, err, "%s (%s) did not finish the TLS handshake in time.", e.peer.name, e.address)
 	case errors.Is(err, http1.ErrHeadTooLarge), strings.Contains(err.Error(), "headers exceeded"): // the latter from net/http
-		return e.faultf(codec.KindUpstream, err, "%s (%s) answered with a header of more than %d KiB.", e.provider.name, e.address, maxResponseHeader>>10)
+		return e.faultf(codec.KindUpstream, err, "%s (%s) answered with a header of more than %d KiB.", e.peer.name, e.address, maxResponseHeader>>10)
 	case errors.Is(err, http1.ErrMalformed), strings.Contains(err.Error(), "malformed"):
-		return e.faultf(codec.KindUpstream, err, "%s (%s) answered with something that is not HTTP: check providers.%s.base_url.", e.provider.name, e.address, e.provider.name)
+		return e.faultf(codec.KindUpstream, err, "%s (%s) answered with something that is not HTTP: check providers.%s.base_url.", e.peer.name, e.address, e.peer.name)
 	default:
-		return e.faultf(codec.KindUpstream, err, "The call to %s (%s) failed before it answered.", e.provider.name, e.address)
+		return e.faultf(codec.KindUpstream, err, "The call to %s (%s) failed before it answered.", e.peer.name, e.address)
 	}
 }
 
@@ -102,12 +102,12 @@ func (e *endpoint) dialFault(err error) *codec.Error {
 	switch {
 	case errors.Is(err, neterr.Refused):
 		return e.faultf(codec.KindUpstream, err, "%s (%s) refuses connections: nothing listens there. Check providers.%s.base_url and whether the server runs.",
-			e.provider.name, e.address, e.provider.name)
+			e.peer.name, e.address, e.peer.name)
 	case errors.As(err, &netErr) && netErr.Timeout():
 		return e.faultf(codec.KindTimeout, err, "%s (%s) did not take the connection in time. Check the network and the firewalls on the way.",
-			e.provider.name, e.address)
+			e.peer.name, e.address)
 	default:
-		return e.faultf(codec.KindUpstream, err, "%s (%s) cannot be reached over the network.", e.provider.name, e.address)
+		return e.faultf(codec.KindUpstream, err, "%s (%s) cannot be reached over the network.", e.peer.name, e.address)
 	}
 }
 
@@ -151,5 +151,11 @@ func tlsReason(err error) string {
 }
 
 func (e *endpoint) faultf(kind codec.Kind, cause error, format string, args ...any) *codec.Error {
-	return &codec.Error{Kind: kind, Message: fmt.Sprintf(format, args...), Provider: e.provider.name, Cause: cause}
+	return &codec.Error{Kind: kind, Message: fmt.Sprintf(format, args...), Provider: e.peer.name, Cause: cause}
+}
+
+// cloudFault returns the error for a call without a credential.
+func (e *endpoint) cloudFault(err error) *codec.Error {
+	return e.faultf(codec.KindUpstreamAuth, err,
+		"There is no credential for %s (%s): mneme found none where the cloud's own tools look for it. Its log says what they said.", e.peer.name, e.address)
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
-	"github.com/mnemeproxy/mneme/router/http1"
 )
 
 // Headers that go upstream to any provider, by canonical name. All others stay here unless the provider's family reads
@@ -53,17 +52,8 @@ var passesBack = newHeaderNames([]string{
 	"X-Goog-Upload-Status", "X-Goog-Upload-Chunk-Granularity", "X-Goog-Upload-Size-Received",
 })
 
-// PassesOn reports whether a client's header may reach the provider with a request that is passed on as it is.
-func (p *Provider) PassesOn(name string) bool { return p.PassesUpstream(name) || passesOn.has(name) }
-
 // PassesBack reports whether a provider's header may reach the client with the answer to such a request.
 func PassesBack(name string) bool { return PassesDownstream(name) || passesBack.has(name) }
-
-// Header is a list of fields by canonical names, with the methods of a map.
-type Header = http1.Header
-
-// Field is one of them.
-type Field = http1.Field
 
 // headerPolicy builds the headers of a request from an allow-list.
 type headerPolicy struct {
@@ -173,9 +163,6 @@ func (h *headerPolicy) complete(out *Header, format codec.Format, credential Cre
 		out.Set(textproto.CanonicalMIMEHeaderKey(credential.Header), credential.Value)
 	}
 }
-
-// PassesUpstream reports whether a client's header may reach the provider. name is in canonical form.
-func (p *Provider) PassesUpstream(name string) bool { return p.headers.passing.has(name) }
 
 // PassesDownstream reports whether a provider's header may reach the client. name is in canonical form.
 func PassesDownstream(name string) bool { return passesDownstream.has(name) }

@@ -84,3 +84,9 @@ func loadModelFacts(path string) (modelFacts, error) {
 	}
 	return modelFacts{models: own.models.with(over.Models), prices: own.prices.with(over.Prices)}, nil
 }
+
+// LoadPrices returns the built-in prices, with those of an operator's file laid over them; "" means no file.
+func LoadPrices(modelsFile string) (Prices, error) {
+	facts, err := loadModelFacts(modelsFile)
+	return Prices{facts.prices}, err
+}

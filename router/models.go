@@ -187,9 +187,6 @@ func (s *span) check(name string) error {
 	return nil
 }
 
-// ModelsAsOf returns the date of the built-in model data, as YYYY-MM-DD.
-func (r *Router) ModelsAsOf() string { return r.models.asOf }
-
 // model returns everything known about a model name. An unknown one gets the general facts. The result is shared, and
 // must not be changed.
 func (c *catalog) model(name string) *Model {

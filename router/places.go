@@ -2,11 +2,12 @@ package router
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"slices"
 	"time"
-
-	"github.com/mnemeproxy/mneme/codec"
 )
 
 // places are the endpoints of a provider, and the server's keys for them.
@@ -111,11 +112,83 @@ func (p *places) rest(c *Call, now time.Time) time.Duration {
 	return max(wait.Round(time.Second), time.Second) // a half-open breaker decides in a moment
 }
 
-// resting returns the error for a caller while the breakers of all endpoints are open for wait.
-func (p *Provider) resting(wait time.Duration) *codec.Error {
-	err := p.endpoints[0].faultf(codec.KindOverloaded, nil,
-		"%s (%s) is left alone for another %v, because its last calls failed. The records of the exchanges before say why.",
-		p.name, p.Address(), wait)
-	err.RetryAfter = wait
-	return err
+// newPlaces makes the endpoints of a provider, at least one. at makes one without keys and URLs. Errors begin with the
+// setting.
+func newPlaces(name string, row *Dialect, c *ProviderConfig, at func(*url.URL) *endpoint) (p places, err error) {
+	list, err := c.keyConfig()
+	if err != nil {
+		return p, err
+	}
+	if len(list) == 1 && len(c.APIKeys) == 0 && !validHeaderValue(c.APIKey) {
+		return p, errors.New("api_key holds a line break or another character that cannot stand in a header")
+	}
+	if p.keys, err = newKeys(list); err != nil {
+		return p, err
+	}
+	if len(c.Endpoints) == 0 {
+		base, err := baseURL(c.BaseURL, lookupDialect(name), row)
+		if err == nil {
+			err = p.add(at(base), base, row, p.keys, 1)
+		}
+		if err != nil {
+			return p, fmt.Errorf("base_url %w", err)
+		}
+		return p, nil
+	}
+	if c.BaseURL != "" {
+		return p, errors.New("endpoints: base_url is set as well; move it into the list, or remove one of them")
+	}
+	number := len(p.keys)
+	for i, e := range c.Endpoints {
+		keys := p.keys
+		if e.APIKey != "" {
+			if !validHeaderValue(e.APIKey) {
+				return p, fmt.Errorf("endpoints[%d].api_key holds a line break or another character that cannot stand in a header", i)
+			}
+			number++
+			keys = []*apiKey{{secret: e.APIKey, number: number, share: newShare(e.APIKey, 1)}}
+		}
+		base, err := parseBaseURL(e.BaseURL)
+		if err == nil {
+			err = p.add(at(base), base, row, keys, e.Weight)
+		}
+		if err != nil {
+			return p, fmt.Errorf("endpoints[%d].base_url %w", i, err)
+		}
+	}
+	return p, nil
+}
+
+func (p *places) add(e *endpoint, base *url.URL, row *Dialect, keys []*apiKey, weight int) error {
+	paths, err := newURLs(base, row)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return *e.urls.base == *base }) {
+		return errors.New("is that of another endpoint already: give it a weight there, and its keys under api_keys")
+	}
+	e.urls, e.keys, e.share = paths, keys, newShare(base.String(), weight)
+	p.endpoints = append(p.endpoints, e)
+	return nil
+}
+
+// failedPlaces are the places where a call must not be tried again.
+type failedPlaces struct {
+	endpoints  []*endpoint
+	keys       []*apiKey
+	unanswered bool // a request of the call was sent, and not answered
+}
+
+// baseURL returns the configured URL, else that of the row with the provider's name, else that of its dialect.
+func baseURL(configured string, own, row *Dialect) (*url.URL, error) {
+	switch {
+	case configured != "":
+		return parseBaseURL(configured)
+	case own != nil && own.BaseURL != "":
+		return parseBaseURL(own.BaseURL)
+	case row.BaseURL != "":
+		return parseBaseURL(row.BaseURL)
+	default:
+		return nil, errors.New("is missing: give the URL that SDKs take for this host, such as http://127.0.0.1:8000/v1")
+	}
 }

@@ -1,6 +1,8 @@
 package router
 
-import "net"
+import (
+	"net"
+)
 
 func pooledConnOf(socket net.Conn, _ bool) net.Conn { return socket }
 

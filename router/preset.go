@@ -81,16 +81,6 @@ func (c ProviderConfig) Keyless(name string) bool {
 	return h != nil && h.keyless
 }
 
-// knownAs returns a model's name in models.yaml: clouds put the vendor before it.
-func (p *Provider) knownAs(model string) string {
-	if _, own := p.endpoints[0].wire.(*bedrock); own {
-		if _, name, found := strings.Cut(model, "anthropic."); found { // us.anthropic.claude-…, or an ARN with such an end
-			return name
-		}
-	}
-	return model
-}
-
 // complete fills in the host's known settings. The error begins with the setting.
 func (h *preset) complete(c *ProviderConfig) error {
 	c.Dialect = cmp.Or(c.Dialect, h.dialect)

@@ -189,26 +189,9 @@ func (r Rates) or(usual Rates) Rates {
 // Prices is a price list.
 type Prices struct{ list *priceList }
 
-// LoadPrices returns the built-in prices, with those of an operator's file laid over them; "" means no file.
-func LoadPrices(modelsFile string) (Prices, error) {
-	facts, err := loadModelFacts(modelsFile)
-	return Prices{facts.prices}, err
-}
-
-// Prices returns the price list of the router, which stays valid when the router is closed.
-func (r *Router) Prices() Prices { return Prices{r.prices} }
-
 // Price is [Router.Price].
 func (p Prices) Price(provider, model string, at time.Time) *Price {
 	return p.list.price(provider, model, at)
-}
-
-// PricesAsOf returns the date of the built-in prices, as YYYY-MM-DD.
-func (r *Router) PricesAsOf() string { return r.prices.asOf }
-
-// Price returns the price of a model at a configured provider at a time; nil if the price list has no row for it.
-func (r *Router) Price(provider, model string, at time.Time) *Price {
-	return r.prices.price(provider, model, at)
 }
 
 func (l *priceList) price(provider, model string, at time.Time) *Price {

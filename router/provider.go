@@ -1,13 +1,12 @@
 package router
 
 import (
-	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
@@ -16,17 +15,14 @@ import (
 // A Provider serves models at one or more endpoints. It is safe for concurrent use.
 type Provider struct {
 	places
+	peer
 
-	name      string
 	dialect   *Dialect
 	prefixes  []string // of model names routed here by default
 	vendor    string   // "HOST/", the prefix of model names of a host without default routes; "" for none
 	formats   formatList
 	simulated bool
 	models    *catalog
-	headers   headerPolicy
-	firstByte time.Duration
-	idle      time.Duration
 
 	clock   Clock
 	retries int // per call
@@ -61,14 +57,11 @@ func newProvider(name string, c ProviderConfig, models *catalog, all *Config, ti
 		}
 	}
 	p := &Provider{
-		name:      name,
+		peer:      peer{name: name, headers: newHeaderPolicy(row.Family, all), firstByte: timeouts.FirstByte, idle: timeouts.Idle},
 		dialect:   row,
 		formats:   slices.Clone(formats),
 		simulated: c.Simulated,
 		models:    models,
-		headers:   newHeaderPolicy(row.Family, all),
-		firstByte: timeouts.FirstByte,
-		idle:      timeouts.Idle,
 		clock:     all.clock(),
 		retries:   all.retries(),
 	}
@@ -81,7 +74,7 @@ func newProvider(name string, c ProviderConfig, models *catalog, all *Config, ti
 	p.budget.fill()
 	var err error
 	p.places, err = newPlaces(name, row, &c, func(base *url.URL) *endpoint {
-		e := &endpoint{provider: p, address: hostPort(base), upstream: newUpstream(base, timeouts, all.HTTP2), uploads: newUploads(timeouts, base.Scheme == "https")}
+		e := &endpoint{peer: &p.peer, address: hostPort(base), upstream: newUpstream(base, timeouts, all.HTTP2), uploads: newUploads(timeouts, base.Scheme == "https")}
 		e.breaker.settings = all.Breaker.withDefaults()
 		if known != nil && known.wire != nil && !c.Simulated {
 			e.wire = known.wire(&c, base)
@@ -92,20 +85,6 @@ func newProvider(name string, c ProviderConfig, models *catalog, all *Config, ti
 		return nil, fmt.Errorf("%s.%w", setting, err)
 	}
 	return p, nil
-}
-
-// baseURL returns the configured URL, else that of the row with the provider's name, else that of its dialect.
-func baseURL(configured string, own, row *Dialect) (*url.URL, error) {
-	switch {
-	case configured != "":
-		return parseBaseURL(configured)
-	case own != nil && own.BaseURL != "":
-		return parseBaseURL(own.BaseURL)
-	case row.BaseURL != "":
-		return parseBaseURL(row.BaseURL)
-	default:
-		return nil, errors.New("is missing: give the URL that SDKs take for this host, such as http://127.0.0.1:8000/v1")
-	}
 }
 
 // Name returns the provider's name in the configuration.
@@ -184,15 +163,6 @@ func (p *Provider) FormatFor(surface codec.Format, model string) codec.Format {
 	})
 }
 
-// A Credential is the header that authenticates to a provider.
-type Credential struct {
-	Header string // canonical name, e.g. "Authorization"
-	Value  string // e.g. "Bearer …"
-}
-
-// IsZero reports whether there is no credential.
-func (c Credential) IsZero() bool { return c.Value == "" }
-
 // String keeps credentials out of logs.
 func (c Credential) String() string {
 	if c.IsZero() {
@@ -245,13 +215,36 @@ func (p *Provider) DefaultCredential(f codec.Format) Credential {
 	return Credential{}
 }
 
-func hostPort(u *url.URL) string {
-	switch {
-	case u.Port() != "":
-		return u.Host
-	case u.Scheme == "https":
-		return u.Host + ":443"
-	default:
-		return u.Host + ":80"
+// PassesOn reports whether a client's header may reach the provider with a request that is passed on as it is.
+func (p *Provider) PassesOn(name string) bool { return p.PassesUpstream(name) || passesOn.has(name) }
+
+// PassesUpstream reports whether a client's header may reach the provider. name is in canonical form.
+func (p *Provider) PassesUpstream(name string) bool { return p.headers.passing.has(name) }
+
+// knownAs returns a model's name in models.yaml: clouds put the vendor before it.
+func (p *Provider) knownAs(model string) string {
+	if _, own := p.endpoints[0].wire.(*bedrock); own {
+		if _, name, found := strings.Cut(model, "anthropic."); found { // us.anthropic.claude-…, or an ARN with such an end
+			return name
+		}
 	}
+	return model
+}
+
+func (p *Provider) missingCredential() *codec.Error {
+	err := codec.Errorf(codec.KindAuthentication,
+		"There is no credential for provider %s. Set one with: mneme account credential set ACCOUNT %s; or send your own; or let the operator set providers.%s.api_key.",
+		p.name, p.name, p.name)
+	err.Code = "provider_credential_missing"
+	return err
+}
+
+// newUpstream returns an upstream for the origin of base: direct, or over net/http if the environment has a proxy for
+// it, if HTTP/2 is wanted, or if the host's name has to be encoded first.
+func newUpstream(base *url.URL, t Timeouts, http2 bool) upstream {
+	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: base})
+	if proxy != nil || err != nil || http2 && base.Scheme == "https" || !isASCII(base.Host) {
+		return newTransport(t, base.Scheme == "https", http2)
+	}
+	return newDirect(base, t)
 }

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -19,51 +18,10 @@ import (
 // left to clients, since agents resend a failed request up to seven times, some up to thirty (docs/wire/clients.md),
 // and every further retry here would multiply that.
 const (
-	defaultRetries = 2 // as many as the official SDKs take
-
 	// Before the one retry at the same place, of a request that never reached it. A restarting server is back by then.
 	shortestPause = 100 * time.Millisecond
 	longestPause  = 300 * time.Millisecond
 )
-
-// A Failure says why an attempt gave no useful answer, as far as it decides where the next one goes.
-type Failure uint8
-
-const (
-	FailureNone              Failure = iota
-	FailureRateLimited               // 429: the credential has used up its allowance
-	FailureNoCredit                  // 402: the credential has no credit
-	FailureCredentialRefused         // 401
-	FailureOverloaded                // 503, 529: the endpoint is overloaded
-	FailureServerError               // another 5xx
-	FailureUnreachable               // no connection, or one that ended before anything was sent
-	FailureCut                       // the connection ended before an answer
-	FailureNoFirstByte               // the first-byte limit
-	FailureUnreadable                // no HTTP, or a redirect
-	FailureBreakerOpen               // not asked, because the breaker is open
-)
-
-var failureNames = [...]string{
-	"", "rate_limited", "no_credit", "credential_refused", "overloaded", "server_error", "unreachable", "cut", "no_first_byte",
-	"unreadable", "breaker_open",
-}
-
-// String returns the name used in records and metrics; "" for none.
-func (f Failure) String() string { return failureNames[f] }
-
-// An Attempt is one try to get an answer.
-type Attempt struct {
-	Provider *Provider
-	Address  string // host:port of the endpoint
-	Key      int    // number of the server's credential in the configuration, from 1; 0: the caller's own
-	Resends  int    // attempts of the same call that began before it
-	Status   int    // HTTP status; 0: there was no answer
-	Failure  Failure
-	CoolDown time.Duration // how long the endpoint or the credential is skipped from then on
-	Retried  bool          // another attempt follows at this provider
-	Started  time.Time
-	Took     time.Duration // until the header of the answer
-}
 
 // Do sends a call and returns once the header of the answer is there. The caller closes the reply's body.
 //
@@ -84,7 +42,7 @@ func (p *Provider) Do(ctx context.Context, c *Call) (*Reply, *codec.Error) {
 	at, ok := p.first(c, p.clock.Now())
 	if !ok {
 		fault := p.resting(p.rest(c, p.clock.Now()))
-		s.observe(Attempt{Provider: p, Address: p.Address(), Failure: FailureBreakerOpen, Started: p.clock.Now()})
+		s.observe(Attempt{Provider: p.name, Address: p.Address(), Failure: FailureBreakerOpen, Started: p.clock.Now()})
 		return nil, fault
 	}
 	for retries := 0; ; retries++ {
@@ -145,7 +103,7 @@ type outcome struct {
 
 // try makes one attempt, after resends earlier ones of the call, and updates the health of the endpoint.
 func (s *sending) try(ctx context.Context, at destination, resends int) outcome {
-	o := outcome{Attempt: Attempt{Provider: s.Provider, Address: at.endpoint.address, Resends: resends, Started: s.clock.Now()}, at: at}
+	o := outcome{Attempt: Attempt{Provider: s.Provider.name, Address: at.endpoint.address, Resends: resends, Started: s.clock.Now()}, at: at}
 	credential := s.call.Credential
 	if at.key != nil {
 		o.Key = at.key.number
@@ -259,13 +217,6 @@ func (at *destination) coolDown(o *outcome, now time.Time) time.Duration {
 	return cooling.rest(now)
 }
 
-// failedPlaces are the places where a call must not be tried again.
-type failedPlaces struct {
-	endpoints  []*endpoint
-	keys       []*apiKey
-	unanswered bool // a request of the call was sent, and not answered
-}
-
 // add records where an attempt failed. It returns false if the failure is no reason to try again: the request is at
 // fault, or it may have been read, so it may be running and paid for. Such a request is resent only if that is
 // harmless, and once: whatever crashed one worker would crash the next.
@@ -370,32 +321,11 @@ func passes(err error) bool {
 	return !isTLS(err) && (!errors.As(err, &dns) || !dns.IsNotFound)
 }
 
-// retryBudget keeps retries to a fraction of the calls, so that a provider that is down, or refuses everything, does
-// not get several times its normal load. It counts in tenths of a retry.
-type retryBudget struct{ tenths atomic.Int64 }
-
-const (
-	oneRetry      = 10
-	earnedPerCall = 2             // a retry for every five calls
-	fullBudget    = 20 * oneRetry // the most that is saved up
-)
-
-func (b *retryBudget) fill() { b.tenths.Store(fullBudget) }
-
-func (b *retryBudget) earn() {
-	if b.tenths.Load() < fullBudget {
-		b.tenths.Add(earnedPerCall)
-	}
-}
-
-func (b *retryBudget) spend() bool {
-	for {
-		have := b.tenths.Load()
-		if have < oneRetry {
-			return false
-		}
-		if b.tenths.CompareAndSwap(have, have-oneRetry) {
-			return true
-		}
-	}
+// resting returns the error for a caller while the breakers of all endpoints are open for wait.
+func (p *Provider) resting(wait time.Duration) *codec.Error {
+	err := p.endpoints[0].faultf(codec.KindOverloaded, nil,
+		"%s (%s) is left alone for another %v, because its last calls failed. The records of the exchanges before say why.",
+		p.name, p.Address(), wait)
+	err.RetryAfter = wait
+	return err
 }

@@ -16,126 +16,11 @@ package router
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/mnemeproxy/mneme/codec"
 )
-
-// Config is an operator's settings for providers. The zero Config serves the built-in providers.
-type Config struct {
-	// Providers by name. An entry for a built-in name (anthropic, openai, gemini, deepseek) changes what it sets and
-	// keeps the rest; any other name adds a provider.
-	Providers map[string]ProviderConfig
-	Routes    []RouteRule
-	Aliases   []Alias
-	Fallbacks []Fallback
-	Timeouts  Timeouts
-
-	Retries int     // attempts of a call after the first; 0 means 2, a number below 0 none
-	Breaker Breaker // of every endpoint
-	Clock   Clock   // nil: the system's
-
-	ModelsFile  string // path of a file in the form of models.yaml, laid over the built-in one, prices included; "" for none
-	Breakpoints bool   // set prompt-cache breakpoints for Anthropic if the client's format cannot ask for them
-	TraceParent bool   // pass the W3C trace headers traceparent and tracestate upstream
-	HTTP2       bool   // offer HTTP/2 to providers; many streams then share one connection
-	UserAgent   string // sent if the client sent none; "" for "mneme"
-}
-
-// ProviderConfig is one provider. Zero fields keep the built-in value of the name or, for other names, of the dialect.
-// A provider with the name of a dialect gets that family's models; any other gets models by Routes.
-type ProviderConfig struct {
-	BaseURL   string         // as the provider's SDKs take it, e.g. "https://api.openai.com/v1"
-	Endpoints []Endpoint     // instead of BaseURL: several that serve the same models
-	APIKey    string         // server default credential; "" if callers bring their own
-	APIKeys   []APIKey       // instead of APIKey: several
-	Formats   []codec.Format // formats of the endpoint, for instance only codec.Chat for a self-hosted server
-	Dialect   string         // name of a [Dialect] row; "" means the provider's own name if there is such a row, else "compatible"
-	Simulated bool           // the endpoint is the built-in simulated provider
-
-	Preset     string // name of a host of [Presets]; "" means the one of the provider's own name, if there is one
-	APIVersion string // at Azure, of its older API
-	Project    string // at Vertex
-	Region     string // at Vertex and Bedrock
-}
-
-// String keeps the key out of logs.
-func (c ProviderConfig) String() string { return "provider at " + c.BaseURL }
-
-// GoString keeps the key out of logs.
-func (c ProviderConfig) GoString() string { return c.String() }
-
-// HasKey reports whether the server has a credential for the provider.
-func (c ProviderConfig) HasKey() bool {
-	return c.APIKey != "" || len(c.APIKeys) > 0 || slices.ContainsFunc(c.Endpoints, func(e Endpoint) bool { return e.APIKey != "" })
-}
-
-// HasURL reports whether the provider's address is configured.
-func (c ProviderConfig) HasURL() bool { return c.BaseURL != "" || len(c.Endpoints) > 0 }
-
-// WithSimulated points the provider called name at the simulated provider that listens at origin ("http://host:port").
-func (c ProviderConfig) WithSimulated(name, origin string) ProviderConfig {
-	row := dialectFor(name, c.Dialect)
-	c.BaseURL, c.Endpoints = origin+row.basePath(), nil
-	c.APIKey, c.APIKeys = simulatedKey, nil
-	c.Simulated = true
-	return c
-}
-
-// simulatedKey is the credential for the simulated provider. It opens nothing.
-const simulatedKey = "simulated"
-
-// RouteRule routes the models whose names start with Prefix to a provider.
-type RouteRule struct {
-	Prefix   string
-	Provider string
-	Strip    bool   // send the name without the prefix
-	To       string // send this name; "" for the client's
-}
-
-// Alias sends a request for Model upstream as a request for To. A Model that ends in "*" matches all names with that
-// prefix; a To that does gets what the star matched.
-type Alias struct {
-	Model string
-	To    string
-}
-
-// Timeouts bound the phases of an upstream call. Zero fields take the defaults.
-type Timeouts struct {
-	Dial      time.Duration // TCP connection to the provider or proxy, name resolution included; 10 s
-	TLS       time.Duration // TLS handshake; 10 s
-	FirstByte time.Duration // from the start of the call to the first byte of the answer's body; 10 min
-	Idle      time.Duration // between two pieces of the answer, while we wait for the provider; 5 min
-}
-
-// A complete answer of a reasoning model has its first byte when the model has finished, and the official SDKs wait 10
-// minutes for it.
-var defaultTimeouts = Timeouts{Dial: 10 * time.Second, TLS: 10 * time.Second, FirstByte: 10 * time.Minute, Idle: 5 * time.Minute}
-
-func (t Timeouts) withDefaults() (Timeouts, error) {
-	for _, f := range []struct {
-		name  string
-		value *time.Duration
-		def   time.Duration
-	}{
-		{"dial", &t.Dial, defaultTimeouts.Dial},
-		{"tls", &t.TLS, defaultTimeouts.TLS},
-		{"first_byte", &t.FirstByte, defaultTimeouts.FirstByte},
-		{"idle", &t.Idle, defaultTimeouts.Idle},
-	} {
-		if *f.value < 0 {
-			return t, fmt.Errorf("timeouts.%s is %v: it has to be longer than 0", f.name, *f.value)
-		}
-		if *f.value == 0 {
-			*f.value = f.def
-		}
-	}
-	return t, nil
-}
 
 // A Router is safe for concurrent use.
 type Router struct {
@@ -203,20 +88,6 @@ func (c *Config) providersWithBuiltIn() map[string]ProviderConfig {
 	return all
 }
 
-func (c *Config) clock() Clock {
-	if c.Clock == nil {
-		return systemClock{}
-	}
-	return c.Clock
-}
-
-func (c *Config) retries() int {
-	if c.Retries == 0 {
-		return defaultRetries
-	}
-	return max(c.Retries, 0)
-}
-
 // Close ends the router's own background work and drops its idle connections. Running calls are not cut: they end with
 // their contexts.
 func (r *Router) Close() {
@@ -247,4 +118,18 @@ func (r *Router) Providers() []*Provider {
 		all[i] = r.providers[name]
 	}
 	return all
+}
+
+// ModelsAsOf returns the date of the built-in model data, as YYYY-MM-DD.
+func (r *Router) ModelsAsOf() string { return r.models.asOf }
+
+// Prices returns the price list of the router, which stays valid when the router is closed.
+func (r *Router) Prices() Prices { return Prices{r.prices} }
+
+// PricesAsOf returns the date of the built-in prices, as YYYY-MM-DD.
+func (r *Router) PricesAsOf() string { return r.prices.asOf }
+
+// Price returns the price of a model at a configured provider at a time; nil if the price list has no row for it.
+func (r *Router) Price(provider, model string, at time.Time) *Price {
+	return r.prices.price(provider, model, at)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -19,16 +18,6 @@ type upstream interface {
 	do(ctx context.Context, out outgoing) (incoming, error)
 	// close drops idle connections.
 	close()
-}
-
-// newUpstream returns an upstream for the origin of base: direct, or over net/http if the environment has a proxy for
-// it, if HTTP/2 is wanted, or if the host's name has to be encoded first.
-func newUpstream(base *url.URL, t Timeouts, http2 bool) upstream {
-	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: base})
-	if proxy != nil || err != nil || http2 && base.Scheme == "https" || !isASCII(base.Host) {
-		return newTransport(t, base.Scheme == "https", http2)
-	}
-	return newDirect(base, t)
 }
 
 func isASCII(s string) bool { return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 }) }

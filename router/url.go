@@ -10,28 +10,6 @@ import (
 	"github.com/mnemeproxy/mneme/codec/crossing"
 )
 
-// Operation is the kind of a request to a provider.
-type Operation uint8
-
-const (
-	Generate    Operation = iota // an answer of a model
-	CountTokens                  // the size of a prompt
-	Embed                        // vectors
-	ListModels                   // the models on offer; GET, no body
-	Compact                      // a conversation, made shorter
-	Pass                         // whatever else a provider offers, by its path
-)
-
-var operationNames = [...]string{"generate", "count_tokens", "embed", "models", "compact", "pass"}
-
-// String is the name used in records and metrics.
-func (o Operation) String() string {
-	if int(o) < len(operationNames) {
-		return operationNames[o]
-	}
-	return "unknown"
-}
-
 // parseBaseURL reads a base URL as SDKs take it. The error continues a sentence that names the setting.
 func parseBaseURL(base string) (*url.URL, error) {
 	u, err := url.Parse(base)
@@ -176,4 +154,15 @@ func hasBeta(query string) bool {
 		}
 	}
 	return false
+}
+
+func hostPort(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Host
+	case u.Scheme == "https":
+		return u.Host + ":443"
+	default:
+		return u.Host + ":80"
+	}
 }

@@ -8,8 +8,6 @@ import (
 	"io"
 	"net/url"
 	"strconv"
-
-	"github.com/mnemeproxy/mneme/codec"
 )
 
 // A wire adapts calls to a host that differs from the vendor's own API: other paths, another credential, other stream
@@ -21,17 +19,6 @@ type wire interface {
 	request(ctx context.Context, c *Call, out *outgoing, body []byte) ([]byte, error)
 	// answer rewrites an answer to the form of the vendor's own API.
 	answer(c *Call, in *incoming)
-}
-
-// urlOf returns the URL of a call to the endpoint, nil if it has no such operation.
-func (e *endpoint) urlOf(c *Call) *url.URL {
-	if e.wire != nil {
-		return e.wire.url(c)
-	}
-	if c.Operation == Pass {
-		return passURL(e.urls.base, c.Path, c.Query)
-	}
-	return e.urls.of(c)
 }
 
 // under returns a URL below a base, with a path of which parts may be escaped, and a query.
@@ -135,10 +122,4 @@ func typeOfStatus(status int) string {
 		return "api_error"
 	}
 	return "invalid_request_error"
-}
-
-// cloudFault returns the error for a call without a credential.
-func (e *endpoint) cloudFault(err error) *codec.Error {
-	return e.faultf(codec.KindUpstreamAuth, err,
-		"There is no credential for %s (%s): mneme found none where the cloud's own tools look for it. Its log says what they said.", e.provider.name, e.address)
 }

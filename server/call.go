@@ -70,14 +70,14 @@ func (x *exchange) recordAttempt(a router.Attempt) {
 		x.attempts.made = x.attempts.first[:0]
 	}
 	x.attempts.made = append(x.attempts.made, record.Attempt{
-		Provider: a.Provider.Name(), Endpoint: a.Address, Key: a.Key, Model: x.route.placement.Model,
+		Provider: a.Provider, Endpoint: a.Address, Key: a.Key, Model: x.route.placement.Model,
 		Status: a.Status, Failure: a.Failure.String(), Took: a.Took.Milliseconds(),
 	})
 	traceAttempt(x.trace, &a)
 	if a.Retried {
-		x.server.telemetry.Retry(a.Provider.Name(), a.Failure.String())
+		x.server.telemetry.Retry(a.Provider, a.Failure.String())
 	}
 	if a.CoolDown > 0 {
-		x.server.telemetry.CoolDown(a.Provider.Name(), a.Failure.String())
+		x.server.telemetry.CoolDown(a.Provider, a.Failure.String())
 	}
 }

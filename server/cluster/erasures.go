@@ -29,21 +29,6 @@ const (
 	seenEach   = time.Minute     // interval at which the time an edge was last heard is written to disk
 )
 
-// Erasures are the erasures requested at a centre, and what the centre knows of its edges.
-type Erasures interface {
-	After(mark ship.ErasedMark, most int) (page []ship.ErasedExchange, upTo ship.ErasedMark, err error)
-	Latest() (time.Time, error) // when the last of them was completed; zero: there is none
-	Edges() ([]record.EdgeErased, error)
-	NoteEdge(ctx context.Context, edge record.EdgeErased) error
-}
-
-// Carrier carries out the centre's erasures at an edge.
-type Carrier interface {
-	UpTo() (ship.ErasedMark, error)
-	Carry(ctx context.Context, page []ship.ErasedExchange, upTo ship.ErasedMark) error
-	Clean(now time.Time) (time.Time, error)
-}
-
 // carrying carries out the centre's erasures until it is closed.
 type carrying struct {
 	options *Options

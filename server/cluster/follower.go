@@ -24,12 +24,6 @@ type Followed interface {
 	Hear(ctx context.Context, at time.Time) error
 }
 
-// Identity is how current an edge's accounts and keys are.
-type Identity struct {
-	Heard   time.Time `json:"heard,omitzero"` // when the centre was last heard, before a restart included
-	Problem string    `json:"problem,omitempty"`
-}
-
 const (
 	stalled   = 3 * time.Second  // that a change may take to reach a watch
 	tryAgain  = 15 * time.Second // to apply skipped entries
@@ -280,4 +274,10 @@ func (w *watch) check(ctx context.Context) error {
 		return w.roster.Hear(ctx, heard)
 	}
 	return nil
+}
+
+// Identity is how current an edge's accounts and keys are.
+type Identity struct {
+	Heard   time.Time `json:"heard,omitzero"` // when the centre was last heard, before a restart included
+	Problem string    `json:"problem,omitempty"`
 }

@@ -1,17 +1,8 @@
 package cluster
 
-import "context"
-
-// Leading is how centres that share an archive choose the one that publishes the roster, lends limits, and finds exchanges for edges.
-type Leading interface {
-	Leads() bool
-
-	// Lends returns the term in which this centre lends limits; 0: it does not. It may go on to lend while no centre can lead.
-	Lends() (term int64)
-
-	// While calls do each time that this centre begins to lead, with a context that ends when it leads no longer, until ctx is done.
-	While(ctx context.Context, do func(context.Context))
-}
+import (
+	"context"
+)
 
 // Leads reports whether this centre publishes the roster, lends limits, and finds exchanges for edges.
 func (c *Centre) Leads() bool { return c.leads() }

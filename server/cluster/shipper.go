@@ -208,13 +208,6 @@ func (s *Shipper) run(ctx context.Context) {
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
-
 // say logs an error once, and when it is over.
 func (s *Shipper) say(err error, before string) string {
 	text := ""

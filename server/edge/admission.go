@@ -2,13 +2,9 @@ package edge
 
 import (
 	"sync"
-	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 )
-
-// RetrySoon is the wait that clients are asked for when the proxy itself is full.
-const RetrySoon = time.Second
 
 // admission counts the requests being handled. It admits at most its limit, and none once it is closed.
 type admission struct {
@@ -79,30 +75,4 @@ func (a *admission) end() <-chan struct{} {
 		}
 	}
 	return a.idle
-}
-
-// ErrDraining answers new requests during the drain, and is the cause with which open ones are aborted when its time is
-// over.
-var ErrDraining = &codec.Error{
-	Kind: codec.KindOverloaded, Message: "The proxy is shutting down; send the request again.", RetryAfter: RetrySoon,
-}
-
-// errFull answers requests over the limit.
-var errFull = &codec.Error{
-	Kind: codec.KindOverloaded, Message: "The proxy is handling as many requests as it takes at a time. Try again in a second.", RetryAfter: RetrySoon,
-}
-
-// limitConcurrency counts a request for the limit and the drain, or refuses it, and reports whether it did: new ones are
-// refused during the drain. A request counts until its answer has been sent, not only until its handler returns.
-func (s *Server) limitConcurrency(conn *connection) bool {
-	refused := s.admission.enter()
-	if refused == nil {
-		conn.admitted = &s.admission
-		return false
-	}
-	s.opts.Fail(&conn.request, &conn.response, refused)
-	if refused == ErrDraining {
-		conn.response.CloseConnection()
-	}
-	return true
 }

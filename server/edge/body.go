@@ -251,9 +251,6 @@ func (b *body) line(most int) ([]byte, error) {
 	}
 }
 
-// errNotBuffered ends reading that may not wait.
-var errNotBuffered = errors.New("no more has arrived")
-
 // skipBuffered discards what has arrived of the body, and reports whether that is the rest of it.
 func (b *body) skipBuffered() bool {
 	if b.err == nil && !b.expected {

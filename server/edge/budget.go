@@ -118,8 +118,3 @@ func (s *Share) GiveAll() { s.Give(s.taken) }
 
 // Taken returns how many bytes are taken.
 func (s *Share) Taken() int64 { return s.taken }
-
-// ErrNoMemory answers requests for which there is no room.
-var ErrNoMemory = &codec.Error{
-	Kind: codec.KindOverloaded, Message: "The proxy is holding as many bytes of requests and answers as it has room for (limits.in_flight_bytes). Try again in a second.", RetryAfter: RetrySoon,
-}

@@ -61,20 +61,9 @@ func (c *connection) refusal(status int) []byte {
 	return append(out, body...)
 }
 
-// errMalformed answers a request whose head or framing cannot be read.
-var errMalformed = codec.Errorf(codec.KindInvalidRequest, "The request is malformed: its header or the framing of its body cannot be read.")
-
-// errHeadTooLarge answers heads and trailers over the limit.
-var errHeadTooLarge = codec.Errorf(codec.KindTooLarge, "The request's header is larger than limits.header_bytes.")
-
 // tooSlow returns the error for a request that has not arrived in time.
 func (c *connection) tooSlow() *codec.Error {
 	return codec.Errorf(codec.KindTimeout, "The request did not arrive within %v.", c.all.timeout)
-}
-
-// TooLarge returns the error for a body over the limit.
-func TooLarge(limit int64) *codec.Error {
-	return codec.Errorf(codec.KindTooLarge, "The body has more than %d bytes, the limit of this proxy (limits.body_bytes).", limit)
 }
 
 // surfaceAsked returns the surface of a request whose head cannot be read, at least not to its end.

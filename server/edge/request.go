@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"strconv"
@@ -92,8 +93,6 @@ func (r *Response) SetRetryAfter(wait time.Duration) {
 	r.Set("Retry-After", strconv.Itoa(wholeSeconds(wait)))
 }
 
-func wholeSeconds(wait time.Duration) int { return int((wait + time.Second - 1) / time.Second) }
-
 // SetBody sets the whole body, replacing any earlier one. It is not copied, and must not change until it has been sent.
 func (r *Response) SetBody(body []byte) {
 	r.rc.Response.ResetBody()
@@ -155,3 +154,7 @@ func (r *Request) asHTTP() *http.Request {
 	r.EachHeader(func(name, value []byte) { h.Header.Add(string(name), string(value)) })
 	return h
 }
+
+// Handler answers a request. The request and the response are valid until it returns. ctx ends when the client leaves,
+// or with the cause [ErrDraining] when the server aborts open requests.
+type Handler func(ctx context.Context, in *Request, out *Response)

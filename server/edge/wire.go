@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"errors"
 	"io"
 	"net"
 	"slices"
@@ -277,3 +278,6 @@ func (w *wire) send() (err error) {
 // SetReadTimeout and SetWriteTimeout are part of hertz's connection. The deadlines here are those of [connections].
 func (w *wire) SetReadTimeout(time.Duration) error  { return nil }
 func (w *wire) SetWriteTimeout(time.Duration) error { return nil }
+
+// errNotBuffered ends reading that may not wait.
+var errNotBuffered = errors.New("no more has arrived")

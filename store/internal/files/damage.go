@@ -2,9 +2,7 @@ package files
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -141,23 +139,4 @@ func (d *Damage) report(dir string, log *slog.Logger) {
 	if err := d.note(dir); err != nil {
 		log.Error("a damage of the store could not be noted", "file", d.File, "error", err)
 	}
-}
-
-// Inspect checks the files of the store in dir without changing anything. It returns the present faults and the
-// recorded ones; for a store in use, which checks its own files, only the latter.
-func Inspect(dir string) ([]Damage, error) {
-	all := Damages(dir)
-	unlock, err := LockExisting(dir)
-	if errors.Is(err, ErrInUse) || errors.Is(err, fs.ErrNotExist) {
-		return all, nil
-	}
-	if err != nil {
-		return all, err
-	}
-	defer unlock()
-	s, err := Examine(dir)
-	if err != nil {
-		return nil, err
-	}
-	return append(all, s.Damage()...), nil
 }

@@ -1,10 +1,7 @@
 package files
 
 import (
-	"errors"
 	"io/fs"
-	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -58,9 +55,6 @@ const (
 	whole   thoroughness = true
 )
 
-// Examine reads all files of the database in dir without changing anything.
-func Examine(dir string) (*Survey, error) { return examine(dir, whole) }
-
 // Damage returns all faults of the files.
 func (s *Survey) Damage() []Damage {
 	all := slices.Clone(s.Fatal)
@@ -68,61 +62,6 @@ func (s *Survey) Damage() []Damage {
 		all = append(all, m.Damage)
 	}
 	return append(all, s.named...)
-}
-
-// examine reads the files of the database in dir without changing anything.
-func examine(dir string, reads thoroughness) (*Survey, error) {
-	s := &Survey{dir: dir, values: make(map[uint32]valueLogFile), changed: make(map[string]fileNote)}
-	note, err := readStopNote(dir)
-	if err != nil {
-		s.named = append(s.named, *newDamage(stopNoteFile, "%v; it is made again, and nothing is lost by it", err))
-	}
-	entries, err := os.ReadDir(filepath.Join(dir, DatabaseDir))
-	if errors.Is(err, fs.ErrNotExist) {
-		entries, err = nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	tables, memories, values := s.sort(entries)
-	budget := int64(math.MaxInt64)
-	if reads == atStart {
-		budget = startReads
-		s.trust(note)
-	}
-	if note != nil {
-		if err := s.compare(note); err != nil {
-			return nil, err
-		}
-	}
-	if len(tables)+len(memories)+len(values) == 0 && (note == nil || !note.Clean) {
-		return s, nil // a new store
-	}
-	if note != nil && note.Clean {
-		for _, name := range slices.Concat(tables, memories, values) {
-			if note.size(name) >= 0 {
-				continue
-			}
-			harmless, err := s.holdsNothing(name)
-			if err != nil {
-				return nil, err
-			}
-			if !harmless {
-				s.refuse(name, "it was not there when the store was closed")
-			}
-		}
-	}
-	if err := s.examineSmall(); err != nil {
-		return nil, err
-	}
-	if err := s.examineValues(values, budget); err != nil {
-		return nil, err
-	}
-	if err := s.examineTables(tables, memories); err != nil {
-		return nil, err
-	}
-	s.examineCommits(note)
-	return s, nil
 }
 
 // sort returns the names of the tables, of the logs of memory tables, and of the value logs.

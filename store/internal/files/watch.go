@@ -58,8 +58,6 @@ func (d *Database) Check(ctx context.Context, found func(Damage)) error {
 	return nil
 }
 
-func (d *Database) path(name string) string { return filepath.Join(d.dir, DatabaseDir, name) }
-
 // readQuietLog reads a log that may be written concurrently: damage that is only momentary does not count.
 func readQuietLog(ctx context.Context, path string) (*salvage.Log, error) {
 	for tries := 3; ; tries-- {

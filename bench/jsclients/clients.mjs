@@ -159,6 +159,35 @@ function openaiResponses(OpenAI, streamed) {
   };
 }
 
+// openaiKept tries answers that the proxy keeps, by their ids, and what it makes of a conversation.
+function openaiKept(OpenAI) {
+  const api = new OpenAI({ maxRetries: 0 }).responses;
+  const refusedWith = (status, promise, what) => promise.then(() => { throw new Error(`${what} is answered`); }, (e) => same(e.status, status, what));
+  return {
+    retrieve: async (m) => {
+      const made = await api.create({ model: m, input: prompts.text });
+      same((await api.retrieve(made.id)).output_text, "Hello from the model.", "output_text");
+      same((await api.inputItems.list(made.id)).data[0].content[0].text, prompts.text, "the input");
+      await refusedWith(403, api.delete(made.id), "an erasure by a key that may not erase");
+      await refusedWith(404, api.retrieve("resp_unknown"), "an answer that is not there");
+    },
+    background: async (m) => {
+      let made = await api.create({ model: m, input: prompts.text, background: true });
+      while (["queued", "in_progress"].includes(made.status)) made = await api.retrieve(made.id);
+      same([made.status, made.output_text], ["completed", "Hello from the model."], "the answer");
+      let begun;
+      for await (const event of await api.create({ model: m, input: prompts.text, background: true, stream: true })) if (event.type === "response.created") begun = event.response.id;
+      let last;
+      for await (const event of await api.retrieve(begun, { stream: true, starting_after: 1 })) last = event;
+      same([last.type, last.response.id], ["response.completed", begun], "the last event");
+      const late = await api.create({ model: m, input: script('delay first=30s ; text "Late."'), background: true });
+      same((await api.cancel(late.id)).status, "cancelled", "status");
+    },
+    compact: async (m) => same((await api.compact({ model: m, input: prompts.text })).output.at(-1).type, "compaction", "the last item"),
+    count: async (m) => same((await api.inputTokens.count({ model: m, input: prompts.text })).input_tokens > 0, true, "whether tokens are counted"),
+  };
+}
+
 function anthropic(Anthropic, streamed) {
   const client = new Anthropic({ maxRetries: 0 });
   const ask = async (model, content, more = {}, history = []) => {
@@ -308,6 +337,7 @@ async function clients() {
     made[`langchain responses ${form}`] = langchain(core, (model) => new ChatOpenAI({ model, maxRetries: 0, streaming: streamed, useResponsesApi: true, configuration: { baseURL: process.env.OPENAI_BASE_URL } }), streamed);
     made[`langchain messages ${form}`] = langchain(core, (model, reasons) => new ChatAnthropic({ model, apiKey: "unused", clientOptions: { fetch: fetchAs }, maxRetries: 0, maxTokens: 4096, streaming: streamed, temperature: undefined, topP: undefined, anthropicApiUrl: process.env.ANTHROPIC_BASE_URL, ...(reasons && model !== families.messages ? { thinking: { type: "enabled", budget_tokens: 1024 } } : {}) }), streamed);
   }
+  if (new OpenAI().responses.compact) made["openai kept"] = openaiKept(OpenAI); // the former generation lacks most of it
   return made;
 }
 

@@ -63,6 +63,11 @@ async def settled(value):
     return await value if hasattr(value, "__await__") else value
 
 
+async def settled_later(call, *given):
+    """The same of a call that is to fail."""
+    return await settled(call(*given))
+
+
 async def each(stream):
     """The events of a stream of either kind of client."""
     if hasattr(stream, "__aiter__"):
@@ -147,6 +152,23 @@ class Responses(Chat):
         by_id = await self.ask(model, results, previous_response_id=answer.id, **more)
         same(by_id.output_text, whole.output_text, "the answer by id")
         return [json.loads(c.arguments)["path"] for c in calls], whole.output_text
+
+    async def kept(self, model):
+        """An answer that the proxy keeps, by its id, and what it makes of a conversation."""
+        api = self.client.responses
+        made = await settled(api.create(model=model, input=TEXT))
+        same((await settled(api.retrieve(made.id))).output_text, made.output_text, "the answer that is kept")
+        items = await settled(api.input_items.list(made.id))
+        same(items.data[0].content[0].text, TEXT, "the input that is kept")
+        compacted = await settled(api.compact(model=model, input=TEXT))
+        same(compacted.output[-1].type, "compaction", "the last item of a compacted conversation")
+        counted = await settled(api.input_tokens.count(model=model, input=TEXT))
+        same(counted.input_tokens > 0, True, "whether tokens are counted")
+        running = await settled(api.create(model=model, input=script('delay first=30s ; text "Late."'), background=True))
+        same(running.status in ("queued", "in_progress"), True, "whether it runs in the background")
+        same((await settled(api.cancel(running.id))).status, "cancelled", "the status of what is cancelled")
+        await fails(settled_later(api.delete, made.id), openai.PermissionDeniedError, 403, "an erasure by a key that may not erase")
+        await fails(settled_later(api.retrieve, "resp_unknown"), openai.NotFoundError, 404, "an answer that is not there")
 
 
 class Messages:
@@ -263,6 +285,8 @@ async def kinds(client, model):
         return loop
 
     loops = {name: looping(*of) for name, of in TOOLS.items()} if hasattr(client, "loop") else {}
+    if hasattr(client, "kept") and not client.streamed:
+        loops["kept"] = lambda: client.kept(model)
     return {"text": text, **loops, "structured": structured, "picture": picture, "error": error, "error inside": inside, "embeddings": embeddings}
 
 

@@ -25,7 +25,7 @@ import (
 const (
 	workName        = "work"
 	workSessions    = 70   // of each project
-	leastAnswered   = 0.98 // of the questions
+	leastAnswered   = 0.97 // of the questions
 	leastOfKind     = 0.85 // of a kind's
 	workAccount     = "dev"
 	workedUntil     = 24 * time.Hour // before now

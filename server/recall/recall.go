@@ -150,7 +150,7 @@ const (
 	MaxTokens       = 2000 // the most that may be asked for
 	SessionTokens   = 2000 // of all texts of one session
 	defaultDeadline = 50 * time.Millisecond
-	askedDeadlines  = 10 // deadlines that pass where it is asked for
+	askedDeadlines  = 40 // deadlines that pass where it is asked for
 	defaultCoverage = 0.55
 	defaultPassage  = 0.8
 	absentCoverage  = 0.6 // least coverage by a person's words if no record has one of the question's words
@@ -308,7 +308,7 @@ type question struct {
 	prompt string
 	own    []string // sessions of the agent that asks
 	given  map[string]bool
-	others *others // nil: unasked
+	others *others // nil: not read yet
 }
 
 func (a *question) answer(ctx context.Context) Recalled {
@@ -366,12 +366,11 @@ func (a *question) records(ctx context.Context, names int) (entries []entry, bes
 	if err != nil {
 		return nil, 0, "", err
 	}
-	if a.query.Asked {
-		a.others = newOthers()
-		for _, r := range rounds {
-			a.others.add(lexical.Cut(r.Said, maxSaid))
-		}
+	a.others = newOthers()
+	for _, r := range rounds {
+		a.others.add(lexical.Cut(r.Said, maxSaid))
 	}
+	about := found.Weights.Held(a.prompt).Share > 0
 	var notes, answered, open []entry
 	for _, r := range rounds {
 		if len(notes)+len(answered) >= maxEntries {
@@ -382,8 +381,8 @@ func (a *question) records(ctx context.Context, names int) (entries []entry, bes
 		}
 		e := r.entry(found.Weights, a.query.Asked)
 		a.addRan(&e, r, found.Weights)
-		if r.hit.Match == search.MatchContext && e.Coverage == 0 {
-			continue
+		if about && e.Coverage == 0 && (r.hit.Match == "" || r.hit.Match == search.MatchContext) {
+			continue // it has only words such as "decide"
 		}
 		best = max(best, e.Coverage)
 		switch {
@@ -488,6 +487,9 @@ func (a *question) search(ctx context.Context, names int) (*search.Answer, error
 	return a.engine.Search(ctx, a.query.Account, r)
 }
 
+// matchTime is how a hit matches that is found by its time alone.
+const matchTime = "time"
+
 // preferred puts between what was found what was done in the period that the question names, or what was decided where it asks for that; for a
 // question without words the newest: "what did we do yesterday", "what did we decide", "and last?".
 func (a *question) preferred(ctx context.Context, found *search.Answer) error {
@@ -517,6 +519,9 @@ func (a *question) preferred(ctx context.Context, found *search.Answer) error {
 	for i := range max(len(inside.Data), len(found.Data)) {
 		if i < len(inside.Data) {
 			inside.Data[i].Score = 1
+			if within.Newest {
+				inside.Data[i].Match = matchTime
+			}
 			both = append(both, inside.Data[i])
 		}
 		if i < len(found.Data) {

@@ -320,6 +320,9 @@ type HeaderField struct {
 
 // Hit A turn that was found.
 type Hit struct {
+	// Client the client program, such as claude-code; of a turn
+	Client *string `json:"client,omitempty"`
+
 	// Coverage 0 to 1: the share of the query that the turn holds, words weighted by rarity
 	Coverage float32 `json:"coverage"`
 
@@ -339,6 +342,9 @@ type Hit struct {
 
 	// Object 'memory.hit'
 	Object string `json:"object"`
+
+	// Project the working directory; of a turn
+	Project *string `json:"project,omitempty"`
 
 	// Relevance 0 to 1: how good the hit is, comparable between queries
 	Relevance float32 `json:"relevance"`

@@ -136,7 +136,7 @@ func (c *Usage) writeTable(s *Env, u *api.Usage) error {
 	}
 	noteUnpriced(s, u.Total.Cost.Unpriced)
 	if n := u.Total.Cost.Notional; n > 0 {
-		fmt.Fprintf(s.Err, "of the cost, %s is the list price of what callers paid with their own credentials\n", n.Rounded())
+		fmt.Fprintf(s.Err, "of the cost, %s is the list price of what was imported, or paid with callers' own credentials\n", n.Rounded())
 	}
 	return nil
 }

@@ -155,7 +155,9 @@ type Hit struct {
 	Session    string    `json:"session_id"`
 	Time       time.Time `json:"time"`
 	Model      string    `json:"model,omitempty"`
-	Role       string    `json:"role"` // who said the snippet
+	Client     string    `json:"client,omitempty"`  // the program, such as claude-code; of a turn
+	Project    string    `json:"project,omitempty"` // the working directory; of a turn
+	Role       string    `json:"role"`              // who said the snippet
 	Title      string    `json:"title,omitempty"`
 	Snippet    string    `json:"snippet"`
 	Highlights [][2]int  `json:"highlights"`           // of the snippet, in characters: from, and up to but not including

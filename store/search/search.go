@@ -547,7 +547,7 @@ func (s *searching) recency(at time.Time) float64 {
 func HitOf(entry *record.TimelineEntry) Hit {
 	h := Hit{
 		Object: "memory.hit", Score: 1, Coverage: 1, Relevance: 1, Exchange: entry.Exchange.ID, Session: entry.Exchange.Session,
-		Time: entry.Exchange.Started, Model: entry.Exchange.ModelAsked, Role: "user", Highlights: [][2]int{},
+		Time: entry.Exchange.Started, Model: entry.Exchange.ModelAsked, Client: entry.Exchange.Client(), Project: entry.Exchange.Project, Role: "user", Highlights: [][2]int{},
 	}
 	if d := newDocument(entry); d != nil {
 		h.Title = FirstSentence(Asked(entry.Turn))
@@ -560,7 +560,7 @@ func HitOf(entry *record.TimelineEntry) Hit {
 func (s *searching) hit(c *candidate) Hit {
 	h := Hit{
 		Object: "memory.hit", Score: c.score, Exchange: c.id, Session: c.doc.session, Time: c.doc.time,
-		Model: c.entry.Exchange.ModelAsked, Match: c.match,
+		Model: c.entry.Exchange.ModelAsked, Client: c.entry.Exchange.Client(), Project: c.entry.Exchange.Project, Match: c.match,
 	}
 	said := c.doc.said
 	if s.request.Filter.wants("kind", kindError) || s.query.Wants("kind", kindError) {

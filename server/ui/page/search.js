@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ago, api, clean, Empty, full, go, html, Link, Model, Problem, setQuery, useAddress, useKeys } from './base.js';
+import { ago, api, clean, Empty, full, go, html, Link, Model, Problem, project, setQuery, useAddress, useKeys } from './base.js';
 
 const facetNames = ['project', 'client', 'model', 'tool', 'outcome', 'tag'];
 
@@ -35,7 +35,7 @@ export function Search() {
     const term = name + ':' + (/\s/.test(value) ? '"' + value + '"' : value);
     go('/ui/search?q=' + encodeURIComponent((q + ' ' + term).trim()));
   };
-  const facets = (state.answer && state.answer.facets) || {};
+  const facets = (hits.length && state.answer.facets) || {}; // of the account
   return html`<section class="search">
     <div class="bar-top"><h1>${q ? html`Search <small>${clean(q)}</small>` : 'Newest turns'}</h1>
       <div class="filters"><button aria-pressed=${explain} onClick=${() => setQuery({ explain: explain ? '' : '1' })}>Scores</button></div></div>
@@ -64,7 +64,7 @@ function useNames(hits) {
 
 function Hit({ hit, name }) {
   return html`<li><${Link} class="row" to=${'/ui/sessions/' + hit.session_id + '?turn=' + hit.exchange_id}>
-    <span class="name"><b>${clean(hit.title || name) || 'Untitled'}</b> <small>${hit.role} · <${Model} name=${hit.model} /> · <time title=${full(hit.time)}>${ago(hit.time)}</time>${hit.match ? ' · by ' + hit.match : ''}${(hit.duplicates || []).length ? ' · ' + hit.duplicates.length + ' more say the same' : ''}</small></span>
+    <span class="name"><b>${clean(hit.title || name) || 'Untitled'}</b> <small>${[hit.project && project(hit.project), hit.client, hit.role].filter(Boolean).map((t) => clean(t) + ' · ')}<${Model} name=${hit.model} /> · <time title=${full(hit.time)}>${ago(hit.time)}</time>${hit.match ? ' · by ' + hit.match : ''}${(hit.duplicates || []).length ? ' · ' + hit.duplicates.length + ' more say the same' : ''}</small></span>
     <span class="snippet">${highlighted(hit.snippet, hit.highlights)}</span>
     ${hit.scores && html`<span class="scores"><small>score ${hit.score.toFixed(2)} · words ${hit.scores.lexical.toFixed(2)} · BM25 ${hit.scores.bm25.toFixed(2)}${hit.scores.context ? ' · context ' + hit.scores.context.toFixed(2) : ''}${hit.scores.cosine !== undefined ? ' · cosine ' + hit.scores.cosine.toFixed(2) : ''} · coverage ${hit.coverage.toFixed(2)}</small></span>`}
   <//></li>`;

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -24,27 +25,46 @@ func (s *Server) memoryRoutes() {
 			c, err := s.authenticate(edge.RequestOf(r.Context()), edge.ResponseOf(r.Context()))
 			return c.KeyID, err
 		},
+		Noted:  telemetry.NoteRecords,
 		Forget: func(r *http.Request) { edge.RequestOf(r.Context()).ForgetBody() },
 		Fail:   s.failHTTP,
 	})
 	s.edge.Handle("", "/v1/memory/*path", s.refuseOtherSites(s.traceMemory(s.serveHTTP(s.asWhole(handler)))))
 }
 
-// memoryOperations are the operations on the memory that have spans, by their paths. All are POST.
-var memoryOperations = map[string]string{
-	"/v1/memory/search": "search_memory", "/v1/memory/recall": "search_memory",
-	"/v1/memory/imports": "update_memory", "/v1/memory/erasures": "delete_memory",
+// memoryOperations are the operations on the memory that have spans.
+var memoryOperations = []struct{ method, route, operation string }{
+	{http.MethodPost, "/v1/memory/search", "search_memory"},
+	{http.MethodPost, "/v1/memory/recall", "search_memory"},
+	{http.MethodPost, "/v1/memory/imports", "create_memory"},
+	{http.MethodPost, "/v1/memory/erasures", "delete_memory"},
+	{http.MethodPatch, "/v1/memory/exchanges/{id}", "update_memory"},
+	{http.MethodPatch, "/v1/memory/sessions/{id}", "update_memory"},
+	{http.MethodDelete, "/v1/memory/exchanges/{id}", "delete_memory"},
+	{http.MethodDelete, "/v1/memory/sessions/{id}", "delete_memory"},
+}
+
+// memoryOperation returns the operation of a request; "" for one without a span.
+func memoryOperation(method, path string) (operation, route string) {
+	for _, o := range memoryOperations {
+		prefix, ofOne := strings.CutSuffix(o.route, "{id}")
+		id, found := strings.CutPrefix(path, prefix)
+		if found && o.method == method && ofOne == (id != "") && !strings.Contains(id, "/") {
+			return o.operation, o.route
+		}
+	}
+	return "", ""
 }
 
 // traceMemory makes spans of operations on the memory.
 func (s *Server) traceMemory(next edge.Handler) edge.Handler {
 	return func(ctx context.Context, in *edge.Request, out *edge.Response) {
-		operation := memoryOperations[in.Path()]
-		if operation == "" || in.Method() != http.MethodPost || !s.telemetry.Traces() {
+		operation, route := memoryOperation(in.Method(), in.Path())
+		if operation == "" || !s.telemetry.Traces() {
 			next(ctx, in, out)
 			return
 		}
-		end := s.telemetry.Memory(ctx, operation, &telemetry.Request{Method: http.MethodPost, Route: in.Path(), Started: time.Now(), Header: in.Header})
+		ctx, end := s.telemetry.Memory(ctx, operation, &telemetry.Request{Method: in.Method(), Route: route, Started: time.Now(), Header: in.Header})
 		next(ctx, in, out)
 		end(out.Status())
 	}
@@ -55,6 +75,11 @@ func (s *Server) toolRoutes() {
 	handler := mcp.Handler(mcp.Options{
 		Archive: s.engine.Archive, Recorder: s.engine.Recorder, Searcher: s.engine.Index, Recaller: s.recaller,
 		Version: s.opts.Version, Log: s.log,
+		Trace: func(r *http.Request, operation string) func(status int) {
+			in := edge.RequestOf(r.Context())
+			_, end := s.telemetry.Memory(r.Context(), operation, &telemetry.Request{Method: r.Method, Route: "/mcp", Started: time.Now(), Header: in.Header})
+			return end
+		},
 		Identify: s.caller,
 		Fail:     s.failHTTP,
 	})

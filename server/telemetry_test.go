@@ -399,14 +399,29 @@ func TestTracesOfTrustedKeysAreContinued(t *testing.T) {
 func TestOperationsOnTheMemoryHaveSpans(t *testing.T) {
 	received := overHTTP(t)
 	h, flush := traced(t, received, telemetry.TracingOptions{TrustTraceParent: true})
+	h.key = h.createKey("acme", store.AllScopes)
 	h.do(http.MethodPost, "/v1/memory/search", `{"query":"not for spans"}`, "Authorization", "Bearer "+h.key, "Traceparent", clientsState)
 	h.do(http.MethodPost, "/v1/memory/erasures", `{"all":true,"dry_run":true}`, "Authorization", "Bearer "+h.key)
 	h.do(http.MethodGet, "/v1/memory/sessions", "", "Authorization", "Bearer "+h.key)
+	id := h.post(chat.path, chat.body(`text "hi"`, false)).exchange()
+	h.do(http.MethodPatch, "/v1/memory/exchanges/"+id, `{"note":"not for spans"}`, "Authorization", "Bearer "+h.key)
+	agent, err := h.agent(h.key)
+	ok(t, err)
+	uses(t, agent, "memory_note", map[string]any{"text": "not for spans"})
 	flush()
+	if got := attributes(received.named(t, "update_memory")); got["gen_ai.memory.record.id"] != id || got["http.route"] != "/v1/memory/exchanges/{id}" || got["gen_ai.memory.store.id"] != "acme" {
+		t.Errorf("update_memory: %v", got)
+	}
+	if got := attributes(received.named(t, "delete_memory")); got["gen_ai.memory.record.count"] != "int_value:0" {
+		t.Errorf("delete_memory: %v", got)
+	}
+	if got := attributes(received.named(t, "create_memory")); got["http.route"] != "/mcp" {
+		t.Errorf("create_memory: %v", got)
+	}
 	for name, route := range map[string]string{"search_memory": "/v1/memory/search", "delete_memory": "/v1/memory/erasures"} {
 		span := received.named(t, name)
 		got := attributes(span)
-		if got["gen_ai.operation.name"] != name || got["http.route"] != route || got["http.response.status_code"] == "" {
+		if got["gen_ai.operation.name"] != name || got["http.route"] != route || got["http.response.status_code"] == "" || got["gen_ai.memory.store.id"] != "acme" {
 			t.Errorf("%s: %v", name, got)
 		}
 		if strings.Contains(span.String(), "not for spans") {

@@ -24,6 +24,8 @@ type Options struct {
 	Log      *slog.Logger
 	// Identify returns a caller with the scope.
 	Identify func(r *http.Request, scope store.Scopes) (store.Identity, error)
+	// Trace opens the span of an operation on the memory; the returned function ends it with a status of HTTP. nil: there are none.
+	Trace func(r *http.Request, operation string) (end func(status int))
 	// Fail answers with an error.
 	Fail func(w http.ResponseWriter, r *http.Request, err error)
 }
@@ -49,6 +51,11 @@ func Handler(o Options) http.Handler {
 		t := &tools{archive: o.Archive, recorder: o.Recorder, searcher: o.Searcher, recaller: o.Recaller, account: caller.Account, key: caller.KeyID, log: o.Log, permit: func(scope store.Scopes) error {
 			_, err := o.Identify(r, scope)
 			return err
+		}, trace: func(operation string) func(int) {
+			if o.Trace == nil || operation == "" {
+				return func(int) {}
+			}
+			return o.Trace(r, operation)
 		}}
 		protocol.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), toolsKey{}, t)))
 	})
@@ -87,6 +94,9 @@ func newServer(t *tools, version string, schemas *sdk.SchemaCache) *sdk.Server {
 	return s
 }
 
+// operations are the tools that search and change the memory, by OpenTelemetry's names for that.
+var operations = map[string]string{"memory_search": "search_memory", "memory_recall": "search_memory", "memory_note": "create_memory", "memory_forget": "delete_memory"}
+
 // add registers a tool that answers with text.
 func add[In any](s *sdk.Server, t *tools, name, description string, read func(context.Context, *In, *page) error) {
 	addTool(s, t, &sdk.Tool{Name: name, Description: description, Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: new(bool)}}, read)
@@ -95,18 +105,30 @@ func add[In any](s *sdk.Server, t *tools, name, description string, read func(co
 func addTool[In any](s *sdk.Server, t *tools, tool *sdk.Tool, read func(context.Context, *In, *page) error) {
 	sdk.AddTool(s, tool, func(ctx context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
 		var p page
-		if err := read(ctx, &in, &p); err != nil {
-			return nil, nil, t.told(tool.Name, err)
+		end := t.trace(operations[tool.Name])
+		err := read(ctx, &in, &p)
+		if err != nil {
+			told := t.told(tool.Name, err)
+			if isOurs(told) {
+				end(http.StatusInternalServerError)
+			} else {
+				end(http.StatusBadRequest)
+			}
+			return nil, nil, told
 		}
+		end(http.StatusOK)
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: p.text()}}}, nil, nil
 	})
 }
 
 // told words an error for the agent; errors that the agent cannot fix go to the log.
-func (t *tools) told(tool string, err error) error {
+func (t *tools) told(tool string, err error) *codec.Error {
 	e := codec.AsError(err, "the memory failed on this; the proxy's log says why")
-	if e.Kind == codec.KindInternal || e.Kind == codec.KindStorage {
+	if isOurs(e) {
 		t.log.Error("a tool of the memory failed", "tool", tool, "account", t.account, "error", err)
 	}
 	return e
 }
+
+// isOurs reports whether an agent cannot mend an error.
+func isOurs(e *codec.Error) bool { return e.Kind == codec.KindInternal || e.Kind == codec.KindStorage }

@@ -26,6 +26,7 @@ type tools struct {
 	key      string // the caller's key; "": it has none
 	log      *slog.Logger
 	permit   func(store.Scopes) error // of the caller's key
+	trace    func(operation string) (end func(status int))
 }
 
 type searchInput struct {

@@ -24,6 +24,7 @@ func (h *handler) eraseSelected(c *call, selection record.Selection, dryRun bool
 		if err != nil {
 			return nil, err
 		}
+		c.records = e.Exchanges + e.Open
 		return api.NewReceipt(e), nil
 	}
 	actor, err := h.Actor(c.r)
@@ -45,7 +46,7 @@ func (h *handler) eraseSelected(c *call, selection record.Selection, dryRun bool
 	if err != nil {
 		return nil, err
 	}
-	c.status = http.StatusAccepted
+	c.status, c.records = http.StatusAccepted, e.Exchanges+e.Open
 	return api.NewReceipt(e), nil
 }
 

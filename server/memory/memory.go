@@ -72,6 +72,9 @@ type Options struct {
 	AccountParameter string
 	// LineBytes bounds a line of an import, which is held in memory; 0: 1 GiB.
 	LineBytes int
+	// Noted is called with the records that a change, a search or an erasure concerns: one, or so many; -1: unknown. nil: nothing
+	// has to know.
+	Noted func(ctx context.Context, account, record string, count int64)
 	// Forget is called when what was read of a request's body is no longer held; nil: nothing has to know.
 	Forget func(r *http.Request)
 	// Fail answers with an error.
@@ -172,7 +175,8 @@ type call struct {
 	w       http.ResponseWriter
 	r       *http.Request
 	query   query
-	status  int // of the answer; 200 unless the endpoint sets it
+	status  int   // of the answer; 200 unless the endpoint sets it
+	records int64 // that it concerns; -1: unknown
 }
 
 func (c *call) ctx() context.Context { return c.r.Context() }
@@ -189,9 +193,12 @@ func (h *handler) endpoint(scope store.Scopes, serve endpoint) http.HandlerFunc 
 		if h.Lacks != "" {
 			w.Header().Set(headerDegraded, h.Lacks)
 		}
-		c := &call{account: account, w: w, r: r, query: query{values: r.URL.Query()}, status: http.StatusOK}
+		c := &call{account: account, w: w, r: r, query: query{values: r.URL.Query()}, status: http.StatusOK, records: -1}
 		delete(c.query.values, h.AccountParameter)
 		answer, err := serve(c)
+		if h.Noted != nil {
+			h.Noted(r.Context(), account, c.id(), c.records)
+		}
 		switch {
 		case err != nil:
 			h.Fail(w, r, err)

@@ -40,7 +40,9 @@ func (h *handler) recall(c *call) (any, error) {
 		if asked.Prompt == "" {
 			return nil, codec.Invalid("prompt", "say what is asked, in prompt")
 		}
-		return api.Recalled{Object: "memory.recall", Recalled: h.offer(c, asked)}, nil
+		r := h.offer(c, asked)
+		c.records = int64(len(r.Hits))
+		return api.Recalled{Object: "memory.recall", Recalled: r}, nil
 	}
 	var (
 		r       recall.Recalled
@@ -54,6 +56,9 @@ func (h *handler) recall(c *call) (any, error) {
 		r = h.start(c, asked)
 	case asked.Event == eventTool:
 		r = h.Recaller.Before(c.ctx(), recallOf(c, asked), &record.Part{Kind: "call", Name: asked.Tool, Arguments: string(asked.Input)})
+	}
+	if len(r.Hits) > 0 || r.Text == "" {
+		c.records = int64(len(r.Hits))
 	}
 	answer := api.HookAnswer{Message: warning}
 	if r.Text != "" {

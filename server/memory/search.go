@@ -32,6 +32,7 @@ func (h *handler) search(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.records = int64(len(answer.Data))
 	if late {
 		answer.Degraded = append(answer.Degraded, notYetAnswer)
 	}

@@ -166,6 +166,7 @@ func (h *handler) importAll(c *call) (any, error) {
 	case number == 0:
 		return nil, codec.Errorf(codec.KindInvalidRequest, "The body is empty; it should be what export.jsonl gave.")
 	}
+	c.records = done.Exchanges
 	if age := h.Archive.RetentionOf(c.account).MaxAge; age > 0 && done.Exchanges > 0 {
 		done.ErasedAfter = time.Now().Add(age).UTC().Truncate(time.Second)
 	}

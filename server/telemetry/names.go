@@ -138,6 +138,10 @@ const (
 	attrCacheCreation   = attribute.Key("gen_ai.usage.cache_creation.input_tokens") // the former name, for one release
 	attrReasoningTokens = attribute.Key("gen_ai.usage.reasoning.output_tokens")
 
+	attrMemoryStore  = attribute.Key("gen_ai.memory.store.id") // the account
+	attrMemoryRecord = attribute.Key("gen_ai.memory.record.id")
+	attrMemoryCount  = attribute.Key("gen_ai.memory.record.count")
+
 	attrErrorType     = attribute.Key("error.type")
 	attrMethod        = attribute.Key("http.request.method")
 	attrRoute         = attribute.Key("http.route")

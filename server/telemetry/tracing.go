@@ -272,18 +272,34 @@ func fail(span trace.Span, reason string) {
 }
 
 // Memory opens the span of an operation on the memory, by the convention's name of it, such as "search_memory". The returned
-// function ends it, with the status that was sent.
-func (t *Telemetry) Memory(ctx context.Context, operation string, r *Request) (end func(status int)) {
+// context has it for [NoteRecords]; the function ends it, with the status that was sent.
+func (t *Telemetry) Memory(ctx context.Context, operation string, r *Request) (within context.Context, end func(status int)) {
 	x := t.Begin(ctx, r)
 	if x == nil {
-		return func(int) {}
+		return ctx, func(int) {}
 	}
 	x.server.SetName(operation)
-	return func(status int) {
+	return x.ctx, func(status int) {
 		x.server.SetAttributes(attrOperation.String(operation), attrMethod.String(r.Method), attrRoute.String(r.Route), attrStatus.Int(status))
 		if status >= http.StatusInternalServerError {
 			fail(x.server, strconv.Itoa(status))
 		}
 		x.server.End()
+	}
+}
+
+// NoteRecords adds to the span of an operation on the memory whose it is, and which records it concerns: one, or so many. -1:
+// unknown. What is searched for and found is content, and on no span.
+func NoteRecords(ctx context.Context, account, record string, count int64) {
+	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() {
+		return
+	}
+	span.SetAttributes(attrMemoryStore.String(account))
+	if record != "" {
+		span.SetAttributes(attrMemoryRecord.String(clipped(record)))
+	}
+	if count >= 0 {
+		span.SetAttributes(attrMemoryCount.Int64(count))
 	}
 }

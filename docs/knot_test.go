@@ -25,7 +25,6 @@ var knotted = map[string]int{
 	"codec/responses":      21,
 	"server/command":       24,
 	"server/memory":        13,
-	"store/catalog":        28,
 	"store/redact":         21,
 	"store/search":         18,
 	"store/search/lexical": 21,

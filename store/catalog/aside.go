@@ -27,10 +27,7 @@ func putAside(ctx context.Context, tx pgx.Tx, refused []shipped.Refused) error {
 }
 
 // Aside gives access to the refused entries of a catalog.
-type Aside struct{ catalog *Catalog }
-
-// AsideOf returns the refused entries of a catalog.
-func AsideOf(c *Catalog) Aside { return Aside{c} }
+type Aside struct{ catalog *database }
 
 // Count returns their number.
 func (a Aside) Count(ctx context.Context) (n int, err error) {

@@ -17,7 +17,7 @@ import (
 // candidates selects the turns of an account that a search ranks. Of the turns with its rarest terms, or with several of its common
 // ones, these are the heaviestTurns by the weights of the terms that they contain, and the turns before and after the best of them.
 type candidates struct {
-	catalog *Catalog
+	catalog *database
 	account record.AccountNumber
 	wanted  *search.Wanted
 }
@@ -274,41 +274,4 @@ func (c *candidates) ids(ctx context.Context, sql string, arguments ...any) ([]s
 		return nil, err
 	}
 	return pgx.CollectRows(rows, pgx.RowTo[string])
-}
-
-// tsquery formats a condition as a tsquery; "" if nothing satisfies it.
-func tsquery(account record.AccountNumber, c *lexical.Condition) string {
-	switch {
-	case c.Term != "":
-		return quoteLexeme(lexeme(account, c.Term))
-	case c.Prefix != "":
-		return quoteLexeme(lexeme(account, c.Prefix)) + ":*"
-	case c.Not != nil:
-		if not := tsquery(account, c.Not); not != "" {
-			return "!" + not
-		}
-		return ""
-	}
-	parts, sign := c.All, " & "
-	if len(parts) == 0 {
-		parts, sign = c.Any, " | "
-	}
-	var written []string
-	for i := range parts {
-		one := tsquery(account, &parts[i])
-		switch {
-		case one != "":
-			written = append(written, one)
-		case sign == " & " && parts[i].Not == nil: // the negation of an unsatisfiable condition is always true, and can be omitted
-			return ""
-		}
-	}
-	if len(written) == 0 {
-		return ""
-	}
-	return "(" + strings.Join(written, sign) + ")"
-}
-
-func quoteLexeme(lexeme string) string {
-	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `''`).Replace(lexeme) + "'"
 }

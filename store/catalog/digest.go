@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -28,30 +26,10 @@ const (
 // undigestedLook is how many undigested exchanges are searched for an account that nobody else is digesting.
 const undigestedLook = 1000
 
-// mostUndigested bounds what is counted of a backlog: the count reads as many entries of an index.
-const mostUndigested = 100_000
-
-// Backlog is what waits in a catalog, for whichever process.
-type Backlog struct {
-	Exchanges int           // to be digested, at most 100,000
-	Oldest    time.Duration // since the first of them to arrive was recorded; 0: it is digested again
-	Locks     int           // connections to the database that wait for a lock of another one
-}
-
-// BacklogOf returns what waits in a catalog.
-func BacklogOf(ctx context.Context, c *Catalog) (b Backlog, err error) {
-	err = c.pool.QueryRow(ctx, `
-		select (select count(*) from (select from exchanges where not digested limit $1) x),
-			greatest('0', coalesce((select case when not again then clock_timestamp() - kept end from exchanges where not digested order by arrival limit 1), '0')),
-			(select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')`, mostUndigested).
-		Scan(&b.Exchanges, &b.Oldest, &b.Locks)
-	return b, unreadable(err)
-}
-
 // digestSome digests some exchanges of one account, in order of arrival. It skips accounts that another centre is digesting, and
 // leaves sessions that another transaction is adding to for later. An account whose exchanges cannot be read at present holds up
 // no other one; the error is returned once no other account has anything to digest.
-func (c *Catalog) digestSome(ctx context.Context) (more bool, err error) {
+func (c *database) digestSome(ctx context.Context) (more bool, err error) {
 	held := []int64{} // accounts that other transactions hold, or that failed; never null
 	var failed error
 	for {
@@ -86,16 +64,9 @@ func (c *Catalog) digestSome(ctx context.Context) (more bool, err error) {
 
 // digesting digests exchanges of an account in a transaction.
 type digesting struct {
-	catalog *Catalog
+	catalog *database
 	tx      pgx.Tx
 	account record.AccountNumber
-}
-
-// arrivedExchange is an undigested exchange.
-type arrivedExchange struct {
-	info *record.ExchangeInfo
-	refs []byte
-	body []byte // [Catalog.load] reads it; nil: it cannot be read
 }
 
 // run digests some exchanges of the account. done is false if all their sessions are locked.
@@ -164,14 +135,6 @@ func (d *digesting) readable(arrived []*arrivedExchange, objects shipped.Objects
 		exchanges = append(exchanges, whole)
 	}
 	return exchanges
-}
-
-func (x *arrivedExchange) assemble(account record.AccountNumber, objects shipped.Objects) (*record.Exchange, error) {
-	skeleton, parts, err := readBody(x.body)
-	if err != nil {
-		return nil, err
-	}
-	return shipped.Assemble(account, x.info, skeleton, parts, objects)
 }
 
 // next returns the exchanges to digest together, and their sessions, which it locks so that no exchange is moved out of them.
@@ -289,53 +252,8 @@ func (d *digesting) put(batch *pgx.Batch, turns *conversation.Turns, found []rec
 	return nil
 }
 
-// lexemeEnd separates lexemes. It occurs in none.
-const lexemeEnd = "\x1f"
-
-// maxLexeme is the most bytes that a lexeme can have in Postgres, without its account.
-const maxLexeme = 2000
-
-// lexeme returns a term as stored in the database. It begins with the account's number, so that each posting list of the GIN index
-// has documents of one account only.
-func lexeme(account record.AccountNumber, term string) string {
-	return lexemePrefix(account) + StoredTerm(term)
-}
-
-func lexemePrefix(account record.AccountNumber) string {
-	return strconv.FormatUint(uint64(account), 36) + ":"
-}
-
-// StoredTerm returns a term without what text in Postgres cannot contain.
-func StoredTerm(term string) string {
-	term = strings.ToValidUTF8(term[:min(len(term), maxLexeme)], "")
-	return impossible.Replace(term)
-}
-
-var impossible = strings.NewReplacer("\x00", "\x1e", lexemeEnd, " ")
-
-// lexemes joins the terms of a document, separated by lexemeEnd.
-func lexemes(account record.AccountNumber, terms []string) string {
-	var all strings.Builder
-	prefix := lexemePrefix(account)
-	for i, term := range terms {
-		term = StoredTerm(term)
-		if all.Len()+len(lexemeEnd)+len(prefix)+len(term) > maxLexemes {
-			break
-		}
-		if i > 0 {
-			all.WriteString(lexemeEnd)
-		}
-		all.WriteString(prefix)
-		all.WriteString(term)
-	}
-	return all.String()
-}
-
-// maxLexemes bounds the size of a document's lexemes. The limit of Postgres is a megabyte.
-const maxLexemes = 900 << 10
-
 // Wait returns when searches find every exchange that the account has at the time of the call.
-func (c *Catalog) Wait(ctx context.Context, account string) error {
+func (c *database) Wait(ctx context.Context, account string) error {
 	number, err := c.number(account)
 	if err != nil {
 		return err
@@ -365,26 +283,3 @@ func (c *Catalog) Wait(ctx context.Context, account string) error {
 
 // waitLook is how often Wait checks.
 const waitLook = 20 * time.Millisecond
-
-// Rebuild has everything made again in the background that exchanges and their bodies have: sessions and rollups, see [recount], and by
-// digests turns, histories and terms. Meanwhile searches find what has been digested so far. It does not make sessions grow, so that
-// none is summarized again.
-func (c *Catalog) Rebuild(ctx context.Context) error {
-	err := c.update(ctx, func(tx pgx.Tx) error {
-		for _, statement := range [...]string{
-			"insert into meta values ('" + recountName + "', '{}') on conflict (name) do update set value = excluded.value",
-			"lock table exchanges, turns, histories", "truncate turns, histories", "delete from meta where name = '" + namedName + "'",
-			"update exchanges set again = again or digested, digested = false where speaks",
-		} {
-			if _, err := tx.Exec(ctx, statement); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err == nil {
-		c.counted.Notify()
-		RecalledOf(c).Beside(c.nameSessions)
-	}
-	return err
-}

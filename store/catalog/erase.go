@@ -6,14 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/conversation"
-	"github.com/mnemeproxy/mneme/store/internal/wake"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -23,7 +21,7 @@ const retainEach = 10 * time.Minute
 // Erase erases the selected exchanges of an account in the background, and returns the receipt that shows its progress.
 // With dryRun it only counts. Erased exchanges are not taken again. A session that was merged into another one stands for
 // that one, which the receipt names too.
-func (c *Catalog) Erase(ctx context.Context, account string, sel record.Selection, dryRun bool) (*record.Erasure, error) {
+func (c *database) Erase(ctx context.Context, account string, sel record.Selection, dryRun bool) (*record.Erasure, error) {
 	number, err := c.number(account)
 	if err == nil {
 		err = sel.Check()
@@ -65,7 +63,7 @@ func newErasure(ctx context.Context, tx pgx.Tx, number int64, sel record.Selecti
 	return e, err
 }
 
-func (c *Catalog) eraseDryRun(ctx context.Context, account string, number int64, sel record.Selection) (*record.Erasure, error) {
+func (c *database) eraseDryRun(ctx context.Context, account string, number int64, sel record.Selection) (*record.Erasure, error) {
 	now := time.Now().UTC()
 	sel = sel.Follow(c.mergedInto(account))
 	e := &record.Erasure{State: record.ErasureDone, Selection: sel, Reason: record.ErasedByRequest, DryRun: true, Created: now}
@@ -91,7 +89,7 @@ func (c *Catalog) eraseDryRun(ctx context.Context, account string, number int64,
 }
 
 // Erasure returns the receipt of an erasure of the account.
-func (c *Catalog) Erasure(account, id string) (*record.Erasure, error) {
+func (c *database) Erasure(account, id string) (*record.Erasure, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	number, err := c.number(account)
@@ -113,17 +111,6 @@ func (c *Catalog) Erasure(account, id string) (*record.Erasure, error) {
 	return e, unreadable(err)
 }
 
-// erasures are carried out in the database one after the other, in the order in which they were asked for. Beside that, the centre that
-// leads erases what other places have, and completes the receipts: a place that is away, or does not answer, holds up nothing in the
-// database.
-type erasures struct {
-	catalog *Catalog
-	ready   wake.Signal // there may be one to complete
-
-	mu     sync.Mutex
-	erased map[string]bool // unfinished ones that have nothing left in the database
-}
-
 // erasuresRead is how many unfinished erasures are read at once.
 const erasuresRead = 100
 
@@ -133,49 +120,10 @@ type unfinishedErasure struct {
 	*record.Erasure
 }
 
-// eraseSome erases in the database what unfinished erasures have left there.
-func (r *erasures) eraseSome(ctx context.Context) (more bool, err error) {
-	seen := make(map[string]bool)
-	_, err = r.each(ctx, func(e unfinishedErasure) (bool, error) {
-		if seen[e.ID] = r.isErased(e.ID); seen[e.ID] {
-			return false, nil
-		}
-		accepted, err := r.catalog.accept(ctx, e)
-		if err != nil || !accepted {
-			return false, err
-		}
-		if err := r.catalog.eraseRows(ctx, e); err != nil {
-			return false, err
-		}
-		seen[e.ID] = true
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.erased[e.ID] = true
-		r.ready.Notify()
-		return false, nil
-	})
-	if err == nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.erased = seen // without those that are done
-	}
-	return false, err
-}
-
 func (r *erasures) isErased(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.erased[id]
-}
-
-// completeSome completes what can be completed, and reports whether it has completed any.
-func (r *erasures) completeSome(ctx context.Context) (more bool, err error) {
-	return r.each(ctx, func(e unfinishedErasure) (bool, error) {
-		if !r.isErased(e.ID) {
-			return false, nil
-		}
-		return r.catalog.completeErasure(ctx, e)
-	})
 }
 
 // each continues all unfinished erasures, and reports whether any of them is done. The error is the first one.
@@ -222,7 +170,7 @@ func (r *erasures) unfinished(ctx context.Context, after string) ([]unfinishedEr
 }
 
 // accept announces an erasure by request, once, and reports whether it may be carried out. Only a centre announces.
-func (c *Catalog) accept(ctx context.Context, e unfinishedErasure) (accepted bool, err error) {
+func (c *database) accept(ctx context.Context, e unfinishedErasure) (accepted bool, err error) {
 	if e.State != record.ErasureQueued || e.Reason != record.ErasedByRequest {
 		return true, nil
 	}
@@ -251,7 +199,7 @@ func (c *Catalog) accept(ctx context.Context, e unfinishedErasure) (accepted boo
 }
 
 // eraseRows erases the selected exchanges in the database.
-func (c *Catalog) eraseRows(ctx context.Context, e unfinishedErasure) error {
+func (c *database) eraseRows(ctx context.Context, e unfinishedErasure) error {
 	// Wait for transactions that are storing exchanges. Those that begin later check their exchanges against this
 	// erasure.
 	if err := c.update(ctx, func(tx pgx.Tx) error { return arriveAlone(ctx, tx, e.account) }); err != nil {
@@ -270,25 +218,6 @@ func (c *Catalog) eraseRows(ctx context.Context, e unfinishedErasure) error {
 	return nil
 }
 
-// completeErasure erases what other places have, and then completes the receipt. done is false if one of them may have some left.
-func (c *Catalog) completeErasure(ctx context.Context, e unfinishedErasure) (done bool, err error) {
-	if err := c.freeObjects(ctx, e.account, e.ID); err != nil {
-		return false, err
-	}
-	if c.Packs != nil {
-		if done, err := c.clean(ctx, e.account, e.Erasure); err != nil || !done {
-			return false, err
-		}
-	}
-	err = c.update(ctx, func(tx pgx.Tx) error {
-		if err := c.lead.fence(ctx, tx); err != nil {
-			return err
-		}
-		return c.finishErasure(ctx, tx, e.account, e.ID)
-	})
-	return err == nil, err
-}
-
 // lockErasure reads and locks the receipt of an unfinished erasure; nil if it is done, or was deleted with its account.
 func lockErasure(ctx context.Context, tx pgx.Tx, account record.AccountNumber, id string) (*record.Erasure, error) {
 	var receipt string
@@ -304,7 +233,7 @@ func lockErasure(ctx context.Context, tx pgx.Tx, account record.AccountNumber, i
 }
 
 // eraseBatch erases exchanges, and counts them in the receipt of the erasure.
-func (c *Catalog) eraseBatch(ctx context.Context, tx pgx.Tx, account record.AccountNumber, infos []record.ExchangeInfo, erasure string) error {
+func (c *database) eraseBatch(ctx context.Context, tx pgx.Tx, account record.AccountNumber, infos []record.ExchangeInfo, erasure string) error {
 	e, err := lockErasure(ctx, tx, account, erasure)
 	if err != nil || e == nil {
 		return err
@@ -438,7 +367,7 @@ func queueReceipt(batch *pgx.Batch, account record.AccountNumber, e *record.Eras
 const releasedTogether = 64
 
 // freeObjects frees the objects that only erased exchanges have used.
-func (c *Catalog) freeObjects(ctx context.Context, account record.AccountNumber, erasure string) error {
+func (c *database) freeObjects(ctx context.Context, account record.AccountNumber, erasure string) error {
 	for more := true; more; {
 		err := c.update(ctx, func(tx pgx.Tx) (err error) {
 			more, err = freeSome(ctx, tx, account, erasure)
@@ -530,7 +459,7 @@ func unusedObjects(ctx context.Context, tx pgx.Tx, account record.AccountNumber,
 }
 
 // finishErasure completes the receipt, once none of the erased data exists any more.
-func (c *Catalog) finishErasure(ctx context.Context, tx pgx.Tx, account record.AccountNumber, erasure string) error {
+func (c *database) finishErasure(ctx context.Context, tx pgx.Tx, account record.AccountNumber, erasure string) error {
 	e, err := lockErasure(ctx, tx, account, erasure)
 	if err != nil || e == nil {
 		return err
@@ -556,82 +485,6 @@ func putReceipt(ctx context.Context, tx pgx.Tx, account record.AccountNumber, e 
 		queueEvents(batch, []record.Event{{Kind: record.ErasureCompleted, Account: account, Erasure: e.ID, Time: e.Completed}})
 	}
 	return tx.SendBatch(ctx, batch).Close()
-}
-
-// DeleteAccount deletes an account with its keys and credentials, and everything that the memory has of it.
-func (c *Catalog) DeleteAccount(ctx context.Context, name string) error {
-	account, err := c.accounts.Number(name)
-	if err != nil {
-		return err
-	}
-	err = c.update(ctx, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, $2), set_config('mneme.deleting', 'account', true)", lockAccount, int32(account))
-		if err != nil {
-			return err
-		}
-		if err := holdPacks(ctx, tx, account); err != nil {
-			return err
-		}
-		if err := c.roster.forget(ctx, tx, account); err != nil {
-			return err
-		}
-		for _, table := range perAccount {
-			if _, err := tx.Exec(ctx, "delete from "+table+" where account = $1", int64(account)); err != nil {
-				return err
-			}
-		}
-		_, err = tx.Exec(ctx, "update packs set state = 'going' where account = $1 and state in ('kept', 'lost')", int64(account))
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	_ = c.roster.Refresh(ctx) // it is committed; if this fails, the cache follows a little later
-	if c.Packs == nil {
-		return nil
-	}
-	return c.remove(ctx, int64(account))
-}
-
-// retain periodically erases exchanges that are older than the retention allows.
-func (c *Catalog) retain(ctx context.Context) {
-	for ctx.Err() == nil {
-		for _, name := range c.accounts.names() {
-			if err := c.expire(ctx, name); err != nil && ctx.Err() == nil {
-				c.Log.Warn("exchanges past their retention could not be erased; retrying", "account", name, "error", err)
-			}
-		}
-		sleep(ctx, retainEach)
-	}
-}
-
-func (c *Catalog) expire(ctx context.Context, account string) error {
-	age := c.Retention(account).MaxAge
-	if age <= 0 {
-		return nil
-	}
-	number, err := c.number(account)
-	if err != nil {
-		return err
-	}
-	until := time.Now().Add(-age)
-	var found bool
-	err = c.pool.QueryRow(ctx, `select exists (select from exchanges where account = $1 and kept < $2)
-		and not exists (select from erasures where account = $1 and not done)`, number, until).Scan(&found)
-	if err != nil || !found {
-		return err
-	}
-	err = c.update(ctx, func(tx pgx.Tx) error {
-		if err := c.lead.fence(ctx, tx); err != nil {
-			return err
-		}
-		_, err := newErasure(ctx, tx, number, record.Selection{Until: until, ByAge: true}, record.ErasedByRetention)
-		return err
-	})
-	if err == nil {
-		c.erasing.Notify()
-	}
-	return err
 }
 
 // forget deletes what a centre of an earlier version has recalled for exchanges that are erased, and what quotes them. A row of quoted may be left of an earlier decision at its place, so

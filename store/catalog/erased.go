@@ -61,30 +61,6 @@ func recordErasedInOrder(ctx context.Context, tx pgx.Tx, accounts []int64, ids [
 	return err
 }
 
-// sortOutLate removes exchanges that arrive after an erasure that covers them.
-func (k *keeping) sortOutLate(ctx context.Context, arriving []*shipped.Exchange) (rest []*shipped.Exchange, err error) {
-	asked, err := askedSince(ctx, k.tx, k.account, arriving)
-	if err != nil || len(asked) == 0 {
-		return arriving, err
-	}
-	in, err := openSessions(ctx, k.tx, k.account, nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	for _, x := range arriving {
-		meant := slices.IndexFunc(asked, func(e *record.Erasure) bool { return x.MeantBy(e, in) })
-		switch id := x.Entry.Exchange; {
-		case meant < 0:
-			rest = append(rest, x)
-		case !k.known[id]:
-			k.known[id] = true
-			k.late = append(k.late, erasedExchange{id, &asked[meant].ID})
-		}
-	}
-	_, _, err = in.Changed() // nothing has changed; this only checks that everything was readable
-	return rest, err
-}
-
 // askedSince returns the requested erasures that were created after the first of the exchanges began, newest first.
 func askedSince(ctx context.Context, tx pgx.Tx, account record.AccountNumber, exchanges []*shipped.Exchange) (asked []*record.Erasure, err error) {
 	if len(exchanges) == 0 {
@@ -106,10 +82,10 @@ func askedSince(ctx context.Context, tx pgx.Tx, account record.AccountNumber, ex
 }
 
 // Erased is the log of requested erasures, which edges carry out as well.
-type Erased struct{ catalog *Catalog }
+type Erased struct{ catalog *database }
 
 // Erased returns the part of the catalog that shares erasures with edges.
-func (c *Catalog) Erased() Erased { return Erased{c} }
+func (c *database) Erased() Erased { return Erased{c} }
 
 // After returns the exchanges that follow an entry of the erasure log, at most most of them, and the last one's mark. A
 // mark that does not match the log, since the database was restored from a backup, means its beginning.

@@ -56,7 +56,7 @@ func digested(account record.AccountNumber, info *record.ExchangeInfo) record.Ev
 
 // Events are the events that all programs on the database commit, from the first subscription on.
 type Events struct {
-	catalog *Catalog
+	catalog *database
 	hub     record.EventHub
 
 	mu        sync.Mutex // held while a connection is made

@@ -15,7 +15,7 @@ import (
 const countedTurns = 5000
 
 // countFacets adds the values of the account's facets to an answer.
-func (c *Catalog) countFacets(ctx context.Context, account record.AccountNumber, answer *search.Answer) error {
+func (c *database) countFacets(ctx context.Context, account record.AccountNumber, answer *search.Answer) error {
 	facets, most := search.Facets()
 	answer.Facets = make(map[string][]lexical.FacetValue, len(facets))
 	var names, prefixes []string

@@ -13,13 +13,6 @@ import (
 // To count the turns with a common word, Postgres reads all of them in its index. It has such numbers in its own statistics, though,
 // which it renews as the table grows: the most common words of a partition, and how many rows are of which account.
 
-// statistics say what an account's turns hold.
-type statistics struct {
-	read   time.Time
-	turns  uint64            // of the account; 0: too few for statistics, or unknown
-	common map[string]uint64 // turns that hold a lexeme, of the common ones
-}
-
 const (
 	statisticsHold = time.Minute // for which statistics are not read again
 	fewTurns       = 2000        // are counted
@@ -27,7 +20,7 @@ const (
 )
 
 // statisticsOf returns what Postgres knows of an account's turns without reading them.
-func (c *Catalog) statisticsOf(ctx context.Context, account record.AccountNumber) (statistics, error) {
+func (c *database) statisticsOf(ctx context.Context, account record.AccountNumber) (statistics, error) {
 	if s, known := c.statistics.Get(account); known && time.Since(s.read) < statisticsHold {
 		return s, nil
 	}

@@ -22,18 +22,11 @@ const (
 	aliveFor   = 2 * seenEach // after a centre was seen
 )
 
-// Seat is a centre as the others see it.
-type Seat struct {
-	Node  uint16 // its cluster.node, which no other centre has
-	Name  string // for people
-	Store string // identifies its store
-}
-
 // Lead is the part of a centre in the choice of a leader.
 //
 // All methods may be called concurrently.
 type Lead struct {
-	catalog *Catalog
+	catalog *database
 	pool    *pgxpool.Pool // of one connection, so that renewing waits for nothing else
 
 	mu    sync.Mutex
@@ -45,11 +38,8 @@ type Lead struct {
 	turn  chan struct{} // closed and replaced when this centre begins to lead
 }
 
-// LeadOf returns the part of a centre in the choice of a leader; nil for a worker.
-func LeadOf(c *Catalog) *Lead { return c.lead }
-
 // openLead has this centre stand for leader.
-func (c *Catalog) openLead(ctx context.Context, config *pgxpool.Config) (*Lead, error) {
+func (c *database) openLead(ctx context.Context, config *pgxpool.Config) (*Lead, error) {
 	config = config.Copy()
 	config.MaxConns, config.MinConns = 1, 0
 	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), config)
@@ -62,7 +52,7 @@ func (c *Catalog) openLead(ctx context.Context, config *pgxpool.Config) (*Lead, 
 }
 
 // sit notes this centre among the others. A store in the place of one that was lost has nothing of what that had.
-func (c *Catalog) sit(ctx context.Context, tx pgx.Tx) error {
+func (c *database) sit(ctx context.Context, tx pgx.Tx) error {
 	if c.worker() {
 		return nil
 	}

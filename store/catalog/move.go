@@ -16,7 +16,7 @@ const movedTogether = 500
 
 // MergeSession moves all exchanges of a session into another one of the same account, in one transaction, and returns
 // the latter. Everything that led to the first session then leads to the other one.
-func (c *Catalog) MergeSession(ctx context.Context, account, from, into string) (*record.Session, error) {
+func (c *database) MergeSession(ctx context.Context, account, from, into string) (*record.Session, error) {
 	err := c.changeSessions(ctx, account, []string{from, into}, func(m *moving) (err error) {
 		m.from = from
 		if m.into, err = m.in.Merge(from, into); err != nil {
@@ -36,7 +36,7 @@ func (c *Catalog) MergeSession(ctx context.Context, account, from, into string) 
 // SplitSession moves an exchange of a session, or of the one that it was merged into, and all that began after it there,
 // into a new session, in one transaction, and returns the new one. What led to the session still leads there; only the ids
 // of moved responses lead to the new one.
-func (c *Catalog) SplitSession(ctx context.Context, account, session, exchange string) (*record.Session, error) {
+func (c *database) SplitSession(ctx context.Context, account, session, exchange string) (*record.Session, error) {
 	var target string
 	err := c.changeSessions(ctx, account, []string{session}, func(m *moving) (err error) {
 		if m.from, m.into, err = m.in.Split(session, time.Now()); err != nil {
@@ -66,7 +66,7 @@ func (c *Catalog) SplitSession(ctx context.Context, account, session, exchange s
 
 // changeSessions locks the sessions with these ids, runs a change that moves exchanges between them, and stores the
 // result.
-func (c *Catalog) changeSessions(ctx context.Context, account string, ids []string, change func(*moving) error) error {
+func (c *database) changeSessions(ctx context.Context, account string, ids []string, change func(*moving) error) error {
 	number, err := c.accounts.Number(account)
 	if err != nil {
 		return err

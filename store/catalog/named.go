@@ -7,30 +7,9 @@ import (
 
 	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/record"
-	"github.com/mnemeproxy/mneme/store/search"
 )
 
 // Sessions are also found by what a person or a model has written about them, without any of their turns.
-
-// queueWords stores the terms of the titles and tags of sessions, which are in the database.
-func queueWords(batch *pgx.Batch, account record.AccountNumber, of map[string]*conversation.SessionWords) {
-	var ids, terms, without []string
-	for id, words := range of {
-		if found := lexemes(account, search.SessionTerms(words.Title, words.Tags)); found != "" {
-			ids, terms = append(ids, id), append(terms, found)
-		} else {
-			without = append(without, id)
-		}
-	}
-	if len(ids) > 0 {
-		batch.Queue(`insert into named (account, session, terms)
-			select $1, n.session, array_to_tsvector(string_to_array(n.terms, $2)) from unnest($3::text[], $4::text[]) n (session, terms) order by 2
-			on conflict (account, session) do update set terms = excluded.terms`, int64(account), lexemeEnd, ids, terms)
-	}
-	if len(without) > 0 {
-		batch.Queue("delete from named where account = $1 and session = any($2)", int64(account), without)
-	}
-}
 
 // namedSessions is how many sessions a search takes by what is written about them, and weighedSessions of how many titles, and
 // of how many summaries. If more have any word of the query, it is a common one, and turns have it as well.
@@ -71,7 +50,7 @@ const namedName = "named"
 const namedTogether = 500
 
 // nameSessions stores the terms of sessions from before they were stored, or of all sessions after [Catalog.Rebuild].
-func (c *Catalog) nameSessions(ctx context.Context) {
+func (c *database) nameSessions(ctx context.Context) {
 	said := false
 	for ctx.Err() == nil {
 		err := c.nameAll(ctx)
@@ -86,7 +65,7 @@ func (c *Catalog) nameSessions(ctx context.Context) {
 	}
 }
 
-func (c *Catalog) nameAll(ctx context.Context) error {
+func (c *database) nameAll(ctx context.Context) error {
 	var done bool
 	if err := c.pool.QueryRow(ctx, "select exists (select from meta where name = $1)", namedName).Scan(&done); err != nil || done {
 		return err

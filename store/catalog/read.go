@@ -17,7 +17,7 @@ import (
 
 // Exchange returns one exchange with its bytes; [codec.KindNotFound] if the account has none with that id. Account ""
 // searches all accounts.
-func (c *Catalog) Exchange(account, id string) (*record.Exchange, error) {
+func (c *database) Exchange(account, id string) (*record.Exchange, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	numbers, err := c.numbers(account)
@@ -27,7 +27,7 @@ func (c *Catalog) Exchange(account, id string) (*record.Exchange, error) {
 	return c.exchange(ctx, numbers, id)
 }
 
-func (c *Catalog) exchange(ctx context.Context, numbers []int64, id string) (*record.Exchange, error) {
+func (c *database) exchange(ctx context.Context, numbers []int64, id string) (*record.Exchange, error) {
 	var (
 		x       arrivedExchange
 		number  int64
@@ -82,7 +82,7 @@ func infoOf(stored []byte, session *string) (*record.ExchangeInfo, error) {
 }
 
 // ExchangeInfo returns the record of one exchange; otherwise it is like [Catalog.Exchange].
-func (c *Catalog) ExchangeInfo(account, id string) (*record.ExchangeInfo, error) {
+func (c *database) ExchangeInfo(account, id string) (*record.ExchangeInfo, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	numbers, err := c.numbers(account)
@@ -104,7 +104,7 @@ func (c *Catalog) ExchangeInfo(account, id string) (*record.ExchangeInfo, error)
 
 // AnsweredAs returns the exchange whose answer has that id of the provider, on the surface whose requests refer to
 // previous answers; [codec.KindNotFound] if the account has none.
-func (c *Catalog) AnsweredAs(account, response string) (exchange string, err error) {
+func (c *database) AnsweredAs(account, response string) (exchange string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	number, err := c.number(account)
@@ -158,7 +158,7 @@ func newOrder(after, before string, limit int, ascending bool, prefix string) (o
 }
 
 // Exchanges lists exchanges by time. Account "" lists those of all accounts.
-func (c *Catalog) Exchanges(account string, q record.ExchangeQuery) (page record.ExchangePage, err error) {
+func (c *database) Exchanges(account string, q record.ExchangeQuery) (page record.ExchangePage, err error) {
 	o, err := newOrder(q.After, q.Before, q.Limit, q.Ascending, kv.ExchangePrefix)
 	if err != nil {
 		return page, err
@@ -199,7 +199,7 @@ func listed(id string, stored []byte, session *string) record.ExchangeInfo {
 const sessionsRead = 500
 
 // Sessions lists the sessions of an account, except those that were merged into another.
-func (c *Catalog) Sessions(account string, q record.SessionQuery) (page record.SessionPage, err error) {
+func (c *database) Sessions(account string, q record.SessionQuery) (page record.SessionPage, err error) {
 	number, err := c.number(account)
 	if err != nil {
 		return page, err
@@ -254,7 +254,7 @@ func (c *Catalog) Sessions(account string, q record.SessionQuery) (page record.S
 
 // Session returns one session of the account; [codec.KindNotFound] if it has none with that id. Merged names the
 // session that it was merged into.
-func (c *Catalog) Session(account, id string) (*record.Session, error) {
+func (c *database) Session(account, id string) (*record.Session, error) {
 	number, err := c.number(account)
 	if err != nil {
 		return nil, record.NoSession(id)
@@ -274,7 +274,7 @@ func (c *Catalog) Session(account, id string) (*record.Session, error) {
 }
 
 // mergedInto returns a function for [record.Selection.Follow]. A session that cannot be read counts as not merged.
-func (c *Catalog) mergedInto(account string) func(session string) string {
+func (c *database) mergedInto(account string) func(session string) string {
 	return func(session string) string {
 		s, err := c.Session(account, session)
 		if err != nil {
@@ -285,12 +285,12 @@ func (c *Catalog) mergedInto(account string) func(session string) string {
 }
 
 // withExchanges returns the session that has the exchanges of a session: itself, or the one that it was merged into.
-func (c *Catalog) withExchanges(account, session string) (*record.Session, error) {
+func (c *database) withExchanges(account, session string) (*record.Session, error) {
 	return record.FollowMerges(session, func(id string) (*record.Session, error) { return c.Session(account, id) })
 }
 
 // DescribeSession sets the description that people give a session.
-func (c *Catalog) DescribeSession(account, id string, d record.Description) (described *record.Session, err error) {
+func (c *database) DescribeSession(account, id string, d record.Description) (described *record.Session, err error) {
 	number, err := c.accounts.Number(account)
 	if err != nil {
 		return nil, record.NoSession(id)
@@ -311,7 +311,7 @@ func (c *Catalog) DescribeSession(account, id string, d record.Description) (des
 }
 
 // DescribeExchange sets the description that people give an exchange.
-func (c *Catalog) DescribeExchange(account, id string, d record.Description) (described *record.ExchangeInfo, err error) {
+func (c *database) DescribeExchange(account, id string, d record.Description) (described *record.ExchangeInfo, err error) {
 	number, err := c.number(account)
 	if err != nil {
 		return nil, record.NoExchange(id)
@@ -344,7 +344,7 @@ func (c *Catalog) DescribeExchange(account, id string, d record.Description) (de
 }
 
 // Timeline lists the exchanges of a session, or of the one that it was merged into, each with what it added.
-func (c *Catalog) Timeline(account, session string, q record.TimelineQuery) (page record.TimelinePage, err error) {
+func (c *database) Timeline(account, session string, q record.TimelineQuery) (page record.TimelinePage, err error) {
 	s, err := c.withExchanges(account, session)
 	if err != nil {
 		return page, err
@@ -366,7 +366,7 @@ func (c *Catalog) Timeline(account, session string, q record.TimelineQuery) (pag
 }
 
 // entries reads exchanges of the account in $1, with their turns.
-func (c *Catalog) entries(ctx context.Context, where string, arguments ...any) (entries []record.TimelineEntry, err error) {
+func (c *database) entries(ctx context.Context, where string, arguments ...any) (entries []record.TimelineEntry, err error) {
 	rows, err := c.pool.Query(ctx, `select x.id, x.session, x.record, t.record from exchanges x
 		left join turns t on t.account = $1 and t.exchange = x.id where x.account = $1 and `+where, arguments...)
 	if err != nil {
@@ -390,7 +390,7 @@ func (c *Catalog) entries(ctx context.Context, where string, arguments ...any) (
 }
 
 // Turn returns an exchange with what it added to its session.
-func (c *Catalog) Turn(account, exchange string) (record.TimelineEntry, error) {
+func (c *database) Turn(account, exchange string) (record.TimelineEntry, error) {
 	number, err := c.number(account)
 	if err != nil {
 		return record.TimelineEntry{}, err
@@ -408,7 +408,7 @@ func (c *Catalog) Turn(account, exchange string) (record.TimelineEntry, error) {
 }
 
 // Usage returns the size of an account's memory.
-func (c *Catalog) Usage(ctx context.Context, account string) (u record.Usage, err error) {
+func (c *database) Usage(ctx context.Context, account string) (u record.Usage, err error) {
 	number, err := c.number(account)
 	if err != nil {
 		return u, err
@@ -427,7 +427,7 @@ func (c *Catalog) Usage(ctx context.Context, account string) (u record.Usage, er
 
 // Export yields the selected exchanges of an account, oldest first, each session before its first exchange. A session that
 // was merged into another one stands for that one.
-func (c *Catalog) Export(ctx context.Context, account string, sel record.Selection) iter.Seq2[record.Exported, error] {
+func (c *database) Export(ctx context.Context, account string, sel record.Selection) iter.Seq2[record.Exported, error] {
 	return func(yield func(record.Exported, error) bool) {
 		number, err := c.number(account)
 		if err == nil {
@@ -453,7 +453,7 @@ func (c *Catalog) Export(ctx context.Context, account string, sel record.Selecti
 	}
 }
 
-func (c *Catalog) export(ctx context.Context, number int64, sel *record.Selection, info *record.ExchangeInfo, given map[string]bool, yield func(record.Exported, error) bool) bool {
+func (c *database) export(ctx context.Context, number int64, sel *record.Selection, info *record.ExchangeInfo, given map[string]bool, yield func(record.Exported, error) bool) bool {
 	unlessDamaged := func(id string, e record.Exported, err error) bool {
 		if err != nil {
 			e = record.Exported{Damaged: &record.Damaged{ID: id, Error: err.Error()}}
@@ -475,7 +475,7 @@ func (c *Catalog) export(ctx context.Context, number int64, sel *record.Selectio
 }
 
 // exportSession reads a session, with its summary if every exchange of the session is selected.
-func (c *Catalog) exportSession(ctx context.Context, number int64, sel *record.Selection, id string) (e record.Exported, err error) {
+func (c *database) exportSession(ctx context.Context, number int64, sel *record.Selection, id string) (e record.Exported, err error) {
 	e.Session, e.Summary, err = c.readSession(ctx, number, id)
 	if err != nil || e.Summary == nil {
 		return e, unreadable(err)
@@ -520,7 +520,7 @@ const (
 )
 
 // selected returns the selected exchanges among the next ones after a place. The next place is the zero one at the end.
-func (c *Catalog) selected(ctx context.Context, number int64, sel *record.Selection, after place) (infos []record.ExchangeInfo, next place, err error) {
+func (c *database) selected(ctx context.Context, number int64, sel *record.Selection, after place) (infos []record.ExchangeInfo, next place, err error) {
 	var rows pgx.Rows
 	switch {
 	case len(sel.Exchanges)+len(sel.Sessions) > 0:

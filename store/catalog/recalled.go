@@ -7,10 +7,7 @@ import (
 )
 
 // Recalled is what recalling from a catalog needs besides its searches and reads.
-type Recalled struct{ catalog *Catalog }
-
-// RecalledOf returns the part of a catalog for recall.
-func RecalledOf(c *Catalog) Recalled { return Recalled{c} }
+type Recalled struct{ catalog *database }
 
 // Beside runs work in its own goroutine, whose context ends when the catalog is closed; Close waits for it. It reports
 // whether the catalog is still open.

@@ -33,7 +33,7 @@ const (
 )
 
 // recountSome makes some sessions or rollups again. No exchange of the account arrives meanwhile.
-func (c *Catalog) recountSome(ctx context.Context) (more bool, err error) {
+func (c *database) recountSome(ctx context.Context) (more bool, err error) {
 	err = c.update(ctx, func(tx pgx.Tx) error {
 		var text string
 		err := tx.QueryRow(ctx, "select value from meta where name = $1 for update", recountName).Scan(&text)
@@ -65,7 +65,7 @@ func (c *Catalog) recountSome(ctx context.Context) (more bool, err error) {
 }
 
 // uncounted returns how many sessions of all accounts are to be made again, at least 1 while there is something to do.
-func (c *Catalog) uncounted(ctx context.Context) (sessions uint64, err error) {
+func (c *database) uncounted(ctx context.Context) (sessions uint64, err error) {
 	err = c.pool.QueryRow(ctx, `select count(*) + count(distinct m.name) from meta m left join lateral (
 		select true from sessions s where (s.account, s.id) >
 			(coalesce((m.value::json->>'account')::bigint, 0), coalesce(m.value::json->>'session', '') collate "C") limit 10000) s on true
@@ -75,7 +75,7 @@ func (c *Catalog) uncounted(ctx context.Context) (sessions uint64, err error) {
 
 // recount makes sessions and rollups again in a transaction.
 type recount struct {
-	catalog *Catalog
+	catalog *database
 	tx      pgx.Tx
 	at      recountAt
 }

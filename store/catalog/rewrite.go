@@ -24,17 +24,10 @@ const (
 // removedAtOnce is how many packs are deleted before the database is asked for more.
 const removedAtOnce = 100
 
-// holdPacks prevents the packs of an account from being rewritten, and their content from being erased, until the
-// transaction ends.
-func holdPacks(ctx context.Context, tx pgx.Tx, account record.AccountNumber) error {
-	_, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, $2)", lockPacks, int32(account))
-	return err
-}
-
 // clean removes from the bucket what an erasure has freed, and counts the packs in its receipt. done is false while
 // erased data may be in a pack that is not written yet, or that a centre ended without finishing: such a pack is
 // deleted after Abandoned.
-func (c *Catalog) clean(ctx context.Context, account record.AccountNumber, e *record.Erasure) (done bool, err error) {
+func (c *database) clean(ctx context.Context, account record.AccountNumber, e *record.Erasure) (done bool, err error) {
 	count := func(tx pgx.Tx, packs int) error {
 		receipt, err := lockErasure(ctx, tx, account, e.ID)
 		if err != nil || receipt == nil {
@@ -60,7 +53,7 @@ func (c *Catalog) clean(ctx context.Context, account record.AccountNumber, e *re
 // tidySome deletes packs that are not needed any more, and joins small ones. Packs with erased data are left to the
 // erasure. An account whose packs cannot be read or deleted at present holds up no other one; the error is returned once no other
 // account has anything to join.
-func (c *Catalog) tidySome(ctx context.Context) (more bool, err error) {
+func (c *database) tidySome(ctx context.Context) (more bool, err error) {
 	_, err = c.pool.Exec(ctx, "update packs set state = 'going' where state = 'begun' and began < now() - make_interval(secs => $1)", c.Abandoned.Seconds())
 	if err != nil {
 		return false, err
@@ -83,7 +76,7 @@ func (c *Catalog) tidySome(ctx context.Context) (more bool, err error) {
 // rewriteSome copies what is still referenced in packs into a new one. choose is a query for an account and its packs,
 // of which it takes as many as fit into one; it returns that account, 0 if there is none. count is called in the transaction, with
 // the number of rewritten packs.
-func (c *Catalog) rewriteSome(ctx context.Context, choose string, count func(pgx.Tx, int) error, arguments ...any) (of int64, err error) {
+func (c *database) rewriteSome(ctx context.Context, choose string, count func(pgx.Tx, int) error, arguments ...any) (of int64, err error) {
 	var packs []int64
 	err = unlessMissing(c.pool.QueryRow(ctx, choose, arguments...).Scan(&of, &packs))
 	if err != nil || of == 0 {
@@ -105,7 +98,7 @@ func (c *Catalog) rewriteSome(ctx context.Context, choose string, count func(pgx
 	return of, err
 }
 
-func (c *Catalog) rewrite(ctx context.Context, tx pgx.Tx, to *writing, packs []int64, count func(pgx.Tx, int) error) error {
+func (c *database) rewrite(ctx context.Context, tx pgx.Tx, to *writing, packs []int64, count func(pgx.Tx, int) error) error {
 	if err := holdPacks(ctx, tx, to.account); err != nil {
 		return err
 	}
@@ -201,7 +194,7 @@ func move(ctx context.Context, tx pgx.Tx, account record.AccountNumber, names []
 
 // remove deletes packs in state "going" from the bucket, of one account or for 0 of all. What another process is deleting is left
 // to that one; remove waits for it if an account is named, which then has none left. After an error it goes on with other accounts.
-func (c *Catalog) remove(ctx context.Context, account int64) error {
+func (c *database) remove(ctx context.Context, account int64) error {
 	claim := "select account, pack from packs where state = 'going' and ($1 = 0 or account = $1) and account <> all($3) limit $2 for update"
 	if account == 0 {
 		claim += " skip locked"

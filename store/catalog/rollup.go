@@ -41,7 +41,7 @@ func putRollups(ctx context.Context, tx pgx.Tx, account record.AccountNumber, ch
 }
 
 // Rollups visits the usage and cost of exchanges, by account and hour.
-func (c *Catalog) Rollups(ctx context.Context, q record.RollupQuery, visit func(record.RollupOf, *record.Rollup)) error {
+func (c *database) Rollups(ctx context.Context, q record.RollupQuery, visit func(record.RollupOf, *record.Rollup)) error {
 	names := []string{q.Account}
 	if q.Account == "" {
 		names = c.accounts.names()

@@ -14,22 +14,10 @@ import (
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
-// Cache is the store of a centre, which follows the roster of the database: it authenticates callers and opens credentials.
-type Cache interface {
-	Connect(a identity.Authority) // has its changes made here; nil: it makes none
-	Follow(ctx context.Context, entries []identity.SharedEntry, whole bool) error
-	Expire(at time.Time)
-
-	Entries() ([]identity.RosterEntry, error) // for a database without a roster
-
-	Opens(proof []byte) (now, before bool)
-	Reseal(entries []identity.RosterEntry) ([]identity.RosterEntry, error)
-}
-
 // Roster is the accounts with their limits and retention, the keys and the sealed credentials of all centres, and their audit record.
 // Its truth is in the database. The numbers of its changes ascend in the order of their commits.
 type Roster struct {
-	catalog *Catalog
+	catalog *database
 	cache   Cache
 	changed wake.Signal
 
@@ -46,9 +34,6 @@ const (
 	wholeAgain   = 10 * time.Minute // for a database that was restored from a backup
 	leftOutAgain = 15 * time.Second
 )
-
-// RosterOf returns the roster of a centre; nil for a worker.
-func RosterOf(c *Catalog) *Roster { return c.roster }
 
 var errMasterKey = errors.New("the credentials in the database are sealed with another master key: set MNEME_MASTER_KEY to that of the other centres (if it is being changed, with the former one as MNEME_PREVIOUS_MASTER_KEY); remove the data directory first if this start has made it")
 

@@ -22,16 +22,6 @@ const (
 // partitions is the number of hash partitions of a table, by account.
 const partitions = 16
 
-// Keys of advisory locks. The second key is the account's number, or 0.
-const (
-	lockSchema  = 0x6d6e656d // while the tables are created
-	lockAccount = 0x6d6e6561 // shared: rows of the account are written; exclusive: the account is deleted
-	lockPacks   = 0x6d6e6570 // while packs of the account are rewritten, or rows that reference them are erased
-	lockErased  = 0x6d6e656c // while the log of erasures is appended to, until the commit
-	lockDigest  = 0x6d6e6564 // while exchanges of the account are digested, one transaction at a time
-	lockArrival = 0x6d6e6572 // while exchanges of the account are stored, one transaction at a time
-)
-
 // tables are created by the first program that opens a database. Ids are text that sorts by bytes. A ref is the kind of an object
 // and its hash; refs is the concatenation of referenced refs. Values are encoded as in FORMAT.md. A body or a value is in its row, or
 // at an offset in a pack, with the size of its record there. An object counts its users: how often rows of exchanges and of other
@@ -306,11 +296,8 @@ var perAccount = slices.Concat(
 	[]string{"released"},
 )
 
-// schemaName is the schema of the tables.
-const schemaName = "mneme"
-
 // prepare creates the tables if there are none, adds to those of an earlier version, and checks that they belong to this centre.
-func (c *Catalog) prepare(ctx context.Context) error {
+func (c *database) prepare(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
 		if err := lockTables(ctx, tx, c.centre); err != nil {
 			return err
@@ -368,7 +355,7 @@ func add(ctx context.Context, tx pgx.Tx, statements []string) error {
 const summariesName = "summaries"
 
 // chooseSummaries stores whether sessions are summarized, as the centre that keeps the accounts says.
-func (c *Catalog) chooseSummaries(ctx context.Context, tx pgx.Tx) (err error) {
+func (c *database) chooseSummaries(ctx context.Context, tx pgx.Tx) (err error) {
 	switch {
 	case c.worker():
 	case c.Summaries:
@@ -380,7 +367,7 @@ func (c *Catalog) chooseSummaries(ctx context.Context, tx pgx.Tx) (err error) {
 }
 
 // checkBucket checks that the bucket has the packs that the database references.
-func (c *Catalog) checkBucket(ctx context.Context, tx pgx.Tx) error {
+func (c *database) checkBucket(ctx context.Context, tx pgx.Tx) error {
 	var some bool
 	err := tx.QueryRow(ctx, "select exists (select from packs where state in ('kept', 'lost'))").Scan(&some)
 	switch {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/record"
-	"github.com/mnemeproxy/mneme/store/redact"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -13,7 +12,7 @@ import (
 const highestOffset = 1000
 
 // Search finds turns of the account. Postgres selects candidates, which are ranked as an index of only them would.
-func (c *Catalog) Search(ctx context.Context, account string, r *search.Request) (*search.Answer, error) {
+func (c *database) Search(ctx context.Context, account string, r *search.Request) (*search.Answer, error) {
 	wanted, err := search.Want(r)
 	if err != nil {
 		return nil, err
@@ -59,7 +58,7 @@ func (c *Catalog) Search(ctx context.Context, account string, r *search.Request)
 }
 
 // candidates returns the ids of the turns to rank, and has vectors compared if the search wants any.
-func (c *Catalog) candidates(ctx context.Context, account string, find *candidates) ([]string, error) {
+func (c *database) candidates(ctx context.Context, account string, find *candidates) ([]string, error) {
 	if err := find.measure(ctx); err != nil {
 		return nil, err
 	}
@@ -76,20 +75,13 @@ func (c *Catalog) candidates(ctx context.Context, account string, find *candidat
 	return c.compare(ctx, account, find, ids)
 }
 
-func (c *Catalog) redactor(account string) *redact.Redactor {
-	if c.Redactor == nil {
-		return nil
-	}
-	return c.Redactor(account)
-}
-
-func (c *Catalog) lag(ctx context.Context, number int64) (lag uint64, err error) {
+func (c *database) lag(ctx context.Context, number int64) (lag uint64, err error) {
 	err = c.pool.QueryRow(ctx, "select count(*) from (select from exchanges where account = $1 and not digested limit 10000) x", number).Scan(&lag)
 	return lag, err
 }
 
 // Status returns how far the search of an account is.
-func (c *Catalog) Status(ctx context.Context, account string) (*search.Status, error) {
+func (c *database) Status(ctx context.Context, account string) (*search.Status, error) {
 	number, err := c.number(account)
 	if err != nil {
 		return nil, err
@@ -105,16 +97,16 @@ func (c *Catalog) Status(ctx context.Context, account string) (*search.Status, e
 	s.Lag += again
 	err = c.pool.QueryRow(ctx, "select count(*) from turns where account = $1 and terms is not null", number).Scan(&s.Documents)
 	if err == nil {
-		s.Vectors, err = VectorsOf(c).status(ctx, number)
+		s.Vectors, err = Vectors{c}.status(ctx, number)
 	}
 	return s, unreadable(err)
 }
 
 // Lag returns how many exchanges of all accounts searches do not find yet.
-func (c *Catalog) Lag() (words, vectors uint64) {
+func (c *database) Lag() (words, vectors uint64) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
-	backlog, _ := BacklogOf(ctx, c)
-	unembedded, _ := VectorsOf(c).Waiting(ctx)
+	backlog, _ := c.backlog(ctx)
+	unembedded, _ := Vectors{c}.Waiting(ctx)
 	return uint64(backlog.Exchanges), uint64(unembedded)
 }

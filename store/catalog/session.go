@@ -2,13 +2,13 @@ package catalog
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mnemeproxy/mneme/store/conversation"
 	"github.com/mnemeproxy/mneme/store/record"
+	"github.com/mnemeproxy/mneme/store/search"
 )
 
 // openSessions opens the sessions of an account in a transaction, which locks those that it reads. It reads the sessions with these
@@ -62,13 +62,6 @@ func openSessions(ctx context.Context, tx pgx.Tx, account record.AccountNumber, 
 	return conversation.NewSessions(account, read, readLink), nil
 }
 
-func unlessMissing(err error) error {
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil
-	}
-	return err
-}
-
 // putSessions stores the changed sessions and links.
 func putSessions(ctx context.Context, tx pgx.Tx, account record.AccountNumber, in *conversation.Sessions) error {
 	var batch pgx.Batch
@@ -120,4 +113,24 @@ func queueSessions(batch *pgx.Batch, account record.AccountNumber, in *conversat
 		batch.Queue("delete from links where account = $1 and key = any($2)", int64(account), unlinked)
 	}
 	return nil
+}
+
+// queueWords stores the terms of the titles and tags of sessions, which are in the database.
+func queueWords(batch *pgx.Batch, account record.AccountNumber, of map[string]*conversation.SessionWords) {
+	var ids, terms, without []string
+	for id, words := range of {
+		if found := lexemes(account, search.SessionTerms(words.Title, words.Tags)); found != "" {
+			ids, terms = append(ids, id), append(terms, found)
+		} else {
+			without = append(without, id)
+		}
+	}
+	if len(ids) > 0 {
+		batch.Queue(`insert into named (account, session, terms)
+			select $1, n.session, array_to_tsvector(string_to_array(n.terms, $2)) from unnest($3::text[], $4::text[]) n (session, terms) order by 2
+			on conflict (account, session) do update set terms = excluded.terms`, int64(account), lexemeEnd, ids, terms)
+	}
+	if len(without) > 0 {
+		batch.Queue("delete from named where account = $1 and session = any($2)", int64(account), without)
+	}
 }

@@ -14,10 +14,7 @@ import (
 
 // Summaries are models' summaries of the sessions in a catalog. A trigger of the database deletes them with every
 // exchange that leaves its session, whichever version of the program erases or moves it.
-type Summaries struct{ catalog *Catalog }
-
-// SummariesOf returns the part of a catalog for summaries.
-func SummariesOf(c *Catalog) Summaries { return Summaries{c} }
+type Summaries struct{ catalog *database }
 
 // SessionSummary returns the summary of a session of the account; nil if there is none.
 func (s Summaries) SessionSummary(account, session string) (*record.SessionSummary, error) {
@@ -32,7 +29,7 @@ func (s Summaries) SessionSummary(account, session string) (*record.SessionSumma
 }
 
 // readSession reads a session with its summary; written is nil if it has none.
-func (c *Catalog) readSession(ctx context.Context, number int64, id string) (session *record.Session, written *record.SessionSummary, err error) {
+func (c *database) readSession(ctx context.Context, number int64, id string) (session *record.Session, written *record.SessionSummary, err error) {
 	var stored, summary []byte
 	err = c.pool.QueryRow(ctx, `select s.record, m.record from sessions s left join summaries m on m.account = $1 and m.session = s.id
 		where s.account = $1 and s.id = $2`, number, sessionID(id)).Scan(&stored, &summary)
@@ -55,7 +52,7 @@ func (c *Catalog) readSession(ctx context.Context, number int64, id string) (ses
 }
 
 // sessionReader returns a function that reads sessions of an account with their turns.
-func (c *Catalog) sessionReader(ctx context.Context, number int64) search.SessionReader {
+func (c *database) sessionReader(ctx context.Context, number int64) search.SessionReader {
 	return func(id string, newest int) (s search.StoredSession, err error) {
 		if s.Session, s.Summary, err = c.readSession(ctx, number, id); err != nil {
 			return s, err

@@ -17,11 +17,11 @@ import (
 )
 
 // ID returns the id of the centre that numbers the accounts.
-func (c *Catalog) ID(context.Context) (string, error) { return c.centre, nil }
+func (c *database) ID(context.Context) (string, error) { return c.centre, nil }
 
 // Mark returns the number up to which the entries of an edge's log are stored, 0 if none are, what identifies the last entry, and
 // the time by the database's clock.
-func (c *Catalog) Mark(log ship.LogID) (m ship.Mark, err error) {
+func (c *database) Mark(log ship.LogID) (m ship.Mark, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	m.Log = log
@@ -44,7 +44,7 @@ func clockOf(ctx context.Context, tx pgx.Tx) (now time.Time, err error) {
 // Take stores the entries of the frame that comes next in its log, and advances the log's mark, in one transaction. For any other
 // frame taken is false. Exchanges that exist stay as they are, and erased ones do not come back. Entries that cannot be stored
 // are put aside: aside gets them before the commit, and prevents it with an error.
-func (c *Catalog) Take(ctx context.Context, f *ship.Frame, aside func([]shipped.Refused) error) (taken bool, err error) {
+func (c *database) Take(ctx context.Context, f *ship.Frame, aside func([]shipped.Refused) error) (taken bool, err error) {
 	err = c.arrive(ctx, f.Entries, func(tx pgx.Tx, to writings) error {
 		taken = false
 		if _, err := tx.Exec(ctx, "insert into logs values ($1, 0, '') on conflict do nothing", f.Log[:]); err != nil {
@@ -87,7 +87,7 @@ func (c *Catalog) Take(ctx context.Context, f *ship.Frame, aside func([]shipped.
 }
 
 // Retry stores an entry that was refused before. The error says why it is refused again.
-func (c *Catalog) Retry(ctx context.Context, e *ship.Entry) error {
+func (c *database) Retry(ctx context.Context, e *ship.Entry) error {
 	entries := []ship.Entry{*e}
 	err := c.arrive(ctx, entries, func(tx pgx.Tx, to writings) error {
 		refused, err := c.keep(ctx, tx, entries, to)
@@ -103,7 +103,7 @@ func (c *Catalog) Retry(ctx context.Context, e *ship.Entry) error {
 }
 
 // keep stores the entries that can be stored, and returns the others.
-func (c *Catalog) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry, to writings) (refused []shipped.Refused, err error) {
+func (c *database) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry, to writings) (refused []shipped.Refused, err error) {
 	late := make(map[record.AccountNumber][]erasedExchange)
 	byAccount := make(map[record.AccountNumber][]*ship.Entry)
 	numbers := make(map[string]record.AccountNumber)
@@ -451,4 +451,28 @@ func (k *keeping) putExchanges(ctx context.Context, arrived []*shipped.Exchange,
 		bodies.values, bodies.packs, bodies.at, bodies.sizes)
 	queueEvents(batch, events)
 	return k.tx.SendBatch(ctx, batch).Close()
+}
+
+// sortOutLate removes exchanges that arrive after an erasure that covers them.
+func (k *keeping) sortOutLate(ctx context.Context, arriving []*shipped.Exchange) (rest []*shipped.Exchange, err error) {
+	asked, err := askedSince(ctx, k.tx, k.account, arriving)
+	if err != nil || len(asked) == 0 {
+		return arriving, err
+	}
+	in, err := openSessions(ctx, k.tx, k.account, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range arriving {
+		meant := slices.IndexFunc(asked, func(e *record.Erasure) bool { return x.MeantBy(e, in) })
+		switch id := x.Entry.Exchange; {
+		case meant < 0:
+			rest = append(rest, x)
+		case !k.known[id]:
+			k.known[id] = true
+			k.late = append(k.late, erasedExchange{id, &asked[meant].ID})
+		}
+	}
+	_, _, err = in.Changed() // nothing has changed; this only checks that everything was readable
+	return rest, err
 }

@@ -57,7 +57,7 @@ func (v *values) add(name []byte, k kept) {
 var errNoBucket = errors.New("it is stored in a bucket, and centre.bodies names none")
 
 // readPacks reads the values in packs. damage has the errors of unreadable values.
-func (c *Catalog) readPacks(ctx context.Context, account record.AccountNumber, v *values) (damage []error, err error) {
+func (c *database) readPacks(ctx context.Context, account record.AccountNumber, v *values) (damage []error, err error) {
 	if len(v.entries) == 0 {
 		return nil, nil
 	}
@@ -99,7 +99,7 @@ func readInto(ctx context.Context, q querier, records map[string][]byte, sql str
 }
 
 // load reads the bodies of exchanges, and all objects they reference. Damaged values are omitted and logged.
-func (c *Catalog) load(ctx context.Context, q querier, account record.AccountNumber, exchanges []*arrivedExchange) (shipped.Objects, error) {
+func (c *database) load(ctx context.Context, q querier, account record.AccountNumber, exchanges []*arrivedExchange) (shipped.Objects, error) {
 	var v values
 	for first := true; ; first = false {
 		var err error
@@ -173,4 +173,19 @@ func stored(ctx context.Context, q querier, account record.AccountNumber, exchan
 		return v, fmt.Errorf("read objects: %w", err)
 	}
 	return v, nil
+}
+
+// arrivedExchange is an undigested exchange.
+type arrivedExchange struct {
+	info *record.ExchangeInfo
+	refs []byte
+	body []byte // [Catalog.load] reads it; nil: it cannot be read
+}
+
+func (x *arrivedExchange) assemble(account record.AccountNumber, objects shipped.Objects) (*record.Exchange, error) {
+	skeleton, parts, err := readBody(x.body)
+	if err != nil {
+		return nil, err
+	}
+	return shipped.Assemble(account, x.info, skeleton, parts, objects)
 }

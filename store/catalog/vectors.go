@@ -5,8 +5,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,17 +12,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store/internal/wake"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
 // Vectors are the vectors of the turns in a catalog, all made by one embedder. A trigger of the database notes the turns
 // to embed, whichever version of the program digests them.
-type Vectors struct{ catalog *Catalog }
-
-// VectorsOf returns the part of a catalog for vectors.
-func VectorsOf(c *Catalog) Vectors { return Vectors{c} }
+type Vectors struct{ catalog *database }
 
 // Names of rows of meta: the embedder that made the vectors, and whether turns are to be embedded.
 const (
@@ -63,7 +57,7 @@ func (v Vectors) Start(ctx context.Context, e search.Embedder) error {
 		return err
 	}
 	c.likes.vectors.Store(made)
-	RecalledOf(c).Beside(func(life context.Context) {
+	Recalled{c}.Beside(func(life context.Context) {
 		c.follow(life, c.likes.digested, "turns could not be embedded; retrying", v.embedSome)
 	})
 	return nil
@@ -324,14 +318,6 @@ func (v Vectors) status(ctx context.Context, account int64) (*search.VectorStatu
 
 var errOtherEmbedder = codec.Errorf(codec.KindUnsupported, "another embedder has made the stored vectors; rebuild them with: mneme reindex vectors")
 
-// likes finds turns by their likeness to a query.
-type likes struct {
-	vectors  atomic.Pointer[search.Vectors] // nil: there is no embedder
-	digested wake.Signal                    // there may be something to embed
-	other    atomic.Pointer[string]         // the embedder that makes vectors instead, as last seen; nil or "": none
-	centres  centres
-}
-
 // Limits of a search by likeness.
 const (
 	alikeTurns     = 800  // compared in full
@@ -340,7 +326,7 @@ const (
 
 // compare adds the turns whose vectors are most like the query to the candidates of a search, and has them compared in
 // full. It does nothing for a search by words.
-func (c *Catalog) compare(ctx context.Context, account string, find *candidates, ids []string) ([]string, error) {
+func (c *database) compare(ctx context.Context, account string, find *candidates, ids []string) ([]string, error) {
 	v, number, wanted := c.likes.vectors.Load(), find.account, find.wanted
 	text := wanted.Likes(v)
 	if text == "" {
@@ -416,18 +402,6 @@ func storedVectors(ctx context.Context, pool *pgxpool.Pool, account record.Accou
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s search.StoredVector, err error) {
 		return s, row.Scan(&s.Exchange, &s.Value)
 	})
-}
-
-// centres are the centres of the vectors of accounts that were searched last, from samples.
-type centres struct {
-	mu   sync.Mutex
-	list map[record.AccountNumber]centre
-}
-
-type centre struct {
-	embedder string
-	value    []float32
-	until    time.Time
 }
 
 const (

@@ -77,7 +77,7 @@ func (w *writing) finish(ctx context.Context, tx pgx.Tx) error {
 }
 
 // begin records the packs of a transaction first, so that the database knows every pack that may be in the bucket.
-func (c *Catalog) begin(ctx context.Context, accounts []record.AccountNumber) (writings, error) {
+func (c *database) begin(ctx context.Context, accounts []record.AccountNumber) (writings, error) {
 	to := make(writings)
 	var numbers, packs []int64
 	for _, account := range accounts {
@@ -106,7 +106,7 @@ const leavingTime = 5 * time.Second
 // leave forgets the packs that no row references after a transaction, also if this process is being stopped: erasures
 // wait for packs that were begun before them. A pack that was written for a failed transaction is left to be deleted.
 // One that may be written yet stays begun.
-func (c *Catalog) leave(ctx context.Context, to writings, failed error) {
+func (c *database) leave(ctx context.Context, to writings, failed error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leavingTime)
 	defer cancel()
 	forget := func(which func(*writing) bool, statement string) {
@@ -129,7 +129,7 @@ func (c *Catalog) leave(ctx context.Context, to writings, failed error) {
 }
 
 // arrive runs a transaction that stores entries, and repeats it after a conflict, each time with new packs.
-func (c *Catalog) arrive(ctx context.Context, entries []ship.Entry, change func(pgx.Tx, writings) error) error {
+func (c *database) arrive(ctx context.Context, entries []ship.Entry, change func(pgx.Tx, writings) error) error {
 	var accounts []record.AccountNumber
 	for i := range entries {
 		number, err := c.accounts.Number(entries[i].Account)

@@ -23,10 +23,8 @@ var knotted = map[string]int{
 	"codec/crossing":       21,
 	"codec/gemini":         21,
 	"codec/responses":      21,
-	"server/command":       24,
 	"server/memory":        13,
 	"store/redact":         21,
-	"store/search":         18,
 	"store/search/lexical": 21,
 }
 

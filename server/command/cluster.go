@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -22,7 +21,6 @@ import (
 	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search"
-	frames "github.com/mnemeproxy/mneme/store/ship"
 )
 
 // Centre is "mneme centre" and its subcommands.
@@ -295,19 +293,4 @@ func noteSpending(ctx context.Context, l *quota.Lender, m *engine.Engine, ledger
 		l.Settle(recorded)
 	}
 	return err
-}
-
-// clusterOptions returns the cluster options of a member's configuration.
-func clusterOptions(cfg *config.Config, log *slog.Logger) (o cluster.Options, err error) {
-	if len(cfg.Cluster.NATS) == 0 {
-		return o, errors.New("name the brokers of the cluster in cluster.nats, such as [nats://127.0.0.1:4222]")
-	}
-	if cfg.ClusterKey == "" {
-		return o, fmt.Errorf("set %s to the key that all nodes of the cluster share; `openssl rand -hex 32` makes one", config.EnvClusterKey)
-	}
-	key, err := frames.NewKey(cfg.ClusterKeyBytes())
-	return cluster.Options{
-		NATS: cfg.Cluster.NATS, Credentials: cfg.Cluster.Credentials, CA: cfg.Cluster.CA, Replicas: int(cfg.Cluster.Replicas), Waiting: int64(cfg.Cluster.Waiting),
-		Key: key, Name: "mneme " + strconv.Itoa(int(cfg.Cluster.Node)), Log: log, MasterKey: cluster.MasterKeyMark(key, cfg.MasterKeyBytes()),
-	}, err
 }

@@ -2,15 +2,10 @@ package search
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/record"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
@@ -25,53 +20,6 @@ const (
 // gatherTime is how long turns collect after a batch, because each batch scans the log of changes once. An idle index
 // takes each turn at once.
 const gatherTime = 10 * time.Millisecond
-
-func (x *Index) run(ctx context.Context) {
-	defer close(x.done)
-	for err := x.follow(ctx); err != nil && ctx.Err() == nil; err = x.follow(ctx) {
-		x.log.Error("the index cannot follow the store; it is tried again", "error", err)
-		sleep(ctx, retryIndexing)
-	}
-	x.open(ctx)
-	close(x.opened)
-	var beside sync.WaitGroup
-	beside.Go(func() { x.purgeInTime(ctx) })
-	beside.Go(func() { x.verifyInDoubt(ctx) })
-	defer beside.Wait()
-	if x.forget {
-		if err := x.feed.Leave(ctx, store.StageVectors); err != nil && ctx.Err() == nil {
-			x.log.Error("the log of changes for the vectors could not be ended", "error", err)
-		}
-	}
-	for ctx.Err() == nil {
-		x.awaitRoom(ctx)
-		select {
-		case asked := <-x.rebuild: // even if the index is never idle
-			asked <- x.startAnew(ctx)
-		default:
-		}
-		if x.unbegun {
-			if x.startAnew(ctx) != nil {
-				sleep(ctx, retryIndexing)
-			}
-			continue
-		}
-		taken, full, err := x.takeUp(ctx)
-		sessions, failed := x.takeUpSessions(ctx) // after the turns, which a caller may wait for
-		err = errors.Join(err, failed, x.confirm(ctx))
-		switch {
-		case err != nil:
-			if ctx.Err() == nil {
-				x.log.Error("turns could not be indexed; they are tried again", "error", err)
-			}
-			x.await(ctx, true)
-		case taken+sessions == 0:
-			x.await(ctx, false)
-		case !full:
-			x.gather(ctx)
-		}
-	}
-}
 
 // follow opens the feed of changes.
 func (x *Index) follow(ctx context.Context) error {
@@ -112,10 +60,6 @@ func (x *Index) await(ctx context.Context, failed bool) {
 	}
 }
 
-func lexicalDir(dir string) string {
-	return filepath.Join(dir, fmt.Sprintf("lexical-%d", lexical.Version))
-}
-
 // takeUp indexes the next changes, so that they can be found; full reports that there may be more of them.
 func (x *Index) takeUp(ctx context.Context) (taken int, full bool, err error) {
 	b, err := x.feed.Next(store.StageWords, math.MaxUint64, batchSize)
@@ -148,14 +92,6 @@ func (x *Index) takeUp(ctx context.Context) (taken int, full bool, err error) {
 	x.feed.Worked(store.StageWords, len(b.Changes), began)
 	x.progress.signal()
 	return len(b.Changes), len(b.Changes) >= batchSize, nil
-}
-
-// size returns the bytes of text in documents.
-func size(documents []lexical.Document) (bytes int) {
-	for i := range documents {
-		bytes += len(documents[i].Text) + len(documents[i].Names)
-	}
-	return bytes
 }
 
 // turnRef identifies a turn.
@@ -210,34 +146,4 @@ func (x *Index) read(ctx context.Context, b *store.Batch, turns []*store.Change)
 		}
 	}
 	return documents, gone, len(turns), nil
-}
-
-func isNotFound(err error) bool {
-	var e *codec.Error
-	return errors.As(err, &e) && e.Kind == codec.KindNotFound
-}
-
-// Status returns the state of the index for an account.
-func (x *Index) Status(ctx context.Context, account string) (Status, error) {
-	number, err := x.store.Accounts().Number(account)
-	if err != nil {
-		return Status{}, err
-	}
-	release, err := x.acquire(ctx)
-	if errors.Is(err, errMissing) {
-		return Status{Lag: x.lag(), Error: errMissing.Message, Stages: x.feed.Stats()}, nil
-	}
-	if err != nil {
-		return Status{}, err
-	}
-	defer release()
-	totals, err := x.lexical.Totals(uint32(number))
-	if err != nil {
-		return Status{}, unreadable(err)
-	}
-	status := Status{Lag: x.lag(), Building: x.building.Load(), Documents: totals.Documents, Bytes: lexical.Bytes(x.dir), Stages: x.feed.Stats()}
-	if x.vectors != nil {
-		status.Vectors, err = x.vectors.statusOf(ctx, number)
-	}
-	return status, err
 }

@@ -80,58 +80,6 @@ type Options struct {
 
 const defaultVectorMemory = 512 << 20
 
-// Open starts to follow a store. It returns at once: a lost, damaged or outdated index is rebuilt while searches use
-// what is there.
-func Open(st *store.Store, opts Options) *Index {
-	x := newIndex(st, opts)
-	go x.run(x.life)
-	if x.vectors != nil {
-		go x.vectors.run(x.life)
-	}
-	return x
-}
-
-// newIndex makes an index without its background work.
-func newIndex(st *store.Store, opts Options) *Index {
-	if opts.Log == nil {
-		opts.Log = slog.New(slog.DiscardHandler)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	x := &Index{
-		store: st, feed: st.Feed(), dir: opts.Dir, log: opts.Log, life: ctx, cancel: cancel, done: make(chan struct{}),
-		opened: make(chan struct{}), rebuild: make(chan chan error),
-		damages: damages{doubt: wake.New()},
-		hurry:   wake.New(), written: wake.New(), aboutTurn: semaphore.NewWeighted(1),
-		forget: opts.Embedder == nil && !opts.LeaveVectors, writeAfter: opts.WriteAfter, searchTimeout: searchTimeout,
-	}
-	x.unwritten.Store(new(unwritten))
-	if opts.Embedder != nil {
-		var err error
-		if x.vectors, err = newVectors(x, &opts); err != nil {
-			opts.Log.Error("there are no vectors; searches use words alone", "embedder", opts.Embedder.Identity(), "error", err)
-		}
-	}
-	return x
-}
-
-// Close stops following. What has not been indexed yet is indexed after the next start.
-func (x *Index) Close() error {
-	x.cancel()
-	x.beside.end()
-	<-x.done
-	if x.vectors != nil {
-		<-x.vectors.done
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.lexical == nil {
-		return nil
-	}
-	x.lexical.Close()
-	x.lexical = nil
-	return x.confirm(context.Background())
-}
-
 // errClosed is the error of searches while the store closes.
 var errClosed = codec.Errorf(codec.KindStorage, "the search index is not open; the store is being closed")
 
@@ -150,36 +98,6 @@ func (x *Index) lexicalDir() string { return lexicalDir(x.dir) }
 
 // completeMark is a file in the directory of an index for which all turns have been put into the log.
 const completeMark = "complete"
-
-// open opens the index, or starts a new one.
-func (x *Index) open(ctx context.Context) {
-	dir := x.lexicalDir()
-	if _, err := os.Stat(filepath.Join(dir, completeMark)); err == nil {
-		if err = lexical.Whole(dir); err == nil {
-			err = x.openLexical(dir)
-		}
-		if err == nil {
-			x.suspect() // finds what opening does not
-			return
-		}
-		x.noticeUnopened(err)
-	}
-	_ = x.startAnew(ctx) // run tries it again
-}
-
-// startAnew discards the index and starts a new one; while that fails, missing says why. Everything in an index can be
-// rebuilt from the store.
-func (x *Index) startAnew(ctx context.Context) error {
-	err := x.begin(ctx)
-	if err == nil {
-		x.missing.Store(nil)
-		return nil
-	}
-	if before := x.missing.Swap(&err); ctx.Err() == nil && (before == nil || (*before).Error() != err.Error()) {
-		x.log.Error("the search index cannot be built; it is tried again", "dir", x.dir, "error", err)
-	}
-	return err
-}
 
 // begin replaces the index with an empty one, for which all turns and sessions are processed again. If the process ends
 // in between, it starts over.
@@ -210,37 +128,6 @@ func (x *Index) begin(ctx context.Context) error {
 	return nil
 }
 
-// replace replaces the index with an empty one.
-func (x *Index) replace() error {
-	x.purging.Lock()
-	defer x.purging.Unlock()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.lexical != nil {
-		x.lexical.Close()
-		x.lexical = nil
-		x.unwritten.Store(new(unwritten))
-	}
-	former, err := filepath.Glob(filepath.Join(x.dir, "lexical-*"))
-	if err != nil {
-		return err
-	}
-	for _, dir := range former {
-		if err := errors.Join(os.Remove(filepath.Join(dir, completeMark)), os.RemoveAll(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("remove the former index: %w", err)
-		}
-	}
-	if err := os.MkdirAll(x.lexicalDir(), 0o700); err != nil {
-		return fmt.Errorf("create the directory of the index: %w", err)
-	}
-	return x.openLexical(x.lexicalDir())
-}
-
-func (x *Index) openLexical(dir string) (err error) {
-	x.lexical, err = lexical.Open(dir, lexical.Options{WriteAfter: x.writeAfter, Failed: x.partFailed})
-	return err
-}
-
 // Rebuild discards the index and rebuilds it in the background; it returns when that has started.
 func (x *Index) Rebuild(ctx context.Context) error {
 	asked := make(chan error, 1)
@@ -252,4 +139,29 @@ func (x *Index) Rebuild(ctx context.Context) error {
 	case <-x.done:
 		return errClosed
 	}
+}
+
+func isNotFound(err error) bool {
+	var e *codec.Error
+	return errors.As(err, &e) && e.Kind == codec.KindNotFound
+}
+
+// unlessNotFound returns err, or nil if it is [codec.KindNotFound].
+func unlessNotFound(err error) error {
+	if isNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func lexicalDir(dir string) string {
+	return filepath.Join(dir, fmt.Sprintf("lexical-%d", lexical.Version))
+}
+
+// size returns the bytes of text in documents.
+func size(documents []lexical.Document) (bytes int) {
+	for i := range documents {
+		bytes += len(documents[i].Text) + len(documents[i].Names)
+	}
+	return bytes
 }

@@ -71,14 +71,6 @@ func readSession(st *store.Store, number record.AccountNumber, id string) (*sess
 	return stored.document(), nil
 }
 
-// unlessNotFound returns err, or nil if it is [codec.KindNotFound].
-func unlessNotFound(err error) error {
-	if isNotFound(err) {
-		return nil
-	}
-	return err
-}
-
 // document makes the document of the session; nil if nothing was said in it.
 func (s *StoredSession) document() *sessionDocument {
 	d := &sessionDocument{session: s.Session, written: s.Summary}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
 // Status is the state of the index.
@@ -200,4 +201,29 @@ func (b *broadcast) signal() {
 		close(b.c)
 		b.c = nil
 	}
+}
+
+// Status returns the state of the index for an account.
+func (x *Index) Status(ctx context.Context, account string) (Status, error) {
+	number, err := x.store.Accounts().Number(account)
+	if err != nil {
+		return Status{}, err
+	}
+	release, err := x.acquire(ctx)
+	if errors.Is(err, errMissing) {
+		return Status{Lag: x.lag(), Error: errMissing.Message, Stages: x.feed.Stats()}, nil
+	}
+	if err != nil {
+		return Status{}, err
+	}
+	defer release()
+	totals, err := x.lexical.Totals(uint32(number))
+	if err != nil {
+		return Status{}, unreadable(err)
+	}
+	status := Status{Lag: x.lag(), Building: x.building.Load(), Documents: totals.Documents, Bytes: lexical.Bytes(x.dir), Stages: x.feed.Stats()}
+	if x.vectors != nil {
+		status.Vectors, err = x.vectors.statusOf(ctx, number)
+	}
+	return status, err
 }

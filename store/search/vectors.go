@@ -111,15 +111,6 @@ func (v *vectors) run(ctx context.Context) {
 	}
 }
 
-func sleep(ctx context.Context, pause time.Duration) bool {
-	select {
-	case <-time.After(pause):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // await waits until there is something to do.
 func (v *vectors) await(ctx context.Context, moved <-chan struct{}) {
 	var rested <-chan time.Time
@@ -408,4 +399,13 @@ func describe(err error) string {
 		return e.Message
 	}
 	return "the embedder failed"
+}
+
+func sleep(ctx context.Context, pause time.Duration) bool {
+	select {
+	case <-time.After(pause):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

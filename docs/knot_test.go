@@ -23,7 +23,6 @@ var knotted = map[string]int{
 	"codec/crossing":       21,
 	"codec/gemini":         21,
 	"codec/responses":      21,
-	"server/memory":        13,
 	"store/redact":         21,
 	"store/search/lexical": 21,
 }

@@ -17,7 +17,7 @@ func (x *exchange) runInBackground() error {
 	if err := x.recording.capture.Recorded(x.ctx); err != nil {
 		return err
 	}
-	d := x.request.in.Detach(x.server.answers)
+	d := x.request.in.Detach(x.proxy.answers)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	run := &backgroundRun{account: x.request.caller.Account, id: x.recording.id(), kept: d.Kept, cancel: cancel, ended: make(chan struct{})}
 	queued := responses.AppendUnanswered(nil, x.request.body, x.answerOptions(), responses.StatusQueued, nil)
@@ -25,13 +25,13 @@ func (x *exchange) runInBackground() error {
 	own := *x // as it goes on without its client, whose memory it no longer uses
 	own.request.in, own.answer.out, own.ctx = &d.Request, &d.Response, ctx
 	own.request.body = bytes.Clone(x.request.body)
-	x.server.runs.add(run)
-	refused := x.server.edge.Go(func(life context.Context) {
+	x.proxy.runs.add(run)
+	refused := x.proxy.edge.Go(func(life context.Context) {
 		alive := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
 		defer alive()
 		defer cancel(nil)
 		defer close(run.ended)
-		defer own.server.runs.remove(run)
+		defer own.proxy.runs.remove(run)
 		defer d.End()
 		defer own.finish()
 		if err := own.generate(); err != nil {
@@ -39,7 +39,7 @@ func (x *exchange) runInBackground() error {
 		}
 	})
 	if refused != nil {
-		x.server.runs.remove(run)
+		x.proxy.runs.remove(run)
 		cancel(nil)
 		return refused
 	}

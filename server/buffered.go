@@ -19,7 +19,7 @@ const completeAnswer = 64 << 10
 // pass passes on a complete answer of any status: it is read, recorded, and only then sent. A successful one that is too
 // long for that is passed on as it arrives.
 func (r providerReply) pass() error {
-	x, most := r.x, r.x.server.opts.AnswerBytes
+	x, most := r.x, r.x.proxy.opts.AnswerBytes
 	if r.Status < http.StatusMultipleChoices {
 		most = min(most, completeAnswer)
 	}
@@ -31,7 +31,7 @@ func (r providerReply) pass() error {
 		return err
 	}
 	if !ended {
-		if most == x.server.opts.AnswerBytes {
+		if most == x.proxy.opts.AnswerBytes {
 			return r.tooLong()
 		}
 		return r.passLong(body)
@@ -64,7 +64,7 @@ func (r providerReply) observe(body []byte) error {
 		x.recording.closing.Error = x.route.decodeError(r.Status, 0, body)
 		return nil
 	}
-	seen, sound := crossing.Observe(x.route.format, body, x.route.reasoningMemory(x.router, x.server.ledger, x.request.caller.Account), !x.recording.off)
+	seen, sound := crossing.Observe(x.route.format, body, x.route.reasoningMemory(x.router, x.proxy.ledger, x.request.caller.Account), !x.recording.off)
 	if !sound && !sonic.Valid(body) {
 		return r.notJSON(body)
 	}
@@ -137,7 +137,7 @@ func (r providerReply) passPieces(writer *edge.Stream, piece []byte) error {
 	for ended := false; ; {
 		before := outline.Write(piece)
 		last = append(last, piece[before:]...)
-		if x.answer.sent += int64(before); x.answer.sent+int64(len(last)) > x.server.opts.AnswerBytes {
+		if x.answer.sent += int64(before); x.answer.sent+int64(len(last)) > x.proxy.opts.AnswerBytes {
 			return r.tooLong()
 		}
 		if outline.Broken() || len(last) > mostBehind {

@@ -10,12 +10,12 @@ import (
 
 // call asks the provider. The caller closes the reply's body. A refusal of one of our credentials is an error.
 func (x *exchange) call(operation router.Operation, body []byte) (providerReply, error) {
-	credential, own, err := x.server.credential(&x.request.caller, x.route.placement.Provider, x.route.format)
+	credential, own, err := x.proxy.credential(&x.request.caller, x.route.placement.Provider, x.route.format)
 	if err != nil {
 		return providerReply{}, err
 	}
 	if x.route.own, x.attempts.replied = own, nil; !own && credential == (router.Credential{}) && mayRefer(x.route.format, body) {
-		if err := x.server.owned.require(x.request.caller.Account, x.route.placement.Provider.Name(), namedIn(body)); err != nil {
+		if err := x.proxy.owned.require(x.request.caller.Account, x.route.placement.Provider.Name(), namedIn(body)); err != nil {
 			return providerReply{}, err
 		}
 	}
@@ -75,9 +75,9 @@ func (x *exchange) recordAttempt(a router.Attempt) {
 	})
 	traceAttempt(x.trace, &a)
 	if a.Retried {
-		x.server.telemetry.Retry(a.Provider, a.Failure.String())
+		x.proxy.telemetry.Retry(a.Provider, a.Failure.String())
 	}
 	if a.CoolDown > 0 {
-		x.server.telemetry.CoolDown(a.Provider, a.Failure.String())
+		x.proxy.telemetry.CoolDown(a.Provider, a.Failure.String())
 	}
 }

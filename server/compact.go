@@ -66,10 +66,10 @@ func (c *compaction) run() error {
 // prepare replaces the request by one for the summary.
 func (c *compaction) prepare() error {
 	x, r := c.x, &c.x.request
-	if err := x.server.beginWork(x.ctx, &x.request); err != nil {
+	if err := x.proxy.beginWork(x.ctx, &x.request); err != nil {
 		return err
 	}
-	defer x.server.endWork(&x.request)
+	defer x.proxy.endWork(&x.request)
 	input := scan.Get(r.body, "input")
 	if !scan.IsString(input) && !scan.IsArray(input) && (!scan.IsNull(input) || r.envelope.PreviousResponse == "") {
 		return codec.Invalid("input", "input is what to compact: a text or a list of items")
@@ -80,13 +80,13 @@ func (c *compaction) prepare() error {
 	c.asked, c.stream = r.body, r.envelope.Stream
 	r.body = responses.AppendSummaryRequest(make([]byte, 0, len(r.body)+1<<10), r.body)
 	r.envelope, r.blocks, r.prints = codec.Envelope{}, nil, nil
-	return r.read(&x.server.pieces)
+	return r.read(&x.proxy.pieces)
 }
 
 // compact asks for the summary, and answers with it in place of the conversation.
 func (c *compaction) compact() error {
 	x, out := c.x, c.x.answer.out
-	c.answer = x.request.in.Detach(x.server.answers)
+	c.answer = x.request.in.Detach(x.proxy.answers)
 	defer c.answer.End()
 	x.answer.out = &c.answer.Response
 	err := x.generate()

@@ -16,7 +16,7 @@ import (
 // reserveBudget reserves what the request may cost, if its key or account has a budget. Requests with the caller's own
 // credential count toward no budget, and a model without a price has no cost to count.
 func (x *exchange) reserveBudget() error {
-	s := x.server
+	s := x.proxy
 	x.allowance.claim = quota.NewClaim(x.request.caller.Account, s.engine.Keys.Origin(x.request.caller.KeyID), x.request.caller.Limits.Or(*s.keyLimits.Load()).Budget, s.engine.Accounts.Budget(x.request.caller.Account))
 	if !x.allowance.claim.Bounded() || x.request.auxiliary == record.AuxiliaryTokens {
 		return nil
@@ -74,7 +74,7 @@ func (x *exchange) recordCost() {
 	if provider == nil || usage.IsZero() || x.request.auxiliary == record.AuxiliaryTokens {
 		return
 	}
-	now := x.server.opts.Clock()
+	now := x.proxy.opts.Clock()
 	price := x.router.Price(provider.Name(), x.recording.closing.ModelServed, now)
 	if price == nil {
 		price = x.router.Price(provider.Name(), x.route.placement.Model, now)

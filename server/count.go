@@ -64,7 +64,7 @@ func (x *exchange) passAuxiliary(operation router.Operation) error {
 func (x *exchange) estimateTokens() error {
 	envelope := &x.request.envelope
 	if envelope.PreviousResponse != "" {
-		body, _, err := x.server.answersOnRecord(&x.request, x.recording.recalled != nil).resolve(&x.request)
+		body, _, err := x.proxy.answersOnRecord(&x.request, x.recording.recalled != nil).resolve(&x.request)
 		if err != nil {
 			return err
 		}

@@ -57,10 +57,10 @@ func (t *translated) call() (providerReply, error) {
 // translate makes the provider's request of the client's.
 func (t *translated) translate() ([]byte, error) {
 	x := t.x
-	if err := x.server.beginWork(x.ctx, &x.request); err != nil {
+	if err := x.proxy.beginWork(x.ctx, &x.request); err != nil {
 		return nil, err
 	}
-	defer x.server.endWork(&x.request)
+	defer x.proxy.endWork(&x.request)
 	x.request.splitLarge()
 	t.body = upstreamBodies.Get().(*[]byte)
 	crossed, body, err := t.prepare((*t.body)[:0])
@@ -79,7 +79,7 @@ func (t *translated) prepare(dst []byte) (*crossing.Exchange, []byte, error) {
 	if err == nil || !storesAnswers(x.request.surface) || asError(err).Kind != codec.KindInvalidRequest {
 		return crossed, body, err
 	}
-	resolved, names, unresolved := x.server.answersOnRecord(&x.request, x.recording.recalled != nil).resolve(&x.request)
+	resolved, names, unresolved := x.proxy.answersOnRecord(&x.request, x.recording.recalled != nil).resolve(&x.request)
 	if unresolved != nil {
 		return nil, nil, unresolved
 	}
@@ -130,7 +130,7 @@ func (t *translated) settings() *crossing.Settings {
 		Strict:  x.request.in.Header(headerStrict) == "1",
 		Stream:  x.request.envelope.Stream,
 		Account: x.request.caller.Account,
-		Ledger:  x.server.ledger,
+		Ledger:  x.proxy.ledger,
 		Answer:  *x.answerOptions(),
 	}
 }
@@ -239,7 +239,7 @@ func (t *translated) read(reply providerReply) error {
 	var frame sse.Frame
 	for total := int64(0); ; {
 		got, failed := buffers.splitter.Read(reply.Body)
-		if total += int64(len(got)); total > t.x.server.opts.AnswerBytes {
+		if total += int64(len(got)); total > t.x.proxy.opts.AnswerBytes {
 			return reply.tooLong()
 		}
 		if err := t.x.answer.hold(int64(len(got))); err != nil {

@@ -37,10 +37,10 @@ type embedding struct {
 
 // read reads the request, and reserves the memory for the one that the host gets.
 func (e *embedding) read(by *router.Embedder) (err error) {
-	if err := e.x.server.beginWork(e.x.ctx, &e.x.request); err != nil {
+	if err := e.x.proxy.beginWork(e.x.ctx, &e.x.request); err != nil {
 		return err
 	}
-	defer e.x.server.endWork(&e.x.request)
+	defer e.x.proxy.endWork(&e.x.request)
 	r := &e.x.request
 	if e.request, err = r.decodeEmbedding(); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 
 // exchange is one request on its way through the proxy, with its answer. It belongs to its handler's goroutine.
 type exchange struct {
-	server *proxy
+	proxy  *proxy
 	ctx    context.Context  // ends when the client leaves, or when the server aborts what is still open
 	router *router.Router   // in use when the exchange began
 	trace  *telemetry.Trace // nil without tracing
@@ -31,7 +31,7 @@ type exchange struct {
 
 func (s *proxy) newExchange(ctx context.Context, in *edge.Request, out *edge.Response, surface codec.Format) *exchange {
 	return &exchange{
-		server: s, ctx: ctx, router: s.router.Load(),
+		proxy: s, ctx: ctx, router: s.router.Load(),
 		request: request{in: in, surface: surface, started: time.Now(), openings: &s.openings, share: s.held.Share()},
 		answer:  answer{out: out, budget: s.answers}, allowance: allowance{proxy: s},
 	}

@@ -25,7 +25,7 @@ func (x *exchange) fallBack(failed error) error {
 		if !x.route.mayAsk(placement.Provider, asked.Provider) {
 			continue
 		}
-		x.server.telemetry.Fallback(asked.Provider.Name(), placement.Provider.Name())
+		x.proxy.telemetry.Fallback(asked.Provider.Name(), placement.Provider.Name())
 		x.reset(placement)
 		x.route.fallback = true
 		err := x.ask()

@@ -70,7 +70,7 @@ func (x *exchange) providerHeader(header router.Header) {
 	}
 	from, to := &crossing.Traits(x.route.format).HTTP.Limits, &crossing.Traits(x.request.surface).HTTP.Limits
 	for _, f := range fields {
-		x.answer.out.Add(limitAsRead(from, to, f.Name, x.request.redactor.Known(f.Value), x.server.opts.Clock))
+		x.answer.out.Add(limitAsRead(from, to, f.Name, x.request.redactor.Known(f.Value), x.proxy.opts.Clock))
 	}
 }
 

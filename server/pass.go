@@ -23,7 +23,7 @@ func (x *exchange) passThrough() error {
 	if x.shouldFallBack(reply.Status) || !reply.isStream() {
 		return x.passComplete(reply)
 	}
-	return newPump(reply, &passed{x: x, observer: crossing.NewObserver(x.route.format, x.route.reasoningMemory(x.router, x.server.ledger, x.request.caller.Account))}).run()
+	return newPump(reply, &passed{x: x, observer: crossing.NewObserver(x.route.format, x.route.reasoningMemory(x.router, x.proxy.ledger, x.request.caller.Account))}).run()
 }
 
 // passComplete passes an answer on that is no stream.
@@ -55,10 +55,10 @@ func (x *exchange) passRefusal(reply providerReply) error {
 
 // spliced returns the client's body for a provider of its own format.
 func (x *exchange) spliced() ([]byte, error) {
-	if err := x.server.beginWork(x.ctx, &x.request); err != nil {
+	if err := x.proxy.beginWork(x.ctx, &x.request); err != nil {
 		return nil, err
 	}
-	defer x.server.endWork(&x.request)
+	defer x.proxy.endWork(&x.request)
 	body, resolved, err := x.resolveOwn()
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (x *exchange) spliced() ([]byte, error) {
 			return nil, err
 		}
 	}
-	x.route.askedUsage = envelope.AskForUsage((x.server.opts.AskUsage || x.allowance.metered) && x.route.mayAskForUsage(x.router))
+	x.route.askedUsage = envelope.AskForUsage((x.proxy.opts.AskUsage || x.allowance.metered) && x.route.mayAskForUsage(x.router))
 	if !envelope.Untouched(x.route.placement.Model) {
 		if err := x.request.share.Take(int64(len(body))); err != nil {
 			return nil, err
@@ -79,7 +79,7 @@ func (x *exchange) spliced() ([]byte, error) {
 	}
 	body, dropped := crossing.CleanHistory(body, x.route.format, &crossing.Settings{
 		Target: x.router.Target(x.route.placement), Pieces: blocks, Prints: x.request.prints,
-		Ledger: x.server.ledger, Account: x.request.caller.Account,
+		Ledger: x.proxy.ledger, Account: x.request.caller.Account,
 	})
 	if notes := (codec.Notes{Emulated: resolved, Dropped: dropped}); len(resolved)+len(dropped) > 0 {
 		x.answer.out.Set(headerTranslation, crossing.NotesHeader(x.request.surface, x.route.format, &notes))
@@ -152,7 +152,7 @@ func (r *passed) requestBody() []byte {
 	if x.request.body != nil || x.recording.off {
 		return x.request.body
 	}
-	recorded, err := x.server.engine.Archive.Exchange(x.request.caller.Account, x.recording.id())
+	recorded, err := x.proxy.engine.Archive.Exchange(x.request.caller.Account, x.recording.id())
 	if err != nil {
 		return nil
 	}

@@ -70,7 +70,7 @@ func (p *passage) mayPass() error {
 	switch {
 	case p.Kind == nil:
 		return nil
-	case p.Kind.Refuse != "" && !slices.Contains(x.server.opts.PassThrough, p.Kind.Allow):
+	case p.Kind.Refuse != "" && !slices.Contains(x.proxy.opts.PassThrough, p.Kind.Allow):
 		return codec.Errorf(codec.KindPermission, "%s is not passed on: %s. The operator can change that with pass_through.allow: [%s].", edge.Printable(p.Path), p.Kind.Refuse, p.Kind.Allow)
 	case p.Kind.Refuse != "" && p.Kind.Thing == "":
 		return x.request.caller.requireScope(store.ScopeAdmin)
@@ -88,7 +88,7 @@ func (p *passage) read() error {
 	case r.in.Announced() == 0:
 		return nil
 	case isJSON(contentType) && (contentType != "" || !p.TakesRaw()) && !p.isPiece(r.in):
-		if err := r.readBody(x.server.opts.BodyBytes); err != nil || len(r.body) == 0 {
+		if err := r.readBody(x.proxy.opts.BodyBytes); err != nil || len(r.body) == 0 {
 			return err
 		}
 		if err := r.envelope.Read(r.body); err != nil {
@@ -150,7 +150,7 @@ func (p *passage) header() (header router.Header) {
 // ask asks the provider, and passes its answer on.
 func (p *passage) ask() error {
 	x := p.x
-	credential, own, err := x.server.credential(&x.request.caller, x.route.placement.Provider, x.route.format)
+	credential, own, err := x.proxy.credential(&x.request.caller, x.route.placement.Provider, x.route.format)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (p *passage) ask() error {
 // can be told apart by accounts.
 func (p *passage) requireOwnTarget() error {
 	x, r := p.x, &p.x.request
-	several := x.server.owned.several()
+	several := x.proxy.owned.several()
 	provider := x.route.placement.Provider.Name()
 	unknown := p.Kind == nil && r.in.Method() == http.MethodPost && r.envelope.Model != "" // it asks a model
 	if several && !p.Apart(r.in.Method()) && !unknown {
@@ -192,7 +192,7 @@ func (p *passage) requireOwnTarget() error {
 	if p.json {
 		named = append(named, namedIn(r.body)...)
 	}
-	return x.server.owned.require(r.caller.Account, provider, named)
+	return x.proxy.owned.require(r.caller.Account, provider, named)
 }
 
 // call asks the provider. The body is sent as it arrives, or from memory.

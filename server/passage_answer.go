@@ -23,7 +23,7 @@ func (p *passage) answer(reply providerReply) error {
 	switch {
 	case reply.Status >= http.StatusBadRequest:
 		return p.fail(reply)
-	case p.shared && p.IsList(x.request.in.Method()) && x.server.owned.several():
+	case p.shared && p.IsList(x.request.in.Method()) && x.proxy.owned.several():
 		return p.sendList(reply)
 	case reply.isStream():
 		return p.sendLong(reply, nil)
@@ -129,7 +129,7 @@ func (p *passage) uploadURL(said string) string {
 	}
 	in := x.request.in
 	scheme := "http"
-	if x.server.edge.OnTLS(in) || in.Header("X-Forwarded-Proto") == "https" {
+	if x.proxy.edge.OnTLS(in) || in.Header("X-Forwarded-Proto") == "https" {
 		scheme = "https"
 	}
 	path := at.EscapedPath()
@@ -227,8 +227,8 @@ func (p *passage) claim(answer []byte) error {
 	account, provider := x.request.caller.Account, x.route.placement.Provider.Name()
 	if method == http.MethodDelete {
 		if p.shared && p.ID != "" && !p.Below {
-			x.server.owned.forget(account, p.ID)
-			return x.server.engine.Notes.GiveUp(x.ctx, account, provider, p.ID)
+			x.proxy.owned.forget(account, p.ID)
+			return x.proxy.engine.Notes.GiveUp(x.ctx, account, provider, p.ID)
 		}
 		return nil
 	}
@@ -239,14 +239,14 @@ func (p *passage) claim(answer []byte) error {
 	if len(ids) > 0 && !isReading(method) {
 		x.recording.closing.ResponseID = ids[0]
 	}
-	if ids = slices.DeleteFunc(ids, func(id string) bool { return x.server.owned.has(account, id) }); !p.shared || len(ids) == 0 {
+	if ids = slices.DeleteFunc(ids, func(id string) bool { return x.proxy.owned.has(account, id) }); !p.shared || len(ids) == 0 {
 		return nil
 	}
-	if err := x.server.engine.Notes.Claim(x.ctx, account, provider, ids...); err != nil {
+	if err := x.proxy.engine.Notes.Claim(x.ctx, account, provider, ids...); err != nil {
 		return codec.Errorf(codec.KindStorage, "%s has done what was asked, and it could not be noted whose that is: %v", provider, err)
 	}
 	for _, id := range ids {
-		x.server.owned.add(account, id)
+		x.proxy.owned.add(account, id)
 	}
 	return nil
 }
@@ -304,7 +304,7 @@ func (p *passage) owned(ids []string) (map[string]bool, error) {
 			named, owned[id] = append(named, reference{p.Kind.Thing, id, "path"}), true
 		}
 	}
-	foreign, err := x.server.owned.foreign(x.request.caller.Account, x.route.placement.Provider.Name(), named)
+	foreign, err := x.proxy.owned.foreign(x.request.caller.Account, x.route.placement.Provider.Name(), named)
 	for i := range foreign {
 		owned[foreign[i].id] = false
 	}

@@ -95,13 +95,13 @@ func newPump(reply providerReply, by relay) *pump {
 	}
 	x.answer.gaps = &p.gaps
 	x.recording.closing.Status, x.recording.closing.ContentType = http.StatusOK, x.request.streamType()
-	x.server.beat.add(p)
+	x.proxy.beat.add(p)
 	return p
 }
 
 // release returns what the stream borrowed. The writer stays with the response, which hertz finalizes later.
 func (p *pump) release() {
-	p.x.server.beat.remove(p)
+	p.x.proxy.beat.remove(p)
 	_ = p.reply.Body.Close()
 	p.mu.Lock()
 	p.over = true
@@ -301,7 +301,7 @@ func (p *pump) silent() bool {
 }
 
 func (p *pump) silentLocked() bool {
-	return !p.over && time.Since(p.lastWrite) >= p.x.server.opts.Heartbeat
+	return !p.over && time.Since(p.lastWrite) >= p.x.proxy.opts.Heartbeat
 }
 
 // beat writes a heartbeat if the stream is still silent. The loop will notice a failed write. A stream whose loop is
@@ -317,7 +317,7 @@ func (p *pump) beat() {
 	if !p.answered && p.x.recording.capture.Recorded(p.x.ctx) != nil {
 		return
 	}
-	p.x.server.telemetry.Heartbeat()
+	p.x.proxy.telemetry.Heartbeat()
 	_ = p.writeLocked(crossing.AppendHeartbeat(nil, p.x.request.surface, p.next), false)
 }
 
@@ -390,7 +390,7 @@ func (p *pump) stop(err error) error {
 // recorded logs a record that could not be completed; it is too late to tell the client.
 func (p *pump) recorded(err error) error {
 	if err != nil {
-		p.x.server.log.Error("an exchange could not be put on record", "exchange", p.x.recording.capture.ID(), "error", err)
+		p.x.proxy.log.Error("an exchange could not be put on record", "exchange", p.x.recording.capture.ID(), "error", err)
 	}
 	return nil
 }

@@ -14,14 +14,14 @@ import (
 // record records the request. It does not wait for the commit.
 func (x *exchange) record() error {
 	r := &x.recording
-	if r.off = x.server.opts.CaptureOff || x.request.offRecord(x.server.opts.OptOut); r.off {
-		r.capture = x.server.engine.Recorder.Off()
+	if r.off = x.proxy.opts.CaptureOff || x.request.offRecord(x.proxy.opts.OptOut); r.off {
+		r.capture = x.proxy.engine.Recorder.Off()
 		return nil
 	}
 	var err error
 	o := x.opening()
-	if r.capture, err = x.server.engine.Recorder.Begin(x.ctx, o); err == nil && x.route.placement.Provider != nil && x.server.recall.wanted(&x.request) {
-		if r.recalled = x.server.recall.insert(x.ctx, &x.request, r.capture, o); r.recalled != nil {
+	if r.capture, err = x.proxy.engine.Recorder.Begin(x.ctx, o); err == nil && x.route.placement.Provider != nil && x.proxy.recall.wanted(&x.request) {
+		if r.recalled = x.proxy.recall.insert(x.ctx, &x.request, r.capture, o); r.recalled != nil {
 			x.answer.out.Set(headerRecall, recallHeader(r.recalled))
 		}
 	}
@@ -52,7 +52,7 @@ func (x *exchange) opening() *record.Opening {
 		o.Prints = x.request.prints
 	}
 	x.request.hints(o)
-	x.request.follow(x.server.engine.Elsewhere, o)
+	x.request.follow(x.proxy.engine.Elsewhere, o)
 	o.Project = x.request.project()
 	return o
 }
@@ -84,10 +84,10 @@ func (x *exchange) recordRefusal(e *codec.Error) {
 	if x.recording.capture != nil || x.request.caller.Account == "" || x.allowance.refused || x.request.unread || e == edge.ErrNoMemory || e.Kind == codec.KindStorage {
 		return
 	}
-	if x.server.beginWork(x.ctx, &x.request) != nil {
+	if x.proxy.beginWork(x.ctx, &x.request) != nil {
 		return
 	}
-	defer x.server.endWork(&x.request)
+	defer x.proxy.endWork(&x.request)
 	if err := x.record(); err != nil {
 		x.recording.capture = nil
 	}
@@ -101,7 +101,7 @@ func (x *exchange) recordSeen(seen *crossing.Seen) {
 	if x.route.format != x.request.surface { // the client has an id of ours, and will send that
 		c.ResponseID = crossing.Traits(x.request.surface).AnswerID(x.answerOptions())
 	} else if seen.ID != "" && storesAnswers(x.request.surface) && (x.recording.off || x.recording.capture != nil && x.recording.capture.Shed()) {
-		x.server.owned.keep(x.request.caller.Account, seen.ID)
+		x.proxy.owned.keep(x.request.caller.Account, seen.ID)
 	}
 	c.Usage, x.recording.written, c.Answer = seen.Usage, seen.Written, seen.Answer
 	c.FinishReason = seen.Finish.String()
@@ -147,6 +147,6 @@ func (x *exchange) commit(outcome record.Outcome) error {
 // tryCommit is commit for when it is too late to tell the client of a failure.
 func (x *exchange) tryCommit(outcome record.Outcome) {
 	if err := x.commit(outcome); err != nil {
-		x.server.log.Error("an exchange could not be put on record", "exchange", x.recording.id(), "error", err)
+		x.proxy.log.Error("an exchange could not be put on record", "exchange", x.recording.id(), "error", err)
 	}
 }

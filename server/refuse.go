@@ -11,7 +11,7 @@ func (x *exchange) refuse(err error) {
 	e := x.request.discreet(orDraining(x.ctx, asError(err)))
 	x.recordRefusal(e)
 	if aboutCaller := e.Kind == codec.KindPermission || e.Kind == codec.KindQuota || e.Kind == codec.KindRateLimited; aboutCaller && e.Provider == "" {
-		x.server.logRefusal(x.request.in, &x.request.caller.Identity, x.request.masked(e.Message)) // those without a key have been logged
+		x.proxy.logRefusal(x.request.in, &x.request.caller.Identity, x.request.masked(e.Message)) // those without a key have been logged
 	}
 	if e.Provider != "" && e.Kind != codec.KindUpstreamAuth { // errors about our own credential are not for the caller
 		x.providerHeader(x.attempts.replied)
@@ -20,7 +20,7 @@ func (x *exchange) refuse(err error) {
 	if x.allowance.final {
 		x.answer.out.Set("X-Should-Retry", "false") // the SDKs of OpenAI and Anthropic follow it
 	}
-	x.server.answerError(x.answer.out, x.request.shape(), e, x.recording.id())
+	x.proxy.answerError(x.answer.out, x.request.shape(), e, x.recording.id())
 	if !clientGone(x.ctx) {
 		x.recording.closing.Error = e
 		x.recording.closing.Status = x.answer.out.Status()

@@ -21,7 +21,7 @@ func (x *exchange) reportRepeats() error {
 	if !r.surface.Converses() || r.auxiliary != "" || len(r.envelope.Items) < 2*repeats.Fewest {
 		return nil
 	}
-	limits := r.caller.Limits.Or(*x.server.keyLimits.Load())
+	limits := r.caller.Limits.Or(*x.proxy.keyLimits.Load())
 	most := int(limits.Repeats)
 	least := firstReport
 	if most > 0 {
@@ -43,7 +43,7 @@ func (x *exchange) reportRepeats() error {
 	}
 	x.recording.closing.Repeats = loop.String()
 	x.answer.out.Set(headerRepeats, x.recording.closing.Repeats)
-	x.server.announceRepeats(x.ctx, r, &loop, limit != "")
+	x.proxy.announceRepeats(x.ctx, r, &loop, limit != "")
 	if limit == "" {
 		return nil
 	}

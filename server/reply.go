@@ -32,7 +32,7 @@ func (r providerReply) whole() ([]byte, error) { return r.wholeInto(nil) }
 
 // wholeInto is whole into the memory of a buffer, as far as it fits.
 func (r providerReply) wholeInto(buffer []byte) ([]byte, error) {
-	body, ended, err := r.upTo(r.x.server.opts.AnswerBytes, buffer)
+	body, ended, err := r.upTo(r.x.proxy.opts.AnswerBytes, buffer)
 	if err == nil && !ended {
 		err = r.tooLong()
 	}
@@ -95,7 +95,7 @@ func answerRoom(length int64) int64 {
 }
 
 func (r providerReply) tooLong() *codec.Error {
-	return r.x.route.providerError("answered with more than %d bytes", r.x.server.opts.AnswerBytes)
+	return r.x.route.providerError("answered with more than %d bytes", r.x.proxy.opts.AnswerBytes)
 }
 
 // failure reads the error with which a provider answered.

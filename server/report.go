@@ -90,5 +90,5 @@ func (x *exchange) report() {
 	if p := x.route.placement.Provider; p != nil {
 		r.Provider = p.Name()
 	}
-	x.server.telemetry.Report(&r, x.trace)
+	x.proxy.telemetry.Report(&r, x.trace)
 }

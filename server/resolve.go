@@ -34,7 +34,7 @@ func (x *exchange) resolveOwn() (body []byte, names []string, err error) {
 	if !storesAnswers(x.request.surface) || x.request.continues == nil && !responses.HasSummary(x.request.body) && !isOwnAnswer(x.request.envelope.PreviousResponse) && !x.request.mayReferToOwn() {
 		return x.request.body, nil, nil
 	}
-	stored := x.server.answersOnRecord(&x.request, x.recording.recalled != nil)
+	stored := x.proxy.answersOnRecord(&x.request, x.recording.recalled != nil)
 	stored.leaves = true
 	body, names, err = stored.resolve(&x.request)
 	if err != nil || len(names) == 0 {

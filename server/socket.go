@@ -16,8 +16,8 @@ import (
 // a response. They are answered one after another, each as the exchange that a POST would be.
 type socket struct {
 	*edge.Socket
-	server *proxy
-	ctx    context.Context // ends with the connection
+	proxy *proxy
+	ctx   context.Context // ends with the connection
 
 	mu      sync.Mutex
 	waiting []message // behind the one that is being answered
@@ -51,7 +51,7 @@ func (s *proxy) openSocket(ctx context.Context, in *edge.Request, out *edge.Resp
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	k := &socket{Socket: ws, server: s, ctx: ctx}
+	k := &socket{Socket: ws, proxy: s, ctx: ctx}
 	forget := s.edge.BeforeDrain(k.leave)
 	code := k.read()
 	forget()
@@ -90,7 +90,7 @@ func (s *proxy) refuseUpgrade(_ context.Context, _ *edge.Request, out *edge.Resp
 // read reads events until there are no more, and returns the code to close with.
 func (k *socket) read() (code int) {
 	for {
-		m := message{share: k.server.held.Share()}
+		m := message{share: k.proxy.held.Share()}
 		text, err := k.Read(&m.share)
 		if err != nil && !isForClient(err) {
 			m.share.GiveAll()
@@ -137,7 +137,7 @@ func (k *socket) accept(m message) error {
 		return nil
 	}
 	k.work.Add(1)
-	if refused := k.server.edge.Go(func(context.Context) { k.answerAll() }); refused != nil {
+	if refused := k.proxy.edge.Go(func(context.Context) { k.answerAll() }); refused != nil {
 		k.work.Done()
 		k.waiting = nil
 		return refused
@@ -224,7 +224,7 @@ func (k *socket) respond(m *message, continues bool, told *told) error {
 func (k *socket) exchange(m *message, continues bool, told *told) {
 	d := k.Do(m.Body, told.hear)
 	defer d.End()
-	x := k.server.newExchange(k.ctx, &d.Request, &d.Response, codec.Responses)
+	x := k.proxy.newExchange(k.ctx, &d.Request, &d.Response, codec.Responses)
 	defer x.finish()
 	x.request.share = m.share
 	if continues {
@@ -251,7 +251,7 @@ func (k *socket) warmUp(m *message, told *told) error {
 		return err
 	}
 	o := &codec.AnswerOptions{
-		ID: k.server.engine.Recorder.Off().ID()[len("exch_"):], Previous: m.Previous, Model: envelope.Model, Created: k.server.opts.Clock(),
+		ID: k.proxy.engine.Recorder.Off().ID()[len("exch_"):], Previous: m.Previous, Model: envelope.Model, Created: k.proxy.opts.Clock(),
 	}
 	response := responses.AppendUnanswered(nil, m.Body, o, responses.StatusCompleted, nil)
 	d := k.Do(nil, told.hear)
@@ -267,7 +267,7 @@ func (k *socket) tell(told *told, event []byte) { _ = k.Send(told.tagged(event))
 func (k *socket) remember(m *message, told *told) {
 	n := k.conversation.Add(told.ID, m.Body, told.Items)
 	k.kept += n
-	if !k.server.conversations.Take(n) {
+	if !k.proxy.conversations.Take(n) {
 		k.kept -= n
 		k.forget()
 	}
@@ -275,7 +275,7 @@ func (k *socket) remember(m *message, told *told) {
 
 func (k *socket) forget() {
 	k.conversation.Forget()
-	k.server.conversations.Give(k.kept)
+	k.proxy.conversations.Give(k.kept)
 	k.kept = 0
 }
 

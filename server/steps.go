@@ -10,7 +10,7 @@ func (x *exchange) arrive() error {
 	if err := x.admit(); err != nil {
 		return err
 	}
-	if err := x.request.readBody(x.server.opts.BodyBytes); err != nil {
+	if err := x.request.readBody(x.proxy.opts.BodyBytes); err != nil {
 		return err
 	}
 	if x.request.in.Announced() < 0 {
@@ -18,11 +18,11 @@ func (x *exchange) arrive() error {
 			return err
 		}
 	}
-	if err := x.server.beginWork(x.ctx, &x.request); err != nil {
+	if err := x.proxy.beginWork(x.ctx, &x.request); err != nil {
 		return err
 	}
-	defer x.server.endWork(&x.request)
-	if err := x.request.read(&x.server.pieces); err != nil {
+	defer x.proxy.endWork(&x.request)
+	if err := x.request.read(&x.proxy.pieces); err != nil {
 		return err
 	}
 	return x.route.find(x.router, &x.request)
@@ -30,10 +30,10 @@ func (x *exchange) arrive() error {
 
 // enter reserves what the request may use, and puts it on record.
 func (x *exchange) enter() error {
-	if err := x.server.beginWork(x.ctx, &x.request); err != nil {
+	if err := x.proxy.beginWork(x.ctx, &x.request); err != nil {
 		return err
 	}
-	defer x.server.endWork(&x.request)
+	defer x.proxy.endWork(&x.request)
 	if err := x.reportRepeats(); err != nil {
 		return err
 	}
@@ -51,9 +51,9 @@ func (x *exchange) enter() error {
 // admit authenticates the caller and checks permissions.
 func (x *exchange) admit() error {
 	var err error
-	x.request.caller, err = x.server.authenticateAt(x.request.in, x.answer.out, x.request.googles())
-	x.request.redactor = x.server.engine.Credentials.Redactor(x.request.caller.Account, x.request.caller.brought()...)
-	x.trace = x.server.beginTrace(x.ctx, &x.request)
+	x.request.caller, err = x.proxy.authenticateAt(x.request.in, x.answer.out, x.request.googles())
+	x.request.redactor = x.proxy.engine.Credentials.Redactor(x.request.caller.Account, x.request.caller.brought()...)
+	x.trace = x.proxy.beginTrace(x.ctx, &x.request)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (x *exchange) finish() {
 	x.answer.out.GiveWhenSent(x.answer.budget, x.answer.held)
 	x.tryCommit(record.OutcomeInterrupted) // if nothing else ended it: after a panic, for instance
 	x.allowance.leave(x.request.caller.Use, x.recording.closing.Usage.Total(), x.recording.spent())
-	x.server.tellFailure(&x.request, &x.recording, x.route.placement.Provider)
+	x.proxy.tellFailure(&x.request, &x.recording, x.route.placement.Provider)
 	x.report()
 	x.request.release()
 	x.request.share.GiveAll()

@@ -19,7 +19,7 @@ import (
 // storedCall is a request of a client of Responses about an answer that it has got: the record is the store of responses,
 // for every model.
 type storedCall struct {
-	server  *proxy
+	proxy   *proxy
 	ctx     context.Context
 	in      *edge.Request
 	out     *edge.Response
@@ -32,7 +32,7 @@ type storedCall struct {
 
 func (s *proxy) stored(do func(*storedCall) error) edge.Handler {
 	return func(ctx context.Context, in *edge.Request, out *edge.Response) {
-		c := &storedCall{server: s, ctx: ctx, in: in, out: out, id: in.Param("id")}
+		c := &storedCall{proxy: s, ctx: ctx, in: in, out: out, id: in.Param("id")}
 		err := c.find()
 		if err == nil {
 			err = do(c)
@@ -46,22 +46,22 @@ func (s *proxy) stored(do func(*storedCall) error) edge.Handler {
 // find reads the exchange that the response belongs to. A key with the scope read may see those of its account, any other
 // only those of its own.
 func (c *storedCall) find() (err error) {
-	if c.caller, err = c.server.authenticate(c.in, c.out); err != nil {
+	if c.caller, err = c.proxy.authenticate(c.in, c.out); err != nil {
 		return err
 	}
 	if c.query, err = url.ParseQuery(c.in.Query()); err != nil {
 		return codec.Invalid("", "the query cannot be read: %v", err)
 	}
-	archive := c.server.engine.Archive
+	archive := c.proxy.engine.Archive
 	id, ours := exchangeOf(c.id)
 	if !ours || !isOwnAnswer(c.id) {
 		if id, err = archive.AnsweredAs(c.caller.Account, c.id); err != nil {
-			if id = c.server.runs.answering(c.caller.Account, c.id); id == "" {
+			if id = c.proxy.runs.answering(c.caller.Account, c.id); id == "" {
 				return c.unknown(err)
 			}
 		}
 	}
-	c.running = c.server.runs.get(c.caller.Account, id)
+	c.running = c.proxy.runs.get(c.caller.Account, id)
 	info, err := archive.ExchangeInfo(c.caller.Account, id)
 	if err != nil {
 		return c.unknown(err)
@@ -74,7 +74,7 @@ func (c *storedCall) find() (err error) {
 			return err
 		}
 	}
-	if err := c.server.holdUntilSent(c.out, info.RequestSize+info.ResponseSize); err != nil {
+	if err := c.proxy.holdUntilSent(c.out, info.RequestSize+info.ResponseSize); err != nil {
 		return err
 	}
 	if c.Exchange, err = archive.Exchange(c.caller.Account, id); err != nil {
@@ -122,7 +122,7 @@ func (c *storedCall) wantsEvents() bool {
 	if length := c.in.Announced(); length <= 0 || length > longestBody {
 		return false
 	}
-	share := c.server.held.Share()
+	share := c.proxy.held.Share()
 	defer share.GiveAll()
 	body, err := c.in.ReadBody(&share)
 	return err == nil && scan.WellFormed(body) && scan.IsTrue(scan.Get(body, "stream"))
@@ -213,7 +213,7 @@ func (c *storedCall) cancel() error {
 		return codec.Invalid("", "only a response in the background can be cancelled: end the request of this one instead")
 	case c.running != nil:
 		c.running.stop()
-		ended, err := c.server.engine.Archive.Exchange(c.caller.Account, c.ID)
+		ended, err := c.proxy.engine.Archive.Exchange(c.caller.Account, c.ID)
 		if err != nil {
 			return c.unknown(err)
 		}
@@ -246,7 +246,7 @@ func (c *storedCall) delete() error {
 
 // erase returns once the exchange cannot be read any more.
 func (c *storedCall) erase() error {
-	archive, account := c.server.engine.Archive, c.caller.Account
+	archive, account := c.proxy.engine.Archive, c.caller.Account
 	selection := record.Selection{Exchanges: []string{c.ID}}
 	asked, err := json.Marshal(selection)
 	if err != nil {
@@ -276,7 +276,7 @@ func (c *storedCall) erase() error {
 
 // readable reports whether the exchange is still on record.
 func (c *storedCall) readable() bool {
-	_, err := c.server.engine.Archive.ExchangeInfo(c.caller.Account, c.ID)
+	_, err := c.proxy.engine.Archive.ExchangeInfo(c.caller.Account, c.ID)
 	return err == nil
 }
 
@@ -289,8 +289,8 @@ func (c *storedCall) inputItems() error {
 	if err != nil {
 		return err
 	}
-	stored := &recorded{answers: c.server.engine.Archive, account: c.caller.Account}
-	items, err := responses.InputItems(c.RawRequest, c.ID[len("exch_"):], int(c.server.opts.BodyBytes), stored)
+	stored := &recorded{answers: c.proxy.engine.Archive, account: c.caller.Account}
+	items, err := responses.InputItems(c.RawRequest, c.ID[len("exch_"):], int(c.proxy.opts.BodyBytes), stored)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package memory
 import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/api"
-	"github.com/mnemeproxy/mneme/store/record"
 )
 
 func (h *handler) translation(c *call) (any, error) {
@@ -34,6 +33,3 @@ func (h *handler) translation(c *call) (any, error) {
 	t.Dropped, t.Emulated = append(t.Dropped, notes.Dropped...), append(t.Emulated, notes.Emulated...)
 	return t, nil
 }
-
-// Translate rebuilds the provider's body of a recorded request.
-type Translate func(x *record.Exchange) (body []byte, notes codec.Notes, err error)

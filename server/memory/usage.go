@@ -9,7 +9,6 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/api"
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -89,11 +88,6 @@ func ReadUsage(ctx context.Context, ledger Ledger, q *UsageQuery) (*api.Usage, e
 	}
 	derive(&u.Total)
 	return u, nil
-}
-
-// Keys lists the keys of an account, or of all.
-type Keys interface {
-	List(account string) []store.Key
 }
 
 // labelsOf returns the labels of keys by their ids, if they are asked for.

@@ -121,3 +121,57 @@ func largestCircle(leads map[string]map[string]bool) (largest []string) {
 	}
 	return largest
 }
+
+// mostOfAType is how many methods a type may have, exported or not.
+const mostOfAType = 40
+
+// manyMethods are the types with more. The codecs' are one function for each kind of item of a format; for the others the
+// number is to become smaller.
+var manyMethods = map[string]int{
+	"codec/chat.requestWriter":      53,
+	"codec/responses.streamDecoder": 48,
+	"codec/chat.decoder":            46,
+	"codec/messages.requestEncoder": 43,
+	"codec/gemini.writer":           41,
+	"store/catalog.database":        77,
+	"store/search.Index":            46,
+}
+
+// Of a type with more methods than that, no reader knows what may change it.
+func TestNoTypeIsWhatEverythingHangsOn(t *testing.T) {
+	methods := map[string]int{}
+	for _, name := range files(t, ".go") {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, read(t, name), parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			if f, is := d.(*ast.FuncDecl); is && f.Recv != nil {
+				methods[path.Dir(name)+"."+receiver(f.Recv.List[0].Type)]++
+			}
+		}
+	}
+	for name, n := range methods {
+		if n > max(mostOfAType, manyMethods[name]) {
+			t.Errorf("%s has %d methods, more than %d", name, n, max(mostOfAType, manyMethods[name]))
+		}
+	}
+}
+
+// receiver returns the name of a method's type.
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.IndexListExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}

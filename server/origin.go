@@ -8,22 +8,25 @@ import (
 	"github.com/mnemeproxy/mneme/server/edge"
 )
 
+// origins are those of pages that may call the surfaces; "*": of all.
+type origins []string
+
 // forPages lets pages of the configured origins read the answers of a handler (the CORS protocol of the Fetch Standard).
-func (s *proxy) forPages(next edge.Handler) edge.Handler {
-	if len(s.opts.Origins) == 0 {
+func (o origins) forPages(next edge.Handler) edge.Handler {
+	if len(o) == 0 {
 		return next
 	}
 	return func(ctx context.Context, in *edge.Request, out *edge.Response) {
-		s.allowOrigin(in, out)
+		o.allow(in, out)
 		next(ctx, in, out)
 	}
 }
 
-// allowOrigin reports whether a page of the request's origin may read the answer, and tells its browser.
-func (s *proxy) allowOrigin(in *edge.Request, out *edge.Response) bool {
+// allow reports whether a page of the request's origin may read the answer, and tells its browser.
+func (o origins) allow(in *edge.Request, out *edge.Response) bool {
 	origin := in.Header("Origin")
 	out.Add("Vary", "Origin")
-	if origin == "" || !slices.Contains(s.opts.Origins, origin) && !slices.Contains(s.opts.Origins, "*") {
+	if origin == "" || !slices.Contains(o, origin) && !slices.Contains(o, "*") {
 		return false
 	}
 	out.Set("Access-Control-Allow-Origin", origin)
@@ -33,8 +36,8 @@ func (s *proxy) allowOrigin(in *edge.Request, out *edge.Response) bool {
 
 // preflight answers a browser that asks what a page may send, and anybody else with the methods of the path, which edge
 // adds.
-func (s *proxy) preflight(in *edge.Request, out *edge.Response) {
-	if len(s.opts.Origins) == 0 || !s.allowOrigin(in, out) || !in.HasHeader("Access-Control-Request-Method") {
+func (o origins) preflight(in *edge.Request, out *edge.Response) {
+	if len(o) == 0 || !o.allow(in, out) || !in.HasHeader("Access-Control-Request-Method") {
 		return
 	}
 	out.Set("Access-Control-Allow-Methods", http.MethodGet+", "+http.MethodPost+", "+http.MethodDelete)

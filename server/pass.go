@@ -21,36 +21,36 @@ func (x *exchange) passThrough() error {
 		return err
 	}
 	if x.shouldFallBack(reply.Status) || !reply.isStream() {
-		return x.passComplete(reply)
+		return reply.complete()
 	}
 	return newPump(reply, &passed{x: x, observer: crossing.NewObserver(x.route.format, x.route.reasoningMemory(x.router, x.proxy.ledger, x.request.caller.Account))}).run()
 }
 
-// passComplete passes an answer on that is no stream.
-func (x *exchange) passComplete(reply providerReply) error {
-	defer reply.close()
+// complete passes an answer on that is no stream.
+func (r providerReply) complete() error {
+	defer r.close()
 	switch {
-	case x.shouldFallBack(reply.Status):
-		return reply.failure()
-	case x.route.askedUsage && (reply.Status == http.StatusBadRequest || reply.Status == http.StatusUnprocessableEntity):
-		return x.passRefusal(reply)
+	case r.x.shouldFallBack(r.Status):
+		return r.failure()
+	case r.x.route.askedUsage && (r.Status == http.StatusBadRequest || r.Status == http.StatusUnprocessableEntity):
+		return r.passRefusal()
 	}
-	return reply.pass()
+	return r.pass()
 }
 
 // passRefusal passes on that a provider refused a request that this side had added to, or asks again without asking for
 // usage, if that is what it refused: some hosts take no member that they do not know.
-func (x *exchange) passRefusal(reply providerReply) error {
-	body, err := reply.whole()
+func (r providerReply) passRefusal() error {
+	body, err := r.whole()
 	if err != nil {
 		return err
 	}
 	if !bytes.Contains(body, []byte("stream_options")) && !bytes.Contains(body, []byte("include_usage")) {
-		return reply.passRead(body)
+		return r.passRead(body)
 	}
-	x.route.uncounted = true
-	x.recording.closing.Translation = nil
-	return x.passThrough()
+	r.x.route.uncounted = true
+	r.x.recording.closing.Translation = nil
+	return r.x.passThrough()
 }
 
 // spliced returns the client's body for a provider of its own format.

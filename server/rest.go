@@ -17,14 +17,14 @@ func (s *proxy) serveRest(ctx context.Context, in *edge.Request, out *edge.Respo
 	case !found:
 		s.notFound(ctx, in, out)
 	case in.Method() == http.MethodOptions:
-		s.preflight(in, out)
+		s.origins.preflight(in, out)
 		out.Set("Allow", "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT")
 		out.SetStatus(http.StatusNoContent)
 	case s.opts.NoModels:
 		s.refuseModels(ctx, in, out)
 	default:
 		if len(s.opts.Origins) > 0 {
-			s.allowOrigin(in, out)
+			s.origins.allow(in, out)
 		}
 		defer x.finish()
 		x.runSurface()

@@ -34,7 +34,7 @@ const (
 	Concurrent        Limit = "concurrent"
 	TokensPerMonth    Limit = "tokens_per_month"
 	Repeats           Limit = "repeats"
-	StalledTokens     Limit = "stalled_tokens" //nolint:gosec // as above
+	StalledTokens     Limit = "stalled_tokens"
 	BudgetDay         Limit = "budget_usd_day"
 	BudgetMonth       Limit = "budget_usd_month"
 	BudgetBurst       Limit = "budget_usd_burst"

@@ -1,8 +1,6 @@
 package router
 
-import (
-	"net"
-)
+import "net"
 
 func pooledConnOf(socket net.Conn, _ bool) net.Conn { return socket }
 

@@ -1,8 +1,6 @@
 package router
 
-import (
-	"time"
-)
+import "time"
 
 // A Reply is the answer of a provider with any final status except a redirect. Its body has yet to be read.
 type Reply struct {

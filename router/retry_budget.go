@@ -1,8 +1,6 @@
 package router
 
-import (
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // retryBudget keeps retries to a fraction of the calls, so that a provider that is down, or refuses everything, does
 // not get several times its normal load. It counts in tenths of a retry.

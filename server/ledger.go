@@ -1,8 +1,6 @@
 package server
 
-import (
-	"github.com/mnemeproxy/mneme/codec/crossing"
-)
+import "github.com/mnemeproxy/mneme/codec/crossing"
 
 // reasoningLedger is the crossings' memory for reasoning state that clients lose.
 type reasoningLedger struct{ cache ReasoningCache }

@@ -208,6 +208,34 @@ func TestABrowserReadsTheStoryOfASession(t *testing.T) {
 		b.press("infra")
 		b.shows("Where is the lock?")
 	})
+	b.story("a key gets a bound on what is spent in a short time, and Live shows what comes close to it", func(t *testing.T) {
+		h := windowed(t)
+		id := h.limit(store.Limits{})
+		b.open(h, h.invite())
+		b.shows("Nothing is on record yet")
+		b.visit("/ui/keys")
+		b.shows("limited")
+		b.finds(fmt.Sprintf(`(() => {
+			const row = [...document.querySelectorAll('tr')].find((r) => r.innerText.includes(%q));
+			const one = row && [...row.querySelectorAll('button')].find((e) => e.innerText === 'limits');
+			if (one) one.click();
+			return Boolean(one);
+		})()`, id), "the key's limits")
+		b.write("stalled_tokens", "200000")
+		b.write("budget_usd_burst", "0.05")
+		b.write("burst_minutes", "60")
+		b.fits("the limits of a key")
+		b.press("Save")
+		b.shows("0.05 USD/burst")
+		b.shows("200,000 stalled tokens")
+		b.visit("/ui/live")
+		const cent = `text "hi"; usage input=1000 output=200`
+		for range 5 {
+			h.post(messages.path, messages.body(cent, false))
+		}
+		b.finds(`[...document.querySelectorAll('.live .row .warn')].some((e) => e.innerText === 'spent 0.04 of 0.05 USD in 60 minutes')`, "what is close to its bound")
+		b.fits("/ui/live with a burst")
+	})
 	b.story("the keyboard alone leads everywhere", func(t *testing.T) {
 		h := windowed(t)
 		h.working()

@@ -1,8 +1,6 @@
 package server
 
-import (
-	"context"
-)
+import "context"
 
 // beginWork waits for a large body's turn. The room that is set aside is its own until endWork; what it needs beyond that
 // it takes.

@@ -1,8 +1,6 @@
 package cluster
 
-import (
-	"context"
-)
+import "context"
 
 // Following is a store, such as a worker's, that follows the roster of a centre and ships nothing. It masks the
 // accounts' credentials. [Follow] starts it, and Close ends it.

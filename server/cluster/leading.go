@@ -1,8 +1,6 @@
 package cluster
 
-import (
-	"context"
-)
+import "context"
 
 // Leads reports whether this centre publishes the roster, lends limits, and finds exchanges for edges.
 func (c *Centre) Leads() bool { return c.leads() }

@@ -1,8 +1,6 @@
 package catalog
 
-import (
-	"context"
-)
+import "context"
 
 // Catalog is a memory in Postgres. All methods may be called concurrently. Close ends it.
 type Catalog struct {

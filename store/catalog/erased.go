@@ -178,7 +178,6 @@ func (e Erased) NoteEdge(ctx context.Context, edge record.EdgeErased) error {
 }
 
 // Unknown times are null.
-
 func known(t *time.Time) time.Time {
 	if t == nil {
 		return time.Time{}

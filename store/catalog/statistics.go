@@ -1,8 +1,6 @@
 package catalog
 
-import (
-	"time"
-)
+import "time"
 
 // statistics say what an account's turns hold.
 type statistics struct {

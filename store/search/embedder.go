@@ -1,8 +1,6 @@
 package search
 
-import (
-	"context"
-)
+import "context"
 
 // Embedder turns texts into vectors. Its methods may be called from any goroutine.
 type Embedder interface {

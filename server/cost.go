@@ -140,8 +140,8 @@ func (s *proxy) loadBudgets(ctx context.Context) error {
 	})
 }
 
-// loadBursts restores what was spent in the last minutes where a burst has a budget. What cannot be read counts as nothing:
-// a burst is cut short later then, and no request is refused for what is not known.
+// loadBursts restores the spending of the last minutes where a burst has a budget. Spending that cannot be read counts as
+// zero: the burst is stopped later, and no request is refused for it.
 func (s *proxy) loadBursts(now time.Time) {
 	for _, account := range s.engine.Accounts.List() {
 		bursts := make(map[quota.Owner]store.Budget)
@@ -157,7 +157,7 @@ func (s *proxy) loadBursts(now time.Time) {
 		}
 		err := s.loadBurst(now, account.Name, now.Add(-time.Duration(window)*time.Minute), bursts)
 		if err != nil {
-			s.log.Warn("what was spent in the last minutes cannot be read; bursts are counted from zero, and nothing is refused for what was spent before", "account", account.Name, "error", err)
+			s.log.Warn("the spending of the last minutes cannot be read; bursts are counted from zero", "account", account.Name, "error", err)
 		}
 	}
 }

@@ -24,6 +24,9 @@ func (o origins) forPages(next edge.Handler) edge.Handler {
 
 // allow reports whether a page of the request's origin may read the answer, and tells its browser.
 func (o origins) allow(in *edge.Request, out *edge.Response) bool {
+	if len(o) == 0 {
+		return false
+	}
 	origin := in.Header("Origin")
 	out.Add("Vary", "Origin")
 	if origin == "" || !slices.Contains(o, origin) && !slices.Contains(o, "*") {
@@ -37,7 +40,7 @@ func (o origins) allow(in *edge.Request, out *edge.Response) bool {
 // preflight answers a browser that asks what a page may send, and anybody else with the methods of the path, which edge
 // adds.
 func (o origins) preflight(in *edge.Request, out *edge.Response) {
-	if len(o) == 0 || !o.allow(in, out) || !in.HasHeader("Access-Control-Request-Method") {
+	if !o.allow(in, out) || !in.HasHeader("Access-Control-Request-Method") {
 		return
 	}
 	out.Set("Access-Control-Allow-Methods", http.MethodGet+", "+http.MethodPost+", "+http.MethodDelete)

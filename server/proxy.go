@@ -23,12 +23,11 @@ type proxy struct {
 	engine Engine
 	ledger crossing.Ledger // of engine
 
-	runs    backgroundRuns
-	owned   ownership
-	router  atomic.Pointer[router.Router]
-	log     *slog.Logger
-	edge    *edge.Server
-	origins origins
+	runs   backgroundRuns
+	owned  ownership
+	router atomic.Pointer[router.Router]
+	log    *slog.Logger
+	edge   *edge.Server
 
 	recall   requestRecall
 	pieces   codec.Succession // of agents' requests
@@ -61,7 +60,7 @@ func newProxy(o Options) *proxy {
 		from = o.Memory
 	}
 	s := &proxy{
-		opts: o, engine: o.Engine, origins: o.Origins, ledger: reasoningLedger{o.Engine.Notes}, log: o.Log, telemetry: o.Telemetry, refusals: telemetry.NewRefusals(o.Log),
+		opts: o, engine: o.Engine, ledger: reasoningLedger{o.Engine.Notes}, log: o.Log, telemetry: o.Telemetry, refusals: telemetry.NewRefusals(o.Log),
 		recall: requestRecall{options: o.Recall, from: from, notes: o.Engine.Notes, places: turns.Reader{IsBoot: search.IsBoot}, log: o.Log},
 		held:   held, answers: edge.NewBudget(o.AnswerMemory, held), conversations: edge.NewBudget(o.InFlightBytes/conversationShare, held),
 		working: make(chan struct{}, 1), limiter: o.Limiter,

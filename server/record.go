@@ -28,7 +28,7 @@ func (x *exchange) record() error {
 	return err
 }
 
-// opening returns what is known of the exchange before a provider is asked.
+// opening returns the record of the exchange as it stands before a provider is asked.
 func (x *exchange) opening() *record.Opening {
 	x.request.split()
 	x.request.passing.abridge(&x.request)

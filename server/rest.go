@@ -17,15 +17,13 @@ func (s *proxy) serveRest(ctx context.Context, in *edge.Request, out *edge.Respo
 	case !found:
 		s.notFound(ctx, in, out)
 	case in.Method() == http.MethodOptions:
-		s.origins.preflight(in, out)
+		origins(s.opts.Origins).preflight(in, out)
 		out.Set("Allow", "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT")
 		out.SetStatus(http.StatusNoContent)
 	case s.opts.NoModels:
 		s.refuseModels(ctx, in, out)
 	default:
-		if len(s.opts.Origins) > 0 {
-			s.origins.allow(in, out)
-		}
+		origins(s.opts.Origins).allow(in, out)
 		defer x.finish()
 		x.runSurface()
 	}

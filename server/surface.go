@@ -52,7 +52,7 @@ func (s *Server) routes() {
 		if s.opts.NoModels {
 			e.handle = s.refuseModels
 		}
-		s.edge.Handle(e.method, e.path, s.origins.forPages(e.handle))
+		s.edge.Handle(e.method, e.path, origins(s.opts.Origins).forPages(e.handle))
 	}
 	s.memoryRoutes()
 	s.toolRoutes()
@@ -106,7 +106,7 @@ func (s *proxy) otherPaths() string {
 
 func (s *proxy) notAllowed(in *edge.Request, out *edge.Response) {
 	if in.Method() == http.MethodOptions {
-		s.origins.preflight(in, out)
+		origins(s.opts.Origins).preflight(in, out)
 		return
 	}
 	e := codec.Errorf(codec.KindInvalidRequest, "%s does not take %s.", edge.Printable(in.Path()), edge.Printable(in.Method()))

@@ -183,9 +183,6 @@ func (x *Exchange) Stream() *Stream {
 	return &Stream{x: x, decoder: x.provider.NewDecoder(), encoder: x.client.NewEncoder(&x.options)}
 }
 
-// Exchange returns the exchange that this answers.
-func (s *Stream) Exchange() *Exchange { return s.x }
-
 // Seen returns what the record needs, so far.
 func (s *Stream) Seen() *Seen { return &s.seen }
 

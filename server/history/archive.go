@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"github.com/mnemeproxy/mneme/server/transcript"
 	"github.com/mnemeproxy/mneme/store/record"
 )
 
@@ -23,7 +24,7 @@ type Taken struct {
 // Import imports what was found into an account. What is imported before an error stays. Everything that is read is also
 // written to show, which may be nil.
 func (h *History) Import(ctx context.Context, to Archive, account string, show io.Writer) (done Taken, err error) {
-	recorded, err := h.RecordedIn(&archived{to, account})
+	recorded, err := h.RecordedIn(&archived{ctx, to, account})
 	if err != nil {
 		return done, err
 	}
@@ -49,6 +50,7 @@ func (h *History) Import(ctx context.Context, to Archive, account string, show i
 
 // archived are the sessions of an account.
 type archived struct {
+	ctx     context.Context
 	archive Archive
 	account string
 }
@@ -74,17 +76,8 @@ func (s *archived) EachSession(visit func(*record.Session) error) error {
 }
 
 func (s *archived) EachExchange(session string, visit func(*record.ExchangeInfo)) error {
-	for q := (record.TimelineQuery{Limit: archivePage}); ; {
-		page, err := s.archive.Timeline(s.account, session, q)
-		if err != nil {
-			return err
-		}
-		for i := range page.Data {
-			visit(&page.Data[i].Exchange)
-		}
-		if !page.HasMore {
-			return nil
-		}
-		q.After = page.Data[len(page.Data)-1].Exchange.ID
-	}
+	return transcript.TurnsIn(s.ctx, s.archive, s.account, session)(func(e *record.TimelineEntry) error {
+		visit(&e.Exchange)
+		return nil
+	})
 }

@@ -238,7 +238,7 @@ const (
 	namesWorth     = 0.2 // each name that the question does not have
 	mostNames      = 2
 	beginningWorth = 0.1
-	aboutWorth     = 0.5 // times the share of the round's question that it takes up
+	aboutWorth     = 0.5 // times the share of the words of the round's question that it repeats
 	decisionWorth  = 0.1 // it decides something
 	rareWorth      = 0.3 // times how rare its words are in what else is quoted
 	leastWorth     = 0.2 // as a share of the best

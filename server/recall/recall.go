@@ -435,13 +435,13 @@ func (a *question) quoteSize(hits []search.Hit) int {
 	if !a.query.Asked {
 		return quoteBytes
 	}
-	close := 1
+	near := 1
 	for i := range hits {
 		if i > 0 && hits[i].Score >= closeScore {
-			close++
+			near++
 		}
 	}
-	return min(max(a.query.Tokens*tokenBytes/2/close, quoteBytes), mostQuoted)
+	return min(max(a.query.Tokens*tokenBytes/2/near, quoteBytes), mostQuoted)
 }
 
 // enough is a bound for the rule of silence that the turns of a search are held to: see [question.says].
@@ -487,11 +487,11 @@ func (a *question) search(ctx context.Context, names int) (*search.Answer, error
 	return a.engine.Search(ctx, a.query.Account, r)
 }
 
-// matchTime is how a hit matches that is found by its time alone.
+// matchTime marks a hit that was found by its time alone.
 const matchTime = "time"
 
-// preferred puts between what was found what was done in the period that the question names, or what was decided where it asks for that; for a
-// question without words the newest: "what did we do yesterday", "what did we decide", "and last?".
+// preferred mixes into the hits those of the period that the question names, or those with a decision if it asks for one. A question
+// without words gets the newest: "what did we do yesterday", "what did we decide", "and last?".
 func (a *question) preferred(ctx context.Context, found *search.Answer) error {
 	filters := a.scope()
 	from, to, named := search.Period(a.prompt, a.opts.Clock())

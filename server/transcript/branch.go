@@ -1,9 +1,42 @@
 package transcript
 
-import "github.com/mnemeproxy/mneme/store/record"
+import (
+	"context"
+	"errors"
+
+	"github.com/mnemeproxy/mneme/store/record"
+)
 
 // Turns visits the turns of a session in their order, until visit fails.
 type Turns func(visit func(*record.TimelineEntry) error) error
+
+// Archive is a memory that is read page by page.
+type Archive interface {
+	Timeline(account, session string, q record.TimelineQuery) (record.TimelinePage, error)
+}
+
+const turnsOfPage = 100
+
+// TurnsIn returns the turns of a session in an archive. The visit fails when ctx ends.
+func TurnsIn(ctx context.Context, from Archive, account, session string) Turns {
+	return func(visit func(*record.TimelineEntry) error) error {
+		for q := (record.TimelineQuery{Limit: turnsOfPage}); ; {
+			page, err := from.Timeline(account, session, q)
+			if err = errors.Join(err, ctx.Err()); err != nil {
+				return err
+			}
+			for i := range page.Data {
+				if err := visit(&page.Data[i]); err != nil {
+					return err
+				}
+			}
+			if !page.HasMore || len(page.Data) == 0 {
+				return nil
+			}
+			q.After = page.Data[len(page.Data)-1].Exchange.ID
+		}
+	}
+}
 
 // Branch finds out what of a session's turns belongs to the conversation as it went on. If a person went back and asked
 // something else, the newest answer counts. Note all turns in their order first, then ask for each of them with Part.

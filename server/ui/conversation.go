@@ -2,7 +2,6 @@ package ui
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -14,33 +13,10 @@ import (
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/server/transcript"
 	"github.com/mnemeproxy/mneme/store"
-	"github.com/mnemeproxy/mneme/store/record"
 )
 
 // A session leaves the window as a page to share or a first message for another agent, which every reader gets, or goes on
 // in the history of an agent on this machine, which takes the same rights as an import.
-
-// turnsOf visits the turns of a session.
-func (u *UI) turnsOf(ctx context.Context, account, session string) transcript.Turns {
-	return func(visit func(*record.TimelineEntry) error) error {
-		q := record.TimelineQuery{Limit: 100}
-		for {
-			page, err := u.Archive.Timeline(account, session, q)
-			if err = errors.Join(err, ctx.Err()); err != nil {
-				return err
-			}
-			for i := range page.Data {
-				if err := visit(&page.Data[i]); err != nil {
-					return err
-				}
-			}
-			if !page.HasMore || len(page.Data) == 0 {
-				return nil
-			}
-			q.After = page.Data[len(page.Data)-1].Exchange.ID
-		}
-	}
-}
 
 // readable reads the session of a request from a caller with scope read.
 func (u *UI) readable(r *http.Request) (account string, m api.Session, err error) {
@@ -70,7 +46,7 @@ func (u *UI) sharePage(w http.ResponseWriter, r *http.Request) {
 	out, err := transcript.NewWriter("html", sent)
 	if err == nil {
 		var written bool
-		if written, err = out.Session(history.Conversation(&m), u.turnsOf(r.Context(), account, m.ID)); err == nil && !written {
+		if written, err = out.Session(history.Conversation(&m), transcript.TurnsIn(r.Context(), u.Archive, account, m.ID)); err == nil && !written {
 			err = codec.Errorf(codec.KindNotFound, "This session has no words to share.")
 		}
 	}
@@ -147,7 +123,7 @@ func (u *UI) hand(ctx context.Context, account, session, to string) (handed hist
 	if err != nil {
 		return handed, err
 	}
-	h, err := history.NewHandoff(&m, u.turnsOf(ctx, account, session))
+	h, err := history.NewHandoff(&m, transcript.TurnsIn(ctx, u.Archive, account, session))
 	if err != nil {
 		return handed, err
 	}

@@ -106,9 +106,8 @@ func (c *Catalog) expire(ctx context.Context, account string) error {
 	return err
 }
 
-// erasures are carried out in the database one after the other, in the order in which they were asked for. Beside that, the centre that
-// leads erases what other places have, and completes the receipts: a place that is away, or does not answer, holds up nothing in the
-// database.
+// erasures are carried out in the database one after the other, in the order of the requests. Meanwhile the leading centre erases at
+// the other places and completes the receipts, so that an unreachable place delays nothing in the database.
 type erasures struct {
 	catalog *Catalog
 	ready   wake.Signal // there may be one to complete

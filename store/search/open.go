@@ -16,8 +16,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// Open starts to follow a store. It returns at once: a lost, damaged or outdated index is rebuilt while searches use
-// what is there.
+// Open starts to follow a store. It returns at once: a lost, damaged or outdated index is rebuilt while searches use the
+// part that is finished.
 func Open(st *store.Store, opts Options) *Index {
 	x := newIndex(st, opts)
 	go x.run(x.life)

@@ -14,7 +14,7 @@ type Round struct {
 	Answered string // the exchange that ends the round; "" if none does
 	Asked    string // the person's words
 	Said     string // the answer; without an end the last text of the model
-	SaidIn   string // the exchange that brings what is said
+	SaidIn   string // the exchange with that text
 	Steps    int    // turns in between
 }
 

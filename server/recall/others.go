@@ -29,12 +29,12 @@ func (o *others) add(said string) {
 // fewestRounds are needed to say that a word is rare among them.
 const fewestRounds = 4
 
-// rarity is 1 for a text whose words no other round has, and 0 for one whose words all have.
-func (o *others) rarity(text string) float64 {
+// rarity is 1 for words that no other round has, and 0 for words that all have.
+func (o *others) rarity(words map[string]bool) float64 {
 	if o == nil || o.rounds < fewestRounds {
 		return 0
 	}
-	sum, words := 0.0, lexical.Known(text)
+	sum := 0.0
 	for word := range words {
 		sum += math.Log(float64(o.rounds) / float64(max(o.in[word], 1)))
 	}

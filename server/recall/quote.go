@@ -215,7 +215,8 @@ func (o *others) answerTo(w *lexical.Weights, asked, said string, size int) stri
 			continue
 		}
 		repeated[strings.TrimSpace(s)] = true
-		worth[i] = w.Held(s).Share + namesWorth*float64(min(len(newNames(s, asked)), mostNames)) + aboutWorth*shareOf(known, s) + rareWorth*o.rarity(s)
+		words := lexical.Known(s)
+		worth[i] = w.Held(s).Share + namesWorth*float64(min(len(newNames(s, asked)), mostNames)) + aboutWorth*shareOf(known, words) + rareWorth*o.rarity(words)
 		if len(search.Decisions(s, false)) > 0 {
 			worth[i] += decisionWorth
 		}
@@ -245,13 +246,13 @@ const (
 	followingWorth = 0.3 // of the worth of the sentence before
 )
 
-// shareOf returns the share of known words that a text has.
-func shareOf(known map[string]bool, text string) float64 {
+// shareOf returns the share of known words that are among others.
+func shareOf(known, words map[string]bool) float64 {
 	if len(known) == 0 {
 		return 0
 	}
 	held := 0
-	for word := range lexical.Known(text) {
+	for word := range words {
 		if known[word] {
 			held++
 		}

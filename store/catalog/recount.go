@@ -13,8 +13,8 @@ import (
 )
 
 // Sessions and rollups change with each exchange that arrives. After [Catalog.Rebuild] the centre that leads makes them again from the
-// exchanges: for each account first the sessions, in the order of their ids, and then the rollups, hour by hour. Each transaction
-// notes how far that is, so that another centre may continue.
+// exchanges: for each account first the sessions, in the order of their ids, and then the rollups, hour by hour. The turns of a session
+// that was made again are to be digested again. Each transaction notes how far that is, so that another centre may continue.
 
 // recountName is the row of meta with a [recountAt]; it is there while something is to be made again.
 const recountName = "recount"
@@ -115,12 +115,23 @@ func (r *recount) account(ctx context.Context) (more bool, err error) {
 			}
 			r.at.Session = id
 		}
+		if err == nil && len(ids) > 0 {
+			err = r.digestAgain(ctx, ids)
+		}
 		if err != nil || len(ids) > 0 {
 			return true, err
 		}
 		r.at.Hour = new(time.Time)
 	}
 	return r.hour(ctx, account)
+}
+
+// digestAgain has the turns of sessions digested again, each session from its beginning. No other transaction digests them.
+func (r *recount) digestAgain(ctx context.Context, sessions []string) error {
+	var batch pgx.Batch
+	batch.Queue("delete from histories where account = $1 and session = any($2)", r.at.Account, sessions)
+	batch.Queue("update exchanges set again = again or digested, digested = false where account = $1 and session = any($2) and speaks", r.at.Account, sessions)
+	return r.tx.SendBatch(ctx, &batch).Close()
 }
 
 // session makes a session again. One that cannot be read stays as it is.

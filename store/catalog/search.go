@@ -87,11 +87,11 @@ func (c *database) Status(ctx context.Context, account string) (*search.Status, 
 		return nil, err
 	}
 	s := new(search.Status)
-	if s.Lag, err = c.lag(ctx, number); err != nil {
+	again, err := c.uncounted(ctx) // before the lag, to which it moves
+	if err != nil {
 		return nil, unreadable(err)
 	}
-	again, err := c.uncounted(ctx)
-	if err != nil {
+	if s.Lag, err = c.lag(ctx, number); err != nil {
 		return nil, unreadable(err)
 	}
 	s.Lag += again

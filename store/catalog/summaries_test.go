@@ -248,7 +248,7 @@ func digestedAgain(t *testing.T, s *summarized) {
 	exchange, session := s.say("a", "question")
 	s.summarize(session, "of it", exchange)
 	check(t, s.centre.Rebuild(t.Context()))
-	check(t, s.centre.Wait(t.Context(), "acme"))
+	madeAgain(t, s.centre)
 	if _, marks := s.rows(); marks != 0 || s.text(session) != "of it" {
 		t.Errorf("%d sessions wait, and the summary is %q", marks, s.text(session))
 	}

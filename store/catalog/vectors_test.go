@@ -174,7 +174,7 @@ func foundByLikeness(t *testing.T, s *summarized) {
 		t.Errorf("erased it is found in %q, and there are %d vectors", found, s.count("vectors"))
 	}
 	check(t, s.centre.Rebuild(t.Context()))
-	check(t, s.centre.Wait(t.Context(), "acme"))
+	madeAgain(t, s.centre)
 	s.embedded()
 	if found, _ := s.finds(s.centre, search.Request{Query: "levy"}); !slices.Equal(found, []string{tax}) || e.embedded() != 3 {
 		t.Errorf("digested again it is found in %q, and %d texts were embedded", found, e.embedded())

@@ -137,6 +137,11 @@ func TestProcessesOnOneDatabaseSummarizeEachSessionOnce(t *testing.T) {
 		t.Errorf("the model was told %s", sent)
 	}
 	s.ok(s.centre.Rebuild(t.Context()))
+	s.until("everything is digested again", func() bool {
+		status, err := s.centre.Status(t.Context(), "acme")
+		s.ok(err)
+		return status.Lag == 0
+	})
 	s.settled()
 	if n := len(s.up.Requests()); n != len(sessions)+1 || s.summary("acme", session) == nil {
 		t.Errorf("after everything was digested again, the model was asked %d times more, and the summary is %v", n-len(sessions)-1, s.summary("acme", session))
